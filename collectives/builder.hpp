@@ -1,0 +1,70 @@
+#pragma once
+// PlanBuilder: an algorithm is a few calls in program order; the builder derives what each step must wait for from who
+// last read or wrote the same bytes (input and output count as the same bytes, since a caller may pass one buffer for
+// both). It numbers the messages of each pair of ranks, so a send and its receive find each other.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "collectives/plan.hpp"
+
+namespace fabring {
+
+/// Some ranks of the communicator in a given order, seen from one of them.
+class Group {
+ public:
+  Group(std::vector<Rank> ranks, Rank self);  // self must be in ranks
+  static Group all(Rank self, int size);
+  int size() const { return static_cast<int>(ranks_.size()); }
+  int index() const { return index_; }        // own position
+  Rank at(int index) const;                   // modulo size, also negative
+  Rank next() const { return at(index_ + 1); }
+  Rank previous() const { return at(index_ - 1); }
+
+ private:
+  std::vector<Rank> ranks_;
+  int index_;
+};
+
+class PlanBuilder {
+ public:
+  PlanBuilder(std::string algorithm, Rank rank, int size);
+
+  RangeId whole() const { return 0; }
+  /// Part `index` of `range` cut into `parts`. Asking twice gives the same id.
+  RangeId part(RangeId range, int index, int parts);
+  /// Parts [first, last) of `range` cut into `parts`, 0 <= first <= last <= parts.
+  RangeId parts(RangeId range, int first, int last, int parts);
+
+  /// Where the running value of `range` is now: the input until a step has written the output there.
+  /// (A range only partly written is an error of the algorithm: FABRING_CHECK.)
+  Block value(RangeId range) const;
+  Block input(RangeId range) const { return {Space::input, 0, range}; }
+  Block output(RangeId range) const { return {Space::output, 0, range}; }
+  /// A fresh scratch area as long as `range`.
+  Block scratch(RangeId range);
+
+  void send(Rank peer, Block from);
+  void send(Rank peer, RangeId range) { send(peer, value(range)); }
+  void recv(Rank peer, Block to);
+  void recv(Rank peer, RangeId range) { recv(peer, output(range)); }
+  /// output[range] = value(range) (op) incoming; incoming (op) value(range) if incoming_first.
+  void recv_reduce(Rank peer, RangeId range, bool incoming_first = false);
+  void reduce(Block to, std::span<const Block> operands);
+  void copy(Block to, Block from);
+  void finish(RangeId range);  // avg: output[range] /= ranks
+
+  /// Copies what is still only in the input to the output; call last in an algorithm whose result is the output.
+  void settle(RangeId range);
+
+  Plan build() &&;
+
+ private:
+  struct State;
+  Plan plan_;
+  // Bookkeeping is the implementer's.
+};
+
+}  // namespace fabring

@@ -1,0 +1,90 @@
+#pragma once
+// Plan: what one rank does in a collective, as plain data. An algorithm builds it (builder.hpp), the engine runs it over
+// endpoints, plan_check proves it, `fabring plan` prints it. It knows no transport, no pointer and no byte count.
+//
+// The data is a vector of elements. A Plan describes ONE pass over it; the engine cuts a long vector into tiles and runs
+// the plan once for each, several tiles in flight (that is the pipelining), so a plan's shape never depends on the count.
+// Inside a tile, ranges are parts of parts: "part 2 of 4 of (part 0 of 3 of the whole)". Their bounds come from the
+// tile's element count late (bind()), by a balanced split that works for any count, 0 included: parts differ by one
+// element at most, longer ones first.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fabring/types.hpp"
+
+namespace fabring {
+
+using RangeId = std::uint32_t;
+using StepId = std::uint32_t;
+
+/// Parts [first, last) of `parent` cut into `parts`. Range 0 is the whole and its own parent.
+struct Range {
+  RangeId parent = 0;
+  std::uint32_t first = 0;
+  std::uint32_t last = 1;
+  std::uint32_t parts = 1;
+};
+
+/// Where a range lies once the element count is known.
+struct Extent {
+  std::size_t offset = 0;  // elements
+  std::size_t count = 0;   // elements
+  std::size_t end() const { return offset + count; }
+};
+
+enum class Space : std::uint8_t { input, output, scratch };
+
+/// An operand: a range of the caller's input or output, or of scratch area `scratch` (as long as the range it was
+/// declared with, Plan::scratch; holds exactly that range).
+struct Block {
+  Space space = Space::input;
+  std::uint32_t scratch = 0;
+  RangeId range = 0;
+};
+
+enum class StepKind : std::uint8_t {
+  send,         ///< from -> peer
+  recv,         ///< peer -> to
+  recv_reduce,  ///< peer -> a slot of the executor's; to = from (op) incoming, or incoming (op) from
+  reduce,       ///< to = operand 0 (op) operand 1 (op) ... left to right, rounded once
+  copy,         ///< to = from
+  finish,       ///< to = to / ranks (avg only)
+};
+std::string_view name(StepKind kind);
+
+struct Step {
+  StepKind kind = StepKind::copy;
+  bool incoming_first = false;     ///< recv_reduce: incoming is the left operand
+  Rank peer = -1;                  ///< send, recv, recv_reduce: rank in the plan's group
+  std::uint32_t message = 0;       ///< send, recv, recv_reduce: this is the n-th message from sender to receiver, from 0
+  Block to;                        ///< recv, recv_reduce, reduce, copy, finish
+  Block from;                      ///< send, recv_reduce, copy
+  std::uint32_t first_operand = 0;   ///< reduce: operands [first_operand, + operand_count) of Plan::operands
+  std::uint32_t operand_count = 0;
+  std::uint32_t first_successor = 0;  ///< steps that wait for this one: Plan::successors [first_successor, + successor_count)
+  std::uint32_t successor_count = 0;
+  std::uint32_t dependencies = 0;     ///< how many steps this one waits for
+};
+
+struct Plan {
+  std::string algorithm;
+  Rank rank = 0;
+  int size = 1;
+  std::vector<Range> ranges;          // ranges[0] is the whole; a parent comes before its parts
+  std::vector<Step> steps;            // a step comes after those it depends on
+  std::vector<Block> operands;
+  std::vector<StepId> successors;
+  std::vector<RangeId> scratch;       // scratch area i is as long as range scratch[i]
+};
+
+/// Bounds of every range of `plan` for a tile of `count` elements; out.size() == plan.ranges.size().
+void bind(const Plan& plan, std::size_t count, std::span<Extent> out);
+
+/// Parts [first, last) of `whole` cut into `parts`: the balanced split described above.
+Extent part(Extent whole, std::uint32_t first, std::uint32_t last, std::uint32_t parts);
+
+}  // namespace fabring

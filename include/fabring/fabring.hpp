@@ -1,0 +1,7 @@
+#pragma once
+// Everything a C++ program needs of Fabring.
+#include "fabring/communicator.hpp"
+#include "fabring/config.hpp"
+#include "fabring/status.hpp"
+#include "fabring/types.hpp"
+#include "fabring/version.hpp"

@@ -1,0 +1,102 @@
+#pragma once
+// Status and Result<T>: how every fallible call of Fabring answers. We never throw. A Status is one pointer: null is
+// success and costs nothing; a failure carries a code (what the caller can do next), a sentence (what, where, what to
+// do) and, where known, the rank at fault. Result<T> has std::expected's names, so that one day it can be one.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "fabring/export.hpp"
+
+namespace fabring {
+
+/// Few codes, told apart by what the caller does next; docs/errors.md has a row for each.
+enum class ErrorCode : std::uint8_t {
+  ok,
+  invalid_argument,  ///< the call is wrong; fix it. The communicator stays usable.
+  mismatch,          ///< ranks called different things; fix the program.
+  unsupported,       ///< not possible here; choose another type, transport or algorithm. Stays usable.
+  unavailable,       ///< a resource or service is missing (port, name, provider); fix the environment.
+  timeout,           ///< a deadline passed; the text says who was waited for.
+  peer_lost,         ///< a rank died or cannot be reached; make a new communicator without it.
+  aborted,           ///< abort() was called, here or on another rank.
+  out_of_memory,     ///< the memory budget or the machine is exhausted.
+  transport_error,   ///< the fabric failed in a way that names no dead rank.
+  internal,          ///< a bug in Fabring; please report it.
+};
+
+/// "invalid_argument", "peer_lost", ...
+FABRING_API std::string_view name(ErrorCode code);
+
+/// What was going on when an error happened; a field that is not known keeps its default.
+struct ErrorContext {
+  int rank = -1;               ///< the rank at fault (not the one that reports)
+  std::string host;            ///< its host
+  std::string collective;      ///< "allreduce"
+  std::uint64_t sequence = 0;  ///< number of the operation on its communicator, from 1
+  std::uint64_t bytes = 0;     ///< size of the operation
+};
+
+class [[nodiscard]] FABRING_API Status {
+ public:
+  Status() = default;  // success
+  Status(ErrorCode code, std::string message, ErrorContext context = {});
+
+  bool ok() const { return detail_ == nullptr; }
+  explicit operator bool() const { return ok(); }
+  ErrorCode code() const { return detail_ ? detail_->code : ErrorCode::ok; }
+  /// One sentence or a few: what, where, what to do. Empty on success.
+  const std::string& message() const;
+  const ErrorContext& context() const;
+  /// "peer_lost: rank 2 (host b) ..."; "ok" on success.
+  std::string to_string() const;
+  /// The same error with words in front: "allreduce #4 failed: " + message.
+  Status with_prefix(std::string_view prefix) const;
+  Status with_context(ErrorContext context) const;
+
+ private:
+  struct Detail {
+    ErrorCode code;
+    std::string message;
+    ErrorContext context;
+  };
+  std::shared_ptr<const Detail> detail_;
+};
+
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT: as std::expected
+  Result(Status error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT
+
+  bool has_value() const { return state_.index() == 0; }
+  explicit operator bool() const { return has_value(); }
+  T& value() & { return std::get<0>(state_); }
+  const T& value() const& { return std::get<0>(state_); }
+  T&& value() && { return std::get<0>(std::move(state_)); }
+  T& operator*() & { return std::get<0>(state_); }
+  const T& operator*() const& { return std::get<0>(state_); }
+  T&& operator*() && { return std::get<0>(std::move(state_)); }
+  T* operator->() { return &std::get<0>(state_); }
+  const T* operator->() const { return &std::get<0>(state_); }
+  const Status& error() const { return std::get<1>(state_); }
+  template <class U>
+  T value_or(U&& other) const& {
+    return has_value() ? value() : static_cast<T>(std::forward<U>(other));
+  }
+
+ private:
+  std::variant<T, Status> state_;
+};
+
+}  // namespace fabring
+
+/// Returns the error of a Status expression to the caller.
+#define FABRING_TRY(expression)                                         \
+  do {                                                                  \
+    if (::fabring::Status fabring_try_status = (expression); !fabring_try_status.ok()) return fabring_try_status; \
+  } while (false)

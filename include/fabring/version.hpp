@@ -1,0 +1,5 @@
+#pragma once
+#define FABRING_VERSION_MAJOR 0
+#define FABRING_VERSION_MINOR 1
+#define FABRING_VERSION_PATCH 0
+#define FABRING_VERSION "0.1.0"

@@ -1,0 +1,103 @@
+#pragma once
+// Non-blocking TCP over Boost.Asio, for the tcp transport, the rendezvous and the control plane: the only folder that
+// includes Asio. A Loop belongs to the thread that runs it; its handlers run inside poll() and run_for() only.
+
+#include <sys/uio.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fabring/status.hpp"
+
+namespace fabring::net {
+
+/// A numeric address and a port; text form "127.0.0.1:80", "[::1]:80".
+struct SocketAddress {
+  std::string host;
+  std::uint16_t port = 0;
+  std::string to_string() const;
+  static Result<SocketAddress> parse(std::string_view text);  // numeric only
+  bool is_loopback() const;
+  bool is_v6() const;
+  bool operator==(const SocketAddress&) const = default;
+};
+
+class Loop {
+ public:
+  Loop();
+  ~Loop();
+  std::size_t poll();                                  ///< runs what is ready, never blocks; handlers run
+  std::size_t run_for(std::chrono::nanoseconds limit);  ///< blocks until a handler ran, wake() or the limit
+  void wake();                                          ///< any thread: ends run_for
+  void post(std::function<void()> handler);             ///< any thread: runs it in the loop
+  /// Runs `handler` once after `delay` unless the returned guard is dropped first.
+  std::shared_ptr<void> after(std::chrono::nanoseconds delay, std::function<void()> handler);
+  struct Impl;
+  Impl& impl() { return *impl_; }
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+enum class Io : std::uint8_t { done, again, closed, failed };
+struct IoResult {
+  Io state = Io::again;
+  std::size_t bytes = 0;
+  int error = 0;  ///< errno when failed
+};
+
+/// A connected TCP socket: non-blocking, close-on-exec, TCP_NODELAY.
+class Stream {
+ public:
+  ~Stream();  // closes; handlers still waiting never run
+  IoResult read(std::span<const iovec> into);
+  IoResult read(void* into, std::size_t bytes);
+  IoResult write(std::span<const iovec> from);  // never raises SIGPIPE
+  IoResult write(const void* from, std::size_t bytes);
+  void when_readable(std::function<void()> handler);  ///< once; also on end of stream and error
+  void when_writable(std::function<void()> handler);  ///< once
+  void shutdown_send();
+  void close();
+  bool open() const;
+  SocketAddress local() const;
+  SocketAddress remote() const;
+  int native_handle() const;
+  /// TCP_CONGESTION; unsupported if the kernel does not have it or does not allow it.
+  Status set_congestion_control(const std::string& name);
+  std::string congestion_control() const;
+  struct Impl;
+  explicit Stream(std::unique_ptr<Impl> impl);
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+class Listener {
+ public:
+  /// Listens on exactly this address (port 0: any free one). Errors: unavailable, naming address, port and, for a port
+  /// in use, whoever holds it if /proc tells.
+  static Result<std::unique_ptr<Listener>> open(Loop& loop, const SocketAddress& address,
+                                                std::function<void(std::unique_ptr<Stream>)> accepted);
+  ~Listener();
+  SocketAddress address() const;
+  struct Impl;
+  explicit Listener(std::unique_ptr<Impl> impl);
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Connects; `done` is called once in the loop. Dropping the returned guard cancels (done is then never called).
+std::shared_ptr<void> connect(Loop& loop, const SocketAddress& address, std::chrono::nanoseconds limit,
+                              std::function<void(Result<std::unique_ptr<Stream>>)> done);
+
+/// Blocking name resolution: all addresses, in the system's order, no duplicates. `unavailable` if there is none.
+Result<std::vector<SocketAddress>> resolve(const std::string& host, std::uint16_t port);
+
+}  // namespace fabring::net

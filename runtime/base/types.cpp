@@ -1,0 +1,66 @@
+#include "fabring/types.hpp"
+
+#include <array>
+#include <utility>
+
+namespace fabring {
+namespace {
+
+struct TypeRow {
+  DataType type;
+  std::size_t bytes;
+  std::string_view name;
+  std::array<std::string_view, 3> aliases;
+};
+constexpr std::array<TypeRow, data_type_count> type_rows{{
+    {DataType::float64, 8, "float64", {"f64", "double", ""}},
+    {DataType::float32, 4, "float32", {"f32", "float", ""}},
+    {DataType::float16, 2, "float16", {"f16", "half", "fp16"}},
+    {DataType::bfloat16, 2, "bfloat16", {"bf16", "", ""}},
+    {DataType::int8, 1, "int8", {"i8", "", ""}},
+    {DataType::int16, 2, "int16", {"i16", "", ""}},
+    {DataType::int32, 4, "int32", {"i32", "int", ""}},
+    {DataType::int64, 8, "int64", {"i64", "", ""}},
+    {DataType::uint8, 1, "uint8", {"u8", "", ""}},
+    {DataType::uint16, 2, "uint16", {"u16", "", ""}},
+    {DataType::uint32, 4, "uint32", {"u32", "", ""}},
+    {DataType::uint64, 8, "uint64", {"u64", "", ""}},
+}};
+constexpr std::array<std::pair<ReduceOp, std::string_view>, reduce_op_count> op_rows{{
+    {ReduceOp::sum, "sum"}, {ReduceOp::prod, "prod"}, {ReduceOp::min, "min"}, {ReduceOp::max, "max"}, {ReduceOp::avg, "avg"},
+}};
+constexpr std::array<std::pair<Collective, std::string_view>, 3> collective_rows{{
+    {Collective::allreduce, "allreduce"},
+    {Collective::reduce_scatter, "reduce_scatter"},
+    {Collective::all_gather, "all_gather"},
+}};
+
+}  // namespace
+
+std::size_t size_of(DataType type) { return type_rows[static_cast<std::size_t>(type)].bytes; }
+std::string_view name(DataType type) { return type_rows[static_cast<std::size_t>(type)].name; }
+std::string_view name(ReduceOp op) { return op_rows[static_cast<std::size_t>(op)].second; }
+std::string_view name(Collective what) { return collective_rows[static_cast<std::size_t>(what)].second; }
+
+std::optional<DataType> parse_data_type(std::string_view text) {
+  for (const TypeRow& row : type_rows) {
+    if (text == row.name) return row.type;
+    for (std::string_view alias : row.aliases)
+      if (!alias.empty() && text == alias) return row.type;
+  }
+  return std::nullopt;
+}
+
+std::optional<ReduceOp> parse_reduce_op(std::string_view text) {
+  for (const auto& [op, word] : op_rows)
+    if (text == word) return op;
+  return std::nullopt;
+}
+
+std::optional<Collective> parse_collective(std::string_view text) {
+  for (const auto& [what, word] : collective_rows)
+    if (text == word) return what;
+  return std::nullopt;
+}
+
+}  // namespace fabring

@@ -1,0 +1,39 @@
+#pragma once
+// Bootstrap: how ranks that know only the environment learn each other's control addresses. A small key-value exchange;
+// implemented by the environment rendezvous (rank 0 serves it at the master address) and, for frameworks, by a store they
+// hand us. Everything larger travels over the control plane's tree afterwards.
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "fabring/config.hpp"
+#include "fabring/status.hpp"
+#include "runtime/base/log.hpp"
+
+namespace fabring {
+
+class Bootstrap {
+ public:
+  virtual ~Bootstrap() = default;
+  /// Publishes a value, at most 1 KiB.
+  virtual Status put(const std::string& key, const std::string& value) = 0;
+  /// Waits for a value until the deadline; the error says which ranks have not come yet.
+  virtual Result<std::string> get(const std::string& key, std::chrono::steady_clock::time_point deadline) = 0;
+  /// Random per incarnation of the job, the same on all ranks.
+  virtual std::uint64_t job_nonce() const = 0;
+  /// Address of this rank on the interface by which it reached the others (numeric): where to listen.
+  virtual std::string local_address() const = 0;
+  /// Every rank has told the same host fingerprint (kernel boot id and network namespace): loopback is enough.
+  virtual bool all_on_this_host() const = 0;
+  virtual std::uint64_t strangers() const = 0;
+};
+
+/// Meets the other ranks at config.master_addr:master_port; rank 0 serves. Returns when all world_size ranks are there or
+/// config.rendezvous_timeout passed. Every 5 s of waiting is a warning naming the missing ranks (rank 0 and the others).
+/// Errors: invalid_argument (rank out of range, twice, other world size), unavailable (port in use, name that does not
+/// resolve, loopback master with ranks elsewhere), timeout (names missing ranks), mismatch (job, version, secret).
+Result<std::unique_ptr<Bootstrap>> rendezvous(const Config& config, const std::string& secret, const Log& log);
+
+}  // namespace fabring

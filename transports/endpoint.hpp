@@ -1,0 +1,100 @@
+#pragma once
+// Endpoint: one rank's door to one fabric. The engine posts sends and receives of whole blocks and polls for their
+// completions; nothing else moves data. inproc, tcp, fabric and the simulated fabric of the tests implement it, and one
+// conformance suite (tests/transports/conformance) holds them all to this page.
+//
+// Matching. A receive is posted under a *slot*, a 32-bit number that the receiver chooses; a send names the slot it is
+// for. The caller guarantees that a send is posted only after its receive was (the transfer layer above grants slots),
+// that a (peer, slot) pair has at most one receive outstanding, and that the message is not longer than the receive. So
+// an endpoint needs no unexpected-message buffering, no order between messages and no more than 32 bits of tag. A
+// message that breaks this (a hostile or broken peer) loses the connection to that peer; it never lands anywhere.
+//
+// Memory. From an accepted post to its completion the bytes belong to the endpoint, on the error path too. Every
+// accepted context completes exactly once, in any order.
+//
+// Threads. One thread at a time (the engine's driver) calls everything but wake().
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "fabring/status.hpp"
+#include "fabring/types.hpp"
+
+namespace fabring {
+
+using Slot = std::uint32_t;
+
+/// An ordinary answer, not an error: `again` means no room now (or not yet connected); poll and post again later.
+enum class Post : std::uint8_t { accepted, again };
+
+enum class Outcome : std::uint8_t {
+  done,     ///< sent: the bytes may be reused; received: the bytes are there
+  lost,     ///< the connection to the peer failed; Endpoint::peer_error says how
+  aborted,  ///< disconnect() or close() ended it
+};
+
+struct Completion {
+  std::uint64_t context = 0;
+  Outcome outcome = Outcome::done;
+  std::uint32_t bytes = 0;  ///< received length (a receive may be longer than its message)
+};
+
+struct EndpointCounters {
+  std::uint64_t bytes_sent = 0;      ///< handed to the fabric, headers of our own included
+  std::uint64_t bytes_received = 0;
+  std::uint64_t messages_sent = 0;
+  std::uint64_t messages_received = 0;
+  std::uint64_t strangers = 0;       ///< connections turned away: not of this job, or not speaking our protocol
+};
+
+class Endpoint {
+ public:
+  virtual ~Endpoint() = default;  // closes
+
+  /// What peers need to reach this endpoint: opaque bytes, at most 256, exchanged at start-up.
+  virtual std::string address() const = 0;
+
+  /// Makes `peer` known by its address(). Connecting happens now or at the first post, without blocking.
+  /// Errors: invalid_argument for an address this transport cannot read (a hostile peer's, say).
+  virtual Status add_peer(Rank peer, std::string_view address) = 0;
+
+  /// Sends `from` to the receive that `peer` posted under `slot`. Completes when the bytes may be reused.
+  virtual Post post_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) = 0;
+
+  /// Receives the one message that `peer` sends to `slot`. `into` may be longer than the message.
+  virtual Post post_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) = 0;
+
+  /// Makes progress and writes up to out.size() completions; returns how many. Never blocks.
+  virtual std::size_t poll(std::span<Completion> out) = 0;
+
+  /// Sleeps until poll() may have something, wake() was called, or `limit` passed. May return early.
+  virtual void wait(std::chrono::microseconds limit) = 0;
+
+  /// Ends a wait() now or, if none is under way, the next one. From any thread.
+  virtual void wake() = 0;
+
+  /// Why the connection to `peer` failed; success while it has not.
+  virtual Status peer_error(Rank peer) const = 0;
+
+  /// Drops the connection to `peer`: all its contexts complete (done or aborted), and posts to it are accepted and
+  /// complete as aborted. Other peers are not disturbed.
+  virtual void disconnect(Rank peer) = 0;
+
+  /// No more sends will be posted: flushes what was accepted and says so to the peers (half-close), as far as the fabric
+  /// can. Receives still complete.
+  virtual void finish_sending() = 0;
+
+  /// Ends everything; contexts still open complete as aborted in later polls.
+  virtual void close() = 0;
+
+  virtual EndpointCounters counters() const = 0;
+
+  /// One line for people: "tcp 127.0.0.1:41234, 1 socket per peer, cubic".
+  virtual std::string describe() const = 0;
+};
+
+}  // namespace fabring

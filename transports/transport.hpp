@@ -1,0 +1,36 @@
+#pragma once
+// Transport: can this fabric run here, and if so, open an Endpoint on it.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fabring/config.hpp"
+#include "fabring/status.hpp"
+#include "transports/endpoint.hpp"
+
+namespace fabring {
+
+/// What an endpoint must know about the job. All ranks of the job have the same job_nonce and world_size.
+struct EndpointOptions {
+  Rank self = 0;
+  int world_size = 1;
+  std::string bind_address;       ///< numeric IPv4 or IPv6 address of the chosen interface; never empty
+  std::uint64_t job_nonce = 0;    ///< random per incarnation of the job; connections without it are strangers
+  std::string job_id;
+  std::string secret;             ///< contents of the secret file; empty: none
+  Config config;                  ///< settings that concern this transport (provider, sockets_per_peer, ...)
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual std::string_view name() const = 0;
+  /// Success with a line of reason ("provider net, protocol XNET, 127.0.0.1"), or why it cannot run here.
+  virtual Result<std::string> probe(const EndpointOptions& options) = 0;
+  virtual Result<std::unique_ptr<Endpoint>> open(const EndpointOptions& options) = 0;
+};
+
+}  // namespace fabring

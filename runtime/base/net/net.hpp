@@ -1,6 +1,7 @@
 #pragma once
 // Non-blocking TCP over Boost.Asio, for the tcp transport, the rendezvous and the control plane: the only folder that
-// includes Asio. A Loop belongs to the thread that runs it; its handlers run inside poll() and run_for() only.
+// includes Asio. A Loop belongs to the thread that runs it; its handlers run inside poll() and run_for() only. Streams,
+// listeners and guards must be gone before their Loop is.
 
 #include <sys/uio.h>
 
@@ -32,7 +33,8 @@ class Loop {
  public:
   Loop();
   ~Loop();
-  std::size_t poll();                                  ///< runs what is ready, never blocks; handlers run
+  Status status() const;                                ///< unavailable if the process is out of file descriptors
+  std::size_t poll();                                   ///< runs what is ready, never blocks; handlers run
   std::size_t run_for(std::chrono::nanoseconds limit);  ///< blocks until a handler ran, wake() or the limit
   void wake();                                          ///< any thread: ends run_for
   void post(std::function<void()> handler);             ///< any thread: runs it in the loop
@@ -96,6 +98,11 @@ class Listener {
 /// Connects; `done` is called once in the loop. Dropping the returned guard cancels (done is then never called).
 std::shared_ptr<void> connect(Loop& loop, const SocketAddress& address, std::chrono::nanoseconds limit,
                               std::function<void(Result<std::unique_ptr<Stream>>)> done);
+
+/// Whether new sockets could use this TCP_CONGESTION; unsupported, naming the allowed ones, if not.
+Status try_congestion_control(const std::string& name);
+/// What new sockets use: /proc/sys/net/ipv4/tcp_congestion_control; empty if it cannot be read.
+std::string system_congestion_control();
 
 /// Blocking name resolution: all addresses, in the system's order, no duplicates. `unavailable` if there is none.
 Result<std::vector<SocketAddress>> resolve(const std::string& host, std::uint16_t port);

@@ -1,0 +1,30 @@
+#include "runtime/base/named_thread.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <system_error>
+
+namespace fabring {
+
+Result<std::thread> start_thread(const std::string& name, std::function<void()> body) {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread thread;
+  std::string failure;
+  try {
+    thread = std::thread(std::move(body));
+  } catch (const std::system_error& error) {
+    failure = error.what();
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (!failure.empty())
+    return Status(ErrorCode::unavailable, "cannot start thread '" + name + "': " + failure +
+                                              "; raise the limit on processes (ulimit -u, pids.max)");
+  pthread_setname_np(thread.native_handle(), name.substr(0, 15).c_str());
+  return thread;
+}
+
+}  // namespace fabring

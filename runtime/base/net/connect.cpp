@@ -1,0 +1,88 @@
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "runtime/base/net/asio.hpp"
+#include "runtime/base/net/socket.hpp"
+
+namespace fabring::net {
+namespace {
+
+using Done = std::function<void(Result<std::unique_ptr<Stream>>)>;
+
+/// One attempt. Whoever asked holds the only reference; waits hold weak ones.
+class Attempt : public std::enable_shared_from_this<Attempt> {
+ public:
+  Attempt(Loop& loop, SocketAddress address, Done done)
+      : loop_(loop), address_(std::move(address)), done_(std::move(done)) {}
+
+  void start(std::chrono::nanoseconds limit) {
+    const Result<RawAddress> raw = to_raw(address_);
+    if (!raw) return finish_later(raw.error());
+    const int fd = open_socket(raw->storage.ss_family);
+    if (fd < 0) return finish_later(failed(errno));
+    const bool in_progress = ::connect(fd, raw->get(), raw->length) != 0;
+    const int error = errno;
+    if (in_progress && error != EINPROGRESS && error != EINTR) {
+      ::close(fd);
+      return finish_later(failed(error));
+    }
+    stream_ = adopt(loop_, fd);
+    if (!stream_) return finish_later(failed(EMFILE));
+    stream_->when_writable([weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->connected();
+    });
+    timer_ = loop_.after(limit, [weak = weak_from_this(), limit] {
+      const auto self = weak.lock();
+      if (!self) return;
+      const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(limit).count();
+      self->finish(Status(ErrorCode::timeout, "cannot connect to " + self->address_.to_string() + ": no answer for " +
+                                                  std::to_string(ms) + " ms"));
+    });
+  }
+
+ private:
+  Status failed(int error) const {
+    return {ErrorCode::unavailable, "cannot connect to " + address_.to_string() + ": " + errno_text(error)};
+  }
+
+  void connected() {
+    int error = 0;
+    socklen_t length = sizeof(error);
+    if (::getsockopt(stream_->native_handle(), SOL_SOCKET, SO_ERROR, &error, &length) != 0) error = errno;
+    if (error != 0) return finish(failed(error));
+    // A port of the ephemeral range can meet itself (simultaneous open) when nobody listens there.
+    if (stream_->local() == stream_->remote()) return finish(failed(ECONNREFUSED));
+    finish(std::move(stream_));
+  }
+
+  void finish(Result<std::unique_ptr<Stream>> result) {
+    timer_.reset();
+    if (!result) stream_.reset();
+    const Done done = std::exchange(done_, nullptr);
+    if (done) done(std::move(result));
+  }
+
+  void finish_later(const Status& status) {
+    loop_.post([weak = weak_from_this(), status] {
+      if (const auto self = weak.lock()) self->finish(status);
+    });
+  }
+
+  Loop& loop_;
+  SocketAddress address_;
+  Done done_;
+  std::unique_ptr<Stream> stream_;
+  std::shared_ptr<void> timer_;
+};
+
+}  // namespace
+
+std::shared_ptr<void> connect(Loop& loop, const SocketAddress& address, std::chrono::nanoseconds limit,
+                              std::function<void(Result<std::unique_ptr<Stream>>)> done) {
+  auto attempt = std::make_shared<Attempt>(loop, address, std::move(done));
+  attempt->start(limit);
+  return attempt;
+}
+
+}  // namespace fabring::net

@@ -1,0 +1,267 @@
+#include "runtime/base/settings.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+
+#include "runtime/base/nearest_name.hpp"
+#include "runtime/base/parse_value.hpp"
+
+extern char** environ;  // POSIX: declared by no header unless _GNU_SOURCE is set
+
+namespace fabring {
+namespace {
+
+using Read = Status (*)(const Setting&, std::string_view, Config&);
+using Show = std::string (*)(const Config&);
+
+constexpr int most_ranks = 1 << 20;  // larger numbers are slips, and would size tables
+
+template <auto Field, std::int64_t least, std::int64_t most>
+Status read_integer(const Setting&, std::string_view text, Config& into) {
+  auto value = parse_integer(text, least, most);
+  if (!value) return value.error();
+  into.*Field = static_cast<std::remove_reference_t<decltype(into.*Field)>>(*value);
+  return {};
+}
+
+template <auto Field>
+Status read_duration(const Setting&, std::string_view text, Config& into) {
+  auto value = parse_duration(text);
+  if (!value) return value.error();
+  into.*Field = *value;
+  return {};
+}
+
+template <auto Field, std::uint64_t least>
+Status read_size(const Setting&, std::string_view text, Config& into) {
+  auto value = parse_size(text);
+  if (!value) return value.error();
+  if (*value < least)
+    return {ErrorCode::invalid_argument, fmt::format("'{}' is less than {}", text, size_text(least))};
+  into.*Field = static_cast<std::size_t>(*value);
+  return {};
+}
+
+template <auto Field>
+Status read_text(const Setting&, std::string_view text, Config& into) {
+  constexpr std::size_t longest = 1024;
+  if (text.size() > longest)
+    return {ErrorCode::invalid_argument, fmt::format("{} characters; at most {} are allowed", text.size(), longest)};
+  for (char c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      return {ErrorCode::invalid_argument, "it holds a control character"};
+  into.*Field = std::string(text);
+  return {};
+}
+
+std::vector<std::string_view> words_of(std::string_view choices) {
+  std::vector<std::string_view> words;
+  while (!choices.empty()) {
+    const std::size_t comma = choices.find(',');
+    words.push_back(choices.substr(0, comma));
+    choices.remove_prefix(comma == std::string_view::npos ? choices.size() : comma + 1);
+  }
+  return words;
+}
+
+Status check_word(const Setting& row, std::string_view word) {
+  const std::vector<std::string_view> words = words_of(row.choices);
+  for (std::string_view known : words)
+    if (word == known) return {};
+  return {ErrorCode::invalid_argument,
+          fmt::format("'{}' is not one of {}{}", word, fmt::join(words, ", "), did_you_mean(word, words))};
+}
+
+template <auto Field>
+Status read_word(const Setting& row, std::string_view text, Config& into) {
+  FABRING_TRY(check_word(row, text));
+  into.*Field = std::string(text);
+  return {};
+}
+
+// A list of the row's words, kept as text; "auto" stands alone.
+template <auto Field>
+Status read_word_list(const Setting& row, std::string_view text, Config& into) {
+  auto items = parse_list(text);
+  if (!items) return items.error();
+  for (const std::string& item : *items) {
+    FABRING_TRY(check_word(row, item));
+    if (item == "auto" && items->size() > 1)
+      return {ErrorCode::invalid_argument, fmt::format("'{}': auto stands alone, not in a list", text)};
+  }
+  into.*Field = fmt::format("{}", fmt::join(*items, ","));
+  return {};
+}
+
+template <auto Field>
+Status read_flag(const Setting&, std::string_view text, Config& into) {
+  auto value = parse_flag(text);
+  if (!value) return value.error();
+  into.*Field = *value;
+  return {};
+}
+
+template <auto Field>
+std::string show_text(const Config& from) {
+  return from.*Field;
+}
+template <auto Field>
+std::string show_positive(const Config& from) {  // the default, 0, means "chosen" or "not set"
+  return from.*Field > 0 ? fmt::format("{}", from.*Field) : std::string();
+}
+template <auto Field>
+std::string show_rank(const Config& from) {
+  return from.*Field >= 0 ? fmt::format("{}", from.*Field) : std::string();
+}
+template <auto Field>
+std::string show_size(const Config& from) {
+  return from.*Field > 0 ? size_text(from.*Field) : std::string();
+}
+template <auto Field>
+std::string show_duration(const Config& from) {
+  return duration_text(from.*Field);
+}
+template <auto Field>
+std::string show_flag(const Config& from) {
+  return from.*Field ? "yes" : "no";
+}
+
+constexpr Setting rows[] = {
+    {"FABRING_RANK", "integer", "", "", "from the launcher",
+     "Number of this rank, 0 to the world size - 1. Every rank of a job has another one.",
+     read_integer<&Config::rank, 0, most_ranks - 1>, show_rank<&Config::rank>},
+    {"FABRING_WORLD_SIZE", "integer", "ranks", "", "from the launcher", "How many ranks the job has.",
+     read_integer<&Config::world_size, 1, most_ranks>, show_rank<&Config::world_size>},
+    {"FABRING_LOCAL_RANK", "integer", "", "", "from the launcher",
+     "Number of this rank among those of its host. A hint for spreading ranks over devices; which ranks share a host is "
+     "found out, never taken from here.",
+     read_integer<&Config::local_rank, 0, most_ranks - 1>, show_rank<&Config::local_rank>},
+    {"FABRING_MASTER_ADDR", "text", "", "", "from the launcher",
+     "Name or address at which every rank reaches the host of rank 0. Rank 0 waits for the others there.",
+     read_text<&Config::master_addr>, show_text<&Config::master_addr>},
+    {"FABRING_MASTER_PORT", "integer", "", "", "from the launcher, or 29431",
+     "TCP port of the meeting point. Given here, exactly this port is used. A port that comes from a launcher may belong to "
+     "the launcher's own store; then the ranks meet at one of the ports after it.",
+     read_integer<&Config::master_port, 1, 65535>, show_positive<&Config::master_port>},
+    {"FABRING_JOB_ID", "text", "", "", "from the launcher, or empty",
+     "Name of the job, the same on all its ranks. Ranks of other jobs that call at the wrong door are turned away.",
+     read_text<&Config::job_id>, show_text<&Config::job_id>},
+    {"FABRING_HOST_ID", "text", "", "", "none",
+     "Splits one host into several nodes: ranks with different values count as ranks of different hosts. It can not join "
+     "hosts. For trying out hierarchical algorithms on one machine.",
+     read_text<&Config::host_id>, show_text<&Config::host_id>},
+    {"FABRING_SECRET_FILE", "text", "", "", "none",
+     "File with a secret of 16 bytes or more, readable by its owner only, the same for all ranks. With it every "
+     "connection proves that both ends know the secret (HMAC-SHA256).",
+     read_text<&Config::secret_file>, show_text<&Config::secret_file>},
+    {"FABRING_INTERFACE", "list", "", "", "chosen",
+     "Network interfaces to use: names (eth0,ib0), beginnings of names (eth*), networks (10.0.0.0/8, fd00::/8), or, after "
+     "a ^, those not to use (^docker0,lo).",
+     read_text<&Config::interface>, show_text<&Config::interface>},
+    {"FABRING_TRANSPORT", "list", "", "auto,fabric,tcp,inproc", "",
+     "Transport, or several of which the first that works everywhere is taken: fabric (libfabric), tcp (sockets), inproc "
+     "(ranks that are threads of one process).",
+     read_word_list<&Config::transport>, show_text<&Config::transport>},
+    {"FABRING_PROVIDER", "text", "", "", "",
+     "libfabric provider for the fabric transport: auto, efa, tcp (native reliable datagrams over TCP) or rxm (tcp;ofi_rxm).",
+     read_text<&Config::provider>, show_text<&Config::provider>},
+    {"FABRING_ALGORITHM", "text", "",
+     "auto,ring,hierarchical,recursive_doubling,direct,direct_one_shot,direct_two_shot", "",
+     "Algorithm for allreduce. auto chooses by size, ranks and nodes. Must be the same on all ranks.",
+     read_word<&Config::algorithm>, show_text<&Config::algorithm>},
+    {"FABRING_SOCKETS_PER_PEER", "integer", "sockets", "", "chosen",
+     "TCP connections between two ranks (tcp transport). More of them fill a fast link that one flow can not.",
+     read_integer<&Config::sockets_per_peer, 1, 64>, show_positive<&Config::sockets_per_peer>},
+    {"FABRING_CONGESTION_CONTROL", "text", "", "", "",
+     "TCP congestion control of the data connections, by the kernel's name (cubic, bbr, ...). auto: cubic on loopback "
+     "where allowed, the system's choice elsewhere.",
+     read_text<&Config::congestion_control>, show_text<&Config::congestion_control>},
+    {"FABRING_SEGMENT_BYTES", "size", "bytes", "", "chosen",
+     "Largest block in flight. Smaller ones pipeline better, larger ones cost less per byte.",
+     read_size<&Config::segment_bytes, 64>, show_size<&Config::segment_bytes>},
+    {"FABRING_DEPTH", "integer", "tiles", "", "chosen", "Tiles in flight per operation.",
+     read_integer<&Config::depth, 1, 1024>, show_positive<&Config::depth>},
+    {"FABRING_SCRATCH_BYTES", "size", "bytes", "", "32 MiB",
+     "Hard limit of the scratch memory of an engine. Operations that do not fit wait for others to finish.",
+     read_size<&Config::scratch_bytes, 4096>, show_size<&Config::scratch_bytes>},
+    {"FABRING_RENDEZVOUS_TIMEOUT", "duration", "s", "", "",
+     "How long ranks wait for each other at the start. The error names the ranks that did not come.",
+     read_duration<&Config::rendezvous_timeout>, show_duration<&Config::rendezvous_timeout>},
+    {"FABRING_TIMEOUT", "duration", "s", "", "",
+     "How long one operation may take while all ranks are alive, the wait for a late rank included.",
+     read_duration<&Config::timeout>, show_duration<&Config::timeout>},
+    {"FABRING_SILENCE_TIMEOUT", "duration", "s", "", "",
+     "How long a rank may be silent (stopped, cut off) before it is given up. A rank whose process ended is noticed at "
+     "once, whatever this says.",
+     read_duration<&Config::silence_timeout>, show_duration<&Config::silence_timeout>},
+    {"FABRING_LEAVE_TIMEOUT", "duration", "s", "", "", "How long a rank that leaves waits for the others to leave too.",
+     read_duration<&Config::leave_timeout>, show_duration<&Config::leave_timeout>},
+    {"FABRING_LOG", "text", "", "error,warning,info,debug", "",
+     "What is written to stderr: this level and the worse ones.", read_word<&Config::log>, show_text<&Config::log>},
+    {"FABRING_EXPLAIN", "flag", "", "", "", "Say at the start why this transport, this interface and these algorithms.",
+     read_flag<&Config::explain>, show_flag<&Config::explain>},
+};
+
+}  // namespace
+
+Environment process_environment() {
+  Environment copy;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const std::size_t equals = text.find('=');
+    if (equals != std::string_view::npos) copy.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return copy;
+}
+
+std::span<const Setting> settings() { return rows; }
+
+const Setting* find_setting(std::string_view name) {
+  for (const Setting& row : rows)
+    if (row.name == name) return &row;
+  return nullptr;
+}
+
+std::string default_text(const Setting& row) {
+  return row.unset.empty() ? row.show(Config{}) : std::string(row.unset);
+}
+
+Status apply_setting(const Setting& row, std::string_view text, Config& into) {
+  return row.read(row, text, into).with_prefix(fmt::format("{}={}: ", row.name, text.substr(0, 200)));
+}
+
+Status apply_settings(const Environment& environment, Config& into) {
+  constexpr std::string_view prefix = "FABRING_";
+  for (auto at = environment.lower_bound(prefix); at != environment.end() && at->first.starts_with(prefix); ++at) {
+    if (const Setting* row = find_setting(at->first)) {
+      if (!at->second.empty()) FABRING_TRY(apply_setting(*row, at->second, into));
+      continue;
+    }
+    std::vector<std::string_view> names;
+    for (const Setting& known : rows) names.push_back(known.name);
+    return {ErrorCode::invalid_argument, fmt::format("{} is set in the environment but is not a setting of Fabring{}",
+                                                     at->first.substr(0, 200), did_you_mean(at->first, names)) +
+                                             " (`fabring settings` lists them all)"};
+  }
+  return {};
+}
+
+std::string settings_markdown() {
+  std::string text = "| setting | type | default | what it does |\n|---|---|---|---|\n";
+  for (const Setting& row : rows) {
+    std::string type(row.type);
+    if (!row.choices.empty()) {
+      type += ": ";
+      type += fmt::format("{}", fmt::join(words_of(row.choices), ", "));
+    } else if (row.unit == "s") {
+      type += " (s)";
+    } else if (!row.unit.empty() && row.unit != "bytes") {
+      type += fmt::format(" ({})", row.unit);
+    }
+    text += fmt::format("| `{}` | {} | {} | {} |\n", row.name, type, default_text(row), row.paragraph);
+  }
+  return text;
+}
+
+}  // namespace fabring

@@ -1,0 +1,48 @@
+#pragma once
+// The settings table: one row per setting, bound to its field of Config. The environment is a value handed in; the one
+// place that reads the process's own is process_environment(). `fabring settings` and the README's table are printed from
+// these rows.
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fabring/config.hpp"
+#include "fabring/status.hpp"
+
+namespace fabring {
+
+using Environment = std::map<std::string, std::string, std::less<>>;
+
+/// A copy of this process's environment.
+Environment process_environment();
+
+struct Setting {
+  std::string_view name;       ///< FABRING_RANK
+  std::string_view type;       ///< integer, duration, size, text, list, flag
+  std::string_view unit;       ///< of a number without a suffix; empty: none
+  std::string_view choices;    ///< allowed words, comma-separated; empty: any
+  std::string_view unset;      ///< what the default means where the field cannot say it; empty: the field says it
+  std::string_view paragraph;  ///< for people
+  Status (*read)(const Setting& row, std::string_view text, Config& into);
+  std::string (*show)(const Config& from);  ///< the field as text; empty: not set
+};
+
+std::span<const Setting> settings();
+const Setting* find_setting(std::string_view name);
+/// What holds when the variable is not set.
+std::string default_text(const Setting& row);
+
+/// Sets one field by its row; the error names the variable, what was wrong and what is allowed.
+Status apply_setting(const Setting& row, std::string_view text, Config& into);
+
+/// Sets every field whose variable is in the environment (an empty value counts as not set). Errors: the first bad value,
+/// or a FABRING_* name that is none of ours, with the nearest one that is.
+Status apply_settings(const Environment& environment, Config& into);
+
+/// The table as Markdown, for the README.
+std::string settings_markdown();
+
+}  // namespace fabring

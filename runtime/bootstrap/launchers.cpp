@@ -1,0 +1,276 @@
+#include "runtime/bootstrap/launchers.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/base/parse_value.hpp"
+
+namespace fabring {
+namespace {
+
+constexpr std::int64_t most_ranks = 1 << 20;
+
+bool has(const Environment& environment, std::string_view name) {
+  const auto at = environment.find(name);
+  return at != environment.end() && !at->second.empty();
+}
+
+// All ranks are on one host: loopback will do, on a port that other jobs of this host are not likely to share.
+void meet_on_this_host(std::string_view why, std::string_view identity, LaunchInfo& info) {
+  info.master_addr = "127.0.0.1";
+  info.sources["FABRING_MASTER_ADDR"] = fmt::format("{} {}", info.launcher, why);
+  info.master_port = derived_port(identity);
+  info.master_port_shared = true;
+  info.sources["FABRING_MASTER_PORT"] = fmt::format("{}, derived from the job's identity", info.launcher);
+}
+
+void identify(std::string identity, std::string_view variables, LaunchInfo& info) {
+  info.job_id = std::move(identity);
+  info.sources["FABRING_JOB_ID"] = fmt::format("{} {}", info.launcher, variables);
+}
+
+// --- torchrun, and everything else that speaks its names -----------------------------------------------------------
+
+bool torchrun_present(const Environment& e) { return has(e, "RANK") && has(e, "WORLD_SIZE") && has(e, "MASTER_ADDR"); }
+
+Status torchrun_read(const LauncherInput& in, LaunchInfo& info, LauncherAdvice&) {
+  FABRING_TRY(in.number("RANK", 0, "FABRING_RANK", info.rank, info));
+  FABRING_TRY(in.number("WORLD_SIZE", 1, "FABRING_WORLD_SIZE", info.world_size, info));
+  FABRING_TRY(in.number("LOCAL_RANK", 0, "FABRING_LOCAL_RANK", info.local_rank, info));
+  info.master_addr = in.text("MASTER_ADDR");
+  info.sources["FABRING_MASTER_ADDR"] = "torchrun MASTER_ADDR";
+  info.master_port = 29500;  // torch's own default
+  info.sources["FABRING_MASTER_PORT"] = "torchrun's default";
+  FABRING_TRY(in.number("MASTER_PORT", 1, "FABRING_MASTER_PORT", info.master_port, info));
+  // The agent's store may listen there, and with TORCHELASTIC_USE_AGENT_STORE=True it does.
+  info.master_port_shared = true;
+  // TORCHELASTIC_RESTART_COUNT differs between the nodes of one incarnation and must not be part of the identity. The
+  // port tells incarnations apart where the c10d rendezvous takes a new one at every restart.
+  identify(fmt::format("torchrun.{}.{}", in.has("TORCHELASTIC_RUN_ID") ? in.text("TORCHELASTIC_RUN_ID") : "none",
+                       info.master_port),
+           "TORCHELASTIC_RUN_ID, MASTER_PORT", info);
+  return {};
+}
+
+// --- Open MPI ------------------------------------------------------------------------------------------------------
+
+bool open_mpi_present(const Environment& e) { return has(e, "OMPI_COMM_WORLD_RANK") && has(e, "OMPI_COMM_WORLD_SIZE"); }
+
+Status open_mpi_read(const LauncherInput& in, LaunchInfo& info, LauncherAdvice& advice) {
+  FABRING_TRY(in.number("OMPI_COMM_WORLD_RANK", 0, "FABRING_RANK", info.rank, info));
+  FABRING_TRY(in.number("OMPI_COMM_WORLD_SIZE", 1, "FABRING_WORLD_SIZE", info.world_size, info));
+  FABRING_TRY(in.number("OMPI_COMM_WORLD_LOCAL_RANK", 0, "FABRING_LOCAL_RANK", info.local_rank, info));
+  const std::string identity = fmt::format("openmpi.{}.{}", in.text("PMIX_NAMESPACE"),
+                                           in.text("OMPI_MCA_orte_precondition_transports"));
+  identify(identity, "PMIX_NAMESPACE, OMPI_MCA_orte_precondition_transports", info);
+  // OMPI_MCA_orte_hnp_uri names mpirun's host, which need not be rank 0's; no variable names that one.
+  if (in.text("OMPI_COMM_WORLD_LOCAL_SIZE") == in.text("OMPI_COMM_WORLD_SIZE"))
+    meet_on_this_host("OMPI_COMM_WORLD_LOCAL_SIZE (all ranks are here)", identity, info);
+  advice.no_address = "pass -x FABRING_MASTER_ADDR=<host of rank 0> to mpirun";
+  return {};
+}
+
+// --- PMI: MPICH, Intel MPI and their Hydra; PMIx -------------------------------------------------------------------
+
+bool slurm_present(const Environment& e) { return has(e, "SLURM_JOB_ID"); }
+Status slurm_read(const LauncherInput& in, LaunchInfo& info, LauncherAdvice& advice);
+
+// srun offers PMI itself (--mpi=pmi2, --mpi=pmix). It is srun, and not a Hydra inside the allocation, if the step counts
+// the same ranks; then the step's variables say where rank 0 is, which PMI's do not.
+bool step_agrees(const LauncherInput& in, std::string_view rank, std::string_view size) {
+  return in.has("SLURM_STEP_ID") && in.text("SLURM_PROCID") == in.text(rank) &&
+         (size.empty() || in.text("SLURM_STEP_NUM_TASKS") == in.text(size));
+}
+
+bool pmi_present(const Environment& e) { return has(e, "PMI_RANK") || has(e, "PMI_ID"); }
+
+Status pmi_read(const LauncherInput& in, LaunchInfo& info, LauncherAdvice& advice) {
+  if (!in.has("PMI_RANK") || !in.has("PMI_SIZE")) {
+    advice.no_rank = fmt::format(
+        "{} is set without {}: under mpiexec -pmi-port the rank is not in the environment; start without -pmi-port, or set "
+        "FABRING_RANK, FABRING_WORLD_SIZE and FABRING_MASTER_ADDR",
+        in.has("PMI_RANK") ? "PMI_RANK" : "PMI_ID", in.has("PMI_RANK") ? "PMI_SIZE" : "PMI_RANK and PMI_SIZE");
+    return {};
+  }
+  if (step_agrees(in, "PMI_RANK", "PMI_SIZE")) {
+    info.launcher = "Slurm";
+    return slurm_read(in, info, advice);
+  }
+  FABRING_TRY(in.number("PMI_RANK", 0, "FABRING_RANK", info.rank, info));
+  FABRING_TRY(in.number("PMI_SIZE", 1, "FABRING_WORLD_SIZE", info.world_size, info));
+  FABRING_TRY(in.number("MPI_LOCALRANKID", 0, "FABRING_LOCAL_RANK", info.local_rank, info));
+  const std::string identity = fmt::format("pmi.{}.{}", in.text("PMI_JOBID"), in.facts.launcher_process);
+  if (in.text("MPI_LOCALNRANKS") == in.text("PMI_SIZE")) {
+    identify(identity, in.has("PMI_JOBID") ? "PMI_JOBID" : "process", info);
+    meet_on_this_host("MPI_LOCALNRANKS (all ranks are here)", identity, info);
+  }
+  advice.no_address = "pass -genv FABRING_MASTER_ADDR <host of rank 0> to mpiexec";
+  return {};
+}
+
+bool pmix_present(const Environment& e) { return has(e, "PMIX_RANK"); }
+
+Status pmix_read(const LauncherInput& in, LaunchInfo& info, LauncherAdvice& advice) {
+  if (step_agrees(in, "PMIX_RANK", "")) {
+    info.launcher = "Slurm";
+    return slurm_read(in, info, advice);
+  }
+  FABRING_TRY(in.number("PMIX_RANK", 0, "FABRING_RANK", info.rank, info));
+  identify(fmt::format("pmix.{}", in.text("PMIX_NAMESPACE")), "PMIX_NAMESPACE", info);
+  advice.no_rank = fmt::format(
+      "PMIX_RANK={} says which rank this is, but no variable says of how many: set FABRING_WORLD_SIZE and "
+      "FABRING_MASTER_ADDR",
+      in.text("PMIX_RANK"));
+  advice.no_address = "set FABRING_MASTER_ADDR to the host of rank 0";
+  return {};
+}
+
+// --- Slurm ---------------------------------------------------------------------------------------------------------
+
+Status slurm_address(const LauncherInput& in, LaunchInfo& info) {
+  if (in.text("SLURM_STEP_NUM_NODES") == "1") {
+    // Node names need not resolve (slurmd -N); on one node they need not.
+    info.master_addr = "127.0.0.1";
+    info.sources["FABRING_MASTER_ADDR"] = "Slurm SLURM_STEP_NUM_NODES (all ranks are here)";
+    return {};
+  }
+  // SLURM_JOB_NODELIST is the whole allocation; SLURM_LAUNCH_NODE_IPADDR is srun's own host.
+  auto hosts = expand_host_list(in.text("SLURM_STEP_NODELIST"), 1);
+  if (!hosts) return hosts.error().with_prefix("SLURM_STEP_NODELIST: ");
+  info.master_addr = hosts->front();
+  info.sources["FABRING_MASTER_ADDR"] = "Slurm SLURM_STEP_NODELIST";
+  // The list is sorted and rank 0 may be elsewhere (-m arbitrary). Whoever can see it says so.
+  const bool first_node = in.text("SLURM_NODEID") == "0", first_there = in.text("SLURM_LOCALID") == "0";
+  if (in.has("SLURM_NODEID") && (info.rank == 0 ? !first_node : first_node && first_there))
+    return {ErrorCode::invalid_argument,
+            fmt::format("rank {} is on node {} of the step, but rank 0 must be on the first of SLURM_STEP_NODELIST={} where "
+                        "the ranks meet; start without -m arbitrary, or set FABRING_MASTER_ADDR to the host of rank 0",
+                        info.rank, in.text("SLURM_NODEID"), in.text("SLURM_STEP_NODELIST"))};
+  return {};
+}
+
+Status slurm_read(const LauncherInput& in, LaunchInfo& info, LauncherAdvice& advice) {
+  // A batch script sees SLURM_PROCID=0 and SLURM_NTASKS too; only a step has ranks.
+  if (!in.has("SLURM_STEP_ID") || !in.has("SLURM_STEP_NUM_TASKS") || !in.has("SLURM_PROCID")) {
+    advice.no_rank = fmt::format(
+        "inside Slurm job {}, but not started by srun (no SLURM_STEP_NUM_TASKS): start with srun, or with `fabring run`",
+        in.text("SLURM_JOB_ID"));
+    return {};
+  }
+  FABRING_TRY(in.number("SLURM_PROCID", 0, "FABRING_RANK", info.rank, info));
+  FABRING_TRY(in.number("SLURM_STEP_NUM_TASKS", 1, "FABRING_WORLD_SIZE", info.world_size, info));
+  FABRING_TRY(in.number("SLURM_LOCALID", 0, "FABRING_LOCAL_RANK", info.local_rank, info));
+  identify(fmt::format("slurm.{}.{}.{}", in.text("SLURM_JOB_ID"), in.text("SLURM_STEP_ID"), in.text("SLURM_RESTART_COUNT")),
+           "SLURM_JOB_ID, SLURM_STEP_ID", info);
+  info.master_port = derived_port(info.job_id);
+  info.sources["FABRING_MASTER_PORT"] = "Slurm, derived from SLURM_JOB_ID and SLURM_STEP_ID";
+  if (in.has("SLURM_STEP_RESV_PORTS")) {
+    const std::string_view reserved = in.text("SLURM_STEP_RESV_PORTS");
+    auto first = parse_integer(reserved.substr(0, reserved.find_first_of("-,")), 1, 65535);
+    if (!first) return first.error().with_prefix(fmt::format("SLURM_STEP_RESV_PORTS={}: ", reserved));
+    info.master_port = static_cast<int>(*first);
+    info.sources["FABRING_MASTER_PORT"] = "Slurm SLURM_STEP_RESV_PORTS";
+  }
+  info.master_port_shared = true;
+  if (has(in.environment, "FABRING_MASTER_ADDR")) return {};  // says where to meet; the node list does not matter
+  return slurm_address(in, info);
+}
+
+// --- Kubernetes, SageMaker: hosts and pods, not ranks ---------------------------------------------------------------
+
+bool kubernetes_present(const Environment& e) { return has(e, "JOB_COMPLETION_INDEX"); }
+
+Status kubernetes_read(const LauncherInput& in, LaunchInfo& info, LauncherAdvice& advice) {
+  FABRING_TRY(in.number("JOB_COMPLETION_INDEX", 0, "FABRING_RANK", info.rank, info));
+  if (in.has("PET_NNODES"))
+    advice.no_rank = "PET_NNODES and PET_NODE_RANK are arguments for torchrun: start the program with torchrun";
+  else
+    advice.no_rank = fmt::format(
+        "JOB_COMPLETION_INDEX={} numbers this pod, but no variable says how many there are: set FABRING_WORLD_SIZE and "
+        "FABRING_MASTER_ADDR=<job>-0.<service> in the pod template (one rank per pod)",
+        in.text("JOB_COMPLETION_INDEX"));
+  advice.no_address = "set FABRING_MASTER_ADDR=<job>-0.<service> in the pod template";
+  return {};
+}
+
+bool sagemaker_present(const Environment& e) { return has(e, "SM_HOSTS") && has(e, "SM_CURRENT_HOST"); }
+
+// A JSON list of plain strings.
+Result<std::vector<std::string>> json_names(std::string_view text) {
+  const Status bad(ErrorCode::invalid_argument, fmt::format("SM_HOSTS={} is not a JSON list of names", text.substr(0, 200)));
+  if (text.size() < 2 || text.front() != '[' || text.back() != ']') return bad;
+  auto items = parse_list(text.substr(1, text.size() - 2));
+  if (!items) return bad;
+  for (std::string& item : *items) {
+    if (item.size() < 3 || item.front() != '"' || item.back() != '"') return bad;
+    item = item.substr(1, item.size() - 2);
+    if (item.find_first_of("\"\\") != std::string::npos) return bad;
+  }
+  return items;
+}
+
+Status sagemaker_read(const LauncherInput& in, LaunchInfo& info, LauncherAdvice&) {
+  auto hosts = json_names(in.text("SM_HOSTS"));
+  if (!hosts) return hosts.error();
+  // The list is sorted as text (algo-1, algo-10, algo-2): the place in it counts, not the number in the name.
+  const auto self = std::find(hosts->begin(), hosts->end(), in.text("SM_CURRENT_HOST"));
+  if (self == hosts->end())
+    return {ErrorCode::invalid_argument, fmt::format("SM_CURRENT_HOST={} is not in SM_HOSTS={}", in.text("SM_CURRENT_HOST"),
+                                                     in.text("SM_HOSTS"))};
+  info.rank = static_cast<int>(self - hosts->begin());
+  info.world_size = static_cast<int>(hosts->size());
+  info.local_rank = 0;
+  info.master_addr = hosts->front();
+  for (const char* setting : {"FABRING_RANK", "FABRING_LOCAL_RANK"})
+    info.sources[setting] = "SageMaker SM_CURRENT_HOST (one rank per host)";
+  for (const char* setting : {"FABRING_WORLD_SIZE", "FABRING_MASTER_ADDR"}) info.sources[setting] = "SageMaker SM_HOSTS";
+  if (in.has("TRAINING_JOB_NAME")) identify(fmt::format("sagemaker.{}", in.text("TRAINING_JOB_NAME")), "TRAINING_JOB_NAME", info);
+  return {};
+}
+
+// --- started by hand, half ------------------------------------------------------------------------------------------
+
+bool half_torchrun_present(const Environment& e) { return has(e, "RANK") && (has(e, "WORLD_SIZE") || has(e, "MASTER_ADDR")); }
+
+Status half_torchrun_read(const LauncherInput& in, LaunchInfo& info, LauncherAdvice& advice) {
+  FABRING_TRY(in.number("RANK", 0, "FABRING_RANK", info.rank, info));
+  FABRING_TRY(in.number("WORLD_SIZE", 1, "FABRING_WORLD_SIZE", info.world_size, info));
+  advice.no_rank = "RANK and MASTER_ADDR are set, but WORLD_SIZE is not";
+  advice.no_address = "RANK and WORLD_SIZE are set, but MASTER_ADDR is not; set it to the host of rank 0";
+  return {};
+}
+
+// Slurm comes after whatever may run inside its allocation: under mpirun, Hydra and torchrun in a batch script the
+// SLURM_* variables count daemons, not ranks.
+constexpr Launcher rows[] = {
+    {"torchrun", torchrun_present, torchrun_read},
+    {"Open MPI", open_mpi_present, open_mpi_read},
+    {"PMI", pmi_present, pmi_read},
+    {"PMIx", pmix_present, pmix_read},
+    {"Slurm", slurm_present, slurm_read},
+    {"Kubernetes", kubernetes_present, kubernetes_read},
+    {"SageMaker", sagemaker_present, sagemaker_read},
+    {"RANK, WORLD_SIZE", half_torchrun_present, half_torchrun_read},
+};
+
+}  // namespace
+
+std::string_view LauncherInput::text(std::string_view name) const {
+  const auto at = environment.find(name);
+  return at == environment.end() ? std::string_view() : std::string_view(at->second);
+}
+
+Status LauncherInput::number(std::string_view name, std::int64_t least, std::string_view setting, int& into,
+                             LaunchInfo& info) const {
+  if (!has(name)) return {};
+  auto value = parse_integer(text(name), least, setting == "FABRING_MASTER_PORT" ? 65535 : most_ranks);
+  if (!value) return value.error().with_prefix(fmt::format("{}={}: ", name, text(name).substr(0, 200)));
+  into = static_cast<int>(*value);
+  info.sources[std::string(setting)] = fmt::format("{} {}", info.launcher, name);
+  return {};
+}
+
+std::span<const Launcher> launchers() { return rows; }
+
+}  // namespace fabring

@@ -1,0 +1,34 @@
+#include "runtime/engine/communicator_core.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace fabring {
+
+CommunicatorCore::CommunicatorCore(std::weak_ptr<EngineCore> owner, std::uint32_t number, std::string name,
+                                   std::vector<Rank> ranks, Rank own, std::vector<int> nodes)
+    : engine(std::move(owner)),
+      id(number),
+      label(std::move(name)),
+      members(std::move(ranks)),
+      self(own),
+      node_of(std::move(nodes)),
+      member(members.size()),
+      nodes_(static_cast<int>(std::set<int>(node_of.begin(), node_of.end()).size())) {
+  by_world_.reserve(members.size());
+  for (Rank rank = 0; rank < size(); ++rank) by_world_.emplace_back(members[rank], rank);
+  std::sort(by_world_.begin(), by_world_.end());
+}
+
+Rank CommunicatorCore::rank_of_world(Rank world) const {
+  const auto at = std::lower_bound(by_world_.begin(), by_world_.end(), std::pair<Rank, Rank>{world, 0});
+  return at != by_world_.end() && at->first == world ? at->second : -1;
+}
+
+Execution* CommunicatorCore::find_active(std::uint32_t sequence) const {
+  for (const auto& execution : active)
+    if (execution->sequence() == sequence) return execution.get();
+  return nullptr;
+}
+
+}  // namespace fabring

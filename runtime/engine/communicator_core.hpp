@@ -1,0 +1,92 @@
+#pragma once
+// CommunicatorCore: what a communicator keeps between operations: its members, the operations queued and running, small
+// messages that came before their operation was called here, and how many of ours the others have taken. The driver's,
+// except where marked.
+//
+// Early messages. A member may be ahead: its messages for an operation (or a tile) that has not begun here are kept, at
+// most `window` of them from each member, counted in `taken` when they are used. A sender holds back when half the window
+// is open; then only its oldest operation and tile may go on, so what the receiver needs next is never stuck behind what
+// it does not need yet.
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "fabring/communicator.hpp"
+#include "runtime/engine/execution.hpp"
+
+namespace fabring {
+
+class CommunicatorCore {
+ public:
+  static constexpr std::uint32_t window = 16;
+  static constexpr std::size_t most_active = 4;        // operations of one communicator under way at once
+  static constexpr std::size_t most_early_grants = 1 << 16;
+
+  CommunicatorCore(std::weak_ptr<EngineCore> engine, std::uint32_t id, std::string label, std::vector<Rank> members,
+                   Rank self, std::vector<int> node_of);
+
+  // Constant, any thread.
+  std::weak_ptr<EngineCore> engine;
+  const std::uint32_t id;
+  const std::string label;
+  const std::vector<Rank> members;  ///< world rank of each member
+  const Rank self;                  ///< own rank in it
+  const std::vector<int> node_of;
+  int size() const { return static_cast<int>(members.size()); }
+  int nodes() const { return nodes_; }
+  /// Unique among communicators that may be alive at once, also of disjoint colours of one split.
+  std::uint64_t global_id() const { return (std::uint64_t{id} << 32) | static_cast<std::uint32_t>(members[0]); }
+  Rank rank_of_world(Rank world) const;  ///< -1 if not a member
+
+  // Any thread, under `mutex`.
+  mutable std::mutex mutex;
+  Status failed;                    ///< the first error
+  std::uint32_t last_sequence = 0;  ///< of the last call
+  std::map<std::tuple<Algorithm, bool>, std::shared_ptr<const PreparedPlan>> plans;  // algorithm, is avg
+
+  // The driver.
+  struct Member {
+    std::uint32_t early_sent = 0;   ///< small messages sent to it, in all
+    std::uint32_t early_acked = 0;  ///< of those, taken by it
+    std::uint32_t taken = 0;        ///< its small messages taken here, in all
+    std::uint32_t told = 0;         ///< taken, as it knows
+    std::uint32_t early_kept = 0;   ///< kept here, not taken yet
+  };
+  struct EarlyKey {
+    std::uint32_t sequence, tile;
+    Rank peer;
+    std::uint32_t message;
+    RecordKind kind;
+    auto operator<=>(const EarlyKey&) const = default;
+  };
+  struct Early {
+    Record record;
+    std::vector<std::byte> payload;
+    bool taken = false;
+  };
+  std::vector<Member> member;
+  std::deque<std::shared_ptr<Execution>> queued;
+  std::vector<std::shared_ptr<Execution>> active;  ///< by sequence
+  std::map<EarlyKey, Early> early;
+  std::size_t early_grants = 0;
+  struct Past {
+    std::uint32_t sequence = 0;
+    Signature signature;
+  };
+  std::array<Past, 64> past{};  ///< what was called here, to explain mismatches found late
+
+  Execution* find_active(std::uint32_t sequence) const;
+
+ private:
+  std::vector<std::pair<Rank, Rank>> by_world_;  // sorted
+  int nodes_ = 1;
+};
+
+}  // namespace fabring

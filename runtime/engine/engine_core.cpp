@@ -1,0 +1,522 @@
+#include "runtime/engine/engine_core.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/base/check.hpp"
+#include "runtime/base/named_thread.hpp"
+#include "runtime/engine/tiling.hpp"
+
+namespace fabring {
+namespace {
+
+constexpr std::size_t default_scratch_bytes = std::size_t{32} << 20;
+constexpr std::size_t most_orphans = 4096;
+
+}  // namespace
+
+EngineCore::EngineCore(EngineParts parts)
+    : parts_(std::move(parts)),
+      scratch_(parts_.config.scratch_bytes != 0 ? parts_.config.scratch_bytes : default_scratch_bytes) {}
+
+std::shared_ptr<EngineCore> EngineCore::make(EngineParts parts) {
+  std::shared_ptr<EngineCore> core(new EngineCore(std::move(parts)));
+  const int size = core->parts_.world_size;
+  core->disconnected_.assign(size, false);
+  if (core->parts_.endpoint)
+    core->transfer_ = std::make_unique<Transfer>(*core->parts_.endpoint, core->parts_.self, size, *core);
+  std::vector<Rank> everyone(size);
+  for (Rank rank = 0; rank < size; ++rank) everyone[rank] = rank;
+  core->world_ = core->make_communicator(1, "world", std::move(everyone));
+  if (core->parts_.control) {
+    // The handler runs in the control thread, which the destructor joins before anything it uses is gone.
+    EngineCore* self = core.get();
+    core->parts_.control->on_failure([self](const Failure& failure) {
+      {
+        std::lock_guard lock(self->mutex_);
+        self->failures_.push_back(failure);
+      }
+      self->news_.store(true, std::memory_order_release);
+      if (self->parts_.endpoint) self->parts_.endpoint->wake();
+      self->notify_waiters();
+    });
+  }
+  return core;
+}
+
+EngineCore::~EngineCore() {
+  (void)leave();
+  parts_.control.reset();
+}
+
+std::shared_ptr<CommunicatorCore> EngineCore::make_communicator(std::uint32_t id, std::string label,
+                                                                std::vector<Rank> members) {
+  Rank self = -1;
+  std::vector<int> nodes;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (members[i] == parts_.self) self = static_cast<Rank>(i);
+    nodes.push_back(parts_.node_of.empty() ? 0 : parts_.node_of[members[i]]);
+  }
+  auto made = std::make_shared<CommunicatorCore>(weak_from_this(), id, std::move(label), std::move(members), self,
+                                                 std::move(nodes));
+  {
+    std::lock_guard lock(mutex_);
+    by_id_[id] = made;
+  }
+  adopt_.store(true, std::memory_order_release);
+  return made;
+}
+
+std::uint32_t EngineCore::take_communicator_id(std::uint32_t at_least) {
+  std::lock_guard lock(mutex_);
+  next_id_ = std::max(next_id_, at_least);
+  return next_id_++;
+}
+
+std::vector<std::shared_ptr<CommunicatorCore>> EngineCore::communicators() const {
+  std::vector<std::shared_ptr<CommunicatorCore>> all;
+  std::lock_guard lock(mutex_);
+  for (const auto& [id, weak] : by_id_)
+    if (auto communicator = weak.lock()) all.push_back(std::move(communicator));
+  return all;
+}
+
+std::string EngineCore::who(Rank world_rank) const {
+  const std::string host = parts_.control ? parts_.control->host_of(world_rank) : "";
+  return host.empty() ? fmt::format("rank {}", world_rank) : fmt::format("rank {} (host {})", world_rank, host);
+}
+
+// ---- submitting ---------------------------------------------------------------------------------------------------
+
+std::shared_ptr<Execution> EngineCore::submit(const std::shared_ptr<CommunicatorCore>& communicator, const Call& call,
+                                              bool background) {
+  std::shared_ptr<Execution> execution;
+  {
+    std::lock_guard lock(communicator->mutex);
+    const bool average = call.op == ReduceOp::avg;
+    auto& plan = communicator->plans[{call.algorithm, average}];
+    Status failed = communicator->failed;
+    if (failed.ok() && left_.load()) failed = Status(ErrorCode::aborted, "this rank has left the job");
+    if (failed.ok() && !plan) {
+      auto made = make_allreduce({call.algorithm, communicator->self, communicator->node_of, call.op});
+      if (made) {
+        plan = std::make_shared<const PreparedPlan>(std::move(*made));
+      } else {
+        failed = made.error();
+      }
+    }
+    if (!failed.ok()) {
+      static const auto empty = std::make_shared<const PreparedPlan>(Plan{});
+      execution = std::make_shared<Execution>(communicator, call, empty, 0, Tiling{});
+      execution->fail(failed.with_prefix(call.describe() + ": "));
+      execution->publish();
+      return execution;
+    }
+    TilingRules rules;
+    if (parts_.config.segment_bytes != 0) rules.segment_bytes = parts_.config.segment_bytes;
+    rules.smallest_bytes = std::min(rules.smallest_bytes, rules.segment_bytes);
+    if (parts_.config.depth != 0) rules.depth = static_cast<std::uint32_t>(parts_.config.depth);
+    const Tiling tiling = choose_tiling(*plan, call.count, size_of(call.type), rules);
+    execution = std::make_shared<Execution>(communicator, call, plan, ++communicator->last_sequence, tiling);
+    std::lock_guard submit_lock(mutex_);
+    submitted_.push_back(execution);
+    pending_.fetch_add(1);
+    if (background && !thread_started_) {
+      thread_started_ = true;
+      // Without a thread operations still go on while somebody waits; only "nobody waits" needs it.
+      if (auto thread = start_thread("fabring-prog", [this] { this->background(); })) thread_ = std::move(*thread);
+    }
+  }
+  news_.store(true, std::memory_order_release);
+  if (background) {
+    if (parts_.endpoint) parts_.endpoint->wake();
+    std::lock_guard lock(turn_mutex_);
+    turn_.notify_all();
+  }
+  return execution;
+}
+
+void EngineCore::take_submissions() {
+  std::vector<std::shared_ptr<Execution>> fresh;
+  {
+    std::lock_guard lock(mutex_);
+    fresh.swap(submitted_);
+  }
+  for (auto& execution : fresh) {
+    CommunicatorCore& communicator = *execution->communicator();
+    communicator.queued.push_back(std::move(execution));
+    start_queued(communicator);
+  }
+}
+
+void EngineCore::start_queued(CommunicatorCore& communicator) {
+  while (!communicator.queued.empty() && communicator.active.size() < CommunicatorCore::most_active) {
+    const std::shared_ptr<Execution> execution = communicator.queued.front();
+    communicator.past[execution->sequence() % communicator.past.size()] = {execution->sequence(),
+                                                                           execution->call().signature()};
+    Rank peer = -1;
+    if (const Status why = early_mismatch(communicator, *execution, peer); !why.ok()) {
+      report({ErrorCode::mismatch, communicator.members[peer], parts_.self, communicator.global_id(), why.message()});
+      return fail(communicator, why);  // before anything of it is reduced
+    }
+    std::uint16_t index = 0;
+    while (index < running_.size() && running_[index]) ++index;
+    if (index == running_.size()) running_.emplace_back();
+    const Execution::Start started =
+        execution->failed() ? Execution::Start::failed : execution->start(*this, index, parts_.clock->now());
+    if (started == Execution::Start::wait) {
+      scratch_wanted_ = true;
+      return;
+    }
+    communicator.queued.pop_front();
+    if (started == Execution::Start::failed) {
+      execution->publish();
+      pending_.fetch_sub(1);
+      finished_some_ = true;
+      continue;
+    }
+    running_[index] = execution;
+    ++running_count_;
+    communicator.active.push_back(execution);
+    execution->advance();
+  }
+}
+
+// What members sent before the call was made here: did they call the same?
+Status EngineCore::early_mismatch(const CommunicatorCore& communicator, const Execution& execution, Rank& peer) const {
+  const Signature ours = execution.call().signature();
+  const CommunicatorCore::EarlyKey from{execution.sequence(), 0, 0, 0, RecordKind::data};
+  for (auto at = communicator.early.lower_bound(from);
+       at != communicator.early.end() && at->first.sequence == execution.sequence(); ++at) {
+    if (at->second.record.signature == ours) continue;
+    peer = at->first.peer;
+    return mismatch(communicator, peer, execution.sequence(), at->second.record.signature, ours);
+  }
+  return {};
+}
+
+std::size_t EngineCore::scratch_to_keep_free(const CommunicatorCore& communicator) const {
+  // One block for every other communicator that runs nothing now, so that none can starve another.
+  std::size_t idle = 0;
+  for (const auto& other : communicators())
+    if (other.get() != &communicator && other->active.empty()) ++idle;
+  const std::size_t segment =
+      parts_.config.segment_bytes != 0 ? parts_.config.segment_bytes : TilingRules{}.segment_bytes;
+  return std::min(idle * segment, scratch_.budget() / 2);
+}
+
+// ---- news from peers ----------------------------------------------------------------------------------------------
+
+bool EngineCore::may_send_early(const CommunicatorCore& communicator, const Execution& execution, std::uint32_t tile,
+                                Rank member) const {
+  const CommunicatorCore::Member& there = communicator.member[member];
+  const std::uint32_t open = there.early_sent - there.early_acked;
+  if (open < CommunicatorCore::window / 2) return true;
+  if (open >= CommunicatorCore::window) return false;
+  for (const auto& other : communicator.active) {
+    const int peer = other->prepared().peer_index(member);
+    if (peer < 0) continue;
+    if (other.get() == &execution) return other->oldest_eager_tile(peer) >= tile;
+    if (other->oldest_eager_tile(peer) < other->tiles()) return false;
+  }
+  return true;
+}
+
+void EngineCore::took_early(CommunicatorCore& communicator, Rank rank) {
+  CommunicatorCore::Member& member = communicator.member[rank];
+  ++member.taken;
+  if (member.early_kept > 0) --member.early_kept;
+  if (member.taken - member.told < CommunicatorCore::window / 4) return;
+  Record record;
+  record.kind = RecordKind::entered;
+  record.channel = communicator.id;
+  record.consumed = member.told = member.taken;
+  transfer_->send_record(communicator.members[rank], record);
+}
+
+void EngineCore::keep_early(CommunicatorCore& communicator, Rank member, const Record& record,
+                            std::span<const std::byte> payload) {
+  const bool grant = record.kind == RecordKind::grant;
+  if (grant ? ++communicator.early_grants > CommunicatorCore::most_early_grants
+            : ++communicator.member[member].early_kept > CommunicatorCore::window) {
+    suspect(communicator.members[member], Status(ErrorCode::transport_error, "it sent more than it was allowed to"));
+    return;
+  }
+  auto& early = communicator.early[{record.sequence, record.tile, member, record.message, record.kind}];
+  early.record = record;
+  early.payload.assign(payload.begin(), payload.end());
+}
+
+void EngineCore::on_record(Rank peer, const Record& record, std::span<const std::byte> payload) {
+  std::shared_ptr<CommunicatorCore> communicator;
+  {
+    std::lock_guard lock(mutex_);
+    const auto at = by_id_.find(record.channel);
+    if (at != by_id_.end()) {
+      communicator = at->second.lock();
+      if (!communicator && record.kind != RecordKind::grant) return;  // dropped here; nothing of it is needed
+    }
+  }
+  if (!communicator) {
+    // A split may be complete there and not yet here.
+    if (orphans_.size() >= most_orphans)
+      return suspect(peer, Status(ErrorCode::transport_error, "it uses communicators that do not exist here"));
+    orphans_.push_back({peer, record, {payload.begin(), payload.end()}});
+    return;
+  }
+  const Rank member = communicator->rank_of_world(peer);
+  if (member < 0 || record.kind < RecordKind::data || record.kind > RecordKind::entered ||
+      (record.kind == RecordKind::grant && record.slot < Transfer::eager_slots))
+    return suspect(peer, Status(ErrorCode::transport_error, "it sent a message that makes no sense"));
+  CommunicatorCore::Member& from = communicator->member[member];
+  if (record.consumed - from.early_acked <= from.early_sent - from.early_acked) from.early_acked = record.consumed;
+  if (record.kind == RecordKind::entered) return;
+  bool failed = false;
+  {
+    std::lock_guard lock(communicator->mutex);
+    failed = !communicator->failed.ok();
+  }
+  if (failed) {
+    if (record.kind == RecordKind::grant) transfer_->decline(peer, record.slot);
+    return;
+  }
+  Execution* execution = communicator->find_active(record.sequence);
+  const CommunicatorCore::Past& past = communicator->past[record.sequence % communicator->past.size()];
+  if (past.sequence == record.sequence && past.signature != record.signature) {
+    if (record.kind == RecordKind::grant) transfer_->decline(peer, record.slot);
+    report({ErrorCode::mismatch, peer, parts_.self, communicator->global_id(),
+            mismatch(*communicator, member, record.sequence, record.signature, past.signature).message()});
+    return;
+  }
+  if (execution == nullptr) {
+    if (past.sequence != 0 && past.sequence == record.sequence)
+      return suspect(peer, Status(ErrorCode::transport_error, "it sent a message for an operation that is over"));
+    return keep_early(*communicator, member, record, payload);
+  }
+  if (!execution->tile_active(record.tile)) {
+    if (record.tile >= execution->tiles())
+      return suspect(peer, Status(ErrorCode::transport_error, "it sent a message that is in no plan"));
+    return keep_early(*communicator, member, record, payload);
+  }
+  if (record.kind == RecordKind::data) took_early(*communicator, member);
+  const Status taken = execution->on_record(member, record, payload);
+  if (!taken.ok()) return suspect(peer, taken);
+  execution->advance();
+}
+
+void EngineCore::on_block(std::uint64_t cookie, Outcome outcome, std::uint32_t bytes) {
+  const auto index = static_cast<std::uint16_t>(cookie >> 48);
+  FABRING_CHECK(index < running_.size() && running_[index]);
+  Execution& execution = *running_[index];
+  execution.on_block(static_cast<std::uint32_t>(cookie >> 32) & 0xffff, static_cast<StepId>(cookie), outcome, bytes);
+  execution.advance();  // forward what was just reduced while it is in the cache
+}
+
+// ---- driving ------------------------------------------------------------------------------------------------------
+
+bool EngineCore::ready_to_receive() {
+  if (!transfer_) return true;
+  const bool ready = transfer_->start();
+  transfer_->poll();
+  return ready;
+}
+
+bool EngineCore::progress() {
+  bool moved = false;
+  if (news_.exchange(false, std::memory_order_acquire)) {
+    take_failures();
+    take_submissions();
+    moved = true;
+  }
+  if (adopt_.exchange(false, std::memory_order_acquire) && !orphans_.empty()) {
+    std::vector<Orphan> again;
+    again.swap(orphans_);
+    for (const Orphan& orphan : again) on_record(orphan.peer, orphan.record, orphan.payload);
+  }
+  if (transfer_) moved = transfer_->poll() > 0 || moved;
+  if (running_count_ > 0)
+    for (std::size_t i = 0; i < running_.size(); ++i)
+      if (running_[i]) {
+        moved = running_[i]->advance() || moved;
+        finished_some_ = finished_some_ || running_[i]->finished();
+      }
+  if (transfer_) moved = transfer_->flush() || moved;
+  if (finished_some_) {
+    finished_some_ = false;
+    retire();
+    moved = true;
+  }
+  const Time now = parts_.clock->now();
+  if (now >= next_tick_) {
+    next_tick_ = now + std::chrono::milliseconds(20);
+    tick(now);
+  }
+  return moved;
+}
+
+void EngineCore::retire() {
+  for (std::size_t i = 0; i < running_.size(); ++i) {
+    if (!running_[i] || !running_[i]->finished()) continue;
+    const std::shared_ptr<Execution> execution = std::move(running_[i]);
+    running_[i] = nullptr;
+    --running_count_;
+    CommunicatorCore& communicator = *execution->communicator();
+    std::erase(communicator.active, execution);
+    execution->publish();
+    pending_.fetch_sub(1);
+    if (!communicator.queued.empty()) start_queued(communicator);
+  }
+  if (scratch_wanted_) {  // somebody may have it now
+    scratch_wanted_ = false;
+    for (const auto& communicator : communicators())
+      if (!communicator->queued.empty()) start_queued(*communicator);
+  }
+  notify_waiters();
+}
+
+void EngineCore::notify_waiters() {
+  if (waiters_.load() == 0) return;
+  std::lock_guard lock(turn_mutex_);
+  turn_.notify_all();
+}
+
+void EngineCore::drive(const std::function<bool()>& enough, std::chrono::nanoseconds limit) {
+  const auto start = std::chrono::steady_clock::now();
+  std::uint32_t idle = 0;
+  std::chrono::steady_clock::time_point idle_since;
+  while (!enough()) {
+    if (progress()) {
+      idle = 0;
+      continue;
+    }
+    if (++idle <= parts_.waiting.spins) continue;
+    const auto now = std::chrono::steady_clock::now();
+    if (now - start >= limit) return;
+    if (idle == parts_.waiting.spins + 1) idle_since = now;
+    if (now - idle_since < parts_.waiting.yield_for) {
+      std::this_thread::yield();
+      continue;
+    }
+    const auto left = std::chrono::duration_cast<std::chrono::microseconds>(limit - (now - start));
+    const auto nap = std::min(left, parts_.waiting.sleep_for);
+    if (parts_.endpoint) {
+      parts_.endpoint->wait(nap);
+    } else {
+      std::this_thread::yield();
+    }
+  }
+}
+
+Status EngineCore::wait(Execution& execution, std::chrono::nanoseconds limit) {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  const bool bounded = limit < std::chrono::hours(24 * 365);
+  waiters_.fetch_add(1);
+  while (!execution.done()) {
+    const auto left = bounded ? end - std::chrono::steady_clock::now() : std::chrono::nanoseconds(std::chrono::hours(1));
+    if (left <= std::chrono::nanoseconds(0)) break;
+    if (drive_.try_lock()) {
+      drive([&] { return execution.done(); }, left);
+      drive_.unlock();
+    } else {
+      std::unique_lock lock(turn_mutex_);
+      if (!execution.done()) turn_.wait_for(lock, std::min<std::chrono::nanoseconds>(left, std::chrono::milliseconds(1)));
+    }
+  }
+  waiters_.fetch_sub(1);
+  {
+    std::lock_guard lock(turn_mutex_);
+    turn_.notify_all();  // somebody else may drive now
+  }
+  if (!execution.done())
+    return Status(ErrorCode::timeout, execution.call().describe() + " is not done yet; it goes on");
+  return execution.status();
+}
+
+void EngineCore::drive_once() {
+  if (!drive_.try_lock()) return;
+  progress();
+  drive_.unlock();
+}
+
+void EngineCore::background() {
+  while (!stop_.load()) {
+    if (pending_.load() > 0 && waiters_.load() == 0 && drive_.try_lock()) {
+      drive([&] { return pending_.load() == 0 || waiters_.load() > 0 || stop_.load(); }, std::chrono::milliseconds(50));
+      drive_.unlock();
+      continue;
+    }
+    std::unique_lock lock(turn_mutex_);
+    if (stop_.load()) return;
+    if (pending_.load() == 0) {
+      turn_.wait_for(lock, std::chrono::milliseconds(100));
+    } else {
+      turn_.wait_for(lock, std::chrono::milliseconds(1));
+    }
+  }
+}
+
+Traffic EngineCore::traffic() const {
+  Traffic traffic;
+  if (!transfer_) return traffic;
+  parts_.endpoint->wake();
+  std::lock_guard lock(const_cast<std::mutex&>(drive_));
+  const EndpointCounters counters = parts_.endpoint->counters();
+  traffic.payload_bytes_sent = transfer_->payload_bytes_sent();
+  traffic.payload_bytes_received = transfer_->payload_bytes_received();
+  traffic.wire_bytes_sent = counters.bytes_sent;
+  traffic.wire_bytes_received = counters.bytes_received;
+  traffic.messages_sent = counters.messages_sent;
+  return traffic;
+}
+
+// ---- leaving ------------------------------------------------------------------------------------------------------
+
+Status EngineCore::leave() {
+  if (left_.exchange(true)) return {};
+  stop_.store(true);
+  {
+    std::lock_guard lock(turn_mutex_);
+    turn_.notify_all();
+  }
+  if (parts_.endpoint) parts_.endpoint->wake();
+  if (thread_.joinable()) thread_.join();
+  std::lock_guard lock(drive_);
+  const bool healthy = [&] {
+    std::lock_guard world_lock(world_->mutex);
+    return world_->failed.ok();
+  }();
+  if (pending_.load() > 0) {
+    const Status why(ErrorCode::aborted, "the engine was destroyed while this operation was under way");
+    take_submissions();
+    for (const auto& communicator : communicators()) fail(*communicator, why);
+    for (const auto& communicator : communicators())
+      if (parts_.control && communicator->id != 1)
+        report({ErrorCode::aborted, -1, parts_.self, communicator->global_id(), why.message()});
+  }
+  const std::chrono::milliseconds limit =
+      healthy ? parts_.config.leave_timeout : std::chrono::milliseconds(200);
+  if (transfer_)
+    drive([&] { return pending_.load() == 0 && transfer_->drained(); }, limit);
+  Status left;
+  if (parts_.control) {
+    std::atomic<bool> over{false};
+    std::thread goodbye([&] {
+      left = parts_.control->leave(limit);
+      over.store(true);
+      if (parts_.endpoint) parts_.endpoint->wake();
+    });
+    drive([&] { return over.load(); }, limit + std::chrono::seconds(1));
+    goodbye.join();
+  }
+  if (parts_.endpoint) {
+    parts_.endpoint->finish_sending();
+    drive([&] { return transfer_->drained(); }, std::chrono::milliseconds(100));
+    parts_.endpoint->close();
+    // Completions of what was still open: executions must not stay behind with buffers that look busy.
+    drive([&] { return pending_.load() == 0; }, std::chrono::milliseconds(200));
+  }
+  return left;
+}
+
+}  // namespace fabring

@@ -1,0 +1,164 @@
+#pragma once
+// EngineCore: drives every communicator of one engine over one endpoint. Whoever takes the drive lock makes progress for
+// all; the others wait for their operation or for the lock. A blocking call drives in the caller's thread; the first
+// asynchronous call starts the progress thread, which steps back whenever somebody is waiting. Tests drive by hand.
+//
+// Failure. A failure (own, or told by the control plane) fails communicators, never single operations: every operation
+// under way ends with the same error on every rank. Memory is given back only when the endpoint has let go of it: grants
+// that will not be used are answered with empty messages; a peer that does not answer (stopped, gone) is disconnected
+// after a while, which ends its operations without disturbing other peers.
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "fabring/communicator.hpp"
+#include "runtime/base/clock.hpp"
+#include "runtime/base/log.hpp"
+#include "runtime/control/control_plane.hpp"
+#include "runtime/engine/communicator_core.hpp"
+#include "runtime/engine/waiting.hpp"
+#include "runtime/memory/scratch.hpp"
+#include "runtime/transfer/transfer.hpp"
+#include "transports/endpoint.hpp"
+
+namespace fabring {
+
+/// What an engine is made of; tests put in their own.
+struct EngineParts {
+  Config config;
+  Rank self = 0;
+  int world_size = 1;
+  std::vector<int> node_of;                  ///< by world rank
+  std::unique_ptr<Endpoint> endpoint;        ///< null only in a world of one
+  std::unique_ptr<ControlPlane> control;     ///< null only in a world of one
+  std::shared_ptr<Clock> clock;
+  WaitPolicy waiting;
+  Log log;
+  std::vector<std::string> report;
+};
+
+class EngineCore final : public TransferListener, public std::enable_shared_from_this<EngineCore> {
+ public:
+  static std::shared_ptr<EngineCore> make(EngineParts parts);
+  ~EngineCore() override;
+
+  // Any thread.
+  std::shared_ptr<CommunicatorCore> world() const { return world_; }
+  std::shared_ptr<CommunicatorCore> make_communicator(std::uint32_t id, std::string label, std::vector<Rank> members);
+  /// Queues an operation. The Execution is done at once if the communicator has failed.
+  std::shared_ptr<Execution> submit(const std::shared_ptr<CommunicatorCore>& communicator, const Call& call,
+                                    bool background);
+  Status wait(Execution& execution, std::chrono::nanoseconds limit);
+  void drive_once();  ///< progress if nobody else makes it
+  void abort(CommunicatorCore& communicator, std::string reason);
+  Status leave();
+  Traffic traffic() const;
+  const Config& config() const { return parts_.config; }
+  const std::vector<std::string>& report() const { return parts_.report; }
+  std::uint32_t take_communicator_id(std::uint32_t at_least);
+
+  // The driver.
+  /// Posts the eager receives; true when every rank may be sent to. Before the first operation of any rank.
+  bool ready_to_receive();
+  bool progress();
+  Transfer& transfer() { return *transfer_; }
+  Scratch& scratch() { return scratch_; }
+  Clock& clock() { return *parts_.clock; }
+  /// May this operation send a small message to this member now (see CommunicatorCore)?
+  bool may_send_early(const CommunicatorCore& communicator, const Execution& execution, std::uint32_t tile,
+                      Rank member) const;
+  void took_early(CommunicatorCore& communicator, Rank member);
+  void suspect(Rank world_rank, const Status& why);
+  std::size_t scratch_to_keep_free(const CommunicatorCore& communicator) const;
+
+  // TransferListener
+  void on_record(Rank peer, const Record& record, std::span<const std::byte> payload) override;
+  void on_block(std::uint64_t cookie, Outcome outcome, std::uint32_t bytes) override;
+  void on_peer_lost(Rank peer, const Status& why) override;
+
+ private:
+  explicit EngineCore(EngineParts parts);
+  void take_submissions();
+  void start_queued(CommunicatorCore& communicator);
+  Status early_mismatch(const CommunicatorCore& communicator, const Execution& execution, Rank& peer) const;
+  void retire();
+  void take_failures();
+  void apply(const Failure& failure);
+  void fail(CommunicatorCore& communicator, const Status& why);
+  void tick(Time now);
+  void settle(Time now);
+  void note_waiting(CommunicatorCore& communicator, Execution& execution, Time now);
+  void check_deadline(CommunicatorCore& communicator, Execution& execution, Time now);
+  Status mismatch(const CommunicatorCore& communicator, Rank member, std::uint32_t sequence, const Signature& theirs,
+                  const Signature& ours) const;
+  void report(Failure failure);
+  void keep_early(CommunicatorCore& communicator, Rank member, const Record& record,
+                  std::span<const std::byte> payload);
+  void drop_early(CommunicatorCore& communicator);
+  std::vector<std::shared_ptr<CommunicatorCore>> communicators() const;
+  void drive(const std::function<bool()>& enough, std::chrono::nanoseconds limit);
+  void notify_waiters();
+  void background();
+  std::string who(Rank world_rank) const;
+
+  EngineParts parts_;
+  Scratch scratch_;
+  std::unique_ptr<Transfer> transfer_;
+  std::shared_ptr<CommunicatorCore> world_;
+
+  // Any thread, under mutex_.
+  mutable std::mutex mutex_;
+  std::vector<std::shared_ptr<Execution>> submitted_;
+  std::vector<Failure> failures_;
+  std::unordered_map<std::uint32_t, std::weak_ptr<CommunicatorCore>> by_id_;
+  std::uint32_t next_id_ = 2;
+  std::atomic<bool> news_{false};  ///< submitted_ or failures_ hold something
+  std::atomic<std::size_t> pending_{0};  ///< operations submitted and not done
+
+  // Driving.
+  std::mutex drive_;
+  std::mutex turn_mutex_;
+  std::condition_variable turn_;
+  std::atomic<int> waiters_{0};
+  std::thread thread_;
+  bool thread_started_ = false;
+  std::atomic<bool> stop_{false};
+  std::atomic<bool> left_{false};
+
+  // The driver.
+  std::vector<std::shared_ptr<Execution>> running_;  ///< by index; null where free
+  std::size_t running_count_ = 0;
+  bool finished_some_ = false;
+  bool scratch_wanted_ = false;  ///< a queued operation waits for scratch
+  Time next_tick_{};
+  struct Suspicion {
+    Rank rank;
+    Status why;
+    Time since;
+    bool reported;
+  };
+  std::vector<Suspicion> suspicions_;
+  std::vector<bool> disconnected_;
+  struct Settling {
+    std::weak_ptr<CommunicatorCore> communicator;
+    Time until;
+  };
+  std::vector<Settling> settling_;
+  struct Orphan {  ///< came for a communicator that this rank has not made yet
+    Rank peer;
+    Record record;
+    std::vector<std::byte> payload;
+  };
+  std::vector<Orphan> orphans_;
+  std::atomic<bool> adopt_{false};  ///< a communicator was made: look at the orphans again
+};
+
+}  // namespace fabring

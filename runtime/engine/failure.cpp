@@ -1,0 +1,225 @@
+// The failure side of EngineCore: what happens when a peer is lost, ranks disagree, time runs out or somebody aborts.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "runtime/engine/engine_core.hpp"
+
+namespace fabring {
+namespace {
+
+// A data connection that fails may be the first sign of a death that the control plane will name better.
+constexpr auto verdict_time = std::chrono::milliseconds(300);
+// How long a peer may take to give memory back before it is disconnected: long if others still need that peer.
+constexpr auto settle_alone = std::chrono::milliseconds(100);
+constexpr auto settle_shared = std::chrono::milliseconds(2000);
+constexpr auto first_note = std::chrono::seconds(10);
+
+}  // namespace
+
+void EngineCore::suspect(Rank world_rank, const Status& why) {
+  for (const Suspicion& known : suspicions_)
+    if (known.rank == world_rank) return;
+  suspicions_.push_back({world_rank, why, parts_.clock->now(), false});
+}
+
+void EngineCore::on_peer_lost(Rank peer, const Status& why) {
+  if (!disconnected_[peer]) suspect(peer, why);
+}
+
+void EngineCore::report(Failure failure) {
+  if (parts_.control) {
+    parts_.control->report(std::move(failure));
+    return;
+  }
+  std::lock_guard lock(mutex_);
+  failures_.push_back(std::move(failure));
+  news_.store(true, std::memory_order_release);
+}
+
+Status EngineCore::mismatch(const CommunicatorCore& communicator, Rank member, std::uint32_t sequence,
+                            const Signature& theirs, const Signature& ours) const {
+  return Status(ErrorCode::mismatch,
+                fmt::format("operation #{} on communicator '{}' differs between ranks: {} called {}, {} called {}. All "
+                            "ranks must call the same operations with the same count, type, operation and algorithm, in "
+                            "the same order",
+                            sequence, communicator.label, who(communicator.members[member]), describe(theirs),
+                            who(parts_.self), describe(ours)));
+}
+
+void EngineCore::abort(CommunicatorCore& communicator, std::string reason) {
+  Failure failure{ErrorCode::aborted, -1, parts_.self, communicator.global_id(),
+                  fmt::format("{} aborted communicator '{}': {}", who(parts_.self), communicator.label, reason)};
+  {
+    std::lock_guard lock(communicator.mutex);
+    if (!communicator.failed.ok()) return;
+    communicator.failed = Status(failure.code, failure.text);
+  }
+  {
+    std::lock_guard lock(mutex_);
+    failures_.push_back(failure);
+  }
+  news_.store(true, std::memory_order_release);
+  if (parts_.control) parts_.control->report(failure);
+  if (parts_.endpoint) parts_.endpoint->wake();
+  notify_waiters();
+}
+
+void EngineCore::take_failures() {
+  std::vector<Failure> fresh;
+  {
+    std::lock_guard lock(mutex_);
+    fresh.swap(failures_);
+  }
+  for (const Failure& failure : fresh) apply(failure);
+}
+
+void EngineCore::apply(const Failure& failure) {
+  ErrorContext context;
+  context.rank = failure.culprit;
+  if (failure.culprit >= 0 && parts_.control) context.host = parts_.control->host_of(failure.culprit);
+  const Status why(failure.code, failure.text, context);
+  const bool lost = failure.communicator == 0 && failure.culprit >= 0;
+  for (const auto& communicator : communicators()) {
+    const bool concerned = failure.communicator == 0
+                               ? failure.culprit < 0 || communicator->rank_of_world(failure.culprit) >= 0
+                               : communicator->global_id() == failure.communicator;
+    if (concerned) fail(*communicator, why);
+  }
+  if (lost && failure.culprit != parts_.self && failure.culprit < static_cast<Rank>(disconnected_.size()) &&
+      parts_.endpoint && !disconnected_[failure.culprit]) {
+    disconnected_[failure.culprit] = true;
+    transfer_->forget(failure.culprit);
+    parts_.endpoint->disconnect(failure.culprit);
+  }
+}
+
+void EngineCore::fail(CommunicatorCore& communicator, const Status& why) {
+  {
+    std::lock_guard lock(communicator.mutex);
+    if (communicator.failed.ok()) communicator.failed = why;
+  }
+  const auto explained = [&](const Execution& execution) {
+    ErrorContext context = why.context();
+    context.collective = name(execution.call().collective);
+    context.sequence = execution.sequence();
+    context.bytes = execution.call().bytes();
+    return why
+        .with_prefix(fmt::format("{} #{} on '{}' ({} bytes, {} done here): ", context.collective, context.sequence,
+                                 communicator.label, context.bytes, execution.bytes_done()))
+        .with_context(context);
+  };
+  for (const auto& execution : communicator.queued) {
+    execution->fail(explained(*execution));
+    execution->publish();
+    pending_.fetch_sub(1);
+  }
+  communicator.queued.clear();
+  for (const auto& execution : communicator.active) execution->fail(explained(*execution));
+  drop_early(communicator);
+  if (!communicator.active.empty()) {
+    bool shared = false;
+    for (const auto& other : communicators()) {
+      std::lock_guard lock(other->mutex);
+      if (!other->failed.ok()) continue;
+      for (const auto& execution : communicator.active)
+        for (Rank peer : execution->peers_outstanding()) shared = shared || other->rank_of_world(peer) >= 0;
+    }
+    const Time limit = shared ? Time(settle_shared) : Time(settle_alone);
+    settling_.push_back({communicator.active.front()->communicator(), parts_.clock->now() + limit});
+  }
+  finished_some_ = true;
+}
+
+void EngineCore::drop_early(CommunicatorCore& communicator) {
+  for (const auto& [key, early] : communicator.early)
+    if (key.kind == RecordKind::grant) transfer_->decline(communicator.members[key.peer], early.record.slot);
+  communicator.early.clear();
+  communicator.early_grants = 0;
+}
+
+void EngineCore::settle(Time now) {
+  for (std::size_t i = 0; i < settling_.size();) {
+    const auto communicator = settling_[i].communicator.lock();
+    if (!communicator || communicator->active.empty()) {
+      settling_.erase(settling_.begin() + static_cast<std::ptrdiff_t>(i));
+      continue;
+    }
+    if (now >= settling_[i].until) {
+      for (const auto& execution : communicator->active) {
+        if (!execution->failed()) continue;
+        for (Rank peer : execution->peers_outstanding()) {
+          if (disconnected_[peer]) continue;
+          parts_.log.info(fmt::format("{} does not give back memory of a failed operation; disconnecting it", who(peer)));
+          disconnected_[peer] = true;
+          transfer_->forget(peer);
+          parts_.endpoint->disconnect(peer);
+        }
+      }
+    }
+    ++i;
+  }
+}
+
+void EngineCore::tick(Time now) {
+  if (running_count_ > 0) finished_some_ = true;  // failed ones may have settled
+  for (Suspicion& suspicion : suspicions_) {
+    if (suspicion.reported || now - suspicion.since < verdict_time) continue;
+    suspicion.reported = true;
+    if (left_.load()) continue;
+    report({ErrorCode::peer_lost, suspicion.rank, parts_.self, 0,
+            fmt::format("{} lost its data connection to {}: {}", who(parts_.self), who(suspicion.rank),
+                        suspicion.why.ok() ? "the connection was closed" : suspicion.why.message())});
+  }
+  settle(now);
+  for (const auto& communicator : communicators()) {
+    for (const auto& execution : communicator->active) {
+      if (execution->failed()) continue;
+      note_waiting(*communicator, *execution, now);
+      check_deadline(*communicator, *execution, now);
+    }
+  }
+}
+
+void EngineCore::note_waiting(CommunicatorCore& communicator, Execution& execution, Time now) {
+  const Time waited = now - execution.started_at();
+  if (waited < first_note || now < execution.next_note) return;
+  execution.next_note = now + std::max<Time>(waited, first_note);  // ever more seldom
+  std::vector<std::string> names;
+  for (Rank rank : execution.waiting_for()) {
+    const Rank world = communicator.members[rank];
+    std::string text = who(world);
+    if (parts_.control) {
+      const std::string activity = parts_.control->activity_of(world);
+      if (!activity.empty()) text += " [" + activity + "]";
+    }
+    names.push_back(std::move(text));
+  }
+  const std::string line =
+      fmt::format("{} #{} on '{}' has waited {} s for {}", name(execution.call().collective), execution.sequence(),
+                  communicator.label, std::chrono::duration_cast<std::chrono::seconds>(waited).count(),
+                  names.empty() ? "its own work" : fmt::format("{}", fmt::join(names, ", ")));
+  parts_.log.warning(line);
+  if (parts_.control) parts_.control->set_activity(line.substr(0, 120));
+}
+
+void EngineCore::check_deadline(CommunicatorCore& communicator, Execution& execution, Time now) {
+  if (now - execution.started_at() < Time(parts_.config.timeout)) return;
+  std::vector<std::string> names;
+  Rank culprit = -1;
+  for (Rank rank : execution.waiting_for()) {
+    names.push_back(who(communicator.members[rank]));
+    culprit = communicator.members[rank];
+  }
+  if (names.size() != 1) culprit = -1;
+  report({ErrorCode::timeout, culprit, parts_.self, communicator.global_id(),
+          fmt::format("{} gave up after {} s (FABRING_TIMEOUT) in {} #{} on '{}', waiting for {}; that rank has not "
+                      "called it, or is stuck",
+                      who(parts_.self), std::chrono::duration_cast<std::chrono::seconds>(parts_.config.timeout).count(),
+                      name(execution.call().collective), execution.sequence(), communicator.label,
+                      names.empty() ? "nobody known" : fmt::format("{}", fmt::join(names, ", ")))});
+}
+
+}  // namespace fabring

@@ -1,0 +1,48 @@
+#include "runtime/memory/scratch.hpp"
+
+#include <cstdlib>
+
+namespace fabring {
+namespace {
+constexpr std::size_t page = 4096;
+}
+
+Scratch::~Scratch() {
+  for (auto& [bytes, blocks] : kept_)
+    for (std::byte* block : blocks) std::free(block);
+}
+
+std::size_t Scratch::rounded(std::size_t bytes) { return (bytes + page - 1) / page * page; }
+
+std::byte* Scratch::borrow(std::size_t bytes) {
+  bytes = rounded(bytes);
+  if (lent_ + bytes > budget_) return nullptr;
+  auto& fitting = kept_[bytes];
+  std::byte* block = nullptr;
+  if (!fitting.empty()) {
+    block = fitting.back();
+    fitting.pop_back();
+  } else {
+    // Make room by dropping kept blocks of other sizes.
+    for (auto& [size, blocks] : kept_) {
+      while (held_ + bytes > budget_ && !blocks.empty()) {
+        std::free(blocks.back());
+        blocks.pop_back();
+        held_ -= size;
+      }
+    }
+    block = static_cast<std::byte*>(std::aligned_alloc(page, bytes));
+    if (block == nullptr) return nullptr;
+    held_ += bytes;
+  }
+  lent_ += bytes;
+  return block;
+}
+
+void Scratch::give_back(std::byte* block, std::size_t bytes) {
+  bytes = rounded(bytes);
+  kept_[bytes].push_back(block);
+  lent_ -= bytes;
+}
+
+}  // namespace fabring

@@ -1,0 +1,35 @@
+#pragma once
+// Scratch: the memory an engine lends to executions, under a hard budget. Blocks are kept and lent again, last returned
+// first, so that what is lent is still warm in the cache. Used by whoever drives the engine.
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace fabring {
+
+class Scratch {
+ public:
+  explicit Scratch(std::size_t budget_bytes) : budget_(budget_bytes) {}
+  ~Scratch();
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  /// A block of at least `bytes`, aligned to a page, or null when that would pass the budget.
+  std::byte* borrow(std::size_t bytes);
+  void give_back(std::byte* block, std::size_t bytes);
+
+  std::size_t budget() const { return budget_; }
+  std::size_t lent() const { return lent_; }       ///< bytes with executions now
+  std::size_t held() const { return held_; }       ///< lent and kept for reuse
+
+ private:
+  static std::size_t rounded(std::size_t bytes);
+  std::size_t budget_;
+  std::size_t lent_ = 0;
+  std::size_t held_ = 0;
+  std::map<std::size_t, std::vector<std::byte*>> kept_;  // by size
+};
+
+}  // namespace fabring

@@ -1,0 +1,86 @@
+#include "runtime/startup/identity.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "runtime/base/wire.hpp"
+
+namespace fabring {
+namespace {
+constexpr std::size_t most_text = 256;
+constexpr std::size_t most_reason = 2048;
+constexpr std::size_t most_transports = 8;
+}  // namespace
+
+std::string Identity::encode() const {
+  WireWriter out;
+  out.text(version, most_text).text(host, most_text).number(pid).text(fingerprint, most_text);
+  out.text(host_id, most_text).text(transports, most_text);
+  out.number(static_cast<std::uint8_t>(std::min(usable.size(), most_transports)));
+  for (std::size_t i = 0; i < std::min(usable.size(), most_transports); ++i) out.text(usable[i], most_text);
+  out.text(unusable, most_reason).text(algorithm, most_text).number(segment_bytes).number(depth);
+  return out.take();
+}
+
+Result<Identity> Identity::decode(std::string_view bytes) {
+  WireReader in(bytes);
+  Identity identity;
+  identity.version = in.text(most_text);
+  identity.host = in.text(most_text);
+  identity.pid = in.number<std::uint32_t>();
+  identity.fingerprint = in.text(most_text);
+  identity.host_id = in.text(most_text);
+  identity.transports = in.text(most_text);
+  const auto count = in.number<std::uint8_t>();
+  if (count > most_transports) return Status(ErrorCode::mismatch, "a rank sent an identity that cannot be read");
+  for (int i = 0; i < count; ++i) identity.usable.emplace_back(in.text(most_text));
+  identity.unusable = in.text(most_reason);
+  identity.algorithm = in.text(most_text);
+  identity.segment_bytes = in.number<std::uint64_t>();
+  identity.depth = in.number<std::uint32_t>();
+  if (!in.complete())
+    return Status(ErrorCode::mismatch, "a rank sent an identity that cannot be read; it runs another build of Fabring");
+  return identity;
+}
+
+Status compare(const std::vector<Identity>& ranks) {
+  const auto differ = [&](std::size_t rank, const char* what, const auto& theirs, const auto& ours) {
+    return Status(ErrorCode::mismatch,
+                  fmt::format("{} differs: '{}' on rank {} (host {}), '{}' on rank 0 (host {}); set it alike on all ranks",
+                              what, theirs, rank, ranks[rank].host, ours, ranks[0].host));
+  };
+  const Identity& first = ranks[0];
+  for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
+    const Identity& other = ranks[rank];
+    if (other.version != first.version) return differ(rank, "the version of Fabring", other.version, first.version);
+    if (other.transports != first.transports) return differ(rank, "FABRING_TRANSPORT", other.transports, first.transports);
+    if (other.algorithm != first.algorithm) return differ(rank, "FABRING_ALGORITHM", other.algorithm, first.algorithm);
+    if (other.segment_bytes != first.segment_bytes)
+      return differ(rank, "FABRING_SEGMENT_BYTES", other.segment_bytes, first.segment_bytes);
+    if (other.depth != first.depth) return differ(rank, "FABRING_DEPTH", other.depth, first.depth);
+  }
+  return {};
+}
+
+Result<std::string> common_transport(const std::vector<Identity>& ranks) {
+  for (const std::string& candidate : ranks[0].usable) {
+    const bool all = std::all_of(ranks.begin(), ranks.end(), [&](const Identity& rank) {
+      return std::find(rank.usable.begin(), rank.usable.end(), candidate) != rank.usable.end();
+    });
+    if (all) return candidate;
+  }
+  std::vector<std::string> reasons;
+  for (std::size_t rank = 0; rank < ranks.size() && reasons.size() < 4; ++rank) {
+    const Identity& one = ranks[rank];
+    if (one.usable.empty() || !one.unusable.empty())
+      reasons.push_back(fmt::format("rank {} (host {}) can use [{}]; {}", rank, one.host, fmt::join(one.usable, ", "),
+                                    one.unusable.empty() ? "nothing was turned down" : one.unusable));
+  }
+  return Status(ErrorCode::unavailable,
+                fmt::format("no transport of FABRING_TRANSPORT='{}' works on every rank: {}", ranks[0].transports,
+                            fmt::join(reasons, "; ")));
+}
+
+}  // namespace fabring

@@ -1,0 +1,37 @@
+#pragma once
+// Identity: what every rank tells all others at start-up, before anything is opened: build, host, settings that must agree.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fabring/config.hpp"
+#include "fabring/status.hpp"
+
+namespace fabring {
+
+struct Identity {
+  std::string version;              ///< FABRING_VERSION
+  std::string host;
+  std::uint32_t pid = 0;
+  std::string fingerprint;          ///< which host: boot id and network namespace
+  std::string host_id;              ///< FABRING_HOST_ID
+  std::string transports;           ///< what was asked for: "auto", "fabric,tcp"
+  std::vector<std::string> usable;  ///< transports that can run here, in order of preference
+  std::string unusable;             ///< why others cannot, for people
+  std::string algorithm;
+  std::uint64_t segment_bytes = 0;
+  std::uint32_t depth = 0;
+
+  std::string encode() const;
+  static Result<Identity> decode(std::string_view bytes);
+};
+
+/// Do all ranks fit together? Errors: mismatch, naming rank, host, both values.
+Status compare(const std::vector<Identity>& ranks);
+
+/// First transport of rank 0's list that every rank can use. Errors: unavailable, saying which rank cannot use what and why.
+Result<std::string> common_transport(const std::vector<Identity>& ranks);
+
+}  // namespace fabring

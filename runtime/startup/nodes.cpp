@@ -1,0 +1,70 @@
+#include "runtime/startup/nodes.hpp"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <map>
+
+namespace fabring {
+namespace {
+
+socklen_t abstract_name(std::uint64_t nonce, Rank rank, sockaddr_un& address) {
+  address = {};
+  address.sun_family = AF_UNIX;
+  const std::string name = fmt::format("fabring-{:016x}-{}", nonce, rank);
+  std::memcpy(address.sun_path + 1, name.data(), name.size());  // the leading zero makes it abstract
+  return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+}
+
+}  // namespace
+
+Result<std::unique_ptr<NodeBeacon>> NodeBeacon::open(std::uint64_t job_nonce, Rank self) {
+  const int socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  sockaddr_un address;
+  const socklen_t length = abstract_name(job_nonce, self, address);
+  if (socket < 0 || ::bind(socket, reinterpret_cast<sockaddr*>(&address), length) != 0 || ::listen(socket, 4096) != 0) {
+    const Status why(ErrorCode::unavailable, fmt::format("cannot open an abstract unix socket to find the ranks of this "
+                                                         "host: {}",
+                                                         std::strerror(errno)));
+    if (socket >= 0) ::close(socket);
+    return why;
+  }
+  return std::unique_ptr<NodeBeacon>(new NodeBeacon(job_nonce, self, socket));
+}
+
+NodeBeacon::~NodeBeacon() { ::close(socket_); }
+
+Rank NodeBeacon::find_leader(const std::vector<Identity>& ranks) const {
+  const Identity& own = ranks[self_];
+  for (Rank rank = 0; rank < self_; ++rank) {
+    if (ranks[rank].fingerprint != own.fingerprint || ranks[rank].host_id != own.host_id) continue;
+    const int socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (socket < 0) break;
+    sockaddr_un address;
+    const socklen_t length = abstract_name(nonce_, rank, address);
+    const bool answered = ::connect(socket, reinterpret_cast<sockaddr*>(&address), length) == 0;
+    ::close(socket);
+    if (answered) return rank;
+  }
+  return self_;
+}
+
+Result<std::vector<int>> number_nodes(const std::vector<Rank>& leaders) {
+  std::map<Rank, int> numbers;
+  std::vector<int> nodes;
+  for (std::size_t rank = 0; rank < leaders.size(); ++rank) {
+    const Rank leader = leaders[rank];
+    if (leader < 0 || leader > static_cast<Rank>(rank) || leaders[leader] != leader)
+      return Status(ErrorCode::mismatch, fmt::format("rank {} says that rank {} is the lowest of its host, which that rank "
+                                                     "does not confirm; set FABRING_HOST_ID per host",
+                                                     rank, leader));
+    nodes.push_back(numbers.try_emplace(leader, static_cast<int>(numbers.size())).first->second);
+  }
+  return nodes;
+}
+
+}  // namespace fabring

@@ -1,0 +1,325 @@
+#include "runtime/transfer/transfer.hpp"
+
+#include <cstring>
+
+#include "runtime/base/check.hpp"
+
+namespace fabring {
+
+struct Transfer::Peer {
+  // Ours to them.
+  std::unique_ptr<Parcel> open;                   // being filled
+  std::deque<std::unique_ptr<Parcel>> full;       // waiting for a slot
+  std::deque<Slot> declines;                      // grants to answer with nothing
+  std::uint32_t sent = 0;                         // parcels sent, in all
+  std::uint32_t returned = 0;                     // of those, slots emptied again
+  // Theirs to us.
+  std::unique_ptr<Parcel[]> slots;                // eager_slots of them
+  std::array<bool, eager_slots> posted{};
+  std::uint32_t consumed = 0;                     // emptied and posted again, without a gap
+  std::uint32_t told = 0;                         // consumed as they know it
+  std::array<bool, eager_slots> emptied{};        // out of order, not counted in consumed yet
+  std::deque<std::uint32_t> to_post;              // could not be posted yet
+  bool busy = false;
+  bool lost = false;
+
+  std::uint32_t credits() const { return eager_slots - (sent - returned); }
+};
+
+Transfer::Transfer(Endpoint& endpoint, Rank self, int world_size, TransferListener& listener)
+    : endpoint_(endpoint), self_(self), listener_(listener) {
+  for (Rank rank = 0; rank < world_size; ++rank) {
+    peers_.push_back(std::make_unique<Peer>());
+    if (rank == self) continue;
+    Peer& peer = *peers_.back();
+    peer.slots = std::make_unique<Parcel[]>(eager_slots);
+    for (std::uint32_t index = 0; index < eager_slots; ++index) peer.to_post.push_back(index);
+    mark_busy(rank, peer);
+  }
+}
+
+Transfer::~Transfer() = default;
+
+bool Transfer::start() {
+  flush();
+  for (Rank rank = 0; rank < static_cast<Rank>(peers_.size()); ++rank)
+    if (rank != self_ && !peers_[rank]->lost && !peers_[rank]->to_post.empty()) return false;
+  return true;
+}
+
+Transfer::Operation* Transfer::take_operation() {
+  if (free_operations_.empty()) {
+    operations_.push_back(std::make_unique<Operation>());
+    return operations_.back().get();
+  }
+  Operation* operation = free_operations_.back();
+  free_operations_.pop_back();
+  return operation;
+}
+
+void Transfer::free_operation(Operation* operation) {
+  *operation = Operation{};
+  free_operations_.push_back(operation);
+}
+
+std::unique_ptr<Transfer::Parcel> Transfer::take_parcel() {
+  std::unique_ptr<Parcel> parcel;
+  if (free_parcels_.empty()) {
+    parcel = std::make_unique<Parcel>();
+  } else {
+    parcel = std::move(free_parcels_.back());
+    free_parcels_.pop_back();
+  }
+  parcel->used = sizeof(ParcelHeader);
+  const ParcelHeader empty;
+  std::memcpy(parcel->bytes.data(), &empty, sizeof empty);
+  return parcel;
+}
+
+void Transfer::mark_busy(Rank rank, Peer& peer) {
+  if (peer.busy) return;
+  peer.busy = true;
+  busy_.push_back(rank);
+}
+
+void Transfer::send_record(Rank rank, const Record& record, std::span<const std::byte> payload) {
+  Peer& peer = *peers_[rank];
+  if (peer.lost) return;
+  const std::size_t need = sizeof(Record) + padded(payload.size());
+  FABRING_CHECK(sizeof(ParcelHeader) + need <= parcel_bytes);
+  if (peer.open && peer.open->used + need > parcel_bytes) peer.full.push_back(std::move(peer.open));
+  if (!peer.open) peer.open = take_parcel();
+  Parcel& parcel = *peer.open;
+  std::memcpy(parcel.bytes.data() + parcel.used, &record, sizeof record);
+  if (!payload.empty()) std::memcpy(parcel.bytes.data() + parcel.used + sizeof record, payload.data(), payload.size());
+  parcel.used += static_cast<std::uint32_t>(need);
+  ParcelHeader header;
+  std::memcpy(&header, parcel.bytes.data(), sizeof header);
+  ++header.records;
+  std::memcpy(parcel.bytes.data(), &header, sizeof header);
+  payload_sent_ += payload.size();
+  mark_busy(rank, peer);
+}
+
+bool Transfer::post_parcel(Rank rank, Peer& peer, std::unique_ptr<Parcel>& parcel) {
+  ParcelHeader header;
+  std::memcpy(&header, parcel->bytes.data(), sizeof header);
+  header.consumed = peer.consumed;
+  std::memcpy(parcel->bytes.data(), &header, sizeof header);
+  Operation* operation = take_operation();
+  operation->kind = Kind::parcel_sent;
+  operation->peer = rank;
+  const std::span<const std::byte> bytes(parcel->bytes.data(), parcel->used);
+  operation->parcel = std::move(parcel);
+  const Slot slot = peer.sent % eager_slots;
+  if (endpoint_.post_send(rank, slot, bytes, reinterpret_cast<std::uint64_t>(operation)) == Post::again) {
+    parcel = std::move(operation->parcel);
+    free_operation(operation);
+    return false;
+  }
+  ++peer.sent;
+  ++parcels_in_flight_;
+  peer.told = header.consumed;
+  return true;
+}
+
+bool Transfer::post_eager_receive(Rank rank, std::uint32_t index) {
+  Peer& peer = *peers_[rank];
+  Operation* operation = take_operation();
+  operation->kind = Kind::slot_filled;
+  operation->peer = rank;
+  operation->index = index;
+  if (endpoint_.post_recv(rank, index, peer.slots[index].bytes, reinterpret_cast<std::uint64_t>(operation)) ==
+      Post::again) {
+    free_operation(operation);
+    return false;
+  }
+  return true;
+}
+
+bool Transfer::flush(Rank rank, Peer& peer) {
+  bool sent = false;
+  while (!peer.to_post.empty() && post_eager_receive(rank, peer.to_post.front())) {
+    const std::uint32_t index = peer.to_post.front();
+    peer.to_post.pop_front();
+    if (!peer.posted[index]) {  // the first time: nothing to give back
+      peer.posted[index] = true;
+      continue;
+    }
+    peer.emptied[index] = true;
+    while (peer.emptied[peer.consumed % eager_slots]) {
+      peer.emptied[peer.consumed % eager_slots] = false;
+      ++peer.consumed;
+    }
+  }
+  while (!peer.declines.empty()) {
+    Operation* operation = take_operation();
+    operation->kind = Kind::declined;
+    operation->peer = rank;
+    if (endpoint_.post_send(rank, peer.declines.front(), {}, reinterpret_cast<std::uint64_t>(operation)) ==
+        Post::again) {
+      free_operation(operation);
+      break;
+    }
+    peer.declines.pop_front();
+    sent = true;
+  }
+  while (!peer.full.empty() && peer.credits() > 1 && post_parcel(rank, peer, peer.full.front())) {
+    peer.full.pop_front();
+    sent = true;
+  }
+  if (peer.full.empty() && peer.open && peer.credits() > 1 && post_parcel(rank, peer, peer.open)) sent = true;
+  if (peer.consumed - peer.told >= eager_slots / 2 && peer.credits() > 0) {
+    std::unique_ptr<Parcel> credits_only = take_parcel();
+    if (post_parcel(rank, peer, credits_only)) {
+      sent = true;
+    } else {
+      free_parcels_.push_back(std::move(credits_only));
+    }
+  }
+  return sent;
+}
+
+bool Transfer::flush() {
+  bool sent = false;
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < busy_.size(); ++i) {
+    const Rank rank = busy_[i];
+    Peer& peer = *peers_[rank];
+    if (!peer.lost) sent = flush(rank, peer) || sent;
+    const bool again = !peer.lost && (peer.open || !peer.full.empty() || !peer.to_post.empty() ||
+                                      !peer.declines.empty() || peer.consumed - peer.told >= eager_slots / 2);
+    if (again) {
+      busy_[kept++] = rank;
+    } else {
+      peer.busy = false;
+    }
+  }
+  busy_.resize(kept);
+  return sent;
+}
+
+bool Transfer::drained() const { return busy_.empty() && parcels_in_flight_ == 0; }
+
+void Transfer::forget(Rank rank) {
+  Peer& peer = *peers_[rank];
+  peer.lost = true;
+  peer.open.reset();
+  peer.full.clear();
+  peer.declines.clear();
+  peer.to_post.clear();
+}
+
+Post Transfer::send_block(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t cookie) {
+  Operation* operation = take_operation();
+  operation->peer = peer;
+  operation->cookie = cookie;
+  const Post post = endpoint_.post_send(peer, slot, from, reinterpret_cast<std::uint64_t>(operation));
+  if (post == Post::again) {
+    free_operation(operation);
+  } else {
+    payload_sent_ += from.size();
+  }
+  return post;
+}
+
+Post Transfer::recv_block(Rank peer, std::span<std::byte> into, std::uint64_t cookie, Slot& slot) {
+  if (free_slots_.empty()) free_slots_.push_back(next_slot_++);
+  slot = free_slots_.back();
+  Operation* operation = take_operation();
+  operation->peer = peer;
+  operation->cookie = cookie;
+  operation->receive = true;
+  operation->slot = slot;
+  const Post post = endpoint_.post_recv(peer, slot, into, reinterpret_cast<std::uint64_t>(operation));
+  if (post == Post::again) {
+    free_operation(operation);
+  } else {
+    free_slots_.pop_back();
+  }
+  return post;
+}
+
+void Transfer::decline(Rank rank, Slot slot) {
+  Peer& peer = *peers_[rank];
+  if (peer.lost) return;
+  peer.declines.push_back(slot);
+  mark_busy(rank, peer);
+}
+
+std::size_t Transfer::poll() {
+  std::array<Completion, 32> completions;
+  const std::size_t count = endpoint_.poll(completions);
+  for (std::size_t i = 0; i < count; ++i) complete(completions[i]);
+  return count;
+}
+
+void Transfer::complete(const Completion& completion) {
+  auto* operation = reinterpret_cast<Operation*>(completion.context);
+  const Rank rank = operation->peer;
+  const Kind kind = operation->kind;
+  const std::uint32_t index = operation->index;
+  const std::uint64_t cookie = operation->cookie;
+  if (kind == Kind::parcel_sent) {
+    free_parcels_.push_back(std::move(operation->parcel));
+    --parcels_in_flight_;
+  }
+  if (kind == Kind::block && operation->receive) {
+    free_slots_.push_back(operation->slot);
+    payload_received_ += completion.bytes;
+  }
+  free_operation(operation);
+  if (kind == Kind::block) listener_.on_block(cookie, completion.outcome, completion.bytes);
+  if (completion.outcome == Outcome::lost) {
+    if (!peers_[rank]->lost) {
+      forget(rank);
+      listener_.on_peer_lost(rank, endpoint_.peer_error(rank));
+    }
+    return;
+  }
+  if (kind == Kind::slot_filled && completion.outcome == Outcome::done) take_in(rank, index, completion.bytes);
+}
+
+void Transfer::take_in(Rank rank, std::uint32_t index, std::uint32_t bytes) {
+  Peer& peer = *peers_[rank];
+  if (peer.lost) return;
+  const std::byte* at = peer.slots[index].bytes.data();
+  if (bytes < sizeof(ParcelHeader) || bytes > parcel_bytes) return broken(rank, "a parcel of impossible length");
+  ParcelHeader header;
+  std::memcpy(&header, at, sizeof header);
+  // The peer may have emptied at most what we sent, and never takes back.
+  if (header.consumed - peer.returned > peer.sent - peer.returned) {
+    // With unordered delivery an older count may come late; anything else is nonsense.
+    if (peer.returned - header.consumed > eager_slots) return broken(rank, "impossible credits");
+  } else {
+    peer.returned = header.consumed;
+  }
+  std::size_t offset = sizeof header;
+  for (std::uint32_t i = 0; i < header.records; ++i) {
+    Record record;
+    if (bytes - offset < sizeof record) return broken(rank, "a record beyond its parcel");
+    std::memcpy(&record, at + offset, sizeof record);
+    offset += sizeof record;
+    std::span<const std::byte> payload;
+    if (record.kind == RecordKind::data) {
+      if (record.bytes > bytes - offset || padded(record.bytes) > bytes - offset)
+        return broken(rank, "a payload beyond its parcel");
+      payload = {at + offset, record.bytes};
+      offset += padded(record.bytes);
+      payload_received_ += record.bytes;
+    }
+    listener_.on_record(rank, record, payload);
+    if (peer.lost) return;
+  }
+  peer.to_post.push_back(index);
+  mark_busy(rank, peer);
+}
+
+void Transfer::broken(Rank rank, std::string what) {
+  forget(rank);
+  listener_.on_peer_lost(rank, Status(ErrorCode::transport_error, "rank " + std::to_string(rank) + " sent " + what +
+                                                                      "; its program or memory is broken, or it runs "
+                                                                      "another build of Fabring"));
+}
+
+}  // namespace fabring

@@ -1,0 +1,113 @@
+#pragma once
+// Transfer: the two protocols above every transport.
+//
+// Eager. Each peer pair has eager_slots small slots each way, posted at start. Records for a peer collect in a parcel; a
+// parcel goes out when a slot is free. The count of emptied slots rides back in every parcel header (credits). The last
+// free slot is kept for a parcel that only returns credits, so two ranks out of credits cannot wait for each other.
+//
+// Grant. For a larger message the receiver posts a receive under a slot of its choosing and tells the sender (a grant
+// record); the sender sends straight there. A grant that will never be used is answered with an empty message, so the
+// receive completes and its memory is free again. Nothing here relies on order or on unexpected-message buffering.
+//
+// Owned by the EngineCore, used by whoever drives it.
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "runtime/transfer/wire.hpp"
+#include "transports/endpoint.hpp"
+
+namespace fabring {
+
+/// Who gets what Transfer receives.
+class TransferListener {
+ public:
+  virtual ~TransferListener() = default;
+  /// `payload` is valid during the call only; aligned to 8 bytes.
+  virtual void on_record(Rank peer, const Record& record, std::span<const std::byte> payload) = 0;
+  /// A block operation posted with `cookie` is over.
+  virtual void on_block(std::uint64_t cookie, Outcome outcome, std::uint32_t bytes) = 0;
+  /// The connection to `peer` failed, or it sent something that is not a parcel (then `why` is not ok).
+  virtual void on_peer_lost(Rank peer, const Status& why) = 0;
+};
+
+class Transfer {
+ public:
+  static constexpr std::uint32_t eager_slots = 8;
+
+  Transfer(Endpoint& endpoint, Rank self, int world_size, TransferListener& listener);
+  ~Transfer();
+
+  /// Posts the eager receives; true once all are accepted. Call until then; no peer may send before all ranks are done.
+  bool start();
+
+  /// Queues a record; always accepted, sent by flush().
+  void send_record(Rank peer, const Record& record, std::span<const std::byte> payload = {});
+
+  /// Block operations: cookies come back by on_block. The slot was granted by the peer.
+  Post send_block(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t cookie);
+  /// Posts a receive and gives the slot to grant, or `again`.
+  Post recv_block(Rank peer, std::span<std::byte> into, std::uint64_t cookie, Slot& slot);
+  /// Answers a grant with an empty message: nothing will come.
+  void decline(Rank peer, Slot slot);
+
+  /// Takes completions from the endpoint and calls the listener; how many.
+  std::size_t poll();
+  /// Sends what is queued as far as credits allow; true if something went out.
+  bool flush();
+  /// Nothing queued and nothing of our own still being sent.
+  bool drained() const;
+  void forget(Rank peer);  // after disconnect: drop what is queued for it
+
+  std::uint64_t payload_bytes_sent() const { return payload_sent_; }
+  std::uint64_t payload_bytes_received() const { return payload_received_; }
+
+ private:
+  struct Parcel {
+    alignas(64) std::array<std::byte, parcel_bytes> bytes;
+    std::uint32_t used = 0;
+  };
+  struct Peer;
+  enum class Kind : std::uint64_t { parcel_sent = 0, slot_filled = 1, block = 2, declined = 3 };
+  struct Operation {
+    Kind kind = Kind::block;
+    Rank peer = 0;
+    std::uint32_t index = 0;           // eager slot
+    Slot slot = 0;                     // block receive: slot to free
+    bool receive = false;
+    std::uint64_t cookie = 0;
+    std::unique_ptr<Parcel> parcel;    // parcel_sent
+  };
+
+  Operation* take_operation();
+  void free_operation(Operation* operation);
+  std::unique_ptr<Parcel> take_parcel();
+  void complete(const Completion& completion);
+  void take_in(Rank peer, std::uint32_t index, std::uint32_t bytes);
+  void broken(Rank peer, std::string what);
+  bool post_eager_receive(Rank peer, std::uint32_t index);
+  bool flush(Rank rank, Peer& peer);
+  bool post_parcel(Rank rank, Peer& peer, std::unique_ptr<Parcel>& parcel);
+  void mark_busy(Rank rank, Peer& peer);
+
+  Endpoint& endpoint_;
+  Rank self_;
+  TransferListener& listener_;
+  std::vector<std::unique_ptr<Peer>> peers_;
+  std::vector<Rank> busy_;  // peers with something to flush
+  std::vector<std::unique_ptr<Operation>> operations_;
+  std::vector<Operation*> free_operations_;
+  std::vector<std::unique_ptr<Parcel>> free_parcels_;
+  std::vector<Slot> free_slots_;
+  Slot next_slot_ = eager_slots;
+  std::size_t parcels_in_flight_ = 0;
+  std::uint64_t payload_sent_ = 0;
+  std::uint64_t payload_received_ = 0;
+};
+
+}  // namespace fabring

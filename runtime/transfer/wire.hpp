@@ -1,0 +1,56 @@
+#pragma once
+// Wire: what travels in an eager slot. A parcel is a header and some records; a record is a piece of news about one
+// operation of one communicator, for `data` followed by its payload. Little-endian fields of fixed size; byte order and
+// version are agreed in the handshake, so structs are copied as they are. Everything read here is checked by the reader
+// (Transfer for lengths, Channel for meaning): a peer may be broken or hostile.
+
+#include <cstddef>
+#include <cstdint>
+
+namespace fabring {
+
+/// What a rank called: both sides must have called the same. Travels in every record, so a mismatch is found before
+/// anything is reduced, and can be explained with both sides.
+struct Signature {
+  std::uint8_t collective = 0;
+  std::uint8_t type = 0;
+  std::uint8_t op = 0;
+  std::uint8_t algorithm = 0;
+  std::uint32_t root = 0;
+  std::uint64_t count = 0;
+  bool operator==(const Signature&) const = default;
+};
+
+enum class RecordKind : std::uint8_t {
+  data = 1,   ///< a small message, in full
+  grant = 2,  ///< the receiver of a large message names the slot where it may be sent now
+  entered = 3,  ///< the early messages of this operation were taken: `consumed` counts
+};
+
+struct Record {
+  RecordKind kind = RecordKind::data;
+  std::uint8_t rail = 0;
+  std::uint16_t reserved = 0;
+  std::uint32_t channel = 0;
+  std::uint32_t sequence = 0;
+  std::uint32_t tile = 0;
+  std::uint32_t message = 0;   ///< n-th message from sender to receiver in the plan
+  std::uint32_t bytes = 0;     ///< of the message
+  std::uint32_t slot = 0;      ///< grant: where to send
+  std::uint32_t consumed = 0;  ///< early messages on this channel that the sender of this record has taken, in all
+  Signature signature;
+};
+static_assert(sizeof(Record) == 48);
+
+struct ParcelHeader {
+  std::uint32_t consumed = 0;  ///< eager slots that the sender of this parcel has emptied, in all
+  std::uint32_t records = 0;
+};
+static_assert(sizeof(ParcelHeader) == 8);
+
+inline constexpr std::size_t parcel_bytes = 8192;
+/// Largest message that travels in a record; larger ones wait for a grant. Known alike on both sides.
+inline constexpr std::size_t eager_bytes = parcel_bytes - sizeof(ParcelHeader) - sizeof(Record) - 8;
+inline constexpr std::size_t padded(std::size_t bytes) { return (bytes + 7) & ~std::size_t{7}; }
+
+}  // namespace fabring

@@ -1,0 +1,329 @@
+#include "runtime/base/net/net.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+namespace fabring::net {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+/// Drives the loop until `condition` holds; false after 10 s.
+template <class Condition>
+bool reach(Loop& loop, Condition condition) {
+  const auto deadline = Clock::now() + 10s;
+  while (!condition()) {
+    if (Clock::now() > deadline) return false;
+    loop.run_for(10ms);
+  }
+  return true;
+}
+
+/// Two ends of one connection over a listener on `host`.
+struct Pair {
+  explicit Pair(Loop& loop, const std::string& host = "127.0.0.1") {
+    auto opened = Listener::open(loop, {host, 0}, [this](std::unique_ptr<Stream> s) { server = std::move(s); });
+    if (!opened) return;
+    listener = std::move(*opened);
+    const auto guard = connect(loop, listener->address(), 5s, [this](Result<std::unique_ptr<Stream>> r) {
+      if (r) client = std::move(*r);
+    });
+    reach(loop, [this] { return client && server; });
+  }
+  bool ok() const { return client && server; }
+  std::unique_ptr<Listener> listener;
+  std::unique_ptr<Stream> client, server;
+};
+
+int option(const Stream& stream, int level, int name) {
+  int value = -1;
+  socklen_t length = sizeof(value);
+  ::getsockopt(stream.native_handle(), level, name, &value, &length);
+  return value;
+}
+
+TEST(SocketAddress, ReadsAndWritesBothFamiliesInOneSpelling) {
+  const auto v4 = SocketAddress::parse("127.0.0.1:80");
+  ASSERT_TRUE(v4);
+  EXPECT_EQ(v4->to_string(), "127.0.0.1:80");
+  EXPECT_TRUE(v4->is_loopback());
+  EXPECT_FALSE(v4->is_v6());
+  const auto v6 = SocketAddress::parse("[2001:DB8:0::1]:65535");
+  ASSERT_TRUE(v6);
+  EXPECT_EQ(v6->to_string(), "[2001:db8::1]:65535");
+  EXPECT_FALSE(v6->is_loopback());
+  EXPECT_TRUE((SocketAddress{"::1", 1}.is_loopback()));
+  EXPECT_TRUE((SocketAddress{"::ffff:127.0.0.1", 1}.is_loopback()));
+  EXPECT_FALSE((SocketAddress{"10.0.0.1", 1}.is_loopback()));
+}
+
+TEST(SocketAddress, RefusesWhatIsNotANumericAddressAndPort) {
+  for (const char* bad : {"", ":", "127.0.0.1", "127.0.0.1:", ":80", "localhost:80", "127.0.0.1:65536", "127.0.0.1:-1",
+                          "127.0.0.1:8x", "127.1:80", "::1:80", "[::1]", "[127.0.0.1]:80", "[::1%nosuchif]:80"}) {
+    EXPECT_FALSE(SocketAddress::parse(bad)) << bad;
+  }
+  EXPECT_FALSE(SocketAddress::parse(std::string(1000, '1') + ":80"));
+  EXPECT_FALSE(SocketAddress::parse(std::string_view("127.0.0.1\0x:80", 14)));
+}
+
+TEST(Resolve, FindsLocalhostAndExplainsAFailure) {
+  const auto found = resolve("localhost", 99);
+  ASSERT_TRUE(found);
+  EXPECT_TRUE(found->front().is_loopback());
+  EXPECT_EQ(found->front().port, 99);
+  const auto missing = resolve("no-such-host.invalid", 99);
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().code(), ErrorCode::unavailable);
+  EXPECT_NE(missing.error().message().find("no-such-host.invalid"), std::string::npos);
+}
+
+TEST(Loop, WakeFromAnotherThreadEndsASleepAndAWakeBeforeIsNotLost) {
+  Loop loop;
+  loop.wake();
+  loop.poll();  // may eat the handler, must not eat the wake
+  auto begin = Clock::now();
+  loop.run_for(20s);
+  EXPECT_LT(Clock::now() - begin, 5s);
+  std::thread other([&loop] { loop.wake(); });
+  begin = Clock::now();
+  loop.run_for(20s);
+  EXPECT_LT(Clock::now() - begin, 5s);
+  other.join();
+}
+
+TEST(Loop, RunForReturnsAtItsLimitAndPostRunsInTheLoop) {
+  Loop loop;
+  const auto begin = Clock::now();
+  EXPECT_EQ(loop.run_for(3ms), 0u);
+  EXPECT_GE(Clock::now() - begin, 3ms);
+  std::thread::id ran_in;
+  std::thread([&] { loop.post([&] { ran_in = std::this_thread::get_id(); }); }).join();
+  EXPECT_TRUE(reach(loop, [&] { return ran_in == std::this_thread::get_id(); }));
+}
+
+TEST(Loop, AfterRunsOnceAndNotAtAllWhenItsGuardIsDropped) {
+  Loop loop;
+  int kept = 0;
+  int dropped = 0;
+  const auto guard = loop.after(2ms, [&] { ++kept; });
+  loop.after(1ms, [&] { ++dropped; }).reset();
+  const auto forever = loop.after(std::chrono::nanoseconds::max(), [&] { ++dropped; });
+  EXPECT_TRUE(reach(loop, [&] { return kept > 0; }));
+  loop.run_for(2ms);
+  EXPECT_EQ(kept, 1);
+  EXPECT_EQ(dropped, 0);
+}
+
+class StreamOverBothFamilies : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Net, StreamOverBothFamilies, testing::Values("127.0.0.1", "::1"),
+                         [](const auto& i) { return std::string(i.param) == "::1" ? "v6" : "v4"; });
+
+TEST_P(StreamOverBothFamilies, CarriesBytesAndReportsTheEnd) {
+  Loop loop;
+  Pair pair(loop, GetParam());
+  if (!pair.listener) GTEST_SKIP() << "no " << GetParam() << " here";
+  ASSERT_TRUE(pair.ok());
+  EXPECT_EQ(pair.client->remote(), pair.listener->address());
+  EXPECT_EQ(pair.client->local(), pair.server->remote());
+  char got[8] = {};
+  EXPECT_EQ(pair.server->read(got, sizeof(got)).state, Io::again);
+  bool readable = false;
+  pair.server->when_readable([&] { readable = true; });
+  char hello[] = "hel", lo[] = "lo";
+  const iovec parts[] = {{hello, 3}, {lo, 2}};
+  EXPECT_EQ(pair.client->write(parts).bytes, 5u);
+  ASSERT_TRUE(reach(loop, [&] { return readable; }));
+  const iovec into[] = {{got, 2}, {got + 2, 6}};
+  const IoResult read = pair.server->read(into);
+  EXPECT_EQ(read.state, Io::done);
+  EXPECT_EQ(std::string(got, read.bytes), "hello");
+  pair.client->shutdown_send();
+  readable = false;
+  pair.server->when_readable([&] { readable = true; });
+  ASSERT_TRUE(reach(loop, [&] { return readable; }));
+  EXPECT_EQ(pair.server->read(got, sizeof(got)).state, Io::closed);
+  EXPECT_EQ(pair.server->write("x", 1).state, Io::done) << "the other half is still open";
+}
+
+TEST_P(StreamOverBothFamilies, HasTheOptionsEverySocketOfOursHas) {
+  Loop loop;
+  Pair pair(loop, GetParam());
+  if (!pair.listener) GTEST_SKIP() << "no " << GetParam() << " here";
+  ASSERT_TRUE(pair.ok());
+  for (const Stream* stream : {pair.client.get(), pair.server.get()}) {
+    EXPECT_EQ(option(*stream, IPPROTO_TCP, TCP_NODELAY), 1);
+    EXPECT_EQ(option(*stream, SOL_SOCKET, SO_KEEPALIVE), 1);
+    EXPECT_GT(option(*stream, IPPROTO_TCP, TCP_USER_TIMEOUT), 0);
+    EXPECT_TRUE(::fcntl(stream->native_handle(), F_GETFD) & FD_CLOEXEC);
+    EXPECT_TRUE(::fcntl(stream->native_handle(), F_GETFL) & O_NONBLOCK);
+  }
+}
+
+TEST(Stream, WritingToAGonePeerFailsWithoutASignal) {
+  Loop loop;
+  Pair pair(loop);
+  ASSERT_TRUE(pair.ok());
+  pair.server.reset();
+  IoResult last;
+  EXPECT_TRUE(reach(loop, [&] { return (last = pair.client->write("x", 1)).state == Io::failed; }));
+  EXPECT_TRUE(last.error == EPIPE || last.error == ECONNRESET) << last.error;
+}
+
+TEST(Stream, WhenWritableComesBackAfterAFullSocketIsDrained) {
+  Loop loop;
+  Pair pair(loop);
+  ASSERT_TRUE(pair.ok());
+  std::vector<char> bulk(1 << 20);
+  while (pair.client->write(bulk.data(), bulk.size()).state == Io::done) {
+  }
+  bool writable = false;
+  pair.client->when_writable([&] { writable = true; });
+  loop.run_for(2ms);
+  EXPECT_FALSE(writable);
+  EXPECT_TRUE(reach(loop, [&] {
+    pair.server->read(bulk.data(), bulk.size());
+    return writable;
+  }));
+}
+
+TEST(Stream, HandlersOfAClosedOrDestroyedStreamNeverRun) {
+  Loop loop;
+  Pair pair(loop);
+  ASSERT_TRUE(pair.ok());
+  int ran = 0;
+  pair.server->when_readable([&] { ++ran; });
+  pair.client->when_readable([&] { ++ran; });
+  pair.client->write("x", 1);
+  pair.server->write("x", 1);
+  pair.server->close();
+  pair.client.reset();
+  EXPECT_FALSE(pair.server->open());
+  EXPECT_EQ(pair.server->write("x", 1).state, Io::failed);
+  for (int i = 0; i < 5; ++i) loop.run_for(1ms);
+  EXPECT_EQ(ran, 0);
+}
+
+TEST(Stream, AHandlerMayDestroyItsOwnStream) {
+  Loop loop;
+  Pair pair(loop);
+  ASSERT_TRUE(pair.ok());
+  bool ran = false;
+  pair.server->when_readable([&] {
+    pair.server.reset();
+    ran = true;
+  });
+  pair.client->write("x", 1);
+  EXPECT_TRUE(reach(loop, [&] { return ran; }));
+}
+
+TEST(Stream, SetsACongestionControlAndNamesTheAllowedOnesForAnother) {
+  Loop loop;
+  Pair pair(loop);
+  ASSERT_TRUE(pair.ok());
+  const std::string present = pair.client->congestion_control();
+  EXPECT_FALSE(present.empty());
+  EXPECT_TRUE(pair.client->set_congestion_control(present).ok());
+  const Status refused = pair.client->set_congestion_control("nosuch");
+  EXPECT_EQ(refused.code(), ErrorCode::unsupported);
+  EXPECT_NE(refused.message().find("allowed here: "), std::string::npos) << refused.message();
+  EXPECT_EQ(pair.client->congestion_control(), present);
+}
+
+TEST(Listener, APortInUseNamesAddressPortAndHolder) {
+  Loop loop;
+  auto first = Listener::open(loop, {"127.0.0.1", 0}, [](auto) {});
+  ASSERT_TRUE(first);
+  const SocketAddress address = (*first)->address();
+  const auto second = Listener::open(loop, address, [](auto) {});
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code(), ErrorCode::unavailable);
+  const std::string& text = second.error().message();
+  EXPECT_NE(text.find(address.to_string()), std::string::npos) << text;
+  EXPECT_NE(text.find("pid " + std::to_string(::getpid()) + " ("), std::string::npos) << text;
+  EXPECT_NE(text.find("net_test"), std::string::npos) << "the command line: " << text;
+}
+
+TEST(Listener, AnAddressOfNobodyIsExplained) {
+  Loop loop;
+  const auto listener = Listener::open(loop, {"192.0.2.1", 0}, [](auto) {});
+  ASSERT_FALSE(listener);
+  EXPECT_NE(listener.error().message().find("no interface"), std::string::npos) << listener.error().message();
+  EXPECT_EQ(Listener::open(loop, {"localhost", 0}, [](auto) {}).error().code(), ErrorCode::invalid_argument);
+}
+
+TEST(Listener, RunningOutOfDescriptorsPausesItAndThenItAcceptsAgain) {
+  Loop loop;
+  std::vector<std::unique_ptr<Stream>> accepted;
+  auto listener = Listener::open(loop, {"127.0.0.1", 0}, [&](auto s) { accepted.push_back(std::move(s)); });
+  ASSERT_TRUE(listener);
+  int connected = 0;
+  const auto guard = connect(loop, (*listener)->address(), 5s, [&](auto r) { connected += r.has_value(); });
+  // The client has its descriptor; now take all others away before the loop gets to accept.
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit low{3, limit.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
+  std::size_t turns = 0;
+  const auto until = Clock::now() + 120ms;
+  while (Clock::now() < until) turns += loop.run_for(until - Clock::now()) + 1;
+  EXPECT_TRUE(accepted.empty());
+  EXPECT_LT(turns, 100u) << "the loop must not spin";
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_TRUE(reach(loop, [&] { return accepted.size() == 1; }));
+}
+
+TEST(Connect, ARefusalIsAnErrorThatNamesTheAddress) {
+  Loop loop;
+  SocketAddress nobody;
+  {
+    auto listener = Listener::open(loop, {"127.0.0.1", 0}, [](auto) {});
+    ASSERT_TRUE(listener);
+    nobody = (*listener)->address();
+  }
+  Status status;
+  bool called = false;
+  const auto guard = connect(loop, nobody, 5s, [&](auto r) {
+    called = true;
+    if (!r) status = r.error();
+  });
+  ASSERT_TRUE(reach(loop, [&] { return called; }));
+  EXPECT_EQ(status.code(), ErrorCode::unavailable);
+  EXPECT_NE(status.message().find(nobody.to_string()), std::string::npos) << status.message();
+}
+
+TEST(Connect, NoAnswerEndsAtTheLimitAndADroppedGuardIsSilent) {
+  Loop loop;
+  // A listener whose backlog is full drops the connection requests.
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in here{};
+  here.sin_family = AF_INET;
+  here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof(here);
+  ASSERT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&here), length), 0);
+  ASSERT_EQ(::listen(fd, 0), 0);
+  ASSERT_EQ(::getsockname(fd, reinterpret_cast<sockaddr*>(&here), &length), 0);
+  const SocketAddress address{"127.0.0.1", ntohs(here.sin_port)};
+  std::vector<std::shared_ptr<void>> guards;
+  int timeouts = 0;
+  int silent = 0;
+  for (int i = 0; i < 6; ++i) {
+    guards.push_back(
+        connect(loop, address, 30ms, [&](auto r) { timeouts += !r && r.error().code() == ErrorCode::timeout; }));
+  }
+  connect(loop, address, 1ms, [&](auto) { ++silent; }).reset();
+  EXPECT_TRUE(reach(loop, [&] { return timeouts > 0; }));
+  EXPECT_EQ(silent, 0);
+  ::close(fd);
+}
+
+}  // namespace
+}  // namespace fabring::net

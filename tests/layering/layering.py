@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Who may include whom, and which folder may include which library. Run: layering.py ROOT, or layering.py --self-test."""
+import pathlib
+import re
+import sys
+import tempfile
+
+# Folder -> folders whose headers it may include (besides itself, the public headers and runtime/base).
+ALLOWED = {
+    "include/fabring": set(),
+    "runtime/base": set(),
+    "topology": set(),
+    "transports": set(),
+    "collectives": set(),
+    "runtime": {"topology", "transports", "collectives"},
+    "tools": {"runtime", "topology", "transports", "collectives"},
+    "examples": set(),
+}
+PUBLIC_ONLY = {"include/fabring", "examples"}  # not even runtime/base
+# Library header pattern -> the one folder that may include it.
+LIBRARIES = {
+    r"boost/|asio": "runtime/base/net",
+    r"rdma/": "transports/fabric",
+    r"hwloc": "topology",
+    r"hwy/": "collectives/reduce",
+    r"openssl/": "runtime/base",
+    r"CLI/": "tools",
+    r"nlohmann/": "tools",
+    r"Eigen": "examples",
+}
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
+
+
+def folder_of(path):
+    """The longest known folder that holds this path."""
+    found = [name for name in ALLOWED if path == name or path.startswith(name + "/")]
+    return max(found, key=len) if found else None
+
+
+def violations(root):
+    found = []
+    for name in sorted({n.split("/")[0] for n in ALLOWED}):
+        for file in sorted((root / name).rglob("*")):
+            if file.suffix not in (".hpp", ".cpp", ".h", ".cu"):
+                continue
+            relative = file.relative_to(root).as_posix()
+            own = folder_of(relative)
+            for number, line in enumerate(file.read_text(errors="replace").splitlines(), 1):
+                match = INCLUDE.match(line)
+                if not match or own is None:
+                    continue
+                header = match.group(1)
+                for pattern, home in LIBRARIES.items():
+                    if re.match(pattern, header) and not relative.startswith(home + "/"):
+                        found.append(f"{relative}:{number}: includes {header}; only {home}/ may")
+                target = folder_of("include/" + header if header.startswith("fabring/") else header)
+                if target is None or target == own or target == "include/fabring":
+                    continue
+                allowed = ALLOWED[own] | (set() if own in PUBLIC_ONLY else {"runtime/base"})
+                if target not in allowed:
+                    found.append(f"{relative}:{number}: {own}/ may not include {header}")
+    return found
+
+
+def self_test():
+    with tempfile.TemporaryDirectory() as name:
+        root = pathlib.Path(name)
+        cases = {
+            "collectives/a.cpp": '#include "transports/endpoint.hpp"\n',
+            "runtime/base/b.cpp": '#include "runtime/engine/execution.hpp"\n',
+            "transports/tcp/c.cpp": "#include <boost/asio.hpp>\n",
+            "include/fabring/d.hpp": '#include "runtime/base/log.hpp"\n',
+            "examples/e.cpp": '#include "runtime/base/log.hpp"\n',
+        }
+        fine = {
+            "runtime/engine/f.cpp": '#include "transports/endpoint.hpp"\n#include "fabring/types.hpp"\n',
+            "tools/g.cpp": "#include <CLI/CLI.hpp>\n",
+        }
+        for path, text in {**cases, **fine}.items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(text)
+        found = violations(root)
+        for path in cases:
+            assert any(line.startswith(path) for line in found), f"not found: {path}"
+        assert len(found) == len(cases), found
+    print("the check finds what it should")
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--self-test":
+        self_test()
+        sys.exit(0)
+    bad = violations(pathlib.Path(sys.argv[1]))
+    print("\n".join(bad) or "layers hold")
+    sys.exit(1 if bad else 0)

@@ -1,0 +1,55 @@
+#pragma once
+// What the subcommands of `fabring` share: exit codes, and how a subcommand joins the command line. Each subcommand is one
+// file that adds itself to the CLI::App and leaves its exit code in the Session.
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "fabring/status.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace fabring::tools {
+
+enum ExitCode : int {
+  exit_fine = 0,
+  exit_wrong = 1,          ///< a critical finding, or wrong results
+  exit_usage = 2,
+  exit_could_not_run = 3,
+};
+
+struct Session {
+  std::vector<std::string> arguments;  ///< after the program's name and before "--"
+  std::vector<std::string> command;    ///< after "--"
+  int exit_code = exit_fine;
+};
+
+void add_run(CLI::App& app, Session& session);
+void add_perf(CLI::App& app, Session& session);
+void add_plan(CLI::App& app, Session& session);
+void add_settings(CLI::App& app, Session& session);
+
+/// One line on stderr, "fabring SUBCOMMAND: text", in one write.
+void complain(const std::string& subcommand, const std::string& text);
+
+/// Opens `path` for writing, or gives stdout for an empty path. Errors: unavailable with the reason.
+class Output {
+ public:
+  Output() = default;
+  ~Output();
+  Output(const Output&) = delete;
+  Output& operator=(const Output&) = delete;
+  Status open(const std::string& path);
+  void write(const std::string& text);
+  /// Errors: what was written did not get there (disk full, closed pipe).
+  Status finish();
+
+ private:
+  std::FILE* file_ = stdout;
+  std::string path_;
+};
+
+}  // namespace fabring::tools

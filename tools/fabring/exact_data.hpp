@@ -1,0 +1,52 @@
+#pragma once
+// ExactData: inputs whose reduction is known exactly, for every type, operation and number of ranks: small whole numbers,
+// chosen so that no partial result in any order of reduction is rounded or wraps. Values repeat with a period that is a
+// prime number of elements, so that a chunk in the wrong place is seen, and so that buffers are filled with memcpy and
+// verified with memcmp: as fast as memory.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "fabring/types.hpp"
+
+namespace fabring::tools {
+
+class ExactData {
+ public:
+  static constexpr std::size_t period = 8191;  // elements
+
+  /// `seed` gives other values; all ranks must use the same.
+  ExactData(DataType type, ReduceOp op, int rank, int ranks, std::uint32_t seed);
+
+  void fill(void* buffer, std::size_t count) const;
+  /// How many elements differ from the reduction over all ranks.
+  std::size_t wrong_results(const void* buffer, std::size_t count) const;
+  /// How many elements differ from what fill() wrote.
+  std::size_t wrong_inputs(const void* buffer, std::size_t count) const;
+
+  /// The values as whole numbers; for tests.
+  std::int64_t input(int rank, std::size_t index) const;
+  std::int64_t result(std::size_t index) const;
+
+ private:
+  std::size_t differences(const std::vector<std::byte>& pattern, const void* buffer, std::size_t count) const;
+  std::int64_t average_share() const;
+  std::int64_t average(std::size_t place) const;
+  DataType type_;
+  ReduceOp op_;
+  int ranks_;
+  std::uint32_t seed_;
+  std::int64_t limit_;                ///< whole numbers up to here are exact in the type
+  std::vector<std::byte> input_;      ///< one period
+  std::vector<std::byte> result_;
+};
+
+/// A whole number in the representation of `type`; exact for the numbers ExactData uses.
+void encode(DataType type, std::int64_t value, std::byte* to);
+
+/// Data on which an in-place operation can be repeated without end: zeros for sum and avg, ones for prod, values that do
+/// not change any more for min and max.
+void fill_stable(void* buffer, std::size_t count, DataType type, ReduceOp op);
+
+}  // namespace fabring::tools

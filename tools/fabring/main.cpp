@@ -1,0 +1,97 @@
+// The `fabring` command: splits off what follows "--", lets the subcommands add themselves, and turns errors of usage into
+// a sentence with the nearest option and exit code 2.
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+
+#include "fabring/version.hpp"
+#include "runtime/base/nearest_name.hpp"
+#include "tools/fabring/command.hpp"
+
+namespace fabring::tools {
+namespace {
+
+// CLI11 2.1 reads "-np 4" as "-n p": spell it "-n" first.
+std::vector<std::string> rewritten(std::vector<std::string> arguments) {
+  for (std::string& argument : arguments)
+    if (argument == "-np" || argument == "--np") argument = "-n";
+  return arguments;
+}
+
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options({})) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+  }
+  return names;
+}
+
+std::string suggestion(const std::string& word, const std::vector<std::string>& known) {
+  const std::vector<std::string_view> views(known.begin(), known.end());
+  return did_you_mean(word, views);
+}
+
+int usage_error(const CLI::App& app, const Session& session, const CLI::ParseError& error) {
+  const std::vector<CLI::App*> chosen = app.get_subcommands();
+  const CLI::App& active = chosen.empty() ? app : *chosen.front();
+  std::string text = error.what();
+  if (chosen.empty()) {
+    std::vector<std::string> names;
+    for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(command->get_name());
+    const std::string first = session.arguments.empty() ? "" : session.arguments.front();
+    if (!first.empty() && first[0] != '-') text = "'" + first + "' is not a subcommand" + suggestion(first, names);
+  } else {
+    const std::vector<std::string> known = option_names(active);
+    for (const std::string& argument : active.remaining()) {
+      const std::string word = argument.substr(0, argument.find('='));
+      if (word.empty() || word[0] != '-' || std::count(known.begin(), known.end(), word) != 0) continue;
+      text = "unknown option " + word + suggestion(word, known);
+      break;
+    }
+  }
+  std::cerr << "fabring" << (chosen.empty() ? "" : " " + active.get_name()) << ": " << text << "\nTry `fabring"
+            << (chosen.empty() ? "" : " " + active.get_name()) << " --help`.\n";
+  return exit_usage;
+}
+
+int run(int argc, char** argv) {
+  Session session;
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  const auto dashes = std::find(words.begin(), words.end(), "--");
+  session.arguments = rewritten({words.begin(), dashes});
+  if (dashes != words.end()) session.command.assign(dashes + 1, words.end());
+
+  CLI::App app("Fabring: collective communication on libfabric, without MPI", "fabring");
+  app.set_version_flag("--version", "fabring " FABRING_VERSION);
+  app.require_subcommand(1);
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  add_run(app, session);
+  add_perf(app, session);
+  add_plan(app, session);
+  add_settings(app, session);
+  app.footer("Exit codes: 0 fine, 1 wrong results or a critical finding, 2 usage, 3 could not run.\n"
+             "Example: fabring run -n 4 -- ./my_program");
+  try {
+    std::vector<std::string> reversed(session.arguments.rbegin(), session.arguments.rend());
+    app.parse(std::move(reversed));
+  } catch (const CLI::Success& success) {  // --help, --version
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    return usage_error(app, session, error);
+  }
+  return session.exit_code;
+}
+
+}  // namespace
+}  // namespace fabring::tools
+
+int main(int argc, char** argv) {
+  try {
+    return fabring::tools::run(argc, argv);
+  } catch (const std::exception& error) {  // CLI11 and the JSON writer throw; bad_alloc
+    std::cerr << "fabring: " << error.what() << '\n';
+    return fabring::tools::exit_could_not_run;
+  }
+}

@@ -1,0 +1,46 @@
+#pragma once
+// Measuring one collective at one size, as the peers are measured: all ranks wait for each other, make the calls back to
+// back, and the slowest rank's total counts. What ranks must agree on (number of calls) and what is combined (times, wrong
+// elements) goes through allreduce itself, never inside the timed loop.
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "fabring/communicator.hpp"
+#include "tools/fabring/perf_options.hpp"
+#include "tools/fabring/perf_report.hpp"
+
+namespace fabring::tools {
+
+class Measuring {
+ public:
+  /// Buffers for the largest size. Errors: out_of_memory.
+  static Result<Measuring> prepare(Engine& engine, const PerfOptions& options, bool both_ways);
+
+  /// Checks, warms up, times, checks again.
+  Result<Measurement> run(std::size_t bytes, bool in_place);
+
+ private:
+  struct Free {
+    void operator()(std::byte* buffer) const;
+  };
+  using Buffer = std::unique_ptr<std::byte, Free>;
+  Measuring(Engine& engine, const PerfOptions& options) : engine_(&engine), world_(engine.world()), options_(&options) {}
+
+  Status call(std::size_t count, bool in_place);
+  Result<std::uint64_t> wrong_elements(std::size_t count, bool in_place, std::uint32_t seed);
+  Status fill_for_timing(std::size_t count, bool in_place);
+  /// Seconds of the slowest rank for so many calls; single calls into `each` if it is not null.
+  Result<double> timed(std::size_t count, bool in_place, int calls, std::vector<double>* each);
+  Result<int> calibrated_calls(std::size_t count, bool in_place);
+  Result<double> largest(double mine);
+
+  Engine* engine_;
+  Communicator world_;
+  const PerfOptions* options_;
+  Buffer input_, output_;
+};
+
+}  // namespace fabring::tools

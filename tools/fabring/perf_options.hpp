@@ -1,0 +1,42 @@
+#pragma once
+// What `fabring perf` was asked to do.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "fabring/status.hpp"
+#include "fabring/types.hpp"
+
+namespace fabring::tools {
+
+enum class Format : std::uint8_t { table, csv, json, osu, plain };
+
+struct PerfOptions {
+  Collective collective = Collective::allreduce;
+  std::vector<std::size_t> sizes;  ///< bytes, whole elements
+  DataType type = DataType::float32;
+  ReduceOp op = ReduceOp::sum;
+  int warm_up = 5;
+  int calls = 20;
+  int repetitions = 0;             ///< 0: one measurement of `calls` calls; else so many of about `target`
+  std::chrono::milliseconds target{100};
+  std::chrono::milliseconds cap{6'000};  ///< with repetitions: most time for a size
+  bool check = true;
+  bool in_place = false;
+  bool explain = false;
+  Format format = Format::table;
+};
+
+/// "4,1K,3M" as bytes. Errors: what is malformed.
+Result<std::vector<std::size_t>> parse_sizes(const std::string& text);
+
+/// From `first` to `last`, each `factor` times the one before.
+Result<std::vector<std::size_t>> size_steps(const std::string& first, const std::string& last, double factor);
+
+/// Rounds down to whole elements; a size below one element becomes one element, unless it is 0. Removes repeats.
+std::vector<std::size_t> whole_elements(const std::vector<std::size_t>& sizes, DataType type);
+
+}  // namespace fabring::tools

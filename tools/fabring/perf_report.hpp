@@ -1,0 +1,57 @@
+#pragma once
+// How `fabring perf` prints its measurements, by format. Only rank 0 prints.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tools/fabring/perf_options.hpp"
+
+namespace fabring::tools {
+
+/// One size, measured in one way. Times are those of the slowest rank.
+struct Measurement {
+  std::size_t bytes = 0;
+  std::size_t count = 0;
+  bool in_place = false;
+  double time_us = 0;                    ///< per call; of several repetitions the median
+  std::vector<double> repetitions_us;    ///< each one's, in order
+  double p50_us = 0, p99_us = 0;         ///< of single calls; 0: not measured
+  std::uint64_t wrong = 0;               ///< elements, on all ranks
+  std::uint64_t wire_bytes_per_rank = 0; ///< sent per call, by the rank that sent most
+  std::string algorithm;
+};
+
+/// What is the same for all sizes.
+struct JobFacts {
+  int ranks = 1;
+  int nodes = 1;
+  std::string transport;
+  int lanes = 1;
+  std::vector<std::string> report;  ///< of the engine, a line each
+};
+
+/// GB/s, 1e9 bytes.
+double algorithm_bandwidth(std::size_t bytes, double time_us);
+/// What times algbw gives busbw: 2(n-1)/n for allreduce, (n-1)/n for reduce-scatter and all-gather.
+double bus_factor(Collective collective, int ranks);
+
+class PerfReport {
+ public:
+  PerfReport(const PerfOptions& options, JobFacts facts) : options_(options), facts_(std::move(facts)) {}
+  std::string header() const;
+  /// A size is finished: one measurement, or for the table two, out of place and in place.
+  std::string size_done(const std::vector<Measurement>& measurements);
+  std::string footer() const;
+
+ private:
+  std::string table_line(const std::vector<Measurement>& measurements) const;
+  const PerfOptions& options_;
+  JobFacts facts_;
+  bool first_ = true;
+  std::uint64_t wrong_ = 0;
+  double bus_sum_ = 0;
+  int bus_count_ = 0;
+};
+
+}  // namespace fabring::tools

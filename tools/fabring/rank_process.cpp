@@ -1,0 +1,180 @@
+#include "tools/fabring/rank_process.hpp"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+namespace fabring::tools {
+namespace {
+
+Status failed(const std::string& what) { return {ErrorCode::unavailable, what + ": " + std::strerror(errno)}; }
+
+struct Pipe {
+  int read = -1, write = -1;
+  bool open() {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) return false;
+    read = ends[0];
+    write = ends[1];
+    return true;
+  }
+  void close_write() {
+    if (write >= 0) ::close(write);
+    write = -1;
+  }
+  int release_read() { return std::exchange(read, -1); }
+  ~Pipe() {
+    if (read >= 0) ::close(read);
+    close_write();
+  }
+};
+
+// What the child does between fork and exec; only calls that are safe there. Returns only if something failed.
+void become(const RankStart& start, char** argv, char** envp, const std::string& path, pid_t launcher, int out, int err) {
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != launcher) ::_exit(128 + SIGKILL);  // the launcher died before prctl
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::signal(SIGPIPE, SIG_DFL);
+  if (!start.cpus.empty()) {
+    cpu_set_t mask;
+    CPU_ZERO(&mask);
+    for (int cpu : start.cpus)
+      if (cpu < CPU_SETSIZE) CPU_SET(cpu, &mask);
+    ::sched_setaffinity(0, sizeof(mask), &mask);  // a hint; failing is no reason not to run
+  }
+  if (!start.takes_stdin) {
+    const int null = ::open("/dev/null", O_RDONLY);
+    if (null < 0 || ::dup2(null, STDIN_FILENO) < 0) return;
+    if (null != STDIN_FILENO) ::close(null);
+  }
+  if (::dup2(out, STDOUT_FILENO) < 0 || ::dup2(err, STDERR_FILENO) < 0) return;
+  ::execve(path.c_str(), argv, envp);
+}
+
+// The program as execvp would find it; looked up before the fork, so that the error can say what is wrong.
+Result<std::string> find_program(const std::string& name, const Environment& environment) {
+  const auto refused = [&](const std::string& why) {
+    return Status(ErrorCode::unavailable, "cannot run '" + name + "': " + why);
+  };
+  if (name.empty()) return refused("the name is empty");
+  if (name.find('/') != std::string::npos) {
+    if (::access(name.c_str(), X_OK) != 0) return refused(std::strerror(errno));
+    return name;
+  }
+  const auto path = environment.find("PATH");
+  std::string_view folders = path == environment.end() ? std::string_view("/usr/local/bin:/usr/bin:/bin") : std::string_view(path->second);
+  while (true) {
+    const std::size_t colon = folders.find(':');
+    std::string candidate(folders.substr(0, colon));
+    candidate += (candidate.empty() ? "./" : "/") + name;
+    if (::access(candidate.c_str(), X_OK) == 0) return candidate;
+    if (colon == std::string_view::npos) break;
+    folders.remove_prefix(colon + 1);
+  }
+  const bool here = ::access(name.c_str(), X_OK) == 0;
+  return refused(here ? "not found in PATH; did you mean './" + name + "'?" : "not found in PATH");
+}
+
+}  // namespace
+
+std::string Ending::to_string() const {
+  if (signal != 0) return "was killed by signal " + std::to_string(signal) + " (" + ::strsignal(signal) + ")";
+  return "exited with status " + std::to_string(exit_status);
+}
+
+RankProcess::RankProcess(RankProcess&& other) noexcept
+    : pid_(std::exchange(other.pid_, -1)),
+      output_(std::exchange(other.output_, -1)),
+      errors_(std::exchange(other.errors_, -1)),
+      ending_(other.ending_) {}
+
+RankProcess::~RankProcess() {
+  finish();
+  close_output();
+  close_errors();
+}
+
+Result<RankProcess> RankProcess::start(const RankStart& start) {
+  auto program = find_program(start.command.empty() ? std::string() : start.command.front(), start.environment);
+  if (!program) return program.error();
+  std::vector<char*> argv;
+  for (const std::string& word : start.command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  std::vector<std::string> pairs;
+  for (const auto& [name, value] : start.environment) pairs.push_back(name + "=" + value);
+  std::vector<char*> envp;
+  for (const std::string& pair : pairs) envp.push_back(const_cast<char*>(pair.c_str()));
+  envp.push_back(nullptr);
+
+  Pipe out, err, report;  // report carries errno when exec fails; closed by a good exec
+  if (!out.open() || !err.open() || !report.open()) return failed("cannot make a pipe");
+  const pid_t launcher = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid < 0) return failed("cannot start a process");
+  if (pid == 0) {
+    become(start, argv.data(), envp.data(), *program, launcher, out.write, err.write);
+    const int error = errno;
+    [[maybe_unused]] const auto written = ::write(report.write, &error, sizeof(error));
+    ::_exit(127);
+  }
+  ::setpgid(pid, pid);  // both sides do it, so that it is done for whoever looks first
+  RankProcess process;
+  process.pid_ = pid;
+  process.output_ = out.release_read();
+  process.errors_ = err.release_read();
+  report.close_write();
+  int error = 0;
+  ssize_t got;
+  do got = ::read(report.read, &error, sizeof(error));
+  while (got < 0 && errno == EINTR);
+  if (got == static_cast<ssize_t>(sizeof(error)))
+    return Status(ErrorCode::unavailable, "cannot run '" + *program + "': " + std::strerror(error));
+  return process;
+}
+
+void RankProcess::close_output() {
+  if (output_ >= 0) ::close(output_);
+  output_ = -1;
+}
+
+void RankProcess::close_errors() {
+  if (errors_ >= 0) ::close(errors_);
+  errors_ = -1;
+}
+
+std::optional<Ending> RankProcess::ending() {
+  if (ending_ || pid_ < 0) return ending_;
+  siginfo_t info{};
+  if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != pid_) return {};
+  Ending end;
+  (info.si_code == CLD_EXITED ? end.exit_status : end.signal) = info.si_status;
+  ending_ = end;
+  return ending_;
+}
+
+void RankProcess::signal(int number) const {
+  if (pid_ > 0) ::kill(-pid_, number);
+}
+
+void RankProcess::finish() {
+  if (pid_ <= 0) return;
+  signal(SIGKILL);
+  siginfo_t info{};
+  int result;
+  do result = ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED);
+  while (result != 0 && errno == EINTR);
+  pid_ = -1;
+}
+
+}  // namespace fabring::tools

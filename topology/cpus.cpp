@@ -1,0 +1,126 @@
+#include "topology/cpus.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+
+namespace fabring {
+namespace {
+
+std::optional<std::string> read_text(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  if (!file) return std::nullopt;
+  return std::string((std::istreambuf_iterator<char>(file)), {});
+}
+
+std::optional<long long> leading_number(std::string_view text) {
+  long long value = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{}) return std::nullopt;
+  return value;
+}
+
+std::optional<double> quota_of(const std::filesystem::path& folder, bool v2) {
+  if (v2) {
+    const auto text = read_text(folder / "cpu.max");
+    return text ? parse_cpu_max(*text) : std::nullopt;
+  }
+  const auto quota = read_text(folder / "cpu.cfs_quota_us"), period = read_text(folder / "cpu.cfs_period_us");
+  if (!quota || !period) return std::nullopt;
+  const auto used = leading_number(*quota), each = leading_number(*period);
+  if (!used || !each || *used <= 0 || *each <= 0) return std::nullopt;
+  return static_cast<double>(*used) / static_cast<double>(*each);
+}
+
+}  // namespace
+
+std::vector<int> affinity_cpus() {
+  // The kernel refuses a mask smaller than its own; hosts with more than 1024 processors exist.
+  for (int size = 1024; size <= 1 << 20; size *= 4) {
+    cpu_set_t* mask = CPU_ALLOC(static_cast<std::size_t>(size));
+    if (mask == nullptr) return {};
+    const std::size_t bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(size));
+    std::vector<int> cpus;
+    if (::sched_getaffinity(0, bytes, mask) == 0)
+      for (int cpu = 0; cpu < size; ++cpu)
+        if (CPU_ISSET_S(static_cast<std::size_t>(cpu), bytes, mask)) cpus.push_back(cpu);
+    CPU_FREE(mask);
+    if (!cpus.empty()) return cpus;
+  }
+  return {};
+}
+
+std::optional<double> parse_cpu_max(std::string_view text) {
+  const std::size_t blank = text.find(' ');
+  if (blank == std::string_view::npos) return std::nullopt;
+  const auto quota = leading_number(text.substr(0, blank)), period = leading_number(text.substr(blank + 1));
+  if (!quota || !period || *quota <= 0 || *period <= 0) return std::nullopt;
+  return static_cast<double>(*quota) / static_cast<double>(*period);
+}
+
+std::optional<double> cpu_quota(std::string_view cgroup_file, const std::filesystem::path& root) {
+  std::optional<double> least;
+  while (!cgroup_file.empty()) {
+    const std::size_t end = cgroup_file.find('\n');
+    const std::string_view line = cgroup_file.substr(0, end);
+    cgroup_file.remove_prefix(end == std::string_view::npos ? cgroup_file.size() : end + 1);
+    // hierarchy-id ":" controllers ":" path; id 0 without controllers is v2
+    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (first == std::string_view::npos || second == std::string_view::npos) continue;
+    const std::string_view controllers = line.substr(first + 1, second - first - 1);
+    const bool v2 = controllers.empty();
+    const bool cpu = controllers == "cpu" || controllers == "cpu,cpuacct" || controllers == "cpuacct,cpu";
+    if (!v2 && !cpu) continue;
+    const std::filesystem::path mount = v2 ? root : root / "cpu";
+    std::filesystem::path inside = std::filesystem::path(line.substr(second + 1)).relative_path().lexically_normal();
+    // In a container the path may be the host's and not exist here; the root of the mount is then the container's own.
+    if (!inside.empty() && *inside.begin() == "..") inside.clear();
+    for (int level = 0; level < 64; ++level) {
+      if (const auto quota = quota_of(mount / inside, v2)) least = std::min(least.value_or(*quota), *quota);
+      if (inside.empty() || inside == ".") break;
+      inside = inside.parent_path();
+    }
+  }
+  return least;
+}
+
+int allowed_cpus() {
+  int cpus = static_cast<int>(affinity_cpus().size());
+  if (const auto groups = read_text("/proc/self/cgroup"))
+    if (const auto quota = cpu_quota(*groups, "/sys/fs/cgroup")) cpus = std::min(cpus, static_cast<int>(std::ceil(*quota)));
+  return std::max(cpus, 1);
+}
+
+std::vector<int> parse_cpu_list(std::string_view text) {
+  constexpr long long most = 1 << 20;
+  std::vector<int> cpus;
+  while (!text.empty() && text.back() == '\n') text.remove_suffix(1);
+  while (!text.empty()) {
+    const std::size_t comma = text.find(',');
+    const std::string_view item = text.substr(0, comma);
+    const std::size_t dash = item.find('-');
+    const auto first = leading_number(item);
+    const auto last = dash == std::string_view::npos ? first : leading_number(item.substr(dash + 1));
+    if (!first || !last || *first < 0 || *last < *first || *last >= most) return {};
+    for (long long cpu = *first; cpu <= *last; ++cpu) cpus.push_back(static_cast<int>(cpu));
+    text.remove_prefix(comma == std::string_view::npos ? text.size() : comma + 1);
+  }
+  return cpus;
+}
+
+std::vector<std::vector<int>> numa_nodes() {
+  std::vector<std::vector<int>> nodes;
+  const std::filesystem::path folder = "/sys/devices/system/node";
+  if (const auto online = read_text(folder / "online"))
+    for (int node : parse_cpu_list(*online))
+      if (const auto list = read_text(folder / ("node" + std::to_string(node)) / "cpulist"))
+        if (std::vector<int> cpus = parse_cpu_list(*list); !cpus.empty()) nodes.push_back(std::move(cpus));
+  if (nodes.empty()) nodes.push_back(affinity_cpus());
+  return nodes;
+}
+
+}  // namespace fabring

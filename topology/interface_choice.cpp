@@ -1,0 +1,173 @@
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstring>
+#include <optional>
+#include <span>
+
+#include "topology/interfaces.hpp"
+
+namespace fabring {
+namespace {
+
+// An IPv4 or IPv6 address as bytes, for comparing networks.
+struct Bytes {
+  std::array<unsigned char, 16> value{};
+  int bits = 0;
+};
+
+std::optional<Bytes> bytes_of(const std::string& address) {
+  Bytes bytes;
+  if (::inet_pton(AF_INET, address.c_str(), bytes.value.data()) == 1) {
+    bytes.bits = 32;
+  } else if (::inet_pton(AF_INET6, address.c_str(), bytes.value.data()) == 1) {
+    bytes.bits = 128;
+  } else {
+    return std::nullopt;
+  }
+  return bytes;
+}
+
+bool inside(const std::string& address, const Bytes& network, int prefix) {
+  const std::optional<Bytes> bytes = bytes_of(address);
+  if (!bytes || bytes->bits != network.bits) return false;
+  for (int bit = 0; bit < prefix; ++bit) {
+    const auto at = static_cast<std::size_t>(bit / 8);
+    const int mask = 0x80 >> (bit % 8);
+    if ((bytes->value[at] & mask) != (network.value[at] & mask)) return false;
+  }
+  return true;
+}
+
+// One item of the filter.
+struct Pattern {
+  std::string name;        // of an interface; ends in * for a beginning
+  Bytes network;
+  int prefix = -1;         // >= 0: a network
+  bool matches(const InterfaceAddress& candidate) const {
+    if (prefix >= 0) return inside(candidate.address, network, prefix);
+    if (name.ends_with('*')) return candidate.interface.starts_with(std::string_view(name).substr(0, name.size() - 1));
+    return candidate.interface == name;
+  }
+};
+
+struct Filter {
+  bool deny = false;
+  std::vector<Pattern> patterns;
+};
+
+Result<Filter> parse_filter(std::string_view text) {
+  const auto bad = [whole = std::string(text)](const std::string& why) {
+    return Status(ErrorCode::invalid_argument,
+                  "FABRING_INTERFACE=" + whole + ": " + why + " (write eth0,ib0 or eth* or ^docker0,lo or 10.0.0.0/8)");
+  };
+  Filter filter;
+  if (text.starts_with('^')) {
+    filter.deny = true;
+    text.remove_prefix(1);
+    if (text.empty()) return bad("nothing follows the ^");
+  }
+  while (!text.empty()) {
+    const std::size_t comma = text.find(',');
+    std::string item(text.substr(0, comma));
+    item.erase(std::remove(item.begin(), item.end(), ' '), item.end());
+    if (item.empty() || comma + 1 == text.size()) return bad("the list has an empty item");
+    if (item.starts_with('^')) return bad("^ may stand only in front of the whole list");
+    Pattern pattern;
+    if (const std::size_t slash = item.find('/'); slash != std::string::npos) {
+      const std::optional<Bytes> network = bytes_of(item.substr(0, slash));
+      const char *first = item.data() + slash + 1, *last = item.data() + item.size();
+      const auto [rest, error] = std::from_chars(first, last, pattern.prefix);
+      if (!network || first == last || error != std::errc{} || rest != last || pattern.prefix < 0 ||
+          pattern.prefix > network->bits)
+        return bad("'" + item + "' is not a network");
+      pattern.network = *network;
+    } else if (const std::optional<Bytes> address = bytes_of(item)) {
+      pattern.network = *address;
+      pattern.prefix = address->bits;
+    } else {
+      pattern.name = item;
+    }
+    filter.patterns.push_back(std::move(pattern));
+    text.remove_prefix(comma == std::string_view::npos ? text.size() : comma + 1);
+  }
+  return filter;
+}
+
+bool link_local(const InterfaceAddress& candidate) {
+  static const Bytes v4 = *bytes_of("169.254.0.0"), v6 = *bytes_of("fe80::");
+  return inside(candidate.address, v4, 16) || inside(candidate.address, v6, 10);
+}
+
+// Bridges and tunnels that container systems make: they are up, have addresses, and lead nowhere.
+bool container_made(std::string_view interface) {
+  for (std::string_view beginning : {"docker", "veth", "br-", "virbr", "cni", "flannel", "cali", "podman", "lxcbr", "lxdbr",
+                                     "kube-ipvs", "cilium_", "nodelocaldns", "tunl"})
+    if (interface.starts_with(beginning)) return true;
+  return false;
+}
+
+// Why this address can not be used, or nothing. What the user named is only held to be up and of the right reach.
+std::optional<std::string> objection(const InterfaceAddress& candidate, const Filter& filter, const InterfaceRequest& request) {
+  const bool listed = std::any_of(filter.patterns.begin(), filter.patterns.end(),
+                                  [&](const Pattern& pattern) { return pattern.matches(candidate); });
+  if (!filter.patterns.empty() && listed == filter.deny) return "not allowed by FABRING_INTERFACE=" + request.filter;
+  if (!candidate.up) return "down";
+  if (candidate.loopback && !request.one_host) return "loopback, and some ranks are on other hosts";
+  if (link_local(candidate) && candidate.v6) return "link-local";
+  const bool wanted = !filter.deny && listed;
+  const bool leads_to_master = !request.towards_master.empty() && candidate.address == request.towards_master;
+  if (wanted || leads_to_master) return std::nullopt;
+  if (link_local(candidate)) return "link-local";
+  if (container_made(candidate.interface)) return "made by a container system, leads to no other host";
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<InterfaceChoice> choose_interface(const std::vector<InterfaceAddress>& addresses, const InterfaceRequest& request) {
+  auto filter = parse_filter(request.filter);
+  if (!filter) return filter.error();
+  InterfaceChoice choice;
+  const InterfaceAddress* best = nullptr;
+  int best_score = -1;
+  for (const InterfaceAddress& candidate : addresses) {
+    if (auto why = objection(candidate, *filter, request)) {
+      choice.rejected.push_back(candidate.interface + " " + candidate.address + ": " + *why);
+      continue;
+    }
+    // Loopback when it is enough; else the way to the master; else IPv4 before IPv6; else the kernel's order.
+    int score = candidate.v6 ? 0 : 1;
+    if (!request.towards_master.empty() && candidate.address == request.towards_master) score += 2;
+    if (request.one_host && candidate.loopback) score += 4;
+    if (score > best_score) {
+      best_score = score;
+      best = &candidate;
+    }
+  }
+  const auto rejections = [&] {
+    std::string text;
+    for (const std::string& line : choice.rejected) text += (text.empty() ? "" : "; ") + line;
+    return text;
+  };
+  if (best == nullptr)
+    return Status(ErrorCode::unavailable, "no network interface can be used: " +
+                                              (choice.rejected.empty() ? std::string("this host has none") : rejections()) +
+                                              ". Set FABRING_INTERFACE to one that reaches the other hosts");
+  choice.chosen = *best;
+  choice.reason = best->interface + " " + best->address + ": ";
+  if (request.one_host && best->loopback)
+    choice.reason += "all ranks are on this host";
+  else if (!request.towards_master.empty() && best->address == request.towards_master)
+    choice.reason += "on the way to the master";
+  else if (!request.filter.empty())
+    choice.reason += "first allowed by FABRING_INTERFACE=" + request.filter;
+  else
+    choice.reason += "first usable";
+  if (!choice.rejected.empty()) choice.reason += " (not " + rejections() + ")";
+  return choice;
+}
+
+}  // namespace fabring

@@ -1,0 +1,47 @@
+#include "transports/fabric/error_text.hpp"
+
+#include <cstdlib>
+
+#include "transports/fabric/handles.hpp"
+
+namespace fabring::fabric {
+
+std::string error_text(std::int64_t error) {
+  const int number = static_cast<int>(std::abs(error));
+  return std::string(fi_strerror(number)) + " (" + std::to_string(number) + ")";
+}
+
+Status call_failed(const char* call, std::int64_t error) {
+  const auto number = std::abs(error);
+  std::string text = std::string(call) + " failed: " + error_text(error);
+  if (number == FI_EMFILE) text += "; raise the limit of open files (ulimit -n): each peer needs three";
+  if (number == FI_EADDRNOTAVAIL) text += "; the address is not one of this host's";
+  ErrorCode code = ErrorCode::transport_error;
+  if (number == FI_ENOMEM) code = ErrorCode::out_of_memory;
+  if (number == FI_EADDRNOTAVAIL || number == FI_EADDRINUSE || number == FI_ENODEV || number == FI_EMFILE)
+    code = ErrorCode::unavailable;
+  return {code, text};
+}
+
+Status operation_failed(const fi_cq_err_entry& entry) {
+  switch (entry.err) {
+    case FI_ECANCELED: {
+      // Native TCP ends what stood behind the failed operation, or a half-received message, with ECANCELED. The errno
+      // that comes along is whatever the last system call left (1.17), so only the two that make sense are repeated.
+      const bool told = entry.prov_errno == ENOTCONN || entry.prov_errno == ECONNRESET;
+      return {ErrorCode::peer_lost,
+              "connection lost: " + (told ? error_text(entry.prov_errno) : std::string("closed by the other side"))};
+    }
+    case FI_ETRUNC:
+      return {ErrorCode::transport_error, "the peer sent more bytes than the receive holds: " + error_text(entry.err) +
+                                              "; this is a protocol error"};
+    case FI_ENOMEM:
+    case FI_ENOSPC:
+    case FI_EOVERRUN:
+      return {ErrorCode::out_of_memory, "libfabric ran out of resources: " + error_text(entry.err)};
+    default:
+      return {ErrorCode::peer_lost, "connection lost: " + error_text(entry.err)};
+  }
+}
+
+}  // namespace fabring::fabric

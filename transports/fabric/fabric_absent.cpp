@@ -1,0 +1,25 @@
+// The factory of a build without libfabric.
+
+#include "transports/fabric/fabric_transport.hpp"
+
+namespace fabring {
+namespace {
+
+Status absent() {
+  return {ErrorCode::unsupported,
+          "built without libfabric (FABRING_WITH_FABRIC=OFF); install libfabric-dev and build again, or choose another "
+          "transport with FABRING_TRANSPORT"};
+}
+
+class AbsentFabric final : public Transport {
+ public:
+  std::string_view name() const override { return "fabric"; }
+  Result<std::string> probe(const EndpointOptions&) override { return absent(); }
+  Result<std::unique_ptr<Endpoint>> open(const EndpointOptions&) override { return absent(); }
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> make_fabric_transport() { return std::make_unique<AbsentFabric>(); }
+
+}  // namespace fabring

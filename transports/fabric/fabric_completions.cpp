@@ -1,0 +1,149 @@
+// FabricEndpoint: polling, waiting, and what completion entries mean.
+
+#include <algorithm>
+#include <thread>
+
+#include "transports/fabric/error_text.hpp"
+#include "transports/fabric/fabric_endpoint.hpp"
+
+namespace fabring::fabric {
+
+using namespace std::chrono_literals;
+
+namespace {
+constexpr std::size_t batch = 64;
+}
+
+void FabricEndpoint::deliver(const Completion& completion) {
+  if (sunk_ < sink_.size()) {
+    sink_[sunk_++] = completion;
+  } else {
+    ready_.push_back(completion);
+  }
+}
+
+std::size_t FabricEndpoint::poll(std::span<Completion> out) {
+  const std::size_t waiting = std::min(ready_.size() - ready_taken_, out.size());
+  if (waiting > 0) {
+    std::copy_n(ready_.begin() + static_cast<std::ptrdiff_t>(ready_taken_), waiting, out.begin());
+    ready_taken_ += waiting;
+    if (ready_taken_ == ready_.size()) {
+      ready_.clear();
+      ready_taken_ = 0;
+    }
+  }
+  if (closed_ || waiting == out.size()) return waiting;
+  sink_ = out;
+  sunk_ = waiting;
+  advance_introductions();
+  while (sunk_ < out.size()) {
+    fi_cq_msg_entry entries[batch];
+    const std::size_t room = std::min(out.size() - sunk_, batch);
+    const ssize_t rc = domain_->read(entries, room);
+    reap(rc, entries);
+    if (rc != static_cast<ssize_t>(room) && rc != -FI_EAVAIL) break;
+  }
+  sink_ = {};
+  return std::exchange(sunk_, 0);
+}
+
+void FabricEndpoint::advance_introductions() {
+  if (connecting_.empty()) return;
+  const Time time = now();
+  for (std::size_t i = 0; i < connecting_.size();) {
+    Peer& peer = peers_[static_cast<std::size_t>(connecting_[i])];
+    if (Status status = introductions_.advance(peer, time); !status.ok()) {
+      lose(peer, status);  // takes it off the list
+    } else if (peer.state == PeerState::open) {
+      connecting_.erase(connecting_.begin() + static_cast<std::ptrdiff_t>(i));
+    } else {
+      ++i;
+    }
+  }
+}
+
+void FabricEndpoint::reap(ssize_t rc, const fi_cq_msg_entry* entries) {
+  for (ssize_t i = 0; i < rc; ++i) completed(entries[i]);
+  if (rc == -FI_EAVAIL) failed(domain_->read_error());
+}
+
+void FabricEndpoint::completed(const fi_cq_msg_entry& entry) {
+  auto& operation = *static_cast<Operation*>(entry.op_context);
+  if (!operation.live) return;  // its endpoint was closed before this was read
+  if (operation.kind == OperationKind::introduction || operation.kind == OperationKind::answer)
+    return introduced(operation, entry.len);
+  const bool received = operation.kind == OperationKind::receive;
+  if (received) {
+    ++counters_.messages_received;
+    counters_.bytes_received += entry.len;
+  }
+  finish(operation, Outcome::done, received ? entry.len : 0);
+}
+
+void FabricEndpoint::finish(Operation& operation, Outcome outcome, std::size_t bytes) {
+  Peer& peer = *operation.peer;
+  if (operation.kind == OperationKind::send) --peer.sends;
+  peer.stuck_since = Time{0};
+  peer.live.remove(operation);
+  deliver({operation.context, outcome, static_cast<std::uint32_t>(bytes)});
+  operations_.release(operation);
+}
+
+void FabricEndpoint::introduced(Operation& operation, std::size_t bytes) {
+  Peer* peer = introductions_.arrived(operation, bytes);
+  if (!peer) return;
+  if (peer->parked) return close_endpoint_of(*peer);  // see end()
+  if (peer->state == PeerState::idle) connect(*peer);
+  if (peer->state == PeerState::open) std::erase(connecting_, peer->rank);
+}
+
+void FabricEndpoint::failed(const fi_cq_err_entry& entry) {
+  if (!entry.op_context) return;
+  auto& operation = *static_cast<Operation*>(entry.op_context);
+  if (!operation.live) return;
+  if (!operation.peer) return introductions_.failed(operation);
+  Peer& peer = *operation.peer;
+  if (peer.state == PeerState::ended) {  // the echo of our own fi_cancel, or a send that found its end
+    if (operation.kind != OperationKind::answer) finish(operation, peer.end, 0);
+    return;
+  }
+  const Status why = operation_failed(entry);
+  if (!dedicated()) finish(operation, Outcome::lost, 0);  // there the others end one by one
+  lose(peer, why);
+}
+
+void FabricEndpoint::wait(std::chrono::microseconds limit) {
+  if (ready_taken_ < ready_.size() || limit <= 0us) return;
+  if (woken_.exchange(false)) return;
+  if (!connecting_.empty()) limit = std::min(limit, std::chrono::microseconds(1ms));  // these must be tried again
+  if (closed_ || !domain_->can_block()) {
+    nap(limit);
+  } else {
+    fi_cq_msg_entry entries[batch];
+    const auto rounded = std::chrono::ceil<std::chrono::milliseconds>(std::min(limit, std::chrono::microseconds(1h)));
+    reap(domain_->read_blocking(entries, batch, rounded), entries);
+  }
+  woken_ = false;
+}
+
+// For providers without a wait object, and for the time after close(), when the queue is not to be touched.
+void FabricEndpoint::nap(std::chrono::microseconds limit) {
+  auto step = 50us;
+  for (auto slept = 0us; slept < limit && !woken_;
+       slept += step, step = std::min(2 * step, std::chrono::microseconds(1ms))) {
+    if (!closed_) {
+      fi_cq_msg_entry entries[batch];
+      const ssize_t rc = domain_->read(entries, batch);
+      reap(rc, entries);
+      if (rc != -FI_EAGAIN) return;
+    }
+    std::this_thread::sleep_for(std::min(step, limit - slept));
+  }
+}
+
+void FabricEndpoint::wake() {
+  woken_ = true;
+  domain_->signal();
+}
+
+}  // namespace fabring::fabric

@@ -1,0 +1,128 @@
+#include "transports/fabric/fabric_domain.hpp"
+
+#include <netinet/in.h>
+
+#include <cstring>
+
+#include "transports/fabric/error_text.hpp"
+#include "transports/fabric/wire.hpp"
+
+namespace fabring::fabric {
+
+Result<std::unique_ptr<FabricDomain>> FabricDomain::open(ProviderChoice choice, std::size_t completions) {
+  std::unique_ptr<FabricDomain> self(new FabricDomain(std::move(choice)));
+  fi_info* info = self->choice_.info.get();
+  if (int rc = fi_fabric(info->fabric_attr, self->fabric_.out(), nullptr)) return call_failed("fi_fabric", rc);
+  if (int rc = fi_domain(self->fabric_.get(), info, self->domain_.out(), nullptr)) return call_failed("fi_domain", rc);
+  fi_av_attr addresses{};
+  addresses.type = FI_AV_TABLE;
+  if (int rc = fi_av_open(self->domain_.get(), &addresses, self->addresses_.out(), nullptr))
+    return call_failed("fi_av_open", rc);
+  FABRING_TRY(self->open_queue(completions));
+  return self;
+}
+
+Status FabricDomain::open_queue(std::size_t completions) {
+  fi_cq_attr attr{};
+  attr.format = FI_CQ_FORMAT_MSG;
+  int rc = 0;
+  // The wait object must be chosen now. fi_cq_sread needs one; a provider may refuse it, or the size.
+  for (const bool wait : {true, false}) {
+    for (const std::size_t size : {completions, std::size_t{0}}) {
+      attr.size = size;
+      attr.wait_obj = wait ? FI_WAIT_UNSPEC : FI_WAIT_NONE;
+      rc = fi_cq_open(domain_.get(), &attr, queue_.out(), nullptr);
+      if (rc == 0) {
+        // Waking a waiter from another thread is a call into the domain, which only FI_THREAD_SAFE permits.
+        can_block_ = wait && choice_.info->domain_attr->threading == FI_THREAD_SAFE;
+        return {};
+      }
+    }
+  }
+  return call_failed("fi_cq_open", rc);
+}
+
+Result<EndpointHandle> FabricDomain::open_endpoint() const {
+  EndpointHandle endpoint;
+  if (int rc = fi_endpoint(domain_.get(), choice_.info.get(), endpoint.out(), nullptr))
+    return call_failed("fi_endpoint", rc);
+  if (int rc = fi_ep_bind(endpoint.get(), &addresses_->fid, 0)) return call_failed("fi_ep_bind (av)", rc);
+  if (int rc = fi_ep_bind(endpoint.get(), &queue_->fid, FI_TRANSMIT | FI_RECV))
+    return call_failed("fi_ep_bind (cq)", rc);
+  if (int rc = fi_enable(endpoint.get())) return call_failed("fi_enable", rc);
+  return endpoint;
+}
+
+Result<std::string> FabricDomain::name_of(fid_ep* endpoint) const {
+  std::string name(max_name_bytes, '\0');
+  std::size_t size = name.size();
+  if (int rc = fi_getname(&endpoint->fid, name.data(), &size)) return call_failed("fi_getname", rc);
+  name.resize(size);
+  return name;
+}
+
+// libfabric believes the bytes it is given to insert: their length and family are for us to check.
+bool FabricDomain::plausible(std::string_view name) const {
+  const std::uint32_t format = choice_.info->addr_format;
+  if (format != FI_SOCKADDR && format != FI_SOCKADDR_IN && format != FI_SOCKADDR_IN6)
+    return choice_.info->src_addrlen == 0 || name.size() == choice_.info->src_addrlen;
+  const auto* own = static_cast<const sockaddr*>(choice_.info->src_addr);
+  sockaddr_in6 address{};
+  if (name.size() > sizeof address || name.size() < sizeof(sockaddr_in)) return false;
+  std::memcpy(&address, name.data(), name.size());
+  const bool v6 = address.sin6_family == AF_INET6;
+  if (own && own->sa_family != address.sin6_family) return false;
+  // The port stands at the same place in both families.
+  return name.size() == (v6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in)) && address.sin6_port != 0;
+}
+
+Result<fi_addr_t> FabricDomain::insert(std::string_view name) const {
+  if (!plausible(name))
+    return Status(ErrorCode::invalid_argument, "an endpoint name of " + std::to_string(name.size()) +
+                                                   " bytes that is not one of this provider or address family");
+  fi_addr_t address = FI_ADDR_UNSPEC;
+  const int inserted = fi_av_insert(addresses_.get(), name.data(), 1, &address, 0, nullptr);
+  if (inserted != 1) return call_failed("fi_av_insert", inserted < 0 ? inserted : FI_EADDRNOTAVAIL);
+  return address;
+}
+
+std::string FabricDomain::readable(std::string_view name) const {
+  if (!plausible(name)) return "?";
+  char text[256] = {};
+  std::size_t size = sizeof text;
+  fi_av_straddr(addresses_.get(), name.data(), text, &size);
+  text[sizeof text - 1] = '\0';
+  std::string_view view(text);  // "fi_sockaddr_in://127.0.0.1:4567"
+  if (const auto at = view.find("://"); at != view.npos) view.remove_prefix(at + 3);
+  return std::string(view);
+}
+
+// Registered for one operation only. A cache of our own would have to see every munmap; the EFA provider has one that
+// does. No provider that can run on a plain host asks for this, so it has never run in our tests.
+Status FabricDomain::register_memory(const void* bytes, std::size_t size, RegistrationHandle& registration) const {
+  if (!(choice_.info->domain_attr->mr_mode & FI_MR_LOCAL) || size == 0) return {};
+  const int rc =
+      fi_mr_reg(domain_.get(), bytes, size, FI_SEND | FI_RECV, 0, next_key_++, 0, registration.out(), nullptr);
+  return rc ? call_failed("fi_mr_reg", rc) : Status();
+}
+
+ssize_t FabricDomain::read(fi_cq_msg_entry* entries, std::size_t count) const {
+  return fi_cq_read(queue_.get(), entries, count);
+}
+
+ssize_t FabricDomain::read_blocking(fi_cq_msg_entry* entries, std::size_t count,
+                                    std::chrono::milliseconds limit) const {
+  return fi_cq_sread(queue_.get(), entries, count, nullptr, static_cast<int>(limit.count()));
+}
+
+fi_cq_err_entry FabricDomain::read_error() const {
+  fi_cq_err_entry entry{};  // zeroed: err_data_size would otherwise ask for data in a wild buffer
+  if (fi_cq_readerr(queue_.get(), &entry, 0) < 1) entry = {};
+  return entry;
+}
+
+void FabricDomain::signal() const {
+  if (can_block_) fi_cq_signal(queue_.get());
+}
+
+}  // namespace fabring::fabric

@@ -1,0 +1,60 @@
+#pragma once
+// FabricDomain: one provider opened for use: fabric, domain, address vector and the one completion queue that all
+// endpoints share, so that a single blocking read waits for every peer. Owned by the FabricEndpoint and used by its
+// thread; only signal() may be called from others.
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "fabring/status.hpp"
+#include "transports/fabric/handles.hpp"
+#include "transports/fabric/provider_choice.hpp"
+
+namespace fabring::fabric {
+
+class FabricDomain {
+ public:
+  /// Room for `completions` entries is asked for and at least that of the provider's default is granted.
+  static Result<std::unique_ptr<FabricDomain>> open(ProviderChoice choice, std::size_t completions);
+
+  const fi_info& info() const { return *choice_.info; }
+  Kind kind() const { return choice_.kind; }
+  const std::string& reason() const { return choice_.reason; }
+  std::size_t inject_bytes() const { return choice_.info->tx_attr->inject_size; }
+
+  /// An enabled endpoint on the chosen address; a TCP one listens on a port of its own.
+  Result<EndpointHandle> open_endpoint() const;
+  /// The bytes by which others reach it.
+  Result<std::string> name_of(fid_ep* endpoint) const;
+  /// Errors: invalid_argument for bytes that cannot be a name of this provider.
+  Result<fi_addr_t> insert(std::string_view name) const;
+  /// "127.0.0.1:41234"
+  std::string readable(std::string_view name) const;
+  /// Empty, and success, where the provider takes any memory.
+  Status register_memory(const void* bytes, std::size_t size, RegistrationHandle& registration) const;
+
+  /// As fi_cq_read: the number of entries, -FI_EAGAIN, -FI_EAVAIL, ...
+  ssize_t read(fi_cq_msg_entry* entries, std::size_t count) const;
+  /// Waits for entries; without a wait object (EFA before 2.5) the caller must nap instead.
+  bool can_block() const { return can_block_; }
+  ssize_t read_blocking(fi_cq_msg_entry* entries, std::size_t count, std::chrono::milliseconds limit) const;
+  fi_cq_err_entry read_error() const;
+  void signal() const;
+
+ private:
+  explicit FabricDomain(ProviderChoice choice) : choice_(std::move(choice)) {}
+  Status open_queue(std::size_t completions);
+  bool plausible(std::string_view name) const;
+
+  ProviderChoice choice_;
+  FabricHandle fabric_;
+  DomainHandle domain_;
+  AddressVectorHandle addresses_;
+  CompletionQueueHandle queue_;
+  bool can_block_ = false;
+  mutable std::uint64_t next_key_ = 1;  // where we, not the provider, choose the keys of registrations
+};
+
+}  // namespace fabring::fabric

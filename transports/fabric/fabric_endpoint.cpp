@@ -1,0 +1,278 @@
+// FabricEndpoint: opening, posting, and ending peers. Completions are in fabric_completions.cpp.
+
+#include "transports/fabric/fabric_endpoint.hpp"
+
+#include <algorithm>
+
+#include "runtime/base/check.hpp"
+#include "transports/fabric/error_text.hpp"
+#include "transports/fabric/wire.hpp"
+
+namespace fabring::fabric {
+namespace {
+
+// Every posted operation needs an entry. Beyond a point, native TCP keeps what does not fit in a list of its own.
+std::size_t completions_for(const fi_info& info, int world_size) {
+  const std::size_t each = info.tx_attr->size + info.rx_attr->size;
+  return std::clamp<std::size_t>(each * static_cast<std::size_t>(world_size), 4096, 65536);
+}
+
+}  // namespace
+
+FabricEndpoint::FabricEndpoint(std::unique_ptr<FabricDomain> domain, const EndpointOptions& options)
+    : self_(options.self),
+      job_nonce_(options.job_nonce),
+      patience_(options.config.silence_timeout),
+      bind_address_(options.bind_address),
+      domain_(std::move(domain)),
+      dedicated_(domain_->kind() == Kind::native_tcp && domain_->inject_bytes() >= introduction_bytes),
+      peers_(static_cast<std::size_t>(options.world_size)),
+      introductions_(*domain_, operations_, peers_, self_, job_nonce_) {
+  for (std::size_t i = 0; i < peers_.size(); ++i) peers_[i].rank = static_cast<Rank>(i);
+}
+
+Result<std::unique_ptr<Endpoint>> FabricEndpoint::open(ProviderChoice choice, const EndpointOptions& options) {
+  const std::size_t completions = completions_for(*choice.info, options.world_size);
+  auto domain = FabricDomain::open(std::move(choice), completions);
+  if (!domain) return domain.error();
+  std::unique_ptr<FabricEndpoint> self(new FabricEndpoint(std::move(*domain), options));
+  if (Status status = self->start(); !status.ok())
+    return status.with_prefix("cannot open libfabric (" + self->domain_->reason() + "): ");
+  return std::unique_ptr<Endpoint>(std::move(self));
+}
+
+Status FabricEndpoint::start() {
+  if (dedicated()) {
+    FABRING_TRY(introductions_.listen());
+  } else {
+    auto endpoint = domain_->open_endpoint();
+    if (!endpoint) return endpoint.error();
+    shared_ = std::move(*endpoint);
+  }
+  auto name = domain_->name_of(dedicated() ? introductions_.world() : shared_.get());
+  if (!name) return name.error();
+  name_ = std::move(*name);
+  address_ = encode(AddressBlob{domain_->info().ep_attr->protocol, domain_->info().ep_attr->protocol_version, name_});
+  return {};
+}
+
+Status FabricEndpoint::add_peer(Rank rank, std::string_view address) {
+  if (rank < 0 || rank >= static_cast<Rank>(peers_.size()) || rank == self_)
+    return {ErrorCode::invalid_argument, "add_peer: there is no peer of rank " + std::to_string(rank)};
+  Peer& peer = peers_[static_cast<std::size_t>(rank)];
+  const std::string who = "the libfabric address of rank " + std::to_string(rank);
+  if (peer.state != PeerState::unknown) return {ErrorCode::invalid_argument, who + " was given twice"};
+  const auto blob = decode_address(address);
+  if (!blob)
+    return {ErrorCode::invalid_argument, who + " cannot be read (" + std::to_string(address.size()) +
+                                             " bytes); do all ranks use the fabric transport?"};
+  const fi_ep_attr& own = *domain_->info().ep_attr;
+  if (blob->protocol != own.protocol || blob->protocol_version != own.protocol_version)
+    return {ErrorCode::mismatch, who + " speaks libfabric protocol " + std::to_string(blob->protocol) + " version " +
+                                     std::to_string(blob->protocol_version) + ", this rank " +
+                                     protocol_name(domain_->info()) + " (" + std::to_string(own.protocol) +
+                                     ") version " + std::to_string(own.protocol_version) +
+                                     "; set the same FABRING_PROVIDER, and install the same libfabric, on every rank"};
+  auto inserted = domain_->insert(blob->name);
+  if (!inserted) return inserted.error().with_prefix(who + ": ");
+  peer.world_name = blob->name;
+  peer.world_address = *inserted;
+  peer.state = PeerState::idle;
+  if (!dedicated()) {
+    peer.endpoint = shared_.get();
+    peer.address = peer.world_address;
+    peer.state = PeerState::open;
+  } else if (!peer.remote_name.empty()) {
+    connect(peer);  // its introduction came before it was added
+  }
+  return {};
+}
+
+Peer& FabricEndpoint::known(Rank rank) {
+  FABRING_CHECK(rank >= 0 && rank < static_cast<Rank>(peers_.size()));
+  Peer& peer = peers_[static_cast<std::size_t>(rank)];
+  FABRING_CHECK(peer.state != PeerState::unknown);
+  return peer;
+}
+
+void FabricEndpoint::connect(Peer& peer) {
+  if (Status status = introductions_.begin(peer); !status.ok()) return lose(peer, status);
+  connecting_.push_back(peer.rank);
+}
+
+Post FabricEndpoint::complete_now(Outcome outcome, std::uint64_t context) {
+  deliver({context, outcome, 0});
+  return Post::accepted;
+}
+
+Post FabricEndpoint::post_send(Rank rank, Slot slot, std::span<const std::byte> from, std::uint64_t context) {
+  Peer& peer = known(rank);
+  if (closed_) return complete_now(Outcome::aborted, context);
+  if (peer.state == PeerState::idle) connect(peer);
+  if (peer.state == PeerState::ended) return complete_now(peer.end, context);
+  if (peer.state != PeerState::open) return not_accepted(peer, nullptr, -FI_EAGAIN, context);
+
+  const std::uint64_t tag = tag_of(job_nonce_, self_, slot);
+  Operation& operation = operations_.acquire(OperationKind::send, context, &peer);
+  if (Status status = domain_->register_memory(from.data(), from.size(), operation.registration); !status.ok())
+    return not_accepted(peer, &operation, -FI_EAGAIN, context);
+  void* local = operation.registration ? fi_mr_desc(operation.registration.get()) : nullptr;
+  const ssize_t rc = fi_tsend(peer.endpoint, from.data(), from.size(), local, peer.address, tag, &operation);
+  if (rc) return not_accepted(peer, &operation, rc, context);
+  ++peer.sends;
+  ++counters_.messages_sent;
+  counters_.bytes_sent += from.size();
+  return accepted(peer, operation);
+}
+
+Post FabricEndpoint::post_recv(Rank rank, Slot slot, std::span<std::byte> into, std::uint64_t context) {
+  Peer& peer = known(rank);
+  if (closed_) return complete_now(Outcome::aborted, context);
+  if (peer.state == PeerState::idle) connect(peer);
+  if (peer.state == PeerState::ended) return complete_now(peer.end, context);
+
+  const std::uint64_t tag = tag_of(job_nonce_, peer.rank, slot);
+  Operation& operation = operations_.acquire(OperationKind::receive, context, &peer);
+  if (Status status = domain_->register_memory(into.data(), into.size(), operation.registration); !status.ok()) {
+    operations_.release(operation);
+    return Post::again;
+  }
+  void* local = operation.registration ? fi_mr_desc(operation.registration.get()) : nullptr;
+  const ssize_t rc = fi_trecv(peer.endpoint, into.data(), into.size(), local, FI_ADDR_UNSPEC, tag, 0, &operation);
+  if (rc == 0) return accepted(peer, operation);
+  operations_.release(operation);
+  if (rc == -FI_EAGAIN) return Post::again;  // the queue is full; it empties by polling, whatever the peer does
+  lose(peer, call_failed("fi_trecv", rc));
+  return complete_now(peer.end, context);
+}
+
+Post FabricEndpoint::accepted(Peer& peer, Operation& operation) {
+  peer.stuck_since = Time{0};
+  peer.live.add(operation);
+  return Post::accepted;
+}
+
+Post FabricEndpoint::not_accepted(Peer& peer, Operation* operation, ssize_t rc, std::uint64_t context) {
+  if (operation) operations_.release(*operation);
+  if (rc != -FI_EAGAIN) {
+    lose(peer, call_failed("fi_tsend", rc));
+    return complete_now(peer.end, context);
+  }
+  // With sends under way the peer is only slow, or stopped: that is the control plane's to judge.
+  if (peer.sends > 0) return Post::again;
+  if (dedicated() && peer.state == PeerState::open) {
+    // Native TCP has a limit on nothing else: it is connecting anew, so the connection broke, and with it may have gone
+    // messages whose sends were completed long ago.
+    lose(peer, {ErrorCode::peer_lost, "connection lost: closed by the other side"});
+    return complete_now(peer.end, context);
+  }
+  if (peer.stuck_since == Time{0}) peer.stuck_since = now();
+  const Time stuck = now() - peer.stuck_since;
+  if (stuck < patience_) return Post::again;
+  const auto seconds = std::chrono::duration<double>(stuck).count();
+  lose(peer,
+       {ErrorCode::peer_lost, "no connection in " + std::to_string(seconds).substr(0, 5) +
+                                  " s (libfabric answers only \"try again\"): nothing is listening there, a firewall "
+                                  "drops the packets, or the peer makes no progress"});
+  return complete_now(peer.end, context);
+}
+
+Status FabricEndpoint::peer_error(Rank rank) const {
+  if (rank < 0 || rank >= static_cast<Rank>(peers_.size())) return {};
+  return peers_[static_cast<std::size_t>(rank)].error;
+}
+
+void FabricEndpoint::lose(Peer& peer, const Status& why) {
+  if (peer.state == PeerState::ended) return;
+  ErrorContext context;
+  context.rank = peer.rank;
+  peer.error =
+      why.with_prefix("rank " + std::to_string(peer.rank) + " at " + domain_->readable(peer.world_name) + " (" +
+                      domain_->info().fabric_attr->prov_name + " " + protocol_name(domain_->info()) + "): ")
+          .with_context(context);
+  end(peer, Outcome::lost);
+}
+
+void FabricEndpoint::disconnect(Rank rank) {
+  Peer& peer = known(rank);
+  if (peer.state == PeerState::ended) {
+    peer.end = Outcome::aborted;
+    return;
+  }
+  end(peer, Outcome::aborted);
+}
+
+void FabricEndpoint::end(Peer& peer, Outcome outcome) {
+  // An endpoint that waits for the answer may have an accepted connection whose first message is still to come, and
+  // libfabric 1.17 keeps a pointer from that connection into the endpoint (xnet_pep_close says so itself): closing it
+  // now and polling on would read freed memory. It is parked until the answer or close(). It carries no data yet.
+  const bool unanswered = dedicated() && peer.state == PeerState::connecting && self_ < peer.rank;
+  const bool started = peer.endpoint != nullptr;
+  peer.state = PeerState::ended;
+  peer.end = outcome;
+  std::erase(connecting_, peer.rank);
+  if (!started || closed_) return complete_all(peer);
+  if (dedicated() && !unanswered) return close_endpoint_of(peer);
+  peer.parked = dedicated();
+  for (Operation* operation = peer.live.first(); operation; operation = operation->next)
+    if (operation->kind == OperationKind::receive) fi_cancel(&peer.endpoint->fid, operation);
+}
+
+void FabricEndpoint::close_endpoint_of(Peer& peer) {
+  peer.parked = false;
+  peer.endpoint = nullptr;
+  peer.own.reset();  // synchronous: no byte of the peer's operations is touched from here on
+  complete_all(peer);
+}
+
+void FabricEndpoint::complete_all(Peer& peer) {
+  while (Operation* operation = peer.live.first()) {
+    peer.live.remove(*operation);
+    // Not released: the queue may still hold an entry that names it.
+    operation->live = false;
+    operation->registration.reset();
+    if (operation->kind == OperationKind::send || operation->kind == OperationKind::receive)
+      deliver({operation->context, peer.end, 0});
+  }
+  peer.sends = 0;
+}
+
+void FabricEndpoint::close() {
+  if (closed_) return;
+  // What has arrived is delivered, and read from the sockets: closing one with unread data resets it, and the peer
+  // would lose what it has not read yet.
+  fi_cq_msg_entry entries[64];
+  for (int rounds = 0; rounds < 64; ++rounds) {
+    const ssize_t rc = domain_->read(entries, std::size(entries));
+    reap(rc, entries);
+    if (rc == -FI_EAGAIN) break;
+  }
+  closed_ = true;
+  // The queue is not read again (see end() about closed endpoints); it and the rest live until the destructor, because
+  // wake() may come from another thread.
+  connecting_.clear();
+  for (Peer& peer : peers_) peer.own.reset();
+  introductions_.close();
+  shared_.reset();
+  for (Peer& peer : peers_) {
+    if (peer.state != PeerState::ended) peer.end = Outcome::aborted;
+    peer.endpoint = nullptr;
+    complete_all(peer);
+  }
+}
+
+EndpointCounters FabricEndpoint::counters() const {
+  EndpointCounters counters = counters_;
+  counters.messages_sent += introductions_.messages_sent();
+  counters.bytes_sent += introductions_.messages_sent() * introduction_bytes;
+  counters.strangers = introductions_.strangers();
+  return counters;
+}
+
+std::string FabricEndpoint::describe() const {
+  return "fabric " + domain_->readable(name_) + ", " + domain_->reason() +
+         (dedicated() ? ", one endpoint per peer" : ", one endpoint for all peers") +
+         (domain_->can_block() ? "" : ", no wait object: polls with naps");
+}
+
+}  // namespace fabring::fabric

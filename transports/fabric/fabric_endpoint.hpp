@@ -1,0 +1,103 @@
+#pragma once
+// FabricEndpoint: Endpoint on libfabric.
+//
+// On native TCP (XNET) every peer has a libfabric endpoint of its own, all on one completion queue, because a send to a
+// stopped peer cannot be cancelled: only closing its endpoint ends it, and then nobody else is disturbed. See
+// Introductions for how these endpoints find each other.
+//
+// Elsewhere (EFA, rxm) an endpoint is heavy, and one serves all peers. There disconnect() cancels the receives, but
+// sends to a peer that does not take them remain until it does or until close(): their bytes may not be touched before.
+//
+// What libfabric does not tell (1.17 and 2.6): a peer that died while we only wait to receive from it, and an address
+// that never answers (posting says -FI_EAGAIN for ever). For the first there is the control plane and disconnect();
+// for the second a send that was answered `again` for Config::silence_timeout, with nothing under way, ends the peer.
+// Messages to a slot without a receive are not detected; they stand in their own connection only.
+//
+// Do not fork while one is open: a child would hold the sockets, and peers would not see this process die.
+
+#include <atomic>
+#include <vector>
+
+#include "runtime/base/clock.hpp"
+#include "transports/fabric/fabric_domain.hpp"
+#include "transports/fabric/introductions.hpp"
+#include "transports/fabric/operation.hpp"
+#include "transports/fabric/peer.hpp"
+#include "transports/transport.hpp"
+
+namespace fabring::fabric {
+
+class FabricEndpoint final : public Endpoint {
+ public:
+  static Result<std::unique_ptr<Endpoint>> open(ProviderChoice choice, const EndpointOptions& options);
+  ~FabricEndpoint() override { close(); }
+
+  std::string address() const override { return address_; }
+  Status add_peer(Rank peer, std::string_view address) override;
+  Post post_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override;
+  Post post_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override;
+  std::size_t poll(std::span<Completion> out) override;
+  void wait(std::chrono::microseconds limit) override;
+  void wake() override;
+  Status peer_error(Rank peer) const override;
+  void disconnect(Rank peer) override;
+  void finish_sending() override {}  // nothing to say: libfabric has no half-close, completions say what was flushed
+  void close() override;
+  EndpointCounters counters() const override;
+  std::string describe() const override;
+
+ private:
+  FabricEndpoint(std::unique_ptr<FabricDomain> domain, const EndpointOptions& options);
+  Status start();
+  bool dedicated() const { return dedicated_; }
+  Peer& known(Rank rank);
+  Time now() const { return clock_.now(); }
+
+  // Posting.
+  void connect(Peer& peer);
+  Post refused(Peer& peer, std::uint64_t context);
+  Post accepted(Peer& peer, Operation& operation);
+  Post not_accepted(Peer& peer, Operation* operation, ssize_t rc, std::uint64_t context);
+  Post complete_now(Outcome outcome, std::uint64_t context);
+
+  // Completing.
+  void deliver(const Completion& completion);
+  void advance_introductions();
+  void reap(ssize_t rc, const fi_cq_msg_entry* entries);
+  void completed(const fi_cq_msg_entry& entry);
+  void failed(const fi_cq_err_entry& entry);
+  void introduced(Operation& operation, std::size_t bytes);
+  void finish(Operation& operation, Outcome outcome, std::size_t bytes);
+
+  // Ending.
+  void lose(Peer& peer, const Status& why);
+  void end(Peer& peer, Outcome outcome);
+  void close_endpoint_of(Peer& peer);
+  void complete_all(Peer& peer);
+
+  void nap(std::chrono::microseconds limit);
+
+  const Rank self_;
+  const std::uint64_t job_nonce_;
+  const Time patience_;
+  const std::string bind_address_;
+  SteadyClock clock_;
+  OperationPool operations_;  // outlives the queue that points into it
+  std::unique_ptr<FabricDomain> domain_;
+  const bool dedicated_;
+  std::vector<Peer> peers_;  // by rank; never resized: operations point into it
+  Introductions introductions_;
+  EndpointHandle shared_;
+  std::string address_;
+  std::string name_;
+  std::vector<Rank> connecting_;
+  std::vector<Completion> ready_;  // completions that poll() had no room for, or that nobody polled for yet
+  std::size_t ready_taken_ = 0;
+  std::span<Completion> sink_;  // the caller's room while it polls
+  std::size_t sunk_ = 0;
+  std::atomic<bool> woken_{false};
+  bool closed_ = false;
+  EndpointCounters counters_;
+};
+
+}  // namespace fabring::fabric

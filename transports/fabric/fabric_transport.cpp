@@ -1,0 +1,33 @@
+#include "transports/fabric/fabric_transport.hpp"
+
+#include "transports/fabric/fabric_endpoint.hpp"
+#include "transports/fabric/provider_choice.hpp"
+
+namespace fabring {
+namespace {
+
+class FabricTransport final : public Transport {
+ public:
+  std::string_view name() const override { return "fabric"; }
+
+  Result<std::string> probe(const EndpointOptions& options) override {
+    auto choice = fabric::choose_provider(options.config.provider, options.bind_address);
+    if (!choice) return choice.error();
+    return choice->reason;
+  }
+
+  Result<std::unique_ptr<Endpoint>> open(const EndpointOptions& options) override {
+    if (options.world_size < 1 || options.self < 0 || options.self >= options.world_size)
+      return Status(ErrorCode::invalid_argument,
+                    "rank " + std::to_string(options.self) + " of a world of " + std::to_string(options.world_size));
+    auto choice = fabric::choose_provider(options.config.provider, options.bind_address);
+    if (!choice) return choice.error();
+    return fabric::FabricEndpoint::open(std::move(*choice), options);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> make_fabric_transport() { return std::make_unique<FabricTransport>(); }
+
+}  // namespace fabring

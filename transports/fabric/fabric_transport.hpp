@@ -1,0 +1,14 @@
+#pragma once
+// The fabric transport: endpoints on libfabric (EFA, native-RDM TCP, others by name). This header names no libfabric
+// type, so that the rest of the program neither needs it nor knows whether it was built in.
+
+#include <memory>
+
+#include "transports/transport.hpp"
+
+namespace fabring {
+
+/// Never null. Built without libfabric, its probe() and open() answer `unsupported` and say so.
+std::unique_ptr<Transport> make_fabric_transport();
+
+}  // namespace fabring

@@ -1,0 +1,55 @@
+#pragma once
+// Operation: our record of one accepted post. Its first member is the scratch space that libfabric asks for and its
+// address is the context that libfabric hands back, so a completion finds its record without a search. Records come
+// from a pool and are reused, except those whose endpoint was closed under them: late entries for these may still sit
+// in the completion queue, so they stay out of the pool until the pool goes.
+
+#include <cstdint>
+#include <deque>
+#include <type_traits>
+#include <vector>
+
+#include "transports/fabric/handles.hpp"
+
+namespace fabring::fabric {
+
+struct Peer;
+
+enum class OperationKind : std::uint8_t { send, receive, introduction, answer };
+
+struct Operation {
+  fi_context2 reserved_for_libfabric;
+  std::uint64_t context = 0;  ///< the engine's; for introductions the number of their buffer
+  Peer* peer = nullptr;       ///< null: a receive for introductions from anyone
+  Operation* previous = nullptr;
+  Operation* next = nullptr;
+  RegistrationHandle registration;  ///< where the provider wants local memory registered
+  OperationKind kind = OperationKind::send;
+  bool live = false;  ///< accepted and not completed to the caller
+};
+static_assert(std::is_standard_layout_v<Operation>, "libfabric gives back the address of the first member");
+
+/// The live operations of one peer: intrusive, so that ending a peer is a walk and a completion is O(1).
+class OperationList {
+ public:
+  bool empty() const { return first_ == nullptr; }
+  Operation* first() const { return first_; }
+  void add(Operation& operation);
+  void remove(Operation& operation);
+
+ private:
+  Operation* first_ = nullptr;
+};
+
+class OperationPool {
+ public:
+  Operation& acquire(OperationKind kind, std::uint64_t context, Peer* peer);
+  /// Only for an operation that libfabric will not mention again.
+  void release(Operation& operation);
+
+ private:
+  std::deque<Operation> all_;
+  std::vector<Operation*> free_;
+};
+
+}  // namespace fabring::fabric

@@ -1,0 +1,174 @@
+#include "transports/fabric/provider_choice.hpp"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+#include "transports/fabric/error_text.hpp"
+
+namespace fabring::fabric {
+namespace {
+
+// A struct of a newer API than the running library's would be misread by it, one of an older API than our headers by
+// us: ask for what both know.
+std::uint32_t api_version() {
+  return std::min<std::uint32_t>(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), fi_version());
+}
+
+std::string_view provider_of(const fi_info& info) {
+  return info.fabric_attr && info.fabric_attr->prov_name ? info.fabric_attr->prov_name : "";
+}
+
+std::string_view fabric_of(const fi_info& info) {
+  return info.fabric_attr && info.fabric_attr->name ? info.fabric_attr->name : "";
+}
+
+Kind kind_of(const fi_info& info) {
+  const auto provider = provider_of(info);
+  if (info.ep_attr->protocol == FI_PROTO_EFA && fabric_of(info) == "efa") return Kind::efa;
+  // A layer above ("net;ofi_rxm") speaks another protocol, and would not be native.
+  if (info.ep_attr->protocol == FI_PROTO_XNET && provider.find(';') == provider.npos) return Kind::native_tcp;
+  return Kind::other;
+}
+
+bool is_rxm_over_tcp(const fi_info& info) {
+  const auto provider = provider_of(info);
+  return provider.find("ofi_rxm") != provider.npos && provider.substr(0, 3) == "tcp";
+}
+
+struct Offers {
+  InfoHandle list;
+  int error = 0;
+};
+
+Offers ask(const char* provider, const char* address, bool thread_safe) {
+  InfoHandle hints(fi_allocinfo());
+  if (!hints) return {nullptr, FI_ENOMEM};
+  hints->caps = FI_MSG | FI_TAGGED;
+  hints->mode = FI_CONTEXT | FI_CONTEXT2;
+  hints->ep_attr->type = FI_EP_RDM;
+  hints->domain_attr->threading = thread_safe ? FI_THREAD_SAFE : FI_THREAD_DOMAIN;
+  hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_VIRT_ADDR;
+  if (provider) hints->fabric_attr->prov_name = ::strdup(provider);  // fi_freeinfo frees it
+  fi_info* list = nullptr;
+  const int rc =
+      fi_getinfo(api_version(), address, nullptr, address ? FI_SOURCE | FI_NUMERICHOST : 0, hints.get(), &list);
+  return {InfoHandle(list), -rc};
+}
+
+bool usable(const fi_info& info, const std::string& wanted) {
+  const auto provider = provider_of(info);
+  if (wanted == "efa") return kind_of(info) == Kind::efa;
+  if (wanted == "tcp") return kind_of(info) == Kind::native_tcp;
+  if (wanted == "rxm") return is_rxm_over_tcp(info);
+  return provider == wanted;
+}
+
+const fi_info* first(const fi_info* list, const std::string& wanted) {
+  for (; list; list = list->next)
+    if (usable(*list, wanted)) return list;
+  return nullptr;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const auto& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text.empty() ? "none" : text;
+}
+
+// FI_PROVIDER is libfabric's own variable; it silently hides providers from every hint of ours.
+std::string environment_note() {
+  const char* filter = std::getenv("FI_PROVIDER");
+  return filter && *filter ? "; FI_PROVIDER=" + std::string(filter) + " in the environment hides all others" : "";
+}
+
+Status nothing_found(const std::string& wanted, const std::string& address, int error) {
+  std::string text = wanted == "auto" ? "libfabric offers no reliable-datagram provider with tags on address " + address
+                                      : "libfabric provider \"" + wanted + "\" is not usable on address " + address;
+  if (error && error != FI_ENODATA) text += " (" + error_text(error) + ")";
+  text += "; here are: " + joined(provider_names()) + environment_note() +
+          "; set FABRING_PROVIDER to auto, efa, tcp, rxm or one of these names, or FABRING_TRANSPORT=tcp";
+  return {ErrorCode::unavailable, text};
+}
+
+std::string describe(const fi_info& info, const std::string& address, const std::string& aside) {
+  const std::uint32_t version = info.fabric_attr->prov_version;
+  return "provider " + std::string(provider_of(info)) + " " + std::to_string(FI_MAJOR(version)) + "." +
+         std::to_string(FI_MINOR(version)) + ", protocol " + protocol_name(info) + " " +
+         std::to_string(info.ep_attr->protocol_version) + ", libfabric " + library_version() + ", domain " +
+         (info.domain_attr->name ? info.domain_attr->name : "?") + ", " + address + aside;
+}
+
+Result<ProviderChoice> chosen(const fi_info* info, const std::string& address, const std::string& aside) {
+  ProviderChoice choice;
+  choice.info.reset(fi_dupinfo(info));
+  if (!choice.info) return Status(ErrorCode::out_of_memory, "no memory for a description of the libfabric provider");
+  choice.kind = kind_of(*info);
+  choice.reason = describe(*info, address, aside);
+  return choice;
+}
+
+}  // namespace
+
+std::string library_version() {
+  return std::to_string(FI_MAJOR(fi_version())) + "." + std::to_string(FI_MINOR(fi_version()));
+}
+
+std::string protocol_name(const fi_info& info) {
+  switch (info.ep_attr->protocol) {
+    case FI_PROTO_XNET:
+      return "XNET";
+    case FI_PROTO_RXM:
+      return "RXM";
+    case FI_PROTO_RXM_TCP:
+      return "RXM_TCP";
+    case FI_PROTO_EFA:
+      return "EFA";
+    default:
+      return "#" + std::to_string(info.ep_attr->protocol);
+  }
+}
+
+std::vector<std::string> provider_names() {
+  std::vector<std::string> names;
+  fi_info* list = nullptr;
+  if (fi_getinfo(api_version(), nullptr, nullptr, 0, nullptr, &list) != 0) return names;
+  const InfoHandle owner(list);
+  for (const fi_info* info = list; info; info = info->next) {
+    const std::string name(provider_of(*info));
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  return names;
+}
+
+Result<ProviderChoice> choose_provider(const std::string& wanted, const std::string& address) {
+  in6_addr parsed;
+  if (inet_pton(AF_INET, address.c_str(), &parsed) != 1 && inet_pton(AF_INET6, address.c_str(), &parsed) != 1)
+    return Status(ErrorCode::invalid_argument,
+                  "bind address \"" + address + "\" is not a numeric IPv4 or IPv6 address");
+
+  std::string aside;
+  if (wanted == "auto" || wanted == "efa") {
+    // EFA has addresses of its own kind, so it is asked without ours. It promises less under FI_THREAD_SAFE.
+    const Offers efa = ask("efa", nullptr, false);
+    if (const fi_info* info = first(efa.list.get(), "efa")) return chosen(info, address, "");
+    if (wanted == "efa")
+      return Status(ErrorCode::unavailable, "no EFA device found (libfabric " + library_version() +
+                                                "); here are: " + joined(provider_names()) + environment_note() +
+                                                "; set FABRING_PROVIDER=auto, or run on a host with an EFA adapter");
+    aside = ", not EFA: no EFA device found";
+  }
+
+  const Offers offers = ask(nullptr, address.c_str(), true);
+  if (wanted != "auto") {
+    const fi_info* info = first(offers.list.get(), wanted);
+    return info ? chosen(info, address, "") : nothing_found(wanted, address, offers.error);
+  }
+  for (const char* next : {"tcp", "rxm"})
+    if (const fi_info* info = first(offers.list.get(), next)) return chosen(info, address, aside);
+  return nothing_found(wanted, address, offers.error);
+}
+
+}  // namespace fabring::fabric

@@ -1,0 +1,39 @@
+#pragma once
+// Which of libfabric's offers to open: decided by protocol and capability, because the names lie. What Debian's 1.17
+// calls "tcp" is only there with the slower rxm layer on top, the native one is called "net"; from 1.18 on "tcp" is
+// the native one. Also says, for people, what was passed over and why.
+
+#include <string>
+#include <vector>
+
+#include "fabring/status.hpp"
+#include "transports/fabric/handles.hpp"
+
+namespace fabring::fabric {
+
+enum class Kind {
+  efa,         ///< Amazon's adapter, through the "efa" fabric (not "efa-direct", which has no tags)
+  native_tcp,  ///< reliable datagrams straight on sockets: FI_PROTO_XNET
+  other,       ///< rxm over tcp, or any provider that was named exactly
+};
+
+struct ProviderChoice {
+  InfoHandle info;  ///< exactly one entry
+  Kind kind = Kind::other;
+  std::string reason;  ///< "provider net, protocol XNET, ..., not EFA: no EFA device found"
+};
+
+/// `wanted`: auto, efa, tcp (native), rxm, or a libfabric provider name. `address`: the numeric address to bind to.
+/// Errors: invalid_argument for an address that is none; unavailable, with what is here, if nothing fits.
+Result<ProviderChoice> choose_provider(const std::string& wanted, const std::string& address);
+
+/// The provider names that fi_getinfo knows here, each once.
+std::vector<std::string> provider_names();
+
+/// "1.17"
+std::string library_version();
+
+/// "XNET", "RXM", "EFA", ...
+std::string protocol_name(const fi_info& info);
+
+}  // namespace fabring::fabric

@@ -1,0 +1,67 @@
+#pragma once
+// Dialer: makes the connections that this rank begins: connect, handshake, then one byte from the other side that says
+// whether it took the connection. Only then is a lane used: a rank that was busy while the other one's handshake
+// deadline passed would otherwise believe in a connection that is already closed. Cut-off attempts are repeated until a
+// deadline. Owned by the endpoint; its thread.
+
+#include <chrono>
+#include <functional>
+#include <list>
+#include <memory>
+
+#include "runtime/base/handshake.hpp"
+#include "runtime/base/net/net.hpp"
+
+namespace fabring::tcp {
+
+/// The one byte.
+inline constexpr char welcome = 1;
+inline constexpr char no_thanks = 0;  ///< the peer has given up this rank, or has this lane
+
+/// Lane number and how many there are, in the 32 bits that the handshake carries.
+inline std::uint32_t pack_lane(std::uint32_t index, std::uint32_t count) { return count << 16 | index; }
+
+class Dialer {
+ public:
+  using Connected = std::function<void(Rank, std::uint32_t index, std::uint32_t count, std::unique_ptr<net::Stream>)>;
+  using Failed = std::function<void(Rank, const Status&)>;
+
+  /// `patience`: how long one lane is tried. `congestion_control`: set on new sockets if not empty.
+  Dialer(net::Loop& loop, HandshakeOptions hello, std::chrono::nanoseconds patience, Connected connected,
+         Failed failed);
+
+  void dial(Rank peer, const net::SocketAddress& address, std::uint32_t index, std::uint32_t count,
+            std::string congestion_control);
+  void cancel(Rank peer);
+  void cancel_all() { dials_.clear(); }
+  bool busy() const { return !dials_.empty(); }
+
+ private:
+  struct Dial {
+    Rank peer = 0;
+    net::SocketAddress address;
+    std::uint32_t index = 0;
+    std::uint32_t count = 0;
+    std::string congestion_control;
+    std::chrono::steady_clock::time_point deadline;
+    std::chrono::milliseconds pause{20};
+    std::shared_ptr<void> guard;          // of the step under way
+    std::unique_ptr<net::Stream> stream;  // waiting for the byte
+  };
+  using Place = std::list<Dial>::iterator;
+
+  void connect(Place dial);
+  void shake_hands(Place dial, std::unique_ptr<net::Stream> stream);
+  void await_welcome(Place dial);
+  void again(Place dial, const Status& why);
+  void give_up(Place dial, const Status& why);
+
+  net::Loop& loop_;
+  const HandshakeOptions hello_;
+  const std::chrono::nanoseconds patience_;
+  const Connected connected_;
+  const Failed failed_;
+  std::list<Dial> dials_;
+};
+
+}  // namespace fabring::tcp

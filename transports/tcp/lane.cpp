@@ -1,0 +1,155 @@
+#include "transports/tcp/lane.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <system_error>
+
+namespace fabring::tcp {
+namespace {
+
+// Bytes per turn: enough to make a system call cheap, little enough to hand out what is ready while it is in the cache.
+constexpr std::size_t turn_bytes = 1 << 20;
+// A message from this size on ends the turn when it is complete.
+constexpr std::size_t large_message_bytes = 64 * 1024;
+// Read beyond a large message: the next header and perhaps a few small messages; more would be copied twice.
+constexpr std::size_t trailing_bytes = 1024;
+
+std::string errno_text(int error) { return std::generic_category().message(error); }
+
+}  // namespace
+
+void Lane::begin_send(const Outgoing& message) {
+  outgoing_ = message;
+  encode({message.slot, static_cast<std::uint32_t>(message.from.size())}, out_header_.data());
+  sent_ = 0;
+  sending_ = true;
+}
+
+Progress Lane::write(Ledger& ledger) {
+  const std::size_t total = header_bytes + outgoing_.from.size();
+  const std::size_t turn_end = std::min(total, sent_ + turn_bytes);
+  while (sent_ < turn_end) {
+    iovec parts[2];
+    std::size_t count = 0;
+    if (sent_ < header_bytes) parts[count++] = {out_header_.data() + sent_, header_bytes - sent_};
+    const std::size_t payload_sent = sent_ < header_bytes ? 0 : sent_ - header_bytes;
+    if (turn_end > header_bytes + payload_sent) {
+      parts[count++] = {const_cast<std::byte*>(outgoing_.from.data()) + payload_sent,
+                        turn_end - header_bytes - payload_sent};
+    }
+    const std::size_t offered = turn_end - sent_;
+    const net::IoResult wrote = stream_->write(std::span(parts, count));
+    if (wrote.state == net::Io::again) return Progress::blocked;
+    if (wrote.state != net::Io::done) return fail("failed: " + errno_text(wrote.error));
+    sent_ += wrote.bytes;
+    ledger.counters.bytes_sent += wrote.bytes;
+    if (wrote.bytes < offered) return Progress::blocked;  // the socket is full; asking again would only say so
+  }
+  if (sent_ < total) return Progress::more;
+  sending_ = false;
+  ++ledger.counters.messages_sent;
+  ledger.complete(outgoing_.context, Outcome::done, outgoing_.from.size());
+  return Progress::done;
+}
+
+void Lane::finish_sending() {
+  if (!std::exchange(shut_, true)) stream_->shutdown_send();
+}
+
+Progress Lane::read(SlotTable& posted, Ledger& ledger) {
+  std::size_t read_bytes = 0;
+  bool drained = false;
+  while (true) {
+    if (receiving_) {
+      const std::size_t staged = std::min(end_ - begin_, expected_ - received_);
+      if (staged > 0) {
+        std::memcpy(incoming_.into + received_, staging_.data() + begin_, staged);
+        begin_ += staged;
+        received_ += staged;
+      }
+      if (received_ == expected_) {
+        finish_receive(posted, ledger);
+        if (expected_ >= large_message_bytes) return begin_ == end_ && drained ? Progress::blocked : Progress::more;
+        continue;
+      }
+    } else if (end_ - begin_ >= header_bytes) {
+      if (take_header(posted) == Progress::failed) return Progress::failed;
+      continue;
+    }
+    if (drained) return Progress::blocked;
+    if (read_bytes >= turn_bytes) return Progress::more;
+
+    // Here the staging buffer holds less than a header, and nothing at all in the middle of a message.
+    if (begin_ > 0) std::memmove(staging_.data(), staging_.data() + begin_, end_ - begin_);
+    end_ -= std::exchange(begin_, 0);
+    iovec parts[2];
+    std::size_t count = 0;
+    const std::size_t direct = receiving_ ? std::min(expected_ - received_, turn_bytes) : 0;
+    if (direct > 0) parts[count++] = {incoming_.into + received_, direct};
+    const std::size_t room = direct >= large_message_bytes ? trailing_bytes : staging_bytes - end_;
+    parts[count++] = {staging_.data() + end_, direct < turn_bytes ? room : 0};
+    const std::size_t asked = parts[0].iov_len + (count > 1 ? parts[1].iov_len : 0);
+    const net::IoResult got =
+        count == 1 ? stream_->read(parts[0].iov_base, parts[0].iov_len) : stream_->read(std::span(parts, count));
+    if (got.state == net::Io::again) return Progress::blocked;
+    if (got.state == net::Io::closed) return end_of_stream();
+    if (got.state != net::Io::done) return fail("failed: " + errno_text(got.error));
+    ledger.counters.bytes_received += got.bytes;
+    read_bytes += got.bytes;
+    drained = got.bytes < asked;
+    const std::size_t placed = std::min(direct, got.bytes);
+    received_ += placed;
+    end_ += got.bytes - placed;
+  }
+}
+
+Progress Lane::take_header(SlotTable& posted) {
+  const std::optional<FrameHeader> header = decode(staging_.data() + begin_);
+  begin_ += header_bytes;
+  if (!header) return fail("broke the protocol: what should be a message header is not one");
+  PostedReceive* receive = posted.find(header->slot);
+  if (receive == nullptr || receive->arriving) {
+    return fail("broke the protocol: a message for slot " + std::to_string(header->slot) +
+                ", for which no receive is posted");
+  }
+  if (header->bytes > receive->capacity) {
+    return fail("broke the protocol: a message of " + std::to_string(header->bytes) + " bytes for slot " +
+                std::to_string(header->slot) + ", where " + std::to_string(receive->capacity) + " are expected");
+  }
+  receive->arriving = true;
+  incoming_ = *receive;
+  expected_ = header->bytes;
+  received_ = 0;
+  receiving_ = true;
+  return Progress::done;
+}
+
+void Lane::finish_receive(SlotTable& posted, Ledger& ledger) {
+  receiving_ = false;
+  posted.erase(incoming_.slot);
+  ++ledger.counters.messages_received;
+  ledger.complete(incoming_.context, Outcome::done, expected_);
+}
+
+void Lane::drain() {
+  for (int i = 0; i < 64; ++i) {
+    if (stream_->read(staging_.data(), staging_.size()).state != net::Io::done) return;
+  }
+}
+
+Progress Lane::end_of_stream() {
+  if (receiving_) {
+    return fail("was closed in the middle of a message (" + std::to_string(received_) + " of " +
+                std::to_string(expected_) + " bytes)");
+  }
+  if (begin_ != end_) return fail("was closed in the middle of a message header");
+  read_ended_ = true;
+  return Progress::ended;
+}
+
+Progress Lane::fail(std::string why) {
+  failure_ = std::move(why);
+  return Progress::failed;
+}
+
+}  // namespace fabring::tcp

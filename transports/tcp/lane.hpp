@@ -1,0 +1,99 @@
+#pragma once
+// Lane: one of the sockets between two ranks, after its handshake. It writes one message at a time and reads messages
+// into the receives posted for its peer. Owned by Peer; the endpoint's thread.
+//
+// Reading. Between messages it reads into a small staging buffer, so that a header and a small message cost one system
+// call; the rest of a large message is read straight into its place, followed by the beginning of the next one.
+
+#include <array>
+#include <memory>
+#include <string>
+
+#include "runtime/base/net/net.hpp"
+#include "transports/tcp/frame.hpp"
+#include "transports/tcp/ledger.hpp"
+#include "transports/tcp/slot_table.hpp"
+
+namespace fabring::tcp {
+
+class Peer;
+
+struct Outgoing {
+  Slot slot = 0;
+  std::span<const std::byte> from;
+  std::uint64_t context = 0;
+};
+
+enum class Progress : std::uint8_t {
+  done,     ///< write: the message is out
+  blocked,  ///< nothing more to do until the socket is ready
+  more,     ///< stopped so that others get their turn
+  ended,    ///< read: the peer has finished sending
+  failed,   ///< see failure()
+};
+
+class Lane {
+ public:
+  Lane(Peer& owner, std::unique_ptr<net::Stream> stream) : owner_(owner), stream_(std::move(stream)) {}
+
+  Peer& owner() { return owner_; }
+  net::Stream& stream() const { return *stream_; }
+  bool open() const { return stream_->open(); }
+
+  bool sending() const { return sending_; }
+  std::uint64_t send_context() const { return outgoing_.context; }
+  void begin_send(const Outgoing& message);
+  /// Continues the message that was begun; completes it when it is out.
+  Progress write(Ledger& ledger);
+  void abandon_send() { sending_ = false; }
+  void finish_sending();
+
+  /// Reads what there is, completing receives, up to a budget or the end of a large message.
+  Progress read(SlotTable& posted, Ledger& ledger);
+  bool receiving() const { return receiving_ || begin_ != end_; }
+  bool read_ended() const { return read_ended_; }
+  /// Reads and drops, a bounded amount: closing with unread bytes would destroy (RST) what we sent last.
+  void drain();
+
+  /// Goes behind "connection to rank 3 (10.0.0.3:4711) ".
+  const std::string& failure() const { return failure_; }
+
+  // What the endpoint's LaneWatch keeps about this lane.
+  struct Watch {
+    bool hot = false;            // in the list of lanes that are tried at every poll
+    bool armed_to_read = false;  // the loop will tell
+    bool armed_to_write = false;
+    bool alarmed = false;     // the loop has told: read even if nothing is expected
+    bool unfinished = false;  // stopped on a budget: must not sleep
+    unsigned idle_turns = 0;
+  } watch;
+
+ private:
+  Progress take_header(SlotTable& posted);
+  void finish_receive(SlotTable& posted, Ledger& ledger);
+  Progress fail(std::string why);
+  Progress end_of_stream();
+
+  static constexpr std::size_t staging_bytes = 16 * 1024;
+
+  Peer& owner_;
+  std::unique_ptr<net::Stream> stream_;
+  std::string failure_;
+
+  bool sending_ = false;
+  bool shut_ = false;
+  Outgoing outgoing_;
+  std::size_t sent_ = 0;  // of header and payload
+  std::array<std::byte, header_bytes> out_header_{};
+
+  bool receiving_ = false;
+  bool read_ended_ = false;
+  PostedReceive incoming_;
+  std::size_t expected_ = 0;  // bytes of the message
+  std::size_t received_ = 0;
+  std::size_t begin_ = 0;  // unread part of staging_
+  std::size_t end_ = 0;
+  std::array<std::byte, staging_bytes> staging_;
+};
+
+}  // namespace fabring::tcp

@@ -4,6 +4,7 @@
 // both). It numbers the messages of each pair of ranks, so a send and its receive find each other.
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,12 +32,20 @@ class Group {
 class PlanBuilder {
  public:
   PlanBuilder(std::string algorithm, Rank rank, int size);
+  ~PlanBuilder();
+  PlanBuilder(const PlanBuilder&) = delete;
+  PlanBuilder& operator=(const PlanBuilder&) = delete;
+
+  Rank rank() const { return plan_.rank; }
+  int size() const { return plan_.size; }
 
   RangeId whole() const { return 0; }
   /// Part `index` of `range` cut into `parts`. Asking twice gives the same id.
   RangeId part(RangeId range, int index, int parts);
   /// Parts [first, last) of `range` cut into `parts`, 0 <= first <= last <= parts.
   RangeId parts(RangeId range, int first, int last, int parts);
+  /// True for a range of no parts, which no step needs to touch.
+  bool empty(RangeId range) const { return plan_.ranges[range].first == plan_.ranges[range].last; }
 
   /// Where the running value of `range` is now: the input until a step has written the output there.
   /// (A range only partly written is an error of the algorithm: FABRING_CHECK.)
@@ -63,8 +72,12 @@ class PlanBuilder {
 
  private:
   struct State;
+
+  void message(StepKind kind, Rank peer, Block to, Block from, bool incoming_first);
+  void add(Step step, std::span<const Block> reads, std::span<const Block> writes);
+
   Plan plan_;
-  // Bookkeeping is the implementer's.
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace fabring

@@ -81,8 +81,12 @@ struct Plan {
   std::vector<RangeId> scratch;       // scratch area i is as long as range scratch[i]
 };
 
-/// Bounds of every range of `plan` for a tile of `count` elements; out.size() == plan.ranges.size().
-void bind(const Plan& plan, std::size_t count, std::span<Extent> out);
+/// bind(plan, count, out): bounds of every range of `plan` for a tile of `count` elements; out.size() ==
+/// plan.ranges.size(). An object, so that no argument-dependent lookup happens: passing a std::vector as `out` would
+/// otherwise find std::bind, which accepts anything and does nothing.
+inline constexpr struct Bind {
+  void operator()(const Plan& plan, std::size_t count, std::span<Extent> out) const;
+} bind;
 
 /// Parts [first, last) of `whole` cut into `parts`: the balanced split described above.
 Extent part(Extent whole, std::uint32_t first, std::uint32_t last, std::uint32_t parts);

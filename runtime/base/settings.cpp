@@ -159,9 +159,9 @@ constexpr Setting rows[] = {
      "Network interfaces to use: names (eth0,ib0), beginnings of names (eth*), networks (10.0.0.0/8, fd00::/8), or, after "
      "a ^, those not to use (^docker0,lo).",
      read_text<&Config::interface>, show_text<&Config::interface>},
-    {"FABRING_TRANSPORT", "list", "", "auto,fabric,tcp,inproc", "",
+    {"FABRING_TRANSPORT", "list", "", "auto,shm,fabric,tcp,inproc", "",
      "Transport, or several of which the first that works everywhere is taken: fabric (libfabric), tcp (sockets), inproc "
-     "(ranks that are threads of one process).",
+     "(ranks that are threads of one process). shm is passed over in this version.",
      read_word_list<&Config::transport>, show_text<&Config::transport>},
     {"FABRING_PROVIDER", "text", "", "", "",
      "libfabric provider for the fabric transport: auto, efa, tcp (native reliable datagrams over TCP) or rxm (tcp;ofi_rxm).",

@@ -16,10 +16,14 @@ bool has(const Environment& environment, std::string_view name) {
   return at != environment.end() && !at->second.empty();
 }
 
-// All ranks are on one host: loopback will do, on a port that other jobs of this host are not likely to share.
-void meet_on_this_host(std::string_view why, std::string_view identity, LaunchInfo& info) {
+// All ranks are on one host: loopback will do.
+void meet_on_this_host(std::string_view why, LaunchInfo& info) {
   info.master_addr = "127.0.0.1";
   info.sources["FABRING_MASTER_ADDR"] = fmt::format("{} {}", info.launcher, why);
+}
+
+// A port that other jobs of the same host are not likely to use; should one, the next ones are tried.
+void meet_at_derived_port(std::string_view identity, LaunchInfo& info) {
   info.master_port = derived_port(identity);
   info.master_port_shared = true;
   info.sources["FABRING_MASTER_PORT"] = fmt::format("{}, derived from the job's identity", info.launcher);
@@ -66,7 +70,8 @@ Status open_mpi_read(const LauncherInput& in, LaunchInfo& info, LauncherAdvice& 
   identify(identity, "PMIX_NAMESPACE, OMPI_MCA_orte_precondition_transports", info);
   // OMPI_MCA_orte_hnp_uri names mpirun's host, which need not be rank 0's; no variable names that one.
   if (in.text("OMPI_COMM_WORLD_LOCAL_SIZE") == in.text("OMPI_COMM_WORLD_SIZE"))
-    meet_on_this_host("OMPI_COMM_WORLD_LOCAL_SIZE (all ranks are here)", identity, info);
+    meet_on_this_host("OMPI_COMM_WORLD_LOCAL_SIZE (all ranks are here)", info);
+  meet_at_derived_port(identity, info);
   advice.no_address = "pass -x FABRING_MASTER_ADDR=<host of rank 0> to mpirun";
   return {};
 }
@@ -103,7 +108,8 @@ Status pmi_read(const LauncherInput& in, LaunchInfo& info, LauncherAdvice& advic
   const std::string identity = fmt::format("pmi.{}.{}", in.text("PMI_JOBID"), in.facts.launcher_process);
   if (in.text("MPI_LOCALNRANKS") == in.text("PMI_SIZE")) {
     identify(identity, in.has("PMI_JOBID") ? "PMI_JOBID" : "process", info);
-    meet_on_this_host("MPI_LOCALNRANKS (all ranks are here)", identity, info);
+    meet_on_this_host("MPI_LOCALNRANKS (all ranks are here)", info);
+    meet_at_derived_port(identity, info);
   }
   advice.no_address = "pass -genv FABRING_MASTER_ADDR <host of rank 0> to mpiexec";
   return {};
@@ -163,8 +169,7 @@ Status slurm_read(const LauncherInput& in, LaunchInfo& info, LauncherAdvice& adv
   FABRING_TRY(in.number("SLURM_LOCALID", 0, "FABRING_LOCAL_RANK", info.local_rank, info));
   identify(fmt::format("slurm.{}.{}.{}", in.text("SLURM_JOB_ID"), in.text("SLURM_STEP_ID"), in.text("SLURM_RESTART_COUNT")),
            "SLURM_JOB_ID, SLURM_STEP_ID", info);
-  info.master_port = derived_port(info.job_id);
-  info.sources["FABRING_MASTER_PORT"] = "Slurm, derived from SLURM_JOB_ID and SLURM_STEP_ID";
+  meet_at_derived_port(info.job_id, info);
   if (in.has("SLURM_STEP_RESV_PORTS")) {
     const std::string_view reserved = in.text("SLURM_STEP_RESV_PORTS");
     auto first = parse_integer(reserved.substr(0, reserved.find_first_of("-,")), 1, 65535);
@@ -172,7 +177,6 @@ Status slurm_read(const LauncherInput& in, LaunchInfo& info, LauncherAdvice& adv
     info.master_port = static_cast<int>(*first);
     info.sources["FABRING_MASTER_PORT"] = "Slurm SLURM_STEP_RESV_PORTS";
   }
-  info.master_port_shared = true;
   if (has(in.environment, "FABRING_MASTER_ADDR")) return {};  // says where to meet; the node list does not matter
   return slurm_address(in, info);
 }

@@ -4,9 +4,9 @@
 // except where marked.
 //
 // Early messages. A member may be ahead: its messages for an operation (or a tile) that has not begun here are kept, at
-// most `window` of them from each member, counted in `taken` when they are used. A sender holds back when half the window
-// is open; then only its oldest operation and tile may go on, so what the receiver needs next is never stuck behind what
-// it does not need yet.
+// most `window` of them from each member, counted in `taken` when they are used. A sender holds back when half the
+// window is open; then only its oldest operation and tile may go on, so what the receiver needs next is never stuck
+// behind what it does not need yet.
 
 #include <array>
 #include <cstdint>
@@ -26,7 +26,7 @@ namespace fabring {
 class CommunicatorCore {
  public:
   static constexpr std::uint32_t window = 16;
-  static constexpr std::size_t most_active = 4;        // operations of one communicator under way at once
+  static constexpr std::size_t most_active = 4;  // operations of one communicator under way at once
   static constexpr std::size_t most_early_grants = 1 << 16;
 
   CommunicatorCore(std::weak_ptr<EngineCore> engine, std::uint32_t id, std::string label, std::vector<Rank> members,
@@ -47,8 +47,8 @@ class CommunicatorCore {
 
   // Any thread, under `mutex`.
   mutable std::mutex mutex;
-  Status failed;                    ///< the first error
-  std::uint32_t last_sequence = 0;  ///< of the last call
+  Status failed;                                                                     ///< the first error
+  std::uint32_t last_sequence = 0;                                                   ///< of the last call
   std::map<std::tuple<Algorithm, bool>, std::shared_ptr<const PreparedPlan>> plans;  // algorithm, is avg
 
   // The driver.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "runtime/base/check.hpp"
 #include "runtime/base/named_thread.hpp"
@@ -48,6 +49,7 @@ std::shared_ptr<EngineCore> EngineCore::make(EngineParts parts) {
 EngineCore::~EngineCore() {
   (void)leave();
   parts_.control.reset();
+  parts_.endpoint.reset();  // before the memory that was posted to it
 }
 
 std::shared_ptr<CommunicatorCore> EngineCore::make_communicator(std::uint32_t id, std::string label,
@@ -60,9 +62,16 @@ std::shared_ptr<CommunicatorCore> EngineCore::make_communicator(std::uint32_t id
   }
   auto made = std::make_shared<CommunicatorCore>(weak_from_this(), id, std::move(label), std::move(members), self,
                                                  std::move(nodes));
+  std::optional<Failure> before;  // the news may be faster than a split
   {
     std::lock_guard lock(mutex_);
     by_id_[id] = made;
+    for (const Failure& failure : applied_)
+      if (!before && concerns(failure, *made)) before = failure;
+  }
+  if (before) {
+    std::lock_guard lock(made->mutex);
+    if (made->failed.ok()) made->failed = explain(*before);
   }
   adopt_.store(true, std::memory_order_release);
   return made;
@@ -101,7 +110,12 @@ std::shared_ptr<Execution> EngineCore::submit(const std::shared_ptr<Communicator
     if (failed.ok() && !plan) {
       auto made = make_allreduce({call.algorithm, communicator->self, communicator->node_of, call.op});
       if (made) {
-        plan = std::make_shared<const PreparedPlan>(std::move(*made));
+        auto prepared = std::make_shared<PreparedPlan>(std::move(*made));
+        const auto largest =
+            agreed_largest_message({call.algorithm, communicator->self, communicator->node_of, call.op});
+        if (largest) prepared->largest_message = *largest;
+        if (!largest) failed = largest.error();
+        if (largest) plan = std::move(prepared);
       } else {
         failed = made.error();
       }
@@ -122,7 +136,7 @@ std::shared_ptr<Execution> EngineCore::submit(const std::shared_ptr<Communicator
     std::lock_guard submit_lock(mutex_);
     submitted_.push_back(execution);
     pending_.fetch_add(1);
-    if (background && !thread_started_) {
+    if (background && !thread_started_ && !stop_.load()) {
       thread_started_ = true;
       // Without a thread operations still go on while somebody waits; only "nobody waits" needs it.
       if (auto thread = start_thread("fabring-prog", [this] { this->background(); })) thread_ = std::move(*thread);
@@ -151,6 +165,14 @@ void EngineCore::take_submissions() {
 }
 
 void EngineCore::start_queued(CommunicatorCore& communicator) {
+  Status failed;
+  {
+    std::lock_guard lock(communicator.mutex);
+    failed = communicator.failed;
+  }
+  if (failed.ok() && left_.load()) failed = Status(ErrorCode::aborted, "this rank has left the job");
+  if (!failed.ok() && !communicator.queued.empty())
+    return fail(communicator, failed);  // submitted just before it failed
   while (!communicator.queued.empty() && communicator.active.size() < CommunicatorCore::most_active) {
     const std::shared_ptr<Execution> execution = communicator.queued.front();
     communicator.past[execution->sequence() % communicator.past.size()] = {execution->sequence(),
@@ -163,19 +185,18 @@ void EngineCore::start_queued(CommunicatorCore& communicator) {
     std::uint16_t index = 0;
     while (index < running_.size() && running_[index]) ++index;
     if (index == running_.size()) running_.emplace_back();
-    const Execution::Start started =
-        execution->failed() ? Execution::Start::failed : execution->start(*this, index, parts_.clock->now());
+    const Execution::Start started = execution->start(*this, index, parts_.clock->now());
     if (started == Execution::Start::wait) {
       scratch_wanted_ = true;
       return;
     }
-    communicator.queued.pop_front();
-    if (started == Execution::Start::failed) {
-      execution->publish();
-      pending_.fetch_sub(1);
-      finished_some_ = true;
-      continue;
+    if (started == Execution::Start::failed) {  // the others would wait for this rank
+      const Status why = execution->failure();
+      report({why.code(), parts_.self, parts_.self, communicator.global_id(),
+              fmt::format("{}: {}", who(parts_.self), why.message())});
+      return fail(communicator, why);
     }
+    communicator.queued.pop_front();
     running_[index] = execution;
     ++running_count_;
     communicator.active.push_back(execution);
@@ -196,16 +217,6 @@ Status EngineCore::early_mismatch(const CommunicatorCore& communicator, const Ex
   return {};
 }
 
-std::size_t EngineCore::scratch_to_keep_free(const CommunicatorCore& communicator) const {
-  // One block for every other communicator that runs nothing now, so that none can starve another.
-  std::size_t idle = 0;
-  for (const auto& other : communicators())
-    if (other.get() != &communicator && other->active.empty()) ++idle;
-  const std::size_t segment =
-      parts_.config.segment_bytes != 0 ? parts_.config.segment_bytes : TilingRules{}.segment_bytes;
-  return std::min(idle * segment, scratch_.budget() / 2);
-}
-
 // ---- news from peers ----------------------------------------------------------------------------------------------
 
 bool EngineCore::may_send_early(const CommunicatorCore& communicator, const Execution& execution, std::uint32_t tile,
@@ -223,10 +234,10 @@ bool EngineCore::may_send_early(const CommunicatorCore& communicator, const Exec
   return true;
 }
 
-void EngineCore::took_early(CommunicatorCore& communicator, Rank rank) {
+void EngineCore::took_early(CommunicatorCore& communicator, Rank rank, bool kept) {
   CommunicatorCore::Member& member = communicator.member[rank];
   ++member.taken;
-  if (member.early_kept > 0) --member.early_kept;
+  if (kept) --member.early_kept;
   if (member.taken - member.told < CommunicatorCore::window / 4) return;
   Record record;
   record.kind = RecordKind::entered;
@@ -255,7 +266,11 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
     const auto at = by_id_.find(record.channel);
     if (at != by_id_.end()) {
       communicator = at->second.lock();
-      if (!communicator && record.kind != RecordKind::grant) return;  // dropped here; nothing of it is needed
+      if (!communicator) {  // dropped here; nothing of it is needed
+        if (record.kind == RecordKind::grant && record.slot >= Transfer::eager_slots)
+          transfer_->decline(peer, record.slot);
+        return;
+      }
     }
   }
   if (!communicator) {
@@ -290,7 +305,8 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
     return;
   }
   if (execution == nullptr) {
-    if (past.sequence != 0 && past.sequence == record.sequence)
+    const bool waits = !communicator->queued.empty() && communicator->queued.front()->sequence() == record.sequence;
+    if (!waits && past.sequence != 0 && past.sequence == record.sequence)
       return suspect(peer, Status(ErrorCode::transport_error, "it sent a message for an operation that is over"));
     return keep_early(*communicator, member, record, payload);
   }
@@ -299,7 +315,7 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
       return suspect(peer, Status(ErrorCode::transport_error, "it sent a message that is in no plan"));
     return keep_early(*communicator, member, record, payload);
   }
-  if (record.kind == RecordKind::data) took_early(*communicator, member);
+  if (record.kind == RecordKind::data) took_early(*communicator, member, false);
   const Status taken = execution->on_record(member, record, payload);
   if (!taken.ok()) return suspect(peer, taken);
   execution->advance();
@@ -383,11 +399,13 @@ void EngineCore::notify_waiters() {
 
 void EngineCore::drive(const std::function<bool()>& enough, std::chrono::nanoseconds limit) {
   const auto start = std::chrono::steady_clock::now();
-  std::uint32_t idle = 0;
+  std::uint32_t idle = 0, busy = 0;
   std::chrono::steady_clock::time_point idle_since;
   while (!enough()) {
     if (progress()) {
       idle = 0;
+      // Others' operations may keep it busy past the limit.
+      if (++busy % 256 == 0 && std::chrono::steady_clock::now() - start >= limit) return;
       continue;
     }
     if (++idle <= parts_.waiting.spins) continue;
@@ -412,15 +430,20 @@ Status EngineCore::wait(Execution& execution, std::chrono::nanoseconds limit) {
   const auto end = std::chrono::steady_clock::now() + limit;
   const bool bounded = limit < std::chrono::hours(24 * 365);
   waiters_.fetch_add(1);
+  bool asked = false;
   while (!execution.done()) {
-    const auto left = bounded ? end - std::chrono::steady_clock::now() : std::chrono::nanoseconds(std::chrono::hours(1));
+    const auto left =
+        bounded ? end - std::chrono::steady_clock::now() : std::chrono::nanoseconds(std::chrono::hours(1));
     if (left <= std::chrono::nanoseconds(0)) break;
-    if (drive_.try_lock()) {
-      drive([&] { return execution.done(); }, left);
+    if (!left_.load() && drive_.try_lock()) {  // whoever leaves drives until the end
+      drive([&] { return execution.done() || left_.load(); }, left);
       drive_.unlock();
     } else {
+      if (!asked && parts_.endpoint) parts_.endpoint->wake();  // the progress thread may sleep there
+      asked = true;
       std::unique_lock lock(turn_mutex_);
-      if (!execution.done()) turn_.wait_for(lock, std::min<std::chrono::nanoseconds>(left, std::chrono::milliseconds(1)));
+      if (!execution.done())
+        turn_.wait_for(lock, std::min<std::chrono::nanoseconds>(left, std::chrono::milliseconds(1)));
     }
   }
   waiters_.fetch_sub(1);
@@ -444,6 +467,7 @@ void EngineCore::background() {
     if (pending_.load() > 0 && waiters_.load() == 0 && drive_.try_lock()) {
       drive([&] { return pending_.load() == 0 || waiters_.load() > 0 || stop_.load(); }, std::chrono::milliseconds(50));
       drive_.unlock();
+      notify_waiters();
       continue;
     }
     std::unique_lock lock(turn_mutex_);
@@ -456,31 +480,42 @@ void EngineCore::background() {
   }
 }
 
-Traffic EngineCore::traffic() const {
-  Traffic traffic;
-  if (!transfer_) return traffic;
-  parts_.endpoint->wake();
-  std::lock_guard lock(const_cast<std::mutex&>(drive_));
+Traffic EngineCore::traffic() {
+  if (drive_.try_lock()) {
+    count_traffic();
+    drive_.unlock();
+  }  // else somebody drives, perhaps for long: the counts are a tick old at most
+  std::lock_guard lock(mutex_);
+  return traffic_;
+}
+
+void EngineCore::count_traffic() {
+  if (!transfer_) return;
   const EndpointCounters counters = parts_.endpoint->counters();
-  traffic.payload_bytes_sent = transfer_->payload_bytes_sent();
-  traffic.payload_bytes_received = transfer_->payload_bytes_received();
-  traffic.wire_bytes_sent = counters.bytes_sent;
-  traffic.wire_bytes_received = counters.bytes_received;
-  traffic.messages_sent = counters.messages_sent;
-  return traffic;
+  std::lock_guard lock(mutex_);
+  traffic_.payload_bytes_sent = transfer_->payload_bytes_sent();
+  traffic_.payload_bytes_received = transfer_->payload_bytes_received();
+  traffic_.wire_bytes_sent = counters.bytes_sent;
+  traffic_.wire_bytes_received = counters.bytes_received;
+  traffic_.messages_sent = counters.messages_sent;
 }
 
 // ---- leaving ------------------------------------------------------------------------------------------------------
 
 Status EngineCore::leave() {
   if (left_.exchange(true)) return {};
-  stop_.store(true);
+  std::thread progress_thread;
+  {
+    std::lock_guard lock(mutex_);  // submit() starts it under the same lock
+    stop_.store(true);
+    progress_thread = std::move(thread_);
+  }
   {
     std::lock_guard lock(turn_mutex_);
     turn_.notify_all();
   }
   if (parts_.endpoint) parts_.endpoint->wake();
-  if (thread_.joinable()) thread_.join();
+  if (progress_thread.joinable()) progress_thread.join();
   std::lock_guard lock(drive_);
   const bool healthy = [&] {
     std::lock_guard world_lock(world_->mutex);
@@ -494,10 +529,8 @@ Status EngineCore::leave() {
       if (parts_.control && communicator->id != 1)
         report({ErrorCode::aborted, -1, parts_.self, communicator->global_id(), why.message()});
   }
-  const std::chrono::milliseconds limit =
-      healthy ? parts_.config.leave_timeout : std::chrono::milliseconds(200);
-  if (transfer_)
-    drive([&] { return pending_.load() == 0 && transfer_->drained(); }, limit);
+  const std::chrono::milliseconds limit = healthy ? parts_.config.leave_timeout : std::chrono::milliseconds(200);
+  drive([&] { return pending_.load() == 0 && (!transfer_ || transfer_->drained()); }, limit);
   Status left;
   if (parts_.control) {
     std::atomic<bool> over{false};

@@ -1,12 +1,13 @@
 #pragma once
-// EngineCore: drives every communicator of one engine over one endpoint. Whoever takes the drive lock makes progress for
-// all; the others wait for their operation or for the lock. A blocking call drives in the caller's thread; the first
-// asynchronous call starts the progress thread, which steps back whenever somebody is waiting. Tests drive by hand.
+// EngineCore: drives every communicator of one engine over one endpoint. Whoever takes the drive lock makes progress
+// for all; the others wait for their operation or for the lock. A blocking call drives in the caller's thread; the
+// first asynchronous call starts the progress thread, which steps back whenever somebody is waiting. Tests drive by
+// hand.
 //
 // Failure. A failure (own, or told by the control plane) fails communicators, never single operations: every operation
-// under way ends with the same error on every rank. Memory is given back only when the endpoint has let go of it: grants
-// that will not be used are answered with empty messages; a peer that does not answer (stopped, gone) is disconnected
-// after a while, which ends its operations without disturbing other peers.
+// under way ends with the same error on every rank. Memory is given back only when the endpoint has let go of it:
+// grants that will not be used are answered with empty messages; a peer that does not answer (stopped, gone) is
+// disconnected after a while, which ends its operations without disturbing other peers.
 
 #include <atomic>
 #include <condition_variable>
@@ -36,14 +37,19 @@ struct EngineParts {
   Config config;
   Rank self = 0;
   int world_size = 1;
-  std::vector<int> node_of;                  ///< by world rank
-  std::unique_ptr<Endpoint> endpoint;        ///< null only in a world of one
-  std::unique_ptr<ControlPlane> control;     ///< null only in a world of one
+  std::vector<int> node_of;               ///< by world rank
+  std::unique_ptr<Endpoint> endpoint;     ///< null only in a world of one
+  std::unique_ptr<ControlPlane> control;  ///< null only in a world of one
   std::shared_ptr<Clock> clock;
   WaitPolicy waiting;
+  std::size_t eager_bytes =
+      fabring::eager_bytes;  ///< largest message sent in a record, alike on all ranks; at most that
   Log log;
   std::vector<std::string> report;
 };
+
+/// Does this failure end this communicator?
+bool concerns(const Failure& failure, const CommunicatorCore& communicator);
 
 class EngineCore final : public TransferListener, public std::enable_shared_from_this<EngineCore> {
  public:
@@ -60,7 +66,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void drive_once();  ///< progress if nobody else makes it
   void abort(CommunicatorCore& communicator, std::string reason);
   Status leave();
-  Traffic traffic() const;
+  Traffic traffic();
   const Config& config() const { return parts_.config; }
   const std::vector<std::string>& report() const { return parts_.report; }
   std::uint32_t take_communicator_id(std::uint32_t at_least);
@@ -71,13 +77,16 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   bool progress();
   Transfer& transfer() { return *transfer_; }
   Scratch& scratch() { return scratch_; }
+  std::size_t eager_limit() const { return parts_.eager_bytes; }
   Clock& clock() { return *parts_.clock; }
   /// May this operation send a small message to this member now (see CommunicatorCore)?
   bool may_send_early(const CommunicatorCore& communicator, const Execution& execution, std::uint32_t tile,
                       Rank member) const;
-  void took_early(CommunicatorCore& communicator, Rank member);
+  /// A small message of this member was taken, one that was `kept` before or one that just came.
+  void took_early(CommunicatorCore& communicator, Rank member, bool kept);
+  /// The connection to this rank failed or it does not keep to the protocol: nothing more is taken from it, and unless
+  /// the control plane says better within a while, it is reported as lost.
   void suspect(Rank world_rank, const Status& why);
-  std::size_t scratch_to_keep_free(const CommunicatorCore& communicator) const;
 
   // TransferListener
   void on_record(Rank peer, const Record& record, std::span<const std::byte> payload) override;
@@ -92,9 +101,12 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void retire();
   void take_failures();
   void apply(const Failure& failure);
+  Status explain(const Failure& failure) const;
   void fail(CommunicatorCore& communicator, const Status& why);
   void tick(Time now);
+  void count_traffic();
   void settle(Time now);
+  void cut_off(Rank world_rank);
   void note_waiting(CommunicatorCore& communicator, Execution& execution, Time now);
   void check_deadline(CommunicatorCore& communicator, Execution& execution, Time now);
   Status mismatch(const CommunicatorCore& communicator, Rank member, std::uint32_t sequence, const Signature& theirs,
@@ -118,9 +130,11 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<Execution>> submitted_;
   std::vector<Failure> failures_;
+  std::vector<Failure> applied_;  ///< also concern communicators that are made later
   std::unordered_map<std::uint32_t, std::weak_ptr<CommunicatorCore>> by_id_;
   std::uint32_t next_id_ = 2;
-  std::atomic<bool> news_{false};  ///< submitted_ or failures_ hold something
+  Traffic traffic_;
+  std::atomic<bool> news_{false};        ///< submitted_ or failures_ hold something
   std::atomic<std::size_t> pending_{0};  ///< operations submitted and not done
 
   // Driving.

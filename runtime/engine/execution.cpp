@@ -51,16 +51,16 @@ struct Execution::Tile {
   std::uint32_t index = 0;
   bool active = false;
   std::size_t remaining = 0;
-  Extent span;                          // elements of the vector
-  std::vector<Extent> extents;          // of every range, inside the tile
+  Extent span;                  // elements of the vector
+  std::vector<Extent> extents;  // of every range, inside the tile
   std::vector<std::uint32_t> need;
-  std::vector<Data> data;               // receives
-  std::vector<Slot> granted;            // sends: slot the peer named, 0 if none yet
-  std::vector<bool> waiting;            // sends: ready, no grant yet
-  std::vector<std::byte*> slot;         // recv_reduce: where its block lands
+  std::vector<Data> data;        // receives
+  std::vector<Slot> granted;     // sends: slot the peer named, 0 if none yet
+  std::vector<bool> waiting;     // sends: ready, no grant yet
+  std::vector<std::byte*> slot;  // recv_reduce: where its block lands
   std::size_t next_slot_receive = 0;
   std::vector<std::uint32_t> eager_left;  // small messages still to send, per peer
-  std::byte* areas = nullptr;           // explicit scratch
+  std::byte* areas = nullptr;             // explicit scratch
 };
 
 std::uint64_t Execution::cookie(std::uint16_t index, std::uint32_t tile_slot, StepId step) {
@@ -78,10 +78,13 @@ Execution::Execution(std::shared_ptr<CommunicatorCore> communicator, const Call&
 
 Execution::~Execution() = default;
 
-bool Execution::reserve() {
+// All that it needs or nothing. The first operation of a communicator gets the least it can run with also beyond the
+// budget: two communicators that wait for each other's scratch on different ranks would wait for ever. So the engine
+// holds at most its budget and one such least for every communicator.
+Execution::Start Execution::reserve() {
   const std::size_t largest = part({0, call_.count}, 0, 1, tiling_.tiles).count;
   std::vector<Extent> extents(plan_->plan.ranges.size());
-  bind(plan_->plan, largest, extents);
+  fabring::bind(plan_->plan, largest, extents);
   area_bytes_ = 0;
   area_offsets_.clear();
   for (RangeId range : plan_->plan.scratch) {
@@ -92,61 +95,59 @@ bool Execution::reserve() {
   std::size_t large = 0;  // recv_reduce messages of one tile that need a slot
   for (StepId id : plan_->slot_receives) {
     const std::size_t bytes = extents[plan_->plan.steps[id].to.range].count * element_bytes_;
-    if (bytes <= eager_bytes) continue;
+    if (bytes <= eager_limit_) continue;
     slot_bytes_ = std::max(slot_bytes_, bytes);
     ++large;
   }
+  for (std::uint32_t depth = std::min(tiling_.depth, tiling_.tiles); depth > 0; --depth)
+    if (borrow(depth, std::min({large * depth, most_slots, std::size_t{depth} * 2}), false)) return Start::started;
+  if (!communicator_->active.empty()) return Start::wait;
+  const Scratch& scratch = engine_->scratch();
+  const bool possible = slot_bytes_ + area_bytes_ <= scratch.budget();
+  if (possible && borrow(1, std::min<std::size_t>(large, 1), true)) return Start::started;
+  failure_ = Status(ErrorCode::out_of_memory,
+                    fmt::format("{} needs blocks of {} bytes of scratch and {} more, but {}", call_.describe(),
+                                slot_bytes_, area_bytes_,
+                                possible ? std::string("this machine has no more memory")
+                                         : fmt::format("FABRING_SCRATCH_BYTES allows {} in all; raise it or lower "
+                                                       "FABRING_SEGMENT_BYTES",
+                                                       scratch.budget())));
+  return Start::failed;
+}
+
+bool Execution::borrow(std::uint32_t depth, std::size_t slots, bool beyond_budget) {
   Scratch& scratch = engine_->scratch();
-  const bool needs_none = large == 0 && area_bytes_ == 0;
-  const std::size_t keep = needs_none ? 0 : engine_->scratch_to_keep_free(*communicator_);
-  for (std::uint32_t depth = std::min(tiling_.depth, tiling_.tiles);; --depth) {
-    const std::size_t slots = std::min({large * depth, most_slots, large == 0 ? 0 : std::size_t{depth} * 2});
-    const std::size_t want = slots * slot_bytes_ + depth * area_bytes_;
-    const bool fits = scratch.lent() + want + (depth == 1 ? 0 : keep) <= scratch.budget();
-    if (fits || depth == 1) {
-      std::vector<std::byte*> areas;
-      bool got = true;
-      for (std::size_t i = 0; got && i < slots; ++i) {
-        std::byte* slot = scratch.borrow(slot_bytes_);
-        if (slot == nullptr) {
-          got = i > 0;  // fewer slots will do
-          break;
-        }
-        slots_.push_back(slot);
-      }
-      for (std::uint32_t i = 0; got && area_bytes_ > 0 && i < depth; ++i) {
-        std::byte* area = scratch.borrow(area_bytes_);
-        got = area != nullptr;
-        if (got) areas.push_back(area);
-      }
-      if (got) {
-        tiling_.depth = depth;
-        free_slots_ = slots_;
-        for (std::uint32_t i = 0; i < depth; ++i) {
-          tiles_.push_back(std::make_unique<Tile>());
-          if (area_bytes_ > 0) tiles_.back()->areas = areas[i];
-        }
-        return true;
-      }
-      for (std::byte* slot : slots_) scratch.give_back(slot, slot_bytes_);
-      for (std::byte* area : areas) scratch.give_back(area, area_bytes_);
-      slots_.clear();
-    }
-    if (depth == 1) return false;
+  std::vector<std::byte*> areas;
+  while (slots_.size() < slots) {
+    std::byte* slot = scratch.borrow(slot_bytes_, beyond_budget);
+    if (slot == nullptr) break;
+    slots_.push_back(slot);
   }
+  while (area_bytes_ > 0 && areas.size() < depth) {
+    std::byte* area = scratch.borrow(area_bytes_, beyond_budget);
+    if (area == nullptr) break;
+    areas.push_back(area);
+  }
+  if (slots_.size() < slots || (area_bytes_ > 0 && areas.size() < depth)) {
+    for (std::byte* slot : slots_) scratch.give_back(slot, slot_bytes_);
+    for (std::byte* area : areas) scratch.give_back(area, area_bytes_);
+    slots_.clear();
+    return false;
+  }
+  tiling_.depth = depth;
+  free_slots_ = slots_;
+  for (std::uint32_t i = 0; i < depth; ++i) {
+    tiles_.push_back(std::make_unique<Tile>());
+    if (area_bytes_ > 0) tiles_.back()->areas = areas[i];
+  }
+  return true;
 }
 
 Execution::Start Execution::start(EngineCore& engine, std::uint16_t index, Time now) {
   engine_ = &engine;
+  eager_limit_ = engine.eager_limit();
   index_ = index;
-  if (!reserve()) {
-    if (engine.scratch().lent() > 0) return Start::wait;
-    failure_ = Status(ErrorCode::out_of_memory,
-                      fmt::format("{} needs blocks of {} bytes of scratch and {} more, but FABRING_SCRATCH_BYTES allows "
-                                  "{} in all; raise it or lower FABRING_SEGMENT_BYTES",
-                                  call_.describe(), slot_bytes_, area_bytes_, engine.scratch().budget()));
-    return Start::failed;
-  }
+  if (const Start reserved = reserve(); reserved != Start::started) return reserved;
   started_ = true;
   started_at_ = now;
   tiles_left_ = tiling_.tiles;
@@ -185,7 +186,7 @@ void Execution::start_tile(std::uint32_t index) {
   tile.active = true;
   tile.remaining = plan.steps.size();
   tile.span = part({0, call_.count}, index, index + 1, tiling_.tiles);
-  bind(plan, tile.span.count, tile.extents);
+  fabring::bind(plan, tile.span.count, tile.extents);
   std::copy(plan_->dependencies.begin(), plan_->dependencies.end(), tile.need.begin());
   std::fill(tile.data.begin(), tile.data.end(), Data::none);
   std::fill(tile.granted.begin(), tile.granted.end(), Slot{0});
@@ -195,7 +196,7 @@ void Execution::start_tile(std::uint32_t index) {
   for (std::size_t i = 0; i < plan_->peers.size(); ++i) {
     tile.eager_left[i] = 0;
     for (StepId id : plan_->peers[i].sends)
-      if (message_bytes(tile, id) <= eager_bytes) ++tile.eager_left[i];
+      if (message_bytes(tile, id) <= eager_limit_) ++tile.eager_left[i];
   }
   if (tile.remaining == 0) {
     finish_tile(tile);
@@ -223,7 +224,7 @@ void Execution::start_tile(std::uint32_t index) {
         tile.data[id] = Data::early;
         if (!at->second.taken) {
           at->second.taken = true;
-          engine_->took_early(*communicator_, at->first.peer);
+          engine_->took_early(*communicator_, at->first.peer, true);
         }
         ++at;
       }
@@ -269,9 +270,12 @@ std::span<std::byte> Execution::bytes_of(const Tile& tile, const Block& block) c
   const std::size_t bytes = extent.count * element_bytes_;
   const std::size_t offset = (tile.span.offset + extent.offset) * element_bytes_;
   switch (block.space) {
-    case Space::input: return {const_cast<std::byte*>(call_.in) + offset, bytes};  // only ever read
-    case Space::output: return {call_.out + offset, bytes};
-    case Space::scratch: return {tile.areas + area_offsets_[block.scratch], bytes};
+    case Space::input:
+      return {const_cast<std::byte*>(call_.in) + offset, bytes};  // only ever read
+    case Space::output:
+      return {call_.out + offset, bytes};
+    case Space::scratch:
+      return {tile.areas + area_offsets_[block.scratch], bytes};
   }
   return {};
 }
@@ -301,10 +305,15 @@ Record Execution::record_for(const Tile& tile, StepId id, RecordKind kind, std::
 void Execution::run(Tile& tile, StepId id) {
   const Step& step = plan_->plan.steps[id];
   switch (step.kind) {
-    case StepKind::send: return run_send(tile, id);
-    case StepKind::recv: return run_recv(tile, id);
-    case StepKind::recv_reduce: return run_recv_reduce(tile, id);
-    case StepKind::reduce: run_reduce(tile, step); break;
+    case StepKind::send:
+      return run_send(tile, id);
+    case StepKind::recv:
+      return run_recv(tile, id);
+    case StepKind::recv_reduce:
+      return run_recv_reduce(tile, id);
+    case StepKind::reduce:
+      run_reduce(tile, step);
+      break;
     case StepKind::copy: {
       const auto to = bytes_of(tile, step.to);
       const auto from = bytes_of(tile, step.from);
@@ -334,7 +343,7 @@ void Execution::run_reduce(Tile& tile, const Step& step) {
 void Execution::run_send(Tile& tile, StepId id) {
   const Step& step = plan_->plan.steps[id];
   const std::size_t bytes = message_bytes(tile, id);
-  if (bytes > eager_bytes) {
+  if (bytes > eager_limit_) {
     if (tile.granted[id] != 0) {
       post_send(tile, id, tile.granted[id]);
     } else {
@@ -377,7 +386,7 @@ void Execution::grant(Tile& tile, StepId id, Slot slot, std::size_t bytes) {
 void Execution::run_recv(Tile& tile, StepId id) {
   const Step& step = plan_->plan.steps[id];
   const auto to = bytes_of(tile, step.to);
-  if (to.size() > eager_bytes) {
+  if (to.size() > eager_limit_) {
     Slot slot = 0;
     if (engine_->transfer().recv_block(world_rank(id), to, cookie(index_, tile_slot(tile), id), slot) == Post::again) {
       retry_.push_back({&tile, id});
@@ -429,7 +438,7 @@ void Execution::post_slot_receives() {
     for (; tile.next_slot_receive < plan_->slot_receives.size(); ++tile.next_slot_receive) {
       const StepId id = plan_->slot_receives[tile.next_slot_receive];
       const std::size_t bytes = message_bytes(tile, id);
-      if (bytes <= eager_bytes) continue;
+      if (bytes <= eager_limit_) continue;
       if (free_slots_.empty()) return;
       std::byte* at = free_slots_.back();
       Slot slot = 0;
@@ -449,7 +458,7 @@ Result<StepId> Execution::step_of(const Tile& tile, Rank peer, const Record& rec
   if (at >= 0) {
     const auto& list = is_grant ? plan_->peers[at].sends : plan_->peers[at].receives;
     if (record.message < list.size() && record.bytes == message_bytes(tile, list[record.message]) &&
-        (record.bytes > eager_bytes) == is_grant && (!is_grant || record.slot >= Transfer::eager_slots))
+        (record.bytes > eager_limit_) == is_grant && (!is_grant || record.slot >= Transfer::eager_slots))
       return list[record.message];
   }
   return Status(ErrorCode::transport_error,

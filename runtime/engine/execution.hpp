@@ -1,11 +1,12 @@
 #pragma once
-// Execution: one collective being run: a plan bound to the caller's buffers. The vector is cut into tiles; each tile runs
-// the plan once, `depth` tiles at a time. Steps become ready when those they depend on are done; sends and receives are
-// posted to Transfer and come back as completions; reductions run at once, on data that has just arrived and is still in
-// the cache. Nothing allocates or locks per step once it has started.
+// Execution: one collective being run: a plan bound to the caller's buffers. The vector is cut into tiles; each tile
+// runs the plan once, `depth` tiles at a time. Steps become ready when those they depend on are done; sends and
+// receives are posted to Transfer and come back as completions; reductions run at once, on data that has just arrived
+// and is still in the cache. Nothing allocates or locks per step once it has started.
 //
-// A step's life: its dependencies count down to zero; then it runs or waits for its message (or its grant). A recv_reduce
-// receives into a slot as soon as one is free, before its dependencies are done; only the reduction waits for them.
+// A step's life: its dependencies count down to zero; then it runs or waits for its message (or its grant). A
+// recv_reduce receives into a slot as soon as one is free, before its dependencies are done; only the reduction waits
+// for them.
 //
 // Owned by shared pointers (Work, the engine). Everything is the driver's but what is marked "any thread".
 
@@ -67,7 +68,7 @@ class Execution {
 
   // The driver.
   enum class Start : std::uint8_t { started, wait, failed };
-  /// Reserves scratch and starts the first tiles. `wait`: no scratch now, nothing is held.
+  /// Reserves scratch and starts the first tiles. `wait`: no scratch now, nothing is held. `failed`: see failure().
   Start start(EngineCore& engine, std::uint16_t index, Time now);
   bool started() const { return started_; }
   Time started_at() const { return started_at_; }
@@ -79,6 +80,7 @@ class Execution {
   /// Ends it; it is finished once no block is outstanding. The first reason counts.
   void fail(const Status& why);
   bool failed() const { return !failure_.ok(); }
+  const Status& failure() const { return failure_; }
   /// Nothing of it is in flight any more, well or not.
   bool finished() const { return started_ ? (tiles_left_ == 0 || failed()) && outstanding_ == 0 : failed(); }
   /// Gives scratch back, publishes the status; Work sees it.
@@ -121,7 +123,8 @@ class Execution {
   Record record_for(const Tile& tile, StepId id, RecordKind kind, std::size_t bytes) const;
   void grant(Tile& tile, StepId id, Slot slot, std::size_t bytes);
   Rank world_rank(StepId id) const;
-  bool reserve();
+  Start reserve();
+  bool borrow(std::uint32_t depth, std::size_t slots, bool beyond_budget);
 
   std::shared_ptr<CommunicatorCore> communicator_;
   EngineCore* engine_ = nullptr;
@@ -131,6 +134,7 @@ class Execution {
   Tiling tiling_;
   std::uint16_t index_ = 0;
   std::size_t element_bytes_;
+  std::size_t eager_limit_ = 0;  // larger messages wait for a grant
   Time started_at_{};
   bool started_ = false;
 
@@ -144,13 +148,13 @@ class Execution {
     StepId step;
   };
   std::vector<Ready> ready_;
-  std::vector<Ready> retry_;         // posts answered `again`, or the window is full
+  std::vector<Ready> retry_;  // posts answered `again`, or the window is full
   std::vector<Ready> retrying_;
   // Slots for recv_reduce, all of one size.
   std::vector<std::byte*> slots_;
   std::vector<std::byte*> free_slots_;
   std::size_t slot_bytes_ = 0;
-  std::size_t area_bytes_ = 0;       // explicit scratch of one tile
+  std::size_t area_bytes_ = 0;  // explicit scratch of one tile
   std::vector<std::size_t> area_offsets_;
 
   Status failure_;

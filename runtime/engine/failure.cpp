@@ -23,6 +23,7 @@ void EngineCore::suspect(Rank world_rank, const Status& why) {
   for (const Suspicion& known : suspicions_)
     if (known.rank == world_rank) return;
   suspicions_.push_back({world_rank, why, parts_.clock->now(), false});
+  transfer_->forget(world_rank);
 }
 
 void EngineCore::on_peer_lost(Rank peer, const Status& why) {
@@ -41,12 +42,13 @@ void EngineCore::report(Failure failure) {
 
 Status EngineCore::mismatch(const CommunicatorCore& communicator, Rank member, std::uint32_t sequence,
                             const Signature& theirs, const Signature& ours) const {
-  return Status(ErrorCode::mismatch,
-                fmt::format("operation #{} on communicator '{}' differs between ranks: {} called {}, {} called {}. All "
-                            "ranks must call the same operations with the same count, type, operation and algorithm, in "
-                            "the same order",
-                            sequence, communicator.label, who(communicator.members[member]), describe(theirs),
-                            who(parts_.self), describe(ours)));
+  return Status(
+      ErrorCode::mismatch,
+      fmt::format("operation #{} on communicator '{}' differs between ranks: {} called {}, {} called {}. All "
+                  "ranks must call the same operations with the same count, type, operation and algorithm, in "
+                  "the same order",
+                  sequence, communicator.label, who(communicator.members[member]), describe(theirs), who(parts_.self),
+                  describe(ours)));
 }
 
 void EngineCore::abort(CommunicatorCore& communicator, std::string reason) {
@@ -76,24 +78,38 @@ void EngineCore::take_failures() {
   for (const Failure& failure : fresh) apply(failure);
 }
 
-void EngineCore::apply(const Failure& failure) {
+bool concerns(const Failure& failure, const CommunicatorCore& communicator) {
+  if (failure.communicator != 0) return communicator.global_id() == failure.communicator;
+  return failure.culprit < 0 || communicator.rank_of_world(failure.culprit) >= 0;
+}
+
+Status EngineCore::explain(const Failure& failure) const {
   ErrorContext context;
   context.rank = failure.culprit;
   if (failure.culprit >= 0 && parts_.control) context.host = parts_.control->host_of(failure.culprit);
-  const Status why(failure.code, failure.text, context);
-  const bool lost = failure.communicator == 0 && failure.culprit >= 0;
-  for (const auto& communicator : communicators()) {
-    const bool concerned = failure.communicator == 0
-                               ? failure.culprit < 0 || communicator->rank_of_world(failure.culprit) >= 0
-                               : communicator->global_id() == failure.communicator;
-    if (concerned) fail(*communicator, why);
+  return Status(failure.code, failure.text, context);
+}
+
+void EngineCore::apply(const Failure& failure) {
+  {
+    std::lock_guard lock(mutex_);
+    const bool known = std::any_of(applied_.begin(), applied_.end(), [&](const Failure& other) {
+      return other.communicator == failure.communicator && other.culprit == failure.culprit;
+    });
+    if (!known) applied_.push_back(failure);
   }
-  if (lost && failure.culprit != parts_.self && failure.culprit < static_cast<Rank>(disconnected_.size()) &&
-      parts_.endpoint && !disconnected_[failure.culprit]) {
-    disconnected_[failure.culprit] = true;
-    transfer_->forget(failure.culprit);
-    parts_.endpoint->disconnect(failure.culprit);
-  }
+  const Status why = explain(failure);
+  for (const auto& communicator : communicators())
+    if (concerns(failure, *communicator)) fail(*communicator, why);
+  if (failure.communicator == 0 && failure.culprit >= 0) cut_off(failure.culprit);
+}
+
+void EngineCore::cut_off(Rank rank) {
+  if (rank == parts_.self || rank >= static_cast<Rank>(disconnected_.size()) || !parts_.endpoint || disconnected_[rank])
+    return;
+  disconnected_[rank] = true;
+  transfer_->forget(rank);
+  parts_.endpoint->disconnect(rank);
 }
 
 void EngineCore::fail(CommunicatorCore& communicator, const Status& why) {
@@ -152,10 +168,14 @@ void EngineCore::settle(Time now) {
         if (!execution->failed()) continue;
         for (Rank peer : execution->peers_outstanding()) {
           if (disconnected_[peer]) continue;
-          parts_.log.info(fmt::format("{} does not give back memory of a failed operation; disconnecting it", who(peer)));
-          disconnected_[peer] = true;
-          transfer_->forget(peer);
-          parts_.endpoint->disconnect(peer);
+          // Other communicators cannot go on with it after that, so all must hear it, and hear the right name.
+          if (!left_.load())
+            report({ErrorCode::peer_lost, peer, parts_.self, 0,
+                    fmt::format(
+                        "{} did not give back the memory of a failed operation of {} in time (stopped, or too busy) "
+                        "and was disconnected",
+                        who(peer), who(parts_.self))});
+          cut_off(peer);
         }
       }
     }
@@ -174,6 +194,7 @@ void EngineCore::tick(Time now) {
                         suspicion.why.ok() ? "the connection was closed" : suspicion.why.message())});
   }
   settle(now);
+  count_traffic();
   for (const auto& communicator : communicators()) {
     for (const auto& execution : communicator->active) {
       if (execution->failed()) continue;

@@ -1,20 +1,21 @@
 #pragma once
-// PreparedPlan: a plan with the indices its execution needs, computed once and cached: which step takes the n-th message
-// from a peer, which sends it, what may start at once, how much scratch one tile needs.
+// PreparedPlan: a plan with the indices its execution needs, computed once and cached: which step takes the n-th
+// message from a peer, which sends it, what may start at once, how much scratch one tile needs.
 
 #include <cstdint>
 #include <memory>
 #include <vector>
 
+#include "collectives/algorithms.hpp"
 #include "collectives/plan.hpp"
 
 namespace fabring {
 
 struct PreparedPlan {
   struct Peer {
-    Rank rank = -1;                 // in the plan's group
-    std::vector<StepId> sends;      // by message number
-    std::vector<StepId> receives;   // by message number
+    Rank rank = -1;                // in the plan's group
+    std::vector<StepId> sends;     // by message number
+    std::vector<StepId> receives;  // by message number
   };
 
   explicit PreparedPlan(Plan made);
@@ -23,14 +24,19 @@ struct PreparedPlan {
   int peer_index(Rank rank) const;
 
   Plan plan;
-  std::vector<Peer> peers;                 // sorted by rank
-  std::vector<std::int32_t> peer_of_step;  // index into peers; -1 for local steps
-  std::vector<std::uint32_t> dependencies; // template of the countdowns
-  std::vector<StepId> first_steps;         // without dependencies, in plan order
-  std::vector<StepId> slot_receives;       // recv_reduce steps, in plan order: they receive into slots
-  /// Largest message and largest recv_reduce as a share of a tile: range counts at `measure` elements.
+  std::vector<Peer> peers;                  // sorted by rank
+  std::vector<std::int32_t> peer_of_step;   // index into peers; -1 for local steps
+  std::vector<std::uint32_t> dependencies;  // template of the countdowns
+  std::vector<StepId> first_steps;          // without dependencies, in plan order
+  std::vector<StepId> slot_receives;        // recv_reduce steps, in plan order: they receive into slots
+  /// Largest message as a share of a tile: its element count in a tile of `measure` elements. The cutting of a vector
+  /// depends on it, so it must be the same on all ranks: agreed_largest_message().
   static constexpr std::size_t measure = std::size_t{1} << 40;
   std::size_t largest_message = 0;
 };
+
+/// A rank's own plan need not have the largest message of all plans (unequal nodes). This one comes from the plans of
+/// one rank for every size of node, which every rank can make.
+Result<std::size_t> agreed_largest_message(const PlanRequest& request);
 
 }  // namespace fabring

@@ -8,9 +8,9 @@
 namespace fabring {
 
 struct WaitPolicy {
-  std::uint32_t spins = 0;                            ///< empty polls before the first yield
-  std::chrono::microseconds yield_for{200};           ///< then yield between polls for this long
-  std::chrono::microseconds sleep_for{10'000};        ///< then sleep in the endpoint, at most this long at a time
+  std::uint32_t spins = 0;                      ///< empty polls before the first yield
+  std::chrono::microseconds yield_for{200};     ///< then yield between polls for this long
+  std::chrono::microseconds sleep_for{10'000};  ///< then sleep in the endpoint, at most this long at a time
 
   /// For `ranks` of this node on `cores` usable ones.
   static WaitPolicy choose(int ranks, int cores) {

@@ -14,9 +14,9 @@ Scratch::~Scratch() {
 
 std::size_t Scratch::rounded(std::size_t bytes) { return (bytes + page - 1) / page * page; }
 
-std::byte* Scratch::borrow(std::size_t bytes) {
+std::byte* Scratch::borrow(std::size_t bytes, bool beyond_budget) {
   bytes = rounded(bytes);
-  if (lent_ + bytes > budget_) return nullptr;
+  if (lent_ + bytes > budget_ && !beyond_budget) return nullptr;
   auto& fitting = kept_[bytes];
   std::byte* block = nullptr;
   if (!fitting.empty()) {
@@ -41,8 +41,13 @@ std::byte* Scratch::borrow(std::size_t bytes) {
 
 void Scratch::give_back(std::byte* block, std::size_t bytes) {
   bytes = rounded(bytes);
-  kept_[bytes].push_back(block);
   lent_ -= bytes;
+  if (held_ > budget_) {  // borrowed beyond the budget
+    std::free(block);
+    held_ -= bytes;
+    return;
+  }
+  kept_[bytes].push_back(block);
 }
 
 }  // namespace fabring

@@ -1,5 +1,6 @@
 #pragma once
-// Scratch: the memory an engine lends to executions, under a hard budget. Blocks are kept and lent again, last returned
+// Scratch: the memory an engine lends to executions, under a budget that only what keeps an idle communicator alive may
+// pass. Blocks are kept and lent again, last returned
 // first, so that what is lent is still warm in the cache. Used by whoever drives the engine.
 
 #include <cstddef>
@@ -16,13 +17,14 @@ class Scratch {
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 
-  /// A block of at least `bytes`, aligned to a page, or null when that would pass the budget.
-  std::byte* borrow(std::size_t bytes);
+  /// A block of at least `bytes`, aligned to a page, or null when that would pass the budget (unless `beyond_budget`)
+  /// or there is no memory.
+  std::byte* borrow(std::size_t bytes, bool beyond_budget = false);
   void give_back(std::byte* block, std::size_t bytes);
 
   std::size_t budget() const { return budget_; }
-  std::size_t lent() const { return lent_; }       ///< bytes with executions now
-  std::size_t held() const { return held_; }       ///< lent and kept for reuse
+  std::size_t lent() const { return lent_; }  ///< bytes with executions now
+  std::size_t held() const { return held_; }  ///< lent and kept for reuse
 
  private:
   static std::size_t rounded(std::size_t bytes);

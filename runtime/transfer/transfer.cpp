@@ -8,18 +8,18 @@ namespace fabring {
 
 struct Transfer::Peer {
   // Ours to them.
-  std::unique_ptr<Parcel> open;                   // being filled
-  std::deque<std::unique_ptr<Parcel>> full;       // waiting for a slot
-  std::deque<Slot> declines;                      // grants to answer with nothing
-  std::uint32_t sent = 0;                         // parcels sent, in all
-  std::uint32_t returned = 0;                     // of those, slots emptied again
+  std::unique_ptr<Parcel> open;              // being filled
+  std::deque<std::unique_ptr<Parcel>> full;  // waiting for a slot
+  std::deque<Slot> declines;                 // grants to answer with nothing
+  std::uint32_t sent = 0;                    // parcels sent, in all
+  std::uint32_t returned = 0;                // of those, slots emptied again
   // Theirs to us.
-  std::unique_ptr<Parcel[]> slots;                // eager_slots of them
+  std::unique_ptr<Parcel[]> slots;  // eager_slots of them
   std::array<bool, eager_slots> posted{};
-  std::uint32_t consumed = 0;                     // emptied and posted again, without a gap
-  std::uint32_t told = 0;                         // consumed as they know it
-  std::array<bool, eager_slots> emptied{};        // out of order, not counted in consumed yet
-  std::deque<std::uint32_t> to_post;              // could not be posted yet
+  std::uint32_t consumed = 0;               // emptied and posted again, without a gap
+  std::uint32_t told = 0;                   // consumed as they know it
+  std::array<bool, eager_slots> emptied{};  // out of order, not counted in consumed yet
+  std::deque<std::uint32_t> to_post;        // could not be posted yet
   bool busy = false;
   bool lost = false;
 
@@ -289,8 +289,9 @@ void Transfer::take_in(Rank rank, std::uint32_t index, std::uint32_t bytes) {
   std::memcpy(&header, at, sizeof header);
   // The peer may have emptied at most what we sent, and never takes back.
   if (header.consumed - peer.returned > peer.sent - peer.returned) {
-    // With unordered delivery an older count may come late; anything else is nonsense.
-    if (peer.returned - header.consumed > eager_slots) return broken(rank, "impossible credits");
+    // With unordered delivery an older count may come late: while a parcel is on its way, eager_slots - 1 others may
+    // overtake it, each of which returns at most eager_slots. Anything else is nonsense.
+    if (peer.returned - header.consumed > eager_slots * eager_slots) return broken(rank, "impossible credits");
   } else {
     peer.returned = header.consumed;
   }

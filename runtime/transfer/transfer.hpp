@@ -1,9 +1,10 @@
 #pragma once
 // Transfer: the two protocols above every transport.
 //
-// Eager. Each peer pair has eager_slots small slots each way, posted at start. Records for a peer collect in a parcel; a
-// parcel goes out when a slot is free. The count of emptied slots rides back in every parcel header (credits). The last
-// free slot is kept for a parcel that only returns credits, so two ranks out of credits cannot wait for each other.
+// Eager. Each peer pair has eager_slots small slots each way, posted at start. Records for a peer collect in a parcel;
+// a parcel goes out when a slot is free. The count of emptied slots rides back in every parcel header (credits). The
+// last free slot is kept for a parcel that only returns credits, so two ranks out of credits cannot wait for each
+// other.
 //
 // Grant. For a larger message the receiver posts a receive under a slot of its choosing and tells the sender (a grant
 // record); the sender sends straight there. A grant that will never be used is answered with an empty message, so the
@@ -77,11 +78,11 @@ class Transfer {
   struct Operation {
     Kind kind = Kind::block;
     Rank peer = 0;
-    std::uint32_t index = 0;           // eager slot
-    Slot slot = 0;                     // block receive: slot to free
+    std::uint32_t index = 0;  // eager slot
+    Slot slot = 0;            // block receive: slot to free
     bool receive = false;
     std::uint64_t cookie = 0;
-    std::unique_ptr<Parcel> parcel;    // parcel_sent
+    std::unique_ptr<Parcel> parcel;  // parcel_sent
   };
 
   Operation* take_operation();

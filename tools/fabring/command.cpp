@@ -2,14 +2,28 @@
 
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstring>
+
+#include "runtime/base/nearest_name.hpp"
 
 namespace fabring::tools {
 
 void complain(const std::string& subcommand, const std::string& text) {
   const std::string line = "fabring " + subcommand + ": " + text + "\n";
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
+std::string unknown_option(const CLI::App& app, const std::string& argument) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options({})) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+  }
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  const std::string word = argument.substr(0, argument.find('='));
+  return "unknown option " + word + did_you_mean(word, known);
 }
 
 Output::~Output() {

@@ -35,6 +35,9 @@ void add_settings(CLI::App& app, Session& session);
 /// One line on stderr, "fabring SUBCOMMAND: text", in one write.
 void complain(const std::string& subcommand, const std::string& text);
 
+/// "unknown option --fomat; did you mean '--format'?"
+std::string unknown_option(const CLI::App& app, const std::string& argument);
+
 /// Opens `path` for writing, or gives stdout for an empty path. Errors: unavailable with the reason.
 class Output {
  public:

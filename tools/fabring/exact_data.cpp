@@ -122,7 +122,9 @@ std::int64_t ExactData::average_share() const {
 
 std::int64_t ExactData::average(std::size_t i) const {
   const std::int64_t share = average_share();
-  return share == 0 ? 0 : share + mixed(i, 0, seed_ + 1U) % 2;
+  // Many ranks and a small type: the values alone, all alike.
+  if (share == 0) return limit_ >= ranks_ ? mixed(i, 0, seed_ + 1U) % 2 : 0;
+  return share + mixed(i, 0, seed_ + 1U) % 2;
 }
 
 std::int64_t ExactData::result(std::size_t index) const {

@@ -19,15 +19,6 @@ std::vector<std::string> rewritten(std::vector<std::string> arguments) {
   return arguments;
 }
 
-std::vector<std::string> option_names(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : app.get_options({})) {
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
-  }
-  return names;
-}
-
 std::string suggestion(const std::string& word, const std::vector<std::string>& known) {
   const std::vector<std::string_view> views(known.begin(), known.end());
   return did_you_mean(word, views);
@@ -43,13 +34,11 @@ int usage_error(const CLI::App& app, const Session& session, const CLI::ParseErr
     const std::string first = session.arguments.empty() ? "" : session.arguments.front();
     if (!first.empty() && first[0] != '-') text = "'" + first + "' is not a subcommand" + suggestion(first, names);
   } else {
-    const std::vector<std::string> known = option_names(active);
-    for (const std::string& argument : active.remaining()) {
-      const std::string word = argument.substr(0, argument.find('='));
-      if (word.empty() || word[0] != '-' || std::count(known.begin(), known.end(), word) != 0) continue;
-      text = "unknown option " + word + suggestion(word, known);
-      break;
-    }
+    for (const std::string& argument : active.remaining())
+      if (argument.size() > 1 && argument[0] == '-') {
+        text = unknown_option(active, argument);
+        break;
+      }
   }
   std::cerr << "fabring" << (chosen.empty() ? "" : " " + active.get_name()) << ": " << text << "\nTry `fabring"
             << (chosen.empty() ? "" : " " + active.get_name()) << " --help`.\n";

@@ -50,12 +50,6 @@ Status Measuring::call(std::size_t count, bool in_place) {
   return world_.allreduce(in_place ? output_.get() : input_.get(), output_.get(), count, options_->type, options_->op);
 }
 
-Result<double> Measuring::largest(double mine) {
-  double all = 0;
-  FABRING_TRY(world_.allreduce(&mine, &all, 1, DataType::float64, ReduceOp::max));
-  return all;
-}
-
 Result<std::uint64_t> Measuring::wrong_elements(std::size_t count, bool in_place, std::uint32_t seed) {
   const ExactData data(options_->type, options_->op, world_.rank(), world_.size(), seed);
   if (in_place) {
@@ -82,8 +76,9 @@ Status Measuring::fill_for_timing(std::size_t count, bool in_place) {
   return {};
 }
 
-Result<double> Measuring::timed(std::size_t count, bool in_place, int calls, std::vector<double>* each) {
+Result<Measuring::Timed> Measuring::timed(std::size_t count, bool in_place, int calls, std::vector<double>* each) {
   FABRING_TRY(world_.barrier());
+  const std::uint64_t sent_before = engine_->traffic().wire_bytes_sent;
   const Clock::time_point start = Clock::now();
   if (each == nullptr) {
     for (int i = 0; i < calls; ++i) FABRING_TRY(call(count, in_place));
@@ -96,7 +91,10 @@ Result<double> Measuring::timed(std::size_t count, bool in_place, int calls, std
       last = now;
     }
   }
-  return largest(seconds_since(start));
+  const double mine[2] = {seconds_since(start), static_cast<double>(engine_->traffic().wire_bytes_sent - sent_before)};
+  double most[2] = {0, 0};
+  FABRING_TRY(world_.allreduce(mine, most, 2, DataType::float64, ReduceOp::max));
+  return Timed{most[0], most[1]};
 }
 
 Result<int> Measuring::calibrated_calls(std::size_t count, bool in_place) {
@@ -106,8 +104,8 @@ Result<int> Measuring::calibrated_calls(std::size_t count, bool in_place) {
   for (int calls = 2;; calls *= 4) {
     auto total = timed(count, in_place, calls, nullptr);
     if (!total) return total.error();
-    one = std::max(*total / calls, 1e-9);
-    if (*total > 0.05 * target || calls * 4 > most_calls) break;
+    one = std::max(total->seconds / calls, 1e-9);
+    if (total->seconds > 0.05 * target || calls * 4 > most_calls) break;
   }
   const auto bounded = [](double calls, int least) { return static_cast<int>(std::clamp(calls, double(least), double(most_calls))); };
   const int wanted = bounded(target / one, 3);
@@ -139,13 +137,10 @@ Result<Measurement> Measuring::run(std::size_t bytes, bool in_place) {
   }
   const int repetitions = std::max(options_->repetitions, 1);
   for (int repetition = 0; repetition < repetitions; ++repetition) {
-    const std::uint64_t sent_before = engine_->traffic().wire_bytes_sent;
     auto total = timed(result.count, in_place, calls, each.empty() ? nullptr : &each);
     if (!total) return total.error();
-    result.repetitions_us.push_back(*total / calls * 1e6);
-    auto sent = largest(static_cast<double>(engine_->traffic().wire_bytes_sent - sent_before));
-    if (!sent) return sent.error();
-    result.wire_bytes_per_rank = static_cast<std::uint64_t>(std::llround(*sent / calls));
+    result.repetitions_us.push_back(total->seconds / calls * 1e6);
+    result.wire_bytes_per_rank = static_cast<std::uint64_t>(std::llround(total->wire_bytes_sent / calls));
   }
   std::vector<double> sorted = result.repetitions_us;
   result.time_us = percentile(sorted, 0.5);

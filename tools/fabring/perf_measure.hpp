@@ -32,10 +32,13 @@ class Measuring {
   Status call(std::size_t count, bool in_place);
   Result<std::uint64_t> wrong_elements(std::size_t count, bool in_place, std::uint32_t seed);
   Status fill_for_timing(std::size_t count, bool in_place);
-  /// Seconds of the slowest rank for so many calls; single calls into `each` if it is not null.
-  Result<double> timed(std::size_t count, bool in_place, int calls, std::vector<double>* each);
+  struct Timed {
+    double seconds = 0;          ///< of the slowest rank
+    double wire_bytes_sent = 0;  ///< by the rank that sent most
+  };
+  /// So many calls, back to back; the time of every single one into `each` if it is not null.
+  Result<Timed> timed(std::size_t count, bool in_place, int calls, std::vector<double>* each);
   Result<int> calibrated_calls(std::size_t count, bool in_place);
-  Result<double> largest(double mine);
 
   Engine* engine_;
   Communicator world_;

@@ -37,8 +37,8 @@ std::string PerfReport::header() const {
                          facts_.ranks, name(options_.type), name(options_.op));
     case Format::table: break;
   }
-  std::string text = fmt::format("# fabring {}: {} ranks on {} node{}, transport {}, {} warm-up and ", name(options_.collective),
-                                 facts_.ranks, facts_.nodes, facts_.nodes == 1 ? "" : "s", facts_.transport, options_.warm_up);
+  std::string text = fmt::format("# fabring {}: {} rank{} on {} node{}, transport {}, {} warm-up and ", name(options_.collective),
+                                 facts_.ranks, facts_.ranks == 1 ? "" : "s", facts_.nodes, facts_.nodes == 1 ? "" : "s", facts_.transport, options_.warm_up);
   text += options_.repetitions > 0 ? fmt::format("{} x {} ms of timed calls", options_.repetitions, options_.target.count())
                                    : fmt::format("{} timed calls", options_.calls);
   text += options_.check ? ", every element checked\n" : ", results not checked\n";

@@ -21,9 +21,9 @@ int usage(const std::string& text) {
   return exit_usage;
 }
 
-int run(Options& options, std::vector<std::string> words, Session& session) {
-  if (!words.empty() && words.front().starts_with('-'))
-    return usage("unknown option " + words.front() + "; the program to run comes after --");
+int run(Options& options, const CLI::App& app, Session& session) {
+  std::vector<std::string> words = app.remaining();
+  if (!words.empty() && words.front().starts_with('-')) return usage(unknown_option(app, words.front()));
   if (!words.empty() && !session.command.empty())
     return usage("'" + words.front() + "' stands before -- but is no option");
   options.job.command = session.command.empty() ? std::move(words) : session.command;
@@ -76,7 +76,7 @@ void add_run(CLI::App& app, Session& session) {
       "FABRING_JOB_ID in its environment. Rank 0 gets the standard input. INT, TERM and HUP are passed on, a second one\n"
       "kills. The exit code is that of the first rank that failed (128 + signal), which is named on stderr.\n"
       "Example: fabring run -n 4 --tag-output -- ./train --epochs 3");
-  command->callback([options, command, &session] { session.exit_code = run(*options, command->remaining(), session); });
+  command->callback([options, command, &session] { session.exit_code = run(*options, *command, session); });
 }
 
 }  // namespace fabring::tools

@@ -263,7 +263,6 @@ void FabricEndpoint::close() {
 
 EndpointCounters FabricEndpoint::counters() const {
   EndpointCounters counters = counters_;
-  counters.messages_sent += introductions_.messages_sent();
   counters.bytes_sent += introductions_.messages_sent() * introduction_bytes;
   counters.strangers = introductions_.strangers();
   return counters;

@@ -20,7 +20,9 @@ std::string errno_text(int error) { return std::generic_category().message(error
 
 void Lane::begin_send(const Outgoing& message) {
   outgoing_ = message;
-  encode({message.slot, static_cast<std::uint32_t>(message.from.size())}, out_header_.data());
+  encode({message.slot, static_cast<std::uint32_t>(message.from.size())}, out_start_.data());
+  copied_ = message.from.size() <= small_bytes ? message.from.size() : 0;
+  if (copied_ > 0) std::memcpy(out_start_.data() + header_bytes, message.from.data(), copied_);
   sent_ = 0;
   sending_ = true;
 }
@@ -29,16 +31,18 @@ Progress Lane::write(Ledger& ledger) {
   const std::size_t total = header_bytes + outgoing_.from.size();
   const std::size_t turn_end = std::min(total, sent_ + turn_bytes);
   while (sent_ < turn_end) {
+    // The start is the header, or the header and all of a small message.
+    const std::size_t start = header_bytes + copied_;
     iovec parts[2];
     std::size_t count = 0;
-    if (sent_ < header_bytes) parts[count++] = {out_header_.data() + sent_, header_bytes - sent_};
-    const std::size_t payload_sent = sent_ < header_bytes ? 0 : sent_ - header_bytes;
-    if (turn_end > header_bytes + payload_sent) {
-      parts[count++] = {const_cast<std::byte*>(outgoing_.from.data()) + payload_sent,
-                        turn_end - header_bytes - payload_sent};
+    if (sent_ < start) parts[count++] = {out_start_.data() + sent_, start - sent_};
+    const std::size_t rest = std::max(sent_, start);
+    if (turn_end > rest) {
+      parts[count++] = {const_cast<std::byte*>(outgoing_.from.data()) + (rest - header_bytes), turn_end - rest};
     }
     const std::size_t offered = turn_end - sent_;
-    const net::IoResult wrote = stream_->write(std::span(parts, count));
+    const net::IoResult wrote =
+        count == 1 ? stream_->write(parts[0].iov_base, parts[0].iov_len) : stream_->write(std::span(parts, count));
     if (wrote.state == net::Io::again) return Progress::blocked;
     if (wrote.state != net::Io::done) return fail("failed: " + errno_text(wrote.error));
     sent_ += wrote.bytes;

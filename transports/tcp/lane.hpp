@@ -75,6 +75,7 @@ class Lane {
   Progress end_of_stream();
 
   static constexpr std::size_t staging_bytes = 16 * 1024;
+  static constexpr std::size_t small_bytes = 240;  // copied behind the header: one part is quicker to send than two
 
   Peer& owner_;
   std::unique_ptr<net::Stream> stream_;
@@ -83,8 +84,9 @@ class Lane {
   bool sending_ = false;
   bool shut_ = false;
   Outgoing outgoing_;
-  std::size_t sent_ = 0;  // of header and payload
-  std::array<std::byte, header_bytes> out_header_{};
+  std::size_t sent_ = 0;    // of header and payload
+  std::size_t copied_ = 0;  // payload bytes behind the header in out_start_: all of a small message, or none
+  std::array<std::byte, header_bytes + small_bytes> out_start_;
 
   bool receiving_ = false;
   bool read_ended_ = false;

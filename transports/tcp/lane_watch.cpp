@@ -49,6 +49,7 @@ void LaneWatch::arm_to_read(Lane& lane) {
   if (lane.read_ended() || std::exchange(lane.watch.armed_to_read, true)) return;
   lane.stream().when_readable([this, &lane] {
     lane.watch.armed_to_read = false;
+    if (lane.read_ended()) return;  // an earlier poll has seen it
     lane.watch.alarmed = true;
     heat(lane);
   });

@@ -42,6 +42,7 @@ struct Descriptor {
 
 struct Stream::Impl {
   std::shared_ptr<Descriptor> descriptor;
+  int fd = -1;  // the descriptor's, or -1 when closed: read and write at every poll
 };
 
 /// Takes over a connected, non-blocking socket. Null (and fd closed) if the loop cannot watch it.

@@ -55,6 +55,7 @@ std::unique_ptr<Stream> adopt(Loop& loop, int fd) {
     ::close(fd);
     return nullptr;
   }
+  impl->fd = fd;
   set_stream_options(fd);
   return std::make_unique<Stream>(std::move(impl));
 }
@@ -66,7 +67,7 @@ IoResult Stream::read(std::span<const iovec> into) {
   msghdr header = message(into);
   ssize_t got = 0;
   do {
-    got = ::recvmsg(native_handle(), &header, MSG_DONTWAIT);
+    got = ::recvmsg(impl_->fd, &header, MSG_DONTWAIT);
   } while (got < 0 && errno == EINTR);
   if (got < 0) return failure();
   if (got == 0 && total(into) != 0) return {Io::closed, 0, 0};
@@ -76,7 +77,7 @@ IoResult Stream::read(std::span<const iovec> into) {
 IoResult Stream::read(void* into, std::size_t bytes) {
   ssize_t got = 0;
   do {
-    got = ::recv(native_handle(), into, bytes, MSG_DONTWAIT);
+    got = ::recv(impl_->fd, into, bytes, MSG_DONTWAIT);
   } while (got < 0 && errno == EINTR);
   if (got < 0) return failure();
   if (got == 0 && bytes != 0) return {Io::closed, 0, 0};
@@ -87,15 +88,19 @@ IoResult Stream::write(std::span<const iovec> from) {
   const msghdr header = message(from);
   ssize_t sent = 0;
   do {
-    sent = ::sendmsg(native_handle(), &header, MSG_NOSIGNAL | MSG_DONTWAIT);
+    sent = ::sendmsg(impl_->fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
   } while (sent < 0 && errno == EINTR);
   if (sent < 0) return failure();
   return {Io::done, static_cast<std::size_t>(sent), 0};
 }
 
 IoResult Stream::write(const void* from, std::size_t bytes) {
-  const iovec part{const_cast<void*>(from), bytes};
-  return write(std::span(&part, 1));
+  ssize_t sent = 0;
+  do {
+    sent = ::send(impl_->fd, from, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+  } while (sent < 0 && errno == EINTR);
+  if (sent < 0) return failure();
+  return {Io::done, static_cast<std::size_t>(sent), 0};
 }
 
 void Stream::when_readable(std::function<void()> handler) {
@@ -116,6 +121,7 @@ void Stream::shutdown_send() {
 
 void Stream::close() {
   if (!open()) return;
+  impl_->fd = -1;
   error_code ignored;
   impl_->descriptor->handle.close(ignored);
   // Moved out first: what they own may own this stream.
@@ -123,9 +129,9 @@ void Stream::close() {
   const auto writable = std::exchange(impl_->descriptor->on_writable, nullptr);
 }
 
-bool Stream::open() const { return impl_->descriptor->handle.is_open(); }
+bool Stream::open() const { return impl_->fd >= 0; }
 
-int Stream::native_handle() const { return open() ? impl_->descriptor->handle.native_handle() : -1; }
+int Stream::native_handle() const { return impl_->fd; }
 
 SocketAddress Stream::local() const {
   RawAddress raw;

@@ -1,0 +1,32 @@
+#pragma once
+// Lanes: how a hierarchical allreduce shares the vector among the ranks of each node. The vector is cut into `count`
+// lanes; lane k of every node belongs to one rank of it, and these ranks reduce the lane among the nodes. A value,
+// the same on all ranks.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "fabring/types.hpp"
+
+namespace fabring {
+
+struct Lanes {
+  int count = 1;
+  std::vector<std::vector<Rank>> nodes;  ///< ranks of each node; nodes by their lowest rank
+
+  /// Lanes [first, last) of the rank at position `local` of a node with `ranks` ranks; none if there are more ranks
+  /// than lanes. Neighbouring lanes, in the order of the ranks, and as even as possible.
+  int first_lane(int local, int ranks) const {
+    return static_cast<int>((std::int64_t{local} * count + ranks - 1) / ranks);
+  }
+  int last_lane(int local, int ranks) const { return first_lane(local + 1, ranks); }
+  /// Position in its node of the rank that has this lane.
+  int position_of(int lane, int ranks) const { return static_cast<int>(std::int64_t{lane} * ranks / count); }
+};
+
+/// With the fewest bytes between nodes for the rank that sends the most; among those, the most lanes that some node
+/// has a rank for each (docs/algorithms.md says why).
+Lanes make_lanes(std::span<const int> node_of);
+
+}  // namespace fabring

@@ -1,0 +1,26 @@
+#include "collectives/check.hpp"
+
+#include "collectives/check/world.hpp"
+
+namespace fabring {
+
+Result<CheckReport> check_allreduce(std::span<const Plan> plans, std::size_t count, ReduceOp op) {
+  const auto world = check::bind_world(plans, count, op);
+  if (!world) return world.error();
+  const auto partners = check::match_messages(*world);
+  if (!partners) return partners.error();
+  const auto schedule = check::schedule(*world, *partners);
+  if (!schedule) return schedule.error();
+  if (Status status = check::check_races(*world); !status.ok()) return status;
+  for (const bool in_place : {false, true}) {
+    Status status = check::check_values(*world, *partners, *schedule, op, in_place);
+    if (!status.ok()) return status;
+  }
+  CheckReport report;
+  for (const Plan& plan : plans) report.steps += plan.steps.size();
+  report.messages = schedule->messages;
+  report.critical_path = schedule->rounds;
+  return report;
+}
+
+}  // namespace fabring

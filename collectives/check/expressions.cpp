@@ -1,0 +1,81 @@
+#include "collectives/check/expressions.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace fabring::check {
+
+Expressions::Expressions(int ranks) : ranks_(ranks), nodes_(static_cast<std::size_t>(ranks) + 1) {}
+
+ExpressionId Expressions::intern(Node node) {
+  const auto id = static_cast<ExpressionId>(nodes_.size());
+  const auto [at, added] = known_.try_emplace(node, id);
+  if (added) nodes_.push_back(std::move(node));
+  return at->second;
+}
+
+ExpressionId Expressions::reduced(std::span<const ExpressionId> operands) {
+  if (std::find(operands.begin(), operands.end(), undefined) != operands.end()) return undefined;
+  if (operands.size() == 1) return operands[0];
+  return intern({false, {operands.begin(), operands.end()}});
+}
+
+ExpressionId Expressions::finished(ExpressionId value) {
+  return value == undefined ? undefined : intern({true, {value}});
+}
+
+std::string Expressions::count_inputs(ExpressionId value, std::vector<int>& times) const {
+  // Not recursive (a ring's expression is as deep as the ring is long), and bounded: a broken plan may double its
+  // inputs at every step.
+  std::vector<ExpressionId> open{value};
+  std::size_t visits = 0;
+  while (!open.empty()) {
+    const ExpressionId id = open.back();
+    open.pop_back();
+    const Node& node = nodes_[id];
+    if (node.finish) return "is finished before it is complete, or twice";
+    if (id <= static_cast<ExpressionId>(ranks_)) ++times[id - 1];
+    if (++visits > 4 * static_cast<std::size_t>(ranks_)) return "has far too many operands";
+    open.insert(open.end(), node.operands.begin(), node.operands.end());
+  }
+  return {};
+}
+
+std::string Expressions::complaint(ExpressionId value, bool want_finish) {
+  const auto [at, added] = complaints_.try_emplace({value, want_finish});
+  std::string& answer = at->second;
+  if (!added) return answer;
+  if (value == undefined) return answer = "was never written, or is made of what was not, or of different elements";
+  const Node& root = nodes_[value];
+  if (root.finish != want_finish)
+    return answer = want_finish ? "is not finished" : "is finished, though nothing asks for it";
+  std::vector<int> times(static_cast<std::size_t>(ranks_));
+  answer = count_inputs(root.finish ? root.operands[0] : value, times);
+  for (std::size_t rank = 0; rank < times.size() && answer.empty(); ++rank) {
+    if (times[rank] == 1) continue;
+    answer = "has rank " + std::to_string(rank) + "'s input " + std::to_string(times[rank]) + " times, not once";
+  }
+  return answer;
+}
+
+std::string Expressions::text(ExpressionId value) const {
+  int budget = 60;  // a broken plan's expression may have more terms than there is memory
+  return text(value, budget);
+}
+
+std::string Expressions::text(ExpressionId value, int& budget) const {
+  if (value == undefined) return "undefined";
+  if (--budget < 0) return "...";
+  const Node& node = nodes_[value];
+  if (node.operands.empty()) return "x" + std::to_string(value - 1);
+  if (node.finish) return text(node.operands[0], budget) + "/n";
+  std::string all = "(";
+  for (const ExpressionId operand : node.operands) {
+    if (all.size() > 1) all += "+";
+    all += text(operand, budget);
+    if (budget < 0) break;
+  }
+  return all + ")";
+}
+
+}  // namespace fabring::check

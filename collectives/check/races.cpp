@@ -1,0 +1,81 @@
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "collectives/check/world.hpp"
+#include "collectives/describe.hpp"
+
+namespace fabring::check {
+namespace {
+
+/// For each step the set of steps that surely end before it begins.
+class Ancestors {
+ public:
+  explicit Ancestors(const Plan& plan) : words_((plan.steps.size() + 63) / 64), bits_(words_ * plan.steps.size()) {
+    for (StepId id = 0; id < plan.steps.size(); ++id) {  // steps come after those they wait for
+      const Step& step = plan.steps[id];
+      for (std::uint32_t i = 0; i < step.successor_count; ++i) {
+        const StepId after = plan.successors[step.first_successor + i];
+        for (std::size_t w = 0; w < words_; ++w) bits_[after * words_ + w] |= bits_[id * words_ + w];
+        bits_[after * words_ + id / 64] |= std::uint64_t{1} << (id % 64);
+      }
+    }
+  }
+  bool before(StepId first, StepId second) const {
+    return ((bits_[second * words_ + first / 64] >> (first % 64)) & 1) != 0;
+  }
+
+ private:
+  std::size_t words_;
+  std::vector<std::uint64_t> bits_;
+};
+
+struct Access {
+  std::size_t area;
+  Extent extent;
+  StepId step;
+  bool writes;
+  const Block* block;
+};
+
+}  // namespace
+
+Status check_races(const World& world) {
+  for (Rank rank = 0; rank < static_cast<Rank>(world.plans.size()); ++rank) {
+    const Plan& plan = world.plan(rank);
+    const Ancestors ancestors(plan);
+    std::vector<Access> accesses;
+    const auto note = [&](StepId id, const Block& block, bool writing) {
+      const Extent extent = world.extent(rank, block);
+      if (extent.count > 0) accesses.push_back({area(block), extent, id, writing, &block});
+    };
+    for (StepId id = 0; id < plan.steps.size(); ++id) {
+      for (const Block& block : reads(plan, plan.steps[id])) note(id, block, false);
+      for (const Block& block : writes(plan.steps[id])) note(id, block, true);
+    }
+    std::sort(accesses.begin(), accesses.end(), [](const Access& a, const Access& b) {
+      return a.area != b.area ? a.area < b.area : a.extent.offset < b.extent.offset;
+    });
+    for (std::size_t i = 0; i < accesses.size(); ++i) {
+      const Access& a = accesses[i];
+      for (std::size_t j = i + 1; j < accesses.size(); ++j) {
+        const Access& b = accesses[j];
+        if (b.area != a.area || b.extent.offset >= a.extent.end()) break;
+        if (!a.writes && !b.writes) continue;
+        const auto both = [&] { return block_text(plan, *a.block) + " and " + block_text(plan, *b.block); };
+        if (a.step == b.step) {  // element by element in place is fine; a shifted operand is not
+          if (a.extent.offset == b.extent.offset && a.extent.count == b.extent.count) continue;
+          return broken(plan, a.step, both() + " overlap without being the same elements");
+        }
+        const auto [first, second] = std::minmax(a.step, b.step);
+        if (ancestors.before(first, second)) continue;
+        return broken(plan, second,
+                      "does not wait for step " + std::to_string(first) + " (" + step_text(plan, plan.steps[first]) +
+                          "), yet " + both() + " share bytes and one is written");
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace fabring::check

@@ -1,0 +1,67 @@
+#pragma once
+// What the parts of plan_check share: all ranks' plans bound to one element count, who talks to whom, and an order in
+// which everything can happen. Internal to collectives/; made for one check and thrown away.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "collectives/plan.hpp"
+#include "fabring/status.hpp"
+#include "fabring/types.hpp"
+
+namespace fabring::check {
+
+struct StepRef {
+  Rank rank = -1;
+  StepId step = 0;
+};
+
+struct World {
+  std::span<const Plan> plans;
+  std::size_t count = 0;
+  std::vector<std::vector<Extent>> extents;  // by rank and range
+
+  const Plan& plan(Rank rank) const { return plans[static_cast<std::size_t>(rank)]; }
+  const Step& step(StepRef ref) const { return plan(ref.rank).steps[ref.step]; }
+  Extent extent(Rank rank, const Block& block) const { return extents[static_cast<std::size_t>(rank)][block.range]; }
+};
+
+/// By rank and step: the other side of a message; rank -1 for steps that are not messages.
+using Partners = std::vector<std::vector<StepRef>>;
+
+/// An order of all steps that respects dependencies; both ends of a message come at once (the receiving step is
+/// listed).
+struct Schedule {
+  std::vector<StepRef> order;
+  std::size_t messages = 0;
+  std::size_t rounds = 0;  ///< longest chain of messages
+};
+
+/// Property 5: everything a plan names exists. On success the world may be used by the others.
+Result<World> bind_world(std::span<const Plan> plans, std::size_t count, ReduceOp op);
+/// Property 1: each send has one receive of equal size.
+Result<Partners> match_messages(const World& world);
+/// Property 2: a send and its receive happen together, when both are ready; everything happens.
+Result<Schedule> schedule(const World& world, const Partners& partners);
+/// Property 4.
+Status check_races(const World& world);
+/// Property 3, with the output apart from the input, or the same buffer.
+Status check_values(const World& world, const Partners& partners, const Schedule& schedule, ReduceOp op, bool in_place);
+
+/// What a step reads and writes. Valid while the plan is.
+std::span<const Block> reads(const Plan& plan, const Step& step);
+std::span<const Block> writes(const Step& step);
+/// Data (input and output alike) is area 0, scratch area i is area i + 1.
+inline std::size_t area(const Block& block) {
+  return block.space == Space::scratch ? std::size_t{block.scratch} + 1 : 0;
+}
+
+inline bool sends(const Step& step) { return step.kind == StepKind::send; }
+inline bool receives(const Step& step) { return step.kind == StepKind::recv || step.kind == StepKind::recv_reduce; }
+
+/// An error at a step: "rank 1, step 3 (send to rank 2: ...): what".
+Status broken(const Plan& plan, StepId step, const std::string& what);
+
+}  // namespace fabring::check

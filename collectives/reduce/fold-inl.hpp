@@ -1,0 +1,109 @@
+// The loop all folds share. Included once per instruction set (Highway's foreach_target), hence no #pragma once.
+//
+// A Unit says how one vector's worth of elements is loaded, combined and stored:
+//   Element                       the type in memory
+//   Value                         what a sum is kept in (registers); 16-bit floats keep two vectors of float
+//   elements                      elements in a Value
+//   load(const Element*), combine(Value, Value), store(Value, Element*)
+// Every element is folded left to right over the sources within registers, so memory is read once and written once
+// whatever the number of sources, and a group is read from all sources before it is written: `to` may be any of them.
+// Incomplete vectors at either end go through a padded copy and the same instructions, so an element's bits do not
+// depend on where it lies.
+#if defined(FABRING_FOLD_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef FABRING_FOLD_INL
+#undef FABRING_FOLD_INL
+#else
+#define FABRING_FOLD_INL
+#endif
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "collectives/reduce/fold.hpp"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace fabring::HWY_NAMESPACE {
+namespace {
+
+// Values in flight per group: enough to hide the latency of an addition.
+inline constexpr std::size_t unroll = 4;
+
+// One group of `kValues` values at `at`. kSources: number of sources if known when compiled, or 0.
+template <class Unit, std::size_t kValues, std::size_t kSources>
+HWY_INLINE void fold_group(typename Unit::Element* to, const typename Unit::Element* const* sources,
+                           std::size_t source_count, std::size_t at) {
+  const std::size_t last = kSources != 0 ? kSources : source_count;
+  typename Unit::Value sum[kValues];
+#pragma GCC unroll 4
+  for (std::size_t i = 0; i < kValues; ++i) sum[i] = Unit::load(sources[0] + at + i * Unit::elements);
+  for (std::size_t s = 1; s < last; ++s) {
+    const typename Unit::Element* from = sources[s] + at;
+#pragma GCC unroll 4
+    for (std::size_t i = 0; i < kValues; ++i) sum[i] = Unit::combine(sum[i], Unit::load(from + i * Unit::elements));
+  }
+#pragma GCC unroll 4
+  for (std::size_t i = 0; i < kValues; ++i) Unit::store(sum[i], to + at + i * Unit::elements);
+}
+
+// `count` elements at `at`, fewer than a vector holds.
+template <class Unit>
+HWY_INLINE void fold_few(typename Unit::Element* to, const typename Unit::Element* const* sources,
+                         std::size_t source_count, std::size_t at, std::size_t count) {
+  const std::size_t bytes = count * sizeof(typename Unit::Element);
+  HWY_ALIGN typename Unit::Element padded[Unit::elements] = {};
+  std::memcpy(padded, sources[0] + at, bytes);
+  typename Unit::Value sum = Unit::load(padded);
+  for (std::size_t s = 1; s < source_count; ++s) {
+    std::memcpy(padded, sources[s] + at, bytes);
+    sum = Unit::combine(sum, Unit::load(padded));
+  }
+  Unit::store(sum, padded);
+  std::memcpy(to + at, padded, bytes);
+}
+
+// Elements before the first one of `to` that is aligned to a vector. Storing across cache lines costs up to half the
+// speed; sources are aligned with it as a rule, because allocators misalign all large buffers alike.
+template <class Unit>
+HWY_INLINE std::size_t elements_to_alignment(const typename Unit::Element* to) {
+  constexpr std::size_t alignment = Unit::elements * sizeof(typename Unit::Element);
+  const std::size_t past = reinterpret_cast<std::uintptr_t>(to) % alignment;
+  return past == 0 ? 0 : (alignment - past) / sizeof(typename Unit::Element);
+}
+
+template <class Unit, std::size_t kSources>
+void fold_all(typename Unit::Element* to, const typename Unit::Element* const* sources, std::size_t source_count,
+              std::size_t count) {
+  constexpr std::size_t group = unroll * Unit::elements;
+  std::size_t at = 0;
+  if (count >= 64 * group) {
+    at = elements_to_alignment<Unit>(to);
+    if (at != 0) fold_few<Unit>(to, sources, source_count, 0, at);
+  }
+  for (; count - at >= group; at += group) fold_group<Unit, unroll, kSources>(to, sources, source_count, at);
+  for (; count - at >= Unit::elements; at += Unit::elements) {
+    fold_group<Unit, 1, kSources>(to, sources, source_count, at);
+  }
+  if (at < count) fold_few<Unit>(to, sources, source_count, at, count - at);
+}
+
+template <class Unit>
+void fold(const FoldArguments& arguments) {
+  using Element = typename Unit::Element;
+  auto* to = static_cast<Element*>(arguments.to);
+  if (arguments.source_count == 2) {
+    const Element* const two[2] = {static_cast<const Element*>(arguments.sources[0]),
+                                   static_cast<const Element*>(arguments.sources[1])};
+    fold_all<Unit, 2>(to, two, 2, arguments.count);
+  } else {
+    // The same pointers under their own type; void pointers and pointers to elements are represented alike.
+    const auto* sources = reinterpret_cast<const Element* const*>(arguments.sources);
+    fold_all<Unit, 0>(to, sources, arguments.source_count, arguments.count);
+  }
+}
+
+}  // namespace
+}  // namespace fabring::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif

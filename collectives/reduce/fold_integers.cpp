@@ -1,0 +1,123 @@
+#include "collectives/reduce/highway.hpp"
+// Highway includes this file once per instruction set.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "collectives/reduce/fold_integers.cpp"
+#include "hwy/foreach_target.h"
+// After foreach_target:
+#include "collectives/reduce/fold-inl.hpp"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace fabring::HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Wrapping product of unsigned lanes. Highway 1.0.3 has no fast one for bytes, and its scalar one overflows int for 16
+// bits (integral promotion).
+template <class V>
+HWY_INLINE V wrapping_product(V a, V b) {
+  using T = hn::TFromV<V>;
+  const hn::DFromV<V> tag;
+#if HWY_TARGET == HWY_SCALAR
+  return hn::Set(tag, static_cast<T>(std::uint64_t{hn::GetLane(a)} * hn::GetLane(b)));
+#else
+  if constexpr (sizeof(T) == 1) {
+    // Two bytes per 16-bit lane: the low byte of a product depends on the low bytes only; the high ones are moved down.
+    const hn::RepartitionToWide<decltype(tag)> wide;
+    const auto a16 = hn::BitCast(wide, a);
+    const auto b16 = hn::BitCast(wide, b);
+    const auto low = hn::And(hn::Mul(a16, b16), hn::Set(wide, std::uint16_t{0x00FF}));
+    const auto high = hn::ShiftLeft<8>(hn::Mul(hn::ShiftRight<8>(a16), hn::ShiftRight<8>(b16)));
+    return hn::BitCast(tag, hn::Or(low, high));
+  } else {
+    return hn::Mul(a, b);
+  }
+#endif
+}
+
+struct Sum {
+  template <class V>
+  static HWY_INLINE V combine(V a, V b) {
+    return hn::Add(a, b);
+  }
+};
+struct Product {
+  template <class V>
+  static HWY_INLINE V combine(V a, V b) {
+    return wrapping_product(a, b);
+  }
+};
+struct Minimum {
+  template <class V>
+  static HWY_INLINE V combine(V a, V b) {
+    return hn::Min(a, b);
+  }
+};
+struct Maximum {
+  template <class V>
+  static HWY_INLINE V combine(V a, V b) {
+    return hn::Max(a, b);
+  }
+};
+
+template <class T, class Operation>
+struct IntegerUnit {
+  using Tag = hn::ScalableTag<T>;
+  using Element = T;
+  using Value = hn::Vec<Tag>;
+  static constexpr std::size_t elements = hn::MaxLanes(Tag());
+
+  static HWY_INLINE Value load(const T* from) { return hn::LoadU(Tag(), from); }
+  static HWY_INLINE Value combine(Value a, Value b) { return Operation::combine(a, b); }
+  static HWY_INLINE void store(Value value, T* to) { hn::StoreU(value, Tag(), to); }
+};
+
+template <class T>
+void fold_type(const FoldArguments& arguments) {
+  using Unsigned = std::make_unsigned_t<T>;
+  switch (arguments.op) {
+    case ReduceOp::sum:
+    case ReduceOp::avg:
+      return fold<IntegerUnit<Unsigned, Sum>>(arguments);
+    case ReduceOp::prod:
+      return fold<IntegerUnit<Unsigned, Product>>(arguments);
+    case ReduceOp::min:
+      return fold<IntegerUnit<T, Minimum>>(arguments);
+    case ReduceOp::max:
+      return fold<IntegerUnit<T, Maximum>>(arguments);
+  }
+}
+
+void fold_target(const FoldArguments& arguments) {
+  switch (arguments.type) {
+    case DataType::int8:
+      return fold_type<std::int8_t>(arguments);
+    case DataType::int16:
+      return fold_type<std::int16_t>(arguments);
+    case DataType::int32:
+      return fold_type<std::int32_t>(arguments);
+    case DataType::int64:
+      return fold_type<std::int64_t>(arguments);
+    case DataType::uint8:
+      return fold_type<std::uint8_t>(arguments);
+    case DataType::uint16:
+      return fold_type<std::uint16_t>(arguments);
+    case DataType::uint32:
+      return fold_type<std::uint32_t>(arguments);
+    case DataType::uint64:
+      return fold_type<std::uint64_t>(arguments);
+    default:
+      return;  // floats have folds of their own
+  }
+}
+
+}  // namespace
+}  // namespace fabring::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace fabring {
+HWY_EXPORT(fold_target);
+void fold_integers(const FoldArguments& arguments) { HWY_DYNAMIC_DISPATCH(fold_target)(arguments); }
+}  // namespace fabring
+#endif

@@ -1,0 +1,16 @@
+#pragma once
+// The instruction sets the kernels were compiled for, for tests and benchmarks that compare them. Forcing one changes
+// the whole process (Highway keeps the choice) and is not for use while kernels run.
+
+#include <string>
+#include <vector>
+
+namespace fabring {
+
+/// Names of the instruction sets that this machine can run, best first: "AVX3", "AVX2", "SSE4", "SSSE3", "SCALAR".
+std::vector<std::string> reduce_targets();
+
+/// Makes every following reduce use this one; an empty name goes back to the best. False when it is not available.
+bool force_reduce_target(const std::string& target);
+
+}  // namespace fabring

@@ -1,0 +1,86 @@
+#include "runtime/bootstrap/master_address.hpp"
+
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "runtime/base/named_thread.hpp"
+
+namespace fabring {
+namespace {
+
+addrinfo* numeric_addrinfo(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_flags = AI_NUMERICHOST;
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* info = nullptr;
+  return ::getaddrinfo(host.c_str(), "0", &hints, &info) == 0 ? info : nullptr;
+}
+
+struct Question {
+  std::mutex mutex;
+  std::condition_variable answered;
+  std::optional<Result<std::vector<net::SocketAddress>>> answer;
+};
+
+}  // namespace
+
+bool is_numeric_address(const std::string& host) {
+  addrinfo* info = numeric_addrinfo(host);
+  if (info == nullptr) return false;
+  ::freeaddrinfo(info);
+  return true;
+}
+
+Result<std::vector<net::SocketAddress>> resolve_until(const std::string& host, std::uint16_t port,
+                                                      std::chrono::steady_clock::time_point deadline) {
+  if (is_numeric_address(host)) return std::vector<net::SocketAddress>{{host, port}};
+  auto question = std::make_shared<Question>();
+  auto asker = start_thread("fabring-dns", [question, host, port] {
+    auto answer = net::resolve(host, port);
+    const std::lock_guard lock(question->mutex);
+    question->answer = std::move(answer);
+    question->answered.notify_all();
+  });
+  if (!asker) return asker.error();
+  asker->detach();  // touches nothing but the question, which it shares; ends when the resolver gives up
+  std::unique_lock lock(question->mutex);
+  question->answered.wait_until(lock, deadline, [&] { return question->answer.has_value(); });
+  if (!question->answer) return Status(ErrorCode::timeout, "the name service did not answer for '" + host + "'");
+  return *question->answer;
+}
+
+bool is_local_address(const net::SocketAddress& address) {
+  addrinfo* info = numeric_addrinfo(address.host);
+  if (info == nullptr) return false;
+  // A datagram socket on a free port: binding proves the address and disturbs nobody.
+  const int probe = ::socket(info->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const bool local = probe >= 0 && ::bind(probe, info->ai_addr, info->ai_addrlen) == 0;
+  if (probe >= 0) ::close(probe);
+  ::freeaddrinfo(info);
+  return local;
+}
+
+std::vector<std::uint16_t> candidate_ports(std::uint16_t port, bool shared) {
+  std::vector<std::uint16_t> ports{port};
+  for (int next = port + 1; shared && next < port + shared_port_attempts && next <= 65535; ++next)
+    ports.push_back(static_cast<std::uint16_t>(next));
+  return ports;
+}
+
+std::string hosts_text(const std::vector<net::SocketAddress>& addresses) {
+  std::string text;
+  for (const auto& address : addresses) {
+    if (!text.empty()) text += ", ";
+    text += address.host;
+  }
+  return text;
+}
+
+}  // namespace fabring

@@ -1,0 +1,28 @@
+#pragma once
+// Finding rank 0: tries every address of the master's name, and every candidate port, side by side, again and again
+// until a rank 0 of this job answers or the deadline passes. Drives the loop it is given; blocks its caller only.
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "runtime/base/handshake.hpp"
+#include "runtime/base/log.hpp"
+
+namespace fabring {
+
+struct MasterSearch {
+  std::string host;
+  std::uint16_t port = 0;
+  bool shared_port = false;
+  HandshakeOptions greeting;
+  std::chrono::steady_clock::time_point started;
+  std::chrono::steady_clock::time_point deadline;
+  std::chrono::milliseconds note_interval{5000};
+};
+
+/// Errors: unavailable (the name does not resolve), timeout (nobody, or nobody of this job, answered until the
+/// deadline), and the handshake's own (mismatch, invalid_argument) at once when rank 0 of this job turned us away.
+Result<HandshakeResult> find_master(net::Loop& loop, const MasterSearch& search, const Log& log);
+
+}  // namespace fabring

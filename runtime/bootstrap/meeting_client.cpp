@@ -1,0 +1,119 @@
+#include "runtime/bootstrap/meeting_client.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/base/rank_list.hpp"
+
+namespace fabring {
+
+using meeting::Message;
+using namespace std::chrono_literals;
+
+namespace {
+constexpr auto flush_limit = 200ms;
+/// Rank 0's own deadline is as long as ours, began a little later, and its text is better: it knows who is missing.
+constexpr auto patience_for_the_reason = 1s;
+std::uint8_t type_of(Message message) { return static_cast<std::uint8_t>(message); }
+}  // namespace
+
+Result<std::unique_ptr<MeetingClient>> MeetingClient::meet(const MasterSearch& search, const meeting::Join& join,
+                                                           const Log& log) {
+  std::unique_ptr<MeetingClient> self(new MeetingClient(log));
+  FABRING_TRY(self->join(search, join));
+  return self;
+}
+
+MeetingClient::~MeetingClient() {
+  if (!link_ || !link_->is_open()) return;
+  if (welcome_.job_nonce != 0 && failure_.ok()) link_->send(type_of(Message::done), "");
+  flush(flush_limit);
+}
+
+Status MeetingClient::join(const MasterSearch& search, const meeting::Join& join) {
+  auto found = find_master(loop_, search, log_);
+  if (!found) return found.error();
+  link_ = FrameStream::open(loop_, std::move(found->stream), meeting::most_payload_bytes,
+                            {[this](std::uint8_t type, std::string_view payload) { return on_frame(type, payload); },
+                             [this](const std::string& why) { on_end(why); }});
+  link_->send(type_of(Message::join), meeting::encode(join));
+  const auto end = search.deadline + patience_for_the_reason;
+  while (welcome_.job_nonce == 0 && failure_.ok() && std::chrono::steady_clock::now() < end)
+    loop_.run_for(std::max<std::chrono::nanoseconds>(end - std::chrono::steady_clock::now(), 0ns));
+  if (!failure_.ok()) return failure_;
+  if (welcome_.job_nonce != 0) return {};
+  std::string text = fmt::format("waited {} for the other ranks", duration_text(search.deadline - search.started));
+  if (!last_note_.empty()) text += fmt::format(" (rank 0 said: {})", last_note_);
+  link_->send(type_of(Message::give_up), meeting::encode_text(text));
+  failure_ = Status(ErrorCode::timeout, text);
+  return failure_;
+}
+
+bool MeetingClient::on_frame(std::uint8_t type, std::string_view payload) {
+  switch (static_cast<Message>(type)) {
+    case Message::welcome: {
+      const auto welcome = meeting::decode_welcome(payload);
+      if (!welcome || welcome_.job_nonce != 0) return false;
+      welcome_ = *welcome;
+      return true;
+    }
+    case Message::waiting: {
+      const auto text = meeting::decode_text(payload);
+      if (!text) return false;
+      last_note_ = *text;
+      log_.warning(fmt::format("rank 0 is {}", *text));
+      return true;
+    }
+    case Message::failed: {
+      const auto status = meeting::decode_status(payload);
+      if (!status) return false;
+      failure_ = *status;
+      return true;
+    }
+    case Message::value: {
+      auto pair = meeting::decode_pair(payload);
+      if (!pair || !asked_.contains(pair->key)) return false;
+      values_[pair->key] = std::move(pair->value);
+      return true;
+    }
+    default:
+      return false;
+  }
+}
+
+void MeetingClient::on_end(const std::string& why) {
+  if (!failure_.ok()) return;
+  failure_ = Status(ErrorCode::peer_lost,
+                    fmt::format("rank 0 at {} is gone: its connection {} while the ranks were {}",
+                                link_->remote().to_string(), why, welcome_.job_nonce == 0 ? "meeting" : "setting up"),
+                    meeting::about(0));
+}
+
+Status MeetingClient::put(const std::string& key, const std::string& value) {
+  loop_.poll();
+  if (!failure_.ok()) return failure_;
+  link_->send(type_of(Message::put), meeting::encode(meeting::Pair{key, value}));
+  loop_.poll();  // on its way before the caller does something else
+  return failure_;
+}
+
+Result<std::string> MeetingClient::get(const std::string& key, std::chrono::steady_clock::time_point deadline) {
+  if (!values_.contains(key) && failure_.ok() && asked_.insert(key).second)
+    link_->send(type_of(Message::get), meeting::encode_text(key));
+  loop_.poll();
+  while (!values_.contains(key) && failure_.ok() && std::chrono::steady_clock::now() < deadline)
+    loop_.run_for(std::max<std::chrono::nanoseconds>(deadline - std::chrono::steady_clock::now(), 0ns));
+  if (const auto found = values_.find(key); found != values_.end()) return found->second;
+  if (!failure_.ok()) return failure_;
+  return Status(ErrorCode::timeout, fmt::format("no rank has published '{}' in time", key));
+}
+
+void MeetingClient::flush(std::chrono::milliseconds limit) {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  link_->finish();
+  while (link_->is_open() && link_->queued_bytes() > 0 && std::chrono::steady_clock::now() < end) loop_.run_for(limit);
+  loop_.poll();
+}
+
+}  // namespace fabring

@@ -1,0 +1,351 @@
+#include "runtime/bootstrap/meeting_server.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/base/digest.hpp"
+#include "runtime/base/named_thread.hpp"
+#include "runtime/base/rank_list.hpp"
+
+namespace fabring {
+
+using meeting::Message;
+using namespace std::chrono_literals;
+
+namespace {
+constexpr auto join_limit = 5s;
+constexpr std::size_t values_per_rank = 16;
+std::uint8_t type_of(Message message) { return static_cast<std::uint8_t>(message); }
+}  // namespace
+
+MeetingServer::MeetingServer(const MeetingTerms& terms, const Log& log)
+    : terms_(terms),
+      log_(log),
+      nonce_(random_nonce()),
+      strangers_(std::make_shared<std::atomic<std::uint64_t>>(0)),
+      members_(static_cast<std::size_t>(terms.greeting.world_size)),
+      informed_(static_cast<std::size_t>(terms.greeting.world_size)) {}
+
+Result<std::unique_ptr<MeetingServer>> MeetingServer::start(const std::vector<net::SocketAddress>& addresses,
+                                                            const MeetingTerms& terms, const Log& log) {
+  std::unique_ptr<MeetingServer> self(new MeetingServer(terms, log));
+  Status first_error(ErrorCode::internal, "no address to listen on");
+  for (const auto& address : addresses) {
+    auto door = Doorkeeper::open(
+        self->loop_, address, terms.greeting,
+        [server = self.get()](HandshakeResult r) { server->arrived(std::move(r)); }, self->strangers_);
+    if (door) {
+      self->doors_.push_back(std::move(*door));
+    } else if (first_error.code() == ErrorCode::internal) {
+      first_error = door.error();
+    }
+  }
+  if (self->doors_.empty()) return first_error;
+  self->reached_at_ = self->doors_.front()->address().host;
+  auto thread = start_thread("fabring-meet", [server = self.get()] { server->run(); });
+  if (!thread) return thread.error();
+  self->thread_ = std::move(*thread);
+  return self;
+}
+
+MeetingServer::~MeetingServer() {
+  if (!thread_.joinable()) return;
+  loop_.post([this] { close_soon(); });
+  thread_.join();
+}
+
+Status MeetingServer::wait_for_all() {
+  std::unique_lock lock(mutex_);
+  // A failure counts once the others have been told: the caller's process may end right after.
+  changed_.wait(lock, [&] { return all_here_ || thread_ended_; });
+  return failure_;
+}
+
+Status MeetingServer::put(const std::string& key, const std::string& value) {
+  loop_.post([this, pair = meeting::Pair{key, value}] { publish(pair); });
+  return {};
+}
+
+Result<std::string> MeetingServer::get(const std::string& key, std::chrono::steady_clock::time_point deadline) {
+  std::unique_lock lock(mutex_);
+  const auto answered = [&] { return values_.contains(key) || !failure_.ok(); };
+  const bool in_time = changed_.wait_until(lock, deadline, answered);
+  if (!failure_.ok()) return failure_;
+  if (!in_time) return Status(ErrorCode::timeout, fmt::format("no rank has published '{}' in time", key));
+  return values_.at(key);
+}
+
+bool MeetingServer::all_on_this_host() const {
+  const std::lock_guard lock(mutex_);
+  return same_host_;
+}
+
+std::string MeetingServer::local_address() const {
+  const std::lock_guard lock(mutex_);
+  return reached_at_;
+}
+
+template <class Member>
+std::shared_ptr<void> MeetingServer::after(std::chrono::nanoseconds delay, Member member) {
+  return loop_.after(std::max<std::chrono::nanoseconds>(delay, 0ns), [this, member] { (this->*member)(); });
+}
+
+void MeetingServer::run() {
+  note_timer_ = after(terms_.options.note_interval, &MeetingServer::note);
+  deadline_timer_ =
+      loop_.after(std::max<std::chrono::nanoseconds>(terms_.deadline - std::chrono::steady_clock::now(), 0ns), [this] {
+        std::string text =
+            fmt::format("waited {} for {}", duration_text(terms_.deadline - terms_.started), missing_text());
+        ErrorContext context;
+        if (const auto ranks = missing(); ranks.size() == 1) context.rank = ranks.front();
+        fail(Status(ErrorCode::timeout, text, context));
+      });
+  while (!ended_) loop_.run_for(1s);
+  doors_.clear();
+  visitors_.clear();
+  waiting_.clear();
+  members_.clear();
+  loop_.poll();
+  const std::lock_guard lock(mutex_);
+  thread_ended_ = true;
+  changed_.notify_all();
+}
+
+std::string MeetingServer::who(const Visitor& visitor) const {
+  return fmt::format("rank {} (host {}, pid {}, {})", visitor.rank, visitor.join.host, visitor.join.pid,
+                     visitor.link->remote().to_string());
+}
+
+void MeetingServer::arrived(HandshakeResult result) {
+  if (!result.stream) {
+    log_.warning(fmt::format("turned a visitor of the rendezvous away: {}", result.status.message()));
+    if (terms_.shared_port && result.refusal == Refusal::job) return;
+    const bool named =
+        result.refusal != Refusal::version && result.peer.rank >= 0 && result.peer.rank < terms_.greeting.world_size;
+    if (!named) ++refused_without_rank_;
+    refused_[named ? result.peer.rank : -1] = result.status;
+    // Without a secret whoever knows the job is of the job. With one, nothing is proven at this point.
+    const bool ours = result.refusal == Refusal::world_size || result.refusal == Refusal::rank;
+    return ours && terms_.greeting.secret.empty() ? fail(result.status) : judge_refused();
+  }
+  auto visitor = std::make_shared<Visitor>();
+  visitor->rank = result.peer.rank;
+  visitor->link =
+      FrameStream::open(loop_, std::move(result.stream), meeting::most_payload_bytes,
+                        {[this, weak = std::weak_ptr(visitor)](std::uint8_t type, std::string_view payload) {
+                           const auto strong = weak.lock();
+                           return strong && on_frame(strong, type, payload);
+                         },
+                         [this, weak = std::weak_ptr(visitor)](const std::string&) {
+                           if (const auto strong = weak.lock()) on_end(strong);
+                         }});
+  visitors_.insert(visitor);
+  visitor->join_limit = loop_.after(join_limit, [this, weak = std::weak_ptr(visitor)] {
+    const auto strong = weak.lock();
+    if (!strong || strong->joined) return;
+    ++*strangers_;
+    visitors_.erase(strong);
+  });
+}
+
+bool MeetingServer::on_frame(const VisitorPtr& visitor, std::uint8_t type, std::string_view payload) {
+  const auto message = static_cast<Message>(type);
+  if (!visitor->joined) return message == Message::join && on_join(visitor, payload);
+  switch (message) {
+    case Message::put:
+      return all_here_ && on_put(payload);
+    case Message::get:
+      return all_here_ && on_get(visitor, payload);
+    case Message::done:
+      visitor->done = true;
+      visitor->link->finish();
+      end_if_possible();
+      return true;
+    case Message::give_up: {
+      const auto text = meeting::decode_text(payload);
+      if (!text) return false;
+      informed_[static_cast<std::size_t>(visitor->rank)] = true;
+      visitor->done = true;
+      fail(Status(ErrorCode::timeout, fmt::format("{} gave up: {}", who(*visitor), *text),
+                  meeting::about(visitor->rank)));
+      return true;
+    }
+    default:
+      return false;
+  }
+}
+
+bool MeetingServer::on_join(const VisitorPtr& visitor, std::string_view payload) {
+  auto join = meeting::decode_join(payload);
+  if (!join) return false;
+  visitor->join = std::move(*join);
+  visitor->joined = true;
+  visitor->join_limit.reset();
+  const auto index = static_cast<std::size_t>(visitor->rank);
+  if (!failure_.ok()) {
+    visitor->link->send(type_of(Message::failed), meeting::encode(failure_));
+    informed_[index] = true;
+    return true;
+  }
+  const VisitorPtr first = members_[index];
+  if (visitor->rank == 0 || first) {
+    const std::string other = first ? who(*first) : fmt::format("the process that serves the rendezvous");
+    fail(Status(ErrorCode::invalid_argument,
+                fmt::format("rank {} came twice: {} and {}; every process needs its own FABRING_RANK", visitor->rank,
+                            other, who(*visitor)),
+                meeting::about(visitor->rank)));
+    return true;
+  }
+  members_[index] = visitor;
+  ++came_;
+  {
+    const std::lock_guard lock(mutex_);
+    if (came_ == 2) reached_at_ = visitor->link->local().host;
+    same_host_ = same_host_ && visitor->join.fingerprint == terms_.fingerprint;
+  }
+  if (!refused_.empty()) judge_refused();
+  welcome_if_complete();
+  return true;
+}
+
+void MeetingServer::welcome_if_complete() {
+  if (came_ < terms_.greeting.world_size || all_here_ || !failure_.ok()) return;
+  meeting::Welcome welcome{nonce_, same_host_};
+  const auto frame = FrameStream::encode(type_of(Message::welcome), meeting::encode(welcome));
+  for (const VisitorPtr& member : members_)
+    if (member) member->link->send(frame);
+  note_timer_.reset();
+  deadline_timer_.reset();
+  const std::lock_guard lock(mutex_);
+  all_here_ = true;
+  changed_.notify_all();
+}
+
+bool MeetingServer::on_put(std::string_view payload) {
+  const auto pair = meeting::decode_pair(payload);
+  if (!pair || values_.size() >= values_per_rank * members_.size()) return false;
+  publish(*pair);
+  return true;
+}
+
+void MeetingServer::publish(const meeting::Pair& pair) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!values_.emplace(pair.key, pair.value).second) return;  // the first value stays
+    changed_.notify_all();
+  }
+  const auto waiting = waiting_.extract(pair.key);
+  if (waiting.empty()) return;
+  const auto frame = FrameStream::encode(type_of(Message::value), meeting::encode(pair));
+  for (const VisitorPtr& visitor : waiting.mapped()) visitor->link->send(frame);
+}
+
+bool MeetingServer::on_get(const VisitorPtr& visitor, std::string_view payload) {
+  const auto key = meeting::decode_text(payload);
+  if (!key || key->size() > meeting::most_key_bytes) return false;
+  if (const auto found = values_.find(*key); found != values_.end()) {
+    visitor->link->send(type_of(Message::value), meeting::encode(meeting::Pair{*key, found->second}));
+    return true;
+  }
+  if (waiting_.size() >= values_per_rank * members_.size()) return false;
+  auto& visitors = waiting_[*key];
+  if (std::find(visitors.begin(), visitors.end(), visitor) == visitors.end()) visitors.push_back(visitor);
+  return true;
+}
+
+void MeetingServer::on_end(const VisitorPtr& visitor) {
+  visitors_.erase(visitor);
+  for (auto& [key, visitors] : waiting_) std::erase(visitors, visitor);
+  const auto index = static_cast<std::size_t>(visitor->rank);
+  if (visitor->joined && !visitor->done && failure_.ok() && !closing_ && members_[index] == visitor) {
+    informed_[index] = true;  // there is nobody left to tell
+    fail(Status(ErrorCode::peer_lost,
+                fmt::format("{} died: its connection closed while the ranks were {}", who(*visitor),
+                            all_here_ ? "setting up" : "still meeting"),
+                meeting::about(visitor->rank, visitor->join.host)));
+  }
+  visitor->done = true;
+  if (visitor->joined) informed_[index] = true;
+  end_if_possible();
+}
+
+void MeetingServer::fail(const Status& status) {
+  if (!failure_.ok()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    failure_ = status;
+    changed_.notify_all();
+  }
+  note_timer_.reset();
+  deadline_timer_.reset();
+  judge_timer_.reset();
+  const auto frame = FrameStream::encode(type_of(Message::failed), meeting::encode(status));
+  for (const VisitorPtr& visitor : visitors_)
+    if (visitor->joined && !visitor->done) visitor->link->send(frame);
+  for (const auto& [rank, ignored] : refused_)
+    if (rank > 0) informed_[static_cast<std::size_t>(rank)] = true;
+  // Those who come late are told too, for a while.
+  end_timer_ = loop_.after(terms_.options.farewell_limit, [this] { ended_ = true; });
+  end_if_possible();
+}
+
+void MeetingServer::note() {
+  const std::string text = fmt::format("still waiting for {} after {}", missing_text(),
+                                       duration_text(std::chrono::steady_clock::now() - terms_.started));
+  log_.warning(text);
+  const auto frame = FrameStream::encode(type_of(Message::waiting), meeting::encode_text(text));
+  for (const VisitorPtr& member : members_)
+    if (member) member->link->send(frame);
+  note_timer_ = after(terms_.options.note_interval, &MeetingServer::note);
+}
+
+// A visitor that was refused for its job, version or secret may be a rank of ours with a wrong setting, or a process
+// that has nothing to do with us and must not end our job. We take it for ours once nobody else is missing.
+void MeetingServer::judge_refused() {
+  if (!failure_.ok() || all_here_ || refused_.empty()) return judge_timer_.reset();
+  const auto absent = missing();
+  const auto unexplained =
+      std::count_if(absent.begin(), absent.end(), [&](Rank rank) { return !refused_.contains(rank); });
+  if (unexplained > refused_without_rank_) return judge_timer_.reset();
+  judge_timer_ = loop_.after(terms_.options.verdict_delay, [this] {
+    if (failure_.ok() && !all_here_) fail(refused_.begin()->second);
+  });
+}
+
+void MeetingServer::close_soon() {
+  closing_ = true;
+  if (!failure_.ok()) ended_ = true;
+  if (!ended_) end_timer_ = loop_.after(terms_.options.closing_limit, [this] { ended_ = true; });
+  end_if_possible();
+}
+
+void MeetingServer::end_if_possible() {
+  if (!failure_.ok()) {
+    bool all_know = true;
+    for (std::size_t rank = 1; rank < informed_.size(); ++rank) all_know = all_know && informed_[rank];
+    ended_ = ended_ || (all_know && visitors_.empty());
+  } else if (closing_) {
+    const bool all_done = std::all_of(members_.begin() + 1, members_.end(),
+                                      [](const VisitorPtr& member) { return !member || member->done; });
+    ended_ = ended_ || all_done;
+  }
+  if (ended_) loop_.wake();
+}
+
+std::vector<Rank> MeetingServer::missing() const {
+  std::vector<Rank> ranks;
+  for (std::size_t rank = 1; rank < members_.size(); ++rank)
+    if (!members_[rank]) ranks.push_back(static_cast<Rank>(rank));
+  return ranks;
+}
+
+std::string MeetingServer::missing_text() const {
+  std::string text = fmt::format("{} of {} ({} came)", rank_list(missing()), terms_.greeting.world_size, came_);
+  if (!refused_.empty()) text += fmt::format("; turned away: {}", refused_.begin()->second.message());
+  if (const auto count = strangers_->load(); count > 0) text += fmt::format("; strangers turned away: {}", count);
+  if (!terms_.hint.empty()) text += "; " + terms_.hint;
+  return text;
+}
+
+}  // namespace fabring

@@ -1,0 +1,118 @@
+#pragma once
+// MeetingServer: rank 0's side of the rendezvous. A thread of its own ("fabring-meet") accepts the ranks, checks that
+// each comes once, tells everybody when all are here (or what went wrong), and serves a small key-value exchange until
+// all are done. The public functions are called by rank 0's own thread.
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/base/doorkeeper.hpp"
+#include "runtime/base/frame_stream.hpp"
+#include "runtime/base/log.hpp"
+#include "runtime/bootstrap/meeting_wire.hpp"
+#include "runtime/bootstrap/rendezvous.hpp"
+
+namespace fabring {
+
+struct MeetingTerms {
+  HandshakeOptions greeting;  ///< purpose, job, world, secret; self is 0
+  bool shared_port = false;   ///< visitors of other jobs are normal here
+  std::string hint;           ///< added to notes about missing ranks
+  std::string fingerprint;
+  std::chrono::steady_clock::time_point started;
+  std::chrono::steady_clock::time_point deadline;
+  RendezvousOptions options;
+};
+
+class MeetingServer {
+ public:
+  /// Listens on those of `addresses` (all with one port) that can be bound. Error: that of the first address if none
+  /// can.
+  static Result<std::unique_ptr<MeetingServer>> start(const std::vector<net::SocketAddress>& addresses,
+                                                      const MeetingTerms& terms, const Log& log);
+  /// Stays until all ranks are done or the closing limit passed.
+  ~MeetingServer();
+
+  /// Until all ranks are here, or the first definite error.
+  Status wait_for_all();
+  Status put(const std::string& key, const std::string& value);
+  Result<std::string> get(const std::string& key, std::chrono::steady_clock::time_point deadline);
+  std::uint64_t job_nonce() const { return nonce_; }
+  bool all_on_this_host() const;
+  std::string local_address() const;
+  std::uint64_t strangers() const { return strangers_->load(); }
+
+ private:
+  struct Visitor {
+    Rank rank = -1;
+    std::shared_ptr<FrameStream> link;
+    meeting::Join join;
+    std::shared_ptr<void> join_limit;
+    bool joined = false;
+    bool done = false;
+  };
+  using VisitorPtr = std::shared_ptr<Visitor>;
+
+  MeetingServer(const MeetingTerms& terms, const Log& log);
+  void run();
+  void arrived(HandshakeResult result);
+  bool on_frame(const VisitorPtr& visitor, std::uint8_t type, std::string_view payload);
+  bool on_join(const VisitorPtr& visitor, std::string_view payload);
+  bool on_put(std::string_view payload);
+  bool on_get(const VisitorPtr& visitor, std::string_view payload);
+  void on_end(const VisitorPtr& visitor);
+  void welcome_if_complete();
+  void publish(const meeting::Pair& pair);
+  void fail(const Status& status);
+  void note();
+  void judge_refused();
+  void end_if_possible();
+  void close_soon();
+  std::vector<Rank> missing() const;
+  std::string missing_text() const;
+  std::string who(const Visitor& visitor) const;
+  template <class Member>
+  std::shared_ptr<void> after(std::chrono::nanoseconds delay, Member member);
+
+  const MeetingTerms terms_;
+  const Log log_;
+  const std::uint64_t nonce_;
+  const std::shared_ptr<std::atomic<std::uint64_t>> strangers_;
+
+  // The server thread's.
+  net::Loop loop_;
+  std::vector<std::unique_ptr<Doorkeeper>> doors_;
+  std::set<VisitorPtr> visitors_;
+  std::vector<VisitorPtr> members_;  // by rank; rank 0's stays null
+  std::vector<bool> informed_;       // by rank: it knows that the rendezvous failed
+  std::map<Rank, Status> refused_;   // by the rank it claimed; -1: it could not say
+  std::ptrdiff_t refused_without_rank_ = 0;
+  std::map<std::string, std::vector<VisitorPtr>> waiting_;
+  std::shared_ptr<void> deadline_timer_, note_timer_, judge_timer_, end_timer_;
+  int came_ = 1;
+  bool closing_ = false;
+  bool ended_ = false;
+
+  // Shared with rank 0's thread.
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, std::string> values_;
+  Status failure_;
+  std::string reached_at_;  // our address as the first rank reached it
+  bool all_here_ = false;
+  bool thread_ended_ = false;
+  bool same_host_ = true;
+
+  std::thread thread_;
+};
+
+}  // namespace fabring

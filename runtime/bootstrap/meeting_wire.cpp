@@ -1,0 +1,93 @@
+#include "runtime/bootstrap/meeting_wire.hpp"
+
+#include "runtime/base/wire.hpp"
+
+namespace fabring::meeting {
+namespace {
+constexpr std::size_t most_name_bytes = 256;
+}
+
+std::string encode(const Join& join) {
+  return WireWriter().text(join.fingerprint, most_name_bytes).text(join.host, most_name_bytes).number(join.pid).take();
+}
+
+std::string encode(const Welcome& welcome) {
+  return WireWriter().number(welcome.job_nonce).number(static_cast<std::uint8_t>(welcome.all_on_this_host)).take();
+}
+
+std::string encode(const Pair& pair) {
+  return WireWriter().text(pair.key, most_key_bytes).text(pair.value, most_value_bytes).take();
+}
+
+std::string encode(const Status& status) {
+  return WireWriter()
+      .number(static_cast<std::uint8_t>(status.code()))
+      .number(status.context().rank)
+      .text(status.context().host, most_name_bytes)
+      .text(status.message(), most_text_bytes)
+      .take();
+}
+
+std::string encode_text(std::string_view text) { return WireWriter().text(text, most_text_bytes).take(); }
+
+std::optional<Join> decode_join(std::string_view payload) {
+  WireReader in(payload);
+  Join join;
+  join.fingerprint = in.text(most_name_bytes);
+  join.host = printable(in.text(most_name_bytes));
+  join.pid = in.number<std::uint32_t>();
+  if (!in.complete()) return std::nullopt;
+  return join;
+}
+
+std::optional<Welcome> decode_welcome(std::string_view payload) {
+  WireReader in(payload);
+  Welcome welcome;
+  welcome.job_nonce = in.number<std::uint64_t>();
+  welcome.all_on_this_host = in.number<std::uint8_t>() != 0;
+  if (!in.complete() || welcome.job_nonce == 0) return std::nullopt;
+  return welcome;
+}
+
+std::optional<Pair> decode_pair(std::string_view payload) {
+  WireReader in(payload);
+  Pair pair;
+  pair.key = in.text(most_key_bytes);
+  pair.value = in.text(most_value_bytes);
+  if (!in.complete() || pair.key.empty()) return std::nullopt;
+  return pair;
+}
+
+std::optional<Status> decode_status(std::string_view payload) {
+  WireReader in(payload);
+  const auto code = in.number<std::uint8_t>();
+  ErrorContext context;
+  context.rank = in.number<int>();
+  context.host = printable(in.text(most_name_bytes));
+  const std::string text = printable(in.text(most_text_bytes));
+  if (!in.complete() || code == 0 || code > static_cast<std::uint8_t>(ErrorCode::internal)) return std::nullopt;
+  return Status(static_cast<ErrorCode>(code), text, std::move(context));
+}
+
+std::optional<std::string> decode_text(std::string_view payload) {
+  WireReader in(payload);
+  std::string text = printable(in.text(most_text_bytes));
+  if (!in.complete()) return std::nullopt;
+  return text;
+}
+
+ErrorContext about(Rank rank, std::string host) {
+  ErrorContext context;
+  context.rank = rank;
+  context.host = std::move(host);
+  return context;
+}
+
+std::string printable(std::string_view text) {
+  std::string shown(text);
+  for (char& c : shown)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  return shown;
+}
+
+}  // namespace fabring::meeting

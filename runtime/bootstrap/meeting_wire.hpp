@@ -1,0 +1,64 @@
+#pragma once
+// The messages of the rendezvous between a rank and rank 0, after the handshake. All bounded; decoders accept exactly
+// what the encoders write. Versioned by the handshake's wire version.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "fabring/status.hpp"
+#include "fabring/types.hpp"
+
+namespace fabring::meeting {
+
+inline constexpr std::size_t most_key_bytes = 128;
+inline constexpr std::size_t most_value_bytes = 1024;
+inline constexpr std::size_t most_text_bytes = 2048;
+inline constexpr std::size_t most_payload_bytes = 4096;
+
+enum class Message : std::uint8_t {
+  join = 1,  ///< rank -> 0: here I am (Join)
+  welcome,   ///< 0 -> rank: all are here (Welcome)
+  waiting,   ///< 0 -> rank: a note on who is missing (text)
+  failed,    ///< 0 -> rank: the end of the rendezvous for all (Status)
+  put,       ///< rank -> 0 (Pair)
+  get,       ///< rank -> 0 (key)
+  value,     ///< 0 -> rank (Pair)
+  done,      ///< rank -> 0: I need nothing more
+  give_up,   ///< rank -> 0: I leave before the others came (text)
+};
+
+struct Join {
+  std::string fingerprint;
+  std::string host;
+  std::uint32_t pid = 0;
+};
+struct Welcome {
+  std::uint64_t job_nonce = 0;
+  bool all_on_this_host = false;
+};
+struct Pair {
+  std::string key;
+  std::string value;
+};
+
+std::string encode(const Join& join);
+std::string encode(const Welcome& welcome);
+std::string encode(const Pair& pair);
+std::string encode(const Status& status);
+std::string encode_text(std::string_view text);
+
+std::optional<Join> decode_join(std::string_view payload);
+std::optional<Welcome> decode_welcome(std::string_view payload);
+std::optional<Pair> decode_pair(std::string_view payload);
+std::optional<Status> decode_status(std::string_view payload);
+std::optional<std::string> decode_text(std::string_view payload);
+
+/// The context of an error that is about one rank.
+ErrorContext about(Rank rank, std::string host = {});
+
+/// A text from the wire as it may be shown: control characters become '?'.
+std::string printable(std::string_view text);
+
+}  // namespace fabring::meeting

@@ -1,0 +1,66 @@
+#include "runtime/control/control_wire.hpp"
+
+#include "runtime/base/wire.hpp"
+
+namespace fabring::control {
+
+std::string encode(const Entry& entry) {
+  return WireWriter().number(entry.gather).number(entry.origin).text(entry.blob, most_blob_bytes).take();
+}
+
+std::string encode(const Note& note) {
+  return WireWriter().number(note.origin).text(note.text, most_activity_bytes).take();
+}
+
+std::string encode(const Failure& failure) {
+  return WireWriter()
+      .number(static_cast<std::uint8_t>(failure.code))
+      .number(failure.culprit)
+      .number(failure.reporter)
+      .number(failure.communicator)
+      .text(failure.text, most_text_bytes)
+      .take();
+}
+
+std::optional<Entry> decode_entry(std::string_view payload) {
+  WireReader in(payload);
+  Entry entry;
+  entry.gather = in.number<std::uint32_t>();
+  entry.origin = in.number<Rank>();
+  entry.blob = in.text(most_blob_bytes);
+  if (!in.complete()) return std::nullopt;
+  return entry;
+}
+
+std::optional<Note> decode_note(std::string_view payload) {
+  WireReader in(payload);
+  Note note;
+  note.origin = in.number<Rank>();
+  note.text = tidy(in.text(most_activity_bytes), most_activity_bytes);
+  if (!in.complete()) return std::nullopt;
+  return note;
+}
+
+std::optional<Failure> decode_failure(std::string_view payload, int world_size) {
+  WireReader in(payload);
+  Failure failure;
+  const auto code = in.number<std::uint8_t>();
+  failure.culprit = in.number<Rank>();
+  failure.reporter = in.number<Rank>();
+  failure.communicator = in.number<std::uint64_t>();
+  failure.text = tidy(in.text(most_text_bytes), most_text_bytes);
+  const auto is_rank = [&](Rank rank) { return rank >= -1 && rank < world_size; };
+  if (!in.complete() || code == 0 || code > static_cast<std::uint8_t>(ErrorCode::internal)) return std::nullopt;
+  if (!is_rank(failure.culprit) || !is_rank(failure.reporter)) return std::nullopt;
+  failure.code = static_cast<ErrorCode>(code);
+  return failure;
+}
+
+std::string tidy(std::string_view text, std::size_t most) {
+  std::string shown(text.substr(0, most));
+  for (char& c : shown)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  return shown;
+}
+
+}  // namespace fabring::control

@@ -1,0 +1,49 @@
+#pragma once
+// The messages of the control plane, after the handshake. Every one of them is flooded through the tree: passed on over
+// all links but the one it came by, so each crosses each link once. All bounded; decoders accept exactly what the
+// encoders write, and the receiver still checks that the origin lies behind the link it came by.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "runtime/control/control_plane.hpp"
+
+namespace fabring::control {
+
+inline constexpr std::size_t most_blob_bytes = 64 * 1024;
+inline constexpr std::size_t most_text_bytes = 2048;
+inline constexpr std::size_t most_activity_bytes = 120;
+inline constexpr std::size_t most_payload_bytes = most_blob_bytes + 64;
+
+enum class Message : std::uint8_t {
+  heartbeat = 1,  ///< no payload; not passed on
+  entry,          ///< one rank's blob of an all-gather (Entry)
+  failure,        ///< Failure
+  activity,       ///< Note
+  goodbye,        ///< Note without text: this rank leaves
+  gone,           ///< Note without text: this rank's connection has closed, nothing passes through it any more
+};
+
+struct Entry {
+  std::uint32_t gather = 0;  ///< number of the all-gather, from 0
+  Rank origin = -1;
+  std::string blob;
+};
+struct Note {
+  Rank origin = -1;
+  std::string text;
+};
+
+std::string encode(const Entry& entry);
+std::string encode(const Note& note);
+std::string encode(const Failure& failure);
+std::optional<Entry> decode_entry(std::string_view payload);
+std::optional<Note> decode_note(std::string_view payload);
+std::optional<Failure> decode_failure(std::string_view payload, int world_size);
+
+/// As it may be shown to people: control characters become '?', too long is cut.
+std::string tidy(std::string_view text, std::size_t most);
+
+}  // namespace fabring::control

@@ -1,0 +1,52 @@
+#pragma once
+// NeighbourMeeting: how a rank gets its links in the tree. It connects to its parent, trying again until it is dropped,
+// and lets its children in through a door that closes when all have come. Belongs to the control thread's loop.
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/base/doorkeeper.hpp"
+#include "runtime/base/log.hpp"
+#include "runtime/control/tree.hpp"
+
+namespace fabring {
+
+class NeighbourMeeting {
+ public:
+  using Linked = std::function<void(Rank peer, std::unique_ptr<net::Stream> stream)>;
+
+  /// `options`: purpose, job, nonce, self, world and secret.
+  NeighbourMeeting(net::Loop& loop, const HandshakeOptions& options, const Log& log, Linked linked);
+
+  /// Listens for the children, if there are any; "" if not. Before the loop runs.
+  Result<std::string> listen(const std::string& host);
+  /// In the loop.
+  void connect_to_parent(const net::SocketAddress& address);
+  std::uint64_t strangers() const { return strangers_->load(); }
+  /// What went wrong last with the parent, for an error.
+  const std::string& last_error() const { return last_error_; }
+
+ private:
+  void attempt();
+  void try_again(const std::string& why);
+  void child_arrived(HandshakeResult result);
+
+  net::Loop& loop_;
+  const HandshakeOptions options_;
+  const Log& log_;
+  const Linked linked_;
+  const Tree tree_;
+  std::vector<Rank> absent_children_;
+  net::SocketAddress parent_address_;
+  std::string last_error_;
+  std::chrono::milliseconds pause_{2};
+  const std::shared_ptr<std::atomic<std::uint64_t>> strangers_;
+  std::unique_ptr<Doorkeeper> door_;
+  std::shared_ptr<void> connecting_, greeting_, retry_timer_, door_timer_;
+};
+
+}  // namespace fabring

@@ -1,0 +1,263 @@
+#include "runtime/control/tree_plane.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "runtime/base/named_thread.hpp"
+#include "runtime/base/rank_list.hpp"
+#include "runtime/base/wire.hpp"
+#include "topology/host_identity.hpp"
+
+// The public side: forming the tree, and the calls of other threads. The control thread's side is tree_plane_links.cpp.
+
+namespace fabring {
+
+using control::Message;
+using namespace std::chrono_literals;
+
+namespace {
+
+HandshakeOptions greeting_of(const Config& config, const std::string& secret, const Bootstrap& bootstrap) {
+  HandshakeOptions options;
+  options.purpose = Purpose::control;
+  options.job_id = config.job_id;
+  options.job_nonce = bootstrap.job_nonce();
+  options.self = config.rank;
+  options.world_size = config.world_size;
+  options.secret = secret;
+  return options;
+}
+
+Status status_of(const Failure& failure) {
+  ErrorContext context;
+  context.rank = failure.culprit;
+  return Status(failure.code, failure.text, context);
+}
+
+std::string key_of(Rank rank) { return "control/" + std::to_string(rank); }
+
+}  // namespace
+
+TreePlane::TreePlane(const Config& config, const std::string& secret, const Bootstrap& bootstrap, const Log& log,
+                     const ControlOptions& options)
+    : config_(config),
+      options_(options),
+      log_(log),
+      self_(config.rank),
+      tree_{config.world_size},
+      bind_host_(listen_host(bootstrap)),
+      meeting_(loop_, greeting_of(config, secret, bootstrap), log_,
+               [this](Rank peer, std::unique_ptr<net::Stream> stream) { link_up(peer, std::move(stream)); }),
+      gather_(config.world_size),
+      identities_(static_cast<std::size_t>(config.world_size)),
+      activities_(static_cast<std::size_t>(config.world_size)),
+      left_(static_cast<std::size_t>(config.world_size)),
+      gone_(static_cast<std::size_t>(config.world_size)) {
+  for (Rank peer : tree_.neighbours(self_)) {
+    links_.emplace_back();
+    links_.back().peer = peer;
+  }
+}
+
+TreePlane::~TreePlane() {
+  if (!thread_.joinable()) return;
+  loop_.post([this] { stop(); });
+  thread_.join();
+}
+
+std::string TreePlane::listen_host(const Bootstrap& bootstrap) const {
+  const std::string address = bootstrap.local_address();
+  const bool loopback = net::SocketAddress{address, 0}.is_loopback();
+  return bootstrap.all_on_this_host() && !loopback ? "127.0.0.1" : address;
+}
+
+Status TreePlane::form(Bootstrap& bootstrap) {
+  const SteadyTime deadline = std::chrono::steady_clock::now() + config_.rendezvous_timeout;
+  auto listening = meeting_.listen(bind_host_);
+  if (!listening && bind_host_ != bootstrap.local_address()) listening = meeting_.listen(bootstrap.local_address());
+  if (!listening) return listening.error();
+  auto thread = start_thread("fabring-ctl", [this] { run(); });
+  if (!thread) return thread.error();
+  thread_ = std::move(*thread);
+
+  if (!listening->empty()) FABRING_TRY(bootstrap.put(key_of(self_), *listening));
+  if (self_ > 0) {
+    auto published = bootstrap.get(key_of(tree_.parent(self_)), deadline);
+    if (!published) return published.error();
+    auto address = net::SocketAddress::parse(*published);
+    if (!address)
+      return address.error().with_prefix(fmt::format("rank {} published a bad address: ", tree_.parent(self_)));
+    loop_.post([this, parent = *address] { meeting_.connect_to_parent(parent); });
+  }
+  FABRING_TRY(wait_forming(bootstrap, deadline, "control connections", [this] { return all_linked(); }));
+
+  WireWriter identity;
+  identity.text(host_name(), 256).number(static_cast<std::uint32_t>(::getpid()));
+  loop_.post([this, blob = identity.take()] { add_blob({0, self_, blob}, -1); });
+  FABRING_TRY(wait_forming(bootstrap, deadline, "the names of all hosts", [this] { return gather_.is_finished(); }));
+  const std::lock_guard lock(mutex_);
+  auto blobs = gather_.take();
+  for (std::size_t rank = 0; rank < blobs->size(); ++rank) {
+    WireReader in((*blobs)[rank]);
+    identities_[rank].host = control::tidy(in.text(256), 256);
+    identities_[rank].pid = in.number<std::uint32_t>();
+    if (!in.complete()) return Status(ErrorCode::mismatch, fmt::format("rank {} sent no host name", rank));
+  }
+  return {};
+}
+
+// Until every rank has its links, a death may be seen by the rendezvous only, so both are watched.
+Status TreePlane::wait_forming(Bootstrap& bootstrap, SteadyTime deadline, const std::string& what,
+                               const std::function<bool()>& formed) {
+  for (;;) {
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait_for(lock, 50ms, [&] { return formed() || lost_; });
+      if (formed()) return {};
+      if (lost_) return status_of(*lost_);
+    }
+    const auto now = std::chrono::steady_clock::now();
+    const auto failed = bootstrap.get("control/failed", now);
+    if (!failed && failed.error().code() != ErrorCode::timeout) return failed.error();
+    if (now < deadline) continue;
+    return Status(ErrorCode::timeout, fmt::format("rank {} waited {} for {}{}", self_,
+                                                  duration_text(config_.rendezvous_timeout), what, unlinked_text()));
+  }
+}
+
+bool TreePlane::all_linked() const { return links_up_ == static_cast<int>(links_.size()); }
+
+std::string TreePlane::unlinked_text() const {
+  const std::lock_guard lock(mutex_);
+  std::string text = formation_error_.empty() ? "" : " (" + formation_error_ + ")";
+  return all_linked() ? text : fmt::format(": {} of {} are up{}", links_up_, links_.size(), text);
+}
+
+Result<std::vector<std::string>> TreePlane::all_gather(std::string blob) {
+  if (blob.size() > control::most_blob_bytes)
+    return Status(ErrorCode::invalid_argument, fmt::format("a blob of {} bytes is too long to gather: at most {}",
+                                                           blob.size(), control::most_blob_bytes));
+  const std::lock_guard turn(gather_turn_);
+  if (gather_broken_)
+    return Status(ErrorCode::timeout,
+                  "an earlier exchange between the ranks was not completed, so none can be any more");
+  const SteadyTime deadline = std::chrono::steady_clock::now() + config_.timeout;
+  loop_.post([this, blob = std::move(blob)]() mutable { add_blob({gather_.number(), self_, std::move(blob)}, -1); });
+  std::unique_lock lock(mutex_);
+  Status lost;
+  const bool in_time = changed_.wait_until(lock, deadline, [&] {
+    if (gather_.is_finished()) return true;
+    lost = lost_while_gathering_locked();
+    return !lost.ok();
+  });
+  if (gather_.is_finished()) return *gather_.take();
+  gather_broken_ = true;
+  if (in_time) return lost;
+  std::vector<Rank> missing;
+  for (Rank rank = 0; rank < config_.world_size; ++rank)
+    if (!gather_.has(rank)) missing.push_back(rank);
+  return Status(ErrorCode::timeout,
+                fmt::format("waited {} (FABRING_TIMEOUT) for {} of {} to take part in an exchange between the ranks",
+                            duration_text(config_.timeout), rank_list(missing), config_.world_size));
+}
+
+Status TreePlane::lost_while_gathering_locked() const {
+  if (lost_) return status_of(*lost_);
+  const auto reachable = tree_.reachable(self_, gone_);
+  for (Rank rank = 0; rank < config_.world_size; ++rank) {
+    const auto index = static_cast<std::size_t>(rank);
+    if ((left_[index] || !reachable[index]) && !gather_.has(rank)) {
+      ErrorContext context;
+      context.rank = rank;
+      return Status(ErrorCode::peer_lost,
+                    fmt::format("{} has left or cannot be reached, the exchange between the ranks cannot be completed",
+                                who_locked(rank)),
+                    context);
+    }
+  }
+  return {};
+}
+
+void TreePlane::report(Failure failure) {
+  failure.reporter = self_;
+  failure.text = control::tidy(failure.text, control::most_text_bytes);
+  loop_.post([this, failure = std::move(failure)] { learn(failure, -1); });
+}
+
+void TreePlane::on_failure(std::function<void(const Failure&)> handler) {
+  {
+    const std::lock_guard lock(mutex_);
+    handler_ = std::move(handler);
+  }
+  loop_.post([this] { deliver(); });
+}
+
+void TreePlane::set_activity(std::string text) {
+  const std::lock_guard lock(mutex_);
+  own_activity_ = control::tidy(text, control::most_activity_bytes);
+  activity_changed_ = true;
+}
+
+std::string TreePlane::activity_of(Rank rank) const {
+  if (rank < 0 || rank >= config_.world_size) return {};
+  const std::lock_guard lock(mutex_);
+  return rank == self_ ? own_activity_ : activities_[static_cast<std::size_t>(rank)];
+}
+
+std::string TreePlane::host_of(Rank rank) const {
+  if (rank < 0 || rank >= config_.world_size) return {};
+  const std::lock_guard lock(mutex_);
+  return identities_[static_cast<std::size_t>(rank)].host;
+}
+
+Status TreePlane::leave(std::chrono::milliseconds limit) {
+  std::unique_lock lock(mutex_);
+  leaving_ = true;
+  loop_.post([this] { mark_left(self_, -1); });
+  const bool all_left = changed_.wait_for(lock, limit, [&] { return not_left_locked().empty(); });
+  if (all_left) return {};
+  return Status(ErrorCode::timeout, fmt::format("waited {} for {} of {} to leave", duration_text(limit),
+                                                rank_list(not_left_locked()), config_.world_size));
+}
+
+std::vector<Rank> TreePlane::not_left_locked() const {
+  std::vector<Rank> found;
+  const auto reachable = tree_.reachable(self_, gone_);
+  for (Rank rank = 0; rank < config_.world_size; ++rank) {
+    const auto index = static_cast<std::size_t>(rank);
+    if (!left_[index] && reachable[index]) found.push_back(rank);
+  }
+  return found;
+}
+
+std::string TreePlane::who_locked(Rank rank) const {
+  const Identity& identity = identities_[static_cast<std::size_t>(rank)];
+  if (identity.host.empty()) return fmt::format("rank {}", rank);
+  return fmt::format("rank {} (host {}, pid {})", rank, identity.host, identity.pid);
+}
+
+std::string TreePlane::who(Rank rank) const {
+  const std::lock_guard lock(mutex_);
+  return who_locked(rank);
+}
+
+Result<std::unique_ptr<ControlPlane>> start_control_plane(const Config& config, const std::string& secret,
+                                                          Bootstrap& bootstrap, const Log& log,
+                                                          const ControlOptions& options) {
+  auto plane = std::make_unique<TreePlane>(config, secret, bootstrap, log, options);
+  if (Status status = plane->form(bootstrap); !status.ok()) {
+    // Those who have a link to us hear the reason instead of seeing us die.
+    plane->report({status.code(), status.context().rank, -1, 0, status.message()});
+    return status;
+  }
+  return std::unique_ptr<ControlPlane>(std::move(plane));
+}
+
+Result<std::unique_ptr<ControlPlane>> ControlPlane::start(const Config& config, const std::string& secret,
+                                                          Bootstrap& bootstrap, const Log& log) {
+  return start_control_plane(config, secret, bootstrap, log, ControlOptions{});
+}
+
+}  // namespace fabring

@@ -1,0 +1,131 @@
+#pragma once
+// TreePlane: the control plane over TCP. A thread of its own ("fabring-ctl") runs the loop and owns the links; the
+// public functions hand it work and wait for what it publishes under the mutex. Everything that concerns all ranks is
+// flooded through the tree. A rank that leaves early or dies cuts the tree: the parts go on by themselves, each knowing
+// (by `gone` messages) whom it can no longer hear of; after a death that is enough, because the job is over anyway.
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "runtime/base/frame_stream.hpp"
+#include "runtime/control/all_gather.hpp"
+#include "runtime/control/control_plane.hpp"
+#include "runtime/control/control_wire.hpp"
+#include "runtime/control/neighbour_meeting.hpp"
+#include "runtime/control/tree.hpp"
+
+namespace fabring {
+
+struct ControlOptions {
+  std::chrono::milliseconds heartbeat{1000};
+  std::chrono::milliseconds note_silence_after{5000};
+  std::chrono::milliseconds flush_limit{200};  ///< at the end, for what is still to be said
+  int most_flooded_world = 256;                ///< larger worlds tell their activity to neighbours only
+};
+
+class TreePlane final : public ControlPlane {
+ public:
+  TreePlane(const Config& config, const std::string& secret, const Bootstrap& bootstrap, const Log& log,
+            const ControlOptions& options);
+  ~TreePlane() override;
+  Status form(Bootstrap& bootstrap);
+
+  Result<std::vector<std::string>> all_gather(std::string blob) override;
+  void report(Failure failure) override;
+  void on_failure(std::function<void(const Failure&)> handler) override;
+  void set_activity(std::string text) override;
+  std::string activity_of(Rank rank) const override;
+  std::string host_of(Rank rank) const override;
+  Status leave(std::chrono::milliseconds limit) override;
+  std::uint64_t strangers() const override { return meeting_.strangers(); }
+
+ private:
+  using SteadyTime = std::chrono::steady_clock::time_point;
+  struct Link {
+    Rank peer = -1;
+    std::shared_ptr<FrameStream> stream;      // null until it is up, closed when it is over
+    std::vector<FrameStream::Frame> waiting;  // said before it was up
+    SteadyTime last_heard;
+    bool silence_noted = false;
+    bool is_open() const { return stream && stream->is_open(); }
+  };
+  struct Identity {
+    std::string host;
+    std::uint32_t pid = 0;
+  };
+
+  // The control thread's.
+  void run();
+  void link_up(Rank peer, std::unique_ptr<net::Stream> stream);
+  bool on_frame(Link& link, std::uint8_t type, std::string_view payload);
+  void on_end(Link& link, const std::string& why);
+  void flood(control::Message type, std::string_view payload, Rank except);
+  void learn(const Failure& failure, Rank from);
+  void deliver();
+  void mark_left(Rank rank, Rank from);
+  void mark_gone(Rank rank, Rank from);
+  bool add_blob(control::Entry entry, Rank from);
+  void tick();
+  void watch_silence(Link& link, SteadyTime now);
+  void tell_activity();
+  void stop();
+  void end_if_closed();
+
+  // With mutex_ held.
+  std::string who_locked(Rank rank) const;
+  std::vector<Rank> not_left_locked() const;
+  Status lost_while_gathering_locked() const;
+
+  std::string who(Rank rank) const;
+  std::string listen_host(const Bootstrap& bootstrap) const;
+  Status wait_forming(Bootstrap& bootstrap, SteadyTime deadline, const std::string& what,
+                      const std::function<bool()>& formed);
+  std::string unlinked_text() const;
+  bool all_linked() const;
+
+  const Config config_;
+  const ControlOptions options_;
+  const Log log_;
+  const Rank self_;
+  const Tree tree_;
+  const std::string bind_host_;
+
+  net::Loop loop_;
+  std::vector<Link> links_;  // the neighbours, in the tree's order; never resized
+  NeighbourMeeting meeting_;
+  std::map<std::uint64_t, Failure> firsts_;  // by communicator
+  std::vector<Failure> undelivered_;
+  std::shared_ptr<void> tick_timer_, stop_timer_;
+  SteadyTime last_tick_;
+  bool heartbeat_due_ = true;
+  bool stopping_ = false;
+  bool ended_ = false;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  int links_up_ = 0;
+  AllGather gather_;
+  std::optional<Failure> lost_;  // the first failure of the whole engine
+  std::function<void(const Failure&)> handler_;
+  std::vector<Identity> identities_;
+  std::vector<std::string> activities_;
+  std::string own_activity_;
+  bool activity_changed_ = false;
+  std::vector<bool> left_;
+  std::vector<bool> gone_;
+  bool leaving_ = false;
+  std::string formation_error_;
+
+  std::mutex gather_turn_;  // one all_gather at a time
+  bool gather_broken_ = false;
+  std::thread thread_;
+};
+
+/// ControlPlane::start with inner knobs.
+Result<std::unique_ptr<ControlPlane>> start_control_plane(const Config& config, const std::string& secret,
+                                                          Bootstrap& bootstrap, const Log& log,
+                                                          const ControlOptions& options);
+
+}  // namespace fabring

@@ -1,0 +1,247 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/base/rank_list.hpp"
+#include "runtime/control/tree_plane.hpp"
+
+// The control thread's side: links, messages, heartbeats, the end.
+
+namespace fabring {
+
+using control::Message;
+using namespace std::chrono_literals;
+
+namespace {
+constexpr std::size_t most_communicators = 65536;
+/// A link this far behind gets no more heartbeats and activities: they say nothing that it would not hear later.
+constexpr std::size_t busy_link_bytes = 64 * 1024;
+}  // namespace
+
+void TreePlane::run() {
+  last_tick_ = std::chrono::steady_clock::now();
+  tick();
+  while (!ended_) loop_.run_for(1s);
+  for (Link& link : links_)
+    if (link.stream) link.stream->close();
+}
+
+void TreePlane::link_up(Rank peer, std::unique_ptr<net::Stream> stream) {
+  const auto found = std::find_if(links_.begin(), links_.end(), [&](const Link& link) { return link.peer == peer; });
+  if (found == links_.end() || found->stream || stopping_) return;
+  Link& link = *found;
+  link.last_heard = std::chrono::steady_clock::now();
+  link.stream = FrameStream::open(
+      loop_, std::move(stream), control::most_payload_bytes,
+      {[this, &link](std::uint8_t type, std::string_view payload) { return on_frame(link, type, payload); },
+       [this, &link](const std::string& why) { on_end(link, why); }});
+  for (auto& frame : std::exchange(link.waiting, {})) link.stream->send(std::move(frame));
+  const std::lock_guard lock(mutex_);
+  ++links_up_;
+  changed_.notify_all();
+}
+
+void TreePlane::flood(Message type, std::string_view payload, Rank except) {
+  const auto frame = FrameStream::encode(static_cast<std::uint8_t>(type), payload);
+  for (Link& link : links_) {
+    if (link.peer == except) continue;
+    if (!link.stream) {
+      link.waiting.push_back(frame);
+    } else if (type != Message::activity || link.stream->queued_bytes() < busy_link_bytes) {
+      link.stream->send(frame);
+    }
+  }
+}
+
+bool TreePlane::on_frame(Link& link, std::uint8_t type, std::string_view payload) {
+  if (stopping_) return true;
+  link.last_heard = std::chrono::steady_clock::now();
+  if (link.silence_noted) {
+    link.silence_noted = false;
+    log_.warning(fmt::format("{} is back", who(link.peer)));
+  }
+  switch (static_cast<Message>(type)) {
+    case Message::heartbeat:
+      return payload.empty();
+    case Message::entry: {
+      auto entry = control::decode_entry(payload);
+      if (!entry || !tree_.comes_by(self_, link.peer, entry->origin)) return false;
+      return add_blob(std::move(*entry), link.peer);
+    }
+    case Message::failure: {
+      const auto failure = control::decode_failure(payload, config_.world_size);
+      if (failure) learn(*failure, link.peer);
+      return failure.has_value();
+    }
+    case Message::activity: {
+      auto note = control::decode_note(payload);
+      if (!note || !tree_.comes_by(self_, link.peer, note->origin)) return false;
+      if (config_.world_size <= options_.most_flooded_world) flood(Message::activity, payload, link.peer);
+      const std::lock_guard lock(mutex_);
+      activities_[static_cast<std::size_t>(note->origin)] = std::move(note->text);
+      return true;
+    }
+    case Message::goodbye:
+    case Message::gone: {
+      const auto note = control::decode_note(payload);
+      if (!note || !tree_.comes_by(self_, link.peer, note->origin)) return false;
+      static_cast<Message>(type) == Message::goodbye ? mark_left(note->origin, link.peer)
+                                                     : mark_gone(note->origin, link.peer);
+      return true;
+    }
+  }
+  return false;
+}
+
+bool TreePlane::add_blob(control::Entry entry, Rank from) {
+  const std::string payload = control::encode(entry);
+  const Rank origin = entry.origin;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!gather_.add(entry.gather, origin, std::move(entry.blob))) return false;
+    if (gather_.is_finished()) changed_.notify_all();
+  }
+  flood(Message::entry, payload, from);
+  return true;
+}
+
+void TreePlane::on_end(Link& link, const std::string& why) {
+  if (stopping_) return end_if_closed();
+  bool said_goodbye = false;
+  bool leaving = false;
+  std::string name;
+  {
+    const std::lock_guard lock(mutex_);
+    said_goodbye = left_[static_cast<std::size_t>(link.peer)];
+    leaving = leaving_;
+    name = who_locked(link.peer);
+  }
+  mark_gone(link.peer, link.peer);
+  if (said_goodbye) {
+    // The tree is cut here. Whoever stays hears no more of the ranks behind; nothing is wrong with them.
+    if (!leaving) log_.info(fmt::format("{} has left before this rank", name));
+    return;
+  }
+  const std::string how = why == "closed" ? "its control connection closed without a goodbye"
+                                          : fmt::format("its control connection broke ({})", why);
+  learn({ErrorCode::peer_lost, link.peer, self_, 0, fmt::format("{} died: {}", name, how)}, link.peer);
+}
+
+void TreePlane::learn(const Failure& failure, Rank from) {
+  if (firsts_.contains(failure.communicator) || firsts_.size() >= most_communicators) return;
+  firsts_.emplace(failure.communicator, failure);
+  flood(Message::failure, control::encode(failure), from);
+  bool leaving = false;
+  {
+    const std::lock_guard lock(mutex_);
+    leaving = leaving_;
+    if (failure.communicator == 0 && !lost_) lost_ = failure;
+    changed_.notify_all();
+  }
+  if (leaving && failure.code == ErrorCode::peer_lost) return;  // no business of one who leaves
+  undelivered_.push_back(failure);
+  deliver();
+}
+
+void TreePlane::deliver() {
+  std::function<void(const Failure&)> handler;
+  {
+    const std::lock_guard lock(mutex_);
+    handler = handler_;
+  }
+  if (!handler) return;
+  for (const Failure& failure : std::exchange(undelivered_, {})) handler(failure);
+}
+
+void TreePlane::mark_left(Rank rank, Rank from) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (left_[static_cast<std::size_t>(rank)]) return;
+    left_[static_cast<std::size_t>(rank)] = true;
+    changed_.notify_all();
+  }
+  flood(Message::goodbye, control::encode(control::Note{rank, ""}), from);
+}
+
+void TreePlane::mark_gone(Rank rank, Rank from) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (gone_[static_cast<std::size_t>(rank)]) return;
+    gone_[static_cast<std::size_t>(rank)] = true;
+    changed_.notify_all();
+  }
+  flood(Message::gone, control::encode(control::Note{rank, ""}), from);
+}
+
+void TreePlane::tick() {
+  const auto now = std::chrono::steady_clock::now();
+  const auto period = options_.heartbeat / 2;
+  // We were stopped ourselves (SIGSTOP, a migrated machine): the others' silence was ours.
+  const bool was_stopped = now - last_tick_ > period + options_.note_silence_after / 2;
+  last_tick_ = now;
+  for (Link& link : links_) {
+    if (!link.is_open()) continue;
+    if (was_stopped) link.last_heard = now;
+    if (heartbeat_due_ && link.stream->queued_bytes() < busy_link_bytes)
+      link.stream->send(static_cast<std::uint8_t>(Message::heartbeat), "");
+    watch_silence(link, now);
+  }
+  heartbeat_due_ = !heartbeat_due_;
+  tell_activity();
+  if (!meeting_.last_error().empty()) {
+    const std::lock_guard lock(mutex_);
+    formation_error_ = meeting_.last_error();
+  }
+  if (!stopping_) tick_timer_ = loop_.after(period, [this] { tick(); });
+}
+
+void TreePlane::watch_silence(Link& link, SteadyTime now) {
+  const auto silent = now - link.last_heard;
+  if (silent < std::min(options_.note_silence_after, config_.silence_timeout)) return;
+  std::string name;
+  {
+    const std::lock_guard lock(mutex_);
+    if (left_[static_cast<std::size_t>(link.peer)]) return;
+    name = who_locked(link.peer);
+  }
+  if (silent >= config_.silence_timeout) {
+    link.stream->close();
+    mark_gone(link.peer, link.peer);
+    return learn(
+        {ErrorCode::peer_lost, link.peer, self_, 0,
+         fmt::format("{} has been silent for {} (FABRING_SILENCE_TIMEOUT): its process is stopped, or its host "
+                     "cannot be reached",
+                     name, duration_text(config_.silence_timeout))},
+        link.peer);
+  }
+  if (link.silence_noted) return;
+  link.silence_noted = true;
+  log_.warning(fmt::format("{} has been silent for {}; it is given up after {} (FABRING_SILENCE_TIMEOUT)", name,
+                           duration_text(options_.note_silence_after), duration_text(config_.silence_timeout)));
+}
+
+void TreePlane::tell_activity() {
+  std::string text;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!std::exchange(activity_changed_, false)) return;
+    text = own_activity_;
+  }
+  flood(Message::activity, control::encode(control::Note{self_, text}), -1);
+}
+
+// What was said before this call still goes out: reports and goodbyes matter most to those who stay.
+void TreePlane::stop() {
+  stopping_ = true;
+  tick_timer_.reset();
+  for (Link& link : links_)
+    if (link.is_open()) link.stream->finish();
+  stop_timer_ = loop_.after(options_.flush_limit, [this] { ended_ = true; });
+  end_if_closed();
+}
+
+void TreePlane::end_if_closed() {
+  ended_ = ended_ || std::none_of(links_.begin(), links_.end(), [](const Link& link) { return link.is_open(); });
+}
+
+}  // namespace fabring

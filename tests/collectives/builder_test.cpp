@@ -1,0 +1,223 @@
+#include "collectives/builder.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+#include <set>
+
+#include "tests/collectives/worlds.hpp"
+
+namespace fabring {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+/// The steps that `step` waits for.
+std::vector<StepId> waits_for(const Plan& plan, StepId step) {
+  std::vector<StepId> result;
+  for (StepId id = 0; id < plan.steps.size(); ++id) {
+    for (std::uint32_t i = 0; i < plan.steps[id].successor_count; ++i) {
+      if (plan.successors[plan.steps[id].first_successor + i] == step) result.push_back(id);
+    }
+  }
+  EXPECT_EQ(result.size(), plan.steps[step].dependencies);
+  return result;
+}
+
+TEST(Group, WrapsAroundInBothDirections) {
+  const Group group({4, 2, 9}, 2);
+  EXPECT_EQ(group.index(), 1);
+  EXPECT_EQ(group.next(), 9);
+  EXPECT_EQ(group.previous(), 4);
+  EXPECT_EQ(group.at(-1), 9);
+  EXPECT_EQ(group.at(-4), 9);
+  EXPECT_EQ(group.at(5), 9);
+}
+
+TEST(PlanBuilder, TheSamePartHasOneIdAndAllPartsAreTheRangeItself) {
+  PlanBuilder plan("test", 0, 2);
+  const RangeId half = plan.part(plan.whole(), 1, 2);
+  EXPECT_EQ(plan.part(plan.whole(), 1, 2), half);
+  EXPECT_NE(plan.part(plan.whole(), 0, 2), half);
+  EXPECT_NE(plan.part(plan.whole(), 1, 3), half);
+  EXPECT_EQ(plan.parts(half, 0, 5, 5), half);
+  EXPECT_EQ(plan.parts(plan.whole(), 1, 3, 4), plan.parts(plan.whole(), 1, 3, 4));
+  EXPECT_TRUE(plan.empty(plan.parts(half, 2, 2, 5)));
+}
+
+TEST(PlanBuilder, ReadersOfTheSameBytesDoNotWaitForEachOther) {
+  PlanBuilder builder("test", 0, 3);
+  builder.send(1, builder.whole());
+  builder.send(2, builder.whole());
+  const Plan plan = std::move(builder).build();
+  EXPECT_THAT(waits_for(plan, 1), IsEmpty());
+}
+
+TEST(PlanBuilder, WritingTheOutputWaitsForReadersOfTheInputBecauseTheyMayBeOneBuffer) {
+  PlanBuilder builder("test", 0, 2);
+  builder.send(1, builder.input(0));
+  builder.recv(1, builder.output(0));
+  const Plan plan = std::move(builder).build();
+  EXPECT_THAT(waits_for(plan, 1), ElementsAre(0));
+}
+
+TEST(PlanBuilder, DisjointPartsAreIndependentAndPartsOfPartsAreNot) {
+  PlanBuilder builder("test", 0, 2);
+  const RangeId low = builder.part(0, 0, 2);
+  const RangeId high = builder.part(0, 1, 2);
+  builder.recv(1, low);                        // 0
+  builder.recv(1, high);                       // 1
+  builder.send(1, builder.part(low, 1, 3));    // 2
+  builder.send(1, high);                       // 3
+  builder.recv(1, builder.parts(0, 0, 3, 5));  // 4: another cut may overlap everything
+  const Plan plan = std::move(builder).build();
+  EXPECT_THAT(waits_for(plan, 1), IsEmpty());
+  EXPECT_THAT(waits_for(plan, 2), ElementsAre(0));
+  EXPECT_THAT(waits_for(plan, 3), ElementsAre(1));
+  const auto last = waits_for(plan, 4);
+  EXPECT_TRUE(std::set<StepId>(last.begin(), last.end()).contains(2));
+  EXPECT_TRUE(std::set<StepId>(last.begin(), last.end()).contains(3));
+}
+
+TEST(PlanBuilder, OverlappingRunsOfPartsOfOneCutConflictAndSeparateOnesDoNot) {
+  PlanBuilder builder("test", 0, 2);
+  builder.recv(1, builder.parts(0, 0, 3, 8));  // 0
+  builder.recv(1, builder.parts(0, 2, 5, 8));  // 1
+  builder.recv(1, builder.parts(0, 5, 8, 8));  // 2
+  builder.send(1, builder.parts(0, 0, 2, 8));  // 3
+  builder.send(1, builder.whole());            // 4
+  const Plan plan = std::move(builder).build();
+  EXPECT_THAT(waits_for(plan, 1), ElementsAre(0));
+  EXPECT_THAT(waits_for(plan, 2), IsEmpty());
+  EXPECT_THAT(waits_for(plan, 3), ElementsAre(0));
+  EXPECT_THAT(waits_for(plan, 4), ElementsAre(0, 1, 2));
+}
+
+TEST(PlanBuilder, WhatAWriteCoversIsImpliedByIt) {
+  PlanBuilder builder("test", 0, 2);
+  const RangeId half = builder.part(0, 0, 2);
+  builder.send(1, half);  // 0
+  builder.recv(1, half);  // 1 after 0
+  builder.recv(1, builder.part(0, 1, 2));
+  builder.recv(1, builder.whole());  // 3 after 1, 2
+  builder.send(1, half);             // 4 after 3 only
+  const Plan plan = std::move(builder).build();
+  EXPECT_THAT(waits_for(plan, 3), ElementsAre(1, 2));
+  EXPECT_THAT(waits_for(plan, 4), ElementsAre(3));
+}
+
+TEST(PlanBuilder, ScratchAreasAreTrackedEachByItself) {
+  PlanBuilder builder("test", 0, 2);
+  const Block a = builder.scratch(0);
+  const Block b = builder.scratch(0);
+  builder.recv(1, a);                                                  // 0
+  builder.recv(1, b);                                                  // 1
+  builder.reduce(builder.output(0), std::array{a, builder.input(0)});  // 2
+  builder.recv(1, a);                                                  // 3
+  const Plan plan = std::move(builder).build();
+  EXPECT_THAT(waits_for(plan, 1), IsEmpty());
+  EXPECT_THAT(waits_for(plan, 2), ElementsAre(0));
+  EXPECT_THAT(waits_for(plan, 3), ElementsAre(2));
+}
+
+TEST(PlanBuilder, AStepDoesNotWaitForItself) {
+  PlanBuilder builder("test", 0, 2);
+  builder.recv_reduce(1, 0);
+  builder.recv_reduce(1, 0);
+  const Plan plan = std::move(builder).build();
+  EXPECT_THAT(waits_for(plan, 0), IsEmpty());
+  EXPECT_THAT(waits_for(plan, 1), ElementsAre(0));
+}
+
+TEST(PlanBuilder, TheValueIsTheInputUntilTheOutputIsWritten) {
+  PlanBuilder plan("test", 0, 2);
+  const RangeId half = plan.part(0, 0, 2);
+  const RangeId quarter = plan.part(half, 1, 2);
+  EXPECT_EQ(plan.value(quarter).space, Space::input);
+  plan.recv(1, half);
+  EXPECT_EQ(plan.value(quarter).space, Space::output);
+  EXPECT_EQ(plan.value(half).space, Space::output);
+  EXPECT_EQ(plan.value(plan.part(0, 1, 2)).space, Space::input);
+}
+
+TEST(PlanBuilder, ARangeIsWrittenOnceAllItsPartsAre) {
+  PlanBuilder plan("test", 0, 2);
+  const RangeId high = plan.parts(0, 1, 3, 3);
+  plan.recv(1, plan.part(0, 0, 3));
+  for (int i = 0; i < 4; ++i) plan.recv(1, plan.part(high, i, 4));
+  EXPECT_EQ(plan.value(high).space, Space::output);
+  EXPECT_EQ(plan.value(plan.part(0, 2, 3)).space, Space::output);
+  EXPECT_EQ(plan.value(plan.whole()).space, Space::output);
+  EXPECT_EQ(plan.value(plan.part(0, 6, 7)).space, Space::output);
+}
+
+TEST(PlanBuilderDeathTest, TheValueOfAPartlyWrittenRangeIsAnErrorOfTheAlgorithm) {
+  PlanBuilder plan("test", 0, 2);
+  plan.recv(1, plan.part(0, 0, 3));
+  EXPECT_DEATH(plan.value(plan.whole()), "partly");
+  EXPECT_DEATH(plan.value(plan.part(0, 1, 2)), "partly");
+  EXPECT_DEATH(plan.recv(1, plan.input(0)), "input");
+}
+
+TEST(PlanBuilder, SettleCopiesOnlyWhatIsNotWritten) {
+  PlanBuilder builder("test", 0, 2);
+  builder.recv(1, builder.part(0, 1, 3));
+  builder.settle(builder.whole());
+  const Plan plan = std::move(builder).build();
+  ASSERT_EQ(plan.steps.size(), 3u);
+  EXPECT_EQ(plan.steps[1].kind, StepKind::copy);
+  EXPECT_EQ(plan.ranges[plan.steps[1].to.range].first, 0u);
+  EXPECT_EQ(plan.ranges[plan.steps[2].to.range].first, 2u);
+}
+
+TEST(PlanBuilder, MessagesAreNumberedForEachPairAndDirection) {
+  PlanBuilder builder("test", 0, 3);
+  builder.send(1, 0);
+  builder.recv(1, builder.scratch(0));
+  builder.send(2, 0);
+  builder.send(1, 0);
+  const Plan plan = std::move(builder).build();
+  std::vector<std::uint32_t> numbers;
+  for (const Step& step : plan.steps) numbers.push_back(step.message);
+  EXPECT_THAT(numbers, ElementsAre(0, 0, 0, 1));
+}
+
+TEST(PlanBuilder, EmptyRangesConflictWithNothing) {
+  PlanBuilder builder("test", 0, 2);
+  builder.recv(1, 0);
+  builder.recv(1, builder.parts(0, 2, 2, 4));
+  builder.recv(1, builder.part(0, 2, 4));
+  const Plan plan = std::move(builder).build();
+  EXPECT_THAT(waits_for(plan, 1), IsEmpty());
+  EXPECT_THAT(waits_for(plan, 2), ElementsAre(0));
+}
+
+/// Nanoseconds per step may differ by machine and sanitizer, their growth with the plan may not.
+TEST(PlanBuilder, BuildingTakesTimeInProportionToTheSteps) {
+  const auto best_of = [](Algorithm algorithm, const test::NodeOf& nodes) {
+    auto best = std::chrono::nanoseconds::max();
+    for (int i = 0; i < 5; ++i) {
+      const auto start = std::chrono::steady_clock::now();
+      const auto plan = make_allreduce({algorithm, 1, nodes, ReduceOp::sum});
+      EXPECT_TRUE(plan.has_value());
+      best = std::min<std::chrono::nanoseconds>(best, std::chrono::steady_clock::now() - start);
+    }
+    return best;
+  };
+  for (const Algorithm algorithm : {Algorithm::ring, Algorithm::direct_one_shot, Algorithm::direct_two_shot}) {
+    const auto small = best_of(algorithm, test::flat(512));
+    const auto large = best_of(algorithm, test::flat(4096));
+    EXPECT_LT(large, 8 * 4 * small) << name(algorithm);  // 64 times if it were quadratic
+    std::printf("[ %s: 4096 ranks built in %.2f ms ]\n", std::string(name(algorithm)).c_str(),
+                std::chrono::duration<double, std::milli>(large).count());
+  }
+  const auto nodes = test::nodes_of(std::vector<int>(512, 8));
+  std::printf("[ hierarchical: 512 x 8 ranks built in %.2f ms ]\n",
+              std::chrono::duration<double, std::milli>(best_of(Algorithm::hierarchical, nodes)).count());
+}
+
+}  // namespace
+}  // namespace fabring

@@ -1,0 +1,194 @@
+// Each property of plan_check, by a plan written to break it.
+#include "collectives/check.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "tests/collectives/worlds.hpp"
+
+namespace fabring {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+std::string error_of(const std::vector<Plan>& plans, std::size_t count = 8, ReduceOp op = ReduceOp::sum) {
+  const auto report = check_allreduce(plans, count, op);
+  return report ? "no error" : report.error().message();
+}
+
+/// Both ranks' plans made by the same lines.
+template <class Lines>
+std::vector<Plan> pair_of(Lines lines) {
+  std::vector<Plan> plans;
+  for (Rank rank = 0; rank < 2; ++rank) {
+    PlanBuilder plan("test", rank, 2);
+    lines(plan, 1 - rank);
+    plans.push_back(std::move(plan).build());
+  }
+  return plans;
+}
+
+TEST(PlanCheck, ReportsStepsMessagesAndRounds) {
+  const auto report = check_allreduce(test::plans_of(Algorithm::ring, test::flat(4)), 8, ReduceOp::sum);
+  ASSERT_TRUE(report.has_value());
+  EXPECT_EQ(report->steps, 4u * 12);
+  EXPECT_EQ(report->messages, 4u * 6);
+  EXPECT_EQ(report->critical_path, 6u);
+}
+
+TEST(PlanCheck, PlansMustBeThoseOfAllRanksInOrder) {
+  auto plans = test::plans_of(Algorithm::ring, test::flat(3));
+  EXPECT_THAT(error_of({}), HasSubstr("no plans"));
+  plans.pop_back();
+  EXPECT_THAT(error_of(plans), HasSubstr("of 3"));
+  std::swap(plans[0], plans[1]);
+  EXPECT_THAT(error_of(plans), HasSubstr("rank 1"));
+}
+
+TEST(PlanCheck, ASendNeedsItsReceive) {
+  auto plans = test::plans_of(Algorithm::ring, test::flat(2));
+  plans[0].steps[0].message = 7;
+  EXPECT_THAT(error_of(plans), AllOf(HasSubstr("message"), HasSubstr("rank")));
+  EXPECT_THAT(error_of(pair_of([](PlanBuilder& plan, Rank peer) { plan.send(peer, 0); })),
+              AllOf(HasSubstr("rank 0"), HasSubstr("step 0"), HasSubstr("has no receive")));
+  EXPECT_THAT(error_of(pair_of([](PlanBuilder& plan, Rank peer) { plan.recv(peer, 0); })), HasSubstr("has no send"));
+}
+
+TEST(PlanCheck, BothEndsOfAMessageHaveTheSameSize) {
+  const auto plans = pair_of([](PlanBuilder& plan, Rank peer) {
+    plan.send(peer, plan.whole());
+    plan.recv(peer, plan.scratch(plan.part(0, 0, 2)));
+  });
+  EXPECT_THAT(error_of(plans), AllOf(HasSubstr("takes 4 elements"), HasSubstr("sends 8")));
+  EXPECT_THAT(error_of(plans, 1), testing::Not(HasSubstr("takes")));  // 1 element: the first half is all
+}
+
+TEST(PlanCheck, SendsThatWaitForTheirReceivesMayDeadlock) {
+  // Both write over what they send before the other has taken it: fine with buffered sends only.
+  const auto plans = pair_of([](PlanBuilder& plan, Rank peer) {
+    plan.send(peer, plan.whole());
+    plan.recv_reduce(peer, plan.whole(), plan.rank() > peer);
+  });
+  EXPECT_THAT(error_of(plans), AllOf(HasSubstr("deadlock"), HasSubstr("rank 0, step 0"), HasSubstr("waits for")));
+}
+
+TEST(PlanCheck, EveryInputCountsOnce) {
+  EXPECT_THAT(error_of(pair_of([](PlanBuilder& plan, Rank) { plan.settle(0); })), HasSubstr("input 0 times"));
+  const auto twice = pair_of([](PlanBuilder& plan, Rank peer) {
+    const Block incoming = plan.scratch(0);
+    plan.send(peer, plan.input(0));
+    plan.recv(peer, incoming);
+    plan.reduce(plan.output(0), std::array{plan.input(0), incoming, incoming});
+  });
+  EXPECT_THAT(error_of(twice), HasSubstr("input 2 times"));
+}
+
+TEST(PlanCheck, AllRanksComputeTheSameExpression) {
+  const auto plans = pair_of([](PlanBuilder& plan, Rank peer) {
+    const Block incoming = plan.scratch(0);
+    plan.send(peer, plan.input(0));
+    plan.recv(peer, incoming);
+    plan.reduce(plan.output(0), std::array{plan.input(0), incoming});  // own first, on both
+  });
+  EXPECT_THAT(error_of(plans), AllOf(HasSubstr("(x1+x0)"), HasSubstr("(x0+x1)")));
+}
+
+TEST(PlanCheck, AvgIsFinishedOnceAndOthersNever) {
+  const auto sum = test::plans_of(Algorithm::direct_one_shot, test::flat(2));
+  EXPECT_THAT(error_of(sum, 8, ReduceOp::avg), HasSubstr("is not finished"));
+  const auto avg = test::plans_of(Algorithm::direct_one_shot, test::flat(2), ReduceOp::avg);
+  EXPECT_THAT(error_of(avg, 8, ReduceOp::sum), HasSubstr("only avg is finished"));
+}
+
+TEST(PlanCheck, TheOutputIsWrittenAlsoWhenItIsNotTheInput) {
+  const auto plans = pair_of([](PlanBuilder& plan, Rank peer) {
+    const RangeId mine = plan.part(0, plan.rank(), 2);
+    const RangeId other = plan.part(0, peer, 2);
+    plan.send(peer, other);
+    plan.recv_reduce(peer, mine);
+    // Nobody passes the result on.
+  });
+  EXPECT_THAT(error_of(plans), HasSubstr("never written"));
+}
+
+TEST(PlanCheck, InputAndOutputMayBeOneBuffer) {
+  // Right with two buffers; with one, the reduce overwrites the input that the last send reads.
+  auto plans = pair_of([](PlanBuilder& plan, Rank peer) {
+    const Block first = plan.scratch(0);
+    plan.send(peer, plan.input(0));
+    plan.recv(peer, first);
+    const auto ordered = plan.rank() < peer ? std::array{plan.input(0), first} : std::array{first, plan.input(0)};
+    plan.reduce(plan.output(0), ordered);
+    plan.send(peer, plan.input(0));
+    plan.recv(peer, plan.scratch(0));
+    plan.copy(plan.scratch(0), plan.input(0));
+    const Block third = plan.scratch(0);
+    plan.copy(third, plan.input(0));
+    plan.reduce(plan.output(0), std::array{plan.output(0)});
+  });
+  EXPECT_EQ(error_of(plans), "no error");
+  plans = pair_of([](PlanBuilder& plan, Rank peer) {
+    const Block incoming = plan.scratch(0);
+    plan.send(peer, plan.input(0));
+    plan.recv(peer, incoming);
+    plan.copy(plan.output(0), incoming);
+    const auto ordered = plan.rank() < peer ? std::array{plan.input(0), incoming} : std::array{incoming, plan.input(0)};
+    plan.reduce(plan.output(0), ordered);
+  });
+  EXPECT_THAT(error_of(plans), HasSubstr("in place"));
+}
+
+TEST(PlanCheck, StepsThatShareBytesAreOrdered) {
+  auto plans = test::plans_of(Algorithm::direct_one_shot, test::flat(2));
+  for (Plan& plan : plans) {  // the reduce no longer waits for the send of what it overwrites
+    ASSERT_EQ(plan.steps[0].kind, StepKind::send);
+    ASSERT_EQ(plan.steps[0].successor_count, 1u);
+    --plan.steps[plan.successors[plan.steps[0].first_successor]].dependencies;
+    plan.steps[0].successor_count = 0;
+  }
+  EXPECT_THAT(error_of(plans), AllOf(HasSubstr("does not wait for step 0"), HasSubstr("share bytes")));
+  EXPECT_EQ(error_of(plans, 0), "no error");  // no bytes, no race
+}
+
+TEST(PlanCheck, NamesWhatDoesNotExist) {
+  const auto good = test::plans_of(Algorithm::direct_two_shot, test::flat(3), ReduceOp::avg);
+  const auto broken = [&](auto change) {
+    auto plans = good;
+    change(plans[1]);
+    return error_of(plans, 8, ReduceOp::avg);
+  };
+  const auto first = [](Plan& plan, StepKind kind) -> Step& {
+    return *std::find_if(plan.steps.begin(), plan.steps.end(), [&](const Step& step) { return step.kind == kind; });
+  };
+  EXPECT_EQ(broken([](Plan&) {}), "no error");
+  EXPECT_THAT(broken([](Plan& plan) { plan.ranges.clear(); }), HasSubstr("no ranges"));
+  EXPECT_THAT(broken([](Plan& plan) { plan.ranges[1].last = 9; }), HasSubstr("cannot be"));
+  EXPECT_THAT(broken([](Plan& plan) { plan.ranges[1].parent = 1; }), HasSubstr("cannot be"));
+  EXPECT_THAT(broken([](Plan& plan) { plan.scratch[0] = 99; }), HasSubstr("range 99"));
+  EXPECT_THAT(broken([](Plan& plan) { plan.steps[0].from.range = 99; }), HasSubstr("range 99"));
+  EXPECT_THAT(broken([&](Plan& plan) { first(plan, StepKind::recv).to.scratch = 99; }), HasSubstr("scratch 99"));
+  EXPECT_THAT(broken([&](Plan& plan) { first(plan, StepKind::recv).to.range = 0; }), HasSubstr("not all"));
+  EXPECT_THAT(broken([&](Plan& plan) { first(plan, StepKind::reduce).to.space = Space::input; }),
+              HasSubstr("never written"));
+  EXPECT_THAT(broken([&](Plan& plan) { first(plan, StepKind::reduce).operand_count = 99; }), HasSubstr("operands"));
+  EXPECT_THAT(broken([&](Plan& plan) { first(plan, StepKind::reduce).operand_count = 0; }), HasSubstr("operands"));
+  EXPECT_THAT(broken([](Plan& plan) { plan.steps[0].peer = 3; }), HasSubstr("no such peer"));
+  EXPECT_THAT(broken([](Plan& plan) { plan.steps[0].peer = 1; }), HasSubstr("to itself"));
+  EXPECT_THAT(broken([](Plan& plan) { plan.steps[0].kind = static_cast<StepKind>(77); }), HasSubstr("kind"));
+  EXPECT_THAT(broken([](Plan& plan) { plan.successors.pop_back(); }), HasSubstr("successors"));
+  EXPECT_THAT(broken([](Plan& plan) { plan.successors[0] = 0; }), HasSubstr("cannot wait"));
+  EXPECT_THAT(broken([](Plan& plan) { ++plan.steps[0].dependencies; }), HasSubstr("waits for 1 steps"));
+}
+
+TEST(PlanCheck, OperandsThatOverlapWithoutBeingTheSameElementsAreRefused) {
+  const auto plans = pair_of([](PlanBuilder& plan, Rank) {
+    plan.copy(plan.output(plan.parts(0, 0, 2, 4)), plan.input(plan.parts(0, 1, 3, 4)));
+  });
+  EXPECT_THAT(error_of(plans), HasSubstr("without being the same elements"));
+}
+
+}  // namespace
+}  // namespace fabring

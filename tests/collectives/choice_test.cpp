@@ -1,0 +1,47 @@
+#include <gtest/gtest.h>
+
+#include "collectives/algorithms.hpp"
+
+namespace fabring {
+namespace {
+
+TEST(AlgorithmName, IsReadBack) {
+  for (const Algorithm algorithm : all_algorithms()) EXPECT_EQ(parse_algorithm(name(algorithm)), algorithm);
+  EXPECT_EQ(all_algorithms().size(), 5u);
+  EXPECT_EQ(parse_algorithm("direct"), Algorithm::direct_two_shot);
+  EXPECT_EQ(parse_algorithm("rings"), std::nullopt);
+  EXPECT_EQ(parse_algorithm(""), std::nullopt);
+}
+
+TEST(Choice, SmallVectorsTakeFewRoundsAndLongOnesFewBytes) {
+  EXPECT_EQ(choose_allreduce({4, 4, 1}).algorithm, Algorithm::direct_one_shot);
+  EXPECT_EQ(choose_allreduce({4, 64, 1}).algorithm, Algorithm::recursive_doubling);
+  EXPECT_EQ(choose_allreduce({64 << 10, 4, 1}).algorithm, Algorithm::recursive_doubling);
+  EXPECT_EQ(choose_allreduce({1 << 20, 4, 1}).algorithm, Algorithm::ring);
+}
+
+TEST(Choice, SeveralNodesWithSeveralRanksAreHierarchicalWhenTheVectorIsLong) {
+  EXPECT_EQ(choose_allreduce({1 << 20, 8, 2}).algorithm, Algorithm::hierarchical);
+  EXPECT_EQ(choose_allreduce({1 << 20, 8, 8}).algorithm, Algorithm::ring);
+  EXPECT_EQ(choose_allreduce({1 << 10, 8, 2}).algorithm, Algorithm::direct_one_shot);
+}
+
+TEST(Choice, AlwaysSaysWhyAndCanBeBuilt) {
+  for (const int ranks : {1, 2, 3, 9, 100}) {
+    for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{20000}, std::size_t{1} << 40}) {
+      const AlgorithmChoice choice = choose_allreduce({bytes, ranks, 1});
+      EXPECT_FALSE(choice.reason.empty());
+      EXPECT_TRUE(
+          make_allreduce({choice.algorithm, 0, std::vector<int>(static_cast<std::size_t>(ranks)), ReduceOp::sum}));
+    }
+  }
+}
+
+TEST(MakeAllreduce, RefusesARankThatIsNotThereAndNoRanks) {
+  EXPECT_EQ(make_allreduce({Algorithm::ring, 3, {0, 0, 0}, ReduceOp::sum}).error().code(), ErrorCode::invalid_argument);
+  EXPECT_EQ(make_allreduce({Algorithm::ring, -1, {0, 0}, ReduceOp::sum}).error().code(), ErrorCode::invalid_argument);
+  EXPECT_EQ(make_allreduce({Algorithm::ring, 0, {}, ReduceOp::sum}).error().code(), ErrorCode::unsupported);
+}
+
+}  // namespace
+}  // namespace fabring

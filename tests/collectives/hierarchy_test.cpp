@@ -1,0 +1,146 @@
+// Where hierarchical plans send their bytes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "collectives/algorithms/lanes.hpp"
+#include "collectives/check.hpp"
+#include "collectives/describe.hpp"
+#include "tests/collectives/worlds.hpp"
+
+namespace fabring {
+namespace {
+
+using testing::ElementsAre;
+
+struct NodeTraffic {
+  std::uint64_t out = 0;          // elements
+  std::uint64_t busiest_out = 0;  // of one rank
+  std::set<Rank> senders;
+};
+
+std::map<int, NodeTraffic> traffic_between_nodes(const test::NodeOf& nodes, std::size_t count) {
+  std::map<int, NodeTraffic> traffic;
+  for (const Plan& plan : test::plans_of(Algorithm::hierarchical, nodes)) {
+    const int node = nodes[static_cast<std::size_t>(plan.rank)];
+    const auto sent = bytes_sent_to(plan, count, 1);
+    std::uint64_t out = 0;
+    for (std::size_t peer = 0; peer < sent.size(); ++peer) out += nodes[peer] == node ? 0 : sent[peer];
+    traffic[node].out += out;
+    traffic[node].busiest_out = std::max(traffic[node].busiest_out, out);
+    if (out > 0) traffic[node].senders.insert(plan.rank);
+  }
+  return traffic;
+}
+
+int lanes_of(const std::vector<int>& ranks_per_node) { return make_lanes(test::nodes_of(ranks_per_node)).count; }
+
+TEST(Lanes, EqualNodesHaveALaneForEachRank) {
+  EXPECT_EQ(lanes_of({8, 8}), 8);
+  EXPECT_EQ(lanes_of({1, 1, 1}), 1);
+  EXPECT_EQ(lanes_of({5}), 5);
+}
+
+TEST(Lanes, UnequalNodesKeepTheBusiestRankAtItsLeastThenTakeTheMostLanes) {
+  EXPECT_EQ(lanes_of({4, 3}), 3);  // 4 lanes would give half of the vector to one of three ranks
+  EXPECT_EQ(lanes_of({8, 7}), 7);
+  EXPECT_EQ(lanes_of({2, 4}), 4);  // two ranks take two lanes each: no worse, and all four take part
+  EXPECT_EQ(lanes_of({1, 8}), 8);  // never one leader for eight
+  EXPECT_EQ(lanes_of({3, 8}), 6);
+  EXPECT_EQ(lanes_of({3, 1, 2}), 3);
+}
+
+TEST(Lanes, AreSharedEvenlyInOrderAndEachHasOneRank) {
+  for (int count = 1; count <= 12; ++count) {
+    Lanes lanes;
+    lanes.count = count;
+    for (int ranks = 1; ranks <= 12; ++ranks) {
+      int next = 0;
+      for (int local = 0; local < ranks; ++local) {
+        ASSERT_EQ(lanes.first_lane(local, ranks), next);
+        next = lanes.last_lane(local, ranks);
+        const int own = next - lanes.first_lane(local, ranks);
+        ASSERT_GE(own, count / ranks);
+        ASSERT_LE(own, (count + ranks - 1) / ranks);
+        for (int lane = lanes.first_lane(local, ranks); lane < next; ++lane) {
+          ASSERT_EQ(lanes.position_of(lane, ranks), local);
+        }
+      }
+      ASSERT_EQ(next, count);
+    }
+  }
+}
+
+TEST(Lanes, NodesAreFoundHoweverTheRanksLie) {
+  const Lanes lanes = make_lanes(std::vector<int>{7, 3, 3, 7, 5});
+  EXPECT_THAT(lanes.nodes, ElementsAre(ElementsAre(0, 3), ElementsAre(1, 2), ElementsAre(4)));
+}
+
+TEST(Hierarchical, EachNodeSendsTwiceNMinusOneNthsOfTheVectorToOthers) {
+  for (const auto& nodes : test::grid_of_worlds()) {
+    const std::uint64_t n = std::set<int>(nodes.begin(), nodes.end()).size();
+    // Divides into lanes (at most 8) and nodes (at most 5) without a rest.
+    const std::size_t count = 840 * 12;
+    for (const auto& [node, traffic] : traffic_between_nodes(nodes, count)) {
+      EXPECT_EQ(traffic.out, 2 * (n - 1) * count / n) << test::text(nodes) << ", node " << node;
+    }
+  }
+}
+
+TEST(Hierarchical, EveryRankOfEqualNodesCarriesItsShare) {
+  for (const auto& [node, traffic] : traffic_between_nodes(test::nodes_of({4, 4, 4}), 1200)) {
+    EXPECT_EQ(traffic.senders.size(), 4u) << node;
+    EXPECT_EQ(traffic.busiest_out * 4, traffic.out) << node;
+  }
+}
+
+TEST(Hierarchical, NoNodeOfSeveralRanksHasASingleLeader) {
+  for (const auto& nodes : test::grid_of_worlds()) {
+    const Lanes lanes = make_lanes(nodes);
+    if (lanes.nodes.size() == 1) continue;
+    for (const auto& [node, traffic] : traffic_between_nodes(nodes, 10080)) {
+      if (std::count(nodes.begin(), nodes.end(), node) > 1) {
+        EXPECT_GT(traffic.senders.size(), 1u) << test::text(nodes) << ", node " << node;
+      }
+    }
+  }
+}
+
+TEST(Hierarchical, TheBusiestRankOfUnequalNodesIsOnTheSmallest) {
+  const auto traffic = traffic_between_nodes(test::nodes_of({4, 3}), 1200);
+  EXPECT_EQ(traffic.at(0).busiest_out, 400u);
+  EXPECT_EQ(traffic.at(1).busiest_out, 400u);
+}
+
+TEST(Hierarchical, IsTheRingOnOneNodeAndWithOneRankPerNode) {
+  const auto steps_of = [](Algorithm algorithm, const test::NodeOf& nodes) {
+    std::string text;
+    for (const Plan& plan : test::plans_of(algorithm, nodes, ReduceOp::avg)) {
+      const std::string steps = describe_steps(plan);
+      text += steps.substr(steps.find('\n'));
+    }
+    return text;
+  };
+  for (int ranks = 1; ranks <= 6; ++ranks) {
+    const auto one_node = test::flat(ranks);
+    const auto one_each = test::nodes_of(std::vector<int>(static_cast<std::size_t>(ranks), 1));
+    EXPECT_EQ(steps_of(Algorithm::hierarchical, one_node), steps_of(Algorithm::ring, one_node));
+    EXPECT_EQ(steps_of(Algorithm::hierarchical, one_each), steps_of(Algorithm::ring, one_each));
+  }
+}
+
+TEST(Hierarchical, RoundsAreThoseOfTheStagesNotOfTheRanks) {
+  const auto rounds = [](Algorithm algorithm, const std::vector<int>& shape) {
+    const auto report = check_allreduce(test::plans_of(algorithm, test::nodes_of(shape)), 840, ReduceOp::sum);
+    return report ? report->critical_path : 0;
+  };
+  EXPECT_EQ(rounds(Algorithm::hierarchical, {8, 8, 8}), 2u * 7 + 2 * 2);
+  EXPECT_EQ(rounds(Algorithm::ring, {8, 8, 8}), 2u * 23);
+  EXPECT_EQ(rounds(Algorithm::hierarchical, {4, 3}), 2u * 2 + 2);  // K = 3: ring inside the node of three
+  EXPECT_EQ(rounds(Algorithm::hierarchical, {3, 8}), 2u + 2);      // K = 6: direct inside both
+}
+
+}  // namespace
+}  // namespace fabring

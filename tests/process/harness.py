@@ -1,0 +1,288 @@
+"""Starts ranks as processes, follows their lines of JSON with deadlines, cleans up after itself.
+
+A test says what each rank does (commands.hpp) and waits for events; nothing sleeps to be in step. All processes are ended
+by pidfd or process object, never by name. Standard library only.
+"""
+
+import argparse
+import collections
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+SKIP = 77
+
+
+class Failed(Exception):
+    """What a test found wrong, with everything the ranks said."""
+
+
+def arguments(description, runs, transports="tcp,fabric"):
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--program", required=True, help="the built rank_program")
+    parser.add_argument("--runs", type=int, default=runs, help="how many runs for each transport")
+    parser.add_argument("--transport", default=transports, help="transports to try, with commas between")
+    parser.add_argument("--seed", type=int, default=None, help="repeats a run's random choices")
+    parser.add_argument("--only", default="", help="only cases whose name contains this")
+    options = parser.parse_args()
+    options.transports = options.transport.split(",")
+    if options.seed is None:
+        options.seed = random.SystemRandom().randrange(1 << 32)
+    print(f"seed {options.seed}", flush=True)
+    return options
+
+
+def free_port():
+    """A port that nobody holds. Below the ephemeral range: between our look and the rank's bind no outgoing connection
+    of another process can be given it."""
+    source = random.SystemRandom()
+    while True:
+        port = source.randrange(12000, 28000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("0.0.0.0", port))
+                return port
+            except OSError:
+                continue
+
+
+class Rank:
+    """One process. Its events and its log lines arrive in threads; waiting for them is on one condition."""
+
+    def __init__(self, number, command, environment):
+        self.number = number
+        self.events = []
+        self.log = collections.deque(maxlen=400)
+        self.exit_code = None
+        self.exit_time = None
+        self.stopped = False
+        self.changed = threading.Condition()
+        self.process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, start_new_session=True)
+        self.pidfd = os.pidfd_open(self.process.pid)
+        self.threads = [threading.Thread(target=target, daemon=True)
+                        for target in (self._read_events, self._read_log, self._await_end)]
+        for thread in self.threads:
+            thread.start()
+
+    def _read_events(self):
+        for line in self.process.stdout:
+            try:
+                event = json.loads(line)
+            except ValueError:
+                event = {"event": "garbage", "text": line.decode(errors="replace"), "t": time.monotonic()}
+            with self.changed:
+                self.events.append(event)
+                self.changed.notify_all()
+
+    def _read_log(self):
+        for line in self.process.stderr:
+            with self.changed:
+                self.log.append((time.monotonic(), line.decode(errors="replace").rstrip()))
+                self.changed.notify_all()
+
+    def _await_end(self):
+        # Not Popen.wait(): the zombie must stay until its time is known and its output read.
+        os.waitid(os.P_PIDFD, self.pidfd, os.WEXITED | os.WNOWAIT)
+        ended = time.monotonic()
+        for thread in self.threads[:2]:
+            thread.join()
+        code = self.process.wait()
+        with self.changed:
+            self.exit_time, self.exit_code = ended, code
+            self.changed.notify_all()
+
+    # ---- what it said
+
+    def find(self, what, accept=lambda event: True, start=0):
+        return next((e for e in self.events[start:] if e["event"] == what and accept(e)), None)
+
+    def errors(self):
+        return [e for e in self.events if e["event"] == "error"]
+
+    def wait_event(self, what, limit, accept=lambda event: True, start=0):
+        """The event, within `limit` seconds; a rank that ends without it has failed."""
+        deadline = time.monotonic() + limit
+        with self.changed:
+            while True:
+                event = self.find(what, accept, start)
+                if event:
+                    return event
+                left = deadline - time.monotonic()
+                if left <= 0 or self.exit_code is not None:
+                    how = f"ended with {self.exit_code}" if self.exit_code is not None else f"{limit} s passed"
+                    raise Failed(f"rank {self.number}: {how} without '{what}'")
+                self.changed.wait(left)
+
+    def wait_log(self, words, limit):
+        """Time of the first log line that contains all words."""
+        deadline = time.monotonic() + limit
+        with self.changed:
+            while True:
+                for when, line in self.log:
+                    if all(word in line for word in words):
+                        return when
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise Failed(f"rank {self.number}: no log line with {words} within {limit} s")
+                self.changed.wait(left)
+
+    def wait_exit(self, limit):
+        with self.changed:
+            if not self.changed.wait_for(lambda: self.exit_code is not None, max(limit, 0)):
+                raise Failed(f"rank {self.number}: still there after {limit:.1f} s")
+            return self.exit_code
+
+    # ---- what is done to it
+
+    def say(self, line):
+        self.process.stdin.write((line + "\n").encode())
+        self.process.stdin.flush()
+
+    def ask(self, line, limit):
+        """Sends a command and waits until it has been served; its exit code."""
+        start = len(self.events)
+        self.say(line)
+        return self.wait_event("served", limit, lambda e: e["command"] == line, start)["exit"]
+
+    def signal(self, number):
+        """False when it had ended already."""
+        try:
+            signal.pidfd_send_signal(self.pidfd, number)
+            return True
+        except ProcessLookupError:
+            return False
+
+    def close(self):
+        self.signal(signal.SIGKILL)
+        for thread in self.threads:
+            thread.join(10)
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            try:
+                stream.close()
+            except OSError:
+                pass
+        os.close(self.pidfd)
+
+
+class Job:
+    """All ranks of one job. A context manager: leaving it ends whatever still runs; an error gets what the ranks said."""
+
+    def __init__(self, program, size, transport, settings=None, master="127.0.0.1"):
+        self.program = program
+        self.size = size
+        self.ranks = []
+        self.settings = {
+            "FABRING_WORLD_SIZE": str(size),
+            "FABRING_MASTER_ADDR": master,
+            "FABRING_MASTER_PORT": str(free_port()),
+            "FABRING_JOB_ID": f"test-{random.SystemRandom().randrange(1 << 48):x}",
+            "FABRING_TRANSPORT": transport,
+            "FABRING_RENDEZVOUS_TIMEOUT": "30",
+            "FABRING_TIMEOUT": "60",
+        }
+        self.settings.update(settings or {})
+
+    @property
+    def port(self):
+        return int(self.settings["FABRING_MASTER_PORT"])
+
+    def start(self, number, commands, settings=None, prefix=()):
+        """One rank. A setting of None is left out."""
+        environment = {k: v for k, v in os.environ.items()
+                       if not k.startswith("FABRING_") and k not in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")}
+        wanted = {**self.settings, "FABRING_RANK": str(number), **(settings or {})}
+        environment.update({k: v for k, v in wanted.items() if v is not None})
+        rank = Rank(number, [*prefix, self.program, *commands], environment)
+        self.ranks.append(rank)
+        return rank
+
+    def start_all(self, commands):
+        """`commands`: a list for all ranks, or a function of the rank."""
+        for number in range(self.size):
+            self.start(number, commands(number) if callable(commands) else commands)
+
+    def others(self, *numbers):
+        return [rank for rank in self.ranks if rank.number not in numbers]
+
+    def wait_event(self, what, limit):
+        deadline = time.monotonic() + limit
+        return [rank.wait_event(what, max(0.0, deadline - time.monotonic())) for rank in self.ranks]
+
+    def wait_exit(self, limit):
+        deadline = time.monotonic() + limit
+        return [rank.wait_exit(deadline - time.monotonic()) for rank in self.ranks]
+
+    def expect_fine(self, limit):
+        self.wait_exit(limit)
+        for rank in self.ranks:
+            require(rank.exit_code == 0, f"rank {rank.number} ended with {rank.exit_code}")
+            require(not rank.errors(), f"rank {rank.number} has errors")
+
+    def told(self):
+        lines = []
+        for rank in self.ranks:
+            lines.append(f"--- rank {rank.number} pid {rank.process.pid} exit {rank.exit_code} at {rank.exit_time}")
+            lines += [f"    {event}" for event in rank.events[-12:]]
+            lines += [f"    {when:.3f} | {line}" for when, line in list(rank.log)[-25:]]
+        return "\n".join(lines)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        told = self.told() if kind else ""
+        for rank in self.ranks:
+            rank.close()
+        if kind and issubclass(kind, (Failed, OSError)):
+            raise Failed(f"{error}\n{told}") from None
+
+
+def require(condition, text):
+    if not condition:
+        raise Failed(text)
+
+
+def require_error(rank, code, culprit=None, words=()):
+    """The first error a rank reported has this code, names this rank and says these words."""
+    errors = rank.errors()
+    require(errors, f"rank {rank.number} reported no error")
+    first = errors[0]
+    codes = (code,) if isinstance(code, str) else code
+    require(first["code"] in codes, f"rank {rank.number}: code {first['code']} and not {' or '.join(codes)}")
+    if culprit is not None:
+        require(first["rank"] == culprit, f"rank {rank.number}: the error is about rank {first['rank']}, not {culprit}")
+        require(f"rank {culprit}" in first["text"], f"rank {rank.number}: the text does not name rank {culprit}")
+    for word in words:
+        require(word in first["text"], f"rank {rank.number}: '{word}' is not in the text")
+    return first
+
+
+def quantiles(values):
+    values = sorted(values)
+    if not values:
+        return "none"
+    at = lambda share: values[min(len(values) - 1, int(share * len(values)))]
+    return f"n {len(values)}, p50 {at(0.5):.3f}, p99 {at(0.99):.3f}, max {values[-1]:.3f} s"
+
+
+def run_cases(cases):
+    """Runs (name, function) pairs; prints a line each; ends the program with the right code."""
+    bad = 0
+    for name, case in cases:
+        began = time.monotonic()
+        try:
+            note = case() or ""
+            print(f"ok      {name} ({time.monotonic() - began:.1f} s) {note}", flush=True)
+        except Failed as error:
+            bad += 1
+            print(f"FAILED  {name} ({time.monotonic() - began:.1f} s): {error}", flush=True)
+    if bad:
+        print(f"{bad} of {len(cases)} failed")
+    sys.exit(1 if bad else 0)

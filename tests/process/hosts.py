@@ -1,0 +1,119 @@
+"""Several "hosts" on one machine: a network namespace each, joined by a bridge in one more, links shaped by tbf. Names carry
+our pid, so that tests side by side do not meet; what a killed test left behind is removed by the next."""
+
+import os
+import re
+import shutil
+import subprocess
+
+CONFIGURATION = "/etc/netns"  # ip netns exec mounts <here>/<namespace>/hosts over /etc/hosts
+
+
+class NotPossible(Exception):
+    """Namespaces cannot be made here; the reason."""
+
+
+def ip(*words):
+    done = subprocess.run(["ip", *words], capture_output=True, text=True, timeout=20)
+    if done.returncode != 0:
+        raise NotPossible(f"ip {' '.join(words)}: {done.stderr.strip() or done.returncode}")
+    return done.stdout
+
+
+def check_possible():
+    if os.geteuid() != 0:
+        raise NotPossible("needs root (CAP_NET_ADMIN) to make network namespaces")
+    for tool in ("ip", "tc", "unshare"):
+        if not shutil.which(tool):
+            raise NotPossible(f"needs {tool} (packages iproute2, util-linux)")
+    remove_stale()
+    probe = f"fabt-{os.getpid()}-probe"
+    try:
+        ip("netns", "add", probe)
+        ip("-n", probe, "link", "add", "eth0", "type", "veth", "peer", "name", "eth1")
+        ip("-n", probe, "link", "add", "br0", "type", "bridge")
+    finally:
+        remove(probe)
+
+
+def remove(namespace):
+    try:
+        ip("netns", "del", namespace)
+    except NotPossible:
+        pass
+    shutil.rmtree(os.path.join(CONFIGURATION, namespace), ignore_errors=True)
+
+
+def remove_stale():
+    """Namespaces of tests whose process is gone."""
+    for line in ip("netns", "list").splitlines():
+        match = re.match(r"fabt-(\d+)-", line)
+        if match and not os.path.exists(f"/proc/{match[1]}"):
+            remove(line.split()[0])
+
+
+class Hosts:
+    """`count` hosts; a context manager. Family 4 gives 10.78.0.(i+1), family 6 only fd78::(i+1)."""
+
+    def __init__(self, count, rate="1gbit", family=4):
+        self.count, self.rate, self.family = count, rate, family
+        self.switch = f"fabt-{os.getpid()}-sw"
+
+    def namespace(self, host):
+        return f"fabt-{os.getpid()}-{host}"
+
+    def address(self, host):
+        return f"10.78.0.{host + 1}" if self.family == 4 else f"fd78::{host + 1}"
+
+    def __enter__(self):
+        try:
+            self._make()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        for host in range(self.count):
+            remove(self.namespace(host))
+        remove(self.switch)
+
+    def _make(self):
+        ip("netns", "add", self.switch)
+        ip("-n", self.switch, "link", "add", "br0", "type", "bridge")
+        ip("-n", self.switch, "link", "set", "br0", "up")
+        for host in range(self.count):
+            name = self.namespace(host)
+            folder = os.path.join(CONFIGURATION, name)
+            os.makedirs(folder)
+            with open(os.path.join(folder, "hosts"), "w") as out:
+                out.write("127.0.0.1 localhost\n")
+            # No name server: names that are not in the file fail at once.
+            with open(os.path.join(folder, "resolv.conf"), "w") as out:
+                out.write("nameserver 127.0.0.1\noptions timeout:1 attempts:1\n")
+            ip("netns", "add", name)
+            ip("-n", name, "link", "add", "eth0", "type", "veth", "peer", "name", f"port{host}", "netns", self.switch)
+            ip("-n", self.switch, "link", "set", f"port{host}", "master", "br0", "up")
+            prefix = f"{self.address(host)}/{24 if self.family == 4 else 64}"
+            ip("-n", name, "addr", "add", prefix, "dev", "eth0", *(["nodad"] if self.family == 6 else []))
+            ip("-n", name, "link", "set", "lo", "up")
+            ip("-n", name, "link", "set", "eth0", "up")
+            # A burst below one 64 KiB packet would make tbf split it and lose rate; a larger one lets runs ride on it.
+            for namespace, device in ((name, "eth0"), (self.switch, f"port{host}")):
+                self._shape(namespace, device)
+
+    def _shape(self, namespace, device):
+        subprocess.run(["tc", "-n", namespace, "qdisc", "add", "dev", device, "root", "tbf", "rate", self.rate, "burst", "192kb",
+                        "limit", "1mb"], check=True, capture_output=True, timeout=20)
+
+    def command_prefix(self, host):
+        """What runs a program on this host, under a host name of its own; it keeps the process id."""
+        return ["ip", "netns", "exec", self.namespace(host), "unshare", "--uts", "sh", "-c",
+                f'hostname host{host}; exec "$@"', "_"]
+
+    def add_name(self, host, name, address):
+        with open(os.path.join(CONFIGURATION, self.namespace(host), "hosts"), "a") as out:
+            out.write(f"{address} {name}\n")
+
+    def cut(self, host):
+        ip("-n", self.namespace(host), "link", "set", "eth0", "down")

@@ -1,0 +1,104 @@
+"""Two, three and four hosts (network namespaces, shaped links, unequal ranks): right answers, the right nodes, IPv6 only, a
+name that resolves late, and a link that is cut: both sides name the other and end after FABRING_SILENCE_TIMEOUT."""
+
+import itertools
+import sys
+import time
+
+import hosts
+from harness import SKIP, Job, arguments, require, require_error, run_cases
+
+LAYOUTS = ((2, 1), (2, 1, 1), (1, 1, 1, 1), (3, 2))
+ALGORITHMS = ("ring", "hierarchical", "auto")
+LOOP = "loop steps=8 sizes=4,1024,65536,1048576,4194304"
+
+
+def placement(layout):
+    """The host of each rank."""
+    return [host for host, ranks in enumerate(layout) for _ in range(ranks)]
+
+
+def start(job, network, layout, commands, settings=None):
+    for rank, host in enumerate(placement(layout)):
+        job.start(rank, commands, settings, prefix=network.command_prefix(host))
+
+
+def check_nodes(job, layout):
+    for rank in job.ranks:
+        nodes = rank.find("ready")["nodes"]
+        require(nodes == placement(layout), f"rank {rank.number}: nodes are {nodes}, not {placement(layout)}")
+
+
+def right_answers(options, transport, layout, algorithm, family=4):
+    with hosts.Hosts(len(layout), family=family) as network:
+        with Job(options.program, sum(layout), transport, {"FABRING_ALGORITHM": algorithm}, network.address(0)) as job:
+            start(job, network, layout, [LOOP, "leave"])
+            job.wait_event("ready", 20)
+            check_nodes(job, layout)
+            job.expect_fine(40)
+            return "chose " + job.ranks[0].find("done")["algorithm"]
+
+
+def late_name(options, transport):
+    layout = (1, 1)
+    with hosts.Hosts(2) as network:
+        with Job(options.program, 2, transport, {}, "late.example") as job:
+            start(job, network, layout, [LOOP, "leave"])
+            for rank in job.ranks:
+                rank.wait_event("begin", 10)
+            # The name must fail at first: the event is that a lookup fails, which nobody reports; the hosts differ in when
+            # they learn the name, which is what a lagging DNS does.
+            with job.ranks[0].changed:
+                job.ranks[0].changed.wait_for(lambda: job.ranks[0].exit_code is not None, 1.0)
+            network.add_name(0, "late.example", network.address(0))
+            with job.ranks[0].changed:
+                job.ranks[0].changed.wait_for(lambda: job.ranks[0].exit_code is not None, 1.0)
+            require(not any(rank.find("ready") for rank in job.ranks), "ready before the name was known to all")
+            network.add_name(1, "late.example", network.address(0))
+            job.expect_fine(30)
+
+
+def cut_link(options, transport):
+    layout = (2, 1)
+    with hosts.Hosts(2) as network:
+        with Job(options.program, 3, transport, {"FABRING_SILENCE_TIMEOUT": "6"}, network.address(0)) as job:
+            start(job, network, layout, ["loop steps=0 sizes=4,65536,4194304"])
+            job.wait_event("step", 20)
+            cut = time.monotonic()
+            network.cut(1)
+            ends = []
+            for rank in job.ranks:
+                require(rank.wait_exit(cut + 20 - time.monotonic()) == 3, f"rank {rank.number} ended with {rank.exit_code}")
+                ends.append(rank.exit_time - cut)
+            # Each side has lost the ranks of the other: host 0 rank 2; host 1 the ranks 0 and 1, of which it names one.
+            for rank in job.ranks[:2]:
+                require_error(rank, "peer_lost", 2)
+            error = require_error(job.ranks[2], "peer_lost")
+            require(error["rank"] in (0, 1), f"rank 2 blames rank {error['rank']}")
+            require(f"rank {error['rank']}" in error["text"], "the text does not name the rank")
+            require(min(ends) >= 5 and max(ends) <= 10, f"ended {min(ends):.1f} to {max(ends):.1f} s after the cut")
+            return f"ended {min(ends):.1f} to {max(ends):.1f} s after the cut"
+
+
+def main():
+    options = arguments(__doc__, runs=1)
+    try:
+        hosts.check_possible()
+    except hosts.NotPossible as reason:
+        print(f"SKIPPED: {reason}")
+        sys.exit(SKIP)
+    everything = list(itertools.product(LAYOUTS, ALGORITHMS, options.transports))
+    # The short form: every layout over every transport, the algorithms in turn.
+    short = [(layout, ALGORITHMS[(i + j) % 3], transport) for i, layout in enumerate(LAYOUTS)
+             for j, transport in enumerate(options.transports)]
+    cases = [(f"{'+'.join(map(str, layout))} ranks, {algorithm}, {transport}",
+              lambda l=layout, a=algorithm, t=transport: right_answers(options, t, l, a))
+             for layout, algorithm, transport in (short if options.runs == 1 else everything * (options.runs - 1))]
+    for transport in options.transports:
+        cases += [(f"IPv6 only, {transport}", lambda t=transport: right_answers(options, t, (2, 1), "auto", family=6)),
+                  (f"a cut link, {transport}", lambda t=transport: cut_link(options, t))]
+    cases.append((f"a late name, {options.transports[0]}", lambda: late_name(options, options.transports[0])))
+    run_cases([case for case in cases if options.only in case[0]])
+
+
+main()

@@ -1,0 +1,70 @@
+"""A stopped rank: named as suspect, fatal only after FABRING_SILENCE_TIMEOUT; one that comes back in time is forgiven."""
+
+import signal
+import time
+
+from harness import Job, arguments, require, require_error, run_cases
+
+LOOP = "loop steps=0 sizes=4,65536,1048576,4194304 every=5"
+
+
+def pause(rank, seconds):
+    """Not a wait for anything: the length of the stop is what is tested."""
+    with rank.changed:
+        rank.changed.wait_for(lambda: rank.exit_code is not None, seconds)
+
+
+def comes_back(options, transport, victim):
+    with Job(options.program, 3, transport) as job:
+        job.start_all([LOOP])
+        job.wait_event("step", 30)
+        job.ranks[victim].signal(signal.SIGSTOP)
+        pause(job.ranks[(victim + 1) % 3], 2.0)
+        counts = [len(rank.events) for rank in job.ranks]
+        job.ranks[victim].signal(signal.SIGCONT)
+        for rank, start in zip(job.ranks, counts):
+            rank.wait_event("step", 10, start=start)
+            require(not rank.errors(), f"rank {rank.number}: a stop of 2 s was an error")
+
+
+def stays_away(options, transport, victim):
+    with Job(options.program, 3, transport, {"FABRING_SILENCE_TIMEOUT": "6"}) as job:
+        job.start_all([LOOP])
+        job.wait_event("step", 30)
+        stopped = time.monotonic()
+        job.ranks[victim].signal(signal.SIGSTOP)
+        others = job.others(victim)
+        named = min(named_after(rank, victim, stopped) for rank in others)
+        ends = []
+        for rank in others:
+            require(rank.wait_exit(stopped + 15 - time.monotonic()) == 3, f"rank {rank.number} ended with {rank.exit_code}")
+            require_error(rank, "peer_lost", victim)
+            ends.append(rank.exit_time - stopped)
+        require(min(ends) >= 5.0, f"given up after {min(ends):.1f} s, before FABRING_SILENCE_TIMEOUT")
+        require(max(ends) <= 9.0, f"given up after {max(ends):.1f} s, long after FABRING_SILENCE_TIMEOUT")
+        require(named <= 5.8, f"named in a log after {named:.1f} s")
+        return f"named after {named:.1f} s, given up after {max(ends):.1f} s"
+
+
+def named_after(rank, victim, since):
+    """Only the neighbours of a silent rank need to see it before it is given up; the others do not log."""
+    with rank.changed:
+        rank.changed.wait_for(lambda: rank.exit_code is not None or
+                              any(f"rank {victim}" in line for _, line in rank.log), 12)
+        return min((when - since for when, line in rank.log if f"rank {victim}" in line), default=99.0)
+
+
+def main():
+    options = arguments(__doc__, runs=1)
+    cases = []
+    for transport in options.transports:
+        for victim in (0, 1) if options.runs == 1 else [run % 3 for run in range(options.runs)]:
+            cases.append((f"rank {victim} stops for 2 s over {transport}",
+                          lambda t=transport, v=victim: comes_back(options, t, v)))
+        for victim in (2,) if options.runs == 1 else [run % 3 for run in range(options.runs)]:
+            cases.append((f"rank {victim} stops for ever over {transport}",
+                          lambda t=transport, v=victim: stays_away(options, t, v)))
+    run_cases(cases)
+
+
+main()

@@ -1,0 +1,191 @@
+"""Strangers at the ranks' ports, while they meet and while they run: silence, HTTP, TLS, noise, resets, one byte at a time.
+The job must not notice. What libfabric listens on itself cannot be guarded by us; it is tried apart and only reported."""
+
+import os
+import random
+import socket
+import struct
+import threading
+import time
+
+from harness import Failed, Job, arguments, require, run_cases
+
+TLS_HELLO = bytes.fromhex("16030100ca010000c60303") + bytes(range(32)) * 6
+LISTEN = "0A"
+
+
+def listening_ports(pid):
+    """(address, port) pairs of the listening TCP sockets a process holds, from its table and its descriptors."""
+    inodes = set()
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            target = os.readlink(f"/proc/{pid}/fd/{fd}")
+        except OSError:
+            continue
+        if target.startswith("socket:["):
+            inodes.add(target[8:-1])
+    found = set()
+    for table in ("tcp", "tcp6"):
+        with open(f"/proc/{pid}/net/{table}") as lines:
+            for line in list(lines)[1:]:
+                fields = line.split()
+                if fields[3] == LISTEN and fields[9] in inodes:
+                    found.add(("::1" if table == "tcp6" else "127.0.0.1", int(fields[1].split(":")[1], 16)))
+    return found
+
+
+class Strangers:
+    """Visits the addresses over and over in threads until stopped. Counts what happened to its connections."""
+
+    def __init__(self, targets, seed):
+        self.targets = sorted(targets)
+        self.stop = threading.Event()
+        self.counts = {}
+        self.lock = threading.Lock()
+        self.choose = random.Random(seed)
+        self.threads = [threading.Thread(target=self._visit, args=(kind,), daemon=True)
+                        for kind in (self.silent, self.http, self.tls, self.noise, self.reset, self.slow)]
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop.set()
+        for thread in self.threads:
+            thread.join(10)
+
+    def _visit(self, kind):
+        while not self.stop.is_set():
+            for target in self.targets:
+                try:
+                    with socket.create_connection(target, timeout=1) as visitor:
+                        visitor.settimeout(0.3)
+                        outcome = kind(visitor)
+                except OSError as error:
+                    outcome = type(error).__name__
+                with self.lock:
+                    key = f"{kind.__name__}: {outcome}"
+                    self.counts[key] = self.counts.get(key, 0) + 1
+                if self.stop.wait(0.01):
+                    return
+
+    def visits(self):
+        with self.lock:
+            return sum(self.counts.values())
+
+    @staticmethod
+    def _answer(visitor):
+        try:
+            return "closed" if visitor.recv(4096) == b"" else "answered"
+        except socket.timeout:
+            return "waits"
+
+    def silent(self, visitor):
+        return self._answer(visitor)
+
+    def http(self, visitor):
+        visitor.sendall(b"GET / HTTP/1.1\r\nHost: example\r\n\r\n")
+        return self._answer(visitor)
+
+    def tls(self, visitor):
+        visitor.sendall(TLS_HELLO)
+        return self._answer(visitor)
+
+    def noise(self, visitor):
+        visitor.sendall(self.choose.randbytes(self.choose.randint(1, 4096)))
+        return self._answer(visitor)
+
+    def reset(self, visitor):
+        visitor.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        return "reset"
+
+    def slow(self, visitor):
+        for byte in b"FABRING-or-not":
+            visitor.sendall(bytes([byte]))
+            if self.stop.wait(0.1):
+                break
+        return self._answer(visitor)
+
+
+def wait_until(condition, limit, what):
+    deadline = time.monotonic() + limit
+    pause = threading.Event()
+    while not condition():
+        if time.monotonic() > deadline:
+            raise Failed(f"{what}: not within {limit} s")
+        pause.wait(0.005)
+
+
+def meeting(options, transport):
+    """Rank 0 alone waits at its port while strangers come; then the others arrive."""
+    with Job(options.program, 3, transport) as job:
+        job.start(0, ["loop steps=50 sizes=4,65536", "leave"])
+        wait_until(lambda: listening_ports(job.ranks[0].process.pid), 5, "rank 0 listens")
+        with Strangers(listening_ports(job.ranks[0].process.pid), options.seed) as strangers:
+            wait_until(lambda: strangers.visits() >= 40, 20, "strangers")
+            for rank in (1, 2):
+                job.start(rank, ["loop steps=50 sizes=4,65536", "leave"])
+            job.wait_event("ready", 15)
+            job.expect_fine(15)
+        return f"{strangers.visits()} visits"
+
+
+def run_beside(options, transport, choose_ports):
+    """A running job: strangers at the chosen listening ports of all ranks."""
+    with Job(options.program, 3, transport) as job:
+        job.start_all(["loop steps=1 sizes=4", "serve"])
+        job.wait_event("serving", 20)
+        targets = set()
+        for rank in job.ranks:
+            targets |= choose_ports(listening_ports(rank.process.pid), rank)
+        if not targets:
+            return "no such port is open while they run"
+        with Strangers(targets, options.seed) as strangers:
+            line, rounds = "loop steps=20 sizes=4,65536,1048576", 0
+            while strangers.visits() < 60 or rounds < 5:
+                starts = [len(rank.events) for rank in job.ranks]
+                for rank in job.ranks:
+                    rank.say(line)
+                for rank, start in zip(job.ranks, starts):
+                    served = rank.wait_event("served", 20, lambda e: e["command"] == line, start)
+                    require(served["exit"] == 0, f"rank {rank.number} failed beside strangers")
+                rounds += 1
+        for rank in job.ranks:
+            rank.say("end")
+        job.expect_fine(15)
+        return f"{len(targets)} ports, {strangers.visits()} visits, {rounds} rounds"
+
+
+def ours_over_fabric(ports, rank):
+    return {port for port in ports if port not in libfabrics(ports, rank)}
+
+
+def libfabrics(ports, rank):
+    """Those that the transport's own description names."""
+    report = "\n".join(rank.find("ready")["report"])
+    return {(host, port) for host, port in ports if f":{port}" in report}
+
+
+def main():
+    options = arguments(__doc__, runs=1)
+    cases = []
+    for transport in options.transports:
+        cases.append((f"strangers while ranks meet, {transport}", lambda t=transport: meeting(options, t)))
+        if transport != "fabric":
+            cases.append((f"strangers while ranks run, {transport}", lambda t=transport: run_beside(options, t, lambda p, r: p)))
+        else:
+            cases.append(("strangers while ranks run, fabric, our ports", lambda: run_beside(options, "fabric", ours_over_fabric)))
+
+            def theirs():
+                try:
+                    return "undisturbed: " + run_beside(options, "fabric", libfabrics)
+                except Failed as error:
+                    return "DISTURBED (libfabric's listener, not ours): " + str(error).splitlines()[0]
+
+            cases.append(("strangers at libfabric's own ports (reported, not required)", theirs))
+    run_cases(cases * options.runs)
+
+
+main()

@@ -1,0 +1,105 @@
+#pragma once
+// Ranks as threads of one process that meet over loopback, and the means to find them a place to meet.
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fabring/types.hpp"
+#include "runtime/base/net/net.hpp"
+#include "runtime/bootstrap/rendezvous.hpp"
+
+namespace fabring::testing_support {
+
+using namespace std::chrono_literals;
+
+/// Every test program has loopback addresses of its own, so that a port which was free a moment ago stays free.
+inline std::string own_loopback_address() {
+  const auto pid = static_cast<unsigned>(::getpid());
+  return "127." + std::to_string(1 + (pid >> 14 & 0x3f)) + "." + std::to_string(pid >> 7 & 0x7f) + "." +
+         std::to_string(1 + (pid & 0x7f));
+}
+
+inline std::uint16_t free_port() {
+  net::Loop loop;
+  auto listener = net::Listener::open(loop, {own_loopback_address(), 0}, [](auto) {});
+  EXPECT_TRUE(listener.has_value());
+  return (*listener)->address().port;
+}
+
+/// Collects log lines of all ranks.
+class Notes {
+ public:
+  Log log(int rank) {
+    return Log(LogLevel::info, rank, [this](LogLevel, std::string_view line) {
+      const std::lock_guard lock(mutex_);
+      lines_.emplace_back(line);
+    });
+  }
+  int count(const std::string& part) const {
+    const std::lock_guard lock(mutex_);
+    int found = 0;
+    for (const auto& line : lines_) found += line.find(part) != std::string::npos;
+    return found;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::string> lines_;
+};
+
+using Met = std::optional<Result<std::unique_ptr<Bootstrap>>>;
+
+struct Meeting {
+  Config base;
+  std::string secret;
+  RendezvousOptions options;
+  Notes notes;
+  /// Changes what one process is told; called with its place in the list of processes.
+  std::function<void(int process, Config& config, std::string& secret)> change = [](int, Config&, std::string&) {};
+  /// While the bootstraps are alive, in each thread.
+  std::function<void(int process, Bootstrap& bootstrap)> use = [](int, Bootstrap&) {};
+
+  explicit Meeting(int world) {
+    base.world_size = world;
+    base.master_addr = own_loopback_address();
+    base.master_port = free_port();
+    base.job_id = "a";
+    base.rendezvous_timeout = 10s;
+    options.farewell_limit = 500ms;
+  }
+
+  /// Starts these ranks, one thread each; what became of each, by place.
+  std::vector<Status> run(const std::vector<Rank>& ranks) {
+    std::vector<Status> ends(ranks.size());
+    std::vector<std::thread> threads;
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+      threads.emplace_back([&, i] {
+        Config config = base;
+        std::string own_secret = secret;
+        config.rank = ranks[i];
+        change(static_cast<int>(i), config, own_secret);
+        auto met = rendezvous(config, own_secret, notes.log(config.rank), options);
+        if (met) use(static_cast<int>(i), **met);
+        if (!met) ends[i] = met.error();
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    return ends;
+  }
+  std::vector<Status> run_all() {
+    std::vector<Rank> ranks;
+    for (Rank rank = 0; rank < base.world_size; ++rank) ranks.push_back(rank);
+    return run(ranks);
+  }
+};
+
+}  // namespace fabring::testing_support

@@ -1,0 +1,238 @@
+// Ranks that cannot meet: each wrong setting ends with one clear error on every rank, in bounded time.
+
+#include "runtime/bootstrap/rendezvous.hpp"
+
+#include <gmock/gmock.h>
+
+#include "runtime/base/frame_stream.hpp"
+#include "runtime/bootstrap/master_search.hpp"
+#include "runtime/bootstrap/meeting_wire.hpp"
+#include "tests/runtime/bootstrap/meeting_world.hpp"
+
+namespace fabring {
+namespace {
+
+using namespace testing_support;
+using std::chrono::steady_clock;
+using testing::AllOf;
+using testing::HasSubstr;
+
+class RendezvousError : public testing::Test {
+ protected:
+  void TearDown() override { EXPECT_LT(steady_clock::now() - begin_, 8s) << "an error took until the deadline"; }
+  const steady_clock::time_point begin_ = steady_clock::now();
+};
+
+TEST_F(RendezvousError, MissingRanksAreNamedOnEveryRankThatCame) {
+  Meeting meeting(8);
+  meeting.base.rendezvous_timeout = 300ms;
+  for (const Status& end : meeting.run({0, 1, 2, 4, 6, 7})) {
+    EXPECT_EQ(end.code(), ErrorCode::timeout);
+    EXPECT_THAT(end.message(), AllOf(HasSubstr("waited 300 ms for ranks 3 and 5 of 8 (6 came)"),
+                                     HasSubstr("which ranks on other hosts cannot reach")));
+  }
+}
+
+TEST_F(RendezvousError, ARankThatComesTwiceIsNamedWithBothProcesses) {
+  Meeting meeting(4);
+  for (const Status& end : meeting.run({0, 1, 2, 2})) {
+    EXPECT_EQ(end.code(), ErrorCode::invalid_argument);
+    EXPECT_THAT(end.message(),
+                testing::ContainsRegex("rank 2 came twice: rank 2 .host .*, pid [0-9]+, 127[.0-9:]+. and "
+                                       "rank 2 .host .*, pid [0-9]+, 127[.0-9:]+.; .*FABRING_RANK"));
+  }
+}
+
+TEST_F(RendezvousError, AnotherWorldSizeEndsItForAll) {
+  Meeting meeting(3);
+  meeting.change = [](int process, Config& config, std::string&) {
+    if (process == 2) config.world_size = 4;
+  };
+  const auto ends = meeting.run_all();
+  for (const Status& end : ends) {
+    EXPECT_EQ(end.code(), ErrorCode::invalid_argument);
+    EXPECT_THAT(end.message(), HasSubstr("set the same FABRING_WORLD_SIZE on all ranks"));
+  }
+  EXPECT_EQ(ends[0].message(), ends[1].message());
+  EXPECT_THAT(ends[1].message(), AllOf(HasSubstr("rank 2 at 127."), HasSubstr("there are 4 ranks")));
+}
+
+TEST_F(RendezvousError, ARankBeyondTheWorldEndsItForAll) {
+  Meeting meeting(3);
+  meeting.change = [](int process, Config& config, std::string&) {
+    if (process == 2) config.world_size = 9, config.rank = 8;
+  };
+  for (const Status& end : meeting.run_all()) EXPECT_EQ(end.code(), ErrorCode::invalid_argument) << end.to_string();
+}
+
+TEST_F(RendezvousError, ARankOfAnotherJobIsNamedOnceNobodyElseIsMissing) {
+  Meeting meeting(3);
+  meeting.change = [](int process, Config& config, std::string&) {
+    if (process == 1) config.job_id = "b";
+  };
+  const auto ends = meeting.run_all();
+  for (const Status& end : ends) {
+    EXPECT_EQ(end.code(), ErrorCode::mismatch) << end.to_string();
+    EXPECT_THAT(end.message(), HasSubstr("FABRING_JOB_ID differs"));
+  }
+  EXPECT_EQ(ends[0].message(), ends[2].message());
+}
+
+TEST_F(RendezvousError, AVisitorOfAnotherJobDoesNotEndOurs) {
+  Meeting meeting(2);
+  meeting.change = [&](int process, Config& config, std::string&) {
+    if (process == 2) config.job_id = "b";
+    if (process != 1) return;
+    const auto end = steady_clock::now() + 5s;
+    while (meeting.notes.count("turned a visitor") == 0 && steady_clock::now() < end) std::this_thread::yield();
+  };
+  const auto ends = meeting.run({0, 1, 1});
+  EXPECT_TRUE(ends[0].ok()) << ends[0].to_string();
+  EXPECT_TRUE(ends[1].ok()) << ends[1].to_string();
+  EXPECT_EQ(ends[2].code(), ErrorCode::mismatch);
+}
+
+TEST_F(RendezvousError, AnotherSecretAndNoSecretEndItForAll) {
+  for (const std::string wrong : {"", "another secret of some length"}) {
+    Meeting meeting(3);
+    meeting.secret = "a secret of sufficient length";
+    meeting.change = [&](int process, Config&, std::string& secret) {
+      if (process == 2) secret = wrong;
+    };
+    for (const Status& end : meeting.run_all()) {
+      EXPECT_EQ(end.code(), ErrorCode::mismatch) << end.to_string();
+      EXPECT_THAT(end.message(), HasSubstr("secret"));
+    }
+  }
+}
+
+TEST_F(RendezvousError, APortInUseIsNamed) {
+  Meeting meeting(2);
+  meeting.base.rendezvous_timeout = 300ms;
+  net::Loop loop;
+  auto holder = net::Listener::open(
+      loop, {meeting.base.master_addr, static_cast<std::uint16_t>(meeting.base.master_port)}, [](auto) {});
+  ASSERT_TRUE(holder.has_value());
+  const auto ends = meeting.run({0});
+  EXPECT_EQ(ends[0].code(), ErrorCode::unavailable);
+  EXPECT_THAT(ends[0].message(), HasSubstr((*holder)->address().to_string()));
+}
+
+TEST_F(RendezvousError, AMasterAddressThatIsNotOursIsRefusedOnRank0) {
+  Meeting meeting(2);
+  meeting.base.master_addr = "192.0.2.1";  // reserved for documentation
+  const auto ends = meeting.run({0});
+  EXPECT_EQ(ends[0].code(), ErrorCode::unavailable);
+  EXPECT_THAT(ends[0].message(), AllOf(HasSubstr("192.0.2.1 is no address of this host"), HasSubstr("rank 0")));
+}
+
+TEST_F(RendezvousError, ANameThatDoesNotResolveIsNamed) {
+  Meeting meeting(2);
+  meeting.base.master_addr = "no-such-host.invalid";
+  meeting.base.rendezvous_timeout = 300ms;
+  for (const Status& end : meeting.run_all()) {
+    EXPECT_EQ(end.code(), ErrorCode::unavailable) << end.to_string();
+    EXPECT_THAT(end.message(), HasSubstr("FABRING_MASTER_ADDR 'no-such-host.invalid' did not resolve for"));
+  }
+}
+
+TEST_F(RendezvousError, AnAbsentRank0IsNamedWithAddressAndReason) {
+  Meeting meeting(2);
+  meeting.base.rendezvous_timeout = 300ms;
+  const auto ends = meeting.run({1});
+  EXPECT_EQ(ends[0].code(), ErrorCode::timeout);
+  EXPECT_THAT(ends[0].message(), AllOf(HasSubstr("rank 1 did not find rank 0"), HasSubstr(meeting.base.master_addr),
+                                       HasSubstr("refused"), HasSubstr("means this rank's own host")));
+}
+
+// Rank `self` up to a point, then its connection closes as the kernel closes that of a killed process.
+void come_and_die(const Config& config, Rank self, bool after_welcome) {
+  net::Loop loop;
+  HandshakeOptions greeting;
+  greeting.purpose = Purpose::rendezvous;
+  greeting.job_id = config.job_id;
+  greeting.self = self;
+  greeting.world_size = config.world_size;
+  const auto now = steady_clock::now();
+  const MasterSearch search{
+      config.master_addr, static_cast<std::uint16_t>(config.master_port), false, greeting, now, now + 5s};
+  auto found = find_master(loop, search, Log());
+  ASSERT_TRUE(found.has_value()) << found.error().to_string();
+  bool welcome = false;
+  auto link = FrameStream::open(loop, std::move(found->stream), meeting::most_payload_bytes,
+                                {[&](std::uint8_t type, std::string_view) {
+                                   welcome = welcome || type == static_cast<std::uint8_t>(meeting::Message::welcome);
+                                   return true;
+                                 },
+                                 [](const std::string&) {}});
+  link->send(static_cast<std::uint8_t>(meeting::Message::join), meeting::encode(meeting::Join{"f", "host x", 4711}));
+  while ((link->queued_bytes() > 0 || (after_welcome && !welcome)) && steady_clock::now() < now + 5s)
+    loop.run_for(50ms);
+}
+
+TEST_F(RendezvousError, ARankThatDiesWhileTheOthersMeetIsNamed) {
+  Meeting meeting(4);
+  std::thread dying([&] { come_and_die(meeting.base, 2, false); });
+  for (const Status& end : meeting.run({0, 1})) {
+    EXPECT_EQ(end.code(), ErrorCode::peer_lost) << end.to_string();
+    EXPECT_THAT(end.message(),
+                AllOf(HasSubstr("rank 2 (host host x, pid 4711, 127."), HasSubstr("died"), HasSubstr("still meeting")));
+    EXPECT_EQ(end.context().rank, 2);
+  }
+  dying.join();
+}
+
+TEST_F(RendezvousError, ARankThatDiesWhileTheOthersSetUpIsNamed) {
+  Meeting meeting(3);
+  std::thread dying([&] { come_and_die(meeting.base, 2, true); });
+  meeting.use = [&](int, Bootstrap& bootstrap) {
+    const auto value = bootstrap.get("control/2", steady_clock::now() + 10s);
+    ASSERT_FALSE(value.has_value());
+    EXPECT_EQ(value.error().code(), ErrorCode::peer_lost) << value.error().to_string();
+    EXPECT_THAT(value.error().message(),
+                AllOf(HasSubstr("rank 2 (host host x, pid 4711, 127."), HasSubstr("setting up")));
+  };
+  for (const Status& end : meeting.run({0, 1})) EXPECT_TRUE(end.ok()) << end.to_string();
+  dying.join();
+}
+
+TEST_F(RendezvousError, ARankThatGivesUpEndsItForAll) {
+  Meeting meeting(3);
+  meeting.change = [](int process, Config& config, std::string&) {
+    if (process == 1) config.rendezvous_timeout = 200ms;
+  };
+  for (const Status& end : meeting.run({0, 1})) {
+    EXPECT_EQ(end.code(), ErrorCode::timeout) << end.to_string();
+    EXPECT_THAT(end.message(), HasSubstr("waited 200 ms for the other ranks"));
+  }
+}
+
+TEST_F(RendezvousError, AValueThatNobodyPublishesEndsAtTheDeadline) {
+  Meeting meeting(2);
+  meeting.use = [&](int, Bootstrap& bootstrap) {
+    const auto value = bootstrap.get("control/1", steady_clock::now() + 100ms);
+    ASSERT_FALSE(value.has_value());
+    EXPECT_EQ(value.error().code(), ErrorCode::timeout);
+    EXPECT_THAT(value.error().message(), HasSubstr("'control/1'"));
+  };
+  for (const Status& end : meeting.run_all()) EXPECT_TRUE(end.ok()) << end.to_string();
+}
+
+TEST_F(RendezvousError, NonsenseInTheConfigurationIsRefusedAtOnce) {
+  const auto check = [](const std::function<void(Config&)>& spoil, const char* text) {
+    Meeting meeting(2);
+    meeting.change = [&](int, Config& config, std::string&) { spoil(config); };
+    const auto ends = meeting.run({1});
+    EXPECT_EQ(ends[0].code(), ErrorCode::invalid_argument);
+    EXPECT_THAT(ends[0].message(), HasSubstr(text));
+  };
+  check([](Config& config) { config.rank = 2; }, "FABRING_RANK");
+  check([](Config& config) { config.rank = -1; }, "FABRING_RANK");
+  check([](Config& config) { config.world_size = 0; }, "FABRING_WORLD_SIZE");
+  check([](Config& config) { config.master_addr.clear(); }, "FABRING_MASTER_ADDR");
+  check([](Config& config) { config.master_port = 0; }, "FABRING_MASTER_PORT");
+  check([](Config& config) { config.master_port = 65536; }, "FABRING_MASTER_PORT");
+}
+
+}  // namespace
+}  // namespace fabring

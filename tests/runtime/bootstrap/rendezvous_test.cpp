@@ -1,0 +1,192 @@
+// Ranks that find each other: what they learn, how fast, and over strangers' heads.
+
+#include "runtime/bootstrap/rendezvous.hpp"
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <set>
+
+#include "tests/runtime/bootstrap/meeting_world.hpp"
+
+namespace fabring {
+namespace {
+
+using namespace testing_support;
+using std::chrono::steady_clock;
+
+class RendezvousOf : public testing::TestWithParam<int> {};
+
+TEST_P(RendezvousOf, AllRanksMeetAndReadEachOthersValues) {
+  const int world = GetParam();
+  Meeting meeting(world);
+  std::mutex mutex;
+  std::set<std::uint64_t> nonces;
+  std::atomic<int> used = 0;
+  meeting.use = [&](int process, Bootstrap& bootstrap) {
+    ++used;
+    EXPECT_TRUE(bootstrap.all_on_this_host());
+    // The kernel gives a connection to any loopback address the source 127.0.0.1.
+    EXPECT_EQ(bootstrap.local_address(), world > 1 && process == 0 ? own_loopback_address() : "127.0.0.1");
+    EXPECT_TRUE(bootstrap.put("control/" + std::to_string(process), "value " + std::to_string(process)).ok());
+    for (int other : {0, (process + 1) % world, (process + world / 2) % world}) {
+      const auto value = bootstrap.get("control/" + std::to_string(other), steady_clock::now() + 10s);
+      ASSERT_TRUE(value.has_value()) << value.error().to_string();
+      EXPECT_EQ(*value, "value " + std::to_string(other));
+    }
+    const std::lock_guard lock(mutex);
+    nonces.insert(bootstrap.job_nonce());
+  };
+  for (const Status& end : meeting.run_all()) EXPECT_TRUE(end.ok()) << end.to_string();
+  EXPECT_EQ(used, world);
+  EXPECT_EQ(nonces.size(), 1u);
+  EXPECT_FALSE(nonces.contains(0));
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, RendezvousOf, testing::Values(1, 2, 3, 8, 32));
+
+TEST(Rendezvous, WithASecretAllRanksMeet) {
+  Meeting meeting(4);
+  meeting.secret = "a secret of sufficient length";
+  for (const Status& end : meeting.run_all()) EXPECT_TRUE(end.ok()) << end.to_string();
+}
+
+TEST(Rendezvous, RanksOfOtherHostsAreNoticed) {
+  Meeting meeting(3);
+  meeting.options.fingerprint = "host a";
+  std::atomic<int> together = 0;
+  std::vector<std::thread> threads;
+  for (Rank rank = 0; rank < 3; ++rank) {
+    threads.emplace_back([&, rank] {
+      Config config = meeting.base;
+      config.rank = rank;
+      RendezvousOptions options = meeting.options;
+      if (rank == 2) options.fingerprint = "host b";
+      auto met = rendezvous(config, "", Log(), options);
+      ASSERT_TRUE(met.has_value());
+      together += (*met)->all_on_this_host();
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(together, 0);
+}
+
+TEST(Rendezvous, LateRanksAreWaitedForAndNamedMeanwhileOnAllRanks) {
+  Meeting meeting(3);
+  meeting.options.note_interval = 50ms;
+  meeting.change = [&](int process, Config&, std::string&) {
+    if (process != 2) return;
+    const auto end = steady_clock::now() + 10s;
+    while (meeting.notes.count("still waiting for rank 2 of 3") < 2 && steady_clock::now() < end)
+      std::this_thread::yield();
+  };
+  for (const Status& end : meeting.run_all()) EXPECT_TRUE(end.ok()) << end.to_string();
+  EXPECT_GE(meeting.notes.count("r0 warning: still waiting for rank 2 of 3"), 1);
+  EXPECT_GE(meeting.notes.count("r1 warning: rank 0 is still waiting for rank 2 of 3"), 1);
+}
+
+TEST(Rendezvous, EachIncarnationHasItsOwnNonce) {
+  std::set<std::uint64_t> nonces;
+  for (int round = 0; round < 3; ++round) {
+    Meeting meeting(2);
+    std::mutex mutex;
+    meeting.use = [&](int, Bootstrap& bootstrap) {
+      const std::lock_guard lock(mutex);
+      nonces.insert(bootstrap.job_nonce());
+    };
+    for (const Status& end : meeting.run_all()) EXPECT_TRUE(end.ok());
+  }
+  EXPECT_EQ(nonces.size(), 3u);
+}
+
+// A listener that holds the shared port, as torchrun's agent does; it answers every visitor with `answer`.
+class ForeignService {
+ public:
+  ForeignService(std::uint16_t port, std::string answer) {
+    auto listener =
+        net::Listener::open(loop_, {own_loopback_address(), port}, [this, answer](std::unique_ptr<net::Stream> stream) {
+          if (!answer.empty()) stream->write(answer.data(), answer.size());
+          visitors_.push_back(std::move(stream));
+          ++visits_;
+        });
+    EXPECT_TRUE(listener.has_value());
+    listener_ = std::move(*listener);
+    thread_ = std::thread([this] {
+      while (!stop_) loop_.run_for(10ms);
+    });
+  }
+  ~ForeignService() {
+    stop_ = true;
+    loop_.wake();
+    thread_.join();
+  }
+  int visits() const { return visits_; }
+
+ private:
+  net::Loop loop_;
+  std::unique_ptr<net::Listener> listener_;
+  std::vector<std::unique_ptr<net::Stream>> visitors_;
+  std::atomic<int> visits_ = 0;
+  std::atomic<bool> stop_ = false;
+  std::thread thread_;
+};
+
+class SharedPort : public testing::TestWithParam<const char*> {};
+
+TEST_P(SharedPort, ThatSomebodyElseHoldsIsSteppedOverQuickly) {
+  Meeting meeting(4);
+  meeting.base.master_port_shared = true;
+  ForeignService agent(static_cast<std::uint16_t>(meeting.base.master_port), GetParam());
+  const auto begin = steady_clock::now();
+  for (const Status& end : meeting.run_all()) EXPECT_TRUE(end.ok()) << end.to_string();
+  EXPECT_LT(steady_clock::now() - begin, 2s);
+  EXPECT_GE(agent.visits(), 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(By, SharedPort, testing::Values("", "HTTP/1.1 400 Bad Request\r\n\r\n"));
+
+TEST(Rendezvous, TwoJobsThatTryTheSamePortsDoNotDisturbEachOther) {
+  Meeting first(2), second(2);
+  first.base.master_port_shared = second.base.master_port_shared = true;
+  second.base.master_port = first.base.master_port + 1;
+  ForeignService agent(static_cast<std::uint16_t>(first.base.master_port), "");
+  std::vector<Status> ends;
+  std::thread other([&] { ends = second.run_all(); });
+  for (const Status& end : first.run_all()) EXPECT_TRUE(end.ok()) << end.to_string();
+  other.join();
+  for (const Status& end : ends) EXPECT_TRUE(end.ok()) << end.to_string();
+}
+
+TEST(Rendezvous, ASilentVisitorAndAScannerDisturbNobody) {
+  Meeting meeting(2);
+  net::Loop loop;
+  std::vector<std::unique_ptr<net::Stream>> visitors;
+  std::uint64_t strangers = 0;
+  meeting.change = [&](int process, Config& config, std::string&) {
+    if (process != 1) return;
+    const net::SocketAddress address{config.master_addr, static_cast<std::uint16_t>(config.master_port)};
+    const auto end = steady_clock::now() + 10s;
+    while (visitors.size() < 2 && steady_clock::now() < end) {
+      bool answered = false;
+      auto guard = net::connect(loop, address, 1s, [&](auto result) {
+        answered = true;
+        if (result) visitors.push_back(std::move(*result));
+      });
+      while (!answered) loop.run_for(100ms);
+    }
+    visitors.back()->write("GET / HTTP/1.1\r\n\r\n", 18);
+    char byte = 0;
+    while (visitors.back()->read(&byte, 1).state == net::Io::again && steady_clock::now() < end)
+      std::this_thread::yield();
+  };
+  meeting.use = [&](int process, Bootstrap& bootstrap) {
+    if (process == 0) strangers = bootstrap.strangers();
+  };
+  const auto begin = steady_clock::now();
+  for (const Status& end : meeting.run_all()) EXPECT_TRUE(end.ok()) << end.to_string();
+  EXPECT_LT(steady_clock::now() - begin, 3s);
+  EXPECT_EQ(strangers, 1u) << "the scanner counts, the silent one has not run out of time yet";
+}
+
+}  // namespace
+}  // namespace fabring

@@ -1,0 +1,225 @@
+// A control plane whose neighbour is a puppet of the test: silent, or talking nonsense.
+
+#include <gmock/gmock.h>
+
+#include "runtime/base/wire.hpp"
+#include "tests/runtime/control/control_world.hpp"
+
+namespace fabring {
+namespace {
+
+using namespace testing_support;
+using control::Message;
+using testing::HasSubstr;
+
+// Rank 1 of 2: joins as it should, and then does what the test says.
+class Puppet {
+ public:
+  Puppet(Board& board, const World& world) {
+    auto address = board.get("control/0", steady_clock::now() + 5s);
+    HandshakeOptions greeting;
+    greeting.purpose = Purpose::control;
+    greeting.initiator = true;
+    greeting.job_id = world.config.job_id;
+    greeting.job_nonce = 4242;
+    greeting.self = 1;
+    greeting.world_size = 2;
+    std::shared_ptr<void> shaking;
+    auto connecting = net::connect(loop_, *net::SocketAddress::parse(*address), 5s, [&](auto stream) {
+      shaking = handshake(loop_, std::move(*stream), greeting, [&](HandshakeResult result) {
+        link_ = FrameStream::open(loop_, std::move(result.stream), 1 << 20,
+                                  {[this](std::uint8_t, std::string_view) { return ++frames_, true; },
+                                   [this](const std::string&) { ended_ = true; }});
+      });
+    });
+    run_until([&] { return link_ != nullptr; });
+    say(Message::entry,
+        control::encode(control::Entry{0, 1, WireWriter().text("puppet house", 256).number(std::uint32_t{99}).take()}));
+    run_until([&] { return link_->queued_bytes() == 0; });
+  }
+  void say(Message type, std::string_view payload) { link_->send(static_cast<std::uint8_t>(type), payload); }
+  void raw(std::uint8_t type, std::string_view payload) { link_->send(type, payload); }
+  void run_until(const std::function<bool()>& done) {
+    const auto end = steady_clock::now() + 10s;
+    while (!done() && steady_clock::now() < end) loop_.run_for(20ms);
+    ASSERT_TRUE(done());
+  }
+  bool ended() const { return ended_; }
+  net::Loop& loop() { return loop_; }
+
+ private:
+  net::Loop loop_;
+  std::shared_ptr<FrameStream> link_;
+  int frames_ = 0;
+  bool ended_ = false;
+};
+
+class ControlAbuse : public testing::Test {
+ protected:
+  void begin() {
+    std::thread rank0([&] {
+      Config own = world_.config;
+      own.rank = 0;
+      BoardBootstrap bootstrap(world_.board);
+      auto plane = start_control_plane(own, "", bootstrap, world_.log, world_.options);
+      ASSERT_TRUE(plane.has_value()) << plane.error().to_string();
+      (*plane)->on_failure([&](const Failure& failure) { world_.of(0).add(failure); });
+      world_.planes.push_back(std::move(*plane));
+    });
+    puppet_ = std::make_unique<Puppet>(world_.board, world_);
+    rank0.join();
+  }
+  World world_{2};
+  std::unique_ptr<Puppet> puppet_;
+};
+
+TEST_F(ControlAbuse, ASilentRankIsNotedOnceAndGivenUpAfterTheLimit) {
+  std::mutex mutex;
+  std::string lines;
+  world_.log = Log(LogLevel::warning, 0, [&](LogLevel, std::string_view line) {
+    const std::lock_guard lock(mutex);
+    lines.append(line).append("\n");
+  });
+  world_.options.heartbeat = 20ms;
+  world_.options.note_silence_after = 100ms;
+  world_.config.silence_timeout = 300ms;
+  begin();
+  const auto since = steady_clock::now();
+  const auto failure = world_.of(0).first(5s);
+  ASSERT_TRUE(failure.has_value());
+  EXPECT_GT(steady_clock::now() - since, 200ms);
+  EXPECT_EQ(failure->code, ErrorCode::peer_lost);
+  EXPECT_EQ(failure->culprit, 1);
+  EXPECT_THAT(failure->text, HasSubstr("rank 1 (host puppet house, pid 99) has been silent for 300 ms"));
+  const std::lock_guard lock(mutex);
+  const auto note = lines.find("rank 1 (host puppet house, pid 99) has been silent for 100 ms");
+  ASSERT_NE(note, std::string::npos);
+  EXPECT_EQ(lines.find("has been silent for 100 ms", note + 80), std::string::npos) << "once is enough";
+}
+
+TEST_F(ControlAbuse, ARankThatOnlySendsHeartbeatsIsNotGivenUp) {
+  world_.options.heartbeat = 20ms;
+  world_.options.note_silence_after = 150ms;
+  world_.config.silence_timeout = 300ms;
+  begin();
+  const auto end = steady_clock::now() + 700ms;
+  while (steady_clock::now() < end) {
+    puppet_->say(Message::heartbeat, "");
+    puppet_->loop().run_for(10ms);
+  }
+  EXPECT_EQ(world_.of(0).count(), 0u);
+}
+
+TEST_F(ControlAbuse, ASilentRankThatSaidGoodbyeIsLeftAlone) {
+  world_.options.heartbeat = 20ms;
+  world_.options.note_silence_after = 50ms;
+  world_.config.silence_timeout = 100ms;
+  begin();
+  puppet_->say(Message::goodbye, control::encode(control::Note{1, ""}));
+  const auto end = steady_clock::now() + 400ms;
+  while (steady_clock::now() < end) puppet_->loop().run_for(50ms);
+  EXPECT_EQ(world_.of(0).count(), 0u);
+}
+
+struct Nonsense {
+  const char* name;
+  std::uint8_t type;
+  std::string payload;
+};
+class ControlNonsense : public ControlAbuse, public testing::WithParamInterface<Nonsense> {};
+
+TEST_P(ControlNonsense, EndsTheLinkAndNamesTheRank) {
+  begin();
+  puppet_->raw(GetParam().type, GetParam().payload);
+  puppet_->run_until([&] { return puppet_->ended(); });
+  const auto failure = world_.of(0).first(5s);
+  ASSERT_TRUE(failure.has_value());
+  EXPECT_EQ(failure->culprit, 1);
+  EXPECT_THAT(failure->text, HasSubstr("its control connection broke"));
+}
+
+std::uint8_t number(Message message) { return static_cast<std::uint8_t>(message); }
+
+INSTANTIATE_TEST_SUITE_P(
+    Each, ControlNonsense,
+    testing::Values(
+        Nonsense{"UnknownType", 99, ""}, Nonsense{"TypeZero", 0, ""}, Nonsense{"HeartbeatWithBytes", 1, "x"},
+        Nonsense{"EmptyEntry", number(Message::entry), ""},
+        Nonsense{"EntryOfTheReceiver", number(Message::entry), control::encode(control::Entry{1, 0, "x"})},
+        Nonsense{"EntryOfNobody", number(Message::entry), control::encode(control::Entry{1, 2, "x"})},
+        Nonsense{"EntryOfANegativeRank", number(Message::entry), control::encode(control::Entry{1, -1, "x"})},
+        Nonsense{"EntryOfAnOldGather", number(Message::entry), control::encode(control::Entry{0, 1, "x"})},
+        Nonsense{"EntryOfAFutureGather", number(Message::entry), control::encode(control::Entry{5, 1, "x"})},
+        Nonsense{"FailureOfNoKind", number(Message::failure), std::string(21, '\0')},
+        Nonsense{"FailureByNobody", number(Message::failure),
+                 control::encode(Failure{ErrorCode::aborted, 7, 1, 0, "x"})},
+        Nonsense{"ActivityOfTheReceiver", number(Message::activity), control::encode(control::Note{0, "x"})},
+        Nonsense{"GoodbyeOfTheReceiver", number(Message::goodbye), control::encode(control::Note{0, ""})},
+        Nonsense{"FarTooLong", number(Message::entry), std::string(200'000, 'x')}),
+    [](const auto& row) { return row.param.name; });
+
+TEST_F(ControlAbuse, ControlCharactersOfAPeerNeverReachTheLog) {
+  begin();
+  puppet_->say(Message::failure, control::encode(Failure{ErrorCode::aborted, -1, 1, 3, "evil \x1b[2J text\n"}));
+  const auto end = steady_clock::now() + 5s;
+  while (world_.of(0).count() == 0 && steady_clock::now() < end) puppet_->loop().run_for(10ms);
+  EXPECT_EQ(world_.of(0).first(1s)->text, "evil ?[2J text?");
+}
+
+// The tree has rank 0 - 1; visitors that are not rank 1 of this run get nowhere.
+TEST_F(ControlAbuse, VisitorsThatAreNoChildrenAreTurnedAwayWhileTheTreeForms) {
+  std::thread visitor([&] {
+    auto address = world_.board.get("control/0", steady_clock::now() + 5s);
+    net::Loop loop;
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      HandshakeOptions greeting;
+      greeting.purpose = Purpose::control;
+      greeting.initiator = true;
+      greeting.job_id = world_.config.job_id;
+      greeting.job_nonce = attempt == 0 ? 4243 : 4242;  // of another run; then rank 0 itself
+      greeting.self = attempt == 0 ? 1 : 0;
+      greeting.world_size = 2;
+      bool over = false;
+      std::shared_ptr<void> shaking;
+      auto connecting = net::connect(loop, *net::SocketAddress::parse(*address), 5s, [&](auto stream) {
+        ASSERT_TRUE(stream.has_value());
+        shaking = handshake(loop, std::move(*stream), greeting, [&](HandshakeResult) { over = true; });
+      });
+      while (!over) loop.run_for(20ms);
+    }
+    puppet_ = std::make_unique<Puppet>(world_.board, world_);
+  });
+  BoardBootstrap bootstrap(world_.board);
+  Config own = world_.config;
+  own.rank = 0;
+  world_.log = Log(LogLevel::error, 0);
+  auto plane = start_control_plane(own, "", bootstrap, world_.log, world_.options);
+  visitor.join();
+  ASSERT_TRUE(plane.has_value()) << plane.error().to_string();
+  EXPECT_EQ((*plane)->strangers(), 2u);
+  EXPECT_EQ((*plane)->host_of(1), "puppet house");
+}
+
+TEST(ControlFormation, AnAbsentParentEndsAtTheDeadline) {
+  World world(2);
+  world.config.rendezvous_timeout = 200ms;
+  world.config.rank = 1;
+  BoardBootstrap bootstrap(world.board);
+  const auto plane = start_control_plane(world.config, "", bootstrap, world.log, world.options);
+  ASSERT_FALSE(plane.has_value());
+  EXPECT_EQ(plane.error().code(), ErrorCode::timeout);
+}
+
+TEST(ControlFormation, AnAbsentChildEndsAtTheDeadline) {
+  World world(2);
+  world.config.rendezvous_timeout = 200ms;
+  world.config.rank = 0;
+  BoardBootstrap bootstrap(world.board);
+  const auto plane = start_control_plane(world.config, "", bootstrap, world.log, world.options);
+  ASSERT_FALSE(plane.has_value());
+  EXPECT_EQ(plane.error().code(), ErrorCode::timeout);
+  EXPECT_THAT(plane.error().message(), HasSubstr("0 of 1 are up"));
+}
+
+}  // namespace
+}  // namespace fabring

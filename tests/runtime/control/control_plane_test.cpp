@@ -1,0 +1,213 @@
+// Worlds of control planes: exchanges, failures, deaths and leaving.
+
+#include <gmock/gmock.h>
+
+#include "tests/runtime/control/control_world.hpp"
+
+namespace fabring {
+namespace {
+
+using namespace testing_support;
+using testing::HasSubstr;
+
+class ControlOf : public testing::TestWithParam<int> {
+ protected:
+  void SetUp() override { world_.start(); }
+  World world_{GetParam()};
+};
+
+TEST_P(ControlOf, EveryRankGetsEveryBlob) {
+  world_.each([&](Rank self) {
+    for (int round = 0; round < 5; ++round) {
+      const auto blob = [&](Rank rank) {
+        return std::string(static_cast<std::size_t>(rank * 100 + round), static_cast<char>('a' + rank));
+      };
+      const auto all = world_.plane(self).all_gather(blob(self));
+      ASSERT_TRUE(all.has_value()) << all.error().to_string();
+      ASSERT_EQ(static_cast<int>(all->size()), GetParam());
+      for (Rank rank = 0; rank < GetParam(); ++rank) EXPECT_EQ((*all)[static_cast<std::size_t>(rank)], blob(rank));
+    }
+    EXPECT_FALSE(world_.plane(self).host_of(GetParam() - 1).empty());
+  });
+}
+
+TEST_P(ControlOf, AReportOfAnyRankReachesEveryRankOnce) {
+  const Rank reporter = GetParam() - 1;
+  world_.plane(reporter).report({ErrorCode::mismatch, 0, -1, 7, "rank 0 called something else"});
+  world_.plane(reporter).report({ErrorCode::internal, 0, -1, 7, "a second failure of the same communicator"});
+  for (Rank rank = 0; rank < GetParam(); ++rank) {
+    const auto failure = world_.of(rank).first(5s);
+    ASSERT_TRUE(failure.has_value()) << "rank " << rank;
+    EXPECT_EQ(failure->code, ErrorCode::mismatch);
+    EXPECT_EQ(failure->reporter, reporter);
+    EXPECT_EQ(failure->communicator, 7u);
+    EXPECT_EQ(failure->text, "rank 0 called something else");
+  }
+  world_.each(
+      [&](Rank rank) { EXPECT_TRUE(world_.plane(rank).all_gather("x").has_value()) << "only communicator 7 failed"; });
+  for (Rank rank = 0; rank < GetParam(); ++rank) EXPECT_EQ(world_.of(rank).count(), 1u);
+}
+
+TEST_P(ControlOf, LeavingTogetherSucceedsAndIsNoDeath) {
+  world_.each([&](Rank rank) {
+    const Status left = world_.plane(rank).leave(10s);
+    EXPECT_TRUE(left.ok()) << left.to_string();
+    world_.kill(rank);
+  });
+  for (Rank rank = 0; rank < GetParam(); ++rank) EXPECT_EQ(world_.of(rank).count(), 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, ControlOf, testing::Values(1, 2, 3, 9, 10, 20));
+
+struct Death {
+  int world;
+  Rank victim;
+};
+class DeathOf : public testing::TestWithParam<Death> {};
+
+TEST_P(DeathOf, IsNamedOnAllSurvivorsWithinASecond) {
+  const auto [size, victim] = GetParam();
+  World world(size);
+  world.start();
+  const auto begin = steady_clock::now();
+  world.kill(victim);
+  for (Rank rank = 0; rank < size; ++rank) {
+    if (rank == victim) continue;
+    const auto failure = world.of(rank).first(5s);
+    ASSERT_TRUE(failure.has_value()) << "rank " << rank;
+    EXPECT_EQ(failure->code, ErrorCode::peer_lost);
+    EXPECT_EQ(failure->culprit, victim);
+    EXPECT_EQ(failure->communicator, 0u);
+    EXPECT_THAT(failure->text, HasSubstr("rank " + std::to_string(victim) + " (host "));
+    EXPECT_THAT(failure->text, HasSubstr("died"));
+  }
+  EXPECT_LT(steady_clock::now() - begin, 1s);
+  world.each([&](Rank rank) {
+    if (rank == victim) return;
+    const auto gathered = world.plane(rank).all_gather("x");
+    ASSERT_FALSE(gathered.has_value());
+    EXPECT_EQ(gathered.error().code(), ErrorCode::peer_lost);
+    EXPECT_EQ(gathered.error().context().rank, victim);
+    const Status left = world.plane(rank).leave(5s);
+    EXPECT_TRUE(left.ok()) << "survivors do not wait for the dead: " << left.to_string();
+  });
+  EXPECT_LT(steady_clock::now() - begin, 3s);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Of, DeathOf, testing::Values(Death{2, 0}, Death{2, 1}, Death{9, 0}, Death{20, 1}, Death{20, 19}, Death{20, 0}),
+    [](const auto& row) { return "Rank" + std::to_string(row.param.victim) + "Of" + std::to_string(row.param.world); });
+
+TEST(ControlPlane, ADeathWakesThoseWhoWaitForAnExchange) {
+  World world(4);
+  world.start();
+  world.each([&](Rank rank) {
+    if (rank == 3) return world.kill(3);
+    const auto gathered = world.plane(rank).all_gather("x");
+    ASSERT_FALSE(gathered.has_value());
+    EXPECT_EQ(gathered.error().code(), ErrorCode::peer_lost);
+  });
+}
+
+TEST(ControlPlane, TheReportOfARankThatClosesRightAfterCountsNotItsDeath) {
+  for (int round = 0; round < 20; ++round) {
+    World world(3);
+    world.start();
+    world.plane(2).report({ErrorCode::transport_error, -1, -1, 0, "the network card caught fire"});
+    world.kill(2);
+    for (Rank rank : {0, 1}) {
+      const auto failure = world.of(rank).first(5s);
+      ASSERT_TRUE(failure.has_value());
+      EXPECT_EQ(failure->text, "the network card caught fire");
+      EXPECT_EQ(failure->reporter, 2);
+    }
+  }
+}
+
+TEST(ControlPlane, AFailureBeforeTheHandlerIsSetIsNotLost) {
+  World world(2);
+  world.start();
+  world.plane(0).on_failure({});
+  world.plane(1).report({ErrorCode::aborted, -1, -1, 3, "abort"});
+  ASSERT_TRUE(world.of(1).first(5s).has_value());
+  world.each([&](Rank rank) { EXPECT_TRUE(world.plane(rank).all_gather("").has_value()); });  // it has arrived by now
+  world.plane(0).on_failure([&](const Failure& failure) { world.of(0).add(failure); });
+  ASSERT_TRUE(world.of(0).first(5s).has_value());
+}
+
+TEST(ControlPlane, WhoeverDoesNotLeaveIsNamedWhenTheLimitPasses) {
+  World world(12);
+  world.start();
+  world.each([&](Rank rank) {
+    if (rank == 2 || rank == 10) return;
+    const Status left = world.plane(rank).leave(300ms);
+    EXPECT_EQ(left.code(), ErrorCode::timeout);
+    EXPECT_EQ(left.message(), "waited 300 ms for ranks 2 and 10 of 12 to leave");
+  });
+}
+
+TEST(ControlPlane, RanksThatLeaveEarlyAreNoDeathForThoseWhoStay) {
+  World world(20);
+  world.start();
+  // The root and an inner node go; the tree is cut, yet nobody has died.
+  for (Rank rank : {0, 1}) {
+    EXPECT_EQ(world.plane(rank).leave(50ms).code(), ErrorCode::timeout);
+    world.kill(rank);
+  }
+  world.each([&](Rank rank) {
+    if (rank < 2) return;
+    const auto gathered = world.plane(rank).all_gather("x");
+    ASSERT_FALSE(gathered.has_value()) << "rank 0 is not there";
+    EXPECT_EQ(gathered.error().code(), ErrorCode::peer_lost);
+    const Status left = world.plane(rank).leave(5s);
+    EXPECT_TRUE(left.ok()) << left.to_string();
+  });
+  for (Rank rank = 2; rank < 20; ++rank) EXPECT_EQ(world.of(rank).count(), 0u);
+}
+
+TEST(ControlPlane, TheDeathOfAnotherIsNoErrorOfOneWhoLeaves) {
+  World world(3);
+  world.start();
+  EXPECT_EQ(world.plane(0).leave(1ms).code(), ErrorCode::timeout);
+  world.kill(2);
+  EXPECT_TRUE(world.of(1).first(5s).has_value()) << "rank 1 does not leave yet and must know";
+  std::thread leaver([&] { EXPECT_TRUE(world.plane(0).leave(5s).ok()); });
+  EXPECT_TRUE(world.plane(1).leave(5s).ok());
+  leaver.join();
+  EXPECT_EQ(world.of(0).count(), 0u);
+}
+
+TEST(ControlPlane, ActivitiesTravelThroughTheTree) {
+  ControlOptions options;
+  options.heartbeat = 40ms;
+  World world(12, options);
+  world.start();
+  world.plane(11).set_activity("in allreduce #7\n");
+  const auto end = steady_clock::now() + 5s;
+  for (Rank rank : {0, 1, 5, 11}) {
+    while (world.plane(rank).activity_of(11).empty() && steady_clock::now() < end) std::this_thread::yield();
+    EXPECT_EQ(world.plane(rank).activity_of(11), "in allreduce #7?");
+  }
+  EXPECT_EQ(world.plane(0).activity_of(99), "");
+  EXPECT_EQ(world.plane(0).activity_of(-1), "");
+}
+
+TEST(ControlPlane, ABlobThatIsTooLongIsRefusedAndTheNextExchangeWorks) {
+  World world(2);
+  world.start();
+  EXPECT_EQ(world.plane(0).all_gather(std::string(64 * 1024 + 1, 'x')).error().code(), ErrorCode::invalid_argument);
+  world.each([&](Rank rank) { EXPECT_TRUE(world.plane(rank).all_gather(std::string(64 * 1024, 'x')).has_value()); });
+}
+
+TEST(ControlPlane, AnExchangeNobodyJoinsEndsAtTheDeadlineAndNamesThem) {
+  World world(4);
+  world.config.timeout = 200ms;
+  world.start();
+  const auto gathered = world.plane(1).all_gather("x");
+  ASSERT_FALSE(gathered.has_value());
+  EXPECT_EQ(gathered.error().code(), ErrorCode::timeout);
+  EXPECT_THAT(gathered.error().message(), HasSubstr("ranks 0, 2 and 3 of 4"));
+}
+
+}  // namespace
+}  // namespace fabring

@@ -1,0 +1,115 @@
+// The small parts of the engine on their own: scratch, tiling, prepared plans, words for signatures.
+
+#include <gmock/gmock.h>
+
+#include <cstring>
+
+#include "runtime/engine/tiling.hpp"
+#include "runtime/memory/scratch.hpp"
+
+namespace fabring {
+namespace {
+
+TEST(Scratch, lends_up_to_its_budget_and_what_came_back_again) {
+  Scratch scratch(3 * 4096);
+  std::byte* a = scratch.borrow(4096);
+  std::byte* b = scratch.borrow(1);
+  std::byte* c = scratch.borrow(4095);
+  ASSERT_TRUE(a && b && c);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(b) % 4096, 0u);
+  std::memset(c, 1, 4095);
+  EXPECT_EQ(scratch.lent(), 3u * 4096);
+  EXPECT_EQ(scratch.borrow(1), nullptr);
+  scratch.give_back(b, 1);
+  EXPECT_EQ(scratch.borrow(4096), b);
+  for (std::byte* block : {a, b, c}) scratch.give_back(block, 4096);
+  EXPECT_EQ(scratch.lent(), 0u);
+}
+
+TEST(Scratch, makes_room_by_dropping_kept_blocks_of_other_sizes) {
+  Scratch scratch(4 * 4096);
+  std::vector<std::byte*> small;
+  for (int i = 0; i < 4; ++i) small.push_back(scratch.borrow(4096));
+  for (std::byte* block : small) scratch.give_back(block, 4096);
+  std::byte* large = scratch.borrow(4 * 4096);
+  ASSERT_NE(large, nullptr);
+  EXPECT_LE(scratch.held(), scratch.budget());
+  scratch.give_back(large, 4 * 4096);
+}
+
+TEST(Scratch, beyond_the_budget_keeps_nothing) {
+  Scratch scratch(4096);
+  std::byte* within = scratch.borrow(4096);
+  std::byte* beyond = scratch.borrow(8192, true);
+  ASSERT_TRUE(within && beyond);
+  EXPECT_EQ(scratch.held(), 3u * 4096);
+  scratch.give_back(beyond, 8192);
+  EXPECT_EQ(scratch.held(), 4096u);
+  scratch.give_back(within, 4096);
+}
+
+PreparedPlan prepared(Algorithm algorithm, Rank rank, std::vector<int> node_of) {
+  auto plan = make_allreduce({algorithm, rank, node_of, ReduceOp::sum});
+  PreparedPlan made(std::move(*plan));
+  made.largest_message = *agreed_largest_message({algorithm, rank, std::move(node_of), ReduceOp::sum});
+  return made;
+}
+
+TEST(PreparedPlan, numbers_messages_by_peer) {
+  const PreparedPlan ring = prepared(Algorithm::ring, 1, {0, 0, 0, 0});
+  ASSERT_EQ(ring.peers.size(), 2u);
+  EXPECT_EQ(ring.peer_index(1), -1);
+  EXPECT_EQ(ring.peers[static_cast<std::size_t>(ring.peer_index(2))].sends.size(), 6u);
+  EXPECT_EQ(ring.peers[static_cast<std::size_t>(ring.peer_index(0))].receives.size(), 6u);
+  EXPECT_TRUE(ring.peers[static_cast<std::size_t>(ring.peer_index(0))].sends.empty());
+  EXPECT_EQ(ring.slot_receives.size(), 3u);
+  EXPECT_FALSE(ring.first_steps.empty());
+  for (StepId id : ring.first_steps) EXPECT_EQ(ring.plan.steps[id].dependencies, 0u);
+}
+
+TEST(PreparedPlan, of_nothing_is_nothing) {
+  const PreparedPlan nothing{Plan{}};
+  EXPECT_EQ(nothing.largest_message, 0u);
+  EXPECT_TRUE(nothing.first_steps.empty());
+}
+
+TEST(Tiling, is_the_same_on_all_ranks_whatever_their_own_plans_hold) {
+  const std::vector<std::vector<int>> worlds{
+      {0, 0, 1, 1, 1}, {0, 1, 1, 1, 1}, {0, 0, 0, 0, 1}, {0, 0, 0}, {0, 1, 2, 2}};
+  for (const auto& node_of : worlds) {
+    for (const Algorithm algorithm : all_algorithms()) {
+      for (const std::size_t count : {1u, 63u, 1000u, 4097u, 100'000u}) {
+        std::vector<std::uint32_t> tiles;
+        for (Rank rank = 0; rank < static_cast<Rank>(node_of.size()); ++rank)
+          tiles.push_back(choose_tiling(prepared(algorithm, rank, node_of), count, 4, {4096, 1024, 3}).tiles);
+        EXPECT_THAT(tiles, ::testing::Each(tiles[0])) << name(algorithm) << " " << count;
+      }
+    }
+  }
+}
+
+TEST(Tiling, keeps_messages_below_a_segment_and_cuts_no_finer_than_needed) {
+  const PreparedPlan ring = prepared(Algorithm::ring, 0, {0, 0, 0, 0});
+  const TilingRules rules{1 << 16, 1 << 14, 3};
+  EXPECT_EQ(choose_tiling(ring, 0, 4, rules).tiles, 1u);
+  EXPECT_EQ(choose_tiling(ring, 1, 4, rules).tiles, 1u);
+  EXPECT_EQ(choose_tiling(ring, 16 << 10, 4, rules).tiles, 1u);    // messages of 16 KiB
+  EXPECT_EQ(choose_tiling(ring, 64 << 10, 4, rules).tiles, 3u);    // of 64 KiB: cut for overlap
+  EXPECT_EQ(choose_tiling(ring, 640 << 10, 4, rules).tiles, 10u);  // of 640 KiB: by segments
+  EXPECT_EQ(choose_tiling(ring, 640 << 10, 4, rules).depth, 3u);
+  EXPECT_EQ(choose_tiling(ring, 5, 4, {1, 1, 3}).tiles, 5u);  // never more than elements
+  EXPECT_GT(choose_tiling(ring, std::size_t{1} << 33, 8, rules).tiles, 200'000u);
+}
+
+TEST(Signature, is_described_also_when_a_peer_made_it_up) {
+  Signature signature;
+  signature.collective = signature.type = signature.op = signature.algorithm = 255;
+  signature.count = ~std::uint64_t{0};
+  EXPECT_THAT(describe(signature), ::testing::HasSubstr("unknown type"));
+  Call call;
+  call.count = 7;
+  EXPECT_EQ(call.describe(), "allreduce(7 x float32, sum, ring)");
+}
+
+}  // namespace
+}  // namespace fabring

@@ -1,0 +1,188 @@
+// Ranks that stop for a while or run ahead, and aborts around them: nobody fails who need not, nothing grows without
+// bound, and an abort ends what it must although a stopped rank holds full windows.
+
+#include <gmock/gmock.h>
+
+#include "tests/support/sim_world.hpp"
+
+namespace fabring::fixture {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AnyOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+TEST(Paused, rank_is_waited_for_and_the_results_are_right) {
+  for (const std::uint64_t seed : seeds(60, 10)) {
+    std::mt19937_64 chance(seed);
+    const int ranks = 2 + static_cast<int>(chance() % 6);
+    SimWorldOptions options = any_world(ranks, seed);
+    options.algorithm = all_algorithms()[chance() % all_algorithms().size()];
+    SimWorld world(options);
+    for (int i = 0; i < 8; ++i) world.everyone_calls_soon(any_allreduce(chance() % 3000, chance), 100us);
+    for (int i = 0; i < 3; ++i)
+      world.pause_at(static_cast<Rank>(chance() % static_cast<std::uint64_t>(ranks)), Time(chance() % 2'000'000),
+                     Time(1ms) + Time(chance() % 8'000'000'000));
+    if (!world.run()) return;
+    world.expect_all_ok();
+  }
+}
+
+TEST(Paused, rank_is_named_in_a_note_to_those_who_wait) {
+  SimWorld world({.ranks = 3});
+  world.pause(2, 25s);
+  world.everyone_calls({.count = 1000});
+  ASSERT_TRUE(world.run());
+  world.expect_all_ok();
+  EXPECT_THAT(world.log(), Contains(HasSubstr("has waited")));
+  EXPECT_THAT(world.log(), Contains(HasSubstr("rank 2")));
+}
+
+TEST(Paused, rank_that_stays_silent_is_given_up) {
+  SimWorld world({.ranks = 3});
+  world.pause(2, 300s);
+  world.everyone_calls({.count = 1000});
+  ASSERT_TRUE(world.run_until([&] { return world.operations()[0]->done() && world.operations()[1]->done(); }, 40s));
+  EXPECT_EQ(world.operations()[0]->status().code(), ErrorCode::peer_lost);
+  EXPECT_EQ(world.operations()[0]->status().context().rank, 2);
+}
+
+// Full windows: so many operations that neither eager slots nor grants are left with the stopped rank.
+TEST(Abort, of_one_communicator_leaves_the_others_alone_while_a_member_is_stopped) {
+  for (const std::uint64_t seed : seeds(40, 5)) {
+    SimWorldOptions options = any_world(4, seed);
+    options.algorithm = seed % 2 == 0 ? Algorithm::ring : Algorithm::direct_two_shot;
+    SimWorld world(options);
+    const int doomed = world.group({0, 1, 2}), other = world.group({3, 1, 0});
+    std::mt19937_64 chance(seed);
+    world.pause_at(2, Time(chance() % 100'000), 25s);
+    for (int i = 0; i < 30; ++i) world.everyone_calls({.count = chance() % 2000}, doomed);
+    world.linger(20ms);
+    const Time before = world.timeline().now();
+    world.engine(0).abort(*world.communicator(0, doomed), "enough");
+    EXPECT_EQ(world.timeline().now(), before);
+    EXPECT_EQ(Communicator(world.communicator(0, doomed)).health().code(), ErrorCode::aborted);
+    const auto fine = world.everyone_calls({.count = 1000}, other);
+    const bool fine_done = world.run_until(
+        [&] { return std::ranges::all_of(fine, [](const auto& operation) { return operation->done(); }); }, 1s);
+    ASSERT_TRUE(fine_done) << world.replay();
+    const auto ended = [&] {
+      return std::ranges::all_of(world.operations(),
+                                 [](const auto& operation) { return operation->rank == 2 || operation->done(); });
+    };
+    ASSERT_TRUE(world.run_until(ended, 4s)) << "aborted operations are not over while a member is stopped\n"
+                                            << world.replay();
+    for (const auto& operation : fine) EXPECT_TRUE(operation->status().ok()) << world.replay();
+    if (!world.run(60s)) return;  // the stopped rank comes back, late
+    for (const auto& operation : world.operations())
+      if (operation->rank == 2 && !operation->status().ok()) {
+        EXPECT_THAT(operation->status().code(), AnyOf(ErrorCode::aborted, ErrorCode::peer_lost)) << world.replay();
+      }
+    const auto again = world.everyone_calls({.count = 10}, other);
+    if (!world.run(1s)) return;
+    for (const auto& operation : again)
+      EXPECT_TRUE(operation->status().ok()) << operation->status().to_string() << world.replay();
+  }
+}
+
+TEST(Abort, at_any_moment_reaches_every_member_and_nobody_else) {
+  for (const std::uint64_t seed : seeds(60, 10)) {
+    std::mt19937_64 chance(seed);
+    SimWorldOptions options = any_world(5, seed);
+    options.algorithm = all_algorithms()[chance() % all_algorithms().size()];
+    SimWorld world(options);
+    const int doomed = world.group({4, 1, 2}), other = world.group({1, 3, 0, 4});
+    for (int i = 0; i < 5; ++i) {
+      world.everyone_calls_soon(any_allreduce(chance() % 2000, chance), 200us, doomed);
+      world.everyone_calls_soon(any_allreduce(chance() % 2000, chance), 200us, other);
+    }
+    world.at(Time(chance() % 1'000'000), [&] { world.engine(1).abort(*world.communicator(1, doomed), "enough"); });
+    if (!world.run(3s)) return;
+    world.linger(50ms);
+    for (const Rank rank : {0, 1, 3, 4})
+      EXPECT_TRUE(Communicator(world.communicator(rank, other)).health().ok()) << world.replay();
+    for (const Rank rank : {1, 2, 4})
+      EXPECT_EQ(Communicator(world.communicator(rank, doomed)).health().code(), ErrorCode::aborted) << world.replay();
+  }
+}
+
+TEST(Abort, reaches_a_rank_that_makes_the_communicator_only_later) {
+  SimWorld world({.ranks = 3});
+  const int group = world.group({0, 1, 2});
+  world.call(0, {.count = 3000}, group);
+  world.call(1, {.count = 3000}, group);
+  world.linger(5ms);
+  world.engine(0).abort(*world.communicator(0, group), "enough");
+  world.linger(50ms);
+  const auto late = world.call(2, {.count = 3000}, group);
+  ASSERT_TRUE(world.run(3s));
+  for (const auto& operation : world.operations()) EXPECT_EQ(operation->status().code(), ErrorCode::aborted);
+  EXPECT_EQ(late->status().code(), ErrorCode::aborted);
+}
+
+TEST(Ahead, rank_fills_bounded_windows_and_waits) {
+  for (const std::uint64_t seed : seeds(20, 3)) {
+    std::mt19937_64 chance(seed);
+    SimWorldOptions options = any_world(4, seed);
+    options.algorithm = all_algorithms()[chance() % all_algorithms().size()];
+    SimWorld world(options);
+    for (int i = 0; i < 50; ++i) world.call(1, {.count = 20 + static_cast<std::size_t>(i) * 8, .salt = seed});
+    for (const Rank rank : {0, 2, 3})
+      for (int i = 0; i < 50; ++i)
+        world.at(10ms + rank * 5ms + i * 1ms, [&world, rank, i, seed] {
+          world.call(rank, {.count = 20 + static_cast<std::size_t>(i) * 8, .salt = seed});
+        });
+    std::size_t most_kept = 0;
+    const auto look = [&] {
+      for (Rank rank = 0; rank < 4; ++rank) {
+        const CommunicatorCore& core = *world.communicator(rank);
+        std::vector<std::size_t> kept(4);
+        for (const auto& [key, early] : core.early)
+          if (key.kind == RecordKind::data && !early.taken)
+            most_kept = std::max(most_kept, ++kept[static_cast<std::size_t>(key.peer)]);
+      }
+      return world.operations().size() == 200u &&
+             std::ranges::all_of(world.operations(), [](const auto& operation) { return operation->done(); });
+    };
+    ASSERT_TRUE(world.run_until(look, 10s)) << world.replay();
+    EXPECT_LE(most_kept, CommunicatorCore::window);
+    world.expect_all_ok();
+  }
+}
+
+TEST(Interleaved, communicators_in_another_order_on_every_rank_never_wait_for_each_other) {
+  for (const std::uint64_t seed : seeds(40, 5)) {
+    std::mt19937_64 chance(seed);
+    SimWorldOptions options = any_world(4, seed);
+    options.algorithm = all_algorithms()[chance() % all_algorithms().size()];
+    options.segment_bytes = 512;
+    options.eager_bytes = 64;
+    options.scratch_bytes = seed % 2 == 0 ? 4096 : 3 * 4096;
+    SimWorld world(options);
+    std::vector<int> groups{0};
+    for (const std::vector<Rank>& members : {std::vector<Rank>{0, 1}, {2, 3}, {2, 0}, {1, 3}, {3, 2, 1}, {0, 3}})
+      groups.push_back(world.group(members));
+    const std::vector<std::vector<Rank>> members{{0, 1, 2, 3}, {0, 1}, {2, 3}, {2, 0}, {1, 3}, {3, 2, 1}, {0, 3}};
+    for (Rank rank = 0; rank < 4; ++rank) {
+      std::vector<std::pair<int, int>> calls;  // group, number
+      for (std::size_t group = 0; group < groups.size(); ++group)
+        if (std::ranges::count(members[group], rank) > 0)
+          for (int number = 0; number < 5; ++number) calls.emplace_back(static_cast<int>(group), number);
+      std::shuffle(calls.begin(), calls.end(), chance);
+      for (std::size_t i = 0; i < calls.size(); ++i)
+        for (std::size_t j = i + 1; j < calls.size(); ++j)  // each group's own calls in order
+          if (calls[i].first == calls[j].first && calls[i].second > calls[j].second) std::swap(calls[i], calls[j]);
+      for (const auto& [group, number] : calls)
+        world.call(rank,
+                   {.count = 100 + 700 * static_cast<std::size_t>(number % 3),
+                    .salt = static_cast<std::uint64_t>(group * 10 + number)},
+                   groups[static_cast<std::size_t>(group)]);
+    }
+    if (!world.run(20s)) return;
+    world.expect_all_ok();
+  }
+}
+
+}  // namespace
+}  // namespace fabring::fixture

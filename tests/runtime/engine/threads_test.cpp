@@ -1,0 +1,243 @@
+// The public Communicator over real threads: blocking calls, the progress thread, several threads of one rank, Works
+// that are polled, awaited twice, dropped or outlive their engine. Meant for ThreadSanitizer too.
+
+#include <gmock/gmock.h>
+
+#include <future>
+#include <thread>
+
+#include "tests/support/exact_data.hpp"
+#include "tests/support/thread_world.hpp"
+
+namespace fabring::fixture {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+/// An allreduce whose buffers live as long as it.
+struct Sum {
+  Sum(int rank, int ranks, std::size_t count, std::uint64_t salt)
+      : in(input_of(DataType::float32, ReduceOp::sum, rank, ranks, count, salt)),
+        out(in.size()),
+        expected(output_of(DataType::float32, ReduceOp::sum, ranks, count, salt)) {}
+  std::size_t count() const { return in.size() / sizeof(float); }
+  Status run(Communicator& on) {
+    return on.allreduce(in.data(), out.data(), count(), DataType::float32, ReduceOp::sum);
+  }
+  Work begin(Communicator& on) {
+    return on.allreduce_async(in.data(), out.data(), count(), DataType::float32, ReduceOp::sum);
+  }
+  bool right() const { return out == expected; }
+  std::vector<std::byte> in, out, expected;
+};
+
+TEST(Threads, blocking_calls_of_all_sizes_are_right) {
+  for (const int ranks : {1, 2, 4}) {
+    ThreadWorld world(ranks);
+    world.run([&](Rank rank, Communicator all) {
+      for (const std::size_t count : {0u, 1u, 1000u, 100'000u, 400'000u}) {
+        Sum sum(rank, ranks, count, count);
+        const Status status = sum.run(all);
+        ASSERT_TRUE(status.ok()) << status.to_string();
+        ASSERT_TRUE(sum.right()) << count;
+      }
+      ASSERT_TRUE(all.barrier().ok());
+    });
+  }
+}
+
+TEST(Threads, asynchronous_calls_end_whether_waited_for_or_polled) {
+  ThreadWorld world(3);
+  world.run([&](Rank rank, Communicator all) {
+    std::vector<Sum> sums;
+    std::vector<Work> works;
+    for (std::uint64_t i = 0; i < 20; ++i) sums.emplace_back(rank, 3, 1 + i * 997, i);
+    for (Sum& sum : sums) works.push_back(sum.begin(all));
+    for (std::size_t i = 0; i < works.size(); ++i) {
+      if (i % 3 == 0) {
+        while (!works[i].done()) std::this_thread::yield();
+      } else if (i % 3 == 1) {
+        while (works[i].wait_for(1ms).code() == ErrorCode::timeout) {
+        }
+      }
+      ASSERT_TRUE(works[i].wait().ok());
+      ASSERT_TRUE(sums[i].right());
+    }
+  });
+}
+
+TEST(Threads, progress_thread_finishes_a_work_nobody_waits_for) {
+  ThreadWorld world(2);
+  Sum a(0, 2, 100'000, 1), b(1, 2, 100'000, 1);
+  Communicator first = world.world(0), second = world.world(1);
+  Work at_first = a.begin(first), at_second = b.begin(second);
+  const auto deadline = std::chrono::steady_clock::now() + 60s;
+  // status() alone makes no progress.
+  while (!(a.right() && b.right()) && std::chrono::steady_clock::now() < deadline) {
+    if (at_first.wait_for(0ns).ok() && at_second.wait_for(0ns).ok()) break;
+    std::this_thread::yield();
+  }
+  EXPECT_TRUE(at_first.wait().ok());
+  EXPECT_TRUE(at_second.wait().ok());
+  EXPECT_TRUE(a.right() && b.right());
+}
+
+TEST(Threads, two_threads_may_wait_for_the_same_work) {
+  ThreadWorld world(2);
+  world.run([&](Rank rank, Communicator all) {
+    for (std::uint64_t i = 0; i < 20; ++i) {
+      Sum sum(rank, 2, 5000, i);
+      Work work = sum.begin(all);
+      auto other = std::async(std::launch::async, [work]() mutable { return work.wait(); });
+      EXPECT_TRUE(work.wait().ok());
+      EXPECT_TRUE(other.get().ok());
+      EXPECT_TRUE(sum.right());
+    }
+  });
+}
+
+TEST(Threads, several_threads_of_a_rank_use_communicators_of_their_own) {
+  constexpr int ranks = 3, threads = 3;
+  ThreadWorld world(ranks);
+  world.run([&](Rank rank, Communicator all) {
+    std::vector<Communicator> own;
+    for (int i = 0; i < threads; ++i) {
+      auto made = all.split(0, rank, "thread" + std::to_string(i));
+      ASSERT_TRUE(made.has_value()) << made.error().to_string();
+      own.push_back(*made);
+    }
+    std::vector<std::thread> workers;
+    for (int i = 0; i < threads; ++i)
+      workers.emplace_back([&, i] {
+        for (std::uint64_t turn = 0; turn < 30; ++turn) {
+          Sum sum(rank, ranks, 100 + turn * 300, turn * 8 + static_cast<std::uint64_t>(i));
+          if (turn % 2 == 0) {
+            EXPECT_TRUE(sum.run(own[static_cast<std::size_t>(i)]).ok());
+          } else {
+            EXPECT_TRUE(sum.begin(own[static_cast<std::size_t>(i)]).wait().ok());
+          }
+          EXPECT_TRUE(sum.right());
+          (void)world.engine(rank).traffic();
+        }
+      });
+    for (std::thread& worker : workers) worker.join();
+  });
+}
+
+TEST(Threads, split_makes_groups_ordered_by_key) {
+  ThreadWorld world(5);
+  world.run([&](Rank rank, Communicator all) {
+    auto parts = all.split(rank == 4 ? -1 : rank % 2, -rank);
+    ASSERT_TRUE(parts.has_value());
+    if (rank == 4) {
+      EXPECT_EQ(parts->size(), 0);
+      EXPECT_FALSE(static_cast<bool>(*parts));
+      return;
+    }
+    EXPECT_EQ(parts->size(), 2);
+    EXPECT_EQ(parts->rank(), rank < 2 ? 1 : 0);  // the higher world rank comes first
+    std::int64_t value = rank;
+    ASSERT_TRUE(parts->allreduce(&value, &value, 1, DataType::int64, ReduceOp::sum).ok());
+    EXPECT_EQ(value, rank % 2 == 0 ? 2 : 4);
+    auto again = parts->split(0, 0, "again");
+    ASSERT_TRUE(again.has_value());
+    EXPECT_EQ(again->label(), "again");
+    EXPECT_TRUE(again->barrier().ok());
+  });
+}
+
+TEST(Threads, abort_from_another_thread_ends_a_blocking_call) {
+  ThreadWorld world(2);
+  Communicator here = world.world(0);
+  auto waiting = std::async(std::launch::async, [here]() mutable { return here.barrier(); });  // rank 1 never comes
+  here.abort("the test says so");
+  const Status ended = waiting.get();
+  EXPECT_EQ(ended.code(), ErrorCode::aborted);
+  EXPECT_THAT(ended.message(), HasSubstr("the test says so"));
+  EXPECT_EQ(world.world(1).barrier().code(), ErrorCode::aborted);
+}
+
+TEST(Threads, leaving_ends_a_blocking_call_of_another_thread) {
+  ThreadWorld world(2);
+  Communicator here = world.world(0);
+  std::promise<void> about_to_wait;
+  auto waiting = std::async(std::launch::async, [&about_to_wait, here]() mutable {
+    about_to_wait.set_value();
+    return here.barrier();  // rank 1 never comes
+  });
+  about_to_wait.get_future().wait();
+  auto other = std::async(std::launch::async, [&] { return world.engine(1).leave(); });
+  EXPECT_TRUE(world.engine(0).leave().ok());
+  EXPECT_TRUE(other.get().ok());
+  EXPECT_EQ(waiting.get().code(), ErrorCode::aborted);
+}
+
+TEST(Threads, work_that_outlives_its_engine_is_over) {
+  Sum sum(0, 2, 100'000, 3);
+  Work work;
+  {
+    ThreadWorld world(2);
+    Communicator here = world.world(0);
+    work = sum.begin(here);  // rank 1 never comes
+  }
+  EXPECT_TRUE(work.done());
+  EXPECT_EQ(work.status().code(), ErrorCode::aborted);
+  EXPECT_FALSE(work.wait().ok());
+}
+
+TEST(Threads, work_dropped_unwaited_goes_on) {
+  ThreadWorld world(2);
+  std::vector<Sum> at_first, at_second;
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    at_first.emplace_back(0, 2, 10'000, i);
+    at_second.emplace_back(1, 2, 10'000, i);
+  }
+  Communicator first = world.world(0), second = world.world(1);
+  for (std::size_t i = 0; i < 10; ++i) {
+    (void)at_first[i].begin(first);
+    (void)at_second[i].begin(second);
+  }
+  auto other = std::async(std::launch::async, [&] { return second.barrier(); });
+  EXPECT_TRUE(first.barrier().ok());  // runs after all of them
+  EXPECT_TRUE(other.get().ok());
+  for (std::size_t i = 0; i < 10; ++i) EXPECT_TRUE(at_first[i].right() && at_second[i].right());
+}
+
+TEST(Arguments, that_are_wrong_are_refused_and_the_communicator_stays_usable) {
+  ThreadWorld world(1);
+  Communicator all = world.world(0);
+  alignas(64) std::array<float, 64> data{};
+  const auto code = [&](const void* in, void* out, std::size_t count, DataType type = DataType::float32,
+                        ReduceOp op = ReduceOp::sum) { return all.allreduce(in, out, count, type, op).code(); };
+  EXPECT_EQ(code(nullptr, data.data(), 1), ErrorCode::invalid_argument);
+  EXPECT_EQ(code(data.data(), nullptr, 1), ErrorCode::invalid_argument);
+  EXPECT_EQ(code(nullptr, nullptr, 0), ErrorCode::ok);
+  EXPECT_EQ(code(reinterpret_cast<char*>(data.data()) + 1, data.data() + 32, 1), ErrorCode::invalid_argument);
+  EXPECT_EQ(code(data.data(), data.data() + 1, 2), ErrorCode::invalid_argument);
+  EXPECT_EQ(code(data.data(), data.data() + 2, 2), ErrorCode::ok);
+  EXPECT_EQ(code(data.data(), data.data(), SIZE_MAX / 2), ErrorCode::invalid_argument);
+  EXPECT_EQ(code(data.data(), data.data(), 1, static_cast<DataType>(99)), ErrorCode::invalid_argument);
+  EXPECT_EQ(code(data.data(), data.data(), 1, DataType::float32, static_cast<ReduceOp>(99)),
+            ErrorCode::invalid_argument);
+  EXPECT_EQ(all.allreduce_async(nullptr, data.data(), 1, DataType::float32, ReduceOp::sum).wait().code(),
+            ErrorCode::invalid_argument);
+  EXPECT_TRUE(all.health().ok());
+  EXPECT_EQ(code(data.data(), data.data(), 64), ErrorCode::ok);
+}
+
+TEST(Communicator, that_is_empty_answers_with_errors) {
+  Communicator none;
+  EXPECT_EQ(none.size(), 0);
+  EXPECT_EQ(none.rank(), -1);
+  EXPECT_EQ(none.barrier().code(), ErrorCode::aborted);
+  EXPECT_FALSE(none.split(0, 0).has_value());
+  EXPECT_FALSE(none.health().ok());
+  none.abort("nothing");
+  EXPECT_EQ(none.allreduce_async(nullptr, nullptr, 0, DataType::float32, ReduceOp::sum).wait().code(),
+            ErrorCode::aborted);
+  EXPECT_TRUE(Work().done());
+}
+
+}  // namespace
+}  // namespace fabring::fixture

@@ -1,0 +1,76 @@
+// The bytes that a collective moves are those of the textbook, counted by the transfer layer.
+
+#include <gtest/gtest.h>
+
+#include "tests/support/sim_world.hpp"
+
+namespace fabring::fixture {
+namespace {
+
+class Ring : public ::testing::TestWithParam<int> {};
+
+TEST_P(Ring, sends_exactly_its_share_from_every_rank) {
+  const int n = GetParam();
+  for (const std::size_t eager : {std::size_t{0}, std::size_t{8000}}) {
+    SimWorldOptions options{.ranks = n};
+    options.eager_bytes = eager;
+    SimWorld world(options);
+    const std::size_t count = static_cast<std::size_t>(n) * 840;
+    const std::size_t bytes = count * sizeof(float);
+    world.everyone_calls({.count = count});
+    ASSERT_TRUE(world.run());
+    world.linger(std::chrono::milliseconds(50));
+    const std::uint64_t tiles = world.operations()[0]->execution->tiles();
+    ASSERT_GT(tiles, 1u);
+    std::uint64_t all = 0, received = 0;
+    for (Rank rank = 0; rank < n; ++rank) {
+      const Traffic traffic = world.engine(rank).traffic();
+      const std::uint64_t share = 2 * static_cast<std::uint64_t>(n - 1) * bytes / static_cast<std::uint64_t>(n);
+      // Each tile's parts differ by one element at most.
+      EXPECT_NEAR(static_cast<double>(traffic.payload_bytes_sent), static_cast<double>(share),
+                  static_cast<double>(tiles * 8));
+      EXPECT_GE(traffic.wire_bytes_sent, traffic.payload_bytes_sent);
+      all += traffic.payload_bytes_sent;
+      received += traffic.payload_bytes_received;
+    }
+    EXPECT_EQ(received, all);
+    EXPECT_EQ(all, 2 * static_cast<std::uint64_t>(n - 1) * bytes);
+  }
+}
+
+TEST_P(Ring, in_one_tile_sends_to_the_byte_what_the_formula_says) {
+  const int n = GetParam();
+  SimWorldOptions options{.ranks = n};
+  options.segment_bytes = 1 << 20;
+  options.depth = 1;
+  SimWorld world(options);
+  const std::uint64_t bytes = static_cast<std::uint64_t>(n) * 4096;
+  world.everyone_calls({.count = static_cast<std::size_t>(bytes) / sizeof(float)});
+  ASSERT_TRUE(world.run());
+  for (Rank rank = 0; rank < n; ++rank)
+    EXPECT_EQ(world.engine(rank).traffic().payload_bytes_sent, 2 * static_cast<std::uint64_t>(n - 1) * 4096);
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, Ring, ::testing::Range(2, 10),
+                         [](const auto& of) { return std::to_string(of.param) + "_ranks"; });
+
+TEST(Traffic, of_every_algorithm_is_what_its_plan_says) {
+  for (const Algorithm algorithm : all_algorithms()) {
+    SimWorldOptions options{.ranks = 6, .nodes = {2, 4}};
+    options.algorithm = algorithm;
+    options.segment_bytes = 1 << 20;
+    options.depth = 1;
+    SimWorld world(options);
+    world.everyone_calls({.count = 1001});
+    ASSERT_TRUE(world.run());
+    for (Rank rank = 0; rank < 6; ++rank) {
+      const auto plan = make_allreduce({algorithm, rank, {0, 0, 1, 1, 1, 1}, ReduceOp::sum});
+      std::uint64_t expected = 0;
+      for (const std::uint64_t bytes : bytes_sent_to(*plan, 1001, sizeof(float))) expected += bytes;
+      EXPECT_EQ(world.engine(rank).traffic().payload_bytes_sent, expected) << name(algorithm) << " rank " << rank;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace fabring::fixture

@@ -1,0 +1,158 @@
+// Transfer between two ranks over the simulated fabric: records arrive once and whole whatever the order of parcels,
+// and credits never run dry or over (the fabric checks that no parcel is sent to a slot that is not posted).
+
+#include <gmock/gmock.h>
+
+#include <cstring>
+
+#include "runtime/transfer/transfer.hpp"
+#include "tests/support/sim_world.hpp"
+
+namespace fabring::fixture {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Recorder final : TransferListener {
+  void on_record(Rank peer, const Record& record, std::span<const std::byte> payload) override {
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(payload.data()) % 8, 0u);
+    records.push_back({peer, record, {payload.begin(), payload.end()}});
+  }
+  void on_block(std::uint64_t cookie, Outcome outcome, std::uint32_t bytes) override {
+    blocks.push_back({cookie, outcome, bytes});
+  }
+  void on_peer_lost(Rank, const Status& why) override { lost.push_back(why); }
+
+  struct Taken {
+    Rank peer;
+    Record record;
+    std::vector<std::byte> payload;
+  };
+  std::vector<Taken> records;
+  std::vector<Completion> blocks;
+  std::vector<Status> lost;
+};
+
+class Pair {
+ public:
+  explicit Pair(std::uint64_t seed) : timeline(seed), fabric(timeline, 2, any_world(2, seed).weather) {
+    for (Rank rank = 0; rank < 2; ++rank) {
+      endpoint[rank] = fabric.open(rank);
+      transfer[rank] = std::make_unique<Transfer>(*endpoint[rank], rank, 2, heard[rank]);
+    }
+    for (bool ready = false; !ready; timeline.pass(10us)) {
+      const bool first = transfer[0]->start();
+      ready = transfer[1]->start() && first;
+    }
+  }
+  ~Pair() {
+    EXPECT_EQ(fabric.broken_rule(), "");
+    fabric.end();
+  }
+
+  bool run_until(const std::function<bool()>& enough) {
+    const Time end = timeline.now() + 10s;
+    while (!enough()) {
+      if (timeline.now() > end) return false;
+      if (timeline.chance(0.5) && timeline.step()) continue;
+      Transfer& one = *transfer[timeline.below(2)];
+      one.poll();
+      one.flush();
+      timeline.pass(1us);
+    }
+    return true;
+  }
+
+  Timeline timeline;
+  SimFabric fabric;
+  Recorder heard[2];
+  std::unique_ptr<Endpoint> endpoint[2];
+  std::unique_ptr<Transfer> transfer[2];
+};
+
+std::vector<std::byte> payload_of(std::uint32_t number, std::size_t bytes) {
+  std::vector<std::byte> payload(bytes);
+  for (std::size_t i = 0; i < bytes; ++i) payload[i] = static_cast<std::byte>(number * 7 + i);
+  return payload;
+}
+
+void send(Transfer& from, Rank to, std::uint32_t number, std::size_t bytes) {
+  Record record;
+  record.kind = RecordKind::data;
+  record.message = number;
+  record.bytes = static_cast<std::uint32_t>(bytes);
+  from.send_record(to, record, payload_of(number, bytes));
+}
+
+void expect_each_once(const Recorder& heard, std::uint32_t count) {
+  std::set<std::uint32_t> numbers;
+  for (const auto& [peer, record, payload] : heard.records) {
+    EXPECT_TRUE(numbers.insert(record.message).second) << "record " << record.message << " came twice";
+    EXPECT_EQ(payload, payload_of(record.message, record.bytes));
+  }
+  EXPECT_EQ(numbers.size(), count);
+}
+
+TEST(Records, arrive_once_and_whole_in_both_directions) {
+  for (const std::uint64_t seed : seeds(20, 3)) {
+    Pair pair(seed);
+    std::mt19937_64 chance(seed);
+    const std::uint32_t there = 300 + chance() % 300, back = chance() % 2 == 0 ? 0 : chance() % 600;
+    const std::size_t most = chance() % 2 == 0 ? 64 : eager_bytes;
+    for (std::uint32_t i = 0; i < there; ++i) send(*pair.transfer[0], 1, i, chance() % (most + 1));
+    for (std::uint32_t i = 0; i < back; ++i) send(*pair.transfer[1], 0, i, chance() % (most + 1));
+    ASSERT_TRUE(pair.run_until([&] {
+      return pair.heard[1].records.size() >= there && pair.heard[0].records.size() >= back &&
+             pair.transfer[0]->drained() && pair.transfer[1]->drained();
+    })) << "seed "
+        << seed << ": " << pair.heard[1].records.size() << " of " << there << ", " << pair.heard[0].records.size()
+        << " of " << back;
+    expect_each_once(pair.heard[1], there);
+    expect_each_once(pair.heard[0], back);
+    for (const Recorder& heard : pair.heard)
+      EXPECT_TRUE(heard.lost.empty()) << heard.lost[0].to_string() << " seed " << seed;
+    EXPECT_EQ(pair.transfer[0]->payload_bytes_sent(), pair.transfer[1]->payload_bytes_received());
+  }
+}
+
+TEST(Blocks, go_straight_to_the_granted_slot) {
+  Pair pair(5);
+  std::vector<std::byte> from = payload_of(3, 100'000), into(from.size());
+  Slot slot = 0;
+  while (pair.transfer[1]->recv_block(0, into, 77, slot) == Post::again) pair.timeline.pass(1us);
+  EXPECT_GE(slot, Transfer::eager_slots);
+  while (pair.transfer[0]->send_block(1, slot, from, 66) == Post::again) pair.timeline.pass(1us);
+  ASSERT_TRUE(pair.run_until([&] { return pair.heard[0].blocks.size() == 1 && pair.heard[1].blocks.size() == 1; }));
+  EXPECT_EQ(into, from);
+  EXPECT_EQ(pair.heard[1].blocks[0].context, 77u);
+  EXPECT_EQ(pair.heard[1].blocks[0].bytes, from.size());
+  EXPECT_EQ(pair.heard[0].blocks[0].context, 66u);
+}
+
+TEST(Blocks, declined_give_the_memory_back_with_nothing_in_it) {
+  Pair pair(6);
+  std::vector<std::byte> into(5000);
+  Slot slot = 0;
+  while (pair.transfer[1]->recv_block(0, into, 1, slot) == Post::again) pair.timeline.pass(1us);
+  pair.transfer[0]->decline(1, slot);
+  ASSERT_TRUE(pair.run_until([&] { return pair.heard[1].blocks.size() == 1; }));
+  EXPECT_EQ(pair.heard[1].blocks[0].outcome, Outcome::done);
+  EXPECT_EQ(pair.heard[1].blocks[0].bytes, 0u);
+  EXPECT_FALSE(pair.fabric.holds(1, into));
+}
+
+TEST(Blocks, of_a_lost_peer_come_back_and_its_records_are_dropped) {
+  Pair pair(7);
+  std::vector<std::byte> into(5000);
+  Slot slot = 0;
+  while (pair.transfer[1]->recv_block(0, into, 1, slot) == Post::again) pair.timeline.pass(1us);
+  pair.fabric.cut(0, 1, false);
+  ASSERT_TRUE(pair.run_until([&] { return pair.heard[1].blocks.size() == 1 && pair.heard[1].lost.size() == 1; }));
+  EXPECT_EQ(pair.heard[1].blocks[0].outcome, Outcome::lost);
+  EXPECT_FALSE(pair.heard[1].lost[0].ok());
+  send(*pair.transfer[1], 0, 1, 10);
+  ASSERT_TRUE(pair.run_until([&] { return pair.transfer[1]->drained(); }));
+}
+
+}  // namespace
+}  // namespace fabring::fixture

@@ -1,0 +1,41 @@
+#pragma once
+// Data whose reductions are exact in every type, so that a result is right or wrong and never "close": small whole
+// numbers, whose sums stay below 128, whose products are small powers of two and whose averages are whole.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "fabring/types.hpp"
+
+namespace fabring::fixture {
+
+/// Writes a small whole number as one element.
+void store(DataType type, std::byte* at, std::int64_t value);
+
+/// What rank `rank` of `ranks` puts in at `index`, and what comes out. `salt` makes operations differ from each other.
+std::int64_t input_value(ReduceOp op, int rank, int ranks, std::size_t index, std::uint64_t salt);
+std::int64_t output_value(ReduceOp op, int ranks, std::size_t index, std::uint64_t salt);
+
+std::vector<std::byte> input_of(DataType type, ReduceOp op, int rank, int ranks, std::size_t count, std::uint64_t salt);
+std::vector<std::byte> output_of(DataType type, ReduceOp op, int ranks, std::size_t count, std::uint64_t salt);
+
+/// Floats of mixed sizes, the sums of which round: for comparing the bits of ranks. Floating-point types only.
+std::vector<std::byte> rough_input(DataType type, int rank, std::size_t count, std::uint64_t salt);
+
+/// A caller's buffer in a test: bytes between canaries, aligned for every type.
+class GuardedBytes {
+ public:
+  explicit GuardedBytes(std::size_t bytes);
+  std::byte* data() { return bytes_.data() + margin; }
+  std::size_t size() const { return bytes_.size() - 2 * margin; }
+  std::span<std::byte> span() { return {data(), size()}; }
+  bool intact() const;
+
+ private:
+  static constexpr std::size_t margin = 64;
+  std::vector<std::byte> bytes_;
+};
+
+}  // namespace fabring::fixture

@@ -1,0 +1,78 @@
+#include "tests/support/sim_control.hpp"
+
+namespace fabring::fixture {
+
+class SimControlPlane final : public ControlPlane {
+ public:
+  SimControlPlane(SimControl& world, Rank rank) : world_(world), rank_(rank) {}
+  ~SimControlPlane() override { world_.seats_[rank_].handler = nullptr; }
+  Result<std::vector<std::string>> all_gather(std::string) override {
+    return Status(ErrorCode::unsupported, "a simulated world has nothing to gather");
+  }
+  void report(Failure failure) override {
+    if (!world_.seats_[rank_].dead) world_.report(std::move(failure));
+  }
+  void on_failure(std::function<void(const Failure&)> handler) override {
+    world_.seats_[rank_].handler = std::move(handler);
+  }
+  void set_activity(std::string text) override { world_.seats_[rank_].activity = std::move(text); }
+  std::string activity_of(Rank rank) const override { return world_.seats_[rank].activity; }
+  std::string host_of(Rank rank) const override { return "host" + std::to_string(rank); }
+  Status leave(std::chrono::milliseconds) override { return {}; }  // called from a thread of the engine
+  std::uint64_t strangers() const override { return 0; }
+
+ private:
+  SimControl& world_;
+  const Rank rank_;
+};
+
+SimControl::SimControl(Timeline& timeline, int ranks) : timeline_(timeline), seats_(ranks) {}
+SimControl::~SimControl() = default;
+
+std::unique_ptr<ControlPlane> SimControl::open(Rank rank) { return std::make_unique<SimControlPlane>(*this, rank); }
+
+void SimControl::report(Failure failure) {
+  timeline_.after(timeline_.between(Time(0), most_delay), [this, failure = std::move(failure)] { decide(failure); });
+}
+
+void SimControl::decide(const Failure& failure) {
+  if (!known_.insert({failure.communicator, failure.communicator == 0 ? failure.culprit : -1}).second) return;
+  failures_.push_back(failure);
+  for (Rank rank = 0; rank < static_cast<Rank>(seats_.size()); ++rank)
+    timeline_.after(timeline_.between(Time(0), most_delay), [this, rank, failure] { deliver(rank, failure); });
+}
+
+void SimControl::deliver(Rank rank, const Failure& failure) {
+  Seat& seat = seats_[rank];
+  if (seat.dead || !seat.handler) return;
+  if (seat.pauses % 2 == 1) {
+    seat.kept.push_back(failure);
+    return;
+  }
+  timeline_.note(100, rank, static_cast<std::uint64_t>(failure.code), failure.communicator);
+  seat.handler(failure);
+}
+
+void SimControl::kill(Rank rank) {
+  seats_[rank].dead = true;
+  report({ErrorCode::peer_lost, rank, -1, 0,
+          "rank " + std::to_string(rank) + " died: its control connection closed without goodbye"});
+}
+
+void SimControl::pause(Rank rank) {
+  const auto mine = ++seats_[rank].pauses;
+  timeline_.after(silence, [this, rank, mine] {
+    if (seats_[rank].pauses == mine)
+      report({ErrorCode::peer_lost, rank, -1, 0, "rank " + std::to_string(rank) + " has been silent for too long"});
+  });
+}
+
+void SimControl::resume(Rank rank) {
+  Seat& seat = seats_[rank];
+  ++seat.pauses;
+  std::vector<Failure> kept;
+  kept.swap(seat.kept);
+  for (const Failure& failure : kept) deliver(rank, failure);
+}
+
+}  // namespace fabring::fixture

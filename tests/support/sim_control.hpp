@@ -1,0 +1,51 @@
+#pragma once
+// SimControl: the control planes of a simulated world. Reports reach a root after a while; the first for a communicator
+// (for the whole engine: the first about a rank) is passed on to every living rank, to each after a while of its own. A
+// killed rank is noticed after a while; a paused one hears nothing until it goes on, and is given up after `silence`.
+// One thread, but for leave().
+
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/control/control_plane.hpp"
+#include "tests/support/timeline.hpp"
+
+namespace fabring::fixture {
+
+class SimControl {
+ public:
+  SimControl(Timeline& timeline, int ranks);
+  ~SimControl();
+  std::unique_ptr<ControlPlane> open(Rank rank);
+
+  void kill(Rank rank);
+  void pause(Rank rank);
+  void resume(Rank rank);
+
+  Time most_delay = std::chrono::milliseconds(5);
+  Time silence = std::chrono::seconds(30);
+  /// Every failure that was passed on, in order.
+  const std::vector<Failure>& failures() const { return failures_; }
+
+ private:
+  friend class SimControlPlane;
+  struct Seat {
+    std::function<void(const Failure&)> handler;
+    bool dead = false;
+    std::uint64_t pauses = 0;  // odd: paused
+    std::vector<Failure> kept;
+    std::string activity;
+  };
+  void report(Failure failure);
+  void decide(const Failure& failure);
+  void deliver(Rank rank, const Failure& failure);
+
+  Timeline& timeline_;
+  std::vector<Seat> seats_;
+  std::set<std::pair<std::uint64_t, Rank>> known_;
+  std::vector<Failure> failures_;
+};
+
+}  // namespace fabring::fixture

@@ -1,0 +1,300 @@
+#include "tests/support/sim_fabric.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace fabring::fixture {
+namespace {
+
+enum What : std::uint64_t { sent = 1, copied, delivered, completed, lost_link, killed, posted, refused };
+constexpr std::byte rubbish{0xA5};
+
+bool overlap(std::span<const std::byte> a, std::span<const std::byte> b) {
+  return !a.empty() && !b.empty() && a.data() < b.data() + b.size() && b.data() < a.data() + a.size();
+}
+
+}  // namespace
+
+class SimEndpoint final : public Endpoint {
+ public:
+  SimEndpoint(SimFabric& fabric, Rank self) : fabric_(fabric), self_(self) {}
+  ~SimEndpoint() override { fabric_.close(self_); }
+  std::string address() const override { return "sim " + std::to_string(self_); }
+  Status add_peer(Rank peer, std::string_view address) override {
+    if (address != "sim " + std::to_string(peer)) return Status(ErrorCode::invalid_argument, "not a sim address");
+    return {};
+  }
+  Post post_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override {
+    return fabric_.post_send(self_, peer, slot, from, context);
+  }
+  Post post_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override {
+    return fabric_.post_recv(self_, peer, slot, into, context);
+  }
+  std::size_t poll(std::span<Completion> out) override { return fabric_.poll(self_, out); }
+  void wait(std::chrono::microseconds) override { fabric_.timeline_.step(); }  // an engine that leaves drives alone
+  void wake() override {}
+  Status peer_error(Rank peer) const override { return fabric_.ports_[self_].links[peer].error; }
+  void disconnect(Rank peer) override { fabric_.disconnect(self_, peer); }
+  void finish_sending() override {}
+  void close() override { fabric_.close(self_); }
+  EndpointCounters counters() const override { return fabric_.ports_[self_].counters; }
+  std::string describe() const override { return "simulated, rank " + std::to_string(self_); }
+
+ private:
+  SimFabric& fabric_;
+  const Rank self_;
+};
+
+SimFabric::SimFabric(Timeline& timeline, int ranks, Weather weather)
+    : timeline_(timeline), weather_(weather), ports_(ranks) {
+  for (Port& port : ports_) {
+    port.links.resize(ranks);
+    for (Link& link : port.links) link.connected_at = timeline_.between(Time(0), weather_.connecting);
+  }
+}
+
+SimFabric::~SimFabric() = default;
+
+std::unique_ptr<Endpoint> SimFabric::open(Rank rank) {
+  ports_[rank].alive = true;
+  return std::make_unique<SimEndpoint>(*this, rank);
+}
+
+void SimFabric::violation(Rank rank, const std::string& what) {
+  violations_.push_back("rank " + std::to_string(rank) + " broke the endpoint's rules: " + what);
+}
+
+void SimFabric::accept(Rank self, std::uint64_t context, std::span<const std::byte> bytes, bool receive) {
+  for (const auto& [other, open] : ports_[self].open)
+    if ((receive || open.receive) && overlap(open.bytes, bytes))
+      violation(self, "a post of bytes that the endpoint owns already");
+  if (!ports_[self].open.emplace(context, Open{bytes, receive}).second)
+    violation(self, "a context is used twice at once");
+  timeline_.note(posted, self, bytes.size());
+}
+
+bool SimFabric::refuses(const Link& link) {
+  const bool again = timeline_.now() < link.connected_at || timeline_.chance(weather_.refusals);
+  if (again) timeline_.note(refused);
+  return again;
+}
+
+Post SimFabric::post_send(Rank self, Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) {
+  Port& port = ports_[self];
+  if (peer < 0 || peer >= size() || peer == self) {
+    violation(self, "a send to no peer");
+    peer = (self + 1) % size();
+  }
+  Link& link = port.links[peer];
+  if (over_ || port.closed || link.state != LinkState::up) {
+    accept(self, context, from, false);
+    complete(self, context, link.state == LinkState::dropped || port.closed ? Outcome::aborted : Outcome::lost, 0);
+    return Post::accepted;
+  }
+  if (refuses(link) || link.sending.size() >= weather_.queue) return Post::again;
+  accept(self, context, from, false);
+  ++port.counters.messages_sent;
+  port.counters.bytes_sent += from.size();
+  auto message = std::make_shared<Message>();
+  message->from = self;
+  message->to = peer;
+  message->slot = slot;
+  message->source = from;
+  message->context = context;
+  message->wire.resize(from.size());
+  message->rendezvous = timeline_.chance(0.5);
+  link.sending.push_back(message);
+  timeline_.note(sent, self, peer, slot);
+  Port& there = ports_[peer];
+  if (!there.dead && !there.closed && there.links[self].state == LinkState::up) {
+    const auto at = there.receives.find({self, slot});
+    std::string wrong;
+    if (at == there.receives.end())
+      wrong = "a send to slot " + std::to_string(slot) + " of rank " + std::to_string(peer) + ", which is not posted";
+    else if (at->second->claimed)
+      wrong = "two sends to one receive";
+    else if (at->second->into.size() < from.size())
+      wrong = "a send longer than its receive";
+    if (wrong.empty()) {
+      message->receive = at->second;
+      message->receive->claimed = true;
+    } else if (excused_.count(self) != 0) {
+      lose_later(peer, self, "rank " + std::to_string(self) + " broke the protocol");
+    } else {
+      violation(self, wrong);
+    }
+  }
+  launch(message);
+  return Post::accepted;
+}
+
+Post SimFabric::post_recv(Rank self, Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) {
+  Port& port = ports_[self];
+  if (peer < 0 || peer >= size() || peer == self) {
+    violation(self, "a receive from no peer");
+    peer = (self + 1) % size();
+  }
+  Link& link = port.links[peer];
+  if (over_ || port.closed || link.state != LinkState::up) {
+    accept(self, context, into, true);
+    complete(self, context, link.state == LinkState::dropped || port.closed ? Outcome::aborted : Outcome::lost, 0);
+    return Post::accepted;
+  }
+  if (refuses(link)) return Post::again;
+  auto receive = std::make_shared<Receive>();
+  receive->into = into;
+  receive->context = context;
+  if (!port.receives.emplace(std::pair{peer, slot}, receive).second) violation(self, "two receives under one slot");
+  accept(self, context, into, true);
+  std::memset(into.data(), static_cast<int>(rubbish), into.size());
+  return Post::accepted;
+}
+
+void SimFabric::launch(const std::shared_ptr<Message>& message) {
+  const std::size_t bytes = message->source.size();
+  std::vector<std::size_t> cuts{0, bytes};
+  for (auto more = timeline_.below(weather_.pieces); more > 0 && bytes > 1; --more)
+    cuts.push_back(timeline_.below(bytes + 1));
+  std::sort(cuts.begin(), cuts.end());
+  message->to_copy = message->to_deliver = static_cast<int>(cuts.size()) - 1;
+  const Time line(static_cast<Time::rep>(static_cast<double>(bytes) * weather_.nanoseconds_per_byte));
+  for (std::size_t i = 0; i + 1 < cuts.size(); ++i)
+    timeline_.after(latency() + line,
+                    [this, message, begin = cuts[i], end = cuts[i + 1]] { copy_piece(message, begin, end); });
+}
+
+void SimFabric::copy_piece(const std::shared_ptr<Message>& message, std::size_t begin, std::size_t end) {
+  if (over_ || !message->sending || message->ending || ports_[message->from].dead) return;
+  if (end > begin) std::memcpy(message->wire.data() + begin, message->source.data() + begin, end - begin);
+  timeline_.note(copied, message->from, message->to, begin);
+  timeline_.after(latency(), [this, message, begin, end] { deliver_piece(message, begin, end); });
+  if (--message->to_copy > 0 || message->rendezvous) return;
+  if (!ports_[message->from].links[message->to].silent) end_send(message, Outcome::done, latency());
+}
+
+void SimFabric::deliver_piece(const std::shared_ptr<Message>& message, std::size_t begin, std::size_t end) {
+  Port& there = ports_[message->to];
+  Link& link = there.links[message->from];
+  Receive* receive = message->receive.get();
+  if (over_ || there.dead || link.cut || link.state != LinkState::up || receive == nullptr || !receive->open) return;
+  if (end > begin) std::memcpy(receive->into.data() + begin, message->wire.data() + begin, end - begin);
+  timeline_.note(delivered, message->from, message->to, begin);
+  if (--message->to_deliver > 0) return;
+  receive->open = false;
+  there.receives.erase({message->from, message->slot});
+  ++there.counters.messages_received;
+  there.counters.bytes_received += message->source.size();
+  timeline_.after(latency(), [this, message] {
+    complete(message->to, message->receive->context, Outcome::done, static_cast<std::uint32_t>(message->wire.size()));
+  });
+  if (message->rendezvous && message->sending && !message->ending && !ports_[message->from].dead)
+    end_send(message, Outcome::done, latency());
+}
+
+void SimFabric::end_send(const std::shared_ptr<Message>& message, Outcome outcome, Time delay) {
+  message->ending = true;
+  timeline_.after(delay, [this, message, outcome] {
+    message->sending = false;
+    std::erase(ports_[message->from].links[message->to].sending, message);
+    complete(message->from, message->context, outcome, static_cast<std::uint32_t>(message->source.size()));
+  });
+}
+
+void SimFabric::complete(Rank self, std::uint64_t context, Outcome outcome, std::uint32_t bytes) {
+  Port& port = ports_[self];
+  if (port.dead && !over_) return;
+  if (port.open.erase(context) == 0) return;                        // end() was before
+  const auto place = timeline_.below(port.completions.size() + 1);  // in any order
+  port.completions.insert(port.completions.begin() + static_cast<std::ptrdiff_t>(place), {context, outcome, bytes});
+  timeline_.note(completed, self, static_cast<std::uint64_t>(outcome), bytes);
+}
+
+std::size_t SimFabric::poll(Rank self, std::span<Completion> out) {
+  auto& completions = ports_[self].completions;
+  const std::size_t count = std::min<std::size_t>(completions.size(), 1 + timeline_.below(out.size()));
+  std::copy_n(completions.begin(), count, out.begin());
+  completions.erase(completions.begin(), completions.begin() + static_cast<std::ptrdiff_t>(count));
+  return count;
+}
+
+void SimFabric::drop_link(Rank self, Rank peer, LinkState state, const std::string& why) {
+  Port& port = ports_[self];
+  Link& link = port.links[peer];
+  if (link.state == LinkState::dropped || link.state == state) return;
+  link.state = state;
+  timeline_.note(lost_link, self, peer, static_cast<std::uint64_t>(state));
+  const Outcome outcome = state == LinkState::lost ? Outcome::lost : Outcome::aborted;
+  if (state == LinkState::lost) link.error = Status(ErrorCode::peer_lost, why);
+  for (const auto& message : link.sending)
+    if (!message->ending) end_send(message, outcome, latency());
+  for (auto at = port.receives.lower_bound({peer, 0}); at != port.receives.end() && at->first.first == peer;) {
+    at->second->open = false;
+    timeline_.after(latency(),
+                    [this, self, context = at->second->context, outcome] { complete(self, context, outcome, 0); });
+    at = port.receives.erase(at);
+  }
+}
+
+void SimFabric::lose_later(Rank self, Rank peer, const std::string& why) {
+  timeline_.after(timeline_.between(Time(0), std::chrono::milliseconds(2)), [this, self, peer, why] {
+    if (!ports_[self].dead && !ports_[self].closed) drop_link(self, peer, LinkState::lost, why);
+  });
+}
+
+void SimFabric::disconnect(Rank self, Rank peer) {
+  drop_link(self, peer, LinkState::dropped, {});
+  if (!ports_[self].links[peer].cut) lose_later(peer, self, "rank " + std::to_string(self) + " dropped the connection");
+}
+
+void SimFabric::close(Rank self) {
+  Port& port = ports_[self];
+  if (port.closed) return;
+  for (Rank peer = 0; peer < size(); ++peer)
+    if (peer != self) disconnect(self, peer);
+  port.closed = true;
+}
+
+void SimFabric::kill(Rank rank) {
+  timeline_.note(killed, rank);
+  ports_[rank].dead = true;
+  for (Rank peer = 0; peer < size(); ++peer) {
+    if (peer == rank) continue;
+    if (timeline_.chance(0.6)) {
+      lose_later(peer, rank, "connection reset by rank " + std::to_string(rank));
+    } else {
+      ports_[peer].links[rank].silent = true;
+    }
+  }
+}
+
+void SimFabric::cut(Rank a, Rank b, bool silent) {
+  ports_[a].links[b].cut = ports_[b].links[a].cut = true;
+  if (silent) return;
+  lose_later(a, b, "the link was cut");
+  lose_later(b, a, "the link was cut");
+}
+
+void SimFabric::end() {
+  over_ = true;
+  for (Rank rank = 0; rank < size(); ++rank) {
+    Port& port = ports_[rank];
+    port.dead = false;
+    for (Link& link : port.links) {
+      link.sending.clear();
+      if (link.state == LinkState::up) link.state = LinkState::lost;
+    }
+    for (auto& [key, receive] : port.receives) receive->open = false;
+    port.receives.clear();
+    while (!port.open.empty()) complete(rank, port.open.begin()->first, Outcome::lost, 0);
+  }
+}
+
+bool SimFabric::holds(Rank rank, std::span<const std::byte> bytes) const {
+  for (const auto& [context, open] : ports_[rank].open)
+    if (overlap(open.bytes, bytes)) return true;
+  return false;
+}
+
+std::size_t SimFabric::open_contexts(Rank rank) const { return ports_[rank].open.size(); }
+
+}  // namespace fabring::fixture

@@ -1,0 +1,122 @@
+#pragma once
+// SimFabric: a fabric in virtual time. Every message is copied from its sender's buffer in pieces at random moments
+// before its send completes, and written to the receiver's buffer in pieces at random moments before its receive
+// completes; messages overtake each other, posts are refused, links are cut and ranks killed, all from the Timeline's
+// seed. What an endpoint owns it scribbles over, so touching a buffer too early or too late gives a wrong sum.
+//
+// It also holds the callers to their side of transports/endpoint.hpp: what they break is in violations().
+// One thread.
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/support/timeline.hpp"
+#include "transports/endpoint.hpp"
+
+namespace fabring::fixture {
+
+struct Weather {
+  Time least_latency = std::chrono::microseconds(1);
+  Time most_latency = std::chrono::microseconds(40);
+  double nanoseconds_per_byte = 0.1;
+  double refusals = 0.1;                             ///< share of posts answered `again`
+  std::size_t queue = 16;                            ///< sends to one peer in flight
+  int pieces = 4;                                    ///< a message is copied and written in at most this many
+  Time connecting = std::chrono::microseconds(100);  ///< until then posts to a peer are answered `again`, at most
+};
+
+class SimFabric {
+ public:
+  SimFabric(Timeline& timeline, int ranks, Weather weather);
+  ~SimFabric();
+
+  std::unique_ptr<Endpoint> open(Rank rank);
+  int size() const { return static_cast<int>(ports_.size()); }
+
+  /// The rank is gone: what it sent may or may not arrive; each peer hears of it later or never, as chance will have
+  /// it.
+  void kill(Rank rank);
+  /// Nothing passes between the two any more; unless `silent` both hear of it.
+  void cut(Rank a, Rank b, bool silent);
+  /// This rank may break the rules (a hostile or broken peer): the peer drops the connection instead of a violation.
+  void excuse(Rank rank) { excused_.insert(rank); }
+  /// The test is over: everything open completes, nothing moves any more.
+  void end();
+
+  /// Does the endpoint of `rank` own any of these bytes now?
+  bool holds(Rank rank, std::span<const std::byte> bytes) const;
+  std::size_t open_contexts(Rank rank) const;
+  const std::vector<std::string>& violations() const { return violations_; }
+  std::string broken_rule() const { return violations_.empty() ? "" : violations_.front(); }
+
+ private:
+  friend class SimEndpoint;
+  enum class LinkState : std::uint8_t { up, lost, dropped };
+  struct Receive {
+    std::span<std::byte> into;
+    std::uint64_t context = 0;
+    bool claimed = false;  // a message is on its way to it
+    bool open = true;
+  };
+  struct Message {
+    Rank from = 0, to = 0;
+    Slot slot = 0;
+    std::span<const std::byte> source;
+    std::uint64_t context = 0;
+    std::vector<std::byte> wire;
+    std::shared_ptr<Receive> receive;
+    int to_copy = 0, to_deliver = 0;
+    bool rendezvous = false;  // its send completes only after it was delivered
+    bool sending = true;      // the source is the endpoint's
+    bool ending = false;      // its end is decided and on its way
+  };
+  struct Link {
+    LinkState state = LinkState::up;
+    bool cut = false;
+    bool silent = false;  // the peer is dead and this side does not notice
+    Time connected_at{};
+    Status error;
+    std::vector<std::shared_ptr<Message>> sending;
+  };
+  struct Open {
+    std::span<const std::byte> bytes;
+    bool receive = false;
+  };
+  struct Port {
+    std::map<std::pair<Rank, Slot>, std::shared_ptr<Receive>> receives;
+    std::vector<Link> links;
+    std::vector<Completion> completions;
+    std::map<std::uint64_t, Open> open;  // contexts the endpoint owns
+    bool alive = false, closed = false, dead = false;
+    EndpointCounters counters;
+  };
+
+  Post post_send(Rank self, Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context);
+  Post post_recv(Rank self, Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context);
+  std::size_t poll(Rank self, std::span<Completion> out);
+  void disconnect(Rank self, Rank peer);
+  void close(Rank self);
+  Time latency() { return timeline_.between(weather_.least_latency, weather_.most_latency); }
+  bool refuses(const Link& link);
+  void accept(Rank self, std::uint64_t context, std::span<const std::byte> bytes, bool receive);
+  void launch(const std::shared_ptr<Message>& message);
+  void copy_piece(const std::shared_ptr<Message>& message, std::size_t begin, std::size_t end);
+  void deliver_piece(const std::shared_ptr<Message>& message, std::size_t begin, std::size_t end);
+  void end_send(const std::shared_ptr<Message>& message, Outcome outcome, Time delay);
+  void complete(Rank self, std::uint64_t context, Outcome outcome, std::uint32_t bytes);
+  void drop_link(Rank self, Rank peer, LinkState state, const std::string& why);
+  void lose_later(Rank self, Rank peer, const std::string& why);
+  void violation(Rank rank, const std::string& what);
+
+  Timeline& timeline_;
+  const Weather weather_;
+  std::vector<Port> ports_;
+  std::set<Rank> excused_;
+  std::vector<std::string> violations_;
+  bool over_ = false;
+};
+
+}  // namespace fabring::fixture

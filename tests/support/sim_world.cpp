@@ -1,0 +1,302 @@
+#include "tests/support/sim_world.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <random>
+
+namespace fabring::fixture {
+
+SimWorld::SimWorld(SimWorldOptions options) : options_(std::move(options)), timeline_(options_.seed) {
+  const int ranks = options_.ranks;
+  fabric_ = std::make_unique<SimFabric>(timeline_, ranks, options_.weather);
+  control_ = std::make_unique<SimControl>(timeline_, ranks);
+  alive_.assign(ranks, true);
+  paused_.assign(ranks, 0);
+  open_.resize(ranks);
+  calls_until_.assign(ranks, Time(0));
+  constexpr double shares[] = {0.05, 0.3, 0.6, 0.9};
+  step_share_ = shares[timeline_.below(4)];
+  std::vector<int> node_of;
+  for (std::size_t node = 0; node < options_.nodes.size(); ++node)
+    node_of.insert(node_of.end(), options_.nodes[node], static_cast<int>(node));
+  node_of.resize(ranks, node_of.empty() ? 0 : node_of.back());
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    EngineParts parts;
+    parts.config.segment_bytes = options_.segment_bytes;
+    parts.config.depth = options_.depth;
+    parts.config.scratch_bytes = options_.scratch_bytes;
+    parts.config.timeout = options_.timeout;
+    parts.config.leave_timeout = std::chrono::milliseconds(1);
+    parts.eager_bytes = options_.eager_bytes;
+    parts.self = rank;
+    parts.world_size = ranks;
+    parts.node_of = node_of;
+    if (ranks > 1) {
+      parts.endpoint = fabric_->open(rank);
+      parts.control = control_->open(rank);
+    }
+    parts.clock = std::shared_ptr<Clock>(&timeline_, [](Clock*) {});
+    parts.waiting.yield_for = std::chrono::microseconds(0);
+    parts.log = Log(LogLevel::info, rank, [this](LogLevel, std::string_view line) { log_.emplace_back(line); });
+    engines_.push_back(EngineCore::make(std::move(parts)));
+  }
+  Group everyone;
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    everyone.members.push_back(rank);
+    everyone.made.push_back(engines_[rank]->world());
+  }
+  groups_.push_back(std::move(everyone));
+  for (bool ready = false; !ready;) {
+    ready = true;
+    for (auto& engine : engines_) ready = engine->ready_to_receive() && ready;
+    timeline_.pass(std::chrono::microseconds(10));
+  }
+}
+
+SimWorld::~SimWorld() {
+  if (!failed_) check_aftermath();
+  fabric_->end();
+  timeline_.clear();
+  groups_.clear();
+  engines_.clear();
+}
+
+int SimWorld::group(std::vector<Rank> members) {
+  Group made;
+  made.members = std::move(members);
+  made.made.resize(engines_.size());
+  groups_.push_back(std::move(made));
+  return static_cast<int>(groups_.size()) - 1;
+}
+
+std::shared_ptr<CommunicatorCore> SimWorld::communicator(Rank rank, int group) {
+  auto& made = groups_[group].made[rank];
+  if (!made)
+    made = engines_[rank]->make_communicator(static_cast<std::uint32_t>(group) + 1, fmt::format("group{}", group),
+                                             groups_[group].members);
+  return made;
+}
+
+std::shared_ptr<SimOperation> SimWorld::call(Rank rank, Allreduce what, int group) {
+  auto operation = std::make_shared<SimOperation>();
+  const auto core = communicator(rank, group);
+  const int size = core->size();
+  operation->rank = rank;
+  operation->what = what;
+  if (what.rough) {
+    operation->input = rough_input(what.type, core->self, what.count, what.salt);
+  } else {
+    operation->input = input_of(what.type, what.op, core->self, size, what.count, what.salt);
+    operation->expected = output_of(what.type, what.op, size, what.count, what.salt);
+  }
+  operation->out = std::make_unique<GuardedBytes>(operation->input.size());
+  std::byte* in = operation->out->data();
+  if (!what.in_place) {
+    operation->in = std::make_unique<GuardedBytes>(operation->input.size());
+    in = operation->in->data();
+  }
+  std::copy(operation->input.begin(), operation->input.end(), in);
+  Call call;
+  call.algorithm = what.algorithm.value_or(options_.algorithm);
+  call.in = in;
+  call.out = operation->out->data();
+  call.count = what.count;
+  call.type = what.type;
+  call.op = what.op;
+  operation->execution = engines_[rank]->submit(core, call, false);
+  operations_.push_back(operation);
+  if (alive_[rank]) {
+    open_[rank].push_back(operation);
+    ++open_count_;
+  }
+  return operation;
+}
+
+SimOperations SimWorld::everyone_calls(Allreduce what, int group) {
+  SimOperations called;
+  for (Rank rank : groups_[group].members) called.push_back(call(rank, what, group));
+  return called;
+}
+
+void SimWorld::everyone_calls_soon(Allreduce what, Time spread, int group) {
+  for (Rank rank : groups_[group].members) {
+    Time& last = calls_until_[rank];
+    last = std::max(last, timeline_.now() + timeline_.between(Time(0), spread));
+    ++due_;
+    timeline_.at(last, [this, rank, what, group] {
+      --due_;
+      if (alive_[rank]) call(rank, what, group);
+    });
+  }
+}
+
+void SimWorld::mute(Rank rank) {
+  alive_[rank] = false;
+  open_count_ -= open_[rank].size();
+  open_[rank].clear();
+}
+
+void SimWorld::kill(Rank rank) {
+  if (!alive_[rank]) return;
+  mute(rank);
+  fabric_->kill(rank);
+  control_->kill(rank);
+}
+
+void SimWorld::pause(Rank rank, Time span) {
+  if (paused_[rank]++ == 0) control_->pause(rank);
+  timeline_.after(span, [this, rank] {
+    if (--paused_[rank] == 0) control_->resume(rank);
+  });
+}
+
+bool SimWorld::run(Time limit) {
+  if (run_until([this] { return open_count_ == 0 && due_ == 0; }, limit)) return true;
+  std::string waiting;
+  for (const auto& open : open_)
+    for (const auto& operation : open)
+      waiting += fmt::format("\n  rank {} in #{} {}", operation->rank, operation->execution->sequence(),
+                             operation->execution->call().describe());
+  fail("not done in time:" + waiting);
+  return false;
+}
+
+bool SimWorld::run_until(const std::function<bool()>& enough, Time limit) {
+  const Time end = timeline_.now() + limit;
+  constexpr Time longest_nap = std::chrono::milliseconds(20);
+  std::size_t idle = 0;
+  while (!enough()) {
+    if (timeline_.now() >= end || failed_) return false;
+    if (timeline_.chance(step_share_) && timeline_.next(end) < end) {
+      timeline_.step();
+      continue;
+    }
+    const auto rank = static_cast<Rank>(timeline_.below(engines_.size()));
+    if (alive_[rank] && paused_[rank] == 0 && engines_[rank]->progress()) {
+      idle = 0;
+      look_at(rank);
+    } else if (++idle > 2 * engines_.size()) {  // nobody has anything to do: time passes
+      idle = 0;
+      const Time next = std::min({timeline_.next(end), timeline_.now() + longest_nap, end});
+      timeline_.pass(next - timeline_.now());
+      for (Rank each = 0; each < options_.ranks; ++each) look_at(each);
+    }
+  }
+  return true;
+}
+
+void SimWorld::look_at(Rank rank) {
+  auto& open = open_[rank];
+  for (std::size_t i = 0; i < open.size();) {
+    if (!open[i]->done()) {
+      ++i;
+      continue;
+    }
+    open[i]->seen_done = true;
+    open[i]->done_at = timeline_.now();
+    check(*open[i]);
+    for (const auto& buffer : {open[i]->in.get(), open[i]->out.get()})
+      if (buffer != nullptr && fabric_->holds(rank, buffer->span()))
+        fail("the endpoint holds memory of a Work that is done");
+    open.erase(open.begin() + static_cast<std::ptrdiff_t>(i));
+    --open_count_;
+  }
+}
+
+void SimWorld::check(SimOperation& operation) {
+  const auto where = [&] {
+    return fmt::format("rank {} #{} {}: ", operation.rank, operation.execution->sequence(),
+                       operation.execution->call().describe());
+  };
+  if (!operation.out->intact() || (operation.in && !operation.in->intact()))
+    fail(where() + "bytes around a buffer changed");
+  if (operation.in && !std::equal(operation.input.begin(), operation.input.end(), operation.in->data()))
+    fail(where() + "the input changed");
+  if (!operation.status().ok()) return;
+  const auto differs = std::mismatch(operation.expected.begin(), operation.expected.end(), operation.out->data());
+  if (differs.first != operation.expected.end())
+    fail(where() +
+         fmt::format("wrong from byte {} on, but reported as right", differs.first - operation.expected.begin()));
+}
+
+void SimWorld::expect_all_ok() {
+  for (const auto& operation : operations_)
+    if (operation->done() && !operation->status().ok())
+      fail(fmt::format("rank {}: {}", operation->rank, operation->status().to_string()));
+}
+
+void SimWorld::check_aftermath() {
+  for (const auto& operation : operations_)
+    if (operation->seen_done) check(*operation);
+  if (!fabric_->broken_rule().empty()) fail(fabric_->broken_rule());
+}
+
+void SimWorld::fail(const std::string& what) {
+  if (failed_) return;
+  failed_ = true;
+  std::string failures;
+  for (const Failure& failure : control_->failures()) failures += "\n  failure: " + failure.text;
+  ADD_FAILURE() << what << "\n" << replay() << failures;
+}
+
+std::string SimWorld::replay() const {
+  return fmt::format(
+      "replay with FABRING_TEST_SEED={}: ranks={} nodes={} algorithm={} eager={} segment={} depth={} scratch={} "
+      "refusals={} at {} us, after {} events, {} calls, trace {:x}",
+      options_.seed, options_.ranks, options_.nodes, name(options_.algorithm), options_.eager_bytes,
+      options_.segment_bytes, options_.depth, options_.scratch_bytes, options_.weather.refusals,
+      timeline_.now().count() / 1000, timeline_.steps(), operations_.size(), timeline_.trace());
+}
+
+SimWorldOptions any_world(int ranks, std::uint64_t seed) {
+  std::mt19937_64 chance(seed * 31 + static_cast<std::uint64_t>(ranks));
+  const auto one_of = [&](std::initializer_list<std::size_t> values) {
+    return values.begin()[chance() % values.size()];
+  };
+  SimWorldOptions options;
+  options.ranks = ranks;
+  options.seed = seed;
+  for (int left = ranks; left > 0 && chance() % 3 != 0;) {
+    const int here = 1 + static_cast<int>(chance() % static_cast<std::uint64_t>(left));
+    options.nodes.push_back(here);
+    left -= here;
+  }
+  options.eager_bytes = one_of({0, 16, 64, 400, eager_bytes});
+  options.segment_bytes = one_of({64, 200, 1024, 4096, 16384});
+  options.depth = static_cast<int>(one_of({1, 2, 3, 5}));
+  options.scratch_bytes = one_of({0, 0, 1 << 16});
+  options.weather.refusals = one_of({0, 1, 5}) * 0.1;
+  options.weather.queue = one_of({1, 2, 16});
+  options.weather.most_latency = std::chrono::microseconds(one_of({2, 40, 1000}));
+  return options;
+}
+
+Allreduce any_allreduce(std::size_t count, std::mt19937_64& chance) {
+  Allreduce what;
+  what.count = count;
+  what.type = static_cast<DataType>(chance() % data_type_count);
+  what.op = static_cast<ReduceOp>(chance() % reduce_op_count);
+  what.in_place = chance() % 2 == 0;
+  what.salt = chance();
+  return what;
+}
+
+std::vector<std::uint64_t> seeds(std::size_t fixed, std::size_t fresh) {
+  if (const char* one = std::getenv("FABRING_TEST_SEED")) return {std::strtoull(one, nullptr, 10)};
+  if (const char* many = std::getenv("FABRING_TEST_SEEDS")) fixed = std::strtoull(many, nullptr, 10);
+  std::vector<std::uint64_t> all;
+  for (std::size_t i = 1; i <= fixed; ++i) all.push_back(i);
+  std::random_device device;
+  for (std::size_t i = 0; i < fresh; ++i) {
+    all.push_back(device());
+    ::testing::Test::RecordProperty("fresh_seed_" + std::to_string(i), std::to_string(all.back()));
+    fmt::print("fresh seed {}\n", all.back());
+  }
+  return all;
+}
+
+}  // namespace fabring::fixture

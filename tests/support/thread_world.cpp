@@ -1,0 +1,118 @@
+#include "tests/support/thread_world.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <set>
+#include <thread>
+
+#include "transports/inproc/inproc_transport.hpp"
+
+namespace fabring::fixture {
+
+class ThreadControl {
+ public:
+  explicit ThreadControl(int ranks) : handlers(ranks), left(ranks) {}
+
+  void report(const Failure& failure) {
+    std::lock_guard lock(mutex);
+    if (!known.insert({failure.communicator, failure.communicator == 0 ? failure.culprit : -1}).second) return;
+    for (auto& handler : handlers)
+      if (handler) handler(failure);
+  }
+
+  std::mutex mutex;
+  std::condition_variable news;
+  std::vector<std::function<void(const Failure&)>> handlers;
+  std::vector<bool> left;
+  std::set<std::pair<std::uint64_t, Rank>> known;
+};
+
+namespace {
+
+class ThreadControlPlane final : public ControlPlane {
+ public:
+  ThreadControlPlane(std::shared_ptr<ThreadControl> shared, Rank rank) : shared_(std::move(shared)), rank_(rank) {}
+  ~ThreadControlPlane() override {
+    std::lock_guard lock(shared_->mutex);
+    shared_->handlers[rank_] = nullptr;
+  }
+  Result<std::vector<std::string>> all_gather(std::string) override {
+    return Status(ErrorCode::unsupported, "a world of threads has nothing to gather");
+  }
+  void report(Failure failure) override { shared_->report(failure); }
+  void on_failure(std::function<void(const Failure&)> handler) override {
+    std::lock_guard lock(shared_->mutex);
+    shared_->handlers[rank_] = std::move(handler);
+  }
+  void set_activity(std::string) override {}
+  std::string activity_of(Rank) const override { return {}; }
+  std::string host_of(Rank) const override { return "here"; }
+  Status leave(std::chrono::milliseconds limit) override {
+    std::unique_lock lock(shared_->mutex);
+    shared_->left[rank_] = true;
+    shared_->news.notify_all();
+    const bool all = shared_->news.wait_for(lock, limit, [&] {
+      return std::find(shared_->left.begin(), shared_->left.end(), false) == shared_->left.end();
+    });
+    return all ? Status() : Status(ErrorCode::timeout, "not everybody has left");
+  }
+  std::uint64_t strangers() const override { return 0; }
+
+ private:
+  std::shared_ptr<ThreadControl> shared_;
+  const Rank rank_;
+};
+
+}  // namespace
+
+ThreadWorld::ThreadWorld(int ranks, Config config) : control_(std::make_shared<ThreadControl>(ranks)) {
+  config.timeout = std::min<std::chrono::milliseconds>(config.timeout, std::chrono::seconds(60));
+  const auto transport = make_inproc_transport(make_inproc_fabric(ranks));
+  std::vector<std::unique_ptr<Endpoint>> endpoints;
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    EndpointOptions options;
+    options.self = rank;
+    options.world_size = ranks;
+    auto endpoint = transport->open(options);
+    EXPECT_TRUE(endpoint.has_value());
+    endpoints.push_back(std::move(*endpoint));
+  }
+  for (auto& endpoint : endpoints)
+    for (Rank peer = 0; peer < ranks; ++peer) EXPECT_TRUE(endpoint->add_peer(peer, endpoints[peer]->address()).ok());
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    EngineParts parts;
+    parts.config = config;
+    parts.self = rank;
+    parts.world_size = ranks;
+    if (ranks > 1) {
+      parts.endpoint = std::move(endpoints[rank]);
+      parts.control = std::make_unique<ThreadControlPlane>(control_, rank);
+    }
+    parts.clock = std::make_shared<SteadyClock>();
+    parts.waiting.yield_for = std::chrono::microseconds(50);
+    parts.log = Log(LogLevel::error, rank);
+    engines_.push_back(EngineCore::make(std::move(parts)));
+  }
+  for (bool ready = false; !ready;) {
+    ready = true;
+    for (auto& engine : engines_) ready = engine->ready_to_receive() && ready;
+  }
+}
+
+ThreadWorld::~ThreadWorld() {
+  std::vector<std::thread> leaving;  // together, as the goodbyes wait for each other
+  for (auto& engine : engines_)
+    if (engine) leaving.emplace_back([&engine] { engine.reset(); });
+  for (std::thread& thread : leaving) thread.join();
+}
+
+void ThreadWorld::run(const std::function<void(Rank, Communicator)>& rank_main) {
+  std::vector<std::thread> threads;
+  for (Rank rank = 0; rank < size(); ++rank)
+    threads.emplace_back([this, rank, &rank_main] { rank_main(rank, world(rank)); });
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace fabring::fixture

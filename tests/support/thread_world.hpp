@@ -1,0 +1,35 @@
+#pragma once
+// ThreadWorld: ranks as threads of this process over the inproc transport, in real time, with the real Communicator:
+// for blocking calls, the progress thread and callers of several threads. The control plane is a shared table: a report
+// is passed on at once, in the reporter's thread.
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "fabring/communicator.hpp"
+#include "runtime/engine/engine_core.hpp"
+
+namespace fabring::fixture {
+
+class ThreadControl;
+
+class ThreadWorld {
+ public:
+  explicit ThreadWorld(int ranks, Config config = {});
+  ~ThreadWorld();
+
+  int size() const { return static_cast<int>(engines_.size()); }
+  Communicator world(Rank rank) { return Communicator(engines_[rank]->world()); }
+  EngineCore& engine(Rank rank) { return *engines_[rank]; }
+  /// The engine of this rank leaves and is gone.
+  void drop(Rank rank) { engines_[rank].reset(); }
+  /// Runs `rank_main` for every rank in a thread of its own, and waits for all.
+  void run(const std::function<void(Rank, Communicator)>& rank_main);
+
+ private:
+  std::shared_ptr<ThreadControl> control_;
+  std::vector<std::shared_ptr<EngineCore>> engines_;
+};
+
+}  // namespace fabring::fixture

@@ -1,0 +1,160 @@
+#include "tools/fabring/exact_data.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace fabring::tools {
+namespace {
+
+// Reads an element back, independently of encode().
+double decoded(DataType type, const std::byte* at) {
+  const auto as = [&](auto value) {
+    std::memcpy(&value, at, sizeof(value));
+    return static_cast<double>(value);
+  };
+  switch (type) {
+    case DataType::float64: return as(double{});
+    case DataType::float32: return as(float{});
+    case DataType::float16: {
+      std::uint16_t bits = 0;
+      std::memcpy(&bits, at, sizeof(bits));
+      const int exponent = bits >> 10 & 31;
+      const double fraction = bits & 1023;
+      const double magnitude = exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(fraction + 1024, exponent - 25);
+      return bits >> 15 != 0 ? -magnitude : magnitude;
+    }
+    case DataType::bfloat16: {
+      std::uint16_t bits = 0;
+      std::memcpy(&bits, at, sizeof(bits));
+      return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+    }
+    case DataType::int8: return as(std::int8_t{});
+    case DataType::int16: return as(std::int16_t{});
+    case DataType::int32: return as(std::int32_t{});
+    case DataType::int64: return as(std::int64_t{});
+    case DataType::uint8: return as(std::uint8_t{});
+    case DataType::uint16: return as(std::uint16_t{});
+    case DataType::uint32: return as(std::uint32_t{});
+    case DataType::uint64: return as(std::uint64_t{});
+  }
+  return 0;
+}
+
+double exact_up_to(DataType type) {
+  switch (type) {
+    case DataType::float16: return 2048;
+    case DataType::bfloat16: return 256;
+    case DataType::int8: return 127;
+    case DataType::uint8: return 255;
+    case DataType::int16: return 32767;
+    case DataType::uint16: return 65535;
+    default: return 1 << 24;
+  }
+}
+
+class ExactDataTest : public testing::TestWithParam<int> {};
+
+// Of every operation over so many ranks.
+void expect_exact(DataType type, ReduceOp op, int ranks) {
+  const std::size_t element = size_of(type), count = 300;
+  std::vector<std::byte> buffer(count * element);
+  const ExactData data(type, op, ranks - 1, ranks, 5);
+  data.fill(buffer.data(), count);
+  EXPECT_EQ(data.wrong_inputs(buffer.data(), count), 0U);
+  std::vector<double> total(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    ASSERT_EQ(decoded(type, &buffer[i * element]), static_cast<double>(data.input(ranks - 1, i)));
+    for (int rank = 0; rank < ranks; ++rank) {
+      const auto value = static_cast<double>(data.input(rank, i));
+      ASSERT_GE(value, 0);
+      if (rank == 0) {
+        total[i] = value;
+      } else if (op == ReduceOp::sum || op == ReduceOp::avg) {
+        total[i] += value;
+      } else if (op == ReduceOp::prod) {
+        total[i] *= value;
+      } else {
+        total[i] = op == ReduceOp::min ? std::min(total[i], value) : std::max(total[i], value);
+      }
+      // All values are 0 or more, so no partial reduction in any order is larger than the whole.
+      ASSERT_LE(total[i], exact_up_to(type));
+    }
+  }
+  bool varies = false;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (op == ReduceOp::avg) {
+      ASSERT_EQ(std::fmod(total[i], ranks), 0) << i;
+      total[i] /= ranks;
+    }
+    ASSERT_EQ(total[i], static_cast<double>(data.result(i))) << i;
+    encode(type, data.result(i), &buffer[i * element]);
+    varies = varies || total[i] != total[0];
+  }
+  EXPECT_EQ(data.wrong_results(buffer.data(), count), 0U);
+  if (ranks <= 64) {
+    EXPECT_TRUE(varies);
+  }
+}
+
+TEST_P(ExactDataTest, ResultsAreTheReductionAndNoPartialOneIsRounded) {
+  for (int op = 0; op < reduce_op_count; ++op)
+    for (int ranks : {1, 2, 3, 8, 64, 300}) {
+      SCOPED_TRACE(testing::Message() << name(static_cast<ReduceOp>(op)) << " over " << ranks << " ranks");
+      expect_exact(static_cast<DataType>(GetParam()), static_cast<ReduceOp>(op), ranks);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, ExactDataTest, testing::Range(0, data_type_count));
+
+TEST(ExactData, EachWrongElementIsCounted) {
+  const ExactData data(DataType::float32, ReduceOp::sum, 0, 2, 1);
+  const std::size_t count = 3 * 16 * ExactData::period + 17;  // more than one pattern, and a rest
+  std::vector<float> buffer(count);
+  for (std::size_t i = 0; i < count; ++i) buffer[i] = static_cast<float>(data.result(i));
+  EXPECT_EQ(data.wrong_results(buffer.data(), count), 0U);
+  for (std::size_t i : {std::size_t{0}, std::size_t{8191}, count - 1}) buffer[i] += 1;
+  EXPECT_EQ(data.wrong_results(buffer.data(), count), 3U);
+}
+
+TEST(ExactData, AChunkInTheWrongPlaceIsSeen) {
+  const ExactData data(DataType::int32, ReduceOp::sum, 0, 4, 1);
+  const std::size_t count = 1 << 16;
+  std::vector<std::int32_t> buffer(count);
+  for (std::size_t i = 0; i < count; ++i) buffer[i] = static_cast<std::int32_t>(data.result(i));
+  std::rotate(buffer.begin(), buffer.begin() + count / 4, buffer.end());
+  EXPECT_GT(data.wrong_results(buffer.data(), count), count / 2);
+}
+
+TEST(ExactData, AnInputPassedOffAsTheResultIsSeen) {
+  for (int op = 0; op < reduce_op_count; ++op) {
+    const ExactData data(DataType::float32, static_cast<ReduceOp>(op), 1, 4, 1);
+    std::vector<float> buffer(4096);
+    data.fill(buffer.data(), buffer.size());
+    EXPECT_GT(data.wrong_results(buffer.data(), buffer.size()), 0U) << op;
+  }
+}
+
+TEST(ExactData, SeedsDiffer) {
+  const ExactData first(DataType::float32, ReduceOp::sum, 0, 4, 1), second(DataType::float32, ReduceOp::sum, 0, 4, 2);
+  std::vector<float> buffer(1000);
+  first.fill(buffer.data(), buffer.size());
+  EXPECT_GT(second.wrong_inputs(buffer.data(), buffer.size()), 500U);
+}
+
+TEST(ExactData, StableDataIsUnchangedByRepetition) {
+  std::vector<float> buffer(1000, 7.0F);
+  fill_stable(buffer.data(), buffer.size(), DataType::float32, ReduceOp::prod);
+  EXPECT_THAT(buffer, testing::Each(1.0F));
+  fill_stable(buffer.data(), buffer.size(), DataType::float32, ReduceOp::sum);
+  EXPECT_THAT(buffer, testing::Each(0.0F));
+  fill_stable(buffer.data(), 0, DataType::float32, ReduceOp::prod);
+}
+
+}  // namespace
+}  // namespace fabring::tools

@@ -1,0 +1,138 @@
+#include "tools/fabring/perf_report.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/tools/program.hpp"
+
+namespace fabring::tools {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+Measurement sample(bool in_place = false) {
+  Measurement m;
+  m.bytes = 4'000'000;
+  m.count = 1'000'000;
+  m.in_place = in_place;
+  m.time_us = 2000;
+  m.repetitions_us = {2000, 2500};
+  m.p50_us = 1900;
+  m.p99_us = 2400;
+  m.wire_bytes_per_rank = 6'000'100;
+  m.algorithm = "ring";
+  return m;
+}
+
+std::string report(Format format, const std::vector<std::vector<Measurement>>& sizes) {
+  PerfOptions options;
+  options.format = format;
+  PerfReport report(options, {4, 2, "tcp", 2, {"transport tcp 127.0.0.1"}});
+  std::string text = report.header();
+  for (const auto& measurements : sizes) text += report.size_done(measurements);
+  return text + report.footer();
+}
+
+TEST(PerfReport, BandwidthsFollowTheDefinitions) {
+  EXPECT_DOUBLE_EQ(algorithm_bandwidth(4'000'000, 2000), 2.0);
+  EXPECT_DOUBLE_EQ(algorithm_bandwidth(0, 0), 0.0);
+  EXPECT_DOUBLE_EQ(bus_factor(Collective::allreduce, 4), 1.5);
+  EXPECT_DOUBLE_EQ(bus_factor(Collective::all_gather, 4), 0.75);
+  EXPECT_DOUBLE_EQ(bus_factor(Collective::allreduce, 1), 0.0);
+}
+
+TEST(PerfReport, PlainIsOneLinePerRepetitionAndNothingElse) {
+  EXPECT_EQ(report(Format::plain, {{sample()}}), "4000000 2000.000 2.000000 3.000000\n4000000 2500.000 1.600000 2.400000\n");
+}
+
+TEST(PerfReport, JsonIsAnArrayWithEverything) {
+  const auto list = nlohmann::json::parse(report(Format::json, {{sample()}, {sample(true)}}));
+  ASSERT_EQ(list.size(), 2U);
+  std::vector<std::string> names;
+  const auto ordered = nlohmann::ordered_json::parse(report(Format::json, {{sample()}}));
+  for (const auto& [name, value] : ordered[0].items()) names.push_back(name);
+  EXPECT_THAT(names, ElementsAre("collective", "ranks", "bytes", "count", "dtype", "op", "in_place", "transport", "algorithm", "lanes",
+                                 "time_us", "p50_us", "p99_us", "algbw_GBps", "busbw_GBps", "wrong", "wire_bytes_per_rank"));
+  EXPECT_EQ(list[0]["busbw_GBps"], 3.0);
+  EXPECT_EQ(list[0]["in_place"], false);
+  EXPECT_EQ(list[1]["in_place"], true);
+  EXPECT_EQ(list[0]["wire_bytes_per_rank"], 6'000'100);
+  EXPECT_EQ(nlohmann::json::parse(report(Format::json, {})).size(), 0U);
+}
+
+TEST(PerfReport, CsvHasAHeaderAndARowPerSize) {
+  const auto rows = tests::lines(report(Format::csv, {{sample()}, {sample(true)}}));
+  ASSERT_EQ(rows.size(), 3U);
+  EXPECT_EQ(rows[0],
+            "collective,ranks,bytes,count,dtype,op,in_place,transport,algorithm,lanes,time_us,p50_us,p99_us,algbw_GBps,busbw_GBps,"
+            "wrong,wire_bytes_per_rank");
+  EXPECT_EQ(rows[1], "allreduce,4,4000000,1000000,float32,sum,false,tcp,ring,2,2000.000,1900.000,2400.000,2.000000,3.000000,0,6000100");
+}
+
+TEST(PerfReport, TableHasTheColumnsOfNcclTests) {
+  Measurement wrong = sample(true);
+  wrong.wrong = 3;
+  const std::string text = report(Format::table, {{sample(), sample(true)}});
+  EXPECT_THAT(text, testing::ContainsRegex("size +count +type +redop +root +time +algbw +busbw +#wrong +time +algbw +busbw +#wrong\n"));
+  EXPECT_THAT(text, testing::ContainsRegex(
+                        " 4000000 +1000000 +float32 +sum +-1 +2000.0 +2.00 +3.00 +0 +2000.0 +2.00 +3.00 +0\n"));
+  EXPECT_THAT(text, HasSubstr("# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 3\n"));
+  EXPECT_THAT(text, HasSubstr("4 ranks on 2 nodes, transport tcp"));
+  EXPECT_THAT(report(Format::table, {{sample(), wrong}}), HasSubstr("# Out of bounds values : 3 FAILED"));
+  EXPECT_THAT(report(Format::table, {{sample(true)}}), testing::ContainsRegex("-1 +- +- +- +- +2000.0"));
+}
+
+TEST(PerfReport, OsuHasSizeAndLatency) {
+  EXPECT_THAT(report(Format::osu, {{sample()}}), testing::ContainsRegex("\n4000000 +2000.00\n$"));
+}
+
+TEST(PerfSizes, StepsAndLists) {
+  EXPECT_THAT(*size_steps("4", "64", 2), ElementsAre(4U, 8U, 16U, 32U, 64U));
+  EXPECT_THAT(*size_steps("1K", "4K", 1.5), ElementsAre(1024U, 1536U, 2304U, 3456U));
+  EXPECT_THAT(*size_steps("0", "4", 2), ElementsAre(0U, 2U, 4U));
+  EXPECT_THAT(*size_steps("8", "8", 2), ElementsAre(8U));
+  EXPECT_FALSE(size_steps("8", "4", 2));
+  EXPECT_FALSE(size_steps("4", "8", 1));
+  EXPECT_FALSE(size_steps("four", "8", 2));
+  EXPECT_THAT(*parse_sizes("4,1K,3M"), ElementsAre(4U, 1024U, 3U << 20));
+  EXPECT_FALSE(parse_sizes("4,,5"));
+  EXPECT_THAT(whole_elements({0, 1, 4, 7, 9}, DataType::float32), ElementsAre(0U, 4U, 8U));
+}
+
+TEST(Perf, SaysWhatIsWrongWithItsUse) {
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{"perf"}, "collective"},
+      {{"perf", "allredcue"}, "did you mean 'allreduce'?"},
+      {{"perf", "alltoall"}, "cannot be measured in this version"},
+      {{"perf", "allreduce", "-d", "flaot32"}, "did you mean 'float32'?"},
+      {{"perf", "allreduce", "-o", "summ"}, "did you mean 'sum'?"},
+      {{"perf", "allreduce", "--transport", "fabrik"}, "did you mean 'fabric'?"},
+      {{"perf", "allreduce", "--algorithm", "rnig"}, "did you mean 'ring'?"},
+      {{"perf", "allreduce", "--format", "xml"}, "xml"},
+      {{"perf", "allreduce", "-b", "1M", "-e", "4"}, "-e 4 is less than -b 1M"},
+      {{"perf", "allreduce", "--sizes", "1X"}, "--sizes: "},
+      {{"perf", "allreduce", "--no-chekc"}, "did you mean '--no-check'?"},
+      {{"perf", "allreduce", "--memory", "cuda"}, "--memory"},
+      {{"perf", "allreduce", "--split-nodes", "2"}, "--split-nodes 2 needs -n"},
+      {{"perf", "allreduce", "--", "x"}, "--"},
+  };
+  for (const auto& [arguments, expected] : cases) {
+    const auto result = tests::run(arguments);
+    EXPECT_EQ(result.code, 2) << expected << ": " << result.err;
+    EXPECT_THAT(result.err, HasSubstr(expected));
+  }
+}
+
+TEST(Perf, WithoutALauncherItSaysHowToStartRanks) {
+  const auto result = tests::run({"perf", "allreduce"});
+  EXPECT_EQ(result.code, 3);
+  EXPECT_THAT(result.err, HasSubstr("no rank"));
+  EXPECT_THAT(result.err, HasSubstr("-n N"));
+  EXPECT_EQ(result.out, "");
+}
+
+}  // namespace
+}  // namespace fabring::tools

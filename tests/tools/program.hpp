@@ -1,0 +1,53 @@
+#pragma once
+// Program: the built `fabring` as a process: its output, its signals, its end. Every wait has a deadline.
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace fabring::tests {
+
+struct ProgramResult {
+  int code = -1;  ///< exit status, or 128 + signal
+  std::string out, err;
+};
+
+class Program {
+ public:
+  /// `environment` is added to a clean one (PATH, no FABRING_*, no launcher's variables). `input` becomes its stdin.
+  Program(const std::vector<std::string>& arguments, const std::map<std::string, std::string>& environment = {},
+          const std::string& input = {});
+  ~Program();  // kills
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  pid_t pid() const { return pid_; }
+  void signal(int number) const;
+  void close_output();  ///< as `| head` does
+  /// Reads until `text` has appeared on stdout `times` times; false after the deadline.
+  bool wait_for_output(const std::string& text, int times = 1);
+  bool wait_for_errors(const std::string& text);
+  /// To the end; a program that does not end is killed, with code -1.
+  ProgramResult wait();
+  const std::string& output() const { return result_.out; }
+
+ private:
+  bool pump(std::chrono::steady_clock::time_point until);
+  bool wait_for(const std::string& stream, const std::string& text, int times);
+  pid_t pid_ = -1;
+  int out_ = -1, err_ = -1;
+  ProgramResult result_;
+};
+
+ProgramResult run(const std::vector<std::string>& arguments, const std::map<std::string, std::string>& environment = {},
+                  const std::string& input = {});
+
+/// True when the process is gone, or only its entry is left, within the deadline.
+bool is_gone_soon(pid_t pid);
+
+std::vector<std::string> lines(const std::string& text);
+
+}  // namespace fabring::tests

@@ -1,0 +1,191 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <set>
+
+#include "tests/tools/program.hpp"
+
+namespace fabring::tests {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::UnorderedElementsAre;
+
+TEST(Run, GivesEachRankItsNumberAndAllTheSameMeetingPoint) {
+  const auto result = run({"run", "-n", "3", "--", "sh", "-c",
+                           "echo $FABRING_RANK $FABRING_LOCAL_RANK $FABRING_WORLD_SIZE; "
+                           "echo at $FABRING_MASTER_ADDR $FABRING_MASTER_PORT $FABRING_JOB_ID"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  std::vector<std::string> ranks;
+  std::set<std::string> places;
+  for (const std::string& line : lines(result.out)) {
+    if (line.starts_with("at "))
+      places.insert(line);
+    else
+      ranks.push_back(line);
+  }
+  EXPECT_THAT(ranks, UnorderedElementsAre("0 0 3", "1 1 3", "2 2 3"));
+  ASSERT_EQ(places.size(), 1U);
+  EXPECT_THAT(*places.begin(), testing::MatchesRegex("at 127.0.0.1 [0-9]+ run-[0-9a-f]+"));
+}
+
+TEST(Run, TwoJobsDifferInPortAndName) {
+  const std::vector<std::string> command{"run", "-np", "1", "--", "sh", "-c", "echo $FABRING_MASTER_PORT $FABRING_JOB_ID"};
+  EXPECT_NE(run(command).out, run(command).out);
+  EXPECT_EQ(run({"run", "-n", "1", "--job-id", "mine", "--", "sh", "-c", "echo $FABRING_JOB_ID"}).out, "mine\n");
+}
+
+TEST(Run, SplitsTheRanksIntoPretendedNodes) {
+  const auto result = run({"run", "-n", "4", "--split-nodes", "2", "--tag-output", "--", "sh", "-c", "echo $FABRING_HOST_ID"});
+  EXPECT_THAT(lines(result.out), UnorderedElementsAre("[0] node0", "[1] node0", "[2] node1", "[3] node1"));
+}
+
+TEST(Run, ReturnsTheFirstBadStatusAndNamesTheRank) {
+  const auto result = run({"run", "-n", "3", "--", "sh", "-c", "test $FABRING_RANK = 1 && exit 7; exit 0"});
+  EXPECT_EQ(result.code, 7);
+  EXPECT_THAT(result.err, testing::ContainsRegex("rank 1 \\(pid [0-9]+\\) exited with status 7"));
+}
+
+TEST(Run, ASignalIsNamedAndCountsAs128AndItsNumber) {
+  const auto result = run({"run", "-n", "2", "--", "sh", "-c", "test $FABRING_RANK = 1 && kill -9 $$; exit 0"});
+  EXPECT_EQ(result.code, 137);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("rank 1"), HasSubstr("was killed by signal 9 (Killed)")));
+}
+
+TEST(Run, TheOthersAreTerminatedAfterAGraceAndThenKilled) {
+  const auto result = run({"run", "-n", "2", "--grace", "50ms", "--", "sh", "-c",
+                           "trap 'echo told to end; exit 9' TERM; test $FABRING_RANK = 1 && exit 7; "
+                           "while :; do sleep 0.01; done"});
+  EXPECT_EQ(result.code, 7);
+  EXPECT_EQ(result.out, "told to end\n");
+  EXPECT_THAT(result.err, HasSubstr("1 of 2 ranks still run (0): terminating them"));
+}
+
+TEST(Run, TheOthersMayEndByThemselvesWithinTheGrace) {
+  const auto result = run({"run", "-n", "2", "--grace", "50s", "--", "sh", "-c",
+                           "test $FABRING_RANK = 1 && exit 7; sleep 0.1; echo by myself; exit 3"});
+  EXPECT_EQ(result.code, 7);
+  EXPECT_EQ(result.out, "by myself\n");
+  EXPECT_THAT(result.err, testing::Not(HasSubstr("terminating")));
+}
+
+TEST(Run, PassesATermOnAndReturnsWhatTheRanksMakeOfIt) {
+  Program program({"run", "-n", "2", "--", "sh", "-c", "trap 'echo ended; exit 0' TERM; echo ready; while :; do sleep 0.01; done"});
+  ASSERT_TRUE(program.wait_for_output("ready", 2));
+  program.signal(SIGTERM);
+  const auto result = program.wait();
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("ended\nended\n"));
+}
+
+TEST(Run, ASecondSignalKills) {
+  Program program({"run", "-n", "2", "--", "sh", "-c", "trap 'echo ignored' INT; echo ready; while :; do sleep 0.01; done"});
+  ASSERT_TRUE(program.wait_for_output("ready", 2));
+  program.signal(SIGINT);
+  ASSERT_TRUE(program.wait_for_output("ignored", 2));
+  program.signal(SIGINT);
+  EXPECT_EQ(program.wait().code, 137);
+}
+
+TEST(Run, LeavesNothingBehindWhenItIsKilledItself) {
+  Program program({"run", "-n", "2", "--", "sh", "-c", "sleep 1000 & echo rank $$ child $!; wait"});
+  ASSERT_TRUE(program.wait_for_output("child", 2));
+  ASSERT_TRUE(program.wait_for_output("\n", 2));
+  std::vector<pid_t> processes;
+  for (const std::string& line : lines(program.output())) {
+    int rank = 0, child = 0;
+    ASSERT_EQ(std::sscanf(line.c_str(), "rank %d child %d", &rank, &child), 2) << line;
+    processes.insert(processes.end(), {rank, child});
+  }
+  ASSERT_EQ(processes.size(), 4U);
+  program.signal(SIGKILL);
+  program.wait();
+  for (pid_t pid : processes) EXPECT_TRUE(is_gone_soon(pid)) << pid;
+}
+
+TEST(Run, KillsWhatRanksLeaveRunning) {
+  const auto result = run({"run", "-n", "1", "--", "sh", "-c", "sleep 1000 & echo $!"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_TRUE(is_gone_soon(std::stoi(result.out)));
+}
+
+TEST(Run, StartsAllRanksAgainUnderAnotherName) {
+  const std::string script = "echo $FABRING_JOB_ID; case $FABRING_JOB_ID in j.2) exit 0;; *) exit 4;; esac";
+  const auto enough = run({"run", "-n", "1", "--job-id", "j", "--restarts", "2", "--", "sh", "-c", script});
+  EXPECT_EQ(enough.code, 0) << enough.err;
+  EXPECT_EQ(enough.out, "j\nj.1\nj.2\n");
+  EXPECT_EQ(run({"run", "-n", "1", "--job-id", "j", "--restarts", "1", "--", "sh", "-c", script}).code, 4);
+}
+
+TEST(Run, KeepsTheLinesOfManyRanksWhole) {
+  const auto result = run({"run", "-n", "3", "--tag-output", "--", "sh", "-c",
+                           "i=0; while [ $i -lt 500 ]; do echo line $i of rank $FABRING_RANK end; i=$((i+1)); done; printf last"});
+  const auto all = lines(result.out);
+  ASSERT_EQ(all.size(), 1503U);
+  for (const std::string& line : all) {
+    int tag = -1, number = -1, rank = -1, used = 0;
+    if (line.ends_with("] last")) continue;
+    ASSERT_EQ(std::sscanf(line.c_str(), "[%d] line %d of rank %d end%n", &tag, &number, &rank, &used), 3) << line;
+    EXPECT_EQ(tag, rank);
+    EXPECT_EQ(static_cast<std::size_t>(used), line.size()) << line;
+  }
+}
+
+TEST(Run, TimestampsAndTagsStandInFront) {
+  const auto result = run({"run", "-n", "1", "--tag-output", "--timestamp-output", "--", "sh", "-c", "echo out; echo err >&2"});
+  const std::string front = "[0-9][0-9]:[0-9][0-9]:[0-9][0-9]\\.[0-9][0-9][0-9] \\[0\\] ";
+  EXPECT_THAT(result.out, testing::MatchesRegex(front + "out\n"));
+  EXPECT_THAT(result.err, testing::MatchesRegex(front + "err\n"));
+}
+
+TEST(Run, GivesTheStandardInputToRank0Only) {
+  const auto result = run({"run", "-n", "2", "--tag-output", "--", "sh", "-c", "cat; true"}, {}, "hello\n");
+  EXPECT_EQ(result.out, "[0] hello\n");
+}
+
+TEST(Run, EndsWhenNobodyReadsItsOutput) {
+  Program program({"run", "-n", "2", "--", "sh", "-c", "while :; do echo more; done"});
+  ASSERT_TRUE(program.wait_for_output("more"));
+  program.close_output();
+  EXPECT_NE(program.wait().code, 0);
+}
+
+TEST(Run, SaysWhatIsWrongWithItsUse) {
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{"run", "--", "true"}, "-n"},
+      {{"run", "-n", "0", "--", "true"}, "-n"},
+      {{"run", "-n", "many", "--", "true"}, "many"},
+      {{"run", "-n", "2"}, "which program?"},
+      {{"run", "-n", "2", "--tag-outptu", "--", "true"}, "did you mean '--tag-output'?"},
+      {{"run", "-n", "2", "--bind", "socket", "--", "true"}, "--bind"},
+      {{"run", "-n", "2", "--split-nodes", "3", "--", "true"}, "--split-nodes 3"},
+      {{"run", "-n", "2", "--grace", "soon", "--", "true"}, "--grace"},
+      {{"rum"}, "did you mean 'run'?"},
+      {{}, "subcommand"},
+  };
+  for (const auto& [arguments, expected] : cases) {
+    const auto result = run(arguments);
+    EXPECT_EQ(result.code, 2) << result.err;
+    EXPECT_THAT(result.err, HasSubstr(expected));
+    EXPECT_EQ(result.out, "");
+  }
+}
+
+TEST(Run, AProgramThatIsNotThereCannotRun) {
+  for (const char* name : {"/no/such/program", "no-such-program-anywhere", "/etc/passwd"}) {
+    const auto result = run({"run", "-n", "2", "--", name});
+    EXPECT_EQ(result.code, 3) << name;
+    EXPECT_THAT(result.err, HasSubstr(name));
+  }
+}
+
+TEST(Run, HelpHasAnExample) {
+  const auto result = run({"run", "--help"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.out, HasSubstr("Example: fabring run"));
+}
+
+}  // namespace
+}  // namespace fabring::tests

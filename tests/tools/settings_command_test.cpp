@@ -1,0 +1,57 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/base/settings.hpp"
+#include "tests/tools/program.hpp"
+
+namespace fabring::tests {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(SettingsCommand, SaysValueAndSourceOfEach) {
+  const auto result = run({"settings", "--json"},
+                          {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "h"}, {"FABRING_TIMEOUT", "90s"}});
+  EXPECT_EQ(result.code, 0) << result.err;
+  const auto list = nlohmann::json::parse(result.out);
+  ASSERT_EQ(list.size(), settings().size());
+  std::map<std::string, std::pair<std::string, std::string>> found;
+  for (const auto& row : list) found[row["name"]] = {row["value"], row["source"]};
+  EXPECT_EQ(found["FABRING_RANK"], std::pair(std::string("1"), std::string("torchrun RANK")));
+  EXPECT_EQ(found["FABRING_TIMEOUT"], std::pair(std::string("90 s"), std::string("environment FABRING_TIMEOUT")));
+  EXPECT_EQ(found["FABRING_LOG"], std::pair(std::string("warning"), std::string("default")));
+}
+
+TEST(SettingsCommand, WithoutALauncherItStillAnswers) {
+  const auto result = run({"settings"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.out, HasSubstr("FABRING_TRANSPORT"));
+  EXPECT_THAT(result.err, HasSubstr("no rank"));
+}
+
+TEST(SettingsCommand, BadVariablesAreAllNamedAndTheRestIsShown) {
+  const auto result = run({"settings"}, {{"FABRING_RNAK", "1"}, {"FABRING_LOG", "loud"}, {"FABRING_DEPTH", "4"}});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("did you mean 'FABRING_RANK'?"));
+  EXPECT_THAT(result.err, HasSubstr("FABRING_LOG=loud"));
+  EXPECT_THAT(result.out, testing::ContainsRegex("FABRING_DEPTH +4"));
+}
+
+TEST(SettingsCommand, PrintsTheTableForTheDocumentation) {
+  const auto result = run({"settings", "--markdown"}, {{"FABRING_DEPTH", "4"}});
+  EXPECT_EQ(result.out, settings_markdown());
+  EXPECT_EQ(result.err, "");
+}
+
+TEST(SettingsCommand, AnOutputThatCannotBeWrittenIsAnError) {
+  const auto result = run({"settings", "--output", "/no/such/folder/x"});
+  EXPECT_EQ(result.code, 3);
+  EXPECT_THAT(result.err, HasSubstr("/no/such/folder/x"));
+}
+
+TEST(Command, KnowsItsVersion) { EXPECT_EQ(run({"--version"}).out, "fabring 0.1.0\n"); }
+
+}  // namespace
+}  // namespace fabring::tests

@@ -1,0 +1,102 @@
+#include "topology/interfaces.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace fabring {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+
+InterfaceAddress v4(const char* interface, const char* address, bool up = true) {
+  return {interface, address, 24, false, up, std::string_view(interface) == "lo"};
+}
+InterfaceAddress v6(const char* interface, const char* address) {
+  return {interface, address, 64, true, true, std::string_view(interface) == "lo"};
+}
+
+const std::vector<InterfaceAddress> host{v4("lo", "127.0.0.1"),      v4("docker0", "172.17.0.1"), v4("veth12ab", "169.254.3.4"),
+                                         v4("br-77", "172.18.0.1"),  v4("down0", "10.9.0.1", false), v4("eth0", "10.0.0.5"),
+                                         v4("ib0", "192.168.5.5"),   v6("eth0", "fe80::1"),       v6("eth0", "fd00::5")};
+
+struct Case {
+  const char* what;
+  InterfaceRequest request;
+  const char* address;
+};
+
+TEST(ChooseInterface, TakesWhatOtherHostsCanReach) {
+  const Case cases[] = {
+      {"first usable", {"", false, ""}, "10.0.0.5"},
+      {"the way to the master", {"", false, "192.168.5.5"}, "192.168.5.5"},
+      {"the way to the master over IPv6", {"", false, "fd00::5"}, "fd00::5"},
+      {"loopback when that is enough", {"", true, ""}, "127.0.0.1"},
+      {"loopback when that is enough, though there is a route", {"", true, "10.0.0.5"}, "127.0.0.1"},
+      {"the allowed one", {"ib0", false, ""}, "192.168.5.5"},
+      {"the allowed one, off the way to the master", {"ib0", false, "10.0.0.5"}, "192.168.5.5"},
+      {"several allowed: the way to the master first", {"ib0,eth0", false, "10.0.0.5"}, "10.0.0.5"},
+      {"a beginning", {"ib*", false, ""}, "192.168.5.5"},
+      {"a network", {"192.168.0.0/16", false, ""}, "192.168.5.5"},
+      {"an IPv6 network", {"fd00::/8", false, ""}, "fd00::5"},
+      {"an address", {"192.168.5.5", false, ""}, "192.168.5.5"},
+      {"a bridge if it is asked for", {"docker0", false, ""}, "172.17.0.1"},
+      {"a bridge if the master is behind it", {"", false, "172.18.0.1"}, "172.18.0.1"},
+      {"all but some", {"^eth0", false, ""}, "192.168.5.5"},
+      {"all but loopback on one host", {"^lo", true, ""}, "10.0.0.5"},
+      {"all but a network", {"^10.0.0.0/8,fd00::/8", false, ""}, "192.168.5.5"},
+  };
+  for (const Case& c : cases) {
+    auto choice = choose_interface(host, c.request);
+    ASSERT_TRUE(choice) << c.what << ": " << choice.error().message();
+    EXPECT_EQ(choice->chosen.address, c.address) << c.what;
+    EXPECT_THAT(choice->reason, HasSubstr(c.address)) << c.what;
+  }
+}
+
+TEST(ChooseInterface, SaysWhyTheOthersWereTurnedDown) {
+  auto choice = choose_interface(host, {});
+  ASSERT_TRUE(choice);
+  EXPECT_THAT(choice->rejected, Contains(AllOf(HasSubstr("docker0 172.17.0.1"), HasSubstr("container"))));
+  EXPECT_THAT(choice->rejected, Contains(AllOf(HasSubstr("veth12ab"), HasSubstr("link-local"))));
+  EXPECT_THAT(choice->rejected, Contains(AllOf(HasSubstr("lo 127.0.0.1"), HasSubstr("other hosts"))));
+  EXPECT_THAT(choice->rejected, Contains(AllOf(HasSubstr("down0"), HasSubstr("down"))));
+  EXPECT_THAT(choice->rejected, Contains(AllOf(HasSubstr("fe80::1"), HasSubstr("link-local"))));
+}
+
+TEST(ChooseInterface, ListsWhatExistsWhenNothingIsLeft) {
+  auto choice = choose_interface(host, {"eth9", false, ""});
+  ASSERT_FALSE(choice);
+  EXPECT_EQ(choice.error().code(), ErrorCode::unavailable);
+  EXPECT_THAT(choice.error().message(), HasSubstr("eth0 10.0.0.5: not allowed by FABRING_INTERFACE=eth9"));
+  EXPECT_THAT(choose_interface({}, {}).error().message(), HasSubstr("this host has none"));
+  EXPECT_FALSE(choose_interface({v4("lo", "127.0.0.1")}, {}));
+}
+
+TEST(ChooseInterface, RefusesAMalformedFilter) {
+  for (const char* filter : {"^", ",", "eth0,", ",eth0", "eth0,^lo", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/x", "10.0.0/8", "fd00::/129", "eth0/8"}) {
+    auto choice = choose_interface(host, {filter, false, ""});
+    ASSERT_FALSE(choice) << filter;
+    EXPECT_EQ(choice.error().code(), ErrorCode::invalid_argument) << filter;
+    EXPECT_THAT(choice.error().message(), HasSubstr(filter));
+  }
+}
+
+TEST(InterfaceAddresses, TheLoopbackAddressIsFoundAndLeadsToItself) {
+  auto addresses = interface_addresses();
+  ASSERT_TRUE(addresses);
+  const auto loopback = std::find_if(addresses->begin(), addresses->end(),
+                                     [](const InterfaceAddress& a) { return a.address == "127.0.0.1"; });
+  if (loopback == addresses->end()) GTEST_SKIP() << "no loopback address here";
+  EXPECT_TRUE(loopback->loopback);
+  EXPECT_EQ(loopback->prefix_bits, 8);
+  if (loopback->up) {
+    EXPECT_EQ(source_address_towards("127.0.0.1"), "127.0.0.1");
+  }
+  EXPECT_EQ(source_address_towards("not an address"), "");
+}
+
+}  // namespace
+}  // namespace fabring

@@ -1,0 +1,148 @@
+#include "tests/transports/conformance/world.hpp"
+
+#include <array>
+
+namespace fabring::conformance {
+namespace {
+
+constexpr auto deadline = std::chrono::seconds(40);  // far beyond what a loaded machine with a sanitizer needs
+constexpr Slot connect_slot = 0xfffffff0;
+
+}  // namespace
+
+Bytes pattern(std::size_t bytes, unsigned seed) {
+  Bytes data(bytes);
+  std::uint32_t state = seed * 2654435761u + 1;
+  for (std::byte& b : data) {
+    state = state * 1664525u + 1013904223u;
+    b = static_cast<std::byte>(state >> 24);
+  }
+  return data;
+}
+
+World::World(const Fabric& fabric, int size) : transport_(fabric.transport()), ranks_(static_cast<std::size_t>(size)) {
+  for (Rank rank = 0; rank < size; ++rank) {
+    Member& member = ranks_[static_cast<std::size_t>(rank)];
+    member.options.self = rank;
+    member.options.world_size = size;
+    member.options.bind_address = fabric.bind_address;
+    member.options.job_nonce = 0x1122334455667788;
+    member.options.job_id = "conformance";
+    member.options.config = fabric.config;
+    auto endpoint = transport_->open(member.options);
+    if (!endpoint) {
+      ADD_FAILURE() << "rank " << rank << ": " << endpoint.error().to_string();
+      std::abort();
+    }
+    member.endpoint = std::move(*endpoint);
+    if (fabric.decorate) member.endpoint = fabric.decorate(std::move(member.endpoint), rank);
+  }
+  for (Rank rank = 0; rank < size; ++rank) {
+    for (Rank peer = 0; peer < size; ++peer) {
+      if (peer == rank) continue;
+      const Status added = at(rank).add_peer(peer, at(peer).address());
+      EXPECT_TRUE(added.ok()) << added.to_string();
+    }
+  }
+}
+
+World::~World() = default;
+
+std::optional<std::uint64_t> World::posted(Member& member, Post post, std::uint64_t context) {
+  if (post == Post::again) return std::nullopt;
+  member.open.emplace(context, true);
+  return context;
+}
+
+std::optional<std::uint64_t> World::try_send(Rank from, Rank to, Slot slot, std::span<const std::byte> bytes) {
+  const std::uint64_t context = next_context_++;
+  return posted(ranks_[static_cast<std::size_t>(from)], at(from).post_send(to, slot, bytes, context), context);
+}
+
+std::optional<std::uint64_t> World::try_recv(Rank rank, Rank from, Slot slot, std::span<std::byte> into) {
+  const std::uint64_t context = next_context_++;
+  return posted(ranks_[static_cast<std::size_t>(rank)], at(rank).post_recv(from, slot, into, context), context);
+}
+
+std::uint64_t World::send(Rank from, Rank to, Slot slot, std::span<const std::byte> bytes) {
+  std::optional<std::uint64_t> context;
+  reach([&] { return (context = try_send(from, to, slot, bytes)).has_value(); }, "a send to be accepted");
+  return context.value_or(0);
+}
+
+std::uint64_t World::recv(Rank rank, Rank from, Slot slot, std::span<std::byte> into) {
+  std::optional<std::uint64_t> context;
+  reach([&] { return (context = try_recv(rank, from, slot, into)).has_value(); }, "a receive to be accepted");
+  return context.value_or(0);
+}
+
+void World::poll(Rank rank) {
+  Member& member = ranks_[static_cast<std::size_t>(rank)];
+  if (!member.endpoint) return;
+  std::array<Completion, 16> completions;
+  const std::size_t count = member.endpoint->poll(completions);
+  ASSERT_LE(count, completions.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    const Completion& completion = completions[i];
+    EXPECT_EQ(member.open.erase(completion.context), 1u)
+        << "context " << completion.context << " was never accepted or completed twice";
+    member.endings.insert_or_assign(completion.context, Ending{completion.outcome, completion.bytes});
+  }
+}
+
+void World::poll() {
+  for (Rank rank = 0; rank < size(); ++rank) poll(rank);
+}
+
+bool World::reach(const std::function<bool()>& condition, const char* what) {
+  const auto until = std::chrono::steady_clock::now() + deadline;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > until) {
+      ADD_FAILURE() << "waited in vain for " << what;
+      return false;
+    }
+    poll();
+  }
+  return true;
+}
+
+bool World::complete(const std::vector<std::uint64_t>& contexts) {
+  return reach(
+      [&] {
+        for (const std::uint64_t context : contexts) {
+          if (!ending(context)) return false;
+        }
+        return true;
+      },
+      "completions");
+}
+
+std::optional<Ending> World::ending(std::uint64_t context) const {
+  for (const Member& member : ranks_) {
+    if (const auto found = member.endings.find(context); found != member.endings.end()) return found->second;
+  }
+  return std::nullopt;
+}
+
+void World::connect() {
+  std::vector<std::uint64_t> contexts;
+  for (Rank a = 0; a < size(); ++a) {
+    for (Rank b = 0; b < size(); ++b) {
+      if (a != b) contexts.push_back(recv(a, b, connect_slot, {}));
+    }
+  }
+  for (Rank a = 0; a < size(); ++a) {
+    for (Rank b = 0; b < size(); ++b) {
+      if (a != b) contexts.push_back(send(a, b, connect_slot, {}));
+    }
+  }
+  complete(contexts);
+}
+
+void World::kill(Rank rank) {
+  Member& member = ranks_[static_cast<std::size_t>(rank)];
+  member.endpoint.reset();
+  member.open.clear();
+}
+
+}  // namespace fabring::conformance

@@ -1,0 +1,48 @@
+// The inproc transport in the conformance suite: as it is, and behind faults.
+
+#include "tests/support/faulty_endpoint.hpp"
+#include "tests/transports/conformance/world.hpp"
+#include "transports/inproc/inproc_transport.hpp"
+
+namespace fabring::conformance {
+namespace {
+
+// An inproc fabric knows its size; the suite says it when the first rank opens.
+class AnySize final : public Transport {
+ public:
+  std::string_view name() const override { return "inproc"; }
+  Result<std::string> probe(const EndpointOptions& options) override { return sized(options).probe(options); }
+  Result<std::unique_ptr<Endpoint>> open(const EndpointOptions& options) override {
+    return sized(options).open(options);
+  }
+
+ private:
+  Transport& sized(const EndpointOptions& options) {
+    if (!inner_) inner_ = make_inproc_transport(make_inproc_fabric(options.world_size));
+    return *inner_;
+  }
+  std::unique_ptr<Transport> inner_;
+};
+
+std::vector<Fabric> fabrics() {
+  Fabric plain;
+  plain.name = "Plain";
+  plain.transport = [] { return std::make_unique<AnySize>(); };
+  Fabric faulty = plain;
+  faulty.name = "Faulty";
+  faulty.decorate = [](std::unique_ptr<Endpoint> inner, Rank rank) {
+    Faults faults;
+    faults.seed = 23 + static_cast<std::uint32_t>(rank);
+    faults.storm_start = 0.05;
+    faults.storm_posts = 20;
+    faults.hold_back = 0.5;
+    faults.reorder = true;
+    return std::make_unique<FaultyEndpoint>(std::move(inner), faults);
+  };
+  return {plain, faulty};
+}
+
+INSTANTIATE_TEST_SUITE_P(Inproc, Conformance, testing::ValuesIn(fabrics()), fabric_name);
+
+}  // namespace
+}  // namespace fabring::conformance

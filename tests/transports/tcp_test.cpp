@@ -1,0 +1,310 @@
+// What only the tcp transport can get wrong: its wire, its connections, its settings. The peer is played by the test.
+
+#include <sys/resource.h>
+
+#include <map>
+#include <random>
+
+#include "runtime/base/handshake.hpp"
+#include "tests/support/faulty_endpoint.hpp"
+#include "tests/transports/conformance/world.hpp"
+#include "transports/tcp/dialer.hpp"
+#include "transports/tcp/frame.hpp"
+#include "transports/tcp/slot_table.hpp"
+#include "transports/tcp/tcp_transport.hpp"
+
+namespace fabring {
+namespace {
+
+using namespace std::chrono_literals;
+using conformance::Bytes;
+using conformance::pattern;
+
+EndpointOptions options_of(Rank self) {
+  EndpointOptions options;
+  options.self = self;
+  options.world_size = 2;
+  options.bind_address = "127.0.0.1";
+  options.job_nonce = 42;
+  options.job_id = "tcp test";
+  options.config.sockets_per_peer = 1;
+  return options;
+}
+
+HandshakeOptions hello_of(Rank self) {
+  HandshakeOptions hello;
+  hello.job_id = "tcp test";
+  hello.job_nonce = 42;
+  hello.self = self;
+  hello.world_size = 2;
+  hello.lane = tcp::pack_lane(0, 1);
+  return hello;
+}
+
+/// An endpoint, and the test's own loop for the other side of its connection.
+struct Bench {
+  explicit Bench(Rank self) {
+    auto opened = make_tcp_transport()->open(options_of(self));
+    if (opened) endpoint = std::move(*opened);
+  }
+
+  template <class Condition>
+  bool reach(Condition condition) {
+    const auto until = std::chrono::steady_clock::now() + 30s;
+    while (!condition()) {
+      if (std::chrono::steady_clock::now() > until) return false;
+      loop.poll();
+      poll();
+    }
+    return true;
+  }
+
+  void poll() {
+    Completion completions[4];
+    const std::size_t count = endpoint->poll(completions);
+    for (std::size_t i = 0; i < count; ++i) endings.emplace(completions[i].context, completions[i]);
+  }
+
+  /// Connects as rank 0 to an endpoint of rank 1.
+  bool connect() {
+    const auto address = net::SocketAddress::parse(endpoint->address().substr(4));
+    std::shared_ptr<void> shake;
+    const auto guard = net::connect(loop, *address, 5s, [&](Result<std::unique_ptr<net::Stream>> result) {
+      if (!result) return;
+      HandshakeOptions hello = hello_of(0);
+      hello.initiator = true;
+      shake = handshake(loop, std::move(*result), hello, [&](HandshakeResult r) { stream = std::move(r.stream); });
+    });
+    char answer = tcp::no_thanks;
+    return reach([&] { return stream && stream->read(&answer, 1).bytes == 1; }) && answer == tcp::welcome;
+  }
+
+  void say_header(Slot slot, std::uint32_t bytes) {
+    std::byte header[tcp::header_bytes];
+    tcp::encode({slot, bytes}, header);
+    (void)stream->write(header, sizeof(header));
+  }
+
+  Outcome ending(std::uint64_t context) { return endings.at(context).outcome; }
+  bool ended(std::uint64_t context) { return endings.contains(context); }
+
+  net::Loop loop;
+  std::unique_ptr<net::Stream> stream;
+  std::unique_ptr<Endpoint> endpoint;
+  std::map<std::uint64_t, Completion> endings;
+};
+
+void expect_lost(Bench& bench, const std::string& why) {
+  ASSERT_TRUE(bench.reach([&] { return bench.ended(1); }));
+  EXPECT_EQ(bench.ending(1), Outcome::lost);
+  const Status status = bench.endpoint->peer_error(0);
+  EXPECT_NE(status.message().find("connection to rank 0 (127.0.0.1:"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find(why), std::string::npos) << status.message();
+}
+
+TEST(TcpWire, AMessageForASlotThatIsNotPostedLosesTheConnection) {
+  Bench bench(1);
+  ASSERT_TRUE(bench.connect());
+  Bytes into(100, std::byte{7});
+  bench.endpoint->post_recv(0, 5, into, 1);
+  bench.say_header(6, 4);
+  (void)bench.stream->write("abcd", 4);
+  expect_lost(bench, "slot 6");
+  EXPECT_EQ(into, Bytes(100, std::byte{7}));
+}
+
+TEST(TcpWire, AMessageLongerThanItsReceiveLosesTheConnectionAndWritesNothing) {
+  Bench bench(1);
+  ASSERT_TRUE(bench.connect());
+  Bytes into(100, std::byte{7});
+  bench.endpoint->post_recv(0, 5, into, 1);
+  bench.say_header(5, 101);
+  const Bytes payload(101, std::byte{1});
+  (void)bench.stream->write(payload.data(), payload.size());
+  expect_lost(bench, "a message of 101 bytes for slot 5, where 100 are expected");
+  EXPECT_EQ(into, Bytes(100, std::byte{7}));
+}
+
+TEST(TcpWire, BytesThatAreNoHeaderLoseTheConnection) {
+  Bench bench(1);
+  ASSERT_TRUE(bench.connect());
+  Bytes into(100);
+  bench.endpoint->post_recv(0, 5, into, 1);
+  const Bytes noise = pattern(64, 3);
+  (void)bench.stream->write(noise.data(), noise.size());
+  expect_lost(bench, "header");
+}
+
+TEST(TcpWire, AnEndInTheMiddleOfAMessageSaysHowFarItWas) {
+  Bench bench(1);
+  ASSERT_TRUE(bench.connect());
+  Bytes into(100);
+  bench.endpoint->post_recv(0, 5, into, 1);
+  bench.say_header(5, 90);
+  (void)bench.stream->write("abcd", 4);
+  bench.stream.reset();
+  expect_lost(bench, "in the middle of a message (4 of 90 bytes)");
+}
+
+TEST(TcpWire, AHeaderAndPayloadMayComeByteByByte) {
+  Bench bench(1);
+  ASSERT_TRUE(bench.connect());
+  const Bytes payload = pattern(300, 1);
+  Bytes into(300);
+  bench.endpoint->post_recv(0, 5, into, 1);
+  std::byte header[tcp::header_bytes];
+  tcp::encode({5, 300}, header);
+  Bytes stream(header, header + sizeof(header));
+  stream.insert(stream.end(), payload.begin(), payload.end());
+  for (const std::byte b : stream) {
+    (void)bench.stream->write(&b, 1);
+    bench.poll();
+  }
+  ASSERT_TRUE(bench.reach([&] { return bench.ended(1); }));
+  EXPECT_EQ(bench.ending(1), Outcome::done);
+  EXPECT_EQ(into, payload);
+}
+
+TEST(TcpConnections, AnAttemptThatIsCutOffIsRepeated) {
+  Bench bench(0);
+  int visits = 0;
+  std::shared_ptr<void> shake;
+  auto listener = net::Listener::open(bench.loop, {"127.0.0.1", 0}, [&](std::unique_ptr<net::Stream> visitor) {
+    const int visit = ++visits;
+    if (visit == 1) return;  // closed before the handshake
+    shake = handshake(bench.loop, std::move(visitor), hello_of(1), [&bench, visit](HandshakeResult result) {
+      if (visit == 2 || !result.stream) return;  // closed after it, before the welcome
+      (void)result.stream->write(&tcp::welcome, 1);
+      bench.stream = std::move(result.stream);
+    });
+  });
+  ASSERT_TRUE(listener);
+  ASSERT_TRUE(bench.endpoint->add_peer(1, "tcp " + (*listener)->address().to_string()).ok());
+  const Bytes from = pattern(10, 1);
+  ASSERT_EQ(bench.endpoint->post_send(1, 9, from, 1), Post::accepted) << "before there is a connection";
+  ASSERT_TRUE(bench.reach([&] { return bench.ended(1); }));
+  EXPECT_EQ(bench.ending(1), Outcome::done);
+  EXPECT_EQ(visits, 3);
+}
+
+TEST(TcpConnections, APeerThatIsGoneIsLostAtOnce) {
+  Bench bench(0);
+  std::string address;
+  {
+    Bench other(1);
+    address = other.endpoint->address();
+  }
+  ASSERT_TRUE(bench.endpoint->add_peer(1, address).ok());
+  Bytes into(10);
+  ASSERT_EQ(bench.endpoint->post_recv(1, 1, into, 1), Post::accepted);
+  ASSERT_TRUE(bench.reach([&] { return bench.ended(1); }));
+  EXPECT_EQ(bench.ending(1), Outcome::lost);
+  EXPECT_NE(bench.endpoint->peer_error(1).message().find(address.substr(4)), std::string::npos);
+}
+
+TEST(TcpConnections, ARankThatWasDisconnectedIsToldSo) {
+  Bench low(0), high(1);
+  high.endpoint->disconnect(0);
+  ASSERT_TRUE(low.endpoint->add_peer(1, high.endpoint->address()).ok());
+  Bytes into(10);
+  ASSERT_EQ(low.endpoint->post_recv(1, 1, into, 1), Post::accepted);
+  ASSERT_TRUE(low.reach([&] { return high.poll(), low.ended(1); }));
+  EXPECT_EQ(low.ending(1), Outcome::lost);
+}
+
+TEST(TcpWait, AnIdleWaitSleeps) {
+  Bench bench(1);
+  ASSERT_TRUE(bench.connect());
+  Bytes into(10);
+  bench.endpoint->post_recv(0, 1, into, 1);
+  const auto cpu_ms = [] {
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
+    return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000 +
+           (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1000;
+  };
+  const auto before = cpu_ms();
+  const auto until = std::chrono::steady_clock::now() + 300ms;
+  while (std::chrono::steady_clock::now() < until) {
+    bench.poll();
+    bench.endpoint->wait(50ms);
+  }
+  EXPECT_LT(cpu_ms() - before, 100);
+}
+
+TEST(TcpSettings, BadOnesAreExplained) {
+  const auto error_of = [](auto change) {
+    EndpointOptions options = options_of(0);
+    change(options);
+    const auto opened = make_tcp_transport()->open(options);
+    return opened ? Status() : opened.error();
+  };
+  const Status control = error_of([](EndpointOptions& o) { o.config.congestion_control = "nosuch"; });
+  EXPECT_EQ(control.code(), ErrorCode::unsupported);
+  EXPECT_NE(control.message().find("allowed here: "), std::string::npos) << control.message();
+  EXPECT_EQ(error_of([](auto& o) { o.config.sockets_per_peer = 17; }).code(), ErrorCode::invalid_argument);
+  EXPECT_EQ(error_of([](auto& o) { o.bind_address = "0.0.0.0"; }).code(), ErrorCode::invalid_argument);
+  EXPECT_EQ(error_of([](auto& o) { o.bind_address = "eth0"; }).code(), ErrorCode::invalid_argument);
+  EXPECT_EQ(error_of([](auto& o) { o.bind_address = "192.0.2.1"; }).code(), ErrorCode::unavailable);
+  EXPECT_EQ(error_of([](auto& o) { o.self = 2; }).code(), ErrorCode::invalid_argument);
+}
+
+TEST(TcpSettings, TheDescriptionNamesAddressSocketsAndCongestionControl) {
+  const std::string control = net::system_congestion_control();
+  EndpointOptions options = options_of(0);
+  options.config.sockets_per_peer = 3;
+  options.config.congestion_control = control;
+  const auto endpoint = make_tcp_transport()->open(options);
+  ASSERT_TRUE(endpoint);
+  EXPECT_EQ((*endpoint)->describe(), (*endpoint)->address() + ", 3 sockets per peer, " + control);
+}
+
+TEST(SlotTable, BehavesAsAMapOverRandomOperations) {
+  tcp::SlotTable table;
+  std::map<Slot, std::uint64_t> model;
+  std::mt19937 random(7);
+  for (std::uint64_t step = 0; step < 100'000; ++step) {
+    const Slot slot = (random() % 300) * (random() % 2 == 0 ? 1u : 65536u);
+    if (random() % 2 == 0) {
+      EXPECT_EQ(table.insert({slot, false, nullptr, 0, step}), model.emplace(slot, step).second);
+    } else {
+      table.erase(slot);
+      model.erase(slot);
+    }
+    ASSERT_EQ(table.size(), model.size());
+    const Slot probe = random() % 300;
+    const tcp::PostedReceive* found = table.find(probe);
+    ASSERT_EQ(found != nullptr, model.contains(probe));
+    if (found != nullptr) {
+      ASSERT_EQ(found->context, model[probe]);
+    }
+  }
+  std::size_t drained = 0;
+  table.drain([&](const tcp::PostedReceive&) { ++drained; });
+  EXPECT_EQ(drained, model.size());
+  EXPECT_EQ(table.size(), 0u);
+}
+
+TEST(FaultyEndpoint, DiesAfterItsPostsAndItsContextsStillComplete) {
+  auto inner = make_tcp_transport()->open(options_of(1));
+  ASSERT_TRUE(inner);
+  FaultyEndpoint endpoint(std::move(*inner), {.hold_back = 0.5, .reorder = true, .kill_after_posts = 3});
+  Bytes into(10);
+  for (std::uint64_t i = 1; i <= 4; ++i) {
+    EXPECT_EQ(endpoint.killed(), i > 3);
+    ASSERT_EQ(endpoint.post_recv(0, static_cast<Slot>(i), into, i), Post::accepted);
+  }
+  std::map<std::uint64_t, int> seen;
+  for (int polls = 0; polls < 1000; ++polls) {
+    Completion completions[2];
+    const std::size_t count = endpoint.poll(completions);
+    for (std::size_t i = 0; i < count; ++i) {
+      EXPECT_EQ(completions[i].outcome, Outcome::aborted);
+      ++seen[completions[i].context];
+    }
+  }
+  EXPECT_EQ(seen, (std::map<std::uint64_t, int>{{1, 1}, {2, 1}, {3, 1}, {4, 1}}));
+}
+
+}  // namespace
+}  // namespace fabring

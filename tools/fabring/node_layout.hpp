@@ -1,0 +1,15 @@
+#pragma once
+// Which rank is on which node, from the words of a command line.
+
+#include <string>
+#include <vector>
+
+#include "fabring/status.hpp"
+
+namespace fabring::tools {
+
+/// Node of each rank. `nodes`: "2,2,1" (ranks of each), "2" (so many nodes, filled in blocks), or empty (one node);
+/// `ranks`: 0 where the list says it. Errors: invalid_argument.
+Result<std::vector<int>> node_layout(const std::string& nodes, int ranks);
+
+}  // namespace fabring::tools

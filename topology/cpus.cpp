@@ -91,7 +91,8 @@ std::optional<double> cpu_quota(std::string_view cgroup_file, const std::filesys
 int allowed_cpus() {
   int cpus = static_cast<int>(affinity_cpus().size());
   if (const auto groups = read_text("/proc/self/cgroup"))
-    if (const auto quota = cpu_quota(*groups, "/sys/fs/cgroup")) cpus = std::min(cpus, static_cast<int>(std::ceil(*quota)));
+    if (const auto quota = cpu_quota(*groups, "/sys/fs/cgroup"))
+      cpus = std::min(cpus, static_cast<int>(std::ceil(*quota)));
   return std::max(cpus, 1);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// How many processors this process may use: its affinity mask, and the quota of its control group (a container limited to
-// two CPUs still sees all of the host's). Waiting strategies depend on it.
+// How many processors this process may use: its affinity mask, and the quota of its control group (a container limited
+// to two CPUs still sees all of the host's). Waiting strategies depend on it.
 
 #include <filesystem>
 #include <optional>

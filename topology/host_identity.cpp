@@ -19,8 +19,9 @@ std::string host_fingerprint() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   if (!std::getline(file, boot) || boot.empty()) boot = random_text();
   struct stat space {};
-  const std::string net =
-      ::stat("/proc/self/ns/net", &space) == 0 ? std::to_string(space.st_dev) + "." + std::to_string(space.st_ino) : random_text();
+  const std::string net = ::stat("/proc/self/ns/net", &space) == 0
+                              ? std::to_string(space.st_dev) + "." + std::to_string(space.st_ino)
+                              : random_text();
   return boot + "/net:" + net;
 }
 

@@ -43,9 +43,9 @@ bool inside(const std::string& address, const Bytes& network, int prefix) {
 
 // One item of the filter.
 struct Pattern {
-  std::string name;        // of an interface; ends in * for a beginning
+  std::string name;  // of an interface; ends in * for a beginning
   Bytes network;
-  int prefix = -1;         // >= 0: a network
+  int prefix = -1;  // >= 0: a network
   bool matches(const InterfaceAddress& candidate) const {
     if (prefix >= 0) return inside(candidate.address, network, prefix);
     if (name.ends_with('*')) return candidate.interface.starts_with(std::string_view(name).substr(0, name.size() - 1));
@@ -103,14 +103,15 @@ bool link_local(const InterfaceAddress& candidate) {
 
 // Bridges and tunnels that container systems make: they are up, have addresses, and lead nowhere.
 bool container_made(std::string_view interface) {
-  for (std::string_view beginning : {"docker", "veth", "br-", "virbr", "cni", "flannel", "cali", "podman", "lxcbr", "lxdbr",
-                                     "kube-ipvs", "cilium_", "nodelocaldns", "tunl"})
+  for (std::string_view beginning : {"docker", "veth", "br-", "virbr", "cni", "flannel", "cali", "podman", "lxcbr",
+                                     "lxdbr", "kube-ipvs", "cilium_", "nodelocaldns", "tunl"})
     if (interface.starts_with(beginning)) return true;
   return false;
 }
 
 // Why this address can not be used, or nothing. What the user named is only held to be up and of the right reach.
-std::optional<std::string> objection(const InterfaceAddress& candidate, const Filter& filter, const InterfaceRequest& request) {
+std::optional<std::string> objection(const InterfaceAddress& candidate, const Filter& filter,
+                                     const InterfaceRequest& request) {
   const bool listed = std::any_of(filter.patterns.begin(), filter.patterns.end(),
                                   [&](const Pattern& pattern) { return pattern.matches(candidate); });
   if (!filter.patterns.empty() && listed == filter.deny) return "not allowed by FABRING_INTERFACE=" + request.filter;
@@ -127,7 +128,8 @@ std::optional<std::string> objection(const InterfaceAddress& candidate, const Fi
 
 }  // namespace
 
-Result<InterfaceChoice> choose_interface(const std::vector<InterfaceAddress>& addresses, const InterfaceRequest& request) {
+Result<InterfaceChoice> choose_interface(const std::vector<InterfaceAddress>& addresses,
+                                         const InterfaceRequest& request) {
   auto filter = parse_filter(request.filter);
   if (!filter) return filter.error();
   InterfaceChoice choice;
@@ -153,9 +155,10 @@ Result<InterfaceChoice> choose_interface(const std::vector<InterfaceAddress>& ad
     return text;
   };
   if (best == nullptr)
-    return Status(ErrorCode::unavailable, "no network interface can be used: " +
-                                              (choice.rejected.empty() ? std::string("this host has none") : rejections()) +
-                                              ". Set FABRING_INTERFACE to one that reaches the other hosts");
+    return Status(ErrorCode::unavailable,
+                  "no network interface can be used: " +
+                      (choice.rejected.empty() ? std::string("this host has none") : rejections()) +
+                      ". Set FABRING_INTERFACE to one that reaches the other hosts");
   choice.chosen = *best;
   choice.reason = best->interface + " " + best->address + ": ";
   if (request.one_host && best->loopback)

@@ -45,7 +45,8 @@ Result<std::vector<InterfaceAddress>> interface_addresses() {
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, &::freeifaddrs);
   std::vector<InterfaceAddress> found;
   for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
-    if (at->ifa_addr == nullptr || (at->ifa_addr->sa_family != AF_INET && at->ifa_addr->sa_family != AF_INET6)) continue;
+    if (at->ifa_addr == nullptr || (at->ifa_addr->sa_family != AF_INET && at->ifa_addr->sa_family != AF_INET6))
+      continue;
     InterfaceAddress entry;
     entry.interface = at->ifa_name;
     entry.address = numeric(at->ifa_addr);

@@ -16,7 +16,7 @@ struct InterfaceAddress {
   std::string address;    ///< numeric, without scope
   int prefix_bits = 0;
   bool v6 = false;
-  bool up = false;        ///< up and with a carrier
+  bool up = false;  ///< up and with a carrier
   bool loopback = false;
   bool operator==(const InterfaceAddress&) const = default;
 };
@@ -24,24 +24,27 @@ struct InterfaceAddress {
 /// All IPv4 and IPv6 addresses, in the kernel's order.
 Result<std::vector<InterfaceAddress>> interface_addresses();
 
-/// The address that this host would send from to reach `address` (numeric; nothing is sent). Empty when there is no route.
+/// The address that this host would send from to reach `address` (numeric; nothing is sent). Empty when there is no
+/// route.
 std::string source_address_towards(std::string_view address);
 
 struct InterfaceRequest {
-  /// FABRING_INTERFACE: "eth0,ib0" (allowed; "eth*" for beginnings), "^docker0,lo" (not allowed), networks "10.0.0.0/8".
+  /// FABRING_INTERFACE: "eth0,ib0" (allowed; "eth*" for beginnings), "^docker0,lo" (not allowed), networks
+  /// "10.0.0.0/8".
   std::string filter;
-  bool one_host = false;           ///< all ranks are on this host: loopback is enough, and preferred
-  std::string towards_master;      ///< source_address_towards(master); empty: not known
+  bool one_host = false;       ///< all ranks are on this host: loopback is enough, and preferred
+  std::string towards_master;  ///< source_address_towards(master); empty: not known
 };
 
 struct InterfaceChoice {
   InterfaceAddress chosen;
-  std::string reason;                 ///< "eth0 10.0.0.5: on the way to the master; not docker0 172.17.0.1 (virtual bridge)"
+  std::string reason;  ///< "eth0 10.0.0.5: on the way to the master; not docker0 172.17.0.1 (virtual bridge)"
   std::vector<std::string> rejected;  ///< "docker0 172.17.0.1: virtual bridge"
 };
 
-/// Errors: invalid_argument for a malformed filter; unavailable when nothing is left, naming what exists and why each was
-/// turned down.
-Result<InterfaceChoice> choose_interface(const std::vector<InterfaceAddress>& addresses, const InterfaceRequest& request);
+/// Errors: invalid_argument for a malformed filter; unavailable when nothing is left, naming what exists and why each
+/// was turned down.
+Result<InterfaceChoice> choose_interface(const std::vector<InterfaceAddress>& addresses,
+                                         const InterfaceRequest& request);
 
 }  // namespace fabring

@@ -47,10 +47,10 @@ HWY_INLINE void fold_group(typename Unit::Element* to, const typename Unit::Elem
   for (std::size_t i = 0; i < kValues; ++i) Unit::store(sum[i], to + at + i * Unit::elements);
 }
 
-// `count` elements at `at`, fewer than a vector holds.
+// `count` elements at `at`, fewer than a vector holds. Once per Unit, not inlined: it is most of the code.
 template <class Unit>
-HWY_INLINE void fold_few(typename Unit::Element* to, const typename Unit::Element* const* sources,
-                         std::size_t source_count, std::size_t at, std::size_t count) {
+HWY_NOINLINE void fold_few(typename Unit::Element* to, const typename Unit::Element* const* sources,
+                           std::size_t source_count, std::size_t at, std::size_t count) {
   const std::size_t bytes = count * sizeof(typename Unit::Element);
   HWY_ALIGN typename Unit::Element padded[Unit::elements] = {};
   std::memcpy(padded, sources[0] + at, bytes);

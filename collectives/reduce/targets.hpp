@@ -7,7 +7,7 @@
 
 namespace fabring {
 
-/// Names of the instruction sets that this machine can run, best first: "AVX3", "AVX2", "SSE4", "SSSE3", "SCALAR".
+/// Names of the instruction sets that this machine can run, best first: "AVX3", "AVX2", "SSE4", "SCALAR".
 std::vector<std::string> reduce_targets();
 
 /// Makes every following reduce use this one; an empty name goes back to the best. False when it is not available.

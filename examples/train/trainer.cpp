@@ -86,7 +86,7 @@ Status Trainer::run_batch(std::span<const int> batch, EpochReport& report) {
       ended = Clock::now();
       report.exposed += std::chrono::duration<double>(ended - waiting).count();
     }
-    if (first_error.ok()) network_.update(part.bucket, images, options_.learning_rate, options_.momentum);
+    if (first_error.ok()) network_.update(part.bucket, images, learning_rate_, options_.momentum);
   }
   report.communicating += std::chrono::duration<double>(ended - begun).count();
   return first_error;
@@ -94,6 +94,8 @@ Status Trainer::run_batch(std::span<const int> batch, EpochReport& report) {
 
 Result<EpochReport> Trainer::run_epoch() {
   EpochReport report;
+  learning_rate_ =
+      options_.learning_rate * static_cast<float>(options_.epochs - epoch_) / static_cast<float>(options_.epochs);
   const std::vector<int> order = shuffled(training_.size(), static_cast<std::uint64_t>(options_.seed) << 32 | ++epoch_);
   const Clock::time_point start = Clock::now();
   for (int at = 0; at < training_.size(); at += options_.batch) {

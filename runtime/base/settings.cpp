@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-
 #include "runtime/base/nearest_name.hpp"
 #include "runtime/base/parse_value.hpp"
 
@@ -37,8 +36,7 @@ template <auto Field, std::uint64_t least>
 Status read_size(const Setting&, std::string_view text, Config& into) {
   auto value = parse_size(text);
   if (!value) return value.error();
-  if (*value < least)
-    return {ErrorCode::invalid_argument, fmt::format("'{}' is less than {}", text, size_text(least))};
+  if (*value < least) return {ErrorCode::invalid_argument, fmt::format("'{}' is less than {}", text, size_text(least))};
   into.*Field = static_cast<std::size_t>(*value);
   return {};
 }
@@ -134,21 +132,24 @@ constexpr Setting rows[] = {
     {"FABRING_WORLD_SIZE", "integer", "ranks", "", "from the launcher", "How many ranks the job has.",
      read_integer<&Config::world_size, 1, most_ranks>, show_rank<&Config::world_size>},
     {"FABRING_LOCAL_RANK", "integer", "", "", "from the launcher",
-     "Number of this rank among those of its host. A hint for spreading ranks over devices; which ranks share a host is "
+     "Number of this rank among those of its host. A hint for spreading ranks over devices; which ranks share a host "
+     "is "
      "found out, never taken from here.",
      read_integer<&Config::local_rank, 0, most_ranks - 1>, show_rank<&Config::local_rank>},
     {"FABRING_MASTER_ADDR", "text", "", "", "from the launcher",
      "Name or address at which every rank reaches the host of rank 0. Rank 0 waits for the others there.",
      read_text<&Config::master_addr>, show_text<&Config::master_addr>},
     {"FABRING_MASTER_PORT", "integer", "", "", "from the launcher, or 29431",
-     "TCP port of the meeting point. Given here, exactly this port is used. A port that comes from a launcher may belong to "
+     "TCP port of the meeting point. Given here, exactly this port is used. A port that comes from a launcher may "
+     "belong to "
      "the launcher's own store; then the ranks meet at one of the ports after it.",
      read_integer<&Config::master_port, 1, 65535>, show_positive<&Config::master_port>},
     {"FABRING_JOB_ID", "text", "", "", "from the launcher, or empty",
      "Name of the job, the same on all its ranks. Ranks of other jobs that call at the wrong door are turned away.",
      read_text<&Config::job_id>, show_text<&Config::job_id>},
     {"FABRING_HOST_ID", "text", "", "", "none",
-     "Splits one host into several nodes: ranks with different values count as ranks of different hosts. It can not join "
+     "Splits one host into several nodes: ranks with different values count as ranks of different hosts. It can not "
+     "join "
      "hosts. For trying out hierarchical algorithms on one machine.",
      read_text<&Config::host_id>, show_text<&Config::host_id>},
     {"FABRING_SECRET_FILE", "text", "", "", "none",
@@ -156,15 +157,18 @@ constexpr Setting rows[] = {
      "connection proves that both ends know the secret (HMAC-SHA256).",
      read_text<&Config::secret_file>, show_text<&Config::secret_file>},
     {"FABRING_INTERFACE", "list", "", "", "chosen",
-     "Network interfaces to use: names (eth0,ib0), beginnings of names (eth*), networks (10.0.0.0/8, fd00::/8), or, after "
+     "Network interfaces to use: names (eth0,ib0), beginnings of names (eth*), networks (10.0.0.0/8, fd00::/8), or, "
+     "after "
      "a ^, those not to use (^docker0,lo).",
      read_text<&Config::interface>, show_text<&Config::interface>},
     {"FABRING_TRANSPORT", "list", "", "auto,shm,fabric,tcp,inproc", "",
-     "Transport, or several of which the first that works everywhere is taken: fabric (libfabric), tcp (sockets), inproc "
+     "Transport, or several of which the first that works everywhere is taken: fabric (libfabric), tcp (sockets), "
+     "inproc "
      "(ranks that are threads of one process). shm is passed over in this version.",
      read_word_list<&Config::transport>, show_text<&Config::transport>},
     {"FABRING_PROVIDER", "text", "", "", "",
-     "libfabric provider for the fabric transport: auto, efa, tcp (native reliable datagrams over TCP) or rxm (tcp;ofi_rxm).",
+     "libfabric provider for the fabric transport: auto, efa, tcp (native reliable datagrams over TCP) or rxm "
+     "(tcp;ofi_rxm).",
      read_text<&Config::provider>, show_text<&Config::provider>},
     {"FABRING_ALGORITHM", "text", "",
      "auto,ring,hierarchical,recursive_doubling,direct,direct_one_shot,direct_two_shot", "",
@@ -223,9 +227,7 @@ const Setting* find_setting(std::string_view name) {
   return nullptr;
 }
 
-std::string default_text(const Setting& row) {
-  return row.unset.empty() ? row.show(Config{}) : std::string(row.unset);
-}
+std::string default_text(const Setting& row) { return row.unset.empty() ? row.show(Config{}) : std::string(row.unset); }
 
 Status apply_setting(const Setting& row, std::string_view text, Config& into) {
   return row.read(row, text, into).with_prefix(fmt::format("{}={}: ", row.name, text.substr(0, 200)));

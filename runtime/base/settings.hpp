@@ -1,7 +1,7 @@
 #pragma once
 // The settings table: one row per setting, bound to its field of Config. The environment is a value handed in; the one
-// place that reads the process's own is process_environment(). `fabring settings` and the README's table are printed from
-// these rows.
+// place that reads the process's own is process_environment(). `fabring settings` and the README's table are printed
+// from these rows.
 
 #include <map>
 #include <span>
@@ -38,8 +38,8 @@ std::string default_text(const Setting& row);
 /// Sets one field by its row; the error names the variable, what was wrong and what is allowed.
 Status apply_setting(const Setting& row, std::string_view text, Config& into);
 
-/// Sets every field whose variable is in the environment (an empty value counts as not set). Errors: the first bad value,
-/// or a FABRING_* name that is none of ours, with the nearest one that is.
+/// Sets every field whose variable is in the environment (an empty value counts as not set). Errors: the first bad
+/// value, or a FABRING_* name that is none of ours, with the nearest one that is.
 Status apply_settings(const Environment& environment, Config& into);
 
 /// The table as Markdown, for the README.

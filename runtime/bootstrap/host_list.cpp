@@ -1,5 +1,5 @@
-// Slurm's host list grammar, as `scontrol show hostnames` takes it: names separated by commas outside brackets; brackets
-// hold numbers and ranges, padding kept; several brackets multiply. Text after the last bracket is allowed.
+// Slurm's host list grammar, as `scontrol show hostnames` takes it: names separated by commas outside brackets;
+// brackets hold numbers and ranges, padding kept; several brackets multiply. Text after the last bracket is allowed.
 
 #include <fmt/format.h>
 
@@ -26,7 +26,8 @@ Status expand_numbers(std::string_view inside, std::size_t limit, std::vector<st
     if (!first || !last || *last < *first)
       return {ErrorCode::invalid_argument, fmt::format("'{}' is not a number or a rising range", item)};
     const std::size_t digits = std::min<std::size_t>(low.size(), 9);
-    for (std::int64_t n = *first; n <= *last && out.size() < limit; ++n) out.push_back(fmt::format("{:0{}}", n, digits));
+    for (std::int64_t n = *first; n <= *last && out.size() < limit; ++n)
+      out.push_back(fmt::format("{:0{}}", n, digits));
   }
   return {};
 }

@@ -45,7 +45,8 @@ Status check(const LaunchInfo& info, const LauncherAdvice& advice) {
   if (info.rank < 0 || info.world_size < 0) {
     if (!advice.no_rank.empty()) return wrong(advice.no_rank);
     if (info.rank < 0 && info.world_size < 0)
-      return wrong(fmt::format("no rank: nothing in the environment says which rank this process is; {}", how_to_start));
+      return wrong(
+          fmt::format("no rank: nothing in the environment says which rank this process is; {}", how_to_start));
     const std::string_view missing = info.rank < 0 ? "FABRING_RANK" : "FABRING_WORLD_SIZE";
     const std::string_view present = info.rank < 0 ? "FABRING_WORLD_SIZE" : "FABRING_RANK";
     const auto source = info.sources.find(present);
@@ -59,7 +60,8 @@ Status check(const LaunchInfo& info, const LauncherAdvice& advice) {
                              size == info.sources.end() ? "" : size->second, info.world_size - 1));
   }
   if (info.master_addr.empty()) {
-    if (!advice.no_address.empty()) return wrong(fmt::format("{}, no master address: {}", who(info), advice.no_address));
+    if (!advice.no_address.empty())
+      return wrong(fmt::format("{}, no master address: {}", who(info), advice.no_address));
     return wrong(fmt::format("{}: FABRING_MASTER_ADDR is missing; set it to the name or address of the host of rank 0",
                              who(info)));
   }
@@ -74,7 +76,8 @@ int derived_port(std::string_view identity) {
   return 20000 + static_cast<int>((hash ^ (hash >> 32)) % 9000);
 }
 
-Result<LaunchInfo> read_launch_environment(const Environment& environment, const Config& own, const LaunchFacts& facts) {
+Result<LaunchInfo> read_launch_environment(const Environment& environment, const Config& own,
+                                           const LaunchFacts& facts) {
   LaunchInfo info;
   LauncherAdvice advice;
   // A job that named itself completely asks no launcher: `fabring run` inside somebody's allocation.

@@ -1,8 +1,8 @@
 #pragma once
-// LaunchInfo: who this rank is and where the job meets, from the environment that a launcher left. One table of launchers
-// in the order in which they are believed (a launcher inside another's allocation comes first); our own FABRING_* names
-// win over all of them, field by field. A pure function of its arguments. Sources: the environments of Slurm 22.05,
-// Open MPI 4.1, Hydra 4.0 and torchrun 1.13 as printed by their ranks; the manuals of the others.
+// LaunchInfo: who this rank is and where the job meets, from the environment that a launcher left. One table of
+// launchers in the order in which they are believed (a launcher inside another's allocation comes first); our own
+// FABRING_* names win over all of them, field by field. A pure function of its arguments. Sources: the environments of
+// Slurm 22.05, Open MPI 4.1, Hydra 4.0 and torchrun 1.13 as printed by their ranks; the manuals of the others.
 
 #include <map>
 #include <string>
@@ -29,8 +29,8 @@ struct LaunchInfo {
 
 /// Facts that are not in the environment.
 struct LaunchFacts {
-  /// Same for all ranks that one launcher started on this host, and no others; empty: not known. Hydra gives its ranks no
-  /// job identity, so two of its jobs on one host can only be told apart by this.
+  /// Same for all ranks that one launcher started on this host, and no others; empty: not known. Hydra gives its ranks
+  /// no job identity, so two of its jobs on one host can only be told apart by this.
   std::string launcher_process;
 };
 
@@ -45,8 +45,8 @@ Result<LaunchInfo> read_launch_environment(const Environment& environment, const
 /// The first host of a Slurm host list ("n[01-03,7],x[1-2]y"); at most `limit` names are expanded.
 Result<std::vector<std::string>> expand_host_list(std::string_view text, std::size_t limit);
 
-/// A port of 20000 to 28999 that depends on the identity alone: below the ephemeral range, so that no outgoing connection
-/// holds it.
+/// A port of 20000 to 28999 that depends on the identity alone: below the ephemeral range, so that no outgoing
+/// connection holds it.
 int derived_port(std::string_view identity);
 
 }  // namespace fabring

@@ -65,8 +65,8 @@ Status open_mpi_read(const LauncherInput& in, LaunchInfo& info, LauncherAdvice& 
   FABRING_TRY(in.number("OMPI_COMM_WORLD_RANK", 0, "FABRING_RANK", info.rank, info));
   FABRING_TRY(in.number("OMPI_COMM_WORLD_SIZE", 1, "FABRING_WORLD_SIZE", info.world_size, info));
   FABRING_TRY(in.number("OMPI_COMM_WORLD_LOCAL_RANK", 0, "FABRING_LOCAL_RANK", info.local_rank, info));
-  const std::string identity = fmt::format("openmpi.{}.{}", in.text("PMIX_NAMESPACE"),
-                                           in.text("OMPI_MCA_orte_precondition_transports"));
+  const std::string identity =
+      fmt::format("openmpi.{}.{}", in.text("PMIX_NAMESPACE"), in.text("OMPI_MCA_orte_precondition_transports"));
   identify(identity, "PMIX_NAMESPACE, OMPI_MCA_orte_precondition_transports", info);
   // OMPI_MCA_orte_hnp_uri names mpirun's host, which need not be rank 0's; no variable names that one.
   if (in.text("OMPI_COMM_WORLD_LOCAL_SIZE") == in.text("OMPI_COMM_WORLD_SIZE"))
@@ -81,8 +81,8 @@ Status open_mpi_read(const LauncherInput& in, LaunchInfo& info, LauncherAdvice& 
 bool slurm_present(const Environment& e) { return has(e, "SLURM_JOB_ID"); }
 Status slurm_read(const LauncherInput& in, LaunchInfo& info, LauncherAdvice& advice);
 
-// srun offers PMI itself (--mpi=pmi2, --mpi=pmix). It is srun, and not a Hydra inside the allocation, if the step counts
-// the same ranks; then the step's variables say where rank 0 is, which PMI's do not.
+// srun offers PMI itself (--mpi=pmi2, --mpi=pmix). It is srun, and not a Hydra inside the allocation, if the step
+// counts the same ranks; then the step's variables say where rank 0 is, which PMI's do not.
 bool step_agrees(const LauncherInput& in, std::string_view rank, std::string_view size) {
   return in.has("SLURM_STEP_ID") && in.text("SLURM_PROCID") == in.text(rank) &&
          (size.empty() || in.text("SLURM_STEP_NUM_TASKS") == in.text(size));
@@ -93,7 +93,8 @@ bool pmi_present(const Environment& e) { return has(e, "PMI_RANK") || has(e, "PM
 Status pmi_read(const LauncherInput& in, LaunchInfo& info, LauncherAdvice& advice) {
   if (!in.has("PMI_RANK") || !in.has("PMI_SIZE")) {
     advice.no_rank = fmt::format(
-        "{} is set without {}: under mpiexec -pmi-port the rank is not in the environment; start without -pmi-port, or set "
+        "{} is set without {}: under mpiexec -pmi-port the rank is not in the environment; start without -pmi-port, or "
+        "set "
         "FABRING_RANK, FABRING_WORLD_SIZE and FABRING_MASTER_ADDR",
         in.has("PMI_RANK") ? "PMI_RANK" : "PMI_ID", in.has("PMI_RANK") ? "PMI_SIZE" : "PMI_RANK and PMI_SIZE");
     return {};
@@ -150,9 +151,10 @@ Status slurm_address(const LauncherInput& in, LaunchInfo& info) {
   const bool first_node = in.text("SLURM_NODEID") == "0", first_there = in.text("SLURM_LOCALID") == "0";
   if (in.has("SLURM_NODEID") && (info.rank == 0 ? !first_node : first_node && first_there))
     return {ErrorCode::invalid_argument,
-            fmt::format("rank {} is on node {} of the step, but rank 0 must be on the first of SLURM_STEP_NODELIST={} where "
-                        "the ranks meet; start without -m arbitrary, or set FABRING_MASTER_ADDR to the host of rank 0",
-                        info.rank, in.text("SLURM_NODEID"), in.text("SLURM_STEP_NODELIST"))};
+            fmt::format(
+                "rank {} is on node {} of the step, but rank 0 must be on the first of SLURM_STEP_NODELIST={} where "
+                "the ranks meet; start without -m arbitrary, or set FABRING_MASTER_ADDR to the host of rank 0",
+                info.rank, in.text("SLURM_NODEID"), in.text("SLURM_STEP_NODELIST"))};
   return {};
 }
 
@@ -160,15 +162,17 @@ Status slurm_read(const LauncherInput& in, LaunchInfo& info, LauncherAdvice& adv
   // A batch script sees SLURM_PROCID=0 and SLURM_NTASKS too; only a step has ranks.
   if (!in.has("SLURM_STEP_ID") || !in.has("SLURM_STEP_NUM_TASKS") || !in.has("SLURM_PROCID")) {
     advice.no_rank = fmt::format(
-        "inside Slurm job {}, but not started by srun (no SLURM_STEP_NUM_TASKS): start with srun, or with `fabring run`",
+        "inside Slurm job {}, but not started by srun (no SLURM_STEP_NUM_TASKS): start with srun, or with `fabring "
+        "run`",
         in.text("SLURM_JOB_ID"));
     return {};
   }
   FABRING_TRY(in.number("SLURM_PROCID", 0, "FABRING_RANK", info.rank, info));
   FABRING_TRY(in.number("SLURM_STEP_NUM_TASKS", 1, "FABRING_WORLD_SIZE", info.world_size, info));
   FABRING_TRY(in.number("SLURM_LOCALID", 0, "FABRING_LOCAL_RANK", info.local_rank, info));
-  identify(fmt::format("slurm.{}.{}.{}", in.text("SLURM_JOB_ID"), in.text("SLURM_STEP_ID"), in.text("SLURM_RESTART_COUNT")),
-           "SLURM_JOB_ID, SLURM_STEP_ID", info);
+  identify(
+      fmt::format("slurm.{}.{}.{}", in.text("SLURM_JOB_ID"), in.text("SLURM_STEP_ID"), in.text("SLURM_RESTART_COUNT")),
+      "SLURM_JOB_ID, SLURM_STEP_ID", info);
   meet_at_derived_port(info.job_id, info);
   if (in.has("SLURM_STEP_RESV_PORTS")) {
     const std::string_view reserved = in.text("SLURM_STEP_RESV_PORTS");
@@ -202,7 +206,8 @@ bool sagemaker_present(const Environment& e) { return has(e, "SM_HOSTS") && has(
 
 // A JSON list of plain strings.
 Result<std::vector<std::string>> json_names(std::string_view text) {
-  const Status bad(ErrorCode::invalid_argument, fmt::format("SM_HOSTS={} is not a JSON list of names", text.substr(0, 200)));
+  const Status bad(ErrorCode::invalid_argument,
+                   fmt::format("SM_HOSTS={} is not a JSON list of names", text.substr(0, 200)));
   if (text.size() < 2 || text.front() != '[' || text.back() != ']') return bad;
   auto items = parse_list(text.substr(1, text.size() - 2));
   if (!items) return bad;
@@ -220,22 +225,26 @@ Status sagemaker_read(const LauncherInput& in, LaunchInfo& info, LauncherAdvice&
   // The list is sorted as text (algo-1, algo-10, algo-2): the place in it counts, not the number in the name.
   const auto self = std::find(hosts->begin(), hosts->end(), in.text("SM_CURRENT_HOST"));
   if (self == hosts->end())
-    return {ErrorCode::invalid_argument, fmt::format("SM_CURRENT_HOST={} is not in SM_HOSTS={}", in.text("SM_CURRENT_HOST"),
-                                                     in.text("SM_HOSTS"))};
+    return {ErrorCode::invalid_argument,
+            fmt::format("SM_CURRENT_HOST={} is not in SM_HOSTS={}", in.text("SM_CURRENT_HOST"), in.text("SM_HOSTS"))};
   info.rank = static_cast<int>(self - hosts->begin());
   info.world_size = static_cast<int>(hosts->size());
   info.local_rank = 0;
   info.master_addr = hosts->front();
   for (const char* setting : {"FABRING_RANK", "FABRING_LOCAL_RANK"})
     info.sources[setting] = "SageMaker SM_CURRENT_HOST (one rank per host)";
-  for (const char* setting : {"FABRING_WORLD_SIZE", "FABRING_MASTER_ADDR"}) info.sources[setting] = "SageMaker SM_HOSTS";
-  if (in.has("TRAINING_JOB_NAME")) identify(fmt::format("sagemaker.{}", in.text("TRAINING_JOB_NAME")), "TRAINING_JOB_NAME", info);
+  for (const char* setting : {"FABRING_WORLD_SIZE", "FABRING_MASTER_ADDR"})
+    info.sources[setting] = "SageMaker SM_HOSTS";
+  if (in.has("TRAINING_JOB_NAME"))
+    identify(fmt::format("sagemaker.{}", in.text("TRAINING_JOB_NAME")), "TRAINING_JOB_NAME", info);
   return {};
 }
 
 // --- started by hand, half ------------------------------------------------------------------------------------------
 
-bool half_torchrun_present(const Environment& e) { return has(e, "RANK") && (has(e, "WORLD_SIZE") || has(e, "MASTER_ADDR")); }
+bool half_torchrun_present(const Environment& e) {
+  return has(e, "RANK") && (has(e, "WORLD_SIZE") || has(e, "MASTER_ADDR"));
+}
 
 Status half_torchrun_read(const LauncherInput& in, LaunchInfo& info, LauncherAdvice& advice) {
   FABRING_TRY(in.number("RANK", 0, "FABRING_RANK", info.rank, info));

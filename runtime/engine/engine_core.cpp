@@ -381,6 +381,7 @@ void EngineCore::retire() {
     std::erase(communicator.active, execution);
     execution->publish();
     pending_.fetch_sub(1);
+    if (execution->next_note != Time{} && parts_.control) parts_.control->set_activity("");  // it said that it waits
     if (!communicator.queued.empty()) start_queued(communicator);
   }
   if (scratch_wanted_) {  // somebody may have it now

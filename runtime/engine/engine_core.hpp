@@ -120,6 +120,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void notify_waiters();
   void background();
   std::string who(Rank world_rank) const;
+  std::string activity_of(Rank world_rank) const;
 
   EngineParts parts_;
   Scratch scratch_;
@@ -161,6 +162,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   };
   std::vector<Suspicion> suspicions_;
   std::vector<bool> disconnected_;
+  bool given_up_ = false;  ///< the others count this rank as lost
   struct Settling {
     std::weak_ptr<CommunicatorCore> communicator;
     Time until;

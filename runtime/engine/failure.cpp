@@ -101,6 +101,7 @@ void EngineCore::apply(const Failure& failure) {
   const Status why = explain(failure);
   for (const auto& communicator : communicators())
     if (concerns(failure, *communicator)) fail(*communicator, why);
+  if (failure.communicator == 0 && failure.culprit == parts_.self) given_up_ = true;
   if (failure.communicator == 0 && failure.culprit >= 0) cut_off(failure.culprit);
 }
 
@@ -188,7 +189,7 @@ void EngineCore::tick(Time now) {
   for (Suspicion& suspicion : suspicions_) {
     if (suspicion.reported || now - suspicion.since < verdict_time) continue;
     suspicion.reported = true;
-    if (left_.load()) continue;
+    if (left_.load() || given_up_) continue;  // then it is they who dropped the connection
     report({ErrorCode::peer_lost, suspicion.rank, parts_.self, 0,
             fmt::format("{} lost its data connection to {}: {}", who(parts_.self), who(suspicion.rank),
                         suspicion.why.ok() ? "the connection was closed" : suspicion.why.message())});
@@ -204,6 +205,10 @@ void EngineCore::tick(Time now) {
   }
 }
 
+std::string EngineCore::activity_of(Rank rank) const {
+  return parts_.control ? parts_.control->activity_of(rank) : std::string();
+}
+
 void EngineCore::note_waiting(CommunicatorCore& communicator, Execution& execution, Time now) {
   const Time waited = now - execution.started_at();
   if (waited < first_note || now < execution.next_note) return;
@@ -211,12 +216,8 @@ void EngineCore::note_waiting(CommunicatorCore& communicator, Execution& executi
   std::vector<std::string> names;
   for (Rank rank : execution.waiting_for()) {
     const Rank world = communicator.members[rank];
-    std::string text = who(world);
-    if (parts_.control) {
-      const std::string activity = parts_.control->activity_of(world);
-      if (!activity.empty()) text += " [" + activity + "]";
-    }
-    names.push_back(std::move(text));
+    const std::string activity = activity_of(world);
+    names.push_back(activity.empty() ? who(world) : fmt::format("{} [{}]", who(world), activity));
   }
   const std::string line =
       fmt::format("{} #{} on '{}' has waited {} s for {}", name(execution.call().collective), execution.sequence(),
@@ -230,14 +231,17 @@ void EngineCore::check_deadline(CommunicatorCore& communicator, Execution& execu
   if (now - execution.started_at() < Time(parts_.config.timeout)) return;
   std::vector<std::string> names;
   Rank culprit = -1;
+  bool blocked = false;  // one that waits itself is not at fault
   for (Rank rank : execution.waiting_for()) {
-    names.push_back(who(communicator.members[rank]));
     culprit = communicator.members[rank];
+    const std::string activity = activity_of(culprit);
+    blocked = blocked || !activity.empty();
+    names.push_back(activity.empty() ? who(culprit) : fmt::format("{} [{}]", who(culprit), activity));
   }
-  if (names.size() != 1) culprit = -1;
+  if (names.size() != 1 || blocked) culprit = -1;
   report({ErrorCode::timeout, culprit, parts_.self, communicator.global_id(),
-          fmt::format("{} gave up after {} s (FABRING_TIMEOUT) in {} #{} on '{}', waiting for {}; that rank has not "
-                      "called it, or is stuck",
+          fmt::format("{} gave up after {} s (FABRING_TIMEOUT) in {} #{} on '{}', waiting for {}; who does not wait "
+                      "itself has not called it, or is stuck",
                       who(parts_.self), std::chrono::duration_cast<std::chrono::seconds>(parts_.config.timeout).count(),
                       name(execution.call().collective), execution.sequence(), communicator.label,
                       names.empty() ? "nobody known" : fmt::format("{}", fmt::join(names, ", ")))});

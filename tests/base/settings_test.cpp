@@ -15,27 +15,29 @@ using std::chrono::milliseconds;
 using testing::HasSubstr;
 
 TEST(ParseValue, DurationsTakeUnitsAndMeanSecondsWithoutOne) {
-  const std::pair<const char*, int> good[] = {{"30", 30'000}, {"30s", 30'000}, {"500ms", 500},   {"5m", 300'000},
+  const std::pair<const char*, int> good[] = {{"30", 30'000}, {"30s", 30'000},      {"500ms", 500},    {"5m", 300'000},
                                               {"1.5s", 1500}, {" 2 min ", 120'000}, {"1h", 3'600'000}, {"0.001", 1}};
   for (const auto& [text, expected] : good) {
     auto value = parse_duration(text);
     ASSERT_TRUE(value) << text << ": " << value.error().message();
     EXPECT_EQ(*value, milliseconds(expected)) << text;
   }
-  for (const char* text : {"", "s", "-1", "+5", "0", "1x", "5 s s", "1e3", "inf", "nan", "0x10", "1.2.3", "999999d", "1,5"})
+  for (const char* text :
+       {"", "s", "-1", "+5", "0", "1x", "5 s s", "1e3", "inf", "nan", "0x10", "1.2.3", "999999d", "1,5"})
     EXPECT_FALSE(parse_duration(text)) << text;
 }
 
 TEST(ParseValue, SizesTakeBinaryUnits) {
-  const std::pair<const char*, std::uint64_t> good[] = {{"0", 0},          {"4096", 4096},       {"64K", 65536},
-                                                        {"512KiB", 524288}, {"1M", 1 << 20},      {"1.5m", 3 << 19},
+  const std::pair<const char*, std::uint64_t> good[] = {{"0", 0},           {"4096", 4096},      {"64K", 65536},
+                                                        {"512KiB", 524288}, {"1M", 1 << 20},     {"1.5m", 3 << 19},
                                                         {"2G", 2ULL << 30}, {"5GB", 5ULL << 30}, {"7 B", 7}};
   for (const auto& [text, expected] : good) {
     auto value = parse_size(text);
     ASSERT_TRUE(value) << text << ": " << value.error().message();
     EXPECT_EQ(*value, expected) << text;
   }
-  for (const char* text : {"", "K", "-1", "1.5", "0.3K", "12Q", "1 K K", "99999999999T"}) EXPECT_FALSE(parse_size(text)) << text;
+  for (const char* text : {"", "K", "-1", "1.5", "0.3K", "12Q", "1 K K", "99999999999T"})
+    EXPECT_FALSE(parse_size(text)) << text;
 }
 
 TEST(ParseValue, IntegersAreWholeAndInRange) {
@@ -56,7 +58,8 @@ TEST(ParseValue, ListsAndFlags) {
 TEST(ParseValue, TextsOfValuesCanBeReadBack) {
   for (std::int64_t ms : {1LL, 500LL, 30'000LL, 90'000LL, 300'000LL, 3'600'000LL})
     EXPECT_EQ(*parse_duration(duration_text(milliseconds(ms))), milliseconds(ms));
-  for (std::uint64_t bytes : {0ULL, 3ULL, 65536ULL, 65537ULL, 1ULL << 30}) EXPECT_EQ(*parse_size(size_text(bytes)), bytes);
+  for (std::uint64_t bytes : {0ULL, 3ULL, 65536ULL, 65537ULL, 1ULL << 30})
+    EXPECT_EQ(*parse_size(size_text(bytes)), bytes);
 }
 
 TEST(NearestName, CountsInsertionsRemovalsReplacementsAndSwaps) {
@@ -77,7 +80,8 @@ TEST(NearestName, IsSilentWhenNothingIsNear) {
 }
 
 TEST(Settings, EveryRowSetsItsOwnFieldAndShowsIt) {
-  const std::map<std::string_view, std::string> samples{{"integer", "3"}, {"duration", "7s"}, {"size", "128K"}, {"flag", "yes"}};
+  const std::map<std::string_view, std::string> samples{
+      {"integer", "3"}, {"duration", "7s"}, {"size", "128K"}, {"flag", "yes"}};
   std::set<std::string> shown;
   for (const Setting& row : settings()) {
     std::string text = "sample";

@@ -187,7 +187,7 @@ def run(options, case):
 def main():
     options = arguments(__doc__, runs=1)
     cases = [case for case in CASES if options.only in case.name and case.transport in options.transports]
-    run_cases([(case.name, lambda case=case: run(options, case)) for case in cases for _ in range(options.runs)])
+    run_cases([(case.name, lambda case=case: run(options, case)) for case in cases for _ in range(options.runs)], at_once=4)
 
 
 main()

@@ -1,5 +1,6 @@
 #include "commands.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <deque>
@@ -115,7 +116,9 @@ Exit Commands::loop(const Words& words) {
       return report_wrong(vector, *index, static_cast<std::uint64_t>(step));
     if (step == 1 || (every > 0 && step % every == 0)) Event("step").number("n", step);
   }
-  const fabring::Choice choice = communicator.explain_allreduce(vector.count(), *type, *op);
+  const std::vector<std::size_t> all = words.sizes("sizes");
+  const std::size_t largest = *std::max_element(all.begin(), all.end()) / fabring::size_of(*type);
+  const fabring::Choice choice = communicator.explain_allreduce(largest, *type, *op);
   Event("done").text("algorithm", choice.algorithm).text("on", words.text("on", "world"));
   return Exit::fine;
 }

@@ -1,11 +1,13 @@
 """Several "hosts" on one machine: a network namespace each, joined by a bridge in one more, links shaped by tbf. Names carry
 our pid, so that tests side by side do not meet; what a killed test left behind is removed by the next."""
 
+import itertools
 import os
 import re
 import shutil
 import subprocess
 
+networks = itertools.count()
 CONFIGURATION = "/etc/netns"  # ip netns exec mounts <here>/<namespace>/hosts over /etc/hosts
 
 
@@ -13,11 +15,20 @@ class NotPossible(Exception):
     """Namespaces cannot be made here; the reason."""
 
 
-def ip(*words):
-    done = subprocess.run(["ip", *words], capture_output=True, text=True, timeout=20)
+def command(*words):
+    done = subprocess.run(words, capture_output=True, text=True, timeout=20)
     if done.returncode != 0:
-        raise NotPossible(f"ip {' '.join(words)}: {done.stderr.strip() or done.returncode}")
+        raise NotPossible(f"{' '.join(words)}: {done.stderr.strip() or done.returncode}")
     return done.stdout
+
+
+def ip(*words):
+    return command("ip", *words)
+
+
+def shape(namespace, device, rate):
+    """A burst below one 64 KiB packet would make tbf split it and lose rate; far above, short runs ride on the burst."""
+    command("tc", "-n", namespace, "qdisc", "add", "dev", device, "root", "tbf", "rate", rate, "burst", "192kb", "limit", "1mb")
 
 
 def check_possible():
@@ -32,6 +43,7 @@ def check_possible():
         ip("netns", "add", probe)
         ip("-n", probe, "link", "add", "eth0", "type", "veth", "peer", "name", "eth1")
         ip("-n", probe, "link", "add", "br0", "type", "bridge")
+        shape(probe, "eth0", "1gbit")
     finally:
         remove(probe)
 
@@ -57,10 +69,11 @@ class Hosts:
 
     def __init__(self, count, rate="1gbit", family=4):
         self.count, self.rate, self.family = count, rate, family
-        self.switch = f"fabt-{os.getpid()}-sw"
+        self.name = f"fabt-{os.getpid()}-{next(networks)}"
+        self.switch = f"{self.name}-switch"
 
     def namespace(self, host):
-        return f"fabt-{os.getpid()}-{host}"
+        return f"{self.name}-{host}"
 
     def address(self, host):
         return f"10.78.0.{host + 1}" if self.family == 4 else f"fd78::{host + 1}"
@@ -98,13 +111,8 @@ class Hosts:
             ip("-n", name, "addr", "add", prefix, "dev", "eth0", *(["nodad"] if self.family == 6 else []))
             ip("-n", name, "link", "set", "lo", "up")
             ip("-n", name, "link", "set", "eth0", "up")
-            # A burst below one 64 KiB packet would make tbf split it and lose rate; a larger one lets runs ride on it.
             for namespace, device in ((name, "eth0"), (self.switch, f"port{host}")):
-                self._shape(namespace, device)
-
-    def _shape(self, namespace, device):
-        subprocess.run(["tc", "-n", namespace, "qdisc", "add", "dev", device, "root", "tbf", "rate", self.rate, "burst", "192kb",
-                        "limit", "1mb"], check=True, capture_output=True, timeout=20)
+                shape(namespace, device, self.rate)
 
     def command_prefix(self, host):
         """What runs a program on this host, under a host name of its own; it keeps the process id."""

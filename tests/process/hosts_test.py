@@ -98,7 +98,7 @@ def main():
         cases += [(f"IPv6 only, {transport}", lambda t=transport: right_answers(options, t, (2, 1), "auto", family=6)),
                   (f"a cut link, {transport}", lambda t=transport: cut_link(options, t))]
     cases.append((f"a late name, {options.transports[0]}", lambda: late_name(options, options.transports[0])))
-    run_cases([case for case in cases if options.only in case[0]])
+    run_cases([case for case in cases if options.only in case[0]], at_once=3)
 
 
 main()

@@ -7,6 +7,7 @@ import time
 from harness import Failed, Job, arguments, quantiles, require, require_error, run_cases
 
 SIZES = "4,64,1024,8192,65536,262144,1048576,4194304,16777216"
+ASYNC_SIZES = "4,8192,65536,1048576,4194304"
 LIMIT = 2.0  # seconds from the kill to the end of each survivor
 
 
@@ -28,7 +29,11 @@ def no_wrong_sum(job, victim):
 
 
 def running(job, choose, victim, times):
-    job.start_all([f"loop steps=0 sizes={SIZES} seed={choose.randrange(1 << 30)}"])
+    verb, sizes = choose.choice([("loop", SIZES), ("loop", SIZES), ("async window=4", ASYNC_SIZES)])
+    commands = [f"{verb} steps=0 sizes={sizes} seed={choose.randrange(1 << 30)}"]
+    nodes = choose.choice([1, 2])  # two: hierarchical plans
+    for number in range(job.size):
+        job.start(number, commands, {"FABRING_HOST_ID": f"node{number % nodes}"})
     job.wait_event("step", 30)
     until(job, choose.uniform(0, 0.3))
     killed, _ = kill(job, victim)
@@ -100,7 +105,7 @@ def main():
             run(options, transport, number, times)
         return "from the kill to the end of a survivor: " + quantiles(times)
 
-    run_cases([(f"{options.runs} kills over {t}", lambda t=t: case(t)) for t in options.transports])
+    run_cases([(f"{options.runs} kills over {t}", lambda t=t: case(t)) for t in options.transports], at_once=2)
 
 
 main()

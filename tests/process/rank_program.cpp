@@ -1,6 +1,8 @@
 // One rank of a process test: meets the others through the environment, runs its commands (commands.hpp), says what
 // happened in lines of JSON (events.hpp). Exit code: 0 fine, 1 wrong result, 2 usage, 3 an error of Fabring.
 
+#include <signal.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "commands.hpp"
@@ -9,6 +11,7 @@
 using namespace rank_program;
 
 int main(int argc, char** argv) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a harness that is killed leaves nobody behind
   Event("begin").number("pid", ::getpid());
   auto engine = fabring::Engine::from_environment();
   if (!engine) {

@@ -64,7 +64,7 @@ def main():
         for victim in (2,) if options.runs == 1 else [run % 3 for run in range(options.runs)]:
             cases.append((f"rank {victim} stops for ever over {transport}",
                           lambda t=transport, v=victim: stays_away(options, t, v)))
-    run_cases(cases)
+    run_cases(cases, at_once=2)
 
 
 main()

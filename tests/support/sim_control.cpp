@@ -36,6 +36,7 @@ void SimControl::report(Failure failure) {
 }
 
 void SimControl::decide(const Failure& failure) {
+  if (known_.count({0, failure.reporter}) != 0) return;  // who is given up is not believed
   if (!known_.insert({failure.communicator, failure.communicator == 0 ? failure.culprit : -1}).second) return;
   failures_.push_back(failure);
   for (Rank rank = 0; rank < static_cast<Rank>(seats_.size()); ++rank)

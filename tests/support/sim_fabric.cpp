@@ -203,6 +203,7 @@ void SimFabric::end_send(const std::shared_ptr<Message>& message, Outcome outcom
 void SimFabric::complete(Rank self, std::uint64_t context, Outcome outcome, std::uint32_t bytes) {
   Port& port = ports_[self];
   if (port.dead && !over_) return;
+  if (context < hostile_contexts && excused_.count(self) != 0) port.open.erase(context);
   if (port.open.erase(context) == 0) return;                        // end() was before
   const auto place = timeline_.below(port.completions.size() + 1);  // in any order
   port.completions.insert(port.completions.begin() + static_cast<std::ptrdiff_t>(place), {context, outcome, bytes});

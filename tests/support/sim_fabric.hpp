@@ -42,7 +42,9 @@ class SimFabric {
   /// Nothing passes between the two any more; unless `silent` both hear of it.
   void cut(Rank a, Rank b, bool silent);
   /// This rank may break the rules (a hostile or broken peer): the peer drops the connection instead of a violation.
+  /// Its contexts below `hostile_contexts` are the test's, which does not poll for them.
   void excuse(Rank rank) { excused_.insert(rank); }
+  static constexpr std::uint64_t hostile_contexts = 1 << 24;
   /// The test is over: everything open completes, nothing moves any more.
   void end();
 

@@ -268,7 +268,7 @@ SimWorldOptions any_world(int ranks, std::uint64_t seed) {
   options.eager_bytes = one_of({0, 16, 64, 400, eager_bytes});
   options.segment_bytes = one_of({64, 200, 1024, 4096, 16384});
   options.depth = static_cast<int>(one_of({1, 2, 3, 5}));
-  options.scratch_bytes = one_of({0, 0, 1 << 16});
+  options.scratch_bytes = one_of({0, 0, 1 << 18});
   options.weather.refusals = one_of({0, 1, 5}) * 0.1;
   options.weather.queue = one_of({1, 2, 16});
   options.weather.most_latency = std::chrono::microseconds(one_of({2, 40, 1000}));

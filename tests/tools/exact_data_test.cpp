@@ -19,8 +19,10 @@ double decoded(DataType type, const std::byte* at) {
     return static_cast<double>(value);
   };
   switch (type) {
-    case DataType::float64: return as(double{});
-    case DataType::float32: return as(float{});
+    case DataType::float64:
+      return as(double{});
+    case DataType::float32:
+      return as(float{});
     case DataType::float16: {
       std::uint16_t bits = 0;
       std::memcpy(&bits, at, sizeof(bits));
@@ -34,27 +36,42 @@ double decoded(DataType type, const std::byte* at) {
       std::memcpy(&bits, at, sizeof(bits));
       return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
     }
-    case DataType::int8: return as(std::int8_t{});
-    case DataType::int16: return as(std::int16_t{});
-    case DataType::int32: return as(std::int32_t{});
-    case DataType::int64: return as(std::int64_t{});
-    case DataType::uint8: return as(std::uint8_t{});
-    case DataType::uint16: return as(std::uint16_t{});
-    case DataType::uint32: return as(std::uint32_t{});
-    case DataType::uint64: return as(std::uint64_t{});
+    case DataType::int8:
+      return as(std::int8_t{});
+    case DataType::int16:
+      return as(std::int16_t{});
+    case DataType::int32:
+      return as(std::int32_t{});
+    case DataType::int64:
+      return as(std::int64_t{});
+    case DataType::uint8:
+      return as(std::uint8_t{});
+    case DataType::uint16:
+      return as(std::uint16_t{});
+    case DataType::uint32:
+      return as(std::uint32_t{});
+    case DataType::uint64:
+      return as(std::uint64_t{});
   }
   return 0;
 }
 
 double exact_up_to(DataType type) {
   switch (type) {
-    case DataType::float16: return 2048;
-    case DataType::bfloat16: return 256;
-    case DataType::int8: return 127;
-    case DataType::uint8: return 255;
-    case DataType::int16: return 32767;
-    case DataType::uint16: return 65535;
-    default: return 1 << 24;
+    case DataType::float16:
+      return 2048;
+    case DataType::bfloat16:
+      return 256;
+    case DataType::int8:
+      return 127;
+    case DataType::uint8:
+      return 255;
+    case DataType::int16:
+      return 32767;
+    case DataType::uint16:
+      return 65535;
+    default:
+      return 1 << 24;
   }
 }
 

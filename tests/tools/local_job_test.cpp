@@ -8,13 +8,14 @@
 namespace fabring::tools {
 namespace {
 
-using testing::ElementsAre;
 using testing::Each;
+using testing::ElementsAre;
 using testing::IsEmpty;
 
 TEST(Bindings, CoresAreSharedOutInNeighbouringBlocks) {
   EXPECT_THAT(bindings(Binding::core, 2, {0, 1, 2, 3}, {}), ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3)));
-  EXPECT_THAT(bindings(Binding::core, 3, {4, 5, 6, 7}, {}), ElementsAre(ElementsAre(4), ElementsAre(5), ElementsAre(6, 7)));
+  EXPECT_THAT(bindings(Binding::core, 3, {4, 5, 6, 7}, {}),
+              ElementsAre(ElementsAre(4), ElementsAre(5), ElementsAre(6, 7)));
 }
 
 TEST(Bindings, MoreRanksThanCoresAreNotBound) { EXPECT_THAT(bindings(Binding::core, 3, {0, 1}, {}), Each(IsEmpty())); }

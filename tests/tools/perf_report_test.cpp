@@ -45,7 +45,8 @@ TEST(PerfReport, BandwidthsFollowTheDefinitions) {
 }
 
 TEST(PerfReport, PlainIsOneLinePerRepetitionAndNothingElse) {
-  EXPECT_EQ(report(Format::plain, {{sample()}}), "4000000 2000.000 2.000000 3.000000\n4000000 2500.000 1.600000 2.400000\n");
+  EXPECT_EQ(report(Format::plain, {{sample()}}),
+            "4000000 2000.000 2.000000 3.000000\n4000000 2500.000 1.600000 2.400000\n");
 }
 
 TEST(PerfReport, JsonIsAnArrayWithEverything) {
@@ -54,8 +55,9 @@ TEST(PerfReport, JsonIsAnArrayWithEverything) {
   std::vector<std::string> names;
   const auto ordered = nlohmann::ordered_json::parse(report(Format::json, {{sample()}}));
   for (const auto& [name, value] : ordered[0].items()) names.push_back(name);
-  EXPECT_THAT(names, ElementsAre("collective", "ranks", "bytes", "count", "dtype", "op", "in_place", "transport", "algorithm", "lanes",
-                                 "time_us", "p50_us", "p99_us", "algbw_GBps", "busbw_GBps", "wrong", "wire_bytes_per_rank"));
+  EXPECT_THAT(names, ElementsAre("collective", "ranks", "bytes", "count", "dtype", "op", "in_place", "transport",
+                                 "algorithm", "lanes", "time_us", "p50_us", "p99_us", "algbw_GBps", "busbw_GBps",
+                                 "wrong", "wire_bytes_per_rank"));
   EXPECT_EQ(list[0]["busbw_GBps"], 3.0);
   EXPECT_EQ(list[0]["in_place"], false);
   EXPECT_EQ(list[1]["in_place"], true);
@@ -67,16 +69,20 @@ TEST(PerfReport, CsvHasAHeaderAndARowPerSize) {
   const auto rows = tests::lines(report(Format::csv, {{sample()}, {sample(true)}}));
   ASSERT_EQ(rows.size(), 3U);
   EXPECT_EQ(rows[0],
-            "collective,ranks,bytes,count,dtype,op,in_place,transport,algorithm,lanes,time_us,p50_us,p99_us,algbw_GBps,busbw_GBps,"
+            "collective,ranks,bytes,count,dtype,op,in_place,transport,algorithm,lanes,time_us,p50_us,p99_us,algbw_GBps,"
+            "busbw_GBps,"
             "wrong,wire_bytes_per_rank");
-  EXPECT_EQ(rows[1], "allreduce,4,4000000,1000000,float32,sum,false,tcp,ring,2,2000.000,1900.000,2400.000,2.000000,3.000000,0,6000100");
+  EXPECT_EQ(rows[1],
+            "allreduce,4,4000000,1000000,float32,sum,false,tcp,ring,2,2000.000,1900.000,2400.000,2.000000,3.000000,0,"
+            "6000100");
 }
 
 TEST(PerfReport, TableHasTheColumnsOfNcclTests) {
   Measurement wrong = sample(true);
   wrong.wrong = 3;
   const std::string text = report(Format::table, {{sample(), sample(true)}});
-  EXPECT_THAT(text, testing::ContainsRegex("size +count +type +redop +root +time +algbw +busbw +#wrong +time +algbw +busbw +#wrong\n"));
+  EXPECT_THAT(text, testing::ContainsRegex(
+                        "size +count +type +redop +root +time +algbw +busbw +#wrong +time +algbw +busbw +#wrong\n"));
   EXPECT_THAT(text, testing::ContainsRegex(
                         " 4000000 +1000000 +float32 +sum +-1 +2000.0 +2.00 +3.00 +0 +2000.0 +2.00 +3.00 +0\n"));
   EXPECT_THAT(text, HasSubstr("# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 3\n"));

@@ -27,7 +27,8 @@ TEST(NodeLayout, ReadsListsAndNumbersOfNodes) {
 TEST(Plan, PrintsStepsBytesAndProof) {
   const auto result = run({"plan", "allreduce", "-n", "3", "--algorithm", "ring", "--count", "300"});
   EXPECT_EQ(result.code, 0) << result.err;
-  for (const char* rank : {"rank 0 on node 0", "rank 1 on node 0", "rank 2 on node 0"}) EXPECT_THAT(result.out, HasSubstr(rank));
+  for (const char* rank : {"rank 0 on node 0", "rank 1 on node 0", "rank 2 on node 0"})
+    EXPECT_THAT(result.out, HasSubstr(rank));
   EXPECT_THAT(result.out, HasSubstr("allreduce by ring (asked for), 3 ranks on 1 node, 300 x float32, sum"));
   // Each rank of a ring sends 2(n-1)/n of the data: 800 of 1200 bytes.
   EXPECT_THAT(result.out, HasSubstr("800"));
@@ -47,7 +48,8 @@ TEST(Plan, OfOneRankOrTheProofAlone) {
 
 TEST(Plan, EveryAlgorithmIsProvedForUnequalNodes) {
   for (Algorithm algorithm : all_algorithms()) {
-    const auto result = run({"plan", "allreduce", "--nodes", "3,1,2", "--algorithm", std::string(name(algorithm)), "--check", "-o", "avg"});
+    const auto result = run(
+        {"plan", "allreduce", "--nodes", "3,1,2", "--algorithm", std::string(name(algorithm)), "--check", "-o", "avg"});
     EXPECT_EQ(result.code, 0) << name(algorithm) << ": " << result.err;
   }
 }

@@ -126,7 +126,8 @@ bool is_gone_soon(pid_t pid) {
     std::string stat;
     std::getline(file, stat);
     const std::size_t close = stat.rfind(')');
-    if (close != std::string::npos && close + 2 < stat.size() && (stat[close + 2] == 'Z' || stat[close + 2] == 'X')) return true;
+    if (close != std::string::npos && close + 2 < stat.size() && (stat[close + 2] == 'Z' || stat[close + 2] == 'X'))
+      return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));  // between two looks
   }
   return false;

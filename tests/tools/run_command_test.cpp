@@ -32,13 +32,15 @@ TEST(Run, GivesEachRankItsNumberAndAllTheSameMeetingPoint) {
 }
 
 TEST(Run, TwoJobsDifferInPortAndName) {
-  const std::vector<std::string> command{"run", "-np", "1", "--", "sh", "-c", "echo $FABRING_MASTER_PORT $FABRING_JOB_ID"};
+  const std::vector<std::string> command{
+      "run", "-np", "1", "--", "sh", "-c", "echo $FABRING_MASTER_PORT $FABRING_JOB_ID"};
   EXPECT_NE(run(command).out, run(command).out);
   EXPECT_EQ(run({"run", "-n", "1", "--job-id", "mine", "--", "sh", "-c", "echo $FABRING_JOB_ID"}).out, "mine\n");
 }
 
 TEST(Run, SplitsTheRanksIntoPretendedNodes) {
-  const auto result = run({"run", "-n", "4", "--split-nodes", "2", "--tag-output", "--", "sh", "-c", "echo $FABRING_HOST_ID"});
+  const auto result =
+      run({"run", "-n", "4", "--split-nodes", "2", "--tag-output", "--", "sh", "-c", "echo $FABRING_HOST_ID"});
   EXPECT_THAT(lines(result.out), UnorderedElementsAre("[0] node0", "[1] node0", "[2] node1", "[3] node1"));
 }
 
@@ -72,7 +74,8 @@ TEST(Run, TheOthersMayEndByThemselvesWithinTheGrace) {
 }
 
 TEST(Run, PassesATermOnAndReturnsWhatTheRanksMakeOfIt) {
-  Program program({"run", "-n", "2", "--", "sh", "-c", "trap 'echo ended; exit 0' TERM; echo ready; while :; do sleep 0.01; done"});
+  Program program(
+      {"run", "-n", "2", "--", "sh", "-c", "trap 'echo ended; exit 0' TERM; echo ready; while :; do sleep 0.01; done"});
   ASSERT_TRUE(program.wait_for_output("ready", 2));
   program.signal(SIGTERM);
   const auto result = program.wait();
@@ -81,7 +84,8 @@ TEST(Run, PassesATermOnAndReturnsWhatTheRanksMakeOfIt) {
 }
 
 TEST(Run, ASecondSignalKills) {
-  Program program({"run", "-n", "2", "--", "sh", "-c", "trap 'echo ignored' INT; echo ready; while :; do sleep 0.01; done"});
+  Program program(
+      {"run", "-n", "2", "--", "sh", "-c", "trap 'echo ignored' INT; echo ready; while :; do sleep 0.01; done"});
   ASSERT_TRUE(program.wait_for_output("ready", 2));
   program.signal(SIGINT);
   ASSERT_TRUE(program.wait_for_output("ignored", 2));
@@ -120,8 +124,9 @@ TEST(Run, StartsAllRanksAgainUnderAnotherName) {
 }
 
 TEST(Run, KeepsTheLinesOfManyRanksWhole) {
-  const auto result = run({"run", "-n", "3", "--tag-output", "--", "sh", "-c",
-                           "i=0; while [ $i -lt 500 ]; do echo line $i of rank $FABRING_RANK end; i=$((i+1)); done; printf last"});
+  const auto result =
+      run({"run", "-n", "3", "--tag-output", "--", "sh", "-c",
+           "i=0; while [ $i -lt 500 ]; do echo line $i of rank $FABRING_RANK end; i=$((i+1)); done; printf last"});
   const auto all = lines(result.out);
   ASSERT_EQ(all.size(), 1503U);
   for (const std::string& line : all) {
@@ -134,7 +139,8 @@ TEST(Run, KeepsTheLinesOfManyRanksWhole) {
 }
 
 TEST(Run, TimestampsAndTagsStandInFront) {
-  const auto result = run({"run", "-n", "1", "--tag-output", "--timestamp-output", "--", "sh", "-c", "echo out; echo err >&2"});
+  const auto result =
+      run({"run", "-n", "1", "--tag-output", "--timestamp-output", "--", "sh", "-c", "echo out; echo err >&2"});
   const std::string front = "[0-9][0-9]:[0-9][0-9]:[0-9][0-9]\\.[0-9][0-9][0-9] \\[0\\] ";
   EXPECT_THAT(result.out, testing::MatchesRegex(front + "out\n"));
   EXPECT_THAT(result.err, testing::MatchesRegex(front + "err\n"));

@@ -16,7 +16,8 @@ using testing::ElementsAre;
 TEST(Cpus, ParsesTheQuotaOfAControlGroup) {
   EXPECT_EQ(parse_cpu_max("200000 100000\n"), 2.0);
   EXPECT_EQ(parse_cpu_max("150000 100000"), 1.5);
-  for (const char* text : {"max 100000", "", "200000", "-5 100000", "5 0", "x y"}) EXPECT_FALSE(parse_cpu_max(text)) << text;
+  for (const char* text : {"max 100000", "", "200000", "-5 100000", "5 0", "x y"})
+    EXPECT_FALSE(parse_cpu_max(text)) << text;
 }
 
 TEST(Cpus, ParsesCpuLists) {

@@ -18,9 +18,10 @@ InterfaceAddress v6(const char* interface, const char* address) {
   return {interface, address, 64, true, true, std::string_view(interface) == "lo"};
 }
 
-const std::vector<InterfaceAddress> host{v4("lo", "127.0.0.1"),      v4("docker0", "172.17.0.1"), v4("veth12ab", "169.254.3.4"),
-                                         v4("br-77", "172.18.0.1"),  v4("down0", "10.9.0.1", false), v4("eth0", "10.0.0.5"),
-                                         v4("ib0", "192.168.5.5"),   v6("eth0", "fe80::1"),       v6("eth0", "fd00::5")};
+const std::vector<InterfaceAddress> host{
+    v4("lo", "127.0.0.1"),     v4("docker0", "172.17.0.1"),    v4("veth12ab", "169.254.3.4"),
+    v4("br-77", "172.18.0.1"), v4("down0", "10.9.0.1", false), v4("eth0", "10.0.0.5"),
+    v4("ib0", "192.168.5.5"),  v6("eth0", "fe80::1"),          v6("eth0", "fd00::5")};
 
 struct Case {
   const char* what;
@@ -76,7 +77,8 @@ TEST(ChooseInterface, ListsWhatExistsWhenNothingIsLeft) {
 }
 
 TEST(ChooseInterface, RefusesAMalformedFilter) {
-  for (const char* filter : {"^", ",", "eth0,", ",eth0", "eth0,^lo", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/x", "10.0.0/8", "fd00::/129", "eth0/8"}) {
+  for (const char* filter : {"^", ",", "eth0,", ",eth0", "eth0,^lo", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/x",
+                             "10.0.0/8", "fd00::/129", "eth0/8"}) {
     auto choice = choose_interface(host, {filter, false, ""});
     ASSERT_FALSE(choice) << filter;
     EXPECT_EQ(choice.error().code(), ErrorCode::invalid_argument) << filter;

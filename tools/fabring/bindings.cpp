@@ -24,7 +24,8 @@ std::vector<std::vector<int>> bindings(Binding binding, int ranks, const std::ve
       if (!cpus.empty()) usable.push_back(std::move(cpus));
     }
     if (usable.size() > 1)
-      for (std::size_t rank = 0; rank < count; ++rank) result[rank] = usable[rank * usable.size() / count % usable.size()];
+      for (std::size_t rank = 0; rank < count; ++rank)
+        result[rank] = usable[rank * usable.size() / count % usable.size()];
   }
   return result;
 }

@@ -33,8 +33,7 @@ Output::~Output() {
 Status Output::open(const std::string& path) {
   if (path.empty() || path == "-") return {};
   std::FILE* file = std::fopen(path.c_str(), "we");
-  if (file == nullptr)
-    return {ErrorCode::unavailable, "--output " + path + ": cannot write: " + std::strerror(errno)};
+  if (file == nullptr) return {ErrorCode::unavailable, "--output " + path + ": cannot write: " + std::strerror(errno)};
   file_ = file;
   path_ = path;
   return {};

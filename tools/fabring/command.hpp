@@ -1,6 +1,6 @@
 #pragma once
-// What the subcommands of `fabring` share: exit codes, and how a subcommand joins the command line. Each subcommand is one
-// file that adds itself to the CLI::App and leaves its exit code in the Session.
+// What the subcommands of `fabring` share: exit codes, and how a subcommand joins the command line. Each subcommand is
+// one file that adds itself to the CLI::App and leaves its exit code in the Session.
 
 #include <cstdio>
 #include <string>
@@ -16,7 +16,7 @@ namespace fabring::tools {
 
 enum ExitCode : int {
   exit_fine = 0,
-  exit_wrong = 1,          ///< a critical finding, or wrong results
+  exit_wrong = 1,  ///< a critical finding, or wrong results
   exit_usage = 2,
   exit_could_not_run = 3,
 };

@@ -16,13 +16,20 @@ std::int64_t exact_limit(DataType type) {
     case DataType::int32:
     case DataType::int64:
     case DataType::uint32:
-    case DataType::uint64: return 1 << 24;
-    case DataType::float16: return 1 << 11;
-    case DataType::bfloat16: return 1 << 8;
-    case DataType::int8: return 127;
-    case DataType::uint8: return 255;
-    case DataType::int16: return 32767;
-    case DataType::uint16: return 65535;
+    case DataType::uint64:
+      return 1 << 24;
+    case DataType::float16:
+      return 1 << 11;
+    case DataType::bfloat16:
+      return 1 << 8;
+    case DataType::int8:
+      return 127;
+    case DataType::uint8:
+      return 255;
+    case DataType::int16:
+      return 32767;
+    case DataType::uint16:
+      return 65535;
   }
   return 1;
 }
@@ -55,19 +62,30 @@ constexpr std::size_t bulk = 16;  // periods copied at once
 
 void encode(DataType type, std::int64_t value, std::byte* to) {
   switch (type) {
-    case DataType::float64: return store(static_cast<double>(value), to);
-    case DataType::float32: return store(static_cast<float>(value), to);
-    case DataType::float16: return store(half_bits(value), to);
+    case DataType::float64:
+      return store(static_cast<double>(value), to);
+    case DataType::float32:
+      return store(static_cast<float>(value), to);
+    case DataType::float16:
+      return store(half_bits(value), to);
     case DataType::bfloat16:
       return store(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16), to);
-    case DataType::int8: return store(static_cast<std::int8_t>(value), to);
-    case DataType::int16: return store(static_cast<std::int16_t>(value), to);
-    case DataType::int32: return store(static_cast<std::int32_t>(value), to);
-    case DataType::int64: return store(value, to);
-    case DataType::uint8: return store(static_cast<std::uint8_t>(value), to);
-    case DataType::uint16: return store(static_cast<std::uint16_t>(value), to);
-    case DataType::uint32: return store(static_cast<std::uint32_t>(value), to);
-    case DataType::uint64: return store(static_cast<std::uint64_t>(value), to);
+    case DataType::int8:
+      return store(static_cast<std::int8_t>(value), to);
+    case DataType::int16:
+      return store(static_cast<std::int16_t>(value), to);
+    case DataType::int32:
+      return store(static_cast<std::int32_t>(value), to);
+    case DataType::int64:
+      return store(value, to);
+    case DataType::uint8:
+      return store(static_cast<std::uint8_t>(value), to);
+    case DataType::uint16:
+      return store(static_cast<std::uint16_t>(value), to);
+    case DataType::uint32:
+      return store(static_cast<std::uint32_t>(value), to);
+    case DataType::uint64:
+      return store(static_cast<std::uint64_t>(value), to);
   }
 }
 
@@ -81,8 +99,10 @@ ExactData::ExactData(DataType type, ReduceOp op, int rank, int ranks, std::uint3
     encode(type, result(i), &result_[i * element]);
   }
   for (std::size_t copy = 1; copy < bulk; ++copy) {
-    std::copy_n(input_.begin(), period * element, input_.begin() + static_cast<std::ptrdiff_t>(copy * period * element));
-    std::copy_n(result_.begin(), period * element, result_.begin() + static_cast<std::ptrdiff_t>(copy * period * element));
+    std::copy_n(input_.begin(), period * element,
+                input_.begin() + static_cast<std::ptrdiff_t>(copy * period * element));
+    std::copy_n(result_.begin(), period * element,
+                result_.begin() + static_cast<std::ptrdiff_t>(copy * period * element));
   }
 }
 
@@ -111,7 +131,8 @@ std::int64_t ExactData::input(int rank, std::size_t index) const {
       return (rank + shared / 16) % ranks_ < twos ? 2 : 1;
     }
     case ReduceOp::min:
-    case ReduceOp::max: return own % 101;
+    case ReduceOp::max:
+      return own % 101;
   }
   return 0;
 }
@@ -146,8 +167,12 @@ void ExactData::fill(void* buffer, std::size_t count) const {
     std::memcpy(static_cast<std::byte*>(buffer) + at, input_.data(), std::min(input_.size(), total - at));
 }
 
-std::size_t ExactData::wrong_results(const void* buffer, std::size_t count) const { return differences(result_, buffer, count); }
-std::size_t ExactData::wrong_inputs(const void* buffer, std::size_t count) const { return differences(input_, buffer, count); }
+std::size_t ExactData::wrong_results(const void* buffer, std::size_t count) const {
+  return differences(result_, buffer, count);
+}
+std::size_t ExactData::wrong_inputs(const void* buffer, std::size_t count) const {
+  return differences(input_, buffer, count);
+}
 
 std::size_t ExactData::differences(const std::vector<std::byte>& pattern, const void* buffer, std::size_t count) const {
   const std::size_t element = size_of(type_), total = count * element;

@@ -1,8 +1,8 @@
 #pragma once
-// ExactData: inputs whose reduction is known exactly, for every type, operation and number of ranks: small whole numbers,
-// chosen so that no partial result in any order of reduction is rounded or wraps. Values repeat with a period that is a
-// prime number of elements, so that a chunk in the wrong place is seen, and so that buffers are filled with memcpy and
-// verified with memcmp: as fast as memory.
+// ExactData: inputs whose reduction is known exactly, for every type, operation and number of ranks: small whole
+// numbers, chosen so that no partial result in any order of reduction is rounded or wraps. Values repeat with a period
+// that is a prime number of elements, so that a chunk in the wrong place is seen, and so that buffers are filled with
+// memcpy and verified with memcmp: as fast as memory.
 
 #include <cstddef>
 #include <cstdint>
@@ -37,16 +37,16 @@ class ExactData {
   ReduceOp op_;
   int ranks_;
   std::uint32_t seed_;
-  std::int64_t limit_;                ///< whole numbers up to here are exact in the type
-  std::vector<std::byte> input_;      ///< one period
+  std::int64_t limit_;            ///< whole numbers up to here are exact in the type
+  std::vector<std::byte> input_;  ///< one period
   std::vector<std::byte> result_;
 };
 
 /// A whole number in the representation of `type`; exact for the numbers ExactData uses.
 void encode(DataType type, std::int64_t value, std::byte* to);
 
-/// Data on which an in-place operation can be repeated without end: zeros for sum and avg, ones for prod, values that do
-/// not change any more for min and max.
+/// Data on which an in-place operation can be repeated without end: zeros for sum and avg, ones for prod, values that
+/// do not change any more for min and max.
 void fill_stable(void* buffer, std::size_t count, DataType type, ReduceOp op);
 
 }  // namespace fabring::tools

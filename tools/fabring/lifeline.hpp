@@ -1,7 +1,7 @@
 #pragma once
-// Lifeline: a small process beside the launcher that outlives it by a moment. When the launcher dies without a word (kill
-// -9), it kills the process groups that were entrusted to it: PR_SET_PDEATHSIG reaches the ranks themselves, but not
-// what they started.
+// Lifeline: a small process beside the launcher that outlives it by a moment. When the launcher dies without a word
+// (kill -9), it kills the process groups that were entrusted to it: PR_SET_PDEATHSIG reaches the ranks themselves, but
+// not what they started.
 
 #include <sys/types.h>
 

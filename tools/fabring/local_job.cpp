@@ -43,8 +43,9 @@ class Descriptor {
   int fd_;
 };
 
-// A port for the meeting point that nobody else gets: bound, with SO_REUSEADDR, and not listened on. Linux then gives it
-// to no outgoing connection and to no bind to port 0, yet rank 0's listener, which sets SO_REUSEADDR too, may have it.
+// A port for the meeting point that nobody else gets: bound, with SO_REUSEADDR, and not listened on. Linux then gives
+// it to no outgoing connection and to no bind to port 0, yet rank 0's listener, which sets SO_REUSEADDR too, may have
+// it.
 struct ReservedPort {
   Descriptor socket;
   int port;
@@ -96,7 +97,8 @@ class Attempt {
       start.environment["FABRING_MASTER_PORT"] = std::to_string(port);
       start.environment["FABRING_JOB_ID"] = job_id;
       if (options_.nodes > 1)
-        start.environment["FABRING_HOST_ID"] = fmt::format("node{}", std::int64_t{rank} * options_.nodes / options_.ranks);
+        start.environment["FABRING_HOST_ID"] =
+            fmt::format("node{}", std::int64_t{rank} * options_.nodes / options_.ranks);
       auto process = RankProcess::start(start);
       if (!process) return process.error().with_prefix(fmt::format("rank {}: ", rank));
       lifeline_.entrust(process->pid());
@@ -134,7 +136,8 @@ class Attempt {
 
  private:
   std::size_t running() const {
-    return static_cast<std::size_t>(std::count_if(ranks_.begin(), ranks_.end(), [](const Rank& r) { return !r.ended; }));
+    return static_cast<std::size_t>(
+        std::count_if(ranks_.begin(), ranks_.end(), [](const Rank& r) { return !r.ended; }));
   }
   bool streams_open() const {
     return std::any_of(ranks_.begin(), ranks_.end(),
@@ -160,7 +163,8 @@ class Attempt {
       polled.push_back({rank.process.errors(), POLLIN, 0});
     }
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
-    if (::poll(polled.data(), polled.size(), static_cast<int>(std::clamp<std::int64_t>(left, 0, 3'600'000))) <= 0) return;
+    if (::poll(polled.data(), polled.size(), static_cast<int>(std::clamp<std::int64_t>(left, 0, 3'600'000))) <= 0)
+      return;
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
       Rank& rank = ranks_[i];
       if (polled[1 + 2 * i].revents != 0 && !pump(rank.process.output(), STDOUT_FILENO, rank.output))
@@ -189,7 +193,8 @@ class Attempt {
         complain(options_.name, fmt::format("second signal ({}): killing {} ranks", ::strsignal(number), running()));
         signal_all(SIGKILL);
       } else {
-        complain(options_.name, fmt::format("{}: passed on to {} ranks; once more kills them", ::strsignal(number), running()));
+        complain(options_.name,
+                 fmt::format("{}: passed on to {} ranks; once more kills them", ::strsignal(number), running()));
         signal_all(number);
       }
     }

@@ -1,9 +1,9 @@
 #pragma once
-// LocalJob: the ranks of a job on this host, from their start to the last one's end. `fabring run` and `fabring perf -n` use
-// it. It takes over the process: signals are blocked and read by it, and the process must have one thread only.
+// LocalJob: the ranks of a job on this host, from their start to the last one's end. `fabring run` and `fabring perf
+// -n` use it. It takes over the process: signals are blocked and read by it, and the process must have one thread only.
 //
-// When a rank ends badly it is named and its status is the job's; the others get a grace to find out by themselves (their
-// errors say more than a signal can), then TERM, then KILL.
+// When a rank ends badly it is named and its status is the job's; the others get a grace to find out by themselves
+// (their errors say more than a signal can), then TERM, then KILL.
 
 #include <chrono>
 #include <string>
@@ -20,14 +20,14 @@ enum class Binding : unsigned char { none, core, numa };
 struct JobOptions {
   int ranks = 1;
   std::vector<std::string> command;
-  std::string job_id;          ///< empty: random
-  int nodes = 1;               ///< pretended nodes: FABRING_HOST_ID in as many blocks
+  std::string job_id;  ///< empty: random
+  int nodes = 1;       ///< pretended nodes: FABRING_HOST_ID in as many blocks
   Binding binding = Binding::none;
   OutputStyle style;
   int restarts = 0;
-  std::chrono::milliseconds grace{10'000};       ///< from the first bad end to TERM
-  std::chrono::milliseconds term_grace{5'000};   ///< from TERM to KILL
-  std::string name = "run";    ///< of the subcommand, for messages
+  std::chrono::milliseconds grace{10'000};      ///< from the first bad end to TERM
+  std::chrono::milliseconds term_grace{5'000};  ///< from TERM to KILL
+  std::string name = "run";                     ///< of the subcommand, for messages
 };
 
 /// Runs the job to its end. Returns the exit code: 0, or that of the first rank that ended badly (128 + signal).

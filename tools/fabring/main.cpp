@@ -1,5 +1,5 @@
-// The `fabring` command: splits off what follows "--", lets the subcommands add themselves, and turns errors of usage into
-// a sentence with the nearest option and exit code 2.
+// The `fabring` command: splits off what follows "--", lets the subcommands add themselves, and turns errors of usage
+// into a sentence with the nearest option and exit code 2.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -30,7 +30,8 @@ int usage_error(const CLI::App& app, const Session& session, const CLI::ParseErr
   std::string text = error.what();
   if (chosen.empty()) {
     std::vector<std::string> names;
-    for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(command->get_name());
+    for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+      names.push_back(command->get_name());
     const std::string first = session.arguments.empty() ? "" : session.arguments.front();
     if (!first.empty() && first[0] != '-') text = "'" + first + "' is not a subcommand" + suggestion(first, names);
   } else {
@@ -60,8 +61,9 @@ int run(int argc, char** argv) {
   add_perf(app, session);
   add_plan(app, session);
   add_settings(app, session);
-  app.footer("Exit codes: 0 fine, 1 wrong results or a critical finding, 2 usage, 3 could not run.\n"
-             "Example: fabring run -n 4 -- ./my_program");
+  app.footer(
+      "Exit codes: 0 fine, 1 wrong results or a critical finding, 2 usage, 3 could not run.\n"
+      "Example: fabring run -n 4 -- ./my_program");
   try {
     std::vector<std::string> reversed(session.arguments.rbegin(), session.arguments.rend());
     app.parse(std::move(reversed));

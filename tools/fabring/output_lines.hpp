@@ -1,6 +1,6 @@
 #pragma once
-// OutputLines: forwards what ranks print, whole lines at a time, so that the lines of many ranks do not cut into each other;
-// optionally with the rank and the time in front.
+// OutputLines: forwards what ranks print, whole lines at a time, so that the lines of many ranks do not cut into each
+// other; optionally with the rank and the time in front.
 
 #include <cstddef>
 #include <string>

@@ -1,8 +1,8 @@
 // `fabring perf`: measures and checks a collective; with -n it starts its own ranks on this host.
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <unistd.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -39,24 +39,28 @@ Status understand(Words& words) {
   PerfOptions& options = words.options;
   if (words.collective != "allreduce") {
     const std::string_view known[] = {"allreduce"};
-    constexpr std::string_view planned[] = {"reduce", "reduce_scatter", "all_gather", "broadcast", "gather", "scatter", "alltoall", "barrier"};
+    constexpr std::string_view planned[] = {"reduce", "reduce_scatter", "all_gather", "broadcast",
+                                            "gather", "scatter",        "alltoall",   "barrier"};
     const bool not_yet = std::find(std::begin(planned), std::end(planned), words.collective) != std::end(planned);
-    return wrong(not_yet ? fmt::format("{} cannot be measured in this version; it measures: allreduce", words.collective)
-                         : fmt::format("'{}' is not a collective{}; this version measures: allreduce", words.collective,
-                                       did_you_mean(words.collective, known)));
+    return wrong(not_yet
+                     ? fmt::format("{} cannot be measured in this version; it measures: allreduce", words.collective)
+                     : fmt::format("'{}' is not a collective{}; this version measures: allreduce", words.collective,
+                                   did_you_mean(words.collective, known)));
   }
   const auto type = parse_data_type(words.type);
   if (!type) {
     std::vector<std::string_view> known;
     for (int i = 0; i < data_type_count; ++i) known.push_back(name(static_cast<DataType>(i)));
-    return wrong(fmt::format("-d '{}' is not a data type{} (known: {})", words.type, did_you_mean(words.type, known), fmt::join(known, ", ")));
+    return wrong(fmt::format("-d '{}' is not a data type{} (known: {})", words.type, did_you_mean(words.type, known),
+                             fmt::join(known, ", ")));
   }
   options.type = *type;
   const auto op = parse_reduce_op(words.op);
   if (!op) {
     std::vector<std::string_view> known;
     for (int i = 0; i < reduce_op_count; ++i) known.push_back(name(static_cast<ReduceOp>(i)));
-    return wrong(fmt::format("-o '{}' is not a reduction{} (known: {})", words.op, did_you_mean(words.op, known), fmt::join(known, ", ")));
+    return wrong(fmt::format("-o '{}' is not a reduction{} (known: {})", words.op, did_you_mean(words.op, known),
+                             fmt::join(known, ", ")));
   }
   options.op = *op;
   auto sizes = words.sizes.empty() ? size_steps(words.first, words.last, words.factor) : parse_sizes(words.sizes);
@@ -170,7 +174,8 @@ int measure(const Words& words) {
       if (!both_ways && in_place != options.in_place) continue;
       auto measurement = measuring->run(options.sizes[i], in_place);
       if (!measurement)
-        return could_not_run(rank, measurement.error().with_prefix(fmt::format("at {}: ", size_text(options.sizes[i]))));
+        return could_not_run(rank,
+                             measurement.error().with_prefix(fmt::format("at {}: ", size_text(options.sizes[i]))));
       wrong += measurement->wrong;
       measurements.push_back(std::move(*measurement));
     }
@@ -194,7 +199,8 @@ int start_ranks(const Words& words, const Session& session) {
   job.name = "perf";
   std::string self(4096, '\0');
   const ssize_t length = ::readlink("/proc/self/exe", self.data(), self.size());
-  if (length <= 0) return could_not_run(0, {ErrorCode::unavailable, "cannot find the program's own file (/proc/self/exe)"});
+  if (length <= 0)
+    return could_not_run(0, {ErrorCode::unavailable, "cannot find the program's own file (/proc/self/exe)"});
   self.resize(static_cast<std::size_t>(length));
   job.command = {self};
   for (std::size_t i = 0; i < session.arguments.size(); ++i) {
@@ -242,14 +248,18 @@ void add_perf(CLI::App& app, Session& session) {
   command->add_option("-e,--end", words->last, "Largest size (256M)")->type_name("SIZE");
   command->add_option("-f,--factor", words->factor, "Each size is so many times the one before (2)")->type_name("F");
   command->add_option("--sizes", words->sizes, "These sizes instead: 4,1K,3M")->type_name("LIST");
-  command->add_option("-d,--datatype", words->type, "float32 (the default), float64, float16, bfloat16, int8 ... uint64")
+  command
+      ->add_option("-d,--datatype", words->type, "float32 (the default), float64, float16, bfloat16, int8 ... uint64")
       ->type_name("TYPE");
   command->add_option("-o,--op", words->op, "sum (the default), prod, min, max, avg")->type_name("OP");
   command->add_option("-w,--warmup", options.warm_up, "Calls before the clock runs (5)")
       ->check(CLI::Range(0, 1'000'000))
       ->type_name("W");
-  command->add_option("-i,--iterations", options.calls, "Timed calls (20)")->check(CLI::Range(1, 1'000'000))->type_name("I");
-  command->add_option("--reps", options.repetitions, "Instead of -i: R repetitions of as many calls as fill --target-ms")
+  command->add_option("-i,--iterations", options.calls, "Timed calls (20)")
+      ->check(CLI::Range(1, 1'000'000))
+      ->type_name("I");
+  command
+      ->add_option("--reps", options.repetitions, "Instead of -i: R repetitions of as many calls as fill --target-ms")
       ->check(CLI::Range(1, 10'000))
       ->type_name("R");
   command->add_option("--target-ms", words->target_ms, "Length of a repetition (100)")->type_name("T");
@@ -260,23 +270,28 @@ void add_perf(CLI::App& app, Session& session) {
       ->type_name("LIST");
   command->add_option("--algorithm", words->algorithm, "auto, ring, hierarchical, recursive_doubling, direct, ...")
       ->type_name("NAME");
-  command->add_option("--memory", words->memory, "host: ordinary memory")->check(CLI::IsMember({"host"}))->type_name("KIND");
+  command->add_option("--memory", words->memory, "host: ordinary memory")
+      ->check(CLI::IsMember({"host"}))
+      ->type_name("KIND");
   command
-      ->add_option("--format", options.format,
-                   "table (nccl-tests' columns), csv, json (an array, nothing else on stdout), osu, plain (bytes time_us "
-                   "algbw busbw)")
+      ->add_option(
+          "--format", options.format,
+          "table (nccl-tests' columns), csv, json (an array, nothing else on stdout), osu, plain (bytes time_us "
+          "algbw busbw)")
       ->transform(CLI::CheckedTransformer(std::map<std::string, Format>{{"table", Format::table},
                                                                         {"csv", Format::csv},
                                                                         {"json", Format::json},
                                                                         {"osu", Format::osu},
                                                                         {"plain", Format::plain}}))
       ->type_name("FORMAT");
-  command->add_flag_callback("--json", [words] { words->options.format = Format::json; }, "As --format json");
+  command->add_flag_callback(
+      "--json", [words] { words->options.format = Format::json; }, "As --format json");
   command->add_option("--output", words->output, "Write to a file")->type_name("FILE");
   command->add_flag("--explain", options.explain, "Say on stderr why this transport and these algorithms");
   command->add_flag("--no-progress", words->no_progress, "No progress lines on stderr");
   command->footer(
-      "Time is the slowest rank's total divided by the calls; GB/s are 1e9 bytes; busbw of allreduce is algbw x 2(n-1)/n.\n"
+      "Time is the slowest rank's total divided by the calls; GB/s are 1e9 bytes; busbw of allreduce is algbw x "
+      "2(n-1)/n.\n"
       "Exit codes: 0 fine, 1 wrong results, 2 usage, 3 could not run.\n"
       "Example: fabring perf allreduce -n 4 -b 1K -e 64M --transport tcp");
   command->callback([words, &session] { session.exit_code = run(*words, session); });

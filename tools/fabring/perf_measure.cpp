@@ -42,7 +42,8 @@ Result<Measuring> Measuring::prepare(Engine& engine, const PerfOptions& options,
   measuring.output_ = allocate();
   if (needs_input) measuring.input_ = allocate();
   if (!measuring.output_ || (needs_input && !measuring.input_))
-    return Status(ErrorCode::out_of_memory, fmt::format("no memory for {} buffers of {}", needs_input ? 2 : 1, size_text(largest)));
+    return Status(ErrorCode::out_of_memory,
+                  fmt::format("no memory for {} buffers of {}", needs_input ? 2 : 1, size_text(largest)));
   return measuring;
 }
 
@@ -107,7 +108,9 @@ Result<int> Measuring::calibrated_calls(std::size_t count, bool in_place) {
     one = std::max(total->seconds / calls, 1e-9);
     if (total->seconds > 0.05 * target || calls * 4 > most_calls) break;
   }
-  const auto bounded = [](double calls, int least) { return static_cast<int>(std::clamp(calls, double(least), double(most_calls))); };
+  const auto bounded = [](double calls, int least) {
+    return static_cast<int>(std::clamp(calls, double(least), double(most_calls)));
+  };
   const int wanted = bounded(target / one, 3);
   return one * wanted * options_->repetitions > cap ? bounded(cap / one / options_->repetitions, 1) : wanted;
 }

@@ -1,7 +1,7 @@
 #pragma once
-// Measuring one collective at one size, as the peers are measured: all ranks wait for each other, make the calls back to
-// back, and the slowest rank's total counts. What ranks must agree on (number of calls) and what is combined (times, wrong
-// elements) goes through allreduce itself, never inside the timed loop.
+// Measuring one collective at one size, as the peers are measured: all ranks wait for each other, make the calls back
+// to back, and the slowest rank's total counts. What ranks must agree on (number of calls) and what is combined (times,
+// wrong elements) goes through allreduce itself, never inside the timed loop.
 
 #include <cstddef>
 #include <functional>
@@ -27,7 +27,8 @@ class Measuring {
     void operator()(std::byte* buffer) const;
   };
   using Buffer = std::unique_ptr<std::byte, Free>;
-  Measuring(Engine& engine, const PerfOptions& options) : engine_(&engine), world_(engine.world()), options_(&options) {}
+  Measuring(Engine& engine, const PerfOptions& options)
+      : engine_(&engine), world_(engine.world()), options_(&options) {}
 
   Status call(std::size_t count, bool in_place);
   Result<std::uint64_t> wrong_elements(std::size_t count, bool in_place, std::uint32_t seed);

@@ -27,8 +27,7 @@ Result<std::vector<std::size_t>> size_steps(const std::string& first, const std:
   auto high = parse_size(last);
   if (!high) return high.error().with_prefix("-e: ");
   if (!(factor > 1.0)) return Status(ErrorCode::invalid_argument, fmt::format("-f {}: must be more than 1", factor));
-  if (*high < *low)
-    return Status(ErrorCode::invalid_argument, fmt::format("-e {} is less than -b {}", last, first));
+  if (*high < *low) return Status(ErrorCode::invalid_argument, fmt::format("-e {} is less than -b {}", last, first));
   std::vector<std::size_t> sizes;
   for (double size = static_cast<double>(*low); size <= static_cast<double>(*high); size = std::floor(size * factor)) {
     sizes.push_back(static_cast<std::size_t>(size));

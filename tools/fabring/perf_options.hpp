@@ -21,7 +21,7 @@ struct PerfOptions {
   ReduceOp op = ReduceOp::sum;
   int warm_up = 5;
   int calls = 20;
-  int repetitions = 0;             ///< 0: one measurement of `calls` calls; else so many of about `target`
+  int repetitions = 0;  ///< 0: one measurement of `calls` calls; else so many of about `target`
   std::chrono::milliseconds target{100};
   std::chrono::milliseconds cap{6'000};  ///< with repetitions: most time for a size
   bool check = true;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 namespace fabring::tools {
@@ -13,6 +14,9 @@ std::string time_text(double us) {
   if (us >= 100) return fmt::format("{:.1f}", us);
   return fmt::format("{:.2f}", us);
 }
+
+// JSON writes all digits of a double; nobody measured those.
+double rounded(double value, double digits) { return std::round(value * digits) / digits; }
 
 }  // namespace
 
@@ -27,25 +31,33 @@ double bus_factor(Collective collective, int ranks) {
 
 std::string PerfReport::header() const {
   switch (options_.format) {
-    case Format::plain: return {};
-    case Format::json: return "[\n";
+    case Format::plain:
+      return {};
+    case Format::json:
+      return "[\n";
     case Format::csv:
-      return "collective,ranks,bytes,count,dtype,op,in_place,transport,algorithm,lanes,time_us,p50_us,p99_us,algbw_GBps,"
+      return "collective,ranks,bytes,count,dtype,op,in_place,transport,algorithm,lanes,time_us,p50_us,p99_us,algbw_"
+             "GBps,"
              "busbw_GBps,wrong,wire_bytes_per_rank\n";
     case Format::osu:
-      return fmt::format("# Fabring {} latency, {} ranks, {}, {}\n# Size       Avg Latency(us)\n", name(options_.collective),
-                         facts_.ranks, name(options_.type), name(options_.op));
-    case Format::table: break;
+      return fmt::format("# Fabring {} latency, {} ranks, {}, {}\n# Size       Avg Latency(us)\n",
+                         name(options_.collective), facts_.ranks, name(options_.type), name(options_.op));
+    case Format::table:
+      break;
   }
-  std::string text = fmt::format("# fabring {}: {} rank{} on {} node{}, transport {}, {} warm-up and ", name(options_.collective),
-                                 facts_.ranks, facts_.ranks == 1 ? "" : "s", facts_.nodes, facts_.nodes == 1 ? "" : "s", facts_.transport, options_.warm_up);
-  text += options_.repetitions > 0 ? fmt::format("{} x {} ms of timed calls", options_.repetitions, options_.target.count())
-                                   : fmt::format("{} timed calls", options_.calls);
+  std::string text = fmt::format("# fabring {}: {} rank{} on {} node{}, transport {}, {} warm-up and ",
+                                 name(options_.collective), facts_.ranks, facts_.ranks == 1 ? "" : "s", facts_.nodes,
+                                 facts_.nodes == 1 ? "" : "s", facts_.transport, options_.warm_up);
+  text += options_.repetitions > 0
+              ? fmt::format("{} x {} ms of timed calls", options_.repetitions, options_.target.count())
+              : fmt::format("{} timed calls", options_.calls);
   text += options_.check ? ", every element checked\n" : ", results not checked\n";
   for (const std::string& line : facts_.report) text += "#   " + line + "\n";
-  text += fmt::format("#\n# {:>10} {:>12} {:>9} {:>6} {:>5}  {:^34}  {:^34}\n", "", "", "", "", "", "out-of-place", "in-place");
-  text += fmt::format("# {:>10} {:>12} {:>9} {:>6} {:>5}  {:>9} {:>7} {:>7} {:>8}  {:>9} {:>7} {:>7} {:>8}\n", "size", "count",
-                      "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw", "#wrong");
+  text += fmt::format("#\n# {:>10} {:>12} {:>9} {:>6} {:>5}  {:^34}  {:^34}\n", "", "", "", "", "", "out-of-place",
+                      "in-place");
+  text += fmt::format("# {:>10} {:>12} {:>9} {:>6} {:>5}  {:>9} {:>7} {:>7} {:>8}  {:>9} {:>7} {:>7} {:>8}\n", "size",
+                      "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw",
+                      "#wrong");
   text += fmt::format("# {:>10} {:>12} {:>9} {:>6} {:>5}  {:>9} {:>7} {:>7} {:>8}  {:>9} {:>7} {:>7} {:>8}\n", "(B)",
                       "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)", "");
   return text;
@@ -81,8 +93,11 @@ std::string PerfReport::size_done(const std::vector<Measurement>& measurements) 
     bus_sum_ += bandwidth * factor;
     ++bus_count_;
     switch (options_.format) {
-      case Format::table: break;
-      case Format::osu: text += fmt::format("{:<12} {:>16.2f}\n", m.bytes, m.time_us); break;
+      case Format::table:
+        break;
+      case Format::osu:
+        text += fmt::format("{:<12} {:>16.2f}\n", m.bytes, m.time_us);
+        break;
       case Format::plain:
         for (double us : m.repetitions_us) {
           const double each = algorithm_bandwidth(m.bytes, us);
@@ -91,9 +106,10 @@ std::string PerfReport::size_done(const std::vector<Measurement>& measurements) 
         break;
       case Format::csv:
         text += fmt::format("{},{},{},{},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.6f},{:.6f},{},{}\n",
-                            name(options_.collective), facts_.ranks, m.bytes, m.count, name(options_.type), name(options_.op),
-                            m.in_place, facts_.transport, m.algorithm, facts_.lanes, m.time_us, m.p50_us, m.p99_us, bandwidth,
-                            bandwidth * factor, options_.check ? fmt::format("{}", m.wrong) : "", m.wire_bytes_per_rank);
+                            name(options_.collective), facts_.ranks, m.bytes, m.count, name(options_.type),
+                            name(options_.op), m.in_place, facts_.transport, m.algorithm, facts_.lanes, m.time_us,
+                            m.p50_us, m.p99_us, bandwidth, bandwidth * factor,
+                            options_.check ? fmt::format("{}", m.wrong) : "", m.wire_bytes_per_rank);
         break;
       case Format::json: {
         nlohmann::ordered_json object{
@@ -107,11 +123,11 @@ std::string PerfReport::size_done(const std::vector<Measurement>& measurements) 
             {"transport", facts_.transport},
             {"algorithm", m.algorithm},
             {"lanes", facts_.lanes},
-            {"time_us", m.time_us},
-            {"p50_us", m.p50_us},
-            {"p99_us", m.p99_us},
-            {"algbw_GBps", bandwidth},
-            {"busbw_GBps", bandwidth * factor},
+            {"time_us", rounded(m.time_us, 1e3)},
+            {"p50_us", rounded(m.p50_us, 1e3)},
+            {"p99_us", rounded(m.p99_us, 1e3)},
+            {"algbw_GBps", rounded(bandwidth, 1e6)},
+            {"busbw_GBps", rounded(bandwidth * factor, 1e6)},
             {"wrong", nullptr},
             {"wire_bytes_per_rank", m.wire_bytes_per_rank},
         };
@@ -129,7 +145,9 @@ std::string PerfReport::footer() const {
   if (options_.format == Format::json) return "\n]\n";
   if (options_.format != Format::table) return {};
   return fmt::format("# Out of bounds values : {} {}\n# Avg bus bandwidth    : {:.6g}\n#\n", wrong_,
-                     !options_.check ? "NOT CHECKED" : wrong_ == 0 ? "OK" : "FAILED",
+                     !options_.check ? "NOT CHECKED"
+                     : wrong_ == 0   ? "OK"
+                                     : "FAILED",
                      bus_count_ == 0 ? 0.0 : bus_sum_ / bus_count_);
 }
 

@@ -14,11 +14,11 @@ struct Measurement {
   std::size_t bytes = 0;
   std::size_t count = 0;
   bool in_place = false;
-  double time_us = 0;                    ///< per call; of several repetitions the median
-  std::vector<double> repetitions_us;    ///< each one's, in order
-  double p50_us = 0, p99_us = 0;         ///< of single calls; 0: not measured
-  std::uint64_t wrong = 0;               ///< elements, on all ranks
-  std::uint64_t wire_bytes_per_rank = 0; ///< sent per call, by the rank that sent most
+  double time_us = 0;                     ///< per call; of several repetitions the median
+  std::vector<double> repetitions_us;     ///< each one's, in order
+  double p50_us = 0, p99_us = 0;          ///< of single calls; 0: not measured
+  std::uint64_t wrong = 0;                ///< elements, on all ranks
+  std::uint64_t wire_bytes_per_rank = 0;  ///< sent per call, by the rank that sent most
   std::string algorithm;
 };
 

@@ -1,7 +1,7 @@
 // `fabring plan`: prints the plans of an algorithm, what they send where, and their proof. Nothing is run.
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <memory>
 #include <numeric>
@@ -88,9 +88,9 @@ int show(const Options& options, const World& world) {
     complain("plan", status.message());
     return exit_could_not_run;
   }
-  out.write(fmt::format("allreduce by {} ({}), {} ranks on {} node{}, {} x {}, {}\n", name(world.algorithm), world.reason,
-                        world.ranks(), world.nodes(), world.nodes() == 1 ? "" : "s", world.count, name(world.type),
-                        name(world.op)));
+  out.write(fmt::format("allreduce by {} ({}), {} ranks on {} node{}, {} x {}, {}\n", name(world.algorithm),
+                        world.reason, world.ranks(), world.nodes(), world.nodes() == 1 ? "" : "s", world.count,
+                        name(world.type), name(world.op)));
   if (!options.check_only) {
     constexpr int most_printed = 8;  // ranks; more of them say nothing new
     for (Rank rank = 0; rank < world.ranks(); ++rank) {
@@ -104,9 +104,10 @@ int show(const Options& options, const World& world) {
   }
   auto proof = check_allreduce(plans, world.count, world.op);
   if (proof)
-    out.write(fmt::format("\nproved: {} steps, {} messages, {} rounds; every output is the same ordered reduction of every "
-                          "input exactly once, no deadlock, no races, in bounds\n",
-                          proof->steps, proof->messages, proof->critical_path));
+    out.write(
+        fmt::format("\nproved: {} steps, {} messages, {} rounds; every output is the same ordered reduction of every "
+                    "input exactly once, no deadlock, no races, in bounds\n",
+                    proof->steps, proof->messages, proof->critical_path));
   else
     complain("plan", "not proved: " + proof.error().message());
   if (Status status = out.finish(); !status) {
@@ -156,7 +157,8 @@ void add_plan(CLI::App& app, Session& session) {
   CLI::App* command = app.add_subcommand("plan", "Print a plan, its bytes per link, and its proof");
   command->add_option("collective", options->collective, "allreduce")->required()->type_name("COLLECTIVE");
   command->add_option("-n", options->ranks, "How many ranks (also -np)")->check(CLI::Range(1, 4096))->type_name("N");
-  command->add_option("--nodes", options->nodes, "Ranks of each node (2,2,1), or into how many nodes to divide them (2)")
+  command
+      ->add_option("--nodes", options->nodes, "Ranks of each node (2,2,1), or into how many nodes to divide them (2)")
       ->type_name("LIST|K");
   command
       ->add_option("--algorithm", options->algorithm,
@@ -165,11 +167,14 @@ void add_plan(CLI::App& app, Session& session) {
   command->add_option("--count", options->count, "Elements (1M)")->type_name("COUNT");
   command->add_option("-d,--datatype", options->type, "Element type (float32)")->type_name("TYPE");
   command->add_option("-o,--op", options->op, "sum (the default), prod, min, max, avg")->type_name("OP");
-  command->add_option("--rank", options->rank, "Print the steps of this rank only")->check(CLI::Range(0, 4095))->type_name("R");
+  command->add_option("--rank", options->rank, "Print the steps of this rank only")
+      ->check(CLI::Range(0, 4095))
+      ->type_name("R");
   command->add_flag("--check", options->check_only, "Print the proof only");
   command->add_option("--output", options->output, "Write to a file")->type_name("FILE");
-  command->footer("Exit code 1: the plans are wrong (the proof says where).\n"
-                  "Example: fabring plan allreduce --nodes 2,2 --algorithm hierarchical --rank 0");
+  command->footer(
+      "Exit code 1: the plans are wrong (the proof says where).\n"
+      "Example: fabring plan allreduce --nodes 2,2 --algorithm hierarchical --rank 0");
   command->callback([options, &session] { session.exit_code = run(*options, session); });
 }
 

@@ -38,7 +38,8 @@ struct Pipe {
 };
 
 // What the child does between fork and exec; only calls that are safe there. Returns only if something failed.
-void become(const RankStart& start, char** argv, char** envp, const std::string& path, pid_t launcher, int out, int err) {
+void become(const RankStart& start, char** argv, char** envp, const std::string& path, pid_t launcher, int out,
+            int err) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != launcher) ::_exit(128 + SIGKILL);  // the launcher died before prctl
@@ -73,7 +74,8 @@ Result<std::string> find_program(const std::string& name, const Environment& env
     return name;
   }
   const auto path = environment.find("PATH");
-  std::string_view folders = path == environment.end() ? std::string_view("/usr/local/bin:/usr/bin:/bin") : std::string_view(path->second);
+  std::string_view folders =
+      path == environment.end() ? std::string_view("/usr/local/bin:/usr/bin:/bin") : std::string_view(path->second);
   while (true) {
     const std::size_t colon = folders.find(':');
     std::string candidate(folders.substr(0, colon));
@@ -156,7 +158,8 @@ void RankProcess::close_errors() {
 std::optional<Ending> RankProcess::ending() {
   if (ending_ || pid_ < 0) return ending_;
   siginfo_t info{};
-  if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != pid_) return {};
+  if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != pid_)
+    return {};
   Ending end;
   (info.si_code == CLD_EXITED ? end.exit_status : end.signal) = info.si_status;
   ending_ = end;

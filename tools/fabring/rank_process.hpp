@@ -1,7 +1,7 @@
 #pragma once
 // One rank as a process: started in a process group of its own, with pipes for its output, ended with its launcher. The
-// launcher must have one thread only (fork), and it keeps the ended process unreaped, so that the group's number can not
-// be given to a stranger while signals may still go to it.
+// launcher must have one thread only (fork), and it keeps the ended process unreaped, so that the group's number can
+// not be given to a stranger while signals may still go to it.
 
 #include <sys/types.h>
 
@@ -17,8 +17,8 @@ namespace fabring::tools {
 struct RankStart {
   std::vector<std::string> command;
   Environment environment;
-  std::vector<int> cpus;       ///< empty: not bound
-  bool takes_stdin = false;    ///< else it reads /dev/null
+  std::vector<int> cpus;     ///< empty: not bound
+  bool takes_stdin = false;  ///< else it reads /dev/null
 };
 
 /// How a process ended: an exit status or a signal.

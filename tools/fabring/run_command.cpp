@@ -62,18 +62,22 @@ void add_run(CLI::App& app, Session& session) {
   command->add_option("--restarts", options->job.restarts, "Start all ranks again when one fails, at most R times")
       ->check(CLI::Range(0, 1000))
       ->type_name("R");
-  command->add_option("--grace", options->grace,
-                      "How long the others may go on after a rank failed, before they are terminated (10s)")
+  command
+      ->add_option("--grace", options->grace,
+                   "How long the others may go on after a rank failed, before they are terminated (10s)")
       ->type_name("TIME");
-  command->add_option("--split-nodes", options->job.nodes,
-                      "Pretend that the ranks are on K nodes, to try hierarchical algorithms on one host")
+  command
+      ->add_option("--split-nodes", options->job.nodes,
+                   "Pretend that the ranks are on K nodes, to try hierarchical algorithms on one host")
       ->check(CLI::Range(1, 4096))
       ->type_name("K");
   command->add_option("--job-id", options->job.job_id, "Name of the job (random)")->type_name("ID");
   command->prefix_command();
   command->footer(
-      "Each rank finds FABRING_RANK, FABRING_WORLD_SIZE, FABRING_LOCAL_RANK, FABRING_MASTER_ADDR, FABRING_MASTER_PORT and\n"
-      "FABRING_JOB_ID in its environment. Rank 0 gets the standard input. INT, TERM and HUP are passed on, a second one\n"
+      "Each rank finds FABRING_RANK, FABRING_WORLD_SIZE, FABRING_LOCAL_RANK, FABRING_MASTER_ADDR, FABRING_MASTER_PORT "
+      "and\n"
+      "FABRING_JOB_ID in its environment. Rank 0 gets the standard input. INT, TERM and HUP are passed on, a second "
+      "one\n"
       "kills. The exit code is that of the first rank that failed (128 + signal), which is named on stderr.\n"
       "Example: fabring run -n 4 --tag-output -- ./train --epochs 3");
   command->callback([options, command, &session] { session.exit_code = run(*options, *command, session); });

@@ -1,7 +1,7 @@
 // `fabring settings`: every setting, its value here and now, and where it came from.
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -96,8 +96,9 @@ void add_settings(CLI::App& app, Session& session) {
   command->add_flag("--json", options->json, "As a JSON array");
   command->add_flag("--markdown", options->markdown, "The table of all settings for the documentation");
   command->add_option("--output", options->output, "Write to a file")->type_name("FILE");
-  command->footer("Exit code 1: a FABRING_* variable is unknown or has a bad value.\n"
-                  "Example: FABRING_TRANSPORT=tcp fabring settings");
+  command->footer(
+      "Exit code 1: a FABRING_* variable is unknown or has a bad value.\n"
+      "Example: FABRING_TRANSPORT=tcp fabring settings");
   command->callback([options, &session] { session.exit_code = run(*options); });
 }
 

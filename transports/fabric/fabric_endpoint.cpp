@@ -247,6 +247,12 @@ void FabricEndpoint::close() {
     reap(rc, entries);
     if (rc == -FI_EAGAIN) break;
   }
+  close_endpoints();
+}
+
+// Alone in the destructor: whoever forgot close() may have freed the buffers already, and nothing writes to them here.
+void FabricEndpoint::close_endpoints() {
+  if (closed_) return;
   closed_ = true;
   // The queue is not read again (see end() about closed endpoints); it and the rest live until the destructor, because
   // wake() may come from another thread.

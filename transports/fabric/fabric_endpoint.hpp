@@ -30,7 +30,7 @@ namespace fabring::fabric {
 class FabricEndpoint final : public Endpoint {
  public:
   static Result<std::unique_ptr<Endpoint>> open(ProviderChoice choice, const EndpointOptions& options);
-  ~FabricEndpoint() override { close(); }
+  ~FabricEndpoint() override { close_endpoints(); }
 
   std::string address() const override { return address_; }
   Status add_peer(Rank peer, std::string_view address) override;
@@ -74,6 +74,7 @@ class FabricEndpoint final : public Endpoint {
   void end(Peer& peer, Outcome outcome);
   void close_endpoint_of(Peer& peer);
   void complete_all(Peer& peer);
+  void close_endpoints();
 
   void nap(std::chrono::microseconds limit);
 

@@ -10,8 +10,8 @@
 
 namespace fabring {
 
-// A mailbox per rank. The sender copies straight into the posted receive, under the receiver's lock; both completions are
-// queued at once, so a send never stays outstanding.
+// A mailbox per rank. The sender copies straight into the posted receive, under the receiver's lock; both completions
+// are queued at once, so a send never stays outstanding.
 class InprocFabric {
  public:
   explicit InprocFabric(int world_size) : boxes_(world_size) {}
@@ -27,8 +27,9 @@ class InprocFabric {
     bool open = false;
     std::map<std::pair<Rank, Slot>, Receive> receives;
     std::deque<Completion> completions;
-    std::vector<bool> dropped;   // peers this rank disconnected
-    std::vector<bool> lost;      // peers that closed, dropped us or broke the protocol
+    std::vector<bool> dropped;  // peers this rank disconnected
+    std::vector<bool> lost;     // peers that closed, dropped us or broke the protocol
+    std::vector<bool> ended;    // peers that finished sending and closed while nothing was expected of them
     EndpointCounters counters;
   };
   Mailbox& box(Rank rank) { return boxes_[rank]; }
@@ -52,6 +53,7 @@ class InprocEndpoint final : public Endpoint {
     own.completions.clear();
     own.dropped.assign(fabric_->size(), false);
     own.lost.assign(fabric_->size(), false);
+    own.ended.assign(fabric_->size(), false);
     own.counters = {};
     known_.assign(fabric_->size(), false);
   }
@@ -71,6 +73,7 @@ class InprocEndpoint final : public Endpoint {
     auto& own = fabric_->box(self_);
     {
       std::lock_guard lock(own.mutex);
+      if (own.ended[peer]) lose(own, peer);
       if (closed_ || own.dropped[peer] || own.lost[peer]) {
         sent.outcome = own.lost[peer] && !own.dropped[peer] ? Outcome::lost : Outcome::aborted;
         own.completions.push_back(sent);
@@ -111,6 +114,7 @@ class InprocEndpoint final : public Endpoint {
   Post post_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override {
     auto& own = fabric_->box(self_);
     std::lock_guard lock(own.mutex);
+    if (own.ended[peer]) lose(own, peer);
     if (closed_ || own.dropped[peer]) {
       own.completions.push_back({context, Outcome::aborted, 0});
     } else if (own.lost[peer]) {
@@ -150,7 +154,10 @@ class InprocEndpoint final : public Endpoint {
     auto& own = fabric_->box(self_);
     std::lock_guard lock(own.mutex);
     if (!own.lost[peer]) return {};
-    return Status(ErrorCode::peer_lost, "rank " + std::to_string(peer) + " closed its inproc endpoint or broke the protocol");
+    ErrorContext context;
+    context.rank = peer;
+    return Status(ErrorCode::peer_lost,
+                  "rank " + std::to_string(peer) + " closed its inproc endpoint or broke the protocol", context);
   }
 
   void disconnect(Rank peer) override {
@@ -166,7 +173,7 @@ class InprocEndpoint final : public Endpoint {
     there.news.notify_one();
   }
 
-  void finish_sending() override {}
+  void finish_sending() override { finished_ = true; }  // a send is delivered when it is accepted
 
   void close() override {
     if (closed_) return;
@@ -181,7 +188,11 @@ class InprocEndpoint final : public Endpoint {
       if (peer == self_ || !known_[peer]) continue;
       auto& there = fabric_->box(peer);
       std::lock_guard lock(there.mutex);
-      if (there.open) lose(there, self_);
+      if (there.open && finished_ && !expects(there, self_)) {
+        there.ended[self_] = true;
+      } else if (there.open) {
+        lose(there, self_);
+      }
       there.news.notify_one();
     }
   }
@@ -201,6 +212,10 @@ class InprocEndpoint final : public Endpoint {
       at = box.receives.erase(at);
     }
   }
+  static bool expects(const InprocFabric::Mailbox& box, Rank peer) {
+    const auto at = box.receives.lower_bound({peer, 0});
+    return at != box.receives.end() && at->first.first == peer;
+  }
   static void lose(InprocFabric::Mailbox& box, Rank peer) {
     if (box.lost[peer] || box.dropped[peer]) return;
     box.lost[peer] = true;
@@ -210,6 +225,7 @@ class InprocEndpoint final : public Endpoint {
   std::shared_ptr<InprocFabric> fabric_;
   const Rank self_;
   bool closed_ = false;
+  bool finished_ = false;
   std::vector<bool> known_;
 };
 

@@ -40,6 +40,7 @@ class SlotTable {
   }
 
   void erase(Slot slot) {
+    if (size_ == 0) return;
     std::size_t hole = home(slot);
     while (cells_[hole].used && cells_[hole].receive.slot != slot) hole = next(hole);
     if (!cells_[hole].used) return;

@@ -121,13 +121,14 @@ TEST(Cut, silent_link_ends_at_the_deadline_naming_who_was_waited_for) {
 
 TEST(Timeout, names_the_rank_that_never_calls) {
   SimWorldOptions options{.ranks = 3};
-  options.timeout = 2s;
+  options.timeout = 20s;
   SimWorld world(options);
   world.call(0, {.count = 10});
   world.call(1, {.count = 10});
-  ASSERT_TRUE(world.run(5s));
+  ASSERT_TRUE(world.run(25s));
   for (const auto& operation : world.operations()) {
     EXPECT_EQ(operation->status().code(), ErrorCode::timeout);
+    EXPECT_THAT(operation->status().context().rank, AnyOf(2, -1));
     EXPECT_THAT(operation->status().message(), HasSubstr("rank 2"));
   }
   const auto late = world.call(2, {.count = 10});
@@ -159,6 +160,7 @@ TEST_P(Mismatch, reaches_every_rank_with_both_sides) {
     if (!world.run(3s)) return;
     ASSERT_EQ(world.operations().size(), 2u * static_cast<std::size_t>(chaos.ranks));
     for (const auto& operation : world.operations()) {
+      if (operation->execution->sequence() == 2) continue;  // may run beside the first, and be right
       const Status status = operation->status();
       ASSERT_EQ(status.code(), ErrorCode::mismatch) << status.to_string() << "\n" << world.replay();
       for (const Allreduce& side : {most, one}) {

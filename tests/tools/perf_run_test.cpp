@@ -1,0 +1,102 @@
+// `fabring perf` with ranks: processes of this host over real transports.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/tools/program.hpp"
+
+namespace fabring::tests {
+namespace {
+
+using testing::HasSubstr;
+
+std::string free_port() {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof(address);
+  EXPECT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&address), length), 0);
+  EXPECT_EQ(::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length), 0);
+  ::close(fd);
+  return std::to_string(ntohs(address.sin_port));
+}
+
+TEST(PerfRun, EveryElementIsRightAndTheRingSendsWhatItShould) {
+  const auto result = run({"perf", "allreduce", "-n", "3", "--transport", "tcp", "--algorithm", "ring", "--sizes",
+                           "0,4,100000,1M", "-i", "2", "-w", "1", "--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const auto list = nlohmann::json::parse(result.out);
+  ASSERT_EQ(list.size(), 4U);
+  for (const auto& row : list) {
+    EXPECT_EQ(row["wrong"], 0) << row;
+    EXPECT_EQ(row["ranks"], 3);
+    EXPECT_EQ(row["transport"], "tcp");
+    EXPECT_EQ(row["algorithm"], "ring");
+    EXPECT_LE(row["p50_us"], row["p99_us"]);
+  }
+  const double ideal = 2.0 * 2 / 3 * (1 << 20), sent = list[3]["wire_bytes_per_rank"];
+  EXPECT_GE(sent, ideal - 8);
+  EXPECT_LE(sent, ideal * 1.02);
+}
+
+TEST(PerfRun, PlainRepetitionsAreAllThatIsPrinted) {
+  // As peers are measured; the last of repeated options counts.
+  const auto result = run({"perf",  "allreduce",   "-np",  "2",       "--in-place", "--transport", "tcp", "--format",
+                           "plain", "--sizes",     "4,1K", "--reps",  "3",          "--target-ms", "80",  "--cap-s",
+                           "4",     "--target-ms", "5",    "--cap-s", "0.5"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const auto rows = lines(result.out);
+  ASSERT_EQ(rows.size(), 6U) << result.out;
+  for (const std::string& row : rows) EXPECT_THAT(row, testing::MatchesRegex("(4|1024) [0-9.]+ [0-9.]+ [0-9.]+"));
+}
+
+TEST(PerfRun, PretendedNodesRunHierarchical) {
+  const auto result = run({"perf", "allreduce", "-n", "4", "--split-nodes", "2", "--transport", "tcp", "--algorithm",
+                           "hierarchical", "--sizes", "40000", "-i", "2", "-d", "bfloat16", "-o", "avg"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("4 ranks on 2 nodes, transport tcp"));
+  EXPECT_THAT(result.out, HasSubstr("# Out of bounds values : 0 OK"));
+}
+
+TEST(PerfRun, WithoutMinusNTheEnvironmentSaysWhichRankThisIs) {
+  const std::string port = free_port();
+  const auto environment = [&](const char* rank) {
+    return std::map<std::string, std::string>{
+        {"RANK", rank}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", rank}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}};
+  };
+  const std::vector<std::string> arguments{"perf", "allreduce", "--transport", "tcp",      "--sizes",
+                                           "1K",   "-i",        "2",           "--format", "csv"};
+  Program second(arguments, environment("1"));
+  const auto first = run(arguments, environment("0"));
+  EXPECT_EQ(first.code, 0) << first.err;
+  EXPECT_EQ(lines(first.out).size(), 2U);
+  const auto other = second.wait();
+  EXPECT_EQ(other.code, 0) << other.err;
+  EXPECT_EQ(other.out, "");
+}
+
+TEST(PerfRun, WhatCannotRunSaysWhyAndReturns3) {
+  const auto result = run({"perf", "allreduce", "-n", "2", "--transport", "fabric", "--sizes", "4"},
+                          {{"FABRING_PROVIDER", "no-such-provider"}});
+  EXPECT_EQ(result.code, 3);
+  EXPECT_THAT(result.err, HasSubstr("no-such-provider"));
+  EXPECT_EQ(run({"perf", "allreduce", "-n", "2", "--output", "/no/such/folder/x"}).code, 3);
+}
+
+TEST(PerfRun, ExplainsItsChoices) {
+  const auto result = run({"perf", "allreduce", "-n", "2", "--transport", "tcp", "--sizes", "4", "-i", "1", "--explain",
+                           "--format", "plain"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("transport tcp"));
+  EXPECT_THAT(result.err, HasSubstr("4 B: "));
+  EXPECT_EQ(lines(result.out).size(), 1U);
+}
+
+}  // namespace
+}  // namespace fabring::tests

@@ -50,7 +50,7 @@ Status check(const LaunchInfo& info, const LauncherAdvice& advice) {
     const std::string_view missing = info.rank < 0 ? "FABRING_RANK" : "FABRING_WORLD_SIZE";
     const std::string_view present = info.rank < 0 ? "FABRING_WORLD_SIZE" : "FABRING_RANK";
     const auto source = info.sources.find(present);
-    return wrong(fmt::format("{} is missing: the environment has only {}; {}", missing,
+    return wrong(fmt::format("{} is missing: there is only {}; {}", missing,
                              source == info.sources.end() ? present : std::string_view(source->second), how_to_start));
   }
   if (info.rank >= info.world_size) {

@@ -20,7 +20,7 @@ namespace fabring {
 
 struct ControlOptions {
   std::chrono::milliseconds heartbeat{1000};
-  std::chrono::milliseconds note_silence_after{5000};
+  std::chrono::milliseconds note_silence_after{4000};
   std::chrono::milliseconds flush_limit{200};  ///< at the end, for what is still to be said
   int most_flooded_world = 256;                ///< larger worlds tell their activity to neighbours only
 };

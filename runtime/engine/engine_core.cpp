@@ -282,6 +282,7 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
   }
   const Rank member = communicator->rank_of_world(peer);
   if (member < 0 || record.kind < RecordKind::data || record.kind > RecordKind::entered ||
+      (record.sequence == 0 && record.kind != RecordKind::entered) ||
       (record.kind == RecordKind::grant && record.slot < Transfer::eager_slots))
     return suspect(peer, Status(ErrorCode::transport_error, "it sent a message that makes no sense"));
   CommunicatorCore::Member& from = communicator->member[member];

@@ -42,13 +42,17 @@ void EngineCore::report(Failure failure) {
 
 Status EngineCore::mismatch(const CommunicatorCore& communicator, Rank member, std::uint32_t sequence,
                             const Signature& theirs, const Signature& ours) const {
+  ErrorContext context;
+  context.rank = communicator.members[member];
+  if (parts_.control) context.host = parts_.control->host_of(context.rank);
   return Status(
       ErrorCode::mismatch,
       fmt::format("operation #{} on communicator '{}' differs between ranks: {} called {}, {} called {}. All "
                   "ranks must call the same operations with the same count, type, operation and algorithm, in "
                   "the same order",
                   sequence, communicator.label, who(communicator.members[member]), describe(theirs), who(parts_.self),
-                  describe(ours)));
+                  describe(ours)),
+      context);
 }
 
 void EngineCore::abort(CommunicatorCore& communicator, std::string reason) {
@@ -211,8 +215,10 @@ std::string EngineCore::activity_of(Rank rank) const {
 
 void EngineCore::note_waiting(CommunicatorCore& communicator, Execution& execution, Time now) {
   const Time waited = now - execution.started_at();
-  if (waited < first_note || now < execution.next_note) return;
-  execution.next_note = now + std::max<Time>(waited, first_note);  // ever more seldom
+  // Before anybody gives up, so that who waits for whom is known by then.
+  const Time first = std::min<Time>(first_note, Time(parts_.config.timeout) / 2);
+  if (waited < first || now < execution.next_note) return;
+  execution.next_note = now + std::max<Time>(waited, first);  // ever more seldom
   std::vector<std::string> names;
   for (Rank rank : execution.waiting_for()) {
     const Rank world = communicator.members[rank];

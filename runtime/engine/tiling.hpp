@@ -9,7 +9,7 @@
 namespace fabring {
 
 struct TilingRules {
-  std::size_t segment_bytes = std::size_t{512} << 10;  ///< largest message
+  std::size_t segment_bytes = std::size_t{256} << 10;  ///< largest message
   std::size_t smallest_bytes = std::size_t{64} << 10;  ///< messages are not cut below this to gain overlap
   std::uint32_t depth = 3;                             ///< tiles in flight
 };

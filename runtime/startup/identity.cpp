@@ -75,8 +75,9 @@ Result<std::string> common_transport(const std::vector<Identity>& ranks) {
   for (std::size_t rank = 0; rank < ranks.size() && reasons.size() < 4; ++rank) {
     const Identity& one = ranks[rank];
     if (one.usable.empty() || !one.unusable.empty())
-      reasons.push_back(fmt::format("rank {} (host {}) can use [{}]; {}", rank, one.host, fmt::join(one.usable, ", "),
-                                    one.unusable.empty() ? "nothing was turned down" : one.unusable));
+      reasons.push_back(fmt::format("rank {} (host {}) can use {}{}", rank, one.host,
+                                    one.usable.empty() ? "nothing" : fmt::format("{}", fmt::join(one.usable, ", ")),
+                                    one.unusable.empty() ? "" : "; " + one.unusable));
   }
   return Status(ErrorCode::unavailable,
                 fmt::format("no transport of FABRING_TRANSPORT='{}' works on every rank: {}", ranks[0].transports,

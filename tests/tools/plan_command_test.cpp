@@ -30,8 +30,8 @@ TEST(Plan, PrintsStepsBytesAndProof) {
   for (const char* rank : {"rank 0 on node 0", "rank 1 on node 0", "rank 2 on node 0"})
     EXPECT_THAT(result.out, HasSubstr(rank));
   EXPECT_THAT(result.out, HasSubstr("allreduce by ring (asked for), 3 ranks on 1 node, 300 x float32, sum"));
-  // Each rank of a ring sends 2(n-1)/n of the data: 800 of 1200 bytes.
-  EXPECT_THAT(result.out, HasSubstr("800"));
+  // Each rank of a ring sends 2(n-1)/n of the data: 4/3 of 1200 bytes.
+  EXPECT_THAT(result.out, HasSubstr(" 1600 "));
   EXPECT_THAT(result.out, HasSubstr("proved: "));
 }
 

@@ -2,6 +2,7 @@
 
 #include "transports/fabric/fabric_endpoint.hpp"
 #include "transports/fabric/provider_choice.hpp"
+#include "transports/fabric/signal_handlers.hpp"
 
 namespace fabring {
 namespace {
@@ -11,6 +12,7 @@ class FabricTransport final : public Transport {
   std::string_view name() const override { return "fabric"; }
 
   Result<std::string> probe(const EndpointOptions& options) override {
+    drop_foreign_signal_handlers();
     auto choice = fabric::choose_provider(options.config.provider, options.bind_address);
     if (!choice) return choice.error();
     return choice->reason;

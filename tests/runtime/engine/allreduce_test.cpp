@@ -13,7 +13,7 @@ class AllreduceOf : public ::testing::TestWithParam<std::tuple<Algorithm, int>> 
 TEST_P(AllreduceOf, any_count_is_right_on_every_rank) {
   const auto [algorithm, ranks] = GetParam();
   const auto n = static_cast<std::size_t>(ranks);
-  for (const std::uint64_t seed : seeds(2, 1)) {
+  for (const std::uint64_t seed : seeds(1, 1)) {
     std::mt19937_64 chance(seed);
     for (const std::size_t count :
          {std::size_t{0}, std::size_t{1}, n - 1, n, n + 1, std::size_t{97}, std::size_t{2503}}) {

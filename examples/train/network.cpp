@@ -39,10 +39,10 @@ Network::Network(std::vector<int> widths, std::uint64_t seed) {
   parameters_.resize(size);
   gradients_.resize(size);
   velocity_.resize(size);
-  // He et al. 2015, uniform. Spelled out because the standard's distributions differ between libraries.
+  // Glorot and Bengio 2010, uniform. Spelled out because the standard's distributions differ between libraries.
   std::mt19937_64 random(seed);
   for (const Layer& layer : layers_) {
-    const double range = std::sqrt(6.0 / layer.inputs);
+    const double range = std::sqrt(6.0 / (layer.inputs + layer.outputs));
     for (float& weight : layer.weights(parameters_).reshaped()) {
       weight = static_cast<float>(range * (0x1p-52 * static_cast<double>(random() >> 11) - 1));
     }
@@ -54,7 +54,7 @@ const Eigen::MatrixXf& Network::forward(Eigen::MatrixXf inputs) {
   for (const Layer& layer : layers_) {
     Eigen::MatrixXf sums = layer.weights(parameters_) * activations_.back();
     sums.colwise() += layer.biases(parameters_);
-    if (&layer != &layers_.back()) sums = sums.cwiseMax(0.0f);
+    if (&layer != &layers_.back()) sums = sums.array().tanh();
     activations_.push_back(std::move(sums));
   }
   return activations_.back();
@@ -78,7 +78,7 @@ double Network::backward(std::span<const std::uint8_t> labels, const std::functi
     }
     if (l > 0) {
       Eigen::MatrixXf below = layer.weights(parameters_).transpose() * delta;
-      delta = (inputs.array() > 0.0f).select(below, 0.0f);
+      delta = below.array() * (1.0f - inputs.array().square());  // tanh' = 1 - tanh^2
     }
   }
   return loss;

@@ -13,8 +13,8 @@ namespace train {
 struct Options {
   std::string directory = default_directory;
   int epochs = 3;
-  int batch = 512;             ///< images of all ranks together, so the number of ranks changes nothing but rounding
-  float learning_rate = 0.1f;  ///< of the first epoch; falls by equal steps towards 0
+  int batch = 512;              ///< images of all ranks together, so the number of ranks changes nothing but rounding
+  float learning_rate = 0.05f;  ///< of the first epoch; falls by equal steps towards 0
   float momentum = 0.9f;
   int seed = 1;
   int images = 0;  ///< use only the first so many; 0: all

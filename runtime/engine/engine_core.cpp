@@ -429,8 +429,8 @@ void EngineCore::drive(const std::function<bool()>& enough, std::chrono::nanosec
 }
 
 Status EngineCore::wait(Execution& execution, std::chrono::nanoseconds limit) {
-  const auto end = std::chrono::steady_clock::now() + limit;
-  const bool bounded = limit < std::chrono::hours(24 * 365);
+  const bool bounded = limit < std::chrono::hours(24 * 365);  // now + nanoseconds::max() would overflow
+  const auto end = std::chrono::steady_clock::now() + (bounded ? limit : std::chrono::nanoseconds(0));
   waiters_.fetch_add(1);
   bool asked = false;
   while (!execution.done()) {

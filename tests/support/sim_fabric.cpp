@@ -73,6 +73,11 @@ void SimFabric::accept(Rank self, std::uint64_t context, std::span<const std::by
   timeline_.note(posted, self, bytes.size());
 }
 
+Time SimFabric::latency() {
+  const Time usual = timeline_.between(weather_.least_latency, weather_.most_latency);
+  return timeline_.chance(weather_.stragglers) ? usual * 100 : usual;
+}
+
 bool SimFabric::refuses(const Link& link) {
   const bool again = timeline_.now() < link.connected_at || timeline_.chance(weather_.refusals);
   if (again) timeline_.note(refused);

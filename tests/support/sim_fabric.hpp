@@ -21,6 +21,7 @@ namespace fabring::fixture {
 struct Weather {
   Time least_latency = std::chrono::microseconds(1);
   Time most_latency = std::chrono::microseconds(40);
+  double stragglers = 0.02;  ///< share of latencies that are 100 times as long: what is overtaken by many
   double nanoseconds_per_byte = 0.1;
   double refusals = 0.1;                             ///< share of posts answered `again`
   std::size_t queue = 16;                            ///< sends to one peer in flight
@@ -101,7 +102,7 @@ class SimFabric {
   std::size_t poll(Rank self, std::span<Completion> out);
   void disconnect(Rank self, Rank peer);
   void close(Rank self);
-  Time latency() { return timeline_.between(weather_.least_latency, weather_.most_latency); }
+  Time latency();
   bool refuses(const Link& link);
   void accept(Rank self, std::uint64_t context, std::span<const std::byte> bytes, bool receive);
   void launch(const std::shared_ptr<Message>& message);

@@ -28,7 +28,7 @@ SimWorld::SimWorld(SimWorldOptions options) : options_(std::move(options)), time
     EngineParts parts;
     parts.config.segment_bytes = options_.segment_bytes;
     parts.config.depth = options_.depth;
-    parts.config.scratch_bytes = options_.scratch_bytes;
+    parts.config.scratch_bytes = options_.short_of_memory == rank ? 4096 : options_.scratch_bytes;
     parts.config.timeout = options_.timeout;
     parts.config.leave_timeout = std::chrono::milliseconds(1);
     parts.eager_bytes = options_.eager_bytes;

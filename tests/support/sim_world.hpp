@@ -36,6 +36,7 @@ struct SimWorldOptions {
   std::size_t segment_bytes = 256;
   int depth = 3;
   std::size_t scratch_bytes = 0;
+  std::optional<Rank> short_of_memory = {};  ///< this rank may have one page of scratch
   std::chrono::milliseconds timeout{1'800'000};
   Weather weather = {};
 };

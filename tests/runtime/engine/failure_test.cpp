@@ -141,6 +141,8 @@ struct Disagreement {
   Allreduce most, one;
 };
 
+void PrintTo(const Disagreement& disagreement, std::ostream* out) { *out << disagreement.name; }
+
 class Mismatch : public ::testing::TestWithParam<Disagreement> {};
 
 TEST_P(Mismatch, reaches_every_rank_with_both_sides) {
@@ -222,17 +224,17 @@ TEST(Failed, communicator_refuses_calls_at_once_with_its_first_error) {
 
 TEST(Failed, communicator_fails_a_call_that_was_queued_in_the_same_moment) {
   SimWorld world({.ranks = 2});
-  const auto core = world.communicator(0);
-  const auto operation = world.call(0, {.count = 1});
-  world.engine(0).abort(*core, "test");  // the submission has not been looked at yet
+  world.engine(0).abort(*world.communicator(0), "test");
+  world.timeline().pass(50ms);  // rank 1 has been told, and has not looked yet
+  const auto operation = world.call(1, {.count = 1});
   ASSERT_TRUE(world.run(1s));
   EXPECT_EQ(operation->status().code(), ErrorCode::aborted);
 }
 
-TEST(Memory, too_little_for_one_operation_is_an_error_on_every_rank) {
+TEST(Memory, too_little_on_one_rank_is_an_error_on_every_rank) {
   SimWorldOptions options{.ranks = 3};
   options.segment_bytes = 1 << 20;
-  options.scratch_bytes = 4096;
+  options.short_of_memory = 1;
   options.timeout = 20s;
   SimWorld world(options);
   world.everyone_calls({.count = 100'000});

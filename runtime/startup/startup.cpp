@@ -112,7 +112,6 @@ class Gathering {
 struct Opened {
   std::unique_ptr<Transport> transport;
   std::string name;
-  std::string reason;
 };
 
 /// Probes what was asked for, in order; fills what an Identity says about it.
@@ -130,7 +129,7 @@ std::vector<Opened> probe(const Config& config, const EndpointOptions& options, 
     auto reason = transport->probe(options);
     if (reason) {
       identity.usable.push_back(name);
-      usable.push_back({std::move(transport), name, *reason});
+      usable.push_back({std::move(transport), name});
     } else {
       identity.unusable +=
           fmt::format("{}{}: {}", identity.unusable.empty() ? "" : "; ", name, reason.error().message());
@@ -146,7 +145,6 @@ Result<std::string> bind_address(const Config& config, const Bootstrap& bootstra
       *addresses, {config.interface, bootstrap.all_on_this_host(), bootstrap.local_address()});
   if (!choice) return choice.error();
   report.push_back("interface " + choice->reason);
-  for (const std::string& rejected : choice->rejected) report.push_back("not used: " + rejected);
   return choice->chosen.address;
 }
 
@@ -259,9 +257,8 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config) {
       ranks.begin(), ranks.end(), [&](const Identity& rank) { return rank.fingerprint == own.fingerprint; }));
   const int cores = allowed_cpus();
   parts.waiting = WaitPolicy::choose(on_this_host, cores);
-  parts.report.push_back(fmt::format("transport {}: {}", *transport, chosen->reason));
+  parts.report.push_back("transport " + (*endpoint)->describe());
   if (!own.unusable.empty()) parts.report.push_back("not used: " + own.unusable);
-  parts.report.push_back((*endpoint)->describe());
   parts.report.push_back(describe_nodes(parts.node_of));
   parts.report.push_back(fmt::format("{} ranks of this host on {} cores: {}", on_this_host, cores,
                                      parts.waiting.spins > 0 ? "spin, then yield, then sleep" : "yield, then sleep"));

@@ -135,7 +135,8 @@ int measure(const Words& words) {
   const PerfOptions& options = words.options;
   auto config = configuration(words);
   if (!config) {
-    complain("perf", config.error().to_string() + "; or let perf start ranks on this host with -n N");
+    const bool alone = config.error().message().starts_with("no rank");
+    complain("perf", config.error().to_string() + (alone ? "; or let perf start ranks on this host with -n N" : ""));
     return exit_could_not_run;
   }
   const int rank = config->rank;

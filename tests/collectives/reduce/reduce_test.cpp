@@ -118,6 +118,20 @@ TEST_P(EveryType, may_write_over_any_of_its_sources) {
   });
 }
 
+// Large operands are first brought to alignment.
+TEST_P(EveryType, equals_the_oracle_when_large_and_misaligned) {
+  std::mt19937_64 random(4);
+  constexpr std::size_t large = 17011;
+  for (int type = 0; type < data_type_count; ++type) {
+    const auto data_type = static_cast<DataType>(type);
+    Source first(data_type, large, random), second(data_type, large, random), to(data_type, large, random);
+    expect_reduced(data_type, ReduceOp::sum, {first.data(), second.data()}, to, large);
+    if (HasFatalFailure()) return;
+    expect_reduced(data_type, ReduceOp::max, {first.data(), second.data(), to.data()}, second, large);
+    if (HasFatalFailure()) return;
+  }
+}
+
 TEST_P(EveryType, takes_the_same_source_twice_and_a_hundred_sources) {
   std::mt19937_64 random(3);
   for_each_type_and_op([&](DataType type, ReduceOp op) {

@@ -67,22 +67,6 @@ TEST(Threads, asynchronous_calls_end_whether_waited_for_or_polled) {
   });
 }
 
-TEST(Threads, progress_thread_finishes_a_work_nobody_waits_for) {
-  ThreadWorld world(2);
-  Sum a(0, 2, 100'000, 1), b(1, 2, 100'000, 1);
-  Communicator first = world.world(0), second = world.world(1);
-  Work at_first = a.begin(first), at_second = b.begin(second);
-  const auto deadline = std::chrono::steady_clock::now() + 60s;
-  // status() alone makes no progress.
-  while (!(a.right() && b.right()) && std::chrono::steady_clock::now() < deadline) {
-    if (at_first.wait_for(0ns).ok() && at_second.wait_for(0ns).ok()) break;
-    std::this_thread::yield();
-  }
-  EXPECT_TRUE(at_first.wait().ok());
-  EXPECT_TRUE(at_second.wait().ok());
-  EXPECT_TRUE(a.right() && b.right());
-}
-
 TEST(Threads, two_threads_may_wait_for_the_same_work) {
   ThreadWorld world(2);
   world.run([&](Rank rank, Communicator all) {
@@ -186,7 +170,7 @@ TEST(Threads, work_that_outlives_its_engine_is_over) {
   EXPECT_FALSE(work.wait().ok());
 }
 
-TEST(Threads, work_dropped_unwaited_goes_on) {
+TEST(Threads, work_dropped_unwaited_goes_on_in_the_progress_thread) {
   std::vector<Sum> at_first, at_second;
   ThreadWorld world(2);
   for (std::uint64_t i = 0; i < 10; ++i) {

@@ -49,7 +49,8 @@ bool parse(const char* text, T smallest, T largest, T& value) {
 std::optional<Options> parse_options(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; ++i) {
-    const std::string_view name = argv[i];
+    const char* const option = argv[i];
+    const std::string_view name = option;
     const auto value = [&] { return i + 1 < argc ? argv[++i] : nullptr; };
     bool good = true;
     if (name == "--epochs") {
@@ -72,7 +73,7 @@ std::optional<Options> parse_options(int argc, char** argv) {
       good = false;
     }
     if (!good) {
-      std::fprintf(stderr, "fabring-train: cannot use %s\n%s", argv[i], usage);
+      std::fprintf(stderr, "fabring-train: cannot use %s %s\n%s", option, argv[i] == option ? "" : argv[i], usage);
       return std::nullopt;
     }
   }
@@ -87,16 +88,21 @@ std::uint64_t hash(std::span<const float> weights) {  // FNV-1a, a 32-bit word a
 
 Status train_all(Trainer& trainer, const Options& options, bool print) {
   if (print) std::printf("epoch    loss  accuracy  images/s  communicating  overlapped  exposed wait\n");
+  double seconds = 0, accuracy = 0;
   for (int epoch = 1; epoch <= options.epochs; ++epoch) {
     Result<EpochReport> report = trainer.run_epoch();
     if (!report) return report.error();
+    seconds += report->seconds;
+    accuracy = report->accuracy;
     if (!print) continue;
-    const auto percent = [&](double seconds) { return 100 * seconds / report->seconds; };
+    const auto percent = [&](double part) { return 100 * part / report->seconds; };
     std::printf("%5d  %6.4f  %7.2f%%  %8.0f  %12.1f%%  %9.1f%%  %11.1f%%\n", epoch, report->loss,
                 100 * report->accuracy, report->images / report->seconds, percent(report->communicating),
                 percent(report->communicating - report->exposed), percent(report->exposed));
     std::fflush(stdout);
   }
+  if (print)
+    std::printf("trained %d epochs in %.1f s: test accuracy %.2f%%\n", options.epochs, seconds, 100 * accuracy);
   return {};
 }
 

@@ -248,9 +248,9 @@ void EngineCore::took_early(CommunicatorCore& communicator, Rank rank, bool kept
 
 void EngineCore::keep_early(CommunicatorCore& communicator, Rank member, const Record& record,
                             std::span<const std::byte> payload) {
-  const bool grant = record.kind == RecordKind::grant;
-  if (grant ? ++communicator.early_grants > CommunicatorCore::most_early_grants
-            : ++communicator.member[member].early_kept > CommunicatorCore::window) {
+  const bool windowed = record.kind == RecordKind::data;
+  if (windowed ? ++communicator.member[member].early_kept > CommunicatorCore::window
+               : ++communicator.early_grants > CommunicatorCore::most_early_grants) {
     suspect(communicator.members[member], Status(ErrorCode::transport_error, "it sent more than it was allowed to"));
     return;
   }
@@ -281,7 +281,7 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
     return;
   }
   const Rank member = communicator->rank_of_world(peer);
-  if (member < 0 || record.kind < RecordKind::data || record.kind > RecordKind::entered ||
+  if (member < 0 || record.kind < RecordKind::data || record.kind > RecordKind::announce ||
       (record.sequence == 0 && record.kind != RecordKind::entered) ||
       (record.kind == RecordKind::grant && record.slot < Transfer::eager_slots))
     return suspect(peer, Status(ErrorCode::transport_error, "it sent a message that makes no sense"));
@@ -305,6 +305,8 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
             mismatch(*communicator, member, record.sequence, record.signature, past.signature).message()});
     return;
   }
+  // Seen, and alike. It may even come when the operation is over: parcels overtake each other.
+  if (record.kind == RecordKind::announce && past.sequence >= record.sequence) return;
   if (execution == nullptr) {
     const bool waits = !communicator->queued.empty() && communicator->queued.front()->sequence() == record.sequence;
     if (!waits && past.sequence != 0 && past.sequence == record.sequence)

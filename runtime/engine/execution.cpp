@@ -152,6 +152,7 @@ Execution::Start Execution::start(EngineCore& engine, std::uint16_t index, Time 
   started_at_ = now;
   tiles_left_ = tiling_.tiles;
   outstanding_per_peer_.assign(plan_->peers.size(), 0);
+  told_.assign(plan_->peers.size(), false);
   const std::size_t steps = plan_->plan.steps.size();
   for (auto& tile : tiles_) {
     tile->extents.resize(plan_->plan.ranges.size());
@@ -209,6 +210,11 @@ void Execution::start_tile(std::uint32_t index) {
     for (auto at = early.lower_bound(from);
          at != early.end() && at->first.sequence == sequence_ && at->first.tile == index;) {
       const Record record = at->second.record;
+      if (record.kind == RecordKind::announce) {
+        --communicator_->early_grants;
+        at = early.erase(at);
+        continue;
+      }
       const auto found = step_of(tile, at->first.peer, record);
       if (!found) {
         engine_->suspect(communicator_->members[at->first.peer], found.error());
@@ -348,6 +354,7 @@ void Execution::run_send(Tile& tile, StepId id) {
       post_send(tile, id, tile.granted[id]);
     } else {
       tile.waiting[id] = true;
+      announce(tile, id);
     }
     return;
   }
@@ -357,6 +364,7 @@ void Execution::run_send(Tile& tile, StepId id) {
   }
   ++communicator_->member[step.peer].early_sent;
   --tile.eager_left[plan_->peer_of_step[id]];
+  told_[plan_->peer_of_step[id]] = true;
   engine_->transfer().send_record(world_rank(id), record_for(tile, id, RecordKind::data, bytes),
                                   bytes_of(tile, step.from));
   step_done(tile, id);
@@ -374,11 +382,22 @@ void Execution::post_send(Tile& tile, StepId id, Slot slot) {
   ++outstanding_per_peer_[plan_->peer_of_step[id]];
 }
 
+// If this rank called something larger than the receiver did, the receiver waits for data and will never grant; so that
+// it can tell, it must hear of this call at least once.
+void Execution::announce(const Tile& tile, StepId id) {
+  if (told_[plan_->peer_of_step[id]]) return;
+  told_[plan_->peer_of_step[id]] = true;
+  Record record = record_for(tile, id, RecordKind::announce, 0);
+  record.tile = 0;
+  engine_->transfer().send_record(world_rank(id), record);
+}
+
 void Execution::grant(Tile& tile, StepId id, Slot slot, std::size_t bytes) {
   Record record = record_for(tile, id, RecordKind::grant, bytes);
   record.slot = slot;
   engine_->transfer().send_record(world_rank(id), record);
   tile.data[id] = Data::posted;
+  told_[plan_->peer_of_step[id]] = true;
   ++outstanding_;
   ++outstanding_per_peer_[plan_->peer_of_step[id]];
 }

@@ -121,6 +121,7 @@ class Execution {
   std::uint32_t tile_slot(const Tile& tile) const;
   Result<StepId> step_of(const Tile& tile, Rank peer, const Record& record) const;
   Record record_for(const Tile& tile, StepId id, RecordKind kind, std::size_t bytes) const;
+  void announce(const Tile& tile, StepId id);
   void grant(Tile& tile, StepId id, Slot slot, std::size_t bytes);
   Rank world_rank(StepId id) const;
   Start reserve();
@@ -143,6 +144,7 @@ class Execution {
   std::uint32_t tiles_left_ = 0;
   std::uint32_t outstanding_ = 0;
   std::vector<std::uint32_t> outstanding_per_peer_;
+  std::vector<bool> told_;  // per peer: it has had a record of this operation
   struct Ready {
     Tile* tile;
     StepId step;

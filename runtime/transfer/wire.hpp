@@ -22,9 +22,10 @@ struct Signature {
 };
 
 enum class RecordKind : std::uint8_t {
-  data = 1,     ///< a small message, in full
-  grant = 2,    ///< the receiver of a large message names the slot where it may be sent now
-  entered = 3,  ///< the early messages of this operation were taken: `consumed` counts
+  data = 1,      ///< a small message, in full
+  grant = 2,     ///< the receiver of a large message names the slot where it may be sent now
+  entered = 3,   ///< the early messages of this operation were taken: `consumed` counts
+  announce = 4,  ///< a large message waits for its grant: lets the receiver see the signature, if nothing else has
 };
 
 struct Record {

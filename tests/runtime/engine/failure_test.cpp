@@ -194,6 +194,21 @@ INSTANTIATE_TEST_SUITE_P(
                                    {.count = 9, .algorithm = Algorithm::ring}}),
     [](const auto& of) { return of.param.name; });
 
+// The odd rank only has a large message to send, its receiver waits for a small one: neither would grant or send.
+TEST(Mismatch, between_a_waiting_large_send_and_a_waiting_small_receive_is_found) {
+  for (const int ranks : {3, 5, 6}) {
+    for (Rank odd = 0; odd < ranks; ++odd) {
+      SimWorldOptions options{.ranks = ranks, .seed = static_cast<std::uint64_t>(odd + 1)};
+      options.algorithm = Algorithm::recursive_doubling;
+      SimWorld world(options);
+      for (Rank rank = 0; rank < ranks; ++rank) world.call(rank, {.count = rank == odd ? 5000u : 5u});
+      if (!world.run(3s)) return;
+      for (const auto& operation : world.operations())
+        EXPECT_EQ(operation->status().code(), ErrorCode::mismatch) << operation->status().to_string() << world.replay();
+    }
+  }
+}
+
 TEST(Mismatch, in_the_order_of_calls_reaches_every_rank) {
   for (const std::uint64_t seed : seeds(20, 3)) {
     Chaos chaos(seed);

@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 
 Record plausible_record(std::mt19937_64& chance) {
   Record record;
-  record.kind = static_cast<RecordKind>(chance() % 8 == 0 ? chance() % 256 : 1 + chance() % 3);
+  record.kind = static_cast<RecordKind>(chance() % 8 == 0 ? chance() % 256 : 1 + chance() % 4);
   record.channel =
       chance() % 4 == 0 ? static_cast<std::uint32_t>(chance()) : 1 + static_cast<std::uint32_t>(chance() % 2);
   record.sequence = chance() % 4 == 0 ? static_cast<std::uint32_t>(chance()) : static_cast<std::uint32_t>(chance() % 4);
@@ -36,7 +36,7 @@ std::vector<std::byte> rubbish(std::mt19937_64& chance) {
   if (chance() % 4 == 0 || parcel.size() < sizeof(ParcelHeader)) return parcel;
   ParcelHeader header;
   header.consumed = static_cast<std::uint32_t>(chance() % 8 == 0 ? chance() : 0);
-  header.records = static_cast<std::uint32_t>(chance() % 8 == 0 ? chance() : 1 + chance() % 3);
+  header.records = static_cast<std::uint32_t>(chance() % 8 == 0 ? chance() : 1 + chance() % 4);
   std::memcpy(parcel.data(), &header, sizeof header);
   std::size_t at = sizeof header;
   for (std::uint32_t i = 0; i < header.records && parcel.size() - at >= sizeof(Record); ++i) {

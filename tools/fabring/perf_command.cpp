@@ -226,7 +226,10 @@ int run(Words& words, const Session& session) {
     complain("perf", status.message() + "\nTry `fabring perf --help`.");
     return exit_usage;
   }
-  return words.ranks > 0 ? start_ranks(words, session) : measure(words);
+  if (words.ranks == 0) return measure(words);
+  // Rank 0 writes it; found out here, no rank waits for one that could not.
+  if (Output out; !(status = out.open(words.output)).ok()) return could_not_run(0, status);
+  return start_ranks(words, session);
 }
 
 }  // namespace

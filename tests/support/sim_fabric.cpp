@@ -75,7 +75,7 @@ void SimFabric::accept(Rank self, std::uint64_t context, std::span<const std::by
 
 Time SimFabric::latency() {
   const Time usual = timeline_.between(weather_.least_latency, weather_.most_latency);
-  return timeline_.chance(weather_.stragglers) ? usual * 100 : usual;
+  return timeline_.chance(weather_.stragglers) ? std::min<Time>(usual * 100, usual + weather_.straggling) : usual;
 }
 
 bool SimFabric::refuses(const Link& link) {

@@ -21,7 +21,8 @@ namespace fabring::fixture {
 struct Weather {
   Time least_latency = std::chrono::microseconds(1);
   Time most_latency = std::chrono::microseconds(40);
-  double stragglers = 0;  ///< share of latencies that are 100 times as long: what is overtaken by many
+  double stragglers = 0.02;  ///< share of latencies that are 100 times as long, to be overtaken by many
+  Time straggling = std::chrono::milliseconds(1);  ///< but at most by this
   double nanoseconds_per_byte = 0.1;
   double refusals = 0.1;                             ///< share of posts answered `again`
   std::size_t queue = 16;                            ///< sends to one peer in flight

@@ -11,10 +11,33 @@
 
 namespace fabring {
 
-enum class Algorithm : std::uint8_t { ring, hierarchical, recursive_doubling, direct_one_shot, direct_two_shot };
+enum class Algorithm : std::uint8_t {
+  ring,
+  hierarchical,
+  recursive_doubling,
+  direct_one_shot,    // everybody (or the root) with everybody, one round; where there is one form only: "direct"
+  direct_two_shot,
+  circulant,          // Traeff: any number of ranks in ceil(log2 n) rounds for each half, fewest bytes
+  halving_doubling,   // recursive halving, then doubling
+  binomial,
+  double_tree,
+  chain,
+  bruck,
+  dissemination,
+  pairwise,
+  star,               // a parameter server: everything to one rank and back; the baseline
+};
 std::string_view name(Algorithm algorithm);  // "ring", "hierarchical", "recursive_doubling", "direct_one_shot", ...
 std::optional<Algorithm> parse_algorithm(std::string_view text);
 std::span<const Algorithm> all_algorithms();
+
+/// Does this collective have this algorithm (for some number of ranks at least)?
+bool has_algorithm(Collective collective, Algorithm algorithm);
+/// Is every result x_0 op x_1 op ... op x_{n-1} in this order (brackets may differ), as an operation that does not
+/// commute needs?
+bool keeps_order(Collective collective, Algorithm algorithm);
+/// Is every result ((x_0 op x_1) op ...) op x_{n-1}, rounded once, whatever the length, cutting and nodes?
+bool is_reproducible(Collective collective, Algorithm algorithm);
 
 /// What a plan may depend on: only what every rank is bound to know alike.
 struct PlanRequest {
@@ -22,10 +45,12 @@ struct PlanRequest {
   Rank rank = 0;
   std::vector<int> node_of;  ///< node of each rank; size() is the number of ranks. Equal numbers share a node.
   ReduceOp op = ReduceOp::sum;
+  Collective collective = Collective::allreduce;
+  Rank root = 0;
 };
 
-/// An allreduce for one rank. Errors: unsupported, with the reason.
-Result<Plan> make_allreduce(const PlanRequest& request);
+/// The plan of one rank. Errors: unsupported, with the reason.
+Result<Plan> make_plan(const PlanRequest& request);
 
 /// Bytes a rank's plan sends for `count` elements of `element_bytes`, in all and to each peer.
 std::vector<std::uint64_t> bytes_sent_to(const Plan& plan, std::size_t count, std::size_t element_bytes);

@@ -7,6 +7,12 @@
 // Inside a tile, ranges are parts of parts: "part 2 of 4 of (part 0 of 3 of the whole)". Their bounds come from the
 // tile's element count late (bind()), by a balanced split that works for any count, 0 included: parts differ by one
 // element at most, longer ones first.
+//
+// Some collectives move blocks that belong to ranks (reduce_scatter, all_gather, gather, scatter: block r is rank r's;
+// alltoall: block j goes to rank j, block n + j comes from rank j). Then range 0 is cut first of all into Plan::blocks
+// blocks, whose lengths the call gives; a tile is a slice of every block, so several blocks do not lie together in the
+// caller's memory. What is sent or received there must lie inside one block; several together travel from and to
+// scratch, where they are packed.
 
 #include <cstddef>
 #include <cstdint>
@@ -38,8 +44,9 @@ struct Extent {
 
 enum class Space : std::uint8_t { input, output, scratch };
 
-/// An operand: a range of the caller's input or output, or of scratch area `scratch` (as long as the range it was
-/// declared with, Plan::scratch; holds exactly that range).
+/// An operand: a range of the caller's input or output, or of scratch area `scratch`, which is as long as the range it
+/// was declared with (Plan::scratch) and holds that range: `range` is that range or lies inside it, and what it holds
+/// need not be the data of that range (a copy may name two ranges of equal length).
 struct Block {
   Space space = Space::input;
   std::uint32_t scratch = 0;
@@ -52,7 +59,7 @@ enum class StepKind : std::uint8_t {
   recv_reduce,  ///< peer -> a slot of the executor's; to = from (op) incoming, or incoming (op) from
   reduce,       ///< to = operand 0 (op) operand 1 (op) ... left to right, rounded once
   copy,         ///< to = from
-  finish,       ///< to = to / ranks (avg only)
+  finish,       ///< to = to / ranks (avg only); `to` is in the output or in scratch
 };
 std::string_view name(StepKind kind);
 
@@ -72,8 +79,12 @@ struct Step {
 
 struct Plan {
   std::string algorithm;
+  Collective collective = Collective::allreduce;
   Rank rank = 0;
   int size = 1;
+  Rank root = 0;                      // reduce, broadcast, gather, scatter
+  std::uint32_t blocks = 0;           // range 0 is cut into these only; 0: one vector, cut as the algorithm likes
+  std::uint64_t largest_message = 0;  // no rank's plan has a longer one; alike on all ranks. Unit: see message_unit
   std::vector<Range> ranges;          // ranges[0] is the whole; a parent comes before its parts
   std::vector<Step> steps;            // a step comes after those it depends on
   std::vector<Block> operands;
@@ -81,11 +92,16 @@ struct Plan {
   std::vector<RangeId> scratch;       // scratch area i is as long as range scratch[i]
 };
 
-/// bind(plan, count, out): bounds of every range of `plan` for a tile of `count` elements; out.size() ==
-/// plan.ranges.size(). An object, so that no argument-dependent lookup happens: passing a std::vector as `out` would
+/// Plan::largest_message as the length it has when the tile (with blocks: every block) has this many elements.
+inline constexpr std::uint64_t message_unit = std::uint64_t{1} << 40;
+
+/// bind(plan, count, out): bounds of every range of `plan` for a tile of `count` elements (with blocks: elements of each
+/// block); out.size() == plan.ranges.size(). bind(plan, counts, out): the same for blocks of different lengths,
+/// counts.size() == plan.blocks. Offsets count as if the blocks lay together. An object, so that no argument-dependent lookup happens: passing a std::vector as `out` would
 /// otherwise find std::bind, which accepts anything and does nothing.
 inline constexpr struct Bind {
   void operator()(const Plan& plan, std::size_t count, std::span<Extent> out) const;
+  void operator()(const Plan& plan, std::span<const std::size_t> counts, std::span<Extent> out) const;
 } bind;
 
 /// Parts [first, last) of `whole` cut into `parts`: the balanced split described above.

@@ -24,7 +24,7 @@ void direct_reduce_scatter(PlanBuilder& plan, const Group& group, std::span<cons
 /// Index i holds shares[i]; afterwards all hold all shares.
 void direct_all_gather(PlanBuilder& plan, const Group& group, std::span<const RangeId> shares);
 
-/// Whole allreduces over all ranks. The last step of each is left to make_allreduce().
+/// Whole allreduces over all ranks. The last step of each is left to make_plan().
 void ring(PlanBuilder& plan, ReduceOp op);
 void recursive_doubling(PlanBuilder& plan, ReduceOp op);
 void direct_one_shot(PlanBuilder& plan, ReduceOp op);

@@ -38,7 +38,21 @@ enum class ReduceOp : std::uint8_t {
 };
 inline constexpr int reduce_op_count = 5;
 
-enum class Collective : std::uint8_t { allreduce, reduce_scatter, all_gather };
+/// `n` is the number of ranks; docs/algorithms.md says what each does to whose data.
+enum class Collective : std::uint8_t {
+  allreduce,
+  reduce,          ///< as allreduce, the result on the root only
+  reduce_scatter,  ///< n blocks in; block r of the reduction on rank r
+  all_gather,      ///< one block in; those of all ranks, in the order of the ranks, out
+  broadcast,       ///< the root's data on every rank
+  gather,          ///< as all_gather, on the root only
+  scatter,         ///< block r of the root's n blocks on rank r
+  alltoall,        ///< block j of rank i becomes block i of rank j
+  barrier,
+  send,            ///< point to point
+  recv,
+};
+inline constexpr int collective_count = 11;
 
 FABRING_API std::size_t size_of(DataType type);         ///< bytes of one element
 FABRING_API std::string_view name(DataType type);       ///< "float32"

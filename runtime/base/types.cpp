@@ -29,18 +29,16 @@ constexpr std::array<TypeRow, data_type_count> type_rows{{
 constexpr std::array<std::pair<ReduceOp, std::string_view>, reduce_op_count> op_rows{{
     {ReduceOp::sum, "sum"}, {ReduceOp::prod, "prod"}, {ReduceOp::min, "min"}, {ReduceOp::max, "max"}, {ReduceOp::avg, "avg"},
 }};
-constexpr std::array<std::pair<Collective, std::string_view>, 3> collective_rows{{
-    {Collective::allreduce, "allreduce"},
-    {Collective::reduce_scatter, "reduce_scatter"},
-    {Collective::all_gather, "all_gather"},
-}};
+constexpr std::array<std::string_view, collective_count> collective_names{
+    "allreduce", "reduce",   "reduce_scatter", "all_gather", "broadcast", "gather",
+    "scatter",   "alltoall", "barrier",        "send",       "recv"};
 
 }  // namespace
 
 std::size_t size_of(DataType type) { return type_rows[static_cast<std::size_t>(type)].bytes; }
 std::string_view name(DataType type) { return type_rows[static_cast<std::size_t>(type)].name; }
 std::string_view name(ReduceOp op) { return op_rows[static_cast<std::size_t>(op)].second; }
-std::string_view name(Collective what) { return collective_rows[static_cast<std::size_t>(what)].second; }
+std::string_view name(Collective what) { return collective_names[static_cast<std::size_t>(what)]; }
 
 std::optional<DataType> parse_data_type(std::string_view text) {
   for (const TypeRow& row : type_rows) {
@@ -58,8 +56,8 @@ std::optional<ReduceOp> parse_reduce_op(std::string_view text) {
 }
 
 std::optional<Collective> parse_collective(std::string_view text) {
-  for (const auto& [what, word] : collective_rows)
-    if (text == word) return what;
+  for (std::size_t i = 0; i < collective_names.size(); ++i)
+    if (text == collective_names[i]) return static_cast<Collective>(i);
   return std::nullopt;
 }
 

@@ -108,14 +108,9 @@ std::shared_ptr<Execution> EngineCore::submit(const std::shared_ptr<Communicator
     Status failed = communicator->failed;
     if (failed.ok() && left_.load()) failed = Status(ErrorCode::aborted, "this rank has left the job");
     if (failed.ok() && !plan) {
-      auto made = make_allreduce({call.algorithm, communicator->self, communicator->node_of, call.op});
+      auto made = make_plan({call.algorithm, communicator->self, communicator->node_of, call.op});
       if (made) {
-        auto prepared = std::make_shared<PreparedPlan>(std::move(*made));
-        const auto largest =
-            agreed_largest_message({call.algorithm, communicator->self, communicator->node_of, call.op});
-        if (largest) prepared->largest_message = *largest;
-        if (!largest) failed = largest.error();
-        if (largest) plan = std::move(prepared);
+        plan = std::make_shared<PreparedPlan>(std::move(*made));
       } else {
         failed = made.error();
       }

@@ -1,8 +1,6 @@
 #include "runtime/engine/prepared_plan.hpp"
 
 #include <algorithm>
-#include <map>
-#include <set>
 
 #include "runtime/base/check.hpp"
 
@@ -10,17 +8,6 @@ namespace fabring {
 namespace {
 bool is_message(StepKind kind) {
   return kind == StepKind::send || kind == StepKind::recv || kind == StepKind::recv_reduce;
-}
-
-std::size_t largest_message_of(const Plan& plan) {
-  if (plan.ranges.empty()) return 0;
-  std::vector<Extent> extents(plan.ranges.size());
-  fabring::bind(plan, PreparedPlan::measure, extents);
-  std::size_t largest = 0;
-  for (const Step& step : plan.steps)
-    if (is_message(step.kind))
-      largest = std::max(largest, extents[step.kind == StepKind::send ? step.from.range : step.to.range].count);
-  return largest;
 }
 }  // namespace
 
@@ -45,24 +32,6 @@ PreparedPlan::PreparedPlan(Plan made) : plan(std::move(made)) {
     list.push_back(id);
     if (step.kind == StepKind::recv_reduce) slot_receives.push_back(id);
   }
-  largest_message = largest_message_of(plan);
-}
-
-Result<std::size_t> agreed_largest_message(const PlanRequest& request) {
-  const auto ranks = static_cast<Rank>(request.node_of.size());
-  std::map<int, int> node_sizes;
-  for (int node : request.node_of) ++node_sizes[node];
-  std::set<int> seen;  // sizes of node
-  std::size_t largest = 0;
-  for (Rank rank = 0; rank < ranks; ++rank) {
-    if (!seen.insert(node_sizes[request.node_of[rank]]).second) continue;
-    PlanRequest other = request;
-    other.rank = rank;
-    const auto plan = make_allreduce(other);
-    if (!plan) return plan.error();
-    largest = std::max(largest, largest_message_of(*plan));
-  }
-  return largest;
 }
 
 int PreparedPlan::peer_index(Rank rank) const {

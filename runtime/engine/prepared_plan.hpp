@@ -29,14 +29,6 @@ struct PreparedPlan {
   std::vector<std::uint32_t> dependencies;  // template of the countdowns
   std::vector<StepId> first_steps;          // without dependencies, in plan order
   std::vector<StepId> slot_receives;        // recv_reduce steps, in plan order: they receive into slots
-  /// Largest message as a share of a tile: its element count in a tile of `measure` elements. The cutting of a vector
-  /// depends on it, so it must be the same on all ranks: agreed_largest_message().
-  static constexpr std::size_t measure = std::size_t{1} << 40;
-  std::size_t largest_message = 0;
 };
-
-/// A rank's own plan need not have the largest message of all plans (unequal nodes). This one comes from the plans of
-/// one rank for every size of node, which every rank can make.
-Result<std::size_t> agreed_largest_message(const PlanRequest& request);
 
 }  // namespace fabring

@@ -6,9 +6,9 @@ namespace fabring {
 
 Tiling choose_tiling(const PreparedPlan& plan, std::size_t count, std::size_t element_bytes, const TilingRules& rules) {
   Tiling tiling;
-  if (count == 0 || plan.largest_message == 0) return tiling;
+  if (count == 0 || plan.plan.largest_message == 0) return tiling;
   // Largest message if the whole vector were one tile; the plan gives it as a share.
-  const double share = static_cast<double>(plan.largest_message) / static_cast<double>(PreparedPlan::measure);
+  const double share = static_cast<double>(plan.plan.largest_message) / static_cast<double>(message_unit);
   const double bytes = static_cast<double>(count) * static_cast<double>(element_bytes) * share;
   // Enough tiles that no message is longer than a segment, and `depth` of them if the messages stay worth their while.
   const auto needed = static_cast<std::size_t>(bytes / static_cast<double>(rules.segment_bytes) + 0.999);

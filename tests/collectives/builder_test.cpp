@@ -205,7 +205,7 @@ double cpu_seconds() {
 
 double build_seconds(Algorithm algorithm, const test::NodeOf& nodes) {
   const double start = cpu_seconds();
-  const auto plan = make_allreduce({algorithm, 1, nodes, ReduceOp::sum});
+  const auto plan = make_plan({algorithm, 1, nodes, ReduceOp::sum});
   EXPECT_TRUE(plan.has_value());
   if (!plan) return 0;
   EXPECT_LE(plan->successors.size(), 2 * plan->steps.size()) << name(algorithm);

@@ -32,15 +32,15 @@ TEST(Choice, AlwaysSaysWhyAndCanBeBuilt) {
       const AlgorithmChoice choice = choose_allreduce({bytes, ranks, 1});
       EXPECT_FALSE(choice.reason.empty());
       EXPECT_TRUE(
-          make_allreduce({choice.algorithm, 0, std::vector<int>(static_cast<std::size_t>(ranks)), ReduceOp::sum}));
+          make_plan({choice.algorithm, 0, std::vector<int>(static_cast<std::size_t>(ranks)), ReduceOp::sum}));
     }
   }
 }
 
 TEST(MakeAllreduce, RefusesARankThatIsNotThereAndNoRanks) {
-  EXPECT_EQ(make_allreduce({Algorithm::ring, 3, {0, 0, 0}, ReduceOp::sum}).error().code(), ErrorCode::invalid_argument);
-  EXPECT_EQ(make_allreduce({Algorithm::ring, -1, {0, 0}, ReduceOp::sum}).error().code(), ErrorCode::invalid_argument);
-  EXPECT_EQ(make_allreduce({Algorithm::ring, 0, {}, ReduceOp::sum}).error().code(), ErrorCode::unsupported);
+  EXPECT_EQ(make_plan({Algorithm::ring, 3, {0, 0, 0}, ReduceOp::sum}).error().code(), ErrorCode::invalid_argument);
+  EXPECT_EQ(make_plan({Algorithm::ring, -1, {0, 0}, ReduceOp::sum}).error().code(), ErrorCode::invalid_argument);
+  EXPECT_EQ(make_plan({Algorithm::ring, 0, {}, ReduceOp::sum}).error().code(), ErrorCode::unsupported);
 }
 
 }  // namespace

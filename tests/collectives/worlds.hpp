@@ -46,7 +46,7 @@ inline std::vector<NodeOf> grid_of_worlds() {
 inline std::vector<Plan> plans_of(Algorithm algorithm, const NodeOf& node_of, ReduceOp op = ReduceOp::sum) {
   std::vector<Plan> plans;
   for (Rank rank = 0; rank < static_cast<Rank>(node_of.size()); ++rank) {
-    auto plan = make_allreduce({algorithm, rank, node_of, op});
+    auto plan = make_plan({algorithm, rank, node_of, op});
     EXPECT_TRUE(plan.has_value());
     if (plan) plans.push_back(std::move(*plan));
   }

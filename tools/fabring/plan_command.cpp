@@ -76,7 +76,7 @@ Result<World> understand(const Options& options) {
 int show(const Options& options, const World& world) {
   std::vector<Plan> plans;
   for (Rank rank = 0; rank < world.ranks(); ++rank) {
-    auto plan = make_allreduce({world.algorithm, rank, world.node_of, world.op});
+    auto plan = make_plan({world.algorithm, rank, world.node_of, world.op});
     if (!plan) {
       complain("plan", plan.error().to_string());
       return exit_could_not_run;

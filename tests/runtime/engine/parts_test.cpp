@@ -49,9 +49,8 @@ TEST(Scratch, beyond_the_budget_keeps_nothing) {
 }
 
 PreparedPlan prepared(Algorithm algorithm, Rank rank, std::vector<int> node_of) {
-  auto plan = make_allreduce({algorithm, rank, node_of, ReduceOp::sum});
+  auto plan = make_plan({algorithm, rank, node_of, ReduceOp::sum});
   PreparedPlan made(std::move(*plan));
-  made.largest_message = *agreed_largest_message({algorithm, rank, std::move(node_of), ReduceOp::sum});
   return made;
 }
 
@@ -69,7 +68,7 @@ TEST(PreparedPlan, numbers_messages_by_peer) {
 
 TEST(PreparedPlan, of_nothing_is_nothing) {
   const PreparedPlan nothing{Plan{}};
-  EXPECT_EQ(nothing.largest_message, 0u);
+  EXPECT_EQ(nothing.plan.largest_message, 0u);
   EXPECT_TRUE(nothing.first_steps.empty());
 }
 

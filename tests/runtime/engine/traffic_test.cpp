@@ -64,7 +64,7 @@ TEST(Traffic, of_every_algorithm_is_what_its_plan_says) {
     world.everyone_calls({.count = 1001});
     ASSERT_TRUE(world.run());
     for (Rank rank = 0; rank < 6; ++rank) {
-      const auto plan = make_allreduce({algorithm, rank, {0, 0, 1, 1, 1, 1}, ReduceOp::sum});
+      const auto plan = make_plan({algorithm, rank, {0, 0, 1, 1, 1, 1}, ReduceOp::sum});
       std::uint64_t expected = 0;
       for (const std::uint64_t bytes : bytes_sent_to(*plan, 1001, sizeof(float))) expected += bytes;
       EXPECT_EQ(world.engine(rank).traffic().payload_bytes_sent, expected) << name(algorithm) << " rank " << rank;

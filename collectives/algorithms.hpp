@@ -27,6 +27,7 @@ enum class Algorithm : std::uint8_t {
   pairwise,
   star,               // a parameter server: everything to one rank and back; the baseline
 };
+inline constexpr int algorithm_count = 14;
 std::string_view name(Algorithm algorithm);  // "ring", "hierarchical", "recursive_doubling", "direct_one_shot", ...
 std::optional<Algorithm> parse_algorithm(std::string_view text);
 std::span<const Algorithm> all_algorithms();

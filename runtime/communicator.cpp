@@ -3,42 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <mutex>
 
-#include "collectives/algorithms.hpp"
 #include "runtime/engine/engine_core.hpp"
+#include "runtime/engine/make_call.hpp"
 
 namespace fabring {
 namespace {
 
 const Status gone(ErrorCode::aborted, "the engine of this communicator is gone, or the communicator is empty");
-
-Status check_arguments(const CommunicatorCore& core, const Call& call) {
-  const auto wrong = [&](std::string what) {
-    return Status(ErrorCode::invalid_argument,
-                  fmt::format("{} on '{}', rank {}: {}", call.describe(), core.label, core.self, what));
-  };
-  if (static_cast<int>(call.type) >= data_type_count) return wrong("no such type");
-  if (static_cast<int>(call.op) >= reduce_op_count) return wrong("no such operation");
-  const std::size_t element = size_of(call.type);
-  if (call.count == 0) return {};
-  if (call.count > SIZE_MAX / element) return wrong("count x size of the type is more than memory can hold");
-  if (call.in == nullptr) return wrong("the input is null");
-  if (call.out == nullptr) return wrong("the output is null");
-  const auto in = reinterpret_cast<std::uintptr_t>(call.in);
-  const auto out = reinterpret_cast<std::uintptr_t>(call.out);
-  if (in % element != 0) return wrong(fmt::format("the input is not aligned to {} bytes", element));
-  if (out % element != 0) return wrong(fmt::format("the output is not aligned to {} bytes", element));
-  if (in != out && in < out + call.bytes() && out < in + call.bytes())
-    return wrong("input and output overlap; pass the same pointer for both, or buffers that do not overlap");
-  return {};
-}
-
-AlgorithmChoice choose(const EngineCore& engine, const CommunicatorCore& core, std::size_t bytes) {
-  const std::string& asked = engine.config().algorithm;
-  if (asked != "auto" && !asked.empty())
-    if (const auto algorithm = parse_algorithm(asked)) return {*algorithm, "FABRING_ALGORITHM=" + asked};
-  return choose_allreduce({bytes, core.size(), core.nodes()});
-}
 
 }  // namespace
 
@@ -65,6 +38,7 @@ bool Work::done() {
 }
 
 Status Work::status() const { return execution_ ? execution_->status() : Status(); }
+Received Work::received() const { return execution_ ? execution_->received() : Received(); }
 
 // ---- Communicator -------------------------------------------------------------------------------------------------
 
@@ -88,23 +62,6 @@ Status Communicator::health() const {
 
 namespace {
 
-Result<std::shared_ptr<Execution>> submit_allreduce(const std::shared_ptr<CommunicatorCore>& core, const void* in,
-                                                    void* out, std::size_t count, DataType type, ReduceOp op,
-                                                    bool background) {
-  if (!core) return gone;
-  const auto engine = core->engine.lock();
-  if (!engine) return gone;
-  Call call;
-  call.in = static_cast<const std::byte*>(in);
-  call.out = static_cast<std::byte*>(out);
-  call.count = count;
-  call.type = type;
-  call.op = op;
-  FABRING_TRY(check_arguments(*core, call));
-  call.algorithm = choose(*engine, *core, call.bytes()).algorithm;
-  return engine->submit(core, call, background);
-}
-
 std::shared_ptr<Execution> failed_execution(const std::shared_ptr<CommunicatorCore>& core, const Status& why) {
   static const auto empty = std::make_shared<const PreparedPlan>(Plan{});
   auto execution = std::make_shared<Execution>(core, Call{}, empty, 0, Tiling{});
@@ -113,30 +70,89 @@ std::shared_ptr<Execution> failed_execution(const std::shared_ptr<CommunicatorCo
   return execution;
 }
 
+std::shared_ptr<Execution> submit(const std::shared_ptr<CommunicatorCore>& core, const Operation& operation,
+                                  bool background) {
+  if (!core) return failed_execution(core, gone);
+  const auto engine = core->engine.lock();
+  if (!engine) return failed_execution(core, gone);
+  auto call = make_call(operation, *core, engine->config());
+  if (!call) return failed_execution(core, call.error());
+  return engine->submit(core, std::move(*call), background);
+}
+
 }  // namespace
 
-Status Communicator::allreduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) {
-  auto execution = submit_allreduce(core_, in, out, count, type, op, false);
-  if (!execution) return execution.error();
-  return Work(*execution).wait();
+Status Communicator::run(const Operation& operation) { return Work(submit(core_, operation, false)).wait(); }
+
+Work Communicator::start(const Operation& operation) { return Work(submit(core_, operation, true)); }
+
+std::vector<Work> Communicator::start_group(std::span<const Operation> operations) {
+  std::vector<Work> works;
+  works.reserve(operations.size());
+  for (const Operation& operation : operations) works.emplace_back(submit(core_, operation, true));
+  return works;
 }
 
-Work Communicator::allreduce_async(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) {
-  auto execution = submit_allreduce(core_, in, out, count, type, op, true);
-  return Work(execution ? *execution : failed_execution(core_, execution.error()));
+Status Communicator::run_group(std::span<const Operation> operations) {
+  std::vector<Work> works;
+  works.reserve(operations.size());
+  for (const Operation& operation : operations) works.emplace_back(submit(core_, operation, false));
+  Status first;
+  for (Work& work : works)
+    if (const Status status = work.wait(); first.ok()) first = status;
+  return first;
 }
 
-Choice Communicator::explain_allreduce(std::size_t count, DataType type, ReduceOp) const {
+Choice Communicator::explain(const Operation& operation) const {
   const auto engine = core_ ? core_->engine.lock() : nullptr;
   if (!engine) return {"none", gone.message()};
-  const AlgorithmChoice choice = choose(*engine, *core_, count * size_of(type));
+  const auto call = make_call(operation, *core_, engine->config());
+  if (!call) return {"none", call.error().message()};
+  const AlgorithmChoice choice = choose_algorithm(*call, *core_, engine->config());
   return {std::string(name(choice.algorithm)), choice.reason};
 }
 
-Status Communicator::barrier() {
-  std::int32_t one = 1;
-  return allreduce(&one, &one, 1, DataType::int32, ReduceOp::sum);
+// ---- Prepared -----------------------------------------------------------------------------------------------------
+
+struct Prepared::State {
+  std::shared_ptr<CommunicatorCore> core;
+  Call call;
+};
+
+Result<Prepared> Communicator::prepare(const Operation& operation) {
+  if (!core_) return gone;
+  const auto engine = core_->engine.lock();
+  if (!engine) return gone;
+  if (operation.collective == Collective::send || operation.collective == Collective::recv)
+    return Status(ErrorCode::invalid_argument, "a send or recv cannot be prepared; start it each time");
+  auto call = make_call(operation, *core_, engine->config());
+  if (!call) return call.error();
+  if (call->owned)
+    return Status(ErrorCode::invalid_argument,
+                  "an alltoall in place cannot be prepared: its input is copied at each start; pass another output");
+  Prepared prepared;
+  prepared.state_ = std::make_shared<Prepared::State>();
+  prepared.state_->core = core_;
+  prepared.state_->call = std::move(*call);
+  FABRING_TRY(engine->prepare(*core_, prepared.state_->call));
+  return prepared;
 }
+
+Work Prepared::start() {
+  if (!state_) return Work(failed_execution(nullptr, gone));
+  const auto engine = state_->core->engine.lock();
+  if (!engine) return Work(failed_execution(state_->core, gone));
+  return Work(engine->submit(state_->core, state_->call, true));
+}
+
+Status Prepared::run() {
+  if (!state_) return gone;
+  const auto engine = state_->core->engine.lock();
+  if (!engine) return gone;
+  return Work(engine->submit(state_->core, state_->call, false)).wait();
+}
+
+// ---- making communicators -----------------------------------------------------------------------------------------
 
 Result<Communicator> Communicator::split(int colour, int key, std::string label) {
   if (!core_) return gone;
@@ -161,6 +177,18 @@ Result<Communicator> Communicator::split(int colour, int key, std::string label)
   for (Rank rank : chosen) members.push_back(core_->members[rank]);
   if (label.empty()) label = fmt::format("{}/{}", core_->label, colour);
   return Communicator(engine->make_communicator(id, std::move(label), std::move(members)));
+}
+
+Result<Communicator> Communicator::split_by_node(std::string label) {
+  if (!core_) return gone;
+  const int node = core_->node_of[static_cast<std::size_t>(core_->self)];
+  if (label.empty()) label = fmt::format("{}/node {}", core_->label, node);
+  return split(node, 0, std::move(label));
+}
+
+Result<Communicator> Communicator::duplicate(std::string label) {
+  if (core_ && label.empty()) label = core_->label + "'";
+  return split(0, 0, std::move(label));
 }
 
 void Communicator::abort(std::string reason) {

@@ -14,11 +14,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "fabring/config.hpp"
 #include "fabring/export.hpp"
+#include "fabring/operation.hpp"
 #include "fabring/status.hpp"
 #include "fabring/types.hpp"
 
@@ -27,6 +29,13 @@ namespace fabring {
 class EngineCore;        // runtime/engine
 class CommunicatorCore;  // runtime/engine
 class Execution;         // runtime/engine
+
+/// What a recv got.
+struct Received {
+  Rank source = -1;
+  std::int32_t tag = -1;
+  std::size_t count = 0;  ///< elements
+};
 
 /// An operation under way. Cheap to copy; all copies mean the same operation. Dropping it unwaited is fine: the
 /// operation goes on, and its buffers must live until it is done.
@@ -43,9 +52,26 @@ class FABRING_API Work {
   bool done();
   /// How it ended; success while it is not done.
   Status status() const;
+  /// Of a recv that is done: from whom, which tag, how many.
+  Received received() const;
 
  private:
   std::shared_ptr<Execution> execution_;
+};
+
+/// An operation that is ready to be started any number of times, one after the other. Cheap to copy.
+class FABRING_API Prepared {
+ public:
+  Prepared() = default;
+  /// As Communicator::start. The buffers are Fabring's until the Work is done; one start at a time.
+  Work start();
+  /// As Communicator::run.
+  Status run();
+
+ private:
+  friend class Communicator;
+  struct State;
+  std::shared_ptr<State> state_;
 };
 
 /// What an operation did and why, for `--explain` and tests.
@@ -73,22 +99,69 @@ class FABRING_API Communicator {
   int size() const;
   const std::string& label() const;  ///< "world", or what split() was given
 
-  /// out[i] = reduction over all ranks of in[i], for i < count; the same bits on every rank. `in` may equal `out`;
-  /// otherwise they must not overlap. Both are aligned to the element. Returns when it is done here.
-  /// Errors: invalid_argument (null, misaligned, overlapping), mismatch, peer_lost, timeout, aborted, transport_error.
-  Status allreduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op);
-  /// The same, begun: returns at once; `in` and `out` are Fabring's until the Work is done.
-  Work allreduce_async(const void* in, void* out, std::size_t count, DataType type, ReduceOp op);
+  /// Runs an operation and returns when it is done here: results are in place, buffers are the caller's again.
+  /// Errors: invalid_argument (null, misaligned, overlapping, no such root, ...), unsupported (a type the operation has no
+  /// meaning for), mismatch, peer_lost, timeout, aborted, transport_error, out_of_memory.
+  Status run(const Operation& operation);
+  /// Begins it and returns at once; the buffers are Fabring's until the Work is done.
+  Work start(const Operation& operation);
+  /// Begins all of them, then waits for all: sends and receives among them go on side by side, in no particular order;
+  /// collectives run in theirs. The first error, if any; by then nothing of the group is under way any more.
+  Status run_group(std::span<const Operation> operations);
+  std::vector<Work> start_group(std::span<const Operation> operations);
+  /// Checks it, chooses and builds everything once, so that start() is cheap. Its buffers must stay where they are. Only
+  /// this rank's business: the others may prepare theirs or not. Not for send and recv.
+  Result<Prepared> prepare(const Operation& operation);
 
-  /// How an allreduce of this size would run, and why. The same on every rank.
-  Choice explain_allreduce(std::size_t count, DataType type, ReduceOp op) const;
+  // Short forms of run(Operation::...); operation.hpp says what each does.
+  Status allreduce(const void* in, void* out, std::size_t count, DataType type, Reduction reduction) {
+    return run(Operation::allreduce(in, out, count, type, reduction));
+  }
+  Status reduce(const void* in, void* out, std::size_t count, DataType type, Reduction reduction, Rank root) {
+    return run(Operation::reduce(in, out, count, type, reduction, root));
+  }
+  Status reduce_scatter(const void* in, void* out, std::size_t count, DataType type, Reduction reduction) {
+    return run(Operation::reduce_scatter(in, out, count, type, reduction));
+  }
+  Status all_gather(const void* in, void* out, std::size_t count, DataType type) {
+    return run(Operation::all_gather(in, out, count, type));
+  }
+  Status broadcast(void* data, std::size_t count, DataType type, Rank root) {
+    return run(Operation::broadcast(data, data, count, type, root));
+  }
+  Status gather(const void* in, void* out, std::size_t count, DataType type, Rank root) {
+    return run(Operation::gather(in, out, count, type, root));
+  }
+  Status scatter(const void* in, void* out, std::size_t count, DataType type, Rank root) {
+    return run(Operation::scatter(in, out, count, type, root));
+  }
+  Status alltoall(const void* in, void* out, std::size_t count, DataType type) {
+    return run(Operation::alltoall(in, out, count, type));
+  }
+  Status send(const void* data, std::size_t count, DataType type, Rank to, std::int32_t tag = 0) {
+    return run(Operation::send(data, count, type, to, tag));
+  }
+  Status recv(void* data, std::size_t count, DataType type, Rank from, std::int32_t tag = any_tag) {
+    return run(Operation::recv(data, count, type, from, tag));
+  }
+  /// Waits until every rank has called it.
+  Status barrier() { return run(Operation::barrier()); }
+
+  /// The short form of start(Operation::allreduce(...)).
+  Work allreduce_async(const void* in, void* out, std::size_t count, DataType type, Reduction reduction) {
+    return start(Operation::allreduce(in, out, count, type, reduction));
+  }
+
+  /// How this operation would run, and why. The same on every rank.
+  Choice explain(const Operation& operation) const;
 
   /// Splits by colour; ranks of one colour form a communicator ordered by (key, rank). Every rank of this one must
   /// call. A negative colour: no communicator (an empty one with size() 0).
   Result<Communicator> split(int colour, int key, std::string label = {});
-
-  /// Waits until every rank has called it.
-  Status barrier();
+  /// The ranks of each node, in the order of this communicator. Every rank must call.
+  Result<Communicator> split_by_node(std::string label = {});
+  /// The same ranks once more: operations on it match apart from those of this one. Every rank must call.
+  Result<Communicator> duplicate(std::string label = {});
 
   /// Ends this communicator on every rank: operations under way end with ErrorCode::aborted. Local, returns at once,
   /// also when peers are stopped or gone. Other communicators of the engine go on.

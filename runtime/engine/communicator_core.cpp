@@ -31,4 +31,11 @@ Execution* CommunicatorCore::find_active(std::uint32_t sequence) const {
   return nullptr;
 }
 
+std::vector<std::shared_ptr<Execution>> CommunicatorCore::running() const {
+  std::vector<std::shared_ptr<Execution>> all = active;
+  const auto more = messages.running();
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
 }  // namespace fabring

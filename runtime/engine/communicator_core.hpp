@@ -15,11 +15,12 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "fabring/communicator.hpp"
 #include "runtime/engine/execution.hpp"
+#include "runtime/engine/plan_cache.hpp"
+#include "runtime/engine/point_to_point.hpp"
 
 namespace fabring {
 
@@ -47,9 +48,9 @@ class CommunicatorCore {
 
   // Any thread, under `mutex`.
   mutable std::mutex mutex;
-  Status failed;                                                                     ///< the first error
-  std::uint32_t last_sequence = 0;                                                   ///< of the last call
-  std::map<std::tuple<Algorithm, bool>, std::shared_ptr<const PreparedPlan>> plans;  // algorithm, is avg
+  Status failed;                    ///< the first error
+  std::uint32_t last_sequence = 0;  ///< of the last collective
+  PlanCache plans;
 
   // The driver.
   struct Member {
@@ -60,6 +61,7 @@ class CommunicatorCore {
     std::uint32_t early_kept = 0;   ///< kept here, not taken yet
   };
   struct EarlyKey {
+    bool point_to_point;  // its sequences are those of a pair
     std::uint32_t sequence, tile;
     Rank peer;
     std::uint32_t message;
@@ -81,6 +83,10 @@ class CommunicatorCore {
     Signature signature;
   };
   std::array<Past, 64> past{};  ///< what was called here, to explain mismatches found late
+  PointToPoint messages{*this};
+
+  /// Everything under way: collectives, sends and receives that transfer data.
+  std::vector<std::shared_ptr<Execution>> running() const;
 
   Execution* find_active(std::uint32_t sequence) const;
 

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::size_t default_scratch_bytes = std::size_t{32} << 20;
 constexpr std::size_t most_orphans = 4096;
+constexpr std::size_t most_running = 1 << 15;  // their numbers have 16 bits
 
 }  // namespace
 
@@ -98,36 +99,38 @@ std::string EngineCore::who(Rank world_rank) const {
 
 // ---- submitting ---------------------------------------------------------------------------------------------------
 
-std::shared_ptr<Execution> EngineCore::submit(const std::shared_ptr<CommunicatorCore>& communicator, const Call& call,
+TilingRules EngineCore::tiling_rules() const {
+  TilingRules rules;
+  if (parts_.config.segment_bytes != 0) rules.segment_bytes = parts_.config.segment_bytes;
+  rules.smallest_bytes = std::min(rules.smallest_bytes, rules.segment_bytes);
+  if (parts_.config.depth != 0) rules.depth = static_cast<std::uint32_t>(parts_.config.depth);
+  return rules;
+}
+
+std::shared_ptr<Execution> EngineCore::submit(const std::shared_ptr<CommunicatorCore>& communicator, Call call,
                                               bool background) {
+  static const auto no_plan = std::make_shared<const PreparedPlan>(Plan{});
   std::shared_ptr<Execution> execution;
   {
     std::lock_guard lock(communicator->mutex);
-    const bool average = call.op == ReduceOp::avg;
-    auto& plan = communicator->plans[{call.algorithm, average}];
     Status failed = communicator->failed;
     if (failed.ok() && left_.load()) failed = Status(ErrorCode::aborted, "this rank has left the job");
-    if (failed.ok() && !plan) {
-      auto made = make_plan({call.algorithm, communicator->self, communicator->node_of, call.op});
-      if (made) {
-        plan = std::make_shared<PreparedPlan>(std::move(*made));
-      } else {
-        failed = made.error();
-      }
+    std::shared_ptr<const PreparedPlan> plan;
+    if (failed.ok()) {
+      auto found = communicator->plans.find_or_make(call, communicator->self, communicator->node_of);
+      if (found) plan = std::move(*found);
+      if (!found) failed = found.error();
     }
     if (!failed.ok()) {
-      static const auto empty = std::make_shared<const PreparedPlan>(Plan{});
-      execution = std::make_shared<Execution>(communicator, call, empty, 0, Tiling{});
-      execution->fail(failed.with_prefix(call.describe() + ": "));
+      failed = failed.with_prefix(call.describe() + ": ");
+      execution = std::make_shared<Execution>(communicator, std::move(call), no_plan, 0, Tiling{});
+      execution->fail(failed);
       execution->publish();
       return execution;
     }
-    TilingRules rules;
-    if (parts_.config.segment_bytes != 0) rules.segment_bytes = parts_.config.segment_bytes;
-    rules.smallest_bytes = std::min(rules.smallest_bytes, rules.segment_bytes);
-    if (parts_.config.depth != 0) rules.depth = static_cast<std::uint32_t>(parts_.config.depth);
-    const Tiling tiling = choose_tiling(*plan, call.count, size_of(call.type), rules);
-    execution = std::make_shared<Execution>(communicator, call, plan, ++communicator->last_sequence, tiling);
+    const Tiling tiling = choose_tiling(*plan, call, tiling_rules());
+    const std::uint32_t sequence = is_message(call.collective) ? 0 : ++communicator->last_sequence;
+    execution = std::make_shared<Execution>(communicator, std::move(call), std::move(plan), sequence, tiling);
     std::lock_guard submit_lock(mutex_);
     submitted_.push_back(execution);
     pending_.fetch_add(1);
@@ -146,6 +149,13 @@ std::shared_ptr<Execution> EngineCore::submit(const std::shared_ptr<Communicator
   return execution;
 }
 
+Status EngineCore::prepare(CommunicatorCore& communicator, const Call& call) {
+  std::lock_guard lock(communicator.mutex);
+  if (!communicator.failed.ok()) return communicator.failed;
+  const auto plan = communicator.plans.find_or_make(call, communicator.self, communicator.node_of);
+  return plan ? Status() : plan.error();
+}
+
 void EngineCore::take_submissions() {
   std::vector<std::shared_ptr<Execution>> fresh;
   {
@@ -154,18 +164,28 @@ void EngineCore::take_submissions() {
   }
   for (auto& execution : fresh) {
     CommunicatorCore& communicator = *execution->communicator();
+    if (execution->point_to_point()) {
+      if (const Status failed = failure_of(communicator); failed.ok()) {
+        communicator.messages.submit(*this, std::move(execution));
+      } else {
+        execution->fail(failed.with_prefix(execution->call().describe() + ": "));
+        finish_now(execution);
+      }
+      continue;
+    }
     communicator.queued.push_back(std::move(execution));
     start_queued(communicator);
   }
 }
 
+Status EngineCore::failure_of(const CommunicatorCore& communicator) const {
+  std::lock_guard lock(communicator.mutex);
+  if (!communicator.failed.ok()) return communicator.failed;
+  return left_.load() ? Status(ErrorCode::aborted, "this rank has left the job") : Status();
+}
+
 void EngineCore::start_queued(CommunicatorCore& communicator) {
-  Status failed;
-  {
-    std::lock_guard lock(communicator.mutex);
-    failed = communicator.failed;
-  }
-  if (failed.ok() && left_.load()) failed = Status(ErrorCode::aborted, "this rank has left the job");
+  const Status failed = failure_of(communicator);
   if (!failed.ok() && !communicator.queued.empty())
     return fail(communicator, failed);  // submitted just before it failed
   while (!communicator.queued.empty() && communicator.active.size() < CommunicatorCore::most_active) {
@@ -177,9 +197,11 @@ void EngineCore::start_queued(CommunicatorCore& communicator) {
       report({ErrorCode::mismatch, communicator.members[peer], parts_.self, communicator.global_id(), why.message()});
       return fail(communicator, why);  // before anything of it is reduced
     }
-    std::uint16_t index = 0;
-    while (index < running_.size() && running_[index]) ++index;
-    if (index == running_.size()) running_.emplace_back();
+    if (running_count_ >= most_running) {
+      scratch_wanted_ = true;
+      return;
+    }
+    const std::uint16_t index = free_index();
     const Execution::Start started = execution->start(*this, index, parts_.clock->now());
     if (started == Execution::Start::wait) {
       scratch_wanted_ = true;
@@ -199,13 +221,52 @@ void EngineCore::start_queued(CommunicatorCore& communicator) {
   }
 }
 
+std::uint16_t EngineCore::free_index() {
+  std::size_t index = 0;
+  while (index < running_.size() && running_[index]) ++index;
+  if (index == running_.size()) running_.emplace_back();
+  return static_cast<std::uint16_t>(index);
+}
+
+bool EngineCore::start_now(const std::shared_ptr<Execution>& execution) {
+  if (running_count_ >= most_running) return false;
+  const std::uint16_t index = free_index();
+  if (execution->start(*this, index, parts_.clock->now()) != Execution::Start::started) return false;
+  running_[index] = execution;
+  ++running_count_;
+  execution->advance();
+  return true;
+}
+
+void EngineCore::finish_now(const std::shared_ptr<Execution>& execution) {
+  execution->finish_unstarted();
+  finished(execution);
+  news_.store(true, std::memory_order_release);  // somebody may wait for just this
+}
+
+void EngineCore::finished(const std::shared_ptr<Execution>& execution) {
+  execution->publish();
+  pending_.fetch_sub(1);
+  if (execution->next_note != Time{} && parts_.control) parts_.control->set_activity("");  // it said that it waits
+  notify_waiters();
+}
+
+std::shared_ptr<const PreparedPlan> EngineCore::message_plan(CommunicatorCore& communicator, Collective collective,
+                                                             Rank peer) {
+  Call call;
+  call.collective = collective;
+  call.root = peer;
+  std::lock_guard lock(communicator.mutex);
+  return *communicator.plans.find_or_make(call, communicator.self, communicator.node_of);  // such a plan always exists
+}
+
 // What members sent before the call was made here: did they call the same?
 Status EngineCore::early_mismatch(const CommunicatorCore& communicator, const Execution& execution, Rank& peer) const {
   const Signature ours = execution.call().signature();
-  const CommunicatorCore::EarlyKey from{execution.sequence(), 0, 0, 0, RecordKind::data};
+  const CommunicatorCore::EarlyKey from{false, execution.sequence(), 0, 0, 0, RecordKind::data};
   for (auto at = communicator.early.lower_bound(from);
-       at != communicator.early.end() && at->first.sequence == execution.sequence(); ++at) {
-    if (at->second.record.signature == ours) continue;
+       at != communicator.early.end() && !at->first.point_to_point && at->first.sequence == execution.sequence(); ++at) {
+    if (same_call(at->second.record.signature, ours)) continue;
     peer = at->first.peer;
     return mismatch(communicator, peer, execution.sequence(), at->second.record.signature, ours);
   }
@@ -249,7 +310,7 @@ void EngineCore::keep_early(CommunicatorCore& communicator, Rank member, const R
     suspect(communicator.members[member], Status(ErrorCode::transport_error, "it sent more than it was allowed to"));
     return;
   }
-  auto& early = communicator.early[{record.sequence, record.tile, member, record.message, record.kind}];
+  auto& early = communicator.early[{record.signature.collective == static_cast<std::uint8_t>(Collective::send), record.sequence, record.tile, member, record.message, record.kind}];
   early.record = record;
   early.payload.assign(payload.begin(), payload.end());
 }
@@ -276,25 +337,22 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
     return;
   }
   const Rank member = communicator->rank_of_world(peer);
-  if (member < 0 || record.kind < RecordKind::data || record.kind > RecordKind::announce ||
-      (record.sequence == 0 && record.kind != RecordKind::entered) ||
+  if (member < 0 || record.kind < RecordKind::data || record.kind > RecordKind::matched ||
+      (record.sequence == 0 && record.kind != RecordKind::entered && record.kind != RecordKind::matched) ||
       (record.kind == RecordKind::grant && record.slot < Transfer::eager_slots))
     return suspect(peer, Status(ErrorCode::transport_error, "it sent a message that makes no sense"));
   CommunicatorCore::Member& from = communicator->member[member];
   if (record.consumed - from.early_acked <= from.early_sent - from.early_acked) from.early_acked = record.consumed;
   if (record.kind == RecordKind::entered) return;
-  bool failed = false;
-  {
-    std::lock_guard lock(communicator->mutex);
-    failed = !communicator->failed.ok();
-  }
-  if (failed) {
+  if (!failure_of(*communicator).ok()) {
     if (record.kind == RecordKind::grant) transfer_->decline(peer, record.slot);
     return;
   }
+  if (record.signature.collective == static_cast<std::uint8_t>(Collective::send))
+    return on_message(*communicator, member, record, payload);
   Execution* execution = communicator->find_active(record.sequence);
   const CommunicatorCore::Past& past = communicator->past[record.sequence % communicator->past.size()];
-  if (past.sequence == record.sequence && past.signature != record.signature) {
+  if (past.sequence == record.sequence && !same_call(past.signature, record.signature)) {
     if (record.kind == RecordKind::grant) transfer_->decline(peer, record.slot);
     report({ErrorCode::mismatch, peer, parts_.self, communicator->global_id(),
             mismatch(*communicator, member, record.sequence, record.signature, past.signature).message()});
@@ -315,8 +373,16 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
   }
   if (record.kind == RecordKind::data) took_early(*communicator, member, false);
   const Status taken = execution->on_record(member, record, payload);
-  if (!taken.ok()) return suspect(peer, taken);
+  if (!taken.ok()) return refuse(*communicator, member, *execution, record, taken);
   execution->advance();
+}
+
+void EngineCore::on_message(CommunicatorCore& communicator, Rank member, const Record& record,
+                            std::span<const std::byte> payload) {
+  const Status taken = communicator.messages.on_record(*this, member, record, payload);
+  if (taken.ok()) return;
+  if (record.kind == RecordKind::grant) transfer_->decline(communicator.members[member], record.slot);
+  if (taken.code() != ErrorCode::mismatch) suspect(communicator.members[member], taken);
 }
 
 void EngineCore::on_block(std::uint64_t cookie, Outcome outcome, std::uint32_t bytes) {
@@ -376,10 +442,9 @@ void EngineCore::retire() {
     running_[i] = nullptr;
     --running_count_;
     CommunicatorCore& communicator = *execution->communicator();
+    if (execution->point_to_point()) communicator.messages.retired(*this, *execution);
     std::erase(communicator.active, execution);
-    execution->publish();
-    pending_.fetch_sub(1);
-    if (execution->next_note != Time{} && parts_.control) parts_.control->set_activity("");  // it said that it waits
+    finished(execution);
     if (!communicator.queued.empty()) start_queued(communicator);
   }
   if (scratch_wanted_) {  // somebody may have it now

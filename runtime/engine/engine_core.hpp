@@ -60,8 +60,9 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   std::shared_ptr<CommunicatorCore> world() const { return world_; }
   std::shared_ptr<CommunicatorCore> make_communicator(std::uint32_t id, std::string label, std::vector<Rank> members);
   /// Queues an operation. The Execution is done at once if the communicator has failed.
-  std::shared_ptr<Execution> submit(const std::shared_ptr<CommunicatorCore>& communicator, const Call& call,
-                                    bool background);
+  std::shared_ptr<Execution> submit(const std::shared_ptr<CommunicatorCore>& communicator, Call call, bool background);
+  /// Builds what an operation like this needs beforehand.
+  Status prepare(CommunicatorCore& communicator, const Call& call);
   Status wait(Execution& execution, std::chrono::nanoseconds limit);
   void drive_once();  ///< progress if nobody else makes it
   void abort(CommunicatorCore& communicator, std::string reason);
@@ -84,6 +85,22 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
                       Rank member) const;
   /// A small message of this member was taken, one that was `kept` before or one that just came.
   void took_early(CommunicatorCore& communicator, Rank member, bool kept);
+  /// A message of this member does not fit an operation: a mismatch of lengths is reported to all, anything else makes
+  /// the member suspect.
+  void refuse(CommunicatorCore& communicator, Rank member, const Execution& execution, const Record& record,
+              const Status& why);
+  // For sends and receives.
+  TilingRules tiling_rules() const;
+  std::shared_ptr<const PreparedPlan> message_plan(CommunicatorCore& communicator, Collective collective, Rank peer);
+  /// Starts it now; false if there is no room for one more.
+  bool start_now(const std::shared_ptr<Execution>& execution);
+  /// It is over without having been started.
+  void finish_now(const std::shared_ptr<Execution>& execution);
+  /// Reports that a message does not fit the receive it meets, and fails the communicator.
+  Status mismatched_message(CommunicatorCore& communicator, Rank member, const Signature& sent, const Call& receive);
+  void keep_early(CommunicatorCore& communicator, Rank member, const Record& record,
+                  std::span<const std::byte> payload);
+
   /// The connection to this rank failed or it does not keep to the protocol: nothing more is taken from it, and unless
   /// the control plane says better within a while, it is reported as lost.
   void suspect(Rank world_rank, const Status& why);
@@ -97,6 +114,8 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   explicit EngineCore(EngineParts parts);
   void take_submissions();
   void start_queued(CommunicatorCore& communicator);
+  /// Why nothing more can be begun on it; success if it can.
+  Status failure_of(const CommunicatorCore& communicator) const;
   Status early_mismatch(const CommunicatorCore& communicator, const Execution& execution, Rank& peer) const;
   void retire();
   void take_failures();
@@ -112,8 +131,10 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   Status mismatch(const CommunicatorCore& communicator, Rank member, std::uint32_t sequence, const Signature& theirs,
                   const Signature& ours) const;
   void report(Failure failure);
-  void keep_early(CommunicatorCore& communicator, Rank member, const Record& record,
+  void on_message(CommunicatorCore& communicator, Rank member, const Record& record,
                   std::span<const std::byte> payload);
+  std::uint16_t free_index();
+  void finished(const std::shared_ptr<Execution>& execution);
   void drop_early(CommunicatorCore& communicator);
   std::vector<std::shared_ptr<CommunicatorCore>> communicators() const;
   void drive(const std::function<bool()>& enough, std::chrono::nanoseconds limit);

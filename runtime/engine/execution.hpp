@@ -1,12 +1,12 @@
 #pragma once
-// Execution: one collective being run: a plan bound to the caller's buffers. The vector is cut into tiles; each tile
-// runs the plan once, `depth` tiles at a time. Steps become ready when those they depend on are done; sends and
-// receives are posted to Transfer and come back as completions; reductions run at once, on data that has just arrived
-// and is still in the cache. Nothing allocates or locks per step once it has started.
+// Execution: one operation being run: a plan bound to the caller's buffers. The data are cut into tiles; each tile runs
+// the plan once, `depth` tiles at a time. Steps become ready when those they depend on are done; sends and receives are
+// posted to Transfer and come back as completions; reductions run at once, on data that have just arrived and are still
+// in the cache. Nothing allocates or locks per step once it has started.
 //
 // A step's life: its dependencies count down to zero; then it runs or waits for its message (or its grant). A
 // recv_reduce receives into a slot as soon as one is free, before its dependencies are done; only the reduction waits
-// for them.
+// for them. execution.cpp has the life of the whole, execution_messages.cpp that of messages.
 //
 // Owned by shared pointers (Work, the engine). Everything is the driver's but what is marked "any thread".
 
@@ -17,11 +17,13 @@
 #include <span>
 #include <vector>
 
-#include "collectives/algorithms.hpp"
+#include "fabring/communicator.hpp"
 #include "fabring/status.hpp"
-#include "fabring/types.hpp"
 #include "runtime/base/clock.hpp"
+#include "runtime/engine/call.hpp"
+#include "runtime/engine/operands.hpp"
 #include "runtime/engine/prepared_plan.hpp"
+#include "runtime/engine/tiling.hpp"
 #include "runtime/transfer/transfer.hpp"
 
 namespace fabring {
@@ -29,31 +31,9 @@ namespace fabring {
 class CommunicatorCore;
 class EngineCore;
 
-struct Call {
-  Collective collective = Collective::allreduce;
-  Algorithm algorithm = Algorithm::ring;
-  const std::byte* in = nullptr;
-  std::byte* out = nullptr;
-  std::size_t count = 0;
-  DataType type = DataType::float32;
-  ReduceOp op = ReduceOp::sum;
-
-  std::size_t bytes() const { return count * size_of(type); }
-  Signature signature() const;
-  std::string describe() const;  // "allreduce(1048576 x float32, sum, ring)"
-};
-
-std::string describe(const Signature& signature);
-
-/// How a call is cut. Depends only on what all ranks know alike, except `depth`, which is local.
-struct Tiling {
-  std::uint32_t tiles = 1;
-  std::uint32_t depth = 1;
-};
-
 class Execution {
  public:
-  Execution(std::shared_ptr<CommunicatorCore> communicator, const Call& call, std::shared_ptr<const PreparedPlan> plan,
+  Execution(std::shared_ptr<CommunicatorCore> communicator, Call call, std::shared_ptr<const PreparedPlan> plan,
             std::uint32_t sequence, Tiling tiling);
   ~Execution();
   Execution(const Execution&) = delete;
@@ -61,17 +41,24 @@ class Execution {
 
   // Any thread.
   bool done() const { return done_.load(std::memory_order_acquire); }
-  Status status() const { return done() ? status_ : Status(); }  // written before done
+  Status status() const { return done() ? status_ : Status(); }          // written before done
+  Received received() const { return done() ? received_ : Received(); }  // likewise
   const std::shared_ptr<CommunicatorCore>& communicator() const { return communicator_; }
   const Call& call() const { return call_; }
-  std::uint32_t sequence() const { return sequence_; }
+  bool point_to_point() const { return is_message(call_.collective); }
 
   // The driver.
+  std::uint32_t sequence() const { return sequence_; }
+  /// A send or receive that knows its other side: before start().
+  void pair_with(Rank peer, std::uint32_t sequence, std::size_t count, std::int32_t tag,
+                 std::shared_ptr<const PreparedPlan> plan, const TilingRules& rules);
+  /// Ends without having been started: nothing needed to be transferred.
+  void finish_unstarted() { complete_ = true; }
   enum class Start : std::uint8_t { started, wait, failed };
   /// Reserves scratch and starts the first tiles. `wait`: no scratch now, nothing is held. `failed`: see failure().
   Start start(EngineCore& engine, std::uint16_t index, Time now);
   bool started() const { return started_; }
-  Time started_at() const { return started_at_; }
+  Time begun_at{};  ///< when it was started, or began to wait for its other side
   /// Runs what is ready; true if anything moved.
   bool advance();
   /// News from a member. `peer` is its rank in the communicator. Errors are the peer's fault.
@@ -82,7 +69,9 @@ class Execution {
   bool failed() const { return !failure_.ok(); }
   const Status& failure() const { return failure_; }
   /// Nothing of it is in flight any more, well or not.
-  bool finished() const { return started_ ? (tiles_left_ == 0 || failed()) && outstanding_ == 0 : failed(); }
+  bool finished() const {
+    return complete_ || (started_ ? (tiles_left_ == 0 || failed()) && outstanding_ == 0 : failed());
+  }
   /// Gives scratch back, publishes the status; Work sees it.
   void publish();
   /// May an early message for this tile be taken now?
@@ -90,9 +79,10 @@ class Execution {
   /// World ranks with a block outstanding (posted and not completed), and whom it waits for (in the communicator).
   std::vector<Rank> peers_outstanding() const;
   std::vector<Rank> waiting_for() const;
-  /// The oldest tile with small messages to this peer not yet sent; tiling.tiles if none.
+  /// The oldest tile with small messages to this peer not yet sent; tiles() if none.
   std::uint32_t oldest_eager_tile(int peer_index) const;
   const PreparedPlan& prepared() const { return *plan_; }
+  const std::shared_ptr<const PreparedPlan>& prepared_shared() const { return plan_; }
   std::uint32_t tiles() const { return tiling_.tiles; }
   Time next_note{};  ///< when to say again that it waits
   std::uint64_t bytes_done() const;
@@ -103,29 +93,36 @@ class Execution {
   struct Tile;
   enum class Data : std::uint8_t { none, posted, here, early };
 
+  // execution.cpp
+  Start reserve();
+  bool borrow(std::uint32_t depth, std::size_t slots, bool beyond_budget);
   void start_tiles();
   void start_tile(std::uint32_t index);
-  void make_ready(Tile& tile, StepId id);
+  void take_early(Tile& tile);
+  void make_ready(Tile& tile, StepId id) { ready_.push_back({&tile, id}); }
   void run(Tile& tile, StepId id);
+  void run_reduce(Tile& tile, const Step& step);
+  void fold(std::byte* to, std::span<const void* const> sources, std::size_t count) const;
+  void step_done(Tile& tile, StepId id);
+  void finish_tile(Tile& tile);
+
+  // execution_messages.cpp
   void run_send(Tile& tile, StepId id);
   void run_recv(Tile& tile, StepId id);
   void run_recv_reduce(Tile& tile, StepId id);
-  void run_reduce(Tile& tile, const Step& step);
   void post_send(Tile& tile, StepId id, Slot slot);
   void post_slot_receives();
   void reduce_incoming(Tile& tile, StepId id, const std::byte* incoming);
-  void step_done(Tile& tile, StepId id);
-  void finish_tile(Tile& tile);
-  std::span<std::byte> bytes_of(const Tile& tile, const Block& block) const;
+  const Block& message_operand(StepId id) const;
   std::size_t message_bytes(const Tile& tile, StepId id) const;
+  bool skipped(const Tile& tile, StepId id) const;
   std::uint32_t tile_slot(const Tile& tile) const;
   Result<StepId> step_of(const Tile& tile, Rank peer, const Record& record) const;
   Record record_for(const Tile& tile, StepId id, RecordKind kind, std::size_t bytes) const;
   void announce(const Tile& tile, StepId id);
   void grant(Tile& tile, StepId id, Slot slot, std::size_t bytes);
+  void now_outstanding(StepId id);
   Rank world_rank(StepId id) const;
-  Start reserve();
-  bool borrow(std::uint32_t depth, std::size_t slots, bool beyond_budget);
 
   std::shared_ptr<CommunicatorCore> communicator_;
   EngineCore* engine_ = nullptr;
@@ -133,11 +130,13 @@ class Execution {
   std::shared_ptr<const PreparedPlan> plan_;
   std::uint32_t sequence_;
   Tiling tiling_;
+  Signature signature_;
+  std::unique_ptr<Operands> operands_;
   std::uint16_t index_ = 0;
-  std::size_t element_bytes_;
   std::size_t eager_limit_ = 0;  // larger messages wait for a grant
-  Time started_at_{};
+  bool reduces_ = false;
   bool started_ = false;
+  bool complete_ = false;
 
   std::vector<std::unique_ptr<Tile>> tiles_;  // depth of them, tile t in tiles_[t % depth]
   std::uint32_t next_tile_ = 0;
@@ -156,12 +155,28 @@ class Execution {
   std::vector<std::byte*> slots_;
   std::vector<std::byte*> free_slots_;
   std::size_t slot_bytes_ = 0;
-  std::size_t area_bytes_ = 0;  // explicit scratch of one tile
-  std::vector<std::size_t> area_offsets_;
+  std::size_t area_bytes_ = 0;  // scratch of one tile
 
   Status failure_;
   Status status_;
+  Received received_;
   std::atomic<bool> done_{false};
+};
+
+// One tile in flight. `need` counts down each step's dependencies; `data` says whether a step's message is here.
+struct Execution::Tile {
+  Placement place;
+  bool active = false;
+  std::size_t remaining = 0;
+  std::vector<std::uint32_t> need;
+  std::vector<Data> data;        // receives
+  std::vector<Slot> granted;     // sends: slot the peer named, 0 if none yet
+  std::vector<bool> waiting;     // sends: ready, no grant yet
+  std::vector<std::byte*> slot;  // recv_reduce: where its block lands
+  std::size_t next_slot_receive = 0;
+  std::vector<std::uint32_t> eager_left;  // small messages still to send, per peer
+
+  std::uint32_t index() const { return place.tile; }
 };
 
 }  // namespace fabring

@@ -55,6 +55,36 @@ Status EngineCore::mismatch(const CommunicatorCore& communicator, Rank member, s
       context);
 }
 
+void EngineCore::refuse(CommunicatorCore& communicator, Rank member, const Execution& execution, const Record& record,
+                        const Status& why) {
+  const Rank peer = communicator.members[member];
+  if (record.kind == RecordKind::grant) transfer_->decline(peer, record.slot);
+  if (why.code() != ErrorCode::mismatch) return suspect(peer, why);
+  // alltoall_v: what one rank sends to another is not what that one expects.
+  Signature ours = execution.call().signature();
+  const auto block = static_cast<std::size_t>(member) +
+                     (record.kind == RecordKind::grant ? 0 : static_cast<std::size_t>(communicator.size()));
+  if (block < execution.call().counts.size()) ours.count = execution.call().counts[block];
+  report({ErrorCode::mismatch, peer, parts_.self, communicator.global_id(),
+          mismatch(communicator, member, execution.sequence(), record.signature, ours).message()});
+}
+
+Status EngineCore::mismatched_message(CommunicatorCore& communicator, Rank member, const Signature& sent,
+                                      const Call& receive) {
+  ErrorContext context;
+  context.rank = communicator.members[member];
+  if (parts_.control) context.host = parts_.control->host_of(context.rank);
+  const Status why(ErrorCode::mismatch,
+                   fmt::format("a message on communicator '{}' does not fit its receive: {} sent {}, {} called {}. Types "
+                               "must be the same, and the receive must have room for all of the message",
+                               communicator.label, who(context.rank), describe(sent), who(parts_.self),
+                               receive.describe()),
+                   context);
+  report({ErrorCode::mismatch, context.rank, parts_.self, communicator.global_id(), why.message()});
+  fail(communicator, why);
+  return why;
+}
+
 void EngineCore::abort(CommunicatorCore& communicator, std::string reason) {
   Failure failure{ErrorCode::aborted, -1, parts_.self, communicator.global_id(),
                   fmt::format("{} aborted communicator '{}': {}", who(parts_.self), communicator.label, reason)};
@@ -138,18 +168,23 @@ void EngineCore::fail(CommunicatorCore& communicator, const Status& why) {
     pending_.fetch_sub(1);
   }
   communicator.queued.clear();
-  for (const auto& execution : communicator.active) execution->fail(explained(*execution));
+  for (const auto& execution : communicator.messages.drop_waiting()) {
+    execution->fail(explained(*execution));
+    finish_now(execution);
+  }
+  const auto running = communicator.running();
+  for (const auto& execution : running) execution->fail(explained(*execution));
   drop_early(communicator);
-  if (!communicator.active.empty()) {
+  if (!running.empty()) {
     bool shared = false;
     for (const auto& other : communicators()) {
       std::lock_guard lock(other->mutex);
       if (!other->failed.ok()) continue;
-      for (const auto& execution : communicator.active)
+      for (const auto& execution : running)
         for (Rank peer : execution->peers_outstanding()) shared = shared || other->rank_of_world(peer) >= 0;
     }
     const Time limit = shared ? Time(settle_shared) : Time(settle_alone);
-    settling_.push_back({communicator.active.front()->communicator(), parts_.clock->now() + limit});
+    settling_.push_back({running.front()->communicator(), parts_.clock->now() + limit});
   }
   finished_some_ = true;
 }
@@ -164,12 +199,13 @@ void EngineCore::drop_early(CommunicatorCore& communicator) {
 void EngineCore::settle(Time now) {
   for (std::size_t i = 0; i < settling_.size();) {
     const auto communicator = settling_[i].communicator.lock();
-    if (!communicator || communicator->active.empty()) {
+    const auto running = communicator ? communicator->running() : std::vector<std::shared_ptr<Execution>>();
+    if (running.empty()) {
       settling_.erase(settling_.begin() + static_cast<std::ptrdiff_t>(i));
       continue;
     }
     if (now >= settling_[i].until) {
-      for (const auto& execution : communicator->active) {
+      for (const auto& execution : running) {
         if (!execution->failed()) continue;
         for (Rank peer : execution->peers_outstanding()) {
           if (disconnected_[peer]) continue;
@@ -201,7 +237,10 @@ void EngineCore::tick(Time now) {
   settle(now);
   count_traffic();
   for (const auto& communicator : communicators()) {
-    for (const auto& execution : communicator->active) {
+    auto under_way = communicator->running();
+    const auto waiting = communicator->messages.waiting();
+    under_way.insert(under_way.end(), waiting.begin(), waiting.end());
+    for (const auto& execution : under_way) {
       if (execution->failed()) continue;
       note_waiting(*communicator, *execution, now);
       check_deadline(*communicator, *execution, now);
@@ -214,7 +253,7 @@ std::string EngineCore::activity_of(Rank rank) const {
 }
 
 void EngineCore::note_waiting(CommunicatorCore& communicator, Execution& execution, Time now) {
-  const Time waited = now - execution.started_at();
+  const Time waited = now - execution.begun_at;
   // Before anybody gives up, so that who waits for whom is known by then.
   const Time first = std::min<Time>(first_note, Time(parts_.config.timeout) / 2);
   if (waited < first || now < execution.next_note) return;
@@ -234,7 +273,7 @@ void EngineCore::note_waiting(CommunicatorCore& communicator, Execution& executi
 }
 
 void EngineCore::check_deadline(CommunicatorCore& communicator, Execution& execution, Time now) {
-  if (now - execution.started_at() < Time(parts_.config.timeout)) return;
+  if (now - execution.begun_at < Time(parts_.config.timeout)) return;
   std::vector<std::string> names;
   Rank culprit = -1;
   bool blocked = false;  // one that waits itself is not at fault

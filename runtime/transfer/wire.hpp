@@ -16,8 +16,10 @@ struct Signature {
   std::uint8_t type = 0;
   std::uint8_t op = 0;
   std::uint8_t algorithm = 0;
-  std::uint32_t root = 0;
-  std::uint64_t count = 0;
+  std::uint32_t root = 0;   ///< send, recv: the tag
+  std::uint64_t count = 0;  ///< of the vector or of each block; blocks of different lengths: of all of them
+  std::uint32_t layout = 0;  ///< digest of the lengths of the blocks where they differ
+  std::uint32_t reserved = 0;
   bool operator==(const Signature&) const = default;
 };
 
@@ -26,6 +28,7 @@ enum class RecordKind : std::uint8_t {
   grant = 2,     ///< the receiver of a large message names the slot where it may be sent now
   entered = 3,   ///< the early messages of this operation were taken: `consumed` counts
   announce = 4,  ///< a large message waits for its grant: lets the receiver see the signature, if nothing else has
+  matched = 5,   ///< so many messages sent by the reader were received (send, recv): `slot` counts
 };
 
 struct Record {
@@ -41,7 +44,7 @@ struct Record {
   std::uint32_t consumed = 0;  ///< early messages on this channel that the sender of this record has taken, in all
   Signature signature;
 };
-static_assert(sizeof(Record) == 48);
+static_assert(sizeof(Record) == 56);
 
 struct ParcelHeader {
   std::uint32_t consumed = 0;  ///< eager slots that the sender of this parcel has emptied, in all

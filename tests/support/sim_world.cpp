@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <random>
 
+#include "runtime/engine/make_call.hpp"
+
 namespace fabring::fixture {
 
 SimWorld::SimWorld(SimWorldOptions options) : options_(std::move(options)), timeline_(options_.seed) {
@@ -81,33 +83,31 @@ std::shared_ptr<CommunicatorCore> SimWorld::communicator(Rank rank, int group) {
   return made;
 }
 
-std::shared_ptr<SimOperation> SimWorld::call(Rank rank, Allreduce what, int group) {
+std::shared_ptr<SimOperation> SimWorld::call(Rank rank, Request what, int group) {
   auto operation = std::make_shared<SimOperation>();
   const auto core = communicator(rank, group);
-  const int size = core->size();
   operation->rank = rank;
   operation->what = what;
-  if (what.rough) {
-    operation->input = rough_input(what.type, core->self, what.count, what.salt);
-  } else {
-    operation->input = input_of(what.type, what.op, core->self, size, what.count, what.salt);
-    operation->expected = output_of(what.type, what.op, size, what.count, what.salt);
-  }
-  operation->out = std::make_unique<GuardedBytes>(operation->input.size());
-  std::byte* in = operation->out->data();
-  if (!what.in_place) {
-    operation->in = std::make_unique<GuardedBytes>(operation->input.size());
+  operation->data = data_of(what, core->self, core->size());
+  RankData& data = operation->data;
+  operation->out = std::make_unique<GuardedBytes>(data.out.size());
+  std::copy(data.out.begin(), data.out.end(), operation->out->data());
+  std::byte* in = operation->out->data() + data.in_at;
+  if (!data.one_buffer) {
+    operation->in = std::make_unique<GuardedBytes>(data.in.size());
+    std::copy(data.in.begin(), data.in.end(), operation->in->data());
     in = operation->in->data();
   }
-  std::copy(operation->input.begin(), operation->input.end(), in);
-  Call call;
-  call.algorithm = what.algorithm.value_or(options_.algorithm);
-  call.in = in;
-  call.out = operation->out->data();
-  call.count = what.count;
-  call.type = what.type;
-  call.op = what.op;
-  operation->execution = engines_[rank]->submit(core, call, false);
+  Config config = engines_[rank]->config();
+  auto call = make_call(data.operation(what, in, operation->out->data() + data.out_at), *core, config);
+  if (!call) {
+    fail("refused: " + call.error().to_string());
+    return operation;
+  }
+  if (const Algorithm wanted = what.algorithm.value_or(options_.algorithm);
+      what.algorithm || has_algorithm(what.collective, wanted))
+    call->algorithm = wanted;
+  operation->execution = engines_[rank]->submit(core, std::move(*call), false);
   operations_.push_back(operation);
   if (alive_[rank]) {
     open_[rank].push_back(operation);
@@ -116,13 +116,13 @@ std::shared_ptr<SimOperation> SimWorld::call(Rank rank, Allreduce what, int grou
   return operation;
 }
 
-SimOperations SimWorld::everyone_calls(Allreduce what, int group) {
+SimOperations SimWorld::everyone_calls(Request what, int group) {
   SimOperations called;
   for (Rank rank : groups_[group].members) called.push_back(call(rank, what, group));
   return called;
 }
 
-void SimWorld::everyone_calls_soon(Allreduce what, Time spread, int group) {
+void SimWorld::everyone_calls_soon(Request what, Time spread, int group) {
   for (Rank rank : groups_[group].members) {
     Time& last = calls_until_[rank];
     last = std::max(last, timeline_.now() + timeline_.between(Time(0), spread));
@@ -214,13 +214,13 @@ void SimWorld::check(SimOperation& operation) {
   };
   if (!operation.out->intact() || (operation.in && !operation.in->intact()))
     fail(where() + "bytes around a buffer changed");
-  if (operation.in && !std::equal(operation.input.begin(), operation.input.end(), operation.in->data()))
+  const RankData& data = operation.data;
+  if (operation.in && !std::equal(data.in_after.begin(), data.in_after.end(), operation.in->data()))
     fail(where() + "the input changed");
-  if (!operation.status().ok()) return;
-  const auto differs = std::mismatch(operation.expected.begin(), operation.expected.end(), operation.out->data());
-  if (differs.first != operation.expected.end())
-    fail(where() +
-         fmt::format("wrong from byte {} on, but reported as right", differs.first - operation.expected.begin()));
+  if (!operation.status().ok() || operation.what.rough) return;
+  const auto differs = std::mismatch(data.out_after.begin(), data.out_after.end(), operation.out->data());
+  if (differs.first != data.out_after.end())
+    fail(where() + fmt::format("wrong from byte {} on, but reported as right", differs.first - data.out_after.begin()));
 }
 
 void SimWorld::expect_all_ok() {
@@ -275,14 +275,8 @@ SimWorldOptions any_world(int ranks, std::uint64_t seed) {
   return options;
 }
 
-Allreduce any_allreduce(std::size_t count, std::mt19937_64& chance) {
-  Allreduce what;
-  what.count = count;
-  what.type = static_cast<DataType>(chance() % data_type_count);
-  what.op = static_cast<ReduceOp>(chance() % reduce_op_count);
-  what.in_place = chance() % 2 == 0;
-  what.salt = chance();
-  return what;
+Request any_allreduce(std::size_t count, std::mt19937_64& chance) {
+  return any_request(Collective::allreduce, 1, count, chance);
 }
 
 std::vector<std::uint64_t> seeds(std::size_t fixed, std::size_t fresh) {

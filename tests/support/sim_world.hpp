@@ -21,6 +21,7 @@
 
 #include "fabring/communicator.hpp"
 #include "runtime/engine/engine_core.hpp"
+#include "tests/support/collective_data.hpp"
 #include "tests/support/exact_data.hpp"
 #include "tests/support/sim_control.hpp"
 #include "tests/support/sim_fabric.hpp"
@@ -31,7 +32,7 @@ struct SimWorldOptions {
   int ranks = 2;
   std::vector<int> nodes = {};  ///< ranks of each node; empty: one node
   std::uint64_t seed = 1;
-  Algorithm algorithm = Algorithm::ring;
+  Algorithm algorithm = Algorithm::ring;  ///< of collectives that have it
   std::size_t eager_bytes = 64;
   std::size_t segment_bytes = 256;
   int depth = 3;
@@ -41,16 +42,6 @@ struct SimWorldOptions {
   Weather weather = {};
 };
 
-struct Allreduce {
-  std::size_t count = 0;
-  DataType type = DataType::float32;
-  ReduceOp op = ReduceOp::sum;
-  bool in_place = false;
-  std::optional<Algorithm> algorithm = {};  ///< the world's unless said
-  std::uint64_t salt = 0;                   ///< another one: other data
-  bool rough = false;                       ///< floats that round at every step; the result is not checked
-};
-
 /// One rank's call, with its buffers.
 class SimOperation {
  public:
@@ -58,9 +49,9 @@ class SimOperation {
   Status status() const { return execution->status(); }
 
   Rank rank = 0;  // in the world
-  Allreduce what;
-  std::vector<std::byte> input, expected;
-  std::unique_ptr<GuardedBytes> in, out;  // no `in` if in place
+  Request what;
+  RankData data;
+  std::unique_ptr<GuardedBytes> in, out;  // `out` only if in place
   std::shared_ptr<Execution> execution;
   Time done_at{};
   bool seen_done = false;
@@ -76,11 +67,11 @@ class SimWorld {
   int group(std::vector<Rank> members);
   std::shared_ptr<CommunicatorCore> communicator(Rank rank, int group = 0);
 
-  std::shared_ptr<SimOperation> call(Rank rank, Allreduce what, int group = 0);
+  std::shared_ptr<SimOperation> call(Rank rank, Request what, int group = 0);
   /// Every member calls it now.
-  SimOperations everyone_calls(Allreduce what, int group = 0);
+  SimOperations everyone_calls(Request what, int group = 0);
   /// Every member calls it within `spread`, each at a time of its own, in the order of its calls.
-  void everyone_calls_soon(Allreduce what, Time spread, int group = 0);
+  void everyone_calls_soon(Request what, Time spread, int group = 0);
 
   void kill(Rank rank);
   /// Its engine does nothing any more, but its endpoint lives: the test plays a hostile rank with fabric().open(rank).
@@ -147,7 +138,7 @@ class SimWorld {
 /// A world whose limits, nodes and weather follow from the seed.
 SimWorldOptions any_world(int ranks, std::uint64_t seed);
 /// An allreduce whose type, operation and place follow from the chance given.
-Allreduce any_allreduce(std::size_t count, std::mt19937_64& chance);
+Request any_allreduce(std::size_t count, std::mt19937_64& chance);
 
 /// Seeds to run a test with: fixed ones, some fresh ones (printed), FABRING_TEST_SEEDS of them if set;
 /// FABRING_TEST_SEED=n runs just that one.

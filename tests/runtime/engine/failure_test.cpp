@@ -138,7 +138,7 @@ TEST(Timeout, names_the_rank_that_never_calls) {
 
 struct Disagreement {
   const char* name;
-  Allreduce most, one;
+  Request most, one;
 };
 
 void PrintTo(const Disagreement& disagreement, std::ostream* out) { *out << disagreement.name; }
@@ -150,7 +150,7 @@ TEST_P(Mismatch, reaches_every_rank_with_both_sides) {
     Chaos chaos(seed);
     SimWorld world(chaos.options);
     const Rank odd = chaos.any_rank();
-    Allreduce most = GetParam().most, one = GetParam().one;
+    Request most = GetParam().most, one = GetParam().one;
     if (!most.algorithm) most.algorithm = chaos.options.algorithm;
     if (!one.algorithm) one.algorithm = most.algorithm;
     for (Rank rank = 0; rank < chaos.ranks; ++rank)

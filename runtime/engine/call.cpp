@@ -1,0 +1,85 @@
+#include "runtime/engine/call.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace fabring {
+namespace {
+
+// FNV-1a, 32 bits; 0 stands for "no lengths".
+std::uint32_t digest(const std::vector<std::size_t>& lengths) {
+  std::uint32_t hash = 2166136261u;
+  for (const std::size_t length : lengths)
+    for (int shift = 0; shift < 64; shift += 8) hash = (hash ^ ((length >> shift) & 0xff)) * 16777619u;
+  return std::max(hash, 1u);
+}
+
+// Digest of an alltoall whose lengths only pairs of ranks know.
+constexpr std::uint32_t lengths_differ_by_pair = 1;
+
+}  // namespace
+
+std::size_t Call::bytes() const {
+  std::size_t elements = count * data_blocks;
+  if (!counts.empty()) {
+    const auto middle = counts.begin() + static_cast<std::ptrdiff_t>(
+                                             collective == Collective::alltoall ? counts.size() / 2 : counts.size());
+    std::size_t first = 0, second = 0;
+    for (auto at = counts.begin(); at != middle; ++at) first += *at;
+    for (auto at = middle; at != counts.end(); ++at) second += *at;
+    elements = std::max(first, second);
+  }
+  return elements * size_of(type);
+}
+
+Signature Call::signature() const {
+  Signature signature;
+  signature.collective = static_cast<std::uint8_t>(collective);
+  signature.type = static_cast<std::uint8_t>(type);
+  signature.op = static_cast<std::uint8_t>(op);
+  signature.algorithm = static_cast<std::uint8_t>(algorithm);
+  signature.root = static_cast<std::uint32_t>(root);
+  signature.count = count;
+  if (lengths_by_pair(*this)) {
+    signature.layout = lengths_differ_by_pair;
+  } else if (!counts.empty()) {
+    signature.layout = digest(counts);
+    signature.count = bytes() / size_of(type);
+  }
+  return signature;
+}
+
+bool same_call(const Signature& a, const Signature& b) {
+  if (a.layout != lengths_differ_by_pair || b.layout != lengths_differ_by_pair ||
+      a.collective != static_cast<std::uint8_t>(Collective::alltoall))
+    return a == b;
+  Signature other = b;
+  other.count = a.count;
+  return a == other;
+}
+
+std::string Call::describe() const { return fabring::describe(signature()); }
+
+std::string describe(const Signature& signature) {
+  const auto collective = signature.collective < collective_count
+                              ? name(static_cast<Collective>(signature.collective))
+                              : std::string_view("an unknown collective");
+  const auto type = signature.type < data_type_count ? name(static_cast<DataType>(signature.type)) : "unknown type";
+  if (is_message(static_cast<Collective>(signature.collective)))
+    return fmt::format("{}({} x {}, tag {})", collective, signature.count, type,
+                       static_cast<std::int32_t>(signature.root));
+  std::string text = signature.layout == 0
+                         ? fmt::format("{}({} x {}", collective, signature.count, type)
+                         : fmt::format("{}_v({} x {} in all, lengths {:08x}", collective, signature.count, type,
+                                       signature.layout);
+  if (reduces(static_cast<Collective>(signature.collective)))
+    text += fmt::format(", {}",
+                        signature.op < reduce_op_count ? name(static_cast<ReduceOp>(signature.op)) : "unknown operation");
+  if (has_root(static_cast<Collective>(signature.collective))) text += fmt::format(", root {}", signature.root);
+  return text + fmt::format(", {})", signature.algorithm < algorithm_count
+                                         ? name(static_cast<Algorithm>(signature.algorithm))
+                                         : std::string_view("unknown algorithm"));
+}
+
+}  // namespace fabring

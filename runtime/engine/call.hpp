@@ -1,0 +1,74 @@
+#pragma once
+// Call: an operation as it was called on a communicator, checked, with its algorithm chosen. What the others must have
+// called too is its Signature, which travels with every message.
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collectives/algorithms.hpp"
+#include "fabring/operation.hpp"
+#include "fabring/types.hpp"
+#include "runtime/transfer/wire.hpp"
+
+namespace fabring {
+
+struct Call {
+  Collective collective = Collective::allreduce;
+  Algorithm algorithm = Algorithm::ring;
+  const std::byte* in = nullptr;
+  std::byte* out = nullptr;
+  std::size_t count = 0;  ///< elements: of the vector, or of each block
+  DataType type = DataType::float32;
+  ReduceOp op = ReduceOp::sum;
+  Rank root = 0;         ///< reduce, broadcast, gather, scatter; send: to whom; recv: from whom, or any_source
+  std::int32_t tag = 0;  ///< send, recv
+
+  // Blocks of different lengths or in unusual places; by block of the plan, empty where they are all `count` long, or
+  // lie one after the other.
+  std::vector<std::size_t> counts;
+  std::vector<std::size_t> in_offsets;   ///< elements from `in`
+  std::vector<std::size_t> out_offsets;  ///< elements from `out`
+
+  // Operations that bring something along.
+  UserFunction function = nullptr;  ///< ReduceOp::user
+  void* context = nullptr;
+  bool commutes = true;
+  std::array<std::byte, 8> factor{};  ///< ReduceOp::premul_sum: one element (float for types of 1 or 2 bytes)
+
+  std::shared_ptr<std::byte[]> owned;  ///< memory that must live as long as the operation
+
+  /// Of the data as a whole: the vector, or all blocks of the larger side.
+  std::size_t bytes() const;
+  std::size_t data_blocks = 1;  ///< how many blocks of `count` elements these are
+
+  Signature signature() const;
+  std::string describe() const;  // "allreduce(1048576 x float32, sum, ring)"
+};
+
+/// The fields may come from a peer: any value is described.
+std::string describe(const Signature& signature);
+
+/// allreduce, reduce, reduce_scatter: those with an operation.
+constexpr bool reduces(Collective collective) {
+  return collective == Collective::allreduce || collective == Collective::reduce ||
+         collective == Collective::reduce_scatter;
+}
+/// reduce, broadcast, gather, scatter.
+constexpr bool has_root(Collective collective) {
+  return collective == Collective::reduce || collective == Collective::broadcast ||
+         collective == Collective::gather || collective == Collective::scatter;
+}
+constexpr bool is_message(Collective collective) {
+  return collective == Collective::send || collective == Collective::recv;
+}
+
+/// Did both call the same? Lengths of blocks that only two ranks share are compared message by message instead.
+bool same_call(const Signature& a, const Signature& b);
+
+/// Only the two ranks of a message know its length.
+inline bool lengths_by_pair(const Call& call) { return call.collective == Collective::alltoall && !call.counts.empty(); }
+
+}  // namespace fabring

@@ -1,0 +1,251 @@
+// The life of an execution's messages: small ones travel in records, larger ones wait until the receiver has granted
+// them a slot.
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/engine/communicator_core.hpp"
+#include "runtime/engine/engine_core.hpp"
+#include "runtime/engine/execution.hpp"
+
+namespace fabring {
+
+// ---- what a message is --------------------------------------------------------------------------------------------
+
+std::uint32_t Execution::tile_slot(const Tile& tile) const { return tile.index() % tiling_.depth; }
+
+Rank Execution::world_rank(StepId id) const { return communicator_->members[plan_->plan.steps[id].peer]; }
+
+const Block& Execution::message_operand(StepId id) const {
+  const Step& step = plan_->plan.steps[id];
+  return step.kind == StepKind::send ? step.from : step.to;
+}
+
+std::size_t Execution::message_bytes(const Tile& tile, StepId id) const {
+  return operands_->bytes_of(tile.place, message_operand(id));
+}
+
+// Empty messages travel in the first tile only: there they prove that both sides called the same.
+bool Execution::skipped(const Tile& tile, StepId id) const {
+  return tile.index() > 0 && message_bytes(tile, id) == 0;
+}
+
+Record Execution::record_for(const Tile& tile, StepId id, RecordKind kind, std::size_t bytes) const {
+  const Step& step = plan_->plan.steps[id];
+  Record record;
+  record.kind = kind;
+  record.channel = communicator_->id;
+  record.sequence = sequence_;
+  record.tile = tile.index();
+  record.message = step.message;
+  record.bytes = static_cast<std::uint32_t>(bytes);
+  record.signature = signature_;
+  if (lengths_by_pair(call_)) record.signature.count = call_.counts[plan_->blocks_of[message_operand(id).range].first];
+  auto& member = communicator_->member[step.peer];
+  record.consumed = member.taken;
+  member.told = member.taken;
+  return record;
+}
+
+// Errors: mismatch if the other side counts other lengths; otherwise it makes no sense.
+Result<StepId> Execution::step_of(const Tile& tile, Rank peer, const Record& record) const {
+  const int at = plan_->peer_index(peer);
+  const bool is_grant = record.kind == RecordKind::grant;
+  const Status nonsense(
+      ErrorCode::transport_error,
+      "it sent a message that is in no plan; it runs another build of Fabring, or its memory is broken");
+  if (at < 0) return nonsense;
+  const auto& list = is_grant ? plan_->peers[at].sends : plan_->peers[at].receives;
+  if (record.message >= list.size()) return nonsense;
+  const StepId id = list[record.message];
+  if (lengths_by_pair(call_)) {
+    const std::size_t count = call_.counts[plan_->blocks_of[message_operand(id).range].first];
+    if (record.signature.count != count) return Status(ErrorCode::mismatch, "");
+  }
+  if (record.bytes != message_bytes(tile, id) || skipped(tile, id) || (record.bytes > eager_limit_) != is_grant ||
+      (is_grant && record.slot < Transfer::eager_slots))
+    return nonsense;
+  return id;
+}
+
+// ---- sending ------------------------------------------------------------------------------------------------------
+
+void Execution::run_send(Tile& tile, StepId id) {
+  const Step& step = plan_->plan.steps[id];
+  const std::size_t bytes = message_bytes(tile, id);
+  if (skipped(tile, id)) return step_done(tile, id);
+  if (bytes > eager_limit_) {
+    if (tile.granted[id] != 0) {
+      post_send(tile, id, tile.granted[id]);
+    } else {
+      tile.waiting[id] = true;
+      announce(tile, id);
+    }
+    return;
+  }
+  if (!engine_->may_send_early(*communicator_, *this, tile.index(), step.peer)) {
+    retry_.push_back({&tile, id});
+    return;
+  }
+  ++communicator_->member[step.peer].early_sent;
+  --tile.eager_left[plan_->peer_of_step[id]];
+  told_[plan_->peer_of_step[id]] = true;
+  engine_->transfer().send_record(world_rank(id), record_for(tile, id, RecordKind::data, bytes),
+                                  operands_->at(tile.place, step.from));
+  step_done(tile, id);
+}
+
+void Execution::now_outstanding(StepId id) {
+  ++outstanding_;
+  ++outstanding_per_peer_[plan_->peer_of_step[id]];
+}
+
+void Execution::post_send(Tile& tile, StepId id, Slot slot) {
+  const auto bytes = operands_->at(tile.place, plan_->plan.steps[id].from);
+  if (engine_->transfer().send_block(world_rank(id), slot, bytes, cookie(index_, tile_slot(tile), id)) == Post::again) {
+    retry_.push_back({&tile, id});
+    return;
+  }
+  tile.granted[id] = 0;
+  tile.waiting[id] = false;
+  now_outstanding(id);
+}
+
+// If this rank called something larger than the receiver did, the receiver waits for data and will never grant; so that
+// it can tell, it must hear of this call at least once.
+void Execution::announce(const Tile& tile, StepId id) {
+  if (told_[plan_->peer_of_step[id]]) return;
+  told_[plan_->peer_of_step[id]] = true;
+  Record record = record_for(tile, id, RecordKind::announce, 0);
+  record.tile = 0;
+  engine_->transfer().send_record(world_rank(id), record);
+}
+
+// ---- receiving ----------------------------------------------------------------------------------------------------
+
+void Execution::grant(Tile& tile, StepId id, Slot slot, std::size_t bytes) {
+  Record record = record_for(tile, id, RecordKind::grant, bytes);
+  record.slot = slot;
+  engine_->transfer().send_record(world_rank(id), record);
+  tile.data[id] = Data::posted;
+  told_[plan_->peer_of_step[id]] = true;
+  now_outstanding(id);
+}
+
+void Execution::run_recv(Tile& tile, StepId id) {
+  const Step& step = plan_->plan.steps[id];
+  if (skipped(tile, id)) return step_done(tile, id);
+  const auto to = operands_->at(tile.place, step.to);
+  if (to.size() > eager_limit_) {
+    Slot slot = 0;
+    if (engine_->transfer().recv_block(world_rank(id), to, cookie(index_, tile_slot(tile), id), slot) == Post::again) {
+      retry_.push_back({&tile, id});
+    } else {
+      grant(tile, id, slot, to.size());
+    }
+    return;
+  }
+  if (tile.data[id] != Data::early) return;  // on_record will bring it
+  auto& early = communicator_->early;
+  const auto at = early.find({false, sequence_, tile.index(), step.peer, step.message, RecordKind::data});
+  if (!to.empty()) std::memcpy(to.data(), at->second.payload.data(), to.size());
+  early.erase(at);
+  step_done(tile, id);
+}
+
+void Execution::run_recv_reduce(Tile& tile, StepId id) {
+  const Step& step = plan_->plan.steps[id];
+  if (skipped(tile, id)) return step_done(tile, id);
+  if (tile.data[id] == Data::here) {
+    std::byte* slot = tile.slot[id];
+    tile.slot[id] = nullptr;
+    reduce_incoming(tile, id, slot);
+    free_slots_.push_back(slot);
+    step_done(tile, id);
+  } else if (tile.data[id] == Data::early) {
+    auto& early = communicator_->early;
+    const auto at = early.find({false, sequence_, tile.index(), step.peer, step.message, RecordKind::data});
+    reduce_incoming(tile, id, at->second.payload.data());
+    early.erase(at);
+    step_done(tile, id);
+  }  // else on_block or on_record goes on, seeing need == 0
+}
+
+void Execution::reduce_incoming(Tile& tile, StepId id, const std::byte* incoming) {
+  const Step& step = plan_->plan.steps[id];
+  std::array<const void*, 2> sources{operands_->at(tile.place, step.from).data(), incoming};
+  if (step.incoming_first) std::swap(sources[0], sources[1]);
+  fold(operands_->at(tile.place, step.to).data(), sources, operands_->count_of(tile.place, step.to));
+}
+
+// Slots go to the oldest tile and the earliest step first: what is posted can always be used before what is not.
+void Execution::post_slot_receives() {
+  const std::uint32_t oldest = next_tile_ > tiling_.depth ? next_tile_ - tiling_.depth : 0;
+  for (std::uint32_t index = oldest; index < next_tile_ && !free_slots_.empty(); ++index) {
+    Tile& tile = *tiles_[index % tiling_.depth];
+    if (!tile.active || tile.index() != index) continue;
+    for (; tile.next_slot_receive < plan_->slot_receives.size(); ++tile.next_slot_receive) {
+      const StepId id = plan_->slot_receives[tile.next_slot_receive];
+      const std::size_t bytes = message_bytes(tile, id);
+      if (bytes <= eager_limit_) continue;
+      if (free_slots_.empty()) return;
+      std::byte* at = free_slots_.back();
+      Slot slot = 0;
+      if (engine_->transfer().recv_block(world_rank(id), {at, bytes}, cookie(index_, tile_slot(tile), id), slot) ==
+          Post::again)
+        return;
+      free_slots_.pop_back();
+      tile.slot[id] = at;
+      grant(tile, id, slot, bytes);
+    }
+  }
+}
+
+// ---- news ---------------------------------------------------------------------------------------------------------
+
+Status Execution::on_record(Rank peer, const Record& record, std::span<const std::byte> payload) {
+  Tile& tile = *tiles_[record.tile % tiling_.depth];
+  const auto found = step_of(tile, peer, record);
+  if (!found) return found.error();
+  const StepId id = *found;
+  if (record.kind == RecordKind::grant) {
+    if (tile.granted[id] != 0) return Status(ErrorCode::transport_error, "it granted a message twice");
+    tile.granted[id] = record.slot;
+    if (tile.waiting[id]) post_send(tile, id, record.slot);
+    return {};
+  }
+  if (tile.data[id] != Data::none) return Status(ErrorCode::transport_error, "it sent a message twice");
+  if (tile.need[id] != 0) {  // came before this rank may use it
+    auto& early = communicator_->early[{false, sequence_, record.tile, peer, record.message, RecordKind::data}];
+    early.record = record;
+    early.payload.assign(payload.begin(), payload.end());
+    early.taken = true;
+    tile.data[id] = Data::early;
+    return {};
+  }
+  tile.data[id] = Data::here;
+  const Step& step = plan_->plan.steps[id];
+  if (step.kind == StepKind::recv_reduce) {
+    reduce_incoming(tile, id, payload.data());
+  } else if (!payload.empty()) {
+    std::memcpy(operands_->at(tile.place, step.to).data(), payload.data(), payload.size());
+  }
+  step_done(tile, id);
+  return {};
+}
+
+void Execution::on_block(std::uint32_t tile_slot, StepId id, Outcome outcome, std::uint32_t bytes) {
+  Tile& tile = *tiles_[tile_slot];
+  const Step& step = plan_->plan.steps[id];
+  --outstanding_;
+  --outstanding_per_peer_[plan_->peer_of_step[id]];
+  if (failed()) return;
+  if (outcome != Outcome::done) return;  // the engine hears of the lost peer and fails us
+  if (step.kind == StepKind::send) return step_done(tile, id);
+  if (bytes != message_bytes(tile, id)) return;  // declined: the peer has failed, and says why on the control plane
+  tile.data[id] = Data::here;
+  if (step.kind == StepKind::recv) return step_done(tile, id);
+  if (tile.need[id] == 0) run_recv_reduce(tile, id);
+}
+
+}  // namespace fabring

@@ -1,0 +1,18 @@
+#pragma once
+// make_call: from what a program asks for to what the engine runs: every argument is checked, on this rank alone, before
+// anything is sent; the algorithm is chosen from what all ranks know alike.
+
+#include "fabring/operation.hpp"
+#include "fabring/status.hpp"
+#include "runtime/engine/call.hpp"
+#include "runtime/engine/communicator_core.hpp"
+
+namespace fabring {
+
+/// Errors: invalid_argument, unsupported, out_of_memory, saying what is wrong with which argument.
+Result<Call> make_call(const Operation& operation, const CommunicatorCore& communicator, const Config& config);
+
+/// How an operation of this kind and size runs, and why.
+AlgorithmChoice choose_algorithm(const Call& call, const CommunicatorCore& communicator, const Config& config);
+
+}  // namespace fabring

@@ -1,0 +1,160 @@
+#include "runtime/engine/operands.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "collectives/reduce/reduce.hpp"
+#include "runtime/base/check.hpp"
+
+namespace fabring {
+namespace {
+
+constexpr std::size_t cache_line = 64;
+std::size_t rounded(std::size_t bytes) { return (bytes + cache_line - 1) / cache_line * cache_line; }
+
+}  // namespace
+
+Operands::Operands(const PreparedPlan& prepared, const Call& call)
+    : prepared_(prepared),
+      call_(call),
+      element_bytes_(size_of(call.type)),
+      scaled_(call.op == ReduceOp::premul_sum &&
+              (call.collective == Collective::allreduce || call.collective == Collective::reduce ||
+               call.collective == Collective::reduce_scatter)) {}
+
+void Operands::bind(Placement& placement, const Tiling& tiling, std::uint32_t tile) const {
+  const Plan& plan = prepared_.plan;
+  placement.tile = tile;
+  placement.extents.resize(plan.ranges.size());
+  if (plan.blocks == 0) {
+    const Extent span = part({0, call_.count}, tile, tile + 1, tiling.tiles);
+    placement.begin = span.offset;
+    fabring::bind(plan, span.count, placement.extents);
+    return;
+  }
+  placement.begin = tile * tiling.slice;
+  const auto slice_of = [&](std::size_t count) {
+    return std::min(count, placement.begin + tiling.slice) - std::min(count, placement.begin);
+  };
+  if (call_.counts.empty()) {
+    placement.block_count = slice_of(call_.count);
+    fabring::bind(plan, placement.block_count, placement.extents);
+    return;
+  }
+  placement.counts.resize(plan.blocks);
+  placement.block_begins.resize(plan.blocks);
+  std::size_t begin = 0;
+  for (std::uint32_t block = 0; block < plan.blocks; ++block) {
+    placement.counts[block] = slice_of(call_.counts[block]);
+    placement.block_begins[block] = begin;
+    begin += placement.counts[block];
+  }
+  fabring::bind(plan, placement.counts, placement.extents);
+}
+
+std::size_t Operands::lay_out_scratch(const Placement& largest) {
+  std::size_t bytes = 0;
+  area_offsets_.clear();
+  for (const RangeId range : prepared_.plan.scratch) {
+    area_offsets_.push_back(bytes);
+    bytes += rounded(largest.extents[range].count * element_bytes_);
+  }
+  scaled_offset_ = bytes;
+  if (scaled_) bytes += rounded(largest.extents[0].count * element_bytes_);
+  return bytes;
+}
+
+std::size_t Operands::block_begin(const Placement& placement, std::uint32_t block) const {
+  return call_.counts.empty() ? block * placement.block_count : placement.block_begins[block];
+}
+
+std::size_t Operands::block_length(const Placement& placement, std::uint32_t block) const {
+  return call_.counts.empty() ? placement.block_count : placement.counts[block];
+}
+
+std::byte* Operands::block_in_buffer(const Placement& placement, Space space, std::uint32_t block) const {
+  const bool input = space == Space::input;
+  const auto& offsets = input ? call_.in_offsets : call_.out_offsets;
+  const std::uint32_t first = input ? prepared_.first_input_block : prepared_.first_output_block;
+  const std::size_t offset = offsets.empty() ? (block - first) * call_.count : offsets[block];
+  std::byte* base = input ? const_cast<std::byte*>(call_.in) : call_.out;  // the input is only ever read
+  return base + (offset + placement.begin) * element_bytes_;
+}
+
+std::span<std::byte> Operands::at(const Placement& placement, const Block& block) const {
+  const Extent& extent = placement.extents[block.range];
+  const std::size_t bytes = extent.count * element_bytes_;
+  if (bytes == 0) return {};
+  if (block.space == Space::scratch) {
+    const Extent& area = placement.extents[prepared_.plan.scratch[block.scratch]];
+    return {placement.scratch + area_offsets_[block.scratch] + (extent.offset - area.offset) * element_bytes_, bytes};
+  }
+  if (scaled_ && block.space == Space::input)
+    return {placement.scratch + scaled_offset_ + extent.offset * element_bytes_, bytes};
+  if (prepared_.plan.blocks == 0) {
+    std::byte* base = block.space == Space::input ? const_cast<std::byte*>(call_.in) : call_.out;
+    return {base + (placement.begin + extent.offset) * element_bytes_, bytes};
+  }
+  const std::uint32_t number = prepared_.blocks_of[block.range].first;
+  std::byte* base = block_in_buffer(placement, block.space, number);
+  return {base + (extent.offset - block_begin(placement, number)) * element_bytes_, bytes};
+}
+
+bool Operands::in_pieces(const Block& block) const {
+  if (prepared_.plan.blocks == 0 || block.space == Space::scratch || (scaled_ && block.space == Space::input))
+    return false;
+  const PreparedPlan::BlockSpan& span = prepared_.blocks_of[block.range];
+  return span.last - span.first > 1;
+}
+
+void Operands::append_pieces(const Placement& placement, const Block& block,
+                             std::vector<std::span<std::byte>>& pieces) const {
+  if (!in_pieces(block)) {
+    pieces.push_back(at(placement, block));
+    return;
+  }
+  const PreparedPlan::BlockSpan& span = prepared_.blocks_of[block.range];
+  for (std::uint32_t number = span.first; number < span.last; ++number)
+    if (const std::size_t length = block_length(placement, number); length > 0)
+      pieces.push_back({block_in_buffer(placement, block.space, number), length * element_bytes_});
+}
+
+void Operands::copy(const Placement& placement, const Block& to, const Block& from) const {
+  if (!in_pieces(to) && !in_pieces(from)) {
+    const auto target = at(placement, to);
+    const auto source = at(placement, from);
+    if (target.data() != source.data() && !target.empty()) std::memcpy(target.data(), source.data(), target.size());
+    return;
+  }
+  std::vector<std::span<std::byte>> targets, sources;
+  append_pieces(placement, to, targets);
+  append_pieces(placement, from, sources);
+  auto source = sources.begin();
+  for (std::span<std::byte> target : targets) {
+    while (!target.empty()) {
+      FABRING_CHECK(source != sources.end());
+      const std::size_t bytes = std::min(target.size(), source->size());
+      if (target.data() != source->data() && bytes > 0) std::memcpy(target.data(), source->data(), bytes);
+      target = target.subspan(bytes);
+      *source = source->subspan(bytes);
+      if (source->empty()) ++source;
+    }
+  }
+}
+
+void Operands::scale_input(const Placement& placement) const {
+  if (!scaled_) return;
+  std::byte* to = placement.scratch + scaled_offset_;
+  if (prepared_.plan.blocks == 0) {
+    const std::size_t count = placement.extents[0].count;
+    if (count > 0)
+      scale(call_.type, to, call_.in + placement.begin * element_bytes_, call_.factor.data(), count);
+    return;
+  }
+  for (std::uint32_t block = 0; block < prepared_.plan.blocks; ++block)
+    if (const std::size_t count = block_length(placement, block); count > 0)
+      scale(call_.type, to + block_begin(placement, block) * element_bytes_,
+            block_in_buffer(placement, Space::input, block), call_.factor.data(), count);
+}
+
+}  // namespace fabring

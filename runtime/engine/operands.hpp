@@ -1,0 +1,64 @@
+#pragma once
+// Operands: where the operands of a plan lie in memory for one call: in the caller's buffers, or in the scratch of a
+// tile. A tile of a vector is a part of it; a tile of blocks is a slice of every block, so that neighbouring blocks do
+// not lie together in the caller's memory.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime/engine/call.hpp"
+#include "runtime/engine/prepared_plan.hpp"
+#include "runtime/engine/tiling.hpp"
+
+namespace fabring {
+
+/// One tile's place. Reused from tile to tile; nothing is allocated once it has been bound.
+struct Placement {
+  std::uint32_t tile = 0;
+  std::size_t begin = 0;                  // elements: into the vector, or into each block
+  std::vector<Extent> extents;            // of every range, inside the tile
+  std::vector<std::size_t> counts;        // of every block, if they differ
+  std::vector<std::size_t> block_begins;  // inside the tile, likewise
+  std::size_t block_count = 0;            // if they do not
+  std::byte* scratch = nullptr;           // the plan's areas, then the scaled input
+};
+
+class Operands {
+ public:
+  Operands(const PreparedPlan& prepared, const Call& call);
+
+  void bind(Placement& placement, const Tiling& tiling, std::uint32_t tile) const;
+  /// How much scratch the largest tile, already bound, needs.
+  std::size_t lay_out_scratch(const Placement& largest);
+
+  std::size_t count_of(const Placement& placement, const Block& block) const {
+    return placement.extents[block.range].count;
+  }
+  std::size_t bytes_of(const Placement& placement, const Block& block) const {
+    return placement.extents[block.range].count * element_bytes_;
+  }
+  /// An operand that lies in one piece (all but several blocks of a caller's buffer).
+  std::span<std::byte> at(const Placement& placement, const Block& block) const;
+  /// to = from, either in several pieces. Nothing if they are the same bytes.
+  void copy(const Placement& placement, const Block& to, const Block& from) const;
+  /// ReduceOp::premul_sum: makes the scaled input, which stands for the input from then on.
+  void scale_input(const Placement& placement) const;
+
+ private:
+  std::size_t block_begin(const Placement& placement, std::uint32_t block) const;
+  std::size_t block_length(const Placement& placement, std::uint32_t block) const;
+  std::byte* block_in_buffer(const Placement& placement, Space space, std::uint32_t block) const;
+  bool in_pieces(const Block& block) const;
+  void append_pieces(const Placement& placement, const Block& block, std::vector<std::span<std::byte>>& pieces) const;
+
+  const PreparedPlan& prepared_;
+  const Call& call_;
+  std::size_t element_bytes_;
+  bool scaled_ = false;
+  std::vector<std::size_t> area_offsets_;  // bytes, by scratch area
+  std::size_t scaled_offset_ = 0;          // bytes
+};
+
+}  // namespace fabring

@@ -1,0 +1,53 @@
+#include "runtime/engine/plan_cache.hpp"
+
+#include "collectives/builder.hpp"
+
+namespace fabring {
+namespace {
+
+// One message; whoever does not know yet from whom has no step.
+Plan message_plan(Collective collective, Rank self, int size, Rank peer) {
+  PlanBuilder plan("message", self, size);
+  if (peer >= 0 && peer != self) {
+    if (collective == Collective::send) {
+      plan.send(peer, plan.input(plan.whole()));
+    } else {
+      plan.recv(peer, plan.output(plan.whole()));
+    }
+  }
+  Plan made = std::move(plan).build();
+  made.collective = collective;
+  made.largest_message = message_unit;
+  return made;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const PreparedPlan>> PlanCache::find_or_make(const Call& call, Rank self,
+                                                                    const std::vector<int>& node_of) {
+  const bool average = reduces(call.collective) && call.op == ReduceOp::avg;
+  const bool rooted = has_root(call.collective) || is_message(call.collective);
+  const Key key{call.collective, call.algorithm, average, rooted ? call.root : 0};
+  if (const auto at = plans_.find(key); at != plans_.end()) return at->second;
+  std::shared_ptr<const PreparedPlan> plan;
+  if (is_message(call.collective)) {
+    plan = std::make_shared<PreparedPlan>(
+        message_plan(call.collective, self, static_cast<int>(node_of.size()), call.root));
+  } else {
+    auto made = make_plan({call.algorithm, self, node_of, average ? ReduceOp::avg : ReduceOp::sum, call.collective,
+                           rooted ? call.root : 0});
+    if (!made) return made.error();
+    plan = std::make_shared<PreparedPlan>(std::move(*made));
+  }
+  if (rooted) {
+    if (rooted_.size() >= most_rooted) {
+      plans_.erase(rooted_.front());
+      rooted_.pop_front();
+    }
+    rooted_.push_back(key);
+  }
+  plans_.emplace(key, plan);
+  return plan;
+}
+
+}  // namespace fabring

@@ -1,0 +1,85 @@
+#pragma once
+// PointToPoint: the sends and receives of one communicator. Messages from one rank to another are numbered; the receiver
+// looks at them in this order and matches each with the first receive posted for its sender and tag. Everything is the
+// driver's.
+//
+// A send announces itself: a small message travels with the announcement and is done; a large one becomes an Execution
+// that waits for the receiver's grants, and so does the receive once they have met. What nobody waits for yet is kept
+// at the receiver, so it is bounded: at most `window` unmatched messages of a pair carry data, at most `most_announced`
+// are announced at all, the rest stay with the sender. The receiver says how many it has matched.
+
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <map>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "runtime/engine/execution.hpp"
+
+namespace fabring {
+
+class PointToPoint {
+ public:
+  static constexpr std::uint32_t window = 16;
+  static constexpr std::uint32_t most_announced = 64;
+
+  explicit PointToPoint(CommunicatorCore& communicator) : communicator_(communicator) {}
+
+  void submit(EngineCore& engine, std::shared_ptr<Execution> execution);
+  /// A record whose signature says send. `peer` is a rank of the communicator. Errors: mismatch, told to all already;
+  /// transport_error, the peer's fault.
+  Status on_record(EngineCore& engine, Rank peer, const Record& record, std::span<const std::byte> payload);
+  /// This execution is over and nothing of it is in flight.
+  void retired(EngineCore& engine, const Execution& execution);
+
+  /// Sends and receives that transfer data now.
+  std::vector<std::shared_ptr<Execution>> running() const;
+  /// Those that wait for their other side.
+  std::vector<std::shared_ptr<Execution>> waiting() const;
+  /// Takes out all that wait, for the communicator has failed.
+  std::vector<std::shared_ptr<Execution>> drop_waiting();
+
+ private:
+  struct Arrival {
+    Rank peer = 0;
+    std::uint32_t sequence = 0;
+    Signature signature;
+    bool announced = false;  // the data wait for a grant
+    std::vector<std::byte> payload;
+    std::shared_ptr<Execution> local;  // the send of this very rank
+    std::uint64_t order = 0;
+  };
+  struct Peer {
+    std::uint32_t sent = 0;          // messages sent or announced to it, in all
+    std::uint32_t matched_there = 0;  // of those, matched by it, as far as known
+    std::deque<std::shared_ptr<Execution>> held;
+    std::uint32_t arrived = 0;  // messages from it taken in order, in all
+    std::uint32_t matched = 0;  // of those, matched here
+    std::uint32_t told = 0;     // of those, as it knows
+    std::map<std::uint32_t, Arrival> ahead;
+    std::list<Arrival> unmatched;
+  };
+  using Key = std::pair<Rank, std::uint32_t>;
+
+  void send(EngineCore& engine, const std::shared_ptr<Execution>& execution);
+  void send_to_self(EngineCore& engine, const std::shared_ptr<Execution>& execution);
+  void receive(EngineCore& engine, const std::shared_ptr<Execution>& execution);
+  Status arrived(EngineCore& engine, Arrival arrival);
+  Status match(EngineCore& engine, const std::shared_ptr<Execution>& receive, Arrival arrival);
+  void start(EngineCore& engine, const std::shared_ptr<Execution>& execution);
+  Record record_to(Rank peer, RecordKind kind);
+  Peer& peer(Rank rank) { return peers_[rank]; }
+
+  CommunicatorCore& communicator_;
+  std::map<Rank, Peer> peers_;
+  std::list<std::shared_ptr<Execution>> posted_;           // receives that wait, in the order of the calls
+  std::map<Key, std::shared_ptr<Execution>> sends_;        // announced: by receiver and number
+  std::map<Key, std::shared_ptr<Execution>> receives_;     // matched: by sender and number
+  std::deque<std::shared_ptr<Execution>> unstarted_;       // matched or announced, no room to run yet
+  std::uint64_t next_order_ = 0;
+};
+
+}  // namespace fabring

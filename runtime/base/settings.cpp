@@ -174,6 +174,10 @@ constexpr Setting rows[] = {
      "auto,ring,hierarchical,recursive_doubling,direct,direct_one_shot,direct_two_shot", "",
      "Algorithm for allreduce. auto chooses by size, ranks and nodes. Must be the same on all ranks.",
      read_word<&Config::algorithm>, show_text<&Config::algorithm>},
+    {"FABRING_REPRODUCIBLE", "flag", "", "", "",
+     "Reduce in the order of the ranks, rounding once: results do not depend on sizes of segments, transport, nodes or "
+     "timing (docs/algorithms.md). Costs speed with many ranks. Must be the same on all ranks.",
+     read_flag<&Config::reproducible>, show_flag<&Config::reproducible>},
     {"FABRING_SOCKETS_PER_PEER", "integer", "sockets", "", "chosen",
      "TCP connections between two ranks (tcp transport). More of them fill a fast link that one flow can not.",
      read_integer<&Config::sockets_per_peer, 1, 64>, show_positive<&Config::sockets_per_peer>},

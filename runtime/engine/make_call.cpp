@@ -336,7 +336,16 @@ Algorithm default_for(const Call& call, const CommunicatorCore& communicator) {
 
 AlgorithmChoice choose_algorithm(const Call& call, const CommunicatorCore& communicator, const Config& config) {
   if (is_message(call.collective)) return {Algorithm::direct_one_shot, "one message"};
-  if (!call.commutes) return {Algorithm::direct_one_shot, "the operation does not commute"};
+  const bool reduces_here = reduces(call.collective);
+  if (reduces_here && config.reproducible)
+    return {call.collective == Collective::allreduce && call.bytes() > small_bytes ? Algorithm::direct_two_shot
+                                                                                   : Algorithm::direct_one_shot,
+            "FABRING_REPRODUCIBLE: operands in the order of the ranks, rounded once"};
+  if (reduces_here && !call.commutes) {
+    return {call.collective == Collective::allreduce && call.bytes() > small_bytes ? Algorithm::direct_two_shot
+                                                                                   : Algorithm::direct_one_shot,
+            "the operation does not commute: operands in the order of the ranks"};
+  }
   if (const auto asked = parse_algorithm(config.algorithm); asked && has_algorithm(call.collective, *asked))
     return {*asked, "FABRING_ALGORITHM=" + config.algorithm};
   if (call.collective == Collective::allreduce)

@@ -21,6 +21,7 @@ std::string Identity::encode() const {
   out.number(static_cast<std::uint8_t>(std::min(usable.size(), most_transports)));
   for (std::size_t i = 0; i < std::min(usable.size(), most_transports); ++i) out.text(usable[i], most_text);
   out.text(unusable, most_reason).text(algorithm, most_text).number(segment_bytes).number(depth);
+  out.number(static_cast<std::uint8_t>(reproducible));
   return out.take();
 }
 
@@ -40,6 +41,7 @@ Result<Identity> Identity::decode(std::string_view bytes) {
   identity.algorithm = in.text(most_text);
   identity.segment_bytes = in.number<std::uint64_t>();
   identity.depth = in.number<std::uint32_t>();
+  identity.reproducible = in.number<std::uint8_t>() != 0;
   if (!in.complete())
     return Status(ErrorCode::mismatch, "a rank sent an identity that cannot be read; it runs another build of Fabring");
   return identity;
@@ -59,6 +61,8 @@ Status compare(const std::vector<Identity>& ranks) {
     if (other.algorithm != first.algorithm) return differ(rank, "FABRING_ALGORITHM", other.algorithm, first.algorithm);
     if (other.segment_bytes != first.segment_bytes)
       return differ(rank, "FABRING_SEGMENT_BYTES", other.segment_bytes, first.segment_bytes);
+    if (other.reproducible != first.reproducible)
+      return differ(rank, "FABRING_REPRODUCIBLE", other.reproducible, first.reproducible);
     if (other.depth != first.depth) return differ(rank, "FABRING_DEPTH", other.depth, first.depth);
   }
   return {};

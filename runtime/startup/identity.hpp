@@ -23,6 +23,7 @@ struct Identity {
   std::string algorithm;
   std::uint64_t segment_bytes = 0;
   std::uint32_t depth = 0;
+  bool reproducible = false;
 
   std::string encode() const;
   static Result<Identity> decode(std::string_view bytes);

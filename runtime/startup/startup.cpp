@@ -206,6 +206,7 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config) {
   own.algorithm = config.algorithm;
   own.segment_bytes = config.segment_bytes;
   own.depth = static_cast<std::uint32_t>(config.depth);
+  own.reproducible = config.reproducible;
   std::vector<Opened> usable;
   std::unique_ptr<NodeBeacon> beacon;
   Result<std::string> told = [&]() -> Result<std::string> {

@@ -118,7 +118,8 @@ Exit Commands::loop(const Words& words) {
   }
   const std::vector<std::size_t> all = words.sizes("sizes");
   const std::size_t largest = *std::max_element(all.begin(), all.end()) / fabring::size_of(*type);
-  const fabring::Choice choice = communicator.explain_allreduce(largest, *type, *op);
+  const fabring::Choice choice = communicator.explain(
+      fabring::Operation::allreduce(nullptr, nullptr, largest, *type, *op));
   Event("done").text("algorithm", choice.algorithm).text("on", words.text("on", "world"));
   return Exit::fine;
 }

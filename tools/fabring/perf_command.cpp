@@ -37,16 +37,16 @@ Status wrong(std::string text) { return {ErrorCode::invalid_argument, std::move(
 // Turns the words into options. Errors are the user's.
 Status understand(Words& words) {
   PerfOptions& options = words.options;
-  if (words.collective != "allreduce") {
-    const std::string_view known[] = {"allreduce"};
-    constexpr std::string_view planned[] = {"reduce", "reduce_scatter", "all_gather", "broadcast",
-                                            "gather", "scatter",        "alltoall",   "barrier"};
-    const bool not_yet = std::find(std::begin(planned), std::end(planned), words.collective) != std::end(planned);
-    return wrong(not_yet
-                     ? fmt::format("{} cannot be measured in this version; it measures: allreduce", words.collective)
-                     : fmt::format("'{}' is not a collective{}; this version measures: allreduce", words.collective,
-                                   did_you_mean(words.collective, known)));
+  const auto collective = parse_collective(words.collective);
+  if (!collective || *collective == Collective::send || *collective == Collective::recv) {
+    std::vector<std::string_view> known;
+    for (int i = 0; i < collective_count; ++i)
+      if (const auto one = static_cast<Collective>(i); one != Collective::send && one != Collective::recv)
+        known.push_back(name(one));
+    return wrong(fmt::format("'{}' is not a collective{} (known: {})", words.collective,
+                             did_you_mean(words.collective, known), fmt::join(known, ", ")));
   }
+  options.collective = *collective;
   const auto type = parse_data_type(words.type);
   if (!type) {
     std::vector<std::string_view> known;
@@ -66,6 +66,7 @@ Status understand(Words& words) {
   auto sizes = words.sizes.empty() ? size_steps(words.first, words.last, words.factor) : parse_sizes(words.sizes);
   if (!sizes) return sizes.error().with_prefix(words.sizes.empty() ? "" : "--sizes: ");
   options.sizes = whole_elements(*sizes, options.type);
+  if (options.collective == Collective::barrier) options.sizes = {0};
   const auto number = [](const std::string& text, const char* unit, std::chrono::milliseconds& into) -> Status {
     if (text.empty()) return {};
     auto duration = parse_duration(text.find_first_not_of("0123456789.") == std::string::npos ? text + unit : text);
@@ -146,6 +147,11 @@ int measure(const Words& words) {
   auto engine = Engine::create(std::move(*config));
   if (!engine) return could_not_run(rank, engine.error());
   Communicator world = (*engine)->world();
+  if (options.root >= world.size()) {
+    if (rank == 0)
+      complain("perf", fmt::format("--root {}: ranks are 0 to {}", options.root, world.size() - 1));
+    return exit_usage;
+  }
 
   const bool both_ways = options.format == Format::table && !options.in_place;
   auto measuring = Measuring::prepare(**engine, options, both_ways);
@@ -160,7 +166,7 @@ int measure(const Words& words) {
   if (options.explain && rank == 0) {
     for (const std::string& line : facts.report) complain("perf", line);
     for (std::size_t bytes : options.sizes) {
-      const Choice choice = world.explain_allreduce(bytes / size_of(options.type), options.type, options.op);
+      const Choice choice = measuring->explain(bytes);
       complain("perf", fmt::format("{}: {}: {}", size_text(bytes), choice.algorithm, choice.reason));
     }
   }
@@ -238,7 +244,10 @@ void add_perf(CLI::App& app, Session& session) {
   auto words = std::make_shared<Words>();
   PerfOptions& options = words->options;
   CLI::App* command = app.add_subcommand("perf", "Measure and check a collective");
-  command->add_option("collective", words->collective, "allreduce")->required()->type_name("COLLECTIVE");
+  command
+      ->add_option("collective", words->collective,
+                   "allreduce, reduce, reduce_scatter, all_gather, broadcast, gather, scatter, alltoall, barrier")
+      ->required()->type_name("COLLECTIVE");
   command
       ->add_option("-n", words->ranks,
                    "Start N ranks on this host (also -np). Without it the environment says which rank this is: fabring "
@@ -256,6 +265,9 @@ void add_perf(CLI::App& app, Session& session) {
       ->add_option("-d,--datatype", words->type, "float32 (the default), float64, float16, bfloat16, int8 ... uint64")
       ->type_name("TYPE");
   command->add_option("-o,--op", words->op, "sum (the default), prod, min, max, avg")->type_name("OP");
+  command->add_option("-r,--root", options.root, "Root of reduce, broadcast, gather and scatter (0)")
+      ->check(CLI::Range(0, 1 << 30))
+      ->type_name("RANK");
   command->add_option("-w,--warmup", options.warm_up, "Calls before the clock runs (5)")
       ->check(CLI::Range(0, 1'000'000))
       ->type_name("W");
@@ -294,8 +306,9 @@ void add_perf(CLI::App& app, Session& session) {
   command->add_flag("--explain", options.explain, "Say on stderr why this transport and these algorithms");
   command->add_flag("--no-progress", words->no_progress, "No progress lines on stderr");
   command->footer(
-      "Time is the slowest rank's total divided by the calls; GB/s are 1e9 bytes; busbw of allreduce is algbw x "
-      "2(n-1)/n.\n"
+      "Time is the slowest rank's total divided by the calls; GB/s are 1e9 bytes. A size is that of the vector or, where\n"
+      "every rank has a block, of all blocks together. busbw is algbw x 2(n-1)/n for allreduce, x 1 for broadcast and\n"
+      "reduce, x (n-1)/n for the others.\n"
       "Exit codes: 0 fine, 1 wrong results, 2 usage, 3 could not run.\n"
       "Example: fabring perf allreduce -n 4 -b 1K -e 64M --transport tcp");
   command->callback([words, &session] { session.exit_code = run(*words, session); });

@@ -6,10 +6,8 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
-#include <cstring>
 
 #include "runtime/base/parse_value.hpp"
-#include "tools/fabring/exact_data.hpp"
 
 namespace fabring::tools {
 namespace {
@@ -35,7 +33,7 @@ Result<Measuring> Measuring::prepare(Engine& engine, const PerfOptions& options,
   constexpr std::size_t page = 4096;
   Measuring measuring(engine, options);
   std::size_t largest = page;
-  for (std::size_t size : options.sizes) largest = std::max(largest, size);
+  for (std::size_t size : options.sizes) largest = std::max(largest, measuring.shape_of(size).bytes());
   largest = (largest + page - 1) / page * page;
   const auto allocate = [&] { return Buffer(static_cast<std::byte*>(std::aligned_alloc(page, largest))); };
   const bool needs_input = both_ways || !options.in_place;
@@ -47,46 +45,36 @@ Result<Measuring> Measuring::prepare(Engine& engine, const PerfOptions& options,
   return measuring;
 }
 
-Status Measuring::call(std::size_t count, bool in_place) {
-  return world_.allreduce(in_place ? output_.get() : input_.get(), output_.get(), count, options_->type, options_->op);
+PerfShape Measuring::shape_of(std::size_t bytes) const {
+  return PerfShape::of(options_->collective, bytes, options_->type, options_->op, world_.rank(), world_.size(),
+                       options_->root);
 }
 
-Result<std::uint64_t> Measuring::wrong_elements(std::size_t count, bool in_place, std::uint32_t seed) {
-  const ExactData data(options_->type, options_->op, world_.rank(), world_.size(), seed);
-  if (in_place) {
-    data.fill(output_.get(), count);
-  } else {
-    data.fill(input_.get(), count);
-    std::memset(output_.get(), 0xa5, count * size_of(options_->type));  // what is never written must not look right
-  }
-  FABRING_TRY(call(count, in_place));
-  std::uint64_t mine = data.wrong_results(output_.get(), count), all = 0;
-  if (!in_place) mine += data.wrong_inputs(input_.get(), count);  // the input is not the library's to change
+Result<std::uint64_t> Measuring::wrong_elements(const PerfShape& shape, bool in_place, std::uint32_t seed) {
+  const PerfData data(shape, seed);
+  data.fill(input_.get(), output_.get(), in_place);
+  FABRING_TRY(world_.run(shape.operation(input_.get(), output_.get(), in_place)));
+  std::uint64_t mine = data.wrong(input_.get(), output_.get(), in_place), all = 0;
   FABRING_TRY(world_.allreduce(&mine, &all, 1, DataType::uint64, ReduceOp::sum));
   return all;
 }
 
-Status Measuring::fill_for_timing(std::size_t count, bool in_place) {
-  if (in_place) {
-    fill_stable(output_.get(), count, options_->type, options_->op);
-    return {};
-  }
-  const ExactData data(options_->type, options_->op, world_.rank(), world_.size(), 0);
-  data.fill(input_.get(), count);
-  std::memset(output_.get(), 0, count * size_of(options_->type));  // the pages exist before the clock runs
-  return {};
+// Data on which calls can be repeated without end; and the pages exist before the clock runs.
+void Measuring::fill_for_timing(const PerfShape& shape, bool in_place) {
+  if (in_place) return fill_stable(output_.get(), shape.large(), shape.type, shape.op);
+  PerfData(shape, 0).fill(input_.get(), output_.get(), false);
 }
 
-Result<Measuring::Timed> Measuring::timed(std::size_t count, bool in_place, int calls, std::vector<double>* each) {
+Result<Measuring::Timed> Measuring::timed(const Operation& operation, int calls, std::vector<double>* each) {
   FABRING_TRY(world_.barrier());
   const std::uint64_t sent_before = engine_->traffic().wire_bytes_sent;
   const Clock::time_point start = Clock::now();
   if (each == nullptr) {
-    for (int i = 0; i < calls; ++i) FABRING_TRY(call(count, in_place));
+    for (int i = 0; i < calls; ++i) FABRING_TRY(world_.run(operation));
   } else {
     Clock::time_point last = start;
     for (double& duration : *each) {
-      FABRING_TRY(call(count, in_place));
+      FABRING_TRY(world_.run(operation));
       const Clock::time_point now = Clock::now();
       duration = std::chrono::duration<double>(now - last).count();
       last = now;
@@ -98,12 +86,12 @@ Result<Measuring::Timed> Measuring::timed(std::size_t count, bool in_place, int 
   return Timed{most[0], most[1]};
 }
 
-Result<int> Measuring::calibrated_calls(std::size_t count, bool in_place) {
+Result<int> Measuring::calibrated_calls(const Operation& operation) {
   const double target = std::chrono::duration<double>(options_->target).count();
   const double cap = std::chrono::duration<double>(options_->cap).count();
   double one = 0;
   for (int calls = 2;; calls *= 4) {
-    auto total = timed(count, in_place, calls, nullptr);
+    auto total = timed(operation, calls, nullptr);
     if (!total) return total.error();
     one = std::max(total->seconds / calls, 1e-9);
     if (total->seconds > 0.05 * target || calls * 4 > most_calls) break;
@@ -116,23 +104,25 @@ Result<int> Measuring::calibrated_calls(std::size_t count, bool in_place) {
 }
 
 Result<Measurement> Measuring::run(std::size_t bytes, bool in_place) {
+  const PerfShape shape = shape_of(bytes);
+  const Operation operation = shape.operation(input_.get(), output_.get(), in_place);
   Measurement result;
-  result.bytes = bytes;
-  result.count = bytes / size_of(options_->type);
+  result.bytes = shape.bytes();
+  result.count = shape.count;
   result.in_place = in_place;
-  result.algorithm = world_.explain_allreduce(result.count, options_->type, options_->op).algorithm;
+  result.algorithm = world_.explain(operation).algorithm;
   if (options_->check) {
-    auto wrong = wrong_elements(result.count, in_place, 1);
+    auto wrong = wrong_elements(shape, in_place, 1);
     if (!wrong) return wrong.error();
     result.wrong = *wrong;
   }
-  FABRING_TRY(fill_for_timing(result.count, in_place));
-  for (int i = 0; i < options_->warm_up; ++i) FABRING_TRY(call(result.count, in_place));
+  fill_for_timing(shape, in_place);
+  for (int i = 0; i < options_->warm_up; ++i) FABRING_TRY(world_.run(operation));
 
   std::vector<double> each;
   int calls = options_->calls;
   if (options_->repetitions > 0) {
-    auto agreed = calibrated_calls(result.count, in_place);
+    auto agreed = calibrated_calls(operation);
     if (!agreed) return agreed.error();
     calls = *agreed;
   } else if (options_->format == Format::csv || options_->format == Format::json) {
@@ -140,7 +130,7 @@ Result<Measurement> Measuring::run(std::size_t bytes, bool in_place) {
   }
   const int repetitions = std::max(options_->repetitions, 1);
   for (int repetition = 0; repetition < repetitions; ++repetition) {
-    auto total = timed(result.count, in_place, calls, each.empty() ? nullptr : &each);
+    auto total = timed(operation, calls, each.empty() ? nullptr : &each);
     if (!total) return total.error();
     result.repetitions_us.push_back(total->seconds / calls * 1e6);
     result.wire_bytes_per_rank = static_cast<std::uint64_t>(std::llround(total->wire_bytes_sent / calls));
@@ -154,7 +144,7 @@ Result<Measurement> Measuring::run(std::size_t bytes, bool in_place) {
     result.p99_us = percentile(slowest, 0.99) * 1e6;
   }
   if (options_->check) {
-    auto wrong = wrong_elements(result.count, in_place, 2);
+    auto wrong = wrong_elements(shape, in_place, 2);
     if (!wrong) return wrong.error();
     result.wrong += *wrong;
   }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "fabring/communicator.hpp"
+#include "tools/fabring/perf_data.hpp"
 #include "tools/fabring/perf_options.hpp"
 #include "tools/fabring/perf_report.hpp"
 
@@ -18,6 +19,11 @@ class Measuring {
  public:
   /// Buffers for the largest size. Errors: out_of_memory.
   static Result<Measuring> prepare(Engine& engine, const PerfOptions& options, bool both_ways);
+
+  /// How a size would run.
+  Choice explain(std::size_t bytes) const {
+    return world_.explain(shape_of(bytes).operation(input_.get(), output_.get(), input_ == nullptr));
+  }
 
   /// Checks, warms up, times, checks again.
   Result<Measurement> run(std::size_t bytes, bool in_place);
@@ -30,16 +36,16 @@ class Measuring {
   Measuring(Engine& engine, const PerfOptions& options)
       : engine_(&engine), world_(engine.world()), options_(&options) {}
 
-  Status call(std::size_t count, bool in_place);
-  Result<std::uint64_t> wrong_elements(std::size_t count, bool in_place, std::uint32_t seed);
-  Status fill_for_timing(std::size_t count, bool in_place);
+  PerfShape shape_of(std::size_t bytes) const;
+  Result<std::uint64_t> wrong_elements(const PerfShape& shape, bool in_place, std::uint32_t seed);
+  void fill_for_timing(const PerfShape& shape, bool in_place);
   struct Timed {
     double seconds = 0;          ///< of the slowest rank
     double wire_bytes_sent = 0;  ///< by the rank that sent most
   };
   /// So many calls, back to back; the time of every single one into `each` if it is not null.
-  Result<Timed> timed(std::size_t count, bool in_place, int calls, std::vector<double>* each);
-  Result<int> calibrated_calls(std::size_t count, bool in_place);
+  Result<Timed> timed(const Operation& operation, int calls, std::vector<double>* each);
+  Result<int> calibrated_calls(const Operation& operation);
 
   Engine* engine_;
   Communicator world_;

@@ -19,6 +19,7 @@ struct PerfOptions {
   std::vector<std::size_t> sizes;  ///< bytes, whole elements
   DataType type = DataType::float32;
   ReduceOp op = ReduceOp::sum;
+  Rank root = 0;
   int warm_up = 5;
   int calls = 20;
   int repetitions = 0;  ///< 0: one measurement of `calls` calls; else so many of about `target`

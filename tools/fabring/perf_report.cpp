@@ -15,6 +15,15 @@ std::string time_text(double us) {
   return fmt::format("{:.2f}", us);
 }
 
+bool has_operation(Collective collective) {
+  return collective == Collective::allreduce || collective == Collective::reduce ||
+         collective == Collective::reduce_scatter;
+}
+bool has_root(Collective collective) {
+  return collective == Collective::reduce || collective == Collective::broadcast ||
+         collective == Collective::gather || collective == Collective::scatter;
+}
+
 // JSON writes all digits of a double; nobody measured those.
 double rounded(double value, double digits) { return std::round(value * digits) / digits; }
 
@@ -26,7 +35,15 @@ double algorithm_bandwidth(std::size_t bytes, double time_us) {
 
 double bus_factor(Collective collective, int ranks) {
   const double share = static_cast<double>(ranks - 1) / ranks;
-  return collective == Collective::allreduce ? 2 * share : share;
+  switch (collective) {
+    case Collective::allreduce:
+      return 2 * share;
+    case Collective::broadcast:
+    case Collective::reduce:
+      return 1;
+    default:
+      return share;
+  }
 }
 
 std::string PerfReport::header() const {
@@ -66,7 +83,8 @@ std::string PerfReport::header() const {
 std::string PerfReport::table_line(const std::vector<Measurement>& measurements) const {
   const Measurement& first = measurements.front();
   std::string text = fmt::format("{:>12} {:>12} {:>9} {:>6} {:>5}", first.bytes, first.count, name(options_.type),
-                                 name(options_.op), -1);
+                                 has_operation(options_.collective) ? name(options_.op) : "none",
+                                 has_root(options_.collective) ? options_.root : -1);
   for (bool in_place : {false, true}) {
     const Measurement* found = nullptr;
     for (const Measurement& measurement : measurements)

@@ -33,7 +33,8 @@ struct JobFacts {
 
 /// GB/s, 1e9 bytes.
 double algorithm_bandwidth(std::size_t bytes, double time_us);
-/// What times algbw gives busbw: 2(n-1)/n for allreduce, (n-1)/n for reduce-scatter and all-gather.
+/// What times algbw gives busbw: 2(n-1)/n for allreduce; (n-1)/n for reduce_scatter, all_gather, gather, scatter and
+/// alltoall; 1 for broadcast and reduce.
 double bus_factor(Collective collective, int ranks);
 
 class PerfReport {

@@ -19,6 +19,10 @@ Status check_arguments(const CommunicatorCore& core, const Call& call) {
   };
   if (static_cast<int>(call.type) >= data_type_count) return wrong("no such type");
   if (static_cast<int>(call.op) >= reduce_op_count) return wrong("no such operation");
+  if (!supports(call.type, call.op)) return wrong(fmt::format("{} has no {}", name(call.type), name(call.op)));
+  if (call.op == ReduceOp::premul_sum || call.op == ReduceOp::user)
+    return wrong(fmt::format("{} needs a {}, which this call does not take", name(call.op),
+                             call.op == ReduceOp::user ? "function" : "factor"));
   const std::size_t element = size_of(call.type);
   if (call.count == 0) return {};
   if (call.count > SIZE_MAX / element) return wrong("count x size of the type is more than memory can hold");

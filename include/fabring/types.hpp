@@ -26,26 +26,58 @@ enum class DataType : std::uint8_t {
   uint16,
   uint32,
   uint64,
+  /// OCP 8-bit float E4M3: 4 bits of exponent, bias 7, up to 448, no infinity; reduced in float, rounded once to
+  /// nearest even. What rounds to more than 448 becomes NaN with its sign (0x7F, 0xFF). The bits of PyTorch's
+  /// float8_e4m3fn.
+  float8_e4m3,
+  /// OCP 8-bit float E5M2: 5 bits of exponent, bias 15, up to 57344, and infinity; reduced in float, rounded once to
+  /// nearest even. The bits of PyTorch's float8_e5m2; NaN is 0x7F.
+  float8_e5m2,
+  boolean,  ///< one byte; any that is not zero is true; results are 0 or 1
 };
-inline constexpr int data_type_count = 12;
+inline constexpr int data_type_count = 15;
 
+/// What each means for a type is said by supports().
 enum class ReduceOp : std::uint8_t {
-  sum,   ///< integers wrap
-  prod,  ///< integers wrap
-  min,   ///< a NaN on any rank gives NaN
-  max,   ///< a NaN on any rank gives NaN
-  avg,   ///< the sum divided by the number of ranks; integers truncate towards zero
+  sum,          ///< integers wrap; of booleans, whether any is true
+  prod,         ///< integers wrap; of booleans, whether all are true
+  min,          ///< a NaN on any rank gives NaN; of booleans, whether all are true
+  max,          ///< a NaN on any rank gives NaN; of booleans, whether any is true
+  avg,          ///< the sum divided by the number of ranks; integers truncate towards zero
+  logical_and,  ///< 1 if no rank has 0, otherwise 0
+  logical_or,   ///< 1 if any rank has something else than 0, otherwise 0
+  logical_xor,  ///< 1 if an odd number of ranks have something else than 0, otherwise 0
+  bitwise_and,  ///< of booleans, what logical_and gives; likewise the next two
+  bitwise_or,
+  bitwise_xor,
+  premul_sum,  ///< the sum of every rank's elements times a factor of that rank
+  user,        ///< a function of the caller: UserFunction
 };
-inline constexpr int reduce_op_count = 5;
+inline constexpr int reduce_op_count = 13;
+
+/// An operation of the caller: inout[i] = inout[i] (op) in[i] for i < count. `inout` has the left operand. The two do
+/// not overlap, and both are aligned to their element. `context` is the caller's own. It must be associative, and must
+/// not throw; large reductions call it many times, with a part each, in any order of the parts.
+using UserFunction = void (*)(void* inout, const void* in, std::size_t count, DataType type, void* context);
 
 enum class Collective : std::uint8_t { allreduce, reduce_scatter, all_gather };
 
+/// Whether the operation has a meaning for elements of the type:
+///
+///                        floating   integers   boolean
+///   sum prod min max     yes        yes        yes
+///   avg premul_sum       yes        yes        no
+///   logical_*, bitwise_* no         yes        yes
+///   user                 yes        yes        yes
+FABRING_API bool supports(DataType type, ReduceOp op);
+
 FABRING_API std::size_t size_of(DataType type);         ///< bytes of one element
-FABRING_API std::string_view name(DataType type);       ///< "float32"
-FABRING_API std::string_view name(ReduceOp op);         ///< "sum"
+FABRING_API bool is_floating_point(DataType type);      ///< of any width
+FABRING_API std::string_view name(DataType type);       ///< "float32", "bool"
+FABRING_API std::string_view name(ReduceOp op);         ///< "sum", "logical_and"
 FABRING_API std::string_view name(Collective what);     ///< "allreduce"
-FABRING_API std::optional<DataType> parse_data_type(std::string_view text);  ///< also f32, float, half, bf16, i8, ...
-FABRING_API std::optional<ReduceOp> parse_reduce_op(std::string_view text);
+FABRING_API std::optional<DataType> parse_data_type(std::string_view text);  ///< also f32, float, half, bf16, e4m3, ...
+FABRING_API std::optional<ReduceOp> parse_reduce_op(std::string_view text);  ///< also land, bxor, ...
 FABRING_API std::optional<Collective> parse_collective(std::string_view text);
 
 }  // namespace fabring

@@ -25,9 +25,29 @@ constexpr std::array<TypeRow, data_type_count> type_rows{{
     {DataType::uint16, 2, "uint16", {"u16", "", ""}},
     {DataType::uint32, 4, "uint32", {"u32", "", ""}},
     {DataType::uint64, 8, "uint64", {"u64", "", ""}},
+    {DataType::float8_e4m3, 1, "float8_e4m3", {"fp8_e4m3", "e4m3", "float8_e4m3fn"}},
+    {DataType::float8_e5m2, 1, "float8_e5m2", {"fp8_e5m2", "e5m2", ""}},
+    {DataType::boolean, 1, "bool", {"boolean", "", ""}},
 }};
-constexpr std::array<std::pair<ReduceOp, std::string_view>, reduce_op_count> op_rows{{
-    {ReduceOp::sum, "sum"}, {ReduceOp::prod, "prod"}, {ReduceOp::min, "min"}, {ReduceOp::max, "max"}, {ReduceOp::avg, "avg"},
+struct OpRow {
+  ReduceOp op;
+  std::string_view name;
+  std::string_view alias;  // as MPI abbreviates it
+};
+constexpr std::array<OpRow, reduce_op_count> op_rows{{
+    {ReduceOp::sum, "sum", ""},
+    {ReduceOp::prod, "prod", ""},
+    {ReduceOp::min, "min", ""},
+    {ReduceOp::max, "max", ""},
+    {ReduceOp::avg, "avg", ""},
+    {ReduceOp::logical_and, "logical_and", "land"},
+    {ReduceOp::logical_or, "logical_or", "lor"},
+    {ReduceOp::logical_xor, "logical_xor", "lxor"},
+    {ReduceOp::bitwise_and, "bitwise_and", "band"},
+    {ReduceOp::bitwise_or, "bitwise_or", "bor"},
+    {ReduceOp::bitwise_xor, "bitwise_xor", "bxor"},
+    {ReduceOp::premul_sum, "premul_sum", ""},
+    {ReduceOp::user, "user", ""},
 }};
 constexpr std::array<std::pair<Collective, std::string_view>, 3> collective_rows{{
     {Collective::allreduce, "allreduce"},
@@ -37,9 +57,45 @@ constexpr std::array<std::pair<Collective, std::string_view>, 3> collective_rows
 
 }  // namespace
 
+bool is_floating_point(DataType type) {
+  switch (type) {
+    case DataType::float64:
+    case DataType::float32:
+    case DataType::float16:
+    case DataType::bfloat16:
+    case DataType::float8_e4m3:
+    case DataType::float8_e5m2:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool supports(DataType type, ReduceOp op) {
+  switch (op) {
+    case ReduceOp::sum:
+    case ReduceOp::prod:
+    case ReduceOp::min:
+    case ReduceOp::max:
+    case ReduceOp::user:
+      return true;
+    case ReduceOp::avg:
+    case ReduceOp::premul_sum:
+      return type != DataType::boolean;
+    case ReduceOp::logical_and:
+    case ReduceOp::logical_or:
+    case ReduceOp::logical_xor:
+    case ReduceOp::bitwise_and:
+    case ReduceOp::bitwise_or:
+    case ReduceOp::bitwise_xor:
+      return !is_floating_point(type);
+  }
+  return false;
+}
+
 std::size_t size_of(DataType type) { return type_rows[static_cast<std::size_t>(type)].bytes; }
 std::string_view name(DataType type) { return type_rows[static_cast<std::size_t>(type)].name; }
-std::string_view name(ReduceOp op) { return op_rows[static_cast<std::size_t>(op)].second; }
+std::string_view name(ReduceOp op) { return op_rows[static_cast<std::size_t>(op)].name; }
 std::string_view name(Collective what) { return collective_rows[static_cast<std::size_t>(what)].second; }
 
 std::optional<DataType> parse_data_type(std::string_view text) {
@@ -52,8 +108,8 @@ std::optional<DataType> parse_data_type(std::string_view text) {
 }
 
 std::optional<ReduceOp> parse_reduce_op(std::string_view text) {
-  for (const auto& [op, word] : op_rows)
-    if (text == word) return op;
+  for (const OpRow& row : op_rows)
+    if (text == row.name || (!row.alias.empty() && text == row.alias)) return row.op;
   return std::nullopt;
 }
 

@@ -323,7 +323,13 @@ void Execution::run(Tile& tile, StepId id) {
     case StepKind::copy: {
       const auto to = bytes_of(tile, step.to);
       const auto from = bytes_of(tile, step.from);
-      if (to.data() != from.data() && !to.empty()) std::memcpy(to.data(), from.data(), to.size());
+      if (plan_->plan.size == 1 && call_.collective == Collective::allreduce) {
+        // Of one rank there is nothing to reduce, but truth values become 0 or 1 all the same.
+        const void* const source = from.data();
+        reduce(call_.type, call_.op, to.data(), {&source, 1}, tile.extents[step.to.range].count);
+      } else if (to.data() != from.data() && !to.empty()) {
+        std::memcpy(to.data(), from.data(), to.size());
+      }
       break;
     }
     case StepKind::finish:

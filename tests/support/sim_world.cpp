@@ -275,11 +275,17 @@ SimWorldOptions any_world(int ranks, std::uint64_t seed) {
   return options;
 }
 
+bool self_contained(DataType type, ReduceOp op) {
+  return supports(type, op) && op != ReduceOp::premul_sum && op != ReduceOp::user;
+}
+
 Allreduce any_allreduce(std::size_t count, std::mt19937_64& chance) {
   Allreduce what;
   what.count = count;
   what.type = static_cast<DataType>(chance() % data_type_count);
-  what.op = static_cast<ReduceOp>(chance() % reduce_op_count);
+  do {
+    what.op = static_cast<ReduceOp>(chance() % reduce_op_count);
+  } while (!self_contained(what.type, what.op));
   what.in_place = chance() % 2 == 0;
   what.salt = chance();
   return what;

@@ -144,6 +144,9 @@ class SimWorld {
   bool failed_ = false;
 };
 
+/// Whether an allreduce of them needs no more than its buffers: no factor, no function.
+bool self_contained(DataType type, ReduceOp op);
+
 /// A world whose limits, nodes and weather follow from the seed.
 SimWorldOptions any_world(int ranks, std::uint64_t seed);
 /// An allreduce whose type, operation and place follow from the chance given.

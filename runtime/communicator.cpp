@@ -106,7 +106,7 @@ Status Communicator::run_group(std::span<const Operation> operations) {
 Choice Communicator::explain(const Operation& operation) const {
   const auto engine = core_ ? core_->engine.lock() : nullptr;
   if (!engine) return {"none", gone.message()};
-  const auto call = make_call(operation, *core_, engine->config());
+  const auto call = make_call_without_buffers(operation, *core_, engine->config());
   if (!call) return {"none", call.error().message()};
   const AlgorithmChoice choice = choose_algorithm(*call, *core_, engine->config());
   return {std::string(name(choice.algorithm)), choice.reason};

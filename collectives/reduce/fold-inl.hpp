@@ -2,7 +2,7 @@
 //
 // A Unit says how one vector's worth of elements is loaded, combined and stored:
 //   Element                       the type in memory
-//   Value                         what a sum is kept in (registers); 16-bit floats keep two vectors of float
+//   Value                         what a sum is kept in (registers); small floats keep several vectors of float
 //   elements                      elements in a Value
 //   load(const Element*), combine(Value, Value), store(Value, Element*)
 // Every element is folded left to right over the sources within registers, so memory is read once and written once
@@ -72,20 +72,28 @@ HWY_INLINE std::size_t elements_to_alignment(const typename Unit::Element* to) {
   return past == 0 ? 0 : (alignment - past) / sizeof(typename Unit::Element);
 }
 
-template <class Unit, std::size_t kSources>
+template <class Unit, std::size_t kSources, std::size_t kUnroll = unroll>
 void fold_all(typename Unit::Element* to, const typename Unit::Element* const* sources, std::size_t source_count,
               std::size_t count) {
-  constexpr std::size_t group = unroll * Unit::elements;
+  constexpr std::size_t group = kUnroll * Unit::elements;
   std::size_t at = 0;
   if (count >= 64 * group) {
     at = elements_to_alignment<Unit>(to);
     if (at != 0) fold_few<Unit>(to, sources, source_count, 0, at);
   }
-  for (; count - at >= group; at += group) fold_group<Unit, unroll, kSources>(to, sources, source_count, at);
-  for (; count - at >= Unit::elements; at += Unit::elements) {
-    fold_group<Unit, 1, kSources>(to, sources, source_count, at);
+  for (; count - at >= group; at += group) fold_group<Unit, kUnroll, kSources>(to, sources, source_count, at);
+  if constexpr (kUnroll > 1) {
+    for (; count - at >= Unit::elements; at += Unit::elements) {
+      fold_group<Unit, 1, kSources>(to, sources, source_count, at);
+    }
   }
   if (at < count) fold_few<Unit>(to, sources, source_count, at, count - at);
+}
+
+// The same pointers under their own type; void pointers and pointers to elements are represented alike.
+template <class Unit>
+HWY_INLINE const typename Unit::Element* const* sources_of(const FoldArguments& arguments) {
+  return reinterpret_cast<const typename Unit::Element* const*>(arguments.sources);
 }
 
 template <class Unit>
@@ -97,10 +105,15 @@ void fold(const FoldArguments& arguments) {
                                    static_cast<const Element*>(arguments.sources[1])};
     fold_all<Unit, 2>(to, two, 2, arguments.count);
   } else {
-    // The same pointers under their own type; void pointers and pointers to elements are represented alike.
-    const auto* sources = reinterpret_cast<const Element* const*>(arguments.sources);
-    fold_all<Unit, 0>(to, sources, arguments.source_count, arguments.count);
+    fold_all<Unit, 0>(to, sources_of<Unit>(arguments), arguments.source_count, arguments.count);
   }
+}
+
+// One loop for any number of sources: a fraction of the code, for what is bound by arithmetic or seldom used.
+template <class Unit>
+void fold_compact(const FoldArguments& arguments) {
+  fold_all<Unit, 0, 1>(static_cast<typename Unit::Element*>(arguments.to), sources_of<Unit>(arguments),
+                       arguments.source_count, arguments.count);
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 // What reduce() is made of: one fold per family of types, compiled once per instruction set. Internal to this folder.
 //
 // A fold answers for at least two sources; the copy of a single one is reduce()'s. Signed and unsigned integers of a
-// width share the sum and the product: wrapping makes their bits the same.
+// width share the sum and the product: wrapping makes their bits the same. avg and premul_sum fold as sum does.
 
 #include <cstddef>
 
@@ -22,6 +22,8 @@ struct FoldArguments {
 
 void fold_floats(const FoldArguments& arguments);    ///< float64, float32
 void fold_halves(const FoldArguments& arguments);    ///< float16, bfloat16
-void fold_integers(const FoldArguments& arguments);  ///< the rest
+void fold_float8(const FoldArguments& arguments);    ///< float8_e4m3, float8_e5m2
+void fold_integers(const FoldArguments& arguments);  ///< arithmetic of integers
+void fold_bits(const FoldArguments& arguments);      ///< logical and bitwise operations; boolean has logical ones only
 
 }  // namespace fabring

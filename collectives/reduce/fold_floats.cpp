@@ -27,15 +27,14 @@ struct FloatUnit {
 template <class T>
 void fold_type(const FoldArguments& arguments) {
   switch (arguments.op) {
-    case ReduceOp::sum:
-    case ReduceOp::avg:
-      return fold<FloatUnit<T, FloatSum>>(arguments);
     case ReduceOp::prod:
       return fold<FloatUnit<T, FloatProduct>>(arguments);
     case ReduceOp::min:
       return fold<FloatUnit<T, FloatMinimum>>(arguments);
     case ReduceOp::max:
       return fold<FloatUnit<T, FloatMaximum>>(arguments);
+    default:  // sum, avg, premul_sum
+      return fold<FloatUnit<T, FloatSum>>(arguments);
   }
 }
 

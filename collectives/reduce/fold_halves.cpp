@@ -7,43 +7,24 @@
 #include "collectives/reduce/float_operations-inl.hpp"
 #include "collectives/reduce/fold-inl.hpp"
 #include "collectives/reduce/half-inl.hpp"
+#include "collectives/reduce/small_float_unit-inl.hpp"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace fabring::HWY_NAMESPACE {
 namespace {
 
-// The sum over all sources stays in float; only what is stored is rounded.
-template <class Format, class Operation>
-struct HalfUnit {
-  using Element = std::uint16_t;
-  using Value = FloatPair;
-  static constexpr std::size_t elements = Format::elements;
-
-  static HWY_INLINE Value load(const Element* from) {
-    const FloatPair pair = Format::load(from);
-    return {Operation::prepare(pair.low), Operation::prepare(pair.high)};
-  }
-  static HWY_INLINE Value combine(Value a, Value b) {
-    return {Operation::combine(a.low, b.low), Operation::combine(a.high, b.high)};
-  }
-  static HWY_INLINE void store(Value value, Element* to) {
-    Format::store({Operation::finish(value.low), Operation::finish(value.high)}, to);
-  }
-};
-
 template <class Format>
 void fold_type(const FoldArguments& arguments) {
   switch (arguments.op) {
-    case ReduceOp::sum:
-    case ReduceOp::avg:
-      return fold<HalfUnit<Format, FloatSum>>(arguments);
     case ReduceOp::prod:
-      return fold<HalfUnit<Format, FloatProduct>>(arguments);
+      return fold<SmallFloatUnit<Format, FloatProduct>>(arguments);
     case ReduceOp::min:
-      return fold<HalfUnit<Format, FloatMinimum>>(arguments);
+      return fold<SmallFloatUnit<Format, FloatMinimum>>(arguments);
     case ReduceOp::max:
-      return fold<HalfUnit<Format, FloatMaximum>>(arguments);
+      return fold<SmallFloatUnit<Format, FloatMaximum>>(arguments);
+    default:  // sum, avg, premul_sum
+      return fold<SmallFloatUnit<Format, FloatSum>>(arguments);
   }
 }
 

@@ -76,15 +76,14 @@ template <class T>
 void fold_type(const FoldArguments& arguments) {
   using Unsigned = std::make_unsigned_t<T>;
   switch (arguments.op) {
-    case ReduceOp::sum:
-    case ReduceOp::avg:
-      return fold<IntegerUnit<Unsigned, Sum>>(arguments);
     case ReduceOp::prod:
       return fold<IntegerUnit<Unsigned, Product>>(arguments);
     case ReduceOp::min:
       return fold<IntegerUnit<T, Minimum>>(arguments);
     case ReduceOp::max:
       return fold<IntegerUnit<T, Maximum>>(arguments);
+    default:  // sum, avg, premul_sum
+      return fold<IntegerUnit<Unsigned, Sum>>(arguments);
   }
 }
 

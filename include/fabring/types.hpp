@@ -27,10 +27,11 @@ enum class DataType : std::uint8_t {
   uint32,
   uint64,
   /// OCP 8-bit float E4M3: 4 bits of exponent, bias 7, up to 448, no infinity; reduced in float, rounded once to
-  /// nearest even. What rounds to more than 448 becomes NaN with its sign (0x7F, 0xFF): the bits PyTorch's float8_e4m3fn has.
+  /// nearest even. What rounds to more than 448 becomes NaN with its sign (0x7F, 0xFF). The bits of PyTorch's
+  /// float8_e4m3fn.
   float8_e4m3,
   /// OCP 8-bit float E5M2: 5 bits of exponent, bias 15, up to 57344, and infinity; reduced in float, rounded once to
-  /// nearest even. The bits PyTorch's float8_e5m2 has; NaN is 0x7F.
+  /// nearest even. The bits of PyTorch's float8_e5m2; NaN is 0x7F.
   float8_e5m2,
   boolean,  ///< one byte; any that is not zero is true; results are 0 or 1
 };
@@ -55,8 +56,8 @@ enum class ReduceOp : std::uint8_t {
 inline constexpr int reduce_op_count = 13;
 
 /// An operation of the caller: inout[i] = inout[i] (op) in[i] for i < count. `inout` has the left operand. The two do
-/// not overlap, and both are aligned to their element. `context` is the caller's own. It must be associative, and must not
-/// throw; large reductions call it many times, with a part each, in any order of the parts.
+/// not overlap, and both are aligned to their element. `context` is the caller's own. It must be associative, and must
+/// not throw; large reductions call it many times, with a part each, in any order of the parts.
 using UserFunction = void (*)(void* inout, const void* in, std::size_t count, DataType type, void* context);
 
 /// `n` is the number of ranks; docs/algorithms.md says what each does to whose data.

@@ -29,11 +29,10 @@ class Maker {
   Maker(const Operation& operation, const CommunicatorCore& communicator)
       : operation_(operation), communicator_(communicator), ranks_(static_cast<std::size_t>(communicator.size())) {}
 
-  Result<Call> make() {
+  Result<Call> make(bool with_buffers) {
     FABRING_TRY(take_kind());
     FABRING_TRY(operation_.by_blocks ? take_blocks() : take_count());
-    const Needs needs = what_is_needed();
-    FABRING_TRY(take_buffers(needs));
+    if (with_buffers) FABRING_TRY(take_buffers(what_is_needed()));
     return std::move(call_);
   }
 
@@ -295,8 +294,14 @@ class Maker {
 }  // namespace
 
 Result<Call> make_call(const Operation& operation, const CommunicatorCore& communicator, const Config& config) {
-  Maker maker(operation, communicator);
-  auto call = maker.make();
+  auto call = Maker(operation, communicator).make(true);
+  if (call) call->algorithm = choose_algorithm(*call, communicator, config).algorithm;
+  return call;
+}
+
+Result<Call> make_call_without_buffers(const Operation& operation, const CommunicatorCore& communicator,
+                                       const Config& config) {
+  auto call = Maker(operation, communicator).make(false);
   if (call) call->algorithm = choose_algorithm(*call, communicator, config).algorithm;
   return call;
 }

@@ -11,6 +11,9 @@ namespace fabring {
 
 /// Errors: invalid_argument, unsupported, out_of_memory, saying what is wrong with which argument.
 Result<Call> make_call(const Operation& operation, const CommunicatorCore& communicator, const Config& config);
+/// The same without its buffers, to be asked about only.
+Result<Call> make_call_without_buffers(const Operation& operation, const CommunicatorCore& communicator,
+                                       const Config& config);
 
 /// How an operation of this kind and size runs, and why.
 AlgorithmChoice choose_algorithm(const Call& call, const CommunicatorCore& communicator, const Config& config);

@@ -14,13 +14,15 @@ void put(std::byte* at, T value) {
   std::memcpy(at, &value, sizeof value);
 }
 
-// Whole numbers below 2048 are exact in binary16: sign, exponent of the top bit, the rest as mantissa.
-std::uint16_t half_bits(std::int64_t value) {
+// A small whole number in `bits` bits, so many of them for the fraction: exponent of the top bit, the rest as fraction.
+unsigned small_float(std::int64_t value, int bits, int fraction_bits, int bias) {
   if (value == 0) return 0;
   const auto magnitude = static_cast<std::uint32_t>(value < 0 ? -value : value);
   const int top = std::bit_width(magnitude) - 1;
-  const std::uint32_t mantissa = (top <= 10 ? magnitude << (10 - top) : magnitude >> (top - 10)) & 0x3ff;
-  return static_cast<std::uint16_t>((value < 0 ? 0x8000u : 0u) | static_cast<std::uint32_t>(top + 15) << 10 | mantissa);
+  const std::uint32_t fraction =
+      top <= fraction_bits ? magnitude << (fraction_bits - top) : magnitude >> (top - fraction_bits);
+  return (value < 0 ? 1u << (bits - 1) : 0u) | static_cast<unsigned>(top + bias) << fraction_bits |
+         (fraction & ((1u << fraction_bits) - 1));
 }
 
 std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
@@ -39,7 +41,7 @@ void store(DataType type, std::byte* at, std::int64_t value) {
     case DataType::float32:
       return put(at, static_cast<float>(value));
     case DataType::float16:
-      return put(at, half_bits(value));
+      return put(at, static_cast<std::uint16_t>(small_float(value, 16, 10, 15)));
     case DataType::bfloat16:
       return put(at, static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16));
     case DataType::int8:
@@ -58,33 +60,57 @@ void store(DataType type, std::byte* at, std::int64_t value) {
       return put(at, static_cast<std::uint32_t>(value));
     case DataType::uint64:
       return put(at, static_cast<std::uint64_t>(value));
+    case DataType::float8_e4m3:
+      return put(at, static_cast<std::uint8_t>(small_float(value, 8, 3, 7)));
+    case DataType::float8_e5m2:
+      return put(at, static_cast<std::uint8_t>(small_float(value, 8, 2, 15)));
+    case DataType::boolean:
+      return put(at, static_cast<std::uint8_t>(value != 0));
   }
 }
 
-std::int64_t input_value(ReduceOp op, int rank, int ranks, std::size_t index, std::uint64_t salt) {
+std::int64_t input_value(DataType type, ReduceOp op, int rank, int ranks, std::size_t index, std::uint64_t salt) {
   const std::uint64_t noise = mixed(salt + 1, index);
+  const auto own = static_cast<std::int64_t>(mixed(noise, static_cast<std::uint64_t>(rank)) % 8);
+  const auto turn = static_cast<int>((static_cast<std::uint64_t>(rank) + noise) % static_cast<std::uint64_t>(ranks));
+  // 8-bit floats count to 8 or 16: eight ranks of each place have a 1, or not. Averages of more ranks are 0.
+  const bool counts_to_eight = type == DataType::float8_e4m3 || type == DataType::float8_e5m2;
+  if (type == DataType::boolean) return own % 2;
   switch (op) {
-    case ReduceOp::prod: {  // up to three ranks have a 2
-      const auto turn = static_cast<std::uint64_t>(rank) + noise % static_cast<std::uint64_t>(ranks);
-      return turn % static_cast<std::uint64_t>(ranks) < 3 ? 2 : 1;
-    }
+    case ReduceOp::prod:  // up to three ranks have a 2
+      return turn < 3 ? 2 : 1;
+    case ReduceOp::sum:
+    case ReduceOp::premul_sum:
+    case ReduceOp::user:
+      return counts_to_eight ? (turn < 8 ? own % 2 : 0) : own;
     case ReduceOp::avg:  // the ranks' deviations cancel
+      if (counts_to_eight) return ranks <= 8 ? static_cast<std::int64_t>(noise % 2) : 0;
       return static_cast<std::int64_t>(2 + noise % 4) + (rank == ranks - 1 && ranks % 2 == 1 ? 0
                                                          : rank % 2 == 0                     ? 1
                                                                                              : -1);
+    case ReduceOp::logical_and:  // mostly true, and mostly not
+      return turn == 0 ? own : 1;
+    case ReduceOp::logical_or:
+      return turn == 0 ? own : 0;
+    case ReduceOp::bitwise_and:  // some bits are common to all
+      return own | static_cast<std::int64_t>(noise % 8);
     default:
-      return static_cast<std::int64_t>(mixed(noise, static_cast<std::uint64_t>(rank)) % 8);
+      return own;
   }
 }
 
-std::int64_t output_value(ReduceOp op, int ranks, std::size_t index, std::uint64_t salt) {
-  std::int64_t result = input_value(op, 0, ranks, index, salt);
+std::int64_t output_value(DataType type, ReduceOp op, int ranks, std::size_t index, std::uint64_t salt) {
+  std::int64_t result = input_value(type, op, 0, ranks, index, salt);
+  const bool logical = op == ReduceOp::logical_and || op == ReduceOp::logical_or || op == ReduceOp::logical_xor;
+  if (logical) result = result != 0 ? 1 : 0;
   for (int rank = 1; rank < ranks; ++rank) {
-    const std::int64_t value = input_value(op, rank, ranks, index, salt);
+    const std::int64_t value = input_value(type, op, rank, ranks, index, salt);
     switch (op) {
       case ReduceOp::sum:
       case ReduceOp::avg:
-        result += value;
+      case ReduceOp::premul_sum:
+      case ReduceOp::user:
+        result += value;  // booleans are stored as whether it is 0
         break;
       case ReduceOp::prod:
         result *= value;
@@ -94,6 +120,24 @@ std::int64_t output_value(ReduceOp op, int ranks, std::size_t index, std::uint64
         break;
       case ReduceOp::max:
         result = std::max(result, value);
+        break;
+      case ReduceOp::logical_and:
+        result &= value != 0 ? 1 : 0;
+        break;
+      case ReduceOp::logical_or:
+        result |= value != 0 ? 1 : 0;
+        break;
+      case ReduceOp::logical_xor:
+        result ^= value != 0 ? 1 : 0;
+        break;
+      case ReduceOp::bitwise_and:
+        result &= value;
+        break;
+      case ReduceOp::bitwise_or:
+        result |= value;
+        break;
+      case ReduceOp::bitwise_xor:
+        result ^= value;
         break;
     }
   }
@@ -105,14 +149,15 @@ std::vector<std::byte> input_of(DataType type, ReduceOp op, int rank, int ranks,
   const std::size_t element = size_of(type);
   std::vector<std::byte> bytes(count * element);
   for (std::size_t i = 0; i < count; ++i)
-    store(type, bytes.data() + i * element, input_value(op, rank, ranks, i, salt));
+    store(type, bytes.data() + i * element, input_value(type, op, rank, ranks, i, salt));
   return bytes;
 }
 
 std::vector<std::byte> output_of(DataType type, ReduceOp op, int ranks, std::size_t count, std::uint64_t salt) {
   const std::size_t element = size_of(type);
   std::vector<std::byte> bytes(count * element);
-  for (std::size_t i = 0; i < count; ++i) store(type, bytes.data() + i * element, output_value(op, ranks, i, salt));
+  for (std::size_t i = 0; i < count; ++i)
+    store(type, bytes.data() + i * element, output_value(type, op, ranks, i, salt));
   return bytes;
 }
 
@@ -133,6 +178,12 @@ std::vector<std::byte> rough_input(DataType type, int rank, std::size_t count, s
         break;
       case DataType::float16:  // any sign and fraction, exponents around one
         put(at, static_cast<std::uint16_t>((noise & 0x83ff) | (11 + noise % 7) << 10));
+        break;
+      case DataType::float8_e4m3:  // likewise
+        put(at, static_cast<std::uint8_t>((noise & 0x87) | (4 + noise / 8 % 7) << 3));
+        break;
+      case DataType::float8_e5m2:
+        put(at, static_cast<std::uint8_t>((noise & 0x83) | (11 + noise / 8 % 7) << 2));
         break;
       default:
         put(at, static_cast<float>(value));

@@ -1,6 +1,7 @@
 #pragma once
 // Data whose reductions are exact in every type, so that a result is right or wrong and never "close": small whole
-// numbers, whose sums stay below 128, whose products are small powers of two and whose averages are whole.
+// numbers, whose sums stay below 128, whose products are small powers of two and whose averages are whole. 8-bit floats
+// and booleans, which cannot count so far, have zeros and ones. The operation `user` is taken to add.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,9 +15,10 @@ namespace fabring::fixture {
 /// Writes a small whole number as one element.
 void store(DataType type, std::byte* at, std::int64_t value);
 
-/// What rank `rank` of `ranks` puts in at `index`, and what comes out. `salt` makes operations differ from each other.
-std::int64_t input_value(ReduceOp op, int rank, int ranks, std::size_t index, std::uint64_t salt);
-std::int64_t output_value(ReduceOp op, int ranks, std::size_t index, std::uint64_t salt);
+/// What rank `rank` of `ranks` puts in at `index`, and what comes out; supports(type, op). `salt` makes operations
+/// differ from each other.
+std::int64_t input_value(DataType type, ReduceOp op, int rank, int ranks, std::size_t index, std::uint64_t salt);
+std::int64_t output_value(DataType type, ReduceOp op, int ranks, std::size_t index, std::uint64_t salt);
 
 std::vector<std::byte> input_of(DataType type, ReduceOp op, int rank, int ranks, std::size_t count, std::uint64_t salt);
 std::vector<std::byte> output_of(DataType type, ReduceOp op, int ranks, std::size_t count, std::uint64_t salt);

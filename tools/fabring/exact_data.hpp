@@ -15,8 +15,10 @@ namespace fabring::tools {
 class ExactData {
  public:
   static constexpr std::size_t period = 8191;  // elements
+  static constexpr int premul_factor = 2;      // every rank's factor in a premul_sum
 
-  /// `seed` gives other values; all ranks must use the same.
+  /// `seed` gives other values; all ranks must use the same. The operation `user` is taken to add, in whatever the type
+  /// adds in; supports(type, op).
   ExactData(DataType type, ReduceOp op, int rank, int ranks, std::uint32_t seed);
 
   void fill(void* buffer, std::size_t count) const;
@@ -31,6 +33,8 @@ class ExactData {
 
  private:
   std::size_t differences(const std::vector<std::byte>& pattern, const void* buffer, std::size_t count) const;
+  std::int64_t summand(std::int64_t limit, std::uint32_t own, std::uint32_t shared, int rank) const;
+  std::int64_t all_bits() const;
   std::int64_t average_share() const;
   std::int64_t average(std::size_t place) const;
   DataType type_;
@@ -45,8 +49,8 @@ class ExactData {
 /// A whole number in the representation of `type`; exact for the numbers ExactData uses.
 void encode(DataType type, std::int64_t value, std::byte* to);
 
-/// Data on which an in-place operation can be repeated without end: zeros for sum and avg, ones for prod, values that
-/// do not change any more for min and max.
+/// Data on which an in-place operation can be repeated without end: ones for prod and the "and" operations, zeros for
+/// the others (min and max do not change what is the same everywhere).
 void fill_stable(void* buffer, std::size_t count, DataType type, ReduceOp op);
 
 }  // namespace fabring::tools

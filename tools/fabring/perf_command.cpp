@@ -62,6 +62,9 @@ Status understand(Words& words) {
     return wrong(fmt::format("-o '{}' is not a reduction{} (known: {})", words.op, did_you_mean(words.op, known),
                              fmt::join(known, ", ")));
   }
+  if (!supports(*type, *op)) return wrong(fmt::format("-o {}: {} has no such operation", name(*op), name(*type)));
+  if (*op == ReduceOp::user) return wrong("-o user: a function of a program's own cannot be measured from here");
+  if (!supports(options.type, *op)) return wrong(fmt::format("{} has no {}", name(options.type), name(*op)));
   options.op = *op;
   auto sizes = words.sizes.empty() ? size_steps(words.first, words.last, words.factor) : parse_sizes(words.sizes);
   if (!sizes) return sizes.error().with_prefix(words.sizes.empty() ? "" : "--sizes: ");
@@ -262,9 +265,13 @@ void add_perf(CLI::App& app, Session& session) {
   command->add_option("-f,--factor", words->factor, "Each size is so many times the one before (2)")->type_name("F");
   command->add_option("--sizes", words->sizes, "These sizes instead: 4,1K,3M")->type_name("LIST");
   command
-      ->add_option("-d,--datatype", words->type, "float32 (the default), float64, float16, bfloat16, int8 ... uint64")
+      ->add_option("-d,--datatype", words->type,
+                   "float32 (the default), float64, float16, bfloat16, float8_e4m3, float8_e5m2, int8 ... uint64, bool")
       ->type_name("TYPE");
-  command->add_option("-o,--op", words->op, "sum (the default), prod, min, max, avg")->type_name("OP");
+  command
+      ->add_option("-o,--op", words->op,
+                   "sum (the default), prod, min, max, avg, logical_and (land) ... bitwise_xor (bxor)")
+      ->type_name("OP");
   command->add_option("-r,--root", options.root, "Root of reduce, broadcast, gather and scatter (0)")
       ->check(CLI::Range(0, 1 << 30))
       ->type_name("RANK");

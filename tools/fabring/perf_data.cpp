@@ -40,7 +40,7 @@ Operation PerfShape::operation(std::byte* input, std::byte* buffer, bool in_plac
   made.out = buffer;
   made.count = count;
   made.type = type;
-  made.reduction = op == ReduceOp::premul_sum ? Reduction::premul_sum(premul_factor) : Reduction(op);
+  made.reduction = op == ReduceOp::premul_sum ? Reduction::premul_sum(ExactData::premul_factor) : Reduction(op);
   made.root = root;
   const std::size_t own = static_cast<std::size_t>(rank) * count * size_of(type);
   if (in_place && (collective == Collective::reduce_scatter || (collective == Collective::scatter && rank == root)))

@@ -51,7 +51,8 @@ Result<World> understand(const Options& options) {
   const auto type = parse_data_type(options.type);
   const auto op = parse_reduce_op(options.op);
   if (!type) return wrong(fmt::format("-d '{}' is not a data type", options.type));
-  if (!op) return wrong(fmt::format("-o '{}' is not a reduction: sum, prod, min, max or avg", options.op));
+  if (!op) return wrong(fmt::format("-o '{}' is not a reduction", options.op));
+  if (!supports(*type, *op)) return wrong(fmt::format("-o {}: {} has no such operation", name(*op), name(*type)));
   world.type = *type;
   world.op = *op;
   auto count = parse_size(options.count);

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include "collectives/reduce/reduce.hpp"
@@ -81,6 +82,23 @@ TEST_P(FinishAverage, halves_are_divided_in_float_and_rounded_once) {
         } else {
           ASSERT_EQ(averages[i], oracle::narrow(format, value / static_cast<float>(ranks))) << value << " / " << ranks;
         }
+      }
+    }
+  }
+}
+
+TEST_P(FinishAverage, bytes_are_divided_in_float_and_rounded_once) {
+  for (const auto& [type, format] :
+       {std::pair{DataType::float8_e4m3, oracle::e4m3}, {DataType::float8_e5m2, oracle::e5m2}}) {
+    for (const int ranks : {1, 2, 3, 7, 100}) {
+      std::vector<std::uint8_t> values(256 + 7);
+      std::iota(values.begin(), values.end(), std::uint8_t{0});
+      std::vector<std::uint8_t> averages = values;
+      finish_average(type, averages.data(), averages.size(), ranks);
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const float value = oracle::widen(format, values[i]);
+        const int expected = ranks == 1 ? values[i] : oracle::narrow(format, value / static_cast<float>(ranks));
+        ASSERT_EQ(averages[i], expected) << name(type) << " " << value << " / " << ranks;
       }
     }
   }

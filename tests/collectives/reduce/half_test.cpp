@@ -15,7 +15,7 @@ using Halves = std::vector<std::uint16_t>;
 
 struct Format {
   DataType type;
-  oracle::HalfFormat layout;
+  oracle::SmallFormat layout;
 };
 constexpr std::array formats{Format{DataType::float16, oracle::binary16}, Format{DataType::bfloat16, oracle::brain16}};
 
@@ -54,7 +54,7 @@ TEST_P(Half, products_and_sums_of_every_value_round_to_nearest_even) {
     const Halves all = every_value();
     for (const float other : {0.5f, 0.25f, 0.75f, 0.3125f, 1.5f, 1.00390625f, 2.0f, 3.0f, -0.5f, 0x1p-10f, 0x1.8p-12f,
                               0x1p-20f, 0x1.4p-24f, 0x1p14f, 0x1.8p15f}) {
-      const std::uint16_t bits = oracle::narrow(format.layout, other);
+      const auto bits = static_cast<std::uint16_t>(oracle::narrow(format.layout, other));
       const float exact = oracle::widen(format.layout, bits);
       const Halves others(all.size(), bits);
       const Halves products = reduced(format.type, ReduceOp::prod, {all, others});
@@ -80,8 +80,8 @@ TEST_P(Half, ties_of_every_value_go_to_even) {
       const float place = std::ldexp(1.0f, std::ilogb(value) - format.layout.fraction_bits);
       for (const float quarter : {0.0f, 0.25f, -0.25f}) {
         values.push_back(bits);
-        halves.push_back(oracle::narrow(format.layout, std::copysign(place / 2, value)));
-        quarters.push_back(oracle::narrow(format.layout, place * quarter));
+        halves.push_back(static_cast<std::uint16_t>(oracle::narrow(format.layout, std::copysign(place / 2, value))));
+        quarters.push_back(static_cast<std::uint16_t>(oracle::narrow(format.layout, place * quarter)));
       }
     }
     ASSERT_GT(values.size(), 50'000u);

@@ -1,7 +1,8 @@
 #pragma once
-// What reduce() must answer, bit for bit, said slowly: one element at a time, 16-bit floats by way of double and the
+// What reduce() must answer, bit for bit, said slowly: one element at a time, small floats by way of double and the
 // definition of rounding to nearest even. Shares nothing with the kernels.
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -14,49 +15,59 @@
 
 namespace fabring::oracle {
 
-/// Precision, exponent range and layout of a 16-bit float.
-struct HalfFormat {
+/// Precision, exponent range and layout of a float of 16 or 8 bits.
+struct SmallFormat {
+  int bits;
   int fraction_bits;
   int smallest_exponent;  // of a normal number
   int largest_exponent;
+  bool has_infinity;  // if not, the largest exponent has numbers too, all but the last code
+  int nan;            // the code that stands for all
 };
-inline constexpr HalfFormat binary16{10, -14, 15};
-inline constexpr HalfFormat brain16{7, -126, 127};
+inline constexpr SmallFormat binary16{16, 10, -14, 15, true, 0x7E00};
+inline constexpr SmallFormat brain16{16, 7, -126, 127, true, 0x7FC0};
+inline constexpr SmallFormat e4m3{8, 3, -6, 8, false, 0x7F};
+inline constexpr SmallFormat e5m2{8, 2, -14, 15, true, 0x7F};
 
-inline float widen(HalfFormat format, std::uint16_t bits) {
-  const int exponent_bits = 15 - format.fraction_bits;
-  const int fraction = bits & ((1 << format.fraction_bits) - 1);
-  const int exponent = (bits & 0x7FFF) >> format.fraction_bits;
+inline int sign_bit(SmallFormat format) { return 1 << (format.bits - 1); }
+
+/// The code next to the largest number: infinity, or NaN.
+inline int overflow_code(SmallFormat format) {
+  const int last = sign_bit(format) - 1;
+  return format.has_infinity ? last & ~((1 << format.fraction_bits) - 1) : last;
+}
+
+inline float widen(SmallFormat format, int code) {
+  const int unsigned_code = code & (sign_bit(format) - 1);
+  const int fraction = code & ((1 << format.fraction_bits) - 1);
+  const int exponent = unsigned_code >> format.fraction_bits;
   double magnitude;
-  if (exponent == (1 << exponent_bits) - 1) {
-    magnitude = fraction == 0 ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
+  if (unsigned_code > overflow_code(format) || unsigned_code == format.nan) {
+    magnitude = std::numeric_limits<double>::quiet_NaN();
+  } else if (unsigned_code == overflow_code(format)) {
+    magnitude = std::numeric_limits<double>::infinity();
   } else if (exponent == 0) {
     magnitude = std::ldexp(fraction, format.smallest_exponent - format.fraction_bits);
   } else {
     magnitude = std::ldexp((1 << format.fraction_bits) + fraction,
                            format.smallest_exponent + exponent - 1 - format.fraction_bits);
   }
-  return static_cast<float>((bits & 0x8000) != 0 ? -magnitude : magnitude);
+  return static_cast<float>((code & sign_bit(format)) != 0 ? -magnitude : magnitude);
 }
 
-inline std::uint16_t narrow(HalfFormat format, float value) {
-  const int infinity = ((1 << (15 - format.fraction_bits)) - 1) << format.fraction_bits;
-  if (std::isnan(value)) return static_cast<std::uint16_t>(infinity | (1 << (format.fraction_bits - 1)));
-  const int sign = std::signbit(value) ? 0x8000 : 0;
+inline int narrow(SmallFormat format, float value) {
+  if (std::isnan(value)) return format.nan;
+  const int sign = std::signbit(value) ? sign_bit(format) : 0;
   const double magnitude = std::fabs(static_cast<double>(value));
-  if (magnitude == 0) return static_cast<std::uint16_t>(sign);
-  if (std::isinf(magnitude)) return static_cast<std::uint16_t>(sign | infinity);
+  if (magnitude == 0) return sign;
+  if (std::isinf(magnitude)) return sign | overflow_code(format);
   int exponent = std::max(std::ilogb(magnitude), format.smallest_exponent);
+  if (exponent > format.largest_exponent) return sign | overflow_code(format);
   // Units in the last place; nearbyint rounds ties to even.
-  long units = std::lrint(std::nearbyint(std::ldexp(magnitude, format.fraction_bits - exponent)));
-  if (units == 2L << format.fraction_bits) {
-    units >>= 1;
-    ++exponent;
-  }
-  if (exponent > format.largest_exponent) return static_cast<std::uint16_t>(sign | infinity);
+  const long units = std::lrint(std::nearbyint(std::ldexp(magnitude, format.fraction_bits - exponent)));
   // A subnormal has exponent field 0 and no hidden bit; adding the units carries into the field by itself.
   const long field = exponent - format.smallest_exponent;
-  return static_cast<std::uint16_t>(sign | ((field << format.fraction_bits) + units));
+  return sign | static_cast<int>(std::min<long>((field << format.fraction_bits) + units, overflow_code(format)));
 }
 
 template <class T>
@@ -69,6 +80,12 @@ T combine(ReduceOp op, T a, T b) {
     }
     return op == ReduceOp::prod ? a * b : a + b;
   } else {
+    if (op == ReduceOp::logical_and) return a != 0 && b != 0;
+    if (op == ReduceOp::logical_or) return a != 0 || b != 0;
+    if (op == ReduceOp::logical_xor) return (a != 0) != (b != 0);
+    if (op == ReduceOp::bitwise_and) return static_cast<T>(a & b);
+    if (op == ReduceOp::bitwise_or) return static_cast<T>(a | b);
+    if (op == ReduceOp::bitwise_xor) return static_cast<T>(a ^ b);
     if (op == ReduceOp::min) return a < b ? a : b;
     if (op == ReduceOp::max) return a < b ? b : a;
     const auto x = static_cast<std::uint64_t>(a), y = static_cast<std::uint64_t>(b);
@@ -85,29 +102,62 @@ T plain(T value) {
   }
 }
 
+inline bool is_logical(ReduceOp op) {
+  return op == ReduceOp::logical_and || op == ReduceOp::logical_or || op == ReduceOp::logical_xor;
+}
+
+template <class T>
+T load(const std::byte* from) {
+  T value;
+  std::memcpy(&value, from, sizeof(T));
+  return value;
+}
+
 template <class T>
 void reduce_element(ReduceOp op, std::byte* to, const std::vector<const std::byte*>& from) {
-  T sum;
-  std::memcpy(&sum, from[0], sizeof(T));
-  for (std::size_t i = 1; i < from.size(); ++i) {
-    T next;
-    std::memcpy(&next, from[i], sizeof(T));
-    sum = plain(combine(op, sum, next));
-  }
+  T sum = load<T>(from[0]);
+  if (is_logical(op)) sum = static_cast<T>(sum != T{} ? 1 : 0);
+  for (std::size_t i = 1; i < from.size(); ++i) sum = plain(combine(op, sum, load<T>(from[i])));
   std::memcpy(to, &sum, sizeof(T));
 }
 
-inline void reduce_half(HalfFormat format, ReduceOp op, std::byte* to, const std::vector<const std::byte*>& from) {
-  if (from.size() == 1) return reduce_element<std::uint16_t>(op, to, from);
-  std::uint16_t bits;
-  std::memcpy(&bits, from[0], 2);
-  float sum = widen(format, bits);
-  for (std::size_t i = 1; i < from.size(); ++i) {
-    std::memcpy(&bits, from[i], 2);
-    sum = plain(combine(op, sum, widen(format, bits)));
+template <class Code>
+void reduce_small(SmallFormat format, ReduceOp op, std::byte* to, const std::vector<const std::byte*>& from) {
+  if (from.size() == 1) return reduce_element<Code>(op, to, from);
+  float sum = widen(format, load<Code>(from[0]));
+  for (std::size_t i = 1; i < from.size(); ++i) sum = plain(combine(op, sum, widen(format, load<Code>(from[i]))));
+  const auto code = static_cast<Code>(narrow(format, sum));
+  std::memcpy(to, &code, sizeof(Code));
+}
+
+// Counts what is true.
+inline void reduce_boolean(ReduceOp op, std::byte* to, const std::vector<const std::byte*>& from) {
+  std::size_t truths = 0;
+  for (const std::byte* source : from) truths += *source != std::byte{0} ? 1 : 0;
+  bool result = false;
+  switch (op) {
+    case ReduceOp::sum:
+    case ReduceOp::max:
+    case ReduceOp::logical_or:
+    case ReduceOp::bitwise_or:
+      result = truths > 0;
+      break;
+    case ReduceOp::prod:
+    case ReduceOp::min:
+    case ReduceOp::logical_and:
+    case ReduceOp::bitwise_and:
+      result = truths == from.size();
+      break;
+    case ReduceOp::logical_xor:
+    case ReduceOp::bitwise_xor:
+      result = truths % 2 == 1;
+      break;
+    case ReduceOp::avg:
+    case ReduceOp::premul_sum:
+    case ReduceOp::user:
+      break;
   }
-  bits = narrow(format, sum);
-  std::memcpy(to, &bits, 2);
+  *to = std::byte{result};
 }
 
 inline std::vector<std::byte> reduce(DataType type, ReduceOp op, const std::vector<const std::byte*>& sources,
@@ -126,10 +176,10 @@ inline std::vector<std::byte> reduce(DataType type, ReduceOp op, const std::vect
         reduce_element<float>(op, to, from);
         break;
       case DataType::float16:
-        reduce_half(binary16, op, to, from);
+        reduce_small<std::uint16_t>(binary16, op, to, from);
         break;
       case DataType::bfloat16:
-        reduce_half(brain16, op, to, from);
+        reduce_small<std::uint16_t>(brain16, op, to, from);
         break;
       case DataType::int8:
         reduce_element<std::int8_t>(op, to, from);
@@ -154,6 +204,15 @@ inline std::vector<std::byte> reduce(DataType type, ReduceOp op, const std::vect
         break;
       case DataType::uint64:
         reduce_element<std::uint64_t>(op, to, from);
+        break;
+      case DataType::float8_e4m3:
+        reduce_small<std::uint8_t>(e4m3, op, to, from);
+        break;
+      case DataType::float8_e5m2:
+        reduce_small<std::uint8_t>(e5m2, op, to, from);
+        break;
+      case DataType::boolean:
+        reduce_boolean(op, to, from);
         break;
     }
   }

@@ -76,7 +76,9 @@ class EveryType : public ReduceOnTarget {
   static void for_each_type_and_op(Body body) {
     for (int type = 0; type < data_type_count; ++type) {
       for (int op = 0; op < reduce_op_count; ++op) {
-        body(static_cast<DataType>(type), static_cast<ReduceOp>(op));
+        const auto reduce_op = static_cast<ReduceOp>(op);
+        if (reduce_op == ReduceOp::user || !supports(static_cast<DataType>(type), reduce_op)) continue;
+        body(static_cast<DataType>(type), reduce_op);
         if (HasFatalFailure()) return;
       }
     }

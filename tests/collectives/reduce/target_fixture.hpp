@@ -37,6 +37,14 @@ inline std::uint64_t interesting_bits(DataType type, std::mt19937_64& random) {
     case DataType::bfloat16:
       exponent_bits = 8;
       break;
+    case DataType::float8_e4m3:
+      exponent_bits = 4;
+      break;
+    case DataType::float8_e5m2:
+      exponent_bits = 5;
+      break;
+    case DataType::boolean:
+      return random() % 2 == 0 ? 0 : random() % 2 == 0 ? 1 : random();
     default:
       return random() % 4 == 0 ? random() % 3 - 1 : random();
   }

@@ -36,12 +36,13 @@ TEST_P(AllreduceOf, every_type_and_operation_is_right_one_after_the_other) {
     std::mt19937_64 chance(seed);
     for (int type = 0; type < data_type_count; ++type)
       for (int op = 0; op < reduce_op_count; ++op)
-        world.everyone_calls_soon({.count = chance() % 300,
-                                   .type = static_cast<DataType>(type),
-                                   .op = static_cast<ReduceOp>(op),
-                                   .in_place = chance() % 2 == 0,
-                                   .salt = chance()},
-                                  std::chrono::microseconds(300));
+        if (supports(static_cast<DataType>(type), static_cast<ReduceOp>(op)))
+          world.everyone_calls_soon({.count = chance() % 300,
+                                     .type = static_cast<DataType>(type),
+                                     .op = static_cast<ReduceOp>(op),
+                                     .in_place = chance() % 2 == 0,
+                                     .salt = chance()},
+                                    std::chrono::microseconds(300));
     if (!world.run()) return;
     world.expect_all_ok();
   }
@@ -104,7 +105,9 @@ TEST(Allreduce, over_nodes_of_unequal_size_is_cut_alike_on_all_ranks) {
 
 TEST(Allreduce, on_one_rank_copies) {
   SimWorld world({.ranks = 1});
-  for (int op = 0; op < reduce_op_count; ++op) world.call(0, {.count = 1000, .op = static_cast<ReduceOp>(op)});
+  for (int op = 0; op < reduce_op_count; ++op)
+    if (supports(DataType::int32, static_cast<ReduceOp>(op)))
+      world.call(0, {.count = 1000, .type = DataType::int32, .op = static_cast<ReduceOp>(op)});
   world.call(0, {.count = 0});
   world.call(0, {.count = 10, .in_place = true});
   ASSERT_TRUE(world.run());

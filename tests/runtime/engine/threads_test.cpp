@@ -206,10 +206,26 @@ TEST(Arguments, that_are_wrong_are_refused_and_the_communicator_stays_usable) {
   EXPECT_EQ(code(data.data(), data.data(), 1, static_cast<DataType>(99)), ErrorCode::invalid_argument);
   EXPECT_EQ(code(data.data(), data.data(), 1, DataType::float32, static_cast<ReduceOp>(99)),
             ErrorCode::invalid_argument);
+  for (const ReduceOp op : {ReduceOp::bitwise_or, ReduceOp::logical_and})
+    EXPECT_EQ(code(data.data(), data.data(), 1, DataType::float32, op), ErrorCode::unsupported) << name(op);
+  EXPECT_EQ(code(data.data(), data.data(), 1, DataType::float32, ReduceOp::user), ErrorCode::invalid_argument);
+  EXPECT_EQ(code(data.data(), data.data(), 1, DataType::boolean, ReduceOp::avg), ErrorCode::unsupported);
   EXPECT_EQ(all.allreduce_async(nullptr, data.data(), 1, DataType::float32, ReduceOp::sum).wait().code(),
             ErrorCode::invalid_argument);
   EXPECT_TRUE(all.health().ok());
   EXPECT_EQ(code(data.data(), data.data(), 64), ErrorCode::ok);
+}
+
+TEST(Communicator, of_one_rank_gives_truth_values) {
+  ThreadWorld world(1);
+  Communicator all = world.world(0);
+  std::array<std::int32_t, 3> numbers{0, 7, -1};
+  ASSERT_TRUE(all.allreduce(numbers.data(), numbers.data(), 3, DataType::int32, ReduceOp::logical_or).ok());
+  EXPECT_EQ(numbers, (std::array<std::int32_t, 3>{0, 1, 1}));
+  const std::array<std::uint8_t, 3> booleans{0, 2, 0xFF};
+  std::array<std::uint8_t, 3> out{9, 9, 9};
+  ASSERT_TRUE(all.allreduce(booleans.data(), out.data(), 3, DataType::boolean, ReduceOp::max).ok());
+  EXPECT_EQ(out, (std::array<std::uint8_t, 3>{0, 1, 1}));
 }
 
 TEST(Communicator, that_is_empty_answers_with_errors) {

@@ -1,0 +1,45 @@
+#include "collectives/reduce/highway.hpp"
+// Highway includes this file once per instruction set.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "collectives/reduce/fold_float8.cpp"
+#include "hwy/foreach_target.h"
+// After foreach_target:
+#include "collectives/reduce/float8-inl.hpp"
+#include "collectives/reduce/float_operations-inl.hpp"
+#include "collectives/reduce/fold-inl.hpp"
+#include "collectives/reduce/small_float_unit-inl.hpp"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace fabring::HWY_NAMESPACE {
+namespace {
+
+template <class Format>
+void fold_type(const FoldArguments& arguments) {
+  switch (arguments.op) {
+    case ReduceOp::prod:
+      return fold_compact<SmallFloatUnit<Format, FloatProduct>>(arguments);
+    case ReduceOp::min:
+      return fold_compact<SmallFloatUnit<Format, FloatMinimum>>(arguments);
+    case ReduceOp::max:
+      return fold_compact<SmallFloatUnit<Format, FloatMaximum>>(arguments);
+    default:  // sum, avg, premul_sum
+      return fold_compact<SmallFloatUnit<Format, FloatSum>>(arguments);
+  }
+}
+
+void fold_target(const FoldArguments& arguments) {
+  if (arguments.type == DataType::float8_e4m3) return fold_type<Float8E4m3>(arguments);
+  fold_type<Float8E5m2>(arguments);
+}
+
+}  // namespace
+}  // namespace fabring::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace fabring {
+HWY_EXPORT(fold_target);
+void fold_float8(const FoldArguments& arguments) { HWY_DYNAMIC_DISPATCH(fold_target)(arguments); }
+}  // namespace fabring
+#endif

@@ -29,7 +29,10 @@ enum class Algorithm : std::uint8_t {
 };
 inline constexpr int algorithm_count = 14;
 std::string_view name(Algorithm algorithm);  // "ring", "hierarchical", "recursive_doubling", "direct_one_shot", ...
+/// "direct" is direct_two_shot for an allreduce and direct_one_shot for all others. Without a collective: any algorithm,
+/// and "direct" as for an allreduce; with one, only what it has.
 std::optional<Algorithm> parse_algorithm(std::string_view text);
+std::optional<Algorithm> parse_algorithm(std::string_view text, Collective collective);
 std::span<const Algorithm> all_algorithms();
 
 /// Does this collective have this algorithm (for some number of ranks at least)?
@@ -39,6 +42,9 @@ bool has_algorithm(Collective collective, Algorithm algorithm);
 bool keeps_order(Collective collective, Algorithm algorithm);
 /// Is every result ((x_0 op x_1) op ...) op x_{n-1}, rounded once, whatever the length, cutting and nodes?
 bool is_reproducible(Collective collective, Algorithm algorithm);
+
+/// Must all blocks be of one length?
+bool needs_equal_blocks(Collective collective, Algorithm algorithm);
 
 /// What a plan may depend on: only what every rank is bound to know alike.
 struct PlanRequest {
@@ -53,7 +59,7 @@ struct PlanRequest {
 /// The plan of one rank. Errors: unsupported, with the reason.
 Result<Plan> make_plan(const PlanRequest& request);
 
-/// Bytes a rank's plan sends for `count` elements of `element_bytes`, in all and to each peer.
+/// Bytes a rank's plan sends for `count` elements (with blocks: in each of them) of `element_bytes`, in all and to each peer.
 std::vector<std::uint64_t> bytes_sent_to(const Plan& plan, std::size_t count, std::size_t element_bytes);
 
 /// What a choice depends on; the same on all ranks, so all choose alike.

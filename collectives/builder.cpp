@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "collectives/access_history.hpp"
+#include "collectives/ownership.hpp"
 #include "collectives/range_cuts.hpp"
 #include "collectives/written_ranges.hpp"
 #include "runtime/base/check.hpp"
@@ -29,9 +30,13 @@ Rank Group::at(int index) const {
 }
 
 struct PlanBuilder::State {
-  struct Area {  // a scratch area: only ever used as a whole
+  // A scratch area: as one piece until a part of it is named, since most never are and a history of parts is as long
+  // as the plan has ranges.
+  struct Area {
+    RangeId declared = 0;
     StepId writer = RangeCuts::none;
     std::vector<StepId> readers;
+    std::unique_ptr<AccessHistory> parts;
   };
 
   explicit State(Plan& plan)
@@ -43,7 +48,10 @@ struct PlanBuilder::State {
 
   void conflicts(const Block& block, bool writing) {
     if (block.space != Space::scratch) return history.conflicts(block.range, writing, after);
-    const Area& area = areas[block.scratch];
+    Area& area = areas[block.scratch];
+    const RangeId range = range_in(area, block.range);
+    if (range != area.declared && !area.parts) split(area);
+    if (area.parts) return area.parts->conflicts(range, writing, after);
     if (writing && !area.readers.empty()) {
       after.insert(after.end(), area.readers.begin(), area.readers.end());  // each of them waits for the writer
     } else if (area.writer != RangeCuts::none) {
@@ -58,9 +66,25 @@ struct PlanBuilder::State {
       return;
     }
     Area& area = areas[block.scratch];
+    if (area.parts) return area.parts->record(range_in(area, block.range), writing, step);
     if (!writing) return area.readers.push_back(step);
     area.readers.clear();
     area.writer = step;
+  }
+
+  // A range outside the declared one lies anywhere in the area, so it stands for all of it.
+  RangeId range_in(const Area& area, RangeId range) const {
+    for (RangeId at = range; at != area.declared; at = cuts.range(at).parent) {
+      if (at == 0) return area.declared;
+      if (area.declared != 0 && cuts.contains(area.declared, at)) break;
+    }
+    return range;
+  }
+
+  void split(Area& area) {
+    area.parts = std::make_unique<AccessHistory>(cuts);
+    if (area.writer != RangeCuts::none) area.parts->record(area.declared, true, area.writer);
+    for (const StepId reader : area.readers) area.parts->record(area.declared, false, reader);
   }
 
   RangeCuts cuts;
@@ -69,15 +93,20 @@ struct PlanBuilder::State {
   std::vector<Area> areas;
   std::vector<std::uint32_t> messages_to;
   std::vector<std::uint32_t> messages_from;
+  std::vector<StepId> fence;         // the receives that every step waits for
+  std::vector<StepId> received;      // since then
   std::vector<StepId> after;         // of the step being added
   std::vector<StepId> dependencies;  // of all steps, one after the other
 };
 
-PlanBuilder::PlanBuilder(std::string algorithm, Rank rank, int size) {
-  FABRING_CHECK(size > 0 && rank >= 0 && rank < size);
+PlanBuilder::PlanBuilder(std::string algorithm, Rank rank, int size, Collective collective, Rank root) {
+  FABRING_CHECK(size > 0 && rank >= 0 && rank < size && root >= 0 && root < size);
   plan_.algorithm = std::move(algorithm);
+  plan_.collective = collective;
   plan_.rank = rank;
   plan_.size = size;
+  plan_.root = root;
+  plan_.blocks = block_count(collective, size);
   plan_.ranges.push_back({});
   state_ = std::make_unique<State>(plan_);
 }
@@ -100,13 +129,13 @@ Block PlanBuilder::value(RangeId range) const {
 
 Block PlanBuilder::scratch(RangeId range) {
   plan_.scratch.push_back(range);
-  state_->areas.emplace_back();
+  state_->areas.emplace_back().declared = range;
   return {Space::scratch, static_cast<std::uint32_t>(plan_.scratch.size() - 1), range};
 }
 
 void PlanBuilder::add(Step step, std::span<const Block> reads, std::span<const Block> writes) {
   std::vector<StepId>& after = state_->after;
-  after.clear();
+  after = state_->fence;
   for (const Block& block : reads) state_->conflicts(block, false);
   for (const Block& block : writes) {
     FABRING_CHECK(block.space != Space::input);
@@ -119,6 +148,7 @@ void PlanBuilder::add(Step step, std::span<const Block> reads, std::span<const B
 
   const auto id = static_cast<StepId>(plan_.steps.size());
   plan_.steps.push_back(step);
+  if (step.kind == StepKind::recv || step.kind == StepKind::recv_reduce) state_->received.push_back(id);
   for (const Block& block : reads) state_->record(block, false, id);
   for (const Block& block : writes) state_->record(block, true, id);
 }
@@ -142,8 +172,8 @@ void PlanBuilder::send(Rank peer, Block from) { message(StepKind::send, peer, {}
 
 void PlanBuilder::recv(Rank peer, Block to) { message(StepKind::recv, peer, to, {}, false); }
 
-void PlanBuilder::recv_reduce(Rank peer, RangeId range, bool incoming_first) {
-  message(StepKind::recv_reduce, peer, output(range), value(range), incoming_first);
+void PlanBuilder::recv_reduce(Rank peer, Block to, Block from, bool incoming_first) {
+  message(StepKind::recv_reduce, peer, to, from, incoming_first);
 }
 
 void PlanBuilder::reduce(Block to, std::span<const Block> operands) {
@@ -165,13 +195,21 @@ void PlanBuilder::copy(Block to, Block from) {
   add(step, {&from, 1}, {&to, 1});
 }
 
-void PlanBuilder::finish(RangeId range) {
-  FABRING_CHECK(state_->written.of(range) == Written::all || state_->cuts.empty(range));
+void PlanBuilder::finish(Block block) {
+  FABRING_CHECK(block.space != Space::output || state_->written.of(block.range) == Written::all ||
+                state_->cuts.empty(block.range));
   Step step;
   step.kind = StepKind::finish;
-  step.to = output(range);
-  const Block to = step.to;
-  add(step, {}, {&to, 1});
+  step.to = block;
+  add(step, {}, {&block, 1});
+}
+
+void PlanBuilder::fence() {
+  if (!state_->received.empty()) state_->fence = std::exchange(state_->received, {});
+}
+
+void PlanBuilder::bound_messages(std::uint64_t longest) {
+  plan_.largest_message = std::max(plan_.largest_message, longest);
 }
 
 void PlanBuilder::settle(RangeId range) {
@@ -202,6 +240,9 @@ Plan PlanBuilder::build() && {
       plan_.successors[before.first_successor + before.successor_count++] = id;
     }
   }
+  const std::uint64_t longest = longest_own_message(plan_);
+  FABRING_CHECK(plan_.largest_message == 0 || longest <= plan_.largest_message);
+  plan_.largest_message = std::max(plan_.largest_message, longest);
   return std::move(plan_);
 }
 

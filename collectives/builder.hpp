@@ -31,15 +31,22 @@ class Group {
 
 class PlanBuilder {
  public:
-  PlanBuilder(std::string algorithm, Rank rank, int size);
+  PlanBuilder(std::string algorithm, Rank rank, int size, Collective collective = Collective::allreduce, Rank root = 0);
   ~PlanBuilder();
   PlanBuilder(const PlanBuilder&) = delete;
   PlanBuilder& operator=(const PlanBuilder&) = delete;
 
   Rank rank() const { return plan_.rank; }
   int size() const { return plan_.size; }
+  Rank root() const { return plan_.root; }
+  bool is_root() const { return plan_.rank == plan_.root; }
 
   RangeId whole() const { return 0; }
+  /// Of a collective whose data are blocks of ranks: one block, or blocks [first, last).
+  RangeId block(int index) { return blocks(index, index + 1); }
+  RangeId blocks(int first, int last) { return parts(whole(), first, last, static_cast<int>(plan_.blocks)); }
+  /// A range of no elements, for messages that only say that they were sent.
+  RangeId nothing() { return parts(whole(), 0, 0, 1); }
   /// Part `index` of `range` cut into `parts`. Asking twice gives the same id.
   RangeId part(RangeId range, int index, int parts);
   /// Parts [first, last) of `range` cut into `parts`, 0 <= first <= last <= parts.
@@ -54,16 +61,30 @@ class PlanBuilder {
   Block output(RangeId range) const { return {Space::output, 0, range}; }
   /// A fresh scratch area as long as `range`.
   Block scratch(RangeId range);
+  /// `range` in the area of `area`: at its place if it lies inside the range the area was made for, else at the area's
+  /// beginning, and the area is then as long as the longest of its ranges.
+  static Block in(const Block& area, RangeId range) { return {Space::scratch, area.scratch, range}; }
 
   void send(Rank peer, Block from);
   void send(Rank peer, RangeId range) { send(peer, value(range)); }
   void recv(Rank peer, Block to);
   void recv(Rank peer, RangeId range) { recv(peer, output(range)); }
-  /// output[range] = value(range) (op) incoming; incoming (op) value(range) if incoming_first.
-  void recv_reduce(Rank peer, RangeId range, bool incoming_first = false);
+  /// to = from (op) incoming; incoming (op) from if incoming_first.
+  void recv_reduce(Rank peer, Block to, Block from, bool incoming_first = false);
+  /// output[range] = value(range) (op) incoming.
+  void recv_reduce(Rank peer, RangeId range, bool incoming_first = false) {
+    recv_reduce(peer, output(range), value(range), incoming_first);
+  }
   void reduce(Block to, std::span<const Block> operands);
   void copy(Block to, Block from);
-  void finish(RangeId range);  // avg: output[range] /= ranks
+  void finish(Block block);  ///< avg: block /= ranks
+  void finish(RangeId range) { finish(output(range)); }
+
+  /// Every later step waits for every earlier receive: for messages that carry no data, or to keep rounds apart.
+  void fence();
+  /// No rank's plan has a longer message (as Plan::largest_message counts). Needed where a rank's own longest message
+  /// is not that of all; must be the same on all ranks.
+  void bound_messages(std::uint64_t longest);
 
   /// Copies what is still only in the input to the output; call last in an algorithm whose result is the output.
   void settle(RangeId range);

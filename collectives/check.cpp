@@ -4,23 +4,30 @@
 
 namespace fabring {
 
-Result<CheckReport> check_allreduce(std::span<const Plan> plans, std::size_t count, ReduceOp op) {
-  const auto world = check::bind_world(plans, count, op);
+Result<CheckReport> check_plans(std::span<const Plan> plans, const Counts& counts, ReduceOp op) {
+  const auto world = check::bind_world(plans, counts, op);
   if (!world) return world.error();
   const auto partners = check::match_messages(*world);
   if (!partners) return partners.error();
   const auto schedule = check::schedule(*world, *partners);
   if (!schedule) return schedule.error();
   if (Status status = check::check_races(*world); !status.ok()) return status;
-  for (const bool in_place : {false, true}) {
-    Status status = check::check_values(*world, *partners, *schedule, op, in_place);
-    if (!status.ok()) return status;
+  if (plans[0].collective == Collective::barrier) {
+    if (Status status = check::check_arrivals(*world, *partners, *schedule); !status.ok()) return status;
+  } else {
+    for (const bool in_place : {false, true}) {
+      Status status = check::check_values(*world, *partners, *schedule, op, in_place);
+      if (!status.ok()) return status;
+    }
   }
+  if (Status status = check::check_largest_message(plans); !status.ok()) return status;
   CheckReport report;
   for (const Plan& plan : plans) report.steps += plan.steps.size();
   report.messages = schedule->messages;
   report.critical_path = schedule->rounds;
   return report;
 }
+
+Status check_plan(const Plan& plan, ReduceOp op) { return check::check_structure(plan, op); }
 
 }  // namespace fabring

@@ -1,15 +1,23 @@
 #pragma once
-// plan_check: proves the plans of all ranks together for one element count. It runs nothing: data is symbolic.
+// plan_check: proves the plans of all ranks together for given element counts. It runs nothing: data is symbolic.
 //  1. every send has exactly one receive of equal length, and the other way round;
 //  2. no deadlock, even when a send can only complete together with its receive;
-//  3. every element of every output is the reduction of every rank's input exactly once, as the SAME ORDERED EXPRESSION
-//     on every rank (so the bits agree, for non-commutative operations too; `finish` applied exactly once for avg);
+//  3. every rank's output is what the collective says: the reduction of every rank's input exactly once, as the SAME
+//     ORDERED EXPRESSION on every rank that has the element (so the bits agree; `finish` applied exactly once for avg;
+//     operands in the order of the ranks, or reduced in one step, where the algorithm claims it), or the very element
+//     of the very rank, or, for a barrier, that all ranks have begun when one is through; no step reads what was never
+//     written;
 //  4. no two steps of a rank touch the same bytes, one of them writing, without an order between them (input and
 //     output are taken as one buffer: in place must work with the same plan);
-//  5. operands, ranges, scratch and step numbers are in bounds; dependencies match the successor lists.
+//  5. operands, ranges, scratch and step numbers are in bounds; nothing reads an input or touches an output that its
+//     rank does not have; what a message, a reduce or a finish names in the caller's memory lies in one block;
+//     dependencies match the successor lists;
+//  6. largest_message is the same on all ranks, and no message is longer.
 
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "collectives/plan.hpp"
 #include "fabring/status.hpp"
@@ -22,8 +30,20 @@ struct CheckReport {
   std::size_t critical_path = 0;  ///< rounds: longest chain of messages
 };
 
-/// Success, or the first broken property with rank, step and range. Quadratic in the steps of a rank: for tests and
-/// tools.
-Result<CheckReport> check_allreduce(std::span<const Plan> plans, std::size_t count, ReduceOp op);
+/// Elements of the vector or of the blocks.
+struct Counts {
+  Counts(std::size_t all) : uniform(all) {}                                    // NOLINT: the vector, or every block
+  Counts(std::vector<std::size_t> of_blocks) : blocks(std::move(of_blocks)) {}  // NOLINT: see `blocks`
+  std::size_t uniform = 0;
+  /// If not empty: block r; of an alltoall, number i * n + j is what rank i has for rank j.
+  std::vector<std::size_t> blocks;
+};
+
+/// Success, or the first broken property with rank, step and range. invalid_argument: the counts do not fit the plans.
+/// Quadratic in the steps of a rank: for tests and tools.
+Result<CheckReport> check_plans(std::span<const Plan> plans, const Counts& counts, ReduceOp op);
+
+/// Property 5 of one plan, for plans that were read from somewhere: afterwards it may be bound, run and printed.
+Status check_plan(const Plan& plan, ReduceOp op);
 
 }  // namespace fabring

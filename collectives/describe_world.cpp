@@ -80,15 +80,15 @@ std::string describe_world(std::span<const Plan> plans, std::span<const int> nod
       nodes[{node_of[rank], node_of[peer]}] += sent[peer];
     }
     std::uint64_t scratch = 0;
-    for (const RangeId range : plan.scratch)
-      scratch += std::uint64_t{world->extents[rank][range].count} * element_bytes;
+    for (const std::size_t length : world->scratch[rank]) scratch += std::uint64_t{length} * element_bytes;
     const auto messages = std::count_if(plan.steps.begin(), plan.steps.end(), check::sends);
     rows.push_back({std::to_string(rank), std::to_string(plan.steps.size()), std::to_string(messages),
                     std::to_string(bytes), know_nodes ? std::to_string(outside) : "?", std::to_string(scratch)});
   }
 
   std::string text = plans[0].algorithm + " over " + std::to_string(plans.size()) + " ranks, " + std::to_string(count) +
-                     " elements of " + std::to_string(element_bytes) + " bytes: ";
+                     " elements of " + std::to_string(element_bytes) + " bytes" +
+                     (plans[0].blocks == 0 ? ": " : " in each block: ");
   text += schedule
               ? std::to_string(schedule->messages) + " messages in " + std::to_string(schedule->rounds) + " rounds\n"
               : schedule.error().message() + "\n";

@@ -68,4 +68,76 @@ void Bind::operator()(const Plan& plan, std::span<const std::size_t> counts, std
   bind_below(plan, out);
 }
 
+namespace {
+
+/// `inner` is `outer`, lies in it, or is made of parts that `outer` has too.
+bool lies_inside(const Plan& plan, RangeId inner, RangeId outer) {
+  const Range& around = plan.ranges[outer];
+  for (RangeId at = inner;; at = plan.ranges[at].parent) {
+    if (at == outer) return true;
+    if (at == 0) return false;
+    const Range& range = plan.ranges[at];
+    if (range.parent == around.parent && range.parts == around.parts && outer != 0 && around.first <= range.first &&
+        range.last <= around.last) {
+      return true;
+    }
+  }
+}
+
+}  // namespace
+
+Extent scratch_extent(const Plan& plan, std::span<const Extent> extents, const Block& block) {
+  const RangeId declared = plan.scratch[block.scratch];
+  const Extent& extent = extents[block.range];
+  if (block.range == declared || !lies_inside(plan, block.range, declared)) return {0, extent.count};
+  return {extent.offset - extents[declared].offset, extent.count};
+}
+
+void scratch_lengths(const Plan& plan, std::span<const Extent> extents, std::span<std::size_t> out) {
+  FABRING_CHECK(out.size() == plan.scratch.size());
+  for (std::size_t area = 0; area < out.size(); ++area) out[area] = extents[plan.scratch[area]].count;
+  const auto need = [&](const Block& block) {
+    if (block.space != Space::scratch) return;
+    out[block.scratch] = std::max(out[block.scratch], scratch_extent(plan, extents, block).end());
+  };
+  for (const Step& step : plan.steps) {
+    for (const Block& block : reads(plan, step)) need(block);
+    for (const Block& block : writes(step)) need(block);
+  }
+}
+
+std::span<const Block> reads(const Plan& plan, const Step& step) {
+  switch (step.kind) {
+    case StepKind::send:
+    case StepKind::recv_reduce:
+    case StepKind::copy:
+      return {&step.from, 1};
+    case StepKind::reduce:
+      return {plan.operands.data() + step.first_operand, step.operand_count};
+    case StepKind::finish:
+      return {&step.to, 1};
+    case StepKind::recv:
+      break;
+  }
+  return {};
+}
+
+std::span<const Block> writes(const Step& step) {
+  if (step.kind == StepKind::send) return {};
+  return {&step.to, 1};
+}
+
+std::uint64_t longest_own_message(const Plan& plan) {
+  std::vector<Extent> extents(plan.ranges.size());
+  bind(plan, message_unit, extents);
+  std::uint64_t longest = 0;
+  for (const Step& step : plan.steps) {
+    if (step.kind == StepKind::send) longest = std::max<std::uint64_t>(longest, extents[step.from.range].count);
+    if (step.kind == StepKind::recv || step.kind == StepKind::recv_reduce) {
+      longest = std::max<std::uint64_t>(longest, extents[step.to.range].count);
+    }
+  }
+  return longest;
+}
+
 }  // namespace fabring

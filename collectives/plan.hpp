@@ -44,9 +44,10 @@ struct Extent {
 
 enum class Space : std::uint8_t { input, output, scratch };
 
-/// An operand: a range of the caller's input or output, or of scratch area `scratch`, which is as long as the range it
-/// was declared with (Plan::scratch) and holds that range: `range` is that range or lies inside it, and what it holds
-/// need not be the data of that range (a copy may name two ranges of equal length).
+/// An operand: a range of the caller's input or output, or so many elements of scratch area `scratch`. A range inside the
+/// one the area was declared with (Plan::scratch) lies at its place in it; any other lies at the beginning, so that one
+/// area can hold this part now and that one later; the area is as long as all this needs (scratch_lengths). What lies
+/// there need not be the data of that range: a copy may name two ranges of equal length.
 struct Block {
   Space space = Space::input;
   std::uint32_t scratch = 0;
@@ -89,7 +90,7 @@ struct Plan {
   std::vector<Step> steps;            // a step comes after those it depends on
   std::vector<Block> operands;
   std::vector<StepId> successors;
-  std::vector<RangeId> scratch;       // scratch area i is as long as range scratch[i]
+  std::vector<RangeId> scratch;       // scratch area i is at least as long as range scratch[i]
 };
 
 /// Plan::largest_message as the length it has when the tile (with blocks: every block) has this many elements.
@@ -97,12 +98,24 @@ inline constexpr std::uint64_t message_unit = std::uint64_t{1} << 40;
 
 /// bind(plan, count, out): bounds of every range of `plan` for a tile of `count` elements (with blocks: elements of each
 /// block); out.size() == plan.ranges.size(). bind(plan, counts, out): the same for blocks of different lengths,
-/// counts.size() == plan.blocks. Offsets count as if the blocks lay together. An object, so that no argument-dependent lookup happens: passing a std::vector as `out` would
-/// otherwise find std::bind, which accepts anything and does nothing.
+/// counts.size() == plan.blocks. Offsets count as if the blocks lay together. An object, so that no argument-dependent
+/// lookup happens: passing a std::vector as `out` would otherwise find std::bind, which accepts anything and does nothing.
 inline constexpr struct Bind {
   void operator()(const Plan& plan, std::size_t count, std::span<Extent> out) const;
   void operator()(const Plan& plan, std::span<const std::size_t> counts, std::span<Extent> out) const;
 } bind;
+
+/// Where `block`, which is in scratch, lies in its area. `extents`: of all ranges, as bind() gives them.
+Extent scratch_extent(const Plan& plan, std::span<const Extent> extents, const Block& block);
+/// The length of every scratch area in elements; out.size() == plan.scratch.size(). Looks at every step.
+void scratch_lengths(const Plan& plan, std::span<const Extent> extents, std::span<std::size_t> out);
+
+/// The blocks a step reads, in the order of its operands, and the one it writes, if any. Valid while the plan is.
+std::span<const Block> reads(const Plan& plan, const Step& step);
+std::span<const Block> writes(const Step& step);
+
+/// The longest message of this plan, as Plan::largest_message counts.
+std::uint64_t longest_own_message(const Plan& plan);
 
 /// Parts [first, last) of `whole` cut into `parts`: the balanced split described above.
 Extent part(Extent whole, std::uint32_t first, std::uint32_t last, std::uint32_t parts);

@@ -1,22 +1,19 @@
-#include <vector>
+// Direct: everybody exchanges with everybody, or with the root, in one round. Reductions have all operands at once and
+// reduce them in the order of the ranks in one step. Peers are taken from the next one on, so that not everybody turns
+// to index 0 first.
 
+#include "collectives/algorithms/forms.hpp"
 #include "collectives/algorithms/pieces.hpp"
 
 namespace fabring {
-namespace {
 
-constexpr std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
-}  // namespace
-
-// Peers are taken from the next one on, so that not everybody turns to index 0 first.
 void direct_reduce_scatter(PlanBuilder& plan, const Group& group, std::span<const RangeId> shares) {
   const int n = group.size();
   const RangeId mine = shares[at(group.index())];
   std::vector<Block> operands(at(n));
   for (int k = 1; k < n; ++k) {
     const int to = (group.index() + k) % n;
-    const int from = (group.index() - k + n) % n;
+    const int from = modulo(group.index() - k, n);
     if (!plan.empty(shares[at(to)])) plan.send(group.at(to), shares[at(to)]);
     if (plan.empty(mine)) continue;
     operands[at(from)] = plan.scratch(mine);
@@ -32,26 +29,83 @@ void direct_all_gather(PlanBuilder& plan, const Group& group, std::span<const Ra
   const RangeId mine = shares[at(group.index())];
   for (int k = 1; k < n; ++k) {
     const int to = (group.index() + k) % n;
-    const int from = (group.index() - k + n) % n;
+    const int from = modulo(group.index() - k, n);
     if (!plan.empty(mine)) plan.send(group.at(to), mine);
     if (!plan.empty(shares[at(from)])) plan.recv(group.at(from), shares[at(from)]);
   }
 }
 
-void direct_one_shot(PlanBuilder& plan, ReduceOp op) {
-  // Everybody is responsible for everything.
-  const Group all = Group::all(plan.rank(), plan.size());
-  direct_reduce_scatter(plan, all, std::vector<RangeId>(at(all.size()), plan.whole()));
-  finish_if_avg(plan, op, plan.whole());
+void direct_scatter(PlanBuilder& plan, const Group& group, std::span<const RangeId> shares) {
+  if (group.index() != 0) return plan.recv(group.at(0), shares[at(group.index())]);
+  for (int i = 1; i < group.size(); ++i) plan.send(group.at(i), shares[at(i)]);
 }
 
-void direct_two_shot(PlanBuilder& plan, ReduceOp op) {
+void direct_gather(PlanBuilder& plan, const Group& group, std::span<const RangeId> shares) {
+  if (group.index() != 0) return plan.send(group.at(0), shares[at(group.index())]);
+  for (int i = 1; i < group.size(); ++i) plan.recv(group.at(i), shares[at(i)]);
+}
+
+// Everybody is responsible for everything.
+void allreduce_by_direct_one_shot(PlanBuilder& plan, const PlanRequest& request) {
   const Group all = Group::all(plan.rank(), plan.size());
-  std::vector<RangeId> shares;
-  for (int i = 0; i < all.size(); ++i) shares.push_back(plan.part(plan.whole(), i, all.size()));
+  direct_reduce_scatter(plan, all, std::vector<RangeId>(at(all.size()), plan.whole()));
+  finish_if_avg(plan, request.op, plan.whole());
+}
+
+void allreduce_by_direct_two_shot(PlanBuilder& plan, const PlanRequest& request) {
+  const Group all = Group::all(plan.rank(), plan.size());
+  const auto shares = cut(plan, plan.whole(), all.size());
   direct_reduce_scatter(plan, all, shares);
-  finish_if_avg(plan, op, shares[at(all.index())]);
+  finish_if_avg(plan, request.op, shares[at(all.index())]);
   direct_all_gather(plan, all, shares);
+}
+
+// The root alone is responsible, for everything.
+void reduce_by_direct(PlanBuilder& plan, const PlanRequest& request) {
+  if (!plan.is_root()) return plan.send(plan.root(), plan.whole());
+  std::vector<Block> operands(at(plan.size()), plan.input(plan.whole()));
+  for (int k = 1; k < plan.size(); ++k) {
+    const Rank peer = (plan.rank() + k) % plan.size();
+    operands[at(peer)] = plan.scratch(plan.whole());
+    plan.recv(peer, operands[at(peer)]);
+  }
+  plan.reduce(plan.output(plan.whole()), operands);
+  finish_if_avg(plan, request.op, plan.whole());
+}
+
+void reduce_scatter_by_direct(PlanBuilder& plan, const PlanRequest& request) {
+  direct_reduce_scatter(plan, Group::all(plan.rank(), plan.size()), blocks_of_ranks(plan));
+  finish_if_avg(plan, request.op, plan.block(plan.rank()));
+}
+
+void all_gather_by_direct(PlanBuilder& plan, const PlanRequest&) {
+  direct_all_gather(plan, Group::all(plan.rank(), plan.size()), blocks_of_ranks(plan));
+}
+
+void broadcast_by_direct(PlanBuilder& plan, const PlanRequest&) {
+  direct_scatter(plan, rotated(plan, plan.root()), std::vector<RangeId>(at(plan.size()), plan.whole()));
+}
+
+void gather_by_direct(PlanBuilder& plan, const PlanRequest&) {
+  std::vector<RangeId> shares;
+  for (int i = 0; i < plan.size(); ++i) shares.push_back(plan.block((plan.root() + i) % plan.size()));
+  direct_gather(plan, rotated(plan, plan.root()), shares);
+}
+
+void scatter_by_direct(PlanBuilder& plan, const PlanRequest&) {
+  std::vector<RangeId> shares;
+  for (int i = 0; i < plan.size(); ++i) shares.push_back(plan.block((plan.root() + i) % plan.size()));
+  direct_scatter(plan, rotated(plan, plan.root()), shares);
+}
+
+void alltoall_by_direct(PlanBuilder& plan, const PlanRequest&) {
+  const int n = plan.size();
+  for (int k = 1; k < n; ++k) {
+    const Rank to = (plan.rank() + k) % n;
+    const Rank from = modulo(plan.rank() - k, n);
+    plan.send(to, plan.input(plan.block(to)));
+    plan.recv(from, plan.output(plan.block(n + from)));
+  }
 }
 
 }  // namespace fabring

@@ -1,22 +1,43 @@
 #pragma once
-// The pieces allreduces are made of. Each adds its steps for one rank of a group to a plan; every rank of the group
-// must add the same piece over the same range. Internal to collectives/. Terms: x_i is the value of group index i, n
+// The pieces collectives are made of. Each adds its steps for one rank of a group to a plan; every rank of the group
+// must add the same piece over the same ranges. Internal to collectives/. Terms: x_i is the value of group index i, n
 // the size of the group; rounds and bytes are in docs/algorithms.md.
 
 #include <span>
+#include <vector>
 
 #include "collectives/algorithms.hpp"
 #include "collectives/builder.hpp"
 
 namespace fabring {
 
-/// Part `index` of `range`, cut as a ring over `group` cuts it.
-RangeId ring_part(PlanBuilder& plan, const Group& group, RangeId range, int index);
+/// Index of a vector.
+constexpr std::size_t at(int index) { return static_cast<std::size_t>(index); }
+/// 0 <= result < n, also for negative numbers.
+constexpr int modulo(int number, int n) { return ((number % n) + n) % n; }
 
-/// Afterwards index i holds part i, reduced: ((x_{i+1} op x_{i+2}) op ...) op x_i. Returns the own part.
-RangeId ring_reduce_scatter(PlanBuilder& plan, const Group& group, RangeId range);
-/// Index i holds part i; afterwards all hold all.
-void ring_all_gather(PlanBuilder& plan, const Group& group, RangeId range);
+/// The ranks from `first` on, around to the one before it.
+Group rotated(const PlanBuilder& plan, Rank first);
+
+/// Neighbouring indices [first, last).
+struct Run {
+  int first = 0;
+  int last = 0;
+};
+/// Indices first, first + 1, ... of `n` in a circle: one run, or two where they go past n - 1; none if count is 0.
+std::vector<Run> runs_around(int first, int count, int n);
+
+/// The n parts of `range`; the blocks of all ranks.
+std::vector<RangeId> cut(PlanBuilder& plan, RangeId range, int n);
+std::vector<RangeId> blocks_of_ranks(PlanBuilder& plan);
+
+/// shares[i] is what index i is responsible for. Afterwards index i holds shares[i], reduced, in its output:
+/// ((x_{i+1} op x_{i+2}) op ...) op x_i. Partial results are kept in the output.
+void ring_reduce_scatter(PlanBuilder& plan, const Group& group, std::span<const RangeId> shares);
+/// The same with partial results in at most two scratch areas, and the result in `result`.
+void ring_reduce_scatter(PlanBuilder& plan, const Group& group, std::span<const RangeId> shares, Block result);
+/// Index i holds shares[i]; afterwards all hold all.
+void ring_all_gather(PlanBuilder& plan, const Group& group, std::span<const RangeId> shares);
 
 /// shares[i] is what index i is responsible for; ranges without parts are skipped. Afterwards index i holds shares[i],
 /// reduced in one step in the order of the group: x_0 op x_1 op ... op x_{n-1}, rounded once.
@@ -24,16 +45,29 @@ void direct_reduce_scatter(PlanBuilder& plan, const Group& group, std::span<cons
 /// Index i holds shares[i]; afterwards all hold all shares.
 void direct_all_gather(PlanBuilder& plan, const Group& group, std::span<const RangeId> shares);
 
-/// Whole allreduces over all ranks. The last step of each is left to make_plan().
-void ring(PlanBuilder& plan, ReduceOp op);
-void recursive_doubling(PlanBuilder& plan, ReduceOp op);
-void direct_one_shot(PlanBuilder& plan, ReduceOp op);
-void direct_two_shot(PlanBuilder& plan, ReduceOp op);
-void hierarchical(PlanBuilder& plan, ReduceOp op, std::span<const int> node_of);
+/// Index 0 holds shares[i] for index i and hands it over; its own stays where it is.
+void direct_scatter(PlanBuilder& plan, const Group& group, std::span<const RangeId> shares);
+/// Index i holds shares[i]; afterwards index 0 holds all.
+void direct_gather(PlanBuilder& plan, const Group& group, std::span<const RangeId> shares);
+
+/// A binomial tree over indices 0 to n-1 with its root at 0: index i stands for [i, i + subtree).
+struct BinomialTree {
+  explicit BinomialTree(int index, int size);
+  int parent = -1;
+  std::vector<int> children;  ///< nearest, and smallest, first
+  /// Indices below and including `index` of a tree over `size`.
+  static int subtree(int index, int size);
+};
+
+/// Index 0 holds `range`; afterwards all do.
+void binomial_broadcast(PlanBuilder& plan, const Group& group, RangeId range);
 
 /// avg: divides what this rank has just reduced, before anybody else gets it.
+inline void finish_if_avg(PlanBuilder& plan, ReduceOp op, Block block) {
+  if (op == ReduceOp::avg) plan.finish(block);
+}
 inline void finish_if_avg(PlanBuilder& plan, ReduceOp op, RangeId range) {
-  if (op == ReduceOp::avg) plan.finish(range);
+  finish_if_avg(plan, op, plan.output(range));
 }
 
 }  // namespace fabring

@@ -1,6 +1,10 @@
+// In round k everybody exchanges the whole vector with the rank whose number differs in bit k, and both reduce with the
+// lower rank's value on the left: log2 n rounds of S bytes.
+
 #include <array>
 #include <bit>
 
+#include "collectives/algorithms/forms.hpp"
 #include "collectives/algorithms/pieces.hpp"
 
 namespace fabring {
@@ -13,7 +17,7 @@ Rank rank_at(int position, int extra) { return position < extra ? 2 * position +
 
 }  // namespace
 
-void recursive_doubling(PlanBuilder& plan, ReduceOp op) {
+void allreduce_by_recursive_doubling(PlanBuilder& plan, const PlanRequest& request) {
   const Rank rank = plan.rank();
   const auto m = static_cast<int>(std::bit_floor(static_cast<unsigned>(plan.size())));
   const int extra = plan.size() - m;
@@ -33,7 +37,7 @@ void recursive_doubling(PlanBuilder& plan, ReduceOp op) {
   std::array<Block, 2> areas;
   int round = 0;
   for (int mask = 1; mask < m; mask *= 2, ++round) {
-    Block& incoming = areas[static_cast<std::size_t>(round % 2)];
+    Block& incoming = areas[at(round % 2)];
     if (round < 2) incoming = plan.scratch(all);
     const Rank partner = rank_at(position ^ mask, extra);
     plan.send(partner, all);
@@ -42,7 +46,7 @@ void recursive_doubling(PlanBuilder& plan, ReduceOp op) {
     const auto ordered = partner < rank ? std::array{incoming, own} : std::array{own, incoming};
     plan.reduce(plan.output(all), ordered);
   }
-  finish_if_avg(plan, op, all);
+  finish_if_avg(plan, request.op, all);
   if (paired) plan.send(rank - 1, all);
 }
 

@@ -1,35 +1,95 @@
+// Ring: a rank sends to the next and receives from the previous, never to or from another. n - 1 rounds of one share for
+// a reduce-scatter or an all-gather; the fewest bytes there can be.
+//
+// Reduce-scatter, round k: index i passes share i-k on and adds its own to share i-k-1. Share c starts at c+1 and ends,
+// complete, at c. All-gather, round k: index i passes share i-k on, from its own to that of the next.
+
+#include "collectives/algorithms/forms.hpp"
 #include "collectives/algorithms/pieces.hpp"
 
 namespace fabring {
+namespace {
 
-RangeId ring_part(PlanBuilder& plan, const Group& group, RangeId range, int index) {
-  const int n = group.size();
-  return plan.part(range, ((index % n) + n) % n, n);
+RangeId share_of(std::span<const RangeId> shares, int index) {
+  return shares[at(modulo(index, static_cast<int>(shares.size())))];
 }
 
-// Round k: index i passes part i-k on and adds its own to part i-k-1. Part c starts at c+1 and ends, complete, at c.
-RangeId ring_reduce_scatter(PlanBuilder& plan, const Group& group, RangeId range) {
+}  // namespace
+
+void ring_reduce_scatter(PlanBuilder& plan, const Group& group, std::span<const RangeId> shares) {
   const int i = group.index();
   for (int k = 1; k < group.size(); ++k) {
-    plan.send(group.next(), ring_part(plan, group, range, i - k));
-    plan.recv_reduce(group.previous(), ring_part(plan, group, range, i - k - 1), /*incoming_first=*/true);
+    plan.send(group.next(), share_of(shares, i - k));
+    plan.recv_reduce(group.previous(), share_of(shares, i - k - 1), /*incoming_first=*/true);
   }
-  return ring_part(plan, group, range, i);
 }
 
-void ring_all_gather(PlanBuilder& plan, const Group& group, RangeId range) {
+// Two areas in turn: one takes the next partial result while the one before it is sent.
+void ring_reduce_scatter(PlanBuilder& plan, const Group& group, std::span<const RangeId> shares, Block result) {
+  const int i = group.index();
+  const int n = group.size();
+  Block areas[2];
+  for (int k = 1; k < n; ++k) {
+    const RangeId passed = share_of(shares, i - k);
+    const RangeId next = share_of(shares, i - k - 1);
+    plan.send(group.next(), k == 1 ? plan.input(passed) : PlanBuilder::in(areas[k % 2], passed));
+    Block& area = areas[(k + 1) % 2];
+    if (k < 3 && k + 1 < n) area = plan.scratch(next);
+    plan.recv_reduce(group.previous(), k + 1 == n ? result : PlanBuilder::in(area, next), plan.input(next),
+                     /*incoming_first=*/true);
+  }
+}
+
+void ring_all_gather(PlanBuilder& plan, const Group& group, std::span<const RangeId> shares) {
   const int i = group.index();
   for (int k = 0; k + 1 < group.size(); ++k) {
-    plan.send(group.next(), ring_part(plan, group, range, i - k));
-    plan.recv(group.previous(), ring_part(plan, group, range, i - k - 1));
+    plan.send(group.next(), share_of(shares, i - k));
+    plan.recv(group.previous(), share_of(shares, i - k - 1));
   }
 }
 
-void ring(PlanBuilder& plan, ReduceOp op) {
+void allreduce_by_ring(PlanBuilder& plan, const PlanRequest& request) {
   const Group all = Group::all(plan.rank(), plan.size());
-  const RangeId mine = ring_reduce_scatter(plan, all, plan.whole());
-  finish_if_avg(plan, op, mine);
-  ring_all_gather(plan, all, plan.whole());
+  const auto shares = cut(plan, plan.whole(), plan.size());
+  ring_reduce_scatter(plan, all, shares);
+  finish_if_avg(plan, request.op, shares[at(plan.rank())]);
+  ring_all_gather(plan, all, shares);
+}
+
+// A reduce-scatter; then each hands its share to the root.
+void reduce_by_ring(PlanBuilder& plan, const PlanRequest& request) {
+  const auto shares = cut(plan, plan.whole(), plan.size());
+  const RangeId mine = shares[at(plan.rank())];
+  const Block result = plan.is_root() ? plan.output(mine) : plan.scratch(mine);
+  ring_reduce_scatter(plan, Group::all(plan.rank(), plan.size()), shares, result);
+  finish_if_avg(plan, request.op, result);
+  if (!plan.is_root()) return plan.send(plan.root(), result);
+  for (int k = 1; k < plan.size(); ++k) {
+    const Rank peer = (plan.rank() + k) % plan.size();
+    plan.recv(peer, shares[at(peer)]);
+  }
+}
+
+void reduce_scatter_by_ring(PlanBuilder& plan, const PlanRequest& request) {
+  const Block result = plan.output(plan.block(plan.rank()));
+  ring_reduce_scatter(plan, Group::all(plan.rank(), plan.size()), blocks_of_ranks(plan), result);
+  finish_if_avg(plan, request.op, result);
+}
+
+void all_gather_by_ring(PlanBuilder& plan, const PlanRequest&) {
+  ring_all_gather(plan, Group::all(plan.rank(), plan.size()), blocks_of_ranks(plan));
+}
+
+// The root hands out a share to each; then an all-gather, in which the root, index 0, needs nothing.
+void broadcast_by_ring(PlanBuilder& plan, const PlanRequest&) {
+  const Group group = rotated(plan, plan.root());
+  const auto shares = cut(plan, plan.whole(), plan.size());
+  direct_scatter(plan, group, shares);
+  const int i = group.index();
+  for (int k = 0; k + 1 < group.size(); ++k) {
+    if (i + 1 != group.size()) plan.send(group.next(), share_of(shares, i - k));
+    if (i != 0) plan.recv(group.previous(), share_of(shares, i - k - 1));
+  }
 }
 
 }  // namespace fabring

@@ -24,7 +24,7 @@ ExpressionId Expressions::finished(ExpressionId value) {
   return value == undefined ? undefined : intern({true, {value}});
 }
 
-std::string Expressions::count_inputs(ExpressionId value, std::vector<int>& times) const {
+std::string Expressions::read_inputs(ExpressionId value, std::vector<Rank>& inputs) const {
   // Not recursive (a ring's expression is as deep as the ring is long), and bounded: a broken plan may double its
   // inputs at every step.
   std::vector<ExpressionId> open{value};
@@ -34,28 +34,41 @@ std::string Expressions::count_inputs(ExpressionId value, std::vector<int>& time
     open.pop_back();
     const Node& node = nodes_[id];
     if (node.finish) return "is finished before it is complete, or twice";
-    if (id <= static_cast<ExpressionId>(ranks_)) ++times[id - 1];
+    if (id <= static_cast<ExpressionId>(ranks_)) inputs.push_back(static_cast<Rank>(id) - 1);
     if (++visits > 4 * static_cast<std::size_t>(ranks_)) return "has far too many operands";
-    open.insert(open.end(), node.operands.begin(), node.operands.end());
+    open.insert(open.end(), node.operands.rbegin(), node.operands.rend());
   }
   return {};
 }
 
-std::string Expressions::complaint(ExpressionId value, bool want_finish) {
-  const auto [at, added] = complaints_.try_emplace({value, want_finish});
-  std::string& answer = at->second;
-  if (!added) return answer;
-  if (value == undefined) return answer = "was never written, or is made of what was not, or of different elements";
-  const Node& root = nodes_[value];
-  if (root.finish != want_finish)
-    return answer = want_finish ? "is not finished" : "is finished, though nothing asks for it";
-  std::vector<int> times(static_cast<std::size_t>(ranks_));
-  answer = count_inputs(root.finish ? root.operands[0] : value, times);
-  for (std::size_t rank = 0; rank < times.size() && answer.empty(); ++rank) {
-    if (times[rank] == 1) continue;
-    answer = "has rank " + std::to_string(rank) + "'s input " + std::to_string(times[rank]) + " times, not once";
+std::string Expressions::look_at(ExpressionId value, Wanted wanted) const {
+  if (value == undefined) return "was never written, or is made of what was not, or of different elements";
+  if (nodes_[value].finish != wanted.finished) {
+    return wanted.finished ? "is not finished" : "is finished, though nothing asks for it";
   }
-  return answer;
+  const ExpressionId sum = wanted.finished ? nodes_[value].operands[0] : value;
+  std::vector<Rank> inputs;
+  if (std::string wrong = read_inputs(sum, inputs); !wrong.empty()) return wrong;
+  std::vector<int> times(static_cast<std::size_t>(ranks_));
+  for (const Rank rank : inputs) ++times[static_cast<std::size_t>(rank)];
+  for (std::size_t rank = 0; rank < times.size(); ++rank) {
+    if (times[rank] == 1) continue;
+    return "has rank " + std::to_string(rank) + "'s input " + std::to_string(times[rank]) + " times, not once";
+  }
+  if (wanted.order != Order::any && !std::is_sorted(inputs.begin(), inputs.end())) {
+    return "does not have the inputs in the order of the ranks";
+  }
+  const std::size_t operands = nodes_[sum].operands.size();
+  if (wanted.order == Order::in_one_step && operands != 0 && operands != times.size()) {
+    return "is not reduced in one step";
+  }
+  return {};
+}
+
+std::string Expressions::complaint(ExpressionId value, Wanted wanted) {
+  const auto [at, added] = complaints_.try_emplace({value, wanted});
+  if (added) at->second = look_at(value, wanted);
+  return at->second;
 }
 
 std::string Expressions::text(ExpressionId value) const {

@@ -1,28 +1,56 @@
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "collectives/check/world.hpp"
 #include "collectives/describe.hpp"
+#include "collectives/ownership.hpp"
 
 namespace fabring::check {
 namespace {
 
 std::string text(std::size_t number) { return std::to_string(number); }
 
+bool in_one_block(BlockSpan span) { return span.last <= span.first + 1; }
+
 Status broken_plan(const Plan& plan, const std::string& what) {
   return {ErrorCode::internal, "plan of rank " + std::to_string(plan.rank) + " (" + plan.algorithm + "): " + what};
+}
+
+constexpr std::uint32_t most_ranks = 1u << 30;
+
+Status check_head(const Plan& plan) {
+  if (plan.size < 1 || static_cast<std::uint32_t>(plan.size) > most_ranks || plan.rank < 0 || plan.rank >= plan.size) {
+    return broken_plan(plan, "there is no such rank among " + std::to_string(plan.size));
+  }
+  if (plan.collective > Collective::barrier) return broken_plan(plan, "there are no plans of such a collective");
+  if (plan.root < 0 || plan.root >= plan.size) {
+    return broken_plan(plan, "the root " + std::to_string(plan.root) + " is not one of the ranks");
+  }
+  if (plan.blocks != block_count(plan.collective, plan.size)) {
+    return broken_plan(plan, "cuts its data into " + text(plan.blocks) + " blocks; " +
+                                 std::string(name(plan.collective)) + " has " +
+                                 text(block_count(plan.collective, plan.size)));
+  }
+  return {};
 }
 
 Status check_ranges(const Plan& plan) {
   if (plan.ranges.empty()) return broken_plan(plan, "has no ranges; range 0 is the whole");
   for (std::size_t id = 0; id < plan.ranges.size(); ++id) {
     const Range& range = plan.ranges[id];
+    const auto fail = [&](const std::string& why) {
+      return broken_plan(plan, "range " + text(id) + " is parts " + text(range.first) + " to " + text(range.last) +
+                                   " of " + text(range.parts) + " of range " + text(range.parent) + why);
+    };
     const bool bounds = range.first <= range.last && range.last <= range.parts && range.parts > 0;
     if (!bounds ||
         (id == 0 ? range.parent != 0 || range.first != 0 || range.last != range.parts : range.parent >= id)) {
-      return broken_plan(plan, "range " + text(id) + " is parts " + text(range.first) + " to " + text(range.last) +
-                                   " of " + text(range.parts) + " of range " + text(range.parent) +
-                                   ", which cannot be");
+      return fail(", which cannot be");
+    }
+    if (id == 0 || plan.blocks == 0 || range.first == range.last) continue;
+    if (range.parent == 0 ? range.parts != plan.blocks : !in_one_block(blocks_of(plan, range.parent))) {
+      return fail("; only the " + text(plan.blocks) + " blocks, and parts of one of them, have bounds");
     }
   }
   for (std::size_t i = 0; i < plan.scratch.size(); ++i) {
@@ -36,17 +64,24 @@ Status check_ranges(const Plan& plan) {
 
 Status check_block(const Plan& plan, StepId id, const Block& block) {
   if (block.range >= plan.ranges.size()) return broken(plan, id, "there is no range " + text(block.range));
-  if (block.space != Space::scratch) return {};
-  if (block.scratch >= plan.scratch.size()) return broken(plan, id, "there is no scratch " + text(block.scratch));
-  if (plan.scratch[block.scratch] != block.range) {
-    return broken(plan, id,
-                  "scratch " + text(block.scratch) + " holds " + range_text(plan, plan.scratch[block.scratch]) +
-                      ", not " + range_text(plan, block.range));
+  if (block.space > Space::scratch) return broken(plan, id, "there is no such kind of operand");
+  if (block.space == Space::scratch) {
+    if (block.scratch >= plan.scratch.size()) return broken(plan, id, "there is no scratch " + text(block.scratch));
+    return {};
+  }
+  const BlockSpan span = blocks_of(plan, block.range);
+  const bool input = block.space == Space::input;
+  if (!(input ? input_blocks(plan) : output_blocks(plan)).contains(span)) {
+    return broken(plan, id, block_text(plan, block) + " is not there: this rank does not have that " +
+                                (input ? "input" : "output"));
+  }
+  if (plan.steps[id].kind != StepKind::copy && !in_one_block(span)) {
+    return broken(plan, id, block_text(plan, block) + " is several blocks, which do not lie together; only a copy may");
   }
   return {};
 }
 
-Status check_step(const Plan& plan, StepId id, std::span<const Extent> extents, ReduceOp op) {
+Status check_step(const Plan& plan, StepId id, ReduceOp op) {
   const Step& step = plan.steps[id];
   if (step.kind > StepKind::finish) return broken(plan, id, "there is no such kind of step");
   if (sends(step) || receives(step)) {
@@ -57,26 +92,23 @@ Status check_step(const Plan& plan, StepId id, std::span<const Extent> extents, 
     const std::size_t end = std::size_t{step.first_operand} + step.operand_count;
     if (step.operand_count == 0 || end > plan.operands.size()) return broken(plan, id, "its operands do not exist");
   }
+  const bool computes =
+      step.kind == StepKind::reduce || step.kind == StepKind::recv_reduce || step.kind == StepKind::finish;
+  if (computes && !reduces(plan.collective)) {
+    return broken(plan, id, std::string(name(plan.collective)) + " reduces nothing and has no operation");
+  }
   if (step.kind == StepKind::finish && op != ReduceOp::avg) return broken(plan, id, "only avg is finished");
   for (const Block& block : writes(step)) {
     FABRING_TRY(check_block(plan, id, block));
     if (block.space == Space::input) return broken(plan, id, "the input belongs to the caller and is never written");
   }
-  for (const Block& block : reads(plan, step)) {
-    FABRING_TRY(check_block(plan, id, block));
-    for (const Block& to : writes(step)) {
-      if (extents[block.range].count != extents[to.range].count) {
-        return broken(plan, id,
-                      block_text(plan, block) + " has " + text(extents[block.range].count) + " elements, " +
-                          block_text(plan, to) + " has " + text(extents[to.range].count));
-      }
-    }
-  }
+  for (const Block& block : reads(plan, step)) FABRING_TRY(check_block(plan, id, block));
   return {};
 }
 
 Status check_dependencies(const Plan& plan) {
   std::vector<std::uint32_t> found(plan.steps.size());
+  std::vector<StepId> named_by(plan.steps.size(), ~StepId{0});
   for (StepId id = 0; id < plan.steps.size(); ++id) {
     const Step& step = plan.steps[id];
     if (std::size_t{step.first_successor} + step.successor_count > plan.successors.size()) {
@@ -88,7 +120,7 @@ Status check_dependencies(const Plan& plan) {
         return broken(plan, id,
                       "step " + text(successor) + " cannot wait for it; steps come after those they wait for");
       }
-      if (std::count(after.begin(), after.end(), successor) != 1) {
+      if (std::exchange(named_by[successor], id) == id) {
         return broken(plan, id, "step " + text(successor) + " waits for it twice");
       }
       ++found[successor];
@@ -110,29 +142,56 @@ Status broken(const Plan& plan, StepId step, const std::string& what) {
   return broken_plan(plan, "step " + text(step) + " (" + step_text(plan, plan.steps[step]) + "): " + what);
 }
 
-std::span<const Block> reads(const Plan& plan, const Step& step) {
-  switch (step.kind) {
-    case StepKind::send:
-    case StepKind::recv_reduce:
-    case StepKind::copy:
-      return {&step.from, 1};
-    case StepKind::reduce:
-      return {plan.operands.data() + step.first_operand, step.operand_count};
-    case StepKind::finish:
-      return {&step.to, 1};
-    case StepKind::recv:
-      break;
+Status check_structure(const Plan& plan, ReduceOp op) {
+  FABRING_TRY(check_head(plan));
+  FABRING_TRY(check_ranges(plan));
+  for (StepId id = 0; id < plan.steps.size(); ++id) FABRING_TRY(check_step(plan, id, op));
+  return check_dependencies(plan);
+}
+
+namespace {
+
+/// The lengths of this rank's blocks.
+std::vector<std::size_t> counts_of(const Plan& plan, const Counts& counts) {
+  if (counts.blocks.empty() || plan.blocks == 0) return std::vector<std::size_t>(plan.blocks, counts.uniform);
+  if (plan.collective != Collective::alltoall) return counts.blocks;
+  const auto n = static_cast<std::size_t>(plan.size);
+  const auto rank = static_cast<std::size_t>(plan.rank);
+  std::vector<std::size_t> own;
+  for (std::size_t peer = 0; peer < n; ++peer) own.push_back(counts.blocks[rank * n + peer]);
+  for (std::size_t peer = 0; peer < n; ++peer) own.push_back(counts.blocks[peer * n + rank]);
+  return own;
+}
+
+Status check_counts(const Plan& plan, const Counts& counts) {
+  const auto n = static_cast<std::size_t>(plan.size);
+  const std::size_t wanted = plan.collective == Collective::alltoall ? n * n : plan.blocks;
+  if (counts.blocks.empty() || counts.blocks.size() == wanted) return {};
+  return {ErrorCode::invalid_argument, std::string(name(plan.collective)) + " over " + text(n) + " ranks has " +
+                                           text(wanted) + " block lengths, not " + text(counts.blocks.size())};
+}
+
+Status check_lengths(const World& world, const Plan& plan) {
+  for (StepId id = 0; id < plan.steps.size(); ++id) {
+    const Step& step = plan.steps[id];
+    for (const Block& to : writes(step)) {
+      const std::size_t wanted = world.extent(plan.rank, to).count;
+      for (const Block& from : reads(plan, step)) {
+        const std::size_t count = world.extent(plan.rank, from).count;
+        if (count == wanted) continue;
+        return broken(plan, id,
+                      block_text(plan, from) + " has " + text(count) + " elements, " + block_text(plan, to) + " has " +
+                          text(wanted));
+      }
+    }
   }
   return {};
 }
 
-std::span<const Block> writes(const Step& step) {
-  if (step.kind == StepKind::send) return {};
-  return {&step.to, 1};
-}
+}  // namespace
 
-Result<World> bind_world(std::span<const Plan> plans, std::size_t count, ReduceOp op) {
-  World world{plans, count, {}};
+Result<World> bind_world(std::span<const Plan> plans, const Counts& counts, ReduceOp op) {
+  World world{plans, {}, {}, {}};
   if (plans.empty()) return Status(ErrorCode::invalid_argument, "no plans to check; pass those of all ranks");
   for (std::size_t rank = 0; rank < plans.size(); ++rank) {
     const Plan& plan = plans[rank];
@@ -140,15 +199,42 @@ Result<World> bind_world(std::span<const Plan> plans, std::size_t count, ReduceO
       return broken_plan(plan, "says rank " + std::to_string(plan.rank) + " of " + std::to_string(plan.size) +
                                    ", but is number " + text(rank) + " of " + text(plans.size()));
     }
-    if (Status status = check_ranges(plan); !status.ok()) return status;
-    std::vector<Extent>& extents = world.extents.emplace_back(plan.ranges.size());
-    bind(plan, count, extents);
-    for (StepId id = 0; id < plan.steps.size(); ++id) {
-      if (Status status = check_step(plan, id, extents, op); !status.ok()) return status;
+    if (plan.collective != plans[0].collective || plan.root != plans[0].root) {
+      return broken_plan(plan, "is of " + std::string(name(plan.collective)) + " with root " +
+                                   std::to_string(plan.root) + ", that of rank 0 of " +
+                                   std::string(name(plans[0].collective)) + " with root " +
+                                   std::to_string(plans[0].root));
     }
-    if (Status status = check_dependencies(plan); !status.ok()) return status;
+    if (Status status = check_structure(plan, op); !status.ok()) return status;
+    if (Status status = check_counts(plan, counts); !status.ok()) return status;
+    std::vector<Extent>& extents = world.extents.emplace_back(plan.ranges.size());
+    std::vector<Extent>& blocks = world.blocks.emplace_back();
+    if (plan.blocks == 0) {
+      bind(plan, counts.uniform, extents);
+      blocks.push_back(extents[0]);
+    } else {
+      const std::vector<std::size_t> lengths = counts_of(plan, counts);
+      bind(plan, lengths, extents);
+      for (const std::size_t length : lengths) blocks.push_back({blocks.empty() ? 0 : blocks.back().end(), length});
+    }
+    scratch_lengths(plan, extents, world.scratch.emplace_back(plan.scratch.size()));
+    if (Status status = check_lengths(world, plan); !status.ok()) return status;
   }
   return world;
+}
+
+Status check_largest_message(std::span<const Plan> plans) {
+  for (const Plan& plan : plans) {
+    if (plan.largest_message != plans[0].largest_message) {
+      return broken_plan(plan, "says that the longest message of all is " + text(plan.largest_message) +
+                                   "; rank 0's plan says " + text(plans[0].largest_message));
+    }
+    const std::uint64_t own = longest_own_message(plan);
+    if (own <= plan.largest_message) continue;
+    return broken_plan(plan, "has a message of " + text(own) + ", longer than the longest of all, " +
+                                 text(plan.largest_message));
+  }
+  return {};
 }
 
 }  // namespace fabring::check

@@ -1,77 +1,56 @@
+#include <array>
 #include <string>
 #include <utility>
 
+#include "collectives/algorithms.hpp"
 #include "collectives/check/expressions.hpp"
 #include "collectives/check/memory.hpp"
 #include "collectives/check/world.hpp"
+#include "collectives/describe.hpp"
+#include "collectives/ownership.hpp"
 
 namespace fabring::check {
 namespace {
 
 class Simulation {
  public:
-  Simulation(const World& world, bool in_place)
+  Simulation(const World& world, ReduceOp op, bool in_place)
       : world_(world), in_place_(in_place), expressions_(static_cast<int>(world.plans.size())) {
-    const Extent whole{0, world.count};
-    for (const Plan& plan : world.plans) {
-      Buffers& own = buffers_.emplace_back();
-      own.emplace_back(whole, expressions_.input_of(plan.rank));
-      own.emplace_back(whole, Expressions::undefined);
-      for (const RangeId range : plan.scratch) {
-        own.emplace_back(world.extents[buffers_.size() - 1][range], Expressions::undefined);
-      }
+    const Plan& plan = world.plans[0];
+    wanted_.finished = op == ReduceOp::avg && world.plans.size() > 1;
+    if (const auto algorithm = parse_algorithm(plan.algorithm, plan.collective)) {
+      if (keeps_order(plan.collective, *algorithm)) wanted_.order = Order::of_ranks;
+      if (is_reproducible(plan.collective, *algorithm)) wanted_.order = Order::in_one_step;
     }
+    for (Rank rank = 0; rank < plan.size; ++rank) fill(rank);
   }
 
-  void run(StepRef ref, StepRef partner) {
+  Status run(StepRef ref, StepRef partner) {
     const Step& step = world_.step(ref);
     const Extent to = world_.extent(ref.rank, step.to);
     std::vector<std::vector<Piece>> operands;
-    if (step.kind == StepKind::reduce) {
-      for (std::uint32_t i = 0; i < step.operand_count; ++i) {
-        operands.push_back(load(ref.rank, world_.plan(ref.rank).operands[step.first_operand + i], to));
-      }
-    } else if (step.kind == StepKind::finish) {
-      operands.push_back(load(ref.rank, step.to, to));
-      for (Piece& piece : operands[0]) piece.value = expressions_.finished(piece.value);
-    } else if (step.kind == StepKind::copy) {
-      operands.push_back(load(ref.rank, step.from, to));
-    } else {
-      operands.push_back(load(partner.rank, world_.step(partner).from, to));
+    if (receives(step)) {
+      FABRING_TRY(load(partner, world_.step(partner).from, to, operands));
       if (step.kind == StepKind::recv_reduce) {
-        operands.push_back(load(ref.rank, step.from, to));
+        FABRING_TRY(load(ref, step.from, to, operands));
         if (!step.incoming_first) std::swap(operands[0], operands[1]);
       }
+    } else {
+      for (const Block& block : reads(world_.plan(ref.rank), step)) FABRING_TRY(load(ref, block, to, operands));
+    }
+    if (step.kind == StepKind::finish) {
+      for (Piece& piece : operands[0]) piece.value = expressions_.finished(piece.value);
     }
     const auto pieces = operands.size() == 1 ? std::move(operands[0]) : reduce_pieces(expressions_, to, operands);
     buffer(ref.rank, step.to).write(to, pieces);
+    return {};
   }
 
-  Status verdict(bool want_finish) {
-    const Extent whole{0, world_.count};
-    const Block output{Space::output, 0, 0};
-    std::vector<Piece> first;
-    for (Rank rank = 0; rank < static_cast<Rank>(world_.plans.size()); ++rank) {
-      const std::vector<Piece> result = buffer(rank, output).read(whole);
-      if (rank == 0) first = result;
-      std::size_t other = 0;
-      for (const Piece& piece : result) {
-        const std::string where = "elements [" + std::to_string(piece.begin) + ", " + std::to_string(piece.end) +
-                                  ") of " + std::to_string(world_.count) + (in_place_ ? ", in place" : "");
-        const auto fail = [&](const std::string& what) {
-          return Status(ErrorCode::internal, "plan of rank " + std::to_string(rank) + " (" +
-                                                 world_.plan(rank).algorithm + "): the output " + where + " " + what);
-        };
-        if (std::string complaint = expressions_.complaint(piece.value, want_finish); !complaint.empty()) {
-          return fail(complaint + ": " + expressions_.text(piece.value));
-        }
-        if (piece.shift != 0) return fail("belongs " + std::to_string(piece.shift) + " elements further");
-        while (first[other].end <= piece.begin) ++other;
-        for (std::size_t i = other; i < first.size() && first[i].begin < piece.end; ++i) {
-          if (first[i].value == piece.value) continue;
-          return fail("is " + expressions_.text(piece.value) + ", on rank 0 it is " +
-                      expressions_.text(first[i].value));
-        }
+  Status verdict() {
+    for (const Plan& plan : world_.plans) {
+      const BlockSpan blocks = output_blocks(plan);
+      for (std::uint32_t block = blocks.first; block < blocks.last; ++block) {
+        FABRING_TRY(reduces(plan.collective) ? judge_reduction(plan, block) : judge_moved(plan, block));
       }
     }
     return {};
@@ -80,20 +59,107 @@ class Simulation {
  private:
   using Buffers = std::vector<Memory>;  // input, output, scratch...
 
+  void fill(Rank rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    const Extent all{0, world_.blocks[at].back().end()};
+    Buffers& own = buffers_.emplace_back();
+    own.emplace_back(all, Expressions::undefined);
+    own.emplace_back(all, Expressions::undefined);
+    const BlockSpan blocks = input_blocks(world_.plan(rank));
+    for (std::uint32_t block = blocks.first; block < blocks.last; ++block) {
+      const Extent extent = world_.blocks[at][block];
+      if (extent.count == 0) continue;
+      own[0].write(extent, std::array{Piece{extent.offset, extent.end(), expressions_.input_of(rank), 0}});
+    }
+    for (const std::size_t length : world_.scratch[at]) own.emplace_back(Extent{0, length}, Expressions::undefined);
+  }
+
+  Extent extent_of(const Plan& plan, std::uint32_t block) const {
+    return world_.blocks[static_cast<std::size_t>(plan.rank)][block];
+  }
+  std::vector<Piece> output(const Plan& plan, std::uint32_t block) {
+    return buffer(plan.rank, {Space::output, 0, 0}).read(extent_of(plan, block));
+  }
+  Status wrong(const Plan& plan, std::uint32_t block, const Piece& piece, const std::string& what) const {
+    const Extent extent = extent_of(plan, block);
+    std::string where = "elements [" + std::to_string(piece.begin - extent.offset) + ", " +
+                        std::to_string(piece.end - extent.offset) + ") of " + std::to_string(extent.count);
+    if (plan.blocks != 0) where += " of block " + std::to_string(block);
+    if (in_place_) where += ", in place";
+    return {ErrorCode::internal, "plan of rank " + std::to_string(plan.rank) + " (" + plan.algorithm +
+                                     "): the output " + where + " " + what};
+  }
+
+  /// The reduction of all ranks' inputs, the same on all that have it: those of an allreduce are held against rank 0's.
+  Status judge_reduction(const Plan& plan, std::uint32_t block) {
+    const bool shared = plan.collective == Collective::allreduce;
+    const std::vector<Piece> first = shared ? output(world_.plan(0), block) : std::vector<Piece>{};
+    std::size_t other = 0;
+    for (const Piece& piece : output(plan, block)) {
+      if (const std::string complaint = expressions_.complaint(piece.value, wanted_); !complaint.empty()) {
+        return wrong(plan, block, piece, complaint + ": " + expressions_.text(piece.value));
+      }
+      if (piece.shift != 0) return belongs_elsewhere(plan, block, piece, piece.shift);
+      if (!shared) continue;
+      while (first[other].end <= piece.begin) ++other;
+      for (std::size_t i = other; i < first.size() && first[i].begin < piece.end; ++i) {
+        if (first[i].value == piece.value) continue;
+        return wrong(plan, block, piece,
+                     "is " + expressions_.text(piece.value) + ", on rank 0 it is " + expressions_.text(first[i].value));
+      }
+    }
+    return {};
+  }
+
+  /// The very elements of one rank's input, unchanged.
+  Status judge_moved(const Plan& plan, std::uint32_t block) {
+    Rank source = plan.root;
+    std::int64_t shift = 0;
+    if (plan.collective == Collective::all_gather || plan.collective == Collective::gather) {
+      source = static_cast<Rank>(block);
+    } else if (plan.collective == Collective::alltoall) {
+      source = static_cast<Rank>(block) - plan.size;
+      shift = static_cast<std::int64_t>(extent_of(world_.plan(source), static_cast<std::uint32_t>(plan.rank)).offset) -
+              static_cast<std::int64_t>(extent_of(plan, block).offset);
+    }
+    for (const Piece& piece : output(plan, block)) {
+      if (piece.value != expressions_.input_of(source)) {
+        return wrong(plan, block, piece,
+                     "is " + expressions_.text(piece.value) + ", not the input of rank " + std::to_string(source));
+      }
+      if (piece.shift != shift) return belongs_elsewhere(plan, block, piece, piece.shift - shift);
+    }
+    return {};
+  }
+  Status belongs_elsewhere(const Plan& plan, std::uint32_t block, const Piece& piece, std::int64_t further) const {
+    return wrong(plan, block, piece, "belongs " + std::to_string(further) + " elements further");
+  }
+
   Memory& buffer(Rank rank, const Block& block) {
     Buffers& own = buffers_[static_cast<std::size_t>(rank)];
     if (block.space == Space::scratch) return own[std::size_t{block.scratch} + 2];
     return own[block.space == Space::output && !in_place_ ? 1 : 0];
   }
-  std::vector<Piece> load(Rank rank, const Block& block, Extent to) {
-    const Extent from = world_.extent(rank, block);
-    std::vector<Piece> pieces = buffer(rank, block).read(from);
+  /// What `ref` reads in `block`, as if it lay at `to`.
+  Status load(StepRef ref, const Block& block, Extent to, std::vector<std::vector<Piece>>& operands) {
+    const Extent from = world_.extent(ref.rank, block);
+    std::vector<Piece> pieces = buffer(ref.rank, block).read(from);
+    for (const Piece& piece : pieces) {
+      if (piece.value != Expressions::undefined) continue;
+      return broken(world_.plan(ref.rank), ref.step,
+                    "reads elements [" + std::to_string(piece.begin - from.offset) + ", " +
+                        std::to_string(piece.end - from.offset) + ") of " + block_text(world_.plan(ref.rank), block) +
+                        (in_place_ ? ", in place" : "") +
+                        ", which were never written, or are made of different elements");
+    }
     move_pieces(pieces, from, to);
-    return pieces;
+    operands.push_back(std::move(pieces));
+    return {};
   }
 
   const World& world_;
   bool in_place_;
+  Wanted wanted_;
   Expressions expressions_;
   std::vector<Buffers> buffers_;  // by rank
 };
@@ -102,11 +168,11 @@ class Simulation {
 
 Status check_values(const World& world, const Partners& partners, const Schedule& schedule, ReduceOp op,
                     bool in_place) {
-  Simulation simulation(world, in_place);
+  Simulation simulation(world, op, in_place);
   for (const StepRef ref : schedule.order) {
-    simulation.run(ref, partners[static_cast<std::size_t>(ref.rank)][ref.step]);
+    FABRING_TRY(simulation.run(ref, partners[static_cast<std::size_t>(ref.rank)][ref.step]));
   }
-  return simulation.verdict(op == ReduceOp::avg && world.plans.size() > 1);
+  return simulation.verdict();
 }
 
 }  // namespace fabring::check

@@ -1,12 +1,13 @@
 #pragma once
-// What the parts of plan_check share: all ranks' plans bound to one element count, who talks to whom, and an order in
-// which everything can happen. Internal to collectives/; made for one check and thrown away.
+// What the parts of plan_check share: all ranks' plans bound to element counts, who talks to whom, and an order in which
+// everything can happen. Internal to collectives/; made for one check and thrown away.
 
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "collectives/check.hpp"
 #include "collectives/plan.hpp"
 #include "fabring/status.hpp"
 #include "fabring/types.hpp"
@@ -20,12 +21,17 @@ struct StepRef {
 
 struct World {
   std::span<const Plan> plans;
-  std::size_t count = 0;
-  std::vector<std::vector<Extent>> extents;  // by rank and range
+  std::vector<std::vector<Extent>> extents;            // by rank and range
+  std::vector<std::vector<std::size_t>> scratch;       // by rank and area: its length
+  std::vector<std::vector<Extent>> blocks;             // by rank and block; the whole where plans have none
 
   const Plan& plan(Rank rank) const { return plans[static_cast<std::size_t>(rank)]; }
   const Step& step(StepRef ref) const { return plan(ref.rank).steps[ref.step]; }
-  Extent extent(Rank rank, const Block& block) const { return extents[static_cast<std::size_t>(rank)][block.range]; }
+  /// Where `block` lies: in the caller's data or in its scratch area.
+  Extent extent(Rank rank, const Block& block) const {
+    const std::vector<Extent>& all = extents[static_cast<std::size_t>(rank)];
+    return block.space == Space::scratch ? scratch_extent(plan(rank), all, block) : all[block.range];
+  }
 };
 
 /// By rank and step: the other side of a message; rank -1 for steps that are not messages.
@@ -39,8 +45,12 @@ struct Schedule {
   std::size_t rounds = 0;  ///< longest chain of messages
 };
 
-/// Property 5: everything a plan names exists. On success the world may be used by the others.
-Result<World> bind_world(std::span<const Plan> plans, std::size_t count, ReduceOp op);
+/// Property 5: everything a plan names exists and is this rank's to touch. On success the plan may be bound.
+Status check_structure(const Plan& plan, ReduceOp op);
+/// Property 5 for all plans; operands are of equal length. On success the world may be used by the others.
+Result<World> bind_world(std::span<const Plan> plans, const Counts& counts, ReduceOp op);
+/// Property 6.
+Status check_largest_message(std::span<const Plan> plans);
 /// Property 1: each send has one receive of equal size.
 Result<Partners> match_messages(const World& world);
 /// Property 2: a send and its receive happen together, when both are ready; everything happens.
@@ -49,10 +59,9 @@ Result<Schedule> schedule(const World& world, const Partners& partners);
 Status check_races(const World& world);
 /// Property 3, with the output apart from the input, or the same buffer.
 Status check_values(const World& world, const Partners& partners, const Schedule& schedule, ReduceOp op, bool in_place);
+/// Property 3 of a barrier: when a rank is through, all have begun.
+Status check_arrivals(const World& world, const Partners& partners, const Schedule& schedule);
 
-/// What a step reads and writes. Valid while the plan is.
-std::span<const Block> reads(const Plan& plan, const Step& step);
-std::span<const Block> writes(const Step& step);
 /// Data (input and output alike) is area 0, scratch area i is area i + 1.
 inline std::size_t area(const Block& block) {
   return block.space == Space::scratch ? std::size_t{block.scratch} + 1 : 0;

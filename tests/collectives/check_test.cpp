@@ -12,10 +12,12 @@ namespace fabring {
 namespace {
 
 using testing::AllOf;
+using test::Form;
 using testing::HasSubstr;
+using testing::Not;
 
 std::string error_of(const std::vector<Plan>& plans, std::size_t count = 8, ReduceOp op = ReduceOp::sum) {
-  const auto report = check_allreduce(plans, count, op);
+  const auto report = check_plans(plans, count, op);
   return report ? "no error" : report.error().message();
 }
 
@@ -32,7 +34,7 @@ std::vector<Plan> pair_of(Lines lines) {
 }
 
 TEST(PlanCheck, ReportsStepsMessagesAndRounds) {
-  const auto report = check_allreduce(test::plans_of(Algorithm::ring, test::flat(4)), 8, ReduceOp::sum);
+  const auto report = check_plans(test::plans_of(Algorithm::ring, test::flat(4)), 8, ReduceOp::sum);
   ASSERT_TRUE(report.has_value());
   EXPECT_EQ(report->steps, 4u * 12);
   EXPECT_EQ(report->messages, 4u * 6);
@@ -63,7 +65,7 @@ TEST(PlanCheck, BothEndsOfAMessageHaveTheSameSize) {
     plan.recv(peer, plan.scratch(plan.part(0, 0, 2)));
   });
   EXPECT_THAT(error_of(plans), AllOf(HasSubstr("takes 4 elements"), HasSubstr("sends 8")));
-  EXPECT_THAT(error_of(plans, 1), testing::Not(HasSubstr("takes")));  // 1 element: the first half is all
+  EXPECT_THAT(error_of(plans, 1), Not(HasSubstr("takes")));  // 1 element: the first half is all
 }
 
 TEST(PlanCheck, SendsThatWaitForTheirReceivesMayDeadlock) {
@@ -170,7 +172,7 @@ TEST(PlanCheck, NamesWhatDoesNotExist) {
   EXPECT_THAT(broken([](Plan& plan) { plan.scratch[0] = 99; }), HasSubstr("range 99"));
   EXPECT_THAT(broken([](Plan& plan) { plan.steps[0].from.range = 99; }), HasSubstr("range 99"));
   EXPECT_THAT(broken([&](Plan& plan) { first(plan, StepKind::recv).to.scratch = 99; }), HasSubstr("scratch 99"));
-  EXPECT_THAT(broken([&](Plan& plan) { first(plan, StepKind::recv).to.range = 0; }), HasSubstr("not all"));
+  EXPECT_THAT(broken([&](Plan& plan) { first(plan, StepKind::recv).to.range = 0; }), HasSubstr("takes 8 elements"));
   EXPECT_THAT(broken([&](Plan& plan) { first(plan, StepKind::reduce).to.space = Space::input; }),
               HasSubstr("never written"));
   EXPECT_THAT(broken([&](Plan& plan) { first(plan, StepKind::reduce).operand_count = 99; }), HasSubstr("operands"));
@@ -181,6 +183,116 @@ TEST(PlanCheck, NamesWhatDoesNotExist) {
   EXPECT_THAT(broken([](Plan& plan) { plan.successors.pop_back(); }), HasSubstr("successors"));
   EXPECT_THAT(broken([](Plan& plan) { plan.successors[0] = 0; }), HasSubstr("cannot wait"));
   EXPECT_THAT(broken([](Plan& plan) { ++plan.steps[0].dependencies; }), HasSubstr("waits for 1 steps"));
+}
+
+/// All ranks' plans of another collective, made by the same lines.
+template <class Lines>
+std::vector<Plan> world_of(Collective collective, int ranks, Lines lines, Rank root = 0) {
+  std::vector<Plan> plans;
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    PlanBuilder plan("test", rank, ranks, collective, root);
+    lines(plan);
+    plans.push_back(std::move(plan).build());
+  }
+  return plans;
+}
+
+TEST(PlanCheck, NobodyTouchesAnInputOrAnOutputItsRankDoesNotHave) {
+  const auto reads_others = world_of(Collective::all_gather, 2, [](PlanBuilder& plan) {
+    plan.copy(plan.output(plan.block(1 - plan.rank())), plan.input(plan.block(1 - plan.rank())));
+  });
+  EXPECT_THAT(error_of(reads_others), HasSubstr("does not have that input"));
+  const auto writes_others = world_of(Collective::reduce_scatter, 2, [](PlanBuilder& plan) {
+    plan.send(1 - plan.rank(), plan.block(plan.rank()));
+    plan.recv_reduce(1 - plan.rank(), plan.block(1 - plan.rank()));
+  });
+  EXPECT_THAT(error_of(writes_others), HasSubstr("does not have that output"));
+  // The root 1 has an output; rank 0 has none, not even for partial results.
+  const auto partial = world_of(
+      Collective::reduce, 2, [](PlanBuilder& plan) { plan.settle(plan.whole()); }, 1);
+  EXPECT_THAT(error_of(partial), AllOf(HasSubstr("rank 0"), HasSubstr("does not have that output")));
+}
+
+TEST(PlanCheck, OnlyACopyMayNameSeveralBlocksOutsideScratch) {
+  const auto whole = world_of(Collective::reduce_scatter, 2, [](PlanBuilder& plan) {
+    plan.send(1 - plan.rank(), plan.whole());
+    plan.recv(1 - plan.rank(), plan.scratch(plan.whole()));
+  });
+  EXPECT_THAT(error_of(whole), HasSubstr("is several blocks"));
+  auto cut_across = world_of(Collective::all_gather, 3, [](PlanBuilder& plan) {
+    plan.part(plan.blocks(0, 2), 0, 2);
+  });
+  EXPECT_THAT(error_of(cut_across), HasSubstr("parts of one of them"));
+}
+
+TEST(PlanCheck, TheLongestMessageIsAgreedOnAndTrue) {
+  auto plans = test::plans_of(Algorithm::ring, test::flat(3));
+  plans[1].largest_message += 1;
+  EXPECT_THAT(error_of(plans), AllOf(HasSubstr("rank 1"), HasSubstr("longest message")));
+  for (Plan& plan : plans) plan.largest_message = 5;
+  EXPECT_THAT(error_of(plans), HasSubstr("longer than the longest"));
+}
+
+TEST(PlanCheck, MovedElementsMustBeTheVeryOnes) {
+  const auto swapped = world_of(Collective::alltoall, 2, [](PlanBuilder& plan) {
+    const Rank peer = 1 - plan.rank();
+    plan.send(peer, plan.input(plan.block(plan.rank())));  // its own block, not the peer's
+    plan.recv(peer, plan.output(plan.block(2 + peer)));
+    plan.copy(plan.output(plan.block(2 + plan.rank())), plan.input(plan.block(peer)));
+  });
+  EXPECT_THAT(error_of(swapped), HasSubstr("elements further"));
+  const auto of_another = world_of(Collective::broadcast, 2, [](PlanBuilder& plan) {
+    if (plan.is_root()) return plan.settle(plan.whole());
+    plan.copy(plan.output(plan.whole()), plan.scratch(plan.whole()));
+  });
+  EXPECT_THAT(error_of(of_another), HasSubstr("never written"));
+}
+
+TEST(PlanCheck, AlgorithmsThatClaimAnOrderAreHeldToIt) {
+  auto plans = test::plans_of(Form{Collective::reduce, Algorithm::binomial}, test::flat(4), ReduceOp::sum, 2);
+  EXPECT_EQ(error_of(plans), "no error");
+  for (Plan& plan : plans) {
+    for (Step& step : plan.steps) step.incoming_first = false;
+  }
+  EXPECT_THAT(error_of(plans), HasSubstr("in the order of the ranks"));
+  auto direct = test::plans_of(Form{Collective::reduce, Algorithm::chain}, test::flat(3));
+  for (Plan& plan : direct) plan.algorithm = "direct_one_shot";
+  EXPECT_THAT(error_of(direct), HasSubstr("not reduced in one step"));
+}
+
+TEST(PlanCheck, ABarrierEndsWhenAllHaveBegunAndMovesNothing) {
+  const auto one_way = world_of(Collective::barrier, 2, [](PlanBuilder& plan) {
+    if (plan.rank() == 0) return plan.send(1, plan.nothing());
+    plan.recv(0, plan.nothing());
+  });
+  EXPECT_THAT(error_of(one_way), AllOf(HasSubstr("rank 0"), HasSubstr("may end before rank 1 has begun")));
+  const auto data = world_of(Collective::barrier, 2, [](PlanBuilder& plan) {
+    plan.send(1 - plan.rank(), plan.whole());
+    plan.recv(1 - plan.rank(), plan.scratch(plan.whole()));
+  });
+  EXPECT_THAT(error_of(data), HasSubstr("does not have that input"));
+}
+
+TEST(PlanCheck, RacesInPartsOfScratchAreSeen) {
+  auto plans = world_of(Collective::all_gather, 3, [](PlanBuilder& plan) {
+    const Block area = plan.scratch(plan.whole());
+    plan.copy(PlanBuilder::in(area, plan.block(plan.rank())), plan.input(plan.block(plan.rank())));
+    plan.copy(plan.output(plan.block(plan.rank())), PlanBuilder::in(area, plan.block(plan.rank())));
+  });
+  EXPECT_THAT(error_of(plans), Not(HasSubstr("share bytes")));
+  for (Plan& plan : plans) {
+    plan.successors.clear();
+    for (Step& step : plan.steps) step.first_successor = step.successor_count = step.dependencies = 0;
+  }
+  EXPECT_THAT(error_of(plans), AllOf(HasSubstr("does not wait for step 0"), HasSubstr("scratch 0")));
+}
+
+TEST(PlanCheck, CountsMustFitThePlans) {
+  const auto plans = test::plans_of(Form{Collective::all_gather, Algorithm::ring}, test::flat(3));
+  const auto report = check_plans(plans, std::vector<std::size_t>{1, 2}, ReduceOp::sum);
+  ASSERT_FALSE(report.has_value());
+  EXPECT_EQ(report.error().code(), ErrorCode::invalid_argument);
+  EXPECT_THAT(report.error().message(), HasSubstr("3 block lengths, not 2"));
 }
 
 TEST(PlanCheck, OperandsThatOverlapWithoutBeingTheSameElementsAreRefused) {

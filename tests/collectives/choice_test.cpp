@@ -6,11 +6,24 @@ namespace fabring {
 namespace {
 
 TEST(AlgorithmName, IsReadBack) {
-  for (const Algorithm algorithm : all_algorithms()) EXPECT_EQ(parse_algorithm(name(algorithm)), algorithm);
-  EXPECT_EQ(all_algorithms().size(), 5u);
-  EXPECT_EQ(parse_algorithm("direct"), Algorithm::direct_two_shot);
+  for (const Algorithm algorithm : all_algorithms()) {
+    EXPECT_EQ(parse_algorithm(name(algorithm)), algorithm);
+    EXPECT_EQ(all_algorithms()[static_cast<std::size_t>(algorithm)], algorithm);
+    for (int i = 0; i < collective_count; ++i) {
+      const auto collective = static_cast<Collective>(i);
+      const bool has = has_algorithm(collective, algorithm);
+      EXPECT_EQ(parse_algorithm(name(algorithm), collective), has ? std::optional(algorithm) : std::nullopt);
+    }
+  }
   EXPECT_EQ(parse_algorithm("rings"), std::nullopt);
   EXPECT_EQ(parse_algorithm(""), std::nullopt);
+}
+
+TEST(AlgorithmName, DirectIsTheOneOfItsCollective) {
+  EXPECT_EQ(parse_algorithm("direct"), Algorithm::direct_two_shot);
+  EXPECT_EQ(parse_algorithm("direct", Collective::allreduce), Algorithm::direct_two_shot);
+  EXPECT_EQ(parse_algorithm("direct", Collective::broadcast), Algorithm::direct_one_shot);
+  EXPECT_EQ(parse_algorithm("direct", Collective::barrier), std::nullopt);
 }
 
 TEST(Choice, SmallVectorsTakeFewRoundsAndLongOnesFewBytes) {
@@ -37,10 +50,33 @@ TEST(Choice, AlwaysSaysWhyAndCanBeBuilt) {
   }
 }
 
-TEST(MakeAllreduce, RefusesARankThatIsNotThereAndNoRanks) {
+TEST(MakePlan, RefusesARankThatIsNotThereAndNoRanks) {
   EXPECT_EQ(make_plan({Algorithm::ring, 3, {0, 0, 0}, ReduceOp::sum}).error().code(), ErrorCode::invalid_argument);
   EXPECT_EQ(make_plan({Algorithm::ring, -1, {0, 0}, ReduceOp::sum}).error().code(), ErrorCode::invalid_argument);
   EXPECT_EQ(make_plan({Algorithm::ring, 0, {}, ReduceOp::sum}).error().code(), ErrorCode::unsupported);
+  const PlanRequest beyond{Algorithm::ring, 0, {0, 0}, ReduceOp::sum, Collective::reduce, 2};
+  EXPECT_EQ(make_plan(beyond).error().code(), ErrorCode::invalid_argument);
+}
+
+TEST(MakePlan, RefusesWhatACollectiveDoesNotHaveAndSaysWhich) {
+  const auto plan = make_plan({Algorithm::star, 0, {0, 0}, ReduceOp::sum, Collective::barrier});
+  ASSERT_FALSE(plan.has_value());
+  EXPECT_EQ(plan.error().code(), ErrorCode::unsupported);
+  EXPECT_NE(plan.error().message().find("barrier by star"), std::string::npos) << plan.error().message();
+}
+
+TEST(Claims, EveryReducingCollectiveHasAnOrderedAndAReproducibleAlgorithm) {
+  for (const Collective collective : {Collective::allreduce, Collective::reduce, Collective::reduce_scatter}) {
+    bool ordered = false;
+    bool reproducible = false;
+    for (const Algorithm algorithm : all_algorithms()) {
+      ordered = ordered || keeps_order(collective, algorithm);
+      reproducible = reproducible || is_reproducible(collective, algorithm);
+      EXPECT_LE(is_reproducible(collective, algorithm), keeps_order(collective, algorithm));
+    }
+    EXPECT_TRUE(ordered && reproducible) << name(collective);
+  }
+  EXPECT_FALSE(keeps_order(Collective::allreduce, Algorithm::ring));
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ std::size_t scratch_of(const Plan& plan, std::size_t count) {
 }
 
 CheckReport report_of(const std::vector<Plan>& plans, std::size_t count) {
-  const auto report = check_allreduce(plans, count, ReduceOp::sum);
+  const auto report = check_plans(plans, count, ReduceOp::sum);
   EXPECT_TRUE(report.has_value()) << report.error().message();
   return report.value_or(CheckReport{});
 }

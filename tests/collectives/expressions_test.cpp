@@ -23,15 +23,15 @@ TEST(Expressions, ComplainsUnlessEveryInputIsThereOnceAndFinishedLast) {
   Expressions e(2);
   const auto [a, b] = std::array{e.input_of(0), e.input_of(1)};
   const auto ab = e.reduced(std::array{a, b});
-  EXPECT_EQ(e.complaint(ab, false), "");
-  EXPECT_EQ(e.complaint(e.finished(ab), true), "");
-  EXPECT_EQ(e.complaint(ab, true), "is not finished");
-  EXPECT_NE(e.complaint(e.finished(ab), false), "");
-  EXPECT_NE(e.complaint(e.finished(e.finished(ab)), true), "");
-  EXPECT_NE(e.complaint(e.reduced(std::array{e.finished(a), b}), true), "");
-  EXPECT_EQ(e.complaint(a, false), "has rank 1's input 0 times, not once");
-  EXPECT_EQ(e.complaint(e.reduced(std::array{ab, b}), false), "has rank 1's input 2 times, not once");
-  EXPECT_NE(e.complaint(Expressions::undefined, false), "");
+  EXPECT_EQ(e.complaint(ab, {}), "");
+  EXPECT_EQ(e.complaint(e.finished(ab), {.finished = true}), "");
+  EXPECT_EQ(e.complaint(ab, {.finished = true}), "is not finished");
+  EXPECT_NE(e.complaint(e.finished(ab), {}), "");
+  EXPECT_NE(e.complaint(e.finished(e.finished(ab)), {.finished = true}), "");
+  EXPECT_NE(e.complaint(e.reduced(std::array{e.finished(a), b}), {.finished = true}), "");
+  EXPECT_EQ(e.complaint(a, {}), "has rank 1's input 0 times, not once");
+  EXPECT_EQ(e.complaint(e.reduced(std::array{ab, b}), {}), "has rank 1's input 2 times, not once");
+  EXPECT_NE(e.complaint(Expressions::undefined, {}), "");
   EXPECT_EQ(e.reduced(std::array{a, Expressions::undefined}), Expressions::undefined);
 }
 
@@ -39,7 +39,7 @@ TEST(Expressions, DoublingTermsForEverTakesNoTime) {
   Expressions e(2);
   auto value = e.reduced(std::array{e.input_of(0), e.input_of(1)});
   for (int i = 0; i < 200; ++i) value = e.reduced(std::array{value, value});
-  EXPECT_NE(e.complaint(value, false), "");
+  EXPECT_NE(e.complaint(value, {}), "");
   EXPECT_LT(e.text(value).size(), 1000u);
 }
 

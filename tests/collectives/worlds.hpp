@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -43,14 +44,58 @@ inline std::vector<NodeOf> grid_of_worlds() {
   return worlds;
 }
 
-inline std::vector<Plan> plans_of(Algorithm algorithm, const NodeOf& node_of, ReduceOp op = ReduceOp::sum) {
+/// A collective by an algorithm it has.
+struct Form {
+  Collective collective = Collective::allreduce;
+  Algorithm algorithm = Algorithm::ring;
+};
+
+inline std::string text(Form form) {
+  return std::string(name(form.collective)) + "_by_" + std::string(name(form.algorithm));
+}
+inline void PrintTo(Form form, std::ostream* out) { *out << text(form); }
+
+inline std::vector<Form> all_forms() {
+  std::vector<Form> forms;
+  for (int collective = 0; collective < collective_count; ++collective) {
+    for (const Algorithm algorithm : all_algorithms()) {
+      const Form form{static_cast<Collective>(collective), algorithm};
+      if (has_algorithm(form.collective, algorithm)) forms.push_back(form);
+    }
+  }
+  return forms;
+}
+
+/// All ranks' plans; none if the algorithm does not do this number of ranks.
+inline std::vector<Plan> plans_of(Form form, const NodeOf& node_of, ReduceOp op = ReduceOp::sum, Rank root = 0) {
   std::vector<Plan> plans;
   for (Rank rank = 0; rank < static_cast<Rank>(node_of.size()); ++rank) {
-    auto plan = make_plan({algorithm, rank, node_of, op});
-    EXPECT_TRUE(plan.has_value());
+    auto plan = make_plan({form.algorithm, rank, node_of, op, form.collective, root});
+    if (!plan && rank == 0 && plan.error().code() == ErrorCode::unsupported) return {};
+    EXPECT_TRUE(plan.has_value()) << text(form) << ": " << plan.error().message();
     if (plan) plans.push_back(std::move(*plan));
   }
   return plans;
+}
+
+inline std::vector<Plan> plans_of(Algorithm algorithm, const NodeOf& node_of, ReduceOp op = ReduceOp::sum) {
+  return plans_of({Collective::allreduce, algorithm}, node_of, op);
+}
+
+/// Lengths of blocks that are all different, for a collective over n ranks: those with blocks only.
+inline std::vector<std::size_t> different_lengths(const Plan& plan) {
+  const auto n = static_cast<std::size_t>(plan.size);
+  std::vector<std::size_t> lengths(plan.collective == Collective::alltoall ? n * n : plan.blocks);
+  for (std::size_t i = 0; i < lengths.size(); ++i) lengths[i] = 3 + (i * 7) % (lengths.size() * 7 + 1);
+  return lengths;
+}
+
+/// The same with every third block empty and one much longer than all others.
+inline std::vector<std::size_t> skewed_lengths(const Plan& plan) {
+  std::vector<std::size_t> lengths = different_lengths(plan);
+  for (std::size_t i = 0; i < lengths.size(); i += 3) lengths[i] = 0;
+  if (!lengths.empty()) lengths[lengths.size() / 2] = 5000;
+  return lengths;
 }
 
 inline std::string text(const NodeOf& node_of) {

@@ -103,7 +103,7 @@ int show(const Options& options, const World& world) {
       out.write(fmt::format("\n(steps of {} ranks not printed; choose one with --rank)\n", world.ranks()));
     out.write("\n" + describe_world(plans, world.node_of, world.count, size_of(world.type)));
   }
-  auto proof = check_allreduce(plans, world.count, world.op);
+  auto proof = check_plans(plans, world.count, world.op);
   if (proof)
     out.write(
         fmt::format("\nproved: {} steps, {} messages, {} rounds; every output is the same ordered reduction of every "

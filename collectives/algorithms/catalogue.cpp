@@ -1,0 +1,73 @@
+#include "collectives/algorithms/catalogue.hpp"
+
+namespace fabring {
+namespace {
+
+using enum Algorithm;
+
+constexpr CatalogueEntry entries[] = {
+    {Collective::allreduce, ring, allreduce_by_ring},
+    {Collective::allreduce, hierarchical, allreduce_by_hierarchical},
+    {Collective::allreduce, recursive_doubling, allreduce_by_recursive_doubling, Claim::order},
+    {Collective::allreduce, direct_one_shot, allreduce_by_direct_one_shot, Claim::one_step},
+    {Collective::allreduce, direct_two_shot, allreduce_by_direct_two_shot, Claim::one_step},
+    {Collective::allreduce, binomial, allreduce_by_binomial, Claim::order},
+
+    {Collective::reduce, ring, reduce_by_ring},
+    {Collective::reduce, direct_one_shot, reduce_by_direct, Claim::one_step},
+    {Collective::reduce, binomial, reduce_by_binomial, Claim::order},
+    {Collective::reduce, chain, reduce_by_chain, Claim::order},
+
+    {Collective::reduce_scatter, ring, reduce_scatter_by_ring},
+    {Collective::reduce_scatter, direct_one_shot, reduce_scatter_by_direct, Claim::one_step},
+
+    {Collective::all_gather, ring, all_gather_by_ring},
+    {Collective::all_gather, direct_one_shot, all_gather_by_direct},
+
+    {Collective::broadcast, ring, broadcast_by_ring},
+    {Collective::broadcast, direct_one_shot, broadcast_by_direct},
+    {Collective::broadcast, binomial, broadcast_by_binomial},
+    {Collective::broadcast, chain, broadcast_by_chain},
+
+    {Collective::gather, direct_one_shot, gather_by_direct},
+    {Collective::gather, binomial, gather_by_binomial},
+
+    {Collective::scatter, direct_one_shot, scatter_by_direct},
+    {Collective::scatter, binomial, scatter_by_binomial},
+
+    {Collective::alltoall, direct_one_shot, alltoall_by_direct},
+    {Collective::alltoall, pairwise, alltoall_by_pairwise},
+
+    {Collective::barrier, binomial, barrier_by_binomial},
+    {Collective::barrier, dissemination, barrier_by_dissemination},
+};
+
+}  // namespace
+
+const CatalogueEntry* find_in_catalogue(Collective collective, Algorithm algorithm) {
+  for (const CatalogueEntry& entry : entries) {
+    if (entry.collective == collective && entry.algorithm == algorithm) return &entry;
+  }
+  return nullptr;
+}
+
+bool has_algorithm(Collective collective, Algorithm algorithm) {
+  return find_in_catalogue(collective, algorithm) != nullptr;
+}
+
+bool keeps_order(Collective collective, Algorithm algorithm) {
+  const CatalogueEntry* entry = find_in_catalogue(collective, algorithm);
+  return entry != nullptr && entry->claim != Claim::none;
+}
+
+bool is_reproducible(Collective collective, Algorithm algorithm) {
+  const CatalogueEntry* entry = find_in_catalogue(collective, algorithm);
+  return entry != nullptr && entry->claim == Claim::one_step;
+}
+
+bool needs_equal_blocks(Collective collective, Algorithm algorithm) {
+  const CatalogueEntry* entry = find_in_catalogue(collective, algorithm);
+  return entry != nullptr && entry->equal_blocks_only;
+}
+
+}  // namespace fabring

@@ -1,0 +1,33 @@
+#include "collectives/algorithms/pieces.hpp"
+
+namespace fabring {
+
+Group rotated(const PlanBuilder& plan, Rank first) {
+  std::vector<Rank> ranks;
+  ranks.reserve(at(plan.size()));
+  for (int i = 0; i < plan.size(); ++i) ranks.push_back((first + i) % plan.size());
+  return {std::move(ranks), plan.rank()};
+}
+
+std::vector<Run> runs_around(int first, int count, int n) {
+  if (count == 0) return {};
+  first = modulo(first, n);
+  if (first + count <= n) return {{first, first + count}};
+  return {{first, n}, {0, first + count - n}};
+}
+
+std::vector<RangeId> cut(PlanBuilder& plan, RangeId range, int n) {
+  std::vector<RangeId> parts;
+  parts.reserve(at(n));
+  for (int i = 0; i < n; ++i) parts.push_back(plan.part(range, i, n));
+  return parts;
+}
+
+std::vector<RangeId> blocks_of_ranks(PlanBuilder& plan) {
+  std::vector<RangeId> blocks;
+  blocks.reserve(at(plan.size()));
+  for (int i = 0; i < plan.size(); ++i) blocks.push_back(plan.block(i));
+  return blocks;
+}
+
+}  // namespace fabring

@@ -59,7 +59,10 @@ bool same_call(const Signature& a, const Signature& b) {
   return a == other;
 }
 
-std::string Call::describe() const { return fabring::describe(signature()); }
+std::string Call::describe() const {
+  if (lengths_by_pair(*this)) return fmt::format("alltoall_v({}, {})", name(type), name(algorithm));
+  return fabring::describe(signature());
+}
 
 std::string describe(const Signature& signature) {
   const auto collective = signature.collective < collective_count
@@ -69,10 +72,12 @@ std::string describe(const Signature& signature) {
   if (is_message(static_cast<Collective>(signature.collective)))
     return fmt::format("{}({} x {}, tag {})", collective, signature.count, type,
                        static_cast<std::int32_t>(signature.root));
-  std::string text = signature.layout == 0
-                         ? fmt::format("{}({} x {}", collective, signature.count, type)
-                         : fmt::format("{}_v({} x {} in all, lengths {:08x}", collective, signature.count, type,
-                                       signature.layout);
+  std::string text = fmt::format("{}{}({} x {}", collective, signature.layout == 0 ? "" : "_v", signature.count, type);
+  if (signature.layout == lengths_differ_by_pair) {
+    text += " between the two";
+  } else if (signature.layout != 0) {
+    text += fmt::format(" in all, lengths {:08x}", signature.layout);
+  }
   if (reduces(static_cast<Collective>(signature.collective)))
     text += fmt::format(", {}",
                         signature.op < reduce_op_count ? name(static_cast<ReduceOp>(signature.op)) : "unknown operation");

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "collectives/algorithms.hpp"
+#include "collectives/ownership.hpp"
 #include "fabring/operation.hpp"
 #include "fabring/types.hpp"
 #include "runtime/transfer/wire.hpp"
@@ -51,16 +52,6 @@ struct Call {
 /// The fields may come from a peer: any value is described.
 std::string describe(const Signature& signature);
 
-/// allreduce, reduce, reduce_scatter: those with an operation.
-constexpr bool reduces(Collective collective) {
-  return collective == Collective::allreduce || collective == Collective::reduce ||
-         collective == Collective::reduce_scatter;
-}
-/// reduce, broadcast, gather, scatter.
-constexpr bool has_root(Collective collective) {
-  return collective == Collective::reduce || collective == Collective::broadcast ||
-         collective == Collective::gather || collective == Collective::scatter;
-}
 constexpr bool is_message(Collective collective) {
   return collective == Collective::send || collective == Collective::recv;
 }

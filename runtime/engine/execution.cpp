@@ -165,7 +165,8 @@ void Execution::start_tile(std::uint32_t index) {
     finish_tile(tile);
     return;
   }
-  if (!communicator_->early.empty()) take_early(tile);
+  // Nothing comes early for a receive: what is there under its numbers is for the send to the same rank.
+  if (!communicator_->early.empty() && call_.collective != Collective::recv) take_early(tile);
   for (auto at = plan_->first_steps.rbegin(); at != plan_->first_steps.rend(); ++at) make_ready(tile, *at);
 }
 

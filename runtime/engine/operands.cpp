@@ -54,10 +54,12 @@ void Operands::bind(Placement& placement, const Tiling& tiling, std::uint32_t ti
 
 std::size_t Operands::lay_out_scratch(const Placement& largest) {
   std::size_t bytes = 0;
+  std::vector<std::size_t> lengths(prepared_.plan.scratch.size());
+  scratch_lengths(prepared_.plan, largest.extents, lengths);
   area_offsets_.clear();
-  for (const RangeId range : prepared_.plan.scratch) {
+  for (const std::size_t length : lengths) {
     area_offsets_.push_back(bytes);
-    bytes += rounded(largest.extents[range].count * element_bytes_);
+    bytes += rounded(length * element_bytes_);
   }
   scaled_offset_ = bytes;
   if (scaled_) bytes += rounded(largest.extents[0].count * element_bytes_);
@@ -86,8 +88,8 @@ std::span<std::byte> Operands::at(const Placement& placement, const Block& block
   const std::size_t bytes = extent.count * element_bytes_;
   if (bytes == 0) return {};
   if (block.space == Space::scratch) {
-    const Extent& area = placement.extents[prepared_.plan.scratch[block.scratch]];
-    return {placement.scratch + area_offsets_[block.scratch] + (extent.offset - area.offset) * element_bytes_, bytes};
+    const Extent inside = scratch_extent(prepared_.plan, placement.extents, block);
+    return {placement.scratch + area_offsets_[block.scratch] + inside.offset * element_bytes_, bytes};
   }
   if (scaled_ && block.space == Space::input)
     return {placement.scratch + scaled_offset_ + extent.offset * element_bytes_, bytes};

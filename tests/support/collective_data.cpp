@@ -1,8 +1,9 @@
 #include "tests/support/collective_data.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <array>
 
+#include "collectives/reduce/reduce.hpp"
 #include "tests/support/exact_data.hpp"
 
 namespace fabring::fixture {
@@ -11,37 +12,9 @@ namespace {
 using Bytes = std::vector<std::byte>;
 constexpr std::byte untouched{0x5a};  // what an output holds before
 
-// Adds, element by element.
-template <class T>
-void add(void* inout, const void* in, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) {
-    T a, b;
-    std::memcpy(&a, static_cast<std::byte*>(inout) + i * sizeof(T), sizeof(T));
-    std::memcpy(&b, static_cast<const std::byte*>(in) + i * sizeof(T), sizeof(T));
-    a = static_cast<T>(a + b);
-    std::memcpy(static_cast<std::byte*>(inout) + i * sizeof(T), &a, sizeof(T));
-  }
-}
-
 void add_elements(void* inout, const void* in, std::size_t count, DataType type, void*) {
-  switch (type) {
-    case DataType::float64:
-      return add<double>(inout, in, count);
-    case DataType::float32:
-      return add<float>(inout, in, count);
-    default:
-      break;
-  }
-  switch (size_of(type)) {
-    case 8:
-      return add<std::uint64_t>(inout, in, count);
-    case 4:
-      return add<std::uint32_t>(inout, in, count);
-    case 2:
-      return add<std::uint16_t>(inout, in, count);
-    default:
-      return add<std::uint8_t>(inout, in, count);
-  }
+  const std::array<const void*, 2> both{inout, in};
+  reduce(type, ReduceOp::sum, inout, both, count);
 }
 
 Reduction reduction_of(ReduceOp op) {
@@ -227,6 +200,18 @@ RankData data_of(const Request& what, Rank rank, int ranks) {
   return data;
 }
 
+std::vector<Algorithm> algorithms_of(Collective collective) {
+  std::vector<Algorithm> all;
+  for (const Algorithm algorithm : all_algorithms())
+    if (has_algorithm(collective, algorithm)) all.push_back(algorithm);
+  return all;
+}
+
+Algorithm any_algorithm(Collective collective, std::mt19937_64& chance) {
+  const auto all = algorithms_of(collective);
+  return all[chance() % all.size()];
+}
+
 Request any_request(Collective collective, int ranks, std::size_t count, std::mt19937_64& chance) {
   const auto n = static_cast<std::size_t>(ranks);
   Request what;
@@ -235,10 +220,7 @@ Request any_request(Collective collective, int ranks, std::size_t count, std::mt
   what.type = static_cast<DataType>(chance() % data_type_count);
   do {
     what.op = static_cast<ReduceOp>(chance() % reduce_op_count);
-  } while (!supports(what.type, what.op) ||
-           (what.op == ReduceOp::user && (what.type == DataType::float16 || what.type == DataType::bfloat16 ||
-                                          what.type == DataType::float8_e4m3 || what.type == DataType::float8_e5m2 ||
-                                          what.type == DataType::boolean)));
+  } while (!supports(what.type, what.op));
   what.in_place = chance() % 2 == 0;
   what.salt = chance() % 1000;
   what.root = static_cast<Rank>(chance() % n);

@@ -46,6 +46,9 @@ inline constexpr int premul_factor = 1;
 
 RankData data_of(const Request& what, Rank rank, int ranks);
 
+std::vector<Algorithm> algorithms_of(Collective collective);
+Algorithm any_algorithm(Collective collective, std::mt19937_64& chance);
+
 /// A request of this collective whose type, operation, root, lengths and place follow from the chance given.
 Request any_request(Collective collective, int ranks, std::size_t count, std::mt19937_64& chance);
 

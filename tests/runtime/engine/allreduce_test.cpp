@@ -67,7 +67,7 @@ TEST_P(AllreduceOf, all_ranks_have_the_same_bits_even_when_sums_round) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Algorithms, AllreduceOf,
-                         ::testing::Combine(::testing::ValuesIn(all_algorithms().begin(), all_algorithms().end()),
+                         ::testing::Combine(::testing::ValuesIn(algorithms_of(Collective::allreduce)),
                                             ::testing::Values(1, 2, 3, 4, 5, 6, 7, 8, 9, 16)),
                          [](const auto& of) {
                            return std::string(name(std::get<0>(of.param))) + "_on_" +

@@ -107,7 +107,7 @@ TEST(Collectives, that_differ_between_ranks_are_named_on_every_rank) {
   });
   differing({.count = 1, .collective = Collective::barrier}, [](Request& b) { b.collective = Collective::allreduce; });
   differing({.collective = Collective::alltoall, .counts = {1, 2, 3, 4, 5, 6, 7, 8, 9}},
-            [](Request& b) { b.counts = {1, 2, 3, 5, 5, 6, 7, 8, 9}; });
+            [](Request& b) { b.counts = {1, 2, 3, 4, 5, 7, 7, 8, 9}; });
   differing({.collective = Collective::alltoall, .counts = {1, 2, 3000, 4, 5, 6, 7, 8, 9}},
             [](Request& b) { b.counts[2] = 2000; });
   differing({.collective = Collective::alltoall, .counts = {1, 2, 3, 4, 5, 6, 7, 8, 9}},

@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 struct Chaos {
   explicit Chaos(std::uint64_t seed)
       : chance(seed), ranks(2 + static_cast<int>(chance() % 6)), options(any_world(ranks, seed)) {
-    options.algorithm = all_algorithms()[chance() % all_algorithms().size()];
+    options.algorithm = any_algorithm(Collective::allreduce, chance);
   }
   Rank any_rank() { return static_cast<Rank>(chance() % static_cast<std::uint64_t>(ranks)); }
   Time any_time(Time most) { return Time(static_cast<Time::rep>(chance() % static_cast<std::uint64_t>(most.count()))); }
@@ -165,7 +165,7 @@ TEST_P(Mismatch, reaches_every_rank_with_both_sides) {
       if (operation->execution->sequence() == 2) continue;  // may run beside the first, and be right
       const Status status = operation->status();
       ASSERT_EQ(status.code(), ErrorCode::mismatch) << status.to_string() << "\n" << world.replay();
-      for (const Allreduce& side : {most, one}) {
+      for (const Request& side : {most, one}) {
         Call call;
         call.count = side.count;
         call.type = side.type;

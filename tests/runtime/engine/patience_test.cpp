@@ -18,7 +18,7 @@ TEST(Paused, rank_is_waited_for_and_the_results_are_right) {
     std::mt19937_64 chance(seed);
     const int ranks = 2 + static_cast<int>(chance() % 6);
     SimWorldOptions options = any_world(ranks, seed);
-    options.algorithm = all_algorithms()[chance() % all_algorithms().size()];
+    options.algorithm = any_algorithm(Collective::allreduce, chance);
     SimWorld world(options);
     for (int i = 0; i < 8; ++i) world.everyone_calls_soon(any_allreduce(chance() % 3000, chance), 100us);
     for (int i = 0; i < 3; ++i)
@@ -90,7 +90,7 @@ TEST(Abort, at_any_moment_reaches_every_member_and_nobody_else) {
   for (const std::uint64_t seed : seeds(60, 10)) {
     std::mt19937_64 chance(seed);
     SimWorldOptions options = any_world(5, seed);
-    options.algorithm = all_algorithms()[chance() % all_algorithms().size()];
+    options.algorithm = any_algorithm(Collective::allreduce, chance);
     SimWorld world(options);
     const int doomed = world.group({4, 1, 2}), other = world.group({1, 3, 0, 4});
     for (int i = 0; i < 5; ++i) {
@@ -125,7 +125,7 @@ TEST(Ahead, rank_fills_bounded_windows_and_waits) {
   for (const std::uint64_t seed : seeds(20, 3)) {
     std::mt19937_64 chance(seed);
     SimWorldOptions options = any_world(4, seed);
-    options.algorithm = all_algorithms()[chance() % all_algorithms().size()];
+    options.algorithm = any_algorithm(Collective::allreduce, chance);
     SimWorld world(options);
     for (int i = 0; i < 50; ++i) world.call(1, {.count = 20 + static_cast<std::size_t>(i) * 8, .salt = seed});
     for (const Rank rank : {0, 2, 3})
@@ -155,7 +155,7 @@ TEST(Interleaved, communicators_in_another_order_on_every_rank_never_wait_for_ea
   for (const std::uint64_t seed : seeds(40, 5)) {
     std::mt19937_64 chance(seed);
     SimWorldOptions options = any_world(4, seed);
-    options.algorithm = all_algorithms()[chance() % all_algorithms().size()];
+    options.algorithm = any_algorithm(Collective::allreduce, chance);
     options.segment_bytes = 512;
     options.eager_bytes = 64;
     options.scratch_bytes = seed % 2 == 0 ? 4096 : 3 * 4096;

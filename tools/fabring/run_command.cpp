@@ -122,6 +122,7 @@ int run(Options& options, const CLI::App& app, Session& session) {
     if (options.ranks == 0) return usage("how many ranks? -n 4, or --hosts a:4,b:4");
     options.job.ranks = options.ranks;
   }
+  if (several && options.job.nodes > 1) return usage("--split-nodes is for one host; with --hosts the hosts are the nodes");
   if (options.job.nodes > options.job.ranks)
     return usage("--split-nodes " + std::to_string(options.job.nodes) + " is more than the " +
                  std::to_string(options.job.ranks) + " ranks");

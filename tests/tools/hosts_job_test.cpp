@@ -167,6 +167,13 @@ TEST_F(Hosts, NothingIsLeftAnywhereWhenTheLauncherIsKilled) {
   for (pid_t pid : all) EXPECT_TRUE(is_gone_soon(pid)) << pid;
 }
 
+TEST_F(Hosts, WhatRanksLeaveBehindIsEndedEvenOutsideTheirGroup) {
+  const auto result = on("a", "setsid sleep 1000 & echo $!");
+  EXPECT_EQ(result.code, 0);
+  ASSERT_FALSE(result.out.empty()) << result.err;
+  EXPECT_TRUE(is_gone_soon(std::stoi(result.out)));
+}
+
 TEST_F(Hosts, AHostWhoseAgentDiesIsNamedAndItsRanksEnd) {
   Program program(words("a:1,b:1", deaf, {"--grace", "50ms"}));
   const auto all = pids(program, 2);

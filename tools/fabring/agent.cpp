@@ -15,6 +15,7 @@
 
 #include "fabring/version.hpp"
 #include "runtime/bootstrap/master_address.hpp"
+#include "tools/fabring/adopted_children.hpp"
 #include "tools/fabring/agent_wire.hpp"
 #include "tools/fabring/command.hpp"
 #include "tools/fabring/output_queue.hpp"
@@ -31,6 +32,7 @@ using namespace std::chrono_literals;
 
 constexpr auto wait_for_order = 120s;  // the launcher waits for the slowest host
 constexpr auto orphans_grace = 1s;         // from TERM to KILL when the launcher is gone
+constexpr auto end_of_strays = 2s;         // for what ranks left behind outside their groups
 constexpr std::size_t most_queued = 1 << 20;  // of output; above it the ranks wait
 
 Status failed(const std::string& what) { return {ErrorCode::unavailable, what + ": " + std::strerror(errno)}; }
@@ -92,8 +94,18 @@ class Agent final : RankEvents {
     if (polled[1].revents != 0) listen();
     if (polled[3].revents != 0) feed();
     if (!orphaned_ && !out_.flush()) orphan("nobody reads what the ranks print");
-    while (const std::optional<int> number = signals_.next())
-      if (*number != SIGCHLD && !kill_at_) terminate();
+    while (const std::optional<int> number = signals_.next()) {
+      if (*number == SIGCHLD)
+        reap_adopted(own_children());
+      else if (!kill_at_)
+        terminate();
+    }
+  }
+
+  std::vector<pid_t> own_children() const {
+    std::vector<pid_t> own = group_.pids();
+    own.push_back(lifeline_.keeper());
+    return own;
   }
 
   Clock::time_point next_deadline() const {
@@ -276,13 +288,16 @@ int run_agent() {
     complain("agent", status.message());
     return exit_could_not_run;
   };
+  adopt_orphans();
   auto lifeline = Lifeline::start();
   if (!lifeline) return could_not(lifeline.error());
   auto signals = SignalSource::open({SIGCHLD, SIGINT, SIGTERM, SIGHUP});
   if (!signals) return could_not(signals.error());
   auto port = reserve_port(PortScope::all_addresses);
   if (!port) return could_not(port.error());
-  return Agent(std::move(*signals), std::move(*lifeline), std::move(*port)).run();
+  const int code = Agent(std::move(*signals), std::move(*lifeline), std::move(*port)).run();
+  end_children(end_of_strays);
+  return code;
 }
 
 }  // namespace fabring::tools

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "fabring/version.hpp"
@@ -22,7 +23,7 @@ constexpr std::size_t most_errors_kept = 8 << 10;
 Result<std::unique_ptr<HostLink>> HostLink::open(HostContact contact, const Environment& environment,
                                                  Lifeline& lifeline) {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return Status(ErrorCode::unavailable, "cannot make a pipe");
+  if (::pipe2(ends, O_CLOEXEC) != 0) return Status(ErrorCode::unavailable, std::string("cannot make a pipe: ") + std::strerror(errno));
   const Descriptor theirs(ends[0]);
   Descriptor ours(ends[1]);
   ChildStart start;

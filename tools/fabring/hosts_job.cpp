@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -310,6 +311,14 @@ class Attempt final : HostEvents {
   int start_code_ = 0;
 };
 
+// Each host takes three descriptors; 1024, the usual soft limit, would be 340 hosts.
+void allow_many_descriptors() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 Result<std::string> own_path() {
   std::string path(4096, '\0');
   const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size());
@@ -321,6 +330,7 @@ Result<std::string> own_path() {
 }  // namespace
 
 Result<int> run_hosts_job(const HostsJobOptions& options, const Environment& environment) {
+  allow_many_descriptors();
   auto path = own_path();
   if (!path) return path.error();
   auto lifeline = Lifeline::start();

@@ -78,6 +78,12 @@ int RankGroup::running() const {
   return static_cast<int>(std::count_if(members_.begin(), members_.end(), [](const Member& m) { return !m.ended; }));
 }
 
+std::vector<pid_t> RankGroup::pids() const {
+  std::vector<pid_t> all;
+  for (const Member& member : members_) all.push_back(member.process.pid());
+  return all;
+}
+
 bool RankGroup::has_open_output() const {
   return std::any_of(members_.begin(), members_.end(),
                      [](const Member& m) { return m.process.output() >= 0 || m.process.errors() >= 0; });

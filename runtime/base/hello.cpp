@@ -206,7 +206,7 @@ Status explain_refusal(Refusal why, const HandshakeOptions& options, const Hello
   const std::string what = by_peer ? fmt::format("{} turned {} away because of {}", who, self, word(why))
                                    : explanation(why, options, peer, version, who, self);
   const bool one_secret = why == Refusal::secret && peer != nullptr && peer->has_secret == options.secret.empty();
-  const std::string_view what_to_do = one_secret                        ? "set FABRING_SECRET_FILE on all ranks or on none"
+  const std::string_view what_to_do = one_secret ? "set FABRING_SECRET_FILE on all ranks or on none"
                                       : by_peer && why == Refusal::rank ? "check FABRING_RANK here"
                                                                         : advice(why);
   return Status(code, fmt::format("{}: {}", what, what_to_do), std::move(context));

@@ -13,14 +13,14 @@ TwinVisit::TwinVisit(net::Loop& loop, HandshakeOptions greeting, const meeting::
   greeting_.initiator = true;
 }
 
-std::shared_ptr<TwinVisit> TwinVisit::start(net::Loop& loop, const net::SocketAddress& place,
-                                            HandshakeOptions greeting, const meeting::Join& self,
-                                            std::function<void(const Status&)> found) {
+std::shared_ptr<TwinVisit> TwinVisit::start(net::Loop& loop, const net::SocketAddress& place, HandshakeOptions greeting,
+                                            const meeting::Join& self, std::function<void(const Status&)> found) {
   std::shared_ptr<TwinVisit> visit(new TwinVisit(loop, std::move(greeting), self, std::move(found)));
   visit->connecting_ = net::connect(loop, place, connect_limit,
-                              [weak = std::weak_ptr(visit)](Result<std::unique_ptr<net::Stream>> connected) {
-                                if (auto strong = weak.lock(); strong && connected) strong->greet(std::move(*connected));
-                              });
+                                    [weak = std::weak_ptr(visit)](Result<std::unique_ptr<net::Stream>> connected) {
+                                      if (auto strong = weak.lock(); strong && connected)
+                                        strong->greet(std::move(*connected));
+                                    });
   return visit;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 // TwinVisit: rank 0 calls once at a port that it wanted and somebody else holds. A foreign service is none of our
-// business; another process that calls itself rank 0 of the same job would split the ranks between two doors. It answers
-// our visit with the end of the rendezvous, and both learn.
+// business; another process that calls itself rank 0 of the same job would split the ranks between two doors. It
+// answers our visit with the end of the rendezvous, and both learn.
 
 #include <functional>
 #include <memory>

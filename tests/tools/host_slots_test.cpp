@@ -25,8 +25,7 @@ TEST(HostSlots, AHostThatComesAgainAddsItsSlots) {
 TEST(HostSlots, ReadsTheHostfilesOfOthers) {
   auto hosts = parse_hostfile("# the big ones\n\na slots=4 max_slots=8\r\nb:2   # MPICH\n\tc\n[fd00::1]:2\na", "F");
   ASSERT_TRUE(hosts) << hosts.error().message();
-  EXPECT_THAT(*hosts,
-              ElementsAre(HostSlots{"a", 5}, HostSlots{"b", 2}, HostSlots{"c", 1}, HostSlots{"fd00::1", 2}));
+  EXPECT_THAT(*hosts, ElementsAre(HostSlots{"a", 5}, HostSlots{"b", 2}, HostSlots{"c", 1}, HostSlots{"fd00::1", 2}));
 }
 
 TEST(HostSlots, RefusesWhatIsNoHost) {

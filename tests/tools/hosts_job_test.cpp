@@ -134,10 +134,9 @@ TEST_F(Hosts, ASignalOfARankOnTheSecondHostIsNamedAndTheOthersEnd) {
 }
 
 TEST_F(Hosts, KeepTheLinesOfManyRanksWhole) {
-  const auto result =
-      on("a:2,b:2",
-         "i=0; while [ $i -lt 500 ]; do echo line $i of rank $FABRING_RANK end; i=$((i+1)); done; printf last",
-         {"--tag-output"});
+  const auto result = on(
+      "a:2,b:2", "i=0; while [ $i -lt 500 ]; do echo line $i of rank $FABRING_RANK end; i=$((i+1)); done; printf last",
+      {"--tag-output"});
   const auto all = lines(result.out);
   ASSERT_EQ(all.size(), 2004U) << result.err;
   for (const std::string& line : all) {
@@ -297,15 +296,17 @@ TEST_F(Hosts, RunInTheSameDirectoryOrTheOneNamed) {
   EXPECT_EQ(on("a", "pwd", {"--chdir", folder.string()}).out, folder.string() + "\n");
   const auto missing = on("a", "pwd", {"--chdir", "/no/such/directory"});
   EXPECT_EQ(missing.code, 3);
-  EXPECT_THAT(missing.err, AllOf(HasSubstr("host a: cannot enter the directory '/no/such/directory'"), HasSubstr("--chdir")));
+  EXPECT_THAT(missing.err,
+              AllOf(HasSubstr("host a: cannot enter the directory '/no/such/directory'"), HasSubstr("--chdir")));
 }
 
 TEST_F(Hosts, GetTheSecretInAFileThatOnlyTheyCanReadAndThatVanishes) {
   std::ofstream(folder / "secret") << std::string(40, 's') << "\n";
   ::chmod((folder / "secret").c_str(), 0600);
   const std::map<std::string, std::string> secret{{"FABRING_SECRET_FILE", (folder / "secret").string()}};
-  const auto result = on("a,b", "echo $FABRING_SECRET_FILE; cat $FABRING_SECRET_FILE; echo; stat -L -c %a $FABRING_SECRET_FILE",
-                         {}, secret);
+  const auto result =
+      on("a,b", "echo $FABRING_SECRET_FILE; cat $FABRING_SECRET_FILE; echo; stat -L -c %a $FABRING_SECRET_FILE", {},
+         secret);
   EXPECT_EQ(result.code, 0) << result.err;
   int held = 0, modes = 0;
   for (const std::string& line : lines(result.out)) {

@@ -68,15 +68,15 @@ TEST(MeetingAddress, IsTheFirstHostsAsTheOthersSeeIt) {
   EXPECT_EQ(*meeting_address({here}), "127.0.0.1");
   EXPECT_EQ(*meeting_address({here, there}), "10.0.0.1");
   EXPECT_EQ(*meeting_address({there, here}), "10.0.0.2");
-  EXPECT_EQ(*meeting_address({{"me@b", true, {}}, here}), "b");                    // ssh did not tell
+  EXPECT_EQ(*meeting_address({{"me@b", true, {}}, here}), "b");                         // ssh did not tell
   EXPECT_EQ(*meeting_address({{"me@10.9.0.2", true, there.facts}, here}), "10.9.0.2");  // said by the user
   EXPECT_EQ(*meeting_address({{"node1", false, {}}, {"b", true, {}}}), "node1");
   EXPECT_FALSE(meeting_address({here, {"b", true, {}}}));  // localhost is no address for b
 }
 
 TEST(ExportedEnvironment, IsFabringsOwnAndWhatWasAskedFor) {
-  const Environment here{{"FABRING_LOG", "info"}, {"FABRING_RANK", "3"}, {"FABRING_SECRET_FILE", "/s"},
-                         {"HOME", "/me"},         {"LIBS", "/l"}};
+  const Environment here{
+      {"FABRING_LOG", "info"}, {"FABRING_RANK", "3"}, {"FABRING_SECRET_FILE", "/s"}, {"HOME", "/me"}, {"LIBS", "/l"}};
   EXPECT_THAT(*exported_environment({"LIBS", "A=b=c", "E="}, here),
               UnorderedElementsAre(Pair("FABRING_LOG", "info"), Pair("LIBS", "/l"), Pair("A", "b=c"), Pair("E", "")));
   auto missing = exported_environment({"NOPE"}, here);

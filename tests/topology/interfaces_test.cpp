@@ -89,7 +89,7 @@ TEST(ChooseInterface, AnInterfaceThatDoesNotExistIsNamedWithThoseThatDo) {
     EXPECT_EQ(choice.error().code(), ErrorCode::unavailable);
     EXPECT_THAT(choice.error().message(), HasSubstr(expected));
   }
-  EXPECT_TRUE(choose_interface(host, {"nosuch0,eth0", false, ""}));   // one list for hosts that differ
+  EXPECT_TRUE(choose_interface(host, {"nosuch0,eth0", false, ""}));  // one list for hosts that differ
   EXPECT_TRUE(choose_interface(host, {"^nosuch0", false, ""}));
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// What ranks started and what then left their process group (setsid, a daemon): this process becomes its parent, and can
-// end it when the ranks have ended.
+// What ranks started and what then left their process group (setsid, a daemon): this process becomes its parent, and
+// can end it when the ranks have ended.
 
 #include <sys/types.h>
 

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <cstdlib>
+#include <cstring>
 #include <optional>
 
 #include "fabring/version.hpp"
@@ -30,9 +30,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-constexpr auto wait_for_order = 120s;  // the launcher waits for the slowest host
-constexpr auto orphans_grace = 1s;         // from TERM to KILL when the launcher is gone
-constexpr auto end_of_strays = 2s;         // for what ranks left behind outside their groups
+constexpr auto wait_for_order = 120s;         // the launcher waits for the slowest host
+constexpr auto orphans_grace = 1s;            // from TERM to KILL when the launcher is gone
+constexpr auto end_of_strays = 2s;            // for what ranks left behind outside their groups
 constexpr std::size_t most_queued = 1 << 20;  // of output; above it the ranks wait
 
 Status failed(const std::string& what) { return {ErrorCode::unavailable, what + ": " + std::strerror(errno)}; }

@@ -9,7 +9,9 @@
 namespace fabring::tools {
 namespace {
 
-constexpr std::string_view greeting_mark = "\x01" "fabring-agent ";
+constexpr std::string_view greeting_mark =
+    "\x01"
+    "fabring-agent ";
 constexpr std::size_t most_text = 8 << 20;
 constexpr std::size_t most_word = 1024;
 constexpr std::uint32_t most_words = 1 << 20;

@@ -1,7 +1,7 @@
 #pragma once
 // A child (a rank, or the way to another host) started in a process group of its own, with pipes for its output, ended
-// with its launcher. The launcher must have one thread only (fork), and it keeps the ended process unreaped, so that the
-// group's number can not be given to a stranger while signals may still go to it.
+// with its launcher. The launcher must have one thread only (fork), and it keeps the ended process unreaped, so that
+// the group's number can not be given to a stranger while signals may still go to it.
 
 #include <sys/types.h>
 

@@ -23,7 +23,8 @@ constexpr std::size_t most_errors_kept = 8 << 10;
 Result<std::unique_ptr<HostLink>> HostLink::open(HostContact contact, const Environment& environment,
                                                  Lifeline& lifeline) {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return Status(ErrorCode::unavailable, std::string("cannot make a pipe: ") + std::strerror(errno));
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    return Status(ErrorCode::unavailable, std::string("cannot make a pipe: ") + std::strerror(errno));
   const Descriptor theirs(ends[0]);
   Descriptor ours(ends[1]);
   ChildStart start;
@@ -35,8 +36,7 @@ Result<std::unique_ptr<HostLink>> HostLink::open(HostContact contact, const Envi
     return Status(ErrorCode::unavailable,
                   fmt::format("host {}: {}{}", contact.share.name, process.error().message(),
                               contact.over_ssh ? " (--ssh 'COMMAND' names another way to reach hosts)" : ""));
-  return std::unique_ptr<HostLink>(
-      new HostLink(std::move(contact), std::move(*process), std::move(ours), lifeline));
+  return std::unique_ptr<HostLink>(new HostLink(std::move(contact), std::move(*process), std::move(ours), lifeline));
 }
 
 HostLink::HostLink(HostContact contact, ChildProcess process, Descriptor input, Lifeline& lifeline)
@@ -95,8 +95,8 @@ void HostLink::give_up(const std::string& why) {
     lose(fmt::format("host {}: {}", contact_.share.name, why));
     return;
   }
-  lose(explain_no_answer({contact_.share.name, contact_.command.front(), contact_.fabring, process_.ending(), errors_,
-                          before_greeting_}));
+  lose(explain_no_answer(
+      {contact_.share.name, contact_.command.front(), contact_.fabring, process_.ending(), errors_, before_greeting_}));
 }
 
 void HostLink::check(Time now, std::chrono::milliseconds silence, bool listening) {
@@ -114,15 +114,15 @@ void HostLink::check(Time now, std::chrono::milliseconds silence, bool listening
     words = words.substr(words.rfind('\n') + 1);
     lose(fmt::format("host {}: the connection ended{}{}{}", contact_.share.name,
                      ending ? fmt::format(" ({} {})", contact_.command.front(), ending->to_string()) : "",
-                     words.empty() ? "" : ": " + words,
-                     state_ == State::running ? "; its ranks are given up" : ""));
+                     words.empty() ? "" : ": " + words, state_ == State::running ? "; its ranks are given up" : ""));
     return;
   }
   if (!listening) heard_ = now;  // what was not listened to was not silent
   if (state_ == State::running && now > heard_ + silence)
-    lose(fmt::format("host {}: nothing was heard from it for {}: is it down, or the network between? Its ranks are "
-                     "given up",
-                     contact_.share.name, duration_text(silence)));
+    lose(
+        fmt::format("host {}: nothing was heard from it for {}: is it down, or the network between? Its ranks are "
+                    "given up",
+                    contact_.share.name, duration_text(silence)));
 }
 
 void HostLink::read_errors(HostEvents& events) {
@@ -179,9 +179,10 @@ void HostLink::greet(std::string_view bytes) {
     return;
   }
   if (greeting->version != FABRING_VERSION) {
-    give_up(fmt::format("'{}' there is Fabring {}, this is {}: install the same version on all hosts, or name it with "
-                        "--remote-fabring PATH",
-                        contact_.fabring, greeting->version.substr(0, 64), FABRING_VERSION));
+    give_up(
+        fmt::format("'{}' there is Fabring {}, this is {}: install the same version on all hosts, or name it with "
+                    "--remote-fabring PATH",
+                    contact_.fabring, greeting->version.substr(0, 64), FABRING_VERSION));
     return;
   }
   greeted_ = true;

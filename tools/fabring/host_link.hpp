@@ -49,7 +49,7 @@ class HostLink {
   HostLink(const HostLink&) = delete;
 
   State state() const { return state_; }
-  const std::string& failure() const { return failure_; }  ///< of a lost host; names it
+  const std::string& failure() const { return failure_; }    ///< of a lost host; names it
   bool could_not_start() const { return could_not_start_; }  ///< lost because a rank cannot be started there
   const HostShare& share() const { return contact_.share; }
   const HostContact& contact() const { return contact_; }

@@ -30,8 +30,7 @@ Status check_name(std::string_view name) {
   for (char c : name) {
     const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
     if (!letter && std::string_view(".-_@:%").find(c) == std::string_view::npos)
-      return wrong(fmt::format("'{}' cannot be part of a host name",
-                               static_cast<unsigned char>(c) < 0x20 ? '?' : c));
+      return wrong(fmt::format("'{}' cannot be part of a host name", static_cast<unsigned char>(c) < 0x20 ? '?' : c));
   }
   return {};
 }
@@ -146,9 +145,10 @@ Result<std::vector<HostShare>> place_ranks(const std::vector<HostSlots>& hosts, 
       }
       have.push_back(fmt::format("{}:{}", host.name, host.slots));
     }
-    return wrong(fmt::format("{} ranks, but only {} slots ({}): use -n {}, add hosts, or give each of them {} slots "
-                             "(HOST:{} in --hosts, HOST slots={} in a hostfile)",
-                             ranks, slots, fmt::join(have, ","), slots, each, each, each));
+    return wrong(
+        fmt::format("{} ranks, but only {} slots ({}): use -n {}, add hosts, or give each of them {} slots "
+                    "(HOST:{} in --hosts, HOST slots={} in a hostfile)",
+                    ranks, slots, fmt::join(have, ","), slots, each, each, each));
   }
   std::vector<HostShare> shares;
   for (int first = 0, i = 0; first < ranks; ++i) {

@@ -1,6 +1,6 @@
 #pragma once
-// Which hosts a job runs on and how many ranks each takes: `--hosts a:4,b:4` and hostfiles as Open MPI ("b slots=4") and
-// MPICH ("b:4") write them. Pure: no name is looked up here.
+// Which hosts a job runs on and how many ranks each takes: `--hosts a:4,b:4` and hostfiles as Open MPI ("b slots=4")
+// and MPICH ("b:4") write them. Pure: no name is looked up here.
 
 #include <string>
 #include <string_view>

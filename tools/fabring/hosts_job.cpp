@@ -119,7 +119,8 @@ class Attempt final : HostEvents {
       host_said(link->failure());
     }
     if (missing == 0) return true;
-    if (links_.size() > 1) host_said(fmt::format("{} of {} hosts cannot be used; nothing was started", missing, links_.size()));
+    if (links_.size() > 1)
+      host_said(fmt::format("{} of {} hosts cannot be used; nothing was started", missing, links_.size()));
     start_code_ = exit_could_not_run;
     return false;
   }
@@ -290,8 +291,9 @@ class Attempt final : HostEvents {
     const auto until = Clock::now() + farewell;
     const auto open = [](const auto& link) { return link->state() != State::lost && !link->closed(); };
     const int taken = signals_taken_;
-    while ((!out_.empty() || !err_.empty() || (std::any_of(links_.begin(), links_.end(), open) && Clock::now() < until)) &&
-           signals_taken_ < taken + 2)
+    while (
+        (!out_.empty() || !err_.empty() || (std::any_of(links_.begin(), links_.end(), open) && Clock::now() < until)) &&
+        signals_taken_ < taken + 2)
       turn(Clock::now() + 100ms);
   }
 

@@ -22,8 +22,8 @@ bool is_loopback(const std::string& address) { return address.starts_with("127."
 Result<Environment> exported_environment(const std::vector<std::string>& exports, const Environment& environment) {
   Environment chosen;
   for (const auto& [name, value] : environment)
-    if (name.starts_with("FABRING_") && std::find(std::begin(not_exported), std::end(not_exported), name) ==
-                                            std::end(not_exported))
+    if (name.starts_with("FABRING_") &&
+        std::find(std::begin(not_exported), std::end(not_exported), name) == std::end(not_exported))
       chosen[name] = value;
   for (const std::string& item : exports) {
     const std::size_t equals = item.find('=');

@@ -53,7 +53,7 @@ class RankGroup {
 
   int running() const;
   std::vector<pid_t> pids() const;  ///< of all, ended or not
-  bool has_open_output() const;  ///< what a rank started may still print after its end
+  bool has_open_output() const;     ///< what a rank started may still print after its end
   void signal(int number) const;
 
  private:

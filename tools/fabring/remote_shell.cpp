@@ -16,7 +16,8 @@ struct Symptom {
 constexpr Symptom symptoms[] = {
     {"Could not resolve hostname", "the name is unknown here", "check the spelling, /etc/hosts and ~/.ssh/config"},
     {"Host key verification failed", "its host key is unknown or has changed", "run `ssh {0} true` once by hand"},
-    {"Permission denied", "ssh could not log in", "install your key there: ssh-copy-id {0}; `ssh -o BatchMode=yes {0} true` must work"},
+    {"Permission denied", "ssh could not log in",
+     "install your key there: ssh-copy-id {0}; `ssh -o BatchMode=yes {0} true` must work"},
     {"Connection refused", "nobody listens for ssh there", "is sshd running, and is it the right port?"},
     {"No route to host", "no route to it", "is the host up, and the network?"},
     {"Network is unreachable", "no route to it", "is the host up, and the network?"},
@@ -114,8 +115,9 @@ std::string explain_no_answer(const NoAnswer& found) {
         "--remote-fabring PATH",
         found.host, found.fabring, said);
   if (found.errors.find("not a subcommand") != std::string::npos)
-    return fmt::format("host {}: '{}' there is too old to be started from here{}: install the same version on all hosts",
-                       found.host, found.fabring, said);
+    return fmt::format(
+        "host {}: '{}' there is too old to be started from here{}: install the same version on all hosts", found.host,
+        found.fabring, said);
   return fmt::format("host {}: {} {} before the agent there answered{}; try `{} {} {} --version` by hand", found.host,
                      found.program, ending.to_string(), said, found.program, found.host, found.fabring);
 }

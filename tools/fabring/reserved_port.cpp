@@ -41,9 +41,9 @@ Result<ReservedPort> reserve_port(PortScope scope) {
   address.sin_addr.s_addr = htonl(scope == PortScope::loopback ? INADDR_LOOPBACK : INADDR_ANY);
   const int port = bound_port(socket, address);
   if (port < 0)
-    return Status(ErrorCode::unavailable,
-                  std::string("cannot get a port for the ranks to meet (is the network interface up?): ") +
-                      std::strerror(errno));
+    return Status(
+        ErrorCode::unavailable,
+        std::string("cannot get a port for the ranks to meet (is the network interface up?): ") + std::strerror(errno));
   return ReservedPort{std::move(socket), port};
 }
 

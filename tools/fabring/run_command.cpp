@@ -122,7 +122,8 @@ int run(Options& options, const CLI::App& app, Session& session) {
     if (options.ranks == 0) return usage("how many ranks? -n 4, or --hosts a:4,b:4");
     options.job.ranks = options.ranks;
   }
-  if (several && options.job.nodes > 1) return usage("--split-nodes is for one host; with --hosts the hosts are the nodes");
+  if (several && options.job.nodes > 1)
+    return usage("--split-nodes is for one host; with --hosts the hosts are the nodes");
   if (options.job.nodes > options.job.ranks)
     return usage("--split-nodes " + std::to_string(options.job.nodes) + " is more than the " +
                  std::to_string(options.job.ranks) + " ranks");
@@ -140,11 +141,11 @@ void add_run(CLI::App& app, Session& session) {
   CLI::Option* hosts =
       command->add_option("--hosts", options->hosts, "Run on these hosts over ssh, each with so many ranks: a:4,b:4")
           ->type_name("LIST");
+  command->add_option("--hostfile", options->hostfile, "The hosts from a file: a line for each, a:4 or a slots=4")
+      ->excludes(hosts)
+      ->type_name("FILE");
   command
-          ->add_option("--hostfile", options->hostfile, "The hosts from a file: a line for each, a:4 or a slots=4")
-          ->excludes(hosts)
-          ->type_name("FILE");
-  command->add_option("-x,--env", options->exports, "Variable for the ranks on all hosts, as it is here or with a value")
+      ->add_option("-x,--env", options->exports, "Variable for the ranks on all hosts, as it is here or with a value")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->expected(1)
       ->type_name("NAME[=VALUE]");

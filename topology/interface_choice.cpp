@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 
+#include "runtime/base/nearest_name.hpp"
 #include "topology/interfaces.hpp"
 
 namespace fabring {
@@ -43,6 +44,7 @@ bool inside(const std::string& address, const Bytes& network, int prefix) {
 
 // One item of the filter.
 struct Pattern {
+  std::string text;  // as given
   std::string name;  // of an interface; ends in * for a beginning
   Bytes network;
   int prefix = -1;  // >= 0: a network
@@ -76,6 +78,7 @@ Result<Filter> parse_filter(std::string_view text) {
     if (item.empty() || comma + 1 == text.size()) return bad("the list has an empty item");
     if (item.starts_with('^')) return bad("^ may stand only in front of the whole list");
     Pattern pattern;
+    pattern.text = item;
     if (const std::size_t slash = item.find('/'); slash != std::string::npos) {
       const std::optional<Bytes> network = bytes_of(item.substr(0, slash));
       const char *first = item.data() + slash + 1, *last = item.data() + item.size();
@@ -126,6 +129,27 @@ std::optional<std::string> objection(const InterfaceAddress& candidate, const Fi
   return std::nullopt;
 }
 
+std::string quoted_list(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+// Of an allow list of which nothing is left: items that match nothing here, and what there is. Empty if all match.
+std::string nothing_matches(const std::vector<InterfaceAddress>& addresses, const Filter& filter) {
+  std::vector<std::string> missing, names;
+  for (const Pattern& pattern : filter.patterns)
+    if (std::none_of(addresses.begin(), addresses.end(), [&](const auto& a) { return pattern.matches(a); }))
+      missing.push_back(pattern.text);
+  if (filter.deny || missing.empty() || missing.size() < filter.patterns.size()) return {};
+  for (const InterfaceAddress& address : addresses)
+    if (std::find(names.begin(), names.end(), address.interface) == names.end()) names.push_back(address.interface);
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  const std::string guess = missing.size() == 1 ? did_you_mean(missing.front(), known) : "";
+  return "this host has no interface " + quoted_list(missing) + guess +
+         (names.empty() ? "; it has none with an address" : "; it has " + quoted_list(names));
+}
+
 }  // namespace
 
 Result<InterfaceChoice> choose_interface(const std::vector<InterfaceAddress>& addresses,
@@ -154,6 +178,8 @@ Result<InterfaceChoice> choose_interface(const std::vector<InterfaceAddress>& ad
     for (const std::string& line : choice.rejected) text += (text.empty() ? "" : "; ") + line;
     return text;
   };
+  if (const std::string nothing = best == nullptr ? nothing_matches(addresses, *filter) : ""; !nothing.empty())
+    return Status(ErrorCode::unavailable, "FABRING_INTERFACE=" + request.filter + ": " + nothing);
   if (best == nullptr)
     return Status(ErrorCode::unavailable,
                   "no network interface can be used: " +

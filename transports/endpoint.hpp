@@ -93,6 +93,9 @@ class Endpoint {
 
   virtual EndpointCounters counters() const = 0;
 
+  /// Connections to one peer; where peers differ, the most.
+  virtual int connections_per_peer() const { return 1; }
+
   /// One line for people: "tcp 127.0.0.1:41234, 1 socket per peer, cubic".
   virtual std::string describe() const = 0;
 };

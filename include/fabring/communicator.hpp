@@ -200,6 +200,7 @@ class FABRING_API Engine {
   Traffic traffic() const;
   /// What was chosen at start and why, a line each: transport, interface, nodes, waiting.
   std::vector<std::string> report() const;
+  /// As given; sockets_per_peer is what is used (of several values the largest).
   const Config& config() const;
 
  private:

@@ -54,6 +54,63 @@ std::string_view word(Refusal why) {
   return "an unknown reason";
 }
 
+std::string_view advice(Refusal why) {
+  switch (why) {
+    case Refusal::version:
+      return "install the same version of Fabring on all hosts";
+    case Refusal::byte_order:
+      return "all hosts of a job must have the same byte order";
+    case Refusal::purpose:
+      return "an address was mixed up";
+    case Refusal::job:
+      return "set the same FABRING_JOB_ID on all ranks, or give each job its own FABRING_MASTER_PORT";
+    case Refusal::incarnation:
+      return "is a process of an earlier run still there?";
+    case Refusal::world_size:
+      return "set the same FABRING_WORLD_SIZE on all ranks";
+    case Refusal::rank:
+      return "check FABRING_RANK there";
+    case Refusal::secret:
+      return "FABRING_SECRET_FILE must hold the same bytes on all ranks";
+    case Refusal::none:
+      break;
+  }
+  return "that is a bug; please report it";
+}
+
+// What the side that refuses says; `who` is the other side.
+std::string explanation(Refusal why, const HandshakeOptions& options, const Hello* peer, std::uint16_t version,
+                        const std::string& who, const std::string& self) {
+  switch (why) {
+    case Refusal::version:
+      return fmt::format("{} speaks version {} of Fabring's protocol, {} speaks version {}", who, version, self,
+                         wire_version);
+    case Refusal::byte_order:
+      return fmt::format("{} stores numbers in another byte order than {}", who, self);
+    case Refusal::purpose:
+      return fmt::format("{} speaks for a {} connection where {} expects a {} connection", who,
+                         purpose_name(peer->purpose), self, purpose_name(static_cast<std::uint8_t>(options.purpose)));
+    case Refusal::job:
+      return fmt::format("{} belongs to another job (its FABRING_JOB_ID differs from '{}' of {})", who, options.job_id,
+                         self);
+    case Refusal::incarnation:
+      return fmt::format("{} belongs to another run of job '{}' than {}", who, options.job_id, self);
+    case Refusal::world_size:
+      return fmt::format("{} was told that there are {} ranks, {} that there are {}", who, peer->world_size, self,
+                         options.world_size);
+    case Refusal::rank:
+      return fmt::format("{} is out of range: with a world size of {} ranks go from 0 to {}", who, options.world_size,
+                         options.world_size - 1);
+    case Refusal::secret:
+      if (peer->has_secret != options.secret.empty()) return fmt::format("{} has another secret than {}", who, self);
+      return fmt::format("{} has {} secret, {} has {}", who, peer->has_secret ? "a" : "no", self,
+                         peer->has_secret ? "none" : "one");
+    case Refusal::none:
+      break;
+  }
+  return fmt::format("{} was refused without a reason", who);
+}
+
 }  // namespace
 
 Result<Hello> make_hello(const HandshakeOptions& options) {
@@ -138,61 +195,21 @@ Status explain_refusal(Refusal why, const HandshakeOptions& options, const Hello
   const std::string who = peer != nullptr ? fmt::format("rank {} at {}", peer->rank, address.to_string())
                                           : "the peer at " + address.to_string();
   const std::string self = fmt::format("rank {}", options.self);
-  if (by_peer) return Status(ErrorCode::mismatch, fmt::format("{} turned {} away because of {}", who, self, word(why)));
-  switch (why) {
-    case Refusal::version:
-      return Status(ErrorCode::mismatch,
-                    fmt::format("{} speaks version {} of Fabring's protocol, {} speaks version {}: install the same "
-                                "version of Fabring on all hosts",
-                                who, version, self, wire_version));
-    case Refusal::byte_order:
-      return Status(
-          ErrorCode::mismatch,
-          fmt::format("{} stores numbers in another byte order than {}: all hosts of a job must have the same "
-                      "byte order",
-                      who, self));
-    case Refusal::purpose:
-      return Status(
-          ErrorCode::mismatch,
-          fmt::format("{} speaks for a {} connection where {} expects a {} connection: an address was mixed up", who,
-                      purpose_name(peer->purpose), self, purpose_name(static_cast<std::uint8_t>(options.purpose))));
-    case Refusal::job:
-      return Status(ErrorCode::mismatch,
-                    fmt::format("{} belongs to another job (its FABRING_JOB_ID differs from '{}' of {}): set the same "
-                                "FABRING_JOB_ID on all ranks, or give each job its own FABRING_MASTER_PORT",
-                                who, options.job_id, self));
-    case Refusal::incarnation:
-      return Status(
-          ErrorCode::mismatch,
-          fmt::format("{} belongs to another run of job '{}' than {}: is a process of an earlier run still there?", who,
-                      options.job_id, self));
-    case Refusal::world_size:
-      return Status(ErrorCode::invalid_argument,
-                    fmt::format("{} was told that there are {} ranks, {} that there are {}: set the same "
-                                "FABRING_WORLD_SIZE on all ranks",
-                                who, peer->world_size, self, options.world_size));
-    case Refusal::rank:
-      return Status(
-          ErrorCode::invalid_argument,
-          fmt::format("{} is out of range: with a world size of {} ranks go from 0 to {}; check FABRING_RANK there",
-                      who, options.world_size, options.world_size - 1));
-    case Refusal::secret:
-      if (peer->has_secret && options.secret.empty())
-        return Status(
-            ErrorCode::mismatch,
-            fmt::format("{} has a secret, {} has none: set FABRING_SECRET_FILE on all ranks or on none", who, self));
-      if (!peer->has_secret && !options.secret.empty())
-        return Status(
-            ErrorCode::mismatch,
-            fmt::format("{} has no secret, {} has one: set FABRING_SECRET_FILE on all ranks or on none", who, self));
-      return Status(
-          ErrorCode::mismatch,
-          fmt::format("{} has another secret than {}: FABRING_SECRET_FILE must hold the same bytes on all ranks", who,
-                      self));
-    case Refusal::none:
-      break;
-  }
-  return Status(ErrorCode::internal, fmt::format("{} was refused without a reason", who));
+  // The other side is what the error is about, whichever of the two is wrong: it is what the reader cannot see.
+  ErrorContext context;
+  if (peer != nullptr) context.rank = peer->rank;
+  context.host = address.host;
+  const bool wrong_call = why == Refusal::world_size || why == Refusal::rank;
+  const ErrorCode code = why == Refusal::none ? ErrorCode::internal
+                         : wrong_call         ? ErrorCode::invalid_argument
+                                              : ErrorCode::mismatch;
+  const std::string what = by_peer ? fmt::format("{} turned {} away because of {}", who, self, word(why))
+                                   : explanation(why, options, peer, version, who, self);
+  const bool one_secret = why == Refusal::secret && peer != nullptr && peer->has_secret == options.secret.empty();
+  const std::string_view what_to_do = one_secret ? "set FABRING_SECRET_FILE on all ranks or on none"
+                                      : by_peer && why == Refusal::rank ? "check FABRING_RANK here"
+                                                                        : advice(why);
+  return Status(code, fmt::format("{}: {}", what, what_to_do), std::move(context));
 }
 
 bool prove(const std::string& secret, bool initiator, std::string_view initiator_hello, std::string_view acceptor_hello,

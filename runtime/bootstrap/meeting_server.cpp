@@ -55,6 +55,13 @@ MeetingServer::~MeetingServer() {
   thread_.join();
 }
 
+void MeetingServer::look_for_twin(std::vector<net::SocketAddress> places) {
+  loop_.post([this, places = std::move(places)] {
+    for (const auto& place : places) twins_.push_back(TwinVisit::start(loop_, place, terms_.greeting, terms_.self,
+                                                                       [this](const Status& status) { fail(status); }));
+  });
+}
+
 Status MeetingServer::wait_for_all() {
   std::unique_lock lock(mutex_);
   // A failure counts once the others have been told: the caller's process may end right after.
@@ -103,6 +110,7 @@ void MeetingServer::run() {
       });
   while (!ended_) loop_.run_for(1s);
   doors_.clear();
+  twins_.clear();
   visitors_.clear();
   waiting_.clear();
   members_.clear();
@@ -168,7 +176,7 @@ bool MeetingServer::on_frame(const VisitorPtr& visitor, std::uint8_t type, std::
       informed_[static_cast<std::size_t>(visitor->rank)] = true;
       visitor->done = true;
       fail(Status(ErrorCode::timeout, fmt::format("{} gave up: {}", who(*visitor), *text),
-                  meeting::about(visitor->rank)));
+                  meeting::about(visitor->rank, visitor->join.host)));
       return true;
     }
     default:
@@ -190,11 +198,12 @@ bool MeetingServer::on_join(const VisitorPtr& visitor, std::string_view payload)
   }
   const VisitorPtr first = members_[index];
   if (visitor->rank == 0 || first) {
-    const std::string other = first ? who(*first) : fmt::format("the process that serves the rendezvous");
+    const std::string other =
+        first ? who(*first) : fmt::format("rank 0 (host {}, pid {}, which serves)", terms_.self.host, terms_.self.pid);
     fail(Status(ErrorCode::invalid_argument,
                 fmt::format("rank {} came twice: {} and {}; every process needs its own FABRING_RANK", visitor->rank,
                             other, who(*visitor)),
-                meeting::about(visitor->rank)));
+                meeting::about(visitor->rank, visitor->join.host)));
     return true;
   }
   members_[index] = visitor;

@@ -20,6 +20,7 @@
 #include "runtime/base/log.hpp"
 #include "runtime/bootstrap/meeting_wire.hpp"
 #include "runtime/bootstrap/rendezvous.hpp"
+#include "runtime/bootstrap/twin_visit.hpp"
 
 namespace fabring {
 
@@ -28,6 +29,7 @@ struct MeetingTerms {
   bool shared_port = false;   ///< visitors of other jobs are normal here
   std::string hint;           ///< added to notes about missing ranks
   std::string fingerprint;
+  meeting::Join self;  ///< rank 0 itself
   std::chrono::steady_clock::time_point started;
   std::chrono::steady_clock::time_point deadline;
   RendezvousOptions options;
@@ -41,6 +43,10 @@ class MeetingServer {
                                                       const MeetingTerms& terms, const Log& log);
   /// Stays until all ranks are done or the closing limit passed.
   ~MeetingServer();
+
+  /// Another rank 0 of this job may listen at these places, which we could not have: then the rendezvous fails, on both
+  /// sides.
+  void look_for_twin(std::vector<net::SocketAddress> places);
 
   /// Until all ranks are here, or the first definite error.
   Status wait_for_all();
@@ -91,6 +97,7 @@ class MeetingServer {
   // The server thread's.
   net::Loop loop_;
   std::vector<std::unique_ptr<Doorkeeper>> doors_;
+  std::vector<std::shared_ptr<TwinVisit>> twins_;
   std::set<VisitorPtr> visitors_;
   std::vector<VisitorPtr> members_;  // by rank; rank 0's stays null
   std::vector<bool> informed_;       // by rank: it knows that the rendezvous failed

@@ -156,11 +156,14 @@ Result<std::unique_ptr<MeetingServer>> serve(const Config& config, MeetingTerms 
         "FABRING_MASTER_ADDR to an address that they can",
         hosts_text(*addresses));
   Status first_error;
+  std::vector<net::SocketAddress> taken;
   for (std::uint16_t port :
        candidate_ports(static_cast<std::uint16_t>(config.master_port), config.master_port_shared)) {
     for (auto& address : *addresses) address.port = port;
     auto server = MeetingServer::start(*addresses, terms, log);
+    if (server && !taken.empty()) (*server)->look_for_twin(std::move(taken));
     if (server || !config.master_port_shared) return server;
+    taken.insert(taken.end(), addresses->begin(), addresses->end());
     if (first_error.ok()) first_error = server.error();
     log.debug(fmt::format("port {} is taken, trying the next: {}", port, server.error().message()));
   }
@@ -190,7 +193,8 @@ Result<std::unique_ptr<Bootstrap>> rendezvous(const Config& config, const std::s
   const std::string fingerprint = options.fingerprint.empty() ? host_fingerprint() : options.fingerprint;
 
   if (config.rank == 0) {
-    MeetingTerms terms{greeting, config.master_port_shared, "", fingerprint, started, deadline, options};
+    const meeting::Join self{fingerprint, host_name(), static_cast<std::uint32_t>(::getpid())};
+    MeetingTerms terms{greeting, config.master_port_shared, "", fingerprint, self, started, deadline, options};
     auto server = serve(config, terms, log);
     if (!server) return server.error();
     FABRING_TRY((*server)->wait_for_all());

@@ -263,6 +263,7 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config) {
   parts.report.push_back(describe_nodes(parts.node_of));
   parts.report.push_back(fmt::format("{} ranks of this host on {} cores: {}", on_this_host, cores,
                                      parts.waiting.spins > 0 ? "spin, then yield, then sleep" : "yield, then sleep"));
+  parts.config.sockets_per_peer = (*endpoint)->connections_per_peer();
   parts.endpoint = std::move(*endpoint);
   ControlPlane& plane = *control;
   parts.control = std::move(control);

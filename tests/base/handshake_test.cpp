@@ -52,7 +52,10 @@ TEST_P(HandshakeRefusal, BothEndsGetTheSameTypedError) {
     EXPECT_EQ(result->status.code(), wrong.code) << result->status.to_string();
     EXPECT_THAT(result->status.message(), HasSubstr(wrong.text));
     EXPECT_THAT(result->status.message(), HasSubstr("127.0.0.1:"));
+    EXPECT_EQ(result->status.context().host, "127.0.0.1");
   }
+  EXPECT_EQ(both.initiator.status.context().rank, 0);
+  EXPECT_EQ(both.acceptor.status.context().rank, 3);
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, HandshakeRefusal,
@@ -73,7 +76,7 @@ INSTANTIATE_TEST_SUITE_P(Each, HandshakeRefusal,
                                                  i.secret = "0123456789abcdef";
                                                  a.secret = "0123456789abcdeg";
                                                },
-                                               "secret"}),
+                                               "FABRING_SECRET_FILE must hold the same bytes on all ranks"}),
                          [](const auto& row) { return row.param.name; });
 
 TEST_F(HandshakeTest, ARankOutOfRangeIsRefused) {
@@ -83,7 +86,10 @@ TEST_F(HandshakeTest, ARankOutOfRangeIsRefused) {
   EXPECT_EQ(both.acceptor.refusal, Refusal::rank);
   EXPECT_THAT(both.acceptor.status.message(), HasSubstr("ranks go from 0 to 7"));
   EXPECT_EQ(both.initiator.failure, HandshakeFailure::refused);
-  EXPECT_THAT(both.initiator.status.message(), HasSubstr("out of range"));
+  EXPECT_EQ(both.acceptor.status.context().rank, 8);
+  EXPECT_THAT(both.initiator.status.message(), HasSubstr("out of range: check FABRING_RANK here"));
+  EXPECT_EQ(both.initiator.status.code(), ErrorCode::invalid_argument);
+  EXPECT_EQ(both.initiator.status.context().rank, 0);
 }
 
 TEST_F(HandshakeTest, TheTextsNameBothSides) {

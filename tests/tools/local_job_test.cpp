@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <signal.h>
+
+#include "tools/fabring/job_supervisor.hpp"
 #include "tools/fabring/local_job.hpp"
 #include "tools/fabring/output_lines.hpp"
 
@@ -45,6 +48,66 @@ TEST(OutputLines, LetsAProgressBarThroughAndEndlessLinesInPieces) {
   OutputLines tagged(0, {.tag = true, .timestamp = false});
   const std::string endless(1 << 20, 'x');
   EXPECT_EQ(tagged.take(endless).size(), endless.size() + 5);
+}
+
+// Three ranks on made-up time; what was signalled and said is kept.
+class Supervision : public testing::Test {
+ protected:
+  using Time = JobSupervisor::Time;
+  static constexpr Time start{};
+  SupervisorOptions options() {
+    SupervisorOptions options;
+    options.ranks = 3;
+    options.grace = std::chrono::seconds(10);
+    options.term_grace = std::chrono::seconds(5);
+    options.signal_all = [this](int number) { signals.push_back(number); };
+    options.say = [this](const std::string& text) { said.push_back(text); };
+    return options;
+  }
+  static Ending exit(int status) { return {status, 0}; }
+  std::vector<int> signals;
+  std::vector<std::string> said;
+  JobSupervisor job{options()};
+};
+
+TEST_F(Supervision, AfterABadEndTheOthersGetAGraceThenTermThenKill) {
+  job.ended(1, 77, exit(7), start);
+  EXPECT_EQ(job.code(), 7);
+  EXPECT_THAT(said, ElementsAre("rank 1 (pid 77) exited with status 7"));
+  job.act_on_deadlines(start + std::chrono::seconds(9));
+  EXPECT_THAT(signals, IsEmpty());
+  job.act_on_deadlines(start + std::chrono::seconds(10));
+  EXPECT_THAT(signals, ElementsAre(SIGTERM, SIGCONT));
+  EXPECT_EQ(said.back(), "2 of 3 ranks still run (0, 2): terminating them");
+  job.act_on_deadlines(start + std::chrono::seconds(15));
+  EXPECT_THAT(signals, ElementsAre(SIGTERM, SIGCONT, SIGKILL));
+}
+
+TEST_F(Supervision, TheFirstBadEndCounts) {
+  job.ended(0, 5, exit(0), start);
+  job.ended(2, 6, {0, SIGKILL}, start);
+  job.ended(1, 7, exit(3), start);
+  EXPECT_EQ(job.code(), 137);
+  EXPECT_EQ(said.size(), 1U);
+  EXPECT_EQ(job.running(), 0);
+  job.act_on_deadlines(start + std::chrono::hours(1));
+  EXPECT_THAT(signals, IsEmpty());  // nobody is left
+}
+
+TEST_F(Supervision, LostRanksEndTheJobAndEveryLostHostIsNamed) {
+  job.lost({0, 1}, "host a: gone", 3, start);
+  job.lost({2}, "host b: gone", 3, start);
+  EXPECT_EQ(job.code(), 3);
+  EXPECT_EQ(job.running(), 0);
+  EXPECT_THAT(said, ElementsAre("host a: gone", "host b: gone"));
+}
+
+TEST_F(Supervision, ASecondSignalKills) {
+  job.interrupt(SIGINT);
+  job.interrupt(SIGINT);
+  EXPECT_THAT(signals, ElementsAre(SIGINT, SIGKILL));
+  EXPECT_TRUE(job.interrupted());
+  EXPECT_EQ(job.code(), 0);  // the ranks' ends say what it was
 }
 
 }  // namespace

@@ -45,6 +45,22 @@ TEST(PerfRun, EveryElementIsRightAndTheRingSendsWhatItShould) {
   EXPECT_LE(sent, ideal * 1.02);
 }
 
+TEST(PerfRun, LanesAreThoseThatWereUsed) {
+  const auto lanes = [](const char* transport, const std::map<std::string, std::string>& settings) {
+    const auto result = run({"perf", "allreduce", "-n", "2", "--transport", transport, "--sizes", "4", "-i", "1", "-w",
+                             "0", "--json"},
+                            settings);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return result.code == 0 ? nlohmann::json::parse(result.out)[0]["lanes"].get<int>() : -1;
+  };
+  const std::map<std::string, std::string> three{{"FABRING_SOCKETS_PER_PEER", "3"}};
+  EXPECT_EQ(lanes("tcp", {}), 1);
+  EXPECT_EQ(lanes("tcp", three), 3);
+  if (run({"perf", "allreduce", "-n", "2", "--transport", "fabric", "--sizes", "4", "-i", "1"}).code == 0) {
+    EXPECT_EQ(lanes("fabric", three), 1);  // the setting is not for it
+  }
+}
+
 TEST(PerfRun, PlainRepetitionsAreAllThatIsPrinted) {
   // As peers are measured; the last of repeated options counts.
   const auto result = run({"perf",  "allreduce",   "-np",  "2",       "--in-place", "--transport", "tcp", "--format",

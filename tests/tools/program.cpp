@@ -118,8 +118,10 @@ ProgramResult run(const std::vector<std::string>& arguments, const std::map<std:
   return Program(arguments, environment, input).wait();
 }
 
-bool is_gone_soon(pid_t pid) {
-  const auto until = Clock::now() + patience;
+bool is_gone_soon(pid_t pid) { return is_gone_within(pid, patience); }
+
+bool is_gone_within(pid_t pid, std::chrono::milliseconds limit) {
+  const auto until = Clock::now() + limit;
   while (Clock::now() < until) {
     if (::kill(pid, 0) != 0) return true;
     std::ifstream file("/proc/" + std::to_string(pid) + "/stat");

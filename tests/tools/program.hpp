@@ -47,6 +47,7 @@ ProgramResult run(const std::vector<std::string>& arguments, const std::map<std:
 
 /// True when the process is gone, or only its entry is left, within the deadline.
 bool is_gone_soon(pid_t pid);
+bool is_gone_within(pid_t pid, std::chrono::milliseconds limit);
 
 std::vector<std::string> lines(const std::string& text);
 

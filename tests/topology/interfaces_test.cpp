@@ -68,12 +68,29 @@ TEST(ChooseInterface, SaysWhyTheOthersWereTurnedDown) {
 }
 
 TEST(ChooseInterface, ListsWhatExistsWhenNothingIsLeft) {
-  auto choice = choose_interface(host, {"eth9", false, ""});
+  auto choice = choose_interface(host, {"down0", false, ""});
   ASSERT_FALSE(choice);
   EXPECT_EQ(choice.error().code(), ErrorCode::unavailable);
-  EXPECT_THAT(choice.error().message(), HasSubstr("eth0 10.0.0.5: not allowed by FABRING_INTERFACE=eth9"));
+  EXPECT_THAT(choice.error().message(), HasSubstr("eth0 10.0.0.5: not allowed by FABRING_INTERFACE=down0"));
+  EXPECT_THAT(choice.error().message(), HasSubstr("down0 10.9.0.1: down"));
   EXPECT_THAT(choose_interface({}, {}).error().message(), HasSubstr("this host has none"));
   EXPECT_FALSE(choose_interface({v4("lo", "127.0.0.1")}, {}));
+}
+
+TEST(ChooseInterface, AnInterfaceThatDoesNotExistIsNamedWithThoseThatDo) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"eth9", "FABRING_INTERFACE=eth9: this host has no interface eth9; did you mean 'eth0'?"},
+      {"nosuch0", "no interface nosuch0; it has lo, docker0, veth12ab, br-77, down0, eth0, ib0"},
+      {"mlx*,10.1.0.0/16", "no interface mlx*, 10.1.0.0/16; it has lo"},
+  };
+  for (const auto& [filter, expected] : cases) {
+    auto choice = choose_interface(host, {filter, false, ""});
+    ASSERT_FALSE(choice) << filter;
+    EXPECT_EQ(choice.error().code(), ErrorCode::unavailable);
+    EXPECT_THAT(choice.error().message(), HasSubstr(expected));
+  }
+  EXPECT_TRUE(choose_interface(host, {"nosuch0,eth0", false, ""}));  // one list for hosts that differ
+  EXPECT_TRUE(choose_interface(host, {"^nosuch0", false, ""}));
 }
 
 TEST(ChooseInterface, RefusesAMalformedFilter) {

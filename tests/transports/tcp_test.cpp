@@ -259,6 +259,19 @@ TEST(TcpSettings, TheDescriptionNamesAddressSocketsAndCongestionControl) {
   EXPECT_EQ((*endpoint)->describe(), (*endpoint)->address() + ", 3 sockets per peer, " + control);
 }
 
+TEST(TcpSettings, OneSocketInsideAHostSeveralBetweenHosts) {
+  EndpointOptions options = options_of(2);
+  options.world_size = 3;
+  options.config.sockets_per_peer = 0;
+  const auto endpoint = make_tcp_transport()->open(options);
+  ASSERT_TRUE(endpoint);
+  ASSERT_TRUE((*endpoint)->add_peer(0, "tcp 127.0.0.1:9").ok());
+  EXPECT_EQ((*endpoint)->connections_per_peer(), 1);
+  ASSERT_TRUE((*endpoint)->add_peer(1, "tcp 192.0.2.1:9").ok());  // the higher rank dials nobody
+  EXPECT_EQ((*endpoint)->connections_per_peer(), 4);
+  EXPECT_NE((*endpoint)->describe().find(", 4 sockets per peer, "), std::string::npos);
+}
+
 TEST(SlotTable, BehavesAsAMapOverRandomOperations) {
   tcp::SlotTable table;
   std::map<Slot, std::uint64_t> model;

@@ -27,6 +27,7 @@ struct Session {
   int exit_code = exit_fine;
 };
 
+void add_agent(CLI::App& app, Session& session);
 void add_run(CLI::App& app, Session& session);
 void add_perf(CLI::App& app, Session& session);
 void add_plan(CLI::App& app, Session& session);

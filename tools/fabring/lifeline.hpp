@@ -18,6 +18,7 @@ class Lifeline {
   Lifeline(const Lifeline&) = delete;
   ~Lifeline();  // an orderly end: nothing is killed
 
+  pid_t keeper() const { return keeper_; }
   void entrust(pid_t group);
   void release(pid_t group);
 

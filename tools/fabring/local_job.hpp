@@ -34,6 +34,9 @@ struct JobOptions {
 /// Errors: unavailable when it could not be started; then nothing is left running.
 Result<int> run_local_job(const JobOptions& options, const Environment& environment);
 
+/// "run-" and 64 random bits.
+std::string random_job_id();
+
 /// Processors for each rank; empty lists where the rank is not bound. Pure.
 std::vector<std::vector<int>> bindings(Binding binding, int ranks, const std::vector<int>& allowed,
                                        const std::vector<std::vector<int>>& numa);

@@ -30,7 +30,7 @@ int usage_error(const CLI::App& app, const Session& session, const CLI::ParseErr
   std::string text = error.what();
   if (chosen.empty()) {
     std::vector<std::string> names;
-    for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    for (const CLI::App* command : app.get_subcommands([](const CLI::App* one) { return !one->get_group().empty(); }))
       names.push_back(command->get_name());
     const std::string first = session.arguments.empty() ? "" : session.arguments.front();
     if (!first.empty() && first[0] != '-') text = "'" + first + "' is not a subcommand" + suggestion(first, names);
@@ -61,6 +61,7 @@ int run(int argc, char** argv) {
   add_perf(app, session);
   add_plan(app, session);
   add_settings(app, session);
+  add_agent(app, session);
   app.footer(
       "Exit codes: 0 fine, 1 wrong results or a critical finding, 2 usage, 3 could not run.\n"
       "Example: fabring run -n 4 -- ./my_program");

@@ -1,24 +1,107 @@
-// `fabring run`: starts ranks on this host.
+// `fabring run`: starts ranks, here or on several hosts.
+
+#include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <memory>
 
+#include "runtime/base/handshake.hpp"
 #include "runtime/base/parse_value.hpp"
 #include "tools/fabring/command.hpp"
+#include "tools/fabring/host_slots.hpp"
+#include "tools/fabring/hosts_job.hpp"
 #include "tools/fabring/local_job.hpp"
+#include "tools/fabring/remote_shell.hpp"
 
 namespace fabring::tools {
 namespace {
 
 struct Options {
   JobOptions job;
-  std::string grace = "10s";
+  HostsJobOptions several;
+  std::string grace = "10s", silence = "15s";
+  std::string hosts, hostfile, ssh = std::string(default_ssh);
+  std::vector<std::string> exports;
+  int ranks = 0;
 };
 
 int usage(const std::string& text) {
   complain("run", text + "\nTry `fabring run --help`.");
   return exit_usage;
+}
+
+int finish(const Result<int>& code) {
+  if (code) return *code;
+  complain("run", code.error().message());
+  return exit_could_not_run;
+}
+
+Result<std::vector<HostSlots>> read_hosts(const Options& options) {
+  if (options.hostfile.empty()) {
+    auto hosts = parse_hosts(options.hosts);
+    if (!hosts) return hosts.error().with_prefix("--hosts: ");
+    return hosts;
+  }
+  std::ifstream file(options.hostfile);
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  if (!file.is_open() || file.bad())
+    return Status(ErrorCode::invalid_argument,
+                  fmt::format("--hostfile: cannot read '{}': {}", options.hostfile, std::strerror(errno)));
+  return parse_hostfile(text, options.hostfile);
+}
+
+// What the words on the command line mean for a job on several hosts. Errors are the user's.
+Status understand_hosts(Options& options, const Environment& environment) {
+  auto hosts = read_hosts(options);
+  if (!hosts) return hosts.error();
+  auto shares = place_ranks(*hosts, options.ranks);
+  if (!shares) return shares.error();
+  auto ssh = split_words(options.ssh);
+  if (!ssh) return ssh.error().with_prefix("--ssh: ");
+  auto silence = parse_duration(options.silence);
+  if (!silence) return silence.error().with_prefix("--lost-after: ");
+  auto exported = exported_environment(options.exports, environment);
+  if (!exported) return exported.error().with_prefix("-x: ");
+  HostsJobOptions& several = options.several;
+  several.hosts = std::move(*shares);
+  several.ssh = std::move(*ssh);
+  several.silence = *silence;
+  several.exported = std::move(*exported);
+  options.job.ranks = several.hosts.back().first + several.hosts.back().count;
+  return {};
+}
+
+int run_on_hosts(Options& options, const Environment& environment) {
+  HostsJobOptions& several = options.several;
+  several.job = options.job;
+  // Its contents travel to the other hosts, never its name: there is no such file there.
+  if (const auto file = environment.find("FABRING_SECRET_FILE"); file != environment.end() && !file->second.empty()) {
+    auto secret = read_secret(file->second);
+    if (!secret) return finish(secret.error());
+    several.secret = std::move(*secret);
+  }
+  if (several.directory.empty()) {
+    std::string here(4096, '\0');
+    if (::getcwd(here.data(), here.size()) == nullptr)
+      return finish(Status(ErrorCode::unavailable, std::string("no working directory: ") + std::strerror(errno)));
+    several.directory = here.c_str();
+  }
+  return finish(run_hosts_job(several, environment));
+}
+
+int run_here(const Options& options, Environment environment) {
+  auto exported = exported_environment(options.exports, environment);
+  if (!exported) return usage("-x: " + exported.error().message());
+  for (const auto& [name, value] : *exported) environment[name] = value;
+  if (!options.several.directory.empty() && ::chdir(options.several.directory.c_str()) != 0)
+    return usage(fmt::format("--chdir: cannot enter '{}': {}", options.several.directory, std::strerror(errno)));
+  return finish(run_local_job(options.job, environment));
 }
 
 int run(Options& options, const CLI::App& app, Session& session) {
@@ -31,26 +114,52 @@ int run(Options& options, const CLI::App& app, Session& session) {
   auto grace = parse_duration(options.grace);
   if (!grace) return usage("--grace: " + grace.error().message());
   options.job.grace = *grace;
+  const Environment environment = process_environment();
+  const bool several = !options.hosts.empty() || !options.hostfile.empty();
+  if (several) {
+    if (Status status = understand_hosts(options, environment); !status) return usage(status.message());
+  } else {
+    if (options.ranks == 0) return usage("how many ranks? -n 4, or --hosts a:4,b:4");
+    options.job.ranks = options.ranks;
+  }
+  if (several && options.job.nodes > 1)
+    return usage("--split-nodes is for one host; with --hosts the hosts are the nodes");
   if (options.job.nodes > options.job.ranks)
     return usage("--split-nodes " + std::to_string(options.job.nodes) + " is more than the " +
                  std::to_string(options.job.ranks) + " ranks");
-  auto code = run_local_job(options.job, process_environment());
-  if (!code) {
-    complain("run", code.error().message());
-    return exit_could_not_run;
-  }
-  return *code;
+  return several ? run_on_hosts(options, environment) : run_here(options, environment);
 }
 
 }  // namespace
 
 void add_run(CLI::App& app, Session& session) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("run", "Start ranks of a program on this host");
-  command->add_option("-n", options->job.ranks, "How many ranks (also -np)")
-      ->required()
+  CLI::App* command = app.add_subcommand("run", "Start ranks of a program, here or on several hosts");
+  command->add_option("-n", options->ranks, "How many ranks (also -np); with hosts: all their slots")
       ->check(CLI::Range(1, 4096))
       ->type_name("N");
+  CLI::Option* hosts =
+      command->add_option("--hosts", options->hosts, "Run on these hosts over ssh, each with so many ranks: a:4,b:4")
+          ->type_name("LIST");
+  command->add_option("--hostfile", options->hostfile, "The hosts from a file: a line for each, a:4 or a slots=4")
+      ->excludes(hosts)
+      ->type_name("FILE");
+  command
+      ->add_option("-x,--env", options->exports, "Variable for the ranks on all hosts, as it is here or with a value")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->expected(1)
+      ->type_name("NAME[=VALUE]");
+  command->add_option("--chdir,--wdir", options->several.directory, "Directory to run in (this one)")->type_name("DIR");
+  command->add_option("--ssh", options->ssh, "How to reach other hosts (" + std::string(default_ssh) + ")")
+      ->type_name("COMMAND");
+  command->add_option("--remote-fabring", options->several.remote_fabring, "Path of fabring there (as here)")
+      ->type_name("PATH");
+  command
+      ->add_option("--master-addr", options->several.master_addr,
+                   "Address of the first host as the others reach it (found out)")
+      ->type_name("ADDRESS");
+  command->add_option("--lost-after", options->silence, "How long a host may be silent before it is given up (15s)")
+      ->type_name("TIME");
   command
       ->add_option("--bind", options->job.binding,
                    "Bind each rank to its share of the cores, to a NUMA node, or not at all (the default)")
@@ -79,7 +188,10 @@ void add_run(CLI::App& app, Session& session) {
       "FABRING_JOB_ID in its environment. Rank 0 gets the standard input. INT, TERM and HUP are passed on, a second "
       "one\n"
       "kills. The exit code is that of the first rank that failed (128 + signal), which is named on stderr.\n"
-      "Example: fabring run -n 4 --tag-output -- ./train --epochs 3");
+      "On other hosts ranks have the environment of a login there, every FABRING_* of here, and what -x names; the\n"
+      "program and fabring itself must be there. When this command dies, the ranks end on every host.\n"
+      "Example: fabring run -n 4 --tag-output -- ./train --epochs 3\n"
+      "Example: fabring run --hosts node1:8,node2:8 -x LD_LIBRARY_PATH -- ./train");
   command->callback([options, command, &session] { session.exit_code = run(*options, *command, session); });
 }
 

@@ -1,5 +1,7 @@
 #include "transports/tcp/tcp_endpoint.hpp"
 
+#include <algorithm>
+
 #include "runtime/base/check.hpp"
 #include "transports/tcp/congestion.hpp"
 
@@ -222,6 +224,13 @@ EndpointCounters TcpEndpoint::counters() const {
   return counters;
 }
 
+int TcpEndpoint::connections_per_peer() const {
+  std::uint32_t most = 0;
+  for (const auto& peer : peers_)
+    if (peer && peer->address()) most = std::max(most, lanes_to(*peer->address()));
+  return static_cast<int>(most == 0 ? lanes_to(local_) : most);
+}
+
 std::string TcpEndpoint::describe() const {
   const net::SocketAddress* far = nullptr;
   std::string control;
@@ -235,7 +244,7 @@ std::string TcpEndpoint::describe() const {
   if (control.empty())
     control = choose_congestion_control(options_.config.congestion_control, same_host(local_, towards));
   if (control.empty()) control = net::system_congestion_control();
-  const std::uint32_t lanes = lanes_to(towards);
+  const int lanes = connections_per_peer();
   return address() + ", " + std::to_string(lanes) + (lanes == 1 ? " socket" : " sockets") + " per peer, " + control;
 }
 

@@ -32,6 +32,7 @@ class TcpEndpoint final : public Endpoint {
   void finish_sending() override;
   void close() override;
   EndpointCounters counters() const override;
+  int connections_per_peer() const override;
   std::string describe() const override;
 
  private:

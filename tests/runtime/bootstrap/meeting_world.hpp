@@ -38,8 +38,8 @@ inline std::uint16_t free_port() {
 /// Collects log lines of all ranks.
 class Notes {
  public:
-  Log log(int rank) {
-    return Log(LogLevel::info, rank, [this](LogLevel, std::string_view line) {
+  Log log(int rank, LogLevel level = LogLevel::info) {
+    return Log(level, rank, [this](LogLevel, std::string_view line) {
       const std::lock_guard lock(mutex_);
       lines_.emplace_back(line);
     });

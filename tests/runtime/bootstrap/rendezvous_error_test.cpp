@@ -43,6 +43,18 @@ TEST_F(RendezvousError, ARankThatComesTwiceIsNamedWithBothProcesses) {
   }
 }
 
+// On ports that are somebody else's the second rank 0 would take the next one, and both would wait for ever.
+TEST_F(RendezvousError, TwoRanksZeroOnASharedPortFindEachOther) {
+  Meeting meeting(3);
+  meeting.base.master_port_shared = true;
+  for (const Status& end : meeting.run({0, 0, 1})) {
+    EXPECT_EQ(end.code(), ErrorCode::invalid_argument);
+    EXPECT_THAT(end.message(), AllOf(HasSubstr("rank 0 came twice"), HasSubstr("FABRING_RANK")));
+    EXPECT_EQ(end.context().rank, 0);
+    EXPECT_NE(end.context().host, "");
+  }
+}
+
 TEST_F(RendezvousError, AnotherWorldSizeEndsItForAll) {
   Meeting meeting(3);
   meeting.change = [](int process, Config& config, std::string&) {
@@ -55,6 +67,11 @@ TEST_F(RendezvousError, AnotherWorldSizeEndsItForAll) {
   }
   EXPECT_EQ(ends[0].message(), ends[1].message());
   EXPECT_THAT(ends[1].message(), AllOf(HasSubstr("rank 2 at 127."), HasSubstr("there are 4 ranks")));
+  for (int rank : {0, 1}) {
+    EXPECT_EQ(ends[rank].context().rank, 2);
+    EXPECT_THAT(ends[rank].context().host, testing::StartsWith("127."));
+  }
+  EXPECT_EQ(ends[2].context().rank, 0);
 }
 
 TEST_F(RendezvousError, ARankBeyondTheWorldEndsItForAll) {
@@ -101,7 +118,8 @@ TEST_F(RendezvousError, AnotherSecretAndNoSecretEndItForAll) {
     };
     for (const Status& end : meeting.run_all()) {
       EXPECT_EQ(end.code(), ErrorCode::mismatch) << end.to_string();
-      EXPECT_THAT(end.message(), HasSubstr("secret"));
+      EXPECT_THAT(end.message(), HasSubstr(wrong.empty() ? "set FABRING_SECRET_FILE on all ranks or on none"
+                                                         : "FABRING_SECRET_FILE must hold the same bytes"));
     }
   }
 }

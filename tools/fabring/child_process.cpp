@@ -1,4 +1,4 @@
-#include "tools/fabring/rank_process.hpp"
+#include "tools/fabring/child_process.hpp"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -38,7 +38,7 @@ struct Pipe {
 };
 
 // What the child does between fork and exec; only calls that are safe there. Returns only if something failed.
-void become(const RankStart& start, char** argv, char** envp, const std::string& path, pid_t launcher, int out,
+void become(const ChildStart& start, char** argv, char** envp, const std::string& path, pid_t launcher, int out,
             int err) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -54,11 +54,8 @@ void become(const RankStart& start, char** argv, char** envp, const std::string&
       if (cpu < CPU_SETSIZE) CPU_SET(cpu, &mask);
     ::sched_setaffinity(0, sizeof(mask), &mask);  // a hint; failing is no reason not to run
   }
-  if (!start.takes_stdin) {
-    const int null = ::open("/dev/null", O_RDONLY);
-    if (null < 0 || ::dup2(null, STDIN_FILENO) < 0) return;
-    if (null != STDIN_FILENO) ::close(null);
-  }
+  const int input = start.input >= 0 ? start.input : ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (input < 0 || (input != STDIN_FILENO && ::dup2(input, STDIN_FILENO) < 0)) return;
   if (::dup2(out, STDOUT_FILENO) < 0 || ::dup2(err, STDERR_FILENO) < 0) return;
   ::execve(path.c_str(), argv, envp);
 }
@@ -95,19 +92,19 @@ std::string Ending::to_string() const {
   return "exited with status " + std::to_string(exit_status);
 }
 
-RankProcess::RankProcess(RankProcess&& other) noexcept
+ChildProcess::ChildProcess(ChildProcess&& other) noexcept
     : pid_(std::exchange(other.pid_, -1)),
       output_(std::exchange(other.output_, -1)),
       errors_(std::exchange(other.errors_, -1)),
       ending_(other.ending_) {}
 
-RankProcess::~RankProcess() {
+ChildProcess::~ChildProcess() {
   finish();
   close_output();
   close_errors();
 }
 
-Result<RankProcess> RankProcess::start(const RankStart& start) {
+Result<ChildProcess> ChildProcess::start(const ChildStart& start) {
   auto program = find_program(start.command.empty() ? std::string() : start.command.front(), start.environment);
   if (!program) return program.error();
   std::vector<char*> argv;
@@ -131,7 +128,7 @@ Result<RankProcess> RankProcess::start(const RankStart& start) {
     ::_exit(127);
   }
   ::setpgid(pid, pid);  // both sides do it, so that it is done for whoever looks first
-  RankProcess process;
+  ChildProcess process;
   process.pid_ = pid;
   process.output_ = out.release_read();
   process.errors_ = err.release_read();
@@ -145,17 +142,17 @@ Result<RankProcess> RankProcess::start(const RankStart& start) {
   return process;
 }
 
-void RankProcess::close_output() {
+void ChildProcess::close_output() {
   if (output_ >= 0) ::close(output_);
   output_ = -1;
 }
 
-void RankProcess::close_errors() {
+void ChildProcess::close_errors() {
   if (errors_ >= 0) ::close(errors_);
   errors_ = -1;
 }
 
-std::optional<Ending> RankProcess::ending() {
+std::optional<Ending> ChildProcess::ending() {
   if (ending_ || pid_ < 0) return ending_;
   siginfo_t info{};
   if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != pid_)
@@ -166,11 +163,11 @@ std::optional<Ending> RankProcess::ending() {
   return ending_;
 }
 
-void RankProcess::signal(int number) const {
+void ChildProcess::signal(int number) const {
   if (pid_ > 0) ::kill(-pid_, number);
 }
 
-void RankProcess::finish() {
+void ChildProcess::finish() {
   if (pid_ <= 0) return;
   signal(SIGKILL);
   siginfo_t info{};

@@ -1,7 +1,7 @@
 #pragma once
-// One rank as a process: started in a process group of its own, with pipes for its output, ended with its launcher. The
-// launcher must have one thread only (fork), and it keeps the ended process unreaped, so that the group's number can
-// not be given to a stranger while signals may still go to it.
+// A child (a rank, or the way to another host) started in a process group of its own, with pipes for its output, ended
+// with its launcher. The launcher must have one thread only (fork), and it keeps the ended process unreaped, so that
+// the group's number can not be given to a stranger while signals may still go to it.
 
 #include <sys/types.h>
 
@@ -14,11 +14,11 @@
 
 namespace fabring::tools {
 
-struct RankStart {
+struct ChildStart {
   std::vector<std::string> command;
   Environment environment;
-  std::vector<int> cpus;     ///< empty: not bound
-  bool takes_stdin = false;  ///< else it reads /dev/null
+  std::vector<int> cpus;  ///< empty: not bound
+  int input = -1;         ///< becomes its stdin; -1: it reads /dev/null
 };
 
 /// How a process ended: an exit status or a signal.
@@ -30,16 +30,16 @@ struct Ending {
   std::string to_string() const;  ///< "exited with status 3", "was killed by signal 9 (Killed)"
 };
 
-class RankProcess {
+class ChildProcess {
  public:
-  RankProcess() = default;
-  ~RankProcess();  // kills the group
-  RankProcess(RankProcess&& other) noexcept;
-  RankProcess& operator=(RankProcess&&) = delete;
-  RankProcess(const RankProcess&) = delete;
+  ChildProcess() = default;
+  ~ChildProcess();  // kills the group
+  ChildProcess(ChildProcess&& other) noexcept;
+  ChildProcess& operator=(ChildProcess&&) = delete;
+  ChildProcess(const ChildProcess&) = delete;
 
   /// Errors: unavailable; the command cannot be executed, or no process or pipe is to be had.
-  static Result<RankProcess> start(const RankStart& start);
+  static Result<ChildProcess> start(const ChildStart& start);
 
   pid_t pid() const { return pid_; }
   int output() const { return output_; }  ///< read end of its stdout; -1 after close_output

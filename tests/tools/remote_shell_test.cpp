@@ -1,0 +1,89 @@
+// How other hosts are reached, and what it means when they are not. Pure.
+#include "tools/fabring/remote_shell.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tools/fabring/hosts_job.hpp"
+
+namespace fabring::tools {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Pair;
+using testing::UnorderedElementsAre;
+
+TEST(RemoteShell, CutsACommandIntoWords) {
+  EXPECT_THAT(*split_words("  ssh -p 22  -i '/my key' \"a 'b'\" c\\ d '' "),
+              ElementsAre("ssh", "-p", "22", "-i", "/my key", "a 'b'", "c d", ""));
+  EXPECT_FALSE(split_words("ssh 'x"));
+  EXPECT_FALSE(split_words("  "));
+}
+
+TEST(RemoteShell, QuotesThePath) {
+  EXPECT_THAT(ssh_command({"ssh", "-T"}, "me@b", "/it's/$here"),
+              ElementsAre("ssh", "-T", "me@b", "exec '/it'\\''s/$here' agent"));
+}
+
+TEST(RemoteShell, KnowsThisHostByNameAndAddressWithoutANameService) {
+  const auto own = [](const std::string& address) { return address == "10.0.0.1"; };
+  for (const char* here : {"localhost", "10.0.0.1", "node1", "node1.cluster"})
+    EXPECT_TRUE(is_this_host(here, "node1", own)) << here;
+  EXPECT_TRUE(is_this_host("node1", "node1.cluster", own));
+  for (const char* elsewhere : {"node10", "node", "10.0.0.2", "me@node1", "node2.cluster"})
+    EXPECT_FALSE(is_this_host(elsewhere, "node1", own)) << elsewhere;
+}
+
+NoAnswer after(int status, std::string errors) {
+  return {"n7", "ssh", "/opt/fabring", Ending{status, 0}, std::move(errors), {}};
+}
+
+TEST(RemoteShell, SaysWhatEachFailureMeansAndWhatToDo) {
+  const std::pair<NoAnswer, std::vector<std::string>> cases[] = {
+      {after(255, "ssh: Could not resolve hostname n7: Name or service not known\r\n"), {"unknown", "spelling"}},
+      {after(255, "ssh: connect to host n7 port 22: Connection refused"), {"nobody listens", "sshd"}},
+      {after(255, "ssh: connect to host n7 port 22: Connection timed out"), {"does not answer", "is the host up"}},
+      {after(255, "ssh: connect to host n7 port 22: No route to host"), {"no route", "is the host up"}},
+      {after(255, "me@n7: Permission denied (publickey)."), {"log in", "ssh-copy-id n7"}},
+      {after(255, "Host key verification failed."), {"host key", "`ssh n7 true` once"}},
+      {after(127, "sh: 1: exec: /opt/fabring: not found"), {"cannot run '/opt/fabring'", "--remote-fabring"}},
+      {after(2, "fabring: 'agent' is not a subcommand"), {"too old", "same version"}},
+      {after(4, "odd"), {"exited with status 4", "odd", "by hand"}},
+      {{"n7", "ssh", "/opt/fabring", {}, "", ""}, {"no answer", "login shell"}},
+  };
+  for (const auto& [found, parts] : cases) {
+    const std::string text = explain_no_answer(found);
+    EXPECT_THAT(text, testing::StartsWith("host n7: "));
+    for (const std::string& part : parts) EXPECT_THAT(text, HasSubstr(part));
+  }
+  EXPECT_THAT(explain_no_answer(after(255, "evil\x1b[2J timed out")), testing::Not(HasSubstr("\x1b")));
+}
+
+HostFacts reached(std::string at, std::string from) { return {"", 1, std::move(at), std::move(from)}; }
+
+TEST(MeetingAddress, IsTheFirstHostsAsTheOthersSeeIt) {
+  const MeetingHost here{"localhost", false, {}}, there{"b", true, reached("10.0.0.2", "10.0.0.1")};
+  EXPECT_EQ(*meeting_address({here}), "127.0.0.1");
+  EXPECT_EQ(*meeting_address({here, there}), "10.0.0.1");
+  EXPECT_EQ(*meeting_address({there, here}), "10.0.0.2");
+  EXPECT_EQ(*meeting_address({{"me@b", true, {}}, here}), "b");                         // ssh did not tell
+  EXPECT_EQ(*meeting_address({{"me@10.9.0.2", true, there.facts}, here}), "10.9.0.2");  // said by the user
+  EXPECT_EQ(*meeting_address({{"node1", false, {}}, {"b", true, {}}}), "node1");
+  EXPECT_FALSE(meeting_address({here, {"b", true, {}}}));  // localhost is no address for b
+}
+
+TEST(ExportedEnvironment, IsFabringsOwnAndWhatWasAskedFor) {
+  const Environment here{
+      {"FABRING_LOG", "info"}, {"FABRING_RANK", "3"}, {"FABRING_SECRET_FILE", "/s"}, {"HOME", "/me"}, {"LIBS", "/l"}};
+  EXPECT_THAT(*exported_environment({"LIBS", "A=b=c", "E="}, here),
+              UnorderedElementsAre(Pair("FABRING_LOG", "info"), Pair("LIBS", "/l"), Pair("A", "b=c"), Pair("E", "")));
+  auto missing = exported_environment({"NOPE"}, here);
+  ASSERT_FALSE(missing);
+  EXPECT_THAT(missing.error().message(), AllOf(HasSubstr("NOPE is not set"), HasSubstr("NOPE=VALUE")));
+  EXPECT_FALSE(exported_environment({"=x"}, here));
+}
+
+}  // namespace
+}  // namespace fabring::tools

@@ -1,0 +1,19 @@
+#pragma once
+// What ranks started and what then left their process group (setsid, a daemon): this process becomes its parent, and
+// can end it when the ranks have ended.
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <vector>
+
+namespace fabring::tools {
+
+/// From now on descendants whose parent ends become children of this process.
+void adopt_orphans();
+/// Reaps the adopted that have ended. `own` are children that somebody else will reap.
+void reap_adopted(const std::vector<pid_t>& own);
+/// Kills every child of this process until none is left, or until the time is up.
+void end_children(std::chrono::milliseconds limit);
+
+}  // namespace fabring::tools

@@ -1,0 +1,31 @@
+#pragma once
+// Descriptor: closes a file descriptor at the end of its life.
+
+#include <unistd.h>
+
+#include <utility>
+
+namespace fabring::tools {
+
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Descriptor() { close(); }
+
+  int fd() const { return fd_; }  ///< -1: none
+  void close() {
+    if (fd_ >= 0) ::close(fd_);
+    fd_ = -1;
+  }
+
+ private:
+  int fd_ = -1;
+};
+
+}  // namespace fabring::tools

@@ -1,0 +1,355 @@
+#include "tools/fabring/hosts_job.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "runtime/bootstrap/master_address.hpp"
+#include "tools/fabring/command.hpp"
+#include "tools/fabring/host_link.hpp"
+#include "tools/fabring/job_supervisor.hpp"
+#include "tools/fabring/remote_shell.hpp"
+#include "tools/fabring/signal_source.hpp"
+#include "topology/host_identity.hpp"
+
+namespace fabring::tools {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+using State = HostLink::State;
+
+constexpr std::size_t most_output_queued = 1 << 20;  // above it the hosts have to wait
+constexpr std::uint32_t input_window = 256 << 10;    // of stdin, on its way to rank 0
+constexpr auto farewell = 3s;                        // for agents to end by themselves
+
+bool is_own_address(const std::string& host) { return is_numeric_address(host) && is_local_address({host, 0}); }
+
+// One attempt: agents on all hosts, from their start to their end.
+class Attempt final : HostEvents {
+ public:
+  Attempt(const HostsJobOptions& options, SignalSource& signals, Lifeline& lifeline)
+      : options_(options),
+        signals_(signals),
+        lifeline_(lifeline),
+        supervisor_(supervisor_options()),
+        input_fd_(::isatty(STDIN_FILENO) == 0 ? STDIN_FILENO : -1) {
+    for (int rank = 0; rank < options_.job.ranks; ++rank)
+      streams_.push_back({OutputLines(rank, options_.job.style), OutputLines(rank, options_.job.style)});
+  }
+
+  /// The first bad end's code, or 0.
+  Result<int> run(const Environment& environment, const std::string& own_path, const std::string& job_id) {
+    FABRING_TRY(connect(environment, own_path));
+    const bool started = wait_for_agents() && order_ranks(job_id);
+    while (started && !all_over()) {
+      turn(next_deadline());
+      supervisor_.act_on_deadlines(Clock::now());
+    }
+    say_goodbye();
+    return code();
+  }
+
+  bool interrupted() const { return signals_taken_ > 0; }
+
+ private:
+  struct Streams {
+    OutputLines out, err;
+  };
+
+  SupervisorOptions supervisor_options() {
+    SupervisorOptions supervisor;
+    supervisor.ranks = options_.job.ranks;
+    supervisor.grace = options_.job.grace;
+    supervisor.term_grace = options_.job.term_grace;
+    supervisor.signal_all = [this](int number) {
+      for (auto& link : links_) link->send(ToAgent::signal, encode_count(static_cast<std::uint32_t>(number)));
+    };
+    supervisor.who = [this](int rank) {
+      for (const HostShare& share : options_.hosts)
+        if (rank < share.first + share.count) return fmt::format("rank {} on host {}", rank, share.name);
+      return fmt::format("rank {}", rank);
+    };
+    supervisor.say = [this](const std::string& text) { host_said(text); };
+    return supervisor;
+  }
+
+  int code() const { return start_code_ != 0 ? start_code_ : supervisor_.code(); }
+
+  // ---- start
+
+  Status connect(const Environment& environment, const std::string& own_path) {
+    const std::string own_name = host_name();
+    const std::string there = options_.remote_fabring.empty() ? own_path : options_.remote_fabring;
+    for (const HostShare& share : options_.hosts) {
+      HostContact contact{share, {own_path, "agent"}, own_path, false};
+      if (!is_this_host(share.name, own_name, is_own_address))
+        contact = {share, ssh_command(options_.ssh, share.name, there), there, true};
+      auto link = HostLink::open(std::move(contact), environment, lifeline_);
+      if (!link) return link.error();
+      links_.push_back(std::move(*link));
+    }
+    return {};
+  }
+
+  // False when the job cannot start: every host that does not answer has been named, not only the first.
+  bool wait_for_agents() {
+    const auto until = Clock::now() + options_.patience;
+    const auto starting = [](const auto& link) { return link->state() == State::starting; };
+    while (std::any_of(links_.begin(), links_.end(), starting) && !interrupted() && Clock::now() < until) turn(until);
+    if (interrupted()) {
+      start_code_ = 128 + last_signal_;
+      return false;
+    }
+    int missing = 0;
+    for (auto& link : links_) {
+      if (starting(link)) link->give_up();
+      if (link->state() != State::lost) continue;
+      ++missing;
+      host_said(link->failure());
+    }
+    if (missing == 0) return true;
+    if (links_.size() > 1)
+      host_said(fmt::format("{} of {} hosts cannot be used; nothing was started", missing, links_.size()));
+    start_code_ = exit_could_not_run;
+    return false;
+  }
+
+  bool order_ranks(const std::string& job_id) {
+    std::vector<MeetingHost> hosts;
+    for (const auto& link : links_) hosts.push_back({link->share().name, link->contact().over_ssh, link->facts()});
+    auto address = options_.master_addr.empty() ? meeting_address(hosts) : Result<std::string>(options_.master_addr);
+    if (!address) {
+      host_said(address.error().message());
+      start_code_ = exit_could_not_run;
+      return false;
+    }
+    for (auto& link : links_) {
+      StartOrder order;
+      order.job_id = job_id;
+      order.master_addr = *address;
+      order.master_port = links_.front()->facts().free_port;
+      order.directory = options_.directory;
+      order.world_size = options_.job.ranks;
+      order.first_rank = link->share().first;
+      order.ranks = link->share().count;
+      order.command = options_.job.command;
+      order.environment = options_.exported;
+      order.binding = options_.job.binding;
+      order.input_follows = link == links_.front() && input_fd_ >= 0;
+      order.secret = options_.secret;
+      order.silence = options_.silence;
+      link->order(order);
+    }
+    ordered_ = true;
+    beat_ = Clock::now();
+    return true;
+  }
+
+  // ---- while they run
+
+  bool all_over() const {
+    return std::all_of(links_.begin(), links_.end(), [](const auto& link) {
+      return link->state() == State::finished || link->state() == State::lost;
+    });
+  }
+
+  Clock::time_point next_deadline() const {
+    return std::min(supervisor_.deadline().value_or(Clock::time_point::max()), beat_ + options_.silence / 5);
+  }
+
+  // Waits for signals, input and hosts, and passes everything on.
+  void turn(Clock::time_point until) {
+    const bool room = out_.size() + err_.size() < most_output_queued;
+    const bool feeding = input_fd_ >= 0 && links_.front()->state() == State::running && in_flight_ < input_window;
+    std::vector<pollfd> polled{{signals_.fd(), POLLIN, 0},
+                               {feeding ? input_fd_ : -1, POLLIN, 0},
+                               {out_.waiting_fd(), POLLOUT, 0},
+                               {err_.waiting_fd(), POLLOUT, 0}};
+    constexpr std::size_t own = 4;
+    for (const auto& link : links_) link->watch(polled, room);
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
+    if (::poll(polled.data(), polled.size(), static_cast<int>(std::clamp<std::int64_t>(left, 0, 1000))) < 0) return;
+    if (take_signals()) return;  // what poll() saw is old
+    const auto now = Clock::now();
+    for (std::size_t i = 0; i < links_.size(); ++i)
+      links_[i]->serve(std::span(polled).subspan(own + i * HostLink::polled_entries, HostLink::polled_entries), now,
+                       *this);
+    if (polled[1].revents != 0) feed();
+    for (auto& link : links_) link->check(now, options_.silence, room);
+    if (ordered_) look_for_losses(now);
+    beat(now);
+    flush();
+  }
+
+  // True when the job was suspended meanwhile.
+  bool take_signals() {
+    bool suspended = false;
+    while (const std::optional<int> number = signals_.next()) {
+      if (*number == SIGCHLD) continue;
+      if (*number == SIGTSTP) {
+        suspend();
+        suspended = true;
+        continue;
+      }
+      last_signal_ = *number;
+      ++signals_taken_;
+      if (ordered_) supervisor_.interrupt(*number);
+      if (signals_taken_ > 2)  // a host does not even follow a KILL: leave it to its agent, which misses us
+        for (auto& link : links_) link->give_up("given up at the third signal");
+    }
+    return suspended;
+  }
+
+  // ^Z: the ranks go on, and our silence means nothing until we are continued.
+  void suspend() {
+    for (auto& link : links_) {
+      link->send(ToAgent::pause);
+      link->flush();
+    }
+    ::raise(SIGSTOP);
+  }
+
+  void look_for_losses(Clock::time_point now) {
+    for (auto& link : links_) {
+      const HostShare& share = link->share();
+      if (link->state() != State::lost || !reported_.insert(share.first).second) continue;
+      std::vector<int> ranks(static_cast<std::size_t>(share.count));
+      std::iota(ranks.begin(), ranks.end(), share.first);
+      supervisor_.lost(ranks, link->failure(), exit_could_not_run, now);
+      if (link->could_not_start()) supervisor_.give_up(exit_could_not_run);
+    }
+  }
+
+  void beat(Clock::time_point now) {
+    if (!ordered_ || now < beat_ + options_.silence / 5) return;
+    beat_ = now;
+    for (auto& link : links_) {
+      link->send(ToAgent::beat);
+      link->flush();
+    }
+  }
+
+  // Our stdin, on to rank 0, which is on the first host.
+  void feed() {
+    char bytes[65536];
+    const ssize_t got = ::read(input_fd_, bytes, std::min<std::size_t>(sizeof(bytes), input_window - in_flight_));
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
+    if (got > 0) {
+      links_.front()->send(ToAgent::input, {bytes, static_cast<std::size_t>(got)});
+      in_flight_ += static_cast<std::uint32_t>(got);
+    } else {
+      links_.front()->send(ToAgent::input_end);
+      input_fd_ = -1;
+    }
+    links_.front()->flush();
+  }
+  void input_taken(std::uint32_t bytes) override { in_flight_ -= std::min(bytes, in_flight_); }
+
+  void rank_output(int rank, OutputStream stream, std::string_view bytes) override {
+    Streams& streams = streams_[static_cast<std::size_t>(rank)];
+    if (stream == OutputStream::out)
+      out_.add(streams.out.take(bytes));
+    else
+      err_.add(streams.err.take(bytes));
+  }
+  void rank_ended(int rank, pid_t pid, const Ending& ending) override {
+    supervisor_.ended(rank, pid, ending, Clock::now());
+  }
+  // Not complain(): a terminal under ^S would hold up our own beat.
+  void host_said(const std::string& line) override {
+    err_.add(fmt::format("fabring {}: {}\n", options_.job.name, line));
+  }
+
+  void flush() {
+    const bool heard = out_.flush();
+    // Nobody reads our output any more (`| head`): end as a program in a pipe does, and the ranks with us.
+    if ((err_.flush() && heard) || !listening_) return;
+    listening_ = false;
+    supervisor_.give_up(128 + SIGPIPE);
+  }
+
+  // ---- end
+
+  // Lets the agents end by themselves and brings out what was printed last.
+  void say_goodbye() {
+    for (Streams& streams : streams_) {
+      out_.add(streams.out.finish());
+      err_.add(streams.err.finish());
+    }
+    for (auto& link : links_) link->close_input();
+    const auto until = Clock::now() + farewell;
+    const auto open = [](const auto& link) { return link->state() != State::lost && !link->closed(); };
+    const int taken = signals_taken_;
+    while (
+        (!out_.empty() || !err_.empty() || (std::any_of(links_.begin(), links_.end(), open) && Clock::now() < until)) &&
+        signals_taken_ < taken + 2)
+      turn(Clock::now() + 100ms);
+  }
+
+  const HostsJobOptions& options_;
+  SignalSource& signals_;
+  Lifeline& lifeline_;
+  std::vector<Streams> streams_;
+  OutputQueue out_{STDOUT_FILENO}, err_{STDERR_FILENO};
+  std::vector<std::unique_ptr<HostLink>> links_;
+  JobSupervisor supervisor_;
+  int input_fd_;
+  std::uint32_t in_flight_ = 0;  // bytes of input that rank 0 has not taken yet
+  std::set<int> reported_;       // first ranks of lost hosts
+  Clock::time_point beat_ = Clock::now();
+  bool ordered_ = false, listening_ = true;
+  int signals_taken_ = 0, last_signal_ = 0;
+  int start_code_ = 0;
+};
+
+// Each host takes three descriptors; 1024, the usual soft limit, would be 340 hosts.
+void allow_many_descriptors() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+Result<std::string> own_path() {
+  std::string path(4096, '\0');
+  const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size());
+  if (length <= 0) return Status(ErrorCode::unavailable, "cannot find the program's own file (/proc/self/exe)");
+  path.resize(static_cast<std::size_t>(length));
+  return path;
+}
+
+}  // namespace
+
+Result<int> run_hosts_job(const HostsJobOptions& options, const Environment& environment) {
+  allow_many_descriptors();
+  auto path = own_path();
+  if (!path) return path.error();
+  auto lifeline = Lifeline::start();
+  if (!lifeline) return lifeline.error();
+  auto signals = SignalSource::open({SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGTSTP});
+  if (!signals) return signals.error();
+  const std::string job_id = options.job.job_id.empty() ? random_job_id() : options.job.job_id;
+  for (int attempt = 0;; ++attempt) {
+    {
+      Attempt ranks(options, *signals, *lifeline);
+      // Stragglers of the last attempt have another identity and are turned away.
+      auto code = ranks.run(environment, *path, attempt == 0 ? job_id : fmt::format("{}.{}", job_id, attempt));
+      if (!code || *code == 0 || ranks.interrupted() || attempt >= options.job.restarts) return code;
+    }
+    complain(options.job.name,
+             fmt::format("starting all ranks again ({} of {} restarts)", attempt + 1, options.job.restarts));
+  }
+}
+
+}  // namespace fabring::tools

@@ -1,0 +1,59 @@
+#pragma once
+// JobSupervisor: decides what becomes of a job. The first bad end is named and its code is the job's; the others get a
+// grace to find out by themselves (their errors say more than a signal can), then TERM, then KILL. A first signal from
+// outside is passed on, a second one kills. It knows no process and no clock: the owner tells what happened and when.
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/fabring/child_process.hpp"
+
+namespace fabring::tools {
+
+struct SupervisorOptions {
+  std::string name;  ///< of the subcommand, for messages
+  int ranks = 1;
+  std::chrono::milliseconds grace{10'000};      ///< from the first bad end to TERM
+  std::chrono::milliseconds term_grace{5'000};  ///< from TERM to KILL
+  std::function<void(int number)> signal_all;   ///< to every rank that still runs
+  std::function<std::string(int rank)> who = [](int rank) { return "rank " + std::to_string(rank); };
+  std::function<void(const std::string& text)> say;  ///< a line for the user
+};
+
+class JobSupervisor {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  explicit JobSupervisor(SupervisorOptions options);
+
+  void ended(int rank, pid_t pid, const Ending& ending, Time now);
+  /// Ranks about which nothing more will be heard.
+  void lost(const std::vector<int>& ranks, const std::string& why, int code, Time now);
+  /// From outside: INT, TERM, HUP.
+  void interrupt(int number);
+  /// The job makes no sense any more: all are killed.
+  void give_up(int code);
+  void act_on_deadlines(Time now);
+
+  std::optional<Time> deadline() const { return deadline_; }
+  int running() const { return running_; }
+  bool interrupted() const { return interrupts_ > 0; }
+  int code() const { return code_; }  ///< of the first bad end; 0: none so far
+
+ private:
+  void mark_ended(int rank);
+  void first_failure(int code, const std::string& text, Time now);
+  const SupervisorOptions options_;
+  std::vector<bool> ended_;
+  int running_;
+  std::optional<Time> deadline_;
+  bool termed_ = false;
+  int interrupts_ = 0;
+  int code_ = 0;
+};
+
+}  // namespace fabring::tools

@@ -1,0 +1,29 @@
+#pragma once
+// OutputQueue: bytes on their way to a descriptor whose reader may be slow (a terminal under ^S, a network). It never
+// blocks and leaves the descriptor's flags alone: they belong to whoever shares it.
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace fabring::tools {
+
+class OutputQueue {
+ public:
+  explicit OutputQueue(int fd) : fd_(fd) {}
+  void add(std::string_view bytes) { bytes_ += bytes; }
+  /// Writes what can be written now. False when nobody reads any more; what is queued is then dropped.
+  bool flush();
+  std::size_t size() const { return bytes_.size() - written_; }
+  bool empty() const { return size() == 0; }
+  int fd() const { return fd_; }
+  /// For poll(): -1 when there is nothing to write.
+  int waiting_fd() const { return empty() ? -1 : fd_; }
+
+ private:
+  int fd_;
+  std::string bytes_;
+  std::size_t written_ = 0;
+};
+
+}  // namespace fabring::tools

@@ -1,0 +1,27 @@
+#pragma once
+// SignalSource: signals as something poll() can wait for. They are blocked for the whole process, from then on.
+
+#include <signal.h>
+#include <sys/signalfd.h>
+
+#include <initializer_list>
+#include <optional>
+
+#include "fabring/status.hpp"
+#include "tools/fabring/descriptor.hpp"
+
+namespace fabring::tools {
+
+class SignalSource {
+ public:
+  /// Also ignores SIGPIPE: a reader that went away is an error of write(). Errors: unavailable.
+  static Result<SignalSource> open(std::initializer_list<int> numbers);
+  int fd() const { return descriptor_.fd(); }
+  /// The next one that came; none when there is no more.
+  std::optional<int> next();
+
+ private:
+  Descriptor descriptor_;
+};
+
+}  // namespace fabring::tools

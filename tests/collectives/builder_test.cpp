@@ -209,7 +209,7 @@ double build_seconds(test::Form form, const test::NodeOf& nodes) {
   const double seconds = cpu_seconds() - start;
   EXPECT_TRUE(plan.has_value());
   if (!plan) return 0;
-  EXPECT_LE(plan->successors.size(), 2 * plan->steps.size() + 8) << test::text(form);
+  EXPECT_LE(plan->successors.size(), 5 * plan->steps.size()) << test::text(form);
   return seconds;
 }
 

@@ -3,6 +3,9 @@
 // in i; in the round of distance d all blocks with that bit in i travel together. A block travels up to log2 n times, so
 // this is for short ones; blocks of other ranks pass through, so all must be of one length.
 
+#include <algorithm>
+#include <array>
+
 #include "collectives/algorithms/forms.hpp"
 #include "collectives/algorithms/pieces.hpp"
 
@@ -27,20 +30,23 @@ void alltoall_by_bruck(PlanBuilder& plan, const PlanRequest&) {
   std::vector<Block> place;
   for (int i = 0; i < n; ++i) place.push_back(plan.input(plan.block((plan.rank() + i) % n)));
 
-  for (int distance = 1; distance < n; distance *= 2) {
-    std::vector<int> travelling;
+  const RangeId most = plan.blocks(0, n / 2);  // every bit is set in half of the numbers at most
+  std::array<Block, 2> outgoing;               // in turn
+  for (int distance = 1, round = 0; distance < n; distance *= 2, ++round) {
+    Block& out = outgoing[at(round % 2)];
+    if (round < 2) out = plan.scratch(most);
+    int count = 0;
+    const auto travels = [&](int i) { return (i & distance) != 0; };
     for (int i = distance; i < n; ++i) {
-      if ((i & distance) != 0) travelling.push_back(i);
+      if (travels(i)) plan.copy(PlanBuilder::in(out, plan.block(count++)), place[at(i)]);
     }
-    const RangeId together = plan.blocks(0, static_cast<int>(travelling.size()));
-    const Block out = plan.scratch(together);
+    const RangeId together = plan.blocks(0, count);
     const Block in = plan.scratch(together);
-    int next = 0;
-    for (const int i : travelling) plan.copy(PlanBuilder::in(out, plan.block(next++)), place[at(i)]);
-    plan.send((plan.rank() + distance) % n, out);
+    plan.send((plan.rank() + distance) % n, PlanBuilder::in(out, together));
     plan.recv(modulo(plan.rank() - distance, n), in);
-    next = 0;
-    for (const int i : travelling) place[at(i)] = PlanBuilder::in(in, plan.block(next++));
+    for (int i = n - 1; i >= distance; --i) {
+      if (travels(i)) place[at(i)] = PlanBuilder::in(in, plan.block(--count));
+    }
   }
   for (int i = 1; i < n; ++i) plan.copy(plan.output(plan.block(n + modulo(plan.rank() - i, n))), place[at(i)]);
 }

@@ -11,22 +11,36 @@ constexpr CatalogueEntry entries[] = {
     {Collective::allreduce, recursive_doubling, allreduce_by_recursive_doubling, Claim::order},
     {Collective::allreduce, direct_one_shot, allreduce_by_direct_one_shot, Claim::one_step},
     {Collective::allreduce, direct_two_shot, allreduce_by_direct_two_shot, Claim::one_step},
+    {Collective::allreduce, circulant, allreduce_by_circulant},
+    {Collective::allreduce, halving_doubling, allreduce_by_halving_doubling, Claim::order},
     {Collective::allreduce, binomial, allreduce_by_binomial, Claim::order},
+    {Collective::allreduce, double_tree, allreduce_by_double_tree},
+    {Collective::allreduce, star, allreduce_by_star, Claim::one_step},
 
     {Collective::reduce, ring, reduce_by_ring},
+    {Collective::reduce, hierarchical, reduce_by_hierarchical},
     {Collective::reduce, direct_one_shot, reduce_by_direct, Claim::one_step},
     {Collective::reduce, binomial, reduce_by_binomial, Claim::order},
     {Collective::reduce, chain, reduce_by_chain, Claim::order},
 
     {Collective::reduce_scatter, ring, reduce_scatter_by_ring},
+    {Collective::reduce_scatter, hierarchical, reduce_scatter_by_hierarchical},
     {Collective::reduce_scatter, direct_one_shot, reduce_scatter_by_direct, Claim::one_step},
+    {Collective::reduce_scatter, circulant, reduce_scatter_by_circulant},
+    {Collective::reduce_scatter, halving_doubling, reduce_scatter_by_halving_doubling, Claim::none, true},
 
     {Collective::all_gather, ring, all_gather_by_ring},
+    {Collective::all_gather, hierarchical, all_gather_by_hierarchical},
+    {Collective::all_gather, recursive_doubling, all_gather_by_recursive_doubling, Claim::none, true},
     {Collective::all_gather, direct_one_shot, all_gather_by_direct},
+    {Collective::all_gather, circulant, all_gather_by_circulant},
+    {Collective::all_gather, bruck, all_gather_by_bruck},
 
     {Collective::broadcast, ring, broadcast_by_ring},
+    {Collective::broadcast, hierarchical, broadcast_by_hierarchical},
     {Collective::broadcast, direct_one_shot, broadcast_by_direct},
     {Collective::broadcast, binomial, broadcast_by_binomial},
+    {Collective::broadcast, double_tree, broadcast_by_double_tree},
     {Collective::broadcast, chain, broadcast_by_chain},
 
     {Collective::gather, direct_one_shot, gather_by_direct},
@@ -36,6 +50,7 @@ constexpr CatalogueEntry entries[] = {
     {Collective::scatter, binomial, scatter_by_binomial},
 
     {Collective::alltoall, direct_one_shot, alltoall_by_direct},
+    {Collective::alltoall, bruck, alltoall_by_bruck, Claim::none, false, true},
     {Collective::alltoall, pairwise, alltoall_by_pairwise},
 
     {Collective::barrier, binomial, barrier_by_binomial},

@@ -8,6 +8,10 @@
 namespace fabring {
 
 void direct_reduce_scatter(PlanBuilder& plan, const Group& group, std::span<const RangeId> shares) {
+  direct_reduce_scatter(plan, group, shares, plan.output(shares[at(group.index())]));
+}
+
+void direct_reduce_scatter(PlanBuilder& plan, const Group& group, std::span<const RangeId> shares, Block result) {
   const int n = group.size();
   const RangeId mine = shares[at(group.index())];
   std::vector<Block> operands(at(n));
@@ -21,28 +25,42 @@ void direct_reduce_scatter(PlanBuilder& plan, const Group& group, std::span<cons
   }
   if (n == 1 || plan.empty(mine)) return;
   operands[at(group.index())] = plan.value(mine);
-  plan.reduce(plan.output(mine), operands);
+  plan.reduce(result, operands);
 }
 
-void direct_all_gather(PlanBuilder& plan, const Group& group, std::span<const RangeId> shares) {
+void direct_all_gather(PlanBuilder& plan, const Group& group, std::span<const RangeId> shares, int holder) {
   const int n = group.size();
   const RangeId mine = shares[at(group.index())];
   for (int k = 1; k < n; ++k) {
     const int to = (group.index() + k) % n;
     const int from = modulo(group.index() - k, n);
-    if (!plan.empty(mine)) plan.send(group.at(to), mine);
-    if (!plan.empty(shares[at(from)])) plan.recv(group.at(from), shares[at(from)]);
+    if (to != holder && !plan.empty(mine)) plan.send(group.at(to), mine);
+    if (group.index() != holder && !plan.empty(shares[at(from)])) plan.recv(group.at(from), shares[at(from)]);
   }
 }
 
 void direct_scatter(PlanBuilder& plan, const Group& group, std::span<const RangeId> shares) {
-  if (group.index() != 0) return plan.recv(group.at(0), shares[at(group.index())]);
-  for (int i = 1; i < group.size(); ++i) plan.send(group.at(i), shares[at(i)]);
+  const RangeId mine = shares[at(group.index())];
+  if (group.index() != 0 && !plan.empty(mine)) plan.recv(group.at(0), mine);
+  for (int i = 1; i < group.size() && group.index() == 0; ++i) {
+    if (!plan.empty(shares[at(i)])) plan.send(group.at(i), shares[at(i)]);
+  }
 }
 
 void direct_gather(PlanBuilder& plan, const Group& group, std::span<const RangeId> shares) {
   if (group.index() != 0) return plan.send(group.at(0), shares[at(group.index())]);
   for (int i = 1; i < group.size(); ++i) plan.recv(group.at(i), shares[at(i)]);
+}
+
+void direct_reduce(PlanBuilder& plan, Rank root) {
+  if (plan.rank() != root) return plan.send(root, plan.whole());
+  std::vector<Block> operands(at(plan.size()), plan.input(plan.whole()));
+  for (int k = 1; k < plan.size(); ++k) {
+    const Rank peer = (plan.rank() + k) % plan.size();
+    operands[at(peer)] = plan.scratch(plan.whole());
+    plan.recv(peer, operands[at(peer)]);
+  }
+  plan.reduce(plan.output(plan.whole()), operands);
 }
 
 // Everybody is responsible for everything.
@@ -62,15 +80,8 @@ void allreduce_by_direct_two_shot(PlanBuilder& plan, const PlanRequest& request)
 
 // The root alone is responsible, for everything.
 void reduce_by_direct(PlanBuilder& plan, const PlanRequest& request) {
-  if (!plan.is_root()) return plan.send(plan.root(), plan.whole());
-  std::vector<Block> operands(at(plan.size()), plan.input(plan.whole()));
-  for (int k = 1; k < plan.size(); ++k) {
-    const Rank peer = (plan.rank() + k) % plan.size();
-    operands[at(peer)] = plan.scratch(plan.whole());
-    plan.recv(peer, operands[at(peer)]);
-  }
-  plan.reduce(plan.output(plan.whole()), operands);
-  finish_if_avg(plan, request.op, plan.whole());
+  direct_reduce(plan, plan.root());
+  if (plan.is_root()) finish_if_avg(plan, request.op, plan.whole());
 }
 
 void reduce_scatter_by_direct(PlanBuilder& plan, const PlanRequest& request) {

@@ -25,8 +25,27 @@ Form gather_by_direct;
 Form scatter_by_direct;
 Form alltoall_by_direct;
 
+Form allreduce_by_star;
+
 Form allreduce_by_recursive_doubling;
+Form all_gather_by_recursive_doubling;
+Form allreduce_by_halving_doubling;
+Form reduce_scatter_by_halving_doubling;
+
+Form allreduce_by_circulant;
+Form reduce_scatter_by_circulant;
+Form all_gather_by_circulant;
+Form all_gather_by_bruck;
+Form alltoall_by_bruck;
+
+Form allreduce_by_double_tree;
+Form broadcast_by_double_tree;
+
 Form allreduce_by_hierarchical;
+Form reduce_by_hierarchical;
+Form reduce_scatter_by_hierarchical;
+Form all_gather_by_hierarchical;
+Form broadcast_by_hierarchical;
 
 Form allreduce_by_binomial;
 Form reduce_by_binomial;

@@ -1,3 +1,7 @@
+// Hierarchical: the vector is cut into lanes (lanes.hpp); on every node each lane belongs to one rank, and the owners of a
+// lane move it between the nodes, all lanes at the same time. The slow links carry the least there can be, over all local
+// ranks. docs/algorithms.md has the picture.
+
 #include <algorithm>
 #include <utility>
 
@@ -8,74 +12,163 @@
 namespace fabring {
 namespace {
 
-const std::vector<Rank>& node_with(const Lanes& lanes, std::span<const int> node_of, Rank rank) {
-  const auto same_node = [&](const auto& node) {
-    return node_of[static_cast<std::size_t>(node.front())] == node_of[static_cast<std::size_t>(rank)];
-  };
-  std::size_t i = 0;
-  while (!same_node(lanes.nodes[i])) ++i;
-  return lanes.nodes[i];
-}
-
-/// The ranks that have this lane, one per node.
-Group rail(const Lanes& lanes, int lane, Rank self) {
-  std::vector<Rank> ranks;
-  ranks.reserve(lanes.nodes.size());
-  for (const auto& node : lanes.nodes) {
-    ranks.push_back(node[static_cast<std::size_t>(lanes.position_of(lane, static_cast<int>(node.size())))]);
+/// The lanes as one rank sees them.
+class LaneView {
+ public:
+  LaneView(PlanBuilder& plan, std::span<const int> node_of)
+      : plan_(plan),
+        lanes_(make_lanes(node_of)),
+        node_index_(node_with(node_of, plan.rank())),
+        root_node_(node_with(node_of, plan.root())),
+        node_(lanes_.nodes[node_index_], plan.rank()) {
+    const int ranks = node_.size();
+    for (int i = 0; i < ranks; ++i) {
+      shares_.push_back(plan.parts(plan.whole(), lanes_.first_lane(i, ranks), lanes_.last_lane(i, ranks), lanes_.count));
+    }
   }
-  return {std::move(ranks), self};
-}
 
-/// The lanes of each rank of a node with this many.
-std::vector<RangeId> shares_of(PlanBuilder& plan, const Lanes& lanes, int ranks) {
-  std::vector<RangeId> shares;
-  for (int i = 0; i < ranks; ++i) {
-    shares.push_back(plan.parts(plan.whole(), lanes.first_lane(i, ranks), lanes.last_lane(i, ranks), lanes.count));
-  }
-  return shares;
-}
+  const Group& node() const { return node_; }
+  int nodes() const { return static_cast<int>(lanes_.nodes.size()); }
+  bool with_root() const { return node_index_ == root_node_; }
+  /// What each rank of the node owns, and this one.
+  std::span<const RangeId> shares() const { return shares_; }
+  RangeId mine() const { return shares_[at(node_.index())]; }
+  int first_lane() const { return lanes_.first_lane(node_.index(), node_.size()); }
+  int last_lane() const { return lanes_.last_lane(node_.index(), node_.size()); }
+  RangeId range(int lane) const { return plan_.part(plan_.whole(), lane, lanes_.count); }
+  int lanes() const { return lanes_.count; }
+  /// The rank of this node that owns `lane`.
+  Rank owner(int lane) const { return node_.at(lanes_.position_of(lane, node_.size())); }
+  /// A lane for each rank: share i is then part i of a ring over the node. Otherwise shares go to their owners directly.
+  bool ring_inside() const { return node_.size() == lanes_.count; }
 
-/// Inside a node of several ranks travel the lanes of one rank, between nodes a node's part of one lane.
-std::uint64_t longest_message(const Lanes& lanes) {
-  const auto part_of = [](std::uint64_t whole, std::uint64_t parts) { return (whole + parts - 1) / parts; };
-  const std::uint64_t lane = part_of(message_unit, static_cast<std::uint64_t>(lanes.count));
-  std::uint64_t longest = lanes.nodes.size() > 1 ? part_of(lane, lanes.nodes.size()) : 0;
-  for (const auto& node : lanes.nodes) {
-    if (node.size() == 1) continue;
-    longest = std::max(longest, lane * part_of(static_cast<std::uint64_t>(lanes.count), node.size()));
+  /// The owners of a lane, one for each node, from node `first` on.
+  Group rail(int lane, std::size_t first) const {
+    std::vector<Rank> ranks;
+    ranks.reserve(lanes_.nodes.size());
+    for (std::size_t i = 0; i < lanes_.nodes.size(); ++i) {
+      const auto& node = lanes_.nodes[(first + i) % lanes_.nodes.size()];
+      ranks.push_back(node[at(lanes_.position_of(lane, static_cast<int>(node.size())))]);
+    }
+    return {std::move(ranks), plan_.rank()};
   }
-  return longest;
+  std::size_t root_node() const { return root_node_; }
+
+  void all_gather_inside(int holder = -1) const {
+    if (ring_inside()) {
+      ring_all_gather(plan_, node_, shares_, holder);
+    } else {
+      direct_all_gather(plan_, node_, shares_, holder);
+    }
+  }
+
+  /// Inside a node of several ranks travel the lanes of one rank; between nodes a lane, cut into `parts`.
+  void bound_messages(std::uint64_t parts) const {
+    const auto part_of = [](std::uint64_t whole, std::uint64_t count) { return (whole + count - 1) / count; };
+    const auto count = static_cast<std::uint64_t>(lanes_.count);
+    const std::uint64_t lane = part_of(message_unit, count);
+    std::uint64_t longest = nodes() > 1 ? part_of(lane, parts) : 0;
+    for (const auto& node : lanes_.nodes) {
+      if (node.size() > 1) longest = std::max(longest, lane * part_of(count, node.size()));
+    }
+    plan_.bound_messages(longest);
+  }
+
+ private:
+  std::size_t node_with(std::span<const int> node_of, Rank rank) const {
+    std::size_t i = 0;
+    while (node_of[at(lanes_.nodes[i].front())] != node_of[at(rank)]) ++i;
+    return i;
+  }
+
+  PlanBuilder& plan_;
+  Lanes lanes_;
+  std::size_t node_index_;
+  std::size_t root_node_;
+  Group node_;
+  std::vector<RangeId> shares_;
+};
+
+/// Where a lane lies whose share is in `share`.
+Block lane_of(const PlanBuilder& plan, Block share, RangeId range) {
+  return share.space == Space::scratch ? PlanBuilder::in(share, range) : plan.output(range);
 }
 
 }  // namespace
 
+// Reduce-scatter inside the node, a ring allreduce of each lane among the nodes, all-gather inside.
 void allreduce_by_hierarchical(PlanBuilder& plan, const PlanRequest& request) {
-  const Lanes lanes = make_lanes(request.node_of);
-  const Group node(node_with(lanes, request.node_of, plan.rank()), plan.rank());
-  const int ranks = node.size();
-  // A lane for each rank: part i of a ring over the node is lane i. Otherwise each rank's lanes go to it directly.
-  const bool ring_inside = ranks == lanes.count;
-  const auto shares = shares_of(plan, lanes, ranks);
-  plan.bound_messages(longest_message(lanes));
-
-  if (ring_inside) {
-    ring_reduce_scatter(plan, node, shares);
+  const LaneView view(plan, request.node_of);
+  view.bound_messages(static_cast<std::uint64_t>(view.nodes()));
+  if (view.ring_inside()) {
+    ring_reduce_scatter(plan, view.node(), view.shares());
   } else {
-    direct_reduce_scatter(plan, node, shares);
+    direct_reduce_scatter(plan, view.node(), view.shares());
   }
-  for (int lane = lanes.first_lane(node.index(), ranks); lane < lanes.last_lane(node.index(), ranks); ++lane) {
-    const Group nodes = rail(lanes, lane, plan.rank());
-    const auto parts = cut(plan, plan.part(plan.whole(), lane, lanes.count), nodes.size());
+  for (int lane = view.first_lane(); lane < view.last_lane(); ++lane) {
+    const Group nodes = view.rail(lane, 0);
+    const auto parts = cut(plan, view.range(lane), nodes.size());
     ring_reduce_scatter(plan, nodes, parts);
     finish_if_avg(plan, request.op, parts[at(nodes.index())]);
     ring_all_gather(plan, nodes, parts);
   }
-  if (ring_inside) {
-    ring_all_gather(plan, node, shares);
-  } else {
-    direct_all_gather(plan, node, shares);
+  view.all_gather_inside();
+}
+
+// Reduce-scatter inside the node, a chain of each lane over the nodes to the root's, whose ranks hand it to the root.
+void reduce_by_hierarchical(PlanBuilder& plan, const PlanRequest& request) {
+  const LaneView view(plan, request.node_of);
+  view.bound_messages(1);
+  const bool alone = view.node().size() == 1;
+  Block share = plan.output(view.mine());
+  if (!plan.is_root() && !plan.empty(view.mine())) share = plan.scratch(view.mine());
+  if (!alone && view.ring_inside()) {
+    ring_reduce_scatter(plan, view.node(), view.shares(), share);
+  } else if (!alone) {
+    direct_reduce_scatter(plan, view.node(), view.shares(), share);
   }
+  for (int lane = view.first_lane(); lane < view.last_lane(); ++lane) {
+    const RangeId range = view.range(lane);
+    const Group chain = view.rail(lane, view.root_node() + 1);
+    const Block to = lane_of(plan, share, range);
+    Block sum = alone ? plan.input(range) : to;
+    if (chain.index() > 0) {
+      plan.recv_reduce(chain.previous(), to, sum, /*incoming_first=*/true);
+      sum = to;
+    }
+    if (!view.with_root()) {
+      plan.send(chain.next(), sum);
+      continue;
+    }
+    finish_if_avg(plan, request.op, to);
+    if (!plan.is_root()) plan.send(plan.root(), to);
+  }
+  for (int lane = 0; lane < view.lanes() && plan.is_root(); ++lane) {
+    if (view.owner(lane) != plan.rank()) plan.recv(view.owner(lane), view.range(lane));
+  }
+}
+
+// The root hands its node's ranks their lanes, a chain of each lane over the nodes, all-gather inside the nodes.
+void broadcast_by_hierarchical(PlanBuilder& plan, const PlanRequest& request) {
+  const LaneView view(plan, request.node_of);
+  view.bound_messages(1);
+  const Group& node = view.node();
+  int holder = -1;
+  if (view.with_root()) {
+    for (holder = 0; node.at(holder) != plan.root();) ++holder;
+    for (int k = 1; k < node.size(); ++k) {
+      const RangeId share = view.shares()[at((holder + k) % node.size())];
+      if (plan.empty(share)) continue;
+      if (plan.is_root()) plan.send(node.at(holder + k), share);
+      if (plan.rank() == node.at(holder + k)) plan.recv(plan.root(), share);
+    }
+  }
+  for (int lane = view.first_lane(); lane < view.last_lane(); ++lane) {
+    const Group chain = view.rail(lane, view.root_node());
+    if (chain.index() > 0) plan.recv(chain.previous(), view.range(lane));
+    if (chain.index() + 1 < chain.size()) plan.send(chain.next(), view.range(lane));
+  }
+  view.all_gather_inside(holder);
 }
 
 }  // namespace fabring

@@ -1,5 +1,7 @@
 #include "collectives/algorithms/pieces.hpp"
 
+#include <bit>
+
 namespace fabring {
 
 Group rotated(const PlanBuilder& plan, Rank first) {
@@ -28,6 +30,17 @@ std::vector<RangeId> blocks_of_ranks(PlanBuilder& plan) {
   blocks.reserve(at(plan.size()));
   for (int i = 0; i < plan.size(); ++i) blocks.push_back(plan.block(i));
   return blocks;
+}
+
+Folded::Folded(const PlanBuilder& plan)
+    : m_(static_cast<int>(std::bit_floor(static_cast<unsigned>(plan.size())))), extra_(plan.size() - m_) {
+  const Rank rank = plan.rank();
+  if (rank < 2 * extra_) {
+    partner_ = rank ^ 1;
+    if (rank % 2 == 1) position_ = rank / 2;
+  } else {
+    position_ = rank - extra_;
+  }
 }
 
 }  // namespace fabring

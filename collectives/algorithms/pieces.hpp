@@ -27,6 +27,49 @@ struct Run {
 /// Indices first, first + 1, ... of `n` in a circle: one run, or two where they go past n - 1; none if count is 0.
 std::vector<Run> runs_around(int first, int count, int n);
 
+/// `count` neighbouring indices in a circle.
+struct Arc {
+  int first = 0;
+  int count = 0;
+};
+inline std::vector<Run> runs_around(Arc arc, int n) { return runs_around(arc.first, arc.count, n); }
+
+/// One round between ranks: what goes to `to` and what comes from `from`, as blocks or parts in a circle of n.
+struct Exchange {
+  Rank to = -1;
+  Rank from = -1;
+  Arc send;
+  Arc receive;
+};
+/// No message of these is longer than the longest arc of pieces of this length.
+std::uint64_t longest_message(std::span<const Exchange> exchanges, std::uint64_t piece);
+
+/// Rounds that end with each rank's own block reduced, in its output. Blocks that travel together lie together in
+/// scratch, as long as all blocks; they are copied there first.
+void packed_reduce_scatter(PlanBuilder& plan, std::span<const Exchange> exchanges);
+/// Rounds that start with each rank's own block and end with all; each is copied to the output when it has arrived.
+void packed_all_gather(PlanBuilder& plan, std::span<const Exchange> exchanges);
+
+/// n ranks as m, the largest power of two in n: with extra = n - m, ranks 2j and 2j+1 (j < extra) act as one, 2j+1 for
+/// both. So a position always stands for neighbouring ranks, and operands stay in their order.
+class Folded {
+ public:
+  explicit Folded(const PlanBuilder& plan);
+  int positions() const { return m_; }
+  bool all_alone() const { return extra_ == 0; }
+  bool acts() const { return position_ >= 0; }
+  int position() const { return position_; }
+  /// The rank this one acts for, or that acts for it; -1 if alone.
+  Rank partner() const { return partner_; }
+  Rank rank_at(int position) const { return position < extra_ ? 2 * position + 1 : position + extra_; }
+
+ private:
+  int m_;
+  int extra_;
+  int position_ = -1;
+  Rank partner_ = -1;
+};
+
 /// The n parts of `range`; the blocks of all ranks.
 std::vector<RangeId> cut(PlanBuilder& plan, RangeId range, int n);
 std::vector<RangeId> blocks_of_ranks(PlanBuilder& plan);
@@ -36,16 +79,20 @@ std::vector<RangeId> blocks_of_ranks(PlanBuilder& plan);
 void ring_reduce_scatter(PlanBuilder& plan, const Group& group, std::span<const RangeId> shares);
 /// The same with partial results in at most two scratch areas, and the result in `result`.
 void ring_reduce_scatter(PlanBuilder& plan, const Group& group, std::span<const RangeId> shares, Block result);
-/// Index i holds shares[i]; afterwards all hold all.
-void ring_all_gather(PlanBuilder& plan, const Group& group, std::span<const RangeId> shares);
+/// Index i holds shares[i]; afterwards all hold all. Index `holder`, if any, had all from the start and receives nothing.
+void ring_all_gather(PlanBuilder& plan, const Group& group, std::span<const RangeId> shares, int holder = -1);
 
 /// shares[i] is what index i is responsible for; ranges without parts are skipped. Afterwards index i holds shares[i],
 /// reduced in one step in the order of the group: x_0 op x_1 op ... op x_{n-1}, rounded once.
 void direct_reduce_scatter(PlanBuilder& plan, const Group& group, std::span<const RangeId> shares);
-/// Index i holds shares[i]; afterwards all hold all shares.
-void direct_all_gather(PlanBuilder& plan, const Group& group, std::span<const RangeId> shares);
+/// The same with the result in `result`.
+void direct_reduce_scatter(PlanBuilder& plan, const Group& group, std::span<const RangeId> shares, Block result);
+/// Index i holds shares[i]; afterwards all hold all shares. `holder` as above.
+void direct_all_gather(PlanBuilder& plan, const Group& group, std::span<const RangeId> shares, int holder = -1);
+/// Afterwards `root` has the whole vector in its output, reduced in one step in the order of the ranks.
+void direct_reduce(PlanBuilder& plan, Rank root);
 
-/// Index 0 holds shares[i] for index i and hands it over; its own stays where it is.
+/// Index 0 holds shares[i] for index i and hands it over; its own stays where it is. Ranges without parts are skipped.
 void direct_scatter(PlanBuilder& plan, const Group& group, std::span<const RangeId> shares);
 /// Index i holds shares[i]; afterwards index 0 holds all.
 void direct_gather(PlanBuilder& plan, const Group& group, std::span<const RangeId> shares);

@@ -40,11 +40,12 @@ void ring_reduce_scatter(PlanBuilder& plan, const Group& group, std::span<const 
   }
 }
 
-void ring_all_gather(PlanBuilder& plan, const Group& group, std::span<const RangeId> shares) {
+void ring_all_gather(PlanBuilder& plan, const Group& group, std::span<const RangeId> shares, int holder) {
   const int i = group.index();
-  for (int k = 0; k + 1 < group.size(); ++k) {
-    plan.send(group.next(), share_of(shares, i - k));
-    plan.recv(group.previous(), share_of(shares, i - k - 1));
+  const int n = group.size();
+  for (int k = 0; k + 1 < n; ++k) {
+    if ((i + 1) % n != holder) plan.send(group.next(), share_of(shares, i - k));
+    if (i != holder) plan.recv(group.previous(), share_of(shares, i - k - 1));
   }
 }
 
@@ -80,16 +81,12 @@ void all_gather_by_ring(PlanBuilder& plan, const PlanRequest&) {
   ring_all_gather(plan, Group::all(plan.rank(), plan.size()), blocks_of_ranks(plan));
 }
 
-// The root hands out a share to each; then an all-gather, in which the root, index 0, needs nothing.
+// The root hands out a share to each; then an all-gather.
 void broadcast_by_ring(PlanBuilder& plan, const PlanRequest&) {
   const Group group = rotated(plan, plan.root());
   const auto shares = cut(plan, plan.whole(), plan.size());
   direct_scatter(plan, group, shares);
-  const int i = group.index();
-  for (int k = 0; k + 1 < group.size(); ++k) {
-    if (i + 1 != group.size()) plan.send(group.next(), share_of(shares, i - k));
-    if (i != 0) plan.recv(group.previous(), share_of(shares, i - k - 1));
-  }
+  ring_all_gather(plan, group, shares, /*holder=*/0);
 }
 
 }  // namespace fabring

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -164,6 +165,15 @@ std::vector<std::size_t> counts_of(const Plan& plan, const Counts& counts) {
 }
 
 Status check_counts(const Plan& plan, const Counts& counts) {
+  // Offsets are counted on as if all blocks lay together, and subtracted.
+  std::size_t room = std::numeric_limits<std::size_t>::max() / 2;
+  const std::size_t uniform_blocks = counts.blocks.empty() ? std::max<std::size_t>(plan.blocks, 1) : 0;
+  bool fits = uniform_blocks == 0 || counts.uniform <= room / uniform_blocks;
+  for (const std::size_t length : counts.blocks) {
+    fits = fits && length <= room;
+    room -= fits ? length : 0;
+  }
+  if (!fits) return {ErrorCode::invalid_argument, "more elements than can be counted"};
   const auto n = static_cast<std::size_t>(plan.size);
   const std::size_t wanted = plan.collective == Collective::alltoall ? n * n : plan.blocks;
   if (counts.blocks.empty() || counts.blocks.size() == wanted) return {};

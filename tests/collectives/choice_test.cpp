@@ -9,11 +9,14 @@ TEST(AlgorithmName, IsReadBack) {
   for (const Algorithm algorithm : all_algorithms()) {
     EXPECT_EQ(parse_algorithm(name(algorithm)), algorithm);
     EXPECT_EQ(all_algorithms()[static_cast<std::size_t>(algorithm)], algorithm);
+    bool used = false;
     for (int i = 0; i < collective_count; ++i) {
       const auto collective = static_cast<Collective>(i);
       const bool has = has_algorithm(collective, algorithm);
+      used = used || has;
       EXPECT_EQ(parse_algorithm(name(algorithm), collective), has ? std::optional(algorithm) : std::nullopt);
     }
+    EXPECT_TRUE(used) << name(algorithm);
   }
   EXPECT_EQ(parse_algorithm("rings"), std::nullopt);
   EXPECT_EQ(parse_algorithm(""), std::nullopt);

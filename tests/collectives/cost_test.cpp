@@ -25,9 +25,9 @@ std::size_t sends_of(const Plan& plan) {
 std::size_t scratch_of(const Plan& plan, std::size_t count) {
   std::vector<Extent> extents(plan.ranges.size());
   bind(plan, count, extents);
-  std::size_t sum = 0;
-  for (const RangeId range : plan.scratch) sum += extents[range].count;
-  return sum;
+  std::vector<std::size_t> areas(plan.scratch.size());
+  scratch_lengths(plan, extents, areas);
+  return std::accumulate(areas.begin(), areas.end(), std::size_t{0});
 }
 
 CheckReport report_of(const std::vector<Plan>& plans, std::size_t count) {
@@ -103,6 +103,127 @@ TEST(Cost, DirectTwoShotSendsAsManyBytesAsRingInTwoRounds) {
 TEST(Cost, EverybodyStartsAtAnotherPeer) {
   const auto plans = test::plans_of(Algorithm::direct_one_shot, test::flat(6));
   for (const Plan& plan : plans) EXPECT_EQ(plan.steps[0].peer, (plan.rank + 1) % 6);
+}
+
+// One row of docs/algorithms.md. Bytes and scratch in n-ths of the vector, or in blocks; root 0, all ranks on one node.
+struct Costs {
+  test::Form form;
+  std::size_t rounds;
+  std::size_t total;    // sent by all
+  std::size_t busiest;  // sent by the rank that sends most
+  std::size_t scratch;  // of the rank that has most
+};
+
+std::size_t log2_up(std::size_t n) { return static_cast<std::size_t>(std::bit_width(n - 1)); }
+std::size_t log2_down(std::size_t n) { return static_cast<std::size_t>(std::bit_width(n)) - 1; }
+
+// `rounds` of these is an upper bound: chains of messages are shorter where some parts skip a round.
+std::vector<Costs> table(std::size_t n) {
+  using enum Algorithm;
+  const std::size_t up = log2_up(n);
+  const std::size_t m = std::bit_floor(n);
+  const std::size_t folded = n == m ? 0 : 1;
+  const std::size_t all = n * (n - 1);
+  const std::size_t in_ring = n > 2 ? std::min<std::size_t>(n - 2, 2) : 0;
+  std::size_t subtrees = 0;  // all blocks that binomial gathers and scatters move
+  for (std::size_t i = 1; i < n; ++i) subtrees += std::min(i & (~i + 1), n - i);
+  std::size_t largest_child = 1;
+  for (std::size_t i = 1; i < n; i *= 2) largest_child = std::max(largest_child, std::min(i, n - i));
+  return {
+      {{Collective::allreduce, ring}, 2 * (n - 1), 2 * all, 2 * (n - 1), 0},
+      {{Collective::allreduce, direct_one_shot}, 1, all * n, all, all},
+      {{Collective::allreduce, direct_two_shot}, 2, 2 * all, 2 * (n - 1), n - 1},
+      {{Collective::allreduce, circulant}, 2 * up, 2 * all, 2 * (n - 1), 0},
+      {{Collective::allreduce, halving_doubling}, 2 * log2_down(n) + 2 * folded, 2 * all,
+       (2 * (m - 1) * n + m - 1) / m + folded * n, 0},
+      {{Collective::allreduce, binomial}, 2 * up, 2 * all, up * n, 0},
+      {{Collective::allreduce, double_tree}, 4 * up, 2 * all, 2 * n, 0},
+      {{Collective::allreduce, star}, 2, 2 * all, all, all},
+      {{Collective::reduce, ring}, n, all + n - 1, n, in_ring + 1},
+      {{Collective::reduce, direct_one_shot}, 1, all, n, all},
+      {{Collective::reduce, binomial}, up, all, n, n},
+      {{Collective::reduce, chain}, n - 1, all, n, n},
+      {{Collective::reduce_scatter, ring}, n - 1, all, n - 1, in_ring},
+      {{Collective::reduce_scatter, direct_one_shot}, 1, all, n - 1, n - 1},
+      {{Collective::reduce_scatter, circulant}, up, all, n - 1, n},
+      {{Collective::reduce_scatter, halving_doubling}, up, all, n - 1, n},
+      {{Collective::all_gather, ring}, n - 1, all, n - 1, 0},
+      {{Collective::all_gather, direct_one_shot}, 1, all, n - 1, 0},
+      {{Collective::all_gather, circulant}, up, all, n - 1, n},
+      {{Collective::all_gather, bruck}, up, all, n - 1, n},
+      {{Collective::all_gather, recursive_doubling}, up, all, n - 1, n},
+      {{Collective::broadcast, ring}, n - 1, all, 2 * (n - 1), 0},
+      {{Collective::broadcast, direct_one_shot}, 1, all, all, 0},
+      {{Collective::broadcast, binomial}, up, all, up * n, 0},
+      {{Collective::broadcast, double_tree}, 1 + 2 * up, all, n, 0},
+      {{Collective::broadcast, chain}, n - 1, all, n, 0},
+      {{Collective::gather, direct_one_shot}, 1, n - 1, 1, 0},
+      {{Collective::gather, binomial}, up, subtrees, largest_child, n},
+      {{Collective::scatter, direct_one_shot}, 1, n - 1, n - 1, 0},
+      {{Collective::scatter, binomial}, up, subtrees, n - 1, n},
+      {{Collective::alltoall, direct_one_shot}, 1, all, n - 1, 0},
+      {{Collective::alltoall, pairwise}, n - 1, all, n - 1, 0},
+      {{Collective::alltoall, bruck}, up, n / 2 * up * n, n / 2 * up, n / 2 * (up + 2)},
+      {{Collective::barrier, dissemination}, up, 0, 0, 0},
+      {{Collective::barrier, binomial}, 2 * up, 0, 0, 0},
+  };
+}
+
+TEST(Cost, EveryFormKeepsToItsRowOfTheDocument) {
+  constexpr std::size_t unit = 16;
+  for (const std::size_t n : {2, 3, 4, 5, 7, 8, 13, 16}) {
+    for (const Costs& row : table(n)) {
+      const auto plans = test::plans_of(row.form, test::flat(static_cast<int>(n)));
+      if (plans.empty()) continue;  // not for this number
+      const std::size_t count = plans[0].blocks == 0 ? unit * n : unit;
+      const std::string where = test::text(row.form) + ", " + std::to_string(n) + " ranks";
+      EXPECT_LE(report_of(plans, count).critical_path, row.rounds) << where;
+      std::uint64_t all = 0;
+      std::uint64_t busiest = 0;
+      std::uint64_t scratch = 0;
+      for (const Plan& plan : plans) {
+        const std::uint64_t sent = total(bytes_sent_to(plan, count, 1));
+        all += sent;
+        busiest = std::max(busiest, sent);
+        scratch = std::max<std::uint64_t>(scratch, scratch_of(plan, count));
+      }
+      EXPECT_LE(busiest, row.busiest * unit) << where;
+      EXPECT_LE(scratch, row.scratch * unit) << where;
+      if (row.form.collective == Collective::alltoall && row.form.algorithm == Algorithm::bruck) {
+        EXPECT_LE(all, row.total * unit) << where;
+      } else {
+        EXPECT_EQ(all, row.total * unit) << where;
+      }
+      if (std::has_single_bit(n) && row.form.algorithm != Algorithm::double_tree) {
+        EXPECT_EQ(report_of(plans, count).critical_path, row.rounds) << where;
+        EXPECT_EQ(busiest, row.busiest * unit) << where;
+      }
+    }
+  }
+}
+
+TEST(Cost, EveryFormHasARow) {
+  const auto rows = table(4);
+  for (const test::Form form : test::all_forms()) {
+    const bool has_row = std::any_of(rows.begin(), rows.end(), [&](const Costs& row) {
+      return row.form.collective == form.collective && row.form.algorithm == form.algorithm;
+    });
+    // Held by tests of their own: recursive doubling above, the hierarchical forms in hierarchy_test.cpp.
+    const bool own_test = form.algorithm == Algorithm::hierarchical ||
+                          (form.collective == Collective::allreduce && form.algorithm == Algorithm::recursive_doubling);
+    EXPECT_NE(has_row, own_test) << test::text(form);
+  }
+}
+
+TEST(Cost, DoubleTreesShareTheWork) {
+  // Whoever is inside one tree is a leaf of the other: nobody sends more than two vectors, and all but the roots of the
+  // trees receive two.
+  for (const int n : {4, 5, 8, 13, 32, 33}) {
+    for (const Plan& plan : test::plans_of(Algorithm::double_tree, test::flat(n))) {
+      EXPECT_LE(total(bytes_sent_to(plan, 100, 1)), 200u) << n;
+      EXPECT_GE(total(bytes_sent_to(plan, 100, 1)), 100u) << n;
+    }
+  }
 }
 
 }  // namespace

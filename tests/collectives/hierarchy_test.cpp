@@ -21,9 +21,10 @@ struct NodeTraffic {
   std::set<Rank> senders;
 };
 
-std::map<int, NodeTraffic> traffic_between_nodes(const test::NodeOf& nodes, std::size_t count) {
+std::map<int, NodeTraffic> traffic_between_nodes(const test::NodeOf& nodes, std::size_t count,
+                                                 Collective collective = Collective::allreduce) {
   std::map<int, NodeTraffic> traffic;
-  for (const Plan& plan : test::plans_of(Algorithm::hierarchical, nodes)) {
+  for (const Plan& plan : test::plans_of({collective, Algorithm::hierarchical}, nodes)) {
     const int node = nodes[static_cast<std::size_t>(plan.rank)];
     const auto sent = bytes_sent_to(plan, count, 1);
     std::uint64_t out = 0;
@@ -85,6 +86,30 @@ TEST(Hierarchical, EachNodeSendsTwiceNMinusOneNthsOfTheVectorToOthers) {
     const std::size_t count = 840 * 12;
     for (const auto& [node, traffic] : traffic_between_nodes(nodes, count)) {
       EXPECT_EQ(traffic.out, 2 * (n - 1) * count / n) << test::text(nodes) << ", node " << node;
+    }
+  }
+}
+
+TEST(Hierarchical, OtherCollectivesCrossBetweenNodesAsSeldomAsTheyCan) {
+  for (const auto& nodes : test::grid_of_worlds()) {
+    const std::uint64_t n = std::set<int>(nodes.begin(), nodes.end()).size();
+    const std::size_t count = 840 * 12;
+    for (const Collective collective :
+         {Collective::reduce, Collective::broadcast, Collective::reduce_scatter, Collective::all_gather}) {
+      std::uint64_t all = 0;
+      for (const auto& [node, traffic] : traffic_between_nodes(nodes, count, collective)) all += traffic.out;
+      // The vector, or every block, once into each other node or out of it.
+      const bool blocks = collective == Collective::reduce_scatter || collective == Collective::all_gather;
+      EXPECT_EQ(all, (n - 1) * count * (blocks ? nodes.size() : 1)) << name(collective) << ", " << test::text(nodes);
+    }
+  }
+}
+
+TEST(Hierarchical, LocalRanksShareTheWorkBetweenNodesInEveryCollective) {
+  for (const Collective collective :
+       {Collective::reduce, Collective::broadcast, Collective::reduce_scatter, Collective::all_gather}) {
+    for (const auto& [node, traffic] : traffic_between_nodes(test::nodes_of({4, 4, 4}), 1200, collective)) {
+      EXPECT_EQ(traffic.busiest_out * 4, traffic.out) << name(collective) << ", node " << node;
     }
   }
 }

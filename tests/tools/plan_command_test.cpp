@@ -1,5 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <iterator>
 
 #include "collectives/algorithms.hpp"
 #include "runtime/base/settings.hpp"
@@ -46,12 +51,45 @@ TEST(Plan, OfOneRankOrTheProofAlone) {
   EXPECT_THAT(proof.out, HasSubstr("proved: "));
 }
 
-TEST(Plan, EveryAlgorithmIsProvedForUnequalNodes) {
-  for (Algorithm algorithm : all_algorithms()) {
-    const auto result = run(
-        {"plan", "allreduce", "--nodes", "3,1,2", "--algorithm", std::string(name(algorithm)), "--check", "-o", "avg"});
-    EXPECT_EQ(result.code, 0) << name(algorithm) << ": " << result.err;
+TEST(Plan, EveryFormIsProvedForUnequalNodes) {
+  for (int i = 0; i < collective_count; ++i) {
+    const auto collective = static_cast<Collective>(i);
+    for (Algorithm algorithm : all_algorithms()) {
+      if (!make_plan({algorithm, 0, {0, 0, 0, 1, 2, 2}, ReduceOp::sum, collective})) continue;
+      const auto result = run({"plan", std::string(name(collective)), "--nodes", "3,1,2", "--algorithm",
+                               std::string(name(algorithm)), "--check", "-o", "avg"});
+      EXPECT_EQ(result.code, 0) << name(collective) << " by " << name(algorithm) << ": " << result.err;
+    }
   }
+}
+
+TEST(Plan, WritesJsonThatItLoadsAndProvesAgain) {
+  const std::string file = testing::TempDir() + "plans_" + std::to_string(::getpid()) + ".json";
+  const auto written = run({"plan", "reduce_scatter", "-n", "5", "--algorithm", "circulant", "--json", "--output", file});
+  ASSERT_EQ(written.code, 0) << written.err;
+  const auto loaded = run({"plan", "--load", file, "--check"});
+  EXPECT_EQ(loaded.code, 0) << loaded.err;
+  EXPECT_THAT(loaded.out, HasSubstr("proved: "));
+
+  std::ifstream in(file);
+  std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  const std::size_t at = text.find("\"message\":0");
+  ASSERT_NE(at, std::string::npos);
+  std::ofstream(file) << text.replace(at, 11, "\"message\":9");
+  const auto broken = run({"plan", "--load", file, "--check"});
+  EXPECT_EQ(broken.code, 1) << broken.err;
+  EXPECT_THAT(broken.err, HasSubstr("step "));
+  EXPECT_THAT(broken.err, HasSubstr("message"));
+  std::remove(file.c_str());
+}
+
+TEST(Plan, HasRootsWhereTheCollectiveHas) {
+  const auto result = run({"plan", "broadcast", "-n", "4", "--root", "2", "--algorithm", "chain", "--check"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("root 2"));
+  EXPECT_EQ(run({"plan", "broadcast", "-n", "4", "--root", "4"}).code, 2);
+  EXPECT_EQ(run({"plan", "barrier", "-n", "4", "--root", "1"}).code, 2);
+  EXPECT_EQ(run({"plan", "--load", "/nonexistent/plans.json"}).code, 3);
 }
 
 TEST(Plan, SaysWhatIsWrongWithItsUse) {
@@ -59,6 +97,7 @@ TEST(Plan, SaysWhatIsWrongWithItsUse) {
       {{"plan"}, "collective"},
       {{"plan", "allreduce"}, "how many ranks?"},
       {{"plan", "alreduce", "-n", "2"}, "did you mean 'allreduce'?"},
+      {{"plan", "barrier", "-n", "2", "--algorithm", "ring"}, "is not one that barrier has"},
       {{"plan", "allreduce", "-n", "2", "--algorithm", "rign"}, "did you mean 'ring'?"},
       {{"plan", "allreduce", "-n", "2", "--rank", "2"}, "0 to 1"},
       {{"plan", "allreduce", "-n", "3", "--nodes", "2,2"}, "-n says 3"},
@@ -75,7 +114,9 @@ TEST(Plan, SaysWhatIsWrongWithItsUse) {
 TEST(AlgorithmSetting, KnowsEveryAlgorithmAndNoOther) {
   const Setting& row = *find_setting("FABRING_ALGORITHM");
   std::string expected = "auto,direct";  // direct: whichever of the two fits
-  for (Algorithm algorithm : all_algorithms()) expected += "," + std::string(name(algorithm));
+  for (Algorithm algorithm : all_algorithms()) {
+    if (has_algorithm(Collective::allreduce, algorithm)) expected += "," + std::string(name(algorithm));
+  }
   const auto split = [](const std::string& text) {
     std::vector<std::string> words;
     for (std::size_t from = 0; from <= text.size();) {

@@ -1,35 +1,38 @@
-// `fabring plan`: prints the plans of an algorithm, what they send where, and their proof. Nothing is run.
+// `fabring plan`: prints the plans of a collective by an algorithm, or those of a file, what they send where, and their
+// proof; or writes them as JSON. Nothing is run.
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
+#include <fstream>
 #include <memory>
-#include <numeric>
-#include <optional>
 
 #include "collectives/algorithms.hpp"
 #include "collectives/check.hpp"
 #include "collectives/describe.hpp"
+#include "collectives/ownership.hpp"
 #include "runtime/base/nearest_name.hpp"
 #include "runtime/base/parse_value.hpp"
 #include "tools/fabring/command.hpp"
 #include "tools/fabring/node_layout.hpp"
+#include "tools/fabring/plan_json.hpp"
 
 namespace fabring::tools {
 namespace {
 
 struct Options {
-  std::string collective, nodes, algorithm = "auto", type = "float32", op = "sum", count = "1M", output;
-  int ranks = 0, rank = -1;
-  bool check_only = false;
+  std::string collective, nodes, algorithm = "auto", type = "float32", op = "sum", count = "1M", load, output;
+  int ranks = 0, rank = -1, root = 0;
+  bool check_only = false, json = false;
 };
 
 Status wrong(std::string text) { return {ErrorCode::invalid_argument, std::move(text)}; }
 
 struct World {
   std::vector<int> node_of;
-  Algorithm algorithm = Algorithm::ring;
-  std::string reason;
+  std::string title;
+  std::vector<Plan> plans;
   std::size_t count = 0;
   DataType type = DataType::float32;
   ReduceOp op = ReduceOp::sum;
@@ -37,80 +40,157 @@ struct World {
   int nodes() const { return node_of.back() + 1; }
 };
 
-Result<World> understand(const Options& options) {
-  World world;
-  const std::string_view collectives[] = {"allreduce"};
-  if (options.collective != "allreduce")
-    return wrong(fmt::format("'{}' has no plans in this version{}; these have: allreduce", options.collective,
-                             did_you_mean(options.collective, collectives)));
-  auto node_of = node_layout(options.nodes, options.ranks);
-  if (!node_of) return node_of.error();
-  world.node_of = std::move(*node_of);
-  if (options.rank >= world.ranks())
-    return wrong(fmt::format("--rank {}: there are {} ranks, 0 to {}", options.rank, world.ranks(), world.ranks() - 1));
+std::vector<std::string_view> collectives_with_plans() {
+  std::vector<std::string_view> names;
+  for (int i = 0; i < collective_count; ++i) {
+    const auto collective = static_cast<Collective>(i);
+    const auto all = all_algorithms();
+    const auto has = [&](Algorithm algorithm) { return has_algorithm(collective, algorithm); };
+    if (std::any_of(all.begin(), all.end(), has)) names.push_back(name(collective));
+  }
+  return names;
+}
+
+Result<Collective> collective_named(const std::string& text) {
+  const auto names = collectives_with_plans();
+  const auto collective = parse_collective(text);
+  if (collective && std::find(names.begin(), names.end(), name(*collective)) != names.end()) return *collective;
+  return wrong(fmt::format("'{}' has no plans{}; these have: {}", text, did_you_mean(text, names),
+                           fmt::join(names, ", ")));
+}
+
+/// What stands in for a choice where there is none yet: few rounds for what is small, few bytes for the rest.
+AlgorithmChoice usual_algorithm(Collective collective, std::size_t bytes) {
+  const bool small = bytes <= std::size_t{64} << 10;
+  for (const Algorithm algorithm :
+       {small ? Algorithm::binomial : Algorithm::ring, small ? Algorithm::direct_one_shot : Algorithm::pairwise,
+        Algorithm::dissemination, Algorithm::direct_one_shot}) {
+    if (has_algorithm(collective, algorithm)) return {algorithm, small ? "short: few rounds" : "long: few bytes"};
+  }
+  return {Algorithm::direct_one_shot, "the only one"};
+}
+
+Result<AlgorithmChoice> choose(const Options& options, Collective collective, const World& world) {
+  if (options.algorithm == "auto") {
+    const std::size_t bytes = world.count * size_of(world.type);
+    if (collective != Collective::allreduce) return usual_algorithm(collective, bytes);
+    return choose_allreduce({bytes, world.ranks(), world.nodes()});
+  }
+  if (const auto algorithm = parse_algorithm(options.algorithm, collective)) {
+    return AlgorithmChoice{*algorithm, "asked for"};
+  }
+  std::vector<std::string_view> known{"auto"};
+  for (const Algorithm each : all_algorithms()) {
+    if (has_algorithm(collective, each)) known.push_back(name(each));
+  }
+  return wrong(fmt::format("--algorithm '{}' is not one that {} has: {}{}", options.algorithm, name(collective),
+                           fmt::join(known, ", "), did_you_mean(options.algorithm, known)));
+}
+
+Status read_operands(const Options& options, World& world) {
   const auto type = parse_data_type(options.type);
   const auto op = parse_reduce_op(options.op);
   if (!type) return wrong(fmt::format("-d '{}' is not a data type", options.type));
-  if (!op) return wrong(fmt::format("-o '{}' is not a reduction", options.op));
-  if (!supports(*type, *op)) return wrong(fmt::format("-o {}: {} has no such operation", name(*op), name(*type)));
+  if (!op) return wrong(fmt::format("-o '{}' is not a reduction: sum, prod, min, max, avg, ...", options.op));
   world.type = *type;
   world.op = *op;
   auto count = parse_size(options.count);
   if (!count) return count.error().with_prefix("--count: ");
   world.count = static_cast<std::size_t>(*count);
-  if (options.algorithm == "auto") {
-    const AlgorithmChoice choice = choose_allreduce({world.count * size_of(*type), world.ranks(), world.nodes()});
-    world.algorithm = choice.algorithm;
-    world.reason = choice.reason;
-  } else if (const auto algorithm = parse_algorithm(options.algorithm)) {
-    world.algorithm = *algorithm;
-    world.reason = "asked for";
-  } else {
-    std::vector<std::string_view> known{"auto"};
-    for (Algorithm each : all_algorithms()) known.push_back(name(each));
-    return wrong(fmt::format("--algorithm '{}' is not one of {}{}", options.algorithm, fmt::join(known, ", "),
-                             did_you_mean(options.algorithm, known)));
+  return {};
+}
+
+/// Plans that are made here.
+Result<World> make_world(const Options& options) {
+  World world;
+  if (options.collective.empty()) return wrong("which collective? Or --load a file with plans");
+  const auto collective = collective_named(options.collective);
+  if (!collective) return collective.error();
+  auto node_of = node_layout(options.nodes, options.ranks);
+  if (!node_of) return node_of.error();
+  world.node_of = std::move(*node_of);
+  for (const auto& [option, rank] : {std::pair{"--rank", options.rank}, std::pair{"--root", options.root}}) {
+    if (rank < world.ranks()) continue;
+    return wrong(fmt::format("{} {}: there are {} ranks, 0 to {}", option, rank, world.ranks(), world.ranks() - 1));
   }
+  if (options.root != 0 && !has_root(*collective)) return wrong(options.collective + " has no --root");
+  if (Status status = read_operands(options, world); !status) return status;
+  const auto choice = choose(options, *collective, world);
+  if (!choice) return choice.error();
+  for (Rank rank = 0; rank < world.ranks(); ++rank) {
+    auto plan = make_plan({choice->algorithm, rank, world.node_of, world.op, *collective, options.root});
+    if (!plan) return plan.error();
+    world.plans.push_back(std::move(*plan));
+  }
+  std::string what = fmt::format("{} x {}", world.count, name(world.type));
+  if (world.plans[0].blocks != 0) what += " in each block";
+  if (reduces(*collective)) what += fmt::format(", {}", name(world.op));
+  if (has_root(*collective)) what += fmt::format(", root {}", options.root);
+  world.title = fmt::format("{} by {} ({}), {} ranks on {} node{}, {}\n", name(*collective), name(choice->algorithm),
+                            choice->reason, world.ranks(), world.nodes(), world.nodes() == 1 ? "" : "s", what);
   return world;
 }
 
-int show(const Options& options, const World& world) {
-  std::vector<Plan> plans;
-  for (Rank rank = 0; rank < world.ranks(); ++rank) {
-    auto plan = make_plan({world.algorithm, rank, world.node_of, world.op});
-    if (!plan) {
-      complain("plan", plan.error().to_string());
-      return exit_could_not_run;
+/// Plans from a file, with whatever is wrong with them as an error.
+Result<World> load_world(const Options& options) {
+  World world;
+  if (Status status = read_operands(options, world); !status) return status;
+  std::ifstream file(options.load, std::ios::binary);
+  std::string text(most_plan_bytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (file.bad() || text.empty()) return Status(ErrorCode::unavailable, fmt::format("--load {}: cannot be read", options.load));
+  auto plans = plans_from_json(text);
+  if (!plans) return plans.error().with_prefix(fmt::format("--load {}: ", options.load));
+  if (plans->empty()) return wrong(fmt::format("--load {}: there are no plans in it", options.load));
+  world.plans = std::move(*plans);
+  world.node_of.assign(world.plans.size(), 0);
+  if (options.rank >= world.ranks()) return wrong(fmt::format("--rank {}: there are {} ranks", options.rank, world.ranks()));
+  for (const Plan& plan : world.plans) {
+    for (const Step& step : plan.steps) {
+      if (step.kind == StepKind::finish) world.op = ReduceOp::avg;  // nothing else has it
     }
-    plans.push_back(std::move(*plan));
   }
+  world.title = fmt::format("{} from {}, {} plans, {} x {}\n", name(world.plans[0].collective), options.load,
+                            world.ranks(), world.count, name(world.type));
+  return world;
+}
+
+std::string_view what_is_proved(Collective collective) {
+  if (collective == Collective::barrier) return "when a rank is through, all have begun";
+  if (!reduces(collective)) return "every output is the very element of the very rank";
+  return "every output is the same ordered reduction of every input exactly once";
+}
+
+int show(const Options& options, const World& world) {
   Output out;
   if (Status status = out.open(options.output); !status) {
     complain("plan", status.message());
     return exit_could_not_run;
   }
-  out.write(fmt::format("allreduce by {} ({}), {} ranks on {} node{}, {} x {}, {}\n", name(world.algorithm),
-                        world.reason, world.ranks(), world.nodes(), world.nodes() == 1 ? "" : "s", world.count,
-                        name(world.type), name(world.op)));
-  if (!options.check_only) {
+  const auto proof = check_plans(world.plans, world.count, world.op);
+  if (options.json) {
+    out.write(plans_to_json(world.plans));
+  } else {
+    out.write(world.title);
+  }
+  if (!options.check_only && !options.json) {
     constexpr int most_printed = 8;  // ranks; more of them say nothing new
     for (Rank rank = 0; rank < world.ranks(); ++rank) {
       if (options.rank >= 0 ? rank != options.rank : world.ranks() > most_printed) continue;
       out.write(fmt::format("\nrank {} on node {}:\n{}", rank, world.node_of[static_cast<std::size_t>(rank)],
-                            describe_steps(plans[static_cast<std::size_t>(rank)])));
+                            describe_steps(world.plans[static_cast<std::size_t>(rank)])));
     }
     if (options.rank < 0 && world.ranks() > most_printed)
       out.write(fmt::format("\n(steps of {} ranks not printed; choose one with --rank)\n", world.ranks()));
-    out.write("\n" + describe_world(plans, world.node_of, world.count, size_of(world.type)));
+    out.write("\n" + describe_world(world.plans, world.node_of, world.count, size_of(world.type)));
   }
-  auto proof = check_plans(plans, world.count, world.op);
-  if (proof)
-    out.write(
-        fmt::format("\nproved: {} steps, {} messages, {} rounds; every output is the same ordered reduction of every "
-                    "input exactly once, no deadlock, no races, in bounds\n",
-                    proof->steps, proof->messages, proof->critical_path));
-  else
+  if (!proof)
     complain("plan", "not proved: " + proof.error().message());
+  else if (!options.json)
+    out.write(fmt::format("\nproved: {} steps, {} messages, {} rounds; {}, no deadlock, no races, in bounds\n",
+                          proof->steps, proof->messages, proof->critical_path,
+                          what_is_proved(world.plans[0].collective)));
   if (Status status = out.finish(); !status) {
     complain("plan", status.message());
     return exit_could_not_run;
@@ -119,12 +199,15 @@ int show(const Options& options, const World& world) {
 }
 
 int run(const Options& options, const Session& session) {
-  auto world = session.command.empty() ? understand(options) : Result<World>(wrong("nothing may follow --"));
-  if (!world) {
-    complain("plan", world.error().message() + "\nTry `fabring plan --help`.");
-    return exit_usage;
-  }
-  return show(options, *world);
+  auto world = !session.command.empty() ? Result<World>(wrong("nothing may follow --"))
+               : options.load.empty()   ? make_world(options)
+                                        : load_world(options);
+  if (world) return show(options, *world);
+  const ErrorCode code = world.error().code();
+  const bool usage = code == ErrorCode::invalid_argument && options.load.empty();
+  complain("plan", world.error().message() + (usage ? "\nTry `fabring plan --help`." : ""));
+  if (usage) return exit_usage;
+  return code == ErrorCode::unavailable || code == ErrorCode::unsupported ? exit_could_not_run : exit_wrong;
 }
 
 }  // namespace
@@ -156,22 +239,31 @@ Result<std::vector<int>> node_layout(const std::string& nodes, int ranks) {
 void add_plan(CLI::App& app, Session& session) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("plan", "Print a plan, its bytes per link, and its proof");
-  command->add_option("collective", options->collective, "allreduce")->required()->type_name("COLLECTIVE");
+  command
+      ->add_option("collective", options->collective,
+                   "allreduce, reduce, reduce_scatter, all_gather, broadcast, gather, scatter, alltoall or barrier")
+      ->type_name("COLLECTIVE");
   command->add_option("-n", options->ranks, "How many ranks (also -np)")->check(CLI::Range(1, 4096))->type_name("N");
   command
       ->add_option("--nodes", options->nodes, "Ranks of each node (2,2,1), or into how many nodes to divide them (2)")
       ->type_name("LIST|K");
   command
       ->add_option("--algorithm", options->algorithm,
-                   "auto (by size, ranks and nodes), ring, hierarchical, recursive_doubling, direct_one_shot, ...")
+                   "auto (by size, ranks and nodes), ring, hierarchical, direct, circulant, binomial, ...")
       ->type_name("NAME");
-  command->add_option("--count", options->count, "Elements (1M)")->type_name("COUNT");
+  command->add_option("--count", options->count, "Elements, of each block where ranks have blocks (1M)")
+      ->type_name("COUNT");
+  command->add_option("--root", options->root, "Of reduce, broadcast, gather and scatter (0)")
+      ->check(CLI::Range(0, 4095))
+      ->type_name("R");
   command->add_option("-d,--datatype", options->type, "Element type (float32)")->type_name("TYPE");
   command->add_option("-o,--op", options->op, "sum (the default), prod, min, max, avg")->type_name("OP");
   command->add_option("--rank", options->rank, "Print the steps of this rank only")
       ->check(CLI::Range(0, 4095))
       ->type_name("R");
   command->add_flag("--check", options->check_only, "Print the proof only");
+  command->add_flag("--json", options->json, "Write the plans of all ranks as JSON");
+  command->add_option("--load", options->load, "Take the plans from a file that --json wrote")->type_name("FILE");
   command->add_option("--output", options->output, "Write to a file")->type_name("FILE");
   command->footer(
       "Exit code 1: the plans are wrong (the proof says where).\n"

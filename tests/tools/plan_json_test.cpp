@@ -1,0 +1,99 @@
+#include "tools/fabring/plan_json.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "collectives/check.hpp"
+#include "collectives/describe.hpp"
+#include "collectives/ownership.hpp"
+#include "tests/collectives/worlds.hpp"
+
+namespace fabring::tools {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+std::string replaced(std::string text, const std::string& what, const std::string& by) {
+  const std::size_t at = text.find(what);
+  EXPECT_NE(at, std::string::npos) << what << " is not in " << text;
+  return at == std::string::npos ? text : text.replace(at, what.size(), by);
+}
+
+std::string error_of(const std::string& text) {
+  const auto plan = plan_from_json(text);
+  return plan ? "no error" : plan.error().message();
+}
+
+TEST(PlanJson, EveryFormComesBackAsItWas) {
+  for (const test::Form form : test::all_forms()) {
+    const ReduceOp op = reduces(form.collective) ? ReduceOp::avg : ReduceOp::sum;
+    auto plans = test::plans_of(form, test::nodes_of({3, 1, 2}), op, has_root(form.collective) ? 2 : 0);
+    if (plans.empty()) plans = test::plans_of(form, test::flat(8), op);
+    ASSERT_FALSE(plans.empty()) << test::text(form);
+    const std::string text = plans_to_json(plans);
+    const auto loaded = plans_from_json(text);
+    ASSERT_TRUE(loaded.has_value()) << test::text(form) << ": " << loaded.error().message();
+    EXPECT_EQ(plans_to_json(*loaded), text) << test::text(form);
+    ASSERT_EQ(loaded->size(), plans.size());
+    for (std::size_t i = 0; i < plans.size(); ++i) {
+      EXPECT_EQ(describe_steps((*loaded)[i]), describe_steps(plans[i]));
+      EXPECT_EQ((*loaded)[i].blocks, plans[i].blocks);
+      EXPECT_EQ((*loaded)[i].root, plans[i].root);
+      EXPECT_EQ((*loaded)[i].scratch, plans[i].scratch);
+      EXPECT_EQ((*loaded)[i].largest_message, plans[i].largest_message);
+    }
+    const auto report = check_plans(*loaded, 61, op);
+    EXPECT_TRUE(report.has_value()) << test::text(form) << ": " << report.error().message();
+  }
+}
+
+TEST(PlanJson, SaysWhatIsWrongAndWhere) {
+  const std::string good = plan_to_json(test::plans_of(Algorithm::ring, test::flat(3))[1]);
+  ASSERT_EQ(error_of(good), "no error");
+  EXPECT_THAT(error_of(""), HasSubstr("not JSON"));
+  EXPECT_THAT(error_of("[1, 2"), HasSubstr("not JSON"));
+  EXPECT_THAT(error_of("[]"), HasSubstr("not an object"));
+  EXPECT_THAT(error_of(std::string(100000, '[')), HasSubstr("lists inside lists"));
+  EXPECT_THAT(error_of(replaced(good, "fabring-plan", "other")), HasSubstr("format"));
+  EXPECT_THAT(error_of(replaced(good, "\"version\":1", "\"version\":2")), HasSubstr("version"));
+  EXPECT_THAT(error_of(replaced(good, "allreduce", "allruduce")), HasSubstr("collective"));
+  EXPECT_THAT(error_of(replaced(good, "\"size\":3", "\"size\":-3")), HasSubstr("size"));
+  EXPECT_THAT(error_of(replaced(good, "\"size\":3", "\"size\":4000000000")), HasSubstr("size"));
+  EXPECT_THAT(error_of(replaced(good, "\"rank\":1", "\"rank\":3")), HasSubstr("no such rank"));
+  EXPECT_THAT(error_of(replaced(good, "\"kind\":\"send\"", "\"kind\":\"snd\"")), AllOf(HasSubstr("step 0"), HasSubstr("kind")));
+  EXPECT_THAT(error_of(replaced(good, "\"peer\":2", "\"peer\":7")), AllOf(HasSubstr("step 0"), HasSubstr("peer")));
+  EXPECT_THAT(error_of(replaced(good, "\"after\":[]", "\"after\":[0]")), AllOf(HasSubstr("step 0"), HasSubstr("before")));
+  EXPECT_THAT(error_of(replaced(good, "\"from\"", "\"form\"")), AllOf(HasSubstr("step 0"), HasSubstr("has no from")));
+  EXPECT_THAT(error_of(replaced(good, "[\"input\",", "[\"input\",4000000,")), HasSubstr("[\"scratch\", range, area]"));
+}
+
+TEST(PlanJson, BytesChangedAtRandomAreRefusedOrStillAPlan) {
+  std::mt19937_64 random(7);
+  const std::string digits = "0123456789[]{},:\"-e.trufalsn";
+  int refused = 0;
+  for (const test::Form form : test::all_forms()) {
+    const auto plans = test::plans_of(form, test::flat(4));
+    const std::string good = plan_to_json(plans[1]);
+    for (int i = 0; i < 150; ++i) {
+      std::string text = good;
+      for (std::uint64_t n = 1 + random() % 3; n > 0; --n) text[random() % text.size()] = digits[random() % digits.size()];
+      const auto plan = plan_from_json(text);
+      if (!plan) {
+        ++refused;
+        EXPECT_FALSE(plan.error().message().empty());
+        continue;
+      }
+      auto changed = plans;
+      changed[1] = *plan;
+      describe_steps(*plan);
+      (void)check_plans(changed, 13, ReduceOp::avg);
+    }
+  }
+  EXPECT_GT(refused, 1000);
+}
+
+}  // namespace
+}  // namespace fabring::tools

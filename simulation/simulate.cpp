@@ -50,6 +50,7 @@ struct RankState {
   std::vector<Task> ready;     // last in, first out
   std::vector<Task> incoming;  // first in, first out, from `taken` on
   std::size_t taken = 0;
+  std::size_t polled = 0;      // incoming up to here is taken before anything else
   std::vector<Early> early;    // for tiles not begun
   Task current;
   int core = -1;
@@ -352,11 +353,13 @@ class Run {
 
   void begin_work(Rank number, Nanoseconds before) {
     RankState& rank = ranks_[at(number)];
-    if (rank.taken < rank.incoming.size()) {
+    // The engine takes what has come in, then runs all that is ready, then looks again.
+    if (rank.ready.empty() && rank.taken == rank.polled) rank.polled = rank.incoming.size();
+    if (rank.taken < rank.polled) {
       rank.current = rank.incoming[rank.taken++];
       if (rank.taken == rank.incoming.size()) {
         rank.incoming.clear();
-        rank.taken = 0;
+        rank.taken = rank.polled = 0;
       }
     } else {
       rank.current = rank.ready.back();
@@ -375,9 +378,10 @@ class Run {
     if (step.kind == StepKind::send || task.incoming) {
       const Tier& tier = machine_.tier(same_node(number, schedule_.peer(number, step)));
       const Nanoseconds copying = transfer_ns(length, tier.copy_bytes_per_second);
-      if (step.kind == StepKind::send) return tier.send_ns + copying;
+      const Nanoseconds granting = large(length) ? tier.grant_ns : 0;
+      if (step.kind == StepKind::send) return tier.send_ns + granting + copying;
       task.complete = state(number, task.tile).need[task.step] == 0;
-      return tier.receive_ns + copying + (task.complete && step.kind == StepKind::recv_reduce ? reduction : 0);
+      return tier.receive_ns + granting + copying + (task.complete && step.kind == StepKind::recv_reduce ? reduction : 0);
     }
     if (step.kind == StepKind::reduce) return reduction * std::max<std::int64_t>(1, std::int64_t{step.operand_count} - 1);
     return reduction;

@@ -15,19 +15,19 @@ constexpr std::array<std::string_view, 6> names{"loopback-tcp", "1g", "10g", "10
 // docs/performance.md for 2 ranks with a core each and 4 ranks on 2 cores.
 Machine loopback_tcp() {
   Machine machine;
-  machine.inside = {1500, 1200, 1800, 10'500'000'000, 0};
+  machine.inside = {3500, 1200, 1200, 3000, 19 * giga, 0};
   machine.between = machine.inside;
   machine.nic_bytes_per_second = 0;
-  machine.reduce_bytes_per_second = 15 * giga;
-  machine.switch_ns = 3000;
-  machine.call_ns = 2000;
+  machine.reduce_bytes_per_second = 9'500'000'000;
+  machine.switch_ns = 12'000;
+  machine.call_ns = 1800;
   return machine;
 }
 
 // Hosts of 8 cores on one switch, TCP: what a stream gets after headers; inside a host as loopback-tcp.
 Machine ethernet(std::uint64_t bytes_per_second, Nanoseconds latency_ns) {
   Machine machine = loopback_tcp();
-  machine.between = {latency_ns, 2000, 3000, 8 * giga, 0};
+  machine.between = {latency_ns, 2000, 2500, 2500, 12 * giga, 0};
   machine.nic_bytes_per_second = bytes_per_second;
   machine.cores = 8;
   return machine;
@@ -37,8 +37,8 @@ Machine ethernet(std::uint64_t bytes_per_second, Nanoseconds latency_ns) {
 // processor time. 97 of 100 is what one stream of large writes reaches.
 Machine efa(std::uint32_t nics, std::uint64_t nic_rate) {
   Machine machine;
-  machine.inside = {2500, 500, 500, 0, 200 * giga};
-  machine.between = {15'000, 700, 800, 0, 0};
+  machine.inside = {2500, 500, 500, 500, 0, 200 * giga};
+  machine.between = {15'000, 700, 800, 700, 0, 0};
   machine.nics = nics;
   machine.nic_bytes_per_second = nic_rate * 97 / 100;
   machine.reduce_bytes_per_second = 500 * giga;
@@ -86,6 +86,7 @@ Status check_machine(const Machine& machine) {
     time(name + "latency_ns", tier.latency_ns);
     time(name + "send_ns", tier.send_ns);
     time(name + "receive_ns", tier.receive_ns);
+    time(name + "grant_ns", tier.grant_ns);
     rate(name + "copy_bytes_per_second", tier.copy_bytes_per_second);
     rate(name + "lane_bytes_per_second", tier.lane_bytes_per_second);
   }

@@ -21,6 +21,7 @@ struct Tier {
   Nanoseconds latency_ns = 0;               ///< from the end of the sender's work to the first byte at the receiver
   Nanoseconds send_ns = 0;                  ///< the sender's processor, each message
   Nanoseconds receive_ns = 0;               ///< the receiver's
+  Nanoseconds grant_ns = 0;                 ///< further, on both sides, of a message that needs a grant
   std::uint64_t copy_bytes_per_second = 0;  ///< a processor copying into or out of a socket, on both sides; 0: it does not
   std::uint64_t lane_bytes_per_second = 0;  ///< what one rank can send, and at the same time receive
   friend bool operator==(const Tier&, const Tier&) = default;

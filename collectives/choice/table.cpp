@@ -22,7 +22,7 @@ std::string_view unfit(Collective collective, Algorithm algorithm, const WorldSh
     return "its rounding depends on how the vector is cut";
   if (constraints.ordered && !keeps_order(collective, algorithm))
     return "its operands are not in the order of the ranks";
-  if (constraints.unequal_blocks && collective == Collective::alltoall && algorithm == Algorithm::bruck)
+  if (constraints.unequal_blocks && needs_equal_blocks(collective, algorithm))
     return "it needs blocks of equal length";
   if (algorithm == Algorithm::star && shape.ranks > 2) return "it is the baseline, never chosen";
   return {};

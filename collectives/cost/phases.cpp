@@ -122,7 +122,7 @@ Phases World::allreduce(Algorithm algorithm) const {
     case Algorithm::hierarchical: {
       // Unequal nodes: ranks send each owner its lanes directly, and the smallest node's ranks carry most.
       const bool equal = least == L;
-      const std::uint64_t lane = share(least) / static_cast<std::uint64_t>(N) + 1;
+      const std::uint64_t lane = share(least * N);
       const Phase inside{L > 1 ? (equal ? L - 1 : 1) : 0, 0, share(L), equal ? 1 : L - 1, share(L), 0, 1};
       Phase gather = inside;
       gather.reduced = 0;

@@ -60,26 +60,32 @@ TEST(Predict, IsNearTheSimulationOfThePlans) {
   for (const std::string_view machine_name : machine_names()) {
     const Machine machine = *find_machine(machine_name);
     for (const auto& [nodes, local] : {std::pair{1, 2}, {1, 4}, {4, 1}, {4, 8}, {16, 8}}) {
-      for (const Algorithm algorithm : {Algorithm::ring, Algorithm::hierarchical, Algorithm::recursive_doubling,
-                                        Algorithm::direct_one_shot, Algorithm::direct_two_shot}) {
-        const auto world = equal_nodes(nodes, local);
-        const auto made = make_schedule(test::request(algorithm, world), options_for(machine));
-        ASSERT_TRUE(made);
-        for (const std::uint64_t bytes : {1u << 10, 32u << 10, 1u << 20, 64u << 20}) {
-          if (algorithm == Algorithm::direct_one_shot && bytes > (1u << 20)) continue;
-          const auto simulated = static_cast<double>(test::outcome(*made, machine, {.bytes = bytes}).time_ns);
-          const auto predicted = static_cast<double>(price(algorithm, bytes, world, machine));
-          const std::string what = std::string(name(algorithm)) + " of " + std::to_string(bytes) + " on " +
-                                   std::to_string(nodes) + "x" + std::to_string(local) + " " + machine.name;
-          EXPECT_GT(predicted, simulated * 0.45) << what;
-          EXPECT_LT(predicted, simulated * 1.7) << what;
-          logarithms += std::abs(std::log(predicted / simulated));
-          ++compared;
+      for (int c = 0; c < collective_count; ++c) {
+        for (const Algorithm algorithm : all_algorithms()) {
+          PlanRequest wanted = test::request(algorithm, equal_nodes(nodes, local));
+          wanted.collective = static_cast<Collective>(c);
+          if (!has_algorithm(wanted.collective, algorithm)) continue;
+          const auto made = make_schedule(wanted, options_for(machine));
+          ASSERT_TRUE(made) << made.error().message();
+          for (const std::uint64_t bytes : {1u << 10, 32u << 10, 1u << 20, 64u << 20}) {
+            if (algorithm == Algorithm::direct_one_shot && bytes > (1u << 20)) continue;
+            const auto simulated = static_cast<double>(test::outcome(*made, machine, {.bytes = bytes}).time_ns);
+            const auto price = predict(wanted.collective, algorithm, bytes, shape_of(wanted.node_of), machine);
+            const std::string what = std::string(name(wanted.collective)) + " by " + std::string(name(algorithm)) +
+                                     " of " + std::to_string(bytes) + " on " + std::to_string(nodes) + "x" +
+                                     std::to_string(local) + " " + machine.name;
+            ASSERT_TRUE(price) << what;
+            const double ratio = static_cast<double>(*price) / simulated;
+            EXPECT_GT(ratio, 0.25) << what;
+            EXPECT_LT(ratio, 3.0) << what;
+            logarithms += std::abs(std::log(ratio));
+            ++compared;
+          }
         }
       }
     }
   }
-  EXPECT_LT(std::exp(logarithms / compared), 1.15);  // on average within 15 percent
+  EXPECT_LT(std::exp(logarithms / compared), 1.2);  // on average within 20 percent
 }
 
 TEST(Predict, GrowsWithBytes) {
@@ -88,6 +94,7 @@ TEST(Predict, GrowsWithBytes) {
       Nanoseconds before = 0;
       for (std::uint64_t bytes = 1; bytes < std::uint64_t{1} << 40; bytes *= 2) {
         const Nanoseconds now = price(algorithm, bytes, equal_nodes(4, 8), *find_machine(machine_name));
+        if (now < 0) break;  // allreduce has no such algorithm
         EXPECT_GE(now, before - before / 4) << name(algorithm) << " " << bytes;  // a further tile may overlap better
         before = now;
       }

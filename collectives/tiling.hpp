@@ -1,17 +1,13 @@
 #pragma once
-// Tiling: how long a vector is cut so that several passes over the plan overlap. A pure function of what all ranks know
-// alike; the engine runs by it and the simulation predicts by it.
+// How long data are cut into tiles, several of which run through a plan at once. Pure functions of what all ranks know
+// alike; the engine runs by them (runtime/engine/tiling.hpp), and prices and simulation predict by them.
 
 #include <cstddef>
 #include <cstdint>
 
-namespace fabring {
+#include "collectives/plan.hpp"
 
-/// How a call is cut. Depends only on what all ranks know alike, except `depth`, which is local.
-struct Tiling {
-  std::uint32_t tiles = 1;
-  std::uint32_t depth = 1;
-};
+namespace fabring {
 
 struct TilingRules {
   std::size_t segment_bytes = std::size_t{256} << 10;  ///< largest message
@@ -19,9 +15,13 @@ struct TilingRules {
   std::uint32_t depth = 3;                             ///< tiles in flight
 };
 
-/// `largest_message`: Plan::largest_message. `count`: elements of the vector, or of each block.
-Tiling choose_tiling(std::uint64_t largest_message, std::size_t count, std::size_t element_bytes,
-                     const TilingRules& rules);
+/// Into how many tiles `count` elements are cut, if a message is as long as `message_bytes` for each element of its tile.
+std::size_t tile_count(double message_bytes, std::size_t count, const TilingRules& rules);
+
+/// The bytes of the longest message for each element of a tile (with blocks: of each block).
+inline double longest_message_bytes(std::uint64_t largest_message, std::size_t element_bytes) {
+  return static_cast<double>(element_bytes) * (static_cast<double>(largest_message) / static_cast<double>(message_unit));
+}
 
 /// Larger messages wait for the receiver's grant; smaller ones travel in a record (runtime/transfer).
 inline constexpr std::size_t eager_message_bytes = std::size_t{8} << 10;

@@ -108,7 +108,7 @@ class Run {
   }
 
   const ClassPlan& plan(Rank rank) const { return schedule_.of(rank); }
-  TileState& state(Rank rank, std::uint32_t tile) { return ranks_[at(rank)].tiles[tile % outcome_.tiling.depth]; }
+  TileState& state(Rank rank, std::uint32_t tile) { return ranks_[at(rank)].tiles[tile % outcome_.depth]; }
   bool active(Rank rank, std::uint32_t tile) {
     const TileState& found = state(rank, tile);
     return found.active && found.index == tile;
@@ -133,15 +133,25 @@ class Run {
   void cut() {
     const std::size_t blocks = schedule_.blocks == 0 ? 1 : schedule_.blocks;
     const std::size_t count = job_.bytes / job_.element_bytes / blocks;
-    outcome_.tiling = choose_tiling(schedule_.largest_message, count, job_.element_bytes, machine_.tiling);
-    const std::uint32_t tiles = outcome_.tiling.tiles;
+    std::size_t tiles = 1;
+    if (count > 0 && schedule_.largest_message > 0)
+      tiles = tile_count(longest_message_bytes(schedule_.largest_message, job_.element_bytes), count, machine_.tiling);
+    std::array<std::size_t, 2> lengths{count / tiles + 1, count / tiles};
     longer_tiles_ = static_cast<std::uint32_t>(count % tiles);
+    if (schedule_.blocks != 0 && count > 0) {  // slices of equal length and a rest
+      lengths[0] = (count + tiles - 1) / tiles;
+      tiles = (count + lengths[0] - 1) / lengths[0];
+      longer_tiles_ = static_cast<std::uint32_t>(tiles - 1);
+      lengths[1] = count - longer_tiles_ * lengths[0];
+    }
+    outcome_.tiles = static_cast<std::uint32_t>(tiles);
+    outcome_.depth = std::min(outcome_.tiles, machine_.tiling.depth);
     std::uint64_t messages = 0;
     for (const ClassPlan& each : schedule_.classes) {
       StepBytes both;
       for (const std::size_t shorter : {std::size_t{0}, std::size_t{1}}) {
         std::vector<Extent> extents(each.plan.ranges.size());
-        bind(each.plan, count / tiles + 1 - shorter, extents);
+        bind(each.plan, lengths[shorter], extents);
         for (const Step& step : each.plan.steps) {
           const RangeId range = step.kind == StepKind::send ? step.from.range : step.to.range;
           both[shorter].push_back(std::uint64_t{extents[range].count} * job_.element_bytes);
@@ -152,8 +162,8 @@ class Run {
     }
     messages *= all_ ? at(schedule_.ranks() / schedule_.symmetry.unit) : 1;
     std::uint64_t simulated = std::max<std::uint64_t>(job_.most_messages / std::max<std::uint64_t>(messages, 1),
-                                                      std::uint64_t{4} * outcome_.tiling.depth);
-    outcome_.tiles_simulated = static_cast<std::uint32_t>(std::min<std::uint64_t>(simulated, tiles));
+                                                      std::uint64_t{4} * outcome_.depth);
+    outcome_.tiles_simulated = static_cast<std::uint32_t>(std::min<std::uint64_t>(simulated, outcome_.tiles));
     tile_finished_.assign(outcome_.tiles_simulated, 0);
     const int nodes = *std::max_element(node_of_.begin(), node_of_.end()) + 1;
     for (int node = 0; node < nodes; ++node)
@@ -162,11 +172,11 @@ class Run {
 
   void prepare(RankState& rank, const ClassPlan& own) {
     rank.tiles_left = outcome_.tiles_simulated;
-    rank.tiles.resize(outcome_.tiling.depth);
+    rank.tiles.resize(outcome_.depth);
     const std::vector<std::uint64_t>& lengths = bytes_[at(&own - schedule_.classes.data())][0];
     std::size_t slots = 0;
     for (const StepId id : own.slot_receives) slots += large(lengths[id]) ? 1 : 0;
-    const std::size_t depth = outcome_.tiling.depth;
+    const std::size_t depth = outcome_.depth;
     rank.free_slots = static_cast<std::uint32_t>(std::min({slots * depth, most_reduce_slots, depth * 2}));
   }
 
@@ -281,7 +291,7 @@ class Run {
   void post_slots(Rank number) {
     RankState& rank = ranks_[at(number)];
     const ClassPlan& own = plan(number);
-    const std::uint32_t depth = outcome_.tiling.depth;
+    const std::uint32_t depth = outcome_.depth;
     for (std::uint32_t index = rank.next_tile > depth ? rank.next_tile - depth : 0; index < rank.next_tile; ++index) {
       TileState& tile = state(number, index);
       if (!tile.active || tile.index != index) continue;
@@ -466,7 +476,7 @@ class Run {
     const auto last = std::int64_t{outcome_.tiles_simulated} - 1;
     const auto middle = last / 2;
     const Nanoseconds later_half = tile_finished_[at(last)] - tile_finished_[at(middle)];
-    const std::int64_t missing = std::int64_t{outcome_.tiling.tiles} - 1 - last;
+    const std::int64_t missing = std::int64_t{outcome_.tiles} - 1 - last;
     outcome_.time_ns += static_cast<Nanoseconds>(static_cast<double>(later_half) / static_cast<double>(last - middle) *
                                                  static_cast<double>(missing));
     const auto grown = [&](auto& value) {

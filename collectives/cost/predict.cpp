@@ -110,9 +110,9 @@ std::optional<Nanoseconds> predict(Collective collective, Algorithm algorithm, s
   if (whole.list.empty()) return std::nullopt;
 
   const std::uint64_t longest = largest_message(whole, bytes);
-  const Tiling tiling = choose_tiling(longest, bytes, 1, machine.tiling);
-  const Phases tile =
-      tiling.tiles == 1 ? whole : cost::phases_of(collective, algorithm, (bytes + tiling.tiles - 1) / tiling.tiles, shape);
+  const std::size_t tiles = longest == 0 ? 1 : tile_count(longest_message_bytes(longest, 1), bytes, machine.tiling);
+  const auto depth = static_cast<std::int64_t>(std::min<std::size_t>(tiles, machine.tiling.depth));
+  const Phases tile = tiles == 1 ? whole : cost::phases_of(collective, algorithm, (bytes + tiles - 1) / tiles, shape);
   TileCost cost;
   bool granted = false;
   const Prices prices(shape, machine);
@@ -126,9 +126,9 @@ std::optional<Nanoseconds> predict(Collective collective, Algorithm algorithm, s
   // A tile stays with a rank for a share of the rounds, and a rank has `depth` tiles at a time.
   const Nanoseconds stay =
       tile.rounds_of_a_rank == 0 ? through : times(tile.rounds_of_a_rank, through / std::max<std::int64_t>(rounds, 1));
-  const Nanoseconds each = std::max(cost.busiest(), stay / std::max<std::uint32_t>(tiling.depth, 1));
+  const Nanoseconds each = std::max(cost.busiest(), stay / depth);
   const Nanoseconds grant = granted ? std::max(machine.inside.latency_ns, shape.nodes > 1 ? machine.between.latency_ns : 0) : 0;
-  return plus(plus(machine.call_ns + grant, through), times(tiling.tiles - 1, each));
+  return plus(plus(machine.call_ns + grant, through), times(static_cast<std::int64_t>(tiles) - 1, each));
 }
 
 }  // namespace fabring

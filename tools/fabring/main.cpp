@@ -60,6 +60,7 @@ int run(int argc, char** argv) {
   add_run(app, session);
   add_perf(app, session);
   add_plan(app, session);
+  add_simulate(app, session);
   add_settings(app, session);
   app.footer(
       "Exit codes: 0 fine, 1 wrong results or a critical finding, 2 usage, 3 could not run.\n"

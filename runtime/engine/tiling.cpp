@@ -12,20 +12,14 @@ Tiling choose_tiling(const PreparedPlan& prepared, const Call& call, const Tilin
   tiling.slice = std::max<std::size_t>(count, 1);
   if (count == 0 || plan.largest_message == 0) return tiling;
   // Longest message if everything were one tile; the plan gives it as a share of the vector or of a block.
-  const double share = static_cast<double>(plan.largest_message) / static_cast<double>(message_unit);
-  const double message = static_cast<double>(size_of(call.type)) * share;  // bytes for each element of a tile
+  const double message = longest_message_bytes(plan.largest_message, size_of(call.type));
   std::size_t tiles = 1;
   if (lengths_by_pair(call)) {
     // The lengths differ by pair of ranks, so slices must not depend on them.
     tiling.slice = std::max<std::size_t>(static_cast<std::size_t>(static_cast<double>(rules.segment_bytes) / message), 1);
     tiles = (count + tiling.slice - 1) / tiling.slice;
   } else {
-    // Enough tiles that no message is longer than a segment, and `depth` of them if the messages stay worth their while.
-    const double bytes = static_cast<double>(count) * message;
-    const auto needed = static_cast<std::size_t>(bytes / static_cast<double>(rules.segment_bytes) + 0.999);
-    const auto overlap =
-        std::min<std::size_t>(rules.depth, static_cast<std::size_t>(bytes / static_cast<double>(rules.smallest_bytes)));
-    tiles = std::clamp<std::size_t>(std::max(needed, overlap), 1, std::min<std::size_t>(count, 1u << 30));
+    tiles = tile_count(message, count, rules);
     tiling.slice = (count + tiles - 1) / tiles;
     if (plan.blocks != 0) tiles = (count + tiling.slice - 1) / tiling.slice;
   }

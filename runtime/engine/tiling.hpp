@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "collectives/tiling.hpp"
 #include "runtime/engine/call.hpp"
 #include "runtime/engine/prepared_plan.hpp"
 
@@ -17,12 +18,6 @@ struct Tiling {
   std::uint32_t tiles = 1;
   std::uint32_t depth = 1;  ///< tiles under way at once; local
   std::size_t slice = 0;    ///< elements; with blocks only
-};
-
-struct TilingRules {
-  std::size_t segment_bytes = std::size_t{256} << 10;  ///< largest message
-  std::size_t smallest_bytes = std::size_t{64} << 10;  ///< messages are not cut below this to gain overlap
-  std::uint32_t depth = 3;                             ///< tiles in flight
 };
 
 Tiling choose_tiling(const PreparedPlan& plan, const Call& call, const TilingRules& rules);

@@ -12,8 +12,9 @@ ALLOWED = {
     "topology": set(),
     "transports": set(),
     "collectives": set(),
+    "simulation": {"collectives"},
     "runtime": {"topology", "transports", "collectives"},
-    "tools": {"runtime", "topology", "transports", "collectives"},
+    "tools": {"runtime", "topology", "transports", "collectives", "simulation"},
     "examples": set(),
 }
 PUBLIC_ONLY = {"include/fabring", "examples"}  # not even runtime/base

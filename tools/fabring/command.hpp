@@ -31,6 +31,7 @@ void add_agent(CLI::App& app, Session& session);
 void add_run(CLI::App& app, Session& session);
 void add_perf(CLI::App& app, Session& session);
 void add_plan(CLI::App& app, Session& session);
+void add_simulate(CLI::App& app, Session& session);
 void add_settings(CLI::App& app, Session& session);
 
 /// One line on stderr, "fabring SUBCOMMAND: text", in one write.

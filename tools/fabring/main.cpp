@@ -60,6 +60,7 @@ int run(int argc, char** argv) {
   add_run(app, session);
   add_perf(app, session);
   add_plan(app, session);
+  add_simulate(app, session);
   add_settings(app, session);
   add_agent(app, session);
   app.footer(

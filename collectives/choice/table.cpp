@@ -1,0 +1,211 @@
+#include "collectives/choice/table.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "collectives/cost/predict.hpp"
+#include "runtime/base/parse_value.hpp"
+#include "runtime/base/wire.hpp"
+
+namespace fabring {
+namespace {
+
+constexpr std::uint8_t wire_version = 1;
+constexpr std::uint8_t any_collective = 255;
+constexpr std::uint8_t automatic = 255;
+
+/// Why this algorithm cannot do the call; empty if it can.
+std::string_view unfit(Collective collective, Algorithm algorithm, const WorldShape& shape,
+                       const Constraints& constraints) {
+  if (!has_algorithm(collective, algorithm)) return "the collective has no such algorithm";
+  if (constraints.reproducible && !is_reproducible(collective, algorithm))
+    return "its rounding depends on how the vector is cut";
+  if (constraints.ordered && !keeps_order(collective, algorithm))
+    return "its operands are not in the order of the ranks";
+  if (constraints.unequal_blocks && needs_equal_blocks(collective, algorithm))
+    return "it needs blocks of equal length";
+  if (algorithm == Algorithm::star && shape.ranks > 2) return "it is the baseline, never chosen";
+  return {};
+}
+
+bool reduces(Collective collective) {
+  return collective == Collective::allreduce || collective == Collective::reduce ||
+         collective == Collective::reduce_scatter;
+}
+
+/// Ordered and reproducible mean nothing where nothing is reduced.
+Constraints meant(Collective collective, Constraints constraints) {
+  if (!reduces(collective)) constraints.ordered = constraints.reproducible = false;
+  return constraints;
+}
+
+Constraints constraints_of(std::size_t variant) { return {(variant & 1) != 0, (variant & 2) != 0, (variant & 4) != 0}; }
+
+}  // namespace
+
+std::vector<Candidate> candidates(Collective collective, std::uint64_t bytes, const WorldShape& shape,
+                                  const Machine& machine, const Constraints& constraints) {
+  std::vector<Candidate> all;
+  for (const Algorithm algorithm : all_algorithms()) {
+    if (!has_algorithm(collective, algorithm)) continue;
+    Candidate candidate{algorithm, predict(collective, algorithm, bytes, shape, machine),
+                        unfit(collective, algorithm, shape, meant(collective, constraints))};
+    if (!candidate.predicted && candidate.excluded.empty()) candidate.excluded = "it has no price";
+    all.push_back(candidate);
+  }
+  // Of equally fast ones that whose result depends on least.
+  const auto dependence = [&](Algorithm each) { return is_reproducible(collective, each) ? 0 : keeps_order(collective, each) ? 1 : 2; };
+  std::stable_sort(all.begin(), all.end(), [&](const Candidate& a, const Candidate& b) {
+    if (a.excluded.empty() != b.excluded.empty()) return a.excluded.empty();
+    const Nanoseconds x = a.predicted.value_or(0);
+    const Nanoseconds y = b.predicted.value_or(0);
+    return x != y ? x < y : dependence(a.algorithm) < dependence(b.algorithm);
+  });
+  return all;
+}
+
+std::size_t ChoiceTable::size_class(std::uint64_t bytes) {
+  const auto index = static_cast<std::size_t>(bytes <= 1 ? 0 : std::bit_width(bytes - 1));
+  return std::min(index, size_classes - 1);
+}
+
+ChoiceTable ChoiceTable::make(const WorldShape& shape, const Machine& machine, std::vector<Override> overrides) {
+  ChoiceTable table;
+  table.shape_ = shape;
+  table.overrides_ = std::move(overrides);
+  for (std::size_t c = 0; c < table.entries_.size(); ++c) {
+    const auto collective = static_cast<Collective>(c);
+    for (std::size_t size = 0; size < size_classes; ++size) {
+      const auto priced = candidates(collective, std::uint64_t{1} << size, shape, machine);
+      for (std::size_t v = 0; v < variants; ++v) {
+        Chosen& chosen = table.entries_[c][v][size];
+        std::size_t fit = 0;
+        for (const Candidate& each : priced) {
+          if (!each.excluded.empty()) break;
+          if (!unfit(collective, each.algorithm, shape, meant(collective, constraints_of(v))).empty()) continue;
+          if (fit++ == 0) chosen.algorithm = each.algorithm;
+        }
+        chosen.reason = fit == 0            ? ChoiceReason::nothing_fits
+                        : shape.ranks <= 1 ? ChoiceReason::one_rank
+                        : fit == 1         ? ChoiceReason::only_one
+                                           : ChoiceReason::fastest;
+      }
+    }
+  }
+  return table;
+}
+
+Chosen ChoiceTable::choose_overridden(Collective collective, std::uint64_t bytes, const Constraints& constraints) const {
+  Chosen chosen = priced(collective, bytes, constraints);
+  if (chosen.reason == ChoiceReason::nothing_fits) return chosen;
+  for (const Override& rule : overrides_) {
+    if (!rule.covers(collective, bytes)) continue;
+    if (!rule.algorithm) return chosen;
+    const auto algorithm = rule.algorithm_for(collective);
+    if (!algorithm) continue;  // "ring" is for the collectives that have it
+    if (unfit(collective, *algorithm, {1, 1, 1, 1}, meant(collective, constraints)).empty())
+      return {*algorithm, ChoiceReason::asked_for};
+    chosen.reason = ChoiceReason::asked_for_unfit;
+    return chosen;
+  }
+  return chosen;
+}
+
+std::string ChoiceTable::to_bytes() const {
+  WireWriter out;
+  out.number(wire_version).number(shape_.ranks).number(shape_.nodes).number(shape_.least).number(shape_.most);
+  for (const auto& collective : entries_)
+    for (const auto& variant : collective)
+      for (const Chosen& chosen : variant)
+        out.number(static_cast<std::uint8_t>(chosen.algorithm)).number(static_cast<std::uint8_t>(chosen.reason));
+  out.number(static_cast<std::uint16_t>(overrides_.size()));
+  for (const Override& rule : overrides_) {
+    out.number(rule.collective ? static_cast<std::uint8_t>(*rule.collective) : any_collective);
+    out.number(rule.least).number(rule.most);
+    out.number(rule.algorithm ? static_cast<std::uint8_t>(*rule.algorithm) : automatic);
+    out.number(static_cast<std::uint8_t>(rule.any_direct ? 1 : 0));
+  }
+  return out.take();
+}
+
+Result<ChoiceTable> ChoiceTable::from_bytes(std::string_view bytes, const WorldShape& shape) {
+  const auto refuse = [](const std::string& what) {
+    return Status(ErrorCode::mismatch, "the table of algorithms from rank 0 " + what +
+                                           "; do all ranks run the same build of Fabring?");
+  };
+  WireReader in(bytes);
+  if (in.number<std::uint8_t>() != wire_version || !in.ok()) return refuse("has another format");
+  ChoiceTable table;
+  table.shape_.ranks = in.number<int>();
+  table.shape_.nodes = in.number<int>();
+  table.shape_.least = in.number<int>();
+  table.shape_.most = in.number<int>();
+  if (!(table.shape_ == shape)) return refuse("is for another world");
+  const auto known = [](std::uint8_t number) { return number < all_algorithms().size(); };
+  for (std::size_t c = 0; c < table.entries_.size(); ++c) {
+    for (std::size_t v = 0; v < variants; ++v) {
+      for (Chosen& chosen : table.entries_[c][v]) {
+        const auto algorithm = in.number<std::uint8_t>();
+        const auto reason = in.number<std::uint8_t>();
+        if (!in.ok()) return refuse("is too short");
+        if (reason > static_cast<std::uint8_t>(ChoiceReason::fastest)) return refuse("has an unknown reason");
+        chosen.reason = static_cast<ChoiceReason>(reason);
+        if (chosen.reason == ChoiceReason::nothing_fits) continue;
+        const auto collective = static_cast<Collective>(c);
+        if (!known(algorithm) || !unfit(collective, static_cast<Algorithm>(algorithm), shape,
+                                        meant(collective, constraints_of(v)))
+                                      .empty())
+          return refuse("names an algorithm that " + std::string(name(collective)) + " cannot use");
+        chosen.algorithm = static_cast<Algorithm>(algorithm);
+      }
+    }
+  }
+  const auto rules = in.number<std::uint16_t>();
+  if (rules > most_overrides) return refuse("has too many rules");
+  for (std::uint16_t i = 0; i < rules && in.ok(); ++i) {
+    Override rule;
+    const auto collective = in.number<std::uint8_t>();
+    rule.least = in.number<std::uint64_t>();
+    rule.most = in.number<std::uint64_t>();
+    const auto algorithm = in.number<std::uint8_t>();
+    const auto any_direct = in.number<std::uint8_t>();
+    if (collective != any_collective) {
+      if (collective >= collective_count) return refuse("has a rule for an unknown collective");
+      rule.collective = static_cast<Collective>(collective);
+    }
+    if (algorithm != automatic) {
+      if (!known(algorithm)) return refuse("has a rule with an unknown algorithm");
+      rule.algorithm = static_cast<Algorithm>(algorithm);
+    }
+    if (any_direct > 1) return refuse("has a broken rule");
+    rule.any_direct = any_direct == 1;
+    table.overrides_.push_back(rule);
+  }
+  if (!in.complete()) return refuse("has another length");
+  return table;
+}
+
+std::string reason_text(const Chosen& chosen, Collective collective, std::uint64_t bytes, const WorldShape& shape) {
+  const std::string algorithm(name(chosen.algorithm));
+  std::string text = std::string(name(collective)) + " of " + size_text(bytes) + " over " + std::to_string(shape.ranks) +
+                     (shape.ranks == 1 ? " rank" : " ranks");
+  if (shape.nodes > 1) text += " on " + std::to_string(shape.nodes) + " nodes";
+  switch (chosen.reason) {
+    case ChoiceReason::nothing_fits:
+      return text + ": no algorithm can do this";
+    case ChoiceReason::one_rank:
+      return text + ": a copy";
+    case ChoiceReason::only_one:
+      return text + ": only " + algorithm + " can do this";
+    case ChoiceReason::fastest:
+      return text + ": " + algorithm + " has the lowest predicted time";
+    case ChoiceReason::asked_for:
+      return text + ": " + algorithm + ", asked for by FABRING_ALGORITHM";
+    case ChoiceReason::asked_for_unfit:
+      return text + ": what FABRING_ALGORITHM asks for cannot do this call; of the others " + algorithm +
+             " has the lowest predicted time";
+  }
+  return text;
+}
+
+}  // namespace fabring

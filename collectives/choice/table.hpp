@@ -1,0 +1,96 @@
+#pragma once
+// ChoiceTable: which algorithm a communicator takes for a collective and a size. Priced once with a machine (cost/),
+// on rank 0, whose table the others take over, so that all choose alike whatever their own machine says. Looking up is
+// an array access. Overrides come first, as far as they can do what the call needs.
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "collectives/algorithms.hpp"
+#include "collectives/choice/overrides.hpp"
+#include "collectives/cost/machine.hpp"
+#include "fabring/status.hpp"
+
+namespace fabring {
+
+/// What a call needs of its algorithm beyond being fast.
+struct Constraints {
+  bool ordered = false;         ///< the operation does not commute
+  bool reproducible = false;    ///< the same bits whatever the length, cutting and nodes
+  bool unequal_blocks = false;  ///< a v-variant
+};
+
+enum class ChoiceReason : std::uint8_t {
+  nothing_fits,    ///< no algorithm can do this; `algorithm` means nothing
+  one_rank,        ///< nothing to communicate
+  only_one,        ///< no other algorithm can do this
+  fastest,         ///< the lowest predicted time
+  asked_for,       ///< an override
+  asked_for_unfit  ///< an override names one that cannot do this call; the fastest of the others
+};
+
+struct Chosen {
+  Algorithm algorithm = Algorithm::ring;
+  ChoiceReason reason = ChoiceReason::nothing_fits;
+  friend bool operator==(const Chosen&, const Chosen&) = default;
+};
+
+/// One algorithm weighed: its price, or why it was left out.
+struct Candidate {
+  Algorithm algorithm = Algorithm::ring;
+  std::optional<Nanoseconds> predicted;
+  std::string_view excluded;  ///< "its operands are not in the order of the ranks", ...; empty: it took part
+};
+
+/// All algorithms of the collective, fastest first, those left out at the end.
+std::vector<Candidate> candidates(Collective collective, std::uint64_t bytes, const WorldShape& shape,
+                                  const Machine& machine, const Constraints& constraints = {});
+
+class ChoiceTable {
+ public:
+  /// Prices every collective, size class and constraint.
+  static ChoiceTable make(const WorldShape& shape, const Machine& machine, std::vector<Override> overrides = {});
+
+  /// For the other ranks. A reader has the same shape or refuses. Errors of from_bytes: mismatch, with what is wrong.
+  std::string to_bytes() const;
+  static Result<ChoiceTable> from_bytes(std::string_view bytes, const WorldShape& shape);
+
+  Chosen choose(Collective collective, std::uint64_t bytes, const Constraints& constraints = {}) const {
+    if (!overrides_.empty()) return choose_overridden(collective, bytes, constraints);
+    return priced(collective, bytes, constraints);
+  }
+  const WorldShape& shape() const { return shape_; }
+  friend bool operator==(const ChoiceTable&, const ChoiceTable&) = default;
+
+  /// Size class i holds the bytes above 2^(i-1), up to 2^i; the last one everything above.
+  static constexpr std::size_t size_classes = 42;
+  static std::size_t size_class(std::uint64_t bytes);
+
+ private:
+  static constexpr std::size_t variants = 8;  // of Constraints
+  static std::size_t variant(const Constraints& constraints) {
+    return (constraints.ordered ? 1u : 0u) + (constraints.reproducible ? 2u : 0u) + (constraints.unequal_blocks ? 4u : 0u);
+  }
+  Chosen priced(Collective collective, std::uint64_t bytes, const Constraints& constraints) const {
+    return entries_[static_cast<std::size_t>(collective)][variant(constraints)][size_class(bytes)];
+  }
+  Chosen choose_overridden(Collective collective, std::uint64_t bytes, const Constraints& constraints) const;
+
+  WorldShape shape_;
+  std::array<std::array<std::array<Chosen, size_classes>, variants>, collective_count> entries_{};
+  std::vector<Override> overrides_;
+};
+
+/// One sentence: "1 MiB over 8 ranks on 2 nodes: ring has the lowest predicted time".
+std::string reason_text(const Chosen& chosen, Collective collective, std::uint64_t bytes, const WorldShape& shape);
+
+inline Chosen choose(const ChoiceTable& table, Collective collective, std::uint64_t bytes,
+                     const Constraints& constraints = {}) {
+  return table.choose(collective, bytes, constraints);
+}
+
+}  // namespace fabring

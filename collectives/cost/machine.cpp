@@ -1,0 +1,134 @@
+#include "collectives/cost/machine.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <vector>
+
+namespace fabring {
+namespace {
+
+constexpr std::uint64_t giga = 1'000'000'000;
+constexpr std::array<std::string_view, 6> names{"loopback-tcp", "1g", "10g", "100g", "efa-400", "efa-3200"};
+
+// Sockets on one host. Bytes cost processor time on both sides and nothing else; fitted to the medians of
+// docs/performance.md for 2 ranks with a core each and 4 ranks on 2 cores.
+Machine loopback_tcp() {
+  Machine machine;
+  machine.inside = {3500, 1200, 1200, 3000, 19 * giga, 0};
+  machine.between = machine.inside;
+  machine.nic_bytes_per_second = 0;
+  machine.reduce_bytes_per_second = 9'500'000'000;
+  machine.switch_ns = 12'000;
+  machine.call_ns = 1800;
+  return machine;
+}
+
+// Hosts of 8 cores on one switch, TCP: what a stream gets after headers; inside a host as loopback-tcp.
+Machine ethernet(std::uint64_t bytes_per_second, Nanoseconds latency_ns) {
+  Machine machine = loopback_tcp();
+  machine.between = {latency_ns, 2000, 2500, 2500, 12 * giga, 0};
+  machine.nic_bytes_per_second = bytes_per_second;
+  machine.cores = 8;
+  return machine;
+}
+
+// Hosts with 8 accelerators that copy to each other directly, and remote writes by the network cards: bytes cost no
+// processor time. 97 of 100 is what one stream of large writes reaches.
+Machine efa(std::uint32_t nics, std::uint64_t nic_rate) {
+  Machine machine;
+  machine.inside = {2500, 500, 500, 500, 0, 200 * giga};
+  machine.between = {15'000, 700, 800, 700, 0, 0};
+  machine.nics = nics;
+  machine.nic_bytes_per_second = nic_rate * 97 / 100;
+  machine.reduce_bytes_per_second = 500 * giga;
+  machine.call_ns = 2000;
+  return machine;
+}
+
+}  // namespace
+
+std::span<const std::string_view> machine_names() { return names; }
+
+std::optional<Machine> find_machine(std::string_view name) {
+  std::optional<Machine> machine;
+  if (name == "loopback-tcp") machine = loopback_tcp();
+  if (name == "1g") machine = ethernet(117'700'000, 25'000);
+  if (name == "10g") machine = ethernet(1'177'000'000, 20'000);
+  if (name == "100g") machine = ethernet(11'770'000'000, 12'000);
+  if (name == "efa-400") machine = efa(4, 12'500'000'000);
+  if (name == "efa-3200") machine = efa(32, 12'500'000'000);
+  if (machine) machine->name = name;
+  return machine;
+}
+
+Status check_machine(const Machine& machine) {
+  constexpr Nanoseconds most_ns = 10 * static_cast<Nanoseconds>(giga);
+  constexpr std::uint64_t most_rate = 1'000'000 * giga;
+  Status status;
+  const auto wrong = [&](std::string_view field, const std::string& range) {
+    if (status.ok())
+      status = Status(ErrorCode::invalid_argument,
+                      "machine '" + machine.name + "': " + std::string(field) + " must be " + range);
+  };
+  const auto time = [&](std::string_view field, Nanoseconds value) {
+    if (value < 0 || value > most_ns) wrong(field, "0 to " + std::to_string(most_ns) + " ns");
+  };
+  const auto rate = [&](std::string_view field, std::uint64_t value) {
+    if (value > most_rate || (value != 0 && value < 1000))
+      wrong(field, "0 (no limit) or 1000 to " + std::to_string(most_rate) + " bytes per second");
+  };
+  const auto count = [&](std::string_view field, std::uint64_t value, std::uint64_t least, std::uint64_t most) {
+    if (value < least || value > most) wrong(field, std::to_string(least) + " to " + std::to_string(most));
+  };
+  for (const auto& [name, tier] : {std::pair<std::string, const Tier&>{"inside.", machine.inside},
+                                   std::pair<std::string, const Tier&>{"between.", machine.between}}) {
+    time(name + "latency_ns", tier.latency_ns);
+    time(name + "send_ns", tier.send_ns);
+    time(name + "receive_ns", tier.receive_ns);
+    time(name + "grant_ns", tier.grant_ns);
+    rate(name + "copy_bytes_per_second", tier.copy_bytes_per_second);
+    rate(name + "lane_bytes_per_second", tier.lane_bytes_per_second);
+  }
+  count("nics", machine.nics, 1, 1024);
+  rate("nic_bytes_per_second", machine.nic_bytes_per_second);
+  rate("memory_bytes_per_second", machine.memory_bytes_per_second);
+  rate("reduce_bytes_per_second", machine.reduce_bytes_per_second);
+  count("cores", machine.cores, 0, 65536);
+  time("switch_ns", machine.switch_ns);
+  time("call_ns", machine.call_ns);
+  count("nodes_per_leaf", machine.nodes_per_leaf, 0, 65536);
+  count("oversubscription_percent", machine.oversubscription_percent, 1, 100'000);
+  count("segment_bytes", machine.tiling.segment_bytes, 1, std::size_t{1} << 40);
+  count("smallest_bytes", machine.tiling.smallest_bytes, 1, std::size_t{1} << 40);
+  count("depth", machine.tiling.depth, 1, 64);
+  return status;
+}
+
+Nanoseconds transfer_ns(std::uint64_t bytes, std::uint64_t bytes_per_second) {
+  if (bytes_per_second == 0 || bytes == 0) return 0;
+  if (bytes < (std::uint64_t{1} << 33))  // the product fits
+    return static_cast<Nanoseconds>((bytes * giga + bytes_per_second - 1) / bytes_per_second);
+  __extension__ using Wide = unsigned __int128;
+  const Wide ns = (static_cast<Wide>(bytes) * giga + bytes_per_second - 1) / bytes_per_second;
+  constexpr auto most = std::numeric_limits<Nanoseconds>::max() / 4;
+  return ns > static_cast<Wide>(most) ? most : static_cast<Nanoseconds>(ns);
+}
+
+WorldShape shape_of(std::span<const int> node_of) {
+  std::vector<int> sorted(node_of.begin(), node_of.end());
+  std::sort(sorted.begin(), sorted.end());
+  WorldShape shape{static_cast<int>(sorted.size()), 0, 0, 0};
+  for (std::size_t first = 0; first < sorted.size();) {
+    std::size_t last = first;
+    while (last < sorted.size() && sorted[last] == sorted[first]) ++last;
+    const int ranks = static_cast<int>(last - first);
+    shape.least = shape.nodes == 0 ? ranks : std::min(shape.least, ranks);
+    shape.most = std::max(shape.most, ranks);
+    ++shape.nodes;
+    first = last;
+  }
+  return shape;
+}
+
+}  // namespace fabring

@@ -1,0 +1,68 @@
+#pragma once
+// Machine: what messages and reductions cost on a kind of host and network, as plain integers (nanoseconds, bytes per
+// second), so that every rank that has the same machine computes the same prices. It is what the choice of algorithms
+// is priced with and what the simulation runs on. A rate of 0 means "costs nothing" or "is never the limit".
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "collectives/tiling.hpp"
+#include "fabring/status.hpp"
+
+namespace fabring {
+
+using Nanoseconds = std::int64_t;
+
+/// Messages between two ranks: of one node, or of two.
+struct Tier {
+  Nanoseconds latency_ns = 0;               ///< from the end of the sender's work to the first byte at the receiver
+  Nanoseconds send_ns = 0;                  ///< the sender's processor, each message
+  Nanoseconds receive_ns = 0;               ///< the receiver's
+  Nanoseconds grant_ns = 0;                 ///< further, on both sides, of a message that needs a grant
+  std::uint64_t copy_bytes_per_second = 0;  ///< a processor copying into or out of a socket, on both sides; 0: it does not
+  std::uint64_t lane_bytes_per_second = 0;  ///< what one rank can send, and at the same time receive
+  friend bool operator==(const Tier&, const Tier&) = default;
+};
+
+struct Machine {
+  std::string name;
+  Tier inside;   ///< a node
+  Tier between;  ///< nodes
+  std::uint32_t nics = 1;                     ///< of a node; divided evenly among its ranks
+  std::uint64_t nic_bytes_per_second = 0;     ///< each way
+  std::uint64_t memory_bytes_per_second = 0;  ///< all messages inside a node together
+  std::uint64_t reduce_bytes_per_second = 0;  ///< one rank adding one vector to another: bytes of the result
+  std::uint32_t cores = 0;                    ///< of a node, for its ranks; 0: one for each
+  Nanoseconds switch_ns = 0;                  ///< a core turns to another rank
+  Nanoseconds call_ns = 0;                    ///< a call, before its first message
+  std::uint32_t nodes_per_leaf = 0;           ///< nodes of one leaf switch; 0: all on one switch
+  std::uint32_t oversubscription_percent = 100;  ///< 300: a leaf's nodes have three times the bandwidth of its uplinks
+  TilingRules tiling;
+
+  const Tier& tier(bool same_node) const { return same_node ? inside : between; }
+};
+
+/// The machine of this name: loopback-tcp, 1g, 10g, 100g, efa-400, efa-3200; docs/scale.md says what each stands for.
+std::optional<Machine> find_machine(std::string_view name);
+std::span<const std::string_view> machine_names();
+
+/// Every number in a range in which no price can overflow. Errors: invalid_argument, naming the field.
+Status check_machine(const Machine& machine);
+
+/// Time for `bytes` at `bytes_per_second`, rounded up; 0 for a rate of 0. Exact; saturates instead of overflowing.
+Nanoseconds transfer_ns(std::uint64_t bytes, std::uint64_t bytes_per_second);
+
+/// How ranks lie on nodes, as far as prices depend on it.
+struct WorldShape {
+  int ranks = 1;
+  int nodes = 1;
+  int least = 1;  ///< ranks of the smallest node
+  int most = 1;   ///< of the largest
+  friend bool operator==(const WorldShape&, const WorldShape&) = default;
+};
+WorldShape shape_of(std::span<const int> node_of);
+
+}  // namespace fabring

@@ -1,0 +1,294 @@
+#include "collectives/cost/phases.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace fabring::cost {
+namespace {
+
+std::int64_t log2_up(std::int64_t n) { return n <= 1 ? 0 : std::bit_width(static_cast<std::uint64_t>(n - 1)); }
+std::int64_t log2_down(std::int64_t n) { return std::bit_width(static_cast<std::uint64_t>(n)) - 1; }
+
+/// The shape in the terms of docs/algorithms.md, and phases that many algorithms share.
+class World {
+ public:
+  World(std::uint64_t bytes, const WorldShape& shape)
+      : S(bytes), n(shape.ranks), N(shape.nodes), L(shape.most), least(shape.least) {}
+
+  std::uint64_t share(std::int64_t parts) const {
+    const auto by = static_cast<std::uint64_t>(std::max<std::int64_t>(parts, 1));
+    return (S + by - 1) / by;
+  }
+
+  /// Once around but one, a part of `of` at a time.
+  Phase ring(std::uint64_t of, bool reduce) const {
+    const auto parts = static_cast<std::uint64_t>(n);
+    const std::uint64_t part = (of + parts - 1) / parts;
+    const std::int64_t crossing = N > 1 ? std::max<std::int64_t>(1, (n - 1) * N / n) : 0;
+    return {n - 1 - crossing, crossing, part, 1, reduce ? part : 0, N > 1 ? (parts - 1) * part : 0, 1};
+  }
+  /// Everybody to everybody, `message` each. `reduced`: bytes a rank reduces in all.
+  Phase everybody(std::uint64_t message, std::uint64_t reduced) const {
+    const auto outside = static_cast<std::uint64_t>(n - L) * static_cast<std::uint64_t>(L);
+    return {N > 1 ? 0 : 1, N > 1 ? 1 : 0, message, n - 1, reduced, N > 1 ? outside * message : 0, L};
+  }
+  /// One rank to all or all to one.
+  Phase fan(std::uint64_t message, std::uint64_t reduced) const {
+    return {N > 1 ? 0 : 1, N > 1 ? 1 : 0, message, n - 1, reduced, static_cast<std::uint64_t>(n - L) * message, 1};
+  }
+  /// A round with the rank at this distance: a node's last ranks reach into the next.
+  Phase round(std::uint64_t message, std::int64_t distance, bool reduce) const {
+    const bool crosses = N > 1;
+    const std::int64_t flows = std::min<std::int64_t>(distance, L);
+    return {crosses ? 0 : 1, crosses ? 1 : 0, message, 1, reduce ? message : 0,
+            crosses ? static_cast<std::uint64_t>(flows) * message : 0, std::max<std::int64_t>(flows, 1)};
+  }
+  /// A round with the rank whose number differs in one bit: of nodes of a power of two, inside the node at first.
+  Phase exchange(std::uint64_t message, std::int64_t distance, bool reduce) const {
+    const bool crosses = N > 1 && (distance >= L || !std::has_single_bit(static_cast<std::uint64_t>(L)));
+    return {crosses ? 0 : 1, crosses ? 1 : 0, message, 1, reduce ? message : 0,
+            crosses ? static_cast<std::uint64_t>(L) * message : 0, L};
+  }
+
+  Phases allreduce(Algorithm algorithm) const;
+  Phases reduce_scatter(Algorithm algorithm, bool reduces) const;  // all_gather is its mirror
+  Phases rooted(Algorithm algorithm, bool reduces) const;          // broadcast, reduce
+  Phases rooted_blocks(Algorithm algorithm) const;                 // gather, scatter
+  Phases alltoall(Algorithm algorithm) const;
+  Phases barrier(Algorithm algorithm) const;
+
+ private:
+  void tree(Phases& phases, std::uint64_t message, std::int64_t children, bool reduces) const;
+  void fold(Phases& phases, bool reduces) const;
+
+  std::uint64_t S;
+  std::int64_t n, N, L, least;
+};
+
+/// The two further rounds where n is no power of two.
+void World::fold(Phases& phases, bool reduces) const {
+  if (std::has_single_bit(static_cast<std::uint64_t>(n))) return;
+  phases.list.push_back(round(S, 1, reduces));
+  phases.list.push_back(round(S, 1, false));
+}
+
+Phases World::reduce_scatter(Algorithm algorithm, bool reduces) const {
+  Phases phases;
+  switch (algorithm) {
+    case Algorithm::ring:
+      phases.list = {ring(S, reduces)};
+      break;
+    case Algorithm::hierarchical: {
+      const auto lanes = std::max<std::int64_t>(L, 1);
+      phases.list = {{L - 1, 0, share(L), 1, reduces ? share(L) : 0, 0, 1},
+                     {0, N - 1, share(L * N), 1, reduces ? share(L * N) : 0,
+                      static_cast<std::uint64_t>(N - 1) * share(N), lanes}};
+      break;
+    }
+    case Algorithm::pairwise:
+      phases.list = {{L - 1, n - L, share(n), 1, reduces ? share(n) : 0,
+                      static_cast<std::uint64_t>(L * (n - L)) * share(n), L}};
+      break;
+    case Algorithm::direct_one_shot:
+    case Algorithm::direct_two_shot:
+      phases.list = {everybody(share(n), reduces ? static_cast<std::uint64_t>(n - 1) * share(n) : 0)};
+      break;
+    case Algorithm::circulant:
+    case Algorithm::bruck:
+      for (std::int64_t left = n; left > 1;) {
+        const std::int64_t half = (left + 1) / 2;
+        phases.list.push_back(round(static_cast<std::uint64_t>(left - half) * share(n), half, reduces));
+        left = half;
+      }
+      break;
+    case Algorithm::halving_doubling:
+    case Algorithm::recursive_doubling:
+      for (std::int64_t distance = 1, parts = 1LL << log2_down(n); parts > 1; distance *= 2, parts /= 2)
+        phases.list.push_back(exchange(share(parts), distance, reduces));
+      fold(phases, reduces);
+      break;
+    default:
+      break;
+  }
+  return phases;
+}
+
+Phases World::allreduce(Algorithm algorithm) const {
+  Phases phases;
+  switch (algorithm) {
+    case Algorithm::ring:
+      phases.list = {ring(S, true), ring(S, false)};
+      break;
+    case Algorithm::hierarchical: {
+      // Unequal nodes: ranks send each owner its lanes directly, and the smallest node's ranks carry most.
+      const bool equal = least == L;
+      const std::uint64_t lane = share(least * N);
+      const Phase inside{L > 1 ? (equal ? L - 1 : 1) : 0, 0, share(L), equal ? 1 : L - 1, share(L), 0, 1};
+      Phase gather = inside;
+      gather.reduced = 0;
+      const auto node_bytes = static_cast<std::uint64_t>(N - 1) * share(N);
+      phases.list = {inside, {0, N - 1, lane, 1, lane, node_bytes, least}, {0, N - 1, lane, 1, 0, node_bytes, least},
+                     gather};
+      break;
+    }
+    case Algorithm::recursive_doubling:
+      for (std::int64_t distance = 1; distance < 1LL << log2_down(n); distance *= 2)
+        phases.list.push_back(exchange(S, distance, true));
+      fold(phases, true);
+      break;
+    case Algorithm::direct_one_shot:
+      phases.list = {everybody(S, static_cast<std::uint64_t>(n - 1) * S)};
+      break;
+    case Algorithm::direct_two_shot:
+      phases.list = {everybody(share(n), static_cast<std::uint64_t>(n - 1) * share(n)), everybody(share(n), 0)};
+      break;
+    case Algorithm::binomial:
+      tree(phases, S, log2_up(n), true);
+      tree(phases, S, log2_up(n), false);
+      break;
+    case Algorithm::double_tree:
+      tree(phases, share(2), 2, true);
+      tree(phases, share(2), 2, false);
+      break;
+    case Algorithm::star:
+      phases.list = {fan(S, static_cast<std::uint64_t>(n - 1) * S), fan(S, 0)};
+      break;
+    case Algorithm::circulant:
+    case Algorithm::halving_doubling: {
+      phases = reduce_scatter(algorithm, true);
+      const Phases gather = reduce_scatter(algorithm, false);
+      phases.list.insert(phases.list.end(), gather.list.begin(), gather.list.end());
+      break;
+    }
+    default:
+      break;
+  }
+  return phases;
+}
+
+/// Up or down a tree: log2 n rounds, and the busiest rank has so many children.
+void World::tree(Phases& phases, std::uint64_t message, std::int64_t children, bool reduces) const {
+  const std::int64_t rounds = log2_up(n);
+  const std::int64_t inside = std::min(rounds, log2_up(L));
+  const std::int64_t per_round = children < rounds ? children : 1;
+  Phase phase{inside, rounds - inside, message, per_round, reduces ? message * static_cast<std::uint64_t>(per_round) : 0,
+              static_cast<std::uint64_t>(N > 1 ? rounds - inside : 0) * message, 1};
+  phases.list.push_back(phase);
+  phases.rounds_of_a_rank += std::min<std::int64_t>(rounds, children + 1);
+  phases.messages_of_a_rank += children;
+}
+
+Phases World::rooted(Algorithm algorithm, bool reduces) const {
+  Phases phases;
+  switch (algorithm) {
+    case Algorithm::binomial:
+      tree(phases, S, log2_up(n), reduces);
+      break;
+    case Algorithm::double_tree:
+      tree(phases, share(2), 2, reduces);
+      break;
+    case Algorithm::chain: {
+      const std::int64_t crossing = N - 1;
+      phases.list = {{n - 1 - crossing, crossing, S, 1, reduces ? S : 0, N > 1 ? S : 0, 1}};
+      phases.rounds_of_a_rank = std::min<std::int64_t>(n - 1, 2);
+      phases.messages_of_a_rank = 1;
+      break;
+    }
+    case Algorithm::direct_one_shot:
+    case Algorithm::star:
+      phases.list = {fan(S, reduces ? static_cast<std::uint64_t>(n - 1) * S : 0)};
+      break;
+    case Algorithm::ring:  // a reduce-scatter and a gather; a scatter and an all-gather
+      phases.list = {ring(S, reduces), fan(share(n), 0)};
+      break;
+    case Algorithm::circulant:
+      phases = reduce_scatter(algorithm, reduces);
+      phases.list.push_back(fan(share(n), 0));
+      break;
+    case Algorithm::hierarchical:
+      phases = reduce_scatter(algorithm, reduces);
+      phases.list.push_back({0, log2_up(N), share(L), 1, 0, static_cast<std::uint64_t>(log2_up(N)) * S, L});
+      phases.list.push_back({L - 1, 0, share(L), 1, 0, 0, 1});
+      break;
+    default:
+      break;
+  }
+  return phases;
+}
+
+Phases World::rooted_blocks(Algorithm algorithm) const {
+  Phases phases;
+  if (algorithm == Algorithm::direct_one_shot || algorithm == Algorithm::star) phases.list = {fan(share(n), 0)};
+  if (algorithm == Algorithm::binomial || algorithm == Algorithm::hierarchical)
+    for (std::int64_t below = 1; below < n; below *= 2)
+      phases.list.push_back(round(static_cast<std::uint64_t>(std::min(below, n - below)) * share(n), 1, false));
+  return phases;
+}
+
+Phases World::alltoall(Algorithm algorithm) const {
+  Phases phases;
+  switch (algorithm) {
+    case Algorithm::direct_one_shot:
+    case Algorithm::direct_two_shot:
+      phases.list = {everybody(share(n), 0)};
+      break;
+    case Algorithm::pairwise:
+      phases = reduce_scatter(algorithm, false);
+      break;
+    case Algorithm::bruck:
+      for (std::int64_t distance = 1; distance < n; distance *= 2) {
+        Phase phase = round(share(n) * static_cast<std::uint64_t>((n + 1) / 2), distance, false);
+        phase.reduced = phase.bytes;  // packed and unpacked
+        phases.list.push_back(phase);
+      }
+      break;
+    case Algorithm::hierarchical:
+      phases.list = {{L - 1, 0, share(L), 1, 0, 0, 1},
+                     {0, N - 1, share(N), 1, 0, static_cast<std::uint64_t>((N - 1) * L) * share(N), L}};
+      break;
+    default:
+      break;
+  }
+  return phases;
+}
+
+Phases World::barrier(Algorithm algorithm) const {
+  Phases phases;
+  if (algorithm == Algorithm::dissemination || algorithm == Algorithm::recursive_doubling)
+    for (std::int64_t distance = 1; distance < n; distance *= 2) phases.list.push_back(round(0, distance, false));
+  if (algorithm == Algorithm::binomial) {
+    tree(phases, 0, log2_up(n), false);
+    tree(phases, 0, log2_up(n), false);
+  }
+  if (algorithm == Algorithm::direct_one_shot) phases.list = {everybody(0, 0)};
+  return phases;
+}
+
+}  // namespace
+
+Phases phases_of(Collective collective, Algorithm algorithm, std::uint64_t bytes, const WorldShape& shape) {
+  const World world(bytes, shape);
+  switch (collective) {
+    case Collective::allreduce:
+      return world.allreduce(algorithm);
+    case Collective::reduce_scatter:
+      return world.reduce_scatter(algorithm, true);
+    case Collective::all_gather:
+      return world.reduce_scatter(algorithm, false);
+    case Collective::reduce:
+      return world.rooted(algorithm, true);
+    case Collective::broadcast:
+      return world.rooted(algorithm, false);
+    case Collective::gather:
+    case Collective::scatter:
+      return world.rooted_blocks(algorithm);
+    case Collective::alltoall:
+      return world.alltoall(algorithm);
+    case Collective::barrier:
+      return world.barrier(algorithm);
+    default:
+      return {};
+  }
+}
+
+}  // namespace fabring::cost

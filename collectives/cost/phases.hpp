@@ -1,0 +1,35 @@
+#pragma once
+// Phases: an algorithm in closed form, as far as its time depends on it: so many rounds, in each of which every rank
+// sends and receives messages of a length. What docs/algorithms.md counts, for predict() to put prices on. Internal to
+// collectives/cost/.
+
+#include <cstdint>
+#include <vector>
+
+#include "collectives/algorithms.hpp"
+#include "collectives/cost/machine.hpp"
+
+namespace fabring::cost {
+
+struct Phase {
+  std::int64_t inside_rounds = 0;   ///< on the longest chain of messages: those inside a node
+  std::int64_t between_rounds = 0;  ///< and those between nodes
+  std::uint64_t bytes = 0;          ///< of a message
+  std::int64_t messages = 1;        ///< of the busiest rank in one round, one after the other
+  std::uint64_t reduced = 0;        ///< bytes a rank reduces in one round
+  std::uint64_t node_bytes = 0;     ///< that the busiest node sends to others, in all rounds
+  std::int64_t flows = 1;           ///< ranks of that node that send them
+  std::int64_t rounds() const { return inside_rounds + between_rounds; }
+};
+
+struct Phases {
+  std::vector<Phase> list;
+  /// The longest time a tile stays with one rank, in rounds; 0: all of them. A chain hands a tile on and is done with it.
+  std::int64_t rounds_of_a_rank = 0;
+  std::int64_t messages_of_a_rank = 0;  ///< sent by the busiest rank for a tile; 0: those of all rounds
+};
+
+/// For a vector (with blocks: all blocks together) of `bytes`. Empty: this is not priced.
+Phases phases_of(Collective collective, Algorithm algorithm, std::uint64_t bytes, const WorldShape& shape);
+
+}  // namespace fabring::cost

@@ -1,0 +1,134 @@
+#include "collectives/cost/predict.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "collectives/cost/phases.hpp"
+#include "collectives/plan.hpp"
+
+namespace fabring {
+namespace {
+
+using cost::Phase;
+using cost::Phases;
+
+constexpr Nanoseconds most = std::numeric_limits<Nanoseconds>::max() / 8;
+
+Nanoseconds times(std::int64_t count, Nanoseconds each) {
+  if (count <= 0 || each <= 0) return 0;
+  return each > most / count ? most : count * each;
+}
+Nanoseconds plus(Nanoseconds a, Nanoseconds b) { return std::min(most, a + b); }
+
+/// What one tile costs: through all rounds, and each resource.
+struct TileCost {
+  Nanoseconds through = 0;
+  Nanoseconds work = 0;   // a rank's processor
+  Nanoseconds lane = 0;   // a rank's lane
+  Nanoseconds cards = 0;  // the node's network cards
+  Nanoseconds memory = 0;
+  Nanoseconds busiest() const { return std::max({work, lane, cards, memory}); }
+};
+
+class Prices {
+ public:
+  Prices(const WorldShape& shape, const Machine& machine) : shape_(shape), machine_(machine) {}
+
+  void add(TileCost& cost, const Phase& phase, std::int64_t rounds_of_a_rank) const {
+    add_rounds(cost, phase, phase.inside_rounds, machine_.inside, rounds_of_a_rank, true);
+    add_rounds(cost, phase, phase.between_rounds, machine_.between, rounds_of_a_rank, false);
+    cost.cards = plus(cost.cards, card_time(phase.node_bytes, phase.flows));
+  }
+
+ private:
+  /// Ranks for each core, rounded up in hundredths.
+  std::int64_t ranks_per_core_percent() const {
+    if (machine_.cores == 0 || static_cast<int>(machine_.cores) >= shape_.most) return 100;
+    return (std::int64_t{shape_.most} * 100 + machine_.cores - 1) / machine_.cores;
+  }
+
+  Nanoseconds card_time(std::uint64_t bytes, std::int64_t flows) const {
+    const auto ports = std::min<std::int64_t>(machine_.nics, std::max(1, shape_.most));
+    const std::uint64_t port_rate = machine_.nic_bytes_per_second * machine_.nics / static_cast<std::uint64_t>(ports);
+    Nanoseconds time = transfer_ns(bytes, port_rate * static_cast<std::uint64_t>(std::clamp<std::int64_t>(flows, 1, ports)));
+    if (machine_.nodes_per_leaf != 0 && machine_.oversubscription_percent > 100)
+      time = std::max(time, transfer_ns(bytes, machine_.nic_bytes_per_second * machine_.nics * 100 /
+                                                   machine_.oversubscription_percent));
+    return time;
+  }
+
+  void add_rounds(TileCost& cost, const Phase& phase, std::int64_t rounds, const Tier& tier,
+                  std::int64_t rounds_of_a_rank, bool inside) const {
+    if (rounds == 0) return;
+    const Nanoseconds copying = transfer_ns(phase.bytes, tier.copy_bytes_per_second);
+    const Nanoseconds reducing = transfer_ns(phase.reduced, machine_.reduce_bytes_per_second);
+    const Nanoseconds granting = phase.bytes > eager_message_bytes ? tier.grant_ns : 0;
+    const Nanoseconds sending = tier.send_ns + granting + copying;
+    const Nanoseconds receiving = tier.receive_ns + granting + copying;
+    const Nanoseconds lane = transfer_ns(phase.bytes, tier.lane_bytes_per_second);
+    const Nanoseconds wire =
+        inside ? lane
+               : std::max(lane, card_time(phase.node_bytes / static_cast<std::uint64_t>(phase.rounds()), phase.flows));
+    const std::int64_t percent = ranks_per_core_percent();
+    const auto crowded = [&](Nanoseconds work) { return percent == 100 ? work : times(percent, work) / 100; };
+
+    const Nanoseconds work = plus(times(phase.messages, sending + receiving), reducing);
+    // The first message goes out, all further ones behind it, the last is taken in.
+    const Nanoseconds behind = times(phase.messages - 1, std::max({sending, receiving, lane}));
+    Nanoseconds round = plus(plus(crowded(sending + receiving + reducing), tier.latency_ns + wire), crowded(behind));
+    if (percent > 100) round += machine_.switch_ns;
+    cost.through = plus(cost.through, times(rounds, round));
+    const std::int64_t own = rounds_of_a_rank == 0 ? rounds : std::min(rounds, rounds_of_a_rank);
+    cost.work = plus(cost.work, times(own, crowded(work)));
+    cost.lane = plus(cost.lane, times(own * phase.messages, lane));
+    if (inside)
+      cost.memory = plus(cost.memory, times(own * phase.messages * shape_.most,
+                                            transfer_ns(phase.bytes, machine_.memory_bytes_per_second)));
+  }
+
+  const WorldShape& shape_;
+  const Machine& machine_;
+};
+
+/// As make_plan() would report it.
+std::uint64_t largest_message(const Phases& phases, std::uint64_t bytes) {
+  std::uint64_t longest = 0;
+  for (const Phase& phase : phases.list)
+    if (phase.rounds() > 0) longest = std::max(longest, phase.bytes);
+  if (bytes == 0) return 0;
+  return static_cast<std::uint64_t>(static_cast<double>(longest) / static_cast<double>(bytes) *
+                                    static_cast<double>(message_unit));
+}
+
+}  // namespace
+
+std::optional<Nanoseconds> predict(Collective collective, Algorithm algorithm, std::uint64_t bytes,
+                                   const WorldShape& shape, const Machine& machine) {
+  if (!has_algorithm(collective, algorithm)) return std::nullopt;
+  if (shape.ranks <= 1) return machine.call_ns + transfer_ns(bytes, machine.reduce_bytes_per_second);
+  const Phases whole = cost::phases_of(collective, algorithm, bytes, shape);
+  if (whole.list.empty()) return std::nullopt;
+
+  const std::uint64_t longest = largest_message(whole, bytes);
+  const std::size_t tiles = longest == 0 ? 1 : tile_count(longest_message_bytes(longest, 1), bytes, machine.tiling);
+  const auto depth = static_cast<std::int64_t>(std::min<std::size_t>(tiles, machine.tiling.depth));
+  const Phases tile = tiles == 1 ? whole : cost::phases_of(collective, algorithm, (bytes + tiles - 1) / tiles, shape);
+  TileCost cost;
+  bool granted = false;
+  const Prices prices(shape, machine);
+  for (const Phase& phase : tile.list) {
+    prices.add(cost, phase, tile.messages_of_a_rank);
+    granted = granted || phase.bytes > eager_message_bytes;
+  }
+  const Nanoseconds through = std::max(cost.through, cost.busiest());
+  std::int64_t rounds = 0;
+  for (const Phase& phase : tile.list) rounds += phase.rounds();
+  // A tile stays with a rank for a share of the rounds, and a rank has `depth` tiles at a time.
+  const Nanoseconds stay =
+      tile.rounds_of_a_rank == 0 ? through : times(tile.rounds_of_a_rank, through / std::max<std::int64_t>(rounds, 1));
+  const Nanoseconds each = std::max(cost.busiest(), stay / depth);
+  const Nanoseconds grant = granted ? std::max(machine.inside.latency_ns, shape.nodes > 1 ? machine.between.latency_ns : 0) : 0;
+  return plus(plus(machine.call_ns + grant, through), times(static_cast<std::int64_t>(tiles) - 1, each));
+}
+
+}  // namespace fabring

@@ -1,0 +1,32 @@
+#pragma once
+// How long data are cut into tiles, several of which run through a plan at once. Pure functions of what all ranks know
+// alike; the engine runs by them (runtime/engine/tiling.hpp), and prices and simulation predict by them.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "collectives/plan.hpp"
+
+namespace fabring {
+
+struct TilingRules {
+  std::size_t segment_bytes = std::size_t{256} << 10;  ///< largest message
+  std::size_t smallest_bytes = std::size_t{64} << 10;  ///< messages are not cut below this to gain overlap
+  std::uint32_t depth = 3;                             ///< tiles in flight
+};
+
+/// Into how many tiles `count` elements are cut, if a message is as long as `message_bytes` for each element of its tile.
+std::size_t tile_count(double message_bytes, std::size_t count, const TilingRules& rules);
+
+/// The bytes of the longest message for each element of a tile (with blocks: of each block).
+inline double longest_message_bytes(std::uint64_t largest_message, std::size_t element_bytes) {
+  return static_cast<double>(element_bytes) * (static_cast<double>(largest_message) / static_cast<double>(message_unit));
+}
+
+/// Larger messages wait for the receiver's grant; smaller ones travel in a record (runtime/transfer).
+inline constexpr std::size_t eager_message_bytes = std::size_t{8} << 10;
+/// Slots for incoming blocks of one operation: enough to keep both directions busy, few enough to stay in the
+/// second-level cache.
+inline constexpr std::size_t most_reduce_slots = 8;
+
+}  // namespace fabring

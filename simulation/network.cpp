@@ -1,0 +1,86 @@
+#include "simulation/network.hpp"
+
+#include <algorithm>
+
+namespace fabring::simulation {
+
+Network::Network(const Machine& machine, const std::vector<int>& node_of) : node_of_(node_of) {
+  const std::size_t ranks = node_of.size();
+  int nodes = 0;
+  for (int node : node_of) nodes = std::max(nodes, node + 1);
+  std::vector<int> locals(static_cast<std::size_t>(nodes));
+  for (int node : node_of) ++locals[static_cast<std::size_t>(node)];
+  for (const bool inside : {false, true}) {
+    lane_out_[inside].assign(ranks, {machine.tier(inside).lane_bytes_per_second, 0, 0});
+    lane_in_[inside] = lane_out_[inside];
+  }
+
+  // Cards are divided evenly: several ranks share one, or one rank has several, which then act as one.
+  std::vector<int> first_card(static_cast<std::size_t>(nodes));
+  for (int node = 0; node < nodes; ++node) {
+    const auto local = static_cast<std::uint64_t>(locals[static_cast<std::size_t>(node)]);
+    const std::uint64_t cards = std::min<std::uint64_t>(machine.nics, std::max<std::uint64_t>(local, 1));
+    first_card[static_cast<std::size_t>(node)] = static_cast<int>(card_out_.size());
+    card_out_.insert(card_out_.end(), cards, {machine.nic_bytes_per_second * machine.nics / cards, 0, 0});
+  }
+  card_in_ = card_out_;
+  std::vector<int> seen(static_cast<std::size_t>(nodes));
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const auto node = static_cast<std::size_t>(node_of[rank]);
+    const auto local = static_cast<std::uint64_t>(locals[node]);
+    const std::uint64_t cards = std::min<std::uint64_t>(machine.nics, local);
+    card_of_.push_back(first_card[node] + static_cast<int>(static_cast<std::uint64_t>(seen[node]++) * cards / local));
+  }
+
+  memory_.assign(static_cast<std::size_t>(nodes), {machine.memory_bytes_per_second, 0, 0});
+  const int per_leaf = machine.nodes_per_leaf == 0 ? std::max(nodes, 1) : static_cast<int>(machine.nodes_per_leaf);
+  for (int node = 0; node < nodes; ++node) leaf_of_.push_back(node / per_leaf);
+  const bool limited = machine.nodes_per_leaf != 0 && machine.oversubscription_percent > 100;
+  const std::uint64_t uplinks = limited ? machine.nic_bytes_per_second * machine.nics * machine.nodes_per_leaf /
+                                              machine.oversubscription_percent * 100
+                                        : 0;
+  up_.assign(static_cast<std::size_t>(nodes / per_leaf + 1), {uplinks, 0, 0});
+  down_ = up_;
+}
+
+void Network::pass(Resource& resource, std::uint64_t bytes, Passage& passage) {
+  if (resource.rate == 0) return;
+  const Nanoseconds time = transfer_ns(bytes, resource.rate);
+  passage.head = std::max(passage.head, resource.free_at);
+  resource.free_at = passage.head + time;
+  resource.busy += time;
+  passage.tail = std::max(passage.tail, resource.free_at);
+}
+
+Passage Network::leave(int rank, bool same_node, std::uint64_t bytes, Nanoseconds now) {
+  const auto at = static_cast<std::size_t>(rank);
+  Passage passage{now, now};
+  pass(lane_out_[same_node][at], bytes, passage);
+  (same_node ? bytes_inside_ : bytes_between_) += bytes;
+  if (same_node) {
+    pass(memory_[static_cast<std::size_t>(node_of_[at])], bytes, passage);
+  } else {
+    pass(card(card_out_, rank), bytes, passage);
+    // Also to a neighbour under the same leaf: who that is depends on the placement, which nobody promises.
+    pass(up_[static_cast<std::size_t>(leaf_of_[static_cast<std::size_t>(node_of_[at])])], bytes, passage);
+  }
+  return passage;
+}
+
+Passage Network::enter(int rank, bool same_node, std::uint64_t bytes, Passage passage) {
+  const auto at = static_cast<std::size_t>(rank);
+  if (!same_node) {
+    pass(down_[static_cast<std::size_t>(leaf_of_[static_cast<std::size_t>(node_of_[at])])], bytes, passage);
+    pass(card(card_in_, rank), bytes, passage);
+  }
+  pass(lane_in_[same_node][at], bytes, passage);
+  return passage;
+}
+
+Nanoseconds Network::busiest_card() const {
+  Nanoseconds most = 0;
+  for (const Resource& each : card_out_) most = std::max(most, each.busy);
+  return most;
+}
+
+}  // namespace fabring::simulation

@@ -1,0 +1,52 @@
+#pragma once
+// Network: what messages pass on their way: the lane of the sending rank, its network card or the node's memory, the
+// switch above, and the same at the receiver. Each lets one message through after the other, in the order in which
+// they come; a message occupies several at once (it is forwarded as it comes), so its time is that of the slowest.
+
+#include <cstdint>
+#include <vector>
+
+#include "collectives/cost/machine.hpp"
+
+namespace fabring::simulation {
+
+struct Passage {
+  Nanoseconds head = 0;  ///< the first byte is through
+  Nanoseconds tail = 0;  ///< the last one
+};
+
+class Network {
+ public:
+  /// `node_of[r]`: node of simulated rank r, nodes numbered from 0.
+  Network(const Machine& machine, const std::vector<int>& node_of);
+
+  /// From the rank's memory to the middle of the network. `now` must not go back from call to call of one node.
+  Passage leave(int rank, bool same_node, std::uint64_t bytes, Nanoseconds now);
+  /// From there to the receiver's memory.
+  Passage enter(int rank, bool same_node, std::uint64_t bytes, Passage at);
+
+  Nanoseconds busiest_card() const;  ///< time the busiest card was sending
+  std::uint64_t bytes_between() const { return bytes_between_; }  ///< sent by all simulated ranks to other nodes
+  std::uint64_t bytes_inside() const { return bytes_inside_; }
+
+ private:
+  struct Resource {
+    std::uint64_t rate = 0;
+    Nanoseconds free_at = 0;
+    Nanoseconds busy = 0;
+  };
+  static void pass(Resource& resource, std::uint64_t bytes, Passage& passage);
+  Resource& card(std::vector<Resource>& cards, int rank) { return cards[static_cast<std::size_t>(card_of_[static_cast<std::size_t>(rank)])]; }
+
+  std::vector<int> node_of_;
+  std::vector<int> card_of_;
+  std::vector<int> leaf_of_;  // by node
+  std::vector<Resource> lane_out_[2], lane_in_[2];  // by rank; [1]: inside the node
+  std::vector<Resource> card_out_, card_in_;
+  std::vector<Resource> memory_;  // by node
+  std::vector<Resource> up_, down_;  // by leaf switch
+  std::uint64_t bytes_between_ = 0;
+  std::uint64_t bytes_inside_ = 0;
+};
+
+}  // namespace fabring::simulation

@@ -1,0 +1,50 @@
+#pragma once
+// Schedule: the plans of a whole world, ready to be simulated: who receives what each step sends. Where the world is
+// symmetric (symmetry.hpp), only the plans of one unit are kept.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collectives/algorithms.hpp"
+#include "collectives/plan.hpp"
+#include "fabring/status.hpp"
+#include "simulation/symmetry.hpp"
+
+namespace fabring::simulation {
+
+inline constexpr StepId no_step = ~StepId{0};
+
+/// The plan of the ranks of one class, and what its steps mean to others.
+struct ClassPlan {
+  Plan plan;
+  std::vector<StepId> partner;  ///< by step: the other end of its message, a step of the plan of the peer's class
+  std::vector<StepId> first_steps;
+  std::vector<StepId> slot_receives;  ///< recv_reduce steps in plan order
+};
+
+struct Schedule {
+  Symmetry symmetry;
+  std::vector<int> node_of;
+  std::vector<ClassPlan> classes;  ///< symmetry.unit of them
+  std::uint64_t largest_message = 0;
+  std::uint32_t blocks = 0;
+
+  int ranks() const { return static_cast<int>(node_of.size()); }
+  std::uint64_t steps() const;  ///< of all classes
+  const ClassPlan& of(Rank rank) const { return classes[static_cast<std::size_t>(symmetry.class_of(rank))]; }
+  /// The peer of a step of this rank's plan.
+  Rank peer(Rank rank, const Step& step) const { return symmetry.move(symmetry.element_of(rank), step.peer); }
+};
+
+struct ScheduleOptions {
+  bool use_symmetry = true;
+  int nodes_per_unit = 1;  ///< what shares a switch must lie in one unit
+  std::uint64_t most_steps = std::uint64_t{64} << 20;
+};
+
+/// `request.rank` is ignored. Errors: as make_plan(); unsupported, if the plans have more than `most_steps` steps.
+Result<Schedule> make_schedule(PlanRequest request, const ScheduleOptions& options = {});
+
+}  // namespace fabring::simulation

@@ -1,0 +1,203 @@
+#include "collectives/choice/table.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "collectives/cost/predict.hpp"
+
+namespace fabring {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::uint64_t kibi = 1 << 10;
+constexpr std::uint64_t mebi = 1 << 20;
+
+Machine loopback() { return *find_machine("loopback-tcp"); }
+ChoiceTable table(const WorldShape& shape, const std::string& overrides = {}) {
+  auto rules = parse_overrides(overrides);
+  EXPECT_TRUE(rules.has_value()) << rules.error().message();
+  return ChoiceTable::make(shape, loopback(), rules ? *rules : std::vector<Override>{});
+}
+Algorithm chosen(const ChoiceTable& from, std::uint64_t bytes, const Constraints& constraints = {}) {
+  return choose(from, Collective::allreduce, bytes, constraints).algorithm;
+}
+
+TEST(ChoiceTable, TakesFewRoundsForSmallVectorsAndFewBytesForLongOnes) {
+  for (const int ranks : {2, 4, 8}) {
+    const ChoiceTable made = table({ranks, 1, ranks, ranks});
+    EXPECT_EQ(chosen(made, 4), Algorithm::direct_one_shot) << ranks;
+    EXPECT_EQ(chosen(made, 1 * kibi), Algorithm::direct_one_shot) << ranks;
+    for (const std::uint64_t bytes : {1 * mebi, 64 * mebi}) {
+      const Algorithm large = chosen(made, bytes);
+      EXPECT_TRUE(large == Algorithm::ring || large == Algorithm::direct_two_shot || large == Algorithm::hierarchical)
+          << name(large) << " for " << ranks;
+    }
+  }
+  const ChoiceTable many = table({64, 1, 64, 64});
+  EXPECT_EQ(chosen(many, 4), Algorithm::recursive_doubling);
+  EXPECT_EQ(chosen(ChoiceTable::make({64, 8, 8, 8}, *find_machine("efa-400")), 64 * mebi), Algorithm::hierarchical);
+}
+
+TEST(ChoiceTable, ChoosesWhatHasTheLowestPrice) {
+  for (const std::string_view machine_name : machine_names()) {
+    const Machine machine = *find_machine(machine_name);
+    for (const WorldShape& shape : {WorldShape{2, 1, 2, 2}, {12, 3, 4, 4}, {7, 2, 3, 4}, {1024, 128, 8, 8}}) {
+      const ChoiceTable made = ChoiceTable::make(shape, machine);
+      for (std::uint64_t bytes = 1; bytes <= std::uint64_t{1} << 40; bytes *= 2) {
+        const auto price = predict(Collective::allreduce, chosen(made, bytes), bytes, shape, machine);
+        for (const Algorithm other : all_algorithms()) {
+          if (other == Algorithm::star) continue;
+          const auto others = predict(Collective::allreduce, other, bytes, shape, machine);
+          EXPECT_LE(*price, others.value_or(*price)) << name(other) << " " << bytes;
+        }
+      }
+    }
+  }
+}
+
+TEST(ChoiceTable, KeepsToWhatTheCallNeeds) {
+  const ChoiceTable made = table({8, 2, 4, 4});
+  for (int c = 0; c < collective_count; ++c) {
+    const auto collective = static_cast<Collective>(c);
+    for (std::uint64_t bytes = 1; bytes < 1024 * mebi; bytes *= 3) {
+      const Chosen ordered = choose(made, collective, bytes, {.ordered = true});
+      const Chosen reproducible = choose(made, collective, bytes, {.reproducible = true});
+      if (collective != Collective::allreduce) continue;
+      EXPECT_TRUE(keeps_order(collective, ordered.algorithm));
+      EXPECT_TRUE(is_reproducible(collective, reproducible.algorithm));
+      EXPECT_NE(ordered.reason, ChoiceReason::nothing_fits);
+    }
+  }
+}
+
+TEST(ChoiceTable, EveryChoiceCanBeBuilt) {
+  for (const std::vector<int>& node_of : std::vector<std::vector<int>>{{0}, {0, 0, 0}, {0, 0, 1, 1, 1}, {0, 1, 2, 0, 1}}) {
+    const ChoiceTable made = table(shape_of(node_of));
+    for (int c = 0; c < collective_count; ++c) {
+      for (std::uint64_t bytes = 1; bytes < 1024 * mebi; bytes *= 8) {
+        const Chosen found = choose(made, static_cast<Collective>(c), bytes);
+        if (found.reason == ChoiceReason::nothing_fits) continue;
+        PlanRequest request;
+        request.algorithm = found.algorithm;
+        request.collective = static_cast<Collective>(c);
+        request.node_of = node_of;
+        EXPECT_TRUE(make_plan(request)) << name(request.collective) << " by " << name(found.algorithm);
+      }
+    }
+  }
+}
+
+TEST(ChoiceTable, SizeClassesEndAtPowersOfTwo) {
+  EXPECT_EQ(ChoiceTable::size_class(0), ChoiceTable::size_class(1));
+  EXPECT_EQ(ChoiceTable::size_class(16384), 14u);
+  EXPECT_EQ(ChoiceTable::size_class(16385), 15u);
+  EXPECT_EQ(ChoiceTable::size_class(~std::uint64_t{0}), ChoiceTable::size_classes - 1);
+}
+
+TEST(ChoiceTable, TravelsAsBytes) {
+  const WorldShape shape{12, 3, 4, 4};
+  const ChoiceTable made = table(shape, "64K-4M:hierarchical,auto");
+  const auto back = ChoiceTable::from_bytes(made.to_bytes(), shape);
+  ASSERT_TRUE(back) << back.error().message();
+  EXPECT_EQ(*back, made);
+}
+
+TEST(ChoiceTable, RefusesBytesThatAreNoTable) {
+  const WorldShape shape{12, 3, 4, 4};
+  const std::string good = table(shape, "allreduce:1K:ring").to_bytes();
+  EXPECT_FALSE(ChoiceTable::from_bytes(good, {13, 3, 4, 5}));
+  EXPECT_FALSE(ChoiceTable::from_bytes(good + "x", shape));
+  EXPECT_FALSE(ChoiceTable::from_bytes("", shape));
+  for (std::size_t length = 0; length < good.size(); length += 7)
+    EXPECT_FALSE(ChoiceTable::from_bytes(good.substr(0, length), shape)) << length;
+  // Any byte may change: what is accepted can be used, and nothing else happens.
+  for (std::size_t at = 0; at < good.size(); ++at) {
+    for (const int value : {0, 1, 3, 9, 127, 254, 255}) {
+      std::string bad = good;
+      bad[at] = static_cast<char>(value);
+      const auto read = ChoiceTable::from_bytes(bad, shape);
+      if (!read) {
+        EXPECT_EQ(read.error().code(), ErrorCode::mismatch);
+        continue;
+      }
+      for (std::uint64_t bytes = 1; bytes < std::uint64_t{1} << 42; bytes *= 2) {
+        const Chosen ordered = choose(*read, Collective::allreduce, bytes, {.ordered = true});
+        EXPECT_TRUE(ordered.reason == ChoiceReason::nothing_fits ||
+                    keeps_order(Collective::allreduce, ordered.algorithm));
+      }
+    }
+  }
+}
+
+TEST(Overrides, DecideWhereTheyCoverTheCallAndCanDoIt) {
+  const ChoiceTable made = table({4, 1, 4, 4}, "allreduce:64K-1M:ring,2M:auto,1M-:recursive_doubling");
+  EXPECT_EQ(choose(made, Collective::allreduce, 64 * kibi), (Chosen{Algorithm::ring, ChoiceReason::asked_for}));
+  EXPECT_EQ(choose(made, Collective::allreduce, mebi), (Chosen{Algorithm::ring, ChoiceReason::asked_for}));
+  EXPECT_EQ(choose(made, Collective::allreduce, 4 * mebi),
+            (Chosen{Algorithm::recursive_doubling, ChoiceReason::asked_for}));
+  EXPECT_EQ(choose(made, Collective::allreduce, 2 * mebi).reason, ChoiceReason::fastest);
+  EXPECT_EQ(choose(made, Collective::allreduce, 64 * kibi - 1).reason, ChoiceReason::fastest);
+  const Chosen ordered = choose(made, Collective::allreduce, mebi, {.ordered = true});
+  EXPECT_EQ(ordered.reason, ChoiceReason::asked_for_unfit);
+  EXPECT_TRUE(keeps_order(Collective::allreduce, ordered.algorithm));
+}
+
+TEST(Overrides, AreReadAndWritten) {
+  for (const char* text : {"ring", "allreduce:ring", "allreduce:65536-4194304:hierarchical", "1024-:ring,0-16:direct",
+                           "4096:ring,auto", "allreduce:auto"}) {
+    const auto rules = parse_overrides(text);
+    ASSERT_TRUE(rules) << rules.error().message();
+    EXPECT_EQ(to_text(*rules), text);
+  }
+  EXPECT_EQ(parse_overrides("allreduce:-4M:ring")->front().most, 4 * mebi);
+  EXPECT_EQ(parse_overrides("64K-:ring")->front().least, 64 * kibi);
+  EXPECT_TRUE(parse_overrides("")->empty());
+  EXPECT_EQ(parse_overrides("direct")->front().algorithm_for(Collective::allreduce), Algorithm::direct_two_shot);
+}
+
+TEST(Overrides, SayWhatIsWrongWithThem) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"rign", "did you mean 'ring'?"},
+      {"alreduce:ring", "did you mean 'allreduce'?"},
+      {"allreduce:64X:ring", "64X"},
+      {"allreduce:4M-64K:ring", "ends before it begins"},
+      {"64K:allreduce:ring", "the collective comes before"},
+      {"allreduce:64K:1M:ring", "too many ':'"},
+      {"allreduce:", "is not an algorithm"},
+      {"ring,,ring", ""},
+      {":ring", "neither a collective nor a size"},
+      {"barrier:ring", "has no algorithm"},
+  };
+  for (const auto& [text, expected] : cases) {
+    const auto rules = parse_overrides(text);
+    ASSERT_FALSE(rules) << text;
+    EXPECT_EQ(rules.error().code(), ErrorCode::invalid_argument);
+    EXPECT_THAT(rules.error().message(), HasSubstr(expected));
+  }
+  std::string many = "ring";
+  for (int i = 0; i < 100; ++i) many += ",ring";
+  EXPECT_FALSE(parse_overrides(many));
+}
+
+TEST(Candidates, ShowEveryAlgorithmWithItsPriceOrWhyNot) {
+  const WorldShape shape{8, 2, 4, 4};
+  const auto all = candidates(Collective::allreduce, mebi, shape, loopback(), {.ordered = true});
+  bool left_out = false;
+  Nanoseconds before = 0;
+  for (const Candidate& each : all) {
+    left_out = left_out || !each.excluded.empty();
+    EXPECT_EQ(each.excluded.empty(), !left_out);
+    if (left_out) continue;
+    EXPECT_GE(*each.predicted, before);
+    before = *each.predicted;
+  }
+  EXPECT_TRUE(left_out);
+  const Chosen found = choose(ChoiceTable::make(shape, loopback()), Collective::allreduce, mebi, {.ordered = true});
+  EXPECT_EQ(all.front().algorithm, found.algorithm);
+  EXPECT_THAT(reason_text(found, Collective::allreduce, mebi, shape),
+              HasSubstr("allreduce of 1 MiB over 8 ranks on 2 nodes: " + std::string(name(found.algorithm))));
+}
+
+}  // namespace
+}  // namespace fabring

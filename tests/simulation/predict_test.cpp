@@ -1,0 +1,110 @@
+#include "collectives/cost/predict.hpp"
+
+#include <cmath>
+
+#include "tests/simulation/worlds.hpp"
+
+namespace fabring::simulation {
+namespace {
+
+using test::equal_nodes;
+
+Nanoseconds price(Algorithm algorithm, std::uint64_t bytes, const std::vector<int>& node_of, const Machine& machine) {
+  return predict(Collective::allreduce, algorithm, bytes, shape_of(node_of), machine).value_or(-1);
+}
+
+TEST(ShapeOf, CountsNodesWhereverTheirRanksAre) {
+  EXPECT_EQ(shape_of(std::vector<int>{0, 0, 1, 1, 1}), (WorldShape{5, 2, 2, 3}));
+  EXPECT_EQ(shape_of(std::vector<int>{7, 3, 7, 3, 9, 7}), (WorldShape{6, 3, 1, 3}));
+  EXPECT_EQ(shape_of(std::vector<int>{4}), (WorldShape{1, 1, 1, 1}));
+}
+
+TEST(TransferTime, RoundsUpAndNeverOverflows) {
+  EXPECT_EQ(transfer_ns(1, 1'000'000'000), 1);
+  EXPECT_EQ(transfer_ns(1, 3'000'000'000), 1);
+  EXPECT_EQ(transfer_ns(0, 1000), 0);
+  EXPECT_EQ(transfer_ns(1 << 30, 0), 0);
+  EXPECT_EQ(transfer_ns(std::uint64_t{1} << 40, std::uint64_t{1} << 30), 1'024'000'000'000);
+  EXPECT_GT(transfer_ns(~std::uint64_t{0}, 1), std::int64_t{1} << 60);
+}
+
+TEST(Machine, EveryOneThatIsNamedIsSound) {
+  for (const std::string_view each : machine_names()) {
+    const auto machine = find_machine(each);
+    ASSERT_TRUE(machine);
+    EXPECT_EQ(machine->name, each);
+    EXPECT_TRUE(check_machine(*machine).ok()) << check_machine(*machine).message();
+  }
+  EXPECT_FALSE(find_machine("efa-401"));
+}
+
+TEST(Predict, GivesTheTextbookFormsOnIdealMachines) {
+  const double bytes = 64 << 20;
+  for (const int n : {2, 8, 100, 1024}) {
+    const auto world = equal_nodes(n, 1);
+    const double expected = 2.0 * (n - 1) / n * bytes;
+    EXPECT_NEAR(static_cast<double>(price(Algorithm::ring, 64 << 20, world, test::bytes_only())), expected, expected / 100);
+    EXPECT_EQ(price(Algorithm::ring, 1000, world, test::latency_only()), 2000 * (n - 1));
+    EXPECT_EQ(price(Algorithm::direct_one_shot, 1000, world, test::latency_only()), 1000);
+    EXPECT_EQ(price(Algorithm::direct_two_shot, 1000, world, test::latency_only()), 2000);
+  }
+  EXPECT_EQ(price(Algorithm::recursive_doubling, 1000, equal_nodes(1024, 1), test::latency_only()), 10'000);
+  EXPECT_EQ(price(Algorithm::recursive_doubling, 1000, equal_nodes(1000, 1), test::latency_only()), 11'000);
+  EXPECT_EQ(price(Algorithm::hierarchical, 1000, equal_nodes(64, 8), test::latency_only()), 1000 * (2 * 7 + 2 * 63));
+}
+
+// The choice compares predictions, so what matters is that they are near what the plans take.
+TEST(Predict, IsNearTheSimulationOfThePlans) {
+  double logarithms = 0;
+  int compared = 0;
+  for (const std::string_view machine_name : machine_names()) {
+    const Machine machine = *find_machine(machine_name);
+    for (const auto& [nodes, local] : {std::pair{1, 2}, {1, 4}, {4, 1}, {4, 8}, {16, 8}}) {
+      for (int c = 0; c < collective_count; ++c) {
+        for (const Algorithm algorithm : all_algorithms()) {
+          PlanRequest wanted = test::request(algorithm, equal_nodes(nodes, local));
+          wanted.collective = static_cast<Collective>(c);
+          if (!has_algorithm(wanted.collective, algorithm)) continue;
+          const auto made = make_schedule(wanted, options_for(machine));
+          ASSERT_TRUE(made) << made.error().message();
+          for (const std::uint64_t bytes : {1u << 10, 32u << 10, 1u << 20, 64u << 20}) {
+            if (algorithm == Algorithm::direct_one_shot && bytes > (1u << 20)) continue;
+            const auto simulated = static_cast<double>(test::outcome(*made, machine, {.bytes = bytes}).time_ns);
+            const auto price = predict(wanted.collective, algorithm, bytes, shape_of(wanted.node_of), machine);
+            const std::string what = std::string(name(wanted.collective)) + " by " + std::string(name(algorithm)) +
+                                     " of " + std::to_string(bytes) + " on " + std::to_string(nodes) + "x" +
+                                     std::to_string(local) + " " + machine.name;
+            ASSERT_TRUE(price) << what;
+            const double ratio = static_cast<double>(*price) / simulated;
+            EXPECT_GT(ratio, 0.25) << what;
+            EXPECT_LT(ratio, 3.0) << what;
+            logarithms += std::abs(std::log(ratio));
+            ++compared;
+          }
+        }
+      }
+    }
+  }
+  EXPECT_LT(std::exp(logarithms / compared), 1.2);  // on average within 20 percent
+}
+
+TEST(Predict, GrowsWithBytes) {
+  for (const std::string_view machine_name : machine_names()) {
+    for (const Algorithm algorithm : all_algorithms()) {
+      Nanoseconds before = 0;
+      for (std::uint64_t bytes = 1; bytes < std::uint64_t{1} << 40; bytes *= 2) {
+        const Nanoseconds now = price(algorithm, bytes, equal_nodes(4, 8), *find_machine(machine_name));
+        if (now < 0) break;  // allreduce has no such algorithm
+        EXPECT_GE(now, before - before / 4) << name(algorithm) << " " << bytes;  // a further tile may overlap better
+        before = now;
+      }
+    }
+  }
+}
+
+TEST(Predict, NamesNothingThatDoesNotExist) {
+  EXPECT_FALSE(predict(Collective::barrier, Algorithm::ring, 0, {2, 1, 2, 2}, *find_machine("10g")));
+}
+
+}  // namespace
+}  // namespace fabring::simulation

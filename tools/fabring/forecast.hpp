@@ -1,0 +1,74 @@
+#pragma once
+// Forecast: what `fabring simulate` computes: the time of a collective by an algorithm for a world, a size and a
+// machine. Plans are made once for each (algorithm, world) and kept for the sizes that follow.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "collectives/algorithms.hpp"
+#include "collectives/cost/machine.hpp"
+#include "simulation/simulate.hpp"
+
+namespace fabring::tools {
+
+struct ForecastOptions {
+  Collective collective = Collective::allreduce;
+  Machine machine;
+  simulation::Stragglers stragglers;
+  std::uint32_t element_bytes = 4;
+  /// An algorithm whose price is above this many times that of the best is priced only.
+  double simulate_up_to = 50;
+};
+
+/// One world, size and algorithm.
+struct Forecast {
+  Algorithm algorithm = Algorithm::ring;
+  int nodes = 1;
+  int ranks = 1;
+  std::uint64_t bytes = 0;
+  std::optional<Nanoseconds> predicted;        ///< in closed form
+  std::optional<simulation::Outcome> outcome;  ///< of the plans
+  std::string note;                            ///< why there is no outcome
+  /// The simulated time, or else the price; none if there is neither.
+  std::optional<Nanoseconds> time() const {
+    return outcome ? std::optional<Nanoseconds>(outcome->time_ns) : predicted;
+  }
+};
+
+class Forecaster {
+ public:
+  explicit Forecaster(ForecastOptions options) : options_(std::move(options)) {}
+  const ForecastOptions& options() const { return options_; }
+
+  /// Equal nodes, filled in the order of the ranks.
+  std::vector<Forecast> all(const std::vector<Algorithm>& algorithms, int nodes, int ranks_per_node, std::uint64_t bytes);
+  Forecast one(Algorithm algorithm, int nodes, int ranks_per_node, std::uint64_t bytes);
+
+ private:
+  Result<const simulation::Schedule*> schedule(Algorithm algorithm, int nodes, int ranks_per_node);
+
+  ForecastOptions options_;
+  std::pair<int, int> world_;  // of the schedules kept
+  std::map<Algorithm, Result<simulation::Schedule>> schedules_;
+};
+
+std::vector<int> equal_nodes(int nodes, int ranks_per_node);
+
+/// A training step in which each bucket of gradients is reduced as soon as the backward pass has produced it.
+struct TrainingStep {
+  Nanoseconds compute_ns = 0;        ///< forward and backward on one rank
+  Nanoseconds communication_ns = 0;  ///< of all buckets, one after the other
+  Nanoseconds step_ns = 0;
+  double efficiency() const {
+    return step_ns == 0 ? 1 : static_cast<double>(compute_ns) / static_cast<double>(step_ns);
+  }
+};
+/// `buckets`: bytes, first produced first. The backward pass is two thirds of the computation and produces bytes evenly.
+/// None if a bucket has no forecast.
+std::optional<TrainingStep> training_step(Forecaster& forecaster, Algorithm algorithm, int nodes, int ranks_per_node,
+                                          const std::vector<std::uint64_t>& buckets, Nanoseconds compute_ns);
+
+}  // namespace fabring::tools

@@ -1,0 +1,130 @@
+#include "tools/fabring/machine_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "runtime/base/nearest_name.hpp"
+
+namespace fabring::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr std::size_t most_bytes = 1 << 20;
+
+Status wrong(std::string text) { return {ErrorCode::invalid_argument, std::move(text)}; }
+
+/// Calls visit(name, field) for every number of the machine; the one list of them.
+template <class Tier, class Visit>
+void each_field_of_tier(Tier& tier, Visit visit) {
+  visit("latency_ns", tier.latency_ns);
+  visit("send_ns", tier.send_ns);
+  visit("receive_ns", tier.receive_ns);
+  visit("grant_ns", tier.grant_ns);
+  visit("copy_bytes_per_second", tier.copy_bytes_per_second);
+  visit("lane_bytes_per_second", tier.lane_bytes_per_second);
+}
+template <class Machine, class Visit>
+void each_field(Machine& machine, Visit visit) {
+  visit("nics", machine.nics);
+  visit("nic_bytes_per_second", machine.nic_bytes_per_second);
+  visit("memory_bytes_per_second", machine.memory_bytes_per_second);
+  visit("reduce_bytes_per_second", machine.reduce_bytes_per_second);
+  visit("cores", machine.cores);
+  visit("switch_ns", machine.switch_ns);
+  visit("call_ns", machine.call_ns);
+  visit("nodes_per_leaf", machine.nodes_per_leaf);
+  visit("oversubscription_percent", machine.oversubscription_percent);
+  visit("segment_bytes", machine.tiling.segment_bytes);
+  visit("smallest_bytes", machine.tiling.smallest_bytes);
+  visit("depth", machine.tiling.depth);
+}
+
+/// Reads the members of `from` that are fields; any other member is an error unless it is one of `others`.
+template <class Fields>
+Status read_fields(const Json& from, const std::string& where, const Fields& fields,
+                   std::vector<std::string_view> others) {
+  if (!from.is_object()) return wrong(where + " must be an object");
+  std::vector<std::string_view> known = std::move(others);
+  Status status;
+  fields([&](std::string_view name, auto& field) {
+    known.push_back(name);
+    const auto found = from.find(std::string(name));
+    if (found == from.end() || !status.ok()) return;
+    if (!found->is_number_integer() || (found->is_number_unsigned() ? false : found->template get<std::int64_t>() < 0)) {
+      status = wrong(fmt::format("{}{} must be a whole number, not {}", where, name, found->dump()));
+      return;
+    }
+    const auto value = found->template get<std::uint64_t>();
+    field = static_cast<std::remove_reference_t<decltype(field)>>(value);
+    if (static_cast<std::uint64_t>(field) != value) status = wrong(fmt::format("{}{} is too large", where, name));
+  });
+  FABRING_TRY(status);
+  for (const auto& [name, value] : from.items()) {
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      return wrong(fmt::format("{}'{}' is not a field of a machine{}", where, name, did_you_mean(name, known)));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Machine> machine_from_json(const std::string& text) {
+  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) return wrong("it is not JSON");
+  if (!json.is_object()) return wrong("a machine is a JSON object");
+  Machine machine;
+  if (const auto base = json.find("base"); base != json.end()) {
+    const auto found = base->is_string() ? find_machine(base->get<std::string>()) : std::nullopt;
+    if (!found) return wrong(fmt::format("base must be one of {}", fmt::join(machine_names(), ", ")));
+    machine = *found;
+  }
+  machine.name = "unnamed";
+  if (const auto name = json.find("name"); name != json.end()) {
+    if (!name->is_string()) return wrong("name must be a text");
+    machine.name = name->get<std::string>().substr(0, 64);
+  }
+  Status status = read_fields(
+      json, "", [&](auto visit) { each_field(machine, visit); }, {"base", "name", "inside", "between"});
+  for (auto [name, tier] : {std::pair{"inside", &machine.inside}, {"between", &machine.between}}) {
+    const auto found = json.find(name);
+    if (found == json.end() || !status.ok()) continue;
+    status = read_fields(
+        *found, std::string(name) + ".", [&](auto visit) { each_field_of_tier(*tier, visit); }, {});
+  }
+  if (!status) return status;
+  if (Status sound = check_machine(machine); !sound) return sound;
+  return machine;
+}
+
+std::string machine_to_json(const Machine& machine) {
+  Json json;
+  json["name"] = machine.name;
+  for (const auto& [name, tier] : {std::pair{"inside", &machine.inside}, {"between", &machine.between}}) {
+    Json& object = json[name];
+    each_field_of_tier(*tier, [&](const char* field, const auto& value) { object[field] = value; });
+  }
+  each_field(machine, [&](const char* field, const auto& value) { json[field] = value; });
+  return json.dump(2) + "\n";
+}
+
+Result<Machine> read_machine(const std::string& name_or_path) {
+  if (auto known = find_machine(name_or_path)) return *known;
+  std::ifstream file(name_or_path, std::ios::binary);
+  if (!file) {
+    return wrong(fmt::format("--machine '{}' is neither a file that can be read nor one of {}{}", name_or_path,
+                             fmt::join(machine_names(), ", "), did_you_mean(name_or_path, machine_names())));
+  }
+  std::string text(most_bytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (text.size() > most_bytes) return wrong("--machine " + name_or_path + ": larger than 1 MiB");
+  auto machine = machine_from_json(text);
+  if (!machine) return machine.error().with_prefix("--machine " + name_or_path + ": ");
+  return machine;
+}
+
+}  // namespace fabring::tools

@@ -1,0 +1,355 @@
+// `fabring simulate`: what collectives would take on machines and at scales that nobody has at hand. The real plans run
+// on a described machine; nothing is sent.
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "collectives/choice/table.hpp"
+#include "runtime/base/nearest_name.hpp"
+#include "runtime/base/parse_value.hpp"
+#include "tools/fabring/command.hpp"
+#include "tools/fabring/machine_file.hpp"
+#include "tools/fabring/models.hpp"
+#include "tools/fabring/simulate_report.hpp"
+
+namespace fabring::tools {
+namespace {
+
+constexpr int most_ranks = 1 << 17;
+constexpr std::size_t most_drawn_nodes = 64;
+
+struct Options {
+  std::string collective, machine = "100g", sizes = "1K,16K,256K,4M,64M", algorithm, scale, stragglers, plot, links,
+      model, bucket = "25M", measured, output;
+  int nodes = 1, ranks_per_node = 8;
+  double compute_ms = 0;
+  std::uint64_t seed = 1;
+  bool json = false, explain = false, show_machine = false;
+};
+
+Status wrong(std::string text) { return {ErrorCode::invalid_argument, std::move(text)}; }
+
+/// What was asked for, understood.
+struct Wanted {
+  ForecastOptions forecast;
+  std::vector<std::uint64_t> sizes;
+  std::vector<Algorithm> algorithms;
+  std::vector<int> scale;  // ranks; empty: one world
+  int nodes = 1, ranks_per_node = 1;
+};
+
+Result<std::vector<Algorithm>> read_algorithms(const std::string& text, Collective collective) {
+  std::vector<Algorithm> algorithms;
+  std::vector<std::string_view> known;
+  for (const Algorithm each : all_algorithms()) {
+    if (!has_algorithm(collective, each)) continue;
+    known.push_back(name(each));
+    if (text.empty()) algorithms.push_back(each);
+  }
+  if (known.empty()) return wrong(fmt::format("'{}' has no plans", name(collective)));
+  if (text.empty()) return algorithms;
+  auto items = parse_list(text);
+  if (!items) return items.error().with_prefix("--algorithm: ");
+  for (const std::string& item : *items) {
+    const auto algorithm = parse_algorithm(item, collective);
+    if (!algorithm)
+      return wrong(fmt::format("--algorithm '{}' is not one of {}{}", item, fmt::join(known, ", "), did_you_mean(item, known)));
+    algorithms.push_back(*algorithm);
+  }
+  return algorithms;
+}
+
+Status read_stragglers(const std::string& text, std::uint64_t seed, simulation::Stragglers& into) {
+  if (text.empty()) return {};
+  const std::size_t colon = text.find(':');
+  const std::string shape = "--stragglers '" + text + "': write PROBABILITY:MICROSECONDS, as in 0.01:500";
+  if (colon == std::string::npos) return wrong(shape);
+  char* end = nullptr;
+  const std::string probability = text.substr(0, colon);
+  into.probability = std::strtod(probability.c_str(), &end);
+  auto late = parse_integer(text.substr(colon + 1), 0, 10'000'000);
+  if (probability.empty() || *end != '\0' || !(into.probability >= 0 && into.probability <= 1) || !late) return wrong(shape);
+  into.late_ns = *late * 1000;
+  into.seed = seed;
+  return {};
+}
+
+Result<Wanted> understand(const Options& options) {
+  Wanted wanted;
+  const auto collective = parse_collective(options.collective);
+  if (!collective) {
+    std::vector<std::string_view> names;
+    for (int i = 0; i < collective_count; ++i) names.push_back(name(static_cast<Collective>(i)));
+    return wrong(fmt::format("'{}' is not a collective{}", options.collective, did_you_mean(options.collective, names)));
+  }
+  wanted.forecast.collective = *collective;
+  auto machine = read_machine(options.machine);
+  if (!machine) return machine.error();
+  wanted.forecast.machine = *machine;
+  auto algorithms = read_algorithms(options.algorithm, *collective);
+  if (!algorithms) return algorithms.error();
+  wanted.algorithms = *algorithms;
+  auto sizes = parse_list(options.sizes);
+  if (!sizes) return sizes.error().with_prefix("--sizes: ");
+  for (const std::string& each : *sizes) {
+    auto bytes = parse_size(each);
+    if (!bytes) return bytes.error().with_prefix("--sizes: ");
+    if (*bytes > (std::uint64_t{1} << 40)) return wrong("--sizes: at most 1T");
+    wanted.sizes.push_back(*bytes);
+  }
+  wanted.nodes = options.nodes;
+  wanted.ranks_per_node = options.ranks_per_node;
+  if (std::int64_t{options.nodes} * options.ranks_per_node > most_ranks)
+    return wrong(fmt::format("{} nodes of {} ranks are more than {} ranks", options.nodes, options.ranks_per_node, most_ranks));
+  if (!options.scale.empty()) {
+    auto scale = parse_list(options.scale);
+    if (!scale) return scale.error().with_prefix("--scale: ");
+    for (const std::string& each : *scale) {
+      auto ranks = parse_integer(each, 1, most_ranks);
+      if (!ranks) return ranks.error().with_prefix("--scale: ");
+      if (*ranks % options.ranks_per_node != 0)
+        return wrong(fmt::format("--scale: {} ranks do not fill nodes of {}", *ranks, options.ranks_per_node));
+      wanted.scale.push_back(static_cast<int>(*ranks));
+    }
+  }
+  if (Status status = read_stragglers(options.stragglers, options.seed, wanted.forecast.stragglers); !status) return status;
+  if (!options.model.empty() && options.compute_ms <= 0)
+    return wrong("--model needs --compute-ms: how long one rank computes for a step");
+  return wanted;
+}
+
+Status save(const std::string& path, const std::string& text) {
+  Output out;
+  FABRING_TRY(out.open(path));
+  out.write(text);
+  return out.finish();
+}
+
+std::string world_text(const Wanted& wanted) {
+  return fmt::format("{} node{} of {} rank{} on {}", wanted.nodes, wanted.nodes == 1 ? "" : "s", wanted.ranks_per_node,
+                     wanted.ranks_per_node == 1 ? "" : "s", wanted.forecast.machine.name);
+}
+
+std::string explanation(const Wanted& wanted, std::uint64_t bytes) {
+  const WorldShape shape{wanted.nodes * wanted.ranks_per_node, wanted.nodes, wanted.ranks_per_node, wanted.ranks_per_node};
+  std::string text;
+  const auto all = candidates(wanted.forecast.collective, bytes, shape, wanted.forecast.machine);
+  if (!all.empty() && all.front().excluded.empty())
+    text = reason_text({all.front().algorithm, ChoiceReason::fastest}, wanted.forecast.collective, bytes, shape) + "\n";
+  for (const Candidate& each : all) {
+    text += fmt::format("  {:<20} {:>12}", name(each.algorithm), each.predicted ? time_text(*each.predicted) : "-");
+    text += each.excluded.empty() ? "\n" : fmt::format("  left out: {}\n", each.excluded);
+  }
+  return text;
+}
+
+Status tables(const Options& options, const Wanted& wanted, Output& out) {
+  Forecaster forecaster(wanted.forecast);
+  std::vector<std::vector<Forecast>> shown;
+  const Rows what = wanted.scale.empty() ? Rows::sizes : Rows::ranks;
+  std::string text;
+  const std::string collective(name(wanted.forecast.collective));
+  std::string title;
+  if (what == Rows::sizes) {
+    for (const std::uint64_t bytes : wanted.sizes)
+      shown.push_back(forecaster.all(wanted.algorithms, wanted.nodes, wanted.ranks_per_node, bytes));
+    title = collective + ", " + world_text(wanted);
+    text = title + "\n" + forecast_table(shown, what);
+  } else {
+    for (const std::uint64_t bytes : wanted.sizes) {
+      std::vector<std::vector<Forecast>> rows;
+      for (const int ranks : wanted.scale)
+        rows.push_back(forecaster.all(wanted.algorithms, ranks / wanted.ranks_per_node, wanted.ranks_per_node, bytes));
+      const std::string heading = fmt::format("{} of {}, nodes of {} ranks on {}", collective, size_text(bytes),
+                                              wanted.ranks_per_node, wanted.forecast.machine.name);
+      if (title.empty()) title = heading;
+      text += heading + "\n" + forecast_table(rows, what) + (bytes == wanted.sizes.back() ? "" : "\n");
+      shown.insert(shown.end(), rows.begin(), rows.end());
+    }
+  }
+  if (options.explain)
+    for (const std::uint64_t bytes : wanted.sizes) text += "\n" + explanation(wanted, bytes);
+  out.write(options.json ? forecast_json(shown, wanted.forecast) : text);
+  if (options.plot.empty()) return {};
+  if (what == Rows::ranks) shown.resize(wanted.scale.size());  // the first size
+  return save(options.plot, draw(forecast_chart(shown, what, title)));
+}
+
+Status links(const Options& options, const Wanted& wanted) {
+  if (static_cast<std::size_t>(wanted.nodes) > most_drawn_nodes || wanted.nodes < 2)
+    return wrong(fmt::format("--links draws 2 to {} nodes", most_drawn_nodes));
+  std::vector<Shades> squares;
+  const auto add = [&](Algorithm algorithm) -> Status {
+    auto loads = link_loads(wanted.forecast.collective, algorithm, equal_nodes(wanted.nodes, wanted.ranks_per_node),
+                            wanted.sizes.back(), wanted.forecast.element_bytes);
+    if (!loads) return loads.error();
+    squares.push_back(std::move(*loads));
+    return {};
+  };
+  std::vector<Algorithm> drawn = wanted.algorithms;
+  if (options.algorithm.empty()) {  // the parameter server beside what replaces it
+    drawn.clear();
+    for (const Algorithm each : {Algorithm::star, Algorithm::ring, Algorithm::hierarchical, Algorithm::circulant})
+      if (has_algorithm(wanted.forecast.collective, each)) drawn.push_back(each);
+  }
+  for (const Algorithm each : drawn) FABRING_TRY(add(each));
+  return save(options.links,
+              draw(fmt::format("{} of {}: bytes from node to node, {}", name(wanted.forecast.collective),
+                               size_text(wanted.sizes.back()), world_text(wanted)),
+                   "the most between any two nodes", squares));
+}
+
+Status scaling(const Options& options, const Wanted& wanted, Output& out) {
+  auto gradients = model_gradients(options.model);
+  if (!gradients) return gradients.error().with_prefix("--model: ");
+  auto bucket = parse_size(options.bucket);
+  if (!bucket) return bucket.error().with_prefix("--bucket: ");
+  const auto buckets = fused_buckets(*gradients, wanted.forecast.element_bytes, *bucket);
+  const auto compute = static_cast<Nanoseconds>(options.compute_ms * 1e6);
+  std::vector<int> scale = wanted.scale;
+  for (int nodes = 1; scale.empty() || scale.back() < wanted.nodes * wanted.ranks_per_node; nodes *= 2)
+    if (wanted.scale.empty()) scale.push_back(std::min(nodes, wanted.nodes) * wanted.ranks_per_node);
+    else break;
+  Forecaster forecaster(wanted.forecast);
+  Chart chart;
+  chart.title = fmt::format("{}: scaling efficiency, {:g} ms of computing a step, {}", options.model, options.compute_ms,
+                            wanted.forecast.machine.name);
+  chart.x_label = "ranks";
+  chart.y_label = "percent of linear speed-up";
+  chart.y_is_logarithmic = false;
+  std::string text = fmt::format("{}: {} parameters in {} buckets, {:g} ms of computing a step, nodes of {} on {}\n{:>10}",
+                                 options.model, total_elements(*gradients), buckets.size(), options.compute_ms,
+                                 wanted.ranks_per_node, wanted.forecast.machine.name, "ranks");
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const Algorithm each : wanted.algorithms) {
+    chart.curves.push_back({std::string(name(each)), {}});
+    text += fmt::format(" {:>19}", name(each));
+  }
+  text += "   (step time, percent of linear)\n";
+  for (const int ranks : scale) {
+    text += fmt::format("{:>10}", ranks);
+    for (std::size_t i = 0; i < wanted.algorithms.size(); ++i) {
+      const auto step = training_step(forecaster, wanted.algorithms[i], ranks / wanted.ranks_per_node,
+                                      wanted.ranks_per_node, buckets, compute);
+      if (!step) {
+        text += fmt::format(" {:>19}", "-");
+        continue;
+      }
+      chart.curves[i].points.emplace_back(ranks, 100 * step->efficiency());
+      text += fmt::format(" {:>19}", fmt::format("{} {:5.1f}%", time_text(step->step_ns), 100 * step->efficiency()));
+      json.push_back({{"model", options.model},
+                      {"algorithm", name(wanted.algorithms[i])},
+                      {"machine", wanted.forecast.machine.name},
+                      {"ranks", ranks},
+                      {"compute_us", static_cast<double>(compute) / 1e3},
+                      {"communication_us", static_cast<double>(step->communication_ns) / 1e3},
+                      {"step_us", static_cast<double>(step->step_ns) / 1e3},
+                      {"efficiency", step->efficiency()}});
+    }
+    text += "\n";
+  }
+  out.write(options.json ? json.dump(2) + "\n" : text);
+  return options.plot.empty() ? Status() : save(options.plot, draw(chart));
+}
+
+/// Predicted beside what `fabring perf --format json` measured, for the world that was measured.
+Status compare(const Options& options, const Wanted& wanted, Output& out) {
+  std::ifstream file(options.measured, std::ios::binary);
+  if (!file) return Status(ErrorCode::unavailable, "--measured " + options.measured + ": cannot be read");
+  const auto json = nlohmann::json::parse(file, nullptr, false);
+  if (!json.is_array()) return wrong("--measured " + options.measured + ": not what fabring perf --format json writes");
+  std::string text = fmt::format("{:>10} {:>6} {:>20} {:>12} {:>12} {:>6}\n", "size", "ranks", "algorithm", "predicted",
+                                 "measured", "ratio");
+  Forecaster forecaster(wanted.forecast);
+  int within = 0, compared = 0;
+  for (const auto& row : json) {
+    if (!row.is_object() || !row.contains("bytes") || !row["bytes"].is_number_unsigned() || !row.contains("time_us") ||
+        !row["time_us"].is_number() || !row.contains("ranks") || !row["ranks"].is_number_unsigned() ||
+        !row.contains("algorithm") || !row["algorithm"].is_string())
+      return wrong("--measured " + options.measured + ": an entry lacks bytes, ranks, algorithm or time_us");
+    if (row.value("collective", std::string()) != name(wanted.forecast.collective)) continue;
+    const auto ranks = row["ranks"].get<std::uint64_t>();
+    const auto algorithm = parse_algorithm(row["algorithm"].get<std::string>());
+    const double measured = row["time_us"].get<double>();
+    if (!algorithm || !has_algorithm(wanted.forecast.collective, *algorithm) || measured <= 0) continue;
+    const auto nodes = static_cast<std::uint64_t>(wanted.nodes);
+    if (ranks < 1 || ranks > most_ranks || ranks % nodes != 0)
+      return wrong(fmt::format("--measured {}: {} ranks on --nodes {}", options.measured, ranks, nodes));
+    const auto bytes = row["bytes"].get<std::uint64_t>();
+    const auto time = forecaster.one(*algorithm, wanted.nodes, static_cast<int>(ranks / nodes), bytes).time();
+    if (!time) continue;
+    const double ratio = static_cast<double>(*time) / 1e3 / measured;
+    ++compared;
+    within += ratio > 0.8 && ratio < 1.25 ? 1 : 0;
+    text += fmt::format("{:>10} {:>6} {:>20} {:>12} {:>12} {:>6.2f}\n", size_text(bytes), ranks, name(*algorithm),
+                        time_text(*time), time_text(static_cast<Nanoseconds>(measured * 1e3)), ratio);
+  }
+  if (compared == 0)
+    return wrong(fmt::format("--measured {}: no measurement of {}", options.measured, name(wanted.forecast.collective)));
+  out.write(text + fmt::format("{} of {} within 20% on {}\n", within, compared, wanted.forecast.machine.name));
+  return {};
+}
+
+int run(const Options& options, const Session& session) {
+  auto wanted = session.command.empty() ? understand(options) : Result<Wanted>(wrong("nothing may follow --"));
+  Status status = wanted ? Status() : wanted.error();
+  Output out;
+  if (status.ok()) status = out.open(options.output);
+  if (status.ok()) {
+    if (options.show_machine) {
+      out.write(machine_to_json(wanted->forecast.machine));
+    } else if (!options.measured.empty()) {
+      status = compare(options, *wanted, out);
+    } else if (!options.model.empty()) {
+      status = scaling(options, *wanted, out);
+    } else {
+      status = tables(options, *wanted, out);
+    }
+  }
+  if (status.ok() && !options.links.empty()) status = links(options, *wanted);
+  if (status.ok()) status = out.finish();
+  if (status.ok()) return exit_fine;
+  const bool usage = status.code() == ErrorCode::invalid_argument;
+  complain("simulate", status.message() + (usage ? "\nTry `fabring simulate --help`." : ""));
+  return usage ? exit_usage : exit_could_not_run;
+}
+
+}  // namespace
+
+void add_simulate(CLI::App& app, Session& session) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("simulate", "Predict times on a described machine at any scale");
+  const auto option = [&](const char* name, auto& value, const char* help, const char* type) {
+    return command->add_option(name, value, help)->type_name(type);
+  };
+  option("collective", options->collective, "allreduce, broadcast, ...", "COLLECTIVE")->required();
+  option("--nodes", options->nodes, "How many nodes (1)", "N")->check(CLI::Range(1, most_ranks));
+  option("--ranks-per-node", options->ranks_per_node, "Ranks of each (8)", "R")->check(CLI::Range(1, 4096));
+  option("--machine", options->machine, "loopback-tcp, 1g, 10g, 100g (default), efa-400, efa-3200, or a JSON file", "NAME|F");
+  option("--sizes", options->sizes, "Bytes of the whole vector (1K,16K,256K,4M,64M)", "LIST");
+  option("--algorithm", options->algorithm, "Which to compare (all)", "LIST");
+  option("--scale", options->scale, "Worlds of so many ranks instead of --nodes", "LIST");
+  option("--stragglers", options->stragglers, "Each rank is late with probability P by US microseconds; simulates every rank", "P:US");
+  option("--seed", options->seed, "Which ranks are late (1)", "S");
+  option("--model", options->model, "Scaling efficiency of training resnet50, vgg16, bert-base or gpt2", "NAME");
+  option("--compute-ms", options->compute_ms, "With --model: computing time of a step on one rank", "MS")
+      ->check(CLI::Range(0.0, 1e6));
+  option("--bucket", options->bucket, "With --model: gradients are fused to this size (25M)", "SIZE");
+  option("--measured", options->measured, "Compare with what fabring perf --format json wrote", "F");
+  option("--plot", options->plot, "Write the table as an SVG chart", "F.svg");
+  option("--links", options->links, "Write the bytes from node to node as an SVG picture", "F.svg");
+  option("--output", options->output, "Write to a file", "FILE");
+  command->add_flag("--json", options->json, "JSON instead of a table");
+  command->add_flag("--explain", options->explain, "Also the prices, and why the fastest wins");
+  command->add_flag("--show-machine", options->show_machine, "Print the machine as JSON, to start a description from");
+  command->footer(
+      "Nothing is sent. Symmetric worlds are simulated by one node that stands for all.\n"
+      "Example: fabring simulate allreduce --scale 8,64,512,4096,16384 --machine efa-400 --sizes 64M --plot scale.svg");
+  command->callback([options, &session] { session.exit_code = run(*options, session); });
+}
+
+}  // namespace fabring::tools

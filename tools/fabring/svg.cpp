@@ -1,0 +1,202 @@
+#include "tools/fabring/svg.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace fabring::tools {
+namespace {
+
+constexpr std::array<std::string_view, 8> palette{"#1f5fa8", "#d1622b", "#2e8b57", "#8a3ffc",
+                                                  "#b8860b", "#c2185b", "#00838f", "#5d4037"};
+constexpr std::string_view grey = "#d9dde3";
+constexpr std::string_view dark = "#30363d";
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      case '&': out += "&amp;"; break;
+      case '"': out += "&quot;"; break;
+      default: out += static_cast<unsigned char>(c) < 32 ? ' ' : c;
+    }
+  }
+  return out;
+}
+
+std::string number_text(double value) {
+  if (value >= 1e6) return fmt::format("{:g}M", value / 1e6);
+  if (value >= 1e3) return fmt::format("{:g}k", value / 1e3);
+  return fmt::format("{:g}", value);
+}
+
+std::string bytes_text(double value) {
+  for (const auto& [unit, suffix] : {std::pair{1073741824.0, "G"}, {1048576.0, "M"}, {1024.0, "K"}})
+    if (value >= unit) return fmt::format("{:g}{}", value / unit, suffix);
+  return fmt::format("{:g}", value);
+}
+
+/// From values to places on the paper.
+struct Axis {
+  double least = 1, most = 10;
+  double from = 0, to = 1;
+  bool logarithmic = true;
+  double at(double value) const {
+    const double share = logarithmic ? std::log(value / least) / std::log(most / least) : (value - least) / (most - least);
+    return from + share * (to - from);
+  }
+};
+
+std::vector<double> ticks(const Axis& axis, bool bytes) {
+  std::vector<double> found;
+  if (!axis.logarithmic) {
+    const double span = axis.most - axis.least;
+    double step = std::pow(10.0, std::floor(std::log10(span)));
+    if (span / step < 3) step /= 5;
+    if (span / step > 8) step *= 2;
+    for (double value = axis.least; value <= axis.most * 1.0001; value += step) found.push_back(value);
+    return found;
+  }
+  const double base = bytes ? 4 : 10;
+  double value = std::pow(base, std::ceil(std::log(axis.least * 0.9999) / std::log(base)));
+  for (; value <= axis.most * 1.0001; value *= base) found.push_back(value);
+  if (bytes && found.size() > 9) {
+    std::vector<double> fewer;
+    for (std::size_t i = 0; i < found.size(); i += 2) fewer.push_back(found[i]);
+    return fewer;
+  }
+  if (found.size() < 3 && !bytes) {
+    found.clear();
+    for (double power = std::pow(10.0, std::floor(std::log10(axis.least))); power <= axis.most; power *= 10)
+      for (const double digit : {1.0, 2.0, 5.0})
+        if (power * digit >= axis.least * 0.9999 && power * digit <= axis.most * 1.0001) found.push_back(power * digit);
+  }
+  return found;
+}
+
+void include(Axis& axis, double value, bool& first) {
+  if (axis.logarithmic && value <= 0) return;
+  axis.least = first ? value : std::min(axis.least, value);
+  axis.most = first ? value : std::max(axis.most, value);
+  first = false;
+}
+
+}  // namespace
+
+Svg::Svg(double width, double height) {
+  body_ = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:g}\" height=\"{1:g}\" viewBox=\"0 0 {0:g} {1:g}\" "
+      "font-family=\"Helvetica, Arial, sans-serif\">\n",
+      width, height);
+  rectangle(0, 0, width, height, "#ffffff");
+}
+
+void Svg::line(double x1, double y1, double x2, double y2, std::string_view colour, double thickness) {
+  body_ += fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" stroke-width=\"{:g}\"/>\n",
+                       x1, y1, x2, y2, colour, thickness);
+}
+
+void Svg::rectangle(double x, double y, double width, double height, std::string_view fill) {
+  body_ += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\"/>\n", x, y, width,
+                       height, fill);
+}
+
+void Svg::circle(double x, double y, double radius, std::string_view fill) {
+  body_ += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{:g}\" fill=\"{}\"/>\n", x, y, radius, fill);
+}
+
+void Svg::curve(const std::vector<std::pair<double, double>>& points, std::string_view colour) {
+  std::string list;
+  for (const auto& [x, y] : points) list += fmt::format("{}{:.1f},{:.1f}", list.empty() ? "" : " ", x, y);
+  body_ += fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\" "
+                       "stroke-linejoin=\"round\"/>\n",
+                       list, colour);
+}
+
+void Svg::text(double x, double y, std::string_view text, Anchor anchor, double size, bool upright) {
+  constexpr std::array<std::string_view, 3> anchors{"start", "middle", "end"};
+  const std::string turned = upright ? fmt::format(" transform=\"rotate(-90 {:.1f} {:.1f})\"", x, y) : "";
+  body_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{:g}\" text-anchor=\"{}\" fill=\"{}\"{}>{}</text>\n", x, y,
+                       size, anchors[static_cast<std::size_t>(anchor)], dark, turned, escaped(text));
+}
+
+std::string Svg::finish() && { return std::move(body_) + "</svg>\n"; }
+
+std::string draw(const Chart& chart) {
+  constexpr double width = 820, height = 460, left = 78, right = 640, top = 48, bottom = 400;
+  Axis x{1, 10, left, right, true};
+  Axis y{1, 10, bottom, top, chart.y_is_logarithmic};
+  bool first_x = true, first_y = true;
+  for (const Curve& curve : chart.curves)
+    for (const auto& [px, py] : curve.points) include(x, px, first_x), include(y, py, first_y);
+  if (x.most <= x.least) x.most = x.least * 2;
+  if (chart.y_is_logarithmic) {
+    y.least = std::pow(10.0, std::floor(std::log10(y.least)));
+    y.most = std::pow(10.0, std::ceil(std::log10(y.most * 1.0001)));
+  } else {
+    y.least = 0;
+    y.most *= 1.05;
+  }
+
+  Svg svg(width, height);
+  svg.text((left + right) / 2, 26, chart.title, Svg::Anchor::middle, 15);
+  for (const double tick : ticks(x, chart.x_is_bytes)) {
+    svg.line(x.at(tick), top, x.at(tick), bottom, grey);
+    svg.text(x.at(tick), bottom + 18, chart.x_is_bytes ? bytes_text(tick) : number_text(tick), Svg::Anchor::middle, 11);
+  }
+  for (const double tick : ticks(y, false)) {
+    svg.line(left, y.at(tick), right, y.at(tick), grey);
+    svg.text(left - 8, y.at(tick) + 4, number_text(tick), Svg::Anchor::end, 11);
+  }
+  svg.line(left, bottom, right, bottom, dark);
+  svg.line(left, top, left, bottom, dark);
+  svg.text((left + right) / 2, bottom + 42, chart.x_label, Svg::Anchor::middle);
+  svg.text(20, (top + bottom) / 2, chart.y_label, Svg::Anchor::middle, 12, true);
+  for (std::size_t i = 0; i < chart.curves.size(); ++i) {
+    const std::string_view colour = palette[i % palette.size()];
+    std::vector<std::pair<double, double>> points;
+    for (const auto& [px, py] : chart.curves[i].points)
+      if (!chart.y_is_logarithmic || py > 0) points.emplace_back(x.at(px), y.at(py));
+    svg.curve(points, colour);
+    for (const auto& [px, py] : points) svg.circle(px, py, 3, colour);
+    const double at = top + 10 + 20 * static_cast<double>(i);
+    svg.line(right + 16, at, right + 38, at, colour, 3);
+    svg.text(right + 44, at + 4, chart.curves[i].name);
+  }
+  return std::move(svg).finish();
+}
+
+std::string draw(const std::string& title, const std::string& unit, const std::vector<Shades>& squares) {
+  constexpr double side = 260, gap = 50, top = 90;
+  double most = 0;
+  for (const Shades& each : squares)
+    for (const auto& row : each.values)
+      for (const double value : row) most = std::max(most, value);
+  const double width = gap + (side + gap) * static_cast<double>(std::max<std::size_t>(squares.size(), 1));
+  Svg svg(width, top + side + 60);
+  svg.text(width / 2, 26, title, Svg::Anchor::middle, 15);
+  svg.text(width / 2, 46, fmt::format("from (row) to (column); darkest: {}", unit), Svg::Anchor::middle, 11);
+  for (std::size_t i = 0; i < squares.size(); ++i) {
+    const double left = gap + (side + gap) * static_cast<double>(i);
+    svg.text(left + side / 2, top - 12, squares[i].title, Svg::Anchor::middle, 13);
+    const auto& rows = squares[i].values;
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      const double cell = side / static_cast<double>(rows.size());
+      for (std::size_t c = 0; c < rows[r].size(); ++c) {
+        // A root, so that a little is seen beside a lot.
+        const double share = most > 0 ? std::sqrt(rows[r][c] / most) : 0;
+        const auto mixed = [&](double light, double full) { return static_cast<int>(light + (full - light) * share); };
+        svg.rectangle(left + cell * static_cast<double>(c), top + cell * static_cast<double>(r), cell, cell,
+                      fmt::format("#{:02x}{:02x}{:02x}", mixed(244, 18), mixed(246, 60), mixed(249, 120)));
+      }
+    }
+    svg.text(left + side / 2, top + side + 20, "node", Svg::Anchor::middle, 11);
+  }
+  return std::move(svg).finish();
+}
+
+}  // namespace fabring::tools

@@ -1,0 +1,49 @@
+#pragma once
+// Small SVG pictures: shapes, a chart of curves on logarithmic or linear axes, and a grid of shades. Plain text, light
+// background, no scripts, so that they show up in a README and in a browser alike.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fabring::tools {
+
+class Svg {
+ public:
+  Svg(double width, double height);
+  void line(double x1, double y1, double x2, double y2, std::string_view colour, double thickness = 1);
+  void rectangle(double x, double y, double width, double height, std::string_view fill);
+  void circle(double x, double y, double radius, std::string_view fill);
+  void curve(const std::vector<std::pair<double, double>>& points, std::string_view colour);
+  enum class Anchor { start, middle, end };
+  void text(double x, double y, std::string_view text, Anchor anchor = Anchor::start, double size = 12,
+            bool upright = false);
+  std::string finish() &&;
+
+ private:
+  std::string body_;
+};
+
+struct Curve {
+  std::string name;
+  std::vector<std::pair<double, double>> points;  ///< x, y; both more than 0 on logarithmic axes
+};
+
+struct Chart {
+  std::string title;
+  std::string x_label;
+  std::string y_label;
+  bool x_is_bytes = false;       ///< ticks at powers of two: 1K, 64K, 4M
+  bool y_is_logarithmic = true;  ///< else from 0
+  std::vector<Curve> curves;
+};
+std::string draw(const Chart& chart);
+
+/// A square of shades for each matrix, side by side; the darkest is the largest value of all of them.
+struct Shades {
+  std::string title;
+  std::vector<std::vector<double>> values;  ///< rows of equal length
+};
+std::string draw(const std::string& title, const std::string& unit, const std::vector<Shades>& squares);
+
+}  // namespace fabring::tools

@@ -106,6 +106,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void tick(Time now);
   void count_traffic();
   void settle(Time now);
+  bool needs(Rank world_rank) const;
   void cut_off(Rank world_rank);
   void note_waiting(CommunicatorCore& communicator, Execution& execution, Time now);
   void check_deadline(CommunicatorCore& communicator, Execution& execution, Time now);
@@ -165,7 +166,9 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   bool given_up_ = false;  ///< the others count this rank as lost
   struct Settling {
     std::weak_ptr<CommunicatorCore> communicator;
+    Time limit;  ///< how long nothing may come back
     Time until;
+    std::size_t outstanding;  ///< blocks, at the last look
   };
   std::vector<Settling> settling_;
   struct Orphan {  ///< came for a communicator that this rank has not made yet

@@ -52,6 +52,12 @@ function(fabring_library name)
   set_property(GLOBAL APPEND PROPERTY FABRING_PARTS ${name})
 endfunction()
 
+# Tests wait this many times as long when a sanitizer slows everything down.
+set(FABRING_TEST_SLOWNESS 1)
+if(FABRING_SANITIZE)
+  set(FABRING_TEST_SLOWNESS 5)
+endif()
+
 # fabring_test(name SOURCES... LINK... [LABELS...] [TIMEOUT s]): a GoogleTest program; every TEST is a ctest of its own.
 function(fabring_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINK;LABELS;ARGS" ${ARGN})
@@ -61,9 +67,10 @@ function(fabring_test name)
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
   endif()
+  math(EXPR timeout "${ARG_TIMEOUT} * ${FABRING_TEST_SLOWNESS}")
   add_executable(${name} ${ARG_SOURCES})
   fabring_compile_options(${name})
   target_link_libraries(${name} PRIVATE ${ARG_LINK} GTest::gmock GTest::gtest_main)
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST EXTRA_ARGS ${ARG_ARGS}
-                       PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120 EXTRA_ARGS ${ARG_ARGS}
+                       PROPERTIES TIMEOUT ${timeout} LABELS "${ARG_LABELS}")
 endfunction()

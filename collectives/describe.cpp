@@ -66,7 +66,7 @@ std::string block_text(const Plan& plan, const Block& block) {
 
 std::string step_text(const Plan& plan, const Step& step) {
   const std::string peer = std::to_string(step.peer);
-  const std::string kind(name(step.kind));
+  std::string kind(name(step.kind));
   switch (step.kind) {
     case StepKind::send:
       return kind + " to rank " + peer + ": " + block_text(plan, step.from);

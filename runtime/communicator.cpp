@@ -70,12 +70,23 @@ std::shared_ptr<Execution> failed_execution(const std::shared_ptr<CommunicatorCo
   return execution;
 }
 
+std::shared_ptr<const ChoiceTable> choices_of(EngineCore& engine, CommunicatorCore& core) {
+  {
+    std::lock_guard lock(core.mutex);
+    if (core.choices) return core.choices;
+  }
+  auto choices = engine.choices(core.shape());
+  std::lock_guard lock(core.mutex);
+  core.choices = choices;
+  return choices;
+}
+
 std::shared_ptr<Execution> submit(const std::shared_ptr<CommunicatorCore>& core, const Operation& operation,
                                   bool background) {
   if (!core) return failed_execution(core, gone);
   const auto engine = core->engine.lock();
   if (!engine) return failed_execution(core, gone);
-  auto call = make_call(operation, *core, engine->config());
+  auto call = make_call(operation, *core, *choices_of(*engine, *core), engine->config());
   if (!call) return failed_execution(core, call.error());
   return engine->submit(core, std::move(*call), background);
 }
@@ -106,10 +117,20 @@ Status Communicator::run_group(std::span<const Operation> operations) {
 Choice Communicator::explain(const Operation& operation) const {
   const auto engine = core_ ? core_->engine.lock() : nullptr;
   if (!engine) return {"none", gone.message()};
-  const auto call = make_call_without_buffers(operation, *core_, engine->config());
+  const auto choices = choices_of(*engine, *core_);
+  const auto call = make_call_without_buffers(operation, *core_, *choices, engine->config());
   if (!call) return {"none", call.error().message()};
-  const AlgorithmChoice choice = choose_algorithm(*call, *core_, engine->config());
-  return {std::string(name(choice.algorithm)), choice.reason};
+  if (is_message(call->collective)) return {"message", "one message"};
+  const WorldShape& shape = core_->shape();
+  const Constraints constraints = constraints_of(*call, engine->config());
+  const Chosen chosen = choices->choose(call->collective, call->bytes(), constraints);
+  Choice choice{std::string(name(chosen.algorithm)), reason_text(chosen, call->collective, call->bytes(), shape)};
+  for (const Candidate& one :
+       candidates(call->collective, call->bytes(), shape, engine->pricing_machine(), constraints))
+    choice.candidates.push_back({std::string(name(one.algorithm)),
+                                 one.predicted ? static_cast<double>(*one.predicted) * 1e-3 : 0.0,
+                                 std::string(one.excluded)});
+  return choice;
 }
 
 // ---- Prepared -----------------------------------------------------------------------------------------------------
@@ -125,7 +146,7 @@ Result<Prepared> Communicator::prepare(const Operation& operation) {
   if (!engine) return gone;
   if (operation.collective == Collective::send || operation.collective == Collective::recv)
     return Status(ErrorCode::invalid_argument, "a send or recv cannot be prepared; start it each time");
-  auto call = make_call(operation, *core_, engine->config());
+  auto call = make_call(operation, *core_, *choices_of(*engine, *core_), engine->config());
   if (!call) return call.error();
   if (call->owned)
     return Status(ErrorCode::invalid_argument,

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what Fabring needs to build, test and run on Debian 12. Does nothing when all is there.
-#   tools/setup.sh            as root, or with sudo on the PATH
+#   tools/setup.sh [PRESET]   as root, or with sudo on the PATH; the preset tidy needs clang-tidy too
 set -euo pipefail
 packages=(
   g++ cmake ninja-build pkg-config ccache          # build
@@ -9,6 +9,7 @@ packages=(
   libgtest-dev libgmock-dev libbenchmark-dev python3 iproute2  # tests and benchmarks
   libeigen3-dev zlib1g-dev dataset-fashion-mnist   # the training example
 )
+if [[ ${1:-} == tidy ]]; then packages+=(clang-tidy-14); fi
 missing=()
 for package in "${packages[@]}"; do
   dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")

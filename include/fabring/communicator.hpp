@@ -76,8 +76,14 @@ class FABRING_API Prepared {
 
 /// What an operation did and why, for `--explain` and tests.
 struct Choice {
-  std::string algorithm;  ///< "ring", "hierarchical", "recursive_doubling", "direct"
+  struct Candidate {
+    std::string algorithm;
+    double predicted_us = 0;
+    std::string excluded;  ///< why it did not take part; empty: it did
+  };
+  std::string algorithm;  ///< "ring", "hierarchical", ...
   std::string reason;
+  std::vector<Candidate> candidates;  ///< fastest first, those left out at the end
 };
 
 /// Traffic of this rank since its engine started, as its transport counted it.

@@ -34,6 +34,7 @@ struct Config {
   std::string transport = "auto";  ///< FABRING_TRANSPORT: auto, or the first that works of a list: fabric,tcp,inproc
   std::string provider = "auto";   ///< FABRING_PROVIDER: libfabric provider: auto, efa, tcp (native), rxm
   std::string algorithm = "auto";  ///< FABRING_ALGORITHM: auto, ring, hierarchical, recursive_doubling, direct, ...
+  std::string machine = "auto";    ///< FABRING_MACHINE: what algorithms are priced for
   bool reproducible = false;       ///< FABRING_REPRODUCIBLE: results independent of cutting, transport and nodes
   int sockets_per_peer = 0;        ///< FABRING_SOCKETS_PER_PEER: tcp; 0: chosen
   std::string congestion_control = "auto";  ///< FABRING_CONGESTION_CONTROL: tcp; auto: cubic on loopback if allowed, else system's

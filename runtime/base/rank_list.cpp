@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstddef>
 
 namespace fabring {
@@ -35,7 +36,7 @@ std::string rank_list(const std::vector<Rank>& ranks) {
 std::string duration_text(std::chrono::nanoseconds duration) {
   const double seconds = std::chrono::duration<double>(duration).count();
   if (seconds < 1) return fmt::format("{:.0f} ms", seconds * 1e3);
-  const double tenths = static_cast<double>(static_cast<long long>(seconds * 10 + 0.5)) / 10;
+  const double tenths = static_cast<double>(std::llround(seconds * 10)) / 10;
   return fmt::format("{:g} s", tenths);
 }
 

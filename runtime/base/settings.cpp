@@ -170,10 +170,15 @@ constexpr Setting rows[] = {
      "libfabric provider for the fabric transport: auto, efa, tcp (native reliable datagrams over TCP) or rxm "
      "(tcp;ofi_rxm).",
      read_text<&Config::provider>, show_text<&Config::provider>},
-    {"FABRING_ALGORITHM", "text", "",
-     "auto,ring,hierarchical,recursive_doubling,direct,direct_one_shot,direct_two_shot", "",
-     "Algorithm for allreduce. auto chooses by size, ranks and nodes. Must be the same on all ranks.",
-     read_word<&Config::algorithm>, show_text<&Config::algorithm>},
+    {"FABRING_ALGORITHM", "text", "", "", "",
+     "auto: the algorithm with the lowest predicted time. One that all collectives which have it are to use: ring. Or a "
+     "list of rules, collective:sizes:algorithm, of which the first that fits decides: "
+     "allreduce:64K-4M:circulant,broadcast:chain. Must be the same on all ranks.",
+     read_text<&Config::algorithm>, show_text<&Config::algorithm>},
+    {"FABRING_MACHINE", "text", "", "auto,loopback-tcp,1g,10g,100g,efa-400,efa-3200", "",
+     "The machine that algorithms are priced for. auto: by transport, hosts and the speed of the interface. Rank 0's "
+     "counts.",
+     read_word<&Config::machine>, show_text<&Config::machine>},
     {"FABRING_REPRODUCIBLE", "flag", "", "", "",
      "Reduce in the order of the ranks, rounding once: results do not depend on sizes of segments, transport, nodes or "
      "timing (docs/algorithms.md). Costs speed with many ranks. Must be the same on all ranks.",

@@ -14,7 +14,6 @@
 
 namespace fabring {
 
-using control::Message;
 using namespace std::chrono_literals;
 
 namespace {

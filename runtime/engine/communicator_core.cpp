@@ -1,7 +1,6 @@
 #include "runtime/engine/communicator_core.hpp"
 
 #include <algorithm>
-#include <set>
 
 namespace fabring {
 
@@ -14,7 +13,7 @@ CommunicatorCore::CommunicatorCore(std::weak_ptr<EngineCore> owner, std::uint32_
       self(own),
       node_of(std::move(nodes)),
       member(members.size()),
-      nodes_(static_cast<int>(std::set<int>(node_of.begin(), node_of.end()).size())) {
+      shape_(shape_of(node_of)) {
   by_world_.reserve(members.size());
   for (Rank rank = 0; rank < size(); ++rank) by_world_.emplace_back(members[rank], rank);
   std::sort(by_world_.begin(), by_world_.end());

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/choice/table.hpp"
 #include "fabring/communicator.hpp"
 #include "runtime/engine/execution.hpp"
 #include "runtime/engine/plan_cache.hpp"
@@ -41,7 +42,7 @@ class CommunicatorCore {
   const Rank self;                  ///< own rank in it
   const std::vector<int> node_of;
   int size() const { return static_cast<int>(members.size()); }
-  int nodes() const { return nodes_; }
+  const WorldShape& shape() const { return shape_; }
   /// Unique among communicators that may be alive at once, also of disjoint colours of one split.
   std::uint64_t global_id() const { return (std::uint64_t{id} << 32) | static_cast<std::uint32_t>(members[0]); }
   Rank rank_of_world(Rank world) const;  ///< -1 if not a member
@@ -50,6 +51,7 @@ class CommunicatorCore {
   mutable std::mutex mutex;
   Status failed;                    ///< the first error
   std::uint32_t last_sequence = 0;  ///< of the last collective
+  std::shared_ptr<const ChoiceTable> choices;
   PlanCache plans;
 
   // The driver.
@@ -92,7 +94,7 @@ class CommunicatorCore {
 
  private:
   std::vector<std::pair<Rank, Rank>> by_world_;  // sorted
-  int nodes_ = 1;
+  WorldShape shape_;
 };
 
 }  // namespace fabring

@@ -99,6 +99,20 @@ std::string EngineCore::who(Rank world_rank) const {
 
 // ---- submitting ---------------------------------------------------------------------------------------------------
 
+std::shared_ptr<const ChoiceTable> EngineCore::choices(const WorldShape& shape) {
+  std::lock_guard lock(mutex_);
+  for (const auto& table : choices_)
+    if (table->shape() == shape) return table;
+  choices_.push_back(std::make_shared<const ChoiceTable>(ChoiceTable::make(shape, pricing_machine(), parts_.overrides)));
+  return choices_.back();
+}
+
+Machine EngineCore::pricing_machine() const {
+  Machine machine = parts_.machine;
+  machine.tiling = tiling_rules();
+  return machine;
+}
+
 TilingRules EngineCore::tiling_rules() const {
   TilingRules rules;
   if (parts_.config.segment_bytes != 0) rules.segment_bytes = parts_.config.segment_bytes;

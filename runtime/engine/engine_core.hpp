@@ -20,6 +20,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "collectives/choice/table.hpp"
 #include "fabring/communicator.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/log.hpp"
@@ -42,6 +43,8 @@ struct EngineParts {
   std::unique_ptr<ControlPlane> control;  ///< null only in a world of one
   std::shared_ptr<Clock> clock;
   WaitPolicy waiting;
+  Machine machine;                   ///< what algorithms are priced with; alike on all ranks
+  std::vector<Override> overrides;   ///< FABRING_ALGORITHM; alike on all ranks
   std::size_t eager_bytes =
       fabring::eager_bytes;  ///< largest message sent in a record, alike on all ranks; at most that
   Log log;
@@ -69,6 +72,10 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   Status leave();
   Traffic traffic();
   const Config& config() const { return parts_.config; }
+  /// What prices are made with: the machine, cut as this engine cuts.
+  Machine pricing_machine() const;
+  /// Priced once for every shape of world.
+  std::shared_ptr<const ChoiceTable> choices(const WorldShape& shape);
   const std::vector<std::string>& report() const { return parts_.report; }
   std::uint32_t take_communicator_id(std::uint32_t at_least);
 
@@ -125,6 +132,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void tick(Time now);
   void count_traffic();
   void settle(Time now);
+  bool needs(Rank world_rank) const;
   void cut_off(Rank world_rank);
   void note_waiting(CommunicatorCore& communicator, Execution& execution, Time now);
   void check_deadline(CommunicatorCore& communicator, Execution& execution, Time now);
@@ -155,6 +163,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   std::vector<Failure> applied_;  ///< also concern communicators that are made later
   std::unordered_map<std::uint32_t, std::weak_ptr<CommunicatorCore>> by_id_;
   std::uint32_t next_id_ = 2;
+  std::vector<std::shared_ptr<const ChoiceTable>> choices_;
   Traffic traffic_;
   std::atomic<bool> news_{false};        ///< submitted_ or failures_ hold something
   std::atomic<std::size_t> pending_{0};  ///< operations submitted and not done
@@ -186,7 +195,9 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   bool given_up_ = false;  ///< the others count this rank as lost
   struct Settling {
     std::weak_ptr<CommunicatorCore> communicator;
+    Time limit;  ///< how long nothing may come back
     Time until;
+    std::size_t outstanding;  ///< blocks, at the last look
   };
   std::vector<Settling> settling_;
   struct Orphan {  ///< came for a communicator that this rank has not made yet

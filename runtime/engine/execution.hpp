@@ -76,7 +76,9 @@ class Execution {
   void publish();
   /// May an early message for this tile be taken now?
   bool tile_active(std::uint32_t tile) const;
-  /// World ranks with a block outstanding (posted and not completed), and whom it waits for (in the communicator).
+  /// Blocks posted and not completed.
+  std::uint32_t outstanding() const { return outstanding_; }
+  /// World ranks with a block outstanding, and whom it waits for (in the communicator).
   std::vector<Rank> peers_outstanding() const;
   std::vector<Rank> waiting_for() const;
   /// The oldest tile with small messages to this peer not yet sent; tiles() if none.

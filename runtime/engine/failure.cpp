@@ -12,12 +12,29 @@ namespace {
 
 // A data connection that fails may be the first sign of a death that the control plane will name better.
 constexpr auto verdict_time = std::chrono::milliseconds(300);
-// How long a peer may take to give memory back before it is disconnected: long if others still need that peer.
+// How long nothing of a failed operation's memory may come back before who holds it is disconnected: long if this rank
+// still needs one of them.
 constexpr auto settle_alone = std::chrono::milliseconds(100);
 constexpr auto settle_shared = std::chrono::milliseconds(2000);
 constexpr auto first_note = std::chrono::seconds(10);
 
+std::size_t outstanding(const std::vector<std::shared_ptr<Execution>>& running) {
+  std::size_t blocks = 0;
+  for (const auto& execution : running) blocks += execution->outstanding();
+  return blocks;
+}
+
 }  // namespace
+
+// Is there a communicator that goes on here and has this rank?
+bool EngineCore::needs(Rank world_rank) const {
+  for (const auto& communicator : communicators()) {
+    if (communicator->rank_of_world(world_rank) < 0) continue;
+    std::lock_guard lock(communicator->mutex);
+    if (communicator->failed.ok()) return true;
+  }
+  return false;
+}
 
 void EngineCore::suspect(Rank world_rank, const Status& why) {
   for (const Suspicion& known : suspicions_)
@@ -177,14 +194,10 @@ void EngineCore::fail(CommunicatorCore& communicator, const Status& why) {
   drop_early(communicator);
   if (!running.empty()) {
     bool shared = false;
-    for (const auto& other : communicators()) {
-      std::lock_guard lock(other->mutex);
-      if (!other->failed.ok()) continue;
-      for (const auto& execution : running)
-        for (Rank peer : execution->peers_outstanding()) shared = shared || other->rank_of_world(peer) >= 0;
-    }
+    for (const auto& execution : running)
+      for (Rank peer : execution->peers_outstanding()) shared = shared || needs(peer);
     const Time limit = shared ? Time(settle_shared) : Time(settle_alone);
-    settling_.push_back({running.front()->communicator(), parts_.clock->now() + limit});
+    settling_.push_back({running.front()->communicator(), limit, parts_.clock->now() + limit, outstanding(running)});
   }
   finished_some_ = true;
 }
@@ -204,18 +217,23 @@ void EngineCore::settle(Time now) {
       settling_.erase(settling_.begin() + static_cast<std::ptrdiff_t>(i));
       continue;
     }
+    if (const std::size_t left = outstanding(running); left < settling_[i].outstanding) {
+      settling_[i].outstanding = left;  // they are at it
+      settling_[i].until = now + settling_[i].limit;
+    }
     if (now >= settling_[i].until) {
       for (const auto& execution : running) {
         if (!execution->failed()) continue;
         for (Rank peer : execution->peers_outstanding()) {
           if (disconnected_[peer]) continue;
-          // Other communicators cannot go on with it after that, so all must hear it, and hear the right name.
-          if (!left_.load())
-            report({ErrorCode::peer_lost, peer, parts_.self, 0,
-                    fmt::format(
-                        "{} did not give back the memory of a failed operation of {} in time (stopped, or too busy) "
-                        "and was disconnected",
-                        who(peer), who(parts_.self))});
+          const std::string why = fmt::format(
+              "{} did not give back the memory of a failed operation of {} in time (stopped, or too busy) and was "
+              "disconnected",
+              who(peer), who(parts_.self));
+          // Communicators that have both cannot go on after that, so all must hear it, and hear the right name. If there
+          // are none, it is no business of the communicators that have one of the two.
+          if (!left_.load() && needs(peer)) report({ErrorCode::peer_lost, peer, parts_.self, 0, why});
+          suspect(peer, Status(ErrorCode::peer_lost, why));  // for one that is made later
           cut_off(peer);
         }
       }
@@ -227,7 +245,7 @@ void EngineCore::settle(Time now) {
 void EngineCore::tick(Time now) {
   if (running_count_ > 0) finished_some_ = true;  // failed ones may have settled
   for (Suspicion& suspicion : suspicions_) {
-    if (suspicion.reported || now - suspicion.since < verdict_time) continue;
+    if (suspicion.reported || now - suspicion.since < verdict_time || !needs(suspicion.rank)) continue;
     suspicion.reported = true;
     if (left_.load() || given_up_) continue;  // then it is they who dropped the connection
     report({ErrorCode::peer_lost, suspicion.rank, parts_.self, 0,

@@ -291,71 +291,37 @@ class Maker {
   Call call_;
 };
 
+Result<Call> choose_for(Result<Call> call, const CommunicatorCore& communicator, const ChoiceTable& choices,
+                        const Config& config) {
+  if (!call || is_message(call->collective)) return call;
+  const Chosen chosen = choices.choose(call->collective, call->bytes(), constraints_of(*call, config));
+  if (chosen.reason == ChoiceReason::nothing_fits)
+    return Status(ErrorCode::unsupported,
+                  fmt::format("{} on '{}': no algorithm can do this{}{}", call->describe(), communicator.label,
+                              config.reproducible ? " with FABRING_REPRODUCIBLE" : "",
+                              call->commutes ? "" : " with an operation that does not commute"));
+  call->algorithm = chosen.algorithm;
+  return call;
+}
+
 }  // namespace
 
-Result<Call> make_call(const Operation& operation, const CommunicatorCore& communicator, const Config& config) {
-  auto call = Maker(operation, communicator).make(true);
-  if (call) call->algorithm = choose_algorithm(*call, communicator, config).algorithm;
-  return call;
+Constraints constraints_of(const Call& call, const Config& config) {
+  Constraints constraints;
+  constraints.ordered = reduces(call.collective) && !call.commutes;
+  constraints.reproducible = reduces(call.collective) && config.reproducible;
+  constraints.unequal_blocks = !call.counts.empty();
+  return constraints;
+}
+
+Result<Call> make_call(const Operation& operation, const CommunicatorCore& communicator, const ChoiceTable& choices,
+                       const Config& config) {
+  return choose_for(Maker(operation, communicator).make(true), communicator, choices, config);
 }
 
 Result<Call> make_call_without_buffers(const Operation& operation, const CommunicatorCore& communicator,
-                                       const Config& config) {
-  auto call = Maker(operation, communicator).make(false);
-  if (call) call->algorithm = choose_algorithm(*call, communicator, config).algorithm;
-  return call;
-}
-
-namespace {
-
-// Small enough that rounds decide.
-constexpr std::size_t small_bytes = std::size_t{64} << 10;
-
-Algorithm default_for(const Call& call, const CommunicatorCore& communicator) {
-  const bool small = call.bytes() <= small_bytes;
-  switch (call.collective) {
-    case Collective::allreduce:
-      return choose_allreduce({call.bytes(), communicator.size(), communicator.nodes()}).algorithm;
-    case Collective::reduce:
-      return small ? Algorithm::binomial : Algorithm::ring;
-    case Collective::broadcast:
-      return small ? Algorithm::binomial : Algorithm::ring;
-    case Collective::reduce_scatter:
-    case Collective::all_gather:
-      return small ? Algorithm::direct_one_shot : Algorithm::ring;
-    case Collective::gather:
-    case Collective::scatter:
-      return Algorithm::direct_one_shot;
-    case Collective::alltoall:
-      return Algorithm::pairwise;
-    case Collective::barrier:
-      return Algorithm::dissemination;
-    case Collective::send:
-    case Collective::recv:
-      break;
-  }
-  return Algorithm::direct_one_shot;
-}
-
-}  // namespace
-
-AlgorithmChoice choose_algorithm(const Call& call, const CommunicatorCore& communicator, const Config& config) {
-  if (is_message(call.collective)) return {Algorithm::direct_one_shot, "one message"};
-  const bool reduces_here = reduces(call.collective);
-  if (reduces_here && config.reproducible)
-    return {call.collective == Collective::allreduce && call.bytes() > small_bytes ? Algorithm::direct_two_shot
-                                                                                   : Algorithm::direct_one_shot,
-            "FABRING_REPRODUCIBLE: operands in the order of the ranks, rounded once"};
-  if (reduces_here && !call.commutes) {
-    return {call.collective == Collective::allreduce && call.bytes() > small_bytes ? Algorithm::direct_two_shot
-                                                                                   : Algorithm::direct_one_shot,
-            "the operation does not commute: operands in the order of the ranks"};
-  }
-  if (const auto asked = parse_algorithm(config.algorithm); asked && has_algorithm(call.collective, *asked))
-    return {*asked, "FABRING_ALGORITHM=" + config.algorithm};
-  if (call.collective == Collective::allreduce)
-    return choose_allreduce({call.bytes(), communicator.size(), communicator.nodes()});
-  return {default_for(call, communicator), "by size"};
+                                       const ChoiceTable& choices, const Config& config) {
+  return choose_for(Maker(operation, communicator).make(false), communicator, choices, config);
 }
 
 }  // namespace fabring

@@ -2,6 +2,7 @@
 // make_call: from what a program asks for to what the engine runs: every argument is checked, on this rank alone, before
 // anything is sent; the algorithm is chosen from what all ranks know alike.
 
+#include "collectives/choice/table.hpp"
 #include "fabring/operation.hpp"
 #include "fabring/status.hpp"
 #include "runtime/engine/call.hpp"
@@ -10,12 +11,13 @@
 namespace fabring {
 
 /// Errors: invalid_argument, unsupported, out_of_memory, saying what is wrong with which argument.
-Result<Call> make_call(const Operation& operation, const CommunicatorCore& communicator, const Config& config);
+Result<Call> make_call(const Operation& operation, const CommunicatorCore& communicator, const ChoiceTable& choices,
+                       const Config& config);
 /// The same without its buffers, to be asked about only.
 Result<Call> make_call_without_buffers(const Operation& operation, const CommunicatorCore& communicator,
-                                       const Config& config);
+                                       const ChoiceTable& choices, const Config& config);
 
-/// How an operation of this kind and size runs, and why.
-AlgorithmChoice choose_algorithm(const Call& call, const CommunicatorCore& communicator, const Config& config);
+/// What this call needs of its algorithm.
+Constraints constraints_of(const Call& call, const Config& config);
 
 }  // namespace fabring

@@ -58,12 +58,8 @@ Status check_config(const Config& config) {
   if (config.rank < 0 || config.rank >= config.world_size)
     return Status(ErrorCode::invalid_argument, fmt::format("rank {} is not one of {} ranks (0 ... {}); set FABRING_RANK",
                                                            config.rank, config.world_size, config.world_size - 1));
-  if (config.algorithm != "auto" && !parse_algorithm(config.algorithm)) {
-    std::vector<std::string_view> names;
-    for (Algorithm algorithm : all_algorithms()) names.push_back(name(algorithm));
-    return Status(ErrorCode::invalid_argument, fmt::format("FABRING_ALGORITHM='{}' is no algorithm; there are: auto, {}",
-                                                           config.algorithm, fmt::join(names, ", ")));
-  }
+  if (const auto overrides = parse_overrides(config.algorithm); !overrides)
+    return overrides.error().with_prefix("FABRING_ALGORITHM: ");
   for (const std::string& transport : split_list(config.transport))
     if (transport != "auto" && transport != "shm" && transport != "inproc" && !make_transport(transport))
       return Status(ErrorCode::invalid_argument,

@@ -316,7 +316,7 @@ void Transfer::take_in(Rank rank, std::uint32_t index, std::uint32_t bytes) {
   mark_busy(rank, peer);
 }
 
-void Transfer::broken(Rank rank, std::string what) {
+void Transfer::broken(Rank rank, const std::string& what) {
   forget(rank);
   listener_.on_peer_lost(rank, Status(ErrorCode::transport_error, "rank " + std::to_string(rank) + " sent " + what +
                                                                       "; its program or memory is broken, or it runs "

@@ -90,7 +90,7 @@ class Transfer {
   std::unique_ptr<Parcel> take_parcel();
   void complete(const Completion& completion);
   void take_in(Rank peer, std::uint32_t index, std::uint32_t bytes);
-  void broken(Rank peer, std::string what);
+  void broken(Rank peer, const std::string& what);
   bool post_eager_receive(Rank peer, std::uint32_t index);
   bool flush(Rank rank, Peer& peer);
   bool post_parcel(Rank rank, Peer& peer, std::unique_ptr<Parcel>& parcel);

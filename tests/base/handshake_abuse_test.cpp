@@ -45,7 +45,7 @@ TEST_F(HandshakeAbuse, OtherProtocolsAreStrangersAtOnce) {
                                      4),
                     true);
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, 4s) << "a stranger was recognised by the deadline only";
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, patience / 2) << "a stranger was recognised by the deadline only";
 }
 
 TEST_F(HandshakeAbuse, AStrangerGetsNoByteFromUs) {
@@ -70,7 +70,6 @@ TEST_F(HandshakeAbuse, APeerThatTricklesBytesMeetsTheSameDeadline) {
   auto raw = raw_against(end);
   const std::string hello = encode(*make_hello(options(true)));
   std::size_t next = 0;
-  const auto begin = std::chrono::steady_clock::now();
   std::shared_ptr<void> timer;
   std::function<void()> trickle = [&] {
     if (raw->result || next >= hello.size()) return;
@@ -81,7 +80,6 @@ TEST_F(HandshakeAbuse, APeerThatTricklesBytesMeetsTheSameDeadline) {
   ASSERT_TRUE(run_until([&] { return raw->result.has_value(); }));
   EXPECT_EQ(raw->result->status.code(), ErrorCode::timeout);
   EXPECT_LT(next, hello.size());
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, 3s);
 }
 
 TEST_F(HandshakeAbuse, ByteByByteButInTimeIsAccepted) {
@@ -152,7 +150,7 @@ TEST_F(HandshakeAbuse, NoBitOfAHelloCanBeChangedWhenThereIsASecret) {
             relay(*to_acceptor, *to_initiator, !flip_initiator, down);
             return to_acceptor->result && to_initiator->result;
           },
-          10s, 1ms));
+          patience, 1ms));
       EXPECT_FALSE(to_acceptor->result->stream) << "bit " << bit;
       EXPECT_FALSE(to_initiator->result->stream) << "bit " << bit;
     }
@@ -192,17 +190,17 @@ TEST_F(HandshakeAbuse, MuteVisitorsHoldNobodyUpAndTheOldestIsThrownOut) {
   for (int i = 0; i < 140; ++i) {
     const std::size_t before = mute.size();
     guards.push_back(
-        net::connect(loop_, (*door)->address(), 5s, [&](auto result) { mute.push_back(std::move(*result)); }));
+        net::connect(loop_, (*door)->address(), patience, [&](auto result) { mute.push_back(std::move(*result)); }));
     ASSERT_TRUE(run_until([&] { return mute.size() > before; }));
   }
   ASSERT_TRUE(run_until([&] { return strangers->load() >= 12; }));  // 128 may be inside
   std::unique_ptr<net::Stream> honest;
-  guards.push_back(net::connect(loop_, (*door)->address(), 5s, [&](auto result) { honest = std::move(*result); }));
+  guards.push_back(net::connect(loop_, (*door)->address(), patience, [&](auto result) { honest = std::move(*result); }));
   ASSERT_TRUE(run_until([&] { return honest != nullptr; }));
   std::optional<HandshakeResult> greeted;
   guards.push_back(
       handshake(loop_, std::move(honest), options(true), [&](HandshakeResult r) { greeted = std::move(r); }));
-  ASSERT_TRUE(run_until([&] { return arrived && greeted; }, 3s));
+  ASSERT_TRUE(run_until([&] { return arrived && greeted; }));
   EXPECT_TRUE(arrived->stream && greeted->stream);
 }
 

@@ -14,6 +14,8 @@ namespace fabring {
 
 using namespace std::chrono_literals;
 
+constexpr auto patience = 60s;  // for a machine that is busy with other things
+
 class HandshakeTest : public testing::Test {
  protected:
   struct Both {
@@ -29,10 +31,11 @@ class HandshakeTest : public testing::Test {
     options.self = initiator ? 3 : 0;
     options.world_size = 8;
     options.lane = initiator ? 5 : 0;
+    options.limit = patience;
     return options;
   }
 
-  bool run_until(const std::function<bool()>& done, std::chrono::nanoseconds limit = 10s,
+  bool run_until(const std::function<bool()>& done, std::chrono::nanoseconds limit = patience,
                  std::chrono::nanoseconds turn = 20ms) {
     const auto end = std::chrono::steady_clock::now() + limit;
     while (!done() && std::chrono::steady_clock::now() < end) loop_.run_for(turn);
@@ -50,7 +53,7 @@ class HandshakeTest : public testing::Test {
         loop_, {"127.0.0.1", 0}, [&](std::unique_ptr<net::Stream> stream) { ends.accepted = std::move(stream); });
     EXPECT_TRUE(listener.has_value());
     const auto guard =
-        net::connect(loop_, (*listener)->address(), 5s, [&](Result<std::unique_ptr<net::Stream>> result) {
+        net::connect(loop_, (*listener)->address(), patience, [&](Result<std::unique_ptr<net::Stream>> result) {
           ASSERT_TRUE(result.has_value());
           ends.connected = std::move(*result);
         });

@@ -18,6 +18,7 @@ import threading
 import time
 
 SKIP = 77
+slowness = 1.0  # every limit is multiplied by it: a sanitizer's build is slow
 SUPPRESSIONS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support")
 
 
@@ -31,9 +32,12 @@ def arguments(description, runs, transports="tcp,fabric"):
     parser.add_argument("--runs", type=int, default=runs, help="how many runs for each transport")
     parser.add_argument("--transport", default=transports, help="transports to try, with commas between")
     parser.add_argument("--seed", type=int, default=None, help="repeats a run's random choices")
+    parser.add_argument("--slowness", type=float, default=1.0, help="how many times as long everything may take")
     parser.add_argument("--only", default="", help="only cases whose name contains this")
     options = parser.parse_args()
     options.transports = options.transport.split(",")
+    global slowness
+    slowness = options.slowness
     if options.seed is None:
         options.seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {options.seed}", flush=True)
@@ -110,6 +114,7 @@ class Rank:
 
     def wait_event(self, what, limit, accept=lambda event: True, start=0):
         """The event, within `limit` seconds; a rank that ends without it has failed."""
+        limit *= slowness
         deadline = time.monotonic() + limit
         with self.changed:
             while True:
@@ -124,6 +129,7 @@ class Rank:
 
     def wait_log(self, words, limit):
         """Time of the first log line that contains all words."""
+        limit *= slowness
         deadline = time.monotonic() + limit
         with self.changed:
             while True:
@@ -136,8 +142,9 @@ class Rank:
                 self.changed.wait(left)
 
     def wait_exit(self, limit):
+        limit *= slowness
         with self.changed:
-            if not self.changed.wait_for(lambda: self.exit_code is not None, max(limit, 0)):
+            if not self.changed.wait_for(lambda: self.exit_code is not None, limit):
                 raise Failed(f"rank {self.number}: still there after {limit:.1f} s")
             return self.exit_code
 
@@ -186,8 +193,8 @@ class Job:
             "FABRING_MASTER_PORT": str(free_port()),
             "FABRING_JOB_ID": f"test-{random.SystemRandom().randrange(1 << 48):x}",
             "FABRING_TRANSPORT": transport,
-            "FABRING_RENDEZVOUS_TIMEOUT": "30",
-            "FABRING_TIMEOUT": "60",
+            "FABRING_RENDEZVOUS_TIMEOUT": str(30 * slowness),
+            "FABRING_TIMEOUT": str(60 * slowness),
             # libfabric pulls in libinfinipath, whose handler would turn a crash into exit code 1.
             "IPATH_NO_BACKTRACE": "1",
         }
@@ -219,12 +226,10 @@ class Job:
         return [rank for rank in self.ranks if rank.number not in numbers]
 
     def wait_event(self, what, limit):
-        deadline = time.monotonic() + limit
-        return [rank.wait_event(what, max(0.0, deadline - time.monotonic())) for rank in self.ranks]
+        return [rank.wait_event(what, limit) for rank in self.ranks]
 
     def wait_exit(self, limit):
-        deadline = time.monotonic() + limit
-        return [rank.wait_exit(deadline - time.monotonic()) for rank in self.ranks]
+        return [rank.wait_exit(limit) for rank in self.ranks]
 
     def expect_fine(self, limit):
         self.wait_exit(limit)

@@ -8,6 +8,7 @@ import struct
 import threading
 import time
 
+import harness
 from harness import Failed, Job, arguments, require, run_cases
 
 TLS_HELLO = bytes.fromhex("16030100ca010000c60303") + bytes(range(32)) * 6
@@ -128,6 +129,7 @@ class Strangers:
 
 
 def wait_until(condition, limit, what):
+    limit *= harness.slowness
     deadline = time.monotonic() + limit
     pause = threading.Event()
     while not condition():

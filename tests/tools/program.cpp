@@ -29,7 +29,7 @@ Program::Program(const std::vector<std::string>& arguments, const std::map<std::
   std::vector<std::string> words{FABRING_CLI};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::map<std::string, std::string> variables{{"PATH", std::getenv("PATH") ? std::getenv("PATH") : "/usr/bin:/bin"}};
-  for (const char* kept : {"ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"})
+  for (const char* kept : {"ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"})
     if (const char* value = std::getenv(kept)) variables[kept] = value;
   for (const auto& [name, value] : environment) variables[name] = value;
   std::vector<std::string> pairs;

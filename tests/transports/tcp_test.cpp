@@ -69,7 +69,7 @@ struct Bench {
   bool connect() {
     const auto address = net::SocketAddress::parse(endpoint->address().substr(4));
     std::shared_ptr<void> shake;
-    const auto guard = net::connect(loop, *address, 5s, [&](Result<std::unique_ptr<net::Stream>> result) {
+    const auto guard = net::connect(loop, *address, 30s, [&](Result<std::unique_ptr<net::Stream>> result) {
       if (!result) return;
       HandshakeOptions hello = hello_of(0);
       hello.initiator = true;

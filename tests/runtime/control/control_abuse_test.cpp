@@ -16,7 +16,7 @@ using testing::HasSubstr;
 class Puppet {
  public:
   Puppet(Board& board, const World& world) {
-    auto address = board.get("control/0", steady_clock::now() + 5s);
+    auto address = board.get("control/0", steady_clock::now() + patience);
     HandshakeOptions greeting;
     greeting.purpose = Purpose::control;
     greeting.initiator = true;
@@ -25,7 +25,7 @@ class Puppet {
     greeting.self = 1;
     greeting.world_size = 2;
     std::shared_ptr<void> shaking;
-    auto connecting = net::connect(loop_, *net::SocketAddress::parse(*address), 5s, [&](auto stream) {
+    auto connecting = net::connect(loop_, *net::SocketAddress::parse(*address), patience, [&](auto stream) {
       shaking = handshake(loop_, std::move(*stream), greeting, [&](HandshakeResult result) {
         link_ = FrameStream::open(loop_, std::move(result.stream), 1 << 20,
                                   {[this](std::uint8_t, std::string_view) { return ++frames_, true; },
@@ -40,7 +40,7 @@ class Puppet {
   void say(Message type, std::string_view payload) { link_->send(static_cast<std::uint8_t>(type), payload); }
   void raw(std::uint8_t type, std::string_view payload) { link_->send(type, payload); }
   void run_until(const std::function<bool()>& done) {
-    const auto end = steady_clock::now() + 10s;
+    const auto end = steady_clock::now() + patience;
     while (!done() && steady_clock::now() < end) loop_.run_for(20ms);
     ASSERT_TRUE(done());
   }
@@ -83,11 +83,11 @@ TEST_F(ControlAbuse, ASilentRankIsNotedOnceAndGivenUpAfterTheLimit) {
   world_.options.heartbeat = 20ms;
   world_.options.note_silence_after = 100ms;
   world_.config.silence_timeout = 300ms;
-  begin();
   const auto since = steady_clock::now();
-  const auto failure = world_.of(0).first(5s);
+  begin();
+  const auto failure = world_.of(0).first();
   ASSERT_TRUE(failure.has_value());
-  EXPECT_GT(steady_clock::now() - since, 200ms);
+  EXPECT_GE(steady_clock::now() - since, 300ms);
   EXPECT_EQ(failure->code, ErrorCode::peer_lost);
   EXPECT_EQ(failure->culprit, 1);
   EXPECT_THAT(failure->text, HasSubstr("rank 1 (host puppet house, pid 99) has been silent for 300 ms"));
@@ -99,10 +99,10 @@ TEST_F(ControlAbuse, ASilentRankIsNotedOnceAndGivenUpAfterTheLimit) {
 
 TEST_F(ControlAbuse, ARankThatOnlySendsHeartbeatsIsNotGivenUp) {
   world_.options.heartbeat = 20ms;
-  world_.options.note_silence_after = 150ms;
-  world_.config.silence_timeout = 300ms;
+  world_.options.note_silence_after = 1s;
+  world_.config.silence_timeout = 2s;  // far more than the puppet may be kept from its processor
   begin();
-  const auto end = steady_clock::now() + 700ms;
+  const auto end = steady_clock::now() + 3s;
   while (steady_clock::now() < end) {
     puppet_->say(Message::heartbeat, "");
     puppet_->loop().run_for(10ms);
@@ -112,11 +112,11 @@ TEST_F(ControlAbuse, ARankThatOnlySendsHeartbeatsIsNotGivenUp) {
 
 TEST_F(ControlAbuse, ASilentRankThatSaidGoodbyeIsLeftAlone) {
   world_.options.heartbeat = 20ms;
-  world_.options.note_silence_after = 50ms;
-  world_.config.silence_timeout = 100ms;
+  world_.options.note_silence_after = 500ms;
+  world_.config.silence_timeout = 1s;  // far more than its goodbye may take
   begin();
   puppet_->say(Message::goodbye, control::encode(control::Note{1, ""}));
-  const auto end = steady_clock::now() + 400ms;
+  const auto end = steady_clock::now() + 1500ms;
   while (steady_clock::now() < end) puppet_->loop().run_for(50ms);
   EXPECT_EQ(world_.of(0).count(), 0u);
 }
@@ -132,7 +132,7 @@ TEST_P(ControlNonsense, EndsTheLinkAndNamesTheRank) {
   begin();
   puppet_->raw(GetParam().type, GetParam().payload);
   puppet_->run_until([&] { return puppet_->ended(); });
-  const auto failure = world_.of(0).first(5s);
+  const auto failure = world_.of(0).first();
   ASSERT_TRUE(failure.has_value());
   EXPECT_EQ(failure->culprit, 1);
   EXPECT_THAT(failure->text, HasSubstr("its control connection broke"));
@@ -161,15 +161,15 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_F(ControlAbuse, ControlCharactersOfAPeerNeverReachTheLog) {
   begin();
   puppet_->say(Message::failure, control::encode(Failure{ErrorCode::aborted, -1, 1, 3, "evil \x1b[2J text\n"}));
-  const auto end = steady_clock::now() + 5s;
+  const auto end = steady_clock::now() + patience;
   while (world_.of(0).count() == 0 && steady_clock::now() < end) puppet_->loop().run_for(10ms);
-  EXPECT_EQ(world_.of(0).first(1s)->text, "evil ?[2J text?");
+  EXPECT_EQ(world_.of(0).first()->text, "evil ?[2J text?");
 }
 
 // The tree has rank 0 - 1; visitors that are not rank 1 of this run get nowhere.
 TEST_F(ControlAbuse, VisitorsThatAreNoChildrenAreTurnedAwayWhileTheTreeForms) {
   std::thread visitor([&] {
-    auto address = world_.board.get("control/0", steady_clock::now() + 5s);
+    auto address = world_.board.get("control/0", steady_clock::now() + patience);
     net::Loop loop;
     for (int attempt = 0; attempt < 2; ++attempt) {
       HandshakeOptions greeting;
@@ -181,7 +181,7 @@ TEST_F(ControlAbuse, VisitorsThatAreNoChildrenAreTurnedAwayWhileTheTreeForms) {
       greeting.world_size = 2;
       bool over = false;
       std::shared_ptr<void> shaking;
-      auto connecting = net::connect(loop, *net::SocketAddress::parse(*address), 5s, [&](auto stream) {
+      auto connecting = net::connect(loop, *net::SocketAddress::parse(*address), patience, [&](auto stream) {
         ASSERT_TRUE(stream.has_value());
         shaking = handshake(loop, std::move(*stream), greeting, [&](HandshakeResult) { over = true; });
       });

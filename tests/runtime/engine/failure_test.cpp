@@ -63,7 +63,9 @@ TEST(Killed, ranks_one_after_the_other_leave_errors_that_name_one_of_them) {
 }
 
 TEST(Killed, rank_does_not_disturb_communicators_without_it) {
-  for (const std::uint64_t seed : seeds(40, 5)) {
+  std::vector<std::uint64_t> chosen = seeds(40, 5);
+  if (chosen.size() > 1) chosen.push_back(1252);  // survivors give back memory, but for longer than 100 ms
+  for (const std::uint64_t seed : chosen) {
     SimWorldOptions options = any_world(5, seed);
     options.algorithm = Algorithm::ring;
     SimWorld world(options);
@@ -75,11 +77,13 @@ TEST(Killed, rank_does_not_disturb_communicators_without_it) {
     }
     world.kill_at(4, Time(chance() % 1'000'000));
     if (!world.run(3s)) return;
-    for (const Rank rank : {0, 2, 3})
-      EXPECT_TRUE(Communicator(world.communicator(rank, without)).health().ok()) << world.replay();
+    for (const Rank rank : {0, 2, 3}) {
+      const Status health = Communicator(world.communicator(rank, without)).health();
+      EXPECT_TRUE(health.ok()) << health.to_string() << world.replay();
+    }
     for (const auto& operation : world.operations())
       if (operation->rank == 2 || operation->rank == 3) {
-        EXPECT_TRUE(operation->status().ok()) << world.replay();
+        EXPECT_TRUE(operation->status().ok()) << operation->status().to_string() << world.replay();
       }
     world.everyone_calls({.count = 100}, without);
     if (!world.run(3s)) return;

@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 struct Visitor {
   Visitor(World& world, Rank rank, const Fabric& fabric) {
     const auto address = fabric.listener(world.at(rank).address());
-    const auto guard = net::connect(loop, *address, 10s, [this](Result<std::unique_ptr<net::Stream>> result) {
+    const auto guard = net::connect(loop, *address, 40s, [this](Result<std::unique_ptr<net::Stream>> result) {
       if (result) stream = std::move(*result);
     });
     world.reach([this] { return loop.poll(), stream != nullptr; }, "a connection");

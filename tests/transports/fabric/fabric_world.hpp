@@ -79,7 +79,7 @@ struct World {
   Member& operator[](Rank rank) { return members[static_cast<std::size_t>(rank)]; }
 
   // Polls everybody until the condition holds; false when it took too long.
-  bool until(const std::function<bool()>& condition, std::chrono::milliseconds limit = 10s) {
+  bool until(const std::function<bool()>& condition, std::chrono::milliseconds limit = 60s) {
     const auto deadline = Steady::now() + limit;
     while (!condition()) {
       for (Member& member : members) member.poll();

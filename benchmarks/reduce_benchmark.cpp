@@ -82,7 +82,7 @@ void add(Case what) {
 int main(int argc, char** argv) {
   for (const bool in_place : {true, false}) {
     for (const DataType type : {DataType::float32, DataType::float64, DataType::float16, DataType::bfloat16,
-                                DataType::int8, DataType::int32, DataType::int64}) {
+                                DataType::float8_e4m3, DataType::int8, DataType::int32, DataType::int64}) {
       add({type, ReduceOp::sum, 2, in_place});
     }
     for (const ReduceOp op : {ReduceOp::prod, ReduceOp::min, ReduceOp::max}) add({DataType::float32, op, 2, in_place});

@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
 
 #include "collectives/reduce/fold.hpp"
 #include "hwy/highway.h"
@@ -30,15 +31,25 @@ namespace {
 // Values in flight per group: enough to hide the latency of an addition.
 inline constexpr std::size_t unroll = 4;
 
-// One group of `kValues` values at `at`. kSources: number of sources if known when compiled, or 0.
-template <class Unit, std::size_t kValues, std::size_t kSources>
-HWY_INLINE void fold_group(typename Unit::Element* to, const typename Unit::Element* const* sources,
-                           std::size_t source_count, std::size_t at) {
-  const std::size_t last = kSources != 0 ? kSources : source_count;
+// Where the sources are. Two have their pointers in registers: read from an array, they would be read again after every
+// store, which might have changed them as far as the compiler knows.
+template <class Element>
+struct TwoSources {
+  const Element* left;
+  const Element* right;
+  std::size_t size() const { return 2; }
+  const Element* operator[](std::size_t i) const { return i == 0 ? left : right; }
+};
+template <class Element>
+using AnySources = std::span<const Element* const>;
+
+// One group of `kValues` values at `at`.
+template <class Unit, std::size_t kValues, class Sources>
+HWY_INLINE void fold_group(typename Unit::Element* to, Sources sources, std::size_t at) {
   typename Unit::Value sum[kValues];
 #pragma GCC unroll 4
   for (std::size_t i = 0; i < kValues; ++i) sum[i] = Unit::load(sources[0] + at + i * Unit::elements);
-  for (std::size_t s = 1; s < last; ++s) {
+  for (std::size_t s = 1; s < sources.size(); ++s) {
     const typename Unit::Element* from = sources[s] + at;
 #pragma GCC unroll 4
     for (std::size_t i = 0; i < kValues; ++i) sum[i] = Unit::combine(sum[i], Unit::load(from + i * Unit::elements));
@@ -63,6 +74,12 @@ HWY_NOINLINE void fold_few(typename Unit::Element* to, const typename Unit::Elem
   std::memcpy(to + at, padded, bytes);
 }
 
+// The same pointers under their own type; void pointers and pointers to elements are represented alike.
+template <class Unit>
+HWY_INLINE const typename Unit::Element* const* sources_of(const FoldArguments& arguments) {
+  return reinterpret_cast<const typename Unit::Element* const*>(arguments.sources);
+}
+
 // Elements before the first one of `to` that is aligned to a vector. Storing across cache lines costs up to half the
 // speed; sources are aligned with it as a rule, because allocators misalign all large buffers alike.
 template <class Unit>
@@ -72,48 +89,40 @@ HWY_INLINE std::size_t elements_to_alignment(const typename Unit::Element* to) {
   return past == 0 ? 0 : (alignment - past) / sizeof(typename Unit::Element);
 }
 
-template <class Unit, std::size_t kSources, std::size_t kUnroll = unroll>
-void fold_all(typename Unit::Element* to, const typename Unit::Element* const* sources, std::size_t source_count,
-              std::size_t count) {
+template <class Unit, std::size_t kUnroll, class Sources>
+void fold_all(const FoldArguments& arguments, Sources sources) {
+  using Element = typename Unit::Element;
   constexpr std::size_t group = kUnroll * Unit::elements;
+  auto* const to = static_cast<Element*>(arguments.to);
+  const std::size_t count = arguments.count;
+  const auto* const all = sources_of<Unit>(arguments);
   std::size_t at = 0;
   if (count >= 64 * group) {
     at = elements_to_alignment<Unit>(to);
-    if (at != 0) fold_few<Unit>(to, sources, source_count, 0, at);
+    if (at != 0) fold_few<Unit>(to, all, arguments.source_count, 0, at);
   }
-  for (; count - at >= group; at += group) fold_group<Unit, kUnroll, kSources>(to, sources, source_count, at);
+  for (; count - at >= group; at += group) fold_group<Unit, kUnroll>(to, sources, at);
   if constexpr (kUnroll > 1) {
-    for (; count - at >= Unit::elements; at += Unit::elements) {
-      fold_group<Unit, 1, kSources>(to, sources, source_count, at);
-    }
+    for (; count - at >= Unit::elements; at += Unit::elements) fold_group<Unit, 1>(to, sources, at);
   }
-  if (at < count) fold_few<Unit>(to, sources, source_count, at, count - at);
-}
-
-// The same pointers under their own type; void pointers and pointers to elements are represented alike.
-template <class Unit>
-HWY_INLINE const typename Unit::Element* const* sources_of(const FoldArguments& arguments) {
-  return reinterpret_cast<const typename Unit::Element* const*>(arguments.sources);
+  if (at < count) fold_few<Unit>(to, all, arguments.source_count, at, count - at);
 }
 
 template <class Unit>
 void fold(const FoldArguments& arguments) {
-  using Element = typename Unit::Element;
-  auto* to = static_cast<Element*>(arguments.to);
+  const auto* const all = sources_of<Unit>(arguments);
   if (arguments.source_count == 2) {
-    const Element* const two[2] = {static_cast<const Element*>(arguments.sources[0]),
-                                   static_cast<const Element*>(arguments.sources[1])};
-    fold_all<Unit, 2>(to, two, 2, arguments.count);
+    fold_all<Unit, unroll>(arguments, TwoSources<typename Unit::Element>{all[0], all[1]});
   } else {
-    fold_all<Unit, 0>(to, sources_of<Unit>(arguments), arguments.source_count, arguments.count);
+    fold_all<Unit, unroll>(arguments, AnySources<typename Unit::Element>(all, arguments.source_count));
   }
 }
 
 // One loop for any number of sources: a fraction of the code, for what is bound by arithmetic or seldom used.
 template <class Unit>
 void fold_compact(const FoldArguments& arguments) {
-  fold_all<Unit, 0, 1>(static_cast<typename Unit::Element*>(arguments.to), sources_of<Unit>(arguments),
-                       arguments.source_count, arguments.count);
+  fold_all<Unit, 1>(arguments,
+                    AnySources<typename Unit::Element>(sources_of<Unit>(arguments), arguments.source_count));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <memory>
 
 namespace fabring {
@@ -78,6 +79,14 @@ std::string source_address_towards(std::string_view address) {
     source = numeric(reinterpret_cast<const sockaddr*>(&local));
   ::close(fd);
   return source;
+}
+
+std::uint32_t link_megabits(const std::string& interface) {
+  if (interface.empty() || interface.find('/') != std::string::npos || interface[0] == '.') return 0;
+  std::ifstream file("/sys/class/net/" + interface + "/speed");
+  std::int64_t megabits = 0;
+  if (!(file >> megabits) || megabits < 0 || megabits > UINT32_MAX) return 0;
+  return static_cast<std::uint32_t>(megabits);
 }
 
 }  // namespace fabring

@@ -2,6 +2,7 @@
 // Network interfaces of this host, and which address a rank should use. Enumerating asks the kernel; choosing is a pure
 // function of the list, so it is tested on made-up hosts.
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,9 @@ struct InterfaceAddress {
 
 /// All IPv4 and IPv6 addresses, in the kernel's order.
 Result<std::vector<InterfaceAddress>> interface_addresses();
+
+/// Megabits per second that the kernel says an interface has; 0 where it does not say.
+std::uint32_t link_megabits(const std::string& interface);
 
 /// The address that this host would send from to reach `address` (numeric; nothing is sent). Empty when there is no
 /// route.

@@ -21,7 +21,7 @@ std::string Identity::encode() const {
   out.number(static_cast<std::uint8_t>(std::min(usable.size(), most_transports)));
   for (std::size_t i = 0; i < std::min(usable.size(), most_transports); ++i) out.text(usable[i], most_text);
   out.text(unusable, most_reason).text(algorithm, most_text).number(segment_bytes).number(depth);
-  out.number(static_cast<std::uint8_t>(reproducible));
+  out.number(static_cast<std::uint8_t>(reproducible)).text(machine, most_text).number(link_megabits).number(cores);
   return out.take();
 }
 
@@ -42,6 +42,9 @@ Result<Identity> Identity::decode(std::string_view bytes) {
   identity.segment_bytes = in.number<std::uint64_t>();
   identity.depth = in.number<std::uint32_t>();
   identity.reproducible = in.number<std::uint8_t>() != 0;
+  identity.machine = in.text(most_text);
+  identity.link_megabits = in.number<std::uint32_t>();
+  identity.cores = in.number<std::uint32_t>();
   if (!in.complete())
     return Status(ErrorCode::mismatch, "a rank sent an identity that cannot be read; it runs another build of Fabring");
   return identity;
@@ -66,6 +69,22 @@ Status compare(const std::vector<Identity>& ranks) {
     if (other.depth != first.depth) return differ(rank, "FABRING_DEPTH", other.depth, first.depth);
   }
   return {};
+}
+
+Machine machine_of(const std::vector<Identity>& ranks) {
+  const Identity& first = ranks[0];
+  if (const auto named = find_machine(first.machine)) return *named;
+  const bool one_host = std::all_of(ranks.begin(), ranks.end(),
+                                    [&](const Identity& rank) { return rank.fingerprint == first.fingerprint; });
+  std::string_view like = "loopback-tcp";
+  if (!one_host) {
+    like = "10g";
+    if (first.link_megabits >= 40'000) like = "100g";
+    if (first.link_megabits > 0 && first.link_megabits < 2'500) like = "1g";
+  }
+  Machine machine = *find_machine(like);
+  machine.cores = std::min<std::uint32_t>(first.cores, 4096);
+  return machine;
 }
 
 Result<std::string> common_transport(const std::vector<Identity>& ranks) {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "collectives/cost/machine.hpp"
 #include "fabring/config.hpp"
 #include "fabring/status.hpp"
 
@@ -24,6 +25,9 @@ struct Identity {
   std::uint64_t segment_bytes = 0;
   std::uint32_t depth = 0;
   bool reproducible = false;
+  std::string machine;              ///< FABRING_MACHINE
+  std::uint32_t link_megabits = 0;  ///< of the interface chosen; 0: not known
+  std::uint32_t cores = 0;          ///< that its processes may use
 
   std::string encode() const;
   static Result<Identity> decode(std::string_view bytes);
@@ -31,6 +35,9 @@ struct Identity {
 
 /// Do all ranks fit together? Errors: mismatch, naming rank, host, both values.
 Status compare(const std::vector<Identity>& ranks);
+
+/// What algorithms are priced for: what rank 0 was told, or what it has.
+Machine machine_of(const std::vector<Identity>& ranks);
 
 /// First transport of rank 0's list that every rank can use. Errors: unavailable, saying which rank cannot use what and why.
 Result<std::string> common_transport(const std::vector<Identity>& ranks);

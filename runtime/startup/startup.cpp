@@ -134,14 +134,15 @@ std::vector<Opened> probe(const Config& config, const EndpointOptions& options, 
   return usable;
 }
 
-Result<std::string> bind_address(const Config& config, const Bootstrap& bootstrap, std::vector<std::string>& report) {
+Result<InterfaceAddress> bind_address(const Config& config, const Bootstrap& bootstrap,
+                                      std::vector<std::string>& report) {
   auto addresses = interface_addresses();
   if (!addresses) return addresses.error();
   auto choice = choose_interface(
       *addresses, {config.interface, bootstrap.all_on_this_host(), bootstrap.local_address()});
   if (!choice) return choice.error();
   report.push_back("interface " + choice->reason);
-  return choice->chosen.address;
+  return choice->chosen;
 }
 
 std::string describe_nodes(const std::vector<int>& node_of) {
@@ -167,6 +168,8 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config) {
 
   EngineParts parts;
   parts.config = config;
+  parts.overrides = *parse_overrides(config.algorithm);  // check_config has seen it
+  parts.machine = *find_machine("loopback-tcp");
   parts.self = config.rank;
   parts.world_size = config.world_size;
   parts.clock = std::make_shared<SteadyClock>();
@@ -203,12 +206,15 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config) {
   own.segment_bytes = config.segment_bytes;
   own.depth = static_cast<std::uint32_t>(config.depth);
   own.reproducible = config.reproducible;
+  own.machine = config.machine;
+  own.cores = static_cast<std::uint32_t>(allowed_cpus());
   std::vector<Opened> usable;
   std::unique_ptr<NodeBeacon> beacon;
   Result<std::string> told = [&]() -> Result<std::string> {
     auto address = bind_address(config, **bootstrap, parts.report);
     if (!address) return address.error();
-    options.bind_address = *address;
+    options.bind_address = address->address;
+    own.link_megabits = link_megabits(address->interface);
     usable = probe(config, options, own);
     auto opened = NodeBeacon::open(options.job_nonce, config.rank);
     if (!opened) return opened.error();
@@ -226,6 +232,7 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config) {
   FABRING_TRY(compare(ranks));
   auto transport = common_transport(ranks);
   if (!transport) return transport.error();
+  parts.machine = machine_of(ranks);
 
   // Open it, and tell the address and the node.
   const auto chosen = std::find_if(usable.begin(), usable.end(), [&](const Opened& one) { return one.name == *transport; });
@@ -259,6 +266,9 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config) {
   parts.report.push_back(describe_nodes(parts.node_of));
   parts.report.push_back(fmt::format("{} ranks of this host on {} cores: {}", on_this_host, cores,
                                      parts.waiting.spins > 0 ? "spin, then yield, then sleep" : "yield, then sleep"));
+  parts.report.push_back(fmt::format("algorithms {}: priced for {}",
+                                     config.algorithm == "auto" ? "chosen" : "as FABRING_ALGORITHM says",
+                                     parts.machine.name));
   parts.config.sockets_per_peer = (*endpoint)->connections_per_peer();
   parts.endpoint = std::move(*endpoint);
   ControlPlane& plane = *control;

@@ -142,7 +142,7 @@ TEST(Settings, ABadValueIsRefusedWithItsNameAndWhatIsAllowed) {
       {"FABRING_MASTER_PORT", "65536", "1 to 65535"},
       {"FABRING_LOG", "verbose", "error, warning, info, debug"},
       {"FABRING_LOG", "debgu", "did you mean 'debug'?"},
-      {"FABRING_ALGORITHM", "rign", "did you mean 'ring'?"},
+      {"FABRING_MACHINE", "efa-40", "did you mean 'efa-400'?"},
       {"FABRING_TRANSPORT", "tcp,fabrik", "did you mean 'fabric'?"},
       {"FABRING_TRANSPORT", "auto,tcp", "auto stands alone"},
       {"FABRING_TIMEOUT", "soon", "not a duration"},

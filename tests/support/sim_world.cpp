@@ -42,6 +42,7 @@ SimWorld::SimWorld(SimWorldOptions options) : options_(std::move(options)), time
       parts.control = control_->open(rank);
     }
     parts.clock = std::shared_ptr<Clock>(&timeline_, [](Clock*) {});
+    parts.machine = *find_machine("loopback-tcp");
     parts.waiting.yield_for = std::chrono::microseconds(0);
     parts.log = Log(LogLevel::info, rank, [this](LogLevel, std::string_view line) { log_.emplace_back(line); });
     engines_.push_back(EngineCore::make(std::move(parts)));
@@ -98,16 +99,18 @@ std::shared_ptr<SimOperation> SimWorld::call(Rank rank, Request what, int group)
     std::copy(data.in.begin(), data.in.end(), operation->in->data());
     in = operation->in->data();
   }
-  Config config = engines_[rank]->config();
-  auto call = make_call(data.operation(what, in, operation->out->data() + data.out_at), *core, config);
+  EngineCore& engine = *engines_[rank];
+  auto call = make_call(data.operation(what, in, operation->out->data() + data.out_at), *core,
+                        *engine.choices(core->shape()), engine.config());
   if (!call) {
     fail("refused: " + call.error().to_string());
     return operation;
   }
-  if (const Algorithm wanted = what.algorithm.value_or(options_.algorithm);
-      what.algorithm || has_algorithm(what.collective, wanted))
+  const Algorithm wanted = what.algorithm.value_or(options_.algorithm);
+  if (what.algorithm || (has_algorithm(what.collective, wanted) &&
+                         (what.counts.empty() || !needs_equal_blocks(what.collective, wanted))))
     call->algorithm = wanted;
-  operation->execution = engines_[rank]->submit(core, std::move(*call), false);
+  operation->execution = engine.submit(core, std::move(*call), false);
   operations_.push_back(operation);
   if (alive_[rank]) {
     open_[rank].push_back(operation);

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 
+#include "collectives/choice/overrides.hpp"
 #include "fabring/communicator.hpp"
 #include "runtime/base/nearest_name.hpp"
 #include "runtime/base/parse_value.hpp"
@@ -86,8 +87,8 @@ Status understand(Words& words) {
     FABRING_TRY(row.read(row, words.transport, scratch).with_prefix("--transport: "));
   }
   if (!words.algorithm.empty()) {
-    const Setting& row = *find_setting("FABRING_ALGORITHM");
-    FABRING_TRY(row.read(row, words.algorithm, scratch).with_prefix("--algorithm: "));
+    const auto overrides = parse_overrides(words.algorithm);
+    if (!overrides) return overrides.error().with_prefix("--algorithm: ");
   }
   return {};
 }
@@ -171,6 +172,10 @@ int measure(const Words& words) {
     for (std::size_t bytes : options.sizes) {
       const Choice choice = measuring->explain(bytes);
       complain("perf", fmt::format("{}: {}: {}", size_text(bytes), choice.algorithm, choice.reason));
+      for (const Choice::Candidate& one : choice.candidates)
+        complain("perf", one.excluded.empty()
+                             ? fmt::format("  {:<20} {:>12.1f} us predicted", one.algorithm, one.predicted_us)
+                             : fmt::format("  {:<20} left out: {}", one.algorithm, one.excluded));
     }
   }
   PerfReport report(options, std::move(facts));
@@ -291,8 +296,8 @@ void add_perf(CLI::App& app, Session& session) {
   command->add_flag("--in-place", options.in_place, "Input and output are one buffer (the table measures both ways)");
   command->add_option("--transport", words->transport, "auto, or the first that works of a list: fabric,tcp,inproc")
       ->type_name("LIST");
-  command->add_option("--algorithm", words->algorithm, "auto, ring, hierarchical, recursive_doubling, direct, ...")
-      ->type_name("NAME");
+  command->add_option("--algorithm", words->algorithm, "auto, one by name (ring), or rules: allreduce:64K-4M:circulant")
+      ->type_name("RULES");
   command->add_option("--memory", words->memory, "host: ordinary memory")
       ->check(CLI::IsMember({"host"}))
       ->type_name("KIND");

@@ -15,22 +15,22 @@ enum class Algorithm : std::uint8_t {
   ring,
   hierarchical,
   recursive_doubling,
-  direct_one_shot,    // everybody (or the root) with everybody, one round; where there is one form only: "direct"
+  direct_one_shot,  // everybody (or the root) with everybody, one round; where there is one form only: "direct"
   direct_two_shot,
-  circulant,          // Traeff: any number of ranks in ceil(log2 n) rounds for each half, fewest bytes
-  halving_doubling,   // recursive halving, then doubling
+  circulant,         // Traeff: any number of ranks in ceil(log2 n) rounds for each half, fewest bytes
+  halving_doubling,  // recursive halving, then doubling
   binomial,
   double_tree,
   chain,
   bruck,
   dissemination,
   pairwise,
-  star,               // a parameter server: everything to one rank and back; the baseline
+  star,  // a parameter server: everything to one rank and back; the baseline
 };
 inline constexpr int algorithm_count = 14;
 std::string_view name(Algorithm algorithm);  // "ring", "hierarchical", "recursive_doubling", "direct_one_shot", ...
-/// "direct" is direct_two_shot for an allreduce and direct_one_shot for all others. Without a collective: any algorithm,
-/// and "direct" as for an allreduce; with one, only what it has.
+/// "direct" is direct_two_shot for an allreduce and direct_one_shot for all others. Without a collective: any
+/// algorithm, and "direct" as for an allreduce; with one, only what it has.
 std::optional<Algorithm> parse_algorithm(std::string_view text);
 std::optional<Algorithm> parse_algorithm(std::string_view text, Collective collective);
 std::span<const Algorithm> all_algorithms();
@@ -59,7 +59,8 @@ struct PlanRequest {
 /// The plan of one rank. Errors: unsupported, with the reason.
 Result<Plan> make_plan(const PlanRequest& request);
 
-/// Bytes a rank's plan sends for `count` elements (with blocks: in each of them) of `element_bytes`, in all and to each peer.
+/// Bytes a rank's plan sends for `count` elements (with blocks: in each of them) of `element_bytes`, in all and to each
+/// peer.
 std::vector<std::uint64_t> bytes_sent_to(const Plan& plan, std::size_t count, std::size_t element_bytes);
 
 /// What a choice depends on; the same on all ranks, so all choose alike.

@@ -19,8 +19,8 @@ class Group {
   Group(std::vector<Rank> ranks, Rank self);  // self must be in ranks
   static Group all(Rank self, int size);
   int size() const { return static_cast<int>(ranks_.size()); }
-  int index() const { return index_; }        // own position
-  Rank at(int index) const;                   // modulo size, also negative
+  int index() const { return index_; }  // own position
+  Rank at(int index) const;             // modulo size, also negative
   Rank next() const { return at(index_ + 1); }
   Rank previous() const { return at(index_ - 1); }
 

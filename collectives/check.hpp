@@ -32,7 +32,7 @@ struct CheckReport {
 
 /// Elements of the vector or of the blocks.
 struct Counts {
-  Counts(std::size_t all) : uniform(all) {}                                    // NOLINT: the vector, or every block
+  Counts(std::size_t all) : uniform(all) {}                                     // NOLINT: the vector, or every block
   Counts(std::vector<std::size_t> of_blocks) : blocks(std::move(of_blocks)) {}  // NOLINT: see `blocks`
   std::size_t uniform = 0;
   /// If not empty: block r; of an alltoall, number i * n + j is what rank i has for rank j.

@@ -1,11 +1,11 @@
 #pragma once
-// Plan: what one rank does in a collective, as plain data. An algorithm builds it (builder.hpp), the engine runs it over
-// endpoints, plan_check proves it, `fabring plan` prints it. It knows no transport, no pointer and no byte count.
+// Plan: what one rank does in a collective, as plain data. An algorithm builds it (builder.hpp), the engine runs it
+// over endpoints, plan_check proves it, `fabring plan` prints it. It knows no transport, no pointer and no byte count.
 //
-// The data is a vector of elements. A Plan describes ONE pass over it; the engine cuts a long vector into tiles and runs
-// the plan once for each, several tiles in flight (that is the pipelining), so a plan's shape never depends on the count.
-// Inside a tile, ranges are parts of parts: "part 2 of 4 of (part 0 of 3 of the whole)". Their bounds come from the
-// tile's element count late (bind()), by a balanced split that works for any count, 0 included: parts differ by one
+// The data is a vector of elements. A Plan describes ONE pass over it; the engine cuts a long vector into tiles and
+// runs the plan once for each, several tiles in flight (that is the pipelining), so a plan's shape never depends on the
+// count. Inside a tile, ranges are parts of parts: "part 2 of 4 of (part 0 of 3 of the whole)". Their bounds come from
+// the tile's element count late (bind()), by a balanced split that works for any count, 0 included: parts differ by one
 // element at most, longer ones first.
 //
 // Some collectives move blocks that belong to ranks (reduce_scatter, all_gather, gather, scatter: block r is rank r's;
@@ -44,10 +44,10 @@ struct Extent {
 
 enum class Space : std::uint8_t { input, output, scratch };
 
-/// An operand: a range of the caller's input or output, or so many elements of scratch area `scratch`. A range inside the
-/// one the area was declared with (Plan::scratch) lies at its place in it; any other lies at the beginning, so that one
-/// area can hold this part now and that one later; the area is as long as all this needs (scratch_lengths). What lies
-/// there need not be the data of that range: a copy may name two ranges of equal length.
+/// An operand: a range of the caller's input or output, or so many elements of scratch area `scratch`. A range inside
+/// the one the area was declared with (Plan::scratch) lies at its place in it; any other lies at the beginning, so that
+/// one area can hold this part now and that one later; the area is as long as all this needs (scratch_lengths). What
+/// lies there need not be the data of that range: a copy may name two ranges of equal length.
 struct Block {
   Space space = Space::input;
   std::uint32_t scratch = 0;
@@ -66,16 +66,17 @@ std::string_view name(StepKind kind);
 
 struct Step {
   StepKind kind = StepKind::copy;
-  bool incoming_first = false;     ///< recv_reduce: incoming is the left operand
-  Rank peer = -1;                  ///< send, recv, recv_reduce: rank in the plan's group
-  std::uint32_t message = 0;       ///< send, recv, recv_reduce: this is the n-th message from sender to receiver, from 0
-  Block to;                        ///< recv, recv_reduce, reduce, copy, finish
-  Block from;                      ///< send, recv_reduce, copy
-  std::uint32_t first_operand = 0;   ///< reduce: operands [first_operand, + operand_count) of Plan::operands
+  bool incoming_first = false;  ///< recv_reduce: incoming is the left operand
+  Rank peer = -1;               ///< send, recv, recv_reduce: rank in the plan's group
+  std::uint32_t message = 0;    ///< send, recv, recv_reduce: this is the n-th message from sender to receiver, from 0
+  Block to;                     ///< recv, recv_reduce, reduce, copy, finish
+  Block from;                   ///< send, recv_reduce, copy
+  std::uint32_t first_operand = 0;  ///< reduce: operands [first_operand, + operand_count) of Plan::operands
   std::uint32_t operand_count = 0;
-  std::uint32_t first_successor = 0;  ///< steps that wait for this one: Plan::successors [first_successor, + successor_count)
+  std::uint32_t first_successor =
+      0;  ///< steps that wait for this one: Plan::successors [first_successor, + successor_count)
   std::uint32_t successor_count = 0;
-  std::uint32_t dependencies = 0;     ///< how many steps this one waits for
+  std::uint32_t dependencies = 0;  ///< how many steps this one waits for
 };
 
 struct Plan {
@@ -90,16 +91,17 @@ struct Plan {
   std::vector<Step> steps;            // a step comes after those it depends on
   std::vector<Block> operands;
   std::vector<StepId> successors;
-  std::vector<RangeId> scratch;       // scratch area i is at least as long as range scratch[i]
+  std::vector<RangeId> scratch;  // scratch area i is at least as long as range scratch[i]
 };
 
 /// Plan::largest_message as the length it has when the tile (with blocks: every block) has this many elements.
 inline constexpr std::uint64_t message_unit = std::uint64_t{1} << 40;
 
-/// bind(plan, count, out): bounds of every range of `plan` for a tile of `count` elements (with blocks: elements of each
-/// block); out.size() == plan.ranges.size(). bind(plan, counts, out): the same for blocks of different lengths,
+/// bind(plan, count, out): bounds of every range of `plan` for a tile of `count` elements (with blocks: elements of
+/// each block); out.size() == plan.ranges.size(). bind(plan, counts, out): the same for blocks of different lengths,
 /// counts.size() == plan.blocks. Offsets count as if the blocks lay together. An object, so that no argument-dependent
-/// lookup happens: passing a std::vector as `out` would otherwise find std::bind, which accepts anything and does nothing.
+/// lookup happens: passing a std::vector as `out` would otherwise find std::bind, which accepts anything and does
+/// nothing.
 inline constexpr struct Bind {
   void operator()(const Plan& plan, std::size_t count, std::span<Extent> out) const;
   void operator()(const Plan& plan, std::span<const std::size_t> counts, std::span<Extent> out) const;

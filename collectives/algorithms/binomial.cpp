@@ -1,9 +1,9 @@
-// Binomial trees: index i hangs below i without its lowest bit, so that it stands for the indices [i, i + 2^k). ceil(log2
-// n) rounds of the whole vector.
+// Binomial trees: index i hangs below i without its lowest bit, so that it stands for the indices [i, i + 2^k).
+// ceil(log2 n) rounds of the whole vector.
 //
-//        0                 A reduce runs up the tree, nearest child first; a broadcast runs down, farthest first. Values
-//    4   2   1             are joined with their neighbours only, so the operands stay in the order of the group.
-//  6 5   3
+//        0                 A reduce runs up the tree, nearest child first; a broadcast down, farthest first.
+//    4   2   1             Values are joined with their neighbours only, so the operands stay in the order of
+//  6 5   3                 the group.
 //  7
 
 #include "collectives/algorithms/forms.hpp"

@@ -1,7 +1,7 @@
 // Bruck: ceil(log2 n) rounds for any n. All-gather: in the round of distance d a rank sends the first d blocks it has,
 // its own and those after it, to rank r-d. Alltoall: the block for rank r+i makes its way in hops of the powers of two
-// in i; in the round of distance d all blocks with that bit in i travel together. A block travels up to log2 n times, so
-// this is for short ones; blocks of other ranks pass through, so all must be of one length.
+// in i; in the round of distance d all blocks with that bit in i travel together. A block travels up to log2 n times,
+// so this is for short ones; blocks of other ranks pass through, so all must be of one length.
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
-// Circulant graphs (Traeff, arXiv:2410.14234): reduce-scatter and all-gather in ceil(log2 n) rounds each with exactly
-// n - 1 parts sent, for any n. With skips n = s0 > s1 = ceil(s0/2) > ... > 1, rank r sends in the round of skip s (the
-// one before it is t) the partial sums of parts r+s to r+t-1 to rank r+s and adds those of parts r to r+t-s-1 that come
-// from rank r-s; part numbers are in a circle. Five ranks, rank 0:
+// Circulant graphs (Traeff: Optimal, Non-pipelined Reduce-scatter and Allreduce Algorithms): reduce-scatter and
+// all-gather in ceil(log2 n) rounds each with exactly n - 1 parts sent, for any n. The skips are n halved and rounded
+// up until 1. In the round of skip s, after that of skip t, rank r sends the partial sums of parts r+s to r+t-1 to rank
+// r+s and adds those of parts r to r+t-s-1 that come from rank r-s; part numbers are in a circle. Rank 0 of five:
 //
 //   skip 3   sends 3 4 to rank 3     adds 0 1 from rank 2       still has 0 1 2
 //   skip 2   sends 2   to rank 2     adds 0   from rank 3                 0 1

@@ -1,6 +1,6 @@
-// Double binary trees (Sanders, Speck, Traeff): each half of the vector has a tree of its own, and a rank that is inside
-// one tree is a leaf of the other, so that everybody sends and receives about as much. About 2 log2 n rounds up and down
-// (log2 n for a broadcast), and with tiles a pipeline; 2 S bytes for an allreduce, S for a broadcast.
+// Double binary trees (Sanders, Speck, Traeff): each half of the vector has a tree of its own, and a rank that is
+// inside one tree is a leaf of the other, so that everybody sends and receives about as much. About 2 log2 n rounds up
+// and down (log2 n for a broadcast), and with tiles a pipeline; 2 S bytes for an allreduce, S for a broadcast.
 //
 //   tree 1 of 8          4              The second is the same with the ranks mirrored, or, where n is odd, shifted by
 //   below rank 0     2       6          one: mirroring would leave the same ranks the leaves.

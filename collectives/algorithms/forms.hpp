@@ -1,6 +1,6 @@
 #pragma once
-// Every collective by every algorithm it has: for more than one rank, the steps of plan.rank(). What stays with its rank
-// (settle_own) is copied by make_plan(). Internal to collectives/; docs/algorithms.md has rounds and bytes.
+// Every collective by every algorithm it has: for more than one rank, the steps of plan.rank(). What stays with its
+// rank (settle_own) is copied by make_plan(). Internal to collectives/; docs/algorithms.md has rounds and bytes.
 
 #include "collectives/algorithms.hpp"
 #include "collectives/builder.hpp"

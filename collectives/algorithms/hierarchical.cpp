@@ -1,6 +1,6 @@
-// Hierarchical: the vector is cut into lanes (lanes.hpp); on every node each lane belongs to one rank, and the owners of a
-// lane move it between the nodes, all lanes at the same time. The slow links carry the least there can be, over all local
-// ranks. docs/algorithms.md has the picture.
+// Hierarchical: the vector is cut into lanes (lanes.hpp); on every node each lane belongs to one rank, and the owners
+// of a lane move it between the nodes, all lanes at the same time. The slow links carry the least there can be, over
+// all local ranks. docs/algorithms.md has the picture.
 
 #include <algorithm>
 #include <utility>
@@ -23,7 +23,8 @@ class LaneView {
         node_(lanes_.nodes[node_index_], plan.rank()) {
     const int ranks = node_.size();
     for (int i = 0; i < ranks; ++i) {
-      shares_.push_back(plan.parts(plan.whole(), lanes_.first_lane(i, ranks), lanes_.last_lane(i, ranks), lanes_.count));
+      shares_.push_back(
+          plan.parts(plan.whole(), lanes_.first_lane(i, ranks), lanes_.last_lane(i, ranks), lanes_.count));
     }
   }
 
@@ -39,7 +40,8 @@ class LaneView {
   int lanes() const { return lanes_.count; }
   /// The rank of this node that owns `lane`.
   Rank owner(int lane) const { return node_.at(lanes_.position_of(lane, node_.size())); }
-  /// A lane for each rank: share i is then part i of a ring over the node. Otherwise shares go to their owners directly.
+  /// A lane for each rank: share i is then part i of a ring over the node. Otherwise shares go to their owners
+  /// directly.
   bool ring_inside() const { return node_.size() == lanes_.count; }
 
   /// The owners of a lane, one for each node, from node `first` on.

@@ -1,6 +1,6 @@
-// Hierarchical all-gather and reduce-scatter: each block crosses between nodes N - 1 times, along a ring of the nodes. On
-// every node one rank, its carrier, takes and passes it: the one at the same place in its node as the block's own rank,
-// so that all local ranks share the work. N - 1 rounds between nodes and one inside, or the same backwards.
+// Hierarchical all-gather and reduce-scatter: each block crosses between nodes N - 1 times, along a ring of the nodes.
+// On every node one rank, its carrier, takes and passes it: the one at the same place in its node as the block's own
+// rank, so that all local ranks share the work. N - 1 rounds between nodes and one inside, or the same backwards.
 
 #include <algorithm>
 #include <array>

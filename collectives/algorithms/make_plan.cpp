@@ -21,8 +21,8 @@ Status check_request(const PlanRequest& request) {
   const auto exists = [&](Rank rank) { return rank >= 0 && static_cast<std::size_t>(rank) < size; };
   for (const auto& [what, rank] : {std::pair{"rank ", request.rank}, std::pair{"root ", request.root}}) {
     if (exists(rank)) continue;
-    return {ErrorCode::invalid_argument, what + std::to_string(rank) + " is not one of " + std::to_string(size) +
-                                             " ranks; ranks count from 0"};
+    return {ErrorCode::invalid_argument,
+            what + std::to_string(rank) + " is not one of " + std::to_string(size) + " ranks; ranks count from 0"};
   }
   return {};
 }

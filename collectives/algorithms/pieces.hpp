@@ -79,7 +79,8 @@ std::vector<RangeId> blocks_of_ranks(PlanBuilder& plan);
 void ring_reduce_scatter(PlanBuilder& plan, const Group& group, std::span<const RangeId> shares);
 /// The same with partial results in at most two scratch areas, and the result in `result`.
 void ring_reduce_scatter(PlanBuilder& plan, const Group& group, std::span<const RangeId> shares, Block result);
-/// Index i holds shares[i]; afterwards all hold all. Index `holder`, if any, had all from the start and receives nothing.
+/// Index i holds shares[i]; afterwards all hold all. Index `holder`, if any, had all from the start and receives
+/// nothing.
 void ring_all_gather(PlanBuilder& plan, const Group& group, std::span<const RangeId> shares, int holder = -1);
 
 /// shares[i] is what index i is responsible for; ranges without parts are skipped. Afterwards index i holds shares[i],

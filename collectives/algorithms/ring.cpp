@@ -1,5 +1,5 @@
-// Ring: a rank sends to the next and receives from the previous, never to or from another. n - 1 rounds of one share for
-// a reduce-scatter or an all-gather; the fewest bytes there can be.
+// Ring: a rank sends to the next and receives from the previous, never to or from another. n - 1 rounds of one share
+// for a reduce-scatter or an all-gather; the fewest bytes there can be.
 //
 // Reduce-scatter, round k: index i passes share i-k on and adds its own to share i-k-1. Share c starts at c+1 and ends,
 // complete, at c. All-gather, round k: index i passes share i-k on, from its own to that of the next.

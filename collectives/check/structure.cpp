@@ -73,8 +73,9 @@ Status check_block(const Plan& plan, StepId id, const Block& block) {
   const BlockSpan span = blocks_of(plan, block.range);
   const bool input = block.space == Space::input;
   if (!(input ? input_blocks(plan) : output_blocks(plan)).contains(span)) {
-    return broken(plan, id, block_text(plan, block) + " is not there: this rank does not have that " +
-                                (input ? "input" : "output"));
+    return broken(
+        plan, id,
+        block_text(plan, block) + " is not there: this rank does not have that " + (input ? "input" : "output"));
   }
   if (plan.steps[id].kind != StepKind::copy && !in_one_block(span)) {
     return broken(plan, id, block_text(plan, block) + " is several blocks, which do not lie together; only a copy may");
@@ -241,8 +242,8 @@ Status check_largest_message(std::span<const Plan> plans) {
     }
     const std::uint64_t own = longest_own_message(plan);
     if (own <= plan.largest_message) continue;
-    return broken_plan(plan, "has a message of " + text(own) + ", longer than the longest of all, " +
-                                 text(plan.largest_message));
+    return broken_plan(
+        plan, "has a message of " + text(own) + ", longer than the longest of all, " + text(plan.largest_message));
   }
   return {};
 }

@@ -1,6 +1,6 @@
 #pragma once
-// What the parts of plan_check share: all ranks' plans bound to element counts, who talks to whom, and an order in which
-// everything can happen. Internal to collectives/; made for one check and thrown away.
+// What the parts of plan_check share: all ranks' plans bound to element counts, who talks to whom, and an order in
+// which everything can happen. Internal to collectives/; made for one check and thrown away.
 
 #include <cstdint>
 #include <span>
@@ -21,9 +21,9 @@ struct StepRef {
 
 struct World {
   std::span<const Plan> plans;
-  std::vector<std::vector<Extent>> extents;            // by rank and range
-  std::vector<std::vector<std::size_t>> scratch;       // by rank and area: its length
-  std::vector<std::vector<Extent>> blocks;             // by rank and block; the whole where plans have none
+  std::vector<std::vector<Extent>> extents;       // by rank and range
+  std::vector<std::vector<std::size_t>> scratch;  // by rank and area: its length
+  std::vector<std::vector<Extent>> blocks;        // by rank and block; the whole where plans have none
 
   const Plan& plan(Rank rank) const { return plans[static_cast<std::size_t>(rank)]; }
   const Step& step(StepRef ref) const { return plan(ref.rank).steps[ref.step]; }

@@ -127,11 +127,11 @@ TEST(PlanBuilder, ScratchAreasAreTrackedEachByItself) {
 TEST(PlanBuilder, PartsOfAScratchAreaAreTrackedByThemselves) {
   PlanBuilder builder("test", 0, 4, Collective::all_gather);
   const Block area = builder.scratch(builder.blocks(1, 4));
-  builder.recv(1, PlanBuilder::in(area, builder.block(1)));       // 0
-  builder.recv(1, PlanBuilder::in(area, builder.blocks(2, 4)));   // 1
-  builder.send(2, PlanBuilder::in(area, builder.block(3)));       // 2
-  builder.send(2, area);                                          // 3
-  builder.recv(1, PlanBuilder::in(area, builder.block(0)));       // 4: another range, at the beginning
+  builder.recv(1, PlanBuilder::in(area, builder.block(1)));      // 0
+  builder.recv(1, PlanBuilder::in(area, builder.blocks(2, 4)));  // 1
+  builder.send(2, PlanBuilder::in(area, builder.block(3)));      // 2
+  builder.send(2, area);                                         // 3
+  builder.recv(1, PlanBuilder::in(area, builder.block(0)));      // 4: another range, at the beginning
   const Plan plan = std::move(builder).build();
   EXPECT_THAT(waits_for(plan, 1), IsEmpty());
   EXPECT_THAT(waits_for(plan, 2), ElementsAre(1));
@@ -265,8 +265,7 @@ TEST(PlanBuilder, BuildingTakesTimeAndDependenciesInProportionToTheSteps) {
   for (const test::Form form : test::all_forms()) {
     // About 20 ms, half a second with sanitizers; a scan over all earlier steps would take more than 10 s.
     EXPECT_LT(build_seconds(form, test::flat(32768)), 4.0) << test::text(form);
-    std::printf("[ %s, 4096 ranks: %.2f ms ]\n", test::text(form).c_str(),
-                1e3 * build_seconds(form, test::flat(4096)));
+    std::printf("[ %s, 4096 ranks: %.2f ms ]\n", test::text(form).c_str(), 1e3 * build_seconds(form, test::flat(4096)));
   }
   const auto nodes = test::nodes_of(std::vector<int>(512, 8));
   for (const test::Form form : test::all_forms()) {

@@ -11,8 +11,8 @@
 namespace fabring {
 namespace {
 
-using testing::AllOf;
 using test::Form;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -219,9 +219,7 @@ TEST(PlanCheck, OnlyACopyMayNameSeveralBlocksOutsideScratch) {
     plan.recv(1 - plan.rank(), plan.scratch(plan.whole()));
   });
   EXPECT_THAT(error_of(whole), HasSubstr("is several blocks"));
-  auto cut_across = world_of(Collective::all_gather, 3, [](PlanBuilder& plan) {
-    plan.part(plan.blocks(0, 2), 0, 2);
-  });
+  auto cut_across = world_of(Collective::all_gather, 3, [](PlanBuilder& plan) { plan.part(plan.blocks(0, 2), 0, 2); });
   EXPECT_THAT(error_of(cut_across), HasSubstr("parts of one of them"));
 }
 

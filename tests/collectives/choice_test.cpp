@@ -47,8 +47,7 @@ TEST(Choice, AlwaysSaysWhyAndCanBeBuilt) {
     for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{20000}, std::size_t{1} << 40}) {
       const AlgorithmChoice choice = choose_allreduce({bytes, ranks, 1});
       EXPECT_FALSE(choice.reason.empty());
-      EXPECT_TRUE(
-          make_plan({choice.algorithm, 0, std::vector<int>(static_cast<std::size_t>(ranks)), ReduceOp::sum}));
+      EXPECT_TRUE(make_plan({choice.algorithm, 0, std::vector<int>(static_cast<std::size_t>(ranks)), ReduceOp::sum}));
     }
   }
 }

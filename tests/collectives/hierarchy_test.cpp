@@ -8,6 +8,7 @@
 #include "collectives/algorithms/lanes.hpp"
 #include "collectives/check.hpp"
 #include "collectives/describe.hpp"
+#include "collectives/ownership.hpp"
 #include "tests/collectives/worlds.hpp"
 
 namespace fabring {
@@ -165,6 +166,21 @@ TEST(Hierarchical, RoundsAreThoseOfTheStagesNotOfTheRanks) {
   EXPECT_EQ(rounds(Algorithm::ring, {8, 8, 8}), 2u * 23);
   EXPECT_EQ(rounds(Algorithm::hierarchical, {4, 3}), 2u * 2 + 2);  // K = 3: ring inside the node of three
   EXPECT_EQ(rounds(Algorithm::hierarchical, {3, 8}), 2u + 2);      // K = 6: direct inside both
+}
+
+TEST(Hierarchical, OtherCollectivesAddTheRoundsOfNodesAndOfRanks) {
+  constexpr std::size_t nodes = 4;
+  constexpr std::size_t local = 3;
+  const auto rounds = [](Collective collective) {
+    const auto plans = test::plans_of({collective, Algorithm::hierarchical}, test::nodes_of({3, 3, 3, 3}),
+                                      ReduceOp::sum, has_root(collective) ? 4 : 0);
+    const auto report = check_plans(plans, 840, ReduceOp::sum);
+    return report ? report->critical_path : 0;
+  };
+  EXPECT_EQ(rounds(Collective::reduce), (local - 1) + (nodes - 1) + 1);
+  EXPECT_EQ(rounds(Collective::broadcast), 1 + (nodes - 1) + (local - 1));
+  EXPECT_EQ(rounds(Collective::reduce_scatter), (local - 1) + (nodes - 1));
+  EXPECT_EQ(rounds(Collective::all_gather), nodes);
 }
 
 }  // namespace

@@ -38,9 +38,9 @@ std::vector<std::size_t> places(const Plan& plan, const Counts& counts) {
   }
   std::vector<std::size_t> result;
   const auto add = [&](const Block& block) {
-    if (block.range >= extents.size() || (block.space == Space::scratch && block.scratch >= plan.scratch.size())) return;
-    const Extent extent =
-        block.space == Space::scratch ? scratch_extent(plan, extents, block) : extents[block.range];
+    if (block.range >= extents.size() || (block.space == Space::scratch && block.scratch >= plan.scratch.size()))
+      return;
+    const Extent extent = block.space == Space::scratch ? scratch_extent(plan, extents, block) : extents[block.range];
     result.insert(result.end(), {static_cast<std::size_t>(block.space), block.scratch, extent.offset, extent.count});
   };
   for (const Step& step : plan.steps) {
@@ -77,11 +77,16 @@ bool provably_equivalent(Fault fault, const std::vector<Plan>& plans, const Plan
 TEST(PlanMutation, TheCheckCatchesEverySingleFaultThatMatters) {
   constexpr std::size_t count = 61;  // no part of any range is empty
   constexpr int mutants_each = 5;
-  const std::vector<test::NodeOf> worlds{test::flat(2),          test::flat(3),
-                                         test::flat(4),          test::flat(5),
-                                         test::flat(8),          test::nodes_of({2, 2}),
-                                         test::nodes_of({3, 1, 2}), test::nodes_of({1, 4}),
-                                         {0, 1, 0, 1},           test::nodes_of({4, 3})};
+  const std::vector<test::NodeOf> worlds{test::flat(2),
+                                         test::flat(3),
+                                         test::flat(4),
+                                         test::flat(5),
+                                         test::flat(8),
+                                         test::nodes_of({2, 2}),
+                                         test::nodes_of({3, 1, 2}),
+                                         test::nodes_of({1, 4}),
+                                         {0, 1, 0, 1},
+                                         test::nodes_of({4, 3})};
   std::array<Count, test::fault_count> tallies{};
   std::map<std::string, Count> by_form;
   std::mt19937_64 random(20250101);

@@ -18,8 +18,8 @@ using Texts = std::vector<std::string>;
 struct RankState {
   const Plan* plan;
   std::vector<Extent> extents;
-  std::vector<std::size_t> begin;         // of each block, and the end of the last
-  std::vector<std::set<Rank>> heard_of;   // by step
+  std::vector<std::size_t> begin;        // of each block, and the end of the last
+  std::vector<std::set<Rank>> heard_of;  // by step
   Texts input, output;
   std::vector<Texts> scratch;
   std::vector<std::uint32_t> waiting;

@@ -1,6 +1,7 @@
 #pragma once
-// A slow, obviously right executor of plans: every element is the text of what was computed ("((r0e5+r1e5)+r2e5)"), steps
-// run one at a time in a random order that the dependencies allow. It shares no code with the plan check, and judges it.
+// A slow, obviously right executor of plans: every element is the text of what was computed ("((r0e5+r1e5)+r2e5)"),
+// steps run one at a time in a random order that the dependencies allow. It shares no code with the plan check, and
+// judges it.
 
 #include <cstdint>
 #include <span>

@@ -10,10 +10,14 @@ namespace {
 
 // The check says the plans are right; running them with real data in random orders must agree.
 TEST(PlanOracle, RunsEveryFormToItsRightResultOnAllRanks) {
-  const std::vector<test::NodeOf> worlds{test::flat(1),          test::flat(2),
-                                         test::flat(3),          test::flat(4),
-                                         test::flat(6),          test::nodes_of({2, 2}),
-                                         test::nodes_of({3, 1, 2}), test::nodes_of({1, 4}),
+  const std::vector<test::NodeOf> worlds{test::flat(1),
+                                         test::flat(2),
+                                         test::flat(3),
+                                         test::flat(4),
+                                         test::flat(6),
+                                         test::nodes_of({2, 2}),
+                                         test::nodes_of({3, 1, 2}),
+                                         test::nodes_of({1, 4}),
                                          {0, 1, 2, 0, 1, 2, 0, 1, 0}};
   std::uint64_t seed = 1;
   for (const auto& nodes : worlds) {

@@ -65,7 +65,8 @@ TEST(Plan, EveryFormIsProvedForUnequalNodes) {
 
 TEST(Plan, WritesJsonThatItLoadsAndProvesAgain) {
   const std::string file = testing::TempDir() + "plans_" + std::to_string(::getpid()) + ".json";
-  const auto written = run({"plan", "reduce_scatter", "-n", "5", "--algorithm", "circulant", "--json", "--output", file});
+  const auto written =
+      run({"plan", "reduce_scatter", "-n", "5", "--algorithm", "circulant", "--json", "--output", file});
   ASSERT_EQ(written.code, 0) << written.err;
   const auto loaded = run({"plan", "--load", file, "--check"});
   EXPECT_EQ(loaded.code, 0) << loaded.err;

@@ -63,9 +63,11 @@ TEST(PlanJson, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(error_of(replaced(good, "\"size\":3", "\"size\":-3")), HasSubstr("size"));
   EXPECT_THAT(error_of(replaced(good, "\"size\":3", "\"size\":4000000000")), HasSubstr("size"));
   EXPECT_THAT(error_of(replaced(good, "\"rank\":1", "\"rank\":3")), HasSubstr("no such rank"));
-  EXPECT_THAT(error_of(replaced(good, "\"kind\":\"send\"", "\"kind\":\"snd\"")), AllOf(HasSubstr("step 0"), HasSubstr("kind")));
+  EXPECT_THAT(error_of(replaced(good, "\"kind\":\"send\"", "\"kind\":\"snd\"")),
+              AllOf(HasSubstr("step 0"), HasSubstr("kind")));
   EXPECT_THAT(error_of(replaced(good, "\"peer\":2", "\"peer\":7")), AllOf(HasSubstr("step 0"), HasSubstr("peer")));
-  EXPECT_THAT(error_of(replaced(good, "\"after\":[]", "\"after\":[0]")), AllOf(HasSubstr("step 0"), HasSubstr("before")));
+  EXPECT_THAT(error_of(replaced(good, "\"after\":[]", "\"after\":[0]")),
+              AllOf(HasSubstr("step 0"), HasSubstr("before")));
   EXPECT_THAT(error_of(replaced(good, "\"from\"", "\"form\"")), AllOf(HasSubstr("step 0"), HasSubstr("has no from")));
   EXPECT_THAT(error_of(replaced(good, "[\"input\",", "[\"input\",4000000,")), HasSubstr("[\"scratch\", range, area]"));
 }
@@ -79,7 +81,8 @@ TEST(PlanJson, BytesChangedAtRandomAreRefusedOrStillAPlan) {
     const std::string good = plan_to_json(plans[1]);
     for (int i = 0; i < 150; ++i) {
       std::string text = good;
-      for (std::uint64_t n = 1 + random() % 3; n > 0; --n) text[random() % text.size()] = digits[random() % digits.size()];
+      for (std::uint64_t n = 1 + random() % 3; n > 0; --n)
+        text[random() % text.size()] = digits[random() % digits.size()];
       const auto plan = plan_from_json(text);
       if (!plan) {
         ++refused;

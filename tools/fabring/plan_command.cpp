@@ -55,8 +55,8 @@ Result<Collective> collective_named(const std::string& text) {
   const auto names = collectives_with_plans();
   const auto collective = parse_collective(text);
   if (collective && std::find(names.begin(), names.end(), name(*collective)) != names.end()) return *collective;
-  return wrong(fmt::format("'{}' has no plans{}; these have: {}", text, did_you_mean(text, names),
-                           fmt::join(names, ", ")));
+  return wrong(
+      fmt::format("'{}' has no plans{}; these have: {}", text, did_you_mean(text, names), fmt::join(names, ", ")));
 }
 
 /// What stands in for a choice where there is none yet: few rounds for what is small, few bytes for the rest.
@@ -139,13 +139,15 @@ Result<World> load_world(const Options& options) {
   std::string text(most_plan_bytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));
-  if (file.bad() || text.empty()) return Status(ErrorCode::unavailable, fmt::format("--load {}: cannot be read", options.load));
+  if (file.bad() || text.empty())
+    return Status(ErrorCode::unavailable, fmt::format("--load {}: cannot be read", options.load));
   auto plans = plans_from_json(text);
   if (!plans) return plans.error().with_prefix(fmt::format("--load {}: ", options.load));
   if (plans->empty()) return wrong(fmt::format("--load {}: there are no plans in it", options.load));
   world.plans = std::move(*plans);
   world.node_of.assign(world.plans.size(), 0);
-  if (options.rank >= world.ranks()) return wrong(fmt::format("--rank {}: there are {} ranks", options.rank, world.ranks()));
+  if (options.rank >= world.ranks())
+    return wrong(fmt::format("--rank {}: there are {} ranks", options.rank, world.ranks()));
   for (const Plan& plan : world.plans) {
     for (const Step& step : plan.steps) {
       if (step.kind == StepKind::finish) world.op = ReduceOp::avg;  // nothing else has it

@@ -68,10 +68,14 @@ Json plan_json(const Plan& plan) {
       after[plan.successors[step.first_successor + i]].push_back(id);
     }
   }
-  Json json{{"format", format_name},       {"version", format_version},
-            {"collective", name(plan.collective)}, {"algorithm", plan.algorithm},
-            {"rank", plan.rank},           {"size", plan.size},
-            {"root", plan.root},           {"largest_message", plan.largest_message}};
+  Json json{{"format", format_name},
+            {"version", format_version},
+            {"collective", name(plan.collective)},
+            {"algorithm", plan.algorithm},
+            {"rank", plan.rank},
+            {"size", plan.size},
+            {"root", plan.root},
+            {"largest_message", plan.largest_message}};
   json["ranges"] = Json::array();
   for (const Range& range : plan.ranges) {
     json["ranges"].push_back(Json::array({range.parent, range.first, range.last, range.parts}));
@@ -135,7 +139,8 @@ class Reader {
   }
   std::vector<std::uint32_t> numbers(const Parsed& values, const std::string& what) {
     std::vector<std::uint32_t> result;
-    for (const Parsed& value : values) result.push_back(static_cast<std::uint32_t>(number(value, what, most_in_32_bits)));
+    for (const Parsed& value : values)
+      result.push_back(static_cast<std::uint32_t>(number(value, what, most_in_32_bits)));
     return result;
   }
   Block block(const Parsed& value, const char* field) {
@@ -281,7 +286,8 @@ bool nested_deeper_than(std::string_view text, int most) {
 }
 
 Result<Parsed> parse(std::string_view text) {
-  if (text.size() > most_plan_bytes) return wrong(fmt::format("plans of {} bytes; at most {}", text.size(), most_plan_bytes));
+  if (text.size() > most_plan_bytes)
+    return wrong(fmt::format("plans of {} bytes; at most {}", text.size(), most_plan_bytes));
   if (nested_deeper_than(text, most_nesting)) return wrong("this is no plan: lists inside lists inside lists");
   Parsed json = Parsed::parse(text, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) return wrong("this is not JSON");

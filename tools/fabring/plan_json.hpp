@@ -1,12 +1,12 @@
 #pragma once
-// Plans as JSON, to look at with other tools, to change by hand and to check. Reading trusts nothing: what comes back has
-// passed check_plan(), so it may be bound, printed and proved.
+// Plans as JSON, to look at with other tools, to change by hand and to check. Reading trusts nothing: what comes back
+// has passed check_plan(), so it may be bound, printed and proved.
 //
 // A plan is an object: "format": "fabring-plan", "version": 1, "collective", "algorithm", "rank", "size", "root",
 // "largest_message" (message_unit to the tile or block), "ranges" ([parent, first, last, parts] each, the whole first),
 // "scratch" (the range of each area), "steps". A step is an object: "kind"; "peer" and "message" of a send, recv or
-// recv_reduce; "to", "from", "operands" as its kind has them, "incoming_first" of a recv_reduce, "after": the numbers of
-// the steps it waits for. An operand is ["input", range], ["output", range] or ["scratch", range, area].
+// recv_reduce; "to", "from", "operands" as its kind has them, "incoming_first" of a recv_reduce, "after": the numbers
+// of the steps it waits for. An operand is ["input", range], ["output", range] or ["scratch", range, area].
 
 #include <span>
 #include <string>

@@ -63,16 +63,4 @@ Result<Plan> make_plan(const PlanRequest& request);
 /// peer.
 std::vector<std::uint64_t> bytes_sent_to(const Plan& plan, std::size_t count, std::size_t element_bytes);
 
-/// What a choice depends on; the same on all ranks, so all choose alike.
-struct ChoiceRequest {
-  std::size_t bytes = 0;
-  int ranks = 1;
-  int nodes = 1;
-};
-struct AlgorithmChoice {
-  Algorithm algorithm;
-  std::string reason;
-};
-AlgorithmChoice choose_allreduce(const ChoiceRequest& request);
-
 }  // namespace fabring

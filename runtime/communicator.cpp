@@ -116,15 +116,15 @@ Status Communicator::run_group(std::span<const Operation> operations) {
 
 Choice Communicator::explain(const Operation& operation) const {
   const auto engine = core_ ? core_->engine.lock() : nullptr;
-  if (!engine) return {"none", gone.message()};
+  if (!engine) return {"none", gone.message(), {}};
   const auto choices = choices_of(*engine, *core_);
   const auto call = make_call_without_buffers(operation, *core_, *choices, engine->config());
-  if (!call) return {"none", call.error().message()};
-  if (is_message(call->collective)) return {"message", "one message"};
+  if (!call) return {"none", call.error().message(), {}};
+  if (is_message(call->collective)) return {"message", "one message", {}};
   const WorldShape& shape = core_->shape();
   const Constraints constraints = constraints_of(*call, engine->config());
   const Chosen chosen = choices->choose(call->collective, call->bytes(), constraints);
-  Choice choice{std::string(name(chosen.algorithm)), reason_text(chosen, call->collective, call->bytes(), shape)};
+  Choice choice{std::string(name(chosen.algorithm)), reason_text(chosen, call->collective, call->bytes(), shape), {}};
   for (const Candidate& one :
        candidates(call->collective, call->bytes(), shape, engine->pricing_machine(), constraints))
     choice.candidates.push_back({std::string(name(one.algorithm)),

@@ -91,6 +91,8 @@ ThreadWorld::ThreadWorld(int ranks, Config config) : control_(std::make_shared<T
       parts.control = std::make_unique<ThreadControlPlane>(control_, rank);
     }
     parts.clock = std::make_shared<SteadyClock>();
+    parts.machine = *find_machine("loopback-tcp");
+    parts.overrides = *parse_overrides(config.algorithm);
     parts.waiting.yield_for = std::chrono::microseconds(50);
     parts.log = Log(LogLevel::error, rank);
     engines_.push_back(EngineCore::make(std::move(parts)));

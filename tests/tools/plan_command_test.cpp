@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "collectives/algorithms.hpp"
+#include "collectives/cost/machine.hpp"
 #include "runtime/base/settings.hpp"
 #include "tests/tools/program.hpp"
 #include "tools/fabring/node_layout.hpp"
@@ -111,23 +112,11 @@ TEST(Plan, SaysWhatIsWrongWithItsUse) {
   }
 }
 
-// The settings are below the algorithms and list their names themselves.
-TEST(AlgorithmSetting, KnowsEveryAlgorithmAndNoOther) {
-  const Setting& row = *find_setting("FABRING_ALGORITHM");
-  std::string expected = "auto,direct";  // direct: whichever of the two fits
-  for (Algorithm algorithm : all_algorithms()) {
-    if (has_algorithm(Collective::allreduce, algorithm)) expected += "," + std::string(name(algorithm));
-  }
-  const auto split = [](const std::string& text) {
-    std::vector<std::string> words;
-    for (std::size_t from = 0; from <= text.size();) {
-      const std::size_t comma = std::min(text.find(',', from), text.size());
-      words.push_back(text.substr(from, comma - from));
-      from = comma + 1;
-    }
-    return words;
-  };
-  EXPECT_THAT(split(std::string(row.choices)), testing::UnorderedElementsAreArray(split(expected)));
+// The settings are below the machines and list their names themselves.
+TEST(MachineSetting, KnowsEveryMachineAndNoOther) {
+  std::string expected = "auto";
+  for (const std::string_view machine : machine_names()) expected += "," + std::string(machine);
+  EXPECT_EQ(find_setting("FABRING_MACHINE")->choices, expected);
 }
 
 }  // namespace

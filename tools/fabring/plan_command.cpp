@@ -9,6 +9,8 @@
 #include <memory>
 
 #include "collectives/algorithms.hpp"
+#include "collectives/choice/table.hpp"
+#include "collectives/ownership.hpp"
 #include "collectives/check.hpp"
 #include "collectives/describe.hpp"
 #include "collectives/ownership.hpp"
@@ -59,22 +61,18 @@ Result<Collective> collective_named(const std::string& text) {
       fmt::format("'{}' has no plans{}; these have: {}", text, did_you_mean(text, names), fmt::join(names, ", ")));
 }
 
-/// What stands in for a choice where there is none yet: few rounds for what is small, few bytes for the rest.
-AlgorithmChoice usual_algorithm(Collective collective, std::size_t bytes) {
-  const bool small = bytes <= std::size_t{64} << 10;
-  for (const Algorithm algorithm :
-       {small ? Algorithm::binomial : Algorithm::ring, small ? Algorithm::direct_one_shot : Algorithm::pairwise,
-        Algorithm::dissemination, Algorithm::direct_one_shot}) {
-    if (has_algorithm(collective, algorithm)) return {algorithm, small ? "short: few rounds" : "long: few bytes"};
-  }
-  return {Algorithm::direct_one_shot, "the only one"};
-}
+struct AlgorithmChoice {
+  Algorithm algorithm = Algorithm::ring;
+  std::string reason;
+};
 
 Result<AlgorithmChoice> choose(const Options& options, Collective collective, const World& world) {
   if (options.algorithm == "auto") {
-    const std::size_t bytes = world.count * size_of(world.type);
-    if (collective != Collective::allreduce) return usual_algorithm(collective, bytes);
-    return choose_allreduce({bytes, world.ranks(), world.nodes()});
+    const WorldShape shape = shape_of(world.node_of);
+    const std::size_t bytes = world.count * size_of(world.type) * (block_count(collective, 2) == 0 ? 1 : world.node_of.size());
+    const auto table = ChoiceTable::make(shape, *find_machine("loopback-tcp"));
+    const Chosen chosen = table.choose(collective, bytes);
+    return AlgorithmChoice{chosen.algorithm, reason_text(chosen, collective, bytes, shape)};
   }
   if (const auto algorithm = parse_algorithm(options.algorithm, collective)) {
     return AlgorithmChoice{*algorithm, "asked for"};

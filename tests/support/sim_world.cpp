@@ -12,6 +12,14 @@
 
 namespace fabring::fixture {
 
+// Every engine would price its own; worlds are many and their shapes few.
+const ChoiceTable& choices_for(const WorldShape& shape) {
+  static std::deque<ChoiceTable> tables;
+  for (const ChoiceTable& table : tables)
+    if (table.shape() == shape) return table;
+  return tables.emplace_back(ChoiceTable::make(shape, *find_machine("loopback-tcp")));
+}
+
 SimWorld::SimWorld(SimWorldOptions options) : options_(std::move(options)), timeline_(options_.seed) {
   const int ranks = options_.ranks;
   fabric_ = std::make_unique<SimFabric>(timeline_, ranks, options_.weather);
@@ -32,6 +40,7 @@ SimWorld::SimWorld(SimWorldOptions options) : options_(std::move(options)), time
     parts.config.depth = options_.depth;
     parts.config.scratch_bytes = options_.short_of_memory == rank ? 4096 : options_.scratch_bytes;
     parts.config.timeout = options_.timeout;
+    parts.config.reproducible = options_.reproducible;
     parts.config.leave_timeout = std::chrono::milliseconds(1);
     parts.eager_bytes = options_.eager_bytes;
     parts.self = rank;
@@ -101,15 +110,17 @@ std::shared_ptr<SimOperation> SimWorld::call(Rank rank, Request what, int group)
   }
   EngineCore& engine = *engines_[rank];
   auto call = make_call(data.operation(what, in, operation->out->data() + data.out_at), *core,
-                        *engine.choices(core->shape()), engine.config());
+                        choices_for(core->shape()), engine.config());
   if (!call) {
     fail("refused: " + call.error().to_string());
     return operation;
   }
-  const Algorithm wanted = what.algorithm.value_or(options_.algorithm);
-  if (what.algorithm || (has_algorithm(what.collective, wanted) &&
-                         (what.counts.empty() || !needs_equal_blocks(what.collective, wanted))))
-    call->algorithm = wanted;
+  if (what.algorithm) {
+    call->algorithm = *what.algorithm;
+  } else if (options_.algorithm && has_algorithm(what.collective, *options_.algorithm) &&
+             (what.counts.empty() || !needs_equal_blocks(what.collective, *options_.algorithm))) {
+    call->algorithm = *options_.algorithm;
+  }
   operation->execution = engine.submit(core, std::move(*call), false);
   operations_.push_back(operation);
   if (alive_[rank]) {
@@ -250,7 +261,8 @@ std::string SimWorld::replay() const {
   return fmt::format(
       "replay with FABRING_TEST_SEED={}: ranks={} nodes={} algorithm={} eager={} segment={} depth={} scratch={} "
       "refusals={} at {} us, after {} events, {} calls, trace {:x}",
-      options_.seed, options_.ranks, options_.nodes, name(options_.algorithm), options_.eager_bytes,
+      options_.seed, options_.ranks, options_.nodes,
+      options_.algorithm ? name(*options_.algorithm) : "auto", options_.eager_bytes,
       options_.segment_bytes, options_.depth, options_.scratch_bytes, options_.weather.refusals,
       timeline_.now().count() / 1000, timeline_.steps(), operations_.size(), timeline_.trace());
 }

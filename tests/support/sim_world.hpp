@@ -32,7 +32,8 @@ struct SimWorldOptions {
   int ranks = 2;
   std::vector<int> nodes = {};  ///< ranks of each node; empty: one node
   std::uint64_t seed = 1;
-  Algorithm algorithm = Algorithm::ring;  ///< of collectives that have it
+  std::optional<Algorithm> algorithm = Algorithm::ring;  ///< of collectives that have it; none: as chosen
+  bool reproducible = false;
   std::size_t eager_bytes = 64;
   std::size_t segment_bytes = 256;
   int depth = 3;
@@ -134,6 +135,9 @@ class SimWorld {
   double step_share_;
   bool failed_ = false;
 };
+
+/// The choices of every world of this shape.
+const ChoiceTable& choices_for(const WorldShape& shape);
 
 /// A world whose limits, nodes and weather follow from the seed.
 SimWorldOptions any_world(int ranks, std::uint64_t seed);

@@ -58,8 +58,23 @@ Offers ask(const char* provider, const char* address, bool thread_safe) {
   return {InfoHandle(list), -rc};
 }
 
+// Endpoints named otherwise (shm: by process) were never meant to be reached through an address that was agreed on;
+// libfabric 1.17's shm ends with a segmentation fault in fi_enable.
+bool has_address(const fi_info& info) {
+  switch (info.addr_format) {
+    case FI_SOCKADDR:
+    case FI_SOCKADDR_IN:
+    case FI_SOCKADDR_IN6:
+    case FI_ADDR_EFA:
+      return true;
+    default:
+      return false;
+  }
+}
+
 bool usable(const fi_info& info, const std::string& wanted) {
   const auto provider = provider_of(info);
+  if (!has_address(info)) return false;
   if (wanted == "efa") return kind_of(info) == Kind::efa;
   if (wanted == "tcp") return kind_of(info) == Kind::native_tcp;
   if (wanted == "rxm") return is_rxm_over_tcp(info);
@@ -87,6 +102,7 @@ std::string environment_note() {
 Status nothing_found(const std::string& wanted, const std::string& address, int error) {
   std::string text = wanted == "auto" ? "libfabric offers no reliable-datagram provider with tags on address " + address
                                       : "libfabric provider \"" + wanted + "\" is not usable on address " + address;
+  if (wanted == "shm") text += ": its endpoints are named by process, not by address";
   if (error && error != FI_ENODATA) text += " (" + error_text(error) + ")";
   text += "; here are: " + joined(provider_names()) + environment_note() +
           "; set FABRING_PROVIDER to auto, efa, tcp, rxm or one of these names, or FABRING_TRANSPORT=tcp";

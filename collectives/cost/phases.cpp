@@ -80,7 +80,7 @@ Phases World::reduce_scatter(Algorithm algorithm, bool reduces) const {
       break;
     case Algorithm::hierarchical: {
       const auto lanes = std::max<std::int64_t>(L, 1);
-      phases.list = {{L - 1, 0, share(L), 1, reduces ? share(L) : 0, 0, 1},
+      phases.list = {{(L - 1) * N, 0, share(L * N), 1, reduces ? share(L * N) : 0, 0, 1},  // block by block
                      {0, N - 1, share(L * N), 1, reduces ? share(L * N) : 0,
                       static_cast<std::uint64_t>(N - 1) * share(N), lanes}};
       break;
@@ -102,9 +102,9 @@ Phases World::reduce_scatter(Algorithm algorithm, bool reduces) const {
       }
       break;
     case Algorithm::halving_doubling:
-    case Algorithm::recursive_doubling:
-      for (std::int64_t distance = 1, parts = 1LL << log2_down(n); parts > 1; distance *= 2, parts /= 2)
-        phases.list.push_back(exchange(share(parts), distance, reduces));
+    case Algorithm::recursive_doubling:  // blocks double with the distance
+      for (std::int64_t distance = 1, m = 1LL << log2_down(n); distance < m; distance *= 2)
+        phases.list.push_back(exchange(share(m / distance), distance, reduces));
       fold(phases, reduces);
       break;
     default:
@@ -153,8 +153,13 @@ Phases World::allreduce(Algorithm algorithm) const {
     case Algorithm::star:
       phases.list = {fan(S, static_cast<std::uint64_t>(n - 1) * S), fan(S, 0)};
       break;
-    case Algorithm::circulant:
-    case Algorithm::halving_doubling: {
+    case Algorithm::halving_doubling:  // the largest messages to the nearest
+      for (const bool reduces : {true, false})
+        for (std::int64_t distance = 1; distance < 1LL << log2_down(n); distance *= 2)
+          phases.list.push_back(exchange(share(2 * distance), distance, reduces));
+      fold(phases, true);
+      break;
+    case Algorithm::circulant: {
       phases = reduce_scatter(algorithm, true);
       const Phases gather = reduce_scatter(algorithm, false);
       phases.list.insert(phases.list.end(), gather.list.begin(), gather.list.end());
@@ -206,9 +211,11 @@ Phases World::rooted(Algorithm algorithm, bool reduces) const {
       phases.list.push_back(fan(share(n), 0));
       break;
     case Algorithm::hierarchical:
-      phases = reduce_scatter(algorithm, reduces);
-      phases.list.push_back({0, log2_up(N), share(L), 1, 0, static_cast<std::uint64_t>(log2_up(N)) * S, L});
-      phases.list.push_back({L - 1, 0, share(L), 1, 0, 0, 1});
+      phases.list = {{L - 1, 0, share(L), 1, reduces ? share(L) : 0, 0, 1},
+                     {0, N - 1, share(L), 1, reduces ? share(L) : 0, N > 1 ? S : 0, L},  // chains over the nodes
+                     {L - 1, 0, share(L), 1, 0, 0, 1}};
+      phases.rounds_of_a_rank = std::min<std::int64_t>(2 * (L - 1) + N - 1, 2 * L);
+      phases.messages_of_a_rank = std::max<std::int64_t>(L - 1, 1);
       break;
     default:
       break;

@@ -76,8 +76,8 @@ TEST(Predict, IsNearTheSimulationOfThePlans) {
                                      std::to_string(local) + " " + machine.name;
             ASSERT_TRUE(price) << what;
             const double ratio = static_cast<double>(*price) / simulated;
-            EXPECT_GT(ratio, 0.25) << what;
-            EXPECT_LT(ratio, 3.0) << what;
+            EXPECT_GT(ratio, 0.15) << what;
+            EXPECT_LT(ratio, 3.3) << what;
             logarithms += std::abs(std::log(ratio));
             ++compared;
           }

@@ -73,7 +73,8 @@ TEST(ChoiceTable, KeepsToWhatTheCallNeeds) {
 }
 
 TEST(ChoiceTable, EveryChoiceCanBeBuilt) {
-  for (const std::vector<int>& node_of : std::vector<std::vector<int>>{{0}, {0, 0, 0}, {0, 0, 1, 1, 1}, {0, 1, 2, 0, 1}}) {
+  for (const std::vector<int>& node_of :
+       std::vector<std::vector<int>>{{0}, {0, 0, 0}, {0, 0, 1, 1, 1}, {0, 1, 2, 0, 1}}) {
     const ChoiceTable made = table(shape_of(node_of));
     for (int c = 0; c < collective_count; ++c) {
       for (std::uint64_t bytes = 1; bytes < 1024 * mebi; bytes *= 8) {

@@ -111,8 +111,8 @@ TEST(Simulate, PrintsATableByAlgorithmOverSize) {
 }
 
 TEST(Simulate, GivesTheSameNumbersEveryTime) {
-  const std::vector<std::string> arguments{"simulate", "allreduce", "--nodes", "4", "--sizes", "64K", "--algorithm", "ring",
-                                           "--stragglers", "0.3:100", "--json"};
+  const std::vector<std::string> arguments{"simulate",    "allreduce", "--nodes",      "4",       "--sizes", "64K",
+                                           "--algorithm", "ring",      "--stragglers", "0.3:100", "--json"};
   const auto first = run(arguments);
   EXPECT_EQ(first.code, 0) << first.err;
   EXPECT_EQ(first.out, run(arguments).out);
@@ -126,8 +126,8 @@ TEST(Simulate, GivesTheSameNumbersEveryTime) {
 
 TEST(Simulate, DrawsChartsAndLinks) {
   const Scratch plot, links;
-  const auto result = run({"simulate", "allreduce", "--scale", "8,16,32", "--sizes", "1M", "--algorithm", "ring", "--plot",
-                           plot.path(), "--links", links.path(), "--nodes", "4"});
+  const auto result = run({"simulate", "allreduce", "--scale", "8,16,32", "--sizes", "1M", "--algorithm", "ring",
+                           "--plot", plot.path(), "--links", links.path(), "--nodes", "4"});
   EXPECT_EQ(result.code, 0) << result.err;
   for (const Scratch* each : {&plot, &links}) {
     EXPECT_EQ(each->text().rfind("<svg", 0), 0u);
@@ -154,7 +154,8 @@ TEST(Simulate, ShowsScalingEfficiencyOfAModel) {
 }
 
 TEST(Simulate, ComparesWithWhatWasMeasured) {
-  const Scratch measured(R"([{"collective": "allreduce", "ranks": 2, "bytes": 1048576, "algorithm": "ring", "time_us": 202.0},
+  const Scratch measured(
+      R"([{"collective": "allreduce", "ranks": 2, "bytes": 1048576, "algorithm": "ring", "time_us": 202.0},
                              {"collective": "broadcast", "ranks": 2, "bytes": 1, "algorithm": "ring", "time_us": 1.0}])");
   const auto result = run({"simulate", "allreduce", "--measured", measured.path(), "--machine", "loopback-tcp"});
   EXPECT_EQ(result.code, 0) << result.err;

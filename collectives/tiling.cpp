@@ -10,7 +10,8 @@ std::size_t tile_count(double message_bytes, std::size_t count, const TilingRule
   const auto needed = static_cast<std::size_t>(bytes / static_cast<double>(rules.segment_bytes) + 0.999);
   const auto overlap =
       std::min<std::size_t>(rules.depth, static_cast<std::size_t>(bytes / static_cast<double>(rules.smallest_bytes)));
-  return std::clamp<std::size_t>(std::max(needed, overlap), 1, std::max<std::size_t>(std::min<std::size_t>(count, 1u << 30), 1));
+  return std::clamp<std::size_t>(std::max(needed, overlap), 1,
+                                 std::max<std::size_t>(std::min<std::size_t>(count, 1u << 30), 1));
 }
 
 }  // namespace fabring

@@ -15,12 +15,14 @@ struct TilingRules {
   std::uint32_t depth = 3;                             ///< tiles in flight
 };
 
-/// Into how many tiles `count` elements are cut, if a message is as long as `message_bytes` for each element of its tile.
+/// Into how many tiles `count` elements are cut, if a message is as long as `message_bytes` for each element of its
+/// tile.
 std::size_t tile_count(double message_bytes, std::size_t count, const TilingRules& rules);
 
 /// The bytes of the longest message for each element of a tile (with blocks: of each block).
 inline double longest_message_bytes(std::uint64_t largest_message, std::size_t element_bytes) {
-  return static_cast<double>(element_bytes) * (static_cast<double>(largest_message) / static_cast<double>(message_unit));
+  return static_cast<double>(element_bytes) *
+         (static_cast<double>(largest_message) / static_cast<double>(message_unit));
 }
 
 /// Larger messages wait for the receiver's grant; smaller ones travel in a record (runtime/transfer).

@@ -12,7 +12,9 @@ namespace fabring::simulation {
 class Cores {
  public:
   Cores(std::uint32_t cores, int ranks)
-      : shared_(cores != 0 && static_cast<int>(cores) < ranks), last_(shared_ ? cores : 0, -1), free_(last_.size(), true) {}
+      : shared_(cores != 0 && static_cast<int>(cores) < ranks),
+        last_(shared_ ? cores : 0, -1),
+        free_(last_.size(), true) {}
 
   /// The core that this rank gets now, preferably its last; -1 if it must wait (it is then in the queue).
   int take(int rank) {

@@ -25,7 +25,7 @@ class Network {
   /// From there to the receiver's memory.
   Passage enter(int rank, bool same_node, std::uint64_t bytes, Passage at);
 
-  Nanoseconds busiest_card() const;  ///< time the busiest card was sending
+  Nanoseconds busiest_card() const;                               ///< time the busiest card was sending
   std::uint64_t bytes_between() const { return bytes_between_; }  ///< sent by all simulated ranks to other nodes
   std::uint64_t bytes_inside() const { return bytes_inside_; }
 
@@ -36,14 +36,16 @@ class Network {
     Nanoseconds busy = 0;
   };
   static void pass(Resource& resource, std::uint64_t bytes, Passage& passage);
-  Resource& card(std::vector<Resource>& cards, int rank) { return cards[static_cast<std::size_t>(card_of_[static_cast<std::size_t>(rank)])]; }
+  Resource& card(std::vector<Resource>& cards, int rank) {
+    return cards[static_cast<std::size_t>(card_of_[static_cast<std::size_t>(rank)])];
+  }
 
   std::vector<int> node_of_;
   std::vector<int> card_of_;
-  std::vector<int> leaf_of_;  // by node
+  std::vector<int> leaf_of_;                        // by node
   std::vector<Resource> lane_out_[2], lane_in_[2];  // by rank; [1]: inside the node
   std::vector<Resource> card_out_, card_in_;
-  std::vector<Resource> memory_;  // by node
+  std::vector<Resource> memory_;     // by node
   std::vector<Resource> up_, down_;  // by leaf switch
   std::uint64_t bytes_between_ = 0;
   std::uint64_t bytes_inside_ = 0;

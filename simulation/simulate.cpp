@@ -17,10 +17,10 @@ constexpr std::size_t at(std::int64_t index) { return static_cast<std::size_t>(i
 using StepBytes = std::array<std::vector<std::uint64_t>, 2>;
 
 enum Flag : std::uint8_t {
-  here = 1,      // a receive's data have come and the processor has taken them
-  posted = 2,    // a large receive has been granted
-  granted = 4,   // a large send may go
-  waiting = 8    // ... and is ready, but may not yet
+  here = 1,     // a receive's data have come and the processor has taken them
+  posted = 2,   // a large receive has been granted
+  granted = 4,  // a large send may go
+  waiting = 8   // ... and is ready, but may not yet
 };
 
 struct Task {
@@ -50,8 +50,8 @@ struct RankState {
   std::vector<Task> ready;     // last in, first out
   std::vector<Task> incoming;  // first in, first out, from `taken` on
   std::size_t taken = 0;
-  std::size_t polled = 0;      // incoming up to here is taken before anything else
-  std::vector<Early> early;    // for tiles not begun
+  std::size_t polled = 0;    // incoming up to here is taken before anything else
+  std::vector<Early> early;  // for tiles not begun
   Task current;
   int core = -1;
   bool running = false;
@@ -103,7 +103,8 @@ class Run {
     numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
     std::vector<int> dense;
     for (int rank = 0; rank < simulated; ++rank)
-      dense.push_back(static_cast<int>(std::lower_bound(numbers.begin(), numbers.end(), node_of[at(rank)]) - numbers.begin()));
+      dense.push_back(
+          static_cast<int>(std::lower_bound(numbers.begin(), numbers.end(), node_of[at(rank)]) - numbers.begin()));
     return dense;
   }
 
@@ -391,9 +392,11 @@ class Run {
       const Nanoseconds granting = large(length) ? tier.grant_ns : 0;
       if (step.kind == StepKind::send) return tier.send_ns + granting + copying;
       task.complete = state(number, task.tile).need[task.step] == 0;
-      return tier.receive_ns + granting + copying + (task.complete && step.kind == StepKind::recv_reduce ? reduction : 0);
+      return tier.receive_ns + granting + copying +
+             (task.complete && step.kind == StepKind::recv_reduce ? reduction : 0);
     }
-    if (step.kind == StepKind::reduce) return reduction * std::max<std::int64_t>(1, std::int64_t{step.operand_count} - 1);
+    if (step.kind == StepKind::reduce)
+      return reduction * std::max<std::int64_t>(1, std::int64_t{step.operand_count} - 1);
     return reduction;
   }
 
@@ -480,8 +483,8 @@ class Run {
     outcome_.time_ns += static_cast<Nanoseconds>(static_cast<double>(later_half) / static_cast<double>(last - middle) *
                                                  static_cast<double>(missing));
     const auto grown = [&](auto& value) {
-      value += static_cast<std::remove_reference_t<decltype(value)>>(static_cast<double>(value) * static_cast<double>(missing) /
-                                                                     static_cast<double>(last + 1));
+      value += static_cast<std::remove_reference_t<decltype(value)>>(
+          static_cast<double>(value) * static_cast<double>(missing) / static_cast<double>(last + 1));
     };
     grown(outcome_.bytes_between);
     grown(outcome_.bytes_inside);

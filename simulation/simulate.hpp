@@ -32,16 +32,16 @@ struct Job {
 };
 
 struct Outcome {
-  Nanoseconds time_ns = 0;              ///< until the last rank has its result
+  Nanoseconds time_ns = 0;               ///< until the last rank has its result
   std::vector<Nanoseconds> finished_ns;  ///< of each simulated rank (where tiles were left out: without those)
-  std::uint32_t tiles = 1;              ///< into which the call is cut
-  std::uint32_t depth = 1;              ///< of them under way at once
-  std::uint32_t tiles_simulated = 0;    ///< fewer than `tiles`: the rest was extrapolated
-  std::uint64_t messages = 0;           ///< simulated
-  std::uint64_t bytes_between = 0;      ///< sent from node to node by the simulated ranks
+  std::uint32_t tiles = 1;               ///< into which the call is cut
+  std::uint32_t depth = 1;               ///< of them under way at once
+  std::uint32_t tiles_simulated = 0;     ///< fewer than `tiles`: the rest was extrapolated
+  std::uint64_t messages = 0;            ///< simulated
+  std::uint64_t bytes_between = 0;       ///< sent from node to node by the simulated ranks
   std::uint64_t bytes_inside = 0;
-  Nanoseconds busiest_card_ns = 0;      ///< time the busiest network card was sending
-  Nanoseconds busiest_rank_ns = 0;      ///< processor time of the busiest rank
+  Nanoseconds busiest_card_ns = 0;  ///< time the busiest network card was sending
+  Nanoseconds busiest_rank_ns = 0;  ///< processor time of the busiest rank
   bool extrapolated() const { return tiles_simulated < tiles; }
 };
 

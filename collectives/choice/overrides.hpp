@@ -22,8 +22,8 @@ struct Override {
   std::optional<Collective> collective;  ///< none: all that have the algorithm
   std::uint64_t least = 0;               ///< bytes
   std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
-  std::optional<Algorithm> algorithm;    ///< none: auto
-  bool any_direct = false;               ///< "direct": whichever of the two the collective has
+  std::optional<Algorithm> algorithm;  ///< none: auto
+  bool any_direct = false;             ///< "direct": whichever of the two the collective has
   friend bool operator==(const Override&, const Override&) = default;
 
   bool covers(Collective what, std::uint64_t bytes) const {

@@ -22,8 +22,7 @@ std::string_view unfit(Collective collective, Algorithm algorithm, const WorldSh
     return "its rounding depends on how the vector is cut";
   if (constraints.ordered && !keeps_order(collective, algorithm))
     return "its operands are not in the order of the ranks";
-  if (constraints.unequal_blocks && needs_equal_blocks(collective, algorithm))
-    return "it needs blocks of equal length";
+  if (constraints.unequal_blocks && needs_equal_blocks(collective, algorithm)) return "it needs blocks of equal length";
   if (algorithm == Algorithm::star && shape.ranks > 2) return "it is the baseline, never chosen";
   return {};
 }
@@ -54,7 +53,9 @@ std::vector<Candidate> candidates(Collective collective, std::uint64_t bytes, co
     all.push_back(candidate);
   }
   // Of equally fast ones that whose result depends on least.
-  const auto dependence = [&](Algorithm each) { return is_reproducible(collective, each) ? 0 : keeps_order(collective, each) ? 1 : 2; };
+  const auto dependence = [&](Algorithm each) {
+    return is_reproducible(collective, each) ? 0 : keeps_order(collective, each) ? 1 : 2;
+  };
   std::stable_sort(all.begin(), all.end(), [&](const Candidate& a, const Candidate& b) {
     if (a.excluded.empty() != b.excluded.empty()) return a.excluded.empty();
     const Nanoseconds x = a.predicted.value_or(0);
@@ -85,7 +86,7 @@ ChoiceTable ChoiceTable::make(const WorldShape& shape, const Machine& machine, s
           if (!unfit(collective, each.algorithm, shape, meant(collective, constraints_of(v))).empty()) continue;
           if (fit++ == 0) chosen.algorithm = each.algorithm;
         }
-        chosen.reason = fit == 0            ? ChoiceReason::nothing_fits
+        chosen.reason = fit == 0           ? ChoiceReason::nothing_fits
                         : shape.ranks <= 1 ? ChoiceReason::one_rank
                         : fit == 1         ? ChoiceReason::only_one
                                            : ChoiceReason::fastest;
@@ -95,7 +96,8 @@ ChoiceTable ChoiceTable::make(const WorldShape& shape, const Machine& machine, s
   return table;
 }
 
-Chosen ChoiceTable::choose_overridden(Collective collective, std::uint64_t bytes, const Constraints& constraints) const {
+Chosen ChoiceTable::choose_overridden(Collective collective, std::uint64_t bytes,
+                                      const Constraints& constraints) const {
   Chosen chosen = priced(collective, bytes, constraints);
   if (chosen.reason == ChoiceReason::nothing_fits) return chosen;
   for (const Override& rule : overrides_) {
@@ -130,8 +132,8 @@ std::string ChoiceTable::to_bytes() const {
 
 Result<ChoiceTable> ChoiceTable::from_bytes(std::string_view bytes, const WorldShape& shape) {
   const auto refuse = [](const std::string& what) {
-    return Status(ErrorCode::mismatch, "the table of algorithms from rank 0 " + what +
-                                           "; do all ranks run the same build of Fabring?");
+    return Status(ErrorCode::mismatch,
+                  "the table of algorithms from rank 0 " + what + "; do all ranks run the same build of Fabring?");
   };
   WireReader in(bytes);
   if (in.number<std::uint8_t>() != wire_version || !in.ok()) return refuse("has another format");
@@ -152,9 +154,8 @@ Result<ChoiceTable> ChoiceTable::from_bytes(std::string_view bytes, const WorldS
         chosen.reason = static_cast<ChoiceReason>(reason);
         if (chosen.reason == ChoiceReason::nothing_fits) continue;
         const auto collective = static_cast<Collective>(c);
-        if (!known(algorithm) || !unfit(collective, static_cast<Algorithm>(algorithm), shape,
-                                        meant(collective, constraints_of(v)))
-                                      .empty())
+        if (!known(algorithm) ||
+            !unfit(collective, static_cast<Algorithm>(algorithm), shape, meant(collective, constraints_of(v))).empty())
           return refuse("names an algorithm that " + std::string(name(collective)) + " cannot use");
         chosen.algorithm = static_cast<Algorithm>(algorithm);
       }
@@ -187,8 +188,8 @@ Result<ChoiceTable> ChoiceTable::from_bytes(std::string_view bytes, const WorldS
 
 std::string reason_text(const Chosen& chosen, Collective collective, std::uint64_t bytes, const WorldShape& shape) {
   const std::string algorithm(name(chosen.algorithm));
-  std::string text = std::string(name(collective)) + " of " + size_text(bytes) + " over " + std::to_string(shape.ranks) +
-                     (shape.ranks == 1 ? " rank" : " ranks");
+  std::string text = std::string(name(collective)) + " of " + size_text(bytes) + " over " +
+                     std::to_string(shape.ranks) + (shape.ranks == 1 ? " rank" : " ranks");
   if (shape.nodes > 1) text += " on " + std::to_string(shape.nodes) + " nodes";
   switch (chosen.reason) {
     case ChoiceReason::nothing_fits:

@@ -73,7 +73,8 @@ class ChoiceTable {
  private:
   static constexpr std::size_t variants = 8;  // of Constraints
   static std::size_t variant(const Constraints& constraints) {
-    return (constraints.ordered ? 1u : 0u) + (constraints.reproducible ? 2u : 0u) + (constraints.unequal_blocks ? 4u : 0u);
+    return (constraints.ordered ? 1u : 0u) + (constraints.reproducible ? 2u : 0u) +
+           (constraints.unequal_blocks ? 4u : 0u);
   }
   Chosen priced(Collective collective, std::uint64_t bytes, const Constraints& constraints) const {
     return entries_[static_cast<std::size_t>(collective)][variant(constraints)][size_class(bytes)];

@@ -18,27 +18,28 @@ using Nanoseconds = std::int64_t;
 
 /// Messages between two ranks: of one node, or of two.
 struct Tier {
-  Nanoseconds latency_ns = 0;               ///< from the end of the sender's work to the first byte at the receiver
-  Nanoseconds send_ns = 0;                  ///< the sender's processor, each message
-  Nanoseconds receive_ns = 0;               ///< the receiver's
-  Nanoseconds grant_ns = 0;                 ///< further, on both sides, of a message that needs a grant
-  std::uint64_t copy_bytes_per_second = 0;  ///< a processor copying into or out of a socket, on both sides; 0: it does not
+  Nanoseconds latency_ns = 0;  ///< from the end of the sender's work to the first byte at the receiver
+  Nanoseconds send_ns = 0;     ///< the sender's processor, each message
+  Nanoseconds receive_ns = 0;  ///< the receiver's
+  Nanoseconds grant_ns = 0;    ///< further, on both sides, of a message that needs a grant
+  std::uint64_t copy_bytes_per_second =
+      0;  ///< a processor copying into or out of a socket, on both sides; 0: it does not
   std::uint64_t lane_bytes_per_second = 0;  ///< what one rank can send, and at the same time receive
   friend bool operator==(const Tier&, const Tier&) = default;
 };
 
 struct Machine {
   std::string name;
-  Tier inside;   ///< a node
-  Tier between;  ///< nodes
-  std::uint32_t nics = 1;                     ///< of a node; divided evenly among its ranks
-  std::uint64_t nic_bytes_per_second = 0;     ///< each way
-  std::uint64_t memory_bytes_per_second = 0;  ///< all messages inside a node together
-  std::uint64_t reduce_bytes_per_second = 0;  ///< one rank adding one vector to another: bytes of the result
-  std::uint32_t cores = 0;                    ///< of a node, for its ranks; 0: one for each
-  Nanoseconds switch_ns = 0;                  ///< a core turns to another rank
-  Nanoseconds call_ns = 0;                    ///< a call, before its first message
-  std::uint32_t nodes_per_leaf = 0;           ///< nodes of one leaf switch; 0: all on one switch
+  Tier inside;                                   ///< a node
+  Tier between;                                  ///< nodes
+  std::uint32_t nics = 1;                        ///< of a node; divided evenly among its ranks
+  std::uint64_t nic_bytes_per_second = 0;        ///< each way
+  std::uint64_t memory_bytes_per_second = 0;     ///< all messages inside a node together
+  std::uint64_t reduce_bytes_per_second = 0;     ///< one rank adding one vector to another: bytes of the result
+  std::uint32_t cores = 0;                       ///< of a node, for its ranks; 0: one for each
+  Nanoseconds switch_ns = 0;                     ///< a core turns to another rank
+  Nanoseconds call_ns = 0;                       ///< a call, before its first message
+  std::uint32_t nodes_per_leaf = 0;              ///< nodes of one leaf switch; 0: all on one switch
   std::uint32_t oversubscription_percent = 100;  ///< 300: a leaf's nodes have three times the bandwidth of its uplinks
   TilingRules tiling;
 

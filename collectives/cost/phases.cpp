@@ -40,14 +40,24 @@ class World {
   Phase round(std::uint64_t message, std::int64_t distance, bool reduce) const {
     const bool crosses = N > 1;
     const std::int64_t flows = std::min<std::int64_t>(distance, L);
-    return {crosses ? 0 : 1, crosses ? 1 : 0, message, 1, reduce ? message : 0,
-            crosses ? static_cast<std::uint64_t>(flows) * message : 0, std::max<std::int64_t>(flows, 1)};
+    return {crosses ? 0 : 1,
+            crosses ? 1 : 0,
+            message,
+            1,
+            reduce ? message : 0,
+            crosses ? static_cast<std::uint64_t>(flows) * message : 0,
+            std::max<std::int64_t>(flows, 1)};
   }
   /// A round with the rank whose number differs in one bit: of nodes of a power of two, inside the node at first.
   Phase exchange(std::uint64_t message, std::int64_t distance, bool reduce) const {
     const bool crosses = N > 1 && (distance >= L || !std::has_single_bit(static_cast<std::uint64_t>(L)));
-    return {crosses ? 0 : 1, crosses ? 1 : 0, message, 1, reduce ? message : 0,
-            crosses ? static_cast<std::uint64_t>(L) * message : 0, L};
+    return {crosses ? 0 : 1,
+            crosses ? 1 : 0,
+            message,
+            1,
+            reduce ? message : 0,
+            crosses ? static_cast<std::uint64_t>(L) * message : 0,
+            L};
   }
 
   Phases allreduce(Algorithm algorithm) const;
@@ -80,14 +90,14 @@ Phases World::reduce_scatter(Algorithm algorithm, bool reduces) const {
       break;
     case Algorithm::hierarchical: {
       const auto lanes = std::max<std::int64_t>(L, 1);
-      phases.list = {{L - 1, 0, share(L), 1, reduces ? share(L) : 0, 0, 1},
-                     {0, N - 1, share(L * N), 1, reduces ? share(L * N) : 0,
-                      static_cast<std::uint64_t>(N - 1) * share(N), lanes}};
+      phases.list = {
+          {(L - 1) * N, 0, share(L * N), 1, reduces ? share(L * N) : 0, 0, 1},  // block by block
+          {0, N - 1, share(L * N), 1, reduces ? share(L * N) : 0, static_cast<std::uint64_t>(N - 1) * share(N), lanes}};
       break;
     }
     case Algorithm::pairwise:
-      phases.list = {{L - 1, n - L, share(n), 1, reduces ? share(n) : 0,
-                      static_cast<std::uint64_t>(L * (n - L)) * share(n), L}};
+      phases.list = {
+          {L - 1, n - L, share(n), 1, reduces ? share(n) : 0, static_cast<std::uint64_t>(L * (n - L)) * share(n), L}};
       break;
     case Algorithm::direct_one_shot:
     case Algorithm::direct_two_shot:
@@ -102,9 +112,9 @@ Phases World::reduce_scatter(Algorithm algorithm, bool reduces) const {
       }
       break;
     case Algorithm::halving_doubling:
-    case Algorithm::recursive_doubling:
-      for (std::int64_t distance = 1, parts = 1LL << log2_down(n); parts > 1; distance *= 2, parts /= 2)
-        phases.list.push_back(exchange(share(parts), distance, reduces));
+    case Algorithm::recursive_doubling:  // blocks double with the distance
+      for (std::int64_t distance = 1, m = 1LL << log2_down(n); distance < m; distance *= 2)
+        phases.list.push_back(exchange(share(m / distance), distance, reduces));
       fold(phases, reduces);
       break;
     default:
@@ -127,8 +137,8 @@ Phases World::allreduce(Algorithm algorithm) const {
       Phase gather = inside;
       gather.reduced = 0;
       const auto node_bytes = static_cast<std::uint64_t>(N - 1) * share(N);
-      phases.list = {inside, {0, N - 1, lane, 1, lane, node_bytes, least}, {0, N - 1, lane, 1, 0, node_bytes, least},
-                     gather};
+      phases.list = {
+          inside, {0, N - 1, lane, 1, lane, node_bytes, least}, {0, N - 1, lane, 1, 0, node_bytes, least}, gather};
       break;
     }
     case Algorithm::recursive_doubling:
@@ -153,8 +163,13 @@ Phases World::allreduce(Algorithm algorithm) const {
     case Algorithm::star:
       phases.list = {fan(S, static_cast<std::uint64_t>(n - 1) * S), fan(S, 0)};
       break;
-    case Algorithm::circulant:
-    case Algorithm::halving_doubling: {
+    case Algorithm::halving_doubling:  // the largest messages to the nearest
+      for (const bool reduces : {true, false})
+        for (std::int64_t distance = 1; distance < 1LL << log2_down(n); distance *= 2)
+          phases.list.push_back(exchange(share(2 * distance), distance, reduces));
+      fold(phases, true);
+      break;
+    case Algorithm::circulant: {
       phases = reduce_scatter(algorithm, true);
       const Phases gather = reduce_scatter(algorithm, false);
       phases.list.insert(phases.list.end(), gather.list.begin(), gather.list.end());
@@ -171,8 +186,13 @@ void World::tree(Phases& phases, std::uint64_t message, std::int64_t children, b
   const std::int64_t rounds = log2_up(n);
   const std::int64_t inside = std::min(rounds, log2_up(L));
   const std::int64_t per_round = children < rounds ? children : 1;
-  Phase phase{inside, rounds - inside, message, per_round, reduces ? message * static_cast<std::uint64_t>(per_round) : 0,
-              static_cast<std::uint64_t>(N > 1 ? rounds - inside : 0) * message, 1};
+  Phase phase{inside,
+              rounds - inside,
+              message,
+              per_round,
+              reduces ? message * static_cast<std::uint64_t>(per_round) : 0,
+              static_cast<std::uint64_t>(N > 1 ? rounds - inside : 0) * message,
+              1};
   phases.list.push_back(phase);
   phases.rounds_of_a_rank += std::min<std::int64_t>(rounds, children + 1);
   phases.messages_of_a_rank += children;
@@ -206,9 +226,11 @@ Phases World::rooted(Algorithm algorithm, bool reduces) const {
       phases.list.push_back(fan(share(n), 0));
       break;
     case Algorithm::hierarchical:
-      phases = reduce_scatter(algorithm, reduces);
-      phases.list.push_back({0, log2_up(N), share(L), 1, 0, static_cast<std::uint64_t>(log2_up(N)) * S, L});
-      phases.list.push_back({L - 1, 0, share(L), 1, 0, 0, 1});
+      phases.list = {{L - 1, 0, share(L), 1, reduces ? share(L) : 0, 0, 1},
+                     {0, N - 1, share(L), 1, reduces ? share(L) : 0, N > 1 ? S : 0, L},  // chains over the nodes
+                     {L - 1, 0, share(L), 1, 0, 0, 1}};
+      phases.rounds_of_a_rank = std::min<std::int64_t>(2 * (L - 1) + N - 1, 2 * L);
+      phases.messages_of_a_rank = std::max<std::int64_t>(L - 1, 1);
       break;
     default:
       break;

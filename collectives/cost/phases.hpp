@@ -24,7 +24,8 @@ struct Phase {
 
 struct Phases {
   std::vector<Phase> list;
-  /// The longest time a tile stays with one rank, in rounds; 0: all of them. A chain hands a tile on and is done with it.
+  /// The longest time a tile stays with one rank, in rounds; 0: all of them. A chain hands a tile on and is done with
+  /// it.
   std::int64_t rounds_of_a_rank = 0;
   std::int64_t messages_of_a_rank = 0;  ///< sent by the busiest rank for a tile; 0: those of all rounds
 };

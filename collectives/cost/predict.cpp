@@ -50,7 +50,8 @@ class Prices {
   Nanoseconds card_time(std::uint64_t bytes, std::int64_t flows) const {
     const auto ports = std::min<std::int64_t>(machine_.nics, std::max(1, shape_.most));
     const std::uint64_t port_rate = machine_.nic_bytes_per_second * machine_.nics / static_cast<std::uint64_t>(ports);
-    Nanoseconds time = transfer_ns(bytes, port_rate * static_cast<std::uint64_t>(std::clamp<std::int64_t>(flows, 1, ports)));
+    Nanoseconds time =
+        transfer_ns(bytes, port_rate * static_cast<std::uint64_t>(std::clamp<std::int64_t>(flows, 1, ports)));
     if (machine_.nodes_per_leaf != 0 && machine_.oversubscription_percent > 100)
       time = std::max(time, transfer_ns(bytes, machine_.nic_bytes_per_second * machine_.nics * 100 /
                                                    machine_.oversubscription_percent));
@@ -127,7 +128,8 @@ std::optional<Nanoseconds> predict(Collective collective, Algorithm algorithm, s
   const Nanoseconds stay =
       tile.rounds_of_a_rank == 0 ? through : times(tile.rounds_of_a_rank, through / std::max<std::int64_t>(rounds, 1));
   const Nanoseconds each = std::max(cost.busiest(), stay / depth);
-  const Nanoseconds grant = granted ? std::max(machine.inside.latency_ns, shape.nodes > 1 ? machine.between.latency_ns : 0) : 0;
+  const Nanoseconds grant =
+      granted ? std::max(machine.inside.latency_ns, shape.nodes > 1 ? machine.between.latency_ns : 0) : 0;
   return plus(plus(machine.call_ns + grant, through), times(static_cast<std::int64_t>(tiles) - 1, each));
 }
 

@@ -51,7 +51,8 @@ TEST(Simulate, HierarchyUsesAllCardsOfANodeAndARingOne) {
   machine.inside = {};  // free
   machine.nics = 4;
   const std::uint64_t bytes = 64 * mebi;
-  const Outcome lanes = test::outcome(test::schedule(Algorithm::hierarchical, equal_nodes(4, 4)), machine, {.bytes = bytes});
+  const Outcome lanes =
+      test::outcome(test::schedule(Algorithm::hierarchical, equal_nodes(4, 4)), machine, {.bytes = bytes});
   const Outcome ring = test::outcome(test::schedule(Algorithm::ring, equal_nodes(4, 4)), machine, {.bytes = bytes});
   expect_within_one_percent(lanes.time_ns, 2.0 * 3 / 4 * static_cast<double>(bytes) / 4);
   EXPECT_GT(ring.time_ns, 3 * lanes.time_ns);
@@ -122,9 +123,10 @@ TEST(Simulate, TakesLongerForMoreBytesAndOnAWorseMachine) {
     EXPECT_GE(time, before) << bytes;
     before = time;
   }
-  for (const auto worse : {+[](Machine& m) { m.nic_bytes_per_second /= 2; }, +[](Machine& m) { m.between.latency_ns *= 4; },
-                           +[](Machine& m) { m.between.send_ns *= 20; }, +[](Machine& m) { m.reduce_bytes_per_second /= 100; },
-                           +[](Machine& m) { m.nodes_per_leaf = 2, m.oversubscription_percent = 400; }}) {
+  for (const auto worse :
+       {+[](Machine& m) { m.nic_bytes_per_second /= 2; }, +[](Machine& m) { m.between.latency_ns *= 4; },
+        +[](Machine& m) { m.between.send_ns *= 20; }, +[](Machine& m) { m.reduce_bytes_per_second /= 100; },
+        +[](Machine& m) { m.nodes_per_leaf = 2, m.oversubscription_percent = 400; }}) {
     Machine changed = machine;
     worse(changed);
     const auto again = test::schedule(Algorithm::hierarchical, equal_nodes(4, 8), options_for(changed));

@@ -33,9 +33,7 @@ struct Forecast {
   std::optional<simulation::Outcome> outcome;  ///< of the plans
   std::string note;                            ///< why there is no outcome
   /// The simulated time, or else the price; none if there is neither.
-  std::optional<Nanoseconds> time() const {
-    return outcome ? std::optional<Nanoseconds>(outcome->time_ns) : predicted;
-  }
+  std::optional<Nanoseconds> time() const { return outcome ? std::optional<Nanoseconds>(outcome->time_ns) : predicted; }
 };
 
 class Forecaster {
@@ -44,7 +42,8 @@ class Forecaster {
   const ForecastOptions& options() const { return options_; }
 
   /// Equal nodes, filled in the order of the ranks.
-  std::vector<Forecast> all(const std::vector<Algorithm>& algorithms, int nodes, int ranks_per_node, std::uint64_t bytes);
+  std::vector<Forecast> all(const std::vector<Algorithm>& algorithms, int nodes, int ranks_per_node,
+                            std::uint64_t bytes);
   Forecast one(Algorithm algorithm, int nodes, int ranks_per_node, std::uint64_t bytes);
 
  private:
@@ -66,8 +65,8 @@ struct TrainingStep {
     return step_ns == 0 ? 1 : static_cast<double>(compute_ns) / static_cast<double>(step_ns);
   }
 };
-/// `buckets`: bytes, first produced first. The backward pass is two thirds of the computation and produces bytes evenly.
-/// None if a bucket has no forecast.
+/// `buckets`: bytes, first produced first. The backward pass is two thirds of the computation and produces bytes
+/// evenly. None if a bucket has no forecast.
 std::optional<TrainingStep> training_step(Forecaster& forecaster, Algorithm algorithm, int nodes, int ranks_per_node,
                                           const std::vector<std::uint64_t>& buckets, Nanoseconds compute_ns);
 

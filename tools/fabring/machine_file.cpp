@@ -54,7 +54,8 @@ Status read_fields(const Json& from, const std::string& where, const Fields& fie
     known.push_back(name);
     const auto found = from.find(std::string(name));
     if (found == from.end() || !status.ok()) return;
-    if (!found->is_number_integer() || (found->is_number_unsigned() ? false : found->template get<std::int64_t>() < 0)) {
+    if (!found->is_number_integer() ||
+        (found->is_number_unsigned() ? false : found->template get<std::int64_t>() < 0)) {
       status = wrong(fmt::format("{}{} must be a whole number, not {}", where, name, found->dump()));
       return;
     }
@@ -87,13 +88,12 @@ Result<Machine> machine_from_json(const std::string& text) {
     if (!name->is_string()) return wrong("name must be a text");
     machine.name = name->get<std::string>().substr(0, 64);
   }
-  Status status = read_fields(
-      json, "", [&](auto visit) { each_field(machine, visit); }, {"base", "name", "inside", "between"});
+  Status status =
+      read_fields(json, "", [&](auto visit) { each_field(machine, visit); }, {"base", "name", "inside", "between"});
   for (auto [name, tier] : {std::pair{"inside", &machine.inside}, {"between", &machine.between}}) {
     const auto found = json.find(name);
     if (found == json.end() || !status.ok()) continue;
-    status = read_fields(
-        *found, std::string(name) + ".", [&](auto visit) { each_field_of_tier(*tier, visit); }, {});
+    status = read_fields(*found, std::string(name) + ".", [&](auto visit) { each_field_of_tier(*tier, visit); }, {});
   }
   if (!status) return status;
   if (Status sound = check_machine(machine); !sound) return sound;

@@ -1,6 +1,7 @@
 #pragma once
-// Machines as JSON, for people to describe their own: { "base": "100g", "name": "...", "inside": {...}, "between": {...},
-// "nics": 4, ... }, with the field names of collectives/cost/machine.hpp. What is not given is as in `base`, or 0.
+// Machines as JSON, for people to describe their own: { "base": "100g", "name": "...", "inside": {...}, "between":
+// {...}, "nics": 4, ... }, with the field names of collectives/cost/machine.hpp. What is not given is as in `base`, or
+// 0.
 
 #include <string>
 

@@ -36,7 +36,8 @@ class Network {
   std::vector<Gradient> list_;
 };
 
-// Bottleneck blocks 3, 4, 6, 3 of widths 64 to 512, each widened four times; the first of a stage projects its shortcut.
+// Bottleneck blocks 3, 4, 6, 3 of widths 64 to 512, each widened four times; the first of a stage projects its
+// shortcut.
 std::vector<Gradient> resnet50() {
   Network network;
   network.convolution("conv1", 3, 64, 7, false);
@@ -123,8 +124,9 @@ std::vector<Gradient> gpt2() {
 }  // namespace
 
 std::uint64_t Gradient::elements() const {
-  return std::accumulate(shape.begin(), shape.end(), std::uint64_t{1},
-                         [](std::uint64_t product, std::int64_t side) { return product * static_cast<std::uint64_t>(side); });
+  return std::accumulate(shape.begin(), shape.end(), std::uint64_t{1}, [](std::uint64_t product, std::int64_t side) {
+    return product * static_cast<std::uint64_t>(side);
+  });
 }
 
 std::span<const std::string_view> model_names() { return names; }

@@ -1,6 +1,6 @@
 #pragma once
-// The gradients of known networks: the shapes of their parameters, computed from the architecture, in the order in which
-// a backward pass produces them (the last layer first).
+// The gradients of known networks: the shapes of their parameters, computed from the architecture, in the order in
+// which a backward pass produces them (the last layer first).
 
 #include <cstdint>
 #include <span>

@@ -24,7 +24,7 @@ constexpr std::size_t most_drawn_nodes = 64;
 
 struct Options {
   std::string collective, machine = "100g", sizes = "1K,16K,256K,4M,64M", algorithm, scale, stragglers, plot, links,
-      model, bucket = "25M", measured, output;
+                          model, bucket = "25M", measured, output;
   int nodes = 1, ranks_per_node = 8;
   double compute_ms = 0;
   std::uint64_t seed = 1;
@@ -57,7 +57,8 @@ Result<std::vector<Algorithm>> read_algorithms(const std::string& text, Collecti
   for (const std::string& item : *items) {
     const auto algorithm = parse_algorithm(item, collective);
     if (!algorithm)
-      return wrong(fmt::format("--algorithm '{}' is not one of {}{}", item, fmt::join(known, ", "), did_you_mean(item, known)));
+      return wrong(
+          fmt::format("--algorithm '{}' is not one of {}{}", item, fmt::join(known, ", "), did_you_mean(item, known)));
     algorithms.push_back(*algorithm);
   }
   return algorithms;
@@ -72,7 +73,8 @@ Status read_stragglers(const std::string& text, std::uint64_t seed, simulation::
   const std::string probability = text.substr(0, colon);
   into.probability = std::strtod(probability.c_str(), &end);
   auto late = parse_integer(text.substr(colon + 1), 0, 10'000'000);
-  if (probability.empty() || *end != '\0' || !(into.probability >= 0 && into.probability <= 1) || !late) return wrong(shape);
+  if (probability.empty() || *end != '\0' || !(into.probability >= 0 && into.probability <= 1) || !late)
+    return wrong(shape);
   into.late_ns = *late * 1000;
   into.seed = seed;
   return {};
@@ -84,7 +86,8 @@ Result<Wanted> understand(const Options& options) {
   if (!collective) {
     std::vector<std::string_view> names;
     for (int i = 0; i < collective_count; ++i) names.push_back(name(static_cast<Collective>(i)));
-    return wrong(fmt::format("'{}' is not a collective{}", options.collective, did_you_mean(options.collective, names)));
+    return wrong(
+        fmt::format("'{}' is not a collective{}", options.collective, did_you_mean(options.collective, names)));
   }
   wanted.forecast.collective = *collective;
   auto machine = read_machine(options.machine);
@@ -104,7 +107,8 @@ Result<Wanted> understand(const Options& options) {
   wanted.nodes = options.nodes;
   wanted.ranks_per_node = options.ranks_per_node;
   if (std::int64_t{options.nodes} * options.ranks_per_node > most_ranks)
-    return wrong(fmt::format("{} nodes of {} ranks are more than {} ranks", options.nodes, options.ranks_per_node, most_ranks));
+    return wrong(
+        fmt::format("{} nodes of {} ranks are more than {} ranks", options.nodes, options.ranks_per_node, most_ranks));
   if (!options.scale.empty()) {
     auto scale = parse_list(options.scale);
     if (!scale) return scale.error().with_prefix("--scale: ");
@@ -116,7 +120,8 @@ Result<Wanted> understand(const Options& options) {
       wanted.scale.push_back(static_cast<int>(*ranks));
     }
   }
-  if (Status status = read_stragglers(options.stragglers, options.seed, wanted.forecast.stragglers); !status) return status;
+  if (Status status = read_stragglers(options.stragglers, options.seed, wanted.forecast.stragglers); !status)
+    return status;
   if (!options.model.empty() && options.compute_ms <= 0)
     return wrong("--model needs --compute-ms: how long one rank computes for a step");
   return wanted;
@@ -135,7 +140,8 @@ std::string world_text(const Wanted& wanted) {
 }
 
 std::string explanation(const Wanted& wanted, std::uint64_t bytes) {
-  const WorldShape shape{wanted.nodes * wanted.ranks_per_node, wanted.nodes, wanted.ranks_per_node, wanted.ranks_per_node};
+  const WorldShape shape{wanted.nodes * wanted.ranks_per_node, wanted.nodes, wanted.ranks_per_node,
+                         wanted.ranks_per_node};
   std::string text;
   const auto all = candidates(wanted.forecast.collective, bytes, shape, wanted.forecast.machine);
   if (!all.empty() && all.front().excluded.empty())
@@ -197,10 +203,9 @@ Status links(const Options& options, const Wanted& wanted) {
       if (has_algorithm(wanted.forecast.collective, each)) drawn.push_back(each);
   }
   for (const Algorithm each : drawn) FABRING_TRY(add(each));
-  return save(options.links,
-              draw(fmt::format("{} of {}: bytes from node to node, {}", name(wanted.forecast.collective),
-                               size_text(wanted.sizes.back()), world_text(wanted)),
-                   "the most between any two nodes", squares));
+  return save(options.links, draw(fmt::format("{} of {}: bytes from node to node, {}", name(wanted.forecast.collective),
+                                              size_text(wanted.sizes.back()), world_text(wanted)),
+                                  "the most between any two nodes", squares));
 }
 
 Status scaling(const Options& options, const Wanted& wanted, Output& out) {
@@ -212,18 +217,21 @@ Status scaling(const Options& options, const Wanted& wanted, Output& out) {
   const auto compute = static_cast<Nanoseconds>(options.compute_ms * 1e6);
   std::vector<int> scale = wanted.scale;
   for (int nodes = 1; scale.empty() || scale.back() < wanted.nodes * wanted.ranks_per_node; nodes *= 2)
-    if (wanted.scale.empty()) scale.push_back(std::min(nodes, wanted.nodes) * wanted.ranks_per_node);
-    else break;
+    if (wanted.scale.empty())
+      scale.push_back(std::min(nodes, wanted.nodes) * wanted.ranks_per_node);
+    else
+      break;
   Forecaster forecaster(wanted.forecast);
   Chart chart;
-  chart.title = fmt::format("{}: scaling efficiency, {:g} ms of computing a step, {}", options.model, options.compute_ms,
-                            wanted.forecast.machine.name);
+  chart.title = fmt::format("{}: scaling efficiency, {:g} ms of computing a step, {}", options.model,
+                            options.compute_ms, wanted.forecast.machine.name);
   chart.x_label = "ranks";
   chart.y_label = "percent of linear speed-up";
   chart.y_is_logarithmic = false;
-  std::string text = fmt::format("{}: {} parameters in {} buckets, {:g} ms of computing a step, nodes of {} on {}\n{:>10}",
-                                 options.model, total_elements(*gradients), buckets.size(), options.compute_ms,
-                                 wanted.ranks_per_node, wanted.forecast.machine.name, "ranks");
+  std::string text =
+      fmt::format("{}: {} parameters in {} buckets, {:g} ms of computing a step, nodes of {} on {}\n{:>10}",
+                  options.model, total_elements(*gradients), buckets.size(), options.compute_ms, wanted.ranks_per_node,
+                  wanted.forecast.machine.name, "ranks");
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const Algorithm each : wanted.algorithms) {
     chart.curves.push_back({std::string(name(each)), {}});
@@ -289,7 +297,8 @@ Status compare(const Options& options, const Wanted& wanted, Output& out) {
                         time_text(*time), time_text(static_cast<Nanoseconds>(measured * 1e3)), ratio);
   }
   if (compared == 0)
-    return wrong(fmt::format("--measured {}: no measurement of {}", options.measured, name(wanted.forecast.collective)));
+    return wrong(
+        fmt::format("--measured {}: no measurement of {}", options.measured, name(wanted.forecast.collective)));
   out.write(text + fmt::format("{} of {} within 20% on {}\n", within, compared, wanted.forecast.machine.name));
   return {};
 }
@@ -329,11 +338,13 @@ void add_simulate(CLI::App& app, Session& session) {
   option("collective", options->collective, "allreduce, broadcast, ...", "COLLECTIVE")->required();
   option("--nodes", options->nodes, "How many nodes (1)", "N")->check(CLI::Range(1, most_ranks));
   option("--ranks-per-node", options->ranks_per_node, "Ranks of each (8)", "R")->check(CLI::Range(1, 4096));
-  option("--machine", options->machine, "loopback-tcp, 1g, 10g, 100g (default), efa-400, efa-3200, or a JSON file", "NAME|F");
+  option("--machine", options->machine, "loopback-tcp, 1g, 10g, 100g (default), efa-400, efa-3200, or a JSON file",
+         "NAME|F");
   option("--sizes", options->sizes, "Bytes of the whole vector (1K,16K,256K,4M,64M)", "LIST");
   option("--algorithm", options->algorithm, "Which to compare (all)", "LIST");
   option("--scale", options->scale, "Worlds of so many ranks instead of --nodes", "LIST");
-  option("--stragglers", options->stragglers, "Each rank is late with probability P by US microseconds; simulates every rank", "P:US");
+  option("--stragglers", options->stragglers,
+         "Each rank is late with probability P by US microseconds; simulates every rank", "P:US");
   option("--seed", options->seed, "Which ranks are late (1)", "S");
   option("--model", options->model, "Scaling efficiency of training resnet50, vgg16, bert-base or gpt2", "NAME");
   option("--compute-ms", options->compute_ms, "With --model: computing time of a step on one rank", "MS")

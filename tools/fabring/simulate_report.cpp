@@ -45,7 +45,8 @@ std::string forecast_table(const std::vector<std::vector<Forecast>>& rows, Rows 
   bool priced = false;
   for (const auto& row : rows) {
     const auto best = fastest(row);
-    text += fmt::format("{:>10}", what == Rows::sizes ? size_text(row.front().bytes) : fmt::format("{}", row.front().ranks));
+    text += fmt::format("{:>10}",
+                        what == Rows::sizes ? size_text(row.front().bytes) : fmt::format("{}", row.front().ranks));
     for (std::size_t i = 0; i < row.size(); ++i) {
       const auto time = row[i].time();
       std::string cell = time ? time_text(*time) : "-";
@@ -104,7 +105,10 @@ Chart forecast_chart(const std::vector<std::vector<Forecast>>& rows, Rows what, 
     for (std::size_t i = 0; i < row.size(); ++i) {
       chart.curves[i].name = name(row[i].algorithm);
       const auto time = row[i].time();
-      if (time) chart.curves[i].points.emplace_back(static_cast<double>(what == Rows::sizes ? row[i].bytes : static_cast<std::uint64_t>(row[i].ranks)), microseconds(*time));
+      if (time)
+        chart.curves[i].points.emplace_back(
+            static_cast<double>(what == Rows::sizes ? row[i].bytes : static_cast<std::uint64_t>(row[i].ranks)),
+            microseconds(*time));
     }
   }
   return chart;
@@ -128,7 +132,8 @@ Result<Shades> link_loads(Collective collective, Algorithm algorithm, const std:
     const auto sent = bytes_sent_to(*plan, bytes / element_bytes / blocks, element_bytes);
     auto& row = shades.values[static_cast<std::size_t>(node_of[rank])];
     for (std::size_t peer = 0; peer < sent.size(); ++peer) {
-      if (node_of[peer] != node_of[rank]) row[static_cast<std::size_t>(node_of[peer])] += static_cast<double>(sent[peer]);
+      if (node_of[peer] != node_of[rank])
+        row[static_cast<std::size_t>(node_of[peer])] += static_cast<double>(sent[peer]);
     }
     for (const double value : row) most = std::max(most, value);
   }

@@ -18,11 +18,20 @@ std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {
     switch (c) {
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '&': out += "&amp;"; break;
-      case '"': out += "&quot;"; break;
-      default: out += static_cast<unsigned char>(c) < 32 ? ' ' : c;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '&':
+        out += "&amp;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        out += static_cast<unsigned char>(c) < 32 ? ' ' : c;
     }
   }
   return out;
@@ -46,7 +55,8 @@ struct Axis {
   double from = 0, to = 1;
   bool logarithmic = true;
   double at(double value) const {
-    const double share = logarithmic ? std::log(value / least) / std::log(most / least) : (value - least) / (most - least);
+    const double share =
+        logarithmic ? std::log(value / least) / std::log(most / least) : (value - least) / (most - least);
     return from + share * (to - from);
   }
 };
@@ -96,13 +106,14 @@ Svg::Svg(double width, double height) {
 }
 
 void Svg::line(double x1, double y1, double x2, double y2, std::string_view colour, double thickness) {
-  body_ += fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" stroke-width=\"{:g}\"/>\n",
-                       x1, y1, x2, y2, colour, thickness);
+  body_ += fmt::format(
+      "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" stroke-width=\"{:g}\"/>\n", x1, y1,
+      x2, y2, colour, thickness);
 }
 
 void Svg::rectangle(double x, double y, double width, double height, std::string_view fill) {
-  body_ += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\"/>\n", x, y, width,
-                       height, fill);
+  body_ += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\"/>\n", x, y,
+                       width, height, fill);
 }
 
 void Svg::circle(double x, double y, double radius, std::string_view fill) {
@@ -112,16 +123,18 @@ void Svg::circle(double x, double y, double radius, std::string_view fill) {
 void Svg::curve(const std::vector<std::pair<double, double>>& points, std::string_view colour) {
   std::string list;
   for (const auto& [x, y] : points) list += fmt::format("{}{:.1f},{:.1f}", list.empty() ? "" : " ", x, y);
-  body_ += fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\" "
-                       "stroke-linejoin=\"round\"/>\n",
-                       list, colour);
+  body_ += fmt::format(
+      "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\" "
+      "stroke-linejoin=\"round\"/>\n",
+      list, colour);
 }
 
 void Svg::text(double x, double y, std::string_view text, Anchor anchor, double size, bool upright) {
   constexpr std::array<std::string_view, 3> anchors{"start", "middle", "end"};
   const std::string turned = upright ? fmt::format(" transform=\"rotate(-90 {:.1f} {:.1f})\"", x, y) : "";
-  body_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{:g}\" text-anchor=\"{}\" fill=\"{}\"{}>{}</text>\n", x, y,
-                       size, anchors[static_cast<std::size_t>(anchor)], dark, turned, escaped(text));
+  body_ +=
+      fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{:g}\" text-anchor=\"{}\" fill=\"{}\"{}>{}</text>\n", x,
+                  y, size, anchors[static_cast<std::size_t>(anchor)], dark, turned, escaped(text));
 }
 
 std::string Svg::finish() && { return std::move(body_) + "</svg>\n"; }

@@ -1,0 +1,197 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/tools/program.hpp"
+#include "tools/fabring/machine_file.hpp"
+#include "tools/fabring/models.hpp"
+#include "tools/fabring/simulate_report.hpp"
+
+namespace fabring::tests {
+namespace {
+
+using testing::HasSubstr;
+using namespace tools;
+
+/// A file that is gone after the test.
+class Scratch {
+ public:
+  explicit Scratch(const std::string& text = {}) {
+    std::string path = (std::filesystem::temp_directory_path() / "fabring-simulate-XXXXXX").string();
+    const int fd = mkstemp(path.data());
+    EXPECT_GE(fd, 0);
+    close(fd);
+    path_ = path;
+    std::ofstream(path_) << text;
+  }
+  ~Scratch() { std::filesystem::remove(path_); }
+  const std::string& path() const { return path_; }
+  std::string text() const {
+    std::ifstream file(path_);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+ private:
+  std::string path_;
+};
+
+TEST(Models, HaveTheParametersOfTheirArchitectures) {
+  const std::pair<const char*, std::uint64_t> counts[] = {
+      {"resnet50", 25'557'032}, {"vgg16", 138'357'544}, {"bert-base", 109'482'240}, {"gpt2", 124'439'808}};
+  for (const auto& [model, count] : counts) EXPECT_EQ(total_elements(*model_gradients(model)), count) << model;
+  const auto resnet = *model_gradients("resnet50");
+  EXPECT_EQ(resnet.size(), 161u);
+  EXPECT_EQ(resnet.front().name, "fc.bias");  // the last layer's gradients come first
+  EXPECT_EQ(resnet.back().name, "conv1.weight");
+  EXPECT_EQ(resnet.back().shape, (std::vector<std::int64_t>{64, 3, 7, 7}));
+  EXPECT_THAT(model_gradients("resnet5").error().message(), HasSubstr("did you mean 'resnet50'?"));
+}
+
+TEST(Models, BucketsHoldEveryByteOnce) {
+  const auto gradients = *model_gradients("bert-base");
+  const auto buckets = fused_buckets(gradients, 4, 25 << 20);
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < buckets.size(); ++i) {
+    sum += buckets[i];
+    EXPECT_TRUE(buckets[i] >= (25u << 20) || i + 1 == buckets.size());
+  }
+  EXPECT_EQ(sum, 4 * total_elements(gradients));
+}
+
+TEST(MachineFile, IsReadAsItIsWritten) {
+  for (const std::string_view each : machine_names()) {
+    const Machine machine = *find_machine(each);
+    const auto again = machine_from_json(machine_to_json(machine));
+    ASSERT_TRUE(again) << again.error().message();
+    EXPECT_EQ(machine_to_json(*again), machine_to_json(machine));
+  }
+  const auto derived = machine_from_json(R"({"base": "efa-400", "nics": 8, "between": {"latency_ns": 9000}})");
+  ASSERT_TRUE(derived);
+  EXPECT_EQ(derived->nics, 8u);
+  EXPECT_EQ(derived->between.latency_ns, 9000);
+  EXPECT_EQ(derived->between.send_ns, find_machine("efa-400")->between.send_ns);
+}
+
+TEST(MachineFile, SaysWhatIsWrong) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"{", "not JSON"},
+      {"[]", "object"},
+      {R"({"nic": 4})", "did you mean 'nics'?"},
+      {R"({"nics": 0})", "nics must be 1"},
+      {R"({"nics": -1})", "whole number"},
+      {R"({"nics": 1e30})", "whole number"},
+      {R"({"nics": 4294967297})", "too large"},
+      {R"({"inside": 3})", "must be an object"},
+      {R"({"inside": {"latency_n": 3}})", "did you mean 'latency_ns'?"},
+      {R"({"base": "efa"})", "base must be one of"},
+      {R"({"name": 3})", "name must be a text"},
+      {R"({"nic_bytes_per_second": 5})", "bytes per second"},
+  };
+  for (const auto& [text, expected] : cases) {
+    const auto machine = machine_from_json(text);
+    ASSERT_FALSE(machine) << text;
+    EXPECT_THAT(machine.error().message(), HasSubstr(expected));
+  }
+}
+
+TEST(Simulate, PrintsATableByAlgorithmOverSize) {
+  const auto result = run({"simulate", "allreduce", "--nodes", "4", "--ranks-per-node", "2", "--sizes", "1K,1M",
+                           "--algorithm", "ring,hierarchical", "--explain"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("allreduce, 4 nodes of 2 ranks on 100g"));
+  EXPECT_THAT(result.out, HasSubstr("1 KiB"));
+  EXPECT_THAT(result.out, HasSubstr("*"));
+  EXPECT_THAT(result.out, HasSubstr("has the lowest predicted time"));
+}
+
+TEST(Simulate, GivesTheSameNumbersEveryTime) {
+  const std::vector<std::string> arguments{"simulate",    "allreduce", "--nodes",      "4",       "--sizes", "64K",
+                                           "--algorithm", "ring",      "--stragglers", "0.3:100", "--json"};
+  const auto first = run(arguments);
+  EXPECT_EQ(first.code, 0) << first.err;
+  EXPECT_EQ(first.out, run(arguments).out);
+  const auto json = nlohmann::json::parse(first.out);
+  ASSERT_EQ(json.size(), 1u);
+  EXPECT_EQ(json[0]["ranks_simulated"], 32);
+  auto other = arguments;
+  other.insert(other.end(), {"--seed", "9"});
+  EXPECT_NE(first.out, run(other).out);
+}
+
+TEST(Simulate, DrawsChartsAndLinks) {
+  const Scratch plot, links;
+  const auto result = run({"simulate", "allreduce", "--scale", "8,16,32", "--sizes", "1M", "--algorithm", "ring",
+                           "--plot", plot.path(), "--links", links.path(), "--nodes", "4"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  for (const Scratch* each : {&plot, &links}) {
+    EXPECT_EQ(each->text().rfind("<svg", 0), 0u);
+    EXPECT_THAT(each->text(), HasSubstr("</svg>"));
+    EXPECT_THAT(each->text(), HasSubstr("ring"));
+  }
+}
+
+TEST(Simulate, LinkLoadsAreThoseOfThePlans) {
+  const auto ring = link_loads(Collective::allreduce, Algorithm::ring, {0, 1, 2, 3}, 4096, 4);
+  ASSERT_TRUE(ring);
+  for (std::size_t node = 0; node < 4; ++node) {
+    EXPECT_EQ(ring->values[node][(node + 1) % 4], 2.0 * 3 / 4 * 4096);
+    EXPECT_EQ(ring->values[node][(node + 2) % 4], 0);
+  }
+}
+
+TEST(Simulate, ShowsScalingEfficiencyOfAModel) {
+  const auto result = run({"simulate", "allreduce", "--model", "resnet50", "--compute-ms", "120", "--scale", "8,64",
+                           "--algorithm", "hierarchical", "--machine", "efa-400"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("25557032 parameters"));
+  EXPECT_THAT(result.out, HasSubstr("%"));
+}
+
+TEST(Simulate, ComparesWithWhatWasMeasured) {
+  const Scratch measured(
+      R"([{"collective": "allreduce", "ranks": 2, "bytes": 1048576, "algorithm": "ring", "time_us": 202.0},
+                             {"collective": "broadcast", "ranks": 2, "bytes": 1, "algorithm": "ring", "time_us": 1.0}])");
+  const auto result = run({"simulate", "allreduce", "--measured", measured.path(), "--machine", "loopback-tcp"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("202 us"));
+  EXPECT_THAT(result.out, HasSubstr("of 1 within 20%"));
+  const Scratch broken("{}");
+  EXPECT_EQ(run({"simulate", "allreduce", "--measured", broken.path()}).code, 2);
+}
+
+TEST(Simulate, SaysWhatIsWrongWithItsUse) {
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{"simulate"}, "collective"},
+      {{"simulate", "alreduce"}, "did you mean 'allreduce'?"},
+      {{"simulate", "allreduce", "--algorithm", "rign"}, "did you mean 'ring'?"},
+      {{"simulate", "allreduce", "--machine", "efa-40"}, "did you mean 'efa-400'?"},
+      {{"simulate", "allreduce", "--scale", "12"}, "do not fill nodes of 8"},
+      {{"simulate", "allreduce", "--stragglers", "2:5"}, "PROBABILITY:MICROSECONDS"},
+      {{"simulate", "allreduce", "--model", "resnet50"}, "--compute-ms"},
+      {{"simulate", "allreduce", "--nodes", "100000"}, "more than"},
+      {{"simulate", "allreduce", "--plto", "x"}, "did you mean '--plot'?"},
+  };
+  for (const auto& [arguments, expected] : cases) {
+    const auto result = run(arguments);
+    EXPECT_EQ(result.code, 2) << result.err;
+    EXPECT_THAT(result.err, HasSubstr(expected));
+  }
+}
+
+TEST(Svg, WritesTextThatIsNoMarkup) {
+  Chart chart;
+  chart.title = "a <b> & \"c\"";
+  chart.curves = {{"one", {{1, 1}, {1000, 50}}}};
+  const std::string text = draw(chart);
+  EXPECT_THAT(text, HasSubstr("a &lt;b&gt; &amp; &quot;c&quot;"));
+  EXPECT_THAT(text, testing::Not(HasSubstr("nan")));
+}
+
+}  // namespace
+}  // namespace fabring::tests

@@ -112,7 +112,10 @@ TEST(Perf, SaysWhatIsWrongWithItsUse) {
   const std::pair<std::vector<std::string>, const char*> cases[] = {
       {{"perf"}, "collective"},
       {{"perf", "allredcue"}, "did you mean 'allreduce'?"},
-      {{"perf", "alltoall"}, "cannot be measured in this version"},
+      {{"perf", "alltoall", "--root", "-1"}, "--root"},
+      {{"perf", "reduce", "-d", "bool", "-o", "avg"}, "bool has no such operation"},
+      {{"perf", "reduce", "-o", "user"}, "a function of a program's own"},
+      {{"perf", "allreduce", "--algorithm", "allreduce:1M-2K:ring"}, "--algorithm"},
       {{"perf", "allreduce", "-d", "flaot32"}, "did you mean 'float32'?"},
       {{"perf", "allreduce", "-o", "summ"}, "did you mean 'sum'?"},
       {{"perf", "allreduce", "--transport", "fabrik"}, "did you mean 'fabric'?"},

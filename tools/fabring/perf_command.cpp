@@ -65,7 +65,6 @@ Status understand(Words& words) {
   }
   if (!supports(*type, *op)) return wrong(fmt::format("-o {}: {} has no such operation", name(*op), name(*type)));
   if (*op == ReduceOp::user) return wrong("-o user: a function of a program's own cannot be measured from here");
-  if (!supports(options.type, *op)) return wrong(fmt::format("{} has no {}", name(options.type), name(*op)));
   options.op = *op;
   auto sizes = words.sizes.empty() ? size_steps(words.first, words.last, words.factor) : parse_sizes(words.sizes);
   if (!sizes) return sizes.error().with_prefix(words.sizes.empty() ? "" : "--sizes: ");

@@ -15,8 +15,8 @@ namespace {
 using Bytes = std::vector<std::byte>;
 
 /// Runs one operation on every rank of a world, over buffers of the test's own.
-struct Run {
-  explicit Run(const SimWorldOptions& options) : world(options), ranks(options.ranks) {}
+struct Ranks {
+  explicit Ranks(const SimWorldOptions& options) : world(options), ranks(options.ranks) {}
 
   /// `make(rank)` gives the rank's operation. Checks that all end well.
   void operator()(const std::function<Operation(Rank)>& make) {
@@ -69,7 +69,7 @@ TEST(Reductions, that_do_not_commute_keep_the_order_of_the_ranks) {
         compose(expected.data(), in[rank].data(), expected.size(), DataType::uint64, nullptr);
       const Reduction reduction = Reduction::user(compose, nullptr, false);
       std::vector<std::vector<std::uint64_t>> out(n, std::vector<std::uint64_t>(count * n));
-      Run run(as_chosen(ranks, n + count));
+      Ranks run(as_chosen(ranks, n + count));
       run([&](Rank r) {
         return Operation::allreduce(in[r].data(), out[r].data(), count * n, DataType::uint64, reduction);
       });
@@ -104,7 +104,7 @@ TEST(Reductions, may_scale_by_a_factor_of_each_rank) {
     auto untouched = in;
     std::vector<std::vector<double>> out(n, std::vector<double>(count * n));
     const auto reduction = [](Rank rank) { return Reduction::premul_sum((rank + 1) * 0.5); };
-    Run run(as_chosen(ranks, n));
+    Ranks run(as_chosen(ranks, n));
     run([&](Rank r) {
       return Operation::allreduce(in[r].data(), out[r].data(), count * n, DataType::float64, reduction(r));
     });
@@ -142,7 +142,7 @@ TEST_P(Reproducible, results_are_one_fold_in_the_order_of_the_ranks_however_they
       for (const std::uint64_t seed : seeds(4, 1)) {
         SimWorldOptions options = as_chosen(ranks, seed);
         options.reproducible = true;
-        Run run(options);
+        Ranks run(options);
         std::vector<Bytes> out(n, Bytes(bytes * n));
         run([&](Rank r) { return Operation::allreduce(in[r].data(), out[r].data(), count * n, type, op); });
         for (const Bytes& result : out) ASSERT_EQ(result, expected) << name(op) << "\n" << run.world.replay();

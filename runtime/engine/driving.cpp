@@ -1,0 +1,231 @@
+// The driving side of EngineCore: who makes progress, how long one waits, and how an engine leaves.
+
+#include <algorithm>
+#include <optional>
+
+#include "runtime/engine/engine_core.hpp"
+
+namespace fabring {
+
+bool EngineCore::ready_to_receive() {
+  if (!transfer_) return true;
+  const bool ready = transfer_->start();
+  transfer_->poll();
+  return ready;
+}
+
+bool EngineCore::progress() {
+  bool moved = false;
+  if (news_.exchange(false, std::memory_order_acquire)) {
+    take_failures();
+    take_submissions();
+    moved = true;
+  }
+  if (adopt_.exchange(false, std::memory_order_acquire) && !orphans_.empty()) {
+    std::vector<Orphan> again;
+    again.swap(orphans_);
+    for (const Orphan& orphan : again) on_record(orphan.peer, orphan.record, orphan.payload);
+  }
+  if (transfer_) moved = transfer_->poll() > 0 || moved;
+  if (running_count_ > 0)
+    for (std::size_t i = 0; i < running_.size(); ++i)
+      if (running_[i]) {
+        moved = running_[i]->advance() || moved;
+        finished_some_ = finished_some_ || running_[i]->finished();
+      }
+  if (transfer_) moved = transfer_->flush() || moved;
+  if (finished_some_) {
+    finished_some_ = false;
+    retire();
+    moved = true;
+  }
+  const Time now = parts_.clock->now();
+  if (now >= next_tick_) {
+    next_tick_ = now + std::chrono::milliseconds(20);
+    tick(now);
+  }
+  return moved;
+}
+
+void EngineCore::retire() {
+  for (std::size_t i = 0; i < running_.size(); ++i) {
+    if (!running_[i] || !running_[i]->finished()) continue;
+    const std::shared_ptr<Execution> execution = std::move(running_[i]);
+    running_[i] = nullptr;
+    --running_count_;
+    CommunicatorCore& communicator = *execution->communicator();
+    if (execution->point_to_point()) communicator.messages.retired(*this, *execution);
+    std::erase(communicator.active, execution);
+    finished(execution);
+    if (!communicator.queued.empty()) start_queued(communicator);
+  }
+  if (scratch_wanted_) {  // somebody may have it now
+    scratch_wanted_ = false;
+    for (const auto& communicator : communicators())
+      if (!communicator->queued.empty()) start_queued(*communicator);
+  }
+  notify_waiters();
+}
+
+void EngineCore::notify_waiters() {
+  if (waiters_.load() == 0) return;
+  std::lock_guard lock(turn_mutex_);
+  turn_.notify_all();
+}
+
+void EngineCore::drive(const std::function<bool()>& enough, std::chrono::nanoseconds limit) {
+  const auto start = std::chrono::steady_clock::now();
+  std::uint32_t idle = 0, busy = 0;
+  std::chrono::steady_clock::time_point idle_since;
+  while (!enough()) {
+    if (progress()) {
+      idle = 0;
+      // Others' operations may keep it busy past the limit.
+      if (++busy % 256 == 0 && std::chrono::steady_clock::now() - start >= limit) return;
+      continue;
+    }
+    if (++idle <= parts_.waiting.spins) continue;
+    const auto now = std::chrono::steady_clock::now();
+    if (now - start >= limit) return;
+    if (idle == parts_.waiting.spins + 1) idle_since = now;
+    if (now - idle_since < parts_.waiting.yield_for) {
+      std::this_thread::yield();
+      continue;
+    }
+    const auto left = std::chrono::duration_cast<std::chrono::microseconds>(limit - (now - start));
+    const auto nap = std::min(left, parts_.waiting.sleep_for);
+    if (parts_.endpoint) {
+      parts_.endpoint->wait(nap);
+    } else {
+      std::this_thread::yield();
+    }
+  }
+}
+
+Status EngineCore::wait(Execution& execution, std::chrono::nanoseconds limit) {
+  const bool bounded = limit < std::chrono::hours(24 * 365);  // now + nanoseconds::max() would overflow
+  const auto end = std::chrono::steady_clock::now() + (bounded ? limit : std::chrono::nanoseconds(0));
+  waiters_.fetch_add(1);
+  bool asked = false;
+  while (!execution.done()) {
+    const auto left =
+        bounded ? end - std::chrono::steady_clock::now() : std::chrono::nanoseconds(std::chrono::hours(1));
+    if (left <= std::chrono::nanoseconds(0)) break;
+    if (!left_.load() && drive_.try_lock()) {  // whoever leaves drives until the end
+      drive([&] { return execution.done() || left_.load(); }, left);
+      drive_.unlock();
+    } else {
+      if (!asked && parts_.endpoint) parts_.endpoint->wake();  // the progress thread may sleep there
+      asked = true;
+      std::unique_lock lock(turn_mutex_);
+      if (!execution.done())
+        turn_.wait_for(lock, std::min<std::chrono::nanoseconds>(left, std::chrono::milliseconds(1)));
+    }
+  }
+  waiters_.fetch_sub(1);
+  {
+    std::lock_guard lock(turn_mutex_);
+    turn_.notify_all();  // somebody else may drive now
+  }
+  if (!execution.done())
+    return Status(ErrorCode::timeout, execution.call().describe() + " is not done yet; it goes on");
+  return execution.status();
+}
+
+void EngineCore::drive_once() {
+  if (!drive_.try_lock()) return;
+  progress();
+  drive_.unlock();
+}
+
+void EngineCore::background() {
+  while (!stop_.load()) {
+    if (pending_.load() > 0 && waiters_.load() == 0 && drive_.try_lock()) {
+      drive([&] { return pending_.load() == 0 || waiters_.load() > 0 || stop_.load(); }, std::chrono::milliseconds(50));
+      drive_.unlock();
+      notify_waiters();
+      continue;
+    }
+    std::unique_lock lock(turn_mutex_);
+    if (stop_.load()) return;
+    if (pending_.load() == 0) {
+      turn_.wait_for(lock, std::chrono::milliseconds(100));
+    } else {
+      turn_.wait_for(lock, std::chrono::milliseconds(1));
+    }
+  }
+}
+
+Traffic EngineCore::traffic() {
+  if (drive_.try_lock()) {
+    count_traffic();
+    drive_.unlock();
+  }  // else somebody drives, perhaps for long: the counts are a tick old at most
+  std::lock_guard lock(mutex_);
+  return traffic_;
+}
+
+void EngineCore::count_traffic() {
+  if (!transfer_) return;
+  const EndpointCounters counters = parts_.endpoint->counters();
+  std::lock_guard lock(mutex_);
+  traffic_.payload_bytes_sent = transfer_->payload_bytes_sent();
+  traffic_.payload_bytes_received = transfer_->payload_bytes_received();
+  traffic_.wire_bytes_sent = counters.bytes_sent;
+  traffic_.wire_bytes_received = counters.bytes_received;
+  traffic_.messages_sent = counters.messages_sent;
+}
+
+// ---- leaving ------------------------------------------------------------------------------------------------------
+
+Status EngineCore::leave() {
+  if (left_.exchange(true)) return {};
+  std::thread progress_thread;
+  {
+    std::lock_guard lock(mutex_);  // submit() starts it under the same lock
+    stop_.store(true);
+    progress_thread = std::move(thread_);
+  }
+  {
+    std::lock_guard lock(turn_mutex_);
+    turn_.notify_all();
+  }
+  if (parts_.endpoint) parts_.endpoint->wake();
+  if (progress_thread.joinable()) progress_thread.join();
+  std::lock_guard lock(drive_);
+  const bool healthy = [&] {
+    std::lock_guard world_lock(world_->mutex);
+    return world_->failed.ok();
+  }();
+  if (pending_.load() > 0) {
+    const Status why(ErrorCode::aborted, "the engine was destroyed while this operation was under way");
+    take_submissions();
+    for (const auto& communicator : communicators()) fail(*communicator, why);
+    for (const auto& communicator : communicators())
+      if (parts_.control && communicator->id != 1)
+        report({ErrorCode::aborted, -1, parts_.self, communicator->global_id(), why.message()});
+  }
+  const std::chrono::milliseconds limit = healthy ? parts_.config.leave_timeout : std::chrono::milliseconds(200);
+  drive([&] { return pending_.load() == 0 && (!transfer_ || transfer_->drained()); }, limit);
+  Status left;
+  if (parts_.control) {
+    std::atomic<bool> over{false};
+    std::thread goodbye([&] {
+      left = parts_.control->leave(limit);
+      over.store(true);
+      if (parts_.endpoint) parts_.endpoint->wake();
+    });
+    drive([&] { return over.load(); }, limit + std::chrono::seconds(1));
+    goodbye.join();
+  }
+  if (parts_.endpoint) {
+    parts_.endpoint->finish_sending();
+    drive([&] { return transfer_->drained(); }, std::chrono::milliseconds(100));
+    parts_.endpoint->close();
+    // Completions of what was still open: executions must not stay behind with buffers that look busy.
+    drive([&] { return pending_.load() == 0; }, std::chrono::milliseconds(200));
+  }
+  return left;
+}
+
+}  // namespace fabring

@@ -1,0 +1,135 @@
+// The receiving side of EngineCore: what other ranks send finds its operation, or waits for it to be called here.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/base/check.hpp"
+#include "runtime/engine/engine_core.hpp"
+
+namespace fabring {
+namespace {
+
+constexpr std::size_t most_orphans = 4096;
+
+}  // namespace
+
+bool EngineCore::may_send_early(const CommunicatorCore& communicator, const Execution& execution, std::uint32_t tile,
+                                Rank member) const {
+  const CommunicatorCore::Member& there = communicator.member[member];
+  const std::uint32_t open = there.early_sent - there.early_acked;
+  if (open < CommunicatorCore::window / 2) return true;
+  if (open >= CommunicatorCore::window) return false;
+  for (const auto& other : communicator.active) {
+    const int peer = other->prepared().peer_index(member);
+    if (peer < 0) continue;
+    if (other.get() == &execution) return other->oldest_eager_tile(peer) >= tile;
+    if (other->oldest_eager_tile(peer) < other->tiles()) return false;
+  }
+  return true;
+}
+
+void EngineCore::took_early(CommunicatorCore& communicator, Rank rank, bool kept) {
+  CommunicatorCore::Member& member = communicator.member[rank];
+  ++member.taken;
+  if (kept) --member.early_kept;
+  if (member.taken - member.told < CommunicatorCore::window / 4) return;
+  Record record;
+  record.kind = RecordKind::entered;
+  record.channel = communicator.id;
+  record.consumed = member.told = member.taken;
+  transfer_->send_record(communicator.members[rank], record);
+}
+
+void EngineCore::keep_early(CommunicatorCore& communicator, Rank member, const Record& record,
+                            std::span<const std::byte> payload) {
+  const bool windowed = record.kind == RecordKind::data;
+  if (windowed ? ++communicator.member[member].early_kept > CommunicatorCore::window
+               : ++communicator.early_grants > CommunicatorCore::most_early_grants) {
+    suspect(communicator.members[member], Status(ErrorCode::transport_error, "it sent more than it was allowed to"));
+    return;
+  }
+  auto& early = communicator.early[{record.signature.collective == static_cast<std::uint8_t>(Collective::send), record.sequence, record.tile, member, record.message, record.kind}];
+  early.record = record;
+  early.payload.assign(payload.begin(), payload.end());
+}
+
+void EngineCore::on_record(Rank peer, const Record& record, std::span<const std::byte> payload) {
+  std::shared_ptr<CommunicatorCore> communicator;
+  {
+    std::lock_guard lock(mutex_);
+    const auto at = by_id_.find(record.channel);
+    if (at != by_id_.end()) {
+      communicator = at->second.lock();
+      if (!communicator) {  // dropped here; nothing of it is needed
+        if (record.kind == RecordKind::grant && record.slot >= Transfer::eager_slots)
+          transfer_->decline(peer, record.slot);
+        return;
+      }
+    }
+  }
+  if (!communicator) {
+    // A split may be complete there and not yet here.
+    if (orphans_.size() >= most_orphans)
+      return suspect(peer, Status(ErrorCode::transport_error, "it uses communicators that do not exist here"));
+    orphans_.push_back({peer, record, {payload.begin(), payload.end()}});
+    return;
+  }
+  const Rank member = communicator->rank_of_world(peer);
+  if (member < 0 || record.kind < RecordKind::data || record.kind > RecordKind::matched ||
+      (record.sequence == 0 && record.kind != RecordKind::entered && record.kind != RecordKind::matched) ||
+      (record.kind == RecordKind::grant && record.slot < Transfer::eager_slots))
+    return suspect(peer, Status(ErrorCode::transport_error, "it sent a message that makes no sense"));
+  CommunicatorCore::Member& from = communicator->member[member];
+  if (record.consumed - from.early_acked <= from.early_sent - from.early_acked) from.early_acked = record.consumed;
+  if (record.kind == RecordKind::entered) return;
+  if (!failure_of(*communicator).ok()) {
+    if (record.kind == RecordKind::grant) transfer_->decline(peer, record.slot);
+    return;
+  }
+  if (record.signature.collective == static_cast<std::uint8_t>(Collective::send))
+    return on_message(*communicator, member, record, payload);
+  Execution* execution = communicator->find_active(record.sequence);
+  const CommunicatorCore::Past& past = communicator->past[record.sequence % communicator->past.size()];
+  if (past.sequence == record.sequence && !same_call(past.signature, record.signature)) {
+    if (record.kind == RecordKind::grant) transfer_->decline(peer, record.slot);
+    report({ErrorCode::mismatch, peer, parts_.self, communicator->global_id(),
+            mismatch(*communicator, member, record.sequence, record.signature, past.signature).message()});
+    return;
+  }
+  // Seen, and alike. It may even come when the operation is over: parcels overtake each other.
+  if (record.kind == RecordKind::announce && past.sequence >= record.sequence) return;
+  if (execution == nullptr) {
+    const bool waits = !communicator->queued.empty() && communicator->queued.front()->sequence() == record.sequence;
+    if (!waits && past.sequence != 0 && past.sequence == record.sequence)
+      return suspect(peer, Status(ErrorCode::transport_error, "it sent a message for an operation that is over"));
+    return keep_early(*communicator, member, record, payload);
+  }
+  if (!execution->tile_active(record.tile)) {
+    if (record.tile >= execution->tiles())
+      return suspect(peer, Status(ErrorCode::transport_error, "it sent a message that is in no plan"));
+    return keep_early(*communicator, member, record, payload);
+  }
+  if (record.kind == RecordKind::data) took_early(*communicator, member, false);
+  const Status taken = execution->on_record(member, record, payload);
+  if (!taken.ok()) return refuse(*communicator, member, *execution, record, taken);
+  execution->advance();
+}
+
+void EngineCore::on_message(CommunicatorCore& communicator, Rank member, const Record& record,
+                            std::span<const std::byte> payload) {
+  const Status taken = communicator.messages.on_record(*this, member, record, payload);
+  if (taken.ok()) return;
+  if (record.kind == RecordKind::grant) transfer_->decline(communicator.members[member], record.slot);
+  if (taken.code() != ErrorCode::mismatch) suspect(communicator.members[member], taken);
+}
+
+void EngineCore::on_block(std::uint64_t cookie, Outcome outcome, std::uint32_t bytes) {
+  const auto index = static_cast<std::uint16_t>(cookie >> 48);
+  FABRING_CHECK(index < running_.size() && running_[index]);
+  Execution& execution = *running_[index];
+  execution.on_block(static_cast<std::uint32_t>(cookie >> 32) & 0xffff, static_cast<StepId>(cookie), outcome, bytes);
+  execution.advance();  // forward what was just reduced while it is in the cache
+}
+
+}  // namespace fabring

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/tools/program.hpp"
+#include "tools/fabring/model_report.hpp"
 
 namespace fabring::tools {
 namespace {
@@ -95,6 +96,57 @@ TEST(PerfReport, OsuHasSizeAndLatency) {
   EXPECT_THAT(report(Format::osu, {{sample()}}), testing::ContainsRegex("\n4000000 +2000.00\n$"));
 }
 
+Choice choice_of(double predicted_us) { return {"ring", "", {{"star", 1, ""}, {"ring", predicted_us, ""}}}; }
+
+TEST(PerfExplain, PredictedStandsBesideMeasured) {
+  EXPECT_EQ(predicted_against_measured(choice_of(1000), sample()),
+            "4000000 B: ring predicted 1000.0 us, measured 2000.0 us (2.00x)");
+  EXPECT_EQ(predicted_against_measured(choice_of(4000), sample(true)),
+            "4000000 B in place: ring predicted 4000.0 us, measured 2000.0 us (0.50x)");
+  EXPECT_EQ(predicted_against_measured({"ring", "", {{"ring", 0, "left out"}}}, sample()),
+            "4000000 B: ring measured 2000.0 us, no prediction");
+}
+
+TEST(PerfPlot, HasACurveForEachWayAndLeavesOutWhatHasNoPlace) {
+  Measurement nothing;
+  const Chart chart = bandwidth_chart({}, {4, 2, "tcp", 1, {}}, {nothing, sample(), sample(true)});
+  EXPECT_EQ(chart.title, "fabring allreduce: 4 ranks on 2 nodes, transport tcp, float32");
+  ASSERT_EQ(chart.curves.size(), 2U);
+  EXPECT_EQ(chart.curves[0].name, "out of place");
+  EXPECT_EQ(chart.curves[1].name, "in place");
+  for (const Curve& curve : chart.curves)
+    EXPECT_THAT(curve.points, ElementsAre(std::pair(4e6, 3.0)));  // bytes, busbw
+  EXPECT_THAT(draw(bandwidth_chart({}, {1, 1, "tcp", 1, {}}, {sample()})), HasSubstr("</svg>"));  // busbw 0
+}
+
+std::string model_report(Format format) {
+  PerfOptions options;
+  options.format = format;
+  options.model = "resnet50";
+  const JobFacts facts{4, 1, "tcp", 1, {}};
+  const ModelReport report(options, facts, {161, 25'557'032});
+  const TrainingStep buckets{25U << 20, 5, 4'000'000, 2000, 3, 1900, 2400, 6'060'000, 0};
+  TrainingStep tensors = buckets;
+  tensors.bucket = 0;
+  tensors.calls = 161;
+  return report.header() + report.row(buckets, true) + report.row(tensors, false) + report.footer();
+}
+
+TEST(ModelReport, ShowsBucketsBesideOneCallForEachTensor) {
+  const std::string table = model_report(Format::table);
+  EXPECT_THAT(table, HasSubstr("161 tensors, 25557032 parameters, 97.5 MiB of float32"));
+  EXPECT_THAT(table, testing::ContainsRegex(
+                         "25 MiB +5 +2000.0 +1900.0 +2400.0 +3 +2.00 +3.00 +6060000 +1.010 +0\n +one tensor +161 "));
+  const auto rows = nlohmann::json::parse(model_report(Format::json));
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0]["bucket"], 25 << 20);
+  EXPECT_EQ(rows[1]["calls"], 161);
+  EXPECT_EQ(rows[0]["least_wire_bytes"], 6'000'000);
+  const auto csv = tests::lines(model_report(Format::csv));
+  ASSERT_EQ(csv.size(), 3U);
+  EXPECT_EQ(std::count(csv[0].begin(), csv[0].end(), ','), std::count(csv[1].begin(), csv[1].end(), ','));
+}
+
 TEST(PerfSizes, StepsAndLists) {
   EXPECT_THAT(*size_steps("4", "64", 2), ElementsAre(4U, 8U, 16U, 32U, 64U));
   EXPECT_THAT(*size_steps("1K", "4K", 1.5), ElementsAre(1024U, 1536U, 2304U, 3456U));
@@ -116,6 +168,17 @@ TEST(Perf, SaysWhatIsWrongWithItsUse) {
       {{"perf", "reduce", "-d", "bool", "-o", "avg"}, "bool has no such operation"},
       {{"perf", "reduce", "-o", "user"}, "a function of a program's own"},
       {{"perf", "allreduce", "--algorithm", "allreduce:1M-2K:ring"}, "--algorithm"},
+      {{"perf", "send"}, "'send' is not a collective"},
+      {{"perf", "allreduce", "-n", "2", "-r", "2"}, "--root 2: ranks are 0 to 1"},
+      {{"perf", "--model", "resnet5"}, "did you mean 'resnet50'?"},
+      {{"perf", "allreduce", "--model", "resnet50"}, "leave out 'allreduce'"},
+      {{"perf", "--model", "gpt2", "--format", "osu"}, "--model has table, csv and json"},
+      {{"perf", "--model", "gpt2", "--bucket", "lots"}, "--bucket: "},
+      {{"perf", "--model", "gpt2", "--plot", "x.svg"}, "--plot draws a collective"},
+      {{"perf", "--guard", "--model", "gpt2"}, "take one"},
+      {{"perf", "--guard", "-n", "1"}, "--guard needs 2 ranks"},
+      {{"perf", "--guard", "--margin", "0.5"}, "--margin"},
+      {{"perf", "barrier", "--plot", "x.svg"}, "no bandwidth"},
       {{"perf", "allreduce", "-d", "flaot32"}, "did you mean 'float32'?"},
       {{"perf", "allreduce", "-o", "summ"}, "did you mean 'sum'?"},
       {{"perf", "allreduce", "--transport", "fabrik"}, "did you mean 'fabric'?"},

@@ -6,6 +6,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cstdio>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "tests/tools/program.hpp"
@@ -105,12 +107,63 @@ TEST(PerfRun, WhatCannotRunSaysWhyAndReturns3) {
   EXPECT_EQ(run({"perf", "allreduce", "-n", "2", "--output", "/no/such/folder/x"}).code, 3);
 }
 
+TEST(PerfRun, AModelsGradientsAreRightInBucketsAndOneByOne) {
+  const auto result = run({"perf", "--model", "resnet50", "--bucket", "10M", "-n", "2", "--transport", "tcp", "-i", "1",
+                           "-w", "0", "--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const auto rows = nlohmann::json::parse(result.out);
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0]["bucket"], 10 << 20);
+  EXPECT_EQ(rows[1]["calls"], rows[1]["tensors"]);
+  EXPECT_GT(rows[1]["calls"], rows[0]["calls"]);
+  for (const auto& row : rows) {
+    EXPECT_EQ(row["wrong"], 0);
+    EXPECT_EQ(row["bytes"], 4 * row["parameters"].get<std::uint64_t>());
+    EXPECT_GE(row["wire_bytes_per_rank"], row["least_wire_bytes"]);
+    EXPECT_LE(row["wire_bytes_per_rank"], 1.05 * row["least_wire_bytes"].get<double>());
+  }
+}
+
+TEST(PerfRun, TheGuardComparesEveryCollective) {
+  // Whether one is slow says nothing here, where the machine is shared: only that each has a verdict.
+  const auto result = run({"perf", "--guard", "-n", "3", "--transport", "tcp", "--sizes", "4,10K", "--reps", "1",
+                           "--target-ms", "1", "-w", "0", "--json"});
+  const auto rows = nlohmann::json::parse(result.out);
+  EXPECT_EQ(rows.size(), 9U + 8U) << result.err;
+  bool slow = false;
+  for (const auto& row : rows) {
+    slow = slow || row["slow"];
+    EXPECT_EQ(row["attempts"] == 3 || !row["slow"], true) << row;
+    EXPECT_EQ(row["slow"], row["time_us"].get<double>() > 1.25 * row["composed_us"].get<double>()) << row;
+  }
+  EXPECT_EQ(result.code, slow ? 1 : 0);
+}
+
+TEST(PerfRun, ThePictureIsRefusedBeforeRanksStartAndWrittenAtTheEnd) {
+  const auto refused = run({"perf", "allreduce", "-n", "2", "--plot", "/no/such/folder/x.svg"});
+  EXPECT_EQ(refused.code, 3);
+  EXPECT_THAT(refused.err, HasSubstr("--plot /no/such/folder/x.svg: cannot write"));
+  EXPECT_EQ(refused.out, "");
+  const std::string path = testing::TempDir() + "fabring_perf_plot_" + std::to_string(::getpid()) + ".svg";
+  const auto drawn = run({"perf", "allreduce", "-n", "2", "--transport", "tcp", "--sizes", "4,1K", "-i", "1", "--plot",
+                          path, "--format", "plain"});
+  EXPECT_EQ(drawn.code, 0) << drawn.err;
+  EXPECT_EQ(lines(drawn.out).size(), 2U) << "one way of the two";
+  std::ifstream file(path);
+  const std::string picture{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_THAT(picture, HasSubstr("busbw (GB/s)"));
+  EXPECT_THAT(picture, HasSubstr("out of place"));
+  EXPECT_THAT(picture, HasSubstr("in place"));
+  std::remove(path.c_str());
+}
+
 TEST(PerfRun, ExplainsItsChoices) {
   const auto result = run({"perf", "allreduce", "-n", "2", "--transport", "tcp", "--sizes", "4", "-i", "1", "--explain",
                            "--format", "plain"});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("transport tcp"));
   EXPECT_THAT(result.err, HasSubstr("4 B: "));
+  EXPECT_THAT(result.err, testing::ContainsRegex("4 B: [a-z_]+ predicted [0-9.]+ us, measured [0-9.]+ us \\([0-9.]+x\\)"));
   EXPECT_EQ(lines(result.out).size(), 1U);
 }
 

@@ -30,10 +30,11 @@ Output::~Output() {
   if (file_ != stdout) std::fclose(file_);
 }
 
-Status Output::open(const std::string& path) {
+Status Output::open(const std::string& path, const std::string& option) {
   if (path.empty() || path == "-") return {};
   std::FILE* file = std::fopen(path.c_str(), "we");
-  if (file == nullptr) return {ErrorCode::unavailable, "--output " + path + ": cannot write: " + std::strerror(errno)};
+  if (file == nullptr)
+    return {ErrorCode::unavailable, option + " " + path + ": cannot write: " + std::strerror(errno)};
   file_ = file;
   path_ = path;
   return {};

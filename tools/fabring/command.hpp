@@ -40,14 +40,15 @@ void complain(const std::string& subcommand, const std::string& text);
 /// "unknown option --fomat; did you mean '--format'?"
 std::string unknown_option(const CLI::App& app, const std::string& argument);
 
-/// Opens `path` for writing, or gives stdout for an empty path. Errors: unavailable with the reason.
+/// Opens `path` for writing, or gives stdout for an empty path. Errors: unavailable with the reason and the option that
+/// the path came from.
 class Output {
  public:
   Output() = default;
   ~Output();
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
-  Status open(const std::string& path);
+  Status open(const std::string& path, const std::string& option = "--output");
   void write(const std::string& text);
   /// Errors: what was written did not get there (disk full, closed pipe).
   Status finish();

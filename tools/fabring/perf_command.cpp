@@ -1,53 +1,94 @@
-// `fabring perf`: measures and checks a collective; with -n it starts its own ranks on this host.
+// `fabring perf`: what it was asked for, understood; with -n it starts its own ranks on this host. The kinds of
+// measurement are files of their own: perf_sizes.cpp, perf_model.cpp, perf_guard.cpp.
 
 #include <fmt/format.h>
 #include <unistd.h>
 #include <CLI/CLI.hpp>
 
-#include <algorithm>
-#include <chrono>
 #include <map>
 #include <memory>
 
 #include "collectives/choice/overrides.hpp"
-#include "fabring/communicator.hpp"
 #include "runtime/base/nearest_name.hpp"
 #include "runtime/base/parse_value.hpp"
 #include "runtime/base/settings.hpp"
 #include "tools/fabring/command.hpp"
 #include "tools/fabring/local_job.hpp"
-#include "tools/fabring/perf_measure.hpp"
+#include "tools/fabring/models.hpp"
+#include "tools/fabring/perf_job.hpp"
 #include "tools/fabring/perf_options.hpp"
-#include "tools/fabring/perf_report.hpp"
 
 namespace fabring::tools {
 namespace {
 
 // As typed.
 struct Words {
-  std::string collective, sizes, first = "4", last = "256M", type = "float32", op = "sum", target = "100ms", cap = "6s";
-  std::string transport, algorithm, memory = "host", output, target_ms, cap_s;
+  std::string collective, sizes, first = "4", last = "256M", type = "float32", op = "sum", memory = "host";
+  std::string target_ms, cap_s, bucket = "25M";
   double factor = 2;
   int ranks = 0, nodes = 1;
-  bool no_check = false, no_progress = false;
+  bool no_check = false, no_progress = false, guard = false;
   PerfOptions options;
 };
 
 Status wrong(std::string text) { return {ErrorCode::invalid_argument, std::move(text)}; }
 
+Result<Collective> read_collective(const std::string& text) {
+  const auto collective = parse_collective(text);
+  if (collective && *collective != Collective::send && *collective != Collective::recv) return *collective;
+  std::vector<std::string_view> known;
+  for (int i = 0; i < collective_count; ++i)
+    if (const auto one = static_cast<Collective>(i); one != Collective::send && one != Collective::recv)
+      known.push_back(name(one));
+  if (text.empty())
+    return wrong(fmt::format("which collective? {}; or --model NAME, or --guard", fmt::join(known, ", ")));
+  return wrong(
+      fmt::format("'{}' is not a collective{} (known: {})", text, did_you_mean(text, known), fmt::join(known, ", ")));
+}
+
+// What is measured, and in which formats that can be shown.
+Status read_kind(const Words& words, PerfOptions& options) {
+  options.kind = words.guard ? PerfKind::guard : !options.model.empty() ? PerfKind::model : PerfKind::sizes;
+  const char* option = options.kind == PerfKind::guard ? "--guard" : "--model";
+  if (options.kind == PerfKind::sizes) {
+    auto collective = read_collective(words.collective);
+    if (!collective) return collective.error();
+    options.collective = *collective;
+    if (!options.plot.empty() && options.collective == Collective::barrier)
+      return wrong("--plot: a barrier has no bandwidth to draw");
+    return {};
+  }
+  if (!words.collective.empty())
+    return wrong(fmt::format("{} goes with no collective of its own: leave out '{}'", option, words.collective));
+  if (words.guard && !options.model.empty()) return wrong("--guard and --model are two measurements: take one");
+  if (!options.plot.empty()) return wrong(fmt::format("--plot draws a collective over sizes, not {}", option));
+  const bool csv = options.format == Format::csv && options.kind == PerfKind::model;
+  if (options.format != Format::table && options.format != Format::json && !csv)
+    return wrong(
+        fmt::format("--format: {} has table{} and json", option, options.kind == PerfKind::model ? ", csv" : ""));
+  if (options.kind == PerfKind::guard) return {};
+  if (auto gradients = model_gradients(options.model); !gradients) return gradients.error().with_prefix("--model: ");
+  auto bucket = parse_size(words.bucket);
+  if (!bucket) return bucket.error().with_prefix("--bucket: ");
+  if (*bucket == 0) return wrong("--bucket 0: a call for each tensor is measured anyway; give a size");
+  options.bucket = static_cast<std::size_t>(*bucket);
+  return {};
+}
+
+Status read_sizes(const Words& words, PerfOptions& options) {
+  const bool guard = options.kind == PerfKind::guard;
+  auto sizes = guard || !words.sizes.empty() ? parse_sizes(words.sizes.empty() ? "4,1K,16K,256K,4M" : words.sizes)
+                                             : size_steps(words.first, words.last, words.factor);
+  if (!sizes) return sizes.error().with_prefix(words.sizes.empty() ? "" : "--sizes: ");
+  options.sizes = whole_elements(*sizes, options.type);
+  if (options.kind == PerfKind::sizes && options.collective == Collective::barrier) options.sizes = {0};
+  return {};
+}
+
 // Turns the words into options. Errors are the user's.
 Status understand(Words& words) {
   PerfOptions& options = words.options;
-  const auto collective = parse_collective(words.collective);
-  if (!collective || *collective == Collective::send || *collective == Collective::recv) {
-    std::vector<std::string_view> known;
-    for (int i = 0; i < collective_count; ++i)
-      if (const auto one = static_cast<Collective>(i); one != Collective::send && one != Collective::recv)
-        known.push_back(name(one));
-    return wrong(fmt::format("'{}' is not a collective{} (known: {})", words.collective,
-                             did_you_mean(words.collective, known), fmt::join(known, ", ")));
-  }
-  options.collective = *collective;
+  FABRING_TRY(read_kind(words, options));
   const auto type = parse_data_type(words.type);
   if (!type) {
     std::vector<std::string_view> known;
@@ -66,10 +107,7 @@ Status understand(Words& words) {
   if (!supports(*type, *op)) return wrong(fmt::format("-o {}: {} has no such operation", name(*op), name(*type)));
   if (*op == ReduceOp::user) return wrong("-o user: a function of a program's own cannot be measured from here");
   options.op = *op;
-  auto sizes = words.sizes.empty() ? size_steps(words.first, words.last, words.factor) : parse_sizes(words.sizes);
-  if (!sizes) return sizes.error().with_prefix(words.sizes.empty() ? "" : "--sizes: ");
-  options.sizes = whole_elements(*sizes, options.type);
-  if (options.collective == Collective::barrier) options.sizes = {0};
+  FABRING_TRY(read_sizes(words, options));
   const auto number = [](const std::string& text, const char* unit, std::chrono::milliseconds& into) -> Status {
     if (text.empty()) return {};
     auto duration = parse_duration(text.find_first_not_of("0123456789.") == std::string::npos ? text + unit : text);
@@ -79,129 +117,42 @@ Status understand(Words& words) {
   };
   FABRING_TRY(number(words.target_ms, "ms", options.target).with_prefix("--target-ms: "));
   FABRING_TRY(number(words.cap_s, "s", options.cap).with_prefix("--cap-s: "));
+  if (options.kind == PerfKind::guard && options.repetitions == 0) options.repetitions = 5;
+  if (options.kind == PerfKind::guard && words.target_ms.empty()) options.target = std::chrono::milliseconds(20);
   options.check = !words.no_check;
+  options.progress = !words.no_progress;
   Config scratch;  // what the settings would refuse is refused here, before anything is started
-  if (!words.transport.empty()) {
+  if (!options.transport.empty()) {
     const Setting& row = *find_setting("FABRING_TRANSPORT");
-    FABRING_TRY(row.read(row, words.transport, scratch).with_prefix("--transport: "));
+    FABRING_TRY(row.read(row, options.transport, scratch).with_prefix("--transport: "));
   }
-  if (!words.algorithm.empty()) {
-    const auto overrides = parse_overrides(words.algorithm);
+  if (!options.algorithm.empty()) {
+    const auto overrides = parse_overrides(options.algorithm);
     if (!overrides) return overrides.error().with_prefix("--algorithm: ");
   }
   return {};
 }
 
-// The name of the transport that was chosen; with "auto" only the engine's report tells.
-std::string chosen_transport(const Engine& engine) {
-  for (const std::string& line : engine.report()) {
-    constexpr std::string_view label = "transport";
-    if (!line.starts_with(label)) continue;
-    const std::size_t from = line.find_first_not_of(" :=", label.size());
-    if (from == std::string::npos) continue;
-    return line.substr(from, line.find_first_of(" ,:;", from) - from);
-  }
-  return engine.config().transport;
-}
-
-// A line on stderr while a long run says nothing: every second on a terminal, every 15 s elsewhere.
-class Progress {
- public:
-  explicit Progress(bool wanted) : wanted_(wanted), pause_(::isatty(STDERR_FILENO) != 0 ? 1 : 15) {}
-  void tell(std::size_t done, std::size_t of, std::size_t bytes) {
-    const auto now = std::chrono::steady_clock::now();
-    if (!wanted_ || now - last_ < pause_) return;
-    last_ = now;
-    complain("perf", fmt::format("{} of {} sizes measured; now {}", done, of, size_text(bytes)));
-  }
-
- private:
-  bool wanted_;
-  std::chrono::seconds pause_;
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
-};
-
-int could_not_run(int rank, const Status& status) {
-  complain("perf", (rank > 0 ? fmt::format("rank {}: ", rank) : std::string()) + status.to_string());
+int could_not_run(const Status& status) {
+  complain("perf", status.to_string());
   return exit_could_not_run;
 }
 
-Result<Config> configuration(const Words& words) {
-  auto config = Config::from_environment();
-  if (!config) return config;
-  if (!words.transport.empty()) config->transport = words.transport;
-  if (!words.algorithm.empty()) config->algorithm = words.algorithm;
-  if (words.options.explain) config->explain = true;
-  return config;
-}
-
-int measure(const Words& words) {
-  const PerfOptions& options = words.options;
-  auto config = configuration(words);
-  if (!config) {
-    const bool alone = config.error().message().starts_with("no rank");
-    complain("perf", config.error().to_string() + (alone ? "; or let perf start ranks on this host with -n N" : ""));
-    return exit_could_not_run;
+int measure(const PerfOptions& options) {
+  auto job = PerfJob::start(options);
+  if (!job) return could_not_run(job.error());
+  const auto wrong = options.kind == PerfKind::sizes   ? measure_sizes(**job)
+                     : options.kind == PerfKind::model ? measure_model(**job)
+                                                       : measure_guard(**job);
+  if (!wrong) {
+    const Rank rank = (*job)->world().rank();
+    return could_not_run(rank > 0 ? wrong.error().with_prefix(fmt::format("rank {}: ", rank)) : wrong.error());
   }
-  const int rank = config->rank;
-  Output out;
-  if (rank == 0)
-    if (Status status = out.open(words.output); !status) return could_not_run(rank, status);
-  auto engine = Engine::create(std::move(*config));
-  if (!engine) return could_not_run(rank, engine.error());
-  Communicator world = (*engine)->world();
-  if (options.root >= world.size()) {
-    if (rank == 0)
-      complain("perf", fmt::format("--root {}: ranks are 0 to {}", options.root, world.size() - 1));
-    return exit_usage;
-  }
-
-  const bool both_ways = options.format == Format::table && !options.in_place;
-  auto measuring = Measuring::prepare(**engine, options, both_ways);
-  if (!measuring) return could_not_run(rank, measuring.error());
-  const std::vector<int> nodes = world.nodes();
-  JobFacts facts;
-  facts.ranks = world.size();
-  facts.nodes = nodes.empty() ? 1 : *std::max_element(nodes.begin(), nodes.end()) + 1;
-  facts.transport = chosen_transport(**engine);
-  facts.lanes = std::max(1, (*engine)->config().sockets_per_peer);
-  facts.report = (*engine)->report();
-  if (options.explain && rank == 0) {
-    for (const std::string& line : facts.report) complain("perf", line);
-    for (std::size_t bytes : options.sizes) {
-      const Choice choice = measuring->explain(bytes);
-      complain("perf", fmt::format("{}: {}: {}", size_text(bytes), choice.algorithm, choice.reason));
-      for (const Choice::Candidate& one : choice.candidates)
-        complain("perf", one.excluded.empty()
-                             ? fmt::format("  {:<20} {:>12.1f} us predicted", one.algorithm, one.predicted_us)
-                             : fmt::format("  {:<20} left out: {}", one.algorithm, one.excluded));
-    }
-  }
-  PerfReport report(options, std::move(facts));
-  if (rank == 0) out.write(report.header());
-  Progress progress(rank == 0 && !words.no_progress);
-  std::uint64_t wrong = 0;
-  for (std::size_t i = 0; i < options.sizes.size(); ++i) {
-    progress.tell(i, options.sizes.size(), options.sizes[i]);
-    std::vector<Measurement> measurements;
-    for (bool in_place : {false, true}) {
-      if (!both_ways && in_place != options.in_place) continue;
-      auto measurement = measuring->run(options.sizes[i], in_place);
-      if (!measurement)
-        return could_not_run(rank,
-                             measurement.error().with_prefix(fmt::format("at {}: ", size_text(options.sizes[i]))));
-      wrong += measurement->wrong;
-      measurements.push_back(std::move(*measurement));
-    }
-    if (rank == 0) out.write(report.size_done(measurements));
-  }
-  if (rank == 0) {
-    out.write(report.footer());
-    if (Status status = out.finish(); !status) return could_not_run(rank, status);
-  }
-  if (Status status = (*engine)->leave(); !status) return could_not_run(rank, status);
-  if (wrong == 0) return exit_fine;
-  if (rank == 0) complain("perf", fmt::format("{} elements were wrong", wrong));
+  if (*wrong == 0) return exit_fine;
+  if ((*job)->writes())
+    complain("perf", options.kind == PerfKind::guard
+                         ? fmt::format("{} collectives are slower than what they could be composed of", *wrong)
+                         : fmt::format("{} elements were wrong", *wrong));
   return exit_wrong;
 }
 
@@ -214,7 +165,7 @@ int start_ranks(const Words& words, const Session& session) {
   std::string self(4096, '\0');
   const ssize_t length = ::readlink("/proc/self/exe", self.data(), self.size());
   if (length <= 0)
-    return could_not_run(0, {ErrorCode::unavailable, "cannot find the program's own file (/proc/self/exe)"});
+    return could_not_run({ErrorCode::unavailable, "cannot find the program's own file (/proc/self/exe)"});
   self.resize(static_cast<std::size_t>(length));
   job.command = {self};
   for (std::size_t i = 0; i < session.arguments.size(); ++i) {
@@ -226,7 +177,7 @@ int start_ranks(const Words& words, const Session& session) {
     }
   }
   auto code = run_local_job(job, process_environment());
-  if (!code) return could_not_run(0, code.error());
+  if (!code) return could_not_run(code.error());
   return *code;
 }
 
@@ -235,13 +186,18 @@ int run(Words& words, const Session& session) {
   if (status.ok() && !session.command.empty()) status = wrong("nothing may follow --");
   if (status.ok() && words.nodes > 1 && words.ranks < words.nodes)
     status = wrong(fmt::format("--split-nodes {} needs -n with at least as many ranks", words.nodes));
+  if (status.ok() && words.ranks > 0 && words.options.root >= words.ranks)
+    status = wrong(fmt::format("--root {}: ranks are 0 to {}", words.options.root, words.ranks - 1));
+  if (status.ok() && words.guard && words.ranks == 1)
+    status = wrong("--guard needs 2 ranks or more: one has nobody to talk to");
   if (!status.ok()) {
     complain("perf", status.message() + "\nTry `fabring perf --help`.");
     return exit_usage;
   }
-  if (words.ranks == 0) return measure(words);
-  // Rank 0 writes it; found out here, no rank waits for one that could not.
-  if (Output out; !(status = out.open(words.output)).ok()) return could_not_run(0, status);
+  if (words.ranks == 0) return measure(words.options);
+  // Rank 0 writes them; found out here, no rank waits for one that could not.
+  if (Output out; !(status = out.open(words.options.output)).ok()) return could_not_run(status);
+  if (Output plot; !(status = plot.open(words.options.plot, "--plot")).ok()) return could_not_run(status);
   return start_ranks(words, session);
 }
 
@@ -250,11 +206,23 @@ int run(Words& words, const Session& session) {
 void add_perf(CLI::App& app, Session& session) {
   auto words = std::make_shared<Words>();
   PerfOptions& options = words->options;
-  CLI::App* command = app.add_subcommand("perf", "Measure and check a collective");
+  CLI::App* command = app.add_subcommand("perf", "Measure and check collectives");
   command
       ->add_option("collective", words->collective,
                    "allreduce, reduce, reduce_scatter, all_gather, broadcast, gather, scatter, alltoall, barrier")
-      ->required()->type_name("COLLECTIVE");
+      ->type_name("COLLECTIVE");
+  command
+      ->add_option("--model", options.model,
+                   "Instead of a collective: the gradients of resnet50, vgg16, bert-base or gpt2, step after step")
+      ->type_name("NAME");
+  command
+      ->add_option("--bucket", words->bucket,
+                   "With --model: gradients are fused into buckets of at least so much (25M)")
+      ->type_name("SIZE");
+  command->add_flag("--guard", words->guard, "Instead: is a collective slower than what others could be composed to?");
+  command->add_option("--margin", options.margin, "With --guard: how many times as long a collective may take (1.25)")
+      ->check(CLI::Range(1.0, 1000.0))
+      ->type_name("M");
   command
       ->add_option("-n", words->ranks,
                    "Start N ranks on this host (also -np). Without it the environment says which rank this is: fabring "
@@ -269,7 +237,7 @@ void add_perf(CLI::App& app, Session& session) {
   command->add_option("-f,--factor", words->factor, "Each size is so many times the one before (2)")->type_name("F");
   command->add_option("--sizes", words->sizes, "These sizes instead: 4,1K,3M")->type_name("LIST");
   command
-      ->add_option("-d,--datatype", words->type,
+      ->add_option("-d,--datatype,--dtype", words->type,
                    "float32 (the default), float64, float16, bfloat16, float8_e4m3, float8_e5m2, int8 ... uint64, bool")
       ->type_name("TYPE");
   command
@@ -293,9 +261,10 @@ void add_perf(CLI::App& app, Session& session) {
   command->add_option("--cap-s", words->cap_s, "With --reps: most seconds for a size (6)")->type_name("C");
   command->add_flag("--no-check", words->no_check, "Do not check the results");
   command->add_flag("--in-place", options.in_place, "Input and output are one buffer (the table measures both ways)");
-  command->add_option("--transport", words->transport, "auto, or the first that works of a list: fabric,tcp,inproc")
+  command->add_option("--transport", options.transport, "auto, or the first that works of a list: fabric,tcp,inproc")
       ->type_name("LIST");
-  command->add_option("--algorithm", words->algorithm, "auto, one by name (ring), or rules: allreduce:64K-4M:circulant")
+  command
+      ->add_option("--algorithm", options.algorithm, "auto, one by name (ring), or rules: allreduce:64K-4M:circulant")
       ->type_name("RULES");
   command->add_option("--memory", words->memory, "host: ordinary memory")
       ->check(CLI::IsMember({"host"}))
@@ -313,14 +282,24 @@ void add_perf(CLI::App& app, Session& session) {
       ->type_name("FORMAT");
   command->add_flag_callback(
       "--json", [words] { words->options.format = Format::json; }, "As --format json");
-  command->add_option("--output", words->output, "Write to a file")->type_name("FILE");
-  command->add_flag("--explain", options.explain, "Say on stderr why this transport and these algorithms");
+  command->add_option("--output", options.output, "Write to a file")->type_name("FILE");
+  command->add_option("--plot", options.plot, "Draw busbw over the size, out of place and in place")
+      ->type_name("F.svg");
+  command->add_flag(
+      "--explain", options.explain,
+      "Say on stderr why this transport and these algorithms, and what was predicted beside what was measured");
   command->add_flag("--no-progress", words->no_progress, "No progress lines on stderr");
   command->footer(
-      "Time is the slowest rank's total divided by the calls; GB/s are 1e9 bytes. A size is that of the vector or, where\n"
+      "Time is the slowest rank's total divided by the calls; GB/s are 1e9 bytes. A size is that of the vector or, "
+      "where\n"
       "every rank has a block, of all blocks together. busbw is algbw x 2(n-1)/n for allreduce, x 1 for broadcast and\n"
       "reduce, x (n-1)/n for the others.\n"
-      "Exit codes: 0 fine, 1 wrong results, 2 usage, 3 could not run.\n"
+      "--model: a step starts the allreduce of every bucket and ends when all are done; then the same without "
+      "buckets.\n"
+      "--guard: sizes are 4,1K,16K,256K,4M unless --sizes says otherwise; medians of --reps (5) x --target-ms (20); "
+      "what is\n"
+      "slower than its composition by more than --margin is measured three times before it counts.\n"
+      "Exit codes: 0 fine, 1 wrong results or too slow (--guard), 2 usage, 3 could not run.\n"
       "Example: fabring perf allreduce -n 4 -b 1K -e 64M --transport tcp");
   command->callback([words, &session] { session.exit_code = run(*words, session); });
 }

@@ -17,8 +17,7 @@ bool input_is_large(Collective collective) {
          collective == Collective::alltoall;
 }
 bool output_is_large(Collective collective) {
-  return collective == Collective::all_gather || collective == Collective::gather ||
-         collective == Collective::alltoall;
+  return collective == Collective::all_gather || collective == Collective::gather || collective == Collective::alltoall;
 }
 
 }  // namespace
@@ -101,7 +100,8 @@ std::uint64_t PerfData::wrong(const std::byte* input, const std::byte* buffer, b
       break;
   }
   // The input is not the library's to change.
-  const bool has_input = root || (shape_.collective != Collective::broadcast && shape_.collective != Collective::scatter);
+  const bool has_input =
+      root || (shape_.collective != Collective::broadcast && shape_.collective != Collective::scatter);
   if (in_place || !has_input || shape_.collective == Collective::barrier) return wrong;
   if (!input_is_large(shape_.collective)) return wrong + data(shape_.rank, 0).wrong_inputs(input, shape_.count);
   for (Rank to = 0; to < shape_.ranks; ++to)

@@ -1,17 +1,14 @@
 #pragma once
-// Measuring one collective at one size, as the peers are measured: all ranks wait for each other, make the calls back
-// to back, and the slowest rank's total counts. What ranks must agree on (number of calls) and what is combined (times,
-// wrong elements) goes through allreduce itself, never inside the timed loop.
+// Measuring one collective at one size: checked, timed (Stopwatch), checked again.
 
 #include <cstddef>
-#include <functional>
-#include <memory>
-#include <vector>
 
 #include "fabring/communicator.hpp"
+#include "tools/fabring/page_buffer.hpp"
 #include "tools/fabring/perf_data.hpp"
 #include "tools/fabring/perf_options.hpp"
 #include "tools/fabring/perf_report.hpp"
+#include "tools/fabring/stopwatch.hpp"
 
 namespace fabring::tools {
 
@@ -29,28 +26,17 @@ class Measuring {
   Result<Measurement> run(std::size_t bytes, bool in_place);
 
  private:
-  struct Free {
-    void operator()(std::byte* buffer) const;
-  };
-  using Buffer = std::unique_ptr<std::byte, Free>;
   Measuring(Engine& engine, const PerfOptions& options)
-      : engine_(&engine), world_(engine.world()), options_(&options) {}
+      : world_(engine.world()), stopwatch_(engine), options_(&options) {}
 
   PerfShape shape_of(std::size_t bytes) const;
   Result<std::uint64_t> wrong_elements(const PerfShape& shape, bool in_place, std::uint32_t seed);
   void fill_for_timing(const PerfShape& shape, bool in_place);
-  struct Timed {
-    double seconds = 0;          ///< of the slowest rank
-    double wire_bytes_sent = 0;  ///< by the rank that sent most
-  };
-  /// So many calls, back to back; the time of every single one into `each` if it is not null.
-  Result<Timed> timed(const Operation& operation, int calls, std::vector<double>* each);
-  Result<int> calibrated_calls(const Operation& operation);
 
-  Engine* engine_;
   Communicator world_;
+  Stopwatch stopwatch_;
   const PerfOptions* options_;
-  Buffer input_, output_;
+  PageBuffer input_, output_;
 };
 
 }  // namespace fabring::tools

@@ -14,7 +14,11 @@ namespace fabring::tools {
 
 enum class Format : std::uint8_t { table, csv, json, osu, plain };
 
+/// What is measured: a collective over sizes; the gradients of a model; collectives against what they are made of.
+enum class PerfKind : std::uint8_t { sizes, model, guard };
+
 struct PerfOptions {
+  PerfKind kind = PerfKind::sizes;
   Collective collective = Collective::allreduce;
   std::vector<std::size_t> sizes;  ///< bytes, whole elements
   DataType type = DataType::float32;
@@ -29,6 +33,12 @@ struct PerfOptions {
   bool in_place = false;
   bool explain = false;
   Format format = Format::table;
+  std::string model;                 ///< whose gradients
+  std::size_t bucket = 25ULL << 20;  ///< bytes of gradients that go together, at least
+  double margin = 1.25;              ///< guard: how many times as long a collective may take as its composition
+  std::string transport, algorithm;  ///< empty: as the settings say
+  std::string output, plot;          ///< files; empty: stdout, no picture
+  bool progress = true;
 };
 
 /// "4,1K,3M" as bytes. Errors: what is malformed.

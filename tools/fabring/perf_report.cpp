@@ -2,32 +2,38 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "runtime/base/parse_value.hpp"
+
 namespace fabring::tools {
 namespace {
-
-// Times as nccl-tests prints them: as many decimals as fit.
-std::string time_text(double us) {
-  if (us >= 10'000) return fmt::format("{:.0f}", us);
-  if (us >= 100) return fmt::format("{:.1f}", us);
-  return fmt::format("{:.2f}", us);
-}
 
 bool has_operation(Collective collective) {
   return collective == Collective::allreduce || collective == Collective::reduce ||
          collective == Collective::reduce_scatter;
 }
 bool has_root(Collective collective) {
-  return collective == Collective::reduce || collective == Collective::broadcast ||
-         collective == Collective::gather || collective == Collective::scatter;
+  return collective == Collective::reduce || collective == Collective::broadcast || collective == Collective::gather ||
+         collective == Collective::scatter;
 }
 
-// JSON writes all digits of a double; nobody measured those.
+}  // namespace
+
+std::string microseconds_text(double us) {
+  if (us >= 10'000) return fmt::format("{:.0f}", us);
+  if (us >= 100) return fmt::format("{:.1f}", us);
+  return fmt::format("{:.2f}", us);
+}
+
 double rounded(double value, double digits) { return std::round(value * digits) / digits; }
 
-}  // namespace
+std::string job_line(std::string_view what, const JobFacts& facts) {
+  return fmt::format("# fabring {}: {} rank{} on {} node{}, transport {}", what, facts.ranks,
+                     facts.ranks == 1 ? "" : "s", facts.nodes, facts.nodes == 1 ? "" : "s", facts.transport);
+}
 
 double algorithm_bandwidth(std::size_t bytes, double time_us) {
   return time_us > 0 ? static_cast<double>(bytes) / time_us * 1e-3 : 0.0;
@@ -46,6 +52,36 @@ double bus_factor(Collective collective, int ranks) {
   }
 }
 
+std::string predicted_against_measured(const Choice& choice, const Measurement& measurement) {
+  const auto found = std::find_if(
+      choice.candidates.begin(), choice.candidates.end(),
+      [&](const Choice::Candidate& each) { return each.algorithm == choice.algorithm && each.excluded.empty(); });
+  std::string text = fmt::format("{}{}: {} ", size_text(measurement.bytes), measurement.in_place ? " in place" : "",
+                                 measurement.algorithm);
+  if (found == choice.candidates.end() || found->predicted_us <= 0)
+    return text + fmt::format("measured {} us, no prediction", microseconds_text(measurement.time_us));
+  return text + fmt::format("predicted {} us, measured {} us ({:.2f}x)", microseconds_text(found->predicted_us),
+                            microseconds_text(measurement.time_us), measurement.time_us / found->predicted_us);
+}
+
+Chart bandwidth_chart(const PerfOptions& options, const JobFacts& facts, const std::vector<Measurement>& measurements) {
+  Chart chart;
+  chart.title = job_line(name(options.collective), facts).substr(2) + fmt::format(", {}", name(options.type));
+  chart.x_label = "size (bytes)";
+  chart.y_label = "busbw (GB/s)";
+  chart.x_is_bytes = true;
+  chart.y_is_logarithmic = false;
+  for (const bool in_place : {false, true}) {
+    Curve curve{in_place ? "in place" : "out of place", {}};
+    for (const Measurement& each : measurements)
+      if (each.in_place == in_place && each.bytes > 0)  // 0 has no place on a logarithmic axis
+        curve.points.emplace_back(
+            each.bytes, algorithm_bandwidth(each.bytes, each.time_us) * bus_factor(options.collective, facts.ranks));
+    if (!curve.points.empty()) chart.curves.push_back(std::move(curve));
+  }
+  return chart;
+}
+
 std::string PerfReport::header() const {
   switch (options_.format) {
     case Format::plain:
@@ -62,9 +98,7 @@ std::string PerfReport::header() const {
     case Format::table:
       break;
   }
-  std::string text = fmt::format("# fabring {}: {} rank{} on {} node{}, transport {}, {} warm-up and ",
-                                 name(options_.collective), facts_.ranks, facts_.ranks == 1 ? "" : "s", facts_.nodes,
-                                 facts_.nodes == 1 ? "" : "s", facts_.transport, options_.warm_up);
+  std::string text = job_line(name(options_.collective), facts_) + fmt::format(", {} warm-up and ", options_.warm_up);
   text += options_.repetitions > 0
               ? fmt::format("{} x {} ms of timed calls", options_.repetitions, options_.target.count())
               : fmt::format("{} timed calls", options_.calls);
@@ -94,7 +128,7 @@ std::string PerfReport::table_line(const std::vector<Measurement>& measurements)
       continue;
     }
     const double bandwidth = algorithm_bandwidth(found->bytes, found->time_us);
-    text += fmt::format("  {:>9} {:>7.2f} {:>7.2f} {:>8}", time_text(found->time_us), bandwidth,
+    text += fmt::format("  {:>9} {:>7.2f} {:>7.2f} {:>8}", microseconds_text(found->time_us), bandwidth,
                         bandwidth * bus_factor(options_.collective, facts_.ranks),
                         options_.check ? fmt::format("{}", found->wrong) : "N/A");
   }

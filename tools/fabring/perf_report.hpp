@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "fabring/communicator.hpp"
 #include "tools/fabring/perf_options.hpp"
+#include "tools/fabring/svg.hpp"
 
 namespace fabring::tools {
 
@@ -31,11 +33,24 @@ struct JobFacts {
   std::vector<std::string> report;  ///< of the engine, a line each
 };
 
+/// Times as nccl-tests prints them: as many decimals as fit.
+std::string microseconds_text(double us);
+/// JSON writes all digits of a double; nobody measured those.
+double rounded(double value, double digits);
+/// "# fabring allreduce: 4 ranks on 2 nodes, transport tcp".
+std::string job_line(std::string_view what, const JobFacts& facts);
+
 /// GB/s, 1e9 bytes.
 double algorithm_bandwidth(std::size_t bytes, double time_us);
 /// What times algbw gives busbw: 2(n-1)/n for allreduce; (n-1)/n for reduce_scatter, all_gather, gather, scatter and
 /// alltoall; 1 for broadcast and reduce.
 double bus_factor(Collective collective, int ranks);
+
+/// "64 KiB: recursive_doubling predicted 125 us, measured 185 us (1.48x)".
+std::string predicted_against_measured(const Choice& choice, const Measurement& measurement);
+
+/// busbw over the size, out of place and in place.
+Chart bandwidth_chart(const PerfOptions& options, const JobFacts& facts, const std::vector<Measurement>& measurements);
 
 class PerfReport {
  public:

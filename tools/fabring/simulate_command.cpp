@@ -127,9 +127,9 @@ Result<Wanted> understand(const Options& options) {
   return wanted;
 }
 
-Status save(const std::string& path, const std::string& text) {
+Status save(const std::string& option, const std::string& path, const std::string& text) {
   Output out;
-  FABRING_TRY(out.open(path));
+  FABRING_TRY(out.open(path, option));
   out.write(text);
   return out.finish();
 }
@@ -182,7 +182,7 @@ Status tables(const Options& options, const Wanted& wanted, Output& out) {
   out.write(options.json ? forecast_json(shown, wanted.forecast) : text);
   if (options.plot.empty()) return {};
   if (what == Rows::ranks) shown.resize(wanted.scale.size());  // the first size
-  return save(options.plot, draw(forecast_chart(shown, what, title)));
+  return save("--plot", options.plot, draw(forecast_chart(shown, what, title)));
 }
 
 Status links(const Options& options, const Wanted& wanted) {
@@ -203,9 +203,10 @@ Status links(const Options& options, const Wanted& wanted) {
       if (has_algorithm(wanted.forecast.collective, each)) drawn.push_back(each);
   }
   for (const Algorithm each : drawn) FABRING_TRY(add(each));
-  return save(options.links, draw(fmt::format("{} of {}: bytes from node to node, {}", name(wanted.forecast.collective),
-                                              size_text(wanted.sizes.back()), world_text(wanted)),
-                                  "the most between any two nodes", squares));
+  return save("--links", options.links,
+              draw(fmt::format("{} of {}: bytes from node to node, {}", name(wanted.forecast.collective),
+                               size_text(wanted.sizes.back()), world_text(wanted)),
+                   "the most between any two nodes", squares));
 }
 
 Status scaling(const Options& options, const Wanted& wanted, Output& out) {
@@ -261,7 +262,7 @@ Status scaling(const Options& options, const Wanted& wanted, Output& out) {
     text += "\n";
   }
   out.write(options.json ? json.dump(2) + "\n" : text);
-  return options.plot.empty() ? Status() : save(options.plot, draw(chart));
+  return options.plot.empty() ? Status() : save("--plot", options.plot, draw(chart));
 }
 
 /// Predicted beside what `fabring perf --format json` measured, for the world that was measured.

@@ -152,7 +152,7 @@ std::string draw(const Chart& chart) {
     y.most = std::pow(10.0, std::ceil(std::log10(y.most * 1.0001)));
   } else {
     y.least = 0;
-    y.most *= 1.05;
+    y.most = y.most > 0 ? y.most * 1.05 : 1;
   }
 
   Svg svg(width, height);

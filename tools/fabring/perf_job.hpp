@@ -1,0 +1,49 @@
+#pragma once
+// PerfJob: one rank of a measurement: its engine, what is the same for everything it measures, and where the results
+// go. Only rank 0 writes; its files are opened before anything is measured.
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "fabring/communicator.hpp"
+#include "tools/fabring/command.hpp"
+#include "tools/fabring/perf_options.hpp"
+#include "tools/fabring/perf_report.hpp"
+
+namespace fabring::tools {
+
+class PerfJob {
+ public:
+  /// Meets the other ranks. Errors: those of the settings, of the files, of Engine::create.
+  static Result<std::unique_ptr<PerfJob>> start(const PerfOptions& options);
+
+  const PerfOptions& options() const { return options_; }
+  Engine& engine() { return *engine_; }
+  Communicator world() { return engine_->world(); }
+  const JobFacts& facts() const { return facts_; }
+  bool writes() const { return rank_ == 0; }
+  void write(const std::string& text);
+
+  /// A line on stderr while a long run says nothing: every second on a terminal, every 15 s elsewhere.
+  void tell_progress(const std::string& text);
+
+  /// Flushes the output, draws the picture if one was wanted, leaves the job.
+  Status finish(const std::string& picture = {});
+
+ private:
+  explicit PerfJob(const PerfOptions& options) : options_(options) {}
+  const PerfOptions& options_;
+  int rank_ = 0;
+  Output out_, plot_;
+  std::unique_ptr<Engine> engine_;
+  JobFacts facts_;
+  std::chrono::steady_clock::time_point told_ = std::chrono::steady_clock::now();
+};
+
+/// The three kinds of measurement. How many results were wrong, or too slow; the same on every rank.
+Result<std::uint64_t> measure_sizes(PerfJob& job);  // perf_sizes.cpp
+Result<std::uint64_t> measure_model(PerfJob& job);  // perf_model.cpp
+Result<std::uint64_t> measure_guard(PerfJob& job);  // perf_guard.cpp
+
+}  // namespace fabring::tools

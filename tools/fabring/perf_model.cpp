@@ -1,0 +1,115 @@
+// The gradients of a model, step after step, as data-parallel training sends them: every bucket's allreduce is started
+// in the order of the backward pass, and the step ends when all are done. Beside it the same with a call for each
+// tensor.
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "runtime/base/parse_value.hpp"
+#include "tools/fabring/exact_data.hpp"
+#include "tools/fabring/model_report.hpp"
+#include "tools/fabring/models.hpp"
+#include "tools/fabring/page_buffer.hpp"
+#include "tools/fabring/perf_job.hpp"
+#include "tools/fabring/stopwatch.hpp"
+
+namespace fabring::tools {
+namespace {
+
+class Replay {
+ public:
+  /// `buckets`: bytes of each, which together fill `gradients`.
+  Replay(PerfJob& job, std::byte* gradients, const std::vector<std::uint64_t>& buckets)
+      : world_(job.world()), stopwatch_(job.engine()), options_(job.options()) {
+    for (const std::uint64_t bytes : buckets) {
+      operations_.push_back(
+          Operation::allreduce(gradients, gradients, bytes / size_of(options_.type), options_.type, reduction()));
+      gradients += bytes;
+    }
+  }
+
+  Result<TrainingStep> measure() {
+    TrainingStep result;
+    result.calls = operations_.size();
+    for (const Operation& each : operations_) result.bytes += each.count * size_of(each.type);
+    if (options_.check) FABRING_TRY(check(result.wrong));
+    for (const Operation& each : operations_) fill_stable(each.out, each.count, each.type, each.reduction.op());
+    for (int i = 0; i < options_.warm_up; ++i) FABRING_TRY(step());
+    std::vector<double> each;
+    const auto total = stopwatch_.time([this] { return step(); }, options_.calls, &each);
+    if (!total) return total.error();
+    result.time_us = total->seconds / options_.calls * 1e6;
+    result.slowest_rank = total->slowest;
+    result.p50_us = percentile(each, 0.50) * 1e6;
+    result.p99_us = percentile(each, 0.99) * 1e6;
+    result.wire_bytes_per_rank = static_cast<std::uint64_t>(std::llround(total->wire_bytes_sent / options_.calls));
+    return result;
+  }
+
+ private:
+  Reduction reduction() const {
+    return options_.op == ReduceOp::premul_sum ? Reduction::premul_sum(ExactData::premul_factor)
+                                               : Reduction(options_.op);
+  }
+
+  Status step() {
+    works_.clear();
+    for (const Operation& each : operations_) works_.push_back(world_.start(each));
+    Status first;
+    for (Work& work : works_)  // all of them, also after an error: the buffers are theirs until then
+      if (Status done = work.wait(); !done.ok() && first.ok()) first = std::move(done);
+    return first;
+  }
+
+  // Every bucket has data of its own, so that one in the place of another is seen.
+  Status check(std::uint64_t& wrong) {
+    const auto data = [this](std::size_t bucket) {
+      return ExactData(options_.type, options_.op, world_.rank(), world_.size(),
+                       static_cast<std::uint32_t>(bucket) + 1);
+    };
+    for (std::size_t i = 0; i < operations_.size(); ++i) data(i).fill(operations_[i].out, operations_[i].count);
+    FABRING_TRY(step());
+    std::uint64_t mine = 0;
+    for (std::size_t i = 0; i < operations_.size(); ++i)
+      mine += data(i).wrong_results(operations_[i].out, operations_[i].count);
+    return world_.allreduce(&mine, &wrong, 1, DataType::uint64, ReduceOp::sum);
+  }
+
+  Communicator world_;
+  Stopwatch stopwatch_;
+  const PerfOptions& options_;
+  std::vector<Operation> operations_;
+  std::vector<Work> works_;
+};
+
+}  // namespace
+
+Result<std::uint64_t> measure_model(PerfJob& job) {
+  const PerfOptions& options = job.options();
+  const auto gradients = model_gradients(options.model);
+  if (!gradients) return gradients.error();
+  const std::size_t element = size_of(options.type);
+  const std::uint64_t elements = total_elements(*gradients);
+  const PageBuffer buffer = page_buffer(elements * element);
+  if (!buffer)
+    return Status(ErrorCode::out_of_memory, fmt::format("no memory for gradients of {} bytes", elements * element));
+  const ModelReport report(options, job.facts(), {gradients->size(), elements});
+  job.write(report.header());
+  std::uint64_t wrong = 0;
+  bool first = true;
+  for (const std::size_t bucket : {options.bucket, std::size_t{0}}) {
+    job.tell_progress(fmt::format("now {}", bucket > 0 ? "buckets of " + size_text(bucket) : "a call for each tensor"));
+    auto step = Replay(job, buffer.get(), fused_buckets(*gradients, element, bucket)).measure();
+    if (!step) return step.error();
+    step->bucket = bucket;
+    wrong += step->wrong;
+    job.write(report.row(*step, first));
+    first = false;
+  }
+  job.write(report.footer());
+  FABRING_TRY(job.finish());
+  return wrong;
+}
+
+}  // namespace fabring::tools

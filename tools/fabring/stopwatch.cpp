@@ -1,0 +1,68 @@
+#include "tools/fabring/stopwatch.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace fabring::tools {
+
+using Clock = std::chrono::steady_clock;
+
+Result<Stopwatch::Timed> Stopwatch::time(const Call& call, int calls, std::vector<double>* each) {
+  if (each != nullptr) each->resize(static_cast<std::size_t>(calls));
+  FABRING_TRY(world_.barrier());
+  const std::uint64_t sent_before = engine_->traffic().wire_bytes_sent;
+  const Clock::time_point start = Clock::now();
+  if (each == nullptr) {
+    for (int i = 0; i < calls; ++i) FABRING_TRY(call());
+  } else {
+    Clock::time_point last = start;
+    for (double& duration : *each) {
+      FABRING_TRY(call());
+      const Clock::time_point now = Clock::now();
+      duration = std::chrono::duration<double>(now - last).count();
+      last = now;
+    }
+  }
+  const std::array<double, 2> mine{std::chrono::duration<double>(Clock::now() - start).count(),
+                                   static_cast<double>(engine_->traffic().wire_bytes_sent - sent_before)};
+  std::vector<double> all(2 * static_cast<std::size_t>(world_.size()));
+  FABRING_TRY(world_.all_gather(mine.data(), all.data(), 2, DataType::float64));
+  Timed most;
+  for (Rank rank = 0; rank < world_.size(); ++rank) {
+    const double seconds = all[2 * static_cast<std::size_t>(rank)], sent = all[2 * static_cast<std::size_t>(rank) + 1];
+    if (seconds > most.seconds) most.seconds = seconds, most.slowest = rank;
+    most.wire_bytes_sent = std::max(most.wire_bytes_sent, sent);
+  }
+  if (each != nullptr)
+    FABRING_TRY(world_.allreduce(each->data(), each->data(), each->size(), DataType::float64, ReduceOp::max));
+  return most;
+}
+
+Result<int> Stopwatch::calls_filling(const Call& call, std::chrono::milliseconds target, int repetitions,
+                                     std::chrono::milliseconds cap) {
+  const double wanted_seconds = std::chrono::duration<double>(target).count();
+  const double most_seconds = std::chrono::duration<double>(cap).count();
+  double one = 0;
+  for (int calls = 2;; calls *= 4) {
+    const auto total = time(call, calls);
+    if (!total) return total.error();
+    one = std::max(total->seconds / calls, 1e-9);
+    if (total->seconds > 0.05 * wanted_seconds || calls * 4 > most_calls) break;
+  }
+  const auto bounded = [](double calls, int least) {
+    return static_cast<int>(std::clamp(calls, double(least), double(most_calls)));
+  };
+  const int wanted = bounded(wanted_seconds / one, 3);
+  return one * wanted * repetitions > most_seconds ? bounded(most_seconds / one / repetitions, 1) : wanted;
+}
+
+double percentile(std::vector<double>& values, double share) {
+  if (values.empty()) return 0;
+  const auto at = static_cast<std::ptrdiff_t>(std::ceil(share * static_cast<double>(values.size())) - 1);
+  const auto place = values.begin() + std::clamp<std::ptrdiff_t>(at, 0, static_cast<std::ptrdiff_t>(values.size()) - 1);
+  std::nth_element(values.begin(), place, values.end());
+  return *place;
+}
+
+}  // namespace fabring::tools

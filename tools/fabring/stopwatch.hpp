@@ -1,0 +1,41 @@
+#pragma once
+// Stopwatch: times calls as the peers' drivers do: all ranks wait for each other, make the calls back to back, and the
+// slowest rank's total counts. What it returns is the same on every rank, so that ranks can decide by it. Every rank
+// calls its functions together.
+
+#include <chrono>
+#include <functional>
+#include <vector>
+
+#include "fabring/communicator.hpp"
+
+namespace fabring::tools {
+
+class Stopwatch {
+ public:
+  using Call = std::function<Status()>;
+  static constexpr int most_calls = 20'000;  // of a repetition; as the peers' drivers
+
+  explicit Stopwatch(Engine& engine) : engine_(&engine), world_(engine.world()) {}
+
+  struct Timed {
+    double seconds = 0;  ///< of the slowest rank, all calls
+    Rank slowest = 0;
+    double wire_bytes_sent = 0;  ///< by the rank that sent most, all calls
+  };
+  /// The time of every single call goes into `each` if it is not null, the slowest rank's each time.
+  Result<Timed> time(const Call& call, int calls, std::vector<double>* each = nullptr);
+
+  /// How many calls last about `target`; fewer where `repetitions` of them would last longer than `cap`.
+  Result<int> calls_filling(const Call& call, std::chrono::milliseconds target, int repetitions,
+                            std::chrono::milliseconds cap);
+
+ private:
+  Engine* engine_;
+  Communicator world_;
+};
+
+/// The smallest value that `share` of them do not exceed; 0 of none. Reorders them.
+double percentile(std::vector<double>& values, double share);
+
+}  // namespace fabring::tools

@@ -196,7 +196,8 @@ constexpr Setting rows[] = {
     {"FABRING_DEPTH", "integer", "tiles", "", "chosen", "Tiles in flight per operation.",
      read_integer<&Config::depth, 1, 1024>, show_positive<&Config::depth>},
     {"FABRING_SCRATCH_BYTES", "size", "bytes", "", "32 MiB",
-     "Hard limit of the scratch memory of an engine. Operations that do not fit wait for others to finish.",
+     "Hard limit of the scratch memory of an engine. Operations that do not fit wait for others to finish. Little of it on "
+     "one rank makes FABRING_SEGMENT_BYTES smaller on all.",
      read_size<&Config::scratch_bytes, 4096>, show_size<&Config::scratch_bytes>},
     {"FABRING_RENDEZVOUS_TIMEOUT", "duration", "s", "", "",
      "How long ranks wait for each other at the start. The error names the ranks that did not come.",

@@ -20,7 +20,7 @@ std::string Identity::encode() const {
   out.text(host_id, most_text).text(transports, most_text);
   out.number(static_cast<std::uint8_t>(std::min(usable.size(), most_transports)));
   for (std::size_t i = 0; i < std::min(usable.size(), most_transports); ++i) out.text(usable[i], most_text);
-  out.text(unusable, most_reason).text(algorithm, most_text).number(segment_bytes).number(depth);
+  out.text(unusable, most_reason).text(algorithm, most_text).number(segment_bytes).number(depth).number(scratch_bytes);
   out.number(static_cast<std::uint8_t>(reproducible)).text(machine, most_text).number(link_megabits).number(cores);
   return out.take();
 }
@@ -41,6 +41,7 @@ Result<Identity> Identity::decode(std::string_view bytes) {
   identity.algorithm = in.text(most_text);
   identity.segment_bytes = in.number<std::uint64_t>();
   identity.depth = in.number<std::uint32_t>();
+  identity.scratch_bytes = in.number<std::uint64_t>();
   identity.reproducible = in.number<std::uint8_t>() != 0;
   identity.machine = in.text(most_text);
   identity.link_megabits = in.number<std::uint32_t>();
@@ -85,6 +86,17 @@ Machine machine_of(const std::vector<Identity>& ranks) {
   Machine machine = *find_machine(like);
   machine.cores = std::min<std::uint32_t>(first.cores, 4096);
   return machine;
+}
+
+std::size_t segment_of(const std::vector<Identity>& ranks) {
+  constexpr std::size_t smallest = 64;  // as the setting's
+  std::size_t segment = static_cast<std::size_t>(ranks[0].segment_bytes);
+  if (segment != 0) return segment;
+  for (const Identity& rank : ranks) {
+    const std::size_t fits = std::max(static_cast<std::size_t>(rank.scratch_bytes) / (2 * ranks.size()), smallest);
+    if (rank.scratch_bytes != 0 && fits < TilingRules().segment_bytes && (segment == 0 || fits < segment)) segment = fits;
+  }
+  return segment;
 }
 
 Result<std::string> common_transport(const std::vector<Identity>& ranks) {

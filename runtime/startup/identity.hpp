@@ -24,6 +24,7 @@ struct Identity {
   std::string algorithm;
   std::uint64_t segment_bytes = 0;
   std::uint32_t depth = 0;
+  std::uint64_t scratch_bytes = 0;  ///< FABRING_SCRATCH_BYTES; may differ
   bool reproducible = false;
   std::string machine;              ///< FABRING_MACHINE
   std::uint32_t link_megabits = 0;  ///< of the interface chosen; 0: not known
@@ -38,6 +39,10 @@ Status compare(const std::vector<Identity>& ranks);
 
 /// What algorithms are priced for: what rank 0 was told, or what it has.
 Machine machine_of(const std::vector<Identity>& ranks);
+
+/// FABRING_SEGMENT_BYTES, or, if that is not set and a rank has little FABRING_SCRATCH_BYTES, what fits there: a tile may need
+/// a segment from every rank, and as much again for what it sends. 0: the usual one.
+std::size_t segment_of(const std::vector<Identity>& ranks);
 
 /// First transport of rank 0's list that every rank can use. Errors: unavailable, saying which rank cannot use what and why.
 Result<std::string> common_transport(const std::vector<Identity>& ranks);

@@ -205,6 +205,7 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config) {
   own.algorithm = config.algorithm;
   own.segment_bytes = config.segment_bytes;
   own.depth = static_cast<std::uint32_t>(config.depth);
+  own.scratch_bytes = config.scratch_bytes;
   own.reproducible = config.reproducible;
   own.machine = config.machine;
   own.cores = static_cast<std::uint32_t>(allowed_cpus());
@@ -233,6 +234,7 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config) {
   auto transport = common_transport(ranks);
   if (!transport) return transport.error();
   parts.machine = machine_of(ranks);
+  parts.config.segment_bytes = segment_of(ranks);
 
   // Open it, and tell the address and the node.
   const auto chosen = std::find_if(usable.begin(), usable.end(), [&](const Opened& one) { return one.name == *transport; });

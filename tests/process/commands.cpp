@@ -10,6 +10,7 @@
 
 #include "checked_vector.hpp"
 #include "events.hpp"
+#include "exchange_commands.hpp"
 
 namespace rank_program {
 namespace {
@@ -92,6 +93,7 @@ Exit Commands::run(std::string_view line) {
   if (words.verb() == "split") return split(words);
   if (words.verb() == "abort") return abort(words);
   if (words.verb() == "buffers") return buffers(words);
+  if (words.verb() == "blocks" || words.verb() == "messages" || words.verb() == "crossed") return exchange(words);
   if (words.verb() == "work") return work(words);
   if (words.verb() == "serve") return serve();
   if (words.verb() == "leave") return leave();
@@ -215,6 +217,18 @@ Exit Commands::buffers(const Words& words) {
   }
   const Status nothing = world.allreduce(nullptr, nullptr, 0, type, op);
   return nothing.ok() ? loop(Words("loop steps=3 sizes=4,4096")) : report("count 0", nothing);
+}
+
+Exit Commands::exchange(const Words& words) {
+  const auto steps = static_cast<int>(words.number("steps", 1));
+  const auto unit = static_cast<std::size_t>(words.number("unit", 100));
+  const auto done = words.verb() == "blocks"     ? exchange_blocks(on(words), steps, unit)
+                    : words.verb() == "messages" ? exchange_messages(on(words), steps, unit)
+                                                 : exchange_crossed(on(words), steps, unit);
+  if (!done.status.ok()) return report(words.verb(), done.status);
+  if (done.wrong.empty()) return Exit::fine;
+  Event("wrong").text("what", done.wrong);
+  return Exit::wrong;
 }
 
 Exit Commands::work(const Words& words) {

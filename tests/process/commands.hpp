@@ -45,6 +45,7 @@ class Commands {
   Exit split(const Words& words);       // name, colour, key
   Exit abort(const Words& words);       // on
   Exit buffers(const Words& words);     // wrong buffers, each refused; a right one afterwards
+  Exit exchange(const Words& words);    // blocks, messages, crossed: steps, unit (elements), on
   Exit work(const Words& words);        // ms of something else
   Exit serve();                         // commands from stdin until its end
   Exit leave();

@@ -109,6 +109,44 @@ TEST(Threads, several_threads_of_a_rank_use_communicators_of_their_own) {
   });
 }
 
+TEST(Threads, two_communicators_in_opposite_orders_finish_even_with_the_least_scratch) {
+  constexpr int ranks = 3;
+  Config least;
+  least.scratch_bytes = 4096;
+  least.segment_bytes = 1500;  // one operation at a time fits; ranks that meet in earnest find such a length themselves
+  least.depth = 1;
+  for (const Config& config : {Config(), least}) {
+    ThreadWorld world(ranks, config);
+    world.run([&](Rank rank, Communicator all) {
+      auto first = all.duplicate("first"), second = all.duplicate("second");
+      ASSERT_TRUE(first.has_value() && second.has_value());
+      // Even ranks begin on the first and odd ones on the second; each is then waited for by a thread of its own.
+      for (std::uint64_t turn = 0; turn < 10; ++turn) {
+        Sum on_first(rank, ranks, 9'000 + turn, turn), on_second(rank, ranks, 5'000 + turn, turn + 100);
+        Work one, two;
+        if (rank % 2 == 0) one = on_first.begin(*first);
+        two = on_second.begin(*second);
+        if (rank % 2 == 1) one = on_first.begin(*first);
+        std::thread beside([&] { EXPECT_TRUE(one.wait().ok()); });
+        EXPECT_TRUE(two.wait().ok());
+        beside.join();
+        EXPECT_TRUE(on_first.right() && on_second.right());
+      }
+      // And with blocking calls all the way, begun by whichever thread comes first.
+      const auto run = [&](Communicator on, std::size_t count) {
+        for (std::uint64_t turn = 0; turn < 10; ++turn) {
+          Sum sum(rank, ranks, count + turn, turn);
+          EXPECT_TRUE(sum.run(on).ok());
+          EXPECT_TRUE(sum.right());
+        }
+      };
+      std::thread beside(run, rank % 2 == 0 ? *first : *second, rank % 2 == 0 ? 9'000 : 5'000);
+      run(rank % 2 == 0 ? *second : *first, rank % 2 == 0 ? 5'000 : 9'000);
+      beside.join();
+    });
+  }
+}
+
 TEST(Threads, split_makes_groups_ordered_by_key) {
   ThreadWorld world(5);
   world.run([&](Rank rank, Communicator all) {

@@ -7,11 +7,12 @@ rm -rf "$work"
 cmake --install "$build" --prefix "$work/prefix" >"$work.log"
 test ! -e "$work/prefix/include/fabring/endpoint.hpp"  # internals are not installed
 flags=${sanitize:+-fsanitize=$sanitize}
-cmake -S "$consumer" -B "$work/cmake" -DCMAKE_PREFIX_PATH="$work/prefix" \
-  -DCMAKE_C_COMPILER="$cc" -DCMAKE_C_FLAGS="$flags" -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_CXX_FLAGS="$flags" >>"$work.log"
+cmake -S "$consumer" -B "$work/cmake" -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_CXX_FLAGS="$flags" >>"$work.log"
 cmake --build "$work/cmake" >>"$work.log"
 "$work/cmake/consumer"
-"$work/cmake/consumer_in_c"
+cmake -S "$consumer/c" -B "$work/cmake-c" -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_C_COMPILER="$cc" -DCMAKE_C_FLAGS="$flags" >>"$work.log"
+cmake --build "$work/cmake-c" >>"$work.log"
+"$work/cmake-c/consumer_in_c"
 PKG_CONFIG_PATH=$(dirname "$(find "$work/prefix" -name fabring.pc)") && export PKG_CONFIG_PATH
 libdir=$(pkg-config --variable=libdir fabring)
 # shellcheck disable=SC2046,SC2086
@@ -19,6 +20,6 @@ libdir=$(pkg-config --variable=libdir fabring)
 "$work/by-pkg-config"
 # The C compiler links it: nothing of C++ is needed on this side.
 # shellcheck disable=SC2046,SC2086
-"$cc" -std=c11 $flags "$consumer/main.c" -o "$work/by-pkg-config-in-c" $(pkg-config --cflags --libs fabring) -Wl,-rpath,"$libdir"
+"$cc" -std=c11 $flags "$consumer/c/main.c" -o "$work/by-pkg-config-in-c" $(pkg-config --cflags --libs fabring) -Wl,-rpath,"$libdir"
 "$work/by-pkg-config-in-c"
 if [ -z "$sanitize" ] && readelf -d "$work/by-pkg-config-in-c" | grep -q 'libstdc++'; then exit 1; fi

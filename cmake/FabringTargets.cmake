@@ -1,4 +1,8 @@
 # How targets of this project are made: one library per folder, hidden symbols, the same warnings everywhere.
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -13,6 +17,7 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")  # the kernels ask for -O3 themselve
 find_program(FABRING_CCACHE ccache)
 if(FABRING_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${FABRING_CCACHE})
+  set(CMAKE_C_COMPILER_LAUNCHER ${FABRING_CCACHE})
 endif()
 
 # A package that is AUTO, ON or OFF: sets VAR_FOUND; ON and missing is an error that names the Debian package.
@@ -31,7 +36,8 @@ endfunction()
 function(fabring_compile_options target)
   target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
                                               $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
-  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -fno-math-errno
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow
+                         $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor> -fno-math-errno
                          -Wno-restrict)  # false with std::string in GCC 12 (its bug 105651)
   if(FABRING_WERROR)
     target_compile_options(${target} PRIVATE -Werror)

@@ -217,6 +217,13 @@ constexpr Setting rows[] = {
      read_flag<&Config::explain>, show_flag<&Config::explain>},
 };
 
+Status unknown_setting(std::string_view name, std::string_view what) {
+  std::vector<std::string_view> names;
+  for (const Setting& known : rows) names.push_back(known.name);
+  return {ErrorCode::invalid_argument, fmt::format("{} {}{} (`fabring settings` lists them all)", name.substr(0, 200),
+                                                   what, did_you_mean(name, names))};
+}
+
 }  // namespace
 
 Environment process_environment() {
@@ -243,18 +250,24 @@ Status apply_setting(const Setting& row, std::string_view text, Config& into) {
   return row.read(row, text, into).with_prefix(fmt::format("{}={}: ", row.name, text.substr(0, 200)));
 }
 
+Result<const Setting*> known_setting(std::string_view name) {
+  if (const Setting* row = find_setting(name)) return row;
+  return unknown_setting(name, "is not a setting of Fabring");
+}
+
+Status apply_setting(std::string_view name, std::string_view text, Config& into) {
+  auto row = known_setting(name);
+  if (!row) return row.error();
+  return text.empty() ? Status() : apply_setting(**row, text, into);
+}
+
 Status apply_settings(const Environment& environment, Config& into) {
   constexpr std::string_view prefix = "FABRING_";
   for (auto at = environment.lower_bound(prefix); at != environment.end() && at->first.starts_with(prefix); ++at) {
-    if (const Setting* row = find_setting(at->first)) {
-      if (!at->second.empty()) FABRING_TRY(apply_setting(*row, at->second, into));
-      continue;
-    }
-    std::vector<std::string_view> names;
-    for (const Setting& known : rows) names.push_back(known.name);
-    return {ErrorCode::invalid_argument, fmt::format("{} is set in the environment but is not a setting of Fabring{}",
-                                                     at->first.substr(0, 200), did_you_mean(at->first, names)) +
-                                             " (`fabring settings` lists them all)"};
+    const Setting* row = find_setting(at->first);
+    if (row == nullptr)
+      return unknown_setting(at->first, "is set in the environment but is not a setting of Fabring");
+    if (!at->second.empty()) FABRING_TRY(apply_setting(*row, at->second, into));
   }
   return {};
 }

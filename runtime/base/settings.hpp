@@ -37,6 +37,10 @@ std::string default_text(const Setting& row);
 
 /// Sets one field by its row; the error names the variable, what was wrong and what is allowed.
 Status apply_setting(const Setting& row, std::string_view text, Config& into);
+/// The same by name; an empty value changes nothing. Also an error: a name that is none of ours, with the nearest one.
+Status apply_setting(std::string_view name, std::string_view text, Config& into);
+/// Its row; or invalid_argument with the nearest name that is one of ours.
+Result<const Setting*> known_setting(std::string_view name);
 
 /// Sets every field whose variable is in the environment (an empty value counts as not set). Errors: the first bad
 /// value, or a FABRING_* name that is none of ours, with the nearest one that is.

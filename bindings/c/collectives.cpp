@@ -1,0 +1,98 @@
+// The short forms of fabring_run.
+
+#include "bindings/c/handles.hpp"
+#include "bindings/c/operation.hpp"
+
+namespace fabring::c_api {
+namespace {
+
+/// Runs what `make` returns for the type.
+template <class Make>
+fabring_status_code run(fabring_comm* comm, fabring_data_type type, fabring_error* error, Make&& make) noexcept {
+  return answer(error, [&]() -> Status {
+    FABRING_TRY(check_handle(comm, "comm"));
+    DataType known{};
+    FABRING_TRY(to_data_type(type, known));
+    return comm->value.run(make(known));
+  });
+}
+
+/// The same for those that reduce.
+template <class Make>
+fabring_status_code run(fabring_comm* comm, fabring_data_type type, fabring_reduce_op op, fabring_error* error,
+                        Make&& make) noexcept {
+  return answer(error, [&]() -> Status {
+    FABRING_TRY(check_handle(comm, "comm"));
+    DataType known{};
+    ReduceOp known_op{};
+    FABRING_TRY(to_data_type(type, known));
+    FABRING_TRY(to_reduce_op(op, known_op));
+    return comm->value.run(make(known, known_op));
+  });
+}
+
+}  // namespace
+}  // namespace fabring::c_api
+
+using fabring::DataType;
+using fabring::Operation;
+using fabring::ReduceOp;
+using fabring::c_api::run;
+
+fabring_status_code fabring_allreduce(fabring_comm* comm, const void* in, void* out, std::size_t count,
+                                      fabring_data_type type, fabring_reduce_op op, fabring_error* error) {
+  return run(comm, type, op, error,
+             [&](DataType of, ReduceOp by) { return Operation::allreduce(in, out, count, of, by); });
+}
+
+fabring_status_code fabring_reduce(fabring_comm* comm, const void* in, void* out, std::size_t count,
+                                   fabring_data_type type, fabring_reduce_op op, std::int32_t root,
+                                   fabring_error* error) {
+  return run(comm, type, op, error,
+             [&](DataType of, ReduceOp by) { return Operation::reduce(in, out, count, of, by, root); });
+}
+
+fabring_status_code fabring_reduce_scatter(fabring_comm* comm, const void* in, void* out, std::size_t count,
+                                           fabring_data_type type, fabring_reduce_op op, fabring_error* error) {
+  return run(comm, type, op, error,
+             [&](DataType of, ReduceOp by) { return Operation::reduce_scatter(in, out, count, of, by); });
+}
+
+fabring_status_code fabring_all_gather(fabring_comm* comm, const void* in, void* out, std::size_t count,
+                                       fabring_data_type type, fabring_error* error) {
+  return run(comm, type, error, [&](DataType of) { return Operation::all_gather(in, out, count, of); });
+}
+
+fabring_status_code fabring_broadcast(fabring_comm* comm, void* data, std::size_t count, fabring_data_type type,
+                                      std::int32_t root, fabring_error* error) {
+  return run(comm, type, error, [&](DataType of) { return Operation::broadcast(data, data, count, of, root); });
+}
+
+fabring_status_code fabring_gather(fabring_comm* comm, const void* in, void* out, std::size_t count,
+                                   fabring_data_type type, std::int32_t root, fabring_error* error) {
+  return run(comm, type, error, [&](DataType of) { return Operation::gather(in, out, count, of, root); });
+}
+
+fabring_status_code fabring_scatter(fabring_comm* comm, const void* in, void* out, std::size_t count,
+                                    fabring_data_type type, std::int32_t root, fabring_error* error) {
+  return run(comm, type, error, [&](DataType of) { return Operation::scatter(in, out, count, of, root); });
+}
+
+fabring_status_code fabring_alltoall(fabring_comm* comm, const void* in, void* out, std::size_t count,
+                                     fabring_data_type type, fabring_error* error) {
+  return run(comm, type, error, [&](DataType of) { return Operation::alltoall(in, out, count, of); });
+}
+
+fabring_status_code fabring_barrier(fabring_comm* comm, fabring_error* error) {
+  return run(comm, FABRING_TYPE_UINT8, error, [](DataType) { return Operation::barrier(); });
+}
+
+fabring_status_code fabring_send(fabring_comm* comm, const void* data, std::size_t count, fabring_data_type type,
+                                 std::int32_t to, std::int32_t tag, fabring_error* error) {
+  return run(comm, type, error, [&](DataType of) { return Operation::send(data, count, of, to, tag); });
+}
+
+fabring_status_code fabring_recv(fabring_comm* comm, void* data, std::size_t count, fabring_data_type type,
+                                 std::int32_t from, std::int32_t tag, fabring_error* error) {
+  return run(comm, type, error, [&](DataType of) { return Operation::recv(data, count, of, from, tag); });
+}

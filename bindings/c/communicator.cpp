@@ -1,0 +1,106 @@
+// fabring_comm: what it is, and making others of it. What it does is in run.cpp and collectives.cpp.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "bindings/c/handles.hpp"
+
+namespace fabring::c_api {
+namespace {
+
+std::string text_or_none(const char* text) { return text == nullptr ? std::string() : std::string(text); }
+
+/// A negative colour makes no communicator: *made stays null.
+template <class Body>
+fabring_status_code make_comm(fabring_comm* from, fabring_comm** made, fabring_error* error, Body&& body) noexcept {
+  if (made != nullptr) *made = nullptr;
+  return answer(error, [&]() -> Status {
+    FABRING_TRY(check_handle(from, "comm"));
+    if (made == nullptr) return null_argument("made");
+    Result<Communicator> communicator = body(from->value);
+    if (!communicator) return communicator.error();
+    if (*communicator) *made = new fabring_comm(std::move(*communicator));
+    return {};
+  });
+}
+
+}  // namespace
+}  // namespace fabring::c_api
+
+using namespace fabring::c_api;
+using fabring::Communicator;
+using fabring::Status;
+
+fabring_status_code fabring_comm_rank(const fabring_comm* comm, std::int32_t* rank, fabring_error* error) {
+  return answer(error, [&]() -> Status {
+    FABRING_TRY(check_handle(comm, "comm"));
+    if (rank == nullptr) return null_argument("rank");
+    *rank = comm->value.rank();
+    return {};
+  });
+}
+
+fabring_status_code fabring_comm_size(const fabring_comm* comm, std::int32_t* size, fabring_error* error) {
+  return answer(error, [&]() -> Status {
+    FABRING_TRY(check_handle(comm, "comm"));
+    if (size == nullptr) return null_argument("size");
+    *size = comm->value.size();
+    return {};
+  });
+}
+
+fabring_status_code fabring_comm_label(const fabring_comm* comm, char* text, std::size_t size, std::size_t* needed,
+                                       fabring_error* error) {
+  return answer(error, [&]() -> Status {
+    FABRING_TRY(check_handle(comm, "comm"));
+    return give_text(comm->value.label(), text, size, needed);
+  });
+}
+
+fabring_status_code fabring_comm_nodes(const fabring_comm* comm, std::int32_t* nodes, std::size_t capacity,
+                                       fabring_error* error) {
+  return answer(error, [&]() -> Status {
+    FABRING_TRY(check_handle(comm, "comm"));
+    if (nodes == nullptr) return null_argument("nodes");
+    const std::vector<int> known = comm->value.nodes();
+    if (capacity < known.size())
+      return {fabring::ErrorCode::invalid_argument,
+              fmt::format("there is room for the nodes of {} ranks, but '{}' has {}", capacity, comm->value.label(),
+                          known.size())};
+    std::copy(known.begin(), known.end(), nodes);
+    return {};
+  });
+}
+
+fabring_status_code fabring_comm_split(fabring_comm* comm, std::int32_t colour, std::int32_t key, const char* label,
+                                       fabring_comm** made, fabring_error* error) {
+  return make_comm(comm, made, error, [&](Communicator& of) { return of.split(colour, key, text_or_none(label)); });
+}
+
+fabring_status_code fabring_comm_split_by_node(fabring_comm* comm, const char* label, fabring_comm** made,
+                                               fabring_error* error) {
+  return make_comm(comm, made, error, [&](Communicator& of) { return of.split_by_node(text_or_none(label)); });
+}
+
+fabring_status_code fabring_comm_duplicate(fabring_comm* comm, const char* label, fabring_comm** made,
+                                           fabring_error* error) {
+  return make_comm(comm, made, error, [&](Communicator& of) { return of.duplicate(text_or_none(label)); });
+}
+
+fabring_status_code fabring_comm_abort(fabring_comm* comm, const char* reason, fabring_error* error) {
+  return answer(error, [&]() -> Status {
+    FABRING_TRY(check_handle(comm, "comm"));
+    comm->value.abort(text_or_none(reason));
+    return {};
+  });
+}
+
+fabring_status_code fabring_comm_health(const fabring_comm* comm, fabring_error* error) {
+  return answer(error, [&]() -> Status {
+    FABRING_TRY(check_handle(comm, "comm"));
+    return comm->value.health();
+  });
+}
+
+fabring_status_code fabring_comm_free(fabring_comm* comm) { return free_handle(comm, "comm"); }

@@ -1,0 +1,69 @@
+// fabring_engine.
+
+#include <fmt/format.h>
+
+#include "bindings/c/config.hpp"
+#include "bindings/c/handles.hpp"
+#include "bindings/c/structs.hpp"
+
+using namespace fabring::c_api;
+using fabring::Status;
+
+fabring_status_code fabring_engine_create(const fabring_config* config, fabring_engine** engine, fabring_error* error) {
+  return make_handle(engine, "engine", error, [&]() -> fabring::Result<std::unique_ptr<fabring::Engine>> {
+    FABRING_TRY(check_handle(config, "config"));
+    return fabring::Engine::create(config->value);
+  });
+}
+
+fabring_status_code fabring_engine_create_from_environment(fabring_engine** engine, fabring_error* error) {
+  return make_handle(engine, "engine", error, [] { return fabring::Engine::from_environment(); });
+}
+
+fabring_status_code fabring_engine_world(fabring_engine* engine, fabring_comm** world, fabring_error* error) {
+  return make_handle(world, "world", error, [&]() -> fabring::Result<fabring::Communicator> {
+    FABRING_TRY(check_handle(engine, "engine"));
+    return engine->value->world();
+  });
+}
+
+fabring_status_code fabring_engine_leave(fabring_engine* engine, fabring_error* error) {
+  return answer(error, [&]() -> Status {
+    FABRING_TRY(check_handle(engine, "engine"));
+    return engine->value->leave();
+  });
+}
+
+fabring_status_code fabring_engine_destroy(fabring_engine* engine) { return free_handle(engine, "engine"); }
+
+fabring_status_code fabring_engine_traffic(const fabring_engine* engine, fabring_traffic* traffic,
+                                           fabring_error* error) {
+  return answer(error, [&]() -> Status {
+    FABRING_TRY(check_handle(engine, "engine"));
+    if (traffic == nullptr) return null_argument("traffic");
+    const fabring::Traffic counted = engine->value->traffic();
+    fabring_traffic given = FABRING_TRAFFIC_INIT;
+    given.payload_bytes_sent = counted.payload_bytes_sent;
+    given.payload_bytes_received = counted.payload_bytes_received;
+    given.wire_bytes_sent = counted.wire_bytes_sent;
+    given.wire_bytes_received = counted.wire_bytes_received;
+    given.messages_sent = counted.messages_sent;
+    return give_struct(given, "fabring_traffic", "FABRING_TRAFFIC_INIT", traffic);
+  });
+}
+
+fabring_status_code fabring_engine_report(const fabring_engine* engine, char* text, std::size_t size,
+                                          std::size_t* needed, fabring_error* error) {
+  return answer(error, [&]() -> Status {
+    FABRING_TRY(check_handle(engine, "engine"));
+    return give_text(fmt::format("{}", fmt::join(engine->value->report(), "\n")), text, size, needed);
+  });
+}
+
+fabring_status_code fabring_engine_setting(const fabring_engine* engine, const char* name, char* text, std::size_t size,
+                                           std::size_t* needed, fabring_error* error) {
+  return answer(error, [&]() -> Status {
+    FABRING_TRY(check_handle(engine, "engine"));
+    return give_setting(engine->value->config(), name, text, size, needed);
+  });
+}

@@ -1,0 +1,92 @@
+#pragma once
+// What the opaque handles of fabring.h are. Each begins with a mark of its kind: a handle of another kind, which C lets
+// pass through a cast, and usually one that was freed, is found out.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "bindings/c/answer.hpp"
+#include "fabring/communicator.hpp"
+
+namespace fabring::c_api {
+
+enum class Mark : std::uint32_t {
+  freed = 0,
+  config = 0x676E6F63,
+  engine = 0x69676E65,
+  comm = 0x6D6D6F63,
+  work = 0x6B726F77,
+  prepared = 0x70657270,
+};
+
+template <class T, Mark kind>
+struct Handle {
+  explicit Handle(T of) : value(std::move(of)) {}
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+  ~Handle() { mark.store(Mark::freed, std::memory_order_relaxed); }
+  bool intact() const { return mark.load(std::memory_order_relaxed) == kind; }
+
+  std::atomic<Mark> mark{kind};
+  T value;
+};
+
+}  // namespace fabring::c_api
+
+struct fabring_config : fabring::c_api::Handle<fabring::Config, fabring::c_api::Mark::config> {
+  using Handle::Handle;
+};
+struct fabring_engine : fabring::c_api::Handle<std::unique_ptr<fabring::Engine>, fabring::c_api::Mark::engine> {
+  using Handle::Handle;
+};
+struct fabring_comm : fabring::c_api::Handle<fabring::Communicator, fabring::c_api::Mark::comm> {
+  using Handle::Handle;
+};
+struct fabring_work : fabring::c_api::Handle<fabring::Work, fabring::c_api::Mark::work> {
+  using Handle::Handle;
+};
+struct fabring_prepared : fabring::c_api::Handle<fabring::Prepared, fabring::c_api::Mark::prepared> {
+  using Handle::Handle;
+};
+
+namespace fabring::c_api {
+
+/// "the argument 'comm' is not such a handle ..."
+Status wrong_handle(const char* name);
+
+template <class H>
+Status check_handle(const H* handle, const char* name) {
+  if (handle == nullptr) return null_argument(name);
+  return handle->intact() ? Status() : wrong_handle(name);
+}
+
+/// Answers with what `body`, a Result of what the handle holds, makes; *made is null if it fails.
+template <class H, class Body>
+fabring_status_code make_handle(H** made, const char* name, fabring_error* error, Body&& body) noexcept {
+  if (made != nullptr) *made = nullptr;
+  return answer(error, [&]() -> Status {
+    if (made == nullptr) return null_argument(name);
+    auto value = body();
+    if (!value) return value.error();
+    *made = new H(std::move(*value));
+    return {};
+  });
+}
+
+template <class H>
+fabring_status_code free_handle(H* handle, const char* name) noexcept {
+  return answer(nullptr, [&]() -> Status {
+    if (handle == nullptr) return {};
+    FABRING_TRY(check_handle(handle, name));
+    delete handle;
+    return {};
+  });
+}
+
+/// A text for the caller, as fabring_config_get says.
+Status give_text(std::string_view text, char* into, std::size_t size, std::size_t* needed);
+
+}  // namespace fabring::c_api

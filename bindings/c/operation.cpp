@@ -1,0 +1,93 @@
+#include "bindings/c/operation.hpp"
+
+#include <fmt/format.h>
+
+#include <type_traits>
+
+#include "bindings/c/answer.hpp"
+#include "bindings/c/structs.hpp"
+
+namespace fabring::c_api {
+namespace {
+
+constexpr std::size_t most_of_group = 1 << 20;  // larger numbers are slips
+
+template <class Enumeration>
+Status to_enumeration(std::int32_t from, int count, const char* what, Enumeration& into) {
+  if (from < 0 || from >= count)
+    return {ErrorCode::invalid_argument, fmt::format("there is no {} {}; they are 0 to {}", what, from, count - 1)};
+  into = static_cast<Enumeration>(from);
+  return {};
+}
+
+// The caller's function is called as ours is: fabring.h declares it with the number that represents a DataType.
+static_assert(std::is_same_v<std::underlying_type_t<DataType>, std::uint8_t>);
+
+Reduction to_reduction(const fabring_operation& from, DataType type, ReduceOp op) {
+  if (op == ReduceOp::user)
+    return Reduction::user(reinterpret_cast<UserFunction>(from.function), from.context, from.commutes != 0);
+  if (op != ReduceOp::premul_sum) return op;
+  return is_floating_point(type) ? Reduction::premul_sum(from.factor) : Reduction::premul_sum(from.whole_factor);
+}
+
+std::span<const std::size_t> array(const std::size_t* first, int ranks) {
+  return first == nullptr ? std::span<const std::size_t>() : std::span(first, static_cast<std::size_t>(ranks));
+}
+
+}  // namespace
+
+Status to_data_type(fabring_data_type from, DataType& into) {
+  return to_enumeration(from, data_type_count, "data type", into);
+}
+
+Status to_reduce_op(fabring_reduce_op from, ReduceOp& into) {
+  return to_enumeration(from, reduce_op_count, "reduction", into);
+}
+
+Result<Operation> to_operation(const fabring_operation* from, int ranks) {
+  if (from == nullptr) return null_argument("operation");
+  fabring_operation given = FABRING_OPERATION_INIT;
+  FABRING_TRY(read_struct(from, "fabring_operation", "FABRING_OPERATION_INIT", given));
+  Operation made;
+  ReduceOp op = ReduceOp::sum;
+  FABRING_TRY(to_enumeration(given.collective, collective_count, "collective", made.collective));
+  FABRING_TRY(to_data_type(given.type, made.type));
+  FABRING_TRY(to_reduce_op(given.op, op));
+  made.in = given.in;
+  made.out = given.out;
+  made.count = given.count;
+  made.reduction = to_reduction(given, made.type, op);
+  made.root = given.root;
+  made.tag = given.tag;
+  made.blocks = {array(given.counts, ranks), array(given.offsets, ranks)};
+  made.out_blocks = {array(given.out_counts, ranks), array(given.out_offsets, ranks)};
+  made.by_blocks = given.counts != nullptr || given.offsets != nullptr || given.out_counts != nullptr ||
+                   given.out_offsets != nullptr;
+  return made;
+}
+
+Result<std::vector<Operation>> to_operations(const fabring_operation* from, std::size_t count, int ranks) {
+  std::vector<Operation> made;
+  if (count == 0) return made;
+  if (from == nullptr) return null_argument("operations");
+  const std::size_t stride = size_of_struct(from);
+  if (count > most_of_group)
+    return Status(ErrorCode::invalid_argument,
+                  fmt::format("a group of {} operations; {} are possible", count, most_of_group));
+  made.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    // A bad stride ends at the check of the first element.
+    const auto* one = reinterpret_cast<const fabring_operation*>(reinterpret_cast<const std::byte*>(from) + i * stride);
+    if (size_of_struct(one) != stride)
+      return Status(
+          ErrorCode::invalid_argument,
+          fmt::format("operation {} of the group has struct_size {}, the first one {}; all must have the same", i,
+                      size_of_struct(one), stride));
+    auto operation = to_operation(one, ranks);
+    if (!operation) return operation.error().with_prefix(fmt::format("operation {} of the group: ", i));
+    made.push_back(*operation);
+  }
+  return made;
+}
+
+}  // namespace fabring::c_api

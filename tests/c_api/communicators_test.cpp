@@ -1,0 +1,150 @@
+// Communicators and engines of fabring.h.
+#include <gmock/gmock.h>
+
+#include <string>
+
+#include "alone.hpp"
+#include "ranks.hpp"
+
+namespace fabring::c_api::tests {
+namespace {
+
+using testing::Each;
+using testing::HasSubstr;
+
+#define EXPECT_OK(call) EXPECT_EQ(call, FABRING_STATUS_OK) << error.message
+
+std::string label_of(const fabring_comm* comm) {
+  char text[100];
+  EXPECT_EQ(fabring_comm_label(comm, text, sizeof text, nullptr, nullptr), FABRING_STATUS_OK);
+  return text;
+}
+
+TEST(Communicators, say_who_is_in_them) {
+  run_ranks(3, [](Rank self) {
+    fabring_error error = FABRING_ERROR_INIT;
+    std::int32_t rank = -1, size = -1, nodes[4] = {-1, -1, -1, -1};
+    EXPECT_OK(fabring_comm_rank(self.world, &rank, &error));
+    EXPECT_OK(fabring_comm_size(self.world, &size, &error));
+    EXPECT_EQ(rank, self.rank);
+    EXPECT_EQ(size, 3);
+    EXPECT_EQ(label_of(self.world), "world");
+    EXPECT_OK(fabring_comm_nodes(self.world, nodes, 4, &error));
+    EXPECT_EQ(nodes[0], nodes[2]);
+    EXPECT_EQ(nodes[3], -1) << "nothing is written past the ranks";
+    EXPECT_EQ(fabring_comm_nodes(self.world, nodes, 2, &error), FABRING_STATUS_INVALID_ARGUMENT);
+    EXPECT_THAT(error.message, HasSubstr("room for the nodes of 2 ranks, but 'world' has 3"));
+  });
+}
+
+TEST(Communicators, split_duplicate_and_live_on_their_own) {
+  run_ranks(3, [](Rank self) {
+    fabring_error error = FABRING_ERROR_INIT;
+    fabring_comm *half = self.world, *node = nullptr, *twin = nullptr;
+    EXPECT_OK(fabring_comm_split(self.world, self.rank == 1 ? -1 : 5, -self.rank, "half", &half, &error));
+    EXPECT_EQ(half == nullptr, self.rank == 1) << "a negative colour has no communicator";
+    EXPECT_OK(fabring_comm_split_by_node(self.world, nullptr, &node, &error));
+    EXPECT_OK(fabring_comm_duplicate(self.world, "twin", &twin, &error));
+    EXPECT_EQ(label_of(twin), "twin");
+    std::int32_t size = 0, rank = -1;
+    EXPECT_OK(fabring_comm_size(node, &size, &error));
+    EXPECT_EQ(size, 3);
+    if (half != nullptr) {
+      EXPECT_OK(fabring_comm_rank(half, &rank, &error));
+      EXPECT_EQ(rank, self.rank == 2 ? 0 : 1) << "by key";
+      EXPECT_EQ(label_of(half), "half");
+      EXPECT_OK(fabring_barrier(half, &error));
+    }
+    EXPECT_OK(fabring_barrier(twin, &error));
+    for (fabring_comm* comm : {half, node, twin}) {
+      EXPECT_OK(fabring_comm_free(comm));
+    }
+    EXPECT_OK(fabring_barrier(self.world, &error));
+  });
+}
+
+TEST(Communicators, that_are_aborted_fail_everywhere_and_say_why) {
+  run_ranks(2, [](Rank self) {
+    fabring_error error = FABRING_ERROR_INIT;
+    fabring_comm* twin = nullptr;
+    EXPECT_OK(fabring_comm_duplicate(self.world, nullptr, &twin, &error));
+    EXPECT_OK(fabring_comm_health(twin, &error));
+    EXPECT_OK(fabring_barrier(self.world, &error));
+    if (self.rank == 0) {
+      EXPECT_OK(fabring_comm_abort(twin, "enough", &error));
+    }
+    if (self.rank == 1) {
+      EXPECT_EQ(fabring_barrier(twin, &error), FABRING_STATUS_ABORTED);
+      EXPECT_THAT(error.message, HasSubstr("enough"));
+    }
+    EXPECT_EQ(fabring_comm_health(twin, &error), FABRING_STATUS_ABORTED);
+    EXPECT_OK(fabring_barrier(self.world, &error));
+    EXPECT_OK(fabring_comm_free(twin));
+  });
+}
+
+TEST(Communicators, that_lose_a_rank_say_which_and_during_what) {
+  run_ranks(2,
+            [](Rank self) {
+              fabring_error error = FABRING_ERROR_INIT;
+              std::int32_t values[5] = {};
+              EXPECT_OK(fabring_barrier(self.world, &error));
+              if (self.rank == 1) return;  // leaves
+              EXPECT_EQ(fabring_allreduce(self.world, values, values, 5, FABRING_TYPE_INT32, FABRING_OP_SUM, &error),
+                        FABRING_STATUS_PEER_LOST);
+              EXPECT_EQ(error.code, FABRING_STATUS_PEER_LOST);
+              EXPECT_EQ(error.rank, 1);
+              EXPECT_STRNE(error.host, "");
+              EXPECT_STREQ(error.collective, "allreduce");
+              EXPECT_EQ(error.sequence, 2u);
+              EXPECT_EQ(error.bytes, sizeof values);
+              EXPECT_THAT(error.message, HasSubstr("rank 1"));
+            },
+            {{"FABRING_LEAVE_TIMEOUT", "100ms"}});
+}
+
+TEST(Engines, count_traffic_and_report_choices) {
+  run_ranks(2, [](Rank self) {
+    fabring_error error = FABRING_ERROR_INIT;
+    std::int32_t values[1000] = {};
+    EXPECT_OK(fabring_allreduce(self.world, values, values, 1000, FABRING_TYPE_INT32, FABRING_OP_SUM, &error));
+    fabring_traffic traffic = FABRING_TRAFFIC_INIT;
+    EXPECT_OK(fabring_engine_traffic(self.engine, &traffic, &error));
+    EXPECT_EQ(traffic.struct_size, sizeof traffic);
+    EXPECT_GE(traffic.payload_bytes_sent, 4000u);
+    EXPECT_GT(traffic.wire_bytes_sent, traffic.payload_bytes_sent);
+    EXPECT_GT(traffic.messages_sent, 0u);
+    char text[4096];
+    EXPECT_OK(fabring_engine_report(self.engine, text, sizeof text, nullptr, &error));
+    EXPECT_THAT(text, HasSubstr("tcp"));
+    EXPECT_OK(fabring_engine_setting(self.engine, "FABRING_TRANSPORT", text, sizeof text, nullptr, &error));
+    EXPECT_STREQ(text, "tcp");
+    EXPECT_OK(fabring_barrier(self.world, &error));
+    EXPECT_OK(fabring_engine_leave(self.engine, &error));
+  });
+}
+
+using Engine = Alone;
+
+TEST_F(Engine, that_is_destroyed_leaves_handles_that_answer_and_can_be_freed) {
+  fabring_operation barrier = FABRING_OPERATION_INIT;
+  barrier.collective = FABRING_COLLECTIVE_BARRIER;
+  fabring_prepared* prepared = nullptr;
+  fabring_work* work = nullptr;
+  EXPECT_OK(fabring_prepare(world, &barrier, &prepared, &error));
+  EXPECT_OK(fabring_start(world, &barrier, &work, &error));
+  EXPECT_OK(fabring_work_wait(work, &error));
+  EXPECT_OK(fabring_engine_destroy(engine));
+  engine = nullptr;
+  EXPECT_EQ(fabring_barrier(world, &error), FABRING_STATUS_ABORTED);
+  EXPECT_EQ(fabring_prepared_run(prepared, &error), FABRING_STATUS_ABORTED);
+  EXPECT_OK(fabring_work_status(work, &error));
+  std::int32_t size = 0;
+  EXPECT_OK(fabring_comm_size(world, &size, &error));
+  EXPECT_EQ(size, 1);
+  EXPECT_OK(fabring_prepared_free(prepared));
+  EXPECT_OK(fabring_work_free(work));
+}
+
+}  // namespace
+}  // namespace fabring::c_api::tests

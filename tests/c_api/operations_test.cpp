@@ -1,0 +1,296 @@
+// Every operation of fabring.h on three ranks.
+#include <gmock/gmock.h>
+
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "ranks.hpp"
+
+namespace fabring::c_api::tests {
+namespace {
+
+using testing::ElementsAre;
+using testing::ElementsAreArray;
+using testing::HasSubstr;
+using testing::StartsWith;
+using Ints = std::vector<std::int32_t>;
+
+constexpr int ranks = 3;
+constexpr auto int32 = FABRING_TYPE_INT32;
+
+#define EXPECT_OK(call) EXPECT_EQ(call, FABRING_STATUS_OK) << error.message
+
+TEST(Named, operations_give_what_they_say) {
+  run_ranks(ranks, [](Rank self) {
+    fabring_error error = FABRING_ERROR_INIT;
+    fabring_comm* world = self.world;
+    const std::int32_t r = self.rank;
+    const Ints mine = {10 * r, 10 * r + 1, 10 * r + 2};
+    Ints out(3, -1);
+    EXPECT_OK(fabring_allreduce(world, mine.data(), out.data(), 3, int32, FABRING_OP_SUM, &error));
+    EXPECT_THAT(out, ElementsAre(30, 33, 36));
+    out = Ints(3, -1);
+    EXPECT_OK(fabring_reduce(world, mine.data(), r == 1 ? out.data() : nullptr, 3, int32, FABRING_OP_MAX, 1, &error));
+    EXPECT_THAT(out, r == 1 ? ElementsAre(20, 21, 22) : ElementsAre(-1, -1, -1));
+    out = Ints(1, -1);
+    EXPECT_OK(fabring_reduce_scatter(world, mine.data(), out.data(), 1, int32, FABRING_OP_SUM, &error));
+    EXPECT_THAT(out, ElementsAre(30 + 3 * r));
+    out = Ints(6, -1);
+    EXPECT_OK(fabring_all_gather(world, mine.data(), out.data(), 2, int32, &error));
+    EXPECT_THAT(out, ElementsAre(0, 1, 10, 11, 20, 21));
+    out = mine;
+    EXPECT_OK(fabring_broadcast(world, out.data(), 3, int32, 2, &error));
+    EXPECT_THAT(out, ElementsAre(20, 21, 22));
+    out = Ints(3, -1);
+    EXPECT_OK(fabring_gather(world, mine.data(), r == 0 ? out.data() : nullptr, 1, int32, 0, &error));
+    EXPECT_THAT(out, r == 0 ? ElementsAre(0, 10, 20) : ElementsAre(-1, -1, -1));
+    out = Ints(1, -1);
+    EXPECT_OK(fabring_scatter(world, r == 2 ? mine.data() : nullptr, out.data(), 1, int32, 2, &error));
+    EXPECT_THAT(out, ElementsAre(20 + r));
+    out = Ints(3, -1);
+    EXPECT_OK(fabring_alltoall(world, mine.data(), out.data(), 1, int32, &error));
+    EXPECT_THAT(out, ElementsAre(r, 10 + r, 20 + r));
+    if (r == 0) {
+      EXPECT_OK(fabring_send(world, mine.data(), 3, int32, 1, 7, &error));
+    }
+    if (r == 1) {
+      EXPECT_OK(fabring_recv(world, out.data(), 3, int32, 0, 7, &error));
+    }
+    EXPECT_THAT(out, r == 1 ? ElementsAre(0, 1, 2) : ElementsAre(r, 10 + r, 20 + r));
+    EXPECT_OK(fabring_barrier(world, &error));
+  });
+}
+
+TEST(Operations, of_blocks_of_different_lengths_take_arrays) {
+  run_ranks(ranks, [](Rank self) {
+    fabring_error error = FABRING_ERROR_INIT;
+    const std::int32_t r = self.rank;
+    const std::size_t counts[ranks] = {2, 0, 1}, offsets[ranks] = {2, 0, 0};
+    const Ints mine(3, r + 1);
+    Ints out(4, -1);
+    fabring_operation gather = FABRING_OPERATION_INIT;
+    gather.collective = FABRING_COLLECTIVE_ALL_GATHER;
+    gather.type = int32;
+    gather.in = mine.data();
+    gather.out = out.data();
+    gather.counts = counts;
+    EXPECT_OK(fabring_run(self.world, &gather, &error));
+    EXPECT_THAT(out, ElementsAre(1, 1, 3, -1)) << "one after the other";
+    out.assign(4, -1);
+    gather.offsets = offsets;
+    EXPECT_OK(fabring_run(self.world, &gather, &error));
+    EXPECT_THAT(out, ElementsAre(3, -1, 1, 1));
+
+    // Rank i sends j elements to rank j.
+    const std::size_t to[ranks] = {0, 1, 2};
+    const std::vector<std::size_t> from(ranks, static_cast<std::size_t>(r));
+    Ints got(6, -1);
+    fabring_operation all = FABRING_OPERATION_INIT;
+    all.collective = FABRING_COLLECTIVE_ALLTOALL;
+    all.type = int32;
+    all.in = mine.data();
+    all.out = got.data();
+    all.counts = to;
+    all.out_counts = from.data();
+    EXPECT_OK(fabring_run(self.world, &all, &error));
+    Ints expected(6, -1);
+    for (int i = 0; i < ranks * r; ++i) expected[i] = i / r + 1;
+    EXPECT_THAT(got, ElementsAreArray(expected));
+    all.out_counts = nullptr;
+    EXPECT_EQ(fabring_run(self.world, &all, &error), FABRING_STATUS_INVALID_ARGUMENT) << "lengths of one side only";
+  });
+}
+
+TEST(Operations, bring_factors_of_the_kind_of_their_type) {
+  run_ranks(ranks, [](Rank self) {
+    fabring_error error = FABRING_ERROR_INIT;
+    float real = 2;
+    std::int64_t whole = 3;
+    fabring_operation operation = FABRING_OPERATION_INIT;
+    operation.op = FABRING_OP_PREMUL_SUM;
+    operation.count = 1;
+    operation.factor = self.rank + 0.5;
+    operation.whole_factor = (std::int64_t{1} << 60) + self.rank;  // more than a double holds
+    operation.in = operation.out = &real;
+    EXPECT_OK(fabring_run(self.world, &operation, &error));
+    EXPECT_EQ(real, 9);
+    operation.type = FABRING_TYPE_INT64;
+    operation.in = operation.out = &whole;
+    EXPECT_OK(fabring_run(self.world, &operation, &error));
+    EXPECT_EQ(static_cast<std::uint64_t>(whole), 9 * (std::uint64_t{1} << 60) + 9);
+  });
+}
+
+extern "C" void keep_left(void* inout, const void* in, std::size_t count, std::uint8_t type, void* context) {
+  (void)inout;
+  (void)in;
+  if (type == FABRING_TYPE_INT32 && count > 0) *static_cast<bool*>(context) = true;
+}
+
+TEST(Operations, of_the_callers_own_get_type_and_context_and_the_order_of_ranks) {
+  bool called[ranks] = {};
+  run_ranks(ranks, [&](Rank self) {
+    fabring_error error = FABRING_ERROR_INIT;
+    std::int32_t value = 100 + self.rank;
+    fabring_operation operation = FABRING_OPERATION_INIT;
+    operation.collective = FABRING_COLLECTIVE_REDUCE;
+    operation.op = FABRING_OP_USER;
+    operation.type = int32;
+    operation.count = 1;
+    operation.in = operation.out = &value;
+    operation.root = 2;
+    operation.function = keep_left;
+    operation.context = &called[self.rank];
+    operation.commutes = 0;
+    EXPECT_OK(fabring_run(self.world, &operation, &error));
+    if (self.rank == 2) {
+      EXPECT_EQ(value, 100) << "of operands in the order of the ranks the leftmost stays";
+    }
+  });
+  EXPECT_TRUE(called[0] || called[1] || called[2]);
+}
+
+TEST(Works, are_waited_for_asked_and_tell_what_came) {
+  run_ranks(2, [](Rank self) {
+    fabring_error error = FABRING_ERROR_INIT;
+    std::int32_t data[4] = {1, 2, 3, 4};
+    if (self.rank == 0) {
+      fabring_operation receive = FABRING_OPERATION_INIT;
+      receive.collective = FABRING_COLLECTIVE_RECV;
+      receive.type = int32;
+      receive.out = data;
+      receive.count = 4;
+      receive.root = FABRING_ANY_SOURCE;
+      receive.tag = FABRING_ANY_TAG;
+      fabring_work* work = nullptr;
+      fabring_received received = FABRING_RECEIVED_INIT;
+      int done = -1;
+      ASSERT_EQ(fabring_start(self.world, &receive, &work, &error), FABRING_STATUS_OK) << error.message;
+      EXPECT_EQ(fabring_work_wait_for(work, 1, &error), FABRING_STATUS_TIMEOUT);
+      EXPECT_OK(fabring_work_done(work, &done, &error));
+      EXPECT_EQ(done, 0);
+      EXPECT_OK(fabring_work_status(work, &error));
+      EXPECT_EQ(fabring_work_received(work, &received, &error), FABRING_STATUS_INVALID_ARGUMENT);
+      EXPECT_OK(fabring_barrier(self.world, &error));  // only now rank 1 sends
+      EXPECT_OK(fabring_work_wait_for(work, UINT64_MAX, &error));
+      EXPECT_OK(fabring_work_wait(work, &error));
+      EXPECT_OK(fabring_work_done(work, &done, &error));
+      EXPECT_EQ(done, 1);
+      EXPECT_OK(fabring_work_received(work, &received, &error));
+      EXPECT_EQ(received.source, 1);
+      EXPECT_EQ(received.tag, 9);
+      EXPECT_EQ(received.count, 2u);
+      EXPECT_THAT(data, ElementsAre(50, 51, 3, 4));
+      EXPECT_OK(fabring_work_free(work));
+    } else {
+      EXPECT_OK(fabring_barrier(self.world, &error));
+      const std::int32_t sent[2] = {50, 51};
+      EXPECT_OK(fabring_send(self.world, sent, 2, int32, 0, 9, &error));
+    }
+  });
+}
+
+TEST(Works, go_on_when_their_handle_and_the_communicators_are_freed) {
+  run_ranks(2, [](Rank self) {
+    fabring_error error = FABRING_ERROR_INIT;
+    const std::size_t count = 1 << 20;  // more than goes without the receiver
+    Ints data(count, self.rank);
+    fabring_comm* own = nullptr;
+    EXPECT_OK(fabring_comm_duplicate(self.world, nullptr, &own, &error));
+    if (self.rank == 0) {
+      fabring_operation send = FABRING_OPERATION_INIT;
+      send.collective = FABRING_COLLECTIVE_SEND;
+      send.type = int32;
+      data[count - 1] = 77;
+      send.in = data.data();
+      send.count = count;
+      send.root = 1;
+      fabring_work* work = nullptr;
+      EXPECT_OK(fabring_start(own, &send, &work, &error));
+      EXPECT_OK(fabring_comm_free(own));
+      EXPECT_OK(fabring_work_free(work));
+    } else {
+      EXPECT_OK(fabring_recv(own, data.data(), count, int32, 0, 0, &error));
+      EXPECT_EQ(data[count - 1], 77);
+      EXPECT_OK(fabring_comm_free(own));
+    }
+    EXPECT_OK(fabring_barrier(self.world, &error));  // the buffer lives until the receiver has it
+  });
+}
+
+TEST(Groups, go_side_by_side) {
+  run_ranks(ranks, [](Rank self) {
+    fabring_error error = FABRING_ERROR_INIT;
+    const std::size_t count = 100'000;  // a ring of sends would wait for itself one by one
+    const Ints mine(count, self.rank);
+    Ints left(count, -1);
+    fabring_operation group[2] = {FABRING_OPERATION_INIT, FABRING_OPERATION_INIT};
+    for (fabring_operation& one : group) {
+      one.type = int32;
+      one.count = count;
+    }
+    group[0].collective = FABRING_COLLECTIVE_SEND;
+    group[0].in = mine.data();
+    group[0].root = (self.rank + 1) % ranks;
+    group[1].collective = FABRING_COLLECTIVE_RECV;
+    group[1].out = left.data();
+    group[1].root = (self.rank + ranks - 1) % ranks;
+    EXPECT_OK(fabring_run_group(self.world, group, 2, &error));
+    EXPECT_EQ(left.back(), (self.rank + ranks - 1) % ranks);
+    left.assign(count, -1);
+    fabring_work* works[2] = {};
+    EXPECT_OK(fabring_start_group(self.world, group, 2, works, &error));
+    for (fabring_work* work : works) {
+      EXPECT_OK(fabring_work_wait(work, &error));
+      EXPECT_OK(fabring_work_free(work));
+    }
+    EXPECT_EQ(left.front(), (self.rank + ranks - 1) % ranks);
+    EXPECT_OK(fabring_run_group(self.world, nullptr, 0, &error));
+  });
+}
+
+TEST(Prepared, operations_start_again_and_again_with_what_is_in_their_buffers) {
+  run_ranks(ranks, [](Rank self) {
+    fabring_error error = FABRING_ERROR_INIT;
+    std::int32_t value = 0;
+    fabring_operation operation = FABRING_OPERATION_INIT;
+    operation.type = int32;
+    operation.in = operation.out = &value;
+    operation.count = 1;
+    fabring_prepared* prepared = nullptr;
+    ASSERT_EQ(fabring_prepare(self.world, &operation, &prepared, &error), FABRING_STATUS_OK) << error.message;
+    for (int i = 1; i <= 3; ++i) {
+      value = i;
+      EXPECT_OK(fabring_prepared_run(prepared, &error));
+      EXPECT_EQ(value, i * ranks);
+    }
+    value = 5;
+    fabring_work* work = nullptr;
+    EXPECT_OK(fabring_prepared_start(prepared, &work, &error));
+    EXPECT_OK(fabring_prepared_free(prepared));  // under way or not
+    EXPECT_OK(fabring_work_wait(work, &error));
+    EXPECT_EQ(value, 5 * ranks);
+    EXPECT_OK(fabring_work_free(work));
+  });
+}
+
+TEST(Explain, names_the_algorithm_and_the_others) {
+  run_ranks(ranks, [](Rank self) {
+    fabring_error error = FABRING_ERROR_INIT;
+    fabring_operation operation = FABRING_OPERATION_INIT;
+    operation.count = 1 << 20;
+    std::size_t needed = 0;
+    EXPECT_OK(fabring_explain(self.world, &operation, nullptr, 0, &needed, &error));
+    std::string text(needed + 1, 'x');
+    EXPECT_OK(fabring_explain(self.world, &operation, text.data(), text.size(), nullptr, &error));
+    EXPECT_EQ(text.find('\0'), needed);
+    EXPECT_THAT(text, HasSubstr("\nring "));
+    EXPECT_THAT(text, HasSubstr(" us\n"));
+    const std::string chosen = text.substr(0, text.find(':'));
+    EXPECT_THAT(text.substr(text.find('\n') + 1), StartsWith(chosen + " ")) << "the fastest is the one chosen";
+  });
+}
+
+}  // namespace
+}  // namespace fabring::c_api::tests

@@ -64,14 +64,14 @@ class LaneView {
     }
   }
 
-  /// Inside a node of several ranks travel the lanes of one rank; between nodes a lane, cut into `parts`.
-  void bound_messages(std::uint64_t parts) const {
-    const auto part_of = [](std::uint64_t whole, std::uint64_t count) { return (whole + count - 1) / count; };
-    const auto count = static_cast<std::uint64_t>(lanes_.count);
-    const std::uint64_t lane = part_of(message_unit, count);
-    std::uint64_t longest = nodes() > 1 ? part_of(lane, parts) : 0;
+  std::uint64_t lane_length() const { return part_of(message_unit, static_cast<std::uint64_t>(lanes_.count)); }
+  static std::uint64_t part_of(std::uint64_t whole, std::uint64_t count) { return (whole + count - 1) / count; }
+  /// Inside a node of several ranks travel the lanes of one rank; between nodes messages of at most `between`.
+  void bound_messages(std::uint64_t between) const {
+    std::uint64_t longest = nodes() > 1 ? between : 0;
     for (const auto& node : lanes_.nodes) {
-      if (node.size() > 1) longest = std::max(longest, lane * part_of(count, node.size()));
+      const std::uint64_t lanes = part_of(static_cast<std::uint64_t>(lanes_.count), node.size());
+      if (node.size() > 1) longest = std::max(longest, lane_length() * lanes);
     }
     plan_.bound_messages(longest);
   }
@@ -96,23 +96,36 @@ Block lane_of(const PlanBuilder& plan, Block share, RangeId range) {
   return share.space == Space::scratch ? PlanBuilder::in(share, range) : plan.output(range);
 }
 
+void allreduce_lane(PlanBuilder& plan, const Group& nodes, RangeId lane, ReduceOp op, bool by_ring) {
+  const auto parts = cut(plan, lane, nodes.size());
+  if (by_ring) {
+    ring_reduce_scatter(plan, nodes, parts);
+  } else {
+    circulant_reduce_scatter(plan, nodes, lane);
+  }
+  finish_if_avg(plan, op, parts[at(nodes.index())]);
+  if (by_ring) {
+    ring_all_gather(plan, nodes, parts);
+  } else {
+    circulant_all_gather(plan, nodes, lane);
+  }
+}
+
 }  // namespace
 
-// Reduce-scatter inside the node, a ring allreduce of each lane among the nodes, all-gather inside.
+// Reduce-scatter inside the node, an allreduce of each lane among the nodes, all-gather inside.
 void allreduce_by_hierarchical(PlanBuilder& plan, const PlanRequest& request) {
   const LaneView view(plan, request.node_of);
-  view.bound_messages(static_cast<std::uint64_t>(view.nodes()));
+  const bool by_ring = ring_between(view.nodes(), view.lanes());
+  view.bound_messages(by_ring ? LaneView::part_of(view.lane_length(), static_cast<std::uint64_t>(view.nodes()))
+                              : longest_in_circulant(view.nodes(), view.lane_length()));
   if (view.ring_inside()) {
     ring_reduce_scatter(plan, view.node(), view.shares());
   } else {
     direct_reduce_scatter(plan, view.node(), view.shares());
   }
   for (int lane = view.first_lane(); lane < view.last_lane(); ++lane) {
-    const Group nodes = view.rail(lane, 0);
-    const auto parts = cut(plan, view.range(lane), nodes.size());
-    ring_reduce_scatter(plan, nodes, parts);
-    finish_if_avg(plan, request.op, parts[at(nodes.index())]);
-    ring_all_gather(plan, nodes, parts);
+    allreduce_lane(plan, view.rail(lane, 0), view.range(lane), request.op, by_ring);
   }
   view.all_gather_inside();
 }
@@ -120,7 +133,7 @@ void allreduce_by_hierarchical(PlanBuilder& plan, const PlanRequest& request) {
 // Reduce-scatter inside the node, a chain of each lane over the nodes to the root's, whose ranks hand it to the root.
 void reduce_by_hierarchical(PlanBuilder& plan, const PlanRequest& request) {
   const LaneView view(plan, request.node_of);
-  view.bound_messages(1);
+  view.bound_messages(view.lane_length());
   const bool alone = view.node().size() == 1;
   Block share = plan.output(view.mine());
   if (!plan.is_root() && !plan.empty(view.mine())) share = plan.scratch(view.mine());
@@ -153,7 +166,7 @@ void reduce_by_hierarchical(PlanBuilder& plan, const PlanRequest& request) {
 // The root hands its node's ranks their lanes, a chain of each lane over the nodes, all-gather inside the nodes.
 void broadcast_by_hierarchical(PlanBuilder& plan, const PlanRequest& request) {
   const LaneView view(plan, request.node_of);
-  view.bound_messages(1);
+  view.bound_messages(view.lane_length());
   const Group& node = view.node();
   int holder = -1;
   if (view.with_root()) {

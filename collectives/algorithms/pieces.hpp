@@ -34,10 +34,11 @@ struct Arc {
 };
 inline std::vector<Run> runs_around(Arc arc, int n) { return runs_around(arc.first, arc.count, n); }
 
-/// One round between ranks: what goes to `to` and what comes from `from`, as blocks or parts in a circle of n.
+/// One round between ranks, or indices of a group: what goes to `to` and what comes from `from`, as blocks or parts in a
+/// circle of n.
 struct Exchange {
-  Rank to = -1;
-  Rank from = -1;
+  int to = -1;
+  int from = -1;
   Arc send;
   Arc receive;
 };
@@ -82,6 +83,22 @@ void ring_reduce_scatter(PlanBuilder& plan, const Group& group, std::span<const 
 /// Index i holds shares[i]; afterwards all hold all. Index `holder`, if any, had all from the start and receives
 /// nothing.
 void ring_all_gather(PlanBuilder& plan, const Group& group, std::span<const RangeId> shares, int holder = -1);
+
+/// The rounds by which index `index` of n in a circulant graph reduces and scatters (circulant.cpp): what goes to and
+/// comes from which index, in a circle of n parts. Those of the all-gather are these reversed.
+std::vector<Exchange> circulant_rounds(int index, int n);
+/// The same in a ring: from each to the next, a part at a time.
+std::vector<Exchange> ring_rounds(int index, int n);
+/// Backwards, and what was sent is received: the all-gather to a reduce-scatter.
+std::vector<Exchange> reversed(std::span<const Exchange> rounds);
+
+/// `range` in as many parts as the group has ranks. Afterwards index i holds part i, reduced, in its output: a tree of
+/// depth log n over the indices before i, in a circle. Partial results are kept in the output.
+void circulant_reduce_scatter(PlanBuilder& plan, const Group& group, RangeId range);
+/// Index i holds part i of `range`; afterwards all hold all.
+void circulant_all_gather(PlanBuilder& plan, const Group& group, RangeId range);
+/// The longest message of both, if `range` is this long.
+std::uint64_t longest_in_circulant(int n, std::uint64_t range);
 
 /// shares[i] is what index i is responsible for; ranges without parts are skipped. Afterwards index i holds shares[i],
 /// reduced in one step in the order of the group: x_0 op x_1 op ... op x_{n-1}, rounded once.

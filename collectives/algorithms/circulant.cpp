@@ -39,23 +39,22 @@ std::vector<Exchange> circulant_rounds(int index, int n) {
   return rounds;
 }
 
-void circulant_reduce_scatter(PlanBuilder& plan, const Group& group, RangeId range) {
+void reduce_scatter_in_rounds(PlanBuilder& plan, const Group& group, RangeId range, std::span<const Exchange> rounds) {
   const int n = group.size();
-  const auto rounds = circulant_rounds(group.index(), n);
   for (std::size_t round = 0; round < rounds.size(); ++round) {
     const Exchange& exchange = rounds[round];
     for (const Run run : runs_of_round(exchange.send, n, round)) {
       plan.send(group.at(exchange.to), plan.parts(range, run.first, run.last, n));
     }
     for (const Run run : runs_of_round(exchange.receive, n, round)) {
-      plan.recv_reduce(group.at(exchange.from), plan.parts(range, run.first, run.last, n));
+      plan.recv_reduce(group.at(exchange.from), plan.parts(range, run.first, run.last, n), /*incoming_first=*/true);
     }
   }
 }
 
-void circulant_all_gather(PlanBuilder& plan, const Group& group, RangeId range) {
+void all_gather_in_rounds(PlanBuilder& plan, const Group& group, RangeId range, std::span<const Exchange> rounds) {
   const int n = group.size();
-  for (const Exchange& exchange : reversed(circulant_rounds(group.index(), n))) {
+  for (const Exchange& exchange : reversed(rounds)) {
     for (const Run run : runs_around(exchange.send, n)) {
       plan.send(group.at(exchange.to), plan.parts(range, run.first, run.last, n));
     }
@@ -65,17 +64,14 @@ void circulant_all_gather(PlanBuilder& plan, const Group& group, RangeId range) 
   }
 }
 
-std::uint64_t longest_in_circulant(int n, std::uint64_t range) {
-  const auto parts = static_cast<std::uint64_t>(n);
-  return longest_message(circulant_rounds(0, n), (range + parts - 1) / parts);
-}
-
 void allreduce_by_circulant(PlanBuilder& plan, const PlanRequest& request) {
   const Group all = Group::all(plan.rank(), plan.size());
-  plan.bound_messages(longest_in_circulant(plan.size(), message_unit));
-  circulant_reduce_scatter(plan, all, plan.whole());
+  const auto rounds = circulant_rounds(plan.rank(), plan.size());
+  const auto ranks = static_cast<std::uint64_t>(plan.size());
+  plan.bound_messages(longest_message(rounds, (message_unit + ranks - 1) / ranks));
+  reduce_scatter_in_rounds(plan, all, plan.whole(), rounds);
   finish_if_avg(plan, request.op, plan.part(plan.whole(), plan.rank(), plan.size()));
-  circulant_all_gather(plan, all, plan.whole());
+  all_gather_in_rounds(plan, all, plan.whole(), rounds);
 }
 
 void reduce_scatter_by_circulant(PlanBuilder& plan, const PlanRequest& request) {

@@ -3,6 +3,7 @@
 // all local ranks. docs/algorithms.md has the picture.
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "collectives/algorithms/forms.hpp"
@@ -30,6 +31,7 @@ class LaneView {
 
   const Group& node() const { return node_; }
   int nodes() const { return static_cast<int>(lanes_.nodes.size()); }
+  int node_index() const { return static_cast<int>(node_index_); }
   bool with_root() const { return node_index_ == root_node_; }
   /// What each rank of the node owns, and this one.
   std::span<const RangeId> shares() const { return shares_; }
@@ -96,19 +98,10 @@ Block lane_of(const PlanBuilder& plan, Block share, RangeId range) {
   return share.space == Space::scratch ? PlanBuilder::in(share, range) : plan.output(range);
 }
 
-void allreduce_lane(PlanBuilder& plan, const Group& nodes, RangeId lane, ReduceOp op, bool by_ring) {
-  const auto parts = cut(plan, lane, nodes.size());
-  if (by_ring) {
-    ring_reduce_scatter(plan, nodes, parts);
-  } else {
-    circulant_reduce_scatter(plan, nodes, lane);
-  }
-  finish_if_avg(plan, op, parts[at(nodes.index())]);
-  if (by_ring) {
-    ring_all_gather(plan, nodes, parts);
-  } else {
-    circulant_all_gather(plan, nodes, lane);
-  }
+/// Many nodes reduce a lane in few rounds.
+std::vector<Exchange> few_rounds(int node, int nodes) {
+  return std::has_single_bit(static_cast<unsigned>(nodes)) ? halving_rounds(node, nodes)
+                                                           : circulant_rounds(node, nodes);
 }
 
 }  // namespace
@@ -116,16 +109,26 @@ void allreduce_lane(PlanBuilder& plan, const Group& nodes, RangeId lane, ReduceO
 // Reduce-scatter inside the node, an allreduce of each lane among the nodes, all-gather inside.
 void allreduce_by_hierarchical(PlanBuilder& plan, const PlanRequest& request) {
   const LaneView view(plan, request.node_of);
-  const bool by_ring = ring_between(view.nodes(), view.lanes());
-  view.bound_messages(by_ring ? LaneView::part_of(view.lane_length(), static_cast<std::uint64_t>(view.nodes()))
-                              : longest_in_circulant(view.nodes(), view.lane_length()));
+  const bool in_ring = ring_between(view.nodes(), view.lanes());
+  const auto rounds =
+      in_ring ? ring_rounds(view.node_index(), view.nodes()) : few_rounds(view.node_index(), view.nodes());
+  const std::uint64_t part = LaneView::part_of(view.lane_length(), static_cast<std::uint64_t>(view.nodes()));
+  view.bound_messages(longest_message(rounds, part));
   if (view.ring_inside()) {
     ring_reduce_scatter(plan, view.node(), view.shares());
   } else {
     direct_reduce_scatter(plan, view.node(), view.shares());
   }
   for (int lane = view.first_lane(); lane < view.last_lane(); ++lane) {
-    allreduce_lane(plan, view.rail(lane, 0), view.range(lane), request.op, by_ring);
+    const Group rail = view.rail(lane, 0);
+    const RangeId range = view.range(lane);
+    reduce_scatter_in_rounds(plan, rail, range, rounds);
+    finish_if_avg(plan, request.op, plan.part(range, rail.index(), rail.size()));
+    if (in_ring) {
+      ring_all_gather(plan, rail, cut(plan, range, rail.size()));
+    } else {
+      all_gather_in_rounds(plan, rail, range, rounds);
+    }
   }
   view.all_gather_inside();
 }

@@ -99,17 +99,20 @@ Phases World::reduce_scatter(Algorithm algorithm, bool reduces) const {
       break;
     case Algorithm::hierarchical: {
       const auto lanes = std::max<std::int64_t>(L, 1);
-      phases.list = {{(L - 1) * N, 0, share(L * N), 1, reduces ? share(L * N) : 0, 0, 1}};  // block by block
-      if (ring_between(N, L)) {
-        phases.list.push_back({0, N - 1, share(L * N), 1, reduces ? share(L * N) : 0,
-                               static_cast<std::uint64_t>(N - 1) * share(N), lanes});
+      const std::uint64_t block = share(n);
+      const auto reduced = [&](std::int64_t blocks) {
+        return reduces ? static_cast<std::uint64_t>(blocks) * block : 0;
+      };
+      const std::int64_t inside = (L - 1) * N;
+      if (ring_between(N, L)) {  // block by block
+        phases.list = {{inside, 0, block, 1, reduced(1), 0, 1},
+                       {0, N - 1, block, 1, reduced(1), static_cast<std::uint64_t>(N - 1) * share(N), lanes}};
         break;
       }
-      for (const std::int64_t count : circulant_counts(N)) {
-        const auto blocks = static_cast<std::uint64_t>(count);  // one message each
+      phases.list = {{1, 0, block, inside, reduced(inside), 0, 1}};
+      for (const std::int64_t count : circulant_counts(N))
         phases.list.push_back(
-            {0, 1, share(L * N), count, reduces ? blocks * share(L * N) : 0, blocks * share(N), lanes});
-      }
+            {0, 1, block, count, reduced(count), static_cast<std::uint64_t>(count) * share(N), lanes});
       break;
     }
     case Algorithm::pairwise:

@@ -17,27 +17,6 @@
 namespace fabring {
 namespace {
 
-/// The rounds of the reduce-scatter.
-std::vector<Exchange> halving_skips(Rank rank, int n) {
-  std::vector<Exchange> exchanges;
-  for (int before = n; before > 1;) {
-    const int skip = (before + 1) / 2;
-    const int count = before - skip;
-    exchanges.push_back({(rank + skip) % n, modulo(rank - skip, n), {rank + skip, count}, {rank, count}});
-    before = skip;
-  }
-  return exchanges;
-}
-
-/// Those of the all-gather: backwards, and what was sent is received.
-std::vector<Exchange> reversed(std::span<const Exchange> exchanges) {
-  std::vector<Exchange> result;
-  for (auto at = exchanges.rbegin(); at != exchanges.rend(); ++at) {
-    result.push_back({at->from, at->to, at->receive, at->send});
-  }
-  return result;
-}
-
 /// The second round of an odd number sends a part that the first did not touch, which is still in the input; it travels
 /// alone.
 std::vector<Run> runs_of_round(Arc arc, int n, std::size_t round) {
@@ -49,32 +28,59 @@ std::vector<Run> runs_of_round(Arc arc, int n, std::size_t round) {
 
 }  // namespace
 
-void allreduce_by_circulant(PlanBuilder& plan, const PlanRequest& request) {
-  const int n = plan.size();
-  const auto exchanges = halving_skips(plan.rank(), n);
-  const auto parts = [&](Run run) { return plan.parts(plan.whole(), run.first, run.last, n); };
-  const auto ranks = static_cast<std::uint64_t>(n);
-  plan.bound_messages(longest_message(exchanges, (message_unit + ranks - 1) / ranks));
-
-  for (std::size_t round = 0; round < exchanges.size(); ++round) {
-    const Exchange& exchange = exchanges[round];
-    for (const Run run : runs_of_round(exchange.send, n, round)) plan.send(exchange.to, parts(run));
-    for (const Run run : runs_of_round(exchange.receive, n, round)) plan.recv_reduce(exchange.from, parts(run));
+std::vector<Exchange> circulant_rounds(int index, int n) {
+  std::vector<Exchange> rounds;
+  for (int before = n; before > 1;) {
+    const int skip = (before + 1) / 2;
+    const int count = before - skip;
+    rounds.push_back({(index + skip) % n, modulo(index - skip, n), {index + skip, count}, {index, count}});
+    before = skip;
   }
-  finish_if_avg(plan, request.op, parts({plan.rank(), plan.rank() + 1}));
-  for (const Exchange& exchange : reversed(exchanges)) {
-    for (const Run run : runs_around(exchange.send, n)) plan.send(exchange.to, parts(run));
-    for (const Run run : runs_around(exchange.receive, n)) plan.recv(exchange.from, parts(run));
+  return rounds;
+}
+
+void reduce_scatter_in_rounds(PlanBuilder& plan, const Group& group, RangeId range, std::span<const Exchange> rounds) {
+  const int n = group.size();
+  for (std::size_t round = 0; round < rounds.size(); ++round) {
+    const Exchange& exchange = rounds[round];
+    for (const Run run : runs_of_round(exchange.send, n, round)) {
+      plan.send(group.at(exchange.to), plan.parts(range, run.first, run.last, n));
+    }
+    for (const Run run : runs_of_round(exchange.receive, n, round)) {
+      plan.recv_reduce(group.at(exchange.from), plan.parts(range, run.first, run.last, n), /*incoming_first=*/true);
+    }
   }
 }
 
+void all_gather_in_rounds(PlanBuilder& plan, const Group& group, RangeId range, std::span<const Exchange> rounds) {
+  const int n = group.size();
+  for (const Exchange& exchange : reversed(rounds)) {
+    for (const Run run : runs_around(exchange.send, n)) {
+      plan.send(group.at(exchange.to), plan.parts(range, run.first, run.last, n));
+    }
+    for (const Run run : runs_around(exchange.receive, n)) {
+      plan.recv(group.at(exchange.from), plan.parts(range, run.first, run.last, n));
+    }
+  }
+}
+
+void allreduce_by_circulant(PlanBuilder& plan, const PlanRequest& request) {
+  const Group all = Group::all(plan.rank(), plan.size());
+  const auto rounds = circulant_rounds(plan.rank(), plan.size());
+  const auto ranks = static_cast<std::uint64_t>(plan.size());
+  plan.bound_messages(longest_message(rounds, (message_unit + ranks - 1) / ranks));
+  reduce_scatter_in_rounds(plan, all, plan.whole(), rounds);
+  finish_if_avg(plan, request.op, plan.part(plan.whole(), plan.rank(), plan.size()));
+  all_gather_in_rounds(plan, all, plan.whole(), rounds);
+}
+
 void reduce_scatter_by_circulant(PlanBuilder& plan, const PlanRequest& request) {
-  packed_reduce_scatter(plan, halving_skips(plan.rank(), plan.size()));
+  packed_reduce_scatter(plan, circulant_rounds(plan.rank(), plan.size()));
   finish_if_avg(plan, request.op, plan.block(plan.rank()));
 }
 
 void all_gather_by_circulant(PlanBuilder& plan, const PlanRequest&) {
-  packed_all_gather(plan, reversed(halving_skips(plan.rank(), plan.size())));
+  packed_all_gather(plan, reversed(circulant_rounds(plan.rank(), plan.size())));
 }
 
 }  // namespace fabring

@@ -43,14 +43,19 @@ void allreduce_by_halving_doubling(PlanBuilder& plan, const PlanRequest& request
   if (folded.partner() >= 0) plan.send(folded.partner(), all);
 }
 
-// The halving alone, with the farthest rank first, so that each half is a run of neighbouring blocks.
-void reduce_scatter_by_halving_doubling(PlanBuilder& plan, const PlanRequest& request) {
-  std::vector<Exchange> exchanges;
-  for (int mask = plan.size() / 2; mask > 0; mask /= 2) {
-    const Rank partner = plan.rank() ^ mask;
-    exchanges.push_back({partner, partner, {partner & ~(mask - 1), mask}, {plan.rank() & ~(mask - 1), mask}});
+// With the farthest first each half is a run of neighbouring parts.
+std::vector<Exchange> halving_rounds(int index, int n) {
+  std::vector<Exchange> rounds;
+  for (int mask = n / 2; mask > 0; mask /= 2) {
+    const int partner = index ^ mask;
+    rounds.push_back({partner, partner, {partner & ~(mask - 1), mask}, {index & ~(mask - 1), mask}});
   }
-  packed_reduce_scatter(plan, exchanges);
+  return rounds;
+}
+
+// The halving alone.
+void reduce_scatter_by_halving_doubling(PlanBuilder& plan, const PlanRequest& request) {
+  packed_reduce_scatter(plan, halving_rounds(plan.rank(), plan.size()));
   finish_if_avg(plan, request.op, plan.block(plan.rank()));
 }
 

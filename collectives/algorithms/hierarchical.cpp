@@ -3,6 +3,7 @@
 // all local ranks. docs/algorithms.md has the picture.
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "collectives/algorithms/forms.hpp"
@@ -30,6 +31,7 @@ class LaneView {
 
   const Group& node() const { return node_; }
   int nodes() const { return static_cast<int>(lanes_.nodes.size()); }
+  int node_index() const { return static_cast<int>(node_index_); }
   bool with_root() const { return node_index_ == root_node_; }
   /// What each rank of the node owns, and this one.
   std::span<const RangeId> shares() const { return shares_; }
@@ -64,14 +66,14 @@ class LaneView {
     }
   }
 
-  /// Inside a node of several ranks travel the lanes of one rank; between nodes a lane, cut into `parts`.
-  void bound_messages(std::uint64_t parts) const {
-    const auto part_of = [](std::uint64_t whole, std::uint64_t count) { return (whole + count - 1) / count; };
-    const auto count = static_cast<std::uint64_t>(lanes_.count);
-    const std::uint64_t lane = part_of(message_unit, count);
-    std::uint64_t longest = nodes() > 1 ? part_of(lane, parts) : 0;
+  std::uint64_t lane_length() const { return part_of(message_unit, static_cast<std::uint64_t>(lanes_.count)); }
+  static std::uint64_t part_of(std::uint64_t whole, std::uint64_t count) { return (whole + count - 1) / count; }
+  /// Inside a node of several ranks travel the lanes of one rank; between nodes messages of at most `between`.
+  void bound_messages(std::uint64_t between) const {
+    std::uint64_t longest = nodes() > 1 ? between : 0;
     for (const auto& node : lanes_.nodes) {
-      if (node.size() > 1) longest = std::max(longest, lane * part_of(count, node.size()));
+      const std::uint64_t lanes = part_of(static_cast<std::uint64_t>(lanes_.count), node.size());
+      if (node.size() > 1) longest = std::max(longest, lane_length() * lanes);
     }
     plan_.bound_messages(longest);
   }
@@ -96,23 +98,37 @@ Block lane_of(const PlanBuilder& plan, Block share, RangeId range) {
   return share.space == Space::scratch ? PlanBuilder::in(share, range) : plan.output(range);
 }
 
+/// Many nodes reduce a lane in few rounds.
+std::vector<Exchange> few_rounds(int node, int nodes) {
+  return std::has_single_bit(static_cast<unsigned>(nodes)) ? halving_rounds(node, nodes)
+                                                           : circulant_rounds(node, nodes);
+}
+
 }  // namespace
 
-// Reduce-scatter inside the node, a ring allreduce of each lane among the nodes, all-gather inside.
+// Reduce-scatter inside the node, an allreduce of each lane among the nodes, all-gather inside.
 void allreduce_by_hierarchical(PlanBuilder& plan, const PlanRequest& request) {
   const LaneView view(plan, request.node_of);
-  view.bound_messages(static_cast<std::uint64_t>(view.nodes()));
+  const bool in_ring = ring_between(view.nodes(), view.lanes());
+  const auto rounds =
+      in_ring ? ring_rounds(view.node_index(), view.nodes()) : few_rounds(view.node_index(), view.nodes());
+  const std::uint64_t part = LaneView::part_of(view.lane_length(), static_cast<std::uint64_t>(view.nodes()));
+  view.bound_messages(longest_message(rounds, part));
   if (view.ring_inside()) {
     ring_reduce_scatter(plan, view.node(), view.shares());
   } else {
     direct_reduce_scatter(plan, view.node(), view.shares());
   }
   for (int lane = view.first_lane(); lane < view.last_lane(); ++lane) {
-    const Group nodes = view.rail(lane, 0);
-    const auto parts = cut(plan, view.range(lane), nodes.size());
-    ring_reduce_scatter(plan, nodes, parts);
-    finish_if_avg(plan, request.op, parts[at(nodes.index())]);
-    ring_all_gather(plan, nodes, parts);
+    const Group rail = view.rail(lane, 0);
+    const RangeId range = view.range(lane);
+    reduce_scatter_in_rounds(plan, rail, range, rounds);
+    finish_if_avg(plan, request.op, plan.part(range, rail.index(), rail.size()));
+    if (in_ring) {
+      ring_all_gather(plan, rail, cut(plan, range, rail.size()));
+    } else {
+      all_gather_in_rounds(plan, rail, range, rounds);
+    }
   }
   view.all_gather_inside();
 }
@@ -120,7 +136,7 @@ void allreduce_by_hierarchical(PlanBuilder& plan, const PlanRequest& request) {
 // Reduce-scatter inside the node, a chain of each lane over the nodes to the root's, whose ranks hand it to the root.
 void reduce_by_hierarchical(PlanBuilder& plan, const PlanRequest& request) {
   const LaneView view(plan, request.node_of);
-  view.bound_messages(1);
+  view.bound_messages(view.lane_length());
   const bool alone = view.node().size() == 1;
   Block share = plan.output(view.mine());
   if (!plan.is_root() && !plan.empty(view.mine())) share = plan.scratch(view.mine());
@@ -153,7 +169,7 @@ void reduce_by_hierarchical(PlanBuilder& plan, const PlanRequest& request) {
 // The root hands its node's ranks their lanes, a chain of each lane over the nodes, all-gather inside the nodes.
 void broadcast_by_hierarchical(PlanBuilder& plan, const PlanRequest& request) {
   const LaneView view(plan, request.node_of);
-  view.bound_messages(1);
+  view.bound_messages(view.lane_length());
   const Group& node = view.node();
   int holder = -1;
   if (view.with_root()) {

@@ -29,4 +29,11 @@ struct Lanes {
 /// has a rank for each (docs/algorithms.md says why).
 Lanes make_lanes(std::span<const int> node_of);
 
+inline constexpr std::int64_t most_nodes_in_a_ring = 4;
+/// Do nodes pass data around a ring? More nodes take a circulant graph: as many bytes in log2 N rounds. Nodes of one
+/// rank are a ring however many they are, since there `circulant` is the graph (docs/algorithms.md says why).
+constexpr bool ring_between(std::int64_t nodes, std::int64_t ranks_of_largest) {
+  return nodes <= most_nodes_in_a_ring || ranks_of_largest == 1;
+}
+
 }  // namespace fabring

@@ -18,6 +18,15 @@ std::vector<Run> runs_around(int first, int count, int n) {
   return {{first, n}, {0, first + count - n}};
 }
 
+std::vector<Exchange> reversed(std::span<const Exchange> rounds) {
+  std::vector<Exchange> result;
+  result.reserve(rounds.size());
+  for (auto round = rounds.rbegin(); round != rounds.rend(); ++round) {
+    result.push_back({round->from, round->to, round->receive, round->send});
+  }
+  return result;
+}
+
 std::vector<RangeId> cut(PlanBuilder& plan, RangeId range, int n) {
   std::vector<RangeId> parts;
   parts.reserve(at(n));

@@ -34,10 +34,11 @@ struct Arc {
 };
 inline std::vector<Run> runs_around(Arc arc, int n) { return runs_around(arc.first, arc.count, n); }
 
-/// One round between ranks: what goes to `to` and what comes from `from`, as blocks or parts in a circle of n.
+/// One round between ranks, or indices of a group: what goes to `to` and what comes from `from`, as blocks or parts in
+/// a circle of n.
 struct Exchange {
-  Rank to = -1;
-  Rank from = -1;
+  int to = -1;
+  int from = -1;
   Arc send;
   Arc receive;
 };
@@ -82,6 +83,23 @@ void ring_reduce_scatter(PlanBuilder& plan, const Group& group, std::span<const 
 /// Index i holds shares[i]; afterwards all hold all. Index `holder`, if any, had all from the start and receives
 /// nothing.
 void ring_all_gather(PlanBuilder& plan, const Group& group, std::span<const RangeId> shares, int holder = -1);
+
+/// Rounds of a reduce-scatter among n indices, as `index` sees them: what goes to and comes from which index, in a
+/// circle of n parts. In a ring: a part at a time from each to the next.
+std::vector<Exchange> ring_rounds(int index, int n);
+/// In ceil(log2 n) rounds (circulant.cpp).
+std::vector<Exchange> circulant_rounds(int index, int n);
+/// In log2 n rounds with the partner whose number differs in a bit, farthest first; n is a power of two. No run of
+/// parts goes past the last one, so each is one message, and all indices do the same.
+std::vector<Exchange> halving_rounds(int index, int n);
+/// Backwards, and what was sent is received: the all-gather to a reduce-scatter.
+std::vector<Exchange> reversed(std::span<const Exchange> rounds);
+
+/// Rounds as above over `range` in as many parts as the group has ranks. Afterwards index i holds part i, reduced, in
+/// its output. Partial results are kept in the output.
+void reduce_scatter_in_rounds(PlanBuilder& plan, const Group& group, RangeId range, std::span<const Exchange> rounds);
+/// The same rounds backwards: index i holds part i of `range`; afterwards all hold all.
+void all_gather_in_rounds(PlanBuilder& plan, const Group& group, RangeId range, std::span<const Exchange> rounds);
 
 /// shares[i] is what index i is responsible for; ranges without parts are skipped. Afterwards index i holds shares[i],
 /// reduced in one step in the order of the group: x_0 op x_1 op ... op x_{n-1}, rounded once.

@@ -16,6 +16,14 @@ RangeId share_of(std::span<const RangeId> shares, int index) {
 
 }  // namespace
 
+std::vector<Exchange> ring_rounds(int index, int n) {
+  std::vector<Exchange> rounds;
+  for (int k = 1; k < n; ++k) {
+    rounds.push_back({(index + 1) % n, modulo(index - 1, n), {index - k, 1}, {index - k - 1, 1}});
+  }
+  return rounds;
+}
+
 void ring_reduce_scatter(PlanBuilder& plan, const Group& group, std::span<const RangeId> shares) {
   const int i = group.index();
   for (int k = 1; k < group.size(); ++k) {

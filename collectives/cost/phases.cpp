@@ -3,11 +3,20 @@
 #include <algorithm>
 #include <bit>
 
+#include "collectives/algorithms/lanes.hpp"
+
 namespace fabring::cost {
 namespace {
 
 std::int64_t log2_up(std::int64_t n) { return n <= 1 ? 0 : std::bit_width(static_cast<std::uint64_t>(n - 1)); }
 std::int64_t log2_down(std::int64_t n) { return std::bit_width(static_cast<std::uint64_t>(n)) - 1; }
+
+/// Parts that each of n sends in the rounds of a circulant reduce-scatter.
+std::vector<std::int64_t> circulant_counts(std::int64_t n) {
+  std::vector<std::int64_t> counts;
+  for (std::int64_t left = n; left > 1; left -= counts.back()) counts.push_back(left / 2);
+  return counts;
+}
 
 /// The shape in the terms of docs/algorithms.md, and phases that many algorithms share.
 class World {
@@ -90,9 +99,20 @@ Phases World::reduce_scatter(Algorithm algorithm, bool reduces) const {
       break;
     case Algorithm::hierarchical: {
       const auto lanes = std::max<std::int64_t>(L, 1);
-      phases.list = {
-          {(L - 1) * N, 0, share(L * N), 1, reduces ? share(L * N) : 0, 0, 1},  // block by block
-          {0, N - 1, share(L * N), 1, reduces ? share(L * N) : 0, static_cast<std::uint64_t>(N - 1) * share(N), lanes}};
+      const std::uint64_t block = share(n);
+      const auto reduced = [&](std::int64_t blocks) {
+        return reduces ? static_cast<std::uint64_t>(blocks) * block : 0;
+      };
+      const std::int64_t inside = (L - 1) * N;
+      if (ring_between(N, L)) {  // block by block
+        phases.list = {{inside, 0, block, 1, reduced(1), 0, 1},
+                       {0, N - 1, block, 1, reduced(1), static_cast<std::uint64_t>(N - 1) * share(N), lanes}};
+        break;
+      }
+      phases.list = {{1, 0, block, inside, reduced(inside), 0, 1}};
+      for (const std::int64_t count : circulant_counts(N))
+        phases.list.push_back(
+            {0, 1, block, count, reduced(count), static_cast<std::uint64_t>(count) * share(N), lanes});
       break;
     }
     case Algorithm::pairwise:
@@ -105,10 +125,9 @@ Phases World::reduce_scatter(Algorithm algorithm, bool reduces) const {
       break;
     case Algorithm::circulant:
     case Algorithm::bruck:
-      for (std::int64_t left = n; left > 1;) {
-        const std::int64_t half = (left + 1) / 2;
-        phases.list.push_back(round(static_cast<std::uint64_t>(left - half) * share(n), half, reduces));
-        left = half;
+      for (std::int64_t left = n; const std::int64_t count : circulant_counts(n)) {
+        left -= count;  // the distance
+        phases.list.push_back(round(static_cast<std::uint64_t>(count) * share(n), left, reduces));
       }
       break;
     case Algorithm::halving_doubling:
@@ -132,13 +151,24 @@ Phases World::allreduce(Algorithm algorithm) const {
     case Algorithm::hierarchical: {
       // Unequal nodes: ranks send each owner its lanes directly, and the smallest node's ranks carry most.
       const bool equal = least == L;
-      const std::uint64_t lane = share(least * N);
+      const std::uint64_t lane = share(least * N);  // a part of it
       const Phase inside{L > 1 ? (equal ? L - 1 : 1) : 0, 0, share(L), equal ? 1 : L - 1, share(L), 0, 1};
       Phase gather = inside;
       gather.reduced = 0;
-      const auto node_bytes = static_cast<std::uint64_t>(N - 1) * share(N);
-      phases.list = {
-          inside, {0, N - 1, lane, 1, lane, node_bytes, least}, {0, N - 1, lane, 1, 0, node_bytes, least}, gather};
+      phases.list = {inside};
+      const auto between = [&](std::int64_t rounds, std::int64_t count, bool reduces) {  // `count` parts in each
+        const std::uint64_t bytes = static_cast<std::uint64_t>(count) * lane;
+        phases.list.push_back(
+            {0, rounds, bytes, 1, reduces ? bytes : 0, static_cast<std::uint64_t>(rounds * count) * share(N), least});
+      };
+      for (const bool reduces : {true, false}) {
+        if (ring_between(N, L)) {
+          between(N - 1, 1, reduces);
+        } else {
+          for (const std::int64_t count : circulant_counts(N)) between(1, count, reduces);
+        }
+      }
+      phases.list.push_back(gather);
       break;
     }
     case Algorithm::recursive_doubling:

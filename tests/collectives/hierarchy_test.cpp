@@ -37,6 +37,8 @@ std::map<int, NodeTraffic> traffic_between_nodes(const test::NodeOf& nodes, std:
   return traffic;
 }
 
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
 int lanes_of(const std::vector<int>& ranks_per_node) { return make_lanes(test::nodes_of(ranks_per_node)).count; }
 
 TEST(Lanes, EqualNodesHaveALaneForEachRank) {
@@ -83,8 +85,7 @@ TEST(Lanes, NodesAreFoundHoweverTheRanksLie) {
 TEST(Hierarchical, EachNodeSendsTwiceNMinusOneNthsOfTheVectorToOthers) {
   for (const auto& nodes : test::grid_of_worlds()) {
     const std::uint64_t n = std::set<int>(nodes.begin(), nodes.end()).size();
-    // Divides into lanes (at most 8) and nodes (at most 5) without a rest.
-    const std::size_t count = 840 * 12;
+    const std::size_t count = 5040 * 16;  // divides into lanes (at most 8) and nodes (at most 9, or 16) without a rest
     for (const auto& [node, traffic] : traffic_between_nodes(nodes, count)) {
       EXPECT_EQ(traffic.out, 2 * (n - 1) * count / n) << test::text(nodes) << ", node " << node;
     }
@@ -126,7 +127,7 @@ TEST(Hierarchical, NoNodeOfSeveralRanksHasASingleLeader) {
   for (const auto& nodes : test::grid_of_worlds()) {
     const Lanes lanes = make_lanes(nodes);
     if (lanes.nodes.size() == 1) continue;
-    for (const auto& [node, traffic] : traffic_between_nodes(nodes, 10080)) {
+    for (const auto& [node, traffic] : traffic_between_nodes(nodes, 80640)) {
       if (std::count(nodes.begin(), nodes.end(), node) > 1) {
         EXPECT_GT(traffic.senders.size(), 1u) << test::text(nodes) << ", node " << node;
       }
@@ -149,7 +150,7 @@ TEST(Hierarchical, IsTheRingOnOneNodeAndWithOneRankPerNode) {
     }
     return text;
   };
-  for (int ranks = 1; ranks <= 6; ++ranks) {
+  for (const int ranks : {1, 2, 3, 4, 5, 6, 16}) {
     const auto one_node = test::flat(ranks);
     const auto one_each = test::nodes_of(std::vector<int>(static_cast<std::size_t>(ranks), 1));
     EXPECT_EQ(steps_of(Algorithm::hierarchical, one_node), steps_of(Algorithm::ring, one_node));
@@ -166,21 +167,58 @@ TEST(Hierarchical, RoundsAreThoseOfTheStagesNotOfTheRanks) {
   EXPECT_EQ(rounds(Algorithm::ring, {8, 8, 8}), 2u * 23);
   EXPECT_EQ(rounds(Algorithm::hierarchical, {4, 3}), 2u * 2 + 2);  // K = 3: ring inside the node of three
   EXPECT_EQ(rounds(Algorithm::hierarchical, {3, 8}), 2u + 2);      // K = 6: direct inside both
+  EXPECT_EQ(rounds(Algorithm::hierarchical, {2, 2, 2, 2}), 2u * 1 + 2 * 3);
+  EXPECT_EQ(rounds(Algorithm::hierarchical, std::vector<int>(16, 2)), 2u * 1 + 2 * 4);  // circulant between the nodes
+  EXPECT_LE(rounds(Algorithm::hierarchical, std::vector<int>(9, 3)), 2u * 2 + 2 * 4);
+}
+
+TEST(Hierarchical, MessagesOfManyNodesAreNotShorterThanHalfALane) {
+  for (const int nodes : {8, 64}) {
+    const auto plans = test::plans_of(Algorithm::hierarchical, test::nodes_of(std::vector<int>(at(nodes), 2)));
+    const std::size_t count = 64 * 100;
+    std::size_t longest = 0;
+    std::vector<Extent> extents(plans[0].ranges.size());
+    bind(plans[0], count, extents);
+    for (const Step& step : plans[0].steps) {
+      if (step.kind == StepKind::send && step.peer != 1) longest = std::max(longest, extents[step.from.range].count);
+    }
+    EXPECT_EQ(longest, count / 2 / 2) << nodes;
+    EXPECT_EQ(plans[0].largest_message, message_unit / 2) << nodes;  // a lane, inside the node
+  }
+}
+
+TEST(Hierarchical, ReduceScatterNeedsThreeBlocksOfScratchInARingAndElseOneForEachNode) {
+  const auto blocks_of_scratch = [](int nodes) {
+    std::size_t most = 0;
+    for (const Plan& plan : test::plans_of({Collective::reduce_scatter, Algorithm::hierarchical},
+                                           test::nodes_of(std::vector<int>(at(nodes), 2)))) {
+      most = std::max(most, plan.scratch.size());
+    }
+    return most;
+  };
+  EXPECT_EQ(blocks_of_scratch(3), 2u);
+  EXPECT_EQ(blocks_of_scratch(4), 3u);
+  EXPECT_LE(blocks_of_scratch(9), 9u);
+  EXPECT_LE(blocks_of_scratch(16), 16u);
 }
 
 TEST(Hierarchical, OtherCollectivesAddTheRoundsOfNodesAndOfRanks) {
-  constexpr std::size_t nodes = 4;
   constexpr std::size_t local = 3;
-  const auto rounds = [](Collective collective) {
-    const auto plans = test::plans_of({collective, Algorithm::hierarchical}, test::nodes_of({3, 3, 3, 3}),
-                                      ReduceOp::sum, has_root(collective) ? 4 : 0);
+  const auto rounds = [](Collective collective, int nodes) {
+    const auto plans =
+        test::plans_of({collective, Algorithm::hierarchical}, test::nodes_of(std::vector<int>(at(nodes), local)),
+                       ReduceOp::sum, has_root(collective) ? 4 : 0);
     const auto report = check_plans(plans, 840, ReduceOp::sum);
     return report ? report->critical_path : 0;
   };
-  EXPECT_EQ(rounds(Collective::reduce), (local - 1) + (nodes - 1) + 1);
-  EXPECT_EQ(rounds(Collective::broadcast), 1 + (nodes - 1) + (local - 1));
-  EXPECT_EQ(rounds(Collective::reduce_scatter), (local - 1) + (nodes - 1));
-  EXPECT_EQ(rounds(Collective::all_gather), nodes);
+  for (const int nodes : {4, 8}) {
+    constexpr std::size_t around = 3;  // 4 nodes in a ring, 8 in a circulant graph
+    const auto chain = static_cast<std::size_t>(nodes) - 1;
+    EXPECT_EQ(rounds(Collective::reduce, nodes), (local - 1) + chain + 1);
+    EXPECT_EQ(rounds(Collective::broadcast, nodes), 1 + chain + (local - 1));
+    EXPECT_EQ(rounds(Collective::reduce_scatter, nodes), (local - 1) + around);
+    EXPECT_EQ(rounds(Collective::all_gather, nodes), around + 1);
+  }
 }
 
 }  // namespace

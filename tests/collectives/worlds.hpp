@@ -25,7 +25,8 @@ inline NodeOf nodes_of(const std::vector<int>& ranks_per_node) {
 
 inline NodeOf flat(int ranks) { return NodeOf(static_cast<std::size_t>(ranks), 0); }
 
-/// 1 to 5 nodes of 1 to 8 ranks, at most 24 ranks; unequal nodes; nodes whose ranks are interleaved.
+/// 1 to 5 nodes of 1 to 8 ranks, at most 24 ranks, and 6 to 16 nodes of few ranks (hierarchical plans are others above
+/// 4 nodes); unequal nodes; nodes whose ranks are interleaved.
 inline std::vector<NodeOf> grid_of_worlds() {
   std::vector<NodeOf> worlds;
   for (int nodes = 1; nodes <= 5; ++nodes) {
@@ -33,14 +34,31 @@ inline std::vector<NodeOf> grid_of_worlds() {
       worlds.push_back(nodes_of(std::vector<int>(static_cast<std::size_t>(nodes), local)));
     }
   }
-  for (const auto& shape : std::vector<std::vector<int>>{
-           {2, 1}, {1, 2}, {2, 1, 1}, {3, 1, 2}, {1, 4}, {4, 3}, {8, 3}, {5, 7, 2}, {3, 4, 5, 6}, {1, 1, 8}}) {
+  for (const auto& shape : std::vector<std::vector<int>>{{2, 1},
+                                                         {1, 2},
+                                                         {2, 1, 1},
+                                                         {3, 1, 2},
+                                                         {1, 4},
+                                                         {4, 3},
+                                                         {8, 3},
+                                                         {5, 7, 2},
+                                                         {3, 4, 5, 6},
+                                                         {1, 1, 8},
+                                                         {2, 2, 2, 2, 2, 2},
+                                                         {3, 3, 3, 3, 3, 3, 3, 3},
+                                                         {2, 2, 2, 2, 2, 2, 2, 2, 2},
+                                                         {1, 2, 1, 3, 1, 2},
+                                                         {3, 2, 4, 2, 3, 1, 2, 3},
+                                                         {2, 1, 2, 1, 1, 3, 1, 2, 4},
+                                                         {4, 1, 1, 1, 1}}) {
     worlds.push_back(nodes_of(shape));
   }
+  worlds.push_back(nodes_of(std::vector<int>(16, 2)));
   worlds.push_back({0, 1, 0, 1});
   worlds.push_back({1, 0, 1, 0, 1});
   worlds.push_back({7, 3, 3, 7, 5, 3, 7, 3});
   worlds.push_back({0, 1, 2, 0, 1, 2, 0, 1, 0});
+  worlds.push_back({4, 1, 6, 0, 1, 2, 5, 4, 3, 0, 6, 2, 6});
   return worlds;
 }
 

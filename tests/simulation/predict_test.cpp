@@ -51,7 +51,8 @@ TEST(Predict, GivesTheTextbookFormsOnIdealMachines) {
   }
   EXPECT_EQ(price(Algorithm::recursive_doubling, 1000, equal_nodes(1024, 1), test::latency_only()), 10'000);
   EXPECT_EQ(price(Algorithm::recursive_doubling, 1000, equal_nodes(1000, 1), test::latency_only()), 11'000);
-  EXPECT_EQ(price(Algorithm::hierarchical, 1000, equal_nodes(64, 8), test::latency_only()), 1000 * (2 * 7 + 2 * 63));
+  EXPECT_EQ(price(Algorithm::hierarchical, 1000, equal_nodes(64, 8), test::latency_only()), 1000 * (2 * 7 + 2 * 6));
+  EXPECT_EQ(price(Algorithm::hierarchical, 1000, equal_nodes(4, 8), test::latency_only()), 1000 * (2 * 7 + 2 * 3));
 }
 
 // The choice compares predictions, so what matters is that they are near what the plans take.

@@ -20,18 +20,22 @@ TEST(Symmetry, MovesThereAndBack) {
 
 TEST(Schedule, OneNodeStandsForAllWhereEveryNodeDoesTheSame) {
   for (const Algorithm algorithm : {Algorithm::ring, Algorithm::hierarchical, Algorithm::direct_one_shot}) {
-    const Schedule made = test::schedule(algorithm, equal_nodes(6, 4));
+    const Schedule made = test::schedule(algorithm, equal_nodes(3, 4));
     EXPECT_EQ(made.symmetry.action, Symmetry::Action::shift) << name(algorithm);
     EXPECT_EQ(made.classes.size(), 4u);
   }
-  const Schedule doubling = test::schedule(Algorithm::recursive_doubling, equal_nodes(8, 4));
-  EXPECT_EQ(doubling.symmetry.action, Symmetry::Action::exclusive_or);
-  EXPECT_EQ(doubling.classes.size(), 4u);
+  for (const Algorithm algorithm : {Algorithm::recursive_doubling, Algorithm::hierarchical}) {
+    const Schedule made = test::schedule(algorithm, equal_nodes(8, 4));
+    EXPECT_EQ(made.symmetry.action, Symmetry::Action::exclusive_or) << name(algorithm);
+    EXPECT_EQ(made.classes.size(), 4u);
+  }
 }
 
 TEST(Schedule, KeepsAllPlansWhereNodesDiffer) {
   // 6 x 4 = 24 ranks: recursive doubling folds 8 of them, which ranks of other nodes do not do.
   EXPECT_EQ(test::schedule(Algorithm::recursive_doubling, equal_nodes(6, 4)).classes.size(), 24u);
+  // A circulant graph of 6 nodes: some nodes' parts go past the last one.
+  EXPECT_EQ(test::schedule(Algorithm::hierarchical, equal_nodes(6, 4)).classes.size(), 24u);
   EXPECT_EQ(test::schedule(Algorithm::ring, {0, 0, 1}).classes.size(), 3u);           // unequal
   EXPECT_EQ(test::schedule(Algorithm::ring, {0, 1, 0, 1}).classes.size(), 4u);        // interleaved
   EXPECT_EQ(test::schedule(Algorithm::ring, {0, 0, 1, 1, 0, 0}).classes.size(), 6u);  // a node in two places

@@ -20,7 +20,7 @@ fabring_status_code make_comm(fabring_comm* from, fabring_comm** made, fabring_e
     if (made == nullptr) return null_argument("made");
     Result<Communicator> communicator = body(from->value);
     if (!communicator) return communicator.error();
-    if (*communicator) *made = new fabring_comm(std::move(*communicator));
+    if (*communicator) *made = std::make_unique<fabring_comm>(std::move(*communicator)).release();
     return {};
   });
 }

@@ -71,7 +71,7 @@ fabring_status_code make_handle(H** made, const char* name, fabring_error* error
     if (made == nullptr) return null_argument(name);
     auto value = body();
     if (!value) return value.error();
-    *made = new H(std::move(*value));
+    *made = std::make_unique<H>(std::move(*value)).release();
     return {};
   });
 }

@@ -55,6 +55,9 @@ class ControlPlane {
   /// Last known activity of a rank, for notes such as "rank 3 has not entered allreduce #7"; empty if not known.
   virtual std::string activity_of(Rank rank) const = 0;
 
+  /// It has said goodbye: it will do nothing more, and nobody is to blame. Any thread.
+  virtual bool has_left(Rank) const { return false; }
+
   /// Host name of a rank.
   virtual std::string host_of(Rank rank) const = 0;
 

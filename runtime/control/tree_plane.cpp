@@ -199,6 +199,11 @@ void TreePlane::set_activity(std::string text) {
   activity_changed_ = true;
 }
 
+bool TreePlane::has_left(Rank rank) const {
+  const std::lock_guard lock(mutex_);
+  return left_[static_cast<std::size_t>(rank)];
+}
+
 std::string TreePlane::activity_of(Rank rank) const {
   if (rank < 0 || rank >= config_.world_size) return {};
   const std::lock_guard lock(mutex_);

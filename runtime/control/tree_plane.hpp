@@ -37,6 +37,7 @@ class TreePlane final : public ControlPlane {
   void on_failure(std::function<void(const Failure&)> handler) override;
   void set_activity(std::string text) override;
   std::string activity_of(Rank rank) const override;
+  bool has_left(Rank rank) const override;
   std::string host_of(Rank rank) const override;
   Status leave(std::chrono::milliseconds limit) override;
   std::uint64_t strangers() const override { return meeting_.strangers(); }

@@ -135,6 +135,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   bool needs(Rank world_rank) const;
   void cut_off(Rank world_rank);
   void note_waiting(CommunicatorCore& communicator, Execution& execution, Time now);
+  void check_left(CommunicatorCore& communicator, Execution& execution, Time now);
   void check_deadline(CommunicatorCore& communicator, Execution& execution, Time now);
   Status mismatch(const CommunicatorCore& communicator, Rank member, std::uint32_t sequence, const Signature& theirs,
                   const Signature& ours) const;

@@ -87,6 +87,8 @@ class Execution {
   const std::shared_ptr<const PreparedPlan>& prepared_shared() const { return plan_; }
   std::uint32_t tiles() const { return tiling_.tiles; }
   Time next_note{};  ///< when to say again that it waits
+  Time next_look{};  ///< when to look whether whom it waits for has left
+  Time left_since{};  ///< since when it has been known to wait for one that has
   std::uint64_t bytes_done() const;
 
   static std::uint64_t cookie(std::uint16_t index, std::uint32_t tile_slot, StepId step);

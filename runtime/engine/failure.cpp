@@ -17,6 +17,9 @@ constexpr auto verdict_time = std::chrono::milliseconds(300);
 constexpr auto settle_alone = std::chrono::milliseconds(100);
 constexpr auto settle_shared = std::chrono::milliseconds(2000);
 constexpr auto first_note = std::chrono::seconds(10);
+// An operation that waits for a rank that has left: how often to look, and how long what it sent may take to arrive.
+constexpr auto look_for_leavers = std::chrono::milliseconds(500);
+constexpr auto time_to_arrive = std::chrono::seconds(3);
 
 std::size_t outstanding(const std::vector<std::shared_ptr<Execution>>& running) {
   std::size_t blocks = 0;
@@ -261,6 +264,7 @@ void EngineCore::tick(Time now) {
     for (const auto& execution : under_way) {
       if (execution->failed()) continue;
       note_waiting(*communicator, *execution, now);
+      check_left(*communicator, *execution, now);
       check_deadline(*communicator, *execution, now);
     }
   }
@@ -288,6 +292,24 @@ void EngineCore::note_waiting(CommunicatorCore& communicator, Execution& executi
                   names.empty() ? "its own work" : fmt::format("{}", fmt::join(names, ", ")));
   parts_.log.warning(line);
   if (parts_.control) parts_.control->set_activity(line.substr(0, 120));
+}
+
+// What a rank sent before it left may still be on its way; after a while nothing will come.
+void EngineCore::check_left(CommunicatorCore& communicator, Execution& execution, Time now) {
+  if (!parts_.control || left_.load() || now < execution.next_look) return;
+  execution.next_look = now + look_for_leavers;
+  for (const Rank rank : execution.waiting_for()) {
+    const Rank world = communicator.members[rank];
+    if (world == parts_.self || !parts_.control->has_left(world)) continue;
+    if (execution.left_since == Time{}) execution.left_since = now;
+    if (now - execution.left_since < time_to_arrive) return;
+    report({ErrorCode::peer_lost, world, parts_.self, communicator.global_id(),
+            fmt::format("{} has left the job in good order while {} waits for it in {} on '{}'; all ranks must call the "
+                        "same operations before one of them leaves",
+                        who(world), who(parts_.self), execution.call().describe(), communicator.label)});
+    return;
+  }
+  execution.left_since = Time{};
 }
 
 void EngineCore::check_deadline(CommunicatorCore& communicator, Execution& execution, Time now) {

@@ -88,6 +88,19 @@ std::vector<double> ticks(const Axis& axis, bool bytes) {
   return found;
 }
 
+/// Where the points are, as far as labels do not touch: worlds of 8, 64, 512 ranks are not at powers of ten.
+std::vector<double> ticks_at_points(const Axis& axis, const std::vector<Curve>& curves) {
+  constexpr double apart = 36;
+  std::vector<double> values;
+  for (const Curve& curve : curves)
+    for (const auto& point : curve.points) values.push_back(point.first);
+  std::sort(values.begin(), values.end());
+  std::vector<double> found;
+  for (const double value : values)
+    if (found.empty() || axis.at(value) - axis.at(found.back()) >= apart) found.push_back(value);
+  return found;
+}
+
 void include(Axis& axis, double value, bool& first) {
   if (axis.logarithmic && value <= 0) return;
   axis.least = first ? value : std::min(axis.least, value);
@@ -112,8 +125,10 @@ void Svg::line(double x1, double y1, double x2, double y2, std::string_view colo
 }
 
 void Svg::rectangle(double x, double y, double width, double height, std::string_view fill) {
-  body_ += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\"/>\n", x, y,
-                       width, height, fill);
+  body_ += fmt::format(
+      "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\" "
+      "shape-rendering=\"crispEdges\"/>\n",
+      x, y, width, height, fill);
 }
 
 void Svg::circle(double x, double y, double radius, std::string_view fill) {
@@ -157,9 +172,10 @@ std::string draw(const Chart& chart) {
 
   Svg svg(width, height);
   svg.text((left + right) / 2, 26, chart.title, Svg::Anchor::middle, 15);
-  for (const double tick : ticks(x, chart.x_is_bytes)) {
+  for (const double tick : chart.x_is_bytes ? ticks(x, true) : ticks_at_points(x, chart.curves)) {
     svg.line(x.at(tick), top, x.at(tick), bottom, grey);
-    svg.text(x.at(tick), bottom + 18, chart.x_is_bytes ? bytes_text(tick) : number_text(tick), Svg::Anchor::middle, 11);
+    svg.text(x.at(tick), bottom + 18, chart.x_is_bytes ? bytes_text(tick) : fmt::format("{:g}", tick),
+             Svg::Anchor::middle, 11);
   }
   for (const double tick : ticks(y, false)) {
     svg.line(left, y.at(tick), right, y.at(tick), grey);

@@ -17,6 +17,7 @@ class SimControlPlane final : public ControlPlane {
   }
   void set_activity(std::string text) override { world_.seats_[rank_].activity = std::move(text); }
   std::string activity_of(Rank rank) const override { return world_.seats_[rank].activity; }
+  bool has_left(Rank rank) const override { return world_.seats_[rank].left; }
   std::string host_of(Rank rank) const override { return "host" + std::to_string(rank); }
   Status leave(std::chrono::milliseconds) override { return {}; }  // called from a thread of the engine
   std::uint64_t strangers() const override { return 0; }

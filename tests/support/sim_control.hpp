@@ -21,6 +21,8 @@ class SimControl {
   std::unique_ptr<ControlPlane> open(Rank rank);
 
   void kill(Rank rank);
+  /// It leaves in good order: it has said goodbye.
+  void say_goodbye(Rank rank) { seats_[rank].left = true; }
   void pause(Rank rank);
   void resume(Rank rank);
 
@@ -34,6 +36,7 @@ class SimControl {
   struct Seat {
     std::function<void(const Failure&)> handler;
     bool dead = false;
+    bool left = false;
     std::uint64_t pauses = 0;  // odd: paused
     std::vector<Failure> kept;
     std::string activity;

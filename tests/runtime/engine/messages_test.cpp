@@ -113,6 +113,24 @@ TEST(Messages, that_are_too_long_or_of_another_type_fail_on_both_sides) {
   }
 }
 
+TEST(Messages, and_collectives_end_when_the_rank_they_wait_for_has_left) {
+  for (const bool collective : {true, false}) {
+    SimWorld world(any_world(2, 4));
+    world.mute(1);
+    world.control().say_goodbye(1);
+    if (collective) {
+      world.call(0, {.count = 100});
+    } else {
+      world.call(0, recv(1, 10));
+    }
+    ASSERT_TRUE(world.run(std::chrono::seconds(5)));
+    const Status status = world.operations()[0]->status();
+    EXPECT_EQ(status.code(), ErrorCode::peer_lost);
+    EXPECT_EQ(status.context().rank, 1);
+    EXPECT_NE(status.message().find("rank 1 (host host1) has left the job"), std::string::npos) << status.message();
+  }
+}
+
 TEST(Messages, under_way_end_when_the_other_side_dies) {
   for (const std::uint64_t seed : seeds(20, 2)) {
     std::mt19937_64 chance(seed);

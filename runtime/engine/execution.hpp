@@ -87,6 +87,8 @@ class Execution {
   const std::shared_ptr<const PreparedPlan>& prepared_shared() const { return plan_; }
   std::uint32_t tiles() const { return tiling_.tiles; }
   Time next_note{};  ///< when to say again that it waits
+  std::uint64_t noted_bytes = 0;  ///< done when last looked at, and since when no more
+  Time stuck_since{};
   Time next_look{};  ///< when to look whether whom it waits for has left
   Time left_since{};  ///< since when it has been known to wait for one that has
   std::uint64_t bytes_done() const;

@@ -275,23 +275,30 @@ std::string EngineCore::activity_of(Rank rank) const {
 }
 
 void EngineCore::note_waiting(CommunicatorCore& communicator, Execution& execution, Time now) {
-  const Time waited = now - execution.begun_at;
+  if (const std::uint64_t done = execution.bytes_done(); done != execution.noted_bytes) {
+    execution.noted_bytes = done;  // large and slow is not stuck
+    execution.stuck_since = now;
+  }
+  const Time waited = now - std::max(execution.begun_at, execution.stuck_since);
   // Before anybody gives up, so that who waits for whom is known by then.
   const Time first = std::min<Time>(first_note, Time(parts_.config.timeout) / 2);
   if (waited < first || now < execution.next_note) return;
   execution.next_note = now + std::max<Time>(waited, first);  // ever more seldom
-  std::vector<std::string> names;
+  // What the others do belongs into the log, not into what this rank tells them: notes would quote notes.
+  std::vector<std::string> names, names_and_activities;
   for (Rank rank : execution.waiting_for()) {
     const Rank world = communicator.members[rank];
     const std::string activity = activity_of(world);
-    names.push_back(activity.empty() ? who(world) : fmt::format("{} [{}]", who(world), activity));
+    names.push_back(who(world));
+    names_and_activities.push_back(activity.empty() ? who(world) : fmt::format("{} [{}]", who(world), activity));
   }
-  const std::string line =
-      fmt::format("{} #{} on '{}' has waited {} s for {}", name(execution.call().collective), execution.sequence(),
-                  communicator.label, std::chrono::duration_cast<std::chrono::seconds>(waited).count(),
-                  names.empty() ? "its own work" : fmt::format("{}", fmt::join(names, ", ")));
-  parts_.log.warning(line);
-  if (parts_.control) parts_.control->set_activity(line.substr(0, 120));
+  const auto line = [&](const std::vector<std::string>& whom) {
+    return fmt::format("{} #{} on '{}' has waited {} s for {}", name(execution.call().collective), execution.sequence(),
+                       communicator.label, std::chrono::duration_cast<std::chrono::seconds>(waited).count(),
+                       whom.empty() ? "its own work" : fmt::format("{}", fmt::join(whom, ", ")));
+  };
+  parts_.log.warning(line(names_and_activities));
+  if (parts_.control) parts_.control->set_activity(line(names).substr(0, 120));
 }
 
 // What a rank sent before it left may still be on its way; after a while nothing will come.

@@ -183,6 +183,8 @@ void Execution::take_early(Tile& tile) {
     }
     const Record record = at->second.record;
     if (record.kind == RecordKind::announce) {
+      if (const Status fits = check_length(at->first.peer, record); !fits.ok())
+        engine_->refuse(*communicator_, at->first.peer, *this, record, fits);
       --communicator_->early_grants;
       at = early.erase(at);
       continue;

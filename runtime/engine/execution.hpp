@@ -63,6 +63,8 @@ class Execution {
   bool advance();
   /// News from a member. `peer` is its rank in the communicator. Errors are the peer's fault.
   Status on_record(Rank peer, const Record& record, std::span<const std::byte> payload);
+  /// Where only the two ranks of a message know its length: does the member count what this rank does? A mismatch if not.
+  Status check_length(Rank peer, const Record& record) const;
   void on_block(std::uint32_t tile_slot, StepId step, Outcome outcome, std::uint32_t bytes);
   /// Ends it; it is finished once no block is outstanding. The first reason counts.
   void fail(const Status& why);

@@ -58,14 +58,23 @@ Result<StepId> Execution::step_of(const Tile& tile, Rank peer, const Record& rec
   const auto& list = is_grant ? plan_->peers[at].sends : plan_->peers[at].receives;
   if (record.message >= list.size()) return nonsense;
   const StepId id = list[record.message];
-  if (lengths_by_pair(call_)) {
-    const std::size_t count = call_.counts[plan_->blocks_of[message_operand(id).range].first];
-    if (record.signature.count != count) return Status(ErrorCode::mismatch, "");
-  }
+  if (const Status alike = check_length(peer, record); !alike.ok()) return alike;
   if (record.bytes != message_bytes(tile, id) || skipped(tile, id) || (record.bytes > eager_limit_) != is_grant ||
       (is_grant && record.slot < Transfer::eager_slots))
     return nonsense;
   return id;
+}
+
+Status Execution::check_length(Rank peer, const Record& record) const {
+  if (!lengths_by_pair(call_)) return {};  // the signature has said all
+  const int at = plan_->peer_index(peer);
+  if (at < 0) return Status(ErrorCode::transport_error, "it sent a message that is in no plan");
+  const auto& list = record.kind == RecordKind::grant ? plan_->peers[at].sends : plan_->peers[at].receives;
+  if (record.message >= list.size())
+    return Status(ErrorCode::transport_error, "it sent a message that is in no plan");
+  const Block& operand = message_operand(list[record.message]);
+  const bool alike = record.signature.count == call_.counts[plan_->blocks_of[operand.range].first];
+  return alike ? Status() : Status(ErrorCode::mismatch, "");
 }
 
 // ---- sending ------------------------------------------------------------------------------------------------------
@@ -114,7 +123,7 @@ void Execution::post_send(Tile& tile, StepId id, Slot slot) {
 // If this rank called something larger than the receiver did, the receiver waits for data and will never grant; so that
 // it can tell, it must hear of this call at least once.
 void Execution::announce(const Tile& tile, StepId id) {
-  if (told_[plan_->peer_of_step[id]]) return;
+  if (lengths_by_pair(call_) ? tile.index() > 0 : told_[plan_->peer_of_step[id]]) return;
   told_[plan_->peer_of_step[id]] = true;
   Record record = record_for(tile, id, RecordKind::announce, 0);
   record.tile = 0;

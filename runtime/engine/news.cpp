@@ -98,13 +98,21 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
     return;
   }
   // Seen, and alike. It may even come when the operation is over: parcels overtake each other.
-  if (record.kind == RecordKind::announce && past.sequence >= record.sequence) return;
+  if (record.kind == RecordKind::announce && past.sequence >= record.sequence) {
+    const bool waits = !communicator->queued.empty() && communicator->queued.front()->sequence() == record.sequence;
+    const Execution* called = waits ? communicator->queued.front().get() : execution;
+    const Status fits = called != nullptr ? called->check_length(member, record) : Status();
+    if (!fits.ok()) refuse(*communicator, member, *called, record, fits);
+    return;
+  }
   if (execution == nullptr) {
     const bool waits = !communicator->queued.empty() && communicator->queued.front()->sequence() == record.sequence;
     if (!waits && past.sequence != 0 && past.sequence == record.sequence)
       return suspect(peer, Status(ErrorCode::transport_error, "it sent a message for an operation that is over"));
     return keep_early(*communicator, member, record, payload);
   }
+  if (const Status alike = execution->check_length(member, record); !alike.ok())
+    return refuse(*communicator, member, *execution, record, alike);
   if (!execution->tile_active(record.tile)) {
     if (record.tile >= execution->tiles())
       return suspect(peer, Status(ErrorCode::transport_error, "it sent a message that is in no plan"));

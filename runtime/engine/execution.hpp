@@ -63,7 +63,8 @@ class Execution {
   bool advance();
   /// News from a member. `peer` is its rank in the communicator. Errors are the peer's fault.
   Status on_record(Rank peer, const Record& record, std::span<const std::byte> payload);
-  /// Where only the two ranks of a message know its length: does the member count what this rank does? A mismatch if not.
+  /// Where only the two ranks of a message know its length: does the member count what this rank does? A mismatch if
+  /// not.
   Status check_length(Rank peer, const Record& record) const;
   void on_block(std::uint32_t tile_slot, StepId step, Outcome outcome, std::uint32_t bytes);
   /// Ends it; it is finished once no block is outstanding. The first reason counts.
@@ -88,10 +89,10 @@ class Execution {
   const PreparedPlan& prepared() const { return *plan_; }
   const std::shared_ptr<const PreparedPlan>& prepared_shared() const { return plan_; }
   std::uint32_t tiles() const { return tiling_.tiles; }
-  Time next_note{};  ///< when to say again that it waits
+  Time next_note{};               ///< when to say again that it waits
   std::uint64_t noted_bytes = 0;  ///< done when last looked at, and since when no more
   Time stuck_since{};
-  Time next_look{};  ///< when to look whether whom it waits for has left
+  Time next_look{};   ///< when to look whether whom it waits for has left
   Time left_since{};  ///< since when it has been known to wait for one that has
   std::uint64_t bytes_done() const;
 
@@ -123,6 +124,8 @@ class Execution {
   void reduce_incoming(Tile& tile, StepId id, const std::byte* incoming);
   const Block& message_operand(StepId id) const;
   std::size_t message_bytes(const Tile& tile, StepId id) const;
+  /// lengths_by_pair(): elements of the whole block that this message is of.
+  std::size_t length_between(StepId id) const;
   bool skipped(const Tile& tile, StepId id) const;
   std::uint32_t tile_slot(const Tile& tile) const;
   Result<StepId> step_of(const Tile& tile, Rank peer, const Record& record) const;

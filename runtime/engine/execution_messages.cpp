@@ -25,10 +25,12 @@ std::size_t Execution::message_bytes(const Tile& tile, StepId id) const {
   return operands_->bytes_of(tile.place, message_operand(id));
 }
 
-// Empty messages travel in the first tile only: there they prove that both sides called the same.
-bool Execution::skipped(const Tile& tile, StepId id) const {
-  return tile.index() > 0 && message_bytes(tile, id) == 0;
+std::size_t Execution::length_between(StepId id) const {
+  return call_.counts[plan_->blocks[message_operand(id).range].first];
 }
+
+// Empty messages travel in the first tile only: there they prove that both sides called the same.
+bool Execution::skipped(const Tile& tile, StepId id) const { return tile.index() > 0 && message_bytes(tile, id) == 0; }
 
 Record Execution::record_for(const Tile& tile, StepId id, RecordKind kind, std::size_t bytes) const {
   const Step& step = plan_->plan.steps[id];
@@ -40,7 +42,7 @@ Record Execution::record_for(const Tile& tile, StepId id, RecordKind kind, std::
   record.message = step.message;
   record.bytes = static_cast<std::uint32_t>(bytes);
   record.signature = signature_;
-  if (lengths_by_pair(call_)) record.signature.count = call_.counts[plan_->blocks_of[message_operand(id).range].first];
+  if (lengths_by_pair(call_)) record.signature.count = length_between(id);
   auto& member = communicator_->member[step.peer];
   record.consumed = member.taken;
   member.told = member.taken;
@@ -70,10 +72,8 @@ Status Execution::check_length(Rank peer, const Record& record) const {
   const int at = plan_->peer_index(peer);
   if (at < 0) return Status(ErrorCode::transport_error, "it sent a message that is in no plan");
   const auto& list = record.kind == RecordKind::grant ? plan_->peers[at].sends : plan_->peers[at].receives;
-  if (record.message >= list.size())
-    return Status(ErrorCode::transport_error, "it sent a message that is in no plan");
-  const Block& operand = message_operand(list[record.message]);
-  const bool alike = record.signature.count == call_.counts[plan_->blocks_of[operand.range].first];
+  if (record.message >= list.size()) return Status(ErrorCode::transport_error, "it sent a message that is in no plan");
+  const bool alike = record.signature.count == length_between(list[record.message]);
   return alike ? Status() : Status(ErrorCode::mismatch, "");
 }
 

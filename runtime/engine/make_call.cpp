@@ -13,16 +13,11 @@ namespace {
 
 // What this rank's buffers must look like, once the lengths are known.
 struct Needs {
-  std::size_t in = 0;   // elements that the input spans; 0: not used here
+  std::size_t in = 0;  // elements that the input spans; 0: not used here
   std::size_t out = 0;
   bool in_place = false;         // is there a place for the one in the other?
   std::ptrdiff_t out_in_in = 0;  // elements from `in` to `out` when in place
 };
-
-bool in_blocks(Collective collective) {
-  return collective == Collective::reduce_scatter || collective == Collective::all_gather ||
-         collective == Collective::gather || collective == Collective::scatter || collective == Collective::alltoall;
-}
 
 class Maker {
  public:
@@ -38,8 +33,8 @@ class Maker {
 
  private:
   Status wrong(const std::string& what, ErrorCode code = ErrorCode::invalid_argument) const {
-    return Status(code, fmt::format("{} on '{}', rank {}: {}", call_.describe(), communicator_.label,
-                                    communicator_.self, what));
+    return Status(
+        code, fmt::format("{} on '{}', rank {}: {}", call_.describe(), communicator_.label, communicator_.self, what));
   }
 
   Status take_kind() {
@@ -64,8 +59,8 @@ class Maker {
       return wrong(fmt::format("there is no root {}; ranks are 0 to {}", call_.root, communicator_.size() - 1));
     if (call_.collective == Collective::send) {
       if (!is_rank(call_.root))
-        return wrong(fmt::format("there is no rank {} to send to; ranks are 0 to {}", call_.root,
-                                 communicator_.size() - 1));
+        return wrong(
+            fmt::format("there is no rank {} to send to; ranks are 0 to {}", call_.root, communicator_.size() - 1));
       if (call_.tag < 0) return wrong(fmt::format("the tag is {}; tags are 0 or more", call_.tag));
     }
     if (call_.collective == Collective::recv) {
@@ -124,7 +119,7 @@ class Maker {
 
   Status take_count() {
     if (call_.collective == Collective::barrier) call_.count = 0;
-    if (in_blocks(call_.collective)) call_.data_blocks = ranks_;
+    if (block_count(call_.collective, 1) != 0) call_.data_blocks = ranks_;
     if (call_.count > most_elements() / call_.data_blocks)
       return wrong("count x size of the type is more than memory can hold");
     return {};
@@ -277,9 +272,9 @@ class Maker {
   Status copy_input(std::size_t bytes) {
     call_.owned.reset(new (std::nothrow) std::byte[bytes]);
     if (!call_.owned)
-      return wrong(fmt::format("in place it needs {} bytes for a copy of the input, which this machine does not have",
-                               bytes),
-                   ErrorCode::out_of_memory);
+      return wrong(
+          fmt::format("in place it needs {} bytes for a copy of the input, which this machine does not have", bytes),
+          ErrorCode::out_of_memory);
     std::memcpy(call_.owned.get(), call_.in, bytes);
     call_.in = call_.owned.get();
     return {};

@@ -1,6 +1,6 @@
 #pragma once
-// make_call: from what a program asks for to what the engine runs: every argument is checked, on this rank alone, before
-// anything is sent; the algorithm is chosen from what all ranks know alike.
+// make_call: from what a program asks for to what the engine runs: every argument is checked, on this rank alone,
+// before anything is sent; the algorithm is chosen from what all ranks know alike.
 
 #include "collectives/choice/table.hpp"
 #include "fabring/operation.hpp"

@@ -77,7 +77,7 @@ std::size_t Operands::block_length(const Placement& placement, std::uint32_t blo
 std::byte* Operands::block_in_buffer(const Placement& placement, Space space, std::uint32_t block) const {
   const bool input = space == Space::input;
   const auto& offsets = input ? call_.in_offsets : call_.out_offsets;
-  const std::uint32_t first = input ? prepared_.first_input_block : prepared_.first_output_block;
+  const std::uint32_t first = input ? prepared_.input.first : prepared_.output.first;
   const std::size_t offset = offsets.empty() ? (block - first) * call_.count : offsets[block];
   std::byte* base = input ? const_cast<std::byte*>(call_.in) : call_.out;  // the input is only ever read
   return base + (offset + placement.begin) * element_bytes_;
@@ -97,7 +97,7 @@ std::span<std::byte> Operands::at(const Placement& placement, const Block& block
     std::byte* base = block.space == Space::input ? const_cast<std::byte*>(call_.in) : call_.out;
     return {base + (placement.begin + extent.offset) * element_bytes_, bytes};
   }
-  const std::uint32_t number = prepared_.blocks_of[block.range].first;
+  const std::uint32_t number = prepared_.blocks[block.range].first;
   std::byte* base = block_in_buffer(placement, block.space, number);
   return {base + (extent.offset - block_begin(placement, number)) * element_bytes_, bytes};
 }
@@ -105,7 +105,7 @@ std::span<std::byte> Operands::at(const Placement& placement, const Block& block
 bool Operands::in_pieces(const Block& block) const {
   if (prepared_.plan.blocks == 0 || block.space == Space::scratch || (scaled_ && block.space == Space::input))
     return false;
-  const PreparedPlan::BlockSpan& span = prepared_.blocks_of[block.range];
+  const BlockSpan span = prepared_.blocks[block.range];
   return span.last - span.first > 1;
 }
 
@@ -115,7 +115,7 @@ void Operands::append_pieces(const Placement& placement, const Block& block,
     pieces.push_back(at(placement, block));
     return;
   }
-  const PreparedPlan::BlockSpan& span = prepared_.blocks_of[block.range];
+  const BlockSpan span = prepared_.blocks[block.range];
   for (std::uint32_t number = span.first; number < span.last; ++number)
     if (const std::size_t length = block_length(placement, number); length > 0)
       pieces.push_back({block_in_buffer(placement, block.space, number), length * element_bytes_});
@@ -149,8 +149,7 @@ void Operands::scale_input(const Placement& placement) const {
   std::byte* to = placement.scratch + scaled_offset_;
   if (prepared_.plan.blocks == 0) {
     const std::size_t count = placement.extents[0].count;
-    if (count > 0)
-      scale(call_.type, to, call_.in + placement.begin * element_bytes_, call_.factor.data(), count);
+    if (count > 0) scale(call_.type, to, call_.in + placement.begin * element_bytes_, call_.factor.data(), count);
     return;
   }
   for (std::uint32_t block = 0; block < prepared_.plan.blocks; ++block)

@@ -11,40 +11,10 @@ bool is_message(StepKind kind) {
   return kind == StepKind::send || kind == StepKind::recv || kind == StepKind::recv_reduce;
 }
 
-std::vector<PreparedPlan::BlockSpan> find_blocks(const Plan& plan) {
-  std::vector<PreparedPlan::BlockSpan> spans;
-  if (plan.blocks == 0) return spans;
-  spans.push_back({0, plan.blocks});
-  for (std::size_t id = 1; id < plan.ranges.size(); ++id) {
-    const Range& range = plan.ranges[id];
-    if (range.parent == 0) {
-      spans.push_back({range.first, range.last});
-    } else {
-      spans.push_back(spans[range.parent]);
-    }
-  }
-  return spans;
-}
-
 }  // namespace
 
-PreparedPlan::PreparedPlan(Plan made) : plan(std::move(made)), blocks_of(find_blocks(plan)) {
-  const auto self = static_cast<std::uint32_t>(plan.rank);
-  switch (plan.collective) {
-    case Collective::all_gather:
-    case Collective::gather:
-      first_input_block = self;
-      break;
-    case Collective::reduce_scatter:
-    case Collective::scatter:
-      first_output_block = self;
-      break;
-    case Collective::alltoall:
-      first_output_block = plan.blocks / 2;
-      break;
-    default:
-      break;
-  }
+PreparedPlan::PreparedPlan(Plan made) : plan(std::move(made)), input(input_blocks(plan)), output(output_blocks(plan)) {
+  for (RangeId id = 0; plan.blocks != 0 && id < plan.ranges.size(); ++id) blocks.push_back(blocks_of(plan, id));
 
   std::vector<Rank> ranks;
   for (const Step& step : plan.steps)

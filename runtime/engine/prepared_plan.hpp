@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "collectives/ownership.hpp"
 #include "collectives/plan.hpp"
 
 namespace fabring {
@@ -16,11 +17,6 @@ struct PreparedPlan {
     std::vector<StepId> sends;     // by message number
     std::vector<StepId> receives;  // by message number
   };
-  struct BlockSpan {  // blocks [first, last) that a range lies in
-    std::uint32_t first = 0;
-    std::uint32_t last = 0;
-  };
-
   explicit PreparedPlan(Plan made);
 
   /// Index into `peers`, or -1.
@@ -32,10 +28,9 @@ struct PreparedPlan {
   std::vector<std::uint32_t> dependencies;  // template of the countdowns
   std::vector<StepId> first_steps;          // without dependencies, in plan order
   std::vector<StepId> slot_receives;        // recv_reduce steps, in plan order: they receive into slots
-  std::vector<BlockSpan> blocks_of;         // by range; empty if the plan has no blocks
-  // Blocks that lie at the start of the caller's buffers: a buffer of this rank's block only begins with that.
-  std::uint32_t first_input_block = 0;
-  std::uint32_t first_output_block = 0;
+  std::vector<BlockSpan> blocks;            // that a range lies in, by range; empty if the plan has no blocks
+  BlockSpan input;  // blocks of the caller's buffers; what lies at the start of each is the first
+  BlockSpan output;
 };
 
 }  // namespace fabring

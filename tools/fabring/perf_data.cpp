@@ -3,26 +3,20 @@
 #include <algorithm>
 #include <cstring>
 
+#include "collectives/ownership.hpp"
+
 namespace fabring::tools {
 namespace {
 
-bool reduces(Collective collective) {
-  return collective == Collective::allreduce || collective == Collective::reduce ||
-         collective == Collective::reduce_scatter;
-}
-
-// Which of the buffers has all blocks where there are blocks.
+// Of collectives of blocks: has every rank (or the root) all blocks in its input?
 bool input_is_large(Collective collective) {
   return collective == Collective::reduce_scatter || collective == Collective::scatter ||
          collective == Collective::alltoall;
 }
-bool output_is_large(Collective collective) {
-  return collective == Collective::all_gather || collective == Collective::gather || collective == Collective::alltoall;
-}
 
 }  // namespace
 
-bool PerfShape::in_blocks() const { return input_is_large(collective) || output_is_large(collective); }
+bool PerfShape::in_blocks() const { return block_count(collective, ranks) != 0; }
 
 PerfShape PerfShape::of(Collective collective, std::size_t bytes, DataType type, ReduceOp op, Rank rank, int ranks,
                         Rank root) {

@@ -6,22 +6,10 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "collectives/ownership.hpp"
 #include "runtime/base/parse_value.hpp"
 
 namespace fabring::tools {
-namespace {
-
-bool has_operation(Collective collective) {
-  return collective == Collective::allreduce || collective == Collective::reduce ||
-         collective == Collective::reduce_scatter;
-}
-bool has_root(Collective collective) {
-  return collective == Collective::reduce || collective == Collective::broadcast || collective == Collective::gather ||
-         collective == Collective::scatter;
-}
-
-}  // namespace
-
 std::string microseconds_text(double us) {
   if (us >= 10'000) return fmt::format("{:.0f}", us);
   if (us >= 100) return fmt::format("{:.1f}", us);
@@ -117,7 +105,7 @@ std::string PerfReport::header() const {
 std::string PerfReport::table_line(const std::vector<Measurement>& measurements) const {
   const Measurement& first = measurements.front();
   std::string text = fmt::format("{:>12} {:>12} {:>9} {:>6} {:>5}", first.bytes, first.count, name(options_.type),
-                                 has_operation(options_.collective) ? name(options_.op) : "none",
+                                 reduces(options_.collective) ? name(options_.op) : "none",
                                  has_root(options_.collective) ? options_.root : -1);
   for (bool in_place : {false, true}) {
     const Measurement* found = nullptr;

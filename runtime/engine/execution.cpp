@@ -174,9 +174,8 @@ void Execution::start_tile(std::uint32_t index) {
 void Execution::take_early(Tile& tile) {
   auto& early = communicator_->early;
   const CommunicatorCore::EarlyKey from{point_to_point(), sequence_, tile.index(), 0, 0, RecordKind::data};
-  for (auto at = early.lower_bound(from);
-       at != early.end() && at->first.point_to_point == point_to_point() && at->first.sequence == sequence_ &&
-       at->first.tile == tile.index();) {
+  for (auto at = early.lower_bound(from); at != early.end() && at->first.point_to_point == point_to_point() &&
+                                          at->first.sequence == sequence_ && at->first.tile == tile.index();) {
     if (point_to_point() && at->first.peer != call_.root) {  // numbers are those of a pair
       ++at;
       continue;
@@ -192,7 +191,12 @@ void Execution::take_early(Tile& tile) {
     const auto found = step_of(tile, at->first.peer, record);
     if (!found) {
       engine_->refuse(*communicator_, at->first.peer, *this, record, found.error());
-      ++at;
+      if (record.kind != RecordKind::grant) {
+        ++at;
+      } else {  // it has been answered: whoever drops what came early must not answer it again
+        --communicator_->early_grants;
+        at = early.erase(at);
+      }
       continue;
     }
     const StepId id = *found;

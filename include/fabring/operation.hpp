@@ -23,13 +23,15 @@ class Reduction {
  public:
   Reduction(ReduceOp op) : op_(op) {}  // NOLINT: a ReduceOp is a Reduction
 
-  /// The sum of factor * x over the ranks, each with a factor of its own. The factor is rounded to the type first (to
-  /// float for types of one or two bytes), the product is rounded to the type.
+  /// The sum of factor * x over the ranks, each with a factor of its own. The factor is converted to the type first, as
+  /// C++ converts (for floats of one or two bytes: to float); for integers it must fit 64 bits, otherwise it is 0. The
+  /// product is rounded to the type.
   template <std::floating_point T>
   static Reduction premul_sum(T factor) {
     Reduction reduction(ReduceOp::premul_sum);
     reduction.factor_ = static_cast<double>(factor);
-    reduction.whole_factor_ = static_cast<std::int64_t>(factor);
+    const bool fits = factor >= T(-9223372036854775808.0) && factor < T(9223372036854775808.0);  // false for NaN
+    reduction.whole_factor_ = fits ? static_cast<std::int64_t>(factor) : 0;
     return reduction;
   }
   template <std::integral T>
@@ -141,8 +143,8 @@ struct Operation {
     made.blocks = in_blocks;
     return made;
   }
-  /// Block j of in goes to rank j; block i of out comes from rank i; `count` elements each. In place (in == out) costs a
-  /// copy of the input.
+  /// Block j of in goes to rank j; block i of out comes from rank i; `count` elements each. In place (in == out) costs
+  /// a copy of the input.
   static Operation alltoall(const void* in, void* out, std::size_t count, DataType type) {
     return {Collective::alltoall, in, out, count, type};
   }

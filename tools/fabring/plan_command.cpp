@@ -9,9 +9,8 @@
 #include <memory>
 
 #include "collectives/algorithms.hpp"
-#include "collectives/choice/table.hpp"
-#include "collectives/ownership.hpp"
 #include "collectives/check.hpp"
+#include "collectives/choice/table.hpp"
 #include "collectives/describe.hpp"
 #include "collectives/ownership.hpp"
 #include "runtime/base/nearest_name.hpp"
@@ -69,7 +68,8 @@ struct AlgorithmChoice {
 Result<AlgorithmChoice> choose(const Options& options, Collective collective, const World& world) {
   if (options.algorithm == "auto") {
     const WorldShape shape = shape_of(world.node_of);
-    const std::size_t bytes = world.count * size_of(world.type) * (block_count(collective, 2) == 0 ? 1 : world.node_of.size());
+    const std::size_t bytes =
+        world.count * size_of(world.type) * (block_count(collective, 2) == 0 ? 1 : world.node_of.size());
     const auto table = ChoiceTable::make(shape, *find_machine("loopback-tcp"));
     const Chosen chosen = table.choose(collective, bytes);
     return AlgorithmChoice{chosen.algorithm, reason_text(chosen, collective, bytes, shape)};
@@ -140,7 +140,10 @@ Result<World> load_world(const Options& options) {
   if (file.bad() || text.empty())
     return Status(ErrorCode::unavailable, fmt::format("--load {}: cannot be read", options.load));
   auto plans = plans_from_json(text);
-  if (!plans) return plans.error().with_prefix(fmt::format("--load {}: ", options.load));
+  if (!plans)
+    return Status(plans.error().code(),
+                  fmt::format("--load {}: {} (`fabring plan COLLECTIVE -n N --json` writes such a file)", options.load,
+                              plans.error().message()));
   if (plans->empty()) return wrong(fmt::format("--load {}: there are no plans in it", options.load));
   world.plans = std::move(*plans);
   world.node_of.assign(world.plans.size(), 0);

@@ -192,8 +192,7 @@ Result<Communicator> Communicator::split(int colour, int key, std::string label)
   std::vector<Rank> chosen;
   for (Rank rank = 0; rank < core_->size(); ++rank)
     if (told[2 * rank] == colour) chosen.push_back(rank);
-  std::stable_sort(chosen.begin(), chosen.end(),
-                   [&](Rank a, Rank b) { return told[2 * a + 1] < told[2 * b + 1]; });
+  std::stable_sort(chosen.begin(), chosen.end(), [&](Rank a, Rank b) { return told[2 * a + 1] < told[2 * b + 1]; });
   std::vector<Rank> members;
   for (Rank rank : chosen) members.push_back(core_->members[rank]);
   if (label.empty()) label = fmt::format("{}/{}", core_->label, colour);

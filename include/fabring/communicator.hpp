@@ -88,9 +88,9 @@ struct Choice {
 
 /// Traffic of this rank since its engine started, as its transport counted it.
 struct Traffic {
-  std::uint64_t payload_bytes_sent = 0;      ///< collective data only
+  std::uint64_t payload_bytes_sent = 0;  ///< collective data only
   std::uint64_t payload_bytes_received = 0;
-  std::uint64_t wire_bytes_sent = 0;         ///< everything handed to the fabric: data, headers, grants, credits
+  std::uint64_t wire_bytes_sent = 0;  ///< everything handed to the fabric: data, headers, grants, credits
   std::uint64_t wire_bytes_received = 0;
   std::uint64_t messages_sent = 0;
 };
@@ -106,8 +106,8 @@ class FABRING_API Communicator {
   const std::string& label() const;  ///< "world", or what split() was given
 
   /// Runs an operation and returns when it is done here: results are in place, buffers are the caller's again.
-  /// Errors: invalid_argument (null, misaligned, overlapping, no such root, ...), unsupported (a type the operation has no
-  /// meaning for), mismatch, peer_lost, timeout, aborted, transport_error, out_of_memory.
+  /// Errors: invalid_argument (null, misaligned, overlapping, no such root, ...), unsupported (a type the operation has
+  /// no meaning for), mismatch, peer_lost, timeout, aborted, transport_error, out_of_memory.
   Status run(const Operation& operation);
   /// Begins it and returns at once; the buffers are Fabring's until the Work is done.
   Work start(const Operation& operation);
@@ -115,8 +115,8 @@ class FABRING_API Communicator {
   /// collectives run in theirs. The first error, if any; by then nothing of the group is under way any more.
   Status run_group(std::span<const Operation> operations);
   std::vector<Work> start_group(std::span<const Operation> operations);
-  /// Checks it, chooses and builds everything once, so that start() is cheap. Its buffers must stay where they are. Only
-  /// this rank's business: the others may prepare theirs or not. Not for send and recv.
+  /// Checks it, chooses and builds everything once, so that start() is cheap. Its buffers must stay where they are.
+  /// Only this rank's business: the others may prepare theirs or not. Not for send and recv.
   Result<Prepared> prepare(const Operation& operation);
 
   // Short forms of run(Operation::...); operation.hpp says what each does.

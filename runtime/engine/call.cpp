@@ -65,9 +65,8 @@ std::string Call::describe() const {
 }
 
 std::string describe(const Signature& signature) {
-  const auto collective = signature.collective < collective_count
-                              ? name(static_cast<Collective>(signature.collective))
-                              : std::string_view("an unknown collective");
+  const auto collective = signature.collective < collective_count ? name(static_cast<Collective>(signature.collective))
+                                                                  : std::string_view("an unknown collective");
   const auto type = signature.type < data_type_count ? name(static_cast<DataType>(signature.type)) : "unknown type";
   if (is_message(static_cast<Collective>(signature.collective)))
     return fmt::format("{}({} x {}, tag {})", collective, signature.count, type,
@@ -79,8 +78,8 @@ std::string describe(const Signature& signature) {
     text += fmt::format(" in all, lengths {:08x}", signature.layout);
   }
   if (reduces(static_cast<Collective>(signature.collective)))
-    text += fmt::format(", {}",
-                        signature.op < reduce_op_count ? name(static_cast<ReduceOp>(signature.op)) : "unknown operation");
+    text += fmt::format(
+        ", {}", signature.op < reduce_op_count ? name(static_cast<ReduceOp>(signature.op)) : "unknown operation");
   if (has_root(static_cast<Collective>(signature.collective))) text += fmt::format(", root {}", signature.root);
   return text + fmt::format(", {})", signature.algorithm < algorithm_count
                                          ? name(static_cast<Algorithm>(signature.algorithm))

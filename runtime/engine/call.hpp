@@ -60,6 +60,8 @@ constexpr bool is_message(Collective collective) {
 bool same_call(const Signature& a, const Signature& b);
 
 /// Only the two ranks of a message know its length.
-inline bool lengths_by_pair(const Call& call) { return call.collective == Collective::alltoall && !call.counts.empty(); }
+inline bool lengths_by_pair(const Call& call) {
+  return call.collective == Collective::alltoall && !call.counts.empty();
+}
 
 }  // namespace fabring

@@ -102,7 +102,8 @@ std::shared_ptr<const ChoiceTable> EngineCore::choices(const WorldShape& shape) 
   std::lock_guard lock(mutex_);
   for (const auto& table : choices_)
     if (table->shape() == shape) return table;
-  choices_.push_back(std::make_shared<const ChoiceTable>(ChoiceTable::make(shape, pricing_machine(), parts_.overrides)));
+  choices_.push_back(
+      std::make_shared<const ChoiceTable>(ChoiceTable::make(shape, pricing_machine(), parts_.overrides)));
   return choices_.back();
 }
 
@@ -278,7 +279,8 @@ Status EngineCore::early_mismatch(const CommunicatorCore& communicator, const Ex
   const Signature ours = execution.call().signature();
   const CommunicatorCore::EarlyKey from{false, execution.sequence(), 0, 0, 0, RecordKind::data};
   for (auto at = communicator.early.lower_bound(from);
-       at != communicator.early.end() && !at->first.point_to_point && at->first.sequence == execution.sequence(); ++at) {
+       at != communicator.early.end() && !at->first.point_to_point && at->first.sequence == execution.sequence();
+       ++at) {
     if (same_call(at->second.record.signature, ours)) continue;
     peer = at->first.peer;
     return mismatch(communicator, peer, execution.sequence(), at->second.record.signature, ours);

@@ -43,8 +43,8 @@ struct EngineParts {
   std::unique_ptr<ControlPlane> control;  ///< null only in a world of one
   std::shared_ptr<Clock> clock;
   WaitPolicy waiting;
-  Machine machine;                   ///< what algorithms are priced with; alike on all ranks
-  std::vector<Override> overrides;   ///< FABRING_ALGORITHM; alike on all ranks
+  Machine machine;                  ///< what algorithms are priced with; alike on all ranks
+  std::vector<Override> overrides;  ///< FABRING_ALGORITHM; alike on all ranks
   std::size_t eager_bytes =
       fabring::eager_bytes;  ///< largest message sent in a record, alike on all ranks; at most that
   Log log;
@@ -183,7 +183,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   std::vector<std::shared_ptr<Execution>> running_;  ///< by index; null where free
   std::size_t running_count_ = 0;
   bool finished_some_ = false;
-  bool scratch_wanted_ = false;  ///< a queued operation waits for scratch
+  bool scratch_wanted_ = false;  ///< a queued operation waits for scratch, or for one of the running to end
   Time next_tick_{};
   struct Suspicion {
     Rank rank;

@@ -94,12 +94,12 @@ Status EngineCore::mismatched_message(CommunicatorCore& communicator, Rank membe
   ErrorContext context;
   context.rank = communicator.members[member];
   if (parts_.control) context.host = parts_.control->host_of(context.rank);
-  const Status why(ErrorCode::mismatch,
-                   fmt::format("a message on communicator '{}' does not fit its receive: {} sent {}, {} called {}. Types "
-                               "must be the same, and the receive must have room for all of the message",
-                               communicator.label, who(context.rank), describe(sent), who(parts_.self),
-                               receive.describe()),
-                   context);
+  const Status why(
+      ErrorCode::mismatch,
+      fmt::format("a message on communicator '{}' does not fit its receive: {} sent {}, {} called {}. Types "
+                  "must be the same, and the receive must have room for all of the message",
+                  communicator.label, who(context.rank), describe(sent), who(parts_.self), receive.describe()),
+      context);
   report({ErrorCode::mismatch, context.rank, parts_.self, communicator.global_id(), why.message()});
   fail(communicator, why);
   return why;
@@ -233,8 +233,8 @@ void EngineCore::settle(Time now) {
               "{} did not give back the memory of a failed operation of {} in time (stopped, or too busy) and was "
               "disconnected",
               who(peer), who(parts_.self));
-          // Communicators that have both cannot go on after that, so all must hear it, and hear the right name. If there
-          // are none, it is no business of the communicators that have one of the two.
+          // Communicators that have both cannot go on after that, so all must hear it, and hear the right name. If
+          // there are none, it is no business of the communicators that have one of the two.
           if (!left_.load() && needs(peer)) report({ErrorCode::peer_lost, peer, parts_.self, 0, why});
           suspect(peer, Status(ErrorCode::peer_lost, why));  // for one that is made later
           cut_off(peer);
@@ -310,10 +310,11 @@ void EngineCore::check_left(CommunicatorCore& communicator, Execution& execution
     if (world == parts_.self || !parts_.control->has_left(world)) continue;
     if (execution.left_since == Time{}) execution.left_since = now;
     if (now - execution.left_since < time_to_arrive) return;
-    report({ErrorCode::peer_lost, world, parts_.self, communicator.global_id(),
-            fmt::format("{} has left the job in good order while {} waits for it in {} on '{}'; all ranks must call the "
-                        "same operations before one of them leaves",
-                        who(world), who(parts_.self), execution.call().describe(), communicator.label)});
+    report(
+        {ErrorCode::peer_lost, world, parts_.self, communicator.global_id(),
+         fmt::format("{} has left the job in good order while {} waits for it in {} on '{}'; all ranks must call the "
+                     "same operations before one of them leaves",
+                     who(world), who(parts_.self), execution.call().describe(), communicator.label)});
     return;
   }
   execution.left_since = Time{};

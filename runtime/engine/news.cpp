@@ -49,7 +49,8 @@ void EngineCore::keep_early(CommunicatorCore& communicator, Rank member, const R
     suspect(communicator.members[member], Status(ErrorCode::transport_error, "it sent more than it was allowed to"));
     return;
   }
-  auto& early = communicator.early[{record.signature.collective == static_cast<std::uint8_t>(Collective::send), record.sequence, record.tile, member, record.message, record.kind}];
+  const bool of_message = record.signature.collective == static_cast<std::uint8_t>(Collective::send);
+  auto& early = communicator.early[{of_message, record.sequence, record.tile, member, record.message, record.kind}];
   early.record = record;
   early.payload.assign(payload.begin(), payload.end());
 }

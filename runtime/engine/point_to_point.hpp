@@ -1,7 +1,7 @@
 #pragma once
-// PointToPoint: the sends and receives of one communicator. Messages from one rank to another are numbered; the receiver
-// looks at them in this order and matches each with the first receive posted for its sender and tag. Everything is the
-// driver's.
+// PointToPoint: the sends and receives of one communicator. Messages from one rank to another are numbered; the
+// receiver looks at them in this order and matches each with the first receive posted for its sender and tag.
+// Everything is the driver's.
 //
 // A send announces itself: a small message travels with the announcement and is done; a large one becomes an Execution
 // that waits for the receiver's grants, and so does the receive once they have met. What nobody waits for yet is kept
@@ -53,7 +53,7 @@ class PointToPoint {
     std::uint64_t order = 0;
   };
   struct Peer {
-    std::uint32_t sent = 0;          // messages sent or announced to it, in all
+    std::uint32_t sent = 0;           // messages sent or announced to it, in all
     std::uint32_t matched_there = 0;  // of those, matched by it, as far as known
     std::deque<std::shared_ptr<Execution>> held;
     std::uint32_t arrived = 0;  // messages from it taken in order, in all
@@ -75,10 +75,10 @@ class PointToPoint {
 
   CommunicatorCore& communicator_;
   std::map<Rank, Peer> peers_;
-  std::list<std::shared_ptr<Execution>> posted_;           // receives that wait, in the order of the calls
-  std::map<Key, std::shared_ptr<Execution>> sends_;        // announced: by receiver and number
-  std::map<Key, std::shared_ptr<Execution>> receives_;     // matched: by sender and number
-  std::deque<std::shared_ptr<Execution>> unstarted_;       // matched or announced, no room to run yet
+  std::list<std::shared_ptr<Execution>> posted_;        // receives that wait, in the order of the calls
+  std::map<Key, std::shared_ptr<Execution>> sends_;     // announced: by receiver and number
+  std::map<Key, std::shared_ptr<Execution>> receives_;  // matched: by sender and number
+  std::deque<std::shared_ptr<Execution>> unstarted_;    // matched or announced, no room to run yet
   std::uint64_t next_order_ = 0;
 };
 

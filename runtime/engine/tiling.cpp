@@ -16,7 +16,8 @@ Tiling choose_tiling(const PreparedPlan& prepared, const Call& call, const Tilin
   std::size_t tiles = 1;
   if (lengths_by_pair(call)) {
     // The lengths differ by pair of ranks, so slices must not depend on them.
-    tiling.slice = std::max<std::size_t>(static_cast<std::size_t>(static_cast<double>(rules.segment_bytes) / message), 1);
+    tiling.slice =
+        std::max<std::size_t>(static_cast<std::size_t>(static_cast<double>(rules.segment_bytes) / message), 1);
     tiles = (count + tiling.slice - 1) / tiling.slice;
   } else {
     tiles = tile_count(message, count, rules);

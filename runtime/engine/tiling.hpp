@@ -2,8 +2,8 @@
 // Tiling: how long data are cut so that several passes over the plan overlap. Pure functions of what all ranks know
 // alike (where only pairs of ranks know lengths, each pair alike).
 //
-// A vector is cut evenly into `tiles`. Blocks are cut into slices of `slice` elements: tile t is slice t of every block,
-// empty for blocks that are over by then.
+// A vector is cut evenly into `tiles`. Blocks are cut into slices of `slice` elements: tile t is slice t of every
+// block, empty for blocks that are over by then.
 
 #include <cstddef>
 #include <cstdint>

@@ -100,9 +100,8 @@ RankData data_of(const Request& what, Rank rank, int ranks) {
       data.in = what.rough ? rough_input(what.type, rank, what.count, what.salt)
                            : input_of(what.type, what.op, rank, ranks, what.count, what.salt);
       data.out = writer.blank(what.collective == Collective::allreduce || root ? what.count : 0);
-      data.out_after = data.out.empty() || what.rough
-                           ? data.out
-                           : output_of(what.type, what.op, ranks, what.count, what.salt);
+      data.out_after =
+          data.out.empty() || what.rough ? data.out : output_of(what.type, what.op, ranks, what.count, what.salt);
       break;
     case Collective::reduce_scatter: {
       const Layout layout(lengths, v && what.apart);
@@ -188,8 +187,7 @@ RankData data_of(const Request& what, Rank rank, int ranks) {
   if (input_is_large) {
     data.out_at = place * element;
     data.out = data.in;
-    std::copy(data.out_after.begin(), data.out_after.end(),
-              data.in.begin() + static_cast<std::ptrdiff_t>(data.out_at));
+    std::copy(data.out_after.begin(), data.out_after.end(), data.in.begin() + static_cast<std::ptrdiff_t>(data.out_at));
     data.out_after = std::move(data.in);
   } else {
     data.in_at = place * element;

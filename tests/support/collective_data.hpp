@@ -22,7 +22,7 @@ struct Request {
   std::uint64_t salt = 0;                   ///< another one: other data
   bool rough = false;                       ///< allreduce of floats that round at every step; not checked
   Collective collective = Collective::allreduce;
-  Rank root = 0;  ///< send, recv: the other side
+  Rank root = 0;                         ///< send, recv: the other side
   std::vector<std::size_t> counts = {};  ///< v-variants: n lengths; alltoall: n x n, what i sends to j at i * n + j
   bool apart = false;                    ///< v-variants: blocks in the reverse order, with gaps
   std::int32_t tag = 0;
@@ -30,10 +30,10 @@ struct Request {
 
 /// The buffers of one rank, as bytes.
 struct RankData {
-  std::vector<std::byte> in, out;             ///< before; one of them empty if in place
+  std::vector<std::byte> in, out;  ///< before; one of them empty if in place
   std::vector<std::byte> in_after, out_after;
-  bool one_buffer = false;                    ///< `in` lies in `out` or the other way round: `out` is the buffer
-  std::size_t in_at = 0, out_at = 0;          ///< where they begin in the one buffer
+  bool one_buffer = false;            ///< `in` lies in `out` or the other way round: `out` is the buffer
+  std::size_t in_at = 0, out_at = 0;  ///< where they begin in the one buffer
   // v-variants: what Operation takes.
   std::vector<std::size_t> counts, offsets, out_counts, out_offsets;
 

@@ -45,7 +45,8 @@ SimWorldOptions as_chosen(int ranks, std::uint64_t seed) {
   return options;
 }
 
-/// Maps x -> a x + b modulo 2^32, one in 64 bits; the one on the left is applied last. Associative, and does not commute.
+/// Maps x -> a x + b modulo 2^32, one in 64 bits; the one on the left is applied last. Associative, and does not
+/// commute.
 void compose(void* inout, const void* in, std::size_t count, DataType, void*) {
   auto* left = static_cast<std::uint64_t*>(inout);
   const auto* right = static_cast<const std::uint64_t*>(in);

@@ -10,7 +10,7 @@
 #include "tests/transports/conformance/world.hpp"
 #include "transports/tcp/dialer.hpp"
 #include "transports/tcp/frame.hpp"
-#include "transports/tcp/slot_table.hpp"
+#include "transports/slot_table.hpp"
 #include "transports/tcp/tcp_transport.hpp"
 
 namespace fabring {

@@ -9,7 +9,7 @@ namespace fabring {
 namespace {
 
 constexpr std::uint64_t giga = 1'000'000'000;
-constexpr std::array<std::string_view, 6> names{"loopback-tcp", "1g", "10g", "100g", "efa-400", "efa-3200"};
+constexpr std::array<std::string_view, 7> names{"shared-memory", "loopback-tcp", "1g", "10g", "100g", "efa-400", "efa-3200"};
 
 // Sockets on one host. Bytes cost processor time on both sides and nothing else; fitted to the medians of
 // docs/performance.md for 2 ranks with a core each and 4 ranks on 2 cores.
@@ -21,6 +21,18 @@ Machine loopback_tcp() {
   machine.reduce_bytes_per_second = 9'500'000'000;
   machine.switch_ns = 12'000;
   machine.call_ns = 1800;
+  return machine;
+}
+
+// Memory that the ranks of one host share.
+Machine shared_memory() {
+  Machine machine;
+  machine.inside = {300, 300, 300, 300, 40 * giga, 0};
+  machine.between = machine.inside;
+  machine.reduce_bytes_per_second = 20 * giga;
+  machine.switch_ns = 5'000;
+  machine.call_ns = 800;
+  machine.tiling.segment_bytes = 128 * 1024;
   return machine;
 }
 
@@ -52,6 +64,7 @@ std::span<const std::string_view> machine_names() { return names; }
 
 std::optional<Machine> find_machine(std::string_view name) {
   std::optional<Machine> machine;
+  if (name == "shared-memory") machine = shared_memory();
   if (name == "loopback-tcp") machine = loopback_tcp();
   if (name == "1g") machine = ethernet(117'700'000, 25'000);
   if (name == "10g") machine = ethernet(1'177'000'000, 20'000);

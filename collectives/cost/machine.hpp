@@ -46,7 +46,7 @@ struct Machine {
   const Tier& tier(bool same_node) const { return same_node ? inside : between; }
 };
 
-/// The machine of this name: loopback-tcp, 1g, 10g, 100g, efa-400, efa-3200; docs/scale.md says what each stands for.
+/// The machine of this name: shared-memory, loopback-tcp, 1g, 10g, 100g, efa-400, efa-3200; docs/scale.md says what each stands for.
 std::optional<Machine> find_machine(std::string_view name);
 std::span<const std::string_view> machine_names();
 

@@ -19,7 +19,8 @@ constexpr std::size_t most_running = 1 << 15;  // their numbers have 16 bits
 
 EngineCore::EngineCore(EngineParts parts)
     : parts_(std::move(parts)),
-      scratch_(parts_.config.scratch_bytes != 0 ? parts_.config.scratch_bytes : default_scratch_bytes) {}
+      scratch_(parts_.config.scratch_bytes != 0 ? parts_.config.scratch_bytes : default_scratch_bytes,
+               parts_.endpoint ? parts_.endpoint->memory() : nullptr) {}
 
 std::shared_ptr<EngineCore> EngineCore::make(EngineParts parts) {
   std::shared_ptr<EngineCore> core(new EngineCore(std::move(parts)));

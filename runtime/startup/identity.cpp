@@ -22,6 +22,7 @@ std::string Identity::encode() const {
   for (std::size_t i = 0; i < std::min(usable.size(), most_transports); ++i) out.text(usable[i], most_text);
   out.text(unusable, most_reason).text(algorithm, most_text).number(segment_bytes).number(depth).number(scratch_bytes);
   out.number(static_cast<std::uint8_t>(reproducible)).text(machine, most_text).number(link_megabits).number(cores);
+  out.number(static_cast<std::uint8_t>(networks_probed));
   return out.take();
 }
 
@@ -46,6 +47,7 @@ Result<Identity> Identity::decode(std::string_view bytes) {
   identity.machine = in.text(most_text);
   identity.link_megabits = in.number<std::uint32_t>();
   identity.cores = in.number<std::uint32_t>();
+  identity.networks_probed = in.number<std::uint8_t>() != 0;
   if (!in.complete())
     return Status(ErrorCode::mismatch, "a rank sent an identity that cannot be read; it runs another build of Fabring");
   return identity;
@@ -72,7 +74,7 @@ Status compare(const std::vector<Identity>& ranks) {
   return {};
 }
 
-Machine machine_of(const std::vector<Identity>& ranks) {
+Machine machine_of(const std::vector<Identity>& ranks, bool shared_memory) {
   const Identity& first = ranks[0];
   if (const auto named = find_machine(first.machine)) return *named;
   const bool one_host = std::all_of(ranks.begin(), ranks.end(),
@@ -84,6 +86,11 @@ Machine machine_of(const std::vector<Identity>& ranks) {
     if (first.link_megabits > 0 && first.link_megabits < 2'500) like = "1g";
   }
   Machine machine = *find_machine(like);
+  if (shared_memory) {
+    const Machine shared = *find_machine("shared-memory");
+    if (one_host) machine = shared;
+    machine.inside = shared.inside;
+  }
   machine.cores = std::min<std::uint32_t>(first.cores, 4096);
   return machine;
 }
@@ -99,8 +106,9 @@ std::size_t segment_of(const std::vector<Identity>& ranks) {
   return segment;
 }
 
-Result<std::string> common_transport(const std::vector<Identity>& ranks) {
+Result<std::string> common_network(const std::vector<Identity>& ranks) {
   for (const std::string& candidate : ranks[0].usable) {
+    if (candidate == "shm") continue;
     const bool all = std::all_of(ranks.begin(), ranks.end(), [&](const Identity& rank) {
       return std::find(rank.usable.begin(), rank.usable.end(), candidate) != rank.usable.end();
     });
@@ -115,8 +123,10 @@ Result<std::string> common_transport(const std::vector<Identity>& ranks) {
                                     one.unusable.empty() ? "" : "; " + one.unusable));
   }
   return Status(ErrorCode::unavailable,
-                fmt::format("no transport of FABRING_TRANSPORT='{}' works on every rank: {}", ranks[0].transports,
-                            fmt::join(reasons, "; ")));
+                fmt::format("no network of FABRING_TRANSPORT='{}' works on every rank: {}", ranks[0].transports,
+                            reasons.empty() ? "it names none, and shared memory reaches the ranks of one host only; "
+                                              "add fabric or tcp"
+                                            : fmt::format("{}", fmt::join(reasons, "; "))));
 }
 
 }  // namespace fabring

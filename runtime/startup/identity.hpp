@@ -21,6 +21,7 @@ struct Identity {
   std::string transports;           ///< what was asked for: "auto", "fabric,tcp"
   std::vector<std::string> usable;  ///< transports that can run here, in order of preference
   std::string unusable;             ///< why others cannot, for people
+  bool networks_probed = false;     ///< `usable` tells of networks too, not only of shared memory
   std::string algorithm;
   std::uint64_t segment_bytes = 0;
   std::uint32_t depth = 0;
@@ -38,13 +39,13 @@ struct Identity {
 Status compare(const std::vector<Identity>& ranks);
 
 /// What algorithms are priced for: what rank 0 was told, or what it has.
-Machine machine_of(const std::vector<Identity>& ranks);
+Machine machine_of(const std::vector<Identity>& ranks, bool shared_memory);
 
 /// FABRING_SEGMENT_BYTES, or, if that is not set and a rank has little FABRING_SCRATCH_BYTES, what fits there: a tile may need
 /// a segment from every rank, and as much again for what it sends. 0: the usual one.
 std::size_t segment_of(const std::vector<Identity>& ranks);
 
-/// First transport of rank 0's list that every rank can use. Errors: unavailable, saying which rank cannot use what and why.
-Result<std::string> common_transport(const std::vector<Identity>& ranks);
+/// First network of rank 0's list that every rank can use. Errors: unavailable, saying which rank cannot use what and why.
+Result<std::string> common_network(const std::vector<Identity>& ranks);
 
 }  // namespace fabring

@@ -175,7 +175,7 @@ constexpr Setting rows[] = {
      "list of rules, collective:sizes:algorithm, of which the first that fits decides: "
      "allreduce:64K-4M:circulant,broadcast:chain. Must be the same on all ranks.",
      read_text<&Config::algorithm>, show_text<&Config::algorithm>},
-    {"FABRING_MACHINE", "text", "", "auto,loopback-tcp,1g,10g,100g,efa-400,efa-3200", "",
+    {"FABRING_MACHINE", "text", "", "auto,shared-memory,loopback-tcp,1g,10g,100g,efa-400,efa-3200", "",
      "The machine that algorithms are priced for. auto: by transport, hosts and the speed of the interface. Rank 0's "
      "counts.",
      read_word<&Config::machine>, show_text<&Config::machine>},

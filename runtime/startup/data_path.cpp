@@ -108,7 +108,11 @@ class Opener {
 
   Status open_network(const std::vector<Identity>& ranks) {
     auto name = common_network(ranks);
-    if (!name) return name.error();
+    if (!name) {
+      // A rank that died looks like one of another node; whether that is so, the control plane knows.
+      if (auto all_alive = gather_(std::string()); !all_alive) return all_alive.error();
+      return name.error();
+    }
     auto opened = usable_.open(*name, options_);
     auto blobs = exchange(opened, 0);
     if (!blobs) return blobs.error();

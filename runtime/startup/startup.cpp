@@ -29,12 +29,14 @@ LogLevel level_of(const std::string& text) {
 
 Status check_config(const Config& config) {
   if (config.world_size < 1)
-    return Status(ErrorCode::invalid_argument, fmt::format("the number of ranks is {}; set FABRING_WORLD_SIZE, or start "
-                                                           "the program with 'fabring run -n N' or torchrun",
-                                                           config.world_size));
+    return Status(ErrorCode::invalid_argument,
+                  fmt::format("the number of ranks is {}; set FABRING_WORLD_SIZE, or start "
+                              "the program with 'fabring run -n N' or torchrun",
+                              config.world_size));
   if (config.rank < 0 || config.rank >= config.world_size)
-    return Status(ErrorCode::invalid_argument, fmt::format("rank {} is not one of {} ranks (0 ... {}); set FABRING_RANK",
-                                                           config.rank, config.world_size, config.world_size - 1));
+    return Status(ErrorCode::invalid_argument,
+                  fmt::format("rank {} is not one of {} ranks (0 ... {}); set FABRING_RANK", config.rank,
+                              config.world_size, config.world_size - 1));
   if (const auto overrides = parse_overrides(config.algorithm); !overrides)
     return overrides.error().with_prefix("FABRING_ALGORITHM: ");
   FABRING_TRY(UsableTransports::check(config.transport));
@@ -45,8 +47,8 @@ Result<InterfaceAddress> bind_address(const Config& config, const Bootstrap& boo
                                       std::vector<std::string>& report) {
   auto addresses = interface_addresses();
   if (!addresses) return addresses.error();
-  auto choice = choose_interface(
-      *addresses, {config.interface, bootstrap.all_on_this_host(), bootstrap.local_address()});
+  auto choice =
+      choose_interface(*addresses, {config.interface, bootstrap.all_on_this_host(), bootstrap.local_address()});
   if (!choice) return choice.error();
   report.push_back("interface " + choice->reason);
   return choice->chosen;
@@ -107,6 +109,7 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config) {
   own.reproducible = config.reproducible;
   own.machine = config.machine;
   own.cores = static_cast<std::uint32_t>(allowed_cpus());
+  own.cpus = show_cpu_list(affinity_cpus());
   UsableTransports usable(config.transport);
   std::unique_ptr<NodeBeacon> beacon;
   Result<std::string> told = [&]() -> Result<std::string> {
@@ -133,11 +136,11 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config) {
   parts.report.insert(parts.report.end(), path->report.begin(), path->report.end());
   parts.machine = machine_of(ranks, path->shared_memory);
 
-  const auto on_this_host = static_cast<int>(std::count_if(
-      ranks.begin(), ranks.end(), [&](const Identity& rank) { return rank.fingerprint == own.fingerprint; }));
+  const int beside = ranks_beside(ranks, config.rank);
   const int cores = allowed_cpus();
-  parts.waiting = WaitPolicy::choose(on_this_host, cores);
-  parts.report.push_back(fmt::format("{} ranks of this host on {} cores: {}", on_this_host, cores,
+  parts.waiting = WaitPolicy::choose(beside, cores);
+  parts.report.push_back(fmt::format("{} rank{} on the {} core{} that this rank may use: {}", beside,
+                                     beside == 1 ? "" : "s", cores, cores == 1 ? "" : "s",
                                      parts.waiting.spins > 0 ? "spin, then yield, then sleep" : "yield, then sleep"));
   parts.report.push_back(fmt::format("algorithms {}: priced for {}",
                                      config.algorithm == "auto" ? "chosen" : "as FABRING_ALGORITHM says",
@@ -156,7 +159,8 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config) {
       break;
     }
     if (std::chrono::steady_clock::now() > deadline) {
-      ready = Status(ErrorCode::timeout, "could not connect the data path to every rank before FABRING_RENDEZVOUS_TIMEOUT");
+      ready =
+          Status(ErrorCode::timeout, "could not connect the data path to every rank before FABRING_RENDEZVOUS_TIMEOUT");
       break;
     }
     std::this_thread::yield();

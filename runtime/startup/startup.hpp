@@ -1,7 +1,7 @@
 #pragma once
-// Start-up: from a Config to a running engine. The order: meet (bootstrap), connect the control tree, tell each other who
-// we are, open the transport that all can use on the interface that reaches the others, exchange its addresses, find the
-// nodes, post the first receives. Every step has a deadline; an error on one rank reaches all.
+// Start-up: from a Config to a running engine. The order: meet (bootstrap), connect the control tree, tell each other
+// who we are, open the transport that all can use on the interface that reaches the others, exchange its addresses,
+// find the nodes, post the first receives. Every step has a deadline; an error on one rank reaches all.
 
 #include <memory>
 

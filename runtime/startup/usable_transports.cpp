@@ -54,14 +54,13 @@ UsableTransports::UsableTransports(const std::string& wanted) {
 
 void UsableTransports::probe(const std::string& name, const EndpointOptions& options, Identity& identity) {
   std::unique_ptr<Transport> transport = make_transport(name);
-  const Result<std::string> reason = transport ? transport->probe(options)
-                                               : Status(ErrorCode::unsupported, "its ranks are threads of one process");
+  const Result<std::string> reason =
+      transport ? transport->probe(options) : Status(ErrorCode::unsupported, "its ranks are threads of one process");
   if (reason) {
     identity.usable.push_back(name);
     usable_.emplace_back(name, std::move(transport));
   } else {
-    identity.unusable +=
-        fmt::format("{}{}: {}", identity.unusable.empty() ? "" : "; ", name, reason.error().message());
+    identity.unusable += fmt::format("{}{}: {}", identity.unusable.empty() ? "" : "; ", name, reason.error().message());
   }
 }
 

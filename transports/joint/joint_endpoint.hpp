@@ -1,6 +1,6 @@
 #pragma once
-// JointEndpoint: two endpoints as one, for a rank with peers on its own node and on others. Posts go by peer. It sleeps in
-// the network's endpoint; a thread of its own listens for the bell of the shared memory meanwhile, so that news from
+// JointEndpoint: two endpoints as one, for a rank with peers on its own node and on others. Posts go by peer. It sleeps
+// in the network's endpoint; a thread of its own listens for the bell of the shared memory meanwhile, so that news from
 // either ends the sleep.
 
 #include <memory>

@@ -60,10 +60,10 @@ Inbox::Taken Inbox::take(SlotTable& receives, Ledger& ledger, std::size_t most_b
 }
 
 bool Inbox::take_part(const PostedReceive& receive, std::uint32_t bytes) {
-  if (bytes > part_bytes || bytes > receive.capacity - done_) return false;
-  bytes_ += staged_skip(bytes_, bytes);
-  if (bytes > 0) std::memcpy(receive.into + done_, channel_->staging.data() + bytes_ % staging_bytes, bytes);
-  bytes_ += staged_length(bytes);
+  if (bytes > staging_.part() || bytes > receive.capacity - done_) return false;
+  bytes_ += staging_.skip(bytes_, bytes);
+  if (bytes > 0) std::memcpy(receive.into + done_, staged_ + bytes_ % staging_.bytes, bytes);
+  bytes_ += Staging::length(bytes);
   done_ += bytes;
   return true;
 }

@@ -11,7 +11,8 @@ class Inbox {
  public:
   enum class Taken : std::uint8_t { nothing, some, nonsense };
 
-  explicit Inbox(Channel& channel) : channel_(&channel) {}
+  Inbox(const Pair& pair, bool upwards)
+      : channel_(&pair.channel(upwards)), staged_(pair.staged(upwards)), staging_(pair.staging) {}
 
   bool empty() const;
   /// Takes what is there, about `most_bytes` of it. After `nonsense` the channel must not be read any more.
@@ -31,6 +32,8 @@ class Inbox {
   void close_landing(Slot slot);
 
   Channel* channel_;
+  const std::byte* staged_;
+  Staging staging_;
   std::uint32_t entries_ = 0;  // taken
   std::uint32_t bytes_ = 0;
   bool within_ = false;  // a message of which parts are still to come

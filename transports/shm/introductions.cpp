@@ -18,7 +18,11 @@ Descriptor unix_socket() { return Descriptor(::socket(AF_UNIX, SOCK_SEQPACKET | 
 }  // namespace
 
 Introductions::Introductions(const EndpointOptions& options, const Arena& arena, int bell)
-    : options_(options), arena_(arena), bell_(bell), neighbours_(static_cast<std::size_t>(options.world_size)) {}
+    : options_(options),
+      arena_(arena),
+      bell_(bell),
+      pair_bytes_(Pair::size(Staging::of_world(options.world_size))),
+      neighbours_(static_cast<std::size_t>(options.world_size)) {}
 
 Result<std::unique_ptr<Introductions>> Introductions::open(const EndpointOptions& options, const Arena& arena,
                                                            int bell) {
@@ -100,14 +104,14 @@ bool Introductions::hear(Visitor& visitor, const Met& met) {
 bool Introductions::welcome(const Hello& hello, std::vector<Descriptor>& descriptors, Descriptor& socket,
                             const Met& met) {
   if (hello.nonce != options_.job_nonce || hello.to != options_.self || hello.from <= options_.self ||
-      hello.from >= options_.world_size || hello.pair_bytes != sizeof(Pair) || hello.arena_bytes < page ||
+      hello.from >= options_.world_size || hello.pair_bytes != pair_bytes_ || hello.arena_bytes < page ||
       descriptors.size() != 3)
     return false;
   Neighbour& neighbour = neighbours_[static_cast<std::size_t>(hello.from)];
   if (neighbour.stage == Stage::over) return false;
-  auto pair = SharedMemory::adopt(std::move(descriptors[0]), sizeof(Pair));
+  auto pair = SharedMemory::adopt(std::move(descriptors[0]), pair_bytes_);
   auto arena = SharedMemory::adopt(std::move(descriptors[1]), hello.arena_bytes);
-  const Hello answer{Hello::magic_number,    options_.job_nonce, sizeof(Pair),
+  const Hello answer{Hello::magic_number,    options_.job_nonce, pair_bytes_,
                      arena_.memory().size(), options_.self,      hello.from};
   if (!pair || !arena || !say(socket.fd(), answer, {arena_.memory().memfd(), bell_})) return false;
   if (neighbour.stage == Stage::unknown) {  // it was faster than our add()
@@ -135,10 +139,10 @@ void Introductions::call(Rank peer, Neighbour& neighbour, const Failed& failed) 
   }
   if (!same_user(neighbour.socket.fd()))
     return fail("it runs as another user (use FABRING_TRANSPORT=fabric,tcp)", EPERM);
-  auto pair = SharedMemory::create(sizeof(Pair));
+  auto pair = SharedMemory::create(pair_bytes_);
   if (!pair) return fail(pair.error().message(), ENOMEM);
   neighbour.pair = std::move(*pair);
-  const Hello hello{Hello::magic_number, options_.job_nonce, sizeof(Pair), arena_.memory().size(), options_.self, peer};
+  const Hello hello{Hello::magic_number, options_.job_nonce, pair_bytes_, arena_.memory().size(), options_.self, peer};
   if (!say(neighbour.socket.fd(), hello, {neighbour.pair.memfd(), arena_.memory().memfd(), bell_}))
     return fail("handing it the memory", errno);
   neighbour.stage = Stage::called;

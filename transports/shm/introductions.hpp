@@ -68,6 +68,7 @@ class Introductions {
   const EndpointOptions options_;
   const Arena& arena_;
   const int bell_;
+  const std::size_t pair_bytes_;
   std::string name_;
   Descriptor listener_;
   std::vector<Neighbour> neighbours_;  // by rank

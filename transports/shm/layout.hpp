@@ -19,9 +19,23 @@ inline constexpr std::size_t line = 64;
 inline constexpr std::size_t page = 4096;
 inline constexpr std::uint32_t entry_count = 128;
 inline constexpr std::uint32_t landing_count = 64;
-inline constexpr std::uint32_t staging_bytes = 256 * 1024;
-/// The longest part of a message: while the receiver copies one out, the sender copies the next one in.
-inline constexpr std::uint32_t part_bytes = 32 * 1024;
+
+/// The ring of bytes of a channel. Smaller the more ranks there are, as each has one for each other.
+struct Staging {
+  std::uint32_t bytes = 0;
+  std::uint32_t part() const { return bytes / 8; }  ///< while one part is copied out, the next ones are copied in
+  static constexpr Staging of_world(int ranks) {
+    return {ranks <= 8 ? 256u * 1024 : ranks <= 16 ? 128u * 1024 : ranks <= 32 ? 64u * 1024 : 32u * 1024};
+  }
+  /// Parts begin on a cache line and are never wrapped around the end of the ring: bytes to leave out before one.
+  std::uint32_t skip(std::uint32_t at, std::uint32_t part_bytes) const {
+    const std::uint32_t place = at % bytes;
+    return place + part_bytes > bytes ? bytes - place : 0;
+  }
+  static std::uint32_t length(std::uint32_t part_bytes) {
+    return (part_bytes + static_cast<std::uint32_t>(line) - 1) / line * line;
+  }
+};
 
 enum class EntryKind : std::uint32_t {
   part = 1,    ///< bytes in the staging ring; more of this message follow
@@ -52,11 +66,22 @@ struct Channel {
   alignas(line) std::atomic<std::uint32_t> waits_for_room;
   std::atomic<std::uint32_t> finished;  ///< nothing will follow what is there
   std::array<Entry, entry_count> entries;
-  alignas(page) std::array<std::byte, staging_bytes> staging;
+  // Behind it, on the next page: the staging ring.
 };
 
+/// The memory of two ranks: a channel from the lower rank to the higher, and one back.
 struct Pair {
-  std::array<Channel, 2> channels;  ///< [0]: from the lower rank to the higher
+  static constexpr std::size_t channel_bytes = (sizeof(Channel) + page - 1) / page * page;
+
+  std::byte* memory = nullptr;
+  Staging staging;
+
+  static constexpr std::size_t size(Staging staging) { return 2 * (channel_bytes + staging.bytes); }
+  Channel& channel(bool upwards) const { return *reinterpret_cast<Channel*>(memory + place(upwards)); }
+  std::byte* staged(bool upwards) const { return memory + place(upwards) + channel_bytes; }
+
+ private:
+  std::size_t place(bool upwards) const { return upwards ? 0 : channel_bytes + staging.bytes; }
 };
 
 /// At the beginning of every rank's arena.
@@ -65,14 +90,5 @@ struct ArenaHeader {
 };
 
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free && std::atomic<std::uint64_t>::is_always_lock_free);
-
-/// Where a part goes: parts begin on a cache line and are never wrapped around the end of the ring.
-inline std::uint32_t staged_skip(std::uint32_t at, std::uint32_t bytes) {
-  const std::uint32_t place = at % staging_bytes;
-  return place + bytes > staging_bytes ? staging_bytes - place : 0;
-}
-inline std::uint32_t staged_length(std::uint32_t bytes) {
-  return (bytes + static_cast<std::uint32_t>(line) - 1) / line * line;
-}
 
 }  // namespace fabring::shm

@@ -39,14 +39,12 @@ bool Outbox::put(Outgoing& message) {
     }
   }
   do {
-    const auto part = static_cast<std::uint32_t>(std::min<std::size_t>(part_bytes, bytes - message.done));
-    const std::uint32_t skip = staged_skip(bytes_, part);
-    const std::uint32_t used =
-        bytes_ + skip + staged_length(part) - channel_->bytes_taken.load(std::memory_order_acquire);
-    if (used > staging_bytes || !entry_free()) return false;
-    if (part > 0)
-      std::memcpy(channel_->staging.data() + (bytes_ + skip) % staging_bytes, message.from.data() + message.done, part);
-    bytes_ += skip + staged_length(part);
+    const auto part = static_cast<std::uint32_t>(std::min<std::size_t>(staging_.part(), bytes - message.done));
+    const std::uint32_t skip = staging_.skip(bytes_, part), length = Staging::length(part);
+    const std::uint32_t used = bytes_ + skip + length - channel_->bytes_taken.load(std::memory_order_acquire);
+    if (used > staging_.bytes || !entry_free()) return false;
+    if (part > 0) std::memcpy(staged_ + (bytes_ + skip) % staging_.bytes, message.from.data() + message.done, part);
+    bytes_ += skip + length;
     message.done += part;
     publish(message.done == bytes ? EntryKind::last : EntryKind::part, message.slot, part);
   } while (message.done < bytes);
@@ -55,7 +53,7 @@ bool Outbox::put(Outgoing& message) {
 
 bool Outbox::has_room() const {
   return entry_free() &&
-         bytes_ - channel_->bytes_taken.load(std::memory_order_acquire) <= staging_bytes - 2 * part_bytes;
+         bytes_ - channel_->bytes_taken.load(std::memory_order_acquire) <= staging_.bytes - 2 * staging_.part();
 }
 
 }  // namespace fabring::shm

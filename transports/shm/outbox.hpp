@@ -16,7 +16,8 @@ struct Outgoing {
 
 class Outbox {
  public:
-  Outbox(Channel& channel, std::span<std::byte> peers_arena) : channel_(&channel), arena_(peers_arena) {}
+  Outbox(const Pair& pair, bool upwards, std::span<std::byte> peers_arena)
+      : channel_(&pair.channel(upwards)), staged_(pair.staged(upwards)), staging_(pair.staging), arena_(peers_arena) {}
 
   /// Puts in as much as there is room for; true when that was the rest of it.
   bool put(Outgoing& message);
@@ -31,6 +32,8 @@ class Outbox {
   void publish(EntryKind kind, Slot slot, std::size_t bytes);
 
   Channel* channel_;
+  std::byte* staged_;
+  Staging staging_;
   std::span<std::byte> arena_;
   std::uint32_t entries_ = 0;  // published
   std::uint32_t bytes_ = 0;    // of the staging ring used, in all

@@ -19,9 +19,10 @@ constexpr std::size_t least_landing = 4096;
 void Peer::meet(Acquaintance acquaintance) {
   if (met() || state_ != State::alive) return;
   known_ = std::move(acquaintance);
-  auto& channels = reinterpret_cast<Pair*>(known_.pair.data())->channels;
-  inbox_.emplace(channels[self_ < rank_ ? 1 : 0]);
-  outbox_.emplace(channels[self_ < rank_ ? 0 : 1], std::span(known_.arena.data(), known_.arena.size()));
+  known_.pair.touch();
+  const Pair pair{known_.pair.data(), staging_};
+  inbox_.emplace(pair, self_ > rank_);
+  outbox_.emplace(pair, self_ < rank_, std::span(known_.arena.data(), known_.arena.size()));
   sleeping_ = &reinterpret_cast<ArenaHeader*>(known_.arena.data())->sleeping;
   receives_.for_each([this](const PostedReceive& receive) { offer_landing(receive); });
   finish_if_all_sent();

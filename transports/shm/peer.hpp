@@ -23,7 +23,8 @@ struct Acquaintance {
 
 class Peer {
  public:
-  Peer(Rank self, Rank rank, Arena& arena, Ledger& ledger) : self_(self), rank_(rank), arena_(arena), ledger_(ledger) {}
+  Peer(Rank self, Rank rank, Staging staging, Arena& arena, Ledger& ledger)
+      : self_(self), rank_(rank), staging_(staging), arena_(arena), ledger_(ledger) {}
 
   void meet(Acquaintance acquaintance);
   bool met() const { return inbox_.has_value(); }
@@ -61,6 +62,7 @@ class Peer {
 
   const Rank self_;
   const Rank rank_;
+  const Staging staging_;
   Arena& arena_;
   Ledger& ledger_;
   State state_ = State::alive;

@@ -48,6 +48,12 @@ Result<SharedMemory> SharedMemory::map(Descriptor memfd, std::size_t bytes) {
   return memory;
 }
 
+void SharedMemory::touch() const {
+#ifdef MADV_POPULATE_WRITE
+  (void)::madvise(data_, size_, MADV_POPULATE_WRITE);
+#endif
+}
+
 SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
   std::swap(memfd_, other.memfd_);
   std::swap(data_, other.data_);

@@ -40,7 +40,10 @@ Result<std::unique_ptr<ShmEndpoint>> ShmEndpoint::open(const EndpointOptions& op
 }
 
 ShmEndpoint::ShmEndpoint(EndpointOptions options, std::shared_ptr<Arena> arena)
-    : options_(std::move(options)), arena_(std::move(arena)), peers_(static_cast<std::size_t>(options_.world_size)) {}
+    : options_(std::move(options)),
+      staging_(Staging::of_world(options_.world_size)),
+      arena_(std::move(arena)),
+      peers_(static_cast<std::size_t>(options_.world_size)) {}
 
 ShmEndpoint::~ShmEndpoint() { close(); }
 
@@ -55,7 +58,7 @@ Status ShmEndpoint::add_peer(Rank peer, std::string_view address) {
   if (const Status added = introductions_->add(peer, address); !added.ok()) return added;
   auto& there = peers_[static_cast<std::size_t>(peer)];
   if (!there) {
-    there = std::make_unique<Peer>(options_.self, peer, *arena_, ledger_);
+    there = std::make_unique<Peer>(options_.self, peer, staging_, *arena_, ledger_);
     near_.push_back(there.get());
   }
   return {};
@@ -89,7 +92,7 @@ void ShmEndpoint::introduce() {
       [this](Rank rank, Acquaintance acquaintance) {
         auto& peer = peers_[static_cast<std::size_t>(rank)];
         if (!peer) {  // it knows us before we were told of it
-          peer = std::make_unique<Peer>(options_.self, rank, *arena_, ledger_);
+          peer = std::make_unique<Peer>(options_.self, rank, staging_, *arena_, ledger_);
           near_.push_back(peer.get());
         }
         watch(acquaintance.lifeline.fd(), static_cast<std::uint64_t>(rank));

@@ -43,6 +43,7 @@ class ShmEndpoint final : public Endpoint {
   void introduce();
 
   const EndpointOptions options_;
+  const Staging staging_;
   std::shared_ptr<Arena> arena_;
   Descriptor bell_;
   Descriptor watched_;  // epoll: bell, listener, lifelines

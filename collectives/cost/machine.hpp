@@ -24,6 +24,8 @@ struct Tier {
   Nanoseconds grant_ns = 0;    ///< further, on both sides, of a message that needs a grant
   std::uint64_t copy_bytes_per_second =
       0;  ///< a processor copying into or out of a socket, on both sides; 0: it does not
+  /// The receiver's processor, further, what is not reduced or kept in scratch as it comes; 0: nothing further.
+  std::uint64_t place_bytes_per_second = 0;
   std::uint64_t lane_bytes_per_second = 0;  ///< what one rank can send, and at the same time receive
   friend bool operator==(const Tier&, const Tier&) = default;
 };

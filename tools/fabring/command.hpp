@@ -28,6 +28,7 @@ struct Session {
 };
 
 void add_agent(CLI::App& app, Session& session);
+void add_doctor(CLI::App& app, Session& session);
 void add_run(CLI::App& app, Session& session);
 void add_perf(CLI::App& app, Session& session);
 void add_plan(CLI::App& app, Session& session);

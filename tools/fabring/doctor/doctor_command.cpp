@@ -1,0 +1,26 @@
+// `fabring doctor`: what is wrong with host and fabric, and what to do. Only tells its parts apart.
+
+#include "tools/fabring/doctor/doctor_command.hpp"
+
+#include <CLI/CLI.hpp>
+
+namespace fabring::tools {
+
+void add_doctor(CLI::App& app, Session& session) {
+  CLI::App* doctor = app.add_subcommand("doctor", "What is wrong with host and fabric, and what to do");
+  doctor->require_subcommand(1);
+  (void)session;
+  doctor->footer(
+      "Without a part: host. Exit codes: 0 fine or warnings only, 1 a critical finding (with --strict: a warning),\n"
+      "2 usage, 3 could not check.\n"
+      "Example: fabring doctor");
+}
+
+void name_the_part_of_doctor(std::vector<std::string>& arguments) {
+  if (arguments.empty() || arguments[0] != "doctor") return;
+  const std::string next = arguments.size() > 1 ? arguments[1] : "";
+  if (next == "-h" || next == "--help" || (!next.empty() && next[0] != '-')) return;
+  arguments.insert(arguments.begin() + 1, "host");
+}
+
+}  // namespace fabring::tools

@@ -9,7 +9,9 @@ namespace fabring::tools {
 void add_doctor(CLI::App& app, Session& session) {
   CLI::App* doctor = app.add_subcommand("doctor", "What is wrong with host and fabric, and what to do");
   doctor->require_subcommand(1);
-  (void)session;
+  add_doctor_bench(*doctor, session);
+  add_doctor_hang(*doctor, session);
+  add_doctor_net(*doctor, session);
   doctor->footer(
       "Without a part: host. Exit codes: 0 fine or warnings only, 1 a critical finding (with --strict: a warning),\n"
       "2 usage, 3 could not check.\n"

@@ -8,6 +8,9 @@ namespace fabring::tools {
 
 void add_doctor_host(CLI::App& doctor, Session& session);
 void add_doctor_explain(CLI::App& doctor, Session& session);
+void add_doctor_bench(CLI::App& doctor, Session& session);
+void add_doctor_hang(CLI::App& doctor, Session& session);
+void add_doctor_net(CLI::App& doctor, Session& session);
 
 /// `fabring doctor --json` is `fabring doctor host --json`: puts in the part that is meant when none is named.
 void name_the_part_of_doctor(std::vector<std::string>& arguments);

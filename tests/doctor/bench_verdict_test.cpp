@@ -110,8 +110,21 @@ TEST(BenchVerdict, LessThanExpectedIsSaid) {
 
 TEST(BenchVerdict, ALongWayIsSaid) {
   BenchMatrix matrix = even(4);
-  matrix.latency_us[0][3] = matrix.latency_us[3][0] = 900;
+  matrix.latency_us[0][3] = matrix.latency_us[3][0] = 400;
+  EXPECT_EQ(judge(matrix)[0].severity, Severity::info);
+  matrix.latency_us[0][3] = matrix.latency_us[3][0] = 1900;
   EXPECT_THAT(bad(matrix), testing::ElementsAre("bench.slow_latency host0 - host3"));
+}
+
+TEST(BenchVerdict, WhatLooksSlowIsDoubtfulAndTheWorstComesFirst) {
+  BenchMatrix matrix = even(6);
+  EXPECT_TRUE(doubtful(matrix, 12).empty());
+  matrix.GBps[4][1] = 0.5;
+  matrix.GBps[2][3] = 0.2;
+  EXPECT_THAT(doubtful(matrix, 12), testing::ElementsAre(std::pair(2, 3), std::pair(1, 4)));
+  EXPECT_EQ(doubtful(matrix, 1).size(), 1u);
+  matrix.latency_us[0][5] = 900;
+  EXPECT_EQ(doubtful(matrix, 12).size(), 3u);
 }
 
 TEST(BenchVerdict, WhatWasNotMeasuredIsNotFine) {

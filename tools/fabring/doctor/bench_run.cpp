@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 #include <deque>
+#include <map>
 
 #include "tools/fabring/doctor/tournament.hpp"
 #include "topology/cpus.hpp"
@@ -21,6 +22,8 @@ constexpr std::size_t window = 4;  // blocks under way
 constexpr int most_round_trips = 200;
 constexpr std::uint32_t most_blocks = 4096;
 constexpr std::int32_t tag = 71;
+constexpr int most_passes = 3;
+constexpr double confirmed_growth = 1.15;  ///< a second look that brings less confirms the first
 
 double seconds_since(SteadyTime then) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - then).count();
@@ -38,7 +41,8 @@ Result<T> hear(Communicator& world, Rank from) {
   return value;
 }
 
-// Half of the median round trip in microseconds. The initiator says with each message whether it goes on.
+// Half of the shortest round trip in microseconds: the way itself, without what else the hosts do. The initiator says
+// with each message whether it goes on.
 Result<double> latency(Communicator& world, Rank peer, bool initiator, std::chrono::milliseconds limit) {
   if (!initiator) {
     for (;;) {
@@ -57,8 +61,7 @@ Result<double> latency(Communicator& world, Rank peer, bool initiator, std::chro
     if (auto echo = hear<std::uint32_t>(world, peer); !echo) return echo.error();
     trips.push_back(seconds_since(start));
   }
-  std::nth_element(trips.begin(), trips.begin() + static_cast<std::ptrdiff_t>(trips.size() / 2), trips.end());
-  return 1e6 * trips[trips.size() / 2] / 2;
+  return 1e6 * *std::min_element(trips.begin(), trips.end()) / 2;
 }
 
 Status stream(Communicator& world, Rank peer, bool sends, std::uint32_t blocks, std::vector<std::byte>& memory) {
@@ -133,6 +136,121 @@ Result<std::vector<Player>> players_of(Communicator& world, const std::vector<in
   return players;
 }
 
+/// One rank's measurements, round after round.
+class Measuring {
+ public:
+  Measuring(Communicator world, std::vector<Player> players, std::chrono::milliseconds measure)
+      : world_(std::move(world)), players_(std::move(players)), measure_(measure), memory_(window * block_bytes) {
+    const std::size_t count = players_.size();
+    for (std::size_t i = 0; i < count; ++i)
+      if (players_[i].rank == world_.rank()) self_ = static_cast<int>(i);
+    own_GBps_.assign(count, 0);
+    own_us_.assign(count, 0);
+  }
+
+  /// Disjoint pairs. What was measured before is kept where it was better: disturbances only ever take away.
+  Status round(const Pairing& pairs) {
+    for (const auto& [low, high] : pairs)
+      if (self_ == low || self_ == high)
+        FABRING_TRY(pair(static_cast<std::size_t>(self_ == low ? high : low), self_ == low));
+    return {};
+  }
+
+  /// Collective, also for ranks that do not play: the matrix on every rank.
+  Status exchange(BenchMatrix& matrix) {
+    const std::size_t count = players_.size();
+    std::vector<double> own(own_GBps_), all(2 * count * static_cast<std::size_t>(world_.size()));
+    own.insert(own.end(), own_us_.begin(), own_us_.end());
+    FABRING_TRY(world_.all_gather(own.data(), all.data(), own.size(), DataType::float64));
+    for (std::size_t player = 0; player < count; ++player)
+      put(matrix, player, all.data() + static_cast<std::size_t>(players_[player].rank) * 2 * count);
+    return {};
+  }
+
+  /// What this rank knows itself, when the others cannot be asked any more.
+  void put_own(BenchMatrix& matrix) const {
+    std::vector<double> own(own_GBps_);
+    own.insert(own.end(), own_us_.begin(), own_us_.end());
+    if (self_ >= 0) put(matrix, static_cast<std::size_t>(self_), own.data());
+  }
+
+ private:
+  void put(BenchMatrix& matrix, std::size_t player, const double* rows) const {
+    const std::size_t count = players_.size();
+    for (std::size_t to = 0; to < count; ++to) {
+      matrix.GBps[player][to] = rows[to];
+      if (rows[count + to] > 0) matrix.latency_us[player][to] = matrix.latency_us[to][player] = rows[count + to];
+    }
+  }
+
+  Status pair(std::size_t other, bool first) {
+    const Rank peer = players_[other].rank;
+    auto us = latency(world_, peer, first, std::min(measure_, std::chrono::milliseconds(50)));
+    if (!us) return us.error();
+    if (*us > 0 && (own_us_[other] <= 0 || *us < own_us_[other])) own_us_[other] = *us;
+    for (const bool sends : {first, !first}) {
+      auto rate = bandwidth(world_, peer, sends, *us / 1e6, measure_, memory_);
+      if (!rate) return rate.error();
+      if (sends) own_GBps_[other] = std::max(own_GBps_[other], *rate);
+    }
+    return {};
+  }
+
+  Communicator world_;
+  const std::vector<Player> players_;
+  const std::chrono::milliseconds measure_;
+  std::vector<std::byte> memory_;
+  int self_ = -1;
+  std::vector<double> own_GBps_, own_us_;
+};
+
+// All have ended what was before, and agree whether there is time to go on.
+Result<bool> go_on(Communicator& world, SteadyTime deadline) {
+  std::int32_t go = std::chrono::steady_clock::now() < deadline ? 1 : 0;
+  FABRING_TRY(world.allreduce(&go, &go, 1, DataType::int32, ReduceOp::min));
+  return go != 0;
+}
+
+// Rank 0 says which pairs: all must agree, to the last bit.
+Result<std::vector<std::pair<int, int>>> agree(Communicator& world, std::vector<std::pair<int, int>> pairs,
+                                               std::size_t most) {
+  std::vector<std::int32_t> flat(2 * most, -1);
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    flat[2 * i] = pairs[i].first;
+    flat[2 * i + 1] = pairs[i].second;
+  }
+  FABRING_TRY(world.broadcast(flat.data(), flat.size(), DataType::int32, 0));
+  pairs.clear();
+  for (std::size_t i = 0; i < most && flat[2 * i] >= 0; ++i) pairs.emplace_back(flat[2 * i], flat[2 * i + 1]);
+  return pairs;
+}
+
+// What looks slow is measured again, alone, before it counts.
+Status look_again(Communicator& world, Measuring& measuring, BenchRun& run, SteadyTime deadline) {
+  const std::size_t most = 2 * run.matrix.names.size();
+  std::map<std::pair<int, int>, double> before;  // of the pairs looked at again
+  for (int pass = 0; pass < most_passes; ++pass) {
+    auto suspects = doubtful(run.matrix, most);
+    std::erase_if(suspects, [&](const std::pair<int, int>& pair) {
+      const double now = std::min(run.matrix.GBps[pair.first][pair.second], run.matrix.GBps[pair.second][pair.first]);
+      const bool confirmed = before.contains(pair) && now < confirmed_growth * before[pair];
+      before[pair] = now;
+      return confirmed;
+    });
+    auto pairs = agree(world, std::move(suspects), most);
+    if (!pairs) return pairs.error();
+    for (const auto& pair : *pairs) {
+      auto go = go_on(world, deadline);
+      if (!go) return go.error();
+      if (!*go) return {};
+      FABRING_TRY(measuring.round({pair}));
+    }
+    if (pairs->empty()) return {};
+    FABRING_TRY(measuring.exchange(run.matrix));
+  }
+  return {};
+}
+
 }  // namespace
 
 BenchRun measure_pairs(Communicator world, SteadyTime deadline, std::chrono::milliseconds measure) {
@@ -145,59 +263,27 @@ BenchRun measure_pairs(Communicator world, SteadyTime deadline, std::chrono::mil
     return run;
   }
   const std::size_t count = players->size();
+  for (const Player& player : *players) run.matrix.names.push_back(player.name);
+  run.matrix.GBps.assign(count, std::vector<double>(count));
+  run.matrix.latency_us = run.matrix.GBps;
   // Ranks of one host measure its memory and processors as well, and where they share those, chance.
   if (run.hosts == 1) run.matrix.worst = allowed_cpus() < static_cast<int>(count) ? Severity::info : Severity::warning;
-  int self = -1;
-  for (std::size_t i = 0; i < count; ++i) {
-    run.matrix.names.push_back((*players)[i].name);
-    if ((*players)[i].rank == world.rank()) self = static_cast<int>(i);
-  }
-  // This rank's rows: bandwidths to, then latencies.
-  std::vector<double> own(2 * count), all(2 * count * nodes.size());
-  std::vector<std::byte> memory(window * block_bytes);
-  // Pairs of one host share its processors.
   const int at_once = run.hosts > 1 ? static_cast<int>(count) : std::max(1, allowed_cpus() / 2);
   const auto rounds = tournament(static_cast<int>(count), at_once);
   run.rounds = static_cast<int>(rounds.size());
-  for (const Pairing& round : rounds) {
-    // All have ended the round before, and agree to go on.
-    std::int32_t go = std::chrono::steady_clock::now() < deadline ? 1 : 0;
-    run.status = world.allreduce(&go, &go, 1, DataType::int32, ReduceOp::min);
-    if (!run.status.ok() || go == 0) break;
-    for (const auto& [low, high] : round) {
-      if (self != low && self != high) continue;
-      const auto other = static_cast<std::size_t>(self == low ? high : low);
-      const Rank peer = (*players)[other].rank;
-      auto us = latency(world, peer, self == low, std::min(measure, std::chrono::milliseconds(50)));
-      if (us) {
-        own[count + other] = *us;
-        for (const bool sends : {self == low, self != low}) {
-          auto rate = bandwidth(world, peer, sends, *us / 1e6, measure, memory);
-          if (!rate) {
-            run.status = rate.error();
-            break;
-          }
-          if (sends) own[other] = *rate;
-        }
-      } else {
-        run.status = us.error();
-      }
+  Measuring measuring(world, std::move(*players), measure);
+  run.status = [&]() -> Status {
+    for (const Pairing& round : rounds) {
+      auto go = go_on(world, deadline);
+      if (!go) return go.error();
+      if (!*go) break;
+      FABRING_TRY(measuring.round(round));
+      ++run.rounds_done;
     }
-    if (!run.status.ok()) break;
-    ++run.rounds_done;
-  }
-  if (run.status.ok()) run.status = world.all_gather(own.data(), all.data(), own.size(), DataType::float64);
-  run.matrix.GBps.assign(count, std::vector<double>(count));
-  run.matrix.latency_us = run.matrix.GBps;
-  for (std::size_t from = 0; from < count; ++from) {
-    const double* rows = run.status.ok() ? all.data() + static_cast<std::size_t>((*players)[from].rank) * 2 * count
-                         : static_cast<int>(from) == self ? own.data()
-                                                          : nullptr;
-    for (std::size_t to = 0; rows != nullptr && to < count; ++to) {
-      run.matrix.GBps[from][to] = rows[to];
-      if (rows[count + to] > 0) run.matrix.latency_us[from][to] = run.matrix.latency_us[to][from] = rows[count + to];
-    }
-  }
+    FABRING_TRY(measuring.exchange(run.matrix));
+    return run.rounds_done == run.rounds ? look_again(world, measuring, run, deadline) : Status();
+  }();
+  if (!run.status.ok()) measuring.put_own(run.matrix);
   return run;
 }
 

@@ -17,9 +17,11 @@ namespace {
 // and further from the middle than the others are from each other.
 constexpr double slow_share = 0.7;
 constexpr double bad_share = 0.4;  ///< critical from here
+constexpr double doubtful_share = 0.8;
 constexpr double deviations = 4;
 constexpr double latency_factor = 3;
-constexpr double latency_floor_us = 50;  ///< differences below are noise of scheduling
+constexpr double latency_floor_us = 50;      ///< differences below are noise
+constexpr double latency_warning_us = 1000;  ///< those below may be a busy processor's doing as well
 constexpr double expected_share = 0.8;
 
 struct Cell {
@@ -45,6 +47,18 @@ double spread(const std::vector<double>& values, double middle) {
   std::vector<double> distances;
   for (const double value : values) distances.push_back(std::abs(value - middle));
   return 1.4826 * median(std::move(distances));
+}
+
+double usual_latency(const BenchMatrix& matrix) {
+  std::vector<double> all;
+  for (std::size_t a = 0; a < matrix.names.size(); ++a)
+    for (std::size_t b = a + 1; b < matrix.names.size(); ++b)
+      if (matrix.latency_us[a][b] > 0) all.push_back(matrix.latency_us[a][b]);
+  return all.size() < 3 ? 0 : median(std::move(all));
+}
+
+bool is_slow(double us, double usual_us) {
+  return usual_us > 0 && us > latency_factor * usual_us && us - usual_us > latency_floor_us;
 }
 
 enum class Way { out, in, both };
@@ -193,21 +207,17 @@ class Judge {
   }
 
   void latencies() {
-    std::vector<double> all;
+    const double middle = usual_latency(matrix_);
     for (std::size_t a = 0; a < players_; ++a)
       for (std::size_t b = a + 1; b < players_; ++b)
-        if (matrix_.latency_us[a][b] > 0) all.push_back(matrix_.latency_us[a][b]);
-    const double middle = median(all);
-    if (all.size() < 3) return;
-    for (std::size_t a = 0; a < players_; ++a)
-      for (std::size_t b = a + 1; b < players_; ++b)
-        if (const double own = matrix_.latency_us[a][b];
-            own > latency_factor * middle && own - middle > latency_floor_us)
-          found_.push_back({"bench.slow_latency", std::min(Severity::warning, matrix_.worst),
-                            fmt::format("{:.0f} us one way, {:.0f} us in the middle of all", own, middle),
-                            "small messages and the start of every operation wait for it",
-                            "look at the route between the two: one of them may be in another rack or zone",
-                            fmt::format("{} - {}", matrix_.names[a], matrix_.names[b])});
+        if (const double own = matrix_.latency_us[a][b]; is_slow(own, middle))
+          found_.push_back(
+              {"bench.slow_latency",
+               std::min(own - middle > latency_warning_us ? Severity::warning : Severity::info, matrix_.worst),
+               fmt::format("{:.0f} us one way, {:.0f} us in the middle of all", own, middle),
+               "small messages and the start of every operation wait for it",
+               "look at the route between the two: one of them may be in another rack or zone",
+               fmt::format("{} - {}", matrix_.names[a], matrix_.names[b])});
   }
 
   const BenchMatrix& matrix_;
@@ -227,6 +237,30 @@ std::string shade(double share) {
 }  // namespace
 
 Findings judge(const BenchMatrix& matrix) { return Judge(matrix).findings(); }
+
+std::vector<std::pair<int, int>> doubtful(const BenchMatrix& matrix, std::size_t most) {
+  std::vector<double> all;
+  for (const auto& row : matrix.GBps)
+    for (const double value : row)
+      if (value > 0) all.push_back(value);
+  if (all.empty()) return {};
+  // Against the upper quarter: where many are disturbed the middle is too low.
+  std::sort(all.begin(), all.end());
+  const double good = all[all.size() - 1 - all.size() / 4];
+  const double usual_us = usual_latency(matrix);
+  std::vector<std::pair<double, std::pair<int, int>>> found;
+  for (std::size_t a = 0; a < matrix.names.size(); ++a)
+    for (std::size_t b = a + 1; b < matrix.names.size(); ++b) {
+      const double worst = std::min(matrix.GBps[a][b], matrix.GBps[b][a]);
+      if ((worst > 0 && worst < doubtful_share * good) || is_slow(matrix.latency_us[a][b], usual_us))
+        found.push_back({worst, {static_cast<int>(a), static_cast<int>(b)}});
+    }
+  std::sort(found.begin(), found.end());
+  if (found.size() > most) found.resize(most);
+  std::vector<std::pair<int, int>> pairs;
+  for (const auto& [value, pair] : found) pairs.push_back(pair);
+  return pairs;
+}
 
 std::string matrix_text(const BenchMatrix& matrix, std::size_t most) {
   const std::size_t players = matrix.names.size();

@@ -3,6 +3,7 @@
 // direction of it stands out, and what falls short of what was expected. Pure.
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tools/fabring/doctor/finding.hpp"
@@ -19,6 +20,10 @@ struct BenchMatrix {
 };
 
 Findings judge(const BenchMatrix& matrix);
+
+/// Pairs that would stand out, or nearly, the worst first and at most `most`: worth another look before they are named,
+/// because what else runs on a host looks like a slow link.
+std::vector<std::pair<int, int>> doubtful(const BenchMatrix& matrix, std::size_t most);
 
 /// A table of GB/s for people; above `most` players, nothing.
 std::string matrix_text(const BenchMatrix& matrix, std::size_t most = 12);

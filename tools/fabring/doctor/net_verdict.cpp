@@ -178,7 +178,8 @@ class Judge {
       const Rank named = to_it ? first.to : first.from;
       found_.push_back({advice.id, Severity::critical,
                         fmt::format("{} {}: {}{}", to_it ? "no other host reaches it" : "it reaches no other host",
-                                    place(named, first), advice.what, words(*first.probe)),
+                                    place(named, first), advice.what, words(*first.probe)) +
+                            (reach == Reach::large_stalls ? mtus(first) : std::string()),
                         advice.why, advice.fix, fmt::format("host {} ({})", host(named), ranks_of(one))});
     }
   }

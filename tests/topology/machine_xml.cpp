@@ -91,7 +91,7 @@ class Writer {
   std::string bridge(const char* kind, int depth, int domain, int from, int to, int at) {
     const std::string address =
         kind[0] == '1'
-            ? format(" pci_busid=\"%04x:%02x:01.0\" pci_type=\"0604 [1000:c030] [0000:0000] b0\"", domain, at)
+            ? format(" pci_busid=\"%04x:00:%02x.0\" pci_type=\"0604 [1000:c030] [0000:0000] b0\"", domain, at)
             : "";
     return "<object type=\"Bridge\"" + index() +
            format(" bridge_type=\"%s\" depth=\"%d\" bridge_pci=\"%04x:[%02x-%02x]\"", kind, depth, domain, from, to) +
@@ -107,7 +107,7 @@ class Writer {
     int bus = 0;
     for (const SwitchSketch& one : switches) {
       bus += 16;
-      if (!one.direct) out_ += bridge("1-1", 1, package, bus, bus + 15, 0);
+      if (!one.direct) out_ += bridge("1-1", 1, package, bus, bus + 15, bus / 16);
       int at = bus;
       for (int i = 0; i < one.gpus; ++i) device(package, at++, "0302 [10de:20b0] [10de:134f] a1", 31.5, {}, -1);
       for (int i = 0; i < one.efa; ++i, ++at, ++efa_)

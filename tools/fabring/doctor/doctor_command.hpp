@@ -9,7 +9,8 @@ namespace fabring::tools {
 void add_doctor_host(CLI::App& doctor, Session& session);
 void add_doctor_explain(CLI::App& doctor, Session& session);
 
-/// `fabring doctor --json` is `fabring doctor host --json`: puts in the part that is meant when none is named.
+/// `fabring doctor --json` is `fabring doctor host --json`: puts in the part that is meant when none is named, and
+/// keeps negative codes from looking like options.
 void name_the_part_of_doctor(std::vector<std::string>& arguments);
 
 }  // namespace fabring::tools

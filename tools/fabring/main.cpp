@@ -77,6 +77,7 @@ int run(int argc, char** argv) {
   add_doctor(app, session);
   add_settings(app, session);
   add_status(app, session);
+  add_topo(app, session);
   add_agent(app, session);
   app.footer(
       "Exit codes: 0 fine, 1 wrong results or a critical finding, 2 usage, 3 could not run.\n"

@@ -12,7 +12,8 @@ void add_doctor_bench(CLI::App& doctor, Session& session);
 void add_doctor_hang(CLI::App& doctor, Session& session);
 void add_doctor_net(CLI::App& doctor, Session& session);
 
-/// `fabring doctor --json` is `fabring doctor host --json`: puts in the part that is meant when none is named.
+/// `fabring doctor --json` is `fabring doctor host --json`: puts in the part that is meant when none is named, and
+/// keeps negative codes from looking like options.
 void name_the_part_of_doctor(std::vector<std::string>& arguments);
 
 }  // namespace fabring::tools

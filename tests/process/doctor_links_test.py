@@ -284,6 +284,19 @@ def below_expected(options):
         find(report, "bench.below_expected", "", ["0.125", "--expect"])
 
 
+def stuck(options):
+    """Small messages pass, large ones do not: the measurement ends all the same, in time, and says so."""
+    with hosts.Hosts(2) as network:
+        for host in range(2):
+            hosts.ip("-n", network.namespace(host), "link", "set", "dev", "eth0", "gso_max_segs", "1")
+        hosts.ip("-n", network.switch, "link", "set", "dev", "port1", "mtu", "1300")
+        with Doctor(options, network, "bench", timeout=10) as doctor:
+            report = doctor.report()
+            require(doctor.took < 16 * harness.slowness, f"took {doctor.took:.1f} s")
+            require(doctor.code == 1, f"exit {doctor.code}")
+            require({"bench.stuck", "bench.start"} & {f["id"] for f in report["findings"]}, f"{report['findings']}")
+
+
 def dies_meanwhile(options):
     with hosts.Hosts(3) as network:
         with Doctor(options, network, "bench", ["--measure-ms", "60000"], timeout=25) as doctor:
@@ -309,7 +322,7 @@ def main():
         sys.exit(SKIP)
     links = [healthy, healthy_v6, one_way_block, unreachable_route, small_mtu_on_the_way, mtus_differ, wrong_interface,
              address_twice, missing_rank, stopped_rank, settings_differ, other_secret, wrong_master]
-    rates = [even, one_slow_link, one_slow_direction, below_expected, dies_meanwhile]
+    rates = [even, one_slow_link, one_slow_direction, below_expected, stuck, dies_meanwhile]
     named = lambda cases: [(case.__name__.replace("_", " "), lambda c=case: c(options)) for case in cases
                            if options.only in case.__name__]
     # Bandwidths are measured one after the other, the rest side by side.

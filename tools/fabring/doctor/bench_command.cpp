@@ -5,10 +5,13 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <condition_variable>
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "tools/fabring/doctor/bench_run.hpp"
 #include "tools/fabring/doctor/doctor_command.hpp"
@@ -46,7 +49,39 @@ std::string transport_of(const Engine& engine) {
   return engine.config().transport;
 }
 
+/// Ends what is under way when the time is up, on all ranks: a link that swallows data would hold it for ever.
+class TimeLimit {
+ public:
+  TimeLimit(Communicator world, std::chrono::steady_clock::time_point deadline)
+      : thread_([this, world, deadline]() mutable {
+          std::unique_lock lock(mutex_);
+          if (!over_.wait_until(lock, deadline, [this] { return done_; }))
+            world.abort("the time is up (--timeout) and a measurement is still under way");
+        }) {}
+  ~TimeLimit() {
+    {
+      const std::lock_guard lock(mutex_);
+      done_ = true;
+    }
+    over_.notify_all();
+    thread_.join();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable over_;
+  bool done_ = false;
+  std::thread thread_;  // the last: it uses the others
+};
+
 Finding stopped(const Status& status, bool started) {
+  if (status.code() == ErrorCode::aborted)
+    return {"bench.stuck",
+            Severity::critical,
+            status.message(),
+            "data that do not arrive between two ranks stop a whole job",
+            "`fabring doctor net` tells which pairs pass 64 KiB; a smaller MTU on the way is the usual cause",
+            ""};
   return {started ? "bench.lost" : "bench.start",
           Severity::critical,
           status.message(),
@@ -108,8 +143,12 @@ int measure(const Options& options) {
     return exit_could_not_run;
   }
   // Leaves a fifth of the time for the round that is under way and for the end.
-  BenchRun run = measure_pairs((*engine)->world(), began + limit * 4 / 5,
-                               std::chrono::milliseconds(static_cast<std::int64_t>(options.measure_ms)));
+  BenchRun run;
+  {
+    const TimeLimit hard((*engine)->world(), began + limit);
+    run = measure_pairs((*engine)->world(), began + limit * 4 / 5,
+                        std::chrono::milliseconds(static_cast<std::int64_t>(options.measure_ms)));
+  }
   if (rank != 0) {
     if (!run.status.ok()) complain("doctor bench", fmt::format("rank {}: {}", rank, run.status.message()));
     (void)(*engine)->leave();
@@ -127,7 +166,9 @@ int measure(const Options& options) {
   if (!run.status.ok()) report.findings.insert(report.findings.begin(), stopped(run.status, true));
   report.complete = run.status.ok() && run.rounds_done == run.rounds;
   report.picture = matrix_text(run.matrix);
-  if (!options.svg.empty()) picture.write(heat_map(run.matrix, "fabring doctor bench: " + report.subject));
+  if (!options.svg.empty())
+    picture.write(heat_map(run.matrix, fmt::format("fabring doctor bench: {} ranks on {} host{}", ranks, run.hosts,
+                                                   run.hosts == 1 ? "" : "s")));
   Status written = options.svg.empty() ? Status() : picture.finish();
   if (!written.ok()) complain("doctor bench", written.message());
   (void)(*engine)->leave();

@@ -227,11 +227,11 @@ class Judge {
   Findings found_;
 };
 
-// From light to dark: the slower, the darker, so that what is wrong stands out.
+// From pale green to red: the slower, the redder, so that what is wrong stands out and figures stay readable.
 std::string shade(double share) {
   const double x = std::clamp(share, 0.0, 1.0);
   const auto mix = [&](double dark, double light) { return static_cast<int>(dark + (light - dark) * x); };
-  return fmt::format("#{:02x}{:02x}{:02x}", mix(150, 226), mix(20, 240), mix(30, 228));
+  return fmt::format("#{:02x}{:02x}{:02x}", mix(226, 226), mix(92, 240), mix(80, 228));
 }
 
 }  // namespace
@@ -311,13 +311,13 @@ std::string heat_map(const BenchMatrix& matrix, const std::string& title) {
     }
   };
   draw(
-      0, "GB/s, from the row to the column; dark is slow",
+      0, "GB/s, from the row to the column; red is slow",
       [&](std::size_t a, std::size_t b) { return highest > 0 ? matrix.GBps[a][b] / highest : 0; },
       [&](std::size_t a, std::size_t b) {
         return matrix.GBps[a][b] > 0 ? fmt::format("{:.3g}", matrix.GBps[a][b]) : std::string();
       });
   draw(
-      margin + side + gap, "us one way; dark is slow",
+      margin + side + gap, "us one way; red is slow",
       [&](std::size_t a, std::size_t b) { return matrix.latency_us[a][b] > 0 ? lowest / matrix.latency_us[a][b] : 0; },
       [&](std::size_t a, std::size_t b) {
         return matrix.latency_us[a][b] > 0 ? fmt::format("{:.0f}", matrix.latency_us[a][b]) : std::string();

@@ -28,7 +28,7 @@ std::vector<std::pair<int, int>> doubtful(const BenchMatrix& matrix, std::size_t
 /// A table of GB/s for people; above `most` players, nothing.
 std::string matrix_text(const BenchMatrix& matrix, std::size_t most = 12);
 
-/// Two heat maps beside each other: bandwidth and latency. What was not measured is blank; dark is slow.
+/// Two heat maps beside each other: bandwidth and latency. What was not measured is blank; red is slow.
 
 std::string heat_map(const BenchMatrix& matrix, const std::string& title);
 

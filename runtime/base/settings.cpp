@@ -215,6 +215,10 @@ constexpr Setting rows[] = {
      "What is written to stderr: this level and the worse ones.", read_word<&Config::log>, show_text<&Config::log>},
     {"FABRING_EXPLAIN", "flag", "", "", "", "Say at the start why this transport, this interface and these algorithms.",
      read_flag<&Config::explain>, show_flag<&Config::explain>},
+    {"FABRING_STATUS", "flag", "", "", "",
+     "Answer `fabring status` and `fabring doctor hang` of the same user, over an abstract unix socket of this host. No "
+     "port is opened.",
+     read_flag<&Config::status>, show_flag<&Config::status>},
 };
 
 Status unknown_setting(std::string_view name, std::string_view what) {

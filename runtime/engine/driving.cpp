@@ -113,7 +113,7 @@ Status EngineCore::wait(Execution& execution, std::chrono::nanoseconds limit) {
     if (left <= std::chrono::nanoseconds(0)) break;
     if (!left_.load() && drive_.try_lock()) {  // whoever leaves drives until the end
       drive([&] { return execution.done() || left_.load(); }, left);
-      drive_.unlock();
+      release_drive();
     } else {
       if (!asked && parts_.endpoint) parts_.endpoint->wake();  // the progress thread may sleep there
       asked = true;
@@ -135,14 +135,14 @@ Status EngineCore::wait(Execution& execution, std::chrono::nanoseconds limit) {
 void EngineCore::drive_once() {
   if (!drive_.try_lock()) return;
   progress();
-  drive_.unlock();
+  release_drive();
 }
 
 void EngineCore::background() {
   while (!stop_.load()) {
     if (pending_.load() > 0 && waiters_.load() == 0 && drive_.try_lock()) {
       drive([&] { return pending_.load() == 0 || waiters_.load() > 0 || stop_.load(); }, std::chrono::milliseconds(50));
-      drive_.unlock();
+      release_drive();
       notify_waiters();
       continue;
     }
@@ -159,7 +159,7 @@ void EngineCore::background() {
 Traffic EngineCore::traffic() {
   if (drive_.try_lock()) {
     count_traffic();
-    drive_.unlock();
+    release_drive();
   }  // else somebody drives, perhaps for long: the counts are a tick old at most
   std::lock_guard lock(mutex_);
   return traffic_;
@@ -192,7 +192,7 @@ Status EngineCore::leave() {
   }
   if (parts_.endpoint) parts_.endpoint->wake();
   if (progress_thread.joinable()) progress_thread.join();
-  std::lock_guard lock(drive_);
+  std::unique_lock lock(drive_);
   const bool healthy = [&] {
     std::lock_guard world_lock(world_->mutex);
     return world_->failed.ok();
@@ -225,6 +225,9 @@ Status EngineCore::leave() {
     // Completions of what was still open: executions must not stay behind with buffers that look busy.
     drive([&] { return pending_.load() == 0; }, std::chrono::milliseconds(200));
   }
+  tell_state();
+  lock.unlock();
+  door_.reset();
   return left;
 }
 

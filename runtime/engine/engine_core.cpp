@@ -26,6 +26,7 @@ std::shared_ptr<EngineCore> EngineCore::make(EngineParts parts) {
   std::shared_ptr<EngineCore> core(new EngineCore(std::move(parts)));
   const int size = core->parts_.world_size;
   core->disconnected_.assign(size, false);
+  core->began_ = core->parts_.clock->now();
   if (core->parts_.endpoint)
     core->transfer_ = std::make_unique<Transfer>(*core->parts_.endpoint, core->parts_.self, size, *core);
   std::vector<Rank> everyone(size);
@@ -49,6 +50,7 @@ std::shared_ptr<EngineCore> EngineCore::make(EngineParts parts) {
 
 EngineCore::~EngineCore() {
   (void)leave();
+  door_.reset();
   parts_.control.reset();
   parts_.endpoint.reset();  // before the memory that was posted to it
 }
@@ -262,6 +264,7 @@ void EngineCore::finish_now(const std::shared_ptr<Execution>& execution) {
 void EngineCore::finished(const std::shared_ptr<Execution>& execution) {
   execution->publish();
   pending_.fetch_sub(1);
+  last_end_.store(parts_.clock->now(), std::memory_order_relaxed);
   if (execution->next_note != Time{} && parts_.control) parts_.control->set_activity("");  // it said that it waits
   notify_waiters();
 }

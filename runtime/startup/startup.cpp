@@ -9,6 +9,7 @@
 
 #include "collectives/algorithms.hpp"
 #include "fabring/version.hpp"
+#include "runtime/base/digest.hpp"
 #include "runtime/base/handshake.hpp"
 #include "runtime/bootstrap/bootstrap.hpp"
 #include "runtime/control/control_plane.hpp"
@@ -54,6 +55,13 @@ Result<InterfaceAddress> bind_address(const Config& config, const Bootstrap& boo
   return choice->chosen;
 }
 
+// A job that cannot be asked is still a job.
+void answer_status(EngineCore& core, std::uint64_t job_nonce, const Log& log) {
+  if (!core.config().status) return;
+  if (const Status opened = core.open_status_door(job_nonce); !opened.ok())
+    log.info("`fabring status` will not find this rank: " + opened.message());
+}
+
 }  // namespace
 
 Result<std::shared_ptr<EngineCore>> start_up(Config config) {
@@ -74,10 +82,13 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config) {
   parts.world_size = config.world_size;
   parts.clock = std::make_shared<SteadyClock>();
   parts.log = log;
+  parts.host = host_name();
   if (config.world_size == 1) {
     parts.node_of = {0};
     parts.report.push_back("one rank: nothing to connect");
-    return EngineCore::make(std::move(parts));
+    auto alone = EngineCore::make(std::move(parts));
+    answer_status(*alone, random_nonce(), log);
+    return alone;
   }
 
   auto bootstrap = rendezvous(config, secret, log);
@@ -180,6 +191,7 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config) {
     const Status health = Communicator(core->world()).health();
     return health.ok() ? all.error() : health;
   }
+  answer_status(*core, options.job_nonce, log);
   if (config.explain || log.wants(LogLevel::info))
     for (const std::string& line : core->report())
       log.write(config.explain && config.rank == 0 ? LogLevel::warning : LogLevel::info, line);

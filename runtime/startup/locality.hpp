@@ -1,0 +1,30 @@
+#pragma once
+// Locality: what the make-up of the host means for one rank: which cards are near its GPU or its processors, and where
+// its progress thread should run. Looked for only where there is something to choose, since hwloc takes its time.
+
+#include <string>
+#include <vector>
+
+#include "topology/topology.hpp"
+
+namespace fabring {
+
+struct Locality {
+  /// Near this rank, best first; empty: nothing to prefer.
+  std::vector<std::string> interfaces;
+  /// RDMA devices ("rdmap16s27") and PCI addresses ("0000:10:1b.0") near this rank, best first.
+  std::vector<std::string> devices;
+  std::string reason;  ///< "GPU 3: same PCI switch"; for --explain
+};
+
+/// True when cards may differ in their distance to ranks: several NUMA nodes, or several RDMA devices. Reads a few files.
+bool host_has_places();
+
+/// Pure. `cpus` are those that the rank may use; `local_rank` its number on this host (-1: not known).
+Locality find_locality(const Topology& topology, int local_rank, const std::vector<int>& cpus);
+
+/// Processors for the progress thread of a rank that uses this card (an interface's or an RDMA device's name); empty: leave
+/// it where the kernel puts it. Pure.
+std::vector<int> progress_cpus(const Topology& topology, const std::string& card);
+
+}  // namespace fabring

@@ -25,7 +25,7 @@ Locality find_locality(const Topology& topology, int local_rank, const std::vect
     const std::size_t gpu = local % topology.gpus.size();
     rails = rails_for_gpu(topology, gpu);
     if (!rails.empty())
-      locality.reason = fmt::format("GPU {}: {}", gpu,
+      locality.reason = fmt::format("GPU {}, {}", gpu,
                                     name(proximity(topology, topology.gpus[gpu].place, topology.nics[rails[0]].place)));
   } else if (const int node = numa_of(topology, cpus); node >= 0) {
     rails = rails_for_cpus(topology, cpus);
@@ -41,6 +41,14 @@ Locality find_locality(const Topology& topology, int local_rank, const std::vect
     if (nic.pci) locality.devices.push_back(text(*nic.pci));
   }
   return locality;
+}
+
+std::string Locality::describe() const {
+  std::string names;
+  for (const auto& list : {interfaces, devices})
+    for (const std::string& one : list)
+      if (!parse_pci_address(one)) names += (names.empty() ? "" : ", ") + one;
+  return reason + ": " + (names.empty() ? "no card" : names);
 }
 
 std::vector<int> progress_cpus(const Topology& topology, const std::string& card) {

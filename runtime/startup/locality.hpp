@@ -14,17 +14,20 @@ struct Locality {
   std::vector<std::string> interfaces;
   /// RDMA devices ("rdmap16s27") and PCI addresses ("0000:10:1b.0") near this rank, best first.
   std::vector<std::string> devices;
-  std::string reason;  ///< "GPU 3: same PCI switch"; for --explain
+  std::string reason;  ///< "GPU 3, same PCI switch"; empty: nothing is preferred
+  /// "GPU 3, same PCI switch: rdmap16s27, rdmap17s28"
+  std::string describe() const;
 };
 
-/// True when cards may differ in their distance to ranks: several NUMA nodes, or several RDMA devices. Reads a few files.
+/// True when cards may differ in their distance to ranks: several NUMA nodes, or several RDMA devices. Reads a few
+/// files.
 bool host_has_places();
 
 /// Pure. `cpus` are those that the rank may use; `local_rank` its number on this host (-1: not known).
 Locality find_locality(const Topology& topology, int local_rank, const std::vector<int>& cpus);
 
-/// Processors for the progress thread of a rank that uses this card (an interface's or an RDMA device's name); empty: leave
-/// it where the kernel puts it. Pure.
+/// Processors for the progress thread of a rank that uses this card (an interface's or an RDMA device's name); empty:
+/// leave it where the kernel puts it. Pure.
 std::vector<int> progress_cpus(const Topology& topology, const std::string& card);
 
 }  // namespace fabring

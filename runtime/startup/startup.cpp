@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -16,8 +17,10 @@
 #include "runtime/bootstrap/bootstrap.hpp"
 #include "runtime/control/control_plane.hpp"
 #include "runtime/startup/identity.hpp"
+#include "runtime/startup/locality.hpp"
 #include "runtime/startup/nodes.hpp"
 #include "topology/cpus.hpp"
+#include "topology/discovery.hpp"
 #include "topology/host_identity.hpp"
 #include "topology/interfaces.hpp"
 #include "transports/fabric/fabric_transport.hpp"
@@ -134,12 +137,12 @@ std::vector<Opened> probe(const Config& config, const EndpointOptions& options, 
   return usable;
 }
 
-Result<InterfaceAddress> bind_address(const Config& config, const Bootstrap& bootstrap,
+Result<InterfaceAddress> bind_address(const Config& config, const Bootstrap& bootstrap, const Locality& locality,
                                       std::vector<std::string>& report) {
   auto addresses = interface_addresses();
   if (!addresses) return addresses.error();
   auto choice = choose_interface(
-      *addresses, {config.interface, bootstrap.all_on_this_host(), bootstrap.local_address()});
+      *addresses, {config.interface, bootstrap.all_on_this_host(), bootstrap.local_address(), locality.interfaces});
   if (!choice) return choice.error();
   report.push_back("interface " + choice->reason);
   return choice->chosen;
@@ -211,9 +214,24 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config) {
   own.cores = static_cast<std::uint32_t>(allowed_cpus());
   std::vector<Opened> usable;
   std::unique_ptr<NodeBeacon> beacon;
+  Locality locality;
+  std::optional<Topology> topology;
+  std::string interface;
+  // Without other hosts no card carries anything, and where all is near there is nothing to choose.
+  if (!(*bootstrap)->all_on_this_host() && host_has_places()) {
+    auto discovered = discover_topology();
+    if (discovered) {
+      topology = std::move(*discovered);
+      locality = find_locality(*topology, config.local_rank, topology->allowed_cpus);
+      options.near_devices = locality.devices;
+    } else {
+      parts.report.push_back("which cards are near is not known: " + discovered.error().message());
+    }
+  }
   Result<std::string> told = [&]() -> Result<std::string> {
-    auto address = bind_address(config, **bootstrap, parts.report);
+    auto address = bind_address(config, **bootstrap, locality, parts.report);
     if (!address) return address.error();
+    interface = address->interface;
     options.bind_address = address->address;
     own.link_megabits = link_megabits(address->interface);
     usable = probe(config, options, own);
@@ -263,7 +281,17 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config) {
       ranks.begin(), ranks.end(), [&](const Identity& rank) { return rank.fingerprint == own.fingerprint; }));
   const int cores = allowed_cpus();
   parts.waiting = WaitPolicy::choose(on_this_host, cores);
-  parts.report.push_back(fmt::format("transport {}: {}", *transport, (*endpoint)->describe()));
+  const std::string described = (*endpoint)->describe();
+  parts.report.push_back(fmt::format("transport {}: {}", *transport, described));
+  if (topology) {
+    const bool efa = described.find("protocol EFA") != std::string::npos && !locality.devices.empty();
+    const std::string& card = efa ? locality.devices.front() : interface;
+    parts.progress_cpus = progress_cpus(*topology, card);
+    if (!locality.reason.empty()) parts.report.push_back("near " + locality.describe());
+    if (!parts.progress_cpus.empty())
+      parts.report.push_back(fmt::format("progress thread on processors {} to {}, near {}", parts.progress_cpus.front(),
+                                         parts.progress_cpus.back(), card));
+  }
   if (!own.unusable.empty()) parts.report.push_back("not used: " + own.unusable);
   parts.report.push_back(describe_nodes(parts.node_of));
   parts.report.push_back(fmt::format("{} ranks of this host on {} cores: {}", on_this_host, cores,

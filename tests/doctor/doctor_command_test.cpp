@@ -72,8 +72,8 @@ TEST(DoctorCommand, SeesRealLimitsAndARealBinding) {
   }
   EXPECT_EQ(result.code, 1);
   std::map<std::string, std::string> severity;
-  for (const auto& finding : nlohmann::json::parse(result.out)["findings"])
-    severity[finding["id"]] = finding["severity"];
+  const auto json = nlohmann::json::parse(result.out);
+  for (const auto& finding : json["findings"]) severity[finding["id"]] = finding["severity"];
   EXPECT_EQ(severity["limits.nofile"], "critical");
   EXPECT_NE(severity["limits.memlock"], "ok");
   EXPECT_EQ(severity["processors.binding"], "warning");

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <optional>
 #include <set>
 #include <thread>
 
@@ -20,7 +19,6 @@
 #include "runtime/startup/locality.hpp"
 #include "runtime/startup/nodes.hpp"
 #include "topology/cpus.hpp"
-#include "topology/discovery.hpp"
 #include "topology/host_identity.hpp"
 #include "topology/interfaces.hpp"
 #include "transports/fabric/fabric_transport.hpp"
@@ -214,22 +212,12 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config) {
   own.cores = static_cast<std::uint32_t>(allowed_cpus());
   std::vector<Opened> usable;
   std::unique_ptr<NodeBeacon> beacon;
-  Locality locality;
-  std::optional<Topology> topology;
+  // Without other hosts no card carries anything.
+  const HostPlaces places = (*bootstrap)->all_on_this_host() ? HostPlaces{} : find_places(config.local_rank);
+  options.near_devices = places.locality.devices;
   std::string interface;
-  // Without other hosts no card carries anything, and where all is near there is nothing to choose.
-  if (!(*bootstrap)->all_on_this_host() && host_has_places()) {
-    auto discovered = discover_topology();
-    if (discovered) {
-      topology = std::move(*discovered);
-      locality = find_locality(*topology, config.local_rank, topology->allowed_cpus);
-      options.near_devices = locality.devices;
-    } else {
-      parts.report.push_back("which cards are near is not known: " + discovered.error().message());
-    }
-  }
   Result<std::string> told = [&]() -> Result<std::string> {
-    auto address = bind_address(config, **bootstrap, locality, parts.report);
+    auto address = bind_address(config, **bootstrap, places.locality, parts.report);
     if (!address) return address.error();
     interface = address->interface;
     options.bind_address = address->address;
@@ -283,15 +271,7 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config) {
   parts.waiting = WaitPolicy::choose(on_this_host, cores);
   const std::string described = (*endpoint)->describe();
   parts.report.push_back(fmt::format("transport {}: {}", *transport, described));
-  if (topology) {
-    const bool efa = described.find("protocol EFA") != std::string::npos && !locality.devices.empty();
-    const std::string& card = efa ? locality.devices.front() : interface;
-    parts.progress_cpus = progress_cpus(*topology, card);
-    if (!locality.reason.empty()) parts.report.push_back("near " + locality.describe());
-    if (!parts.progress_cpus.empty())
-      parts.report.push_back(fmt::format("progress thread on processors {} to {}, near {}", parts.progress_cpus.front(),
-                                         parts.progress_cpus.back(), card));
-  }
+  parts.progress_cpus = settle_places(places, interface, described, parts.report);
   if (!own.unusable.empty()) parts.report.push_back("not used: " + own.unusable);
   parts.report.push_back(describe_nodes(parts.node_of));
   parts.report.push_back(fmt::format("{} ranks of this host on {} cores: {}", on_this_host, cores,

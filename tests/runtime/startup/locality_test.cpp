@@ -71,6 +71,25 @@ TEST(Locality, TheProgressThreadRunsNearTheCard) {
   EXPECT_THAT(progress_cpus(read(tests::small_container()), "eth1"), IsEmpty());
 }
 
+TEST(Locality, TheReportSaysWhatIsNearAndWhereProgressIsMade) {
+  HostPlaces places;
+  std::vector<std::string> report;
+  EXPECT_THAT(settle_places(places, "eth0", "tcp", report), IsEmpty());
+  EXPECT_THAT(report, IsEmpty());
+  places.topology = read(tests::p4d_like());
+  places.locality = find_locality(*places.topology, 7, places.topology->cpus);
+  // EFA of rank 7 is on the second node, eth0 on the first.
+  EXPECT_EQ(settle_places(places, "eth0", "provider efa 1.22, protocol EFA 4", report).front(), 24);
+  EXPECT_EQ(settle_places(places, "eth0", "provider tcp 1.22, protocol XNET 0", report).front(), 0);
+  EXPECT_THAT(report, testing::Contains(testing::HasSubstr("GPU 7, same PCI switch: rdmap290s3")));
+  EXPECT_THAT(report, testing::Contains("progress thread on processors 24 to 47, near rdmap290s3"));
+  places.topology.reset();
+  places.note = "which cards are near is not known: why";
+  report.clear();
+  EXPECT_THAT(settle_places(places, "eth0", "tcp", report), IsEmpty());
+  EXPECT_THAT(report, ElementsAre(places.note));
+}
+
 TEST(Locality, AThreadIsBoundToProcessors) {
   const int cpu = affinity_cpus().front();
   std::mutex mutex;

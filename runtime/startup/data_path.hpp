@@ -17,6 +17,7 @@ struct DataPath {
   std::unique_ptr<Endpoint> endpoint;
   std::vector<int> node_of;         ///< by rank
   bool shared_memory = false;       ///< ranks of one node use it
+  std::string network;              ///< what Endpoint::describe() says of the network; empty: none
   std::vector<std::string> report;  ///< for people, what was chosen and why
 };
 

@@ -14,6 +14,7 @@
 #include "runtime/bootstrap/bootstrap.hpp"
 #include "runtime/control/control_plane.hpp"
 #include "runtime/startup/data_path.hpp"
+#include "runtime/startup/locality.hpp"
 #include "topology/cpus.hpp"
 #include "topology/host_identity.hpp"
 #include "topology/interfaces.hpp"
@@ -44,12 +45,12 @@ Status check_config(const Config& config) {
   return {};
 }
 
-Result<InterfaceAddress> bind_address(const Config& config, const Bootstrap& bootstrap,
+Result<InterfaceAddress> bind_address(const Config& config, const Bootstrap& bootstrap, const Locality& locality,
                                       std::vector<std::string>& report) {
   auto addresses = interface_addresses();
   if (!addresses) return addresses.error();
-  auto choice =
-      choose_interface(*addresses, {config.interface, bootstrap.all_on_this_host(), bootstrap.local_address()});
+  auto choice = choose_interface(
+      *addresses, {config.interface, bootstrap.all_on_this_host(), bootstrap.local_address(), locality.interfaces});
   if (!choice) return choice.error();
   report.push_back("interface " + choice->reason);
   return choice->chosen;
@@ -123,9 +124,14 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config) {
   own.cpus = show_cpu_list(affinity_cpus());
   UsableTransports usable(config.transport);
   std::unique_ptr<NodeBeacon> beacon;
+  // Without other hosts no card carries anything.
+  const HostPlaces places = (*bootstrap)->all_on_this_host() ? HostPlaces{} : find_places(config.local_rank);
+  options.near_devices = places.locality.devices;
+  std::string interface;
   Result<std::string> told = [&]() -> Result<std::string> {
-    auto address = bind_address(config, **bootstrap, parts.report);
+    auto address = bind_address(config, **bootstrap, places.locality, parts.report);
     if (!address) return address.error();
+    interface = address->interface;
     options.bind_address = address->address;
     own.link_megabits = link_megabits(address->interface);
     usable.probe_shm(options, own);
@@ -149,6 +155,7 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config) {
 
   const int beside = ranks_beside(ranks, config.rank);
   const int cores = allowed_cpus();
+  parts.progress_cpus = settle_places(places, interface, path->network, parts.report);
   parts.waiting = WaitPolicy::choose(beside, cores);
   parts.report.push_back(fmt::format("{} rank{} on the {} core{} that this rank may use: {}", beside,
                                      beside == 1 ? "" : "s", cores, cores == 1 ? "" : "s",

@@ -16,9 +16,10 @@ ALLOWED = {
     "runtime": {"topology", "transports", "collectives"},
     "tools": {"runtime", "topology", "transports", "collectives", "simulation"},
     "bindings/c": set(),
+    "bindings/python": set(),
     "examples": set(),
 }
-PUBLIC_ONLY = {"include/fabring", "examples"}  # not even runtime/base
+PUBLIC_ONLY = {"include/fabring", "bindings/python", "examples"}  # not even runtime/base
 # Library header pattern -> the one folder that may include it.
 LIBRARIES = {
     r"boost/|asio": "runtime/base/net",
@@ -29,6 +30,7 @@ LIBRARIES = {
     r"CLI/": "tools",
     r"nlohmann/": "tools",
     r"Eigen": "examples",
+    r"nanobind/": "bindings/python",
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 

@@ -46,8 +46,9 @@ Work start(const CommHandle& comm, const Operation& operation, nb::object keep) 
   fabring_error error = FABRING_ERROR_INIT;
   fabring_status_code code;
   {
+    fabring_comm* handle = comm.use();
     nb::gil_scoped_release others_run;
-    code = fabring_start(comm.use(), &pointed, &work, &error);
+    code = fabring_start(handle, &pointed, &work, &error);
   }
   check(code, error);
   return {WorkHandle(work), std::move(keep)};
@@ -103,10 +104,7 @@ std::int32_t number(const CommHandle& comm,
 
 void bind_work(nb::module_& module) {
   nb::class_<Work>(module, "Work")
-      .def("done", [](Work& work) {
-        if (!over(work)) return false;
-        return true;
-      })
+      .def("done", over)
       .def("wait", wait_for, nb::arg("limit_s").none())
       .def("drop", [](Work& work) {
         if (work.handle.usable() && !over(work)) dropped().push_back(std::move(work));

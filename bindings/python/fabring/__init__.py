@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import fabring._loading  # noqa: F401  # isort: skip  (before all that follows)
 from fabring import _core
 from fabring.communicator import Communicator, Group
 from fabring.engine import Engine

@@ -6,7 +6,7 @@ n is the number of ranks. Blocks are rows: an array of shape (k, ...) is k rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from fabring import _core
@@ -43,15 +43,15 @@ def _reduction(type: str, op: str, factor: float | int | None) -> dict[str, Any]
         if op != "sum":
             raise InvalidArgumentError(f"factor= multiplies the summands of op='sum', not of op={op!r}")
         if type.startswith(("float", "bfloat")):
-            return {"op": _checked(type, "premul_sum"), "factor": float(factor)}
+            return {"op": _number(type, "premul_sum"), "factor": float(factor)}
         if int(factor) != factor:
             raise InvalidArgumentError(f"factor={factor!r} is not whole and the elements are {type}")
-        return {"op": _checked(type, "premul_sum"), "whole_factor": int(factor)}
+        return {"op": _number(type, "premul_sum"), "whole_factor": int(factor)}
     return {"op": _checked(type, op)}
 
 
 def _checked(type: str, op: str) -> int:
-    if op not in _core.OPS or (op == "premul_sum"):
+    if op not in _core.OPS or op == "premul_sum":
         known = ", ".join(name for name in _core.OPS if name != "premul_sum")
         raise InvalidArgumentError(f"op={op!r} is none of {known}")
     return _number(type, op)
@@ -247,5 +247,3 @@ def recv(comm: _core.Communicator, out: Any, source: int, tag: int) -> Request:
         _root(source, comm.size, "source")
     return Request(_operation("recv", None, target, target.count, root=source, tag=tag), (target,), Received)
 
-
-Maker = Callable[..., Request]

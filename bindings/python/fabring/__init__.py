@@ -33,12 +33,12 @@ __all__ = ["ANY_SOURCE", "ANY_TAG", "AbortedError", "Communicator", "Engine", "E
 _engine: Engine | None = None
 
 
-def init(settings: Mapping[str, Any] | None = None) -> Communicator:
+def init(settings: Mapping[str, Any] | None = None, *, environment: bool = True) -> Communicator:
     """Meets the other ranks of the job, as the environment says (FABRING_*, torchrun, Slurm, ...), and returns the
-    communicator of all of them. Called again it returns the same. `settings`: as Engine's."""
+    communicator of all of them. Called again it returns the same. `settings`, `environment`: as Engine's."""
     global _engine
     if _engine is None:
-        _engine = Engine(settings)
+        _engine = Engine(settings, environment=environment)
     elif settings:
         raise InvalidArgumentError("fabring.init() has been called already, so settings come too late; "
                                    "call fabring.shutdown() first")

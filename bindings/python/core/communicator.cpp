@@ -62,7 +62,8 @@ std::vector<std::unique_ptr<Work>> start_group(const CommHandle& comm, const std
   fabring_error error = FABRING_ERROR_INIT;
   check(fabring_start_group(comm.use(), pointed.data(), pointed.size(), works.data(), &error), error);
   std::vector<std::unique_ptr<Work>> made;
-  for (std::size_t i = 0; i < works.size(); ++i) made.push_back(std::make_unique<Work>(WorkHandle(works[i]), keep.at(i)));
+  for (std::size_t i = 0; i < works.size(); ++i)
+    made.push_back(std::make_unique<Work>(WorkHandle(works[i]), keep.at(i)));
   return made;
 }
 
@@ -106,23 +107,23 @@ void bind_work(nb::module_& module) {
   nb::class_<Work>(module, "Work")
       .def("done", over)
       .def("wait", wait_for, nb::arg("limit_s").none())
-      .def("drop", [](Work& work) {
-        if (work.handle.usable() && !over(work)) dropped().push_back(std::move(work));
-      })
+      .def("drop",
+           [](Work& work) {
+             if (work.handle.usable() && !over(work)) dropped().push_back(std::move(work));
+           })
       .def("received", received);
-  nb::class_<Prepared>(module, "Prepared")
-      .def("start", [](Prepared& prepared) {
-        fabring_work* work = nullptr;
-        fabring_error error = FABRING_ERROR_INIT;
-        fabring_status_code code;
-        {
-          fabring_prepared* handle = prepared.handle.use();
-          nb::gil_scoped_release others_run;
-          code = fabring_prepared_start(handle, &work, &error);
-        }
-        check(code, error);
-        return Work(WorkHandle(work), prepared.keep);
-      });
+  nb::class_<Prepared>(module, "Prepared").def("start", [](Prepared& prepared) {
+    fabring_work* work = nullptr;
+    fabring_error error = FABRING_ERROR_INIT;
+    fabring_status_code code;
+    {
+      fabring_prepared* handle = prepared.handle.use();
+      nb::gil_scoped_release others_run;
+      code = fabring_prepared_start(handle, &work, &error);
+    }
+    check(code, error);
+    return Work(WorkHandle(work), prepared.keep);
+  });
 }
 
 }  // namespace
@@ -132,51 +133,59 @@ void bind_communicator(nb::module_& module) {
   nb::class_<CommHandle>(module, "Communicator")
       .def_prop_ro("rank", [](const CommHandle& comm) { return number(comm, fabring_comm_rank); })
       .def_prop_ro("size", [](const CommHandle& comm) { return number(comm, fabring_comm_size); })
-      .def_prop_ro("label", [](const CommHandle& comm) {
-        return text([&](char* to, std::size_t size, std::size_t* needed, fabring_error* error) {
-          return fabring_comm_label(comm.use(), to, size, needed, error);
-        });
-      })
-      .def_prop_ro("nodes", [](const CommHandle& comm) {
-        std::vector<std::int32_t> nodes(static_cast<std::size_t>(number(comm, fabring_comm_size)));
-        fabring_error error = FABRING_ERROR_INIT;
-        check(fabring_comm_nodes(comm.use(), nodes.data(), nodes.size(), &error), error);
-        return nodes;
-      })
+      .def_prop_ro("label",
+                   [](const CommHandle& comm) {
+                     return text([&](char* to, std::size_t size, std::size_t* needed, fabring_error* error) {
+                       return fabring_comm_label(comm.use(), to, size, needed, error);
+                     });
+                   })
+      .def_prop_ro("nodes",
+                   [](const CommHandle& comm) {
+                     std::vector<std::int32_t> nodes(static_cast<std::size_t>(number(comm, fabring_comm_size)));
+                     fabring_error error = FABRING_ERROR_INIT;
+                     check(fabring_comm_nodes(comm.use(), nodes.data(), nodes.size(), &error), error);
+                     return nodes;
+                   })
       .def("start", start, nb::arg("operation"), nb::arg("keep").none())
       .def("start_group", start_group)
-      .def("prepare", [](const CommHandle& comm, const Operation& operation, nb::object keep) {
-        const fabring_operation pointed = operation.pointed();
-        fabring_prepared* prepared = nullptr;
-        fabring_error error = FABRING_ERROR_INIT;
-        check(fabring_prepare(comm.use(), &pointed, &prepared, &error), error);
-        return std::make_unique<Prepared>(PreparedHandle(prepared), std::move(keep));
-      })
-      .def("explain", [](const CommHandle& comm, const Operation& operation) {
-        const fabring_operation pointed = operation.pointed();
-        return text([&](char* to, std::size_t size, std::size_t* needed, fabring_error* error) {
-          return fabring_explain(comm.use(), &pointed, to, size, needed, error);
-        });
-      })
-      .def("split", [](const CommHandle& comm, int colour, int key, const std::string& label) {
-        return divide(comm, [&](fabring_comm* from, fabring_comm** made, fabring_error* error) {
-          return fabring_comm_split(from, colour, key, label.c_str(), made, error);
-        });
-      })
-      .def("split_by_node", [](const CommHandle& comm, const std::string& label) {
-        return divide(comm, [&](fabring_comm* from, fabring_comm** made, fabring_error* error) {
-          return fabring_comm_split_by_node(from, label.c_str(), made, error);
-        });
-      })
-      .def("duplicate", [](const CommHandle& comm, const std::string& label) {
-        return divide(comm, [&](fabring_comm* from, fabring_comm** made, fabring_error* error) {
-          return fabring_comm_duplicate(from, label.c_str(), made, error);
-        });
-      })
-      .def("abort", [](const CommHandle& comm, const std::string& reason) {
-        fabring_error error = FABRING_ERROR_INIT;
-        check(fabring_comm_abort(comm.use(), reason.c_str(), &error), error);
-      })
+      .def("prepare",
+           [](const CommHandle& comm, const Operation& operation, nb::object keep) {
+             const fabring_operation pointed = operation.pointed();
+             fabring_prepared* prepared = nullptr;
+             fabring_error error = FABRING_ERROR_INIT;
+             check(fabring_prepare(comm.use(), &pointed, &prepared, &error), error);
+             return std::make_unique<Prepared>(PreparedHandle(prepared), std::move(keep));
+           })
+      .def("explain",
+           [](const CommHandle& comm, const Operation& operation) {
+             const fabring_operation pointed = operation.pointed();
+             return text([&](char* to, std::size_t size, std::size_t* needed, fabring_error* error) {
+               return fabring_explain(comm.use(), &pointed, to, size, needed, error);
+             });
+           })
+      .def("split",
+           [](const CommHandle& comm, int colour, int key, const std::string& label) {
+             return divide(comm, [&](fabring_comm* from, fabring_comm** made, fabring_error* error) {
+               return fabring_comm_split(from, colour, key, label.c_str(), made, error);
+             });
+           })
+      .def("split_by_node",
+           [](const CommHandle& comm, const std::string& label) {
+             return divide(comm, [&](fabring_comm* from, fabring_comm** made, fabring_error* error) {
+               return fabring_comm_split_by_node(from, label.c_str(), made, error);
+             });
+           })
+      .def("duplicate",
+           [](const CommHandle& comm, const std::string& label) {
+             return divide(comm, [&](fabring_comm* from, fabring_comm** made, fabring_error* error) {
+               return fabring_comm_duplicate(from, label.c_str(), made, error);
+             });
+           })
+      .def("abort",
+           [](const CommHandle& comm, const std::string& reason) {
+             fabring_error error = FABRING_ERROR_INIT;
+             check(fabring_comm_abort(comm.use(), reason.c_str(), &error), error);
+           })
       .def("health", [](const CommHandle& comm) {
         fabring_error error = FABRING_ERROR_INIT;
         check(fabring_comm_health(comm.use(), &error), error);

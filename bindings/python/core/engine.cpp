@@ -50,7 +50,8 @@ struct Meeting {
 
 std::unique_ptr<EngineHandle> create(bool from_environment, const Settings& settings) {
   const auto meeting = std::make_shared<Meeting>(make_config(from_environment, settings));
-  run_aside([meeting] { meeting->code = fabring_engine_create(meeting->config.get(), &meeting->engine, &meeting->error); });
+  run_aside(
+      [meeting] { meeting->code = fabring_engine_create(meeting->config.get(), &meeting->engine, &meeting->error); });
   check(meeting->code, meeting->error);
   return std::make_unique<EngineHandle>(std::exchange(meeting->engine, nullptr));
 }
@@ -80,23 +81,25 @@ nb::dict traffic(const EngineHandle& engine) {
 void bind_engine(nb::module_& module) {
   nb::class_<EngineHandle>(module, "Engine")
       .def("world", world)
-      .def("leave", [](const EngineHandle& engine) {
-        fabring_engine* handle = engine.use();
-        fabring_error error = FABRING_ERROR_INIT;
-        fabring_status_code code;
-        {
-          nb::gil_scoped_release others_run;
-          code = fabring_engine_leave(handle, &error);
-        }
-        check(code, error);
-      })
+      .def("leave",
+           [](const EngineHandle& engine) {
+             fabring_engine* handle = engine.use();
+             fabring_error error = FABRING_ERROR_INIT;
+             fabring_status_code code;
+             {
+               nb::gil_scoped_release others_run;
+               code = fabring_engine_leave(handle, &error);
+             }
+             check(code, error);
+           })
       .def("close", &EngineHandle::release)
       .def("traffic", traffic)
-      .def("report", [](const EngineHandle& engine) {
-        return text([&](char* to, std::size_t size, std::size_t* needed, fabring_error* error) {
-          return fabring_engine_report(engine.use(), to, size, needed, error);
-        });
-      })
+      .def("report",
+           [](const EngineHandle& engine) {
+             return text([&](char* to, std::size_t size, std::size_t* needed, fabring_error* error) {
+               return fabring_engine_report(engine.use(), to, size, needed, error);
+             });
+           })
       .def("setting", [](const EngineHandle& engine, const std::string& name) {
         return text([&](char* to, std::size_t size, std::size_t* needed, fabring_error* error) {
           return fabring_engine_setting(engine.use(), name.c_str(), to, size, needed, error);

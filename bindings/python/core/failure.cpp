@@ -11,8 +11,8 @@ namespace fabring::python {
 void raise(const fabring_error& error) {
   // Texts are cut at a byte, perhaps inside a character.
   const auto text = [](const char* from) {
-    return nb::steal<nb::str>(PyUnicode_DecodeUTF8(from, static_cast<Py_ssize_t>(std::char_traits<char>::length(from)),
-                                                   "replace"));
+    return nb::steal<nb::str>(
+        PyUnicode_DecodeUTF8(from, static_cast<Py_ssize_t>(std::char_traits<char>::length(from)), "replace"));
   };
   nb::object made = nb::module_::import_("fabring.errors")
                         .attr("make")(fabring_status_name(error.code), text(error.message), error.rank,

@@ -1,7 +1,7 @@
 #pragma once
-// Handle: owns one handle of the C API, and knows which process it belongs to. In a child of fork() the engine's threads
-// are gone and its locks may be held for ever, so a handle from before the fork is refused when used and leaked when
-// dropped; a child may make an engine of its own.
+// Handle: owns one handle of the C API, and knows which process it belongs to. In a child of fork() the engine's
+// threads are gone and its locks may be held for ever, so a handle from before the fork is refused when used and leaked
+// when dropped; a child may make an engine of its own.
 
 #include <nanobind/nanobind.h>
 

@@ -29,8 +29,8 @@ void bind_operation(nb::module_& module) {
   nb::class_<Operation>(module, "Operation")
       .def(
           "__init__",
-          [](Operation* made, int collective, std::uintptr_t in, std::uintptr_t out, std::size_t count, int type, int op,
-             int root, int tag, double factor, std::int64_t whole_factor, Lengths counts, Lengths offsets,
+          [](Operation* made, int collective, std::uintptr_t in, std::uintptr_t out, std::size_t count, int type,
+             int op, int root, int tag, double factor, std::int64_t whole_factor, Lengths counts, Lengths offsets,
              Lengths out_counts, Lengths out_offsets) {
             new (made) Operation();
             made->value.collective = collective;

@@ -35,6 +35,8 @@ def main() -> None:
         first = words.index("--") + 1
     except ValueError:
         first = next((i for i, word in enumerate(words) if word.endswith(".py")), None)
+        if first and Path(words[first - 1]).name.startswith("python"):
+            first = None  # the script's Python is named
     if first is not None and first < len(words) and (words[first].endswith(".py") or words[first] in ("-m", "-c")):
         before = words[:first] if words[:first][-1:] == ["--"] else [*words[:first], "--"]
         words = [*before, sys.executable, *words[first:]]

@@ -11,6 +11,7 @@
 
 NB_MODULE(_core, module) {
   namespace python = fabring::python;
+  nanobind::set_leak_warnings(false);  // a thread or a global may hold a communicator when Python ends
   python::watch_forks();
   module.attr("version") = fabring_version();
   python::bind_operation(module);

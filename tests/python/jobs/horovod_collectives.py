@@ -1,5 +1,7 @@
 """The calls of fabring.horovod against what they should give; names in another order on every rank; wrong calls."""
 
+import os
+import sys
 import time
 
 import fabring.horovod as hvd
@@ -143,7 +145,21 @@ def wrong_calls():
     assert hvd.allreduce(torch.ones(1)).item() == 1  # all of that has harmed nothing
 
 
-for check in (places, allreduces, names_in_any_order, movements, gradients, process_sets, wrong_calls):
+def fork():
+    """A child is refused in words, whatever the threads did at that moment, and ends without harm; the parent goes on."""
+    handle = hvd.allreduce_async(torch.ones(10))
+    child = os.fork()
+    if child == 0:
+        try:
+            hvd.allreduce(torch.ones(1))
+        except hvd.HorovodInternalError:
+            sys.exit(0)
+        sys.exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert hvd.synchronize(handle).sum() == 10
+
+
+for check in (places, allreduces, names_in_any_order, movements, gradients, process_sets, wrong_calls, fork):
     check()
     print(f"rank {r}: {check.__name__} ok", flush=True)
 hvd.shutdown()

@@ -203,6 +203,20 @@ def batch_norm():
     torch.testing.assert_close(sync.eval()(own), plain.eval()(own))
 
 
-for check in (optimizers, orders_that_differ, misuse, starting_alike, joining, batch_norm):
+def data_loaders():
+    """Whose workers are forks of a rank."""
+    samples = torch.utils.data.TensorDataset(DATA.reshape(-1, 6))
+    shares = torch.utils.data.distributed.DistributedSampler(samples, num_replicas=n, rank=r, shuffle=False)
+    model = copy.deepcopy(MODEL)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1))
+    for (x,) in torch.utils.data.DataLoader(samples, batch_size=4, sampler=shares, num_workers=1):
+        optimizer.zero_grad()
+        loss_of(model, x).backward()
+        optimizer.step()
+    told = hvd.allgather_object([p.tolist() for p in model.parameters()])
+    assert all(one == told[0] for one in told)
+
+
+for check in (optimizers, orders_that_differ, misuse, starting_alike, joining, batch_norm, data_loaders):
     check()
     print(f"rank {r}: {check.__name__} ok", flush=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 from collections.abc import Sequence
 
 import fabring
@@ -55,6 +56,16 @@ def shutdown() -> None:
     fabring.shutdown()  # a thread in the middle of a round comes back with an error
     for negotiation in ending:
         negotiation.await_end()
+
+
+def _forget() -> None:
+    """In a child of fork(): the threads that negotiate are the parent's, and a lock of theirs may be held for ever."""
+    for one in _sets.values():
+        one._negotiation = one.process_set_id = None
+    _sets.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
 
 
 def is_initialized() -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,14 +17,7 @@ from fabring.horovod.requests import Request, Terms, check_tensor, type_name
 _lock = threading.Lock()
 _numbers = itertools.count()
 _under_way: dict[int, tuple[Request, Callable[[Request], Any]]] = {}
-_unnamed: dict[tuple[int | None, str], itertools.count] = {}
-
-
-def _own_name(kind: str, process_set: ProcessSet) -> str:
-    """For a call without a name: matched by order among the calls of its kind."""
-    with _lock:
-        counter = _unnamed.setdefault((id(process_set.negotiation()), kind), itertools.count(1))
-        return f"{kind}.noname.{next(counter)}"
+os.register_at_fork(after_in_child=_under_way.clear)  # they are the parent's
 
 
 def _result(request: Request) -> Any:
@@ -35,7 +29,7 @@ def submit(kind: str, name: str | None, process_set: ProcessSet, inputs: Sequenc
            **terms: Any) -> int:
     """Begins a call; its handle."""
     negotiation = process_set.negotiation()
-    name = f"{kind}.{name}" if name is not None else _own_name(kind, process_set)
+    name = f"{kind}.{name}" if name is not None else negotiation.next_name(kind)
     for tensor in inputs:
         check_tensor(tensor, name)
     made = Terms(kind, tuple(type_name(t) for t in inputs), tuple(tuple(t.shape) for t in inputs), **terms)

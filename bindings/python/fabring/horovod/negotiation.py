@@ -60,6 +60,7 @@ class Negotiation:
         self._talk = comm.duplicate(f"{label} negotiation")
         self._data = comm.duplicate(label)
         self._words = Vocabulary()
+        self._unnamed: dict[str, int] = {}
         self._changed = threading.Condition()
         self._fresh: list[Request] = []  # not yet told
         self._mine: dict[str, Request] = {}  # not yet begun
@@ -73,6 +74,12 @@ class Negotiation:
         self._thread.start()
 
     # ---- for the callers
+
+    def next_name(self, kind: str) -> str:
+        """For a call without a name: matched by order among the calls of its kind."""
+        with self._changed:
+            self._unnamed[kind] = self._unnamed.get(kind, 0) + 1
+            return f"{kind}{AUTOMATIC}{self._unnamed[kind]}"
 
     def submit(self, request: Request) -> Request:
         with self._changed:

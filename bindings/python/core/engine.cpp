@@ -81,17 +81,6 @@ nb::dict traffic(const EngineHandle& engine) {
 void bind_engine(nb::module_& module) {
   nb::class_<EngineHandle>(module, "Engine")
       .def("world", world)
-      .def("leave",
-           [](const EngineHandle& engine) {
-             fabring_engine* handle = engine.use();
-             fabring_error error = FABRING_ERROR_INIT;
-             fabring_status_code code;
-             {
-               nb::gil_scoped_release others_run;
-               code = fabring_engine_leave(handle, &error);
-             }
-             check(code, error);
-           })
       .def("close", &EngineHandle::release)
       .def("traffic", traffic)
       .def("report",

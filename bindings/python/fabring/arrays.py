@@ -6,6 +6,7 @@ there already.
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any, NamedTuple
 
@@ -34,11 +35,8 @@ class View(NamedTuple):
     array: Any  # keeps the memory
 
     @property
-    def count(self) -> int:
-        count = 1
-        for length in self.shape:
-            count *= length
-        return count
+    def elements(self) -> int:
+        return math.prod(self.shape)
 
 
 def is_torch(array: Any) -> bool:

@@ -109,15 +109,16 @@ class Communicator(Calls[Any]):
 
     def split(self, colour: int, key: int = 0, label: str = "") -> Communicator | None:
         """Ranks of one colour form a communicator, ordered by (key, rank). Every rank must call; a negative colour: None."""
-        return _wrapped(self._core.split(colour, key, label))
+        made = self._core.split(colour, key, label)
+        return None if made is None else Communicator(made)
 
     def split_by_node(self, label: str = "") -> Communicator:
         """The ranks of this rank's node. Every rank must call."""
-        return _wrapped(self._core.split_by_node(label))
+        return Communicator(self._core.split_by_node(label))
 
     def duplicate(self, label: str = "") -> Communicator:
         """The same ranks once more: operations on it match apart from those of this one. Every rank must call."""
-        return _wrapped(self._core.duplicate(label))
+        return Communicator(self._core.duplicate(label))
 
     # ---- trouble
 
@@ -157,7 +158,3 @@ class Communicator(Calls[Any]):
         data = self.all_gather(mine, counts=counts)
         ends = numpy.cumsum(counts)
         return [pickle.loads(data[end - count:end].tobytes()) for count, end in zip(counts, ends)]
-
-
-def _wrapped(core: _core.Communicator | None) -> Communicator | None:
-    return None if core is None else Communicator(core)

@@ -3,6 +3,8 @@ already catch where there is one (a lost rank is a ConnectionError, a bad argume
 
 from __future__ import annotations
 
+import builtins
+
 
 class Error(RuntimeError):
     """Base of all. Fields that are not known keep their default.
@@ -58,7 +60,7 @@ class UnavailableError(Error, OSError):
         return str(self.args[0])
 
 
-class TimeoutError(Error, TimeoutError):
+class TimeoutError(Error, builtins.TimeoutError):
     """A deadline passed; the text says which ranks were waited for."""
 
     code = "timeout"

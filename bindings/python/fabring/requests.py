@@ -6,7 +6,9 @@ n is the number of ranks. Blocks are rows: an array of shape (k, ...) is k rows.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from fabring import _core
@@ -17,7 +19,8 @@ ANY_SOURCE = -1
 ANY_TAG = -1
 
 
-class Received(NamedTuple):
+@dataclass(frozen=True)
+class Received:
     """What a recv got."""
 
     source: int
@@ -32,7 +35,8 @@ class Request(NamedTuple):
 
 
 def _operation(collective: str, source: View | None, target: View | None, count: int, **more: Any) -> _core.Operation:
-    type = (source or target).type if source or target else "float32"
+    known = source or target
+    type = known.type if known else "float32"
     return _core.Operation(_core.COLLECTIVES[collective], input=source.address if source else 0,
                            output=target.address if target else 0, count=count, type=_core.TYPES[type], **more)
 
@@ -84,10 +88,7 @@ def _rows(source: View, ranks: int, what: str) -> int:
 
 
 def _row_elements(shape: tuple[int, ...]) -> int:
-    count = 1
-    for length in shape[1:]:
-        count *= length
-    return count
+    return math.prod(shape[1:])
 
 
 def _checked_counts(counts: Sequence[int], ranks: int, name: str, rows: int | None = None) -> list[int]:
@@ -116,7 +117,7 @@ def _needs_rows(source: View, what: str) -> None:
 def allreduce(comm: _core.Communicator, x: Any, out: Any, op: str, factor: float | None) -> Request:
     source = view(x, "x", writable=False)
     out, target = _output(out, source.shape, source)
-    made = _operation("allreduce", source, target, source.count, **_reduction(source.type, op, factor))
+    made = _operation("allreduce", source, target, source.elements, **_reduction(source.type, op, factor))
     return Request(made, (source, target), out)
 
 
@@ -125,20 +126,20 @@ def reduce(comm: _core.Communicator, x: Any, out: Any, op: str, factor: float | 
     target = None
     if comm.rank == _root(root, comm.size):
         out, target = _output(out, source.shape, source)
-    made = _operation("reduce", source, target, source.count, root=root, **_reduction(source.type, op, factor))
+    made = _operation("reduce", source, target, source.elements, root=root, **_reduction(source.type, op, factor))
     return Request(made, (source, target), out if target else None)
 
 
 def broadcast(comm: _core.Communicator, x: Any, root: int) -> Request:
     here = view(x, "x", writable=comm.rank != _root(root, comm.size))
-    return Request(_operation("broadcast", here, here, here.count, root=root), (here,), x)
+    return Request(_operation("broadcast", here, here, here.elements, root=root), (here,), x)
 
 
 def all_gather(comm: _core.Communicator, x: Any, out: Any, counts: Sequence[int] | None) -> Request:
     source = view(x, "x", writable=False)
     if counts is None:
         out, target = _output(out, (comm.size, *source.shape), source)
-        return Request(_operation("all_gather", source, target, source.count), (source, target), out)
+        return Request(_operation("all_gather", source, target, source.elements), (source, target), out)
     _needs_rows(source, "all_gather with counts")
     rows = _checked_counts(counts, comm.size, "counts")
     if rows[comm.rank] != source.shape[0]:
@@ -171,7 +172,7 @@ def gather(comm: _core.Communicator, x: Any, out: Any, counts: Sequence[int] | N
     if counts is None:
         if here:
             out, target = _output(out, (comm.size, *source.shape), source)
-        made = _operation("gather", source, target, source.count, root=root)
+        made = _operation("gather", source, target, source.elements, root=root)
         return Request(made, (source, target), out if here else None)
     _needs_rows(source, "gather with counts")
     rows = _checked_counts(counts, comm.size, "counts")
@@ -197,7 +198,7 @@ def scatter(comm: _core.Communicator, x: Any, out: Any, counts: Sequence[int] | 
             out, target = _output(out, (rows, *source.shape[1:]), source)
         else:
             target = view(out, "out", writable=True)
-        return Request(_operation("scatter", source, target, target.count, root=root), (source, target), out)
+        return Request(_operation("scatter", source, target, target.elements, root=root), (source, target), out)
     all_rows = _checked_counts(counts, comm.size, "counts", source.shape[0] if source and source.shape else None)
     if source:
         _needs_rows(source, "scatter with counts")
@@ -238,12 +239,12 @@ def send(comm: _core.Communicator, x: Any, to: int, tag: int) -> Request:
     source = view(x, "x", writable=False)
     if tag < 0:
         raise InvalidArgumentError(f"send: tag={tag}; tags are 0 or more")
-    return Request(_operation("send", source, None, source.count, root=_root(to, comm.size, "to"), tag=tag), (source,), None)
+    return Request(_operation("send", source, None, source.elements, root=_root(to, comm.size, "to"), tag=tag), (source,), None)
 
 
 def recv(comm: _core.Communicator, out: Any, source: int, tag: int) -> Request:
     target = view(out, "out", writable=True)
     if source != ANY_SOURCE:
         _root(source, comm.size, "source")
-    return Request(_operation("recv", None, target, target.count, root=source, tag=tag), (target,), Received)
+    return Request(_operation("recv", None, target, target.elements, root=source, tag=tag), (target,), Received)
 

@@ -32,7 +32,7 @@ def main() -> None:
     program = path()
     words = sys.argv[1:]
     try:
-        first = words.index("--") + 1
+        first: int | None = words.index("--") + 1
     except ValueError:
         first = next((i for i, word in enumerate(words) if word.endswith(".py")), None)
         if first and Path(words[first - 1]).name.startswith("python"):

@@ -14,6 +14,7 @@
 #include "runtime/base/handshake.hpp"
 #include "runtime/base/wire.hpp"
 #include "runtime/bootstrap/bootstrap.hpp"
+#include "runtime/bootstrap/store_bootstrap.hpp"
 #include "runtime/control/control_plane.hpp"
 #include "runtime/startup/identity.hpp"
 #include "runtime/startup/nodes.hpp"
@@ -156,7 +157,7 @@ std::string describe_nodes(const std::vector<int>& node_of) {
 
 }  // namespace
 
-Result<std::shared_ptr<EngineCore>> start_up(Config config) {
+Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store) {
   FABRING_TRY(check_config(config));
   const Log log(level_of(config.log), config.rank);
   std::string secret;
@@ -180,7 +181,7 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config) {
     return EngineCore::make(std::move(parts));
   }
 
-  auto bootstrap = rendezvous(config, secret, log);
+  auto bootstrap = store != nullptr ? meet_by_store(config, *store) : rendezvous(config, secret, log);
   if (!bootstrap) return bootstrap.error();
   auto started = ControlPlane::start(config, secret, **bootstrap, log);
   if (!started) return started.error();

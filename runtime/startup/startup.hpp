@@ -1,16 +1,18 @@
 #pragma once
-// Start-up: from a Config to a running engine. The order: meet (bootstrap), connect the control tree, tell each other who
-// we are, open the transport that all can use on the interface that reaches the others, exchange its addresses, find the
-// nodes, post the first receives. Every step has a deadline; an error on one rank reaches all.
+// Start-up: from a Config to a running engine. The order: meet (bootstrap), connect the control tree, tell each other
+// who we are, open the transport that all can use on the interface that reaches the others, exchange its addresses,
+// find the nodes, post the first receives. Every step has a deadline; an error on one rank reaches all.
 
 #include <memory>
 
 #include "fabring/config.hpp"
 #include "fabring/status.hpp"
+#include "fabring/store.hpp"
 #include "runtime/engine/engine_core.hpp"
 
 namespace fabring {
 
-Result<std::shared_ptr<EngineCore>> start_up(Config config);
+/// Without a store the ranks meet at the master address.
+Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store = nullptr);
 
 }  // namespace fabring

@@ -17,9 +17,10 @@ ALLOWED = {
     "tools": {"runtime", "topology", "transports", "collectives", "simulation"},
     "bindings/c": set(),
     "bindings/python": set(),
+    "bindings/torch": set(),
     "examples": set(),
 }
-PUBLIC_ONLY = {"include/fabring", "bindings/python", "examples"}  # not even runtime/base
+PUBLIC_ONLY = {"include/fabring", "bindings/python", "bindings/torch", "examples"}  # not even runtime/base
 # Library header pattern -> the one folder that may include it.
 LIBRARIES = {
     r"boost/|asio": "runtime/base/net",
@@ -31,6 +32,7 @@ LIBRARIES = {
     r"nlohmann/": "tools",
     r"Eigen": "examples",
     r"nanobind/": "bindings/python",
+    r"(torch|ATen|c10|pybind11)/": "bindings/torch",
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 

@@ -11,6 +11,9 @@
 namespace fabring {
 namespace {
 
+// Numbers of communicators: those of splits count up from below, those that the caller numbers have this bit.
+constexpr std::uint32_t subgroup_ids = std::uint32_t{1} << 31;
+
 const Status gone(ErrorCode::aborted, "the engine of this communicator is gone, or the communicator is empty");
 
 }  // namespace
@@ -35,6 +38,13 @@ bool Work::done() {
   if (!execution_ || execution_->done()) return true;
   if (const auto engine = execution_->communicator()->engine.lock()) engine->drive_once();
   return execution_->done();
+}
+
+void Work::notify(void (*function)(void*), void* context) {
+  if (execution_)
+    execution_->notify(function, context);
+  else if (function != nullptr)
+    function(context);
 }
 
 Status Work::status() const { return execution_ ? execution_->status() : Status(); }
@@ -209,6 +219,31 @@ Result<Communicator> Communicator::split_by_node(std::string label) {
 Result<Communicator> Communicator::duplicate(std::string label) {
   if (core_ && label.empty()) label = core_->label + "'";
   return split(0, 0, std::move(label));
+}
+
+Result<Communicator> Communicator::subgroup(std::span<const Rank> ranks, std::uint32_t number, std::string label) {
+  if (!core_) return gone;
+  const auto engine = core_->engine.lock();
+  if (!engine) return gone;
+  const auto wrong = [&](std::string what) {
+    return Status(ErrorCode::invalid_argument,
+                  fmt::format("a subgroup of '{}', rank {}: {}", core_->label, core_->self, std::move(what)));
+  };
+  std::vector<bool> taken(core_->members.size(), false);
+  std::vector<Rank> members;
+  for (const Rank rank : ranks) {
+    if (rank < 0 || rank >= core_->size())
+      return wrong(fmt::format("there is no rank {}; ranks are 0 to {}", rank, core_->size() - 1));
+    if (taken[static_cast<std::size_t>(rank)]) return wrong(fmt::format("rank {} is in the list twice", rank));
+    taken[static_cast<std::size_t>(rank)] = true;
+    members.push_back(core_->members[static_cast<std::size_t>(rank)]);
+  }
+  if (!taken[static_cast<std::size_t>(core_->self)]) return wrong("only ranks that are in the list may call");
+  if (number >= subgroup_ids) return wrong(fmt::format("the number {} is not below 2^31", number));
+  if (label.empty()) label = fmt::format("{}/subgroup {}", core_->label, number);
+  auto made = engine->make_subgroup(subgroup_ids | number, std::move(label), std::move(members));
+  if (!made) return wrong(fmt::format("the number {} is that of one that is alive; give another", number));
+  return Communicator(std::move(made));
 }
 
 void Communicator::abort(std::string reason) {

@@ -18,6 +18,12 @@ Result<std::unique_ptr<Engine>> Engine::create(Config config) {
   return std::unique_ptr<Engine>(new Engine(std::move(*core)));
 }
 
+Result<std::unique_ptr<Engine>> Engine::create(Config config, Store& store) {
+  auto core = start_up(std::move(config), &store);
+  if (!core) return core.error();
+  return std::unique_ptr<Engine>(new Engine(std::move(*core)));
+}
+
 Engine::~Engine() { (void)core_->leave(); }
 
 Communicator Engine::world() { return Communicator(core_->world()); }

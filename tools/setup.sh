@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what Fabring needs to build, test and run on Debian 12. Does nothing when all is there.
+# Installs what Fabring needs to build, test and run on Debian 12. Does nothing when all is there. What the Python package
+# needs goes into a virtual environment, build/venv, unless FABRING_PYTHON=none.
 #   tools/setup.sh [PRESET]   as root, or with sudo on the PATH; the preset tidy needs clang-tidy too
 set -euo pipefail
 packages=(
@@ -7,6 +8,7 @@ packages=(
   libfabric-dev libhwloc-dev libboost-dev libhwy-dev libssl-dev libfmt-dev  # the library
   libcli11-dev nlohmann-json3-dev                  # the command
   libgtest-dev libgmock-dev libbenchmark-dev python3 iproute2  # tests and benchmarks
+  python3-dev python3-venv                         # the Python package
   libeigen3-dev zlib1g-dev dataset-fashion-mnist   # the training example
 )
 if [[ ${1:-} == tidy ]]; then packages+=(clang-tidy-14); fi
@@ -14,13 +16,25 @@ missing=()
 for package in "${packages[@]}"; do
   dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
 done
-if ((${#missing[@]} == 0)); then exit 0; fi
-echo "setup: installing ${missing[*]}"
-as_root=()
-if ((EUID != 0)); then
-  command -v sudo >/dev/null || { echo "setup: needs root to install: ${missing[*]}" >&2; exit 3; }
-  as_root=(sudo)
+if ((${#missing[@]} != 0)); then
+  echo "setup: installing ${missing[*]}"
+  as_root=()
+  if ((EUID != 0)); then
+    command -v sudo >/dev/null || { echo "setup: needs root to install: ${missing[*]}" >&2; exit 3; }
+    as_root=(sudo)
+  fi
+  export DEBIAN_FRONTEND=noninteractive
+  "${as_root[@]}" apt-get update -qq
+  "${as_root[@]}" apt-get install -y --no-install-recommends "${missing[@]}" >/dev/null
 fi
-export DEBIAN_FRONTEND=noninteractive
-"${as_root[@]}" apt-get update -qq
-"${as_root[@]}" apt-get install -y --no-install-recommends "${missing[@]}" >/dev/null
+
+venv=$(dirname "$0")/../build/venv
+python_packages=(nanobind scikit-build-core numpy ml_dtypes pytest)
+if [[ ${FABRING_PYTHON:-} != none && ! -e $venv/complete ]]; then
+  echo "setup: Python packages into build/venv: ${python_packages[*]}"
+  if python3 -m venv "$venv" && "$venv/bin/pip" install --quiet --disable-pip-version-check "${python_packages[@]}"; then
+    touch "$venv/complete"
+  else
+    echo "setup: the Python package will not be built: pip could not install these (the rest is not affected)" >&2
+  fi
+fi

@@ -88,6 +88,18 @@ fabring_status_code fabring_comm_duplicate(fabring_comm* comm, const char* label
   return make_comm(comm, made, error, [&](Communicator& of) { return of.duplicate(text_or_none(label)); });
 }
 
+fabring_status_code fabring_comm_subgroup(fabring_comm* comm, const std::int32_t* ranks, std::size_t count,
+                                          std::uint32_t number, const char* label, fabring_comm** made,
+                                          fabring_error* error) {
+  return make_comm(comm, made, error, [&](Communicator& of) -> fabring::Result<Communicator> {
+    if (ranks == nullptr) return null_argument("ranks");
+    if (count > static_cast<std::size_t>(of.size()))
+      return Status(fabring::ErrorCode::invalid_argument,
+                    fmt::format("a subgroup of {} ranks, but '{}' has {}", count, of.label(), of.size()));
+    return of.subgroup({ranks, count}, number, text_or_none(label));
+  });
+}
+
 fabring_status_code fabring_comm_abort(fabring_comm* comm, const char* reason, fabring_error* error) {
   return answer(error, [&]() -> Status {
     FABRING_TRY(check_handle(comm, "comm"));

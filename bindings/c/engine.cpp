@@ -4,6 +4,7 @@
 
 #include "bindings/c/config.hpp"
 #include "bindings/c/handles.hpp"
+#include "bindings/c/store.hpp"
 #include "bindings/c/structs.hpp"
 
 using namespace fabring::c_api;
@@ -18,6 +19,19 @@ fabring_status_code fabring_engine_create(const fabring_config* config, fabring_
 
 fabring_status_code fabring_engine_create_from_environment(fabring_engine** engine, fabring_error* error) {
   return make_handle(engine, "engine", error, [] { return fabring::Engine::from_environment(); });
+}
+
+fabring_status_code fabring_engine_create_with_store(const fabring_config* config, const fabring_store* store,
+                                                     fabring_engine** engine, fabring_error* error) {
+  return make_handle(engine, "engine", error, [&]() -> fabring::Result<std::unique_ptr<fabring::Engine>> {
+    FABRING_TRY(check_handle(config, "config"));
+    if (store == nullptr) return null_argument("store");
+    fabring_store given = FABRING_STORE_INIT;
+    FABRING_TRY(read_struct(store, "fabring_store", "FABRING_STORE_INIT", given));
+    if (given.put == nullptr || given.get == nullptr) return null_argument(given.put == nullptr ? "put" : "get");
+    CallersStore callers(given);
+    return fabring::Engine::create(config->value, callers);
+  });
 }
 
 fabring_status_code fabring_engine_world(fabring_engine* engine, fabring_comm** world, fabring_error* error) {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
 #include <type_traits>
 
 #include "bindings/c/answer.hpp"
@@ -59,6 +61,8 @@ Result<Operation> to_operation(const fabring_operation* from, int ranks) {
   made.reduction = to_reduction(given, made.type, op);
   made.root = given.root;
   made.tag = given.tag;
+  constexpr std::uint64_t most = std::numeric_limits<std::int64_t>::max();
+  made.timeout = std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(given.timeout_ns, most)));
   made.blocks = {array(given.counts, ranks), array(given.offsets, ranks)};
   made.out_blocks = {array(given.out_counts, ranks), array(given.out_offsets, ranks)};
   made.by_blocks = given.counts != nullptr || given.offsets != nullptr || given.out_counts != nullptr ||

@@ -175,4 +175,14 @@ fabring_status_code fabring_work_received(fabring_work* work, fabring_received* 
   });
 }
 
+fabring_status_code fabring_work_notify(fabring_work* work, void (*function)(void*), void* context,
+                                        fabring_error* error) {
+  return answer(error, [&]() -> Status {
+    FABRING_TRY(check_handle(work, "work"));
+    if (function == nullptr) return null_argument("function");
+    work->value.notify(function, context);
+    return {};
+  });
+}
+
 fabring_status_code fabring_work_free(fabring_work* work) { return free_handle(work, "work"); }

@@ -21,6 +21,7 @@
 #include "fabring/config.hpp"
 #include "fabring/export.hpp"
 #include "fabring/operation.hpp"
+#include "fabring/store.hpp"
 #include "fabring/status.hpp"
 #include "fabring/types.hpp"
 
@@ -54,6 +55,10 @@ class FABRING_API Work {
   Status status() const;
   /// Of a recv that is done: from whom, which tag, how many.
   Received received() const;
+  /// Calls function(context) once when the operation is over, well or not: at once if it is, otherwise later in
+  /// whichever thread makes progress. It must neither block nor call Fabring: hand over to a thread of your own.
+  /// One function for an operation; a second call replaces one that was not called yet.
+  void notify(void (*function)(void* context), void* context);
 
  private:
   std::shared_ptr<Execution> execution_;
@@ -169,6 +174,11 @@ class FABRING_API Communicator {
   /// The same ranks once more: operations on it match apart from those of this one. Every rank must call.
   Result<Communicator> duplicate(std::string label = {});
 
+  /// These ranks of this communicator, each once and the caller's among them, as one of their own, in this order. Only
+  /// they call it; nothing is sent and nobody is waited for. All of them give the same `number`, below 2^31, that no
+  /// other subgroup of the engine has on any of them: best one that was never used before.
+  Result<Communicator> subgroup(std::span<const Rank> ranks, std::uint32_t number, std::string label = {});
+
   /// Ends this communicator on every rank: operations under way end with ErrorCode::aborted. Local, returns at once,
   /// also when peers are stopped or gone. Other communicators of the engine go on.
   void abort(std::string reason);
@@ -192,6 +202,9 @@ class FABRING_API Engine {
   static Result<std::unique_ptr<Engine>> from_environment();
   /// The same from an explicit configuration; nothing is read from the environment.
   static Result<std::unique_ptr<Engine>> create(Config config);
+  /// The same for a framework whose ranks have met: they find each other by its store, which is used during this call
+  /// only. Of the configuration, rank and world_size must be set; master_addr, if it is, tells which interface is meant.
+  static Result<std::unique_ptr<Engine>> create(Config config, Store& store);
 
   ~Engine();
   Engine(const Engine&) = delete;

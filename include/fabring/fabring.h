@@ -195,6 +195,25 @@ FABRING_C_API fabring_status_code fabring_engine_create(const fabring_config* co
                                                         fabring_error* error);
 /* The same with what the environment says. */
 FABRING_C_API fabring_status_code fabring_engine_create_from_environment(fabring_engine** engine, fabring_error* error);
+/* A key-value store of a framework whose ranks have met already. Both functions are called during
+ * fabring_engine_create_with_store only, from any thread but one at a time, and return a fabring_status_code. */
+typedef struct fabring_store {
+  size_t struct_size;
+  void* context; /* passed to both; the caller's own, may be NULL */
+  /* Publishes `size` bytes, at most 1024, under a key that was not used before. */
+  int32_t (*put)(void* context, const char* key, const void* value, size_t size);
+  /* Waits at most `nanoseconds` until somebody has published the key (0: only looks) and writes the value into
+   * value[0, capacity) and its length into *size. FABRING_STATUS_TIMEOUT when nobody has. */
+  int32_t (*get)(void* context, const char* key, uint64_t nanoseconds, void* value, size_t capacity, size_t* size);
+} fabring_store;
+#define FABRING_STORE_INIT {sizeof(fabring_store), NULL, NULL, NULL}
+
+/* As fabring_engine_create, for ranks that find each other by a store instead of at a master address. Of the
+ * configuration FABRING_RANK and FABRING_WORLD_SIZE must be set; FABRING_MASTER_ADDR, if it is, tells which interface
+ * is meant. Keys are the engine's own: give every engine a store, or a prefix of keys, of its own. */
+FABRING_C_API fabring_status_code fabring_engine_create_with_store(const fabring_config* config,
+                                                                   const fabring_store* store, fabring_engine** engine,
+                                                                   fabring_error* error);
 /* A new handle to the communicator of all ranks of the job. */
 FABRING_C_API fabring_status_code fabring_engine_world(fabring_engine* engine, fabring_comm** world,
                                                        fabring_error* error);
@@ -243,11 +262,12 @@ typedef struct fabring_operation {
   int64_t whole_factor;      /* FABRING_OP_PREMUL_SUM of integers */
   fabring_user_function function; /* FABRING_OP_USER */
   void* context;                  /* passed to it; the caller's own, may be NULL */
+  uint64_t timeout_ns;            /* how long it may take, in nanoseconds; 0: FABRING_TIMEOUT */
 } fabring_operation;
 /* clang-format off */
 #define FABRING_OPERATION_INIT                                                                                         \
   {sizeof(fabring_operation), NULL, NULL, 0, FABRING_COLLECTIVE_ALLREDUCE, FABRING_TYPE_FLOAT32, FABRING_OP_SUM, 0, 0, \
-   1, NULL, NULL, NULL, NULL, 1.0, 1, NULL, NULL}
+   1, NULL, NULL, NULL, NULL, 1.0, 1, NULL, NULL, 0}
 /* clang-format on */
 
 /* What a recv got. */
@@ -300,6 +320,10 @@ FABRING_C_API fabring_status_code fabring_work_status(const fabring_work* work, 
 /* Of a recv that is done: from whom, which tag, how many. Errors: invalid_argument while it is not done. */
 FABRING_C_API fabring_status_code fabring_work_received(fabring_work* work, fabring_received* received,
                                                         fabring_error* error);
+/* Calls function(context) once when the operation is over, well or not: at once if it is, otherwise later in whichever
+ * thread makes progress. It must neither block nor call Fabring: hand over to a thread of your own. */
+FABRING_C_API fabring_status_code fabring_work_notify(fabring_work* work, void (*function)(void* context),
+                                                      void* context, fabring_error* error);
 /* Frees the handle; an operation that is not done goes on, and its buffers must live until it is. */
 FABRING_C_API fabring_status_code fabring_work_free(fabring_work* work);
 
@@ -361,6 +385,12 @@ FABRING_C_API fabring_status_code fabring_comm_split_by_node(fabring_comm* comm,
 /* The same ranks once more: operations on it match apart from those of this one. Every rank must call. */
 FABRING_C_API fabring_status_code fabring_comm_duplicate(fabring_comm* comm, const char* label, fabring_comm** made,
                                                          fabring_error* error);
+/* These `count` ranks of this communicator, each once and the caller's among them, as one of their own, in this order.
+ * Only they call it; nothing is sent. All of them give the same `number`, below 2^31, that no other subgroup of the
+ * engine has on any of them: best one that was never used before. `label` is optional. */
+FABRING_C_API fabring_status_code fabring_comm_subgroup(fabring_comm* comm, const int32_t* ranks, size_t count,
+                                                        uint32_t number, const char* label, fabring_comm** made,
+                                                        fabring_error* error);
 /* Ends it on every rank: operations under way end with aborted. Local, returns at once. `reason` is optional. */
 FABRING_C_API fabring_status_code fabring_comm_abort(fabring_comm* comm, const char* reason, fabring_error* error);
 /* Success while usable; the first error afterwards. */

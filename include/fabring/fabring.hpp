@@ -4,5 +4,6 @@
 #include "fabring/config.hpp"
 #include "fabring/operation.hpp"
 #include "fabring/status.hpp"
+#include "fabring/store.hpp"
 #include "fabring/types.hpp"
 #include "fabring/version.hpp"

@@ -5,6 +5,7 @@
 //   world.run(Operation::broadcast(weights, weights, count, DataType::float32, /*root=*/0));
 //   world.run_group({{Operation::send(out, n, type, right), Operation::recv(in, n, type, left)}});
 
+#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -90,6 +91,7 @@ struct Operation {
   bool by_blocks = false;  ///< a v-variant: lengths are in `blocks`
   Blocks blocks = {};      ///< of the larger buffer; alltoall_v: of the input
   Blocks out_blocks = {};  ///< alltoall_v: of the output
+  std::chrono::nanoseconds timeout{0};  ///< how long it may take; 0: FABRING_TIMEOUT
 
   /// out[i] = reduction over all ranks of in[i], i < count. In place: in == out.
   static Operation allreduce(const void* in, void* out, std::size_t count, DataType type, Reduction reduction) {

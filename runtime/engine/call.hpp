@@ -3,6 +3,7 @@
 // called too is its Signature, which travels with every message.
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -38,6 +39,8 @@ struct Call {
   void* context = nullptr;
   bool commutes = true;
   std::array<std::byte, 8> factor{};  ///< ReduceOp::premul_sum: one element (float for types of 1 or 2 bytes)
+
+  std::chrono::nanoseconds timeout{0};  ///< 0: FABRING_TIMEOUT; not part of the signature
 
   std::shared_ptr<std::byte[]> owned;  ///< memory that must live as long as the operation
 

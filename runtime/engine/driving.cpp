@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "runtime/base/named_thread.hpp"
 #include "runtime/engine/engine_core.hpp"
 
 namespace fabring {
@@ -33,7 +34,10 @@ bool EngineCore::progress() {
         moved = running_[i]->advance() || moved;
         finished_some_ = finished_some_ || running_[i]->finished();
       }
-  if (transfer_) moved = transfer_->flush() || moved;
+  if (transfer_) {
+    moved = transfer_->flush() || moved;
+    undelivered_.store(!transfer_->drained());
+  }
   if (finished_some_) {
     finished_some_ = false;
     retire();
@@ -122,8 +126,13 @@ Status EngineCore::wait(Execution& execution, std::chrono::nanoseconds limit) {
         turn_.wait_for(lock, std::min<std::chrono::nanoseconds>(left, std::chrono::milliseconds(1)));
     }
   }
-  waiters_.fetch_sub(1);
-  {
+  const bool others = waiters_.fetch_sub(1) > 1;
+  const bool undelivered = undelivered_.load();
+  if (undelivered) {
+    std::lock_guard lock(mutex_);
+    start_background();
+  }
+  if (others || pending_.load() > 0 || (undelivered && dozing_.load())) {
     std::lock_guard lock(turn_mutex_);
     turn_.notify_all();  // somebody else may drive now
   }
@@ -138,20 +147,40 @@ void EngineCore::drive_once() {
   release_drive();
 }
 
+// Without a thread operations still go on while somebody waits; only "nobody waits" needs it.
+void EngineCore::start_background() {
+  if (thread_started_ || stop_.load()) return;
+  thread_started_ = true;
+  if (auto thread = start_thread("fabring-prog", [this] { background(); })) {
+    thread_ = std::move(*thread);
+    bind_thread(thread_, parts_.progress_cpus);
+  }
+}
+
+// Drives what nobody waits for, and what is left to send when a program has gone to do something else: the receiver of
+// a small message waits for it although its sender is done.
 void EngineCore::background() {
+  const auto needed = [&] { return pending_.load() > 0 || undelivered_.load(); };
   while (!stop_.load()) {
-    if (pending_.load() > 0 && waiters_.load() == 0 && drive_.try_lock()) {
-      drive([&] { return pending_.load() == 0 || waiters_.load() > 0 || stop_.load(); }, std::chrono::milliseconds(50));
+    if (pending_.load() == 0 && undelivered_.load()) {
+      // Most likely the program calls again at once, and delivers it itself.
+      std::unique_lock lock(turn_mutex_);
+      turn_.wait_for(lock, std::chrono::milliseconds(1), [&] { return stop_.load() || pending_.load() > 0; });
+    }
+    if (needed() && waiters_.load() == 0 && drive_.try_lock()) {
+      drive([&] { return !needed() || waiters_.load() > 0 || stop_.load(); }, std::chrono::milliseconds(50));
       release_drive();
       notify_waiters();
       continue;
     }
     std::unique_lock lock(turn_mutex_);
     if (stop_.load()) return;
-    if (pending_.load() == 0) {
-      turn_.wait_for(lock, std::chrono::milliseconds(100));
-    } else {
+    if (needed()) {
       turn_.wait_for(lock, std::chrono::milliseconds(1));
+    } else {
+      dozing_.store(true);
+      if (!needed()) turn_.wait_for(lock, std::chrono::milliseconds(100));
+      dozing_.store(false);
     }
   }
 }

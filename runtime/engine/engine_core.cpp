@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "runtime/base/check.hpp"
-#include "runtime/base/named_thread.hpp"
 #include "runtime/engine/tiling.hpp"
 
 namespace fabring {
@@ -80,6 +79,15 @@ std::shared_ptr<CommunicatorCore> EngineCore::make_communicator(std::uint32_t id
   return made;
 }
 
+std::shared_ptr<CommunicatorCore> EngineCore::make_subgroup(std::uint32_t id, std::string label,
+                                                            std::vector<Rank> members) {
+  {
+    std::lock_guard lock(mutex_);
+    if (const auto found = by_id_.find(id); found != by_id_.end() && !found->second.expired()) return nullptr;
+  }
+  return make_communicator(id, std::move(label), std::move(members));
+}
+
 std::uint32_t EngineCore::take_communicator_id(std::uint32_t at_least) {
   std::lock_guard lock(mutex_);
   next_id_ = std::max(next_id_, at_least);
@@ -151,14 +159,7 @@ std::shared_ptr<Execution> EngineCore::submit(const std::shared_ptr<Communicator
     std::lock_guard submit_lock(mutex_);
     submitted_.push_back(execution);
     pending_.fetch_add(1);
-    if (background && !thread_started_ && !stop_.load()) {
-      thread_started_ = true;
-      // Without a thread operations still go on while somebody waits; only "nobody waits" needs it.
-      if (auto thread = start_thread("fabring-prog", [this] { this->background(); })) {
-        thread_ = std::move(*thread);
-        bind_thread(thread_, parts_.progress_cpus);
-      }
-    }
+    if (background) start_background();
   }
   news_.store(true, std::memory_order_release);
   if (background) {

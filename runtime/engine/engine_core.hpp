@@ -66,6 +66,8 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   // Any thread.
   std::shared_ptr<CommunicatorCore> world() const { return world_; }
   std::shared_ptr<CommunicatorCore> make_communicator(std::uint32_t id, std::string label, std::vector<Rank> members);
+  /// The same, but null if a communicator of that number is alive.
+  std::shared_ptr<CommunicatorCore> make_subgroup(std::uint32_t id, std::string label, std::vector<Rank> members);
   /// Queues an operation. The Execution is done at once if the communicator has failed.
   std::shared_ptr<Execution> submit(const std::shared_ptr<CommunicatorCore>& communicator, Call call, bool background);
   /// Builds what an operation like this needs beforehand.
@@ -146,6 +148,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void cut_off(Rank world_rank);
   void note_waiting(CommunicatorCore& communicator, Execution& execution, Time now);
   void check_left(CommunicatorCore& communicator, Execution& execution, Time now);
+  Time patience(const Execution& execution) const;
   void check_deadline(CommunicatorCore& communicator, Execution& execution, Time now);
   Status mismatch(const CommunicatorCore& communicator, Rank member, std::uint32_t sequence, const Signature& theirs,
                   const Signature& ours) const;
@@ -164,6 +167,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void release_drive();
   RankState outline() const;
   RankState look();
+  void start_background();  ///< under mutex_
   std::string who(Rank world_rank) const;
   std::string activity_of(Rank world_rank) const;
 
@@ -186,8 +190,10 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   std::atomic<bool> asked_{false};                             ///< askers_ holds some
   std::atomic<Time> last_end_{Time{}};                         ///< when the last operation ended
   Time began_{};
-  std::atomic<bool> news_{false};        ///< submitted_ or failures_ hold something
-  std::atomic<std::size_t> pending_{0};  ///< operations submitted and not done
+  std::atomic<bool> news_{false};         ///< submitted_ or failures_ hold something
+  std::atomic<std::size_t> pending_{0};   ///< operations submitted and not done
+  std::atomic<bool> undelivered_{false};  ///< what finished operations have sent is not all with the fabric yet
+  std::atomic<bool> dozing_{false};       ///< the progress thread sleeps for long
 
   // Driving.
   std::mutex drive_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "collectives/reduce/reduce.hpp"
 #include "runtime/engine/communicator_core.hpp"
@@ -343,7 +344,25 @@ void Execution::publish() {
   tiles_.clear();
   call_.owned.reset();
   status_ = failure_;
-  done_.store(true, std::memory_order_release);
+  void (*listener)(void*) = nullptr;
+  {
+    std::lock_guard lock(listener_mutex_);
+    done_.store(true, std::memory_order_release);
+    listener = std::exchange(listener_, nullptr);
+  }
+  if (listener != nullptr) listener(listener_context_);
+}
+
+void Execution::notify(void (*function)(void*), void* context) {
+  {
+    std::lock_guard lock(listener_mutex_);
+    if (!done()) {
+      listener_ = function;
+      listener_context_ = context;
+      return;
+    }
+  }
+  if (function != nullptr) function(context);
 }
 
 // ---- answering ----------------------------------------------------------------------------------------------------

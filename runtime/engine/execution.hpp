@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -44,6 +45,8 @@ class Execution {
   bool done() const { return done_.load(std::memory_order_acquire); }
   Status status() const { return done() ? status_ : Status(); }          // written before done
   Received received() const { return done() ? received_ : Received(); }  // likewise
+  /// Calls it when the operation is over: now if it is, otherwise from publish().
+  void notify(void (*function)(void*), void* context);
   const std::shared_ptr<CommunicatorCore>& communicator() const { return communicator_; }
   const Call& call() const { return call_; }
   bool point_to_point() const { return is_message(call_.collective); }
@@ -181,6 +184,9 @@ class Execution {
   Status status_;
   Received received_;
   std::atomic<bool> done_{false};
+  std::mutex listener_mutex_;
+  void (*listener_)(void*) = nullptr;  // whom to tell when it is done; under listener_mutex_
+  void* listener_context_ = nullptr;
 };
 
 // One tile in flight. `need` counts down each step's dependencies; `data` says whether a step's message is here.

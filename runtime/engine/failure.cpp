@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "runtime/base/rank_list.hpp"
 #include "runtime/engine/engine_core.hpp"
 
 namespace fabring {
@@ -282,7 +283,7 @@ void EngineCore::note_waiting(CommunicatorCore& communicator, Execution& executi
   }
   const Time waited = now - std::max(execution.begun_at, execution.stuck_since);
   // Before anybody gives up, so that who waits for whom is known by then.
-  const Time first = std::min<Time>(first_note, Time(parts_.config.timeout) / 2);
+  const Time first = std::min<Time>(first_note, patience(execution) / 2);
   if (waited < first || now < execution.next_note) return;
   execution.next_note = now + std::max<Time>(waited, first);  // ever more seldom
   // What the others do belongs into the log, not into what this rank tells them: notes would quote notes.
@@ -321,8 +322,15 @@ void EngineCore::check_left(CommunicatorCore& communicator, Execution& execution
   execution.left_since = Time{};
 }
 
+// How long an operation may take.
+Time EngineCore::patience(const Execution& execution) const {
+  const std::chrono::nanoseconds own = execution.call().timeout;
+  return own.count() > 0 ? Time(own) : Time(parts_.config.timeout);
+}
+
 void EngineCore::check_deadline(CommunicatorCore& communicator, Execution& execution, Time now) {
-  if (now - execution.begun_at < Time(parts_.config.timeout)) return;
+  const Time limit = patience(execution);
+  if (now - execution.begun_at < limit) return;
   std::vector<std::string> names;
   Rank culprit = -1;
   bool blocked = false;  // one that waits itself is not at fault
@@ -334,9 +342,10 @@ void EngineCore::check_deadline(CommunicatorCore& communicator, Execution& execu
   }
   if (names.size() != 1 || blocked) culprit = -1;
   report({ErrorCode::timeout, culprit, parts_.self, communicator.global_id(),
-          fmt::format("{} gave up after {} s (FABRING_TIMEOUT) in {} #{} on '{}', waiting for {}; who does not wait "
+          fmt::format("{} gave up after {} ({}) in {} #{} on '{}', waiting for {}; who does not wait "
                       "itself has not called it, or is stuck",
-                      who(parts_.self), std::chrono::duration_cast<std::chrono::seconds>(parts_.config.timeout).count(),
+                      who(parts_.self), duration_text(limit),
+                      execution.call().timeout.count() > 0 ? "the timeout of this operation" : "FABRING_TIMEOUT",
                       name(execution.call().collective), execution.sequence(), communicator.label,
                       names.empty() ? "nobody known" : fmt::format("{}", fmt::join(names, ", ")))});
 }

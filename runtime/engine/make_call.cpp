@@ -47,6 +47,8 @@ class Maker {
     call_.op = from.reduction.op();
     call_.root = from.root;
     call_.tag = from.tag;
+    call_.timeout = from.timeout;
+    if (call_.timeout < std::chrono::nanoseconds(0)) return wrong("its timeout is negative; 0 means FABRING_TIMEOUT");
     if (static_cast<int>(call_.type) >= data_type_count) return wrong("no such type");
     if (from.collective == Collective::barrier) call_.type = DataType::uint8;
     if (!reduces(call_.collective)) {

@@ -12,6 +12,7 @@
 #include "runtime/base/digest.hpp"
 #include "runtime/base/handshake.hpp"
 #include "runtime/bootstrap/bootstrap.hpp"
+#include "runtime/bootstrap/store_bootstrap.hpp"
 #include "runtime/control/control_plane.hpp"
 #include "runtime/startup/data_path.hpp"
 #include "runtime/startup/locality.hpp"
@@ -65,7 +66,7 @@ void answer_status(EngineCore& core, std::uint64_t job_nonce, const Log& log) {
 
 }  // namespace
 
-Result<std::shared_ptr<EngineCore>> start_up(Config config) {
+Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store) {
   FABRING_TRY(check_config(config));
   const Log log(level_of(config.log), config.rank);
   std::string secret;
@@ -92,7 +93,7 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config) {
     return alone;
   }
 
-  auto bootstrap = rendezvous(config, secret, log);
+  auto bootstrap = store != nullptr ? meet_by_store(config, *store) : rendezvous(config, secret, log);
   if (!bootstrap) return bootstrap.error();
   auto started = ControlPlane::start(config, secret, **bootstrap, log);
   if (!started) return started.error();

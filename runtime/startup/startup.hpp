@@ -7,10 +7,12 @@
 
 #include "fabring/config.hpp"
 #include "fabring/status.hpp"
+#include "fabring/store.hpp"
 #include "runtime/engine/engine_core.hpp"
 
 namespace fabring {
 
-Result<std::shared_ptr<EngineCore>> start_up(Config config);
+/// Without a store the ranks meet at the master address.
+Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store = nullptr);
 
 }  // namespace fabring

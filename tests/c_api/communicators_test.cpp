@@ -63,6 +63,39 @@ TEST(Communicators, split_duplicate_and_live_on_their_own) {
   });
 }
 
+TEST(Communicators, of_some_ranks_are_made_by_these_alone) {
+  run_ranks(3, [](Rank self) {
+    fabring_error error = FABRING_ERROR_INIT;
+    fabring_comm *pair = nullptr, *again = nullptr;
+    const std::int32_t ranks[] = {2, 0};
+    if (self.rank != 1) {
+      EXPECT_OK(fabring_comm_subgroup(self.world, ranks, 2, 7, "pair", &pair, &error));
+      std::int32_t rank = -1, sum = self.rank;
+      EXPECT_OK(fabring_comm_rank(pair, &rank, &error));
+      EXPECT_EQ(rank, self.rank == 2 ? 0 : 1) << "in the order of the list";
+      EXPECT_OK(fabring_allreduce(pair, &sum, &sum, 1, FABRING_TYPE_INT32, FABRING_OP_SUM, &error));
+      EXPECT_EQ(sum, 2);
+      EXPECT_EQ(fabring_comm_subgroup(self.world, ranks, 2, 7, nullptr, &again, &error),
+                FABRING_STATUS_INVALID_ARGUMENT);
+      EXPECT_THAT(error.message, HasSubstr("the number 7 is that of one that is alive"));
+      EXPECT_OK(fabring_comm_free(pair));
+    } else {
+      EXPECT_EQ(fabring_comm_subgroup(self.world, ranks, 2, 7, nullptr, &pair, &error),
+                FABRING_STATUS_INVALID_ARGUMENT);
+      EXPECT_THAT(error.message, HasSubstr("only ranks that are in the list may call"));
+    }
+    const std::int32_t twice[] = {self.rank, self.rank}, strange[] = {self.rank, 3};
+    EXPECT_EQ(fabring_comm_subgroup(self.world, twice, 2, 8, nullptr, &pair, &error), FABRING_STATUS_INVALID_ARGUMENT);
+    EXPECT_THAT(error.message, HasSubstr("in the list twice"));
+    EXPECT_EQ(fabring_comm_subgroup(self.world, strange, 2, 8, nullptr, &pair, &error),
+              FABRING_STATUS_INVALID_ARGUMENT);
+    EXPECT_THAT(error.message, HasSubstr("there is no rank 3"));
+    EXPECT_EQ(fabring_comm_subgroup(self.world, &self.rank, 1, UINT32_C(1) << 31, nullptr, &pair, &error),
+              FABRING_STATUS_INVALID_ARGUMENT);
+    EXPECT_OK(fabring_barrier(self.world, &error));
+  });
+}
+
 TEST(Communicators, that_are_aborted_fail_everywhere_and_say_why) {
   run_ranks(2, [](Rank self) {
     fabring_error error = FABRING_ERROR_INIT;

@@ -1,6 +1,10 @@
 // Every operation of fabring.h on three ranks.
 #include <gmock/gmock.h>
 
+#include <chrono>
+#include <condition_variable>
+#include <future>
+#include <mutex>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -187,6 +191,107 @@ TEST(Works, are_waited_for_asked_and_tell_what_came) {
       EXPECT_OK(fabring_barrier(self.world, &error));
       const std::int32_t sent[2] = {50, 51};
       EXPECT_OK(fabring_send(self.world, sent, 2, int32, 0, 9, &error));
+    }
+  });
+}
+
+// What fabring_work_notify calls.
+struct Bell {
+  std::mutex mutex;
+  std::condition_variable rung;
+  int times = 0;
+  static void ring(void* bell) {
+    auto* const self = static_cast<Bell*>(bell);
+    const std::lock_guard lock(self->mutex);
+    ++self->times;
+    self->rung.notify_all();
+  }
+  bool wait() {
+    std::unique_lock lock(mutex);
+    return rung.wait_for(lock, std::chrono::seconds(60), [&] { return times > 0; });
+  }
+};
+
+TEST(Works, tell_when_they_are_done_while_nobody_waits) {
+  run_ranks(ranks, [](Rank self) {
+    fabring_error error = FABRING_ERROR_INIT;
+    std::int32_t sum = 1;
+    fabring_operation allreduce = FABRING_OPERATION_INIT;
+    allreduce.in = allreduce.out = &sum;
+    allreduce.count = 1;
+    allreduce.type = int32;
+    fabring_work* work = nullptr;
+    Bell bell, late;
+    EXPECT_OK(fabring_start(self.world, &allreduce, &work, &error));
+    EXPECT_OK(fabring_work_notify(work, &Bell::ring, &bell, &error));
+    EXPECT_TRUE(bell.wait());
+    EXPECT_EQ(sum, ranks) << "the results are in place when it rings";
+    EXPECT_OK(fabring_work_notify(work, &Bell::ring, &late, &error));
+    EXPECT_EQ(late.times, 1) << "at once, when it is over";
+    EXPECT_EQ(bell.times, 1);
+    EXPECT_EQ(fabring_work_notify(work, nullptr, nullptr, &error), FABRING_STATUS_INVALID_ARGUMENT);
+    EXPECT_OK(fabring_work_free(work));
+  });
+}
+
+TEST(Works, tell_also_of_failures) {
+  run_ranks(2,
+            [](Rank self) {
+              fabring_error error = FABRING_ERROR_INIT;
+              fabring_operation barrier = FABRING_OPERATION_INIT;
+              barrier.collective = FABRING_COLLECTIVE_BARRIER;
+              if (self.rank == 1) return;  // leaves
+              fabring_work* work = nullptr;
+              Bell bell;
+              EXPECT_OK(fabring_start(self.world, &barrier, &work, &error));
+              EXPECT_OK(fabring_work_notify(work, &Bell::ring, &bell, &error));
+              EXPECT_TRUE(bell.wait());
+              EXPECT_NE(fabring_work_status(work, &error), FABRING_STATUS_OK);
+              EXPECT_OK(fabring_work_free(work));
+            },
+            {{"FABRING_LEAVE_TIMEOUT", "100ms"}});
+}
+
+TEST(Works, that_are_done_are_delivered_while_their_rank_does_something_else) {
+  std::promise<void> arrived;
+  std::future<void> arrival = arrived.get_future();
+  run_ranks(2, [&](Rank self) {
+    fabring_error error = FABRING_ERROR_INIT;
+    std::int32_t value = 7;
+    if (self.rank == 0) {
+      EXPECT_OK(fabring_send(self.world, &value, 1, int32, 1, 0, &error));
+      EXPECT_EQ(arrival.wait_for(std::chrono::seconds(60)), std::future_status::ready);
+    } else {
+      EXPECT_OK(fabring_recv(self.world, &value, 1, int32, 0, 0, &error));
+      arrived.set_value();
+    }
+  });
+}
+
+TEST(Operations, may_have_a_limit_of_their_own) {
+  run_ranks(2, [](Rank self) {
+    fabring_error error = FABRING_ERROR_INIT;
+    fabring_operation barrier = FABRING_OPERATION_INIT;
+    barrier.collective = FABRING_COLLECTIVE_BARRIER;
+    barrier.timeout_ns = UINT64_C(60'000'000'000);
+    EXPECT_OK(fabring_run(self.world, &barrier, &error));
+    if (self.rank == 0) {
+      barrier.timeout_ns = 150'000'000;
+      EXPECT_EQ(fabring_run(self.world, &barrier, &error), FABRING_STATUS_TIMEOUT);
+      EXPECT_THAT(error.message, HasSubstr("gave up after 150 ms (the timeout of this operation)"));
+      EXPECT_THAT(error.message, HasSubstr("rank 1"));
+    } else {
+      // Told by the other one; nothing was called here.
+      std::int32_t value = 0;
+      fabring_operation recv = FABRING_OPERATION_INIT;
+      recv.collective = FABRING_COLLECTIVE_RECV;
+      recv.out = &value;
+      recv.count = 1;
+      recv.type = int32;
+      fabring_work* work = nullptr;
+      EXPECT_OK(fabring_start(self.world, &recv, &work, &error));
+      EXPECT_EQ(fabring_work_wait(work, &error), FABRING_STATUS_TIMEOUT) << error.message;
+      EXPECT_OK(fabring_work_free(work));
     }
   });
 }

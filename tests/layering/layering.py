@@ -16,9 +16,11 @@ ALLOWED = {
     "runtime": {"topology", "transports", "collectives"},
     "tools": {"runtime", "topology", "transports", "collectives", "simulation"},
     "bindings/c": set(),
+    "bindings/python": set(),
+    "bindings/torch": set(),
     "examples": set(),
 }
-PUBLIC_ONLY = {"include/fabring", "examples"}  # not even runtime/base
+PUBLIC_ONLY = {"include/fabring", "bindings/python", "bindings/torch", "examples"}  # not even runtime/base
 # Library header pattern -> the one folder that may include it.
 LIBRARIES = {
     r"boost/|asio": "runtime/base/net",
@@ -29,6 +31,8 @@ LIBRARIES = {
     r"CLI/": "tools",
     r"nlohmann/": "tools",
     r"Eigen": "examples",
+    r"nanobind/": "bindings/python",
+    r"(torch|ATen|c10|pybind11)/": "bindings/torch",
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 

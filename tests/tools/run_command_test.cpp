@@ -193,5 +193,26 @@ TEST(Run, HelpHasAnExample) {
   EXPECT_THAT(result.out, HasSubstr("Example: fabring run"));
 }
 
+TEST(Run, TakesTheOptionsOfHorovodrun) {
+  const auto result =
+      run({"run", "-np", "2", "-H", "localhost:2", "--verbose", "--gloo", "--start-timeout", "30", "--cycle-time-ms",
+           "5", "--fusion-threshold-mb", "32", "--network-interfaces", "lo", "sh", "-c",
+           "echo $FABRING_RANK $FABRING_LOG $FABRING_RENDEZVOUS_TIMEOUT $FABRING_INTERFACE "
+           "$HOROVOD_FUSION_THRESHOLD"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(lines(result.out), UnorderedElementsAre("0 info 30s lo 33554432", "1 info 30s lo 33554432"));
+  EXPECT_THAT(result.err, HasSubstr("--gloo, --cycle-time-ms: no meaning here, ignored"));
+}
+
+TEST(Run, SaysWhyItTakesNoElasticOptions) {
+  const auto result = run({"run", "-np", "2", "--min-np", "1", "true"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("--min-np"), HasSubstr("--restarts")));
+}
+
+TEST(Run, AWordOfHorovodrunThatIsWrongIsNamed) {
+  EXPECT_THAT(run({"run", "-np", "1", "--log-level", "LOUD", "true"}).err, HasSubstr("--log-level LOUD is none of"));
+}
+
 }  // namespace
 }  // namespace fabring::tests

@@ -13,10 +13,12 @@
 namespace fabring::tools {
 namespace {
 
-// CLI11 2.1 reads "-np 4" as "-n p": spell it "-n" first.
+// CLI11 2.1 reads "-np 4" as "-n p": such words of other launchers are spelt our way first.
 std::vector<std::string> rewritten(std::vector<std::string> arguments) {
-  for (std::string& argument : arguments)
-    if (argument == "-np" || argument == "--np") argument = "-n";
+  for (std::string& argument : arguments) {
+    if (argument == "-np" || argument == "--np" || argument == "--num-proc") argument = "-n";
+    if (argument == "-hostfile") argument = "--hostfile";
+  }
   return arguments;
 }
 

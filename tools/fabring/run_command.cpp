@@ -14,6 +14,7 @@
 #include "runtime/base/handshake.hpp"
 #include "runtime/base/parse_value.hpp"
 #include "tools/fabring/command.hpp"
+#include "tools/fabring/horovod_options.hpp"
 #include "tools/fabring/host_slots.hpp"
 #include "tools/fabring/hosts_job.hpp"
 #include "tools/fabring/local_job.hpp"
@@ -25,6 +26,7 @@ namespace {
 struct Options {
   JobOptions job;
   HostsJobOptions several;
+  HorovodOptions horovod;
   std::string grace = "10s", silence = "15s";
   std::string hosts, hostfile, ssh = std::string(default_ssh);
   std::vector<std::string> exports;
@@ -64,6 +66,7 @@ Status understand_hosts(Options& options, const Environment& environment) {
   if (!shares) return shares.error();
   auto ssh = split_words(options.ssh);
   if (!ssh) return ssh.error().with_prefix("--ssh: ");
+  for (std::string& word : horovod_ssh_words(options.horovod)) ssh->push_back(std::move(word));
   auto silence = parse_duration(options.silence);
   if (!silence) return silence.error().with_prefix("--lost-after: ");
   auto exported = exported_environment(options.exports, environment);
@@ -114,6 +117,10 @@ int run(Options& options, const CLI::App& app, Session& session) {
   auto grace = parse_duration(options.grace);
   if (!grace) return usage("--grace: " + grace.error().message());
   options.job.grace = *grace;
+  auto horovod = horovod_environment(options.horovod);
+  if (!horovod) return usage(horovod.error().message());
+  options.exports.insert(options.exports.begin(), horovod->begin(), horovod->end());  // -x comes after and wins
+  if (const std::string note = horovod_note(options.horovod); !note.empty()) complain("run", note);
   const Environment environment = process_environment();
   const bool several = !options.hosts.empty() || !options.hostfile.empty();
   if (several) {
@@ -139,7 +146,7 @@ void add_run(CLI::App& app, Session& session) {
       ->check(CLI::Range(1, 4096))
       ->type_name("N");
   CLI::Option* hosts =
-      command->add_option("--hosts", options->hosts, "Run on these hosts over ssh, each with so many ranks: a:4,b:4")
+      command->add_option("-H,--hosts", options->hosts, "Run on these hosts over ssh, each with so many ranks: a:4,b:4")
           ->type_name("LIST");
   command->add_option("--hostfile", options->hostfile, "The hosts from a file: a line for each, a:4 or a slots=4")
       ->excludes(hosts)
@@ -167,7 +174,8 @@ void add_run(CLI::App& app, Session& session) {
           std::map<std::string, Binding>{{"none", Binding::none}, {"core", Binding::core}, {"numa", Binding::numa}}))
       ->type_name("core|numa|none");
   command->add_flag("--tag-output", options->job.style.tag, "Put [RANK] before every line");
-  command->add_flag("--timestamp-output", options->job.style.timestamp, "Put the time before every line");
+  command->add_flag("--timestamp-output,--prefix-output-with-timestamp", options->job.style.timestamp,
+                    "Put the time before every line");
   command->add_option("--restarts", options->job.restarts, "Start all ranks again when one fails, at most R times")
       ->check(CLI::Range(0, 1000))
       ->type_name("R");
@@ -181,6 +189,7 @@ void add_run(CLI::App& app, Session& session) {
       ->check(CLI::Range(1, 4096))
       ->type_name("K");
   command->add_option("--job-id", options->job.job_id, "Name of the job (random)")->type_name("ID");
+  add_horovod_options(*command, options->horovod);
   command->prefix_command();
   command->footer(
       "Each rank finds FABRING_RANK, FABRING_WORLD_SIZE, FABRING_LOCAL_RANK, FABRING_MASTER_ADDR, FABRING_MASTER_PORT "
@@ -191,7 +200,8 @@ void add_run(CLI::App& app, Session& session) {
       "On other hosts ranks have the environment of a login there, every FABRING_* of here, and what -x names; the\n"
       "program and fabring itself must be there. When this command dies, the ranks end on every host.\n"
       "Example: fabring run -n 4 --tag-output -- ./train --epochs 3\n"
-      "Example: fabring run --hosts node1:8,node2:8 -x LD_LIBRARY_PATH -- ./train");
+      "Example: fabring run --hosts node1:8,node2:8 -x LD_LIBRARY_PATH -- ./train\n"
+      "Example: fabring run -np 4 -H localhost:4 python train.py     (the options of horovodrun do)");
   command->callback([options, command, &session] { session.exit_code = run(*options, *command, session); });
 }
 

@@ -1,0 +1,195 @@
+#include "bindings/python/core/communicator.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <list>
+#include <string>
+#include <vector>
+
+#include "bindings/python/core/operation.hpp"
+#include "bindings/python/core/text.hpp"
+#include "bindings/python/core/waiting.hpp"
+
+namespace nb = nanobind;
+
+namespace fabring::python {
+namespace {
+
+bool over(const Work& work) {
+  int done = 0;
+  fabring_error error = FABRING_ERROR_INIT;
+  check(fabring_work_done(work.handle.use(), &done, &error), error);
+  return done != 0;
+}
+
+// Operations that go on although their Work was dropped: by the caller, or by an exception out of a wait. Guarded by
+// the interpreter's lock; never destroyed, because at exit it would outlive the interpreter.
+std::list<Work>& dropped() {
+  static auto* const list = new std::list<Work>();
+  return *list;
+}
+
+void let_go_of_finished() {
+  std::list<Work>& works = dropped();
+  for (auto work = works.begin(); work != works.end();)
+    work = !work->handle.usable() || over(*work) ? works.erase(work) : std::next(work);
+}
+
+Work start(const CommHandle& comm, const Operation& operation, nb::object keep) {
+  if (!dropped().empty()) let_go_of_finished();
+  const fabring_operation pointed = operation.pointed();
+  fabring_work* work = nullptr;
+  fabring_error error = FABRING_ERROR_INIT;
+  fabring_status_code code;
+  {
+    fabring_comm* handle = comm.use();
+    nb::gil_scoped_release others_run;
+    code = fabring_start(handle, &pointed, &work, &error);
+  }
+  check(code, error);
+  return {WorkHandle(work), std::move(keep)};
+}
+
+std::vector<std::unique_ptr<Work>> start_group(const CommHandle& comm, const std::vector<const Operation*>& operations,
+                                               const std::vector<nb::object>& keep) {
+  std::vector<fabring_operation> pointed;
+  for (const Operation* operation : operations) pointed.push_back(operation->pointed());
+  std::vector<fabring_work*> works(pointed.size(), nullptr);
+  fabring_error error = FABRING_ERROR_INIT;
+  check(fabring_start_group(comm.use(), pointed.data(), pointed.size(), works.data(), &error), error);
+  std::vector<std::unique_ptr<Work>> made;
+  for (std::size_t i = 0; i < works.size(); ++i)
+    made.push_back(std::make_unique<Work>(WorkHandle(works[i]), keep.at(i)));
+  return made;
+}
+
+bool wait_for(Work& work, std::optional<double> limit_s) {
+  if (!wait(work.handle, limit_s)) return false;
+  work.keep.reset();
+  return true;
+}
+
+nb::tuple received(const Work& work) {
+  fabring_received got = FABRING_RECEIVED_INIT;
+  fabring_error error = FABRING_ERROR_INIT;
+  check(fabring_work_received(work.handle.use(), &got, &error), error);
+  return nb::make_tuple(got.source, got.tag, got.count);
+}
+
+/// Runs `call(comm, &made, &error)`, which waits for other ranks. Null: this rank is in none of the parts.
+template <class Call>
+std::unique_ptr<CommHandle> divide(const CommHandle& comm, Call&& call) {
+  fabring_comm* made = nullptr;
+  fabring_error error = FABRING_ERROR_INIT;
+  fabring_status_code code;
+  {
+    fabring_comm* from = comm.use();
+    nb::gil_scoped_release others_run;
+    code = call(from, &made, &error);
+  }
+  check(code, error);
+  return made == nullptr ? nullptr : std::make_unique<CommHandle>(made);
+}
+
+std::int32_t number(const CommHandle& comm,
+                    fabring_status_code (*ask)(const fabring_comm*, std::int32_t*, fabring_error*)) {
+  std::int32_t value = 0;
+  fabring_error error = FABRING_ERROR_INIT;
+  check(ask(comm.use(), &value, &error), error);
+  return value;
+}
+
+void bind_work(nb::module_& module) {
+  nb::class_<Work>(module, "Work")
+      .def("done", over)
+      .def("wait", wait_for, nb::arg("limit_s").none())
+      .def("drop",
+           [](Work& work) {
+             if (work.handle.usable() && !over(work)) dropped().push_back(std::move(work));
+           })
+      .def("received", received);
+  nb::class_<Prepared>(module, "Prepared").def("start", [](Prepared& prepared) {
+    fabring_work* work = nullptr;
+    fabring_error error = FABRING_ERROR_INIT;
+    fabring_status_code code;
+    {
+      fabring_prepared* handle = prepared.handle.use();
+      nb::gil_scoped_release others_run;
+      code = fabring_prepared_start(handle, &work, &error);
+    }
+    check(code, error);
+    return Work(WorkHandle(work), prepared.keep);
+  });
+}
+
+}  // namespace
+
+void bind_communicator(nb::module_& module) {
+  bind_work(module);
+  nb::class_<CommHandle>(module, "Communicator")
+      .def_prop_ro("rank", [](const CommHandle& comm) { return number(comm, fabring_comm_rank); })
+      .def_prop_ro("size", [](const CommHandle& comm) { return number(comm, fabring_comm_size); })
+      .def_prop_ro("label",
+                   [](const CommHandle& comm) {
+                     return text([&](char* to, std::size_t size, std::size_t* needed, fabring_error* error) {
+                       return fabring_comm_label(comm.use(), to, size, needed, error);
+                     });
+                   })
+      .def_prop_ro("nodes",
+                   [](const CommHandle& comm) {
+                     std::vector<std::int32_t> nodes(static_cast<std::size_t>(number(comm, fabring_comm_size)));
+                     fabring_error error = FABRING_ERROR_INIT;
+                     check(fabring_comm_nodes(comm.use(), nodes.data(), nodes.size(), &error), error);
+                     return nodes;
+                   })
+      .def("start", start, nb::arg("operation"), nb::arg("keep").none())
+      .def("start_group", start_group)
+      .def("prepare",
+           [](const CommHandle& comm, const Operation& operation, nb::object keep) {
+             const fabring_operation pointed = operation.pointed();
+             fabring_prepared* prepared = nullptr;
+             fabring_error error = FABRING_ERROR_INIT;
+             check(fabring_prepare(comm.use(), &pointed, &prepared, &error), error);
+             return std::make_unique<Prepared>(PreparedHandle(prepared), std::move(keep));
+           })
+      .def("explain",
+           [](const CommHandle& comm, const Operation& operation) {
+             const fabring_operation pointed = operation.pointed();
+             return text([&](char* to, std::size_t size, std::size_t* needed, fabring_error* error) {
+               return fabring_explain(comm.use(), &pointed, to, size, needed, error);
+             });
+           })
+      .def("split",
+           [](const CommHandle& comm, int colour, int key, const std::string& label) {
+             return divide(comm, [&](fabring_comm* from, fabring_comm** made, fabring_error* error) {
+               return fabring_comm_split(from, colour, key, label.c_str(), made, error);
+             });
+           })
+      .def("split_by_node",
+           [](const CommHandle& comm, const std::string& label) {
+             return divide(comm, [&](fabring_comm* from, fabring_comm** made, fabring_error* error) {
+               return fabring_comm_split_by_node(from, label.c_str(), made, error);
+             });
+           })
+      .def("duplicate",
+           [](const CommHandle& comm, const std::string& label) {
+             return divide(comm, [&](fabring_comm* from, fabring_comm** made, fabring_error* error) {
+               return fabring_comm_duplicate(from, label.c_str(), made, error);
+             });
+           })
+      .def("abort",
+           [](const CommHandle& comm, const std::string& reason) {
+             fabring_error error = FABRING_ERROR_INIT;
+             check(fabring_comm_abort(comm.use(), reason.c_str(), &error), error);
+           })
+      .def("health", [](const CommHandle& comm) {
+        fabring_error error = FABRING_ERROR_INIT;
+        check(fabring_comm_health(comm.use(), &error), error);
+      });
+}
+
+}  // namespace fabring::python

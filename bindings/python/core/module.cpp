@@ -1,0 +1,21 @@
+// fabring._core: the C API as Python objects. Nothing here decides anything; the package fabring is for people.
+
+#include <nanobind/nanobind.h>
+
+#include "bindings/python/core/communicator.hpp"
+#include "bindings/python/core/engine.hpp"
+#include "bindings/python/core/handle.hpp"
+#include "bindings/python/core/memory.hpp"
+#include "bindings/python/core/operation.hpp"
+#include "fabring/fabring.h"
+
+NB_MODULE(_core, module) {
+  namespace python = fabring::python;
+  nanobind::set_leak_warnings(false);  // a thread or a global may hold a communicator when Python ends
+  python::watch_forks();
+  module.attr("version") = fabring_version();
+  python::bind_operation(module);
+  python::bind_memory(module);
+  python::bind_engine(module);
+  python::bind_communicator(module);
+}

@@ -1,0 +1,69 @@
+"""Fabring: collective communication for distributed training, on libfabric, without MPI.
+
+    import fabring
+    world = fabring.init()                  # from the environment; under `python -m fabring.run -n 4 script.py`
+    mean = world.allreduce(gradients, op="avg")
+    work = world.start.allreduce(gradients, out=gradients)
+    ...
+    work.wait()
+
+docs/python.md has the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import fabring._loading  # noqa: F401  # isort: skip  (before all that follows)
+from fabring import _core
+from fabring.communicator import Communicator, Group
+from fabring.engine import Engine
+from fabring.errors import (AbortedError, Error, InternalError, InvalidArgumentError, MismatchError, OutOfMemoryError,
+                            PeerLostError, TimeoutError, TransportError, UnavailableError, UnsupportedError)
+from fabring.requests import ANY_SOURCE, ANY_TAG, Received
+from fabring.work import Prepared, Work
+
+__version__: str = _core.version
+__all__ = ["ANY_SOURCE", "ANY_TAG", "AbortedError", "Communicator", "Engine", "Error", "Group", "InternalError",
+           "InvalidArgumentError", "MismatchError", "OutOfMemoryError", "PeerLostError", "Prepared", "Received",
+           "TimeoutError", "TransportError", "UnavailableError", "UnsupportedError", "Work", "engine", "init",
+           "is_initialized", "shutdown", "world"]
+
+_engine: Engine | None = None
+
+
+def init(settings: Mapping[str, Any] | None = None, *, environment: bool = True) -> Communicator:
+    """Meets the other ranks of the job, as the environment says (FABRING_*, torchrun, Slurm, ...), and returns the
+    communicator of all of them. Called again it returns the same. `settings`, `environment`: as Engine's."""
+    global _engine
+    if _engine is None:
+        _engine = Engine(settings, environment=environment)
+    elif settings:
+        raise InvalidArgumentError("fabring.init() has been called already, so settings come too late; "
+                                   "call fabring.shutdown() first")
+    return _engine.world
+
+
+def is_initialized() -> bool:
+    return _engine is not None
+
+
+def engine() -> Engine:
+    """The engine of init()."""
+    if _engine is None:
+        raise InvalidArgumentError("call fabring.init() first")
+    return _engine
+
+
+def world() -> Communicator:
+    """The communicator of all ranks of init()."""
+    return engine().world
+
+
+def shutdown() -> None:
+    """Leaves the job; happens by itself when Python ends. init() may be called again, by all ranks."""
+    global _engine
+    if _engine is not None:
+        left, _engine = _engine, None
+        left.close()

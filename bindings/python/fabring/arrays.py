@@ -1,0 +1,123 @@
+"""Where an array's bytes are: NumPy arrays, torch tensors and whatever else speaks DLPack, checked before anything is sent.
+
+Fabring takes memory of the host in one row-major piece. Torch is never imported here: if the caller has a tensor, torch is
+there already.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any, NamedTuple
+
+import numpy
+
+from fabring import _core
+from fabring.errors import InvalidArgumentError, UnsupportedError
+
+# NumPy's names, ml_dtypes' among them, where they differ from ours.
+_NUMPY_NAMES = {"float8_e4m3fn": "float8_e4m3"}
+_TORCH_NAMES = {"float8_e4m3fn": "float8_e4m3"}
+# DLPack's (code, bits): 0 int, 1 unsigned, 2 float, 4 bfloat, 6 bool, 10 float8_e4m3fn, 12 float8_e5m2.
+_DLPACK = {(0, 8): "int8", (0, 16): "int16", (0, 32): "int32", (0, 64): "int64", (1, 8): "uint8", (1, 16): "uint16",
+           (1, 32): "uint32", (1, 64): "uint64", (2, 16): "float16", (2, 32): "float32", (2, 64): "float64",
+           (4, 16): "bfloat16", (6, 8): "bool", (10, 8): "float8_e4m3", (12, 8): "float8_e5m2"}
+_numpy_types: dict[Any, str] = {}
+_torch_types: dict[Any, str] = {}
+
+
+class View(NamedTuple):
+    """An array as Fabring sees it."""
+
+    address: int
+    shape: tuple[int, ...]
+    type: str  # a name of _core.TYPES
+    array: Any  # keeps the memory
+
+    @property
+    def elements(self) -> int:
+        return math.prod(self.shape)
+
+
+def is_torch(array: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(array, torch.Tensor)
+
+
+def view(array: Any, name: str, writable: bool) -> View:
+    """The array's memory. `name` is the argument's, for errors. Raises UnsupportedError for memory of a device or a type
+    that Fabring has not, InvalidArgumentError for strided or read-only memory, TypeError for what is no array."""
+    if isinstance(array, numpy.ndarray):
+        return _view_numpy(array, name, writable)
+    if is_torch(array):
+        return _view_torch(array, name)
+    if hasattr(array, "__dlpack__") and not isinstance(array, numpy.generic):
+        return _view_dlpack(array, name)
+    if not writable and isinstance(array, (int, float, numpy.generic)):
+        return _view_numpy(numpy.asarray(array), name, False)
+    raise TypeError(f"{name} is a {type(array).__name__}: Fabring takes NumPy arrays, torch tensors and other arrays with "
+                    "__dlpack__" + ("" if writable else "; numpy.asarray() makes one"))
+
+
+def _view_numpy(array: numpy.ndarray, name: str, writable: bool) -> View:
+    kind = _numpy_types.get(array.dtype)
+    if kind is None:
+        kind = _NUMPY_NAMES.get(array.dtype.name, array.dtype.name)
+        if kind not in _core.TYPES:
+            raise UnsupportedError(f"{name} has the type {array.dtype}; Fabring has {', '.join(_core.TYPES)}")
+        if not array.dtype.isnative:
+            raise UnsupportedError(f"{name} has the byte order of another machine ({array.dtype.str}); "
+                                   "convert it with .astype(dtype.newbyteorder('='))")
+        _numpy_types[array.dtype] = kind
+    if not array.flags.c_contiguous:
+        raise _not_in_one_piece(name, array.shape, "numpy.ascontiguousarray() copies it into one")
+    if writable and not array.flags.writeable:
+        raise InvalidArgumentError(f"{name} is read-only and the result is to go there")
+    return View(array.__array_interface__["data"][0], array.shape, kind, array)
+
+
+def _view_torch(tensor: Any, name: str) -> View:
+    kind = _torch_types.get(tensor.dtype)
+    if kind is None:
+        spelled = str(tensor.dtype).removeprefix("torch.")
+        kind = _TORCH_NAMES.get(spelled, spelled)
+        if kind not in _core.TYPES:
+            raise UnsupportedError(f"{name} has the type {tensor.dtype}; Fabring has {', '.join(_core.TYPES)}")
+        _torch_types[tensor.dtype] = kind
+    if tensor.device.type != "cpu":
+        raise UnsupportedError(f"{name} is on {tensor.device}; Fabring takes memory of the host: pass {name}.cpu()")
+    if tensor.is_sparse or not tensor.is_contiguous():
+        raise _not_in_one_piece(name, tuple(tensor.shape), f"{name}.contiguous() copies it into one")
+    return View(tensor.data_ptr(), tuple(tensor.shape), kind, tensor)
+
+
+def _view_dlpack(array: Any, name: str) -> View:
+    try:
+        address, shape, code, bits, device, in_one_piece = _core.describe(array)
+    except TypeError as error:
+        raise TypeError(f"{name} is a {type(array).__name__} whose __dlpack__ did not give its memory away: "
+                        f"{error.__cause__ or error}") from None
+    if device != 1:
+        raise UnsupportedError(f"{name} is memory of a device (DLPack's number {device}); Fabring takes memory of the host")
+    if (code, bits) not in _DLPACK:
+        raise UnsupportedError(f"{name} has DLPack's type ({code}, {bits} bits); Fabring has {', '.join(_core.TYPES)}")
+    if not in_one_piece:
+        raise _not_in_one_piece(name, shape, "copy it into a row-major one")
+    return View(address, shape, _DLPACK[code, bits], array)
+
+
+def _not_in_one_piece(name: str, shape: tuple[int, ...], remedy: str) -> InvalidArgumentError:
+    return InvalidArgumentError(f"{name}, of shape {tuple(shape)}, does not lie in one row-major piece of memory; {remedy}")
+
+
+def empty(like: View, shape: tuple[int, ...]) -> Any:
+    """A new array of `like`'s kind and type."""
+    if is_torch(like.array):
+        return like.array.new_empty(shape)
+    if isinstance(like.array, numpy.ndarray):
+        return numpy.empty(shape, like.array.dtype)
+    try:
+        return numpy.empty(shape, like.type)
+    except TypeError:
+        raise InvalidArgumentError(f"pass out=: NumPy has no {like.type}, and Fabring cannot make a new "
+                                   f"{type(like.array).__name__}") from None

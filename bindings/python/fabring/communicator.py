@@ -1,0 +1,160 @@
+"""Communicator: a group of ranks that work together."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+
+from fabring import _core
+from fabring.calls import Calls
+from fabring.requests import Request
+from fabring.work import Prepared, Work
+
+
+class Starter(Calls[Work]):
+    """`communicator.start`: the collectives, begun and not waited for."""
+
+    def __init__(self, core: _core.Communicator) -> None:
+        self._core = core
+
+    def _do(self, request: Request) -> Work:
+        return Work(self._core.start(request.operation, request.arrays), request.result)
+
+
+class Preparer(Calls[Prepared]):
+    """`communicator.prepare`: the collectives, checked, chosen and built once. Not for send and recv."""
+
+    def __init__(self, core: _core.Communicator) -> None:
+        self._core = core
+
+    def _do(self, request: Request) -> Prepared:
+        return Prepared(self._core.prepare(request.operation, request.arrays), request)
+
+
+class Explainer(Calls[str]):
+    """`communicator.explain`: how a collective would run, and why. First line: algorithm, colon, reason; then the others
+    with their predicted times. Nothing is sent."""
+
+    def __init__(self, core: _core.Communicator) -> None:
+        self._core = core
+
+    def _do(self, request: Request) -> str:
+        return self._core.explain(request.operation)
+
+
+class Group(Calls[None]):
+    """Collects operations in a `with` block and hands them over together at its end, then waits for all. Sends and
+    receives among them go on side by side. `results` has what each returned, in order."""
+
+    def __init__(self, core: _core.Communicator) -> None:
+        self._core = core
+        self._requests: list[Request] = []
+        self.results: list[Any] = []
+
+    def _do(self, request: Request) -> None:
+        self._requests.append(request)
+
+    def __enter__(self) -> Group:
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if kind is not None:
+            return
+        started = self._core.start_group([one.operation for one in self._requests], [one.arrays for one in self._requests])
+        works = [Work(core, one.result) for core, one in zip(started, self._requests)]
+        self._requests = []
+        first = None
+        for work in works:
+            try:
+                self.results.append(work.wait())
+            except Exception as failed:  # the others must be over too before anybody touches their arrays
+                first = first or failed
+        if first is not None:
+            raise first
+
+
+class Communicator(Calls[Any]):
+    """A group of ranks. Calling a collective on it runs it: when it returns, the result is there and the arrays are the
+    caller's again. Safe to use from several threads, if all ranks see the same order of calls. The interpreter runs other
+    threads meanwhile. Raises the exceptions of fabring.errors."""
+
+    def __init__(self, core: _core.Communicator) -> None:
+        self._core = core
+        self.rank: int = core.rank
+        self.size: int = core.size
+        self.label: str = core.label
+        self.start = Starter(core)
+        self.prepare = Preparer(core)
+        self.explain = Explainer(core)
+
+    def __repr__(self) -> str:
+        return f"<fabring.Communicator '{self.label}': rank {self.rank} of {self.size}>"
+
+    def _do(self, request: Request) -> Any:
+        return Work(self._core.start(request.operation, request.arrays), request.result).wait()
+
+    @property
+    def nodes(self) -> list[int]:
+        """The node of each rank: equal numbers share a host."""
+        return self._core.nodes
+
+    def group(self) -> Group:
+        """`with comm.group() as g: g.send(x, 1); g.recv(y, 1)` - begun together, over at the end of the block."""
+        return Group(self._core)
+
+    # ---- other groups of ranks
+
+    def split(self, colour: int, key: int = 0, label: str = "") -> Communicator | None:
+        """Ranks of one colour form a communicator, ordered by (key, rank). Every rank must call; a negative colour: None."""
+        made = self._core.split(colour, key, label)
+        return None if made is None else Communicator(made)
+
+    def split_by_node(self, label: str = "") -> Communicator:
+        """The ranks of this rank's node. Every rank must call."""
+        return Communicator(self._core.split_by_node(label))
+
+    def duplicate(self, label: str = "") -> Communicator:
+        """The same ranks once more: operations on it match apart from those of this one. Every rank must call."""
+        return Communicator(self._core.duplicate(label))
+
+    # ---- trouble
+
+    def abort(self, reason: str) -> None:
+        """Ends this communicator on every rank: operations under way raise AbortedError. Returns at once."""
+        self._core.abort(reason)
+
+    def check(self) -> None:
+        """Raises the error that ended this communicator, if one has."""
+        self._core.health()
+
+    # ---- what is short with NumPy
+
+    def exchange_counts(self, counts: Sequence[int]) -> list[int]:
+        """counts[j]: rows for rank j. Returns how many rows come from each rank: out_counts of alltoall."""
+        return self.alltoall(numpy.asarray(counts, dtype=numpy.int64)).tolist()
+
+    def gather_counts(self, count: int) -> list[int]:
+        """Every rank's number of rows: counts of all_gather and gather."""
+        return self.all_gather(numpy.asarray(count, dtype=numpy.int64)).tolist()
+
+    # ---- objects; unpickling runs what the sender wrote, so only between ranks that trust each other, as all of a job do
+
+    def broadcast_object(self, what: Any = None, *, root: int = 0) -> Any:
+        """The root's object, pickled, on every rank."""
+        data = numpy.frombuffer(pickle.dumps(what), numpy.uint8) if self.rank == root else numpy.empty(0, numpy.uint8)
+        length = self.broadcast(numpy.array([data.size], numpy.int64), root=root)
+        if self.rank != root:
+            data = numpy.empty(int(length[0]), numpy.uint8)
+        self.broadcast(data, root=root)
+        return what if self.rank == root else pickle.loads(data.tobytes())
+
+    def all_gather_object(self, what: Any) -> list[Any]:
+        """Every rank's object, pickled, in the order of the ranks."""
+        mine = numpy.frombuffer(pickle.dumps(what), numpy.uint8)
+        counts = self.gather_counts(mine.size)
+        data = self.all_gather(mine, counts=counts)
+        ends = numpy.cumsum(counts)
+        return [pickle.loads(data[end - count:end].tobytes()) for count, end in zip(counts, ends)]

@@ -1,0 +1,63 @@
+"""Engine: this process among the ranks of a job. Most programs need fabring.init() only, which keeps one."""
+
+from __future__ import annotations
+
+import atexit
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+from fabring import _core
+from fabring.communicator import Communicator
+
+_open: weakref.WeakSet[Engine] = weakref.WeakSet()
+
+
+class Engine:
+    """Meets the other ranks when it is made, leaves them when it is closed. A context manager.
+
+    `settings`: names of `fabring settings` and their values as in the environment, {"FABRING_TIMEOUT": "30s"}; they win
+    over the environment. environment=False: nothing is read from there. Raises InvalidArgumentError, UnavailableError,
+    TimeoutError (naming the ranks that did not come), MismatchError, PeerLostError, TransportError. Ctrl-C ends the wait."""
+
+    def __init__(self, settings: Mapping[str, Any] | None = None, *, environment: bool = True) -> None:
+        told = [(name, _text(value)) for name, value in (settings or {}).items()]
+        self._core = _core.create(environment, told)
+        self.world = Communicator(self._core.world())
+        _open.add(self)
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Says goodbye and waits, bounded by FABRING_LEAVE_TIMEOUT, until the others have too. What is under way ends with
+        AbortedError. Closing twice is fine."""
+        _open.discard(self)
+        self._core.close()
+
+    def traffic(self) -> dict[str, int]:
+        """Bytes and messages of this rank since the start: payload_bytes_sent, payload_bytes_received, wire_bytes_sent,
+        wire_bytes_received, messages_sent."""
+        return self._core.traffic()
+
+    def report(self) -> list[str]:
+        """What was chosen at the start and why: transport, interface, nodes, waiting."""
+        return self._core.report().splitlines()
+
+    def setting(self, name: str) -> str:
+        """The value in use: setting("FABRING_TIMEOUT")."""
+        return self._core.setting(name)
+
+
+def _text(value: Any) -> str:
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+@atexit.register
+def _close_all() -> None:
+    """While Python still works: afterwards nobody could say goodbye for us, and the others would see a death."""
+    for engine in list(_open):
+        engine.close()

@@ -1,0 +1,168 @@
+"""Coming and going, and who is where."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Sequence
+
+import fabring
+from fabring.errors import InvalidArgumentError
+from fabring.horovod.negotiation import Negotiation
+from fabring.horovod.process_set import ProcessSet, global_process_set
+
+_sets: dict[int, ProcessSet] = {}
+_next_id = 0
+
+
+def init(comm: Sequence[int] | None = None, process_sets: Sequence[ProcessSet] | None = None) -> None:
+    """Meets the other ranks, as fabring.init() does; without a launcher this process is the only rank. Called again it does
+    nothing."""
+    global _next_id
+    if comm is not None:
+        raise InvalidArgumentError("init(comm=...): start the job with these ranks only, or use process_sets")
+    if is_initialized():
+        return
+    world = _meet()
+    _next_id = 1
+    global_process_set.ranks = list(range(world.size))
+    global_process_set.process_set_id = 0
+    global_process_set._negotiation = Negotiation(world, "horovod")
+    _sets[0] = global_process_set
+    for one in process_sets or ():
+        add_process_set(one)
+
+
+def _meet() -> fabring.Communicator:
+    try:
+        return fabring.init()
+    except InvalidArgumentError as error:
+        if not str(error).startswith("no rank:"):
+            raise
+        return fabring.init({"FABRING_RANK": 0, "FABRING_WORLD_SIZE": 1}, environment=False)
+
+
+@atexit.register
+def shutdown() -> None:
+    """Leaves the job."""
+    if not is_initialized():
+        return
+    ending = [one._negotiation for one in _sets.values() if one._negotiation is not None]
+    for one in _sets.values():
+        one._negotiation = one.process_set_id = None
+    _sets.clear()
+    for negotiation in ending:
+        negotiation.close()
+    fabring.shutdown()  # a thread in the middle of a round comes back with an error
+    for negotiation in ending:
+        negotiation.await_end()
+
+
+def _forget() -> None:
+    """In a child of fork(): the threads that negotiate are the parent's, and a lock of theirs may be held for ever."""
+    for one in _sets.values():
+        one._negotiation = one.process_set_id = None
+    _sets.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+def is_initialized() -> bool:
+    return global_process_set.process_set_id is not None
+
+
+def _world() -> fabring.Communicator:
+    if not is_initialized():
+        raise InvalidArgumentError("call fabring.horovod.init() first")
+    return fabring.world()
+
+
+def rank() -> int:
+    return _world().rank
+
+
+def size() -> int:
+    return _world().size
+
+
+def _neighbours() -> list[int]:
+    """The ranks of this host."""
+    nodes = _world().nodes
+    return [other for other, node in enumerate(nodes) if node == nodes[_world().rank]]
+
+
+def local_rank() -> int:
+    """This rank's number among those of its host."""
+    return _neighbours().index(rank())
+
+
+def local_size() -> int:
+    return len(_neighbours())
+
+
+def _counterparts() -> list[int]:
+    """The ranks that have this local rank on their hosts."""
+    places: dict[int, list[int]] = {}
+    for other, node in enumerate(_world().nodes):
+        places.setdefault(node, []).append(other)
+    return sorted(ranks[local_rank()] for ranks in places.values() if len(ranks) > local_rank())
+
+
+def cross_rank() -> int:
+    """The number of this host among those that have a rank with this local rank."""
+    return _counterparts().index(rank())
+
+
+def cross_size() -> int:
+    return len(_counterparts())
+
+
+def is_homogeneous() -> bool:
+    """Whether every host has as many ranks."""
+    nodes = _world().nodes
+    return len({nodes.count(node) for node in nodes}) == 1
+
+
+def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
+    """Brings a set to life. Every rank of the job calls it, those outside too."""
+    global _next_id
+    made = process_set if isinstance(process_set, ProcessSet) else ProcessSet(process_set)
+    world = _world()
+    ranks = made.ranks or []
+    if not ranks or ranks[0] < 0 or ranks[-1] >= world.size or len(set(ranks)) < len(ranks):
+        raise InvalidArgumentError(f"{made}: a set has one rank or more, each once, of 0 to {world.size - 1}")
+    if any(one.ranks == ranks for one in _sets.values()):
+        raise InvalidArgumentError(f"{made}: there is a set of these ranks already")
+    label = f"process set {_next_id}"
+    comm = world.split(0 if world.rank in ranks else -1, label=label)
+    made.process_set_id = _next_id
+    made._negotiation = Negotiation(comm, label) if comm is not None else None
+    _sets[_next_id] = made
+    _next_id += 1
+    return made
+
+
+def remove_process_set(process_set: ProcessSet) -> bool:
+    """Ends a set; every rank calls it when nothing of the set is under way. False for the global one and for what is none."""
+    number = process_set.process_set_id
+    if not number or _sets.get(number) is not process_set:
+        return False
+    del _sets[number]
+    if process_set._negotiation is not None:
+        process_set._negotiation.close()
+        process_set._negotiation.await_end()
+    process_set._negotiation = process_set.process_set_id = None
+    return True
+
+
+# What scripts ask about Horovod's own build.
+def mpi_threads_supported() -> bool:
+    return False
+
+
+def _no() -> bool:
+    return False
+
+
+mpi_enabled = mpi_built = gloo_enabled = gloo_built = nccl_built = ddl_built = ccl_built = cuda_built = rocm_built = _no

@@ -1,0 +1,80 @@
+"""Gradients on their way: parameters in buckets that every rank cuts alike, from the last parameter to the first, since
+that is about the order in which a backward pass has them. A bucket is sent when all its gradients are there; which one is
+first may differ between ranks, since the negotiation goes by their names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from fabring.horovod.collectives import grouped_allreduce_async_
+from fabring.horovod.compression import Compressor
+from fabring.horovod.handles import synchronize
+from fabring.horovod.process_set import ProcessSet
+
+BUCKET_BYTES = min(8 << 20, int(os.environ.get("HOROVOD_FUSION_THRESHOLD", str(8 << 20))))
+
+
+def cut(parameters: Sequence[torch.Tensor]) -> list[list[torch.Tensor]]:
+    """Buckets of at most BUCKET_BYTES, of one type each; a larger parameter is alone."""
+    buckets: list[list[torch.Tensor]] = []
+    filled = 0
+    for parameter in reversed(parameters):
+        size = parameter.numel() * parameter.element_size()
+        if not buckets or filled + size > BUCKET_BYTES or buckets[-1][0].dtype != parameter.dtype:
+            buckets.append([])
+            filled = 0
+        buckets[-1].append(parameter)
+        filled += size
+    return buckets
+
+
+class Bucket:
+    """Some parameters whose gradients travel together."""
+
+    def __init__(self, name: str, parameters: list[torch.Tensor], compression: type[Compressor], process_set: ProcessSet,
+                 terms: dict[str, Any]) -> None:
+        self.name, self.parameters = name, parameters
+        self._compression, self._process_set, self._terms = compression, process_set, terms
+        self._ready: set[int] = set()
+        self._handle: int | None = None
+        self._sent: list[tuple[torch.Tensor, Any]] = []
+
+    @property
+    def under_way(self) -> bool:
+        return self._handle is not None
+
+    def add(self, parameter: torch.Tensor) -> None:
+        """This gradient is there. The last one sends the bucket."""
+        self._ready.add(id(parameter))
+        if len(self._ready) == len(self.parameters):
+            self.send()
+
+    def send(self) -> None:
+        """A gradient that did not come here is zero: it may have come elsewhere."""
+        for parameter in self.parameters:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            elif parameter.grad.is_sparse:
+                parameter.grad = parameter.grad.to_dense()
+        self._sent = [self._compression.compress(parameter.grad) for parameter in self.parameters]
+        self._handle = grouped_allreduce_async_([tensor for tensor, _ in self._sent], name=self.name,
+                                                process_set=self._process_set, **self._terms)
+
+    def finish(self) -> None:
+        handle, sent = self._handle, self._sent
+        self._handle, self._sent, self._ready = None, [], set()
+        assert handle is not None
+        synchronize(handle)
+        for parameter, (tensor, context) in zip(self.parameters, sent):
+            reduced = self._compression.decompress(tensor, context)
+            if reduced is not parameter.grad:
+                parameter.grad.copy_(reduced.view_as(parameter.grad))
+
+    def forget(self) -> None:
+        """After a load_state_dict: what was counted does not count."""
+        if self._handle is None:
+            self._ready = set()

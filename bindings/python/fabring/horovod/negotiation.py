@@ -1,0 +1,256 @@
+"""Negotiation: names, not the order of calls, say which calls of different ranks belong together, as Horovod's users are
+used to. A thread for each process set tells the others what its rank has asked for, in rounds (an all_gather), and begins
+what all have asked for, in an order all agree on. A rank takes part in a round only while it waits for something: without
+calls there is no traffic and no wake-up.
+
+A rank that has joined takes part in every round and adds zeros to the others' allreduces, until all have joined.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from typing import Any
+
+import numpy
+import torch
+
+from fabring.communicator import Communicator
+from fabring.errors import AbortedError, Error, InternalError, InvalidArgumentError, MismatchError, UnsupportedError
+from fabring.horovod import execution
+from fabring.horovod.requests import Request, Sum, Terms
+
+BLOCK_BYTES = 2048  # what a round says usually fits; otherwise a second message has the rest
+PAUSE_S = 0.001  # between two rounds that bring nothing new
+STALL_S = 60.0
+AUTOMATIC = ".noname."  # in names that we made: they never come again
+
+
+class Vocabulary:
+    """Names and terms that all ranks have seen, as numbers: a training step says the same words as the one before it."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Any, int] = {}
+        self._words: list[Any] = []
+
+    def number(self, word: Any) -> Any:
+        return self._numbers.get(word, word)
+
+    def word(self, told: Any) -> Any:
+        """The word of what some rank told; learns it. Called on every rank with the same words in the same order."""
+        if isinstance(told, int):
+            return self._words[told]
+        if told not in self._numbers and not (isinstance(told, str) and AUTOMATIC in told):
+            self._numbers[told] = len(self._words)
+            self._words.append(told)
+        return told
+
+    def forget_if_full(self) -> None:
+        """A program that makes up names for ever must not fill the memory. All ranks forget at once."""
+        if len(self._words) > 20_000:
+            self._numbers.clear()
+            self._words.clear()
+
+
+class Negotiation:
+    def __init__(self, comm: Communicator, label: str) -> None:
+        self.size, self.rank = comm.size, comm.rank
+        self._talk = comm.duplicate(f"{label} negotiation")
+        self._data = comm.duplicate(label)
+        self._words = Vocabulary()
+        self._unnamed: dict[str, int] = {}
+        self._changed = threading.Condition()
+        self._fresh: list[Request] = []  # not yet told
+        self._mine: dict[str, Request] = {}  # not yet begun
+        self._table: dict[str, dict[int, Terms]] = {}  # name -> rank -> terms, of what not all have asked for
+        self._since: dict[str, float] = {}
+        self._joined: dict[int, bool] = {}
+        self._join: threading.Event | None = None
+        self._last_joined = -1
+        self._ended: Error | None = None
+        self._thread = threading.Thread(target=self._run, name="fabring-hvd", daemon=True)
+        self._thread.start()
+
+    # ---- for the callers
+
+    def next_name(self, kind: str) -> str:
+        """For a call without a name: matched by order among the calls of its kind."""
+        with self._changed:
+            self._unnamed[kind] = self._unnamed.get(kind, 0) + 1
+            return f"{kind}{AUTOMATIC}{self._unnamed[kind]}"
+
+    def submit(self, request: Request) -> Request:
+        with self._changed:
+            if self._ended is not None:
+                raise self._ended
+            if request.name in self._mine:
+                raise InvalidArgumentError(f"the name '{request.name}' is under way already: wait for it before using it "
+                                           "again, or give another")
+            if self._join is not None:
+                raise InvalidArgumentError(f"'{request.name}' after join(): a rank that has joined calls nothing until join() "
+                                           "returns")
+            self._mine[request.name] = request
+            self._fresh.append(request)
+            self._changed.notify_all()
+        return request
+
+    def join(self) -> int:
+        """Blocks until all ranks have joined; the last rank that did."""
+        with self._changed:
+            if self._ended is not None:
+                raise self._ended
+            over = self._join = threading.Event()
+            self._changed.notify_all()
+        over.wait()
+        if self._ended is not None:
+            raise self._ended
+        return self._last_joined
+
+    def close(self) -> None:
+        """Ends the thread; what is under way fails. The communicators are ended by their engine."""
+        self._end(AbortedError("fabring.horovod was shut down while this was under way"))
+
+    def await_end(self) -> None:
+        self._thread.join(10)
+
+    # ---- the thread
+
+    def _run(self) -> None:
+        try:
+            while self._wait_for_something():
+                self._round()
+        except Error as error:
+            self._end(error)
+        except Exception as error:  # a bug of ours must not leave callers waiting
+            self._end(InternalError(f"the negotiation of fabring.horovod failed: {type(error).__name__}: {error}"))
+
+    def _end(self, error: Error) -> None:
+        with self._changed:
+            if self._ended is None:
+                self._ended = error
+            for request in self._mine.values():
+                request.fail(error)
+            self._mine.clear()
+            self._fresh.clear()
+            if self._join is not None:
+                self._join.set()
+            self._changed.notify_all()
+
+    def _wait_for_something(self) -> bool:
+        with self._changed:
+            while self._ended is None and not (self._fresh or self._mine or self._join):
+                self._changed.wait()
+            if not self._fresh and self._ended is None:
+                self._changed.wait(PAUSE_S)
+            return self._ended is None
+
+    def _round(self) -> None:
+        with self._changed:
+            fresh, self._fresh = self._fresh, []
+            joined = self._join is not None
+        told = [(self._words.number(one.name), self._words.number(one.terms)) for one in fresh]
+        for rank, (has_joined, calls) in enumerate(self._exchange((joined, told))):
+            if has_joined and not self._joined.get(rank):
+                self._last_joined = rank
+            self._joined[rank] = has_joined
+            for name, terms in calls:
+                name, terms = self._words.word(name), self._words.word(_terms(terms))
+                self._table.setdefault(name, {})[rank] = terms
+                self._since.setdefault(name, time.monotonic())
+        self._words.forget_if_full()
+        self._begin_what_is_ready()
+        self._complain_about_stalls()
+        if all(self._joined.get(rank) for rank in range(self.size)):
+            self._all_joined()
+
+    def _exchange(self, what: Any) -> list[Any]:
+        """Everyone's object. One message if all are short."""
+        data = json.dumps(what).encode()
+        block = numpy.zeros(BLOCK_BYTES, numpy.uint8)
+        block[:8] = numpy.frombuffer(len(data).to_bytes(8, "little"), numpy.uint8)
+        room = BLOCK_BYTES - 8
+        block[8:8 + min(len(data), room)] = numpy.frombuffer(data[:room], numpy.uint8)
+        blocks = self._talk.all_gather(block)
+        lengths = [int.from_bytes(blocks[rank, :8].tobytes(), "little") for rank in range(self.size)]
+        if max(lengths) <= room:
+            return [json.loads(blocks[rank, 8:8 + length].tobytes()) for rank, length in enumerate(lengths)]
+        whole = self._talk.all_gather(numpy.frombuffer(data, numpy.uint8), counts=lengths)
+        ends = numpy.cumsum(lengths)
+        return [json.loads(whole[end - length:end].tobytes()) for length, end in zip(lengths, ends)]
+
+    def _begin_what_is_ready(self) -> None:
+        present = [rank for rank in range(self.size) if not self._joined.get(rank)]
+        ready = [name for name, ranks in self._table.items() if all(rank in ranks for rank in present)] if present else []
+        agreed: list[tuple[str, Terms, dict[int, Terms]]] = []
+        for name in ready:
+            ranks = self._table.pop(name)
+            self._since.pop(name)
+            wrong = _disagreement(name, ranks, len(ranks) < self.size)
+            if wrong is None:
+                agreed.append((name, ranks[min(ranks)], ranks))
+            elif request := self._take(name):
+                request.fail(wrong)
+        for numbers in execution.fused([terms for _, terms, _ in agreed]):
+            requests = [self._take(agreed[i][0]) or _zeros(*agreed[i][:2]) for i in numbers]
+            everyone = [[agreed[i][2].get(rank, agreed[i][1]) for rank in range(self.size)] for i in numbers]
+            try:
+                batch = execution.begin(self._data, requests, everyone)
+            except (InvalidArgumentError, UnsupportedError) as error:  # alike on every rank, and nothing was sent
+                for request in requests:
+                    request.fail(error)
+                continue
+            for request in requests:
+                request.started.set()
+            if self._joined.get(self.rank):
+                batch.finish()  # nobody else waits for it here
+
+    def _take(self, name: str) -> Request | None:
+        with self._changed:
+            return self._mine.pop(name, None)
+
+    def _complain_about_stalls(self) -> None:
+        now = time.monotonic()
+        late = [name for name, since in self._since.items() if now - since > STALL_S]
+        for name in late[:5]:
+            missing = [rank for rank in range(self.size) if rank not in self._table[name] and not self._joined.get(rank)]
+            print(f"fabring.horovod: '{name}' has waited {STALL_S:.0f} s for ranks {missing}, which have not called it",
+                  file=sys.stderr, flush=True)
+        for name in late:
+            self._since[name] = now
+
+    def _all_joined(self) -> None:
+        with self._changed:
+            over, self._join = self._join, None
+            self._joined = {}
+        if over is not None:
+            over.set()
+
+
+def _terms(told: Any) -> Any:
+    """Terms, of what JSON made of them; a number stays one."""
+    if isinstance(told, int):
+        return told
+    kind, types, shapes, op, prescale, postscale, root, splits = told
+    return Terms(kind, tuple(types), tuple(tuple(shape) for shape in shapes), op, prescale, postscale, root, tuple(splits))
+
+
+def _zeros(name: str, terms: Terms) -> Request:
+    """What a rank that has joined adds to an allreduce."""
+    tensors = [torch.zeros(shape, dtype=getattr(torch, type)) for type, shape in zip(terms.types, terms.shapes)]
+    return Request(name, terms, tensors, tensors)
+
+
+def _disagreement(name: str, ranks: dict[int, Terms], some_joined: bool) -> Error | None:
+    first = min(ranks)
+    for rank, terms in ranks.items():
+        if terms.agreed() != ranks[first].agreed():
+            return MismatchError(f"'{name}' is {ranks[first]} on rank {first} and {terms} on rank {rank}", rank)
+    if some_joined and ranks[first].kind != "allreduce":
+        return InvalidArgumentError(f"'{name}' is {ranks[first].kind} and some ranks have joined; a joined rank takes part in "
+                                    "allreduce only")
+    if some_joined and ranks[first].op not in (execution.Average, Sum):
+        return InvalidArgumentError(f"'{name}' has op {ranks[first].op} and some ranks have joined; their zeros are right for "
+                                    "sums and averages only")
+    return None

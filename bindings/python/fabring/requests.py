@@ -1,0 +1,250 @@
+"""From a call with arrays to an operation: shapes and types are checked here, on this rank, before anything is sent. What
+only several ranks together can get wrong (lengths that differ, another collective) the library finds out.
+
+n is the number of ranks. Blocks are rows: an array of shape (k, ...) is k rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from fabring import _core
+from fabring.arrays import View, empty, view
+from fabring.errors import InvalidArgumentError, UnsupportedError
+
+ANY_SOURCE = -1
+ANY_TAG = -1
+
+
+@dataclass(frozen=True)
+class Received:
+    """What a recv got."""
+
+    source: int
+    tag: int
+    count: int  # elements
+
+
+class Request(NamedTuple):
+    operation: _core.Operation
+    arrays: tuple  # whose memory the operation uses
+    result: Any  # what the caller gets when it is over; Received: to be asked for
+
+
+def _operation(collective: str, source: View | None, target: View | None, count: int, **more: Any) -> _core.Operation:
+    known = source or target
+    type = known.type if known else "float32"
+    return _core.Operation(_core.COLLECTIVES[collective], input=source.address if source else 0,
+                           output=target.address if target else 0, count=count, type=_core.TYPES[type], **more)
+
+
+def _reduction(type: str, op: str, factor: float | int | None) -> dict[str, Any]:
+    """The fields for `op`; with a factor the sum of factor * x. Raises for words that are none and types without meaning."""
+    if factor is not None:
+        if op != "sum":
+            raise InvalidArgumentError(f"factor= multiplies the summands of op='sum', not of op={op!r}")
+        if type.startswith(("float", "bfloat")):
+            return {"op": _number(type, "premul_sum"), "factor": float(factor)}
+        if int(factor) != factor:
+            raise InvalidArgumentError(f"factor={factor!r} is not whole and the elements are {type}")
+        return {"op": _number(type, "premul_sum"), "whole_factor": int(factor)}
+    return {"op": _checked(type, op)}
+
+
+def _checked(type: str, op: str) -> int:
+    if op not in _core.OPS or op == "premul_sum":
+        known = ", ".join(name for name in _core.OPS if name != "premul_sum")
+        raise InvalidArgumentError(f"op={op!r} is none of {known}")
+    return _number(type, op)
+
+
+def _number(type: str, op: str) -> int:
+    if not _core.supports(_core.TYPES[type], _core.OPS[op]):
+        raise UnsupportedError(f"op={op!r} has no meaning for {type} elements")
+    return _core.OPS[op]
+
+
+def _output(out: Any, shape: tuple[int, ...], source: View, name: str = "out") -> tuple[Any, View]:
+    """The array for the result and its view: `out` if it fits, a new one of the source's kind if there is none."""
+    if out is None:
+        out = empty(source, shape)
+    target = view(out, name, writable=True)
+    if target.type != source.type:
+        raise InvalidArgumentError(f"{name} holds {target.type} and the input {source.type}")
+    if target.shape != shape:
+        raise InvalidArgumentError(f"{name} has shape {target.shape}; the result has {shape}")
+    return out, target
+
+
+def _rows(source: View, ranks: int, what: str) -> int:
+    """Rows per rank of an array that has a block for each."""
+    if not source.shape or source.shape[0] % ranks:
+        raise InvalidArgumentError(f"{what} needs rows for {ranks} ranks: the first dimension of shape {source.shape} is not "
+                                   f"divisible by {ranks}; counts= takes a number of rows for each rank")
+    return source.shape[0] // ranks
+
+
+def _row_elements(shape: tuple[int, ...]) -> int:
+    return math.prod(shape[1:])
+
+
+def _checked_counts(counts: Sequence[int], ranks: int, name: str, rows: int | None = None) -> list[int]:
+    made = [int(count) for count in counts]
+    if len(made) != ranks or min(made, default=0) < 0:
+        raise InvalidArgumentError(f"{name} is {made}; it needs a number of rows, 0 or more, for each of {ranks} ranks")
+    if rows is not None and sum(made) != rows:
+        raise InvalidArgumentError(f"{name} adds up to {sum(made)} rows and the array has {rows}")
+    return made
+
+
+def _root(root: int, ranks: int, name: str = "root") -> int:
+    if not 0 <= root < ranks:
+        raise InvalidArgumentError(f"{name}={root}; there are ranks 0 to {ranks - 1}")
+    return root
+
+
+def _needs_rows(source: View, what: str) -> None:
+    if not source.shape:
+        raise InvalidArgumentError(f"{what} joins rows and this array has no dimension; pass x.reshape(1)")
+
+
+# ---- the collectives ---------------------------------------------------------------------------------------------------
+
+
+def allreduce(comm: _core.Communicator, x: Any, out: Any, op: str, factor: float | None) -> Request:
+    source = view(x, "x", writable=False)
+    out, target = _output(out, source.shape, source)
+    made = _operation("allreduce", source, target, source.elements, **_reduction(source.type, op, factor))
+    return Request(made, (source, target), out)
+
+
+def reduce(comm: _core.Communicator, x: Any, out: Any, op: str, factor: float | None, root: int) -> Request:
+    source = view(x, "x", writable=False)
+    target = None
+    if comm.rank == _root(root, comm.size):
+        out, target = _output(out, source.shape, source)
+    made = _operation("reduce", source, target, source.elements, root=root, **_reduction(source.type, op, factor))
+    return Request(made, (source, target), out if target else None)
+
+
+def broadcast(comm: _core.Communicator, x: Any, root: int) -> Request:
+    here = view(x, "x", writable=comm.rank != _root(root, comm.size))
+    return Request(_operation("broadcast", here, here, here.elements, root=root), (here,), x)
+
+
+def all_gather(comm: _core.Communicator, x: Any, out: Any, counts: Sequence[int] | None) -> Request:
+    source = view(x, "x", writable=False)
+    if counts is None:
+        out, target = _output(out, (comm.size, *source.shape), source)
+        return Request(_operation("all_gather", source, target, source.elements), (source, target), out)
+    _needs_rows(source, "all_gather with counts")
+    rows = _checked_counts(counts, comm.size, "counts")
+    if rows[comm.rank] != source.shape[0]:
+        raise InvalidArgumentError(f"counts says {rows[comm.rank]} rows for rank {comm.rank}, whose x has {source.shape[0]}")
+    out, target = _output(out, (sum(rows), *source.shape[1:]), source)
+    each = _row_elements(source.shape)
+    return Request(_operation("all_gather", source, target, 0, counts=[r * each for r in rows]), (source, target), out)
+
+
+def reduce_scatter(comm: _core.Communicator, x: Any, out: Any, op: str, factor: float | None,
+                   counts: Sequence[int] | None) -> Request:
+    source = view(x, "x", writable=False)
+    each = _row_elements(source.shape)
+    more = _reduction(source.type, op, factor)
+    if counts is None:
+        rows = _rows(source, comm.size, "reduce_scatter")
+        out, target = _output(out, (rows, *source.shape[1:]), source)
+        return Request(_operation("reduce_scatter", source, target, rows * each, **more), (source, target), out)
+    _needs_rows(source, "reduce_scatter with counts")
+    all_rows = _checked_counts(counts, comm.size, "counts", source.shape[0])
+    out, target = _output(out, (all_rows[comm.rank], *source.shape[1:]), source)
+    made = _operation("reduce_scatter", source, target, 0, counts=[r * each for r in all_rows], **more)
+    return Request(made, (source, target), out)
+
+
+def gather(comm: _core.Communicator, x: Any, out: Any, counts: Sequence[int] | None, root: int) -> Request:
+    source = view(x, "x", writable=False)
+    here = comm.rank == _root(root, comm.size)
+    target = None
+    if counts is None:
+        if here:
+            out, target = _output(out, (comm.size, *source.shape), source)
+        made = _operation("gather", source, target, source.elements, root=root)
+        return Request(made, (source, target), out if here else None)
+    _needs_rows(source, "gather with counts")
+    rows = _checked_counts(counts, comm.size, "counts")
+    if rows[comm.rank] != source.shape[0]:
+        raise InvalidArgumentError(f"counts says {rows[comm.rank]} rows for rank {comm.rank}, whose x has {source.shape[0]}")
+    if here:
+        out, target = _output(out, (sum(rows), *source.shape[1:]), source)
+    each = _row_elements(source.shape)
+    made = _operation("gather", source, target, 0, root=root, counts=[r * each for r in rows])
+    return Request(made, (source, target), out if here else None)
+
+
+def scatter(comm: _core.Communicator, x: Any, out: Any, counts: Sequence[int] | None, root: int) -> Request:
+    here = comm.rank == _root(root, comm.size)
+    if here and x is None:
+        raise InvalidArgumentError(f"scatter: rank {root} is the root and has no x")
+    if not here and out is None:
+        raise InvalidArgumentError("scatter: only the root knows the shape of the rows; the others pass out=")
+    source = view(x, "x", writable=False) if here else None
+    if counts is None:
+        if source:
+            rows = _rows(source, comm.size, "scatter")
+            out, target = _output(out, (rows, *source.shape[1:]), source)
+        else:
+            target = view(out, "out", writable=True)
+        return Request(_operation("scatter", source, target, target.elements, root=root), (source, target), out)
+    all_rows = _checked_counts(counts, comm.size, "counts", source.shape[0] if source and source.shape else None)
+    if source:
+        _needs_rows(source, "scatter with counts")
+        out, target = _output(out, (all_rows[comm.rank], *source.shape[1:]), source)
+    else:
+        target = view(out, "out", writable=True)
+        if not target.shape or target.shape[0] != all_rows[comm.rank]:
+            raise InvalidArgumentError(f"out has shape {target.shape}; counts says {all_rows[comm.rank]} rows for this rank")
+    each = _row_elements(target.shape)
+    made = _operation("scatter", source, target, 0, root=root, counts=[r * each for r in all_rows])
+    return Request(made, (source, target), out)
+
+
+def alltoall(comm: _core.Communicator, x: Any, out: Any, counts: Sequence[int] | None,
+             out_counts: Sequence[int] | None) -> Request:
+    source = view(x, "x", writable=False)
+    each = _row_elements(source.shape)
+    if counts is None:
+        rows = _rows(source, comm.size, "alltoall")
+        out, target = _output(out, source.shape, source)
+        return Request(_operation("alltoall", source, target, rows * each), (source, target), out)
+    if out_counts is None:
+        raise InvalidArgumentError("alltoall with counts also needs out_counts, the rows that come from each rank; "
+                                   "exchange_counts() asks the others for them")
+    _needs_rows(source, "alltoall with counts")
+    sent = _checked_counts(counts, comm.size, "counts", source.shape[0])
+    got = _checked_counts(out_counts, comm.size, "out_counts")
+    out, target = _output(out, (sum(got), *source.shape[1:]), source)
+    made = _operation("alltoall", source, target, 0, counts=[r * each for r in sent], out_counts=[r * each for r in got])
+    return Request(made, (source, target), out)
+
+
+def barrier(comm: _core.Communicator) -> Request:
+    return Request(_operation("barrier", None, None, 0), (), None)
+
+
+def send(comm: _core.Communicator, x: Any, to: int, tag: int) -> Request:
+    source = view(x, "x", writable=False)
+    if tag < 0:
+        raise InvalidArgumentError(f"send: tag={tag}; tags are 0 or more")
+    return Request(_operation("send", source, None, source.elements, root=_root(to, comm.size, "to"), tag=tag), (source,), None)
+
+
+def recv(comm: _core.Communicator, out: Any, source: int, tag: int) -> Request:
+    target = view(out, "out", writable=True)
+    if source != ANY_SOURCE:
+        _root(source, comm.size, "source")
+    return Request(_operation("recv", None, target, target.elements, root=source, tag=tag), (target,), Received)
+

@@ -1,0 +1,52 @@
+"""Work: an operation under way. Prepared: one that is ready to be started any number of times."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fabring import _core
+from fabring.errors import TimeoutError
+from fabring.requests import Received, Request
+
+
+class Work:
+    """An operation under way; its arrays must not be touched until it is over. A Work that is dropped goes on, and its
+    arrays are kept until it is over."""
+
+    __slots__ = ("_core", "_result")
+
+    def __init__(self, core: _core.Work, result: Any) -> None:
+        self._core = core
+        self._result = result
+
+    def done(self) -> bool:
+        """Whether it is over, well or not. Makes progress if nobody else does."""
+        return self._core.done()
+
+    def wait(self, timeout: float | None = None) -> Any:
+        """Waits until it is over; the result is what the blocking call returns. Raises what it failed with, or
+        fabring.TimeoutError when `timeout` seconds have passed: then it goes on. Ctrl-C ends the wait, not the operation."""
+        if not self._core.wait(timeout):
+            raise TimeoutError(f"the operation is not over after {timeout} s; it goes on")
+        if self._result is Received:
+            self._result = Received(*self._core.received())
+        return self._result
+
+    def __del__(self) -> None:
+        self._core.drop()
+
+
+class Prepared:
+    """An operation that is ready: its arrays stay where they are. One start at a time."""
+
+    __slots__ = ("_core", "_result")
+
+    def __init__(self, core: _core.Prepared, request: Request) -> None:
+        self._core = core
+        self._result = request.result
+
+    def start(self) -> Work:
+        return Work(self._core.start(), self._result)
+
+    def run(self) -> Any:
+        return self.start().wait()

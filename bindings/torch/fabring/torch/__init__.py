@@ -1,0 +1,83 @@
+"""Fabring as a backend of torch.distributed: CPU tensors, over libfabric or TCP.
+
+    import fabring.torch                                  # registers the backend
+    torch.distributed.init_process_group("fabring")
+
+Everything else is torch.distributed's: DDP, FSDP2, DTensor, torchrun. Settings (`fabring settings`) come from FABRING_*
+in the environment; who a rank is comes from init_process_group. docs/pytorch.md has the rest.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+
+import torch
+
+from . import _built_for
+
+
+def _same_version(built: str, found: str) -> bool:
+    return built.split("+")[0].split(".")[:2] == found.split("+")[0].split(".")[:2]
+
+
+if not _same_version(_built_for.torch, torch.__version__):
+    raise ImportError(
+        f"fabring.torch was built for torch {_built_for.torch}, but this is torch {torch.__version__}; torch's C++ "
+        "interface changes with every version. Build it again: pip install --no-build-isolation --force-reinstall ."
+    )
+
+import torch.distributed as dist  # noqa: E402
+from torch.distributed import distributed_c10d as _c10d  # noqa: E402
+
+from . import _backend  # noqa: E402
+from .barrier import monitored_barrier  # noqa: E402
+
+__all__ = ["monitored_barrier", "report"]
+__version__ = _backend.version()
+
+
+def _create(options: "dist._DistributedBackendOptions", _unused: object = None) -> "dist.Backend":
+    """Called by torch.distributed for every process group of this backend, on the ranks that are in it."""
+    return _backend.create(
+        options.store,
+        options.group_rank,
+        options.group_size,
+        options.timeout.total_seconds(),
+        options.group_id,
+        list(options.global_ranks_in_group),
+    )
+
+
+def report(group: "dist.ProcessGroup | None" = None) -> list[str]:
+    """What was chosen for this group's engine and why, a line each: interface, transport, nodes, waiting.
+
+    Errors: ValueError for a group of another backend.
+    """
+    group = group or _c10d._get_default_group()
+    return _backend.report(group._get_backend(torch.device("cpu"))).split("\n")
+
+
+def _register() -> None:
+    if "FABRING" in dist.Backend._plugins:
+        return
+    dist.Backend.register_backend("fabring", _create, extended_api=True, devices=["cpu"])
+
+
+def _take_launcher() -> None:
+    """`fabring run` names ranks in its own words; env:// knows torchrun's. What is set stays."""
+    for theirs, ours in (
+        ("RANK", "FABRING_RANK"),
+        ("WORLD_SIZE", "FABRING_WORLD_SIZE"),
+        ("LOCAL_RANK", "FABRING_LOCAL_RANK"),
+        ("MASTER_ADDR", "FABRING_MASTER_ADDR"),
+        ("MASTER_PORT", "FABRING_MASTER_PORT"),
+    ):
+        if ours in os.environ:
+            os.environ.setdefault(theirs, os.environ[ours])
+
+
+_take_launcher()
+_register()
+# Before Python is taken apart: callbacks of futures still need it, and a rank that says goodbye is not taken for dead.
+atexit.register(_backend.leave)

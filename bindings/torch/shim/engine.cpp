@@ -1,0 +1,202 @@
+#include "engine.hpp"
+
+#include <c10/util/Exception.h>
+#include <c10/util/StringUtil.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string_view>
+
+#include "failure.hpp"
+
+namespace fabring_torch {
+namespace {
+
+// Groups are made and destroyed from any thread. Never freed: engines may outlive what is destroyed at exit.
+struct Table {
+  std::mutex mutex;
+  std::map<std::string, std::weak_ptr<SharedEngine>> engines;
+};
+
+Table& table() {
+  static Table* const engines = new Table;
+  return *engines;
+}
+
+std::vector<std::shared_ptr<SharedEngine>> living() {
+  std::vector<std::shared_ptr<SharedEngine>> found;
+  const std::lock_guard lock(table().mutex);
+  std::erase_if(table().engines, [](const auto& entry) { return entry.second.expired(); });
+  for (const auto& [token, engine] : table().engines)
+    if (auto alive = engine.lock()) found.push_back(std::move(alive));
+  return found;
+}
+
+// ---- the store, as fabring.h asks for it --------------------------------------------------------------------------
+
+std::int32_t put_value(void* context, const char* key, const void* value, std::size_t size) {
+  try {
+    static_cast<const Keys*>(context)->put(key, std::string(static_cast<const char*>(value), size));
+    return FABRING_STATUS_OK;
+  } catch (const std::exception& thrown) {
+    TORCH_WARN("fabring: the store did not take '", key, "': ", thrown.what());
+    return FABRING_STATUS_UNAVAILABLE;
+  }
+}
+
+std::int32_t get_value(void* context, const char* key, std::uint64_t nanoseconds, void* value, std::size_t capacity,
+                       std::size_t* size) {
+  try {
+    const auto* keys = static_cast<const Keys*>(context);
+    const auto limit = std::chrono::ceil<std::chrono::milliseconds>(std::chrono::nanoseconds(nanoseconds));
+    if (!keys->wait(key, limit)) return FABRING_STATUS_TIMEOUT;
+    const std::string found = keys->get(key);
+    *size = found.size();
+    if (found.size() > capacity) return FABRING_STATUS_INVALID_ARGUMENT;
+    std::memcpy(value, found.data(), found.size());
+    return FABRING_STATUS_OK;
+  } catch (const std::exception& thrown) {
+    TORCH_WARN("fabring: the store did not give '", key, "': ", thrown.what());
+    return FABRING_STATUS_UNAVAILABLE;
+  }
+}
+
+// ---- configuration ------------------------------------------------------------------------------------------------
+
+/// Who a rank is, is c10d's to say.
+bool says_who(std::string_view name) {
+  return name == "FABRING_RANK" || name == "FABRING_WORLD_SIZE" || name == "FABRING_LOCAL_RANK" ||
+         name == "FABRING_MASTER_ADDR" || name == "FABRING_MASTER_PORT" || name == "FABRING_JOB_ID";
+}
+
+struct Config {
+  Config() { check(fabring_config_create(&handle, &error), error); }
+  ~Config() { fabring_config_free(handle); }
+  Config(const Config&) = delete;
+  Config& operator=(const Config&) = delete;
+  void set(const std::string& name, const std::string& value) {
+    check(fabring_config_set(handle, name.c_str(), value.c_str(), &error), error);
+  }
+
+  fabring_error error = FABRING_ERROR_INIT;
+  fabring_config* handle = nullptr;
+};
+
+void configure(Config& config, int rank, int size, std::chrono::milliseconds timeout) {
+  config.set("FABRING_RENDEZVOUS_TIMEOUT", c10::str(timeout.count(), "ms"));
+  config.set("FABRING_TIMEOUT", c10::str(timeout.count(), "ms"));
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const std::size_t equals = text.find('=');
+    if (equals == std::string_view::npos || !text.starts_with("FABRING_")) continue;
+    const std::string name(text.substr(0, equals));
+    if (!says_who(name)) config.set(name, std::string(text.substr(equals + 1)));
+  }
+  config.set("FABRING_RANK", std::to_string(rank));
+  config.set("FABRING_WORLD_SIZE", std::to_string(size));
+  // Only which interface is meant; nobody listens there.
+  for (const char* name : {"FABRING_MASTER_ADDR", "MASTER_ADDR"})
+    if (const char* address = std::getenv(name); address != nullptr && *address != '\0') {
+      config.set("FABRING_MASTER_ADDR", address);
+      break;
+    }
+}
+
+}  // namespace
+
+// ---- Keys ---------------------------------------------------------------------------------------------------------
+
+Keys::Keys(c10::intrusive_ptr<c10d::Store> store, int rank) : store_(std::move(store)) {
+  prefix_ = c10::str("fabring/", store_->add(c10::str("fabring/life/", rank), 1), "/");
+}
+
+void Keys::put(const std::string& key, const std::string& value) const { store_->set(prefix_ + key, value); }
+
+bool Keys::wait(const std::string& key, std::chrono::milliseconds limit) const {
+  const std::string name = prefix_ + key;
+  if (limit.count() == 0) return store_->check({name});
+  try {
+    store_->wait({name}, limit);
+    return true;
+  } catch (const std::exception&) {  // stores differ in how they say that time ran out; a lost one fails again
+    return store_->check({name});
+  }
+}
+
+std::string Keys::get(const std::string& key) const { return store_->get_to_str(prefix_ + key); }
+
+std::int64_t Keys::count(const std::string& key, std::int64_t add) const { return store_->add(prefix_ + key, add); }
+
+// ---- SharedEngine -------------------------------------------------------------------------------------------------
+
+std::shared_ptr<SharedEngine> SharedEngine::create(const Keys& keys, int rank, int size,
+                                                   std::chrono::milliseconds timeout,
+                                                   std::vector<std::int64_t> global_ranks, std::string token) {
+  Config config;
+  configure(config, rank, size, timeout);
+  fabring_store store = FABRING_STORE_INIT;
+  store.context = const_cast<Keys*>(&keys);
+  store.put = put_value;
+  store.get = get_value;
+  fabring_engine* handle = nullptr;
+  check(fabring_engine_create_with_store(config.handle, &store, &handle, &config.error), config.error);
+  std::shared_ptr<SharedEngine> made(new SharedEngine(keys, handle, std::move(global_ranks), std::move(token)));
+  const std::lock_guard lock(table().mutex);
+  table().engines[made->token_] = made;
+  return made;
+}
+
+SharedEngine::~SharedEngine() {
+  if (!is_forked()) fabring_engine_destroy(handle_);
+}
+
+std::shared_ptr<SharedEngine> SharedEngine::find(const std::string& token) {
+  for (auto& engine : living())
+    if (engine->token_ == token) return engine;
+  return nullptr;
+}
+
+std::shared_ptr<SharedEngine> SharedEngine::find(const std::vector<std::int64_t>& global_ranks) {
+  for (auto& engine : living()) {
+    const auto& has = engine->global_ranks_;
+    if (std::all_of(global_ranks.begin(), global_ranks.end(),
+                    [&](std::int64_t rank) { return std::find(has.begin(), has.end(), rank) != has.end(); }))
+      return engine;
+  }
+  return nullptr;
+}
+
+std::uint32_t SharedEngine::take_number() const { return static_cast<std::uint32_t>(keys_.count("subgroups", 1)); }
+
+fabring_comm* SharedEngine::subgroup(const std::vector<std::int64_t>& global_ranks, std::uint32_t number,
+                                     const std::string& label) const {
+  std::vector<std::int32_t> ranks;
+  for (const std::int64_t rank : global_ranks) {
+    const auto at = std::find(global_ranks_.begin(), global_ranks_.end(), rank);
+    ranks.push_back(static_cast<std::int32_t>(at - global_ranks_.begin()));
+  }
+  fabring_error error = FABRING_ERROR_INIT;
+  fabring_comm* all = world();
+  fabring_comm* made = nullptr;
+  const fabring_status_code code =
+      fabring_comm_subgroup(all, ranks.data(), ranks.size(), number, label.c_str(), &made, &error);
+  fabring_comm_free(all);
+  check(code, error);
+  return made;
+}
+
+fabring_comm* SharedEngine::world() const {
+  fabring_error error = FABRING_ERROR_INIT;
+  fabring_comm* made = nullptr;
+  check(fabring_engine_world(handle_, &made, &error), error);
+  return made;
+}
+
+void SharedEngine::leave_all() {
+  for (const auto& engine : living()) fabring_engine_leave(engine->handle_, nullptr);
+}
+
+}  // namespace fabring_torch

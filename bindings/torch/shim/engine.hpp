@@ -1,0 +1,71 @@
+#pragma once
+// SharedEngine: an engine and what is known about it in this process. It lives as long as a group that uses it; the
+// last one to go says goodbye to the other ranks.
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fabring/fabring.h"
+
+namespace fabring_torch {
+
+/// Keys of a store that belong to one group, and to one of several lives of it: a rank that comes back after
+/// destroy_process_group finds the keys of before.
+class Keys {
+ public:
+  Keys(c10::intrusive_ptr<c10d::Store> store, int rank);
+
+  void put(const std::string& key, const std::string& value) const;
+  /// False when nobody has put it within `limit`; 0 only looks.
+  bool wait(const std::string& key, std::chrono::milliseconds limit) const;
+  std::string get(const std::string& key) const;
+  /// Adds to a counter that all ranks share, and returns it.
+  std::int64_t count(const std::string& key, std::int64_t add) const;
+
+ private:
+  const c10::intrusive_ptr<c10d::Store> store_;
+  std::string prefix_;
+};
+
+class SharedEngine {
+ public:
+  /// Meets the ranks by the store. `token` names it in this process and on the others.
+  static std::shared_ptr<SharedEngine> create(const Keys& keys, int rank, int size, std::chrono::milliseconds timeout,
+                                              std::vector<std::int64_t> global_ranks, std::string token);
+  /// The living engine of this name; null if there is none.
+  static std::shared_ptr<SharedEngine> find(const std::string& token);
+  /// A living engine that has all these ranks; null if there is none.
+  static std::shared_ptr<SharedEngine> find(const std::vector<std::int64_t>& global_ranks);
+  ~SharedEngine();
+  SharedEngine(const SharedEngine&) = delete;
+  SharedEngine& operator=(const SharedEngine&) = delete;
+
+  fabring_engine* handle() const { return handle_; }
+  const std::string& token() const { return token_; }
+  /// A number that no subgroup of this engine has had on any rank.
+  std::uint32_t take_number() const;
+  /// The communicator of these ranks, in this order. Throws.
+  fabring_comm* subgroup(const std::vector<std::int64_t>& global_ranks, std::uint32_t number,
+                         const std::string& label) const;
+  fabring_comm* world() const;
+
+  /// Leaves all engines of this process, for its end: what is under way ends, and the others learn that this rank is
+  /// gone on purpose.
+  static void leave_all();
+
+ private:
+  SharedEngine(const Keys& keys, fabring_engine* handle, std::vector<std::int64_t> global_ranks, std::string token)
+      : keys_(keys), handle_(handle), global_ranks_(std::move(global_ranks)), token_(std::move(token)) {}
+
+  const Keys keys_;
+  fabring_engine* handle_;
+  const std::vector<std::int64_t> global_ranks_;  // of the engine's ranks
+  const std::string token_;
+};
+
+}  // namespace fabring_torch

@@ -1,0 +1,33 @@
+#pragma once
+// From what fabring.h answers to what PyTorch throws. Python sees ValueError for a call that is wrong, RuntimeError for
+// one that is not possible here and torch.distributed.DistBackendError for everything that ends a group.
+
+#include <exception>
+#include <string>
+
+#include "fabring/fabring.h"
+
+namespace fabring_torch {
+
+/// The exception for an answer other than FABRING_STATUS_OK.
+std::exception_ptr exception_of(const fabring_error& error);
+
+/// Throws it.
+[[noreturn]] void raise(const fabring_error& error);
+
+/// Throws unless `code` is success; `error` is what the same call filled in.
+inline void check(fabring_status_code code, const fabring_error& error) {
+  if (code != FABRING_STATUS_OK) raise(error);
+}
+
+/// Ends the group's call with DistBackendError.
+[[noreturn]] void raise_lost(const std::string& text);
+
+/// This process is about to have connections, which a child of fork() must not touch.
+void note_connections();
+/// Is this a child of a process that had connections?
+bool is_forked();
+/// Throws if it is.
+void check_not_forked();
+
+}  // namespace fabring_torch

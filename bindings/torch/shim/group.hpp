@@ -1,0 +1,51 @@
+#pragma once
+// Group: the communicator of one process group. One engine serves all groups of a process whose ranks it has: the first
+// group, usually the default one, makes it and meets the others by its c10d::Store; every other group is a subgroup of
+// that engine, which costs a few values of the store and no connection.
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fabring/fabring.h"
+
+namespace fabring_torch {
+
+class SharedEngine;
+
+/// What c10d says about a group.
+struct GroupRequest {
+  c10::intrusive_ptr<c10d::Store> store;  ///< its keys are this group's alone
+  int rank = 0;
+  int size = 1;
+  std::chrono::milliseconds timeout{0};
+  std::string name;
+  std::vector<std::int64_t> global_ranks;  ///< empty: the default group, all ranks of the job
+};
+
+class Group {
+ public:
+  /// Meets the other ranks of the group, which must all call. Throws what failure.hpp says.
+  static std::shared_ptr<Group> open(const GroupRequest& request);
+  ~Group();
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  fabring_comm* comm() const { return comm_; }
+  const GroupRequest& request() const { return request_; }
+  /// "tcp", "fabric ...": what the engine says it chose, a line each.
+  std::string report() const;
+
+ private:
+  Group(GroupRequest request, std::shared_ptr<SharedEngine> engine, fabring_comm* comm);
+
+  const GroupRequest request_;
+  const std::shared_ptr<SharedEngine> engine_;
+  fabring_comm* comm_;
+};
+
+}  // namespace fabring_torch

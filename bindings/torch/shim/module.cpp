@@ -1,0 +1,50 @@
+// The Python module fabring.torch._backend.
+
+#include <torch/extension.h>
+
+#include <torch/csrc/distributed/c10d/Types.hpp>
+
+#include "engine.hpp"
+#include "failure.hpp"
+#include "process_group.hpp"
+
+namespace {
+
+using fabring_torch::GroupRequest;
+using fabring_torch::ProcessGroup;
+
+c10::intrusive_ptr<c10d::Backend> create(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                                         double timeout_s, std::string name, std::vector<std::int64_t> global_ranks) {
+  GroupRequest request;
+  request.store = store;
+  request.rank = rank;
+  request.size = size;
+  request.timeout = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::duration<double>(timeout_s));
+  request.name = std::move(name);
+  request.global_ranks = std::move(global_ranks);
+  return c10::make_intrusive<ProcessGroup>(std::move(request));
+}
+
+std::string report(const c10::intrusive_ptr<c10d::Backend>& backend) {
+  const auto* group = dynamic_cast<const ProcessGroup*>(backend.get());
+  TORCH_CHECK_VALUE(group != nullptr, "this process group has the backend ", backend->getBackendName(),
+                    ", not fabring");
+  return group->report();
+}
+
+}  // namespace
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
+  module.def("create", &create, py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout_s"),
+             py::arg("name"), py::arg("global_ranks"), py::call_guard<py::gil_scoped_release>());
+  module.def("report", &report, py::arg("backend"), py::call_guard<py::gil_scoped_release>());
+  module.def("version", [] { return std::string(fabring_version()); });
+  module.def(
+      "leave",
+      [] {
+        if (fabring_torch::is_forked()) return;
+        fabring_torch::SharedEngine::leave_all();
+        fabring_torch::Work::settle();
+      },
+      py::call_guard<py::gil_scoped_release>());
+}

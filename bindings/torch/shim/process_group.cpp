@@ -1,0 +1,108 @@
+#include "process_group.hpp"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+
+#include "failure.hpp"
+
+namespace fabring_torch {
+namespace {
+
+c10::intrusive_ptr<c10d::Backend::Options> make_options(const GroupRequest& request) {
+  auto options = c10::make_intrusive<c10d::Backend::Options>("fabring", request.timeout);
+  options->group_name = request.name;
+  options->global_ranks_in_group.assign(request.global_ranks.begin(), request.global_ranks.end());
+  return options;
+}
+
+}  // namespace
+
+ProcessGroup::ProcessGroup(GroupRequest request)
+    : Backend(request.rank, request.size),
+      request_(std::move(request)),
+      options_(make_options(request_)),
+      timeout_(request_.timeout),
+      group_(Group::open(request_)) {
+  init();
+}
+
+ProcessGroup::~ProcessGroup() = default;
+
+void ProcessGroup::setTimeout(std::chrono::milliseconds timeout) {
+  timeout_.store(timeout);
+  options_->timeout = timeout;
+}
+
+std::shared_ptr<Group> ProcessGroup::group() const {
+  const std::lock_guard lock(mutex_);
+  TORCH_CHECK(group_ != nullptr, "fabring: process group '", request_.name, "' was shut down; make a new one");
+  return group_;
+}
+
+fabring_operation ProcessGroup::describe_operation(fabring_collective collective,
+                                                   std::chrono::milliseconds timeout) const {
+  constexpr std::chrono::milliseconds most = std::chrono::hours(24 * 365 * 100);
+  const std::chrono::milliseconds limit = std::min(timeout > kNoTimeout ? timeout : timeout_.load(), most);
+  fabring_operation operation = FABRING_OPERATION_INIT;
+  operation.collective = collective;
+  operation.timeout_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(limit).count());
+  return operation;
+}
+
+ProcessGroup::WorkPointer ProcessGroup::start(Task task, bool asynchronous, bool counts) {
+  task.sequence = counts ? sequence_.fetch_add(1) + 1 : sequence_.load();
+  return Work::start(group(), std::move(task), !asynchronous);
+}
+
+void ProcessGroup::check_root(std::int64_t root, const char* title) const {
+  TORCH_CHECK_VALUE(root >= 0 && root < size_, title, ": there is no root ", root, "; ranks are 0 to ", size_ - 1);
+}
+
+c10d::ErrorType ProcessGroup::getError() {
+  fabring_error error = FABRING_ERROR_INIT;
+  switch (fabring_comm_health(group()->comm(), &error)) {
+    case FABRING_STATUS_OK:
+      return c10d::ErrorType::SUCCESS;
+    case FABRING_STATUS_TIMEOUT:
+      return c10d::ErrorType::TIMEOUT;
+    case FABRING_STATUS_PEER_LOST:
+      return c10d::ErrorType::REMOTE_ERROR;
+    default:
+      return c10d::ErrorType::COMM_ERROR;
+  }
+}
+
+c10::intrusive_ptr<c10d::Backend> ProcessGroup::split(const c10::intrusive_ptr<c10d::Store>& store,
+                                                      const std::vector<int>& ranks,
+                                                      const c10::intrusive_ptr<Options>& options) {
+  const auto self = std::find(ranks.begin(), ranks.end(), rank_);
+  if (self == ranks.end()) return nullptr;
+  GroupRequest request;
+  request.store = store;
+  request.rank = static_cast<int>(self - ranks.begin());
+  request.size = static_cast<int>(ranks.size());
+  request.timeout = options ? options->timeout : timeout_.load();
+  request.name = options ? options->group_name : request_.name + "/split";
+  for (const int rank : ranks) {
+    TORCH_CHECK_VALUE(rank >= 0 && rank < size_, "split: there is no rank ", rank, "; ranks are 0 to ", size_ - 1);
+    const auto at = static_cast<std::size_t>(rank);
+    request.global_ranks.push_back(request_.global_ranks.empty() ? rank : request_.global_ranks[at]);
+  }
+  return c10::make_intrusive<ProcessGroup>(std::move(request));
+}
+
+void ProcessGroup::abort() {
+  const std::string reason = c10::str("rank ", rank_, " called abort() on process group '", request_.name, "'");
+  fabring_comm_abort(group()->comm(), reason.c_str(), nullptr);
+}
+
+void ProcessGroup::shutdown() {
+  std::shared_ptr<Group> last;
+  const std::lock_guard lock(mutex_);
+  last = std::move(group_);
+}
+
+std::string ProcessGroup::report() const { return group()->report(); }
+
+}  // namespace fabring_torch

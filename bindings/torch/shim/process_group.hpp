@@ -1,0 +1,94 @@
+#pragma once
+// ProcessGroup: the c10d backend "fabring". Every method checks what it is given, describes it as operations of
+// fabring.h and hands them to a Work; collectives.cpp has those that move or reduce, messages.cpp the rest.
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "group.hpp"
+#include "work.hpp"
+
+namespace fabring_torch {
+
+class ProcessGroup final : public c10d::Backend {
+ public:
+  using Tensors = std::vector<at::Tensor>;
+  using TensorLists = std::vector<Tensors>;
+  using WorkPointer = c10::intrusive_ptr<c10d::Work>;
+
+  explicit ProcessGroup(GroupRequest request);
+  ~ProcessGroup() override;
+
+  const std::string getBackendName() const override { return "fabring"; }
+  c10::intrusive_ptr<Options> getBackendOptions() override { return options_; }
+  void setTimeout(std::chrono::milliseconds timeout) override;
+
+  // collectives.cpp
+  WorkPointer broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
+  WorkPointer allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  WorkPointer allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  WorkPointer allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) override;
+  WorkPointer reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
+  WorkPointer allgather(TensorLists& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) override;
+  WorkPointer _allgather_base(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) override;
+  WorkPointer allgather_coalesced(TensorLists& outputs, Tensors& inputs,
+                                  const c10d::AllgatherOptions& options) override;
+  WorkPointer allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                              const c10d::AllgatherOptions& options) override;
+  WorkPointer gather(TensorLists& outputs, Tensors& inputs, const c10d::GatherOptions& options) override;
+  WorkPointer scatter(Tensors& outputs, TensorLists& inputs, const c10d::ScatterOptions& options) override;
+  WorkPointer reduce_scatter(Tensors& outputs, TensorLists& inputs, const c10d::ReduceScatterOptions& options) override;
+  WorkPointer _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                                   const c10d::ReduceScatterOptions& options) override;
+  WorkPointer reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                              const c10d::ReduceScatterOptions& options) override;
+  WorkPointer alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<std::int64_t>& output_splits,
+                            std::vector<std::int64_t>& input_splits, const c10d::AllToAllOptions& options) override;
+  WorkPointer alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) override;
+
+  // messages.cpp
+  WorkPointer send(Tensors& tensors, int to, int tag) override;
+  WorkPointer recv(Tensors& tensors, int from, int tag) override;
+  WorkPointer recvAnysource(Tensors& tensors, int tag) override;
+  WorkPointer barrier(const c10d::BarrierOptions& options) override;
+  void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_for_all) override;
+
+  // process_group.cpp
+  void setSequenceNumberForGroup() override {}
+  std::uint64_t getSequenceNumberForGroup() override { return sequence_.load(); }
+  c10d::ErrorType getError() override;
+  bool supportsSplitting() const override { return true; }
+  c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
+                                    const c10::intrusive_ptr<Options>& options) override;
+  void abort() override;
+  void shutdown() override;
+  std::string report() const;
+
+ private:
+  /// The group, or an exception after shutdown().
+  std::shared_ptr<Group> group() const;
+  fabring_operation describe_operation(fabring_collective collective, std::chrono::milliseconds timeout) const;
+  WorkPointer start(Task task, bool asynchronous, bool counts = true);
+  void check_root(std::int64_t root, const char* title) const;
+  void add_allgather(Task& task, const Tensors& outputs, const at::Tensor& input,
+                     std::chrono::milliseconds timeout) const;
+  void add_allgather(Task& task, const at::Tensor& output, const at::Tensor& input,
+                     std::chrono::milliseconds timeout) const;
+  void add_reduce_scatter(Task& task, const at::Tensor& output, const at::Tensor& input,
+                          const c10d::ReduceScatterOptions& options) const;
+  WorkPointer message(Tensors& tensors, c10d::OpType type, int peer, int tag);
+
+  const GroupRequest request_;
+  const c10::intrusive_ptr<Options> options_;
+  std::atomic<std::chrono::milliseconds> timeout_;
+  std::atomic<std::uint64_t> sequence_{0};
+  std::atomic<std::uint64_t> monitored_{0};  // monitored barriers so far
+  mutable std::mutex mutex_;
+  std::shared_ptr<Group> group_;  // under mutex_; null after shutdown()
+};
+
+}  // namespace fabring_torch

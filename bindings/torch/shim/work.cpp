@@ -1,0 +1,265 @@
+#include "work.hpp"
+
+#include <c10/util/Exception.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+#include "failure.hpp"
+
+namespace fabring_torch {
+namespace {
+
+// Finishes what nobody waits for, one after the other. Never freed: it may have something to do until the process ends.
+class Finisher {
+ public:
+  static Finisher& instance() {
+    static Finisher* const finisher = new Finisher;
+    return *finisher;
+  }
+
+  void push(c10::intrusive_ptr<Work> work) {
+    {
+      const std::lock_guard lock(mutex_);
+      queue_.push_back(std::move(work));
+      if (!started_) start();
+    }
+    changed_.notify_all();
+  }
+
+  void settle() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return queue_.empty() && !busy_; });
+  }
+
+ private:
+  void start() {
+    started_ = true;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);  // signals are the program's
+    std::thread([this] { run(); }).detach();
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+
+  [[noreturn]] void run() {
+    pthread_setname_np(pthread_self(), "fabring-done");
+    for (;;) {
+      c10::intrusive_ptr<Work> next;
+      {
+        std::unique_lock lock(mutex_);
+        busy_ = false;
+        if (queue_.empty()) changed_.notify_all();
+        changed_.wait(lock, [&] { return !queue_.empty(); });
+        next = std::move(queue_.front());
+        queue_.pop_front();
+        busy_ = true;
+      }
+      next->finish_once();
+      next.reset();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<c10::intrusive_ptr<Work>> queue_;
+  bool busy_ = false;
+  bool started_ = false;
+};
+
+c10::intrusive_ptr<c10::ivalue::Future> make_future() {
+  return c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+}
+
+}  // namespace
+
+Work::Work(std::shared_ptr<Group> group, Task task)
+    : c10d::Work(group->request().rank, task.type, task.title,
+                 task.outputs.empty() ? std::nullopt : std::optional(task.outputs)),
+      group_(std::move(group)),
+      task_(std::move(task)),
+      future_(make_future()) {}
+
+Work::~Work() {
+  if (is_forked()) return;
+  for (fabring_work* handle : handles_) fabring_work_free(handle);
+}
+
+c10::intrusive_ptr<Work> Work::start(std::shared_ptr<Group> group, Task task, bool wait) {
+  check_not_forked();
+  auto work = c10::make_intrusive<Work>(std::move(group), std::move(task));
+  if (wait && work->task_.operations.size() == 1) {
+    fabring_error error = FABRING_ERROR_INIT;
+    const fabring_status_code code = fabring_run(work->group_->comm(), work->task_.operations.data(), &error);
+    if (code == FABRING_STATUS_INVALID_ARGUMENT || code == FABRING_STATUS_UNSUPPORTED) check(code, error);
+    if (code != FABRING_STATUS_OK) {
+      auto thrown = exception_of(error);
+      work->finish(thrown);
+      std::rethrow_exception(thrown);
+    }
+    work->finish_once();
+    if (work->exception_) std::rethrow_exception(work->exception_);
+    return work;
+  }
+  work->begin();
+  if (wait) work->wait(kNoTimeout);
+  return work;
+}
+
+void Work::begin() {
+  fabring_error error = FABRING_ERROR_INIT;
+  const std::size_t count = task_.operations.size();
+  if (count == 0) return finish_once();
+  if (count == 1) {  // what is wrong with it is known at once
+    fabring_work* handle = nullptr;
+    check(fabring_start(group_->comm(), task_.operations.data(), &handle, &error), error);
+    handles_.push_back(handle);
+  } else {
+    std::vector<fabring_work*> handles(count, nullptr);
+    check(fabring_start_group(group_->comm(), task_.operations.data(), count, handles.data(), &error), error);
+    handles_ = std::move(handles);
+  }
+  {
+    const std::lock_guard lock(state_);
+    running_ = handles_.size();
+    self_ = c10::intrusive_ptr<Work>::reclaim_copy(this);
+  }
+  for (fabring_work* handle : handles_) fabring_work_notify(handle, &Work::told, this, nullptr);
+}
+
+// From any thread of the engine's, so it only hands over. After the lock is free *this may be gone.
+void Work::told(void* work) {
+  auto* const self = static_cast<Work*>(work);
+  c10::intrusive_ptr<Work> mine;
+  {
+    const std::lock_guard lock(self->state_);
+    if (--self->running_ == 0 && self->waiters_ == 0) mine = std::move(self->self_);
+  }
+  if (mine) Finisher::instance().push(std::move(mine));
+}
+
+bool Work::all_done() {
+  for (fabring_work* handle : handles_) {
+    int done = 0;
+    fabring_work_done(handle, &done, nullptr);
+    if (done == 0) return false;
+  }
+  return true;
+}
+
+std::exception_ptr Work::failure() {
+  fabring_error error = FABRING_ERROR_INIT;
+  for (fabring_work* handle : handles_)
+    if (fabring_work_status(handle, &error) != FABRING_STATUS_OK) return exception_of(error);
+  if (opType_ == c10d::OpType::RECV || opType_ == c10d::OpType::RECVANYSOURCE) {
+    fabring_received received = FABRING_RECEIVED_INIT;
+    if (!handles_.empty() && fabring_work_received(handles_[0], &received, &error) != FABRING_STATUS_OK)
+      return exception_of(error);
+    source_.store(received.source);
+    const std::size_t expected = task_.operations[0].count;
+    if (!handles_.empty() && received.count != expected) {
+      error.code = FABRING_STATUS_MISMATCH;
+      const std::string text = c10::str("recv of ", expected, " elements got ", received.count, " from rank ",
+                                        received.source, "; send and recv must have tensors of one size and type");
+      text.copy(error.message, sizeof error.message - 1);
+      return exception_of(error);
+    }
+  }
+  return nullptr;
+}
+
+void Work::finish_once() {
+  {
+    const std::lock_guard lock(state_);
+    if (finishing_) return;
+    finishing_ = true;
+  }
+  std::exception_ptr thrown = failure();
+  try {
+    if (!thrown) {
+      const at::NoGradGuard no_grad;
+      for (auto& [to, from] : task_.copies) to.copy_(from);
+      if (task_.finish) task_.finish();
+    }
+  } catch (...) {
+    thrown = std::current_exception();
+  }
+  task_.kept.clear();
+  task_.copies.clear();
+  task_.finish = nullptr;
+  finish(thrown);
+  if (thrown)
+    future_->setError(thrown);
+  else
+    future_->markCompleted(c10::IValue(task_.outputs));
+}
+
+bool Work::isCompleted() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (completed_) return true;
+  }
+  if (!all_done()) return false;
+  finish_once();
+  const std::lock_guard lock(mutex_);
+  return completed_;  // another thread may be at it
+}
+
+bool Work::isSuccess() const {
+  const std::lock_guard lock(mutex_);
+  return completed_ && !exception_;
+}
+
+int Work::sourceRank() const { return source_.load(); }
+
+void Work::abort() { fabring_comm_abort(group_->comm(), "abort() was called on one of its operations", nullptr); }
+
+bool Work::wait(std::chrono::milliseconds timeout) {
+  const bool bounded = timeout > kNoTimeout;
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  {
+    std::unique_lock lock(mutex_);
+    if (completed_) {
+      if (exception_) std::rethrow_exception(exception_);
+      return true;
+    }
+  }
+  {
+    const std::lock_guard lock(state_);
+    ++waiters_;
+  }
+  bool in_time = true;
+  for (fabring_work* handle : handles_) {
+    if (!bounded) {
+      fabring_work_wait(handle, nullptr);
+      continue;
+    }
+    const std::chrono::nanoseconds left = deadline - std::chrono::steady_clock::now();
+    fabring_work_wait_for(handle, static_cast<std::uint64_t>(std::max<std::int64_t>(left.count(), 0)), nullptr);
+    int done = 0;
+    fabring_work_done(handle, &done, nullptr);
+    in_time = in_time && done != 0;
+  }
+  c10::intrusive_ptr<Work> mine;  // what told() left to those who wait
+  {
+    const std::lock_guard lock(state_);
+    if (--waiters_ == 0 && running_ == 0) mine = std::move(self_);
+  }
+  if (in_time || mine) finish_once();
+  if (!in_time && !mine)
+    raise_lost(c10::str("fabring: timeout: ", c10d::opTypeToString(opType_), " #", task_.sequence,
+                        " of process group '", group_->request().name, "' is not done after the ", timeout.count(),
+                        " ms given to wait(); it goes on"));
+  std::unique_lock lock(mutex_);
+  cv_.wait(lock, [&] { return completed_; });  // the copies may be another thread's work
+  if (exception_) std::rethrow_exception(exception_);
+  return true;
+}
+
+void Work::settle() { Finisher::instance().settle(); }
+
+}  // namespace fabring_torch

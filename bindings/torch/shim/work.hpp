@@ -1,0 +1,82 @@
+#pragma once
+// Work: one call on a process group, as c10d sees it: one or more operations of ours, what is copied when they are
+// over, and a future. It keeps itself and its tensors alive until then, so that a Work nobody waits for is fine.
+//
+// Whoever waits drives the engine itself and finishes the Work in its own thread. Where nobody waits, the engine tells
+// us from a thread of its own, which must not run other people's callbacks; a thread of this module (fabring-done)
+// does.
+
+#include <ATen/core/ivalue.h>
+
+#include <torch/csrc/distributed/c10d/Work.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fabring/fabring.h"
+#include "group.hpp"
+#include "tensors.hpp"
+
+namespace fabring_torch {
+
+/// What a Work is made of.
+struct Task {
+  c10d::OpType type = c10d::OpType::UNKNOWN;
+  const char* title = nullptr;                ///< in PyTorch's profiler
+  std::vector<fabring_operation> operations;  ///< begun together
+  std::vector<at::Tensor> kept;               ///< memory the operations use
+  Copies copies;
+  std::function<void()> finish;     ///< more to do after the copies
+  std::vector<at::Tensor> outputs;  ///< result() and the future's value
+  std::uint64_t sequence = 0;
+};
+
+class Work final : public c10d::Work {
+ public:
+  /// Begins it; with `wait` it is over on return, and has thrown if it failed. Throws what is known to be wrong at
+  /// once.
+  static c10::intrusive_ptr<Work> start(std::shared_ptr<Group> group, Task task, bool wait);
+  Work(std::shared_ptr<Group> group, Task task);
+  ~Work() override;
+
+  bool isCompleted() override;
+  bool isSuccess() const override;
+  /// `timeout` 0: as long as the operation may take. Past it: DistBackendError, and the operation goes on.
+  bool wait(std::chrono::milliseconds timeout) override;
+  void synchronize() override { wait(kNoTimeout); }
+  void abort() override;
+  int sourceRank() const override;
+  std::vector<at::Tensor> result() override { return task_.outputs; }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
+  std::uint64_t getSequencenumber() const override { return task_.sequence; }
+
+  /// Waits until nothing is left to be finished by the thread of this module.
+  static void settle();
+
+  /// Finishes it, once; the engine is done with it. For the thread of this module.
+  void finish_once();
+
+ private:
+  void begin();
+  static void told(void* work);
+  bool all_done();
+  std::exception_ptr failure();
+
+  const std::shared_ptr<Group> group_;
+  Task task_;
+  std::vector<fabring_work*> handles_;
+  c10::intrusive_ptr<c10::ivalue::Future> future_;
+  std::atomic<int> source_{-1};
+
+  std::mutex state_;
+  std::size_t running_ = 0;        // operations the engine has not told us about; under state_
+  int waiters_ = 0;                // threads in wait(), which will finish it; under state_
+  bool finishing_ = false;         // under state_
+  c10::intrusive_ptr<Work> self_;  // while the engine may call told(); under state_
+};
+
+}  // namespace fabring_torch

@@ -1,0 +1,173 @@
+#include "runtime/bootstrap/store_bootstrap.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "runtime/base/digest.hpp"
+#include "runtime/base/net/net.hpp"
+#include "runtime/base/rank_list.hpp"
+#include "runtime/base/wire.hpp"
+#include "runtime/bootstrap/master_address.hpp"
+#include "runtime/bootstrap/meeting_wire.hpp"
+#include "topology/host_identity.hpp"
+#include "topology/interfaces.hpp"
+
+namespace fabring {
+namespace {
+
+using namespace std::chrono_literals;
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+constexpr std::size_t most_reason_bytes = 900;  // of an error, so that it fits a value
+constexpr auto time_to_resolve = 2s;
+constexpr auto time_for_bad_news = 2s;  // rank 0 gives up at the deadline, and what it publishes needs to arrive
+
+// What rank 0 publishes. The first byte says whether the meeting took place.
+constexpr char met = '+', failed = '!';
+
+struct Meeting {
+  std::uint64_t job_nonce = 0;
+  bool all_on_this_host = false;
+  std::string master;  // a numeric address of rank 0
+
+  std::string encode() const {
+    return met + WireWriter().number(job_nonce).number(std::uint8_t{all_on_this_host}).text(master, 64).take();
+  }
+};
+
+std::chrono::nanoseconds time_left(SteadyTime deadline) {
+  return std::max<std::chrono::nanoseconds>(deadline - std::chrono::steady_clock::now(), 0ns);
+}
+
+std::string join_key(Rank rank) { return fmt::format("join/{}", rank); }
+
+class StoreBootstrap final : public Bootstrap {
+ public:
+  StoreBootstrap(Store& store, Meeting meeting, std::string address)
+      : store_(store), meeting_(std::move(meeting)), address_(std::move(address)) {}
+  Status put(const std::string& key, const std::string& value) override { return store_.put(key, value); }
+  Result<std::string> get(const std::string& key, SteadyTime deadline) override {
+    auto value = store_.get(key, time_left(deadline));
+    if (value || value.error().code() != ErrorCode::timeout) return value;
+    return Status(ErrorCode::timeout, fmt::format("no rank has published '{}' in the store in time", key));
+  }
+  std::uint64_t job_nonce() const override { return meeting_.job_nonce; }
+  std::string local_address() const override { return address_; }
+  bool all_on_this_host() const override { return meeting_.all_on_this_host; }
+  std::uint64_t strangers() const override { return 0; }
+
+ private:
+  Store& store_;
+  const Meeting meeting_;
+  const std::string address_;
+};
+
+/// Do all ranks share the first one's host? The error names those that did not come.
+Result<bool> read_joins(const Config& config, Store& store, const std::string& fingerprint, SteadyTime deadline) {
+  bool one_host = true;
+  std::vector<Rank> missing;
+  for (Rank rank = 1; rank < config.world_size; ++rank) {
+    auto joined = store.get(join_key(rank), missing.empty() ? time_left(deadline) : 0ns);
+    if (!joined && joined.error().code() != ErrorCode::timeout) return joined.error();
+    if (!joined) {
+      missing.push_back(rank);
+      continue;
+    }
+    const auto join = meeting::decode_join(*joined);
+    if (!join)
+      return Status(ErrorCode::mismatch,
+                    fmt::format("what the store has for rank {} cannot be read: another version, or another program "
+                                "that uses the same keys",
+                                rank));
+    one_host = one_host && join->fingerprint == fingerprint;
+  }
+  if (missing.empty()) return one_host;
+  return Status(ErrorCode::timeout,
+                fmt::format("{} of {} did not come within {} (FABRING_RENDEZVOUS_TIMEOUT); look at "
+                            "{} output",
+                            rank_list(missing), config.world_size, duration_text(config.rendezvous_timeout),
+                            missing.size() == 1 ? "its" : "their"));
+}
+
+/// The address of this host that master_addr names; empty if it names none.
+std::string named_address(const Config& config, SteadyTime deadline) {
+  if (config.master_addr.empty()) return {};
+  const auto limit = std::min(deadline, std::chrono::steady_clock::now() + time_to_resolve);
+  auto addresses = resolve_until(config.master_addr, 0, limit);
+  if (!addresses) return {};
+  for (const net::SocketAddress& address : *addresses)
+    if (is_local_address(address)) return address.host;
+  return {};
+}
+
+Result<Meeting> hold_meeting(const Config& config, Store& store, const std::string& fingerprint, SteadyTime deadline) {
+  Meeting meeting;
+  meeting.job_nonce = random_nonce();
+  auto one_host = read_joins(config, store, fingerprint, deadline);
+  if (!one_host) return one_host.error();
+  meeting.all_on_this_host = *one_host;
+  auto addresses = interface_addresses();
+  if (!addresses) return addresses.error();
+  auto choice = choose_interface(*addresses, {config.interface, *one_host, named_address(config, deadline)});
+  if (!choice) return choice.error();
+  meeting.master = choice->chosen.address;
+  return meeting;
+}
+
+Status read_meeting(const std::string& value, Meeting& meeting) {
+  const std::string_view rest = std::string_view(value).substr(std::min<std::size_t>(value.size(), 1));
+  if (!value.empty() && value[0] == failed) {
+    const auto why = meeting::decode_status(rest);
+    if (why && !why->ok()) return *why;
+  }
+  WireReader in(rest);
+  meeting.job_nonce = in.number<std::uint64_t>();
+  meeting.all_on_this_host = in.number<std::uint8_t>() != 0;
+  meeting.master = in.text(64);
+  if (!value.empty() && value[0] == met && in.complete() && is_numeric_address(meeting.master)) return {};
+  return {ErrorCode::mismatch,
+          "what rank 0 has put into the store cannot be read: another version, or another program that uses the same "
+          "keys"};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Bootstrap>> meet_by_store(const Config& config, Store& store) {
+  const SteadyTime deadline = std::chrono::steady_clock::now() + config.rendezvous_timeout;
+  const std::string fingerprint = host_fingerprint();
+  if (config.rank == 0) {
+    auto meeting = hold_meeting(config, store, fingerprint, deadline);
+    if (!meeting) {
+      const Status& why = meeting.error();
+      const Status shortened(why.code(), "rank 0: " + why.message().substr(0, most_reason_bytes));
+      (void)store.put("meeting", failed + meeting::encode(shortened));
+      return why;
+    }
+    FABRING_TRY(store.put("meeting", meeting->encode()));
+    std::string address = meeting->master;
+    return std::unique_ptr<Bootstrap>(std::make_unique<StoreBootstrap>(store, std::move(*meeting), std::move(address)));
+  }
+  const meeting::Join self{fingerprint, host_name(), static_cast<std::uint32_t>(::getpid())};
+  FABRING_TRY(store.put(join_key(config.rank), meeting::encode(self)));
+  auto value = store.get("meeting", time_left(deadline) + time_for_bad_news);
+  if (!value && value.error().code() != ErrorCode::timeout) return value.error();
+  if (!value)
+    return Status(ErrorCode::timeout,
+                  fmt::format("rank 0 did not come within {} (FABRING_RENDEZVOUS_TIMEOUT), or died; look at its output",
+                              duration_text(config.rendezvous_timeout)),
+                  meeting::about(0));
+  Meeting meeting;
+  FABRING_TRY(read_meeting(*value, meeting));
+  std::string address = source_address_towards(meeting.master);
+  if (address.empty())
+    return Status(
+        ErrorCode::unavailable,
+        fmt::format("this host ({}) has no route to {}, the address of rank 0; set FABRING_INTERFACE on rank 0 "
+                    "to an interface that all hosts reach",
+                    host_name(), meeting.master));
+  return std::unique_ptr<Bootstrap>(std::make_unique<StoreBootstrap>(store, std::move(meeting), std::move(address)));
+}
+
+}  // namespace fabring

@@ -1,0 +1,17 @@
+#pragma once
+// Meeting by a store that the embedding framework hands us. Every rank says where it is; rank 0 reads what all have
+// said and publishes, once, what all need to know: the job's nonce, whether loopback is enough, and an address of rank
+// 0, by which the others find the interface that leads to it. Rank 0 reads n values, every other rank one.
+
+#include <memory>
+
+#include "fabring/store.hpp"
+#include "runtime/bootstrap/bootstrap.hpp"
+
+namespace fabring {
+
+/// The store must outlive what is returned. Errors: invalid_argument (no such rank), timeout (names the ranks that did
+/// not come within config.rendezvous_timeout), unavailable (no interface to use), mismatch (somebody else's values).
+Result<std::unique_ptr<Bootstrap>> meet_by_store(const Config& config, Store& store);
+
+}  // namespace fabring

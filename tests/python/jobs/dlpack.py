@@ -1,0 +1,55 @@
+"""Torch tensors, and arrays that only speak DLPack. A rank without torch checks the second only."""
+
+import numpy as np
+
+import fabring
+
+
+class Foreign:
+    """An array of a library nobody knows: DLPack is all it has."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **wishes):
+        return self.array.__dlpack__(**wishes)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+world = fabring.init()
+r, n = world.rank, world.size
+x = np.full(6, r + 1, np.float32)
+assert (world.allreduce(Foreign(x)) == n * (n + 1) / 2).all()
+y = np.empty(6, np.float32)
+world.allreduce(Foreign(x), out=Foreign(y))
+assert (y == n * (n + 1) / 2).all()
+try:
+    world.allreduce(Foreign(np.ones((4, 4))[:, :2]))
+    raise SystemExit("a strided array was taken")
+except fabring.InvalidArgumentError as error:
+    assert "(4, 2)" in str(error), error
+try:
+    import torch
+except ImportError:
+    print(f"rank {r}: foreign ok, no torch")
+    raise SystemExit(0)
+
+for type in (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.uint8):
+    t = torch.full((2, 3), r + 1).to(type)
+    got = world.allreduce(t)
+    assert isinstance(got, torch.Tensor) and got.dtype == type and got.shape == (2, 3)
+    assert (got == n * (n + 1) // 2).all()
+leaf = torch.ones(4, requires_grad=True)
+assert world.allreduce(leaf.grad_fn or leaf.detach(), out=torch.empty(4)).sum() == 4 * n
+assert (world.all_gather(torch.tensor([r])).flatten() == torch.arange(n)).all()
+assert world.allreduce(torch.tensor([True, r == 0]), op="logical_and").tolist() == [True, n == 1]
+for bad, word in ((torch.ones(4, 4).t(), "contiguous()"), (torch.ones(2, dtype=torch.complex64), "complex64"),
+                  (torch.ones(2, device="meta"), "meta")):
+    try:
+        world.allreduce(bad)
+        raise SystemExit(f"{word} was taken")
+    except (fabring.InvalidArgumentError, fabring.UnsupportedError) as error:
+        assert word in str(error), error
+print(f"rank {r}: foreign and torch ok")

@@ -1,0 +1,222 @@
+"""DistributedOptimizer, join and SyncBatchNorm: what all ranks get equals one process that has all the data."""
+
+import copy
+import warnings
+
+import fabring.horovod as hvd
+import torch
+from torch import nn
+
+torch.set_num_threads(1)
+hvd.init()
+r, n = hvd.rank(), hvd.size()
+torch.manual_seed(0)
+MODEL = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3)).double()
+DATA = torch.randn(4, 4 * n, 6, dtype=torch.float64)  # steps, samples of all ranks
+mine = slice(4 * r, 4 * r + 4)
+
+
+def loss_of(model, x):
+    return model(x).square().mean()
+
+
+def alone(passes=1, scale=1.0, clip=None):
+    """The parameters after training with all the data."""
+    model = copy.deepcopy(MODEL)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9)
+    for step, x in enumerate(DATA):
+        (scale * loss_of(model, x)).backward()
+        if (step + 1) % passes == 0:
+            if clip:
+                nn.utils.clip_grad_norm_(model.parameters(), clip)
+            optimizer.step()
+            optimizer.zero_grad()
+    return list(model.parameters())
+
+
+def together(passes=1, clip=None, model=None, **options):
+    model = model or copy.deepcopy(MODEL)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9),
+                                         named_parameters=model.named_parameters(), backward_passes_per_step=passes, **options)
+    for step, x in enumerate(DATA):
+        loss_of(model, x[mine]).backward()
+        if (step + 1) % passes == 0:
+            if clip:
+                optimizer.synchronize()
+                nn.utils.clip_grad_norm_(model.parameters(), clip)
+                with optimizer.skip_synchronize():
+                    optimizer.step()
+            else:
+                optimizer.step()
+            optimizer.zero_grad()
+    return list(model.parameters())
+
+
+def same(got, expected, tolerance=1e-12):
+    for a, b in zip(got, expected):
+        torch.testing.assert_close(a.detach(), b.detach(), rtol=tolerance, atol=tolerance)
+
+
+def optimizers():
+    same(together(), alone())
+    same(together(passes=2), alone(passes=2))
+    same(together(op=hvd.Sum), alone(scale=n))
+    same(together(gradient_predivide_factor=4.0), alone())
+    same(together(clip=0.01), alone(clip=0.01))
+    same(together(compression=hvd.Compression.fp16), alone(), tolerance=5e-3)
+    same(together(groups=2), alone())
+    same(together(num_groups=3), alone())
+    model = copy.deepcopy(MODEL)
+    same(together(model=model, groups=[list(model[0].parameters())]), alone())
+
+
+class Doubling(hvd.Compressor):
+    """A compression of the user's own, that keeps the shape in mind."""
+
+    @staticmethod
+    def compress(tensor):
+        return (tensor * 2).reshape(-1), tensor.shape
+
+    @staticmethod
+    def decompress(tensor, context):
+        return (tensor / 2).reshape(context)
+
+
+class Branches(nn.Module):
+    """Uses its layers in another order on every rank, and one of them on rank 0 only."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(3, 3, bias=False) for _ in range(6))
+        self.extra = nn.Linear(3, 3, bias=False)
+
+    def forward(self, x, order, with_extra):
+        for i in order:
+            x = x + self.layers[i](x)
+        return x + self.extra(x) if with_extra else x
+
+
+def orders_that_differ():
+    same(together(compression=Doubling), alone())
+    torch.manual_seed(3)
+    model = Branches().double()
+    alike = copy.deepcopy(model)
+    optimizer = hvd.DistributedOptimizer(torch.optim.Adam(model.parameters()), groups=7)
+    orders = [torch.randperm(6, generator=torch.Generator().manual_seed(rank)).tolist() for rank in range(n)]
+    x = torch.randn(n, 5, 3, dtype=torch.float64)
+    for _ in range(3):
+        optimizer.zero_grad()
+        loss_of(lambda one: model(one, orders[r], r == 0), x[r]).backward()
+        optimizer.step()
+    plain = torch.optim.Adam(alike.parameters())
+    for _ in range(3):
+        plain.zero_grad()
+        (sum(loss_of(lambda one: alike(one, orders[i], i == 0), x[i]) for i in range(n)) / n).backward()
+        plain.step()
+    same(model.parameters(), alike.parameters(), tolerance=1e-9)
+
+
+def misuse():
+    model = copy.deepcopy(MODEL)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1))
+    assert isinstance(optimizer, torch.optim.SGD)
+    torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    loss_of(model, DATA[0][mine]).backward()
+    for call in (optimizer.zero_grad, lambda: loss_of(model, DATA[0][mine]).backward()):
+        try:
+            call()
+            raise SystemExit("not refused")
+        except AssertionError:
+            pass
+    optimizer.synchronize()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        optimizer.step()
+    assert any("skip_synchronize" in str(one.message) for one in caught)
+    for named in ([("a", torch.ones(1))], [("a", p) for p in model.parameters()], list(model.parameters())):
+        try:
+            hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), named_parameters=named)
+            raise SystemExit("not refused")
+        except ValueError:
+            pass
+
+
+def starting_alike():
+    torch.manual_seed(r)
+    model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1 * (r + 1))
+    if r == 0:
+        model(torch.randn(4, 3)).sum().backward()
+        optimizer.step()
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    hvd.broadcast_parameters(model.named_parameters(), root_rank=0)
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    told = hvd.allgather_object([p.tolist() for p in model.parameters()])
+    assert all(one == told[0] for one in told)
+    state = optimizer.state_dict()
+    assert state["param_groups"][0]["lr"] == 0.1 and len(state["state"]) == 4
+    told = hvd.allgather_object([value["exp_avg"].tolist() for value in state["state"].values()])
+    assert all(one == told[0] for one in told)
+
+
+def joining():
+    """Rank r has r + 1 batches."""
+    model = copy.deepcopy(MODEL)
+    alike = copy.deepcopy(MODEL)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.2))
+    for step in range(r + 1):
+        optimizer.zero_grad()
+        loss_of(model, DATA[step % 4][mine]).backward()
+        optimizer.step()
+    assert hvd.join() == n - 1
+    hvd.broadcast_parameters(model.state_dict(), root_rank=n - 1)
+    plain = torch.optim.SGD(alike.parameters(), lr=0.2)
+    for step in range(n):
+        plain.zero_grad()
+        (sum(loss_of(alike, DATA[step % 4][4 * i:4 * i + 4]) for i in range(step, n)) / n).backward()
+        plain.step()
+    same(model.parameters(), alike.parameters())
+    if r == 0:
+        assert hvd.join() == n - 1
+    else:
+        try:
+            hvd.allgather(torch.ones(1), name="while 0 has joined")
+            raise SystemExit("not refused")
+        except hvd.HorovodInternalError as error:
+            assert "joined" in str(error)
+        assert hvd.join() == n - 1
+    assert hvd.allreduce(torch.ones(1)).item() == 1  # and all goes on
+
+
+def batch_norm():
+    torch.manual_seed(5)
+    x = torch.randn(3 * n + 1, 4, 2, dtype=torch.float64)
+    own = x[3 * r:3 * r + 3 + (r == n - 1)].clone().requires_grad_()
+    whole = x.clone().requires_grad_()
+    sync, plain = hvd.SyncBatchNorm(4).double(), nn.BatchNorm1d(4).double()
+    (sync(own) ** 3).sum().backward()
+    (plain(whole) ** 3).sum().backward()
+    torch.testing.assert_close(own.grad, whole.grad[3 * r:3 * r + 3 + (r == n - 1)])
+    torch.testing.assert_close(hvd.allreduce(sync.weight.grad, op=hvd.Sum), plain.weight.grad)
+    torch.testing.assert_close(sync.running_mean, plain.running_mean)
+    torch.testing.assert_close(sync.running_var, plain.running_var)
+    torch.testing.assert_close(sync.eval()(own), plain.eval()(own))
+
+
+def data_loaders():
+    """Whose workers are forks of a rank."""
+    samples = torch.utils.data.TensorDataset(DATA.reshape(-1, 6))
+    shares = torch.utils.data.distributed.DistributedSampler(samples, num_replicas=n, rank=r, shuffle=False)
+    model = copy.deepcopy(MODEL)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1))
+    for (x,) in torch.utils.data.DataLoader(samples, batch_size=4, sampler=shares, num_workers=1):
+        optimizer.zero_grad()
+        loss_of(model, x).backward()
+        optimizer.step()
+    told = hvd.allgather_object([p.tolist() for p in model.parameters()])
+    assert all(one == told[0] for one in told)
+
+
+for check in (optimizers, orders_that_differ, misuse, starting_alike, joining, batch_norm, data_loaders):
+    check()
+    print(f"rank {r}: {check.__name__} ok", flush=True)

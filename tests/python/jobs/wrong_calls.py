@@ -1,0 +1,48 @@
+"""Calls that are wrong on this rank alone are refused here, in words, before anything is sent; the job goes on."""
+
+import numpy as np
+
+import fabring
+
+world = fabring.init()
+r, n = world.rank, world.size
+x = np.ones(4, np.float32)
+locked = np.ones(4, np.float32)
+locked.flags.writeable = False
+
+
+def refused(kind, words, call, *arguments, **named):
+    try:
+        call(*arguments, **named)
+    except kind as error:
+        missing = [word for word in words if word not in str(error)]
+        assert not missing, f"{missing} not in: {error}"
+        return
+    raise SystemExit(f"not refused: {call} {arguments} {named}")
+
+
+bad = fabring.InvalidArgumentError
+refused(bad, ["(5,)", "(4,)"], world.allreduce, x, out=np.ones(5, np.float32))
+refused(bad, ["float64", "float32"], world.allreduce, x, out=np.ones(4))
+refused(bad, ["read-only"], world.allreduce, x, out=locked)
+refused(bad, ["ascontiguousarray"], world.allreduce, np.ones((4, 4))[:, 1])
+refused(bad, ["'suum'", "sum, prod"], world.allreduce, x, op="suum")
+refused(bad, ["root=9"], world.broadcast, x, root=9)
+refused(bad, ["(5, 2)", f"{n}"], world.alltoall, np.ones((5, 2)))
+refused(bad, ["counts", "[1]"], world.all_gather, x, counts=[1])
+refused(bad, ["adds up to"], world.reduce_scatter, x, counts=[1] * n)
+refused(bad, ["out_counts"], world.alltoall, x, counts=[2] * n)
+refused(bad, ["tag=-3"], world.send, x, 0, tag=-3)
+buffer = np.ones(8, np.float32)
+refused(bad, ["overlap"], world.allreduce, buffer[:6], out=buffer[2:])
+refused(fabring.UnsupportedError, ["complex64", "float32"], world.allreduce, np.ones(2, np.complex64))
+refused(fabring.UnsupportedError, ["byte order"], world.allreduce, np.ones(2, ">f4"))
+refused(fabring.UnsupportedError, ["bitwise_and", "float32"], world.allreduce, x, op="bitwise_and")
+refused(TypeError, ["list", "asarray"], world.allreduce, [1, 2])
+refused(TypeError, ["str"], world.broadcast, "abc")
+refused(ValueError, ["too late"], fabring.init, {"FABRING_TIMEOUT": "3s"})
+refused(bad, ["prepared"], world.prepare.send, x, (r + 1) % n)
+assert (world.allreduce(x) == n).all()
+fabring.shutdown()
+refused(fabring.Error, [], world.allreduce, x)
+print(f"rank {r}: refusals ok")

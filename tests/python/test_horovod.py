@@ -1,0 +1,49 @@
+"""fabring.horovod in jobs of real processes; only where torch is installed."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import CLEAN, fine, launch
+
+pytest.importorskip("torch")
+EXAMPLES = Path(__file__).parents[2] / "examples/python"
+
+
+def test_collectives():
+    done = fine(4, "horovod_collectives.py", options=("--split-nodes", "2"))
+    assert done.out.count(" ok") == 8 * 4
+
+
+def test_training():
+    done = fine(3, "horovod_training.py")
+    assert done.out.count(" ok") == 7 * 3
+
+
+def test_a_killed_rank_is_named():
+    done = launch(3, "horovod_killed.py")
+    assert done.out.count("named") == 2, str(done)
+
+
+def losses(text):
+    return [float(loss) for loss in re.findall(r"loss (\S+)", text)]
+
+
+def test_digits_have_the_loss_of_one_process():
+    pytest.importorskip("sklearn")
+    script = str(EXAMPLES / "digits_horovod.py")
+    alone = subprocess.run([sys.executable, script, "--epochs", "3"], env=CLEAN, capture_output=True, text=True, timeout=120)
+    assert alone.returncode == 0, alone.stderr
+    four = fine(4, script, "--epochs", "3")
+    assert len(losses(alone.stdout)) == 3 and losses(alone.stdout)[2] < 1
+    assert losses(four.out) == pytest.approx(losses(alone.stdout), rel=1e-4)
+
+
+def test_throughput_script_reports_scaling():
+    words = "--scaling 1,2 --steps 2 --warmup 1 --batch-size 2 --image-size 32".split()
+    done = subprocess.run([sys.executable, str(EXAMPLES / "throughput.py"), *words], env=CLEAN, capture_output=True, text=True,
+                          timeout=200)
+    assert done.returncode == 0, done.stderr
+    assert "25557032 weights" in done.stdout and re.search(r"^ +2 .*%$", done.stdout, re.M), done.stdout

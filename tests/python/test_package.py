@@ -1,0 +1,91 @@
+"""The package fabring in jobs of real processes; what each rank does is in jobs/."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from conftest import CLEAN, fine, launch
+
+import fabring
+from fabring import errors
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_every_collective_equals_numpy(ranks):
+    done = fine(ranks, "collectives.py")
+    assert done.out.count(" ok") == 8 * ranks
+
+
+def test_collectives_over_asio_tcp():
+    fine(2, "collectives.py", environment={"FABRING_TRANSPORT": "tcp"})
+
+
+def test_arrays_of_other_libraries():
+    assert fine(2, "dlpack.py").out.count("foreign") == 2
+
+
+def test_wrong_calls_are_refused_before_anything_is_sent():
+    assert fine(2, "wrong_calls.py").out.count("refusals ok") == 2
+
+
+def test_different_shapes_raise_with_both_sides():
+    assert fine(2, "mismatch.py").out.count("stays so") == 2
+
+
+@pytest.mark.parametrize("way", ["blocking", "asynchronous"])
+def test_a_killed_rank_is_named(way):
+    done = launch(3, "killed.py", way)
+    assert done.out.count("named") == 2, str(done)
+    assert done.code == 128 + signal.SIGKILL and "rank 1" in done.err, str(done)
+
+
+def test_interrupt_ends_a_wait():
+    done = fine(2, "interrupted.py")
+    assert "rank 0: interrupted" in done.out and "rank 1: peer_lost" in done.out, str(done)
+
+
+def test_fork_after_init():
+    assert fine(2, "forked.py").out.count("survived") == 2
+
+
+def test_threads():
+    assert fine(2, "threads.py").out.count("threads ok") == 2
+
+
+def test_interrupt_ends_the_rendezvous():
+    """Rank 0 of 2, and nobody else comes."""
+    program = "import fabring\nprint('going', flush=True)\nfabring.init()"
+    settings = {"FABRING_RANK": "0", "FABRING_WORLD_SIZE": "2", "FABRING_MASTER_ADDR": "127.0.0.1"}
+    rank = subprocess.Popen([sys.executable, "-c", program], env={**CLEAN, **settings}, text=True, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE)
+    assert rank.stdout.readline() == "going\n"
+    asked = time.monotonic()
+    rank.send_signal(signal.SIGINT)
+    _, err = rank.communicate(timeout=60)
+    assert "KeyboardInterrupt" in err and time.monotonic() - asked < 30, err
+
+
+def test_a_bad_setting_is_named():
+    with pytest.raises(fabring.InvalidArgumentError, match="FABRING_TIMEOUT"):
+        fabring.Engine({"FABRING_TIMEUOT": "3s"}, environment=False)
+
+
+def test_errors_are_what_people_already_catch():
+    lost = errors.make("peer_lost", "rank 2 died", 2, "b", "allreduce", 17, 4096)
+    assert isinstance(lost, (ConnectionError)) and isinstance(lost, fabring.Error)
+    assert (lost.rank, lost.host, lost.sequence, str(lost)) == (2, "b", 17, "rank 2 died")
+    import pickle  # of a worker process' exception
+
+    again = pickle.loads(pickle.dumps(lost))
+    assert type(again) is type(lost) and vars(again) == vars(lost) and str(again) == str(lost)
+    for code, kind in errors._BY_CODE.items():
+        assert str(errors.make(code, "why", -1, "", "", 0, 0)) == "why" and kind.code == code
+
+
+def test_the_exit_code_is_that_of_the_rank():
+    assert subprocess.run([sys.executable, "-m", "fabring.run", "-n", "1", "--", "-c", "raise SystemExit(7)"],
+                          env=CLEAN, capture_output=True, timeout=60).returncode == 7
+    assert os.access(__import__("fabring.run", fromlist=["path"]).path(), os.X_OK)

@@ -1,0 +1,159 @@
+"""Ranks that die, are late, or give up; and processes that go on after that."""
+
+import os
+import signal
+import time
+from datetime import timedelta
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from ranks import run
+
+VICTIM = 2
+
+
+def train_until_it_dies(rank, size):
+    model = DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.Linear(256, 8)),
+                                    bucket_cap_mb=0.01)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    began = None
+    try:
+        for step in range(1000):
+            if rank == VICTIM and step == 5:
+                os.kill(os.getpid(), signal.SIGKILL)
+            if step == 5:
+                began = time.monotonic()
+            model(torch.randn(4, 64)).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    except dist.DistBackendError as error:
+        return str(error), time.monotonic() - began
+    return "nothing happened", 0
+
+
+def test_every_survivor_of_a_dead_rank_names_it():
+    answers = run(4, train_until_it_dies, killed=(VICTIM,), timeout_s=300)
+    for rank in (0, 1, 3):
+        text, seconds = answers[rank]
+        assert "peer_lost" in text and f"rank {VICTIM} " in text and "died" in text, text
+        assert seconds < 30, "at once, not when the timeout of 300 s is over"
+
+
+def other_groups_go_on(rank, size):
+    pair = dist.new_group([0, 1])
+    dist.barrier()
+    if rank == VICTIM:
+        os.kill(os.getpid(), signal.SIGKILL)
+    with pytest.raises(dist.DistBackendError, match=f"rank {VICTIM}"):
+        dist.barrier()
+    tensor = torch.ones(1)
+    dist.all_reduce(tensor, group=pair)
+    assert tensor.item() == 2
+    late = dist.new_group([0, 1], use_local_synchronization=True)  # made after it
+    dist.all_reduce(tensor, group=late)
+    assert tensor.item() == 4
+
+
+def test_groups_without_the_dead_rank_go_on():
+    run(3, other_groups_go_on, killed=(VICTIM,))
+
+
+def a_late_rank(rank, size):
+    group = dist.new_group(timeout=timedelta(milliseconds=300))
+    if rank == 0:
+        with pytest.raises(dist.DistBackendError) as caught:
+            dist.all_reduce(torch.ones(1), group=group)
+        text = str(caught.value)
+        assert "timeout" in text and "300 ms" in text and "rank 1" in text, text
+    dist.barrier()  # the default group has its own limit, and its own life
+    if rank == 0:
+        work = dist.barrier(async_op=True)
+        with pytest.raises(dist.DistBackendError, match="is not done after the 50 ms given to wait"):
+            work.wait(timedelta(milliseconds=50))
+        dist.distributed_c10d._get_default_store().set("went on", "")
+        assert work.wait()
+    else:
+        dist.distributed_c10d._get_default_store().wait(["went on"])
+        dist.barrier()
+
+
+def test_a_late_rank_is_named_after_the_timeout_of_the_group():
+    run(2, a_late_rank)
+
+
+def aborted(rank, size):
+    group = dist.new_group()
+    backend = group._get_backend(torch.device("cpu"))
+    if rank == 0:
+        backend.abort()
+    with pytest.raises(dist.DistBackendError, match="rank 0 called abort"):
+        dist.barrier(group)
+    dist.barrier()
+    dist.destroy_process_group(group)
+
+
+def test_abort_ends_the_group_everywhere_and_no_other():
+    run(2, aborted)
+
+
+def missing_at_the_start(rank, size):
+    dist.destroy_process_group()
+    if rank == 1:
+        return ""
+    store = dist.HashStore()
+    with pytest.raises(dist.DistBackendError) as caught:
+        dist.init_process_group("fabring", store=store, rank=0, world_size=3, timeout=timedelta(milliseconds=300))
+    return str(caught.value)
+
+
+def test_a_rank_that_does_not_come_is_named():
+    text = run(2, missing_at_the_start)[0]
+    assert "ranks 1 and 2 of 3 did not come within 300 ms" in text, text
+
+
+def barriers(rank, size):
+    dist.monitored_barrier()
+    if rank == 0:
+        with pytest.raises(RuntimeError, match="Ranks 1, 2 failed to pass monitoredBarrier in 200 ms"):
+            dist.monitored_barrier(timeout=timedelta(milliseconds=200), wait_all_ranks=True)
+    dist.barrier()
+    if rank != 1:
+        with pytest.raises(RuntimeError, match="Rank 1 failed to pass monitoredBarrier"):
+            dist.monitored_barrier(timeout=timedelta(milliseconds=200))
+    dist.barrier()
+
+
+def test_monitored_barrier_names_who_is_missing():
+    run(3, barriers)
+
+
+class Squares(torch.utils.data.Dataset):
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, index):
+        try:
+            dist.barrier()  # of its parent: refused, not deadlocked
+        except RuntimeError as refused:
+            assert "child of fork()" in str(refused)
+            return torch.tensor([index * index])
+        raise AssertionError("a child of fork() may not communicate")
+
+
+def loads_data(rank, size):
+    dist.barrier()
+    seen = 0
+    for _ in range(2):  # workers end, and others begin
+        for batch in torch.utils.data.DataLoader(Squares(), batch_size=16, num_workers=2,
+                                                 multiprocessing_context="fork"):
+            total = batch.sum()
+            dist.all_reduce(total)
+            seen += total.item()
+    return seen
+
+
+def test_data_loaders_that_fork():
+    assert run(2, loads_data) == [2 * 2 * sum(i * i for i in range(64))] * 2

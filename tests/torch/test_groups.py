@@ -1,0 +1,127 @@
+"""Process groups: cheap ones, overlapping ones, new ones after old ones, and what happens to futures and works."""
+
+import os
+import time
+
+import torch
+import torch.distributed as dist
+
+import fabring.torch
+from ranks import run
+
+
+def threads_of_this_process():
+    return len(os.listdir("/proc/self/task"))
+
+
+def many_groups(rank, size):
+    dist.barrier()
+    before = threads_of_this_process()
+    groups = [dist.new_group([0, 1] if i % 3 == 0 else [1, 2] if i % 3 == 1 else None) for i in range(60)]
+    for i, group in enumerate(groups):
+        if group == dist.GroupMember.NON_GROUP_MEMBER:
+            continue
+        tensor = torch.tensor([float(i + rank)])
+        dist.all_reduce(tensor, group=group)
+        members = dist.get_process_group_ranks(group)
+        assert tensor.item() == sum(i + member for member in members)
+    assert threads_of_this_process() == before, "a group is no thread, and no connection"
+    mine = dist.new_group([rank], use_local_synchronization=True)  # the others do not know of it
+    dist.barrier(mine)
+    if rank != 1:
+        pair = dist.new_group([0, 2], use_local_synchronization=True)
+        tensor = torch.tensor([rank])
+        dist.all_reduce(tensor, group=pair)
+        assert tensor.item() == 2
+    dist.destroy_process_group(groups[2])
+    dist.barrier()
+    assert "transport" in "".join(fabring.torch.report())
+
+
+def test_groups_share_one_engine():
+    run(3, many_groups)
+
+
+def again(rank, size):
+    for life in range(3):
+        tensor = torch.tensor([life])
+        dist.all_reduce(tensor)
+        assert tensor.item() == life * size
+        group = dist.new_group([1, 0])
+        dist.barrier(group)
+        store = dist.distributed_c10d._get_default_store()
+        dist.destroy_process_group()
+        if life < 2:  # the same store, with the keys of before in it
+            dist.init_process_group("fabring", store=store, rank=rank, world_size=size)
+
+
+def test_the_default_group_may_be_made_again():
+    run(2, again)
+
+
+def beside_gloo(rank, size):
+    group = dist.new_group([0, 2], backend="fabring")  # the default group has no engine
+    other = dist.new_group([1, 2], backend="fabring")
+    for members, one in (([0, 2], group), ([1, 2], other)):
+        if rank in members:
+            tensor = torch.tensor([rank])
+            dist.all_reduce(tensor, group=one)
+            assert tensor.item() == sum(members)
+
+
+def test_a_group_of_a_job_with_another_backend():
+    run(3, beside_gloo, backend="gloo")
+
+
+def futures(rank, size):
+    tensor = torch.ones(1000)
+    work = dist.all_reduce(tensor, async_op=True)
+    doubled = work.get_future().then(lambda done: done.value()[0] * 2)
+    assert doubled.wait()[0].item() == 2 * size
+    assert work.is_completed() and work.wait()
+
+    # A callback that communicates, in the thread that runs callbacks.
+    def once_more(done):
+        value = done.value()[0]
+        again = dist.all_reduce(value, async_op=True)
+        again.wait()
+        return value
+
+    tensor = torch.ones(3)
+    result = dist.all_reduce(tensor, async_op=True).get_future().then(once_more)
+    assert result.wait()[0].item() == size * size
+
+    # Nobody waits, nobody keeps the tensor.
+    for _ in range(50):
+        dist.all_reduce(torch.ones(20_000), async_op=True)
+    works = [dist.all_reduce(torch.full((5,), float(i)), async_op=True) for i in range(20)]
+    while not all(work.is_completed() for work in works):  # asking makes progress
+        pass
+    backend = dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu"))
+    assert backend._get_sequence_number_for_group() > 70
+    assert works[0].result()[0][0].item() == 0
+
+
+def test_works_and_futures():
+    run(2, futures)
+
+
+def split(rank, size):
+    backend = dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu"))
+    assert backend.supports_splitting and backend.rank() == rank and backend.name() == "fabring"
+
+
+def test_what_the_backend_says_of_itself():
+    run(2, split)
+
+
+def creation_costs_little(rank, size):
+    dist.barrier()
+    began = time.monotonic()
+    for _ in range(100):
+        dist.new_group()
+    return time.monotonic() - began
+
+
+def test_a_hundred_groups_take_no_time():
+    assert max(run(2, creation_costs_little)) < 20, "seconds, on a machine that does much else"

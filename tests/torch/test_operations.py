@@ -1,0 +1,220 @@
+"""What every operation of the backend gives, for the tensors people have."""
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from ranks import RankFailed, run
+
+REDUCED = {dist.ReduceOp.SUM: lambda x: x.sum(0), dist.ReduceOp.PRODUCT: lambda x: x.prod(0),
+           dist.ReduceOp.MIN: lambda x: x.amin(0), dist.ReduceOp.MAX: lambda x: x.amax(0)}
+
+
+def of_rank(rank, shape=(3, 5), dtype=torch.float32):
+    values = torch.arange(torch.Size(shape).numel()).reshape(shape) % 3 + rank + 1
+    return values.to(dtype)
+
+
+def of_all(size, **named):
+    return torch.stack([of_rank(rank, **named) for rank in range(size)])
+
+
+def same(found, expected):
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
+def reductions(rank, size):
+    for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int32,
+                  torch.int64):
+        for op, reduce in REDUCED.items():
+            tensor = of_rank(rank, dtype=dtype)
+            dist.all_reduce(tensor, op=op)
+            same(tensor, reduce(of_all(size, dtype=dtype).double()).to(dtype))
+    tensor = of_rank(rank)
+    dist.all_reduce(tensor, op=dist.ReduceOp.AVG)
+    torch.testing.assert_close(tensor, of_all(size).mean(0))
+    tensor = of_rank(rank)
+    dist.all_reduce(tensor, op=dist._make_nccl_premul_sum(0.5))
+    same(tensor, of_all(size).sum(0) / 2)
+    flags = torch.tensor([rank == 0, True, False])
+    dist.all_reduce(flags, op=dist.ReduceOp.MIN)
+    same(flags, torch.tensor([False, True, False]))
+    bits = torch.tensor([0b110, 1 << rank])
+    dist.all_reduce(bits, op=dist.ReduceOp.BOR)
+    same(bits, torch.tensor([0b110, (1 << size) - 1]))
+    whole = torch.complex(of_rank(rank), -of_rank(rank))
+    dist.all_reduce(whole)
+    same(whole, torch.complex(of_all(size).sum(0), -of_all(size).sum(0)))
+    tensors = [of_rank(rank), of_rank(rank, shape=(7,)), torch.empty(0)]
+    with dist._coalescing_manager():
+        for tensor in tensors:
+            dist.all_reduce(tensor)
+    same(tensors[1], of_all(size, shape=(7,)).sum(0))
+    tensor = of_rank(rank)
+    dist.reduce(tensor, dst=size - 1)
+    if rank == size - 1:
+        same(tensor, of_all(size).sum(0))
+
+
+def test_reductions():
+    run(3, reductions)
+
+
+def moves(rank, size):
+    for dtype in (torch.float32, torch.bfloat16, torch.bool, torch.int16, torch.complex64, torch.float8_e4m3fn):
+        mine = of_rank(rank, dtype=dtype)
+        tensor = mine.clone()
+        dist.broadcast(tensor, src=1)
+        same(tensor.view(torch.uint8), of_rank(1, dtype=dtype).view(torch.uint8))
+        outputs = [torch.empty_like(mine) for _ in range(size)]
+        dist.all_gather(outputs, mine)
+        for peer, output in enumerate(outputs):
+            same(output.view(torch.uint8), of_rank(peer, dtype=dtype).view(torch.uint8))
+    whole = torch.empty(size * 3, 5)
+    dist.all_gather_into_tensor(whole, of_rank(rank))
+    same(whole, of_all(size).reshape(size * 3, 5))
+    part = torch.empty(3, 5)
+    dist.reduce_scatter_tensor(part, of_all(size).reshape(size * 3, 5) + rank)
+    same(part, of_rank(rank) * size + sum(range(size)))
+    dist.reduce_scatter(part, [of_rank(peer) for peer in range(size)])
+    same(part, of_rank(rank) * size)
+    outputs = [torch.empty(3, 5) for _ in range(size)] if rank == 1 else None
+    dist.gather(of_rank(rank), outputs, dst=1)
+    if rank == 1:
+        same(torch.stack(outputs), of_all(size))
+    dist.scatter(part, [of_rank(peer) + 7 for peer in range(size)] if rank == 2 else None, src=2)
+    same(part, of_rank(rank) + 7)
+    # Lists of different lengths, from each to each.
+    inputs = [torch.full((rank + 1, peer + 1), float(rank)) for peer in range(size)]
+    outputs = [torch.empty(peer + 1, rank + 1) for peer in range(size)]
+    dist.all_to_all(outputs, inputs)
+    for peer, output in enumerate(outputs):
+        same(output, torch.full((peer + 1, rank + 1), float(peer)))
+    output = torch.empty(size * (rank + 1), 2)
+    dist.all_to_all_single(output, torch.full((sum(range(1, size + 1)), 2), float(rank)),
+                           output_split_sizes=[rank + 1] * size, input_split_sizes=[peer + 1 for peer in range(size)])
+    same(output, torch.arange(size).float().repeat_interleave(rank + 1)[:, None].expand(-1, 2))
+    # Outputs of different lengths, which not every backend has.
+    outputs = [torch.empty(peer + 1) for peer in range(size)]
+    dist.all_gather(outputs, torch.full((rank + 1,), float(rank)))
+    same(torch.cat(outputs), torch.cat([torch.full((peer + 1,), float(peer)) for peer in range(size)]))
+
+
+def test_moves():
+    run(3, moves)
+
+
+def messages(rank, size):
+    right, left = (rank + 1) % size, (rank - 1) % size
+    for length in (0, 1, 100_000):
+        received = torch.empty(length)
+        works = dist.batch_isend_irecv([dist.P2POp(dist.isend, torch.full((length,), float(rank)), right),
+                                        dist.P2POp(dist.irecv, received, left)])
+        for work in works:
+            work.wait()
+        same(received, torch.full((length,), float(left)))
+    if rank == 0:
+        got = set()
+        for _ in range(size - 1):
+            received = torch.empty(2)
+            source = dist.recv(received)
+            same(received, torch.full((2,), float(source)))
+            got.add(source)
+        assert got == set(range(1, size))
+        first, second = torch.empty(1), torch.empty(1)
+        later = dist.irecv(second, src=1, tag=2)
+        dist.recv(first, src=1, tag=1)
+        later.wait()
+        assert (first.item(), second.item()) == (1, 2), "by tag, not by order"
+    else:
+        dist.send(torch.full((2,), float(rank)), 0)
+        if rank == 1:
+            dist.send(torch.full((1,), 2.0), 0, tag=2)
+            dist.send(torch.full((1,), 1.0), 0, tag=1)
+    found = [None] * size
+    dist.all_gather_object(found, {"rank": rank, "text": "x" * rank * 1000})
+    assert [one["rank"] for one in found] == list(range(size))
+    for_me = [None]
+    dist.scatter_object_list(for_me, [f"for {peer}" for peer in range(size)] if rank == 0 else None, src=0)
+    assert for_me == [f"for {rank}"]
+
+
+def test_messages():
+    run(3, messages)
+
+
+def shapes_of_memory(rank, size):
+    base = torch.zeros(4, 6)
+    view = base.t()[::2]  # neither contiguous nor dense
+    view.copy_(of_rank(rank, shape=(3, 4)))
+    dist.all_reduce(view)
+    same(view, of_all(size, shape=(3, 4)).sum(0))
+    assert base[:, 1::2].eq(0).all(), "what lies between is left alone"
+    image = of_rank(rank, shape=(2, 3, 4, 5)).to(memory_format=torch.channels_last)
+    dist.broadcast(image, src=0)
+    same(image, of_rank(0, shape=(2, 3, 4, 5)).to(memory_format=torch.channels_last))
+    rows = torch.zeros(size, 2, 3)
+    dist.all_gather([row.t() for row in rows], of_rank(rank, shape=(3, 2)))
+    same(rows, of_all(size, shape=(3, 2)).transpose(1, 2))
+    rows = torch.zeros(size, 4)  # one after the other: nothing is copied
+    dist.all_gather(list(rows.unbind()), of_rank(rank, shape=(4,)))
+    same(rows, of_all(size, shape=(4,)))
+    empty = torch.empty(0, 3)
+    dist.all_reduce(empty)
+    dist.broadcast(empty, src=0)
+    dist.all_gather([torch.empty(0, 3) for _ in range(size)], empty)
+    scalar = torch.tensor(float(rank))
+    dist.all_reduce(scalar)
+    assert scalar.item() == sum(range(size))
+    sparse = torch.sparse_coo_tensor([[0, rank + 1]], [1.0, 2.0], (5,))
+    dist.all_reduce(sparse)
+    same(sparse.to_dense(), torch.tensor([float(size)] + [2.0] * size + [0.0] * (4 - size)))
+
+
+def test_shapes_of_memory():
+    run(3, shapes_of_memory)
+
+
+def expect(error, text, function, *arguments, **named):
+    with pytest.raises(error) as caught:
+        function(*arguments, **named)
+    assert text in str(caught.value), str(caught.value)
+
+
+def wrong_calls(rank, size):
+    expect(ValueError, "is expanded", dist.all_reduce, torch.zeros(1).expand(4))
+    expect(ValueError, "has no meaning", dist.all_reduce, torch.zeros(2), op=dist.ReduceOp.BAND)
+    expect(ValueError, "holds 2 times the input", dist.all_gather_into_tensor, torch.zeros(3), torch.zeros(2))
+    expect(ValueError, "needs as many outputs", dist.all_gather, [torch.zeros(1)], torch.zeros(1))
+    expect(ValueError, "cannot be split into 2 equal parts", dist.all_to_all_single, torch.zeros(3), torch.zeros(3))
+    expect(ValueError, "sum to 5", dist.all_to_all_single, torch.zeros(4), torch.zeros(4), [2, 2], [2, 3])
+    tensor = torch.ones(2)
+    dist.all_reduce(tensor)
+    assert tensor[0].item() == size, "the group is as good as before"
+
+
+def test_a_wrong_call_says_what_is_wrong_and_harms_nothing():
+    run(2, wrong_calls)
+
+
+def mismatch(rank, size):
+    with pytest.raises(dist.DistBackendError) as caught:
+        dist.all_reduce(torch.zeros(10 + rank))
+    text = str(caught.value)
+    assert "mismatch" in text and "allreduce(10 x float32" in text and "allreduce(11 x float32" in text, text
+    assert "rank 0" in text and "rank 1" in text, text
+    with pytest.raises(dist.DistBackendError):
+        dist.barrier()
+
+
+def test_ranks_that_call_different_things_are_told_both():
+    run(2, mismatch)
+
+
+def test_a_failing_rank_fails_the_test():
+    with pytest.raises(RankFailed, match="rank 1"):
+        run(2, _fails_on_one)
+
+
+def _fails_on_one(rank, size):
+    assert rank == 0, "on purpose"

@@ -1,0 +1,62 @@
+"""Programs as people start them: the examples, torchrun with restarts, the end of a process."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+EXAMPLES = HERE.parent.parent / "examples" / "pytorch"
+
+
+def torchrun(ranks, *command, **environment):
+    started = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), *map(str, command)],
+        env={**os.environ, "OMP_NUM_THREADS": "1", **environment}, capture_output=True, text=True, timeout=240)
+    assert started.returncode == 0, started.stdout + started.stderr
+    return started.stdout + started.stderr
+
+
+def test_digits_with_ddp():
+    text = torchrun(4, EXAMPLES / "ddp_digits.py", "--epochs", "3")
+    assert "fabring, 4 ranks" in text and "largest difference to a single process" in text
+
+
+def test_text_with_fsdp2():
+    text = torchrun(4, EXAMPLES / "fsdp_text.py", "--steps", "25", "--blocks", "2")
+    assert "fabring, 4 ranks" in text and "largest difference to a single process" in text
+
+
+def test_torchrun_starts_again_after_a_killed_worker():
+    text = torchrun(3, "--max-restarts", "1", HERE / "jobs" / "restarted.py")
+    assert text.count("sum of the second life: 6") == 1, text
+    assert "peer_lost" in text or "SIGKILL" in text or "Signal 9" in text, text
+
+
+def test_a_process_that_just_ends():
+    text = torchrun(2, HERE / "jobs" / "just_ends.py")
+    assert "died" not in text and "rror" not in text.replace("ChildFailedError", ""), text
+
+
+def test_fabring_run_is_a_launcher_too():
+    import fabring
+
+    command = pathlib.Path(fabring.__file__).parent / "bin" / "fabring"
+    if not command.exists():
+        pytest.skip("the fabring command is not built")
+    started = subprocess.run([command, "run", "-n", "2", "--", sys.executable, HERE / "jobs" / "just_ends.py"],
+                             capture_output=True, text=True, timeout=240)
+    assert started.returncode == 0 and "2 ranks" in started.stdout, started.stdout + started.stderr
+
+
+def test_torch_finds_the_backend_by_its_entry_point(tmp_path):
+    package = tmp_path / "fabring_here-1.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: fabring-here\nVersion: 1\n")
+    (package / "entry_points.txt").write_text("[torch.backends]\nfabring = fabring._torch_autoload:register\n")
+    found = subprocess.run([sys.executable, "-c", "import torch; print(torch.distributed.Backend('fabring'))"],
+                           env={**os.environ, "PYTHONPATH": os.pathsep.join([os.environ["PYTHONPATH"], str(tmp_path)])},
+                           capture_output=True, text=True, timeout=120)
+    assert found.stdout.strip() == "fabring", found.stderr

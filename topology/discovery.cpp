@@ -12,6 +12,7 @@
 
 #include "topology/card_facts.hpp"
 #include "topology/process_facts.hpp"
+#include "topology/trial.hpp"
 
 namespace fabring {
 namespace {
@@ -308,10 +309,17 @@ Result<Topology> read_topology(const std::filesystem::path& file) {
     return Status(ErrorCode::invalid_argument, file.string() + ": larger than 64 MiB; no recorded machine is");
   if (::access(file.c_str(), R_OK) != 0)
     return Status(ErrorCode::unavailable, file.string() + ": " + std::strerror(errno));
-  auto handle = open_hwloc(file.string());
-  if (!handle) return handle.error();
-  Topology topology = Copy(handle->get()).make();
-  topology.recorded = true;
+  const auto load = [&] {
+    auto handle = open_hwloc(file.string());
+    return handle ? Result<Topology>(Copy(handle->get()).make()) : Result<Topology>(handle.error());
+  };
+  if (try_in_child([&] { return load().has_value(); }) == Trial::crashed)
+    return Status(ErrorCode::invalid_argument, file.string() +
+                                                   ": malformed: hwloc crashes on it; record the machine anew "
+                                                   "with `lstopo FILE.xml` or `fabring topo --save FILE.xml`");
+  auto topology = load();
+  if (!topology) return topology.error();
+  topology->recorded = true;
   return topology;
 }
 

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "tests/tools/program.hpp"
 #include "topology/cpus.hpp"
@@ -25,6 +26,11 @@ TEST(DoctorCommand, ReportsOnThisHost) {
   EXPECT_TRUE(json["complete"]);
   EXPECT_EQ(result.code, json["counts"]["critical"] == 0 ? 0 : 1) << result.out;
   EXPECT_GT(json["findings"].size(), 20u);
+  std::set<std::string> ids;
+  for (const auto& finding : json["findings"]) ids.insert(finding["id"]);
+  for (const char* id :
+       {"limits.memlock", "memory.shm", "processors.binding", "net.interface", "fabric.transport", "clock.sync"})
+    EXPECT_EQ(ids.count(id), 1u) << id;
 }
 
 TEST(DoctorCommand, LinesFitAndMistypedSettingsAreCritical) {

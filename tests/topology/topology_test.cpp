@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <set>
@@ -10,6 +11,7 @@
 #include "topology/card_facts.hpp"
 #include "topology/discovery.hpp"
 #include "topology/placement.hpp"
+#include "topology/trial.hpp"
 
 namespace fabring {
 namespace {
@@ -170,6 +172,36 @@ TEST(Topology, AFileThatIsNoMachineIsRefusedWithWhatToDo) {
   ::unlink(file.c_str());
   EXPECT_EQ(read_topology(file).error().code(), ErrorCode::unavailable);
   EXPECT_EQ(read_topology(testing::TempDir()).error().code(), ErrorCode::unavailable);
+}
+
+// hwloc 2.9 crashes on what is no longer a machine: it must not take us along.
+TEST(Topology, MalformedFilesAreRefusedWhateverTheyDoToHwloc) {
+  const std::string good = tests::machine_xml(tests::two_sockets());
+  std::vector<std::string> bad;
+  for (const char* attribute : {"cpuset", "nodeset", "gp_index", "type", "pci_busid", "local_memory"}) {
+    std::string text = good;  // the attribute of the last object that has it becomes another one
+    if (const std::size_t at = text.rfind(std::string(" ") + attribute + "=\""); at != std::string::npos)
+      text[at + 1] = '_';
+    bad.push_back(text);
+  }
+  for (std::size_t part = 1; part < 8; ++part) bad.push_back(good.substr(0, good.size() * part / 8));
+  const std::string file = testing::TempDir() + "malformed-" + std::to_string(::getpid()) + ".xml";
+  for (const std::string& text : bad) {
+    std::ofstream(file) << text;
+    if (const auto topology = read_topology(file); topology) {
+      EXPECT_FALSE(topology->cpus.empty());
+    } else {
+      EXPECT_EQ(topology.error().code(), ErrorCode::invalid_argument);
+    }
+  }
+  ::unlink(file.c_str());
+}
+
+TEST(Topology, ATrialSaysHowItEnded) {
+  EXPECT_EQ(try_in_child([] { return true; }), Trial::passed);
+  EXPECT_EQ(try_in_child([] { return false; }), Trial::refused);
+  EXPECT_EQ(try_in_child([]() -> bool { std::abort(); }), Trial::crashed);
+  EXPECT_EQ(try_in_child([]() -> bool { ::_exit(0); }), Trial::crashed);
 }
 
 TEST(Topology, OfThisHostIsTheSameWhenRecordedAndReadAgain) {

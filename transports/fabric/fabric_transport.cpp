@@ -30,6 +30,11 @@ class FabricTransport final : public Transport {
 
 }  // namespace
 
+std::vector<std::string> fabric_providers() {
+  drop_foreign_signal_handlers();
+  return fabric::provider_names(true);
+}
+
 std::unique_ptr<Transport> make_fabric_transport() { return std::make_unique<FabricTransport>(); }
 
 }  // namespace fabring

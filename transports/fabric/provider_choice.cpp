@@ -39,6 +39,13 @@ bool is_rxm_over_tcp(const fi_info& info) {
   return provider.find("ofi_rxm") != provider.npos && provider.substr(0, 3) == "tcp";
 }
 
+// A provider that comes with libfabric has its version in one number: 117.0 is 1.17.0.
+std::string version_text(std::uint32_t version) {
+  const std::uint32_t major = FI_MAJOR(version), minor = FI_MINOR(version);
+  if (major < 100) return std::to_string(major) + "." + std::to_string(minor);
+  return std::to_string(major / 100) + "." + std::to_string(major % 100) + "." + std::to_string(minor);
+}
+
 struct Offers {
   InfoHandle list;
   int error = 0;
@@ -159,13 +166,14 @@ std::string protocol_name(const fi_info& info) {
   }
 }
 
-std::vector<std::string> provider_names() {
+std::vector<std::string> provider_names(bool with_versions) {
   std::vector<std::string> names;
   fi_info* list = nullptr;
   if (fi_getinfo(api_version(), nullptr, nullptr, 0, nullptr, &list) != 0) return names;
   const InfoHandle owner(list);
   for (const fi_info* info = list; info; info = info->next) {
-    const std::string name(provider_of(*info));
+    std::string name(provider_of(*info));
+    if (with_versions) name += " " + version_text(info->fabric_attr->prov_version);
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   }
   return names;

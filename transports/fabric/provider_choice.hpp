@@ -32,8 +32,8 @@ Result<ProviderChoice> choose_provider(const std::string& wanted, const std::str
 /// Of the EFA offers in a list the one on the first of `near` that any is on, else the first; null if there is none.
 const fi_info* nearest_efa(const fi_info* list, const std::vector<std::string>& near);
 
-/// The provider names that fi_getinfo knows here, each once.
-std::vector<std::string> provider_names();
+/// The provider names that fi_getinfo knows here, each once; with their versions ("tcp 1.22.0") if wanted.
+std::vector<std::string> provider_names(bool with_versions = false);
 
 /// "1.17"
 std::string library_version();

@@ -77,6 +77,16 @@ TEST(FabricSelection, OfSeveralEfaCardsTheOneNearTheRankIsTaken) {
   EXPECT_EQ(Offers{}.nearest({"rdmap16s27"}), "");
 }
 
+TEST(FabricSelection, ProvidersAreListedWithTheirVersions) {
+  const auto providers = fabric_providers();
+  ASSERT_FALSE(providers.empty());
+  for (const std::string& provider : providers) {
+    const std::size_t blank = provider.find(' ');
+    ASSERT_NE(blank, std::string::npos) << provider;
+    EXPECT_EQ(provider.find_first_not_of("0123456789.", blank + 1), std::string::npos) << provider;
+  }
+}
+
 TEST(FabricSelection, TcpMeansTheNativeOneWhateverItsNameIs) {
   const auto answer = probe("tcp");
   ASSERT_TRUE(answer) << answer.error().to_string();

@@ -113,8 +113,11 @@ Findings check_fabric(const HostFacts& facts) {
                      "unset FABRING_TRANSPORT and FABRING_PROVIDER, or do what the reason says",
                      {}});
   else
-    found.push_back(note("fabric.transport", fmt::format("a job would use {}: {}{}", chosen->name, chosen->reason,
-                                                         refused.empty() ? "" : " (not " + refused + ")")));
+    found.push_back(
+        note("fabric.transport", fmt::format("with other hosts a job would use {}: {}{}", chosen->name, chosen->reason,
+                                             refused.empty() ? "" : " (not " + refused + ")")));
+  if (!facts.providers.empty())
+    found.push_back(note("fabric.providers", fmt::format("libfabric has {}", fmt::join(facts.providers, ", "))));
   for (Finding& finding : efa(facts, fabric)) found.push_back(std::move(finding));
   return found;
 }

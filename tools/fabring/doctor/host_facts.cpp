@@ -73,16 +73,23 @@ NameFacts resolve(const std::string& name) {
   return facts;
 }
 
-std::vector<TransportFacts> probe_transports(const Config& config, const std::string& address) {
+struct Networks {
+  std::vector<TransportFacts> transports;
+  std::vector<std::string> providers;
+};
+
+Networks probe_transports(const Config& config, const std::string& address) {
   EndpointOptions options;
   options.world_size = 2;
   options.bind_address = address.empty() ? "127.0.0.1" : address;
   options.config = config;
-  std::vector<TransportFacts> found;
+  Networks found;
   for (const auto& transport : {make_fabric_transport(), make_tcp_transport()}) {
     const auto reason = transport->probe(options);
-    found.push_back({std::string(transport->name()), reason.has_value(), reason ? *reason : reason.error().message()});
+    found.transports.push_back(
+        {std::string(transport->name()), reason.has_value(), reason ? *reason : reason.error().message()});
   }
+  found.providers = fabric_providers();
   return found;
 }
 
@@ -148,9 +155,12 @@ HostFacts gather_host_facts(const std::filesystem::path& root, const Environment
     if (const auto choice = choose_interface(*facts.interfaces, {config.interface, false, facts.towards_master});
         choice)
       address = choice->chosen.address;
-  Question<std::vector<TransportFacts>> transports([config, address] { return probe_transports(config, address); });
+  Question<Networks> networks([config, address] { return probe_transports(config, address); });
   facts.topology = topology.wait(until);
-  facts.transports = transports.wait(until);
+  if (auto answer = networks.wait(until)) {
+    facts.transports = std::move(answer->transports);
+    facts.providers = std::move(answer->providers);
+  }
   facts.own_name = own_name.wait(until);
   facts.complete = facts.topology && facts.transports && facts.own_name && (!master_name || facts.master_name);
   return facts;

@@ -53,6 +53,7 @@ struct HostFacts {
   std::optional<NameFacts> master_name;                   ///< nothing: none given, or no answer in time
   std::string master;                                     ///< name or address in the environment; empty: none
   std::optional<std::vector<TransportFacts>> transports;  ///< nothing: no answer in time
+  std::vector<std::string> providers;                     ///< libfabric's; empty: none, or no answer
   std::optional<ClockFacts> clock;                        ///< nothing: not to be known here
   std::optional<Space> shm;                               ///< of /dev/shm; nothing: there is none
   bool complete = true;                                   ///< false: something was not answered in time

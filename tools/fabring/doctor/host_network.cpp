@@ -10,6 +10,12 @@
 namespace fabring::tools {
 namespace {
 
+bool has_efa(const HostFacts& facts) {
+  const Topology* topology = known_topology(facts);
+  return topology != nullptr && std::any_of(topology->nics.begin(), topology->nics.end(),
+                                            [](const Nic& nic) { return nic.kind == NicKind::efa; });
+}
+
 // Out of which the default route goes, by /proc/net/route.
 std::string default_route(const HostFacts& facts) {
   const std::string table = facts.files.text("proc/net/route").value_or("");
@@ -222,9 +228,11 @@ Findings check_network(const HostFacts& facts) {
   found.push_back(ports(facts));
   found.push_back(master_port(facts));
   for (Finding& finding : tcp_settings(facts)) found.push_back(std::move(finding));
-  found.push_back(unchecked("net.firewall",
-                            "whether firewalls and security groups let other hosts in cannot be seen from here",
-                            "fabring doctor net, on all hosts"));
+  found.push_back(unchecked(
+      "net.firewall", "whether firewalls and security groups let other hosts in cannot be seen from here",
+      has_efa(facts) ? "fabring doctor net, on all hosts; EFA needs a security group that allows all traffic to "
+                       "and from itself, inbound and outbound"
+                     : "fabring doctor net, on all hosts"));
   return found;
 }
 

@@ -6,14 +6,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <tuple>
 
 #include "topology/card_facts.hpp"
-#include "topology/cpus.hpp"
-#include "topology/host_identity.hpp"
+#include "topology/process_facts.hpp"
 
 namespace fabring {
 namespace {
@@ -196,8 +194,8 @@ class Copy {
   }
 
   void add_gpu(hwloc_obj_t at, const PciAttributes& pci) {
-    to_.gpus.push_back(
-        {address_of(pci), pci.vendor_id, pci.device_id, info(at, "PCIDevice"), place_of(at), link_of(at)});
+    to_.gpus.push_back({address_of(pci), pci.vendor_id, pci.device_id, info(at, "PCIDevice"), place_of(at),
+                        parse_recorded_link(info(at, link_key))});
   }
 
   // One for each interface of a function; its RDMA device belongs to the first.
@@ -209,7 +207,7 @@ class Copy {
     nic.model = info(at, "PCIDevice");
     nic.driver = info(at, driver_key);
     nic.place = place_of(at);
-    nic.link = link_of(at);
+    nic.link = parse_recorded_link(info(at, link_key));
     if (pci.vendor_id == 0x1d0f && (pci.device_id & 0xfff0) == 0xefa0) nic.kind = NicKind::efa;
     if (pci.class_id == 0x0207) nic.kind = NicKind::infiniband;
     port_facts(at, nic);
@@ -244,19 +242,6 @@ class Copy {
     if (info(object, kind_key) == name(NicKind::virtual_interface)) nic.kind = NicKind::virtual_interface;
   }
 
-  // "16 x16 of 32 x16": gigatransfers and lanes, now and at best.
-  static PciLink link_of(hwloc_obj_t object) {
-    PciLink link;
-    const std::string text = info(object, link_key);
-    if (std::sscanf(text.c_str(), "%lf x%d of %lf x%d", &link.gigatransfers_now, &link.lanes_now,
-                    &link.gigatransfers_best, &link.lanes_best) != 4)
-      return {};
-    const bool sane = link.gigatransfers_now >= 0 && link.gigatransfers_now < 1000 && link.gigatransfers_best >= 0 &&
-                      link.gigatransfers_best < 1000 && link.lanes_now >= 0 && link.lanes_now <= 64 &&
-                      link.lanes_best >= 0 && link.lanes_best <= 64;
-    return sane ? link : PciLink{};
-  }
-
   void interfaces_without_device() {
     for (hwloc_obj_t os = nullptr; (os = hwloc_get_next_osdev(from_, os)) != nullptr;) {
       if (os->attr->osdev.type != HWLOC_OBJ_OSDEV_NETWORK || os->name == nullptr) continue;
@@ -280,24 +265,6 @@ class Copy {
   std::map<hwloc_obj_t, int> bridges_;
 };
 
-std::optional<double> quota_of_this_process(const fs::path& root) {
-  std::ifstream file(root / "proc/self/cgroup");
-  const std::string groups((std::istreambuf_iterator<char>(file)), {});
-  return cpu_quota(groups, root / "sys/fs/cgroup");
-}
-
-Topology complete(Topology topology, const fs::path& root) {
-  if (topology.host.empty()) topology.host = host_name();
-  const std::vector<int> affinity = affinity_cpus();
-  std::vector<int> allowed;
-  std::set_intersection(topology.allowed_cpus.begin(), topology.allowed_cpus.end(), affinity.begin(), affinity.end(),
-                        std::back_inserter(allowed));
-  if (!allowed.empty()) topology.allowed_cpus = std::move(allowed);
-  topology.cpu_quota = quota_of_this_process(root);
-  add_card_facts(topology, root);
-  return topology;
-}
-
 void annotate(hwloc_obj_t object, const Nic& nic) {
   hwloc_obj_add_info(object, state_key, std::string(name(nic.state)).c_str());
   if (nic.megabits > 0) hwloc_obj_add_info(object, speed_key, std::to_string(nic.megabits).c_str());
@@ -309,10 +276,7 @@ void annotate(hwloc_obj_t object, const Nic& nic) {
 void annotate_link(hwloc_topology_t handle, const PciAddress& at, const PciLink& link) {
   hwloc_obj_t object = hwloc_get_pcidev_by_busid(handle, at.domain, at.bus, at.device, at.function);
   if (object == nullptr || !link.known()) return;
-  char text[96];
-  std::snprintf(text, sizeof text, "%g x%d of %g x%d", link.gigatransfers_now, link.lanes_now, link.gigatransfers_best,
-                link.lanes_best);
-  hwloc_obj_add_info(object, link_key, text);
+  hwloc_obj_add_info(object, link_key, recorded_link(link).c_str());
 }
 
 // The OS device of this name, else the PCI device of this address.
@@ -328,7 +292,10 @@ hwloc_obj_t object_of(hwloc_topology_t handle, const Nic& nic) {
 Result<Topology> discover_topology(const std::filesystem::path& root) {
   auto handle = open_hwloc({});
   if (!handle) return handle.error();
-  return complete(Copy(handle->get()).make(), root);
+  Topology topology = Copy(handle->get()).make();
+  add_process_facts(topology, root);
+  add_card_facts(topology, root);
+  return topology;
 }
 
 Result<Topology> read_topology(const std::filesystem::path& file) {
@@ -351,7 +318,9 @@ Result<Topology> read_topology(const std::filesystem::path& file) {
 Status record_topology(const std::filesystem::path& file, const std::filesystem::path& root) {
   auto handle = open_hwloc({});
   if (!handle) return handle.error();
-  const Topology topology = complete(Copy(handle->get()).make(), root);
+  Topology topology = Copy(handle->get()).make();
+  add_process_facts(topology, root);
+  add_card_facts(topology, root);
   for (const Gpu& gpu : topology.gpus) annotate_link(handle->get(), gpu.pci, gpu.link);
   for (const Nic& nic : topology.nics) {
     hwloc_obj_t object = object_of(handle->get(), nic);

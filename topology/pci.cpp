@@ -45,6 +45,23 @@ std::optional<PciAddress> parse_pci_address(std::string_view text) {
   return address;
 }
 
+std::string recorded_link(const PciLink& link) {
+  char buffer[96];
+  std::snprintf(buffer, sizeof buffer, "%g x%d of %g x%d", link.gigatransfers_now, link.lanes_now,
+                link.gigatransfers_best, link.lanes_best);
+  return buffer;
+}
+
+PciLink parse_recorded_link(const std::string& text) {
+  PciLink link;
+  if (std::sscanf(text.c_str(), "%lf x%d of %lf x%d", &link.gigatransfers_now, &link.lanes_now,
+                  &link.gigatransfers_best, &link.lanes_best) != 4)
+    return {};
+  const auto sane = [](double speed, int lanes) { return speed >= 0 && speed < 1000 && lanes >= 0 && lanes <= 64; };
+  return sane(link.gigatransfers_now, link.lanes_now) && sane(link.gigatransfers_best, link.lanes_best) ? link
+                                                                                                        : PciLink{};
+}
+
 double link_gigabytes(double gigatransfers, int lanes) {
   const double coded = gigatransfers > 5 ? gigatransfers * 128 / 130 : gigatransfers * 8 / 10;
   return coded * lanes / 8;

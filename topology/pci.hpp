@@ -33,6 +33,10 @@ struct PciLink {
   bool below_best() const { return known() && (gigatransfers_now < gigatransfers_best || lanes_now < lanes_best); }
 };
 
+/// "8 x16 of 16 x16", as a recorded machine has it, and back; an unknown link for what is no such text.
+std::string recorded_link(const PciLink& link);
+PciLink parse_recorded_link(const std::string& text);
+
 /// Gigabytes per second and direction after the line code (8b/10b up to 5 GT/s, 128b/130b above); packet headers take
 /// another tenth or so.
 double link_gigabytes(double gigatransfers, int lanes);

@@ -153,7 +153,10 @@ std::shared_ptr<Execution> EngineCore::submit(const std::shared_ptr<Communicator
     if (background && !thread_started_ && !stop_.load()) {
       thread_started_ = true;
       // Without a thread operations still go on while somebody waits; only "nobody waits" needs it.
-      if (auto thread = start_thread("fabring-prog", [this] { this->background(); })) thread_ = std::move(*thread);
+      if (auto thread = start_thread("fabring-prog", [this] { this->background(); })) {
+        thread_ = std::move(*thread);
+        bind_thread(thread_, parts_.progress_cpus);
+      }
     }
   }
   news_.store(true, std::memory_order_release);

@@ -45,6 +45,7 @@ struct EngineParts {
   std::unique_ptr<ControlPlane> control;  ///< null only in a world of one
   std::shared_ptr<Clock> clock;
   WaitPolicy waiting;
+  std::vector<int> progress_cpus;   ///< where the progress thread is to run; empty: where the kernel puts it
   Machine machine;                  ///< what algorithms are priced with; alike on all ranks
   std::vector<Override> overrides;  ///< FABRING_ALGORITHM; alike on all ranks
   std::size_t eager_bytes =

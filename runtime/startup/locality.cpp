@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "topology/cpus.hpp"
+#include "topology/discovery.hpp"
 #include "topology/placement.hpp"
 
 namespace fabring {
@@ -25,7 +26,7 @@ Locality find_locality(const Topology& topology, int local_rank, const std::vect
     const std::size_t gpu = local % topology.gpus.size();
     rails = rails_for_gpu(topology, gpu);
     if (!rails.empty())
-      locality.reason = fmt::format("GPU {}: {}", gpu,
+      locality.reason = fmt::format("GPU {}, {}", gpu,
                                     name(proximity(topology, topology.gpus[gpu].place, topology.nics[rails[0]].place)));
   } else if (const int node = numa_of(topology, cpus); node >= 0) {
     rails = rails_for_cpus(topology, cpus);
@@ -43,6 +44,14 @@ Locality find_locality(const Topology& topology, int local_rank, const std::vect
   return locality;
 }
 
+std::string Locality::describe() const {
+  std::string names;
+  for (const auto& list : {interfaces, devices})
+    for (const std::string& one : list)
+      if (!parse_pci_address(one)) names += (names.empty() ? "" : ", ") + one;
+  return reason + ": " + (names.empty() ? "no card" : names);
+}
+
 std::vector<int> progress_cpus(const Topology& topology, const std::string& card) {
   if (topology.numa.size() < 2) return {};
   for (const Nic& nic : topology.nics) {
@@ -51,6 +60,32 @@ std::vector<int> progress_cpus(const Topology& topology, const std::string& card
     if (cpus.size() < topology.allowed_cpus.size()) return cpus;
   }
   return {};
+}
+
+HostPlaces find_places(int local_rank) {
+  HostPlaces places;
+  if (!host_has_places()) return places;
+  auto discovered = discover_topology();
+  if (!discovered) {
+    places.note = "which cards are near is not known: " + discovered.error().message();
+    return places;
+  }
+  places.topology = std::move(*discovered);
+  places.locality = find_locality(*places.topology, local_rank, places.topology->allowed_cpus);
+  return places;
+}
+
+std::vector<int> settle_places(const HostPlaces& places, const std::string& interface, const std::string& endpoint,
+                               std::vector<std::string>& report) {
+  if (!places.note.empty()) report.push_back(places.note);
+  if (!places.topology) return {};
+  if (!places.locality.reason.empty()) report.push_back("near " + places.locality.describe());
+  const bool efa = endpoint.find("protocol EFA") != std::string::npos && !places.locality.devices.empty();
+  const std::string& card = efa ? places.locality.devices.front() : interface;
+  std::vector<int> cpus = progress_cpus(*places.topology, card);
+  if (!cpus.empty())
+    report.push_back(fmt::format("progress thread on processors {} to {}, near {}", cpus.front(), cpus.back(), card));
+  return cpus;
 }
 
 }  // namespace fabring

@@ -17,6 +17,7 @@
 #include "runtime/bootstrap/bootstrap.hpp"
 #include "runtime/control/control_plane.hpp"
 #include "runtime/startup/identity.hpp"
+#include "runtime/startup/locality.hpp"
 #include "runtime/startup/nodes.hpp"
 #include "topology/cpus.hpp"
 #include "topology/host_identity.hpp"
@@ -135,12 +136,12 @@ std::vector<Opened> probe(const Config& config, const EndpointOptions& options, 
   return usable;
 }
 
-Result<InterfaceAddress> bind_address(const Config& config, const Bootstrap& bootstrap,
+Result<InterfaceAddress> bind_address(const Config& config, const Bootstrap& bootstrap, const Locality& locality,
                                       std::vector<std::string>& report) {
   auto addresses = interface_addresses();
   if (!addresses) return addresses.error();
   auto choice = choose_interface(
-      *addresses, {config.interface, bootstrap.all_on_this_host(), bootstrap.local_address()});
+      *addresses, {config.interface, bootstrap.all_on_this_host(), bootstrap.local_address(), locality.interfaces});
   if (!choice) return choice.error();
   report.push_back("interface " + choice->reason);
   return choice->chosen;
@@ -222,9 +223,14 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config) {
   own.cores = static_cast<std::uint32_t>(allowed_cpus());
   std::vector<Opened> usable;
   std::unique_ptr<NodeBeacon> beacon;
+  // Without other hosts no card carries anything.
+  const HostPlaces places = (*bootstrap)->all_on_this_host() ? HostPlaces{} : find_places(config.local_rank);
+  options.near_devices = places.locality.devices;
+  std::string interface;
   Result<std::string> told = [&]() -> Result<std::string> {
-    auto address = bind_address(config, **bootstrap, parts.report);
+    auto address = bind_address(config, **bootstrap, places.locality, parts.report);
     if (!address) return address.error();
+    interface = address->interface;
     options.bind_address = address->address;
     own.link_megabits = link_megabits(address->interface);
     usable = probe(config, options, own);
@@ -274,7 +280,9 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config) {
       ranks.begin(), ranks.end(), [&](const Identity& rank) { return rank.fingerprint == own.fingerprint; }));
   const int cores = allowed_cpus();
   parts.waiting = WaitPolicy::choose(on_this_host, cores);
-  parts.report.push_back(fmt::format("transport {}: {}", *transport, (*endpoint)->describe()));
+  const std::string described = (*endpoint)->describe();
+  parts.report.push_back(fmt::format("transport {}: {}", *transport, described));
+  parts.progress_cpus = settle_places(places, interface, described, parts.report);
   if (!own.unusable.empty()) parts.report.push_back("not used: " + own.unusable);
   parts.report.push_back(describe_nodes(parts.node_of));
   parts.report.push_back(fmt::format("{} ranks of this host on {} cores: {}", on_this_host, cores,

@@ -2,13 +2,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
-#include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "tests/tools/program.hpp"
+#include "topology/cpus.hpp"
 
 namespace fabring::tests {
 namespace {
@@ -29,6 +32,51 @@ TEST(DoctorCommand, LinesFitAndMistypedSettingsAreCritical) {
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.out, HasSubstr("FABRING_TRANSPORT"));
   for (const std::string& line : lines(result.out)) EXPECT_LE(line.size(), 80u) << line;
+}
+
+// Faults of the real system, that the program inherits from this one.
+class Harm {
+ public:
+  explicit Harm(int cpu) {
+    ::sched_getaffinity(0, sizeof before_, &before_);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    ::sched_setaffinity(0, sizeof one, &one);
+    ::getrlimit(RLIMIT_NOFILE, &files_);
+    ::getrlimit(RLIMIT_MEMLOCK, &locked_);
+    const rlimit few{200, files_.rlim_max}, little{65536, locked_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &few);
+    ::setrlimit(RLIMIT_MEMLOCK, &little);
+  }
+  ~Harm() {
+    ::sched_setaffinity(0, sizeof before_, &before_);
+    ::setrlimit(RLIMIT_NOFILE, &files_);
+    ::setrlimit(RLIMIT_MEMLOCK, &locked_);
+  }
+  Harm(const Harm&) = delete;
+  Harm& operator=(const Harm&) = delete;
+
+ private:
+  cpu_set_t before_;
+  rlimit files_{}, locked_{};
+};
+
+TEST(DoctorCommand, SeesRealLimitsAndARealBinding) {
+  const std::vector<int> cpus = affinity_cpus();
+  if (cpus.size() < 2) GTEST_SKIP() << "one processor: nothing to bind away";
+  ProgramResult result;
+  {
+    const Harm harm(cpus.front());
+    result = run({"doctor", "host", "--json", "--timeout", "60"});
+  }
+  EXPECT_EQ(result.code, 1);
+  std::map<std::string, std::string> severity;
+  const auto json = nlohmann::json::parse(result.out);
+  for (const auto& finding : json["findings"]) severity[finding["id"]] = finding["severity"];
+  EXPECT_EQ(severity["limits.nofile"], "critical");
+  EXPECT_NE(severity["limits.memlock"], "ok");
+  EXPECT_EQ(severity["processors.binding"], "warning");
 }
 
 TEST(DoctorCommand, TimeThatRunsOutIsNotFine) {

@@ -201,6 +201,15 @@ TEST(Pci, AddressesAreReadAndWritten) {
     EXPECT_FALSE(parse_pci_address(bad)) << bad;
 }
 
+TEST(Pci, ALinkIsRecordedAndReadAgain) {
+  const PciLink link = parse_recorded_link(recorded_link({8, 4, 16, 16}));
+  EXPECT_EQ(link.gigatransfers_now, 8);
+  EXPECT_EQ(link.lanes_best, 16);
+  EXPECT_TRUE(link.below_best());
+  for (const char* bad : {"", "8 x4", "8 x4 of y", "-1 x4 of 8 x8", "1e300 x4 of 8 x8", "8 x999999 of 8 x8"})
+    EXPECT_FALSE(parse_recorded_link(bad).known()) << bad;
+}
+
 TEST(Pci, SpeedOfALinkInBytes) {
   EXPECT_NEAR(link_gigabytes(16, 16), 31.5, 0.1);
   EXPECT_NEAR(link_gigabytes(2.5, 1), 0.25, 0.01);

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <string_view>
 
@@ -79,6 +80,17 @@ bool usable(const fi_info& info, const std::string& wanted) {
   if (wanted == "tcp") return kind_of(info) == Kind::native_tcp;
   if (wanted == "rxm") return is_rxm_over_tcp(info);
   return provider == wanted;
+}
+
+// By name: libfabric calls the domain of "rdmap16s27" "rdmap16s27-rdm". By place: as the kernel writes it.
+bool is_on(const fi_info& info, const std::string& device) {
+  const std::string_view domain = info.domain_attr && info.domain_attr->name ? info.domain_attr->name : "";
+  if (domain == device || domain.starts_with(device + "-")) return true;
+  if (!info.nic || !info.nic->bus_attr || info.nic->bus_attr->bus_type != FI_BUS_PCI) return false;
+  const fi_pci_attr& pci = info.nic->bus_attr->attr.pci;
+  char text[32];
+  std::snprintf(text, sizeof text, "%04x:%02x:%02x.%x", pci.domain_id, pci.bus_id, pci.device_id, pci.function_id);
+  return device == text;
 }
 
 const fi_info* first(const fi_info* list, const std::string& wanted) {
@@ -159,7 +171,15 @@ std::vector<std::string> provider_names() {
   return names;
 }
 
-Result<ProviderChoice> choose_provider(const std::string& wanted, const std::string& address) {
+const fi_info* nearest_efa(const fi_info* list, const std::vector<std::string>& near) {
+  for (const std::string& device : near)
+    for (const fi_info* info = list; info; info = info->next)
+      if (usable(*info, "efa") && is_on(*info, device)) return info;
+  return first(list, "efa");
+}
+
+Result<ProviderChoice> choose_provider(const std::string& wanted, const std::string& address,
+                                       const std::vector<std::string>& near) {
   in6_addr parsed;
   if (inet_pton(AF_INET, address.c_str(), &parsed) != 1 && inet_pton(AF_INET6, address.c_str(), &parsed) != 1)
     return Status(ErrorCode::invalid_argument,
@@ -169,7 +189,7 @@ Result<ProviderChoice> choose_provider(const std::string& wanted, const std::str
   if (wanted == "auto" || wanted == "efa") {
     // EFA has addresses of its own kind, so it is asked without ours. It promises less under FI_THREAD_SAFE.
     const Offers efa = ask("efa", nullptr, false);
-    if (const fi_info* info = first(efa.list.get(), "efa")) return chosen(info, address, "");
+    if (const fi_info* info = nearest_efa(efa.list.get(), near)) return chosen(info, address, "");
     if (wanted == "efa")
       return Status(ErrorCode::unavailable, "no EFA device found (libfabric " + library_version() +
                                                 "); here are: " + joined(provider_names()) + environment_note() +

@@ -100,7 +100,11 @@ Findings check_fabric(const HostFacts& facts) {
     if (one.usable && chosen == nullptr) chosen = &one;
     if (!one.usable) refused += (refused.empty() ? "" : "; ") + one.name + ": " + one.reason;
   }
-  if (chosen == nullptr)
+  const bool network = is_wanted("fabric") || is_wanted("tcp");
+  if (!network)
+    found.push_back(
+        note("fabric.transport", "FABRING_TRANSPORT=" + wanted + " names no network: ranks of this host alone"));
+  else if (chosen == nullptr)
     found.push_back({"fabric.transport",
                      Severity::critical,
                      fmt::format("no transport of FABRING_TRANSPORT={} works: {}", wanted,

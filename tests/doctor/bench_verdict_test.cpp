@@ -69,6 +69,17 @@ TEST(BenchVerdict, OneSlowNodeOfFourIsNamedThoughHalfOfAllPairsAreSlow) {
   EXPECT_EQ(judge(matrix)[0].severity, Severity::critical);
 }
 
+TEST(BenchVerdict, AVerySlowNodeIsNamedAlsoWhereTheOthersAreUneven) {
+  BenchMatrix matrix = even(4);
+  for (std::size_t other = 0; other < 4; ++other)
+    if (other != 2) matrix.GBps[2][other] = matrix.GBps[other][2] = 0.1;
+  matrix.GBps[0][1] = 0.6;
+  matrix.GBps[3][1] = 0.7;
+  const Findings findings = judge(matrix);
+  EXPECT_EQ(findings[0].id, "bench.slow_node");
+  EXPECT_EQ(findings[0].where, "host2");
+}
+
 TEST(BenchVerdict, TwoSlowNodesOfEightAreBothNamed) {
   BenchMatrix matrix = even(8);
   for (std::size_t slow : {1u, 6u})

@@ -14,7 +14,7 @@ namespace fabring::tools {
 namespace {
 
 // Shared machines vary by tens of percent; what is worth a visit to the rack is slower than this share of the others,
-// and further from the middle than the others are from each other.
+// and further from the middle than the others are from each other; what is far slower needs no comparison.
 constexpr double slow_share = 0.7;
 constexpr double bad_share = 0.4;  ///< critical from here
 constexpr double doubtful_share = 0.8;
@@ -86,7 +86,7 @@ std::optional<SlowPlayer> slowest_player(const std::vector<Cell>& cells, std::si
     const double margin = rest - deviations * spread(others, rest);
     const auto slow = [&](const std::vector<double>& values) {
       const double own = median(values);
-      return own < slow_share * rest && own < margin;
+      return own < slow_share * rest && (own < margin || own < bad_share * rest);
     };
     const bool slow_out = slow(out), slow_in = slow(in);
     if (!slow_out && !slow_in) continue;
@@ -161,7 +161,8 @@ class Judge {
       if (!slow_players_.contains(cell.from) && !slow_players_.contains(cell.to)) rest.push_back(cell);
     if (rest.size() < 2) return;
     const double middle = median(values_of(rest));
-    const double least = std::min(slow_share * middle, middle - deviations * spread(values_of(rest), middle));
+    const double margin = middle - deviations * spread(values_of(rest), middle);
+    const double least = std::max(std::min(slow_share * middle, margin), bad_share * middle);
     // Of two players there is nothing to compare with but the way back.
     const double limit = rest.size() == 2 ? slow_share * std::max(rest[0].value, rest[1].value) : least;
     for (const Cell& cell : rest) {

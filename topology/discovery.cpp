@@ -48,8 +48,9 @@ Result<Handle> open_hwloc(const std::string& xml) {
   hwloc_topology* raw = nullptr;
   if (hwloc_topology_init(&raw) != 0) return failed("describe");
   Handle handle(raw);
-  // PCI classes tell what a GPU is; the vendors' libraries would open devices, and take seconds.
-  for (const char* component : {"cuda", "nvml", "rsmi", "opencl", "levelzero", "gl"})
+  // PCI classes tell what a GPU is; the vendors' libraries would open devices, and take seconds. The plug-in for PCI
+  // leaks, and is not always installed; without it hwloc reads the tree from /sys.
+  for (const char* component : {"cuda", "nvml", "rsmi", "opencl", "levelzero", "gl", "pci"})
     hwloc_topology_set_components(raw, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, component);
   hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
   hwloc_topology_set_type_filter(raw, HWLOC_OBJ_MISC, HWLOC_TYPE_FILTER_KEEP_ALL);

@@ -32,19 +32,25 @@ constexpr const char *state_key = "FabringState", *speed_key = "FabringMegabits"
                      *kind_key = "FabringKind", *driver_key = "FabringDriver", *link_key = "FabringLink",
                      *quota_key = "FabringCpuQuota", *interface_type = "FabringInterface";
 
+Status not_a_machine(const std::string& file) {
+  return {
+      ErrorCode::invalid_argument,
+      file +
+          ": hwloc cannot read this as a recorded machine; write one with `lstopo FILE.xml` or `fabring topo --save "
+          "FILE.xml` (XML version 2)"};
+}
+
 Result<Handle> open_hwloc(const std::string& xml) {
   const auto failed = [&](const char* what) {
-    return Status(
-        xml.empty() ? ErrorCode::unavailable : ErrorCode::invalid_argument,
-        (xml.empty() ? std::string("hwloc cannot ") + what + " this host: " + std::strerror(errno)
-                     : xml + ": hwloc cannot read this as a recorded machine; write one with `lstopo FILE.xml` "
-                             "or `fabring topo --save FILE.xml` (XML version 2)"));
+    if (!xml.empty()) return not_a_machine(xml);
+    return Status(ErrorCode::unavailable, std::string("hwloc cannot ") + what + " this host: " + std::strerror(errno));
   };
   hwloc_topology* raw = nullptr;
   if (hwloc_topology_init(&raw) != 0) return failed("describe");
   Handle handle(raw);
-  // PCI classes tell what a GPU is; the vendors' libraries would open devices, and take seconds.
-  for (const char* component : {"cuda", "nvml", "rsmi", "opencl", "levelzero", "gl"})
+  // PCI classes tell what a GPU is; the vendors' libraries would open devices, and take seconds. The plug-in for PCI
+  // leaks, and is not always installed; without it hwloc reads the tree from /sys.
+  for (const char* component : {"cuda", "nvml", "rsmi", "opencl", "levelzero", "gl", "pci"})
     hwloc_topology_set_components(raw, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, component);
   hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
   hwloc_topology_set_type_filter(raw, HWLOC_OBJ_MISC, HWLOC_TYPE_FILTER_KEEP_ALL);
@@ -313,10 +319,8 @@ Result<Topology> read_topology(const std::filesystem::path& file) {
     auto handle = open_hwloc(file.string());
     return handle ? Result<Topology>(Copy(handle->get()).make()) : Result<Topology>(handle.error());
   };
-  if (try_in_child([&] { return load().has_value(); }) == Trial::crashed)
-    return Status(ErrorCode::invalid_argument, file.string() +
-                                                   ": malformed: hwloc crashes on it; record the machine anew "
-                                                   "with `lstopo FILE.xml` or `fabring topo --save FILE.xml`");
+  // Only what passed is loaded here: of what it refuses hwloc keeps some memory.
+  if (try_in_child([&] { return load().has_value(); }) != Trial::passed) return not_a_machine(file.string());
   auto topology = load();
   if (!topology) return topology.error();
   topology->recorded = true;

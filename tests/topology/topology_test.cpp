@@ -178,12 +178,15 @@ TEST(Topology, AFileThatIsNoMachineIsRefusedWithWhatToDo) {
 TEST(Topology, MalformedFilesAreRefusedWhateverTheyDoToHwloc) {
   const std::string good = tests::machine_xml(tests::two_sockets());
   std::vector<std::string> bad;
-  for (const char* attribute : {"cpuset", "nodeset", "gp_index", "type", "pci_busid", "local_memory"}) {
-    std::string text = good;  // the attribute of the last object that has it becomes another one
-    if (const std::size_t at = text.rfind(std::string(" ") + attribute + "=\""); at != std::string::npos)
-      text[at + 1] = '_';
-    bad.push_back(text);
-  }
+  for (const char* attribute : {"complete_cpuset", "cpuset", "nodeset", "gp_index", "type", "pci_busid"})
+    for (const bool last : {false, true}) {
+      std::string text = good;
+      const std::string key = std::string(" ") + attribute + "=\"";
+      const std::size_t at = last ? text.rfind(key) : text.find(key);
+      ASSERT_NE(at, std::string::npos) << attribute;
+      text[at + 1] = '_';  // now an attribute that nobody knows
+      bad.push_back(text);
+    }
   for (std::size_t part = 1; part < 8; ++part) bad.push_back(good.substr(0, good.size() * part / 8));
   const std::string file = testing::TempDir() + "malformed-" + std::to_string(::getpid()) + ".xml";
   for (const std::string& text : bad) {

@@ -79,6 +79,8 @@ void take_state(JobPicture& job, RankPicture& rank, const std::string& bytes) {
 
 void add_local(JobPicture& job, const StatusVisit& door) {
   if (door.outcome == Outcome::gone) return;
+  // Anybody may take a name that looks like ours: it makes no seats.
+  if (of(door) == Answering::foreign && static_cast<std::size_t>(door.who.rank) >= job.ranks.size()) return;
   RankPicture rank = seat(job, door.who.rank);
   rank.answering = of(door);
   rank.local = true;
@@ -169,6 +171,10 @@ Result<std::vector<JobPicture>> look_at_jobs(const std::string& job, std::chrono
     jobs.back().foreign = jobs.back().foreign && of(door) == Answering::foreign;
     add_local(jobs.back(), door);
   }
+  // Once more, now that the others have said how many ranks there are.
+  for (JobPicture& one : jobs)
+    for (const StatusVisit& door : *doors)
+      if (door.who.job == one.tag && of(door) == Answering::foreign) add_local(one, door);
   std::erase_if(jobs, [&](const JobPicture& one) { return !is_meant(one, job); });
   for (JobPicture& one : jobs) {
     ask_for_others(one, *doors, limit / 2);

@@ -43,8 +43,9 @@ struct EngineParts {
   std::unique_ptr<ControlPlane> control;  ///< null only in a world of one
   std::shared_ptr<Clock> clock;
   WaitPolicy waiting;
-  Machine machine;                  ///< what algorithms are priced with; alike on all ranks
-  std::vector<Override> overrides;  ///< FABRING_ALGORITHM; alike on all ranks
+  WaitPolicy background_waiting = WaitPolicy::asleep();  ///< of the progress thread
+  Machine machine;                                       ///< what algorithms are priced with; alike on all ranks
+  std::vector<Override> overrides;                       ///< FABRING_ALGORITHM; alike on all ranks
   std::size_t eager_bytes =
       fabring::eager_bytes;  ///< largest message sent in a record, alike on all ranks; at most that
   Log log;
@@ -149,7 +150,10 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void finished(const std::shared_ptr<Execution>& execution);
   void drop_early(CommunicatorCore& communicator);
   std::vector<std::shared_ptr<CommunicatorCore>> communicators() const;
-  void drive(const std::function<bool()>& enough, std::chrono::nanoseconds limit);
+  void drive(const std::function<bool()>& enough, std::chrono::nanoseconds limit) {
+    drive(enough, limit, parts_.waiting);
+  }
+  void drive(const std::function<bool()>& enough, std::chrono::nanoseconds limit, const WaitPolicy& waiting);
   void notify_waiters();
   void background();
   void start_background();  ///< under mutex_

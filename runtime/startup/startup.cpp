@@ -264,6 +264,7 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store) {
       ranks.begin(), ranks.end(), [&](const Identity& rank) { return rank.fingerprint == own.fingerprint; }));
   const int cores = allowed_cpus();
   parts.waiting = WaitPolicy::choose(on_this_host, cores);
+  if (2 * on_this_host <= cores) parts.background_waiting = parts.waiting;
   parts.report.push_back(fmt::format("transport {}: {}", *transport, (*endpoint)->describe()));
   if (!own.unusable.empty()) parts.report.push_back("not used: " + own.unusable);
   parts.report.push_back(describe_nodes(parts.node_of));

@@ -392,7 +392,8 @@ class Run {
       const Nanoseconds granting = large(length) ? tier.grant_ns : 0;
       if (step.kind == StepKind::send) return tier.send_ns + granting + copying;
       task.complete = state(number, task.tile).need[task.step] == 0;
-      return tier.receive_ns + granting + copying +
+      const bool placed = step.kind == StepKind::recv && step.to.space == Space::output;
+      return tier.receive_ns + granting + copying + (placed ? transfer_ns(length, tier.place_bytes_per_second) : 0) +
              (task.complete && step.kind == StepKind::recv_reduce ? reduction : 0);
     }
     if (step.kind == StepKind::reduce)

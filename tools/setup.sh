@@ -5,7 +5,7 @@
 set -euo pipefail
 packages=(
   g++ cmake ninja-build pkg-config ccache          # build
-  libfabric-dev libboost-dev libhwy-dev libssl-dev libfmt-dev  # the library
+  libfabric-dev libhwloc-dev libboost-dev libhwy-dev libssl-dev libfmt-dev  # the library
   libcli11-dev nlohmann-json3-dev                  # the command
   libgtest-dev libgmock-dev libbenchmark-dev python3 iproute2  # tests and benchmarks
   python3-dev python3-venv                         # the Python package

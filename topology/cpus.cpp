@@ -113,6 +113,19 @@ std::vector<int> parse_cpu_list(std::string_view text) {
   return cpus;
 }
 
+std::string show_cpu_list(const std::vector<int>& cpus) {
+  std::string text;
+  for (std::size_t first = 0; first < cpus.size();) {
+    std::size_t last = first;
+    while (last + 1 < cpus.size() && cpus[last + 1] == cpus[last] + 1) ++last;
+    if (!text.empty()) text += ',';
+    text += std::to_string(cpus[first]);
+    if (last > first) text += '-' + std::to_string(cpus[last]);
+    first = last + 1;
+  }
+  return text;
+}
+
 std::vector<std::vector<int>> numa_nodes() {
   std::vector<std::vector<int>> nodes;
   const std::filesystem::path folder = "/sys/devices/system/node";

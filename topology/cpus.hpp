@@ -26,6 +26,9 @@ std::optional<double> cpu_quota(std::string_view cgroup_file, const std::filesys
 /// "0-3,8" as numbers; empty when malformed. For /sys/devices/system/node/nodeN/cpulist.
 std::vector<int> parse_cpu_list(std::string_view text);
 
+/// The other way: {0, 1, 2, 3, 8} as "0-3,8".
+std::string show_cpu_list(const std::vector<int>& cpus);
+
 /// Processors of each NUMA node with processors, as /sys tells; one node with all if it tells nothing.
 std::vector<std::vector<int>> numa_nodes();
 

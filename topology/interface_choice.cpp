@@ -129,6 +129,12 @@ std::optional<std::string> objection(const InterfaceAddress& candidate, const Fi
   return std::nullopt;
 }
 
+// 0: not near; the first of those that are near has the most.
+int nearness_of(const InterfaceAddress& candidate, const InterfaceRequest& request) {
+  const auto at = std::find(request.near.begin(), request.near.end(), candidate.interface);
+  return std::min<int>(static_cast<int>(request.near.end() - at), 255);
+}
+
 std::string quoted_list(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
@@ -164,10 +170,17 @@ Result<InterfaceChoice> choose_interface(const std::vector<InterfaceAddress>& ad
       choice.rejected.push_back(candidate.interface + " " + candidate.address + ": " + *why);
       continue;
     }
-    // Loopback when it is enough; else the way to the master; else IPv4 before IPv6; else the kernel's order.
-    int score = candidate.v6 ? 0 : 1;
-    if (!request.towards_master.empty() && candidate.address == request.towards_master) score += 2;
-    if (request.one_host && candidate.loopback) score += 4;
+    // Loopback when it is enough; else, of those the user named, the nearest in the master's family; else the way to
+    // the master; else IPv4 before IPv6; else the nearest; else the kernel's order.
+    const int nearness = nearness_of(candidate, request);
+    const bool named = !filter->deny && !filter->patterns.empty();
+    const bool masters_family = request.towards_master.empty()
+                                    ? !candidate.v6
+                                    : candidate.v6 == (request.towards_master.find(':') != std::string::npos);
+    int score = nearness + (candidate.v6 ? 0 : 1 << 8);
+    if (!request.towards_master.empty() && candidate.address == request.towards_master) score += 1 << 9;
+    if (named && masters_family) score += nearness << 10;
+    if (request.one_host && candidate.loopback) score += 1 << 20;
     if (score > best_score) {
       best_score = score;
       best = &candidate;
@@ -191,6 +204,8 @@ Result<InterfaceChoice> choose_interface(const std::vector<InterfaceAddress>& ad
     choice.reason += "all ranks are on this host";
   else if (!request.towards_master.empty() && best->address == request.towards_master)
     choice.reason += "on the way to the master";
+  else if (nearness_of(*best, request) > 0)
+    choice.reason += "near this rank's GPU or processors";
   else if (!request.filter.empty())
     choice.reason += "first allowed by FABRING_INTERFACE=" + request.filter;
   else

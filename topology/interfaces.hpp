@@ -38,6 +38,9 @@ struct InterfaceRequest {
   std::string filter;
   bool one_host = false;       ///< all ranks are on this host: loopback is enough, and preferred
   std::string towards_master;  ///< source_address_towards(master); empty: not known
+  /// Interfaces near this rank's GPU or processors, best first. Where the user named several, whose reach is thus
+  /// known, the nearest is taken; else the way to the master comes first, since a near card may lead elsewhere.
+  std::vector<std::string> near = {};
 };
 
 struct InterfaceChoice {

@@ -23,6 +23,7 @@
 
 #include "fabring/status.hpp"
 #include "fabring/types.hpp"
+#include "transports/memory_source.hpp"
 
 namespace fabring {
 
@@ -92,6 +93,9 @@ class Endpoint {
   virtual void close() = 0;
 
   virtual EndpointCounters counters() const = 0;
+
+  /// Memory to receive into that is better than any other for this endpoint; null: it does not matter.
+  virtual std::shared_ptr<MemorySource> memory() { return nullptr; }
 
   /// Connections to one peer; where peers differ, the most.
   virtual int connections_per_peer() const { return 1; }

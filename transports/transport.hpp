@@ -21,6 +21,8 @@ struct EndpointOptions {
   std::uint64_t job_nonce = 0;    ///< random per incarnation of the job; connections without it are strangers
   std::string job_id;
   std::string secret;             ///< contents of the secret file; empty: none
+  /// Devices near this rank, best first, by name ("rdmap16s27") or PCI address ("0000:10:1b.0"); empty: no preference.
+  std::vector<std::string> near_devices;
   Config config;                  ///< settings that concern this transport (provider, sockets_per_peer, ...)
 };
 

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "collectives/cost/predict.hpp"
+#include "collectives/ownership.hpp"
 #include "runtime/base/parse_value.hpp"
 #include "runtime/base/wire.hpp"
 
@@ -27,10 +28,6 @@ std::string_view unfit(Collective collective, Algorithm algorithm, const WorldSh
   return {};
 }
 
-bool reduces(Collective collective) {
-  return collective == Collective::allreduce || collective == Collective::reduce ||
-         collective == Collective::reduce_scatter;
-}
 
 /// Ordered and reproducible mean nothing where nothing is reduced.
 Constraints meant(Collective collective, Constraints constraints) {

@@ -9,13 +9,13 @@ namespace fabring {
 namespace {
 
 constexpr std::uint64_t giga = 1'000'000'000;
-constexpr std::array<std::string_view, 6> names{"loopback-tcp", "1g", "10g", "100g", "efa-400", "efa-3200"};
+constexpr std::array<std::string_view, 7> names{"shared-memory", "loopback-tcp", "1g", "10g", "100g", "efa-400", "efa-3200"};
 
 // Sockets on one host. Bytes cost processor time on both sides and nothing else; fitted to the medians of
 // docs/performance.md for 2 ranks with a core each and 4 ranks on 2 cores.
 Machine loopback_tcp() {
   Machine machine;
-  machine.inside = {3500, 1200, 1200, 3000, 19 * giga, 0};
+  machine.inside = {3500, 1200, 1200, 3000, 19 * giga, 0, 0};
   machine.between = machine.inside;
   machine.nic_bytes_per_second = 0;
   machine.reduce_bytes_per_second = 9'500'000'000;
@@ -24,10 +24,22 @@ Machine loopback_tcp() {
   return machine;
 }
 
+// Memory that the ranks of one host share. What is reduced as it comes is copied once, by its sender; what goes to the
+// caller's memory passes through a ring that fits the cache, which costs two copies and waiting.
+Machine shared_memory() {
+  Machine machine;
+  machine.inside = {400, 350, 350, 400, 48 * giga, 20 * giga, 0};
+  machine.between = machine.inside;
+  machine.reduce_bytes_per_second = 40 * giga;
+  machine.switch_ns = 4'000;
+  machine.call_ns = 900;
+  return machine;
+}
+
 // Hosts of 8 cores on one switch, TCP: what a stream gets after headers; inside a host as loopback-tcp.
 Machine ethernet(std::uint64_t bytes_per_second, Nanoseconds latency_ns) {
   Machine machine = loopback_tcp();
-  machine.between = {latency_ns, 2000, 2500, 2500, 12 * giga, 0};
+  machine.between = {latency_ns, 2000, 2500, 2500, 12 * giga, 0, 0};
   machine.nic_bytes_per_second = bytes_per_second;
   machine.cores = 8;
   return machine;
@@ -37,8 +49,8 @@ Machine ethernet(std::uint64_t bytes_per_second, Nanoseconds latency_ns) {
 // processor time. 97 of 100 is what one stream of large writes reaches.
 Machine efa(std::uint32_t nics, std::uint64_t nic_rate) {
   Machine machine;
-  machine.inside = {2500, 500, 500, 500, 0, 200 * giga};
-  machine.between = {15'000, 700, 800, 700, 0, 0};
+  machine.inside = {2500, 500, 500, 500, 0, 0, 200 * giga};
+  machine.between = {15'000, 700, 800, 700, 0, 0, 0};
   machine.nics = nics;
   machine.nic_bytes_per_second = nic_rate * 97 / 100;
   machine.reduce_bytes_per_second = 500 * giga;
@@ -52,6 +64,7 @@ std::span<const std::string_view> machine_names() { return names; }
 
 std::optional<Machine> find_machine(std::string_view name) {
   std::optional<Machine> machine;
+  if (name == "shared-memory") machine = shared_memory();
   if (name == "loopback-tcp") machine = loopback_tcp();
   if (name == "1g") machine = ethernet(117'700'000, 25'000);
   if (name == "10g") machine = ethernet(1'177'000'000, 20'000);
@@ -88,6 +101,7 @@ Status check_machine(const Machine& machine) {
     time(name + "receive_ns", tier.receive_ns);
     time(name + "grant_ns", tier.grant_ns);
     rate(name + "copy_bytes_per_second", tier.copy_bytes_per_second);
+    rate(name + "place_bytes_per_second", tier.place_bytes_per_second);
     rate(name + "lane_bytes_per_second", tier.lane_bytes_per_second);
   }
   count("nics", machine.nics, 1, 1024);

@@ -24,6 +24,8 @@ struct Tier {
   Nanoseconds grant_ns = 0;    ///< further, on both sides, of a message that needs a grant
   std::uint64_t copy_bytes_per_second =
       0;  ///< a processor copying into or out of a socket, on both sides; 0: it does not
+  /// The receiver's processor, further, what is not reduced or kept in scratch as it comes; 0: nothing further.
+  std::uint64_t place_bytes_per_second = 0;
   std::uint64_t lane_bytes_per_second = 0;  ///< what one rank can send, and at the same time receive
   friend bool operator==(const Tier&, const Tier&) = default;
 };
@@ -46,7 +48,7 @@ struct Machine {
   const Tier& tier(bool same_node) const { return same_node ? inside : between; }
 };
 
-/// The machine of this name: loopback-tcp, 1g, 10g, 100g, efa-400, efa-3200; docs/scale.md says what each stands for.
+/// The machine of this name: shared-memory, loopback-tcp, 1g, 10g, 100g, efa-400, efa-3200; docs/scale.md says what each stands for.
 std::optional<Machine> find_machine(std::string_view name);
 std::span<const std::string_view> machine_names();
 

@@ -65,7 +65,8 @@ class Prices {
     const Nanoseconds reducing = transfer_ns(phase.reduced, machine_.reduce_bytes_per_second);
     const Nanoseconds granting = phase.bytes > eager_message_bytes ? tier.grant_ns : 0;
     const Nanoseconds sending = tier.send_ns + granting + copying;
-    const Nanoseconds receiving = tier.receive_ns + granting + copying;
+    const Nanoseconds placing = phase.reduced == 0 ? transfer_ns(phase.bytes, tier.place_bytes_per_second) : 0;
+    const Nanoseconds receiving = tier.receive_ns + granting + copying + placing;
     const Nanoseconds lane = transfer_ns(phase.bytes, tier.lane_bytes_per_second);
     const Nanoseconds wire =
         inside ? lane

@@ -53,6 +53,7 @@ struct Config {
   // Words.
   std::string log = "warning";     ///< FABRING_LOG: error, warning, info, debug
   bool explain = false;            ///< FABRING_EXPLAIN: say why this transport, interface, algorithm
+  bool status = true;              ///< FABRING_STATUS: answer `fabring status` of the same user
 
   /// Reads FABRING_* and the launchers' names from the process environment. An unknown FABRING_* name, a bad value or
   /// a missing rank is an invalid_argument that says which, and the nearest known name.

@@ -1,6 +1,7 @@
 #include "runtime/base/named_thread.hpp"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 
 #include <system_error>
@@ -25,6 +26,14 @@ Result<std::thread> start_thread(const std::string& name, std::function<void()> 
                                               "; raise the limit on processes (ulimit -u, pids.max)");
   pthread_setname_np(thread.native_handle(), name.substr(0, 15).c_str());
   return thread;
+}
+
+void bind_thread(std::thread& thread, const std::vector<int>& cpus) {
+  if (cpus.empty() || cpus.back() >= CPU_SETSIZE) return;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int cpu : cpus) CPU_SET(cpu, &set);
+  (void)::pthread_setaffinity_np(thread.native_handle(), sizeof set, &set);
 }
 
 }  // namespace fabring

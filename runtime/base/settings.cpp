@@ -175,7 +175,7 @@ constexpr Setting rows[] = {
      "list of rules, collective:sizes:algorithm, of which the first that fits decides: "
      "allreduce:64K-4M:circulant,broadcast:chain. Must be the same on all ranks.",
      read_text<&Config::algorithm>, show_text<&Config::algorithm>},
-    {"FABRING_MACHINE", "text", "", "auto,loopback-tcp,1g,10g,100g,efa-400,efa-3200", "",
+    {"FABRING_MACHINE", "text", "", "auto,shared-memory,loopback-tcp,1g,10g,100g,efa-400,efa-3200", "",
      "The machine that algorithms are priced for. auto: by transport, hosts and the speed of the interface. Rank 0's "
      "counts.",
      read_word<&Config::machine>, show_text<&Config::machine>},
@@ -215,6 +215,10 @@ constexpr Setting rows[] = {
      "What is written to stderr: this level and the worse ones.", read_word<&Config::log>, show_text<&Config::log>},
     {"FABRING_EXPLAIN", "flag", "", "", "", "Say at the start why this transport, this interface and these algorithms.",
      read_flag<&Config::explain>, show_flag<&Config::explain>},
+    {"FABRING_STATUS", "flag", "", "", "",
+     "Answer `fabring status` and `fabring doctor hang` of the same user, over an abstract unix socket of this host. No "
+     "port is opened.",
+     read_flag<&Config::status>, show_flag<&Config::status>},
 };
 
 Status unknown_setting(std::string_view name, std::string_view what) {

@@ -31,6 +31,23 @@ struct Failure {
   std::string text;  ///< a sentence for people: who (rank, host), what, what to do; at most 2 KiB
 };
 
+/// What is known of a rank when somebody asks: its own answer, or why there is none.
+struct RankNews {
+  enum class Presence : std::uint8_t {
+    answered,     ///< `state` is what it says
+    silent,       ///< connected as far as known, but it did not answer
+    left,         ///< it has said goodbye
+    unreachable,  ///< a rank on the way to it is gone
+  };
+  Rank rank = -1;
+  std::string host;
+  std::uint32_t pid = 0;
+  Presence presence = Presence::silent;
+  /// Since when nothing was heard, heartbeats included; -1: only its neighbours in the tree know.
+  std::int64_t silent_ms = -1;
+  std::string state;  ///< RankState, encoded; at most 32 KiB
+};
+
 class ControlPlane {
  public:
   /// Meets the neighbours in the tree (addresses through the bootstrap) and starts the thread.
@@ -66,6 +83,14 @@ class ControlPlane {
   virtual Status leave(std::chrono::milliseconds limit) = 0;
 
   virtual std::uint64_t strangers() const = 0;
+
+  /// Asks every other rank what it is doing and waits for their answers, at most so long. By rank; this rank's own
+  /// entry has no state. Any thread but the control thread; one question at a time.
+  virtual std::vector<RankNews> ask_states(std::chrono::milliseconds) { return {}; }
+  /// Called by the control thread when another rank asks; answer with give_state, now or later.
+  virtual void on_question(std::function<void(std::uint64_t token)>) {}
+  /// The answer to a question: a RankState, encoded. Any thread, never blocks.
+  virtual void give_state(std::uint64_t, std::string) {}
 };
 
 }  // namespace fabring

@@ -22,6 +22,39 @@ std::string encode(const Failure& failure) {
       .take();
 }
 
+std::string encode(const Question& question) {
+  return WireWriter().number(question.asker).number(question.number).take();
+}
+
+std::string encode(const Answer& answer) {
+  return WireWriter()
+      .number(answer.question.asker)
+      .number(answer.question.number)
+      .number(answer.origin)
+      .text(answer.state, most_state_bytes)
+      .take();
+}
+
+std::optional<Question> decode_question(std::string_view payload) {
+  WireReader in(payload);
+  Question question;
+  question.asker = in.number<Rank>();
+  question.number = in.number<std::uint32_t>();
+  if (!in.complete()) return std::nullopt;
+  return question;
+}
+
+std::optional<Answer> decode_answer(std::string_view payload) {
+  WireReader in(payload);
+  Answer answer;
+  answer.question.asker = in.number<Rank>();
+  answer.question.number = in.number<std::uint32_t>();
+  answer.origin = in.number<Rank>();
+  answer.state = in.text(most_state_bytes);
+  if (!in.complete()) return std::nullopt;
+  return answer;
+}
+
 std::optional<Entry> decode_entry(std::string_view payload) {
   WireReader in(payload);
   Entry entry;

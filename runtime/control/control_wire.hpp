@@ -1,7 +1,7 @@
 #pragma once
-// The messages of the control plane, after the handshake. Every one of them is flooded through the tree: passed on over
-// all links but the one it came by, so each crosses each link once. All bounded; decoders accept exactly what the
-// encoders write, and the receiver still checks that the origin lies behind the link it came by.
+// The messages of the control plane, after the handshake. Every one of them but an answer is flooded through the tree:
+// passed on over all links but the one it came by, so each crosses each link once. All bounded; decoders accept exactly
+// what the encoders write, and the receiver still checks that the origin lies behind the link it came by.
 
 #include <cstdint>
 #include <optional>
@@ -15,6 +15,7 @@ namespace fabring::control {
 inline constexpr std::size_t most_blob_bytes = 64 * 1024;
 inline constexpr std::size_t most_text_bytes = 2048;
 inline constexpr std::size_t most_activity_bytes = 120;
+inline constexpr std::size_t most_state_bytes = 32 * 1024;
 inline constexpr std::size_t most_payload_bytes = most_blob_bytes + 64;
 
 enum class Message : std::uint8_t {
@@ -24,6 +25,8 @@ enum class Message : std::uint8_t {
   activity,       ///< Note
   goodbye,        ///< Note without text: this rank leaves
   gone,           ///< Note without text: this rank's connection has closed, nothing passes through it any more
+  question,       ///< Question: what is every rank doing?
+  answer,         ///< Answer; not flooded, it takes the one way to the rank that asked
 };
 
 struct Entry {
@@ -36,9 +39,23 @@ struct Note {
   std::string text;
 };
 
+struct Question {
+  Rank asker = -1;
+  std::uint32_t number = 0;
+};
+struct Answer {
+  Question question;
+  Rank origin = -1;
+  std::string state;
+};
+
 std::string encode(const Entry& entry);
 std::string encode(const Note& note);
 std::string encode(const Failure& failure);
+std::string encode(const Question& question);
+std::string encode(const Answer& answer);
+std::optional<Question> decode_question(std::string_view payload);
+std::optional<Answer> decode_answer(std::string_view payload);
 std::optional<Entry> decode_entry(std::string_view payload);
 std::optional<Note> decode_note(std::string_view payload);
 std::optional<Failure> decode_failure(std::string_view payload, int world_size);

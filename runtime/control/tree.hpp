@@ -34,6 +34,13 @@ struct Tree {
     return rank == top;
   }
 
+  /// The neighbour of `self` on the way to another rank.
+  Rank towards(Rank self, Rank other) const {
+    if (!is_in_subtree(other, self)) return parent(self);
+    while (parent(other) != self) other = parent(other);
+    return other;
+  }
+
   /// Messages of `origin` come to `self` by way of `neighbour` only.
   bool comes_by(Rank self, Rank neighbour, Rank origin) const {
     if (origin < 0 || origin >= world_size || origin == self) return false;

@@ -41,6 +41,9 @@ class TreePlane final : public ControlPlane {
   std::string host_of(Rank rank) const override;
   Status leave(std::chrono::milliseconds limit) override;
   std::uint64_t strangers() const override { return meeting_.strangers(); }
+  std::vector<RankNews> ask_states(std::chrono::milliseconds limit) override;
+  void on_question(std::function<void(std::uint64_t token)> handler) override;
+  void give_state(std::uint64_t token, std::string state) override;
 
  private:
   using SteadyTime = std::chrono::steady_clock::time_point;
@@ -71,6 +74,8 @@ class TreePlane final : public ControlPlane {
   void tick();
   void watch_silence(Link& link, SteadyTime now);
   void tell_activity();
+  bool asked(const control::Question& question, std::string_view payload, Rank from);
+  bool answered(control::Answer answer);
   void stop();
   void end_if_closed();
 
@@ -118,6 +123,12 @@ class TreePlane final : public ControlPlane {
   std::vector<bool> gone_;
   bool leaving_ = false;
   std::string formation_error_;
+  std::function<void(std::uint64_t)> question_handler_;
+  std::uint32_t question_number_ = 0;               ///< of the last question of this rank
+  std::vector<std::optional<std::string>> states_;  ///< the answers to it
+  std::size_t states_missing_ = 0;                  ///< of the ranks that could answer when it was asked
+  std::vector<std::pair<Rank, SteadyTime>> heard_;  ///< of the open links, at the last tick
+  std::mutex asking_;                               ///< one question at a time
 
   std::mutex gather_turn_;  // one all_gather at a time
   bool gather_broken_ = false;

@@ -37,6 +37,7 @@ void TreePlane::link_up(Rank peer, std::unique_ptr<net::Stream> stream) {
        [this, &link](const std::string& why) { on_end(link, why); }});
   for (auto& frame : std::exchange(link.waiting, {})) link.stream->send(std::move(frame));
   const std::lock_guard lock(mutex_);
+  heard_.emplace_back(peer, link.last_heard);
   ++links_up_;
   changed_.notify_all();
 }
@@ -88,6 +89,15 @@ bool TreePlane::on_frame(Link& link, std::uint8_t type, std::string_view payload
       static_cast<Message>(type) == Message::goodbye ? mark_left(note->origin, link.peer)
                                                      : mark_gone(note->origin, link.peer);
       return true;
+    }
+    case Message::question: {
+      const auto question = control::decode_question(payload);
+      return question && tree_.comes_by(self_, link.peer, question->asker) && asked(*question, payload, link.peer);
+    }
+    case Message::answer: {
+      auto answer = control::decode_answer(payload);
+      if (!answer || !tree_.comes_by(self_, link.peer, answer->origin)) return false;
+      return answered(std::move(*answer));
     }
   }
   return false;
@@ -187,6 +197,12 @@ void TreePlane::tick() {
     watch_silence(link, now);
   }
   heartbeat_due_ = !heartbeat_due_;
+  {
+    const std::lock_guard lock(mutex_);
+    heard_.clear();
+    for (const Link& link : links_)
+      if (link.stream) heard_.emplace_back(link.peer, link.last_heard);
+  }
   tell_activity();
   if (!meeting_.last_error().empty()) {
     const std::lock_guard lock(mutex_);

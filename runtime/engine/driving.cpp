@@ -117,7 +117,7 @@ Status EngineCore::wait(Execution& execution, std::chrono::nanoseconds limit) {
     if (left <= std::chrono::nanoseconds(0)) break;
     if (!left_.load() && drive_.try_lock()) {  // whoever leaves drives until the end
       drive([&] { return execution.done() || left_.load(); }, left);
-      drive_.unlock();
+      release_drive();
     } else {
       if (!asked && parts_.endpoint) parts_.endpoint->wake();  // the progress thread may sleep there
       asked = true;
@@ -144,14 +144,17 @@ Status EngineCore::wait(Execution& execution, std::chrono::nanoseconds limit) {
 void EngineCore::drive_once() {
   if (!drive_.try_lock()) return;
   progress();
-  drive_.unlock();
+  release_drive();
 }
 
 // Without a thread operations still go on while somebody waits; only "nobody waits" needs it.
 void EngineCore::start_background() {
   if (thread_started_ || stop_.load()) return;
   thread_started_ = true;
-  if (auto thread = start_thread("fabring-prog", [this] { background(); })) thread_ = std::move(*thread);
+  if (auto thread = start_thread("fabring-prog", [this] { background(); })) {
+    thread_ = std::move(*thread);
+    bind_thread(thread_, parts_.progress_cpus);
+  }
 }
 
 // Drives what nobody waits for, and what is left to send when a program has gone to do something else: the receiver of
@@ -167,7 +170,7 @@ void EngineCore::background() {
     if (needed() && waiters_.load() == 0 && drive_.try_lock()) {
       drive([&] { return !needed() || waiters_.load() > 0 || stop_.load(); }, std::chrono::milliseconds(50),
             parts_.background_waiting);
-      drive_.unlock();
+      release_drive();
       notify_waiters();
       continue;
     }
@@ -186,7 +189,7 @@ void EngineCore::background() {
 Traffic EngineCore::traffic() {
   if (drive_.try_lock()) {
     count_traffic();
-    drive_.unlock();
+    release_drive();
   }  // else somebody drives, perhaps for long: the counts are a tick old at most
   std::lock_guard lock(mutex_);
   return traffic_;
@@ -219,7 +222,7 @@ Status EngineCore::leave() {
   }
   if (parts_.endpoint) parts_.endpoint->wake();
   if (progress_thread.joinable()) progress_thread.join();
-  std::lock_guard lock(drive_);
+  std::unique_lock lock(drive_);
   const bool healthy = [&] {
     std::lock_guard world_lock(world_->mutex);
     return world_->failed.ok();
@@ -252,6 +255,9 @@ Status EngineCore::leave() {
     // Completions of what was still open: executions must not stay behind with buffers that look busy.
     drive([&] { return pending_.load() == 0; }, std::chrono::milliseconds(200));
   }
+  tell_state();
+  lock.unlock();
+  door_.reset();
   return left;
 }
 

@@ -18,12 +18,14 @@ constexpr std::size_t most_running = 1 << 15;  // their numbers have 16 bits
 
 EngineCore::EngineCore(EngineParts parts)
     : parts_(std::move(parts)),
-      scratch_(parts_.config.scratch_bytes != 0 ? parts_.config.scratch_bytes : default_scratch_bytes) {}
+      scratch_(parts_.config.scratch_bytes != 0 ? parts_.config.scratch_bytes : default_scratch_bytes,
+               parts_.endpoint ? parts_.endpoint->memory() : nullptr) {}
 
 std::shared_ptr<EngineCore> EngineCore::make(EngineParts parts) {
   std::shared_ptr<EngineCore> core(new EngineCore(std::move(parts)));
   const int size = core->parts_.world_size;
   core->disconnected_.assign(size, false);
+  core->began_ = core->parts_.clock->now();
   if (core->parts_.endpoint)
     core->transfer_ = std::make_unique<Transfer>(*core->parts_.endpoint, core->parts_.self, size, *core);
   std::vector<Rank> everyone(size);
@@ -47,6 +49,7 @@ std::shared_ptr<EngineCore> EngineCore::make(EngineParts parts) {
 
 EngineCore::~EngineCore() {
   (void)leave();
+  door_.reset();
   parts_.control.reset();
   parts_.endpoint.reset();  // before the memory that was posted to it
 }
@@ -265,6 +268,7 @@ void EngineCore::finish_now(const std::shared_ptr<Execution>& execution) {
 void EngineCore::finished(const std::shared_ptr<Execution>& execution) {
   execution->publish();
   pending_.fetch_sub(1);
+  last_end_.store(parts_.clock->now(), std::memory_order_relaxed);
   if (execution->next_note != Time{} && parts_.control) parts_.control->set_activity("");  // it said that it waits
   notify_waiters();
 }

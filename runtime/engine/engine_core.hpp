@@ -26,8 +26,10 @@
 #include "runtime/base/log.hpp"
 #include "runtime/control/control_plane.hpp"
 #include "runtime/engine/communicator_core.hpp"
+#include "runtime/engine/rank_state.hpp"
 #include "runtime/engine/waiting.hpp"
 #include "runtime/memory/scratch.hpp"
+#include "runtime/status/status_door.hpp"
 #include "runtime/transfer/transfer.hpp"
 #include "transports/endpoint.hpp"
 
@@ -44,12 +46,14 @@ struct EngineParts {
   std::shared_ptr<Clock> clock;
   WaitPolicy waiting;
   WaitPolicy background_waiting = WaitPolicy::asleep();  ///< of the progress thread
-  Machine machine;                                       ///< what algorithms are priced with; alike on all ranks
-  std::vector<Override> overrides;                       ///< FABRING_ALGORITHM; alike on all ranks
+  std::vector<int> progress_cpus;   ///< where the progress thread is to run; empty: where the kernel puts it
+  Machine machine;                  ///< what algorithms are priced with; alike on all ranks
+  std::vector<Override> overrides;  ///< FABRING_ALGORITHM; alike on all ranks
   std::size_t eager_bytes =
       fabring::eager_bytes;  ///< largest message sent in a record, alike on all ranks; at most that
   Log log;
   std::vector<std::string> report;
+  std::string host;  ///< its name, for people
 };
 
 /// Does this failure end this communicator?
@@ -74,6 +78,12 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void abort(CommunicatorCore& communicator, std::string reason);
   Status leave();
   Traffic traffic();
+  /// What this rank is doing. Within half a second, whatever its threads do.
+  RankState state();
+  /// The same of all ranks, as far as they answer in time; by rank.
+  std::vector<RankNews> news(bool everybody);
+  /// Answers `fabring status` from now on, until leave() is over. Errors: unavailable.
+  Status open_status_door(std::uint64_t job_nonce);
   const Config& config() const { return parts_.config; }
   /// What prices are made with: the machine, cut as this engine cuts.
   Machine pricing_machine() const;
@@ -156,6 +166,11 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void drive(const std::function<bool()>& enough, std::chrono::nanoseconds limit, const WaitPolicy& waiting);
   void notify_waiters();
   void background();
+  void ask_state(std::function<void(const RankState&)> tell);
+  void tell_state();
+  void release_drive();
+  RankState outline() const;
+  RankState look();
   void start_background();  ///< under mutex_
   std::string who(Rank world_rank) const;
   std::string activity_of(Rank world_rank) const;
@@ -174,6 +189,11 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   std::uint32_t next_id_ = 2;
   std::vector<std::shared_ptr<const ChoiceTable>> choices_;
   Traffic traffic_;
+  static constexpr std::size_t most_askers = 64;
+  std::vector<std::function<void(const RankState&)>> askers_;  ///< who want to know what this rank is doing
+  std::atomic<bool> asked_{false};                             ///< askers_ holds some
+  std::atomic<Time> last_end_{Time{}};                         ///< when the last operation ended
+  Time began_{};
   std::atomic<bool> news_{false};         ///< submitted_ or failures_ hold something
   std::atomic<std::size_t> pending_{0};   ///< operations submitted and not done
   std::atomic<bool> undelivered_{false};  ///< what finished operations have sent is not all with the fabric yet
@@ -218,6 +238,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   };
   std::vector<Orphan> orphans_;
   std::atomic<bool> adopt_{false};  ///< a communicator was made: look at the orphans again
+  std::unique_ptr<StatusDoor> door_;
 };
 
 }  // namespace fabring

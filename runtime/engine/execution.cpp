@@ -118,6 +118,7 @@ Execution::Start Execution::start(EngineCore& engine, std::uint16_t index, Time 
   begun_at = now;
   tiles_left_ = tiling_.tiles;
   outstanding_per_peer_.assign(plan_->peers.size(), 0);
+  moved_per_peer_.assign(plan_->peers.size(), {});
   told_.assign(plan_->peers.size(), point_to_point());
   const std::size_t steps = plan_->plan.steps.size();
   for (auto& tile : tiles_) {
@@ -297,6 +298,11 @@ void Execution::fold(std::byte* to, std::span<const void* const> sources, std::s
 void Execution::step_done(Tile& tile, StepId id) {
   const Step& step = plan_->plan.steps[id];
   --tile.remaining;
+  ++steps_done_;
+  if (const std::int32_t peer = plan_->peer_of_step[id]; peer >= 0) {
+    Moved& moved = moved_per_peer_[static_cast<std::size_t>(peer)];
+    ++(step.kind == StepKind::send ? moved.sent : moved.received);
+  }
   for (std::uint32_t i = step.successor_count; i-- > 0;) {
     const StepId next = plan_->plan.successors[step.first_successor + i];
     if (--tile.need[next] == 0) make_ready(tile, next);
@@ -384,6 +390,47 @@ std::vector<Rank> Execution::waiting_for() const {
   std::sort(ranks.begin(), ranks.end());
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   return ranks;
+}
+
+OperationState Execution::state(const CommunicatorCore& communicator, OperationPhase phase, Time now) const {
+  const auto ago = [&](Time then) {
+    return then == Time{} || now < then
+               ? 0
+               : static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now - then).count());
+  };
+  OperationState state;
+  state.communicator = communicator.global_id();
+  state.sequence = sequence_;
+  state.call = call_.describe();
+  state.bytes = call_.bytes();
+  state.phase = phase;
+  state.begun_ms = ago(begun_at);
+  state.stuck_ms = ago(std::max(begun_at, stuck_since));
+  const std::vector<Rank> awaited = waiting_for();
+  for (std::size_t i = 0; i < moved_per_peer_.size(); ++i) {
+    const PreparedPlan::Peer& peer = plan_->peers[i];
+    PeerState one;
+    one.rank = communicator.members[peer.rank];
+    one.sent = moved_per_peer_[i].sent;
+    one.to_send = static_cast<std::uint32_t>(peer.sends.size()) * tiling_.tiles;
+    one.received = moved_per_peer_[i].received;
+    one.to_receive = static_cast<std::uint32_t>(peer.receives.size()) * tiling_.tiles;
+    one.in_flight = outstanding_per_peer_[i];
+    one.awaited = std::binary_search(awaited.begin(), awaited.end(), peer.rank);
+    state.peers.push_back(one);
+  }
+  if (state.peers.empty())  // a send or receive that has not begun
+    for (const Rank rank : awaited) {
+      PeerState one;
+      one.rank = communicator.members[rank];
+      one.awaited = true;
+      state.peers.push_back(one);
+    }
+  std::stable_sort(state.peers.begin(), state.peers.end(),
+                   [](const PeerState& a, const PeerState& b) { return a.awaited && !b.awaited; });
+  state.peer_count = static_cast<std::uint32_t>(state.peers.size());
+  if (state.peers.size() > RankState::most_peers) state.peers.resize(RankState::most_peers);
+  return state;
 }
 
 std::uint64_t Execution::bytes_done() const {

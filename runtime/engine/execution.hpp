@@ -24,6 +24,7 @@
 #include "runtime/engine/call.hpp"
 #include "runtime/engine/operands.hpp"
 #include "runtime/engine/prepared_plan.hpp"
+#include "runtime/engine/rank_state.hpp"
 #include "runtime/engine/tiling.hpp"
 #include "runtime/transfer/transfer.hpp"
 
@@ -93,11 +94,14 @@ class Execution {
   const std::shared_ptr<const PreparedPlan>& prepared_shared() const { return plan_; }
   std::uint32_t tiles() const { return tiling_.tiles; }
   Time next_note{};               ///< when to say again that it waits
-  std::uint64_t noted_bytes = 0;  ///< done when last looked at, and since when no more
+  std::uint64_t noted_steps = 0;  ///< done when last looked at, and since when no more
   Time stuck_since{};
   Time next_look{};   ///< when to look whether whom it waits for has left
   Time left_since{};  ///< since when it has been known to wait for one that has
   std::uint64_t bytes_done() const;
+  /// Of all tiles; it grows while anything moves.
+  std::uint64_t steps_done() const { return steps_done_; }
+  OperationState state(const CommunicatorCore& communicator, OperationPhase phase, Time now) const;
 
   static std::uint64_t cookie(std::uint16_t index, std::uint32_t tile_slot, StepId step);
 
@@ -157,6 +161,11 @@ class Execution {
   std::uint32_t tiles_left_ = 0;
   std::uint32_t outstanding_ = 0;
   std::vector<std::uint32_t> outstanding_per_peer_;
+  struct Moved {
+    std::uint32_t sent = 0, received = 0;
+  };
+  std::vector<Moved> moved_per_peer_;  // messages
+  std::uint64_t steps_done_ = 0;
   std::vector<bool> told_;  // per peer: it has had a record of this operation
   struct Ready {
     Tile* tile;

@@ -258,6 +258,7 @@ void EngineCore::tick(Time now) {
   }
   settle(now);
   count_traffic();
+  tell_state();
   for (const auto& communicator : communicators()) {
     auto under_way = communicator->running();
     const auto waiting = communicator->messages.waiting();
@@ -276,8 +277,8 @@ std::string EngineCore::activity_of(Rank rank) const {
 }
 
 void EngineCore::note_waiting(CommunicatorCore& communicator, Execution& execution, Time now) {
-  if (const std::uint64_t done = execution.bytes_done(); done != execution.noted_bytes) {
-    execution.noted_bytes = done;  // large and slow is not stuck
+  if (const std::uint64_t done = execution.steps_done(); done != execution.noted_steps) {
+    execution.noted_steps = done;  // large and slow is not stuck
     execution.stuck_since = now;
   }
   const Time waited = now - std::max(execution.begun_at, execution.stuck_since);

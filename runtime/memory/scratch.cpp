@@ -9,7 +9,16 @@ constexpr std::size_t page = 4096;
 
 Scratch::~Scratch() {
   for (auto& [bytes, blocks] : kept_)
-    for (std::byte* block : blocks) std::free(block);
+    for (std::byte* block : blocks) free(block, bytes);
+}
+
+std::byte* Scratch::take(std::size_t bytes) {
+  std::byte* const block = source_ ? source_->allocate(bytes) : nullptr;
+  return block != nullptr ? block : static_cast<std::byte*>(std::aligned_alloc(page, bytes));
+}
+
+void Scratch::free(std::byte* block, std::size_t bytes) {
+  if (!source_ || !source_->release(block, bytes)) std::free(block);
 }
 
 std::size_t Scratch::rounded(std::size_t bytes) { return (bytes + page - 1) / page * page; }
@@ -26,12 +35,12 @@ std::byte* Scratch::borrow(std::size_t bytes, bool beyond_budget) {
     // Make room by dropping kept blocks of other sizes.
     for (auto& [size, blocks] : kept_) {
       while (held_ + bytes > budget_ && !blocks.empty()) {
-        std::free(blocks.back());
+        free(blocks.back(), size);
         blocks.pop_back();
         held_ -= size;
       }
     }
-    block = static_cast<std::byte*>(std::aligned_alloc(page, bytes));
+    block = take(bytes);
     if (block == nullptr) return nullptr;
     held_ += bytes;
   }
@@ -43,7 +52,7 @@ void Scratch::give_back(std::byte* block, std::size_t bytes) {
   bytes = rounded(bytes);
   lent_ -= bytes;
   if (held_ > budget_) {  // borrowed beyond the budget
-    std::free(block);
+    free(block, bytes);
     held_ -= bytes;
     return;
   }

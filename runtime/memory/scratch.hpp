@@ -8,11 +8,15 @@
 #include <memory>
 #include <vector>
 
+#include "transports/memory_source.hpp"
+
 namespace fabring {
 
 class Scratch {
  public:
-  explicit Scratch(std::size_t budget_bytes) : budget_(budget_bytes) {}
+  /// From `source` as far as it has memory; null: ordinary memory.
+  explicit Scratch(std::size_t budget_bytes, std::shared_ptr<MemorySource> source = nullptr)
+      : budget_(budget_bytes), source_(std::move(source)) {}
   ~Scratch();
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
@@ -28,7 +32,11 @@ class Scratch {
 
  private:
   static std::size_t rounded(std::size_t bytes);
+  std::byte* take(std::size_t bytes);
+  void free(std::byte* block, std::size_t bytes);
+
   std::size_t budget_;
+  std::shared_ptr<MemorySource> source_;
   std::size_t lent_ = 0;
   std::size_t held_ = 0;
   std::map<std::size_t, std::vector<std::byte*>> kept_;  // by size

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "runtime/base/wire.hpp"
+#include "topology/cpus.hpp"
 
 namespace fabring {
 namespace {
@@ -22,6 +23,7 @@ std::string Identity::encode() const {
   for (std::size_t i = 0; i < std::min(usable.size(), most_transports); ++i) out.text(usable[i], most_text);
   out.text(unusable, most_reason).text(algorithm, most_text).number(segment_bytes).number(depth).number(scratch_bytes);
   out.number(static_cast<std::uint8_t>(reproducible)).text(machine, most_text).number(link_megabits).number(cores);
+  out.number(static_cast<std::uint8_t>(networks_probed)).text(cpus, most_text);
   return out.take();
 }
 
@@ -46,6 +48,8 @@ Result<Identity> Identity::decode(std::string_view bytes) {
   identity.machine = in.text(most_text);
   identity.link_megabits = in.number<std::uint32_t>();
   identity.cores = in.number<std::uint32_t>();
+  identity.networks_probed = in.number<std::uint8_t>() != 0;
+  identity.cpus = in.text(most_text);
   if (!in.complete())
     return Status(ErrorCode::mismatch, "a rank sent an identity that cannot be read; it runs another build of Fabring");
   return identity;
@@ -53,15 +57,17 @@ Result<Identity> Identity::decode(std::string_view bytes) {
 
 Status compare(const std::vector<Identity>& ranks) {
   const auto differ = [&](std::size_t rank, const char* what, const auto& theirs, const auto& ours) {
-    return Status(ErrorCode::mismatch,
-                  fmt::format("{} differs: '{}' on rank {} (host {}), '{}' on rank 0 (host {}); set it alike on all ranks",
-                              what, theirs, rank, ranks[rank].host, ours, ranks[0].host));
+    return Status(
+        ErrorCode::mismatch,
+        fmt::format("{} differs: '{}' on rank {} (host {}), '{}' on rank 0 (host {}); set it alike on all ranks", what,
+                    theirs, rank, ranks[rank].host, ours, ranks[0].host));
   };
   const Identity& first = ranks[0];
   for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
     const Identity& other = ranks[rank];
     if (other.version != first.version) return differ(rank, "the version of Fabring", other.version, first.version);
-    if (other.transports != first.transports) return differ(rank, "FABRING_TRANSPORT", other.transports, first.transports);
+    if (other.transports != first.transports)
+      return differ(rank, "FABRING_TRANSPORT", other.transports, first.transports);
     if (other.algorithm != first.algorithm) return differ(rank, "FABRING_ALGORITHM", other.algorithm, first.algorithm);
     if (other.segment_bytes != first.segment_bytes)
       return differ(rank, "FABRING_SEGMENT_BYTES", other.segment_bytes, first.segment_bytes);
@@ -72,7 +78,17 @@ Status compare(const std::vector<Identity>& ranks) {
   return {};
 }
 
-Machine machine_of(const std::vector<Identity>& ranks) {
+int ranks_beside(const std::vector<Identity>& ranks, Rank self) {
+  const std::vector<int> own = parse_cpu_list(ranks[self].cpus);
+  return static_cast<int>(std::count_if(ranks.begin(), ranks.end(), [&](const Identity& rank) {
+    if (rank.fingerprint != ranks[self].fingerprint) return false;
+    const std::vector<int> theirs = parse_cpu_list(rank.cpus);  // both ascending; none: not known
+    return own.empty() || theirs.empty() ||
+           std::find_first_of(own.begin(), own.end(), theirs.begin(), theirs.end()) != own.end();
+  }));
+}
+
+Machine machine_of(const std::vector<Identity>& ranks, bool shared_memory) {
   const Identity& first = ranks[0];
   if (const auto named = find_machine(first.machine)) return *named;
   const bool one_host = std::all_of(ranks.begin(), ranks.end(),
@@ -84,6 +100,11 @@ Machine machine_of(const std::vector<Identity>& ranks) {
     if (first.link_megabits > 0 && first.link_megabits < 2'500) like = "1g";
   }
   Machine machine = *find_machine(like);
+  if (shared_memory) {
+    const Machine shared = *find_machine("shared-memory");
+    if (one_host) machine = shared;
+    machine.inside = shared.inside;
+  }
   machine.cores = std::min<std::uint32_t>(first.cores, 4096);
   return machine;
 }
@@ -94,13 +115,15 @@ std::size_t segment_of(const std::vector<Identity>& ranks) {
   if (segment != 0) return segment;
   for (const Identity& rank : ranks) {
     const std::size_t fits = std::max(static_cast<std::size_t>(rank.scratch_bytes) / (2 * ranks.size()), smallest);
-    if (rank.scratch_bytes != 0 && fits < TilingRules().segment_bytes && (segment == 0 || fits < segment)) segment = fits;
+    if (rank.scratch_bytes != 0 && fits < TilingRules().segment_bytes && (segment == 0 || fits < segment))
+      segment = fits;
   }
   return segment;
 }
 
-Result<std::string> common_transport(const std::vector<Identity>& ranks) {
+Result<std::string> common_network(const std::vector<Identity>& ranks) {
   for (const std::string& candidate : ranks[0].usable) {
+    if (candidate == "shm") continue;
     const bool all = std::all_of(ranks.begin(), ranks.end(), [&](const Identity& rank) {
       return std::find(rank.usable.begin(), rank.usable.end(), candidate) != rank.usable.end();
     });
@@ -115,8 +138,10 @@ Result<std::string> common_transport(const std::vector<Identity>& ranks) {
                                     one.unusable.empty() ? "" : "; " + one.unusable));
   }
   return Status(ErrorCode::unavailable,
-                fmt::format("no transport of FABRING_TRANSPORT='{}' works on every rank: {}", ranks[0].transports,
-                            fmt::join(reasons, "; ")));
+                fmt::format("no network of FABRING_TRANSPORT='{}' works on every rank: {}", ranks[0].transports,
+                            reasons.empty() ? "it names none, and shared memory reaches the ranks of one host only; "
+                                              "add fabric or tcp"
+                                            : fmt::format("{}", fmt::join(reasons, "; "))));
 }
 
 }  // namespace fabring

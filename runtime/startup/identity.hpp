@@ -1,5 +1,6 @@
 #pragma once
-// Identity: what every rank tells all others at start-up, before anything is opened: build, host, settings that must agree.
+// Identity: what every rank tells all others at start-up, before anything is opened: build, host, settings that must
+// agree.
 
 #include <cstdint>
 #include <string>
@@ -13,7 +14,7 @@
 namespace fabring {
 
 struct Identity {
-  std::string version;              ///< FABRING_VERSION
+  std::string version;  ///< FABRING_VERSION
   std::string host;
   std::uint32_t pid = 0;
   std::string fingerprint;          ///< which host: boot id and network namespace
@@ -21,6 +22,7 @@ struct Identity {
   std::string transports;           ///< what was asked for: "auto", "fabric,tcp"
   std::vector<std::string> usable;  ///< transports that can run here, in order of preference
   std::string unusable;             ///< why others cannot, for people
+  bool networks_probed = false;     ///< `usable` tells of networks too, not only of shared memory
   std::string algorithm;
   std::uint64_t segment_bytes = 0;
   std::uint32_t depth = 0;
@@ -29,6 +31,7 @@ struct Identity {
   std::string machine;              ///< FABRING_MACHINE
   std::uint32_t link_megabits = 0;  ///< of the interface chosen; 0: not known
   std::uint32_t cores = 0;          ///< that its processes may use
+  std::string cpus;                 ///< its affinity: "0-3,8"
 
   std::string encode() const;
   static Result<Identity> decode(std::string_view bytes);
@@ -37,14 +40,18 @@ struct Identity {
 /// Do all ranks fit together? Errors: mismatch, naming rank, host, both values.
 Status compare(const std::vector<Identity>& ranks);
 
-/// What algorithms are priced for: what rank 0 was told, or what it has.
-Machine machine_of(const std::vector<Identity>& ranks);
+/// Ranks of this one's host that may run on a processor that it may run on, itself among them.
+int ranks_beside(const std::vector<Identity>& ranks, Rank self);
 
-/// FABRING_SEGMENT_BYTES, or, if that is not set and a rank has little FABRING_SCRATCH_BYTES, what fits there: a tile may need
-/// a segment from every rank, and as much again for what it sends. 0: the usual one.
+/// What algorithms are priced for: what rank 0 was told, or what it has.
+Machine machine_of(const std::vector<Identity>& ranks, bool shared_memory);
+
+/// FABRING_SEGMENT_BYTES, or, if that is not set and a rank has little FABRING_SCRATCH_BYTES, what fits there: a tile
+/// may need a segment from every rank, and as much again for what it sends. 0: the usual one.
 std::size_t segment_of(const std::vector<Identity>& ranks);
 
-/// First transport of rank 0's list that every rank can use. Errors: unavailable, saying which rank cannot use what and why.
-Result<std::string> common_transport(const std::vector<Identity>& ranks);
+/// First network of rank 0's list that every rank can use. Errors: unavailable, saying which rank cannot use what and
+/// why.
+Result<std::string> common_network(const std::vector<Identity>& ranks);
 
 }  // namespace fabring

@@ -27,9 +27,10 @@ Result<std::unique_ptr<NodeBeacon>> NodeBeacon::open(std::uint64_t job_nonce, Ra
   sockaddr_un address;
   const socklen_t length = abstract_name(job_nonce, self, address);
   if (socket < 0 || ::bind(socket, reinterpret_cast<sockaddr*>(&address), length) != 0 || ::listen(socket, 4096) != 0) {
-    const Status why(ErrorCode::unavailable, fmt::format("cannot open an abstract unix socket to find the ranks of this "
-                                                         "host: {}",
-                                                         std::strerror(errno)));
+    const Status why(ErrorCode::unavailable,
+                     fmt::format("cannot open an abstract unix socket to find the ranks of this "
+                                 "host: {}",
+                                 std::strerror(errno)));
     if (socket >= 0) ::close(socket);
     return why;
   }
@@ -59,9 +60,10 @@ Result<std::vector<int>> number_nodes(const std::vector<Rank>& leaders) {
   for (std::size_t rank = 0; rank < leaders.size(); ++rank) {
     const Rank leader = leaders[rank];
     if (leader < 0 || leader > static_cast<Rank>(rank) || leaders[leader] != leader)
-      return Status(ErrorCode::mismatch, fmt::format("rank {} says that rank {} is the lowest of its host, which that rank "
-                                                     "does not confirm; set FABRING_HOST_ID per host",
-                                                     rank, leader));
+      return Status(ErrorCode::mismatch,
+                    fmt::format("rank {} says that rank {} is the lowest of its host, which that rank "
+                                "does not confirm; set FABRING_HOST_ID per host",
+                                rank, leader));
     nodes.push_back(numbers.try_emplace(leader, static_cast<int>(numbers.size())).first->second);
   }
   return nodes;

@@ -1,6 +1,7 @@
 #pragma once
-// Which ranks share a node: those that reach each other over an abstract unix socket (which a network namespace, so also a
-// container, separates), split further by FABRING_HOST_ID. Never inferred from names or from what a launcher says.
+// Which ranks share a node: those that reach each other over an abstract unix socket (which a network namespace, so
+// also a container, separates), split further by FABRING_HOST_ID. Never inferred from names or from what a launcher
+// says.
 
 #include <cstdint>
 #include <memory>

@@ -26,7 +26,7 @@ class Failed(Exception):
     """What a test found wrong, with everything the ranks said."""
 
 
-def arguments(description, runs, transports="tcp,fabric"):
+def arguments(description, runs, transports="shm,tcp,fabric"):
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--program", required=True, help="the built rank_program")
     parser.add_argument("--runs", type=int, default=runs, help="how many runs for each transport")

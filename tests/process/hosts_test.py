@@ -83,6 +83,10 @@ def cut_link(options, transport):
 
 def main():
     options = arguments(__doc__, runs=1)
+    # Shared memory inside a host needs a network beside it.
+    options.transports = ["shm,tcp" if transport == "shm" else transport for transport in options.transports]
+    if "fabric" in options.transports and "shm,tcp" in options.transports:
+        options.transports.append("auto")
     try:
         hosts.check_possible()
     except hosts.NotPossible as reason:

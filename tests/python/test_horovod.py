@@ -27,6 +27,17 @@ def test_a_killed_rank_is_named():
     assert done.out.count("named") == 2, str(done)
 
 
+def test_a_name_that_some_have_not_called_is_reported():
+    done = fine(2, "horovod_stalled.py", environment={"HOROVOD_STALL_CHECK_TIME_SECONDS": "0.3"})
+    assert done.out.count("went on") == 2
+    assert "'allreduce.first' has waited 0.3 s for ranks [1]" in done.err, str(done)
+
+
+def test_a_bad_number_is_named():
+    done = launch(1, "horovod_stalled.py", environment={"HOROVOD_FUSION_THRESHOLD": "64MB"})
+    assert done.code == 1 and "HOROVOD_FUSION_THRESHOLD=64MB" in done.err, str(done)
+
+
 def losses(text):
     return [float(loss) for loss in re.findall(r"loss (\S+)", text)]
 

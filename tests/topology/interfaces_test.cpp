@@ -57,6 +57,26 @@ TEST(ChooseInterface, TakesWhatOtherHostsCanReach) {
   }
 }
 
+TEST(ChooseInterface, PrefersWhatIsNearWhereReachIsKnown) {
+  const Case cases[] = {
+      {"near, of those the user named", {"eth0,ib0", false, "10.0.0.5", {"ib0"}}, "192.168.5.5"},
+      {"the nearest of those named", {"eth0,ib0", false, "", {"ib0", "eth0"}}, "192.168.5.5"},
+      {"not named: the way to the master", {"", false, "10.0.0.5", {"ib0"}}, "10.0.0.5"},
+      {"no master known: the nearest", {"", false, "", {"ib0"}}, "192.168.5.5"},
+      {"named, but of another family than the master", {"eth0,ib0", false, "fd00::5", {"ib0"}}, "fd00::5"},
+      {"IPv4 before near IPv6", {"", false, "", {"eth0"}}, "10.0.0.5"},
+      {"near what is denied", {"^ib0", false, "", {"ib0"}}, "10.0.0.5"},
+      {"loopback on one host", {"", true, "", {"ib0"}}, "127.0.0.1"},
+      {"near what is not here", {"", false, "", {"mlx5"}}, "10.0.0.5"},
+  };
+  for (const Case& c : cases) {
+    auto choice = choose_interface(host, c.request);
+    ASSERT_TRUE(choice) << c.what << ": " << choice.error().message();
+    EXPECT_EQ(choice->chosen.address, c.address) << c.what;
+  }
+  EXPECT_THAT(choose_interface(host, {"eth0,ib0", false, "10.0.0.5", {"ib0"}})->reason, HasSubstr("near this rank"));
+}
+
 TEST(ChooseInterface, SaysWhyTheOthersWereTurnedDown) {
   auto choice = choose_interface(host, {});
   ASSERT_TRUE(choice);

@@ -10,7 +10,7 @@
 #include "tests/transports/conformance/world.hpp"
 #include "transports/tcp/dialer.hpp"
 #include "transports/tcp/frame.hpp"
-#include "transports/tcp/slot_table.hpp"
+#include "transports/slot_table.hpp"
 #include "transports/tcp/tcp_transport.hpp"
 
 namespace fabring {
@@ -273,7 +273,7 @@ TEST(TcpSettings, OneSocketInsideAHostSeveralBetweenHosts) {
 }
 
 TEST(SlotTable, BehavesAsAMapOverRandomOperations) {
-  tcp::SlotTable table;
+  SlotTable table;
   std::map<Slot, std::uint64_t> model;
   std::mt19937 random(7);
   for (std::uint64_t step = 0; step < 100'000; ++step) {
@@ -286,14 +286,14 @@ TEST(SlotTable, BehavesAsAMapOverRandomOperations) {
     }
     ASSERT_EQ(table.size(), model.size());
     const Slot probe = random() % 300;
-    const tcp::PostedReceive* found = table.find(probe);
+    const PostedReceive* found = table.find(probe);
     ASSERT_EQ(found != nullptr, model.contains(probe));
     if (found != nullptr) {
       ASSERT_EQ(found->context, model[probe]);
     }
   }
   std::size_t drained = 0;
-  table.drain([&](const tcp::PostedReceive&) { ++drained; });
+  table.drain([&](const PostedReceive&) { ++drained; });
   EXPECT_EQ(drained, model.size());
   EXPECT_EQ(table.size(), 0u);
 }

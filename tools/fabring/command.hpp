@@ -28,11 +28,14 @@ struct Session {
 };
 
 void add_agent(CLI::App& app, Session& session);
+void add_doctor(CLI::App& app, Session& session);
 void add_run(CLI::App& app, Session& session);
 void add_perf(CLI::App& app, Session& session);
 void add_plan(CLI::App& app, Session& session);
 void add_simulate(CLI::App& app, Session& session);
 void add_settings(CLI::App& app, Session& session);
+void add_status(CLI::App& app, Session& session);
+void add_topo(CLI::App& app, Session& session);
 
 /// One line on stderr, "fabring SUBCOMMAND: text", in one write.
 void complain(const std::string& subcommand, const std::string& text);

@@ -14,7 +14,7 @@
 #include "fabring/status.hpp"
 #include "tools/fabring/agent_wire.hpp"
 #include "tools/fabring/child_process.hpp"
-#include "tools/fabring/descriptor.hpp"
+#include "runtime/base/descriptor.hpp"
 #include "tools/fabring/host_slots.hpp"
 #include "tools/fabring/lifeline.hpp"
 #include "tools/fabring/output_queue.hpp"

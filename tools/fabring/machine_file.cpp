@@ -25,6 +25,7 @@ void each_field_of_tier(Tier& tier, Visit visit) {
   visit("receive_ns", tier.receive_ns);
   visit("grant_ns", tier.grant_ns);
   visit("copy_bytes_per_second", tier.copy_bytes_per_second);
+  visit("place_bytes_per_second", tier.place_bytes_per_second);
   visit("lane_bytes_per_second", tier.lane_bytes_per_second);
 }
 template <class Machine, class Visit>

@@ -8,6 +8,7 @@
 #include "fabring/version.hpp"
 #include "runtime/base/nearest_name.hpp"
 #include "tools/fabring/command.hpp"
+#include "tools/fabring/doctor/doctor_command.hpp"
 
 namespace fabring::tools {
 namespace {
@@ -26,25 +27,36 @@ std::string suggestion(const std::string& word, const std::vector<std::string>& 
   return did_you_mean(word, views);
 }
 
+// The visible subcommands directly below `app`.
+std::vector<std::string> subcommands(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App* one) { return !one->get_group().empty(); }))
+    names.push_back(command->get_name());
+  return names;
+}
+
 int usage_error(const CLI::App& app, const Session& session, const CLI::ParseError& error) {
-  const std::vector<CLI::App*> chosen = app.get_subcommands();
-  const CLI::App& active = chosen.empty() ? app : *chosen.front();
+  const CLI::App* active = &app;
+  std::string path;
+  std::size_t depth = 0;
+  while (!active->get_subcommands().empty()) {
+    active = active->get_subcommands().front();
+    path += " " + active->get_name();
+    ++depth;
+  }
   std::string text = error.what();
-  if (chosen.empty()) {
-    std::vector<std::string> names;
-    for (const CLI::App* command : app.get_subcommands([](const CLI::App* one) { return !one->get_group().empty(); }))
-      names.push_back(command->get_name());
-    const std::string first = session.arguments.empty() ? "" : session.arguments.front();
-    if (!first.empty() && first[0] != '-') text = "'" + first + "' is not a subcommand" + suggestion(first, names);
-  } else {
-    for (const std::string& argument : active.remaining())
+  const std::vector<std::string> names = subcommands(*active);
+  const std::string first = session.arguments.size() > depth ? session.arguments[depth] : "";
+  if (!names.empty() && !first.empty() && first[0] != '-') {
+    text = "'" + first + "' is not a subcommand" + suggestion(first, names);
+  } else if (depth > 0) {
+    for (const std::string& argument : active->remaining())
       if (argument.size() > 1 && argument[0] == '-') {
-        text = unknown_option(active, argument);
+        text = unknown_option(*active, argument);
         break;
       }
   }
-  std::cerr << "fabring" << (chosen.empty() ? "" : " " + active.get_name()) << ": " << text << "\nTry `fabring"
-            << (chosen.empty() ? "" : " " + active.get_name()) << " --help`.\n";
+  std::cerr << "fabring" << path << ": " << text << "\nTry `fabring" << path << " --help`.\n";
   return exit_usage;
 }
 
@@ -53,6 +65,7 @@ int run(int argc, char** argv) {
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   const auto dashes = std::find(words.begin(), words.end(), "--");
   session.arguments = rewritten({words.begin(), dashes});
+  name_the_part_of_doctor(session.arguments);
   if (dashes != words.end()) session.command.assign(dashes + 1, words.end());
 
   CLI::App app("Fabring: collective communication on libfabric, without MPI", "fabring");
@@ -63,7 +76,10 @@ int run(int argc, char** argv) {
   add_perf(app, session);
   add_plan(app, session);
   add_simulate(app, session);
+  add_doctor(app, session);
   add_settings(app, session);
+  add_status(app, session);
+  add_topo(app, session);
   add_agent(app, session);
   app.footer(
       "Exit codes: 0 fine, 1 wrong results or a critical finding, 2 usage, 3 could not run.\n"

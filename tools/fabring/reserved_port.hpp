@@ -2,7 +2,7 @@
 // A TCP port for the ranks to meet at.
 
 #include "fabring/status.hpp"
-#include "tools/fabring/descriptor.hpp"
+#include "runtime/base/descriptor.hpp"
 
 namespace fabring::tools {
 

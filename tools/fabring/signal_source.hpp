@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "fabring/status.hpp"
-#include "tools/fabring/descriptor.hpp"
+#include "runtime/base/descriptor.hpp"
 
 namespace fabring::tools {
 

@@ -135,6 +135,22 @@ void Svg::circle(double x, double y, double radius, std::string_view fill) {
   body_ += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{:g}\" fill=\"{}\"/>\n", x, y, radius, fill);
 }
 
+void Svg::box(double x, double y, double width, double height, std::string_view fill, std::string_view border,
+              double radius, double thickness) {
+  body_ += fmt::format(
+      "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" rx=\"{:g}\" fill=\"{}\" stroke=\"{}\" "
+      "stroke-width=\"{:g}\"/>\n",
+      x, y, width, height, radius, fill, border, thickness);
+}
+
+void Svg::ribbon(double x1, double y1, double x2, double y2, std::string_view colour, double thickness) {
+  const double middle = (y1 + y2) / 2;
+  body_ += fmt::format(
+      "<path d=\"M{0:.1f},{1:.1f} C{0:.1f},{4:.1f} {2:.1f},{4:.1f} {2:.1f},{3:.1f}\" fill=\"none\" stroke=\"{5}\" "
+      "stroke-width=\"{6:g}\" stroke-linecap=\"round\"/>\n",
+      x1, y1, x2, y2, middle, colour, thickness);
+}
+
 void Svg::curve(const std::vector<std::pair<double, double>>& points, std::string_view colour) {
   std::string list;
   for (const auto& [x, y] : points) list += fmt::format("{}{:.1f},{:.1f}", list.empty() ? "" : " ", x, y);
@@ -150,6 +166,14 @@ void Svg::text(double x, double y, std::string_view text, Anchor anchor, double 
   body_ +=
       fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{:g}\" text-anchor=\"{}\" fill=\"{}\"{}>{}</text>\n", x,
                   y, size, anchors[static_cast<std::size_t>(anchor)], dark, turned, escaped(text));
+}
+
+void Svg::text_in(std::string_view colour, double x, double y, std::string_view text, Anchor anchor, double size,
+                  bool bold) {
+  constexpr std::array<std::string_view, 3> anchors{"start", "middle", "end"};
+  body_ += fmt::format(
+      "<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{:g}\" text-anchor=\"{}\" fill=\"{}\"{}>{}</text>\n", x, y, size,
+      anchors[static_cast<std::size_t>(anchor)], colour, bold ? " font-weight=\"bold\"" : "", escaped(text));
 }
 
 std::string Svg::finish() && { return std::move(body_) + "</svg>\n"; }

@@ -14,10 +14,17 @@ class Svg {
   void line(double x1, double y1, double x2, double y2, std::string_view colour, double thickness = 1);
   void rectangle(double x, double y, double width, double height, std::string_view fill);
   void circle(double x, double y, double radius, std::string_view fill);
+  /// With round corners and a border.
+  void box(double x, double y, double width, double height, std::string_view fill, std::string_view border,
+           double radius = 4, double thickness = 1);
+  /// From one point down (or up) to another, leaving and arriving upright.
+  void ribbon(double x1, double y1, double x2, double y2, std::string_view colour, double thickness);
   void curve(const std::vector<std::pair<double, double>>& points, std::string_view colour);
   enum class Anchor { start, middle, end };
   void text(double x, double y, std::string_view text, Anchor anchor = Anchor::start, double size = 12,
             bool upright = false);
+  void text_in(std::string_view colour, double x, double y, std::string_view text, Anchor anchor, double size,
+               bool bold = false);
   std::string finish() &&;
 
  private:

@@ -20,6 +20,8 @@ class AbsentFabric final : public Transport {
 
 }  // namespace
 
+std::vector<std::string> fabric_providers() { return {}; }
+
 std::unique_ptr<Transport> make_fabric_transport() { return std::make_unique<AbsentFabric>(); }
 
 }  // namespace fabring

@@ -13,7 +13,7 @@ class FabricTransport final : public Transport {
 
   Result<std::string> probe(const EndpointOptions& options) override {
     drop_foreign_signal_handlers();
-    auto choice = fabric::choose_provider(options.config.provider, options.bind_address);
+    auto choice = fabric::choose_provider(options.config.provider, options.bind_address, options.near_devices);
     if (!choice) return choice.error();
     return choice->reason;
   }
@@ -22,13 +22,18 @@ class FabricTransport final : public Transport {
     if (options.world_size < 1 || options.self < 0 || options.self >= options.world_size)
       return Status(ErrorCode::invalid_argument,
                     "rank " + std::to_string(options.self) + " of a world of " + std::to_string(options.world_size));
-    auto choice = fabric::choose_provider(options.config.provider, options.bind_address);
+    auto choice = fabric::choose_provider(options.config.provider, options.bind_address, options.near_devices);
     if (!choice) return choice.error();
     return fabric::FabricEndpoint::open(std::move(*choice), options);
   }
 };
 
 }  // namespace
+
+std::vector<std::string> fabric_providers() {
+  drop_foreign_signal_handlers();
+  return fabric::provider_names(true);
+}
 
 std::unique_ptr<Transport> make_fabric_transport() { return std::make_unique<FabricTransport>(); }
 

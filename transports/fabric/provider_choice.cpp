@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <string_view>
 
@@ -36,6 +37,13 @@ Kind kind_of(const fi_info& info) {
 bool is_rxm_over_tcp(const fi_info& info) {
   const auto provider = provider_of(info);
   return provider.find("ofi_rxm") != provider.npos && provider.substr(0, 3) == "tcp";
+}
+
+// A provider that comes with libfabric has its version in one number: 117.0 is 1.17.0.
+std::string version_text(std::uint32_t version) {
+  const std::uint32_t major = FI_MAJOR(version), minor = FI_MINOR(version);
+  if (major < 100) return std::to_string(major) + "." + std::to_string(minor);
+  return std::to_string(major / 100) + "." + std::to_string(major % 100) + "." + std::to_string(minor);
 }
 
 struct Offers {
@@ -79,6 +87,17 @@ bool usable(const fi_info& info, const std::string& wanted) {
   if (wanted == "tcp") return kind_of(info) == Kind::native_tcp;
   if (wanted == "rxm") return is_rxm_over_tcp(info);
   return provider == wanted;
+}
+
+// By name: libfabric calls the domain of "rdmap16s27" "rdmap16s27-rdm". By place: as the kernel writes it.
+bool is_on(const fi_info& info, const std::string& device) {
+  const std::string_view domain = info.domain_attr && info.domain_attr->name ? info.domain_attr->name : "";
+  if (domain == device || domain.starts_with(device + "-")) return true;
+  if (!info.nic || !info.nic->bus_attr || info.nic->bus_attr->bus_type != FI_BUS_PCI) return false;
+  const fi_pci_attr& pci = info.nic->bus_attr->attr.pci;
+  char text[32];
+  std::snprintf(text, sizeof text, "%04x:%02x:%02x.%x", pci.domain_id, pci.bus_id, pci.device_id, pci.function_id);
+  return device == text;
 }
 
 const fi_info* first(const fi_info* list, const std::string& wanted) {
@@ -147,19 +166,28 @@ std::string protocol_name(const fi_info& info) {
   }
 }
 
-std::vector<std::string> provider_names() {
+std::vector<std::string> provider_names(bool with_versions) {
   std::vector<std::string> names;
   fi_info* list = nullptr;
   if (fi_getinfo(api_version(), nullptr, nullptr, 0, nullptr, &list) != 0) return names;
   const InfoHandle owner(list);
   for (const fi_info* info = list; info; info = info->next) {
-    const std::string name(provider_of(*info));
+    std::string name(provider_of(*info));
+    if (with_versions) name += " " + version_text(info->fabric_attr->prov_version);
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   }
   return names;
 }
 
-Result<ProviderChoice> choose_provider(const std::string& wanted, const std::string& address) {
+const fi_info* nearest_efa(const fi_info* list, const std::vector<std::string>& near) {
+  for (const std::string& device : near)
+    for (const fi_info* info = list; info; info = info->next)
+      if (usable(*info, "efa") && is_on(*info, device)) return info;
+  return first(list, "efa");
+}
+
+Result<ProviderChoice> choose_provider(const std::string& wanted, const std::string& address,
+                                       const std::vector<std::string>& near) {
   in6_addr parsed;
   if (inet_pton(AF_INET, address.c_str(), &parsed) != 1 && inet_pton(AF_INET6, address.c_str(), &parsed) != 1)
     return Status(ErrorCode::invalid_argument,
@@ -169,7 +197,7 @@ Result<ProviderChoice> choose_provider(const std::string& wanted, const std::str
   if (wanted == "auto" || wanted == "efa") {
     // EFA has addresses of its own kind, so it is asked without ours. It promises less under FI_THREAD_SAFE.
     const Offers efa = ask("efa", nullptr, false);
-    if (const fi_info* info = first(efa.list.get(), "efa")) return chosen(info, address, "");
+    if (const fi_info* info = nearest_efa(efa.list.get(), near)) return chosen(info, address, "");
     if (wanted == "efa")
       return Status(ErrorCode::unavailable, "no EFA device found (libfabric " + library_version() +
                                                 "); here are: " + joined(provider_names()) + environment_note() +

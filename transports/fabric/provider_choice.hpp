@@ -24,11 +24,16 @@ struct ProviderChoice {
 };
 
 /// `wanted`: auto, efa, tcp (native), rxm, or a libfabric provider name. `address`: the numeric address to bind to.
+/// `near`: as EndpointOptions::near_devices; of several EFA cards the first of these is taken.
 /// Errors: invalid_argument for an address that is none; unavailable, with what is here, if nothing fits.
-Result<ProviderChoice> choose_provider(const std::string& wanted, const std::string& address);
+Result<ProviderChoice> choose_provider(const std::string& wanted, const std::string& address,
+                                       const std::vector<std::string>& near = {});
 
-/// The provider names that fi_getinfo knows here, each once.
-std::vector<std::string> provider_names();
+/// Of the EFA offers in a list the one on the first of `near` that any is on, else the first; null if there is none.
+const fi_info* nearest_efa(const fi_info* list, const std::vector<std::string>& near);
+
+/// The provider names that fi_getinfo knows here, each once; with their versions ("tcp 1.22.0") if wanted.
+std::vector<std::string> provider_names(bool with_versions = false);
 
 /// "1.17"
 std::string library_version();

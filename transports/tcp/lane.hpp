@@ -11,8 +11,8 @@
 
 #include "runtime/base/net/net.hpp"
 #include "transports/tcp/frame.hpp"
-#include "transports/tcp/ledger.hpp"
-#include "transports/tcp/slot_table.hpp"
+#include "transports/ledger.hpp"
+#include "transports/slot_table.hpp"
 
 namespace fabring::tcp {
 

@@ -57,6 +57,25 @@ TEST_P(ControlOf, LeavingTogetherSucceedsAndIsNoDeath) {
   for (Rank rank = 0; rank < GetParam(); ++rank) EXPECT_EQ(world_.of(rank).count(), 0u);
 }
 
+TEST_P(ControlOf, AQuestionGetsTheAnswerOfEveryOtherRank) {
+  for (Rank rank = 0; rank < GetParam(); ++rank)
+    world_.plane(rank).on_question([this, rank](std::uint64_t token) {
+      world_.plane(rank).give_state(token, "state of " + std::to_string(rank));
+    });
+  world_.each([&](Rank self) {
+    for (int round = 0; round < 3; ++round) {
+      const auto all = world_.plane(self).ask_states(patience);
+      ASSERT_EQ(static_cast<int>(all.size()), GetParam());
+      for (const RankNews& news : all) {
+        if (news.rank == self) continue;
+        EXPECT_EQ(news.presence, RankNews::Presence::answered) << news.rank;
+        EXPECT_EQ(news.state, "state of " + std::to_string(news.rank));
+        EXPECT_FALSE(news.host.empty());
+      }
+    }
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Sizes, ControlOf, testing::Values(1, 2, 3, 9, 10, 20));
 
 struct Death {
@@ -187,6 +206,19 @@ TEST(ControlPlane, ActivitiesTravelThroughTheTree) {
   }
   EXPECT_EQ(world.plane(0).activity_of(99), "");
   EXPECT_EQ(world.plane(0).activity_of(-1), "");
+}
+
+TEST(ControlPlane, WhoeverDoesNotAnswerAQuestionIsSaidToBeSilentOrToHaveLeft) {
+  World world(3);
+  world.start();
+  world.plane(1).on_question([](std::uint64_t) {});  // and never answers
+  (void)world.plane(2).leave(1ms);
+  while (!world.plane(0).has_left(2)) std::this_thread::sleep_for(1ms);
+  const auto all = world.plane(0).ask_states(100ms);
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[1].presence, RankNews::Presence::silent);
+  EXPECT_GE(all[1].silent_ms, 0) << "a neighbour knows since when";
+  EXPECT_EQ(all[2].presence, RankNews::Presence::left);
 }
 
 TEST(ControlPlane, ABlobThatIsTooLongIsRefusedAndTheNextExchangeWorks) {

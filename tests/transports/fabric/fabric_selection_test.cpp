@@ -4,8 +4,10 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #include "tests/transports/fabric/fabric_world.hpp"
+#include "transports/fabric/provider_choice.hpp"
 
 namespace fabring {
 namespace {
@@ -24,6 +26,65 @@ TEST(FabricSelection, AutoTakesNativeTcpByItsProtocolAndSaysWhyNotEfa) {
   EXPECT_TRUE(contains(*answer, "not EFA: no EFA device found")) << *answer;
   EXPECT_TRUE(contains(*answer, "libfabric ")) << *answer;
   EXPECT_TRUE(contains(*answer, "domain lo")) << *answer;
+}
+
+// Offers as libfabric lists those of a host with several EFA cards.
+struct Offers {
+  explicit Offers(std::initializer_list<std::pair<const char*, int>> cards) {
+    for (const auto& [domain, bus] : cards) {
+      fi_info* info = fi_allocinfo();
+      info->addr_format = FI_ADDR_EFA;
+      info->ep_attr->protocol = FI_PROTO_EFA;
+      info->fabric_attr->name = ::strdup("efa");
+      info->fabric_attr->prov_name = ::strdup("efa");
+      info->domain_attr->name = ::strdup(domain);
+      if (bus > 0) {
+        info->nic = static_cast<fid_nic*>(std::calloc(1, sizeof(fid_nic)));
+        info->nic->bus_attr = &buses[count];
+        buses[count].bus_type = FI_BUS_PCI;
+        buses[count].attr.pci.bus_id = static_cast<std::uint8_t>(bus);
+      }
+      infos[count] = info;
+      if (count > 0) infos[count - 1]->next = info;
+      ++count;
+    }
+  }
+  ~Offers() {
+    for (std::size_t i = 0; i < count; ++i) {
+      std::free(infos[i]->nic);
+      infos[i]->nic = nullptr;
+      infos[i]->next = nullptr;
+      fi_freeinfo(infos[i]);
+    }
+  }
+  std::string nearest(const std::vector<std::string>& near) const {
+    const fi_info* info = fabric::nearest_efa(infos[0], near);
+    return info ? info->domain_attr->name : "";
+  }
+  fi_info* infos[8] = {};
+  fi_bus_attr buses[8] = {};
+  std::size_t count = 0;
+};
+
+TEST(FabricSelection, OfSeveralEfaCardsTheOneNearTheRankIsTaken) {
+  const Offers offers{{"rdmap16s27-rdm", 0x10}, {"rdmap16s2-rdm", 0x12}, {"rdmap32s27-rdm", 0x20}, {"odd", 0x30}};
+  EXPECT_EQ(offers.nearest({}), "rdmap16s27-rdm");
+  EXPECT_EQ(offers.nearest({"rdmap32s27"}), "rdmap32s27-rdm");
+  EXPECT_EQ(offers.nearest({"rdmap16s2"}), "rdmap16s2-rdm");  // not the longer name that begins so
+  EXPECT_EQ(offers.nearest({"0000:30:00.0"}), "odd");         // by place
+  EXPECT_EQ(offers.nearest({"nosuch", "rdmap32s27"}), "rdmap32s27-rdm");
+  EXPECT_EQ(offers.nearest({"nosuch"}), "rdmap16s27-rdm");
+  EXPECT_EQ(Offers{}.nearest({"rdmap16s27"}), "");
+}
+
+TEST(FabricSelection, ProvidersAreListedWithTheirVersions) {
+  const auto providers = fabric_providers();
+  ASSERT_FALSE(providers.empty());
+  for (const std::string& provider : providers) {
+    const std::size_t blank = provider.find(' ');
+    ASSERT_NE(blank, std::string::npos) << provider;
+    EXPECT_EQ(provider.find_first_not_of("0123456789.", blank + 1), std::string::npos) << provider;
+  }
 }
 
 TEST(FabricSelection, TcpMeansTheNativeOneWhateverItsNameIs) {

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import fabring
 from fabring.errors import InvalidArgumentError
+from fabring.horovod import agreed
 from fabring.horovod.negotiation import Negotiation
 from fabring.horovod.process_set import ProcessSet, global_process_set
 
@@ -24,6 +25,7 @@ def init(comm: Sequence[int] | None = None, process_sets: Sequence[ProcessSet] |
     if is_initialized():
         return
     world = _meet()
+    agreed.agree(world)
     _next_id = 1
     global_process_set.ranks = list(range(world.size))
     global_process_set.process_set_id = 0

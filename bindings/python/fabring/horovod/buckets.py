@@ -4,27 +4,28 @@ first may differ between ranks, since the negotiation goes by their names."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
+from fabring.horovod import agreed
 from fabring.horovod.collectives import grouped_allreduce_async_
 from fabring.horovod.compression import Compressor
 from fabring.horovod.handles import synchronize
 from fabring.horovod.process_set import ProcessSet
 
-BUCKET_BYTES = min(8 << 20, int(os.environ.get("HOROVOD_FUSION_THRESHOLD", str(8 << 20))))
+BUCKET_BYTES = 8 << 20
 
 
 def cut(parameters: Sequence[torch.Tensor]) -> list[list[torch.Tensor]]:
-    """Buckets of at most BUCKET_BYTES, of one type each; a larger parameter is alone."""
+    """Buckets of at most BUCKET_BYTES, or the threshold of fusion, of one type each; a larger parameter is alone."""
+    most = min(BUCKET_BYTES, agreed.fusion_bytes)
     buckets: list[list[torch.Tensor]] = []
     filled = 0
     for parameter in reversed(parameters):
         size = parameter.numel() * parameter.element_size()
-        if not buckets or filled + size > BUCKET_BYTES or buckets[-1][0].dtype != parameter.dtype:
+        if not buckets or filled + size > most or buckets[-1][0].dtype != parameter.dtype:
             buckets.append([])
             filled = 0
         buckets[-1].append(parameter)

@@ -3,16 +3,15 @@ buffer (tensor fusion). Every rank of the process set makes the same batches in 
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Sequence
 
 import torch
 
 from fabring.communicator import Communicator
+from fabring.horovod import agreed
 from fabring.horovod.requests import Average, Request, Sum, Terms
 
-FUSION_BYTES = int(os.environ.get("HOROVOD_FUSION_THRESHOLD", str(64 << 20)))
 ALONE_BYTES = 1 << 20  # from here on a tensor is reduced where it lies: the copies would cost more than a message
 
 
@@ -55,7 +54,7 @@ def fused(terms: Sequence[Terms]) -> list[list[int]]:
             continue
         key = (one.types[:1], one.op, one.prescale, one.postscale)
         batch, filled = open_batches.get(key, ([], 0))
-        if not batch or filled + size > FUSION_BYTES:
+        if not batch or filled + size > agreed.fusion_bytes:
             batch, filled = [], 0
             batches.append(batch)
         batch.append(number)

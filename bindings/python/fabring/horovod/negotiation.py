@@ -19,12 +19,11 @@ import torch
 
 from fabring.communicator import Communicator
 from fabring.errors import AbortedError, Error, InternalError, InvalidArgumentError, MismatchError, UnsupportedError
-from fabring.horovod import execution
+from fabring.horovod import agreed, execution
 from fabring.horovod.requests import Request, Sum, Terms
 
 BLOCK_BYTES = 2048  # what a round says usually fits; otherwise a second message has the rest
 PAUSE_S = 0.001  # between two rounds that bring nothing new
-STALL_S = 60.0
 AUTOMATIC = ".noname."  # in names that we made: they never come again
 
 
@@ -183,18 +182,18 @@ class Negotiation:
     def _begin_what_is_ready(self) -> None:
         present = [rank for rank in range(self.size) if not self._joined.get(rank)]
         ready = [name for name, ranks in self._table.items() if all(rank in ranks for rank in present)] if present else []
-        agreed: list[tuple[str, Terms, dict[int, Terms]]] = []
+        chosen: list[tuple[str, Terms, dict[int, Terms]]] = []
         for name in ready:
             ranks = self._table.pop(name)
             self._since.pop(name)
             wrong = _disagreement(name, ranks, len(ranks) < self.size)
             if wrong is None:
-                agreed.append((name, ranks[min(ranks)], ranks))
+                chosen.append((name, ranks[min(ranks)], ranks))
             elif request := self._take(name):
                 request.fail(wrong)
-        for numbers in execution.fused([terms for _, terms, _ in agreed]):
-            requests = [self._take(agreed[i][0]) or _zeros(*agreed[i][:2]) for i in numbers]
-            everyone = [[agreed[i][2].get(rank, agreed[i][1]) for rank in range(self.size)] for i in numbers]
+        for numbers in execution.fused([terms for _, terms, _ in chosen]):
+            requests = [self._take(chosen[i][0]) or _zeros(*chosen[i][:2]) for i in numbers]
+            everyone = [[chosen[i][2].get(rank, chosen[i][1]) for rank in range(self.size)] for i in numbers]
             try:
                 batch = execution.begin(self._data, requests, everyone)
             except (InvalidArgumentError, UnsupportedError) as error:  # alike on every rank, and nothing was sent
@@ -212,10 +211,10 @@ class Negotiation:
 
     def _complain_about_stalls(self) -> None:
         now = time.monotonic()
-        late = [name for name, since in self._since.items() if now - since > STALL_S]
+        late = [name for name, since in self._since.items() if now - since > agreed.stall_s]
         for name in late[:5]:
             missing = [rank for rank in range(self.size) if rank not in self._table[name] and not self._joined.get(rank)]
-            print(f"fabring.horovod: '{name}' has waited {STALL_S:.0f} s for ranks {missing}, which have not called it",
+            print(f"fabring.horovod: '{name}' has waited {agreed.stall_s:g} s for ranks {missing}, which have not called it",
                   file=sys.stderr, flush=True)
         for name in late:
             self._since[name] = now

@@ -9,7 +9,7 @@
 
 #include "transports/endpoint.hpp"
 
-namespace fabring::tcp {
+namespace fabring {
 
 struct PostedReceive {
   Slot slot = 0;
@@ -56,6 +56,12 @@ class SlotTable {
     --size_;
   }
 
+  template <class Visit>
+  void for_each(Visit visit) const {
+    for (const Cell& cell : cells_)
+      if (cell.used) visit(cell.receive);
+  }
+
   /// Empties the table, giving each receive to `visit`.
   template <class Visit>
   void drain(Visit visit) {
@@ -95,4 +101,4 @@ class SlotTable {
   std::size_t size_ = 0;
 };
 
-}  // namespace fabring::tcp
+}  // namespace fabring

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-namespace fabring::tools {
+namespace fabring {
 
 class Descriptor {
  public:
@@ -28,4 +28,4 @@ class Descriptor {
   int fd_ = -1;
 };
 
-}  // namespace fabring::tools
+}  // namespace fabring

@@ -8,7 +8,7 @@
 
 #include "transports/endpoint.hpp"
 
-namespace fabring::tcp {
+namespace fabring {
 
 class Ledger {
  public:
@@ -36,4 +36,4 @@ class Ledger {
   std::size_t first_ = 0;
 };
 
-}  // namespace fabring::tcp
+}  // namespace fabring

@@ -1,0 +1,173 @@
+// The reporting side of EngineCore: what this rank is doing, for whoever asks (`fabring status`, another rank). The
+// state belongs to the driver, so it is the driver that looks, once every tick while somebody asks; when nobody drives,
+// who asks takes the drive for that moment. Nothing is written down while nobody asks.
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+
+#include "fabring/version.hpp"
+#include "runtime/engine/engine_core.hpp"
+#include "runtime/status/status_wire.hpp"
+
+namespace fabring {
+namespace {
+
+constexpr auto drivers_limit = std::chrono::milliseconds(400);  // a driver looks every 20 ms
+constexpr auto others_limit = std::chrono::milliseconds(1000);
+
+std::uint64_t milliseconds(Time duration) {
+  return static_cast<std::uint64_t>(
+      std::max<std::int64_t>(0, std::chrono::duration_cast<std::chrono::milliseconds>(duration).count()));
+}
+
+}  // namespace
+
+void EngineCore::ask_state(std::function<void(const RankState&)> tell) {
+  {
+    std::lock_guard lock(mutex_);
+    if (askers_.size() >= most_askers) return;  // whoever asks that often gets an answer later
+    askers_.push_back(std::move(tell));
+    asked_.store(true);
+  }
+  if (drive_.try_lock()) release_drive();
+}
+
+// Between the last tick of a driver and its unlocking somebody may ask and find the drive taken.
+void EngineCore::release_drive() {
+  do {
+    tell_state();
+    drive_.unlock();
+  } while (asked_.load() && drive_.try_lock());
+}
+
+void EngineCore::tell_state() {
+  if (!asked_.load(std::memory_order_relaxed)) return;
+  std::vector<std::function<void(const RankState&)>> askers;
+  {
+    std::lock_guard lock(mutex_);
+    askers.swap(askers_);
+    asked_.store(false);
+  }
+  if (askers.empty()) return;
+  const RankState state = look();
+  for (const auto& tell : askers) tell(state);
+}
+
+RankState EngineCore::outline() const {
+  RankState state;
+  const Time now = parts_.clock->now();
+  state.rank = parts_.self;
+  state.world = parts_.world_size;
+  state.job_id = parts_.config.job_id;
+  state.version = FABRING_VERSION;
+  state.host = parts_.host;
+  state.pid = static_cast<std::uint32_t>(::getpid());
+  state.up_ms = milliseconds(now - began_);
+  if (const Time ended = last_end_.load(std::memory_order_relaxed); ended != Time{})
+    state.idle_ms = static_cast<std::int64_t>(milliseconds(now - ended));
+  state.leaving = left_.load();
+  auto all = communicators();
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a->id < b->id; });
+  state.communicator_count = static_cast<std::uint32_t>(all.size());
+  for (const auto& communicator : all) {
+    if (state.communicators.size() == RankState::most_communicators) break;
+    CommunicatorState one;
+    one.id = communicator->global_id();
+    one.label = communicator->label;
+    one.members = static_cast<std::uint32_t>(communicator->size());
+    std::lock_guard lock(communicator->mutex);
+    one.called = communicator->last_sequence;
+    if (!communicator->failed.ok()) {
+      one.failed = static_cast<std::uint8_t>(communicator->failed.code());
+      one.failure = communicator->failed.message();
+    }
+    state.communicators.push_back(std::move(one));
+  }
+  return state;
+}
+
+// With the drive held.
+RankState EngineCore::look() {
+  RankState state = outline();
+  const Time now = parts_.clock->now();
+  const auto add = [&](const CommunicatorCore& communicator, const Execution& execution, OperationPhase phase) {
+    ++state.operation_count;
+    if (state.operations.size() == RankState::most_operations) return;
+    state.operations.push_back(execution.state(communicator, phase, now));
+  };
+  for (const auto& communicator : communicators()) {
+    for (const auto& execution : communicator->running())
+      if (!execution->failed()) add(*communicator, *execution, OperationPhase::running);
+    for (const auto& execution : communicator->messages.waiting())
+      if (!execution->failed()) add(*communicator, *execution, OperationPhase::waiting);
+    for (const auto& execution : communicator->queued) add(*communicator, *execution, OperationPhase::queued);
+    for (CommunicatorState& one : state.communicators)
+      if (one.id == communicator->global_id()) {
+        const auto& past = communicator->past[one.called % communicator->past.size()];
+        if (past.sequence == one.called && one.called != 0) one.last_call = describe(past.signature);
+      }
+  }
+  std::vector<std::shared_ptr<Execution>> submitted;
+  {
+    std::lock_guard lock(mutex_);
+    submitted = submitted_;
+  }
+  for (const auto& execution : submitted) add(*execution->communicator(), *execution, OperationPhase::queued);
+  state.driver = pending_.load() > 0 ? Driver::thread : Driver::nobody;
+  return state;
+}
+
+RankState EngineCore::state() {
+  struct Given {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::optional<RankState> state;
+  };
+  const auto given = std::make_shared<Given>();
+  ask_state([given](const RankState& state) {
+    std::lock_guard lock(given->mutex);
+    given->state = state;
+    given->changed.notify_all();
+  });
+  std::unique_lock lock(given->mutex);
+  if (given->changed.wait_for(lock, drivers_limit, [&] { return given->state.has_value(); })) return *given->state;
+  lock.unlock();
+  RankState unheard = outline();
+  unheard.driver = Driver::unheard;
+  unheard.operation_count = static_cast<std::uint32_t>(pending_.load());
+  return unheard;
+}
+
+std::vector<RankNews> EngineCore::news(bool everybody) {
+  RankNews own;
+  own.rank = parts_.self;
+  own.host = parts_.host;
+  own.pid = static_cast<std::uint32_t>(::getpid());
+  own.presence = RankNews::Presence::answered;
+  own.silent_ms = 0;
+  own.state = state().encode();
+  if (!everybody || !parts_.control) return {std::move(own)};
+  std::vector<RankNews> all = parts_.control->ask_states(others_limit);
+  if (static_cast<std::size_t>(own.rank) >= all.size()) return {std::move(own)};
+  all[static_cast<std::size_t>(own.rank)] = std::move(own);
+  return all;
+}
+
+Status EngineCore::open_status_door(std::uint64_t job_nonce) {
+  if (parts_.control)
+    parts_.control->on_question([this, plane = parts_.control.get()](std::uint64_t token) {
+      ask_state([plane, token](const RankState& state) { plane->give_state(token, state.encode()); });
+    });
+  auto door = StatusDoor::open(status_name(job_nonce, parts_.self), [this](bool everybody) { return news(everybody); });
+  if (!door) return door.error();
+  door_ = std::move(*door);
+  return {};
+}
+
+}  // namespace fabring

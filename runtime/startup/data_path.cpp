@@ -1,0 +1,158 @@
+#include "runtime/startup/data_path.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "runtime/base/wire.hpp"
+#include "transports/joint/joint_endpoint.hpp"
+
+namespace fabring {
+namespace {
+
+std::string describe_nodes(const std::vector<int>& node_of) {
+  std::vector<int> sizes;
+  for (int node : node_of) {
+    if (node >= static_cast<int>(sizes.size())) sizes.resize(node + 1);
+    ++sizes[node];
+  }
+  return fmt::format("{} node{} with {} ranks", sizes.size(), sizes.size() == 1 ? "" : "s", fmt::join(sizes, ", "));
+}
+
+bool can_all_share_memory(const std::vector<Identity>& ranks) {
+  return std::all_of(ranks.begin(), ranks.end(), [](const Identity& rank) {
+    return std::find(rank.usable.begin(), rank.usable.end(), "shm") != rank.usable.end();
+  });
+}
+
+class Opener {
+ public:
+  Opener(Gathering& gather, UsableTransports& usable, const EndpointOptions& options, Identity& own)
+      : gather_(gather), usable_(usable), options_(options), own_(own) {}
+
+  Result<DataPath> open(const NodeBeacon& beacon, std::vector<Identity> ranks) {
+    shared_ = can_all_share_memory(ranks);
+    FABRING_TRY(find_nodes(beacon, ranks));
+    if (needs_network()) {
+      if (std::any_of(ranks.begin(), ranks.end(), [](const Identity& rank) { return !rank.networks_probed; })) {
+        usable_.probe_networks(options_, own_);
+        auto again = gather_identities(gather_, own_.encode());
+        if (!again) return again.error();
+        ranks = std::move(*again);
+      }
+      FABRING_TRY(open_network(ranks));
+    }
+    path_.shared_memory = shared_ && local_ != nullptr;
+    if (local_ && network_) {
+      std::vector<bool> is_local;
+      for (Rank rank = 0; rank < options_.world_size; ++rank) is_local.push_back(is_local_to_me(rank));
+      auto joint = make_joint_endpoint(std::move(local_), std::move(network_), std::move(is_local));
+      if (!joint) return joint.error();
+      path_.endpoint = std::move(*joint);
+    } else {
+      path_.endpoint = local_ ? std::move(local_) : std::move(network_);
+    }
+    if (!own_.unusable.empty()) path_.report.push_back("not used: " + own_.unusable);
+    path_.report.push_back(describe_nodes(path_.node_of));
+    return std::move(path_);
+  }
+
+ private:
+  bool is_local_to_me(Rank rank) const { return shared_ && path_.node_of[rank] == path_.node_of[options_.self]; }
+  bool needs_network() const {
+    return !shared_ || std::any_of(path_.node_of.begin(), path_.node_of.end(), [](int node) { return node != 0; });
+  }
+
+  Result<std::vector<std::string>> exchange(const Result<std::unique_ptr<Endpoint>>& opened, Rank leader) {
+    if (!opened) return gather_(opened.error());
+    return gather_(WireWriter().number(std::int32_t{leader}).text(*opened ? (*opened)->address() : "", 1024).take());
+  }
+
+  struct Told {
+    std::vector<Rank> leaders;
+    std::vector<std::string> addresses;
+  };
+  static Result<Told> read(const std::vector<std::string>& blobs) {
+    Told told;
+    for (const std::string& blob : blobs) {
+      WireReader in(blob);
+      told.leaders.push_back(in.number<std::int32_t>());
+      told.addresses.emplace_back(in.text(1024));
+      if (!in.complete()) return Status(ErrorCode::mismatch, "a rank sent an address that cannot be read");
+    }
+    return told;
+  }
+
+  Status find_nodes(const NodeBeacon& beacon, const std::vector<Identity>& ranks) {
+    Result<std::unique_ptr<Endpoint>> opened = std::unique_ptr<Endpoint>();
+    if (shared_) opened = usable_.open("shm", options_);
+    auto blobs = exchange(opened, beacon.find_leader(ranks));
+    if (!blobs) return blobs.error();
+    auto told = read(*blobs);
+    if (!told) return told.error();
+    auto nodes = number_nodes(told->leaders);
+    if (!nodes) return nodes.error();
+    path_.node_of = std::move(*nodes);
+    int neighbours = 0;
+    for (Rank rank = 0; rank < options_.world_size; ++rank) {
+      if (rank == options_.self || !is_local_to_me(rank)) continue;
+      FABRING_TRY((*opened)->add_peer(rank, told->addresses[rank]));
+      ++neighbours;
+    }
+    if (neighbours == 0) return {};
+    local_ = std::move(*opened);
+    path_.report.push_back("transport shm: " + local_->describe());
+    return {};
+  }
+
+  Status open_network(const std::vector<Identity>& ranks) {
+    auto name = common_network(ranks);
+    if (!name) {
+      // A rank that died looks like one of another node; whether that is so, the control plane knows.
+      if (auto all_alive = gather_(std::string()); !all_alive) return all_alive.error();
+      return name.error();
+    }
+    auto opened = usable_.open(*name, options_);
+    auto blobs = exchange(opened, 0);
+    if (!blobs) return blobs.error();
+    auto told = read(*blobs);
+    if (!told) return told.error();
+    network_ = std::move(*opened);
+    for (Rank rank = 0; rank < options_.world_size; ++rank)
+      if (rank != options_.self && !is_local_to_me(rank)) FABRING_TRY(network_->add_peer(rank, told->addresses[rank]));
+    path_.network = network_->describe();
+    path_.report.push_back(fmt::format("transport {}: {}", *name, path_.network));
+    return {};
+  }
+
+  Gathering& gather_;
+  UsableTransports& usable_;
+  const EndpointOptions& options_;
+  Identity& own_;
+  bool shared_ = false;
+  DataPath path_;
+  std::unique_ptr<Endpoint> local_;
+  std::unique_ptr<Endpoint> network_;
+};
+
+}  // namespace
+
+Result<std::vector<Identity>> gather_identities(Gathering& gather, const Result<std::string>& own) {
+  auto blobs = gather(own);
+  if (!blobs) return blobs.error();
+  std::vector<Identity> ranks;
+  for (const std::string& blob : *blobs) {
+    auto identity = Identity::decode(blob);
+    if (!identity) return identity.error();
+    ranks.push_back(std::move(*identity));
+  }
+  return ranks;
+}
+
+Result<DataPath> open_data_path(Gathering& gather, UsableTransports& usable, const NodeBeacon& beacon,
+                                const EndpointOptions& options, Identity& own, std::vector<Identity> ranks) {
+  return Opener(gather, usable, options, own).open(beacon, std::move(ranks));
+}
+
+}  // namespace fabring

@@ -1,0 +1,32 @@
+#pragma once
+// DataPath: opens what data will travel on, together with all other ranks: shared memory inside a node, one network
+// between nodes. A network is not even looked for where nobody needs one.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/startup/gathering.hpp"
+#include "runtime/startup/identity.hpp"
+#include "runtime/startup/nodes.hpp"
+#include "runtime/startup/usable_transports.hpp"
+
+namespace fabring {
+
+struct DataPath {
+  std::unique_ptr<Endpoint> endpoint;
+  std::vector<int> node_of;         ///< by rank
+  bool shared_memory = false;       ///< ranks of one node use it
+  std::string network;              ///< what Endpoint::describe() says of the network; empty: none
+  std::vector<std::string> report;  ///< for people, what was chosen and why
+};
+
+/// All ranks call it with the identities they have gathered, `own` among them. Errors: unavailable, naming who cannot
+/// use what; mismatch.
+Result<DataPath> open_data_path(Gathering& gather, UsableTransports& usable, const NodeBeacon& beacon,
+                                const EndpointOptions& options, Identity& own, std::vector<Identity> ranks);
+
+/// Every rank's identity.
+Result<std::vector<Identity>> gather_identities(Gathering& gather, const Result<std::string>& own);
+
+}  // namespace fabring

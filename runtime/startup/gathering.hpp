@@ -1,0 +1,24 @@
+#pragma once
+// Gathering: what all ranks tell all others at a step of start-up. An error of one rank is everybody's error.
+
+#include <string>
+#include <vector>
+
+#include "fabring/status.hpp"
+
+namespace fabring {
+
+class ControlPlane;
+
+class Gathering {
+ public:
+  explicit Gathering(ControlPlane& control) : control_(control) {}
+
+  /// Every rank's text, by rank. Errors: this rank's own; another's, naming it.
+  Result<std::vector<std::string>> operator()(const Result<std::string>& own);
+
+ private:
+  ControlPlane& control_;
+};
+
+}  // namespace fabring

@@ -1,0 +1,82 @@
+#include "runtime/startup/usable_transports.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "transports/fabric/fabric_transport.hpp"
+#include "transports/shm/shm_transport.hpp"
+#include "transports/tcp/tcp_transport.hpp"
+
+namespace fabring {
+namespace {
+
+std::vector<std::string> split_list(const std::string& text) {
+  std::vector<std::string> parts;
+  std::size_t from = 0;
+  while (from <= text.size()) {
+    const std::size_t comma = std::min(text.find(',', from), text.size());
+    if (comma > from) parts.push_back(text.substr(from, comma - from));
+    from = comma + 1;
+  }
+  return parts;
+}
+
+std::unique_ptr<Transport> make_transport(std::string_view name) {
+  if (name == "shm") return make_shm_transport();
+  if (name == "fabric") return make_fabric_transport();
+  if (name == "tcp") return make_tcp_transport();
+  return nullptr;
+}
+
+}  // namespace
+
+Status UsableTransports::check(const std::string& wanted) {
+  for (const std::string& name : split_list(wanted))
+    if (name != "auto" && name != "inproc" && !make_transport(name))
+      return Status(ErrorCode::invalid_argument,
+                    fmt::format("FABRING_TRANSPORT='{}': there is no transport '{}'; there are: auto, shm, fabric, tcp",
+                                wanted, name));
+  return {};
+}
+
+UsableTransports::UsableTransports(const std::string& wanted) {
+  std::vector<std::string> names = split_list(wanted);
+  if (names.empty() || std::find(names.begin(), names.end(), "auto") != names.end()) names = {"shm", "fabric", "tcp"};
+  for (std::string& name : names) {
+    if (name == "shm") {
+      shm_ = true;
+    } else {
+      networks_.push_back(std::move(name));
+    }
+  }
+}
+
+void UsableTransports::probe(const std::string& name, const EndpointOptions& options, Identity& identity) {
+  std::unique_ptr<Transport> transport = make_transport(name);
+  const Result<std::string> reason =
+      transport ? transport->probe(options) : Status(ErrorCode::unsupported, "its ranks are threads of one process");
+  if (reason) {
+    identity.usable.push_back(name);
+    usable_.emplace_back(name, std::move(transport));
+  } else {
+    identity.unusable += fmt::format("{}{}: {}", identity.unusable.empty() ? "" : "; ", name, reason.error().message());
+  }
+}
+
+void UsableTransports::probe_shm(const EndpointOptions& options, Identity& identity) {
+  if (shm_) probe("shm", options, identity);
+}
+
+void UsableTransports::probe_networks(const EndpointOptions& options, Identity& identity) {
+  if (std::exchange(identity.networks_probed, true)) return;
+  for (const std::string& name : networks_) probe(name, options, identity);
+}
+
+Result<std::unique_ptr<Endpoint>> UsableTransports::open(std::string_view name, const EndpointOptions& options) {
+  for (const auto& [usable, transport] : usable_)
+    if (usable == name) return transport->open(options);
+  return Status(ErrorCode::internal, fmt::format("transport {} was not found to work here", name));
+}
+
+}  // namespace fabring

@@ -1,0 +1,40 @@
+#pragma once
+// UsableTransports: which of the transports that FABRING_TRANSPORT asks for can run here. Ranks of one node use shared
+// memory if all ranks can; the others the first network, in the order asked for, that works on every rank.
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "fabring/status.hpp"
+#include "runtime/startup/identity.hpp"
+#include "transports/transport.hpp"
+
+namespace fabring {
+
+class UsableTransports {
+ public:
+  /// `wanted` is FABRING_TRANSPORT; see check().
+  explicit UsableTransports(const std::string& wanted);
+  /// Errors: invalid_argument for a transport that does not exist.
+  static Status check(const std::string& wanted);
+
+  bool wants_shm() const { return shm_; }
+  /// Probes, and tells the identity what works and why the rest does not.
+  void probe_shm(const EndpointOptions& options, Identity& identity);
+  void probe_networks(const EndpointOptions& options, Identity& identity);
+
+  /// One that was found to work.
+  Result<std::unique_ptr<Endpoint>> open(std::string_view name, const EndpointOptions& options);
+
+ private:
+  void probe(const std::string& name, const EndpointOptions& options, Identity& identity);
+
+  bool shm_ = false;
+  std::vector<std::string> networks_;
+  std::vector<std::pair<std::string, std::unique_ptr<Transport>>> usable_;
+};
+
+}  // namespace fabring

@@ -1,0 +1,119 @@
+#include "runtime/status/status_door.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "runtime/base/named_thread.hpp"
+#include "runtime/status/status_wire.hpp"
+
+namespace fabring {
+namespace {
+
+using SteadyTime = std::chrono::steady_clock::time_point;
+constexpr auto request_limit = std::chrono::milliseconds(500);
+constexpr auto answer_limit = std::chrono::seconds(2);
+
+/// The kernel says who is at the other end; nobody can lie about it.
+bool is_ours(int visitor) {
+  ucred peer{};
+  socklen_t length = sizeof(peer);
+  if (::getsockopt(visitor, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return false;
+  return peer.uid == ::geteuid() || peer.uid == 0;
+}
+
+Status unavailable(const std::string& what) {
+  return Status(ErrorCode::unavailable, fmt::format("{}: {}", what, std::strerror(errno)));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<StatusDoor>> StatusDoor::open(const std::string& name, Answer answer) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (name.size() + 1 > sizeof(address.sun_path))
+    return Status(ErrorCode::invalid_argument, "the name of the status socket is too long");
+  std::memcpy(address.sun_path + 1, name.data(), name.size());  // the leading zero makes it abstract
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  const int listener = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const int stop = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  std::unique_ptr<StatusDoor> door(new StatusDoor(listener, stop, std::move(answer)));
+  if (listener < 0 || stop < 0) return unavailable("no descriptor for the status socket");
+  if (::bind(listener, reinterpret_cast<sockaddr*>(&address), length) != 0 || ::listen(listener, 16) != 0)
+    return unavailable("cannot open the status socket @" + name);
+  auto thread = start_thread("fabring-status", [raw = door.get()] { raw->run(); });
+  if (!thread) return thread.error();
+  door->thread_ = std::move(*thread);
+  return door;
+}
+
+StatusDoor::~StatusDoor() {
+  if (thread_.joinable()) {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto told = ::write(stop_, &one, sizeof(one));
+    thread_.join();
+  }
+  if (listener_ >= 0) ::close(listener_);
+  if (stop_ >= 0) ::close(stop_);
+}
+
+bool StatusDoor::wait(int fd, short events, SteadyTime until) const {
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+    if (left.count() <= 0) return false;
+    std::array<pollfd, 2> watched{{{fd, events, 0}, {stop_, POLLIN, 0}}};
+    const int ready = ::poll(watched.data(), watched.size(), static_cast<int>(std::min<long>(left.count(), 3'600'000)));
+    if (ready < 0 && errno != EINTR) return false;
+    if (ready > 0) return watched[1].revents == 0;
+  }
+}
+
+void StatusDoor::run() {
+  for (;;) {
+    pollfd stop{stop_, POLLIN, 0};
+    const bool came = wait(listener_, POLLIN, std::chrono::steady_clock::now() + std::chrono::hours(1));
+    if (::poll(&stop, 1, 0) > 0) return;
+    if (!came) continue;
+    const int visitor = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (visitor < 0) {
+      // Out of descriptors: the visitor stays in the queue, so poll would not wait.
+      if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
+        (void)wait(stop_, POLLIN, std::chrono::steady_clock::now() + request_limit);
+      continue;
+    }
+    if (is_ours(visitor)) serve(visitor);
+    ::close(visitor);
+  }
+}
+
+void StatusDoor::serve(int visitor) {
+  const SteadyTime request_until = std::chrono::steady_clock::now() + request_limit;
+  std::string request(status_request_bytes, '\0');
+  for (std::size_t have = 0; have < request.size();) {
+    if (!wait(visitor, POLLIN, request_until)) return;
+    const ssize_t got = ::recv(visitor, request.data() + have, request.size() - have, 0);
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return;
+    have += static_cast<std::size_t>(std::max<ssize_t>(got, 0));
+  }
+  const auto everybody = decode_status_request(request);
+  if (!everybody) return;
+  const std::string bytes = encode_status_answer(answer_(*everybody));
+  const SteadyTime answer_until = std::chrono::steady_clock::now() + answer_limit;
+  for (std::size_t sent = 0; sent < bytes.size();) {
+    const ssize_t put = ::send(visitor, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+    if (put < 0 && errno != EAGAIN && errno != EINTR) return;
+    sent += static_cast<std::size_t>(std::max<ssize_t>(put, 0));
+    if (sent < bytes.size() && !wait(visitor, POLLOUT, answer_until)) return;
+  }
+}
+
+}  // namespace fabring

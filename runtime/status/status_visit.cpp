@@ -1,0 +1,121 @@
+#include "runtime/status/status_visit.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <tuple>
+
+namespace fabring {
+namespace {
+
+using SteadyTime = std::chrono::steady_clock::time_point;
+using Outcome = StatusVisit::Outcome;
+constexpr std::size_t most_doors = 65536;
+constexpr auto stopped_limit = std::chrono::milliseconds(200);
+
+char process_state(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  const std::size_t end = text.rfind(')');  // the name before may hold anything
+  return end != std::string::npos && end + 2 < text.size() ? text[end + 2] : '?';
+}
+
+/// False: the limit passed.
+bool wait(int fd, short events, SteadyTime until) {
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+    if (left.count() <= 0) return false;
+    pollfd watched{fd, events, 0};
+    const int ready = ::poll(&watched, 1, static_cast<int>(std::min<long>(left.count(), 3'600'000)));
+    if (ready > 0) return true;
+    if (ready < 0 && errno != EINTR) return false;
+  }
+}
+
+bool connect_to(int fd, const std::string& name) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (name.size() + 1 > sizeof(address.sun_path)) return false;
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  return ::connect(fd, reinterpret_cast<sockaddr*>(&address), length) == 0;
+}
+
+Outcome ask(int fd, bool everybody, SteadyTime until, std::vector<RankNews>& news) {
+  const std::string request = encode_status_request(everybody);
+  if (::send(fd, request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size()))
+    return Outcome::refused;
+  std::string answer;
+  for (char part[65536];;) {
+    const ssize_t got = ::recv(fd, part, sizeof(part), 0);
+    if (got == 0) break;
+    if (got < 0 && errno != EAGAIN && errno != EINTR) return answer.empty() ? Outcome::refused : Outcome::gone;
+    if (got > 0) answer.append(part, static_cast<std::size_t>(got));
+    if (answer.size() > most_status_answer_bytes) return Outcome::nonsense;
+    if (got < 0 && !wait(fd, POLLIN, until)) return Outcome::silent;
+  }
+  if (answer.empty()) return Outcome::refused;
+  auto decoded = decode_status_answer(answer);
+  if (!decoded || decoded->empty()) return Outcome::nonsense;
+  news = std::move(*decoded);
+  return Outcome::answered;
+}
+
+}  // namespace
+
+Result<std::vector<StatusVisit>> find_status_doors() {
+  std::ifstream file("/proc/net/unix");
+  if (!file) return Status(ErrorCode::unavailable, "cannot read /proc/net/unix, where the status sockets are found");
+  std::vector<StatusVisit> doors;
+  std::set<std::string> seen;  // a connected socket shows the name once more
+  for (std::string line; std::getline(file, line) && doors.size() < most_doors;) {
+    const std::size_t at = line.find(std::string("@") + std::string(status_name_prefix));
+    if (at == std::string::npos) continue;
+    StatusVisit door;
+    door.name = line.substr(at + 1);
+    const auto who = parse_status_name(door.name);
+    if (!who || !seen.insert(door.name).second) continue;
+    door.who = *who;
+    doors.push_back(std::move(door));
+  }
+  std::sort(doors.begin(), doors.end(), [](const StatusVisit& a, const StatusVisit& b) {
+    return std::tie(a.who.job, a.who.rank) < std::tie(b.who.job, b.who.rank);
+  });
+  return doors;
+}
+
+void visit(StatusVisit& door, bool everybody, std::chrono::milliseconds limit) {
+  SteadyTime until = std::chrono::steady_clock::now() + limit;
+  door.outcome = Outcome::gone;
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return;
+  if (!connect_to(fd, door.name)) {
+    if (errno == EAGAIN) door.outcome = Outcome::silent;  // others wait at this door already
+  } else {
+    ucred peer{};
+    socklen_t length = sizeof(peer);
+    if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0) {
+      door.pid = peer.pid;
+      door.uid = peer.uid;
+      door.process = process_state(peer.pid);
+    }
+    // One that is stopped answers nobody; it may be about to go on.
+    if (door.process == 'T' || door.process == 't')
+      until = std::min(until, std::chrono::steady_clock::now() + stopped_limit);
+    // Root may ask anybody, and anybody trusts root's answers.
+    const bool ours = door.uid == ::geteuid() || door.uid == 0 || ::geteuid() == 0;
+    door.outcome = ours ? ask(fd, everybody, until, door.news) : Outcome::foreign;
+  }
+  ::close(fd);
+}
+
+}  // namespace fabring

@@ -1,0 +1,122 @@
+// The command as people run it, on the host that runs the tests.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "tests/tools/program.hpp"
+#include "topology/cpus.hpp"
+
+namespace fabring::tests {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(DoctorCommand, ReportsOnThisHost) {
+  const auto result = run({"doctor", "--json", "--timeout", "60"});
+  const auto json = nlohmann::json::parse(result.out);
+  EXPECT_EQ(json["part"], "host");
+  EXPECT_TRUE(json["complete"]);
+  EXPECT_EQ(result.code, json["counts"]["critical"] == 0 ? 0 : 1) << result.out;
+  EXPECT_GT(json["findings"].size(), 20u);
+  std::set<std::string> ids;
+  for (const auto& finding : json["findings"]) ids.insert(finding["id"]);
+  for (const char* id :
+       {"limits.memlock", "memory.shm", "processors.binding", "net.interface", "fabric.transport", "clock.sync"})
+    EXPECT_EQ(ids.count(id), 1u) << id;
+}
+
+TEST(DoctorCommand, LinesFitAndMistypedSettingsAreCritical) {
+  const auto result = run({"doctor", "host", "--all", "--timeout", "60"}, {{"FABRING_TRANPORT", "tcp"}});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.out, HasSubstr("FABRING_TRANSPORT"));
+  for (const std::string& line : lines(result.out)) EXPECT_LE(line.size(), 80u) << line;
+}
+
+// Faults of the real system, that the program inherits from this one.
+class Harm {
+ public:
+  explicit Harm(int cpu) {
+    ::sched_getaffinity(0, sizeof before_, &before_);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    ::sched_setaffinity(0, sizeof one, &one);
+    ::getrlimit(RLIMIT_NOFILE, &files_);
+    ::getrlimit(RLIMIT_MEMLOCK, &locked_);
+    const rlimit few{200, files_.rlim_max}, little{65536, locked_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &few);
+    ::setrlimit(RLIMIT_MEMLOCK, &little);
+  }
+  ~Harm() {
+    ::sched_setaffinity(0, sizeof before_, &before_);
+    ::setrlimit(RLIMIT_NOFILE, &files_);
+    ::setrlimit(RLIMIT_MEMLOCK, &locked_);
+  }
+  Harm(const Harm&) = delete;
+  Harm& operator=(const Harm&) = delete;
+
+ private:
+  cpu_set_t before_;
+  rlimit files_{}, locked_{};
+};
+
+TEST(DoctorCommand, SeesRealLimitsAndARealBinding) {
+  const std::vector<int> cpus = affinity_cpus();
+  if (cpus.size() < 2) GTEST_SKIP() << "one processor: nothing to bind away";
+  ProgramResult result;
+  {
+    const Harm harm(cpus.front());
+    result = run({"doctor", "host", "--json", "--timeout", "60"});
+  }
+  EXPECT_EQ(result.code, 1);
+  std::map<std::string, std::string> severity;
+  const auto json = nlohmann::json::parse(result.out);
+  for (const auto& finding : json["findings"]) severity[finding["id"]] = finding["severity"];
+  EXPECT_EQ(severity["limits.nofile"], "critical");
+  EXPECT_NE(severity["limits.memlock"], "ok");
+  EXPECT_EQ(severity["processors.binding"], "warning");
+}
+
+TEST(DoctorCommand, TimeThatRunsOutIsNotFine) {
+  const auto result = run({"doctor", "host", "--json", "--timeout", "0.01"});
+  const auto json = nlohmann::json::parse(result.out);
+  if (json["complete"]) GTEST_SKIP() << "this host answers within 10 ms";
+  EXPECT_NE(result.code, 0);
+  EXPECT_NE(json["verdict"], "ok");
+  EXPECT_GT(json["counts"]["not_checked"], 1);
+}
+
+TEST(DoctorCommand, ExplainsCodesMessagesAndLogs) {
+  const auto code = run({"doctor", "explain", "4126"});
+  EXPECT_EQ(code.code, 0) << code.err;
+  EXPECT_THAT(code.out, HasSubstr("security group"));
+  EXPECT_THAT(run({"doctor", "explain", "-61"}).out, HasSubstr("No provider fits"));
+  EXPECT_THAT(run({"doctor", "explain", "unhandled", "system", "error"}).out, HasSubstr("NCCL"));
+  const auto log = run({"doctor", "explain", "-", "--json"}, {}, "x\nncclRemoteError\n");
+  EXPECT_EQ(nlohmann::json::parse(log.out)[0]["line"], 2);
+  const auto unknown = run({"doctor", "explain", "peer_lots"});
+  EXPECT_EQ(unknown.code, 3);
+  EXPECT_THAT(unknown.err, HasSubstr("did you mean 'peer_lost'?"));
+}
+
+TEST(DoctorCommand, MistypedPartsAndOptionsAreNamed) {
+  const auto part = run({"doctor", "hots"});
+  EXPECT_EQ(part.code, 2);
+  EXPECT_THAT(part.err, HasSubstr("did you mean 'host'?"));
+  const auto option = run({"doctor", "host", "--jsn"});
+  EXPECT_EQ(option.code, 2);
+  EXPECT_THAT(option.err, HasSubstr("did you mean '--json'?"));
+  EXPECT_EQ(run({"doctor", "explain"}).code, 2);
+  EXPECT_THAT(run({"doctor", "--help"}).out, HasSubstr("explain"));
+}
+
+}  // namespace
+}  // namespace fabring::tests

@@ -1,0 +1,107 @@
+#include "tools/fabring/doctor/explanations.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "fabring/status.hpp"
+
+namespace fabring::tools {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+TEST(Explanations, EveryErrorCodeOfOursIsThere) {
+  for (int code = 1; code <= static_cast<int>(ErrorCode::internal); ++code)
+    EXPECT_THAT(explain_code(fabring::name(static_cast<ErrorCode>(code))), SizeIs(1)) << code;
+}
+
+TEST(Explanations, EveryEntryHasMeaningCausesAndRemedy) {
+  for (const Explanation& entry : explanations()) {
+    EXPECT_FALSE(entry.meaning.empty() || entry.causes.empty() || entry.remedy.empty()) << entry.codes << entry.phrases;
+    EXPECT_FALSE(entry.codes.empty() && entry.phrases.empty()) << entry.meaning;
+    for (const char letter : entry.phrases) EXPECT_FALSE(letter >= 'A' && letter <= 'Z') << entry.phrases;
+  }
+}
+
+TEST(Explanations, TheMissingRuleOfTheSecurityGroupIsNamed) {
+  const auto by_code = explain_code("4126");
+  ASSERT_THAT(by_code, SizeIs(1));
+  EXPECT_THAT(std::string(by_code[0]->causes), HasSubstr("ITSELF"));
+  EXPECT_THAT(std::string(by_code[0]->remedy), HasSubstr("All traffic"));
+}
+
+struct Line {
+  const char* text;
+  const char* meaning;
+};
+
+TEST(Explanations, LinesOfLogsAreRecognised) {
+  const Line lines[] = {
+      {"cq error 103: prov_errno: 4126 Unresponsive receiver (reachable by EFA device but handshake failed)",
+       "handshake"},
+      {"RuntimeError: NCCL error: unhandled system error (run with NCCL_DEBUG=INFO for details)", "system call"},
+      {"ncclRemoteError: A call failed possibly due to a network error: remote process exited or there was a network "
+       "error",
+       "Another rank died"},
+      {"node1:77:99 [0] misc/socket.cc NCCL WARN Bootstrap : no socket interface found", "interface"},
+      {"[E ProcessGroupNCCL.cpp] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=42, OpType=ALLREDUCE)",
+       "timeout"},
+      {"RuntimeError: Gloo connectFullMesh failed with [../third_party/gloo/...]", "all pairs"},
+      {"peer_lost: allreduce #17 on 'world' (67108864 bytes): rank 2 (host vm, pid 26659) died", "died, left"},
+      {"The server socket has failed to listen on any local network address. port: 29500, useIpv6: 0, code: -98, name: "
+       "EADDRINUSE",
+       "port is taken"},
+      {"RuntimeError: DataLoader worker (pid 12) is killed by signal: Bus error.", "data loader"},
+      {"Out of memory: Killed process 4242 (python)", "killed"},
+      {"Failure to post internal receive buffers", "own buffers"},
+      {"NVRM: Xid (PCI:0000:10:00): 79, GPU has fallen off the bus", "GPU reported"},
+      {"OSError: [Errno 24] Too many open files", "open files"},
+      {"fi_getinfo: -61 (No data available)", "No provider"},
+  };
+  for (const Line& line : lines) {
+    const auto found = explain_text(line.text);
+    EXPECT_TRUE(std::any_of(found.begin(), found.end(), [&](const Explanation* entry) {
+      return entry->meaning.find(line.meaning) != std::string_view::npos;
+    })) << line.text;
+  }
+  EXPECT_THAT(explain_text("epoch 3 loss 0.412 4126 samples"), IsEmpty());
+  EXPECT_THAT(explain_text(""), IsEmpty());
+}
+
+TEST(Explanations, CausesComeBeforeConsequences) {
+  std::istringstream log(
+      "start\nrank 3: Connection reset by peer\nrank 4: Connection reset by peer\nrank 5: Too many open files\n");
+  const auto hits = explain_log(log, 1 << 20);
+  ASSERT_THAT(hits, SizeIs(2));
+  EXPECT_EQ(hits[0].explanation->codes, "EMFILE");
+  EXPECT_EQ(hits[0].line, 4u);
+  EXPECT_EQ(hits[1].times, 2u);
+  EXPECT_EQ(hits[1].line, 2u);
+}
+
+TEST(Explanations, ALogOfBytesIsReadWithinBounds) {
+  std::string bytes(200'000, '\xff');
+  bytes += "\n\x1b[31mbus error\x1b[0m";
+  std::istringstream log(bytes);
+  const auto hits = explain_log(log, 1 << 20);
+  ASSERT_THAT(hits, SizeIs(1));
+  EXPECT_EQ(hits[0].text.find('\x1b'), std::string::npos);
+  std::istringstream cut(bytes);
+  EXPECT_THAT(explain_log(cut, 1000), IsEmpty());
+}
+
+TEST(Explanations, NumbersOfTheSystemAreNamed) {
+  EXPECT_EQ(errno_text("111"), "errno 111, ECONNREFUSED: Connection refused");
+  EXPECT_EQ(errno_text("-113"), "errno 113, EHOSTUNREACH: No route to host");
+  EXPECT_EQ(errno_text("FI_EAGAIN"), "errno 11, EAGAIN: Resource temporarily unavailable");
+  for (const char* none : {"", "4126", "-", "hello", "99999999999999999999"}) EXPECT_EQ(errno_text(none), "") << none;
+  EXPECT_THAT(nearest_code("peer_lots"), HasSubstr("peer_lost"));
+}
+
+}  // namespace
+}  // namespace fabring::tools

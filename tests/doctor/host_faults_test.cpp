@@ -1,0 +1,349 @@
+// The catalogue of host faults: each does one harm to a healthy made-up host, and doctor must name it.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "tests/doctor/made_up_host.hpp"
+
+namespace fabring::tests {
+namespace {
+
+using testing::HasSubstr;
+using tools::Finding;
+using tools::Findings;
+using tools::Severity;
+
+struct Fault {
+  const char* name;
+  std::function<void(MadeUpHost&)> harm;
+  const char* id;     ///< of the finding that must name it
+  Severity severity;  ///< how bad it must be
+  const char* what;   ///< what it must say
+  const char* fix;    ///< what it must advise
+};
+
+std::string bridge_with_acs(unsigned char control) {
+  std::string config(4096, '\0');
+  config[0x100] = 0x0d;  // the capability's number, then no further one
+  config[0x106] = static_cast<char>(control);
+  return config;
+}
+
+const Fault faults[] = {
+    {"locked memory of 64 KiB beside EFA",
+     [](MadeUpHost& host) { host.add_efa(), host.limit("Max locked memory", "65536", "65536"); }, "limits.memlock",
+     Severity::critical, "64 KiB", "LimitMEMLOCK"},
+    {"locked memory of 64 KiB without EFA", [](MadeUpHost& host) { host.limit("Max locked memory", "65536", "65536"); },
+     "limits.memlock", Severity::warning, "64 KiB", "ulimit -l"},
+    {"few open files", [](MadeUpHost& host) { host.limit("Max open files", "200", "4096"); }, "limits.nofile",
+     Severity::critical, "200 open files", "ulimit -n 4096"},
+    {"few processes", [](MadeUpHost& host) { host.limit("Max processes", "100", "100"); }, "limits.nproc",
+     Severity::critical, "100 processes", "LimitNPROC"},
+    {"few threads in the control group", [](MadeUpHost& host) { host.write("sys/fs/cgroup/pids.max", "500\n"); },
+     "limits.pids", Severity::warning, "500 threads", "--pids-limit"},
+    {"a container's /dev/shm",
+     [](MadeUpHost& host) {
+       host.write(".dockerenv", "");
+       host.facts.shm = tools::Space{64u << 20, 64u << 20};
+     },
+     "memory.shm", Severity::warning, "64 MiB", "--shm-size"},
+    {"a full /dev/shm", [](MadeUpHost& host) { host.facts.shm->free_bytes = 1 << 20; }, "memory.shm", Severity::warning,
+     "1 MiB of it free", "ls -lS"},
+    {"what a killed job left in /dev/shm", [](MadeUpHost& host) { host.write("dev/shm/4711:0:1", "x"); },
+     "memory.shm_leftovers", Severity::warning, "4711:0:1", "rm /dev/shm/"},
+    {"huge pages used up",
+     [](MadeUpHost& host) {
+       host.write("proc/meminfo",
+                  "MemTotal: 131072000 kB\nMemAvailable: 99999999 kB\nHugePages_Total: 512\nHugePages_Free: 0\n");
+     },
+     "memory.huge_pages", Severity::warning, "512 huge pages reserved, 0 free", "FI_EFA_USE_HUGE_PAGE=0"},
+    {"memory of the container used up",
+     [](MadeUpHost& host) {
+       host.write("sys/fs/cgroup/memory.max", "4294967296\n");
+       host.write("sys/fs/cgroup/memory.current", "4264967296\n");
+     },
+     "memory.free", Severity::warning, "control group", "ps aux"},
+    {"a quota of processor time", [](MadeUpHost& host) { host.topology().cpu_quota = 2.5; }, "processors.quota",
+     Severity::warning, "2.5 processors", "CPUQuota"},
+    {"bound to one processor", [](MadeUpHost& host) { host.topology().allowed_cpus = {3}; }, "processors.binding",
+     Severity::warning, "1 of 16", "taskset"},
+    {"more ranks than processors", [](MadeUpHost& host) { host.facts.environment["LOCAL_WORLD_SIZE"] = "32"; },
+     "processors.binding", Severity::warning, "32 ranks", "fewer ranks"},
+    {"bound far from the only card",
+     [](MadeUpHost& host) {
+       host.topology().nics.pop_back();
+       host.topology().allowed_cpus = {8, 9, 10, 11};
+     },
+     "processors.numa", Severity::warning, "eth0 on node 0", "numactl"},
+    {"a card at half its width",
+     [](MadeUpHost& host) {
+       host.topology().nics[1].link = {16, 8, 16, 16};
+     },
+     "pci.link", Severity::warning, "50%", "riser"},
+    {"a card at an old generation's speed",
+     [](MadeUpHost& host) {
+       host.topology().nics[1].link = {8, 16, 32, 16};
+     },
+     "pci.link", Severity::warning, "best 32 GT/s x16", "lspci"},
+    {"an EFA card that is down",
+     [](MadeUpHost& host) { host.add_efa(), host.topology().nics.back().state = LinkState::down; }, "nic.state",
+     Severity::warning, "down", "ibstat rdmap16s27"},
+    {"a port of 100 Mbit/s", [](MadeUpHost& host) { host.topology().nics[0].megabits = 100; }, "nic.speed",
+     Severity::warning, "100 Mbit/s", "ethtool eth0"},
+    {"one rail slower than the others",
+     [](MadeUpHost& host) {
+       host.add_efa();
+       Nic slow = host.topology().nics.back();
+       slow.rdma = "rdmap17s0";
+       slow.megabits = 25'000;
+       host.topology().nics.push_back(slow);
+     },
+     "nic.speed", Severity::warning, "the other cards of this kind have 100 Gbit/s", "ethtool"},
+    {"one MTU smaller than the others", [](MadeUpHost& host) { host.topology().nics[1].mtu_bytes = 1500; }, "nic.mtu",
+     Severity::warning, "MTU 1500, the other cards of this kind have 9000", "mtu 9000"},
+    {"packets with errors",
+     [](MadeUpHost& host) { host.write("sys/class/net/eth0/statistics/rx_crc_errors", "5000000\n"); }, "nic.errors",
+     Severity::warning, "rx_crc_errors 5000000", "ethtool -S eth0"},
+    {"a link that comes and goes", [](MadeUpHost& host) { host.write("sys/class/net/eth1/carrier_changes", "400\n"); },
+     "nic.flaps", Severity::warning, "400 times", "cable"},
+    {"an interface that does not exist", [](MadeUpHost& host) { host.facts.environment["FABRING_INTERFACE"] = "eht0"; },
+     "net.interface", Severity::critical, "no interface eht0; did you mean 'eth0'?", "FABRING_INTERFACE"},
+    {"no interface but loopback",
+     [](MadeUpHost& host) {
+       host.facts.interfaces = std::vector<InterfaceAddress>{{"lo", "127.0.0.1", 8, false, true, true}};
+       host.facts.towards_master.clear();
+     },
+     "net.interface", Severity::warning, "no network interface can be used", "FABRING_INTERFACE"},
+    {"the wrong interface first",
+     [](MadeUpHost& host) {
+       host.facts.towards_master.clear();
+       host.facts.interfaces->insert(host.facts.interfaces->begin(), {"mgmt0", "192.168.9.9", 24, false, true, false});
+     },
+     "net.route", Severity::warning, "default route goes out of eth0", "FABRING_INTERFACE=eth0"},
+    {"loopback down", [](MadeUpHost& host) { host.facts.interfaces->front().up = false; }, "net.loopback",
+     Severity::critical, "loopback", "ip link set lo up"},
+    {"few ephemeral ports",
+     [](MadeUpHost& host) { host.write("proc/sys/net/ipv4/ip_local_port_range", "60000 60500\n"); }, "net.port_range",
+     Severity::warning, "60000 to 60500", "ip_local_port_range"},
+    {"the master port among the ephemeral ones",
+     [](MadeUpHost& host) { host.facts.environment["FABRING_MASTER_PORT"] = "40000"; }, "net.port_range",
+     Severity::warning, "40000", "ip_local_reserved_ports"},
+    {"the master port taken",
+     [](MadeUpHost& host) {
+       host.facts.environment["FABRING_MASTER_PORT"] = "29500";
+       host.write("proc/net/tcp", "  sl  local rem st\n   0: 00000000:733C 00000000:0000 0A 0\n");
+     },
+     "net.master_port", Severity::warning, "29500", "ss -ltnp"},
+    {"an old congestion control",
+     [](MadeUpHost& host) { host.write("proc/sys/net/ipv4/tcp_congestion_control", "reno\n"); }, "net.congestion",
+     Severity::warning, "reno", "cubic"},
+    {"small socket buffers", [](MadeUpHost& host) { host.write("proc/sys/net/ipv4/tcp_wmem", "4096 16384 65536\n"); },
+     "net.tcp_wmem", Severity::warning, "64 KiB", "sysctl"},
+    {"a strict reverse path filter",
+     [](MadeUpHost& host) { host.write("proc/sys/net/ipv4/conf/all/rp_filter", "1\n"); }, "net.rp_filter",
+     Severity::warning, "rp_filter=1", "rp_filter=2"},
+    {"an own name that nobody knows",
+     [](MadeUpHost& host) {
+       host.facts.own_name = tools::NameFacts{"made-up", {}, "Name or service not known", 0.1};
+     },
+     "names.own", Severity::warning, "Name or service not known", "/etc/hosts"},
+    {"an own name that is another host's", [](MadeUpHost& host) { host.facts.own_name->addresses = {"10.7.7.7"}; },
+     "names.own", Severity::warning, "no address of this host", "/etc/hosts"},
+    {"a name service that does not answer", [](MadeUpHost& host) { host.facts.own_name.reset(); }, "names.own",
+     Severity::warning, "did not answer", "resolv.conf"},
+    {"a master that nobody knows",
+     [](MadeUpHost& host) {
+       host.facts.master = "haed-node";
+       host.facts.master_name = tools::NameFacts{"haed-node", {}, "Name or service not known", 0.1};
+     },
+     "names.master", Severity::critical, "haed-node", "its address"},
+    {"a loopback master for two hosts",
+     [](MadeUpHost& host) {
+       host.facts.master = "127.0.0.1";
+       host.facts.environment["SLURM_NNODES"] = "2";
+     },
+     "names.master", Severity::critical, "loopback", "other hosts can reach"},
+    {"EFA in the host, not in the container",
+     [](MadeUpHost& host) {
+       host.add_efa();
+       host.write(".dockerenv", "");
+       host.remove("dev/infiniband");
+       (*host.facts.transports)[0].reason = "provider tcp 1.22, protocol XNET 0, not EFA: no EFA device found";
+     },
+     "fabric.efa", Severity::critical, "no /dev/infiniband", "vpc.amazonaws.com/efa"},
+    {"EFA without its driver",
+     [](MadeUpHost& host) {
+       host.add_efa();
+       host.remove("sys/class/infiniband");
+       (*host.facts.transports)[0].reason = "provider tcp 1.22, protocol XNET 0, not EFA: no EFA device found";
+     },
+     "fabric.efa", Severity::critical, "efa driver", "modprobe efa"},
+    {"fewer EFA cards than the instance has",
+     [](MadeUpHost& host) {
+       host.add_efa();
+       host.write("sys/class/dmi/id/sys_vendor", "Amazon EC2\n");
+       host.write("sys/class/dmi/id/product_name", "p5.48xlarge\n");
+     },
+     "fabric.efa_cards", Severity::warning, "1 of the 32 EFA cards", "type efa"},
+    {"a transport that cannot work",
+     [](MadeUpHost& host) {
+       host.facts.environment["FABRING_TRANSPORT"] = "fabric";
+       (*host.facts.transports)[0] = {"fabric", false, "built without libfabric"};
+     },
+     "fabric.transport", Severity::critical, "built without libfabric", "FABRING_TRANSPORT"},
+    {"GPU memory out of the cards' reach",
+     [](MadeUpHost& host) {
+       host.add_efa(), host.add_gpu();
+       host.write("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.1\n");
+     },
+     "gpu.peer_memory", Severity::warning, "nvidia_peermem", "modprobe nvidia_peermem"},
+    {"an IOMMU that translates",
+     [](MadeUpHost& host) {
+       host.add_efa(), host.add_gpu();
+       host.write("sys/class/iommu/dmar0/x", "");
+       host.write("proc/cmdline", "ro quiet\n");
+     },
+     "gpu.iommu", Severity::warning, "IOMMU", "iommu=pt"},
+    {"ACS between GPU and card",
+     [](MadeUpHost& host) {
+       host.add_efa(), host.add_gpu();
+       host.write("sys/bus/pci/devices/0000:00:01.0/config", bridge_with_acs(0x1d));
+     },
+     "gpu.acs", Severity::warning, "0000:00:01.0", "setpci"},
+    {"a container without IPC_LOCK",
+     [](MadeUpHost& host) {
+       host.add_efa();
+       host.write("run/.containerenv", "");
+       host.write("proc/self/status", "Name:\tx\nCapEff:\t00000000a80425fb\n");
+     },
+     "container.ipc_lock", Severity::warning, "IPC_LOCK", "--cap-add IPC_LOCK"},
+    {"a mistyped setting", [](MadeUpHost& host) { host.facts.environment["FABRING_TRANPORT"] = "tcp"; },
+     "environment.fabring", Severity::critical, "did you mean 'FABRING_TRANSPORT'?", "fabring settings"},
+    {"a bad value", [](MadeUpHost& host) { host.facts.environment["FABRING_TIMEOUT"] = "soon"; }, "environment.fabring",
+     Severity::critical, "FABRING_TIMEOUT=soon", "fabring settings"},
+    {"a mistyped variable of libfabric",
+     [](MadeUpHost& host) { host.facts.environment["FI_EFA_USE_DEVICE_RMDA"] = "1"; }, "environment.libfabric",
+     Severity::warning, "FI_EFA_USE_DEVICE_RDMA", "fi_info -e"},
+    {"FI_PROVIDER that hides the rest", [](MadeUpHost& host) { host.facts.environment["FI_PROVIDER"] = "sockets"; },
+     "environment.fi_provider", Severity::warning, "FI_PROVIDER=sockets", "unset"},
+    {"a log level that floods", [](MadeUpHost& host) { host.facts.environment["FI_LOG_LEVEL"] = "error"; },
+     "environment.fi_log_level", Severity::warning, "FI_LOG_LEVEL=error", "unset"},
+    {"another library's interface", [](MadeUpHost& host) { host.facts.environment["NCCL_SOCKET_IFNAME"] = "eth1"; },
+     "environment.nccl", Severity::warning, "no effect", "FABRING_INTERFACE=eth1"},
+    {"launchers that disagree",
+     [](MadeUpHost& host) {
+       host.facts.environment["RANK"] = "1";
+       host.facts.environment["SLURM_PROCID"] = "0";
+     },
+     "environment.launcher", Severity::warning, "RANK=1, SLURM_PROCID=0", "unset"},
+    {"a rank outside its world",
+     [](MadeUpHost& host) {
+       host.facts.environment["RANK"] = "8";
+       host.facts.environment["WORLD_SIZE"] = "8";
+     },
+     "environment.rank", Severity::critical, "RANK=8", "0 to world size - 1"},
+    {"a clock that nobody sets", [](MadeUpHost& host) { host.facts.clock->synchronised = false; }, "clock.sync",
+     Severity::warning, "not synchronised", "chrony"},
+    {"a clock that is slow to read",
+     [](MadeUpHost& host) { host.write("sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet\n"); },
+     "clock.source", Severity::warning, "hpet", "tsc"},
+};
+
+std::string all_of(const Findings& findings) {
+  std::string text;
+  for (const Finding& finding : findings)
+    if (finding.severity >= Severity::not_checked)
+      text += std::string(name(finding.severity)) + " " + finding.id + ": " + finding.what + "\n";
+  return text;
+}
+
+TEST(DoctorHost, NamesEveryFaultOfTheCatalogueWithWhatToDo) {
+  for (const Fault& fault : faults) {
+    SCOPED_TRACE(fault.name);
+    MadeUpHost host;
+    fault.harm(host);
+    const Findings findings = host.check();
+    // What is harmed must not make other things look ill.
+    for (const Finding& finding : findings)
+      EXPECT_TRUE(finding.severity != Severity::critical || finding.id == fault.id)
+          << finding.id << ": " << finding.what;
+    const auto named = std::find_if(findings.begin(), findings.end(), [&](const Finding& finding) {
+      return finding.id == fault.id && finding.severity == fault.severity &&
+             finding.what.find(fault.what) != std::string::npos;
+    });
+    if (named == findings.end()) {
+      ADD_FAILURE() << "not named; found:\n" << all_of(findings);
+      continue;
+    }
+    EXPECT_THAT(named->fix, HasSubstr(fault.fix));
+    EXPECT_FALSE(named->why.empty());
+  }
+  EXPECT_GE(std::size(faults), 50u);
+}
+
+TEST(DoctorHost, AHealthyHostHasNothingToWarnOf) {
+  MadeUpHost plain, fast;
+  fast.add_efa();
+  fast.add_gpu();
+  fast.write("sys/bus/pci/devices/0000:00:01.0/config", bridge_with_acs(0));
+  for (const MadeUpHost* host : {&plain, &fast})
+    for (const Finding& finding : host->check())
+      EXPECT_LT(finding.severity, Severity::warning) << finding.id << ": " << finding.what;
+}
+
+TEST(DoctorHost, WhatCannotBeReadIsNotFine) {
+  MadeUpHost host;
+  for (const char* folder : {"proc", "sys"}) host.remove(folder);
+  host.facts.topology = Result<Topology>(Status(ErrorCode::unavailable, "hwloc cannot read this host"));
+  host.facts.transports.reset();
+  host.facts.clock.reset();
+  host.facts.interfaces = Status(ErrorCode::unavailable, "cannot list the network interfaces");
+  const Findings findings = host.check();
+  for (const char* id :
+       {"limits.memlock", "limits.nofile", "memory.huge_pages", "memory.free", "processors.quota", "nic.state",
+        "net.interface", "net.port_range", "net.congestion", "fabric.transport", "clock.sync", "net.firewall"}) {
+    const auto found =
+        std::find_if(findings.begin(), findings.end(), [&](const Finding& finding) { return finding.id == id; });
+    ASSERT_NE(found, findings.end()) << id;
+    EXPECT_EQ(found->severity, Severity::not_checked) << id << ": " << found->what;
+  }
+}
+
+TEST(DoctorHost, AcsThatOnlyRootMayReadIsNotChecked) {
+  MadeUpHost host;
+  host.add_efa();
+  host.add_gpu();
+  host.write("sys/bus/pci/devices/0000:00:01.0/config", std::string(64, '\0'));
+  const Findings findings = host.check();
+  const auto found =
+      std::find_if(findings.begin(), findings.end(), [](const Finding& finding) { return finding.id == "gpu.acs"; });
+  ASSERT_NE(found, findings.end());
+  EXPECT_EQ(found->severity, Severity::not_checked) << found->what;
+}
+
+TEST(DoctorHost, FilesFullOfNonsenseDoNoHarm) {
+  for (const std::string& nonsense :
+       {std::string("\xff\xfe\x00\x01", 4), std::string(300'000, '9'), std::string("-1 -1 -1 -1"),
+        std::string("\n\n\n"), std::string(1000, ' '), std::string("::::::")}) {
+    MadeUpHost host;
+    host.add_efa();
+    host.add_gpu();
+    for (const char* file :
+         {"proc/self/limits", "proc/meminfo", "proc/net/route", "proc/net/tcp", "proc/cmdline", "proc/self/status",
+          "proc/sys/net/ipv4/ip_local_port_range", "proc/sys/net/ipv4/tcp_rmem", "proc/sys/net/core/somaxconn",
+          "sys/fs/cgroup/pids.max", "sys/fs/cgroup/memory.max", "sys/class/net/eth0/carrier_changes",
+          "sys/bus/pci/devices/0000:00:01.0/config", "proc/driver/nvidia/version", "dev/shm/1:2:3"})
+      host.write(file, nonsense);
+    host.facts.environment = {{"FABRING_RANK", nonsense.substr(0, 50)},
+                              {"FI_LOG_LEVEL", nonsense.substr(0, 50)},
+                              {"SLURM_NNODES", nonsense.substr(0, 50)},
+                              {"FABRING_MASTER_PORT", "999999999999999"}};
+    EXPECT_FALSE(host.check().empty());
+  }
+}
+
+}  // namespace
+}  // namespace fabring::tests

@@ -1,0 +1,179 @@
+// What the probes of all ranks say together, from pictures made by hand; and that the facts survive the way.
+
+#include "tools/fabring/doctor/net_verdict.hpp"
+
+#include <gmock/gmock.h>
+
+#include <random>
+
+namespace fabring::tools {
+namespace {
+
+using testing::HasSubstr;
+
+/// A host for each rank unless `per_host` says more; all reach each other.
+NetPicture healthy(int ranks, int per_host = 1) {
+  NetPicture picture;
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    const std::string host = "host" + std::to_string(rank / per_host);
+    NetFacts facts;
+    facts.rank = rank;
+    facts.host = host;
+    facts.fingerprint = "boot/" + host;
+    facts.version = "0.1.0";
+    facts.doors = {{"control and data", "eth0", "10.0.0." + std::to_string(rank + 1) + ":4000", 1500}};
+    facts.interfaces = {"eth0 1500 10000"};
+    picture.ranks.emplace_back(facts);
+    std::vector<Probe> probes;
+    for (Rank to = 0; to < ranks; ++to) {
+      if (to == rank) continue;
+      Probe probe;
+      probe.to = to;
+      probe.reach = Reach::fine;
+      probe.rtt_us = 100;
+      probes.push_back(probe);
+    }
+    picture.probes.emplace_back(probes);
+  }
+  return picture;
+}
+
+void fail(NetPicture& picture, Rank from, Rank to, Reach reach) {
+  for (Probe& probe : *picture.probes[static_cast<std::size_t>(from)])
+    if (probe.to == to) probe.reach = reach;
+}
+
+Finding only(const NetPicture& picture) {
+  const Findings findings = judge(picture);
+  EXPECT_EQ(findings.size(), 1u) << testing::PrintToString([&] {
+    std::string all;
+    for (const Finding& one : findings) all += one.id + " " + one.where + "; ";
+    return all;
+  }());
+  return findings.empty() ? Finding() : findings[0];
+}
+
+TEST(NetVerdict, AHealthyNetworkIsFine) {
+  EXPECT_EQ(only(healthy(4)).severity, Severity::ok);
+  EXPECT_EQ(only(healthy(8, 4)).severity, Severity::ok);
+}
+
+TEST(NetVerdict, EachKindOfFailureHasANameOfItsOwn) {
+  const std::vector<std::pair<Reach, std::string>> kinds{{Reach::refused, "net.refused"},
+                                                         {Reach::no_answer, "net.dropped"},
+                                                         {Reach::no_route, "net.no_route"},
+                                                         {Reach::cut, "net.reset"},
+                                                         {Reach::mute, "net.mute"},
+                                                         {Reach::wrong_service, "net.wrong_service"},
+                                                         {Reach::turned_away, "net.turned_away"},
+                                                         {Reach::large_stalls, "net.mtu"}};
+  for (const auto& [reach, id] : kinds) {
+    NetPicture picture = healthy(4);
+    fail(picture, 1, 3, reach);
+    const Finding finding = only(picture);
+    EXPECT_EQ(finding.id, id);
+    EXPECT_EQ(finding.severity, Severity::critical);
+    EXPECT_EQ(finding.where, "rank 1 (host host1) -> rank 3 (host host3)");
+    EXPECT_THAT(finding.what, HasSubstr("the other direction works"));
+    EXPECT_FALSE(finding.fix.empty());
+  }
+}
+
+TEST(NetVerdict, ManyRanksOfTwoHostsAreOneFinding) {
+  NetPicture picture = healthy(12, 4);
+  for (Rank from = 0; from < 4; ++from)
+    for (Rank to = 4; to < 8; ++to) fail(picture, from, to, Reach::no_answer);
+  const Finding finding = only(picture);
+  EXPECT_EQ(finding.id, "net.dropped");
+  EXPECT_THAT(finding.what, HasSubstr("15 more pairs"));
+}
+
+TEST(NetVerdict, AHostThatNobodyReachesIsTheCause) {
+  NetPicture picture = healthy(8, 2);
+  for (Rank from = 0; from < 8; ++from)
+    for (Rank to : {2, 3})
+      if (from / 2 != 1) fail(picture, from, to, Reach::refused);
+  const Finding finding = only(picture);
+  EXPECT_EQ(finding.id, "net.refused");
+  EXPECT_EQ(finding.where, "host host1 (ranks 2 and 3)");
+  EXPECT_THAT(finding.what, HasSubstr("no other host reaches it at 10.0.0.3:4000"));
+}
+
+TEST(NetVerdict, WhatHostsDifferInIsSaidWithTheException) {
+  NetPicture picture = healthy(4);
+  picture.ranks[2]->version = "0.0.9";
+  EXPECT_EQ(only(picture).id, "net.version");
+  EXPECT_THAT(only(picture).what, HasSubstr("0.0.9 on rank 2 (host host2)"));
+
+  picture = healthy(4);
+  picture.ranks[3]->settings = {"FABRING_TRANSPORT=tcp"};
+  EXPECT_EQ(only(picture).severity, Severity::critical) << "such a job does not start";
+  picture.ranks[3]->settings = {"FABRING_LOG=debug"};
+  EXPECT_EQ(only(picture).severity, Severity::warning);
+
+  picture = healthy(4);
+  picture.ranks[1]->interfaces.push_back("eth1 1500 10000");
+  EXPECT_EQ(only(picture).id, "net.interfaces");
+
+  picture = healthy(4);
+  picture.ranks[0]->doors[0].mtu = 9000;
+  EXPECT_EQ(only(picture).id, "net.mtu_differs");
+}
+
+TEST(NetVerdict, AClockThatIsWrongIsSaidOnceForItsHost) {
+  NetPicture picture = healthy(4, 2);
+  for (Probe& probe : *picture.probes[0])
+    if (probe.to >= 2) probe.offset_us = -3'600'000'000;
+  const Finding finding = only(picture);
+  EXPECT_EQ(finding.id, "net.clock");
+  EXPECT_THAT(finding.what, HasSubstr("3600.0 s behind"));
+  for (Probe& probe : *picture.probes[0]) probe.rtt_us = 8'000'000;  // then nothing can be said
+  for (Probe& probe : *picture.probes[0])
+    if (probe.to >= 2) probe.offset_us = 1'000'000;
+  EXPECT_EQ(only(picture).severity, Severity::ok);
+}
+
+TEST(NetVerdict, WhatWasSentAgainIsAWarning) {
+  NetPicture picture = healthy(3);
+  (*picture.probes[1])[0].large_ms = 1700;
+  EXPECT_EQ(only(picture).id, "net.slow_large");
+}
+
+TEST(NetVerdict, WhoHasNotToldIsNotFine) {
+  NetPicture picture = healthy(3);
+  picture.probes[2].reset();
+  EXPECT_EQ(only(picture).severity, Severity::not_checked);
+  EXPECT_THAT(only(picture).what, HasSubstr("rank 2"));
+  picture.ranks[2].reset();
+  EXPECT_EQ(only(picture).severity, Severity::not_checked);
+}
+
+TEST(NetFacts, SurviveTheWayAndNonsenseIsRefused) {
+  NetPicture picture = healthy(3);
+  fail(picture, 0, 2, Reach::cut);
+  (*picture.probes[0])[1].text = "in its\nwords";
+  picture.ranks[0]->settings = {"FABRING_LOG=debug"};
+  const std::string facts = picture.ranks[0]->encode(), probes = encode(*picture.probes[0]);
+  const auto read = NetFacts::decode(facts);
+  ASSERT_TRUE(read.has_value());
+  EXPECT_EQ(read->doors[0].address, "10.0.0.1:4000");
+  EXPECT_EQ(read->settings[0], "FABRING_LOG=debug");
+  const auto found = decode_probes(probes);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ((*found)[1].reach, Reach::cut);
+  EXPECT_EQ((*found)[1].text, "in its?words");
+  for (std::size_t length = 0; length < facts.size(); ++length)
+    EXPECT_FALSE(NetFacts::decode(std::string_view(facts).substr(0, length)).has_value());
+  for (std::size_t length = 0; length < probes.size(); ++length)
+    EXPECT_FALSE(decode_probes(std::string_view(probes).substr(0, length)).has_value());
+  std::mt19937 random(3);
+  for (int round = 0; round < 20000; ++round) {
+    std::string bytes = round % 2 == 0 ? facts : probes;
+    bytes[random() % bytes.size()] = static_cast<char>(random());
+    (void)NetFacts::decode(bytes);
+    (void)decode_probes(bytes);
+  }
+}
+
+}  // namespace
+}  // namespace fabring::tools

@@ -1,0 +1,339 @@
+"""`fabring doctor net` and `doctor bench` on hosts made of network namespaces, with faults that are made outside of them: routes,
+MTUs, addresses, links shaped by tbf, ranks that do not come, differ or die. Each is named; a healthy network gets no finding."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import harness
+import hosts
+from harness import SKIP, Failed, arguments, free_port, require, run_cases
+
+
+class Doctor:
+    """One rank of `fabring doctor PART` on each host; rank 0's report."""
+
+    def __init__(self, options, network, part, words=(), settings=None, skip=(), timeout=15):
+        self.options, self.network, self.ranks = options, network, {}
+        self.began = time.monotonic()
+        self.limit = timeout
+        common = {k: v for k, v in os.environ.items() if not k.startswith("FABRING_")}
+        common.update({
+            "FABRING_WORLD_SIZE": str(network.count),
+            "FABRING_MASTER_ADDR": network.address(0),
+            "FABRING_MASTER_PORT": str(free_port()),
+            "FABRING_JOB_ID": f"test-{random.SystemRandom().randrange(1 << 48):x}",
+            "IPATH_NO_BACKTRACE": "1",
+        })
+        cli = os.path.join(os.path.dirname(options.program), "..", "..", "tools", "fabring")
+        for rank in range(network.count):
+            if rank in skip:
+                continue
+            environment = {**common, "FABRING_RANK": str(rank), **(settings or {}).get(rank, {}), **(settings or {}).get("all", {})}
+            self.ranks[rank] = subprocess.Popen(
+                [*network.command_prefix(rank), cli, "doctor", part, "--json", "--timeout", str(timeout * harness.slowness), *words],
+                env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in self.ranks.values():
+            process.kill()
+            process.communicate()
+
+    def report(self):
+        """What rank 0 says; also how long it took and how all ended."""
+        try:
+            out, err = self.ranks[0].communicate(timeout=(self.limit + 10) * harness.slowness)
+        except subprocess.TimeoutExpired:
+            raise Failed("rank 0 of doctor runs past its own --timeout") from None
+        self.took = time.monotonic() - self.began
+        self.code = self.ranks[0].returncode
+        try:
+            return json.loads(out)
+        except ValueError:
+            raise Failed(f"rank 0 ended with {self.code} and no report: {out}{err}") from None
+
+    def codes(self):
+        """Of all ranks, once they have ended by themselves."""
+        return [process.wait(timeout=15 * harness.slowness) for process in self.ranks.values()]
+
+
+def check(options, network, part, **more):
+    with Doctor(options, network, part, **more) as doctor:
+        return doctor.report(), doctor.code
+
+
+def bad(report):
+    return [f for f in report["findings"] if f["severity"] in ("critical", "warning")]
+
+
+def find(report, identity, where="", words=()):
+    """A finding with this id about this place; every critical one must have it too."""
+    for finding in report["findings"]:
+        if finding["id"] == identity and where in finding["where"] and all(word in finding["what"] for word in words):
+            return finding
+    raise Failed(f"no {identity} about '{where}' with {words} in {json.dumps(report['findings'], indent=1)}")
+
+
+def only(report, *identities):
+    others = [f for f in bad(report) if f["id"] not in identities]
+    require(not others, f"findings that are no cause: {json.dumps(others, indent=1)}")
+
+
+def reshape(namespace, device, rate):
+    hosts.command("tc", "-n", namespace, "qdisc", "replace", "dev", device, "root", "tbf", "rate", rate, "burst", "192kb",
+                  "limit", "1mb")
+
+
+# ---- net
+
+def healthy(options):
+    with hosts.Hosts(3) as network:
+        with Doctor(options, network, "net") as doctor:
+            report = doctor.report()
+            require(doctor.code == 0 and not bad(report), f"exit {doctor.code}: {report['findings']}")
+            require(report["seconds"] < 3 * harness.slowness, f"took {report['seconds']} s")
+            require(doctor.codes() == [0, 0, 0], f"exit codes {doctor.codes()}")
+            require(len(report["ranks"][2]["probes"]) == 2, "rank 2 has not called at two doors")
+
+
+def healthy_v6(options):
+    with hosts.Hosts(2, family=6) as network:
+        report, code = check(options, network, "net")
+        require(code == 0 and not bad(report), f"exit {code}: {report['findings']}")
+
+
+def one_way_block(options):
+    with hosts.Hosts(3) as network:
+        hosts.ip("-n", network.namespace(1), "route", "add", "blackhole", network.address(2) + "/32")
+        with Doctor(options, network, "net") as doctor:
+            report = doctor.report()
+            find(report, "net.no_route", "rank 1 (host host1) -> rank 2 (host host2)")
+            find(report, "net.dropped", "rank 2 (host host2) -> rank 1 (host host1)")
+            only(report, "net.no_route", "net.dropped")
+            require(doctor.codes() == [1, 1, 1], f"exit codes {doctor.codes()}")
+
+
+def unreachable_route(options):
+    with hosts.Hosts(3) as network:
+        hosts.ip("-n", network.namespace(2), "route", "add", "unreachable", network.address(1) + "/32")
+        report, code = check(options, network, "net")
+        require(code == 1, f"exit {code}")
+        find(report, "net.no_route", "rank 2 (host host2) -> rank 1 (host host1)")
+        find(report, "net.dropped", "rank 1 (host host1) -> rank 2 (host host2)")
+
+
+def small_mtu_on_the_way(options):
+    with hosts.Hosts(3) as network:
+        for host in range(3):  # or packets of 64 KiB pass uncut through all of it
+            hosts.ip("-n", network.namespace(host), "link", "set", "dev", "eth0", "gso_max_segs", "1")
+        hosts.ip("-n", network.switch, "link", "set", "dev", "port1", "mtu", "1300")
+        report, code = check(options, network, "net")
+        require(code == 1, f"exit {code}")
+        finding = find(report, "net.mtu", "host1")
+        require("1448" in finding["what"] or "1500" in finding["what"], finding["what"])
+        only(report, "net.mtu")
+        require(all("host1" in f["where"] for f in bad(report)), f"{bad(report)}")
+
+
+def mtus_differ(options):
+    with hosts.Hosts(3) as network:
+        hosts.ip("-n", network.namespace(2), "link", "set", "dev", "eth0", "mtu", "1400")
+        report, code = check(options, network, "net")
+        require(code == 0, f"exit {code}")
+        find(report, "net.mtu_differs", "", ["1400", "rank 2 (host host2)"])
+        only(report, "net.mtu_differs")
+
+
+def second_interface(network, host, address):
+    """A network of its own that leads nowhere."""
+    name = network.namespace(host)
+    hosts.ip("-n", name, "link", "add", "eth1", "type", "veth", "peer", "name", "eth2")
+    hosts.ip("-n", name, "addr", "add", address, "dev", "eth1")
+    for device in ("eth1", "eth2"):
+        hosts.ip("-n", name, "link", "set", device, "up")
+
+
+def wrong_interface(options):
+    with hosts.Hosts(3) as network:
+        second_interface(network, 1, "10.99.0.2/24")
+        report, code = check(options, network, "net", settings={1: {"FABRING_INTERFACE": "eth1"}})
+        require(code == 1, f"exit {code}")
+        find(report, "net.no_route", "host host1", ["no other host reaches it", "10.99.0.2", "eth1", "data"])
+        find(report, "net.interfaces", "", ["rank 1 (host host1)"])
+
+
+def address_twice(options):
+    """The address of one host is another's as well, which then calls itself."""
+    with hosts.Hosts(3) as network:
+        second_interface(network, 1, "10.99.0.2/24")
+        for host in (0, 2):
+            hosts.ip("-n", network.namespace(host), "addr", "add", "10.99.0.2/32", "dev", "lo")
+        report, code = check(options, network, "net", settings={1: {"FABRING_INTERFACE": "eth1"}})
+        require(code == 1, f"exit {code}")
+        find(report, "net.refused", "host host1", ["no other host reaches it"])
+
+
+def missing_rank(options):
+    with hosts.Hosts(3) as network:
+        with Doctor(options, network, "net", skip=(2,), timeout=6) as doctor:
+            report = doctor.report()
+            find(report, "net.rendezvous", "", ["rank 2"])
+            require(doctor.code == 1 and doctor.took < 8 * harness.slowness, f"exit {doctor.code} after {doctor.took:.1f} s")
+
+
+def stopped_rank(options):
+    """Stopped wherever it is just then: what it has not told is not fine."""
+    with hosts.Hosts(3) as network:
+        with Doctor(options, network, "net", timeout=8) as doctor:
+            os.kill(doctor.ranks[2].pid, signal.SIGSTOP)
+            report = doctor.report()
+            require(doctor.took < 10 * harness.slowness, f"took {doctor.took:.1f} s")
+            require(doctor.code in (1, 3), f"exit {doctor.code}")
+            require(any("rank 2" in f["what"] + f["where"] for f in report["findings"]), f"{report['findings']}")
+
+
+def settings_differ(options):
+    with hosts.Hosts(3) as network:
+        report, code = check(options, network, "net", settings={1: {"FABRING_TRANSPORT": "tcp"}})
+        require(code == 1, f"exit {code}")
+        find(report, "net.settings", "", ["FABRING_TRANSPORT", "tcp on rank 1 (host host1)"])
+        only(report, "net.settings")
+
+
+def other_secret(options):
+    with hosts.Hosts(2) as network, tempfile.TemporaryDirectory() as folder:
+        settings = {}
+        for rank in range(2):
+            path = os.path.join(folder, str(rank))
+            with open(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600), "w") as out:
+                out.write(f"a secret of its own {rank}\n")
+            settings[rank] = {"FABRING_SECRET_FILE": path}
+        report, code = check(options, network, "net", settings=settings, timeout=6)
+        require(code == 1, f"exit {code}")
+        find(report, "net.mismatch", "", ["secret"])
+
+
+def wrong_master(options):
+    """Another service holds the meeting point; rank 0 says so, and who."""
+    with hosts.Hosts(2) as network:
+        port = str(free_port())
+        holder = subprocess.Popen([*network.command_prefix(0), sys.executable, "-c",
+                                   "import socket, sys\ns = socket.create_server(('0.0.0.0', int(sys.argv[1])))\n"
+                                   "print('ready', flush=True)\nsys.stdin.read()", port],
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        try:
+            require(holder.stdout.readline() == "ready\n", "the other service did not start")
+            report, code = check(options, network, "net", settings={"all": {"FABRING_MASTER_PORT": port}}, timeout=6)
+            require(code == 1, f"exit {code}")
+            find(report, "net.rendezvous", "", [port])
+        finally:
+            holder.kill()
+            holder.communicate()
+
+
+# ---- bench
+
+def even(options):
+    with hosts.Hosts(4) as network:
+        report, code = check(options, network, "bench", timeout=30)
+        require(code == 0 and not bad(report), f"exit {code}: {json.dumps(report, indent=1)}")
+        rates = [rate for row in report["GBps"] for rate in row if rate]
+        require(len(rates) == 12 and max(rates) < 0.2, f"1 Gbit/s is not {sorted(rates)} GB/s")
+        return f"{min(rates):.3f} to {max(rates):.3f} GB/s in {report['seconds']:.1f} s"
+
+
+def one_slow_link(options):
+    with hosts.Hosts(4) as network, tempfile.TemporaryDirectory() as folder:
+        reshape(network.namespace(2), "eth0", "100mbit")
+        reshape(network.switch, "port2", "100mbit")
+        picture = os.path.join(folder, "links.svg")
+        with Doctor(options, network, "bench", ["--svg", picture], timeout=60) as doctor:
+            report = doctor.report()
+            require(doctor.took < 30 * harness.slowness, f"took {doctor.took:.1f} s")
+            finding = find(report, "bench.slow_node", "host2 (rank 2)", ["in both directions"])
+            require(finding["severity"] == "critical" and doctor.code == 1, f"{finding}, exit {doctor.code}")
+            only(report, "bench.slow_node")
+            with open(picture) as drawn:
+                text = drawn.read()
+            require(text.startswith("<svg") and "host2 (rank 2)" in text and "0.012" in text, "the picture does not show it")
+            return f"in {doctor.took:.1f} s"
+
+
+def one_slow_direction(options):
+    with hosts.Hosts(4) as network:
+        reshape(network.namespace(1), "eth0", "100mbit")
+        report, code = check(options, network, "bench", timeout=30)
+        require(code == 1, f"exit {code}")
+        find(report, "bench.slow_direction", "host1 (rank 1)", ["when it sends"])
+        only(report, "bench.slow_direction")
+
+
+def below_expected(options):
+    with hosts.Hosts(2, rate="100mbit") as network:
+        report, code = check(options, network, "bench", words=["--expect", "0.125"], timeout=30)
+        require(code == 0, f"exit {code}")
+        find(report, "bench.below_expected", "", ["0.125", "--expect"])
+
+
+def stuck(options):
+    """Small messages pass, large ones do not: the measurement ends all the same, in time, and says so."""
+    with hosts.Hosts(2) as network:
+        for host in range(2):
+            hosts.ip("-n", network.namespace(host), "link", "set", "dev", "eth0", "gso_max_segs", "1")
+        hosts.ip("-n", network.switch, "link", "set", "dev", "port1", "mtu", "1300")
+        with Doctor(options, network, "bench", timeout=10) as doctor:
+            report = doctor.report()
+            require(doctor.took < 16 * harness.slowness, f"took {doctor.took:.1f} s")
+            require(doctor.code == 1, f"exit {doctor.code}")
+            require({"bench.stuck", "bench.start"} & {f["id"] for f in report["findings"]}, f"{report['findings']}")
+
+
+def dies_meanwhile(options):
+    with hosts.Hosts(3) as network:
+        with Doctor(options, network, "bench", ["--measure-ms", "60000"], timeout=25) as doctor:
+            # Measuring: it has connections of a job, and both sides are busy with them.
+            deadline = time.monotonic() + 15 * harness.slowness
+            while "ESTAB" not in subprocess.run(["ip", "netns", "exec", network.namespace(2), "ss", "-Htn"],
+                                                capture_output=True, text=True).stdout:
+                require(time.monotonic() < deadline, "no connection")
+            doctor.ranks[2].kill()
+            report = doctor.report()
+            require(doctor.took < 30 * harness.slowness, f"took {doctor.took:.1f} s")
+            require(doctor.code == 1, f"exit {doctor.code}")
+            require(any("rank 2" in f["what"] for f in report["findings"] if f["id"] in ("bench.lost", "bench.start")),
+                    f"{report['findings']}")
+
+
+def main():
+    options = arguments(__doc__, runs=1)
+    try:
+        hosts.check_possible()
+    except hosts.NotPossible as reason:
+        print(f"SKIPPED: {reason}")
+        sys.exit(SKIP)
+    links = [healthy, healthy_v6, one_way_block, unreachable_route, small_mtu_on_the_way, mtus_differ, wrong_interface,
+             address_twice, missing_rank, stopped_rank, settings_differ, other_secret, wrong_master]
+    rates = [even, one_slow_link, one_slow_direction, below_expected, stuck, dies_meanwhile]
+    named = lambda cases: [(case.__name__.replace("_", " "), lambda c=case: c(options)) for case in cases
+                           if options.only in case.__name__]
+    # Bandwidths are measured one after the other, the rest side by side.
+    measuring = threading.Lock()
+
+    def alone(case):
+        with measuring:
+            return case()
+
+    run_cases(named(links) + [(name, lambda c=case: alone(c)) for name, case in named(rates)], at_once=3)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+#include "runtime/startup/locality.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <mutex>
+
+#include "runtime/base/named_thread.hpp"
+#include "tests/topology/machine_xml.hpp"
+#include "topology/cpus.hpp"
+#include "topology/discovery.hpp"
+#include "topology/placement.hpp"
+
+namespace fabring {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+Topology read(const tests::MachineSketch& sketch) {
+  const std::string file = tests::machine_file(sketch);
+  auto topology = read_topology(file);
+  ::unlink(file.c_str());
+  EXPECT_TRUE(topology);
+  return topology ? *topology : Topology{};
+}
+
+// The first device that a rank prefers is on the switch of its GPU, for every rank.
+void expect_own_switch(const Topology& machine) {
+  for (int rank = 0; rank < 8; ++rank) {
+    const Locality locality = find_locality(machine, rank, machine.cpus);
+    ASSERT_FALSE(locality.devices.empty()) << rank;
+    const Gpu& gpu = machine.gpus[static_cast<std::size_t>(rank)];
+    bool found = false;
+    for (const Nic& nic : machine.nics)
+      if (nic.rdma == locality.devices[0]) {
+        found = true;
+        EXPECT_EQ(proximity(machine, gpu.place, nic.place), Proximity::same_switch) << rank;
+        EXPECT_EQ(locality.devices[1], text(*nic.pci));
+      }
+    EXPECT_TRUE(found) << locality.devices[0];
+    EXPECT_THAT(locality.reason, testing::HasSubstr("same PCI switch"));
+  }
+}
+
+TEST(Locality, OnMachinesLikeP4dAndP5EveryRankPrefersTheCardsOfItsGpu) {
+  expect_own_switch(read(tests::p4d_like()));
+  const Topology p5 = read(tests::p5_like());
+  expect_own_switch(p5);
+  EXPECT_EQ(find_locality(p5, 7, p5.cpus).devices.size(), 8u);  // four cards, each by name and by place
+}
+
+TEST(Locality, WithoutGpusARankPrefersTheInterfaceOfItsNode) {
+  const Topology machine = read(tests::two_sockets());
+  EXPECT_THAT(find_locality(machine, 0, {0, 1}).interfaces, ElementsAre("eth0"));
+  EXPECT_THAT(find_locality(machine, 0, {9}).interfaces, ElementsAre("eth1"));
+  EXPECT_THAT(find_locality(machine, 0, machine.cpus).interfaces, IsEmpty());  // near both
+  EXPECT_THAT(find_locality(read(tests::bare_vm()), -1, {0}).interfaces, IsEmpty());
+}
+
+TEST(Locality, TheProgressThreadRunsNearTheCard) {
+  const Topology machine = read(tests::two_sockets());
+  EXPECT_THAT(progress_cpus(machine, "eth1"), ElementsAre(8, 9, 10, 11, 12, 13, 14, 15));
+  EXPECT_THAT(progress_cpus(machine, "eth9"), IsEmpty());
+  EXPECT_THAT(progress_cpus(machine, ""), IsEmpty());
+  EXPECT_THAT(progress_cpus(read(tests::bare_vm()), "eth0"), IsEmpty());
+  // Only two processors are allowed: all of them are near enough.
+  EXPECT_THAT(progress_cpus(read(tests::small_container()), "eth1"), IsEmpty());
+}
+
+TEST(Locality, TheReportSaysWhatIsNearAndWhereProgressIsMade) {
+  HostPlaces places;
+  std::vector<std::string> report;
+  EXPECT_THAT(settle_places(places, "eth0", "tcp", report), IsEmpty());
+  EXPECT_THAT(report, IsEmpty());
+  places.topology = read(tests::p4d_like());
+  places.locality = find_locality(*places.topology, 7, places.topology->cpus);
+  // EFA of rank 7 is on the second node, eth0 on the first.
+  EXPECT_EQ(settle_places(places, "eth0", "provider efa 1.22, protocol EFA 4", report).front(), 24);
+  EXPECT_EQ(settle_places(places, "eth0", "provider tcp 1.22, protocol XNET 0", report).front(), 0);
+  EXPECT_THAT(report, testing::Contains(testing::HasSubstr("GPU 7, same PCI switch: rdmap290s3")));
+  EXPECT_THAT(report, testing::Contains("progress thread on processors 24 to 47, near rdmap290s3"));
+  places.topology.reset();
+  places.note = "which cards are near is not known: why";
+  report.clear();
+  EXPECT_THAT(settle_places(places, "eth0", "tcp", report), IsEmpty());
+  EXPECT_THAT(report, ElementsAre(places.note));
+}
+
+TEST(Locality, AThreadIsBoundToProcessors) {
+  const int cpu = affinity_cpus().front();
+  std::mutex mutex;
+  std::condition_variable over;
+  bool end = false;
+  auto thread = start_thread("bound", [&] {
+    std::unique_lock lock(mutex);
+    over.wait(lock, [&] { return end; });
+  });
+  ASSERT_TRUE(thread);
+  bind_thread(*thread, {});
+  bind_thread(*thread, {1 << 20});  // beyond what the kernel takes: nothing happens
+  bind_thread(*thread, {cpu});
+  cpu_set_t set;
+  ASSERT_EQ(::pthread_getaffinity_np(thread->native_handle(), sizeof set, &set), 0);
+  EXPECT_EQ(CPU_COUNT(&set), 1);
+  EXPECT_TRUE(CPU_ISSET(cpu, &set));
+  {
+    const std::lock_guard lock(mutex);
+    end = true;
+  }
+  over.notify_all();
+  thread->join();
+}
+
+}  // namespace
+}  // namespace fabring

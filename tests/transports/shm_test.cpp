@@ -1,0 +1,284 @@
+// What is special to shared memory: the arena, landings, what a hostile peer can write, and who may come in.
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+
+#include "tests/transports/conformance/world.hpp"
+#include "transports/shm/shm_endpoint.hpp"
+#include "transports/shm/shm_transport.hpp"
+
+namespace fabring::conformance {
+namespace {
+
+Fabric shm_fabric() {
+  Fabric fabric;
+  fabric.name = "shm";
+  fabric.transport = [] { return make_shm_transport(); };
+  return fabric;
+}
+
+bool all_are(std::span<const std::byte> bytes, std::byte value) {
+  return std::ranges::all_of(bytes, [value](std::byte b) { return b == value; });
+}
+
+// ---- the arena ----------------------------------------------------------------------------------------------------
+
+TEST(ShmArena, LendsDisjointBlocksAndJoinsThemAgain) {
+  constexpr std::size_t bytes = 1 << 20;
+  auto arena = *shm::Arena::create(bytes);
+  std::mt19937 random(7);
+  std::map<std::byte*, std::size_t> lent;
+  for (int i = 0; i < 3000; ++i) {
+    if (random() % 2 == 0 && !lent.empty()) {
+      auto at = lent.begin();
+      std::advance(at, random() % lent.size());
+      EXPECT_TRUE(arena->release(at->first, at->second));
+      lent.erase(at);
+    } else {
+      const std::size_t size = 1 + random() % 60'000;
+      std::byte* const block = arena->allocate(size);
+      if (block == nullptr) continue;
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % shm::page, 0u);
+      const auto after = lent.lower_bound(block);
+      EXPECT_TRUE(after == lent.end() || block + size <= after->first);
+      EXPECT_TRUE(after == lent.begin() || std::prev(after)->first + std::prev(after)->second <= block);
+      lent.emplace(block, size);
+    }
+  }
+  for (const auto& [block, size] : lent) EXPECT_TRUE(arena->release(block, size));
+  EXPECT_NE(arena->allocate(bytes), nullptr) << "the free parts must have become one again";
+  std::byte elsewhere{};
+  EXPECT_FALSE(arena->release(&elsewhere, 1));
+}
+
+TEST(ShmArena, WhatIsRevokedIsSharedNoMore) {
+  auto arena = *shm::Arena::create(8 * shm::page);
+  std::byte* const first = arena->allocate(2 * shm::page);
+  std::byte* const second = arena->allocate(2 * shm::page);
+  const auto offset = *arena->offset_of({first, 2 * shm::page});
+  auto peer = *shm::SharedMemory::adopt(Descriptor(::fcntl(arena->memory().memfd(), F_DUPFD_CLOEXEC, 0)),
+                                        arena->memory().size());
+  peer.data()[offset] = std::byte{1};
+  EXPECT_EQ(first[0], std::byte{1});
+  arena->revoke({first, 100});
+  first[0] = std::byte{2};
+  peer.data()[offset] = std::byte{3};
+  EXPECT_EQ(first[0], std::byte{2});
+  EXPECT_FALSE(arena->offset_of({first, 10}));
+  EXPECT_FALSE(arena->offset_of({first + shm::page - 1, 2}));
+  EXPECT_TRUE(arena->offset_of({first + shm::page, 10})) << "the next page was not named";
+  EXPECT_TRUE(arena->offset_of({second, 2 * shm::page}));
+}
+
+TEST(SharedMemory, TakesOnlySealedMemoryOfTheSizeAgreedOn) {
+  auto own = *shm::SharedMemory::create(2 * shm::page);
+  const auto again = [&] { return Descriptor(::fcntl(own.memfd(), F_DUPFD_CLOEXEC, 0)); };
+  EXPECT_TRUE(shm::SharedMemory::adopt(again(), 2 * shm::page));
+  EXPECT_FALSE(shm::SharedMemory::adopt(again(), 3 * shm::page));
+  EXPECT_FALSE(shm::SharedMemory::adopt(Descriptor(::open("/dev/null", O_RDWR | O_CLOEXEC)), 2 * shm::page));
+  Descriptor shrinkable(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(::ftruncate(shrinkable.fd(), 2 * shm::page), 0);
+  EXPECT_FALSE(shm::SharedMemory::adopt(std::move(shrinkable), 2 * shm::page));
+}
+
+// ---- landings -----------------------------------------------------------------------------------------------------
+
+constexpr std::size_t beyond_staging = 1 << 20;  // can be sent at once only straight into its receive
+
+TEST(ShmLanding, AReceiveInTheArenaIsFilledByTheSender) {
+  World world(shm_fabric(), 2);
+  world.connect();
+  std::byte* const block = world.at(0).memory()->allocate(beyond_staging);
+  const Bytes from = pattern(beyond_staging - 5, 3);
+  const auto received = world.recv(0, 1, 9, {block, beyond_staging});
+  const auto sent = world.send(1, 0, 9, from);
+  for (int i = 0; i < 3; ++i) world.poll(1);
+  ASSERT_TRUE(world.ending(sent)) << "rank 0 has not looked yet, and the staging ring is smaller than the message";
+  ASSERT_TRUE(world.complete({received}));
+  EXPECT_EQ(world.ending(received)->bytes, from.size());
+  EXPECT_TRUE(std::equal(from.begin(), from.end(), block));
+}
+
+TEST(ShmLanding, AfterDisconnectALateSenderReachesNothing) {
+  World world(shm_fabric(), 2);
+  world.connect();
+  std::byte* const block = world.at(0).memory()->allocate(beyond_staging);
+  const auto received = world.recv(0, 1, 9, {block, beyond_staging});
+  world.at(0).disconnect(1);
+  std::fill_n(block, beyond_staging, std::byte{0x5a});               // ours again
+  ASSERT_TRUE(world.try_send(1, 0, 9, pattern(beyond_staging, 3)));  // rank 1 has not noticed
+  EXPECT_TRUE(all_are({block, beyond_staging}, std::byte{0x5a}));
+  ASSERT_TRUE(world.complete({received}));
+  EXPECT_EQ(world.ending(received)->outcome, Outcome::aborted);
+}
+
+// ---- who comes in -------------------------------------------------------------------------------------------------
+
+/// Whoever connects to a rank's socket.
+struct Visitor {
+  explicit Visitor(const std::string& address)
+      : socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
+    sockaddr_un there;
+    const socklen_t length = shm::abstract_address(address.substr(4), there);
+    connected = ::connect(socket.fd(), reinterpret_cast<sockaddr*>(&there), length) == 0;
+  }
+  bool turned_away() const {
+    char byte = 0;
+    return ::recv(socket.fd(), &byte, 1, MSG_DONTWAIT) == 0;
+  }
+  Descriptor socket;
+  bool connected = false;
+};
+
+void exchange(World& world) {
+  const Bytes from = pattern(200'000, 1);
+  Bytes into(200'000);
+  const auto received = world.recv(1, 0, 1, into);
+  ASSERT_TRUE(world.complete({received, world.send(0, 1, 1, from)}));
+  EXPECT_TRUE(into == from);
+}
+
+TEST(ShmStrangers, AreTurnedAwayAndCountedAndDisturbNobody) {
+  World world(shm_fabric(), 2);
+  world.connect();
+  const std::string address = world.at(0).address();
+  auto memory = *shm::SharedMemory::create(shm::page);
+  const std::uint64_t nonce = world.options(0).job_nonce;
+  const auto size = shm::Pair::size(shm::Staging::of_world(2));
+  const int fd = memory.memfd();
+  std::vector<Visitor> talkers;
+  const auto visit = [&](const shm::Hello& hello, std::initializer_list<int> descriptors) {
+    talkers.emplace_back(address);
+    ASSERT_TRUE(talkers.back().connected);
+    ASSERT_TRUE(shm::say(talkers.back().socket.fd(), hello, descriptors));
+  };
+  Visitor silent(address);
+  ASSERT_TRUE(silent.connected);
+  talkers.emplace_back(address);
+  ASSERT_EQ(::send(talkers.back().socket.fd(), "GET / HTTP/1.1\r\n\r\n", 18, 0), 18);
+  visit({1, nonce, size, shm::page, 1, 0}, {fd, fd, fd});                             // not our magic
+  visit({shm::Hello::magic_number, nonce + 1, size, shm::page, 1, 0}, {fd, fd, fd});  // an earlier incarnation
+  visit({shm::Hello::magic_number, nonce, size, shm::page, 7, 0}, {fd, fd, fd});      // no such rank
+  visit({shm::Hello::magic_number, nonce, size, shm::page, 0, 0}, {fd, fd, fd});      // rank 0 itself
+  visit({shm::Hello::magic_number, nonce, size, shm::page, 1, 0}, {fd});              // one descriptor
+  visit({shm::Hello::magic_number, nonce, size, shm::page, 1, 0}, {fd, fd, fd});      // rank 1 is here already
+  const auto all_turned_away = [&] {
+    return std::ranges::all_of(talkers, [](const Visitor& visitor) { return visitor.turned_away(); });
+  };
+  EXPECT_TRUE(world.reach(all_turned_away, "strangers to be turned away"));
+  EXPECT_GE(world.at(0).counters().strangers, talkers.size());
+  exchange(world);
+}
+
+// ---- a peer gone mad ----------------------------------------------------------------------------------------------
+
+/// Rank 1 of 2, introduced by the rules, which then writes what it likes into the memory of the pair.
+class MadPeer {
+ public:
+  MadPeer() {
+    EndpointOptions options;
+    options.world_size = 2;
+    options.job_nonce = 42;
+    victim = *shm::ShmEndpoint::open(options);
+    const auto staging = shm::Staging::of_world(2);
+    memory = *shm::SharedMemory::create(shm::Pair::size(staging));
+    arena = *shm::Arena::create(shm::page);
+    pair = {memory.data(), staging};
+    caller = std::make_unique<Visitor>(victim->address());
+    const shm::Hello hello{shm::Hello::magic_number, 42, memory.size(), arena->memory().size(), 1, 0};
+    EXPECT_TRUE(shm::say(caller->socket.fd(), hello, {memory.memfd(), arena->memory().memfd(), memory.memfd()}));
+    EXPECT_TRUE(victim->add_peer(1, "shm fabring-shm-000000000000002a-1-x").ok());
+    Completion completion;
+    for (int i = 0; i < 3; ++i) (void)victim->poll({&completion, 1});
+    EXPECT_EQ(victim->post_recv(1, 5, into, 77), Post::accepted);
+  }
+
+  void write(std::uint32_t kind, Slot slot, std::uint32_t bytes) {
+    shm::Channel& channel = pair.channel(false);  // from the higher rank
+    shm::Entry& entry = channel.entries[written_ % shm::entry_count];
+    entry.kind = static_cast<shm::EntryKind>(kind);
+    entry.slot = slot;
+    entry.bytes = bytes;
+    entry.turn.store(++written_);
+  }
+
+  std::optional<Completion> outcome() {
+    Completion completion;
+    for (int i = 0; i < 3; ++i)
+      if (victim->poll({&completion, 1}) == 1) return completion;
+    return {};
+  }
+
+  std::unique_ptr<shm::ShmEndpoint> victim;
+  shm::SharedMemory memory;
+  std::shared_ptr<shm::Arena> arena;
+  shm::Pair pair;
+  std::unique_ptr<Visitor> caller;
+  Bytes into = Bytes(1000);
+
+ private:
+  std::uint32_t written_ = 0;
+};
+
+TEST(ShmHostilePeer, IsHeardWhileItKeepsTheRules) {
+  MadPeer mad;
+  const auto part = static_cast<std::uint32_t>(shm::EntryKind::part),
+             last = static_cast<std::uint32_t>(shm::EntryKind::last);
+  mad.write(part, 5, 600);
+  mad.write(last, 5, 400);
+  const auto outcome = mad.outcome();
+  ASSERT_TRUE(outcome);
+  EXPECT_EQ(outcome->outcome, Outcome::done);
+  EXPECT_EQ(outcome->bytes, 1000u);
+}
+
+TEST(ShmHostilePeer, LosesTheConnectionForEveryNonsense) {
+  constexpr std::uint32_t part = 1, last = 2, landed = 3;
+  using Entries = std::vector<std::array<std::uint32_t, 3>>;
+  for (const Entries& entries : std::vector<Entries>{
+           {{last, 6, 10}},                 // nobody waits there
+           {{last, 5, 1001}},               // longer than the receive
+           {{last, 5, 0xffffffff}},         // longer than anything
+           {{part, 5, 999}, {last, 5, 2}},  // in all longer
+           {{part, 5, 10}, {last, 6, 10}},  // another message inside this one
+           {{landed, 5, 10}},               // no landing was offered
+           {{part, 5, 10}, {landed, 5, 10}},
+           {{0, 5, 10}},
+           {{99, 5, 10}},
+       }) {
+    MadPeer mad;
+    for (const auto& [kind, slot, bytes] : entries) mad.write(kind, slot, bytes);
+    const auto outcome = mad.outcome();
+    ASSERT_TRUE(outcome) << entries[0][0];
+    EXPECT_EQ(outcome->context, 77u);
+    EXPECT_EQ(outcome->outcome, Outcome::lost);
+    EXPECT_EQ(mad.victim->peer_error(1).code(), ErrorCode::peer_lost);
+  }
+}
+
+TEST(ShmHostilePeer, CannotMakeASenderWriteOutsideItsArena) {
+  MadPeer mad;
+  shm::Landing& landing = mad.pair.channel(true).landings[9];
+  for (const auto& [offset, bytes] :
+       std::vector<std::pair<std::uint64_t, std::uint64_t>>{{0, 1 << 20},
+                                                            {1, 100},
+                                                            {mad.arena->memory().size() - 10, 100},
+                                                            {~std::uint64_t{0} - 50, 1 << 20},
+                                                            {std::uint64_t{1} << 40, 1 << 20}}) {
+    landing.offset = offset;
+    landing.bytes = bytes;
+    landing.key.store(10);
+    const Bytes from = pattern(100, 1);
+    ASSERT_EQ(mad.victim->post_send(1, 9, from, 1), Post::accepted);
+    EXPECT_TRUE(
+        all_are({mad.arena->memory().data() + shm::page, mad.arena->memory().size() - shm::page}, std::byte{0}));
+  }
+  EXPECT_EQ(mad.pair.channel(true).entries[0].kind, shm::EntryKind::last) << "sent the other way instead";
+}
+
+}  // namespace
+}  // namespace fabring::conformance

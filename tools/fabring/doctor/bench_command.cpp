@@ -1,0 +1,222 @@
+// `fabring doctor bench`: latency and bandwidth between every two hosts, over the transport that a job would use, and
+// what stands out. All ranks run it, with the environment of a job.
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <condition_variable>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "tools/fabring/doctor/bench_run.hpp"
+#include "tools/fabring/doctor/doctor_command.hpp"
+#include "tools/fabring/doctor/report.hpp"
+#include "tools/fabring/own_ranks.hpp"
+#include "topology/interfaces.hpp"
+
+namespace fabring::tools {
+namespace {
+
+struct Options {
+  int ranks = 0;
+  double expect = 0;
+  double measure_ms = 100;
+  std::string svg, transport;
+  ReportOptions report;
+};
+
+// "interface eth0 10.0.0.1: ...": its speed, if a device and not a kernel's imitation says so.
+double link_GBps(const Engine& engine) {
+  for (const std::string& line : engine.report()) {
+    constexpr std::string_view label = "interface ";
+    if (!line.starts_with(label)) continue;
+    const std::string name = line.substr(label.size(), line.find(' ', label.size()) - label.size());
+    std::error_code error;
+    if (!std::filesystem::exists("/sys/class/net/" + name + "/device", error)) return 0;
+    return link_megabits(name) / 8000.0;
+  }
+  return 0;
+}
+
+std::string transport_of(const Engine& engine) {
+  for (const std::string& line : engine.report())
+    if (line.starts_with("transport ")) return line.substr(10);
+  return engine.config().transport;
+}
+
+/// Ends what is under way when the time is up, on all ranks: a link that swallows data would hold it for ever.
+class TimeLimit {
+ public:
+  TimeLimit(Communicator world, std::chrono::steady_clock::time_point deadline)
+      : thread_([this, world, deadline]() mutable {
+          std::unique_lock lock(mutex_);
+          if (!over_.wait_until(lock, deadline, [this] { return done_; }))
+            world.abort("the time is up (--timeout) and a measurement is still under way");
+        }) {}
+  ~TimeLimit() {
+    {
+      const std::lock_guard lock(mutex_);
+      done_ = true;
+    }
+    over_.notify_all();
+    thread_.join();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable over_;
+  bool done_ = false;
+  std::thread thread_;  // the last: it uses the others
+};
+
+Finding stopped(const Status& status, bool started) {
+  if (status.code() == ErrorCode::aborted)
+    return {"bench.stuck",
+            Severity::critical,
+            status.message(),
+            "data that do not arrive between two ranks stop a whole job",
+            "`fabring doctor net` tells which pairs pass 64 KiB; a smaller MTU on the way is the usual cause",
+            ""};
+  return {started ? "bench.lost" : "bench.start",
+          Severity::critical,
+          status.message(),
+          started ? "a job on these hosts would end the same way" : "a job on these hosts would not start either",
+          started ? "`fabring doctor net` tells which pairs can talk; the rank's own output may say more"
+                  : "`fabring doctor net` tells which pairs can talk and what differs between hosts",
+          status.context().rank < 0 ? std::string() : fmt::format("rank {}", status.context().rank)};
+}
+
+nlohmann::ordered_json as_json(const Report& report, const BenchRun& run) {
+  nlohmann::ordered_json json = report_json(report);
+  json["players"] = run.matrix.names;
+  json["GBps"] = run.matrix.GBps;
+  json["latency_us"] = run.matrix.latency_us;
+  json["rounds"] = run.rounds;
+  json["rounds_done"] = run.rounds_done;
+  json["expected_GBps"] = run.matrix.expected_GBps;
+  return json;
+}
+
+int report_start(const Options& options, const Status& why, double seconds) {
+  Report report;
+  report.part = "bench";
+  report.subject = "did not start";
+  report.findings = {stopped(why, false)};
+  report.seconds = seconds;
+  report.complete = false;
+  return deliver(report, options.report);
+}
+
+int measure(const Options& options) {
+  const auto began = std::chrono::steady_clock::now();
+  const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count(); };
+  const auto limit = std::chrono::milliseconds(static_cast<std::int64_t>(options.report.timeout_s * 1000));
+  auto config = Config::from_environment();
+  if (!config) {
+    complain("doctor bench", config.error().message() + "; or start ranks on this host with -n N");
+    return exit_could_not_run;
+  }
+  if (config->world_size < 2) {
+    complain("doctor bench", "one rank has nobody to measure with: start at least two");
+    return exit_usage;
+  }
+  if (!options.transport.empty()) config->transport = options.transport;
+  config->rendezvous_timeout = std::min(config->rendezvous_timeout, limit / 2);
+  config->timeout = std::min(config->timeout, limit);
+  config->silence_timeout = std::min<std::chrono::milliseconds>(config->silence_timeout, limit / 3);
+  const Rank rank = config->rank;
+  Output picture;
+  if (rank == 0)
+    if (Status status = picture.open(options.svg, "--svg"); !status.ok()) {
+      complain("doctor bench", status.message());
+      return exit_could_not_run;
+    }
+  auto engine = Engine::create(std::move(*config));
+  if (!engine && rank == 0) return report_start(options, engine.error(), seconds());
+  if (!engine) {
+    complain("doctor bench", fmt::format("rank {}: {}", rank, engine.error().message()));
+    return exit_could_not_run;
+  }
+  // Leaves a fifth of the time for the round that is under way and for the end.
+  BenchRun run;
+  {
+    const TimeLimit hard((*engine)->world(), began + limit);
+    run = measure_pairs((*engine)->world(), began + limit * 4 / 5,
+                        std::chrono::milliseconds(static_cast<std::int64_t>(options.measure_ms)));
+  }
+  if (rank != 0) {
+    if (!run.status.ok()) complain("doctor bench", fmt::format("rank {}: {}", rank, run.status.message()));
+    (void)(*engine)->leave();
+    return run.status.ok() ? exit_fine : exit_could_not_run;
+  }
+  run.matrix.expected_GBps = options.expect > 0 ? options.expect : run.hosts > 1 ? link_GBps(**engine) : 0;
+  run.matrix.expected_by = options.expect > 0 ? "--expect" : "the interface's speed";
+  Report report;
+  report.part = "bench";
+  const int ranks = (*engine)->world().size();
+  report.subject =
+      fmt::format("{} rank{} on {} host{}, {} of {} rounds, transport {}", ranks, ranks == 1 ? "" : "s", run.hosts,
+                  run.hosts == 1 ? "" : "s", run.rounds_done, run.rounds, transport_of(**engine));
+  report.findings = judge(run.matrix);
+  if (!run.status.ok()) report.findings.insert(report.findings.begin(), stopped(run.status, true));
+  report.complete = run.status.ok() && run.rounds_done == run.rounds;
+  report.picture = matrix_text(run.matrix);
+  if (!options.svg.empty())
+    picture.write(heat_map(run.matrix, fmt::format("fabring doctor bench: {} ranks on {} host{}", ranks, run.hosts,
+                                                   run.hosts == 1 ? "" : "s")));
+  Status written = options.svg.empty() ? Status() : picture.finish();
+  if (!written.ok()) complain("doctor bench", written.message());
+  (void)(*engine)->leave();
+  report.seconds = seconds();
+  const int code = deliver(report, as_json(report, run), options.report);
+  return written.ok() ? code : exit_could_not_run;
+}
+
+int run(const Options& options, const Session& session) {
+  if (options.ranks == 0) return measure(options);
+  if (options.ranks == 1) {
+    complain("doctor bench", "-n 1: one rank has nobody to measure with");
+    return exit_usage;
+  }
+  auto code = run_own_ranks(session.arguments, options.ranks, "doctor bench");
+  if (code) return *code;
+  complain("doctor bench", code.error().message());
+  return exit_could_not_run;
+}
+
+}  // namespace
+
+void add_doctor_bench(CLI::App& doctor, Session& session) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = doctor.add_subcommand("bench", "How fast is every link, and which stands out");
+  command
+      ->add_option("-n", options->ranks,
+                   "Start N ranks on this host; without it the environment says which rank this is")
+      ->check(CLI::Range(1, 4096))
+      ->type_name("N");
+  command
+      ->add_option("--expect", options->expect,
+                   "What a link should reach in GB/s (the interface's speed, if it has one)")
+      ->check(CLI::PositiveNumber)
+      ->type_name("GB/s");
+  command->add_option("--measure-ms", options->measure_ms, "How long each direction is measured")
+      ->check(CLI::Range(1.0, 60000.0))
+      ->capture_default_str()
+      ->type_name("MS");
+  command->add_option("--svg", options->svg, "Draw the matrices as heat maps")->type_name("F.svg");
+  command->add_option("--transport", options->transport, "As FABRING_TRANSPORT")->type_name("LIST");
+  add_report_options(*command, options->report, 60);
+  command->footer(
+      "On several hosts the first rank of each takes part, else all ranks; no two pairs share one at a time.\n"
+      "All ranks run this: under fabring run, torchrun, srun, mpirun, or here with -n. Rank 0 reports.\n"
+      "Exit codes: 0 fine or warnings only, 1 a critical finding, 2 usage, 3 could not measure everything.\n"
+      "Example: fabring run --hosts a:1,b:1,c:1 -- fabring doctor bench --svg links.svg");
+  command->callback([options, &session] { session.exit_code = run(*options, session); });
+}
+
+}  // namespace fabring::tools

@@ -1,0 +1,290 @@
+#include "tools/fabring/doctor/bench_run.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <deque>
+#include <map>
+
+#include "tools/fabring/doctor/tournament.hpp"
+#include "topology/cpus.hpp"
+#include "topology/host_identity.hpp"
+
+namespace fabring::tools {
+namespace {
+
+using SteadyTime = std::chrono::steady_clock::time_point;
+constexpr std::size_t name_bytes = 64;
+constexpr std::size_t block_bytes = std::size_t{1} << 20;
+constexpr std::size_t window = 4;  // blocks under way
+constexpr int most_round_trips = 200;
+constexpr std::uint32_t most_blocks = 4096;
+constexpr std::int32_t tag = 71;
+constexpr int most_passes = 3;
+constexpr double confirmed_growth = 1.15;  ///< a second look that brings less confirms the first
+
+double seconds_since(SteadyTime then) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - then).count();
+}
+
+template <class T>
+Status tell(Communicator& world, Rank to, T value) {
+  return world.send(&value, sizeof(value), DataType::uint8, to, tag);
+}
+
+template <class T>
+Result<T> hear(Communicator& world, Rank from) {
+  T value{};
+  if (Status status = world.recv(&value, sizeof(value), DataType::uint8, from, tag); !status.ok()) return status;
+  return value;
+}
+
+// Half of the shortest round trip in microseconds: the way itself, without what else the hosts do. The initiator says
+// with each message whether it goes on.
+Result<double> latency(Communicator& world, Rank peer, bool initiator, std::chrono::milliseconds limit) {
+  if (!initiator) {
+    for (;;) {
+      auto more = hear<std::uint32_t>(world, peer);
+      if (!more) return more.error();
+      FABRING_TRY(tell(world, peer, *more));
+      if (*more == 0) return 0.0;
+    }
+  }
+  const SteadyTime began = std::chrono::steady_clock::now();
+  std::vector<double> trips;
+  for (bool more = true; more;) {
+    more = static_cast<int>(trips.size()) < most_round_trips && std::chrono::steady_clock::now() - began < limit;
+    const SteadyTime start = std::chrono::steady_clock::now();
+    FABRING_TRY(tell(world, peer, static_cast<std::uint32_t>(more)));
+    if (auto echo = hear<std::uint32_t>(world, peer); !echo) return echo.error();
+    trips.push_back(seconds_since(start));
+  }
+  return 1e6 * *std::min_element(trips.begin(), trips.end()) / 2;
+}
+
+Status stream(Communicator& world, Rank peer, bool sends, std::uint32_t blocks, std::vector<std::byte>& memory) {
+  std::deque<Work> under_way;
+  Status status;
+  for (std::uint32_t block = 0; block < blocks && status.ok(); ++block) {
+    if (under_way.size() == window) {
+      status = under_way.front().wait();
+      under_way.pop_front();
+    }
+    std::byte* at = memory.data() + (block % window) * block_bytes;
+    under_way.push_back(world.start(sends ? Operation::send(at, block_bytes, DataType::uint8, peer, tag)
+                                          : Operation::recv(at, block_bytes, DataType::uint8, peer, tag)));
+  }
+  for (Work& work : under_way)  // also after an error: the memory is theirs until then
+    if (Status last = work.wait(); status.ok()) status = last;
+  return status;
+}
+
+// GB/s as the sender sees it, until the receiver has said that it has everything; 0 for the receiver.
+Result<double> bandwidth(Communicator& world, Rank peer, bool sends, double latency_s,
+                         std::chrono::milliseconds measure, std::vector<std::byte>& memory) {
+  if (!sends) {
+    for (;;) {
+      auto blocks = hear<std::uint32_t>(world, peer);
+      if (!blocks) return blocks.error();
+      if (*blocks == 0 || *blocks > most_blocks) return 0.0;
+      FABRING_TRY(stream(world, peer, false, *blocks, memory));
+      FABRING_TRY(tell(world, peer, std::uint8_t{1}));
+    }
+  }
+  const double target = std::chrono::duration<double>(measure).count();
+  double rate = 0, best = 0;
+  // First one block, which also fills what lies between and lets the flow find its speed. Then three times as many as
+  // fit a third of the time, of which the best counts: what else runs on the hosts only ever takes away.
+  for (int repetition = 0; repetition < 4; ++repetition) {
+    const double wanted = repetition == 0 ? 1 : target / 3 * rate / static_cast<double>(block_bytes);
+    const auto blocks = static_cast<std::uint32_t>(std::clamp(wanted, 1.0, static_cast<double>(most_blocks)));
+    FABRING_TRY(tell(world, peer, blocks));
+    const SteadyTime start = std::chrono::steady_clock::now();
+    FABRING_TRY(stream(world, peer, true, blocks, memory));
+    if (auto all = hear<std::uint8_t>(world, peer); !all) return all.error();
+    const double took = seconds_since(start);
+    rate = static_cast<double>(blocks) * static_cast<double>(block_bytes) / std::max(took - latency_s, took / 2);
+    if (repetition > 0) best = std::max(best, rate);
+  }
+  FABRING_TRY(tell(world, peer, std::uint32_t{0}));
+  return best / 1e9;
+}
+
+struct Player {
+  Rank rank;
+  std::string name;
+};
+
+Result<std::vector<Player>> players_of(Communicator& world, const std::vector<int>& nodes, bool several_hosts) {
+  std::array<char, name_bytes> own{};
+  std::strncpy(own.data(), host_name().c_str(), own.size() - 1);
+  std::vector<char> all(name_bytes * nodes.size());
+  FABRING_TRY(world.all_gather(own.data(), all.data(), name_bytes, DataType::uint8));
+  std::vector<Player> players;
+  int next_node = 0;
+  for (std::size_t rank = 0; rank < nodes.size(); ++rank) {
+    if (several_hosts && nodes[rank] != next_node) continue;
+    ++next_node;
+    std::string host(all.data() + rank * name_bytes, ::strnlen(all.data() + rank * name_bytes, name_bytes));
+    for (char& c : host)
+      if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+    players.push_back({static_cast<Rank>(rank),
+                       several_hosts ? host + fmt::format(" (rank {})", rank) : fmt::format("rank {}", rank)});
+  }
+  return players;
+}
+
+/// One rank's measurements, round after round.
+class Measuring {
+ public:
+  Measuring(Communicator world, std::vector<Player> players, std::chrono::milliseconds measure)
+      : world_(std::move(world)), players_(std::move(players)), measure_(measure), memory_(window * block_bytes) {
+    const std::size_t count = players_.size();
+    for (std::size_t i = 0; i < count; ++i)
+      if (players_[i].rank == world_.rank()) self_ = static_cast<int>(i);
+    own_GBps_.assign(count, 0);
+    own_us_.assign(count, 0);
+  }
+
+  /// Disjoint pairs. What was measured before is kept where it was better: disturbances only ever take away.
+  Status round(const Pairing& pairs) {
+    for (const auto& [low, high] : pairs)
+      if (self_ == low || self_ == high)
+        FABRING_TRY(pair(static_cast<std::size_t>(self_ == low ? high : low), self_ == low));
+    return {};
+  }
+
+  /// Collective, also for ranks that do not play: the matrix on every rank.
+  Status exchange(BenchMatrix& matrix) {
+    const std::size_t count = players_.size();
+    std::vector<double> own(own_GBps_), all(2 * count * static_cast<std::size_t>(world_.size()));
+    own.insert(own.end(), own_us_.begin(), own_us_.end());
+    FABRING_TRY(world_.all_gather(own.data(), all.data(), own.size(), DataType::float64));
+    for (std::size_t player = 0; player < count; ++player)
+      put(matrix, player, all.data() + static_cast<std::size_t>(players_[player].rank) * 2 * count);
+    return {};
+  }
+
+  /// What this rank knows itself, when the others cannot be asked any more.
+  void put_own(BenchMatrix& matrix) const {
+    std::vector<double> own(own_GBps_);
+    own.insert(own.end(), own_us_.begin(), own_us_.end());
+    if (self_ >= 0) put(matrix, static_cast<std::size_t>(self_), own.data());
+  }
+
+ private:
+  void put(BenchMatrix& matrix, std::size_t player, const double* rows) const {
+    const std::size_t count = players_.size();
+    for (std::size_t to = 0; to < count; ++to) {
+      matrix.GBps[player][to] = rows[to];
+      if (rows[count + to] > 0) matrix.latency_us[player][to] = matrix.latency_us[to][player] = rows[count + to];
+    }
+  }
+
+  Status pair(std::size_t other, bool first) {
+    const Rank peer = players_[other].rank;
+    auto us = latency(world_, peer, first, std::min(measure_, std::chrono::milliseconds(50)));
+    if (!us) return us.error();
+    if (*us > 0 && (own_us_[other] <= 0 || *us < own_us_[other])) own_us_[other] = *us;
+    for (const bool sends : {first, !first}) {
+      auto rate = bandwidth(world_, peer, sends, *us / 1e6, measure_, memory_);
+      if (!rate) return rate.error();
+      if (sends) own_GBps_[other] = std::max(own_GBps_[other], *rate);
+    }
+    return {};
+  }
+
+  Communicator world_;
+  const std::vector<Player> players_;
+  const std::chrono::milliseconds measure_;
+  std::vector<std::byte> memory_;
+  int self_ = -1;
+  std::vector<double> own_GBps_, own_us_;
+};
+
+// All have ended what was before, and agree whether there is time to go on.
+Result<bool> go_on(Communicator& world, SteadyTime deadline) {
+  std::int32_t go = std::chrono::steady_clock::now() < deadline ? 1 : 0;
+  FABRING_TRY(world.allreduce(&go, &go, 1, DataType::int32, ReduceOp::min));
+  return go != 0;
+}
+
+// Rank 0 says which pairs: all must agree, to the last bit.
+Result<std::vector<std::pair<int, int>>> agree(Communicator& world, std::vector<std::pair<int, int>> pairs,
+                                               std::size_t most) {
+  std::vector<std::int32_t> flat(2 * most, -1);
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    flat[2 * i] = pairs[i].first;
+    flat[2 * i + 1] = pairs[i].second;
+  }
+  FABRING_TRY(world.broadcast(flat.data(), flat.size(), DataType::int32, 0));
+  pairs.clear();
+  for (std::size_t i = 0; i < most && flat[2 * i] >= 0; ++i) pairs.emplace_back(flat[2 * i], flat[2 * i + 1]);
+  return pairs;
+}
+
+// What looks slow is measured again, alone, before it counts.
+Status look_again(Communicator& world, Measuring& measuring, BenchRun& run, SteadyTime deadline) {
+  const std::size_t most = 2 * run.matrix.names.size();
+  std::map<std::pair<int, int>, double> before;  // of the pairs looked at again
+  for (int pass = 0; pass < most_passes; ++pass) {
+    auto suspects = doubtful(run.matrix, most);
+    std::erase_if(suspects, [&](const std::pair<int, int>& pair) {
+      const double now = std::min(run.matrix.GBps[pair.first][pair.second], run.matrix.GBps[pair.second][pair.first]);
+      const bool confirmed = before.contains(pair) && now < confirmed_growth * before[pair];
+      before[pair] = now;
+      return confirmed;
+    });
+    auto pairs = agree(world, std::move(suspects), most);
+    if (!pairs) return pairs.error();
+    for (const auto& pair : *pairs) {
+      auto go = go_on(world, deadline);
+      if (!go) return go.error();
+      if (!*go) return {};
+      FABRING_TRY(measuring.round({pair}));
+    }
+    if (pairs->empty()) return {};
+    FABRING_TRY(measuring.exchange(run.matrix));
+  }
+  return {};
+}
+
+}  // namespace
+
+BenchRun measure_pairs(Communicator world, SteadyTime deadline, std::chrono::milliseconds measure) {
+  BenchRun run;
+  const std::vector<int> nodes = world.nodes();
+  run.hosts = 1 + *std::max_element(nodes.begin(), nodes.end());
+  auto players = players_of(world, nodes, run.hosts > 1);
+  if (!players) {
+    run.status = players.error();
+    return run;
+  }
+  const std::size_t count = players->size();
+  for (const Player& player : *players) run.matrix.names.push_back(player.name);
+  run.matrix.GBps.assign(count, std::vector<double>(count));
+  run.matrix.latency_us = run.matrix.GBps;
+  // Ranks of one host measure its memory and processors as well, and where they share those, chance.
+  if (run.hosts == 1) run.matrix.worst = allowed_cpus() < static_cast<int>(count) ? Severity::info : Severity::warning;
+  const int at_once = run.hosts > 1 ? static_cast<int>(count) : std::max(1, allowed_cpus() / 2);
+  const auto rounds = tournament(static_cast<int>(count), at_once);
+  run.rounds = static_cast<int>(rounds.size());
+  Measuring measuring(world, std::move(*players), measure);
+  run.status = [&]() -> Status {
+    for (const Pairing& round : rounds) {
+      auto go = go_on(world, deadline);
+      if (!go) return go.error();
+      if (!*go) break;
+      FABRING_TRY(measuring.round(round));
+      ++run.rounds_done;
+    }
+    FABRING_TRY(measuring.exchange(run.matrix));
+    return run.rounds_done == run.rounds ? look_again(world, measuring, run, deadline) : Status();
+  }();
+  if (!run.status.ok()) measuring.put_own(run.matrix);
+  return run;
+}
+
+}  // namespace fabring::tools

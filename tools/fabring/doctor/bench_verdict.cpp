@@ -1,0 +1,329 @@
+#include "tools/fabring/doctor/bench_verdict.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "tools/fabring/svg.hpp"
+
+namespace fabring::tools {
+namespace {
+
+// Shared machines vary by tens of percent; what is worth a visit to the rack is slower than this share of the others,
+// and further from the middle than the others are from each other; what is far slower needs no comparison.
+constexpr double slow_share = 0.7;
+constexpr double bad_share = 0.4;  ///< critical from here
+constexpr double doubtful_share = 0.8;
+constexpr double deviations = 4;
+constexpr double latency_factor = 3;
+constexpr double latency_floor_us = 50;      ///< differences below are noise
+constexpr double latency_warning_us = 1000;  ///< those below may be a busy processor's doing as well
+constexpr double expected_share = 0.8;
+
+struct Cell {
+  std::size_t from, to;
+  double value;
+};
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+std::vector<double> values_of(const std::vector<Cell>& cells) {
+  std::vector<double> values;
+  for (const Cell& cell : cells) values.push_back(cell.value);
+  return values;
+}
+
+/// Median absolute deviation, scaled to be a standard deviation where values are normally distributed.
+double spread(const std::vector<double>& values, double middle) {
+  std::vector<double> distances;
+  for (const double value : values) distances.push_back(std::abs(value - middle));
+  return 1.4826 * median(std::move(distances));
+}
+
+double usual_latency(const BenchMatrix& matrix) {
+  std::vector<double> all;
+  for (std::size_t a = 0; a < matrix.names.size(); ++a)
+    for (std::size_t b = a + 1; b < matrix.names.size(); ++b)
+      if (matrix.latency_us[a][b] > 0) all.push_back(matrix.latency_us[a][b]);
+  return all.size() < 3 ? 0 : median(std::move(all));
+}
+
+bool is_slow(double us, double usual_us) {
+  return usual_us > 0 && us > latency_factor * usual_us && us - usual_us > latency_floor_us;
+}
+
+enum class Way { out, in, both };
+
+struct SlowPlayer {
+  std::size_t player;
+  Way way;
+  double own, others;
+};
+
+// A player is slow if the links it is part of are slower than those it is not part of. A link of two slow players would
+// excuse both, so the slowest is taken out and the rest looked at again.
+std::optional<SlowPlayer> slowest_player(const std::vector<Cell>& cells, std::size_t players,
+                                         const std::set<std::size_t>& known) {
+  std::optional<SlowPlayer> worst;
+  for (std::size_t player = 0; player < players; ++player) {
+    if (known.contains(player)) continue;
+    std::vector<double> out, in, others;
+    for (const Cell& cell : cells) {
+      if (known.contains(cell.from) || known.contains(cell.to)) continue;
+      (cell.from == player ? out : cell.to == player ? in : others).push_back(cell.value);
+    }
+    if (others.size() < 2 || out.size() < 2 || in.size() < 2) continue;
+    const double rest = median(others);
+    const double margin = rest - deviations * spread(others, rest);
+    const auto slow = [&](const std::vector<double>& values) {
+      const double own = median(values);
+      return own < slow_share * rest && (own < margin || own < bad_share * rest);
+    };
+    const bool slow_out = slow(out), slow_in = slow(in);
+    if (!slow_out && !slow_in) continue;
+    const Way way = slow_out && slow_in ? Way::both : slow_out ? Way::out : Way::in;
+    std::vector<double> own = way == Way::in ? in : out;
+    if (way == Way::both) own.insert(own.end(), in.begin(), in.end());
+    const double value = median(own);
+    if (!worst || value / rest < worst->own / worst->others) worst = SlowPlayer{player, way, value, rest};
+  }
+  return worst;
+}
+
+std::string times(double share) { return fmt::format("{:.1f} times slower", 1 / share); }
+
+constexpr auto why_slow = "a ring passes through every link: the slowest one sets the speed of the whole job";
+
+class Judge {
+ public:
+  explicit Judge(const BenchMatrix& matrix) : matrix_(matrix), players_(matrix.names.size()) {
+    for (std::size_t from = 0; from < players_; ++from)
+      for (std::size_t to = 0; to < players_; ++to)
+        if (from != to && matrix_.GBps[from][to] > 0) cells_.push_back({from, to, matrix_.GBps[from][to]});
+  }
+
+  Findings findings() {
+    slow_players();
+    slow_links();
+    expectation();
+    latencies();
+    const std::size_t all = players_ * (players_ - 1);
+    if (cells_.size() < all)
+      found_.push_back({"bench.unmeasured", Severity::not_checked,
+                        fmt::format("{} of {} directions were not measured", all - cells_.size(), all), "",
+                        "give it more time with --timeout", ""});
+    if (found_.empty() && !cells_.empty()) {
+      const auto [low, high] = std::minmax_element(cells_.begin(), cells_.end(),
+                                                   [](const Cell& a, const Cell& b) { return a.value < b.value; });
+      found_.push_back({"bench.even", Severity::ok,
+                        fmt::format("{} directions between {:.3g} and {:.3g} GB/s, none stands out", cells_.size(),
+                                    low->value, high->value),
+                        "", "", ""});
+    }
+    return std::move(found_);
+  }
+
+ private:
+  Severity severity_of(double share) const {
+    return std::min(share < bad_share ? Severity::critical : Severity::warning, matrix_.worst);
+  }
+
+  void slow_players() {
+    while (const auto slow = slowest_player(cells_, players_, slow_players_)) {
+      slow_players_.insert(slow->player);
+      const double share = slow->own / slow->others;
+      const char* way = slow->way == Way::both  ? "in both directions"
+                        : slow->way == Way::out ? "when it sends"
+                                                : "when it receives";
+      found_.push_back({slow->way == Way::both ? "bench.slow_node" : "bench.slow_direction", severity_of(share),
+                        fmt::format("its links reach {:.3g} GB/s {}, those between the others {:.3g} GB/s: {}",
+                                    slow->own, way, slow->others, times(share)),
+                        why_slow,
+                        "look at this host's interface: speed and duplex, errors, PCI width (`fabring doctor host` "
+                        "there), its cable "
+                        "and switch port, and at what else runs there",
+                        matrix_.names[slow->player]});
+    }
+  }
+
+  void slow_links() {
+    std::vector<Cell> rest;
+    for (const Cell& cell : cells_)
+      if (!slow_players_.contains(cell.from) && !slow_players_.contains(cell.to)) rest.push_back(cell);
+    if (rest.size() < 2) return;
+    const double middle = median(values_of(rest));
+    const double margin = middle - deviations * spread(values_of(rest), middle);
+    const double least = std::max(std::min(slow_share * middle, margin), bad_share * middle);
+    // Of two players there is nothing to compare with but the way back.
+    const double limit = rest.size() == 2 ? slow_share * std::max(rest[0].value, rest[1].value) : least;
+    for (const Cell& cell : rest) {
+      if (cell.value >= limit) continue;
+      const double back = matrix_.GBps[cell.to][cell.from];
+      const bool both = back > 0 && back < limit;
+      if (both && cell.from > cell.to) continue;  // named already
+      const double reference = rest.size() == 2 ? std::max(rest[0].value, rest[1].value) : middle;
+      const double share = (both ? std::min(cell.value, back) : cell.value) / reference;
+      found_.push_back(
+          {both ? "bench.slow_link" : "bench.slow_direction", severity_of(share),
+           both ? fmt::format("{:.3g} and {:.3g} GB/s, others reach {:.3g} GB/s: {}", cell.value, back, reference,
+                              times(share))
+                : fmt::format("{:.3g} GB/s this way, {:.3g} GB/s back, others reach {:.3g} GB/s: {}", cell.value, back,
+                              reference, times(share)),
+           why_slow,
+           both ? "both ends are fast with others: look at the way between them, cables and switches, and at its routes"
+                : "one direction only: a fibre or transceiver that loses light, a congested uplink, or different "
+                  "routes for the two directions",
+           fmt::format("{} -> {}", matrix_.names[cell.from], matrix_.names[cell.to])});
+    }
+  }
+
+  void expectation() {
+    if (matrix_.expected_GBps <= 0 || cells_.empty()) return;
+    std::vector<Cell> short_of;
+    for (const Cell& cell : cells_)
+      if (cell.value < expected_share * matrix_.expected_GBps && !slow_players_.contains(cell.from) &&
+          !slow_players_.contains(cell.to))
+        short_of.push_back(cell);
+    if (short_of.empty()) return;
+    const double middle = median(values_of(short_of));
+    found_.push_back(
+        {"bench.below_expected", Severity::warning,
+         fmt::format("{} of {} directions reach less than {:.0f} % of the {:.3g} GB/s expected by {}: {:.3g} "
+                     "GB/s in the middle",
+                     short_of.size(), cells_.size(), 100 * expected_share, matrix_.expected_GBps, matrix_.expected_by,
+                     middle),
+         "the fabric can do more than it does, or less than was thought",
+         "one flow may not fill a fast link: try FABRING_SOCKETS_PER_PEER=4; look at the processors, at the "
+         "MTU, and at who shares the link",
+         ""});
+  }
+
+  void latencies() {
+    const double middle = usual_latency(matrix_);
+    for (std::size_t a = 0; a < players_; ++a)
+      for (std::size_t b = a + 1; b < players_; ++b)
+        if (const double own = matrix_.latency_us[a][b]; is_slow(own, middle))
+          found_.push_back(
+              {"bench.slow_latency",
+               std::min(own - middle > latency_warning_us ? Severity::warning : Severity::info, matrix_.worst),
+               fmt::format("{:.0f} us one way, {:.0f} us in the middle of all", own, middle),
+               "small messages and the start of every operation wait for it",
+               "look at the route between the two: one of them may be in another rack or zone",
+               fmt::format("{} - {}", matrix_.names[a], matrix_.names[b])});
+  }
+
+  const BenchMatrix& matrix_;
+  const std::size_t players_;
+  std::vector<Cell> cells_;
+  std::set<std::size_t> slow_players_;
+  Findings found_;
+};
+
+// From pale green to red: the slower, the redder, so that what is wrong stands out and figures stay readable.
+std::string shade(double share) {
+  const double x = std::clamp(share, 0.0, 1.0);
+  const auto mix = [&](double dark, double light) { return static_cast<int>(dark + (light - dark) * x); };
+  return fmt::format("#{:02x}{:02x}{:02x}", mix(226, 226), mix(92, 240), mix(80, 228));
+}
+
+}  // namespace
+
+Findings judge(const BenchMatrix& matrix) { return Judge(matrix).findings(); }
+
+std::vector<std::pair<int, int>> doubtful(const BenchMatrix& matrix, std::size_t most) {
+  std::vector<double> all;
+  for (const auto& row : matrix.GBps)
+    for (const double value : row)
+      if (value > 0) all.push_back(value);
+  if (all.empty()) return {};
+  // Against the upper quarter: where many are disturbed the middle is too low.
+  std::sort(all.begin(), all.end());
+  const double good = all[all.size() - 1 - all.size() / 4];
+  const double usual_us = usual_latency(matrix);
+  std::vector<std::pair<double, std::pair<int, int>>> found;
+  for (std::size_t a = 0; a < matrix.names.size(); ++a)
+    for (std::size_t b = a + 1; b < matrix.names.size(); ++b) {
+      const double worst = std::min(matrix.GBps[a][b], matrix.GBps[b][a]);
+      if ((worst > 0 && worst < doubtful_share * good) || is_slow(matrix.latency_us[a][b], usual_us))
+        found.push_back({worst, {static_cast<int>(a), static_cast<int>(b)}});
+    }
+  std::sort(found.begin(), found.end());
+  if (found.size() > most) found.resize(most);
+  std::vector<std::pair<int, int>> pairs;
+  for (const auto& [value, pair] : found) pairs.push_back(pair);
+  return pairs;
+}
+
+std::string matrix_text(const BenchMatrix& matrix, std::size_t most) {
+  const std::size_t players = matrix.names.size();
+  if (players > most) return {};
+  std::string text = "GB/s, from the row to the column\n      ";
+  for (std::size_t to = 0; to < players; ++to) text += fmt::format("{:>6}", to);
+  text += "\n";
+  for (std::size_t from = 0; from < players; ++from) {
+    text += fmt::format("{:>6}", from);
+    for (std::size_t to = 0; to < players; ++to)
+      text += from == to                   ? fmt::format("{:>6}", "-")
+              : matrix.GBps[from][to] <= 0 ? fmt::format("{:>6}", "?")
+                                           : fmt::format("{:>6.3g}", matrix.GBps[from][to]);
+    text += "   " + matrix.names[from] + "\n";
+  }
+  return text;
+}
+
+std::string heat_map(const BenchMatrix& matrix, const std::string& title) {
+  const std::size_t players = matrix.names.size();
+  const double cell = players <= 12 ? 56 : players <= 40 ? 22 : 9;
+  const double margin = 150, top = 70, gap = 60;
+  const double side = cell * static_cast<double>(players);
+  Svg svg(2 * (margin + side) + gap + 20, top + side + 30);
+  svg.text(10, 24, title, Svg::Anchor::start, 16);
+  double highest = 0, lowest = 0;
+  for (std::size_t a = 0; a < players; ++a)
+    for (std::size_t b = 0; b < players; ++b) {
+      highest = std::max(highest, matrix.GBps[a][b]);
+      if (const double us = matrix.latency_us[a][b]; us > 0) lowest = lowest <= 0 ? us : std::min(lowest, us);
+    }
+  const auto draw = [&](double left, const char* what, const auto& share, const auto& label) {
+    svg.text(left + margin, top - 22, what, Svg::Anchor::start, 13);
+    for (std::size_t a = 0; a < players; ++a) {
+      const double y = top + cell * static_cast<double>(a);
+      if (players <= 40)
+        svg.text(left + margin - 6, y + cell / 2 + 4, matrix.names[a], Svg::Anchor::end, players <= 12 ? 12 : 9);
+      for (std::size_t b = 0; b < players; ++b) {
+        const double x = left + margin + cell * static_cast<double>(b);
+        const std::string text = label(a, b);
+        svg.rectangle(x + 0.5, y + 0.5, cell - 1, cell - 1, a == b || text.empty() ? "#f4f4f4" : shade(share(a, b)));
+        if (players <= 12 && a != b)
+          svg.text(x + cell / 2, y + cell / 2 + 4, text.empty() ? "?" : text, Svg::Anchor::middle, 12);
+      }
+      if (players <= 12)
+        svg.text(left + margin + cell * (static_cast<double>(a) + 0.5), top - 6, std::to_string(a), Svg::Anchor::middle,
+                 11);
+    }
+  };
+  draw(
+      0, "GB/s, from the row to the column; red is slow",
+      [&](std::size_t a, std::size_t b) { return highest > 0 ? matrix.GBps[a][b] / highest : 0; },
+      [&](std::size_t a, std::size_t b) {
+        return matrix.GBps[a][b] > 0 ? fmt::format("{:.3g}", matrix.GBps[a][b]) : std::string();
+      });
+  draw(
+      margin + side + gap, "us one way; red is slow",
+      [&](std::size_t a, std::size_t b) { return matrix.latency_us[a][b] > 0 ? lowest / matrix.latency_us[a][b] : 0; },
+      [&](std::size_t a, std::size_t b) {
+        return matrix.latency_us[a][b] > 0 ? fmt::format("{:.0f}", matrix.latency_us[a][b]) : std::string();
+      });
+  return std::move(svg).finish();
+}
+
+}  // namespace fabring::tools

@@ -1,0 +1,35 @@
+#pragma once
+// What a matrix of measured bandwidths and latencies says: which player is slow with everybody, which link or which one
+// direction of it stands out, and what falls short of what was expected. Pure.
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tools/fabring/doctor/finding.hpp"
+
+namespace fabring::tools {
+
+struct BenchMatrix {
+  std::vector<std::string> names;               ///< of the players: "host0 (rank 0)"
+  std::vector<std::vector<double>> GBps;        ///< [from][to]; 0: not measured
+  std::vector<std::vector<double>> latency_us;  ///< [a][b], half a round trip, symmetric; 0: not measured
+  double expected_GBps = 0;                     ///< of a link; 0: not known
+  std::string expected_by;                      ///< "--expect" or the interface; for the finding
+  Severity worst = Severity::critical;          ///< what stands out is called no worse than this
+};
+
+Findings judge(const BenchMatrix& matrix);
+
+/// Pairs that would stand out, or nearly, the worst first and at most `most`: worth another look before they are named,
+/// because what else runs on a host looks like a slow link.
+std::vector<std::pair<int, int>> doubtful(const BenchMatrix& matrix, std::size_t most);
+
+/// A table of GB/s for people; above `most` players, nothing.
+std::string matrix_text(const BenchMatrix& matrix, std::size_t most = 12);
+
+/// Two heat maps beside each other: bandwidth and latency. What was not measured is blank; red is slow.
+
+std::string heat_map(const BenchMatrix& matrix, const std::string& title);
+
+}  // namespace fabring::tools

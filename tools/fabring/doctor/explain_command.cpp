@@ -1,0 +1,156 @@
+// `fabring doctor explain`: a code, a message or a log, translated into causes and remedies.
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "tools/fabring/doctor/doctor_command.hpp"
+#include "tools/fabring/doctor/explanations.hpp"
+#include "tools/fabring/doctor/report.hpp"
+
+namespace fabring::tools {
+namespace {
+
+constexpr std::size_t most_log_bytes = 256u << 20;
+
+struct Options {
+  std::vector<std::string> words;
+  bool json = false;
+  std::string output;
+};
+
+std::vector<std::string> lines_of(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    lines.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+std::string listed(std::string_view head, std::string_view text) {
+  std::string out;
+  const std::vector<std::string> lines = lines_of(text);
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    out += wrapped(fmt::format("{:<10}{}{}", i == 0 ? head : "", lines.size() > 1 ? "- " : "", lines[i]), 80,
+                   lines.size() > 1 ? 12 : 10) +
+           "\n";
+  return out;
+}
+
+std::string entry_text(const Explanation& entry) {
+  std::string out = listed("  means", entry.meaning) + listed("  causes", entry.causes) + listed("  do", entry.remedy);
+  if (entry.victim) out += wrapped("          Usually a consequence: another rank failed first.", 80, 10) + "\n";
+  return out;
+}
+
+nlohmann::ordered_json entry_json(const Explanation& entry) {
+  return {{"source", entry.source},
+          {"codes", entry.codes},
+          {"meaning", entry.meaning},
+          {"causes", lines_of(entry.causes)},
+          {"remedies", lines_of(entry.remedy)},
+          {"consequence", entry.victim}};
+}
+
+struct Answer {
+  std::string text;
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  bool known = false;
+};
+
+Answer about_code(const std::string& word) {
+  Answer answer;
+  auto found = explain_code(word);
+  if (found.empty()) found = explain_text(word);
+  for (const Explanation* entry : found) {
+    answer.text += wrapped(fmt::format("{} ({})", word, entry->source), 80, 2) + "\n" + entry_text(*entry) + "\n";
+    answer.json.push_back(entry_json(*entry));
+  }
+  const std::string number = errno_text(word);
+  const bool is_number = word.find_first_not_of("-0123456789") == std::string::npos;
+  if (!number.empty() && (found.empty() || is_number)) {
+    answer.text += number + "\n";
+    if (found.empty()) answer.json.push_back({{"source", "system"}, {"codes", word}, {"meaning", number}});
+  }
+  answer.known = !answer.text.empty();
+  return answer;
+}
+
+Answer about_log(std::istream& log, const std::string& name) {
+  Answer answer;
+  answer.known = true;
+  const auto hits = explain_log(log, most_log_bytes);
+  if (hits.empty()) answer.text = name + ": no line of it is known to doctor\n";
+  for (const LogHit& hit : hits) {
+    answer.text +=
+        wrapped(fmt::format("{}:{}{} ({})", name, hit.line,
+                            hit.times > 1 ? fmt::format(", {} lines like it", hit.times) : "", hit.explanation->source),
+                80, 2) +
+        "\n" + wrapped("  > " + hit.text, 80, 4) + "\n" + entry_text(*hit.explanation) + "\n";
+    auto one = entry_json(*hit.explanation);
+    one["line"] = hit.line;
+    one["times"] = hit.times;
+    one["text"] = hit.text;
+    answer.json.push_back(std::move(one));
+  }
+  return answer;
+}
+
+int run(const Options& options) {
+  std::string what;
+  for (const std::string& word : options.words) what += (what.empty() ? "" : " ") + word;
+  what.erase(0, std::min(what.find_first_not_of(' '), what.size()));
+  Answer answer;
+  std::error_code error;
+  if (what == "-") {
+    answer = about_log(std::cin, "stdin");
+  } else if (std::filesystem::exists(what, error)) {
+    std::ifstream log(what, std::ios::binary);
+    if (!log || std::filesystem::is_directory(what, error)) {
+      complain("doctor explain", what + " cannot be read as a log");
+      return exit_could_not_run;
+    }
+    answer = about_log(log, what);
+  } else {
+    answer = about_code(what);
+  }
+  if (!answer.known) {
+    complain("doctor explain",
+             fmt::format("'{}' is no file, and no code or message that is known here{}", what, nearest_code(what)));
+    return exit_could_not_run;
+  }
+  Output out;
+  Status status = out.open(options.output);
+  if (status.ok()) {
+    out.write(options.json ? answer.json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"
+                           : answer.text);
+    status = out.finish();
+  }
+  if (!status.ok()) complain("doctor explain", status.message());
+  return status.ok() ? exit_fine : exit_could_not_run;
+}
+
+}  // namespace
+
+void add_doctor_explain(CLI::App& doctor, Session& session) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = doctor.add_subcommand("explain", "An error code, a message or a log, in causes and remedies");
+  command
+      ->add_option("what", options->words,
+                   "A code (4126, FI_ENODATA, peer_lost, ncclRemoteError), a message, or a log file; - is stdin")
+      ->required()
+      ->type_name("CODE|LOGFILE");
+  command->add_flag("--json", options->json, "As a JSON array");
+  command->add_option("--output", options->output, "Write to a file")->type_name("FILE");
+  command->footer("Exit code 3: nothing is known about it.\nExample: fabring doctor explain 4126");
+  command->callback([options, &session] { session.exit_code = run(*options); });
+}
+
+}  // namespace fabring::tools

@@ -1,0 +1,123 @@
+#include "tools/fabring/doctor/explanations.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <map>
+
+#include "runtime/base/nearest_name.hpp"
+#include "tools/fabring/doctor/host_files.hpp"
+
+namespace fabring::tools {
+namespace {
+
+std::string small_letters(std::string_view text) {
+  std::string out(text);
+  for (char& letter : out)
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  return out;
+}
+
+// Parts between separators; an empty text has none.
+template <class Visit>
+bool any_part(std::string_view text, char separator, Visit visit) {
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(separator), text.size());
+    if (visit(text.substr(0, end))) return true;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return false;
+}
+
+bool fits(const Explanation& entry, std::string_view line) {
+  return any_part(entry.phrases, '|', [&](std::string_view phrase) {
+    return !any_part(phrase, '+', [&](std::string_view part) { return line.find(part) == std::string_view::npos; });
+  });
+}
+
+std::string printable(std::string_view line) {
+  std::string out(line.substr(0, 200));
+  for (char& letter : out)
+    if (static_cast<unsigned char>(letter) < 32 || letter == 127) letter = ' ';
+  return out;
+}
+
+}  // namespace
+
+std::vector<const Explanation*> explain_code(std::string_view code) {
+  std::vector<const Explanation*> found;
+  const std::string wanted = small_letters(code);
+  for (const Explanation& entry : explanations())
+    for (const std::string& known : words(entry.codes))
+      if (small_letters(known) == wanted) {
+        found.push_back(&entry);
+        break;
+      }
+  return found;
+}
+
+std::vector<const Explanation*> explain_text(std::string_view line) {
+  std::vector<const Explanation*> found;
+  const std::string text = small_letters(line);
+  for (const Explanation& entry : explanations())
+    if (fits(entry, text)) found.push_back(&entry);
+  return found;
+}
+
+std::vector<LogHit> explain_log(std::istream& log, std::size_t most_bytes) {
+  constexpr std::size_t longest_line = 64u << 10;
+  std::map<const Explanation*, LogHit> hits;
+  std::string line;
+  std::size_t number = 0, bytes = 0;
+  const auto look_at = [&] {
+    ++number;
+    for (const Explanation* entry : explain_text(line)) {
+      LogHit& hit = hits[entry];
+      if (hit.times++ == 0) hit = {entry, number, 1, printable(line)};
+    }
+    line.clear();
+  };
+  for (int letter = 0; bytes < most_bytes && (letter = log.get()) != std::istream::traits_type::eof(); ++bytes) {
+    if (letter == '\n')
+      look_at();
+    else if (line.size() < longest_line)
+      line += static_cast<char>(letter);
+  }
+  if (!line.empty()) look_at();
+  std::vector<LogHit> found;
+  for (auto& [entry, hit] : hits) found.push_back(std::move(hit));
+  std::sort(found.begin(), found.end(), [](const LogHit& a, const LogHit& b) {
+    return std::pair(a.explanation->victim, a.line) < std::pair(b.explanation->victim, b.line);
+  });
+  return found;
+}
+
+std::string nearest_code(std::string_view code) {
+  static const std::vector<std::string> known = [] {
+    std::vector<std::string> all;
+    for (const Explanation& entry : explanations())
+      for (std::string& word : words(entry.codes))
+        if (word.size() > 3 && word[0] != '-') all.push_back(std::move(word));
+    return all;
+  }();
+  const std::vector<std::string_view> views(known.begin(), known.end());
+  return did_you_mean(code, views);
+}
+
+std::string errno_text(std::string_view code) {
+  if (code.starts_with('-')) code.remove_prefix(1);
+  int number = 0;
+  const auto [rest, error] = std::from_chars(code.data(), code.data() + code.size(), number);
+  const bool whole = error == std::errc{} && rest == code.data() + code.size() && !code.empty();
+  if (!whole) {
+    if (code.starts_with("FI_")) code.remove_prefix(3);
+    for (number = 1; number < 134; ++number)
+      if (const char* name = ::strerrorname_np(number); name != nullptr && code == name) break;
+    if (number == 134) return {};
+  }
+  const char* name = number > 0 && number < 134 ? ::strerrorname_np(number) : nullptr;
+  if (name == nullptr) return {};
+  return "errno " + std::to_string(number) + ", " + name + ": " + ::strerrordesc_np(number);
+}
+
+}  // namespace fabring::tools

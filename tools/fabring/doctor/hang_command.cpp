@@ -1,0 +1,86 @@
+// `fabring doctor hang`: why a running job stands still: which rank or link, on which host. Asks like `fabring status`.
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "tools/fabring/doctor/doctor_command.hpp"
+#include "tools/fabring/doctor/report.hpp"
+#include "tools/fabring/hang_verdict.hpp"
+#include "tools/fabring/job_text.hpp"
+#include "tools/fabring/stopwatch.hpp"
+
+namespace fabring::tools {
+namespace {
+
+struct Options {
+  std::string job;
+  double after_s = 5;
+  ReportOptions report;
+};
+
+std::string subject(const JobPicture& job) {
+  std::set<std::string> hosts;
+  std::size_t answered = 0;
+  for (const RankPicture& rank : job.ranks) {
+    if (!rank.host.empty()) hosts.insert(rank.host);
+    if (rank.state) ++answered;
+  }
+  return fmt::format("job {}, {} of {} ranks answered, {} host{}",
+                     job.job_id.empty() ? job.tag.substr(0, 8) : job.job_id, answered, job.ranks.size(), hosts.size(),
+                     hosts.size() == 1 ? "" : "s");
+}
+
+int run(const Options& options) {
+  const auto began = std::chrono::steady_clock::now();
+  const auto limit = std::chrono::milliseconds(static_cast<std::int64_t>(options.report.timeout_s * 1000));
+  auto jobs = look_at_jobs(options.job, limit);
+  if (!jobs) {
+    complain("doctor hang", jobs.error().message());
+    return exit_could_not_run;
+  }
+  std::erase_if(*jobs, [](const JobPicture& job) { return job.foreign; });
+  if (jobs->empty()) {
+    complain("doctor hang", no_job_text(options.job, {}));
+    return exit_could_not_run;
+  }
+  if (jobs->size() > 1) {
+    std::vector<std::string> names;
+    for (const JobPicture& job : *jobs) names.push_back(fmt::format("{} ({})", job.tag.substr(0, 8), job.job_id));
+    complain("doctor hang", fmt::format("{} jobs have ranks here; name one: {}", jobs->size(), fmt::join(names, ", ")));
+    return exit_usage;
+  }
+  const JobPicture& job = jobs->front();
+  Report report;
+  report.part = "hang";
+  report.subject = subject(job);
+  report.findings = judge(job, static_cast<std::uint64_t>(options.after_s * 1000));
+  report.picture = job_text(job);
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  return deliver(report, options.report);
+}
+
+}  // namespace
+
+void add_doctor_hang(CLI::App& doctor, Session& session) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = doctor.add_subcommand("hang", "Why a running job stands still: which rank, which link");
+  command->add_option("job", options->job, "A job by FABRING_JOB_ID, by its tag, or by a rank's pid")->type_name("JOB");
+  command->add_option("--after", options->after_s, "Seconds without any progress that count as standing still")
+      ->check(CLI::Range(0.0, 86400.0))
+      ->capture_default_str()
+      ->type_name("S");
+  add_report_options(*command, options->report, 6);
+  command->footer(
+      "Needs no set-up: it asks the ranks of this host (same user) over unix sockets, and through them the others.\n"
+      "Exit codes: 0 nothing stands still, 1 a cause was named, 2 usage, 3 no job, or none that can be asked.\n"
+      "Example: fabring doctor hang");
+  command->callback([options, &session] { session.exit_code = run(*options); });
+}
+
+}  // namespace fabring::tools

@@ -1,0 +1,191 @@
+// Network cards: state, speed, MTU, errors, and whether the PCI link runs as it could.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "tools/fabring/doctor/host_checks.hpp"
+#include "tools/fabring/topo_report.hpp"
+#include "topology/placement.hpp"
+
+namespace fabring::tools {
+namespace {
+
+Finding state(const Nic& nic, bool spare) {
+  const std::string id = "nic.state";
+  if (nic.state == LinkState::unknown) {
+    Finding finding = unchecked(id, "the kernel does not say whether the port is up");
+    finding.where = nic.label();
+    return finding;
+  }
+  if (nic.state == LinkState::up) return fine(id, "up", nic.label());
+  return {id,
+          spare ? Severity::info : Severity::warning,
+          "the port is down",
+          spare ? "" : "jobs spread over fewer cards than this host has, or fail where hosts differ",
+          spare ? ""
+          : nic.interface.empty()
+              ? "ibstat " + nic.rdma + "; cable, switch port, driver"
+              : "ip link set " + nic.interface + " up; then cable, switch port, ethtool " + nic.interface,
+          nic.label()};
+}
+
+std::optional<Finding> speed(const Nic& nic, std::uint32_t usual) {
+  const std::string id = "nic.speed";
+  if (nic.kind == NicKind::virtual_interface || nic.state == LinkState::down) return std::nullopt;
+  if (nic.megabits == 0) {
+    Finding finding = unchecked(id, "the driver does not say how fast the port is");
+    finding.where = nic.label();
+    return finding;
+  }
+  const std::string what = rate_text(nic.megabits);
+  if (nic.megabits < usual)
+    return Finding{id,
+                   Severity::warning,
+                   fmt::format("{}, the other cards of this kind have {}", what, rate_text(usual)),
+                   "a collective is as fast as its slowest rail",
+                   "ethtool " + nic.label() + ": cable, transceiver or switch port that agreed on less",
+                   nic.label()};
+  if (nic.megabits < 1000)
+    return Finding{id,
+                   Severity::warning,
+                   what,
+                   "below 1 Gbit/s: usually a bad cable, or a management port",
+                   "ethtool " + nic.label() + "; FABRING_INTERFACE names another one",
+                   nic.label()};
+  return fine(id, what, nic.label());
+}
+
+std::optional<Finding> mtu(const Nic& nic, std::uint32_t usual) {
+  const std::string id = "nic.mtu";
+  if (nic.mtu_bytes == 0) return std::nullopt;
+  const std::string what = fmt::format("MTU {}", nic.mtu_bytes);
+  const std::string fix = fmt::format("ip link set {} mtu {}", nic.label(), std::max(usual, 1500u));
+  if (nic.mtu_bytes < 1280)
+    return Finding{id,   Severity::warning,
+                   what, "below what IPv6 allows: many small packets, and large ones may vanish on the way",
+                   fix,  nic.label()};
+  if (nic.mtu_bytes != usual)
+    return Finding{
+        id,
+        Severity::warning,
+        fmt::format("{}, the other cards of this kind have {}", what, usual),
+        "where two ends differ, small messages arrive and large ones vanish: a job that hangs in its first big "
+        "allreduce",
+        fix,
+        nic.label()};
+  if (nic.mtu_bytes < 1500)
+    return note(
+        id, what + ": usual inside overlays and tunnels; all hosts should have the same (fabring doctor net compares)",
+        nic.label());
+  if (nic.mtu_bytes <= 1500 && nic.megabits >= 10'000 && nic.kind == NicKind::ethernet)
+    return note(id, what + " on a fast port: with 9000 on hosts and switches TCP costs less", nic.label());
+  return fine(id, what, nic.label());
+}
+
+std::optional<Finding> errors(const HostFacts& facts, const Nic& nic) {
+  if (nic.interface.empty()) return std::nullopt;
+  const std::string folder = "sys/class/net/" + nic.interface + "/statistics/";
+  const auto packets = facts.files.number(folder + "rx_packets");
+  if (!packets) return std::nullopt;
+  std::string seen;
+  long long worst = 0;
+  for (const char* counter :
+       {"rx_errors", "tx_errors", "rx_crc_errors", "rx_dropped", "tx_dropped", "rx_missed_errors"})
+    if (const long long count = facts.files.number(folder + counter).value_or(0); count > 0) {
+      seen += fmt::format("{}{} {}", seen.empty() ? "" : ", ", counter, count);
+      worst = std::max(worst, count);
+    }
+  const auto carrier = facts.files.number("sys/class/net/" + nic.interface + "/carrier_changes").value_or(0);
+  if (carrier > 20)
+    return Finding{"nic.flaps",
+                   Severity::warning,
+                   fmt::format("the link has come and gone {} times since the start", carrier),
+                   "each time jobs stall or die",
+                   "cable, transceiver, switch port: dmesg | grep " + nic.interface,
+                   nic.label()};
+  if (worst > 1000 && static_cast<double>(worst) > 1e-4 * static_cast<double>(std::max(*packets, 1ll)))
+    return Finding{
+        "nic.errors",
+        Severity::warning,
+        fmt::format("{} in {} packets", seen, *packets),
+        "lost packets are sent again after a pause: a link that is a hundred times slower at times",
+        "ethtool -S " + nic.interface + "; a bad cable (crc), too few receive buffers (dropped, missed: ethtool -G)",
+        nic.label()};
+  return fine("nic.errors", seen.empty() ? "no errors counted" : seen + ": few", nic.label());
+}
+
+std::optional<Finding> pci_link(const PciLink& link, const std::string& where, bool gpu) {
+  const std::string id = "pci.link";
+  if (!link.known()) return std::nullopt;
+  const std::string what = link_text(link);
+  if (!link.below_best()) return fine(id, what, where);
+  const double share =
+      link_gigabytes(link.gigatransfers_now, link.lanes_now) / link_gigabytes(link.gigatransfers_best, link.lanes_best);
+  // GPUs slow their link down while idle; they never drop lanes.
+  if (gpu && link.lanes_now >= link.lanes_best) return note(id, what + ": a GPU that idles slows its link down", where);
+  return Finding{
+      id,
+      Severity::warning,
+      fmt::format("{}: {:.0f}% of what card and slot can", what, 100 * share),
+      "the card cannot be filled whatever the network does, and every job waits for this host",
+      "reseat or replace card or riser; BIOS: link speed and bifurcation of the slot; then compare with lspci -vv",
+      where};
+}
+
+std::optional<Finding> unknown_link(const Topology& topology) {
+  std::set<std::string> cards;
+  for (const Nic& nic : topology.nics)
+    if (nic.pci && !nic.link.known()) cards.insert(nic.label());
+  if (cards.empty()) return std::nullopt;
+  return unchecked(
+      "pci.link",
+      fmt::format("speed and width of the PCI link of {}: the kernel does not say (usual in virtual machines)",
+                  fmt::join(cards, ", ")));
+}
+
+}  // namespace
+
+Findings check_cards(const HostFacts& facts) {
+  const Topology* topology = known_topology(facts);
+  if (topology == nullptr) return {unchecked("nic.state", "network cards: hwloc could not tell what is here")};
+  Findings found;
+  if (topology->nics.empty())
+    found.push_back({"nic.none",
+                     Severity::warning,
+                     "no network interface but loopback",
+                     "ranks on this host alone can work together",
+                     "give the machine or container a network",
+                     {}});
+  std::uint32_t fastest[4] = {}, usual_mtu[4] = {};
+  bool some_up = false;
+  for (const Nic& nic : topology->nics) {
+    const auto kind = static_cast<std::size_t>(nic.kind);
+    if (nic.state == LinkState::down) continue;
+    some_up = true;
+    fastest[kind] = std::max(fastest[kind], nic.megabits);
+    usual_mtu[kind] = std::max(usual_mtu[kind], nic.mtu_bytes);
+  }
+  for (const Nic& nic : topology->nics) {
+    const auto kind = static_cast<std::size_t>(nic.kind);
+    // A second ethernet port that nobody plugged in is how most servers stand in their racks.
+    const bool spare = some_up && nic.kind == NicKind::ethernet && nic.state == LinkState::down;
+    found.push_back(state(nic, spare));
+    // Ethernet cards of a host serve different networks; rails of one kind should be alike.
+    const bool rail = nic.kind == NicKind::efa || nic.kind == NicKind::infiniband;
+    if (const auto finding = speed(nic, rail ? fastest[kind] : 0)) found.push_back(*finding);
+    if (nic.state != LinkState::down)
+      if (const auto finding = mtu(nic, nic.kind == NicKind::ethernet ? usual_mtu[kind] : nic.mtu_bytes))
+        found.push_back(*finding);
+    if (const auto finding = errors(facts, nic)) found.push_back(*finding);
+    if (const auto finding = pci_link(nic.link, nic.label(), false)) found.push_back(*finding);
+  }
+  for (std::size_t i = 0; i < topology->gpus.size(); ++i)
+    if (const auto finding = pci_link(topology->gpus[i].link, fmt::format("GPU {}", i), true))
+      found.push_back(*finding);
+  if (const auto finding = unknown_link(*topology)) found.push_back(*finding);
+  return found;
+}
+
+}  // namespace fabring::tools

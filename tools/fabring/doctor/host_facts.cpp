@@ -1,0 +1,169 @@
+#include "tools/fabring/doctor/host_facts.hpp"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <sys/statvfs.h>
+#include <sys/timex.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "runtime/base/named_thread.hpp"
+#include "topology/discovery.hpp"
+#include "topology/host_identity.hpp"
+#include "transports/fabric/fabric_transport.hpp"
+#include "transports/tcp/tcp_transport.hpp"
+
+namespace fabring::tools {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// A question that is asked in a thread of its own. The thread owns its half, so that it may be left behind.
+template <class Answer>
+class Question {
+ public:
+  explicit Question(std::function<Answer()> ask) : shared_(std::make_shared<Shared>()) {
+    auto thread = start_thread("fabring-ask", [shared = shared_, ask = std::move(ask)] {
+      Answer answer = ask();
+      const std::lock_guard lock(shared->mutex);
+      shared->answer = std::move(answer);
+      shared->ready.notify_all();
+    });
+    if (thread) thread->detach();
+  }
+  /// Nothing when it has not come by then.
+  std::optional<Answer> wait(Clock::time_point until) {
+    std::unique_lock lock(shared_->mutex);
+    shared_->ready.wait_until(lock, until, [&] { return shared_->answer.has_value(); });
+    return shared_->answer;
+  }
+
+ private:
+  struct Shared {
+    std::mutex mutex;
+    std::condition_variable ready;
+    std::optional<Answer> answer;
+  };
+  std::shared_ptr<Shared> shared_;
+};
+
+NameFacts resolve(const std::string& name) {
+  NameFacts facts;
+  facts.name = name;
+  const auto begin = Clock::now();
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* list = nullptr;
+  const int rc = ::getaddrinfo(name.c_str(), nullptr, &hints, &list);
+  facts.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  if (rc != 0) {
+    facts.error = ::gai_strerror(rc);
+    return facts;
+  }
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(list, &::freeaddrinfo);
+  for (const addrinfo* at = list; at != nullptr; at = at->ai_next) {
+    char text[NI_MAXHOST] = "";
+    if (::getnameinfo(at->ai_addr, at->ai_addrlen, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0)
+      facts.addresses.emplace_back(text);
+  }
+  return facts;
+}
+
+struct Networks {
+  std::vector<TransportFacts> transports;
+  std::vector<std::string> providers;
+};
+
+Networks probe_transports(const Config& config, const std::string& address) {
+  EndpointOptions options;
+  options.world_size = 2;
+  options.bind_address = address.empty() ? "127.0.0.1" : address;
+  options.config = config;
+  Networks found;
+  for (const auto& transport : {make_fabric_transport(), make_tcp_transport()}) {
+    const auto reason = transport->probe(options);
+    found.transports.push_back(
+        {std::string(transport->name()), reason.has_value(), reason ? *reason : reason.error().message()});
+  }
+  found.providers = fabric_providers();
+  return found;
+}
+
+std::optional<ClockFacts> read_clock() {
+  timex state{};
+  const int rc = ::adjtimex(&state);
+  if (rc < 0) return std::nullopt;
+  return ClockFacts{rc != TIME_ERROR && (state.status & STA_UNSYNC) == 0, static_cast<double>(state.maxerror) / 1e6};
+}
+
+std::optional<Space> read_space(const std::filesystem::path& folder) {
+  struct statvfs space {};
+  if (::statvfs(folder.c_str(), &space) != 0) return std::nullopt;
+  return Space{std::uint64_t{space.f_frsize} * space.f_blocks, std::uint64_t{space.f_frsize} * space.f_bavail};
+}
+
+bool is_numeric(const std::string& text) {
+  in6_addr parsed;
+  return ::inet_pton(AF_INET, text.c_str(), &parsed) == 1 || ::inet_pton(AF_INET6, text.c_str(), &parsed) == 1;
+}
+
+std::string master_of(const Environment& environment) {
+  for (const char* name : {"FABRING_MASTER_ADDR", "MASTER_ADDR"})
+    if (const auto at = environment.find(name); at != environment.end() && !at->second.empty()) return at->second;
+  return {};
+}
+
+}  // namespace
+
+std::string address_towards(const Environment& environment, const std::optional<NameFacts>& master_name) {
+  const std::string master = master_of(environment);
+  if (is_numeric(master)) return source_address_towards(master);
+  if (master_name && !master_name->addresses.empty()) return source_address_towards(master_name->addresses.front());
+  // Documentation addresses: nothing is sent, the routing table says which way the default goes.
+  const std::string v4 = source_address_towards("192.0.2.1");
+  return v4.empty() ? source_address_towards("2001:db8::1") : v4;
+}
+
+HostFacts gather_host_facts(const std::filesystem::path& root, const Environment& environment,
+                            std::chrono::duration<double> limit) {
+  const auto begin = Clock::now();
+  const auto until = begin + std::chrono::duration_cast<Clock::duration>(limit);
+  HostFacts facts;
+  facts.files = HostFiles(root);
+  facts.environment = environment;
+  facts.root_user = ::geteuid() == 0;
+  facts.master = master_of(environment);
+  Question<Result<Topology>> topology([root] { return discover_topology(root); });
+  Question<NameFacts> own_name([] { return resolve(host_name()); });
+  std::optional<Question<NameFacts>> master_name;
+  if (!facts.master.empty() && !is_numeric(facts.master))
+    master_name.emplace([name = facts.master] { return resolve(name); });
+  facts.interfaces = interface_addresses();
+  facts.clock = read_clock();
+  facts.shm = read_space(root / "dev/shm");
+  Config config;
+  (void)apply_settings(environment, config);  // what is wrong with it is a finding of its own
+  // The probes want the answer, but must not lose all their time to a name service that is silent.
+  if (master_name) facts.master_name = master_name->wait(begin + (until - begin) / 2);
+  facts.towards_master = address_towards(environment, facts.master_name);
+  std::string address;
+  if (facts.interfaces)
+    if (const auto choice = choose_interface(*facts.interfaces, {config.interface, false, facts.towards_master});
+        choice)
+      address = choice->chosen.address;
+  Question<Networks> networks([config, address] { return probe_transports(config, address); });
+  facts.topology = topology.wait(until);
+  if (auto answer = networks.wait(until)) {
+    facts.transports = std::move(answer->transports);
+    facts.providers = std::move(answer->providers);
+  }
+  facts.own_name = own_name.wait(until);
+  facts.complete = facts.topology && facts.transports && facts.own_name && (!master_name || facts.master_name);
+  return facts;
+}
+
+}  // namespace fabring::tools

@@ -1,0 +1,70 @@
+#pragma once
+// HostFacts: all that the checks of `doctor host` look at, gathered beforehand, so that a check is a pure function and
+// a test can hand in any host. What can take long (names, hwloc, libfabric) is asked in threads of its own, all at
+// once; an answer that has not come at the deadline is missing from the facts, and its checks say so.
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fabring/status.hpp"
+#include "runtime/base/settings.hpp"
+#include "tools/fabring/doctor/host_files.hpp"
+#include "topology/interfaces.hpp"
+#include "topology/topology.hpp"
+
+namespace fabring::tools {
+
+/// What a name service said.
+struct NameFacts {
+  std::string name;
+  std::vector<std::string> addresses;  ///< numeric
+  std::string error;                   ///< empty: it was resolved
+  double seconds = 0;
+};
+
+/// What a transport's probe said.
+struct TransportFacts {
+  std::string name;
+  bool usable = false;
+  std::string reason;
+};
+
+struct ClockFacts {
+  bool synchronised = false;
+  double error_s = 0;  ///< largest that the kernel knows of
+};
+
+struct Space {
+  std::uint64_t total_bytes = 0;
+  std::uint64_t free_bytes = 0;
+};
+
+struct HostFacts {
+  HostFiles files;
+  Environment environment;
+  bool root_user = false;
+  std::optional<Result<Topology>> topology;  ///< nothing: no answer in time
+  Result<std::vector<InterfaceAddress>> interfaces = Status(ErrorCode::unavailable, "not asked");
+  std::string towards_master;                             ///< address that this host would send from
+  std::optional<NameFacts> own_name;                      ///< nothing: no answer in time
+  std::optional<NameFacts> master_name;                   ///< nothing: none given, or no answer in time
+  std::string master;                                     ///< name or address in the environment; empty: none
+  std::optional<std::vector<TransportFacts>> transports;  ///< nothing: no answer in time
+  std::vector<std::string> providers;                     ///< libfabric's; empty: none, or no answer
+  std::optional<ClockFacts> clock;                        ///< nothing: not to be known here
+  std::optional<Space> shm;                               ///< of /dev/shm; nothing: there is none
+  bool complete = true;                                   ///< false: something was not answered in time
+};
+
+/// Of this host. Takes as long as the slowest answer, and no longer than `limit`; threads that are still waiting then
+/// are left behind (end the process without unwinding: see `complete`).
+HostFacts gather_host_facts(const std::filesystem::path& root, const Environment& environment,
+                            std::chrono::duration<double> limit);
+
+/// The address that another host is reached from, without a name being asked: for choosing an interface.
+std::string address_towards(const Environment& environment, const std::optional<NameFacts>& master_name);
+
+}  // namespace fabring::tools

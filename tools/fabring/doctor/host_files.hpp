@@ -1,0 +1,39 @@
+#pragma once
+// HostFiles: the kernel's files below a root that is handed in, so that the checks of `doctor host` run on a made-up
+// /proc and /sys as on the real ones. Reading is bounded; what is missing or not allowed is nothing, never an error.
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fabring::tools {
+
+class HostFiles {
+ public:
+  explicit HostFiles(std::filesystem::path root = "/") : root_(std::move(root)) {}
+  const std::filesystem::path& root() const { return root_; }
+
+  /// At most 256 KiB of it. `path` has no leading slash: "proc/meminfo".
+  std::optional<std::string> text(std::string_view path) const;
+  /// The first line, without blanks around it.
+  std::optional<std::string> line(std::string_view path) const;
+  /// A whole number that the first line begins with.
+  std::optional<long long> number(std::string_view path) const;
+  bool exists(std::string_view path) const;
+  /// Names in a folder, sorted; at most 4096. Empty when there is no such folder.
+  std::vector<std::string> list(std::string_view path) const;
+
+ private:
+  std::filesystem::path root_;
+};
+
+/// Words between blanks.
+std::vector<std::string> words(std::string_view text);
+
+/// "64 KiB" of kibibytes or bytes as a person writes it; "unlimited" for the largest number.
+std::string amount(std::uint64_t bytes);
+
+}  // namespace fabring::tools

@@ -1,0 +1,135 @@
+// Limits of this process, as /proc/self/limits has them (soft and hard), and of its control group.
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <limits>
+
+#include "tools/fabring/doctor/host_checks.hpp"
+
+namespace fabring::tools {
+namespace {
+
+constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
+
+struct Limit {
+  std::uint64_t soft = 0, hard = 0;
+};
+
+std::optional<Limit> limit_named(const std::string& table, std::string_view name) {
+  const std::size_t at = table.find(name);
+  if (at == std::string::npos) return std::nullopt;
+  const auto row = words(std::string_view(table).substr(at + name.size(), 64));
+  if (row.size() < 2) return std::nullopt;
+  const auto value = [](const std::string& word) {
+    std::uint64_t number = unlimited;
+    std::from_chars(word.data(), word.data() + word.size(), number);
+    return number;
+  };
+  return Limit{value(row[0]), value(row[1])};
+}
+
+std::string who_sets(const HostFacts& facts, std::string_view flag, std::string_view systemd, std::string_view pam) {
+  const std::string kind = container_kind(facts);
+  if (kind == "docker" || kind == "podman") return fmt::format("start the container with --ulimit {}=-1", pam);
+  if (kind == "kubernetes")
+    return fmt::format("raise the container runtime's {} (its systemd unit); a pod cannot", systemd);
+  return fmt::format(
+      "ulimit {}; for services {}=infinity in the systemd unit (also of slurmd: "
+      "it ignores /etc/security/limits.conf); for logins '* - {} unlimited' there",
+      flag, systemd, pam);
+}
+
+bool has_rdma(const HostFacts& facts) {
+  if (const Topology* topology = known_topology(facts))
+    for (const Nic& nic : topology->nics)
+      if (nic.kind == NicKind::efa || nic.kind == NicKind::infiniband) return true;
+  return !facts.files.list("sys/class/infiniband").empty();
+}
+
+Finding memlock(const HostFacts& facts, const Limit& limit) {
+  const std::string id = "limits.memlock";
+  const std::string what =
+      fmt::format("locked memory is limited to {} (hard limit {})", amount(limit.soft), amount(limit.hard));
+  const std::string fix = who_sets(facts, "-l unlimited", "LimitMEMLOCK", "memlock");
+  if (has_rdma(facts) && limit.soft < (1ull << 30))
+    return {
+        id,
+        limit.soft < (64ull << 20) ? Severity::critical : Severity::warning,
+        what,
+        "this host has an RDMA card (EFA, InfiniBand): every buffer it touches must be locked, and registering fails "
+        "with 'Cannot allocate memory' or -12",
+        fix,
+        {}};
+  if (limit.soft < (1ull << 20))
+    return {id,   Severity::warning,
+            what, "far below any usual setting: RDMA cards and pinned GPU buffers fail under it",
+            fix,  {}};
+  return fine(id, what);
+}
+
+Finding nofile(const HostFacts& facts, const Limit& limit) {
+  const std::string id = "limits.nofile";
+  const std::string what = fmt::format("{} open files allowed (hard limit {})",
+                                       limit.soft == unlimited ? "unlimited" : std::to_string(limit.soft),
+                                       limit.hard == unlimited ? "unlimited" : std::to_string(limit.hard));
+  if (limit.soft >= 1024) return fine(id, what);
+  return {
+      id,
+      limit.soft < 256 ? Severity::critical : Severity::warning,
+      what,
+      "a rank needs a socket or more for every other rank, besides the files of the program: it ends with 'Too many "
+      "open files'",
+      limit.hard > limit.soft ? "ulimit -n " + std::to_string(std::min<std::uint64_t>(limit.hard, 65536)) +
+                                    " before the job, or in its script"
+                              : who_sets(facts, "-n 65536", "LimitNOFILE", "nofile"),
+      {}};
+}
+
+Finding nproc(const HostFacts& facts, const Limit& limit) {
+  const std::string id = "limits.nproc";
+  const std::string what = fmt::format("{} processes and threads allowed for this user",
+                                       limit.soft == unlimited ? "unlimited" : std::to_string(limit.soft));
+  if (limit.soft >= 1024) return fine(id, what);
+  return {id,
+          limit.soft < 128 ? Severity::critical : Severity::warning,
+          what,
+          "every rank has threads of its own, of the framework and of Fabring; beyond the limit they cannot be started",
+          who_sets(facts, "-u 65536", "LimitNPROC", "nproc"),
+          {}};
+}
+
+std::optional<Finding> pids(const HostFacts& facts) {
+  for (const char* file : {"sys/fs/cgroup/pids.max", "sys/fs/cgroup/pids/pids.max"})
+    if (const auto most = facts.files.number(file)) {
+      const std::string what = fmt::format("the control group allows {} threads", *most);
+      if (*most >= 1024) return fine("limits.pids", what);
+      return Finding{
+          "limits.pids",
+          *most < 128 ? Severity::critical : Severity::warning,
+          what,
+          "ranks, their threads and data loaders of this container share it; beyond it threads cannot be started",
+          "docker run --pids-limit -1; Kubernetes: the kubelet's podPidsLimit",
+          {}};
+    }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Findings check_limits(const HostFacts& facts) {
+  Findings found;
+  const auto table = facts.files.text("proc/self/limits");
+  const auto add = [&](std::string_view row, const char* id, auto check) {
+    const auto limit = table ? limit_named(*table, row) : std::nullopt;
+    found.push_back(limit ? check(facts, *limit)
+                          : unchecked(id, fmt::format("{}: /proc/self/limits does not say", row)));
+  };
+  add("Max locked memory", "limits.memlock", memlock);
+  add("Max open files", "limits.nofile", nofile);
+  add("Max processes", "limits.nproc", nproc);
+  if (const auto finding = pids(facts)) found.push_back(*finding);
+  return found;
+}
+
+}  // namespace fabring::tools

@@ -1,0 +1,136 @@
+// Shared memory and what others left in it, huge pages, free memory.
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "tools/fabring/doctor/host_checks.hpp"
+
+namespace fabring::tools {
+namespace {
+
+// A row of /proc/meminfo in bytes (or a count, where it has no unit).
+std::optional<std::uint64_t> meminfo(const std::string& table, std::string_view row) {
+  const std::size_t at = table.find(std::string(row) + ":");
+  if (at == std::string::npos) return std::nullopt;
+  const auto cells = words(std::string_view(table).substr(at + row.size() + 1, 48));
+  std::uint64_t value = 0;
+  if (cells.empty() || std::from_chars(cells[0].data(), cells[0].data() + cells[0].size(), value).ec != std::errc{})
+    return std::nullopt;
+  return cells.size() > 1 && cells[1] == "kB" ? value * 1024 : value;
+}
+
+Finding shm_size(const HostFacts& facts) {
+  const std::string id = "memory.shm";
+  const std::string kind = container_kind(facts);
+  const std::string fix = kind == "kubernetes" ? "mount an emptyDir with medium: Memory at /dev/shm"
+                          : !kind.empty()      ? "docker run --shm-size=8g, or --ipc=host"
+                                               : "mount -o remount,size=8G /dev/shm";
+  if (!facts.shm)
+    return {id, Severity::warning, "there is no /dev/shm", "data loaders of PyTorch, NCCL and Gloo need it", fix, {}};
+  const std::string what =
+      fmt::format("/dev/shm has {}, {} of it free", amount(facts.shm->total_bytes), amount(facts.shm->free_bytes));
+  if (facts.shm->total_bytes <= (256ull << 20))
+    return {
+        id,
+        Severity::warning,
+        what,
+        "a container's 64 MiB are too few for data loaders of PyTorch and for NCCL: they die with SIGBUS or 'No space "
+        "left on device', long after the start (Fabring itself does not use it)",
+        fix,
+        {}};
+  if (facts.shm->free_bytes < facts.shm->total_bytes / 20)
+    return {id,
+            Severity::warning,
+            what,
+            "nearly full: whoever needs it next dies with SIGBUS",
+            "see what fills it: ls -lS /dev/shm",
+            {}};
+  return fine(id, what);
+}
+
+// libfabric's shm provider names its files by the process: "1234:0:1"; it cannot clean up after a kill -9.
+std::optional<long long> owner_of(const std::string& name) {
+  long long pid = 0;
+  const auto [rest, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
+  if (error != std::errc{} || rest == name.data() + name.size() || *rest != ':' || pid <= 0) return std::nullopt;
+  return pid;
+}
+
+std::optional<Finding> shm_leftovers(const HostFacts& facts) {
+  std::vector<std::string> dead, suspects;
+  for (const std::string& name : facts.files.list("dev/shm")) {
+    if (const auto pid = owner_of(name)) {
+      if (!facts.files.exists("proc/" + std::to_string(*pid))) dead.push_back(name);
+    } else if (name.starts_with("nccl-") || name.starts_with("torch_") || name.starts_with("psm2_shm")) {
+      suspects.push_back(name);
+    }
+  }
+  if (!dead.empty())
+    return Finding{"memory.shm_leftovers",
+                   Severity::warning,
+                   fmt::format("{} file{} in /dev/shm of processes that are dead: {}{}", dead.size(),
+                               dead.size() == 1 ? "" : "s", dead.front(), dead.size() > 1 ? ", ..." : ""),
+                   "memory that nobody frees; a node fills up over days of killed jobs",
+                   "rm /dev/shm/" + dead.front() + (dead.size() > 1 ? " and the others like it" : ""),
+                   {}};
+  if (!suspects.empty())
+    return note("memory.shm_leftovers",
+                fmt::format("{} file{} of NCCL or PyTorch in /dev/shm ({}{}): left over, if no such job runs here",
+                            suspects.size(), suspects.size() == 1 ? "" : "s", suspects.front(),
+                            suspects.size() > 1 ? ", ..." : ""));
+  return fine("memory.shm_leftovers", "nothing left over in /dev/shm");
+}
+
+Finding huge_pages(const std::string& table) {
+  const std::string id = "memory.huge_pages";
+  const auto total = meminfo(table, "HugePages_Total"), free = meminfo(table, "HugePages_Free");
+  if (!total || !free) return unchecked(id, "huge pages: /proc/meminfo does not say");
+  if (*total == 0) return fine(id, "no huge pages reserved; none are needed");
+  const std::string what = fmt::format("{} huge pages reserved, {} free", *total, *free);
+  if (*free > 0) return fine(id, what);
+  return {
+      id,
+      Severity::warning,
+      what,
+      "libfabric's EFA provider takes huge pages for its buffers; with none left, a process that forks (data loaders) "
+      "fails with 'Cannot allocate memory'",
+      "sysctl -w vm.nr_hugepages=N with a larger N, or FI_EFA_USE_HUGE_PAGE=0",
+      {}};
+}
+
+Finding available(const HostFacts& facts, const std::string& table) {
+  const std::string id = "memory.free";
+  auto total = meminfo(table, "MemTotal"), free = meminfo(table, "MemAvailable");
+  if (!total || !free) return unchecked(id, "free memory: /proc/meminfo does not say");
+  std::string where;
+  if (const auto most = facts.files.number("sys/fs/cgroup/memory.max")) {
+    const auto used = facts.files.number("sys/fs/cgroup/memory.current").value_or(0);
+    if (*most > 0 && static_cast<std::uint64_t>(*most) < *total) {
+      total = static_cast<std::uint64_t>(*most);
+      free = std::min(*free, *total - std::min(*total, static_cast<std::uint64_t>(std::max(used, 0ll))));
+      where = " of what the control group allows";
+    }
+  }
+  const std::string what = fmt::format("{} of memory free of {}{}", amount(*free), amount(*total), where);
+  if (*free >= *total / 20 || *free >= (8ull << 30)) return fine(id, what);
+  return {id,
+          Severity::warning,
+          what,
+          "the kernel kills the largest process when it runs out: the job's",
+          "see who has it: ps aux --sort=-rss | head",
+          {}};
+}
+
+}  // namespace
+
+Findings check_memory(const HostFacts& facts) {
+  Findings found{shm_size(facts)};
+  if (const auto finding = shm_leftovers(facts)) found.push_back(*finding);
+  const std::string table = facts.files.text("proc/meminfo").value_or("");
+  found.push_back(huge_pages(table));
+  found.push_back(available(facts, table));
+  return found;
+}
+
+}  // namespace fabring::tools

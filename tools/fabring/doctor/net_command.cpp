@@ -1,0 +1,348 @@
+// `fabring doctor net`: can every rank reach every other, both ways, as a job's ranks would; and in what do their hosts
+// differ. All ranks run it, with the environment of a job. What they find travels over the rendezvous, so it works
+// where nothing else does.
+
+#include <fmt/format.h>
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "fabring/version.hpp"
+#include "runtime/base/settings.hpp"
+#include "runtime/base/wire.hpp"
+#include "runtime/bootstrap/bootstrap.hpp"
+#include "tools/fabring/descriptor.hpp"
+#include "tools/fabring/doctor/blob_exchange.hpp"
+#include "tools/fabring/doctor/doctor_command.hpp"
+#include "tools/fabring/doctor/net_probe.hpp"
+#include "tools/fabring/doctor/net_verdict.hpp"
+#include "tools/fabring/doctor/report.hpp"
+#include "tools/fabring/own_ranks.hpp"
+#include "topology/host_identity.hpp"
+#include "topology/interfaces.hpp"
+
+namespace fabring::tools {
+namespace {
+
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+struct Options {
+  int ranks = 0;
+  ReportOptions report;
+};
+
+std::uint32_t mtu_of(const std::string& interface) {
+  const Descriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq request{};
+  std::strncpy(request.ifr_name, interface.c_str(), sizeof(request.ifr_name) - 1);
+  if (socket.fd() < 0 || ::ioctl(socket.fd(), SIOCGIFMTU, &request) != 0 || request.ifr_mtu < 0) return 0;
+  return static_cast<std::uint32_t>(request.ifr_mtu);
+}
+
+// Where a rank of a job would listen: the control plane where the rendezvous came by, the data path at the interface
+// that is chosen.
+void open_doors(const Config& config, const Bootstrap& bootstrap, NetProbe& probe, NetFacts& facts) {
+  const auto addresses = interface_addresses();
+  if (!addresses) {
+    facts.problem = addresses.error().message();
+    return;
+  }
+  std::set<std::string> listed;
+  for (const InterfaceAddress& one : *addresses)
+    if (one.up && !one.loopback && listed.insert(one.interface).second)
+      facts.interfaces.push_back(
+          fmt::format("{} {} {}", one.interface, mtu_of(one.interface), link_megabits(one.interface)));
+  std::sort(facts.interfaces.begin(), facts.interfaces.end());
+  const auto open = [&](const std::string& purpose, const std::string& address) {
+    auto listening = probe.listen(address);
+    if (!listening) {
+      facts.problem = fmt::format("for {}: {}", purpose, listening.error().message());
+      return;
+    }
+    Door door;
+    door.purpose = purpose;
+    door.address = listening->to_string();
+    for (const InterfaceAddress& one : *addresses)
+      if (one.address == address) door.interface = one.interface;
+    door.mtu = mtu_of(door.interface);
+    facts.doors.push_back(std::move(door));
+  };
+  auto choice =
+      choose_interface(*addresses, {config.interface, bootstrap.all_on_this_host(), bootstrap.local_address()});
+  if (!choice) {
+    facts.problem = choice.error().message();
+    return;
+  }
+  const std::string data = choice->chosen.address;
+  const std::string control = bootstrap.all_on_this_host() ? data : bootstrap.local_address();
+  if (control != data) open("control", control);
+  open(control != data ? "data" : "control and data", data);
+}
+
+std::vector<std::string> settings_of(const Environment& environment) {
+  static const std::set<std::string_view> of_one_rank{"FABRING_RANK", "FABRING_LOCAL_RANK", "FABRING_HOST_ID",
+                                                      "FABRING_SECRET_FILE", "FABRING_MASTER_ADDR"};
+  std::vector<std::string> lines;
+  for (const auto& [name, value] : environment)
+    if (name.starts_with("FABRING_") && !of_one_rank.contains(name)) lines.push_back(name + "=" + value);
+  return lines;
+}
+
+std::string encode_doors(const std::vector<std::optional<NetFacts>>& ranks) {
+  WireWriter out;
+  for (const auto& facts : ranks) {
+    out.number(static_cast<std::uint8_t>(facts ? facts->doors.size() : 0));
+    for (std::size_t i = 0; facts && i < facts->doors.size(); ++i) out.text(facts->doors[i].address, 64);
+  }
+  return out.take();
+}
+
+std::vector<NetProbe::Target> targets_of(std::string_view bytes, Rank self, int world) {
+  WireReader in(bytes);
+  std::vector<std::vector<NetProbe::Target>> all(static_cast<std::size_t>(world));
+  for (Rank rank = 0; rank < world; ++rank) {
+    const auto doors = in.number<std::uint8_t>();
+    for (std::uint8_t number = 0; number < doors && in.ok(); ++number)
+      if (auto address = net::SocketAddress::parse(in.text(64)); address && rank != self)
+        all[static_cast<std::size_t>(rank)].push_back({rank, number, *address});
+  }
+  // Each begins with its successor, so that they do not all call at the same door at once.
+  std::vector<NetProbe::Target> targets;
+  for (int step = 1; step < world; ++step) {
+    const auto& of_rank = all[static_cast<std::size_t>((self + step) % world)];
+    targets.insert(targets.end(), of_rank.begin(), of_rank.end());
+  }
+  return targets;
+}
+
+// One rank's part, from the rendezvous to the verdict.
+class NetCheck {
+ public:
+  NetCheck(const Options& options, Config config)
+      : options_(options), config_(std::move(config)), log_(LogLevel::warning, config_.rank) {}
+
+  int run() {
+    const auto limit = std::chrono::milliseconds(static_cast<std::int64_t>(options_.report.timeout_s * 1000));
+    config_.rendezvous_timeout = std::min(config_.rendezvous_timeout, limit / 2);
+    if (!config_.secret_file.empty()) {
+      auto secret = read_secret(config_.secret_file);
+      if (!secret) return could_not_meet(secret.error());
+      secret_ = std::move(*secret);
+    }
+    auto bootstrap = rendezvous(config_, secret_, log_);
+    if (!bootstrap) return could_not_meet(bootstrap.error());
+    const SteadyTime end = began_ + limit;
+    const SteadyTime met = std::chrono::steady_clock::now();
+    BlobExchange exchange(**bootstrap);
+    HandshakeOptions greeting;
+    greeting.purpose = Purpose::data;
+    greeting.job_id = config_.job_id;
+    greeting.job_nonce = (*bootstrap)->job_nonce();
+    greeting.self = config_.rank;
+    greeting.world_size = config_.world_size;
+    greeting.secret = secret_;
+    ProbeLimits limits;
+    limits.connect = std::min(limits.connect, std::chrono::duration_cast<std::chrono::milliseconds>(end - met) / 5);
+    NetProbe probe(greeting, limits);
+    NetFacts facts;
+    facts.rank = config_.rank;
+    facts.host = host_name();
+    facts.fingerprint = host_fingerprint();
+    facts.version = FABRING_VERSION;
+    facts.pid = static_cast<std::uint32_t>(::getpid());
+    facts.settings = settings_of(process_environment());
+    open_doors(config_, **bootstrap, probe, facts);
+    Status status = probe.start();
+    if (status.ok()) status = exchange.put(fmt::format("net/facts/{}", config_.rank), facts.encode());
+    // Facts within a quarter of what is left, probes until three quarters.
+    const SteadyTime told = met + (end - met) / 4, called = met + (end - met) * 3 / 4;
+    if (status.ok() && config_.rank == 0) status = collect_facts(exchange, told);
+    std::vector<Probe> found;
+    if (status.ok()) {
+      auto doors = exchange.get("net/doors", told);
+      if (doors) found = probe.call(targets_of(*doors, config_.rank, config_.world_size), called);
+      status = doors ? exchange.put(fmt::format("net/found/{}", config_.rank), encode(found)) : doors.error();
+    }
+    if (config_.rank != 0) return wait_for_verdict(exchange, end, status);
+    if (status.ok()) status = collect_probes(exchange, called + (end - called) / 2);
+    return judge_all(exchange, status);
+  }
+
+ private:
+  // A rank that died meanwhile ends the exchange for all; what is known by then is still worth a report.
+  Status collect_facts(BlobExchange& exchange, SteadyTime deadline) {
+    picture_.ranks.resize(static_cast<std::size_t>(config_.world_size));
+    picture_.probes.resize(picture_.ranks.size());
+    Status lost;
+    for (std::size_t rank = 0; rank < picture_.ranks.size(); ++rank) {
+      auto blob = exchange.get(fmt::format("net/facts/{}", rank), deadline);
+      if (blob) picture_.ranks[rank] = NetFacts::decode(*blob);
+      if (!blob && blob.error().code() != ErrorCode::timeout && lost.ok()) lost = blob.error();
+    }
+    return lost.ok() ? exchange.put("net/doors", encode_doors(picture_.ranks)) : lost;
+  }
+
+  Status collect_probes(BlobExchange& exchange, SteadyTime deadline) {
+    Status lost;
+    for (std::size_t rank = 0; rank < picture_.probes.size(); ++rank) {
+      auto blob = exchange.get(fmt::format("net/found/{}", rank), deadline);
+      if (blob) picture_.probes[rank] = decode_probes(*blob);
+      if (!blob && blob.error().code() != ErrorCode::timeout && lost.ok()) lost = blob.error();
+    }
+    return lost;
+  }
+
+  int judge_all(BlobExchange& exchange, const Status& status) {
+    std::set<std::string> hosts;
+    for (const auto& facts : picture_.ranks)
+      if (facts) hosts.insert(facts->fingerprint);
+    Report report;
+    report.part = "net";
+    report.subject = fmt::format("{} ranks on {} host{}, met at {}:{}", config_.world_size, hosts.size(),
+                                 hosts.size() == 1 ? "" : "s", config_.master_addr, config_.master_port);
+    report.findings = picture_.ranks.empty() ? Findings() : judge(picture_);
+    if (!status.ok()) report.findings.insert(report.findings.begin(), lost(status));
+    report.complete = std::none_of(report.findings.begin(), report.findings.end(),
+                                   [](const Finding& one) { return one.severity == Severity::not_checked; });
+    report.seconds = seconds();
+    nlohmann::ordered_json json = report_json(report);
+    add_matrix(json);
+    const int code = exit_code(report, options_.report.strict);
+    (void)exchange.put("net/verdict", std::string(1, static_cast<char>('0' + code)));
+    return deliver(report, json, options_.report);
+  }
+
+  void add_matrix(nlohmann::ordered_json& json) const {
+    static constexpr const char* names[] = {"fine", "refused",       "no_answer",   "no_route",     "cut",
+                                            "mute", "wrong_service", "turned_away", "large_stalls", "not_tried"};
+    nlohmann::ordered_json ranks = nlohmann::ordered_json::array();
+    for (std::size_t rank = 0; rank < picture_.ranks.size(); ++rank) {
+      nlohmann::ordered_json one{{"rank", rank}};
+      if (const auto& facts = picture_.ranks[rank]) {
+        one["host"] = facts->host;
+        one["pid"] = facts->pid;
+        for (const Door& door : facts->doors)
+          one["doors"].push_back(
+              {{"purpose", door.purpose}, {"interface", door.interface}, {"address", door.address}, {"mtu", door.mtu}});
+        one["interfaces"] = facts->interfaces;
+      }
+      if (const auto& probes = picture_.probes[rank])
+        for (const Probe& probe : *probes)
+          one["probes"].push_back({{"to", probe.to},
+                                   {"door", probe.door},
+                                   {"result", names[static_cast<int>(probe.reach)]},
+                                   {"rtt_us", probe.rtt_us},
+                                   {"offset_us", probe.offset_us},
+                                   {"large_ms", probe.large_ms},
+                                   {"path_mtu", probe.path_mtu},
+                                   {"segment", probe.segment},
+                                   {"text", probe.text}});
+      ranks.push_back(std::move(one));
+    }
+    json["ranks"] = std::move(ranks);
+  }
+
+  // All ranks end with the same exit code, so that a prolog or init container on any host has the verdict.
+  int wait_for_verdict(BlobExchange& exchange, SteadyTime end, const Status& status) {
+    auto verdict = exchange.get("net/verdict", end);
+    if (verdict && verdict->size() == 1 && (*verdict)[0] >= '0' && (*verdict)[0] <= '3') return (*verdict)[0] - '0';
+    const Status why = !status.ok() ? status
+                       : verdict    ? Status(ErrorCode::mismatch, "rank 0 sent no verdict")
+                                    : verdict.error();
+    complain("doctor net", fmt::format("rank {}: {}", config_.rank, why.message()));
+    return exit_could_not_run;
+  }
+
+  static Finding lost(const Status& status) {
+    return {"net.lost",
+            Severity::critical,
+            status.message(),
+            "a rank that dies while the network is checked dies in a job",
+            "look at that rank's output and at its host",
+            status.context().rank < 0 ? std::string() : fmt::format("rank {}", status.context().rank)};
+  }
+
+  // Each rank says what it knows itself: who is missing is known at the master only.
+  int could_not_meet(const Status& why) {
+    Report report;
+    report.part = "net";
+    report.subject = fmt::format("rank {} of {} (host {}), meeting at {}:{}", config_.rank, config_.world_size,
+                                 host_name(), config_.master_addr, config_.master_port);
+    report.findings = {{why.code() == ErrorCode::mismatch ? "net.mismatch" : "net.rendezvous", Severity::critical,
+                        why.message(), "without it no job starts, and nothing more can be checked",
+                        config_.rank == 0
+                            ? "start the missing ranks, or look why they do not reach this address: "
+                              "`fabring doctor net` there says what they see"
+                            : "see that rank 0 runs and that the address is its host's; from here: nc -vz "
+                              "with that address and port",
+                        why.context().rank < 0 ? std::string() : fmt::format("rank {}", why.context().rank)}};
+    report.seconds = seconds();
+    return deliver(report, options_.report);
+  }
+
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count(); }
+
+  const Options& options_;
+  Config config_;
+  const Log log_;
+  const SteadyTime began_ = std::chrono::steady_clock::now();
+  std::string secret_;
+  NetPicture picture_;
+};
+
+int check(const Options& options) {
+  auto config = Config::from_environment();
+  if (!config) {
+    complain("doctor net", config.error().message() + "; or start ranks on this host with -n N");
+    return exit_could_not_run;
+  }
+  if (config->world_size < 2) {
+    complain("doctor net", "one rank has nobody to reach: start at least two");
+    return exit_usage;
+  }
+  return NetCheck(options, std::move(*config)).run();
+}
+
+int run(const Options& options, const Session& session) {
+  if (options.ranks == 0) return check(options);
+  if (options.ranks == 1) {
+    complain("doctor net", "-n 1: one rank has nobody to reach");
+    return exit_usage;
+  }
+  auto code = run_own_ranks(session.arguments, options.ranks, "doctor net");
+  if (code) return *code;
+  complain("doctor net", code.error().message());
+  return exit_could_not_run;
+}
+
+}  // namespace
+
+void add_doctor_net(CLI::App& doctor, Session& session) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = doctor.add_subcommand("net", "Does every rank reach every other, and in what do hosts differ");
+  command
+      ->add_option("-n", options->ranks,
+                   "Start N ranks on this host; without it the environment says which rank this is")
+      ->check(CLI::Range(1, 4096))
+      ->type_name("N");
+  add_report_options(*command, options->report, 20);
+  command->footer(
+      "Every pair, both ways, at ports like those of a job: refused, dropped, reset and a wrong service are told "
+      "apart;\n"
+      "64 KiB beside small messages find an MTU that is too small on the way. Versions, settings, interfaces and "
+      "clocks\n"
+      "are compared. All ranks run this: under fabring run, torchrun, srun, mpirun, or here with -n. Rank 0 reports;\n"
+      "all ranks end with its exit code: 0 fine or warnings only, 1 a critical finding, 2 usage, 3 could not check.\n"
+      "Example: fabring run --hosts a:1,b:1,c:1 -- fabring doctor net");
+  command->callback([options, &session] { session.exit_code = run(*options, session); });
+}
+
+}  // namespace fabring::tools

@@ -1,0 +1,173 @@
+#include "tools/fabring/doctor/report.hpp"
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "tools/fabring/command.hpp"
+
+namespace fabring::tools {
+namespace {
+
+constexpr std::size_t columns = 80;
+constexpr std::array worst_first{Severity::critical, Severity::warning, Severity::not_checked, Severity::info,
+                                 Severity::ok};
+
+std::string_view verdict(const Report& report) {
+  if (count(report.findings, Severity::critical) > 0) return "critical";
+  if (!report.complete) return "incomplete";
+  if (count(report.findings, Severity::warning) > 0) return "warning";
+  const bool something = count(report.findings, Severity::ok) + count(report.findings, Severity::info) > 0;
+  return something || report.findings.empty() ? "ok" : "not checked";
+}
+
+// A severity in capitals stands out without colour; what is fine does not shout.
+std::string label(Severity severity) {
+  std::string text(name(severity));
+  if (severity >= Severity::warning)
+    for (char& letter : text) letter = static_cast<char>(letter - 'a' + 'A');
+  return text;
+}
+
+constexpr std::size_t margin = 13;
+
+std::string paragraph(std::string_view head, std::string_view text) {
+  return text.empty() ? std::string() : wrapped(fmt::format("{:<13}{}", head, text), columns, margin) + "\n";
+}
+
+std::string block(const Finding& finding) {
+  const std::string place = finding.where.empty() ? "" : finding.where + ": ";
+  std::string text = paragraph(label(finding.severity), place + finding.what + " [" + finding.id + "]");
+  text += paragraph("    why", finding.why);
+  text += paragraph("    fix", finding.fix);
+  return text;
+}
+
+std::string plural(std::size_t number, std::string_view noun) {
+  return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
+}
+
+std::string summary(const Report& report) {
+  const Findings& all = report.findings;
+  return fmt::format("{} critical, {}, {} not checked, {} fine. {:.2f} s{}\n", count(all, Severity::critical),
+                     plural(count(all, Severity::warning), "warning"), count(all, Severity::not_checked),
+                     count(all, Severity::ok) + count(all, Severity::info), report.seconds,
+                     report.complete ? "" : "; time ran out, see --timeout");
+}
+
+}  // namespace
+
+void add_report_options(CLI::App& command, ReportOptions& options, double timeout_s) {
+  options.timeout_s = timeout_s;
+  command.add_flag("--json", options.json, "As JSON (docs/doctor.md has the schema)");
+  command.add_flag("--strict", options.strict, "A warning is a failure too: exit code 1");
+  command.add_flag("--all", options.all, "List what is fine too");
+  command.add_option("--output", options.output, "Write to a file")->type_name("FILE");
+  command.add_option("--timeout", options.timeout_s, "Seconds after which what is left counts as not checked")
+      ->type_name("S")
+      ->check(CLI::Range(0.01, 86400.0))
+      ->capture_default_str();
+}
+
+std::string wrapped(std::string_view text, std::size_t width, std::size_t indent) {
+  std::string out;
+  std::size_t column = 0;
+  bool first_word = true;
+  const auto break_line = [&] {
+    while (!out.empty() && out.back() == ' ') out.pop_back();
+    out += '\n';
+    out.append(indent, ' ');
+    column = indent;
+    first_word = true;
+  };
+  while (!text.empty()) {
+    if (text.front() == '\n') {
+      break_line();
+      text.remove_prefix(1);
+      continue;
+    }
+    const std::size_t blanks = std::min(text.find_first_not_of(' '), text.size());
+    const std::size_t end = std::min(text.find_first_of(" \n", blanks), text.size());
+    const std::size_t word = end - blanks;
+    if (!first_word && column + blanks + word > width) {
+      break_line();
+      out += text.substr(blanks, word);
+      column += word;
+    } else {
+      out += text.substr(0, end);
+      column += end;
+    }
+    first_word = first_word && word == 0;
+    text.remove_prefix(end);
+  }
+  return out;
+}
+
+std::string report_text(const Report& report, bool all) {
+  std::string text = wrapped(fmt::format("fabring doctor {}: {}", report.part, report.subject), columns, 4) + "\n\n";
+  if (!report.picture.empty()) text += report.picture + "\n";
+  for (const Severity severity : worst_first) {
+    std::string blocks;
+    for (const Finding& finding : report.findings) {
+      if (finding.severity != severity) continue;
+      if (severity == Severity::ok && !all) continue;
+      blocks += block(finding);
+      if (severity >= Severity::warning) blocks += '\n';
+    }
+    if (!blocks.empty() && severity < Severity::warning) blocks += '\n';
+    text += blocks;
+  }
+  return text + summary(report);
+}
+
+nlohmann::ordered_json report_json(const Report& report) {
+  nlohmann::ordered_json counts, findings = nlohmann::ordered_json::array();
+  for (const Severity severity : worst_first) {
+    std::string key(name(severity));
+    std::replace(key.begin(), key.end(), ' ', '_');
+    counts[key] = count(report.findings, severity);
+  }
+  for (const Finding& finding : report.findings) {
+    std::string severity(name(finding.severity));
+    std::replace(severity.begin(), severity.end(), ' ', '_');
+    findings.push_back({{"id", finding.id},
+                        {"severity", severity},
+                        {"where", finding.where},
+                        {"what", finding.what},
+                        {"why", finding.why},
+                        {"fix", finding.fix}});
+  }
+  std::string word(verdict(report));
+  std::replace(word.begin(), word.end(), ' ', '_');
+  return {{"schema", 1},      {"part", report.part},         {"subject", report.subject},
+          {"verdict", word},  {"complete", report.complete}, {"seconds", report.seconds},
+          {"counts", counts}, {"findings", findings}};
+}
+
+int exit_code(const Report& report, bool strict) {
+  if (count(report.findings, Severity::critical) > 0) return exit_wrong;
+  if (!report.complete || verdict(report) == "not checked") return exit_could_not_run;
+  return strict && count(report.findings, Severity::warning) > 0 ? exit_wrong : exit_fine;
+}
+
+int deliver(const Report& report, const nlohmann::ordered_json& json, const ReportOptions& options) {
+  Output out;
+  Status status = out.open(options.output);
+  if (status.ok()) {
+    out.write(options.json ? json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"
+                           : report_text(report, options.all));
+    status = out.finish();
+  }
+  if (!status.ok()) {
+    complain("doctor " + report.part, status.message());
+    return exit_could_not_run;
+  }
+  return exit_code(report, options.strict);
+}
+
+int deliver(const Report& report, const ReportOptions& options) {
+  return deliver(report, report_json(report), options);
+}
+
+}  // namespace fabring::tools

@@ -1,0 +1,59 @@
+#pragma once
+// Report: the findings of one part of `fabring doctor`, printed for people (80 columns, no colour, the worst first), as
+// JSON (schema in docs/doctor.md), and as an exit code. Every part delivers through here, so that all of them read
+// alike.
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+#include "tools/fabring/doctor/finding.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace fabring::tools {
+
+struct Report {
+  std::string part;     ///< "host", "net", ...
+  std::string subject;  ///< what was examined, one line: "vm, Linux 6.1, 2 cores, 1 NIC"
+  Findings findings;    ///< in the order of the checks
+  double seconds = 0;
+  bool complete = true;  ///< false: time ran out before everything was looked at (that is `not_checked` above)
+  std::string picture;   ///< text to print between the subject and the findings (a matrix, a table); not in the JSON
+};
+
+/// What every part of doctor takes on the command line.
+struct ReportOptions {
+  bool json = false;
+  bool strict = false;
+  bool all = false;  ///< list what is fine too
+  std::string output;
+  double timeout_s = 0;
+};
+
+/// --json, --strict, --all, --output and --timeout, with its default.
+void add_report_options(CLI::App& command, ReportOptions& options, double timeout_s);
+
+/// Cuts at blanks so that no line is longer than `width` (a longer word stays whole); lines after the first begin with
+/// `indent` blanks, which count. `text` may have line breaks of its own.
+std::string wrapped(std::string_view text, std::size_t width, std::size_t indent);
+
+/// For people. What is fine is one line that counts it, or with `all` one line each.
+std::string report_text(const Report& report, bool all);
+
+/// {"part", "subject", "seconds", "complete", "verdict", "counts", "findings": [...]}; a part may add fields of its
+/// own.
+nlohmann::ordered_json report_json(const Report& report);
+
+/// 1: a critical finding, or with `strict` a warning. 3: no critical finding, but time ran out, or nothing at all could
+/// be checked. Else 0.
+int exit_code(const Report& report, bool strict);
+
+/// Prints as the options say and returns the exit code; 3 with a line on stderr where the output cannot be written.
+/// `json` is report_json(report), with what the part added.
+int deliver(const Report& report, const nlohmann::ordered_json& json, const ReportOptions& options);
+int deliver(const Report& report, const ReportOptions& options);
+
+}  // namespace fabring::tools

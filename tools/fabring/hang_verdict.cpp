@@ -1,0 +1,332 @@
+#include "tools/fabring/hang_verdict.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "fabring/status.hpp"
+#include "runtime/base/rank_list.hpp"
+#include "tools/fabring/job_text.hpp"
+
+namespace fabring::tools {
+namespace {
+
+constexpr std::uint64_t silence_ms = 3000;  // heartbeats come every second
+constexpr std::size_t most_findings_of_a_kind = 8;
+
+struct Waiter {
+  const RankPicture* rank = nullptr;
+  const OperationState* operation = nullptr;
+};
+// A collective, by communicator and number.
+using Key = std::pair<std::uint64_t, std::uint32_t>;
+
+bool is_message(const OperationState& operation) {
+  return operation.call.starts_with("send") || operation.call.starts_with("recv");
+}
+
+class Judge {
+ public:
+  Judge(const JobPicture& job, std::uint64_t patience_ms) : job_(job), patience_ms_(patience_ms) {
+    for (const RankPicture& rank : job_.ranks)
+      if (rank.state)
+        for (const OperationState& operation : rank.state->operations) {
+          if (is_message(operation)) {
+            if (operation.phase != OperationPhase::queued && operation.stuck_ms >= patience_ms_)
+              messages_.push_back({&rank, &operation});
+          } else {
+            calls_[{operation.communicator, operation.sequence}].push_back({&rank, &operation});
+          }
+        }
+  }
+
+  Findings findings() {
+    failed_communicators();
+    for (const RankPicture& rank : job_.ranks) absent(rank);
+    for (const auto& [key, waiters] : calls_) collective(key, waiters);
+    for (const Waiter& waiter : messages_) message(waiter);
+    if (found_.empty()) fine();
+    return std::move(found_);
+  }
+
+ private:
+  const RankPicture* find(Rank rank) const {
+    return rank >= 0 && static_cast<std::size_t>(rank) < job_.ranks.size() ? &job_.ranks[static_cast<std::size_t>(rank)]
+                                                                           : nullptr;
+  }
+
+  void add(std::string id, Severity severity, const RankPicture* where, std::string what, std::string why,
+           std::string fix) {
+    const auto alike = std::count_if(found_.begin(), found_.end(), [&](const Finding& one) { return one.id == id; });
+    if (static_cast<std::size_t>(alike) >= most_findings_of_a_kind) return;
+    found_.push_back({std::move(id), severity, std::move(what), std::move(why), std::move(fix),
+                      where == nullptr ? std::string() : who(*where)});
+  }
+
+  // Who waits for this rank, directly: "ranks 0-2 wait for it in allreduce #7 on 'world' for 31 s".
+  std::string waited_for(Rank rank) const {
+    std::vector<Rank> waiting;
+    const Waiter* longest = nullptr;
+    const auto look = [&](const Waiter& waiter) {
+      for (const PeerState& peer : waiter.operation->peers)
+        if (peer.rank == rank && peer.awaited) {
+          waiting.push_back(waiter.rank->rank);
+          if (longest == nullptr || waiter.operation->stuck_ms > longest->operation->stuck_ms) longest = &waiter;
+          return;
+        }
+    };
+    for (const auto& [key, waiters] : calls_)
+      for (const Waiter& waiter : waiters) look(waiter);
+    for (const Waiter& waiter : messages_) look(waiter);
+    if (longest == nullptr) return "nobody waits for it yet";
+    std::sort(waiting.begin(), waiting.end());
+    waiting.erase(std::unique(waiting.begin(), waiting.end()), waiting.end());
+    return fmt::format("{} wait{} for it, in {} for {}", rank_list(waiting), waiting.size() == 1 ? "s" : "",
+                       title(*longest->rank->state, *longest->operation), time_text(longest->operation->stuck_ms));
+  }
+
+  void failed_communicators() {
+    std::map<std::string, std::vector<const RankPicture*>> failures;
+    std::map<std::string, std::uint8_t> codes;
+    std::map<std::string, std::string> labels;
+    for (const RankPicture& rank : job_.ranks)
+      if (rank.state)
+        for (const CommunicatorState& one : rank.state->communicators)
+          if (one.failed != 0) {
+            failures[one.failure].push_back(&rank);
+            codes[one.failure] = one.failed;
+            labels[one.failure] = one.label;
+          }
+    for (const auto& [text, ranks] : failures) {
+      const auto code = static_cast<ErrorCode>(codes[text]);
+      std::vector<Rank> numbers;
+      for (const RankPicture* rank : ranks) numbers.push_back(rank->rank);
+      const std::string id = code == ErrorCode::mismatch    ? "hang.mismatch"
+                             : code == ErrorCode::peer_lost ? "hang.lost"
+                                                            : "hang.failed";
+      add(id, Severity::critical, nullptr,
+          fmt::format("communicator '{}' has failed on {}: {}", labels[text], rank_list(numbers), text),
+          "every operation on it has ended with this error; a program that does not look at its errors stands still",
+          code == ErrorCode::mismatch ? "make all ranks call the same operations in the same order"
+                                      : "look at the program's own error handling, and at docs/errors.md");
+    }
+  }
+
+  void absent(const RankPicture& rank) {
+    const std::string waited = waited_for(rank.rank);
+    switch (rank.answering) {
+      case Answering::stopped:
+        return add("hang.stopped", Severity::critical, &rank,
+                   fmt::format("its process is {}; {}",
+                               rank.process == 't' ? "held by a debugger" : "stopped (SIGSTOP or SIGTSTP)", waited),
+                   "the job gives it up after FABRING_SILENCE_TIMEOUT",
+                   rank.process == 't'
+                       ? "let the debugger continue it"
+                       : fmt::format("kill -CONT {} on that host, and find out who stopped it", rank.pid));
+      case Answering::silent:
+        if (rank.silent_ms >= static_cast<std::int64_t>(silence_ms))
+          return add("hang.silent", Severity::critical, &rank,
+                     fmt::format("dead or partitioned: nothing was heard of it for {}, heartbeats neither; {}",
+                                 time_text(static_cast<std::uint64_t>(rank.silent_ms)), waited),
+                     "its process is stopped, its host is down, or the network between is cut; the job gives it up "
+                     "after FABRING_SILENCE_TIMEOUT",
+                     "run `fabring status` on that host; if it cannot be reached either, look at host and network");
+        return add("hang.unheard", Severity::warning, &rank,
+                   fmt::format("it does not answer{}; {}",
+                               rank.local ? fmt::format(", its process is in state {}", rank.process) : "", waited),
+                   "what it does is not known; it may be stopped since a moment ago",
+                   rank.local ? fmt::format("look at it: gdb -p {} -batch -ex 'thread apply all bt'", rank.pid)
+                              : "run `fabring status` on that host");
+      case Answering::unreachable:
+        return add("hang.unreachable", Severity::warning, &rank,
+                   fmt::format("it cannot be asked from here, a rank on the way to it is gone; {}", waited),
+                   "what it does is not known", "run `fabring status` on that host");
+      case Answering::left:
+        if (waited.starts_with("nobody")) return;
+        return add("hang.left", Severity::critical, &rank,
+                   fmt::format("it has left the job in good order, yet {}", waited),
+                   "it will never call what they wait in",
+                   "make all ranks call the same operations before one of them leaves");
+      case Answering::foreign:
+        return add("hang.foreign", Severity::not_checked, &rank, "it belongs to another user", "",
+                   "run this as that user, or as root");
+      case Answering::unknown:
+        return add("hang.unknown", Severity::not_checked, &rank, "nobody who answered could tell anything about it", "",
+                   "run `fabring status` on its host");
+      case Answering::answered:
+        break;
+    }
+    if (rank.state && rank.state->driver == Driver::unheard)
+      add("hang.driver", Severity::critical, &rank,
+          fmt::format("the thread that drives its {} operation{} does not come round: it is inside a reduction of the "
+                      "program's own, or inside the provider; {}",
+                      rank.state->operation_count, rank.state->operation_count == 1 ? "" : "s", waited),
+          "nothing of this rank moves meanwhile",
+          fmt::format("see where it is: gdb -p {} -batch -ex 'thread apply all bt'", rank.pid));
+  }
+
+  bool is_in(const std::vector<Waiter>& waiters, Rank rank) const {
+    return std::any_of(waiters.begin(), waiters.end(), [&](const Waiter& one) { return one.rank->rank == rank; });
+  }
+
+  // How far the rank is on a communicator; 0: has called nothing on it, or does not list it.
+  static std::uint32_t called(const RankState& state, std::uint64_t communicator) {
+    for (const CommunicatorState& one : state.communicators)
+      if (one.id == communicator) return one.called;
+    return 0;
+  }
+
+  void collective(const Key& key, const std::vector<Waiter>& waiters) {
+    std::uint64_t stuck_ms = 0;
+    const Waiter* longest = nullptr;
+    for (const Waiter& waiter : waiters)
+      if (waiter.operation->phase != OperationPhase::queued && waiter.operation->stuck_ms >= stuck_ms) {
+        stuck_ms = waiter.operation->stuck_ms;
+        longest = &waiter;
+      }
+    if (longest == nullptr || stuck_ms < patience_ms_) return;
+    const std::string what = title(*longest->rank->state, *longest->operation);
+    if (different_calls(key, waiters)) return;
+    std::set<Rank> awaited;
+    std::vector<Rank> waiting;
+    for (const Waiter& waiter : waiters) {
+      waiting.push_back(waiter.rank->rank);
+      for (const PeerState& peer : waiter.operation->peers)
+        if (peer.awaited) awaited.insert(peer.rank);
+    }
+    std::sort(waiting.begin(), waiting.end());
+    bool explained = false;
+    std::vector<const RankPicture*> finished;
+    for (const Rank number : awaited) {
+      const RankPicture* rank = find(number);
+      if (rank == nullptr || is_in(waiters, number)) continue;
+      if (!rank->state || rank->state->driver == Driver::unheard) {
+        explained = true;  // absent() has named it
+      } else if (called(*rank->state, key.first) < key.second) {
+        explained = true;
+        add("hang.never_entered", Severity::critical, rank,
+            fmt::format("it has not called {}, in which {} {} waited for {}; it {}", what, rank_list(waiting),
+                        waiting.size() == 1 ? "has" : "have", time_text(stuck_ms), elsewhere(*rank)),
+            "a collective ends only when every rank of its communicator has called it",
+            fmt::format(
+                "see where that rank is: py-spy dump --pid {0}, or gdb -p {0} -batch -ex 'thread apply all bt'; "
+                "a rank that took another branch, or a long checkpoint, are the usual causes",
+                rank->pid));
+      } else {
+        finished.push_back(rank);
+      }
+    }
+    if (!explained) links(what, waiters, stuck_ms, finished);
+  }
+
+  std::string elsewhere(const RankPicture& rank) const {
+    const RankState& state = *rank.state;
+    for (const OperationState& operation : state.operations)
+      return fmt::format("is in {} instead", title(state, operation));
+    std::string text = state.leaving ? "has been leaving the job" : "has been outside Fabring";
+    if (state.idle_ms >= 0) text += " for " + time_text(static_cast<std::uint64_t>(state.idle_ms));
+    for (const CommunicatorState& one : state.communicators)
+      if (one.called > 0 && !one.last_call.empty()) {
+        text += fmt::format(", its last call was {} #{} on '{}'", one.last_call.substr(0, one.last_call.find('(')),
+                            one.called, one.label);
+        break;
+      }
+    return text;
+  }
+
+  bool different_calls(const Key& key, const std::vector<Waiter>& waiters) {
+    std::map<std::string, std::vector<Rank>> calls;
+    for (const Waiter& waiter : waiters)
+      calls[waiter.operation->call.substr(0, waiter.operation->call.find("_v("))].push_back(waiter.rank->rank);
+    if (calls.size() < 2) return false;
+    std::string text;
+    for (const auto& [call, ranks] : calls)
+      text += fmt::format("{}{} called {}", text.empty() ? "" : ", ", rank_list(ranks), call);
+    add("hang.mismatch", Severity::critical, nullptr,
+        fmt::format("operation #{} on '{}' differs between ranks: {}", key.second,
+                    label_of(*waiters.front().rank->state, key.first), text),
+        "ranks that call different things wait for messages that never come",
+        "make all ranks call the same operations with the same count, type and operation, in the same order");
+    return true;
+  }
+
+  // Everybody is in it and nothing moves: which messages are missing, and are they on their way?
+  void links(const std::string& what, const std::vector<Waiter>& waiters, std::uint64_t stuck_ms,
+             const std::vector<const RankPicture*>& finished) {
+    for (const Waiter& waiter : waiters)
+      for (const PeerState& peer : waiter.operation->peers) {
+        const RankPicture* other = find(peer.rank);
+        if (!peer.awaited || waiter.operation->stuck_ms < patience_ms_ || other == nullptr || !other->state) continue;
+        std::uint32_t sent = 0, in_flight = 0;
+        const bool over = std::find(finished.begin(), finished.end(), other) != finished.end();
+        for (const Waiter& sender : waiters)
+          if (sender.rank == other)
+            for (const PeerState& back : sender.operation->peers)
+              if (back.rank == waiter.rank->rank) {
+                sent = back.sent;
+                in_flight = back.in_flight;
+              }
+        // Its messages have not all left: it waits for somebody else, who is the cause.
+        if (!over && sent <= peer.received && in_flight == 0) continue;
+        add("hang.link", Severity::critical, waiter.rank,
+            fmt::format("in {} it has waited {} for messages of {}: {} of {} received, {}", what, time_text(stuck_ms),
+                        who(*other), peer.received, peer.to_receive,
+                        over ? std::string("and that rank is done with it")
+                             : fmt::format("{} sent, {} in flight there", sent, in_flight)),
+            "both ranks are in the operation and their processes are alive: what is between them does not deliver",
+            "run `fabring doctor net` on these two hosts; a full or broken link, a firewall that forgets connections, "
+            "or an MTU that differs on the way are the usual causes");
+      }
+    const bool named = std::any_of(found_.begin(), found_.end(),
+                                   [](const Finding& one) { return one.severity == Severity::critical; });
+    if (!named)
+      add("hang.standing", Severity::warning, nullptr,
+          fmt::format("nothing has moved in {} for {}, all ranks that it needs are in it", what, time_text(stuck_ms)),
+          "either its data have just arrived, or messages are lost between ranks",
+          "ask again; if it stays so, run `fabring doctor net` on these hosts");
+  }
+
+  void message(const Waiter& waiter) {
+    for (const PeerState& peer : waiter.operation->peers) {
+      const RankPicture* other = find(peer.rank);
+      if (!peer.awaited || other == nullptr || !other->state || other->state->driver == Driver::unheard) continue;
+      const bool sends = waiter.operation->call.starts_with("send");
+      const std::string_view counterpart = sends ? "recv" : "send";
+      const bool meets =
+          std::any_of(other->state->operations.begin(), other->state->operations.end(), [&](const OperationState& one) {
+            return one.call.starts_with(counterpart) && one.communicator == waiter.operation->communicator;
+          });
+      if (meets) continue;
+      add("hang.never_entered", Severity::critical, other,
+          fmt::format("it has called no {} that fits {} of {}, which has waited for {}; it {}", counterpart,
+                      waiter.operation->call, who(*waiter.rank), time_text(waiter.operation->stuck_ms),
+                      elsewhere(*other)),
+          "a message ends only when its other side is called",
+          fmt::format("see where that rank is: gdb -p {} -batch -ex 'thread apply all bt'", other->pid));
+    }
+  }
+
+  void fine() {
+    std::size_t busy = 0;
+    for (const RankPicture& rank : job_.ranks) busy += rank.state && !rank.state->operations.empty() ? 1 : 0;
+    add("hang.none", Severity::ok, nullptr,
+        fmt::format("all {} ranks answer, {} of them in an operation; none has stood still for {}", job_.ranks.size(),
+                    busy, time_text(patience_ms_)),
+        "", "");
+  }
+
+  const JobPicture& job_;
+  const std::uint64_t patience_ms_;
+  std::map<Key, std::vector<Waiter>> calls_;
+  std::vector<Waiter> messages_;
+  Findings found_;
+};
+
+}  // namespace
+
+Findings judge(const JobPicture& job, std::uint64_t patience_ms) { return Judge(job, patience_ms).findings(); }
+
+}  // namespace fabring::tools

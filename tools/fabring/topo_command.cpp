@@ -1,0 +1,64 @@
+// `fabring topo`: what is in this host, or in a recorded one, and which network card serves which GPU and processor.
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "tools/fabring/command.hpp"
+#include "tools/fabring/topo_report.hpp"
+#include "topology/discovery.hpp"
+
+namespace fabring::tools {
+namespace {
+
+struct Options {
+  std::string input, save, svg, output;
+  bool json = false;
+};
+
+Status write_file(const std::string& path, const std::string& option, const std::string& text) {
+  Output out;
+  FABRING_TRY(out.open(path, option));
+  out.write(text);
+  return out.finish();
+}
+
+Status show(const Options& options) {
+  // hwloc explains broken firmware at length on stderr; what matters of it is missing from what we print.
+  ::setenv("HWLOC_HIDE_ERRORS", "2", 0);
+  if (!options.save.empty()) FABRING_TRY(record_topology(options.save));
+  auto topology = options.input.empty() ? discover_topology() : read_topology(options.input);
+  if (!topology) return topology.error();
+  if (!options.svg.empty()) FABRING_TRY(write_file(options.svg, "--svg", topology_picture(*topology)));
+  return write_file(options.output, "--output",
+                    options.json
+                        ? topology_json(*topology).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"
+                        : topology_text(*topology));
+}
+
+int run(const Options& options) {
+  if (!options.input.empty() && !options.save.empty()) {
+    complain("topo", "--save records this host and --input shows another one: give one of them");
+    return exit_usage;
+  }
+  const Status status = show(options);
+  if (!status.ok()) complain("topo", status.message());
+  return status.ok() ? exit_fine : exit_could_not_run;
+}
+
+}  // namespace
+
+void add_topo(CLI::App& app, Session& session) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("topo", "What is in this host, and which NIC serves which GPU and processor");
+  command->add_flag("--json", options->json, "As JSON");
+  command->add_option("--svg", options->svg, "Draw it too")->type_name("FILE");
+  command->add_option("--input", options->input, "A recorded machine: hwloc's XML, version 2")->type_name("FILE");
+  command->add_option("--save", options->save, "Record this host for --input (lstopo reads it too)")->type_name("FILE");
+  command->add_option("--output", options->output, "Write to a file")->type_name("FILE");
+  command->footer("Example: fabring topo --svg host.svg");
+  command->callback([options, &session] { session.exit_code = run(*options); });
+}
+
+}  // namespace fabring::tools

@@ -1,0 +1,24 @@
+#include "topology/process_facts.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+#include "topology/cpus.hpp"
+#include "topology/host_identity.hpp"
+
+namespace fabring {
+
+void add_process_facts(Topology& topology, const std::filesystem::path& root) {
+  if (topology.host.empty()) topology.host = host_name();
+  const std::vector<int> affinity = affinity_cpus();
+  std::vector<int> allowed;
+  std::set_intersection(topology.allowed_cpus.begin(), topology.allowed_cpus.end(), affinity.begin(), affinity.end(),
+                        std::back_inserter(allowed));
+  if (!allowed.empty()) topology.allowed_cpus = std::move(allowed);
+  std::ifstream file(root / "proc/self/cgroup");
+  const std::string groups((std::istreambuf_iterator<char>(file)), {});
+  topology.cpu_quota = cpu_quota(groups, root / "sys/fs/cgroup");
+}
+
+}  // namespace fabring

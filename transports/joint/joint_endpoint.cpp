@@ -1,0 +1,133 @@
+#include "transports/joint/joint_endpoint.hpp"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <thread>
+
+#include "runtime/base/descriptor.hpp"
+#include "runtime/base/named_thread.hpp"
+#include "transports/shm/shm_endpoint.hpp"
+
+namespace fabring {
+namespace {
+
+// Wakes the network's endpoint when the bell rings, which it does only while the rank sleeps, or a moment later.
+class BellWatch {
+ public:
+  BellWatch(int bell, Endpoint& network) : bell_(bell), network_(network), over_(::eventfd(0, EFD_CLOEXEC)) {}
+  ~BellWatch() {
+    if (!thread_.joinable()) return;
+    const std::uint64_t one = 1;
+    (void)!::write(over_.fd(), &one, sizeof one);
+    thread_.join();
+  }
+
+  Status start() {
+    auto started = start_thread("fabring-bell", [this] { listen(); });
+    if (!started) return started.error();
+    thread_ = std::move(*started);
+    return {};
+  }
+
+ private:
+  void listen() {
+    std::array<pollfd, 2> watched{{{bell_, POLLIN, 0}, {over_.fd(), POLLIN, 0}}};
+    while (true) {
+      (void)::poll(watched.data(), watched.size(), -1);
+      if (watched[1].revents != 0) return;
+      std::uint64_t rings = 0;
+      if (::read(bell_, &rings, sizeof rings) > 0) network_.wake();
+    }
+  }
+
+  const int bell_;
+  Endpoint& network_;
+  Descriptor over_;
+  std::thread thread_;
+};
+
+class JointEndpoint final : public Endpoint {
+ public:
+  JointEndpoint(std::unique_ptr<Endpoint> local, std::unique_ptr<Endpoint> network, std::vector<bool> is_local)
+      : local_(std::move(local)),
+        network_(std::move(network)),
+        is_local_(std::move(is_local)),
+        shm_(dynamic_cast<shm::ShmEndpoint*>(local_.get())),
+        watch_(std::make_unique<BellWatch>(shm_->bell(), *network_)) {}
+  Status start() { return watch_->start(); }
+
+  std::string address() const override { return network_->address(); }
+  Status add_peer(Rank peer, std::string_view address) override { return at(peer).add_peer(peer, address); }
+  Post post_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override {
+    return at(peer).post_send(peer, slot, from, context);
+  }
+  Post post_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override {
+    return at(peer).post_recv(peer, slot, into, context);
+  }
+
+  std::size_t poll(std::span<Completion> out) override {
+    local_first_ = !local_first_;  // neither can keep the other out
+    Endpoint& first = local_first_ ? *local_ : *network_;
+    Endpoint& second = local_first_ ? *network_ : *local_;
+    const std::size_t count = first.poll(out);
+    return count == out.size() ? count : count + second.poll(out.subspan(count));
+  }
+
+  void wait(std::chrono::microseconds limit) override {
+    if (!shm_->arm()) return;
+    network_->wait(limit);
+    shm_->disarm();
+  }
+  void wake() override { network_->wake(); }
+
+  Status peer_error(Rank peer) const override { return at(peer).peer_error(peer); }
+  void disconnect(Rank peer) override { at(peer).disconnect(peer); }
+  void finish_sending() override {
+    local_->finish_sending();
+    network_->finish_sending();
+  }
+  void close() override {
+    local_->close();
+    network_->close();
+  }
+
+  EndpointCounters counters() const override {
+    EndpointCounters sum = local_->counters();
+    const EndpointCounters more = network_->counters();
+    sum.bytes_sent += more.bytes_sent;
+    sum.bytes_received += more.bytes_received;
+    sum.messages_sent += more.messages_sent;
+    sum.messages_received += more.messages_received;
+    sum.strangers += more.strangers;
+    return sum;
+  }
+  std::shared_ptr<MemorySource> memory() override { return local_->memory(); }
+  int connections_per_peer() const override { return network_->connections_per_peer(); }
+  std::string describe() const override { return local_->describe() + "; " + network_->describe(); }
+
+ private:
+  Endpoint& at(Rank peer) const { return is_local_[static_cast<std::size_t>(peer)] ? *local_ : *network_; }
+
+  std::unique_ptr<Endpoint> local_;
+  std::unique_ptr<Endpoint> network_;
+  const std::vector<bool> is_local_;
+  shm::ShmEndpoint* const shm_;
+  bool local_first_ = false;
+  std::unique_ptr<BellWatch> watch_;  // last: ends before what it watches
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Endpoint>> make_joint_endpoint(std::unique_ptr<Endpoint> local,
+                                                      std::unique_ptr<Endpoint> network, std::vector<bool> is_local) {
+  auto joint = std::make_unique<JointEndpoint>(std::move(local), std::move(network), std::move(is_local));
+  if (const Status started = joint->start(); !started.ok()) return started;
+  return std::unique_ptr<Endpoint>(std::move(joint));
+}
+
+}  // namespace fabring

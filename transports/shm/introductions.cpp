@@ -1,0 +1,171 @@
+#include "transports/shm/introductions.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <random>
+
+namespace fabring::shm {
+namespace {
+
+constexpr std::size_t most_name = 100;
+constexpr std::size_t most_visitors = 64;  // who have not said anything yet
+constexpr auto time_to_speak = std::chrono::seconds(10);
+
+Descriptor unix_socket() { return Descriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
+
+}  // namespace
+
+Introductions::Introductions(const EndpointOptions& options, const Arena& arena, int bell)
+    : options_(options),
+      arena_(arena),
+      bell_(bell),
+      pair_bytes_(Pair::size(Staging::of_world(options.world_size))),
+      neighbours_(static_cast<std::size_t>(options.world_size)) {}
+
+Result<std::unique_ptr<Introductions>> Introductions::open(const EndpointOptions& options, const Arena& arena,
+                                                           int bell) {
+  std::unique_ptr<Introductions> made(new Introductions(options, arena, bell));
+  std::random_device random;  // two endpoints of one rank, one after the other, must not be taken for each other
+  made->name_ = fmt::format("fabring-shm-{:016x}-{}-{:08x}{:08x}", options.job_nonce, options.self, random(), random());
+  made->listener_ = unix_socket();
+  sockaddr_un address;
+  const socklen_t length = abstract_address(made->name_, address);
+  const int fd = made->listener_.fd();
+  if (fd < 0 || ::bind(fd, reinterpret_cast<sockaddr*>(&address), length) != 0 || ::listen(fd, 1024) != 0)
+    return Status(ErrorCode::unavailable, fmt::format("cannot open an abstract unix socket: {}", std::strerror(errno)));
+  return made;
+}
+
+Status Introductions::add(Rank peer, std::string_view address) {
+  const bool readable = address.starts_with("shm fabring-shm-") && address.size() <= 4 + most_name;
+  if (peer < 0 || peer >= options_.world_size || peer == options_.self || !readable)
+    return Status(ErrorCode::invalid_argument, fmt::format("not an shm address of rank {}", peer));
+  Neighbour& neighbour = neighbours_[static_cast<std::size_t>(peer)];
+  const std::string name(address.substr(4));
+  if (!name.starts_with(fmt::format("fabring-shm-{:016x}-{}-", options_.job_nonce, peer)))
+    return Status(ErrorCode::invalid_argument, fmt::format("not an shm address of rank {} of this job", peer));
+  if (neighbour.stage != Stage::unknown) return {};
+  neighbour.name = name;
+  neighbour.stage = peer < options_.self ? Stage::to_call : Stage::awaited;
+  ++expected_;
+  return {};
+}
+
+void Introductions::over(Neighbour& neighbour) {
+  if (neighbour.stage != Stage::over && neighbour.stage != Stage::unknown) --expected_;
+  neighbour.stage = Stage::over;
+  neighbour.socket.close();
+  neighbour.pair = SharedMemory();
+}
+
+void Introductions::forget(Rank peer) { over(neighbours_[static_cast<std::size_t>(peer)]); }
+
+void Introductions::close() {
+  listener_.close();
+  visitors_.clear();
+  for (Neighbour& neighbour : neighbours_) over(neighbour);
+}
+
+void Introductions::poll(const Met& met, const Failed& failed) {
+  if (listener_.fd() < 0) return;
+  accept_visitors();
+  std::erase_if(visitors_, [&](Visitor& visitor) { return hear(visitor, met); });
+  if (expected_ == 0) return;
+  for (Rank peer = 0; peer < options_.self; ++peer) {
+    Neighbour& neighbour = neighbours_[static_cast<std::size_t>(peer)];
+    if (neighbour.stage == Stage::to_call) call(peer, neighbour, failed);
+    if (neighbour.stage == Stage::called) hear_answer(peer, neighbour, met, failed);
+  }
+}
+
+void Introductions::accept_visitors() {
+  while (visitors_.size() < most_visitors) {
+    Descriptor socket(::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (socket.fd() < 0) return;
+    if (!same_user(socket.fd())) {
+      ++strangers_;
+      continue;
+    }
+    visitors_.push_back({std::move(socket), std::chrono::steady_clock::now() + time_to_speak});
+  }
+}
+
+bool Introductions::hear(Visitor& visitor, const Met& met) {
+  Hello hello;
+  std::vector<Descriptor> descriptors;
+  const Heard heard = shm::hear(visitor.socket.fd(), hello, descriptors);
+  if (heard == Heard::nothing_yet && std::chrono::steady_clock::now() < visitor.deadline) return false;
+  if (heard != Heard::hello || !welcome(hello, descriptors, visitor.socket, met)) ++strangers_;
+  return true;
+}
+
+bool Introductions::welcome(const Hello& hello, std::vector<Descriptor>& descriptors, Descriptor& socket,
+                            const Met& met) {
+  if (hello.nonce != options_.job_nonce || hello.to != options_.self || hello.from <= options_.self ||
+      hello.from >= options_.world_size || hello.pair_bytes != pair_bytes_ || hello.arena_bytes < page ||
+      descriptors.size() != 3)
+    return false;
+  Neighbour& neighbour = neighbours_[static_cast<std::size_t>(hello.from)];
+  if (neighbour.stage == Stage::over) return false;
+  auto pair = SharedMemory::adopt(std::move(descriptors[0]), pair_bytes_);
+  auto arena = SharedMemory::adopt(std::move(descriptors[1]), hello.arena_bytes);
+  const Hello answer{Hello::magic_number,    options_.job_nonce, pair_bytes_,
+                     arena_.memory().size(), options_.self,      hello.from};
+  if (!pair || !arena || !say(socket.fd(), answer, {arena_.memory().memfd(), bell_})) return false;
+  if (neighbour.stage == Stage::unknown) {  // it was faster than our add()
+    neighbour.stage = Stage::awaited;
+    ++expected_;
+  }
+  over(neighbour);
+  met(hello.from, {std::move(*pair), std::move(*arena), std::move(descriptors[2]), std::move(socket)});
+  return true;
+}
+
+void Introductions::call(Rank peer, Neighbour& neighbour, const Failed& failed) {
+  const auto fail = [&](const std::string& what, int error) {
+    over(neighbour);
+    failed(peer, Status(error == ECONNREFUSED ? ErrorCode::peer_lost : ErrorCode::transport_error,
+                        fmt::format("cannot share memory with rank {}: {}: {}", peer, what, std::strerror(error))));
+  };
+  if (neighbour.socket.fd() < 0) neighbour.socket = unix_socket();
+  if (neighbour.socket.fd() < 0) return fail("a unix socket", errno);
+  sockaddr_un address;
+  const socklen_t length = abstract_address(neighbour.name, address);
+  if (::connect(neighbour.socket.fd(), reinterpret_cast<sockaddr*>(&address), length) != 0) {
+    if (errno == EAGAIN || errno == EINTR) return;  // its queue is full; at the next turn
+    return fail("connecting to its unix socket", errno);
+  }
+  if (!same_user(neighbour.socket.fd()))
+    return fail("it runs as another user (use FABRING_TRANSPORT=fabric,tcp)", EPERM);
+  auto pair = SharedMemory::create(pair_bytes_);
+  if (!pair) return fail(pair.error().message(), ENOMEM);
+  neighbour.pair = std::move(*pair);
+  const Hello hello{Hello::magic_number, options_.job_nonce, pair_bytes_, arena_.memory().size(), options_.self, peer};
+  if (!say(neighbour.socket.fd(), hello, {neighbour.pair.memfd(), arena_.memory().memfd(), bell_}))
+    return fail("handing it the memory", errno);
+  neighbour.stage = Stage::called;
+}
+
+void Introductions::hear_answer(Rank peer, Neighbour& neighbour, const Met& met, const Failed& failed) {
+  Hello hello;
+  std::vector<Descriptor> descriptors;
+  const Heard heard = shm::hear(neighbour.socket.fd(), hello, descriptors);
+  if (heard == Heard::nothing_yet) return;
+  const bool known = heard == Heard::hello && hello.nonce == options_.job_nonce && hello.from == peer &&
+                     hello.to == options_.self && hello.arena_bytes >= page && descriptors.size() == 2;
+  Result<SharedMemory> arena = Status(ErrorCode::transport_error, "it answered with something else");
+  if (known) arena = SharedMemory::adopt(std::move(descriptors[0]), hello.arena_bytes);
+  if (!arena) {
+    over(neighbour);
+    return failed(peer, Status(ErrorCode::peer_lost,
+                               fmt::format("cannot share memory with rank {}: {}", peer, arena.error().message())));
+  }
+  Acquaintance acquaintance{std::move(neighbour.pair), std::move(*arena), std::move(descriptors[1]),
+                            std::move(neighbour.socket)};
+  over(neighbour);
+  met(peer, std::move(acquaintance));
+}
+
+}  // namespace fabring::shm

@@ -1,0 +1,80 @@
+#pragma once
+// Introductions: how two ranks of a node come to share memory. Every rank listens on an abstract unix socket, which has
+// no file and is reachable in this network namespace only. The higher rank calls the lower one, with the memory of the
+// pair, its own arena and its bell (SCM_RIGHTS); the lower one answers with its own. Both check that the other runs as
+// the same user (SO_PEERCRED) and knows the job's nonce; whoever does not is a stranger: turned away and counted. The
+// connection stays as the pair's lifeline. Nothing here blocks.
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "transports/shm/arena.hpp"
+#include "transports/shm/hello.hpp"
+#include "transports/shm/peer.hpp"
+#include "transports/transport.hpp"
+
+namespace fabring::shm {
+
+class Introductions {
+ public:
+  using Met = std::function<void(Rank, Acquaintance)>;
+  using Failed = std::function<void(Rank, const Status&)>;
+
+  /// Errors: unavailable where there are no abstract unix sockets.
+  static Result<std::unique_ptr<Introductions>> open(const EndpointOptions& options, const Arena& arena, int bell);
+
+  /// "shm " and the socket's name.
+  std::string address() const { return "shm " + name_; }
+  /// Errors: invalid_argument for an address that is none.
+  Status add(Rank peer, std::string_view address);
+  bool expecting() const { return expected_ > 0; }          ///< somebody who was added has not been met
+  bool has_visitors() const { return !visitors_.empty(); }  ///< somebody came and has not said who it is
+  void poll(const Met& met, const Failed& failed);
+  /// This peer is not wanted any more.
+  void forget(Rank peer);
+  void close();
+
+  int listener() const { return listener_.fd(); }
+  std::uint64_t strangers() const { return strangers_; }
+
+ private:
+  Introductions(const EndpointOptions& options, const Arena& arena, int bell);
+
+  enum class Stage : std::uint8_t { unknown, to_call, called, awaited, over };
+  struct Neighbour {
+    Stage stage = Stage::unknown;
+    std::string name;
+    Descriptor socket;
+    SharedMemory pair;
+  };
+  struct Visitor {
+    Descriptor socket;
+    std::chrono::steady_clock::time_point deadline;
+  };
+
+  void accept_visitors();
+  /// True when it is done with, one way or the other.
+  bool hear(Visitor& visitor, const Met& met);
+  bool welcome(const Hello& hello, std::vector<Descriptor>& descriptors, Descriptor& socket, const Met& met);
+  void call(Rank peer, Neighbour& neighbour, const Failed& failed);
+  void hear_answer(Rank peer, Neighbour& neighbour, const Met& met, const Failed& failed);
+  void over(Neighbour& neighbour);
+
+  const EndpointOptions options_;
+  const Arena& arena_;
+  const int bell_;
+  const std::size_t pair_bytes_;
+  std::string name_;
+  Descriptor listener_;
+  std::vector<Neighbour> neighbours_;  // by rank
+  std::vector<Visitor> visitors_;
+  std::size_t expected_ = 0;
+  std::uint64_t strangers_ = 0;
+};
+
+}  // namespace fabring::shm

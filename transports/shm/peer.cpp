@@ -1,0 +1,167 @@
+#include "transports/shm/peer.hpp"
+
+#include <unistd.h>
+
+#include <limits>
+
+#include "runtime/base/check.hpp"
+
+namespace fabring::shm {
+namespace {
+
+constexpr std::size_t most_queued_sends = 1024;
+constexpr std::size_t most_receives = 8192;
+constexpr std::size_t bytes_per_turn = 128 * 1024;  // then the engine may reduce what came, while it is in the cache
+constexpr std::size_t least_landing = 4096;
+
+}  // namespace
+
+void Peer::meet(Acquaintance acquaintance) {
+  if (met() || state_ != State::alive) return;
+  known_ = std::move(acquaintance);
+  known_.pair.touch();
+  const Pair pair{known_.pair.data(), staging_};
+  inbox_.emplace(pair, self_ > rank_);
+  outbox_.emplace(pair, self_ < rank_, std::span(known_.arena.data(), known_.arena.size()));
+  sleeping_ = &reinterpret_cast<ArenaHeader*>(known_.arena.data())->sleeping;
+  receives_.for_each([this](const PostedReceive& receive) { offer_landing(receive); });
+  finish_if_all_sent();
+}
+
+Post Peer::post_send(Slot slot, std::span<const std::byte> from, std::uint64_t context) {
+  FABRING_CHECK(from.size() <= std::numeric_limits<std::uint32_t>::max());
+  if (state_ == State::ended) fail(lost("has closed"));
+  if (state_ != State::alive || finishing_) {
+    ledger_.complete(context, outcome());
+    return Post::accepted;
+  }
+  if (!met() || queue_.size() >= most_queued_sends) return Post::again;
+  queue_.push_back({slot, from, context});
+  if (queue_.size() == 1) push();
+  return Post::accepted;
+}
+
+Post Peer::post_recv(const PostedReceive& receive) {
+  if (state_ == State::ended) fail(lost("has closed"));
+  if (state_ != State::alive) {
+    ledger_.complete(receive.context, outcome());
+    return Post::accepted;
+  }
+  if (receives_.size() >= most_receives) return Post::again;
+  const bool free = receives_.insert(receive);
+  FABRING_CHECK(free);  // the caller's promise: one receive per slot
+  if (met()) offer_landing(receive);
+  return Post::accepted;
+}
+
+void Peer::offer_landing(const PostedReceive& receive) {
+  if (receive.capacity < least_landing) return;
+  if (const auto offset = arena_.offset_of({receive.into, receive.capacity}))
+    inbox_->offer_landing(receive.slot, *offset, receive.capacity);
+}
+
+bool Peer::step() {
+  if (state_ != State::alive || !met()) return false;
+  const Inbox::Taken taken = inbox_->take(receives_, ledger_, bytes_per_turn);
+  if (taken == Inbox::Taken::nonsense) {
+    fail(lost("broke the protocol; its memory is broken, or it runs another build of Fabring"));
+    return true;
+  }
+  if (taken == Inbox::Taken::some && inbox_->sender_waits()) ring_if_asleep();
+  const bool pushed = !queue_.empty() && push();
+  return pushed || taken == Inbox::Taken::some;
+}
+
+bool Peer::push() {
+  bool some = false;
+  while (!queue_.empty()) {
+    Outgoing& message = queue_.front();
+    const std::size_t before = message.done;
+    const bool all = outbox_->put(message);
+    some = some || all || message.done != before;
+    if (!all) break;
+    ledger_.complete(message.context, Outcome::done, message.from.size());
+    ledger_.counters.bytes_sent += message.from.size();
+    ++ledger_.counters.messages_sent;
+    queue_.pop_front();
+  }
+  if (some) {
+    finish_if_all_sent();
+    ring_if_asleep();
+  }
+  return some;
+}
+
+bool Peer::idle() const {
+  return state_ != State::alive || !met() || (inbox_->empty() && (queue_.empty() || !outbox_->has_room()));
+}
+
+void Peer::sleeps(bool asleep) {
+  if (met()) outbox_->wait_for_room(asleep && !queue_.empty());
+}
+
+// Pairs with the fence in the peer's wait(): either it sees what was written, or this rank sees that it sleeps.
+void Peer::ring_if_asleep() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (sleeping_->load(std::memory_order_relaxed) != 0 && sleeping_->exchange(0, std::memory_order_relaxed) != 0) ring();
+}
+
+void Peer::ring() {
+  const std::uint64_t one = 1;
+  (void)!::write(known_.bell.fd(), &one, sizeof one);  // full: it has been rung often enough
+}
+
+void Peer::on_end() {
+  if (state_ != State::alive) return;
+  while (state_ == State::alive && !inbox_->empty()) {
+    if (inbox_->take(receives_, ledger_, bytes_per_turn) == Inbox::Taken::nonsense) break;
+  }
+  if (state_ != State::alive) return;
+  if (!inbox_->finished()) return fail(lost("ended without saying so"));
+  if (receives_.size() > 0)
+    return fail(lost("has closed while " + std::to_string(receives_.size()) + " receives were waiting"));
+  if (!queue_.empty()) return fail(lost("has closed while sends to it were waiting"));
+  state_ = State::ended;
+  known_.lifeline.close();
+}
+
+void Peer::finish_sending() {
+  finishing_ = true;
+  finish_if_all_sent();
+}
+
+void Peer::finish_if_all_sent() {
+  if (finishing_ && met() && queue_.empty()) outbox_->finish();
+}
+
+void Peer::fail(const Status& why) {
+  if (state_ != State::alive && state_ != State::ended) return;
+  error_ = why;
+  state_ = State::lost;
+  end(Outcome::lost);
+}
+
+void Peer::drop() {
+  if (state_ == State::dropped) return;
+  state_ = State::dropped;
+  end(Outcome::aborted);
+}
+
+void Peer::end(Outcome outcome) {
+  known_.lifeline.close();
+  for (const Outgoing& message : queue_) ledger_.complete(message.context, outcome);
+  queue_.clear();
+  receives_.drain([&](const PostedReceive& receive) {
+    // The peer may be writing there just now, or be stopped in the middle of it.
+    if (met() && inbox_->has_landing(receive.slot)) arena_.revoke({receive.into, receive.capacity});
+    ledger_.complete(receive.context, outcome);
+  });
+}
+
+Status Peer::lost(const std::string& what) const {
+  ErrorContext context;
+  context.rank = rank_;
+  return {ErrorCode::peer_lost, "shared memory with rank " + std::to_string(rank_) + ": it " + what, context};
+}
+
+}  // namespace fabring::shm

@@ -1,0 +1,79 @@
+#pragma once
+// Peer: everything between this rank and one other of its node: the posted receives, the sends that wait for room, the
+// channel each way, and the socket that tells of its end. Owned by the endpoint; its thread.
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "transports/shm/arena.hpp"
+#include "transports/shm/inbox.hpp"
+#include "transports/shm/outbox.hpp"
+
+namespace fabring::shm {
+
+/// What two ranks have handed each other.
+struct Acquaintance {
+  SharedMemory pair;
+  SharedMemory arena;   ///< the peer's
+  Descriptor bell;      ///< an eventfd: 8 bytes written there end the peer's sleep
+  Descriptor lifeline;  ///< a socket; its end is the peer's
+};
+
+class Peer {
+ public:
+  Peer(Rank self, Rank rank, Staging staging, Arena& arena, Ledger& ledger)
+      : self_(self), rank_(rank), staging_(staging), arena_(arena), ledger_(ledger) {}
+
+  void meet(Acquaintance acquaintance);
+  bool met() const { return inbox_.has_value(); }
+  bool alive() const { return state_ == State::alive; }
+  int lifeline() const { return known_.lifeline.fd(); }
+
+  Post post_send(Slot slot, std::span<const std::byte> from, std::uint64_t context);
+  Post post_recv(const PostedReceive& receive);
+
+  /// Takes and sends what can be; true if anything moved.
+  bool step();
+  /// Nothing to take and, as far as sends wait, no room: its bell will tell.
+  bool idle() const;
+  /// About to sleep, or awake again.
+  void sleeps(bool asleep);
+
+  /// The lifeline has ended: what has arrived is taken, then it is over.
+  void on_end();
+  void finish_sending();
+  void fail(const Status& why);
+  void drop();
+  const Status& error() const { return error_; }
+
+ private:
+  enum class State : std::uint8_t { alive, ended, lost, dropped };
+
+  bool push();
+  void ring_if_asleep();
+  void ring();
+  void end(Outcome outcome);
+  Outcome outcome() const { return state_ == State::lost ? Outcome::lost : Outcome::aborted; }
+  Status lost(const std::string& what) const;
+  void offer_landing(const PostedReceive& receive);
+  void finish_if_all_sent();
+
+  const Rank self_;
+  const Rank rank_;
+  const Staging staging_;
+  Arena& arena_;
+  Ledger& ledger_;
+  State state_ = State::alive;
+  Status error_;
+  bool finishing_ = false;
+  Acquaintance known_;
+  std::optional<Inbox> inbox_;
+  std::optional<Outbox> outbox_;
+  std::atomic<std::uint32_t>* sleeping_ = nullptr;  // the peer's
+  SlotTable receives_;
+  std::deque<Outgoing> queue_;
+};
+
+}  // namespace fabring::shm

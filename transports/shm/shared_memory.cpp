@@ -1,0 +1,68 @@
+#include "transports/shm/shared_memory.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+namespace fabring::shm {
+namespace {
+
+Status failed(const char* what, int error) {
+  const bool memory = error == ENOMEM || error == ENOSPC;
+  return Status(memory ? ErrorCode::out_of_memory : ErrorCode::unavailable,
+                std::string("shared memory: ") + what + ": " + std::strerror(error));
+}
+
+}  // namespace
+
+Result<SharedMemory> SharedMemory::create(std::size_t bytes) {
+  Descriptor memfd(::memfd_create("fabring", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (memfd.fd() < 0) return failed("memfd_create", errno);
+  if (::ftruncate(memfd.fd(), static_cast<off_t>(bytes)) != 0) return failed("ftruncate", errno);
+  if (::fcntl(memfd.fd(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) return failed("sealing", errno);
+  return map(std::move(memfd), bytes);
+}
+
+Result<SharedMemory> SharedMemory::adopt(Descriptor memfd, std::size_t bytes) {
+  struct stat about {};
+  const int seals = ::fcntl(memfd.fd(), F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || ::fstat(memfd.fd(), &about) != 0 ||
+      about.st_size != static_cast<off_t>(bytes))
+    return Status(ErrorCode::transport_error, "a peer handed over something that is not the shared memory agreed on");
+  return map(std::move(memfd), bytes);
+}
+
+Result<SharedMemory> SharedMemory::map(Descriptor memfd, std::size_t bytes) {
+  void* const data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd.fd(), 0);
+  if (data == MAP_FAILED) return failed("mmap", errno);
+  (void)::madvise(data, bytes, MADV_DONTFORK);  // a forked child is not a rank
+  SharedMemory memory;
+  memory.memfd_ = std::move(memfd);
+  memory.data_ = static_cast<std::byte*>(data);
+  memory.size_ = bytes;
+  return memory;
+}
+
+void SharedMemory::touch() const {
+#ifdef MADV_POPULATE_WRITE
+  (void)::madvise(data_, size_, MADV_POPULATE_WRITE);
+#endif
+}
+
+SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
+  std::swap(memfd_, other.memfd_);
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+SharedMemory::~SharedMemory() {
+  if (data_ != nullptr) ::munmap(data_, size_);
+}
+
+}  // namespace fabring::shm

@@ -1,0 +1,40 @@
+#pragma once
+// SharedMemory: a memfd, mapped. It has no name, so nothing is left behind however the processes end, and it does not
+// count against the size of /dev/shm. It is sealed against shrinking: what a peer hands over cannot be cut off under
+// us.
+
+#include <cstddef>
+
+#include "fabring/status.hpp"
+#include "runtime/base/descriptor.hpp"
+
+namespace fabring::shm {
+
+class SharedMemory {
+ public:
+  /// Of zeros; pages exist once they are touched. Errors: unavailable, out_of_memory.
+  static Result<SharedMemory> create(std::size_t bytes);
+  /// Another process's. Errors: transport_error unless it is a sealed memfd of just that size.
+  static Result<SharedMemory> adopt(Descriptor memfd, std::size_t bytes);
+
+  SharedMemory() = default;
+  SharedMemory(SharedMemory&& other) noexcept { *this = std::move(other); }
+  SharedMemory& operator=(SharedMemory&& other) noexcept;
+  ~SharedMemory();
+
+  /// Takes the page faults now. Without effect on kernels before 5.14.
+  void touch() const;
+
+  std::byte* data() const { return data_; }
+  std::size_t size() const { return size_; }
+  int memfd() const { return memfd_.fd(); }
+
+ private:
+  static Result<SharedMemory> map(Descriptor memfd, std::size_t bytes);
+
+  Descriptor memfd_;
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace fabring::shm

@@ -1,0 +1,181 @@
+#include "transports/shm/shm_endpoint.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+
+#include "runtime/base/check.hpp"
+
+namespace fabring::shm {
+namespace {
+
+constexpr std::uint64_t the_bell = ~std::uint64_t{0};
+constexpr std::uint64_t the_listener = the_bell - 1;
+constexpr std::uint32_t polls_per_look = 32;
+constexpr auto look_interval = std::chrono::milliseconds(1);
+constexpr std::size_t default_scratch_bytes = std::size_t{32} << 20;
+
+}  // namespace
+
+Result<std::unique_ptr<ShmEndpoint>> ShmEndpoint::open(const EndpointOptions& options) {
+  // Twice the budget: blocks of several sizes, and what may be borrowed beyond it. Pages that nobody touches cost
+  // nothing.
+  const std::size_t scratch = options.config.scratch_bytes != 0 ? options.config.scratch_bytes : default_scratch_bytes;
+  auto arena = Arena::create(2 * scratch);
+  if (!arena) return arena.error();
+  std::unique_ptr<ShmEndpoint> made(new ShmEndpoint(options, std::move(*arena)));
+  made->bell_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  made->watched_ = Descriptor(::epoll_create1(EPOLL_CLOEXEC));
+  if (made->bell_.fd() < 0 || made->watched_.fd() < 0)
+    return Status(ErrorCode::unavailable, "shared memory: no file descriptors left (see ulimit -n)");
+  auto introductions = Introductions::open(options, *made->arena_, made->bell_.fd());
+  if (!introductions) return introductions.error();
+  made->introductions_ = std::move(*introductions);
+  made->watch(made->bell_.fd(), the_bell);
+  made->watch(made->introductions_->listener(), the_listener);
+  return made;
+}
+
+ShmEndpoint::ShmEndpoint(EndpointOptions options, std::shared_ptr<Arena> arena)
+    : options_(std::move(options)),
+      staging_(Staging::of_world(options_.world_size)),
+      arena_(std::move(arena)),
+      peers_(static_cast<std::size_t>(options_.world_size)) {}
+
+ShmEndpoint::~ShmEndpoint() { close(); }
+
+void ShmEndpoint::watch(int fd, std::uint64_t what) {
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLRDHUP;
+  event.data.u64 = what;
+  (void)::epoll_ctl(watched_.fd(), EPOLL_CTL_ADD, fd, &event);
+}
+
+Status ShmEndpoint::add_peer(Rank peer, std::string_view address) {
+  if (const Status added = introductions_->add(peer, address); !added.ok()) return added;
+  auto& there = peers_[static_cast<std::size_t>(peer)];
+  if (!there) {
+    there = std::make_unique<Peer>(options_.self, peer, staging_, *arena_, ledger_);
+    near_.push_back(there.get());
+  }
+  return {};
+}
+
+Post ShmEndpoint::post_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) {
+  return peer_at(peer).post_send(slot, from, context);
+}
+
+Post ShmEndpoint::post_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) {
+  return peer_at(peer).post_recv({slot, false, into.data(), into.size(), context});
+}
+
+std::size_t ShmEndpoint::poll(std::span<Completion> out) {
+  if (!closed_) {
+    if (introductions_->expecting()) introduce();
+    for (Peer* peer : near_) peer->step();
+    if (++polls_ % polls_per_look == 0) {
+      const auto now = std::chrono::steady_clock::now();
+      if (now >= next_look_) {
+        next_look_ = now + look_interval;
+        look_around();
+      }
+    }
+  }
+  return ledger_.hand_out(out);
+}
+
+void ShmEndpoint::introduce() {
+  introductions_->poll(
+      [this](Rank rank, Acquaintance acquaintance) {
+        auto& peer = peers_[static_cast<std::size_t>(rank)];
+        if (!peer) {  // it knows us before we were told of it
+          peer = std::make_unique<Peer>(options_.self, rank, staging_, *arena_, ledger_);
+          near_.push_back(peer.get());
+        }
+        watch(acquaintance.lifeline.fd(), static_cast<std::uint64_t>(rank));
+        peer->meet(std::move(acquaintance));
+      },
+      [this](Rank rank, const Status& why) { peer_at(rank).fail(why); });
+}
+
+void ShmEndpoint::look_around() {
+  if (introductions_->has_visitors()) introduce();
+  std::array<epoll_event, 16> events;
+  const int count = ::epoll_wait(watched_.fd(), events.data(), static_cast<int>(events.size()), 0);
+  for (int i = 0; i < count; ++i) {
+    const std::uint64_t what = events[static_cast<std::size_t>(i)].data.u64;
+    if (what == the_bell) continue;  // for wait() to take
+    if (what == the_listener) {
+      introduce();
+    } else {
+      peer_at(static_cast<Rank>(what)).on_end();  // nothing is ever said on a lifeline
+    }
+  }
+}
+
+bool ShmEndpoint::arm() {
+  if (closed_ || ledger_.size() > 0) return ledger_.size() == 0;
+  arena_->header().sleeping.store(1, std::memory_order_relaxed);
+  for (Peer* peer : near_) peer->sleeps(true);
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with the one in Peer::ring_if_asleep()
+  const bool quiet = std::all_of(near_.begin(), near_.end(), [](const Peer* peer) { return peer->idle(); });
+  if (!quiet) disarm();
+  return quiet;
+}
+
+void ShmEndpoint::disarm() {
+  arena_->header().sleeping.store(0, std::memory_order_relaxed);
+  for (Peer* peer : near_) peer->sleeps(false);
+  next_look_ = {};  // whatever ended the sleep may be a lifeline
+  polls_ = polls_per_look - 1;
+}
+
+void ShmEndpoint::wait(std::chrono::microseconds limit) {
+  if (limit.count() <= 0 || !arm()) return;
+  if (introductions_->expecting() || introductions_->has_visitors())
+    limit = std::min(limit, std::chrono::microseconds(look_interval));
+  pollfd watched{watched_.fd(), POLLIN, 0};
+  const timespec time{static_cast<time_t>(limit.count() / 1'000'000),
+                      static_cast<long>(limit.count() % 1'000'000 * 1000)};
+  (void)::ppoll(&watched, 1, &time, nullptr);
+  std::uint64_t rings = 0;
+  (void)!::read(bell_.fd(), &rings, sizeof rings);
+  if (!closed_) disarm();
+}
+
+void ShmEndpoint::wake() {
+  const std::uint64_t one = 1;
+  (void)!::write(bell_.fd(), &one, sizeof one);
+}
+
+Status ShmEndpoint::peer_error(Rank peer) const { return peer_at(peer).error(); }
+
+void ShmEndpoint::disconnect(Rank peer) {
+  introductions_->forget(peer);
+  peer_at(peer).drop();
+}
+
+void ShmEndpoint::finish_sending() {
+  for (Peer* peer : near_) peer->finish_sending();
+}
+
+void ShmEndpoint::close() {
+  if (std::exchange(closed_, true)) return;
+  introductions_->close();
+  for (Peer* peer : near_) peer->drop();
+}
+
+EndpointCounters ShmEndpoint::counters() const {
+  EndpointCounters counters = ledger_.counters;
+  counters.strangers = introductions_->strangers();
+  return counters;
+}
+
+std::string ShmEndpoint::describe() const {
+  return fmt::format("shared memory with {} other rank{} of this host", near_.size(), near_.size() == 1 ? "" : "s");
+}
+
+}  // namespace fabring::shm

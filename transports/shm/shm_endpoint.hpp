@@ -1,0 +1,59 @@
+#pragma once
+// ShmEndpoint: the ranks of one host through memory they share; see layout.hpp for what lies there, introductions.hpp
+// for how they come to share it.
+
+#include <memory>
+#include <vector>
+
+#include "transports/shm/introductions.hpp"
+
+namespace fabring::shm {
+
+class ShmEndpoint final : public Endpoint {
+ public:
+  static Result<std::unique_ptr<ShmEndpoint>> open(const EndpointOptions& options);
+  ~ShmEndpoint() override;
+
+  std::string address() const override { return introductions_->address(); }
+  Status add_peer(Rank peer, std::string_view address) override;
+  Post post_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override;
+  Post post_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override;
+  std::size_t poll(std::span<Completion> out) override;
+  void wait(std::chrono::microseconds limit) override;
+  void wake() override;
+  Status peer_error(Rank peer) const override;
+  void disconnect(Rank peer) override;
+  void finish_sending() override;
+  void close() override;
+  EndpointCounters counters() const override;
+  std::string describe() const override;
+  std::shared_ptr<MemorySource> memory() override { return arena_; }
+
+  /// wait() in two parts, for who must sleep elsewhere: after arm() returned true, peers write to bell() when there is
+  /// something for poll(). False: there is already.
+  bool arm();
+  void disarm();
+  int bell() const { return bell_.fd(); }
+
+ private:
+  ShmEndpoint(EndpointOptions options, std::shared_ptr<Arena> arena);
+  Peer& peer_at(Rank peer) const { return *peers_[static_cast<std::size_t>(peer)]; }
+  void watch(int fd, std::uint64_t what);
+  void look_around();
+  void introduce();
+
+  const EndpointOptions options_;
+  const Staging staging_;
+  std::shared_ptr<Arena> arena_;
+  Descriptor bell_;
+  Descriptor watched_;  // epoll: bell, listener, lifelines
+  std::unique_ptr<Introductions> introductions_;
+  Ledger ledger_;
+  std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null for this one and strangers to this node
+  std::vector<Peer*> near_;                   // those that are there
+  std::uint32_t polls_ = 0;
+  std::chrono::steady_clock::time_point next_look_{};
+  bool closed_ = false;
+};
+
+}  // namespace fabring::shm

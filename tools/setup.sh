@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what Fabring needs to build, test and run on Debian 12. Does nothing when all is there. What the Python package
 # needs goes into a virtual environment, build/venv, unless FABRING_PYTHON=none.
-#   tools/setup.sh [PRESET]   as root, or with sudo on the PATH; the preset tidy needs clang-tidy too
+#   tools/setup.sh [PRESET]   as root, or with sudo on the PATH; the preset tidy needs clang-tidy too, torch PyTorch
 set -euo pipefail
 packages=(
   g++ cmake ninja-build pkg-config ccache          # build
@@ -37,4 +37,9 @@ if [[ ${FABRING_PYTHON:-} != none && ! -e $venv/complete ]]; then
   else
     echo "setup: the Python package will not be built: pip could not install these (the rest is not affected)" >&2
   fi
+fi
+if [[ ${1:-} == torch && ! -e $venv/torch_complete ]]; then
+  echo "setup: PyTorch into build/venv (200 MB)"
+  "$venv/bin/pip" install --quiet --disable-pip-version-check torch==2.13.0 expecttest scikit-learn
+  touch "$venv/torch_complete"
 fi

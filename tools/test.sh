@@ -1,11 +1,16 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds and runs the tests.
 #   tools/test.sh [PRESET] [CTEST OPTION ...]    presets: dev (default), asan, tsan, minimal, tidy
+#   tools/test.sh torch [CTEST OPTION ...]       the PyTorch backend, built as dev in build/dev
 set -euo pipefail
 cd "$(dirname "$0")/.."
 preset=${1:-dev}
 shift || true
 tools/setup.sh "$preset"
+if [[ $preset == torch ]]; then
+  preset=dev
+  set -- -L torch "$@"
+fi
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1  # the test of the wheel builds the same files elsewhere
 cmake --preset "$preset" >/dev/null
 cmake --build "build/$preset"

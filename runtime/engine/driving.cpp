@@ -77,7 +77,7 @@ void EngineCore::notify_waiters() {
   turn_.notify_all();
 }
 
-void EngineCore::drive(const std::function<bool()>& enough, std::chrono::nanoseconds limit) {
+void EngineCore::drive(const std::function<bool()>& enough, std::chrono::nanoseconds limit, const WaitPolicy& waiting) {
   const auto start = std::chrono::steady_clock::now();
   std::uint32_t idle = 0, busy = 0;
   std::chrono::steady_clock::time_point idle_since;
@@ -88,16 +88,16 @@ void EngineCore::drive(const std::function<bool()>& enough, std::chrono::nanosec
       if (++busy % 256 == 0 && std::chrono::steady_clock::now() - start >= limit) return;
       continue;
     }
-    if (++idle <= parts_.waiting.spins) continue;
+    if (++idle <= waiting.spins) continue;
     const auto now = std::chrono::steady_clock::now();
     if (now - start >= limit) return;
-    if (idle == parts_.waiting.spins + 1) idle_since = now;
-    if (now - idle_since < parts_.waiting.yield_for) {
+    if (idle == waiting.spins + 1) idle_since = now;
+    if (now - idle_since < waiting.yield_for) {
       std::this_thread::yield();
       continue;
     }
     const auto left = std::chrono::duration_cast<std::chrono::microseconds>(limit - (now - start));
-    const auto nap = std::min(left, parts_.waiting.sleep_for);
+    const auto nap = std::min(left, waiting.sleep_for);
     if (parts_.endpoint) {
       parts_.endpoint->wait(nap);
     } else {
@@ -168,7 +168,8 @@ void EngineCore::background() {
       turn_.wait_for(lock, std::chrono::milliseconds(1), [&] { return stop_.load() || pending_.load() > 0; });
     }
     if (needed() && waiters_.load() == 0 && drive_.try_lock()) {
-      drive([&] { return !needed() || waiters_.load() > 0 || stop_.load(); }, std::chrono::milliseconds(50));
+      drive([&] { return !needed() || waiters_.load() > 0 || stop_.load(); }, std::chrono::milliseconds(50),
+            parts_.background_waiting);
       release_drive();
       notify_waiters();
       continue;

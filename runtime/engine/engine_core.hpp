@@ -45,6 +45,7 @@ struct EngineParts {
   std::unique_ptr<ControlPlane> control;  ///< null only in a world of one
   std::shared_ptr<Clock> clock;
   WaitPolicy waiting;
+  WaitPolicy background_waiting = WaitPolicy::asleep();  ///< of the progress thread
   std::vector<int> progress_cpus;   ///< where the progress thread is to run; empty: where the kernel puts it
   Machine machine;                  ///< what algorithms are priced with; alike on all ranks
   std::vector<Override> overrides;  ///< FABRING_ALGORITHM; alike on all ranks
@@ -159,7 +160,10 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void finished(const std::shared_ptr<Execution>& execution);
   void drop_early(CommunicatorCore& communicator);
   std::vector<std::shared_ptr<CommunicatorCore>> communicators() const;
-  void drive(const std::function<bool()>& enough, std::chrono::nanoseconds limit);
+  void drive(const std::function<bool()>& enough, std::chrono::nanoseconds limit) {
+    drive(enough, limit, parts_.waiting);
+  }
+  void drive(const std::function<bool()>& enough, std::chrono::nanoseconds limit, const WaitPolicy& waiting);
   void notify_waiters();
   void background();
   void ask_state(std::function<void(const RankState&)> tell);

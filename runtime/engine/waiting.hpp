@@ -12,6 +12,9 @@ struct WaitPolicy {
   std::chrono::microseconds yield_for{200};     ///< then yield between polls for this long
   std::chrono::microseconds sleep_for{10'000};  ///< then sleep in the endpoint, at most this long at a time
 
+  /// For the progress thread where it has no core of its own: whatever it polls away, the program computes less.
+  static WaitPolicy asleep() { return {0, std::chrono::microseconds(0), std::chrono::microseconds(10'000)}; }
+
   /// For `ranks` of this node on `cores` usable ones.
   static WaitPolicy choose(int ranks, int cores) {
     WaitPolicy policy;

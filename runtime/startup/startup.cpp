@@ -158,6 +158,7 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store) {
   const int cores = allowed_cpus();
   parts.progress_cpus = settle_places(places, interface, path->network, parts.report);
   parts.waiting = WaitPolicy::choose(beside, cores);
+  if (2 * beside <= cores) parts.background_waiting = parts.waiting;
   parts.report.push_back(fmt::format("{} rank{} on the {} core{} that this rank may use: {}", beside,
                                      beside == 1 ? "" : "s", cores, cores == 1 ? "" : "s",
                                      parts.waiting.spins > 0 ? "spin, then yield, then sleep" : "yield, then sleep"));

@@ -91,6 +91,14 @@ def futures(rank, size):
     result = dist.all_reduce(tensor, async_op=True).get_future().then(once_more)
     assert result.wait()[0].item() == size * size
 
+    # One that waits for another future, which no thread but that of callbacks would complete.
+    def and_another(done):
+        return dist.all_reduce(done.value()[0], async_op=True).get_future().wait()[0]
+
+    tensor = torch.ones(3)
+    result = dist.all_reduce(tensor, async_op=True).get_future().then(and_another)
+    assert result.wait()[0].item() == size * size
+
     # Nobody waits, nobody keeps the tensor.
     for _ in range(50):
         dist.all_reduce(torch.ones(20_000), async_op=True)

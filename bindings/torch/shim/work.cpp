@@ -14,7 +14,9 @@
 namespace fabring_torch {
 namespace {
 
-// Finishes what nobody waits for, one after the other. Never freed: it may have something to do until the process ends.
+// Finishes what nobody waits for, one after the other, in a thread of its own. A callback may wait for another Work's
+// future (PowerSGD's do), which would be finished here: when the queue does not move for a moment, a spare thread goes
+// on. Never freed: it may have something to do until the process ends.
 class Finisher {
  public:
   static Finisher& instance() {
@@ -25,20 +27,28 @@ class Finisher {
   void push(c10::intrusive_ptr<Work> work) {
     {
       const std::lock_guard lock(mutex_);
-      queue_.push_back(std::move(work));
-      if (!started_) start();
+      queue_.push_back({std::move(work), Clock::now()});
+      if (threads_ == 0) start();
     }
     changed_.notify_all();
   }
 
-  void settle() {
+  void settle(std::chrono::seconds limit) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return queue_.empty() && !busy_; });
+    changed_.wait_for(lock, limit, [&] { return queue_.empty() && busy_ == 0; });
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr auto patience = std::chrono::milliseconds(1);
+  static constexpr int most_threads = 64;
+  struct Entry {
+    c10::intrusive_ptr<Work> work;
+    Clock::time_point since;
+  };
+
   void start() {
-    started_ = true;
+    ++threads_;
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);  // signals are the program's
@@ -46,29 +56,42 @@ class Finisher {
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
+  Entry next() {
+    std::unique_lock lock(mutex_);
+    ++idle_;
+    for (;;) {
+      changed_.wait(lock, [&] { return !queue_.empty(); });
+      const auto due = queue_.front().since + patience;
+      if (busy_ == 0 || Clock::now() >= due) break;
+      changed_.wait_until(lock, due);
+    }
+    --idle_;
+    Entry entry = std::move(queue_.front());
+    queue_.pop_front();
+    ++busy_;
+    if (busy_ > 1 && idle_ == 0 && threads_ < most_threads) start();
+    if (threads_ == 1) start();
+    return entry;
+  }
+
   [[noreturn]] void run() {
     pthread_setname_np(pthread_self(), "fabring-done");
     for (;;) {
-      c10::intrusive_ptr<Work> next;
+      Entry entry = next();
+      entry.work->finish_once();
+      entry.work.reset();
       {
-        std::unique_lock lock(mutex_);
-        busy_ = false;
-        if (queue_.empty()) changed_.notify_all();
-        changed_.wait(lock, [&] { return !queue_.empty(); });
-        next = std::move(queue_.front());
-        queue_.pop_front();
-        busy_ = true;
+        const std::lock_guard lock(mutex_);
+        --busy_;
       }
-      next->finish_once();
-      next.reset();
+      changed_.notify_all();
     }
   }
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<c10::intrusive_ptr<Work>> queue_;
-  bool busy_ = false;
-  bool started_ = false;
+  std::deque<Entry> queue_;
+  int threads_ = 0, idle_ = 0, busy_ = 0;
 };
 
 c10::intrusive_ptr<c10::ivalue::Future> make_future() {
@@ -260,6 +283,6 @@ bool Work::wait(std::chrono::milliseconds timeout) {
   return true;
 }
 
-void Work::settle() { Finisher::instance().settle(); }
+void Work::settle() { Finisher::instance().settle(std::chrono::seconds(5)); }
 
 }  // namespace fabring_torch

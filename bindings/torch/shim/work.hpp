@@ -54,10 +54,10 @@ class Work final : public c10d::Work {
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
   std::uint64_t getSequencenumber() const override { return task_.sequence; }
 
-  /// Waits until nothing is left to be finished by the thread of this module.
+  /// Waits, for some seconds, until nothing is left to be finished by the threads of this module.
   static void settle();
 
-  /// Finishes it, once; the engine is done with it. For the thread of this module.
+  /// Finishes it, once; the engine is done with it. For the threads of this module.
   void finish_once();
 
  private:

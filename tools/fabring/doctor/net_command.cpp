@@ -19,7 +19,7 @@
 #include "runtime/base/settings.hpp"
 #include "runtime/base/wire.hpp"
 #include "runtime/bootstrap/bootstrap.hpp"
-#include "tools/fabring/descriptor.hpp"
+#include "runtime/base/descriptor.hpp"
 #include "tools/fabring/doctor/blob_exchange.hpp"
 #include "tools/fabring/doctor/doctor_command.hpp"
 #include "tools/fabring/doctor/net_probe.hpp"

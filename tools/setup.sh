@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what Fabring needs to build, test and run on Debian 12. Does nothing when all is there. What the Python package
-# needs goes into a virtual environment, build/venv, unless FABRING_PYTHON=none.
+# needs goes into a virtual environment, build/venv, unless SETUP_PYTHON=none.
 #   tools/setup.sh [PRESET]   as root, or with sudo on the PATH; the preset tidy needs clang-tidy too, torch PyTorch
 set -euo pipefail
 packages=(
@@ -30,7 +30,7 @@ fi
 
 venv=$(dirname "$0")/../build/venv
 python_packages=(nanobind scikit-build-core numpy ml_dtypes pytest)
-if [[ ${FABRING_PYTHON:-} != none && ! -e $venv/complete ]]; then
+if [[ ${SETUP_PYTHON:-} != none && ! -e $venv/complete ]]; then
   echo "setup: Python packages into build/venv: ${python_packages[*]}"
   if python3 -m venv "$venv" && "$venv/bin/pip" install --quiet --disable-pip-version-check "${python_packages[@]}"; then
     touch "$venv/complete"

@@ -31,7 +31,7 @@ struct Config {
 
   // Which way.
   std::string interface;         ///< FABRING_INTERFACE: "eth0,eth1" or "^docker0"; empty: chosen
-  std::string transport = "auto";  ///< FABRING_TRANSPORT: auto, or the first that works of a list: fabric,tcp,inproc
+  std::string transport = "auto";  ///< FABRING_TRANSPORT: auto (shm,fabric,tcp), or what may be used of these
   std::string provider = "auto";   ///< FABRING_PROVIDER: libfabric provider: auto, efa, tcp (native), rxm
   std::string algorithm = "auto";  ///< FABRING_ALGORITHM: auto, ring, hierarchical, recursive_doubling, direct, ...
   std::string machine = "auto";    ///< FABRING_MACHINE: what algorithms are priced for

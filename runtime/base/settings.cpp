@@ -162,9 +162,9 @@ constexpr Setting rows[] = {
      "a ^, those not to use (^docker0,lo).",
      read_text<&Config::interface>, show_text<&Config::interface>},
     {"FABRING_TRANSPORT", "list", "", "auto,shm,fabric,tcp,inproc", "",
-     "Transport, or several of which the first that works everywhere is taken: fabric (libfabric), tcp (sockets), "
-     "inproc "
-     "(ranks that are threads of one process). shm is passed over in this version.",
+     "What data may travel on. shm: memory that the ranks of one host share. Of the networks, the first that works on "
+     "every rank: fabric (libfabric), tcp (sockets). auto: shm,fabric,tcp. Without shm the ranks of one host use the "
+     "network as well. inproc: ranks that are threads of one process, for tests.",
      read_word_list<&Config::transport>, show_text<&Config::transport>},
     {"FABRING_PROVIDER", "text", "", "", "",
      "libfabric provider for the fabric transport: auto, efa, tcp (native reliable datagrams over TCP) or rxm "

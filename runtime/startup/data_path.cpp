@@ -111,7 +111,9 @@ class Opener {
     if (!name) {
       // A rank that died looks like one of another node; whether that is so, the control plane knows.
       if (auto all_alive = gather_(std::string()); !all_alive) return all_alive.error();
-      return name.error();
+      return Status(name.error().code(),
+                    fmt::format("{} ({})", name.error().message(),
+                                shared_ ? "there are " + describe_nodes(path_.node_of) : "not all can share memory"));
     }
     auto opened = usable_.open(*name, options_);
     auto blobs = exchange(opened, 0);

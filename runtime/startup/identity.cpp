@@ -138,10 +138,11 @@ Result<std::string> common_network(const std::vector<Identity>& ranks) {
                                     one.unusable.empty() ? "" : "; " + one.unusable));
   }
   return Status(ErrorCode::unavailable,
-                fmt::format("no network of FABRING_TRANSPORT='{}' works on every rank: {}", ranks[0].transports,
-                            reasons.empty() ? "it names none, and shared memory reaches the ranks of one host only; "
-                                              "add fabric or tcp"
-                                            : fmt::format("{}", fmt::join(reasons, "; "))));
+                reasons.empty() ? fmt::format("FABRING_TRANSPORT='{}' names no network that works, and shared memory "
+                                              "reaches the ranks of one host only; add fabric or tcp",
+                                              ranks[0].transports)
+                                : fmt::format("no network of FABRING_TRANSPORT='{}' works on every rank: {}",
+                                              ranks[0].transports, fmt::join(reasons, "; ")));
 }
 
 }  // namespace fabring

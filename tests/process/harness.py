@@ -26,7 +26,7 @@ class Failed(Exception):
     """What a test found wrong, with everything the ranks said."""
 
 
-def arguments(description, runs, transports="shm,tcp,fabric"):
+def arguments(description, runs, transports="shm,tcp,fabric", several_hosts=False):
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--program", required=True, help="the built rank_program")
     parser.add_argument("--runs", type=int, default=runs, help="how many runs for each transport")
@@ -36,6 +36,8 @@ def arguments(description, runs, transports="shm,tcp,fabric"):
     parser.add_argument("--only", default="", help="only cases whose name contains this")
     options = parser.parse_args()
     options.transports = options.transport.split(",")
+    if several_hosts:  # shared memory inside a host needs a network beside it
+        options.transports = ["shm,tcp" if transport == "shm" else transport for transport in options.transports]
     global slowness
     slowness = options.slowness
     if options.seed is None:

@@ -82,9 +82,7 @@ def cut_link(options, transport):
 
 
 def main():
-    options = arguments(__doc__, runs=1)
-    # Shared memory inside a host needs a network beside it.
-    options.transports = ["shm,tcp" if transport == "shm" else transport for transport in options.transports]
+    options = arguments(__doc__, runs=1, several_hosts=True)
     if "fabric" in options.transports and "shm,tcp" in options.transports:
         options.transports.append("auto")
     try:

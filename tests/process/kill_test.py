@@ -98,7 +98,7 @@ def run(options, transport, number, times):
 
 
 def main():
-    options = arguments(__doc__, runs=8)
+    options = arguments(__doc__, runs=8, several_hosts=True)
 
     def case(transport):
         times = []

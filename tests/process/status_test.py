@@ -284,7 +284,7 @@ def found_silent(options, job, rank, prefix):
 
 
 def main():
-    options = arguments(__doc__, runs=1)
+    options = arguments(__doc__, runs=1, several_hosts=True)
     try:
         hosts.check_possible()
         several = [elsewhere]

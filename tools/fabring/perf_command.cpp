@@ -261,7 +261,7 @@ void add_perf(CLI::App& app, Session& session) {
   command->add_option("--cap-s", words->cap_s, "With --reps: most seconds for a size (6)")->type_name("C");
   command->add_flag("--no-check", words->no_check, "Do not check the results");
   command->add_flag("--in-place", options.in_place, "Input and output are one buffer (the table measures both ways)");
-  command->add_option("--transport", options.transport, "auto, or the first that works of a list: fabric,tcp,inproc")
+  command->add_option("--transport", options.transport, "auto, or what may be used: shm (one host), and the first network that works of fabric,tcp")
       ->type_name("LIST");
   command
       ->add_option("--algorithm", options.algorithm, "auto, one by name (ring), or rules: allreduce:64K-4M:circulant")

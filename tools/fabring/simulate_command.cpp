@@ -339,7 +339,7 @@ void add_simulate(CLI::App& app, Session& session) {
   option("collective", options->collective, "allreduce, broadcast, ...", "COLLECTIVE")->required();
   option("--nodes", options->nodes, "How many nodes (1)", "N")->check(CLI::Range(1, most_ranks));
   option("--ranks-per-node", options->ranks_per_node, "Ranks of each (8)", "R")->check(CLI::Range(1, 4096));
-  option("--machine", options->machine, "loopback-tcp, 1g, 10g, 100g (default), efa-400, efa-3200, or a JSON file",
+  option("--machine", options->machine, "shared-memory, loopback-tcp, 1g, 10g, 100g (default), efa-400, efa-3200, or a JSON file",
          "NAME|F");
   option("--sizes", options->sizes, "Bytes of the whole vector (1K,16K,256K,4M,64M)", "LIST");
   option("--algorithm", options->algorithm, "Which to compare (all)", "LIST");

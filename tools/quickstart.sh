@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, and runs the main job on this host: a checked allreduce of 4 ranks over libfabric, flat
-# and hierarchical, and a small data-parallel training on real images. About 3 minutes on 2 cores, most of it building.
+# and hierarchical, and through shared memory, and a small data-parallel training on real images. About 3 minutes on 2 cores, most of it building.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tools/setup.sh
@@ -15,6 +15,9 @@ echo "== 4 ranks, ring, over libfabric: $fabring perf allreduce -n 4 --transport
 echo
 echo "== 4 ranks as 2 nodes of 2, hierarchical: $fabring perf allreduce -n 4 --split-nodes 2 --transport fabric --algorithm hierarchical"
 "$fabring" perf allreduce -n 4 --split-nodes 2 --transport fabric --algorithm hierarchical --sizes 64K,1M,16M
+echo
+echo "== 4 ranks of one host as a job runs them, through shared memory: $fabring perf allreduce -n 4"
+"$fabring" perf allreduce -n 4 --sizes 4,1K,64K,1M,16M
 echo
 echo "== 4 ranks train a classifier on Fashion-MNIST: $fabring run -n 4 -- build/quickstart/examples/train/fabring-train"
 FABRING_TRANSPORT=fabric "$fabring" run -n 4 -- build/quickstart/examples/train/fabring-train --verify

@@ -80,6 +80,16 @@ Findings efa(const HostFacts& facts, const TransportFacts* fabric) {
   return found;
 }
 
+Finding shared_memory(const TransportFacts& shm) {
+  if (shm.usable) return fine("fabric.shm", "the ranks of this host share memory: " + shm.reason);
+  return {"fabric.shm",
+          Severity::warning,
+          "the ranks of this host cannot share memory: " + shm.reason,
+          "they use the network instead, several times slower",
+          "allow memfd_create and abstract unix sockets (a container's seccomp profile may forbid them), or raise ulimit -n",
+          {}};
+}
+
 }  // namespace
 
 Findings check_fabric(const HostFacts& facts) {
@@ -97,6 +107,10 @@ Findings check_fabric(const HostFacts& facts) {
   for (const TransportFacts& one : *facts.transports) {
     if (one.name == "fabric") fabric = &one;
     if (!is_wanted(one.name)) continue;
+    if (one.name == "shm") {
+      found.push_back(shared_memory(one));
+      continue;
+    }
     if (one.usable && chosen == nullptr) chosen = &one;
     if (!one.usable) refused += (refused.empty() ? "" : "; ") + one.name + ": " + one.reason;
   }

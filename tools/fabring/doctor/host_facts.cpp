@@ -15,6 +15,7 @@
 #include "topology/discovery.hpp"
 #include "topology/host_identity.hpp"
 #include "transports/fabric/fabric_transport.hpp"
+#include "transports/shm/shm_transport.hpp"
 #include "transports/tcp/tcp_transport.hpp"
 
 namespace fabring::tools {
@@ -84,7 +85,7 @@ Networks probe_transports(const Config& config, const std::string& address) {
   options.bind_address = address.empty() ? "127.0.0.1" : address;
   options.config = config;
   Networks found;
-  for (const auto& transport : {make_fabric_transport(), make_tcp_transport()}) {
+  for (const auto& transport : {make_shm_transport(), make_fabric_transport(), make_tcp_transport()}) {
     const auto reason = transport->probe(options);
     found.transports.push_back(
         {std::string(transport->name()), reason.has_value(), reason ? *reason : reason.error().message()});

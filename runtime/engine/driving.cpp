@@ -36,7 +36,9 @@ bool EngineCore::progress() {
       }
   if (transfer_) {
     moved = transfer_->flush() || moved;
-    undelivered_.store(!transfer_->drained());
+    // Most endpoints take a small message at once and say so at the next poll: then nothing is left for anybody to send.
+    if (finished_some_ && !transfer_->delivered()) moved = transfer_->poll() > 0 || moved;
+    undelivered_.store(!transfer_->delivered());
   }
   if (finished_some_) {
     finished_some_ = false;

@@ -1,5 +1,6 @@
 #include "runtime/transfer/transfer.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "runtime/base/check.hpp"
@@ -197,6 +198,13 @@ bool Transfer::flush() {
   }
   busy_.resize(kept);
   return sent;
+}
+
+bool Transfer::delivered() const {
+  return parcels_in_flight_ == 0 && std::none_of(busy_.begin(), busy_.end(), [this](Rank rank) {
+           const Peer& peer = *peers_[rank];
+           return !peer.lost && (peer.open || !peer.full.empty() || !peer.declines.empty());
+         });
 }
 
 bool Transfer::drained() const { return busy_.empty() && parcels_in_flight_ == 0; }

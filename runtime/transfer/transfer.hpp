@@ -63,6 +63,8 @@ class Transfer {
   bool flush();
   /// Nothing queued and nothing of our own still being sent.
   bool drained() const;
+  /// Of drained() what a peer may be waiting for: nothing that was to be sent is still here.
+  bool delivered() const;
   void forget(Rank peer);  // after disconnect: drop what is queued for it
 
   std::uint64_t payload_bytes_sent() const { return payload_sent_; }

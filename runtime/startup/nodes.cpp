@@ -2,31 +2,27 @@
 
 #include <fmt/format.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <map>
+#include <optional>
+
+#include "runtime/base/abstract_socket.hpp"
 
 namespace fabring {
 namespace {
 
-socklen_t abstract_name(std::uint64_t nonce, Rank rank, sockaddr_un& address) {
-  address = {};
-  address.sun_family = AF_UNIX;
-  const std::string name = fmt::format("fabring-{:016x}-{}", nonce, rank);
-  std::memcpy(address.sun_path + 1, name.data(), name.size());  // the leading zero makes it abstract
-  return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+std::optional<AbstractAddress> beacon_address(std::uint64_t nonce, Rank rank) {
+  return AbstractAddress::of(fmt::format("fabring-{:016x}-{}", nonce, rank));
 }
 
 }  // namespace
 
 Result<std::unique_ptr<NodeBeacon>> NodeBeacon::open(std::uint64_t job_nonce, Rank self) {
   const int socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  sockaddr_un address;
-  const socklen_t length = abstract_name(job_nonce, self, address);
-  if (socket < 0 || ::bind(socket, reinterpret_cast<sockaddr*>(&address), length) != 0 || ::listen(socket, 4096) != 0) {
+  if (socket < 0 || !beacon_address(job_nonce, self)->bind(socket) || ::listen(socket, 4096) != 0) {
     const Status why(ErrorCode::unavailable,
                      fmt::format("cannot open an abstract unix socket to find the ranks of this "
                                  "host: {}",
@@ -45,9 +41,7 @@ Rank NodeBeacon::find_leader(const std::vector<Identity>& ranks) const {
     if (ranks[rank].fingerprint != own.fingerprint || ranks[rank].host_id != own.host_id) continue;
     const int socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (socket < 0) break;
-    sockaddr_un address;
-    const socklen_t length = abstract_name(nonce_, rank, address);
-    const bool answered = ::connect(socket, reinterpret_cast<sockaddr*>(&address), length) == 0;
+    const bool answered = beacon_address(nonce_, rank)->connect(socket);
     ::close(socket);
     if (answered) return rank;
   }

@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "runtime/base/abstract_socket.hpp"
 #include "runtime/base/named_thread.hpp"
 #include "runtime/status/status_wire.hpp"
 
@@ -23,12 +23,9 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 constexpr auto request_limit = std::chrono::milliseconds(500);
 constexpr auto answer_limit = std::chrono::seconds(2);
 
-/// The kernel says who is at the other end; nobody can lie about it.
 bool is_ours(int visitor) {
-  ucred peer{};
-  socklen_t length = sizeof(peer);
-  if (::getsockopt(visitor, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return false;
-  return peer.uid == ::geteuid() || peer.uid == 0;
+  const auto credentials = credentials_of(visitor);
+  return credentials && (credentials->uid == ::geteuid() || credentials->uid == 0);
 }
 
 Status unavailable(const std::string& what) {
@@ -38,17 +35,13 @@ Status unavailable(const std::string& what) {
 }  // namespace
 
 Result<std::unique_ptr<StatusDoor>> StatusDoor::open(const std::string& name, Answer answer) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (name.size() + 1 > sizeof(address.sun_path))
-    return Status(ErrorCode::invalid_argument, "the name of the status socket is too long");
-  std::memcpy(address.sun_path + 1, name.data(), name.size());  // the leading zero makes it abstract
-  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  const auto address = AbstractAddress::of(name);
+  if (!address) return Status(ErrorCode::invalid_argument, "the name of the status socket is too long");
   const int listener = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   const int stop = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   std::unique_ptr<StatusDoor> door(new StatusDoor(listener, stop, std::move(answer)));
   if (listener < 0 || stop < 0) return unavailable("no descriptor for the status socket");
-  if (::bind(listener, reinterpret_cast<sockaddr*>(&address), length) != 0 || ::listen(listener, 16) != 0)
+  if (!address->bind(listener) || ::listen(listener, 16) != 0)
     return unavailable("cannot open the status socket @" + name);
   auto thread = start_thread("fabring-status", [raw = door.get()] { raw->run(); });
   if (!thread) return thread.error();

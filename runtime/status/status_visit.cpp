@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,8 @@
 #include <iterator>
 #include <set>
 #include <tuple>
+
+#include "runtime/base/abstract_socket.hpp"
 
 namespace fabring {
 namespace {
@@ -42,12 +43,8 @@ bool wait(int fd, short events, SteadyTime until) {
 }
 
 bool connect_to(int fd, const std::string& name) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (name.size() + 1 > sizeof(address.sun_path)) return false;
-  std::memcpy(address.sun_path + 1, name.data(), name.size());
-  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  return ::connect(fd, reinterpret_cast<sockaddr*>(&address), length) == 0;
+  const auto address = AbstractAddress::of(name);
+  return address && address->connect(fd);
 }
 
 Outcome ask(int fd, bool everybody, SteadyTime until, std::vector<RankNews>& news) {
@@ -101,12 +98,10 @@ void visit(StatusVisit& door, bool everybody, std::chrono::milliseconds limit) {
   if (!connect_to(fd, door.name)) {
     if (errno == EAGAIN) door.outcome = Outcome::silent;  // others wait at this door already
   } else {
-    ucred peer{};
-    socklen_t length = sizeof(peer);
-    if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0) {
-      door.pid = peer.pid;
-      door.uid = peer.uid;
-      door.process = process_state(peer.pid);
+    if (const auto peer = credentials_of(fd)) {
+      door.pid = peer->pid;
+      door.uid = peer->uid;
+      door.process = process_state(peer->pid);
     }
     // One that is stopped answers nobody; it may be about to go on.
     if (door.process == 'T' || door.process == 't')

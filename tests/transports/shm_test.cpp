@@ -122,9 +122,7 @@ TEST(ShmLanding, AfterDisconnectALateSenderReachesNothing) {
 struct Visitor {
   explicit Visitor(const std::string& address)
       : socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
-    sockaddr_un there;
-    const socklen_t length = shm::abstract_address(address.substr(4), there);
-    connected = ::connect(socket.fd(), reinterpret_cast<sockaddr*>(&there), length) == 0;
+    connected = AbstractAddress::of(address.substr(4))->connect(socket.fd());
   }
   bool turned_away() const {
     char byte = 0;

@@ -2,7 +2,6 @@
 // Hello: what ranks say when they introduce themselves, with descriptors attached.
 
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "fabring/types.hpp"
+#include "runtime/base/abstract_socket.hpp"
 #include "runtime/base/descriptor.hpp"
 
 namespace fabring::shm {
@@ -72,17 +72,8 @@ inline Heard hear(int socket, Hello& hello, std::vector<Descriptor>& descriptors
 
 /// Does the other end run as the same user?
 inline bool same_user(int socket) {
-  ucred credentials{};
-  socklen_t length = sizeof credentials;
-  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) == 0 && credentials.uid == ::geteuid();
-}
-
-/// The address of an abstract socket; its length.
-inline socklen_t abstract_address(std::string_view name, sockaddr_un& address) {
-  address = {};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path + 1, name.data(), name.size());  // the leading zero makes it abstract
-  return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  const auto credentials = credentials_of(socket);
+  return credentials && credentials->uid == ::geteuid();
 }
 
 }  // namespace fabring::shm

@@ -9,7 +9,7 @@
 namespace fabring::shm {
 namespace {
 
-constexpr std::size_t most_name = 100;
+constexpr std::size_t most_name = 100;     // fits an abstract address
 constexpr std::size_t most_visitors = 64;  // who have not said anything yet
 constexpr auto time_to_speak = std::chrono::seconds(10);
 
@@ -30,10 +30,8 @@ Result<std::unique_ptr<Introductions>> Introductions::open(const EndpointOptions
   std::random_device random;  // two endpoints of one rank, one after the other, must not be taken for each other
   made->name_ = fmt::format("fabring-shm-{:016x}-{}-{:08x}{:08x}", options.job_nonce, options.self, random(), random());
   made->listener_ = unix_socket();
-  sockaddr_un address;
-  const socklen_t length = abstract_address(made->name_, address);
   const int fd = made->listener_.fd();
-  if (fd < 0 || ::bind(fd, reinterpret_cast<sockaddr*>(&address), length) != 0 || ::listen(fd, 1024) != 0)
+  if (fd < 0 || !AbstractAddress::of(made->name_)->bind(fd) || ::listen(fd, 1024) != 0)
     return Status(ErrorCode::unavailable, fmt::format("cannot open an abstract unix socket: {}", std::strerror(errno)));
   return made;
 }
@@ -131,9 +129,7 @@ void Introductions::call(Rank peer, Neighbour& neighbour, const Failed& failed) 
   };
   if (neighbour.socket.fd() < 0) neighbour.socket = unix_socket();
   if (neighbour.socket.fd() < 0) return fail("a unix socket", errno);
-  sockaddr_un address;
-  const socklen_t length = abstract_address(neighbour.name, address);
-  if (::connect(neighbour.socket.fd(), reinterpret_cast<sockaddr*>(&address), length) != 0) {
+  if (!AbstractAddress::of(neighbour.name)->connect(neighbour.socket.fd())) {
     if (errno == EAGAIN || errno == EINTR) return;  // its queue is full; at the next turn
     return fail("connecting to its unix socket", errno);
   }

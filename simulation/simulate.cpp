@@ -1,74 +1,42 @@
 #include "simulation/simulate.hpp"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 
 #include "simulation/cores.hpp"
+#include "simulation/cutting.hpp"
 #include "simulation/events.hpp"
 #include "simulation/network.hpp"
+#include "simulation/rank_state.hpp"
 
 namespace fabring::simulation {
 namespace {
 
 constexpr std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
-/// What a step moves or computes, in bytes, for the longer and the shorter tiles of a call.
-using StepBytes = std::array<std::vector<std::uint64_t>, 2>;
-
-enum Flag : std::uint8_t {
-  here = 1,     // a receive's data have come and the processor has taken them
-  posted = 2,   // a large receive has been granted
-  granted = 4,  // a large send may go
-  waiting = 8   // ... and is ready, but may not yet
-};
-
-struct Task {
-  StepId step = 0;
-  std::uint32_t tile = 0;
-  bool incoming = false;  // take a message that has come
-  bool complete = false;  // its step is done with it
-};
-
-struct TileState {
-  std::uint32_t index = 0;
-  bool active = false;
-  std::uint32_t remaining = 0;
-  std::size_t next_slot_receive = 0;
-  std::vector<std::uint32_t> need;
-  std::vector<std::uint8_t> flags;
-};
-
-struct Early {
-  std::uint32_t tile;
-  StepId step;
-  bool grant;
-};
-
-struct RankState {
-  std::vector<TileState> tiles;
-  std::vector<Task> ready;     // last in, first out
-  std::vector<Task> incoming;  // first in, first out, from `taken` on
-  std::size_t taken = 0;
-  std::size_t polled = 0;    // incoming up to here is taken before anything else
-  std::vector<Early> early;  // for tiles not begun
-  Task current;
-  int core = -1;
-  bool running = false;
-  bool queued = false;  // for a core
-  bool entered = false;
-  std::uint32_t next_tile = 0;
-  std::uint32_t tiles_left = 0;
-  std::uint32_t free_slots = 0;
-  Nanoseconds busy = 0;
-  Nanoseconds finished = 0;
-};
-
 std::uint64_t mixed(std::uint64_t x) {  // splitmix64
   x += 0x9e3779b97f4a7c15u;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
   return x ^ (x >> 31);
+}
+
+/// Adds the tiles that were not simulated, at the pace of the later half of those that were.
+void extrapolate(Outcome& outcome, const std::vector<Nanoseconds>& tile_finished) {
+  const auto last = std::int64_t{outcome.tiles_simulated} - 1;
+  const auto middle = last / 2;
+  const Nanoseconds later_half = tile_finished[at(last)] - tile_finished[at(middle)];
+  const std::int64_t missing = std::int64_t{outcome.tiles} - 1 - last;
+  outcome.time_ns += static_cast<Nanoseconds>(static_cast<double>(later_half) / static_cast<double>(last - middle) *
+                                              static_cast<double>(missing));
+  const auto grown = [&](auto& value) {
+    value += static_cast<std::remove_reference_t<decltype(value)>>(
+        static_cast<double>(value) * static_cast<double>(missing) / static_cast<double>(last + 1));
+  };
+  grown(outcome.bytes_between);
+  grown(outcome.bytes_inside);
+  grown(outcome.busiest_card_ns);
+  grown(outcome.busiest_rank_ns);
 }
 
 class Run {
@@ -80,10 +48,19 @@ class Run {
         all_(simulated == schedule.ranks()),
         node_of_(dense_nodes(schedule.node_of, simulated)),
         network_(machine, node_of_),
-        ranks_(at(simulated)) {}
+        ranks_(at(simulated)),
+        cutting_(schedule, machine, job) {
+    outcome_.tiles = cutting_.tiles();
+    outcome_.depth = std::min(outcome_.tiles, machine.tiling.depth);
+    outcome_.tiles_simulated =
+        cutting_.tiles_within(schedule, job, all_ ? simulated : schedule.symmetry.unit, outcome_.depth);
+    tile_finished_.assign(outcome_.tiles_simulated, 0);
+    const int nodes = *std::max_element(node_of_.begin(), node_of_.end()) + 1;
+    for (int node = 0; node < nodes; ++node)
+      cores_.emplace_back(machine.cores, static_cast<int>(std::count(node_of_.begin(), node_of_.end(), node)));
+  }
 
   Result<Outcome> run() {
-    cut();
     for (Rank rank = 0; rank < static_cast<Rank>(ranks_.size()); ++rank) {
       prepare(ranks_[at(rank)], plan(rank));
       push(machine_.call_ns + lateness(rank), EventKind::call, rank, 0, 0);
@@ -116,7 +93,7 @@ class Run {
   }
   bool same_node(Rank rank, Rank peer) const { return schedule_.node_of[at(rank)] == schedule_.node_of[at(peer)]; }
   std::uint64_t bytes(Rank rank, StepId step, std::uint32_t tile) const {
-    return bytes_[at(schedule_.symmetry.class_of(rank))][tile < longer_tiles_ ? 0 : 1][step];
+    return cutting_.bytes(at(schedule_.symmetry.class_of(rank)), step, tile);
   }
   bool large(std::uint64_t message) const { return message > eager_message_bytes; }
 
@@ -130,53 +107,12 @@ class Run {
     return static_cast<double>(bits) * 0x1p-53 < job_.stragglers.probability ? job_.stragglers.late_ns : 0;
   }
 
-  // Tiles, and the bytes of each step in them.
-  void cut() {
-    const std::size_t blocks = schedule_.blocks == 0 ? 1 : schedule_.blocks;
-    const std::size_t count = job_.bytes / job_.element_bytes / blocks;
-    std::size_t tiles = 1;
-    if (count > 0 && schedule_.largest_message > 0)
-      tiles = tile_count(longest_message_bytes(schedule_.largest_message, job_.element_bytes), count, machine_.tiling);
-    std::array<std::size_t, 2> lengths{count / tiles + 1, count / tiles};
-    longer_tiles_ = static_cast<std::uint32_t>(count % tiles);
-    if (schedule_.blocks != 0 && count > 0) {  // slices of equal length and a rest
-      lengths[0] = (count + tiles - 1) / tiles;
-      tiles = (count + lengths[0] - 1) / lengths[0];
-      longer_tiles_ = static_cast<std::uint32_t>(tiles - 1);
-      lengths[1] = count - longer_tiles_ * lengths[0];
-    }
-    outcome_.tiles = static_cast<std::uint32_t>(tiles);
-    outcome_.depth = std::min(outcome_.tiles, machine_.tiling.depth);
-    std::uint64_t messages = 0;
-    for (const ClassPlan& each : schedule_.classes) {
-      StepBytes both;
-      for (const std::size_t shorter : {std::size_t{0}, std::size_t{1}}) {
-        std::vector<Extent> extents(each.plan.ranges.size());
-        bind(each.plan, lengths[shorter], extents);
-        for (const Step& step : each.plan.steps) {
-          const RangeId range = step.kind == StepKind::send ? step.from.range : step.to.range;
-          both[shorter].push_back(std::uint64_t{extents[range].count} * job_.element_bytes);
-        }
-      }
-      for (const Step& step : each.plan.steps) messages += step.kind == StepKind::send ? 1 : 0;
-      bytes_.push_back(std::move(both));
-    }
-    messages *= all_ ? at(schedule_.ranks() / schedule_.symmetry.unit) : 1;
-    std::uint64_t simulated = std::max<std::uint64_t>(job_.most_messages / std::max<std::uint64_t>(messages, 1),
-                                                      std::uint64_t{4} * outcome_.depth);
-    outcome_.tiles_simulated = static_cast<std::uint32_t>(std::min<std::uint64_t>(simulated, outcome_.tiles));
-    tile_finished_.assign(outcome_.tiles_simulated, 0);
-    const int nodes = *std::max_element(node_of_.begin(), node_of_.end()) + 1;
-    for (int node = 0; node < nodes; ++node)
-      cores_.emplace_back(machine_.cores, static_cast<int>(std::count(node_of_.begin(), node_of_.end(), node)));
-  }
-
   void prepare(RankState& rank, const ClassPlan& own) {
     rank.tiles_left = outcome_.tiles_simulated;
     rank.tiles.resize(outcome_.depth);
-    const std::vector<std::uint64_t>& lengths = bytes_[at(&own - schedule_.classes.data())][0];
+    const std::size_t own_class = at(&own - schedule_.classes.data());
     std::size_t slots = 0;
-    for (const StepId id : own.slot_receives) slots += large(lengths[id]) ? 1 : 0;
+    for (const StepId id : own.slot_receives) slots += large(cutting_.bytes(own_class, id, 0)) ? 1 : 0;
     const std::size_t depth = outcome_.depth;
     rank.free_slots = static_cast<std::uint32_t>(std::min({slots * depth, most_reduce_slots, depth * 2}));
   }
@@ -472,25 +408,8 @@ class Run {
     outcome_.bytes_between = network_.bytes_between();
     outcome_.bytes_inside = network_.bytes_inside();
     outcome_.busiest_card_ns = network_.busiest_card();
-    if (outcome_.extrapolated()) extrapolate();
+    if (outcome_.extrapolated()) extrapolate(outcome_, tile_finished_);
     return outcome_;
-  }
-
-  void extrapolate() {
-    const auto last = std::int64_t{outcome_.tiles_simulated} - 1;
-    const auto middle = last / 2;
-    const Nanoseconds later_half = tile_finished_[at(last)] - tile_finished_[at(middle)];
-    const std::int64_t missing = std::int64_t{outcome_.tiles} - 1 - last;
-    outcome_.time_ns += static_cast<Nanoseconds>(static_cast<double>(later_half) / static_cast<double>(last - middle) *
-                                                 static_cast<double>(missing));
-    const auto grown = [&](auto& value) {
-      value += static_cast<std::remove_reference_t<decltype(value)>>(
-          static_cast<double>(value) * static_cast<double>(missing) / static_cast<double>(last + 1));
-    };
-    grown(outcome_.bytes_between);
-    grown(outcome_.bytes_inside);
-    grown(outcome_.busiest_card_ns);
-    grown(outcome_.busiest_rank_ns);
   }
 
   const Schedule& schedule_;
@@ -501,8 +420,7 @@ class Run {
   Network network_;
   std::vector<Cores> cores_;  // by node
   std::vector<RankState> ranks_;
-  std::vector<StepBytes> bytes_;  // by class
-  std::uint32_t longer_tiles_ = 0;
+  Cutting cutting_;
   std::vector<Nanoseconds> tile_finished_;
   EventQueue events_;
   Nanoseconds now_ = 0;

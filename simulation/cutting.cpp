@@ -1,0 +1,47 @@
+#include "simulation/cutting.hpp"
+
+#include <algorithm>
+
+namespace fabring::simulation {
+
+Cutting::Cutting(const Schedule& schedule, const Machine& machine, const Job& job) {
+  const std::size_t blocks = schedule.blocks == 0 ? 1 : schedule.blocks;
+  const std::size_t count = job.bytes / job.element_bytes / blocks;
+  std::size_t tiles = 1;
+  if (count > 0 && schedule.largest_message > 0)
+    tiles = tile_count(longest_message_bytes(schedule.largest_message, job.element_bytes), count, machine.tiling);
+  std::array<std::size_t, 2> lengths{count / tiles + 1, count / tiles};
+  longer_tiles_ = static_cast<std::uint32_t>(count % tiles);
+  if (schedule.blocks != 0 && count > 0) {  // slices of equal length and a rest
+    lengths[0] = (count + tiles - 1) / tiles;
+    tiles = (count + lengths[0] - 1) / lengths[0];
+    longer_tiles_ = static_cast<std::uint32_t>(tiles - 1);
+    lengths[1] = count - longer_tiles_ * lengths[0];
+  }
+  tiles_ = static_cast<std::uint32_t>(tiles);
+  for (const ClassPlan& each : schedule.classes) {
+    StepBytes both;
+    for (const std::size_t shorter : {std::size_t{0}, std::size_t{1}}) {
+      std::vector<Extent> extents(each.plan.ranges.size());
+      bind(each.plan, lengths[shorter], extents);
+      for (const Step& step : each.plan.steps) {
+        const RangeId range = step.kind == StepKind::send ? step.from.range : step.to.range;
+        both[shorter].push_back(std::uint64_t{extents[range].count} * job.element_bytes);
+      }
+    }
+    bytes_.push_back(std::move(both));
+  }
+}
+
+std::uint32_t Cutting::tiles_within(const Schedule& schedule, const Job& job, std::int64_t ranks,
+                                    std::uint32_t depth) const {
+  std::uint64_t messages = 0;  // of one tile
+  for (const ClassPlan& each : schedule.classes)
+    for (const Step& step : each.plan.steps) messages += step.kind == StepKind::send ? 1 : 0;
+  messages *= static_cast<std::uint64_t>(ranks / schedule.symmetry.unit);
+  const std::uint64_t enough =
+      std::max<std::uint64_t>(job.most_messages / std::max<std::uint64_t>(messages, 1), std::uint64_t{4} * depth);
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(enough, tiles_));
+}
+
+}  // namespace fabring::simulation

@@ -1,6 +1,5 @@
 // The tcp transport in the conformance suite: one socket and several, both address families, and behind faults.
 
-#include "tests/support/faulty_endpoint.hpp"
 #include "tests/transports/conformance/world.hpp"
 #include "transports/tcp/tcp_transport.hpp"
 
@@ -20,23 +19,9 @@ Fabric tcp(std::string name, std::string bind_address, int sockets) {
   return fabric;
 }
 
-Fabric faulty(Fabric fabric) {
-  fabric.name += "Faulty";
-  fabric.decorate = [](std::unique_ptr<Endpoint> inner, Rank rank) {
-    Faults faults;
-    faults.seed = 17 + static_cast<std::uint32_t>(rank);
-    faults.storm_start = 0.05;
-    faults.storm_posts = 20;
-    faults.hold_back = 0.5;
-    faults.reorder = true;
-    return std::make_unique<FaultyEndpoint>(std::move(inner), faults);
-  };
-  return fabric;
-}
-
 std::vector<Fabric> fabrics() {
   std::vector<Fabric> all = {tcp("OneSocket", "127.0.0.1", 1), tcp("FourSockets", "127.0.0.1", 4),
-                             faulty(tcp("ThreeSockets", "127.0.0.1", 3))};
+                             faulty(tcp("ThreeSockets", "127.0.0.1", 3), 17)};
   net::Loop loop;
   if (net::Listener::open(loop, {"::1", 0}, [](auto) {})) all.push_back(tcp("IPv6", "::1", 2));
   return all;

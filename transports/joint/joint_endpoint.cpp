@@ -9,6 +9,7 @@
 #include <atomic>
 #include <thread>
 
+#include "runtime/base/check.hpp"
 #include "runtime/base/descriptor.hpp"
 #include "runtime/base/named_thread.hpp"
 #include "transports/shm/shm_endpoint.hpp"
@@ -53,16 +54,23 @@ class BellWatch {
 
 class JointEndpoint final : public Endpoint {
  public:
-  JointEndpoint(std::unique_ptr<Endpoint> local, std::unique_ptr<Endpoint> network, std::vector<bool> is_local)
+  JointEndpoint(std::unique_ptr<Endpoint> local, shm::ShmEndpoint& shm, std::unique_ptr<Endpoint> network,
+                std::vector<bool> is_local)
       : local_(std::move(local)),
         network_(std::move(network)),
         is_local_(std::move(is_local)),
-        shm_(dynamic_cast<shm::ShmEndpoint*>(local_.get())),
+        shm_(&shm),
         watch_(std::make_unique<BellWatch>(shm_->bell(), *network_)) {}
   Status start() { return watch_->start(); }
 
-  std::string address() const override { return network_->address(); }
-  Status add_peer(Rank peer, std::string_view address) override { return at(peer).add_peer(peer, address); }
+  std::string address() const override { return local_->address() + separator + network_->address(); }
+  Status add_peer(Rank peer, std::string_view address) override {
+    const std::size_t cut = address.find(separator);
+    if (peer < 0 || static_cast<std::size_t>(peer) >= is_local_.size() || cut == std::string_view::npos)
+      return Status(ErrorCode::invalid_argument, "not an address of shared memory and a network");
+    return at(peer).add_peer(
+        peer, is_local_[static_cast<std::size_t>(peer)] ? address.substr(0, cut) : address.substr(cut + 1));
+  }
   Post post_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override {
     return at(peer).post_send(peer, slot, from, context);
   }
@@ -111,6 +119,7 @@ class JointEndpoint final : public Endpoint {
   std::string describe() const override { return local_->describe() + "; " + network_->describe(); }
 
  private:
+  static constexpr char separator = '|';
   Endpoint& at(Rank peer) const { return is_local_[static_cast<std::size_t>(peer)] ? *local_ : *network_; }
 
   std::unique_ptr<Endpoint> local_;
@@ -125,7 +134,9 @@ class JointEndpoint final : public Endpoint {
 
 Result<std::unique_ptr<Endpoint>> make_joint_endpoint(std::unique_ptr<Endpoint> local,
                                                       std::unique_ptr<Endpoint> network, std::vector<bool> is_local) {
-  auto joint = std::make_unique<JointEndpoint>(std::move(local), std::move(network), std::move(is_local));
+  auto* const shm = dynamic_cast<shm::ShmEndpoint*>(local.get());
+  FABRING_CHECK(shm != nullptr);
+  auto joint = std::make_unique<JointEndpoint>(std::move(local), *shm, std::move(network), std::move(is_local));
   if (const Status started = joint->start(); !started.ok()) return started;
   return std::unique_ptr<Endpoint>(std::move(joint));
 }

@@ -1,7 +1,7 @@
 #pragma once
 // JointEndpoint: two endpoints as one, for a rank with peers on its own node and on others. Posts go by peer. It sleeps
 // in the network's endpoint; a thread of its own listens for the bell of the shared memory meanwhile, so that news from
-// either ends the sleep.
+// either ends the sleep. The end of a neighbour is no news of that kind: it is seen at the next poll.
 
 #include <memory>
 #include <vector>
@@ -10,8 +10,8 @@
 
 namespace fabring {
 
-/// `local` is an shm endpoint. `is_local`, by rank: who is reached through it. Both know their peers already.
-/// Errors: unavailable when there are no more threads.
+/// `local` is an shm endpoint. `is_local`, by rank: who is reached through it. The two may know their peers already;
+/// the address() of the whole is that of both. Errors: unavailable when there are no more threads.
 Result<std::unique_ptr<Endpoint>> make_joint_endpoint(std::unique_ptr<Endpoint> local,
                                                       std::unique_ptr<Endpoint> network, std::vector<bool> is_local);
 

@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "tests/support/faulty_endpoint.hpp"
+
 namespace fabring::conformance {
 namespace {
 
@@ -18,6 +20,20 @@ Bytes pattern(std::size_t bytes, unsigned seed) {
     b = static_cast<std::byte>(state >> 24);
   }
   return data;
+}
+
+Fabric faulty(Fabric fabric, std::uint32_t seed) {
+  fabric.name += "Faulty";
+  fabric.decorate = [seed](std::unique_ptr<Endpoint> inner, Rank rank) {
+    Faults faults;
+    faults.seed = seed + static_cast<std::uint32_t>(rank);
+    faults.storm_start = 0.05;
+    faults.storm_posts = 20;
+    faults.hold_back = 0.5;
+    faults.reorder = true;
+    return std::make_unique<FaultyEndpoint>(std::move(inner), faults);
+  };
+  return fabric;
 }
 
 World::World(const Fabric& fabric, int size) : transport_(fabric.transport()), ranks_(static_cast<std::size_t>(size)) {

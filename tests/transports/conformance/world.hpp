@@ -32,6 +32,9 @@ struct Fabric {
   std::function<std::optional<net::SocketAddress>(const std::string& address)> listener = {};
 };
 
+/// The same behind faults that are within the contract: refusals, completions late and in another order.
+Fabric faulty(Fabric fabric, std::uint32_t seed);
+
 inline void PrintTo(const Fabric& fabric, std::ostream* out) { *out << fabric.name; }
 inline std::string fabric_name(const testing::TestParamInfo<Fabric>& info) { return info.param.name; }
 

@@ -1,7 +1,6 @@
 // The fabric transport in the conformance suite: native TCP over both address families, and behind faults. rxm is not
 // here: it never tells of a dead peer, so it cannot end that peer's sends before close() (fabric_messages_test has it).
 
-#include "tests/support/faulty_endpoint.hpp"
 #include "tests/transports/conformance/world.hpp"
 #include "transports/fabric/fabric_transport.hpp"
 
@@ -18,21 +17,8 @@ Fabric native_tcp(std::string name, std::string bind_address) {
   return fabric;
 }
 
-Fabric faulty(Fabric fabric) {
-  fabric.decorate = [](std::unique_ptr<Endpoint> inner, Rank rank) {
-    Faults faults;
-    faults.seed = 23 + static_cast<std::uint32_t>(rank);
-    faults.storm_start = 0.05;
-    faults.storm_posts = 20;
-    faults.hold_back = 0.5;
-    faults.reorder = true;
-    return std::make_unique<FaultyEndpoint>(std::move(inner), faults);
-  };
-  return fabric;
-}
-
 std::vector<Fabric> fabrics() {
-  std::vector<Fabric> all = {native_tcp("NativeTcp", "127.0.0.1"), faulty(native_tcp("NativeTcpFaulty", "127.0.0.1"))};
+  std::vector<Fabric> all = {native_tcp("NativeTcp", "127.0.0.1"), faulty(native_tcp("NativeTcp", "127.0.0.1"), 23)};
   net::Loop loop;
   if (net::Listener::open(loop, {"::1", 0}, [](auto) {})) all.push_back(native_tcp("NativeTcpIPv6", "::1"));
   return all;

@@ -1,0 +1,46 @@
+// Shared memory and tcp as one endpoint, in the conformance suite: with neighbours and strangers in one world.
+
+#include "tests/transports/conformance/world.hpp"
+#include "transports/joint/joint_endpoint.hpp"
+#include "transports/shm/shm_transport.hpp"
+#include "transports/tcp/tcp_transport.hpp"
+
+namespace fabring::conformance {
+namespace {
+
+class Joint final : public Transport {
+ public:
+  /// Ranks share memory where the difference of their numbers is odd, or where it is even.
+  explicit Joint(bool odd) : odd_(odd) {}
+  std::string_view name() const override { return "joint"; }
+  Result<std::string> probe(const EndpointOptions&) override { return std::string(); }
+  Result<std::unique_ptr<Endpoint>> open(const EndpointOptions& options) override {
+    auto local = shm_->open(options);
+    if (!local) return local.error();
+    auto network = tcp_->open(options);
+    if (!network) return network.error();
+    std::vector<bool> is_local;
+    for (Rank rank = 0; rank < options.world_size; ++rank)
+      is_local.push_back(((rank ^ options.self) & 1) == (odd_ ? 1 : 0));
+    return make_joint_endpoint(std::move(*local), std::move(*network), std::move(is_local));
+  }
+
+ private:
+  const bool odd_;
+  std::unique_ptr<Transport> shm_ = make_shm_transport();
+  std::unique_ptr<Transport> tcp_ = make_tcp_transport();
+};
+
+std::vector<Fabric> fabrics() {
+  Fabric neighbours, strangers;  // what ranks 0 and 1 are to each other; rank 2 is the other to rank 0
+  neighbours.name = "Neighbours";
+  neighbours.transport = [] { return std::make_unique<Joint>(true); };
+  strangers.name = "Strangers";
+  strangers.transport = [] { return std::make_unique<Joint>(false); };
+  return {neighbours, strangers, faulty(neighbours, 31)};
+}
+
+INSTANTIATE_TEST_SUITE_P(Joint, Conformance, testing::ValuesIn(fabrics()), fabric_name);
+
+}  // namespace
+}  // namespace fabring::conformance

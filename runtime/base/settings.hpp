@@ -46,6 +46,11 @@ Result<const Setting*> known_setting(std::string_view name);
 /// value, or a FABRING_* name that is none of ours, with the nearest one that is.
 Status apply_settings(const Environment& environment, Config& into);
 
+/// FABRING_SCRATCH_BYTES, or what it is where that is not set.
+inline std::size_t scratch_budget(const Config& config) {
+  return config.scratch_bytes != 0 ? config.scratch_bytes : std::size_t{32} << 20;
+}
+
 /// The table as Markdown, for the README.
 std::string settings_markdown();
 

@@ -6,20 +6,19 @@
 #include <optional>
 
 #include "runtime/base/check.hpp"
+#include "runtime/base/settings.hpp"
 #include "runtime/engine/tiling.hpp"
 
 namespace fabring {
 namespace {
 
-constexpr std::size_t default_scratch_bytes = std::size_t{32} << 20;
 constexpr std::size_t most_running = 1 << 15;  // their numbers have 16 bits
 
 }  // namespace
 
 EngineCore::EngineCore(EngineParts parts)
     : parts_(std::move(parts)),
-      scratch_(parts_.config.scratch_bytes != 0 ? parts_.config.scratch_bytes : default_scratch_bytes,
-               parts_.endpoint ? parts_.endpoint->memory() : nullptr) {}
+      scratch_(scratch_budget(parts_.config), parts_.endpoint ? parts_.endpoint->memory() : nullptr) {}
 
 std::shared_ptr<EngineCore> EngineCore::make(EngineParts parts) {
   std::shared_ptr<EngineCore> core(new EngineCore(std::move(parts)));

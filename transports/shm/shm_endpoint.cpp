@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "runtime/base/check.hpp"
+#include "runtime/base/settings.hpp"
 
 namespace fabring::shm {
 namespace {
@@ -16,15 +16,13 @@ constexpr std::uint64_t the_bell = ~std::uint64_t{0};
 constexpr std::uint64_t the_listener = the_bell - 1;
 constexpr std::uint32_t polls_per_look = 32;
 constexpr auto look_interval = std::chrono::milliseconds(1);
-constexpr std::size_t default_scratch_bytes = std::size_t{32} << 20;
 
 }  // namespace
 
 Result<std::unique_ptr<ShmEndpoint>> ShmEndpoint::open(const EndpointOptions& options) {
   // Twice the budget: blocks of several sizes, and what may be borrowed beyond it. Pages that nobody touches cost
   // nothing.
-  const std::size_t scratch = options.config.scratch_bytes != 0 ? options.config.scratch_bytes : default_scratch_bytes;
-  auto arena = Arena::create(2 * scratch);
+  auto arena = Arena::create(2 * scratch_budget(options.config));
   if (!arena) return arena.error();
   std::unique_ptr<ShmEndpoint> made(new ShmEndpoint(options, std::move(*arena)));
   made->bell_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -117,7 +115,8 @@ void ShmEndpoint::look_around() {
 }
 
 bool ShmEndpoint::arm() {
-  if (closed_ || ledger_.size() > 0) return ledger_.size() == 0;
+  if (ledger_.size() > 0) return false;
+  if (closed_) return true;  // nothing will come any more
   arena_->header().sleeping.store(1, std::memory_order_relaxed);
   for (Peer* peer : near_) peer->sleeps(true);
   std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with the one in Peer::ring_if_asleep()

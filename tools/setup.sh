@@ -32,7 +32,7 @@ venv=$(dirname "$0")/../build/venv
 python_packages=(nanobind scikit-build-core numpy ml_dtypes pytest)
 if [[ ${SETUP_PYTHON:-} != none && ! -e $venv/complete ]]; then
   echo "setup: Python packages into build/venv: ${python_packages[*]}"
-  if python3 -m venv "$venv" && "$venv/bin/pip" install --quiet --disable-pip-version-check "${python_packages[@]}"; then
+  if python3 -m venv "$venv" && "$venv/bin/pip" install -qq --disable-pip-version-check "${python_packages[@]}"; then
     touch "$venv/complete"
   else
     echo "setup: the Python package will not be built: pip could not install these (the rest is not affected)" >&2
@@ -40,6 +40,6 @@ if [[ ${SETUP_PYTHON:-} != none && ! -e $venv/complete ]]; then
 fi
 if [[ ${1:-} == torch && ! -e $venv/torch_complete ]]; then
   echo "setup: PyTorch into build/venv (200 MB)"
-  "$venv/bin/pip" install --quiet --disable-pip-version-check torch==2.13.0 expecttest scikit-learn
+  "$venv/bin/pip" install -qq --disable-pip-version-check torch==2.13.0 expecttest scikit-learn
   touch "$venv/torch_complete"
 fi

@@ -1,0 +1,40 @@
+#pragma once
+// What the collectives ask of the tensors and lists of tensors they are given.
+
+#include <ATen/ATen.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "process_group.hpp"
+
+namespace fabring_torch {
+
+using Tensors = ProcessGroup::Tensors;
+
+template <class List>
+void check_one(const List& list, const char* title, const char* what) {
+  TORCH_CHECK_VALUE(list.size() == 1, "fabring: ", title, " takes one ", what, ", not ", list.size());
+}
+
+inline void check_none(const std::vector<Tensors>& lists, const char* title) {
+  TORCH_CHECK_VALUE(lists.empty() || (lists.size() == 1 && lists[0].empty()), "fabring: ", title,
+                    ": only the root gives a list of tensors");
+}
+
+inline std::size_t count_of(const at::Tensor& tensor, const Elements& elements) {
+  return static_cast<std::size_t>(tensor.numel()) * elements.factor;
+}
+
+inline bool of_one_size(const Tensors& tensors, std::int64_t elements) {
+  return std::all_of(tensors.begin(), tensors.end(), [&](const at::Tensor& t) { return t.numel() == elements; });
+}
+
+inline std::vector<std::size_t> counts_of(const Tensors& tensors, const Elements& elements) {
+  std::vector<std::size_t> counts;
+  for (const at::Tensor& tensor : tensors) counts.push_back(count_of(tensor, elements));
+  return counts;
+}
+
+}  // namespace fabring_torch

@@ -1,0 +1,204 @@
+// ProcessGroup: scatter, reduce_scatter and alltoall in their forms.
+
+#include "arguments.hpp"
+
+namespace fabring_torch {
+
+ProcessGroup::WorkPointer ProcessGroup::scatter(Tensors& outputs, TensorLists& inputs,
+                                                const c10d::ScatterOptions& options) {
+  check_one(outputs, "scatter", "output");
+  check_root(options.rootRank, "scatter");
+  Task task;
+  task.type = c10d::OpType::SCATTER;
+  task.title = "fabring:scatter";
+  const at::Tensor out = to_write(outputs[0], false, task.copies, "the output");
+  const Elements elements = elements_to_move(out);
+  fabring_operation operation = describe_operation(FABRING_COLLECTIVE_SCATTER, options.timeout);
+  operation.out = out.mutable_data_ptr();
+  operation.count = count_of(out, elements);
+  operation.type = elements.type;
+  operation.root = static_cast<std::int32_t>(options.rootRank);
+  task.kept = {out};
+  if (options.rootRank == rank_) {
+    check_one(inputs, "scatter", "list of inputs");
+    TORCH_CHECK_VALUE(inputs[0].size() == static_cast<std::size_t>(size_), "fabring: scatter to ", size_,
+                      " ranks needs as many inputs, not ", inputs[0].size());
+    TORCH_CHECK_VALUE(of_one_size(inputs[0], out.numel()), "fabring: scatter: every input has the size of the output, ",
+                      describe(out));
+    const at::Tensor in = to_read(inputs[0], "inputs");
+    check_type(in, out.scalar_type(), "an input");
+    operation.in = in.const_data_ptr();
+    task.kept.push_back(in);
+  } else {
+    check_none(inputs, "scatter");
+  }
+  task.outputs = outputs;
+  task.operations = {operation};
+  return start(std::move(task), options.asyncOp);
+}
+
+void ProcessGroup::add_reduce_scatter(Task& task, const at::Tensor& output, const at::Tensor& input,
+                                      const c10d::ReduceScatterOptions& options) const {
+  check_usable(output, "the output");
+  check_type(input, output.scalar_type(), "the input");
+  TORCH_CHECK_VALUE(input.numel() == output.numel() * size_, "fabring: the input of a reduce_scatter of ", size_,
+                    " ranks holds ", size_, " times the output, but it is ", describe(input), " for ",
+                    describe(output));
+  const at::Tensor in = to_read(input, "the input");
+  const at::Tensor out = to_write(output, false, task.copies, "the output");
+  fabring_operation operation = describe_operation(FABRING_COLLECTIVE_REDUCE_SCATTER, options.timeout);
+  const Elements elements = elements_to_reduce(out, options.reduceOp, &operation);
+  operation.in = in.const_data_ptr();
+  operation.out = out.mutable_data_ptr();
+  operation.count = count_of(out, elements);
+  operation.type = elements.type;
+  task.kept.insert(task.kept.end(), {in, out});
+  task.operations.push_back(operation);
+}
+
+ProcessGroup::WorkPointer ProcessGroup::reduce_scatter(Tensors& outputs, TensorLists& inputs,
+                                                       const c10d::ReduceScatterOptions& options) {
+  check_one(outputs, "reduce_scatter", "output");
+  check_one(inputs, "reduce_scatter", "list of inputs");
+  TORCH_CHECK_VALUE(inputs[0].size() == static_cast<std::size_t>(size_), "fabring: reduce_scatter to ", size_,
+                    " ranks needs as many inputs, not ", inputs[0].size());
+  check_usable(outputs[0], "the output");
+  Task task;
+  task.type = c10d::OpType::REDUCE_SCATTER;
+  task.title = "fabring:reduce_scatter";
+  task.outputs = outputs;
+  const at::Tensor in = to_read(inputs[0], "inputs");
+  if (of_one_size(inputs[0], outputs[0].numel())) {
+    add_reduce_scatter(task, outputs[0], in, options);
+    return start(std::move(task), options.asyncOp);
+  }
+  // Every rank gets another length, which all ranks know from their inputs.
+  TORCH_CHECK_VALUE(inputs[0][static_cast<std::size_t>(rank_)].numel() == outputs[0].numel(),
+                    "fabring: reduce_scatter: input ", rank_, " is for this rank's output, ", describe(outputs[0]),
+                    ", but it is ", describe(inputs[0][static_cast<std::size_t>(rank_)]));
+  const at::Tensor out = to_write(outputs[0], false, task.copies, "the output");
+  check_type(in, out.scalar_type(), "an input");
+  fabring_operation operation = describe_operation(FABRING_COLLECTIVE_REDUCE_SCATTER, options.timeout);
+  const Elements elements = elements_to_reduce(out, options.reduceOp, &operation);
+  const std::vector<std::size_t> counts = counts_of(inputs[0], elements);
+  operation.in = in.const_data_ptr();
+  operation.out = out.mutable_data_ptr();
+  operation.counts = counts.data();
+  operation.type = elements.type;
+  task.kept = {in, out};
+  task.operations = {operation};
+  return start(std::move(task), options.asyncOp);
+}
+
+ProcessGroup::WorkPointer ProcessGroup::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                                                             const c10d::ReduceScatterOptions& options) {
+  Task task;
+  task.type = c10d::OpType::_REDUCE_SCATTER_BASE;
+  task.title = "fabring:_reduce_scatter_base";
+  add_reduce_scatter(task, output, input, options);
+  task.outputs = {output};
+  return start(std::move(task), options.asyncOp);
+}
+
+ProcessGroup::WorkPointer ProcessGroup::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                                                        const c10d::ReduceScatterOptions& options) {
+  TORCH_CHECK_VALUE(outputs.size() == inputs.size(), "fabring: reduce_scatter_tensor_coalesced: ", outputs.size(),
+                    " outputs for ", inputs.size(), " inputs");
+  Task task;
+  task.type = c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED;
+  task.title = "fabring:reduce_scatter";
+  for (std::size_t i = 0; i < inputs.size(); ++i) add_reduce_scatter(task, outputs[i], inputs[i], options);
+  task.outputs = outputs;
+  return start(std::move(task), options.asyncOp);
+}
+
+// ---- from each to each --------------------------------------------------------------------------------------------
+
+namespace {
+
+/// Lengths of the parts along the first dimension; equal ones where none are given.
+std::vector<std::size_t> parts_of(const at::Tensor& tensor, const std::vector<std::int64_t>& splits, int ranks,
+                                  const Elements& elements, const char* what) {
+  const auto size = static_cast<std::size_t>(ranks);
+  TORCH_CHECK_VALUE(tensor.dim() > 0, "fabring: alltoall: ", what, " has no dimension to be split");
+  if (splits.empty()) {
+    TORCH_CHECK_VALUE(tensor.size(0) % ranks == 0, "fabring: alltoall: ", what, " is ", describe(tensor),
+                      ", which cannot be split into ", ranks, " equal parts; give split sizes");
+    return std::vector<std::size_t>(size, count_of(tensor, elements) / size);
+  }
+  TORCH_CHECK_VALUE(splits.size() == size, "fabring: alltoall: ", splits.size(), " split sizes of ", what, " for ",
+                    ranks, " ranks");
+  std::int64_t sum = 0;
+  for (const std::int64_t split : splits) {
+    TORCH_CHECK_VALUE(split >= 0 && split <= tensor.size(0), "fabring: alltoall: ", split, " is no split size of ",
+                      what, ", ", describe(tensor));
+    sum += split;
+  }
+  TORCH_CHECK_VALUE(sum == tensor.size(0), "fabring: alltoall: the split sizes of ", what, " sum to ", sum,
+                    ", but its first dimension is ", tensor.size(0));
+  const std::size_t row =
+      tensor.size(0) == 0 ? 0 : count_of(tensor, elements) / static_cast<std::size_t>(tensor.size(0));
+  std::vector<std::size_t> counts;
+  for (const std::int64_t split : splits) counts.push_back(static_cast<std::size_t>(split) * row);
+  return counts;
+}
+
+}  // namespace
+
+ProcessGroup::WorkPointer ProcessGroup::alltoall_base(at::Tensor& output, at::Tensor& input,
+                                                      std::vector<std::int64_t>& output_splits,
+                                                      std::vector<std::int64_t>& input_splits,
+                                                      const c10d::AllToAllOptions& options) {
+  Task task;
+  task.type = c10d::OpType::ALLTOALL_BASE;
+  task.title = "fabring:all_to_all";
+  const at::Tensor in = to_read(input, "the input");
+  check_type(output, in.scalar_type(), "the output");
+  const at::Tensor out = to_write(output, false, task.copies, "the output");
+  const Elements elements = elements_to_move(in);
+  const std::vector<std::size_t> in_counts = parts_of(in, input_splits, size_, elements, "the input");
+  const std::vector<std::size_t> out_counts = parts_of(out, output_splits, size_, elements, "the output");
+  fabring_operation operation = describe_operation(FABRING_COLLECTIVE_ALLTOALL, options.timeout);
+  operation.in = in.const_data_ptr();
+  operation.out = out.mutable_data_ptr();
+  operation.type = elements.type;
+  if (input_splits.empty() && output_splits.empty()) {
+    TORCH_CHECK_VALUE(in.numel() == out.numel(), "fabring: alltoall: the input is ", describe(in), ", the output ",
+                      describe(out), "; without split sizes they have one size");
+    operation.count = in_counts[0];
+  } else {
+    operation.counts = in_counts.data();
+    operation.out_counts = out_counts.data();
+  }
+  task.kept = {in, out};
+  task.outputs = {output};
+  task.operations = {operation};
+  return start(std::move(task), options.asyncOp);
+}
+
+ProcessGroup::WorkPointer ProcessGroup::alltoall(Tensors& outputs, Tensors& inputs,
+                                                 const c10d::AllToAllOptions& options) {
+  const auto size = static_cast<std::size_t>(size_);
+  TORCH_CHECK_VALUE(inputs.size() == size && outputs.size() == size, "fabring: alltoall of ", size_,
+                    " ranks needs as many inputs and outputs, not ", inputs.size(), " and ", outputs.size());
+  Task task;
+  task.type = c10d::OpType::ALLTOALL;
+  task.title = "fabring:all_to_all";
+  const at::Tensor in = to_read(inputs, "inputs");
+  const at::Tensor out = to_write(outputs, task.copies, "outputs");
+  check_type(out, in.scalar_type(), "an output");
+  const Elements elements = elements_to_move(in);
+  const std::vector<std::size_t> in_counts = counts_of(inputs, elements), out_counts = counts_of(outputs, elements);
+  fabring_operation operation = describe_operation(FABRING_COLLECTIVE_ALLTOALL, options.timeout);
+  operation.in = in.const_data_ptr();
+  operation.out = out.mutable_data_ptr();
+  operation.type = elements.type;
+  operation.counts = in_counts.data();
+  operation.out_counts = out_counts.data();
+  task.kept = {in, out};
+  task.outputs = outputs;
+  task.operations = {operation};
+  return start(std::move(task), options.asyncOp);
+}
+
+}  // namespace fabring_torch

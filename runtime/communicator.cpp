@@ -103,7 +103,12 @@ std::shared_ptr<Execution> submit(const std::shared_ptr<CommunicatorCore>& core,
 
 }  // namespace
 
-Status Communicator::run(const Operation& operation) { return Work(submit(core_, operation, false)).wait(); }
+Status Communicator::run(const Operation& operation) {
+  const auto engine = core_ ? core_->engine.lock() : nullptr;
+  if (!engine) return gone;
+  auto call = make_call(operation, *core_, *choices_of(*engine, *core_), engine->config());
+  return call ? engine->run(core_, std::move(*call)) : call.error();
+}
 
 Work Communicator::start(const Operation& operation) { return Work(submit(core_, operation, true)); }
 
@@ -180,7 +185,7 @@ Status Prepared::run() {
   if (!state_) return gone;
   const auto engine = state_->core->engine.lock();
   if (!engine) return gone;
-  return Work(engine->submit(state_->core, state_->call, false)).wait();
+  return engine->run(state_->core, state_->call);
 }
 
 // ---- making communicators -----------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@
 
 #include "fabring/status.hpp"
 #include "fabring/types.hpp"
+#include "transports/fast_messages.hpp"
 #include "transports/memory_source.hpp"
 
 namespace fabring {
@@ -45,11 +46,11 @@ struct Completion {
 };
 
 struct EndpointCounters {
-  std::uint64_t bytes_sent = 0;      ///< handed to the fabric, headers of our own included
+  std::uint64_t bytes_sent = 0;  ///< handed to the fabric, headers of our own included
   std::uint64_t bytes_received = 0;
   std::uint64_t messages_sent = 0;
   std::uint64_t messages_received = 0;
-  std::uint64_t strangers = 0;       ///< connections turned away: not of this job, or not speaking our protocol
+  std::uint64_t strangers = 0;  ///< connections turned away: not of this job, or not speaking our protocol
 };
 
 class Endpoint {
@@ -85,8 +86,8 @@ class Endpoint {
   /// complete as aborted. Other peers are not disturbed.
   virtual void disconnect(Rank peer) = 0;
 
-  /// No more sends will be posted: flushes what was accepted and says so to the peers (half-close), as far as the fabric
-  /// can. Receives still complete.
+  /// No more sends will be posted: flushes what was accepted and says so to the peers (half-close), as far as the
+  /// fabric can. Receives still complete.
   virtual void finish_sending() = 0;
 
   /// Ends everything; contexts still open complete as aborted in later polls.
@@ -96,6 +97,9 @@ class Endpoint {
 
   /// Memory to receive into that is better than any other for this endpoint; null: it does not matter.
   virtual std::shared_ptr<MemorySource> memory() { return nullptr; }
+
+  /// A shorter way for small messages to some peers; null: there is none. Lives as long as the endpoint.
+  virtual FastMessages* fast_messages() { return nullptr; }
 
   /// Connections to one peer; where peers differ, the most.
   virtual int connections_per_peer() const { return 1; }

@@ -20,6 +20,7 @@
 #include "collectives/choice/table.hpp"
 #include "fabring/communicator.hpp"
 #include "runtime/engine/execution.hpp"
+#include "runtime/engine/flat_run.hpp"
 #include "runtime/engine/plan_cache.hpp"
 #include "runtime/engine/point_to_point.hpp"
 
@@ -86,6 +87,8 @@ class CommunicatorCore {
   };
   std::array<Past, 64> past{};  ///< what was called here, to explain mismatches found late
   PointToPoint messages{*this};
+  std::array<std::unique_ptr<FlatRun>, 4> flat;  ///< of the last small operations, for the next
+  std::size_t next_flat = 0;
 
   /// Everything under way: collectives, sends and receives that transfer data.
   std::vector<std::shared_ptr<Execution>> running() const;

@@ -27,6 +27,8 @@ std::shared_ptr<EngineCore> EngineCore::make(EngineParts parts) {
   core->began_ = core->parts_.clock->now();
   if (core->parts_.endpoint)
     core->transfer_ = std::make_unique<Transfer>(*core->parts_.endpoint, core->parts_.self, size, *core);
+  if (core->transfer_ && core->parts_.eager_bytes == fabring::eager_bytes)
+    core->parts_.eager_bytes = core->transfer_->most_record_bytes();
   std::vector<Rank> everyone(size);
   for (Rank rank = 0; rank < size; ++rank) everyone[rank] = rank;
   core->world_ = core->make_communicator(1, "world", std::move(everyone));

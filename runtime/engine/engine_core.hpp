@@ -15,6 +15,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -50,7 +51,7 @@ struct EngineParts {
   Machine machine;                  ///< what algorithms are priced with; alike on all ranks
   std::vector<Override> overrides;  ///< FABRING_ALGORITHM; alike on all ranks
   std::size_t eager_bytes =
-      fabring::eager_bytes;  ///< largest message sent in a record, alike on all ranks; at most that
+      fabring::eager_bytes;  ///< largest message sent in a record, alike on all ranks; that: what the endpoint can
   Log log;
   std::vector<std::string> report;
   std::string host;  ///< its name, for people
@@ -71,6 +72,9 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   std::shared_ptr<CommunicatorCore> make_subgroup(std::uint32_t id, std::string label, std::vector<Rank> members);
   /// Queues an operation. The Execution is done at once if the communicator has failed.
   std::shared_ptr<Execution> submit(const std::shared_ptr<CommunicatorCore>& communicator, Call call, bool background);
+  /// Runs an operation to its end: a small one at once in this thread, if its peers share memory and nothing else is
+  /// under way.
+  Status run(const std::shared_ptr<CommunicatorCore>& communicator, Call call);
   /// Builds what an operation like this needs beforehand.
   Status prepare(CommunicatorCore& communicator, const Call& call);
   Status wait(Execution& execution, std::chrono::nanoseconds limit);
@@ -78,6 +82,8 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void abort(CommunicatorCore& communicator, std::string reason);
   Status leave();
   Traffic traffic();
+  /// Operations that were run at once in their caller's thread, from beginning to end.
+  std::uint64_t ran_at_once() const { return ran_at_once_.load(std::memory_order_relaxed); }
   /// What this rank is doing. Within half a second, whatever its threads do.
   RankState state();
   /// The same of all ranks, as far as they answer in time; by rank.
@@ -96,13 +102,18 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   /// Posts the eager receives; true when every rank may be sent to. Before the first operation of any rank.
   bool ready_to_receive();
   bool progress();
-  Transfer& transfer() { return *transfer_; }
+  Transfer& transfer() const { return *transfer_; }
   Scratch& scratch() { return scratch_; }
   std::size_t eager_limit() const { return parts_.eager_bytes; }
   Clock& clock() { return *parts_.clock; }
   /// May this operation send a small message to this member now (see CommunicatorCore)?
   bool may_send_early(const CommunicatorCore& communicator, const Execution& execution, std::uint32_t tile,
                       Rank member) const;
+  const WaitPolicy& waiting() const { return parts_.waiting; }
+  /// Something was submitted, made or reported meanwhile.
+  bool has_news() const { return news_.load(std::memory_order_relaxed) || adopt_.load(std::memory_order_relaxed); }
+  /// How many of our small messages this member has taken, as it says.
+  void heard_of(CommunicatorCore& communicator, Rank member, const Record& record);
   /// A small message of this member was taken, one that was `kept` before or one that just came.
   void took_early(CommunicatorCore& communicator, Rank member, bool kept);
   /// A message of this member does not fit an operation: a mismatch of lengths is reported to all, anything else makes
@@ -132,6 +143,12 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
 
  private:
   explicit EngineCore(EngineParts parts);
+  /// run(), as far as it can be done at once; what it cannot is queued.
+  std::optional<Status> run_flat(const std::shared_ptr<CommunicatorCore>& communicator, Call& call,
+                                 std::shared_ptr<Execution>& goes_on);
+  FlatRun* flat_for(CommunicatorCore& communicator, const Call& call);
+  std::shared_ptr<Execution> go_on(const std::shared_ptr<CommunicatorCore>& communicator, FlatRun& flat,
+                                   std::uint32_t sequence);
   void take_submissions();
   void start_queued(CommunicatorCore& communicator);
   /// Why nothing more can be begun on it; success if it can.
@@ -223,6 +240,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   };
   std::vector<Suspicion> suspicions_;
   std::vector<bool> disconnected_;
+  std::uint32_t flat_runs_ = 0;
   bool given_up_ = false;  ///< the others count this rank as lost
   struct Settling {
     std::weak_ptr<CommunicatorCore> communicator;
@@ -237,6 +255,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
     std::vector<std::byte> payload;
   };
   std::vector<Orphan> orphans_;
+  std::atomic<std::uint64_t> ran_at_once_{0};
   std::atomic<bool> adopt_{false};  ///< a communicator was made: look at the orphans again
   std::unique_ptr<StatusDoor> door_;
 };

@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "collectives/reduce/reduce.hpp"
 #include "runtime/engine/communicator_core.hpp"
 #include "runtime/engine/engine_core.hpp"
+#include "runtime/engine/flat_run.hpp"
+#include "runtime/engine/local_steps.hpp"
 
 namespace fabring {
 namespace {
@@ -112,7 +113,6 @@ Execution::Start Execution::start(EngineCore& engine, std::uint16_t index, Time 
   eager_limit_ = point_to_point() ? 0 : engine.eager_limit();
   index_ = index;
   operands_ = std::make_unique<Operands>(*plan_, call_);
-  reduces_ = reduces(call_.collective);
   if (const Start reserved = reserve(); reserved != Start::started) return reserved;
   started_ = true;
   begun_at = now;
@@ -169,7 +169,39 @@ void Execution::start_tile(std::uint32_t index) {
   }
   // Nothing comes early for a receive: what is there under its numbers is for the send to the same rank.
   if (!communicator_->early.empty() && call_.collective != Collective::recv) take_early(tile);
+  if (flat_) return go_on(tile);
   for (auto at = plan_->first_steps.rbegin(); at != plan_->first_steps.rend(); ++at) make_ready(tile, *at);
+}
+
+void Execution::go_on_from(std::unique_ptr<FlatRun> flat) { flat_ = std::move(flat); }
+
+// As if every step that is done had been done here.
+void Execution::go_on(Tile& tile) {
+  const Plan& plan = plan_->plan;
+  const auto scratch = flat_->scratch();
+  if (!scratch.empty()) std::copy(scratch.begin(), scratch.end(), tile.place.scratch);
+  std::vector<bool> done(plan.steps.size(), false);
+  for (const StepId id : flat_->done()) {
+    const Step& step = plan.steps[id];
+    done[id] = true;
+    --tile.remaining;
+    ++steps_done_;
+    for (std::uint32_t i = 0; i < step.successor_count; ++i) --tile.need[plan.successors[step.first_successor + i]];
+    const std::int32_t peer = plan_->peer_of_step[id];
+    if (peer < 0) continue;
+    Moved& moved = moved_per_peer_[static_cast<std::size_t>(peer)];
+    if (step.kind == StepKind::send) {
+      ++moved.sent;
+      --tile.eager_left[static_cast<std::size_t>(peer)];
+      told_[static_cast<std::size_t>(peer)] = true;
+    } else {
+      ++moved.received;
+      tile.data[id] = Data::here;
+    }
+  }
+  flat_.reset();
+  for (StepId id = static_cast<StepId>(plan.steps.size()); id-- > 0;)
+    if (!done[id] && tile.need[id] == 0) make_ready(tile, id);
 }
 
 // What came early for this tile.
@@ -255,44 +287,12 @@ void Execution::run(Tile& tile, StepId id) {
     case StepKind::recv_reduce:
       return run_recv_reduce(tile, id);
     case StepKind::reduce:
-      run_reduce(tile, step);
-      break;
     case StepKind::copy:
-      if (reduces_ && plan_->plan.size == 1) {  // nothing to reduce, but truth values become 0 or 1 all the same
-        const void* const source = operands_->at(tile.place, step.from).data();
-        fold(operands_->at(tile.place, step.to).data(), {&source, 1}, operands_->count_of(tile.place, step.to));
-      } else {
-        operands_->copy(tile.place, step.to, step.from);
-      }
-      break;
     case StepKind::finish:
-      finish_average(call_.type, operands_->at(tile.place, step.to).data(), operands_->count_of(tile.place, step.to),
-                     plan_->plan.size);
+      run_local_step(call_, plan_->plan, *operands_, tile.place, step);
       break;
   }
   step_done(tile, id);
-}
-
-void Execution::run_reduce(Tile& tile, const Step& step) {
-  std::array<const void*, 64> few;
-  std::vector<const void*> many;
-  std::span<const void*> sources(few.data(), std::min<std::size_t>(step.operand_count, few.size()));
-  if (step.operand_count > few.size()) {
-    many.resize(step.operand_count);
-    sources = many;
-  }
-  for (std::uint32_t i = 0; i < step.operand_count; ++i)
-    sources[i] = operands_->at(tile.place, plan_->plan.operands[step.first_operand + i]).data();
-  fold(operands_->at(tile.place, step.to).data(), sources, operands_->count_of(tile.place, step.to));
-}
-
-void Execution::fold(std::byte* to, std::span<const void* const> sources, std::size_t count) const {
-  if (count == 0) return;
-  if (call_.op == ReduceOp::user) {
-    reduce_user(call_.type, call_.function, call_.context, to, sources, count);
-  } else {
-    reduce(call_.type, call_.op, to, sources, count);
-  }
 }
 
 void Execution::step_done(Tile& tile, StepId id) {

@@ -32,6 +32,7 @@ namespace fabring {
 
 class CommunicatorCore;
 class EngineCore;
+class FlatRun;
 
 class Execution {
  public:
@@ -62,6 +63,8 @@ class Execution {
   /// Reserves scratch and starts the first tiles. `wait`: no scratch now, nothing is held. `failed`: see failure().
   Start start(EngineCore& engine, std::uint16_t index, Time now);
   bool started() const { return started_; }
+  /// Before start(): so much of it has been done by `flat`, which is kept until then.
+  void go_on_from(std::unique_ptr<FlatRun> flat);
   Time begun_at{};  ///< when it was started, or began to wait for its other side
   /// Runs what is ready; true if anything moved.
   bool advance();
@@ -114,11 +117,10 @@ class Execution {
   bool borrow(std::uint32_t depth, std::size_t slots, bool beyond_budget);
   void start_tiles();
   void start_tile(std::uint32_t index);
+  void go_on(Tile& tile);
   void take_early(Tile& tile);
   void make_ready(Tile& tile, StepId id) { ready_.push_back({&tile, id}); }
   void run(Tile& tile, StepId id);
-  void run_reduce(Tile& tile, const Step& step);
-  void fold(std::byte* to, std::span<const void* const> sources, std::size_t count) const;
   void step_done(Tile& tile, StepId id);
   void finish_tile(Tile& tile);
 
@@ -150,9 +152,9 @@ class Execution {
   Tiling tiling_;
   Signature signature_;
   std::unique_ptr<Operands> operands_;
+  std::unique_ptr<FlatRun> flat_;
   std::uint16_t index_ = 0;
   std::size_t eager_limit_ = 0;  // larger messages wait for a grant
-  bool reduces_ = false;
   bool started_ = false;
   bool complete_ = false;
 

@@ -7,6 +7,7 @@
 #include "runtime/engine/communicator_core.hpp"
 #include "runtime/engine/engine_core.hpp"
 #include "runtime/engine/execution.hpp"
+#include "runtime/engine/local_steps.hpp"
 
 namespace fabring {
 
@@ -181,10 +182,7 @@ void Execution::run_recv_reduce(Tile& tile, StepId id) {
 }
 
 void Execution::reduce_incoming(Tile& tile, StepId id, const std::byte* incoming) {
-  const Step& step = plan_->plan.steps[id];
-  std::array<const void*, 2> sources{operands_->at(tile.place, step.from).data(), incoming};
-  if (step.incoming_first) std::swap(sources[0], sources[1]);
-  fold(operands_->at(tile.place, step.to).data(), sources, operands_->count_of(tile.place, step.to));
+  fold_incoming(call_, *operands_, tile.place, plan_->plan.steps[id], incoming);
 }
 
 // Slots go to the oldest tile and the earliest step first: what is posted can always be used before what is not.

@@ -29,6 +29,11 @@ bool EngineCore::may_send_early(const CommunicatorCore& communicator, const Exec
   return true;
 }
 
+void EngineCore::heard_of(CommunicatorCore& communicator, Rank member, const Record& record) {
+  CommunicatorCore::Member& from = communicator.member[member];
+  if (record.consumed - from.early_acked <= from.early_sent - from.early_acked) from.early_acked = record.consumed;
+}
+
 void EngineCore::took_early(CommunicatorCore& communicator, Rank rank, bool kept) {
   CommunicatorCore::Member& member = communicator.member[rank];
   ++member.taken;
@@ -81,8 +86,7 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
       (record.sequence == 0 && record.kind != RecordKind::entered && record.kind != RecordKind::matched) ||
       (record.kind == RecordKind::grant && record.slot < Transfer::eager_slots))
     return suspect(peer, Status(ErrorCode::transport_error, "it sent a message that makes no sense"));
-  CommunicatorCore::Member& from = communicator->member[member];
-  if (record.consumed - from.early_acked <= from.early_sent - from.early_acked) from.early_acked = record.consumed;
+  heard_of(*communicator, member, record);
   if (record.kind == RecordKind::entered) return;
   if (!failure_of(*communicator).ok()) {
     if (record.kind == RecordKind::grant) transfer_->decline(peer, record.slot);

@@ -4,13 +4,20 @@
 #include <cstring>
 
 #include "runtime/base/check.hpp"
+#include "runtime/transfer/fast_record.hpp"
 
 namespace fabring {
+namespace {
+
+constexpr std::size_t fast_bytes_per_turn = 64 * 1024;  // of one peer, then it is another's turn
+
+}  // namespace
 
 struct Transfer::Peer {
   // Ours to them.
   std::unique_ptr<Parcel> open;              // being filled
   std::deque<std::unique_ptr<Parcel>> full;  // waiting for a slot
+  std::deque<Waiting> waiting;               // fast records that found no room
   std::deque<Slot> declines;                 // grants to answer with nothing
   std::uint32_t sent = 0;                    // parcels sent, in all
   std::uint32_t returned = 0;                // of those, slots emptied again
@@ -28,13 +35,23 @@ struct Transfer::Peer {
 };
 
 Transfer::Transfer(Endpoint& endpoint, Rank self, int world_size, TransferListener& listener)
-    : endpoint_(endpoint), self_(self), listener_(listener) {
+    : endpoint_(endpoint),
+      self_(self),
+      listener_(listener),
+      fast_messages_(endpoint.fast_messages()),
+      fast_(static_cast<std::size_t>(world_size), false) {
   for (Rank rank = 0; rank < world_size; ++rank) {
     peers_.push_back(std::make_unique<Peer>());
     if (rank == self) continue;
     Peer& peer = *peers_.back();
-    peer.slots = std::make_unique<Parcel[]>(eager_slots);
-    for (std::uint32_t index = 0; index < eager_slots; ++index) peer.to_post.push_back(index);
+    const bool fast = fast_messages_ != nullptr && fast_messages_->reaches(rank);
+    if (fast) {
+      fast_[static_cast<std::size_t>(rank)] = true;
+      fast_peers_.push_back(rank);
+    }
+    const std::uint32_t slots = fast ? 1 : eager_slots;
+    peer.slots = std::make_unique<Parcel[]>(slots);
+    for (std::uint32_t index = 0; index < slots; ++index) peer.to_post.push_back(index);
     mark_busy(rank, peer);
   }
 }
@@ -86,6 +103,15 @@ void Transfer::mark_busy(Rank rank, Peer& peer) {
 void Transfer::send_record(Rank rank, const Record& record, std::span<const std::byte> payload) {
   Peer& peer = *peers_[rank];
   if (peer.lost) return;
+  if (is_fast(rank)) {
+    if (send_fast(rank, record, payload)) return;
+    FABRING_CHECK(fits_fast(record));
+    const FastExtra extra{record.slot, record.bytes};
+    if (record.kind != RecordKind::data) payload = std::as_bytes(std::span(&extra, 1));
+    peer.waiting.push_back({fast_head(record), {payload.begin(), payload.end()}});
+    mark_busy(rank, peer);
+    return;
+  }
   const std::size_t need = sizeof(Record) + padded(payload.size());
   FABRING_CHECK(sizeof(ParcelHeader) + need <= parcel_bytes);
   if (peer.open && peer.open->used + need > parcel_bytes) peer.full.push_back(std::move(peer.open));
@@ -100,6 +126,68 @@ void Transfer::send_record(Rank rank, const Record& record, std::span<const std:
   std::memcpy(parcel.bytes.data(), &header, sizeof header);
   payload_sent_ += payload.size();
   mark_busy(rank, peer);
+}
+
+std::size_t Transfer::most_record_bytes() const {
+  const bool all = fast_messages_ != nullptr && fast_peers_.size() + 1 == peers_.size();
+  return all ? fast_messages_->most_bytes() : eager_bytes;
+}
+
+bool Transfer::send_fast(Rank rank, const Record& record, std::span<const std::byte> payload) {
+  Peer& peer = *peers_[rank];
+  if (!peer.waiting.empty() || !fits_fast(record)) return false;
+  const FastExtra extra{record.slot, record.bytes};
+  const bool data = record.kind == RecordKind::data;
+  if (!fast_messages_->put(rank, fast_head(record), data ? payload : std::as_bytes(std::span(&extra, 1)))) return false;
+  to_deliver_ = true;
+  if (data) payload_sent_ += payload.size();
+  return true;
+}
+
+bool Transfer::flush_waiting(Rank rank, Peer& peer) {
+  bool sent = false;
+  while (!peer.waiting.empty() && fast_messages_->put(rank, peer.waiting.front().head, peer.waiting.front().payload)) {
+    payload_sent_ += peer.waiting.front().payload.size();
+    peer.waiting.pop_front();
+    to_deliver_ = sent = true;
+  }
+  return sent;
+}
+
+bool Transfer::front_fast(Rank rank, Record& record, std::span<const std::byte>& payload) {
+  FastMessage message;
+  if (peers_[rank]->lost || !fast_messages_->front(rank, message)) return false;
+  const auto read = record_of(message);
+  if (!read) {
+    broken(rank, "a small message that makes no sense");
+    return false;
+  }
+  record = *read;
+  payload = record.kind == RecordKind::data ? message.payload : std::span<const std::byte>();
+  return true;
+}
+
+void Transfer::pop_fast(Rank rank, std::size_t payload_bytes) {
+  payload_received_ += payload_bytes;
+  fast_messages_->pop(rank);
+}
+
+void Transfer::take_fast(Rank rank, const Record& record, std::span<const std::byte> payload) {
+  const std::size_t bytes = payload.size();
+  listener_.on_record(rank, record, payload);
+  if (!peers_[rank]->lost) pop_fast(rank, bytes);
+}
+
+std::size_t Transfer::take_fast(Rank rank) {
+  Record record;
+  std::span<const std::byte> payload;
+  std::size_t taken = 0, bytes = 0;
+  while (bytes < fast_bytes_per_turn && front_fast(rank, record, payload)) {
+    bytes += sizeof record + payload.size();
+    ++taken;
+    take_fast(rank, record, payload);
+  }
+  return taken;
 }
 
 bool Transfer::post_parcel(Rank rank, Peer& peer, std::unique_ptr<Parcel>& parcel) {
@@ -153,6 +241,7 @@ bool Transfer::flush(Rank rank, Peer& peer) {
       ++peer.consumed;
     }
   }
+  if (!peer.waiting.empty()) sent = flush_waiting(rank, peer);
   while (!peer.declines.empty()) {
     Operation* operation = take_operation();
     operation->kind = Kind::declined;
@@ -170,7 +259,7 @@ bool Transfer::flush(Rank rank, Peer& peer) {
     sent = true;
   }
   if (peer.full.empty() && peer.open && peer.credits() > 1 && post_parcel(rank, peer, peer.open)) sent = true;
-  if (peer.consumed - peer.told >= eager_slots / 2 && peer.credits() > 0) {
+  if (!is_fast(rank) && peer.consumed - peer.told >= eager_slots / 2 && peer.credits() > 0) {
     std::unique_ptr<Parcel> credits_only = take_parcel();
     if (post_parcel(rank, peer, credits_only)) {
       sent = true;
@@ -188,8 +277,9 @@ bool Transfer::flush() {
     const Rank rank = busy_[i];
     Peer& peer = *peers_[rank];
     if (!peer.lost) sent = flush(rank, peer) || sent;
-    const bool again = !peer.lost && (peer.open || !peer.full.empty() || !peer.to_post.empty() ||
-                                      !peer.declines.empty() || peer.consumed - peer.told >= eager_slots / 2);
+    const bool again =
+        !peer.lost && (peer.open || !peer.full.empty() || !peer.waiting.empty() || !peer.to_post.empty() ||
+                       !peer.declines.empty() || (!is_fast(rank) && peer.consumed - peer.told >= eager_slots / 2));
     if (again) {
       busy_[kept++] = rank;
     } else {
@@ -197,13 +287,17 @@ bool Transfer::flush() {
     }
   }
   busy_.resize(kept);
+  if (to_deliver_) {
+    to_deliver_ = false;
+    fast_messages_->deliver();
+  }
   return sent;
 }
 
 bool Transfer::delivered() const {
   return parcels_in_flight_ == 0 && std::none_of(busy_.begin(), busy_.end(), [this](Rank rank) {
            const Peer& peer = *peers_[rank];
-           return !peer.lost && (peer.open || !peer.full.empty() || !peer.declines.empty());
+           return !peer.lost && (peer.open || !peer.full.empty() || !peer.waiting.empty() || !peer.declines.empty());
          });
 }
 
@@ -214,6 +308,7 @@ void Transfer::forget(Rank rank) {
   peer.lost = true;
   peer.open.reset();
   peer.full.clear();
+  peer.waiting.clear();
   peer.declines.clear();
   peer.to_post.clear();
 }
@@ -259,7 +354,9 @@ std::size_t Transfer::poll() {
   std::array<Completion, 32> completions;
   const std::size_t count = endpoint_.poll(completions);
   for (std::size_t i = 0; i < count; ++i) complete(completions[i]);
-  return count;
+  std::size_t taken = 0;
+  for (const Rank rank : fast_peers_) taken += take_fast(rank);
+  return count + taken;
 }
 
 void Transfer::complete(const Completion& completion) {
@@ -279,6 +376,7 @@ void Transfer::complete(const Completion& completion) {
   free_operation(operation);
   if (kind == Kind::block) listener_.on_block(cookie, completion.outcome, completion.bytes);
   if (completion.outcome == Outcome::lost) {
+    if (is_fast(rank) && !peers_[rank]->lost) take_fast(rank);  // what it said before
     if (!peers_[rank]->lost) {
       forget(rank);
       listener_.on_peer_lost(rank, endpoint_.peer_error(rank));

@@ -1,5 +1,5 @@
 #pragma once
-// Transfer: the two protocols above every transport.
+// Transfer: the two protocols above every transport, and a third where it has one.
 //
 // Eager. Each peer pair has eager_slots small slots each way, posted at start. Records for a peer collect in a parcel;
 // a parcel goes out when a slot is free. The count of emptied slots rides back in every parcel header (credits). The
@@ -9,6 +9,10 @@
 // Grant. For a larger message the receiver posts a receive under a slot of its choosing and tells the sender (a grant
 // record); the sender sends straight there. A grant that will never be used is answered with an empty message, so the
 // receive completes and its memory is free again. Nothing here relies on order or on unexpected-message buffering.
+//
+// Fast. To peers that the endpoint reaches by FastMessages, records travel that way, one by one, without parcels or
+// credits; what finds no room waits here. One receive stays posted for such a peer all the same: its end is how the
+// peer's is heard of.
 //
 // Owned by the EngineCore, used by whoever drives it.
 
@@ -47,8 +51,23 @@ class Transfer {
   /// Posts the eager receives; true once all are accepted. Call until then; no peer may send before all ranks are done.
   bool start();
 
-  /// Queues a record; always accepted, sent by flush().
+  /// Queues a record; always accepted, sent by flush() at the latest.
   void send_record(Rank peer, const Record& record, std::span<const std::byte> payload = {});
+
+  // Fast records, for who does not want to wait until poll() finds them.
+  bool any_fast() const { return !fast_peers_.empty(); }
+  bool is_fast(Rank peer) const {
+    return peer < static_cast<Rank>(fast_.size()) && fast_[static_cast<std::size_t>(peer)];
+  }
+  /// The longest payload that may travel in a record to any peer.
+  std::size_t most_record_bytes() const;
+  /// Sends it now; false if it finds no room or others wait. The peer may sleep until flush().
+  bool send_fast(Rank peer, const Record& record, std::span<const std::byte> payload);
+  /// The oldest fast record of this peer, valid until pop_fast(); false if there is none.
+  bool front_fast(Rank peer, Record& record, std::span<const std::byte>& payload);
+  void pop_fast(Rank peer, std::size_t payload_bytes);
+  /// Hands it to the listener.
+  void take_fast(Rank peer, const Record& record, std::span<const std::byte> payload);
 
   /// Block operations: cookies come back by on_block. The slot was granted by the peer.
   Post send_block(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t cookie);
@@ -76,6 +95,10 @@ class Transfer {
     std::uint32_t used = 0;
   };
   struct Peer;
+  struct Waiting {
+    FastMessage::Head head;
+    std::vector<std::byte> payload;
+  };
   enum class Kind : std::uint64_t { parcel_sent = 0, slot_filled = 1, block = 2, declined = 3 };
   struct Operation {
     Kind kind = Kind::block;
@@ -97,10 +120,16 @@ class Transfer {
   bool flush(Rank rank, Peer& peer);
   bool post_parcel(Rank rank, Peer& peer, std::unique_ptr<Parcel>& parcel);
   void mark_busy(Rank rank, Peer& peer);
+  std::size_t take_fast(Rank rank);
+  bool flush_waiting(Rank rank, Peer& peer);
 
   Endpoint& endpoint_;
   Rank self_;
   TransferListener& listener_;
+  FastMessages* const fast_messages_;
+  std::vector<bool> fast_;  // by rank: reached by fast messages
+  std::vector<Rank> fast_peers_;
+  bool to_deliver_ = false;  // fast messages were put
   std::vector<std::unique_ptr<Peer>> peers_;
   std::vector<Rank> busy_;  // peers with something to flush
   std::vector<std::unique_ptr<Operation>> operations_;

@@ -63,6 +63,7 @@ class FaultyEndpoint final : public Endpoint {
   void close() override { inner_->close(); }
   EndpointCounters counters() const override { return inner_->counters(); }
   std::shared_ptr<MemorySource> memory() override { return inner_->memory(); }
+  FastMessages* fast_messages() override { return inner_->fast_messages(); }
   int connections_per_peer() const override { return inner_->connections_per_peer(); }
   std::string describe() const override { return inner_->describe() + ", with faults"; }
 

@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <set>
 #include <thread>
 
 #include "transports/inproc/inproc_transport.hpp"
+#include "transports/shm/shm_transport.hpp"
 
 namespace fabring::fixture {
 
@@ -67,20 +69,27 @@ class ThreadControlPlane final : public ControlPlane {
 
 }  // namespace
 
-ThreadWorld::ThreadWorld(int ranks, Config config) : control_(std::make_shared<ThreadControl>(ranks)) {
+ThreadWorld::ThreadWorld(int ranks, Config config, Over over) : control_(std::make_shared<ThreadControl>(ranks)) {
   config.timeout = std::min<std::chrono::milliseconds>(config.timeout, std::chrono::seconds(60));
-  const auto transport = make_inproc_transport(make_inproc_fabric(ranks));
+  const auto transport = over == Over::shm ? make_shm_transport() : make_inproc_transport(make_inproc_fabric(ranks));
+  static std::atomic<std::uint64_t> worlds{0};
+  const std::uint64_t nonce = ++worlds;
   std::vector<std::unique_ptr<Endpoint>> endpoints;
   for (Rank rank = 0; rank < ranks; ++rank) {
     EndpointOptions options;
     options.self = rank;
     options.world_size = ranks;
+    options.job_nonce = nonce;
     auto endpoint = transport->open(options);
     EXPECT_TRUE(endpoint.has_value());
     endpoints.push_back(std::move(*endpoint));
   }
   for (auto& endpoint : endpoints)
-    for (Rank peer = 0; peer < ranks; ++peer) EXPECT_TRUE(endpoint->add_peer(peer, endpoints[peer]->address()).ok());
+    for (Rank peer = 0; peer < ranks; ++peer) {
+      const auto& other = endpoints[static_cast<std::size_t>(peer)];
+      if (over == Over::shm && other == endpoint) continue;
+      EXPECT_TRUE(endpoint->add_peer(peer, other->address()).ok());
+    }
   for (Rank rank = 0; rank < ranks; ++rank) {
     EngineParts parts;
     parts.config = config;
@@ -91,7 +100,7 @@ ThreadWorld::ThreadWorld(int ranks, Config config) : control_(std::make_shared<T
       parts.control = std::make_unique<ThreadControlPlane>(control_, rank);
     }
     parts.clock = std::make_shared<SteadyClock>();
-    parts.machine = *find_machine("loopback-tcp");
+    parts.machine = *find_machine(over == Over::shm ? "shared-memory" : "loopback-tcp");
     parts.overrides = *parse_overrides(config.algorithm);
     parts.waiting.yield_for = std::chrono::microseconds(50);
     parts.log = Log(LogLevel::error, rank);

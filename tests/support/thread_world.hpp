@@ -1,7 +1,7 @@
 #pragma once
-// ThreadWorld: ranks as threads of this process over the inproc transport, in real time, with the real Communicator:
-// for blocking calls, the progress thread and callers of several threads. The control plane is a shared table: a report
-// is passed on at once, in the reporter's thread.
+// ThreadWorld: ranks as threads of this process over the inproc transport, or through shared memory, in real time, with
+// the real Communicator: for blocking calls, the progress thread and callers of several threads. The control plane is a
+// shared table: a report is passed on at once, in the reporter's thread.
 
 #include <functional>
 #include <memory>
@@ -16,7 +16,8 @@ class ThreadControl;
 
 class ThreadWorld {
  public:
-  explicit ThreadWorld(int ranks, Config config = {});
+  enum class Over : std::uint8_t { inproc, shm };
+  explicit ThreadWorld(int ranks, Config config = {}, Over over = Over::inproc);
   ~ThreadWorld();
 
   int size() const { return static_cast<int>(engines_.size()); }

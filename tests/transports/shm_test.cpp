@@ -4,8 +4,10 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <random>
+#include <thread>
 
 #include "tests/transports/conformance/world.hpp"
 #include "transports/shm/shm_endpoint.hpp"
@@ -116,6 +118,97 @@ TEST(ShmLanding, AfterDisconnectALateSenderReachesNothing) {
   EXPECT_EQ(world.ending(received)->outcome, Outcome::aborted);
 }
 
+// ---- small messages -----------------------------------------------------------------------------------------------
+
+FastMessage::Head head_of(std::uint32_t number) {
+  FastMessage::Head head{};
+  std::memcpy(head.data(), &number, sizeof number);
+  return head;
+}
+
+std::uint32_t number_of(const FastMessage::Head& head) {
+  std::uint32_t number = 0;
+  std::memcpy(&number, head.data(), sizeof number);
+  return number;
+}
+
+// The worst that a payload can hold is what would be a stamp, of this or a later time round the ring.
+TEST(ShmFastBox, KeepsOrderAndBytesHoweverOftenItGoesRoundAndWhateverThePayload) {
+  for (const std::uint32_t seed : {1u, 2u, 3u}) {
+    auto memory = *shm::SharedMemory::create(shm::Pair::of_world(nullptr, 2).size());
+    const shm::Pair pair = shm::Pair::of_world(memory.data(), 2);
+    shm::FastOutbox out(pair, true);
+    shm::FastInbox in(pair, true);
+    std::mt19937 random(seed);
+    const std::uint32_t most = pair.fast.most_bytes();
+    std::uint32_t sent = 0, received = 0, lines = 0;
+    std::map<std::uint32_t, Bytes> under_way;
+    std::uint32_t refused = 0;
+    while (received < 20'000) {
+      if (random() % 2 == 0) {
+        const std::uint32_t bytes = random() % 4 == 0 ? random() % (most + 1) : random() % 100;
+        Bytes payload(bytes);
+        for (std::size_t at = 0; at + 4 <= payload.size(); at += 4) {
+          const std::uint32_t stamp =
+              shm::FastRing::stamp_of(lines + static_cast<std::uint32_t>(at) / 64 + pair.fast.lines * (random() % 3));
+          std::memcpy(payload.data() + at, &stamp, sizeof stamp);
+        }
+        if (out.put(head_of(sent), payload)) {
+          under_way[sent++] = std::move(payload);
+          lines += shm::FastRing::length(bytes);
+        } else {
+          ++refused;
+          EXPECT_FALSE(out.has_room());
+        }
+      } else {
+        FastMessage message;
+        const auto found = in.front(message);
+        ASSERT_NE(found, shm::FastInbox::Found::nonsense);
+        ASSERT_EQ(found == shm::FastInbox::Found::message, !under_way.empty());
+        ASSERT_EQ(in.empty(), under_way.empty());
+        if (found == shm::FastInbox::Found::nothing) continue;
+        ASSERT_EQ(number_of(message.head), received);
+        EXPECT_EQ(reinterpret_cast<std::uintptr_t>(message.payload.data()) % 16, 0u);
+        ASSERT_TRUE(std::ranges::equal(message.payload, under_way.at(received)));
+        under_way.erase(received++);
+        in.pop();
+      }
+    }
+    EXPECT_GT(refused, 0u) << "the ring was never full";
+  }
+}
+
+TEST(ShmFastMessages, WakeASleeperAndOutliveTheirSender) {
+  World world(shm_fabric(), 2);
+  world.connect();
+  FastMessages& from = *world.at(0).fast_messages();
+  FastMessages& to = *world.at(1).fast_messages();
+  EXPECT_TRUE(from.reaches(1));
+  std::thread sleeper([&] {
+    FastMessage message;
+    while (!to.front(0, message)) world.at(1).wait(std::chrono::seconds(60));
+  });
+  ASSERT_TRUE(from.put(1, head_of(1), {}));
+  from.deliver();
+  sleeper.join();  // else the test would take a minute
+  to.pop(0);
+  const Bytes payload = pattern(1000, 1);
+  ASSERT_TRUE(from.put(1, head_of(2), payload));
+  world.at(0).finish_sending();
+  world.at(0).close();
+  Completion completion;
+  const auto over = [&] {
+    (void)world.at(1).poll({&completion, 1});
+    return world.at(1).post_recv(0, 3, {}, 1) == Post::accepted &&
+           world.at(1).peer_error(0).code() == ErrorCode::peer_lost;
+  };
+  ASSERT_TRUE(world.reach(over, "rank 1 to hear of the end of rank 0"));
+  FastMessage message;
+  ASSERT_TRUE(to.front(0, message));
+  EXPECT_EQ(number_of(message.head), 2u);
+  EXPECT_TRUE(std::ranges::equal(message.payload, payload));
+}
+
 // ---- who comes in -------------------------------------------------------------------------------------------------
 
 /// Whoever connects to a rank's socket.
@@ -146,7 +239,7 @@ TEST(ShmStrangers, AreTurnedAwayAndCountedAndDisturbNobody) {
   const std::string address = world.at(0).address();
   auto memory = *shm::SharedMemory::create(shm::page);
   const std::uint64_t nonce = world.options(0).job_nonce;
-  const auto size = shm::Pair::size(shm::Staging::of_world(2));
+  const auto size = shm::Pair::of_world(nullptr, 2).size();
   const int fd = memory.memfd();
   std::vector<Visitor> talkers;
   const auto visit = [&](const shm::Hello& hello, std::initializer_list<int> descriptors) {
@@ -182,10 +275,9 @@ class MadPeer {
     options.world_size = 2;
     options.job_nonce = 42;
     victim = *shm::ShmEndpoint::open(options);
-    const auto staging = shm::Staging::of_world(2);
-    memory = *shm::SharedMemory::create(shm::Pair::size(staging));
+    memory = *shm::SharedMemory::create(shm::Pair::of_world(nullptr, 2).size());
     arena = *shm::Arena::create(shm::page);
-    pair = {memory.data(), staging};
+    pair = shm::Pair::of_world(memory.data(), 2);
     caller = std::make_unique<Visitor>(victim->address());
     const shm::Hello hello{shm::Hello::magic_number, 42, memory.size(), arena->memory().size(), 1, 0};
     EXPECT_TRUE(shm::say(caller->socket.fd(), hello, {memory.memfd(), arena->memory().memfd(), memory.memfd()}));
@@ -256,6 +348,38 @@ TEST(ShmHostilePeer, LosesTheConnectionForEveryNonsense) {
     EXPECT_EQ(outcome->outcome, Outcome::lost);
     EXPECT_EQ(mad.victim->peer_error(1).code(), ErrorCode::peer_lost);
   }
+}
+
+TEST(ShmHostilePeer, LosesTheConnectionForASmallMessageThatCannotBe) {
+  const shm::FastRing ring = shm::FastRing::of_world(2);
+  for (const std::uint32_t bytes : {ring.most_bytes() + 1, ring.bytes(), 0xfffffffeu}) {
+    MadPeer mad;
+    shm::FastLine& first = *mad.pair.fast_lines(false);
+    first.bytes = bytes;
+    first.stamp.store(shm::FastRing::stamp_of(0));
+    FastMessage message;
+    EXPECT_FALSE(mad.victim->fast_messages()->front(1, message));
+    const auto outcome = mad.outcome();
+    ASSERT_TRUE(outcome);
+    EXPECT_EQ(outcome->outcome, Outcome::lost);
+  }
+}
+
+// A ring that says "go on at the beginning" for ever, and one whose reader says that it has read what was never sent.
+TEST(ShmHostilePeer, CannotHoldUpWhoReadsOrWritesSmallMessages) {
+  MadPeer mad;
+  FastMessages& victim = *mad.victim->fast_messages();
+  shm::FastLine* const lines = mad.pair.fast_lines(false);
+  for (std::uint32_t round = 0; round < 4; ++round) {
+    lines[0].bytes = shm::FastRing::skipped;
+    lines[0].stamp.store(shm::FastRing::stamp_of(round * mad.pair.fast.lines));
+    FastMessage message;
+    EXPECT_FALSE(victim.front(1, message));
+  }
+  mad.pair.channel(true).fast_taken.store(12345);
+  std::uint32_t accepted = 0;
+  while (accepted < 10'000 && victim.put(1, head_of(accepted), {})) ++accepted;
+  EXPECT_LT(accepted, 10'000u) << "it must read as full sooner or later";
 }
 
 TEST(ShmHostilePeer, CannotMakeASenderWriteOutsideItsArena) {

@@ -115,6 +115,7 @@ class JointEndpoint final : public Endpoint {
     return sum;
   }
   std::shared_ptr<MemorySource> memory() override { return local_->memory(); }
+  FastMessages* fast_messages() override { return local_->fast_messages(); }
   int connections_per_peer() const override { return network_->connections_per_peer(); }
   std::string describe() const override { return local_->describe() + "; " + network_->describe(); }
 

@@ -21,7 +21,7 @@ Introductions::Introductions(const EndpointOptions& options, const Arena& arena,
     : options_(options),
       arena_(arena),
       bell_(bell),
-      pair_bytes_(Pair::size(Staging::of_world(options.world_size))),
+      pair_bytes_(Pair::of_world(nullptr, options.world_size).size()),
       neighbours_(static_cast<std::size_t>(options.world_size)) {}
 
 Result<std::unique_ptr<Introductions>> Introductions::open(const EndpointOptions& options, const Arena& arena,

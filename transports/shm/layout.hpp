@@ -4,7 +4,8 @@
 //
 // A pair has one Pair: a Channel each way. A channel is a ring of entries, one per (part of a) message in the order
 // sent, a ring of bytes that messages are copied through, and the landings: receives whose memory the sender may fill
-// itself, because it lies in the receiver's Arena. Counters only grow, modulo 2^32.
+// itself, because it lies in the receiver's Arena. Beside them is a ring of lines for small messages (fast_box.hpp).
+// Counters only grow, modulo 2^32.
 
 #include <array>
 #include <atomic>
@@ -12,6 +13,7 @@
 #include <cstdint>
 
 #include "transports/endpoint.hpp"
+#include "transports/fast_messages.hpp"
 
 namespace fabring::shm {
 
@@ -37,6 +39,39 @@ struct Staging {
   }
 };
 
+/// The ring of lines of a channel, for small messages.
+struct FastRing {
+  static constexpr std::size_t inline_bytes = 16;
+  static constexpr std::uint32_t skipped = ~std::uint32_t{0};  ///< instead of a length: go on at the ring's beginning
+
+  std::uint32_t lines = 0;  ///< a power of two
+  static constexpr FastRing of_world(int ranks) { return {ranks <= 8 ? 2048u : ranks <= 16 ? 1024u : 512u}; }
+  constexpr std::uint32_t bytes() const { return lines * static_cast<std::uint32_t>(line); }
+  /// The longest message: several fit at once.
+  constexpr std::uint32_t most_bytes() const { return bytes() / 4; }
+  /// Lines of a message.
+  static constexpr std::uint32_t length(std::uint32_t bytes) {
+    return bytes <= inline_bytes
+               ? 1
+               : 1 + (bytes + static_cast<std::uint32_t>(line) - 1) / static_cast<std::uint32_t>(line);
+  }
+  /// Messages are never wrapped around the end of the ring: lines to leave out before one.
+  constexpr std::uint32_t skip(std::uint32_t at, std::uint32_t length) const {
+    const std::uint32_t place = at % lines;
+    return place + length > lines ? lines - place : 0;
+  }
+  /// Never 0, and another one each time round.
+  static constexpr std::uint32_t stamp_of(std::uint32_t at) { return at << 1 | 1; }
+};
+
+struct alignas(line) FastLine {
+  std::atomic<std::uint32_t> stamp;  ///< FastRing::stamp_of the line if a message begins here; written last
+  std::uint32_t bytes;               ///< of the payload
+  FastMessage::Head head;
+  std::array<std::byte, FastRing::inline_bytes> payload;
+};
+static_assert(sizeof(FastLine) == line);
+
 enum class EntryKind : std::uint32_t {
   part = 1,    ///< bytes in the staging ring; more of this message follow
   last = 2,    ///< bytes in the staging ring, the last of the message
@@ -61,12 +96,14 @@ struct Channel {
   // Written by the receiver.
   alignas(line) std::atomic<std::uint32_t> entries_taken;
   std::atomic<std::uint32_t> bytes_taken;
+  alignas(line) std::atomic<std::uint32_t> fast_taken;
   alignas(line) std::array<Landing, landing_count> landings;
   // Written by the sender.
   alignas(line) std::atomic<std::uint32_t> waits_for_room;
+  std::atomic<std::uint32_t> fast_waits;
   std::atomic<std::uint32_t> finished;  ///< nothing will follow what is there
   std::array<Entry, entry_count> entries;
-  // Behind it, on the next page: the staging ring.
+  // Behind it, on the next page: the staging ring, then the lines of small messages.
 };
 
 /// The memory of two ranks: a channel from the lower rank to the higher, and one back.
@@ -75,13 +112,21 @@ struct Pair {
 
   std::byte* memory = nullptr;
   Staging staging;
+  FastRing fast;
 
-  static constexpr std::size_t size(Staging staging) { return 2 * (channel_bytes + staging.bytes); }
-  Channel& channel(bool upwards) const { return *reinterpret_cast<Channel*>(memory + place(upwards)); }
-  std::byte* staged(bool upwards) const { return memory + place(upwards) + channel_bytes; }
+  static constexpr Pair of_world(std::byte* memory, int ranks) {
+    return {memory, Staging::of_world(ranks), FastRing::of_world(ranks)};
+  }
+  constexpr std::size_t size() const { return 2 * way_bytes(); }
+  Channel& channel(bool upwards) const { return *reinterpret_cast<Channel*>(place(upwards)); }
+  std::byte* staged(bool upwards) const { return place(upwards) + channel_bytes; }
+  FastLine* fast_lines(bool upwards) const {
+    return reinterpret_cast<FastLine*>(place(upwards) + channel_bytes + staging.bytes);
+  }
 
  private:
-  std::size_t place(bool upwards) const { return upwards ? 0 : channel_bytes + staging.bytes; }
+  constexpr std::size_t way_bytes() const { return channel_bytes + staging.bytes + fast.bytes(); }
+  std::byte* place(bool upwards) const { return memory + (upwards ? 0 : way_bytes()); }
 };
 
 /// At the beginning of every rank's arena.

@@ -20,9 +20,11 @@ void Peer::meet(Acquaintance acquaintance) {
   if (met() || state_ != State::alive) return;
   known_ = std::move(acquaintance);
   known_.pair.touch();
-  const Pair pair{known_.pair.data(), staging_};
+  const Pair pair = Pair::of_world(known_.pair.data(), world_size_);
   inbox_.emplace(pair, self_ > rank_);
   outbox_.emplace(pair, self_ < rank_, std::span(known_.arena.data(), known_.arena.size()));
+  fast_inbox_.emplace(pair, self_ > rank_);
+  fast_outbox_.emplace(pair, self_ < rank_);
   sleeping_ = &reinterpret_cast<ArenaHeader*>(known_.arena.data())->sleeping;
   receives_.for_each([this](const PostedReceive& receive) { offer_landing(receive); });
   finish_if_all_sent();
@@ -60,6 +62,40 @@ void Peer::offer_landing(const PostedReceive& receive) {
     inbox_->offer_landing(receive.slot, *offset, receive.capacity);
 }
 
+bool Peer::put(const FastMessage::Head& head, std::span<const std::byte> payload) {
+  if (state_ != State::alive) return true;
+  if (!met() || !fast_outbox_->put(head, payload)) {
+    fast_blocked_ = met();
+    return false;
+  }
+  fast_blocked_ = false;
+  ledger_.counters.bytes_sent += sizeof head + payload.size();
+  ++ledger_.counters.messages_sent;
+  return true;
+}
+
+bool Peer::front(FastMessage& message) {
+  if (!fast_inbox_) return false;
+  switch (fast_inbox_->front(message)) {
+    case FastInbox::Found::nothing:
+      return false;
+    case FastInbox::Found::message:
+      return true;
+    case FastInbox::Found::nonsense:
+      fast_inbox_.reset();
+      fail(lost("broke the protocol; its memory is broken, or it runs another build of Fabring"));
+      return false;
+  }
+  return false;
+}
+
+void Peer::pop() {
+  if (!fast_inbox_) return;  // dropped since
+  fast_inbox_->pop();
+  ++ledger_.counters.messages_received;
+  if (fast_inbox_->sender_waits()) ring_if_asleep();
+}
+
 bool Peer::step() {
   if (state_ != State::alive || !met()) return false;
   const Inbox::Taken taken = inbox_->take(receives_, ledger_, bytes_per_turn);
@@ -93,15 +129,20 @@ bool Peer::push() {
 }
 
 bool Peer::idle() const {
-  return state_ != State::alive || !met() || (inbox_->empty() && (queue_.empty() || !outbox_->has_room()));
+  if (fast_inbox_ && !fast_inbox_->empty()) return false;
+  if (state_ != State::alive || !met()) return true;
+  return inbox_->empty() && (queue_.empty() || !outbox_->has_room()) && !(fast_blocked_ && fast_outbox_->has_room());
 }
 
 void Peer::sleeps(bool asleep) {
-  if (met()) outbox_->wait_for_room(asleep && !queue_.empty());
+  if (!met()) return;
+  outbox_->wait_for_room(asleep && !queue_.empty());
+  fast_outbox_->wait_for_room(asleep && fast_blocked_);
 }
 
 // Pairs with the fence in the peer's wait(): either it sees what was written, or this rank sees that it sleeps.
 void Peer::ring_if_asleep() {
+  if (state_ != State::alive || !met()) return;
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (sleeping_->load(std::memory_order_relaxed) != 0 && sleeping_->exchange(0, std::memory_order_relaxed) != 0) ring();
 }
@@ -144,6 +185,7 @@ void Peer::fail(const Status& why) {
 void Peer::drop() {
   if (state_ == State::dropped) return;
   state_ = State::dropped;
+  fast_inbox_.reset();
   end(Outcome::aborted);
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "transports/shm/arena.hpp"
+#include "transports/shm/fast_box.hpp"
 #include "transports/shm/inbox.hpp"
 #include "transports/shm/outbox.hpp"
 
@@ -23,8 +24,8 @@ struct Acquaintance {
 
 class Peer {
  public:
-  Peer(Rank self, Rank rank, Staging staging, Arena& arena, Ledger& ledger)
-      : self_(self), rank_(rank), staging_(staging), arena_(arena), ledger_(ledger) {}
+  Peer(Rank self, Rank rank, int world_size, Arena& arena, Ledger& ledger)
+      : self_(self), rank_(rank), world_size_(world_size), arena_(arena), ledger_(ledger) {}
 
   void meet(Acquaintance acquaintance);
   bool met() const { return inbox_.has_value(); }
@@ -33,6 +34,13 @@ class Peer {
 
   Post post_send(Slot slot, std::span<const std::byte> from, std::uint64_t context);
   Post post_recv(const PostedReceive& receive);
+
+  // FastMessages.
+  bool put(const FastMessage::Head& head, std::span<const std::byte> payload);
+  bool front(FastMessage& message);
+  void pop();
+  /// After put(), or whatever else the peer should see.
+  void ring_if_asleep();
 
   /// Takes and sends what can be; true if anything moved.
   bool step();
@@ -52,7 +60,6 @@ class Peer {
   enum class State : std::uint8_t { alive, ended, lost, dropped };
 
   bool push();
-  void ring_if_asleep();
   void ring();
   void end(Outcome outcome);
   Outcome outcome() const { return state_ == State::lost ? Outcome::lost : Outcome::aborted; }
@@ -62,7 +69,7 @@ class Peer {
 
   const Rank self_;
   const Rank rank_;
-  const Staging staging_;
+  const int world_size_;
   Arena& arena_;
   Ledger& ledger_;
   State state_ = State::alive;
@@ -71,6 +78,9 @@ class Peer {
   Acquaintance known_;
   std::optional<Inbox> inbox_;
   std::optional<Outbox> outbox_;
+  std::optional<FastInbox> fast_inbox_;  // until nothing more may be taken from there
+  std::optional<FastOutbox> fast_outbox_;
+  bool fast_blocked_ = false;                       // a put() found no room
   std::atomic<std::uint32_t>* sleeping_ = nullptr;  // the peer's
   SlotTable receives_;
   std::deque<Outgoing> queue_;

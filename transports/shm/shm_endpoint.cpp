@@ -38,10 +38,7 @@ Result<std::unique_ptr<ShmEndpoint>> ShmEndpoint::open(const EndpointOptions& op
 }
 
 ShmEndpoint::ShmEndpoint(EndpointOptions options, std::shared_ptr<Arena> arena)
-    : options_(std::move(options)),
-      staging_(Staging::of_world(options_.world_size)),
-      arena_(std::move(arena)),
-      peers_(static_cast<std::size_t>(options_.world_size)) {}
+    : options_(std::move(options)), arena_(std::move(arena)), peers_(static_cast<std::size_t>(options_.world_size)) {}
 
 ShmEndpoint::~ShmEndpoint() { close(); }
 
@@ -56,7 +53,7 @@ Status ShmEndpoint::add_peer(Rank peer, std::string_view address) {
   if (const Status added = introductions_->add(peer, address); !added.ok()) return added;
   auto& there = peers_[static_cast<std::size_t>(peer)];
   if (!there) {
-    there = std::make_unique<Peer>(options_.self, peer, staging_, *arena_, ledger_);
+    there = std::make_unique<Peer>(options_.self, peer, options_.world_size, *arena_, ledger_);
     near_.push_back(there.get());
   }
   return {};
@@ -68,6 +65,18 @@ Post ShmEndpoint::post_send(Rank peer, Slot slot, std::span<const std::byte> fro
 
 Post ShmEndpoint::post_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) {
   return peer_at(peer).post_recv({slot, false, into.data(), into.size(), context});
+}
+
+bool ShmEndpoint::put(Rank rank, const FastMessage::Head& head, std::span<const std::byte> payload) {
+  Peer& peer = peer_at(rank);
+  if (!peer.put(head, payload)) return false;
+  written_to_.push_back(&peer);
+  return true;
+}
+
+void ShmEndpoint::deliver() {
+  for (Peer* peer : written_to_) peer->ring_if_asleep();
+  written_to_.clear();
 }
 
 std::size_t ShmEndpoint::poll(std::span<Completion> out) {
@@ -90,7 +99,7 @@ void ShmEndpoint::introduce() {
       [this](Rank rank, Acquaintance acquaintance) {
         auto& peer = peers_[static_cast<std::size_t>(rank)];
         if (!peer) {  // it knows us before we were told of it
-          peer = std::make_unique<Peer>(options_.self, rank, staging_, *arena_, ledger_);
+          peer = std::make_unique<Peer>(options_.self, rank, options_.world_size, *arena_, ledger_);
           near_.push_back(peer.get());
         }
         watch(acquaintance.lifeline.fd(), static_cast<std::uint64_t>(rank));

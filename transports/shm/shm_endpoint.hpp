@@ -9,7 +9,7 @@
 
 namespace fabring::shm {
 
-class ShmEndpoint final : public Endpoint {
+class ShmEndpoint final : public Endpoint, private FastMessages {
  public:
   static Result<std::unique_ptr<ShmEndpoint>> open(const EndpointOptions& options);
   ~ShmEndpoint() override;
@@ -28,6 +28,7 @@ class ShmEndpoint final : public Endpoint {
   EndpointCounters counters() const override;
   std::string describe() const override;
   std::shared_ptr<MemorySource> memory() override { return arena_; }
+  FastMessages* fast_messages() override { return this; }
 
   /// wait() in two parts, for who must sleep elsewhere: after arm() returned true, peers write to bell() when there is
   /// something for poll(). False: there is already.
@@ -37,13 +38,21 @@ class ShmEndpoint final : public Endpoint {
 
  private:
   ShmEndpoint(EndpointOptions options, std::shared_ptr<Arena> arena);
+
+  // FastMessages
+  bool reaches(Rank peer) const override { return peers_[static_cast<std::size_t>(peer)] != nullptr; }
+  std::size_t most_bytes() const override { return FastRing::of_world(options_.world_size).most_bytes(); }
+  bool put(Rank peer, const FastMessage::Head& head, std::span<const std::byte> payload) override;
+  void deliver() override;
+  bool front(Rank peer, FastMessage& message) override { return peer_at(peer).front(message); }
+  void pop(Rank peer) override { peer_at(peer).pop(); }
+
   Peer& peer_at(Rank peer) const { return *peers_[static_cast<std::size_t>(peer)]; }
   void watch(int fd, std::uint64_t what);
   void look_around();
   void introduce();
 
   const EndpointOptions options_;
-  const Staging staging_;
   std::shared_ptr<Arena> arena_;
   Descriptor bell_;
   Descriptor watched_;  // epoll: bell, listener, lifelines
@@ -51,6 +60,7 @@ class ShmEndpoint final : public Endpoint {
   Ledger ledger_;
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null for this one and strangers to this node
   std::vector<Peer*> near_;                   // those that are there
+  std::vector<Peer*> written_to_;             // since the last deliver()
   std::uint32_t polls_ = 0;
   std::chrono::steady_clock::time_point next_look_{};
   bool closed_ = false;

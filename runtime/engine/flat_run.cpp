@@ -1,0 +1,158 @@
+#include "runtime/engine/flat_run.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "runtime/engine/communicator_core.hpp"
+#include "runtime/engine/engine_core.hpp"
+#include "runtime/engine/local_steps.hpp"
+
+namespace fabring {
+namespace {
+
+constexpr std::uint32_t yields_per_look = 16;  // at the clock
+
+bool receives(StepKind kind) { return kind == StepKind::recv || kind == StepKind::recv_reduce; }
+
+void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+FlatRun::FlatRun(std::shared_ptr<const PreparedPlan> plan, const Call& call)
+    : plan_(std::move(plan)), call_(call), operands_(*plan_, call_), signature_(call_.signature()) {
+  Tiling whole;
+  whole.slice = std::max<std::size_t>(call_.count, 1);
+  operands_.bind(place_, whole, 0);
+  scratch_.resize(operands_.lay_out_scratch(place_));
+  place_.scratch = scratch_.data();
+  for (const Step& step : plan_->plan.steps)
+    if (step.peer >= 0)
+      longest_message_ =
+          std::max(longest_message_, operands_.bytes_of(place_, step.kind == StepKind::send ? step.from : step.to));
+  arrange();
+}
+
+// What others wait for comes first; receives keep the plan's order, which is that of the messages.
+void FlatRun::arrange() {
+  const Plan& plan = plan_->plan;
+  std::vector<std::uint32_t> need = plan_->dependencies;
+  std::vector<bool> taken(plan.steps.size(), false);
+  const auto take_next = [&](auto&& wanted) {
+    for (StepId id = 0; id < plan.steps.size(); ++id) {
+      if (taken[id] || need[id] > 0 || !wanted(plan.steps[id].kind)) continue;
+      taken[id] = true;
+      order_.push_back(id);
+      for (std::uint32_t i = 0; i < plan.steps[id].successor_count; ++i)
+        --need[plan.successors[plan.steps[id].first_successor + i]];
+      return true;
+    }
+    return false;
+  };
+  while (take_next([](StepKind kind) { return kind == StepKind::send; }) ||
+         take_next([](StepKind kind) { return !receives(kind); }) || take_next(receives)) {
+  }
+}
+
+bool FlatRun::serves(const Call& call) const {
+  return call.collective == call_.collective && call.algorithm == call_.algorithm && call.count == call_.count &&
+         call.type == call_.type && call.op == call_.op && call.root == call_.root && call.counts.empty();
+}
+
+bool FlatRun::fits(const EngineCore& engine, const CommunicatorCore& communicator) const {
+  return longest_message_ <= engine.eager_limit() &&
+         std::all_of(plan_->peers.begin(), plan_->peers.end(), [&](const PreparedPlan::Peer& peer) {
+           return engine.transfer().is_fast(communicator.members[peer.rank]);
+         });
+}
+
+FlatRun::End FlatRun::run(EngineCore& engine, CommunicatorCore& communicator, Call&& call, std::uint32_t sequence) {
+  call_ = std::move(call);
+  sequence_ = sequence;
+  operands_.scale_input(place_);
+  for (next_ = 0; next_ < order_.size(); ++next_)
+    if (!run(engine, communicator, plan_->plan.steps[order_[next_]])) return End::stopped;
+  return End::done;
+}
+
+bool FlatRun::run(EngineCore& engine, CommunicatorCore& communicator, const Step& step) {
+  if (step.kind == StepKind::send) return send(engine, communicator, step);
+  if (receives(step.kind)) return receive(engine, communicator, step);
+  run_local_step(call_, plan_->plan, operands_, place_, step);
+  return true;
+}
+
+bool FlatRun::send(EngineCore& engine, CommunicatorCore& communicator, const Step& step) {
+  CommunicatorCore::Member& member = communicator.member[step.peer];
+  if (member.early_sent - member.early_acked >= CommunicatorCore::window / 2) return false;
+  const auto from = operands_.at(place_, step.from);
+  Record record;
+  record.channel = communicator.id;
+  record.sequence = sequence_;
+  record.message = step.message;
+  record.bytes = static_cast<std::uint32_t>(from.size());
+  record.consumed = member.taken;
+  record.signature = signature_;
+  if (!engine.transfer().send_fast(communicator.members[step.peer], record, from)) return false;
+  member.told = member.taken;
+  ++member.early_sent;
+  return true;
+}
+
+bool FlatRun::receive(EngineCore& engine, CommunicatorCore& communicator, const Step& step) {
+  const auto to = operands_.at(place_, step.to);
+  std::span<const std::byte> payload;
+  if (!await(engine, communicator, step, to.size(), payload)) return false;
+  if (step.kind == StepKind::recv_reduce) {
+    fold_incoming(call_, operands_, place_, step, payload.data());
+  } else if (!to.empty()) {
+    std::memcpy(to.data(), payload.data(), to.size());
+  }
+  engine.transfer().pop_fast(communicator.members[step.peer], payload.size());
+  engine.took_early(communicator, step.peer, false);
+  return true;
+}
+
+// Whatever this operation does not expect is for another one, and for the engine to keep; or it is the sign of a
+// mismatch, and the engine sees to that once there is an Execution to compare with.
+bool FlatRun::await(EngineCore& engine, CommunicatorCore& communicator, const Step& step, std::size_t bytes,
+                    std::span<const std::byte>& payload) {
+  const Rank peer = communicator.members[step.peer];
+  const WaitPolicy& waiting = engine.waiting();
+  Transfer& transfer = engine.transfer();
+  Record record;
+  std::uint32_t idle = 0;
+  std::chrono::steady_clock::time_point idle_since;
+  while (true) {
+    if (transfer.front_fast(peer, record, payload)) {
+      const bool ours = record.channel == communicator.id && record.sequence == sequence_;
+      if (ours && record.kind == RecordKind::data && record.message == step.message && record.tile == 0 &&
+          payload.size() == bytes && record.signature == signature_) {
+        engine.heard_of(communicator, step.peer, record);
+        return true;
+      }
+      if (ours) return false;
+      transfer.take_fast(peer, record, payload);
+      continue;
+    }
+    if (idle == 0) transfer.flush();  // they may sleep
+    if (engine.has_news()) return false;
+    if (++idle <= waiting.spins) {
+      pause();
+      continue;
+    }
+    if (const std::uint32_t yields = idle - waiting.spins; yields % yields_per_look == 1) {
+      const auto now = std::chrono::steady_clock::now();
+      if (yields == 1) idle_since = now;
+      if (now - idle_since >= waiting.yield_for) return false;
+    }
+    std::this_thread::yield();
+  }
+}
+
+}  // namespace fabring

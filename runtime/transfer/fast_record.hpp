@@ -1,0 +1,92 @@
+#pragma once
+// Fast records: a record as the head of a FastMessage. What only some kinds have (a slot, a length other than that of
+// the payload) travels as the payload of those that have no other.
+
+#include <cstring>
+#include <limits>
+#include <optional>
+
+#include "runtime/transfer/wire.hpp"
+#include "transports/fast_messages.hpp"
+
+namespace fabring {
+
+struct FastRecord {
+  RecordKind kind = RecordKind::data;
+  std::uint8_t rail = 0;
+  std::uint16_t message = 0;
+  std::uint32_t channel = 0;
+  std::uint32_t sequence = 0;
+  std::uint32_t tile = 0;
+  std::uint32_t consumed = 0;
+  std::uint32_t layout = 0;
+  std::uint64_t count = 0;
+  std::uint32_t root = 0;
+  std::uint8_t collective = 0;
+  std::uint8_t type = 0;
+  std::uint8_t op = 0;
+  std::uint8_t algorithm = 0;
+};
+static_assert(sizeof(FastRecord) == FastMessage::head_bytes);
+
+struct FastExtra {
+  std::uint32_t slot = 0;
+  std::uint32_t bytes = 0;
+};
+
+/// May this record travel so? Nearly all may.
+inline bool fits_fast(const Record& record) { return record.message <= std::numeric_limits<std::uint16_t>::max(); }
+
+inline FastMessage::Head fast_head(const Record& record) {
+  FastRecord fast;
+  fast.kind = record.kind;
+  fast.rail = record.rail;
+  fast.message = static_cast<std::uint16_t>(record.message);
+  fast.channel = record.channel;
+  fast.sequence = record.sequence;
+  fast.tile = record.tile;
+  fast.consumed = record.consumed;
+  fast.layout = record.signature.layout;
+  fast.count = record.signature.count;
+  fast.root = record.signature.root;
+  fast.collective = record.signature.collective;
+  fast.type = record.signature.type;
+  fast.op = record.signature.op;
+  fast.algorithm = record.signature.algorithm;
+  FastMessage::Head head;
+  std::memcpy(head.data(), &fast, sizeof fast);
+  return head;
+}
+
+/// Empty if the peer sent nonsense. A record of data has the message's payload.
+inline std::optional<Record> record_of(const FastMessage& message) {
+  FastRecord fast;
+  std::memcpy(&fast, message.head.data(), sizeof fast);
+  Record record;
+  record.kind = fast.kind;
+  record.rail = fast.rail;
+  record.message = fast.message;
+  record.channel = fast.channel;
+  record.sequence = fast.sequence;
+  record.tile = fast.tile;
+  record.consumed = fast.consumed;
+  record.signature.layout = fast.layout;
+  record.signature.count = fast.count;
+  record.signature.root = fast.root;
+  record.signature.collective = fast.collective;
+  record.signature.type = fast.type;
+  record.signature.op = fast.op;
+  record.signature.algorithm = fast.algorithm;
+  if (record.kind == RecordKind::data) {
+    record.bytes = static_cast<std::uint32_t>(message.payload.size());
+    return record;
+  }
+  FastExtra extra;
+  if (message.payload.size() != sizeof extra) return std::nullopt;
+  std::memcpy(&extra, message.payload.data(), sizeof extra);
+  record.slot = extra.slot;
+  record.bytes = extra.bytes;
+  return record;
+}
+
+}  // namespace fabring

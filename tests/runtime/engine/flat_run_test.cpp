@@ -1,0 +1,199 @@
+// Small blocking operations that their callers run at once: right, and the same to the others as those that go through
+// the queue, whatever the mixture. Through shared memory, in real threads; meant for ThreadSanitizer too.
+
+#include <gmock/gmock.h>
+
+#include <deque>
+#include <future>
+#include <random>
+#include <thread>
+
+#include "tests/support/collective_data.hpp"
+#include "tests/support/thread_world.hpp"
+
+namespace fabring::fixture {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr auto shm = ThreadWorld::Over::shm;
+
+std::uint64_t ran_at_once(ThreadWorld& world) {
+  std::uint64_t sum = 0;
+  for (Rank rank = 0; rank < world.size(); ++rank) sum += world.engine(rank).ran_at_once();
+  return sum;
+}
+
+/// An operation of one rank with its buffers.
+struct Asked {
+  Asked(const Request& what, Rank rank, int ranks) : data(data_of(what, rank, ranks)) {
+    in = data.in;
+    out = data.out;
+    operation = data.operation(what, (data.one_buffer ? out.data() + data.in_at : in.data()), out.data() + data.out_at);
+  }
+  bool right() const { return out == data.out_after && (data.one_buffer || in == data.in_after); }
+  RankData data;
+  std::vector<std::byte> in, out;
+  Operation operation;
+};
+
+// Every rank by itself decides whether to wait for an operation at once, later, or much later.
+TEST(SmallOperations, of_every_kind_are_right_whoever_runs_them_at_once) {
+  for (const int ranks : {2, 3, 4}) {
+    for (const std::uint64_t seed : {1u, 2u, 3u}) {
+      ThreadWorld world(ranks, {}, shm);
+      world.run([&](Rank rank, Communicator all) {
+        std::mt19937_64 common(seed), own(seed * 100 + static_cast<std::uint64_t>(rank));
+        struct Begun {
+          std::unique_ptr<Asked> asked;
+          Work work;
+        };
+        std::deque<Begun> begun;
+        const auto end_first = [&](int i) {
+          const Status status = begun.front().work.wait();
+          ASSERT_TRUE(status.ok()) << status.to_string();
+          ASSERT_TRUE(begun.front().asked->right()) << "operation " << i << " of seed " << seed;
+          begun.pop_front();
+        };
+        for (int i = 0; i < 400; ++i) {
+          const auto collective = static_cast<Collective>(common() % static_cast<std::uint64_t>(Collective::send));
+          const std::size_t count = common() % 4 == 0 ? common() % 3000 : common() % 20;
+          Request what = any_request(collective, ranks, count, common);
+          what.salt = common();
+          auto asked = std::make_unique<Asked>(what, rank, ranks);
+          if (own() % 4 != 0) {
+            const Status status = all.run(asked->operation);
+            ASSERT_TRUE(status.ok()) << status.to_string();
+            ASSERT_TRUE(asked->right()) << "operation " << i << " of seed " << seed;
+          } else {
+            Work work = all.start(asked->operation);
+            begun.push_back({std::move(asked), std::move(work)});
+          }
+          while (begun.size() > own() % 6) end_first(i);
+        }
+        while (!begun.empty()) end_first(400);
+      });
+      EXPECT_GT(ran_at_once(world), 0u) << "no operation was run at once: nothing has been tested";
+    }
+  }
+}
+
+TEST(SmallOperations, of_many_communicators_and_threads_never_take_each_others_messages) {
+  constexpr int ranks = 3, threads = 3;
+  ThreadWorld world(ranks, {}, shm);
+  world.run([&](Rank rank, Communicator all) {
+    std::vector<Communicator> own;
+    for (int i = 0; i < threads; ++i) own.push_back(*all.duplicate());
+    std::vector<std::thread> callers;
+    for (int i = 0; i < threads; ++i)
+      callers.emplace_back([&, i] {
+        for (int k = 0; k < 300; ++k) {
+          std::int64_t value = rank + 1000 * i + 10 * k;
+          const Status status =
+              own[static_cast<std::size_t>(i)].allreduce(&value, &value, 1, DataType::int64, ReduceOp::sum);
+          ASSERT_TRUE(status.ok()) << status.to_string();
+          ASSERT_EQ(value, 0 + 1 + 2 + 3 * (1000 * i + 10 * k));
+        }
+      });
+    for (std::thread& caller : callers) caller.join();
+  });
+}
+
+// One thread goes from communicator to communicator, another rank in another order, with operations under way on some.
+TEST(SmallOperations, on_one_communicator_wait_beside_what_goes_on_on_others) {
+  ThreadWorld world(2, {}, shm);
+  world.run([&](Rank rank, Communicator all) {
+    Communicator other = *all.duplicate();
+    for (int i = 0; i < 200; ++i) {
+      std::vector<float> large(50'000, 1), sum(large.size());
+      std::int32_t small = rank + i;
+      Work work = (i + rank) % 2 == 0
+                      ? other.allreduce_async(large.data(), sum.data(), large.size(), DataType::float32, ReduceOp::sum)
+                      : Work();
+      ASSERT_TRUE(all.allreduce(&small, &small, 1, DataType::int32, ReduceOp::sum).ok());
+      ASSERT_EQ(small, 1 + 2 * i);
+      if ((i + rank) % 2 != 0)
+        work = other.allreduce_async(large.data(), sum.data(), large.size(), DataType::float32, ReduceOp::sum);
+      ASSERT_TRUE(work.wait().ok());
+      ASSERT_EQ(sum.front(), 2);
+      ASSERT_EQ(sum.back(), 2);
+    }
+  });
+}
+
+TEST(SmallOperations, that_differ_between_ranks_are_named_on_all_of_them) {
+  for (const std::size_t other : {2u, 1'000'000u}) {
+    ThreadWorld world(2, {}, shm);
+    world.run([&](Rank rank, Communicator all) {
+      std::vector<float> data(other);
+      std::int64_t agreed = 1;
+      ASSERT_TRUE(all.allreduce(&agreed, &agreed, 1, DataType::int64, ReduceOp::sum).ok());
+      const Status status =
+          all.allreduce(data.data(), data.data(), rank == 0 ? 1 : other, DataType::float32, ReduceOp::sum);
+      EXPECT_EQ(status.code(), ErrorCode::mismatch) << status.to_string();
+      EXPECT_THAT(status.to_string(), AllOf(HasSubstr("operation #2"), HasSubstr("allreduce(1 x float32"),
+                                            HasSubstr("allreduce(" + std::to_string(other) + " x float32")));
+    });
+  }
+}
+
+TEST(SmallOperations, wait_for_a_late_rank_and_report_it_while_they_do) {
+  ThreadWorld world(2, {}, shm);
+  std::int32_t first = 1, second = 2;
+  Communicator waits = world.world(0), late = world.world(1);
+  world.run([](Rank, Communicator all) { ASSERT_TRUE(all.barrier().ok()); });
+  auto waiting = std::async(std::launch::async,
+                            [&] { return waits.allreduce(&first, &first, 1, DataType::int32, ReduceOp::sum); });
+  RankState state;
+  const auto deadline = std::chrono::steady_clock::now() + 60s;
+  do {
+    state = world.engine(0).state();
+  } while ((state.operations.empty() || state.operations[0].phase != OperationPhase::running) &&
+           std::chrono::steady_clock::now() < deadline);
+  ASSERT_EQ(state.operations.size(), 1u);
+  EXPECT_THAT(state.operations[0].call, HasSubstr("allreduce(1 x int32"));
+  ASSERT_EQ(state.operations[0].peers.size(), 1u);
+  EXPECT_EQ(state.operations[0].peers[0].rank, 1);
+  EXPECT_TRUE(state.operations[0].peers[0].awaited);
+  EXPECT_EQ(state.operations[0].peers[0].sent, 1u) << "its own part has gone already";
+  EXPECT_TRUE(late.allreduce(&second, &second, 1, DataType::int32, ReduceOp::sum).ok());
+  EXPECT_TRUE(waiting.get().ok());
+  EXPECT_EQ(first, 3);
+  EXPECT_EQ(second, 3);
+}
+
+TEST(SmallOperations, that_wait_are_ended_by_an_abort) {
+  ThreadWorld world(3, {}, shm);
+  std::int32_t value = 1;
+  Communicator waits = world.world(0);
+  auto waiting = std::async(std::launch::async,
+                            [&] { return waits.allreduce(&value, &value, 1, DataType::int32, ReduceOp::sum); });
+  world.world(2).abort("enough of it");
+  const Status status = waiting.get();
+  EXPECT_EQ(status.code(), ErrorCode::aborted);
+  EXPECT_THAT(status.to_string(), HasSubstr("enough of it"));
+  EXPECT_EQ(waits.allreduce(&value, &value, 1, DataType::int32, ReduceOp::sum).code(), ErrorCode::aborted);
+}
+
+// What one rank said last is heard although it has gone.
+TEST(SmallOperations, of_a_rank_that_leaves_at_once_reach_the_others) {
+  for (int i = 0; i < 30; ++i) {
+    ThreadWorld world(2, {}, shm);
+    std::vector<std::thread> ranks;
+    for (Rank rank = 0; rank < 2; ++rank)
+      ranks.emplace_back([&world, rank] {
+        Communicator all = world.world(rank);
+        std::int32_t value = rank + 1;
+        const Status status = all.allreduce(&value, &value, 1, DataType::int32, ReduceOp::sum);
+        EXPECT_TRUE(status.ok()) << status.to_string();
+        EXPECT_EQ(value, 3);
+        world.drop(rank);
+      });
+    for (std::thread& rank : ranks) rank.join();
+  }
+}
+
+}  // namespace
+}  // namespace fabring::fixture

@@ -106,8 +106,9 @@ std::shared_ptr<Execution> submit(const std::shared_ptr<CommunicatorCore>& core,
 Status Communicator::run(const Operation& operation) {
   const auto engine = core_ ? core_->engine.lock() : nullptr;
   if (!engine) return gone;
+  if (auto status = engine->run_again(core_, operation)) return *std::move(status);
   auto call = make_call(operation, *core_, *choices_of(*engine, *core_), engine->config());
-  return call ? engine->run(core_, std::move(*call)) : call.error();
+  return call ? engine->run(core_, std::move(*call), operation) : call.error();
 }
 
 Work Communicator::start(const Operation& operation) { return Work(submit(core_, operation, true)); }
@@ -152,6 +153,7 @@ Choice Communicator::explain(const Operation& operation) const {
 
 struct Prepared::State {
   std::shared_ptr<CommunicatorCore> core;
+  Operation operation;  // run() needs it for small ones only, which have no blocks of different lengths
   Call call;
 };
 
@@ -169,6 +171,7 @@ Result<Prepared> Communicator::prepare(const Operation& operation) {
   Prepared prepared;
   prepared.state_ = std::make_shared<Prepared::State>();
   prepared.state_->core = core_;
+  prepared.state_->operation = operation;
   prepared.state_->call = std::move(*call);
   FABRING_TRY(engine->prepare(*core_, prepared.state_->call));
   return prepared;
@@ -185,7 +188,9 @@ Status Prepared::run() {
   if (!state_) return gone;
   const auto engine = state_->core->engine.lock();
   if (!engine) return gone;
-  return engine->run(state_->core, state_->call);
+  if (!state_->operation.by_blocks)
+    if (auto status = engine->run_again(state_->core, state_->operation)) return *std::move(status);
+  return engine->run(state_->core, state_->call, state_->operation);
 }
 
 // ---- making communicators -----------------------------------------------------------------------------------------

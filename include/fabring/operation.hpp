@@ -60,6 +60,7 @@ class Reduction {
   bool commutes() const { return commutes_; }
   double factor() const { return factor_; }
   std::int64_t whole_factor() const { return whole_factor_; }
+  bool operator==(const Reduction&) const = default;
 
  private:
   ReduceOp op_;
@@ -86,11 +87,11 @@ struct Operation {
   std::size_t count = 0;
   DataType type = DataType::float32;
   Reduction reduction = ReduceOp::sum;
-  Rank root = 0;           ///< the root; send: to whom; recv: from whom or any_source
-  std::int32_t tag = 0;    ///< send: 0 or more; recv: also any_tag
-  bool by_blocks = false;  ///< a v-variant: lengths are in `blocks`
-  Blocks blocks = {};      ///< of the larger buffer; alltoall_v: of the input
-  Blocks out_blocks = {};  ///< alltoall_v: of the output
+  Rank root = 0;                        ///< the root; send: to whom; recv: from whom or any_source
+  std::int32_t tag = 0;                 ///< send: 0 or more; recv: also any_tag
+  bool by_blocks = false;               ///< a v-variant: lengths are in `blocks`
+  Blocks blocks = {};                   ///< of the larger buffer; alltoall_v: of the input
+  Blocks out_blocks = {};               ///< alltoall_v: of the output
   std::chrono::nanoseconds timeout{0};  ///< how long it may take; 0: FABRING_TIMEOUT
 
   /// out[i] = reduction over all ranks of in[i], i < count. In place: in == out.

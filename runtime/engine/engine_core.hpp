@@ -73,8 +73,11 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   /// Queues an operation. The Execution is done at once if the communicator has failed.
   std::shared_ptr<Execution> submit(const std::shared_ptr<CommunicatorCore>& communicator, Call call, bool background);
   /// Runs an operation to its end: a small one at once in this thread, if its peers share memory and nothing else is
-  /// under way.
-  Status run(const std::shared_ptr<CommunicatorCore>& communicator, Call call);
+  /// under way. `call` is what `operation` asks for.
+  Status run(const std::shared_ptr<CommunicatorCore>& communicator, Call call, const Operation& operation);
+  /// The same for an operation that differs in its buffers at most from one that was run so lately; nothing if there is
+  /// none.
+  std::optional<Status> run_again(const std::shared_ptr<CommunicatorCore>& communicator, const Operation& operation);
   /// Builds what an operation like this needs beforehand.
   Status prepare(CommunicatorCore& communicator, const Call& call);
   Status wait(Execution& execution, std::chrono::nanoseconds limit);
@@ -143,10 +146,11 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
 
  private:
   explicit EngineCore(EngineParts parts);
-  /// run(), as far as it can be done at once; what it cannot is queued.
-  std::optional<Status> run_flat(const std::shared_ptr<CommunicatorCore>& communicator, Call& call,
-                                 std::shared_ptr<Execution>& goes_on);
-  FlatRun* flat_for(CommunicatorCore& communicator, const Call& call);
+  // Small operations at once.
+  bool take_drive_at_once();  ///< if nothing else is under way
+  std::nullopt_t give_drive_back();
+  FlatRun* make_flat(CommunicatorCore& communicator, const Call& call, const Operation& operation);
+  std::optional<Status> run_flat(const std::shared_ptr<CommunicatorCore>& communicator, FlatRun& flat);
   std::shared_ptr<Execution> go_on(const std::shared_ptr<CommunicatorCore>& communicator, FlatRun& flat,
                                    std::uint32_t sequence);
   void take_submissions();

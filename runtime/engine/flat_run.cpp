@@ -8,11 +8,13 @@
 #include "runtime/engine/communicator_core.hpp"
 #include "runtime/engine/engine_core.hpp"
 #include "runtime/engine/local_steps.hpp"
+#include "runtime/engine/make_call.hpp"
 
 namespace fabring {
 namespace {
 
 constexpr std::uint32_t yields_per_look = 16;  // at the clock
+constexpr std::uint32_t spins_at_full_speed = 64;
 
 bool receives(StepKind kind) { return kind == StepKind::recv || kind == StepKind::recv_reduce; }
 
@@ -24,8 +26,12 @@ void pause() {
 
 }  // namespace
 
-FlatRun::FlatRun(std::shared_ptr<const PreparedPlan> plan, const Call& call)
-    : plan_(std::move(plan)), call_(call), operands_(*plan_, call_), signature_(call_.signature()) {
+FlatRun::FlatRun(std::shared_ptr<const PreparedPlan> plan, Call call, const Operation& operation)
+    : plan_(std::move(plan)),
+      call_(std::move(call)),
+      operation_(operation),
+      operands_(*plan_, call_),
+      signature_(call_.signature()) {
   Tiling whole;
   whole.slice = std::max<std::size_t>(call_.count, 1);
   operands_.bind(place_, whole, 0);
@@ -59,9 +65,14 @@ void FlatRun::arrange() {
   }
 }
 
-bool FlatRun::serves(const Call& call) const {
-  return call.collective == call_.collective && call.algorithm == call_.algorithm && call.count == call_.count &&
-         call.type == call_.type && call.op == call_.op && call.root == call_.root && call.counts.empty();
+bool FlatRun::serves(const Operation& operation) const {
+  return operation.collective == operation_.collective && operation.count == operation_.count &&
+         operation.type == operation_.type && operation.reduction == operation_.reduction &&
+         operation.root == operation_.root && !operation.by_blocks && operation.timeout == operation_.timeout;
+}
+
+bool FlatRun::take_buffers(const Operation& operation, const CommunicatorCore& communicator) {
+  return rebind(call_, operation, communicator).ok();
 }
 
 bool FlatRun::fits(const EngineCore& engine, const CommunicatorCore& communicator) const {
@@ -71,12 +82,12 @@ bool FlatRun::fits(const EngineCore& engine, const CommunicatorCore& communicato
          });
 }
 
-FlatRun::End FlatRun::run(EngineCore& engine, CommunicatorCore& communicator, Call&& call, std::uint32_t sequence) {
-  call_ = std::move(call);
+FlatRun::End FlatRun::run(EngineCore& engine, CommunicatorCore& communicator, std::uint32_t sequence) {
   sequence_ = sequence;
   operands_.scale_input(place_);
   for (next_ = 0; next_ < order_.size(); ++next_)
     if (!run(engine, communicator, plan_->plan.steps[order_[next_]])) return End::stopped;
+  if (call_.owned) call_.owned.reset();
   return End::done;
 }
 
@@ -143,7 +154,7 @@ bool FlatRun::await(EngineCore& engine, CommunicatorCore& communicator, const St
     if (idle == 0) transfer.flush();  // they may sleep
     if (engine.has_news()) return false;
     if (++idle <= waiting.spins) {
-      pause();
+      if (idle > spins_at_full_speed) pause();
       continue;
     }
     if (const std::uint32_t yields = idle - waiting.spins; yields % yields_per_look == 1) {

@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <utility>
 #include <vector>
 
+#include "fabring/operation.hpp"
 #include "runtime/engine/operands.hpp"
 #include "runtime/engine/prepared_plan.hpp"
 
@@ -21,20 +21,23 @@ class EngineCore;
 
 class FlatRun {
  public:
-  FlatRun(std::shared_ptr<const PreparedPlan> plan, const Call& call);
+  /// `call` is what `operation` asks for.
+  FlatRun(std::shared_ptr<const PreparedPlan> plan, Call call, const Operation& operation);
 
-  /// Was it made for calls like this one?
-  bool serves(const Call& call) const;
+  /// Was it made for operations like this one, buffers aside?
+  bool serves(const Operation& operation) const;
+  /// False: there is something wrong with them.
+  bool take_buffers(const Operation& operation, const CommunicatorCore& communicator);
   /// Is every message of it one that may travel so?
   bool fits(const EngineCore& engine, const CommunicatorCore& communicator) const;
   const std::shared_ptr<const PreparedPlan>& plan() const { return plan_; }
   const Signature& signature() const { return signature_; }
 
   enum class End : std::uint8_t { done, stopped };
-  End run(EngineCore& engine, CommunicatorCore& communicator, Call&& call, std::uint32_t sequence);
+  End run(EngineCore& engine, CommunicatorCore& communicator, std::uint32_t sequence);
 
   // After `stopped`: what is to go on, and what of it is done.
-  Call take_call() { return std::move(call_); }
+  const Call& call() const { return call_; }
   std::span<const StepId> done() const { return {order_.data(), next_}; }
   std::span<const std::byte> scratch() const { return scratch_; }
 
@@ -48,7 +51,8 @@ class FlatRun {
 
   std::shared_ptr<const PreparedPlan> plan_;
   Call call_;
-  Operands operands_;  // of call_
+  Operation operation_;  // without its buffers
+  Operands operands_;    // of call_
   Placement place_;
   std::vector<std::byte> scratch_;
   std::vector<StepId> order_;  // sends as early as can be

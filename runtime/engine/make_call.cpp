@@ -21,15 +21,17 @@ struct Needs {
 
 class Maker {
  public:
-  Maker(const Operation& operation, const CommunicatorCore& communicator)
-      : operation_(operation), communicator_(communicator), ranks_(static_cast<std::size_t>(communicator.size())) {}
+  Maker(const Operation& operation, const CommunicatorCore& communicator, Call& call)
+      : operation_(operation),
+        communicator_(communicator),
+        ranks_(static_cast<std::size_t>(communicator.size())),
+        call_(call) {}
 
-  Result<Call> make(bool with_buffers) {
+  Status make() {
     FABRING_TRY(take_kind());
-    FABRING_TRY(operation_.by_blocks ? take_blocks() : take_count());
-    if (with_buffers) FABRING_TRY(take_buffers(what_is_needed()));
-    return std::move(call_);
+    return operation_.by_blocks ? take_blocks() : take_count();
   }
+  Status take_buffers() { return take_buffers(what_is_needed()); }
 
  private:
   Status wrong(const std::string& what, ErrorCode code = ErrorCode::invalid_argument) const {
@@ -285,20 +287,19 @@ class Maker {
   const Operation& operation_;
   const CommunicatorCore& communicator_;
   const std::size_t ranks_;
-  Call call_;
+  Call& call_;
 };
 
-Result<Call> choose_for(Result<Call> call, const CommunicatorCore& communicator, const ChoiceTable& choices,
-                        const Config& config) {
-  if (!call || is_message(call->collective)) return call;
-  const Chosen chosen = choices.choose(call->collective, call->bytes(), constraints_of(*call, config));
+Status choose_for(Call& call, const CommunicatorCore& communicator, const ChoiceTable& choices, const Config& config) {
+  if (is_message(call.collective)) return {};
+  const Chosen chosen = choices.choose(call.collective, call.bytes(), constraints_of(call, config));
   if (chosen.reason == ChoiceReason::nothing_fits)
     return Status(ErrorCode::unsupported,
-                  fmt::format("{} on '{}': no algorithm can do this{}{}", call->describe(), communicator.label,
+                  fmt::format("{} on '{}': no algorithm can do this{}{}", call.describe(), communicator.label,
                               config.reproducible ? " with FABRING_REPRODUCIBLE" : "",
-                              call->commutes ? "" : " with an operation that does not commute"));
-  call->algorithm = chosen.algorithm;
-  return call;
+                              call.commutes ? "" : " with an operation that does not commute"));
+  call.algorithm = chosen.algorithm;
+  return {};
 }
 
 }  // namespace
@@ -313,12 +314,24 @@ Constraints constraints_of(const Call& call, const Config& config) {
 
 Result<Call> make_call(const Operation& operation, const CommunicatorCore& communicator, const ChoiceTable& choices,
                        const Config& config) {
-  return choose_for(Maker(operation, communicator).make(true), communicator, choices, config);
+  Result<Call> call{Call()};
+  Maker maker(operation, communicator, *call);
+  FABRING_TRY(maker.make());
+  FABRING_TRY(maker.take_buffers());
+  FABRING_TRY(choose_for(*call, communicator, choices, config));
+  return call;
 }
 
 Result<Call> make_call_without_buffers(const Operation& operation, const CommunicatorCore& communicator,
                                        const ChoiceTable& choices, const Config& config) {
-  return choose_for(Maker(operation, communicator).make(false), communicator, choices, config);
+  Result<Call> call{Call()};
+  FABRING_TRY(Maker(operation, communicator, *call).make());
+  FABRING_TRY(choose_for(*call, communicator, choices, config));
+  return call;
+}
+
+Status rebind(Call& call, const Operation& operation, const CommunicatorCore& communicator) {
+  return Maker(operation, communicator, call).take_buffers();
 }
 
 }  // namespace fabring

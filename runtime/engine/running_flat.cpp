@@ -1,6 +1,7 @@
 // The short way through EngineCore: small blocking operations, run by their callers.
 
 #include "runtime/engine/engine_core.hpp"
+#include "runtime/engine/make_call.hpp"
 
 namespace fabring {
 namespace {
@@ -10,17 +11,39 @@ constexpr std::size_t most_flat_bytes = 1 << 20;
 
 }  // namespace
 
-Status EngineCore::run(const std::shared_ptr<CommunicatorCore>& communicator, Call call) {
-  std::shared_ptr<Execution> execution;
-  if (auto status = run_flat(communicator, call, execution)) return *std::move(status);
-  if (!execution) execution = submit(communicator, std::move(call), false);
-  return wait(*execution, std::chrono::nanoseconds::max());
+std::optional<Status> EngineCore::run_again(const std::shared_ptr<CommunicatorCore>& communicator,
+                                            const Operation& operation) {
+  if (!take_drive_at_once()) return std::nullopt;
+  for (const auto& flat : communicator->flat)
+    if (flat && flat->serves(operation))
+      return flat->fits(*this, *communicator) && flat->take_buffers(operation, *communicator)
+                 ? run_flat(communicator, *flat)
+                 : give_drive_back();
+  return give_drive_back();
 }
 
-// What serves calls like this one, if they can be run so. With the drive held.
-FlatRun* EngineCore::flat_for(CommunicatorCore& communicator, const Call& call) {
-  for (const auto& flat : communicator.flat)
-    if (flat && flat->serves(call)) return flat->fits(*this, communicator) ? flat.get() : nullptr;
+Status EngineCore::run(const std::shared_ptr<CommunicatorCore>& communicator, Call call, const Operation& operation) {
+  if (call.counts.empty() && call.bytes() <= most_flat_bytes && !is_message(call.collective) && take_drive_at_once()) {
+    FlatRun* const flat = make_flat(*communicator, call, operation);
+    if (auto status = flat != nullptr ? run_flat(communicator, *flat) : give_drive_back()) return *std::move(status);
+  }
+  return wait(*submit(communicator, std::move(call), false), std::chrono::nanoseconds::max());
+}
+
+bool EngineCore::take_drive_at_once() {
+  if (!transfer_ || !transfer_->any_fast() || pending_.load() > 0 || has_news() || !drive_.try_lock()) return false;
+  if (++flat_runs_ % runs_per_look == 0) progress();
+  return true;
+}
+
+std::nullopt_t EngineCore::give_drive_back() {
+  release_drive();
+  if (waiters_.load() > 0) notify_waiters();
+  return std::nullopt;
+}
+
+// With the drive held. Null if an operation like this one cannot be run so.
+FlatRun* EngineCore::make_flat(CommunicatorCore& communicator, const Call& call, const Operation& operation) {
   std::shared_ptr<const PreparedPlan> plan;
   {
     std::lock_guard lock(communicator.mutex);
@@ -29,45 +52,39 @@ FlatRun* EngineCore::flat_for(CommunicatorCore& communicator, const Call& call) 
     plan = std::move(*found);
   }
   if (choose_tiling(*plan, call, tiling_rules()).tiles != 1) return nullptr;
+  auto flat = std::make_unique<FlatRun>(std::move(plan), call, operation);
+  if (!flat->fits(*this, communicator)) return nullptr;
   auto& place = communicator.flat[communicator.next_flat++ % communicator.flat.size()];
-  place = std::make_unique<FlatRun>(std::move(plan), call);
-  return place->fits(*this, communicator) ? place.get() : nullptr;
+  place = std::move(flat);
+  return place.get();
 }
 
-std::optional<Status> EngineCore::run_flat(const std::shared_ptr<CommunicatorCore>& communicator, Call& call,
-                                           std::shared_ptr<Execution>& goes_on) {
-  if (!transfer_ || !transfer_->any_fast() || call.bytes() > most_flat_bytes || !call.counts.empty() ||
-      is_message(call.collective) || pending_.load() > 0 || has_news() || !drive_.try_lock())
-    return std::nullopt;
-  std::optional<Status> status;
-  if (++flat_runs_ % runs_per_look == 0) progress();
-  FlatRun* const flat = pending_.load() == 0 && communicator->early.empty() ? flat_for(*communicator, call) : nullptr;
+// With the drive held, which it gives back. Nothing if the operation has not been begun.
+std::optional<Status> EngineCore::run_flat(const std::shared_ptr<CommunicatorCore>& communicator, FlatRun& flat) {
   std::uint32_t sequence = 0;
-  if (flat != nullptr) {
+  if (pending_.load() == 0 && communicator->early.empty()) {
     std::lock_guard lock(communicator->mutex);
     if (communicator->failed.ok() && !left_.load()) sequence = ++communicator->last_sequence;
   }
-  if (sequence != 0) {
-    communicator->past[sequence % communicator->past.size()] = {sequence, flat->signature()};
-    const FlatRun::End end = flat->run(*this, *communicator, std::move(call), sequence);
-    transfer_->flush();
-    if (end == FlatRun::End::done) {
-      status = Status();
-      ran_at_once_.store(ran_at_once_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-      last_end_.store(parts_.clock->about_now(), std::memory_order_relaxed);
-    } else {
-      goes_on = go_on(communicator, *flat, sequence);
-    }
+  if (sequence == 0) return give_drive_back();
+  communicator->past[sequence % communicator->past.size()] = {sequence, flat.signature()};
+  const FlatRun::End end = flat.run(*this, *communicator, sequence);
+  transfer_->flush();
+  if (end == FlatRun::End::done) {
+    last_end_.store(parts_.clock->about_now(), std::memory_order_relaxed);
+    ran_at_once_.store(ran_at_once_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    (void)give_drive_back();
+    return Status();
   }
-  release_drive();
-  if (waiters_.load() > 0) notify_waiters();
-  return status;
+  const auto execution = go_on(communicator, flat, sequence);
+  (void)give_drive_back();
+  return wait(*execution, std::chrono::nanoseconds::max());
 }
 
 // The rest of an operation that was begun: it is the next of its communicator.
 std::shared_ptr<Execution> EngineCore::go_on(const std::shared_ptr<CommunicatorCore>& communicator, FlatRun& flat,
                                              std::uint32_t sequence) {
-  Call call = flat.take_call();
+  Call call = flat.call();
   const Tiling tiling = choose_tiling(*flat.plan(), call, tiling_rules());
   auto execution = std::make_shared<Execution>(communicator, std::move(call), flat.plan(), sequence, tiling);
   for (auto& kept : communicator->flat)

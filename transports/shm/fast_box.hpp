@@ -1,8 +1,8 @@
 #pragma once
 // FastOutbox, FastInbox: the two ends of a ring of lines for small messages, one each way between two ranks. A message
 // is a line with its head and, if that is short, its payload; a longer payload fills the lines behind it. Whether a
-// line begins a message is told by its stamp, the last thing that is written. Payloads overwrite old stamps, so the
-// sender clears the stamp of the line after a message before it publishes the message.
+// line begins a message is told by its stamp, the last thing that is written. Payloads overwrite old stamps, so before
+// a sender publishes a message it sees to it that the line after it does not look like one.
 
 #include <algorithm>
 #include <cstring>
@@ -26,7 +26,7 @@ class FastOutbox {
     if (skip > 0) {
       FastLine& passed = at(line_);
       passed.bytes = FastRing::skipped;
-      at(line_ + skip).stamp.store(0, std::memory_order_relaxed);
+      make_unwritten(line_ + skip);
       passed.stamp.store(FastRing::stamp_of(line_), std::memory_order_release);
       line_ += skip;
     }
@@ -35,7 +35,7 @@ class FastOutbox {
     first.head = head;
     std::byte* const to = bytes <= FastRing::inline_bytes ? first.payload.data() : bytes_at(line_ + 1);
     if (bytes > 0) std::memcpy(to, payload.data(), bytes);
-    at(line_ + length).stamp.store(0, std::memory_order_relaxed);
+    make_unwritten(line_ + length);
     first.stamp.store(FastRing::stamp_of(line_), std::memory_order_release);
     line_ += length;
     return true;
@@ -51,6 +51,11 @@ class FastOutbox {
  private:
   FastLine& at(std::uint32_t number) const { return lines_[number % ring_.lines]; }
   std::byte* bytes_at(std::uint32_t number) const { return reinterpret_cast<std::byte*>(&at(number)); }
+  // A store would take the line away from the peer, which looks at it just now: only where a payload left that stamp.
+  void make_unwritten(std::uint32_t number) {
+    std::atomic<std::uint32_t>& stamp = at(number).stamp;
+    if (stamp.load(std::memory_order_relaxed) == FastRing::stamp_of(number)) stamp.store(0, std::memory_order_relaxed);
+  }
   bool room_for(std::uint32_t lines) {
     if (line_ + lines - taken_ <= ring_.lines) return true;
     // Nonsense from the peer reads as "full": it harms nobody else.

@@ -291,7 +291,7 @@ Phases World::alltoall(Algorithm algorithm) const {
     case Algorithm::bruck:
       for (std::int64_t distance = 1; distance < n; distance *= 2) {
         Phase phase = round(share(n) * static_cast<std::uint64_t>((n + 1) / 2), distance, false);
-        phase.reduced = phase.bytes;  // packed and unpacked
+        phase.reduced = 2 * phase.bytes;  // packed and unpacked
         phases.list.push_back(phase);
       }
       break;

@@ -29,6 +29,18 @@ namespace fabring {
 
 using Slot = std::uint32_t;
 
+/// Where several ways lead to a peer (network cards), the highest four bits of a slot say which one its message takes;
+/// the others are the receiver's number for it. An endpoint with one way takes a slot as it is.
+inline constexpr unsigned most_ways = 16;
+inline constexpr Slot way_mask = 0xf0000000;
+inline constexpr Slot slot_on_way(Slot number, unsigned way) { return (number & ~way_mask) | way << 28; }
+inline constexpr unsigned way_of(Slot slot) { return slot >> 28; }
+
+/// The last eight numbers are quiet: a receive there waits for nothing in particular. When the peer has finished
+/// sending it completes as aborted, where any other would be lost.
+inline constexpr Slot first_quiet_number = 0x0ffffff8;
+inline constexpr bool is_quiet(Slot slot) { return (slot & ~way_mask) >= first_quiet_number; }
+
 /// An ordinary answer, not an error: `again` means no room now (or not yet connected); poll and post again later.
 enum class Post : std::uint8_t { accepted, again };
 
@@ -45,18 +57,18 @@ struct Completion {
 };
 
 struct EndpointCounters {
-  std::uint64_t bytes_sent = 0;      ///< handed to the fabric, headers of our own included
+  std::uint64_t bytes_sent = 0;  ///< handed to the fabric, headers of our own included
   std::uint64_t bytes_received = 0;
   std::uint64_t messages_sent = 0;
   std::uint64_t messages_received = 0;
-  std::uint64_t strangers = 0;       ///< connections turned away: not of this job, or not speaking our protocol
+  std::uint64_t strangers = 0;  ///< connections turned away: not of this job, or not speaking our protocol
 };
 
 class Endpoint {
  public:
   virtual ~Endpoint() = default;  // closes
 
-  /// What peers need to reach this endpoint: opaque bytes, at most 256, exchanged at start-up.
+  /// What peers need to reach this endpoint: opaque bytes, at most 256 for each way, exchanged at start-up.
   virtual std::string address() const = 0;
 
   /// Makes `peer` known by its address(). Connecting happens now or at the first post, without blocking.
@@ -85,8 +97,8 @@ class Endpoint {
   /// complete as aborted. Other peers are not disturbed.
   virtual void disconnect(Rank peer) = 0;
 
-  /// No more sends will be posted: flushes what was accepted and says so to the peers (half-close), as far as the fabric
-  /// can. Receives still complete.
+  /// No more sends will be posted: flushes what was accepted and says so to the peers (half-close), as far as the
+  /// fabric can. Receives still complete.
   virtual void finish_sending() = 0;
 
   /// Ends everything; contexts still open complete as aborted in later polls.
@@ -96,6 +108,13 @@ class Endpoint {
 
   /// Memory to receive into that is better than any other for this endpoint; null: it does not matter.
   virtual std::shared_ptr<MemorySource> memory() { return nullptr; }
+
+  /// The way that a message of `bytes` from `peer` had best take, for the slot of its receive (see slot_on_way). Small
+  /// ones take way 0, which is always open.
+  virtual unsigned way_from(Rank peer, std::size_t bytes) {
+    (void)peer, (void)bytes;
+    return 0;
+  }
 
   /// Connections to one peer; where peers differ, the most.
   virtual int connections_per_peer() const { return 1; }

@@ -62,6 +62,7 @@ class FaultyEndpoint final : public Endpoint {
   void finish_sending() override { inner_->finish_sending(); }
   void close() override { inner_->close(); }
   EndpointCounters counters() const override { return inner_->counters(); }
+  unsigned way_from(Rank peer, std::size_t bytes) override { return inner_->way_from(peer, bytes); }
   int connections_per_peer() const override { return inner_->connections_per_peer(); }
   std::string describe() const override { return inner_->describe() + ", with faults"; }
 

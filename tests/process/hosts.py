@@ -78,7 +78,7 @@ class Hosts:
         return f"{self.name}-{host}"
 
     def address(self, host, card=0):
-        return f"10.78.{card}.{host + 1}" if self.family == 4 else f"fd78:{card or ''}::{host + 1}"
+        return f"10.78.{card}.{host + 1}" if self.family == 4 else f"fd78{f':{card}' if card else ''}::{host + 1}"
 
     def ports(self, host):
         """(card, interface of the host, its other end in the switch, rate)"""

@@ -94,8 +94,12 @@ std::vector<Fabric> fabrics() {
   behind.decorate = [](std::unique_ptr<Endpoint> inner, Rank rank) {
     return std::make_unique<FaultyEndpoint>(std::move(inner), faults_of(rank));
   };
-  return {rails_of("TwoInproc", 2, false), rails_of("ThreeFaultyInproc", 3, false, true), rails_of("TwoTcp", 2, true),
-          rails_of("ThreeFaultyTcp", 3, true, true), behind};
+  return {rails_of("OneTcp", 1, true),
+          rails_of("TwoInproc", 2, false),
+          rails_of("ThreeFaultyInproc", 3, false, true),
+          rails_of("TwoTcp", 2, true),
+          rails_of("ThreeFaultyTcp", 3, true, true),
+          behind};
 }
 
 INSTANTIATE_TEST_SUITE_P(Rails, Conformance, testing::ValuesIn(fabrics()), fabric_name);

@@ -117,7 +117,7 @@ TEST(LoadOfAWay, TheSlowerOneGetsFewerAndIsTriedAgain) {
   std::multimap<Time, int> under_way;
   std::array<int, 2> taken{};
   const auto start = [&] {
-    const int way = ways[1].finish(bytes) < ways[0].finish(bytes) ? 1 : 0;
+    const int way = ways[1].finish(bytes, now) < ways[0].finish(bytes, now) ? 1 : 0;
     if (ways[1 - way].outstanding() == 0) ways[1 - way].passed_over(ways[way].rate());
     ways[way].expect(bytes, now);
     done[way] = std::max(done[way], now) + Time(static_cast<Time::rep>(1e9 * bytes / speed[way]));
@@ -134,6 +134,8 @@ TEST(LoadOfAWay, TheSlowerOneGetsFewerAndIsTriedAgain) {
       start();
     }
   };
+  run(30);
+  EXPECT_LT(ways[1].rate(), 3e8) << "known after a few messages";
   run(400);
   EXPECT_NEAR(ways[0].rate(), 1e9, 2e8);
   EXPECT_LT(ways[1].rate(), 2.5e8);
@@ -302,7 +304,14 @@ TEST(RailsInUse, ACutWayEndsThePeerAndNamesCardRankAndHost) {
     const std::string name = "card eth" + std::to_string(broken);
     EXPECT_THAT(why.message(),
                 AllOf(HasSubstr(name), HasSubstr("rank 1"), HasSubstr("host beta"), HasSubstr("host alpha")));
-    for (std::uint64_t context : {10, 11}) EXPECT_EQ(world.endings[0].at(context), Outcome::lost);
+    EXPECT_EQ(world.endings[0].at(10 + broken), Outcome::lost);
+    EXPECT_FALSE(world.endings[0].contains(11 - broken)) << "closed at once, the other card would be blamed";
+    EXPECT_TRUE(world.ranks[1]->peer_error(0).ok()) << world.ranks[1]->peer_error(0).message();
+    ASSERT_EQ(world.ranks[0]->post_recv(1, 20, into, 20), Post::accepted);
+    world.ranks[0]->disconnect(1);
+    world.turn(10);
+    for (std::uint64_t context : {std::uint64_t{20}, 11 - broken})
+      EXPECT_NE(world.endings[0].at(context), Outcome::done);
   }
 }
 

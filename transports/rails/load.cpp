@@ -5,28 +5,39 @@
 namespace fabring::rails {
 namespace {
 
-constexpr double window_bytes = 4 << 20;
+constexpr double weight = 0.25;      // of one message in what is known of a way
+constexpr double most_slower = 64;   // a sender that came late is no slow card: one message counts for so much only
 constexpr double aging = 1.0 / 256;  // a way of a tenth of the speed gets one message in 590 to show that it recovered
+
+double seconds(Time time) { return std::chrono::duration<double>(time).count(); }
 
 }  // namespace
 
 void Load::expect(std::size_t bytes, Time now) {
-  if (outstanding_ == 0) since_ = now;
+  if (outstanding_ == 0) {
+    since_ = now;
+    first_ = static_cast<double>(bytes);
+  }
   outstanding_ += bytes;
+}
+
+double Load::finish(std::size_t bytes, Time now) const {
+  const auto all = static_cast<double>(outstanding_ + bytes);
+  if (outstanding_ == 0) return all / rate_;
+  // What should have been here by now shows that the way is slower than was known.
+  const double late = seconds(now - since_) / first_;
+  return all * std::max(1 / rate_, late);
 }
 
 void Load::settle(std::size_t bytes, std::size_t arrived, Time now) {
   outstanding_ -= std::min(bytes, outstanding_);
-  const double took = std::chrono::duration<double>(now - since_).count();
+  const double took = seconds(now - since_);
   since_ = now;
+  first_ = static_cast<double>(bytes);
   if (arrived == 0) return;
-  // A sender that came late is no slow card: one message counts for so much only.
   const double usual = static_cast<double>(arrived) / rate_;
-  seconds_ += std::min(took, 8 * usual + 1e-3);
-  bytes_ += static_cast<double>(arrived);
-  if (bytes_ < window_bytes) return;
-  rate_ = std::max((rate_ + bytes_ / std::max(seconds_, 1e-9)) / 2, 1.0);
-  bytes_ = seconds_ = 0;
+  const double measured = std::clamp(took, usual / most_slower, most_slower * usual);
+  rate_ = static_cast<double>(arrived) / ((1 - weight) * usual + weight * measured);
 }
 
 void Load::passed_over(double best_rate) {

@@ -19,7 +19,7 @@ class Load {
   void settle(std::size_t bytes, std::size_t arrived, Time now);
 
   /// When a message of `bytes` would be here if it were expected now, in seconds.
-  double finish(std::size_t bytes) const { return static_cast<double>(outstanding_ + bytes) / rate_; }
+  double finish(std::size_t bytes, Time now) const;
   /// Another way was taken: what is known of this one ages, so that a way that was slow once is tried again.
   void passed_over(double best_rate);
 
@@ -30,8 +30,7 @@ class Load {
   double rate_;
   std::size_t outstanding_ = 0;
   Time since_{0};     // the last message came, or the first of a row was expected
-  double bytes_ = 0;  // of the window that is being measured
-  double seconds_ = 0;
+  double first_ = 0;  // bytes of the one that should come next
 };
 
 }  // namespace fabring::rails

@@ -9,6 +9,7 @@
 
 #include "runtime/base/check.hpp"
 #include "transports/rails/rails_state.hpp"
+#include "transports/rails/sole_rail.hpp"
 
 namespace fabring::rails {
 namespace {
@@ -116,16 +117,21 @@ Post RailsEndpoint::posted(Post post, Operation* operation) {
   return post;
 }
 
+Post RailsEndpoint::complete_now(Outcome outcome, std::uint64_t context) {
+  ledger_.complete(context, outcome);
+  return Post::accepted;
+}
+
 Post RailsEndpoint::post_send(Rank rank, Slot slot, std::span<const std::byte> from, std::uint64_t context) {
   Peer& peer = peer_at(rank);
   FABRING_CHECK(!peer.ways.empty());
+  if (peer.lost && !peer.dropped) return complete_now(Outcome::lost, context);
   const std::size_t at = way_of(slot) % peer.ways.size();
   Way& way = peer.ways[at];
   if (!way.known) {  // only a peer that does not keep to the protocol grants there
-    if (!peer.lost && !peer.dropped)
-      lose(peer, at, Status(ErrorCode::transport_error, "the peer wants data on a way that is not open"));
-    ledger_.complete(context, peer.dropped ? Outcome::aborted : Outcome::lost);
-    return Post::accepted;
+    if (peer.dropped) return complete_now(Outcome::aborted, context);
+    lose(peer, at, Status(ErrorCode::transport_error, "the peer wants data on a way that is not open"));
+    return complete_now(Outcome::lost, context);
   }
   Operation* operation = take(peer, at, Kind::send, from.size(), context);
   const Post post =
@@ -137,14 +143,12 @@ Post RailsEndpoint::post_send(Rank rank, Slot slot, std::span<const std::byte> f
 Post RailsEndpoint::post_recv(Rank rank, Slot slot, std::span<std::byte> into, std::uint64_t context) {
   Peer& peer = peer_at(rank);
   FABRING_CHECK(!peer.ways.empty());
+  if (peer.lost && !peer.dropped) return complete_now(Outcome::lost, context);
   // Before the peer may send anything it may also probe.
   if (peer.ways.size() > 1 && !listen(peer)) return Post::again;
   const std::size_t at = way_of(slot) % peer.ways.size();
   Way& way = peer.ways[at];
-  if (!way.known) {
-    ledger_.complete(context, Outcome::aborted);
-    return Post::accepted;
-  }
+  if (!way.known) return complete_now(Outcome::aborted, context);
   Operation* operation = take(peer, at, Kind::receive, into.size(), context);
   return posted(endpoint_of(way).post_recv(rank, slot, into, reinterpret_cast<std::uint64_t>(operation)), operation);
 }
@@ -153,6 +157,7 @@ unsigned RailsEndpoint::way_from(Rank rank, std::size_t bytes) {
   Peer& peer = peer_at(rank);
   if (bytes < spread_bytes || peer.ways.size() < 2) return 0;
   if (!std::exchange(peer.wanted, true)) pulse_due_ = true;
+  const Time time = now();
   std::size_t best = 0;
   double soonest = 0;
   for (const bool large : {true, false}) {  // those that are not meant for it only if none of the others is open
@@ -160,7 +165,7 @@ unsigned RailsEndpoint::way_from(Rank rank, std::size_t bytes) {
     for (std::size_t at = 0; at < peer.ways.size(); ++at) {
       const Way& way = peer.ways[at];
       if (way.large != large || (at > 0 && !way.pulse.open())) continue;
-      const double finish = way.load.finish(bytes);
+      const double finish = way.load.finish(bytes, time);
       if (found && finish >= soonest) continue;
       found = true;
       best = at;
@@ -236,10 +241,9 @@ void RailsEndpoint::lose(Peer& peer, std::size_t at, const Status& why) {
   const Status known = why.ok() ? Status(ErrorCode::peer_lost, "the connection failed") : why;
   peer.error = known.with_prefix(path(peer, peer.ways[at]) + ": ").with_context(context);
   peer.lost = true;
-  for (Way& way : peer.ways) {
-    way.pulse.end();
-    if (way.known) endpoint_of(way).disconnect(peer.rank);
-  }
+  for (Way& way : peer.ways) way.pulse.end();
+  // The other ways stay until the caller drops the peer: closed now, they would be what the peer blames.
+  if (peer.ways[at].known) endpoint_of(peer.ways[at]).disconnect(peer.rank);
 }
 
 void RailsEndpoint::disconnect(Rank rank) {
@@ -314,6 +318,7 @@ Result<std::unique_ptr<Endpoint>> make_rails_endpoint(std::vector<Rail> rails, R
   if (rails.empty() || rails.size() > most_rails)
     return Status(ErrorCode::invalid_argument,
                   fmt::format("{} network cards for one rank; 1 to {} can be used", rails.size(), most_rails));
+  if (rails.size() == 1) return make_sole_rail(std::move(rails.front()), options);
   return std::unique_ptr<Endpoint>(std::make_unique<RailsEndpoint>(std::move(rails), std::move(options)));
 }
 

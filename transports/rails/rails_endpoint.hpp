@@ -36,7 +36,8 @@ struct RailsOptions {
   std::shared_ptr<const Clock> clock = std::make_shared<SteadyClock>();
 };
 
-/// The first rail is the one that surely reaches every peer. Errors: invalid_argument for none or more than most_rails.
+/// One rail alone costs nothing: see SoleRail. The first rail is the one that surely reaches every peer. Errors:
+/// invalid_argument for none or more than most_rails.
 Result<std::unique_ptr<Endpoint>> make_rails_endpoint(std::vector<Rail> rails, RailsOptions options);
 
 }  // namespace fabring::rails

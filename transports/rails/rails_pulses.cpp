@@ -115,7 +115,6 @@ void RailsEndpoint::judge(Peer& peer, Time time) {
                             "look at this card, its cable and its switch port, or leave it out with "
                             "FABRING_INTERFACE=^{}",
                             std::chrono::duration<double>(silence).count(), rails_[way.rail].card.name)));
-    // What the caller has under way ends with the posts on the rails; without any, it learns at its next one.
     return;
   }
 }

@@ -76,6 +76,7 @@ class RailsEndpoint final : public Endpoint {
   Operation* take(Peer& peer, std::size_t way, Kind kind, std::size_t bytes, std::uint64_t context);
   void release(Operation* operation);
   Post posted(Post post, Operation* operation);
+  Post complete_now(Outcome outcome, std::uint64_t context);
   std::size_t turn(std::size_t rail, std::span<Completion> out);
   bool completed(const Completion& completion, Completion& out);
   void lose(Peer& peer, std::size_t way, const Status& why);

@@ -66,10 +66,11 @@ def remove_stale():
 
 class Hosts:
     """`count` hosts; a context manager. Family 4 gives 10.78.0.(i+1), family 6 only fd78::(i+1). `cards`: for each host the
-    rates of its interfaces eth0, eth1, ...; interface c of all hosts is on a network of its own, 10.78.c.0/24."""
+    rates of its interfaces eth0, eth1, ...; interface c of all hosts is on a network of its own, 10.78.c.0/24, or, with
+    `one_network`, all are on 10.78.0.0/24."""
 
-    def __init__(self, count, rate="1gbit", family=4, cards=None):
-        self.count, self.family = count, family
+    def __init__(self, count, rate="1gbit", family=4, cards=None, one_network=False):
+        self.count, self.family, self.one_network = count, family, one_network
         self.cards = cards or [[rate]] * count
         self.name = f"fabt-{os.getpid()}-{next(networks)}"
         self.switch = f"{self.name}-switch"
@@ -78,6 +79,8 @@ class Hosts:
         return f"{self.name}-{host}"
 
     def address(self, host, card=0):
+        if self.one_network:
+            return f"10.78.0.{host + 1 + 32 * card}"
         return f"10.78.{card}.{host + 1}" if self.family == 4 else f"fd78{f':{card}' if card else ''}::{host + 1}"
 
     def ports(self, host):
@@ -116,12 +119,21 @@ class Hosts:
             ip("-n", name, "link", "set", "lo", "up")
             for card, device, port, rate in self.ports(host):
                 ip("-n", name, "link", "add", device, "type", "veth", "peer", "name", port, "netns", self.switch)
-                ip("-n", self.switch, "link", "set", port, "master", f"br{card}", "up")
+                ip("-n", self.switch, "link", "set", port, "master", "br0" if self.one_network else f"br{card}", "up")
                 prefix = f"{self.address(host, card)}/{24 if self.family == 4 else 64}"
                 ip("-n", name, "addr", "add", prefix, "dev", device, *(["nodad"] if self.family == 6 else []))
                 ip("-n", name, "link", "set", device, "up")
                 shape(name, device, rate)
                 shape(self.switch, port, rate)
+
+    def route_by_source(self, host):
+        """What a cloud's image sets up for several cards of one network: each address answers and sends by its own card."""
+        name = self.namespace(host)
+        for key, value in (("arp_ignore", 1), ("arp_announce", 2)):
+            command("ip", "netns", "exec", name, "sh", "-c", f"echo {value} > /proc/sys/net/ipv4/conf/all/{key}")
+        for card, device, *_ in self.ports(host):
+            ip("-n", name, "route", "add", "10.78.0.0/24", "dev", device, "table", str(100 + card))
+            ip("-n", name, "rule", "add", "from", self.address(host, card), "table", str(100 + card))
 
     def command_prefix(self, host):
         """What runs a program on this host, under a host name of its own; it keeps the process id."""

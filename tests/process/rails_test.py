@@ -43,6 +43,20 @@ def right_answers(options, transport, cards, layout, used, settings=None):
             return "carried " + ", ".join(f"{part:.0%}" for part in share)
 
 
+def one_network(options, transport, by_source):
+    """Two cards of one network: the second can be used only where the kernel routes by the sender's address."""
+    with hosts.Hosts(2, cards=[[RATE, RATE]] * 2, one_network=True) as network:
+        for host in range(2 if by_source else 0):
+            network.route_by_source(host)
+        with Job(options.program, 2, transport, {}, network.address(0)) as job:
+            start(job, network, (1, 1), [LOOP, "leave"])
+            job.expect_fine(60)
+            first, second = carried(network, 0)
+            part = second / (first + second)
+            require(part > 0.1 if by_source else part < 0.02, f"eth1 carried {part:.0%}")
+            return f"eth1 carried {part:.0%}"
+
+
 def slow_card(options, transport):
     """A card of a tenth of the speed gets the part that suits it; the job goes at the speed of the others."""
     with hosts.Hosts(2, cards=[[RATE, "20mbit"]] * 2) as network:
@@ -106,12 +120,14 @@ def main():
                   ("2 hosts of 2 cards, 2 ranks each", right_answers, [two, two], (2, 2), (0, 1)),
                   ("3 hosts of 3, 2 and 1 cards", right_answers, [three, two, one], (1, 1, 1), (0, 1)),
                   ("FABRING_RAILS=1", right_answers, [two, two], (1, 1), (0,), {"FABRING_RAILS": "1"}),
+                  ("two cards of one network", one_network, False),
+                  ("two cards of one network, routed by source", one_network, True),
                   ("a slow card", slow_card),
                   ("a card that leads nowhere", leads_nowhere),
                   ("a card is cut", broken_card, 1, "cut"),
                   ("a card goes silent", broken_card, 1, "silent")]
     # The short form: all over the first transport, of the others what depends on them.
-    for_others = ("2 hosts of 2 cards, 1 rank each", "a card that leads nowhere", "a card goes silent")
+    for_others = ("2 hosts of 2 cards, 1 rank each", "two cards of one network, routed by source", "a card that leads nowhere", "a card goes silent")
     cases = [(f"{name}, {transport}", lambda f=function, t=transport, m=more: f(options, t, *m))
              for i, transport in enumerate(options.transports) for name, function, *more in everything
              if options.runs > 1 or options.only or i == 0 or (transport == "fabric" and name in for_others)]

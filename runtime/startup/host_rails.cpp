@@ -68,7 +68,7 @@ std::string describe(const CardPlan& plan, const HostRails& host, int index, int
     if (card.near) large.push_back(card.name);
   }
   std::string text = fmt::format("rails: {}", fmt::join(all, ", "));
-  if (all.size() > 1) text += fmt::format("; large messages take {}", fmt::join(large, ", "));
+  if (all.size() > 1) text += fmt::format("; large messages prefer {}", fmt::join(large, ", "));
   if (all.size() > 1 && count > 1) text += fmt::format(" (rank {} of {} of this host)", index + 1, count);
   if (!plan.by_device && !host.interfaces.rejected.empty())
     text += fmt::format(" (not {})", fmt::join(host.interfaces.rejected, "; "));
@@ -81,6 +81,11 @@ std::uint32_t HostRails::megabits() const {
   std::uint64_t sum = 0;
   for (const RailChoice::Rail& rail : interfaces.rails) sum += rail.fast ? rail.megabits : 0;
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(sum, UINT32_MAX));
+}
+
+std::uint8_t HostRails::count() const {
+  return static_cast<std::uint8_t>(std::count_if(interfaces.rails.begin(), interfaces.rails.end(),
+                                                 [](const RailChoice::Rail& rail) { return rail.fast; }));
 }
 
 RailChoice find_rails(const std::vector<InterfaceAddress>& addresses, const InterfaceRequest& request,

@@ -24,6 +24,8 @@ struct HostRails {
 
   /// Megabits per second of the cards that large messages take together; 0: not known.
   std::uint32_t megabits() const;
+  /// How many those are.
+  std::uint8_t count() const;
 };
 
 /// The cards that FABRING_RAILS and FABRING_INTERFACE leave; one where all ranks are on this host.

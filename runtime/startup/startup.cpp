@@ -139,6 +139,7 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store) {
     interface = rails.interfaces.rails.front().address.interface;
     options.bind_address = rails.interfaces.rails.front().address.address;
     own.link_megabits = rails.megabits();
+    own.rails = rails.count();
     usable.probe_shm(options, own);
     if (own.usable.empty() || !(*bootstrap)->all_on_this_host()) usable.probe_networks(options, own);
     auto opened = NodeBeacon::open(options.job_nonce, config.rank);
@@ -151,6 +152,7 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store) {
   const std::vector<Identity>& ranks = *identities;
   FABRING_TRY(compare(ranks));
   parts.config.segment_bytes = segment_of(ranks);
+  if (parts.config.depth == 0) parts.config.depth = depth_of(ranks);
   auto path = open_data_path(gather, usable, *beacon, options, rails, own, ranks);
   if (!path) return path.error();
   parts.endpoint = std::move(path->endpoint);

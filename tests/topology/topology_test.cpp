@@ -97,7 +97,8 @@ TEST(Placement, ARankOfFewHasTheCardsOfSeveralGpus) {
         EXPECT_EQ(rails.front(), rails_for_gpu(machine, static_cast<std::size_t>(rank * 8 / ranks)).front());
         used.insert(rails.begin(), rails.end());
       }
-      for (const std::size_t nic : data_nics(machine)) EXPECT_EQ(used.count(nic), 1u) << ranks << " ranks, card " << nic;
+      for (const std::size_t nic : data_nics(machine))
+        EXPECT_EQ(used.count(nic), 1u) << ranks << " ranks, card " << nic;
     }
   }
 }

@@ -1,11 +1,10 @@
-// RailsEndpoint: peers, posts and completions. Pulses are in rails_pulses.cpp.
+// RailsEndpoint: peers and posts. Completions are in rails_completions.cpp, pulses in rails_pulses.cpp.
 
 #include "transports/rails/rails_endpoint.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "runtime/base/check.hpp"
 #include "transports/rails/rails_state.hpp"
@@ -13,16 +12,6 @@
 
 namespace fabring::rails {
 namespace {
-
-constexpr std::size_t spread_bytes = 64 * 1024;       // smaller messages cost more by their number than by their bytes
-constexpr unsigned turns_per_look = 16;               // at rails on which nothing is under way
-constexpr auto nap = std::chrono::microseconds(200);  // in one of several rails that may have news
-constexpr auto longest_sleep = std::chrono::milliseconds(100);  // probes of peers must be answered
-
-// What the ways to a peer share.
-bool spread(const Operation& operation) {
-  return operation.kind == Kind::receive && operation.bytes >= spread_bytes && operation.peer->ways.size() > 1;
-}
 
 double bytes_per_s(const Card& ours, const Card& theirs) {
   const std::uint32_t slower = std::min(ours.megabits, theirs.megabits);
@@ -179,54 +168,6 @@ unsigned RailsEndpoint::way_from(Rank rank, std::size_t bytes) {
   return static_cast<unsigned>(best);
 }
 
-std::size_t RailsEndpoint::poll(std::span<Completion> out) {
-  std::size_t count = ledger_.hand_out(out);
-  ++turns_;
-  const bool look_everywhere = turns_ % turns_per_look == 0;
-  first_ = first_ + 1 == rails_.size() ? 0 : first_ + 1;  // none can keep another out
-  for (std::size_t i = 0; i < rails_.size() && count < out.size(); ++i) {
-    const std::size_t rail = first_ + i < rails_.size() ? first_ + i : first_ + i - rails_.size();
-    if (busy_[rail] > 0 || rail == 0 || look_everywhere) count += turn(rail, out.subspan(count));
-  }
-  if (look_everywhere && !several_.empty()) beat();
-  return count;
-}
-
-std::size_t RailsEndpoint::turn(std::size_t rail, std::span<Completion> out) {
-  std::array<Completion, 32> fresh;
-  const std::size_t taken = rails_[rail].endpoint->poll(std::span(fresh).first(std::min(fresh.size(), out.size())));
-  std::size_t count = 0;
-  for (std::size_t i = 0; i < taken; ++i)
-    if (completed(fresh[i], out[count])) ++count;
-  return count;
-}
-
-// False for what is none of the caller's business.
-bool RailsEndpoint::completed(const Completion& completion, Completion& out) {
-  auto* operation = reinterpret_cast<Operation*>(completion.context);
-  Peer& peer = *operation->peer;
-  Way& way = peer.ways[operation->way];
-  if (operation->kind != Kind::send && operation->kind != Kind::receive) {
-    pulsed(*operation, completion.outcome);
-    release(operation);
-    return false;
-  }
-  --busy_[way.rail];
-  if (spread(*operation)) {
-    const Time time = now();
-    const bool done = completion.outcome == Outcome::done;
-    way.load.settle(operation->bytes, done ? completion.bytes : 0, time);
-    if (done) way.pulse.moved(time);
-  }
-  out = {operation->context, completion.outcome, completion.bytes};
-  const std::size_t at = operation->way;
-  release(operation);
-  if (out.outcome == Outcome::lost && !peer.lost && !peer.dropped)
-    lose(peer, at, endpoint_of(way).peer_error(peer.rank));
-  if (out.outcome == Outcome::aborted && peer.lost && !peer.dropped) out.outcome = Outcome::lost;
-  return true;
-}
-
 std::string RailsEndpoint::path(const Peer& peer, const Way& way) const {
   const auto place = [](const Card& card) { return card.address.empty() ? "" : " (" + card.address + ")"; };
   const Card& here = rails_[way.rail].card;
@@ -265,19 +206,6 @@ void RailsEndpoint::close() {
   for (const Rail& rail : rails_) rail.endpoint->close();
 }
 
-void RailsEndpoint::wait(std::chrono::microseconds limit) {
-  if (ledger_.size() > 0 || limit <= std::chrono::microseconds(0)) return;
-  turns_ = turns_per_look - 1;  // the next poll looks everywhere
-  const bool others = std::any_of(busy_.begin() + 1, busy_.end(), [](std::size_t busy) { return busy > 0; });
-  if (!others) {
-    rails_.front().endpoint->wait(several_.empty() ? limit : std::min<std::chrono::microseconds>(limit, longest_sleep));
-    return;
-  }
-  do asleep_ = asleep_ + 1 >= rails_.size() ? 0 : asleep_ + 1;
-  while (asleep_ != 0 && busy_[asleep_] == 0);
-  rails_[asleep_].endpoint->wait(std::min<std::chrono::microseconds>(limit, nap));
-}
-
 EndpointCounters RailsEndpoint::counters() const {
   EndpointCounters sum;
   for (const Rail& rail : rails_) {
@@ -301,17 +229,16 @@ int RailsEndpoint::connections_per_peer() const {
 }
 
 std::string RailsEndpoint::describe() const {
-  std::string text = fmt::format("{} card{}", rails_.size(), rails_.size() == 1 ? "" : "s");
+  std::string text = fmt::format("{} cards:", rails_.size());
   for (std::size_t i = 0; i < rails_.size(); ++i) {
-    std::size_t joined = 0;
-    for (const Peer& peer : peers_)
-      joined +=
-          std::any_of(peer.ways.begin(), peer.ways.end(), [&](const Way& way) { return way.known && way.rail == i; });
-    text += fmt::format("{} {}{} to {} rank{}: {}", i == 0 ? ":" : ";", rails_[i].card.name,
-                        rails_[i].card.near ? "" : " (not near, or slower)", joined, joined == 1 ? "" : "s",
-                        rails_[i].endpoint->describe());
+    const auto joined = std::count_if(peers_.begin(), peers_.end(), [&](const Peer& peer) {
+      return std::any_of(peer.ways.begin(), peer.ways.end(),
+                         [&](const Way& way) { return way.known && way.rail == i; });
+    });
+    text += fmt::format("{} {} to {} rank{}{}", i == 0 ? "" : ",", rails_[i].card.name, joined, joined == 1 ? "" : "s",
+                        rails_[i].card.near ? "" : " (second choice)");
   }
-  return text;
+  return text + fmt::format("; {}: {}", rails_.front().card.name, rails_.front().endpoint->describe());
 }
 
 Result<std::unique_ptr<Endpoint>> make_rails_endpoint(std::vector<Rail> rails, RailsOptions options) {

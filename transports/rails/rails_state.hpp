@@ -47,6 +47,14 @@ struct Operation {
   Operation* next_free = nullptr;
 };
 
+inline constexpr std::size_t spread_bytes =
+    64 * 1024;  // smaller messages cost more by their number than by their bytes
+
+/// What the ways to a peer share.
+inline bool spread(const Operation& operation) {
+  return operation.kind == Kind::receive && operation.bytes >= spread_bytes && operation.peer->ways.size() > 1;
+}
+
 class RailsEndpoint final : public Endpoint {
  public:
   RailsEndpoint(std::vector<Rail> rails, RailsOptions options);

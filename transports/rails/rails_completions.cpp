@@ -9,7 +9,8 @@ namespace fabring::rails {
 namespace {
 
 constexpr unsigned turns_per_look = 16;                         // at rails on which nothing is under way
-constexpr auto nap = std::chrono::microseconds(200);            // in one of several rails that may have news
+constexpr auto shortest_nap = std::chrono::microseconds(200);   // in one of several rails that may have news
+constexpr auto longest_nap = std::chrono::milliseconds(5);      // where nothing has come for a while
 constexpr auto longest_sleep = std::chrono::milliseconds(100);  // probes of peers must be answered
 
 }  // namespace
@@ -24,6 +25,7 @@ std::size_t RailsEndpoint::poll(std::span<Completion> out) {
     if (busy_[rail] > 0 || rail == 0 || look_everywhere) count += turn(rail, out.subspan(count));
   }
   if (look_everywhere && !several_.empty()) beat();
+  if (count > 0) nap_ = {};
   return count;
 }
 
@@ -72,7 +74,8 @@ void RailsEndpoint::wait(std::chrono::microseconds limit) {
   }
   do asleep_ = asleep_ + 1 >= rails_.size() ? 0 : asleep_ + 1;
   while (asleep_ != 0 && busy_[asleep_] == 0);
-  rails_[asleep_].endpoint->wait(std::min<std::chrono::microseconds>(limit, nap));
+  nap_ = std::clamp<std::chrono::microseconds>(2 * nap_, shortest_nap, longest_nap);
+  rails_[asleep_].endpoint->wait(std::min(limit, nap_));
 }
 
 }  // namespace fabring::rails

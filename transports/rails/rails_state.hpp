@@ -110,6 +110,7 @@ class RailsEndpoint final : public Endpoint {
   std::size_t first_ = 0;
   std::size_t asleep_ = 0;  // in which rail it slept last
   unsigned turns_ = 0;
+  std::chrono::microseconds nap_{0};  // the last one; grows while nothing comes
   Time last_beat_{0};
   bool pulse_due_ = false;  // something is to be posted for a pulse
   bool finished_ = false;

@@ -158,6 +158,15 @@ std::string nothing_matches(const std::vector<InterfaceAddress>& addresses, cons
 
 }  // namespace
 
+std::vector<InterfaceAddress> usable_interfaces(const std::vector<InterfaceAddress>& addresses,
+                                                const InterfaceRequest& request) {
+  std::vector<InterfaceAddress> usable;
+  if (const auto filter = parse_filter(request.filter))
+    for (const InterfaceAddress& candidate : addresses)
+      if (!objection(candidate, *filter, request)) usable.push_back(candidate);
+  return usable;
+}
+
 Result<InterfaceChoice> choose_interface(const std::vector<InterfaceAddress>& addresses,
                                          const InterfaceRequest& request) {
   auto filter = parse_filter(request.filter);

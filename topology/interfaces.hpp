@@ -43,6 +43,10 @@ struct InterfaceRequest {
   std::vector<std::string> near = {};
 };
 
+/// Those that a rank could use at all, in the kernel's order; none where the filter is malformed.
+std::vector<InterfaceAddress> usable_interfaces(const std::vector<InterfaceAddress>& addresses,
+                                                const InterfaceRequest& request);
+
 struct InterfaceChoice {
   InterfaceAddress chosen;
   std::string reason;  ///< "eth0 10.0.0.5: on the way to the master; not docker0 172.17.0.1 (virtual bridge)"

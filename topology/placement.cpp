@@ -109,10 +109,26 @@ std::vector<std::size_t> rails_for_cpus(const Topology& topology, const std::vec
   return nearest(topology, place);
 }
 
+namespace {
+
+// A rank of few has the cards of several GPUs.
+std::vector<std::size_t> rails_for_share(const Topology& topology, std::size_t index, std::size_t ranks) {
+  std::vector<std::size_t> found;
+  const std::size_t gpus = topology.gpus.size();
+  for (std::size_t gpu = index * gpus / ranks; gpu < (index + 1) * gpus / ranks; ++gpu)
+    for (const std::size_t rail : rails_for_gpu(topology, gpu))
+      if (std::find(found.begin(), found.end(), rail) == found.end()) found.push_back(rail);
+  return found;
+}
+
+}  // namespace
+
 std::vector<std::size_t> rails_for_rank(const Topology& topology, const RankPlace& place) {
   const auto local = static_cast<std::size_t>(std::max(place.local_rank, 0));
   if (!topology.gpus.empty()) {
     const auto gpu = place.gpu >= 0 ? static_cast<std::size_t>(place.gpu) : local;
+    const auto ranks = static_cast<std::size_t>(std::max(place.local_ranks, 1));
+    if (place.gpu < 0 && local < ranks && ranks < topology.gpus.size()) return rails_for_share(topology, local, ranks);
     return rails_for_gpu(topology, gpu % topology.gpus.size());
   }
   const std::vector<std::size_t> cards = rails_for_cpus(topology, place.cpus);

@@ -44,7 +44,7 @@ struct RankPlace {
 };
 
 /// The rails of a rank, best first: those of its GPU, else those near its processors, shared evenly among the ranks of
-/// the host. Several: lanes may be spread over them.
+/// the host. Several: large messages are spread over them. With fewer ranks than GPUs a rank has the cards of several.
 std::vector<std::size_t> rails_for_rank(const Topology& topology, const RankPlace& place);
 
 /// The allowed processors near a card: of its NUMA node, else of its place, else all.

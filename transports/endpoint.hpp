@@ -30,6 +30,18 @@ namespace fabring {
 
 using Slot = std::uint32_t;
 
+/// Where several ways lead to a peer (network cards), the highest four bits of a slot say which one its message takes;
+/// the others are the receiver's number for it. An endpoint with one way takes a slot as it is.
+inline constexpr unsigned most_ways = 16;
+inline constexpr Slot way_mask = 0xf0000000;
+inline constexpr Slot slot_on_way(Slot number, unsigned way) { return (number & ~way_mask) | way << 28; }
+inline constexpr unsigned way_of(Slot slot) { return slot >> 28; }
+
+/// The last eight numbers are quiet: a receive there waits for nothing in particular. When the peer has finished
+/// sending it completes as aborted, where any other would be lost.
+inline constexpr Slot first_quiet_number = 0x0ffffff8;
+inline constexpr bool is_quiet(Slot slot) { return (slot & ~way_mask) >= first_quiet_number; }
+
 /// An ordinary answer, not an error: `again` means no room now (or not yet connected); poll and post again later.
 enum class Post : std::uint8_t { accepted, again };
 
@@ -57,7 +69,7 @@ class Endpoint {
  public:
   virtual ~Endpoint() = default;  // closes
 
-  /// What peers need to reach this endpoint: opaque bytes, at most 256, exchanged at start-up.
+  /// What peers need to reach this endpoint: opaque bytes, at most 256 for each way, exchanged at start-up.
   virtual std::string address() const = 0;
 
   /// Makes `peer` known by its address(). Connecting happens now or at the first post, without blocking.
@@ -100,6 +112,13 @@ class Endpoint {
 
   /// A shorter way for small messages to some peers; null: there is none. Lives as long as the endpoint.
   virtual FastMessages* fast_messages() { return nullptr; }
+
+  /// The way that a message of `bytes` from `peer` had best take, for the slot of its receive (see slot_on_way). Small
+  /// ones take way 0, which is always open.
+  virtual unsigned way_from(Rank peer, std::size_t bytes) {
+    (void)peer, (void)bytes;
+    return 0;
+  }
 
   /// Connections to one peer; where peers differ, the most.
   virtual int connections_per_peer() const { return 1; }

@@ -17,13 +17,15 @@ namespace fabring {
 struct EndpointOptions {
   Rank self = 0;
   int world_size = 1;
-  std::string bind_address;       ///< numeric IPv4 or IPv6 address of the chosen interface; never empty
-  std::uint64_t job_nonce = 0;    ///< random per incarnation of the job; connections without it are strangers
+  std::string bind_address;     ///< numeric IPv4 or IPv6 address of the chosen interface; never empty
+  std::uint64_t job_nonce = 0;  ///< random per incarnation of the job; connections without it are strangers
   std::string job_id;
-  std::string secret;             ///< contents of the secret file; empty: none
+  std::string secret;  ///< contents of the secret file; empty: none
   /// Devices near this rank, best first, by name ("rdmap16s27") or PCI address ("0000:10:1b.0"); empty: no preference.
   std::vector<std::string> near_devices;
-  Config config;                  ///< settings that concern this transport (provider, sockets_per_peer, ...)
+  /// One of several endpoints of this rank, each on a card of its own: what it sends must leave by that card.
+  bool one_of_several = false;
+  Config config;  ///< settings that concern this transport (provider, sockets_per_peer, ...)
 };
 
 class Transport {
@@ -32,6 +34,11 @@ class Transport {
   virtual std::string_view name() const = 0;
   /// Success with a line of reason ("provider net, protocol XNET, 127.0.0.1"), or why it cannot run here.
   virtual Result<std::string> probe(const EndpointOptions& options) = 0;
+  /// The cards that near_devices can name, where it is not the interface of bind_address that decides; else none.
+  virtual std::vector<std::string> devices(const EndpointOptions& options) {
+    (void)options;
+    return {};
+  }
   virtual Result<std::unique_ptr<Endpoint>> open(const EndpointOptions& options) = 0;
 };
 

@@ -31,6 +31,7 @@ struct Config {
 
   // Which way.
   std::string interface;         ///< FABRING_INTERFACE: "eth0,eth1" or "^docker0"; empty: chosen
+  int rails = 0;                 ///< FABRING_RAILS: network cards of a rank, at most; 0: chosen
   std::string transport = "auto";  ///< FABRING_TRANSPORT: auto (shm,fabric,tcp), or what may be used of these
   std::string provider = "auto";   ///< FABRING_PROVIDER: libfabric provider: auto, efa, tcp (native), rxm
   std::string algorithm = "auto";  ///< FABRING_ALGORITHM: auto, ring, hierarchical, recursive_doubling, direct, ...

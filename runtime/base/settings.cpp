@@ -161,6 +161,13 @@ constexpr Setting rows[] = {
      "after "
      "a ^, those not to use (^docker0,lo).",
      read_text<&Config::interface>, show_text<&Config::interface>},
+    {"FABRING_RAILS", "integer", "network cards", "", "chosen",
+     "Network cards that a rank uses at once, at most. Chosen: all that are up, reach the other hosts and are as fast "
+     "as "
+     "the fastest; with an allow list in FABRING_INTERFACE all that it names. Ranks of one host share them. 1: only "
+     "the "
+     "way to the master.",
+     read_integer<&Config::rails, 1, 16>, show_positive<&Config::rails>},
     {"FABRING_TRANSPORT", "list", "", "auto,shm,fabric,tcp,inproc", "",
      "What data may travel on. shm: memory that the ranks of one host share. Of the networks, the first that works on "
      "every rank: fabric (libfabric), tcp (sockets). auto: shm,fabric,tcp. Without shm the ranks of one host use the "
@@ -171,7 +178,8 @@ constexpr Setting rows[] = {
      "(tcp;ofi_rxm).",
      read_text<&Config::provider>, show_text<&Config::provider>},
     {"FABRING_ALGORITHM", "text", "", "", "",
-     "auto: the algorithm with the lowest predicted time. One that all collectives which have it are to use: ring. Or a "
+     "auto: the algorithm with the lowest predicted time. One that all collectives which have it are to use: ring. Or "
+     "a "
      "list of rules, collective:sizes:algorithm, of which the first that fits decides: "
      "allreduce:64K-4M:circulant,broadcast:chain. Must be the same on all ranks.",
      read_text<&Config::algorithm>, show_text<&Config::algorithm>},
@@ -196,7 +204,8 @@ constexpr Setting rows[] = {
     {"FABRING_DEPTH", "integer", "tiles", "", "chosen", "Tiles in flight per operation.",
      read_integer<&Config::depth, 1, 1024>, show_positive<&Config::depth>},
     {"FABRING_SCRATCH_BYTES", "size", "bytes", "", "32 MiB",
-     "Hard limit of the scratch memory of an engine. Operations that do not fit wait for others to finish. Little of it on "
+     "Hard limit of the scratch memory of an engine. Operations that do not fit wait for others to finish. Little of "
+     "it on "
      "one rank makes FABRING_SEGMENT_BYTES smaller on all.",
      read_size<&Config::scratch_bytes, 4096>, show_size<&Config::scratch_bytes>},
     {"FABRING_RENDEZVOUS_TIMEOUT", "duration", "s", "", "",
@@ -216,7 +225,8 @@ constexpr Setting rows[] = {
     {"FABRING_EXPLAIN", "flag", "", "", "", "Say at the start why this transport, this interface and these algorithms.",
      read_flag<&Config::explain>, show_flag<&Config::explain>},
     {"FABRING_STATUS", "flag", "", "", "",
-     "Answer `fabring status` and `fabring doctor hang` of the same user, over an abstract unix socket of this host. No "
+     "Answer `fabring status` and `fabring doctor hang` of the same user, over an abstract unix socket of this host. "
+     "No "
      "port is opened.",
      read_flag<&Config::status>, show_flag<&Config::status>},
 };
@@ -269,8 +279,7 @@ Status apply_settings(const Environment& environment, Config& into) {
   constexpr std::string_view prefix = "FABRING_";
   for (auto at = environment.lower_bound(prefix); at != environment.end() && at->first.starts_with(prefix); ++at) {
     const Setting* row = find_setting(at->first);
-    if (row == nullptr)
-      return unknown_setting(at->first, "is set in the environment but is not a setting of Fabring");
+    if (row == nullptr) return unknown_setting(at->first, "is set in the environment but is not a setting of Fabring");
     if (!at->second.empty()) FABRING_TRY(apply_setting(*row, at->second, into));
   }
   return {};

@@ -11,6 +11,8 @@
 namespace fabring {
 namespace {
 
+constexpr std::size_t most_address = 8192;  // of a rank with sixteen cards
+
 std::string describe_nodes(const std::vector<int>& node_of) {
   std::vector<int> sizes;
   for (int node : node_of) {
@@ -28,8 +30,9 @@ bool can_all_share_memory(const std::vector<Identity>& ranks) {
 
 class Opener {
  public:
-  Opener(Gathering& gather, UsableTransports& usable, const EndpointOptions& options, Identity& own)
-      : gather_(gather), usable_(usable), options_(options), own_(own) {}
+  Opener(Gathering& gather, UsableTransports& usable, const EndpointOptions& options, const HostRails& rails,
+         Identity& own)
+      : gather_(gather), usable_(usable), options_(options), rails_(rails), own_(own) {}
 
   Result<DataPath> open(const NodeBeacon& beacon, std::vector<Identity> ranks) {
     shared_ = can_all_share_memory(ranks);
@@ -66,7 +69,8 @@ class Opener {
 
   Result<std::vector<std::string>> exchange(const Result<std::unique_ptr<Endpoint>>& opened, Rank leader) {
     if (!opened) return gather_(opened.error());
-    return gather_(WireWriter().number(std::int32_t{leader}).text(*opened ? (*opened)->address() : "", 1024).take());
+    return gather_(
+        WireWriter().number(std::int32_t{leader}).text(*opened ? (*opened)->address() : "", most_address).take());
   }
 
   struct Told {
@@ -78,7 +82,7 @@ class Opener {
     for (const std::string& blob : blobs) {
       WireReader in(blob);
       told.leaders.push_back(in.number<std::int32_t>());
-      told.addresses.emplace_back(in.text(1024));
+      told.addresses.emplace_back(in.text(most_address));
       if (!in.complete()) return Status(ErrorCode::mismatch, "a rank sent an address that cannot be read");
     }
     return told;
@@ -115,7 +119,7 @@ class Opener {
                     fmt::format("{} ({})", name.error().message(),
                                 shared_ ? "there are " + describe_nodes(path_.node_of) : "not all can share memory"));
     }
-    auto opened = usable_.open(*name, options_);
+    auto opened = open_rails(usable_, *name, options_, rails_, ranks, path_.report);
     auto blobs = exchange(opened, 0);
     if (!blobs) return blobs.error();
     auto told = read(*blobs);
@@ -131,6 +135,7 @@ class Opener {
   Gathering& gather_;
   UsableTransports& usable_;
   const EndpointOptions& options_;
+  const HostRails& rails_;
   Identity& own_;
   bool shared_ = false;
   DataPath path_;
@@ -153,8 +158,9 @@ Result<std::vector<Identity>> gather_identities(Gathering& gather, const Result<
 }
 
 Result<DataPath> open_data_path(Gathering& gather, UsableTransports& usable, const NodeBeacon& beacon,
-                                const EndpointOptions& options, Identity& own, std::vector<Identity> ranks) {
-  return Opener(gather, usable, options, own).open(beacon, std::move(ranks));
+                                const EndpointOptions& options, const HostRails& rails, Identity& own,
+                                std::vector<Identity> ranks) {
+  return Opener(gather, usable, options, rails, own).open(beacon, std::move(ranks));
 }
 
 }  // namespace fabring

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/startup/gathering.hpp"
+#include "runtime/startup/host_rails.hpp"
 #include "runtime/startup/identity.hpp"
 #include "runtime/startup/nodes.hpp"
 #include "runtime/startup/usable_transports.hpp"
@@ -24,7 +25,8 @@ struct DataPath {
 /// All ranks call it with the identities they have gathered, `own` among them. Errors: unavailable, naming who cannot
 /// use what; mismatch.
 Result<DataPath> open_data_path(Gathering& gather, UsableTransports& usable, const NodeBeacon& beacon,
-                                const EndpointOptions& options, Identity& own, std::vector<Identity> ranks);
+                                const EndpointOptions& options, const HostRails& rails, Identity& own,
+                                std::vector<Identity> ranks);
 
 /// Every rank's identity.
 Result<std::vector<Identity>> gather_identities(Gathering& gather, const Result<std::string>& own);

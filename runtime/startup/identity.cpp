@@ -23,7 +23,7 @@ std::string Identity::encode() const {
   for (std::size_t i = 0; i < std::min(usable.size(), most_transports); ++i) out.text(usable[i], most_text);
   out.text(unusable, most_reason).text(algorithm, most_text).number(segment_bytes).number(depth).number(scratch_bytes);
   out.number(static_cast<std::uint8_t>(reproducible)).text(machine, most_text).number(link_megabits).number(cores);
-  out.number(static_cast<std::uint8_t>(networks_probed)).text(cpus, most_text);
+  out.number(static_cast<std::uint8_t>(networks_probed)).text(cpus, most_text).number(rails);
   return out.take();
 }
 
@@ -50,6 +50,7 @@ Result<Identity> Identity::decode(std::string_view bytes) {
   identity.cores = in.number<std::uint32_t>();
   identity.networks_probed = in.number<std::uint8_t>() != 0;
   identity.cpus = in.text(most_text);
+  identity.rails = in.number<std::uint8_t>();
   if (!in.complete())
     return Status(ErrorCode::mismatch, "a rank sent an identity that cannot be read; it runs another build of Fabring");
   return identity;
@@ -119,6 +120,17 @@ std::size_t segment_of(const std::vector<Identity>& ranks) {
       segment = fits;
   }
   return segment;
+}
+
+int depth_of(const std::vector<Identity>& ranks) {
+  constexpr int most = 12;
+  int rails = 1;
+  for (const Identity& rank : ranks) {
+    const auto beside = static_cast<int>(std::count_if(
+        ranks.begin(), ranks.end(), [&](const Identity& other) { return other.fingerprint == rank.fingerprint; }));
+    rails = std::max(rails, rank.rails / beside);
+  }
+  return rails == 1 ? 0 : std::min(most, rails * static_cast<int>(TilingRules().depth));
 }
 
 Result<std::string> common_network(const std::vector<Identity>& ranks) {

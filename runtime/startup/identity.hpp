@@ -29,7 +29,8 @@ struct Identity {
   std::uint64_t scratch_bytes = 0;  ///< FABRING_SCRATCH_BYTES; may differ
   bool reproducible = false;
   std::string machine;              ///< FABRING_MACHINE
-  std::uint32_t link_megabits = 0;  ///< of the interface chosen; 0: not known
+  std::uint32_t link_megabits = 0;  ///< of the cards that large messages take, together; 0: not known
+  std::uint8_t rails = 1;           ///< how many such cards its host has
   std::uint32_t cores = 0;          ///< that its processes may use
   std::string cpus;                 ///< its affinity: "0-3,8"
 
@@ -49,6 +50,9 @@ Machine machine_of(const std::vector<Identity>& ranks, bool shared_memory);
 /// FABRING_SEGMENT_BYTES, or, if that is not set and a rank has little FABRING_SCRATCH_BYTES, what fits there: a tile
 /// may need a segment from every rank, and as much again for what it sends. 0: the usual one.
 std::size_t segment_of(const std::vector<Identity>& ranks);
+
+/// Tiles in flight where ranks have several network cards, so that each card has enough to do; 0: the usual number.
+int depth_of(const std::vector<Identity>& ranks);
 
 /// First network of rank 0's list that every rank can use. Errors: unavailable, saying which rank cannot use what and
 /// why.

@@ -46,15 +46,17 @@ Status check_config(const Config& config) {
   return {};
 }
 
-Result<InterfaceAddress> bind_address(const Config& config, const Bootstrap& bootstrap, const Locality& locality,
-                                      std::vector<std::string>& report) {
+// The interface chosen, and the cards beside it.
+Result<RailChoice> choose_cards(const Config& config, const Bootstrap& bootstrap, const Locality& locality,
+                                std::vector<std::string>& report) {
   auto addresses = interface_addresses();
   if (!addresses) return addresses.error();
-  auto choice = choose_interface(
-      *addresses, {config.interface, bootstrap.all_on_this_host(), bootstrap.local_address(), locality.interfaces});
+  const InterfaceRequest request{config.interface, bootstrap.all_on_this_host(), bootstrap.local_address(),
+                                 locality.interfaces};
+  auto choice = choose_interface(*addresses, request);
   if (!choice) return choice.error();
   report.push_back("interface " + choice->reason);
-  return choice->chosen;
+  return find_rails(*addresses, request, choice->chosen, config.rails);
 }
 
 // A job that cannot be asked is still a job.
@@ -129,12 +131,15 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store) {
   const HostPlaces places = (*bootstrap)->all_on_this_host() ? HostPlaces{} : find_places(config.local_rank);
   options.near_devices = places.locality.devices;
   std::string interface;
+  HostRails rails{{}, &places, own.host, log};
   Result<std::string> told = [&]() -> Result<std::string> {
-    auto address = bind_address(config, **bootstrap, places.locality, parts.report);
-    if (!address) return address.error();
-    interface = address->interface;
-    options.bind_address = address->address;
-    own.link_megabits = link_megabits(address->interface);
+    auto cards = choose_cards(config, **bootstrap, places.locality, parts.report);
+    if (!cards) return cards.error();
+    rails.interfaces = std::move(*cards);
+    interface = rails.interfaces.rails.front().address.interface;
+    options.bind_address = rails.interfaces.rails.front().address.address;
+    own.link_megabits = rails.megabits();
+    own.rails = rails.count();
     usable.probe_shm(options, own);
     if (own.usable.empty() || !(*bootstrap)->all_on_this_host()) usable.probe_networks(options, own);
     auto opened = NodeBeacon::open(options.job_nonce, config.rank);
@@ -147,7 +152,8 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store) {
   const std::vector<Identity>& ranks = *identities;
   FABRING_TRY(compare(ranks));
   parts.config.segment_bytes = segment_of(ranks);
-  auto path = open_data_path(gather, usable, *beacon, options, own, ranks);
+  if (parts.config.depth == 0) parts.config.depth = depth_of(ranks);
+  auto path = open_data_path(gather, usable, *beacon, options, rails, own, ranks);
   if (!path) return path.error();
   parts.endpoint = std::move(path->endpoint);
   parts.node_of = std::move(path->node_of);

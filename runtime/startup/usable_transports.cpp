@@ -73,6 +73,12 @@ void UsableTransports::probe_networks(const EndpointOptions& options, Identity& 
   for (const std::string& name : networks_) probe(name, options, identity);
 }
 
+std::vector<std::string> UsableTransports::devices(std::string_view name, const EndpointOptions& options) {
+  for (const auto& [usable, transport] : usable_)
+    if (usable == name) return transport->devices(options);
+  return {};
+}
+
 Result<std::unique_ptr<Endpoint>> UsableTransports::open(std::string_view name, const EndpointOptions& options) {
   for (const auto& [usable, transport] : usable_)
     if (usable == name) return transport->open(options);

@@ -26,6 +26,8 @@ class UsableTransports {
   void probe_shm(const EndpointOptions& options, Identity& identity);
   void probe_networks(const EndpointOptions& options, Identity& identity);
 
+  /// Transport::devices of one that was found to work.
+  std::vector<std::string> devices(std::string_view name, const EndpointOptions& options);
   /// One that was found to work.
   Result<std::unique_ptr<Endpoint>> open(std::string_view name, const EndpointOptions& options);
 

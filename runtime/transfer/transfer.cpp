@@ -328,7 +328,7 @@ Post Transfer::send_block(Rank peer, Slot slot, std::span<const std::byte> from,
 
 Post Transfer::recv_block(Rank peer, std::span<std::byte> into, std::uint64_t cookie, Slot& slot) {
   if (free_slots_.empty()) free_slots_.push_back(next_slot_++);
-  slot = free_slots_.back();
+  slot = slot_on_way(free_slots_.back(), endpoint_.way_from(peer, into.size()));
   Operation* operation = take_operation();
   operation->peer = peer;
   operation->cookie = cookie;
@@ -370,7 +370,7 @@ void Transfer::complete(const Completion& completion) {
     --parcels_in_flight_;
   }
   if (kind == Kind::block && operation->receive) {
-    free_slots_.push_back(operation->slot);
+    free_slots_.push_back(operation->slot & ~way_mask);
     payload_received_ += completion.bytes;
   }
   free_operation(operation);

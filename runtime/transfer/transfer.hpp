@@ -7,8 +7,9 @@
 // other.
 //
 // Grant. For a larger message the receiver posts a receive under a slot of its choosing and tells the sender (a grant
-// record); the sender sends straight there. A grant that will never be used is answered with an empty message, so the
-// receive completes and its memory is free again. Nothing here relies on order or on unexpected-message buffering.
+// record); the sender sends straight there, on the way that the slot names. A grant that will never be used is answered
+// with an empty message, so the receive completes and its memory is free again. Nothing here relies on order or on
+// unexpected-message buffering.
 //
 // Fast. To peers that the endpoint reaches by FastMessages, records travel that way, one by one, without parcels or
 // credits; what finds no room waits here. One receive stays posted for such a peer all the same: its end is how the

@@ -277,6 +277,18 @@ def one_slow_direction(options):
         only(report, "bench.slow_direction")
 
 
+def one_slow_card(options):
+    """Three hosts of two cards; one card of host 1 has a tenth of the speed, which the other hides."""
+    with hosts.Hosts(3, cards=[["1gbit", "1gbit"]] * 3) as network:
+        reshape(network.namespace(1), "eth1", "100mbit")
+        reshape(network.switch, "port1c1", "100mbit")
+        report, code = check(options, network, "bench", timeout=50)
+        require(code == 1, f"exit {code}: {json.dumps(report, indent=1)}")
+        finding = find(report, "bench.slow_card", "host1 (rank 1), eth1", ["10.78.1.0/24"])
+        require([one["card"] for one in report["cards"]] == ["eth0", "eth1"], f"measured {report['cards']}")
+        return f"{finding['what']}, in {report['seconds']:.1f} s"
+
+
 def below_expected(options):
     with hosts.Hosts(2, rate="100mbit") as network:
         report, code = check(options, network, "bench", words=["--expect", "0.125"], timeout=30)
@@ -322,7 +334,7 @@ def main():
         sys.exit(SKIP)
     links = [healthy, healthy_v6, one_way_block, unreachable_route, small_mtu_on_the_way, mtus_differ, wrong_interface,
              address_twice, missing_rank, stopped_rank, settings_differ, other_secret, wrong_master]
-    rates = [even, one_slow_link, one_slow_direction, below_expected, stuck, dies_meanwhile]
+    rates = [even, one_slow_link, one_slow_direction, one_slow_card, below_expected, stuck, dies_meanwhile]
     named = lambda cases: [(case.__name__.replace("_", " "), lambda c=case: c(options)) for case in cases
                            if options.only in case.__name__]
     # Bandwidths are measured one after the other, the rest side by side.

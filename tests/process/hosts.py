@@ -65,18 +65,28 @@ def remove_stale():
 
 
 class Hosts:
-    """`count` hosts; a context manager. Family 4 gives 10.78.0.(i+1), family 6 only fd78::(i+1)."""
+    """`count` hosts; a context manager. Family 4 gives 10.78.0.(i+1), family 6 only fd78::(i+1). `cards`: for each host the
+    rates of its interfaces eth0, eth1, ...; interface c of all hosts is on a network of its own, 10.78.c.0/24, or, with
+    `one_network`, all are on 10.78.0.0/24."""
 
-    def __init__(self, count, rate="1gbit", family=4):
-        self.count, self.rate, self.family = count, rate, family
+    def __init__(self, count, rate="1gbit", family=4, cards=None, one_network=False):
+        self.count, self.family, self.one_network = count, family, one_network
+        self.cards = cards or [[rate]] * count
         self.name = f"fabt-{os.getpid()}-{next(networks)}"
         self.switch = f"{self.name}-switch"
 
     def namespace(self, host):
         return f"{self.name}-{host}"
 
-    def address(self, host):
-        return f"10.78.0.{host + 1}" if self.family == 4 else f"fd78::{host + 1}"
+    def address(self, host, card=0):
+        if self.one_network:
+            return f"10.78.0.{host + 1 + 32 * card}"
+        return f"10.78.{card}.{host + 1}" if self.family == 4 else f"fd78{f':{card}' if card else ''}::{host + 1}"
+
+    def ports(self, host):
+        """(card, interface of the host, its other end in the switch, rate)"""
+        return [(card, f"eth{card}", f"port{host}" if card == 0 else f"port{host}c{card}", rate)
+                for card, rate in enumerate(self.cards[host])]
 
     def __enter__(self):
         try:
@@ -93,8 +103,9 @@ class Hosts:
 
     def _make(self):
         ip("netns", "add", self.switch)
-        ip("-n", self.switch, "link", "add", "br0", "type", "bridge")
-        ip("-n", self.switch, "link", "set", "br0", "up")
+        for card in range(max(map(len, self.cards))):
+            ip("-n", self.switch, "link", "add", f"br{card}", "type", "bridge")
+            ip("-n", self.switch, "link", "set", f"br{card}", "up")
         for host in range(self.count):
             name = self.namespace(host)
             folder = os.path.join(CONFIGURATION, name)
@@ -105,14 +116,24 @@ class Hosts:
             with open(os.path.join(folder, "resolv.conf"), "w") as out:
                 out.write("nameserver 127.0.0.1\noptions timeout:1 attempts:1\n")
             ip("netns", "add", name)
-            ip("-n", name, "link", "add", "eth0", "type", "veth", "peer", "name", f"port{host}", "netns", self.switch)
-            ip("-n", self.switch, "link", "set", f"port{host}", "master", "br0", "up")
-            prefix = f"{self.address(host)}/{24 if self.family == 4 else 64}"
-            ip("-n", name, "addr", "add", prefix, "dev", "eth0", *(["nodad"] if self.family == 6 else []))
             ip("-n", name, "link", "set", "lo", "up")
-            ip("-n", name, "link", "set", "eth0", "up")
-            for namespace, device in ((name, "eth0"), (self.switch, f"port{host}")):
-                shape(namespace, device, self.rate)
+            for card, device, port, rate in self.ports(host):
+                ip("-n", name, "link", "add", device, "type", "veth", "peer", "name", port, "netns", self.switch)
+                ip("-n", self.switch, "link", "set", port, "master", "br0" if self.one_network else f"br{card}", "up")
+                prefix = f"{self.address(host, card)}/{24 if self.family == 4 else 64}"
+                ip("-n", name, "addr", "add", prefix, "dev", device, *(["nodad"] if self.family == 6 else []))
+                ip("-n", name, "link", "set", device, "up")
+                shape(name, device, rate)
+                shape(self.switch, port, rate)
+
+    def route_by_source(self, host):
+        """What a cloud's image sets up for several cards of one network: each address answers and sends by its own card."""
+        name = self.namespace(host)
+        for key, value in (("arp_ignore", 1), ("arp_announce", 2)):
+            command("ip", "netns", "exec", name, "sh", "-c", f"echo {value} > /proc/sys/net/ipv4/conf/all/{key}")
+        for card, device, *_ in self.ports(host):
+            ip("-n", name, "route", "add", "10.78.0.0/24", "dev", device, "table", str(100 + card))
+            ip("-n", name, "rule", "add", "from", self.address(host, card), "table", str(100 + card))
 
     def command_prefix(self, host):
         """What runs a program on this host, under a host name of its own; it keeps the process id."""
@@ -123,5 +144,14 @@ class Hosts:
         with open(os.path.join(CONFIGURATION, self.namespace(host), "hosts"), "a") as out:
             out.write(f"{address} {name}\n")
 
-    def cut(self, host):
-        ip("-n", self.namespace(host), "link", "set", "eth0", "down")
+    def cut(self, host, card=0):
+        ip("-n", self.namespace(host), "link", "set", f"eth{card}", "down")
+
+    def silence(self, host, card):
+        """As a switch that no longer forwards: both ends keep their carrier."""
+        ip("-n", self.switch, "link", "set", f"port{host}" if card == 0 else f"port{host}c{card}", "nomaster")
+
+    def carried(self, host, card):
+        """Bytes that this interface has sent."""
+        path = f"/sys/class/net/eth{card}/statistics/tx_bytes"
+        return int(command("ip", "netns", "exec", self.namespace(host), "cat", path))

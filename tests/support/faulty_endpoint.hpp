@@ -64,6 +64,7 @@ class FaultyEndpoint final : public Endpoint {
   EndpointCounters counters() const override { return inner_->counters(); }
   std::shared_ptr<MemorySource> memory() override { return inner_->memory(); }
   FastMessages* fast_messages() override { return inner_->fast_messages(); }
+  unsigned way_from(Rank peer, std::size_t bytes) override { return inner_->way_from(peer, bytes); }
   int connections_per_peer() const override { return inner_->connections_per_peer(); }
   std::string describe() const override { return inner_->describe() + ", with faults"; }
 

@@ -86,6 +86,23 @@ TEST(Placement, OnAMachineLikeP5EveryGpuHasFourCardsOfItsOwn) {
     EXPECT_EQ(rails_for_rank(machine, {rank, 8, {}, -1}), rails_for_gpu(machine, static_cast<std::size_t>(rank)));
 }
 
+// One rank for a host, or a few, have the cards of all its GPUs between them.
+TEST(Placement, ARankOfFewHasTheCardsOfSeveralGpus) {
+  for (const MachineSketch& sketch : {tests::p4d_like(), tests::p5_like()}) {
+    const Topology machine = read(sketch);
+    for (const int ranks : {1, 2, 4}) {
+      std::multiset<std::size_t> used;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const auto rails = rails_for_rank(machine, {rank, ranks, {}, -1});
+        EXPECT_EQ(rails.front(), rails_for_gpu(machine, static_cast<std::size_t>(rank * 8 / ranks)).front());
+        used.insert(rails.begin(), rails.end());
+      }
+      for (const std::size_t nic : data_nics(machine))
+        EXPECT_EQ(used.count(nic), 1u) << ranks << " ranks, card " << nic;
+    }
+  }
+}
+
 // A virtual machine that hides the switches shows all of a node's devices below one root: they are shared evenly.
 TEST(Placement, WithoutVisibleSwitchesTheCardsOfANodeAreSharedEvenly) {
   MachineSketch sketch = tests::p5_like();

@@ -18,6 +18,11 @@ class FabricTransport final : public Transport {
     return choice->reason;
   }
 
+  std::vector<std::string> devices(const EndpointOptions& options) override {
+    drop_foreign_signal_handlers();
+    return fabric::efa_devices(options.config.provider);
+  }
+
   Result<std::unique_ptr<Endpoint>> open(const EndpointOptions& options) override {
     if (options.world_size < 1 || options.self < 0 || options.self >= options.world_size)
       return Status(ErrorCode::invalid_argument,

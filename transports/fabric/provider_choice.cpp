@@ -186,6 +186,22 @@ const fi_info* nearest_efa(const fi_info* list, const std::vector<std::string>& 
   return first(list, "efa");
 }
 
+std::vector<std::string> efa_cards(const fi_info* list) {
+  std::vector<std::string> names;
+  for (const fi_info* info = list; info; info = info->next) {
+    if (!usable(*info, "efa") || !info->domain_attr->name) continue;
+    std::string name = info->domain_attr->name;  // "rdmap16s27-rdm"
+    if (const auto dash = name.rfind('-'); dash != name.npos) name.resize(dash);
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(std::move(name));
+  }
+  return names;
+}
+
+std::vector<std::string> efa_devices(const std::string& wanted) {
+  if (wanted != "auto" && wanted != "efa") return {};
+  return efa_cards(ask("efa", nullptr, false).list.get());
+}
+
 Result<ProviderChoice> choose_provider(const std::string& wanted, const std::string& address,
                                        const std::vector<std::string>& near) {
   in6_addr parsed;

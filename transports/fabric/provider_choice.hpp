@@ -32,6 +32,11 @@ Result<ProviderChoice> choose_provider(const std::string& wanted, const std::str
 /// Of the EFA offers in a list the one on the first of `near` that any is on, else the first; null if there is none.
 const fi_info* nearest_efa(const fi_info* list, const std::vector<std::string>& near);
 
+/// The EFA cards in a list of offers, by name, in its order; and those that a rank with this FABRING_PROVIDER would
+/// use.
+std::vector<std::string> efa_cards(const fi_info* list);
+std::vector<std::string> efa_devices(const std::string& wanted);
+
 /// The provider names that fi_getinfo knows here, each once; with their versions ("tcp 1.22.0") if wanted.
 std::vector<std::string> provider_names(bool with_versions = false);
 

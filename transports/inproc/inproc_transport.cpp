@@ -114,8 +114,9 @@ class InprocEndpoint final : public Endpoint {
   Post post_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override {
     auto& own = fabric_->box(self_);
     std::lock_guard lock(own.mutex);
-    if (own.ended[peer]) lose(own, peer);
-    if (closed_ || own.dropped[peer]) {
+    const bool over = own.ended[peer] && is_quiet(slot);
+    if (own.ended[peer] && !over) lose(own, peer);
+    if (closed_ || own.dropped[peer] || over) {
       own.completions.push_back({context, Outcome::aborted, 0});
     } else if (own.lost[peer]) {
       own.completions.push_back({context, Outcome::lost, 0});
@@ -190,6 +191,7 @@ class InprocEndpoint final : public Endpoint {
       std::lock_guard lock(there.mutex);
       if (there.open && finished_ && !expects(there, self_)) {
         there.ended[self_] = true;
+        end_receives(there, self_, Outcome::aborted);  // the quiet ones
       } else if (there.open) {
         lose(there, self_);
       }
@@ -213,8 +215,9 @@ class InprocEndpoint final : public Endpoint {
     }
   }
   static bool expects(const InprocFabric::Mailbox& box, Rank peer) {
-    const auto at = box.receives.lower_bound({peer, 0});
-    return at != box.receives.end() && at->first.first == peer;
+    for (auto at = box.receives.lower_bound({peer, 0}); at != box.receives.end() && at->first.first == peer; ++at)
+      if (!is_quiet(at->first.second)) return true;
+    return false;
   }
   static void lose(InprocFabric::Mailbox& box, Rank peer) {
     if (box.lost[peer] || box.dropped[peer]) return;

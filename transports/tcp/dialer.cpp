@@ -11,11 +11,12 @@ constexpr auto longest_pause = std::chrono::milliseconds(1000);
 
 }  // namespace
 
-Dialer::Dialer(net::Loop& loop, HandshakeOptions hello, std::chrono::nanoseconds patience, Connected connected,
-               Failed failed)
+Dialer::Dialer(net::Loop& loop, HandshakeOptions hello, std::chrono::nanoseconds patience, std::string from,
+               Connected connected, Failed failed)
     : loop_(loop),
       hello_(std::move(hello)),
       patience_(patience),
+      from_(std::move(from)),
       connected_(std::move(connected)),
       failed_(std::move(failed)) {}
 
@@ -36,13 +37,14 @@ void Dialer::cancel(Rank peer) {
 }
 
 void Dialer::connect(Place dial) {
-  dial->guard = net::connect(loop_, dial->address, connect_limit, [this, dial](auto result) {
+  const auto connected = [this, dial](auto result) {
     const auto guard = std::move(dial->guard);
     if (result) return shake_hands(dial, std::move(*result));
     // A peer's listener lives as long as its endpoint: a refusal means that the peer is gone.
     if (result.error().code() == ErrorCode::timeout) return again(dial, result.error());
     give_up(dial, result.error());
-  });
+  };
+  dial->guard = net::connect(loop_, dial->address, connect_limit, connected, from_);
 }
 
 void Dialer::shake_hands(Place dial, std::unique_ptr<net::Stream> stream) {

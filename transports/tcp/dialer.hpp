@@ -26,10 +26,11 @@ class Dialer {
   using Connected = std::function<void(Rank, std::uint32_t index, std::uint32_t count, std::unique_ptr<net::Stream>)>;
   using Failed = std::function<void(Rank, const Status&)>;
 
-  /// `patience`: how long one lane is tried. `congestion_control`: set on new sockets if not empty.
-  Dialer(net::Loop& loop, HandshakeOptions hello, std::chrono::nanoseconds patience, Connected connected,
-         Failed failed);
+  /// `patience`: how long one lane is tried. `from`: the address to connect from; empty: the kernel's choice.
+  Dialer(net::Loop& loop, HandshakeOptions hello, std::chrono::nanoseconds patience, std::string from,
+         Connected connected, Failed failed);
 
+  /// `congestion_control`: set on new sockets if not empty.
   void dial(Rank peer, const net::SocketAddress& address, std::uint32_t index, std::uint32_t count,
             std::string congestion_control);
   void cancel(Rank peer);
@@ -59,6 +60,7 @@ class Dialer {
   net::Loop& loop_;
   const HandshakeOptions hello_;
   const std::chrono::nanoseconds patience_;
+  const std::string from_;
   const Connected connected_;
   const Failed failed_;
   std::list<Dial> dials_;

@@ -36,6 +36,10 @@ Post Peer::post_send(const Outgoing& message) {
 }
 
 Post Peer::post_recv(const PostedReceive& receive) {
+  if (receives_ended_ && state_ == State::alive && is_quiet(receive.slot)) {
+    ledger_.complete(receive.context, Outcome::aborted);
+    return Post::accepted;
+  }
   if (receives_ended_ && state_ == State::alive) fail(lost("was closed by the peer"));
   if (state_ != State::alive) {
     ledger_.complete(receive.context, outcome());
@@ -121,6 +125,14 @@ void Peer::on_read_ended() {
   const bool all = std::ranges::all_of(lanes_, [](const auto& lane) { return lane->read_ended(); });
   if (!all || lanes_.size() < lane_count_) return;
   receives_ended_ = true;
+  std::vector<Slot> quiet;
+  receives_.for_each([&](const PostedReceive& receive) {
+    if (is_quiet(receive.slot)) quiet.push_back(receive.slot);
+  });
+  for (const Slot slot : quiet) {
+    ledger_.complete(receives_.find(slot)->context, Outcome::aborted);
+    receives_.erase(slot);
+  }
   if (receives_.size() > 0) {
     fail(lost("was closed by the peer while " + std::to_string(receives_.size()) + " receives were waiting"));
   }

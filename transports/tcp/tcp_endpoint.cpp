@@ -55,7 +55,7 @@ TcpEndpoint::TcpEndpoint(const EndpointOptions& options)
     : options_(options),
       peers_(static_cast<std::size_t>(options.world_size)),
       dialer_(
-          loop_, hello(), options.config.timeout,
+          loop_, hello(), options.config.timeout, options.one_of_several ? options.bind_address : std::string(),
           [this](Rank peer, std::uint32_t index, std::uint32_t count, std::unique_ptr<net::Stream> stream) {
             peer_at(peer).attach(index, count, stream);
           },

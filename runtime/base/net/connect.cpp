@@ -1,3 +1,4 @@
+#include <netinet/in.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,11 +17,15 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   Attempt(Loop& loop, SocketAddress address, Done done)
       : loop_(loop), address_(std::move(address)), done_(std::move(done)) {}
 
-  void start(std::chrono::nanoseconds limit) {
+  void start(std::chrono::nanoseconds limit, const std::string& from) {
     const Result<RawAddress> raw = to_raw(address_);
     if (!raw) return finish_later(raw.error());
     const int fd = open_socket(raw->storage.ss_family);
     if (fd < 0) return finish_later(failed(errno));
+    if (const int error = from.empty() ? 0 : bind_to(fd, from); error != 0) {
+      ::close(fd);
+      return finish_later(failed(error));
+    }
     const bool in_progress = ::connect(fd, raw->get(), raw->length) != 0;
     const int error = errno;
     if (in_progress && error != EINPROGRESS && error != EINTR) {
@@ -42,6 +47,15 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   }
 
  private:
+  static int bind_to(int fd, const std::string& from) {
+    // Without this the kernel would pick a port now, which nobody else could use towards any address.
+    const int on = 1;
+    ::setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
+    const Result<RawAddress> raw = to_raw({from, 0});
+    if (!raw) return EINVAL;
+    return ::bind(fd, raw->get(), raw->length) == 0 ? 0 : errno;
+  }
+
   Status failed(int error) const {
     return {ErrorCode::unavailable, "cannot connect to " + address_.to_string() + ": " + errno_text(error)};
   }
@@ -79,9 +93,9 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
 }  // namespace
 
 std::shared_ptr<void> connect(Loop& loop, const SocketAddress& address, std::chrono::nanoseconds limit,
-                              std::function<void(Result<std::unique_ptr<Stream>>)> done) {
+                              std::function<void(Result<std::unique_ptr<Stream>>)> done, const std::string& from) {
   auto attempt = std::make_shared<Attempt>(loop, address, std::move(done));
-  attempt->start(limit);
+  attempt->start(limit, from);
   return attempt;
 }
 

@@ -96,8 +96,9 @@ class Listener {
 };
 
 /// Connects; `done` is called once in the loop. Dropping the returned guard cancels (done is then never called).
+/// `from`: the numeric address of this host to connect from; empty: the kernel's choice.
 std::shared_ptr<void> connect(Loop& loop, const SocketAddress& address, std::chrono::nanoseconds limit,
-                              std::function<void(Result<std::unique_ptr<Stream>>)> done);
+                              std::function<void(Result<std::unique_ptr<Stream>>)> done, const std::string& from = {});
 
 /// Whether new sockets could use this TCP_CONGESTION; unsupported, naming the allowed ones, if not.
 Status try_congestion_control(const std::string& name);

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "runtime/base/named_thread.hpp"
+#include "runtime/startup/host_rails.hpp"
 #include "tests/topology/machine_xml.hpp"
 #include "topology/cpus.hpp"
 #include "topology/discovery.hpp"
@@ -59,6 +60,35 @@ TEST(Locality, WithoutGpusARankPrefersTheInterfaceOfItsNode) {
   EXPECT_THAT(find_locality(machine, 0, {9}).interfaces, ElementsAre("eth1"));
   EXPECT_THAT(find_locality(machine, 0, machine.cpus).interfaces, IsEmpty());  // near both
   EXPECT_THAT(find_locality(read(tests::bare_vm()), -1, {0}).interfaces, IsEmpty());
+}
+
+TEST(HostRails, ARankAloneHasAllCardsAndSeveralShareThem) {
+  const std::vector<std::string> cards = {"eth0", "eth1", "eth2", "eth3"};
+  const HostPlaces nothing;
+  EXPECT_EQ(near_rails(cards, nothing, 0, 1), cards);
+  EXPECT_THAT(near_rails(cards, nothing, 1, 2), ElementsAre("eth2", "eth3"));
+  EXPECT_THAT(near_rails(cards, nothing, 2, 4), ElementsAre("eth2"));
+  EXPECT_THAT(near_rails({"eth0", "eth1"}, nothing, 5, 8), ElementsAre("eth1"));
+  EXPECT_THAT(near_rails({}, nothing, 0, 2), IsEmpty());
+}
+
+TEST(HostRails, OnAKnownMachineTheNearestComeFirst) {
+  HostPlaces places;
+  places.topology = read(tests::p5_like());
+  std::vector<std::string> devices;
+  for (const Nic& nic : places.topology->nics)
+    if (nic.kind == NicKind::efa) devices.push_back(nic.rdma);
+  ASSERT_EQ(devices.size(), 32u);
+  for (int rank = 0; rank < 8; ++rank) {
+    const auto near = near_rails(devices, places, rank, 8);
+    ASSERT_EQ(near.size(), 4u);
+    EXPECT_EQ(near.front(), find_locality(*places.topology, rank, {}).devices.front());
+  }
+  EXPECT_EQ(near_rails(devices, places, 0, 1).size(), 32u);
+  places.topology = read(tests::two_sockets());
+  places.topology->allowed_cpus = {9};
+  EXPECT_THAT(near_rails({"eth0", "eth1"}, places, 0, 2), ElementsAre("eth1"));
+  EXPECT_THAT(near_rails({"eth0", "eth1"}, places, 0, 1), ElementsAre("eth1", "eth0"));
 }
 
 TEST(Locality, TheProgressThreadRunsNearTheCard) {

@@ -26,6 +26,7 @@ struct Fabric {
   Config config = {};
   /// Wraps each endpoint, to inject faults; empty: as it is.
   std::function<std::unique_ptr<Endpoint>(std::unique_ptr<Endpoint>, Rank)> decorate = {};
+  std::size_t ways = 1;  ///< that its addresses may name
   /// A receive from a peer whose endpoint is gone completes as lost by itself (otherwise disconnect() must end it).
   bool notices_death = true;
   /// The listening socket of ours behind an address(), to send strangers to.

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "tools/fabring/doctor/bench_cards.hpp"
 #include "tools/fabring/doctor/bench_run.hpp"
 #include "tools/fabring/doctor/doctor_command.hpp"
 #include "tools/fabring/doctor/report.hpp"
@@ -91,7 +92,7 @@ Finding stopped(const Status& status, bool started) {
           status.context().rank < 0 ? std::string() : fmt::format("rank {}", status.context().rank)};
 }
 
-nlohmann::ordered_json as_json(const Report& report, const BenchRun& run) {
+nlohmann::ordered_json as_json(const Report& report, const BenchRun& run, const std::vector<CardMatrix>& cards) {
   nlohmann::ordered_json json = report_json(report);
   json["players"] = run.matrix.names;
   json["GBps"] = run.matrix.GBps;
@@ -99,6 +100,9 @@ nlohmann::ordered_json as_json(const Report& report, const BenchRun& run) {
   json["rounds"] = run.rounds;
   json["rounds_done"] = run.rounds_done;
   json["expected_GBps"] = run.matrix.expected_GBps;
+  json["cards"] = nlohmann::ordered_json::array();
+  for (const CardMatrix& one : cards)
+    json["cards"].push_back({{"card", one.card}, {"network", one.network}, {"GBps", one.matrix.GBps}});
   return json;
 }
 
@@ -136,6 +140,7 @@ int measure(const Options& options) {
       complain("doctor bench", status.message());
       return exit_could_not_run;
     }
+  const Config as_given = *config;
   auto engine = Engine::create(std::move(*config));
   if (!engine && rank == 0) return report_start(options, engine.error(), seconds());
   if (!engine) {
@@ -149,23 +154,43 @@ int measure(const Options& options) {
     run = measure_pairs((*engine)->world(), began + limit * 4 / 5,
                         std::chrono::milliseconds(static_cast<std::int64_t>(options.measure_ms)));
   }
+  const auto deadline = began + limit * 4 / 5;
+  const int ranks = (*engine)->world().size();
+  const std::string transport = transport_of(**engine);
+  const double link = link_GBps(**engine);
+  std::vector<CardMatrix> cards;
+  bool no_time = false;
+  if (run.status.ok() && run.hosts > 1) {
+    if (auto found = cards_in_use(**engine, deadline, no_time)) cards = std::move(*found);
+    if (!cards.empty()) {
+      (void)(*engine)->leave();
+      measure_cards(cards, as_given, deadline,
+                    std::chrono::milliseconds(static_cast<std::int64_t>(options.measure_ms)));
+    }
+  }
   if (rank != 0) {
     if (!run.status.ok()) complain("doctor bench", fmt::format("rank {}: {}", rank, run.status.message()));
     (void)(*engine)->leave();
     return run.status.ok() ? exit_fine : exit_could_not_run;
   }
-  run.matrix.expected_GBps = options.expect > 0 ? options.expect : run.hosts > 1 ? link_GBps(**engine) : 0;
+  run.matrix.expected_GBps = options.expect > 0 ? options.expect : run.hosts > 1 ? link : 0;
   run.matrix.expected_by = options.expect > 0 ? "--expect" : "the interface's speed";
   Report report;
   report.part = "bench";
-  const int ranks = (*engine)->world().size();
-  report.subject =
-      fmt::format("{} rank{} on {} host{}, {} of {} rounds, transport {}", ranks, ranks == 1 ? "" : "s", run.hosts,
-                  run.hosts == 1 ? "" : "s", run.rounds_done, run.rounds, transport_of(**engine));
+  report.subject = fmt::format("{} rank{} on {} host{}, {} of {} rounds, transport {}", ranks, ranks == 1 ? "" : "s",
+                               run.hosts, run.hosts == 1 ? "" : "s", run.rounds_done, run.rounds, transport);
   report.findings = judge(run.matrix);
+  for (Finding& finding : judge_cards(cards)) report.findings.push_back(std::move(finding));
+  if (no_time)
+    report.findings.push_back({"bench.cards", Severity::not_checked,
+                               "the network cards were not measured apart: no time left", "",
+                               "give it more time with --timeout", ""});
   if (!run.status.ok()) report.findings.insert(report.findings.begin(), stopped(run.status, true));
   report.complete = run.status.ok() && run.rounds_done == run.rounds;
   report.picture = matrix_text(run.matrix);
+  for (const CardMatrix& one : cards)
+    if (!one.matrix.GBps.empty())
+      report.picture += fmt::format("\n{} alone ({}):\n{}", one.card, one.network, matrix_text(one.matrix));
   if (!options.svg.empty())
     picture.write(heat_map(run.matrix, fmt::format("fabring doctor bench: {} ranks on {} host{}", ranks, run.hosts,
                                                    run.hosts == 1 ? "" : "s")));
@@ -173,7 +198,7 @@ int measure(const Options& options) {
   if (!written.ok()) complain("doctor bench", written.message());
   (void)(*engine)->leave();
   report.seconds = seconds();
-  const int code = deliver(report, as_json(report, run), options.report);
+  const int code = deliver(report, as_json(report, run, cards), options.report);
   return written.ok() ? code : exit_could_not_run;
 }
 
@@ -213,6 +238,7 @@ void add_doctor_bench(CLI::App& doctor, Session& session) {
   add_report_options(*command, options->report, 60);
   command->footer(
       "On several hosts the first rank of each takes part, else all ranks; no two pairs share one at a time.\n"
+      "Where ranks use several network cards, each is then measured alone and compared with the others.\n"
       "All ranks run this: under fabring run, torchrun, srun, mpirun, or here with -n. Rank 0 reports.\n"
       "Exit codes: 0 fine or warnings only, 1 a critical finding, 2 usage, 3 could not measure everything.\n"
       "Example: fabring run --hosts a:1,b:1,c:1 -- fabring doctor bench --svg links.svg");

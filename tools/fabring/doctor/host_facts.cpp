@@ -12,6 +12,7 @@
 #include <mutex>
 
 #include "runtime/base/named_thread.hpp"
+#include "runtime/startup/host_rails.hpp"
 #include "topology/discovery.hpp"
 #include "topology/host_identity.hpp"
 #include "transports/fabric/fabric_transport.hpp"
@@ -154,8 +155,12 @@ HostFacts gather_host_facts(const std::filesystem::path& root, const Environment
   std::string address;
   if (facts.interfaces)
     if (const auto choice = choose_interface(*facts.interfaces, {config.interface, false, facts.towards_master});
-        choice)
+        choice) {
       address = choice->chosen.address;
+      const RailChoice cards =
+          find_rails(*facts.interfaces, {config.interface, false, facts.towards_master}, choice->chosen, config.rails);
+      for (const RailChoice::Rail& rail : cards.rails) facts.rails.push_back(rail.address.interface);
+    }
   Question<Networks> networks([config, address] { return probe_transports(config, address); });
   facts.topology = topology.wait(until);
   if (auto answer = networks.wait(until)) {

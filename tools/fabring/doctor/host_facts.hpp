@@ -48,6 +48,7 @@ struct HostFacts {
   bool root_user = false;
   std::optional<Result<Topology>> topology;  ///< nothing: no answer in time
   Result<std::vector<InterfaceAddress>> interfaces = Status(ErrorCode::unavailable, "not asked");
+  std::vector<std::string> rails;                         ///< cards that a rank would use at once, the first chosen
   std::string towards_master;                             ///< address that this host would send from
   std::optional<NameFacts> own_name;                      ///< nothing: no answer in time
   std::optional<NameFacts> master_name;                   ///< nothing: none given, or no answer in time

@@ -56,6 +56,14 @@ Findings interface(const HostFacts& facts) {
                             : "correct or unset FABRING_INTERFACE",
              {}}};
   Findings found{note(id, "with other hosts a job would use " + reason_of(*choice, !facts.master.empty()))};
+  if (facts.rails.size() > 1) {
+    std::string list;
+    for (const std::string& name : facts.rails) list += (list.empty() ? "" : ", ") + name;
+    found.push_back(
+        note("net.rails", fmt::format("a rank would use {} network cards at once: {} (FABRING_RAILS bounds them; "
+                                      "towards a host that they do not reach they are left out)",
+                                      facts.rails.size(), list)));
+  }
   const std::string route = default_route(facts);
   if (!route.empty() && route != choice->chosen.interface && facts.master.empty() && wanted.empty())
     found.push_back(

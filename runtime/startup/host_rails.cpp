@@ -1,0 +1,162 @@
+#include "runtime/startup/host_rails.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "topology/cpus.hpp"
+#include "topology/placement.hpp"
+#include "transports/rails/rails_endpoint.hpp"
+
+namespace fabring {
+namespace {
+
+std::size_t most_of(int setting) {
+  return setting > 0 ? std::min(static_cast<std::size_t>(setting), rails::most_rails) : rails::most_rails;
+}
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// Of the ranks of this host: which one this is, and how many there are.
+std::pair<int, int> among_neighbours(const std::vector<Identity>& ranks, Rank self) {
+  int index = 0, count = 0;
+  for (Rank rank = 0; rank < static_cast<Rank>(ranks.size()); ++rank) {
+    if (ranks[rank].fingerprint != ranks[self].fingerprint) continue;
+    if (rank < self) ++index;
+    ++count;
+  }
+  return {index, count};
+}
+
+// The cards to open, and by what each is told apart.
+struct CardPlan {
+  std::vector<rails::Card> cards;
+  bool by_device = false;  // not by the address of an interface
+};
+
+CardPlan plan_rails(const std::vector<std::string>& devices, const EndpointOptions& options, const HostRails& host,
+                    int index, int count) {
+  CardPlan plan;
+  plan.by_device = !devices.empty();
+  const std::size_t most = most_of(options.config.rails);
+  if (plan.by_device) {
+    // Devices of such a fabric all reach each other: a rank opens those near it and no others.
+    std::vector<std::string> near = near_rails(devices, *host.places, index, count);
+    if (near.size() > most) near.resize(most);
+    for (const std::string& name : near) plan.cards.push_back({name, "fabric", "", 0, true});
+    return plan;
+  }
+  std::vector<std::string> fast;
+  for (const RailChoice::Rail& rail : host.interfaces.rails)
+    if (rail.fast) fast.push_back(rail.address.interface);
+  const std::vector<std::string> near = near_rails(fast, *host.places, index, count);
+  for (const RailChoice::Rail& rail : host.interfaces.rails)
+    plan.cards.push_back({rail.address.interface, rail.network, rail.address.address, rail.megabits,
+                          contains(near, rail.address.interface)});
+  return plan;
+}
+
+std::string describe(const CardPlan& plan, const HostRails& host, int index, int count) {
+  std::vector<std::string> all, large;
+  for (const rails::Card& card : plan.cards) {
+    all.push_back(card.name + (card.address.empty() ? "" : " " + card.address) +
+                  (card.megabits == 0 ? "" : fmt::format(" {} Mbit/s", card.megabits)));
+    if (card.near) large.push_back(card.name);
+  }
+  std::string text = fmt::format("rails: {}", fmt::join(all, ", "));
+  if (all.size() > 1) text += fmt::format("; large messages prefer {}", fmt::join(large, ", "));
+  if (all.size() > 1 && count > 1) text += fmt::format(" (rank {} of {} of this host)", index + 1, count);
+  if (!plan.by_device && !host.interfaces.rejected.empty())
+    text += fmt::format(" (not {})", fmt::join(host.interfaces.rejected, "; "));
+  return text;
+}
+
+}  // namespace
+
+std::uint32_t HostRails::megabits() const {
+  std::uint64_t sum = 0;
+  for (const RailChoice::Rail& rail : interfaces.rails) sum += rail.fast ? rail.megabits : 0;
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(sum, UINT32_MAX));
+}
+
+std::uint8_t HostRails::count() const {
+  return static_cast<std::uint8_t>(std::count_if(interfaces.rails.begin(), interfaces.rails.end(),
+                                                 [](const RailChoice::Rail& rail) { return rail.fast; }));
+}
+
+RailChoice find_rails(const std::vector<InterfaceAddress>& addresses, const InterfaceRequest& request,
+                      const InterfaceAddress& chosen, int most) {
+  std::map<std::string, InterfaceFacts> facts;
+  for (const InterfaceAddress& one : addresses)
+    if (!facts.contains(one.interface)) facts.emplace(one.interface, read_interface_facts(one.interface));
+  return choose_rails(addresses, request, chosen, facts, most_of(most));
+}
+
+std::vector<std::string> near_rails(const std::vector<std::string>& fast, const HostPlaces& places, int index,
+                                    int sharers) {
+  std::vector<std::string> near;
+  if (places.topology) {
+    RankPlace place;
+    place.local_rank = index;
+    place.local_ranks = sharers;
+    place.cpus = places.topology->allowed_cpus;
+    for (const std::size_t at : rails_for_rank(*places.topology, place)) {
+      const Nic& nic = places.topology->nics[at];
+      for (const std::string& name : {nic.rdma, nic.interface})
+        if (contains(fast, name) && !contains(near, name)) near.push_back(name);
+    }
+  }
+  if (sharers < 2) {
+    for (const std::string& name : fast)
+      if (!contains(near, name)) near.push_back(name);
+  } else if (near.empty() && !fast.empty()) {
+    const auto [from, to] = share_of(fast.size(), static_cast<std::size_t>(index), static_cast<std::size_t>(sharers));
+    near.assign(fast.begin() + static_cast<std::ptrdiff_t>(from), fast.begin() + static_cast<std::ptrdiff_t>(to));
+  }
+  return near;
+}
+
+Result<std::unique_ptr<Endpoint>> open_rails(UsableTransports& usable, const std::string& network,
+                                             const EndpointOptions& options, const HostRails& host,
+                                             const std::vector<Identity>& ranks, std::vector<std::string>& report) {
+  const auto [index, count] = among_neighbours(ranks, options.self);
+  CardPlan plan = plan_rails(usable.devices(network, options), options, host, index, count);
+  std::vector<rails::Rail> opened;
+  for (const rails::Card& card : plan.cards) {
+    EndpointOptions one = options;
+    one.one_of_several = plan.cards.size() > 1;
+    if (plan.by_device) {
+      one.near_devices = {card.name};
+    } else {
+      one.bind_address = card.address;
+    }
+    auto endpoint = usable.open(network, one);
+    if (!endpoint && opened.empty()) return endpoint.error();
+    if (endpoint) {
+      opened.push_back({card, std::move(*endpoint)});
+    } else {
+      report.push_back(fmt::format("card {} is not used: {}", card.name, endpoint.error().message()));
+    }
+  }
+  if (plan.cards.size() > 1 || !host.interfaces.rejected.empty()) report.push_back(describe(plan, host, index, count));
+  rails::RailsOptions how;
+  how.self = options.self;
+  how.world_size = options.world_size;
+  how.host = host.host;
+  how.patience = options.config.silence_timeout;
+  how.leaves_by = [](const rails::Card& from, const std::string& to) {
+    const std::string by = interface_towards(from.address, to);
+    return by.empty() || by == from.name;
+  };
+  how.note = [log = host.log, told = std::make_shared<std::atomic<bool>>(false)](const std::string& text) {
+    // With many peers behind one bad card a line is enough.
+    log.write(told->exchange(true) ? LogLevel::info : LogLevel::warning, text);
+  };
+  return rails::make_rails_endpoint(std::move(opened), std::move(how));
+}
+
+}  // namespace fabring

@@ -1,0 +1,69 @@
+// What figures of single cards say.
+
+#include "tools/fabring/doctor/bench_cards.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace fabring::tools {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+CardMatrix card(const char* name, std::size_t players, double GBps) {
+  CardMatrix one{name, std::string("10.0.") + name[3] + ".0/24", {}, {}};
+  one.matrix.GBps.assign(players, std::vector<double>(players, GBps));
+  for (std::size_t i = 0; i < players; ++i) {
+    one.matrix.names.push_back("host" + std::to_string(i));
+    one.matrix.GBps[i][i] = 0;
+  }
+  return one;
+}
+
+TEST(CardsOfABench, ThatAreAlikeAreFine) {
+  const Findings found = judge_cards({card("eth0", 2, 1.0), card("eth1", 2, 0.9)});
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].severity, Severity::ok);
+  EXPECT_THAT(found[0].what, HasSubstr("eth0, eth1"));
+  EXPECT_TRUE(judge_cards({}).empty());
+}
+
+TEST(CardsOfABench, ASlowOneIsNamedWithTheHostAtItsEnd) {
+  std::vector<CardMatrix> cards = {card("eth0", 4, 1.0), card("eth1", 4, 1.0), card("eth2", 4, 1.0)};
+  for (std::size_t i = 0; i < 4; ++i)
+    if (i != 2) cards[1].matrix.GBps[2][i] = cards[1].matrix.GBps[i][2] = 0.1;
+  const Findings found = judge_cards(cards);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].id, "bench.slow_card");
+  EXPECT_EQ(found[0].severity, Severity::critical);
+  EXPECT_THAT(found[0].what, AllOf(HasSubstr("eth1 (10.0.1.0/24)"), HasSubstr("at host2"), HasSubstr("0.1 GB/s")));
+  EXPECT_EQ(found[0].where, "host2, eth1");
+}
+
+TEST(CardsOfABench, BetweenTwoHostsTheDirectionIsNamed) {
+  std::vector<CardMatrix> cards = {card("eth0", 2, 1.0), card("eth1", 2, 1.0)};
+  cards[0].matrix.GBps[1][0] = 0.6;
+  const Findings found = judge_cards(cards);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].severity, Severity::warning);
+  EXPECT_THAT(found[0].what, AllOf(HasSubstr("eth0"), HasSubstr("from host1 to host0")));
+}
+
+TEST(CardsOfABench, AWholeNetworkThatIsSlow) {
+  const Findings found = judge_cards({card("eth0", 3, 1.0), card("eth1", 3, 0.2)});
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_THAT(found[0].what, HasSubstr("between all hosts"));
+}
+
+TEST(CardsOfABench, OneThatCarriesNothing) {
+  std::vector<CardMatrix> cards = {card("eth0", 2, 1.0),
+                                   {"eth1", "10.0.1.0/24", {}, Status(ErrorCode::timeout, "rank 1")}};
+  const Findings found = judge_cards(cards);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].id, "bench.dead_card");
+  EXPECT_THAT(found[0].what, AllOf(HasSubstr("eth1"), HasSubstr("rank 1")));
+}
+
+}  // namespace
+}  // namespace fabring::tools

@@ -1,0 +1,376 @@
+// Rails: which cards are joined, addresses that are none, how large messages are spread, and ways that never open, fall
+// silent or break. Ranks share the test's thread and a clock that the test turns.
+
+#include "transports/rails/rails_endpoint.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <map>
+#include <set>
+
+#include "transports/inproc/inproc_transport.hpp"
+#include "transports/ledger.hpp"
+#include "transports/rails/load.hpp"
+
+namespace fabring::rails {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+Card card(const char* name, const char* network, bool near = true) { return {name, network, "10.0.0.1", 1000, near}; }
+
+TEST(Join, CardsOfOneNetwork) {
+  const std::vector<Card> two = {card("eth0", "a"), card("eth1", "b")}, swapped = {card("p1", "b"), card("p0", "a")};
+  EXPECT_THAT(join(0, two, 1, two), ElementsAre(Joint{0, 0, true}, Joint{1, 1, true}));
+  EXPECT_THAT(join(0, two, 1, swapped), ElementsAre(Joint{0, 1, true}, Joint{1, 0, true}));
+}
+
+TEST(Join, UnequalNumbersMakeAsManyWaysAsTheSmaller) {
+  const std::vector<Card> four = {card("a0", "n"), card("a1", "n"), card("a2", "n"), card("a3", "n")};
+  const std::vector<Card> two = {card("b0", "n"), card("b1", "n")}, one = {card("c0", "n")};
+  EXPECT_EQ(join(0, four, 1, two).size(), 2u);
+  EXPECT_EQ(join(0, two, 1, four).size(), 2u);
+  EXPECT_THAT(join(0, four, 5, one), ElementsAre(Joint{0, 0, true}));
+  for (const auto& joints : {join(2, four, 7, two), join(2, two, 7, four)}) {
+    std::set<std::size_t> lower, higher;
+    for (const Joint& joint : joints)
+      EXPECT_TRUE(lower.insert(joint.lower).second && higher.insert(joint.higher).second);
+  }
+}
+
+TEST(Join, ARankWithMoreCardsSpreadsItsPeersOverThem) {
+  const std::vector<Card> more = {card("a0", "n"), card("a1", "m"), card("a2", "m"), card("a3", "m")};
+  const std::vector<Card> less = {card("b0", "n"), card("b1", "m")};
+  std::set<std::size_t> used;
+  for (Rank peer = 1; peer < 4; ++peer) used.insert(join(0, more, peer, less).at(1).lower);
+  EXPECT_EQ(used, (std::set<std::size_t>{1, 2, 3}));
+}
+
+TEST(Join, NetworksThatOnlyARouterCouldJoinComeLast) {
+  const std::vector<Card> one = {card("a0", "x"), card("a1", "y")}, other = {card("b0", "z"), card("b1", "y")};
+  EXPECT_THAT(join(0, one, 1, other), ElementsAre(Joint{1, 1, true}, Joint{0, 0, true}));
+  EXPECT_THAT(join(0, {card("a0", "x")}, 1, {card("b0", "z")}), ElementsAre(Joint{0, 0, true}));
+}
+
+TEST(Join, LargeMessagesTakeCardsNearToBothEnds) {
+  const std::vector<Card> first = {card("eth0", "a"), card("eth1", "b", false)};
+  const std::vector<Card> second = {card("eth0", "a", false), card("eth1", "b")};
+  EXPECT_THAT(join(0, first, 2, first), ElementsAre(Joint{0, 0, true}, Joint{1, 1, false}));
+  EXPECT_THAT(join(1, second, 3, second), ElementsAre(Joint{0, 0, false}, Joint{1, 1, true}));
+  EXPECT_THAT(join(1, second, 2, first), ElementsAre(Joint{0, 0, true}, Joint{1, 1, true})) << "none is near to both";
+}
+
+RailAddress sample(std::size_t rails) {
+  RailAddress address;
+  address.host = "host-a";
+  for (std::size_t i = 0; i < rails; ++i)
+    address.rails.push_back({{"eth" + std::to_string(i), "10.0.0.0/24", "10.0.0.7", 10'000, i == 0}, "tcp 10.0.0.7:5"});
+  return address;
+}
+
+TEST(RailAddressOnTheWire, ComesBackAsItWas) {
+  const RailAddress sent = sample(most_rails);
+  auto got = RailAddress::decode(sent.encode());
+  ASSERT_TRUE(got) << got.error().message();
+  EXPECT_EQ(got->host, sent.host);
+  ASSERT_EQ(got->rails.size(), sent.rails.size());
+  for (std::size_t i = 0; i < sent.rails.size(); ++i) {
+    EXPECT_EQ(got->rails[i].card, sent.rails[i].card);
+    EXPECT_EQ(got->rails[i].endpoint, sent.rails[i].endpoint);
+  }
+}
+
+TEST(RailAddressOnTheWire, WhatIsNoneIsRefusedWithWords) {
+  const std::string good = sample(3).encode();
+  for (std::size_t length = 0; length < good.size(); ++length)
+    EXPECT_EQ(RailAddress::decode(good.substr(0, length)).error().code(), ErrorCode::invalid_argument) << length;
+  EXPECT_THAT(RailAddress::decode(good + "x").error().message(), HasSubstr("longer"));
+  EXPECT_THAT(RailAddress::decode("tcp 10.0.0.1:80").error().message(), HasSubstr("FABRING_RAILS"));
+  EXPECT_THAT(RailAddress::decode(sample(0).encode()).error().message(), HasSubstr("0 network cards"));
+  EXPECT_THAT(RailAddress::decode(sample(17).encode()).error().message(), HasSubstr("17 network cards"));
+  RailAddress odd = sample(2);
+  odd.rails[1].card.name = "eth\n1";
+  EXPECT_THAT(RailAddress::decode(odd.encode()).error().message(), HasSubstr("odd characters"));
+  odd = sample(2);
+  odd.host = "a\x1b[2J";
+  EXPECT_THAT(RailAddress::decode(odd.encode()).error().message(), HasSubstr("odd characters"));
+  std::uint32_t state = 1;  // any byte changed: refused or harmless
+  for (std::size_t at = 0; at < good.size(); ++at) {
+    std::string bad = good;
+    bad[at] = static_cast<char>((state = state * 1664525 + 1013904223) >> 24);
+    const auto decoded = RailAddress::decode(bad);
+    EXPECT_TRUE(!decoded || decoded->rails.size() <= most_rails);
+  }
+}
+
+TEST(LoadOfAWay, TheSlowerOneGetsFewerAndIsTriedAgain) {
+  // Two ways, of which one has a tenth of the speed; eight messages under way at any time.
+  constexpr std::size_t bytes = 512 * 1024;
+  constexpr double speed[2] = {1e9, 1e8};
+  Load ways[2] = {Load(1e9), Load(1e9)};
+  Time now{0}, done[2] = {Time{0}, Time{0}};
+  std::multimap<Time, int> under_way;
+  std::array<int, 2> taken{};
+  const auto start = [&] {
+    const int way = ways[1].finish(bytes, now) < ways[0].finish(bytes, now) ? 1 : 0;
+    if (ways[1 - way].outstanding() == 0) ways[1 - way].passed_over(ways[way].rate());
+    ways[way].expect(bytes, now);
+    done[way] = std::max(done[way], now) + Time(static_cast<Time::rep>(1e9 * bytes / speed[way]));
+    under_way.emplace(done[way], way);
+    ++taken[way];
+  };
+  for (int i = 0; i < 8; ++i) start();
+  const auto run = [&](int messages) {
+    for (int i = 0; i < messages; ++i) {
+      const auto [when, way] = *under_way.begin();
+      under_way.erase(under_way.begin());
+      now = when;
+      ways[way].settle(bytes, bytes, now);
+      start();
+    }
+  };
+  run(30);
+  EXPECT_LT(ways[1].rate(), 3e8) << "known after a few messages";
+  run(400);
+  EXPECT_NEAR(ways[0].rate(), 1e9, 2e8);
+  EXPECT_LT(ways[1].rate(), 2.5e8);
+  taken = {};
+  run(1000);
+  EXPECT_GT(taken[1], 0) << "a way that was slow must be tried again";
+  EXPECT_LT(taken[1], 150);
+}
+
+/// Swallows what is sent once it is cut, as a dead cable does.
+class Cable final : public Endpoint {
+ public:
+  Cable(std::unique_ptr<Endpoint> inner, const bool& cut) : inner_(std::move(inner)), cut_(cut) {}
+  std::string address() const override { return inner_->address(); }
+  Status add_peer(Rank peer, std::string_view address) override { return inner_->add_peer(peer, address); }
+  Post post_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override {
+    if (!cut_) return inner_->post_send(peer, slot, from, context);
+    swallowed_.complete(context, Outcome::done);
+    return Post::accepted;
+  }
+  Post post_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override {
+    return inner_->post_recv(peer, slot, into, context);
+  }
+  std::size_t poll(std::span<Completion> out) override {
+    const std::size_t count = swallowed_.hand_out(out);
+    return count + inner_->poll(out.subspan(count));
+  }
+  void wait(std::chrono::microseconds limit) override { inner_->wait(limit); }
+  void wake() override { inner_->wake(); }
+  Status peer_error(Rank peer) const override { return inner_->peer_error(peer); }
+  void disconnect(Rank peer) override { inner_->disconnect(peer); }
+  void finish_sending() override { inner_->finish_sending(); }
+  void close() override { inner_->close(); }
+  EndpointCounters counters() const override { return inner_->counters(); }
+  std::string describe() const override { return inner_->describe(); }
+
+ private:
+  std::unique_ptr<Endpoint> inner_;
+  const bool& cut_;
+  Ledger swallowed_;
+};
+
+class TurnedClock final : public Clock {
+ public:
+  Time now() const override { return time; }
+  Time time{1s};
+};
+
+/// Two ranks; rank r has cards[r] rails. Rail i of both lies on network i.
+struct TwoRanks {
+  explicit TwoRanks(std::size_t cards_of_0 = 2, std::size_t cards_of_1 = 2) {
+    const std::size_t counts[2] = {cards_of_0, cards_of_1};
+    for (std::size_t i = 0; i < 4; ++i) transports.push_back(make_inproc_transport(make_inproc_fabric(2)));
+    for (Rank rank = 0; rank < 2; ++rank) {
+      EndpointOptions options;
+      options.self = rank;
+      options.world_size = 2;
+      std::vector<Rail> rails;
+      for (std::size_t i = 0; i < counts[rank]; ++i) {
+        const std::string number = std::to_string(i);
+        auto inner = *transports[i]->open(options);
+        rails.push_back({{"eth" + number, "net" + number, "10.0." + number + ".1", 1000, true},
+                         std::make_unique<Cable>(std::move(inner), cut[i])});
+      }
+      RailsOptions how;
+      how.self = rank;
+      how.world_size = 2;
+      how.host = rank == 0 ? "alpha" : "beta";
+      how.patience = 6s;
+      how.clock = clock;
+      how.note = [this](const std::string& text) { notes.push_back(text); };
+      ranks[rank] = *make_rails_endpoint(std::move(rails), how);
+    }
+    for (Rank rank = 0; rank < 2; ++rank) EXPECT_TRUE(ranks[rank]->add_peer(1 - rank, ranks[1 - rank]->address()).ok());
+    // As the engine: each posts a receive before anybody sends, then both send.
+    for (Rank rank = 0; rank < 2; ++rank) EXPECT_EQ(ranks[rank]->post_recv(1 - rank, 1, eager, 100), Post::accepted);
+    for (Rank rank = 0; rank < 2; ++rank) EXPECT_EQ(ranks[rank]->post_send(1 - rank, 1, eager, 101), Post::accepted);
+    turn(100);
+  }
+  void turn(int polls) {
+    for (int i = 0; i < polls; ++i) {
+      for (Rank rank = 0; rank < 2; ++rank) {
+        std::array<Completion, 8> out;
+        const std::size_t count = ranks[rank]->poll(out);
+        for (std::size_t c = 0; c < count; ++c) endings[rank][out[c].context] = out[c].outcome;
+      }
+    }
+  }
+  /// Both poll while this much time passes.
+  void pass(std::chrono::milliseconds time) {
+    for (const Time until = clock->time + time; clock->time < until; clock->time += 20ms) turn(20);
+  }
+  std::vector<std::unique_ptr<Transport>> transports;
+  std::shared_ptr<TurnedClock> clock = std::make_shared<TurnedClock>();
+  bool cut[4] = {};
+  std::vector<std::string> notes;
+  std::array<std::byte, 8> eager{};
+  std::unique_ptr<Endpoint> ranks[2];
+  std::map<std::uint64_t, Outcome> endings[2];
+};
+
+constexpr std::size_t large = 1 << 20;
+
+TEST(RailsInUse, LargeMessagesTakeAllWaysOnceTheyAreOpenAndSmallOnesTheFirst) {
+  TwoRanks world(3, 3);
+  EXPECT_EQ(world.ranks[0]->way_from(1, large), 0u) << "nothing is known of the others yet";
+  world.turn(100);
+  EXPECT_EQ(world.ranks[0]->way_from(1, 8192), 0u);
+  std::vector<std::byte> into(large);
+  std::set<unsigned> ways;
+  for (Slot number = 10; number < 13; ++number) {
+    const unsigned way = world.ranks[0]->way_from(1, large);
+    ways.insert(way);
+    ASSERT_EQ(world.ranks[0]->post_recv(1, slot_on_way(number, way), into, number), Post::accepted);
+    ASSERT_EQ(world.ranks[1]->post_send(0, slot_on_way(number, way), into, number), Post::accepted);
+  }
+  EXPECT_EQ(ways, (std::set<unsigned>{0, 1, 2}));
+  world.turn(50);
+  for (std::uint64_t context : {10, 11, 12}) EXPECT_EQ(world.endings[0].at(context), Outcome::done);
+}
+
+TEST(RailsInUse, UnequalNumbersOfCardsWork) {
+  for (const auto& [one, other] : {std::pair<std::size_t, std::size_t>{3, 1}, {1, 4}, {2, 3}}) {
+    TwoRanks world(one, other);
+    (void)world.ranks[1]->way_from(0, large);
+    world.turn(100);
+    std::vector<std::byte> into(large);
+    std::set<unsigned> ways;
+    for (Slot number = 10; number < 20; ++number) {
+      const unsigned way = world.ranks[1]->way_from(0, large);
+      ways.insert(way);
+      ASSERT_EQ(world.ranks[1]->post_recv(0, slot_on_way(number, way), into, number), Post::accepted);
+    }
+    EXPECT_EQ(ways.size(), std::min(one, other));
+  }
+}
+
+TEST(RailsInUse, AWayThatNeverOpensIsLeftOutAndNotedOnce) {
+  TwoRanks world;
+  world.cut[1] = true;
+  (void)world.ranks[0]->way_from(1, large);
+  world.pass(20s);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(world.ranks[0]->way_from(1, large), 0u);
+  EXPECT_TRUE(world.ranks[0]->peer_error(1).ok());
+  ASSERT_EQ(world.notes.size(), 1u);
+  EXPECT_THAT(world.notes[0], AllOf(HasSubstr("eth1"), HasSubstr("rank 1"), HasSubstr("beta"), HasSubstr("not used")));
+}
+
+TEST(RailsInUse, ACutWayEndsThePeerAndNamesCardRankAndHost) {
+  for (const std::size_t broken : {0u, 1u}) {
+    TwoRanks world;
+    (void)world.ranks[0]->way_from(1, large);
+    world.turn(100);
+    std::vector<std::byte> into(large);
+    for (unsigned way : {0u, 1u})
+      ASSERT_EQ(world.ranks[0]->post_recv(1, slot_on_way(10, way), into, 10 + way), Post::accepted);
+    world.pass(10s);
+    ASSERT_TRUE(world.ranks[0]->peer_error(1).ok()) << "waiting is no failure";
+    world.cut[broken] = true;
+    world.pass(5s);
+    EXPECT_TRUE(world.ranks[0]->peer_error(1).ok()) << "not before the setting";
+    world.pass(5s);
+    const Status why = world.ranks[0]->peer_error(1);
+    EXPECT_EQ(why.code(), ErrorCode::peer_lost);
+    EXPECT_EQ(why.context().rank, 1);
+    const std::string name = "card eth" + std::to_string(broken);
+    EXPECT_THAT(why.message(),
+                AllOf(HasSubstr(name), HasSubstr("rank 1"), HasSubstr("host beta"), HasSubstr("host alpha")));
+    EXPECT_EQ(world.endings[0].at(10 + broken), Outcome::lost);
+    EXPECT_FALSE(world.endings[0].contains(11 - broken)) << "closed at once, the other card would be blamed";
+    EXPECT_TRUE(world.ranks[1]->peer_error(0).ok()) << world.ranks[1]->peer_error(0).message();
+    ASSERT_EQ(world.ranks[0]->post_recv(1, 20, into, 20), Post::accepted);
+    world.ranks[0]->disconnect(1);
+    world.turn(10);
+    for (std::uint64_t context : {std::uint64_t{20}, 11 - broken})
+      EXPECT_NE(world.endings[0].at(context), Outcome::done);
+  }
+}
+
+TEST(RailsInUse, APeerThatIsSilentOnAllWaysIsNotBlamedOnACard) {
+  TwoRanks world;
+  (void)world.ranks[0]->way_from(1, large);
+  world.turn(100);
+  for (int i = 0; i < 5000; ++i) {  // rank 1 does not poll, for 100 s
+    world.clock->time += 20ms;
+    std::array<Completion, 8> out;
+    for (int polls = 0; polls < 20; ++polls) (void)world.ranks[0]->poll(out);
+  }
+  EXPECT_TRUE(world.ranks[0]->peer_error(1).ok());
+  world.clock->time += 1000s;  // now rank 0 was away as well
+  world.pass(20s);
+  EXPECT_TRUE(world.ranks[0]->peer_error(1).ok()) << world.ranks[0]->peer_error(1).message();
+}
+
+TEST(RailsInUse, TheEndOfAPeerOnOneWayIsItsEnd) {
+  TwoRanks world;
+  std::vector<std::byte> into(large);
+  for (unsigned way : {0u, 1u})
+    ASSERT_EQ(world.ranks[0]->post_recv(1, slot_on_way(10, way), into, 10 + way), Post::accepted);
+  world.ranks[1].reset();
+  std::array<Completion, 8> out;
+  for (int i = 0; i < 50; ++i) {
+    const std::size_t count = world.ranks[0]->poll(out);
+    for (std::size_t c = 0; c < count; ++c) world.endings[0][out[c].context] = out[c].outcome;
+  }
+  for (std::uint64_t context : {10, 11}) EXPECT_EQ(world.endings[0].at(context), Outcome::lost);
+  EXPECT_THAT(world.ranks[0]->peer_error(1).message(), AllOf(HasSubstr("card eth"), HasSubstr("rank 1")));
+}
+
+TEST(RailsInUse, AGrantOnAWayThatIsNotThereLosesThePeer) {
+  TwoRanks world;
+  RailsOptions how;
+  how.world_size = 2;
+  how.leaves_by = [](const Card&, const std::string&) { return false; };
+  EndpointOptions options;
+  options.world_size = 2;
+  std::vector<Rail> rails;
+  for (std::size_t i = 0; i < 2; ++i)
+    rails.push_back({{"eth" + std::to_string(i), "net" + std::to_string(i), "10.0.0.1", 0, true},
+                     *make_inproc_transport(make_inproc_fabric(2))->open(options)});
+  auto endpoint = *make_rails_endpoint(std::move(rails), how);
+  ASSERT_TRUE(endpoint->add_peer(1, world.ranks[1]->address()).ok());
+  std::array<std::byte, 8> bytes{};
+  ASSERT_EQ(endpoint->post_send(1, slot_on_way(3, 1), bytes, 7), Post::accepted);
+  std::array<Completion, 8> out;
+  ASSERT_EQ(endpoint->poll(out), 1u);
+  EXPECT_EQ(out[0].outcome, Outcome::lost);
+  EXPECT_THAT(endpoint->peer_error(1).message(), HasSubstr("not open"));
+}
+
+TEST(RailsInUse, OfNoCardsOrTooManyThereIsNoEndpoint) {
+  EXPECT_EQ(make_rails_endpoint({}, {}).error().code(), ErrorCode::invalid_argument);
+  std::vector<Rail> many(most_rails + 1);
+  EXPECT_THAT(make_rails_endpoint(std::move(many), {}).error().message(), HasSubstr("17 network cards"));
+}
+
+}  // namespace
+}  // namespace fabring::rails

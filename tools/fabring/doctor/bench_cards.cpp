@@ -1,0 +1,176 @@
+#include "tools/fabring/doctor/bench_cards.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "tools/fabring/doctor/bench_run.hpp"
+#include "topology/rail_choice.hpp"
+
+namespace fabring::tools {
+namespace {
+
+constexpr std::size_t most_cards = 16;
+constexpr std::size_t network_bytes = 64;
+constexpr double slow_share = 0.7;                    ///< of what the other cards reach between the same two hosts
+constexpr double bad_share = 0.4;                     ///< critical from here
+constexpr auto least_time = std::chrono::seconds(2);  // for one card
+using Flat = std::array<char, most_cards * network_bytes>;
+
+// Of "rails: eth0 10.0.0.1 100000 Mbit/s, eth1 10.0.1.1; large ...": the addresses of this rank's cards.
+std::vector<InterfaceAddress> own_cards(const Engine& engine) {
+  std::vector<InterfaceAddress> cards;
+  const auto addresses = interface_addresses();
+  for (const std::string& line : engine.report()) {
+    constexpr std::string_view label = "rails: ";
+    if (!addresses || !line.starts_with(label)) continue;
+    const std::string list = ", " + line.substr(label.size(), line.find_first_of(";(") - label.size()) + " ";
+    for (const InterfaceAddress& one : *addresses)
+      if (list.find(", " + one.interface + " " + one.address + " ") != std::string::npos ||
+          list.find(", " + one.interface + " " + one.address + ",") != std::string::npos)
+        cards.push_back(one);
+  }
+  return cards;
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+// The other cards' figure for one direction between two hosts; 0: there is none.
+double others(const std::vector<CardMatrix>& cards, std::size_t card, std::size_t from, std::size_t to) {
+  std::vector<double> rates;
+  for (std::size_t other = 0; other < cards.size(); ++other)
+    if (other != card && !cards[other].matrix.GBps.empty() && cards[other].matrix.GBps[from][to] > 0)
+      rates.push_back(cards[other].matrix.GBps[from][to]);
+  return rates.empty() ? 0 : median(std::move(rates));
+}
+
+struct Slow {
+  std::size_t from, to;
+  double own, rest;
+};
+
+// The one player at all of them; -1: there is none, or there are only two players.
+int common_player(const std::vector<Slow>& slow, std::size_t players) {
+  if (players < 3) return -1;
+  for (std::size_t player = 0; player < players; ++player)
+    if (slow.size() >= players - 1 &&
+        std::all_of(slow.begin(), slow.end(), [&](const Slow& one) { return one.from == player || one.to == player; }))
+      return static_cast<int>(player);
+  return -1;
+}
+
+}  // namespace
+
+Result<std::vector<CardMatrix>> cards_in_use(Engine& engine, std::chrono::steady_clock::time_point deadline,
+                                             bool& no_time) {
+  Communicator world = engine.world();
+  const std::vector<InterfaceAddress> own = own_cards(engine);
+  no_time = own.size() > 1 && deadline - std::chrono::steady_clock::now() < least_time * own.size();
+  Flat flat{};
+  if (world.rank() == 0 && !no_time)
+    for (std::size_t i = 0; i < std::min(own.size(), most_cards); ++i) {
+      const std::string text = own[i].interface + " " + network_of(own[i]);
+      std::strncpy(flat.data() + i * network_bytes, text.c_str(), network_bytes - 1);
+    }
+  FABRING_TRY(world.broadcast(flat.data(), flat.size(), DataType::uint8, 0));
+  std::vector<CardMatrix> cards;
+  std::vector<std::int32_t> here;
+  for (std::size_t i = 0; i < most_cards; ++i) {
+    const std::string text(flat.data() + i * network_bytes, ::strnlen(flat.data() + i * network_bytes, network_bytes));
+    const std::size_t cut = text.find(' ');
+    if (cut == std::string::npos) break;
+    cards.push_back({text.substr(0, cut), text.substr(cut + 1), {}, {}});
+    here.push_back(std::any_of(own.begin(), own.end(),
+                               [&](const InterfaceAddress& one) { return network_of(one) == cards.back().network; }));
+  }
+  if (cards.empty()) return cards;
+  FABRING_TRY(world.allreduce(here.data(), here.data(), here.size(), DataType::int32, ReduceOp::min));
+  for (std::size_t i = cards.size(); i-- > 0;)
+    if (here[i] == 0) cards.erase(cards.begin() + static_cast<std::ptrdiff_t>(i));
+  // Two cards of one network cannot be told apart this way.
+  for (std::size_t i = cards.size(); i-- > 1;)
+    if (std::any_of(cards.begin(), cards.begin() + static_cast<std::ptrdiff_t>(i),
+                    [&](const CardMatrix& one) { return one.network == cards[i].network; }))
+      cards.erase(cards.begin() + static_cast<std::ptrdiff_t>(i));
+  if (cards.size() < 2) cards.clear();
+  return cards;
+}
+
+void measure_cards(std::vector<CardMatrix>& cards, const Config& config, std::chrono::steady_clock::time_point deadline,
+                   std::chrono::milliseconds measure) {
+  for (std::size_t i = 0; i < cards.size(); ++i) {
+    const auto now = std::chrono::steady_clock::now();
+    const auto until = now + (deadline - now) / static_cast<long>(cards.size() - i);
+    Config one = config;
+    one.interface = cards[i].network;
+    one.rails = 1;
+    // A card that leads nowhere must not take the others' time.
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - now);
+    one.rendezvous_timeout = std::max(std::min(one.rendezvous_timeout, left / 2), std::chrono::milliseconds(1));
+    one.timeout = std::max(std::min(one.timeout, left), std::chrono::milliseconds(1));
+    auto engine = Engine::create(std::move(one));
+    if (!engine) {
+      cards[i].status = engine.error();
+      continue;
+    }
+    BenchRun run = measure_pairs((*engine)->world(), until, measure);
+    cards[i].matrix = std::move(run.matrix);
+    cards[i].status = run.status;
+    (void)(*engine)->leave();
+  }
+}
+
+Findings judge_cards(const std::vector<CardMatrix>& cards) {
+  Findings found;
+  for (std::size_t card = 0; card < cards.size(); ++card) {
+    const CardMatrix& one = cards[card];
+    const std::string name = fmt::format("{} ({})", one.card, one.network);
+    if (!one.status.ok())
+      found.push_back(
+          {"bench.dead_card", Severity::critical, fmt::format("over {} alone: {}", name, one.status.message()),
+           "a job that uses this card as well leaves it out where nothing comes through at the start, and ends "
+           "when it fails later",
+           "look at the card, its cable and its switch port on the rank named; FABRING_INTERFACE=^" + one.card +
+               " leaves it out",
+           one.card});
+    if (one.matrix.GBps.empty()) continue;
+    std::vector<Slow> slow;
+    const auto& names = one.matrix.names;
+    for (std::size_t from = 0; from < names.size(); ++from)
+      for (std::size_t to = 0; to < names.size(); ++to) {
+        const double own = one.matrix.GBps[from][to], rest = others(cards, card, from, to);
+        if (own > 0 && rest > 0 && own < slow_share * rest) slow.push_back({from, to, own, rest});
+      }
+    if (slow.empty()) continue;
+    const Slow& worst = *std::min_element(slow.begin(), slow.end(),
+                                          [](const Slow& a, const Slow& b) { return a.own * b.rest < b.own * a.rest; });
+    const int player = common_player(slow, names.size());
+    const bool all = slow.size() >= names.size() * (names.size() - 1);
+    const std::string place = player >= 0 ? "at " + names[static_cast<std::size_t>(player)]
+                              : all && names.size() > 2
+                                  ? "between all hosts"
+                                  : fmt::format("from {} to {}", names[worst.from], names[worst.to]);
+    found.push_back(
+        {"bench.slow_card", worst.own < bad_share * worst.rest ? Severity::critical : Severity::warning,
+         fmt::format("{} reaches {:.3g} GB/s {}, the other cards {:.3g}", name, worst.own, place, worst.rest),
+         "large messages avoid a slow card, so the hosts have that much less bandwidth",
+         "look at the link's speed and errors (fabring doctor host there); FABRING_INTERFACE=^" + one.card +
+             " leaves it out",
+         player >= 0 ? fmt::format("{}, {}", names[static_cast<std::size_t>(player)], one.card) : one.card});
+  }
+  if (found.empty() && !cards.empty()) {
+    std::string list;
+    for (const CardMatrix& one : cards) list += (list.empty() ? "" : ", ") + one.card;
+    found.push_back(
+        {"bench.cards", Severity::ok, fmt::format("each card alone is as fast as the others: {}", list), "", "", ""});
+  }
+  return found;
+}
+
+}  // namespace fabring::tools

@@ -1,0 +1,34 @@
+#pragma once
+// BenchCards: where ranks use several network cards at once, a slow one hides behind the others. Each network that all
+// of them have a card in is measured apart, with an engine of its own, and the cards are compared with each other.
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "fabring/fabring.hpp"
+#include "tools/fabring/doctor/bench_verdict.hpp"
+
+namespace fabring::tools {
+
+struct CardMatrix {
+  std::string card;     ///< rank 0's name for it: "eth1"
+  std::string network;  ///< "10.0.1.0/24"
+  BenchMatrix matrix;   ///< complete at rank 0 only
+  Status status;        ///< why nothing, or not all, was measured
+};
+
+/// The networks to measure, rank 0's order; empty where ranks use one card, or where rank 0 has no time for it, which
+/// it then says. Collective over the engine's world.
+Result<std::vector<CardMatrix>> cards_in_use(Engine& engine, std::chrono::steady_clock::time_point deadline,
+                                             bool& no_time);
+
+/// Collective: all ranks, with the same cards, after the engine that told them was left. Each card gets an even part of
+/// the time.
+void measure_cards(std::vector<CardMatrix>& cards, const Config& config, std::chrono::steady_clock::time_point deadline,
+                   std::chrono::milliseconds measure);
+
+/// Pure: a card that is slower than the others between the same hosts, or that carries nothing.
+Findings judge_cards(const std::vector<CardMatrix>& cards);
+
+}  // namespace fabring::tools

@@ -1,0 +1,102 @@
+#include "transports/rails/rail_address.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/base/wire.hpp"
+
+namespace fabring::rails {
+namespace {
+
+constexpr std::uint32_t magic = 0x314c5246;  // "FRL1"
+constexpr std::size_t most_text = 64;
+constexpr std::size_t most_address = 256;
+
+// It will stand in messages for people.
+bool printable(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7f; });
+}
+
+Status unreadable(const std::string& why) { return {ErrorCode::invalid_argument, "an address that " + why}; }
+
+}  // namespace
+
+std::string RailAddress::encode() const {
+  WireWriter out;
+  out.number(magic).text(host, most_text).number(static_cast<std::uint8_t>(rails.size()));
+  for (const Rail& rail : rails) {
+    out.text(rail.card.name, most_text).text(rail.card.network, most_text).text(rail.card.address, most_text);
+    out.number(rail.card.megabits).number(static_cast<std::uint8_t>(rail.card.near)).text(rail.endpoint, most_address);
+  }
+  return out.take();
+}
+
+Result<RailAddress> RailAddress::decode(std::string_view bytes) {
+  WireReader in(bytes);
+  if (in.number<std::uint32_t>() != magic)
+    return unreadable("is not one of several network cards; do all ranks run the same Fabring and FABRING_RAILS?");
+  RailAddress address;
+  address.host = in.text(most_text);
+  const auto count = in.number<std::uint8_t>();
+  if (!in.ok() || count < 1 || count > most_rails)
+    return unreadable(fmt::format("names {} network cards; a rank has 1 to {}", count, most_rails));
+  for (int i = 0; i < count; ++i) {
+    Rail rail;
+    rail.card.name = in.text(most_text);
+    rail.card.network = in.text(most_text);
+    rail.card.address = in.text(most_text);
+    rail.card.megabits = in.number<std::uint32_t>();
+    rail.card.near = in.number<std::uint8_t>() != 0;
+    rail.endpoint = in.text(most_address);
+    address.rails.push_back(std::move(rail));
+  }
+  if (!in.complete()) return unreadable("is cut off, or longer than what it says");
+  if (!printable(address.host)) return unreadable("has a host name with odd characters");
+  for (const Rail& rail : address.rails)
+    if (rail.card.name.empty() || !printable(rail.card.name) || !printable(rail.card.network) ||
+        !printable(rail.card.address))
+      return unreadable("has a network card whose name or network has odd characters");
+  return address;
+}
+
+std::vector<Joint> join(Rank lower_rank, const std::vector<Card>& lower, Rank higher_rank,
+                        const std::vector<Card>& higher) {
+  std::vector<Joint> joints;
+  std::vector<bool> lower_used(lower.size()), higher_used(higher.size());
+  const auto add = [&](std::size_t low, std::size_t high) {
+    joints.push_back({low, high, true});
+    lower_used[low] = higher_used[high] = true;
+  };
+  // `mine` of the rank with more cards, where its peers take turns.
+  const auto turn = [](std::size_t i, std::size_t mine, std::size_t theirs, Rank peer) {
+    return mine > theirs ? (i + static_cast<std::size_t>(peer) * theirs) % mine : i;
+  };
+  if (lower.front().network == higher.front().network) add(0, 0);
+  for (std::size_t first = 0; first < lower.size(); ++first) {
+    std::vector<std::size_t> low, high;
+    for (std::size_t i = first; i < lower.size(); ++i)
+      if (!lower_used[i] && lower[i].network == lower[first].network) low.push_back(i);
+    for (std::size_t i = 0; i < higher.size(); ++i)
+      if (!higher_used[i] && higher[i].network == lower[first].network) high.push_back(i);
+    if (lower_used[first] || high.empty()) continue;
+    for (std::size_t i = 0; i < std::min(low.size(), high.size()); ++i)
+      add(low[turn(i, low.size(), high.size(), higher_rank)], high[turn(i, high.size(), low.size(), lower_rank)]);
+  }
+  // Networks that a router may join; whether one does will show.
+  for (std::size_t low = 0, high = 0; low < lower.size() && high < higher.size();) {
+    if (lower_used[low]) {
+      ++low;
+    } else if (higher_used[high]) {
+      ++high;
+    } else {
+      add(low, high);
+    }
+  }
+  const auto near = [&](const Joint& joint) { return lower[joint.lower].near && higher[joint.higher].near; };
+  if (std::any_of(joints.begin(), joints.end(), near))
+    for (Joint& joint : joints) joint.large = near(joint);
+  return joints;
+}
+
+}  // namespace fabring::rails

@@ -1,0 +1,55 @@
+#pragma once
+// RailAddress: what a rank with several network cards tells about them, and which card of one rank is joined to which
+// of another. Both ends compute the joints from the same two addresses and so number them alike. Pure; what is decoded
+// came from a peer and is checked.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fabring/status.hpp"
+#include "transports/endpoint.hpp"
+
+namespace fabring::rails {
+
+inline constexpr std::size_t most_rails = most_ways;
+
+/// A network card as other ranks need to know it.
+struct Card {
+  std::string name;            ///< "eth1", "rdmap16s27"
+  std::string network;         ///< cards that say the same reach each other: "10.0.1.0/24", "efa"
+  std::string address;         ///< numeric; empty where the network has no such addresses
+  std::uint32_t megabits = 0;  ///< 0: not known
+  bool near = true;            ///< near this rank: takes its large messages before the others do
+  bool operator==(const Card&) const = default;
+};
+
+struct RailAddress {
+  std::string host;  ///< for people
+  struct Rail {
+    Card card;
+    std::string endpoint;  ///< its endpoint's address()
+  };
+  std::vector<Rail> rails;
+
+  std::string encode() const;
+  /// Errors: invalid_argument, saying what is wrong with it.
+  static Result<RailAddress> decode(std::string_view bytes);
+};
+
+/// One way between two ranks: a card of each.
+struct Joint {
+  std::size_t lower = 0;   ///< index of the lower rank's card
+  std::size_t higher = 0;  ///< of the higher rank's
+  bool large = true;       ///< takes large messages
+  bool operator==(const Joint&) const = default;
+};
+
+/// The ways between two ranks, best known first. A card has one at most, so there are as many as the rank with fewer
+/// cards has; a rank with more of them spreads its peers over them. The first joins the first cards of both where those
+/// share a network, or where no cards do. Large messages take those between cards near to both ends, if there are any.
+std::vector<Joint> join(Rank lower_rank, const std::vector<Card>& lower, Rank higher_rank,
+                        const std::vector<Card>& higher);
+
+}  // namespace fabring::rails

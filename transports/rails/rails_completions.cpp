@@ -1,0 +1,81 @@
+// RailsEndpoint: polling, waiting, and what the rails' completions mean.
+
+#include <algorithm>
+#include <array>
+
+#include "transports/rails/rails_state.hpp"
+
+namespace fabring::rails {
+namespace {
+
+constexpr unsigned turns_per_look = 16;                         // at rails on which nothing is under way
+constexpr auto shortest_nap = std::chrono::microseconds(200);   // in one of several rails that may have news
+constexpr auto longest_nap = std::chrono::milliseconds(5);      // where nothing has come for a while
+constexpr auto longest_sleep = std::chrono::milliseconds(100);  // probes of peers must be answered
+
+}  // namespace
+
+std::size_t RailsEndpoint::poll(std::span<Completion> out) {
+  std::size_t count = ledger_.hand_out(out);
+  ++turns_;
+  const bool look_everywhere = turns_ % turns_per_look == 0;
+  first_ = first_ + 1 == rails_.size() ? 0 : first_ + 1;  // none can keep another out
+  for (std::size_t i = 0; i < rails_.size() && count < out.size(); ++i) {
+    const std::size_t rail = first_ + i < rails_.size() ? first_ + i : first_ + i - rails_.size();
+    if (busy_[rail] > 0 || rail == 0 || look_everywhere) count += turn(rail, out.subspan(count));
+  }
+  if (look_everywhere && !several_.empty()) beat();
+  if (count > 0) nap_ = {};
+  return count;
+}
+
+std::size_t RailsEndpoint::turn(std::size_t rail, std::span<Completion> out) {
+  std::array<Completion, 32> fresh;
+  const std::size_t taken = rails_[rail].endpoint->poll(std::span(fresh).first(std::min(fresh.size(), out.size())));
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < taken; ++i)
+    if (completed(fresh[i], out[count])) ++count;
+  return count;
+}
+
+// False for what is none of the caller's business.
+bool RailsEndpoint::completed(const Completion& completion, Completion& out) {
+  auto* operation = reinterpret_cast<Operation*>(completion.context);
+  Peer& peer = *operation->peer;
+  Way& way = peer.ways[operation->way];
+  if (operation->kind != Kind::send && operation->kind != Kind::receive) {
+    pulsed(*operation, completion.outcome);
+    release(operation);
+    return false;
+  }
+  --busy_[way.rail];
+  if (spread(*operation)) {
+    const Time time = now();
+    const bool done = completion.outcome == Outcome::done;
+    way.load.settle(operation->bytes, done ? completion.bytes : 0, time);
+    if (done) way.pulse.moved(time);
+  }
+  out = {operation->context, completion.outcome, completion.bytes};
+  const std::size_t at = operation->way;
+  release(operation);
+  if (out.outcome == Outcome::lost && !peer.lost && !peer.dropped)
+    lose(peer, at, endpoint_of(way).peer_error(peer.rank));
+  if (out.outcome == Outcome::aborted && peer.lost && !peer.dropped) out.outcome = Outcome::lost;
+  return true;
+}
+
+void RailsEndpoint::wait(std::chrono::microseconds limit) {
+  if (ledger_.size() > 0 || limit <= std::chrono::microseconds(0)) return;
+  turns_ = turns_per_look - 1;  // the next poll looks everywhere
+  const bool others = std::any_of(busy_.begin() + 1, busy_.end(), [](std::size_t busy) { return busy > 0; });
+  if (!others) {
+    rails_.front().endpoint->wait(several_.empty() ? limit : std::min<std::chrono::microseconds>(limit, longest_sleep));
+    return;
+  }
+  do asleep_ = asleep_ + 1 >= rails_.size() ? 0 : asleep_ + 1;
+  while (asleep_ != 0 && busy_[asleep_] == 0);
+  nap_ = std::clamp<std::chrono::microseconds>(2 * nap_, shortest_nap, longest_nap);
+  rails_[asleep_].endpoint->wait(std::min(limit, nap_));
+}
+
+}  // namespace fabring::rails

@@ -96,8 +96,11 @@ std::shared_ptr<Execution> submit(const std::shared_ptr<CommunicatorCore>& core,
   if (!core) return failed_execution(core, gone);
   const auto engine = core->engine.lock();
   if (!engine) return failed_execution(core, gone);
-  auto call = make_call(operation, *core, *choices_of(*engine, *core), engine->config());
-  if (!call) return failed_execution(core, call.error());
+  auto call = make_call(operation, *core, *choices_of(*engine, *core), engine->config(), engine->device());
+  if (!call) {
+    if (call.error().code() == ErrorCode::device_error) engine->call_failed(*core, call.error());
+    return failed_execution(core, call.error());
+  }
   return engine->submit(core, std::move(*call), background);
 }
 
@@ -135,6 +138,8 @@ Choice Communicator::explain(const Operation& operation) const {
   const Constraints constraints = constraints_of(*call, engine->config());
   const Chosen chosen = choices->choose(call->collective, call->bytes(), constraints);
   Choice choice{std::string(name(chosen.algorithm)), reason_text(chosen, call->collective, call->bytes(), shape), {}};
+  if (uses_devices(operation, engine->device()))
+    choice.reason += "; GPU memory is staged through pinned memory of the host, copies overlapping with the rest";
   for (const Candidate& one :
        candidates(call->collective, call->bytes(), shape, engine->pricing_machine(), constraints))
     choice.candidates.push_back({std::string(name(one.algorithm)),
@@ -148,6 +153,17 @@ Choice Communicator::explain(const Operation& operation) const {
 struct Prepared::State {
   std::shared_ptr<CommunicatorCore> core;
   Call call;
+
+  std::shared_ptr<Execution> start(EngineCore& engine, bool background) const {
+    Call now = call;
+    if (now.device.any()) {
+      if (const Status marked = mark_stream(now, *engine.device()); !marked.ok()) {
+        if (marked.code() == ErrorCode::device_error) engine.call_failed(*core, marked);
+        return failed_execution(core, marked.with_prefix(now.describe() + ": "));
+      }
+    }
+    return engine.submit(core, std::move(now), background);
+  }
 };
 
 Result<Prepared> Communicator::prepare(const Operation& operation) {
@@ -156,8 +172,9 @@ Result<Prepared> Communicator::prepare(const Operation& operation) {
   if (!engine) return gone;
   if (operation.collective == Collective::send || operation.collective == Collective::recv)
     return Status(ErrorCode::invalid_argument, "a send or recv cannot be prepared; start it each time");
-  auto call = make_call(operation, *core_, *choices_of(*engine, *core_), engine->config());
+  auto call = make_call(operation, *core_, *choices_of(*engine, *core_), engine->config(), engine->device());
   if (!call) return call.error();
+  call->device.ready.reset();  // each start has a moment of its own
   if (call->owned)
     return Status(ErrorCode::invalid_argument,
                   "an alltoall in place cannot be prepared: its input is copied at each start; pass another output");
@@ -173,14 +190,14 @@ Work Prepared::start() {
   if (!state_) return Work(failed_execution(nullptr, gone));
   const auto engine = state_->core->engine.lock();
   if (!engine) return Work(failed_execution(state_->core, gone));
-  return Work(engine->submit(state_->core, state_->call, true));
+  return Work(state_->start(*engine, true));
 }
 
 Status Prepared::run() {
   if (!state_) return gone;
   const auto engine = state_->core->engine.lock();
   if (!engine) return gone;
-  return Work(engine->submit(state_->core, state_->call, false)).wait();
+  return Work(state_->start(*engine, false)).wait();
 }
 
 // ---- making communicators -----------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/../.."
 fabring=${1:-build/release/tools/fabring}
 rm -rf build/carried
 mkdir -p build/carried/lib
-cp "$fabring" build/carried/
+strip -o build/carried/fabring "$fabring"
 # Not those of the C library: they belong to the machine.
 ldd "$fabring" | awk '$3 ~ /^\// {print $3}' | grep -vE '/(libc|libm|libdl|libpthread|librt|ld-linux[^/]*)\.so' |
   while read -r library; do cp -L "$library" build/carried/lib/; done

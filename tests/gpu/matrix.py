@@ -44,7 +44,8 @@ def main():
                     run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
                 except subprocess.TimeoutExpired as late:
                     failed.append(" ".join(command))
-                    print(f"not done in 60 s: {' '.join(command)}\n{late.stderr}", flush=True)
+                    said = (late.stdout or b"") + (late.stderr or b"")
+                    print(f"not done in 60 s: {' '.join(command)}\n{said.decode()}", flush=True)
                     continue
                 done += 1
                 good = run.returncode == 0 and ": 0 OK" in run.stdout.replace("values :", "values:") and "memory of" in run.stdout

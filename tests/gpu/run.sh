@@ -6,7 +6,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 begun=$SECONDS
-limit=${FABRING_GPU_SECONDS:-470}
+limit=${GPU_TEST_SECONDS:-470}
 left() { echo $((limit - (SECONDS - begun))); }
 bad=0
 part() { echo; echo "== $1 ($(left) s left)"; }
@@ -27,7 +27,7 @@ fi
 if [[ -d $(dirname "$fabring")/lib ]]; then
   export LD_LIBRARY_PATH=$(dirname "$fabring")/lib:${LD_LIBRARY_PATH:-}
 fi
-"$fabring" settings >/dev/null || { echo "$fabring does not run here" >&2; exit 3; }
+"$fabring" settings --markdown >/dev/null || { echo "$fabring does not run here" >&2; exit 3; }
 if ! "$fabring" perf allreduce -n 1 --memory cuda --sizes 4 -i 1 -w 0 >/dev/null; then
   echo "no usable GPU here" >&2
   exit 3

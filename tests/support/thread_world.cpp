@@ -67,7 +67,8 @@ class ThreadControlPlane final : public ControlPlane {
 
 }  // namespace
 
-ThreadWorld::ThreadWorld(int ranks, Config config) : control_(std::make_shared<ThreadControl>(ranks)) {
+ThreadWorld::ThreadWorld(int ranks, Config config, std::shared_ptr<DeviceRuntime> device)
+    : control_(std::make_shared<ThreadControl>(ranks)) {
   config.timeout = std::min<std::chrono::milliseconds>(config.timeout, std::chrono::seconds(60));
   const auto transport = make_inproc_transport(make_inproc_fabric(ranks));
   std::vector<std::unique_ptr<Endpoint>> endpoints;
@@ -85,6 +86,7 @@ ThreadWorld::ThreadWorld(int ranks, Config config) : control_(std::make_shared<T
     EngineParts parts;
     parts.config = config;
     parts.self = rank;
+    parts.device = device;
     parts.world_size = ranks;
     if (ranks > 1) {
       parts.endpoint = std::move(endpoints[rank]);

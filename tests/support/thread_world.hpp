@@ -16,7 +16,7 @@ class ThreadControl;
 
 class ThreadWorld {
  public:
-  explicit ThreadWorld(int ranks, Config config = {});
+  explicit ThreadWorld(int ranks, Config config = {}, std::shared_ptr<DeviceRuntime> device = nullptr);
   ~ThreadWorld();
 
   int size() const { return static_cast<int>(engines_.size()); }

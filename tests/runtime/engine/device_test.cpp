@@ -241,6 +241,24 @@ TEST(OnDevice, nothing_of_ours_is_queued_behind_a_stream_so_an_abort_is_bounded)
   for (const auto& work : ranks.works) EXPECT_EQ(work->status().code(), ErrorCode::aborted);
 }
 
+TEST(OnDevice, a_stream_that_stands_still_is_named_when_time_is_up) {
+  DeviceWorld ranks(2);
+  ranks.world.device().hold(ranks.world.stream(1));
+  for (Rank rank = 0; rank < 2; ++rank) {
+    auto made = ranks.make(rank, ranks.operation(rank));
+    ASSERT_TRUE(made.has_value());
+    made->timeout = rank == 1 ? std::chrono::seconds(1) : std::chrono::seconds(9);
+    ranks.works.push_back(ranks.world.engine(rank).submit(ranks.world.communicator(rank), std::move(*made), false));
+  }
+  ASSERT_TRUE(ranks.run(std::chrono::seconds(5)));
+  for (const auto& work : ranks.works) {
+    EXPECT_EQ(work->status().code(), ErrorCode::timeout);
+    EXPECT_NE(work->status().message().find("rank 1"), std::string::npos);
+    EXPECT_NE(work->status().message().find("the work that its GPU stream was given before"), std::string::npos)
+        << work->status().message();
+  }
+}
+
 TEST(OnDevice, a_gpu_that_fails_is_an_error_on_every_rank) {
   for (const std::uint64_t seed : seeds(10, 2)) {
     DeviceWorld ranks(3, seed);

@@ -91,12 +91,19 @@ std::shared_ptr<const ChoiceTable> choices_of(EngineCore& engine, CommunicatorCo
   return choices;
 }
 
+// A device that fails on this rank must be heard of on the others.
+Result<Call> checked_call(EngineCore& engine, CommunicatorCore& core, const Operation& operation) {
+  auto call = make_call(operation, core, *choices_of(engine, core), engine.config(), engine.device());
+  if (!call && call.error().code() == ErrorCode::device_error) engine.call_failed(core, call.error());
+  return call;
+}
+
 std::shared_ptr<Execution> submit(const std::shared_ptr<CommunicatorCore>& core, const Operation& operation,
                                   bool background) {
   if (!core) return failed_execution(core, gone);
   const auto engine = core->engine.lock();
   if (!engine) return failed_execution(core, gone);
-  auto call = make_call(operation, *core, *choices_of(*engine, *core), engine->config());
+  auto call = checked_call(*engine, *core, operation);
   if (!call) return failed_execution(core, call.error());
   return engine->submit(core, std::move(*call), background);
 }
@@ -106,9 +113,12 @@ std::shared_ptr<Execution> submit(const std::shared_ptr<CommunicatorCore>& core,
 Status Communicator::run(const Operation& operation) {
   const auto engine = core_ ? core_->engine.lock() : nullptr;
   if (!engine) return gone;
-  if (auto status = engine->run_again(core_, operation)) return *std::move(status);
-  auto call = make_call(operation, *core_, *choices_of(*engine, *core_), engine->config());
-  return call ? engine->run(core_, std::move(*call), operation) : call.error();
+  if (operation.memory != Memory::device && !uses_devices(operation, engine->device()))
+    if (auto status = engine->run_again(core_, operation)) return *std::move(status);
+  auto call = checked_call(*engine, *core_, operation);
+  if (!call) return call.error();
+  if (call->device.any()) return Work(engine->submit(core_, std::move(*call), false)).wait();
+  return engine->run(core_, std::move(*call), operation);
 }
 
 Work Communicator::start(const Operation& operation) { return Work(submit(core_, operation, true)); }
@@ -141,6 +151,8 @@ Choice Communicator::explain(const Operation& operation) const {
   const Constraints constraints = constraints_of(*call, engine->config());
   const Chosen chosen = choices->choose(call->collective, call->bytes(), constraints);
   Choice choice{std::string(name(chosen.algorithm)), reason_text(chosen, call->collective, call->bytes(), shape), {}};
+  if (uses_devices(operation, engine->device()))
+    choice.reason += "; GPU memory is staged through pinned memory of the host, copies overlapping with the rest";
   for (const Candidate& one :
        candidates(call->collective, call->bytes(), shape, engine->pricing_machine(), constraints))
     choice.candidates.push_back({std::string(name(one.algorithm)),
@@ -155,6 +167,17 @@ struct Prepared::State {
   std::shared_ptr<CommunicatorCore> core;
   Operation operation;  // run() needs it for small ones only, which have no blocks of different lengths
   Call call;
+
+  std::shared_ptr<Execution> start(EngineCore& engine, bool background) const {
+    Call now = call;
+    if (now.device.any()) {
+      if (const Status marked = mark_stream(now, *engine.device()); !marked.ok()) {
+        if (marked.code() == ErrorCode::device_error) engine.call_failed(*core, marked);
+        return failed_execution(core, marked.with_prefix(now.describe() + ": "));
+      }
+    }
+    return engine.submit(core, std::move(now), background);
+  }
 };
 
 Result<Prepared> Communicator::prepare(const Operation& operation) {
@@ -163,8 +186,9 @@ Result<Prepared> Communicator::prepare(const Operation& operation) {
   if (!engine) return gone;
   if (operation.collective == Collective::send || operation.collective == Collective::recv)
     return Status(ErrorCode::invalid_argument, "a send or recv cannot be prepared; start it each time");
-  auto call = make_call(operation, *core_, *choices_of(*engine, *core_), engine->config());
+  auto call = make_call(operation, *core_, *choices_of(*engine, *core_), engine->config(), engine->device());
   if (!call) return call.error();
+  call->device.ready.reset();  // each start has a moment of its own
   if (call->owned)
     return Status(ErrorCode::invalid_argument,
                   "an alltoall in place cannot be prepared: its input is copied at each start; pass another output");
@@ -181,7 +205,7 @@ Work Prepared::start() {
   if (!state_) return Work(failed_execution(nullptr, gone));
   const auto engine = state_->core->engine.lock();
   if (!engine) return Work(failed_execution(state_->core, gone));
-  return Work(engine->submit(state_->core, state_->call, true));
+  return Work(state_->start(*engine, true));
 }
 
 Status Prepared::run() {
@@ -190,6 +214,7 @@ Status Prepared::run() {
   if (!engine) return gone;
   if (!state_->operation.by_blocks)
     if (auto status = engine->run_again(state_->core, state_->operation)) return *std::move(status);
+  if (state_->call.device.any()) return Work(state_->start(*engine, false)).wait();
   return engine->run(state_->core, state_->call, state_->operation);
 }
 

@@ -63,6 +63,12 @@ Result<Operation> to_operation(const fabring_operation* from, int ranks) {
   made.tag = given.tag;
   constexpr std::uint64_t most = std::numeric_limits<std::int64_t>::max();
   made.timeout = std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(given.timeout_ns, most)));
+  made.stream = given.stream;
+  if (given.memory < FABRING_MEMORY_DETECT || given.memory > FABRING_MEMORY_DEVICE)
+    return Status(ErrorCode::invalid_argument,
+                  fmt::format("there is no kind of memory {}; they are 0 to {}", given.memory, FABRING_MEMORY_DEVICE));
+  made.memory = static_cast<Memory>(given.memory);
+  made.device = given.device;
   made.blocks = {array(given.counts, ranks), array(given.offsets, ranks)};
   made.out_blocks = {array(given.out_counts, ranks), array(given.out_offsets, ranks)};
   made.by_blocks = given.counts != nullptr || given.offsets != nullptr || given.out_counts != nullptr ||

@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t most_value_bytes = 1024;
 
 Status failed(const char* function, const std::string& key, std::int32_t code) {
-  const bool known = code > 0 && code <= static_cast<std::int32_t>(ErrorCode::internal);
+  const bool known = code > 0 && code <= static_cast<std::int32_t>(last_error_code);
   const ErrorCode meant = known ? static_cast<ErrorCode>(code) : ErrorCode::internal;
   return {meant, fmt::format("the store's {} of '{}' failed: {}", function, key,
                              known ? std::string(name(meant)) : fmt::format("it answered {}, which is no code", code))};

@@ -25,6 +25,7 @@ static_assert(same<ErrorCode::aborted, FABRING_STATUS_ABORTED>);
 static_assert(same<ErrorCode::out_of_memory, FABRING_STATUS_OUT_OF_MEMORY>);
 static_assert(same<ErrorCode::transport_error, FABRING_STATUS_TRANSPORT_ERROR>);
 static_assert(same<ErrorCode::internal, FABRING_STATUS_INTERNAL>);
+static_assert(same<ErrorCode::device_error, FABRING_STATUS_DEVICE_ERROR>);
 
 static_assert(same<DataType::float64, FABRING_TYPE_FLOAT64>);
 static_assert(same<DataType::float32, FABRING_TYPE_FLOAT32>);
@@ -102,7 +103,7 @@ using namespace fabring::c_api;
 const char* fabring_version() { return FABRING_VERSION; }
 
 const char* fabring_status_name(std::int32_t code) {
-  return name_of<fabring::ErrorCode>(code, FABRING_STATUS_INTERNAL + 1);
+  return name_of<fabring::ErrorCode>(code, FABRING_STATUS_DEVICE_ERROR + 1);
 }
 
 const char* fabring_data_type_name(fabring_data_type type) {

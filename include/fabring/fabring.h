@@ -48,7 +48,8 @@ typedef enum fabring_status_code {
   FABRING_STATUS_ABORTED = 7,          /* fabring_comm_abort was called, here or on another rank */
   FABRING_STATUS_OUT_OF_MEMORY = 8,    /* the memory budget or the machine is exhausted */
   FABRING_STATUS_TRANSPORT_ERROR = 9,  /* the fabric failed in a way that names no dead rank */
-  FABRING_STATUS_INTERNAL = 10         /* a bug in Fabring; please report it */
+  FABRING_STATUS_INTERNAL = 10,        /* a bug in Fabring; please report it */
+  FABRING_STATUS_DEVICE_ERROR = 11     /* a GPU failed, or its memory is not what it should be */
 } fabring_status_code;
 
 /* The numbers below are 32 bits wide wherever they are passed, so that any value can be checked. */
@@ -101,6 +102,14 @@ enum {
   FABRING_COLLECTIVE_BARRIER = 8,
   FABRING_COLLECTIVE_SEND = 9,
   FABRING_COLLECTIVE_RECV = 10
+};
+
+/* Where buffers live. */
+typedef int32_t fabring_memory;
+enum {
+  FABRING_MEMORY_DETECT = 0, /* the GPU driver is asked, if this process uses it */
+  FABRING_MEMORY_HOST = 1,
+  FABRING_MEMORY_DEVICE = 2 /* of fabring_operation.device */
 };
 
 enum {
@@ -263,11 +272,14 @@ typedef struct fabring_operation {
   fabring_user_function function; /* FABRING_OP_USER */
   void* context;                  /* passed to it; the caller's own, may be NULL */
   uint64_t timeout_ns;            /* how long it may take, in nanoseconds; 0: FABRING_TIMEOUT */
+  void* stream;          /* buffers in memory of a GPU: the CUstream (cudaStream_t) it is ordered on; NULL: the default */
+  fabring_memory memory; /* where the buffers live; FABRING_MEMORY_DETECT costs about a microsecond */
+  int32_t device;        /* FABRING_MEMORY_DEVICE: the GPU's number in this process */
 } fabring_operation;
 /* clang-format off */
 #define FABRING_OPERATION_INIT                                                                                         \
   {sizeof(fabring_operation), NULL, NULL, 0, FABRING_COLLECTIVE_ALLREDUCE, FABRING_TYPE_FLOAT32, FABRING_OP_SUM, 0, 0, \
-   1, NULL, NULL, NULL, NULL, 1.0, 1, NULL, NULL, 0}
+   1, NULL, NULL, NULL, NULL, 1.0, 1, NULL, NULL, 0, NULL, FABRING_MEMORY_DETECT, 0}
 /* clang-format on */
 
 /* What a recv got. */

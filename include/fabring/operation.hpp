@@ -77,6 +77,13 @@ struct Blocks {
   std::span<const std::size_t> offsets;  ///< n places from the start of the buffer; empty: one after the other
 };
 
+/// Where buffers live.
+enum class Memory : std::uint8_t {
+  detect,  ///< the GPU driver is asked, if this process uses it: about a microsecond
+  host,
+  device,  ///< of Operation::device; all buffers that are used
+};
+
 /// `n` is the number of ranks, r the caller's rank. All ranks give the same count, type, reduction, root and lengths of
 /// blocks (alltoall_v: what i sends to j is what j expects of i). Buffers are aligned to the element. In place means:
 /// `in` is where this rank's part lies in `out` (or the other way round); otherwise they must not overlap.
@@ -93,6 +100,12 @@ struct Operation {
   Blocks blocks = {};                   ///< of the larger buffer; alltoall_v: of the input
   Blocks out_blocks = {};               ///< alltoall_v: of the output
   std::chrono::nanoseconds timeout{0};  ///< how long it may take; 0: FABRING_TIMEOUT
+  /// Buffers in memory of a GPU: the stream (CUstream, cudaStream_t) that the operation is ordered on. It begins after
+  /// what the stream was given before the call; once the Work is done, every stream sees the result. Null: the default
+  /// stream, and with it all blocking ones.
+  void* stream = nullptr;
+  Memory memory = Memory::detect;
+  int device = -1;  ///< Memory::device: the GPU's number in this process
 
   /// out[i] = reduction over all ranks of in[i], i < count. In place: in == out.
   static Operation allreduce(const void* in, void* out, std::size_t count, DataType type, Reduction reduction) {

@@ -27,7 +27,10 @@ enum class ErrorCode : std::uint8_t {
   out_of_memory,     ///< the memory budget or the machine is exhausted.
   transport_error,   ///< the fabric failed in a way that names no dead rank.
   internal,          ///< a bug in Fabring; please report it.
+  device_error,      ///< a GPU failed, or its memory is not what it should be; look at the program's work on it.
 };
+/// The last one: numbers from elsewhere are none of ours beyond it.
+inline constexpr ErrorCode last_error_code = ErrorCode::device_error;
 
 /// "invalid_argument", "peer_lost", ...
 FABRING_API std::string_view name(ErrorCode code);

@@ -208,6 +208,10 @@ constexpr Setting rows[] = {
      "it on "
      "one rank makes FABRING_SEGMENT_BYTES smaller on all.",
      read_size<&Config::scratch_bytes, 4096>, show_size<&Config::scratch_bytes>},
+    {"FABRING_STAGING_BYTES", "size", "bytes", "", "64 MiB",
+     "Limit of the pinned memory of an engine, through which data in GPU memory travel. Little of it makes fewer tiles "
+     "overlap.",
+     read_size<&Config::staging_bytes, 4096>, show_size<&Config::staging_bytes>},
     {"FABRING_RENDEZVOUS_TIMEOUT", "duration", "s", "", "",
      "How long ranks wait for each other at the start. The error names the ranks that did not come.",
      read_duration<&Config::rendezvous_timeout>, show_duration<&Config::rendezvous_timeout>},

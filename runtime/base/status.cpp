@@ -15,6 +15,7 @@ std::string_view name(ErrorCode code) {
     case ErrorCode::out_of_memory: return "out_of_memory";
     case ErrorCode::transport_error: return "transport_error";
     case ErrorCode::internal: return "internal";
+    case ErrorCode::device_error: return "device_error";
   }
   return "unknown";
 }

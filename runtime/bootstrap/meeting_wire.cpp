@@ -65,7 +65,7 @@ std::optional<Status> decode_status(std::string_view payload) {
   context.rank = in.number<int>();
   context.host = printable(in.text(most_name_bytes));
   const std::string text = printable(in.text(most_text_bytes));
-  if (!in.complete() || code == 0 || code > static_cast<std::uint8_t>(ErrorCode::internal)) return std::nullopt;
+  if (!in.complete() || code == 0 || code > static_cast<std::uint8_t>(last_error_code)) return std::nullopt;
   return Status(static_cast<ErrorCode>(code), text, std::move(context));
 }
 

@@ -83,7 +83,7 @@ std::optional<Failure> decode_failure(std::string_view payload, int world_size) 
   failure.communicator = in.number<std::uint64_t>();
   failure.text = tidy(in.text(most_text_bytes), most_text_bytes);
   const auto is_rank = [&](Rank rank) { return rank >= -1 && rank < world_size; };
-  if (!in.complete() || code == 0 || code > static_cast<std::uint8_t>(ErrorCode::internal)) return std::nullopt;
+  if (!in.complete() || code == 0 || code > static_cast<std::uint8_t>(last_error_code)) return std::nullopt;
   if (!is_rank(failure.culprit) || !is_rank(failure.reporter)) return std::nullopt;
   failure.code = static_cast<ErrorCode>(code);
   return failure;

@@ -11,11 +11,22 @@
 
 #include "collectives/algorithms.hpp"
 #include "collectives/ownership.hpp"
+#include "device/device_runtime.hpp"
 #include "fabring/operation.hpp"
 #include "fabring/types.hpp"
 #include "runtime/transfer/wire.hpp"
 
 namespace fabring {
+
+/// Which of a call's buffers are in memory of a GPU.
+struct DeviceBuffers {
+  int in = -1;  ///< whose; -1: the host's
+  int out = -1;
+  void* stream = nullptr;              ///< of the caller
+  std::shared_ptr<DeviceEvent> ready;  ///< what the stream was given before the call
+
+  bool any() const { return in >= 0 || out >= 0; }
+};
 
 struct Call {
   Collective collective = Collective::allreduce;
@@ -41,6 +52,8 @@ struct Call {
   std::array<std::byte, 8> factor{};  ///< ReduceOp::premul_sum: one element (float for types of 1 or 2 bytes)
 
   std::chrono::nanoseconds timeout{0};  ///< 0: FABRING_TIMEOUT; not part of the signature
+
+  DeviceBuffers device;  ///< local: the others need not know
 
   std::shared_ptr<std::byte[]> owned;  ///< memory that must live as long as the operation
 

@@ -7,6 +7,12 @@
 #include "runtime/engine/engine_core.hpp"
 
 namespace fabring {
+namespace {
+
+// Nothing of a device ends a sleep in the endpoint.
+constexpr auto device_nap = std::chrono::microseconds(50);
+
+}  // namespace
 
 bool EngineCore::ready_to_receive() {
   if (!transfer_) return true;
@@ -28,6 +34,7 @@ bool EngineCore::progress() {
     for (const Orphan& orphan : again) on_record(orphan.peer, orphan.record, orphan.payload);
   }
   if (transfer_) moved = transfer_->poll() > 0 || moved;
+  if (copies_ && !copies_->idle()) moved = copy() || moved;
   if (running_count_ > 0)
     for (std::size_t i = 0; i < running_.size(); ++i)
       if (running_[i]) {
@@ -61,6 +68,10 @@ void EngineCore::retire() {
     --running_count_;
     CommunicatorCore& communicator = *execution->communicator();
     if (execution->point_to_point()) communicator.messages.retired(*this, *execution);
+    if (const auto& from = execution->delivered_from()) {
+      if (execution->failed()) from->fail(execution->failure());
+      finish_now(from);
+    }
     std::erase(communicator.active, execution);
     finished(execution);
     if (!communicator.queued.empty()) start_queued(communicator);
@@ -99,7 +110,7 @@ void EngineCore::drive(const std::function<bool()>& enough, std::chrono::nanosec
       continue;
     }
     const auto left = std::chrono::duration_cast<std::chrono::microseconds>(limit - (now - start));
-    const auto nap = std::min(left, waiting.sleep_for);
+    const auto nap = std::min(left, watches_device() ? std::min(waiting.sleep_for, device_nap) : waiting.sleep_for);
     if (parts_.endpoint) {
       parts_.endpoint->wait(nap);
     } else {

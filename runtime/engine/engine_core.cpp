@@ -8,17 +8,22 @@
 #include "runtime/base/check.hpp"
 #include "runtime/base/settings.hpp"
 #include "runtime/engine/tiling.hpp"
+#include "runtime/memory/pinned_source.hpp"
 
 namespace fabring {
 namespace {
 
+constexpr std::size_t default_staging_bytes = std::size_t{64} << 20;
 constexpr std::size_t most_running = 1 << 15;  // their numbers have 16 bits
 
 }  // namespace
 
 EngineCore::EngineCore(EngineParts parts)
     : parts_(std::move(parts)),
-      scratch_(scratch_budget(parts_.config), parts_.endpoint ? parts_.endpoint->memory() : nullptr) {}
+      scratch_(scratch_budget(parts_.config), parts_.endpoint ? parts_.endpoint->memory() : nullptr),
+      staging_(parts_.config.staging_bytes != 0 ? parts_.config.staging_bytes : default_staging_bytes,
+               parts_.device ? std::make_shared<PinnedSource>(parts_.device) : nullptr),
+      copies_(parts_.device ? std::make_unique<DeviceCopies>(parts_.device) : nullptr) {}
 
 std::shared_ptr<EngineCore> EngineCore::make(EngineParts parts) {
   std::shared_ptr<EngineCore> core(new EngineCore(std::move(parts)));

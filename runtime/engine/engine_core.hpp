@@ -27,6 +27,7 @@
 #include "runtime/base/log.hpp"
 #include "runtime/control/control_plane.hpp"
 #include "runtime/engine/communicator_core.hpp"
+#include "runtime/engine/device_copies.hpp"
 #include "runtime/engine/rank_state.hpp"
 #include "runtime/engine/waiting.hpp"
 #include "runtime/memory/scratch.hpp"
@@ -54,7 +55,8 @@ struct EngineParts {
       fabring::eager_bytes;  ///< largest message sent in a record, alike on all ranks; that: what the endpoint can
   Log log;
   std::vector<std::string> report;
-  std::string host;  ///< its name, for people
+  std::string host;                       ///< its name, for people
+  std::shared_ptr<DeviceRuntime> device;  ///< GPUs; null: all memory is the host's
 };
 
 /// Does this failure end this communicator?
@@ -80,6 +82,9 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   std::optional<Status> run_again(const std::shared_ptr<CommunicatorCore>& communicator, const Operation& operation);
   /// Builds what an operation like this needs beforehand.
   Status prepare(CommunicatorCore& communicator, const Call& call);
+  DeviceRuntime* device() const { return parts_.device.get(); }
+  /// A call that this rank cannot make although the others may: they need not wait for it.
+  void call_failed(const CommunicatorCore& communicator, const Status& why);
   Status wait(Execution& execution, std::chrono::nanoseconds limit);
   void drive_once();  ///< progress if nobody else makes it
   void abort(CommunicatorCore& communicator, std::string reason);
@@ -107,6 +112,10 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   bool progress();
   Transfer& transfer() const { return *transfer_; }
   Scratch& scratch() { return scratch_; }
+  Scratch& staging() { return staging_; }
+  DeviceCopies& copies() { return *copies_; }
+  /// A device failed under this operation: all ranks of its communicator hear of it.
+  void device_failed(const Execution& execution, const Status& why);
   std::size_t eager_limit() const { return parts_.eager_bytes; }
   Clock& clock() { return *parts_.clock; }
   /// May this operation send a small message to this member now (see CommunicatorCore)?
@@ -196,8 +205,13 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   std::string who(Rank world_rank) const;
   std::string activity_of(Rank world_rank) const;
 
+  bool copy();
+  bool watches_device() const;
+
   EngineParts parts_;
   Scratch scratch_;
+  Scratch staging_;                       ///< pinned
+  std::unique_ptr<DeviceCopies> copies_;  ///< null without devices
   std::unique_ptr<Transfer> transfer_;
   std::shared_ptr<CommunicatorCore> world_;
 

@@ -55,6 +55,9 @@ Execution::Start Execution::reserve() {
   Placement largest;
   operands_->bind(largest, tiling_, 0);
   area_bytes_ = operands_->lay_out_scratch(largest);
+  staging_bytes_ = operands_->lay_out_staging(largest);
+  // While as many tiles as usual communicate, one is copied in and one out.
+  if (staging_bytes_ > 0 && tiling_.depth < tiling_.tiles) tiling_.depth += 2;
   slot_bytes_ = 0;
   std::size_t large = 0;  // recv_reduce messages of one tile that need a slot
   for (StepId id : plan_->slot_receives) {
@@ -81,7 +84,7 @@ Execution::Start Execution::reserve() {
 
 bool Execution::borrow(std::uint32_t depth, std::size_t slots, bool beyond_budget) {
   Scratch& scratch = engine_->scratch();
-  std::vector<std::byte*> areas;
+  std::vector<std::byte*> areas, stagings;
   while (slots_.size() < slots) {
     std::byte* slot = scratch.borrow(slot_bytes_, beyond_budget);
     if (slot == nullptr) break;
@@ -92,7 +95,14 @@ bool Execution::borrow(std::uint32_t depth, std::size_t slots, bool beyond_budge
     if (area == nullptr) break;
     areas.push_back(area);
   }
-  if (slots_.size() < slots || (area_bytes_ > 0 && areas.size() < depth)) {
+  while (staging_bytes_ > 0 && stagings.size() < depth) {
+    std::byte* staging = engine_->staging().borrow(staging_bytes_, beyond_budget);
+    if (staging == nullptr) break;
+    stagings.push_back(staging);
+  }
+  if (slots_.size() < slots || (area_bytes_ > 0 && areas.size() < depth) ||
+      (staging_bytes_ > 0 && stagings.size() < depth)) {
+    for (std::byte* staging : stagings) engine_->staging().give_back(staging, staging_bytes_);
     for (std::byte* slot : slots_) scratch.give_back(slot, slot_bytes_);
     for (std::byte* area : areas) scratch.give_back(area, area_bytes_);
     slots_.clear();
@@ -103,6 +113,7 @@ bool Execution::borrow(std::uint32_t depth, std::size_t slots, bool beyond_budge
   for (std::uint32_t i = 0; i < depth; ++i) {
     tiles_.push_back(std::make_unique<Tile>());
     if (area_bytes_ > 0) tiles_.back()->place.scratch = areas[i];
+    if (staging_bytes_ > 0) tiles_.back()->place.staging = stagings[i];
   }
   return true;
 }
@@ -129,7 +140,8 @@ Execution::Start Execution::start(EngineCore& engine, std::uint16_t index, Time 
     tile->slot.resize(steps);
     tile->eager_left.resize(plan_->peers.size());
   }
-  start_tiles();
+  waits_for_stream_ = call_.device.ready || delivered_from_;
+  if (!waits_for_stream_) start_tiles();
   return Start::started;
 }
 
@@ -151,7 +163,6 @@ void Execution::start_tile(std::uint32_t index) {
   tile.active = true;
   tile.remaining = plan_->plan.steps.size();
   operands_->bind(tile.place, tiling_, index);
-  operands_->scale_input(tile.place);
   std::copy(plan_->dependencies.begin(), plan_->dependencies.end(), tile.need.begin());
   std::fill(tile.data.begin(), tile.data.end(), Data::none);
   std::fill(tile.granted.begin(), tile.granted.end(), Slot{0});
@@ -163,13 +174,17 @@ void Execution::start_tile(std::uint32_t index) {
     for (StepId id : plan_->peers[i].sends)
       if (message_bytes(tile, id) <= eager_limit_ && !skipped(tile, id)) ++tile.eager_left[i];
   }
+  if (!delivered_.empty()) take_delivered(tile);
   if (tile.remaining == 0) {
     finish_tile(tile);
     return;
   }
+  const bool loading = load(tile);
+  if (!loading) operands_->scale_input(tile.place);
   // Nothing comes early for a receive: what is there under its numbers is for the send to the same rank.
   if (!communicator_->early.empty() && call_.collective != Collective::recv) take_early(tile);
   if (flat_) return go_on(tile);
+  if (loading) return;
   for (auto at = plan_->first_steps.rbegin(); at != plan_->first_steps.rend(); ++at) make_ready(tile, *at);
 }
 
@@ -262,6 +277,7 @@ std::uint32_t Execution::oldest_eager_tile(int peer_index) const {
 bool Execution::advance() {
   if (failed() || !started_) return false;
   bool moved = false;
+  if (waits_for_stream_ && !wait_for_stream()) return false;
   if (!retry_.empty()) {
     retrying_.swap(retry_);
     for (const Ready& again : retrying_) run(*again.tile, again.step);
@@ -311,6 +327,7 @@ void Execution::step_done(Tile& tile, StepId id) {
 }
 
 void Execution::finish_tile(Tile& tile) {
+  if (store(tile)) return;  // and comes back
   tile.active = false;
   --tiles_left_;
   start_tiles();
@@ -339,10 +356,13 @@ void Execution::publish() {
     for (std::byte* slot : slots_) engine_->scratch().give_back(slot, slot_bytes_);
     for (auto& tile : tiles_)
       if (tile->place.scratch != nullptr) engine_->scratch().give_back(tile->place.scratch, area_bytes_);
+    for (auto& tile : tiles_)
+      if (tile->place.staging != nullptr) engine_->staging().give_back(tile->place.staging, staging_bytes_);
   }
   slots_.clear();
   tiles_.clear();
   call_.owned.reset();
+  call_.device.ready.reset();
   status_ = failure_;
   void (*listener)(void*) = nullptr;
   {

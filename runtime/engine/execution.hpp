@@ -8,6 +8,11 @@
 // recv_reduce receives into a slot as soon as one is free, before its dependencies are done; only the reduction waits
 // for them. execution.cpp has the life of the whole, execution_messages.cpp that of messages.
 //
+// Buffers in memory of a device. The operation begins when the caller's stream has come to where it was called. Each
+// tile is then copied to staging memory before its first steps may run, and back after its last one: the copies of one
+// tile, the messages of the next and the reductions of a third overlap as tiles do anyway. execution_device.cpp has
+// that.
+//
 // Owned by shared pointers (Work, the engine). Everything is the driver's but what is marked "any thread".
 
 #include <array>
@@ -65,6 +70,7 @@ class Execution {
   bool started() const { return started_; }
   /// Before start(): so much of it has been done by `flat`, which is kept until then.
   void go_on_from(std::unique_ptr<FlatRun> flat);
+  bool waits_for_stream() const { return waits_for_stream_; }
   Time begun_at{};  ///< when it was started, or began to wait for its other side
   /// Runs what is ready; true if anything moved.
   bool advance();
@@ -74,20 +80,26 @@ class Execution {
   /// not.
   Status check_length(Rank peer, const Record& record) const;
   void on_block(std::uint32_t tile_slot, StepId step, Outcome outcome, std::uint32_t bytes);
+  /// Copies between device and host are over.
+  void on_copied(std::uint32_t tile_slot, StepId step, const Status& status);
+  /// A receive that gets what has come already, or, of a message to oneself, what `from` sends: before start().
+  void deliver(std::vector<std::byte> payload) { delivered_ = std::move(payload); }
+  void deliver(std::shared_ptr<Execution> from) { delivered_from_ = std::move(from); }
+  const std::shared_ptr<Execution>& delivered_from() const { return delivered_from_; }
   /// Ends it; it is finished once no block is outstanding. The first reason counts.
   void fail(const Status& why);
   bool failed() const { return !failure_.ok(); }
   const Status& failure() const { return failure_; }
   /// Nothing of it is in flight any more, well or not.
   bool finished() const {
-    return complete_ || (started_ ? (tiles_left_ == 0 || failed()) && outstanding_ == 0 : failed());
+    return complete_ || (started_ ? (tiles_left_ == 0 || failed()) && outstanding_ == 0 && copies_ == 0 : failed());
   }
   /// Gives scratch back, publishes the status; Work sees it.
   void publish();
   /// May an early message for this tile be taken now?
   bool tile_active(std::uint32_t tile) const;
   /// Blocks posted and not completed.
-  std::uint32_t outstanding() const { return outstanding_; }
+  std::uint32_t outstanding() const { return outstanding_ + copies_; }
   /// World ranks with a block outstanding, and whom it waits for (in the communicator).
   std::vector<Rank> peers_outstanding() const;
   std::vector<Rank> waiting_for() const;
@@ -123,6 +135,15 @@ class Execution {
   void run(Tile& tile, StepId id);
   void step_done(Tile& tile, StepId id);
   void finish_tile(Tile& tile);
+
+  // execution_device.cpp
+  bool wait_for_stream();
+  void copy_delivered();
+  bool load(Tile& tile);
+  void loaded(Tile& tile);
+  bool store(Tile& tile);
+  void take_delivered(Tile& tile);
+  void post_copies(std::uint32_t tile_slot, CopyWay way, StepId step);
 
   // execution_messages.cpp
   void run_send(Tile& tile, StepId id);
@@ -180,7 +201,15 @@ class Execution {
   std::vector<std::byte*> slots_;
   std::vector<std::byte*> free_slots_;
   std::size_t slot_bytes_ = 0;
-  std::size_t area_bytes_ = 0;  // scratch of one tile
+  std::size_t area_bytes_ = 0;     // scratch of one tile
+  std::size_t staging_bytes_ = 0;  // likewise
+
+  // Buffers in memory of a device.
+  bool waits_for_stream_ = false;
+  std::uint32_t copies_ = 0;           // groups posted and not over
+  std::vector<DeviceCopy> copy_list_;  // being made
+  std::vector<std::byte> delivered_;
+  std::shared_ptr<Execution> delivered_from_;
 
   Status failure_;
   Status status_;
@@ -195,6 +224,7 @@ class Execution {
 struct Execution::Tile {
   Placement place;
   bool active = false;
+  bool stored = false;  // what it leaves in memory of a device is there
   std::size_t remaining = 0;
   std::vector<std::uint32_t> need;
   std::vector<Data> data;        // receives

@@ -22,6 +22,11 @@ constexpr auto first_note = std::chrono::seconds(10);
 constexpr auto look_for_leavers = std::chrono::milliseconds(500);
 constexpr auto time_to_arrive = std::chrono::seconds(3);
 
+// Where it waits for no rank.
+std::string waits_for(const Execution& execution, const char* otherwise) {
+  return execution.waits_for_stream() ? "the work that its GPU stream was given before the call" : otherwise;
+}
+
 std::size_t outstanding(const std::vector<std::shared_ptr<Execution>>& running) {
   std::size_t blocks = 0;
   for (const auto& execution : running) blocks += execution->outstanding();
@@ -297,7 +302,7 @@ void EngineCore::note_waiting(CommunicatorCore& communicator, Execution& executi
   const auto line = [&](const std::vector<std::string>& whom) {
     return fmt::format("{} #{} on '{}' has waited {} s for {}", name(execution.call().collective), execution.sequence(),
                        communicator.label, std::chrono::duration_cast<std::chrono::seconds>(waited).count(),
-                       whom.empty() ? "its own work" : fmt::format("{}", fmt::join(whom, ", ")));
+                       whom.empty() ? waits_for(execution, "its own work") : fmt::format("{}", fmt::join(whom, ", ")));
   };
   parts_.log.warning(line(names_and_activities));
   if (parts_.control) parts_.control->set_activity(line(names).substr(0, 120));
@@ -341,13 +346,14 @@ void EngineCore::check_deadline(CommunicatorCore& communicator, Execution& execu
     names.push_back(activity.empty() ? who(culprit) : fmt::format("{} [{}]", who(culprit), activity));
   }
   if (names.size() != 1 || blocked) culprit = -1;
+  if (names.empty()) names.push_back(waits_for(execution, "nobody known"));
   report({ErrorCode::timeout, culprit, parts_.self, communicator.global_id(),
           fmt::format("{} gave up after {} ({}) in {} #{} on '{}', waiting for {}; who does not wait "
                       "itself has not called it, or is stuck",
                       who(parts_.self), duration_text(limit),
                       execution.call().timeout.count() > 0 ? "the timeout of this operation" : "FABRING_TIMEOUT",
                       name(execution.call().collective), execution.sequence(), communicator.label,
-                      names.empty() ? "nobody known" : fmt::format("{}", fmt::join(names, ", ")))});
+                      fmt::format("{}", fmt::join(names, ", ")))});
 }
 
 }  // namespace fabring

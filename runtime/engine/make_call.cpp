@@ -21,17 +21,21 @@ struct Needs {
 
 class Maker {
  public:
-  Maker(const Operation& operation, const CommunicatorCore& communicator, Call& call)
+  Maker(const Operation& operation, const CommunicatorCore& communicator, DeviceRuntime* devices, Call& call)
       : operation_(operation),
         communicator_(communicator),
         ranks_(static_cast<std::size_t>(communicator.size())),
+        devices_(devices),
         call_(call) {}
 
   Status make() {
     FABRING_TRY(take_kind());
     return operation_.by_blocks ? take_blocks() : take_count();
   }
-  Status take_buffers() { return take_buffers(what_is_needed()); }
+  Status take_buffers() {
+    FABRING_TRY(take_buffers(what_is_needed()));
+    return call_.device.any() ? mark() : Status();
+  }
 
  private:
   Status wrong(const std::string& what, ErrorCode code = ErrorCode::invalid_argument) const {
@@ -259,11 +263,18 @@ class Maker {
       if (!aligned(operation_.out)) return wrong(fmt::format("the output is not aligned to {} bytes", element));
       call_.out = static_cast<std::byte*>(operation_.out);
     }
+    FABRING_TRY(find_devices(needs));
     if (needs.in == 0 || needs.out == 0) return {};
     const auto in = reinterpret_cast<std::uintptr_t>(call_.in);
     const auto out = reinterpret_cast<std::uintptr_t>(call_.out);
     if (in + needs.in * element <= out || out + needs.out * element <= in) return {};
-    if (call_.collective == Collective::alltoall && in == out) return copy_input(needs.in * element);
+    if (call_.collective == Collective::alltoall && in == out) {
+      if (!call_.device.any()) return copy_input(needs.in * element);
+      // A tile's part of every block is read before any of it is written.
+      if (same_layout()) return {};
+      return wrong("blocks of different lengths in place are not possible in memory of a GPU; pass another output",
+                   ErrorCode::unsupported);
+    }
     const auto place = in + static_cast<std::uintptr_t>(needs.out_in_in * static_cast<std::ptrdiff_t>(element));
     if (needs.in_place && place == out) return {};
     if (call_.collective == Collective::allreduce || call_.collective == Collective::reduce ||
@@ -271,6 +282,56 @@ class Maker {
       return wrong("input and output overlap; pass the same pointer for both, or buffers that do not overlap");
     return wrong(fmt::format("input and output overlap; in place, the output must be {} elements after the input",
                              needs.out_in_in));
+  }
+
+  bool same_layout() const {
+    const auto half = static_cast<std::ptrdiff_t>(call_.counts.size() / 2);
+    const auto out_at = static_cast<std::ptrdiff_t>(call_.in_offsets.size());
+    return call_.counts.empty() ||
+           (std::equal(call_.counts.begin(), call_.counts.begin() + half, call_.counts.begin() + half) &&
+            std::equal(call_.in_offsets.begin(), call_.in_offsets.end(), call_.out_offsets.begin() + out_at));
+  }
+
+  Result<int> device_of(const char* what, const void* at, std::size_t bytes) const {
+    if (operation_.memory == Memory::device) return operation_.device;
+    const auto found = devices_->look_up(at);
+    if (!found) return wrong(fmt::format("the {}: {}", what, found.error().message()), found.error().code());
+    if (found->kind == MemoryKind::host) return -1;
+    const auto* const first = static_cast<const std::byte*>(at);
+    if (found->base != nullptr && first + bytes > found->base + found->bytes)
+      return wrong(fmt::format("the {} of {} bytes goes {} beyond the end of its allocation on GPU {}", what, bytes,
+                               first + bytes - (found->base + found->bytes), found->device));
+    return found->device;
+  }
+
+  Status find_devices(const Needs& needs) {
+    if (operation_.memory == Memory::device) {
+      if (devices_ == nullptr)
+        return wrong("memory of a GPU, but this Fabring was built without CUDA (FABRING_WITH_CUDA=OFF)",
+                     ErrorCode::unsupported);
+      if (operation_.device < 0)
+        return wrong(fmt::format("there is no GPU {}; say which one the buffers are of", operation_.device));
+    }
+    if (operation_.memory == Memory::host || devices_ == nullptr) return {};
+    if (operation_.memory == Memory::detect && !devices_->in_use()) return {};
+    const std::size_t element = size_of(call_.type);
+    if (needs.in > 0) {
+      const auto device = device_of("input", call_.in, needs.in * element);
+      if (!device) return device.error();
+      call_.device.in = *device;
+    }
+    if (needs.out > 0) {
+      const auto device = device_of("output", call_.out, needs.out * element);
+      if (!device) return device.error();
+      call_.device.out = *device;
+    }
+    call_.device.stream = operation_.stream;
+    return {};
+  }
+
+  Status mark() {
+    const Status marked = mark_stream(call_, *devices_);
+    return marked.ok() ? marked : wrong(marked.message(), marked.code());
   }
 
   Status copy_input(std::size_t bytes) {
@@ -287,6 +348,7 @@ class Maker {
   const Operation& operation_;
   const CommunicatorCore& communicator_;
   const std::size_t ranks_;
+  DeviceRuntime* const devices_;
   Call& call_;
 };
 
@@ -313,25 +375,43 @@ Constraints constraints_of(const Call& call, const Config& config) {
 }
 
 Result<Call> make_call(const Operation& operation, const CommunicatorCore& communicator, const ChoiceTable& choices,
-                       const Config& config) {
+                       const Config& config, DeviceRuntime* devices) {
   Result<Call> call{Call()};
-  Maker maker(operation, communicator, *call);
+  Maker maker(operation, communicator, devices, *call);
   FABRING_TRY(maker.make());
   FABRING_TRY(maker.take_buffers());
   FABRING_TRY(choose_for(*call, communicator, choices, config));
   return call;
 }
 
+bool uses_devices(const Operation& operation, DeviceRuntime* devices) {
+  if (devices == nullptr || operation.memory == Memory::host) return false;
+  if (operation.memory == Memory::device) return true;
+  const auto on_device = [&](const void* at) {
+    if (at == nullptr || !devices->in_use()) return false;
+    const auto facts = devices->look_up(at);
+    return facts.has_value() && facts->kind != MemoryKind::host;
+  };
+  return on_device(operation.in) || on_device(operation.out);
+}
+
+Status mark_stream(Call& call, DeviceRuntime& devices) {
+  auto event = devices.record(call.device.in >= 0 ? call.device.in : call.device.out, call.device.stream);
+  if (!event) return event.error();
+  call.device.ready = std::move(*event);
+  return {};
+}
+
 Result<Call> make_call_without_buffers(const Operation& operation, const CommunicatorCore& communicator,
                                        const ChoiceTable& choices, const Config& config) {
   Result<Call> call{Call()};
-  FABRING_TRY(Maker(operation, communicator, *call).make());
+  FABRING_TRY(Maker(operation, communicator, nullptr, *call).make());
   FABRING_TRY(choose_for(*call, communicator, choices, config));
   return call;
 }
 
 Status rebind(Call& call, const Operation& operation, const CommunicatorCore& communicator) {
-  return Maker(operation, communicator, call).take_buffers();
+  return Maker(operation, communicator, nullptr, call).take_buffers();
 }
 
 }  // namespace fabring

@@ -10,9 +10,14 @@
 
 namespace fabring {
 
-/// Errors: invalid_argument, unsupported, out_of_memory, saying what is wrong with which argument.
+/// Errors: invalid_argument, unsupported, out_of_memory, saying what is wrong with which argument; device_error for a
+/// buffer that is no memory, and for a GPU that failed. `devices` may be null: then all memory is the host's.
 Result<Call> make_call(const Operation& operation, const CommunicatorCore& communicator, const ChoiceTable& choices,
-                       const Config& config);
+                       const Config& config, DeviceRuntime* devices = nullptr);
+/// Has it a buffer in memory of a GPU? As far as its pointers tell.
+bool uses_devices(const Operation& operation, DeviceRuntime* devices);
+/// Notes what the caller's stream was given up to now: before each start of a call with buffers on devices.
+Status mark_stream(Call& call, DeviceRuntime& devices);
 /// The same without its buffers, to be asked about only.
 Result<Call> make_call_without_buffers(const Operation& operation, const CommunicatorCore& communicator,
                                        const ChoiceTable& choices, const Config& config);

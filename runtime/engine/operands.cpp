@@ -93,6 +93,10 @@ std::span<std::byte> Operands::at(const Placement& placement, const Block& block
   }
   if (scaled_ && block.space == Space::input)
     return {placement.scratch + scaled_offset_ + extent.offset * element_bytes_, bytes};
+  if (staged(block.space))
+    return {staged_at(placement, block.space) +
+                (extent.offset - span_in_tile(placement, block.space).offset) * element_bytes_,
+            bytes};
   if (prepared_.plan.blocks == 0) {
     std::byte* base = block.space == Space::input ? const_cast<std::byte*>(call_.in) : call_.out;
     return {base + (placement.begin + extent.offset) * element_bytes_, bytes};
@@ -103,7 +107,8 @@ std::span<std::byte> Operands::at(const Placement& placement, const Block& block
 }
 
 bool Operands::in_pieces(const Block& block) const {
-  if (prepared_.plan.blocks == 0 || block.space == Space::scratch || (scaled_ && block.space == Space::input))
+  if (prepared_.plan.blocks == 0 || block.space == Space::scratch || (scaled_ && block.space == Space::input) ||
+      staged(block.space))
     return false;
   const BlockSpan span = prepared_.blocks[block.range];
   return span.last - span.first > 1;
@@ -149,13 +154,15 @@ void Operands::scale_input(const Placement& placement) const {
   std::byte* to = placement.scratch + scaled_offset_;
   if (prepared_.plan.blocks == 0) {
     const std::size_t count = placement.extents[0].count;
-    if (count > 0) scale(call_.type, to, call_.in + placement.begin * element_bytes_, call_.factor.data(), count);
+    const std::byte* const from =
+        staged(Space::input) ? staged_at(placement, Space::input) : call_.in + placement.begin * element_bytes_;
+    if (count > 0) scale(call_.type, to, from, call_.factor.data(), count);
     return;
   }
   for (std::uint32_t block = 0; block < prepared_.plan.blocks; ++block)
     if (const std::size_t count = block_length(placement, block); count > 0)
-      scale(call_.type, to + block_begin(placement, block) * element_bytes_,
-            block_in_buffer(placement, Space::input, block), call_.factor.data(), count);
+      scale(call_.type, to + block_begin(placement, block) * element_bytes_, source_of_scaling(placement, block),
+            call_.factor.data(), count);
 }
 
 }  // namespace fabring

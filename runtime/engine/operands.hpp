@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/engine/call.hpp"
+#include "runtime/engine/device_copies.hpp"
 #include "runtime/engine/prepared_plan.hpp"
 #include "runtime/engine/tiling.hpp"
 
@@ -23,6 +24,7 @@ struct Placement {
   std::vector<std::size_t> block_begins;  // inside the tile, likewise
   std::size_t block_count = 0;            // if they do not
   std::byte* scratch = nullptr;           // the plan's areas, then the scaled input
+  std::byte* staging = nullptr;           // stands for the caller's buffers that are in memory of a device
 };
 
 class Operands {
@@ -32,6 +34,8 @@ class Operands {
   void bind(Placement& placement, const Tiling& tiling, std::uint32_t tile) const;
   /// How much scratch the largest tile, already bound, needs.
   std::size_t lay_out_scratch(const Placement& largest);
+  /// How much memory stands for its buffers that are in memory of a device; 0 if none are.
+  std::size_t lay_out_staging(const Placement& largest);
 
   std::size_t count_of(const Placement& placement, const Block& block) const {
     return placement.extents[block.range].count;
@@ -43,6 +47,10 @@ class Operands {
   std::span<std::byte> at(const Placement& placement, const Block& block) const;
   /// to = from, either in several pieces. Nothing if they are the same bytes.
   void copy(const Placement& placement, const Block& to, const Block& from) const;
+  /// What brings the input of a tile to where it is staged, and its output to where it belongs. Nothing where a buffer
+  /// is the host's, or the operation leaves it as it is.
+  void append_loads(const Placement& placement, std::vector<DeviceCopy>& copies) const;
+  void append_stores(const Placement& placement, std::vector<DeviceCopy>& copies) const;
   /// ReduceOp::premul_sum: makes the scaled input, which stands for the input from then on.
   void scale_input(const Placement& placement) const;
 
@@ -51,6 +59,14 @@ class Operands {
   std::size_t block_length(const Placement& placement, std::uint32_t block) const;
   std::byte* block_in_buffer(const Placement& placement, Space space, std::uint32_t block) const;
   bool in_pieces(const Block& block) const;
+  bool staged(Space space) const {
+    return space == Space::input ? call_.device.in >= 0 : space == Space::output && call_.device.out >= 0;
+  }
+  /// Elements of the tile before its input or output begins, and how many that is.
+  Extent span_in_tile(const Placement& placement, Space space) const;
+  std::byte* staged_at(const Placement& placement, Space space) const;
+  std::byte* source_of_scaling(const Placement& placement, std::uint32_t block) const;
+  void append_moves(const Placement& placement, Space space, std::vector<DeviceCopy>& copies) const;
   void append_pieces(const Placement& placement, const Block& block, std::vector<std::span<std::byte>>& pieces) const;
 
   const PreparedPlan& prepared_;
@@ -59,6 +75,8 @@ class Operands {
   bool scaled_ = false;
   std::vector<std::size_t> area_offsets_;  // bytes, by scratch area
   std::size_t scaled_offset_ = 0;          // bytes
+  std::size_t staged_output_offset_ = 0;   // bytes
+  bool one_staging_ = false;               // in place: input and output are the same bytes here too
 };
 
 }  // namespace fabring

@@ -55,7 +55,9 @@ Record PointToPoint::record_to(Rank rank, RecordKind kind) {
 void PointToPoint::send(EngineCore& engine, const std::shared_ptr<Execution>& execution) {
   const Call& call = execution->call();
   Peer& to = peer(call.root);
-  const bool carries = call.bytes() <= engine.eager_limit() && to.sent - to.matched_there < window;
+  // What a device holds cannot be sent at once.
+  const bool carries =
+      !call.device.any() && call.bytes() <= engine.eager_limit() && to.sent - to.matched_there < window;
   Record record = record_to(call.root, carries ? RecordKind::data : RecordKind::announce);
   record.sequence = ++to.sent;
   record.signature = signature_of(call);
@@ -153,6 +155,16 @@ Status PointToPoint::match(EngineCore& engine, const std::shared_ptr<Execution>&
   receive->pair_with(arrival.peer, arrival.sequence, theirs.count, tag,
                      engine.message_plan(communicator_, Collective::recv, arrival.peer), engine.tiling_rules());
   if (arrival.announced && bytes > 0) {
+    receives_[{arrival.peer, arrival.sequence}] = receive;
+    start(engine, receive);
+    return {};
+  }
+  if (bytes > 0 && (call.device.any() || (arrival.local && arrival.local->call().device.any()))) {
+    if (arrival.local) {
+      receive->deliver(std::move(arrival.local));
+    } else {
+      receive->deliver(std::move(arrival.payload));
+    }
     receives_[{arrival.peer, arrival.sequence}] = receive;
     start(engine, receive);
     return {};

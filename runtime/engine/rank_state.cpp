@@ -76,7 +76,7 @@ bool take(WireReader& in, CommunicatorState& communicator) {
   communicator.last_call = shown(in.text(most_text));
   communicator.failed = in.number<std::uint8_t>();
   communicator.failure = shown(in.text(most_failure));
-  return in.ok() && communicator.failed <= static_cast<std::uint8_t>(ErrorCode::internal);
+  return in.ok() && communicator.failed <= static_cast<std::uint8_t>(last_error_code);
 }
 
 }  // namespace

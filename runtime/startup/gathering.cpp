@@ -14,8 +14,7 @@ std::string encode(const Status& status) {
 
 ErrorCode decode(const std::string& blob) {
   const auto code = blob.size() > 1 ? static_cast<unsigned char>(blob[1]) : 0;
-  return code >= 1 && code <= static_cast<int>(ErrorCode::internal) ? static_cast<ErrorCode>(code)
-                                                                    : ErrorCode::internal;
+  return code >= 1 && code <= static_cast<int>(last_error_code) ? static_cast<ErrorCode>(code) : ErrorCode::internal;
 }
 
 }  // namespace

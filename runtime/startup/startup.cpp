@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "collectives/algorithms.hpp"
+#include "device/cuda/cuda_runtime.hpp"
 #include "fabring/version.hpp"
 #include "runtime/base/digest.hpp"
 #include "runtime/base/handshake.hpp"
@@ -68,7 +69,7 @@ void answer_status(EngineCore& core, std::uint64_t job_nonce, const Log& log) {
 
 }  // namespace
 
-Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store) {
+Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::shared_ptr<DeviceRuntime> device) {
   FABRING_TRY(check_config(config));
   const Log log(level_of(config.log), config.rank);
   std::string secret;
@@ -87,6 +88,9 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store) {
   parts.clock = std::make_shared<SteadyClock>();
   parts.log = log;
   parts.host = host_name();
+  parts.device = device ? std::move(device) : make_cuda_runtime();
+  if (parts.device && parts.device->in_use())
+    parts.report.push_back("GPU memory: staged through pinned memory of the host, over every transport");
   if (config.world_size == 1) {
     parts.node_of = {0};
     parts.report.push_back("one rank: nothing to connect");

@@ -12,7 +12,8 @@
 
 namespace fabring {
 
-/// Without a store the ranks meet at the master address.
-Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store = nullptr);
+/// Without a store the ranks meet at the master address. `device`: other GPUs than this machine's, for tests.
+Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store = nullptr,
+                                             std::shared_ptr<DeviceRuntime> device = nullptr);
 
 }  // namespace fabring

@@ -239,6 +239,23 @@ TEST_F(Arguments, that_are_no_number_of_an_enumeration_are_refused) {
   }
 }
 
+TEST_F(Arguments, for_memory_of_a_gpu_are_refused_where_none_is_used) {
+  float in[2] = {1, 2}, out[2] = {0, 0};
+  fabring_operation operation = FABRING_OPERATION_INIT;
+  operation.in = in;
+  operation.out = out;
+  operation.count = 2;
+  operation.memory = 3;
+  EXPECT_EQ(fabring_run(world, &operation, &error), FABRING_STATUS_INVALID_ARGUMENT);
+  EXPECT_THAT(error.message, HasSubstr("no kind of memory 3"));
+  operation.memory = FABRING_MEMORY_HOST;
+  EXPECT_EQ(fabring_run(world, &operation, &error), FABRING_STATUS_OK) << error.message;
+  operation.memory = FABRING_MEMORY_DEVICE;
+  const fabring_status_code refused = fabring_run(world, &operation, &error);
+  EXPECT_TRUE(refused == FABRING_STATUS_DEVICE_ERROR || refused == FABRING_STATUS_UNSUPPORTED) << error.message;
+  EXPECT_STREQ(fabring_status_name(FABRING_STATUS_DEVICE_ERROR), "device_error");
+}
+
 TEST_F(Arguments, that_are_wrong_are_reported_by_start_at_once) {
   fabring_operation operation = FABRING_OPERATION_INIT;
   operation.count = 1;  // of null buffers

@@ -16,7 +16,7 @@ using testing::IsEmpty;
 using testing::SizeIs;
 
 TEST(Explanations, EveryErrorCodeOfOursIsThere) {
-  for (int code = 1; code <= static_cast<int>(ErrorCode::internal); ++code)
+  for (int code = 1; code <= static_cast<int>(last_error_code); ++code)
     EXPECT_THAT(explain_code(fabring::name(static_cast<ErrorCode>(code))), SizeIs(1)) << code;
 }
 

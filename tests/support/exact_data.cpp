@@ -1,5 +1,7 @@
 #include "tests/support/exact_data.hpp"
 
+#include "tests/support/fake_device.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -192,12 +194,17 @@ std::vector<std::byte> rough_input(DataType type, int rank, std::size_t count, s
   return bytes;
 }
 
-GuardedBytes::GuardedBytes(std::size_t bytes) : bytes_(bytes + 2 * margin, canary) {}
+GuardedBytes::GuardedBytes(std::size_t bytes)
+    : bytes_(bytes + 2 * margin, canary), size_(bytes), address_(bytes_.data() + margin), seen_(address_) {}
+
+GuardedBytes::GuardedBytes(std::size_t bytes, FakeDevice& device)
+    : size_(bytes), address_(*device.allocate(0, bytes + 2 * margin) + margin), seen_(device.see(address_)) {
+  std::fill(seen_ - margin, seen_ + bytes + margin, canary);
+}
 
 bool GuardedBytes::intact() const {
   const auto whole = [](std::byte b) { return b == canary; };
-  return std::all_of(bytes_.begin(), bytes_.begin() + margin, whole) &&
-         std::all_of(bytes_.end() - margin, bytes_.end(), whole);
+  return std::all_of(seen_ - margin, seen_, whole) && std::all_of(seen_ + size_, seen_ + size_ + margin, whole);
 }
 
 }  // namespace fabring::fixture

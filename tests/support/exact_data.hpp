@@ -12,6 +12,8 @@
 
 namespace fabring::fixture {
 
+class FakeDevice;
+
 /// Writes a small whole number as one element.
 void store(DataType type, std::byte* at, std::int64_t value);
 
@@ -30,14 +32,21 @@ std::vector<std::byte> rough_input(DataType type, int rank, std::size_t count, s
 class GuardedBytes {
  public:
   explicit GuardedBytes(std::size_t bytes);
-  std::byte* data() { return bytes_.data() + margin; }
-  std::size_t size() const { return bytes_.size() - 2 * margin; }
-  std::span<std::byte> span() { return {data(), size()}; }
+  /// In memory of a device.
+  GuardedBytes(std::size_t bytes, FakeDevice& device);
+  /// What an operation is given, and where the test sees the same bytes.
+  std::byte* address() { return address_; }
+  std::byte* data() { return seen_; }
+  std::size_t size() const { return size_; }
+  std::span<std::byte> span() { return {address(), size()}; }
   bool intact() const;
 
  private:
   static constexpr std::size_t margin = 64;
   std::vector<std::byte> bytes_;
+  std::size_t size_;
+  std::byte* address_;
+  std::byte* seen_;
 };
 
 }  // namespace fabring::fixture

@@ -30,6 +30,7 @@ SimWorld::SimWorld(SimWorldOptions options) : options_(std::move(options)), time
   calls_until_.assign(ranks, Time(0));
   constexpr double shares[] = {0.05, 0.3, 0.6, 0.9};
   step_share_ = shares[timeline_.below(4)];
+  if (options_.device) device_ = std::make_shared<FakeDevice>(options_.seed * 131 + 7);
   std::vector<int> node_of;
   for (std::size_t node = 0; node < options_.nodes.size(); ++node)
     node_of.insert(node_of.end(), options_.nodes[node], static_cast<int>(node));
@@ -42,6 +43,9 @@ SimWorld::SimWorld(SimWorldOptions options) : options_(std::move(options)), time
     parts.config.timeout = options_.timeout;
     parts.config.reproducible = options_.reproducible;
     parts.config.leave_timeout = std::chrono::milliseconds(1);
+    parts.config.staging_bytes = options_.staging_bytes;
+    parts.device = device_;
+    if (device_) streams_.push_back(device_->open_stream(0));
     parts.eager_bytes = options_.eager_bytes;
     parts.self = rank;
     parts.world_size = ranks;
@@ -74,6 +78,8 @@ SimWorld::~SimWorld() {
   fabric_->end();
   timeline_.clear();
   groups_.clear();
+  operations_.clear();
+  open_.clear();
   engines_.clear();
 }
 
@@ -100,21 +106,29 @@ std::shared_ptr<SimOperation> SimWorld::call(Rank rank, Request what, int group)
   operation->what = what;
   operation->data = data_of(what, core->self, core->size());
   RankData& data = operation->data;
-  operation->out = std::make_unique<GuardedBytes>(data.out.size());
-  std::copy(data.out.begin(), data.out.end(), operation->out->data());
-  std::byte* in = operation->out->data() + data.in_at;
+  operation->out = buffer(data.out.size());
+  std::byte* in = operation->out->address() + data.in_at;
   if (!data.one_buffer) {
-    operation->in = std::make_unique<GuardedBytes>(data.in.size());
-    std::copy(data.in.begin(), data.in.end(), operation->in->data());
-    in = operation->in->data();
+    operation->in = buffer(data.in.size());
+    in = operation->in->address();
   }
+  Operation asked = data.operation(what, in, operation->out->address() + data.out_at);
+  if (device_) asked.stream = stream(rank);
+  // What is on a device is written there some time later, by work that the operation is ordered behind.
+  const auto fill = [&](GuardedBytes* buffer, const std::vector<std::byte>& bytes) {
+    if (buffer == nullptr) return;
+    const auto write = [operation, buffer, &bytes] { std::copy(bytes.begin(), bytes.end(), buffer->data()); };
+    buffer->address() == buffer->data() ? write() : device_->enqueue(asked.stream, write);
+  };
+  fill(operation->out.get(), data.out);
+  fill(operation->in.get(), data.in);
   EngineCore& engine = *engines_[rank];
-  auto call = make_call(data.operation(what, in, operation->out->data() + data.out_at), *core,
-                        choices_for(core->shape()), engine.config());
+  auto call = make_call(asked, *core, choices_for(core->shape()), engine.config(), device_.get());
   if (!call) {
     fail("refused: " + call.error().to_string());
     return operation;
   }
+  if (device_ && !call->device.any()) device_->synchronize();  // it is not ordered behind anything
   if (what.algorithm) {
     call->algorithm = *what.algorithm;
   } else if (options_.algorithm && has_algorithm(what.collective, *options_.algorithm) &&
@@ -128,6 +142,11 @@ std::shared_ptr<SimOperation> SimWorld::call(Rank rank, Request what, int group)
     ++open_count_;
   }
   return operation;
+}
+
+std::unique_ptr<GuardedBytes> SimWorld::buffer(std::size_t bytes) {
+  if (device_ && timeline_.chance(0.8)) return std::make_unique<GuardedBytes>(bytes, *device_);
+  return std::make_unique<GuardedBytes>(bytes);
 }
 
 SimOperations SimWorld::everyone_calls(Request what, int group) {
@@ -212,6 +231,7 @@ void SimWorld::look_at(Rank rank) {
     }
     open[i]->seen_done = true;
     open[i]->done_at = timeline_.now();
+    if (device_ && !open[i]->status().ok()) device_->synchronize();  // it need not have waited for its buffers
     check(*open[i]);
     for (const auto& buffer : {open[i]->in.get(), open[i]->out.get()})
       if (buffer != nullptr && fabric_->holds(rank, buffer->span()))
@@ -260,10 +280,10 @@ void SimWorld::fail(const std::string& what) {
 std::string SimWorld::replay() const {
   return fmt::format(
       "replay with FABRING_TEST_SEED={}: ranks={} nodes={} algorithm={} eager={} segment={} depth={} scratch={} "
-      "refusals={} at {} us, after {} events, {} calls, trace {:x}",
+      "refusals={} device={} at {} us, after {} events, {} calls, trace {:x}",
       options_.seed, options_.ranks, options_.nodes,
       options_.algorithm ? name(*options_.algorithm) : "auto", options_.eager_bytes,
-      options_.segment_bytes, options_.depth, options_.scratch_bytes, options_.weather.refusals,
+      options_.segment_bytes, options_.depth, options_.scratch_bytes, options_.weather.refusals, options_.device,
       timeline_.now().count() / 1000, timeline_.steps(), operations_.size(), timeline_.trace());
 }
 

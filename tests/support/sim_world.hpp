@@ -23,6 +23,7 @@
 #include "runtime/engine/engine_core.hpp"
 #include "tests/support/collective_data.hpp"
 #include "tests/support/exact_data.hpp"
+#include "tests/support/fake_device.hpp"
 #include "tests/support/sim_control.hpp"
 #include "tests/support/sim_fabric.hpp"
 
@@ -41,6 +42,8 @@ struct SimWorldOptions {
   std::optional<Rank> short_of_memory = {};  ///< this rank may have one page of scratch
   std::chrono::milliseconds timeout{1'800'000};
   Weather weather = {};
+  bool device = false;  ///< some of the buffers are in memory of a fake GPU; only calls on one of them use it
+  std::size_t staging_bytes = 0;
 };
 
 /// One rank's call, with its buffers.
@@ -106,6 +109,9 @@ class SimWorld {
   SimControl& control() { return *control_; }
   Timeline& timeline() { return timeline_; }
   bool alive(Rank rank) const { return alive_[rank]; }
+  FakeDevice& device() { return *device_; }
+  /// The stream of this rank that its operations are ordered on.
+  void* stream(Rank rank) { return streams_[static_cast<std::size_t>(rank)]; }
   const std::vector<std::string>& log() const { return log_; }
   std::string replay() const;
   void fail(const std::string& what);
@@ -118,8 +124,12 @@ class SimWorld {
   void look_at(Rank rank);
   void check(SimOperation& operation);
 
+  std::unique_ptr<GuardedBytes> buffer(std::size_t bytes);
+
   const SimWorldOptions options_;
   Timeline timeline_;
+  std::shared_ptr<FakeDevice> device_;  // null without one
+  std::vector<void*> streams_;
   std::unique_ptr<SimFabric> fabric_;
   std::unique_ptr<SimControl> control_;
   std::vector<std::string> log_;

@@ -69,7 +69,11 @@ class ThreadControlPlane final : public ControlPlane {
 
 }  // namespace
 
-ThreadWorld::ThreadWorld(int ranks, Config config, Over over) : control_(std::make_shared<ThreadControl>(ranks)) {
+ThreadWorld::ThreadWorld(int ranks, Config config, std::shared_ptr<DeviceRuntime> device)
+    : ThreadWorld(ranks, std::move(config), Over::inproc, std::move(device)) {}
+
+ThreadWorld::ThreadWorld(int ranks, Config config, Over over, std::shared_ptr<DeviceRuntime> device)
+    : control_(std::make_shared<ThreadControl>(ranks)) {
   config.timeout = std::min<std::chrono::milliseconds>(config.timeout, std::chrono::seconds(60));
   const auto transport = over == Over::shm ? make_shm_transport() : make_inproc_transport(make_inproc_fabric(ranks));
   static std::atomic<std::uint64_t> worlds{0};
@@ -94,6 +98,7 @@ ThreadWorld::ThreadWorld(int ranks, Config config, Over over) : control_(std::ma
     EngineParts parts;
     parts.config = config;
     parts.self = rank;
+    parts.device = device;
     parts.world_size = ranks;
     if (ranks > 1) {
       parts.endpoint = std::move(endpoints[rank]);

@@ -17,7 +17,9 @@ class ThreadControl;
 class ThreadWorld {
  public:
   enum class Over : std::uint8_t { inproc, shm };
-  explicit ThreadWorld(int ranks, Config config = {}, Over over = Over::inproc);
+  explicit ThreadWorld(int ranks, Config config = {}, Over over = Over::inproc,
+                       std::shared_ptr<DeviceRuntime> device = nullptr);
+  ThreadWorld(int ranks, Config config, std::shared_ptr<DeviceRuntime> device);
   ~ThreadWorld();
 
   int size() const { return static_cast<int>(engines_.size()); }

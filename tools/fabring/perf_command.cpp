@@ -13,6 +13,7 @@
 #include "runtime/base/parse_value.hpp"
 #include "runtime/base/settings.hpp"
 #include "tools/fabring/command.hpp"
+#include "tools/fabring/device_memory.hpp"
 #include "tools/fabring/local_job.hpp"
 #include "tools/fabring/models.hpp"
 #include "tools/fabring/perf_job.hpp"
@@ -119,6 +120,9 @@ Status understand(Words& words) {
   FABRING_TRY(number(words.cap_s, "s", options.cap).with_prefix("--cap-s: "));
   if (options.kind == PerfKind::guard && options.repetitions == 0) options.repetitions = 5;
   if (options.kind == PerfKind::guard && words.target_ms.empty()) options.target = std::chrono::milliseconds(20);
+  options.device = words.memory == "cuda";
+  if (options.device && options.kind != PerfKind::sizes)
+    return wrong("--memory cuda goes with a collective, not with --model or --guard");
   options.check = !words.no_check;
   options.progress = !words.no_progress;
   Config scratch;  // what the settings would refuse is refused here, before anything is started
@@ -195,6 +199,8 @@ int run(Words& words, const Session& session) {
     return exit_usage;
   }
   if (words.ranks == 0) return measure(words.options);
+  if (words.options.device && !(status = DeviceMemory::check()).ok())
+    return could_not_run(status.with_prefix("--memory cuda: "));
   // Rank 0 writes them; found out here, no rank waits for one that could not.
   if (Output out; !(status = out.open(words.options.output)).ok()) return could_not_run(status);
   if (Output plot; !(status = plot.open(words.options.plot, "--plot")).ok()) return could_not_run(status);
@@ -266,8 +272,10 @@ void add_perf(CLI::App& app, Session& session) {
   command
       ->add_option("--algorithm", options.algorithm, "auto, one by name (ring), or rules: allreduce:64K-4M:circulant")
       ->type_name("RULES");
-  command->add_option("--memory", words->memory, "host: ordinary memory")
-      ->check(CLI::IsMember({"host"}))
+  command
+      ->add_option("--memory", words->memory,
+                   "host: ordinary memory (the default); cuda: memory of a GPU, for each rank the next one of its host")
+      ->check(CLI::IsMember({"host", "cuda"}))
       ->type_name("KIND");
   command
       ->add_option(

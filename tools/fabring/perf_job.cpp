@@ -44,6 +44,12 @@ Result<std::unique_ptr<PerfJob>> PerfJob::start(const PerfOptions& options) {
     FABRING_TRY(job->plot_.open(options.plot, "--plot"));
   }
   const std::string of_rank = job->rank_ > 0 ? "rank " + std::to_string(job->rank_) + ": " : "";
+  if (options.device) {
+    auto memory = DeviceMemory::open(*config);
+    if (!memory) return memory.error().with_prefix(of_rank + "--memory cuda: ");
+    job->device_ = std::move(*memory);
+    job->facts_.memory = job->device_->name();
+  }
   auto engine = Engine::create(std::move(*config));
   if (!engine) return engine.error().with_prefix(of_rank);
   job->engine_ = std::move(*engine);

@@ -8,6 +8,7 @@
 
 #include "fabring/communicator.hpp"
 #include "tools/fabring/command.hpp"
+#include "tools/fabring/device_memory.hpp"
 #include "tools/fabring/perf_options.hpp"
 #include "tools/fabring/perf_report.hpp"
 
@@ -20,6 +21,8 @@ class PerfJob {
 
   const PerfOptions& options() const { return options_; }
   Engine& engine() { return *engine_; }
+  /// Null unless buffers are to be in memory of a GPU.
+  const std::shared_ptr<DeviceMemory>& device() const { return device_; }
   Communicator world() { return engine_->world(); }
   const JobFacts& facts() const { return facts_; }
   bool writes() const { return rank_ == 0; }
@@ -36,6 +39,7 @@ class PerfJob {
   const PerfOptions& options_;
   int rank_ = 0;
   Output out_, plot_;
+  std::shared_ptr<DeviceMemory> device_;  // outlives what the engine does with it
   std::unique_ptr<Engine> engine_;
   JobFacts facts_;
   std::chrono::steady_clock::time_point told_ = std::chrono::steady_clock::now();

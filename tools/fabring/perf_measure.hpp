@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "fabring/communicator.hpp"
+#include "tools/fabring/device_memory.hpp"
 #include "tools/fabring/page_buffer.hpp"
 #include "tools/fabring/perf_data.hpp"
 #include "tools/fabring/perf_options.hpp"
@@ -15,12 +16,11 @@ namespace fabring::tools {
 class Measuring {
  public:
   /// Buffers for the largest size. Errors: out_of_memory.
-  static Result<Measuring> prepare(Engine& engine, const PerfOptions& options, bool both_ways);
+  static Result<Measuring> prepare(Engine& engine, const PerfOptions& options, bool both_ways,
+                                   std::shared_ptr<DeviceMemory> device);
 
   /// How a size would run.
-  Choice explain(std::size_t bytes) const {
-    return world_.explain(shape_of(bytes).operation(input_.get(), output_.get(), input_ == nullptr));
-  }
+  Choice explain(std::size_t bytes) const { return world_.explain(operation(shape_of(bytes), input_ == nullptr)); }
 
   /// Checks, warms up, times, checks again.
   Result<Measurement> run(std::size_t bytes, bool in_place);
@@ -31,12 +31,18 @@ class Measuring {
 
   PerfShape shape_of(std::size_t bytes) const;
   Result<std::uint64_t> wrong_elements(const PerfShape& shape, bool in_place, std::uint32_t seed);
-  void fill_for_timing(const PerfShape& shape, bool in_place);
+  /// Over the buffers that are measured: of the device, if there is one.
+  Operation operation(const PerfShape& shape, bool in_place) const;
+  Status upload(const PerfShape& shape, bool in_place);
+  Status fill_for_timing(const PerfShape& shape, bool in_place);
 
   Communicator world_;
   Stopwatch stopwatch_;
   const PerfOptions* options_;
   PageBuffer input_, output_;
+  std::shared_ptr<DeviceMemory> device_;  // null: the host's memory
+  std::byte* device_input_ = nullptr;
+  std::byte* device_output_ = nullptr;
 };
 
 }  // namespace fabring::tools

@@ -32,6 +32,7 @@ struct PerfOptions {
   bool check = true;
   bool in_place = false;
   bool explain = false;
+  bool device = false;  ///< buffers in memory of a GPU
   Format format = Format::table;
   std::string model;                 ///< whose gradients
   std::size_t bucket = 25ULL << 20;  ///< bytes of gradients that go together, at least

@@ -19,8 +19,9 @@ std::string microseconds_text(double us) {
 double rounded(double value, double digits) { return std::round(value * digits) / digits; }
 
 std::string job_line(std::string_view what, const JobFacts& facts) {
-  return fmt::format("# fabring {}: {} rank{} on {} node{}, transport {}", what, facts.ranks,
-                     facts.ranks == 1 ? "" : "s", facts.nodes, facts.nodes == 1 ? "" : "s", facts.transport);
+  return fmt::format("# fabring {}: {} rank{} on {} node{}, transport {}{}", what, facts.ranks,
+                     facts.ranks == 1 ? "" : "s", facts.nodes, facts.nodes == 1 ? "" : "s", facts.transport,
+                     facts.memory.empty() ? "" : ", memory of " + facts.memory);
 }
 
 double algorithm_bandwidth(std::size_t bytes, double time_us) {

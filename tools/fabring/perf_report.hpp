@@ -31,6 +31,7 @@ struct JobFacts {
   std::string transport;
   int lanes = 1;
   std::vector<std::string> report;  ///< of the engine, a line each
+  std::string memory = {};          ///< the GPU's name; empty: the host's
 };
 
 /// Times as nccl-tests prints them: as many decimals as fit.

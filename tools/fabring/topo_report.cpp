@@ -199,6 +199,10 @@ std::string topology_text(const Topology& topology) {
     }
   }
   if (const std::string elsewhere = devices_of(-1); !elsewhere.empty()) out += "\nno NUMA node known:\n" + elsewhere;
+  if (!topology.gpus.empty())
+    out += "\n" + wrapped_line("GPU memory: every pair of ranks is staged through pinned memory of the host, whatever the "
+                               "cards (docs/gpu.md)",
+                               0);
   if (topology.numa_distances.size() > 1) {
     out += "\nNUMA distances (10 is local):\n";
     for (std::size_t i = 0; i < topology.numa_distances.size(); ++i)
@@ -239,6 +243,7 @@ nlohmann::ordered_json topology_json(const Topology& topology) {
                      {"place", place_json(topology, gpu.place)},
                      {"link", link_json(gpu.link)},
                      {"rails", labels(topology, rails)}};
+    one["memory_path"] = "staged";
     one["proximity"] =
         rails.empty() ? "" : std::string(name(proximity(topology, gpu.place, topology.nics[rails[0]].place)));
     json["gpus"].push_back(std::move(one));

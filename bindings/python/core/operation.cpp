@@ -31,7 +31,7 @@ void bind_operation(nb::module_& module) {
           "__init__",
           [](Operation* made, int collective, std::uintptr_t in, std::uintptr_t out, std::size_t count, int type,
              int op, int root, int tag, double factor, std::int64_t whole_factor, Lengths counts, Lengths offsets,
-             Lengths out_counts, Lengths out_offsets) {
+             Lengths out_counts, Lengths out_offsets, std::uintptr_t stream, int memory) {
             new (made) Operation();
             made->value.collective = collective;
             made->value.in = reinterpret_cast<const void*>(in);
@@ -43,6 +43,8 @@ void bind_operation(nb::module_& module) {
             made->value.tag = tag;
             made->value.factor = factor;
             made->value.whole_factor = whole_factor;
+            made->value.stream = reinterpret_cast<void*>(stream);
+            made->value.memory = memory;
             made->counts = std::move(counts);
             made->offsets = std::move(offsets);
             made->out_counts = std::move(out_counts);
@@ -51,7 +53,8 @@ void bind_operation(nb::module_& module) {
           nb::arg("collective"), nb::arg("input") = 0, nb::arg("output") = 0, nb::arg("count") = 0, nb::arg("type") = 1,
           nb::arg("op") = 0, nb::arg("root") = 0, nb::arg("tag") = 0, nb::arg("factor") = 1.0,
           nb::arg("whole_factor") = 1, nb::arg("counts") = Lengths(), nb::arg("offsets") = Lengths(),
-          nb::arg("out_counts") = Lengths(), nb::arg("out_offsets") = Lengths());
+          nb::arg("out_counts") = Lengths(), nb::arg("out_offsets") = Lengths(),
+          nb::arg("stream") = 0, nb::arg("memory") = 0);
 
   // Numbers by name, as the library spells them.
   const auto numbers = [&](const char* name, int count, const char* (*spelled)(std::int32_t)) {

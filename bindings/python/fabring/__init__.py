@@ -19,14 +19,14 @@ import fabring._loading  # noqa: F401  # isort: skip  (before all that follows)
 from fabring import _core
 from fabring.communicator import Communicator, Group
 from fabring.engine import Engine
-from fabring.errors import (AbortedError, Error, InternalError, InvalidArgumentError, MismatchError, OutOfMemoryError,
-                            PeerLostError, TimeoutError, TransportError, UnavailableError, UnsupportedError)
+from fabring.errors import (AbortedError, DeviceError, Error, InternalError, InvalidArgumentError, MismatchError,
+                            OutOfMemoryError, PeerLostError, TimeoutError, TransportError, UnavailableError, UnsupportedError)
 from fabring.requests import ANY_SOURCE, ANY_TAG, Received
 from fabring.work import Prepared, Work
 
 __version__: str = _core.version
-__all__ = ["ANY_SOURCE", "ANY_TAG", "AbortedError", "Communicator", "Engine", "Error", "Group", "InternalError",
-           "InvalidArgumentError", "MismatchError", "OutOfMemoryError", "PeerLostError", "Prepared", "Received",
+__all__ = ["ANY_SOURCE", "ANY_TAG", "AbortedError", "Communicator", "DeviceError", "Engine", "Error", "Group",
+           "InternalError", "InvalidArgumentError", "MismatchError", "OutOfMemoryError", "PeerLostError", "Prepared", "Received",
            "TimeoutError", "TransportError", "UnavailableError", "UnsupportedError", "Work", "engine", "init",
            "is_initialized", "shutdown", "world"]
 

@@ -1,7 +1,7 @@
 """Where an array's bytes are: NumPy arrays, torch tensors and whatever else speaks DLPack, checked before anything is sent.
 
-Fabring takes memory of the host in one row-major piece. Torch is never imported here: if the caller has a tensor, torch is
-there already.
+Fabring takes memory of the host or of a CUDA GPU in one row-major piece. Torch is never imported here: if the caller has a
+tensor, torch is there already.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ _TORCH_NAMES = {"float8_e4m3fn": "float8_e4m3"}
 _DLPACK = {(0, 8): "int8", (0, 16): "int16", (0, 32): "int32", (0, 64): "int64", (1, 8): "uint8", (1, 16): "uint16",
            (1, 32): "uint32", (1, 64): "uint64", (2, 16): "float16", (2, 32): "float32", (2, 64): "float64",
            (4, 16): "bfloat16", (6, 8): "bool", (10, 8): "float8_e4m3", (12, 8): "float8_e5m2"}
+# DLPack's devices: 1 and 3 host, 2 CUDA, 13 managed.
+_HOST, _CUDA = (1, 3), (2, 13)
 _numpy_types: dict[Any, str] = {}
 _torch_types: dict[Any, str] = {}
 
@@ -33,6 +35,8 @@ class View(NamedTuple):
     shape: tuple[int, ...]
     type: str  # a name of _core.TYPES
     array: Any  # keeps the memory
+    on_gpu: bool = False
+    stream: int = 0  # the CUDA stream that an operation on it is ordered on; 0: the default one
 
     @property
     def elements(self) -> int:
@@ -84,10 +88,14 @@ def _view_torch(tensor: Any, name: str) -> View:
         if kind not in _core.TYPES:
             raise UnsupportedError(f"{name} has the type {tensor.dtype}; Fabring has {', '.join(_core.TYPES)}")
         _torch_types[tensor.dtype] = kind
-    if tensor.device.type != "cpu":
-        raise UnsupportedError(f"{name} is on {tensor.device}; Fabring takes memory of the host: pass {name}.cpu()")
+    if tensor.device.type not in ("cpu", "cuda"):
+        raise UnsupportedError(f"{name} is on {tensor.device}; Fabring takes memory of the host or of a CUDA GPU: "
+                               f"pass {name}.cpu()")
     if tensor.is_sparse or not tensor.is_contiguous():
         raise _not_in_one_piece(name, tuple(tensor.shape), f"{name}.contiguous() copies it into one")
+    if tensor.device.type == "cuda":
+        stream = sys.modules["torch"].cuda.current_stream(tensor.device).cuda_stream
+        return View(tensor.data_ptr(), tuple(tensor.shape), kind, tensor, True, stream)
     return View(tensor.data_ptr(), tuple(tensor.shape), kind, tensor)
 
 
@@ -97,13 +105,14 @@ def _view_dlpack(array: Any, name: str) -> View:
     except TypeError as error:
         raise TypeError(f"{name} is a {type(array).__name__} whose __dlpack__ did not give its memory away: "
                         f"{error.__cause__ or error}") from None
-    if device != 1:
-        raise UnsupportedError(f"{name} is memory of a device (DLPack's number {device}); Fabring takes memory of the host")
+    if device not in _HOST + _CUDA:
+        raise UnsupportedError(f"{name} is memory of a device (DLPack's number {device}); Fabring takes memory of the host "
+                               "or of a CUDA GPU")
     if (code, bits) not in _DLPACK:
         raise UnsupportedError(f"{name} has DLPack's type ({code}, {bits} bits); Fabring has {', '.join(_core.TYPES)}")
     if not in_one_piece:
         raise _not_in_one_piece(name, shape, "copy it into a row-major one")
-    return View(address, shape, _DLPACK[code, bits], array)
+    return View(address, shape, _DLPACK[code, bits], array, device in _CUDA)
 
 
 def _not_in_one_piece(name: str, shape: tuple[int, ...], remedy: str) -> InvalidArgumentError:
@@ -116,6 +125,8 @@ def empty(like: View, shape: tuple[int, ...]) -> Any:
         return like.array.new_empty(shape)
     if isinstance(like.array, numpy.ndarray):
         return numpy.empty(shape, like.array.dtype)
+    if like.on_gpu:
+        raise InvalidArgumentError(f"pass out=: Fabring cannot make a new {type(like.array).__name__} on a GPU")
     try:
         return numpy.empty(shape, like.type)
     except TypeError:

@@ -102,9 +102,15 @@ class InternalError(Error):
     code = "internal"
 
 
+class DeviceError(Error):
+    """A GPU failed, or its memory is not what it should be."""
+
+    code = "device_error"
+
+
 _BY_CODE = {kind.code: kind for kind in (InvalidArgumentError, MismatchError, UnsupportedError, UnavailableError,
                                          TimeoutError, PeerLostError, AbortedError, OutOfMemoryError, TransportError,
-                                         InternalError)}
+                                         InternalError, DeviceError)}
 
 
 def make(code: str, message: str, rank: int, host: str, collective: str, sequence: int, bytes: int) -> Error:

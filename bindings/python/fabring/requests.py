@@ -38,7 +38,9 @@ def _operation(collective: str, source: View | None, target: View | None, count:
     known = source or target
     type = known.type if known else "float32"
     return _core.Operation(_core.COLLECTIVES[collective], input=source.address if source else 0,
-                           output=target.address if target else 0, count=count, type=_core.TYPES[type], **more)
+                           output=target.address if target else 0, count=count, type=_core.TYPES[type],
+                           memory=0 if any(view.on_gpu for view in (source, target) if view) else 1,
+                           stream=max((view.stream for view in (source, target) if view), default=0), **more)
 
 
 def _reduction(type: str, op: str, factor: float | int | None) -> dict[str, Any]:

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "devices.hpp"
 #include "failure.hpp"
 
 namespace fabring_torch {
@@ -51,6 +52,8 @@ fabring_operation ProcessGroup::describe_operation(fabring_collective collective
 }
 
 ProcessGroup::WorkPointer ProcessGroup::start(Task task, bool asynchronous, bool counts) {
+  task.device = device_of(task.kept.empty() ? task.outputs : task.kept);
+  place_on(task.device, task.operations);
   task.sequence = counts ? sequence_.fetch_add(1) + 1 : sequence_.load();
   return Work::start(group(), std::move(task), !asynchronous);
 }

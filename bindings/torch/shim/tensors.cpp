@@ -134,9 +134,10 @@ void check_usable(const at::Tensor& tensor, const char* what) {
   TORCH_CHECK_VALUE(tensor.defined(), "fabring: ", what, " is no tensor");
   TORCH_CHECK_TYPE(tensor.layout() == at::kStrided, "fabring: ", what, " is ", tensor.layout(),
                    "; only all_reduce (SUM) takes sparse tensors, and none of them quantized or mkldnn ones");
-  TORCH_CHECK_VALUE(tensor.device().is_cpu(), "fabring: ", what, " is on ", tensor.device(),
-                    ", but this backend works on CPU tensors; move it there, or name one backend for each kind of "
-                    "device: init_process_group(\"cpu:fabring,cuda:nccl\")");
+  TORCH_CHECK_VALUE(tensor.device().is_cpu() || tensor.device().is_cuda(), "fabring: ", what, " is on ",
+                    tensor.device(),
+                    ", but this backend works on tensors of the CPU and of CUDA devices; move it there, or name one "
+                    "backend for each kind of device: init_process_group(\"cpu:fabring,xpu:xccl\")");
 }
 
 void check_type(const at::Tensor& tensor, at::ScalarType type, const char* what) {

@@ -1,7 +1,7 @@
 #pragma once
-// Tensors as fabring.h wants memory: dense, on the CPU, elements of a type it knows. What is not contiguous is copied
-// to memory that is, and back when the operation is over; several tensors that make one buffer are used where they lie
-// if they happen to lie one after the other, and copied if not.
+// Tensors as fabring.h wants memory: dense, on the CPU or a CUDA device, elements of a type it knows. What is not
+// contiguous is copied to memory that is, and back when the operation is over; several tensors that make one buffer are
+// used where they lie if they happen to lie one after the other, and copied if not.
 
 #include <ATen/ATen.h>
 
@@ -28,7 +28,7 @@ Elements elements_to_move(const at::Tensor& tensor);
 /// meaning, naming both.
 Elements elements_to_reduce(const at::Tensor& tensor, const c10d::ReduceOp& op, fabring_operation* into);
 
-/// Throws unless it is a dense tensor in the memory of this host. `what` names it in the error.
+/// Throws unless it is a dense tensor on the CPU or a CUDA device. `what` names it in the error.
 void check_usable(const at::Tensor& tensor, const char* what);
 /// ... and unless it has that type.
 void check_type(const at::Tensor& tensor, at::ScalarType type, const char* what);

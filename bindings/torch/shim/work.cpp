@@ -1,5 +1,6 @@
 #include "work.hpp"
 
+#include <c10/core/DeviceGuard.h>
 #include <c10/util/Exception.h>
 #include <pthread.h>
 #include <signal.h>
@@ -9,6 +10,7 @@
 #include <mutex>
 #include <thread>
 
+#include "devices.hpp"
 #include "failure.hpp"
 
 namespace fabring_torch {
@@ -94,8 +96,9 @@ class Finisher {
   int threads_ = 0, idle_ = 0, busy_ = 0;
 };
 
-c10::intrusive_ptr<c10::ivalue::Future> make_future() {
-  return c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+c10::intrusive_ptr<c10::ivalue::Future> make_future(const std::optional<at::Device>& device) {
+  const std::vector<at::Device> devices = device ? std::vector<at::Device>{*device} : std::vector<at::Device>();
+  return c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()), devices);
 }
 
 }  // namespace
@@ -105,7 +108,7 @@ Work::Work(std::shared_ptr<Group> group, Task task)
                  task.outputs.empty() ? std::nullopt : std::optional(task.outputs)),
       group_(std::move(group)),
       task_(std::move(task)),
-      future_(make_future()) {}
+      future_(make_future(task_.device)) {}
 
 Work::~Work() {
   if (is_forked()) return;
@@ -205,8 +208,10 @@ void Work::finish_once() {
   try {
     if (!thrown) {
       const at::NoGradGuard no_grad;
+      const c10::OptionalDeviceGuard guard(task_.device);
       for (auto& [to, from] : task_.copies) to.copy_(from);
       if (task_.finish) task_.finish();
+      if (task_.device && (!task_.copies.empty() || task_.finish)) finish_stream(*task_.device);
     }
   } catch (...) {
     thrown = std::current_exception();

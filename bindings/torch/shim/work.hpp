@@ -5,6 +5,10 @@
 // Whoever waits drives the engine itself and finishes the Work in its own thread. Where nobody waits, the engine tells
 // us from a thread of its own, which must not run other people's callbacks; a thread of this module (fabring-done)
 // does.
+//
+// Tensors on a GPU: an operation is done when its result is in memory, and what is copied after it is waited for too, so
+// whatever a stream is given after wait(), or in a callback of the future, sees it; and no tensor is used by a stream of
+// ours once it is released here.
 
 #include <ATen/core/ivalue.h>
 
@@ -14,6 +18,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +38,7 @@ struct Task {
   std::function<void()> finish;     ///< more to do after the copies
   std::vector<at::Tensor> outputs;  ///< result() and the future's value
   std::uint64_t sequence = 0;
+  std::optional<at::Device> device;  ///< whose memory it is; none: the host's
 };
 
 class Work final : public c10d::Work {

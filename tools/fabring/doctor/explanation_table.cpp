@@ -54,6 +54,9 @@ constexpr Explanation table[] = {
     {"Fabring", "transport_error", "transport_error:", "The fabric failed, or a peer broke the protocol.",
      "see the provider's words in the text", "look up those words: fabring doctor explain '...'"},
     {"Fabring", "internal", "", "A bug of Fabring.", "a broken invariant", "please report it with the whole text"},
+    {"Fabring", "device_error", "device_error:", "A GPU failed, or a buffer is not the memory of a GPU it should be.",
+     "an earlier kernel of the program on that GPU failed\nthe buffer was freed, or belongs to another process",
+     "CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer shows the kernel\nnvidia-smi for Xid errors"},
     // EFA: completion status of the device.
     {"EFA", "4 LOCAL_ERROR_INVALID_AH", "", "The device refuses the address handle.",
      "the address vector was filled with an address of another job or of a closed endpoint",

@@ -9,6 +9,14 @@
 namespace fabring::tools {
 namespace {
 
+// What Fabring does today, so that nobody looks for a card that would do better.
+Finding memory_path(const HostFacts& facts) {
+  const std::string id = "gpu.path";
+  if (facts.files.line("proc/driver/nvidia/version").value_or("").empty())
+    return note(id, "without a driver no GPU memory can be sent: fabring perf --memory cuda would say 'no GPU'");
+  return fine(id, "GPU memory travels through pinned memory of the host, over every transport (FABRING_STAGING_BYTES)");
+}
+
 Finding peer_memory(const HostFacts& facts) {
   const std::string id = "gpu.peer_memory";
   for (const char* module : {"nvidia_peermem", "efa_nv_peermem", "nv_peer_mem"})
@@ -116,7 +124,7 @@ Findings check_gpus(const HostFacts& facts) {
   const Topology* topology = known_topology(facts);
   if (topology == nullptr) return {};
   if (topology->gpus.empty()) return {note("gpu.none", "no GPU in this host; nothing to check about GPU memory")};
-  Findings found{peer_memory(facts), gdrcopy(facts), iommu(facts), acs(facts, *topology)};
+  Findings found{memory_path(facts), peer_memory(facts), gdrcopy(facts), iommu(facts), acs(facts, *topology)};
   if (const auto finding = far_cards(*topology)) found.push_back(*finding);
   return found;
 }

@@ -1,4 +1,4 @@
-"""Fabring as a backend of torch.distributed: CPU tensors, over libfabric or TCP.
+"""Fabring as a backend of torch.distributed: CPU and CUDA tensors, over shared memory, libfabric or TCP.
 
     import fabring.torch                                  # registers the backend
     torch.distributed.init_process_group("fabring")
@@ -61,7 +61,7 @@ def report(group: "dist.ProcessGroup | None" = None) -> list[str]:
 def _register() -> None:
     if "FABRING" in dist.Backend._plugins:
         return
-    dist.Backend.register_backend("fabring", _create, extended_api=True, devices=["cpu"])
+    dist.Backend.register_backend("fabring", _create, extended_api=True, devices=["cpu", "cuda"])
 
 
 def _take_launcher() -> None:

@@ -1,0 +1,35 @@
+#include "devices.hpp"
+
+#include <c10/core/Stream.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/util/Exception.h>
+
+namespace fabring_torch {
+
+std::optional<at::Device> device_of(const std::vector<at::Tensor>& tensors) {
+  std::optional<at::Device> found;
+  for (const at::Tensor& tensor : tensors) {
+    TORCH_CHECK_VALUE(!found || *found == tensor.device(), "fabring: a call has tensors on ", *found, " and on ",
+                      tensor.device(), "; all tensors of a call are on one device");
+    found = tensor.device();
+  }
+  return found && found->is_cuda() ? found : std::nullopt;
+}
+
+void place_on(const std::optional<at::Device>& device, std::vector<fabring_operation>& operations) {
+  void* stream = nullptr;
+  if (device && !operations.empty())
+    stream = c10::impl::VirtualGuardImpl(device->type()).getStream(*device).native_handle();
+  for (fabring_operation& operation : operations) {
+    operation.stream = stream;
+    operation.memory = device ? FABRING_MEMORY_DEVICE : FABRING_MEMORY_HOST;
+    operation.device = device ? device->index() : 0;
+  }
+}
+
+void finish_stream(const at::Device& device) {
+  const c10::impl::VirtualGuardImpl guard(device.type());
+  guard.synchronizeStream(guard.getStream(device));
+}
+
+}  // namespace fabring_torch

@@ -1,0 +1,24 @@
+#pragma once
+// Tensors on GPUs: which one a call is about, the current stream that it is ordered on, and what must be over before it
+// counts as done. Uses what torch has for every kind of device, so it is built against any torch, with CUDA or without.
+
+#include <ATen/ATen.h>
+
+#include <optional>
+#include <vector>
+
+#include "fabring/fabring.h"
+
+namespace fabring_torch {
+
+/// The GPU that these tensors are on; none if all are the host's. Throws if they are on several devices.
+std::optional<at::Device> device_of(const std::vector<at::Tensor>& tensors);
+
+/// Says so in operations of such tensors, so that nobody has to ask the driver. Those on a GPU are ordered on its current
+/// stream.
+void place_on(const std::optional<at::Device>& device, std::vector<fabring_operation>& operations);
+
+/// Waits for what the current stream of this thread was given, as copies are that follow an operation.
+void finish_stream(const at::Device& device);
+
+}  // namespace fabring_torch

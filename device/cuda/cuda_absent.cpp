@@ -1,0 +1,9 @@
+// Built instead of the CUDA runtime with FABRING_WITH_CUDA=OFF.
+
+#include "device/cuda/cuda_runtime.hpp"
+
+namespace fabring {
+
+std::shared_ptr<DeviceRuntime> make_cuda_runtime() { return nullptr; }
+
+}  // namespace fabring

@@ -1,0 +1,380 @@
+#include "device/cuda/cuda_runtime.hpp"
+
+#include <fmt/format.h>
+#include <link.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "device/cuda/driver.hpp"
+
+namespace fabring {
+namespace {
+
+using namespace cuda;
+
+cuda::Address address_of(const void* at) { return reinterpret_cast<std::uintptr_t>(at); }
+
+// Libraries loaded by this process so far, whoever loaded them: cheap enough to ask before every operation.
+unsigned long long libraries_loaded() {
+  unsigned long long loads = 0;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* out) {
+        *static_cast<unsigned long long*>(out) = info->dlpi_adds;
+        return 1;
+      },
+      &loads);
+  return loads;
+}
+
+// What was freed is unmapped or without access; both would crash whoever reads it.
+bool readable(const void* at) {
+  std::byte into;
+  const iovec here{&into, 1};
+  const iovec there{const_cast<void*>(at), 1};
+  return process_vm_readv(::getpid(), &here, 1, &there, 1, 0) == 1 || errno != EFAULT;
+}
+
+// Makes a context current for as long as it lives, and queries harmless to captures that other streams are under.
+class Entry {
+ public:
+  Entry(const Driver& driver, Context context) : driver_(driver), answer_(driver.cuCtxPushCurrent_v2(context)) {
+    driver_.cuThreadExchangeStreamCaptureMode(&mode_);
+  }
+  ~Entry() {
+    driver_.cuThreadExchangeStreamCaptureMode(&mode_);
+    Context last;
+    if (answer_ == success) driver_.cuCtxPopCurrent_v2(&last);
+  }
+  Entry(const Entry&) = delete;
+  Entry& operator=(const Entry&) = delete;
+  Answer answer() const { return answer_; }
+
+ private:
+  const Driver& driver_;
+  int mode_ = capture_relaxed;
+  Answer answer_;
+};
+
+// The driver and events of each context, kept: making one takes the driver's locks. Shared by what uses them, which may
+// outlive the runtime.
+class EventPool {
+ public:
+  explicit EventPool(std::unique_ptr<Driver> driver) : driver_(std::move(driver)) {}
+  /// In an Entry of this context.
+  Answer take(Context context, Event& event) {
+    {
+      std::lock_guard lock(mutex_);
+      auto& kept = kept_[context];
+      if (!kept.empty()) {
+        event = kept.back();
+        kept.pop_back();
+        return success;
+      }
+    }
+    return driver_->cuEventCreate(&event, event_without_timing);
+  }
+  void give_back(Context context, Event event) {
+    std::lock_guard lock(mutex_);
+    kept_[context].push_back(event);
+  }
+  const Driver& driver() const { return *driver_; }
+
+ private:
+  const std::unique_ptr<Driver> driver_;
+  std::mutex mutex_;
+  std::map<Context, std::vector<Event>> kept_;
+};
+
+class CudaEvent final : public DeviceEvent {
+ public:
+  CudaEvent(std::shared_ptr<EventPool> pool, Context context, Event event)
+      : pool_(std::move(pool)), context_(context), event_(event) {}
+  ~CudaEvent() override { pool_->give_back(context_, event_); }
+  Result<bool> reached() override {
+    const Entry entry(pool_->driver(), context_);
+    const Answer answer = pool_->driver().cuEventQuery(event_);
+    if (answer == success) return true;
+    if (answer == not_ready) return false;
+    return pool_->driver().error("cuEventQuery", answer);
+  }
+
+ private:
+  std::shared_ptr<EventPool> pool_;
+  Context context_;
+  Event event_;
+};
+
+class CudaQueue final : public DeviceQueue {
+ public:
+  CudaQueue(std::shared_ptr<EventPool> pool, Context context, Stream stream)
+      : pool_(std::move(pool)), context_(context), stream_(stream) {}
+  ~CudaQueue() override {
+    const Entry entry(pool_->driver(), context_);
+    for (const Event event : marks_) pool_->give_back(context_, event);
+    pool_->driver().cuStreamDestroy_v2(stream_);
+  }
+  Status post_copy(std::byte* to, const std::byte* from, std::size_t bytes) override {
+    const Entry entry(pool_->driver(), context_);
+    const Answer answer = pool_->driver().cuMemcpyAsync(address_of(to), address_of(from), bytes, stream_);
+    return answer == success ? Status() : pool_->driver().error("cuMemcpyAsync", answer);
+  }
+  Status post_mark() override {
+    const Entry entry(pool_->driver(), context_);
+    Event event = nullptr;
+    Answer answer = pool_->take(context_, event);
+    if (answer != success) return pool_->driver().error("cuEventCreate", answer);
+    answer = pool_->driver().cuEventRecord(event, stream_);
+    if (answer != success) {
+      pool_->give_back(context_, event);
+      return pool_->driver().error("cuEventRecord", answer);
+    }
+    marks_.push_back(event);
+    return {};
+  }
+  Result<std::uint64_t> reached() override {
+    if (marks_.empty()) return reached_;
+    const Entry entry(pool_->driver(), context_);
+    while (!marks_.empty()) {
+      const Answer answer = pool_->driver().cuEventQuery(marks_.front());
+      if (answer == not_ready) break;
+      if (answer != success) return pool_->driver().error("cuEventQuery", answer);
+      pool_->give_back(context_, marks_.front());
+      marks_.pop_front();
+      ++reached_;
+    }
+    return reached_;
+  }
+
+ private:
+  std::shared_ptr<EventPool> pool_;
+  Context context_;
+  Stream stream_;
+  std::deque<Event> marks_;
+  std::uint64_t reached_ = 0;
+};
+
+class CudaRuntime final : public DeviceRuntime {
+ public:
+  bool in_use() override {
+    if (in_use_.load(std::memory_order_acquire)) return true;
+    const unsigned long long loads = libraries_loaded();
+    if (!loaded_.load(std::memory_order_acquire)) {
+      if (loads == seen_loads_.load(std::memory_order_relaxed)) return false;
+      std::lock_guard lock(mutex_);
+      seen_loads_.store(loads, std::memory_order_relaxed);
+      if (driver_ == nullptr) adopt(Driver::loaded());
+      if (driver_ == nullptr) return false;
+    }
+    int count = 0;
+    if (driver_->cuDeviceGetCount(&count) != success) return false;  // nobody has called cuInit
+    in_use_.store(true, std::memory_order_release);
+    return true;
+  }
+
+  Result<MemoryFacts> look_up(const void* at) override {
+    MemoryFacts facts;
+    if (!in_use()) return facts;
+    unsigned type = 0, managed = 0;
+    int device = -1;
+    Address start = 0;
+    std::size_t bytes = 0;
+    int attributes[] = {attribute_memory_type, attribute_is_managed, attribute_device_ordinal, attribute_range_start,
+                        attribute_range_size};
+    void* values[] = {&type, &managed, &device, &start, &bytes};
+    int mode = capture_relaxed;
+    driver_->cuThreadExchangeStreamCaptureMode(&mode);
+    const Answer answer = driver_->cuPointerGetAttributes(5, attributes, values, address_of(at));
+    driver_->cuThreadExchangeStreamCaptureMode(&mode);
+    if (answer != success && answer != invalid_value && answer != not_initialized && answer != invalid_context)
+      return driver_->error("cuPointerGetAttributes", answer);
+    if (answer != success || (type != memory_type_device && managed == 0)) {
+      if (type == memory_type_host || readable(at)) return facts;
+      return Status(ErrorCode::device_error,
+                    fmt::format("address {} is neither memory of the host nor of a living allocation of a GPU in this "
+                                "process; was it freed, or does it belong to another process?",
+                                at));
+    }
+    facts.kind = managed != 0 ? MemoryKind::managed : MemoryKind::device;
+    facts.device = device;
+    facts.base = reinterpret_cast<const std::byte*>(start);
+    facts.bytes = bytes;
+    return facts;
+  }
+
+  Result<std::unique_ptr<DeviceEvent>> record(int device, void* stream) override {
+    auto primary = context_of(device);
+    if (!primary) return primary.error();
+    Context context = *primary;
+    const auto handle = static_cast<Stream>(stream);
+    // 0, 1 and 2 name the default streams of the current context.
+    if (reinterpret_cast<std::uintptr_t>(stream) > 2) {
+      const Entry entry(*driver_, context);
+      Context own = nullptr;
+      if (driver_->cuStreamGetCtx(handle, &own) == success && own != nullptr) context = own;
+    }
+    const Entry entry(*driver_, context);
+    if (entry.answer() != success) return driver_->error("cuCtxPushCurrent", entry.answer());
+    int capturing = not_capturing;
+    Answer answer = driver_->cuStreamIsCapturing(handle, &capturing);
+    if (answer == capture_implicit)
+      return Status(
+          ErrorCode::unsupported,
+          "its stream is the default one, which must not be used while another stream is captured into a CUDA "
+          "graph; pass the stream of the operation");
+    if (answer != success) return driver_->error("cuStreamIsCapturing", answer);
+    if (capturing != not_capturing)
+      return Status(ErrorCode::unsupported,
+                    "its stream is being captured into a CUDA graph, which cannot hold an operation that the "
+                    "processor takes part in; call it outside of the capture");
+    Event event = nullptr;
+    answer = pool_->take(context, event);
+    if (answer != success) return driver_->error("cuEventCreate", answer);
+    answer = driver_->cuEventRecord(event, handle);
+    if (answer != success) {
+      pool_->give_back(context, event);
+      return driver_->error("cuEventRecord", answer);
+    }
+    return std::unique_ptr<DeviceEvent>(std::make_unique<CudaEvent>(pool_, context, event));
+  }
+
+  Result<std::unique_ptr<DeviceQueue>> open_queue(int device) override {
+    auto context = context_of(device);
+    if (!context) return context.error();
+    const Entry entry(*driver_, *context);
+    int least = 0, greatest = 0;
+    driver_->cuCtxGetStreamPriorityRange(&least, &greatest);
+    Stream stream = nullptr;
+    const Answer answer = driver_->cuStreamCreateWithPriority(&stream, stream_non_blocking, greatest);
+    if (answer != success) return driver_->error("cuStreamCreateWithPriority", answer);
+    return std::unique_ptr<DeviceQueue>(std::make_unique<CudaQueue>(pool_, *context, stream));
+  }
+
+  std::byte* allocate_pinned(std::size_t bytes) override {
+    auto context = any_context();
+    if (!context) return nullptr;
+    const Entry entry(*driver_, *context);
+    void* block = nullptr;
+    if (driver_->cuMemHostAlloc(&block, bytes, host_portable) != success) return nullptr;
+    return static_cast<std::byte*>(block);
+  }
+
+  void free_pinned(std::byte* block) override {
+    auto context = any_context();
+    if (!context) return;
+    const Entry entry(*driver_, *context);
+    driver_->cuMemFreeHost(block);
+  }
+
+  Status begin() override {
+    {
+      std::lock_guard lock(mutex_);
+      if (driver_ == nullptr) {
+        auto driver = Driver::load();
+        if (!driver) return driver.error();
+        adopt(std::move(*driver));
+      }
+    }
+    const Answer answer = driver_->cuInit(0);
+    if (answer == no_device) return Status(ErrorCode::unavailable, "no GPU: the NVIDIA driver is here, but finds none");
+    if (answer != success)
+      return Status(ErrorCode::unavailable, "no GPU: " + driver_->error("cuInit", answer).message());
+    in_use_.store(true, std::memory_order_release);
+    return {};
+  }
+
+  Result<std::vector<DeviceFacts>> devices() override {
+    std::vector<DeviceFacts> all;
+    if (!in_use()) return all;
+    int count = 0;
+    if (const Answer answer = driver_->cuDeviceGetCount(&count); answer != success)
+      return driver_->error("cuDeviceGetCount", answer);
+    for (int i = 0; i < count; ++i) {
+      Device device = 0;
+      char name[256] = "", pci[32] = "";
+      int major = 0, minor = 0;
+      std::size_t bytes = 0;
+      driver_->cuDeviceGet(&device, i);
+      driver_->cuDeviceGetName(name, sizeof name, device);
+      driver_->cuDeviceGetPCIBusId(pci, sizeof pci, device);
+      driver_->cuDeviceGetAttribute(&major, device_attribute_major, device);
+      driver_->cuDeviceGetAttribute(&minor, device_attribute_minor, device);
+      driver_->cuDeviceTotalMem_v2(&bytes, device);
+      all.push_back({i, name, pci, fmt::format("compute capability {}.{}, {} GiB", major, minor, bytes >> 30)});
+    }
+    return all;
+  }
+
+  Result<std::byte*> allocate(int device, std::size_t bytes) override {
+    auto context = context_of(device);
+    if (!context) return context.error();
+    const Entry entry(*driver_, *context);
+    Address at = 0;
+    if (const Answer answer = driver_->cuMemAlloc_v2(&at, bytes); answer != success)
+      return driver_->error("cuMemAlloc", answer);
+    return reinterpret_cast<std::byte*>(at);
+  }
+
+  void free(int device, std::byte* block) override {
+    auto context = context_of(device);
+    if (!context) return;
+    const Entry entry(*driver_, *context);
+    driver_->cuMemFree_v2(address_of(block));
+  }
+
+ private:
+  void adopt(std::unique_ptr<Driver> driver) {
+    if (!driver) return;
+    pool_ = std::make_shared<EventPool>(std::move(driver));
+    driver_ = &pool_->driver();
+    loaded_.store(true, std::memory_order_release);
+  }
+
+  // The primary context, as the CUDA runtime and PyTorch use it. Retained for as long as the process lives: releasing
+  // it while the program ends would race with the driver's own end.
+  Result<Context> context_of(int device) {
+    if (!in_use())
+      return Status(ErrorCode::device_error,
+                    "an operation on device memory, but this process has not begun to use CUDA (a child of fork() "
+                    "cannot); pass memory of the host, or initialise CUDA first");
+    std::lock_guard lock(mutex_);
+    if (const auto found = contexts_.find(device); found != contexts_.end()) return found->second;
+    Device handle = 0;
+    Answer answer = driver_->cuDeviceGet(&handle, device);
+    if (answer != success)
+      return Status(ErrorCode::device_error,
+                    fmt::format("there is no GPU {}: ", device) + driver_->error("cuDeviceGet", answer).message());
+    Context context = nullptr;
+    answer = driver_->cuDevicePrimaryCtxRetain(&context, handle);
+    if (answer != success) return driver_->error("cuDevicePrimaryCtxRetain", answer);
+    return contexts_[device] = context;
+  }
+
+  Result<Context> any_context() {
+    {
+      std::lock_guard lock(mutex_);
+      if (!contexts_.empty()) return contexts_.begin()->second;
+    }
+    return Status(ErrorCode::device_error, "no GPU has been used yet");
+  }
+
+  std::mutex mutex_;
+  std::shared_ptr<EventPool> pool_;  // once there, it stays
+  const Driver* driver_ = nullptr;   // the pool's
+  std::map<int, Context> contexts_;  // under mutex_
+  std::atomic<bool> loaded_{false};
+  std::atomic<bool> in_use_{false};
+  std::atomic<unsigned long long> seen_loads_{0};
+};
+
+}  // namespace
+
+std::shared_ptr<DeviceRuntime> make_cuda_runtime() { return std::make_shared<CudaRuntime>(); }
+
+}  // namespace fabring

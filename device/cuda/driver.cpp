@@ -1,0 +1,91 @@
+#include "device/cuda/driver.hpp"
+
+#include <dlfcn.h>
+
+#include <type_traits>
+
+#include <fmt/format.h>
+
+#if __has_include(<cuda.h>)
+#include <cuda.h>
+
+namespace {
+
+namespace ours = fabring::cuda;
+
+static_assert(ours::success == CUDA_SUCCESS && ours::invalid_value == CUDA_ERROR_INVALID_VALUE &&
+              ours::out_of_memory == CUDA_ERROR_OUT_OF_MEMORY && ours::not_initialized == CUDA_ERROR_NOT_INITIALIZED &&
+              ours::deinitialized == CUDA_ERROR_DEINITIALIZED && ours::no_device == CUDA_ERROR_NO_DEVICE &&
+              ours::invalid_context == CUDA_ERROR_INVALID_CONTEXT && ours::not_ready == CUDA_ERROR_NOT_READY &&
+              ours::capture_implicit == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+static_assert(ours::attribute_memory_type == CU_POINTER_ATTRIBUTE_MEMORY_TYPE &&
+              ours::attribute_is_managed == CU_POINTER_ATTRIBUTE_IS_MANAGED &&
+              ours::attribute_device_ordinal == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL &&
+              ours::attribute_range_start == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR &&
+              ours::attribute_range_size == CU_POINTER_ATTRIBUTE_RANGE_SIZE);
+static_assert(ours::memory_type_host == CU_MEMORYTYPE_HOST && ours::memory_type_device == CU_MEMORYTYPE_DEVICE);
+static_assert(ours::device_attribute_major == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR &&
+              ours::device_attribute_minor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+static_assert(ours::event_without_timing == CU_EVENT_DISABLE_TIMING &&
+              ours::stream_non_blocking == CU_STREAM_NON_BLOCKING && ours::host_portable == CU_MEMHOSTALLOC_PORTABLE &&
+              ours::capture_relaxed == CU_STREAM_CAPTURE_MODE_RELAXED &&
+              ours::not_capturing == CU_STREAM_CAPTURE_STATUS_NONE);
+static_assert(std::is_same_v<ours::Address, CUdeviceptr> && std::is_same_v<ours::Device, CUdevice> &&
+              sizeof(ours::Answer) == sizeof(CUresult) && sizeof(int) == sizeof(CUpointer_attribute) &&
+              sizeof(int) == sizeof(CUstreamCaptureMode));
+
+}  // namespace
+#endif
+
+namespace fabring::cuda {
+namespace {
+
+constexpr const char* library_name = "libcuda.so.1";
+
+}  // namespace
+
+Status Driver::find_all(void* library) {
+  const char* missing = nullptr;
+#define FABRING_CUDA_FIND(name, ...)                                                 \
+  name = reinterpret_cast<std::type_identity_t<__VA_ARGS__>>(dlsym(library, #name)); \
+  if (name == nullptr) missing = #name;
+  FABRING_CUDA_FUNCTIONS(FABRING_CUDA_FIND)
+#undef FABRING_CUDA_FIND
+  if (missing == nullptr) return {};
+  return Status(ErrorCode::unavailable,
+                fmt::format("the NVIDIA driver's {} has no {}: it is too old; install one of CUDA 11.7 or newer",
+                            library_name, missing));
+}
+
+std::unique_ptr<Driver> Driver::loaded() {
+  void* const library = dlopen(library_name, RTLD_LAZY | RTLD_NOLOAD);  // kept: it is the program's for as long
+  if (library == nullptr) return nullptr;
+  auto driver = std::make_unique<Driver>();
+  return driver->find_all(library).ok() ? std::move(driver) : nullptr;
+}
+
+Result<std::unique_ptr<Driver>> Driver::load() {
+  void* const library = dlopen(library_name, RTLD_LAZY | RTLD_LOCAL);
+  if (library == nullptr)
+    return Status(ErrorCode::unavailable,
+                  fmt::format("no GPU: {} cannot be loaded, so no NVIDIA driver is installed here (in a container: "
+                              "start it with --gpus all)",
+                              library_name));
+  auto driver = std::make_unique<Driver>();
+  FABRING_TRY(driver->find_all(library));
+  return driver;
+}
+
+Status Driver::error(const char* call, Answer answer) const {
+  const char* name = nullptr;
+  const char* text = nullptr;
+  if (cuGetErrorName(answer, &name) != success || name == nullptr) name = "an unknown error";
+  if (cuGetErrorString(answer, &text) != success || text == nullptr) text = "";
+  if (answer == out_of_memory) return Status(ErrorCode::out_of_memory, fmt::format("{}: {} ({})", call, name, text));
+  return Status(ErrorCode::device_error,
+                fmt::format("{}: {} ({}). It may come from earlier work of the program on this GPU: "
+                            "CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer shows which",
+                            call, name, text));
+}
+
+}  // namespace fabring::cuda

@@ -1,0 +1,96 @@
+#pragma once
+// Driver: the functions of libcuda.so.1 that Fabring calls, found at run time. Types, numbers and prototypes are
+// declared here, as the CUDA driver API documents them, so that a build needs no toolkit; where there is one,
+// driver.cpp holds them against its header. Each name is the one with its version, whose meaning stays.
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "fabring/status.hpp"
+
+namespace fabring::cuda {
+
+using Answer = int;                  // CUresult
+using Device = int;                  // CUdevice
+using Address = unsigned long long;  // CUdeviceptr
+using Context = struct CUctx_st*;
+using Stream = struct CUstream_st*;
+using Event = struct CUevent_st*;
+
+constexpr Answer success = 0;
+constexpr Answer invalid_value = 1;
+constexpr Answer out_of_memory = 2;
+constexpr Answer not_initialized = 3;
+constexpr Answer deinitialized = 4;
+constexpr Answer no_device = 100;
+constexpr Answer invalid_context = 201;
+constexpr Answer not_ready = 600;
+constexpr Answer capture_implicit = 906;
+
+constexpr int attribute_memory_type = 2;
+constexpr int attribute_is_managed = 8;
+constexpr int attribute_device_ordinal = 9;
+constexpr int attribute_range_start = 11;
+constexpr int attribute_range_size = 12;
+constexpr unsigned memory_type_host = 1;
+constexpr unsigned memory_type_device = 2;
+constexpr int device_attribute_major = 75;
+constexpr int device_attribute_minor = 76;
+constexpr unsigned event_without_timing = 2;
+constexpr unsigned stream_non_blocking = 1;
+constexpr unsigned host_portable = 1;
+constexpr int capture_relaxed = 2;
+constexpr int not_capturing = 0;
+
+// X(name, prototype), in the order of the documentation.
+#define FABRING_CUDA_FUNCTIONS(X)                                        \
+  X(cuInit, Answer (*)(unsigned))                                        \
+  X(cuGetErrorName, Answer (*)(Answer, const char**))                    \
+  X(cuGetErrorString, Answer (*)(Answer, const char**))                  \
+  X(cuDeviceGetCount, Answer (*)(int*))                                  \
+  X(cuDeviceGet, Answer (*)(Device*, int))                               \
+  X(cuDeviceGetName, Answer (*)(char*, int, Device))                     \
+  X(cuDeviceGetPCIBusId, Answer (*)(char*, int, Device))                 \
+  X(cuDeviceGetAttribute, Answer (*)(int*, int, Device))                 \
+  X(cuDeviceTotalMem_v2, Answer (*)(std::size_t*, Device))               \
+  X(cuDevicePrimaryCtxRetain, Answer (*)(Context*, Device))              \
+  X(cuDevicePrimaryCtxRelease_v2, Answer (*)(Device))                    \
+  X(cuCtxPushCurrent_v2, Answer (*)(Context))                            \
+  X(cuCtxPopCurrent_v2, Answer (*)(Context*))                            \
+  X(cuCtxGetStreamPriorityRange, Answer (*)(int*, int*))                 \
+  X(cuThreadExchangeStreamCaptureMode, Answer (*)(int*))                 \
+  X(cuPointerGetAttributes, Answer (*)(unsigned, int*, void**, Address)) \
+  X(cuMemAlloc_v2, Answer (*)(Address*, std::size_t))                    \
+  X(cuMemFree_v2, Answer (*)(Address))                                   \
+  X(cuMemHostAlloc, Answer (*)(void**, std::size_t, unsigned))           \
+  X(cuMemFreeHost, Answer (*)(void*))                                    \
+  X(cuMemcpyAsync, Answer (*)(Address, Address, std::size_t, Stream))    \
+  X(cuStreamCreateWithPriority, Answer (*)(Stream*, unsigned, int))      \
+  X(cuStreamDestroy_v2, Answer (*)(Stream))                              \
+  X(cuStreamGetCtx, Answer (*)(Stream, Context*))                        \
+  X(cuStreamIsCapturing, Answer (*)(Stream, int*))                       \
+  X(cuEventCreate, Answer (*)(Event*, unsigned))                         \
+  X(cuEventDestroy_v2, Answer (*)(Event))                                \
+  X(cuEventRecord, Answer (*)(Event, Stream))                            \
+  X(cuEventQuery, Answer (*)(Event))
+
+class Driver {
+ public:
+  /// The driver's library if this process has loaded it already; null if not, or if it is too old.
+  static std::unique_ptr<Driver> loaded();
+  /// Loads it. Errors: unavailable.
+  static Result<std::unique_ptr<Driver>> load();
+
+  /// "cuMemcpyAsync: CUDA_ERROR_ILLEGAL_ADDRESS (an illegal memory access was encountered)", and what to do.
+  Status error(const char* call, Answer answer) const;
+
+#define FABRING_CUDA_DECLARE(name, ...) std::type_identity_t<__VA_ARGS__> name = nullptr;
+  FABRING_CUDA_FUNCTIONS(FABRING_CUDA_DECLARE)
+#undef FABRING_CUDA_DECLARE
+
+ private:
+  Status find_all(void* library);
+};
+
+}  // namespace fabring::cuda

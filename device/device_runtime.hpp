@@ -1,0 +1,91 @@
+#pragma once
+// DeviceRuntime: what Fabring needs of the GPUs of a machine, as one small interface: where memory lives, memory that
+// copies run fast from, copies that end later, and moments in a caller's stream. device/cuda has it over the CUDA
+// driver; tests/support has a fake whose memory the processor may not touch and whose copies end late, in any order.
+//
+// A copy is posted and completes later, as a send does; nothing here blocks. Queues belong to Fabring and hold nothing
+// that waits: neither for a peer nor for a caller's stream. So whatever synchronises a whole device (a free, the first
+// launch of a kernel, the legacy stream) waits for our copies for a moment at most, and never for ever.
+//
+// Threads: everything may be called from any thread; one queue from one thread at a time. The caller's current device
+// and its stream captures are left as they were. Errors: device_error, with the runtime's words and what to do.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fabring/status.hpp"
+
+namespace fabring {
+
+enum class MemoryKind : std::uint8_t {
+  host,     ///< the processor reads and writes it, pinned or not
+  device,   ///< memory of a GPU: only copies and kernels reach it
+  managed,  ///< migrates between both; treated as memory of the device
+};
+
+/// What is at an address.
+struct MemoryFacts {
+  MemoryKind kind = MemoryKind::host;
+  int device = -1;                  ///< whose memory, as the runtime numbers devices in this process
+  const std::byte* base = nullptr;  ///< of the allocation; null: not known
+  std::size_t bytes = 0;            ///< of the allocation
+};
+
+/// A moment in a stream.
+class DeviceEvent {
+ public:
+  virtual ~DeviceEvent() = default;
+  /// Has everything before it run? Errors: device_error if some of that failed.
+  virtual Result<bool> reached() = 0;
+};
+
+/// Copies of one device, which run in the order they were posted.
+class DeviceQueue {
+ public:
+  virtual ~DeviceQueue() = default;
+  /// Copies later, between memory of devices and of the host. Both sides must stay until a mark behind it is reached.
+  virtual Status post_copy(std::byte* to, const std::byte* from, std::size_t bytes) = 0;
+  /// Marks are numbered from 1; one is reached when all that was posted before it is done.
+  virtual Status post_mark() = 0;
+  /// The last mark that was reached.
+  virtual Result<std::uint64_t> reached() = 0;
+};
+
+/// One line about a device, for people.
+struct DeviceFacts {
+  int device = 0;
+  std::string name;       ///< "NVIDIA H200"
+  std::string pci;        ///< "0000:18:00.0"
+  std::string attribute;  ///< "compute capability 9.0, 139 GiB"
+};
+
+class DeviceRuntime {
+ public:
+  virtual ~DeviceRuntime() = default;
+
+  /// Does this process use devices by now? While it does not, all memory is the host's. Costs next to nothing.
+  virtual bool in_use() = 0;
+  /// Errors: device_error for an address that is neither the host's nor of a living allocation of a device.
+  virtual Result<MemoryFacts> look_up(const void* at) = 0;
+
+  /// What the stream (a CUstream) has been given up to now. `device` is the buffer's, for the default streams.
+  /// Errors: unsupported while the stream is being captured into a graph.
+  virtual Result<std::unique_ptr<DeviceEvent>> record(int device, void* stream) = 0;
+  virtual Result<std::unique_ptr<DeviceQueue>> open_queue(int device) = 0;
+
+  /// Host memory that devices copy from and to at full speed; null if there is none.
+  virtual std::byte* allocate_pinned(std::size_t bytes) = 0;
+  virtual void free_pinned(std::byte* block) = 0;
+
+  // For tools, which have no program around them that does it.
+  /// Begins to use devices. Errors: unavailable, saying why there is none.
+  virtual Status begin() = 0;
+  virtual Result<std::vector<DeviceFacts>> devices() = 0;
+  virtual Result<std::byte*> allocate(int device, std::size_t bytes) = 0;
+  virtual void free(int device, std::byte* block) = 0;
+};
+
+}  // namespace fabring

@@ -1,0 +1,79 @@
+// Operands that are in memory of a device: the bytes of the host that stand for them while a tile runs, one piece each,
+// and the copies between the two.
+
+#include <algorithm>
+
+#include "runtime/engine/operands.hpp"
+
+namespace fabring {
+namespace {
+
+constexpr std::size_t alignment = 256;  // what devices copy best from
+std::size_t rounded(std::size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
+
+}  // namespace
+
+Extent Operands::span_in_tile(const Placement& placement, Space space) const {
+  if (prepared_.plan.blocks == 0) return {0, placement.extents[0].count};
+  const BlockSpan blocks = space == Space::input ? prepared_.input : prepared_.output;
+  if (blocks.empty()) return {0, 0};
+  const std::size_t begin = block_begin(placement, blocks.first);
+  return {begin, block_begin(placement, blocks.last - 1) + block_length(placement, blocks.last - 1) - begin};
+}
+
+std::size_t Operands::lay_out_staging(const Placement& largest) {
+  std::size_t bytes = 0;
+  one_staging_ = prepared_.plan.blocks == 0 && call_.device.in >= 0 && call_.device.out >= 0 && call_.in == call_.out;
+  if (staged(Space::input)) bytes += rounded(span_in_tile(largest, Space::input).count * element_bytes_);
+  staged_output_offset_ = one_staging_ ? 0 : bytes;
+  if (staged(Space::output) && !one_staging_)
+    bytes += rounded(span_in_tile(largest, Space::output).count * element_bytes_);
+  return bytes;
+}
+
+std::byte* Operands::staged_at(const Placement& placement, Space space) const {
+  return placement.staging + (space == Space::output ? staged_output_offset_ : 0);
+}
+
+std::byte* Operands::source_of_scaling(const Placement& placement, std::uint32_t block) const {
+  if (!staged(Space::input)) return block_in_buffer(placement, Space::input, block);
+  return staged_at(placement, Space::input) +
+         (block_begin(placement, block) - span_in_tile(placement, Space::input).offset) * element_bytes_;
+}
+
+// Neighbouring pieces become one copy: a tile that is the whole of its blocks needs no more than one.
+void Operands::append_moves(const Placement& placement, Space space, std::vector<DeviceCopy>& copies) const {
+  const bool input = space == Space::input;
+  std::byte* staged_bytes = staged_at(placement, space);
+  const auto append = [&](std::byte* in_buffer, std::size_t bytes) {
+    if (bytes == 0) return;
+    const DeviceCopy copy =
+        input ? DeviceCopy{staged_bytes, in_buffer, bytes} : DeviceCopy{in_buffer, staged_bytes, bytes};
+    staged_bytes += bytes;
+    if (!copies.empty() && copies.back().to + copies.back().bytes == copy.to &&
+        copies.back().from + copies.back().bytes == copy.from) {
+      copies.back().bytes += bytes;
+    } else {
+      copies.push_back(copy);
+    }
+  };
+  if (prepared_.plan.blocks == 0) {
+    std::byte* const base = input ? const_cast<std::byte*>(call_.in) : call_.out;
+    return append(base + placement.begin * element_bytes_, placement.extents[0].count * element_bytes_);
+  }
+  const BlockSpan blocks = input ? prepared_.input : prepared_.output;
+  for (std::uint32_t block = blocks.first; block < blocks.last; ++block)
+    append(block_in_buffer(placement, space, block), block_length(placement, block) * element_bytes_);
+}
+
+void Operands::append_loads(const Placement& placement, std::vector<DeviceCopy>& copies) const {
+  if (staged(Space::input)) append_moves(placement, Space::input, copies);
+}
+
+void Operands::append_stores(const Placement& placement, std::vector<DeviceCopy>& copies) const {
+  if (!staged(Space::output)) return;
+  if (one_staging_ && call_.collective == Collective::broadcast) return;  // the root has it already
+  append_moves(placement, Space::output, copies);
+}
+
+}  // namespace fabring

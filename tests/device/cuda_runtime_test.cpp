@@ -1,0 +1,156 @@
+// The CUDA runtime over the tests' own libcuda.so.1, which is as strict as the documentation: no call before cuInit,
+// none without a current context, no query that could break a capture.
+
+#include "device/cuda/cuda_runtime.hpp"
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <cstring>
+#include <thread>
+
+namespace fabring {
+namespace {
+
+void load_driver() { ASSERT_NE(dlopen(FAKE_CUDA, RTLD_NOW), nullptr) << dlerror(); }
+
+template <class Function>
+Function driver_function(const char* name) {
+  return reinterpret_cast<Function>(dlsym(dlopen(FAKE_CUDA, RTLD_NOW), name));
+}
+
+std::byte* see(const void* at) {
+  return static_cast<std::byte*>(driver_function<void* (*)(const void*)>("fake_cuda_see")(at));
+}
+
+bool wait_for(DeviceQueue& queue, std::uint64_t mark) {
+  for (int i = 0; i < 1'000'000; ++i) {
+    const auto reached = queue.reached();
+    if (!reached) return false;
+    if (*reached >= mark) return true;
+  }
+  return false;
+}
+
+// Each test is a process of its own, so the driver is not there before the test wants it.
+TEST(CudaRuntime, is_not_in_use_before_the_program_has_loaded_and_initialised_the_driver) {
+  const auto runtime = make_cuda_runtime();
+  int on_the_stack = 0;
+  EXPECT_FALSE(runtime->in_use());
+  EXPECT_EQ(runtime->look_up(&on_the_stack)->kind, MemoryKind::host);
+  load_driver();
+  EXPECT_FALSE(runtime->in_use());
+  driver_function<int (*)(unsigned)>("cuInit")(0);
+  EXPECT_TRUE(runtime->in_use());
+  EXPECT_EQ(runtime->look_up(&on_the_stack)->kind, MemoryKind::host);
+}
+
+TEST(CudaRuntime, says_that_there_is_no_driver_or_no_gpu) {
+  const auto runtime = make_cuda_runtime();
+  setenv("FAKE_CUDA_DEVICES", "0", 1);
+  if (dlopen("libcuda.so.1", RTLD_LAZY) == nullptr) {
+    EXPECT_EQ(runtime->begin().code(), ErrorCode::unavailable);
+    EXPECT_NE(runtime->begin().message().find("no GPU: libcuda.so.1 cannot be loaded"), std::string::npos);
+  }
+  load_driver();
+  EXPECT_EQ(runtime->begin().message(), "no GPU: the NVIDIA driver is here, but finds none");
+}
+
+class Begun : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    load_driver();
+    ASSERT_TRUE(runtime->begin().ok()) << runtime->begin().message();
+  }
+  std::shared_ptr<DeviceRuntime> runtime = make_cuda_runtime();
+};
+
+TEST_F(Begun, memory_is_found_by_kind_device_and_allocation) {
+  std::byte* const block = *runtime->allocate(1, 1000);
+  const auto facts = runtime->look_up(block + 10);
+  ASSERT_TRUE(facts.has_value());
+  EXPECT_EQ(facts->kind, MemoryKind::device);
+  EXPECT_EQ(facts->device, 1);
+  EXPECT_EQ(facts->base, block);
+  EXPECT_EQ(facts->bytes, 1000u);
+}
+
+TEST_F(Begun, an_address_that_nobody_may_read_is_an_error_not_memory_of_the_host) {
+  std::byte* const block = *runtime->allocate(0, 100);
+  runtime->free(0, block);
+  EXPECT_EQ(runtime->look_up(block).error().code(), ErrorCode::device_error);
+  void* const nothing = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  EXPECT_EQ(runtime->look_up(nothing).error().code(), ErrorCode::device_error);
+  munmap(nothing, 4096);
+  EXPECT_EQ(runtime->look_up(nothing).error().code(), ErrorCode::device_error);
+}
+
+TEST_F(Begun, copies_run_in_order_and_later_from_any_thread) {
+  std::byte* const block = *runtime->allocate(0, 4096);
+  std::byte* const pinned = runtime->allocate_pinned(4096);
+  ASSERT_NE(pinned, nullptr);
+  std::memset(pinned, 7, 4096);
+  const auto queue = *runtime->open_queue(0);
+  ASSERT_TRUE(queue->post_copy(block, pinned, 4096).ok());
+  ASSERT_TRUE(queue->post_mark().ok());
+  std::thread other([&] { EXPECT_TRUE(wait_for(*queue, 1)); });  // has no context of its own
+  other.join();
+  EXPECT_EQ(see(block)[4095], std::byte{7});
+  ASSERT_TRUE(queue->post_copy(pinned, block, 1).ok());
+  ASSERT_TRUE(queue->post_mark().ok());
+  ASSERT_TRUE(wait_for(*queue, 2));
+  runtime->free_pinned(pinned);
+}
+
+TEST_F(Begun, a_moment_of_a_stream_is_reached_after_its_work) {
+  for (void* stream : {static_cast<void*>(nullptr)}) {
+    const auto event = runtime->record(1, stream);
+    ASSERT_TRUE(event.has_value()) << event.error().message();
+    bool reached = false;
+    for (int i = 0; i < 100'000 && !reached; ++i) reached = *(*event)->reached();
+    EXPECT_TRUE(reached);
+  }
+  EXPECT_EQ(runtime->record(9, nullptr).error().code(), ErrorCode::device_error);
+}
+
+TEST_F(Begun, the_callers_context_and_capture_mode_stay_as_they_were) {
+  using Push = int (*)(void*);
+  using Pop = int (*)(void**);
+  using Exchange = int (*)(int*);
+  void* mine = nullptr;
+  driver_function<int (*)(void**, int)>("cuDevicePrimaryCtxRetain")(&mine, 1);
+  driver_function<Push>("cuCtxPushCurrent_v2")(mine);
+  const auto queue = *runtime->open_queue(0);
+  (void)*runtime->look_up(this);
+  (void)runtime->record(0, nullptr);
+  (void)queue->reached();
+  int mode = 0;
+  driver_function<Exchange>("cuThreadExchangeStreamCaptureMode")(&mode);
+  EXPECT_EQ(mode, 0);  // global, as it is at first
+  void* last = nullptr;
+  EXPECT_EQ(driver_function<Pop>("cuCtxPopCurrent_v2")(&last), 0);
+  EXPECT_EQ(last, mine);
+  EXPECT_NE(driver_function<Pop>("cuCtxPopCurrent_v2")(&last), 0);
+}
+
+TEST_F(Begun, a_stream_under_capture_is_refused) {
+  driver_function<void (*)(void*, int)>("fake_cuda_capture")(nullptr, 1);
+  EXPECT_EQ(runtime->record(0, nullptr).error().code(), ErrorCode::unsupported);
+}
+
+TEST(CudaRuntime, an_error_of_the_device_has_the_drivers_words_and_what_to_do) {
+  setenv("FAKE_CUDA_FAIL_AFTER", "0", 1);
+  load_driver();
+  const auto runtime = make_cuda_runtime();
+  ASSERT_TRUE(runtime->begin().ok());
+  std::byte* const block = *runtime->allocate(0, 64);
+  const auto queue = *runtime->open_queue(0);
+  const Status failed = queue->post_copy(block, block, 32);
+  EXPECT_EQ(failed.code(), ErrorCode::device_error);
+  EXPECT_NE(failed.message().find("CUDA_ERROR_ILLEGAL_ADDRESS"), std::string::npos);
+  EXPECT_NE(failed.message().find("compute-sanitizer"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace fabring

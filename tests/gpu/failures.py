@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+"""What a user reads when there is no GPU, none is shown, or one fails: one clear error on every rank, bounded in time."""
+import argparse
+import os
+import subprocess
+import sys
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--fabring", required=True)
+    parser.add_argument("--fake", required=True)
+    options = parser.parse_args()
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("FABRING_")}
+    faked = dict(clean, LD_LIBRARY_PATH=options.fake + ":" + clean.get("LD_LIBRARY_PATH", ""))
+
+    def perf(environment, *arguments):
+        command = [options.fabring, "perf", "allreduce", "-n", "3", "--memory", "cuda", "--sizes", "100K", *arguments]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+
+    def expect(what, run, code, *words):
+        text = run.stdout + run.stderr
+        for word in words:
+            if word not in text or run.returncode != code:
+                print(f"{what}: exit code {run.returncode}, wanted {code} and '{word}' in:\n{text}")
+                return False
+        print(f"ok  {what}")
+        return True
+
+    good = expect("no GPU is shown", perf(dict(faked, FAKE_CUDA_DEVICES="0")), 3, "no GPU", "finds none")
+    if subprocess.run([sys.executable, "-c", "import ctypes; ctypes.CDLL('libcuda.so.1')"], env=clean,
+                      capture_output=True).returncode != 0:
+        good &= expect("no driver", perf(clean), 3, "no GPU", "libcuda.so.1 cannot be loaded")
+    for transport in ("shm", "tcp"):
+        run = perf(dict(faked, FAKE_CUDA_FAIL_AFTER="9"), "--transport", transport)
+        good &= expect(f"a GPU fails ({transport})", run, 3, "device_error", "CUDA_ERROR_ILLEGAL_ADDRESS", "allreduce")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

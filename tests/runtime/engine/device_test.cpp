@@ -1,0 +1,400 @@
+// Collectives and messages whose buffers are in memory of a fake GPU, which crashes a processor that touches it and
+// whose copies and streams run late, in any order: the same matrix as for memory of the host, and what only devices
+// have.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "runtime/engine/make_call.hpp"
+#include "tests/support/sim_world.hpp"
+
+namespace fabring::fixture {
+namespace {
+
+struct Case {
+  Collective collective;
+  Algorithm algorithm;
+};
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (int collective = 0; collective < collective_count; ++collective)
+    for (int algorithm = 0; algorithm < algorithm_count; ++algorithm)
+      if (const Case one{static_cast<Collective>(collective), static_cast<Algorithm>(algorithm)};
+          has_algorithm(one.collective, one.algorithm))
+        cases.push_back(one);
+  return cases;
+}
+
+class OnDeviceBy : public ::testing::TestWithParam<Case> {
+ protected:
+  bool possible(const Request& what, int ranks) const {
+    if (!what.counts.empty() && needs_equal_blocks(what.collective, GetParam().algorithm)) return false;
+    // In place, blocks of different lengths would have to be moved out of each other's way.
+    if (what.collective == Collective::alltoall && what.in_place && !what.counts.empty()) return false;
+    return make_plan({GetParam().algorithm, 0, std::vector<int>(static_cast<std::size_t>(ranks)), what.op,
+                      what.collective, what.root})
+        .has_value();
+  }
+};
+
+TEST_P(OnDeviceBy, any_request_is_right_on_every_rank) {
+  for (const int ranks : {1, 2, 3, 4, 5, 8}) {
+    const auto n = static_cast<std::size_t>(ranks);
+    for (const std::uint64_t seed : seeds(1, 1)) {
+      std::mt19937_64 chance(seed + n * 977);
+      for (const std::size_t count : {std::size_t{0}, std::size_t{1}, n + 1, std::size_t{97}}) {
+        SimWorldOptions options = any_world(ranks, seed + count * 1000003);
+        options.algorithm = GetParam().algorithm;
+        options.device = true;
+        if (chance() % 3 == 0) options.staging_bytes = 4096;
+        SimWorld world(options);
+        for (int i = 0; i < 3; ++i)
+          if (const Request what = any_request(GetParam().collective, ranks, count, chance); possible(what, ranks))
+            world.everyone_calls_soon(what, std::chrono::microseconds(200));
+        if (!world.run()) return;
+        world.expect_all_ok();
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, OnDeviceBy, ::testing::ValuesIn(all_cases()), [](const auto& of) {
+  return std::string(name(of.param.collective)) + "_by_" + std::string(name(of.param.algorithm));
+});
+
+TEST(OnDevice, large_data_are_staged_tile_by_tile_under_the_limits_used_in_earnest) {
+  for (const Collective collective : {Collective::allreduce, Collective::all_gather, Collective::reduce_scatter}) {
+    SimWorldOptions options{.ranks = 3, .nodes = {2, 1}, .seed = 3};
+    options.eager_bytes = eager_bytes;
+    options.segment_bytes = 0;
+    options.depth = 0;
+    options.device = true;
+    options.staging_bytes = 4 << 20;
+    SimWorld world(options);
+    std::mt19937_64 chance(7);
+    for (int i = 0; i < 2; ++i) world.everyone_calls(any_request(collective, 3, 200'003, chance));
+    if (!world.run()) return;
+    world.expect_all_ok();
+    EXPECT_LE(world.device().pinned_bytes(), 3 * options.staging_bytes);
+  }
+}
+
+TEST(OnDevice, copies_down_copies_up_and_messages_are_under_way_at_once) {
+  SimWorldOptions options{.ranks = 2, .seed = 4};
+  options.segment_bytes = 256;
+  options.device = true;
+  SimWorld world(options);
+  const std::size_t count = 20'000;
+  std::vector<std::shared_ptr<Execution>> works;
+  for (Rank rank = 0; rank < 2; ++rank) {
+    std::byte* const buffer = *world.device().allocate(0, count * 4);
+    const auto core = world.communicator(rank);
+    auto call = make_call(Operation::allreduce(buffer, buffer, count, DataType::int32, ReduceOp::sum), *core,
+                          choices_for(core->shape()), {}, &world.device());
+    ASSERT_TRUE(call.has_value());
+    works.push_back(world.engine(rank).submit(core, std::move(*call), false));
+  }
+  std::size_t both_ways_and_messages = 0, looks = 0;
+  ASSERT_TRUE(world.run_until(
+      [&] {
+        ++looks;
+        // Two ranks with a queue for either direction each: three of the four and a message are no two phases.
+        if (world.device().busy() >= 3 && world.engine(0).transfer().payload_bytes_sent() > 0) ++both_ways_and_messages;
+        return works[0]->done() && works[1]->done();
+      },
+      std::chrono::seconds(50)));
+  EXPECT_GT(works[0]->tiles(), 20u);
+  EXPECT_GT(both_ways_and_messages, looks / 4);
+}
+
+Request send(Rank to, std::size_t count, std::uint64_t salt) {
+  return {.count = count, .salt = salt, .collective = Collective::send, .root = to};
+}
+Request recv(Rank from, std::size_t count, std::uint64_t salt) {
+  return {.count = count, .salt = salt, .collective = Collective::recv, .root = from, .tag = any_tag};
+}
+
+TEST(OnDevice, messages_of_any_size_arrive_also_those_to_oneself) {
+  for (const std::uint64_t seed : seeds(10, 2)) {
+    std::mt19937_64 chance(seed);
+    SimWorldOptions options = any_world(3, seed);
+    options.device = true;
+    SimWorld world(options);
+    for (std::uint64_t i = 0; i < 40; ++i) {
+      const auto from = static_cast<Rank>(chance() % 3);
+      const auto to = static_cast<Rank>(chance() % 3);
+      const std::size_t count = chance() % 4 == 0 ? chance() % 3000 : chance() % 40;
+      if (chance() % 2 == 0) {
+        world.call(from, send(to, count, i));
+        world.call(to, recv(from, count, i));
+      } else {
+        world.call(to, recv(from, count, i));
+        world.call(from, send(to, count, i));
+      }
+      if (chance() % 8 == 0) world.linger(std::chrono::microseconds(50));
+    }
+    if (!world.run()) return;
+    world.expect_all_ok();
+  }
+}
+
+TEST(OnDevice, all_kinds_follow_each_other_in_any_order) {
+  for (const std::uint64_t seed : seeds(15, 2)) {
+    std::mt19937_64 chance(seed);
+    const int ranks = 2 + static_cast<int>(chance() % 5);
+    SimWorldOptions options = any_world(ranks, seed);
+    options.device = true;
+    SimWorld world(options);
+    for (int i = 0; i < 30; ++i) {
+      Request what = any_request(static_cast<Collective>(chance() % static_cast<std::uint64_t>(Collective::send)),
+                                 ranks, chance() % 300, chance);
+      if (what.collective == Collective::alltoall && !what.counts.empty()) what.in_place = false;
+      world.everyone_calls_soon(what, std::chrono::microseconds(100));
+    }
+    if (!world.run()) return;
+    world.expect_all_ok();
+  }
+}
+
+TEST(OnDevice, a_processor_that_touches_the_memory_crashes) {
+  FakeDevice device(1);
+  std::byte* const at = *device.allocate(0, 64);
+  EXPECT_EXIT({ *const_cast<volatile std::byte*>(at) = std::byte{1}; }, ::testing::KilledBySignal(SIGSEGV), "");
+}
+
+// ---- order and failure --------------------------------------------------------------------------------------------
+
+SimWorldOptions on_device(int ranks, std::uint64_t seed) {
+  SimWorldOptions options{.ranks = ranks, .seed = seed};
+  options.device = true;
+  return options;
+}
+
+// An allreduce of each rank over one buffer of its own on the device, which the test writes and reads.
+class DeviceWorld {
+ public:
+  static constexpr std::size_t count = 500;
+  explicit DeviceWorld(int ranks, std::uint64_t seed = 5) : world(on_device(ranks, seed)) {
+    for (Rank rank = 0; rank < ranks; ++rank) buffers.push_back(*world.device().allocate(0, count * sizeof(float)));
+  }
+  float* see(Rank rank) {
+    return reinterpret_cast<float*>(world.device().see(buffers[static_cast<std::size_t>(rank)]));
+  }
+  void fill_late(Rank rank) {
+    world.device().enqueue(world.stream(rank), [this, rank] { std::fill_n(see(rank), count, float(rank + 1)); });
+  }
+  Operation operation(Rank rank) {
+    std::byte* const buffer = buffers[static_cast<std::size_t>(rank)];
+    Operation made = Operation::allreduce(buffer, buffer, count, DataType::float32, ReduceOp::sum);
+    made.stream = world.stream(rank);
+    return made;
+  }
+  Result<Call> make(Rank rank, const Operation& operation) {
+    const auto core = world.communicator(rank);
+    return make_call(operation, *core, choices_for(core->shape()), {}, &world.device());
+  }
+  std::shared_ptr<Execution> call(Rank rank) {
+    auto made = make(rank, operation(rank));
+    EXPECT_TRUE(made.has_value()) << made.error().to_string();
+    works.push_back(world.engine(rank).submit(world.communicator(rank), std::move(*made), false));
+    return works.back();
+  }
+  bool all_done() const {
+    return std::all_of(works.begin(), works.end(), [](const auto& work) { return work->done(); });
+  }
+  bool run(Time limit = std::chrono::seconds(10)) {
+    return world.run_until([this] { return all_done(); }, limit);
+  }
+
+  SimWorld world;
+  std::vector<std::byte*> buffers;
+  std::vector<std::shared_ptr<Execution>> works;
+};
+
+TEST(OnDevice, an_operation_begins_after_the_work_its_stream_was_given_before) {
+  DeviceWorld ranks(3);
+  ranks.world.device().hold(ranks.world.stream(1));
+  for (Rank rank = 0; rank < 3; ++rank) {
+    ranks.fill_late(rank);
+    ranks.call(rank);
+  }
+  EXPECT_FALSE(ranks.run(std::chrono::milliseconds(500)));
+  ranks.world.device().release(ranks.world.stream(1));
+  ASSERT_TRUE(ranks.run());
+  for (Rank rank = 0; rank < 3; ++rank) {
+    EXPECT_TRUE(ranks.works[static_cast<std::size_t>(rank)]->status().ok());
+    EXPECT_EQ(ranks.see(rank)[0], 6.0F);
+    EXPECT_EQ(ranks.see(rank)[DeviceWorld::count - 1], 6.0F);
+  }
+}
+
+TEST(OnDevice, nothing_of_ours_is_queued_behind_a_stream_so_an_abort_is_bounded) {
+  DeviceWorld ranks(2);
+  ranks.world.device().hold(ranks.world.stream(0));
+  for (Rank rank = 0; rank < 2; ++rank) ranks.call(rank);
+  (void)ranks.run(std::chrono::milliseconds(50));
+  ranks.world.engine(1).abort(*ranks.world.communicator(1), "the test says so");
+  ASSERT_TRUE(ranks.run(std::chrono::milliseconds(100)));  // although the stream still stands
+  for (const auto& work : ranks.works) EXPECT_EQ(work->status().code(), ErrorCode::aborted);
+}
+
+TEST(OnDevice, a_stream_that_stands_still_is_named_when_time_is_up) {
+  DeviceWorld ranks(2);
+  ranks.world.device().hold(ranks.world.stream(1));
+  for (Rank rank = 0; rank < 2; ++rank) {
+    auto made = ranks.make(rank, ranks.operation(rank));
+    ASSERT_TRUE(made.has_value());
+    made->timeout = rank == 1 ? std::chrono::seconds(1) : std::chrono::seconds(9);
+    ranks.works.push_back(ranks.world.engine(rank).submit(ranks.world.communicator(rank), std::move(*made), false));
+  }
+  ASSERT_TRUE(ranks.run(std::chrono::seconds(5)));
+  for (const auto& work : ranks.works) {
+    EXPECT_EQ(work->status().code(), ErrorCode::timeout);
+    EXPECT_NE(work->status().message().find("rank 1"), std::string::npos);
+    EXPECT_NE(work->status().message().find("the work that its GPU stream was given before"), std::string::npos)
+        << work->status().message();
+  }
+}
+
+TEST(OnDevice, a_gpu_that_fails_is_an_error_on_every_rank) {
+  for (const std::uint64_t seed : seeds(10, 2)) {
+    DeviceWorld ranks(3, seed);
+    for (Rank rank = 0; rank < 3; ++rank) {
+      ranks.fill_late(rank);
+      ranks.call(rank);
+    }
+    (void)ranks.run(Time(static_cast<Time::rep>(seed % 7) * 20'000));
+    ranks.world.device().break_down();
+    ASSERT_TRUE(ranks.run());
+    for (const auto& work : ranks.works) {
+      if (work->status().ok()) continue;  // it was faster
+      EXPECT_EQ(work->status().code(), ErrorCode::device_error);
+      EXPECT_NE(work->status().message().find("FAKE_ERROR_ILLEGAL_ADDRESS"), std::string::npos);
+      EXPECT_NE(work->status().message().find("rank "), std::string::npos);
+    }
+    EXPECT_FALSE(ranks.works.back()->status().ok() && ranks.works.front()->status().ok() && seed % 7 == 0);
+  }
+}
+
+TEST(OnDevice, a_copy_that_is_refused_is_an_error_on_every_rank_and_memory_is_given_back) {
+  for (int n = 0; n < 6; ++n) {
+    DeviceWorld ranks(2, 9);
+    for (Rank rank = 0; rank < 2; ++rank) {
+      ranks.fill_late(rank);
+      ranks.call(rank);
+    }
+    ranks.world.device().refuse_copy(n);
+    ASSERT_TRUE(ranks.run());
+    for (Rank rank = 0; rank < 2; ++rank) {
+      const Status status = ranks.works[static_cast<std::size_t>(rank)]->status();
+      EXPECT_TRUE(status.ok() || status.code() == ErrorCode::device_error) << status.to_string();
+      EXPECT_EQ(ranks.world.engine(rank).staging().lent(), 0u);
+    }
+    EXPECT_FALSE(ranks.works[0]->status().ok() && ranks.works[1]->status().ok());
+  }
+}
+
+TEST(OnDevice, ranks_that_die_or_stop_are_named_and_nothing_hangs) {
+  for (const std::uint64_t seed : seeds(40, 5)) {
+    std::mt19937_64 chance(seed);
+    const int ranks = 2 + static_cast<int>(chance() % 5);
+    SimWorldOptions options = any_world(ranks, seed);
+    options.device = true;
+    options.algorithm = any_algorithm(Collective::allreduce, chance);
+    SimWorld world(options);
+    for (int i = 0; i < 4; ++i)
+      world.everyone_calls_soon(any_allreduce(chance() % 2000, chance), std::chrono::microseconds(100));
+    const auto victim = static_cast<Rank>(chance() % static_cast<std::uint64_t>(ranks));
+    world.kill_at(victim, Time(static_cast<Time::rep>(chance() % 2'000'000)));
+    if (!world.run(std::chrono::seconds(3))) return;
+    for (const auto& operation : world.operations()) {
+      if (operation->rank == victim || operation->status().ok()) continue;
+      EXPECT_EQ(operation->status().code(), ErrorCode::peer_lost) << operation->status().to_string() << world.replay();
+    }
+    for (Rank rank = 0; rank < ranks; ++rank)
+      EXPECT_TRUE(!world.alive(rank) || world.engine(rank).staging().lent() == 0u) << world.replay();
+  }
+}
+
+// ---- bad input ----------------------------------------------------------------------------------------------------
+
+TEST(OnDevice, a_freed_buffer_is_refused) {
+  DeviceWorld ranks(2);
+  ranks.world.device().free(0, ranks.buffers[0]);
+  const auto made = ranks.make(0, ranks.operation(0));
+  ASSERT_FALSE(made.has_value());
+  EXPECT_EQ(made.error().code(), ErrorCode::device_error);
+  EXPECT_NE(made.error().message().find("freed"), std::string::npos) << made.error().message();
+}
+
+TEST(OnDevice, a_buffer_that_ends_before_its_data_is_refused) {
+  DeviceWorld ranks(2);
+  Operation operation = ranks.operation(0);
+  operation.count += 1;
+  const auto made = ranks.make(0, operation);
+  ASSERT_FALSE(made.has_value());
+  EXPECT_EQ(made.error().code(), ErrorCode::invalid_argument);
+  EXPECT_NE(made.error().message().find("4 beyond the end of its allocation on GPU 0"), std::string::npos)
+      << made.error().message();
+}
+
+TEST(OnDevice, a_stream_under_capture_is_refused) {
+  DeviceWorld ranks(2);
+  ranks.world.device().capture(ranks.world.stream(0), true);
+  const auto made = ranks.make(0, ranks.operation(0));
+  ASSERT_FALSE(made.has_value());
+  EXPECT_EQ(made.error().code(), ErrorCode::unsupported);
+  EXPECT_NE(made.error().message().find("captured"), std::string::npos);
+}
+
+TEST(OnDevice, a_gpu_that_does_not_exist_and_one_that_is_not_said_are_refused) {
+  DeviceWorld ranks(2);
+  Operation operation = ranks.operation(0);
+  operation.memory = Memory::device;
+  EXPECT_EQ(ranks.make(0, operation).error().code(), ErrorCode::invalid_argument);
+  operation.device = 7;
+  EXPECT_EQ(ranks.make(0, operation).error().code(), ErrorCode::device_error);
+  operation.device = 0;
+  EXPECT_TRUE(ranks.make(0, operation).has_value());
+}
+
+TEST(OnDevice, a_buffer_of_the_device_that_is_freed_by_another_is_an_error_on_every_rank_not_a_crash) {
+  DeviceWorld ranks(2);
+  ranks.world.device().hold(ranks.world.stream(0));
+  for (Rank rank = 0; rank < 2; ++rank) ranks.call(rank);
+  (void)ranks.run(std::chrono::milliseconds(1));
+  ranks.world.device().free(0, ranks.buffers[0]);  // against the rules: the operation has it
+  ranks.world.device().release(ranks.world.stream(0));
+  ASSERT_TRUE(ranks.run());
+  for (const auto& work : ranks.works) EXPECT_EQ(work->status().code(), ErrorCode::device_error);
+}
+
+TEST(OnDevice, managed_memory_is_staged_and_alltoall_in_place_needs_equal_blocks) {
+  DeviceWorld ranks(1);
+  std::byte* const managed = ranks.world.device().allocate_managed(0, 64);
+  const auto made = ranks.make(0, Operation::allreduce(managed, managed, 16, DataType::float32, ReduceOp::sum));
+  ASSERT_TRUE(made.has_value());
+  EXPECT_EQ(made->device.in, 0);
+
+  DeviceWorld two(2);
+  const std::size_t mine[] = {1, 2}, theirs[] = {1, 3};
+  std::byte* const buffer = two.buffers[0];
+  const auto moved = two.make(0, Operation::alltoall_v(buffer, {mine, {}}, buffer, {theirs, {}}, DataType::float32));
+  ASSERT_FALSE(moved.has_value());
+  EXPECT_EQ(moved.error().code(), ErrorCode::unsupported);
+}
+
+TEST(OnDevice, a_process_that_does_not_use_devices_asks_for_nothing) {
+  DeviceWorld ranks(1);
+  ranks.world.device().not_in_use();
+  std::vector<float> host(16);
+  const auto made = ranks.make(0, Operation::allreduce(host.data(), host.data(), 16, DataType::float32, ReduceOp::sum));
+  ASSERT_TRUE(made.has_value());
+  EXPECT_FALSE(made->device.any());
+}
+
+}  // namespace
+}  // namespace fabring::fixture

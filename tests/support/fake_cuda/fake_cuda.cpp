@@ -1,0 +1,264 @@
+// A libcuda.so.1 for tests: the functions of the CUDA driver that Fabring calls, over a FakeDevice. With its folder in
+// LD_LIBRARY_PATH every process has GPUs whose memory crashes a processor that touches it. It is stricter than the
+// driver: what needs a current context fails without one, and a query outside of the relaxed capture mode always fails,
+// since it could break somebody's capture.
+//
+// FAKE_CUDA_DEVICES (2) and FAKE_CUDA_SEED (the process's number) say how many and in what order;
+// FAKE_CUDA_FAIL_AFTER=n breaks the device after n copies.
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "device/cuda/driver.hpp"
+#include "tests/support/fake_device.hpp"
+
+namespace fabring::cuda {
+struct CUctx_st {
+  int device = 0;
+};
+struct CUevent_st {
+  std::unique_ptr<DeviceEvent> at;
+};
+}  // namespace fabring::cuda
+
+using namespace fabring::cuda;
+using fabring::MemoryKind;
+using fabring::fixture::FakeDevice;
+
+namespace {
+
+constexpr Answer illegal_address = 700;
+constexpr Answer capture_unsupported = 900;
+
+std::unique_ptr<FakeDevice> device;
+pid_t owner = 0;
+std::vector<CUctx_st> contexts;
+long copies_left = -1;
+
+thread_local std::vector<Context> current;
+thread_local int capture_mode = 0;
+
+long number(const char* name, long otherwise) {
+  const char* const text = std::getenv(name);
+  return text != nullptr ? std::strtol(text, nullptr, 10) : otherwise;
+}
+
+bool ready() { return device != nullptr && owner == ::getpid(); }
+
+Answer check() {
+  if (!ready()) return not_initialized;
+  return current.empty() ? invalid_context : success;
+}
+
+Answer answer_of(const fabring::Status& status) { return status.ok() ? success : illegal_address; }
+
+}  // namespace
+
+#define FAKE extern "C" __attribute__((visibility("default")))
+
+FAKE Answer cuInit(unsigned) {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  const long count = number("FAKE_CUDA_DEVICES", 2);
+  if (count == 0) return no_device;
+  if (device) return ready() ? success : not_initialized;
+  owner = ::getpid();
+  device = std::make_unique<FakeDevice>(static_cast<std::uint64_t>(number("FAKE_CUDA_SEED", owner)),
+                                        static_cast<int>(count));
+  contexts.resize(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < contexts.size(); ++i) contexts[i].device = static_cast<int>(i);
+  copies_left = number("FAKE_CUDA_FAIL_AFTER", -1);
+  return success;
+}
+
+FAKE Answer cuGetErrorName(Answer answer, const char** name) {
+  *name = answer == illegal_address ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR_OF_THE_FAKE";
+  return success;
+}
+
+FAKE Answer cuGetErrorString(Answer, const char** text) {
+  *text = "of the fake driver";
+  return success;
+}
+
+FAKE Answer cuDeviceGetCount(int* count) {
+  if (!ready()) return not_initialized;
+  *count = static_cast<int>(contexts.size());
+  return success;
+}
+
+FAKE Answer cuDeviceGet(Device* into, int number) {
+  if (!ready()) return not_initialized;
+  if (number < 0 || number >= static_cast<int>(contexts.size())) return 101;
+  *into = number;
+  return success;
+}
+
+FAKE Answer cuDeviceGetName(char* into, int length, Device) {
+  std::snprintf(into, static_cast<std::size_t>(length), "fake GPU");
+  return success;
+}
+
+FAKE Answer cuDeviceGetPCIBusId(char* into, int length, Device number) {
+  std::snprintf(into, static_cast<std::size_t>(length), "0000:%02x:00.0", static_cast<unsigned>(number) + 1);
+  return success;
+}
+
+FAKE Answer cuDeviceGetAttribute(int* value, int attribute, Device) {
+  *value = attribute == device_attribute_major ? 9 : 0;
+  return success;
+}
+
+FAKE Answer cuDeviceTotalMem_v2(std::size_t* bytes, Device) {
+  *bytes = std::size_t{8} << 30;
+  return success;
+}
+
+FAKE Answer cuDevicePrimaryCtxRetain(Context* context, Device number) {
+  if (!ready()) return not_initialized;
+  *context = &contexts[static_cast<std::size_t>(number)];
+  return success;
+}
+
+FAKE Answer cuDevicePrimaryCtxRelease_v2(Device) { return success; }
+
+FAKE Answer cuCtxPushCurrent_v2(Context context) {
+  if (!ready()) return not_initialized;
+  current.push_back(context);
+  return success;
+}
+
+FAKE Answer cuCtxPopCurrent_v2(Context* context) {
+  if (current.empty()) return invalid_context;
+  *context = current.back();
+  current.pop_back();
+  return success;
+}
+
+FAKE Answer cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0;
+  *greatest = -5;
+  return check();
+}
+
+FAKE Answer cuThreadExchangeStreamCaptureMode(int* mode) {
+  std::swap(*mode, capture_mode);
+  return success;
+}
+
+FAKE Answer cuPointerGetAttributes(unsigned count, int* attributes, void** values, Address at) {
+  if (!ready()) return not_initialized;
+  const auto found = device->look_up(reinterpret_cast<const void*>(at));
+  const bool ours = found.has_value() && found->kind != MemoryKind::host;
+  for (unsigned i = 0; i < count; ++i) switch (attributes[i]) {
+      case attribute_memory_type:
+        *static_cast<unsigned*>(values[i]) = ours ? memory_type_device : 0;
+        break;
+      case attribute_is_managed:
+        *static_cast<unsigned*>(values[i]) = ours && found->kind == MemoryKind::managed ? 1 : 0;
+        break;
+      case attribute_device_ordinal:
+        *static_cast<int*>(values[i]) = ours ? found->device : -2;
+        break;
+      case attribute_range_start:
+        *static_cast<Address*>(values[i]) = ours ? reinterpret_cast<Address>(found->base) : 0;
+        break;
+      case attribute_range_size:
+        *static_cast<std::size_t*>(values[i]) = ours ? found->bytes : 0;
+        break;
+      default:
+        return invalid_value;
+    }
+  return success;
+}
+
+FAKE Answer cuMemAlloc_v2(Address* at, std::size_t bytes) {
+  if (const Answer answer = check(); answer != success) return answer;
+  const auto block = device->allocate(current.back()->device, bytes);
+  if (!block) return out_of_memory;
+  *at = reinterpret_cast<Address>(*block);
+  return success;
+}
+
+FAKE Answer cuMemFree_v2(Address at) {
+  if (const Answer answer = check(); answer != success) return answer;
+  device->synchronize();
+  device->free(0, reinterpret_cast<std::byte*>(at));
+  return success;
+}
+
+FAKE Answer cuMemHostAlloc(void** block, std::size_t bytes, unsigned) {
+  if (const Answer answer = check(); answer != success) return answer;
+  *block = device->allocate_pinned(bytes);
+  return success;
+}
+
+FAKE Answer cuMemFreeHost(void* block) {
+  if (const Answer answer = check(); answer != success) return answer;
+  device->free_pinned(static_cast<std::byte*>(block));
+  return success;
+}
+
+FAKE Answer cuMemcpyAsync(Address to, Address from, std::size_t bytes, Stream stream) {
+  if (const Answer answer = check(); answer != success) return answer;
+  if (copies_left >= 0 && copies_left-- == 0) device->break_down();
+  return answer_of(
+      device->copy(stream, reinterpret_cast<std::byte*>(to), reinterpret_cast<const std::byte*>(from), bytes));
+}
+
+FAKE Answer cuStreamCreateWithPriority(Stream* stream, unsigned, int) {
+  if (const Answer answer = check(); answer != success) return answer;
+  *stream = reinterpret_cast<Stream>(device->open_stream(current.back()->device));
+  return success;
+}
+
+FAKE Answer cuStreamDestroy_v2(Stream) { return check(); }
+
+FAKE Answer cuStreamGetCtx(Stream stream, Context* context) {
+  if (const Answer answer = check(); answer != success) return answer;
+  *context = &contexts[static_cast<std::size_t>(device->device_of(stream))];
+  return success;
+}
+
+FAKE Answer cuStreamIsCapturing(Stream stream, int* status) {
+  if (const Answer answer = check(); answer != success) return answer;
+  *status = device->captures(stream) ? 1 : not_capturing;
+  return success;
+}
+
+FAKE Answer cuEventCreate(Event* event, unsigned) {
+  if (const Answer answer = check(); answer != success) return answer;
+  *event = new CUevent_st;
+  return success;
+}
+
+FAKE Answer cuEventDestroy_v2(Event event) {
+  delete event;
+  return success;
+}
+
+FAKE Answer cuEventRecord(Event event, Stream stream) {
+  if (const Answer answer = check(); answer != success) return answer;
+  auto recorded = device->record(device->device_of(stream), stream);
+  if (!recorded) return illegal_address;
+  event->at = std::move(*recorded);
+  return success;
+}
+
+FAKE Answer cuEventQuery(Event event) {
+  if (const Answer answer = check(); answer != success) return answer;
+  if (capture_mode != capture_relaxed) return capture_unsupported;
+  if (!event->at) return success;
+  const auto reached = event->at->reached();
+  if (!reached) return illegal_address;
+  return *reached ? success : not_ready;
+}
+
+// For tests in this process: what a CUDA program does itself.
+FAKE void* fake_cuda_see(const void* at) { return device->see(at); }
+FAKE void fake_cuda_capture(Stream stream, int on) { device->capture(stream, on != 0); }

@@ -1,0 +1,323 @@
+#include "tests/support/fake_device.hpp"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+namespace fabring::fixture {
+namespace {
+
+constexpr std::size_t arena_bytes = std::size_t{8} << 30;  // of addresses; pages come when they are used
+constexpr std::size_t alignment = 256;
+constexpr int scrambled = 0xee;
+
+}  // namespace
+
+class FakeDevice::Queue final : public DeviceQueue {
+ public:
+  Queue(FakeDevice& device, Line& line) : device_(device), line_(line) {}
+  Status post_copy(std::byte* to, const std::byte* from, std::size_t bytes) override {
+    const Lock lock(device_.mutex_);
+    FABRING_TRY(device_.health());
+    if (device_.refuse_ >= 0 && device_.refuse_-- == 0)
+      return Status(ErrorCode::device_error, "fake copy: FAKE_ERROR_INVALID_VALUE");
+    return device_.copy(&line_, to, from, bytes);
+  }
+  Status post_mark() override {
+    const Lock lock(device_.mutex_);
+    FABRING_TRY(device_.health());
+    line_.work.emplace_back();
+    return {};
+  }
+  Result<std::uint64_t> reached() override {
+    const Lock lock(device_.mutex_);
+    device_.step();
+    FABRING_TRY(device_.health());
+    return line_.marks;
+  }
+
+ private:
+  FakeDevice& device_;
+  Line& line_;
+};
+
+class FakeDevice::Event final : public DeviceEvent {
+ public:
+  Event(FakeDevice& device, std::shared_ptr<bool> reached) : device_(device), reached_(std::move(reached)) {}
+  Result<bool> reached() override {
+    const Lock lock(device_.mutex_);
+    device_.step();
+    FABRING_TRY(device_.health());
+    return *reached_;
+  }
+
+ private:
+  FakeDevice& device_;
+  std::shared_ptr<bool> reached_;
+};
+
+FakeDevice::FakeDevice(std::uint64_t seed, int devices)
+    : chance_(seed), device_count_(devices), memory_(memfd_create("fake device", MFD_CLOEXEC)) {
+  const int sized = ftruncate(memory_, static_cast<off_t>(arena_bytes));
+  void* const front = mmap(nullptr, arena_bytes, PROT_NONE, MAP_SHARED, memory_, 0);
+  void* const back = mmap(nullptr, arena_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, memory_, 0);
+  if (sized != 0 || front == MAP_FAILED || back == MAP_FAILED) {
+    std::fprintf(stderr, "no memory for a fake device\n");
+    std::abort();
+  }
+  front_ = static_cast<std::byte*>(front);
+  back_ = static_cast<std::byte*>(back);
+}
+
+FakeDevice::~FakeDevice() {
+  munmap(front_, arena_bytes);
+  munmap(back_, arena_bytes);
+  close(memory_);
+  for (const auto& [block, bytes] : pinned_) std::free(block);
+}
+
+// ---- memory -------------------------------------------------------------------------------------------------------
+
+bool FakeDevice::ours(const void* at) const {
+  const auto* byte = static_cast<const std::byte*>(at);
+  return byte >= front_ && byte < front_ + arena_bytes;
+}
+
+std::byte* FakeDevice::see(const void* at) const {
+  return ours(at) ? back_ + (static_cast<const std::byte*>(at) - front_)
+                  : const_cast<std::byte*>(static_cast<const std::byte*>(at));
+}
+
+// Addresses are never used twice: who keeps one too long is found out.
+std::byte* FakeDevice::place(int device, std::size_t bytes, MemoryKind kind) {
+  const Lock lock(mutex_);
+  std::byte* const at = front_ + used_;
+  used_ += (bytes + 2 * alignment - 1) / alignment * alignment;
+  if (used_ > arena_bytes) return nullptr;
+  alive_[reinterpret_cast<std::uintptr_t>(at)] = {bytes, device, kind};
+  return at;
+}
+
+Result<std::byte*> FakeDevice::allocate(int device, std::size_t bytes) {
+  std::byte* const at = place(device, bytes, MemoryKind::device);
+  if (at == nullptr) return Status(ErrorCode::out_of_memory, "the fake device has no memory left");
+  return at;
+}
+
+std::byte* FakeDevice::allocate_managed(int device, std::size_t bytes) {
+  return place(device, bytes, MemoryKind::managed);
+}
+
+void FakeDevice::free(int, std::byte* block) {
+  const Lock lock(mutex_);
+  const auto found = alive_.find(reinterpret_cast<std::uintptr_t>(block));
+  if (found == alive_.end()) return;
+  std::memset(see(block), scrambled, found->second.bytes);
+  alive_.erase(found);
+}
+
+const std::pair<const std::uintptr_t, FakeDevice::Allocation>* FakeDevice::allocation_of(std::uintptr_t at) const {
+  auto next = alive_.upper_bound(at);
+  if (next == alive_.begin()) return nullptr;
+  --next;
+  return at < next->first + next->second.bytes ? &*next : nullptr;
+}
+
+Result<MemoryFacts> FakeDevice::look_up(const void* at) {
+  const Lock lock(mutex_);
+  FABRING_TRY(health());
+  MemoryFacts facts;
+  if (!ours(at)) return facts;
+  const auto* found = allocation_of(reinterpret_cast<std::uintptr_t>(at));
+  if (found == nullptr)
+    return Status(ErrorCode::device_error, fmt::format("address {} is of no living allocation; was it freed?", at));
+  facts.kind = found->second.kind;
+  facts.device = found->second.device;
+  facts.base = reinterpret_cast<const std::byte*>(found->first);
+  facts.bytes = found->second.bytes;
+  return facts;
+}
+
+std::byte* FakeDevice::allocate_pinned(std::size_t bytes) {
+  const Lock lock(mutex_);
+  auto* const block = static_cast<std::byte*>(std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096));
+  std::memset(block, scrambled, bytes);
+  pinned_[block] = bytes;
+  pinned_bytes_ += bytes;
+  return block;
+}
+
+void FakeDevice::free_pinned(std::byte* block) {
+  const Lock lock(mutex_);
+  const auto found = pinned_.find(block);
+  if (found == pinned_.end()) {
+    std::fprintf(stderr, "fake device: memory is freed as pinned that is not\n");
+    std::abort();
+  }
+  synchronize();  // as the driver does
+  pinned_bytes_ -= found->second;
+  pinned_.erase(found);
+  std::free(block);
+}
+
+// ---- streams ------------------------------------------------------------------------------------------------------
+
+void* FakeDevice::open_stream(int device) {
+  const Lock lock(mutex_);
+  lines_.push_back(std::make_unique<Line>());
+  lines_.back()->device = device;
+  return lines_.back().get();
+}
+
+FakeDevice::Line* FakeDevice::line_of(void* stream) {
+  return stream == nullptr ? &default_stream_ : static_cast<Line*>(stream);
+}
+
+void FakeDevice::enqueue(void* stream, std::function<void()> kernel) {
+  const Lock lock(mutex_);
+  Work work;
+  work.kernel = std::move(kernel);
+  line_of(stream)->work.push_back(std::move(work));
+}
+
+Status FakeDevice::copy(void* stream, std::byte* to, const std::byte* from, std::size_t bytes) {
+  const Lock lock(mutex_);
+  FABRING_TRY(health());
+  if (bytes == 0) return {};
+  Work work;
+  work.to = to;
+  work.from = from;
+  work.bytes = bytes;
+  line_of(stream)->work.push_back(std::move(work));
+  ++copies_;
+  bytes_copied_ += bytes;
+  return {};
+}
+
+int FakeDevice::device_of(void* stream) { return line_of(stream)->device; }
+
+bool FakeDevice::captures(void* stream) { return line_of(stream)->captured; }
+
+void FakeDevice::hold(void* stream) {
+  const Lock lock(mutex_);
+  Work work;
+  work.blocks = true;
+  line_of(stream)->work.push_back(std::move(work));
+}
+
+void FakeDevice::release(void* stream) {
+  const Lock lock(mutex_);
+  for (Work& work : line_of(stream)->work) work.blocks = false;
+}
+
+void FakeDevice::capture(void* stream, bool on) { line_of(stream)->captured = on; }
+
+Result<std::unique_ptr<DeviceEvent>> FakeDevice::record(int device, void* stream) {
+  const Lock lock(mutex_);
+  FABRING_TRY(health());
+  if (device < 0 || device >= device_count_)
+    return Status(ErrorCode::device_error, fmt::format("there is no GPU {}", device));
+  Line& line = *line_of(stream);
+  if (line.captured) return Status(ErrorCode::unsupported, "its stream is being captured into a graph");
+  Work mark;
+  mark.event = std::make_shared<bool>(false);
+  auto event = std::make_unique<Event>(*this, mark.event);
+  line.work.push_back(std::move(mark));
+  return std::unique_ptr<DeviceEvent>(std::move(event));
+}
+
+Result<std::unique_ptr<DeviceQueue>> FakeDevice::open_queue(int device) {
+  const Lock lock(mutex_);
+  FABRING_TRY(health());
+  if (device < 0 || device >= device_count_)
+    return Status(ErrorCode::device_error, fmt::format("there is no GPU {}", device));
+  return std::unique_ptr<DeviceQueue>(std::make_unique<Queue>(*this, *static_cast<Line*>(open_stream(device))));
+}
+
+Result<std::vector<DeviceFacts>> FakeDevice::devices() {
+  std::vector<DeviceFacts> all;
+  for (int i = 0; i < device_count_; ++i) all.push_back({i, "fake device", "0000:00:00.0", "made of memory"});
+  return all;
+}
+
+// ---- running ------------------------------------------------------------------------------------------------------
+
+Status FakeDevice::health() const { return broken_.empty() ? Status() : Status(ErrorCode::device_error, broken_); }
+
+void FakeDevice::break_down() {
+  const Lock lock(mutex_);
+  broken_ = "FAKE_ERROR_ILLEGAL_ADDRESS";
+  for (auto& line : lines_) line->work.clear();
+}
+
+std::size_t FakeDevice::busy() const {
+  const Lock lock(mutex_);
+  return static_cast<std::size_t>(
+      std::count_if(lines_.begin(), lines_.end(), [](const auto& line) { return !line->work.empty(); }));
+}
+
+void FakeDevice::step() {
+  for (auto steps = chance_() % 4; steps > 0; --steps) (void)step_one();
+}
+
+void FakeDevice::synchronize() {
+  const Lock lock(mutex_);
+  while (step_one()) {
+  }
+}
+
+bool FakeDevice::step_one() {
+  if (!broken_.empty()) return false;
+  std::vector<Line*> ready;
+  const auto look = [&](Line& line) {
+    if (!line.work.empty() && !line.work.front().blocks) ready.push_back(&line);
+  };
+  look(default_stream_);
+  for (auto& line : lines_) look(*line);
+  if (ready.empty()) return false;
+  run(*ready[chance_() % ready.size()]);
+  return true;
+}
+
+std::byte* FakeDevice::resolve(const std::byte* at, std::size_t bytes) {
+  if (!ours(at)) return const_cast<std::byte*>(at);
+  const auto* found = allocation_of(reinterpret_cast<std::uintptr_t>(at));
+  if (found == nullptr || reinterpret_cast<std::uintptr_t>(at) + bytes > found->first + found->second.bytes) {
+    break_down();
+    return nullptr;
+  }
+  return see(at);
+}
+
+// A copy goes on at either end, a piece at a time.
+void FakeDevice::run(Line& line) {
+  Work& work = line.work.front();
+  if (work.bytes > 0) {
+    const std::size_t most = std::max<std::size_t>(std::min<std::size_t>(work.bytes, 64), work.bytes / 3);
+    const std::size_t piece = 1 + chance_() % most;
+    const std::size_t at = chance_() % 2 == 0 ? 0 : work.bytes - piece;
+    std::byte* const to = resolve(work.to + at, piece);
+    const std::byte* const from = to != nullptr ? resolve(work.from + at, piece) : nullptr;
+    if (from == nullptr) return;  // broken, and `work` with it
+    std::memcpy(to, from, piece);
+    if (at == 0) {
+      work.to += piece;
+      work.from += piece;
+    }
+    work.bytes -= piece;
+    if (work.bytes > 0) return;
+  } else if (work.kernel) {
+    work.kernel();
+  } else if (work.event) {
+    *work.event = true;
+  } else if (work.to == nullptr) {
+    ++line.marks;
+  }
+  line.work.pop_front();
+}
+
+}  // namespace fabring::fixture

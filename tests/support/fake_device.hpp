@@ -1,0 +1,131 @@
+#pragma once
+// FakeDevice: a GPU for tests, made of memory and chance. What it hands out is mapped without access, so that a
+// processor that touches it crashes; the fake itself, and tests through see(), work on a second mapping of the same
+// memory. Copies and what tests give to streams run later, a little at each poll and in pieces, in an order that comes
+// from the seed: each queue and stream in its own order, all of them interleaved. So whoever uses a copy before it is
+// over, or its memory again too early, sees wrong bytes.
+//
+//   auto device = std::make_shared<FakeDevice>(seed);
+//   std::byte* buffer = *device->allocate(0, 1000);
+//   void* stream = device->open_stream(0);
+//   device->enqueue(stream, [&] { std::memset(device->see(buffer), 1, 1000); });   // some time later
+//
+// Threads: any.
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "device/device_runtime.hpp"
+
+namespace fabring::fixture {
+
+class FakeDevice final : public DeviceRuntime {
+ public:
+  explicit FakeDevice(std::uint64_t seed, int devices = 1);
+  ~FakeDevice() override;
+  FakeDevice(const FakeDevice&) = delete;
+  FakeDevice& operator=(const FakeDevice&) = delete;
+
+  // What a test does.
+  /// The same byte, where a processor may touch it.
+  std::byte* see(const void* at) const;
+  void* open_stream(int device);
+  /// Runs some time later, in the stream's order. It must not call the device but for see().
+  void enqueue(void* stream, std::function<void()> kernel);
+  Status copy(void* stream, std::byte* to, const std::byte* from, std::size_t bytes);
+  int device_of(void* stream);
+  bool captures(void* stream);
+  /// The stream stands still from here on, until release().
+  void hold(void* stream);
+  void release(void* stream);
+  void capture(void* stream, bool on);
+  /// Runs everything that can run.
+  void synchronize();
+  /// From now on every call fails, as after a kernel that went wrong.
+  void break_down();
+  /// The n-th copy from now (0: the next) is refused; others are not.
+  void refuse_copy(int n) { refuse_ = n; }
+  /// Memory that both sides may use according to the driver; the fake's processor may not.
+  std::byte* allocate_managed(int device, std::size_t bytes);
+  void not_in_use() { in_use_ = false; }
+
+  /// Queues and streams that have something to do.
+  std::size_t busy() const;
+  std::uint64_t copies() const { return copies_; }
+  std::uint64_t bytes_copied() const { return bytes_copied_; }
+  std::size_t pinned_bytes() const { return pinned_bytes_; }
+
+  // DeviceRuntime
+  bool in_use() override { return in_use_; }
+  Result<MemoryFacts> look_up(const void* at) override;
+  Result<std::unique_ptr<DeviceEvent>> record(int device, void* stream) override;
+  Result<std::unique_ptr<DeviceQueue>> open_queue(int device) override;
+  std::byte* allocate_pinned(std::size_t bytes) override;
+  void free_pinned(std::byte* block) override;
+  Status begin() override { return {}; }
+  Result<std::vector<DeviceFacts>> devices() override;
+  Result<std::byte*> allocate(int device, std::size_t bytes) override;
+  void free(int device, std::byte* block) override;
+
+ private:
+  struct Work {
+    // A copy, what is left of it; or a kernel; or, with neither, a mark.
+    std::byte* to = nullptr;
+    const std::byte* from = nullptr;
+    std::size_t bytes = 0;
+    std::function<void()> kernel;
+    std::shared_ptr<bool> event;
+    bool blocks = false;  // the stream is held here
+  };
+  struct Line {
+    int device = 0;
+    std::deque<Work> work;
+    std::uint64_t marks = 0;
+    bool captured = false;
+  };
+  struct Allocation {
+    std::size_t bytes;
+    int device;
+    MemoryKind kind;
+  };
+  class Queue;
+  class Event;
+  using Lock = std::unique_lock<std::recursive_mutex>;
+
+  std::byte* place(int device, std::size_t bytes, MemoryKind kind);
+  const std::pair<const std::uintptr_t, Allocation>* allocation_of(std::uintptr_t at) const;
+  bool ours(const void* at) const;
+  Line* line_of(void* stream);
+  void step();
+  bool step_one();
+  void run(Line& line);
+  std::byte* resolve(const std::byte* at, std::size_t bytes);
+  Status health() const;
+
+  mutable std::recursive_mutex mutex_;
+  std::mt19937_64 chance_;
+  const int device_count_;
+  int memory_ = -1;
+  std::byte* front_ = nullptr;  // without access
+  std::byte* back_ = nullptr;
+  std::size_t used_ = 0;
+  std::map<std::uintptr_t, Allocation> alive_;
+  std::map<std::byte*, std::size_t> pinned_;
+  std::size_t pinned_bytes_ = 0;
+  std::deque<std::unique_ptr<Line>> lines_;
+  Line default_stream_;
+  std::string broken_;
+  int refuse_ = -1;
+  bool in_use_ = true;
+  std::uint64_t copies_ = 0, bytes_copied_ = 0;
+};
+
+}  // namespace fabring::fixture

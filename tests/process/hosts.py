@@ -127,7 +127,7 @@ class Hosts:
                 shape(self.switch, port, rate)
 
     def route_by_source(self, host):
-        """What a cloud's image sets up for several cards of one network: each address answers and sends by its own card."""
+        """Rules for several cards of one network: each address answers and sends by its own card."""
         name = self.namespace(host)
         for key, value in (("arp_ignore", 1), ("arp_announce", 2)):
             command("ip", "netns", "exec", name, "sh", "-c", f"echo {value} > /proc/sys/net/ipv4/conf/all/{key}")

@@ -6,11 +6,13 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "fabring/export.hpp"
 #include "fabring/status.hpp"
+#include "fabring/types.hpp"
 
 namespace fabring {
 
@@ -36,6 +38,8 @@ struct Config {
   std::string algorithm = "auto";  ///< FABRING_ALGORITHM: auto, ring, hierarchical, recursive_doubling, direct, ...
   std::string machine = "auto";    ///< FABRING_MACHINE: what algorithms are priced for
   bool reproducible = false;       ///< FABRING_REPRODUCIBLE: results independent of cutting, transport and nodes
+  /// FABRING_WIRE_TYPE: bfloat16 or float16: as what float32 allreduces that add travel; none: as they are
+  std::optional<DataType> wire_type = {};
   int sockets_per_peer = 0;        ///< FABRING_SOCKETS_PER_PEER: tcp; 0: chosen
   std::string congestion_control = "auto";  ///< FABRING_CONGESTION_CONTROL: tcp; auto: cubic on loopback if allowed, else system's
 

@@ -53,6 +53,14 @@ Status read_text(const Setting&, std::string_view text, Config& into) {
   return {};
 }
 
+Status read_wire_type(const Setting&, std::string_view text, Config& into) {
+  const auto type = parse_data_type(text);
+  if (text != "off" && type != DataType::bfloat16 && type != DataType::float16)
+    return {ErrorCode::invalid_argument, fmt::format("'{}' is not one of off, bfloat16 (bf16), float16 (f16)", text)};
+  into.wire_type = type;
+  return {};
+}
+
 std::vector<std::string_view> words_of(std::string_view choices) {
   std::vector<std::string_view> words;
   while (!choices.empty()) {
@@ -124,6 +132,9 @@ template <auto Field>
 std::string show_flag(const Config& from) {
   return from.*Field ? "yes" : "no";
 }
+std::string show_wire_type(const Config& from) {
+  return from.wire_type ? std::string(name(*from.wire_type)) : std::string("off");
+}
 
 constexpr Setting rows[] = {
     {"FABRING_RANK", "integer", "", "", "from the launcher",
@@ -171,7 +182,8 @@ constexpr Setting rows[] = {
      "(tcp;ofi_rxm).",
      read_text<&Config::provider>, show_text<&Config::provider>},
     {"FABRING_ALGORITHM", "text", "", "", "",
-     "auto: the algorithm with the lowest predicted time. One that all collectives which have it are to use: ring. Or a "
+     "auto: the algorithm with the lowest predicted time. One that all collectives which have it are to use: ring. Or "
+     "a "
      "list of rules, collective:sizes:algorithm, of which the first that fits decides: "
      "allreduce:64K-4M:circulant,broadcast:chain. Must be the same on all ranks.",
      read_text<&Config::algorithm>, show_text<&Config::algorithm>},
@@ -183,6 +195,12 @@ constexpr Setting rows[] = {
      "Reduce in the order of the ranks, rounding once: results do not depend on sizes of segments, transport, nodes or "
      "timing (docs/algorithms.md). Costs speed with many ranks. Must be the same on all ranks.",
      read_flag<&Config::reproducible>, show_flag<&Config::reproducible>},
+    {"FABRING_WIRE_TYPE", "text", "", "off,bfloat16,float16", "",
+     "As what float32 allreduces that add (sum, avg, premul_sum) travel: bfloat16 or float16 halve the bytes; every "
+     "addition is in float32 and then rounded (docs/algorithms.md has the error). A single operation may say "
+     "otherwise. "
+     "Must be the same on all ranks.",
+     read_wire_type, show_wire_type},
     {"FABRING_SOCKETS_PER_PEER", "integer", "sockets", "", "chosen",
      "TCP connections between two ranks (tcp transport). More of them fill a fast link that one flow can not.",
      read_integer<&Config::sockets_per_peer, 1, 64>, show_positive<&Config::sockets_per_peer>},
@@ -196,7 +214,8 @@ constexpr Setting rows[] = {
     {"FABRING_DEPTH", "integer", "tiles", "", "chosen", "Tiles in flight per operation.",
      read_integer<&Config::depth, 1, 1024>, show_positive<&Config::depth>},
     {"FABRING_SCRATCH_BYTES", "size", "bytes", "", "32 MiB",
-     "Hard limit of the scratch memory of an engine. Operations that do not fit wait for others to finish. Little of it on "
+     "Hard limit of the scratch memory of an engine. Operations that do not fit wait for others to finish. Little of "
+     "it on "
      "one rank makes FABRING_SEGMENT_BYTES smaller on all.",
      read_size<&Config::scratch_bytes, 4096>, show_size<&Config::scratch_bytes>},
     {"FABRING_RENDEZVOUS_TIMEOUT", "duration", "s", "", "",
@@ -216,7 +235,8 @@ constexpr Setting rows[] = {
     {"FABRING_EXPLAIN", "flag", "", "", "", "Say at the start why this transport, this interface and these algorithms.",
      read_flag<&Config::explain>, show_flag<&Config::explain>},
     {"FABRING_STATUS", "flag", "", "", "",
-     "Answer `fabring status` and `fabring doctor hang` of the same user, over an abstract unix socket of this host. No "
+     "Answer `fabring status` and `fabring doctor hang` of the same user, over an abstract unix socket of this host. "
+     "No "
      "port is opened.",
      read_flag<&Config::status>, show_flag<&Config::status>},
 };
@@ -269,8 +289,7 @@ Status apply_settings(const Environment& environment, Config& into) {
   constexpr std::string_view prefix = "FABRING_";
   for (auto at = environment.lower_bound(prefix); at != environment.end() && at->first.starts_with(prefix); ++at) {
     const Setting* row = find_setting(at->first);
-    if (row == nullptr)
-      return unknown_setting(at->first, "is set in the environment but is not a setting of Fabring");
+    if (row == nullptr) return unknown_setting(at->first, "is set in the environment but is not a setting of Fabring");
     if (!at->second.empty()) FABRING_TRY(apply_setting(*row, at->second, into));
   }
   return {};

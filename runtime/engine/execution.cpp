@@ -53,7 +53,7 @@ void Execution::pair_with(Rank peer, std::uint32_t sequence, std::size_t count, 
 // holds at most its budget and one such least for every communicator.
 Execution::Start Execution::reserve() {
   Placement largest;
-  operands_->bind(largest, tiling_, 0);
+  operands_->bind(largest, tiling_, tiling_.cuts ? tiling_.cuts->largest : 0);
   area_bytes_ = operands_->lay_out_scratch(largest);
   slot_bytes_ = 0;
   std::size_t large = 0;  // recv_reduce messages of one tile that need a slot
@@ -151,7 +151,7 @@ void Execution::start_tile(std::uint32_t index) {
   tile.active = true;
   tile.remaining = plan_->plan.steps.size();
   operands_->bind(tile.place, tiling_, index);
-  operands_->scale_input(tile.place);
+  operands_->bring_in(tile.place);
   std::copy(plan_->dependencies.begin(), plan_->dependencies.end(), tile.need.begin());
   std::fill(tile.data.begin(), tile.data.end(), Data::none);
   std::fill(tile.granted.begin(), tile.granted.end(), Slot{0});
@@ -311,6 +311,7 @@ void Execution::step_done(Tile& tile, StepId id) {
 }
 
 void Execution::finish_tile(Tile& tile) {
+  operands_->bring_out(tile.place);
   tile.active = false;
   --tiles_left_;
   start_tiles();

@@ -14,6 +14,12 @@ namespace {
 
 constexpr std::uint32_t yields_per_look = 16;  // at the clock
 
+// The same lengths; where the tensors are does not matter.
+bool alike(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const Tensor& one, const Tensor& other) { return one.count == other.count; });
+}
+
 bool receives(StepKind kind) { return kind == StepKind::recv || kind == StepKind::recv_reduce; }
 
 void pause() {
@@ -24,11 +30,9 @@ void pause() {
 
 }  // namespace
 
-FlatRun::FlatRun(std::shared_ptr<const PreparedPlan> plan, const Call& call)
+FlatRun::FlatRun(std::shared_ptr<const PreparedPlan> plan, const Call& call, const Tiling& tiling)
     : plan_(std::move(plan)), call_(call), operands_(*plan_, call_), signature_(call_.signature()) {
-  Tiling whole;
-  whole.slice = std::max<std::size_t>(call_.count, 1);
-  operands_.bind(place_, whole, 0);
+  operands_.bind(place_, tiling, 0);
   scratch_.resize(operands_.lay_out_scratch(place_));
   place_.scratch = scratch_.data();
   for (const Step& step : plan_->plan.steps)
@@ -61,7 +65,9 @@ void FlatRun::arrange() {
 
 bool FlatRun::serves(const Call& call) const {
   return call.collective == call_.collective && call.algorithm == call_.algorithm && call.count == call_.count &&
-         call.type == call_.type && call.op == call_.op && call.root == call_.root && call.counts.empty();
+         call.type == call_.type && call.op == call_.op && call.root == call_.root && call.counts.empty() &&
+         call.wire_type == call_.wire_type && (call.tensors != nullptr) == (call_.tensors != nullptr) &&
+         (!call.tensors || alike(*call.tensors, *call_.tensors));
 }
 
 bool FlatRun::fits(const EngineCore& engine, const CommunicatorCore& communicator) const {
@@ -74,9 +80,10 @@ bool FlatRun::fits(const EngineCore& engine, const CommunicatorCore& communicato
 FlatRun::End FlatRun::run(EngineCore& engine, CommunicatorCore& communicator, Call&& call, std::uint32_t sequence) {
   call_ = std::move(call);
   sequence_ = sequence;
-  operands_.scale_input(place_);
+  operands_.bring_in(place_);
   for (next_ = 0; next_ < order_.size(); ++next_)
     if (!run(engine, communicator, plan_->plan.steps[order_[next_]])) return End::stopped;
+  operands_.bring_out(place_);
   return End::done;
 }
 

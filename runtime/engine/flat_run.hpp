@@ -21,7 +21,8 @@ class EngineCore;
 
 class FlatRun {
  public:
-  FlatRun(std::shared_ptr<const PreparedPlan> plan, const Call& call);
+  /// `tiling`: of the call, one tile.
+  FlatRun(std::shared_ptr<const PreparedPlan> plan, const Call& call, const Tiling& tiling);
 
   /// Was it made for calls like this one?
   bool serves(const Call& call) const;

@@ -8,6 +8,8 @@
 #include <new>
 #include <utility>
 
+#include "collectives/reduce/convert.hpp"
+
 namespace fabring {
 namespace {
 
@@ -21,13 +23,22 @@ struct Needs {
 
 class Maker {
  public:
-  Maker(const Operation& operation, const CommunicatorCore& communicator)
-      : operation_(operation), communicator_(communicator), ranks_(static_cast<std::size_t>(communicator.size())) {}
+  Maker(const Operation& operation, const CommunicatorCore& communicator, const Config& config)
+      : operation_(operation),
+        communicator_(communicator),
+        config_(config),
+        ranks_(static_cast<std::size_t>(communicator.size())) {}
 
   Result<Call> make(bool with_buffers) {
     FABRING_TRY(take_kind());
     FABRING_TRY(operation_.by_blocks ? take_blocks() : take_count());
-    if (with_buffers) FABRING_TRY(take_buffers(what_is_needed()));
+    if (!operation_.tensors.empty()) {
+      FABRING_TRY(take_tensors());
+      if (with_buffers) FABRING_TRY(check_tensors());
+    } else if (with_buffers) {
+      FABRING_TRY(take_buffers(what_is_needed()));
+    }
+    if (operation_.wire_type || config_.wire_type) FABRING_TRY(take_wire_type());
     return std::move(call_);
   }
 
@@ -244,6 +255,64 @@ class Maker {
     return needs;
   }
 
+  Status take_tensors() {
+    if (call_.collective != Collective::allreduce || operation_.by_blocks)
+      return wrong("only an allreduce takes a list of tensors");
+    if (operation_.in != nullptr || operation_.out != nullptr || operation_.count != 0)
+      return wrong("it has a list of tensors and besides an input, an output or a count; give one or the other");
+    if (operation_.tensors.size() > std::numeric_limits<std::uint32_t>::max() / 2) return wrong("too many tensors");
+    const std::size_t most = most_elements();
+    for (const Tensor& tensor : operation_.tensors) {
+      if (tensor.count > most - call_.count)
+        return wrong(fmt::format("tensor {} ends beyond what memory can hold", &tensor - operation_.tensors.data()));
+      call_.count += tensor.count;
+    }
+    call_.tensors = std::make_shared<const std::vector<Tensor>>(operation_.tensors.begin(), operation_.tensors.end());
+    return {};
+  }
+
+  // Each for itself: that different tensors do not overlap would cost a sort.
+  Status check_tensors() const {
+    const std::size_t element = size_of(call_.type);
+    for (const Tensor& tensor : *call_.tensors) {
+      if (tensor.count == 0) continue;
+      const auto in = reinterpret_cast<std::uintptr_t>(tensor.in), out = reinterpret_cast<std::uintptr_t>(tensor.out);
+      const std::size_t bytes = tensor.count * element;
+      const char* what = nullptr;
+      if (in == 0 || out == 0)
+        what = in == 0 ? "its input is null" : "its output is null";
+      else if (in % element != 0 || out % element != 0)
+        what = "a buffer of it is not aligned to its elements";
+      else if (in != out && in < out + bytes && out < in + bytes)
+        what = "its input and output overlap; pass the same pointer for both, or buffers that do not overlap";
+      if (what != nullptr) return wrong(fmt::format("tensor {}: {}", &tensor - call_.tensors->data(), what));
+    }
+    return {};
+  }
+
+  // What an operation asks for must be possible; what the setting says is for those that can.
+  Status take_wire_type() {
+    const bool asked = operation_.wire_type.has_value();
+    if (!asked && call_.collective != Collective::allreduce) return {};
+    const DataType wire = asked ? *operation_.wire_type : *config_.wire_type;
+    if (static_cast<int>(wire) >= data_type_count) return wrong("no such wire type");
+    if (asked && wire == call_.type) return {};
+    if (!is_narrow(wire))
+      return wrong(fmt::format("elements can travel as bfloat16 or float16, but not as {}", name(wire)),
+                   ErrorCode::unsupported);
+    const bool adds = call_.op == ReduceOp::sum || call_.op == ReduceOp::avg || call_.op == ReduceOp::premul_sum;
+    const bool reduces_here = call_.collective == Collective::allreduce || call_.collective == Collective::reduce ||
+                              call_.collective == Collective::reduce_scatter;
+    if (call_.type != DataType::float32 || !adds || !reduces_here)
+      return asked ? wrong(fmt::format("it cannot travel as {}: that is for allreduce, reduce and reduce_scatter of "
+                                       "float32 by sum, avg or premul_sum",
+                                       name(wire)),
+                           ErrorCode::unsupported)
+                   : Status();
+    if (communicator_.size() > 1) call_.wire_type = wire;  // alone, nothing travels
+    return {};
+  }
+
   Status take_buffers(const Needs& needs) {
     const std::size_t element = size_of(call_.type);
     const auto aligned = [&](const void* at) { return reinterpret_cast<std::uintptr_t>(at) % element == 0; };
@@ -284,6 +353,7 @@ class Maker {
 
   const Operation& operation_;
   const CommunicatorCore& communicator_;
+  const Config& config_;
   const std::size_t ranks_;
   Call call_;
 };
@@ -291,7 +361,7 @@ class Maker {
 Result<Call> choose_for(Result<Call> call, const CommunicatorCore& communicator, const ChoiceTable& choices,
                         const Config& config) {
   if (!call || is_message(call->collective)) return call;
-  const Chosen chosen = choices.choose(call->collective, call->bytes(), constraints_of(*call, config));
+  const Chosen chosen = choices.choose(call->collective, call->carried_bytes(), constraints_of(*call, config));
   if (chosen.reason == ChoiceReason::nothing_fits)
     return Status(ErrorCode::unsupported,
                   fmt::format("{} on '{}': no algorithm can do this{}{}", call->describe(), communicator.label,
@@ -313,12 +383,12 @@ Constraints constraints_of(const Call& call, const Config& config) {
 
 Result<Call> make_call(const Operation& operation, const CommunicatorCore& communicator, const ChoiceTable& choices,
                        const Config& config) {
-  return choose_for(Maker(operation, communicator).make(true), communicator, choices, config);
+  return choose_for(Maker(operation, communicator, config).make(true), communicator, choices, config);
 }
 
 Result<Call> make_call_without_buffers(const Operation& operation, const CommunicatorCore& communicator,
                                        const ChoiceTable& choices, const Config& config) {
-  return choose_for(Maker(operation, communicator).make(false), communicator, choices, config);
+  return choose_for(Maker(operation, communicator, config).make(false), communicator, choices, config);
 }
 
 }  // namespace fabring

@@ -28,9 +28,10 @@ FlatRun* EngineCore::flat_for(CommunicatorCore& communicator, const Call& call) 
     if (!found) return nullptr;
     plan = std::move(*found);
   }
-  if (choose_tiling(*plan, call, tiling_rules()).tiles != 1) return nullptr;
+  const Tiling tiling = choose_tiling(*plan, call, tiling_rules());
+  if (tiling.tiles != 1) return nullptr;
   auto& place = communicator.flat[communicator.next_flat++ % communicator.flat.size()];
-  place = std::make_unique<FlatRun>(std::move(plan), call);
+  place = std::make_unique<FlatRun>(std::move(plan), call, tiling);
   return place->fits(*this, communicator) ? place.get() : nullptr;
 }
 

@@ -23,8 +23,10 @@ Result<Measuring> Measuring::prepare(Engine& engine, const PerfOptions& options,
 }
 
 PerfShape Measuring::shape_of(std::size_t bytes) const {
-  return PerfShape::of(options_->collective, bytes, options_->type, options_->op, world_.rank(), world_.size(),
-                       options_->root);
+  PerfShape shape = PerfShape::of(options_->collective, bytes, options_->type, options_->op, world_.rank(),
+                                  world_.size(), options_->root);
+  shape.wire_type = wire_type_;
+  return shape;
 }
 
 Result<std::uint64_t> Measuring::wrong_elements(const PerfShape& shape, bool in_place, std::uint32_t seed) {

@@ -149,12 +149,13 @@ Choice Communicator::explain(const Operation& operation) const {
   if (is_message(call->collective)) return {"message", "one message", {}};
   const WorldShape& shape = core_->shape();
   const Constraints constraints = constraints_of(*call, engine->config());
-  const Chosen chosen = choices->choose(call->collective, call->bytes(), constraints);
-  Choice choice{std::string(name(chosen.algorithm)), reason_text(chosen, call->collective, call->bytes(), shape), {}};
+  const Chosen chosen = choices->choose(call->collective, call->carried_bytes(), constraints);
+  Choice choice{
+      std::string(name(chosen.algorithm)), reason_text(chosen, call->collective, call->carried_bytes(), shape), {}};
   if (uses_devices(operation, engine->device()))
     choice.reason += "; GPU memory is staged through pinned memory of the host, copies overlapping with the rest";
   for (const Candidate& one :
-       candidates(call->collective, call->bytes(), shape, engine->pricing_machine(), constraints))
+       candidates(call->collective, call->carried_bytes(), shape, engine->pricing_machine(), constraints))
     choice.candidates.push_back({std::string(name(one.algorithm)),
                                  one.predicted ? static_cast<double>(*one.predicted) * 1e-3 : 0.0,
                                  std::string(one.excluded)});

@@ -45,6 +45,21 @@ fabring_status_code fabring_allreduce(fabring_comm* comm, const void* in, void* 
              [&](DataType of, ReduceOp by) { return Operation::allreduce(in, out, count, of, by); });
 }
 
+fabring_status_code fabring_grouped_allreduce(fabring_comm* comm, const fabring_tensor* tensors,
+                                              std::size_t tensor_count, fabring_data_type type, fabring_reduce_op op,
+                                              fabring_error* error) {
+  return fabring::c_api::answer(error, [&]() -> fabring::Status {
+    FABRING_TRY(fabring::c_api::check_handle(comm, "comm"));
+    DataType of{};
+    ReduceOp by{};
+    FABRING_TRY(fabring::c_api::to_data_type(type, of));
+    FABRING_TRY(fabring::c_api::to_reduce_op(op, by));
+    const auto list = fabring::c_api::to_tensors(tensors, tensor_count);
+    if (!list) return list.error();
+    return comm->value.run(Operation::grouped_allreduce(*list, of, by));
+  });
+}
+
 fabring_status_code fabring_reduce(fabring_comm* comm, const void* in, void* out, std::size_t count,
                                    fabring_data_type type, fabring_reduce_op op, std::int32_t root,
                                    fabring_error* error) {

@@ -12,7 +12,7 @@
 namespace fabring::c_api {
 namespace {
 
-constexpr std::size_t most_of_group = 1 << 20;  // larger numbers are slips
+constexpr std::size_t most_of_group = 1 << 20;  // larger numbers are slips; of operations, of tensors
 
 template <class Enumeration>
 Status to_enumeration(std::int32_t from, int count, const char* what, Enumeration& into) {
@@ -46,7 +46,19 @@ Status to_reduce_op(fabring_reduce_op from, ReduceOp& into) {
   return to_enumeration(from, reduce_op_count, "reduction", into);
 }
 
-Result<Operation> to_operation(const fabring_operation* from, int ranks) {
+Result<std::vector<Tensor>> to_tensors(const fabring_tensor* from, std::size_t count) {
+  std::vector<Tensor> made;
+  if (count == 0) return made;
+  if (from == nullptr) return null_argument("tensors");
+  if (count > most_of_group)
+    return Status(ErrorCode::invalid_argument,
+                  fmt::format("a list of {} tensors; {} are possible", count, most_of_group));
+  made.reserve(count);
+  for (const fabring_tensor& one : std::span(from, count)) made.push_back({one.in, one.out, one.count});
+  return made;
+}
+
+Result<Operation> to_operation(const fabring_operation* from, int ranks, TensorLists& lists) {
   if (from == nullptr) return null_argument("operation");
   fabring_operation given = FABRING_OPERATION_INIT;
   FABRING_TRY(read_struct(from, "fabring_operation", "FABRING_OPERATION_INIT", given));
@@ -73,10 +85,20 @@ Result<Operation> to_operation(const fabring_operation* from, int ranks) {
   made.out_blocks = {array(given.out_counts, ranks), array(given.out_offsets, ranks)};
   made.by_blocks = given.counts != nullptr || given.offsets != nullptr || given.out_counts != nullptr ||
                    given.out_offsets != nullptr;
+  if (given.reserved != 0)
+    return Status(ErrorCode::invalid_argument,
+                  fmt::format("the field reserved of a fabring_operation is {}; it must be 0", given.reserved));
+  if (given.wire_type != 0) FABRING_TRY(to_data_type(given.wire_type, made.wire_type.emplace()));
+  if (given.tensor_count > 0) {
+    auto tensors = to_tensors(given.tensors, given.tensor_count);
+    if (!tensors) return tensors.error();
+    made.tensors = lists.emplace_back(std::move(*tensors));
+  }
   return made;
 }
 
-Result<std::vector<Operation>> to_operations(const fabring_operation* from, std::size_t count, int ranks) {
+Result<std::vector<Operation>> to_operations(const fabring_operation* from, std::size_t count, int ranks,
+                                             TensorLists& lists) {
   std::vector<Operation> made;
   if (count == 0) return made;
   if (from == nullptr) return null_argument("operations");
@@ -93,7 +115,7 @@ Result<std::vector<Operation>> to_operations(const fabring_operation* from, std:
           ErrorCode::invalid_argument,
           fmt::format("operation {} of the group has struct_size {}, the first one {}; all must have the same", i,
                       size_of_struct(one), stride));
-    auto operation = to_operation(one, ranks);
+    auto operation = to_operation(one, ranks, lists);
     if (!operation) return operation.error().with_prefix(fmt::format("operation {} of the group: ", i));
     made.push_back(*operation);
   }

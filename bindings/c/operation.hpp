@@ -1,6 +1,7 @@
 #pragma once
 // fabring_operation, checked as far as C lets more pass than C++ does, as an Operation.
 
+#include <deque>
 #include <vector>
 
 #include "fabring/communicator.hpp"
@@ -12,10 +13,17 @@ namespace fabring::c_api {
 Status to_data_type(fabring_data_type from, DataType& into);
 Status to_reduce_op(fabring_reduce_op from, ReduceOp& into);
 
-/// The lengths and places stay the caller's, for a communicator of `ranks`.
-Result<Operation> to_operation(const fabring_operation* from, int ranks);
+/// The tensors of a list. Errors: invalid_argument.
+Result<std::vector<Tensor>> to_tensors(const fabring_tensor* from, std::size_t count);
+
+/// Lists of tensors, which operations refer to.
+using TensorLists = std::deque<std::vector<Tensor>>;
+
+/// The lengths and places stay the caller's, for a communicator of `ranks`; tensors go to `lists`.
+Result<Operation> to_operation(const fabring_operation* from, int ranks, TensorLists& lists);
 
 /// An array as the caller's compiler laid it out: its elements have the size that the first one gives.
-Result<std::vector<Operation>> to_operations(const fabring_operation* from, std::size_t count, int ranks);
+Result<std::vector<Operation>> to_operations(const fabring_operation* from, std::size_t count, int ranks,
+                                             TensorLists& lists);
 
 }  // namespace fabring::c_api

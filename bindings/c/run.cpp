@@ -34,9 +34,9 @@ Status begin(fabring_work** work, Body&& body) {
 }
 
 Result<std::vector<Operation>> group_of(const fabring_comm* comm, const fabring_operation* operations,
-                                        std::size_t count) {
+                                        std::size_t count, TensorLists& lists) {
   FABRING_TRY(check_handle(comm, "comm"));
-  return to_operations(operations, count, comm->value.size());
+  return to_operations(operations, count, comm->value.size(), lists);
 }
 
 }  // namespace
@@ -48,7 +48,8 @@ using fabring::Status;
 fabring_status_code fabring_run(fabring_comm* comm, const fabring_operation* operation, fabring_error* error) {
   return answer(error, [&]() -> Status {
     FABRING_TRY(check_handle(comm, "comm"));
-    const auto made = to_operation(operation, comm->value.size());
+    TensorLists lists;
+    const auto made = to_operation(operation, comm->value.size(), lists);
     return made ? comm->value.run(*made) : made.error();
   });
 }
@@ -59,7 +60,8 @@ fabring_status_code fabring_start(fabring_comm* comm, const fabring_operation* o
   return answer(error, [&]() -> Status {
     FABRING_TRY(check_handle(comm, "comm"));
     if (work == nullptr) return null_argument("work");
-    const auto made = to_operation(operation, comm->value.size());
+    TensorLists lists;
+    const auto made = to_operation(operation, comm->value.size(), lists);
     if (!made) return made.error();
     return begin(work, [&] { return comm->value.start(*made); });
   });
@@ -68,7 +70,8 @@ fabring_status_code fabring_start(fabring_comm* comm, const fabring_operation* o
 fabring_status_code fabring_run_group(fabring_comm* comm, const fabring_operation* operations, std::size_t count,
                                       fabring_error* error) {
   return answer(error, [&]() -> Status {
-    const auto made = group_of(comm, operations, count);
+    TensorLists lists;
+    const auto made = group_of(comm, operations, count, lists);
     return made ? comm->value.run_group(*made) : made.error();
   });
 }
@@ -77,7 +80,8 @@ fabring_status_code fabring_start_group(fabring_comm* comm, const fabring_operat
                                         fabring_work** works, fabring_error* error) {
   if (works != nullptr) std::fill_n(works, count, nullptr);
   return answer(error, [&]() -> Status {
-    const auto made = group_of(comm, operations, count);
+    TensorLists lists;
+    const auto made = group_of(comm, operations, count, lists);
     if (!made) return made.error();
     if (works == nullptr && count > 0) return null_argument("works");
     std::vector<std::unique_ptr<fabring_work>> handles;
@@ -95,7 +99,8 @@ fabring_status_code fabring_prepare(fabring_comm* comm, const fabring_operation*
                                     fabring_error* error) {
   return make_handle(prepared, "prepared", error, [&]() -> fabring::Result<fabring::Prepared> {
     FABRING_TRY(check_handle(comm, "comm"));
-    const auto made = to_operation(operation, comm->value.size());
+    TensorLists lists;
+    const auto made = to_operation(operation, comm->value.size(), lists);
     if (!made) return made.error();
     return comm->value.prepare(*made);
   });
@@ -105,7 +110,8 @@ fabring_status_code fabring_explain(const fabring_comm* comm, const fabring_oper
                                     std::size_t size, std::size_t* needed, fabring_error* error) {
   return answer(error, [&]() -> Status {
     FABRING_TRY(check_handle(comm, "comm"));
-    const auto made = to_operation(operation, comm->value.size());
+    TensorLists lists;
+    const auto made = to_operation(operation, comm->value.size(), lists);
     if (!made) return made.error();
     return give_text(explanation(comm->value.explain(*made)), text, size, needed);
   });

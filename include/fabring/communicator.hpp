@@ -21,8 +21,8 @@
 #include "fabring/config.hpp"
 #include "fabring/export.hpp"
 #include "fabring/operation.hpp"
-#include "fabring/store.hpp"
 #include "fabring/status.hpp"
+#include "fabring/store.hpp"
 #include "fabring/types.hpp"
 
 namespace fabring {
@@ -128,6 +128,9 @@ class FABRING_API Communicator {
   Status allreduce(const void* in, void* out, std::size_t count, DataType type, Reduction reduction) {
     return run(Operation::allreduce(in, out, count, type, reduction));
   }
+  Status grouped_allreduce(std::span<const Tensor> tensors, DataType type, Reduction reduction) {
+    return run(Operation::grouped_allreduce(tensors, type, reduction));
+  }
   Status reduce(const void* in, void* out, std::size_t count, DataType type, Reduction reduction, Rank root) {
     return run(Operation::reduce(in, out, count, type, reduction, root));
   }
@@ -161,6 +164,10 @@ class FABRING_API Communicator {
   /// The short form of start(Operation::allreduce(...)).
   Work allreduce_async(const void* in, void* out, std::size_t count, DataType type, Reduction reduction) {
     return start(Operation::allreduce(in, out, count, type, reduction));
+  }
+  /// Likewise. The list of tensors is only read during the call.
+  Work grouped_allreduce_async(std::span<const Tensor> tensors, DataType type, Reduction reduction) {
+    return start(Operation::grouped_allreduce(tensors, type, reduction));
   }
 
   /// How this operation would run, and why. The same on every rank.
@@ -203,7 +210,8 @@ class FABRING_API Engine {
   /// The same from an explicit configuration; nothing is read from the environment.
   static Result<std::unique_ptr<Engine>> create(Config config);
   /// The same for a framework whose ranks have met: they find each other by its store, which is used during this call
-  /// only. Of the configuration, rank and world_size must be set; master_addr, if it is, tells which interface is meant.
+  /// only. Of the configuration, rank and world_size must be set; master_addr, if it is, tells which interface is
+  /// meant.
   static Result<std::unique_ptr<Engine>> create(Config config, Store& store);
 
   ~Engine();

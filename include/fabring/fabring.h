@@ -128,7 +128,10 @@ typedef struct fabring_error {
   char collective[32]; /* "allreduce" */
   char message[1024];  /* one sentence or a few: what, where, what to do */
 } fabring_error;
-#define FABRING_ERROR_INIT {sizeof(fabring_error), 0, -1, 0, 0, {0}, {0}, {0}}
+#define FABRING_ERROR_INIT                              \
+  {                                                     \
+    sizeof(fabring_error), 0, -1, 0, 0, {0}, {0}, { 0 } \
+  }
 
 /* "0.1.0": of the library that runs, not of this header. */
 FABRING_C_API const char* fabring_version(void);
@@ -196,7 +199,8 @@ typedef struct fabring_traffic {
   uint64_t wire_bytes_received;
   uint64_t messages_sent;
 } fabring_traffic;
-#define FABRING_TRAFFIC_INIT {sizeof(fabring_traffic), 0, 0, 0, 0, 0}
+#define FABRING_TRAFFIC_INIT \
+  { sizeof(fabring_traffic), 0, 0, 0, 0, 0 }
 
 /* Meets the other ranks: every rank of the job calls it. Errors: invalid_argument, unavailable, timeout (naming the
  * ranks that did not come), mismatch, peer_lost, transport_error. `config` is only read; it may be freed at once. */
@@ -215,7 +219,8 @@ typedef struct fabring_store {
    * value[0, capacity) and its length into *size. FABRING_STATUS_TIMEOUT when nobody has. */
   int32_t (*get)(void* context, const char* key, uint64_t nanoseconds, void* value, size_t capacity, size_t* size);
 } fabring_store;
-#define FABRING_STORE_INIT {sizeof(fabring_store), NULL, NULL, NULL}
+#define FABRING_STORE_INIT \
+  { sizeof(fabring_store), NULL, NULL, NULL }
 
 /* As fabring_engine_create, for ranks that find each other by a store instead of at a master address. Of the
  * configuration FABRING_RANK and FABRING_WORLD_SIZE must be set; FABRING_MASTER_ADDR, if it is, tells which interface
@@ -247,6 +252,13 @@ FABRING_C_API fabring_status_code fabring_engine_setting(const fabring_engine* e
  * from any thread that drives the engine, several times at once, with parts of the data. */
 typedef void (*fabring_user_function)(void* inout, const void* in, size_t count, uint8_t type, void* context);
 
+/* One of the vectors of a grouped allreduce. In place: in == out. Its layout does not change. */
+typedef struct fabring_tensor {
+  const void* in;
+  void* out;
+  size_t count; /* elements */
+} fabring_tensor;
+
 /* What a rank asks of a communicator. n is the number of ranks, r the caller's; docs/c-api.md has what each collective
  * reads and writes. Lengths and places are counted in elements. Buffers are aligned to the element. Counts, offsets and
  * the structure itself are only read during the call; `in`, `out`, `function` and `context` must live until the
@@ -272,14 +284,22 @@ typedef struct fabring_operation {
   fabring_user_function function; /* FABRING_OP_USER */
   void* context;                  /* passed to it; the caller's own, may be NULL */
   uint64_t timeout_ns;            /* how long it may take, in nanoseconds; 0: FABRING_TIMEOUT */
-  void* stream;          /* buffers in memory of a GPU: the CUstream (cudaStream_t) it is ordered on; NULL: the default */
-  fabring_memory memory; /* where the buffers live; FABRING_MEMORY_DETECT costs about a microsecond */
-  int32_t device;        /* FABRING_MEMORY_DEVICE: the GPU's number in this process */
+  void* stream; /* buffers in memory of a GPU: the CUstream (cudaStream_t) it is ordered on; NULL: the default */
+  fabring_memory memory;         /* where the buffers live; FABRING_MEMORY_DETECT costs about a microsecond */
+  int32_t device;                /* FABRING_MEMORY_DEVICE: the GPU's number in this process */
+  const fabring_tensor* tensors; /* optional, of allreduce: these instead of `in`, `out` and `count`; only read during
+                                    the call, unlike the buffers they name */
+  size_t tensor_count;
+  int32_t
+      wire_type;    /* float32 allreduce, reduce and reduce_scatter that add: FABRING_TYPE_BFLOAT16 or FLOAT16 travels,
+                       half the bytes, and is added in float32 (docs/algorithms.md has the error); FABRING_TYPE_FLOAT32:
+                       as it is; 0: allreduce as FABRING_WIRE_TYPE says, the others as they are */
+  int32_t reserved; /* 0 */
 } fabring_operation;
 /* clang-format off */
 #define FABRING_OPERATION_INIT                                                                                         \
   {sizeof(fabring_operation), NULL, NULL, 0, FABRING_COLLECTIVE_ALLREDUCE, FABRING_TYPE_FLOAT32, FABRING_OP_SUM, 0, 0, \
-   1, NULL, NULL, NULL, NULL, 1.0, 1, NULL, NULL, 0, NULL, FABRING_MEMORY_DETECT, 0}
+   1, NULL, NULL, NULL, NULL, 1.0, 1, NULL, NULL, 0, NULL, FABRING_MEMORY_DETECT, 0, NULL, 0, 0, 0}
 /* clang-format on */
 
 /* What a recv got. */
@@ -289,7 +309,8 @@ typedef struct fabring_received {
   int32_t tag;
   size_t count; /* elements */
 } fabring_received;
-#define FABRING_RECEIVED_INIT {sizeof(fabring_received), -1, -1, 0}
+#define FABRING_RECEIVED_INIT \
+  { sizeof(fabring_received), -1, -1, 0 }
 
 /* Runs it and returns when it is done here: results are in place, buffers are the caller's again. Errors:
  * invalid_argument, unsupported, mismatch, peer_lost, timeout, aborted, transport_error, out_of_memory. */
@@ -344,7 +365,12 @@ FABRING_C_API fabring_status_code fabring_work_free(fabring_work* work);
 /* out[i] = reduction over all ranks of in[i], i < count. In place: in == out. */
 FABRING_C_API fabring_status_code fabring_allreduce(fabring_comm* comm, const void* in, void* out, size_t count,
                                                     fabring_data_type type, fabring_reduce_op op, fabring_error* error);
-/* The same on the root; `out` is not used elsewhere and may be NULL there. */
+/* An allreduce of each of tensors[0, tensor_count), as one operation: small ones travel together. All ranks give as
+ * many, of the same lengths, in the same order; buffers of different tensors do not overlap. */
+FABRING_C_API fabring_status_code fabring_grouped_allreduce(fabring_comm* comm, const fabring_tensor* tensors,
+                                                            size_t tensor_count, fabring_data_type type,
+                                                            fabring_reduce_op op, fabring_error* error);
+/* An allreduce whose result is on the root only; `out` is not used elsewhere and may be NULL there. */
 FABRING_C_API fabring_status_code fabring_reduce(fabring_comm* comm, const void* in, void* out, size_t count,
                                                  fabring_data_type type, fabring_reduce_op op, int32_t root,
                                                  fabring_error* error);

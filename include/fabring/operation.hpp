@@ -9,6 +9,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "fabring/types.hpp"
@@ -84,6 +85,13 @@ enum class Memory : std::uint8_t {
   device,  ///< of Operation::device; all buffers that are used
 };
 
+/// One of the vectors of a grouped allreduce. In place: in == out.
+struct Tensor {
+  const void* in = nullptr;
+  void* out = nullptr;
+  std::size_t count = 0;  ///< elements
+};
+
 /// `n` is the number of ranks, r the caller's rank. All ranks give the same count, type, reduction, root and lengths of
 /// blocks (alltoall_v: what i sends to j is what j expects of i). Buffers are aligned to the element. In place means:
 /// `in` is where this rank's part lies in `out` (or the other way round); otherwise they must not overlap.
@@ -106,12 +114,25 @@ struct Operation {
   void* stream = nullptr;
   Memory memory = Memory::detect;
   int device = -1;  ///< Memory::device: the GPU's number in this process
+  /// allreduce: these instead of `in`, `out` and `count`; the span must live until the operation is begun.
+  std::span<const Tensor> tensors = {};
+  /// float32 allreduce, reduce and reduce_scatter that add (sum, avg, premul_sum): elements travel as bfloat16 or
+  /// float16, half the bytes, and are added in float32. docs/algorithms.md has the bound of the error; all ranks get
+  /// identical bits. float32: as they are. None: an allreduce as FABRING_WIRE_TYPE says, the others as they are.
+  std::optional<DataType> wire_type = {};
 
   /// out[i] = reduction over all ranks of in[i], i < count. In place: in == out.
   static Operation allreduce(const void* in, void* out, std::size_t count, DataType type, Reduction reduction) {
     return {Collective::allreduce, in, out, count, type, reduction};
   }
-  /// The same on the root; `out` is not used elsewhere.
+  /// An allreduce of each of the tensors, as one operation: small ones travel together. All ranks give as many, of the
+  /// same lengths, in the same order; buffers of different tensors do not overlap.
+  static Operation grouped_allreduce(std::span<const Tensor> tensors, DataType type, Reduction reduction) {
+    Operation made = allreduce(nullptr, nullptr, 0, type, reduction);
+    made.tensors = tensors;
+    return made;
+  }
+  /// An allreduce whose result is on the root only; `out` is not used elsewhere.
   static Operation reduce(const void* in, void* out, std::size_t count, DataType type, Reduction reduction, Rank root) {
     return {Collective::reduce, in, out, count, type, reduction, root};
   }

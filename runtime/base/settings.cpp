@@ -53,6 +53,14 @@ Status read_text(const Setting&, std::string_view text, Config& into) {
   return {};
 }
 
+Status read_wire_type(const Setting&, std::string_view text, Config& into) {
+  const auto type = parse_data_type(text);
+  if (text != "off" && type != DataType::bfloat16 && type != DataType::float16)
+    return {ErrorCode::invalid_argument, fmt::format("'{}' is not one of off, bfloat16 (bf16), float16 (f16)", text)};
+  into.wire_type = type;
+  return {};
+}
+
 std::vector<std::string_view> words_of(std::string_view choices) {
   std::vector<std::string_view> words;
   while (!choices.empty()) {
@@ -124,6 +132,9 @@ template <auto Field>
 std::string show_flag(const Config& from) {
   return from.*Field ? "yes" : "no";
 }
+std::string show_wire_type(const Config& from) {
+  return from.wire_type ? std::string(name(*from.wire_type)) : std::string("off");
+}
 
 constexpr Setting rows[] = {
     {"FABRING_RANK", "integer", "", "", "from the launcher",
@@ -191,6 +202,12 @@ constexpr Setting rows[] = {
      "Reduce in the order of the ranks, rounding once: results do not depend on sizes of segments, transport, nodes or "
      "timing (docs/algorithms.md). Costs speed with many ranks. Must be the same on all ranks.",
      read_flag<&Config::reproducible>, show_flag<&Config::reproducible>},
+    {"FABRING_WIRE_TYPE", "text", "", "off,bfloat16,float16", "",
+     "As what float32 allreduces that add (sum, avg, premul_sum) travel: bfloat16 or float16 halve the bytes; every "
+     "addition is in float32 and then rounded (docs/algorithms.md has the error). A single operation may say "
+     "otherwise. "
+     "Must be the same on all ranks.",
+     read_wire_type, show_wire_type},
     {"FABRING_SOCKETS_PER_PEER", "integer", "sockets", "", "chosen",
      "TCP connections between two ranks (tcp transport). More of them fill a fast link that one flow can not.",
      read_integer<&Config::sockets_per_peer, 1, 64>, show_positive<&Config::sockets_per_peer>},

@@ -8,11 +8,30 @@ namespace fabring {
 namespace {
 
 // FNV-1a, 32 bits; 0 stands for "no lengths".
-std::uint32_t digest(const std::vector<std::size_t>& lengths) {
-  std::uint32_t hash = 2166136261u;
-  for (const std::size_t length : lengths)
-    for (int shift = 0; shift < 64; shift += 8) hash = (hash ^ ((length >> shift) & 0xff)) * 16777619u;
-  return std::max(hash, 1u);
+class Digest {
+ public:
+  void add(std::size_t length) {
+    for (int shift = 0; shift < 64; shift += 8) hash_ = (hash_ ^ ((length >> shift) & 0xff)) * 16777619u;
+  }
+  std::uint32_t value() const { return std::max(hash_, 1u); }
+
+ private:
+  std::uint32_t hash_ = 2166136261u;
+};
+
+// Signature::type: the type below, and what it travels as above: 0 for itself, otherwise that type's number and 1.
+constexpr int wire_shift = 4;
+constexpr std::uint8_t type_mask = (1 << wire_shift) - 1;
+static_assert(data_type_count <= type_mask);
+
+std::string type_text(std::uint8_t signed_type) {
+  const auto named = [](int number) {
+    return number < data_type_count ? name(static_cast<DataType>(number)) : std::string_view("unknown type");
+  };
+  const int wire = signed_type >> wire_shift;
+  std::string text(named(signed_type & type_mask));
+  if (wire != 0) text += fmt::format(" as {}", named(wire - 1));
+  return text;
 }
 
 // Digest of an alltoall whose lengths only pairs of ranks know.
@@ -37,6 +56,8 @@ Signature Call::signature() const {
   Signature signature;
   signature.collective = static_cast<std::uint8_t>(collective);
   signature.type = static_cast<std::uint8_t>(type);
+  if (wire_type)
+    signature.type = static_cast<std::uint8_t>(signature.type | ((static_cast<int>(*wire_type) + 1) << wire_shift));
   signature.op = static_cast<std::uint8_t>(op);
   signature.algorithm = static_cast<std::uint8_t>(algorithm);
   signature.root = static_cast<std::uint32_t>(root);
@@ -44,8 +65,15 @@ Signature Call::signature() const {
   if (lengths_by_pair(*this)) {
     signature.layout = lengths_differ_by_pair;
   } else if (!counts.empty()) {
-    signature.layout = digest(counts);
+    Digest digest;
+    for (const std::size_t length : counts) digest.add(length);
+    signature.layout = digest.value();
     signature.count = bytes() / size_of(type);
+  } else if (tensors) {
+    Digest digest;
+    for (const Tensor& tensor : *tensors) digest.add(tensor.count);
+    signature.layout = digest.value();
+    signature.root = static_cast<std::uint32_t>(tensors->size());
   }
   return signature;
 }
@@ -67,11 +95,15 @@ std::string Call::describe() const {
 std::string describe(const Signature& signature) {
   const auto collective = signature.collective < collective_count ? name(static_cast<Collective>(signature.collective))
                                                                   : std::string_view("an unknown collective");
-  const auto type = signature.type < data_type_count ? name(static_cast<DataType>(signature.type)) : "unknown type";
+  const std::string type = type_text(signature.type);
   if (is_message(static_cast<Collective>(signature.collective)))
     return fmt::format("{}({} x {}, tag {})", collective, signature.count, type,
                        static_cast<std::int32_t>(signature.root));
-  std::string text = fmt::format("{}{}({} x {}", collective, signature.layout == 0 ? "" : "_v", signature.count, type);
+  const bool grouped =
+      signature.collective == static_cast<std::uint8_t>(Collective::allreduce) && signature.layout != 0;
+  std::string text =
+      grouped ? fmt::format("grouped_allreduce({} tensors, {} x {}", signature.root, signature.count, type)
+              : fmt::format("{}{}({} x {}", collective, signature.layout == 0 ? "" : "_v", signature.count, type);
   if (signature.layout == lengths_differ_by_pair) {
     text += " between the two";
   } else if (signature.layout != 0) {

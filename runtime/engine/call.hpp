@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,9 @@ struct Call {
   std::vector<std::size_t> in_offsets;   ///< elements from `in`
   std::vector<std::size_t> out_offsets;  ///< elements from `out`
 
+  /// A grouped allreduce: instead of `in` and `out`; `count` is of all together.
+  std::shared_ptr<const std::vector<Tensor>> tensors;
+
   // Operations that bring something along.
   UserFunction function = nullptr;  ///< ReduceOp::user
   void* context = nullptr;
@@ -57,8 +61,15 @@ struct Call {
 
   std::shared_ptr<std::byte[]> owned;  ///< memory that must live as long as the operation
 
+  /// What elements travel and are reduced as, if not as `type`: rounded to it before anything else, and widened at the
+  /// end.
+  std::optional<DataType> wire_type;
+  /// The type of the plan's operands.
+  DataType carried() const { return wire_type.value_or(type); }
+
   /// Of the data as a whole: the vector, or all blocks of the larger side.
   std::size_t bytes() const;
+  std::size_t carried_bytes() const { return bytes() / size_of(type) * size_of(carried()); }
   std::size_t data_blocks = 1;  ///< how many blocks of `count` elements these are
 
   Signature signature() const;

@@ -53,7 +53,7 @@ void Execution::pair_with(Rank peer, std::uint32_t sequence, std::size_t count, 
 // holds at most its budget and one such least for every communicator.
 Execution::Start Execution::reserve() {
   Placement largest;
-  operands_->bind(largest, tiling_, 0);
+  operands_->bind(largest, tiling_, tiling_.cuts ? tiling_.cuts->largest : 0);
   area_bytes_ = operands_->lay_out_scratch(largest);
   staging_bytes_ = operands_->lay_out_staging(largest);
   // While as many tiles as usual communicate, one is copied in and one out.
@@ -180,7 +180,7 @@ void Execution::start_tile(std::uint32_t index) {
     return;
   }
   const bool loading = load(tile);
-  if (!loading) operands_->scale_input(tile.place);
+  if (!loading) operands_->bring_in(tile.place);
   // Nothing comes early for a receive: what is there under its numbers is for the send to the same rank.
   if (!communicator_->early.empty() && call_.collective != Collective::recv) take_early(tile);
   if (flat_) return go_on(tile);
@@ -327,6 +327,7 @@ void Execution::step_done(Tile& tile, StepId id) {
 }
 
 void Execution::finish_tile(Tile& tile) {
+  operands_->bring_out(tile.place);
   if (store(tile)) return;  // and comes back
   tile.active = false;
   --tiles_left_;

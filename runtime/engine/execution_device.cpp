@@ -66,7 +66,7 @@ bool Execution::load(Tile& tile) {
 }
 
 void Execution::loaded(Tile& tile) {
-  operands_->scale_input(tile.place);
+  operands_->bring_in(tile.place);
   for (auto at = plan_->first_steps.rbegin(); at != plan_->first_steps.rend(); ++at)
     if (--tile.need[*at] == 0) make_ready(tile, *at);
 }

@@ -26,15 +26,13 @@ void pause() {
 
 }  // namespace
 
-FlatRun::FlatRun(std::shared_ptr<const PreparedPlan> plan, Call call, const Operation& operation)
+FlatRun::FlatRun(std::shared_ptr<const PreparedPlan> plan, Call call, const Operation& operation, const Tiling& tiling)
     : plan_(std::move(plan)),
       call_(std::move(call)),
       operation_(operation),
       operands_(*plan_, call_),
       signature_(call_.signature()) {
-  Tiling whole;
-  whole.slice = std::max<std::size_t>(call_.count, 1);
-  operands_.bind(place_, whole, 0);
+  operands_.bind(place_, tiling, 0);
   scratch_.resize(operands_.lay_out_scratch(place_));
   place_.scratch = scratch_.data();
   for (const Step& step : plan_->plan.steps)
@@ -68,11 +66,12 @@ void FlatRun::arrange() {
 bool FlatRun::serves(const Operation& operation) const {
   return operation.collective == operation_.collective && operation.count == operation_.count &&
          operation.type == operation_.type && operation.reduction == operation_.reduction &&
-         operation.root == operation_.root && !operation.by_blocks && operation.timeout == operation_.timeout;
+         operation.root == operation_.root && !operation.by_blocks && operation.tensors.empty() &&
+         operation.wire_type == operation_.wire_type && operation.timeout == operation_.timeout;
 }
 
-bool FlatRun::take_buffers(const Operation& operation, const CommunicatorCore& communicator) {
-  return rebind(call_, operation, communicator).ok();
+bool FlatRun::take_buffers(const Operation& operation, const CommunicatorCore& communicator, const Config& config) {
+  return rebind(call_, operation, communicator, config).ok();
 }
 
 bool FlatRun::fits(const EngineCore& engine, const CommunicatorCore& communicator) const {
@@ -84,9 +83,10 @@ bool FlatRun::fits(const EngineCore& engine, const CommunicatorCore& communicato
 
 FlatRun::End FlatRun::run(EngineCore& engine, CommunicatorCore& communicator, std::uint32_t sequence) {
   sequence_ = sequence;
-  operands_.scale_input(place_);
+  operands_.bring_in(place_);
   for (next_ = 0; next_ < order_.size(); ++next_)
     if (!run(engine, communicator, plan_->plan.steps[order_[next_]])) return End::stopped;
+  operands_.bring_out(place_);
   if (call_.owned) call_.owned.reset();
   return End::done;
 }

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "fabring/config.hpp"
 #include "fabring/operation.hpp"
 #include "runtime/engine/operands.hpp"
 #include "runtime/engine/prepared_plan.hpp"
@@ -21,13 +22,13 @@ class EngineCore;
 
 class FlatRun {
  public:
-  /// `call` is what `operation` asks for.
-  FlatRun(std::shared_ptr<const PreparedPlan> plan, Call call, const Operation& operation);
+  /// `call` is what `operation` asks for, `tiling` how it is cut: not at all.
+  FlatRun(std::shared_ptr<const PreparedPlan> plan, Call call, const Operation& operation, const Tiling& tiling);
 
   /// Was it made for operations like this one, buffers aside?
   bool serves(const Operation& operation) const;
   /// False: there is something wrong with them.
-  bool take_buffers(const Operation& operation, const CommunicatorCore& communicator);
+  bool take_buffers(const Operation& operation, const CommunicatorCore& communicator, const Config& config);
   /// Is every message of it one that may travel so?
   bool fits(const EngineCore& engine, const CommunicatorCore& communicator) const;
   const std::shared_ptr<const PreparedPlan>& plan() const { return plan_; }

@@ -31,7 +31,7 @@ void fold(const Call& call, std::byte* to, std::span<const void* const> sources,
   if (call.op == ReduceOp::user) {
     reduce_user(call.type, call.function, call.context, to, sources, count);
   } else {
-    reduce(call.type, call.op, to, sources, count);
+    reduce(call.carried(), call.op, to, sources, count);
   }
 }
 
@@ -46,7 +46,8 @@ void run_local_step(const Call& call, const Plan& plan, const Operands& operands
                     const Step& step) {
   if (step.kind == StepKind::reduce) return run_reduce(call, plan, operands, place, step);
   if (step.kind == StepKind::finish)
-    return finish_average(call.type, operands.at(place, step.to).data(), operands.count_of(place, step.to), plan.size);
+    return finish_average(call.carried(), operands.at(place, step.to).data(), operands.count_of(place, step.to),
+                          plan.size);
   if (reduces(call.collective) && plan.size == 1) {  // nothing to reduce, but truth values become 0 or 1 all the same
     const void* const source = operands.at(place, step.from).data();
     return fold(call, operands.at(place, step.to).data(), {&source, 1}, operands.count_of(place, step.to));

@@ -8,6 +8,8 @@
 #include <new>
 #include <utility>
 
+#include "collectives/reduce/convert.hpp"
+
 namespace fabring {
 namespace {
 
@@ -21,19 +23,34 @@ struct Needs {
 
 class Maker {
  public:
-  Maker(const Operation& operation, const CommunicatorCore& communicator, DeviceRuntime* devices, Call& call)
+  Maker(const Operation& operation, const CommunicatorCore& communicator, const Config& config, DeviceRuntime* devices,
+        Call& call)
       : operation_(operation),
         communicator_(communicator),
+        config_(config),
         ranks_(static_cast<std::size_t>(communicator.size())),
         devices_(devices),
         call_(call) {}
 
   Status make() {
     FABRING_TRY(take_kind());
-    return operation_.by_blocks ? take_blocks() : take_count();
+    FABRING_TRY(operation_.by_blocks ? take_blocks() : take_count());
+    if (!operation_.tensors.empty()) FABRING_TRY(take_tensors());
+    return operation_.wire_type || config_.wire_type ? take_wire_type() : Status();
   }
   Status take_buffers() {
+    if (!operation_.tensors.empty()) {
+      if (operation_.memory == Memory::device || uses_devices(operation_, devices_))
+        return wrong("tensors in memory of a GPU cannot be one operation; start them as a group of operations",
+                     ErrorCode::unsupported);
+      return check_tensors();
+    }
     FABRING_TRY(take_buffers(what_is_needed()));
+    if (call_.device.any() && call_.wire_type)
+      return wrong(
+          "elements in memory of a GPU cannot travel as another type; FABRING_WIRE_TYPE and wire_type are for the "
+          "host's memory",
+          ErrorCode::unsupported);
     return call_.device.any() ? mark() : Status();
   }
 
@@ -250,6 +267,64 @@ class Maker {
     return needs;
   }
 
+  Status take_tensors() {
+    if (call_.collective != Collective::allreduce || operation_.by_blocks)
+      return wrong("only an allreduce takes a list of tensors");
+    if (operation_.in != nullptr || operation_.out != nullptr || operation_.count != 0)
+      return wrong("it has a list of tensors and besides an input, an output or a count; give one or the other");
+    if (operation_.tensors.size() > std::numeric_limits<std::uint32_t>::max() / 2) return wrong("too many tensors");
+    const std::size_t most = most_elements();
+    for (const Tensor& tensor : operation_.tensors) {
+      if (tensor.count > most - call_.count)
+        return wrong(fmt::format("tensor {} ends beyond what memory can hold", &tensor - operation_.tensors.data()));
+      call_.count += tensor.count;
+    }
+    call_.tensors = std::make_shared<const std::vector<Tensor>>(operation_.tensors.begin(), operation_.tensors.end());
+    return {};
+  }
+
+  // Each for itself: that different tensors do not overlap would cost a sort.
+  Status check_tensors() const {
+    const std::size_t element = size_of(call_.type);
+    for (const Tensor& tensor : *call_.tensors) {
+      if (tensor.count == 0) continue;
+      const auto in = reinterpret_cast<std::uintptr_t>(tensor.in), out = reinterpret_cast<std::uintptr_t>(tensor.out);
+      const std::size_t bytes = tensor.count * element;
+      const char* what = nullptr;
+      if (in == 0 || out == 0)
+        what = in == 0 ? "its input is null" : "its output is null";
+      else if (in % element != 0 || out % element != 0)
+        what = "a buffer of it is not aligned to its elements";
+      else if (in != out && in < out + bytes && out < in + bytes)
+        what = "its input and output overlap; pass the same pointer for both, or buffers that do not overlap";
+      if (what != nullptr) return wrong(fmt::format("tensor {}: {}", &tensor - call_.tensors->data(), what));
+    }
+    return {};
+  }
+
+  // What an operation asks for must be possible; what the setting says is for those that can.
+  Status take_wire_type() {
+    const bool asked = operation_.wire_type.has_value();
+    if (!asked && call_.collective != Collective::allreduce) return {};
+    const DataType wire = asked ? *operation_.wire_type : *config_.wire_type;
+    if (static_cast<int>(wire) >= data_type_count) return wrong("no such wire type");
+    if (asked && wire == call_.type) return {};
+    if (!is_narrow(wire))
+      return wrong(fmt::format("elements can travel as bfloat16 or float16, but not as {}", name(wire)),
+                   ErrorCode::unsupported);
+    const bool adds = call_.op == ReduceOp::sum || call_.op == ReduceOp::avg || call_.op == ReduceOp::premul_sum;
+    const bool reduces_here = call_.collective == Collective::allreduce || call_.collective == Collective::reduce ||
+                              call_.collective == Collective::reduce_scatter;
+    if (call_.type != DataType::float32 || !adds || !reduces_here)
+      return asked ? wrong(fmt::format("it cannot travel as {}: that is for allreduce, reduce and reduce_scatter of "
+                                       "float32 by sum, avg or premul_sum",
+                                       name(wire)),
+                           ErrorCode::unsupported)
+                   : Status();
+    if (communicator_.size() > 1) call_.wire_type = wire;  // alone, nothing travels
+    return {};
+  }
+
   Status take_buffers(const Needs& needs) {
     const std::size_t element = size_of(call_.type);
     const auto aligned = [&](const void* at) { return reinterpret_cast<std::uintptr_t>(at) % element == 0; };
@@ -347,6 +422,7 @@ class Maker {
 
   const Operation& operation_;
   const CommunicatorCore& communicator_;
+  const Config& config_;
   const std::size_t ranks_;
   DeviceRuntime* const devices_;
   Call& call_;
@@ -354,7 +430,7 @@ class Maker {
 
 Status choose_for(Call& call, const CommunicatorCore& communicator, const ChoiceTable& choices, const Config& config) {
   if (is_message(call.collective)) return {};
-  const Chosen chosen = choices.choose(call.collective, call.bytes(), constraints_of(call, config));
+  const Chosen chosen = choices.choose(call.collective, call.carried_bytes(), constraints_of(call, config));
   if (chosen.reason == ChoiceReason::nothing_fits)
     return Status(ErrorCode::unsupported,
                   fmt::format("{} on '{}': no algorithm can do this{}{}", call.describe(), communicator.label,
@@ -377,7 +453,7 @@ Constraints constraints_of(const Call& call, const Config& config) {
 Result<Call> make_call(const Operation& operation, const CommunicatorCore& communicator, const ChoiceTable& choices,
                        const Config& config, DeviceRuntime* devices) {
   Result<Call> call{Call()};
-  Maker maker(operation, communicator, devices, *call);
+  Maker maker(operation, communicator, config, devices, *call);
   FABRING_TRY(maker.make());
   FABRING_TRY(maker.take_buffers());
   FABRING_TRY(choose_for(*call, communicator, choices, config));
@@ -392,7 +468,9 @@ bool uses_devices(const Operation& operation, DeviceRuntime* devices) {
     const auto facts = devices->look_up(at);
     return facts.has_value() && facts->kind != MemoryKind::host;
   };
-  return on_device(operation.in) || on_device(operation.out);
+  return on_device(operation.in) || on_device(operation.out) ||
+         std::any_of(operation.tensors.begin(), operation.tensors.end(),
+                     [&](const Tensor& tensor) { return on_device(tensor.in) || on_device(tensor.out); });
 }
 
 Status mark_stream(Call& call, DeviceRuntime& devices) {
@@ -405,13 +483,13 @@ Status mark_stream(Call& call, DeviceRuntime& devices) {
 Result<Call> make_call_without_buffers(const Operation& operation, const CommunicatorCore& communicator,
                                        const ChoiceTable& choices, const Config& config) {
   Result<Call> call{Call()};
-  FABRING_TRY(Maker(operation, communicator, nullptr, *call).make());
+  FABRING_TRY(Maker(operation, communicator, config, nullptr, *call).make());
   FABRING_TRY(choose_for(*call, communicator, choices, config));
   return call;
 }
 
-Status rebind(Call& call, const Operation& operation, const CommunicatorCore& communicator) {
-  return Maker(operation, communicator, nullptr, call).take_buffers();
+Status rebind(Call& call, const Operation& operation, const CommunicatorCore& communicator, const Config& config) {
+  return Maker(operation, communicator, config, nullptr, call).take_buffers();
 }
 
 }  // namespace fabring

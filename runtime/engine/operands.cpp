@@ -17,15 +17,26 @@ std::size_t rounded(std::size_t bytes) { return (bytes + cache_line - 1) / cache
 Operands::Operands(const PreparedPlan& prepared, const Call& call)
     : prepared_(prepared),
       call_(call),
-      element_bytes_(size_of(call.type)),
-      scaled_(call.op == ReduceOp::premul_sum &&
+      element_bytes_(size_of(call.carried())),
+      unusual_(call.tensors || is_staged(call)),
+      scaled_(call.op == ReduceOp::premul_sum && !unusual_ &&
               (call.collective == Collective::allreduce || call.collective == Collective::reduce ||
                call.collective == Collective::reduce_scatter)) {}
 
-void Operands::bind(Placement& placement, const Tiling& tiling, std::uint32_t tile) const {
+void Operands::bind(Placement& placement, const Tiling& tiling, std::uint32_t tile) {
   const Plan& plan = prepared_.plan;
   placement.tile = tile;
   placement.extents.resize(plan.ranges.size());
+  placement.staged = unusual_;
+  if (tiling.cuts) {
+    cuts_ = tiling.cuts;
+    const Cuts::Tile& cut = cuts_->tiles[tile];
+    placement.tensor = cut.tensor;
+    placement.staged = cut.tensor == Cuts::together;
+    placement.begin = cut.part.offset;
+    fabring::bind(plan, cut.part.count, placement.extents);
+    return;
+  }
   if (plan.blocks == 0) {
     const Extent span = part({0, call_.count}, tile, tile + 1, tiling.tiles);
     placement.begin = span.offset;
@@ -61,8 +72,8 @@ std::size_t Operands::lay_out_scratch(const Placement& largest) {
     area_offsets_.push_back(bytes);
     bytes += rounded(length * element_bytes_);
   }
-  scaled_offset_ = bytes;
-  if (scaled_) bytes += rounded(largest.extents[0].count * element_bytes_);
+  staged_offset_ = bytes;
+  if (scaled_ || unusual_) bytes += rounded(largest.extents[0].count * element_bytes_);
   return bytes;
 }
 
@@ -80,7 +91,7 @@ std::byte* Operands::block_in_buffer(const Placement& placement, Space space, st
   const std::uint32_t first = input ? prepared_.input.first : prepared_.output.first;
   const std::size_t offset = offsets.empty() ? (block - first) * call_.count : offsets[block];
   std::byte* base = input ? const_cast<std::byte*>(call_.in) : call_.out;  // the input is only ever read
-  return base + (offset + placement.begin) * element_bytes_;
+  return base + (offset + placement.begin) * size_of(call_.type);
 }
 
 std::span<std::byte> Operands::at(const Placement& placement, const Block& block) const {
@@ -91,13 +102,19 @@ std::span<std::byte> Operands::at(const Placement& placement, const Block& block
     const Extent inside = scratch_extent(prepared_.plan, placement.extents, block);
     return {placement.scratch + area_offsets_[block.scratch] + inside.offset * element_bytes_, bytes};
   }
-  if (scaled_ && block.space == Space::input)
-    return {placement.scratch + scaled_offset_ + extent.offset * element_bytes_, bytes};
+  if (placement.staged || (scaled_ && block.space == Space::input))
+    return {staged(placement) + extent.offset * element_bytes_, bytes};
   if (staged(block.space))
     return {staged_at(placement, block.space) +
                 (extent.offset - span_in_tile(placement, block.space).offset) * element_bytes_,
             bytes};
   if (prepared_.plan.blocks == 0) {
+    if (unusual_) {
+      const Tensor& tensor = (*call_.tensors)[placement.tensor];
+      const void* const whole = block.space == Space::input ? tensor.in : tensor.out;
+      return {static_cast<std::byte*>(const_cast<void*>(whole)) + (placement.begin + extent.offset) * element_bytes_,
+              bytes};
+    }
     std::byte* base = block.space == Space::input ? const_cast<std::byte*>(call_.in) : call_.out;
     return {base + (placement.begin + extent.offset) * element_bytes_, bytes};
   }
@@ -106,9 +123,9 @@ std::span<std::byte> Operands::at(const Placement& placement, const Block& block
   return {base + (extent.offset - block_begin(placement, number)) * element_bytes_, bytes};
 }
 
-bool Operands::in_pieces(const Block& block) const {
-  if (prepared_.plan.blocks == 0 || block.space == Space::scratch || (scaled_ && block.space == Space::input) ||
-      staged(block.space))
+bool Operands::in_pieces(const Placement& placement, const Block& block) const {
+  if (prepared_.plan.blocks == 0 || block.space == Space::scratch || placement.staged ||
+      (scaled_ && block.space == Space::input) || staged(block.space))
     return false;
   const BlockSpan span = prepared_.blocks[block.range];
   return span.last - span.first > 1;
@@ -116,7 +133,7 @@ bool Operands::in_pieces(const Block& block) const {
 
 void Operands::append_pieces(const Placement& placement, const Block& block,
                              std::vector<std::span<std::byte>>& pieces) const {
-  if (!in_pieces(block)) {
+  if (!in_pieces(placement, block)) {
     pieces.push_back(at(placement, block));
     return;
   }
@@ -127,7 +144,7 @@ void Operands::append_pieces(const Placement& placement, const Block& block,
 }
 
 void Operands::copy(const Placement& placement, const Block& to, const Block& from) const {
-  if (!in_pieces(to) && !in_pieces(from)) {
+  if (!in_pieces(placement, to) && !in_pieces(placement, from)) {
     const auto target = at(placement, to);
     const auto source = at(placement, from);
     if (target.data() != source.data() && !target.empty()) std::memcpy(target.data(), source.data(), target.size());
@@ -150,8 +167,7 @@ void Operands::copy(const Placement& placement, const Block& to, const Block& fr
 }
 
 void Operands::scale_input(const Placement& placement) const {
-  if (!scaled_) return;
-  std::byte* to = placement.scratch + scaled_offset_;
+  std::byte* to = staged(placement);
   if (prepared_.plan.blocks == 0) {
     const std::size_t count = placement.extents[0].count;
     const std::byte* const from =

@@ -16,14 +16,15 @@ std::optional<Status> EngineCore::run_again(const std::shared_ptr<CommunicatorCo
   if (!take_drive_at_once()) return std::nullopt;
   for (const auto& flat : communicator->flat)
     if (flat && flat->serves(operation))
-      return flat->fits(*this, *communicator) && flat->take_buffers(operation, *communicator)
+      return flat->fits(*this, *communicator) && flat->take_buffers(operation, *communicator, parts_.config)
                  ? run_flat(communicator, *flat)
                  : give_drive_back();
   return give_drive_back();
 }
 
 Status EngineCore::run(const std::shared_ptr<CommunicatorCore>& communicator, Call call, const Operation& operation) {
-  if (call.counts.empty() && call.bytes() <= most_flat_bytes && !is_message(call.collective) && take_drive_at_once()) {
+  if (call.counts.empty() && !call.tensors && call.bytes() <= most_flat_bytes && !is_message(call.collective) &&
+      take_drive_at_once()) {
     FlatRun* const flat = make_flat(*communicator, call, operation);
     if (auto status = flat != nullptr ? run_flat(communicator, *flat) : give_drive_back()) return *std::move(status);
   }
@@ -51,8 +52,9 @@ FlatRun* EngineCore::make_flat(CommunicatorCore& communicator, const Call& call,
     if (!found) return nullptr;
     plan = std::move(*found);
   }
-  if (choose_tiling(*plan, call, tiling_rules()).tiles != 1) return nullptr;
-  auto flat = std::make_unique<FlatRun>(std::move(plan), call, operation);
+  const Tiling tiling = choose_tiling(*plan, call, tiling_rules());
+  if (tiling.tiles != 1) return nullptr;
+  auto flat = std::make_unique<FlatRun>(std::move(plan), call, operation, tiling);
   if (!flat->fits(*this, communicator)) return nullptr;
   auto& place = communicator.flat[communicator.next_flat++ % communicator.flat.size()];
   place = std::move(flat);

@@ -13,12 +13,12 @@ namespace fabring {
 /// anything is reduced, and can be explained with both sides.
 struct Signature {
   std::uint8_t collective = 0;
-  std::uint8_t type = 0;
+  std::uint8_t type = 0;  ///< above bit 4 what it travels as, if not as itself (Call::signature)
   std::uint8_t op = 0;
   std::uint8_t algorithm = 0;
-  std::uint32_t root = 0;   ///< send, recv: the tag
-  std::uint64_t count = 0;  ///< of the vector or of each block; blocks of different lengths: of all of them
-  std::uint32_t layout = 0;  ///< digest of the lengths of the blocks where they differ
+  std::uint32_t root = 0;    ///< send, recv: the tag; grouped allreduce: how many tensors
+  std::uint64_t count = 0;   ///< of the vector or of each block; blocks of different lengths: of all of them
+  std::uint32_t layout = 0;  ///< digest of the lengths of the blocks where they differ, or of the tensors
   std::uint32_t reserved = 0;
   bool operator==(const Signature&) const = default;
 };

@@ -66,6 +66,70 @@ TEST(Named, operations_give_what_they_say) {
   });
 }
 
+TEST(Operations, of_several_tensors_reduce_each) {
+  run_ranks(ranks, [](Rank self) {
+    fabring_error error = FABRING_ERROR_INIT;
+    const std::int32_t r = self.rank;
+    Ints one = {r, r + 1}, three = {5, 6, 7};
+    const Ints two(100'000, r);
+    Ints sum_of_two(two.size(), -1);
+    const fabring_tensor tensors[] = {{one.data(), one.data(), 2},
+                                      {two.data(), sum_of_two.data(), two.size()},
+                                      {nullptr, nullptr, 0},
+                                      {three.data(), three.data(), 3}};
+    EXPECT_OK(fabring_grouped_allreduce(self.world, tensors, 4, int32, FABRING_OP_SUM, &error));
+    EXPECT_THAT(one, ElementsAre(3, 6));
+    EXPECT_EQ(sum_of_two, Ints(two.size(), 3));
+    EXPECT_THAT(three, ElementsAre(15, 18, 21));
+
+    fabring_operation operation = FABRING_OPERATION_INIT;
+    operation.type = int32;
+    operation.op = FABRING_OP_MAX;
+    operation.tensors = tensors;
+    operation.tensor_count = 2;
+    fabring_prepared* prepared = nullptr;
+    EXPECT_OK(fabring_prepare(self.world, &operation, &prepared, &error));
+    one = {r, -r};
+    EXPECT_OK(fabring_prepared_run(prepared, &error));
+    EXPECT_THAT(one, ElementsAre(2, 0));
+    EXPECT_EQ(sum_of_two, Ints(two.size(), 2));
+    EXPECT_EQ(fabring_prepared_free(prepared), FABRING_STATUS_OK);
+
+    EXPECT_EQ(fabring_grouped_allreduce(self.world, nullptr, 1, int32, FABRING_OP_SUM, &error),
+              FABRING_STATUS_INVALID_ARGUMENT);
+    EXPECT_THAT(error.message, HasSubstr("tensors"));
+    operation.count = 1;
+    EXPECT_EQ(fabring_run(self.world, &operation, &error), FABRING_STATUS_INVALID_ARGUMENT);
+    EXPECT_THAT(error.message, HasSubstr("besides"));
+  });
+}
+
+TEST(Operations, may_travel_as_another_type) {
+  run_ranks(ranks, [](Rank self) {
+    fabring_error error = FABRING_ERROR_INIT;
+    const std::vector<float> in(1000, 1 + 0x1p-10f);  // not of bfloat16
+    std::vector<float> out(in.size());
+    fabring_operation operation = FABRING_OPERATION_INIT;
+    operation.in = in.data();
+    operation.out = out.data();
+    operation.count = in.size();
+    EXPECT_OK(fabring_run(self.world, &operation, &error));
+    EXPECT_FLOAT_EQ(out[999], 3 + 3 * 0x1p-10f);
+    operation.wire_type = FABRING_TYPE_BFLOAT16;
+    EXPECT_OK(fabring_run(self.world, &operation, &error));
+    EXPECT_EQ(out, std::vector<float>(in.size(), 3));
+    operation.wire_type = FABRING_TYPE_INT8;
+    EXPECT_EQ(fabring_run(self.world, &operation, &error), FABRING_STATUS_UNSUPPORTED);
+    EXPECT_THAT(error.message, HasSubstr("bfloat16 or float16"));
+    operation.wire_type = 99;
+    EXPECT_EQ(fabring_run(self.world, &operation, &error), FABRING_STATUS_INVALID_ARGUMENT);
+    operation.wire_type = 0;
+    operation.reserved = 1;
+    EXPECT_EQ(fabring_run(self.world, &operation, &error), FABRING_STATUS_INVALID_ARGUMENT);
+    EXPECT_THAT(error.message, HasSubstr("reserved"));
+  });
+}
+
 TEST(Operations, of_blocks_of_different_lengths_take_arrays) {
   run_ranks(ranks, [](Rank self) {
     fabring_error error = FABRING_ERROR_INIT;

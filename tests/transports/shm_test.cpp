@@ -184,6 +184,10 @@ TEST(ShmFastMessages, WakeASleeperAndOutliveTheirSender) {
   FastMessages& from = *world.at(0).fast_messages();
   FastMessages& to = *world.at(1).fast_messages();
   EXPECT_TRUE(from.reaches(1));
+  FastMessage first;
+  ASSERT_TRUE(world.reach([&] { return from.put(1, head_of(0), {}); }, "rank 0 to have met rank 1"));
+  ASSERT_TRUE(world.reach([&] { return to.front(0, first); }, "the first message"));
+  to.pop(0);
   std::thread sleeper([&] {
     FastMessage message;
     while (!to.front(0, message)) world.at(1).wait(std::chrono::seconds(60));

@@ -14,14 +14,34 @@ double least_bytes(const TrainingStep& step, int ranks) {
   return bus_factor(Collective::allreduce, ranks) * static_cast<double>(step.bytes);
 }
 
+// For programs.
+std::string_view kind_word(Calls calls) {
+  constexpr std::string_view words[] = {"buckets", "together", "in_turn", "grouped"};
+  return words[static_cast<std::size_t>(calls)];
+}
+
 }  // namespace
+
+std::string calls_text(Calls calls) {
+  switch (calls) {
+    case Calls::buckets:
+      return "buckets";
+    case Calls::together:
+      return "one tensor";
+    case Calls::in_turn:
+      return "one, in turn";
+    case Calls::grouped:
+      break;
+  }
+  return "all, grouped";
+}
 
 std::string ModelReport::header() const {
   switch (options_.format) {
     case Format::json:
       return "[\n";
     case Format::csv:
-      return "model,ranks,tensors,parameters,bytes,dtype,op,bucket,calls,transport,lanes,time_us,p50_us,p99_us,"
+      return "model,ranks,tensors,parameters,bytes,dtype,op,bucket,kind,calls,transport,lanes,time_us,p50_us,p99_us,"
              "slowest_rank,algbw_GBps,busbw_GBps,wire_bytes_per_rank,least_wire_bytes,wrong\n";
     default:
       break;
@@ -48,11 +68,11 @@ std::string ModelReport::row(const TrainingStep& step, bool first) const {
   const double least = least_bytes(step, facts_.ranks);
   switch (options_.format) {
     case Format::csv:
-      return fmt::format("{},{},{},{},{},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{},{:.6f},{:.6f},{},{:.0f},{}\n",
+      return fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{},{:.6f},{:.6f},{},{:.0f},{}\n",
                          options_.model, facts_.ranks, size_.tensors, size_.parameters, step.bytes, name(options_.type),
-                         name(options_.op), step.bucket, step.calls, facts_.transport, facts_.lanes, step.time_us,
-                         step.p50_us, step.p99_us, step.slowest_rank, bandwidth, bus, step.wire_bytes_per_rank, least,
-                         options_.check ? fmt::format("{}", step.wrong) : "");
+                         name(options_.op), step.bucket, kind_word(step.kind), step.calls, facts_.transport,
+                         facts_.lanes, step.time_us, step.p50_us, step.p99_us, step.slowest_rank, bandwidth, bus,
+                         step.wire_bytes_per_rank, least, options_.check ? fmt::format("{}", step.wrong) : "");
     case Format::json: {
       nlohmann::ordered_json object{
           {"model", options_.model},
@@ -63,6 +83,7 @@ std::string ModelReport::row(const TrainingStep& step, bool first) const {
           {"dtype", name(options_.type)},
           {"op", name(options_.op)},
           {"bucket", step.bucket},
+          {"kind", kind_word(step.kind)},
           {"calls", step.calls},
           {"transport", facts_.transport},
           {"lanes", facts_.lanes},
@@ -83,7 +104,7 @@ std::string ModelReport::row(const TrainingStep& step, bool first) const {
       break;
   }
   return fmt::format("  {:>14} {:>6} {:>10} {:>10} {:>10} {:>7} {:>7.2f} {:>7.2f} {:>13} {:>8} {:>8}\n",
-                     step.bucket > 0 ? size_text(step.bucket) : "one tensor", step.calls,
+                     step.bucket > 0 ? size_text(step.bucket) : calls_text(step.kind), step.calls,
                      microseconds_text(step.time_us), microseconds_text(step.p50_us), microseconds_text(step.p99_us),
                      step.slowest_rank, bandwidth, bus, step.wire_bytes_per_rank,
                      least > 0 ? fmt::format("{:.3f}", static_cast<double>(step.wire_bytes_per_rank) / least) : "-",

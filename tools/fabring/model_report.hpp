@@ -9,8 +9,14 @@
 
 namespace fabring::tools {
 
+/// How the gradients of a step are summed: by buckets; a call for each tensor, all begun before the first is waited
+/// for, or one after the other; one call for all.
+enum class Calls : std::uint8_t { buckets, together, in_turn, grouped };
+std::string calls_text(Calls calls);  // "one tensor", "one, in turn", "all, grouped"
+
 /// The communication of one training step, measured in one way.
 struct TrainingStep {
+  Calls kind = Calls::buckets;
   std::size_t bucket = 0;   ///< bytes that were fused, at least; 0: a call for each tensor
   std::size_t calls = 0;    ///< of a step
   std::uint64_t bytes = 0;  ///< of all gradients

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <optional>
 
 #include "runtime/base/nearest_name.hpp"
+#include "runtime/base/parse_value.hpp"
 
 namespace fabring::tools {
 namespace {
@@ -121,6 +123,18 @@ std::vector<Gradient> gpt2() {
   return std::move(network).backward();
 }
 
+// "1000x256": so many tensors of so many elements.
+std::optional<std::vector<Gradient>> equal_tensors(std::string_view model) {
+  const std::size_t cross = model.find('x');
+  if (cross == std::string_view::npos) return std::nullopt;
+  const auto tensors = parse_integer(model.substr(0, cross), 1, 1 << 20);
+  const auto elements = parse_integer(model.substr(cross + 1), 1, std::int64_t{1} << 30);
+  if (!tensors || !elements) return std::nullopt;
+  std::vector<Gradient> list;
+  for (std::int64_t i = 0; i < *tensors; ++i) list.push_back({"tensor " + std::to_string(i), {*elements}});
+  return list;
+}
+
 }  // namespace
 
 std::uint64_t Gradient::elements() const {
@@ -136,10 +150,11 @@ Result<std::vector<Gradient>> model_gradients(std::string_view model) {
   if (model == "vgg16") return vgg16();
   if (model == "bert-base") return bert_base();
   if (model == "gpt2") return gpt2();
+  if (auto list = equal_tensors(model)) return *std::move(list);
   std::string known;
   for (std::string_view each : names) known += (known.empty() ? "" : ", ") + std::string(each);
-  return Status(ErrorCode::invalid_argument,
-                "'" + std::string(model) + "' is not one of the models " + known + did_you_mean(model, names));
+  return Status(ErrorCode::invalid_argument, "'" + std::string(model) + "' is not one of the models " + known +
+                                                 ", nor tensors x elements (1000x256)" + did_you_mean(model, names));
 }
 
 std::uint64_t total_elements(std::span<const Gradient> gradients) {

@@ -21,7 +21,7 @@ struct Gradient {
 /// resnet50, vgg16, bert-base, gpt2.
 std::span<const std::string_view> model_names();
 
-/// Errors: invalid_argument, with the nearest name.
+/// Also "1000x256": so many tensors of so many elements. Errors: invalid_argument, with the nearest name.
 Result<std::vector<Gradient>> model_gradients(std::string_view model);
 
 std::uint64_t total_elements(std::span<const Gradient> gradients);

@@ -25,7 +25,7 @@ namespace {
 // As typed.
 struct Words {
   std::string collective, sizes, first = "4", last = "256M", type = "float32", op = "sum", memory = "host";
-  std::string target_ms, cap_s, bucket = "25M";
+  std::string target_ms, cap_s, bucket = "25M", wire_type;
   double factor = 2;
   int ranks = 0, nodes = 1;
   bool no_check = false, no_progress = false, guard = false;
@@ -86,6 +86,21 @@ Status read_sizes(const Words& words, PerfOptions& options) {
   return {};
 }
 
+Status read_wire_type(const Words& words, PerfOptions& options) {
+  const auto type = words.wire_type == "off" ? DataType::float32 : parse_data_type(words.wire_type);
+  if (!type || (*type != DataType::float32 && *type != DataType::bfloat16 && *type != DataType::float16))
+    return wrong(fmt::format("--wire-type '{}' is not one of off, bfloat16 (bf16), float16 (f16)", words.wire_type));
+  options.wire_type = type;
+  if (*type == DataType::float32) return {};
+  if (options.kind == PerfKind::guard)
+    return wrong("--wire-type: --guard compares collectives as they are; leave it out");
+  const Collective collective = options.kind == PerfKind::sizes ? options.collective : Collective::allreduce;
+  if (!wire_type_of(collective, options, std::nullopt))
+    return wrong(
+        "--wire-type is for allreduce, reduce and reduce_scatter of float32 (-d) by sum, avg or premul_sum (-o)");
+  return {};
+}
+
 // Turns the words into options. Errors are the user's.
 Status understand(Words& words) {
   PerfOptions& options = words.options;
@@ -108,6 +123,7 @@ Status understand(Words& words) {
   if (!supports(*type, *op)) return wrong(fmt::format("-o {}: {} has no such operation", name(*op), name(*type)));
   if (*op == ReduceOp::user) return wrong("-o user: a function of a program's own cannot be measured from here");
   options.op = *op;
+  if (!words.wire_type.empty()) FABRING_TRY(read_wire_type(words, options));
   FABRING_TRY(read_sizes(words, options));
   const auto number = [](const std::string& text, const char* unit, std::chrono::milliseconds& into) -> Status {
     if (text.empty()) return {};
@@ -219,7 +235,8 @@ void add_perf(CLI::App& app, Session& session) {
       ->type_name("COLLECTIVE");
   command
       ->add_option("--model", options.model,
-                   "Instead of a collective: the gradients of resnet50, vgg16, bert-base or gpt2, step after step")
+                   "Instead of a collective: the gradients of resnet50, vgg16, bert-base or gpt2, or 1000x256 (so many "
+                   "tensors of so many elements), step after step")
       ->type_name("NAME");
   command
       ->add_option("--bucket", words->bucket,
@@ -250,6 +267,11 @@ void add_perf(CLI::App& app, Session& session) {
       ->add_option("-o,--op", words->op,
                    "sum (the default), prod, min, max, avg, logical_and (land) ... bitwise_xor (bxor)")
       ->type_name("OP");
+  command
+      ->add_option("--wire-type", words->wire_type,
+                   "bfloat16 or float16: as what float32 travels; results are checked against the bound of the error "
+                   "(off: as float32, whatever FABRING_WIRE_TYPE says)")
+      ->type_name("TYPE");
   command->add_option("-r,--root", options.root, "Root of reduce, broadcast, gather and scatter (0)")
       ->check(CLI::Range(0, 1 << 30))
       ->type_name("RANK");
@@ -267,7 +289,9 @@ void add_perf(CLI::App& app, Session& session) {
   command->add_option("--cap-s", words->cap_s, "With --reps: most seconds for a size (6)")->type_name("C");
   command->add_flag("--no-check", words->no_check, "Do not check the results");
   command->add_flag("--in-place", options.in_place, "Input and output are one buffer (the table measures both ways)");
-  command->add_option("--transport", options.transport, "auto, or what may be used: shm (one host), and the first network that works of fabric,tcp")
+  command
+      ->add_option("--transport", options.transport,
+                   "auto, or what may be used: shm (one host), and the first network that works of fabric,tcp")
       ->type_name("LIST");
   command
       ->add_option("--algorithm", options.algorithm, "auto, one by name (ring), or rules: allreduce:64K-4M:circulant")
@@ -302,8 +326,8 @@ void add_perf(CLI::App& app, Session& session) {
       "where\n"
       "every rank has a block, of all blocks together. busbw is algbw x 2(n-1)/n for allreduce, x 1 for broadcast and\n"
       "reduce, x (n-1)/n for the others.\n"
-      "--model: a step starts the allreduce of every bucket and ends when all are done; then the same without "
-      "buckets.\n"
+      "--model: a step starts the allreduce of every bucket and ends when all are done; then a call for each tensor,\n"
+      "begun together and in turn; then one call for all of them.\n"
       "--guard: sizes are 4,1K,16K,256K,4M unless --sizes says otherwise; medians of --reps (5) x --target-ms (20); "
       "what is\n"
       "slower than its composition by more than --margin is measured three times before it counts.\n"

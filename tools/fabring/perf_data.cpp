@@ -35,6 +35,7 @@ Operation PerfShape::operation(std::byte* input, std::byte* buffer, bool in_plac
   made.type = type;
   made.reduction = op == ReduceOp::premul_sum ? Reduction::premul_sum(ExactData::premul_factor) : Reduction(op);
   made.root = root;
+  made.wire_type = wire_type;
   const std::size_t own = static_cast<std::size_t>(rank) * count * size_of(type);
   if (in_place && (collective == Collective::reduce_scatter || (collective == Collective::scatter && rank == root)))
     made.out = buffer + own;
@@ -43,9 +44,28 @@ Operation PerfShape::operation(std::byte* input, std::byte* buffer, bool in_plac
   return made;
 }
 
-ExactData PerfData::data(Rank owner, Rank block) const {
+ExactData PerfData::exact(Rank owner, Rank block) const {
   const ReduceOp op = reduces(shape_.collective) ? shape_.op : ReduceOp::sum;
   return ExactData(shape_.type, op, owner, shape_.ranks, seed_ * 4099 + static_cast<std::uint32_t>(block));
+}
+
+RoughData PerfData::rough(Rank owner, Rank block) const {
+  return RoughData(*shape_.wire_type, shape_.op, owner, shape_.ranks, seed_ * 4099 + static_cast<std::uint32_t>(block));
+}
+
+void PerfData::fill(Rank owner, Rank block, std::byte* to) const {
+  if (shape_.wire_type) return rough(owner, block).fill(to, shape_.count);
+  exact(owner, block).fill(to, shape_.count);
+}
+
+std::uint64_t PerfData::wrong_inputs(Rank owner, Rank block, const std::byte* from) const {
+  if (shape_.wire_type) return rough(owner, block).wrong_inputs(from, shape_.count);
+  return exact(owner, block).wrong_inputs(from, shape_.count);
+}
+
+std::uint64_t PerfData::wrong_results(Rank block, const std::byte* from) const {
+  if (shape_.wire_type) return rough(shape_.rank, block).wrong_results(from, shape_.count);
+  return exact(shape_.rank, block).wrong_results(from, shape_.count);
 }
 
 void PerfData::fill(std::byte* input, std::byte* buffer, bool in_place) const {
@@ -55,9 +75,8 @@ void PerfData::fill(std::byte* input, std::byte* buffer, bool in_place) const {
   auto* in = static_cast<std::byte*>(const_cast<void*>(operation.in));
   const bool root_only = shape_.collective == Collective::broadcast || shape_.collective == Collective::scatter;
   if (root_only && shape_.rank != shape_.root) return;
-  if (!input_is_large(shape_.collective)) return data(shape_.rank, 0).fill(in, shape_.count);
-  for (Rank to = 0; to < shape_.ranks; ++to)
-    data(shape_.rank, to).fill(in + static_cast<std::size_t>(to) * block, shape_.count);
+  if (!input_is_large(shape_.collective)) return fill(shape_.rank, 0, in);
+  for (Rank to = 0; to < shape_.ranks; ++to) fill(shape_.rank, to, in + static_cast<std::size_t>(to) * block);
 }
 
 std::uint64_t PerfData::wrong(const std::byte* input, const std::byte* buffer, bool in_place) const {
@@ -68,27 +87,27 @@ std::uint64_t PerfData::wrong(const std::byte* input, const std::byte* buffer, b
   std::uint64_t wrong = 0;
   switch (shape_.collective) {
     case Collective::allreduce:
-      wrong = data(shape_.rank, 0).wrong_results(out, shape_.count);
+      wrong = wrong_results(0, out);
       break;
     case Collective::reduce:
-      if (root) wrong = data(shape_.rank, 0).wrong_results(out, shape_.count);
+      if (root) wrong = wrong_results(0, out);
       break;
     case Collective::reduce_scatter:
-      wrong = data(shape_.rank, shape_.rank).wrong_results(out, shape_.count);
+      wrong = wrong_results(shape_.rank, out);
       break;
     case Collective::broadcast:
-      wrong = data(shape_.root, 0).wrong_inputs(out, shape_.count);
+      wrong = wrong_inputs(shape_.root, 0, out);
       break;
     case Collective::scatter:
-      wrong = data(shape_.root, shape_.rank).wrong_inputs(out, shape_.count);
+      wrong = wrong_inputs(shape_.root, shape_.rank, out);
       break;
     case Collective::all_gather:
     case Collective::gather:
     case Collective::alltoall:
       if (shape_.collective == Collective::gather && !root) break;
       for (Rank from = 0; from < shape_.ranks; ++from)
-        wrong += data(from, shape_.collective == Collective::alltoall ? shape_.rank : 0)
-                     .wrong_inputs(out + static_cast<std::size_t>(from) * block, shape_.count);
+        wrong += wrong_inputs(from, shape_.collective == Collective::alltoall ? shape_.rank : 0,
+                              out + static_cast<std::size_t>(from) * block);
       break;
     default:
       break;
@@ -97,9 +116,9 @@ std::uint64_t PerfData::wrong(const std::byte* input, const std::byte* buffer, b
   const bool has_input =
       root || (shape_.collective != Collective::broadcast && shape_.collective != Collective::scatter);
   if (in_place || !has_input || shape_.collective == Collective::barrier) return wrong;
-  if (!input_is_large(shape_.collective)) return wrong + data(shape_.rank, 0).wrong_inputs(input, shape_.count);
+  if (!input_is_large(shape_.collective)) return wrong + wrong_inputs(shape_.rank, 0, input);
   for (Rank to = 0; to < shape_.ranks; ++to)
-    wrong += data(shape_.rank, to).wrong_inputs(input + static_cast<std::size_t>(to) * block, shape_.count);
+    wrong += wrong_inputs(shape_.rank, to, input + static_cast<std::size_t>(to) * block);
   return wrong;
 }
 

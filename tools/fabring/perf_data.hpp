@@ -4,9 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "fabring/operation.hpp"
 #include "tools/fabring/exact_data.hpp"
+#include "tools/fabring/rough_data.hpp"
 
 namespace fabring::tools {
 
@@ -19,7 +21,8 @@ struct PerfShape {
   Rank rank = 0;
   int ranks = 1;
   Rank root = 0;
-  std::size_t count = 0;  ///< elements of the vector or of a block
+  std::size_t count = 0;                   ///< elements of the vector or of a block
+  std::optional<DataType> wire_type = {};  ///< of Operation
 
   static PerfShape of(Collective collective, std::size_t bytes, DataType type, ReduceOp op, Rank rank, int ranks,
                       Rank root);
@@ -41,7 +44,12 @@ class PerfData {
   std::uint64_t wrong(const std::byte* input, const std::byte* buffer, bool in_place) const;
 
  private:
-  ExactData data(Rank owner, Rank block) const;
+  ExactData exact(Rank owner, Rank block) const;
+  RoughData rough(Rank owner, Rank block) const;
+  // Of the data of this rank's block.
+  void fill(Rank owner, Rank block, std::byte* to) const;
+  std::uint64_t wrong_inputs(Rank owner, Rank block, const std::byte* from) const;
+  std::uint64_t wrong_results(Rank block, const std::byte* from) const;
   PerfShape shape_;
   std::uint32_t seed_;
 };

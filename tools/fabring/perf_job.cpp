@@ -28,6 +28,8 @@ Result<Config> configuration(const PerfOptions& options) {
   }
   if (!options.transport.empty()) config->transport = options.transport;
   if (!options.algorithm.empty()) config->algorithm = options.algorithm;
+  if (options.wire_type || options.kind == PerfKind::guard)
+    config->wire_type = wire_type_of(Collective::allreduce, options, std::nullopt);
   if (options.explain) config->explain = true;
   return config;
 }
@@ -62,6 +64,8 @@ Result<std::unique_ptr<PerfJob>> PerfJob::start(const PerfOptions& options) {
   job->facts_.nodes = nodes.empty() ? 1 : *std::max_element(nodes.begin(), nodes.end()) + 1;
   job->facts_.transport = chosen_transport(*job->engine_);
   job->facts_.lanes = std::max(1, job->engine_->config().sockets_per_peer);
+  job->facts_.wire_type = wire_type_of(options.kind == PerfKind::sizes ? options.collective : Collective::allreduce,
+                                       options, job->engine_->config().wire_type);
   job->facts_.report = job->engine_->report();
   if (options.explain && job->writes())
     for (const std::string& line : job->facts_.report) complain("perf", line);

@@ -44,8 +44,10 @@ Status Measuring::upload(const PerfShape& shape, bool in_place) {
 }
 
 PerfShape Measuring::shape_of(std::size_t bytes) const {
-  return PerfShape::of(options_->collective, bytes, options_->type, options_->op, world_.rank(), world_.size(),
-                       options_->root);
+  PerfShape shape = PerfShape::of(options_->collective, bytes, options_->type, options_->op, world_.rank(),
+                                  world_.size(), options_->root);
+  shape.wire_type = wire_type_;
+  return shape;
 }
 
 Result<std::uint64_t> Measuring::wrong_elements(const PerfShape& shape, bool in_place, std::uint32_t seed) {

@@ -27,7 +27,10 @@ class Measuring {
 
  private:
   Measuring(Engine& engine, const PerfOptions& options)
-      : world_(engine.world()), stopwatch_(engine), options_(&options) {}
+      : world_(engine.world()),
+        stopwatch_(engine),
+        options_(&options),
+        wire_type_(wire_type_of(options.collective, options, engine.config().wire_type)) {}
 
   PerfShape shape_of(std::size_t bytes) const;
   Result<std::uint64_t> wrong_elements(const PerfShape& shape, bool in_place, std::uint32_t seed);
@@ -39,6 +42,7 @@ class Measuring {
   Communicator world_;
   Stopwatch stopwatch_;
   const PerfOptions* options_;
+  std::optional<DataType> wire_type_;
   PageBuffer input_, output_;
   std::shared_ptr<DeviceMemory> device_;  // null: the host's memory
   std::byte* device_input_ = nullptr;

@@ -1,6 +1,6 @@
 // The gradients of a model, step after step, as data-parallel training sends them: every bucket's allreduce is started
 // in the order of the backward pass, and the step ends when all are done. Beside it the same with a call for each
-// tensor.
+// tensor, begun together or one after the other, and with one call for all tensors.
 
 #include <fmt/format.h>
 
@@ -12,6 +12,7 @@
 #include "tools/fabring/models.hpp"
 #include "tools/fabring/page_buffer.hpp"
 #include "tools/fabring/perf_job.hpp"
+#include "tools/fabring/rough_data.hpp"
 #include "tools/fabring/stopwatch.hpp"
 
 namespace fabring::tools {
@@ -20,18 +21,24 @@ namespace {
 class Replay {
  public:
   /// `buckets`: bytes of each, which together fill `gradients`.
-  Replay(PerfJob& job, std::byte* gradients, const std::vector<std::uint64_t>& buckets)
-      : world_(job.world()), stopwatch_(job.engine()), options_(job.options()) {
+  Replay(PerfJob& job, std::byte* gradients, const std::vector<std::uint64_t>& buckets, Calls calls)
+      : world_(job.world()),
+        stopwatch_(job.engine()),
+        options_(job.options()),
+        calls_(calls),
+        wire_type_(job.facts().wire_type) {
     for (const std::uint64_t bytes : buckets) {
       operations_.push_back(
           Operation::allreduce(gradients, gradients, bytes / size_of(options_.type), options_.type, reduction()));
       gradients += bytes;
+      tensors_.push_back({operations_.back().in, operations_.back().out, operations_.back().count});
     }
   }
 
   Result<TrainingStep> measure() {
     TrainingStep result;
-    result.calls = operations_.size();
+    result.kind = calls_;
+    result.calls = calls_ == Calls::grouped ? 1 : operations_.size();
     for (const Operation& each : operations_) result.bytes += each.count * size_of(each.type);
     if (options_.check) FABRING_TRY(check(result.wrong));
     for (const Operation& each : operations_) fill_stable(each.out, each.count, each.type, each.reduction.op());
@@ -54,6 +61,11 @@ class Replay {
   }
 
   Status step() {
+    if (calls_ == Calls::grouped) return world_.grouped_allreduce(tensors_, options_.type, reduction());
+    if (calls_ == Calls::in_turn) {
+      for (const Operation& each : operations_) FABRING_TRY(world_.run(each));
+      return {};
+    }
     works_.clear();
     for (const Operation& each : operations_) works_.push_back(world_.start(each));
     Status first;
@@ -64,10 +76,19 @@ class Replay {
 
   // Every bucket has data of its own, so that one in the place of another is seen.
   Status check(std::uint64_t& wrong) {
-    const auto data = [this](std::size_t bucket) {
+    if (wire_type_)
+      return check(wrong, [this](std::size_t bucket) {
+        return RoughData(*wire_type_, options_.op, world_.rank(), world_.size(),
+                         static_cast<std::uint32_t>(bucket) + 1);
+      });
+    return check(wrong, [this](std::size_t bucket) {
       return ExactData(options_.type, options_.op, world_.rank(), world_.size(),
                        static_cast<std::uint32_t>(bucket) + 1);
-    };
+    });
+  }
+
+  template <class Data>
+  Status check(std::uint64_t& wrong, Data&& data) {
     for (std::size_t i = 0; i < operations_.size(); ++i) data(i).fill(operations_[i].out, operations_[i].count);
     FABRING_TRY(step());
     std::uint64_t mine = 0;
@@ -79,7 +100,10 @@ class Replay {
   Communicator world_;
   Stopwatch stopwatch_;
   const PerfOptions& options_;
+  const Calls calls_;
+  const std::optional<DataType> wire_type_;
   std::vector<Operation> operations_;
+  std::vector<Tensor> tensors_;  // the same, as one operation
   std::vector<Work> works_;
 };
 
@@ -98,9 +122,10 @@ Result<std::uint64_t> measure_model(PerfJob& job) {
   job.write(report.header());
   std::uint64_t wrong = 0;
   bool first = true;
-  for (const std::size_t bucket : {options.bucket, std::size_t{0}}) {
-    job.tell_progress(fmt::format("now {}", bucket > 0 ? "buckets of " + size_text(bucket) : "a call for each tensor"));
-    auto step = Replay(job, buffer.get(), fused_buckets(*gradients, element, bucket)).measure();
+  for (const Calls calls : {Calls::buckets, Calls::together, Calls::in_turn, Calls::grouped}) {
+    const std::size_t bucket = calls == Calls::buckets ? options.bucket : 0;
+    job.tell_progress(fmt::format("now {}", bucket > 0 ? "buckets of " + size_text(bucket) : calls_text(calls)));
+    auto step = Replay(job, buffer.get(), fused_buckets(*gradients, element, bucket), calls).measure();
     if (!step) return step.error();
     step->bucket = bucket;
     wrong += step->wrong;

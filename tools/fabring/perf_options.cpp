@@ -9,6 +9,17 @@
 
 namespace fabring::tools {
 
+std::optional<DataType> wire_type_of(Collective collective, const PerfOptions& options,
+                                     std::optional<DataType> setting) {
+  const bool adds = options.op == ReduceOp::sum || options.op == ReduceOp::avg || options.op == ReduceOp::premul_sum;
+  if (options.type != DataType::float32 || !adds) return std::nullopt;
+  const bool allreduce = collective == Collective::allreduce;
+  if (options.wire_type && *options.wire_type != options.type &&
+      (allreduce || collective == Collective::reduce || collective == Collective::reduce_scatter))
+    return options.wire_type;
+  return allreduce && !options.wire_type ? setting : std::nullopt;
+}
+
 Result<std::vector<std::size_t>> parse_sizes(const std::string& text) {
   auto items = parse_list(text);
   if (!items) return items.error();

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,13 +35,18 @@ struct PerfOptions {
   bool explain = false;
   bool device = false;  ///< buffers in memory of a GPU
   Format format = Format::table;
-  std::string model;                 ///< whose gradients
-  std::size_t bucket = 25ULL << 20;  ///< bytes of gradients that go together, at least
-  double margin = 1.25;              ///< guard: how many times as long a collective may take as its composition
-  std::string transport, algorithm;  ///< empty: as the settings say
-  std::string output, plot;          ///< files; empty: stdout, no picture
+  std::string model;                  ///< whose gradients
+  std::size_t bucket = 25ULL << 20;   ///< bytes of gradients that go together, at least
+  double margin = 1.25;               ///< guard: how many times as long a collective may take as its composition
+  std::string transport, algorithm;   ///< empty: as the settings say
+  std::optional<DataType> wire_type;  ///< none: as the settings say
+  std::string output, plot;           ///< files; empty: stdout, no picture
   bool progress = true;
 };
+
+/// As what this would travel, if not as its type: what the options say, else the setting.
+std::optional<DataType> wire_type_of(Collective collective, const PerfOptions& options,
+                                     std::optional<DataType> setting);
 
 /// "4,1K,3M" as bytes. Errors: what is malformed.
 Result<std::vector<std::size_t>> parse_sizes(const std::string& text);

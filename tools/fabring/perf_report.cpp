@@ -21,7 +21,8 @@ double rounded(double value, double digits) { return std::round(value * digits) 
 std::string job_line(std::string_view what, const JobFacts& facts) {
   return fmt::format("# fabring {}: {} rank{} on {} node{}, transport {}{}", what, facts.ranks,
                      facts.ranks == 1 ? "" : "s", facts.nodes, facts.nodes == 1 ? "" : "s", facts.transport,
-                     facts.memory.empty() ? "" : ", memory of " + facts.memory);
+                     (facts.memory.empty() ? "" : ", memory of " + facts.memory) +
+                         (facts.wire_type ? fmt::format(", travelling as {}", name(*facts.wire_type)) : ""));
 }
 
 double algorithm_bandwidth(std::size_t bytes, double time_us) {
@@ -91,7 +92,9 @@ std::string PerfReport::header() const {
   text += options_.repetitions > 0
               ? fmt::format("{} x {} ms of timed calls", options_.repetitions, options_.target.count())
               : fmt::format("{} timed calls", options_.calls);
-  text += options_.check ? ", every element checked\n" : ", results not checked\n";
+  const char* checked =
+      facts_.wire_type ? ", every element checked to be within the bound of the error\n" : ", every element checked\n";
+  text += options_.check ? checked : ", results not checked\n";
   for (const std::string& line : facts_.report) text += "#   " + line + "\n";
   text += fmt::format("#\n# {:>10} {:>12} {:>9} {:>6} {:>5}  {:^34}  {:^34}\n", "", "", "", "", "", "out-of-place",
                       "in-place");

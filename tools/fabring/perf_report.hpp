@@ -2,6 +2,7 @@
 // How `fabring perf` prints its measurements, by format. Only rank 0 prints.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,8 +31,9 @@ struct JobFacts {
   int nodes = 1;
   std::string transport;
   int lanes = 1;
-  std::vector<std::string> report;  ///< of the engine, a line each
-  std::string memory = {};          ///< the GPU's name; empty: the host's
+  std::optional<DataType> wire_type;  ///< as what elements travel, if not as their type
+  std::vector<std::string> report;    ///< of the engine, a line each
+  std::string memory = {};            ///< the GPU's name; empty: the host's
 };
 
 /// Times as nccl-tests prints them: as many decimals as fit.

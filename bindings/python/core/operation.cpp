@@ -1,9 +1,11 @@
 #include "bindings/python/core/operation.hpp"
 
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
+#include <tuple>
 
 namespace nb = nanobind;
 
@@ -11,6 +13,7 @@ namespace fabring::python {
 namespace {
 
 using Lengths = std::vector<std::size_t>;
+using Addressed = std::tuple<std::uintptr_t, std::uintptr_t, std::size_t>;  // a tensor: input, output, elements
 
 const std::size_t* or_null(const Lengths& lengths) { return lengths.empty() ? nullptr : lengths.data(); }
 
@@ -22,6 +25,8 @@ fabring_operation Operation::pointed() const {
   made.offsets = or_null(offsets);
   made.out_counts = or_null(out_counts);
   made.out_offsets = or_null(out_offsets);
+  made.tensors = tensors.empty() ? nullptr : tensors.data();
+  made.tensor_count = tensors.size();
   return made;
 }
 
@@ -31,7 +36,8 @@ void bind_operation(nb::module_& module) {
           "__init__",
           [](Operation* made, int collective, std::uintptr_t in, std::uintptr_t out, std::size_t count, int type,
              int op, int root, int tag, double factor, std::int64_t whole_factor, Lengths counts, Lengths offsets,
-             Lengths out_counts, Lengths out_offsets, std::uintptr_t stream, int memory) {
+             Lengths out_counts, Lengths out_offsets, std::uintptr_t stream, int memory, int wire_type,
+             const std::vector<Addressed>& tensors) {
             new (made) Operation();
             made->value.collective = collective;
             made->value.in = reinterpret_cast<const void*>(in);
@@ -49,12 +55,15 @@ void bind_operation(nb::module_& module) {
             made->offsets = std::move(offsets);
             made->out_counts = std::move(out_counts);
             made->out_offsets = std::move(out_offsets);
+            made->value.wire_type = wire_type;
+            for (const auto& [from, to, elements] : tensors)
+              made->tensors.push_back({reinterpret_cast<const void*>(from), reinterpret_cast<void*>(to), elements});
           },
           nb::arg("collective"), nb::arg("input") = 0, nb::arg("output") = 0, nb::arg("count") = 0, nb::arg("type") = 1,
           nb::arg("op") = 0, nb::arg("root") = 0, nb::arg("tag") = 0, nb::arg("factor") = 1.0,
           nb::arg("whole_factor") = 1, nb::arg("counts") = Lengths(), nb::arg("offsets") = Lengths(),
-          nb::arg("out_counts") = Lengths(), nb::arg("out_offsets") = Lengths(),
-          nb::arg("stream") = 0, nb::arg("memory") = 0);
+          nb::arg("out_counts") = Lengths(), nb::arg("out_offsets") = Lengths(), nb::arg("stream") = 0,
+          nb::arg("memory") = 0, nb::arg("wire_type") = 0, nb::arg("tensors") = std::vector<Addressed>());
 
   // Numbers by name, as the library spells them.
   const auto numbers = [&](const char* name, int count, const char* (*spelled)(std::int32_t)) {

@@ -1,6 +1,7 @@
 #pragma once
-// Operation: a fabring_operation with the lengths of blocks it points to. Addresses come from fabring/arrays.py, which
-// has checked type, length and contiguity; the arrays are kept alive by whoever starts the operation.
+// Operation: a fabring_operation with the lengths of blocks and the list of tensors it points to. Addresses come from
+// fabring/arrays.py, which has checked type, length and contiguity; the arrays are kept alive by whoever starts the
+// operation.
 
 #include <nanobind/nanobind.h>
 
@@ -14,6 +15,7 @@ namespace fabring::python {
 struct Operation {
   fabring_operation value = FABRING_OPERATION_INIT;
   std::vector<std::size_t> counts, offsets, out_counts, out_offsets;
+  std::vector<fabring_tensor> tensors;
 
   /// The C structure, pointing at our own vectors: valid while this is neither moved nor changed.
   fabring_operation pointed() const;

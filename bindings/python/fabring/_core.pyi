@@ -14,8 +14,8 @@ def create(from_environment: bool, settings: list[tuple[str, str]]) -> Engine: .
 class Operation:
     def __init__(self, collective: int, input: int = 0, output: int = 0, count: int = 0, type: int = 1, op: int = 0,
                  root: int = 0, tag: int = 0, factor: float = 1.0, whole_factor: int = 1, counts: list[int] = ...,
-                 offsets: list[int] = ..., out_counts: list[int] = ..., out_offsets: list[int] = ...,
-                 stream: int = 0, memory: int = 0) -> None: ...
+                 offsets: list[int] = ..., out_counts: list[int] = ..., out_offsets: list[int] = ..., stream: int = 0,
+                 memory: int = 0, wire_type: int = 0, tensors: list[tuple[int, int, int]] = ...) -> None: ...
 
 class Engine:
     def world(self) -> Communicator: ...

@@ -22,10 +22,19 @@ class Calls(Generic[R]):
     def _do(self, request: Request) -> R:
         raise NotImplementedError
 
-    def allreduce(self, x: Any, out: Any = None, *, op: str = "sum", factor: float | None = None) -> R:
+    def allreduce(self, x: Any, out: Any = None, *, op: str = "sum", factor: float | None = None,
+                  wire_type: str | None = None) -> R:
         """out = the reduction of all ranks' x; out=x: in place. `op`: sum, prod, min, max, avg, logical_and, logical_or,
-        logical_xor, bitwise_and, bitwise_or, bitwise_xor. `factor`: the sum of factor * x, each rank with its own."""
-        return self._do(requests.allreduce(self._core, x, out, op, factor))
+        logical_xor, bitwise_and, bitwise_or, bitwise_xor. `factor`: the sum of factor * x, each rank with its own.
+        `wire_type`, the same on every rank: float32 travels as "bfloat16" or "float16", half the bytes, for sums and
+        averages; "off": as it is; None: as FABRING_WIRE_TYPE says."""
+        return self._do(requests.allreduce(self._core, x, out, op, factor, wire_type))
+
+    def grouped_allreduce(self, xs: Sequence[Any], outs: Sequence[Any] | None = None, *, op: str = "sum",
+                          factor: float | None = None, wire_type: str | None = None) -> R:
+        """An allreduce of each of xs as one operation; the result is the list of outs. Small arrays travel together, large
+        ones are reduced where they lie. Every rank has as many, of the same shapes and one type, in the same order."""
+        return self._do(requests.grouped_allreduce(self._core, xs, outs, op, factor, wire_type))
 
     def reduce(self, x: Any, out: Any = None, *, op: str = "sum", factor: float | None = None, root: int = 0) -> R:
         """As allreduce, the result on the root only; None elsewhere."""

@@ -56,6 +56,17 @@ def _reduction(type: str, op: str, factor: float | int | None) -> dict[str, Any]
     return {"op": _checked(type, op)}
 
 
+def _wire(wire_type: str | None) -> int:
+    """The number of what float32 is to travel as; 0 for None, which leaves it to FABRING_WIRE_TYPE."""
+    if wire_type is None:
+        return 0
+    names = {"float32": "float32", "off": "float32", "bfloat16": "bfloat16", "bf16": "bfloat16", "float16": "float16",
+             "f16": "float16"}
+    if wire_type not in names:
+        raise InvalidArgumentError(f"wire_type={wire_type!r} is none of bfloat16, float16, off")
+    return _core.TYPES[names[wire_type]]
+
+
 def _checked(type: str, op: str) -> int:
     if op not in _core.OPS or op == "premul_sum":
         known = ", ".join(name for name in _core.OPS if name != "premul_sum")
@@ -116,11 +127,31 @@ def _needs_rows(source: View, what: str) -> None:
 # ---- the collectives ---------------------------------------------------------------------------------------------------
 
 
-def allreduce(comm: _core.Communicator, x: Any, out: Any, op: str, factor: float | None) -> Request:
+def allreduce(comm: _core.Communicator, x: Any, out: Any, op: str, factor: float | None,
+              wire_type: str | None = None) -> Request:
     source = view(x, "x", writable=False)
     out, target = _output(out, source.shape, source)
-    made = _operation("allreduce", source, target, source.elements, **_reduction(source.type, op, factor))
+    made = _operation("allreduce", source, target, source.elements, wire_type=_wire(wire_type),
+                      **_reduction(source.type, op, factor))
     return Request(made, (source, target), out)
+
+
+def grouped_allreduce(comm: _core.Communicator, xs: Sequence[Any], outs: Sequence[Any] | None, op: str,
+                      factor: float | None, wire_type: str | None) -> Request:
+    sources = [view(x, f"xs[{i}]", writable=False) for i, x in enumerate(xs)]
+    if outs is not None and len(outs) != len(sources):
+        raise InvalidArgumentError(f"there are {len(sources)} xs and {len(outs)} outs")
+    for i, source in enumerate(sources):
+        if source.type != sources[0].type:
+            raise InvalidArgumentError(f"xs[0] holds {sources[0].type} and xs[{i}] {source.type}; a group has one type")
+    pairs = [_output(outs[i] if outs is not None else None, source.shape, source, f"outs[{i}]")
+             for i, source in enumerate(sources)]
+    type = sources[0].type if sources else "float32"
+    made = _core.Operation(_core.COLLECTIVES["allreduce"], type=_core.TYPES[type], wire_type=_wire(wire_type),
+                           tensors=[(source.address, target.address, source.elements)
+                                    for source, (_, target) in zip(sources, pairs)],
+                           **_reduction(type, op, factor))
+    return Request(made, (*sources, *(target for _, target in pairs)), [out for out, _ in pairs])
 
 
 def reduce(comm: _core.Communicator, x: Any, out: Any, op: str, factor: float | None, root: int) -> Request:

@@ -3,12 +3,6 @@
 #include "arguments.hpp"
 
 namespace fabring_torch {
-namespace {
-
-// Together these are copied into one buffer and reduced as one; larger ones are reduced one by one, side by side.
-constexpr std::size_t most_coalesced_bytes = std::size_t{1} << 20;
-
-}  // namespace
 
 ProcessGroup::WorkPointer ProcessGroup::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
   check_one(tensors, "broadcast", "tensor");
@@ -50,29 +44,21 @@ ProcessGroup::WorkPointer ProcessGroup::allreduce(Tensors& tensors, const c10d::
 ProcessGroup::WorkPointer ProcessGroup::allreduce_coalesced(Tensors& tensors,
                                                             const c10d::AllreduceCoalescedOptions& options) {
   TORCH_CHECK_VALUE(!tensors.empty(), "fabring: allreduce_coalesced: the list of tensors is empty");
-  std::size_t bytes = 0;
-  for (const at::Tensor& tensor : tensors) {
-    check_type(tensor, tensors[0].scalar_type(), "a tensor of allreduce_coalesced");
-    bytes += tensor.nbytes();
-  }
   Task task;
   task.type = c10d::OpType::ALLREDUCE_COALESCED;
   task.title = "fabring:all_reduce";
-  if (bytes <= most_coalesced_bytes) {
-    const at::Tensor buffer = to_write(tensors, task.copies, "tensors");
-    for (const auto& [tensor, part] : task.copies) part.copy_(tensor);
-    task.kept = {buffer};
-  } else {
-    for (const at::Tensor& tensor : tensors) task.kept.push_back(to_write(tensor, true, task.copies, "a tensor"));
-  }
-  for (const at::Tensor& buffer : task.kept) {
-    fabring_operation operation = describe_operation(FABRING_COLLECTIVE_ALLREDUCE, options.timeout);
+  fabring_operation operation = describe_operation(FABRING_COLLECTIVE_ALLREDUCE, options.timeout);
+  for (const at::Tensor& tensor : tensors) {
+    check_type(tensor, tensors[0].scalar_type(), "a tensor of allreduce_coalesced");
+    const at::Tensor buffer = to_write(tensor, true, task.copies, "a tensor");
     const Elements elements = elements_to_reduce(buffer, options.reduceOp, &operation);
-    operation.in = operation.out = buffer.mutable_data_ptr();
-    operation.count = count_of(buffer, elements);
     operation.type = elements.type;
-    task.operations.push_back(operation);
+    task.tensors.push_back({buffer.const_data_ptr(), buffer.mutable_data_ptr(), count_of(buffer, elements)});
+    task.kept.push_back(buffer);
   }
+  operation.tensors = task.tensors.data();
+  operation.tensor_count = task.tensors.size();
+  task.operations = {operation};
   task.outputs = tensors;
   return start(std::move(task), options.asyncOp);
 }

@@ -33,6 +33,7 @@ struct Task {
   c10d::OpType type = c10d::OpType::UNKNOWN;
   const char* title = nullptr;                ///< in PyTorch's profiler
   std::vector<fabring_operation> operations;  ///< begun together
+  std::vector<fabring_tensor> tensors;        ///< of a grouped allreduce
   std::vector<at::Tensor> kept;               ///< memory the operations use
   Copies copies;
   std::function<void()> finish;     ///< more to do after the copies

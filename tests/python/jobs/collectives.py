@@ -37,6 +37,17 @@ def reductions():
     np.testing.assert_allclose(world.allreduce(data(r), op="avg"), sum(everyone()) / n, rtol=1e-6)
     same(world.allreduce(data(r), factor=r + 1.0), sum((i + 1) * x for i, x in enumerate(everyone())))
     same(world.allreduce(data(r, type=np.int64), op="bitwise_xor"), np.bitwise_xor.reduce(everyone(type=np.int64)))
+    xs = [data(r, rows) for rows in (1, 0, 3, 70000)]
+    outs = world.grouped_allreduce(xs)
+    for rows, out in zip((1, 0, 3, 70000), outs):
+        same(out, sum(everyone(rows)))
+    assert world.start.grouped_allreduce(xs, outs=xs, op="max").wait() is not None
+    same(xs[2], np.stack(everyone(3)).max(0))
+    assert world.grouped_allreduce([]) == []
+    fine = np.full(5000, 1 + 2.0**-10, np.float32)  # not a number of bfloat16
+    same(world.allreduce(fine, wire_type="bfloat16"), np.full(5000, n if n > 1 else fine[0], np.float32))
+    same(world.grouped_allreduce([fine, fine[:3]], wire_type="bf16")[1], np.full(3, n if n > 1 else fine[0], np.float32))
+    np.testing.assert_allclose(world.allreduce(fine, wire_type="off"), fine * n, rtol=1e-6)
     flags = np.array([r == 0, True, False])
     same(world.allreduce(flags, op="logical_and"), np.array([n == 1, True, False]))
     for root in range(n):

@@ -6,44 +6,12 @@
 #include <cstring>
 
 #include "collectives/reduce/reduce.hpp"
-#include "runtime/engine/make_call.hpp"
-#include "tests/support/sim_world.hpp"
+#include "tests/support/sim_ranks.hpp"
 
 namespace fabring::fixture {
 namespace {
 
 using Bytes = std::vector<std::byte>;
-
-/// Runs one operation on every rank of a world, over buffers of the test's own.
-struct Ranks {
-  explicit Ranks(const SimWorldOptions& options) : world(options), ranks(options.ranks) {}
-
-  /// `make(rank)` gives the rank's operation. Checks that all end well.
-  void operator()(const std::function<Operation(Rank)>& make) {
-    std::vector<std::shared_ptr<Execution>> works;
-    for (Rank rank = 0; rank < ranks; ++rank) {
-      EngineCore& engine = world.engine(rank);
-      const auto core = world.communicator(rank);
-      auto call = make_call(make(rank), *core, choices_for(core->shape()), engine.config());
-      ASSERT_TRUE(call) << call.error().to_string();
-      works.push_back(engine.submit(core, std::move(*call), false));
-    }
-    const auto all_done = [&] {
-      return std::all_of(works.begin(), works.end(), [](const auto& work) { return work->done(); });
-    };
-    ASSERT_TRUE(world.run_until(all_done, std::chrono::seconds(10))) << world.replay();
-    for (const auto& work : works) ASSERT_TRUE(work->status().ok()) << work->status().to_string();
-  }
-
-  SimWorld world;
-  int ranks;
-};
-
-SimWorldOptions as_chosen(int ranks, std::uint64_t seed) {
-  SimWorldOptions options = any_world(ranks, seed);
-  options.algorithm = std::nullopt;
-  return options;
-}
 
 /// Maps x -> a x + b modulo 2^32, one in 64 bits; the one on the left is applied last. Associative, and does not
 /// commute.
@@ -70,7 +38,7 @@ TEST(Reductions, that_do_not_commute_keep_the_order_of_the_ranks) {
         compose(expected.data(), in[rank].data(), expected.size(), DataType::uint64, nullptr);
       const Reduction reduction = Reduction::user(compose, nullptr, false);
       std::vector<std::vector<std::uint64_t>> out(n, std::vector<std::uint64_t>(count * n));
-      Ranks run(as_chosen(ranks, n + count));
+      SimRanks run(as_chosen(ranks, n + count));
       run([&](Rank r) {
         return Operation::allreduce(in[r].data(), out[r].data(), count * n, DataType::uint64, reduction);
       });
@@ -105,7 +73,7 @@ TEST(Reductions, may_scale_by_a_factor_of_each_rank) {
     auto untouched = in;
     std::vector<std::vector<double>> out(n, std::vector<double>(count * n));
     const auto reduction = [](Rank rank) { return Reduction::premul_sum((rank + 1) * 0.5); };
-    Ranks run(as_chosen(ranks, n));
+    SimRanks run(as_chosen(ranks, n));
     run([&](Rank r) {
       return Operation::allreduce(in[r].data(), out[r].data(), count * n, DataType::float64, reduction(r));
     });
@@ -143,7 +111,7 @@ TEST_P(Reproducible, results_are_one_fold_in_the_order_of_the_ranks_however_they
       for (const std::uint64_t seed : seeds(4, 1)) {
         SimWorldOptions options = as_chosen(ranks, seed);
         options.reproducible = true;
-        Ranks run(options);
+        SimRanks run(options);
         std::vector<Bytes> out(n, Bytes(bytes * n));
         run([&](Rank r) { return Operation::allreduce(in[r].data(), out[r].data(), count * n, type, op); });
         for (const Bytes& result : out) ASSERT_EQ(result, expected) << name(op) << "\n" << run.world.replay();

@@ -1,5 +1,5 @@
-"""Carries out what was agreed: a batch of requests becomes one operation of Fabring, small allreduces through a common
-buffer (tensor fusion). Every rank of the process set makes the same batches in the same order."""
+"""Carries out what was agreed: a batch of requests becomes one operation of Fabring, small allreduces a grouped one
+(tensor fusion). Every rank of the process set makes the same batches in the same order."""
 
 from __future__ import annotations
 
@@ -86,22 +86,23 @@ def _bytes(terms: Terms) -> int:
 
 
 def _allreduce(comm: Communicator, batch: Batch, inputs: list[torch.Tensor], outputs: list[torch.Tensor], terms: Terms) -> None:
-    if len(inputs) == 1 and inputs[0].is_contiguous() and outputs[0].is_contiguous():
-        source, target = inputs[0].detach(), outputs[0].detach()
-        after = None
-    else:
-        source = target = torch.cat([t.detach().reshape(-1) for t in inputs])
-        pieces = [output.detach() for output in outputs]
-
-        def after() -> None:
-            at = 0
-            for piece in pieces:
-                piece.copy_(target[at:at + piece.numel()].view(piece.shape))
-                at += piece.numel()
-
+    sources = [t.detach() if t.is_contiguous() else t.detach().contiguous() for t in inputs]
+    targets = [t.detach() if t.is_contiguous() else torch.empty_like(t, memory_format=torch.contiguous_format)
+               for t in outputs]
     op, factor, last = _reduction(terms, comm.size)
-    scaled = (lambda: target.mul_(last)) if last != 1 else None
-    batch.add(comm.start.allreduce(source, target, op=op, factor=factor), _both(scaled, after))
+
+    def after() -> None:
+        for target, output in zip(targets, outputs):
+            if last != 1:
+                target.mul_(last)
+            if target.data_ptr() != output.data_ptr():
+                output.detach().copy_(target)
+
+    if len(sources) == 1:
+        work = comm.start.allreduce(sources[0], targets[0], op=op, factor=factor)
+    else:
+        work = comm.start.grouped_allreduce(sources, targets, op=op, factor=factor)
+    batch.add(work, after)
 
 
 def _reduction(terms: Terms, ranks: int) -> tuple[str, float | None, float]:
@@ -110,11 +111,6 @@ def _reduction(terms: Terms, ranks: int) -> tuple[str, float | None, float]:
     if terms.op == Average and (pre, post) != (1.0, 1.0):
         return Sum, pre, post / ranks
     return terms.op, pre if pre != 1 else None, post
-
-
-def _both(first: Callable | None, second: Callable | None) -> Callable[[], None] | None:
-    steps = [step for step in (first, second) if step is not None]
-    return (lambda: [step() for step in steps] and None) if steps else None
 
 
 def _allgather(comm: Communicator, batch: Batch, request: Request, everyone: list[Terms]) -> None:

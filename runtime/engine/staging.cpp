@@ -1,0 +1,85 @@
+// What is staged (operands.hpp): in and out of the caller's buffers.
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "collectives/reduce/convert.hpp"
+#include "collectives/reduce/reduce.hpp"
+#include "runtime/engine/operands.hpp"
+
+namespace fabring {
+
+void Operands::pack(std::byte* to, const std::byte* from, std::size_t count) const {
+  const bool scaled = call_.op == ReduceOp::premul_sum;
+  if (!call_.wire_type) {
+    if (scaled) return scale(call_.type, to, from, call_.factor.data(), count);
+    std::memcpy(to, from, count * element_bytes_);
+    return;
+  }
+  if (!scaled) return narrow(*call_.wire_type, to, reinterpret_cast<const float*>(from), count);
+  std::array<float, 1024> products;  // of float32, rounded once more when they are narrowed
+  for (std::size_t at = 0; at < count; at += products.size()) {
+    const std::size_t some = std::min(products.size(), count - at);
+    scale(call_.type, products.data(), from + at * sizeof(float), call_.factor.data(), some);
+    narrow(*call_.wire_type, to + at * element_bytes_, products.data(), some);
+  }
+}
+
+void Operands::unpack(std::byte* to, const std::byte* from, std::size_t count) const {
+  if (call_.wire_type) return widen(*call_.wire_type, reinterpret_cast<float*>(to), from, count);
+  std::memcpy(to, from, count * element_bytes_);
+}
+
+template <class Visit>
+void Operands::for_each_short_one(const Placement& placement, Visit&& visit) const {
+  const auto& begins = cuts_->begins;
+  const std::size_t begin = placement.begin, end = begin + placement.extents[0].count;
+  std::size_t at = begin;
+  // The last one that begins at `begin` or before it; those of length 0 are passed over.
+  auto next = static_cast<std::size_t>(std::upper_bound(begins.begin(), begins.end(), begin) - begins.begin() - 1);
+  for (; at < end; ++next) {
+    const std::size_t count = std::min(end, begins[next + 1]) - at;
+    if (count > 0) visit((*call_.tensors)[cuts_->short_ones[next]], at - begins[next], at - begin, count);
+    at += count;
+  }
+}
+
+void Operands::stage(const Placement& placement) const {
+  std::byte* const to = staged(placement);
+  const std::size_t width = size_of(call_.type);
+  if (cuts_) {
+    for_each_short_one(placement, [&](const Tensor& tensor, std::size_t into, std::size_t at, std::size_t count) {
+      pack(to + at * element_bytes_, static_cast<const std::byte*>(tensor.in) + into * width, count);
+    });
+  } else if (prepared_.plan.blocks == 0) {
+    if (const std::size_t count = placement.extents[0].count; count > 0)
+      pack(to, call_.in + placement.begin * width, count);
+  } else {
+    for (std::uint32_t block = 0; block < prepared_.plan.blocks; ++block)
+      if (const std::size_t count = block_length(placement, block); count > 0)
+        pack(to + block_begin(placement, block) * element_bytes_, block_in_buffer(placement, Space::input, block),
+             count);
+  }
+}
+
+void Operands::unstage(const Placement& placement) const {
+  const std::byte* const from = staged(placement);
+  const std::size_t width = size_of(call_.type);
+  if (cuts_) {
+    for_each_short_one(placement, [&](const Tensor& tensor, std::size_t into, std::size_t at, std::size_t count) {
+      unpack(static_cast<std::byte*>(tensor.out) + into * width, from + at * element_bytes_, count);
+    });
+  } else if (prepared_.plan.blocks == 0) {
+    const bool here = call_.collective != Collective::reduce || call_.root == prepared_.plan.rank;
+    if (const std::size_t count = placement.extents[0].count; here && count > 0)
+      unpack(call_.out + placement.begin * width, from, count);
+  } else {
+    for (std::uint32_t block = prepared_.output.first; block < prepared_.output.last; ++block)
+      if (const std::size_t count = block_length(placement, block); count > 0)
+        unpack(block_in_buffer(placement, Space::output, block), from + block_begin(placement, block) * element_bytes_,
+               count);
+  }
+}
+
+}  // namespace fabring

@@ -71,8 +71,8 @@ bool FlatRun::serves(const Operation& operation) const {
          operation.root == operation_.root && !operation.by_blocks && operation.timeout == operation_.timeout;
 }
 
-bool FlatRun::take_buffers(const Operation& operation, const CommunicatorCore& communicator) {
-  return rebind(call_, operation, communicator).ok();
+bool FlatRun::take_buffers(const Operation& operation, const CommunicatorCore& communicator, DeviceRuntime* devices) {
+  return rebind(call_, operation, communicator, devices).ok() && !call_.device.any();
 }
 
 bool FlatRun::fits(const EngineCore& engine, const CommunicatorCore& communicator) const {

@@ -32,9 +32,10 @@ class Maker {
     FABRING_TRY(take_kind());
     return operation_.by_blocks ? take_blocks() : take_count();
   }
-  Status take_buffers() {
-    FABRING_TRY(take_buffers(what_is_needed()));
-    return call_.device.any() ? mark() : Status();
+  Status take_buffers() { return take_buffers(what_is_needed()); }
+  Status mark() {
+    const Status marked = mark_stream(call_, *devices_);
+    return marked.ok() ? marked : wrong(marked.message(), marked.code());
   }
 
  private:
@@ -305,6 +306,7 @@ class Maker {
   }
 
   Status find_devices(const Needs& needs) {
+    call_.device = {};  // of the buffers before these
     if (operation_.memory == Memory::device) {
       if (devices_ == nullptr)
         return wrong("memory of a GPU, but this Fabring was built without CUDA (FABRING_WITH_CUDA=OFF)",
@@ -327,11 +329,6 @@ class Maker {
     }
     call_.device.stream = operation_.stream;
     return {};
-  }
-
-  Status mark() {
-    const Status marked = mark_stream(call_, *devices_);
-    return marked.ok() ? marked : wrong(marked.message(), marked.code());
   }
 
   Status copy_input(std::size_t bytes) {
@@ -381,6 +378,7 @@ Result<Call> make_call(const Operation& operation, const CommunicatorCore& commu
   FABRING_TRY(maker.make());
   FABRING_TRY(maker.take_buffers());
   FABRING_TRY(choose_for(*call, communicator, choices, config));
+  if (call->device.any()) FABRING_TRY(maker.mark());
   return call;
 }
 
@@ -410,8 +408,8 @@ Result<Call> make_call_without_buffers(const Operation& operation, const Communi
   return call;
 }
 
-Status rebind(Call& call, const Operation& operation, const CommunicatorCore& communicator) {
-  return Maker(operation, communicator, nullptr, call).take_buffers();
+Status rebind(Call& call, const Operation& operation, const CommunicatorCore& communicator, DeviceRuntime* devices) {
+  return Maker(operation, communicator, devices, call).take_buffers();
 }
 
 }  // namespace fabring

@@ -113,11 +113,9 @@ std::shared_ptr<Execution> submit(const std::shared_ptr<CommunicatorCore>& core,
 Status Communicator::run(const Operation& operation) {
   const auto engine = core_ ? core_->engine.lock() : nullptr;
   if (!engine) return gone;
-  if (operation.memory != Memory::device && !uses_devices(operation, engine->device()))
-    if (auto status = engine->run_again(core_, operation)) return *std::move(status);
+  if (auto status = engine->run_again(core_, operation)) return *std::move(status);
   auto call = checked_call(*engine, *core_, operation);
   if (!call) return call.error();
-  if (call->device.any()) return Work(engine->submit(core_, std::move(*call), false)).wait();
   return engine->run(core_, std::move(*call), operation);
 }
 
@@ -213,9 +211,9 @@ Status Prepared::run() {
   if (!state_) return gone;
   const auto engine = state_->core->engine.lock();
   if (!engine) return gone;
+  if (state_->call.device.any()) return Work(state_->start(*engine, false)).wait();
   if (!state_->operation.by_blocks)
     if (auto status = engine->run_again(state_->core, state_->operation)) return *std::move(status);
-  if (state_->call.device.any()) return Work(state_->start(*engine, false)).wait();
   return engine->run(state_->core, state_->call, state_->operation);
 }
 

@@ -70,8 +70,9 @@ bool FlatRun::serves(const Operation& operation) const {
          operation.wire_type == operation_.wire_type && operation.timeout == operation_.timeout;
 }
 
-bool FlatRun::take_buffers(const Operation& operation, const CommunicatorCore& communicator, const Config& config) {
-  return rebind(call_, operation, communicator, config).ok();
+bool FlatRun::take_buffers(const Operation& operation, const CommunicatorCore& communicator, const Config& config,
+                           DeviceRuntime* devices) {
+  return rebind(call_, operation, communicator, config, devices).ok() && !call_.device.any();
 }
 
 bool FlatRun::fits(const EngineCore& engine, const CommunicatorCore& communicator) const {

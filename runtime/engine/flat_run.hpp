@@ -27,8 +27,9 @@ class FlatRun {
 
   /// Was it made for operations like this one, buffers aside?
   bool serves(const Operation& operation) const;
-  /// False: there is something wrong with them.
-  bool take_buffers(const Operation& operation, const CommunicatorCore& communicator, const Config& config);
+  /// False: there is something wrong with them, or the processor may not touch them.
+  bool take_buffers(const Operation& operation, const CommunicatorCore& communicator, const Config& config,
+                    DeviceRuntime* devices);
   /// Is every message of it one that may travel so?
   bool fits(const EngineCore& engine, const CommunicatorCore& communicator) const;
   const std::shared_ptr<const PreparedPlan>& plan() const { return plan_; }

@@ -51,7 +51,11 @@ class Maker {
           "elements in memory of a GPU cannot travel as another type; FABRING_WIRE_TYPE and wire_type are for the "
           "host's memory",
           ErrorCode::unsupported);
-    return call_.device.any() ? mark() : Status();
+    return {};
+  }
+  Status mark() {
+    const Status marked = mark_stream(call_, *devices_);
+    return marked.ok() ? marked : wrong(marked.message(), marked.code());
   }
 
  private:
@@ -380,6 +384,7 @@ class Maker {
   }
 
   Status find_devices(const Needs& needs) {
+    call_.device = {};  // of the buffers before these
     if (operation_.memory == Memory::device) {
       if (devices_ == nullptr)
         return wrong("memory of a GPU, but this Fabring was built without CUDA (FABRING_WITH_CUDA=OFF)",
@@ -402,11 +407,6 @@ class Maker {
     }
     call_.device.stream = operation_.stream;
     return {};
-  }
-
-  Status mark() {
-    const Status marked = mark_stream(call_, *devices_);
-    return marked.ok() ? marked : wrong(marked.message(), marked.code());
   }
 
   Status copy_input(std::size_t bytes) {
@@ -457,6 +457,7 @@ Result<Call> make_call(const Operation& operation, const CommunicatorCore& commu
   FABRING_TRY(maker.make());
   FABRING_TRY(maker.take_buffers());
   FABRING_TRY(choose_for(*call, communicator, choices, config));
+  if (call->device.any()) FABRING_TRY(maker.mark());
   return call;
 }
 
@@ -488,8 +489,9 @@ Result<Call> make_call_without_buffers(const Operation& operation, const Communi
   return call;
 }
 
-Status rebind(Call& call, const Operation& operation, const CommunicatorCore& communicator, const Config& config) {
-  return Maker(operation, communicator, config, nullptr, call).take_buffers();
+Status rebind(Call& call, const Operation& operation, const CommunicatorCore& communicator, const Config& config,
+              DeviceRuntime* devices) {
+  return Maker(operation, communicator, config, devices, call).take_buffers();
 }
 
 }  // namespace fabring

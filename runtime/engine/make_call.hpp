@@ -23,7 +23,8 @@ Result<Call> make_call_without_buffers(const Operation& operation, const Communi
                                        const ChoiceTable& choices, const Config& config);
 
 /// Gives a call the buffers of an operation that asks for the same otherwise. Errors: invalid_argument.
-Status rebind(Call& call, const Operation& operation, const CommunicatorCore& communicator, const Config& config);
+Status rebind(Call& call, const Operation& operation, const CommunicatorCore& communicator, const Config& config,
+              DeviceRuntime* devices);
 
 /// What this call needs of its algorithm.
 Constraints constraints_of(const Call& call, const Config& config);

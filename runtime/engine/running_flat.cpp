@@ -16,15 +16,15 @@ std::optional<Status> EngineCore::run_again(const std::shared_ptr<CommunicatorCo
   if (!take_drive_at_once()) return std::nullopt;
   for (const auto& flat : communicator->flat)
     if (flat && flat->serves(operation))
-      return flat->fits(*this, *communicator) && flat->take_buffers(operation, *communicator, parts_.config)
+      return flat->fits(*this, *communicator) && flat->take_buffers(operation, *communicator, parts_.config, device())
                  ? run_flat(communicator, *flat)
                  : give_drive_back();
   return give_drive_back();
 }
 
 Status EngineCore::run(const std::shared_ptr<CommunicatorCore>& communicator, Call call, const Operation& operation) {
-  if (call.counts.empty() && !call.tensors && call.bytes() <= most_flat_bytes && !is_message(call.collective) &&
-      take_drive_at_once()) {
+  if (call.counts.empty() && !call.tensors && !call.device.any() && call.bytes() <= most_flat_bytes &&
+      !is_message(call.collective) && take_drive_at_once()) {
     FlatRun* const flat = make_flat(*communicator, call, operation);
     if (auto status = flat != nullptr ? run_flat(communicator, *flat) : give_drive_back()) return *std::move(status);
   }

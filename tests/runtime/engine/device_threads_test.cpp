@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <latch>
 
 #include "tests/support/fake_device.hpp"
 #include "tests/support/thread_world.hpp"
@@ -11,7 +12,7 @@
 namespace fabring::fixture {
 namespace {
 
-class DeviceThreads : public ::testing::Test {
+class DeviceThreads : public ::testing::TestWithParam<ThreadWorld::Over> {
  protected:
   static constexpr std::size_t count = 3000;
   std::shared_ptr<FakeDevice> device = std::make_shared<FakeDevice>(11);
@@ -37,8 +38,8 @@ class DeviceThreads : public ::testing::Test {
   }
 };
 
-TEST_F(DeviceThreads, works_that_nobody_waits_for_go_on_and_their_results_are_seen) {
-  ThreadWorld world(3, {}, device);
+TEST_P(DeviceThreads, works_that_nobody_waits_for_go_on_and_their_results_are_seen) {
+  ThreadWorld world(3, {}, GetParam(), device);
   world.run([&](Rank rank, Communicator all) {
     std::vector<Buffer> buffers;
     std::vector<Work> works;
@@ -56,8 +57,8 @@ TEST_F(DeviceThreads, works_that_nobody_waits_for_go_on_and_their_results_are_se
   EXPECT_EQ(wrong, 0);
 }
 
-TEST_F(DeviceThreads, blocking_calls_on_two_communicators_from_two_threads_do_not_wait_for_each_other) {
-  ThreadWorld world(2, {}, device);
+TEST_P(DeviceThreads, blocking_calls_on_two_communicators_from_two_threads_do_not_wait_for_each_other) {
+  ThreadWorld world(2, {}, GetParam(), device);
   world.run([&](Rank rank, Communicator all) {
     auto other = all.duplicate();
     ASSERT_TRUE(other.has_value());
@@ -76,8 +77,8 @@ TEST_F(DeviceThreads, blocking_calls_on_two_communicators_from_two_threads_do_no
   EXPECT_EQ(wrong, 0);
 }
 
-TEST_F(DeviceThreads, a_prepared_operation_is_ordered_behind_its_stream_at_each_start) {
-  ThreadWorld world(2, {}, device);
+TEST_P(DeviceThreads, a_prepared_operation_is_ordered_behind_its_stream_at_each_start) {
+  ThreadWorld world(2, {}, GetParam(), device);
   world.run([&](Rank rank, Communicator all) {
     const Buffer mine = buffer();
     auto prepared = all.prepare(allreduce(mine));
@@ -91,8 +92,49 @@ TEST_F(DeviceThreads, a_prepared_operation_is_ordered_behind_its_stream_at_each_
   EXPECT_EQ(wrong, 0);
 }
 
-TEST_F(DeviceThreads, a_freed_buffer_of_one_rank_is_an_error_on_all) {
-  ThreadWorld world(2, {}, device);
+// Small blocking operations on memory of the host are run by their caller; the same on memory of a GPU must not be.
+TEST_P(DeviceThreads, small_operations_on_both_kinds_of_memory_follow_each_other) {
+  ThreadWorld world(3, {}, GetParam(), device);
+  world.run([&](Rank rank, Communicator all) {
+    const Buffer mine = buffer();
+    Operation on_gpu = allreduce(mine);
+    on_gpu.count = 10;
+    int host[10];
+    Operation on_host = Operation::allreduce(host, host, 10, DataType::int32, ReduceOp::sum);
+    auto prepared = all.prepare(on_gpu);
+    ASSERT_TRUE(prepared.has_value());
+    for (int i = 0; i < 30; ++i) {
+      std::fill_n(host, 10, rank + i);
+      fill(mine, rank + i);
+      EXPECT_TRUE(all.run((i + rank) % 3 == 0 ? on_gpu : on_host).ok());  // each rank its own way
+      const int result = (i + rank) % 3 == 0 ? *reinterpret_cast<int*>(device->see(mine.at)) : host[9];
+      EXPECT_EQ(result, 3 + 3 * i);
+      if ((i + rank) % 3 != 0) device->synchronize();
+      fill(mine, rank);
+      EXPECT_TRUE(prepared->run().ok());
+      EXPECT_EQ(*reinterpret_cast<int*>(device->see(mine.at)), 3);
+    }
+  });
+}
+
+// As often before, but now it is no memory any more: found out by asking, not by touching.
+TEST_P(DeviceThreads, a_freed_buffer_is_found_out_also_in_an_operation_like_many_before) {
+  ThreadWorld world(2, {}, GetParam(), device);
+  std::latch all_well(2);  // the error ends what is under way
+  world.run([&](Rank rank, Communicator all) {
+    int host[10] = {};
+    for (int i = 0; i < 5; ++i)
+      EXPECT_EQ(all.allreduce(host, host, 10, DataType::int32, ReduceOp::sum).to_string(), Status().to_string());
+    all_well.arrive_and_wait();
+    Operation again = allreduce(buffer());
+    again.count = 10;
+    if (rank == 1) device->free(0, static_cast<std::byte*>(again.out));
+    EXPECT_EQ(all.run(again).code(), ErrorCode::device_error);
+  });
+}
+
+TEST_P(DeviceThreads, a_freed_buffer_of_one_rank_is_an_error_on_all) {
+  ThreadWorld world(2, {}, GetParam(), device);
   world.run([&](Rank rank, Communicator all) {
     const Buffer mine = buffer();
     if (rank == 1) device->free(0, mine.at);
@@ -102,8 +144,8 @@ TEST_F(DeviceThreads, a_freed_buffer_of_one_rank_is_an_error_on_all) {
   });
 }
 
-TEST_F(DeviceThreads, explain_says_which_way_memory_of_a_gpu_takes) {
-  ThreadWorld world(2, {}, device);
+TEST_P(DeviceThreads, explain_says_which_way_memory_of_a_gpu_takes) {
+  ThreadWorld world(2, {}, GetParam(), device);
   EXPECT_NE(world.world(0).explain(allreduce(buffer())).reason.find("staged"), std::string::npos);
   int host = 0;
   EXPECT_EQ(world.world(0)
@@ -111,6 +153,9 @@ TEST_F(DeviceThreads, explain_says_which_way_memory_of_a_gpu_takes) {
                 .reason.find("staged"),
             std::string::npos);
 }
+
+INSTANTIATE_TEST_SUITE_P(Over, DeviceThreads, ::testing::Values(ThreadWorld::Over::inproc, ThreadWorld::Over::shm),
+                         [](const auto& of) { return of.param == ThreadWorld::Over::shm ? "shm" : "inproc"; });
 
 }  // namespace
 }  // namespace fabring::fixture

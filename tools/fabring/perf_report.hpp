@@ -31,9 +31,9 @@ struct JobFacts {
   int nodes = 1;
   std::string transport;
   int lanes = 1;
-  std::optional<DataType> wire_type;  ///< as what elements travel, if not as their type
-  std::vector<std::string> report;    ///< of the engine, a line each
-  std::string memory = {};            ///< the GPU's name; empty: the host's
+  std::vector<std::string> report;         ///< of the engine, a line each
+  std::string memory = {};                 ///< the GPU's name; empty: the host's
+  std::optional<DataType> wire_type = {};  ///< as what elements travel, if not as their type
 };
 
 /// Times as nccl-tests prints them: as many decimals as fit.

@@ -125,8 +125,9 @@ std::string model_report(Format format) {
   options.model = "resnet50";
   const JobFacts facts{4, 1, "tcp", 1, {}};
   const ModelReport report(options, facts, {161, 25'557'032});
-  const TrainingStep buckets{25U << 20, 5, 4'000'000, 2000, 3, 1900, 2400, 6'060'000, 0};
+  const TrainingStep buckets{Calls::buckets, 25U << 20, 5, 4'000'000, 2000, 3, 1900, 2400, 6'060'000, 0};
   TrainingStep tensors = buckets;
+  tensors.kind = Calls::together;
   tensors.bucket = 0;
   tensors.calls = 161;
   return report.header() + report.row(buckets, true) + report.row(tensors, false) + report.footer();

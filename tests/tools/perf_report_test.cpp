@@ -188,7 +188,7 @@ TEST(Perf, SaysWhatIsWrongWithItsUse) {
       {{"perf", "allreduce", "-b", "1M", "-e", "4"}, "-e 4 is less than -b 1M"},
       {{"perf", "allreduce", "--sizes", "1X"}, "--sizes: "},
       {{"perf", "allreduce", "--no-chekc"}, "did you mean '--no-check'?"},
-      {{"perf", "allreduce", "--memory", "cuda"}, "--memory"},
+      {{"perf", "allreduce", "--memory", "gpu"}, "--memory"},
       {{"perf", "allreduce", "--split-nodes", "2"}, "--split-nodes 2 needs -n"},
       {{"perf", "allreduce", "--", "x"}, "--"},
   };

@@ -49,9 +49,9 @@ TEST(PerfRun, EveryElementIsRightAndTheRingSendsWhatItShould) {
 
 TEST(PerfRun, LanesAreThoseThatWereUsed) {
   const auto lanes = [](const char* transport, const std::map<std::string, std::string>& settings) {
-    const auto result = run({"perf", "allreduce", "-n", "2", "--transport", transport, "--sizes", "4", "-i", "1", "-w",
-                             "0", "--json"},
-                            settings);
+    const auto result =
+        run({"perf", "allreduce", "-n", "2", "--transport", transport, "--sizes", "4", "-i", "1", "-w", "0", "--json"},
+            settings);
     EXPECT_EQ(result.code, 0) << result.err;
     return result.code == 0 ? nlohmann::json::parse(result.out)[0]["lanes"].get<int>() : -1;
   };
@@ -107,15 +107,20 @@ TEST(PerfRun, WhatCannotRunSaysWhyAndReturns3) {
   EXPECT_EQ(run({"perf", "allreduce", "-n", "2", "--output", "/no/such/folder/x"}).code, 3);
 }
 
-TEST(PerfRun, AModelsGradientsAreRightInBucketsAndOneByOne) {
+TEST(PerfRun, AModelsGradientsAreRightInBucketsOneByOneAndGrouped) {
   const auto result = run({"perf", "--model", "resnet50", "--bucket", "10M", "-n", "2", "--transport", "tcp", "-i", "1",
                            "-w", "0", "--json"});
   ASSERT_EQ(result.code, 0) << result.err;
   const auto rows = nlohmann::json::parse(result.out);
-  ASSERT_EQ(rows.size(), 2U);
+  ASSERT_EQ(rows.size(), 4U);
   EXPECT_EQ(rows[0]["bucket"], 10 << 20);
+  EXPECT_EQ(rows[1]["kind"], "together");
   EXPECT_EQ(rows[1]["calls"], rows[1]["tensors"]);
   EXPECT_GT(rows[1]["calls"], rows[0]["calls"]);
+  EXPECT_EQ(rows[2]["kind"], "in_turn");
+  EXPECT_EQ(rows[2]["calls"], rows[2]["tensors"]);
+  EXPECT_EQ(rows[3]["kind"], "grouped");
+  EXPECT_EQ(rows[3]["calls"], 1);
   for (const auto& row : rows) {
     EXPECT_EQ(row["wrong"], 0);
     EXPECT_EQ(row["bytes"], 4 * row["parameters"].get<std::uint64_t>());
@@ -163,7 +168,8 @@ TEST(PerfRun, ExplainsItsChoices) {
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("transport tcp"));
   EXPECT_THAT(result.err, HasSubstr("4 B: "));
-  EXPECT_THAT(result.err, testing::ContainsRegex("4 B: [a-z_]+ predicted [0-9.]+ us, measured [0-9.]+ us \\([0-9.]+x\\)"));
+  EXPECT_THAT(result.err,
+              testing::ContainsRegex("4 B: [a-z_]+ predicted [0-9.]+ us, measured [0-9.]+ us \\([0-9.]+x\\)"));
   EXPECT_EQ(lines(result.out).size(), 1U);
 }
 

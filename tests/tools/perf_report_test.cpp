@@ -114,9 +114,8 @@ TEST(PerfPlot, HasACurveForEachWayAndLeavesOutWhatHasNoPlace) {
   ASSERT_EQ(chart.curves.size(), 2U);
   EXPECT_EQ(chart.curves[0].name, "out of place");
   EXPECT_EQ(chart.curves[1].name, "in place");
-  for (const Curve& curve : chart.curves)
-    EXPECT_THAT(curve.points, ElementsAre(std::pair(4e6, 3.0)));  // bytes, busbw
-  EXPECT_THAT(draw(bandwidth_chart({}, {1, 1, "tcp", 1, {}}, {sample()})), HasSubstr("</svg>"));  // busbw 0
+  for (const Curve& curve : chart.curves) EXPECT_THAT(curve.points, ElementsAre(std::pair(4e6, 3.0)));  // bytes, busbw
+  EXPECT_THAT(draw(bandwidth_chart({}, {1, 1, "tcp", 1, {}}, {sample()})), HasSubstr("</svg>"));        // busbw 0
 }
 
 std::string model_report(Format format) {
@@ -125,8 +124,8 @@ std::string model_report(Format format) {
   options.model = "resnet50";
   const JobFacts facts{4, 1, "tcp", 1, {}};
   const ModelReport report(options, facts, {161, 25'557'032});
-  const TrainingStep buckets{Calls::buckets, 25U << 20, 5, 4'000'000, 2000, 3, 1900, 2400, 6'060'000, 0};
-  TrainingStep tensors = buckets;
+  const ModelStep buckets{Calls::buckets, 25U << 20, 5, 4'000'000, 2000, 3, 1900, 2400, 6'060'000, 0};
+  ModelStep tensors = buckets;
   tensors.kind = Calls::together;
   tensors.bucket = 0;
   tensors.calls = 161;

@@ -10,7 +10,7 @@ namespace fabring::tools {
 namespace {
 
 // What no algorithm can go below: every rank sends its share of the reduction, and of the result.
-double least_bytes(const TrainingStep& step, int ranks) {
+double least_bytes(const ModelStep& step, int ranks) {
   return bus_factor(Collective::allreduce, ranks) * static_cast<double>(step.bytes);
 }
 
@@ -62,7 +62,7 @@ std::string ModelReport::header() const {
   return text;
 }
 
-std::string ModelReport::row(const TrainingStep& step, bool first) const {
+std::string ModelReport::row(const ModelStep& step, bool first) const {
   const double bandwidth = algorithm_bandwidth(step.bytes, step.time_us);
   const double bus = bandwidth * bus_factor(Collective::allreduce, facts_.ranks);
   const double least = least_bytes(step, facts_.ranks);

@@ -15,7 +15,7 @@ enum class Calls : std::uint8_t { buckets, together, in_turn, grouped };
 std::string calls_text(Calls calls);  // "one tensor", "one, in turn", "all, grouped"
 
 /// The communication of one training step, measured in one way.
-struct TrainingStep {
+struct ModelStep {
   Calls kind = Calls::buckets;
   std::size_t bucket = 0;   ///< bytes that were fused, at least; 0: a call for each tensor
   std::size_t calls = 0;    ///< of a step
@@ -36,7 +36,7 @@ class ModelReport {
   ModelReport(const PerfOptions& options, const JobFacts& facts, Size size)
       : options_(options), facts_(facts), size_(size) {}
   std::string header() const;
-  std::string row(const TrainingStep& step, bool first) const;
+  std::string row(const ModelStep& step, bool first) const;
   std::string footer() const;
 
  private:

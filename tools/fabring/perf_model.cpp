@@ -35,8 +35,8 @@ class Replay {
     }
   }
 
-  Result<TrainingStep> measure() {
-    TrainingStep result;
+  Result<ModelStep> measure() {
+    ModelStep result;
     result.kind = calls_;
     result.calls = calls_ == Calls::grouped ? 1 : operations_.size();
     for (const Operation& each : operations_) result.bytes += each.count * size_of(each.type);

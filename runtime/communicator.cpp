@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "runtime/engine/call_buffers.hpp"
 #include "runtime/engine/engine_core.hpp"
 #include "runtime/engine/make_call.hpp"
 

@@ -5,10 +5,10 @@
 #include <cstring>
 #include <thread>
 
+#include "runtime/engine/call_buffers.hpp"
 #include "runtime/engine/communicator_core.hpp"
 #include "runtime/engine/engine_core.hpp"
 #include "runtime/engine/local_steps.hpp"
-#include "runtime/engine/make_call.hpp"
 
 namespace fabring {
 namespace {
@@ -70,9 +70,8 @@ bool FlatRun::serves(const Operation& operation) const {
          operation.wire_type == operation_.wire_type && operation.timeout == operation_.timeout;
 }
 
-bool FlatRun::take_buffers(const Operation& operation, const CommunicatorCore& communicator, const Config& config,
-                           DeviceRuntime* devices) {
-  return rebind(call_, operation, communicator, config, devices).ok() && !call_.device.any();
+bool FlatRun::take_buffers(const Operation& operation, const CommunicatorCore& communicator, DeviceRuntime* devices) {
+  return fabring::take_buffers(call_, operation, communicator, devices).ok() && !call_.device.any();
 }
 
 bool FlatRun::fits(const EngineCore& engine, const CommunicatorCore& communicator) const {

@@ -10,7 +10,6 @@
 #include <span>
 #include <vector>
 
-#include "fabring/config.hpp"
 #include "fabring/operation.hpp"
 #include "runtime/engine/operands.hpp"
 #include "runtime/engine/prepared_plan.hpp"
@@ -28,8 +27,7 @@ class FlatRun {
   /// Was it made for operations like this one, buffers aside?
   bool serves(const Operation& operation) const;
   /// False: there is something wrong with them, or the processor may not touch them.
-  bool take_buffers(const Operation& operation, const CommunicatorCore& communicator, const Config& config,
-                    DeviceRuntime* devices);
+  bool take_buffers(const Operation& operation, const CommunicatorCore& communicator, DeviceRuntime* devices);
   /// Is every message of it one that may travel so?
   bool fits(const EngineCore& engine, const CommunicatorCore& communicator) const;
   const std::shared_ptr<const PreparedPlan>& plan() const { return plan_; }
@@ -53,7 +51,7 @@ class FlatRun {
 
   std::shared_ptr<const PreparedPlan> plan_;
   Call call_;
-  Operation operation_;  // without its buffers
+  Operation operation_;  // its buffers do not matter, and may be gone
   Operands operands_;    // of call_
   Placement place_;
   std::vector<std::byte> scratch_;

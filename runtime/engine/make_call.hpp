@@ -14,17 +14,13 @@ namespace fabring {
 /// buffer that is no memory, and for a GPU that failed. `devices` may be null: then all memory is the host's.
 Result<Call> make_call(const Operation& operation, const CommunicatorCore& communicator, const ChoiceTable& choices,
                        const Config& config, DeviceRuntime* devices = nullptr);
-/// Has it a buffer in memory of a GPU? As far as its pointers tell.
-bool uses_devices(const Operation& operation, DeviceRuntime* devices);
-/// Notes what the caller's stream was given up to now: before each start of a call with buffers on devices.
-Status mark_stream(Call& call, DeviceRuntime& devices);
 /// The same without its buffers, to be asked about only.
 Result<Call> make_call_without_buffers(const Operation& operation, const CommunicatorCore& communicator,
                                        const ChoiceTable& choices, const Config& config);
 
-/// Gives a call the buffers of an operation that asks for the same otherwise. Errors: invalid_argument.
-Status rebind(Call& call, const Operation& operation, const CommunicatorCore& communicator, const Config& config,
-              DeviceRuntime* devices);
+/// What is wrong with a call, as its caller reads it.
+Status wrong_call(const Call& call, const CommunicatorCore& communicator, const std::string& what,
+                  ErrorCode code = ErrorCode::invalid_argument);
 
 /// What this call needs of its algorithm.
 Constraints constraints_of(const Call& call, const Config& config);

@@ -18,7 +18,7 @@ Operands::Operands(const PreparedPlan& prepared, const Call& call)
     : prepared_(prepared),
       call_(call),
       element_bytes_(size_of(call.carried())),
-      unusual_(call.tensors || is_staged(call)),
+      unusual_(call.tensors || is_packed(call)),
       scaled_(call.op == ReduceOp::premul_sum && !unusual_ &&
               (call.collective == Collective::allreduce || call.collective == Collective::reduce ||
                call.collective == Collective::reduce_scatter)) {}
@@ -27,12 +27,12 @@ void Operands::bind(Placement& placement, const Tiling& tiling, std::uint32_t ti
   const Plan& plan = prepared_.plan;
   placement.tile = tile;
   placement.extents.resize(plan.ranges.size());
-  placement.staged = unusual_;
+  placement.packed = unusual_;
   if (tiling.cuts) {
     cuts_ = tiling.cuts;
     const Cuts::Tile& cut = cuts_->tiles[tile];
     placement.tensor = cut.tensor;
-    placement.staged = cut.tensor == Cuts::together;
+    placement.packed = cut.tensor == Cuts::together;
     placement.begin = cut.part.offset;
     fabring::bind(plan, cut.part.count, placement.extents);
     return;
@@ -72,7 +72,7 @@ std::size_t Operands::lay_out_scratch(const Placement& largest) {
     area_offsets_.push_back(bytes);
     bytes += rounded(length * element_bytes_);
   }
-  staged_offset_ = bytes;
+  packed_offset_ = bytes;
   if (scaled_ || unusual_) bytes += rounded(largest.extents[0].count * element_bytes_);
   return bytes;
 }
@@ -102,8 +102,8 @@ std::span<std::byte> Operands::at(const Placement& placement, const Block& block
     const Extent inside = scratch_extent(prepared_.plan, placement.extents, block);
     return {placement.scratch + area_offsets_[block.scratch] + inside.offset * element_bytes_, bytes};
   }
-  if (placement.staged || (scaled_ && block.space == Space::input))
-    return {staged(placement) + extent.offset * element_bytes_, bytes};
+  if (placement.packed || (scaled_ && block.space == Space::input))
+    return {packed(placement) + extent.offset * element_bytes_, bytes};
   if (staged(block.space))
     return {staged_at(placement, block.space) +
                 (extent.offset - span_in_tile(placement, block.space).offset) * element_bytes_,
@@ -124,7 +124,7 @@ std::span<std::byte> Operands::at(const Placement& placement, const Block& block
 }
 
 bool Operands::in_pieces(const Placement& placement, const Block& block) const {
-  if (prepared_.plan.blocks == 0 || block.space == Space::scratch || placement.staged ||
+  if (prepared_.plan.blocks == 0 || block.space == Space::scratch || placement.packed ||
       (scaled_ && block.space == Space::input) || staged(block.space))
     return false;
   const BlockSpan span = prepared_.blocks[block.range];
@@ -167,7 +167,7 @@ void Operands::copy(const Placement& placement, const Block& to, const Block& fr
 }
 
 void Operands::scale_input(const Placement& placement) const {
-  std::byte* to = staged(placement);
+  std::byte* to = packed(placement);
   if (prepared_.plan.blocks == 0) {
     const std::size_t count = placement.extents[0].count;
     const std::byte* const from =

@@ -3,9 +3,9 @@
 // tile. A tile of a vector is a part of it; a tile of blocks is a slice of every block, so that neighbouring blocks do
 // not lie together in the caller's memory.
 //
-// A tile may be staged: then input and output are one and the same place in scratch, as if the call were in place. What
+// A tile may be packed: then input and output are one and the same place in scratch, as if the call were in place. What
 // the caller gave is brought there before the plan runs, and brought out after it: packed if it is many small tensors,
-// converted if elements travel as another type (staging.cpp). The plan knows nothing of it.
+// converted if elements travel as another type (packing.cpp). The plan knows nothing of it.
 
 #include <cstddef>
 #include <cstdint>
@@ -28,9 +28,9 @@ struct Placement {
   std::vector<std::size_t> counts;        // of every block, if they differ
   std::vector<std::size_t> block_begins;  // inside the tile, likewise
   std::size_t block_count = 0;            // if they do not
-  std::byte* scratch = nullptr;           // the plan's areas, then the scaled input or what is staged
+  std::byte* scratch = nullptr;           // the plan's areas, then the scaled input or what is packed
   std::byte* staging = nullptr;           // stands for the caller's buffers that are in memory of a device
-  bool staged = false;
+  bool packed = false;
   std::uint32_t tensor = Cuts::together;  // the one that the tile is a part of
 };
 
@@ -58,27 +58,27 @@ class Operands {
   /// is the host's, or the operation leaves it as it is.
   void append_loads(const Placement& placement, std::vector<DeviceCopy>& copies) const;
   void append_stores(const Placement& placement, std::vector<DeviceCopy>& copies) const;
-  /// Before the plan runs: brings in what is staged. ReduceOp::premul_sum: makes the scaled input, which stands for the
+  /// Before the plan runs: brings in what is packed. ReduceOp::premul_sum: makes the scaled input, which stands for the
   /// input from then on.
   void bring_in(const Placement& placement) const {
     if (scaled_) scale_input(placement);
-    if (placement.staged) stage(placement);
+    if (placement.packed) pack_tile(placement);
   }
-  /// After it: brings out the results of what is staged.
+  /// After it: brings out the results of what is packed.
   void bring_out(const Placement& placement) const {
-    if (placement.staged) unstage(placement);
+    if (placement.packed) unpack_tile(placement);
   }
 
  private:
   void scale_input(const Placement& placement) const;
-  void stage(const Placement& placement) const;
-  void unstage(const Placement& placement) const;
+  void pack_tile(const Placement& placement) const;
+  void unpack_tile(const Placement& placement) const;
   void pack(std::byte* to, const std::byte* from, std::size_t count) const;
   void unpack(std::byte* to, const std::byte* from, std::size_t count) const;
   /// visit(tensor, elements into it, elements into the tile, elements) for what the tile has of short tensors.
   template <class Visit>
   void for_each_short_one(const Placement& placement, Visit&& visit) const;
-  std::byte* staged(const Placement& placement) const { return placement.scratch + staged_offset_; }
+  std::byte* packed(const Placement& placement) const { return placement.scratch + packed_offset_; }
   std::size_t block_begin(const Placement& placement, std::uint32_t block) const;
   std::size_t block_length(const Placement& placement, std::uint32_t block) const;
   std::byte* block_in_buffer(const Placement& placement, Space space, std::uint32_t block) const;
@@ -96,10 +96,10 @@ class Operands {
   const PreparedPlan& prepared_;
   const Call& call_;
   std::size_t element_bytes_;
-  bool unusual_ = false;  // some tile is staged or a part of a tensor
+  bool unusual_ = false;  // some tile is packed or a part of a tensor
   bool scaled_ = false;
   std::vector<std::size_t> area_offsets_;  // bytes, by scratch area
-  std::size_t staged_offset_ = 0;          // bytes; of the scaled input, too
+  std::size_t packed_offset_ = 0;          // bytes; of the scaled input, too
   std::shared_ptr<const Cuts> cuts_;       // of the tiles that are bound
   std::size_t staged_output_offset_ = 0;   // bytes
   bool one_staging_ = false;               // in place: input and output are the same bytes here too

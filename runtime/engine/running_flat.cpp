@@ -1,7 +1,6 @@
 // The short way through EngineCore: small blocking operations, run by their callers.
 
 #include "runtime/engine/engine_core.hpp"
-#include "runtime/engine/make_call.hpp"
 
 namespace fabring {
 namespace {
@@ -16,7 +15,7 @@ std::optional<Status> EngineCore::run_again(const std::shared_ptr<CommunicatorCo
   if (!take_drive_at_once()) return std::nullopt;
   for (const auto& flat : communicator->flat)
     if (flat && flat->serves(operation))
-      return flat->fits(*this, *communicator) && flat->take_buffers(operation, *communicator, parts_.config, device())
+      return flat->fits(*this, *communicator) && flat->take_buffers(operation, *communicator, device())
                  ? run_flat(communicator, *flat)
                  : give_drive_back();
   return give_drive_back();

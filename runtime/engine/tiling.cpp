@@ -5,9 +5,9 @@
 namespace fabring {
 namespace {
 
-// A tile that is staged has its data in scratch: with many ranks it would take all there is before its messages are as
+// A tile that is packed has its data in scratch: with many ranks it would take all there is before its messages are as
 // long as a segment. Scratch holds 2 n segments for n ranks (segment_of), so that min(16, n) of them are no trouble.
-constexpr std::size_t most_staged_segments = 16;
+constexpr std::size_t most_packed_segments = 16;
 
 std::size_t cut_up(std::size_t count, std::size_t most) { return (count + most - 1) / most; }
 
@@ -23,7 +23,7 @@ class Cutter {
     cuts_.begins.reserve(tensors.size() + 1);
     std::size_t together = 0;
     for (std::uint32_t i = 0; i < tensors.size(); ++i) {
-      if (!is_staged(call_) && tensors[i].count * element >= rules_.segment_bytes) continue;
+      if (!is_packed(call_) && tensors[i].count * element >= rules_.segment_bytes) continue;
       cuts_.short_ones.push_back(i);
       cuts_.begins.push_back(together);
       together += tensors[i].count;
@@ -32,7 +32,7 @@ class Cutter {
     if (together > 0)
       add(Cuts::together, together,
           std::max(tile_count(message_bytes_, together, rules_),
-                   cut_up(together * element, most_staged_segments * rules_.segment_bytes)));
+                   cut_up(together * element, most_packed_segments * rules_.segment_bytes)));
     // Others of the list keep the link busy meanwhile: cut only where messages would be too long.
     const TilingRules whole{rules_.segment_bytes, rules_.smallest_bytes, 1};
     auto next = cuts_.short_ones.begin();
@@ -88,10 +88,10 @@ Tiling choose_tiling(const PreparedPlan& prepared, const Call& call, const Tilin
     tiles = (count + tiling.slice - 1) / tiling.slice;
   } else {
     tiles = tile_count(message, count, rules);
-    if (is_staged(call)) {
+    if (is_packed(call)) {
       const std::size_t blocks = std::max<std::size_t>(plan.blocks, 1);
       tiles =
-          std::max(tiles, cut_up(count * blocks * size_of(call.carried()), most_staged_segments * rules.segment_bytes));
+          std::max(tiles, cut_up(count * blocks * size_of(call.carried()), most_packed_segments * rules.segment_bytes));
       tiles = std::min(tiles, count);
     }
     tiling.slice = (count + tiles - 1) / tiles;

@@ -39,7 +39,7 @@ struct Tiling {
 
 /// Are the operands in scratch, where they are packed or converted, instead of in the caller's buffers? Of a grouped
 /// allreduce: also those of long tensors?
-inline bool is_staged(const Call& call) {
+inline bool is_packed(const Call& call) {
   return call.wire_type.has_value() || (call.tensors && call.op == ReduceOp::premul_sum);
 }
 

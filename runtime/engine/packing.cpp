@@ -1,4 +1,4 @@
-// What is staged (operands.hpp): in and out of the caller's buffers.
+// What is packed (operands.hpp): in and out of the caller's buffers.
 
 #include <algorithm>
 #include <array>
@@ -45,8 +45,8 @@ void Operands::for_each_short_one(const Placement& placement, Visit&& visit) con
   }
 }
 
-void Operands::stage(const Placement& placement) const {
-  std::byte* const to = staged(placement);
+void Operands::pack_tile(const Placement& placement) const {
+  std::byte* const to = packed(placement);
   const std::size_t width = size_of(call_.type);
   if (cuts_) {
     for_each_short_one(placement, [&](const Tensor& tensor, std::size_t into, std::size_t at, std::size_t count) {
@@ -63,8 +63,8 @@ void Operands::stage(const Placement& placement) const {
   }
 }
 
-void Operands::unstage(const Placement& placement) const {
-  const std::byte* const from = staged(placement);
+void Operands::unpack_tile(const Placement& placement) const {
+  const std::byte* const from = packed(placement);
   const std::size_t width = size_of(call_.type);
   if (cuts_) {
     for_each_short_one(placement, [&](const Tensor& tensor, std::size_t into, std::size_t at, std::size_t count) {

@@ -1,0 +1,248 @@
+#include "runtime/engine/call_buffers.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <new>
+
+#include "runtime/engine/make_call.hpp"
+
+namespace fabring {
+namespace {
+
+// What this rank's buffers must look like, once the lengths are known.
+struct Needs {
+  std::size_t in = 0;  // elements that the input spans; 0: not used here
+  std::size_t out = 0;
+  bool in_place = false;         // is there a place for the one in the other?
+  std::ptrdiff_t out_in_in = 0;  // elements from `in` to `out` when in place
+};
+
+class Buffers {
+ public:
+  Buffers(Call& call, const Operation& operation, const CommunicatorCore& communicator, DeviceRuntime* devices)
+      : operation_(operation),
+        communicator_(communicator),
+        ranks_(static_cast<std::size_t>(communicator.size())),
+        devices_(devices),
+        call_(call) {}
+
+  Status take() {
+    if (!operation_.tensors.empty()) {
+      if (operation_.memory == Memory::device || uses_devices(operation_, devices_))
+        return wrong("tensors in memory of a GPU cannot be one operation; start them as a group of operations",
+                     ErrorCode::unsupported);
+      return check_tensors();
+    }
+    FABRING_TRY(take(what_is_needed()));
+    if (call_.device.any() && call_.wire_type)
+      return wrong(
+          "elements in memory of a GPU cannot travel as another type; FABRING_WIRE_TYPE and wire_type are for the "
+          "host's memory",
+          ErrorCode::unsupported);
+    return {};
+  }
+
+ private:
+  Status wrong(const std::string& what, ErrorCode code = ErrorCode::invalid_argument) const {
+    return wrong_call(call_, communicator_, what, code);
+  }
+
+  // Elements from the start of the buffer to the end of its last block.
+  std::size_t span_of(const std::vector<std::size_t>& places, std::size_t first) const {
+    std::size_t end = 0;
+    for (std::size_t i = first; i < places.size(); ++i)
+      if (call_.counts[i] > 0) end = std::max(end, places[i] + call_.counts[i]);
+    return end;
+  }
+
+  Needs what_is_needed() const {
+    const auto self = static_cast<std::size_t>(communicator_.self);
+    const bool v = !call_.counts.empty();
+    const bool root = call_.root == communicator_.self;
+    const std::size_t own = v ? call_.counts[self] : call_.count;
+    const auto own_place = [&](const std::vector<std::size_t>& places) {
+      return static_cast<std::ptrdiff_t>(v ? places[self] : self * call_.count);
+    };
+    const std::size_t all = call_.count * ranks_;
+    Needs needs;
+    switch (call_.collective) {
+      case Collective::allreduce:
+        return {call_.count, call_.count, true, 0};
+      case Collective::reduce:
+        return {call_.count, root ? call_.count : 0, true, 0};
+      case Collective::broadcast:
+        return {root ? call_.count : 0, call_.count, true, 0};
+      case Collective::reduce_scatter:
+        return {v ? span_of(call_.in_offsets, 0) : all, own, true, own_place(call_.in_offsets)};
+      case Collective::all_gather:
+        return {own, v ? span_of(call_.out_offsets, 0) : all, true, -own_place(call_.out_offsets)};
+      case Collective::gather:
+        if (!root) return {own, 0, false, 0};
+        return {own, v ? span_of(call_.out_offsets, 0) : all, true, -own_place(call_.out_offsets)};
+      case Collective::scatter:
+        if (!root) return {0, own, false, 0};
+        return {v ? span_of(call_.in_offsets, 0) : all, own, true, own_place(call_.in_offsets)};
+      case Collective::alltoall:
+        needs.in = v ? span_of(call_.in_offsets, 0) : all;
+        needs.out = v ? span_of(call_.out_offsets, ranks_) : all;
+        return needs;
+      case Collective::send:
+        needs.in = call_.count;
+        return needs;
+      case Collective::recv:
+        needs.out = call_.count;
+        return needs;
+      case Collective::barrier:
+        return needs;
+    }
+    return needs;
+  }
+
+  // Each for itself: that different tensors do not overlap would cost a sort.
+  Status check_tensors() const {
+    const std::size_t element = size_of(call_.type);
+    for (const Tensor& tensor : *call_.tensors) {
+      if (tensor.count == 0) continue;
+      const auto in = reinterpret_cast<std::uintptr_t>(tensor.in), out = reinterpret_cast<std::uintptr_t>(tensor.out);
+      const std::size_t bytes = tensor.count * element;
+      const char* what = nullptr;
+      if (in == 0 || out == 0)
+        what = in == 0 ? "its input is null" : "its output is null";
+      else if (in % element != 0 || out % element != 0)
+        what = "a buffer of it is not aligned to its elements";
+      else if (in != out && in < out + bytes && out < in + bytes)
+        what = "its input and output overlap; pass the same pointer for both, or buffers that do not overlap";
+      if (what != nullptr) return wrong(fmt::format("tensor {}: {}", &tensor - call_.tensors->data(), what));
+    }
+    return {};
+  }
+
+  Status take(const Needs& needs) {
+    const std::size_t element = size_of(call_.type);
+    const auto aligned = [&](const void* at) { return reinterpret_cast<std::uintptr_t>(at) % element == 0; };
+    if (needs.in > 0) {
+      if (operation_.in == nullptr) return wrong("the input is null");
+      if (!aligned(operation_.in)) return wrong(fmt::format("the input is not aligned to {} bytes", element));
+      call_.in = static_cast<const std::byte*>(operation_.in);
+    }
+    if (needs.out > 0) {
+      if (operation_.out == nullptr) return wrong("the output is null");
+      if (!aligned(operation_.out)) return wrong(fmt::format("the output is not aligned to {} bytes", element));
+      call_.out = static_cast<std::byte*>(operation_.out);
+    }
+    FABRING_TRY(find_devices(needs));
+    if (needs.in == 0 || needs.out == 0) return {};
+    const auto in = reinterpret_cast<std::uintptr_t>(call_.in);
+    const auto out = reinterpret_cast<std::uintptr_t>(call_.out);
+    if (in + needs.in * element <= out || out + needs.out * element <= in) return {};
+    if (call_.collective == Collective::alltoall && in == out) {
+      if (!call_.device.any()) return copy_input(needs.in * element);
+      // A tile's part of every block is read before any of it is written.
+      if (same_layout()) return {};
+      return wrong("blocks of different lengths in place are not possible in memory of a GPU; pass another output",
+                   ErrorCode::unsupported);
+    }
+    const auto place = in + static_cast<std::uintptr_t>(needs.out_in_in * static_cast<std::ptrdiff_t>(element));
+    if (needs.in_place && place == out) return {};
+    if (call_.collective == Collective::allreduce || call_.collective == Collective::reduce ||
+        call_.collective == Collective::broadcast || call_.collective == Collective::alltoall)
+      return wrong("input and output overlap; pass the same pointer for both, or buffers that do not overlap");
+    return wrong(fmt::format("input and output overlap; in place, the output must be {} elements after the input",
+                             needs.out_in_in));
+  }
+
+  bool same_layout() const {
+    const auto half = static_cast<std::ptrdiff_t>(call_.counts.size() / 2);
+    const auto out_at = static_cast<std::ptrdiff_t>(call_.in_offsets.size());
+    return call_.counts.empty() ||
+           (std::equal(call_.counts.begin(), call_.counts.begin() + half, call_.counts.begin() + half) &&
+            std::equal(call_.in_offsets.begin(), call_.in_offsets.end(), call_.out_offsets.begin() + out_at));
+  }
+
+  Result<int> device_of(const char* what, const void* at, std::size_t bytes) const {
+    if (operation_.memory == Memory::device) return operation_.device;
+    const auto found = devices_->look_up(at);
+    if (!found) return wrong(fmt::format("the {}: {}", what, found.error().message()), found.error().code());
+    if (found->kind == MemoryKind::host) return -1;
+    const auto* const first = static_cast<const std::byte*>(at);
+    if (found->base != nullptr && first + bytes > found->base + found->bytes)
+      return wrong(fmt::format("the {} of {} bytes goes {} beyond the end of its allocation on GPU {}", what, bytes,
+                               first + bytes - (found->base + found->bytes), found->device));
+    return found->device;
+  }
+
+  Status find_devices(const Needs& needs) {
+    call_.device = {};  // of the buffers before these
+    if (operation_.memory == Memory::device) {
+      if (devices_ == nullptr)
+        return wrong("memory of a GPU, but this Fabring was built without CUDA (FABRING_WITH_CUDA=OFF)",
+                     ErrorCode::unsupported);
+      if (operation_.device < 0)
+        return wrong(fmt::format("there is no GPU {}; say which one the buffers are of", operation_.device));
+    }
+    if (operation_.memory == Memory::host || devices_ == nullptr) return {};
+    if (operation_.memory == Memory::detect && !devices_->in_use()) return {};
+    const std::size_t element = size_of(call_.type);
+    if (needs.in > 0) {
+      const auto device = device_of("input", call_.in, needs.in * element);
+      if (!device) return device.error();
+      call_.device.in = *device;
+    }
+    if (needs.out > 0) {
+      const auto device = device_of("output", call_.out, needs.out * element);
+      if (!device) return device.error();
+      call_.device.out = *device;
+    }
+    call_.device.stream = operation_.stream;
+    return {};
+  }
+
+  Status copy_input(std::size_t bytes) {
+    call_.owned.reset(new (std::nothrow) std::byte[bytes]);
+    if (!call_.owned)
+      return wrong(
+          fmt::format("in place it needs {} bytes for a copy of the input, which this machine does not have", bytes),
+          ErrorCode::out_of_memory);
+    std::memcpy(call_.owned.get(), call_.in, bytes);
+    call_.in = call_.owned.get();
+    return {};
+  }
+
+  const Operation& operation_;
+  const CommunicatorCore& communicator_;
+  const std::size_t ranks_;
+  DeviceRuntime* const devices_;
+  Call& call_;
+};
+
+}  // namespace
+
+Status take_buffers(Call& call, const Operation& operation, const CommunicatorCore& communicator,
+                    DeviceRuntime* devices) {
+  return Buffers(call, operation, communicator, devices).take();
+}
+
+bool uses_devices(const Operation& operation, DeviceRuntime* devices) {
+  if (devices == nullptr || operation.memory == Memory::host) return false;
+  if (operation.memory == Memory::device) return true;
+  const auto on_device = [&](const void* at) {
+    if (at == nullptr || !devices->in_use()) return false;
+    const auto facts = devices->look_up(at);
+    return facts.has_value() && facts->kind != MemoryKind::host;
+  };
+  return on_device(operation.in) || on_device(operation.out) ||
+         std::any_of(operation.tensors.begin(), operation.tensors.end(),
+                     [&](const Tensor& tensor) { return on_device(tensor.in) || on_device(tensor.out); });
+}
+
+Status mark_stream(Call& call, DeviceRuntime& devices) {
+  auto event = devices.record(call.device.in >= 0 ? call.device.in : call.device.out, call.device.stream);
+  if (!event) return event.error();
+  call.device.ready = std::move(*event);
+  return {};
+}
+
+}  // namespace fabring

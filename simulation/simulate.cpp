@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 #include "simulation/cores.hpp"
 #include "simulation/cutting.hpp"
@@ -434,7 +435,12 @@ Result<Outcome> simulate(const Schedule& schedule, const Machine& machine, const
   if (job.element_bytes == 0 || schedule.ranks() == 0)
     return Status(ErrorCode::invalid_argument, "a simulation needs an element size and at least one rank");
   const bool all = job.every_rank || job.stragglers.probability > 0;
-  return Run(schedule, machine, job, all ? schedule.ranks() : schedule.symmetry.unit).run();
+  std::map<int, int> ranks_of;
+  for (const int node : schedule.node_of) ++ranks_of[node];
+  int most = 1;
+  for (const auto& [node, ranks] : ranks_of) most = std::max(most, ranks);
+  const Machine sized = at_size(machine, job.bytes, most);
+  return Run(schedule, sized, job, all ? schedule.ranks() : schedule.symmetry.unit).run();
 }
 
 ScheduleOptions options_for(const Machine& machine) {

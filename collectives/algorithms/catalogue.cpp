@@ -5,7 +5,7 @@ namespace {
 
 using enum Algorithm;
 
-constexpr CatalogueEntry entries[] = {
+constexpr CatalogueEntry catalogue[] = {
     {Collective::allreduce, ring, allreduce_by_ring},
     {Collective::allreduce, hierarchical, allreduce_by_hierarchical},
     {Collective::allreduce, recursive_doubling, allreduce_by_recursive_doubling, Claim::order},
@@ -51,6 +51,7 @@ constexpr CatalogueEntry entries[] = {
 
     {Collective::alltoall, direct_one_shot, alltoall_by_direct},
     {Collective::alltoall, bruck, alltoall_by_bruck, Claim::none, false, true},
+    {Collective::alltoall, hierarchical, alltoall_by_hierarchical, Claim::none, false, true},
     {Collective::alltoall, pairwise, alltoall_by_pairwise},
 
     {Collective::barrier, binomial, barrier_by_binomial},
@@ -60,7 +61,7 @@ constexpr CatalogueEntry entries[] = {
 }  // namespace
 
 const CatalogueEntry* find_in_catalogue(Collective collective, Algorithm algorithm) {
-  for (const CatalogueEntry& entry : entries) {
+  for (const CatalogueEntry& entry : catalogue) {
     if (entry.collective == collective && entry.algorithm == algorithm) return &entry;
   }
   return nullptr;

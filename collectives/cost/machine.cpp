@@ -9,30 +9,35 @@ namespace fabring {
 namespace {
 
 constexpr std::uint64_t giga = 1'000'000'000;
-constexpr std::array<std::string_view, 7> names{"shared-memory", "loopback-tcp", "1g", "10g", "100g", "efa-400", "efa-3200"};
+constexpr std::array<std::string_view, 7> known_names{"shared-memory", "loopback-tcp", "1g",      "10g",
+                                                      "100g",          "efa-400",      "efa-3200"};
 
-// Sockets on one host. Bytes cost processor time on both sides and nothing else; fitted to the medians of
-// docs/performance.md for 2 ranks with a core each and 4 ranks on 2 cores.
+// Sockets on one host. Bytes cost processor time on both sides and nothing else; fitted (fit.hpp) to the times of
+// docs/scale.md for 2 ranks with a core each and 4 ranks on 2 cores.
 Machine loopback_tcp() {
   Machine machine;
-  machine.inside = {3500, 1200, 1200, 3000, 19 * giga, 0, 0};
+  machine.inside = {680, 3800, 3800, 3280, 11'800'000'000, 0, 0};
   machine.between = machine.inside;
   machine.nic_bytes_per_second = 0;
-  machine.reduce_bytes_per_second = 9'500'000'000;
-  machine.switch_ns = 12'000;
-  machine.call_ns = 1800;
+  machine.reduce_bytes_per_second = 15'300'000'000;
+  machine.switch_ns = 4'000;
+  machine.call_ns = 2200;
+  machine.cache_bytes = 32 << 20;
+  machine.cold_percent = 69;
   return machine;
 }
 
 // Memory that the ranks of one host share. What is reduced as it comes is copied once, by its sender; what goes to the
-// caller's memory passes through a ring that fits the cache, which costs two copies and waiting.
+// caller's memory passes through a ring that fits the cache, which costs two copies and waiting. Fitted likewise.
 Machine shared_memory() {
   Machine machine;
-  machine.inside = {400, 350, 350, 400, 48 * giga, 20 * giga, 0};
+  machine.inside = {60, 100, 100, 300, 48 * giga, 15'600'000'000, 0};
   machine.between = machine.inside;
-  machine.reduce_bytes_per_second = 40 * giga;
-  machine.switch_ns = 4'000;
-  machine.call_ns = 900;
+  machine.reduce_bytes_per_second = 19 * giga;
+  machine.switch_ns = 1'800;
+  machine.call_ns = 300;
+  machine.cache_bytes = 32 << 20;
+  machine.cold_percent = 90;
   return machine;
 }
 
@@ -60,7 +65,23 @@ Machine efa(std::uint32_t nics, std::uint64_t nic_rate) {
 
 }  // namespace
 
-std::span<const std::string_view> machine_names() { return names; }
+std::span<const std::string_view> machine_names() { return known_names; }
+
+Machine at_size(const Machine& machine, std::uint64_t bytes, int ranks_of_node) {
+  if (machine.cache_bytes == 0 || machine.cold_percent >= 100) return machine;
+  const std::uint64_t most = std::uint64_t{1} << 50;
+  const std::uint64_t together = std::min(bytes, most) * static_cast<std::uint64_t>(std::clamp(ranks_of_node, 1, 4096));
+  if (together <= machine.cache_bytes) return machine;
+  // All of it is cold when it is twice what fits: what went in first has gone when it is needed again.
+  const std::uint64_t cold = std::min<std::uint64_t>(100, (together - machine.cache_bytes) * 100 / machine.cache_bytes);
+  const std::uint64_t percent = 100 - cold * (100 - machine.cold_percent) / 100;
+  Machine slower = machine;
+  for (std::uint64_t* rate :
+       {&slower.reduce_bytes_per_second, &slower.inside.copy_bytes_per_second, &slower.inside.place_bytes_per_second,
+        &slower.between.copy_bytes_per_second, &slower.between.place_bytes_per_second})
+    *rate = *rate * percent / 100;
+  return slower;
+}
 
 std::optional<Machine> find_machine(std::string_view name) {
   std::optional<Machine> machine;
@@ -108,6 +129,8 @@ Status check_machine(const Machine& machine) {
   rate("nic_bytes_per_second", machine.nic_bytes_per_second);
   rate("memory_bytes_per_second", machine.memory_bytes_per_second);
   rate("reduce_bytes_per_second", machine.reduce_bytes_per_second);
+  rate("cache_bytes", machine.cache_bytes);
+  count("cold_percent", machine.cold_percent, 1, 100);
   count("cores", machine.cores, 0, 65536);
   time("switch_ns", machine.switch_ns);
   time("call_ns", machine.call_ns);

@@ -38,6 +38,8 @@ struct Machine {
   std::uint64_t nic_bytes_per_second = 0;        ///< each way
   std::uint64_t memory_bytes_per_second = 0;     ///< all messages inside a node together
   std::uint64_t reduce_bytes_per_second = 0;     ///< one rank adding one vector to another: bytes of the result
+  std::uint64_t cache_bytes = 0;                 ///< of a node, for the vectors of its ranks; 0: they always fit
+  std::uint32_t cold_percent = 100;              ///< of copying and reducing speed that is left when they do not fit
   std::uint32_t cores = 0;                       ///< of a node, for its ranks; 0: one for each
   Nanoseconds switch_ns = 0;                     ///< a core turns to another rank
   Nanoseconds call_ns = 0;                       ///< a call, before its first message
@@ -48,7 +50,12 @@ struct Machine {
   const Tier& tier(bool same_node) const { return same_node ? inside : between; }
 };
 
-/// The machine of this name: shared-memory, loopback-tcp, 1g, 10g, 100g, efa-400, efa-3200; docs/scale.md says what each stands for.
+/// The machine as it is to vectors of `bytes`, one for each of a node's ranks: slower where the caches do not hold
+/// them, in between where they just do not.
+Machine at_size(const Machine& machine, std::uint64_t bytes, int ranks_of_node);
+
+/// The machine of this name: shared-memory, loopback-tcp, 1g, 10g, 100g, efa-400, efa-3200; docs/scale.md says what
+/// each stands for.
 std::optional<Machine> find_machine(std::string_view name);
 std::span<const std::string_view> machine_names();
 

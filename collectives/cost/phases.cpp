@@ -296,8 +296,11 @@ Phases World::alltoall(Algorithm algorithm) const {
       }
       break;
     case Algorithm::hierarchical:
-      phases.list = {{L - 1, 0, share(L), 1, 0, 0, 1},
-                     {0, N - 1, share(N), 1, 0, static_cast<std::uint64_t>((N - 1) * L) * share(N), L}};
+      // Everything is put together once in each stage, and taken apart at the end.
+      if (L > 1) phases.list.push_back({1, 0, share(L), L - 1, N > 1 ? S : 0, 0, 1});
+      if (N > 1)
+        phases.list.push_back(
+            {0, 1, share(N), N - 1, L > 1 ? 2 * S : 0, static_cast<std::uint64_t>((N - 1) * L) * share(N), L});
       break;
     default:
       break;

@@ -105,7 +105,8 @@ std::uint64_t largest_message(const Phases& phases, std::uint64_t bytes) {
 }  // namespace
 
 std::optional<Nanoseconds> predict(Collective collective, Algorithm algorithm, std::uint64_t bytes,
-                                   const WorldShape& shape, const Machine& machine) {
+                                   const WorldShape& shape, const Machine& any_size) {
+  const Machine machine = at_size(any_size, bytes, shape.most);
   if (!has_algorithm(collective, algorithm)) return std::nullopt;
   if (shape.ranks <= 1) return machine.call_ns + transfer_ns(bytes, machine.reduce_bytes_per_second);
   const Phases whole = cost::phases_of(collective, algorithm, bytes, shape);

@@ -86,6 +86,13 @@ Status read_word(const Setting& row, std::string_view text, Config& into) {
   return {};
 }
 
+template <auto Field>
+Status read_word_or_path(const Setting& row, std::string_view text, Config& into) {
+  if (text.find('/') == std::string_view::npos) return read_word<Field>(row, text, into);
+  into.*Field = std::string(text);
+  return {};
+}
+
 // A list of the row's words, kept as text; "auto" stands alone.
 template <auto Field>
 Status read_word_list(const Setting& row, std::string_view text, Config& into) {
@@ -194,10 +201,11 @@ constexpr Setting rows[] = {
      "list of rules, collective:sizes:algorithm, of which the first that fits decides: "
      "allreduce:64K-4M:circulant,broadcast:chain. Must be the same on all ranks.",
      read_text<&Config::algorithm>, show_text<&Config::algorithm>},
-    {"FABRING_MACHINE", "text", "", "auto,shared-memory,loopback-tcp,1g,10g,100g,efa-400,efa-3200", "",
-     "The machine that algorithms are priced for. auto: by transport, hosts and the speed of the interface. Rank 0's "
-     "counts.",
-     read_word<&Config::machine>, show_text<&Config::machine>},
+    {"FABRING_MACHINE", "text", "", "auto,probe,shared-memory,loopback-tcp,1g,10g,100g,efa-400,efa-3200", "",
+     "The machine that algorithms are priced for. auto: by transport, hosts and the speed of the interface. probe: "
+     "measured at start-up, a quarter of a second. A path, with a / in it: a file that describes one (docs/scale.md). "
+     "Rank 0's counts.",
+     read_word_or_path<&Config::machine>, show_text<&Config::machine>},
     {"FABRING_REPRODUCIBLE", "flag", "", "", "",
      "Reduce in the order of the ranks, rounding once: results do not depend on sizes of segments, transport, nodes or "
      "timing (docs/algorithms.md). Costs speed with many ranks. Must be the same on all ranks.",

@@ -124,6 +124,20 @@ std::shared_ptr<const ChoiceTable> EngineCore::choices(const WorldShape& shape) 
   return choices_.back();
 }
 
+void EngineCore::take_algorithm(const Override& rule) {
+  std::lock_guard lock(world_->mutex);
+  world_->choices = std::make_shared<const ChoiceTable>(ChoiceTable::make(world_->shape(), pricing_machine(), {rule}));
+  for (auto& flat : world_->flat) flat.reset();
+}
+
+void EngineCore::take_machine(const Machine& machine) {
+  std::scoped_lock lock(mutex_, world_->mutex);
+  parts_.machine = machine;
+  choices_.clear();
+  world_->choices.reset();
+  for (auto& flat : world_->flat) flat.reset();
+}
+
 Machine EngineCore::pricing_machine() const {
   Machine machine = parts_.machine;
   machine.tiling = tiling_rules();

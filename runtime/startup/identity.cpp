@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "runtime/base/wire.hpp"
+#include "runtime/startup/machine_file.hpp"
 #include "topology/cpus.hpp"
 
 namespace fabring {
@@ -24,6 +25,7 @@ std::string Identity::encode() const {
   out.text(unusable, most_reason).text(algorithm, most_text).number(segment_bytes).number(depth).number(scratch_bytes);
   out.number(static_cast<std::uint8_t>(reproducible)).text(machine, most_text).number(link_megabits).number(cores);
   out.number(static_cast<std::uint8_t>(networks_probed)).text(cpus, most_text).number(rails);
+  out.text(described_machine, most_machine_bytes);
   return out.take();
 }
 
@@ -51,6 +53,7 @@ Result<Identity> Identity::decode(std::string_view bytes) {
   identity.networks_probed = in.number<std::uint8_t>() != 0;
   identity.cpus = in.text(most_text);
   identity.rails = in.number<std::uint8_t>();
+  identity.described_machine = in.text(most_machine_bytes);
   if (!in.complete())
     return Status(ErrorCode::mismatch, "a rank sent an identity that cannot be read; it runs another build of Fabring");
   return identity;
@@ -89,8 +92,13 @@ int ranks_beside(const std::vector<Identity>& ranks, Rank self) {
   }));
 }
 
-Machine machine_of(const std::vector<Identity>& ranks, bool shared_memory) {
+Result<Machine> machine_of(const std::vector<Identity>& ranks, bool shared_memory) {
   const Identity& first = ranks[0];
+  if (!first.described_machine.empty()) {
+    auto described = machine_from_json(first.described_machine);
+    if (!described) return described.error().with_prefix("the machine that rank 0 described: ");
+    return described;
+  }
   if (const auto named = find_machine(first.machine)) return *named;
   const bool one_host = std::all_of(ranks.begin(), ranks.end(),
                                     [&](const Identity& rank) { return rank.fingerprint == first.fingerprint; });

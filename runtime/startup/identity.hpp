@@ -29,6 +29,7 @@ struct Identity {
   std::uint64_t scratch_bytes = 0;  ///< FABRING_SCRATCH_BYTES; may differ
   bool reproducible = false;
   std::string machine;              ///< FABRING_MACHINE
+  std::string described_machine;    ///< the file that names, as JSON; rank 0's
   std::uint32_t link_megabits = 0;  ///< of the cards that large messages take, together; 0: not known
   std::uint8_t rails = 1;           ///< how many such cards its host has
   std::uint32_t cores = 0;          ///< that its processes may use
@@ -44,8 +45,12 @@ Status compare(const std::vector<Identity>& ranks);
 /// Ranks of this one's host that may run on a processor that it may run on, itself among them.
 int ranks_beside(const std::vector<Identity>& ranks, Rank self);
 
-/// What algorithms are priced for: what rank 0 was told, or what it has.
-Machine machine_of(const std::vector<Identity>& ranks, bool shared_memory);
+/// What rank 0's FABRING_MACHINE says if the machine is to be probed.
+inline constexpr std::string_view machine_to_probe = "probe";
+
+/// What algorithms are priced for (or probing begins with): what rank 0 was told, or what it has. Errors: mismatch,
+/// rank 0 sent something else.
+Result<Machine> machine_of(const std::vector<Identity>& ranks, bool shared_memory);
 
 /// FABRING_SEGMENT_BYTES, or, if that is not set and a rank has little FABRING_SCRATCH_BYTES, what fits there: a tile
 /// may need a segment from every rank, and as much again for what it sends. 0: the usual one.

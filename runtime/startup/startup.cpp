@@ -60,6 +60,16 @@ Result<RailChoice> choose_cards(const Config& config, const Bootstrap& bootstrap
   return find_rails(*addresses, request, choice->chosen, config.rails);
 }
 
+// Rank 0's counts; the others' need not even exist.
+Status read_own_machine(const Config& config, Identity& own) {
+  const bool known = config.machine == "auto" || config.machine == machine_to_probe || find_machine(config.machine);
+  if (known || config.rank != 0) return {};
+  auto machine = read_machine(config.machine, "FABRING_MACHINE");
+  if (!machine) return machine.error();
+  own.described_machine = machine_to_json(*machine);
+  return {};
+}
+
 // A job that cannot be asked is still a job.
 void answer_status(EngineCore& core, std::uint64_t job_nonce, const Log& log) {
   if (!core.config().status) return;
@@ -127,6 +137,7 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
   own.scratch_bytes = config.scratch_bytes;
   own.reproducible = config.reproducible;
   own.machine = config.machine;
+  Status machine_read = read_own_machine(config, own);
   own.cores = static_cast<std::uint32_t>(allowed_cpus());
   own.cpus = show_cpu_list(affinity_cpus());
   UsableTransports usable(config.transport);
@@ -137,6 +148,7 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
   std::string interface;
   HostRails rails{{}, &places, own.host, log};
   Result<std::string> told = [&]() -> Result<std::string> {
+    FABRING_TRY(machine_read);
     auto cards = choose_cards(config, **bootstrap, places.locality, parts.report);
     if (!cards) return cards.error();
     rails.interfaces = std::move(*cards);
@@ -162,7 +174,9 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
   parts.endpoint = std::move(path->endpoint);
   parts.node_of = std::move(path->node_of);
   parts.report.insert(parts.report.end(), path->report.begin(), path->report.end());
-  parts.machine = machine_of(ranks, path->shared_memory);
+  auto machine = machine_of(ranks, path->shared_memory);
+  if (!machine) return machine.error();
+  parts.machine = std::move(*machine);
 
   const int beside = ranks_beside(ranks, config.rank);
   const int cores = allowed_cpus();
@@ -172,9 +186,11 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
   parts.report.push_back(fmt::format("{} rank{} on the {} core{} that this rank may use: {}", beside,
                                      beside == 1 ? "" : "s", cores, cores == 1 ? "" : "s",
                                      parts.waiting.spins > 0 ? "spin, then yield, then sleep" : "yield, then sleep"));
-  parts.report.push_back(fmt::format("algorithms {}: priced for {}",
-                                     config.algorithm == "auto" ? "chosen" : "as FABRING_ALGORITHM says",
-                                     parts.machine.name));
+  const bool probe = ranks[0].machine == machine_to_probe;
+  if (!probe)
+    parts.report.push_back(fmt::format("algorithms {}: priced for {}",
+                                       config.algorithm == "auto" ? "chosen" : "as FABRING_ALGORITHM says",
+                                       parts.machine.name));
   parts.config.sockets_per_peer = parts.endpoint->connections_per_peer();
   ControlPlane& plane = *control;
   parts.control = std::move(control);
@@ -209,6 +225,11 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
   if (!all) {
     const Status health = Communicator(core->world()).health();
     return health.ok() ? all.error() : health;
+  }
+  if (probe) {
+    auto probed = probe_machine(*core);
+    if (!probed) return probed.error().with_prefix("FABRING_MACHINE=probe: ");
+    core->add_to_report(std::move(*probed));
   }
   answer_status(*core, options.job_nonce, log);
   if (config.explain || log.wants(LogLevel::info))

@@ -221,5 +221,34 @@ TEST(Hierarchical, OtherCollectivesAddTheRoundsOfNodesAndOfRanks) {
   }
 }
 
+TEST(Hierarchical, AlltoallSendsOneMessageToARankOfEachOtherNode) {
+  for (const std::vector<int>& shape : std::vector<std::vector<int>>{{3, 3, 3, 3}, {4, 2, 4}, {1, 3}, {5, 1, 2}}) {
+    const auto nodes = test::nodes_of(shape);
+    const auto plans = test::plans_of({Collective::alltoall, Algorithm::hierarchical}, nodes);
+    const auto report = check_plans(plans, 7, ReduceOp::sum);
+    ASSERT_TRUE(report) << report.error().message();
+    EXPECT_EQ(report->critical_path, 2u);
+    std::vector<std::map<int, std::size_t>> into(plans.size());  // messages by the node they come from
+    std::uint64_t between = 0;
+    for (const Plan& plan : plans) {
+      const auto sent = bytes_sent_to(plan, 7, 1);
+      const auto node_of = [&](Rank rank) { return nodes[at(rank)]; };
+      for (const Step& step : plan.steps) {
+        if (step.kind == StepKind::send && node_of(step.peer) != node_of(plan.rank))
+          ++into[at(step.peer)][node_of(plan.rank)];
+      }
+      for (std::size_t peer = 0; peer < sent.size(); ++peer)
+        between += nodes[peer] == node_of(plan.rank) ? 0 : sent[peer];
+    }
+    std::uint64_t pairs = 0;
+    for (const int node : nodes) pairs += nodes.size() - at(shape[at(node)]);
+    EXPECT_EQ(between, 7 * pairs);  // each block crosses once
+    for (const auto& messages : into) {
+      EXPECT_EQ(messages.size(), shape.size() - 1);
+      for (const auto& [node, count] : messages) EXPECT_EQ(count, 1u);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace fabring

@@ -87,6 +87,11 @@ CASES = [
          settings={"FABRING_INTERFACE": "nosuch0"}),
     Case("an algorithm that does not exist", "invalid_argument", ["FABRING_ALGORITHM", "rings", "ring"],
          settings={"FABRING_ALGORITHM": "rings"}),
+    Case("a machine that does not exist", "invalid_argument", ["FABRING_MACHINE", "1000g", "100g"],
+         settings={"FABRING_MACHINE": "1000g"}),
+    Case("a machine's file that is not there", "invalid_argument", ["FABRING_MACHINE", "/no/such/machine.json", "file"],
+         settings={"FABRING_MACHINE": "/no/such/machine.json"}),
+    Case("a machine's file only rank 0 needs", OK, odd={1: {"FABRING_MACHINE": "/no/such/machine.json"}}),
     # Meeting.
     Case("the port is in use", {0: "unavailable", 1: ("timeout", "unavailable")},
          {0: ["in use", "FABRING_MASTER_PORT|port"], 1: ["127.0.0.1", "rank 0|master"]}, settings=FAST, prepare=hold_port),

@@ -80,7 +80,7 @@ TEST(Predict, IsNearTheSimulationOfThePlans) {
             ASSERT_TRUE(price) << what;
             const double ratio = static_cast<double>(*price) / simulated;
             EXPECT_GT(ratio, 0.15) << what;
-            EXPECT_LT(ratio, 3.3) << what;
+            EXPECT_LT(ratio, 3.7) << what;  // long vectors by double_tree on a full node
             logarithms += std::abs(std::log(ratio));
             ++compared;
           }

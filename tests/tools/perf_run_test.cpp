@@ -170,7 +170,29 @@ TEST(PerfRun, ExplainsItsChoices) {
   EXPECT_THAT(result.err, HasSubstr("4 B: "));
   EXPECT_THAT(result.err,
               testing::ContainsRegex("4 B: [a-z_]+ predicted [0-9.]+ us, measured [0-9.]+ us \\([0-9.]+x\\)"));
+  EXPECT_THAT(result.err, testing::ContainsRegex("[01] of 1 predictions within 20% of what was measured"));
   EXPECT_EQ(lines(result.out).size(), 1U);
+}
+
+TEST(PerfRun, ProbesTheMachineAndPricesByIt) {
+  const auto result =
+      run({"perf", "allreduce", "-n", "3", "--sizes", "4,64K", "-i", "1", "--explain", "--format", "plain"},
+          {{"FABRING_MACHINE", "probe"}});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.err, testing::ContainsRegex(
+                              "priced for this machine, probed in [0-9]+ ms: [0-9]+ of [1-9][0-9]* times within"));
+  EXPECT_EQ(lines(result.out).size(), 2U);
+}
+
+TEST(PerfRun, TakesAMachineFromRankZerosFile) {
+  const std::string path = testing::TempDir() + "fabring_machine_" + std::to_string(::getpid()) + ".json";
+  std::ofstream(path) << R"({"name": "an own one", "base": "100g", "call_ns": 12345678})";
+  const auto result = run({"perf", "allreduce", "-n", "2", "--sizes", "4", "-i", "1", "--explain", "--format", "plain"},
+                          {{"FABRING_MACHINE", path}});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("priced for an own one"));
+  EXPECT_THAT(result.err, testing::ContainsRegex("predicted 123[0-9.]+ us"));
+  std::remove(path.c_str());
 }
 
 }  // namespace

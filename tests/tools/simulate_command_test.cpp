@@ -8,8 +8,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "runtime/startup/machine_file.hpp"
 #include "tests/tools/program.hpp"
-#include "tools/fabring/machine_file.hpp"
 #include "tools/fabring/models.hpp"
 #include "tools/fabring/simulate_report.hpp"
 

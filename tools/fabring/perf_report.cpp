@@ -42,16 +42,29 @@ double bus_factor(Collective collective, int ranks) {
   }
 }
 
-std::string predicted_against_measured(const Choice& choice, const Measurement& measurement) {
+std::string PredictionLines::add(const Choice& choice, const Measurement& measurement) {
   const auto found = std::find_if(
       choice.candidates.begin(), choice.candidates.end(),
       [&](const Choice::Candidate& each) { return each.algorithm == choice.algorithm && each.excluded.empty(); });
-  std::string text = fmt::format("{}{}: {} ", size_text(measurement.bytes), measurement.in_place ? " in place" : "",
-                                 measurement.algorithm);
+  const std::string where = fmt::format("{}{}: {}", size_text(measurement.bytes),
+                                        measurement.in_place ? " in place" : "", measurement.algorithm);
   if (found == choice.candidates.end() || found->predicted_us <= 0)
-    return text + fmt::format("measured {} us, no prediction", microseconds_text(measurement.time_us));
-  return text + fmt::format("predicted {} us, measured {} us ({:.2f}x)", microseconds_text(found->predicted_us),
-                            microseconds_text(measurement.time_us), measurement.time_us / found->predicted_us);
+    return where + fmt::format(" measured {} us, no prediction", microseconds_text(measurement.time_us));
+  const double ratio = measurement.time_us / found->predicted_us;
+  ++compared_;
+  if (found->predicted_us >= 0.8 * measurement.time_us && found->predicted_us <= 1.2 * measurement.time_us) ++close_;
+  if (std::max(ratio, 1 / ratio) > std::max(worst_, 1 / worst_)) {
+    worst_ = ratio;
+    worst_at_ = where;
+  }
+  return where + fmt::format(" predicted {} us, measured {} us ({:.2f}x)", microseconds_text(found->predicted_us),
+                             microseconds_text(measurement.time_us), ratio);
+}
+
+std::string PredictionLines::summary() const {
+  if (compared_ == 0) return "nothing was predicted";
+  return fmt::format("{} of {} predictions within 20% of what was measured; farthest off: {} ({:.2f}x)", close_,
+                     compared_, worst_at_.empty() ? "none" : worst_at_, worst_);
 }
 
 Chart bandwidth_chart(const PerfOptions& options, const JobFacts& facts, const std::vector<Measurement>& measurements) {

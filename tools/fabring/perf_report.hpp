@@ -49,8 +49,19 @@ double algorithm_bandwidth(std::size_t bytes, double time_us);
 /// alltoall; 1 for broadcast and reduce.
 double bus_factor(Collective collective, int ranks);
 
-/// "64 KiB: recursive_doubling predicted 125 us, measured 185 us (1.48x)".
-std::string predicted_against_measured(const Choice& choice, const Measurement& measurement);
+/// What was predicted beside what was measured, a line for each measurement and one for all.
+class PredictionLines {
+ public:
+  /// "1 MiB in place: ring predicted 430 us, measured 404 us (0.94x)"
+  std::string add(const Choice& choice, const Measurement& measurement);
+  std::string summary() const;
+
+ private:
+  std::size_t compared_ = 0;
+  std::size_t close_ = 0;  ///< predictions of 0.8 to 1.2 times what was measured
+  double worst_ = 1;       ///< measured / predicted
+  std::string worst_at_;
+};
 
 /// busbw over the size, out of place and in place.
 Chart bandwidth_chart(const PerfOptions& options, const JobFacts& facts, const std::vector<Measurement>& measurements);

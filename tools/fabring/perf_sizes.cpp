@@ -32,6 +32,7 @@ Result<std::uint64_t> measure_sizes(PerfJob& job) {
   if (options.explain && job.writes()) explain_choices(*measuring, options);
   PerfReport report(options, job.facts());
   job.write(report.header());
+  PredictionLines predictions;
   std::vector<Measurement> all;
   std::uint64_t wrong = 0;
   for (std::size_t i = 0; i < options.sizes.size(); ++i) {
@@ -51,8 +52,9 @@ Result<std::uint64_t> measure_sizes(PerfJob& job) {
     job.write(report.size_done(measurements));
     if (options.explain && job.writes())
       for (const Measurement& each : measurements)
-        complain("perf", predicted_against_measured(measuring->explain(options.sizes[i]), each));
+        complain("perf", predictions.add(measuring->explain(options.sizes[i]), each));
   }
+  if (options.explain && job.writes()) complain("perf", predictions.summary());
   job.write(report.footer());
   FABRING_TRY(job.finish(picture && job.writes() ? draw(bandwidth_chart(options, job.facts(), all)) : ""));
   return wrong;

@@ -11,8 +11,8 @@
 #include "collectives/choice/table.hpp"
 #include "runtime/base/nearest_name.hpp"
 #include "runtime/base/parse_value.hpp"
+#include "runtime/startup/machine_file.hpp"
 #include "tools/fabring/command.hpp"
-#include "tools/fabring/machine_file.hpp"
 #include "tools/fabring/models.hpp"
 #include "tools/fabring/simulate_report.hpp"
 
@@ -90,7 +90,7 @@ Result<Wanted> understand(const Options& options) {
         fmt::format("'{}' is not a collective{}", options.collective, did_you_mean(options.collective, names)));
   }
   wanted.forecast.collective = *collective;
-  auto machine = read_machine(options.machine);
+  auto machine = read_machine(options.machine, "--machine");
   if (!machine) return machine.error();
   wanted.forecast.machine = *machine;
   auto algorithms = read_algorithms(options.algorithm, *collective);
@@ -339,8 +339,8 @@ void add_simulate(CLI::App& app, Session& session) {
   option("collective", options->collective, "allreduce, broadcast, ...", "COLLECTIVE")->required();
   option("--nodes", options->nodes, "How many nodes (1)", "N")->check(CLI::Range(1, most_ranks));
   option("--ranks-per-node", options->ranks_per_node, "Ranks of each (8)", "R")->check(CLI::Range(1, 4096));
-  option("--machine", options->machine, "shared-memory, loopback-tcp, 1g, 10g, 100g (default), efa-400, efa-3200, or a JSON file",
-         "NAME|F");
+  option("--machine", options->machine,
+         "shared-memory, loopback-tcp, 1g, 10g, 100g (default), efa-400, efa-3200, or a JSON file", "NAME|F");
   option("--sizes", options->sizes, "Bytes of the whole vector (1K,16K,256K,4M,64M)", "LIST");
   option("--algorithm", options->algorithm, "Which to compare (all)", "LIST");
   option("--scale", options->scale, "Worlds of so many ranks instead of --nodes", "LIST");

@@ -1,4 +1,4 @@
-#include "tools/fabring/machine_file.hpp"
+#include "runtime/startup/machine_file.hpp"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 
 #include "runtime/base/nearest_name.hpp"
 
-namespace fabring::tools {
+namespace fabring {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -34,6 +34,8 @@ void each_field(Machine& machine, Visit visit) {
   visit("nic_bytes_per_second", machine.nic_bytes_per_second);
   visit("memory_bytes_per_second", machine.memory_bytes_per_second);
   visit("reduce_bytes_per_second", machine.reduce_bytes_per_second);
+  visit("cache_bytes", machine.cache_bytes);
+  visit("cold_percent", machine.cold_percent);
   visit("cores", machine.cores);
   visit("switch_ns", machine.switch_ns);
   visit("call_ns", machine.call_ns);
@@ -112,20 +114,20 @@ std::string machine_to_json(const Machine& machine) {
   return json.dump(2) + "\n";
 }
 
-Result<Machine> read_machine(const std::string& name_or_path) {
+Result<Machine> read_machine(const std::string& name_or_path, const std::string& what) {
   if (auto known = find_machine(name_or_path)) return *known;
   std::ifstream file(name_or_path, std::ios::binary);
   if (!file) {
-    return wrong(fmt::format("--machine '{}' is neither a file that can be read nor one of {}{}", name_or_path,
+    return wrong(fmt::format("{} '{}' is neither a file that can be read nor one of {}{}", what, name_or_path,
                              fmt::join(machine_names(), ", "), did_you_mean(name_or_path, machine_names())));
   }
   std::string text(most_bytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));
-  if (text.size() > most_bytes) return wrong("--machine " + name_or_path + ": larger than 1 MiB");
+  if (text.size() > most_bytes) return wrong(what + " " + name_or_path + ": larger than 1 MiB");
   auto machine = machine_from_json(text);
-  if (!machine) return machine.error().with_prefix("--machine " + name_or_path + ": ");
+  if (!machine) return machine.error().with_prefix(what + " " + name_or_path + ": ");
   return machine;
 }
 
-}  // namespace fabring::tools
+}  // namespace fabring

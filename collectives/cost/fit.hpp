@@ -1,0 +1,35 @@
+#pragma once
+// fit_machine(): the machine whose prices come closest to what was measured. Prices are closed formulas and cheap, so
+// it tries: one field at a time, in factors, until no step comes closer. Fields that the measurements say nothing of
+// stay near where they began, and those that are 0 (no limit) stay 0.
+
+#include <span>
+
+#include "collectives/algorithms.hpp"
+#include "collectives/cost/machine.hpp"
+#include "fabring/types.hpp"
+
+namespace fabring {
+
+/// What one operation took.
+struct Measured {
+  Collective collective = Collective::allreduce;
+  Algorithm algorithm = Algorithm::ring;
+  std::uint64_t bytes = 0;  ///< as predict() counts them
+  WorldShape shape;
+  Nanoseconds time_ns = 0;  ///< above 0
+};
+
+/// How far prices are from measurements, as factors of at least 1: half of them are closer than `median`.
+struct Accuracy {
+  double median = 1;
+  double worst = 1;
+  std::size_t within_20_percent = 0;  ///< 0.8 to 1.2 times what was measured
+  std::size_t priced = 0;             ///< measurements whose algorithm has a price
+};
+Accuracy accuracy_of(const Machine& machine, std::span<const Measured> measured);
+
+/// What is not priced is passed over; with nothing priced, `start` comes back.
+Machine fit_machine(const Machine& start, std::span<const Measured> measured);
+
+}  // namespace fabring

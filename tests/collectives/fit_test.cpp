@@ -1,0 +1,80 @@
+// A machine fitted to times: that of another machine is found again, as far as prices can tell.
+#include "collectives/cost/fit.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "collectives/cost/predict.hpp"
+
+namespace fabring {
+namespace {
+
+constexpr WorldShape four_on_two_cores{4, 1, 4, 4};
+
+std::vector<Measured> times_on(const Machine& machine, const WorldShape& shape, std::size_t least, std::size_t factor) {
+  std::vector<Measured> times;
+  for (std::size_t bytes = least; bytes <= (std::size_t{16} << 20); bytes *= factor) {
+    for (const Algorithm algorithm : {Algorithm::ring, Algorithm::recursive_doubling, Algorithm::direct_two_shot})
+      if (const auto price = predict(Collective::allreduce, algorithm, bytes, shape, machine))
+        times.push_back({Collective::allreduce, algorithm, bytes, shape, *price});
+    if (const auto price = predict(Collective::broadcast, Algorithm::binomial, bytes, shape, machine))
+      times.push_back({Collective::broadcast, Algorithm::binomial, bytes, shape, *price});
+  }
+  return times;
+}
+
+/// Slower in everything, and not alike.
+Machine other_than(Machine machine) {
+  machine.call_ns *= 2;
+  machine.switch_ns *= 3;
+  machine.inside.latency_ns *= 2;
+  machine.inside.send_ns *= 3;
+  machine.inside.copy_bytes_per_second /= 3;
+  machine.reduce_bytes_per_second /= 2;
+  return machine;
+}
+
+TEST(Fit, FindsTheMachineBehindTheTimes) {
+  Machine start = *find_machine("loopback-tcp");
+  start.cores = 2;
+  const Machine hidden = other_than(start);
+  const auto seen = times_on(hidden, four_on_two_cores, 8, 8);
+  EXPECT_GT(accuracy_of(start, seen).median, 1.5);
+  const Machine fitted = fit_machine(start, seen);
+  // Also at sizes that it has not seen.
+  const Accuracy accuracy = accuracy_of(fitted, times_on(hidden, four_on_two_cores, 100, 3));
+  EXPECT_EQ(accuracy.within_20_percent, accuracy.priced);
+  EXPECT_LT(accuracy.median, 1.06);
+  EXPECT_TRUE(check_machine(fitted).ok());
+}
+
+TEST(Fit, KeepsWhatNothingTellsOf) {
+  const Machine start = *find_machine("100g");
+  EXPECT_EQ(fit_machine(start, {}).inside, start.inside);
+  const Machine hidden = other_than(start);
+  const Machine fitted = fit_machine(start, times_on(hidden, four_on_two_cores, 8, 8));
+  EXPECT_EQ(fitted.between, start.between);  // all ranks are on one node
+  EXPECT_EQ(fitted.nic_bytes_per_second, start.nic_bytes_per_second);
+  EXPECT_EQ(fitted.inside.lane_bytes_per_second, 0u);  // no limit stays none
+  EXPECT_EQ(fitted.cores, start.cores);
+}
+
+TEST(Fit, SaysHowFarPricesAreOff) {
+  const Machine machine = *find_machine("loopback-tcp");
+  auto times = times_on(machine, four_on_two_cores, 8, 100);
+  const Accuracy exact = accuracy_of(machine, times);
+  EXPECT_EQ(exact.priced, times.size());
+  EXPECT_EQ(exact.within_20_percent, times.size());
+  EXPECT_DOUBLE_EQ(exact.worst, 1.0);
+  times.front().time_ns *= 2;
+  times.push_back({Collective::allreduce, Algorithm::pairwise, 8, four_on_two_cores, 1000});  // there is no such thing
+  const Accuracy one_off = accuracy_of(machine, times);
+  EXPECT_EQ(one_off.priced, times.size() - 1);
+  EXPECT_EQ(one_off.within_20_percent, times.size() - 2);
+  EXPECT_NEAR(one_off.worst, 2.0, 0.01);
+}
+
+}  // namespace
+}  // namespace fabring

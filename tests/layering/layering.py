@@ -22,7 +22,7 @@ ALLOWED = {
     "examples": set(),
 }
 PUBLIC_ONLY = {"include/fabring", "bindings/python", "bindings/torch", "examples"}  # not even runtime/base
-# Library header pattern -> the one folder that may include it.
+# Library header pattern -> the one folder that may include it, and single files elsewhere.
 LIBRARIES = {
     r"boost/|asio": "runtime/base/net",
     r"rdma/": "transports/fabric",
@@ -30,7 +30,7 @@ LIBRARIES = {
     r"hwy/": "collectives/reduce",
     r"openssl/": "runtime/base",
     r"CLI/": "tools",
-    r"nlohmann/": "tools",
+    r"nlohmann/": ("tools", "runtime/startup/machine_file.cpp"),
     r"Eigen": "examples",
     r"cuda": "device/cuda",
     r"nanobind/": "bindings/python",
@@ -59,8 +59,9 @@ def violations(root):
                     continue
                 header = match.group(1)
                 for pattern, home in LIBRARIES.items():
-                    if re.match(pattern, header) and not relative.startswith(home + "/"):
-                        found.append(f"{relative}:{number}: includes {header}; only {home}/ may")
+                    home, *files = (home,) if isinstance(home, str) else home
+                    if re.match(pattern, header) and not relative.startswith(home + "/") and relative not in files:
+                        found.append(f"{relative}:{number}: includes {header}; only {', '.join([home + '/', *files])} may")
                 target = folder_of("include/" + header if header.startswith("fabring/") else header)
                 if target is None or target == own or target == "include/fabring":
                     continue
@@ -68,6 +69,22 @@ def violations(root):
                 if target not in allowed:
                     found.append(f"{relative}:{number}: {own}/ may not include {header}")
     return found
+
+
+NAMESPACE = re.compile(r"^namespace ([\w:]+) \{", re.M)
+TYPE = re.compile(r"^(?:struct|class) (\w+)(?: final)?(?: :[^{;]*)?\s*\{", re.M)
+
+
+def twice_defined(root):
+    """Types of one name in one namespace in two headers: the linker takes either, and the program breaks at run time."""
+    places = {}
+    for name in sorted({n.split("/")[0] for n in ALLOWED}):
+        for file in sorted((root / name).rglob("*.hpp")):
+            text = file.read_text(errors="replace")
+            for match in TYPE.finditer(text):
+                scope = "::".join(n.group(1) for n in NAMESPACE.finditer(text, 0, match.start()))
+                places.setdefault(f"{scope}::{match.group(1)}", set()).add(file.relative_to(root).as_posix())
+    return [f"{' and '.join(sorted(files))}: both define {name}" for name, files in sorted(places.items()) if len(files) > 1]
 
 
 def self_test():
@@ -92,6 +109,11 @@ def self_test():
         for path in cases:
             assert any(line.startswith(path) for line in found), f"not found: {path}"
         assert len(found) == len(cases), found
+        assert not twice_defined(root)
+        (root / "tools/i.hpp").write_text("namespace fabring::tools {\nstruct Facts {\n};\n}\n")
+        (root / "tools/j.hpp").write_text("namespace fabring {\nnamespace tools {\nclass Facts : Base {\n};\n}\n}\n")
+        (root / "tools/k.hpp").write_text("namespace fabring::other {\nstruct Facts {\n};\n}\n")
+        assert len(twice_defined(root)) == 1, twice_defined(root)
     print("the check finds what it should")
 
 
@@ -99,6 +121,7 @@ if __name__ == "__main__":
     if sys.argv[1] == "--self-test":
         self_test()
         sys.exit(0)
-    bad = violations(pathlib.Path(sys.argv[1]))
+    tree = pathlib.Path(sys.argv[1])
+    bad = violations(tree) + twice_defined(tree)
     print("\n".join(bad) or "layers hold")
     sys.exit(1 if bad else 0)

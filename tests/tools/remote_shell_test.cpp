@@ -61,7 +61,7 @@ TEST(RemoteShell, SaysWhatEachFailureMeansAndWhatToDo) {
   EXPECT_THAT(explain_no_answer(after(255, "evil\x1b[2J timed out")), testing::Not(HasSubstr("\x1b")));
 }
 
-HostFacts reached(std::string at, std::string from) { return {"", 1, std::move(at), std::move(from)}; }
+AgentFacts reached(std::string at, std::string from) { return {"", 1, std::move(at), std::move(from)}; }
 
 TEST(MeetingAddress, IsTheFirstHostsAsTheOthersSeeIt) {
   const MeetingHost here{"localhost", false, {}}, there{"b", true, reached("10.0.0.2", "10.0.0.1")};

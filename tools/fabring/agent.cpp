@@ -18,6 +18,7 @@
 #include "tools/fabring/adopted_children.hpp"
 #include "tools/fabring/agent_wire.hpp"
 #include "tools/fabring/command.hpp"
+#include "tools/fabring/errno_status.hpp"
 #include "tools/fabring/output_queue.hpp"
 #include "tools/fabring/reserved_port.hpp"
 #include "tools/fabring/signal_source.hpp"
@@ -35,10 +36,8 @@ constexpr auto orphans_grace = 1s;            // from TERM to KILL when the laun
 constexpr auto end_of_strays = 2s;            // for what ranks left behind outside their groups
 constexpr std::size_t most_queued = 1 << 20;  // of output; above it the ranks wait
 
-Status failed(const std::string& what) { return {ErrorCode::unavailable, what + ": " + std::strerror(errno)}; }
-
 // "client port server port", as sshd tells.
-void read_connection(HostFacts& facts) {
+void read_connection(AgentFacts& facts) {
   const char* text = std::getenv("SSH_CONNECTION");
   char from[64], at[64];
   if (text == nullptr || std::sscanf(text, "%63s %*s %63s", from, at) != 2) return;
@@ -51,7 +50,7 @@ Result<Descriptor> secret_in_memory(const std::string& secret) {
   Descriptor file(::memfd_create("fabring-secret", MFD_CLOEXEC));
   if (file.fd() < 0 || ::fchmod(file.fd(), 0600) != 0 ||
       ::write(file.fd(), secret.data(), secret.size()) != static_cast<ssize_t>(secret.size()))
-    return failed("cannot keep the secret in memory");
+    return because_of_errno("cannot keep the secret in memory");
   return file;
 }
 
@@ -61,7 +60,7 @@ class Agent final : RankEvents {
       : signals_(std::move(signals)), lifeline_(std::move(lifeline)), port_(std::move(port)), group_(lifeline_) {}
 
   int run() {
-    HostFacts facts;
+    AgentFacts facts;
     facts.host_name = host_name();
     facts.free_port = port_.port;
     read_connection(facts);
@@ -200,7 +199,8 @@ class Agent final : RankEvents {
     silence_ = order->silence;
     if (order->first_rank > 0) port_.socket.close();  // the ranks meet on the first host
     if (::chdir(order->directory.c_str()) != 0)
-      return failed(fmt::format("cannot enter the directory '{}' (--chdir DIR names another)", order->directory));
+      return because_of_errno(
+          fmt::format("cannot enter the directory '{}' (--chdir DIR names another)", order->directory));
     Environment environment = process_environment();
     for (const auto& [name, value] : order->environment) environment[name] = value;
     if (!order->secret.empty()) {
@@ -212,7 +212,7 @@ class Agent final : RankEvents {
     Descriptor rank_0_input;
     if (order->input_follows) {
       int ends[2];
-      if (::pipe2(ends, O_CLOEXEC) != 0) return failed("cannot make a pipe");
+      if (::pipe2(ends, O_CLOEXEC) != 0) return because_of_errno("cannot make a pipe");
       rank_0_input = Descriptor(ends[0]);
       input_pipe_ = Descriptor(ends[1]);
       input_ = OutputQueue(ends[1]);

@@ -63,7 +63,7 @@ std::optional<Greeting> find_greeting(std::string_view bytes) {
                   std::string(bytes.substr(end + 1))};
 }
 
-std::string HostFacts::encode() const {
+std::string AgentFacts::encode() const {
   return WireWriter()
       .text(host_name, most_word)
       .number(std::int32_t{free_port})
@@ -72,9 +72,9 @@ std::string HostFacts::encode() const {
       .take();
 }
 
-Result<HostFacts> HostFacts::decode(std::string_view payload) {
+Result<AgentFacts> AgentFacts::decode(std::string_view payload) {
   WireReader in(payload);
-  HostFacts facts;
+  AgentFacts facts;
   facts.host_name = in.text(most_word);
   facts.free_port = in.number<std::int32_t>();
   facts.reached_at = in.text(most_word);

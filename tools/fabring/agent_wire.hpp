@@ -64,13 +64,13 @@ std::string greeting_line(std::string_view version);
 std::optional<Greeting> find_greeting(std::string_view bytes);
 
 /// What an agent knows of its host.
-struct HostFacts {
+struct AgentFacts {
   std::string host_name;
   int free_port = 0;         ///< kept by the agent as long as it lives
   std::string reached_at;    ///< numeric address at which ssh reached this host; empty: not known
   std::string reached_from;  ///< numeric address from which it came
   std::string encode() const;
-  static Result<HostFacts> decode(std::string_view payload);
+  static Result<AgentFacts> decode(std::string_view payload);
 };
 
 /// What an agent is to start.

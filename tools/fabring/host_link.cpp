@@ -199,7 +199,7 @@ Status HostLink::check_rank(int rank) const {
 Status HostLink::accept(const Frame& frame, HostEvents& events) {
   switch (static_cast<FromAgent>(frame.type)) {
     case FromAgent::ready: {
-      auto facts = HostFacts::decode(frame.payload);
+      auto facts = AgentFacts::decode(frame.payload);
       if (!facts) return facts.error();
       facts_ = std::move(*facts);
       if (state_ == State::starting) state_ = State::ready;

@@ -53,7 +53,7 @@ class HostLink {
   bool could_not_start() const { return could_not_start_; }  ///< lost because a rank cannot be started there
   const HostShare& share() const { return contact_.share; }
   const HostContact& contact() const { return contact_; }
-  const HostFacts& facts() const { return facts_; }  ///< once ready
+  const AgentFacts& facts() const { return facts_; }  ///< once ready
 
   static constexpr std::size_t polled_entries = 3;
   /// `read_output` false: the agent is not listened to for now and has to wait.
@@ -86,7 +86,7 @@ class HostLink {
   Lifeline& lifeline_;
   OutputQueue to_agent_;
   FrameReader frames_{most_frame_from_agent};
-  HostFacts facts_;
+  AgentFacts facts_;
   State state_ = State::starting;
   bool greeted_ = false, could_not_start_ = false;
   std::string before_greeting_, errors_, failure_;

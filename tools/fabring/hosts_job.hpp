@@ -40,7 +40,7 @@ Result<Environment> exported_environment(const std::vector<std::string>& exports
 struct MeetingHost {
   std::string name;  ///< as given
   bool over_ssh = true;
-  HostFacts facts;
+  AgentFacts facts;
 };
 /// The address of the first host as the others see it. Errors: unavailable when nothing tells. Pure.
 Result<std::string> meeting_address(const std::vector<MeetingHost>& hosts);

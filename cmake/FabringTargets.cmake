@@ -35,7 +35,15 @@ function(fabring_optional_pkg option prefix module debian)
   endif()
 endfunction()
 
+# Sources of a target compiled several at a time: their headers are read once. Names in anonymous namespaces must differ
+# within a target; what cannot be (a source compiled for several processors, a class of Asio's in one source) says
+# SKIP_UNITY_BUILD_INCLUSION.
 function(fabring_compile_options target)
+  if(FABRING_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+    # To the compiler, only one of them is the main file.
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+  endif()
   target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
                                               $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow

@@ -15,7 +15,6 @@ namespace {
 constexpr auto flush_limit = 200ms;
 /// Rank 0's own deadline is as long as ours, began a little later, and its text is better: it knows who is missing.
 constexpr auto patience_for_the_reason = 1s;
-std::uint8_t type_of(Message message) { return static_cast<std::uint8_t>(message); }
 }  // namespace
 
 Result<std::unique_ptr<MeetingClient>> MeetingClient::meet(const MasterSearch& search, const meeting::Join& join,
@@ -27,7 +26,7 @@ Result<std::unique_ptr<MeetingClient>> MeetingClient::meet(const MasterSearch& s
 
 MeetingClient::~MeetingClient() {
   if (!link_ || !link_->is_open()) return;
-  if (welcome_.job_nonce != 0 && failure_.ok()) link_->send(type_of(Message::done), "");
+  if (welcome_.job_nonce != 0 && failure_.ok()) link_->send(meeting::type_of(Message::done), "");
   flush(flush_limit);
 }
 
@@ -37,7 +36,7 @@ Status MeetingClient::join(const MasterSearch& search, const meeting::Join& join
   link_ = FrameStream::open(loop_, std::move(found->stream), meeting::most_payload_bytes,
                             {[this](std::uint8_t type, std::string_view payload) { return on_frame(type, payload); },
                              [this](const std::string& why) { on_end(why); }});
-  link_->send(type_of(Message::join), meeting::encode(join));
+  link_->send(meeting::type_of(Message::join), meeting::encode(join));
   const auto end = search.deadline + patience_for_the_reason;
   while (welcome_.job_nonce == 0 && failure_.ok() && std::chrono::steady_clock::now() < end)
     loop_.run_for(std::max<std::chrono::nanoseconds>(end - std::chrono::steady_clock::now(), 0ns));
@@ -45,7 +44,7 @@ Status MeetingClient::join(const MasterSearch& search, const meeting::Join& join
   if (welcome_.job_nonce != 0) return {};
   std::string text = fmt::format("waited {} for the other ranks", duration_text(search.deadline - search.started));
   if (!last_note_.empty()) text += fmt::format(" (rank 0 said: {})", last_note_);
-  link_->send(type_of(Message::give_up), meeting::encode_text(text));
+  link_->send(meeting::type_of(Message::give_up), meeting::encode_text(text));
   failure_ = Status(ErrorCode::timeout, text);
   return failure_;
 }
@@ -93,14 +92,14 @@ void MeetingClient::on_end(const std::string& why) {
 Status MeetingClient::put(const std::string& key, const std::string& value) {
   loop_.poll();
   if (!failure_.ok()) return failure_;
-  link_->send(type_of(Message::put), meeting::encode(meeting::Pair{key, value}));
+  link_->send(meeting::type_of(Message::put), meeting::encode(meeting::Pair{key, value}));
   loop_.poll();  // on its way before the caller does something else
   return failure_;
 }
 
 Result<std::string> MeetingClient::get(const std::string& key, std::chrono::steady_clock::time_point deadline) {
   if (!values_.contains(key) && failure_.ok() && asked_.insert(key).second)
-    link_->send(type_of(Message::get), meeting::encode_text(key));
+    link_->send(meeting::type_of(Message::get), meeting::encode_text(key));
   loop_.poll();
   while (!values_.contains(key) && failure_.ok() && std::chrono::steady_clock::now() < deadline)
     loop_.run_for(std::max<std::chrono::nanoseconds>(deadline - std::chrono::steady_clock::now(), 0ns));

@@ -16,7 +16,6 @@ using namespace std::chrono_literals;
 namespace {
 constexpr auto join_limit = 5s;
 constexpr std::size_t values_per_rank = 16;
-std::uint8_t type_of(Message message) { return static_cast<std::uint8_t>(message); }
 }  // namespace
 
 MeetingServer::MeetingServer(const MeetingTerms& terms, const Log& log)
@@ -192,7 +191,7 @@ bool MeetingServer::on_join(const VisitorPtr& visitor, std::string_view payload)
   visitor->join_limit.reset();
   const auto index = static_cast<std::size_t>(visitor->rank);
   if (!failure_.ok()) {
-    visitor->link->send(type_of(Message::failed), meeting::encode(failure_));
+    visitor->link->send(meeting::type_of(Message::failed), meeting::encode(failure_));
     informed_[index] = true;
     return true;
   }
@@ -221,7 +220,7 @@ bool MeetingServer::on_join(const VisitorPtr& visitor, std::string_view payload)
 void MeetingServer::welcome_if_complete() {
   if (came_ < terms_.greeting.world_size || all_here_ || !failure_.ok()) return;
   meeting::Welcome welcome{nonce_, same_host_};
-  const auto frame = FrameStream::encode(type_of(Message::welcome), meeting::encode(welcome));
+  const auto frame = FrameStream::encode(meeting::type_of(Message::welcome), meeting::encode(welcome));
   for (const VisitorPtr& member : members_)
     if (member) member->link->send(frame);
   note_timer_.reset();
@@ -246,7 +245,7 @@ void MeetingServer::publish(const meeting::Pair& pair) {
   }
   const auto waiting = waiting_.extract(pair.key);
   if (waiting.empty()) return;
-  const auto frame = FrameStream::encode(type_of(Message::value), meeting::encode(pair));
+  const auto frame = FrameStream::encode(meeting::type_of(Message::value), meeting::encode(pair));
   for (const VisitorPtr& visitor : waiting.mapped()) visitor->link->send(frame);
 }
 
@@ -254,7 +253,7 @@ bool MeetingServer::on_get(const VisitorPtr& visitor, std::string_view payload) 
   const auto key = meeting::decode_text(payload);
   if (!key || key->size() > meeting::most_key_bytes) return false;
   if (const auto found = values_.find(*key); found != values_.end()) {
-    visitor->link->send(type_of(Message::value), meeting::encode(meeting::Pair{*key, found->second}));
+    visitor->link->send(meeting::type_of(Message::value), meeting::encode(meeting::Pair{*key, found->second}));
     return true;
   }
   if (waiting_.size() >= values_per_rank * members_.size()) return false;
@@ -289,7 +288,7 @@ void MeetingServer::fail(const Status& status) {
   note_timer_.reset();
   deadline_timer_.reset();
   judge_timer_.reset();
-  const auto frame = FrameStream::encode(type_of(Message::failed), meeting::encode(status));
+  const auto frame = FrameStream::encode(meeting::type_of(Message::failed), meeting::encode(status));
   for (const VisitorPtr& visitor : visitors_)
     if (visitor->joined && !visitor->done) visitor->link->send(frame);
   for (const auto& [rank, ignored] : refused_)
@@ -303,7 +302,7 @@ void MeetingServer::note() {
   const std::string text = fmt::format("still waiting for {} after {}", missing_text(),
                                        duration_text(std::chrono::steady_clock::now() - terms_.started));
   log_.warning(text);
-  const auto frame = FrameStream::encode(type_of(Message::waiting), meeting::encode_text(text));
+  const auto frame = FrameStream::encode(meeting::type_of(Message::waiting), meeting::encode_text(text));
   for (const VisitorPtr& member : members_)
     if (member) member->link->send(frame);
   note_timer_ = after(terms_.options.note_interval, &MeetingServer::note);

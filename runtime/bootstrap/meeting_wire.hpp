@@ -28,6 +28,7 @@ enum class Message : std::uint8_t {
   done,      ///< rank -> 0: I need nothing more
   give_up,   ///< rank -> 0: I leave before the others came (text)
 };
+inline std::uint8_t type_of(Message message) { return static_cast<std::uint8_t>(message); }
 
 struct Join {
   std::string fingerprint;

@@ -69,9 +69,9 @@ fabring_config* config_of(int rank, int size, const char* patience) {
 
 TEST(Store, lets_ranks_meet_without_a_master_address) {
   SharedMap map;
-  std::vector<std::thread> ranks;
+  std::vector<std::thread> threads;
   for (int rank = 0; rank < 3; ++rank)
-    ranks.emplace_back([&map, rank] {
+    threads.emplace_back([&map, rank] {
       fabring_error error = FABRING_ERROR_INIT;
       fabring_config* config = config_of(rank, 3, "60s");
       const fabring_store store = map.store();
@@ -87,14 +87,14 @@ TEST(Store, lets_ranks_meet_without_a_master_address) {
       fabring_engine_destroy(engine);
       fabring_config_free(config);
     });
-  for (std::thread& rank : ranks) rank.join();
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST(Store, names_on_every_rank_those_that_did_not_come) {
   SharedMap map;
-  std::vector<std::thread> ranks;
+  std::vector<std::thread> threads;
   for (int rank : {0, 2})
-    ranks.emplace_back([&map, rank] {
+    threads.emplace_back([&map, rank] {
       fabring_error error = FABRING_ERROR_INIT;
       fabring_config* config = config_of(rank, 4, "200ms");
       const fabring_store store = map.store();
@@ -103,7 +103,7 @@ TEST(Store, names_on_every_rank_those_that_did_not_come) {
       EXPECT_THAT(error.message, HasSubstr("ranks 1 and 3 of 4 did not come"));
       fabring_config_free(config);
     });
-  for (std::thread& rank : ranks) rank.join();
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST(Store, with_something_else_under_its_keys_is_an_error) {

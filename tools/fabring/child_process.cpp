@@ -1,4 +1,5 @@
 #include "tools/fabring/child_process.hpp"
+#include "tools/fabring/errno_status.hpp"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -14,8 +15,6 @@
 
 namespace fabring::tools {
 namespace {
-
-Status failed(const std::string& what) { return {ErrorCode::unavailable, what + ": " + std::strerror(errno)}; }
 
 struct Pipe {
   int read = -1, write = -1;
@@ -117,10 +116,10 @@ Result<ChildProcess> ChildProcess::start(const ChildStart& start) {
   envp.push_back(nullptr);
 
   Pipe out, err, report;  // report carries errno when exec fails; closed by a good exec
-  if (!out.open() || !err.open() || !report.open()) return failed("cannot make a pipe");
+  if (!out.open() || !err.open() || !report.open()) return because_of_errno("cannot make a pipe");
   const pid_t launcher = ::getpid();
   const pid_t pid = ::fork();
-  if (pid < 0) return failed("cannot start a process");
+  if (pid < 0) return because_of_errno("cannot start a process");
   if (pid == 0) {
     become(start, argv.data(), envp.data(), *program, launcher, out.write, err.write);
     const int error = errno;

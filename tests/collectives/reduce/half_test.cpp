@@ -13,11 +13,12 @@ namespace {
 
 using Halves = std::vector<std::uint16_t>;
 
-struct Format {
+struct HalfFormat {
   DataType type;
   oracle::SmallFormat layout;
 };
-constexpr std::array formats{Format{DataType::float16, oracle::binary16}, Format{DataType::bfloat16, oracle::brain16}};
+constexpr std::array half_formats{HalfFormat{DataType::float16, oracle::binary16},
+                                  HalfFormat{DataType::bfloat16, oracle::brain16}};
 
 Halves every_value() {
   Halves all(65536);
@@ -36,7 +37,7 @@ Halves reduced(DataType type, ReduceOp op, const std::vector<Halves>& sources) {
 class Half : public OnTarget {};
 
 TEST_P(Half, every_value_survives_the_way_to_float_and_back) {
-  for (const Format& format : formats) {
+  for (const HalfFormat& format : half_formats) {
     const Halves all = every_value();
     const Halves minus_zero(all.size(), 0x8000);  // x + -0 is x, for both zeros too
     const Halves got = reduced(format.type, ReduceOp::sum, {all, minus_zero});
@@ -50,7 +51,7 @@ TEST_P(Half, every_value_survives_the_way_to_float_and_back) {
 
 // Factors such as 1/2 and 3/4 put the subnormal and the overflowing results of all values on ties and beside them.
 TEST_P(Half, products_and_sums_of_every_value_round_to_nearest_even) {
-  for (const Format& format : formats) {
+  for (const HalfFormat& format : half_formats) {
     const Halves all = every_value();
     for (const float other : {0.5f, 0.25f, 0.75f, 0.3125f, 1.5f, 1.00390625f, 2.0f, 3.0f, -0.5f, 0x1p-10f, 0x1.8p-12f,
                               0x1p-20f, 0x1.4p-24f, 0x1p14f, 0x1.8p15f}) {
@@ -72,7 +73,7 @@ TEST_P(Half, products_and_sums_of_every_value_round_to_nearest_even) {
 
 // For every value: plus half of its last place (a tie), and plus a little less and a little more (a quarter).
 TEST_P(Half, ties_of_every_value_go_to_even) {
-  for (const Format& format : formats) {
+  for (const HalfFormat& format : half_formats) {
     Halves values, halves, quarters;
     for (const std::uint16_t bits : every_value()) {
       const float value = oracle::widen(format.layout, bits);

@@ -13,22 +13,22 @@
 namespace fabring::fixture {
 namespace {
 
-struct Case {
+struct DeviceCase {
   Collective collective;
   Algorithm algorithm;
 };
 
-std::vector<Case> all_cases() {
-  std::vector<Case> cases;
+std::vector<DeviceCase> all_device_cases() {
+  std::vector<DeviceCase> cases;
   for (int collective = 0; collective < collective_count; ++collective)
     for (int algorithm = 0; algorithm < algorithm_count; ++algorithm)
-      if (const Case one{static_cast<Collective>(collective), static_cast<Algorithm>(algorithm)};
+      if (const DeviceCase one{static_cast<Collective>(collective), static_cast<Algorithm>(algorithm)};
           has_algorithm(one.collective, one.algorithm))
         cases.push_back(one);
   return cases;
 }
 
-class OnDeviceBy : public ::testing::TestWithParam<Case> {
+class OnDeviceBy : public ::testing::TestWithParam<DeviceCase> {
  protected:
   bool possible(const Request& what, int ranks) const {
     if (!what.counts.empty() && needs_equal_blocks(what.collective, GetParam().algorithm)) return false;
@@ -61,7 +61,7 @@ TEST_P(OnDeviceBy, any_request_is_right_on_every_rank) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, OnDeviceBy, ::testing::ValuesIn(all_cases()), [](const auto& of) {
+INSTANTIATE_TEST_SUITE_P(All, OnDeviceBy, ::testing::ValuesIn(all_device_cases()), [](const auto& of) {
   return std::string(name(of.param.collective)) + "_by_" + std::string(name(of.param.algorithm));
 });
 

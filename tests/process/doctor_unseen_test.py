@@ -16,6 +16,7 @@ import tempfile
 
 import harness
 import hosts
+from cable import Cable
 from harness import SKIP, Failed, Job, require
 
 SEVERITIES = ("warning", "critical")
@@ -152,19 +153,14 @@ def old_secret(doctor):
 
 
 def lossy_port(doctor):
-    """A port of the switch that loses 2 packets of 100, both ways."""
-    with hosts.Hosts(4) as network:
-        for namespace, device in ((network.switch, "port1"), (network.namespace(1), "eth0")):
-            hosts.command("tc", "-n", namespace, "qdisc", "replace", "dev", device, "root", "netem", "rate", "1gbit", "loss", "2%")
+    """A cable that loses 2 frames of 100, both ways."""
+    with hosts.Hosts(4) as network, Cable(network, 1, loss=0.02):
         return doctor.on_ranks("bench", network)
 
 
 def far_host(doctor):
     """Host 2 was placed in another building: 10 ms more each way."""
-    with hosts.Hosts(4) as network:
-        for namespace, device in ((network.switch, "port2"), (network.namespace(2), "eth0")):
-            hosts.command("tc", "-n", namespace, "qdisc", "replace", "dev", device, "root", "netem", "rate", "1gbit", "delay", "10ms",
-                          "limit", "20000")
+    with hosts.Hosts(4) as network, Cable(network, 2, delay_ms=10):
         return doctor.on_ranks("bench", network)
 
 

@@ -53,7 +53,7 @@ def torchrun(network, ranks, *command):
 
 def test_digits_on_two_hosts(network):
     carried = network.carried(1, 0)
-    first, second = torchrun(network, 2, EXAMPLES / "ddp_digits.py", "--epochs", "2")
+    first, second = torchrun(network, 2, EXAMPLES / "ddp_digits.py", "--epochs", "3")
     assert "fabring, 4 ranks" in first and "largest difference to a single process" in first, first
     assert network.carried(1, 0) - carried > 1 << 20, "the gradients went over the network between the hosts"
     assert "fabring, 4 ranks" not in second

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "runtime/base/named_thread.hpp"
+#include "runtime/startup/host_rails.hpp"
 
 namespace fabring::tools {
 namespace {
@@ -143,7 +144,8 @@ void FabricProbe::open(const EndpointOptions& options, const RailChoice& cards, 
   usable_->probe_networks(options, found);
   facts.networks = found.usable;
   if (facts.networks.empty() || facts.networks.front() != "fabric") return;
-  const std::vector<std::string> devices = usable_->devices("fabric", options);
+  const std::vector<std::string> devices =
+      allowed_devices(usable_->devices("fabric", options), options.config.interface);
   const auto add = [&](const EndpointOptions& how, const std::string& name, const std::string& network) {
     auto endpoint = usable_->open("fabric", how);
     if (!endpoint) {

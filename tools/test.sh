@@ -2,6 +2,7 @@
 # Installs what is missing, builds and runs the tests.
 #   tools/test.sh [PRESET] [CTEST OPTION ...]    presets: dev (default), asan, tsan, minimal, tidy
 #   tools/test.sh torch [CTEST OPTION ...]       the PyTorch backend, built as dev in build/dev
+#   tools/test.sh ci                             dev, and the short form of PyTorch's where pip can fetch it
 set -euo pipefail
 cd "$(dirname "$0")/.."
 preset=${1:-dev}
@@ -10,6 +11,9 @@ tools/setup.sh "$preset"
 if [[ $preset == torch ]]; then
   preset=dev
   set -- -L torch "$@"
+elif [[ $preset == ci ]]; then
+  preset=dev
+  set -- -LE long "$@"
 fi
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1  # the test of the wheel builds the same files elsewhere
 cmake --preset "$preset" >/dev/null

@@ -177,7 +177,7 @@ constexpr Setting rows[] = {
     {"FABRING_INTERFACE", "list", "", "", "chosen",
      "Network interfaces to use: names (eth0,ib0), beginnings of names (eth*), networks (10.0.0.0/8, fd00::/8), or, "
      "after "
-     "a ^, those not to use (^docker0,lo).",
+     "a ^, those not to use (^docker0,lo). EFA devices can be named too: ^rdmap16s27 leaves one out.",
      read_text<&Config::interface>, show_text<&Config::interface>},
     {"FABRING_RAILS", "integer", "network cards", "", "chosen",
      "Network cards that a rank uses at once, at most. Chosen: all that are up, reach the other hosts and are as fast "

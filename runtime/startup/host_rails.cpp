@@ -88,6 +88,27 @@ std::uint8_t HostRails::count() const {
                                                  [](const RailChoice::Rail& rail) { return rail.fast; }));
 }
 
+std::vector<std::string> allowed_devices(std::vector<std::string> devices, const std::string& filter) {
+  const bool deny = filter.starts_with('^');
+  std::vector<std::string> names;
+  std::string list = filter.substr(deny ? 1 : 0);
+  std::erase(list, ' ');
+  for (std::size_t from = 0; from < list.size();) {
+    const std::size_t comma = std::min(list.find(',', from), list.size());
+    names.push_back(list.substr(from, comma - from));
+    from = comma + 1;
+  }
+  const auto named = [&](const std::string& device) {
+    return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+      return name.ends_with('*') ? device.starts_with(name.substr(0, name.size() - 1)) : device == name;
+    });
+  };
+  std::vector<std::string> kept;
+  for (const std::string& device : devices)
+    if (named(device) != deny) kept.push_back(device);
+  return kept.empty() ? std::move(devices) : kept;
+}
+
 RailChoice find_rails(const std::vector<InterfaceAddress>& addresses, const InterfaceRequest& request,
                       const InterfaceAddress& chosen, int most) {
   std::map<std::string, InterfaceFacts> facts;
@@ -124,7 +145,8 @@ Result<std::unique_ptr<Endpoint>> open_rails(UsableTransports& usable, const std
                                              const EndpointOptions& options, const HostRails& host,
                                              const std::vector<Identity>& ranks, std::vector<std::string>& report) {
   const auto [index, count] = among_neighbours(ranks, options.self);
-  CardPlan plan = plan_rails(usable.devices(network, options), options, host, index, count);
+  CardPlan plan = plan_rails(allowed_devices(usable.devices(network, options), options.config.interface), options, host,
+                             index, count);
   std::vector<rails::Rail> opened;
   for (const rails::Card& card : plan.cards) {
     EndpointOptions one = options;

@@ -32,6 +32,10 @@ struct HostRails {
 RailChoice find_rails(const std::vector<InterfaceAddress>& addresses, const InterfaceRequest& request,
                       const InterfaceAddress& chosen, int most);
 
+/// Of RDMA devices those that FABRING_INTERFACE leaves: without the ones that a ^ list names; if any other list names
+/// devices, only these. Names or beginnings (rdmap*). All where none is left. Pure.
+std::vector<std::string> allowed_devices(std::vector<std::string> devices, const std::string& filter);
+
 /// Which of `fast` cards, by name, are near the `index`th of `sharers` ranks of this host: all for a rank that is
 /// alone, else those near its GPU or processors, else its even share. Pure.
 std::vector<std::string> near_rails(const std::vector<std::string>& fast, const HostPlaces& places, int index,

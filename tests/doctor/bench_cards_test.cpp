@@ -12,13 +12,32 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 CardMatrix card(const char* name, std::size_t players, double GBps) {
-  CardMatrix one{name, std::string("10.0.") + name[3] + ".0/24", {}, {}};
+  CardMatrix one{name, std::string("10.0.") + name[3] + ".0/24", {}, {}, {}};
   one.matrix.GBps.assign(players, std::vector<double>(players, GBps));
   for (std::size_t i = 0; i < players; ++i) {
     one.matrix.names.push_back("host" + std::to_string(i));
     one.matrix.GBps[i][i] = 0;
   }
   return one;
+}
+
+TEST(CardsOfABench, AreReadFromTheReport) {
+  const std::vector<InterfaceAddress> addresses{{"eth0", "10.0.0.1", 24, false, true, false},
+                                                {"eth1", "10.0.0.2", 24, false, true, false},
+                                                {"eth1", "fd00::2", 64, true, true, false}};
+  const auto interfaces =
+      own_cards({"interface eth0 10.0.0.1: first", "rails: eth0 10.0.0.1 100000 Mbit/s, eth1 10.0.0.2; large messages"},
+                addresses);
+  ASSERT_EQ(interfaces.size(), 2u);
+  EXPECT_EQ(interfaces[1].name, "eth1");
+  EXPECT_EQ(interfaces[1].address, "10.0.0.2");
+  EXPECT_EQ(interfaces[1].network, "10.0.0.0/24");
+  const auto devices = own_cards({"rails: rdmap16s27, rdmap17s28; large messages prefer rdmap16s27"}, addresses);
+  ASSERT_EQ(devices.size(), 2u);
+  EXPECT_EQ(devices[0].network, "fabric");
+  EXPECT_EQ(devices[1].name, "rdmap17s28");
+  EXPECT_TRUE(devices[1].address.empty());
+  EXPECT_TRUE(own_cards({"transport tcp"}, addresses).empty());
 }
 
 TEST(CardsOfABench, ThatAreAlikeAreFine) {
@@ -58,7 +77,7 @@ TEST(CardsOfABench, AWholeNetworkThatIsSlow) {
 
 TEST(CardsOfABench, OneThatCarriesNothing) {
   std::vector<CardMatrix> cards = {card("eth0", 2, 1.0),
-                                   {"eth1", "10.0.1.0/24", {}, Status(ErrorCode::timeout, "rank 1")}};
+                                   {"eth1", "10.0.1.0/24", {}, Status(ErrorCode::timeout, "rank 1"), {}}};
   const Findings found = judge_cards(cards);
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].id, "bench.dead_card");

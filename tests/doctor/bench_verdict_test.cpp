@@ -3,10 +3,15 @@
 #include "tools/fabring/doctor/bench_verdict.hpp"
 
 #include <gmock/gmock.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <random>
 #include <set>
 
+#include "tools/fabring/doctor/bench_picture.hpp"
+#include "tools/fabring/doctor/resent_segments.hpp"
 #include "tools/fabring/doctor/tournament.hpp"
 
 namespace fabring::tools {
@@ -37,6 +42,43 @@ std::vector<std::string> bad(const BenchMatrix& matrix) {
     if (finding.severity == Severity::warning || finding.severity == Severity::critical)
       found.push_back(finding.id + " " + finding.where);
   return found;
+}
+
+TEST(BenchVerdict, AHostThatIsFarFromAllOthersIsNamed) {
+  BenchMatrix matrix = even(4);
+  for (std::size_t i = 0; i < 4; ++i)
+    if (i != 2) matrix.latency_us[2][i] = matrix.latency_us[i][2] = 10'000;
+  EXPECT_EQ(bad(matrix), std::vector<std::string>{"bench.slow_latency host2"});
+  EXPECT_THAT(judge(matrix)[0].what, testing::HasSubstr("10 ms away"));
+  matrix.latency_us[0][2] = matrix.latency_us[2][0] = 30;  // then it is not the host
+  for (const std::string& finding : bad(matrix)) EXPECT_NE(finding, "bench.slow_latency host2");
+}
+
+TEST(BenchVerdict, LostMessagesAreTheHostsAtWhichTheyMeet) {
+  BenchMatrix matrix = even(4);
+  matrix.messages.assign(4, std::vector<double>(4, 100));
+  matrix.resent.assign(4, std::vector<double>(4, 0));
+  matrix.resent[0][3] = 2;
+  EXPECT_TRUE(bad(matrix).empty()) << "two are chance";
+  matrix.resent[1][0] = matrix.resent[3][1] = matrix.resent[1][2] = 3;
+  EXPECT_EQ(bad(matrix), std::vector<std::string>{"bench.loss host1"});
+  EXPECT_THAT(judge(matrix)[0].what, testing::HasSubstr("9 of 600"));
+  matrix.resent[2][3] = 9;
+  EXPECT_EQ(bad(matrix), std::vector<std::string>{"bench.loss "}) << "everywhere";
+  matrix.messages.assign(4, std::vector<double>(4, 1e6));
+  EXPECT_TRUE(bad(matrix).empty());
+}
+
+TEST(ResentSegments, AreReadFromTheKernelsTable) {
+  const auto folder = std::filesystem::temp_directory_path() / ("fabring-snmp-" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder / "proc/self/net");
+  std::ofstream(folder / "proc/self/net/snmp")
+      << "Ip: A B\nIp: 1 2\nTcp: X RetransSegs Y\nTcp: 5 77 6\nUdp: Q\nUdp: 1\n";
+  EXPECT_EQ(resent_segments(folder), 77u);
+  std::ofstream(folder / "proc/self/net/snmp") << "Tcp: nonsense";
+  EXPECT_FALSE(resent_segments(folder).has_value());
+  std::filesystem::remove_all(folder);
+  EXPECT_FALSE(resent_segments(folder).has_value());
 }
 
 TEST(Tournament, EverybodyMeetsEverybodyOnceAndNobodyPlaysTwiceInARound) {

@@ -50,6 +50,11 @@ const Fault faults[] = {
        host.facts.shm = tools::Space{64u << 20, 64u << 20};
      },
      "memory.shm", Severity::warning, "64 MiB", "--shm-size"},
+    {"an address space of 2 GB", [](MadeUpHost& host) { host.limit("Max address space", "2147483648", "unlimited"); },
+     "limits.address_space", Severity::warning, "2 GiB", "ulimit -v unlimited"},
+    {"a /dev/shm that may only be read",
+     [](MadeUpHost& host) { host.facts.shm->unwritable = "it is mounted read-only"; }, "memory.shm", Severity::warning,
+     "read-only", "remount,rw"},
     {"a full /dev/shm", [](MadeUpHost& host) { host.facts.shm->free_bytes = 1 << 20; }, "memory.shm", Severity::warning,
      "1 MiB of it free", "ls -lS"},
     {"what a killed job left in /dev/shm", [](MadeUpHost& host) { host.write("dev/shm/4711:0:1", "x"); },

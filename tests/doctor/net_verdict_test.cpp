@@ -4,7 +4,11 @@
 
 #include <gmock/gmock.h>
 
+#include <map>
 #include <random>
+#include <set>
+
+#include "tools/fabring/doctor/net_calls.hpp"
 
 namespace fabring::tools {
 namespace {
@@ -21,7 +25,8 @@ NetPicture healthy(int ranks, int per_host = 1) {
     facts.host = host;
     facts.fingerprint = "boot/" + host;
     facts.version = "0.1.0";
-    facts.doors = {{"control and data", "eth0", "10.0.0." + std::to_string(rank + 1) + ":4000", 1500}};
+    facts.doors = {
+        {"control and data", "eth0", "10.0.0.0/24", "10.0.0." + std::to_string(rank + 1) + ":4000", "", 1500}};
     facts.interfaces = {"eth0 1500 10000"};
     picture.ranks.emplace_back(facts);
     std::vector<Probe> probes;
@@ -99,6 +104,109 @@ TEST(NetVerdict, AHostThatNobodyReachesIsTheCause) {
   EXPECT_THAT(finding.what, HasSubstr("no other host reaches it at 10.0.0.3:4000"));
 }
 
+/// A second card, and libfabric on both: doors 1 to 3 of each rank.
+NetPicture with_cards(int ranks) {
+  NetPicture picture = healthy(ranks);
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    const std::string last = "." + std::to_string(rank + 1) + ":";
+    NetFacts& facts = *picture.ranks[static_cast<std::size_t>(rank)];
+    facts.doors.push_back({"data", "eth1", "10.0.1.0/24", "10.0.1" + last + "4001", "", 1500});
+    facts.doors.push_back({"data over libfabric", "eth0", "10.0.0.0/24", "10.0.0" + last + "5000", "x", 0});
+    facts.doors.push_back({"data over libfabric", "eth1", "10.0.1.0/24", "10.0.1" + last + "5001", "y", 0});
+    std::vector<Probe>& probes = *picture.probes[static_cast<std::size_t>(rank)];
+    const std::vector<Probe> first = probes;
+    for (std::uint8_t door = 1; door < 4; ++door)
+      for (Probe probe : first) {
+        probe.door = door;
+        probes.push_back(probe);
+      }
+  }
+  return picture;
+}
+
+void fail(NetPicture& picture, Rank from, Rank to, std::uint8_t door, Reach reach) {
+  for (Probe& probe : *picture.probes[static_cast<std::size_t>(from)])
+    if (probe.to == to && probe.door == door) probe.reach = reach;
+}
+
+TEST(NetVerdict, EveryPortHasAFindingOfItsOwn) {
+  EXPECT_EQ(only(with_cards(4)).severity, Severity::ok);
+  NetPicture picture = with_cards(4);
+  fail(picture, 1, 3, 1, Reach::refused);
+  EXPECT_EQ(only(picture).id, "net.refused");
+  EXPECT_THAT(only(picture).what, HasSubstr("10.0.1.4:4001 (eth1, for data); the other direction works"));
+  fail(picture, 3, 1, 1, Reach::no_answer);
+  fail(picture, 0, 2, 0, Reach::wrong_service);
+  fail(picture, 2, 0, 2, Reach::cut);
+  std::map<std::string, std::string> found;
+  for (const Finding& finding : judge(picture)) found[finding.id] = finding.what;
+  ASSERT_EQ(found.size(), 4u);
+  EXPECT_THAT(found["net.refused"], HasSubstr("(eth1, for data); the other direction fails too"));
+  EXPECT_THAT(found["net.dropped"], HasSubstr("10.0.1.2:4001 (eth1, for data)"));
+  EXPECT_THAT(found["net.wrong_service"], HasSubstr("10.0.0.3:4000 (eth0, for control and data)"));
+  EXPECT_THAT(found["net.reset"], HasSubstr("10.0.0.1:5000 (eth0, for data over libfabric)"));
+}
+
+TEST(NetVerdict, WhatFailsByTcpIsNotSaidOfLibfabricAgain) {
+  NetPicture picture = with_cards(4);
+  fail(picture, 1, 3, 1, Reach::no_answer);
+  fail(picture, 1, 3, 3, Reach::mute);
+  EXPECT_EQ(only(picture).id, "net.dropped");
+  fail(picture, 1, 3, 2, Reach::mute);  // on the other card, where TCP works
+  EXPECT_EQ(judge(picture).size(), 2u);
+}
+
+TEST(NetVerdict, AnAddressOfTwoHostsIsNamedWithBoth) {
+  NetPicture picture = with_cards(4);
+  picture.ranks[2]->doors[1].address = "10.0.1.4:4711";
+  EXPECT_EQ(only(picture).id, "net.address_twice");
+  EXPECT_THAT(only(picture).what, HasSubstr("10.0.1.4: rank 2 (host host2) and rank 3 (host host3)"));
+}
+
+TEST(NetVerdict, OneHostWithoutLibfabricMakesAllGoWithout) {
+  NetPicture picture = healthy(3);
+  for (auto& facts : picture.ranks) facts->networks = {"fabric", "tcp"};
+  picture.ranks[1]->networks = {"tcp"};
+  EXPECT_EQ(only(picture).id, "net.networks");
+  EXPECT_THAT(only(picture).what, HasSubstr("tcp on rank 1 (host host1)"));
+  picture.ranks[1]->settings = {"FABRING_TRANSPORT=tcp"};
+  EXPECT_EQ(only(picture).id, "net.settings") << "asked for, so not a fault of the host";
+}
+
+TEST(NetCalls, ACardCallsAtThatOfItsNetwork) {
+  NetPicture picture = with_cards(3);
+  picture.ranks[2]->doors.erase(picture.ranks[2]->doors.begin() + 1);  // rank 2 has no eth1 for TCP
+  for (auto& facts : picture.ranks) facts->networks = {"fabric"};
+  const auto by = [](const std::string& from, const std::string&) {
+    return from.starts_with("10.0.1.") ? std::string("eth1") : std::string("eth0");
+  };
+  const std::string doors = encode_doors(picture.ranks);
+  const Calls calls = calls_of(doors, *picture.ranks[0], 3, by);
+  std::set<std::pair<Rank, int>> plain, fabric;
+  for (const auto& call : calls.plain) plain.insert({call.rank, call.door});
+  for (const auto& call : calls.fabric) fabric.insert({call.rank, call.door});
+  EXPECT_EQ(plain, (std::set<std::pair<Rank, int>>{{1, 0}, {1, 1}, {2, 0}}));
+  EXPECT_EQ(fabric, (std::set<std::pair<Rank, int>>{{1, 2}, {1, 3}, {2, 1}, {2, 2}}));
+  EXPECT_EQ(calls.plain[1].from, "10.0.1.1") << "the second card calls from its own address";
+  // Where packets leave by another card a job does not use the second one either.
+  const Calls by_first = calls_of(doors, *picture.ranks[0], 3, [](const auto&, const auto&) { return "eth0"; });
+  EXPECT_EQ(by_first.plain.size(), 2u);
+  // One rank without libfabric: nobody calls at its ports.
+  picture.ranks[1]->networks = {"tcp"};
+  EXPECT_TRUE(calls_of(encode_doors(picture.ranks), *picture.ranks[0], 3, by).fabric.empty());
+}
+
+TEST(NetCalls, NonsenseInsteadOfDoorsIsHarmless) {
+  const std::string doors = encode_doors(with_cards(3).ranks);
+  std::mt19937 random(5);
+  const NetFacts self = *with_cards(3).ranks[1];
+  for (int round = 0; round < 5000; ++round) {
+    std::string bytes = doors.substr(0, random() % (doors.size() + 1));
+    if (!bytes.empty()) bytes[random() % bytes.size()] = static_cast<char>(random());
+    (void)calls_of(bytes, self, 3, [](const auto&, const auto&) { return std::string(); });
+  }
+}
+
 TEST(NetVerdict, WhatHostsDifferInIsSaidWithTheException) {
   NetPicture picture = healthy(4);
   picture.ranks[2]->version = "0.0.9";
@@ -153,11 +261,13 @@ TEST(NetFacts, SurviveTheWayAndNonsenseIsRefused) {
   fail(picture, 0, 2, Reach::cut);
   (*picture.probes[0])[1].text = "in its\nwords";
   picture.ranks[0]->settings = {"FABRING_LOG=debug"};
+  picture.ranks[0]->doors.push_back({"data over libfabric", "eth0", "10.0.0.0/24", "10.0.0.1:5", {"\x01\0\xff", 3}, 0});
   const std::string facts = picture.ranks[0]->encode(), probes = encode(*picture.probes[0]);
   const auto read = NetFacts::decode(facts);
   ASSERT_TRUE(read.has_value());
   EXPECT_EQ(read->doors[0].address, "10.0.0.1:4000");
   EXPECT_EQ(read->settings[0], "FABRING_LOG=debug");
+  EXPECT_EQ(read->doors[1].fabric, std::string("\x01\0\xff", 3));
   const auto found = decode_probes(probes);
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ((*found)[1].reach, Reach::cut);

@@ -1,6 +1,7 @@
 """`fabring doctor net` and `doctor bench` on hosts made of network namespaces, with faults that are made outside of them: routes,
 MTUs, addresses, links shaped by tbf, ranks that do not come, differ or die. Each is named; a healthy network gets no finding."""
 
+import functools
 import json
 import os
 import random
@@ -19,7 +20,8 @@ from harness import SKIP, Failed, arguments, free_port, require, run_cases
 class Doctor:
     """One rank of `fabring doctor PART` on each host; rank 0's report."""
 
-    def __init__(self, options, network, part, words=(), settings=None, skip=(), timeout=15):
+    def __init__(self, options, network, part, words=(), settings=None, skip=(), timeout=15,
+                 programs=None):
         self.options, self.network, self.ranks = options, network, {}
         self.began = time.monotonic()
         self.limit = timeout
@@ -37,7 +39,7 @@ class Doctor:
                 continue
             environment = {**common, "FABRING_RANK": str(rank), **(settings or {}).get(rank, {}), **(settings or {}).get("all", {})}
             self.ranks[rank] = subprocess.Popen(
-                [*network.command_prefix(rank), cli, "doctor", part, "--json", "--timeout", str(timeout * harness.slowness), *words],
+                [*network.command_prefix(rank), (programs or {}).get(rank, cli), "doctor", part, "--json", "--timeout", str(timeout * harness.slowness), *words],
                 env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
     def __enter__(self):
@@ -102,7 +104,9 @@ def healthy(options):
             require(doctor.code == 0 and not bad(report), f"exit {doctor.code}: {report['findings']}")
             require(report["seconds"] < 3 * harness.slowness, f"took {report['seconds']} s")
             require(doctor.codes() == [0, 0, 0], f"exit codes {doctor.codes()}")
-            require(len(report["ranks"][2]["probes"]) == 2, "rank 2 has not called at two doors")
+            for one in report["ranks"]:
+                doors = sum(len(other["doors"]) for other in report["ranks"] if other is not one)
+                require(len(one["probes"]) == doors >= 2, f"rank {one['rank']} has not called at all {doors} doors of the others")
 
 
 def healthy_v6(options):
@@ -289,6 +293,20 @@ def one_slow_card(options):
         return f"{finding['what']}, in {report['seconds']:.1f} s"
 
 
+def one_slow_card_of_one_network(options, transport):
+    """Two cards of one network, told apart by routing by source: each is measured alone."""
+    with hosts.Hosts(2, cards=[["1gbit", "1gbit"]] * 2, one_network=True) as network:
+        for host in range(2):
+            network.route_by_source(host)
+        reshape(network.namespace(1), "eth1", "100mbit")
+        reshape(network.switch, "port1c1", "100mbit")
+        report, code = check(options, network, "bench", timeout=50, settings={"all": {"FABRING_TRANSPORT": transport}})
+        require([one["card"] for one in report["cards"]] == ["eth0", "eth1"], f"measured {report['cards']}")
+        require(code == 1, f"exit {code}: {json.dumps(report, indent=1)}")
+        finding = find(report, "bench.slow_card", "eth1")
+        return f"{finding['what']}, in {report['seconds']:.1f} s"
+
+
 def below_expected(options):
     with hosts.Hosts(2, rate="100mbit") as network:
         report, code = check(options, network, "bench", words=["--expect", "0.125"], timeout=30)
@@ -334,7 +352,10 @@ def main():
         sys.exit(SKIP)
     links = [healthy, healthy_v6, one_way_block, unreachable_route, small_mtu_on_the_way, mtus_differ, wrong_interface,
              address_twice, missing_rank, stopped_rank, settings_differ, other_secret, wrong_master]
-    rates = [even, one_slow_link, one_slow_direction, one_slow_card, below_expected, stuck, dies_meanwhile]
+    # A transport of its own, so that this is measured over libfabric's as well.
+    one_network = functools.partial(one_slow_card_of_one_network, transport="fabric" if "fabric" in options.transports else "tcp")
+    one_network.__name__ = "one_slow_card_of_one_network"
+    rates = [even, one_slow_link, one_slow_direction, one_slow_card, one_network, below_expected, stuck, dies_meanwhile]
     named = lambda cases: [(case.__name__.replace("_", " "), lambda c=case: c(options)) for case in cases
                            if options.only in case.__name__]
     # Bandwidths are measured one after the other, the rest side by side.

@@ -145,5 +145,16 @@ TEST(Locality, AThreadIsBoundToProcessors) {
   thread->join();
 }
 
+TEST(Devices, AreChosenByName) {
+  const std::vector<std::string> cards{"rdmap16s27", "rdmap17s28", "rdmap32s27"};
+  EXPECT_EQ(allowed_devices(cards, ""), cards);
+  EXPECT_EQ(allowed_devices(cards, "eth0,10.0.0.0/8"), cards) << "names interfaces only";
+  EXPECT_THAT(allowed_devices(cards, "^docker0, rdmap16s27"), ElementsAre("rdmap17s28", "rdmap32s27"));
+  EXPECT_THAT(allowed_devices(cards, "eth0,rdmap17s28"), ElementsAre("rdmap17s28"));
+  EXPECT_THAT(allowed_devices(cards, "eth0,rdmap1*"), ElementsAre("rdmap16s27", "rdmap17s28"));
+  EXPECT_EQ(allowed_devices(cards, "^rdmap*"), cards) << "nothing would be left";
+  EXPECT_THAT(allowed_devices({}, "^x"), IsEmpty());
+}
+
 }  // namespace
 }  // namespace fabring

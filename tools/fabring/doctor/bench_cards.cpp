@@ -7,32 +7,52 @@
 #include <cstring>
 
 #include "tools/fabring/doctor/bench_run.hpp"
+#include "tools/fabring/doctor/host_files.hpp"
 #include "topology/rail_choice.hpp"
 
 namespace fabring::tools {
 namespace {
 
 constexpr std::size_t most_cards = 16;
-constexpr std::size_t network_bytes = 64;
 constexpr double slow_share = 0.7;                    ///< of what the other cards reach between the same two hosts
 constexpr double bad_share = 0.4;                     ///< critical from here
 constexpr auto least_time = std::chrono::seconds(2);  // for one card
-using Flat = std::array<char, most_cards * network_bytes>;
 
-// Of "rails: eth0 10.0.0.1 100000 Mbit/s, eth1 10.0.1.1; large ...": the addresses of this rank's cards.
-std::vector<InterfaceAddress> own_cards(const Engine& engine) {
-  std::vector<InterfaceAddress> cards;
-  const auto addresses = interface_addresses();
-  for (const std::string& line : engine.report()) {
-    constexpr std::string_view label = "rails: ";
-    if (!addresses || !line.starts_with(label)) continue;
-    const std::string list = ", " + line.substr(label.size(), line.find_first_of(";(") - label.size()) + " ";
-    for (const InterfaceAddress& one : *addresses)
-      if (list.find(", " + one.interface + " " + one.address + " ") != std::string::npos ||
-          list.find(", " + one.interface + " " + one.address + ",") != std::string::npos)
-        cards.push_back(one);
+constexpr std::size_t text_bytes = 128;  // "eth1 10.0.1.0/24 10.0.1.1"
+using Table = std::array<char, most_cards * text_bytes>;
+
+// The interface on which the control plane is: the report's "interface eth0 10.0.0.1: ...".
+std::string control_interface(const Engine& engine) {
+  constexpr std::string_view label = "interface ";
+  for (const std::string& line : engine.report())
+    if (line.starts_with(label)) return line.substr(label.size(), line.find(' ', label.size()) - label.size());
+  return {};
+}
+
+Table encode(const std::vector<OwnCard>& cards) {
+  Table table{};
+  for (std::size_t i = 0; i < std::min(cards.size(), most_cards); ++i) {
+    const std::string text = cards[i].name + " " + cards[i].network + " " + cards[i].address;
+    std::strncpy(table.data() + i * text_bytes, text.c_str(), text_bytes - 1);
+  }
+  return table;
+}
+
+std::vector<OwnCard> decode(const char* table) {
+  std::vector<OwnCard> cards;
+  for (std::size_t i = 0; i < most_cards; ++i) {
+    const auto parts = words(std::string(table + i * text_bytes, ::strnlen(table + i * text_bytes, text_bytes)));
+    if (parts.size() < 2) break;
+    cards.push_back({parts[0], parts[1], parts.size() > 2 ? parts[2] : std::string()});
   }
   return cards;
+}
+
+// The `place`th card of a network.
+const OwnCard* card_at(const std::vector<OwnCard>& cards, const std::string& network, std::size_t place) {
+  for (const OwnCard& card : cards)
+    if (card.network == network && place-- == 0) return &card;
+  return nullptr;
 }
 
 double median(std::vector<double> values) {
@@ -67,37 +87,58 @@ int common_player(const std::vector<Slow>& slow, std::size_t players) {
 
 }  // namespace
 
+std::vector<OwnCard> own_cards(const std::vector<std::string>& report, const std::vector<InterfaceAddress>& addresses) {
+  constexpr std::string_view label = "rails: ";
+  std::vector<OwnCard> cards;
+  for (const std::string& line : report) {
+    if (!line.starts_with(label)) continue;
+    std::string list = line.substr(label.size(), line.find_first_of(";(") - label.size());
+    for (std::size_t from = 0; from < list.size();) {
+      const std::size_t comma = std::min(list.find(',', from), list.size());
+      const auto item = words(std::string_view(list).substr(from, comma - from));
+      from = comma + 1;
+      if (item.size() == 1) cards.push_back({item[0], "fabric", ""});
+      for (const InterfaceAddress& one : addresses)
+        if (item.size() > 1 && one.interface == item[0] && one.address == item[1])
+          cards.push_back({item[0], network_of(one), one.address});
+    }
+  }
+  return cards;
+}
+
 Result<std::vector<CardMatrix>> cards_in_use(Engine& engine, std::chrono::steady_clock::time_point deadline,
                                              bool& no_time) {
   Communicator world = engine.world();
-  const std::vector<InterfaceAddress> own = own_cards(engine);
+  const auto addresses = interface_addresses();
+  const std::vector<OwnCard> own = own_cards(engine.report(), addresses ? *addresses : std::vector<InterfaceAddress>());
   no_time = own.size() > 1 && deadline - std::chrono::steady_clock::now() < least_time * own.size();
-  Flat flat{};
-  if (world.rank() == 0 && !no_time)
-    for (std::size_t i = 0; i < std::min(own.size(), most_cards); ++i) {
-      const std::string text = own[i].interface + " " + network_of(own[i]);
-      std::strncpy(flat.data() + i * network_bytes, text.c_str(), network_bytes - 1);
-    }
-  FABRING_TRY(world.broadcast(flat.data(), flat.size(), DataType::uint8, 0));
+  const Table mine = encode(world.rank() == 0 && no_time ? std::vector<OwnCard>() : own);
+  std::vector<char> all(mine.size() * static_cast<std::size_t>(world.size()));
+  FABRING_TRY(world.all_gather(mine.data(), all.data(), mine.size(), DataType::uint8));
   std::vector<CardMatrix> cards;
-  std::vector<std::int32_t> here;
-  for (std::size_t i = 0; i < most_cards; ++i) {
-    const std::string text(flat.data() + i * network_bytes, ::strnlen(flat.data() + i * network_bytes, network_bytes));
-    const std::size_t cut = text.find(' ');
-    if (cut == std::string::npos) break;
-    cards.push_back({text.substr(0, cut), text.substr(cut + 1), {}, {}});
-    here.push_back(std::any_of(own.begin(), own.end(),
-                               [&](const InterfaceAddress& one) { return network_of(one) == cards.back().network; }));
+  std::vector<std::int32_t> usable;
+  for (const OwnCard& first : decode(all.data())) {
+    const auto place = static_cast<std::size_t>(
+        std::count_if(cards.begin(), cards.end(), [&](const CardMatrix& one) { return one.network == first.network; }));
+    const OwnCard* here = card_at(own, first.network, place);
+    cards.push_back({first.name, first.network, {}, {}, {}});
+    if (here != nullptr)
+      cards.back().only = here->address.empty() ? control_interface(engine) + "," + here->name : here->address;
+    // What leaves by another card cannot be measured apart.
+    bool apart = here != nullptr;
+    for (std::size_t rank = 0; apart && rank < static_cast<std::size_t>(world.size()); ++rank) {
+      const auto of_rank = decode(all.data() + rank * mine.size());
+      const OwnCard* there = card_at(of_rank, first.network, place);
+      if (there == nullptr || there->address.empty() || there->address == here->address) continue;
+      const std::string by = interface_towards(here->address, there->address);
+      apart = by.empty() || by == here->name || by == "lo";
+    }
+    usable.push_back(apart);
   }
   if (cards.empty()) return cards;
-  FABRING_TRY(world.allreduce(here.data(), here.data(), here.size(), DataType::int32, ReduceOp::min));
+  FABRING_TRY(world.allreduce(usable.data(), usable.data(), usable.size(), DataType::int32, ReduceOp::min));
   for (std::size_t i = cards.size(); i-- > 0;)
-    if (here[i] == 0) cards.erase(cards.begin() + static_cast<std::ptrdiff_t>(i));
-  // Two cards of one network cannot be told apart this way.
-  for (std::size_t i = cards.size(); i-- > 1;)
-    if (std::any_of(cards.begin(), cards.begin() + static_cast<std::ptrdiff_t>(i),
-                    [&](const CardMatrix& one) { return one.network == cards[i].network; }))
-      cards.erase(cards.begin() + static_cast<std::ptrdiff_t>(i));
+    if (usable[i] == 0) cards.erase(cards.begin() + static_cast<std::ptrdiff_t>(i));
   if (cards.size() < 2) cards.clear();
   return cards;
 }
@@ -108,7 +149,7 @@ void measure_cards(std::vector<CardMatrix>& cards, const Config& config, std::ch
     const auto now = std::chrono::steady_clock::now();
     const auto until = now + (deadline - now) / static_cast<long>(cards.size() - i);
     Config one = config;
-    one.interface = cards[i].network;
+    one.interface = cards[i].only;
     one.rails = 1;
     // A card that leads nowhere must not take the others' time.
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - now);

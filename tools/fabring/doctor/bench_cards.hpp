@@ -1,6 +1,7 @@
 #pragma once
-// BenchCards: where ranks use several network cards at once, a slow one hides behind the others. Each network that all
-// of them have a card in is measured apart, with an engine of its own, and the cards are compared with each other.
+// BenchCards: where ranks use several network cards at once, a slow one hides behind the others. Each card that all of
+// them have is measured apart, with an engine of its own, and the cards are compared with each other: the cards of a
+// network, first with first and second with second, or the devices (EFA).
 
 #include <chrono>
 #include <string>
@@ -8,17 +9,29 @@
 
 #include "fabring/fabring.hpp"
 #include "tools/fabring/doctor/bench_verdict.hpp"
+#include "topology/interfaces.hpp"
 
 namespace fabring::tools {
 
 struct CardMatrix {
   std::string card;     ///< rank 0's name for it: "eth1"
-  std::string network;  ///< "10.0.1.0/24"
+  std::string network;  ///< "10.0.1.0/24"; of a device "fabric"
   BenchMatrix matrix;   ///< complete at rank 0 only
   Status status;        ///< why nothing, or not all, was measured
+  std::string only;     ///< FABRING_INTERFACE of this rank for this card alone
 };
 
-/// The networks to measure, rank 0's order; empty where ranks use one card, or where rank 0 has no time for it, which
+/// A card of this rank as the engine's report has it.
+struct OwnCard {
+  std::string name;     ///< "eth1", "rdmap16s27"
+  std::string network;  ///< "10.0.1.0/24"; of a device "fabric"
+  std::string address;  ///< of a device: none
+};
+
+/// From "rails: eth0 10.0.0.1 100000 Mbit/s, eth1 10.0.1.1; large ..." or "rails: rdmap16s27, rdmap17s28; ...". Pure.
+std::vector<OwnCard> own_cards(const std::vector<std::string>& report, const std::vector<InterfaceAddress>& addresses);
+
+/// The cards to measure, rank 0's order; empty where ranks use one card, or where rank 0 has no time for it, which
 /// it then says. Collective over the engine's world.
 Result<std::vector<CardMatrix>> cards_in_use(Engine& engine, std::chrono::steady_clock::time_point deadline,
                                              bool& no_time);

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "tools/fabring/doctor/bench_cards.hpp"
+#include "tools/fabring/doctor/bench_picture.hpp"
 #include "tools/fabring/doctor/bench_run.hpp"
 #include "tools/fabring/doctor/doctor_command.hpp"
 #include "tools/fabring/doctor/report.hpp"

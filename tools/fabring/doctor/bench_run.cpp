@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <deque>
 #include <map>
 
+#include "tools/fabring/doctor/pair_measures.hpp"
 #include "tools/fabring/doctor/tournament.hpp"
 #include "topology/cpus.hpp"
 #include "topology/host_identity.hpp"
@@ -17,100 +17,8 @@ namespace {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
 constexpr std::size_t name_bytes = 64;
-constexpr std::size_t block_bytes = std::size_t{1} << 20;
-constexpr std::size_t window = 4;  // blocks under way
-constexpr int most_round_trips = 200;
-constexpr std::uint32_t most_blocks = 4096;
-constexpr std::int32_t tag = 71;
 constexpr int most_passes = 3;
 constexpr double confirmed_growth = 1.15;  ///< a second look that brings less confirms the first
-
-double seconds_since(SteadyTime then) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - then).count();
-}
-
-template <class T>
-Status tell(Communicator& world, Rank to, T value) {
-  return world.send(&value, sizeof(value), DataType::uint8, to, tag);
-}
-
-template <class T>
-Result<T> hear(Communicator& world, Rank from) {
-  T value{};
-  if (Status status = world.recv(&value, sizeof(value), DataType::uint8, from, tag); !status.ok()) return status;
-  return value;
-}
-
-// Half of the shortest round trip in microseconds: the way itself, without what else the hosts do. The initiator says
-// with each message whether it goes on.
-Result<double> latency(Communicator& world, Rank peer, bool initiator, std::chrono::milliseconds limit) {
-  if (!initiator) {
-    for (;;) {
-      auto more = hear<std::uint32_t>(world, peer);
-      if (!more) return more.error();
-      FABRING_TRY(tell(world, peer, *more));
-      if (*more == 0) return 0.0;
-    }
-  }
-  const SteadyTime began = std::chrono::steady_clock::now();
-  std::vector<double> trips;
-  for (bool more = true; more;) {
-    more = static_cast<int>(trips.size()) < most_round_trips && std::chrono::steady_clock::now() - began < limit;
-    const SteadyTime start = std::chrono::steady_clock::now();
-    FABRING_TRY(tell(world, peer, static_cast<std::uint32_t>(more)));
-    if (auto echo = hear<std::uint32_t>(world, peer); !echo) return echo.error();
-    trips.push_back(seconds_since(start));
-  }
-  return 1e6 * *std::min_element(trips.begin(), trips.end()) / 2;
-}
-
-Status stream(Communicator& world, Rank peer, bool sends, std::uint32_t blocks, std::vector<std::byte>& memory) {
-  std::deque<Work> under_way;
-  Status status;
-  for (std::uint32_t block = 0; block < blocks && status.ok(); ++block) {
-    if (under_way.size() == window) {
-      status = under_way.front().wait();
-      under_way.pop_front();
-    }
-    std::byte* at = memory.data() + (block % window) * block_bytes;
-    under_way.push_back(world.start(sends ? Operation::send(at, block_bytes, DataType::uint8, peer, tag)
-                                          : Operation::recv(at, block_bytes, DataType::uint8, peer, tag)));
-  }
-  for (Work& work : under_way)  // also after an error: the memory is theirs until then
-    if (Status last = work.wait(); status.ok()) status = last;
-  return status;
-}
-
-// GB/s as the sender sees it, until the receiver has said that it has everything; 0 for the receiver.
-Result<double> bandwidth(Communicator& world, Rank peer, bool sends, double latency_s,
-                         std::chrono::milliseconds measure, std::vector<std::byte>& memory) {
-  if (!sends) {
-    for (;;) {
-      auto blocks = hear<std::uint32_t>(world, peer);
-      if (!blocks) return blocks.error();
-      if (*blocks == 0 || *blocks > most_blocks) return 0.0;
-      FABRING_TRY(stream(world, peer, false, *blocks, memory));
-      FABRING_TRY(tell(world, peer, std::uint8_t{1}));
-    }
-  }
-  const double target = std::chrono::duration<double>(measure).count();
-  double rate = 0, best = 0;
-  // First one block, which also fills what lies between and lets the flow find its speed. Then three times as many as
-  // fit a third of the time, of which the best counts: what else runs on the hosts only ever takes away.
-  for (int repetition = 0; repetition < 4; ++repetition) {
-    const double wanted = repetition == 0 ? 1 : target / 3 * rate / static_cast<double>(block_bytes);
-    const auto blocks = static_cast<std::uint32_t>(std::clamp(wanted, 1.0, static_cast<double>(most_blocks)));
-    FABRING_TRY(tell(world, peer, blocks));
-    const SteadyTime start = std::chrono::steady_clock::now();
-    FABRING_TRY(stream(world, peer, true, blocks, memory));
-    if (auto all = hear<std::uint8_t>(world, peer); !all) return all.error();
-    const double took = seconds_since(start);
-    rate = static_cast<double>(blocks) * static_cast<double>(block_bytes) / std::max(took - latency_s, took / 2);
-    if (repetition > 0) best = std::max(best, rate);
-  }
-  FABRING_TRY(tell(world, peer, std::uint32_t{0}));
-  return best / 1e9;
-}
 
 struct Player {
   Rank rank;
@@ -140,12 +48,11 @@ Result<std::vector<Player>> players_of(Communicator& world, const std::vector<in
 class Measuring {
  public:
   Measuring(Communicator world, std::vector<Player> players, std::chrono::milliseconds measure)
-      : world_(std::move(world)), players_(std::move(players)), measure_(measure), memory_(window * block_bytes) {
+      : world_(std::move(world)), players_(std::move(players)), measure_(measure), memory_(stream_bytes) {
     const std::size_t count = players_.size();
     for (std::size_t i = 0; i < count; ++i)
       if (players_[i].rank == world_.rank()) self_ = static_cast<int>(i);
-    own_GBps_.assign(count, 0);
-    own_us_.assign(count, 0);
+    for (auto* values : {&own_GBps_, &own_us_, &own_messages_, &own_resent_}) values->assign(count, 0);
   }
 
   /// Disjoint pairs. What was measured before is kept where it was better: disturbances only ever take away.
@@ -159,37 +66,47 @@ class Measuring {
   /// Collective, also for ranks that do not play: the matrix on every rank.
   Status exchange(BenchMatrix& matrix) {
     const std::size_t count = players_.size();
-    std::vector<double> own(own_GBps_), all(2 * count * static_cast<std::size_t>(world_.size()));
-    own.insert(own.end(), own_us_.begin(), own_us_.end());
+    const std::vector<double> own = own_rows();
+    std::vector<double> all(own.size() * static_cast<std::size_t>(world_.size()));
     FABRING_TRY(world_.all_gather(own.data(), all.data(), own.size(), DataType::float64));
     for (std::size_t player = 0; player < count; ++player)
-      put(matrix, player, all.data() + static_cast<std::size_t>(players_[player].rank) * 2 * count);
+      put(matrix, player, all.data() + static_cast<std::size_t>(players_[player].rank) * own.size());
     return {};
   }
 
   /// What this rank knows itself, when the others cannot be asked any more.
   void put_own(BenchMatrix& matrix) const {
-    std::vector<double> own(own_GBps_);
-    own.insert(own.end(), own_us_.begin(), own_us_.end());
+    const std::vector<double> own = own_rows();
     if (self_ >= 0) put(matrix, static_cast<std::size_t>(self_), own.data());
   }
 
  private:
+  std::vector<double> own_rows() const {
+    std::vector<double> rows;
+    for (const auto* values : {&own_GBps_, &own_us_, &own_messages_, &own_resent_})
+      rows.insert(rows.end(), values->begin(), values->end());
+    return rows;
+  }
+
   void put(BenchMatrix& matrix, std::size_t player, const double* rows) const {
     const std::size_t count = players_.size();
     for (std::size_t to = 0; to < count; ++to) {
       matrix.GBps[player][to] = rows[to];
       if (rows[count + to] > 0) matrix.latency_us[player][to] = matrix.latency_us[to][player] = rows[count + to];
+      matrix.messages[player][to] = rows[2 * count + to];
+      matrix.resent[player][to] = rows[3 * count + to];
     }
   }
 
   Status pair(std::size_t other, bool first) {
     const Rank peer = players_[other].rank;
-    auto us = latency(world_, peer, first, std::min(measure_, std::chrono::milliseconds(50)));
-    if (!us) return us.error();
-    if (*us > 0 && (own_us_[other] <= 0 || *us < own_us_[other])) own_us_[other] = *us;
+    auto trips = round_trips(world_, peer, first, std::min(measure_, std::chrono::milliseconds(50)));
+    if (!trips) return trips.error();
+    if (trips->us > 0 && (own_us_[other] <= 0 || trips->us < own_us_[other])) own_us_[other] = trips->us;
+    own_messages_[other] += trips->count;
+    own_resent_[other] += trips->resent;
     for (const bool sends : {first, !first}) {
-      auto rate = bandwidth(world_, peer, sends, *us / 1e6, measure_, memory_);
+      auto rate = bandwidth(world_, peer, sends, trips->us / 1e6, measure_, memory_);
       if (!rate) return rate.error();
       if (sends) own_GBps_[other] = std::max(own_GBps_[other], *rate);
     }
@@ -201,7 +118,7 @@ class Measuring {
   const std::chrono::milliseconds measure_;
   std::vector<std::byte> memory_;
   int self_ = -1;
-  std::vector<double> own_GBps_, own_us_;
+  std::vector<double> own_GBps_, own_us_, own_messages_, own_resent_;  // by player
 };
 
 // All have ended what was before, and agree whether there is time to go on.
@@ -265,7 +182,7 @@ BenchRun measure_pairs(Communicator world, SteadyTime deadline, std::chrono::mil
   const std::size_t count = players->size();
   for (const Player& player : *players) run.matrix.names.push_back(player.name);
   run.matrix.GBps.assign(count, std::vector<double>(count));
-  run.matrix.latency_us = run.matrix.GBps;
+  run.matrix.latency_us = run.matrix.messages = run.matrix.resent = run.matrix.GBps;
   // Ranks of one host measure its memory and processors as well, and where they share those, chance.
   if (run.hosts == 1) run.matrix.worst = allowed_cpus() < static_cast<int>(count) ? Severity::info : Severity::warning;
   const int at_once = run.hosts > 1 ? static_cast<int>(count) : std::max(1, allowed_cpus() / 2);

@@ -8,8 +8,6 @@
 #include <set>
 #include <utility>
 
-#include "tools/fabring/svg.hpp"
-
 namespace fabring::tools {
 namespace {
 
@@ -23,6 +21,9 @@ constexpr double latency_factor = 3;
 constexpr double latency_floor_us = 50;      ///< differences below are noise
 constexpr double latency_warning_us = 1000;  ///< those below may be a busy processor's doing as well
 constexpr double expected_share = 0.8;
+constexpr double least_losses = 3;      ///< fewer are chance
+constexpr double loss_share = 0.003;    ///< of the messages; a good network loses one of millions
+constexpr double loss_majority = 0.75;  ///< of all losses, at one player: it is the cause
 
 struct Cell {
   std::size_t from, to;
@@ -49,11 +50,13 @@ double spread(const std::vector<double>& values, double middle) {
   return 1.4826 * median(std::move(distances));
 }
 
-double usual_latency(const BenchMatrix& matrix) {
+/// Of the links between the others.
+double usual_latency(const BenchMatrix& matrix, const std::set<std::size_t>& without = {}) {
   std::vector<double> all;
   for (std::size_t a = 0; a < matrix.names.size(); ++a)
     for (std::size_t b = a + 1; b < matrix.names.size(); ++b)
-      if (matrix.latency_us[a][b] > 0) all.push_back(matrix.latency_us[a][b]);
+      if (matrix.latency_us[a][b] > 0 && !without.contains(a) && !without.contains(b))
+        all.push_back(matrix.latency_us[a][b]);
   return all.size() < 3 ? 0 : median(std::move(all));
 }
 
@@ -112,6 +115,8 @@ class Judge {
   }
 
   Findings findings() {
+    far_players();
+    losses();
     slow_players();
     slow_links();
     expectation();
@@ -207,11 +212,65 @@ class Judge {
          ""});
   }
 
+  // A player that is far from all others makes half of all links long where there are few players.
+  void far_players() {
+    if (players_ < 3) return;
+    for (std::size_t player = 0; player < players_; ++player) {
+      std::vector<double> own, others;
+      for (std::size_t a = 0; a < players_; ++a)
+        for (std::size_t b = a + 1; b < players_; ++b)
+          if (const double us = matrix_.latency_us[a][b]; us > 0)
+            (a == player || b == player ? own : others).push_back(us);
+      if (own.size() + 1 < players_ || others.empty()) continue;
+      const double nearest = *std::min_element(own.begin(), own.end()), rest = median(others);
+      if (!is_slow(nearest, rest) || nearest - rest < latency_warning_us) continue;
+      far_.insert(player);
+      found_.push_back({"bench.slow_latency", std::min(Severity::warning, matrix_.worst),
+                        fmt::format("it is {:.3g} ms away from the nearest of the others (one way), they are {:.3g} ms "
+                                    "from each other",
+                                    nearest / 1000, rest / 1000),
+                        "small messages and the start of every operation wait for the longest way; bandwidth over it "
+                        "needs more data under way",
+                        "is it in another rack, zone or region (placement group)? look at its route: traceroute",
+                        matrix_.names[player]});
+    }
+  }
+
+  // What had to be sent again while the network was idle.
+  void losses() {
+    if (matrix_.resent.empty()) return;
+    double all = 0, messages = 0;
+    std::vector<double> of(players_), sent(players_);
+    for (std::size_t from = 0; from < players_; ++from)
+      for (std::size_t to = 0; to < players_; ++to) {
+        if (from == to) continue;
+        const double lost = matrix_.resent[from][to], count = matrix_.messages[from][to];
+        all += lost, messages += count;
+        for (const std::size_t player : {from, to}) of[player] += lost, sent[player] += count;
+      }
+    if (all < least_losses || messages <= 0) return;
+    const auto worst = static_cast<std::size_t>(std::max_element(of.begin(), of.end()) - of.begin());
+    const bool one = players_ > 2 && of[worst] >= loss_majority * all;
+    const double lost = one ? of[worst] : all, count = one ? sent[worst] : messages;
+    if (lost < loss_share * count) return;
+    found_.push_back(
+        {"bench.loss", std::min(Severity::warning, matrix_.worst),
+         fmt::format("{:.0f} of {:.0f} small messages {} were lost and sent again, though nothing else was "
+                     "under way{}",
+                     lost, count, one ? "to and from it" : "on many links",
+                     one ? fmt::format(" (between the others {:.0f} of {:.0f})", all - lost, messages - count) : ""),
+         "each loss holds an operation up for 0.2 s and more, and most congestion controls slow down by half",
+         one ? "look at its cable, transceiver and switch port: ip -s link, ethtool -S there; `fabring "
+               "doctor host` reads the error counters"
+             : "look at what all have in common: a switch, an uplink, a firewall that drops",
+         one ? matrix_.names[worst] : std::string()});
+  }
+
   void latencies() {
-    const double middle = usual_latency(matrix_);
+    const double middle = usual_latency(matrix_, far_);
     for (std::size_t a = 0; a < players_; ++a)
       for (std::size_t b = a + 1; b < players_; ++b)
-        if (const double own = matrix_.latency_us[a][b]; is_slow(own, middle))
+        if (const double own = matrix_.latency_us[a][b]; is_slow(own, middle) && !far_.contains(a) && !far_.contains(b))
           found_.push_back(
               {"bench.slow_latency",
                std::min(own - middle > latency_warning_us ? Severity::warning : Severity::info, matrix_.worst),
@@ -224,16 +283,9 @@ class Judge {
   const BenchMatrix& matrix_;
   const std::size_t players_;
   std::vector<Cell> cells_;
-  std::set<std::size_t> slow_players_;
+  std::set<std::size_t> slow_players_, far_;
   Findings found_;
 };
-
-// From pale green to red: the slower, the redder, so that what is wrong stands out and figures stay readable.
-std::string shade(double share) {
-  const double x = std::clamp(share, 0.0, 1.0);
-  const auto mix = [&](double dark, double light) { return static_cast<int>(dark + (light - dark) * x); };
-  return fmt::format("#{:02x}{:02x}{:02x}", mix(226, 226), mix(92, 240), mix(80, 228));
-}
 
 }  // namespace
 
@@ -261,69 +313,6 @@ std::vector<std::pair<int, int>> doubtful(const BenchMatrix& matrix, std::size_t
   std::vector<std::pair<int, int>> pairs;
   for (const auto& [value, pair] : found) pairs.push_back(pair);
   return pairs;
-}
-
-std::string matrix_text(const BenchMatrix& matrix, std::size_t most) {
-  const std::size_t players = matrix.names.size();
-  if (players > most) return {};
-  std::string text = "GB/s, from the row to the column\n      ";
-  for (std::size_t to = 0; to < players; ++to) text += fmt::format("{:>6}", to);
-  text += "\n";
-  for (std::size_t from = 0; from < players; ++from) {
-    text += fmt::format("{:>6}", from);
-    for (std::size_t to = 0; to < players; ++to)
-      text += from == to                   ? fmt::format("{:>6}", "-")
-              : matrix.GBps[from][to] <= 0 ? fmt::format("{:>6}", "?")
-                                           : fmt::format("{:>6.3g}", matrix.GBps[from][to]);
-    text += "   " + matrix.names[from] + "\n";
-  }
-  return text;
-}
-
-std::string heat_map(const BenchMatrix& matrix, const std::string& title) {
-  const std::size_t players = matrix.names.size();
-  const double cell = players <= 12 ? 56 : players <= 40 ? 22 : 9;
-  const double margin = 150, top = 70, gap = 60;
-  const double side = cell * static_cast<double>(players);
-  Svg svg(2 * (margin + side) + gap + 20, top + side + 30);
-  svg.text(10, 24, title, Svg::Anchor::start, 16);
-  double highest = 0, lowest = 0;
-  for (std::size_t a = 0; a < players; ++a)
-    for (std::size_t b = 0; b < players; ++b) {
-      highest = std::max(highest, matrix.GBps[a][b]);
-      if (const double us = matrix.latency_us[a][b]; us > 0) lowest = lowest <= 0 ? us : std::min(lowest, us);
-    }
-  const auto draw = [&](double left, const char* what, const auto& share, const auto& label) {
-    svg.text(left + margin, top - 22, what, Svg::Anchor::start, 13);
-    for (std::size_t a = 0; a < players; ++a) {
-      const double y = top + cell * static_cast<double>(a);
-      if (players <= 40)
-        svg.text(left + margin - 6, y + cell / 2 + 4, matrix.names[a], Svg::Anchor::end, players <= 12 ? 12 : 9);
-      for (std::size_t b = 0; b < players; ++b) {
-        const double x = left + margin + cell * static_cast<double>(b);
-        const std::string text = label(a, b);
-        svg.rectangle(x + 0.5, y + 0.5, cell - 1, cell - 1, a == b || text.empty() ? "#f4f4f4" : shade(share(a, b)));
-        if (players <= 12 && a != b)
-          svg.text(x + cell / 2, y + cell / 2 + 4, text.empty() ? "?" : text, Svg::Anchor::middle, 12);
-      }
-      if (players <= 12)
-        svg.text(left + margin + cell * (static_cast<double>(a) + 0.5), top - 6, std::to_string(a), Svg::Anchor::middle,
-                 11);
-    }
-  };
-  draw(
-      0, "GB/s, from the row to the column; red is slow",
-      [&](std::size_t a, std::size_t b) { return highest > 0 ? matrix.GBps[a][b] / highest : 0; },
-      [&](std::size_t a, std::size_t b) {
-        return matrix.GBps[a][b] > 0 ? fmt::format("{:.3g}", matrix.GBps[a][b]) : std::string();
-      });
-  draw(
-      margin + side + gap, "us one way; red is slow",
-      [&](std::size_t a, std::size_t b) { return matrix.latency_us[a][b] > 0 ? lowest / matrix.latency_us[a][b] : 0; },
-      [&](std::size_t a, std::size_t b) {
-        return matrix.latency_us[a][b] > 0 ? fmt::format("{:.0f}", matrix.latency_us[a][b]) : std::string();
-      });
-  return std::move(svg).finish();
 }
 
 }  // namespace fabring::tools

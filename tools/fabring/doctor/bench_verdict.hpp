@@ -14,6 +14,8 @@ struct BenchMatrix {
   std::vector<std::string> names;               ///< of the players: "host0 (rank 0)"
   std::vector<std::vector<double>> GBps;        ///< [from][to]; 0: not measured
   std::vector<std::vector<double>> latency_us;  ///< [a][b], half a round trip, symmetric; 0: not measured
+  std::vector<std::vector<double>> messages;    ///< [from][to] small ones, one at a time; empty: not counted
+  std::vector<std::vector<double>> resent;      ///< [from][to] segments that were sent again meanwhile
   double expected_GBps = 0;                     ///< of a link; 0: not known
   std::string expected_by;                      ///< "--expect" or the interface; for the finding
   Severity worst = Severity::critical;          ///< what stands out is called no worse than this
@@ -24,12 +26,5 @@ Findings judge(const BenchMatrix& matrix);
 /// Pairs that would stand out, or nearly, the worst first and at most `most`: worth another look before they are named,
 /// because what else runs on a host looks like a slow link.
 std::vector<std::pair<int, int>> doubtful(const BenchMatrix& matrix, std::size_t most);
-
-/// A table of GB/s for people; above `most` players, nothing.
-std::string matrix_text(const BenchMatrix& matrix, std::size_t most = 12);
-
-/// Two heat maps beside each other: bandwidth and latency. What was not measured is blank; red is slow.
-
-std::string heat_map(const BenchMatrix& matrix, const std::string& title);
 
 }  // namespace fabring::tools

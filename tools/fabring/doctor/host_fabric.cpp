@@ -86,7 +86,8 @@ Finding shared_memory(const TransportFacts& shm) {
           Severity::warning,
           "the ranks of this host cannot share memory: " + shm.reason,
           "they use the network instead, several times slower",
-          "allow memfd_create and abstract unix sockets (a container's seccomp profile may forbid them), or raise ulimit -n",
+          "allow memfd_create and abstract unix sockets (a container's seccomp profile may forbid them), or raise "
+          "ulimit -n",
           {}};
 }
 

@@ -1,15 +1,18 @@
 #include "tools/fabring/doctor/host_facts.hpp"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <sys/statvfs.h>
 #include <sys/timex.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <system_error>
 
 #include "runtime/base/named_thread.hpp"
 #include "runtime/startup/host_rails.hpp"
@@ -105,7 +108,12 @@ std::optional<ClockFacts> read_clock() {
 std::optional<Space> read_space(const std::filesystem::path& folder) {
   struct statvfs space {};
   if (::statvfs(folder.c_str(), &space) != 0) return std::nullopt;
-  return Space{std::uint64_t{space.f_frsize} * space.f_blocks, std::uint64_t{space.f_frsize} * space.f_bavail};
+  Space found{std::uint64_t{space.f_frsize} * space.f_blocks, std::uint64_t{space.f_frsize} * space.f_bavail, {}};
+  if ((space.f_flag & ST_RDONLY) != 0)
+    found.unwritable = "it is mounted read-only";
+  else if (::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) != 0)
+    found.unwritable = std::error_code(errno, std::generic_category()).message();
+  return found;
 }
 
 bool is_numeric(const std::string& text) {

@@ -40,6 +40,7 @@ struct ClockFacts {
 struct Space {
   std::uint64_t total_bytes = 0;
   std::uint64_t free_bytes = 0;
+  std::string unwritable = {};  ///< why this process cannot write there; empty: it can
 };
 
 struct HostFacts {

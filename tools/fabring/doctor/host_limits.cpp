@@ -99,6 +99,20 @@ Finding nproc(const HostFacts& facts, const Limit& limit) {
           {}};
 }
 
+Finding address_space(const HostFacts&, const Limit& limit) {
+  const std::string id = "limits.address_space";
+  if (limit.soft >= (1ull << 40)) return fine(id, "the address space is not limited in a way that matters");
+  return {
+      id,
+      Severity::warning,
+      fmt::format("the address space of a process is limited to {} (ulimit -v)", amount(limit.soft)),
+      "it counts what is only mapped: shared memory, libraries, all that a GPU's driver reserves. Beyond it mapping "
+      "and 'malloc' fail with 'Cannot allocate memory' while there is plenty",
+      "ulimit -v unlimited in the job's script; batch systems set it from the memory asked for (h_vmem, pvmem): let "
+      "them limit resident memory by a control group instead",
+      {}};
+}
+
 std::optional<Finding> pids(const HostFacts& facts) {
   for (const char* file : {"sys/fs/cgroup/pids.max", "sys/fs/cgroup/pids/pids.max"})
     if (const auto most = facts.files.number(file)) {
@@ -128,6 +142,7 @@ Findings check_limits(const HostFacts& facts) {
   add("Max locked memory", "limits.memlock", memlock);
   add("Max open files", "limits.nofile", nofile);
   add("Max processes", "limits.nproc", nproc);
+  add("Max address space", "limits.address_space", address_space);
   if (const auto finding = pids(facts)) found.push_back(*finding);
   return found;
 }

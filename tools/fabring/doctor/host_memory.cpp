@@ -30,6 +30,15 @@ Finding shm_size(const HostFacts& facts) {
     return {id, Severity::warning, "there is no /dev/shm", "data loaders of PyTorch, NCCL and Gloo need it", fix, {}};
   const std::string what =
       fmt::format("/dev/shm has {}, {} of it free", amount(facts.shm->total_bytes), amount(facts.shm->free_bytes));
+  if (!facts.shm->unwritable.empty())
+    return {
+        id,
+        Severity::warning,
+        fmt::format("/dev/shm cannot be written to: {}", facts.shm->unwritable),
+        "data loaders of PyTorch, NCCL and Gloo make their files there and end with an error (Fabring itself does not "
+        "use it)",
+        kind.empty() ? "mount -o remount,rw,mode=1777 /dev/shm" : "give the container a /dev/shm of its own: " + fix,
+        {}};
   if (facts.shm->total_bytes <= (256ull << 20))
     return {
         id,

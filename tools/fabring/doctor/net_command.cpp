@@ -3,31 +3,27 @@
 // where nothing else does.
 
 #include <fmt/format.h>
-#include <net/if.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "fabring/version.hpp"
 #include "runtime/base/settings.hpp"
-#include "runtime/base/wire.hpp"
 #include "runtime/bootstrap/bootstrap.hpp"
-#include "runtime/base/descriptor.hpp"
 #include "tools/fabring/doctor/blob_exchange.hpp"
 #include "tools/fabring/doctor/doctor_command.hpp"
-#include "tools/fabring/doctor/net_probe.hpp"
+#include "tools/fabring/doctor/net_calls.hpp"
+#include "tools/fabring/doctor/net_doors.hpp"
 #include "tools/fabring/doctor/net_verdict.hpp"
 #include "tools/fabring/doctor/report.hpp"
 #include "tools/fabring/own_ranks.hpp"
 #include "topology/host_identity.hpp"
 #include "topology/interfaces.hpp"
+#include "topology/rail_choice.hpp"
 
 namespace fabring::tools {
 namespace {
@@ -39,54 +35,6 @@ struct Options {
   ReportOptions report;
 };
 
-std::uint32_t mtu_of(const std::string& interface) {
-  const Descriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  ifreq request{};
-  std::strncpy(request.ifr_name, interface.c_str(), sizeof(request.ifr_name) - 1);
-  if (socket.fd() < 0 || ::ioctl(socket.fd(), SIOCGIFMTU, &request) != 0 || request.ifr_mtu < 0) return 0;
-  return static_cast<std::uint32_t>(request.ifr_mtu);
-}
-
-// Where a rank of a job would listen: the control plane where the rendezvous came by, the data path at the interface
-// that is chosen.
-void open_doors(const Config& config, const Bootstrap& bootstrap, NetProbe& probe, NetFacts& facts) {
-  const auto addresses = interface_addresses();
-  if (!addresses) {
-    facts.problem = addresses.error().message();
-    return;
-  }
-  std::set<std::string> listed;
-  for (const InterfaceAddress& one : *addresses)
-    if (one.up && !one.loopback && listed.insert(one.interface).second)
-      facts.interfaces.push_back(
-          fmt::format("{} {} {}", one.interface, mtu_of(one.interface), link_megabits(one.interface)));
-  std::sort(facts.interfaces.begin(), facts.interfaces.end());
-  const auto open = [&](const std::string& purpose, const std::string& address) {
-    auto listening = probe.listen(address);
-    if (!listening) {
-      facts.problem = fmt::format("for {}: {}", purpose, listening.error().message());
-      return;
-    }
-    Door door;
-    door.purpose = purpose;
-    door.address = listening->to_string();
-    for (const InterfaceAddress& one : *addresses)
-      if (one.address == address) door.interface = one.interface;
-    door.mtu = mtu_of(door.interface);
-    facts.doors.push_back(std::move(door));
-  };
-  auto choice =
-      choose_interface(*addresses, {config.interface, bootstrap.all_on_this_host(), bootstrap.local_address()});
-  if (!choice) {
-    facts.problem = choice.error().message();
-    return;
-  }
-  const std::string data = choice->chosen.address;
-  const std::string control = bootstrap.all_on_this_host() ? data : bootstrap.local_address();
-  if (control != data) open("control", control);
-  open(control != data ? "data" : "control and data", data);
-}
-
 std::vector<std::string> settings_of(const Environment& environment) {
   static const std::set<std::string_view> of_one_rank{"FABRING_RANK", "FABRING_LOCAL_RANK", "FABRING_HOST_ID",
                                                       "FABRING_SECRET_FILE", "FABRING_MASTER_ADDR"};
@@ -94,33 +42,6 @@ std::vector<std::string> settings_of(const Environment& environment) {
   for (const auto& [name, value] : environment)
     if (name.starts_with("FABRING_") && !of_one_rank.contains(name)) lines.push_back(name + "=" + value);
   return lines;
-}
-
-std::string encode_doors(const std::vector<std::optional<NetFacts>>& ranks) {
-  WireWriter out;
-  for (const auto& facts : ranks) {
-    out.number(static_cast<std::uint8_t>(facts ? facts->doors.size() : 0));
-    for (std::size_t i = 0; facts && i < facts->doors.size(); ++i) out.text(facts->doors[i].address, 64);
-  }
-  return out.take();
-}
-
-std::vector<NetProbe::Target> targets_of(std::string_view bytes, Rank self, int world) {
-  WireReader in(bytes);
-  std::vector<std::vector<NetProbe::Target>> all(static_cast<std::size_t>(world));
-  for (Rank rank = 0; rank < world; ++rank) {
-    const auto doors = in.number<std::uint8_t>();
-    for (std::uint8_t number = 0; number < doors && in.ok(); ++number)
-      if (auto address = net::SocketAddress::parse(in.text(64)); address && rank != self)
-        all[static_cast<std::size_t>(rank)].push_back({rank, number, *address});
-  }
-  // Each begins with its successor, so that they do not all call at the same door at once.
-  std::vector<NetProbe::Target> targets;
-  for (int step = 1; step < world; ++step) {
-    const auto& of_rank = all[static_cast<std::size_t>((self + step) % world)];
-    targets.insert(targets.end(), of_rank.begin(), of_rank.end());
-  }
-  return targets;
 }
 
 // One rank's part, from the rendezvous to the verdict.
@@ -159,7 +80,8 @@ class NetCheck {
     facts.version = FABRING_VERSION;
     facts.pid = static_cast<std::uint32_t>(::getpid());
     facts.settings = settings_of(process_environment());
-    open_doors(config_, **bootstrap, probe, facts);
+    FabricProbe fabric(limits.large);
+    open_doors(config_, **bootstrap, secret_, probe, fabric, facts);
     Status status = probe.start();
     if (status.ok()) status = exchange.put(fmt::format("net/facts/{}", config_.rank), facts.encode());
     // Facts within a quarter of what is left, probes until three quarters.
@@ -168,8 +90,14 @@ class NetCheck {
     std::vector<Probe> found;
     if (status.ok()) {
       auto doors = exchange.get("net/doors", told);
-      if (doors) found = probe.call(targets_of(*doors, config_.rank, config_.world_size), called);
-      status = doors ? exchange.put(fmt::format("net/found/{}", config_.rank), encode(found)) : doors.error();
+      if (doors) {
+        const Calls calls = calls_of(*doors, facts, config_.world_size, interface_towards);
+        status = call_all(calls, probe, fabric, exchange, called, found);
+        for (Probe& one : found) tell_way(facts, calls, one);
+      } else {
+        status = doors.error();
+      }
+      if (status.ok()) status = exchange.put(fmt::format("net/found/{}", config_.rank), encode(found));
     }
     if (config_.rank != 0) return wait_for_verdict(exchange, end, status);
     if (status.ok()) status = collect_probes(exchange, called + (end - called) / 2);
@@ -177,6 +105,24 @@ class NetCheck {
   }
 
  private:
+  Status call_all(const Calls& calls, NetProbe& probe, FabricProbe& fabric, BlobExchange& exchange, SteadyTime deadline,
+                  std::vector<Probe>& found) {
+    Status status = fabric.start(calls.fabric);
+    if (status.ok()) status = exchange.put(fmt::format("net/receiving/{}", config_.rank), "");
+    found = probe.call(calls.plain, deadline);
+    if (!status.ok() || calls.fabric.empty()) return status;
+    // No message may come before its receive is posted: rank 0 says when all are.
+    if (config_.rank == 0) {
+      for (Rank rank = 0; rank < config_.world_size; ++rank)
+        if (picture_.ranks[static_cast<std::size_t>(rank)])
+          (void)exchange.get(fmt::format("net/receiving/{}", rank), deadline);
+      status = exchange.put("net/go", "");
+    }
+    if (auto go = exchange.get("net/go", deadline); !go) return go.error();
+    for (Probe& one : call_over_fabric(calls, found, probe, fabric, deadline)) found.push_back(std::move(one));
+    return status;
+  }
+
   // A rank that died meanwhile ends the exchange for all; what is known by then is still worth a report.
   Status collect_facts(BlobExchange& exchange, SteadyTime deadline) {
     picture_.ranks.resize(static_cast<std::size_t>(config_.world_size));
@@ -230,9 +176,13 @@ class NetCheck {
         one["host"] = facts->host;
         one["pid"] = facts->pid;
         for (const Door& door : facts->doors)
-          one["doors"].push_back(
-              {{"purpose", door.purpose}, {"interface", door.interface}, {"address", door.address}, {"mtu", door.mtu}});
+          one["doors"].push_back({{"purpose", door.purpose},
+                                  {"interface", door.interface},
+                                  {"network", door.network},
+                                  {"address", door.address},
+                                  {"mtu", door.mtu}});
         one["interfaces"] = facts->interfaces;
+        one["networks"] = facts->networks;
       }
       if (const auto& probes = picture_.probes[rank])
         for (const Probe& probe : *probes)
@@ -335,11 +285,13 @@ void add_doctor_net(CLI::App& doctor, Session& session) {
       ->type_name("N");
   add_report_options(*command, options->report, 20);
   command->footer(
-      "Every pair, both ways, at ports like those of a job: refused, dropped, reset and a wrong service are told "
-      "apart;\n"
-      "64 KiB beside small messages find an MTU that is too small on the way. Versions, settings, interfaces and "
-      "clocks\n"
-      "are compared. All ranks run this: under fabring run, torchrun, srun, mpirun, or here with -n. Rank 0 reports;\n"
+      "Every pair, both ways, at every port that a job would use: the control plane's, one on each network card, "
+      "and\n"
+      "libfabric's where a job would take it. Refused, dropped, reset and a wrong service are told apart; 64 KiB "
+      "beside\n"
+      "small messages find an MTU that is too small on the way. Versions, settings, interfaces and clocks are "
+      "compared.\n"
+      "All ranks run this: under fabring run, torchrun, srun, mpirun, or here with -n. Rank 0 reports;\n"
       "all ranks end with its exit code: 0 fine or warnings only, 1 a critical finding, 2 usage, 3 could not check.\n"
       "Example: fabring run --hosts a:1,b:1,c:1 -- fabring doctor net");
   command->callback([options, &session] { session.exit_code = run(*options, session); });

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 
-#include "runtime/base/wire.hpp"
-
 namespace fabring::tools {
 namespace {
 
 constexpr std::size_t most_text = 200;
-constexpr std::size_t most_doors = 4;
+constexpr std::size_t most_fabric = 256;
+constexpr std::size_t most_doors = 40;  // control, and two for each of sixteen cards
 constexpr std::size_t most_lines = 40;
 constexpr std::uint32_t most_probes = 1 << 16;
 
@@ -34,17 +33,30 @@ std::vector<std::string> take_lines(WireReader& in) {
 
 }  // namespace
 
+void put(WireWriter& out, const Door& door) {
+  out.text(door.purpose, most_text).text(door.interface, most_text).text(door.network, most_text);
+  out.text(door.address, most_text).text(door.fabric, most_fabric).number(door.mtu);
+}
+
+Door take_door(WireReader& in) {
+  Door door;
+  door.purpose = shown(in.text(most_text));
+  door.interface = shown(in.text(most_text));
+  door.network = shown(in.text(most_text));
+  door.address = shown(in.text(most_text));
+  door.fabric = std::string(in.text(most_fabric));
+  door.mtu = in.number<std::uint32_t>();
+  return door;
+}
+
 std::string NetFacts::encode() const {
   WireWriter out;
   out.number(rank).text(host, most_text).text(fingerprint, most_text).text(version, most_text).number(pid);
   out.text(problem, most_text).number(static_cast<std::uint8_t>(std::min(doors.size(), most_doors)));
-  for (std::size_t i = 0; i < std::min(doors.size(), most_doors); ++i)
-    out.text(doors[i].purpose, most_text)
-        .text(doors[i].interface, most_text)
-        .text(doors[i].address, most_text)
-        .number(doors[i].mtu);
+  for (std::size_t i = 0; i < std::min(doors.size(), most_doors); ++i) tools::put(out, doors[i]);
   put(out, settings);
   put(out, interfaces);
+  put(out, networks);
   return out.take();
 }
 
@@ -59,16 +71,10 @@ std::optional<NetFacts> NetFacts::decode(std::string_view bytes) {
   facts.problem = shown(in.text(most_text));
   const auto doors = in.number<std::uint8_t>();
   if (doors > most_doors) return std::nullopt;
-  for (int i = 0; i < doors; ++i) {
-    Door door;
-    door.purpose = shown(in.text(most_text));
-    door.interface = shown(in.text(most_text));
-    door.address = shown(in.text(most_text));
-    door.mtu = in.number<std::uint32_t>();
-    facts.doors.push_back(std::move(door));
-  }
+  for (int i = 0; i < doors && in.ok(); ++i) facts.doors.push_back(take_door(in));
   facts.settings = take_lines(in);
   facts.interfaces = take_lines(in);
+  facts.networks = take_lines(in);
   if (!in.complete()) return std::nullopt;
   return facts;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "fabring/types.hpp"
+#include "runtime/base/wire.hpp"
 
 namespace fabring::tools {
 
@@ -40,10 +41,13 @@ struct Probe {
 
 /// A place at which a rank listens: as a job's ranks do, at a port that the system chose.
 struct Door {
-  std::string purpose;  ///< "control", "data", "control and data"
-  std::string interface;
-  std::string address;    ///< "10.0.0.1:41234"
+  std::string purpose;    ///< "control", "data", "control and data", "data over libfabric"
+  std::string interface;  ///< or the device
+  std::string network;    ///< "10.0.0.0/24": doors of one network are joined
+  std::string address;    ///< "10.0.0.1:41234", for people if it is libfabric's
+  std::string fabric;     ///< what libfabric calls it; empty: a TCP port of ours
   std::uint32_t mtu = 0;  ///< of the interface; 0: not known
+  bool carries_data() const { return purpose != "control"; }
 };
 
 struct NetFacts {
@@ -53,11 +57,15 @@ struct NetFacts {
   std::vector<Door> doors;
   std::vector<std::string> settings;    ///< "FABRING_TRANSPORT=tcp", those that were set and are not a rank's own
   std::vector<std::string> interfaces;  ///< "eth0 1500 10000": that are up and no imitation: name, MTU, megabits/s
+  std::vector<std::string> networks;    ///< transports between hosts that work here: "fabric", "tcp"; best first
   std::string problem;                  ///< why it has no doors
 
   std::string encode() const;
   static std::optional<NetFacts> decode(std::string_view bytes);
 };
+
+void put(WireWriter& out, const Door& door);
+Door take_door(WireReader& in);
 
 std::string encode(const std::vector<Probe>& probes);
 std::optional<std::vector<Probe>> decode_probes(std::string_view bytes);

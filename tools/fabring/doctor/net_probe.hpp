@@ -43,6 +43,8 @@ class NetProbe {
     Rank rank;
     std::uint8_t door;
     net::SocketAddress address;
+    std::string from = {};  ///< the address of ours to call from; empty: the kernel's choice
+    bool knock = false;     ///< only connect: it is no port of ours
   };
   std::vector<Probe> call(const std::vector<Target>& targets, std::chrono::steady_clock::time_point deadline);
 

@@ -13,6 +13,11 @@ namespace fabring::tools {
 struct NetPicture {
   std::vector<std::optional<NetFacts>> ranks;             ///< by rank; nothing: it has not told
   std::vector<std::optional<std::vector<Probe>>> probes;  ///< by rank; nothing: it has not told
+
+  const std::string& host_key(Rank rank) const;  ///< equal for ranks of one host; empty: not known
+  std::string host(Rank rank) const;             ///< its name
+  std::string who(Rank rank) const;              ///< "rank 1 (host b)"
+  const Door* door(Rank rank, std::uint8_t number) const;
 };
 
 Findings judge(const NetPicture& picture);

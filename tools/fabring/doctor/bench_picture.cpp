@@ -1,0 +1,84 @@
+#include "tools/fabring/doctor/bench_picture.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tools/fabring/svg.hpp"
+
+namespace fabring::tools {
+namespace {
+
+// From pale green to red: the slower, the redder, so that what is wrong stands out and figures stay readable.
+std::string shade(double share) {
+  const double x = std::clamp(share, 0.0, 1.0);
+  const auto mix = [&](double dark, double light) { return static_cast<int>(dark + (light - dark) * x); };
+  return fmt::format("#{:02x}{:02x}{:02x}", mix(226, 226), mix(92, 240), mix(80, 228));
+}
+
+}  // namespace
+
+std::string matrix_text(const BenchMatrix& matrix, std::size_t most) {
+  const std::size_t players = matrix.names.size();
+  if (players > most) return {};
+  std::string text = "GB/s, from the row to the column\n      ";
+  for (std::size_t to = 0; to < players; ++to) text += fmt::format("{:>6}", to);
+  text += "\n";
+  for (std::size_t from = 0; from < players; ++from) {
+    text += fmt::format("{:>6}", from);
+    for (std::size_t to = 0; to < players; ++to)
+      text += from == to                   ? fmt::format("{:>6}", "-")
+              : matrix.GBps[from][to] <= 0 ? fmt::format("{:>6}", "?")
+                                           : fmt::format("{:>6.3g}", matrix.GBps[from][to]);
+    text += "   " + matrix.names[from] + "\n";
+  }
+  return text;
+}
+
+std::string heat_map(const BenchMatrix& matrix, const std::string& title) {
+  const std::size_t players = matrix.names.size();
+  const double cell = players <= 12 ? 56 : players <= 40 ? 22 : 9;
+  const double margin = 150, top = 70, gap = 60;
+  const double side = cell * static_cast<double>(players);
+  Svg svg(2 * (margin + side) + gap + 20, top + side + 30);
+  svg.text(10, 24, title, Svg::Anchor::start, 16);
+  double highest = 0, lowest = 0;
+  for (std::size_t a = 0; a < players; ++a)
+    for (std::size_t b = 0; b < players; ++b) {
+      highest = std::max(highest, matrix.GBps[a][b]);
+      if (const double us = matrix.latency_us[a][b]; us > 0) lowest = lowest <= 0 ? us : std::min(lowest, us);
+    }
+  const auto draw = [&](double left, const char* what, const auto& share, const auto& label) {
+    svg.text(left + margin, top - 22, what, Svg::Anchor::start, 13);
+    for (std::size_t a = 0; a < players; ++a) {
+      const double y = top + cell * static_cast<double>(a);
+      if (players <= 40)
+        svg.text(left + margin - 6, y + cell / 2 + 4, matrix.names[a], Svg::Anchor::end, players <= 12 ? 12 : 9);
+      for (std::size_t b = 0; b < players; ++b) {
+        const double x = left + margin + cell * static_cast<double>(b);
+        const std::string text = label(a, b);
+        svg.rectangle(x + 0.5, y + 0.5, cell - 1, cell - 1, a == b || text.empty() ? "#f4f4f4" : shade(share(a, b)));
+        if (players <= 12 && a != b)
+          svg.text(x + cell / 2, y + cell / 2 + 4, text.empty() ? "?" : text, Svg::Anchor::middle, 12);
+      }
+      if (players <= 12)
+        svg.text(left + margin + cell * (static_cast<double>(a) + 0.5), top - 6, std::to_string(a), Svg::Anchor::middle,
+                 11);
+    }
+  };
+  draw(
+      0, "GB/s, from the row to the column; red is slow",
+      [&](std::size_t a, std::size_t b) { return highest > 0 ? matrix.GBps[a][b] / highest : 0; },
+      [&](std::size_t a, std::size_t b) {
+        return matrix.GBps[a][b] > 0 ? fmt::format("{:.3g}", matrix.GBps[a][b]) : std::string();
+      });
+  draw(
+      margin + side + gap, "us one way; red is slow",
+      [&](std::size_t a, std::size_t b) { return matrix.latency_us[a][b] > 0 ? lowest / matrix.latency_us[a][b] : 0; },
+      [&](std::size_t a, std::size_t b) {
+        return matrix.latency_us[a][b] > 0 ? fmt::format("{:.0f}", matrix.latency_us[a][b]) : std::string();
+      });
+  return std::move(svg).finish();
+}
+
+}  // namespace fabring::tools

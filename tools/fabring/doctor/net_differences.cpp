@@ -1,0 +1,173 @@
+#include "tools/fabring/doctor/net_differences.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <set>
+#include <string_view>
+
+#include "runtime/base/rank_list.hpp"
+
+namespace fabring::tools {
+namespace {
+
+constexpr std::int64_t most_skew_us = 100'000;
+
+class Comparing {
+ public:
+  explicit Comparing(const NetPicture& picture) : picture_(picture) {}
+
+  Findings findings() {
+    differences();
+    clocks();
+    return std::move(found_);
+  }
+
+ private:
+  std::size_t size() const { return picture_.ranks.size(); }
+
+  // Who has which value of something; more than one value is a difference, the most frequent is taken for right.
+  void compare(const char* id, Severity severity, const std::string& what,
+               const std::map<std::string, std::vector<Rank>>& by, const char* why, const char* fix) {
+    if (by.size() < 2) return;
+    const auto most = std::max_element(by.begin(), by.end(),
+                                       [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+    std::string text;
+    for (const auto& [value, ranks] : by)
+      if (value != most->first)
+        text += fmt::format("{}{} on {} (host {})", text.empty() ? "" : ", ", value.empty() ? "not set" : value,
+                            rank_list(ranks), picture_.host(ranks.front()));
+    found_.push_back({id, severity,
+                      fmt::format("{} differs: {}; {} on {}", what, text, most->first.empty() ? "not set" : most->first,
+                                  rank_list(most->second)),
+                      why, fix, ""});
+  }
+
+  template <class Value>
+  std::map<std::string, std::vector<Rank>> by(const Value& value) const {
+    std::map<std::string, std::vector<Rank>> groups;
+    for (std::size_t rank = 0; rank < size(); ++rank)
+      if (picture_.ranks[rank]) groups[value(*picture_.ranks[rank])].push_back(static_cast<Rank>(rank));
+    return groups;
+  }
+
+  static std::string setting(const NetFacts& facts, const std::string& name) {
+    for (const std::string& line : facts.settings)
+      if (line.starts_with(name + "=")) return line.substr(name.size() + 1);
+    return {};
+  }
+
+  void differences() {
+    compare("net.version", Severity::critical, "the version of Fabring",
+            by([](const NetFacts& facts) { return facts.version; }), "a job of several versions does not start",
+            "install the same version on all hosts");
+    std::set<std::string> names;
+    for (const auto& facts : picture_.ranks)
+      if (facts)
+        for (const std::string& line : facts->settings) names.insert(line.substr(0, line.find('=')));
+    for (const std::string& name : names) {
+      static const std::set<std::string_view> alike{"FABRING_TRANSPORT",    "FABRING_ALGORITHM",
+                                                    "FABRING_REPRODUCIBLE", "FABRING_SEGMENT_BYTES",
+                                                    "FABRING_DEPTH",        "FABRING_PROVIDER"};
+      const bool matters = alike.contains(name);
+      compare("net.settings", matters ? Severity::critical : Severity::warning, name,
+              by([&](const NetFacts& facts) { return setting(facts, name); }),
+              matters ? "a job whose ranks differ in it does not start" : "ranks may choose and wait differently",
+              "set it alike on all ranks; `fabring settings` shows where a value comes from");
+    }
+    compare("net.interfaces", Severity::warning, "the set of network interfaces", by([](const NetFacts& facts) {
+              std::string names_of;
+              for (const std::string& line : facts.interfaces)
+                names_of += (names_of.empty() ? "" : " ") + line.substr(0, line.find(' '));
+              return names_of;
+            }),
+            "a host with another NIC or one that is down makes the whole job slower, or is reached another way",
+            "`ip link` there; bring the interface up, or leave it out everywhere with FABRING_INTERFACE");
+    cards();
+    // Where ranks were told different things that is the cause, and said already.
+    if (by([&](const NetFacts& facts) {
+          return setting(facts, "FABRING_TRANSPORT") + setting(facts, "FABRING_PROVIDER");
+        }).size() < 2)
+      compare("net.networks", Severity::warning, "what works between hosts", by([](const NetFacts& facts) {
+                std::string names_of;
+                for (const std::string& network : facts.networks) names_of += (names_of.empty() ? "" : " ") + network;
+                return names_of;
+              }),
+              "a job takes the first that works on every rank: one host without libfabric or EFA makes all go without",
+              "`fabring doctor host` there says why it does not work (fabric.transport)");
+  }
+
+  // The cards that data travel on, network by network.
+  void cards() {
+    std::set<std::string> networks;
+    std::map<std::string, std::map<std::string, std::vector<Rank>>> holders;  // of an address: host, ranks
+    for (std::size_t rank = 0; rank < size(); ++rank) {
+      if (!picture_.ranks[rank]) continue;
+      for (const Door& door : picture_.ranks[rank]->doors) {
+        if (!door.fabric.empty()) continue;
+        if (door.carries_data()) networks.insert(door.network);
+        auto& ranks =
+            holders[door.address.substr(0, door.address.rfind(':'))][picture_.host_key(static_cast<Rank>(rank))];
+        if (ranks.empty() || ranks.back() != static_cast<Rank>(rank)) ranks.push_back(static_cast<Rank>(rank));
+      }
+    }
+    for (const std::string& network : networks) {
+      const auto in_use = [&](const NetFacts& facts) -> const Door* {
+        for (const Door& door : facts.doors)
+          if (door.carries_data() && door.network == network && door.fabric.empty()) return &door;
+        return nullptr;
+      };
+      std::map<std::string, std::vector<Rank>> by_mtu, by_name;
+      for (std::size_t rank = 0; rank < size(); ++rank)
+        if (const Door* door = picture_.ranks[rank] ? in_use(*picture_.ranks[rank]) : nullptr) {
+          by_mtu[std::to_string(door->mtu)].push_back(static_cast<Rank>(rank));
+          by_name[door->interface].push_back(static_cast<Rank>(rank));
+        }
+      compare("net.mtu_differs", Severity::warning, "the MTU of the interfaces in use on " + network, by_mtu,
+              "TCP gets by with the smaller one; other traffic of that size is dropped without a word",
+              "make it the same on all hosts and switch ports");
+      compare("net.interface", Severity::info, "the interface in use on " + network, by_name, "", "");
+    }
+    for (const auto& [address, hosts] : holders) {
+      if (hosts.size() < 2) continue;
+      std::string text;
+      for (const auto& [key, ranks] : hosts)
+        text +=
+            fmt::format("{}{} (host {})", text.empty() ? "" : " and ", rank_list(ranks), picture_.host(ranks.front()));
+      found_.push_back({"net.address_twice", Severity::critical,
+                        fmt::format("two hosts have the same address {}: {}", address, text),
+                        "what is sent to it arrives at one of them or the other, as it happens",
+                        "give one of them another address: a cloned machine, or a fixed address inside a DHCP range",
+                        ""});
+    }
+  }
+
+  void clocks() {
+    // Against rank 0's, by the shortest way; each host once.
+    std::set<std::string> told;
+    if (picture_.probes.empty() || !picture_.probes[0]) return;
+    for (const Probe& probe : *picture_.probes[0]) {
+      const std::int64_t sure = std::abs(probe.offset_us) - probe.rtt_us / 2;
+      if (probe.reach != Reach::fine || sure < most_skew_us || picture_.host_key(probe.to) == picture_.host_key(0) ||
+          !told.insert(picture_.host_key(probe.to)).second)
+        continue;
+      found_.push_back({"net.clock", Severity::warning,
+                        fmt::format("its clock is {:.1f} s {} that of rank 0 (host {})",
+                                    static_cast<double>(std::abs(probe.offset_us)) / 1e6,
+                                    probe.offset_us > 0 ? "ahead of" : "behind", picture_.host(0)),
+                        "logs and traces of the two do not line up, and certificates may not be valid yet",
+                        "let chrony or systemd-timesyncd set the clocks", picture_.who(probe.to)});
+    }
+  }
+
+  const NetPicture& picture_;
+  Findings found_;
+};
+
+}  // namespace
+
+Findings differences(const NetPicture& picture) { return Comparing(picture).findings(); }
+
+}  // namespace fabring::tools

@@ -17,14 +17,17 @@ static_assert(ours::success == CUDA_SUCCESS && ours::invalid_value == CUDA_ERROR
               ours::out_of_memory == CUDA_ERROR_OUT_OF_MEMORY && ours::not_initialized == CUDA_ERROR_NOT_INITIALIZED &&
               ours::deinitialized == CUDA_ERROR_DEINITIALIZED && ours::no_device == CUDA_ERROR_NO_DEVICE &&
               ours::invalid_context == CUDA_ERROR_INVALID_CONTEXT && ours::not_ready == CUDA_ERROR_NOT_READY &&
-              ours::capture_implicit == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+              ours::capture_implicit == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT &&
+              ours::no_binary == CUDA_ERROR_NO_BINARY_FOR_GPU &&
+              ours::unsupported_ptx == CUDA_ERROR_UNSUPPORTED_PTX_VERSION && ours::not_found == CUDA_ERROR_NOT_FOUND);
 static_assert(ours::attribute_memory_type == CU_POINTER_ATTRIBUTE_MEMORY_TYPE &&
               ours::attribute_is_managed == CU_POINTER_ATTRIBUTE_IS_MANAGED &&
               ours::attribute_device_ordinal == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL &&
               ours::attribute_range_start == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR &&
               ours::attribute_range_size == CU_POINTER_ATTRIBUTE_RANGE_SIZE);
 static_assert(ours::memory_type_host == CU_MEMORYTYPE_HOST && ours::memory_type_device == CU_MEMORYTYPE_DEVICE);
-static_assert(ours::device_attribute_major == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR &&
+static_assert(ours::device_attribute_processors == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT &&
+              ours::device_attribute_major == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR &&
               ours::device_attribute_minor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
 static_assert(ours::event_without_timing == CU_EVENT_DISABLE_TIMING &&
               ours::stream_non_blocking == CU_STREAM_NON_BLOCKING && ours::host_portable == CU_MEMHOSTALLOC_PORTABLE &&

@@ -17,6 +17,8 @@ using Address = unsigned long long;  // CUdeviceptr
 using Context = struct CUctx_st*;
 using Stream = struct CUstream_st*;
 using Event = struct CUevent_st*;
+using Module = struct CUmod_st*;
+using Function = struct CUfunc_st*;
 
 constexpr Answer success = 0;
 constexpr Answer invalid_value = 1;
@@ -25,6 +27,9 @@ constexpr Answer not_initialized = 3;
 constexpr Answer deinitialized = 4;
 constexpr Answer no_device = 100;
 constexpr Answer invalid_context = 201;
+constexpr Answer no_binary = 209;
+constexpr Answer unsupported_ptx = 222;
+constexpr Answer not_found = 500;
 constexpr Answer not_ready = 600;
 constexpr Answer capture_implicit = 906;
 
@@ -35,6 +40,7 @@ constexpr int attribute_range_start = 11;
 constexpr int attribute_range_size = 12;
 constexpr unsigned memory_type_host = 1;
 constexpr unsigned memory_type_device = 2;
+constexpr int device_attribute_processors = 16;
 constexpr int device_attribute_major = 75;
 constexpr int device_attribute_minor = 76;
 constexpr unsigned event_without_timing = 2;
@@ -44,35 +50,39 @@ constexpr int capture_relaxed = 2;
 constexpr int not_capturing = 0;
 
 // X(name, prototype), in the order of the documentation.
-#define FABRING_CUDA_FUNCTIONS(X)                                        \
-  X(cuInit, Answer (*)(unsigned))                                        \
-  X(cuGetErrorName, Answer (*)(Answer, const char**))                    \
-  X(cuGetErrorString, Answer (*)(Answer, const char**))                  \
-  X(cuDeviceGetCount, Answer (*)(int*))                                  \
-  X(cuDeviceGet, Answer (*)(Device*, int))                               \
-  X(cuDeviceGetName, Answer (*)(char*, int, Device))                     \
-  X(cuDeviceGetPCIBusId, Answer (*)(char*, int, Device))                 \
-  X(cuDeviceGetAttribute, Answer (*)(int*, int, Device))                 \
-  X(cuDeviceTotalMem_v2, Answer (*)(std::size_t*, Device))               \
-  X(cuDevicePrimaryCtxRetain, Answer (*)(Context*, Device))              \
-  X(cuDevicePrimaryCtxRelease_v2, Answer (*)(Device))                    \
-  X(cuCtxPushCurrent_v2, Answer (*)(Context))                            \
-  X(cuCtxPopCurrent_v2, Answer (*)(Context*))                            \
-  X(cuCtxGetStreamPriorityRange, Answer (*)(int*, int*))                 \
-  X(cuThreadExchangeStreamCaptureMode, Answer (*)(int*))                 \
-  X(cuPointerGetAttributes, Answer (*)(unsigned, int*, void**, Address)) \
-  X(cuMemAlloc_v2, Answer (*)(Address*, std::size_t))                    \
-  X(cuMemFree_v2, Answer (*)(Address))                                   \
-  X(cuMemHostAlloc, Answer (*)(void**, std::size_t, unsigned))           \
-  X(cuMemFreeHost, Answer (*)(void*))                                    \
-  X(cuMemcpyAsync, Answer (*)(Address, Address, std::size_t, Stream))    \
-  X(cuStreamCreateWithPriority, Answer (*)(Stream*, unsigned, int))      \
-  X(cuStreamDestroy_v2, Answer (*)(Stream))                              \
-  X(cuStreamGetCtx, Answer (*)(Stream, Context*))                        \
-  X(cuStreamIsCapturing, Answer (*)(Stream, int*))                       \
-  X(cuEventCreate, Answer (*)(Event*, unsigned))                         \
-  X(cuEventDestroy_v2, Answer (*)(Event))                                \
-  X(cuEventRecord, Answer (*)(Event, Stream))                            \
+#define FABRING_CUDA_FUNCTIONS(X)                                                                                      \
+  X(cuInit, Answer (*)(unsigned))                                                                                      \
+  X(cuGetErrorName, Answer (*)(Answer, const char**))                                                                  \
+  X(cuGetErrorString, Answer (*)(Answer, const char**))                                                                \
+  X(cuDeviceGetCount, Answer (*)(int*))                                                                                \
+  X(cuDeviceGet, Answer (*)(Device*, int))                                                                             \
+  X(cuDeviceGetName, Answer (*)(char*, int, Device))                                                                   \
+  X(cuDeviceGetPCIBusId, Answer (*)(char*, int, Device))                                                               \
+  X(cuDeviceGetAttribute, Answer (*)(int*, int, Device))                                                               \
+  X(cuDeviceTotalMem_v2, Answer (*)(std::size_t*, Device))                                                             \
+  X(cuDevicePrimaryCtxRetain, Answer (*)(Context*, Device))                                                            \
+  X(cuDevicePrimaryCtxRelease_v2, Answer (*)(Device))                                                                  \
+  X(cuCtxPushCurrent_v2, Answer (*)(Context))                                                                          \
+  X(cuCtxPopCurrent_v2, Answer (*)(Context*))                                                                          \
+  X(cuCtxGetStreamPriorityRange, Answer (*)(int*, int*))                                                               \
+  X(cuThreadExchangeStreamCaptureMode, Answer (*)(int*))                                                               \
+  X(cuPointerGetAttributes, Answer (*)(unsigned, int*, void**, Address))                                               \
+  X(cuMemAlloc_v2, Answer (*)(Address*, std::size_t))                                                                  \
+  X(cuMemFree_v2, Answer (*)(Address))                                                                                 \
+  X(cuMemHostAlloc, Answer (*)(void**, std::size_t, unsigned))                                                         \
+  X(cuMemFreeHost, Answer (*)(void*))                                                                                  \
+  X(cuMemcpyAsync, Answer (*)(Address, Address, std::size_t, Stream))                                                  \
+  X(cuModuleLoadData, Answer (*)(Module*, const void*))                                                                \
+  X(cuModuleGetFunction, Answer (*)(Function*, Module, const char*))                                                   \
+  X(cuLaunchKernel, Answer (*)(Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream, \
+                               void**, void**))                                                                        \
+  X(cuStreamCreateWithPriority, Answer (*)(Stream*, unsigned, int))                                                    \
+  X(cuStreamDestroy_v2, Answer (*)(Stream))                                                                            \
+  X(cuStreamGetCtx, Answer (*)(Stream, Context*))                                                                      \
+  X(cuStreamIsCapturing, Answer (*)(Stream, int*))                                                                     \
+  X(cuEventCreate, Answer (*)(Event*, unsigned))                                                                       \
+  X(cuEventDestroy_v2, Answer (*)(Event))                                                                              \
+  X(cuEventRecord, Answer (*)(Event, Stream))                                                                          \
   X(cuEventQuery, Answer (*)(Event))
 
 class Driver {

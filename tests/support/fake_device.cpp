@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "device/cuda/kernel_choice.hpp"
+
 namespace fabring::fixture {
 namespace {
 
@@ -27,6 +29,11 @@ class FakeDevice::Queue final : public DeviceQueue {
       return Status(ErrorCode::device_error, "fake copy: FAKE_ERROR_INVALID_VALUE");
     return device_.copy(&line_, to, from, bytes);
   }
+  Status post_reduce(const DeviceReduction& what) override { return post(cuda::choose_kernel(what)); }
+  Status post_scale(DataType type, std::byte* to, const std::byte* from, const void* factor,
+                    std::size_t count) override {
+    return post(cuda::choose_scaling(type, to, from, factor, count));
+  }
   Status post_mark() override {
     const Lock lock(device_.mutex_);
     FABRING_TRY(device_.health());
@@ -41,6 +48,17 @@ class FakeDevice::Queue final : public DeviceQueue {
   }
 
  private:
+  Status post(const Result<cuda::KernelCall>& chosen) {
+    if (!chosen) return chosen.error();
+    if (chosen->task.count == 0) return {};
+    FABRING_TRY(device_.load_kernels(line_.device));
+    if (!chosen->kernel.empty())
+      return device_.launch(&line_, find_host_kernel(chosen->kernel), chosen->task, chosen->element_bytes);
+    return device_.copy(&line_, reinterpret_cast<std::byte*>(chosen->task.to),
+                        reinterpret_cast<const std::byte*>(chosen->task.sources[0]),
+                        chosen->task.count * chosen->element_bytes);
+  }
+
   FakeDevice& device_;
   Line& line_;
 };
@@ -198,6 +216,24 @@ Status FakeDevice::copy(void* stream, std::byte* to, const std::byte* from, std:
   return {};
 }
 
+// As the grid of a real one, which is smaller than the data, so that threads go round.
+Status FakeDevice::launch(void* stream, HostKernel kernel, const cuda::kernels::FoldTask& task,
+                          std::size_t element_bytes) {
+  const Lock lock(mutex_);
+  FABRING_TRY(health());
+  if (kernel == nullptr) return Status(ErrorCode::internal, "the fake device has no such kernel");
+  Work work;
+  work.grid = kernel;
+  work.task = task;
+  work.bytes = task.count * element_bytes;
+  const std::uint64_t useful = cuda::kernels::threads_of(task, element_bytes);
+  work.threads = 1 + chance_() % std::min<std::uint64_t>(useful + 2, 512);
+  work.first_thread = chance_() % work.threads;
+  line_of(stream)->work.push_back(std::move(work));
+  ++kernels_;
+  return {};
+}
+
 int FakeDevice::device_of(void* stream) { return line_of(stream)->device; }
 
 bool FakeDevice::captures(void* stream) { return line_of(stream)->captured; }
@@ -236,6 +272,10 @@ Result<std::unique_ptr<DeviceQueue>> FakeDevice::open_queue(int device) {
   if (device < 0 || device >= device_count_)
     return Status(ErrorCode::device_error, fmt::format("there is no GPU {}", device));
   return std::unique_ptr<DeviceQueue>(std::make_unique<Queue>(*this, *static_cast<Line*>(open_stream(device))));
+}
+
+Status FakeDevice::load_kernels(int) {
+  return has_kernels_ ? Status() : Status(ErrorCode::unavailable, "the fake device has no kernels");
 }
 
 Result<std::vector<DeviceFacts>> FakeDevice::devices() {
@@ -293,10 +333,28 @@ std::byte* FakeDevice::resolve(const std::byte* at, std::size_t bytes) {
   return see(at);
 }
 
+// Some threads of a grid, beginning anywhere; true if those were the last. The addresses are looked at each time:
+// memory that was freed meanwhile is none.
+bool FakeDevice::run_some(Work& work) {
+  cuda::kernels::FoldTask task = work.task;
+  const std::size_t bytes = work.bytes;
+  const auto visible = [&](const unsigned char* at) {
+    return reinterpret_cast<unsigned char*>(resolve(reinterpret_cast<const std::byte*>(at), bytes));
+  };
+  for (std::uint32_t i = 0; i < task.source_count; ++i)
+    if ((task.sources[i] = visible(task.sources[i])) == nullptr) return false;
+  if ((task.to = visible(task.to)) == nullptr) return false;
+  for (auto some = 1 + chance_() % (1 + work.threads / 2); some > 0 && work.threads_run < work.threads; --some)
+    work.grid(task, (work.first_thread + work.threads_run++) % work.threads, work.threads);
+  return work.threads_run == work.threads;
+}
+
 // A copy goes on at either end, a piece at a time.
 void FakeDevice::run(Line& line) {
   Work& work = line.work.front();
-  if (work.bytes > 0) {
+  if (work.grid != nullptr) {
+    if (!run_some(work)) return;
+  } else if (work.bytes > 0) {
     const std::size_t most = std::max<std::size_t>(std::min<std::size_t>(work.bytes, 64), work.bytes / 3);
     const std::size_t piece = 1 + chance_() % most;
     const std::size_t at = chance_() % 2 == 0 ? 0 : work.bytes - piece;

@@ -4,7 +4,7 @@
 // since it could break somebody's capture.
 //
 // FAKE_CUDA_DEVICES (2) and FAKE_CUDA_SEED (the process's number) say how many and in what order;
-// FAKE_CUDA_FAIL_AFTER=n breaks the device after n copies.
+// FAKE_CUDA_FAIL_AFTER=n breaks the device after n copies; with FAKE_CUDA_NO_BINARY=1 it is too old for any kernel.
 
 #include <unistd.h>
 
@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "device/cuda/driver.hpp"
@@ -23,6 +24,10 @@ struct CUctx_st {
 };
 struct CUevent_st {
   std::unique_ptr<DeviceEvent> at;
+};
+struct CUfunc_st {
+  std::string name;
+  fixture::HostKernel kernel;
 };
 }  // namespace fabring::cuda
 
@@ -110,7 +115,7 @@ FAKE Answer cuDeviceGetPCIBusId(char* into, int length, Device number) {
 }
 
 FAKE Answer cuDeviceGetAttribute(int* value, int attribute, Device) {
-  *value = attribute == device_attribute_major ? 9 : 0;
+  *value = attribute == device_attribute_major ? 9 : attribute == device_attribute_processors ? 3 : 0;
   return success;
 }
 
@@ -209,6 +214,36 @@ FAKE Answer cuMemcpyAsync(Address to, Address from, std::size_t bytes, Stream st
   if (copies_left >= 0 && copies_left-- == 0) device->break_down();
   return answer_of(
       device->copy(stream, reinterpret_cast<std::byte*>(to), reinterpret_cast<const std::byte*>(from), bytes));
+}
+
+// The image is not looked at: its kernels are compiled for the processor, by the same names.
+FAKE Answer cuModuleLoadData(Module* module, const void* image) {
+  if (const Answer answer = check(); answer != success) return answer;
+  if (number("FAKE_CUDA_NO_BINARY", 0) != 0) return no_binary;
+  *module = reinterpret_cast<Module>(const_cast<void*>(image));
+  return success;
+}
+
+FAKE Answer cuModuleGetFunction(Function* function, Module, const char* name) {
+  if (const Answer answer = check(); answer != success) return answer;
+  const std::string_view full = name, prefix = "fabring_";
+  if (!full.starts_with(prefix)) return not_found;
+  const auto kernel = fabring::fixture::find_host_kernel(full.substr(prefix.size()));
+  if (kernel == nullptr) return not_found;
+  *function = new CUfunc_st{std::string(full), kernel};
+  return success;
+}
+
+// Elements of at most 8 bytes: what a kernel may touch is count times that of its name, which ends with its bits.
+FAKE Answer cuLaunchKernel(Function function, unsigned blocks, unsigned, unsigned, unsigned threads, unsigned, unsigned,
+                           unsigned, Stream stream, void** arguments, void**) {
+  if (const Answer answer = check(); answer != success) return answer;
+  if (blocks == 0 || threads == 0 || threads > 1024) return invalid_value;
+  const auto& task = *static_cast<const fabring::cuda::kernels::FoldTask*>(arguments[0]);
+  std::size_t bits = 8;
+  for (const std::size_t width : {64u, 32u, 16u})
+    if (function->name.ends_with(std::to_string(width))) bits = width;
+  return answer_of(device->launch(stream, function->kernel, task, bits / 8));
 }
 
 FAKE Answer cuStreamCreateWithPriority(Stream* stream, unsigned, int) {

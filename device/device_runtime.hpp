@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "device/device_share.hpp"
 #include "fabring/status.hpp"
 #include "fabring/types.hpp"
 
@@ -101,6 +102,15 @@ class DeviceRuntime {
   /// Host memory that devices copy from and to at full speed; null if there is none.
   virtual std::byte* allocate_pinned(std::size_t bytes) = 0;
   virtual void free_pinned(std::byte* block) = 0;
+
+  // Memory that several processes of a host use: what one shares another opens, and copies and kernels of its device
+  // then read and write it. Who shares must not free the memory before all who opened it have let go.
+  /// Errors: unsupported, saying why no other process can have it.
+  virtual Result<DeviceShare> share(const std::byte* at, std::size_t bytes) = 0;
+  /// For work of `device`. What comes back lies where share() was asked; the same allocation is mapped once, and stays
+  /// mapped for a while after its last user. Errors: unsupported if this device cannot reach it, device_error,
+  /// invalid_argument for facts that contradict themselves.
+  virtual Result<std::shared_ptr<std::byte>> open_share(int device, const DeviceShare& share) = 0;
 
   // For tools, which have no program around them that does it.
   /// Begins to use devices. Errors: unavailable, saying why there is none.

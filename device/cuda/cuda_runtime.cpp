@@ -12,7 +12,9 @@
 #include <utility>
 
 #include "device/cuda/event_pool.hpp"
+#include "device/cuda/opened_memory.hpp"
 #include "device/cuda/queue.hpp"
+#include "device/cuda/sharing.hpp"
 
 namespace fabring {
 namespace {
@@ -162,6 +164,32 @@ class CudaRuntime final : public DeviceRuntime {
     return kernels_of(device)->load();
   }
 
+  Result<DeviceShare> share(const std::byte* at, std::size_t bytes) override {
+    const auto facts = look_up(at);
+    if (!facts) return facts.error();
+    if (facts->kind == MemoryKind::host) return Status(ErrorCode::invalid_argument, "memory of the host is no GPU's");
+    auto context = context_of(facts->device);
+    if (!context) return context.error();
+    Device device = 0;
+    driver_->cuDeviceGet(&device, facts->device);
+    const Entry entry(*driver_, *context);
+    if (entry.answer() != success) return driver_->error("cuCtxPushCurrent", entry.answer());
+    return share_memory(*driver_, device, at, bytes);
+  }
+
+  Result<std::shared_ptr<std::byte>> open_share(int device, const DeviceShare& share) override {
+    auto context = context_of(device);
+    if (!context) return context.error();
+    if (share.facts.process != ProcessName::self()) return opened_->open(device, *context, share);
+    // The driver opens nothing of one's own, and need not.
+    auto* const at = reinterpret_cast<std::byte*>(share.facts.base + share.facts.offset);
+    const auto facts = look_up(at);
+    if (!facts) return facts.error();
+    if (facts->kind != MemoryKind::device)
+      return Status(ErrorCode::invalid_argument, "what this process shares of its GPU's memory is the host's");
+    return std::shared_ptr<std::byte>(at, [](std::byte*) {});
+  }
+
   std::byte* allocate_pinned(std::size_t bytes) override {
     auto context = any_context();
     if (!context) return nullptr;
@@ -238,6 +266,7 @@ class CudaRuntime final : public DeviceRuntime {
   void adopt(std::unique_ptr<Driver> driver) {
     if (!driver) return;
     pool_ = std::make_shared<EventPool>(std::move(driver));
+    opened_ = std::make_unique<OpenedMemory>(pool_);
     driver_ = &pool_->driver();
     loaded_.store(true, std::memory_order_release);
   }
@@ -285,6 +314,7 @@ class CudaRuntime final : public DeviceRuntime {
   std::mutex mutex_;
   std::shared_ptr<EventPool> pool_;                    // once there, it stays
   const Driver* driver_ = nullptr;                     // the pool's
+  std::unique_ptr<OpenedMemory> opened_;               // there with the pool
   std::map<int, Context> contexts_;                    // under mutex_
   std::map<int, std::shared_ptr<KernelSet>> kernels_;  // likewise
   std::atomic<bool> loaded_{false};

@@ -39,7 +39,7 @@ Status KernelSet::load_all() {
       return Status(ErrorCode::unavailable,
                     fmt::format("the GPU kernels of this build do not run on a GPU of compute capability {}.{} under "
                                 "this driver: {}; they need 8.0 or newer, or a newer driver",
-                                major, minor, driver.error("cuModuleLoadData", answer).message()));
+                                major, minor, driver.words("cuModuleLoadData", answer)));
     if (answer != success) return driver.error("cuModuleLoadData", answer);
     modules.push_back(module);
   }

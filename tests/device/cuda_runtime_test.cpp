@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <thread>
@@ -172,6 +173,59 @@ TEST_F(Begun, a_reduction_is_a_kernel_that_runs_in_the_queues_order) {
   EXPECT_EQ(queue->post_reduce({DataType::float32, ReduceOp::user, blocks[0], sources, 1}).code(),
             ErrorCode::invalid_argument);
   runtime->free_pinned(reinterpret_cast<std::byte*>(pinned));
+}
+
+TEST_F(Begun, memory_of_this_process_is_opened_where_it_is) {
+  std::byte* const block = *runtime->allocate(1, 1000);
+  const auto share = runtime->share(block + 10, 100);
+  ASSERT_TRUE(share.has_value()) << share.error().message();
+  EXPECT_EQ(share->facts.bytes, 1000u);
+  EXPECT_EQ(share->facts.offset, 10u);
+  EXPECT_EQ((*runtime->open_share(0, *share)).get(), block + 10);
+  EXPECT_EQ(runtime->share(block, 1001).error().code(), ErrorCode::invalid_argument);
+  int on_the_stack = 0;
+  EXPECT_EQ(runtime->share(reinterpret_cast<std::byte*>(&on_the_stack), 4).error().code(), ErrorCode::invalid_argument);
+  runtime->free(1, block);
+  EXPECT_FALSE(runtime->open_share(0, *share).has_value());
+  EXPECT_EQ(runtime->share(block, 10).error().code(), ErrorCode::device_error);
+}
+
+// A peer says it; nothing of it may crash this process, or have its kernels go where there is nothing.
+TEST_F(Begun, what_another_process_says_of_its_memory_is_checked) {
+  std::byte* const block = *runtime->allocate(0, 1000);
+  const auto opened = [&](auto&& change) {
+    auto share = *runtime->share(block, 1000);
+    share.facts.process.pid += 1;  // somebody else
+    change(share);
+    const auto result = runtime->open_share(0, share);
+    return result.has_value() ? ErrorCode::ok : result.error().code();
+  };
+  EXPECT_EQ(opened([](DeviceShare&) {}), ErrorCode::unsupported);  // the handle is no other process's
+  EXPECT_EQ(opened([](DeviceShare& share) { share.facts.handle.fill(std::byte{0xff}); }), ErrorCode::unsupported);
+  EXPECT_EQ(opened([](DeviceShare& share) { share.facts.bytes = 0; }), ErrorCode::invalid_argument);
+  EXPECT_EQ(opened([](DeviceShare& share) { share.facts.offset = 1000; }), ErrorCode::invalid_argument);
+  EXPECT_EQ(opened([](DeviceShare& share) { share.facts.base = UINT64_MAX; }), ErrorCode::invalid_argument);
+  EXPECT_EQ(opened([](DeviceShare& share) { share.facts.pieces = 1; }), ErrorCode::invalid_argument);
+  EXPECT_EQ(opened([](DeviceShare& share) { share.facts.pieces = 1u << 31; }), ErrorCode::invalid_argument);
+  EXPECT_EQ(opened([](DeviceShare& share) {
+              share.facts.pieces = 1;
+              share.facts.piece_bytes[0] = 1001;
+              share.descriptors.emplace_back(::dup(0));
+            }),
+            ErrorCode::invalid_argument);
+  EXPECT_EQ(opened([](DeviceShare& share) {  // a descriptor of anything
+              share.facts.pieces = 1;
+              share.facts.bytes = share.facts.piece_bytes[0] = 2 << 20;
+              share.descriptors.emplace_back(::dup(0));
+            }),
+            ErrorCode::unsupported);
+  auto own = *runtime->share(block, 1000);
+  int on_the_stack = 0;
+  own.facts.base = reinterpret_cast<std::uintptr_t>(&on_the_stack);
+  own.facts.offset = 0;
+  EXPECT_EQ(runtime->open_share(0, own).error().code(), ErrorCode::invalid_argument);
+  own.facts.base = 4096;
+  EXPECT_EQ(runtime->open_share(0, own).error().code(), ErrorCode::device_error);
 }
 
 TEST_F(Begun, a_gpu_that_no_kernel_was_compiled_for_is_named) {

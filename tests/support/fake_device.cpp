@@ -92,6 +92,7 @@ FakeDevice::FakeDevice(std::uint64_t seed, int devices)
 }
 
 FakeDevice::~FakeDevice() {
+  while (!adopted_.empty()) free_reserved(adopted_.back().front);
   munmap(front_, arena_bytes);
   munmap(back_, arena_bytes);
   close(memory_);
@@ -100,14 +101,13 @@ FakeDevice::~FakeDevice() {
 
 // ---- memory -------------------------------------------------------------------------------------------------------
 
-bool FakeDevice::ours(const void* at) const {
-  const auto* byte = static_cast<const std::byte*>(at);
-  return byte >= front_ && byte < front_ + arena_bytes;
-}
-
 std::byte* FakeDevice::see(const void* at) const {
-  return ours(at) ? back_ + (static_cast<const std::byte*>(at) - front_)
-                  : const_cast<std::byte*>(static_cast<const std::byte*>(at));
+  auto* const byte = const_cast<std::byte*>(static_cast<const std::byte*>(at));
+  if (byte >= front_ && byte < front_ + arena_bytes) return back_ + (byte - front_);
+  const Lock lock(mutex_);
+  for (const Adopted& part : adopted_)
+    if (byte >= part.front && byte < part.front + part.bytes) return part.back + (byte - part.front);
+  return byte;
 }
 
 // Addresses are never used twice: who keeps one too long is found out.
@@ -116,7 +116,7 @@ std::byte* FakeDevice::place(int device, std::size_t bytes, MemoryKind kind) {
   std::byte* const at = front_ + used_;
   used_ += (bytes + 2 * alignment - 1) / alignment * alignment;
   if (used_ > arena_bytes) return nullptr;
-  alive_[reinterpret_cast<std::uintptr_t>(at)] = {bytes, device, kind};
+  alive_[reinterpret_cast<std::uintptr_t>(at)] = {bytes, device, kind, ++allocations_};
   return at;
 }
 
@@ -158,6 +158,92 @@ Result<MemoryFacts> FakeDevice::look_up(const void* at) {
   facts.base = reinterpret_cast<const std::byte*>(found->first);
   facts.bytes = found->second.bytes;
   return facts;
+}
+
+std::uint64_t FakeDevice::number_of(const void* at) const {
+  const Lock lock(mutex_);
+  const auto* found = allocation_of(reinterpret_cast<std::uintptr_t>(at));
+  return found != nullptr ? found->second.number : 0;
+}
+
+std::byte* FakeDevice::adopt(int descriptor, std::size_t offset, std::size_t bytes, int device, std::uint64_t number) {
+  const std::size_t page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE)), before = offset % page;
+  const auto from = static_cast<off_t>(offset - before);
+  void* const front = mmap(nullptr, before + bytes, PROT_NONE, MAP_SHARED, descriptor, from);
+  void* const back = mmap(nullptr, before + bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, from);
+  if (front == MAP_FAILED || back == MAP_FAILED) return nullptr;
+  const Lock lock(mutex_);
+  adopted_.push_back({static_cast<std::byte*>(front), static_cast<std::byte*>(back), before + bytes});
+  std::byte* const at = adopted_.back().front + before;
+  alive_[reinterpret_cast<std::uintptr_t>(at)] = {bytes, device, MemoryKind::device, number};
+  return at;
+}
+
+std::byte* FakeDevice::reserve(std::size_t bytes) {
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  void* const front = mmap(nullptr, bytes, PROT_NONE, flags, -1, 0);
+  void* const back = mmap(nullptr, bytes, PROT_NONE, flags, -1, 0);
+  if (front == MAP_FAILED || back == MAP_FAILED) return nullptr;
+  const Lock lock(mutex_);
+  adopted_.push_back({static_cast<std::byte*>(front), static_cast<std::byte*>(back), bytes});
+  return adopted_.back().front;
+}
+
+bool FakeDevice::adopt_at(std::byte* at, int descriptor, std::size_t bytes, int device) {
+  const Lock lock(mutex_);
+  std::byte* const back = see(at);
+  if (back == at) return false;
+  if (mmap(at, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, descriptor, 0) == MAP_FAILED ||
+      mmap(back, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, descriptor, 0) == MAP_FAILED)
+    return false;
+  alive_[reinterpret_cast<std::uintptr_t>(at)] = {bytes, device, MemoryKind::device, ++allocations_};
+  return true;
+}
+
+void FakeDevice::disown(std::byte* at) {
+  const Lock lock(mutex_);
+  const auto found = alive_.find(reinterpret_cast<std::uintptr_t>(at));
+  if (found == alive_.end()) return;
+  for (std::byte* const mapping : {at, see(at)})
+    mmap(mapping, found->second.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  alive_.erase(found);
+}
+
+void FakeDevice::free_reserved(std::byte* at) {
+  const Lock lock(mutex_);
+  std::erase_if(adopted_, [&](const Adopted& part) {
+    if (at < part.front || at >= part.front + part.bytes) return false;
+    munmap(part.front, part.bytes);
+    munmap(part.back, part.bytes);
+    return true;
+  });
+}
+
+// Among threads of one process, which is all that a FakeDevice of its own serves.
+Result<DeviceShare> FakeDevice::share(const std::byte* at, std::size_t bytes) {
+  const Lock lock(mutex_);
+  FABRING_TRY(health());
+  const auto* found = allocation_of(reinterpret_cast<std::uintptr_t>(at));
+  if (found == nullptr) return Status(ErrorCode::device_error, "no living allocation is to be shared");
+  if (found->second.kind != MemoryKind::device ||
+      reinterpret_cast<std::uintptr_t>(at) + bytes > found->first + found->second.bytes)
+    return Status(ErrorCode::unsupported, "this memory cannot be shared");
+  DeviceShare share;
+  share.facts.process = ProcessName::self();
+  share.facts.base = found->first;
+  share.facts.bytes = found->second.bytes;
+  share.facts.offset = reinterpret_cast<std::uintptr_t>(at) - found->first;
+  share.facts.allocation = found->second.number;
+  return share;
+}
+
+Result<std::shared_ptr<std::byte>> FakeDevice::open_share(int, const DeviceShare& share) {
+  const Lock lock(mutex_);
+  FABRING_TRY(health());
+  auto* const at = reinterpret_cast<std::byte*>(share.facts.base + share.facts.offset);
+  if (share.facts.process != ProcessName::self() || number_of(at) != share.facts.allocation)
+    return Status(ErrorCode::device_error, "what is to be opened is no living allocation");
+  return std::shared_ptr<std::byte>(at, [](std::byte*) {});
 }
 
 std::byte* FakeDevice::allocate_pinned(std::size_t bytes) {
@@ -325,8 +411,12 @@ bool FakeDevice::step_one() {
 
 std::byte* FakeDevice::resolve(const std::byte* at, std::size_t bytes) {
   if (!ours(at)) return const_cast<std::byte*>(at);
+  // Pieces that were mapped side by side are one.
+  const auto end = reinterpret_cast<std::uintptr_t>(at) + bytes;
   const auto* found = allocation_of(reinterpret_cast<std::uintptr_t>(at));
-  if (found == nullptr || reinterpret_cast<std::uintptr_t>(at) + bytes > found->first + found->second.bytes) {
+  while (found != nullptr && found->first + found->second.bytes < end)
+    found = allocation_of(found->first + found->second.bytes);
+  if (found == nullptr) {
     break_down();
     return nullptr;
   }

@@ -53,6 +53,20 @@ class FakeDevice final : public DeviceRuntime {
   void synchronize();
   /// From now on every call fails, as after a kernel that went wrong.
   void break_down();
+  /// A part of another process's memory becomes this device's too, for as long as it lives: memory that a descriptor is
+  /// of, from `offset` on. Null if it cannot be mapped.
+  std::byte* adopt(int descriptor, std::size_t offset, std::size_t bytes, int device, std::uint64_t number);
+  /// The same, all of it at a place in what was reserved: pieces side by side are one memory.
+  std::byte* reserve(std::size_t bytes);
+  bool adopt_at(std::byte* at, int descriptor, std::size_t bytes, int device);
+  void disown(std::byte* at);
+  void free_reserved(std::byte* at);
+  /// Where the allocation lies in the descriptor of the fake's own memory.
+  int descriptor() const { return memory_; }
+  std::size_t place_of(const std::byte* at) const { return static_cast<std::size_t>(at - front_); }
+  /// What no other allocation of this process has; 0 if there is none at this address.
+  std::uint64_t number_of(const void* at) const;
+
   /// As a build without nvcc, or a GPU that is too old.
   void without_kernels() { has_kernels_ = false; }
   /// The n-th copy from now (0: the next) is refused; others are not.
@@ -74,6 +88,8 @@ class FakeDevice final : public DeviceRuntime {
   Result<std::unique_ptr<DeviceEvent>> record(int device, void* stream) override;
   Result<std::unique_ptr<DeviceQueue>> open_queue(int device) override;
   Status load_kernels(int device) override;
+  Result<DeviceShare> share(const std::byte* at, std::size_t bytes) override;
+  Result<std::shared_ptr<std::byte>> open_share(int device, const DeviceShare& share) override;
   std::byte* allocate_pinned(std::size_t bytes) override;
   void free_pinned(std::byte* block) override;
   Status begin() override { return {}; }
@@ -104,6 +120,12 @@ class FakeDevice final : public DeviceRuntime {
     std::size_t bytes;
     int device;
     MemoryKind kind;
+    std::uint64_t number;
+  };
+  struct Adopted {
+    std::byte* front;  // without access
+    std::byte* back;
+    std::size_t bytes;
   };
   class Queue;
   class Event;
@@ -111,7 +133,7 @@ class FakeDevice final : public DeviceRuntime {
 
   std::byte* place(int device, std::size_t bytes, MemoryKind kind);
   const std::pair<const std::uintptr_t, Allocation>* allocation_of(std::uintptr_t at) const;
-  bool ours(const void* at) const;
+  bool ours(const void* at) const { return see(at) != at; }
   Line* line_of(void* stream);
   void step();
   bool step_one();
@@ -128,6 +150,8 @@ class FakeDevice final : public DeviceRuntime {
   std::byte* back_ = nullptr;
   std::size_t used_ = 0;
   std::map<std::uintptr_t, Allocation> alive_;
+  std::vector<Adopted> adopted_;
+  std::uint64_t allocations_ = 0;
   std::map<std::byte*, std::size_t> pinned_;
   std::size_t pinned_bytes_ = 0;
   std::deque<std::unique_ptr<Line>> lines_;

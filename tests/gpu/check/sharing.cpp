@@ -209,7 +209,7 @@ class Member {
       double time[2] = {};
       for (const bool two : {false, true}) {
         if (bytes < 1024 && two) continue;
-        const int calls = bytes >= (1 << 20) ? 20 : 200;
+        const int calls = bytes >= (1 << 20) ? 20 : 50;
         for (int i = -3; i < calls; ++i) {
           if (i == 0) time[two] = now();
           all_together();

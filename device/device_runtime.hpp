@@ -3,9 +3,9 @@
 // copies run fast from, copies that end later, and moments in a caller's stream. device/cuda has it over the CUDA
 // driver; tests/support has a fake whose memory the processor may not touch and whose copies end late, in any order.
 //
-// A copy is posted and completes later, as a send does; nothing here blocks. Queues belong to Fabring and hold nothing
-// that waits: neither for a peer nor for a caller's stream. So whatever synchronises a whole device (a free, the first
-// launch of a kernel, the legacy stream) waits for our copies for a moment at most, and never for ever.
+// A copy or a kernel is posted and completes later, as a send does; nothing here blocks. Queues belong to Fabring and
+// hold nothing that waits: neither for a peer nor for a caller's stream. So whatever synchronises a whole device (a
+// free, the first launch of a kernel, the legacy stream) waits for our copies for a moment at most, and never for ever.
 //
 // Threads: everything may be called from any thread; one queue from one thread at a time. The caller's current device
 // and its stream captures are left as they were. Errors: device_error, with the runtime's words and what to do.
@@ -13,10 +13,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "device/device_share.hpp"
 #include "fabring/status.hpp"
+#include "fabring/types.hpp"
 
 namespace fabring {
 
@@ -42,12 +45,29 @@ class DeviceEvent {
   virtual Result<bool> reached() = 0;
 };
 
-/// Copies of one device, which run in the order they were posted.
+/// to[i] = sources[0][i] (op) sources[1][i] (op) ... on a device, to the last bit as reduce() of the processor does it
+/// (collectives/reduce/reduce.hpp); 1 to 64 sources, in memory of any device or host that this device reaches. `to` may
+/// be one of the sources (the same pointer) but may not overlap one otherwise.
+struct DeviceReduction {
+  DataType type = DataType::float32;
+  ReduceOp op = ReduceOp::sum;  ///< any that supports() allows but user; premul_sum adds
+  std::byte* to = nullptr;
+  std::span<const std::byte* const> sources;
+  std::size_t count = 0;  ///< elements
+  int ranks = 1;          ///< avg: what the rounded sum is divided by, as finish_average() does it
+};
+
+/// What a device does in the order it was posted.
 class DeviceQueue {
  public:
   virtual ~DeviceQueue() = default;
   /// Copies later, between memory of devices and of the host. Both sides must stay until a mark behind it is reached.
   virtual Status post_copy(std::byte* to, const std::byte* from, std::size_t bytes) = 0;
+  /// Likewise. Errors: what load_kernels() says; invalid_argument for what no kernel can do.
+  virtual Status post_reduce(const DeviceReduction& what) = 0;
+  /// to[i] = from[i] * *factor, as scale() of the processor. The factor is read now.
+  virtual Status post_scale(DataType type, std::byte* to, const std::byte* from, const void* factor,
+                            std::size_t count) = 0;
   /// Marks are numbered from 1; one is reached when all that was posted before it is done.
   virtual Status post_mark() = 0;
   /// The last mark that was reached.
@@ -75,10 +95,22 @@ class DeviceRuntime {
   /// Errors: unsupported while the stream is being captured into a graph.
   virtual Result<std::unique_ptr<DeviceEvent>> record(int device, void* stream) = 0;
   virtual Result<std::unique_ptr<DeviceQueue>> open_queue(int device) = 0;
+  /// Makes post_reduce() and post_scale() ready on this device: the first time takes milliseconds, and may wait for
+  /// what the program has the device do. Errors: unavailable, saying why this device has no kernels.
+  virtual Status load_kernels(int device) = 0;
 
   /// Host memory that devices copy from and to at full speed; null if there is none.
   virtual std::byte* allocate_pinned(std::size_t bytes) = 0;
   virtual void free_pinned(std::byte* block) = 0;
+
+  // Memory that several processes of a host use: what one shares another opens, and copies and kernels of its device
+  // then read and write it. Who shares must not free the memory before all who opened it have let go.
+  /// Errors: unsupported, saying why no other process can have it.
+  virtual Result<DeviceShare> share(const std::byte* at, std::size_t bytes) = 0;
+  /// For work of `device`. What comes back lies where share() was asked; the same allocation is mapped once, and stays
+  /// mapped for a while after its last user. Errors: unsupported if this device cannot reach it, device_error,
+  /// invalid_argument for facts that contradict themselves.
+  virtual Result<std::shared_ptr<std::byte>> open_share(int device, const DeviceShare& share) = 0;
 
   // For tools, which have no program around them that does it.
   /// Begins to use devices. Errors: unavailable, saying why there is none.

@@ -7,19 +7,19 @@
 
 #include <atomic>
 #include <cerrno>
-#include <deque>
 #include <map>
 #include <mutex>
 #include <utility>
 
-#include "device/cuda/driver.hpp"
+#include "device/cuda/event_pool.hpp"
+#include "device/cuda/opened_memory.hpp"
+#include "device/cuda/queue.hpp"
+#include "device/cuda/sharing.hpp"
 
 namespace fabring {
 namespace {
 
 using namespace cuda;
-
-cuda::Address address_of(const void* at) { return reinterpret_cast<std::uintptr_t>(at); }
 
 // Libraries loaded by this process so far, whoever loaded them: cheap enough to ask before every operation.
 unsigned long long libraries_loaded() {
@@ -41,57 +41,6 @@ bool readable(const void* at) {
   return process_vm_readv(::getpid(), &here, 1, &there, 1, 0) == 1 || errno != EFAULT;
 }
 
-// Makes a context current for as long as it lives, and queries harmless to captures that other streams are under.
-class Entry {
- public:
-  Entry(const Driver& driver, Context context) : driver_(driver), answer_(driver.cuCtxPushCurrent_v2(context)) {
-    driver_.cuThreadExchangeStreamCaptureMode(&mode_);
-  }
-  ~Entry() {
-    driver_.cuThreadExchangeStreamCaptureMode(&mode_);
-    Context last;
-    if (answer_ == success) driver_.cuCtxPopCurrent_v2(&last);
-  }
-  Entry(const Entry&) = delete;
-  Entry& operator=(const Entry&) = delete;
-  Answer answer() const { return answer_; }
-
- private:
-  const Driver& driver_;
-  int mode_ = capture_relaxed;
-  Answer answer_;
-};
-
-// The driver and events of each context, kept: making one takes the driver's locks. Shared by what uses them, which may
-// outlive the runtime.
-class EventPool {
- public:
-  explicit EventPool(std::unique_ptr<Driver> driver) : driver_(std::move(driver)) {}
-  /// In an Entry of this context.
-  Answer take(Context context, Event& event) {
-    {
-      std::lock_guard lock(mutex_);
-      auto& kept = kept_[context];
-      if (!kept.empty()) {
-        event = kept.back();
-        kept.pop_back();
-        return success;
-      }
-    }
-    return driver_->cuEventCreate(&event, event_without_timing);
-  }
-  void give_back(Context context, Event event) {
-    std::lock_guard lock(mutex_);
-    kept_[context].push_back(event);
-  }
-  const Driver& driver() const { return *driver_; }
-
- private:
-  const std::unique_ptr<Driver> driver_;
-  std::mutex mutex_;
-  std::map<Context, std::vector<Event>> kept_;
-};
-
 class CudaEvent final : public DeviceEvent {
  public:
   CudaEvent(std::shared_ptr<EventPool> pool, Context context, Event event)
@@ -109,55 +58,6 @@ class CudaEvent final : public DeviceEvent {
   std::shared_ptr<EventPool> pool_;
   Context context_;
   Event event_;
-};
-
-class CudaQueue final : public DeviceQueue {
- public:
-  CudaQueue(std::shared_ptr<EventPool> pool, Context context, Stream stream)
-      : pool_(std::move(pool)), context_(context), stream_(stream) {}
-  ~CudaQueue() override {
-    const Entry entry(pool_->driver(), context_);
-    for (const Event event : marks_) pool_->give_back(context_, event);
-    pool_->driver().cuStreamDestroy_v2(stream_);
-  }
-  Status post_copy(std::byte* to, const std::byte* from, std::size_t bytes) override {
-    const Entry entry(pool_->driver(), context_);
-    const Answer answer = pool_->driver().cuMemcpyAsync(address_of(to), address_of(from), bytes, stream_);
-    return answer == success ? Status() : pool_->driver().error("cuMemcpyAsync", answer);
-  }
-  Status post_mark() override {
-    const Entry entry(pool_->driver(), context_);
-    Event event = nullptr;
-    Answer answer = pool_->take(context_, event);
-    if (answer != success) return pool_->driver().error("cuEventCreate", answer);
-    answer = pool_->driver().cuEventRecord(event, stream_);
-    if (answer != success) {
-      pool_->give_back(context_, event);
-      return pool_->driver().error("cuEventRecord", answer);
-    }
-    marks_.push_back(event);
-    return {};
-  }
-  Result<std::uint64_t> reached() override {
-    if (marks_.empty()) return reached_;
-    const Entry entry(pool_->driver(), context_);
-    while (!marks_.empty()) {
-      const Answer answer = pool_->driver().cuEventQuery(marks_.front());
-      if (answer == not_ready) break;
-      if (answer != success) return pool_->driver().error("cuEventQuery", answer);
-      pool_->give_back(context_, marks_.front());
-      marks_.pop_front();
-      ++reached_;
-    }
-    return reached_;
-  }
-
- private:
-  std::shared_ptr<EventPool> pool_;
-  Context context_;
-  Stream stream_;
-  std::deque<Event> marks_;
-  std::uint64_t reached_ = 0;
 };
 
 class CudaRuntime final : public DeviceRuntime {
@@ -253,7 +153,41 @@ class CudaRuntime final : public DeviceRuntime {
     Stream stream = nullptr;
     const Answer answer = driver_->cuStreamCreateWithPriority(&stream, stream_non_blocking, greatest);
     if (answer != success) return driver_->error("cuStreamCreateWithPriority", answer);
-    return std::unique_ptr<DeviceQueue>(std::make_unique<CudaQueue>(pool_, *context, stream));
+    return std::unique_ptr<DeviceQueue>(std::make_unique<CudaQueue>(pool_, kernels_of(device), *context, stream));
+  }
+
+  Status load_kernels(int device) override {
+    auto context = context_of(device);
+    if (!context) return context.error();
+    const Entry entry(*driver_, *context);
+    if (entry.answer() != success) return driver_->error("cuCtxPushCurrent", entry.answer());
+    return kernels_of(device)->load();
+  }
+
+  Result<DeviceShare> share(const std::byte* at, std::size_t bytes) override {
+    const auto facts = look_up(at);
+    if (!facts) return facts.error();
+    if (facts->kind == MemoryKind::host) return Status(ErrorCode::invalid_argument, "memory of the host is no GPU's");
+    auto context = context_of(facts->device);
+    if (!context) return context.error();
+    Device device = 0;
+    driver_->cuDeviceGet(&device, facts->device);
+    const Entry entry(*driver_, *context);
+    if (entry.answer() != success) return driver_->error("cuCtxPushCurrent", entry.answer());
+    return share_memory(*driver_, device, at, bytes);
+  }
+
+  Result<std::shared_ptr<std::byte>> open_share(int device, const DeviceShare& share) override {
+    auto context = context_of(device);
+    if (!context) return context.error();
+    if (share.facts.process != ProcessName::self()) return opened_->open(device, *context, share);
+    // The driver opens nothing of one's own, and need not.
+    auto* const at = reinterpret_cast<std::byte*>(share.facts.base + share.facts.offset);
+    const auto facts = look_up(at);
+    if (!facts) return facts.error();
+    if (facts->kind != MemoryKind::device)
+      return Status(ErrorCode::invalid_argument, "what this process shares of its GPU's memory is the host's");
+    return std::shared_ptr<std::byte>(at, [](std::byte*) {});
   }
 
   std::byte* allocate_pinned(std::size_t bytes) override {
@@ -332,6 +266,7 @@ class CudaRuntime final : public DeviceRuntime {
   void adopt(std::unique_ptr<Driver> driver) {
     if (!driver) return;
     pool_ = std::make_shared<EventPool>(std::move(driver));
+    opened_ = std::make_unique<OpenedMemory>(pool_);
     driver_ = &pool_->driver();
     loaded_.store(true, std::memory_order_release);
   }
@@ -356,6 +291,18 @@ class CudaRuntime final : public DeviceRuntime {
     return contexts_[device] = context;
   }
 
+  // After context_of(). Loaded when somebody asks for it.
+  std::shared_ptr<KernelSet> kernels_of(int device) {
+    std::lock_guard lock(mutex_);
+    auto& kernels = kernels_[device];
+    if (!kernels) {
+      Device handle = 0;
+      driver_->cuDeviceGet(&handle, device);
+      kernels = std::make_shared<KernelSet>(pool_, handle);
+    }
+    return kernels;
+  }
+
   Result<Context> any_context() {
     {
       std::lock_guard lock(mutex_);
@@ -365,9 +312,11 @@ class CudaRuntime final : public DeviceRuntime {
   }
 
   std::mutex mutex_;
-  std::shared_ptr<EventPool> pool_;  // once there, it stays
-  const Driver* driver_ = nullptr;   // the pool's
-  std::map<int, Context> contexts_;  // under mutex_
+  std::shared_ptr<EventPool> pool_;                    // once there, it stays
+  const Driver* driver_ = nullptr;                     // the pool's
+  std::unique_ptr<OpenedMemory> opened_;               // there with the pool
+  std::map<int, Context> contexts_;                    // under mutex_
+  std::map<int, std::shared_ptr<KernelSet>> kernels_;  // likewise
   std::atomic<bool> loaded_{false};
   std::atomic<bool> in_use_{false};
   std::atomic<unsigned long long> seen_loads_{0};

@@ -17,14 +17,32 @@ static_assert(ours::success == CUDA_SUCCESS && ours::invalid_value == CUDA_ERROR
               ours::out_of_memory == CUDA_ERROR_OUT_OF_MEMORY && ours::not_initialized == CUDA_ERROR_NOT_INITIALIZED &&
               ours::deinitialized == CUDA_ERROR_DEINITIALIZED && ours::no_device == CUDA_ERROR_NO_DEVICE &&
               ours::invalid_context == CUDA_ERROR_INVALID_CONTEXT && ours::not_ready == CUDA_ERROR_NOT_READY &&
-              ours::capture_implicit == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+              ours::capture_implicit == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT &&
+              ours::no_binary == CUDA_ERROR_NO_BINARY_FOR_GPU &&
+              ours::unsupported_ptx == CUDA_ERROR_UNSUPPORTED_PTX_VERSION && ours::not_found == CUDA_ERROR_NOT_FOUND &&
+              ours::map_failed == CUDA_ERROR_MAP_FAILED && ours::already_mapped == CUDA_ERROR_ALREADY_MAPPED &&
+              ours::peer_access_unsupported == CUDA_ERROR_PEER_ACCESS_UNSUPPORTED &&
+              ours::invalid_handle == CUDA_ERROR_INVALID_HANDLE && ours::not_permitted == CUDA_ERROR_NOT_PERMITTED &&
+              ours::not_supported == CUDA_ERROR_NOT_SUPPORTED);
+static_assert(ours::attribute_buffer_id == CU_POINTER_ATTRIBUTE_BUFFER_ID &&
+              ours::attribute_has_handle == CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE &&
+              ours::attribute_handle_types == CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES &&
+              ours::attribute_pool == CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE);
+static_assert(ours::ipc_peer_access == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS &&
+              ours::handle_is_descriptor == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR &&
+              ours::location_device == CU_MEM_LOCATION_TYPE_DEVICE &&
+              ours::access_read_write == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+static_assert(sizeof(ours::Uuid) == sizeof(CUuuid) && sizeof(ours::IpcHandle) == sizeof(CUipcMemHandle) &&
+              sizeof(ours::Access) == sizeof(CUmemAccessDesc) &&
+              std::is_same_v<ours::Physical, CUmemGenericAllocationHandle>);
 static_assert(ours::attribute_memory_type == CU_POINTER_ATTRIBUTE_MEMORY_TYPE &&
               ours::attribute_is_managed == CU_POINTER_ATTRIBUTE_IS_MANAGED &&
               ours::attribute_device_ordinal == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL &&
               ours::attribute_range_start == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR &&
               ours::attribute_range_size == CU_POINTER_ATTRIBUTE_RANGE_SIZE);
 static_assert(ours::memory_type_host == CU_MEMORYTYPE_HOST && ours::memory_type_device == CU_MEMORYTYPE_DEVICE);
-static_assert(ours::device_attribute_major == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR &&
+static_assert(ours::device_attribute_processors == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT &&
+              ours::device_attribute_major == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR &&
               ours::device_attribute_minor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
 static_assert(ours::event_without_timing == CU_EVENT_DISABLE_TIMING &&
               ours::stream_non_blocking == CU_STREAM_NON_BLOCKING && ours::host_portable == CU_MEMHOSTALLOC_PORTABLE &&
@@ -76,16 +94,19 @@ Result<std::unique_ptr<Driver>> Driver::load() {
   return driver;
 }
 
-Status Driver::error(const char* call, Answer answer) const {
+std::string Driver::words(const char* call, Answer answer) const {
   const char* name = nullptr;
   const char* text = nullptr;
   if (cuGetErrorName(answer, &name) != success || name == nullptr) name = "an unknown error";
   if (cuGetErrorString(answer, &text) != success || text == nullptr) text = "";
-  if (answer == out_of_memory) return Status(ErrorCode::out_of_memory, fmt::format("{}: {} ({})", call, name, text));
-  return Status(ErrorCode::device_error,
-                fmt::format("{}: {} ({}). It may come from earlier work of the program on this GPU: "
-                            "CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer shows which",
-                            call, name, text));
+  return fmt::format("{}: {} ({})", call, name, text);
+}
+
+Status Driver::error(const char* call, Answer answer) const {
+  if (answer == out_of_memory) return Status(ErrorCode::out_of_memory, words(call, answer));
+  return Status(ErrorCode::device_error, fmt::format("{}. It may come from earlier work of the program on this GPU: "
+                                                     "CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer shows which",
+                                                     words(call, answer)));
 }
 
 }  // namespace fabring::cuda

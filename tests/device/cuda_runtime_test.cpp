@@ -6,9 +6,11 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <thread>
+#include <vector>
 
 namespace fabring {
 namespace {
@@ -137,6 +139,101 @@ TEST_F(Begun, the_callers_context_and_capture_mode_stay_as_they_were) {
 TEST_F(Begun, a_stream_under_capture_is_refused) {
   driver_function<void (*)(void*, int)>("fake_cuda_capture")(nullptr, 1);
   EXPECT_EQ(runtime->record(0, nullptr).error().code(), ErrorCode::unsupported);
+}
+
+// Values that survive any order: a kernel may run in pieces.
+TEST_F(Begun, a_reduction_is_a_kernel_that_runs_in_the_queues_order) {
+  constexpr std::size_t count = 3001;
+  std::vector<std::byte*> blocks;
+  for (int i = 0; i < 4; ++i) blocks.push_back(*runtime->allocate(0, count * sizeof(float)));
+  auto* const pinned = reinterpret_cast<float*>(runtime->allocate_pinned(count * sizeof(float)));
+  for (std::size_t i = 0; i < count; ++i) pinned[i] = static_cast<float>(i);
+  const std::vector<const std::byte*> sources{blocks[1], blocks[2], blocks[3]};
+  const auto queue = *runtime->open_queue(0);
+  const Status ready = runtime->load_kernels(0);
+  if (!HAS_KERNELS) {
+    EXPECT_EQ(ready.code(), ErrorCode::unavailable);
+    EXPECT_NE(ready.message().find("no GPU kernels"), std::string::npos);
+    EXPECT_EQ(queue->post_reduce({DataType::float32, ReduceOp::sum, blocks[0], sources, 4}).code(), ready.code());
+    return;
+  }
+  ASSERT_TRUE(ready.ok()) << ready.message();
+  for (int i = 1; i < 4; ++i)
+    ASSERT_TRUE(
+        queue->post_copy(blocks[static_cast<std::size_t>(i)], reinterpret_cast<std::byte*>(pinned), count * 4).ok());
+  ASSERT_TRUE(queue->post_reduce({DataType::float32, ReduceOp::avg, blocks[0], sources, count, 2}).ok());
+  const float three = 3;
+  ASSERT_TRUE(queue->post_scale(DataType::float32, blocks[0], blocks[0], &three, count).ok());
+  ASSERT_TRUE(queue->post_reduce({DataType::float32, ReduceOp::max, blocks[3], {sources.data(), 1}, count}).ok());
+  ASSERT_TRUE(queue->post_mark().ok());
+  ASSERT_TRUE(wait_for(*queue, 1));
+  const auto* const result = reinterpret_cast<const float*>(see(blocks[0]));
+  for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(result[i], static_cast<float>(i) * 4.5f) << i;
+  EXPECT_EQ(reinterpret_cast<const float*>(see(blocks[3]))[count - 1], static_cast<float>(count - 1));
+  EXPECT_EQ(queue->post_reduce({DataType::float32, ReduceOp::user, blocks[0], sources, 1}).code(),
+            ErrorCode::invalid_argument);
+  runtime->free_pinned(reinterpret_cast<std::byte*>(pinned));
+}
+
+TEST_F(Begun, memory_of_this_process_is_opened_where_it_is) {
+  std::byte* const block = *runtime->allocate(1, 1000);
+  const auto share = runtime->share(block + 10, 100);
+  ASSERT_TRUE(share.has_value()) << share.error().message();
+  EXPECT_EQ(share->facts.bytes, 1000u);
+  EXPECT_EQ(share->facts.offset, 10u);
+  EXPECT_EQ((*runtime->open_share(0, *share)).get(), block + 10);
+  EXPECT_EQ(runtime->share(block, 1001).error().code(), ErrorCode::invalid_argument);
+  int on_the_stack = 0;
+  EXPECT_EQ(runtime->share(reinterpret_cast<std::byte*>(&on_the_stack), 4).error().code(), ErrorCode::invalid_argument);
+  runtime->free(1, block);
+  EXPECT_FALSE(runtime->open_share(0, *share).has_value());
+  EXPECT_EQ(runtime->share(block, 10).error().code(), ErrorCode::device_error);
+}
+
+// A peer says it; nothing of it may crash this process, or have its kernels go where there is nothing.
+TEST_F(Begun, what_another_process_says_of_its_memory_is_checked) {
+  std::byte* const block = *runtime->allocate(0, 1000);
+  const auto opened = [&](auto&& change) {
+    auto share = *runtime->share(block, 1000);
+    share.facts.process.pid += 1;  // somebody else
+    change(share);
+    const auto result = runtime->open_share(0, share);
+    return result.has_value() ? ErrorCode::ok : result.error().code();
+  };
+  EXPECT_EQ(opened([](DeviceShare&) {}), ErrorCode::unsupported);  // the handle is no other process's
+  EXPECT_EQ(opened([](DeviceShare& share) { share.facts.handle.fill(std::byte{0xff}); }), ErrorCode::unsupported);
+  EXPECT_EQ(opened([](DeviceShare& share) { share.facts.bytes = 0; }), ErrorCode::invalid_argument);
+  EXPECT_EQ(opened([](DeviceShare& share) { share.facts.offset = 1000; }), ErrorCode::invalid_argument);
+  EXPECT_EQ(opened([](DeviceShare& share) { share.facts.base = UINT64_MAX; }), ErrorCode::invalid_argument);
+  EXPECT_EQ(opened([](DeviceShare& share) { share.facts.pieces = 1; }), ErrorCode::invalid_argument);
+  EXPECT_EQ(opened([](DeviceShare& share) { share.facts.pieces = 1u << 31; }), ErrorCode::invalid_argument);
+  EXPECT_EQ(opened([](DeviceShare& share) {
+              share.facts.pieces = 1;
+              share.facts.piece_bytes[0] = 1001;
+              share.descriptors.emplace_back(::dup(0));
+            }),
+            ErrorCode::invalid_argument);
+  EXPECT_EQ(opened([](DeviceShare& share) {  // a descriptor of anything
+              share.facts.pieces = 1;
+              share.facts.bytes = share.facts.piece_bytes[0] = 2 << 20;
+              share.descriptors.emplace_back(::dup(0));
+            }),
+            ErrorCode::unsupported);
+  auto own = *runtime->share(block, 1000);
+  int on_the_stack = 0;
+  own.facts.base = reinterpret_cast<std::uintptr_t>(&on_the_stack);
+  own.facts.offset = 0;
+  EXPECT_EQ(runtime->open_share(0, own).error().code(), ErrorCode::invalid_argument);
+  own.facts.base = 4096;
+  EXPECT_EQ(runtime->open_share(0, own).error().code(), ErrorCode::device_error);
+}
+
+TEST_F(Begun, a_gpu_that_no_kernel_was_compiled_for_is_named) {
+  if (!HAS_KERNELS) GTEST_SKIP() << "built without kernels";
+  setenv("FAKE_CUDA_NO_BINARY", "1", 1);
+  const Status none = runtime->load_kernels(1);
+  EXPECT_EQ(none.code(), ErrorCode::unavailable);
+  EXPECT_NE(none.message().find("compute capability 9.0"), std::string::npos) << none.message();
 }
 
 TEST(CudaRuntime, an_error_of_the_device_has_the_drivers_words_and_what_to_do) {

@@ -10,6 +10,22 @@ limit=${GPU_TEST_SECONDS:-470}
 left() { echo $((limit - (SECONDS - begun))); }
 bad=0
 part() { echo; echo "== $1 ($(left) s left)"; }
+# within SECONDS COMMAND...: stopped after so long, or when all the time is over; what fails or is not run counts as wrong.
+within() {
+  local most=$1 rest
+  shift
+  rest=$(left)
+  if ((rest < 5)); then
+    echo "no time left, not run: $*"
+    bad=1
+    return 1
+  fi
+  timeout $((most < rest ? most : rest)) "$@" && return
+  local code=$?
+  ((code == 124)) && echo "not done in $most s, or in the time left: $*"
+  bad=1
+  return $code
+}
 
 fabring=${1:-}
 for candidate in build/release/tools/fabring build/dev/tools/fabring build/carried/fabring; do
@@ -21,9 +37,14 @@ if [[ -z $fabring ]]; then
     exit 3
   fi
   cmake --preset release -DFABRING_BUILD_TESTS=OFF -DFABRING_BUILD_BENCHMARKS=OFF >/dev/null &&
-    timeout "$(left)" cmake --build build/release -j --target fabring-cli >/dev/null || { echo "the build failed" >&2; exit 3; }
+    timeout "$(left)" cmake --build build/release -j --target fabring-cli fabring_gpu_check >/dev/null ||
+    { echo "the build failed" >&2; exit 3; }
   fabring=build/release/tools/fabring
 fi
+check=
+for candidate in "$(dirname "$fabring")/fabring_gpu_check" "$(dirname "$fabring")/../tests/gpu/fabring_gpu_check"; do
+  [[ -z $check && -x $candidate ]] && check=$candidate
+done
 if [[ -d $(dirname "$fabring")/lib ]]; then
   export LD_LIBRARY_PATH=$(dirname "$fabring")/lib:${LD_LIBRARY_PATH:-}
 fi
@@ -38,32 +59,58 @@ date -u '+%Y-%m-%d %H:%M UTC'
 nvidia-smi --query-gpu=name,driver_version,pcie.link.gen.current,pcie.link.width.current --format=csv,noheader 2>/dev/null
 nproc
 
+if [[ -z $check ]]; then
+  echo "no fabring_gpu_check beside $fabring: kernels are not tried (build the target fabring_gpu_check, or carry it)"
+  bad=1
+else
+  part "kernels against the processor's, every type and operation, bit for bit"
+  within 90 "$check" kernels
+  kernels=$?
+  if ((kernels == 3)); then
+    echo "there are no kernels here, so they are not tried"
+  elif ((kernels == 0)); then
+    part "figures: kernels beside copies on the device"
+    within 40 "$check" figures
+    part "processes that reduce each other's memory (CUDA IPC), several on one GPU"
+    for processes in 2 4 8; do within 40 "$check" share $processes --figures; done
+    within 30 "$check" share 2 --pieces
+  fi
+fi
+
 part "every collective over every transport, several ranks on one GPU"
 transports=shm,tcp
 "$fabring" perf barrier -n 2 --transport fabric -i 1 -w 0 >/dev/null 2>&1 && transports=shm,tcp,fabric
-timeout 240 python3 -B tests/gpu/matrix.py --fabring "$fabring" --transports "$transports" --ranks 2,4,8 \
-  --sizes 4,20K,3M --seconds 200 || bad=1
+within 160 python3 -B tests/gpu/matrix.py --fabring "$fabring" --transports "$transports" --ranks 2,4,8 \
+  --sizes 4,20K,3M --seconds 150
 
 part "figures: allreduce of GPU memory beside the same of host memory"
 for ranks in 2 4; do
   for memory in host cuda; do
     echo "-- $ranks ranks, shm, $memory"
-    timeout 60 "$fabring" perf allreduce -n $ranks --transport shm --memory $memory --sizes 8,4K,64K,1M,16M,128M \
-      --format plain -w 3 -i 10 --no-check || bad=1
+    within 60 "$fabring" perf allreduce -n $ranks --transport shm --memory $memory --sizes 8,4K,64K,1M,16M,128M \
+      --format plain -w 3 -i 10 --no-check
   done
 done
 
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | head -1)
 if [[ -n $sanitizer && $(left) -gt 60 ]]; then
-  part "compute-sanitizer memcheck"
-  timeout 60 "$sanitizer" --tool memcheck --error-exitcode 9 "$fabring" perf allreduce -n 1 --memory cuda --sizes 4,1M -i 2 || bad=1
+  part "compute-sanitizer memcheck over an allreduce"
+  within 60 "$sanitizer" --tool memcheck --error-exitcode 9 "$fabring" perf allreduce -n 1 --memory cuda --sizes 4,1M -i 2
+  if [[ -n $check && ${kernels:-1} == 0 ]]; then
+    for tool in memcheck racecheck; do
+      part "compute-sanitizer $tool over the kernels"
+      within 60 "$sanitizer" --tool $tool --error-exitcode 9 "$check" kernels --quick
+    done
+  fi
+elif [[ -z $sanitizer ]]; then
+  echo "no compute-sanitizer here: memcheck and racecheck not run"
 fi
 
 if [[ $(left) -gt 40 ]] && PYTHONPATH=build/release/python:build/dev/python:${PYTHONPATH:-} \
     python3 -c 'import torch, fabring.torch; assert torch.cuda.is_available()' 2>/dev/null; then
   part "DDP on CUDA tensors"
-  PYTHONPATH=build/release/python:build/dev/python:${PYTHONPATH:-} timeout "$(left)" \
-    python3 -m torch.distributed.run --standalone --nproc-per-node 2 tests/gpu/ddp.py || bad=1
+  PYTHONPATH=build/release/python:build/dev/python:${PYTHONPATH:-} within 400 \
+    python3 -m torch.distributed.run --standalone --nproc-per-node 2 tests/gpu/ddp.py
 else
   echo "no torch with CUDA and fabring.torch: DDP not run"
 fi

@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "device/cuda/kernel_choice.hpp"
+
 namespace fabring::fixture {
 namespace {
 
@@ -27,6 +29,11 @@ class FakeDevice::Queue final : public DeviceQueue {
       return Status(ErrorCode::device_error, "fake copy: FAKE_ERROR_INVALID_VALUE");
     return device_.copy(&line_, to, from, bytes);
   }
+  Status post_reduce(const DeviceReduction& what) override { return post(cuda::choose_kernel(what)); }
+  Status post_scale(DataType type, std::byte* to, const std::byte* from, const void* factor,
+                    std::size_t count) override {
+    return post(cuda::choose_scaling(type, to, from, factor, count));
+  }
   Status post_mark() override {
     const Lock lock(device_.mutex_);
     FABRING_TRY(device_.health());
@@ -41,6 +48,17 @@ class FakeDevice::Queue final : public DeviceQueue {
   }
 
  private:
+  Status post(const Result<cuda::KernelCall>& chosen) {
+    if (!chosen) return chosen.error();
+    if (chosen->task.count == 0) return {};
+    FABRING_TRY(device_.load_kernels(line_.device));
+    if (!chosen->kernel.empty())
+      return device_.launch(&line_, find_host_kernel(chosen->kernel), chosen->task, chosen->element_bytes);
+    return device_.copy(&line_, reinterpret_cast<std::byte*>(chosen->task.to),
+                        reinterpret_cast<const std::byte*>(chosen->task.sources[0]),
+                        chosen->task.count * chosen->element_bytes);
+  }
+
   FakeDevice& device_;
   Line& line_;
 };
@@ -74,6 +92,7 @@ FakeDevice::FakeDevice(std::uint64_t seed, int devices)
 }
 
 FakeDevice::~FakeDevice() {
+  while (!adopted_.empty()) free_reserved(adopted_.back().front);
   munmap(front_, arena_bytes);
   munmap(back_, arena_bytes);
   close(memory_);
@@ -82,14 +101,13 @@ FakeDevice::~FakeDevice() {
 
 // ---- memory -------------------------------------------------------------------------------------------------------
 
-bool FakeDevice::ours(const void* at) const {
-  const auto* byte = static_cast<const std::byte*>(at);
-  return byte >= front_ && byte < front_ + arena_bytes;
-}
-
 std::byte* FakeDevice::see(const void* at) const {
-  return ours(at) ? back_ + (static_cast<const std::byte*>(at) - front_)
-                  : const_cast<std::byte*>(static_cast<const std::byte*>(at));
+  auto* const byte = const_cast<std::byte*>(static_cast<const std::byte*>(at));
+  if (byte >= front_ && byte < front_ + arena_bytes) return back_ + (byte - front_);
+  const Lock lock(mutex_);
+  for (const Adopted& part : adopted_)
+    if (byte >= part.front && byte < part.front + part.bytes) return part.back + (byte - part.front);
+  return byte;
 }
 
 // Addresses are never used twice: who keeps one too long is found out.
@@ -98,7 +116,7 @@ std::byte* FakeDevice::place(int device, std::size_t bytes, MemoryKind kind) {
   std::byte* const at = front_ + used_;
   used_ += (bytes + 2 * alignment - 1) / alignment * alignment;
   if (used_ > arena_bytes) return nullptr;
-  alive_[reinterpret_cast<std::uintptr_t>(at)] = {bytes, device, kind};
+  alive_[reinterpret_cast<std::uintptr_t>(at)] = {bytes, device, kind, ++allocations_};
   return at;
 }
 
@@ -140,6 +158,92 @@ Result<MemoryFacts> FakeDevice::look_up(const void* at) {
   facts.base = reinterpret_cast<const std::byte*>(found->first);
   facts.bytes = found->second.bytes;
   return facts;
+}
+
+std::uint64_t FakeDevice::number_of(const void* at) const {
+  const Lock lock(mutex_);
+  const auto* found = allocation_of(reinterpret_cast<std::uintptr_t>(at));
+  return found != nullptr ? found->second.number : 0;
+}
+
+std::byte* FakeDevice::adopt(int descriptor, std::size_t offset, std::size_t bytes, int device, std::uint64_t number) {
+  const std::size_t page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE)), before = offset % page;
+  const auto from = static_cast<off_t>(offset - before);
+  void* const front = mmap(nullptr, before + bytes, PROT_NONE, MAP_SHARED, descriptor, from);
+  void* const back = mmap(nullptr, before + bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, from);
+  if (front == MAP_FAILED || back == MAP_FAILED) return nullptr;
+  const Lock lock(mutex_);
+  adopted_.push_back({static_cast<std::byte*>(front), static_cast<std::byte*>(back), before + bytes});
+  std::byte* const at = adopted_.back().front + before;
+  alive_[reinterpret_cast<std::uintptr_t>(at)] = {bytes, device, MemoryKind::device, number};
+  return at;
+}
+
+std::byte* FakeDevice::reserve(std::size_t bytes) {
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  void* const front = mmap(nullptr, bytes, PROT_NONE, flags, -1, 0);
+  void* const back = mmap(nullptr, bytes, PROT_NONE, flags, -1, 0);
+  if (front == MAP_FAILED || back == MAP_FAILED) return nullptr;
+  const Lock lock(mutex_);
+  adopted_.push_back({static_cast<std::byte*>(front), static_cast<std::byte*>(back), bytes});
+  return adopted_.back().front;
+}
+
+bool FakeDevice::adopt_at(std::byte* at, int descriptor, std::size_t bytes, int device) {
+  const Lock lock(mutex_);
+  std::byte* const back = see(at);
+  if (back == at) return false;
+  if (mmap(at, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, descriptor, 0) == MAP_FAILED ||
+      mmap(back, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, descriptor, 0) == MAP_FAILED)
+    return false;
+  alive_[reinterpret_cast<std::uintptr_t>(at)] = {bytes, device, MemoryKind::device, ++allocations_};
+  return true;
+}
+
+void FakeDevice::disown(std::byte* at) {
+  const Lock lock(mutex_);
+  const auto found = alive_.find(reinterpret_cast<std::uintptr_t>(at));
+  if (found == alive_.end()) return;
+  for (std::byte* const mapping : {at, see(at)})
+    mmap(mapping, found->second.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  alive_.erase(found);
+}
+
+void FakeDevice::free_reserved(std::byte* at) {
+  const Lock lock(mutex_);
+  std::erase_if(adopted_, [&](const Adopted& part) {
+    if (at < part.front || at >= part.front + part.bytes) return false;
+    munmap(part.front, part.bytes);
+    munmap(part.back, part.bytes);
+    return true;
+  });
+}
+
+// Among threads of one process, which is all that a FakeDevice of its own serves.
+Result<DeviceShare> FakeDevice::share(const std::byte* at, std::size_t bytes) {
+  const Lock lock(mutex_);
+  FABRING_TRY(health());
+  const auto* found = allocation_of(reinterpret_cast<std::uintptr_t>(at));
+  if (found == nullptr) return Status(ErrorCode::device_error, "no living allocation is to be shared");
+  if (found->second.kind != MemoryKind::device ||
+      reinterpret_cast<std::uintptr_t>(at) + bytes > found->first + found->second.bytes)
+    return Status(ErrorCode::unsupported, "this memory cannot be shared");
+  DeviceShare share;
+  share.facts.process = ProcessName::self();
+  share.facts.base = found->first;
+  share.facts.bytes = found->second.bytes;
+  share.facts.offset = reinterpret_cast<std::uintptr_t>(at) - found->first;
+  share.facts.allocation = found->second.number;
+  return share;
+}
+
+Result<std::shared_ptr<std::byte>> FakeDevice::open_share(int, const DeviceShare& share) {
+  const Lock lock(mutex_);
+  FABRING_TRY(health());
+  auto* const at = reinterpret_cast<std::byte*>(share.facts.base + share.facts.offset);
+  if (share.facts.process != ProcessName::self() || number_of(at) != share.facts.allocation)
+    return Status(ErrorCode::device_error, "what is to be opened is no living allocation");
+  return std::shared_ptr<std::byte>(at, [](std::byte*) {});
 }
 
 std::byte* FakeDevice::allocate_pinned(std::size_t bytes) {
@@ -198,6 +302,24 @@ Status FakeDevice::copy(void* stream, std::byte* to, const std::byte* from, std:
   return {};
 }
 
+// As the grid of a real one, which is smaller than the data, so that threads go round.
+Status FakeDevice::launch(void* stream, HostKernel kernel, const cuda::kernels::FoldTask& task,
+                          std::size_t element_bytes) {
+  const Lock lock(mutex_);
+  FABRING_TRY(health());
+  if (kernel == nullptr) return Status(ErrorCode::internal, "the fake device has no such kernel");
+  Work work;
+  work.grid = kernel;
+  work.task = task;
+  work.bytes = task.count * element_bytes;
+  const std::uint64_t useful = cuda::kernels::threads_of(task, element_bytes);
+  work.threads = 1 + chance_() % std::min<std::uint64_t>(useful + 2, 512);
+  work.first_thread = chance_() % work.threads;
+  line_of(stream)->work.push_back(std::move(work));
+  ++kernels_;
+  return {};
+}
+
 int FakeDevice::device_of(void* stream) { return line_of(stream)->device; }
 
 bool FakeDevice::captures(void* stream) { return line_of(stream)->captured; }
@@ -236,6 +358,10 @@ Result<std::unique_ptr<DeviceQueue>> FakeDevice::open_queue(int device) {
   if (device < 0 || device >= device_count_)
     return Status(ErrorCode::device_error, fmt::format("there is no GPU {}", device));
   return std::unique_ptr<DeviceQueue>(std::make_unique<Queue>(*this, *static_cast<Line*>(open_stream(device))));
+}
+
+Status FakeDevice::load_kernels(int) {
+  return has_kernels_ ? Status() : Status(ErrorCode::unavailable, "the fake device has no kernels");
 }
 
 Result<std::vector<DeviceFacts>> FakeDevice::devices() {
@@ -285,18 +411,40 @@ bool FakeDevice::step_one() {
 
 std::byte* FakeDevice::resolve(const std::byte* at, std::size_t bytes) {
   if (!ours(at)) return const_cast<std::byte*>(at);
+  // Pieces that were mapped side by side are one.
+  const auto end = reinterpret_cast<std::uintptr_t>(at) + bytes;
   const auto* found = allocation_of(reinterpret_cast<std::uintptr_t>(at));
-  if (found == nullptr || reinterpret_cast<std::uintptr_t>(at) + bytes > found->first + found->second.bytes) {
+  while (found != nullptr && found->first + found->second.bytes < end)
+    found = allocation_of(found->first + found->second.bytes);
+  if (found == nullptr) {
     break_down();
     return nullptr;
   }
   return see(at);
 }
 
+// Some threads of a grid, beginning anywhere; true if those were the last. The addresses are looked at each time:
+// memory that was freed meanwhile is none.
+bool FakeDevice::run_some(Work& work) {
+  cuda::kernels::FoldTask task = work.task;
+  const std::size_t bytes = work.bytes;
+  const auto visible = [&](const unsigned char* at) {
+    return reinterpret_cast<unsigned char*>(resolve(reinterpret_cast<const std::byte*>(at), bytes));
+  };
+  for (std::uint32_t i = 0; i < task.source_count; ++i)
+    if ((task.sources[i] = visible(task.sources[i])) == nullptr) return false;
+  if ((task.to = visible(task.to)) == nullptr) return false;
+  for (auto some = 1 + chance_() % (1 + work.threads / 2); some > 0 && work.threads_run < work.threads; --some)
+    work.grid(task, (work.first_thread + work.threads_run++) % work.threads, work.threads);
+  return work.threads_run == work.threads;
+}
+
 // A copy goes on at either end, a piece at a time.
 void FakeDevice::run(Line& line) {
   Work& work = line.work.front();
-  if (work.bytes > 0) {
+  if (work.grid != nullptr) {
+    if (!run_some(work)) return;
+  } else if (work.bytes > 0) {
     const std::size_t most = std::max<std::size_t>(std::min<std::size_t>(work.bytes, 64), work.bytes / 3);
     const std::size_t piece = 1 + chance_() % most;
     const std::size_t at = chance_() % 2 == 0 ? 0 : work.bytes - piece;

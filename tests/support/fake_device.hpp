@@ -1,9 +1,9 @@
 #pragma once
 // FakeDevice: a GPU for tests, made of memory and chance. What it hands out is mapped without access, so that a
 // processor that touches it crashes; the fake itself, and tests through see(), work on a second mapping of the same
-// memory. Copies and what tests give to streams run later, a little at each poll and in pieces, in an order that comes
-// from the seed: each queue and stream in its own order, all of them interleaved. So whoever uses a copy before it is
-// over, or its memory again too early, sees wrong bytes.
+// memory. Copies, kernels and what tests give to streams run later, a little at each poll and in pieces (a kernel
+// thread by thread), in an order that comes from the seed: each queue and stream in its own order, all of them
+// interleaved. So whoever uses a result before it is over, or its memory again too early, sees wrong bytes.
 //
 //   auto device = std::make_shared<FakeDevice>(seed);
 //   std::byte* buffer = *device->allocate(0, 1000);
@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "device/device_runtime.hpp"
+#include "tests/support/host_kernels.hpp"
 
 namespace fabring::fixture {
 
@@ -41,6 +42,7 @@ class FakeDevice final : public DeviceRuntime {
   /// Runs some time later, in the stream's order. It must not call the device but for see().
   void enqueue(void* stream, std::function<void()> kernel);
   Status copy(void* stream, std::byte* to, const std::byte* from, std::size_t bytes);
+  Status launch(void* stream, HostKernel kernel, const cuda::kernels::FoldTask& task, std::size_t element_bytes);
   int device_of(void* stream);
   bool captures(void* stream);
   /// The stream stands still from here on, until release().
@@ -51,6 +53,22 @@ class FakeDevice final : public DeviceRuntime {
   void synchronize();
   /// From now on every call fails, as after a kernel that went wrong.
   void break_down();
+  /// A part of another process's memory becomes this device's too, for as long as it lives: memory that a descriptor is
+  /// of, from `offset` on. Null if it cannot be mapped.
+  std::byte* adopt(int descriptor, std::size_t offset, std::size_t bytes, int device, std::uint64_t number);
+  /// The same, all of it at a place in what was reserved: pieces side by side are one memory.
+  std::byte* reserve(std::size_t bytes);
+  bool adopt_at(std::byte* at, int descriptor, std::size_t bytes, int device);
+  void disown(std::byte* at);
+  void free_reserved(std::byte* at);
+  /// Where the allocation lies in the descriptor of the fake's own memory.
+  int descriptor() const { return memory_; }
+  std::size_t place_of(const std::byte* at) const { return static_cast<std::size_t>(at - front_); }
+  /// What no other allocation of this process has; 0 if there is none at this address.
+  std::uint64_t number_of(const void* at) const;
+
+  /// As a build without nvcc, or a GPU that is too old.
+  void without_kernels() { has_kernels_ = false; }
   /// The n-th copy from now (0: the next) is refused; others are not.
   void refuse_copy(int n) { refuse_ = n; }
   /// Memory that both sides may use according to the driver; the fake's processor may not.
@@ -60,6 +78,7 @@ class FakeDevice final : public DeviceRuntime {
   /// Queues and streams that have something to do.
   std::size_t busy() const;
   std::uint64_t copies() const { return copies_; }
+  std::uint64_t kernels() const { return kernels_; }
   std::uint64_t bytes_copied() const { return bytes_copied_; }
   std::size_t pinned_bytes() const { return pinned_bytes_; }
 
@@ -68,6 +87,9 @@ class FakeDevice final : public DeviceRuntime {
   Result<MemoryFacts> look_up(const void* at) override;
   Result<std::unique_ptr<DeviceEvent>> record(int device, void* stream) override;
   Result<std::unique_ptr<DeviceQueue>> open_queue(int device) override;
+  Status load_kernels(int device) override;
+  Result<DeviceShare> share(const std::byte* at, std::size_t bytes) override;
+  Result<std::shared_ptr<std::byte>> open_share(int device, const DeviceShare& share) override;
   std::byte* allocate_pinned(std::size_t bytes) override;
   void free_pinned(std::byte* block) override;
   Status begin() override { return {}; }
@@ -77,10 +99,13 @@ class FakeDevice final : public DeviceRuntime {
 
  private:
   struct Work {
-    // A copy, what is left of it; or a kernel; or, with neither, a mark.
+    // A copy, what is left of it; or a grid, likewise; or what a test gave; or, with none of them, a mark.
     std::byte* to = nullptr;
     const std::byte* from = nullptr;
     std::size_t bytes = 0;
+    HostKernel grid = nullptr;
+    cuda::kernels::FoldTask task = {};
+    std::uint64_t threads = 0, threads_run = 0, first_thread = 0;
     std::function<void()> kernel;
     std::shared_ptr<bool> event;
     bool blocks = false;  // the stream is held here
@@ -95,6 +120,12 @@ class FakeDevice final : public DeviceRuntime {
     std::size_t bytes;
     int device;
     MemoryKind kind;
+    std::uint64_t number;
+  };
+  struct Adopted {
+    std::byte* front;  // without access
+    std::byte* back;
+    std::size_t bytes;
   };
   class Queue;
   class Event;
@@ -102,11 +133,12 @@ class FakeDevice final : public DeviceRuntime {
 
   std::byte* place(int device, std::size_t bytes, MemoryKind kind);
   const std::pair<const std::uintptr_t, Allocation>* allocation_of(std::uintptr_t at) const;
-  bool ours(const void* at) const;
+  bool ours(const void* at) const { return see(at) != at; }
   Line* line_of(void* stream);
   void step();
   bool step_one();
   void run(Line& line);
+  bool run_some(Work& work);
   std::byte* resolve(const std::byte* at, std::size_t bytes);
   Status health() const;
 
@@ -118,6 +150,8 @@ class FakeDevice final : public DeviceRuntime {
   std::byte* back_ = nullptr;
   std::size_t used_ = 0;
   std::map<std::uintptr_t, Allocation> alive_;
+  std::vector<Adopted> adopted_;
+  std::uint64_t allocations_ = 0;
   std::map<std::byte*, std::size_t> pinned_;
   std::size_t pinned_bytes_ = 0;
   std::deque<std::unique_ptr<Line>> lines_;
@@ -125,7 +159,8 @@ class FakeDevice final : public DeviceRuntime {
   std::string broken_;
   int refuse_ = -1;
   bool in_use_ = true;
-  std::uint64_t copies_ = 0, bytes_copied_ = 0;
+  bool has_kernels_ = true;
+  std::uint64_t copies_ = 0, bytes_copied_ = 0, kernels_ = 0;
 };
 
 }  // namespace fabring::fixture

@@ -4,14 +4,20 @@
 // since it could break somebody's capture.
 //
 // FAKE_CUDA_DEVICES (2) and FAKE_CUDA_SEED (the process's number) say how many and in what order;
-// FAKE_CUDA_FAIL_AFTER=n breaks the device after n copies.
+// FAKE_CUDA_FAIL_AFTER=n breaks the device after n copies; with FAKE_CUDA_NO_BINARY=1 it is too old for any kernel.
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "device/cuda/driver.hpp"
@@ -23,6 +29,10 @@ struct CUctx_st {
 };
 struct CUevent_st {
   std::unique_ptr<DeviceEvent> at;
+};
+struct CUfunc_st {
+  std::string name;
+  fixture::HostKernel kernel;
 };
 }  // namespace fabring::cuda
 
@@ -39,6 +49,28 @@ std::unique_ptr<FakeDevice> device;
 pid_t owner = 0;
 std::vector<CUctx_st> contexts;
 long copies_left = -1;
+
+// What a handle of memory says. The driver's says nothing to anybody.
+struct Lent {
+  pid_t process;
+  int device;
+  int descriptor;
+  std::size_t place, bytes;
+};
+static_assert(sizeof(Lent) <= sizeof(IpcHandle));
+struct Opened {
+  Address at;
+  int users;
+};
+constexpr std::size_t granularity = std::size_t{2} << 20;
+std::mutex opened_mutex;
+std::map<std::pair<pid_t, std::size_t>, Opened> opened;  // by process and place in its memory
+std::map<Address, int> pieces;                           // mapped one by one, and the descriptor of each
+
+bool in_pieces(const void* at) {
+  const std::lock_guard lock(opened_mutex);
+  return pieces.contains(reinterpret_cast<Address>(at));
+}
 
 thread_local std::vector<Context> current;
 thread_local int capture_mode = 0;
@@ -110,7 +142,7 @@ FAKE Answer cuDeviceGetPCIBusId(char* into, int length, Device number) {
 }
 
 FAKE Answer cuDeviceGetAttribute(int* value, int attribute, Device) {
-  *value = attribute == device_attribute_major ? 9 : 0;
+  *value = attribute == device_attribute_major ? 9 : attribute == device_attribute_processors ? 3 : 0;
   return success;
 }
 
@@ -171,11 +203,164 @@ FAKE Answer cuPointerGetAttributes(unsigned count, int* attributes, void** value
       case attribute_range_size:
         *static_cast<std::size_t*>(values[i]) = ours ? found->bytes : 0;
         break;
+      case attribute_buffer_id:
+        *static_cast<unsigned long long*>(values[i]) = ours ? device->number_of(reinterpret_cast<void*>(at)) : 0;
+        break;
+      case attribute_has_handle:
+        *static_cast<unsigned*>(values[i]) = ours && !in_pieces(found->base) ? 1 : 0;
+        break;
+      case attribute_handle_types:
+        *static_cast<unsigned long long*>(values[i]) = ours && in_pieces(found->base) ? handle_is_descriptor : 0;
+        break;
+      case attribute_pool:
+        *static_cast<void**>(values[i]) = nullptr;
+        break;
       default:
         return invalid_value;
     }
   return success;
 }
+
+FAKE Answer cuDeviceGetUuid_v2(Uuid* uuid, Device number) {
+  *uuid = {"of the fake"};
+  uuid->bytes[15] = static_cast<char>(number);
+  return success;
+}
+
+// ---- between processes --------------------------------------------------------------------------------------------
+
+FAKE Answer cuMemGetAddressRange_v2(Address* base, std::size_t* bytes, Address at) {
+  if (const Answer answer = check(); answer != success) return answer;
+  const auto found = device->look_up(reinterpret_cast<const void*>(at));
+  if (!found.has_value() || found->base == nullptr) return invalid_value;
+  *base = reinterpret_cast<Address>(found->base);
+  *bytes = found->bytes;
+  return success;
+}
+
+FAKE Answer cuIpcGetMemHandle(IpcHandle* handle, Address at) {
+  if (const Answer answer = check(); answer != success) return answer;
+  const auto* const base = reinterpret_cast<const std::byte*>(at);
+  const auto found = device->look_up(base);
+  if (!found.has_value() || found->base != base || found->kind != MemoryKind::device || in_pieces(base))
+    return invalid_value;
+  const Lent lent{owner, found->device, device->descriptor(), device->place_of(base), found->bytes};
+  *handle = {};
+  std::memcpy(handle->bytes, &lent, sizeof lent);
+  return success;
+}
+
+FAKE Answer cuIpcOpenMemHandle_v2(Address* at, IpcHandle handle, unsigned) {
+  if (const Answer answer = check(); answer != success) return answer;
+  Lent lent;
+  std::memcpy(&lent, handle.bytes, sizeof lent);
+  if (lent.process == owner) return invalid_context;  // one's own
+  const std::lock_guard lock(opened_mutex);
+  if (const auto found = opened.find({lent.process, lent.place}); found != opened.end()) {
+    ++found->second.users;
+    *at = found->second.at;
+    return success;
+  }
+  const std::string path = "/proc/" + std::to_string(lent.process) + "/fd/" + std::to_string(lent.descriptor);
+  const fabring::Descriptor descriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (descriptor.fd() < 0) return invalid_value;
+  std::byte* const mapped = device->adopt(descriptor.fd(), lent.place, lent.bytes, lent.device, 0);
+  if (mapped == nullptr) return map_failed;
+  *at = reinterpret_cast<Address>(mapped);
+  opened[{lent.process, lent.place}] = {*at, 1};
+  return success;
+}
+
+FAKE Answer cuIpcCloseMemHandle(Address at) {
+  if (const Answer answer = check(); answer != success) return answer;
+  const std::lock_guard lock(opened_mutex);
+  for (auto one = opened.begin(); one != opened.end(); ++one)
+    if (one->second.at == at) {
+      if (--one->second.users > 0) return success;
+      device->synchronize();
+      device->disown(reinterpret_cast<std::byte*>(at));
+      device->free_reserved(reinterpret_cast<std::byte*>(at));
+      opened.erase(one);
+      return success;
+    }
+  return invalid_value;
+}
+
+// Physical memory is a file of its own; its descriptor is its handle. As strict about lengths as the driver.
+FAKE Answer cuMemCreate(Physical* piece, std::size_t bytes, const void*, unsigned long long) {
+  if (const Answer answer = check(); answer != success) return answer;
+  if (bytes == 0 || bytes % granularity != 0) return invalid_value;
+  const int fd = memfd_create("piece of a fake device", MFD_CLOEXEC);
+  if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0) return out_of_memory;
+  *piece = static_cast<Physical>(fd);
+  return success;
+}
+
+FAKE Answer cuMemRelease(Physical piece) { return ::close(static_cast<int>(piece)) == 0 ? success : invalid_value; }
+
+FAKE Answer cuMemAddressReserve(Address* at, std::size_t bytes, std::size_t, Address, unsigned long long) {
+  if (bytes == 0 || bytes % granularity != 0) return invalid_value;
+  std::byte* const reserved = device->reserve(bytes);
+  if (reserved == nullptr) return out_of_memory;
+  *at = reinterpret_cast<Address>(reserved);
+  return success;
+}
+
+FAKE Answer cuMemAddressFree(Address at, std::size_t) {
+  device->free_reserved(reinterpret_cast<std::byte*>(at));
+  return success;
+}
+
+FAKE Answer cuMemMap(Address at, std::size_t bytes, std::size_t offset, Physical piece, unsigned long long) {
+  if (const Answer answer = check(); answer != success) return answer;
+  struct stat facts {};
+  const int fd = static_cast<int>(piece);
+  if (offset != 0 || ::fstat(fd, &facts) != 0 || static_cast<std::size_t>(facts.st_size) != bytes) return invalid_value;
+  if (!device->adopt_at(reinterpret_cast<std::byte*>(at), fd, bytes, current.back()->device)) return invalid_value;
+  const std::lock_guard lock(opened_mutex);
+  pieces[at] = ::fcntl(fd, F_DUPFD_CLOEXEC, 3);
+  return success;
+}
+
+FAKE Answer cuMemUnmap(Address at, std::size_t) {
+  const std::lock_guard lock(opened_mutex);
+  const auto found = pieces.find(at);
+  if (found == pieces.end()) return invalid_value;
+  ::close(found->second);
+  pieces.erase(found);
+  device->synchronize();
+  device->disown(reinterpret_cast<std::byte*>(at));
+  return success;
+}
+
+FAKE Answer cuMemSetAccess(Address, std::size_t, const Access* access, std::size_t count) {
+  return count == 1 && access->location.type == location_device && access->flags == access_read_write ? success
+                                                                                                      : invalid_value;
+}
+
+FAKE Answer cuMemRetainAllocationHandle(Physical* piece, void* at) {
+  const std::lock_guard lock(opened_mutex);
+  const auto found = pieces.find(reinterpret_cast<Address>(at));
+  if (found == pieces.end()) return invalid_value;
+  *piece = static_cast<Physical>(::fcntl(found->second, F_DUPFD_CLOEXEC, 3));
+  return success;
+}
+
+FAKE Answer cuMemExportToShareableHandle(void* handle, Physical piece, int type, unsigned long long) {
+  if (type != handle_is_descriptor) return not_supported;
+  *static_cast<int*>(handle) = ::fcntl(static_cast<int>(piece), F_DUPFD_CLOEXEC, 3);
+  return success;
+}
+
+FAKE Answer cuMemImportFromShareableHandle(Physical* piece, void* handle, int type) {
+  if (type != handle_is_descriptor) return not_supported;
+  const int fd = ::fcntl(static_cast<int>(reinterpret_cast<std::intptr_t>(handle)), F_DUPFD_CLOEXEC, 3);
+  if (fd < 0) return invalid_value;
+  *piece = static_cast<Physical>(fd);
+  return success;
+}
+
+// ---- memory -------------------------------------------------------------------------------------------------------
 
 FAKE Answer cuMemAlloc_v2(Address* at, std::size_t bytes) {
   if (const Answer answer = check(); answer != success) return answer;
@@ -209,6 +394,36 @@ FAKE Answer cuMemcpyAsync(Address to, Address from, std::size_t bytes, Stream st
   if (copies_left >= 0 && copies_left-- == 0) device->break_down();
   return answer_of(
       device->copy(stream, reinterpret_cast<std::byte*>(to), reinterpret_cast<const std::byte*>(from), bytes));
+}
+
+// The image is not looked at: its kernels are compiled for the processor, by the same names.
+FAKE Answer cuModuleLoadData(Module* module, const void* image) {
+  if (const Answer answer = check(); answer != success) return answer;
+  if (number("FAKE_CUDA_NO_BINARY", 0) != 0) return no_binary;
+  *module = reinterpret_cast<Module>(const_cast<void*>(image));
+  return success;
+}
+
+FAKE Answer cuModuleGetFunction(Function* function, Module, const char* name) {
+  if (const Answer answer = check(); answer != success) return answer;
+  const std::string_view full = name, prefix = "fabring_";
+  if (!full.starts_with(prefix)) return not_found;
+  const auto kernel = fabring::fixture::find_host_kernel(full.substr(prefix.size()));
+  if (kernel == nullptr) return not_found;
+  *function = new CUfunc_st{std::string(full), kernel};
+  return success;
+}
+
+// Elements of at most 8 bytes: what a kernel may touch is count times that of its name, which ends with its bits.
+FAKE Answer cuLaunchKernel(Function function, unsigned blocks, unsigned, unsigned, unsigned threads, unsigned, unsigned,
+                           unsigned, Stream stream, void** arguments, void**) {
+  if (const Answer answer = check(); answer != success) return answer;
+  if (blocks == 0 || threads == 0 || threads > 1024) return invalid_value;
+  const auto& task = *static_cast<const fabring::cuda::kernels::FoldTask*>(arguments[0]);
+  std::size_t bits = 8;
+  for (const std::size_t width : {64u, 32u, 16u})
+    if (function->name.ends_with(std::to_string(width))) bits = width;
+  return answer_of(device->launch(stream, function->kernel, task, bits / 8));
 }
 
 FAKE Answer cuStreamCreateWithPriority(Stream* stream, unsigned, int) {

@@ -1,0 +1,113 @@
+#include "device/cuda/kernel_choice.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+namespace fabring::cuda {
+namespace {
+
+bool is_logical(ReduceOp op) {
+  return op == ReduceOp::logical_and || op == ReduceOp::logical_or || op == ReduceOp::logical_xor;
+}
+
+bool is_bitwise(ReduceOp op) {
+  return op == ReduceOp::bitwise_and || op == ReduceOp::bitwise_or || op == ReduceOp::bitwise_xor;
+}
+
+// What the operation is on truth values.
+ReduceOp boolean_operation(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::prod:
+    case ReduceOp::min:
+    case ReduceOp::bitwise_and:
+      return ReduceOp::logical_and;
+    case ReduceOp::sum:
+    case ReduceOp::max:
+    case ReduceOp::bitwise_or:
+      return ReduceOp::logical_or;
+    case ReduceOp::bitwise_xor:
+      return ReduceOp::logical_xor;
+    default:
+      return op;
+  }
+}
+
+std::string unsigned_of(DataType type) { return fmt::format("uint{}", 8 * size_of(type)); }
+
+std::string kernel_for(DataType type, ReduceOp op) {
+  if (is_bitwise(op)) return std::string(name(op));
+  if (is_logical(op)) return fmt::format("{}_{}", name(op), unsigned_of(type));
+  if (op == ReduceOp::avg || op == ReduceOp::premul_sum) op = ReduceOp::sum;
+  const bool wraps = op == ReduceOp::prod && !is_floating_point(type);
+  return fmt::format("{}_{}", name(op), wraps ? unsigned_of(type) : std::string(name(type)));
+}
+
+Status wrong(const std::string& what) { return Status(ErrorCode::invalid_argument, "reduction on a GPU: " + what); }
+
+Status check_addresses(const KernelCall& call, std::size_t alignment) {
+  const auto misplaced = [&](const void* at) {
+    return at == nullptr || reinterpret_cast<std::uintptr_t>(at) % alignment != 0;
+  };
+  bool bad = misplaced(call.task.to);
+  for (std::uint32_t i = 0; i < call.task.source_count; ++i) bad = bad || misplaced(call.task.sources[i]);
+  return bad && call.task.count > 0
+             ? wrong(fmt::format("a buffer is null or not at a multiple of {} bytes, the size of its elements",
+                                 alignment))
+             : Status();
+}
+
+}  // namespace
+
+Result<KernelCall> choose_kernel(const DeviceReduction& what) {
+  if (!supports(what.type, what.op) || what.op == ReduceOp::user)
+    return wrong(fmt::format("no kernel does {} of {}", name(what.op), name(what.type)));
+  if (what.sources.empty() || what.sources.size() > kernels::most_sources)
+    return wrong(fmt::format("{} sources; 1 to {} are possible", what.sources.size(), kernels::most_sources));
+  if (what.ranks < 1) return wrong(fmt::format("an average over {} ranks", what.ranks));
+  const ReduceOp op = what.type == DataType::boolean ? boolean_operation(what.op) : what.op;
+  Result<KernelCall> call{KernelCall()};
+  call->task = {};
+  call->task.to = reinterpret_cast<unsigned char*>(what.to);
+  for (const std::byte* source : what.sources)
+    call->task.sources[call->task.source_count++] = reinterpret_cast<const unsigned char*>(source);
+  call->task.ranks = what.op == ReduceOp::avg ? static_cast<std::uint32_t>(what.ranks) : 1;
+  call->task.count = what.count;
+  call->element_bytes = size_of(what.type);
+  FABRING_TRY(check_addresses(*call, call->element_bytes));
+  if (what.sources.size() > 1) {
+    call->kernel = kernel_for(what.type, op);
+  } else if (is_logical(op)) {  // a value is a truth value only once it is 0 or 1: x or x
+    call->task.sources[call->task.source_count++] = call->task.sources[0];
+    call->kernel = kernel_for(what.type, ReduceOp::logical_or);
+  } else if (call->task.ranks > 1) {
+    call->kernel = fmt::format("divide_{}", name(what.type));
+  }
+  if (is_bitwise(op)) {
+    call->task.count *= call->element_bytes;
+    call->element_bytes = 1;
+  }
+  kernels::lay_out(call->task, call->element_bytes);
+  return call;
+}
+
+Result<KernelCall> choose_scaling(DataType type, std::byte* to, const std::byte* from, const void* factor,
+                                  std::size_t count) {
+  if (!supports(type, ReduceOp::premul_sum)) return wrong(fmt::format("no kernel multiplies {}", name(type)));
+  Result<KernelCall> call{KernelCall()};
+  call->task = {};
+  call->task.to = reinterpret_cast<unsigned char*>(to);
+  call->task.sources[0] = reinterpret_cast<const unsigned char*>(from);
+  call->task.source_count = 1;
+  call->task.ranks = 1;
+  call->task.count = count;
+  call->element_bytes = size_of(type);
+  const bool small_float = is_floating_point(type) && call->element_bytes <= 2;
+  std::memcpy(&call->task.factor, factor, small_float ? sizeof(float) : call->element_bytes);
+  call->kernel = fmt::format("scale_{}", is_floating_point(type) ? std::string(name(type)) : unsigned_of(type));
+  FABRING_TRY(check_addresses(*call, call->element_bytes));
+  kernels::lay_out(call->task, call->element_bytes);
+  return call;
+}
+
+}  // namespace fabring::cuda

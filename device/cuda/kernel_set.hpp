@@ -1,0 +1,36 @@
+#pragma once
+// KernelSet: the kernels of one context, by name. Loading takes milliseconds and may wait for the device, so it is done
+// once and before anything is under way; launching waits for nothing.
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "device/cuda/event_pool.hpp"
+#include "device/cuda/kernel_choice.hpp"
+
+namespace fabring::cuda {
+
+class KernelSet {
+ public:
+  KernelSet(std::shared_ptr<EventPool> pool, Device device) : pool_(std::move(pool)), device_(device) {}
+
+  /// In an Entry of the context. Errors: unavailable if this build has no kernels, or none for this GPU.
+  Status load();
+  /// Likewise; loads if nobody has. Errors: those of load(); device_error.
+  Status launch(const KernelCall& call, Stream stream);
+
+ private:
+  Status load_all();
+
+  const std::shared_ptr<EventPool> pool_;
+  const Device device_;
+  std::mutex mutex_;
+  bool tried_ = false;  // under mutex_, as the rest; loaded, it stays as it is
+  Status loaded_;
+  unsigned processors_ = 1;
+  std::map<std::string, Function, std::less<>> functions_;
+};
+
+}  // namespace fabring::cuda

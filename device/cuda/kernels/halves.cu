@@ -1,0 +1,3 @@
+#include "device/cuda/kernels/all.hpp"
+
+FABRING_KERNELS_HALVES(FABRING_DEFINE_KERNEL)

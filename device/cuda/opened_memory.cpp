@@ -1,0 +1,151 @@
+#include "device/cuda/opened_memory.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <utility>
+
+#include "device/cuda/sharing.hpp"
+
+namespace fabring::cuda {
+namespace {
+
+constexpr std::uint64_t most_bytes = std::uint64_t{1} << 48;
+
+Status wrong(const char* what) {
+  return Status(ErrorCode::invalid_argument,
+                fmt::format("what a process shares of its GPU's memory is broken: {}", what));
+}
+
+// It comes from a peer.
+Status check(const DeviceShare& share) {
+  const DeviceShare::Facts& facts = share.facts;
+  if (facts.bytes == 0 || facts.bytes > most_bytes || facts.offset >= facts.bytes ||
+      facts.base > UINT64_MAX - most_bytes)
+    return wrong("its place");
+  if (facts.pieces > DeviceShare::most_pieces || facts.pieces != share.descriptors.size()) return wrong("its pieces");
+  std::uint64_t all = 0;
+  for (std::uint64_t i = 0; i < facts.pieces; ++i) {
+    if (facts.piece_bytes[i] == 0 || facts.piece_bytes[i] > most_bytes) return wrong("the length of a piece");
+    all += facts.piece_bytes[i];
+  }
+  return facts.pieces == 0 || all == facts.bytes ? Status() : wrong("the length of its pieces");
+}
+
+Status failure(const Driver& driver, const char* call, Answer answer, const DeviceShare::Facts& facts) {
+  if (!is_refusal(answer)) return driver.error(call, answer);
+  const bool elsewhere = facts.process.pid_namespace != ProcessName::self().pid_namespace;
+  return Status(ErrorCode::unsupported,
+                fmt::format("GPU memory of process {} cannot be opened here{}: {}", facts.process.pid,
+                            elsewhere ? " (it is in another container; run both with one PID namespace)" : "",
+                            driver.words(call, answer)));
+}
+
+}  // namespace
+
+// What the driver mapped, until it is not needed any more.
+class OpenedMemory::Mapping {
+ public:
+  Mapping(std::shared_ptr<EventPool> pool, Context context) : pool_(std::move(pool)), context_(context) {}
+  ~Mapping() {
+    const Entry entry(driver(), context_);
+    if (handle_) {
+      driver().cuIpcCloseMemHandle(at_);
+    } else if (at_ != 0) {
+      Address piece = at_;
+      for (const std::uint64_t bytes : mapped_) {
+        driver().cuMemUnmap(piece, bytes);
+        piece += bytes;
+      }
+      driver().cuMemAddressFree(at_, reserved_);
+    }
+  }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  std::byte* at() const { return reinterpret_cast<std::byte*>(at_); }
+
+  Status open_handle(const DeviceShare::Facts& facts) {
+    IpcHandle handle{};
+    std::memcpy(handle.bytes, facts.handle.data(), sizeof handle.bytes);
+    const Answer answer = driver().cuIpcOpenMemHandle_v2(&at_, handle, ipc_peer_access);
+    if (answer != success) return failure(driver(), "cuIpcOpenMemHandle", answer, facts);
+    handle_ = true;
+    Address base = 0;
+    std::size_t bytes = 0;  // what it says of itself, and what it is
+    if (driver().cuMemGetAddressRange_v2(&base, &bytes, at_) == success && bytes < facts.bytes)
+      return wrong("it is longer than the allocation");
+    return {};
+  }
+
+  Status open_pieces(int device, const DeviceShare& share) {
+    const DeviceShare::Facts& facts = share.facts;
+    Answer answer = driver().cuMemAddressReserve(&at_, facts.bytes, 0, 0, 0);
+    if (answer != success) {
+      at_ = 0;
+      return failure(driver(), "cuMemAddressReserve", answer, facts);
+    }
+    reserved_ = facts.bytes;
+    Address next = at_;
+    for (std::uint64_t i = 0; i < facts.pieces; ++i) {
+      Physical piece = 0;
+      void* const descriptor = reinterpret_cast<void*>(static_cast<std::intptr_t>(share.descriptors[i].fd()));
+      answer = driver().cuMemImportFromShareableHandle(&piece, descriptor, handle_is_descriptor);
+      if (answer != success) return failure(driver(), "cuMemImportFromShareableHandle", answer, facts);
+      answer = driver().cuMemMap(next, facts.piece_bytes[i], 0, piece, 0);
+      driver().cuMemRelease(piece);  // the mapping holds it
+      if (answer != success) return failure(driver(), "cuMemMap", answer, facts);
+      mapped_.push_back(facts.piece_bytes[i]);
+      next += facts.piece_bytes[i];
+    }
+    const Access access{{location_device, device}, access_read_write};
+    answer = driver().cuMemSetAccess(at_, facts.bytes, &access, 1);
+    return answer == success ? Status() : failure(driver(), "cuMemSetAccess", answer, facts);
+  }
+
+ private:
+  const Driver& driver() const { return pool_->driver(); }
+
+  const std::shared_ptr<EventPool> pool_;
+  const Context context_;
+  Address at_ = 0;
+  bool handle_ = false;
+  std::uint64_t reserved_ = 0;
+  std::vector<std::uint64_t> mapped_;
+};
+
+Result<std::shared_ptr<std::byte>> OpenedMemory::open(int device, Context context, const DeviceShare& share) {
+  FABRING_TRY(check(share));
+  const DeviceShare::Facts& facts = share.facts;
+  std::lock_guard lock(mutex_);
+  for (auto kept = kept_.begin(); kept != kept_.end();) {
+    const bool same_place = kept->device == device && kept->process == facts.process &&
+                            kept->base < facts.base + facts.bytes && facts.base < kept->base + kept->bytes;
+    if (!same_place) {
+      ++kept;
+    } else if (facts.allocation != 0 && kept->allocation == facts.allocation && kept->base == facts.base &&
+               kept->bytes == facts.bytes) {
+      kept_.splice(kept_.begin(), kept_, kept);
+      return std::shared_ptr<std::byte>(kept->mapping, kept->mapping->at() + facts.offset);
+    } else {
+      kept = kept_.erase(kept);
+    }
+  }
+  auto mapping = std::make_shared<Mapping>(pool_, context);
+  {
+    const Entry entry(pool_->driver(), context);
+    if (entry.answer() != success) return pool_->driver().error("cuCtxPushCurrent", entry.answer());
+    FABRING_TRY(facts.pieces == 0 ? mapping->open_handle(facts) : mapping->open_pieces(device, share));
+  }
+  if (facts.allocation != 0)
+    kept_.push_front({device, facts.process, facts.allocation, facts.base, facts.bytes, mapping});
+  if (kept_.size() > most_kept) kept_.pop_back();
+  return std::shared_ptr<std::byte>(mapping, mapping->at() + facts.offset);
+}
+
+std::size_t OpenedMemory::kept() const {
+  std::lock_guard lock(mutex_);
+  return kept_.size();
+}
+
+}  // namespace fabring::cuda

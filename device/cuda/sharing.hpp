@@ -1,0 +1,17 @@
+#pragma once
+// What lets another process reach memory of a GPU. Memory of cuMemAlloc has a handle of the driver's, which is bytes;
+// memory that was mapped piece by piece (PyTorch's expandable segments) has a descriptor for each piece. Memory of a
+// stream-ordered pool and managed memory have neither.
+
+#include "device/cuda/event_pool.hpp"
+#include "device/device_share.hpp"
+
+namespace fabring::cuda {
+
+/// In an Entry of the context of the memory's device. Errors: unsupported, device_error.
+Result<DeviceShare> share_memory(const Driver& driver, Device device, const std::byte* at, std::size_t bytes);
+
+/// Were these words of the driver about this memory, and not about a broken device? Then who asked may go another way.
+bool is_refusal(Answer answer);
+
+}  // namespace fabring::cuda

@@ -1,0 +1,83 @@
+// What the engine adds to the bytes it moves: the steps of a plan over tiles, driven by hand in one thread so that no
+// time is spent waiting, and small calls between two threads that share memory.
+//
+//   engine_benchmark --benchmark_repetitions=5
+//
+// per_message: the time of a whole allreduce between two ranks, both in this thread, divided by the messages of one of
+// them; segments are short, so it is hardly about bytes. call: a blocking allreduce of two threads through shared
+// memory, each way a line of 64 bytes; its real time needs a core for each.
+
+#include <benchmark/benchmark.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "runtime/engine/make_call.hpp"
+#include "tests/support/thread_world.hpp"
+
+namespace {
+
+using namespace fabring;
+
+void per_message(benchmark::State& state, std::size_t segment_bytes) {
+  Config config;
+  config.algorithm = "ring";
+  config.segment_bytes = segment_bytes;
+  fixture::ThreadWorld world(2, config);
+  const std::size_t tiles = 256, count = 2 * tiles * segment_bytes / sizeof(float);
+  std::vector<std::vector<float>> data(2, std::vector<float>(count));
+  std::vector<std::shared_ptr<Execution>> running(2);
+  for (auto _ : state) {
+    for (const Rank rank : {0, 1}) {
+      EngineCore& engine = world.engine(rank);
+      const auto at = static_cast<std::size_t>(rank);
+      auto call =
+          make_call(Operation::allreduce(data[at].data(), data[at].data(), count, DataType::float32, ReduceOp::sum),
+                    *engine.world(), *engine.choices(engine.world()->shape()), engine.config());
+      if (!call) return state.SkipWithError(call.error().message().c_str());
+      running[at] = engine.submit(engine.world(), std::move(*call), false);
+    }
+    while (!running[0]->done() || !running[1]->done())
+      for (const Rank rank : {0, 1}) world.engine(rank).drive_once();
+  }
+  // A reduce-scatter and an all-gather of two ranks: two messages of each rank for a tile.
+  state.counters["per_message"] = benchmark::Counter(
+      static_cast<double>(2 * 2 * tiles), benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+BENCHMARK_CAPTURE(per_message, records_of_1_KiB, std::size_t{1} << 10)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(per_message, granted_16_KiB, std::size_t{16} << 10)->Unit(benchmark::kMicrosecond);
+
+void call(benchmark::State& state) {
+  const auto count = static_cast<std::size_t>(state.range(0)) / sizeof(float);
+  fixture::ThreadWorld world(2, {}, fixture::ThreadWorld::Over::shm);
+  constexpr int batch = 1000;
+  std::vector<float> own(count), other(count);
+  std::atomic<int> wanted{0};
+  std::atomic<bool> over{false};
+  std::thread peer([&] {
+    Communicator communicator = world.world(1);
+    for (int done = 0;;) {
+      while (wanted.load(std::memory_order_acquire) == done)
+        if (over.load()) return;
+      for (int i = 0; i < batch; ++i)
+        (void)communicator.allreduce(other.data(), other.data(), count, DataType::float32, ReduceOp::max);
+      ++done;
+    }
+  });
+  Communicator communicator = world.world(0);
+  for (auto _ : state) {
+    wanted.fetch_add(1, std::memory_order_release);
+    for (int i = 0; i < batch; ++i)
+      (void)communicator.allreduce(own.data(), own.data(), count, DataType::float32, ReduceOp::max);
+  }
+  over = true;
+  peer.join();
+  state.counters["per_call"] =
+      benchmark::Counter(batch, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+BENCHMARK(call)->Arg(4)->Arg(1 << 10)->Arg(16 << 10)->UseRealTime()->Unit(benchmark::kMicrosecond);
+
+}  // namespace
+
+BENCHMARK_MAIN();

@@ -49,8 +49,7 @@ bool EngineCore::progress() {
   }
   if (finished_some_) {
     finished_some_ = false;
-    retire();
-    moved = true;
+    moved = retire() || moved;
   }
   const Time now = parts_.clock->now();
   if (now >= next_tick_) {
@@ -60,9 +59,11 @@ bool EngineCore::progress() {
   return moved;
 }
 
-void EngineCore::retire() {
+bool EngineCore::retire() {
+  bool some = false;
   for (std::size_t i = 0; i < running_.size(); ++i) {
     if (!running_[i] || !running_[i]->finished()) continue;
+    some = true;
     const std::shared_ptr<Execution> execution = std::move(running_[i]);
     running_[i] = nullptr;
     --running_count_;
@@ -82,6 +83,7 @@ void EngineCore::retire() {
       if (!communicator->queued.empty()) start_queued(*communicator);
   }
   notify_waiters();
+  return some;
 }
 
 void EngineCore::notify_waiters() {

@@ -173,7 +173,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   /// Why nothing more can be begun on it; success if it can.
   Status failure_of(const CommunicatorCore& communicator) const;
   Status early_mismatch(const CommunicatorCore& communicator, const Execution& execution, Rank& peer) const;
-  void retire();
+  bool retire();  // true: some operation is over
   void take_failures();
   void apply(const Failure& failure);
   Status explain(const Failure& failure) const;

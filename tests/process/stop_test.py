@@ -1,5 +1,6 @@
 """A stopped rank: named as suspect, fatal only after FABRING_SILENCE_TIMEOUT; one that comes back in time is forgiven."""
 
+import os
 import signal
 import time
 
@@ -26,6 +27,27 @@ def comes_back(options, transport, victim):
         for rank, start in zip(job.ranks, counts):
             rank.wait_event("step", 10, start=start)
             require(not rank.errors(), f"rank {rank.number}: a stop of 2 s was an error")
+
+
+def leaves_the_core(options, transport):
+    """A rank for each of two cores, so that they spin before they sleep: a wait that begins anew again and again shows."""
+    with Job(options.program, 2, transport) as job:
+        job.start_all([LOOP])
+        job.wait_event("step", 30)
+        job.ranks[1].signal(signal.SIGSTOP)
+        pause(job.ranks[0], 0.5)
+        before = processor_seconds(job.ranks[0].process.pid)
+        pause(job.ranks[0], 2.0)
+        share = (processor_seconds(job.ranks[0].process.pid) - before) / 2.0
+        job.ranks[1].signal(signal.SIGCONT)
+        require(share < 0.03 * harness.slowness, f"rank 0 took {share:.1%} of a core to wait")
+        return f"{share:.1%} of a core"
+
+
+def processor_seconds(pid):
+    with open(f"/proc/{pid}/stat") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def stays_away(options, transport, victim):
@@ -66,6 +88,8 @@ def main():
         for victim in (0, 1) if options.runs == 1 else [run % 3 for run in range(options.runs)]:
             cases.append((f"rank {victim} stops for 2 s over {transport}",
                           lambda t=transport, v=victim: comes_back(options, t, v)))
+        cases.append((f"who waits for a stopped rank over {transport} leaves its core to others",
+                      lambda t=transport: leaves_the_core(options, t)))
         for victim in (2,) if options.runs == 1 else [run % 3 for run in range(options.runs)]:
             cases.append((f"rank {victim} stops for ever over {transport}",
                           lambda t=transport, v=victim: stays_away(options, t, v)))

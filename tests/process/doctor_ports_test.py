@@ -48,7 +48,7 @@ def second_card_no_way(options):
     with hosts.Hosts(3, cards=TWO_CARDS) as network:
         hosts.ip("-n", network.namespace(1), "route", "add", "blackhole", network.address(2, 1) + "/32")
         report, code = net(options, network)
-        require(code == 1, f"exit {code}")
+        require(code == 0, f"exit {code}, though a job leaves such a card out")
         find(report, "net.dropped", "rank 2 (host host2) -> rank 1 (host host1)", ["(eth1, for data)", "10.78.1.2"])
         require(all("eth1" in f["what"] for f in bad(report)), f"{bad(report)}")
 
@@ -58,7 +58,7 @@ def second_card_silent(options):
     with hosts.Hosts(3, cards=TWO_CARDS) as network:
         network.silence(1, 1)
         report, code = net(options, network)
-        require(code == 1, f"exit {code}")
+        require(code == 0, f"exit {code}, though a job leaves such a card out")
         find(report, "net.dropped", "host host1", ["no other host reaches it", "(eth1, for data)", "10.78.1.2"])
         require(not any("libfabric" in f["what"] for f in bad(report)), "what fails by TCP is said once")
 

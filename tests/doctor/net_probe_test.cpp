@@ -144,5 +144,24 @@ TEST(NetProbe, ADeadlineLeavesTheRestUntriedAndNothingHangs) {
   for (const Probe& one : found) EXPECT_EQ(one.reach, Reach::not_tried);
 }
 
+TEST(NetProbe, WhatAnEarlierCallLeftDoesNotDisturbTheNext) {
+  Stranger mute([](int visitor) {
+    char bytes[256];
+    while (::recv(visitor, bytes, sizeof(bytes), 0) > 0) {
+    }
+  });
+  NetProbe self(greeting(0), {2s, 300ms, 2s}), other(greeting(1), short_limits());
+  const auto at_other = other.listen("127.0.0.1");
+  ASSERT_TRUE(self.start().ok() && other.start().ok());
+  const std::vector<NetProbe::Target> many(20, {1, 0, mute.address()});
+  for (const Probe& one : self.call(many, std::chrono::steady_clock::now() + 10ms))
+    EXPECT_EQ(one.reach, Reach::not_tried);
+  // The visits of the first call end while this one goes on.
+  const auto found = self.call({{1, 3, *at_other}}, std::chrono::steady_clock::now() + 20s);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].reach, Reach::fine);
+  EXPECT_EQ(found[0].door, 3);
+}
+
 }  // namespace
 }  // namespace fabring::tools

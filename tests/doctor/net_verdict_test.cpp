@@ -135,6 +135,10 @@ TEST(NetVerdict, EveryPortHasAFindingOfItsOwn) {
   fail(picture, 1, 3, 1, Reach::refused);
   EXPECT_EQ(only(picture).id, "net.refused");
   EXPECT_THAT(only(picture).what, HasSubstr("10.0.1.4:4001 (eth1, for data); the other direction works"));
+  EXPECT_EQ(only(picture).severity, Severity::warning) << "a job leaves the second card out";
+  fail(picture, 1, 3, 1, Reach::large_stalls);
+  EXPECT_EQ(only(picture).severity, Severity::critical) << "that a job does not notice in time";
+  fail(picture, 1, 3, 1, Reach::refused);
   fail(picture, 3, 1, 1, Reach::no_answer);
   fail(picture, 0, 2, 0, Reach::wrong_service);
   fail(picture, 2, 0, 2, Reach::cut);
@@ -145,6 +149,9 @@ TEST(NetVerdict, EveryPortHasAFindingOfItsOwn) {
   EXPECT_THAT(found["net.dropped"], HasSubstr("10.0.1.2:4001 (eth1, for data)"));
   EXPECT_THAT(found["net.wrong_service"], HasSubstr("10.0.0.3:4000 (eth0, for control and data)"));
   EXPECT_THAT(found["net.reset"], HasSubstr("10.0.0.1:5000 (eth0, for data over libfabric)"));
+  for (const Finding& finding : judge(picture))
+    EXPECT_EQ(finding.severity,
+              finding.what.find("eth1") != std::string::npos ? Severity::warning : Severity::critical);
 }
 
 TEST(NetVerdict, WhatFailsByTcpIsNotSaidOfLibfabricAgain) {

@@ -17,6 +17,8 @@ LIBFABRIC_PORTS = (31000, 31099)  # in the namespaces of the test, where nobody 
 ONLY_THERE = {"FI_NET_PORT_LOW_RANGE": str(LIBFABRIC_PORTS[0]), "FI_NET_PORT_HIGH_RANGE": str(LIBFABRIC_PORTS[1]),
               "FI_TCP_PORT_LOW_RANGE": str(LIBFABRIC_PORTS[0]), "FI_TCP_PORT_HIGH_RANGE": str(LIBFABRIC_PORTS[1])}
 
+PRELOADED = {"ASAN_OPTIONS": "verify_asan_link_order=0"}  # the program may be a sanitizer's build
+
 
 def net(options, network, **more):
     with Doctor(options, network, "net", **more) as doctor:
@@ -48,7 +50,7 @@ def second_card_no_way(options):
     with hosts.Hosts(3, cards=TWO_CARDS) as network:
         hosts.ip("-n", network.namespace(1), "route", "add", "blackhole", network.address(2, 1) + "/32")
         report, code = net(options, network)
-        require(code == 1, f"exit {code}")
+        require(code == 0, f"exit {code}, though a job leaves such a card out")
         find(report, "net.dropped", "rank 2 (host host2) -> rank 1 (host host1)", ["(eth1, for data)", "10.78.1.2"])
         require(all("eth1" in f["what"] for f in bad(report)), f"{bad(report)}")
 
@@ -58,7 +60,7 @@ def second_card_silent(options):
     with hosts.Hosts(3, cards=TWO_CARDS) as network:
         network.silence(1, 1)
         report, code = net(options, network)
-        require(code == 1, f"exit {code}")
+        require(code == 0, f"exit {code}, though a job leaves such a card out")
         find(report, "net.dropped", "host host1", ["no other host reaches it", "(eth1, for data)", "10.78.1.2"])
         require(not any("libfabric" in f["what"] for f in bad(report)), "what fails by TCP is said once")
 
@@ -91,7 +93,7 @@ def clock(options, shift_ms, word):
     """The wall clock of one host's doctor is shifted under it."""
     library = os.path.join(os.path.dirname(os.path.abspath(options.program)), "libshifted_clock.so")
     with hosts.Hosts(3) as network:
-        shifted = {"LD_PRELOAD": library, "SHIFTED_CLOCK_MS": str(shift_ms)}
+        shifted = {**PRELOADED, "LD_PRELOAD": library, "SHIFTED_CLOCK_MS": str(shift_ms)}
         report, code = net(options, network, settings={2: shifted})
         require(code == 0, f"exit {code}: {report['findings']}")
         find(report, "net.clock", "rank 2 (host host2)", [f"{abs(shift_ms) / 1000:.1f} s {word}"])
@@ -101,7 +103,7 @@ def clock(options, shift_ms, word):
 def small_skew(options):
     with hosts.Hosts(2) as network:
         library = os.path.join(os.path.dirname(os.path.abspath(options.program)), "libshifted_clock.so")
-        report, code = net(options, network, settings={1: {"LD_PRELOAD": library, "SHIFTED_CLOCK_MS": "20"}})
+        report, code = net(options, network, settings={1: {**PRELOADED, "LD_PRELOAD": library, "SHIFTED_CLOCK_MS": "20"}})
         require(code == 0 and not bad(report), f"exit {code}: {report['findings']}")
 
 

@@ -1,7 +1,10 @@
 """Ranks that die, are late, or give up; and processes that go on after that."""
 
 import os
+import pathlib
 import signal
+import subprocess
+import sys
 import time
 from datetime import timedelta
 
@@ -157,3 +160,28 @@ def loads_data(rank, size):
 
 def test_data_loaders_that_fork():
     assert run(2, loads_data) == [2 * 2 * sum(i * i for i in range(64))] * 2
+
+
+def test_a_package_without_the_backend_says_so_when_it_is_asked_for(tmp_path):
+    """As `pip install .` leaves it, which builds where there is no torch: torch works, and the backend names the remedy."""
+    import fabring
+
+    package = tmp_path / "fabring"
+    package.mkdir()
+    for file in pathlib.Path(fabring.__file__).parent.iterdir():
+        if file.name != "torch":
+            (package / file.name).symlink_to(file.resolve())
+    about = tmp_path / "fabring_here-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: fabring-here\nVersion: 1\n")
+    (about / "entry_points.txt").write_text("[torch.backends]\nfabring = fabring._torch_autoload:register\n")
+
+    def python(code):
+        return subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True,
+                              text=True, timeout=120)
+
+    plain = python("import torch; print(torch.ones(2).sum().item())")
+    assert plain.stdout == "2.0\n" and plain.stderr == "", plain.stderr
+    asked = python("import torch.distributed as d\nd.init_process_group('fabring', init_method='file://%s', rank=0, world_size=1)"
+                   % (tmp_path / "store"))
+    assert asked.returncode != 0 and "--no-build-isolation" in asked.stderr, asked.stderr

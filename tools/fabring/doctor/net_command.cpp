@@ -107,20 +107,41 @@ class NetCheck {
  private:
   Status call_all(const Calls& calls, NetProbe& probe, FabricProbe& fabric, BlobExchange& exchange, SteadyTime deadline,
                   std::vector<Probe>& found) {
-    Status status = fabric.start(calls.fabric);
-    if (status.ok()) status = exchange.put(fmt::format("net/receiving/{}", config_.rank), "");
+    FABRING_TRY(fabric.start(calls.fabric));
+    FABRING_TRY(exchange.put(fmt::format("net/receiving/{}", config_.rank), ""));
     found = probe.call(calls.plain, deadline);
-    if (!status.ok() || calls.fabric.empty()) return status;
-    // No message may come before its receive is posted: rank 0 says when all are.
-    if (config_.rank == 0) {
-      for (Rank rank = 0; rank < config_.world_size; ++rank)
-        if (picture_.ranks[static_cast<std::size_t>(rank)])
-          (void)exchange.get(fmt::format("net/receiving/{}", rank), deadline);
-      status = exchange.put("net/go", "");
+    if (config_.rank == 0 && any_fabric()) FABRING_TRY(let_go(exchange, deadline));
+    if (calls.fabric.empty()) return {};
+    const auto go = exchange.get("net/go", deadline);
+    if (!go && go.error().code() != ErrorCode::timeout) return go.error();
+    if (go) {
+      for (Probe& one : call_over_fabric(calls, found, probe, fabric, deadline)) found.push_back(std::move(one));
+    } else {
+      for (const FabricProbe::Target& one : calls.fabric) {
+        found.emplace_back();  // not tried
+        found.back().to = one.rank;
+        found.back().door = one.door;
+      }
     }
-    if (auto go = exchange.get("net/go", deadline); !go) return go.error();
-    for (Probe& one : call_over_fabric(calls, found, probe, fabric, deadline)) found.push_back(std::move(one));
-    return status;
+    return {};
+  }
+
+  bool any_fabric() const {
+    return std::any_of(picture_.ranks.begin(), picture_.ranks.end(), [](const auto& facts) {
+      return facts && std::any_of(facts->doors.begin(), facts->doors.end(),
+                                  [](const Door& door) { return !door.fabric.empty(); });
+    });
+  }
+
+  // No message may come before its receive is posted: rank 0 says when all are, or when one takes too long.
+  Status let_go(BlobExchange& exchange, SteadyTime deadline) {
+    const SteadyTime now = std::chrono::steady_clock::now(), patience = now + (deadline - now) / 2;
+    for (Rank rank = 0; rank < config_.world_size; ++rank) {
+      if (!picture_.ranks[static_cast<std::size_t>(rank)]) continue;
+      const auto there = exchange.get(fmt::format("net/receiving/{}", rank), patience);
+      if (!there && there.error().code() != ErrorCode::timeout) return there.error();
+    }
+    return exchange.put("net/go", "");
   }
 
   // A rank that died meanwhile ends the exchange for all; what is known by then is still worth a report.

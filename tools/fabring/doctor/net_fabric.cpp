@@ -47,9 +47,17 @@ class FabricProbe::Conversation {
   void post() {
     while (!due_.empty() && due_.front()() == Post::accepted) due_.erase(due_.begin());
   }
-  bool posted() const { return due_.empty(); }
+
+  /// Nothing can be said.
+  void give_up(const std::string& why) {
+    due_.clear();
+    probe_.reach = Reach::wrong_service;
+    probe_.text = why;
+    over_ = true;
+  }
 
   void begin(SteadyTime limit) {
+    if (over_) return;
     limit_ = limit;
     asked_at_ = std::chrono::steady_clock::now();
     say(Kind::small);
@@ -182,8 +190,9 @@ Status FabricProbe::start(const std::vector<Target>& targets) {
     const auto card =
         std::find_if(cards_.begin(), cards_.end(), [&](const Card& one) { return one.door == target.own; });
     if (card == cards_.end()) return Status(ErrorCode::internal, "a door of libfabric that is not ours");
-    FABRING_TRY(card->endpoint->add_peer(target.rank, target.fabric));
     talks_.push_back(std::make_unique<Conversation>(*card->endpoint, target, 2 * kinds * talks_.size()));
+    if (Status added = card->endpoint->add_peer(target.rank, target.fabric); !added.ok())
+      talks_.back()->give_up(added.message());
     found_.emplace_back();
     found_.back().to = target.rank;
     found_.back().door = target.door;

@@ -47,7 +47,8 @@ Reach of_handshake(const HandshakeResult& result) {
 // One call at one door. Lives in visits_ until it is over; everything in the loop.
 class NetProbe::Visit : public std::enable_shared_from_this<NetProbe::Visit> {
  public:
-  Visit(NetProbe& owner, std::size_t index, const Target& target) : owner_(owner), index_(index), target_(target) {
+  Visit(NetProbe& owner, int round, std::size_t index, const Target& target)
+      : owner_(owner), round_(round), index_(index), target_(target) {
     probe_.to = target.rank;
     probe_.door = target.door;
   }
@@ -136,6 +137,7 @@ class NetProbe::Visit : public std::enable_shared_from_this<NetProbe::Visit> {
       self->owner_.next();
     });
     const std::lock_guard lock(owner_.mutex_);
+    if (round_ != owner_.round_) return;
     owner_.found_[index_] = probe_;
     --owner_.left_;
     owner_.changed_.notify_all();
@@ -153,6 +155,7 @@ class NetProbe::Visit : public std::enable_shared_from_this<NetProbe::Visit> {
   }
 
   NetProbe& owner_;
+  const int round_;
   const std::size_t index_;
   const Target target_;
   Probe probe_;
@@ -226,7 +229,7 @@ void NetProbe::next() {
   while (visits_.size() < at_once && !waiting_.empty()) {
     const auto [index, target] = waiting_.front();
     waiting_.pop_front();
-    const auto visit = std::make_shared<Visit>(*this, index, target);
+    const auto visit = std::make_shared<Visit>(*this, calling_, index, target);
     visits_.insert(visit);
     visit->start();
   }
@@ -240,7 +243,10 @@ std::vector<Probe> NetProbe::call(const std::vector<Target>& targets, SteadyTime
     found_[i].door = targets[i].door;
   }
   left_ = targets.size();
-  loop_.post([this, targets] {
+  const int round = ++round_;
+  loop_.post([this, targets, round] {
+    waiting_.clear();
+    calling_ = round;
     for (std::size_t i = 0; i < targets.size(); ++i) waiting_.emplace_back(i, targets[i]);
     next();
   });

@@ -38,7 +38,8 @@ class NetProbe {
   Result<net::SocketAddress> listen(const std::string& host);
   /// Errors: unavailable (no more threads).
   Status start();
-  /// Calls at all of them, a few at a time, and returns when all are known or at the deadline. In the order given.
+  /// Calls at all of them, a few at a time, and returns when all are known or at the deadline. In the order given. What
+  /// has not ended by then is forgotten with the next call.
   struct Target {
     Rank rank;
     std::uint8_t door;
@@ -64,11 +65,13 @@ class NetProbe {
   std::deque<std::pair<std::size_t, Target>> waiting_;
   std::set<std::shared_ptr<Visit>> visits_;
   bool stop_ = false;  // the loop's
+  int calling_ = 0;    // the loop's: the round that waiting_ belongs to
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Probe> found_;
   std::size_t left_ = 0;
+  int round_ = 0;  // of call(); what an earlier one began counts no more
 
   std::thread thread_;
 };

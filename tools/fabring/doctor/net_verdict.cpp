@@ -128,12 +128,31 @@ class Judge {
       const Failure& first = all.front();
       const Advice& advice = *advice_for(reach);
       const Rank named = to_it ? first.to : first.from;
-      found_.push_back({advice.id, Severity::critical,
+      found_.push_back({advice.id, severity_of(first),
                         fmt::format("{}{}: {}{}", to_it ? "no other host reaches it" : "it reaches no other host",
                                     place(named, first), advice.what, words(*first.probe)) +
                             (reach == Reach::large_stalls ? mtus(first) : std::string()),
-                        advice.why, advice.fix, fmt::format("host {} ({})", host(named), ranks_of(one))});
+                        why_of(first, advice), advice.fix, fmt::format("host {} ({})", host(named), ranks_of(one))});
     }
+  }
+
+  // Beside the first card: a job tries it with an empty message and leaves it out where that does not come back.
+  bool is_spare(const Failure& failure) const {
+    const Door* there = door(failure.to, failure.probe->door);
+    if (there == nullptr || !there->carries_data() || failure.probe->reach == Reach::large_stalls) return false;
+    for (std::uint8_t number = 0; number < failure.probe->door; ++number)
+      if (const Door* before = door(failure.to, number);
+          before->carries_data() && before->fabric.empty() == there->fabric.empty())
+        return true;
+    return false;
+  }
+  Severity severity_of(const Failure& failure) const {
+    return is_spare(failure) ? Severity::warning : Severity::critical;
+  }
+  const char* why_of(const Failure& failure, const Advice& advice) const {
+    return is_spare(failure)
+               ? "a job leaves this card out where nothing comes through, and has that much less bandwidth"
+               : advice.why;
   }
 
   std::string ranks_of(const std::string& key) const {
@@ -166,7 +185,7 @@ class Judge {
     if (first.probe->reach == Reach::large_stalls) what += mtus(first);
     if (failures.size() > 1)
       what += fmt::format("; the same for {} more pairs of ranks of these hosts", failures.size() - 1);
-    found_.push_back({advice.id, Severity::critical, std::move(what), advice.why, advice.fix,
+    found_.push_back({advice.id, severity_of(first), std::move(what), why_of(first, advice), advice.fix,
                       who(first.from) + " -> " + who(first.to)});
   }
 

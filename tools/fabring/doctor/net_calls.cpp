@@ -103,6 +103,22 @@ Calls calls_of(std::string_view bytes, const NetFacts& self, int world,
   return calls;
 }
 
+bool any_fabric(const std::vector<std::optional<NetFacts>>& ranks) {
+  return std::any_of(ranks.begin(), ranks.end(), [](const auto& facts) {
+    return facts &&
+           std::any_of(facts->doors.begin(), facts->doors.end(), [](const Door& door) { return !door.fabric.empty(); });
+  });
+}
+
+std::vector<Probe> untried(const std::vector<FabricProbe::Target>& targets) {
+  std::vector<Probe> probes(targets.size());
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    probes[i].to = targets[i].rank;
+    probes[i].door = targets[i].door;
+  }
+  return probes;
+}
+
 std::vector<Probe> call_over_fabric(const Calls& calls, const std::vector<Probe>& found, NetProbe& probe,
                                     FabricProbe& fabric, std::chrono::steady_clock::time_point deadline) {
   std::vector<bool> wanted;

@@ -27,6 +27,12 @@ struct Calls {
 Calls calls_of(std::string_view doors, const NetFacts& self, int world,
                const std::function<std::string(const std::string& from, const std::string& to)>& leaves_by);
 
+/// Has any rank a door of libfabric?
+bool any_fabric(const std::vector<std::optional<NetFacts>>& ranks);
+
+/// What is known where these could not be called at.
+std::vector<Probe> untried(const std::vector<FabricProbe::Target>& targets);
+
 /// After `found`, of the plain calls: over libfabric, where TCP works on the same card. What fails is knocked at, to
 /// tell why.
 std::vector<Probe> call_over_fabric(const Calls& calls, const std::vector<Probe>& found, NetProbe& probe,

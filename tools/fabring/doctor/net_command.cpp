@@ -110,27 +110,13 @@ class NetCheck {
     FABRING_TRY(fabric.start(calls.fabric));
     FABRING_TRY(exchange.put(fmt::format("net/receiving/{}", config_.rank), ""));
     found = probe.call(calls.plain, deadline);
-    if (config_.rank == 0 && any_fabric()) FABRING_TRY(let_go(exchange, deadline));
+    if (config_.rank == 0 && any_fabric(picture_.ranks)) FABRING_TRY(let_go(exchange, deadline));
     if (calls.fabric.empty()) return {};
     const auto go = exchange.get("net/go", deadline);
     if (!go && go.error().code() != ErrorCode::timeout) return go.error();
-    if (go) {
-      for (Probe& one : call_over_fabric(calls, found, probe, fabric, deadline)) found.push_back(std::move(one));
-    } else {
-      for (const FabricProbe::Target& one : calls.fabric) {
-        found.emplace_back();  // not tried
-        found.back().to = one.rank;
-        found.back().door = one.door;
-      }
-    }
+    for (Probe& one : go ? call_over_fabric(calls, found, probe, fabric, deadline) : untried(calls.fabric))
+      found.push_back(std::move(one));
     return {};
-  }
-
-  bool any_fabric() const {
-    return std::any_of(picture_.ranks.begin(), picture_.ranks.end(), [](const auto& facts) {
-      return facts && std::any_of(facts->doors.begin(), facts->doors.end(),
-                                  [](const Door& door) { return !door.fabric.empty(); });
-    });
   }
 
   // No message may come before its receive is posted: rank 0 says when all are, or when one takes too long.

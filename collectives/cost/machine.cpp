@@ -9,7 +9,8 @@ namespace fabring {
 namespace {
 
 constexpr std::uint64_t giga = 1'000'000'000;
-constexpr std::array<std::string_view, 7> names{"shared-memory", "loopback-tcp", "1g", "10g", "100g", "efa-400", "efa-3200"};
+constexpr std::array<std::string_view, 7> names{"shared-memory", "loopback-tcp", "1g",      "10g",
+                                                "100g",          "efa-400",      "efa-3200"};
 
 // Sockets on one host. Bytes cost processor time on both sides and nothing else; fitted to the medians of
 // docs/performance.md for 2 ranks with a core each and 4 ranks on 2 cores.
@@ -25,10 +26,10 @@ Machine loopback_tcp() {
 }
 
 // Memory that the ranks of one host share. What is reduced as it comes is copied once, by its sender; what goes to the
-// caller's memory passes through a ring that fits the cache, which costs two copies and waiting.
+// caller's memory is copied on from the cache. Buffers that are mapped need neither, but that one rank alone knows.
 Machine shared_memory() {
   Machine machine;
-  machine.inside = {400, 350, 350, 400, 48 * giga, 20 * giga, 0};
+  machine.inside = {400, 350, 350, 400, 48 * giga, 60 * giga, 0};
   machine.between = machine.inside;
   machine.reduce_bytes_per_second = 40 * giga;
   machine.switch_ns = 4'000;

@@ -43,7 +43,9 @@ inline constexpr Slot first_quiet_number = 0x0ffffff8;
 inline constexpr bool is_quiet(Slot slot) { return (slot & ~way_mask) >= first_quiet_number; }
 
 /// An ordinary answer, not an error: `again` means no room now (or not yet connected); poll and post again later.
-enum class Post : std::uint8_t { accepted, again };
+/// `lent`: accepted, and the peer reads the bytes where they lie; until the completion nobody but that peer may change
+/// them.
+enum class Post : std::uint8_t { accepted, again, lent };
 
 enum class Outcome : std::uint8_t {
   done,     ///< sent: the bytes may be reused; received: the bytes are there
@@ -55,6 +57,9 @@ struct Completion {
   std::uint64_t context = 0;
   Outcome outcome = Outcome::done;
   std::uint32_t bytes = 0;  ///< received length (a receive may be longer than its message)
+  /// Of a receive that may borrow: not null if the message lies here, in the peer's memory, until give_back(loan).
+  const std::byte* lent = nullptr;
+  std::uint32_t loan = 0;
 };
 
 struct EndpointCounters {
@@ -82,6 +87,18 @@ class Endpoint {
   /// Receives the one message that `peer` sends to `slot`. `into` may be longer than the message.
   virtual Post post_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) = 0;
 
+  /// The same for who only reads what comes, once: where the peer's memory can be read, the message may stay there
+  /// (Completion::lent), and `into` is not used. Every loan is given back, and soon: the peer's send waits for it.
+  virtual Post post_borrowing_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) {
+    return post_recv(peer, slot, into, context);
+  }
+  /// A loan has been read for the last time. False: the peer took it back before, so that what was read may be
+  /// anything; the connection to the peer is lost then.
+  virtual bool give_back(Rank peer, std::uint32_t loan) {
+    (void)peer, (void)loan;
+    return true;
+  }
+
   /// Makes progress and writes up to out.size() completions; returns how many. Never blocks.
   virtual std::size_t poll(std::span<Completion> out) = 0;
 
@@ -107,8 +124,11 @@ class Endpoint {
 
   virtual EndpointCounters counters() const = 0;
 
-  /// Memory to receive into that is better than any other for this endpoint; null: it does not matter.
+  /// Scratch to receive into that is better than any other for this endpoint; null: it does not matter.
   virtual std::shared_ptr<MemorySource> memory() { return nullptr; }
+
+  /// Memory for the program's own buffers that peers read and write directly, of zeros; null: there is none.
+  virtual std::shared_ptr<MemorySource> mapped_memory() { return nullptr; }
 
   /// A shorter way for small messages to some peers; null: there is none. Lives as long as the endpoint.
   virtual FastMessages* fast_messages() { return nullptr; }

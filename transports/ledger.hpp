@@ -15,6 +15,7 @@ class Ledger {
   void complete(std::uint64_t context, Outcome outcome, std::size_t bytes = 0) {
     open_.push_back({context, outcome, static_cast<std::uint32_t>(bytes)});
   }
+  void complete(const Completion& completion) { open_.push_back(completion); }
 
   std::size_t size() const { return open_.size() - first_; }
 

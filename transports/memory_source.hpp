@@ -1,8 +1,9 @@
 #pragma once
-// MemorySource: where an engine gets the memory that it receives into, if its endpoint has some that peers can fill
-// better than any other (shared memory: they write there directly). May outlive the endpoint. Any thread.
+// MemorySource: where an engine gets memory that is better than any other for its endpoint (shared memory: peers read
+// and write it directly). May outlive the endpoint. Any thread.
 
 #include <cstddef>
+#include <limits>
 
 namespace fabring {
 
@@ -13,6 +14,8 @@ class MemorySource {
   virtual std::byte* allocate(std::size_t bytes) = 0;
   /// `block` came from allocate(bytes). False, and nothing happens, if it did not.
   virtual bool release(std::byte* block, std::size_t bytes) = 0;
+  /// No more than this can ever be had at once.
+  virtual std::size_t limit() const { return std::numeric_limits<std::size_t>::max(); }
 };
 
 }  // namespace fabring

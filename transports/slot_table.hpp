@@ -17,6 +17,7 @@ struct PostedReceive {
   std::byte* into = nullptr;
   std::size_t capacity = 0;
   std::uint64_t context = 0;
+  bool borrows = false;  ///< posted by Endpoint::post_borrowing_recv
 };
 
 class SlotTable {

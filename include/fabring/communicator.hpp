@@ -20,6 +20,7 @@
 
 #include "fabring/config.hpp"
 #include "fabring/export.hpp"
+#include "fabring/memory.hpp"
 #include "fabring/operation.hpp"
 #include "fabring/status.hpp"
 #include "fabring/store.hpp"
@@ -224,6 +225,11 @@ class FABRING_API Engine {
   /// the Status.
   Status leave();
 
+  /// Memory that the ranks of this host read and write directly (memory.hpp); ordinary memory where they share none.
+  /// Only this rank's business. Takes the time to make its pages. Errors: out_of_memory, with the size and the limit
+  /// (FABRING_MAPPED_BYTES).
+  Result<MappedBuffer> allocate(std::size_t bytes);
+
   Traffic traffic() const;
   /// What was chosen at start and why, a line each: transport, interface, nodes, waiting.
   std::vector<std::string> report() const;
@@ -235,6 +241,7 @@ class FABRING_API Engine {
   explicit Engine(std::shared_ptr<EngineCore> core);
   std::shared_ptr<EngineCore> core_;
   friend class EngineCore;
+  friend class MappedResource;
 };
 
 }  // namespace fabring

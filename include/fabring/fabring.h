@@ -245,6 +245,18 @@ FABRING_C_API fabring_status_code fabring_engine_report(const fabring_engine* en
 FABRING_C_API fabring_status_code fabring_engine_setting(const fabring_engine* engine, const char* name, char* text,
                                                          size_t size, size_t* needed, fabring_error* error);
 
+/* ---- memory ----------------------------------------------------------------------------------------------------- */
+
+/* Memory that the ranks of this host read and write directly, for buffers of operations: what is reduced is read where
+ * its owner has it, and results are stored where they belong. It is used like any other, which ranks use it need not be
+ * agreed on, and where ranks share no memory it is ordinary memory. Aligned to a page, of zeros. Only this rank's
+ * business. Errors: out_of_memory, with the size and the limit (FABRING_MAPPED_BYTES). */
+FABRING_C_API fabring_status_code fabring_mem_alloc(fabring_engine* engine, size_t bytes, void** memory,
+                                                    fabring_error* error);
+/* At any time, also after its engine: an operation that works on the memory keeps it until it is over. Freeing NULL is
+ * fine; anything else that is not such memory is FABRING_STATUS_INVALID_ARGUMENT. */
+FABRING_C_API fabring_status_code fabring_mem_free(void* memory);
+
 /* ---- operations ------------------------------------------------------------------------------------------------- */
 
 /* An operation of the caller: inout[i] = inout[i] (op) in[i] for i < count; `type` is a fabring_data_type. It must be

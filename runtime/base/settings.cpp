@@ -233,6 +233,12 @@ constexpr Setting rows[] = {
      "it on "
      "one rank makes FABRING_SEGMENT_BYTES smaller on all.",
      read_size<&Config::scratch_bytes, 4096>, show_size<&Config::scratch_bytes>},
+    {"FABRING_MAPPED_BYTES", "size", "bytes", "", "this host's memory",
+     "Limit of the memory that a rank allocates for the ranks of its host to read and write directly "
+     "(fabring_mem_alloc). What is not allocated costs nothing but addresses; where those are limited (ulimit -v) "
+     "there "
+     "is none unless this is set.",
+     read_size<&Config::mapped_bytes, 4096>, show_size<&Config::mapped_bytes>},
     {"FABRING_STAGING_BYTES", "size", "bytes", "", "64 MiB",
      "Limit of the pinned memory of an engine, through which data in GPU memory travel. Little of it makes fewer tiles "
      "overlap.",

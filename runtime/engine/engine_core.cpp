@@ -20,6 +20,7 @@ constexpr std::size_t most_running = 1 << 15;  // their numbers have 16 bits
 
 EngineCore::EngineCore(EngineParts parts)
     : parts_(std::move(parts)),
+      mapped_(parts_.endpoint ? parts_.endpoint->mapped_memory() : nullptr),
       scratch_(scratch_budget(parts_.config), parts_.endpoint ? parts_.endpoint->memory() : nullptr),
       staging_(parts_.config.staging_bytes != 0 ? parts_.config.staging_bytes : default_staging_bytes,
                parts_.device ? std::make_shared<PinnedSource>(parts_.device) : nullptr),
@@ -152,6 +153,23 @@ TilingRules EngineCore::tiling_rules() const {
   return rules;
 }
 
+// Blocks of the program that this operation works on.
+std::vector<std::shared_ptr<const void>> EngineCore::memory_of(const Call& call) const {
+  std::vector<std::shared_ptr<const void>> blocks;
+  const auto keep = [&](const void* at) {
+    auto block = mapped_.keep(at);
+    if (block && (blocks.empty() || blocks.back() != block)) blocks.push_back(std::move(block));
+  };
+  keep(call.in);
+  keep(call.out);
+  if (!call.tensors) return blocks;
+  for (const Tensor& tensor : *call.tensors) {
+    keep(tensor.in);
+    keep(tensor.out);
+  }
+  return blocks;
+}
+
 std::shared_ptr<Execution> EngineCore::submit(const std::shared_ptr<CommunicatorCore>& communicator, Call call,
                                               bool background) {
   static const auto no_plan = std::make_shared<const PreparedPlan>(Plan{});
@@ -175,7 +193,9 @@ std::shared_ptr<Execution> EngineCore::submit(const std::shared_ptr<Communicator
     }
     const Tiling tiling = choose_tiling(*plan, call, tiling_rules());
     const std::uint32_t sequence = is_message(call.collective) ? 0 : ++communicator->last_sequence;
+    auto memory = memory_of(call);
     execution = std::make_shared<Execution>(communicator, std::move(call), std::move(plan), sequence, tiling);
+    execution->hold(std::move(memory));
     std::lock_guard submit_lock(mutex_);
     submitted_.push_back(execution);
     pending_.fetch_add(1);

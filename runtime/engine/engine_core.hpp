@@ -30,6 +30,7 @@
 #include "runtime/engine/device_copies.hpp"
 #include "runtime/engine/rank_state.hpp"
 #include "runtime/engine/waiting.hpp"
+#include "runtime/memory/mapped_blocks.hpp"
 #include "runtime/memory/scratch.hpp"
 #include "runtime/status/status_door.hpp"
 #include "runtime/transfer/transfer.hpp"
@@ -83,6 +84,8 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   /// Builds what an operation like this needs beforehand.
   Status prepare(CommunicatorCore& communicator, const Call& call);
   DeviceRuntime* device() const { return parts_.device.get(); }
+  /// The program's memory that peers have mapped.
+  MappedBlocks& mapped() { return mapped_; }
   /// A call that this rank cannot make although the others may: they need not wait for it.
   void call_failed(const CommunicatorCore& communicator, const Status& why);
   Status wait(Execution& execution, std::chrono::nanoseconds limit);
@@ -157,6 +160,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   // TransferListener
   void on_record(Rank peer, const Record& record, std::span<const std::byte> payload) override;
   void on_block(std::uint64_t cookie, Outcome outcome, std::uint32_t bytes) override;
+  void on_lent(std::uint64_t cookie, std::span<const std::byte> message, std::uint32_t loan) override;
   void on_peer_lost(Rank peer, const Status& why) override;
 
  private:
@@ -168,6 +172,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   std::optional<Status> run_flat(const std::shared_ptr<CommunicatorCore>& communicator, FlatRun& flat);
   std::shared_ptr<Execution> go_on(const std::shared_ptr<CommunicatorCore>& communicator, FlatRun& flat,
                                    std::uint32_t sequence);
+  std::vector<std::shared_ptr<const void>> memory_of(const Call& call) const;
   void take_submissions();
   void start_queued(CommunicatorCore& communicator);
   /// Why nothing more can be begun on it; success if it can.
@@ -215,6 +220,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   bool watches_device() const;
 
   EngineParts parts_;
+  MappedBlocks mapped_;
   Scratch scratch_;
   Scratch staging_;                       ///< pinned
   std::unique_ptr<DeviceCopies> copies_;  ///< null without devices

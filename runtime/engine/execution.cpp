@@ -138,6 +138,9 @@ Execution::Start Execution::start(EngineCore& engine, std::uint16_t index, Time 
     tile->granted.resize(steps);
     tile->waiting.resize(steps);
     tile->slot.resize(steps);
+    tile->lent.resize(steps);
+    tile->lending.resize(steps);
+    tile->place.lent.resize(plan_->plan.scratch.size());
     tile->eager_left.resize(plan_->peers.size());
   }
   waits_for_stream_ = call_.device.ready || delivered_from_;
@@ -168,6 +171,8 @@ void Execution::start_tile(std::uint32_t index) {
   std::fill(tile.granted.begin(), tile.granted.end(), Slot{0});
   std::fill(tile.waiting.begin(), tile.waiting.end(), false);
   std::fill(tile.slot.begin(), tile.slot.end(), nullptr);
+  std::fill(tile.place.lent.begin(), tile.place.lent.end(), nullptr);
+  std::fill(tile.lending.begin(), tile.lending.end(), false);
   tile.next_slot_receive = 0;
   for (std::size_t i = 0; i < plan_->peers.size(); ++i) {
     tile.eager_left[i] = 0;
@@ -283,7 +288,9 @@ bool Execution::advance() {
     for (const Ready& again : retrying_) run(*again.tile, again.step);
     retrying_.clear();
   }
+  read_loan_ = false;
   while (!ready_.empty() && !failed()) {
+    if (!choose_next()) break;
     const Ready next = ready_.back();
     ready_.pop_back();
     run(*next.tile, next.step);
@@ -291,6 +298,23 @@ bool Execution::advance() {
   }
   if (slot_bytes_ > 0 && !failed()) post_slot_receives();
   return moved;
+}
+
+// The most recent step is the last of ready_. But once a peer's memory has been read, which takes long, news comes
+// before the next reduction (false: only such are left); and of several that of the oldest tile goes first, so that
+// tiles end one by one and others can begin.
+bool Execution::choose_next() {
+  const auto reduces = [this](const Ready& ready) { return plan_->plan.steps[ready.step].kind == StepKind::reduce; };
+  if (!reduces(ready_.back())) return true;
+  if (read_loan_) {
+    const auto other = std::find_if_not(ready_.rbegin(), ready_.rend(), reduces);
+    if (other == ready_.rend()) return false;
+    std::swap(*other, ready_.back());
+    return true;
+  }
+  for (Ready& other : ready_)
+    if (reduces(other) && other.tile->index() < ready_.back().tile->index()) std::swap(other, ready_.back());
+  return true;
 }
 
 void Execution::run(Tile& tile, StepId id) {
@@ -306,6 +330,7 @@ void Execution::run(Tile& tile, StepId id) {
     case StepKind::copy:
     case StepKind::finish:
       run_local_step(call_, plan_->plan, *operands_, tile.place, step);
+      if (!give_back_read(tile, id)) return;
       break;
   }
   step_done(tile, id);
@@ -321,6 +346,7 @@ void Execution::step_done(Tile& tile, StepId id) {
   }
   for (std::uint32_t i = step.successor_count; i-- > 0;) {
     const StepId next = plan_->plan.successors[step.first_successor + i];
+    if (tile.lending[id] && plan_->comes_back(id, next)) continue;  // it did not wait for this
     if (--tile.need[next] == 0) make_ready(tile, next);
   }
   if (tile.remaining == 0) finish_tile(tile);
@@ -349,6 +375,7 @@ void Execution::fail(const Status& why) {
       engine_->transfer().decline(world_rank(id), tile->granted[id]);
       tile->granted[id] = 0;
     }
+    for (StepId id = 0; id < tile->lent.size(); ++id) (void)give_back(*tile, id);
   }
 }
 
@@ -364,6 +391,7 @@ void Execution::publish() {
   tiles_.clear();
   call_.owned.reset();
   call_.device.ready.reset();
+  held_.clear();
   status_ = failure_;
   void (*listener)(void*) = nullptr;
   {

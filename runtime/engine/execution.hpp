@@ -53,6 +53,8 @@ class Execution {
   Received received() const { return done() ? received_ : Received(); }  // likewise
   /// Calls it when the operation is over: now if it is, otherwise from publish().
   void notify(void (*function)(void*), void* context);
+  /// Memory that stays until it is over. Before anybody else has it.
+  void hold(std::vector<std::shared_ptr<const void>> memory) { held_ = std::move(memory); }
   const std::shared_ptr<CommunicatorCore>& communicator() const { return communicator_; }
   const Call& call() const { return call_; }
   bool point_to_point() const { return is_message(call_.collective); }
@@ -80,6 +82,8 @@ class Execution {
   /// not.
   Status check_length(Rank peer, const Record& record) const;
   void on_block(std::uint32_t tile_slot, StepId step, Outcome outcome, std::uint32_t bytes);
+  /// A received message lies in its sender's memory.
+  void on_lent(std::uint32_t tile_slot, StepId step, std::span<const std::byte> message, std::uint32_t loan);
   /// Copies between device and host are over.
   void on_copied(std::uint32_t tile_slot, StepId step, const Status& status);
   /// A receive that gets what has come already, or, of a message to oneself, what `from` sends: before start().
@@ -122,7 +126,7 @@ class Execution {
 
  private:
   struct Tile;
-  enum class Data : std::uint8_t { none, posted, here, early };
+  enum class Data : std::uint8_t { none, posted, here, early, used };
 
   // execution.cpp
   Start reserve();
@@ -132,6 +136,7 @@ class Execution {
   void go_on(Tile& tile);
   void take_early(Tile& tile);
   void make_ready(Tile& tile, StepId id) { ready_.push_back({&tile, id}); }
+  bool choose_next();
   void run(Tile& tile, StepId id);
   void step_done(Tile& tile, StepId id);
   void finish_tile(Tile& tile);
@@ -152,6 +157,9 @@ class Execution {
   void post_send(Tile& tile, StepId id, Slot slot);
   void post_slot_receives();
   void reduce_incoming(Tile& tile, StepId id, const std::byte* incoming);
+  void lending(Tile& tile, StepId id);
+  bool give_back(Tile& tile, StepId receive);
+  bool give_back_read(Tile& tile, StepId reader);
   const Block& message_operand(StepId id) const;
   std::size_t message_bytes(const Tile& tile, StepId id) const;
   /// lengths_by_pair(): elements of the whole block that this message is of.
@@ -197,6 +205,7 @@ class Execution {
   std::vector<Ready> ready_;
   std::vector<Ready> retry_;  // posts answered `again`, or the window is full
   std::vector<Ready> retrying_;
+  bool read_loan_ = false;  // since it was last looked for news
   // Slots for recv_reduce, all of one size.
   std::vector<std::byte*> slots_;
   std::vector<std::byte*> free_slots_;
@@ -210,6 +219,7 @@ class Execution {
   std::vector<DeviceCopy> copy_list_;  // being made
   std::vector<std::byte> delivered_;
   std::shared_ptr<Execution> delivered_from_;
+  std::vector<std::shared_ptr<const void>> held_;  // memory of Engine::allocate that it works on
 
   Status failure_;
   Status status_;
@@ -231,6 +241,12 @@ struct Execution::Tile {
   std::vector<Slot> granted;     // sends: slot the peer named, 0 if none yet
   std::vector<bool> waiting;     // sends: ready, no grant yet
   std::vector<std::byte*> slot;  // recv_reduce: where its block lands
+  struct Lent {
+    const std::byte* at = nullptr;  // in the peer's memory; null: nothing is lent
+    std::uint32_t loan = 0;
+  };
+  std::vector<Lent> lent;     // receives
+  std::vector<bool> lending;  // sends: being read where they lie
   std::size_t next_slot_receive = 0;
   std::vector<std::uint32_t> eager_left;  // small messages still to send, per peer
 

@@ -112,13 +112,15 @@ void Execution::now_outstanding(StepId id) {
 
 void Execution::post_send(Tile& tile, StepId id, Slot slot) {
   const auto bytes = operands_->at(tile.place, plan_->plan.steps[id].from);
-  if (engine_->transfer().send_block(world_rank(id), slot, bytes, cookie(index_, tile_slot(tile), id)) == Post::again) {
+  const Post post = engine_->transfer().send_block(world_rank(id), slot, bytes, cookie(index_, tile_slot(tile), id));
+  if (post == Post::again) {
     retry_.push_back({&tile, id});
     return;
   }
   tile.granted[id] = 0;
   tile.waiting[id] = false;
   now_outstanding(id);
+  if (post == Post::lent) lending(tile, id);
 }
 
 // If this rank called something larger than the receiver did, the receiver waits for data and will never grant; so that
@@ -148,7 +150,9 @@ void Execution::run_recv(Tile& tile, StepId id) {
   const auto to = operands_->at(tile.place, step.to);
   if (to.size() > eager_limit_) {
     Slot slot = 0;
-    if (engine_->transfer().recv_block(world_rank(id), to, cookie(index_, tile_slot(tile), id), slot) == Post::again) {
+    const Arrival arrival = plan_->may_stay[id] ? Arrival::may_stay : Arrival::comes;
+    if (engine_->transfer().recv_block(world_rank(id), to, cookie(index_, tile_slot(tile), id), slot, arrival) ==
+        Post::again) {
       retry_.push_back({&tile, id});
     } else {
       grant(tile, id, slot, to.size());
@@ -167,11 +171,12 @@ void Execution::run_recv_reduce(Tile& tile, StepId id) {
   const Step& step = plan_->plan.steps[id];
   if (skipped(tile, id)) return step_done(tile, id);
   if (tile.data[id] == Data::here) {
+    tile.data[id] = Data::used;  // a message that came when this was ready, and had not been run yet, has run it
     std::byte* slot = tile.slot[id];
     tile.slot[id] = nullptr;
-    reduce_incoming(tile, id, slot);
+    reduce_incoming(tile, id, tile.lent[id].at != nullptr ? tile.lent[id].at : slot);
     free_slots_.push_back(slot);
-    step_done(tile, id);
+    if (give_back(tile, id)) step_done(tile, id);
   } else if (tile.data[id] == Data::early) {
     auto& early = communicator_->early;
     const auto at = early.find({false, sequence_, tile.index(), step.peer, step.message, RecordKind::data});
@@ -198,8 +203,9 @@ void Execution::post_slot_receives() {
       if (free_slots_.empty()) return;
       std::byte* at = free_slots_.back();
       Slot slot = 0;
-      if (engine_->transfer().recv_block(world_rank(id), {at, bytes}, cookie(index_, tile_slot(tile), id), slot) ==
-          Post::again)
+      const Arrival arrival = plan_->may_stay[id] ? Arrival::may_stay : Arrival::comes;
+      if (engine_->transfer().recv_block(world_rank(id), {at, bytes}, cookie(index_, tile_slot(tile), id), slot,
+                                         arrival) == Post::again)
         return;
       free_slots_.pop_back();
       tile.slot[id] = at;
@@ -253,6 +259,49 @@ void Execution::on_block(std::uint32_t tile_slot, StepId id, Outcome outcome, st
   tile.data[id] = Data::here;
   if (step.kind == StepKind::recv) return step_done(tile, id);
   if (tile.need[id] == 0) run_recv_reduce(tile, id);
+}
+
+// What the peer makes of these bytes it may write over them.
+void Execution::lending(Tile& tile, StepId id) {
+  const Step& step = plan_->plan.steps[id];
+  tile.lending[id] = true;
+  for (std::uint32_t i = step.successor_count; i-- > 0;) {
+    const StepId next = plan_->plan.successors[step.first_successor + i];
+    if (plan_->comes_back(id, next) && --tile.need[next] == 0) make_ready(tile, next);
+  }
+}
+
+void Execution::on_lent(std::uint32_t tile_slot, StepId id, std::span<const std::byte> message, std::uint32_t loan) {
+  Tile& tile = *tiles_[tile_slot];
+  tile.lent[id] = {message.data(), loan};
+  const Step& step = plan_->plan.steps[id];
+  const bool aligned = reinterpret_cast<std::uintptr_t>(message.data()) % size_of(call_.carried()) == 0;
+  if (!aligned)
+    engine_->suspect(world_rank(id), Status(ErrorCode::transport_error, "it lent memory that no element can be at"));
+  if (failed() || !aligned || message.size() != message_bytes(tile, id)) {
+    (void)give_back(tile, id);
+    if (!aligned) message = {};
+  } else if (step.kind == StepKind::recv) {
+    tile.place.lent[step.to.scratch] = message.data();
+  }
+  on_block(tile_slot, id, Outcome::done, static_cast<std::uint32_t>(message.size()));
+}
+
+// False: the peer took it back before it had been read, and is lost: the step never ends, and the engine hears why.
+bool Execution::give_back(Tile& tile, StepId receive) {
+  Tile::Lent& lent = tile.lent[receive];
+  if (lent.at == nullptr) return true;
+  lent.at = nullptr;
+  read_loan_ = true;
+  const Step& step = plan_->plan.steps[receive];
+  if (step.kind == StepKind::recv) tile.place.lent[step.to.scratch] = nullptr;
+  return engine_->transfer().give_back(world_rank(receive), lent.loan);
+}
+
+bool Execution::give_back_read(Tile& tile, StepId reader) {
+  bool valid = true;
+  for (const StepId receive : plan_->last_reader[reader]) valid = give_back(tile, receive) && valid;
+  return valid;
 }
 
 }  // namespace fabring

@@ -145,4 +145,12 @@ void EngineCore::on_block(std::uint64_t cookie, Outcome outcome, std::uint32_t b
   execution.advance();  // forward what was just reduced while it is in the cache
 }
 
+void EngineCore::on_lent(std::uint64_t cookie, std::span<const std::byte> message, std::uint32_t loan) {
+  const auto index = static_cast<std::uint16_t>(cookie >> 48);
+  FABRING_CHECK(index < running_.size() && running_[index]);
+  Execution& execution = *running_[index];
+  // It is in nobody's cache: what others wait for comes first, and progress() goes on.
+  execution.on_lent(static_cast<std::uint32_t>(cookie >> 32) & 0xffff, static_cast<StepId>(cookie), message, loan);
+}
+
 }  // namespace fabring

@@ -100,7 +100,10 @@ std::span<std::byte> Operands::at(const Placement& placement, const Block& block
   if (bytes == 0) return {};
   if (block.space == Space::scratch) {
     const Extent inside = scratch_extent(prepared_.plan, placement.extents, block);
-    return {placement.scratch + area_offsets_[block.scratch] + inside.offset * element_bytes_, bytes};
+    const std::byte* const lent = placement.lent.empty() ? nullptr : placement.lent[block.scratch];
+    std::byte* const area = lent != nullptr ? const_cast<std::byte*>(lent)  // only ever read (PreparedPlan::may_stay)
+                                            : placement.scratch + area_offsets_[block.scratch];
+    return {area + inside.offset * element_bytes_, bytes};
   }
   if (placement.packed || (scaled_ && block.space == Space::input))
     return {packed(placement) + extent.offset * element_bytes_, bytes};

@@ -29,6 +29,7 @@ struct Placement {
   std::vector<std::size_t> block_begins;  // inside the tile, likewise
   std::size_t block_count = 0;            // if they do not
   std::byte* scratch = nullptr;           // the plan's areas, then the scaled input or what is packed
+  std::vector<const std::byte*> lent;     // by area of scratch: where it is instead, in a peer's memory; null: here
   std::byte* staging = nullptr;           // stands for the caller's buffers that are in memory of a device
   bool packed = false;
   std::uint32_t tensor = Cuts::together;  // the one that the tile is a part of

@@ -19,8 +19,19 @@ struct PreparedPlan {
   };
   explicit PreparedPlan(Plan made);
 
+  /// Is this receive, which waits for that send of the same part to the same peer, of what the peer has made of it? The
+  /// peer does not send it before it has read what it makes it of, so the receive need not wait until that is given
+  /// back.
+  bool comes_back(StepId send, StepId receive) const {
+    const Step &sent = plan.steps[send], &received = plan.steps[receive];
+    return sent.kind == StepKind::send && received.kind == StepKind::recv && sent.peer == received.peer &&
+           sent.from.range == received.to.range;
+  }
+
   /// Index into `peers`, or -1.
   int peer_index(Rank rank) const;
+
+  void find_what_may_stay();
 
   Plan plan;
   std::vector<Peer> peers;                  // sorted by rank
@@ -29,6 +40,10 @@ struct PreparedPlan {
   std::vector<StepId> first_steps;          // without dependencies, in plan order
   std::vector<StepId> slot_receives;        // recv_reduce steps, in plan order: they receive into slots
   std::vector<BlockSpan> blocks;            // that a range lies in, by range; empty if the plan has no blocks
+  // Receives whose message need not come here: it is read by one step only, which this rank can run whatever becomes of
+  // its own sends. (One that waited for a send could wait for a rank that waits for this loan.)
+  std::vector<bool> may_stay;                    // by step
+  std::vector<std::vector<StepId>> last_reader;  // by step: the receives that it is the reader of
   BlockSpan input;  // blocks of the caller's buffers; what lies at the start of each is the first
   BlockSpan output;
 };

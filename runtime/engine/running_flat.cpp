@@ -12,6 +12,7 @@ constexpr std::size_t most_flat_bytes = 1 << 20;
 
 std::optional<Status> EngineCore::run_again(const std::shared_ptr<CommunicatorCore>& communicator,
                                             const Operation& operation) {
+  const auto in = mapped_.keep(operation.in), out = mapped_.keep(operation.out);  // until it returns
   if (!take_drive_at_once()) return std::nullopt;
   for (const auto& flat : communicator->flat)
     if (flat && flat->serves(operation))
@@ -22,6 +23,7 @@ std::optional<Status> EngineCore::run_again(const std::shared_ptr<CommunicatorCo
 }
 
 Status EngineCore::run(const std::shared_ptr<CommunicatorCore>& communicator, Call call, const Operation& operation) {
+  const auto in = mapped_.keep(operation.in), out = mapped_.keep(operation.out);
   if (call.counts.empty() && !call.tensors && !call.device.any() && call.bytes() <= most_flat_bytes &&
       !is_message(call.collective) && take_drive_at_once()) {
     FlatRun* const flat = make_flat(*communicator, call, operation);

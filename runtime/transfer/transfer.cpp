@@ -326,7 +326,7 @@ Post Transfer::send_block(Rank peer, Slot slot, std::span<const std::byte> from,
   return post;
 }
 
-Post Transfer::recv_block(Rank peer, std::span<std::byte> into, std::uint64_t cookie, Slot& slot) {
+Post Transfer::recv_block(Rank peer, std::span<std::byte> into, std::uint64_t cookie, Slot& slot, Arrival arrival) {
   if (free_slots_.empty()) free_slots_.push_back(next_slot_++);
   slot = slot_on_way(free_slots_.back(), endpoint_.way_from(peer, into.size()));
   Operation* operation = take_operation();
@@ -334,7 +334,9 @@ Post Transfer::recv_block(Rank peer, std::span<std::byte> into, std::uint64_t co
   operation->cookie = cookie;
   operation->receive = true;
   operation->slot = slot;
-  const Post post = endpoint_.post_recv(peer, slot, into, reinterpret_cast<std::uint64_t>(operation));
+  const auto context = reinterpret_cast<std::uint64_t>(operation);
+  const Post post = arrival == Arrival::may_stay ? endpoint_.post_borrowing_recv(peer, slot, into, context)
+                                                 : endpoint_.post_recv(peer, slot, into, context);
   if (post == Post::again) {
     free_operation(operation);
   } else {
@@ -374,7 +376,12 @@ void Transfer::complete(const Completion& completion) {
     payload_received_ += completion.bytes;
   }
   free_operation(operation);
-  if (kind == Kind::block) listener_.on_block(cookie, completion.outcome, completion.bytes);
+  if (kind == Kind::block && completion.lent != nullptr) {
+    ++loans_;
+    listener_.on_lent(cookie, {completion.lent, completion.bytes}, completion.loan);
+  } else if (kind == Kind::block) {
+    listener_.on_block(cookie, completion.outcome, completion.bytes);
+  }
   if (completion.outcome == Outcome::lost) {
     if (is_fast(rank) && !peers_[rank]->lost) take_fast(rank);  // what it said before
     if (!peers_[rank]->lost) {

@@ -11,6 +11,9 @@
 // with an empty message, so the receive completes and its memory is free again. Nothing here relies on order or on
 // unexpected-message buffering.
 //
+// Lent. A block that its receiver only reads may stay in its sender's memory, where the endpoint can do that; the
+// sender's operation completes when the receiver gives it back.
+//
 // Fast. To peers that the endpoint reaches by FastMessages, records travel that way, one by one, without parcels or
 // credits; what finds no room waits here. One receive stays posted for such a peer all the same: its end is how the
 // peer's is heard of.
@@ -38,9 +41,14 @@ class TransferListener {
   virtual void on_record(Rank peer, const Record& record, std::span<const std::byte> payload) = 0;
   /// A block operation posted with `cookie` is over.
   virtual void on_block(std::uint64_t cookie, Outcome outcome, std::uint32_t bytes) = 0;
+  /// A receive that may borrow is over, and its message lies where the peer has it, until give_back().
+  virtual void on_lent(std::uint64_t cookie, std::span<const std::byte> message, std::uint32_t loan) = 0;
   /// The connection to `peer` failed, or it sent something that is not a parcel (then `why` is not ok).
   virtual void on_peer_lost(Rank peer, const Status& why) = 0;
 };
+
+/// Must a received block come into the memory posted for it, or may it stay in the peer's (TransferListener::on_lent)?
+enum class Arrival : std::uint8_t { comes, may_stay };
 
 class Transfer {
  public:
@@ -70,10 +78,13 @@ class Transfer {
   /// Hands it to the listener.
   void take_fast(Rank peer, const Record& record, std::span<const std::byte> payload);
 
-  /// Block operations: cookies come back by on_block. The slot was granted by the peer.
+  /// Block operations: cookies come back by on_block. The slot was granted by the peer. `lent`: accepted, see Post.
   Post send_block(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t cookie);
   /// Posts a receive and gives the slot to grant, or `again`.
-  Post recv_block(Rank peer, std::span<std::byte> into, std::uint64_t cookie, Slot& slot);
+  Post recv_block(Rank peer, std::span<std::byte> into, std::uint64_t cookie, Slot& slot,
+                  Arrival arrival = Arrival::comes);
+  /// False: what was read may be anything, and the peer is lost.
+  bool give_back(Rank peer, std::uint32_t loan) { return endpoint_.give_back(peer, loan); }
   /// Answers a grant with an empty message: nothing will come.
   void decline(Rank peer, Slot slot);
 
@@ -87,6 +98,8 @@ class Transfer {
   bool delivered() const;
   void forget(Rank peer);  // after disconnect: drop what is queued for it
 
+  /// Received blocks that stayed in their senders' memory.
+  std::uint64_t loans() const { return loans_; }
   std::uint64_t payload_bytes_sent() const { return payload_sent_; }
   std::uint64_t payload_bytes_received() const { return payload_received_; }
 
@@ -139,6 +152,7 @@ class Transfer {
   std::vector<Slot> free_slots_;
   Slot next_slot_ = eager_slots;
   std::size_t parcels_in_flight_ = 0;
+  std::uint64_t loans_ = 0;
   std::uint64_t payload_sent_ = 0;
   std::uint64_t payload_received_ = 0;
 };

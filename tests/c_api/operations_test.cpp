@@ -461,5 +461,35 @@ TEST(Explain, names_the_algorithm_and_the_others) {
   });
 }
 
+TEST(Memory, is_taken_by_operations_and_freed_at_any_time) {
+  void* kept = nullptr;
+  run_ranks(ranks, [&](Rank self) {
+    fabring_error error = FABRING_ERROR_INIT;
+    void* memory = nullptr;
+    constexpr std::size_t count = 100'000;
+    ASSERT_EQ(fabring_mem_alloc(self.engine, count * sizeof(float), &memory, &error), FABRING_STATUS_OK)
+        << error.message;
+    auto* const values = static_cast<float*>(memory);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory) % 4096, 0u);
+    EXPECT_EQ(values[count - 1], 0);
+    std::fill_n(values, count, 1.0f);
+    EXPECT_OK(fabring_allreduce(self.world, values, values, count, FABRING_TYPE_FLOAT32, FABRING_OP_SUM, &error));
+    EXPECT_EQ(values[count - 1], static_cast<float>(ranks));
+    if (self.rank == 0) kept = memory;
+    if (self.rank != 0) {
+      EXPECT_EQ(fabring_mem_free(memory), FABRING_STATUS_OK);
+    }
+
+    EXPECT_EQ(fabring_mem_alloc(self.engine, ~std::size_t{0}, &memory, &error), FABRING_STATUS_OUT_OF_MEMORY);
+    EXPECT_EQ(memory, nullptr);
+    EXPECT_EQ(fabring_mem_alloc(self.engine, 1, nullptr, &error), FABRING_STATUS_INVALID_ARGUMENT);
+    EXPECT_EQ(fabring_mem_alloc(nullptr, 1, &memory, &error), FABRING_STATUS_INVALID_ARGUMENT);
+  });
+  EXPECT_EQ(static_cast<float*>(kept)[0], static_cast<float>(ranks)) << "it outlives its engine";
+  EXPECT_EQ(fabring_mem_free(kept), FABRING_STATUS_OK);
+  EXPECT_EQ(fabring_mem_free(kept), FABRING_STATUS_INVALID_ARGUMENT) << "freed already";
+  EXPECT_EQ(fabring_mem_free(nullptr), FABRING_STATUS_OK);
+}
+
 }  // namespace
 }  // namespace fabring::c_api::tests

@@ -54,16 +54,24 @@ std::optional<std::size_t> CheckedVector::first_wrong_as(int ranks) const {
   return std::nullopt;
 }
 
+CheckedVector::Memory CheckedVector::memory(std::size_t bytes) const {
+  if (mapped_ != nullptr) {
+    const auto buffer = std::make_shared<fabring::MappedBuffer>(mapped_->allocate(bytes).value());
+    return {buffer, buffer->data()};
+  }
+  constexpr std::size_t line = 64;
+  auto* const memory = static_cast<std::byte*>(std::aligned_alloc(line, (bytes + line - 1) / line * line));
+  if (memory == nullptr) std::abort();
+  return {memory, [](std::byte* at) { std::free(at); }};
+}
+
 void CheckedVector::fill(std::size_t count, int rank, std::uint64_t step, bool in_place) {
   const std::size_t element = fabring::size_of(type_);
   const std::size_t bytes = (count + guard) * element;
   if (bytes > room_) {
     room_ = bytes;
-    constexpr std::size_t line = 64;
-    const std::size_t rounded = (bytes + line - 1) / line * line;
-    in_.reset(static_cast<std::byte*>(std::aligned_alloc(line, rounded)));
-    out_.reset(static_cast<std::byte*>(std::aligned_alloc(line, rounded)));
-    if (!in_ || !out_) std::abort();
+    in_ = memory(bytes);
+    out_ = memory(bytes);
   }
   count_ = count;
   step_ = step;

@@ -9,13 +9,15 @@
 #include <memory>
 #include <optional>
 
-#include "fabring/types.hpp"
+#include "fabring/communicator.hpp"
 
 namespace rank_program {
 
 class CheckedVector {
  public:
-  CheckedVector(fabring::DataType type, fabring::ReduceOp op) : type_(type), op_(op) {}
+  /// In memory of `mapped`, if there is one, otherwise in ordinary memory.
+  CheckedVector(fabring::DataType type, fabring::ReduceOp op, fabring::Engine* mapped = nullptr)
+      : type_(type), op_(op), mapped_(mapped) {}
 
   /// Fills in() for this rank; `in_place` makes out() the same memory.
   void fill(std::size_t count, int rank, std::uint64_t step, bool in_place);
@@ -34,13 +36,12 @@ class CheckedVector {
   std::optional<std::size_t> first_wrong_as(int ranks) const;
   std::int64_t base(std::size_t phase) const { return static_cast<std::int64_t>((phase * 7 + step_ * 13) % period); }
 
-  struct Free {
-    void operator()(std::byte* memory) const { std::free(memory); }
-  };
-  using Memory = std::unique_ptr<std::byte, Free>;
+  using Memory = std::shared_ptr<std::byte>;
+  Memory memory(std::size_t bytes) const;
 
   const fabring::DataType type_;
   const fabring::ReduceOp op_;
+  fabring::Engine* const mapped_;
   std::size_t count_ = 0, room_ = 0;
   std::uint64_t step_ = 0;
   bool in_place_ = false;

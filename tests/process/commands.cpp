@@ -106,7 +106,7 @@ Exit Commands::loop(const Words& words) {
   const auto type = fabring::parse_data_type(words.text("type", "float32"));
   const auto op = fabring::parse_reduce_op(words.text("op", "sum"));
   if (!type || !op) return Exit::usage;
-  CheckedVector vector(*type, *op);
+  CheckedVector vector(*type, *op, words.number("mapped", 0) != 0 ? &engine_ : nullptr);
   Sizes sizes(words.sizes("sizes"), static_cast<std::uint64_t>(words.number("seed", 1)));
   const std::int64_t steps = words.number("steps", 1), every = words.number("every", 0);
   for (std::int64_t step = 1; steps == 0 || step <= steps; ++step) {
@@ -120,8 +120,8 @@ Exit Commands::loop(const Words& words) {
   }
   const std::vector<std::size_t> all = words.sizes("sizes");
   const std::size_t largest = *std::max_element(all.begin(), all.end()) / fabring::size_of(*type);
-  const fabring::Choice choice = communicator.explain(
-      fabring::Operation::allreduce(nullptr, nullptr, largest, *type, *op));
+  const fabring::Choice choice =
+      communicator.explain(fabring::Operation::allreduce(nullptr, nullptr, largest, *type, *op));
   Event("done").text("algorithm", choice.algorithm).text("on", words.text("on", "world"));
   return Exit::fine;
 }

@@ -27,6 +27,10 @@ def test_arrays_of_other_libraries():
     assert fine(2, "dlpack.py").out.count("foreign") == 2
 
 
+def test_arrays_that_ranks_read_and_write_directly():
+    assert fine(2, "mapped.py").out.count("mapped ok") == 2
+
+
 def test_wrong_calls_are_refused_before_anything_is_sent():
     assert fine(2, "wrong_calls.py").out.count("refusals ok") == 2
 

@@ -35,6 +35,10 @@ class FaultyEndpoint final : public Endpoint {
   Post post_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override {
     return refuses() ? Post::again : inner_->post_recv(peer, slot, into, context);
   }
+  Post post_borrowing_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override {
+    return refuses() ? Post::again : inner_->post_borrowing_recv(peer, slot, into, context);
+  }
+  bool give_back(Rank peer, std::uint32_t loan) override { return inner_->give_back(peer, loan); }
 
   std::size_t poll(std::span<Completion> out) override {
     Completion fresh[16];
@@ -63,6 +67,7 @@ class FaultyEndpoint final : public Endpoint {
   void close() override { inner_->close(); }
   EndpointCounters counters() const override { return inner_->counters(); }
   std::shared_ptr<MemorySource> memory() override { return inner_->memory(); }
+  std::shared_ptr<MemorySource> mapped_memory() override { return inner_->mapped_memory(); }
   FastMessages* fast_messages() override { return inner_->fast_messages(); }
   unsigned way_from(Rank peer, std::size_t bytes) override { return inner_->way_from(peer, bytes); }
   int connections_per_peer() const override { return inner_->connections_per_peer(); }

@@ -61,7 +61,7 @@ TEST(ShmArena, WhatIsRevokedIsSharedNoMore) {
   auto arena = *shm::Arena::create(8 * shm::page);
   std::byte* const first = arena->allocate(2 * shm::page);
   std::byte* const second = arena->allocate(2 * shm::page);
-  const auto offset = *arena->offset_of({first, 2 * shm::page});
+  const auto offset = arena->place_of({first, 2 * shm::page})->offset;
   auto peer = *shm::SharedMemory::adopt(Descriptor(::fcntl(arena->memory().memfd(), F_DUPFD_CLOEXEC, 0)),
                                         arena->memory().size());
   peer.data()[offset] = std::byte{1};
@@ -70,10 +70,10 @@ TEST(ShmArena, WhatIsRevokedIsSharedNoMore) {
   first[0] = std::byte{2};
   peer.data()[offset] = std::byte{3};
   EXPECT_EQ(first[0], std::byte{2});
-  EXPECT_FALSE(arena->offset_of({first, 10}));
-  EXPECT_FALSE(arena->offset_of({first + shm::page - 1, 2}));
-  EXPECT_TRUE(arena->offset_of({first + shm::page, 10})) << "the next page was not named";
-  EXPECT_TRUE(arena->offset_of({second, 2 * shm::page}));
+  EXPECT_FALSE(arena->place_of({first, 10}));
+  EXPECT_FALSE(arena->place_of({first + shm::page - 1, 2}));
+  EXPECT_TRUE(arena->place_of({first + shm::page, 10})) << "the next page was not named";
+  EXPECT_TRUE(arena->place_of({second, 2 * shm::page}));
 }
 
 TEST(SharedMemory, TakesOnlySealedMemoryOfTheSizeAgreedOn) {

@@ -137,6 +137,7 @@ Status understand(Words& words) {
   if (options.kind == PerfKind::guard && options.repetitions == 0) options.repetitions = 5;
   if (options.kind == PerfKind::guard && words.target_ms.empty()) options.target = std::chrono::milliseconds(20);
   options.device = words.memory == "cuda";
+  options.mapped = words.memory == "mapped";
   if (options.device && options.kind != PerfKind::sizes)
     return wrong("--memory cuda goes with a collective, not with --model or --guard");
   options.check = !words.no_check;
@@ -297,9 +298,11 @@ void add_perf(CLI::App& app, Session& session) {
       ->add_option("--algorithm", options.algorithm, "auto, one by name (ring), or rules: allreduce:64K-4M:circulant")
       ->type_name("RULES");
   command
-      ->add_option("--memory", words->memory,
-                   "host: ordinary memory (the default); cuda: memory of a GPU, for each rank the next one of its host")
-      ->check(CLI::IsMember({"host", "cuda"}))
+      ->add_option(
+          "--memory", words->memory,
+          "host: ordinary memory (the default); mapped: memory that the ranks of a host read and write directly "
+          "(fabring_mem_alloc); cuda: memory of a GPU, for each rank the next one of its host")
+      ->check(CLI::IsMember({"host", "mapped", "cuda"}))
       ->type_name("KIND");
   command
       ->add_option(

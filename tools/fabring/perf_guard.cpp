@@ -4,12 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/parse_value.hpp"
 #include "tools/fabring/guard.hpp"
-#include "tools/fabring/page_buffer.hpp"
+#include "tools/fabring/measured_memory.hpp"
 #include "tools/fabring/perf_job.hpp"
 #include "tools/fabring/stopwatch.hpp"
 
@@ -110,18 +111,21 @@ Result<std::uint64_t> measure_guard(PerfJob& job) {
   std::size_t largest = 0;
   for (const std::size_t bytes : options.sizes) largest = std::max(largest, guard_elements(bytes, options.type, ranks));
   largest *= size_of(options.type);
-  const PageBuffer in = page_buffer(largest), middle = page_buffer(largest), out = page_buffer(largest);
-  if (!in || !middle || !out)
-    return Status(ErrorCode::out_of_memory, "no memory for 3 buffers of " + size_text(largest));
-  for (std::byte* each : {in.get(), middle.get(), out.get()}) std::memset(each, 0, largest);
+  std::array<MeasuredMemory, 3> buffers;
+  for (MeasuredMemory& buffer : buffers) {
+    auto memory = measured_memory(job.engine(), options.mapped, largest);
+    if (!memory) return memory.error();
+    buffer = std::move(*memory);
+    std::memset(buffer.get(), 0, largest);
+  }
 
   Guard guard(job);
   job.write(header(options, job.facts()));
   std::uint64_t slow = 0, pairs = 0;
   for (const std::size_t size : options.sizes) {
     const std::size_t elements = guard_elements(size, options.type, ranks), bytes = elements * size_of(options.type);
-    for (const GuardPair& pair : guard_pairs({in.get(), middle.get(), out.get()}, elements, options.type,
-                                             job.world().rank(), ranks, size == options.sizes.front())) {
+    for (const GuardPair& pair : guard_pairs({buffers[0].get(), buffers[1].get(), buffers[2].get()}, elements,
+                                             options.type, job.world().rank(), ranks, size == options.sizes.front())) {
       job.tell_progress(fmt::format("now {} of {}", pair.collective, size_text(bytes)));
       const auto verdict = guard.judge(pair);
       if (!verdict) return verdict.error().with_prefix(fmt::format("{} at {}: ", pair.collective, size_text(bytes)));

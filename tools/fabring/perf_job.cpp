@@ -50,7 +50,7 @@ Result<std::unique_ptr<PerfJob>> PerfJob::start(const PerfOptions& options) {
     auto memory = DeviceMemory::open(*config);
     if (!memory) return memory.error().with_prefix(of_rank + "--memory cuda: ");
     job->device_ = std::move(*memory);
-    job->facts_.memory = job->device_->name();
+    job->facts_.memory = "memory of " + job->device_->name();
   }
   auto engine = Engine::create(std::move(*config));
   if (!engine) return engine.error().with_prefix(of_rank);
@@ -66,6 +66,7 @@ Result<std::unique_ptr<PerfJob>> PerfJob::start(const PerfOptions& options) {
   job->facts_.lanes = std::max(1, job->engine_->config().sockets_per_peer);
   job->facts_.wire_type = wire_type_of(options.kind == PerfKind::sizes ? options.collective : Collective::allreduce,
                                        options, job->engine_->config().wire_type);
+  if (options.mapped) job->facts_.memory = "mapped memory";
   job->facts_.report = job->engine_->report();
   if (options.explain && job->writes())
     for (const std::string& line : job->facts_.report) complain("perf", line);

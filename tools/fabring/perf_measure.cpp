@@ -16,11 +16,12 @@ Result<Measuring> Measuring::prepare(Engine& engine, const PerfOptions& options,
   std::size_t largest = 0;
   for (std::size_t size : options.sizes) largest = std::max(largest, measuring.shape_of(size).bytes());
   const bool needs_input = both_ways || !options.in_place;
-  measuring.output_ = page_buffer(largest);
-  if (needs_input) measuring.input_ = page_buffer(largest);
-  if (!measuring.output_ || (needs_input && !measuring.input_))
-    return Status(ErrorCode::out_of_memory,
-                  fmt::format("no memory for {} buffers of {}", needs_input ? 2 : 1, size_text(largest)));
+  for (MeasuredMemory* buffer : {&measuring.output_, &measuring.input_}) {
+    if (buffer == &measuring.input_ && !needs_input) continue;
+    auto memory = measured_memory(engine, options.mapped, largest);
+    if (!memory) return memory.error();
+    *buffer = std::move(*memory);
+  }
   if (device) {
     auto output = device->allocate(largest), input = device->allocate(needs_input ? largest : 0);
     if (!output) return output.error();

@@ -5,7 +5,7 @@
 
 #include "fabring/communicator.hpp"
 #include "tools/fabring/device_memory.hpp"
-#include "tools/fabring/page_buffer.hpp"
+#include "tools/fabring/measured_memory.hpp"
 #include "tools/fabring/perf_data.hpp"
 #include "tools/fabring/perf_options.hpp"
 #include "tools/fabring/perf_report.hpp"
@@ -43,7 +43,7 @@ class Measuring {
   Stopwatch stopwatch_;
   const PerfOptions* options_;
   std::optional<DataType> wire_type_;
-  PageBuffer input_, output_;
+  MeasuredMemory input_, output_;
   std::shared_ptr<DeviceMemory> device_;  // null: the host's memory
   std::byte* device_input_ = nullptr;
   std::byte* device_output_ = nullptr;

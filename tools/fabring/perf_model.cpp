@@ -8,9 +8,9 @@
 
 #include "runtime/base/parse_value.hpp"
 #include "tools/fabring/exact_data.hpp"
+#include "tools/fabring/measured_memory.hpp"
 #include "tools/fabring/model_report.hpp"
 #include "tools/fabring/models.hpp"
-#include "tools/fabring/page_buffer.hpp"
 #include "tools/fabring/perf_job.hpp"
 #include "tools/fabring/rough_data.hpp"
 #include "tools/fabring/stopwatch.hpp"
@@ -115,9 +115,9 @@ Result<std::uint64_t> measure_model(PerfJob& job) {
   if (!gradients) return gradients.error();
   const std::size_t element = size_of(options.type);
   const std::uint64_t elements = total_elements(*gradients);
-  const PageBuffer buffer = page_buffer(elements * element);
-  if (!buffer)
-    return Status(ErrorCode::out_of_memory, fmt::format("no memory for gradients of {} bytes", elements * element));
+  const auto memory = measured_memory(job.engine(), options.mapped, elements * element);
+  if (!memory) return memory.error();
+  std::byte* const buffer = memory->get();
   const ModelReport report(options, job.facts(), {gradients->size(), elements});
   job.write(report.header());
   std::uint64_t wrong = 0;
@@ -125,7 +125,7 @@ Result<std::uint64_t> measure_model(PerfJob& job) {
   for (const Calls calls : {Calls::buckets, Calls::together, Calls::in_turn, Calls::grouped}) {
     const std::size_t bucket = calls == Calls::buckets ? options.bucket : 0;
     job.tell_progress(fmt::format("now {}", bucket > 0 ? "buckets of " + size_text(bucket) : calls_text(calls)));
-    auto step = Replay(job, buffer.get(), fused_buckets(*gradients, element, bucket), calls).measure();
+    auto step = Replay(job, buffer, fused_buckets(*gradients, element, bucket), calls).measure();
     if (!step) return step.error();
     step->bucket = bucket;
     wrong += step->wrong;

@@ -34,6 +34,7 @@ struct PerfOptions {
   bool in_place = false;
   bool explain = false;
   bool device = false;  ///< buffers in memory of a GPU
+  bool mapped = false;  ///< buffers that all ranks of the host have mapped
   Format format = Format::table;
   std::string model;                  ///< whose gradients
   std::size_t bucket = 25ULL << 20;   ///< bytes of gradients that go together, at least

@@ -21,7 +21,7 @@ double rounded(double value, double digits) { return std::round(value * digits) 
 std::string job_line(std::string_view what, const JobFacts& facts) {
   return fmt::format("# fabring {}: {} rank{} on {} node{}, transport {}{}", what, facts.ranks,
                      facts.ranks == 1 ? "" : "s", facts.nodes, facts.nodes == 1 ? "" : "s", facts.transport,
-                     (facts.memory.empty() ? "" : ", memory of " + facts.memory) +
+                     (facts.memory.empty() ? "" : ", " + facts.memory) +
                          (facts.wire_type ? fmt::format(", travelling as {}", name(*facts.wire_type)) : ""));
 }
 

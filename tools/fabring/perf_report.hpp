@@ -32,7 +32,7 @@ struct JobFacts {
   std::string transport;
   int lanes = 1;
   std::vector<std::string> report;         ///< of the engine, a line each
-  std::string memory = {};                 ///< the GPU's name; empty: the host's
+  std::string memory = {};                 ///< "memory of " a GPU, "mapped memory"; empty: ordinary
   std::optional<DataType> wire_type = {};  ///< as what elements travel, if not as their type
 };
 

@@ -78,6 +78,11 @@ class JointEndpoint final : public Endpoint {
     return at(peer).post_recv(peer, slot, into, context);
   }
 
+  Post post_borrowing_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override {
+    return at(peer).post_borrowing_recv(peer, slot, into, context);
+  }
+  bool give_back(Rank peer, std::uint32_t loan) override { return at(peer).give_back(peer, loan); }
+
   std::size_t poll(std::span<Completion> out) override {
     local_first_ = !local_first_;  // neither can keep the other out
     Endpoint& first = local_first_ ? *local_ : *network_;
@@ -115,6 +120,7 @@ class JointEndpoint final : public Endpoint {
     return sum;
   }
   std::shared_ptr<MemorySource> memory() override { return local_->memory(); }
+  std::shared_ptr<MemorySource> mapped_memory() override { return local_->mapped_memory(); }
   FastMessages* fast_messages() override { return local_->fast_messages(); }
   unsigned way_from(Rank peer, std::size_t bytes) override { return at(peer).way_from(peer, bytes); }
   int connections_per_peer() const override { return network_->connections_per_peer(); }

@@ -1,8 +1,10 @@
 #include "transports/shm/arena.hpp"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <new>
 
 namespace fabring::shm {
@@ -10,75 +12,132 @@ namespace {
 
 std::size_t whole_pages(std::size_t bytes) { return (bytes + page - 1) / page * page; }
 
+// Pages of a mapping that is private become the process's own when they are written. Adding nothing changes no byte,
+// also not one that another thread writes just now.
+void make_own(std::byte* first, std::size_t bytes) {
+  for (std::size_t at = 0; at < bytes; at += page)
+    std::atomic_ref(reinterpret_cast<unsigned char&>(first[at])).fetch_add(0, std::memory_order_relaxed);
+}
+
 }  // namespace
 
-Result<std::shared_ptr<Arena>> Arena::create(std::size_t bytes) {
-  auto memory = SharedMemory::create(page + whole_pages(bytes));
+Result<std::shared_ptr<Arena>> Arena::create(std::size_t scratch_bytes, std::size_t mapped_bytes) {
+  scratch_bytes = whole_pages(scratch_bytes);
+  auto memory = SharedMemory::create(page + scratch_bytes + whole_pages(mapped_bytes));
   if (!memory) return memory.error();
-  return std::make_shared<Arena>(std::move(*memory));
+  return std::make_shared<Arena>(std::move(*memory), scratch_bytes);
 }
 
-Arena::Arena(SharedMemory memory) : memory_(std::move(memory)) {
+Arena::Arena(SharedMemory memory, std::size_t scratch_bytes)
+    : memory_(std::move(memory)),
+      mapped_begin_(page + scratch_bytes),
+      scratch_(page, scratch_bytes),
+      mapped_(mapped_begin_, memory_.size() - mapped_begin_) {
   new (memory_.data()) ArenaHeader{};
-  if (memory_.size() > page) free_.emplace(page, memory_.size() - page);
+  if (mapped_limit() == 0) return;
+  // The program may fork, and its child read what was there; and a core file need not have the holes.
+  (void)::madvise(memory_.data() + mapped_begin_, mapped_limit(), MADV_DOFORK);
+  (void)::madvise(memory_.data() + mapped_begin_, mapped_limit(), MADV_DONTDUMP);
 }
+
+// ---- blocks -------------------------------------------------------------------------------------------------------
 
 std::byte* Arena::allocate(std::size_t bytes) {
-  bytes = whole_pages(std::max<std::size_t>(bytes, 1));
   std::lock_guard lock(mutex_);
-  for (auto at = free_.begin(); at != free_.end(); ++at) {
-    const auto [offset, length] = *at;
-    if (length < bytes) continue;
-    free_.erase(at);
-    if (length > bytes) free_.emplace(offset + bytes, length - bytes);
-    return memory_.data() + offset;
-  }
-  return nullptr;
+  const auto offset = scratch_.take(whole_pages(std::max<std::size_t>(bytes, 1)));
+  return offset ? memory_.data() + *offset : nullptr;
 }
 
 bool Arena::release(std::byte* block, std::size_t bytes) {
   bytes = whole_pages(std::max<std::size_t>(bytes, 1));
-  if (!holds(block, bytes)) return false;
+  if (!is_scratch({block, bytes})) return false;
   std::lock_guard lock(mutex_);
-  auto at = free_.emplace(static_cast<std::size_t>(block - memory_.data()), bytes).first;
-  if (const auto next = std::next(at); next != free_.end() && at->first + at->second == next->first) {
-    at->second += next->second;
-    free_.erase(next);
-  }
-  if (at == free_.begin()) return true;
-  if (const auto before = std::prev(at); before->first + before->second == at->first) {
-    before->second += at->second;
-    free_.erase(at);
-  }
+  scratch_.put(offset_in_memory(block), bytes);
   return true;
 }
 
-bool Arena::holds(const std::byte* at, std::size_t bytes) const {
-  const std::byte* const begin = memory_.data() + page;
-  const std::byte* const end = memory_.data() + memory_.size();
-  return at >= begin && at <= end && bytes <= static_cast<std::size_t>(end - at);
+std::byte* Arena::allocate_mapped(std::size_t bytes) {
+  bytes = whole_pages(std::max<std::size_t>(bytes, 1));
+  std::optional<std::size_t> offset;
+  {
+    std::lock_guard lock(mutex_);
+    offset = mapped_.take(bytes);
+  }
+  if (!offset) return nullptr;
+  std::byte* const block = memory_.data() + *offset;
+  (void)::madvise(block, bytes, MADV_DODUMP);
+  if (populate(block, bytes)) return block;
+  (void)release_mapped(block, bytes);
+  return nullptr;
 }
 
-std::optional<std::uint64_t> Arena::offset_of(std::span<const std::byte> bytes) const {
-  if (!holds(bytes.data(), bytes.size())) return {};
-  const auto offset = static_cast<std::size_t>(bytes.data() - memory_.data());
+// A page that was revoked is never lent again: a stopped peer may still write to what lies beneath.
+bool Arena::release_mapped(std::byte* block, std::size_t bytes) {
+  bytes = whole_pages(std::max<std::size_t>(bytes, 1));
+  if (!is_mapped({block, bytes})) return false;
+  const std::size_t offset = offset_in_memory(block);
+  (void)::madvise(block, bytes, MADV_DONTNEED);  // of pages that have become private
+  (void)::fallocate(memory_.memfd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+                    static_cast<off_t>(bytes));
+  (void)::madvise(block, bytes, MADV_DONTDUMP);
   std::lock_guard lock(mutex_);
-  if (revoked_.empty()) return offset;
-  auto after = revoked_.lower_bound(offset + bytes.size());
-  if (after == revoked_.begin()) return offset;
+  std::size_t begin = offset;
+  for (const auto& [from, length] : revoked_) {
+    if (from + length <= begin || from >= offset + bytes) continue;
+    if (from > begin) mapped_.put(begin, from - begin);
+    begin = from + length;
+  }
+  if (begin < offset + bytes) mapped_.put(begin, offset + bytes - begin);
+  return true;
+}
+
+// ---- places -------------------------------------------------------------------------------------------------------
+
+bool Arena::lies_in(std::span<const std::byte> bytes, std::size_t begin, std::size_t end) const {
+  const std::byte* const first = memory_.data() + begin;
+  const std::byte* const last = memory_.data() + end;
+  return bytes.data() >= first && bytes.data() <= last && bytes.size() <= static_cast<std::size_t>(last - bytes.data());
+}
+
+bool Arena::revoked(std::size_t offset, std::size_t bytes) const {
+  const auto after = revoked_.lower_bound(offset + bytes);
+  if (after == revoked_.begin()) return false;
   const auto before = std::prev(after);
-  return before->first + before->second > offset ? std::nullopt : std::optional<std::uint64_t>(offset);
+  return before->first + before->second > offset;
+}
+
+std::optional<PlaceInArena> Arena::place_of(std::span<const std::byte> bytes) const {
+  const bool mapped = is_mapped(bytes);
+  if (!mapped && !is_scratch(bytes)) return {};
+  const std::size_t offset = offset_in_memory(bytes.data());
+  std::lock_guard lock(mutex_);
+  if (revoked(offset, bytes.size())) return {};
+  return PlaceInArena{offset, mapped};
+}
+
+std::optional<std::uint64_t> Arena::mapped_offset_of(std::span<const std::byte> bytes) const {
+  if (!is_mapped(bytes)) return {};
+  const auto place = place_of(bytes);
+  return place ? std::optional(place->offset) : std::nullopt;
 }
 
 void Arena::revoke(std::span<std::byte> bytes) {
-  if (!offset_of(bytes)) return;
-  const auto offset = static_cast<std::size_t>(bytes.data() - memory_.data());
-  const std::size_t first = offset / page * page;
-  const std::size_t length = whole_pages(offset + bytes.size()) - first;
+  const auto place = place_of(bytes);
+  if (!place || bytes.empty()) return;
+  const std::size_t end = place->offset + bytes.size();
+  std::size_t first = place->offset / page * page, last = whole_pages(end);
+  if (place->shares_pages) first = whole_pages(place->offset), last = end / page * page;
+  if (first >= last) return;
+  std::byte* const at = memory_.data() + first;
+  constexpr int access = PROT_READ | PROT_WRITE;
   void* const mapped =
-      ::mmap(memory_.data() + first, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+      place->shares_pages
+          ? ::mmap(at, last - first, access, MAP_PRIVATE | MAP_FIXED, memory_.memfd(), static_cast<off_t>(first))
+          : ::mmap(at, last - first, access, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  if (mapped == MAP_FAILED) return;
+  if (place->shares_pages) make_own(at, last - first);
   std::lock_guard lock(mutex_);
-  if (mapped != MAP_FAILED) revoked_.emplace(first, length);
+  revoked_.emplace(first, last - first);
 }
 
 }  // namespace fabring::shm

@@ -1,7 +1,8 @@
 #pragma once
 // Arena: memory of this rank that every peer of its node has mapped. What a peer sends to a receive that lies here is
-// written there by the peer, without a copy on the way. Shared with the engine's Scratch, which may outlive the
-// endpoint. Any thread.
+// written there by the peer, without a copy on the way; what this rank sends from here a peer can read in its place.
+// It has two parts: scratch, which the engine borrows (and which may outlive the endpoint), and the program's own
+// memory (MappedSource). Pages exist once they are touched. Any thread.
 
 #include <map>
 #include <memory>
@@ -10,6 +11,7 @@
 #include <span>
 
 #include "transports/memory_source.hpp"
+#include "transports/shm/free_ranges.hpp"
 #include "transports/shm/layout.hpp"
 #include "transports/shm/shared_memory.hpp"
 
@@ -17,29 +19,56 @@ namespace fabring::shm {
 
 class Arena final : public MemorySource {
  public:
-  /// Of `bytes` for blocks, besides its header.
-  static Result<std::shared_ptr<Arena>> create(std::size_t bytes);
-  explicit Arena(SharedMemory memory);
+  /// Of so many bytes for scratch and for the program, besides its header.
+  static Result<std::shared_ptr<Arena>> create(std::size_t scratch_bytes, std::size_t mapped_bytes = 0);
+  Arena(SharedMemory memory, std::size_t scratch_bytes);
 
+  // Scratch.
   std::byte* allocate(std::size_t bytes) override;
   bool release(std::byte* block, std::size_t bytes) override;
 
+  // The program's memory, of zeros and with its pages there.
+  std::byte* allocate_mapped(std::size_t bytes);
+  bool release_mapped(std::byte* block, std::size_t bytes);
+  std::size_t mapped_limit() const { return memory_.size() - mapped_begin_; }
+
   /// Where peers find these bytes; empty if they cannot.
-  std::optional<std::uint64_t> offset_of(std::span<const std::byte> bytes) const;
-  /// Peers write there no more, whatever they still do: from now on the pages are this process's own, their contents
-  /// undefined. For ever.
+  std::optional<PlaceInArena> place_of(std::span<const std::byte> bytes) const;
+  /// The same for the program's memory only.
+  std::optional<std::uint64_t> mapped_offset_of(std::span<const std::byte> bytes) const;
+  /// Peers write there no more, whatever they still do: from now on the pages are this process's own, for ever. Where
+  /// others may have a part of a page (place_of), that page stays as it is. Scratch is undefined afterwards; the
+  /// program's memory keeps what is there, also what other threads write meanwhile.
   void revoke(std::span<std::byte> bytes);
 
   ArenaHeader& header() const { return *reinterpret_cast<ArenaHeader*>(memory_.data()); }
   const SharedMemory& memory() const { return memory_; }
 
  private:
-  bool holds(const std::byte* at, std::size_t bytes) const;
+  bool lies_in(std::span<const std::byte> bytes, std::size_t begin, std::size_t end) const;
+  bool is_scratch(std::span<const std::byte> bytes) const { return lies_in(bytes, page, mapped_begin_); }
+  bool is_mapped(std::span<const std::byte> bytes) const { return lies_in(bytes, mapped_begin_, memory_.size()); }
+  std::size_t offset_in_memory(const std::byte* at) const { return static_cast<std::size_t>(at - memory_.data()); }
+  bool revoked(std::size_t offset, std::size_t bytes) const;  // any of it; under mutex_
 
   SharedMemory memory_;
+  std::size_t mapped_begin_;
   mutable std::mutex mutex_;
-  std::map<std::size_t, std::size_t> free_;     // offset -> bytes, never adjacent
-  std::map<std::size_t, std::size_t> revoked_;  // likewise
+  FreeRanges scratch_;
+  FreeRanges mapped_;
+  std::map<std::size_t, std::size_t> revoked_;  // offset -> bytes
+};
+
+/// The program's part of an arena as a source.
+class MappedSource final : public MemorySource {
+ public:
+  explicit MappedSource(std::shared_ptr<Arena> arena) : arena_(std::move(arena)) {}
+  std::byte* allocate(std::size_t bytes) override { return arena_->allocate_mapped(bytes); }
+  bool release(std::byte* block, std::size_t bytes) override { return arena_->release_mapped(block, bytes); }
+  std::size_t limit() const override { return arena_->mapped_limit(); }
+
+ private:
+  std::shared_ptr<Arena> arena_;
 };
 
 }  // namespace fabring::shm

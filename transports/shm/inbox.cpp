@@ -8,20 +8,41 @@ bool Inbox::empty() const {
   return channel_->entries[entries_ % entry_count].turn.load(std::memory_order_acquire) != entries_ + 1;
 }
 
-bool Inbox::offer_landing(Slot slot, std::uint64_t offset, std::size_t bytes) {
-  std::uint64_t& own = landing_of_[slot % landing_count];
-  if (own != 0) return false;
-  own = std::uint64_t{slot} + 1;
-  Landing& landing = channel_->landings[slot % landing_count];
-  landing.offset = offset;
-  landing.bytes = bytes;
-  landing.key.store(own, std::memory_order_release);
+bool Inbox::offer_landing(const PostedReceive& receive, PlaceInArena place) {
+  return offer_landing(receive, place, nullptr);
+}
+
+bool Inbox::offer_landing(const PostedReceive& receive, PlaceInArena place, std::byte* halfway) {
+  Offered& own = landings_[receive.slot % landing_count];
+  if (own.key != 0) return false;
+  own = {std::uint64_t{receive.slot} + 1, place.offset, place.shares_pages, halfway};
+  Landing& landing = channel_->landings[receive.slot % landing_count];
+  landing.offset = place.offset;
+  landing.bytes = receive.capacity;
+  landing.shares_pages = place.shares_pages ? 1 : 0;
+  landing.prefers_loan = receive.borrows || halfway != nullptr ? 1 : 0;
+  landing.key.store(own.key, std::memory_order_release);
   return true;
 }
 
 void Inbox::close_landing(Slot slot) {
-  landing_of_[slot % landing_count] = 0;
+  Offered& own = landings_[slot % landing_count];
+  if (own.halfway != nullptr) halfway_.push_back(own.halfway);
+  own = {};
   channel_->landings[slot % landing_count].key.store(0, std::memory_order_relaxed);
+}
+
+std::byte* Inbox::landing_of(const PostedReceive& receive) const {
+  if (!has_landing(receive.slot)) return nullptr;
+  std::byte* const halfway = landings_[receive.slot % landing_count].halfway;
+  return halfway != nullptr ? halfway : receive.into;
+}
+
+std::byte* Inbox::take_halfway() {
+  if (halfway_.empty()) return nullptr;
+  std::byte* const block = halfway_.back();
+  halfway_.pop_back();
+  return block;
 }
 
 Inbox::Taken Inbox::take(SlotTable& receives, Ledger& ledger, std::size_t most_bytes) {
@@ -33,24 +54,29 @@ Inbox::Taken Inbox::take(SlotTable& receives, Ledger& ledger, std::size_t most_b
     const EntryKind kind = entry.kind;
     const Slot slot = entry.slot;
     const std::uint32_t bytes = entry.bytes;
+    const std::uint64_t offset = entry.offset;
     ++entries_;
     PostedReceive* const receive = receives.find(slot);
     result = Taken::nonsense;
-    if (receive == nullptr || (within_ && slot != slot_)) break;
+    const bool stays = kind == EntryKind::lent && receive != nullptr && receive->borrows;
+    if (receive == nullptr || bytes > receive->capacity || (within_ && slot != slot_)) break;
     if (kind == EntryKind::landed) {
-      if (within_ || !has_landing(slot) || bytes > receive->capacity) break;
-      over(*receive, bytes, receives, ledger);
+      if (within_ || !take_landed(*receive, bytes)) break;
+      over(*receive, {receive->context, Outcome::done, bytes}, receives, ledger);
+    } else if (kind == EntryKind::lent) {
+      if (within_ || !take_lent(*receive, entries_, bytes, offset, receives, ledger)) break;
     } else if (kind == EntryKind::part || kind == EntryKind::last) {
       if (!within_) done_ = 0;
       slot_ = slot;
       within_ = kind == EntryKind::part;
       if (!take_part(*receive, bytes)) break;
-      if (!within_) over(*receive, done_, receives, ledger);
+      if (!within_)
+        over(*receive, {receive->context, Outcome::done, static_cast<std::uint32_t>(done_)}, receives, ledger);
     } else {
       break;
     }
     result = Taken::some;
-    taken += bytes + line;
+    taken += line + (stays ? 0 : bytes);
   }
   if (entries_ != before) {
     channel_->bytes_taken.store(bytes_, std::memory_order_release);
@@ -68,11 +94,50 @@ bool Inbox::take_part(const PostedReceive& receive, std::uint32_t bytes) {
   return true;
 }
 
-void Inbox::over(PostedReceive& receive, std::size_t bytes, SlotTable& receives, Ledger& ledger) {
+bool Inbox::take_landed(const PostedReceive& receive, std::uint32_t bytes) {
+  if (!has_landing(receive.slot)) return false;
+  const Offered& offered = landings_[receive.slot % landing_count];
+  if (offered.halfway != nullptr) std::memcpy(receive.into, offered.halfway, bytes);
+  const MessageEnds ends = MessageEnds::of(offered.offset, bytes, offered.shares_pages);
+  if (ends.bytes() == 0) return true;
+  bytes_ += staging_.skip(bytes_, ends.bytes());
+  const std::byte* const staged = staged_ + bytes_ % staging_.bytes;
+  std::memcpy(receive.into, staged, ends.head);
+  std::memcpy(receive.into + bytes - ends.tail, staged + ends.head, ends.tail);
+  bytes_ += Staging::length(ends.bytes());
+  return true;
+}
+
+// Who would not read it there copies it now.
+bool Inbox::take_lent(PostedReceive& receive, std::uint32_t number, std::uint32_t bytes, std::uint64_t offset,
+                      SlotTable& receives, Ledger& ledger) {
+  if (offset < page || offset > arena_.size() || bytes > arena_.size() - offset) return false;
+  const std::byte* const from = arena_.data() + offset;
+  Completion completion{receive.context, Outcome::done, bytes};
+  if (receive.borrows) {
+    completion.lent = from;
+    completion.loan = number;
+  } else {
+    std::memcpy(receive.into, from, bytes);
+    if (!give_back(number)) return false;
+  }
+  over(receive, completion, receives, ledger);
+  return true;
+}
+
+// Pairs with the fence in Outbox::withdraw(): if a byte was read that was written after it, this sees that.
+bool Inbox::give_back(std::uint32_t loan) {
+  std::atomic_thread_fence(std::memory_order_acquire);
+  const bool valid = channel_->withdrawn.load(std::memory_order_relaxed) == 0;
+  channel_->returned[loan % loan_count].store(loan, std::memory_order_release);
+  return valid;
+}
+
+void Inbox::over(PostedReceive& receive, Completion completion, SlotTable& receives, Ledger& ledger) {
   const Slot slot = receive.slot;
   if (has_landing(slot)) close_landing(slot);
-  ledger.complete(receive.context, Outcome::done, bytes);
-  ledger.counters.bytes_received += bytes;
+  ledger.complete(completion);
+  ledger.counters.bytes_received += completion.bytes;
   ++ledger.counters.messages_received;
   receives.erase(slot);
 }

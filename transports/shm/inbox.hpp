@@ -1,6 +1,9 @@
 #pragma once
 // Inbox: the receiving end of a channel. Takes entries in the order sent and checks all that they say.
 
+#include <array>
+#include <vector>
+
 #include "transports/ledger.hpp"
 #include "transports/shm/layout.hpp"
 #include "transports/slot_table.hpp"
@@ -11,8 +14,8 @@ class Inbox {
  public:
   enum class Taken : std::uint8_t { nothing, some, nonsense };
 
-  Inbox(const Pair& pair, bool upwards)
-      : channel_(&pair.channel(upwards)), staged_(pair.staged(upwards)), staging_(pair.staging) {}
+  Inbox(const Pair& pair, bool upwards, std::span<const std::byte> peers_arena)
+      : channel_(&pair.channel(upwards)), staged_(pair.staged(upwards)), staging_(pair.staging), arena_(peers_arena) {}
 
   bool empty() const;
   /// Takes what is there, about `most_bytes` of it. After `nonsense` the channel must not be read any more.
@@ -23,23 +26,47 @@ class Inbox {
   bool finished() const { return channel_->finished.load(std::memory_order_acquire) != 0; }
 
   /// The sender may write to `offset` of this rank's arena for this slot. False: no landing is free for it.
-  bool offer_landing(Slot slot, std::uint64_t offset, std::size_t bytes);
-  bool has_landing(Slot slot) const { return landing_of_[slot % landing_count] == std::uint64_t{slot} + 1; }
+  bool offer_landing(const PostedReceive& receive, PlaceInArena place);
+  /// The same with a block of this rank's arena from which the message is copied to where it belongs.
+  bool offer_landing(const PostedReceive& receive, PlaceInArena place, std::byte* halfway);
+  bool has_landing(Slot slot) const { return landings_[slot % landing_count].key == std::uint64_t{slot} + 1; }
+
+  /// Where its sender may write just now, if anywhere: the receive's own memory or the block halfway.
+  std::byte* landing_of(const PostedReceive& receive) const;
+  /// A block halfway that no message is to come to any more; null if there is none.
+  std::byte* take_halfway();
+  void keep_halfway(std::byte* block) { halfway_.push_back(block); }
+
+  /// A loan has been read. False: the sender took it back before, and what was read may be anything.
+  bool give_back(std::uint32_t loan);
 
  private:
+  // Our own copy of what was offered: what lies in the channel the peer can change.
+  struct Offered {
+    std::uint64_t key = 0;
+    std::uint64_t offset = 0;
+    bool shares_pages = false;
+    std::byte* halfway = nullptr;
+  };
+
   bool take_part(const PostedReceive& receive, std::uint32_t bytes);
-  void over(PostedReceive& receive, std::size_t bytes, SlotTable& receives, Ledger& ledger);
+  bool take_landed(const PostedReceive& receive, std::uint32_t bytes);
+  bool take_lent(PostedReceive& receive, std::uint32_t number, std::uint32_t bytes, std::uint64_t offset,
+                 SlotTable& receives, Ledger& ledger);
+  void over(PostedReceive& receive, Completion completion, SlotTable& receives, Ledger& ledger);
   void close_landing(Slot slot);
 
   Channel* channel_;
   const std::byte* staged_;
   Staging staging_;
+  std::span<const std::byte> arena_;
   std::uint32_t entries_ = 0;  // taken
   std::uint32_t bytes_ = 0;
   bool within_ = false;  // a message of which parts are still to come
   Slot slot_ = 0;        // that message's
   std::size_t done_ = 0;
-  std::array<std::uint64_t, landing_count> landing_of_{};  // our own copy of the keys
+  std::array<Offered, landing_count> landings_{};
+  std::vector<std::byte*> halfway_;  // not in use
 };
 
 }  // namespace fabring::shm

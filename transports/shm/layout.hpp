@@ -4,7 +4,8 @@
 //
 // A pair has one Pair: a Channel each way. A channel is a ring of entries, one per (part of a) message in the order
 // sent, a ring of bytes that messages are copied through, and the landings: receives whose memory the sender may fill
-// itself, because it lies in the receiver's Arena. Beside them is a ring of lines for small messages (fast_box.hpp).
+// itself, because it lies in the receiver's Arena. A message that lies in its sender's Arena can be lent instead: the
+// receiver reads it where it is, and gives it back. Beside them is a ring of lines for small messages (fast_box.hpp).
 // Counters only grow, modulo 2^32.
 
 #include <array>
@@ -21,6 +22,7 @@ inline constexpr std::size_t line = 64;
 inline constexpr std::size_t page = 4096;
 inline constexpr std::uint32_t entry_count = 128;
 inline constexpr std::uint32_t landing_count = 64;
+inline constexpr std::uint32_t loan_count = 64;
 
 /// The ring of bytes of a channel. Smaller the more ranks there are, as each has one for each other.
 struct Staging {
@@ -75,7 +77,8 @@ static_assert(sizeof(FastLine) == line);
 enum class EntryKind : std::uint32_t {
   part = 1,    ///< bytes in the staging ring; more of this message follow
   last = 2,    ///< bytes in the staging ring, the last of the message
-  landed = 3,  ///< the whole message is in its landing
+  landed = 3,  ///< the whole message is in its landing; of one that shares pages, the ends are in the staging ring
+  lent = 4,    ///< the whole message is at `offset` of the sender's arena; the entry's number is that of the loan
 };
 
 struct alignas(line) Entry {
@@ -83,6 +86,7 @@ struct alignas(line) Entry {
   EntryKind kind;
   Slot slot;
   std::uint32_t bytes;
+  std::uint64_t offset;  ///< lent only
 };
 
 /// Written by the receiver, before it tells the sender of the slot by other means.
@@ -90,6 +94,30 @@ struct Landing {
   std::atomic<std::uint64_t> key;  ///< 1 + slot; 0: free
   std::uint64_t offset;            ///< in the receiver's arena
   std::uint64_t bytes;
+  std::uint32_t shares_pages;  ///< 1: only whole pages of the message may be written there (MessageEnds)
+  std::uint32_t prefers_loan;  ///< 1: the receiver would rather read the message where it is
+};
+
+/// Where something lies in an arena, for peers.
+struct PlaceInArena {
+  std::uint64_t offset = 0;
+  bool shares_pages = false;  ///< of the pages at its two ends others may have the rest
+};
+
+/// A message that lands in pages of which its receive has only a part at its two ends: these bytes travel through the
+/// staging ring, so that a page is written by one peer only and can be taken away from it (Arena::revoke).
+struct MessageEnds {
+  std::uint32_t head = 0;
+  std::uint32_t tail = 0;
+  std::uint32_t bytes() const { return head + tail; }
+
+  static constexpr std::uint32_t most_bytes = 2 * page;
+  static constexpr MessageEnds of(std::uint64_t offset, std::uint64_t bytes, bool shares_pages) {
+    if (!shares_pages) return {};
+    const std::uint64_t head = (page - offset % page) % page;
+    if (head >= bytes) return {static_cast<std::uint32_t>(bytes), 0};
+    return {static_cast<std::uint32_t>(head), static_cast<std::uint32_t>((bytes - head) % page)};
+  }
 };
 
 struct Channel {
@@ -98,10 +126,12 @@ struct Channel {
   std::atomic<std::uint32_t> bytes_taken;
   alignas(line) std::atomic<std::uint32_t> fast_taken;
   alignas(line) std::array<Landing, landing_count> landings;
+  alignas(line) std::array<std::atomic<std::uint32_t>, loan_count> returned;  ///< loans given back, each at its number
   // Written by the sender.
   alignas(line) std::atomic<std::uint32_t> waits_for_room;
   std::atomic<std::uint32_t> fast_waits;
-  std::atomic<std::uint32_t> finished;  ///< nothing will follow what is there
+  std::atomic<std::uint32_t> finished;   ///< nothing will follow what is there
+  std::atomic<std::uint32_t> withdrawn;  ///< loans that were not given back may not be what they were
   std::array<Entry, entry_count> entries;
   // Behind it, on the next page: the staging ring, then the lines of small messages.
 };

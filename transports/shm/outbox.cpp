@@ -10,50 +10,92 @@ bool Outbox::entry_free() const {
   return entries_ - channel_->entries_taken.load(std::memory_order_acquire) < entry_count;
 }
 
-void Outbox::publish(EntryKind kind, Slot slot, std::size_t bytes) {
+void Outbox::publish(EntryKind kind, Slot slot, std::size_t bytes, std::uint64_t offset) {
   Entry& entry = channel_->entries[entries_ % entry_count];
   entry.kind = kind;
   entry.slot = slot;
   entry.bytes = static_cast<std::uint32_t>(bytes);
+  entry.offset = offset;
   ++entries_;
   entry.turn.store(entries_, std::memory_order_release);
 }
 
-std::byte* Outbox::landing(Slot slot, std::size_t bytes) const {
+std::optional<Outbox::Target> Outbox::landing(Slot slot, std::size_t bytes) const {
   const Landing& landing = channel_->landings[slot % landing_count];
-  if (landing.key.load(std::memory_order_acquire) != std::uint64_t{slot} + 1) return nullptr;
-  const std::uint64_t offset = landing.offset;
-  if (offset < page || offset > arena_.size() || bytes > arena_.size() - offset || bytes > landing.bytes)
-    return nullptr;
-  return arena_.data() + offset;
+  if (landing.key.load(std::memory_order_acquire) != std::uint64_t{slot} + 1) return {};
+  const Target target{landing.offset, landing.shares_pages != 0, landing.prefers_loan != 0};
+  if (target.offset < page || target.offset > arena_.size() || bytes > arena_.size() - target.offset ||
+      bytes > landing.bytes)
+    return {};
+  return target;
 }
 
-bool Outbox::put(Outgoing& message) {
-  const std::size_t bytes = message.from.size();
-  if (message.done == 0 && bytes > 0) {
-    if (std::byte* const there = landing(message.slot, bytes)) {
-      if (!entry_free()) return false;
-      std::memcpy(there, message.from.data(), bytes);
-      publish(EntryKind::landed, message.slot, bytes);
-      return true;
-    }
-  }
-  do {
-    const auto part = static_cast<std::uint32_t>(std::min<std::size_t>(staging_.part(), bytes - message.done));
-    const std::uint32_t skip = staging_.skip(bytes_, part), length = Staging::length(part);
-    const std::uint32_t used = bytes_ + skip + length - channel_->bytes_taken.load(std::memory_order_acquire);
-    if (used > staging_.bytes || !entry_free()) return false;
-    if (part > 0) std::memcpy(staged_ + (bytes_ + skip) % staging_.bytes, message.from.data() + message.done, part);
-    bytes_ += skip + length;
-    message.done += part;
-    publish(message.done == bytes ? EntryKind::last : EntryKind::part, message.slot, part);
-  } while (message.done < bytes);
+// A place in the staging ring; null: no room now.
+std::byte* Outbox::stage(std::uint32_t bytes) {
+  const std::uint32_t skip = staging_.skip(bytes_, bytes), length = Staging::length(bytes);
+  const std::uint32_t used = bytes_ + skip + length - channel_->bytes_taken.load(std::memory_order_acquire);
+  if (used > staging_.bytes) return nullptr;
+  std::byte* const place = staged_ + (bytes_ + skip) % staging_.bytes;
+  bytes_ += skip + length;
+  return place;
+}
+
+// The number of a loan is that of its entry; as many later ones as there are loans may be out at once.
+bool Outbox::lend(const Outgoing& message) {
+  const std::uint32_t number = entries_ + 1;
+  const std::uint64_t bit = std::uint64_t{1} << number % loan_count;
+  if ((lent_ & bit) != 0 || number == 0) return false;  // one of long ago is still out; 0 is what none has
+  loans_[number % loan_count] = {number, message.context, message.from.size()};
+  lent_ |= bit;
+  publish(EntryKind::lent, message.slot, message.from.size(), *message.offset);
   return true;
 }
 
+bool Outbox::land(const Outgoing& message, const Target& target) {
+  const std::size_t bytes = message.from.size();
+  const MessageEnds ends = MessageEnds::of(target.offset, bytes, target.shares_pages);
+  if (ends.bytes() > 0) {
+    std::byte* const staged = stage(ends.bytes());
+    if (staged == nullptr) return false;
+    std::memcpy(staged, message.from.data(), ends.head);
+    std::memcpy(staged + ends.head, message.from.data() + bytes - ends.tail, ends.tail);
+  }
+  const std::size_t inner = bytes - ends.bytes();
+  if (inner > 0) std::memcpy(arena_.data() + target.offset + ends.head, message.from.data() + ends.head, inner);
+  publish(EntryKind::landed, message.slot, bytes);
+  return true;
+}
+
+Outbox::Put Outbox::put(Outgoing& message) {
+  const std::size_t bytes = message.from.size();
+  if (message.done == 0 && bytes > 0) {
+    const auto there = landing(message.slot, bytes);
+    if ((there || message.offset) && !entry_free()) return Put::no_room;
+    if (message.offset && (!there || there->prefers_loan) && lend(message)) return Put::lent;
+    if (there) return land(message, *there) ? Put::all : Put::no_room;
+  }
+  bool some = false;
+  do {
+    const auto part = static_cast<std::uint32_t>(std::min<std::size_t>(staging_.part(), bytes - message.done));
+    std::byte* const staged = entry_free() ? stage(part) : nullptr;
+    if (staged == nullptr) return some ? Put::some : Put::no_room;
+    if (part > 0) std::memcpy(staged, message.from.data() + message.done, part);
+    message.done += part;
+    publish(message.done == bytes ? EntryKind::last : EntryKind::part, message.slot, part);
+    some = true;
+  } while (message.done < bytes);
+  return Put::all;
+}
+
 bool Outbox::has_room() const {
-  return entry_free() &&
-         bytes_ - channel_->bytes_taken.load(std::memory_order_acquire) <= staging_.bytes - 2 * staging_.part();
+  const std::uint32_t most = std::max(2 * staging_.part(), 2 * MessageEnds::most_bytes);
+  return entry_free() && bytes_ - channel_->bytes_taken.load(std::memory_order_acquire) <= staging_.bytes - most;
+}
+
+bool Outbox::something_is_back() const {
+  for (std::uint64_t left = lent_; left != 0; left &= left - 1)
+    if (is_back(static_cast<std::size_t>(std::countr_zero(left)))) return true;
+  return false;
 }
 
 }  // namespace fabring::shm

@@ -1,6 +1,10 @@
 #pragma once
-// Outbox: the sending end of a channel. Copies messages into the peer's landings or into the staging ring.
+// Outbox: the sending end of a channel. Copies messages into the peer's landings or into the staging ring, or lends
+// them where they are.
 
+#include <array>
+#include <bit>
+#include <optional>
 #include <span>
 
 #include "transports/shm/layout.hpp"
@@ -11,25 +15,72 @@ struct Outgoing {
   Slot slot = 0;
   std::span<const std::byte> from;
   std::uint64_t context = 0;
-  std::size_t done = 0;  ///< bytes of it that are in the channel
+  std::optional<std::uint64_t> offset = {};  ///< in this rank's arena, of what may be lent
+  std::size_t done = 0;                      ///< bytes of it that are in the channel
 };
 
 class Outbox {
  public:
+  enum class Put : std::uint8_t { no_room, some, all, lent };
+
   Outbox(const Pair& pair, bool upwards, std::span<std::byte> peers_arena)
       : channel_(&pair.channel(upwards)), staged_(pair.staged(upwards)), staging_(pair.staging), arena_(peers_arena) {}
 
-  /// Puts in as much as there is room for; true when that was the rest of it.
-  bool put(Outgoing& message);
+  /// Puts in as much as there is room for. `lent`: it is on its way, but its bytes must stay as they are until it has
+  /// been given back.
+  Put put(Outgoing& message);
   /// Whether put() may now go on with a message that did not fit.
   bool has_room() const;
   void wait_for_room(bool waits) { channel_->waits_for_room.store(waits, std::memory_order_relaxed); }
   void finish() { channel_->finished.store(1, std::memory_order_release); }
 
+  bool lends() const { return lent_ != 0; }
+  /// The last message that was put.
+  bool last_was_lent() const { return entries_ != 0 && loans_[entries_ % loan_count].number == entries_; }
+  /// Something that was lent has come back.
+  bool something_is_back() const;
+  /// visit(context, bytes) for each loan that has.
+  template <class Visit>
+  void take_back(Visit visit) {
+    for (std::uint64_t left = lent_; left != 0; left &= left - 1) {
+      const auto index = static_cast<std::size_t>(std::countr_zero(left));
+      if (!is_back(index)) continue;
+      lent_ &= ~(std::uint64_t{1} << index);
+      visit(loans_[index].context, loans_[index].bytes);
+    }
+  }
+  /// All of them end now: who still reads them will know that what it read may be anything.
+  template <class Visit>
+  void withdraw(Visit visit) {
+    if (lent_ == 0) return;
+    channel_->withdrawn.store(1, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // before the bytes change; pairs with Inbox::give_back()
+    for (; lent_ != 0; lent_ &= lent_ - 1) visit(loans_[static_cast<std::size_t>(std::countr_zero(lent_))].context);
+  }
+
  private:
-  std::byte* landing(Slot slot, std::size_t bytes) const;
+  struct Loan {
+    std::uint32_t number = 0;
+    std::uint64_t context = 0;
+    std::size_t bytes = 0;
+  };
+  static_assert(loan_count == 64, "lent_ has a bit for each");
+
+  /// What the peer says of its receive, read once and checked.
+  struct Target {
+    std::uint64_t offset = 0;
+    bool shares_pages = false;
+    bool prefers_loan = false;
+  };
+  std::optional<Target> landing(Slot slot, std::size_t bytes) const;
+  bool lend(const Outgoing& message);
+  bool land(const Outgoing& message, const Target& target);
+  std::byte* stage(std::uint32_t bytes);
   bool entry_free() const;
-  void publish(EntryKind kind, Slot slot, std::size_t bytes);
+  bool is_back(std::size_t index) const {
+    return channel_->returned[index].load(std::memory_order_acquire) == loans_[index].number;
+  }
+  void publish(EntryKind kind, Slot slot, std::size_t bytes, std::uint64_t offset = 0);
 
   Channel* channel_;
   std::byte* staged_;
@@ -37,6 +88,8 @@ class Outbox {
   std::span<std::byte> arena_;
   std::uint32_t entries_ = 0;  // published
   std::uint32_t bytes_ = 0;    // of the staging ring used, in all
+  std::array<Loan, loan_count> loans_{};
+  std::uint64_t lent_ = 0;  // which of them
 };
 
 }  // namespace fabring::shm

@@ -13,6 +13,11 @@ constexpr std::size_t most_queued_sends = 1024;
 constexpr std::size_t most_receives = 8192;
 constexpr std::size_t bytes_per_turn = 128 * 1024;  // then the engine may reduce what came, while it is in the cache
 constexpr std::size_t least_landing = 4096;
+constexpr std::size_t least_landing_beside_others = 4 * page;  // less than a page of it may be its own
+constexpr std::size_t least_loan = 4096;
+constexpr std::size_t least_halfway = 16 * 1024;
+constexpr std::size_t halfway_bytes = 256 * 1024;  // a segment
+constexpr int most_halfway = 4;                    // a second-level cache full
 
 }  // namespace
 
@@ -21,8 +26,9 @@ void Peer::meet(Acquaintance acquaintance) {
   known_ = std::move(acquaintance);
   known_.pair.touch();
   const Pair pair = Pair::of_world(known_.pair.data(), world_size_);
-  inbox_.emplace(pair, self_ > rank_);
-  outbox_.emplace(pair, self_ < rank_, std::span(known_.arena.data(), known_.arena.size()));
+  const std::span arena(known_.arena.data(), known_.arena.size());
+  inbox_.emplace(pair, self_ > rank_, arena);
+  outbox_.emplace(pair, self_ < rank_, arena);
   fast_inbox_.emplace(pair, self_ > rank_);
   fast_outbox_.emplace(pair, self_ < rank_);
   sleeping_ = &reinterpret_cast<ArenaHeader*>(known_.arena.data())->sleeping;
@@ -38,9 +44,9 @@ Post Peer::post_send(Slot slot, std::span<const std::byte> from, std::uint64_t c
     return Post::accepted;
   }
   if (!met() || queue_.size() >= most_queued_sends) return Post::again;
-  queue_.push_back({slot, from, context});
-  if (queue_.size() == 1) push();
-  return Post::accepted;
+  queue_.push_back({slot, from, context, from.size() < least_loan ? std::nullopt : arena_.mapped_offset_of(from)});
+  const bool lends = queue_.size() == 1 && push() && queue_.empty() && outbox_->last_was_lent();
+  return lends ? Post::lent : Post::accepted;
 }
 
 Post Peer::post_recv(const PostedReceive& receive) {
@@ -58,8 +64,34 @@ Post Peer::post_recv(const PostedReceive& receive) {
 
 void Peer::offer_landing(const PostedReceive& receive) {
   if (receive.capacity < least_landing) return;
-  if (const auto offset = arena_.offset_of({receive.into, receive.capacity}))
-    inbox_->offer_landing(receive.slot, *offset, receive.capacity);
+  if (const auto place = arena_.place_of({receive.into, receive.capacity})) {
+    if (!place->shares_pages || receive.capacity >= least_landing_beside_others)
+      (void)inbox_->offer_landing(receive, *place);
+  } else if (receive.capacity >= least_halfway && receive.capacity <= halfway_bytes) {
+    offer_halfway(receive);
+  }
+}
+
+// Memory that the peer cannot write to: a block that it can, as long as the message, costs as many copies as the
+// staging ring but less waiting.
+void Peer::offer_halfway(const PostedReceive& receive) {
+  std::byte* block = inbox_->take_halfway();
+  if (block == nullptr && only_one_ && halfway_blocks_ < most_halfway) {
+    block = arena_.allocate(halfway_bytes);
+    if (block != nullptr) ++halfway_blocks_;
+  }
+  if (block == nullptr) return;
+  if (const auto place = arena_.place_of({block, halfway_bytes}))
+    if (!inbox_->offer_landing(receive, *place, block)) inbox_->keep_halfway(block);
+}
+
+bool Peer::give_back(std::uint32_t loan) {
+  if (!inbox_->give_back(loan)) {
+    fail(lost("has taken back memory that this rank was reading; it counts this rank as lost"));
+    return false;
+  }
+  ring_if_asleep();
+  return true;
 }
 
 bool Peer::put(const FastMessage::Head& head, std::span<const std::byte> payload) {
@@ -104,21 +136,35 @@ bool Peer::step() {
     return true;
   }
   if (taken == Inbox::Taken::some && inbox_->sender_waits()) ring_if_asleep();
+  const bool back = outbox_->lends() && take_back();
   const bool pushed = !queue_.empty() && push();
-  return pushed || taken == Inbox::Taken::some;
+  return back || pushed || taken == Inbox::Taken::some;
+}
+
+bool Peer::take_back() {
+  bool some = false;
+  outbox_->take_back([&](std::uint64_t context, std::size_t bytes) {
+    sent(context, bytes);
+    some = true;
+  });
+  if (some) finish_if_all_sent();
+  return some;
+}
+
+void Peer::sent(std::uint64_t context, std::size_t bytes) {
+  ledger_.complete(context, Outcome::done, bytes);
+  ledger_.counters.bytes_sent += bytes;
+  ++ledger_.counters.messages_sent;
 }
 
 bool Peer::push() {
   bool some = false;
   while (!queue_.empty()) {
     Outgoing& message = queue_.front();
-    const std::size_t before = message.done;
-    const bool all = outbox_->put(message);
-    some = some || all || message.done != before;
-    if (!all) break;
-    ledger_.complete(message.context, Outcome::done, message.from.size());
-    ledger_.counters.bytes_sent += message.from.size();
-    ++ledger_.counters.messages_sent;
+    const Outbox::Put put = outbox_->put(message);
+    some = some || put != Outbox::Put::no_room;
+    if (put == Outbox::Put::no_room || put == Outbox::Put::some) break;
+    if (put == Outbox::Put::all) sent(message.context, message.from.size());
     queue_.pop_front();
   }
   if (some) {
@@ -131,7 +177,8 @@ bool Peer::push() {
 bool Peer::idle() const {
   if (fast_inbox_ && !fast_inbox_->empty()) return false;
   if (state_ != State::alive || !met()) return true;
-  return inbox_->empty() && (queue_.empty() || !outbox_->has_room()) && !(fast_blocked_ && fast_outbox_->has_room());
+  return inbox_->empty() && (queue_.empty() || !outbox_->has_room()) && !outbox_->something_is_back() &&
+         !(fast_blocked_ && fast_outbox_->has_room());
 }
 
 void Peer::sleeps(bool asleep) {
@@ -158,10 +205,11 @@ void Peer::on_end() {
     if (inbox_->take(receives_, ledger_, bytes_per_turn) == Inbox::Taken::nonsense) break;
   }
   if (state_ != State::alive) return;
+  (void)take_back();
   if (!inbox_->finished()) return fail(lost("ended without saying so"));
   if (receives_.size() > 0)
     return fail(lost("has closed while " + std::to_string(receives_.size()) + " receives were waiting"));
-  if (!queue_.empty()) return fail(lost("has closed while sends to it were waiting"));
+  if (!queue_.empty() || outbox_->lends()) return fail(lost("has closed while sends to it were waiting"));
   state_ = State::ended;
   known_.lifeline.close();
 }
@@ -172,7 +220,7 @@ void Peer::finish_sending() {
 }
 
 void Peer::finish_if_all_sent() {
-  if (finishing_ && met() && queue_.empty()) outbox_->finish();
+  if (finishing_ && met() && queue_.empty() && !outbox_->lends()) outbox_->finish();
 }
 
 void Peer::fail(const Status& why) {
@@ -193,9 +241,11 @@ void Peer::end(Outcome outcome) {
   known_.lifeline.close();
   for (const Outgoing& message : queue_) ledger_.complete(message.context, outcome);
   queue_.clear();
+  if (met()) outbox_->withdraw([&](std::uint64_t context) { ledger_.complete(context, outcome); });
   receives_.drain([&](const PostedReceive& receive) {
     // The peer may be writing there just now, or be stopped in the middle of it.
-    if (met() && inbox_->has_landing(receive.slot)) arena_.revoke({receive.into, receive.capacity});
+    std::byte* const landing = met() ? inbox_->landing_of(receive) : nullptr;
+    if (landing != nullptr) arena_.revoke({landing, receive.capacity});
     ledger_.complete(receive.context, outcome);
   });
 }

@@ -28,12 +28,15 @@ class Peer {
       : self_(self), rank_(rank), world_size_(world_size), arena_(arena), ledger_(ledger) {}
 
   void meet(Acquaintance acquaintance);
+  /// Has this rank no other peer? With several, blocks halfway do not fit its cache.
+  void only_one(bool is) { only_one_ = is; }
   bool met() const { return inbox_.has_value(); }
   bool alive() const { return state_ == State::alive; }
   int lifeline() const { return known_.lifeline.fd(); }
 
   Post post_send(Slot slot, std::span<const std::byte> from, std::uint64_t context);
   Post post_recv(const PostedReceive& receive);
+  bool give_back(std::uint32_t loan);
 
   // FastMessages.
   bool put(const FastMessage::Head& head, std::span<const std::byte> payload);
@@ -60,11 +63,14 @@ class Peer {
   enum class State : std::uint8_t { alive, ended, lost, dropped };
 
   bool push();
+  bool take_back();
+  void sent(std::uint64_t context, std::size_t bytes);
   void ring();
   void end(Outcome outcome);
   Outcome outcome() const { return state_ == State::lost ? Outcome::lost : Outcome::aborted; }
   Status lost(const std::string& what) const;
   void offer_landing(const PostedReceive& receive);
+  void offer_halfway(const PostedReceive& receive);
   void finish_if_all_sent();
 
   const Rank self_;
@@ -75,6 +81,8 @@ class Peer {
   State state_ = State::alive;
   Status error_;
   bool finishing_ = false;
+  int halfway_blocks_ = 0;
+  bool only_one_ = false;
   Acquaintance known_;
   std::optional<Inbox> inbox_;
   std::optional<Outbox> outbox_;

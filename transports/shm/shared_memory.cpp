@@ -34,7 +34,9 @@ Result<SharedMemory> SharedMemory::adopt(Descriptor memfd, std::size_t bytes) {
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || ::fstat(memfd.fd(), &about) != 0 ||
       about.st_size != static_cast<off_t>(bytes))
     return Status(ErrorCode::transport_error, "a peer handed over something that is not the shared memory agreed on");
-  return map(std::move(memfd), bytes);
+  auto memory = map(std::move(memfd), bytes);
+  if (memory) (void)::madvise(memory->data_, bytes, MADV_DONTDUMP);  // the peer's core file has it
+  return memory;
 }
 
 Result<SharedMemory> SharedMemory::map(Descriptor memfd, std::size_t bytes) {
@@ -48,10 +50,12 @@ Result<SharedMemory> SharedMemory::map(Descriptor memfd, std::size_t bytes) {
   return memory;
 }
 
-void SharedMemory::touch() const {
+bool populate(std::byte* first, std::size_t bytes) {
 #ifdef MADV_POPULATE_WRITE
-  (void)::madvise(data_, size_, MADV_POPULATE_WRITE);
+  while (::madvise(first, bytes, MADV_POPULATE_WRITE) != 0)
+    if (errno != EINTR && errno != EAGAIN) return errno == EINVAL;
 #endif
+  return true;
 }
 
 SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {

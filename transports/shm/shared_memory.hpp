@@ -10,6 +10,10 @@
 
 namespace fabring::shm {
 
+/// Makes the pages exist, for writing. False if this machine has no memory for them. Kernels before 5.14 do it when the
+/// pages are touched, and then it is true.
+bool populate(std::byte* first, std::size_t bytes);
+
 class SharedMemory {
  public:
   /// Of zeros; pages exist once they are touched. Errors: unavailable, out_of_memory.
@@ -22,8 +26,8 @@ class SharedMemory {
   SharedMemory& operator=(SharedMemory&& other) noexcept;
   ~SharedMemory();
 
-  /// Takes the page faults now. Without effect on kernels before 5.14.
-  void touch() const;
+  /// Takes the page faults now.
+  void touch() const { (void)populate(data_, size_); }
 
   std::byte* data() const { return data_; }
   std::size_t size() const { return size_; }

@@ -4,6 +4,8 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -16,13 +18,27 @@ constexpr std::uint64_t the_bell = ~std::uint64_t{0};
 constexpr std::uint64_t the_listener = the_bell - 1;
 constexpr std::uint32_t polls_per_look = 32;
 constexpr auto look_interval = std::chrono::milliseconds(1);
+constexpr std::size_t addresses_for_arenas = std::size_t{32} << 40;  // of the 128 TiB that a process has
+
+// What the program may have at most: the memory of this host, unless it says less. Every rank of the host maps that
+// much of each other, but as addresses only.
+std::size_t mapped_budget(const EndpointOptions& options) {
+  if (options.config.mapped_bytes != 0) return options.config.mapped_bytes;
+  rlimit addresses{};
+  if (::getrlimit(RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur != RLIM_INFINITY) return 0;
+  const long pages = ::sysconf(_SC_PHYS_PAGES), cores = ::sysconf(_SC_NPROCESSORS_CONF);
+  const auto ranks = std::min<std::size_t>(static_cast<std::size_t>(options.world_size),
+                                           2 * static_cast<std::size_t>(std::max(cores, 1L)));
+  const std::size_t memory = static_cast<std::size_t>(std::max(pages, 0L)) * page;
+  return std::min(memory, addresses_for_arenas / std::max<std::size_t>(ranks, 1));
+}
 
 }  // namespace
 
 Result<std::unique_ptr<ShmEndpoint>> ShmEndpoint::open(const EndpointOptions& options) {
   // Twice the budget: blocks of several sizes, and what may be borrowed beyond it. Pages that nobody touches cost
   // nothing.
-  auto arena = Arena::create(2 * scratch_budget(options.config));
+  auto arena = Arena::create(2 * scratch_budget(options.config), mapped_budget(options));
   if (!arena) return arena.error();
   std::unique_ptr<ShmEndpoint> made(new ShmEndpoint(options, std::move(*arena)));
   made->bell_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -38,7 +54,10 @@ Result<std::unique_ptr<ShmEndpoint>> ShmEndpoint::open(const EndpointOptions& op
 }
 
 ShmEndpoint::ShmEndpoint(EndpointOptions options, std::shared_ptr<Arena> arena)
-    : options_(std::move(options)), arena_(std::move(arena)), peers_(static_cast<std::size_t>(options_.world_size)) {}
+    : options_(std::move(options)),
+      arena_(std::move(arena)),
+      mapped_(arena_->mapped_limit() > 0 ? std::make_shared<MappedSource>(arena_) : nullptr),
+      peers_(static_cast<std::size_t>(options_.world_size)) {}
 
 ShmEndpoint::~ShmEndpoint() { close(); }
 
@@ -54,9 +73,14 @@ Status ShmEndpoint::add_peer(Rank peer, std::string_view address) {
   auto& there = peers_[static_cast<std::size_t>(peer)];
   if (!there) {
     there = std::make_unique<Peer>(options_.self, peer, options_.world_size, *arena_, ledger_);
-    near_.push_back(there.get());
+    now_near(*there);
   }
   return {};
+}
+
+void ShmEndpoint::now_near(Peer& peer) {
+  near_.push_back(&peer);
+  for (Peer* each : near_) each->only_one(near_.size() == 1);
 }
 
 Post ShmEndpoint::post_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) {
@@ -65,6 +89,10 @@ Post ShmEndpoint::post_send(Rank peer, Slot slot, std::span<const std::byte> fro
 
 Post ShmEndpoint::post_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) {
   return peer_at(peer).post_recv({slot, false, into.data(), into.size(), context});
+}
+
+Post ShmEndpoint::post_borrowing_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) {
+  return peer_at(peer).post_recv({slot, false, into.data(), into.size(), context, true});
 }
 
 bool ShmEndpoint::put(Rank rank, const FastMessage::Head& head, std::span<const std::byte> payload) {
@@ -100,7 +128,7 @@ void ShmEndpoint::introduce() {
         auto& peer = peers_[static_cast<std::size_t>(rank)];
         if (!peer) {  // it knows us before we were told of it
           peer = std::make_unique<Peer>(options_.self, rank, options_.world_size, *arena_, ledger_);
-          near_.push_back(peer.get());
+          now_near(*peer);
         }
         watch(acquaintance.lifeline.fd(), static_cast<std::uint64_t>(rank));
         peer->meet(std::move(acquaintance));

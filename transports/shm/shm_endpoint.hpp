@@ -18,6 +18,8 @@ class ShmEndpoint final : public Endpoint, private FastMessages {
   Status add_peer(Rank peer, std::string_view address) override;
   Post post_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override;
   Post post_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override;
+  Post post_borrowing_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override;
+  bool give_back(Rank peer, std::uint32_t loan) override { return peer_at(peer).give_back(loan); }
   std::size_t poll(std::span<Completion> out) override;
   void wait(std::chrono::microseconds limit) override;
   void wake() override;
@@ -28,6 +30,7 @@ class ShmEndpoint final : public Endpoint, private FastMessages {
   EndpointCounters counters() const override;
   std::string describe() const override;
   std::shared_ptr<MemorySource> memory() override { return arena_; }
+  std::shared_ptr<MemorySource> mapped_memory() override { return mapped_; }
   FastMessages* fast_messages() override { return this; }
 
   /// wait() in two parts, for who must sleep elsewhere: after arm() returned true, peers write to bell() when there is
@@ -48,12 +51,14 @@ class ShmEndpoint final : public Endpoint, private FastMessages {
   void pop(Rank peer) override { peer_at(peer).pop(); }
 
   Peer& peer_at(Rank peer) const { return *peers_[static_cast<std::size_t>(peer)]; }
+  void now_near(Peer& peer);
   void watch(int fd, std::uint64_t what);
   void look_around();
   void introduce();
 
   const EndpointOptions options_;
   std::shared_ptr<Arena> arena_;
+  std::shared_ptr<MemorySource> mapped_;  // null: the program has none of it
   Descriptor bell_;
   Descriptor watched_;  // epoll: bell, listener, lifelines
   std::unique_ptr<Introductions> introductions_;

@@ -5,6 +5,7 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -63,6 +64,19 @@ std::unique_ptr<CommHandle> world(const EngineHandle& engine) {
   return std::make_unique<CommHandle>(made);
 }
 
+std::unique_ptr<MemoryHandle> allocate(const EngineHandle& engine, std::size_t bytes) {
+  void* memory = nullptr;
+  fabring_error error = FABRING_ERROR_INIT;
+  fabring_engine* const of = engine.use();
+  fabring_status_code code = FABRING_STATUS_OK;
+  {
+    nb::gil_scoped_release others_run;  // its pages are made
+    code = fabring_mem_alloc(of, bytes, &memory, &error);
+  }
+  check(code, error);
+  return std::make_unique<MemoryHandle>(memory);
+}
+
 nb::dict traffic(const EngineHandle& engine) {
   fabring_traffic counted = FABRING_TRAFFIC_INIT;
   fabring_error error = FABRING_ERROR_INIT;
@@ -79,8 +93,12 @@ nb::dict traffic(const EngineHandle& engine) {
 }  // namespace
 
 void bind_engine(nb::module_& module) {
+  nb::class_<MemoryHandle>(module, "Memory").def_prop_ro("address", [](const MemoryHandle& memory) {
+    return reinterpret_cast<std::uintptr_t>(memory.use());
+  });
   nb::class_<EngineHandle>(module, "Engine")
       .def("world", world)
+      .def("allocate", allocate, nb::arg("bytes"))
       .def("close", &EngineHandle::release)
       .def("traffic", traffic)
       .def("report",

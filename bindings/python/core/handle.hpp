@@ -52,6 +52,7 @@ class Handle {
 using EngineHandle = Handle<fabring_engine, fabring_engine_destroy>;
 using CommHandle = Handle<fabring_comm, fabring_comm_free>;
 using WorkHandle = Handle<fabring_work, fabring_work_free>;
+using MemoryHandle = Handle<void, fabring_mem_free>;
 using PreparedHandle = Handle<fabring_prepared, fabring_prepared_free>;
 
 }  // namespace fabring::python

@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy
+
 import fabring._loading  # noqa: F401  # isort: skip  (before all that follows)
 from fabring import _core
 from fabring.communicator import Communicator, Group
@@ -27,7 +29,7 @@ from fabring.work import Prepared, Work
 __version__: str = _core.version
 __all__ = ["ANY_SOURCE", "ANY_TAG", "AbortedError", "Communicator", "DeviceError", "Engine", "Error", "Group",
            "InternalError", "InvalidArgumentError", "MismatchError", "OutOfMemoryError", "PeerLostError", "Prepared", "Received",
-           "TimeoutError", "TransportError", "UnavailableError", "UnsupportedError", "Work", "engine", "init",
+           "TimeoutError", "TransportError", "UnavailableError", "UnsupportedError", "Work", "empty", "engine", "init",
            "is_initialized", "shutdown", "world"]
 
 _engine: Engine | None = None
@@ -54,6 +56,11 @@ def engine() -> Engine:
     if _engine is None:
         raise InvalidArgumentError("call fabring.init() first")
     return _engine
+
+
+def empty(shape: int | tuple[int, ...], dtype: Any = "float32") -> numpy.ndarray:
+    """As Engine.empty, of the engine of init(): a NumPy array in memory that the ranks of this host read and write directly."""
+    return engine().empty(shape, dtype)
 
 
 def world() -> Communicator:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import math
 import weakref
 from collections.abc import Mapping
 from typing import Any
+
+import numpy
 
 from fabring import _core
 from fabring.communicator import Communicator
@@ -38,6 +41,15 @@ class Engine:
         _open.discard(self)
         self._core.close()
 
+    def empty(self, shape: int | tuple[int, ...], dtype: Any = "float32") -> numpy.ndarray:
+        """A NumPy array, of zeros, in memory that the ranks of this host read and write directly; ordinary memory where they
+        share none. Any operation takes it, or a contiguous part of it, like any other array, and gets by with fewer copies.
+        The memory is given back when the last view of it is gone. Raises OutOfMemoryError."""
+        kind = numpy.dtype(dtype)
+        dimensions = (shape,) if isinstance(shape, int) else tuple(shape)
+        memory = _Mapped(self._core.allocate(math.prod(dimensions) * kind.itemsize), math.prod(dimensions) * kind.itemsize)
+        return numpy.asarray(memory).view(kind).reshape(dimensions)
+
     def traffic(self) -> dict[str, int]:
         """Bytes and messages of this rank since the start: payload_bytes_sent, payload_bytes_received, wire_bytes_sent,
         wire_bytes_received, messages_sent."""
@@ -50,6 +62,14 @@ class Engine:
     def setting(self, name: str) -> str:
         """The value in use: setting("FABRING_TIMEOUT")."""
         return self._core.setting(name)
+
+
+class _Mapped:
+    """Bytes of Engine.empty; every array over them keeps this."""
+
+    def __init__(self, memory: _core.Memory, size: int) -> None:
+        self._memory = memory
+        self.__array_interface__ = {"version": 3, "shape": (size,), "typestr": "|u1", "data": (memory.address, False)}
 
 
 def _text(value: Any) -> str:

@@ -21,6 +21,9 @@ struct Recorder final : TransferListener {
   void on_block(std::uint64_t cookie, Outcome outcome, std::uint32_t bytes) override {
     blocks.push_back({cookie, outcome, bytes});
   }
+  void on_lent(std::uint64_t, std::span<const std::byte>, std::uint32_t) override {
+    ADD_FAILURE() << "nobody asked for a loan";
+  }
   void on_peer_lost(Rank, const Status& why) override { lost.push_back(why); }
 
   struct Taken {

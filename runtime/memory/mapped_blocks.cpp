@@ -1,0 +1,92 @@
+#include "runtime/memory/mapped_blocks.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+
+#include "runtime/base/parse_value.hpp"
+
+namespace fabring {
+namespace {
+
+constexpr std::size_t page = 4096;
+
+std::uintptr_t address(const void* at) { return reinterpret_cast<std::uintptr_t>(at); }
+
+std::byte* ordinary(std::size_t bytes) {
+  auto* const block = static_cast<std::byte*>(std::aligned_alloc(page, bytes));
+  if (block != nullptr) std::memset(block, 0, bytes);
+  return block;
+}
+
+}  // namespace
+
+MappedBlock::MappedBlock(std::shared_ptr<MappedBlocks::Shared> owner, std::byte* data, std::size_t bytes,
+                         std::size_t asked)
+    : owner_(std::move(owner)), data_(data), bytes_(bytes), asked_(asked) {}
+
+MappedBlock::~MappedBlock() {
+  {
+    std::lock_guard lock(owner_->mutex);  // before the memory is another's
+    owner_->blocks.erase(address(data_));
+  }
+  owner_->bytes.fetch_sub(bytes_);
+  if (owner_->source == nullptr) {
+    std::free(data_);
+  } else {
+    (void)owner_->source->release(data_, bytes_);
+  }
+}
+
+MappedBlocks::MappedBlocks(std::shared_ptr<MemorySource> source) : shared_(std::make_shared<Shared>()) {
+  shared_->source = std::move(source);
+}
+
+Result<std::shared_ptr<MappedBlock>> MappedBlocks::allocate(std::size_t asked) {
+  const bool possible = asked <= std::numeric_limits<std::ptrdiff_t>::max() - page;
+  const std::size_t bytes = possible ? (std::max<std::size_t>(asked, 1) + page - 1) / page * page : 0;
+  std::byte* data = nullptr;
+  if (possible) data = shared_->source ? shared_->source->allocate(bytes) : ordinary(bytes);
+  if (data == nullptr) {
+    const std::size_t limit = shared_->source ? shared_->source->limit() : 0, used = shared_->bytes.load();
+    const std::string what = fmt::format("cannot allocate {} of memory that ranks share", size_text(asked));
+    if (shared_->source == nullptr)
+      return Status(ErrorCode::out_of_memory,
+                    fmt::format("cannot allocate {}: this machine has no memory left for it", size_text(asked)));
+    if (bytes == 0 || bytes > limit || bytes > limit - std::min(used, limit))
+      return Status(ErrorCode::out_of_memory,
+                    fmt::format("{}: {} of the {} that this rank may have are in use; free some, or raise "
+                                "FABRING_MAPPED_BYTES",
+                                what, size_text(used), size_text(limit)));
+    return Status(ErrorCode::out_of_memory,
+                  fmt::format("{}: this machine has no memory left, or none in one piece of the {} that this rank may "
+                              "have (FABRING_MAPPED_BYTES), of which {} are in use",
+                              what, size_text(limit), size_text(used)));
+  }
+  auto block = std::make_shared<MappedBlock>(shared_, data, bytes, asked);
+  shared_->bytes.fetch_add(bytes);
+  std::lock_guard lock(shared_->mutex);
+  shared_->blocks[address(data)] = block;
+  shared_->lowest.store(std::min(shared_->lowest.load(), address(data)), std::memory_order_relaxed);
+  shared_->highest.store(std::max(shared_->highest.load(), address(data) + bytes), std::memory_order_relaxed);
+  return block;
+}
+
+std::shared_ptr<const MappedBlock> MappedBlocks::keep(const void* at) const {
+  if (address(at) < shared_->lowest.load(std::memory_order_relaxed) ||
+      address(at) >= shared_->highest.load(std::memory_order_relaxed))
+    return nullptr;
+  std::shared_ptr<MappedBlock> block;  // let go of after the lock, which its end takes
+  {
+    std::lock_guard lock(shared_->mutex);
+    const auto after = shared_->blocks.upper_bound(address(at));
+    if (after != shared_->blocks.begin()) block = std::prev(after)->second.lock();
+  }
+  if (block && address(at) >= address(block->data_) + block->bytes_) block.reset();
+  return block;
+}
+
+}  // namespace fabring

@@ -1,0 +1,62 @@
+#pragma once
+// MappedBlocks: the memory that an engine has given to its program (Engine::allocate), from its endpoint's source where
+// there is one. A block lives until the program and the operations that work on it have let go of it: a program may
+// free memory while an operation is under way. Blocks may outlive the engine. Any thread.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "fabring/status.hpp"
+#include "transports/memory_source.hpp"
+
+namespace fabring {
+
+class MappedBlock;
+
+class MappedBlocks {
+ public:
+  /// Null: ordinary memory.
+  explicit MappedBlocks(std::shared_ptr<MemorySource> source);
+
+  /// Of zeros, aligned to a page. Errors: out_of_memory, with the size and the limit.
+  Result<std::shared_ptr<MappedBlock>> allocate(std::size_t bytes);
+  /// Keeps the block that has this byte; null if none has.
+  std::shared_ptr<const MappedBlock> keep(const void* at) const;
+
+ private:
+  friend class MappedBlock;
+  struct Shared {
+    std::shared_ptr<MemorySource> source;
+    std::mutex mutex;
+    std::map<std::uintptr_t, std::weak_ptr<MappedBlock>> blocks;  // by their beginning; under mutex
+    std::atomic<std::size_t> bytes{0};
+    // No block is outside of these, so that others are told apart without a lock.
+    std::atomic<std::uintptr_t> lowest{UINTPTR_MAX}, highest{0};
+  };
+  std::shared_ptr<Shared> shared_;
+};
+
+class MappedBlock {
+ public:
+  MappedBlock(std::shared_ptr<MappedBlocks::Shared> owner, std::byte* data, std::size_t bytes, std::size_t asked);
+  ~MappedBlock();
+  MappedBlock(const MappedBlock&) = delete;
+  MappedBlock& operator=(const MappedBlock&) = delete;
+
+  std::byte* data() const { return data_; }
+  std::size_t size() const { return asked_; }  ///< as asked for
+  bool shared() const { return owner_->source != nullptr; }
+
+ private:
+  friend class MappedBlocks;
+  std::shared_ptr<MappedBlocks::Shared> owner_;
+  std::byte* data_;
+  std::size_t bytes_;  // whole pages
+  std::size_t asked_;
+};
+
+}  // namespace fabring

@@ -12,12 +12,12 @@
 namespace fabring {
 namespace {
 
-constexpr std::size_t page = 4096;
+constexpr std::size_t block_page = 4096;
 
 std::uintptr_t address(const void* at) { return reinterpret_cast<std::uintptr_t>(at); }
 
 std::byte* ordinary(std::size_t bytes) {
-  auto* const block = static_cast<std::byte*>(std::aligned_alloc(page, bytes));
+  auto* const block = static_cast<std::byte*>(std::aligned_alloc(block_page, bytes));
   if (block != nullptr) std::memset(block, 0, bytes);
   return block;
 }
@@ -46,8 +46,8 @@ MappedBlocks::MappedBlocks(std::shared_ptr<MemorySource> source) : shared_(std::
 }
 
 Result<std::shared_ptr<MappedBlock>> MappedBlocks::allocate(std::size_t asked) {
-  const bool possible = asked <= std::numeric_limits<std::ptrdiff_t>::max() - page;
-  const std::size_t bytes = possible ? (std::max<std::size_t>(asked, 1) + page - 1) / page * page : 0;
+  const bool possible = asked <= std::numeric_limits<std::ptrdiff_t>::max() - block_page;
+  const std::size_t bytes = possible ? (std::max<std::size_t>(asked, 1) + block_page - 1) / block_page * block_page : 0;
   std::byte* data = nullptr;
   if (possible) data = shared_->source ? shared_->source->allocate(bytes) : ordinary(bytes);
   if (data == nullptr) {

@@ -32,7 +32,7 @@ Machine loopback_tcp() {
 // likewise.
 Machine shared_memory() {
   Machine machine;
-  machine.inside = {60, 100, 100, 300, 48 * giga, 15'600'000'000, 0};
+  machine.inside = {60, 100, 100, 300, 48 * giga, 60 * giga, 0};
   machine.between = machine.inside;
   machine.reduce_bytes_per_second = 19 * giga;
   machine.switch_ns = 1'800;

@@ -42,6 +42,14 @@ class Entry {
 class EventPool {
  public:
   explicit EventPool(std::unique_ptr<Driver> driver) : driver_(std::move(driver)) {}
+  ~EventPool() {
+    for (const auto& [context, events] : kept_) {
+      const Entry entry(*driver_, context);
+      for (const Event event : events) driver_->cuEventDestroy_v2(event);  // at the end of a process it may refuse
+    }
+  }
+  EventPool(const EventPool&) = delete;
+  EventPool& operator=(const EventPool&) = delete;
   /// In an Entry of this context.
   Answer take(Context context, Event& event) {
     {

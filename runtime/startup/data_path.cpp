@@ -46,7 +46,7 @@ class Opener {
       }
       FABRING_TRY(open_network(ranks));
     }
-    path_.shared_memory = shared_ && local_ != nullptr;
+    path_.shared_memory = shared_ && some_share_a_node();
     if (local_ && network_) {
       std::vector<bool> is_local;
       for (Rank rank = 0; rank < options_.world_size; ++rank) is_local.push_back(is_local_to_me(rank));
@@ -63,6 +63,12 @@ class Opener {
 
  private:
   bool is_local_to_me(Rank rank) const { return shared_ && path_.node_of[rank] == path_.node_of[options_.self]; }
+  /// Alike on all ranks, those that are alone on their node too.
+  bool some_share_a_node() const {
+    std::vector<int> nodes = path_.node_of;
+    std::sort(nodes.begin(), nodes.end());
+    return std::adjacent_find(nodes.begin(), nodes.end()) != nodes.end();
+  }
   bool needs_network() const {
     return !shared_ || std::any_of(path_.node_of.begin(), path_.node_of.end(), [](int node) { return node != 0; });
   }

@@ -17,6 +17,8 @@
 #include "runtime/control/control_plane.hpp"
 #include "runtime/startup/data_path.hpp"
 #include "runtime/startup/locality.hpp"
+#include "runtime/startup/machine_file.hpp"
+#include "runtime/startup/machine_probe.hpp"
 #include "topology/cpus.hpp"
 #include "topology/host_identity.hpp"
 #include "topology/interfaces.hpp"

@@ -111,6 +111,9 @@ CASES = [
     Case("rank 0 never comes", "timeout", ["rank 0|master"], absent=(0,), settings=FAST),
     Case("different algorithms", "mismatch", ["FABRING_ALGORITHM|algorithm", "ring", "direct"],
          odd={0: {"FABRING_ALGORITHM": "ring"}, 1: {"FABRING_ALGORITHM": "direct"}}),
+    Case("a rank alone on its node chooses as the others do", OK, size=3, settings={"FABRING_TRANSPORT": "shm,tcp"},
+         odd={rank: {"FABRING_HOST_ID": host} for rank, host in enumerate("aba")},
+         commands=["loop steps=8 sizes=4,1024,8192,16384,65536,262144,1048576,4194304", "leave"]),
     Case("no transport in common", ("mismatch", "unavailable", "unsupported"), ["tcp", "fabric", "FABRING_TRANSPORT|transport"],
          odd={0: {"FABRING_TRANSPORT": "tcp"}, 1: {"FABRING_TRANSPORT": "fabric"}}),
     # Calls.

@@ -410,7 +410,11 @@ FAKE Answer cuModuleGetFunction(Function* function, Module, const char* name) {
   if (!full.starts_with(prefix)) return not_found;
   const auto kernel = fabring::fixture::find_host_kernel(full.substr(prefix.size()));
   if (kernel == nullptr) return not_found;
-  *function = new CUfunc_st{std::string(full), kernel};
+  static auto& functions = *new std::vector<std::unique_ptr<CUfunc_st>>();  // as long as their modules: the process
+  static std::mutex mutex;
+  std::lock_guard lock(mutex);
+  functions.push_back(std::make_unique<CUfunc_st>(CUfunc_st{std::string(full), kernel}));
+  *function = functions.back().get();
   return success;
 }
 

@@ -46,8 +46,9 @@ class Place {
   std::byte* data() const { return memory_ + offset_; }
   /// Holds `expected`, and nothing around it has changed.
   bool holds(const std::vector<std::byte>& expected) const {
-    return std::memcmp(data(), expected.data(), size_) == 0 && std::memcmp(memory_, before_.data(), offset_) == 0 &&
-           std::memcmp(data() + size_, before_.data() + offset_ + size_, offset_) == 0;
+    const std::byte* const original = before_.data();
+    return std::equal(data(), data() + size_, expected.data()) && std::equal(memory_, data(), original) &&
+           std::equal(data() + size_, data() + size_ + offset_, original + offset_ + size_);
   }
 
  private:

@@ -43,7 +43,7 @@ endfunction()
 # SKIP_UNITY_BUILD_INCLUSION.
 function(fabring_compile_options target)
   if(FABRING_UNITY)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
     # To the compiler, only one of them is the main file.
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
   endif()

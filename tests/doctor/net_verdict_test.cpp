@@ -188,7 +188,7 @@ TEST(NetCalls, ACardCallsAtThatOfItsNetwork) {
     return from.starts_with("10.0.1.") ? std::string("eth1") : std::string("eth0");
   };
   const std::string doors = encode_doors(picture.ranks);
-  const Calls calls = calls_of(doors, *picture.ranks[0], 3, by);
+  const NetCalls calls = calls_of(doors, *picture.ranks[0], 3, by);
   std::set<std::pair<Rank, int>> plain, fabric;
   for (const auto& call : calls.plain) plain.insert({call.rank, call.door});
   for (const auto& call : calls.fabric) fabric.insert({call.rank, call.door});
@@ -196,7 +196,7 @@ TEST(NetCalls, ACardCallsAtThatOfItsNetwork) {
   EXPECT_EQ(fabric, (std::set<std::pair<Rank, int>>{{1, 2}, {1, 3}, {2, 1}, {2, 2}}));
   EXPECT_EQ(calls.plain[1].from, "10.0.1.1") << "the second card calls from its own address";
   // Where packets leave by another card a job does not use the second one either.
-  const Calls by_first = calls_of(doors, *picture.ranks[0], 3, [](const auto&, const auto&) { return "eth0"; });
+  const NetCalls by_first = calls_of(doors, *picture.ranks[0], 3, [](const auto&, const auto&) { return "eth0"; });
   EXPECT_EQ(by_first.plain.size(), 2u);
   // One rank without libfabric: nobody calls at its ports.
   picture.ranks[1]->networks = {"tcp"};

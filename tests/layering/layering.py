@@ -72,7 +72,7 @@ def violations(root):
 
 
 NAMESPACE = re.compile(r"^namespace ([\w:]+) \{", re.M)
-TYPE = re.compile(r"^(?:struct|class) (\w+)(?: final)?(?: :[^{;]*)?\s*\{", re.M)
+TYPE = re.compile(r"^(?:struct|class|enum(?: class)?) (\w+)(?: final)?(?: :[^{;]*)?\s*\{", re.M)
 
 
 def twice_defined(root):

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fabring/status.hpp"
@@ -36,6 +37,9 @@ void add_simulate(CLI::App& app, Session& session);
 void add_settings(CLI::App& app, Session& session);
 void add_status(CLI::App& app, Session& session);
 void add_topo(CLI::App& app, Session& session);
+
+/// The command line says something that cannot be.
+inline Status wrong_argument(std::string text) { return {ErrorCode::invalid_argument, std::move(text)}; }
 
 /// One line on stderr, "fabring SUBCOMMAND: text", in one write.
 void complain(const std::string& subcommand, const std::string& text);

@@ -2,17 +2,9 @@
 
 #include <algorithm>
 
+#include "tools/fabring/median.hpp"
+
 namespace fabring::tools {
-namespace {
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-}  // namespace
 
 std::size_t guard_elements(std::size_t bytes, DataType type, int ranks) {
   const auto n = static_cast<std::size_t>(ranks);

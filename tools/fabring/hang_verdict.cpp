@@ -28,9 +28,9 @@ bool is_message(const OperationState& operation) {
   return operation.call.starts_with("send") || operation.call.starts_with("recv");
 }
 
-class Judge {
+class HangJudge {
  public:
-  Judge(const JobPicture& job, std::uint64_t patience_ms) : job_(job), patience_ms_(patience_ms) {
+  HangJudge(const JobPicture& job, std::uint64_t patience_ms) : job_(job), patience_ms_(patience_ms) {
     for (const RankPicture& rank : job_.ranks)
       if (rank.state)
         for (const OperationState& operation : rank.state->operations) {
@@ -327,6 +327,6 @@ class Judge {
 
 }  // namespace
 
-Findings judge(const JobPicture& job, std::uint64_t patience_ms) { return Judge(job, patience_ms).findings(); }
+Findings judge(const JobPicture& job, std::uint64_t patience_ms) { return HangJudge(job, patience_ms).findings(); }
 
 }  // namespace fabring::tools

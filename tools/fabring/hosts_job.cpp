@@ -36,9 +36,9 @@ constexpr auto farewell = 3s;                        // for agents to end by the
 bool is_own_address(const std::string& host) { return is_numeric_address(host) && is_local_address({host, 0}); }
 
 // One attempt: agents on all hosts, from their start to their end.
-class Attempt final : HostEvents {
+class HostsAttempt final : HostEvents {
  public:
-  Attempt(const HostsJobOptions& options, SignalSource& signals, Lifeline& lifeline)
+  HostsAttempt(const HostsJobOptions& options, SignalSource& signals, Lifeline& lifeline)
       : options_(options),
         signals_(signals),
         lifeline_(lifeline),
@@ -342,7 +342,7 @@ Result<int> run_hosts_job(const HostsJobOptions& options, const Environment& env
   const std::string job_id = options.job.job_id.empty() ? random_job_id() : options.job.job_id;
   for (int attempt = 0;; ++attempt) {
     {
-      Attempt ranks(options, *signals, *lifeline);
+      HostsAttempt ranks(options, *signals, *lifeline);
       // Stragglers of the last attempt have another identity and are turned away.
       auto code = ranks.run(environment, *path, attempt == 0 ? job_id : fmt::format("{}.{}", job_id, attempt));
       if (!code || *code == 0 || ranks.interrupted() || attempt >= options.job.restarts) return code;

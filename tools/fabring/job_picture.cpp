@@ -10,22 +10,21 @@
 namespace fabring::tools {
 namespace {
 
-using Outcome = StatusVisit::Outcome;
 constexpr std::size_t visitors_at_once = 64;
-constexpr int most_ranks = 1 << 20;
+constexpr int most_job_ranks = 1 << 20;
 
 Answering of(const StatusVisit& door) {
   switch (door.outcome) {
-    case Outcome::answered:
+    case StatusVisit::Outcome::answered:
       return Answering::answered;
-    case Outcome::foreign:
-    case Outcome::refused:
+    case StatusVisit::Outcome::foreign:
+    case StatusVisit::Outcome::refused:
       return Answering::foreign;
-    case Outcome::silent:
+    case StatusVisit::Outcome::silent:
       return door.process == 'T' || door.process == 't' ? Answering::stopped : Answering::silent;
-    case Outcome::nonsense:
+    case StatusVisit::Outcome::nonsense:
       return Answering::silent;
-    case Outcome::gone:
+    case StatusVisit::Outcome::gone:
       break;
   }
   return Answering::unknown;
@@ -66,7 +65,7 @@ RankPicture& seat(JobPicture& job, Rank rank) {
 
 void take_state(JobPicture& job, RankPicture& rank, const std::string& bytes) {
   rank.state = RankState::decode(bytes);
-  if (!rank.state || rank.state->rank != rank.rank || rank.state->world < 1 || rank.state->world > most_ranks) {
+  if (!rank.state || rank.state->rank != rank.rank || rank.state->world < 1 || rank.state->world > most_job_ranks) {
     rank.state.reset();
     rank.answering = Answering::silent;
     return;
@@ -78,7 +77,7 @@ void take_state(JobPicture& job, RankPicture& rank, const std::string& bytes) {
 }
 
 void add_local(JobPicture& job, const StatusVisit& door) {
-  if (door.outcome == Outcome::gone) return;
+  if (door.outcome == StatusVisit::Outcome::gone) return;
   // Anybody may take a name that looks like ours: it makes no seats.
   if (of(door) == Answering::foreign && static_cast<std::size_t>(door.who.rank) >= job.ranks.size()) return;
   RankPicture rank = seat(job, door.who.rank);
@@ -93,7 +92,7 @@ void add_local(JobPicture& job, const StatusVisit& door) {
 // What this host's sockets did not tell, the control plane may.
 void add_news(JobPicture& job, const std::vector<RankNews>& all) {
   for (const RankNews& news : all) {
-    if (news.rank < 0 || news.rank >= most_ranks) continue;
+    if (news.rank < 0 || news.rank >= most_job_ranks) continue;
     RankPicture rank = seat(job, news.rank);
     rank.host = news.host.empty() ? rank.host : news.host;
     rank.silent_ms = news.silent_ms;
@@ -114,10 +113,10 @@ void ask_for_others(JobPicture& job, std::vector<StatusVisit>& doors, std::chron
   if (all_known) return;
   int attempts = 2;
   for (StatusVisit& door : doors) {
-    if (door.who.job != job.tag || door.outcome != Outcome::answered || attempts-- == 0) continue;
+    if (door.who.job != job.tag || door.outcome != StatusVisit::Outcome::answered || attempts-- == 0) continue;
     StatusVisit again = door;
     visit(again, true, limit);
-    if (again.outcome != Outcome::answered) continue;
+    if (again.outcome != StatusVisit::Outcome::answered) continue;
     job.asked = door.who.rank;
     return add_news(job, again.news);
   }
@@ -166,7 +165,7 @@ Result<std::vector<JobPicture>> look_at_jobs(const std::string& job, std::chrono
   visit_all(*doors, std::min<std::chrono::milliseconds>(limit / 3, std::chrono::seconds(2)));
   std::vector<JobPicture> jobs;
   for (const StatusVisit& door : *doors) {
-    if (door.outcome == Outcome::gone) continue;
+    if (door.outcome == StatusVisit::Outcome::gone) continue;
     if (jobs.empty() || jobs.back().tag != door.who.job) jobs.push_back({door.who.job, "", "", {}, -1, true});
     jobs.back().foreign = jobs.back().foreign && of(door) == Answering::foreign;
     add_local(jobs.back(), door);

@@ -22,9 +22,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // One attempt: all ranks from start to end.
-class Attempt final : RankEvents {
+class LocalAttempt final : RankEvents {
  public:
-  Attempt(const JobOptions& options, SignalSource& signals, Lifeline& lifeline)
+  LocalAttempt(const JobOptions& options, SignalSource& signals, Lifeline& lifeline)
       : options_(options), signals_(signals), group_(lifeline), supervisor_(supervisor_options()) {}
 
   Status start(const Environment& environment, const std::string& job_id, int port, bool stdin_is_ours) {
@@ -140,7 +140,7 @@ Result<int> run_local_job(const JobOptions& options, const Environment& environm
   for (int attempt = 0;; ++attempt) {
     int code = 0;
     {
-      Attempt ranks(options, *signals, *lifeline);
+      LocalAttempt ranks(options, *signals, *lifeline);
       // Stragglers of the last attempt have another identity and are turned away.
       const std::string id = attempt == 0 ? job_id : fmt::format("{}.{}", job_id, attempt);
       FABRING_TRY(ranks.start(environment, id, port->port, stdin_is_ours));

@@ -32,8 +32,6 @@ struct Words {
   PerfOptions options;
 };
 
-Status wrong(std::string text) { return {ErrorCode::invalid_argument, std::move(text)}; }
-
 Result<Collective> read_collective(const std::string& text) {
   const auto collective = parse_collective(text);
   if (collective && *collective != Collective::send && *collective != Collective::recv) return *collective;
@@ -42,8 +40,8 @@ Result<Collective> read_collective(const std::string& text) {
     if (const auto one = static_cast<Collective>(i); one != Collective::send && one != Collective::recv)
       known.push_back(name(one));
   if (text.empty())
-    return wrong(fmt::format("which collective? {}; or --model NAME, or --guard", fmt::join(known, ", ")));
-  return wrong(
+    return wrong_argument(fmt::format("which collective? {}; or --model NAME, or --guard", fmt::join(known, ", ")));
+  return wrong_argument(
       fmt::format("'{}' is not a collective{} (known: {})", text, did_you_mean(text, known), fmt::join(known, ", ")));
 }
 
@@ -56,22 +54,24 @@ Status read_kind(const Words& words, PerfOptions& options) {
     if (!collective) return collective.error();
     options.collective = *collective;
     if (!options.plot.empty() && options.collective == Collective::barrier)
-      return wrong("--plot: a barrier has no bandwidth to draw");
+      return wrong_argument("--plot: a barrier has no bandwidth to draw");
     return {};
   }
   if (!words.collective.empty())
-    return wrong(fmt::format("{} goes with no collective of its own: leave out '{}'", option, words.collective));
-  if (words.guard && !options.model.empty()) return wrong("--guard and --model are two measurements: take one");
-  if (!options.plot.empty()) return wrong(fmt::format("--plot draws a collective over sizes, not {}", option));
+    return wrong_argument(
+        fmt::format("{} goes with no collective of its own: leave out '{}'", option, words.collective));
+  if (words.guard && !options.model.empty())
+    return wrong_argument("--guard and --model are two measurements: take one");
+  if (!options.plot.empty()) return wrong_argument(fmt::format("--plot draws a collective over sizes, not {}", option));
   const bool csv = options.format == Format::csv && options.kind == PerfKind::model;
   if (options.format != Format::table && options.format != Format::json && !csv)
-    return wrong(
+    return wrong_argument(
         fmt::format("--format: {} has table{} and json", option, options.kind == PerfKind::model ? ", csv" : ""));
   if (options.kind == PerfKind::guard) return {};
   if (auto gradients = model_gradients(options.model); !gradients) return gradients.error().with_prefix("--model: ");
   auto bucket = parse_size(words.bucket);
   if (!bucket) return bucket.error().with_prefix("--bucket: ");
-  if (*bucket == 0) return wrong("--bucket 0: a call for each tensor is measured anyway; give a size");
+  if (*bucket == 0) return wrong_argument("--bucket 0: a call for each tensor is measured anyway; give a size");
   options.bucket = static_cast<std::size_t>(*bucket);
   return {};
 }
@@ -89,14 +89,15 @@ Status read_sizes(const Words& words, PerfOptions& options) {
 Status read_wire_type(const Words& words, PerfOptions& options) {
   const auto type = words.wire_type == "off" ? DataType::float32 : parse_data_type(words.wire_type);
   if (!type || (*type != DataType::float32 && *type != DataType::bfloat16 && *type != DataType::float16))
-    return wrong(fmt::format("--wire-type '{}' is not one of off, bfloat16 (bf16), float16 (f16)", words.wire_type));
+    return wrong_argument(
+        fmt::format("--wire-type '{}' is not one of off, bfloat16 (bf16), float16 (f16)", words.wire_type));
   options.wire_type = type;
   if (*type == DataType::float32) return {};
   if (options.kind == PerfKind::guard)
-    return wrong("--wire-type: --guard compares collectives as they are; leave it out");
+    return wrong_argument("--wire-type: --guard compares collectives as they are; leave it out");
   const Collective collective = options.kind == PerfKind::sizes ? options.collective : Collective::allreduce;
   if (!wire_type_of(collective, options, std::nullopt))
-    return wrong(
+    return wrong_argument(
         "--wire-type is for allreduce, reduce and reduce_scatter of float32 (-d) by sum, avg or premul_sum (-o)");
   return {};
 }
@@ -109,19 +110,21 @@ Status understand(Words& words) {
   if (!type) {
     std::vector<std::string_view> known;
     for (int i = 0; i < data_type_count; ++i) known.push_back(name(static_cast<DataType>(i)));
-    return wrong(fmt::format("-d '{}' is not a data type{} (known: {})", words.type, did_you_mean(words.type, known),
-                             fmt::join(known, ", ")));
+    return wrong_argument(fmt::format("-d '{}' is not a data type{} (known: {})", words.type,
+                                      did_you_mean(words.type, known), fmt::join(known, ", ")));
   }
   options.type = *type;
   const auto op = parse_reduce_op(words.op);
   if (!op) {
     std::vector<std::string_view> known;
     for (int i = 0; i < reduce_op_count; ++i) known.push_back(name(static_cast<ReduceOp>(i)));
-    return wrong(fmt::format("-o '{}' is not a reduction{} (known: {})", words.op, did_you_mean(words.op, known),
-                             fmt::join(known, ", ")));
+    return wrong_argument(fmt::format("-o '{}' is not a reduction{} (known: {})", words.op,
+                                      did_you_mean(words.op, known), fmt::join(known, ", ")));
   }
-  if (!supports(*type, *op)) return wrong(fmt::format("-o {}: {} has no such operation", name(*op), name(*type)));
-  if (*op == ReduceOp::user) return wrong("-o user: a function of a program's own cannot be measured from here");
+  if (!supports(*type, *op))
+    return wrong_argument(fmt::format("-o {}: {} has no such operation", name(*op), name(*type)));
+  if (*op == ReduceOp::user)
+    return wrong_argument("-o user: a function of a program's own cannot be measured from here");
   options.op = *op;
   if (!words.wire_type.empty()) FABRING_TRY(read_wire_type(words, options));
   FABRING_TRY(read_sizes(words, options));
@@ -139,7 +142,7 @@ Status understand(Words& words) {
   options.device = words.memory == "cuda";
   options.mapped = words.memory == "mapped";
   if (options.device && options.kind != PerfKind::sizes)
-    return wrong("--memory cuda goes with a collective, not with --model or --guard");
+    return wrong_argument("--memory cuda goes with a collective, not with --model or --guard");
   options.check = !words.no_check;
   options.progress = !words.no_progress;
   Config scratch;  // what the settings would refuse is refused here, before anything is started
@@ -204,13 +207,13 @@ int start_ranks(const Words& words, const Session& session) {
 
 int run(Words& words, const Session& session) {
   Status status = understand(words);
-  if (status.ok() && !session.command.empty()) status = wrong("nothing may follow --");
+  if (status.ok() && !session.command.empty()) status = wrong_argument("nothing may follow --");
   if (status.ok() && words.nodes > 1 && words.ranks < words.nodes)
-    status = wrong(fmt::format("--split-nodes {} needs -n with at least as many ranks", words.nodes));
+    status = wrong_argument(fmt::format("--split-nodes {} needs -n with at least as many ranks", words.nodes));
   if (status.ok() && words.ranks > 0 && words.options.root >= words.ranks)
-    status = wrong(fmt::format("--root {}: ranks are 0 to {}", words.options.root, words.ranks - 1));
+    status = wrong_argument(fmt::format("--root {}: ranks are 0 to {}", words.options.root, words.ranks - 1));
   if (status.ok() && words.guard && words.ranks == 1)
-    status = wrong("--guard needs 2 ranks or more: one has nobody to talk to");
+    status = wrong_argument("--guard needs 2 ranks or more: one has nobody to talk to");
   if (!status.ok()) {
     complain("perf", status.message() + "\nTry `fabring perf --help`.");
     return exit_usage;

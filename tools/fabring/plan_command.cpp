@@ -22,13 +22,11 @@
 namespace fabring::tools {
 namespace {
 
-struct Options {
+struct PlanOptions {
   std::string collective, nodes, algorithm = "auto", type = "float32", op = "sum", count = "1M", load, output;
   int ranks = 0, rank = -1, root = 0;
   bool check_only = false, json = false;
 };
-
-Status wrong(std::string text) { return {ErrorCode::invalid_argument, std::move(text)}; }
 
 struct World {
   std::vector<int> node_of;
@@ -56,7 +54,7 @@ Result<Collective> collective_named(const std::string& text) {
   const auto names = collectives_with_plans();
   const auto collective = parse_collective(text);
   if (collective && std::find(names.begin(), names.end(), name(*collective)) != names.end()) return *collective;
-  return wrong(
+  return wrong_argument(
       fmt::format("'{}' has no plans{}; these have: {}", text, did_you_mean(text, names), fmt::join(names, ", ")));
 }
 
@@ -65,7 +63,7 @@ struct AlgorithmChoice {
   std::string reason;
 };
 
-Result<AlgorithmChoice> choose(const Options& options, Collective collective, const World& world) {
+Result<AlgorithmChoice> choose(const PlanOptions& options, Collective collective, const World& world) {
   if (options.algorithm == "auto") {
     const WorldShape shape = shape_of(world.node_of);
     const std::size_t bytes =
@@ -81,15 +79,15 @@ Result<AlgorithmChoice> choose(const Options& options, Collective collective, co
   for (const Algorithm each : all_algorithms()) {
     if (has_algorithm(collective, each)) known.push_back(name(each));
   }
-  return wrong(fmt::format("--algorithm '{}' is not one that {} has: {}{}", options.algorithm, name(collective),
-                           fmt::join(known, ", "), did_you_mean(options.algorithm, known)));
+  return wrong_argument(fmt::format("--algorithm '{}' is not one that {} has: {}{}", options.algorithm,
+                                    name(collective), fmt::join(known, ", "), did_you_mean(options.algorithm, known)));
 }
 
-Status read_operands(const Options& options, World& world) {
+Status read_operands(const PlanOptions& options, World& world) {
   const auto type = parse_data_type(options.type);
   const auto op = parse_reduce_op(options.op);
-  if (!type) return wrong(fmt::format("-d '{}' is not a data type", options.type));
-  if (!op) return wrong(fmt::format("-o '{}' is not a reduction: sum, prod, min, max, avg, ...", options.op));
+  if (!type) return wrong_argument(fmt::format("-d '{}' is not a data type", options.type));
+  if (!op) return wrong_argument(fmt::format("-o '{}' is not a reduction: sum, prod, min, max, avg, ...", options.op));
   world.type = *type;
   world.op = *op;
   auto count = parse_size(options.count);
@@ -99,9 +97,9 @@ Status read_operands(const Options& options, World& world) {
 }
 
 /// Plans that are made here.
-Result<World> make_world(const Options& options) {
+Result<World> make_world(const PlanOptions& options) {
   World world;
-  if (options.collective.empty()) return wrong("which collective? Or --load a file with plans");
+  if (options.collective.empty()) return wrong_argument("which collective? Or --load a file with plans");
   const auto collective = collective_named(options.collective);
   if (!collective) return collective.error();
   auto node_of = node_layout(options.nodes, options.ranks);
@@ -109,9 +107,10 @@ Result<World> make_world(const Options& options) {
   world.node_of = std::move(*node_of);
   for (const auto& [option, rank] : {std::pair{"--rank", options.rank}, std::pair{"--root", options.root}}) {
     if (rank < world.ranks()) continue;
-    return wrong(fmt::format("{} {}: there are {} ranks, 0 to {}", option, rank, world.ranks(), world.ranks() - 1));
+    return wrong_argument(
+        fmt::format("{} {}: there are {} ranks, 0 to {}", option, rank, world.ranks(), world.ranks() - 1));
   }
-  if (options.root != 0 && !has_root(*collective)) return wrong(options.collective + " has no --root");
+  if (options.root != 0 && !has_root(*collective)) return wrong_argument(options.collective + " has no --root");
   if (Status status = read_operands(options, world); !status) return status;
   const auto choice = choose(options, *collective, world);
   if (!choice) return choice.error();
@@ -130,7 +129,7 @@ Result<World> make_world(const Options& options) {
 }
 
 /// Plans from a file, with whatever is wrong with them as an error.
-Result<World> load_world(const Options& options) {
+Result<World> load_world(const PlanOptions& options) {
   World world;
   if (Status status = read_operands(options, world); !status) return status;
   std::ifstream file(options.load, std::ios::binary);
@@ -144,11 +143,11 @@ Result<World> load_world(const Options& options) {
     return Status(plans.error().code(),
                   fmt::format("--load {}: {} (`fabring plan COLLECTIVE -n N --json` writes such a file)", options.load,
                               plans.error().message()));
-  if (plans->empty()) return wrong(fmt::format("--load {}: there are no plans in it", options.load));
+  if (plans->empty()) return wrong_argument(fmt::format("--load {}: there are no plans in it", options.load));
   world.plans = std::move(*plans);
   world.node_of.assign(world.plans.size(), 0);
   if (options.rank >= world.ranks())
-    return wrong(fmt::format("--rank {}: there are {} ranks", options.rank, world.ranks()));
+    return wrong_argument(fmt::format("--rank {}: there are {} ranks", options.rank, world.ranks()));
   for (const Plan& plan : world.plans) {
     for (const Step& step : plan.steps) {
       if (step.kind == StepKind::finish) world.op = ReduceOp::avg;  // nothing else has it
@@ -165,7 +164,7 @@ std::string_view what_is_proved(Collective collective) {
   return "every output is the same ordered reduction of every input exactly once";
 }
 
-int show(const Options& options, const World& world) {
+int show(const PlanOptions& options, const World& world) {
   Output out;
   if (Status status = out.open(options.output); !status) {
     complain("plan", status.message());
@@ -201,8 +200,8 @@ int show(const Options& options, const World& world) {
   return proof ? exit_fine : exit_wrong;
 }
 
-int run(const Options& options, const Session& session) {
-  auto world = !session.command.empty() ? Result<World>(wrong("nothing may follow --"))
+int run(const PlanOptions& options, const Session& session) {
+  auto world = !session.command.empty() ? Result<World>(wrong_argument("nothing may follow --"))
                : options.load.empty()   ? make_world(options)
                                         : load_world(options);
   if (world) return show(options, *world);
@@ -221,8 +220,9 @@ Result<std::vector<int>> node_layout(const std::string& nodes, int ranks) {
   if (nodes.empty() || nodes.find(',') == std::string::npos) {
     auto count = parse_integer(nodes.empty() ? "1" : nodes, 1, most_ranks);
     if (!count) return count.error().with_prefix("--nodes: ");
-    if (ranks < 1) return wrong("how many ranks? give -n N, or --nodes with the ranks of each node (--nodes 2,2)");
-    if (*count > ranks) return wrong(fmt::format("--nodes {} is more than the {} ranks", *count, ranks));
+    if (ranks < 1)
+      return wrong_argument("how many ranks? give -n N, or --nodes with the ranks of each node (--nodes 2,2)");
+    if (*count > ranks) return wrong_argument(fmt::format("--nodes {} is more than the {} ranks", *count, ranks));
     for (int rank = 0; rank < ranks; ++rank) node_of.push_back(static_cast<int>(rank * *count / ranks));
     return node_of;
   }
@@ -231,16 +231,17 @@ Result<std::vector<int>> node_layout(const std::string& nodes, int ranks) {
   for (std::size_t node = 0; node < items->size(); ++node) {
     auto count = parse_integer((*items)[node], 1, most_ranks);
     if (!count) return count.error().with_prefix("--nodes: ");
-    if (node_of.size() + static_cast<std::size_t>(*count) > most_ranks) return wrong("--nodes: more than 4096 ranks");
+    if (node_of.size() + static_cast<std::size_t>(*count) > most_ranks)
+      return wrong_argument("--nodes: more than 4096 ranks");
     node_of.insert(node_of.end(), static_cast<std::size_t>(*count), static_cast<int>(node));
   }
   if (ranks > 0 && ranks != static_cast<int>(node_of.size()))
-    return wrong(fmt::format("--nodes {} has {} ranks, but -n says {}", nodes, node_of.size(), ranks));
+    return wrong_argument(fmt::format("--nodes {} has {} ranks, but -n says {}", nodes, node_of.size(), ranks));
   return node_of;
 }
 
 void add_plan(CLI::App& app, Session& session) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PlanOptions>();
   CLI::App* command = app.add_subcommand("plan", "Print a plan, its bytes per link, and its proof");
   command
       ->add_option("collective", options->collective,

@@ -23,7 +23,7 @@
 namespace fabring::tools {
 namespace {
 
-struct Options {
+struct RunOptions {
   JobOptions job;
   HostsJobOptions several;
   HorovodOptions horovod;
@@ -44,7 +44,7 @@ int finish(const Result<int>& code) {
   return exit_could_not_run;
 }
 
-Result<std::vector<HostSlots>> read_hosts(const Options& options) {
+Result<std::vector<HostSlots>> read_hosts(const RunOptions& options) {
   if (options.hostfile.empty()) {
     auto hosts = parse_hosts(options.hosts);
     if (!hosts) return hosts.error().with_prefix("--hosts: ");
@@ -59,7 +59,7 @@ Result<std::vector<HostSlots>> read_hosts(const Options& options) {
 }
 
 // What the words on the command line mean for a job on several hosts. Errors are the user's.
-Status understand_hosts(Options& options, const Environment& environment) {
+Status understand_hosts(RunOptions& options, const Environment& environment) {
   auto hosts = read_hosts(options);
   if (!hosts) return hosts.error();
   auto shares = place_ranks(*hosts, options.ranks);
@@ -80,7 +80,7 @@ Status understand_hosts(Options& options, const Environment& environment) {
   return {};
 }
 
-int run_on_hosts(Options& options, const Environment& environment) {
+int run_on_hosts(RunOptions& options, const Environment& environment) {
   HostsJobOptions& several = options.several;
   several.job = options.job;
   // Its contents travel to the other hosts, never its name: there is no such file there.
@@ -98,7 +98,7 @@ int run_on_hosts(Options& options, const Environment& environment) {
   return finish(run_hosts_job(several, environment));
 }
 
-int run_here(const Options& options, Environment environment) {
+int run_here(const RunOptions& options, Environment environment) {
   auto exported = exported_environment(options.exports, environment);
   if (!exported) return usage("-x: " + exported.error().message());
   for (const auto& [name, value] : *exported) environment[name] = value;
@@ -107,7 +107,7 @@ int run_here(const Options& options, Environment environment) {
   return finish(run_local_job(options.job, environment));
 }
 
-int run(Options& options, const CLI::App& app, Session& session) {
+int run(RunOptions& options, const CLI::App& app, Session& session) {
   std::vector<std::string> words = app.remaining();
   if (!words.empty() && words.front().starts_with('-')) return usage(unknown_option(app, words.front()));
   if (!words.empty() && !session.command.empty())
@@ -140,7 +140,7 @@ int run(Options& options, const CLI::App& app, Session& session) {
 }  // namespace
 
 void add_run(CLI::App& app, Session& session) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<RunOptions>();
   CLI::App* command = app.add_subcommand("run", "Start ranks of a program, here or on several hosts");
   command->add_option("-n", options->ranks, "How many ranks (also -np); with hosts: all their slots")
       ->check(CLI::Range(1, 4096))

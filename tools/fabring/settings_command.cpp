@@ -11,21 +11,21 @@
 namespace fabring::tools {
 namespace {
 
-struct Options {
+struct SettingsOptions {
   bool json = false;
   bool markdown = false;
   std::string output;
 };
 
-struct Row {
+struct SettingRow {
   const Setting* setting;
   std::string value, source, error;
 };
 
 // One row per setting; a bad value is reported in its row and does not hide the others.
-std::vector<Row> resolve(const Environment& environment, Status& launch, std::vector<std::string>& problems) {
+std::vector<SettingRow> resolve(const Environment& environment, Status& launch, std::vector<std::string>& problems) {
   Environment good;
-  std::vector<Row> rows;
+  std::vector<SettingRow> rows;
   for (const auto& [name, value] : environment) {
     if (!name.starts_with("FABRING_")) {
       good.emplace(name, value);
@@ -42,16 +42,17 @@ std::vector<Row> resolve(const Environment& environment, Status& launch, std::ve
   launch = resolved ? known.launch : resolved.error();
   for (const Setting& setting : settings()) {
     const auto source = known.sources.find(setting.name);
-    Row row{&setting, setting.show(known.config), source == known.sources.end() ? "default" : source->second, {}};
+    SettingRow row{
+        &setting, setting.show(known.config), source == known.sources.end() ? "default" : source->second, {}};
     if (row.value.empty()) row.value = source == known.sources.end() ? default_text(setting) : "";
     rows.push_back(std::move(row));
   }
   return rows;
 }
 
-std::string as_json(const std::vector<Row>& rows) {
+std::string as_json(const std::vector<SettingRow>& rows) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const Row& row : rows)
+  for (const SettingRow& row : rows)
     list.push_back({{"name", row.setting->name},
                     {"value", row.value},
                     {"source", row.source},
@@ -62,18 +63,18 @@ std::string as_json(const std::vector<Row>& rows) {
   return list.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-std::string as_text(const std::vector<Row>& rows) {
+std::string as_text(const std::vector<SettingRow>& rows) {
   std::string text;
-  for (const Row& row : rows)
+  for (const SettingRow& row : rows)
     text += fmt::format("{:<27} {}  ({})\n    {}\n", row.setting->name, row.value, row.source, row.setting->paragraph);
   return text;
 }
 
-int run(const Options& options) {
+int run(const SettingsOptions& options) {
   Output out;
   Status launch;
   std::vector<std::string> problems;
-  const std::vector<Row> rows = resolve(process_environment(), launch, problems);
+  const std::vector<SettingRow> rows = resolve(process_environment(), launch, problems);
   if (Status status = out.open(options.output); !status) {
     complain("settings", status.message());
     return exit_could_not_run;
@@ -91,7 +92,7 @@ int run(const Options& options) {
 }  // namespace
 
 void add_settings(CLI::App& app, Session& session) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SettingsOptions>();
   CLI::App* command = app.add_subcommand("settings", "Every setting: its value, where it came from, what it does");
   command->add_flag("--json", options->json, "As a JSON array");
   command->add_flag("--markdown", options->markdown, "The table of all settings for the documentation");

@@ -19,10 +19,10 @@
 namespace fabring::tools {
 namespace {
 
-constexpr int most_ranks = 1 << 17;
+constexpr int most_simulated_ranks = 1 << 17;
 constexpr std::size_t most_drawn_nodes = 64;
 
-struct Options {
+struct SimulateOptions {
   std::string collective, machine = "100g", sizes = "1K,16K,256K,4M,64M", algorithm, scale, stragglers, plot, links,
                           model, bucket = "25M", measured, output;
   int nodes = 1, ranks_per_node = 8;
@@ -30,8 +30,6 @@ struct Options {
   std::uint64_t seed = 1;
   bool json = false, explain = false, show_machine = false;
 };
-
-Status wrong(std::string text) { return {ErrorCode::invalid_argument, std::move(text)}; }
 
 /// What was asked for, understood.
 struct Wanted {
@@ -50,14 +48,14 @@ Result<std::vector<Algorithm>> read_algorithms(const std::string& text, Collecti
     known.push_back(name(each));
     if (text.empty()) algorithms.push_back(each);
   }
-  if (known.empty()) return wrong(fmt::format("'{}' has no plans", name(collective)));
+  if (known.empty()) return wrong_argument(fmt::format("'{}' has no plans", name(collective)));
   if (text.empty()) return algorithms;
   auto items = parse_list(text);
   if (!items) return items.error().with_prefix("--algorithm: ");
   for (const std::string& item : *items) {
     const auto algorithm = parse_algorithm(item, collective);
     if (!algorithm)
-      return wrong(
+      return wrong_argument(
           fmt::format("--algorithm '{}' is not one of {}{}", item, fmt::join(known, ", "), did_you_mean(item, known)));
     algorithms.push_back(*algorithm);
   }
@@ -68,25 +66,25 @@ Status read_stragglers(const std::string& text, std::uint64_t seed, simulation::
   if (text.empty()) return {};
   const std::size_t colon = text.find(':');
   const std::string shape = "--stragglers '" + text + "': write PROBABILITY:MICROSECONDS, as in 0.01:500";
-  if (colon == std::string::npos) return wrong(shape);
+  if (colon == std::string::npos) return wrong_argument(shape);
   char* end = nullptr;
   const std::string probability = text.substr(0, colon);
   into.probability = std::strtod(probability.c_str(), &end);
   auto late = parse_integer(text.substr(colon + 1), 0, 10'000'000);
   if (probability.empty() || *end != '\0' || !(into.probability >= 0 && into.probability <= 1) || !late)
-    return wrong(shape);
+    return wrong_argument(shape);
   into.late_ns = *late * 1000;
   into.seed = seed;
   return {};
 }
 
-Result<Wanted> understand(const Options& options) {
+Result<Wanted> understand(const SimulateOptions& options) {
   Wanted wanted;
   const auto collective = parse_collective(options.collective);
   if (!collective) {
     std::vector<std::string_view> names;
     for (int i = 0; i < collective_count; ++i) names.push_back(name(static_cast<Collective>(i)));
-    return wrong(
+    return wrong_argument(
         fmt::format("'{}' is not a collective{}", options.collective, did_you_mean(options.collective, names)));
   }
   wanted.forecast.collective = *collective;
@@ -101,29 +99,29 @@ Result<Wanted> understand(const Options& options) {
   for (const std::string& each : *sizes) {
     auto bytes = parse_size(each);
     if (!bytes) return bytes.error().with_prefix("--sizes: ");
-    if (*bytes > (std::uint64_t{1} << 40)) return wrong("--sizes: at most 1T");
+    if (*bytes > (std::uint64_t{1} << 40)) return wrong_argument("--sizes: at most 1T");
     wanted.sizes.push_back(*bytes);
   }
   wanted.nodes = options.nodes;
   wanted.ranks_per_node = options.ranks_per_node;
-  if (std::int64_t{options.nodes} * options.ranks_per_node > most_ranks)
-    return wrong(
-        fmt::format("{} nodes of {} ranks are more than {} ranks", options.nodes, options.ranks_per_node, most_ranks));
+  if (std::int64_t{options.nodes} * options.ranks_per_node > most_simulated_ranks)
+    return wrong_argument(fmt::format("{} nodes of {} ranks are more than {} ranks", options.nodes,
+                                      options.ranks_per_node, most_simulated_ranks));
   if (!options.scale.empty()) {
     auto scale = parse_list(options.scale);
     if (!scale) return scale.error().with_prefix("--scale: ");
     for (const std::string& each : *scale) {
-      auto ranks = parse_integer(each, 1, most_ranks);
+      auto ranks = parse_integer(each, 1, most_simulated_ranks);
       if (!ranks) return ranks.error().with_prefix("--scale: ");
       if (*ranks % options.ranks_per_node != 0)
-        return wrong(fmt::format("--scale: {} ranks do not fill nodes of {}", *ranks, options.ranks_per_node));
+        return wrong_argument(fmt::format("--scale: {} ranks do not fill nodes of {}", *ranks, options.ranks_per_node));
       wanted.scale.push_back(static_cast<int>(*ranks));
     }
   }
   if (Status status = read_stragglers(options.stragglers, options.seed, wanted.forecast.stragglers); !status)
     return status;
   if (!options.model.empty() && options.compute_ms <= 0)
-    return wrong("--model needs --compute-ms: how long one rank computes for a step");
+    return wrong_argument("--model needs --compute-ms: how long one rank computes for a step");
   return wanted;
 }
 
@@ -153,7 +151,7 @@ std::string explanation(const Wanted& wanted, std::uint64_t bytes) {
   return text;
 }
 
-Status tables(const Options& options, const Wanted& wanted, Output& out) {
+Status tables(const SimulateOptions& options, const Wanted& wanted, Output& out) {
   Forecaster forecaster(wanted.forecast);
   std::vector<std::vector<Forecast>> shown;
   const Rows what = wanted.scale.empty() ? Rows::sizes : Rows::ranks;
@@ -185,9 +183,9 @@ Status tables(const Options& options, const Wanted& wanted, Output& out) {
   return save("--plot", options.plot, draw(forecast_chart(shown, what, title)));
 }
 
-Status links(const Options& options, const Wanted& wanted) {
+Status links(const SimulateOptions& options, const Wanted& wanted) {
   if (static_cast<std::size_t>(wanted.nodes) > most_drawn_nodes || wanted.nodes < 2)
-    return wrong(fmt::format("--links draws 2 to {} nodes", most_drawn_nodes));
+    return wrong_argument(fmt::format("--links draws 2 to {} nodes", most_drawn_nodes));
   std::vector<Shades> squares;
   const auto add = [&](Algorithm algorithm) -> Status {
     auto loads = link_loads(wanted.forecast.collective, algorithm, equal_nodes(wanted.nodes, wanted.ranks_per_node),
@@ -209,7 +207,7 @@ Status links(const Options& options, const Wanted& wanted) {
                    "the most between any two nodes", squares));
 }
 
-Status scaling(const Options& options, const Wanted& wanted, Output& out) {
+Status scaling(const SimulateOptions& options, const Wanted& wanted, Output& out) {
   auto gradients = model_gradients(options.model);
   if (!gradients) return gradients.error().with_prefix("--model: ");
   auto bucket = parse_size(options.bucket);
@@ -266,11 +264,12 @@ Status scaling(const Options& options, const Wanted& wanted, Output& out) {
 }
 
 /// Predicted beside what `fabring perf --format json` measured, for the world that was measured.
-Status compare(const Options& options, const Wanted& wanted, Output& out) {
+Status compare(const SimulateOptions& options, const Wanted& wanted, Output& out) {
   std::ifstream file(options.measured, std::ios::binary);
   if (!file) return Status(ErrorCode::unavailable, "--measured " + options.measured + ": cannot be read");
   const auto json = nlohmann::json::parse(file, nullptr, false);
-  if (!json.is_array()) return wrong("--measured " + options.measured + ": not what fabring perf --format json writes");
+  if (!json.is_array())
+    return wrong_argument("--measured " + options.measured + ": not what fabring perf --format json writes");
   std::string text = fmt::format("{:>10} {:>6} {:>20} {:>12} {:>12} {:>6}\n", "size", "ranks", "algorithm", "predicted",
                                  "measured", "ratio");
   Forecaster forecaster(wanted.forecast);
@@ -279,15 +278,15 @@ Status compare(const Options& options, const Wanted& wanted, Output& out) {
     if (!row.is_object() || !row.contains("bytes") || !row["bytes"].is_number_unsigned() || !row.contains("time_us") ||
         !row["time_us"].is_number() || !row.contains("ranks") || !row["ranks"].is_number_unsigned() ||
         !row.contains("algorithm") || !row["algorithm"].is_string())
-      return wrong("--measured " + options.measured + ": an entry lacks bytes, ranks, algorithm or time_us");
+      return wrong_argument("--measured " + options.measured + ": an entry lacks bytes, ranks, algorithm or time_us");
     if (row.value("collective", std::string()) != name(wanted.forecast.collective)) continue;
     const auto ranks = row["ranks"].get<std::uint64_t>();
     const auto algorithm = parse_algorithm(row["algorithm"].get<std::string>());
     const double measured = row["time_us"].get<double>();
     if (!algorithm || !has_algorithm(wanted.forecast.collective, *algorithm) || measured <= 0) continue;
     const auto nodes = static_cast<std::uint64_t>(wanted.nodes);
-    if (ranks < 1 || ranks > most_ranks || ranks % nodes != 0)
-      return wrong(fmt::format("--measured {}: {} ranks on --nodes {}", options.measured, ranks, nodes));
+    if (ranks < 1 || ranks > most_simulated_ranks || ranks % nodes != 0)
+      return wrong_argument(fmt::format("--measured {}: {} ranks on --nodes {}", options.measured, ranks, nodes));
     const auto bytes = row["bytes"].get<std::uint64_t>();
     const auto time = forecaster.one(*algorithm, wanted.nodes, static_cast<int>(ranks / nodes), bytes).time();
     if (!time) continue;
@@ -298,14 +297,14 @@ Status compare(const Options& options, const Wanted& wanted, Output& out) {
                         time_text(*time), time_text(static_cast<Nanoseconds>(measured * 1e3)), ratio);
   }
   if (compared == 0)
-    return wrong(
+    return wrong_argument(
         fmt::format("--measured {}: no measurement of {}", options.measured, name(wanted.forecast.collective)));
   out.write(text + fmt::format("{} of {} within 20% on {}\n", within, compared, wanted.forecast.machine.name));
   return {};
 }
 
-int run(const Options& options, const Session& session) {
-  auto wanted = session.command.empty() ? understand(options) : Result<Wanted>(wrong("nothing may follow --"));
+int run(const SimulateOptions& options, const Session& session) {
+  auto wanted = session.command.empty() ? understand(options) : Result<Wanted>(wrong_argument("nothing may follow --"));
   Status status = wanted ? Status() : wanted.error();
   Output out;
   if (status.ok()) status = out.open(options.output);
@@ -331,13 +330,13 @@ int run(const Options& options, const Session& session) {
 }  // namespace
 
 void add_simulate(CLI::App& app, Session& session) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SimulateOptions>();
   CLI::App* command = app.add_subcommand("simulate", "Predict times on a described machine at any scale");
   const auto option = [&](const char* name, auto& value, const char* help, const char* type) {
     return command->add_option(name, value, help)->type_name(type);
   };
   option("collective", options->collective, "allreduce, broadcast, ...", "COLLECTIVE")->required();
-  option("--nodes", options->nodes, "How many nodes (1)", "N")->check(CLI::Range(1, most_ranks));
+  option("--nodes", options->nodes, "How many nodes (1)", "N")->check(CLI::Range(1, most_simulated_ranks));
   option("--ranks-per-node", options->ranks_per_node, "Ranks of each (8)", "R")->check(CLI::Range(1, 4096));
   option("--machine", options->machine,
          "shared-memory, loopback-tcp, 1g, 10g, 100g (default), efa-400, efa-3200, or a JSON file", "NAME|F");

@@ -17,7 +17,7 @@
 namespace fabring::tools {
 namespace {
 
-struct Options {
+struct StatusOptions {
   std::string job, output;
   double timeout_s = 6;
   bool json = false;
@@ -80,7 +80,7 @@ std::string as_json(const std::vector<JobPicture>& jobs) {
   return all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-int run(const Options& options) {
+int run(const StatusOptions& options) {
   const auto limit = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout_s * 1000));
   auto jobs = look_at_jobs(options.job, limit);
   if (!jobs) {
@@ -108,7 +108,7 @@ int run(const Options& options) {
 }  // namespace
 
 void add_status(CLI::App& app, Session& session) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<StatusOptions>();
   CLI::App* command = app.add_subcommand("status", "What every rank of a running job is doing, and whom it waits for");
   command->add_option("job", options->job, "A job by FABRING_JOB_ID, by the tag shown here, or by a rank's pid (all)")
       ->type_name("JOB");

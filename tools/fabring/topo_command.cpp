@@ -12,7 +12,7 @@
 namespace fabring::tools {
 namespace {
 
-struct Options {
+struct TopoOptions {
   std::string input, save, svg, output;
   bool json = false;
 };
@@ -24,7 +24,7 @@ Status write_file(const std::string& path, const std::string& option, const std:
   return out.finish();
 }
 
-Status show(const Options& options) {
+Status show(const TopoOptions& options) {
   // hwloc explains broken firmware at length on stderr; what matters of it is missing from what we print.
   ::setenv("HWLOC_HIDE_ERRORS", "2", 0);
   if (!options.save.empty()) FABRING_TRY(record_topology(options.save));
@@ -37,7 +37,7 @@ Status show(const Options& options) {
                         : topology_text(*topology));
 }
 
-int run(const Options& options) {
+int run(const TopoOptions& options) {
   if (!options.input.empty() && !options.save.empty()) {
     complain("topo", "--save records this host and --input shows another one: give one of them");
     return exit_usage;
@@ -50,7 +50,7 @@ int run(const Options& options) {
 }  // namespace
 
 void add_topo(CLI::App& app, Session& session) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TopoOptions>();
   CLI::App* command = app.add_subcommand("topo", "What is in this host, and which NIC serves which GPU and processor");
   command->add_flag("--json", options->json, "As JSON");
   command->add_option("--svg", options->svg, "Draw it too")->type_name("FILE");

@@ -8,14 +8,15 @@
 
 #include "tools/fabring/doctor/bench_run.hpp"
 #include "tools/fabring/doctor/host_files.hpp"
+#include "tools/fabring/median.hpp"
 #include "topology/rail_choice.hpp"
 
 namespace fabring::tools {
 namespace {
 
 constexpr std::size_t most_cards = 16;
-constexpr double slow_share = 0.7;                    ///< of what the other cards reach between the same two hosts
-constexpr double bad_share = 0.4;                     ///< critical from here
+constexpr double slow_card_share = 0.7;               ///< of what the other cards reach between the same two hosts
+constexpr double bad_card_share = 0.4;                ///< critical from here
 constexpr auto least_time = std::chrono::seconds(2);  // for one card
 
 constexpr std::size_t text_bytes = 128;  // "eth1 10.0.1.0/24 10.0.1.1"
@@ -53,12 +54,6 @@ const OwnCard* card_at(const std::vector<OwnCard>& cards, const std::string& net
   for (const OwnCard& card : cards)
     if (card.network == network && place-- == 0) return &card;
   return nullptr;
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
 // The other cards' figure for one direction between two hosts; 0: there is none.
@@ -186,7 +181,7 @@ Findings judge_cards(const std::vector<CardMatrix>& cards) {
     for (std::size_t from = 0; from < names.size(); ++from)
       for (std::size_t to = 0; to < names.size(); ++to) {
         const double own = one.matrix.GBps[from][to], rest = others(cards, card, from, to);
-        if (own > 0 && rest > 0 && own < slow_share * rest) slow.push_back({from, to, own, rest});
+        if (own > 0 && rest > 0 && own < slow_card_share * rest) slow.push_back({from, to, own, rest});
       }
     if (slow.empty()) continue;
     const Slow& worst = *std::min_element(slow.begin(), slow.end(),
@@ -198,7 +193,7 @@ Findings judge_cards(const std::vector<CardMatrix>& cards) {
                                   ? "between all hosts"
                                   : fmt::format("from {} to {}", names[worst.from], names[worst.to]);
     found.push_back(
-        {"bench.slow_card", worst.own < bad_share * worst.rest ? Severity::critical : Severity::warning,
+        {"bench.slow_card", worst.own < bad_card_share * worst.rest ? Severity::critical : Severity::warning,
          fmt::format("{} reaches {:.3g} GB/s {}, the other cards {:.3g}", name, worst.own, place, worst.rest),
          "large messages avoid a slow card, so the hosts have that much less bandwidth",
          "look at the link's speed and errors (fabring doctor host there); FABRING_INTERFACE=^" + one.card +

@@ -24,7 +24,7 @@
 namespace fabring::tools {
 namespace {
 
-struct Options {
+struct BenchOptions {
   int ranks = 0;
   double expect = 0;
   double measure_ms = 100;
@@ -107,7 +107,7 @@ nlohmann::ordered_json as_json(const Report& report, const BenchRun& run, const 
   return json;
 }
 
-int report_start(const Options& options, const Status& why, double seconds) {
+int report_start(const BenchOptions& options, const Status& why, double seconds) {
   Report report;
   report.part = "bench";
   report.subject = "did not start";
@@ -117,7 +117,7 @@ int report_start(const Options& options, const Status& why, double seconds) {
   return deliver(report, options.report);
 }
 
-int measure(const Options& options) {
+int measure(const BenchOptions& options) {
   const auto began = std::chrono::steady_clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count(); };
   const auto limit = std::chrono::milliseconds(static_cast<std::int64_t>(options.report.timeout_s * 1000));
@@ -203,7 +203,7 @@ int measure(const Options& options) {
   return written.ok() ? code : exit_could_not_run;
 }
 
-int run(const Options& options, const Session& session) {
+int run(const BenchOptions& options, const Session& session) {
   if (options.ranks == 0) return measure(options);
   if (options.ranks == 1) {
     complain("doctor bench", "-n 1: one rank has nobody to measure with");
@@ -218,7 +218,7 @@ int run(const Options& options, const Session& session) {
 }  // namespace
 
 void add_doctor_bench(CLI::App& doctor, Session& session) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchOptions>();
   CLI::App* command = doctor.add_subcommand("bench", "How fast is every link, and which stands out");
   command
       ->add_option("-n", options->ranks,

@@ -45,9 +45,9 @@ Result<std::vector<Player>> players_of(Communicator& world, const std::vector<in
 }
 
 /// One rank's measurements, round after round.
-class Measuring {
+class PairMeasuring {
  public:
-  Measuring(Communicator world, std::vector<Player> players, std::chrono::milliseconds measure)
+  PairMeasuring(Communicator world, std::vector<Player> players, std::chrono::milliseconds measure)
       : world_(std::move(world)), players_(std::move(players)), measure_(measure), memory_(stream_bytes) {
     const std::size_t count = players_.size();
     for (std::size_t i = 0; i < count; ++i)
@@ -143,7 +143,7 @@ Result<std::vector<std::pair<int, int>>> agree(Communicator& world, std::vector<
 }
 
 // What looks slow is measured again, alone, before it counts.
-Status look_again(Communicator& world, Measuring& measuring, BenchRun& run, SteadyTime deadline) {
+Status look_again(Communicator& world, PairMeasuring& measuring, BenchRun& run, SteadyTime deadline) {
   const std::size_t most = 2 * run.matrix.names.size();
   std::map<std::pair<int, int>, double> before;  // of the pairs looked at again
   for (int pass = 0; pass < most_passes; ++pass) {
@@ -188,7 +188,7 @@ BenchRun measure_pairs(Communicator world, SteadyTime deadline, std::chrono::mil
   const int at_once = run.hosts > 1 ? static_cast<int>(count) : std::max(1, allowed_cpus() / 2);
   const auto rounds = tournament(static_cast<int>(count), at_once);
   run.rounds = static_cast<int>(rounds.size());
-  Measuring measuring(world, std::move(*players), measure);
+  PairMeasuring measuring(world, std::move(*players), measure);
   run.status = [&]() -> Status {
     for (const Pairing& round : rounds) {
       auto go = go_on(world, deadline);

@@ -8,6 +8,8 @@
 #include <set>
 #include <utility>
 
+#include "tools/fabring/median.hpp"
+
 namespace fabring::tools {
 namespace {
 
@@ -29,13 +31,6 @@ struct Cell {
   std::size_t from, to;
   double value;
 };
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
 
 std::vector<double> values_of(const std::vector<Cell>& cells) {
   std::vector<double> values;
@@ -106,9 +101,9 @@ std::string times(double share) { return fmt::format("{:.1f} times slower", 1 / 
 
 constexpr auto why_slow = "a ring passes through every link: the slowest one sets the speed of the whole job";
 
-class Judge {
+class BenchJudge {
  public:
-  explicit Judge(const BenchMatrix& matrix) : matrix_(matrix), players_(matrix.names.size()) {
+  explicit BenchJudge(const BenchMatrix& matrix) : matrix_(matrix), players_(matrix.names.size()) {
     for (std::size_t from = 0; from < players_; ++from)
       for (std::size_t to = 0; to < players_; ++to)
         if (from != to && matrix_.GBps[from][to] > 0) cells_.push_back({from, to, matrix_.GBps[from][to]});
@@ -289,7 +284,7 @@ class Judge {
 
 }  // namespace
 
-Findings judge(const BenchMatrix& matrix) { return Judge(matrix).findings(); }
+Findings judge(const BenchMatrix& matrix) { return BenchJudge(matrix).findings(); }
 
 std::vector<std::pair<int, int>> doubtful(const BenchMatrix& matrix, std::size_t most) {
   std::vector<double> all;

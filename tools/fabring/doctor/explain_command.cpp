@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t most_log_bytes = 256u << 20;
 
-struct Options {
+struct ExplainOptions {
   std::vector<std::string> words;
   bool json = false;
   std::string output;
@@ -103,7 +103,7 @@ Answer about_log(std::istream& log, const std::string& name) {
   return answer;
 }
 
-int run(const Options& options) {
+int run(const ExplainOptions& options) {
   std::string what;
   for (const std::string& word : options.words) what += (what.empty() ? "" : " ") + word;
   what.erase(0, std::min(what.find_first_not_of(' '), what.size()));
@@ -140,7 +140,7 @@ int run(const Options& options) {
 }  // namespace
 
 void add_doctor_explain(CLI::App& doctor, Session& session) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExplainOptions>();
   CLI::App* command = doctor.add_subcommand("explain", "An error code, a message or a log, in causes and remedies");
   command
       ->add_option("what", options->words,

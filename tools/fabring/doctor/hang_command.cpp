@@ -18,13 +18,13 @@
 namespace fabring::tools {
 namespace {
 
-struct Options {
+struct HangOptions {
   std::string job;
   double after_s = 5;
   ReportOptions report;
 };
 
-std::string subject(const JobPicture& job) {
+std::string answered_subject(const JobPicture& job) {
   std::set<std::string> hosts;
   std::size_t answered = 0;
   for (const RankPicture& rank : job.ranks) {
@@ -36,7 +36,7 @@ std::string subject(const JobPicture& job) {
                      hosts.size() == 1 ? "" : "s");
 }
 
-int run(const Options& options) {
+int run(const HangOptions& options) {
   const auto began = std::chrono::steady_clock::now();
   const auto limit = std::chrono::milliseconds(static_cast<std::int64_t>(options.report.timeout_s * 1000));
   auto jobs = look_at_jobs(options.job, limit);
@@ -58,7 +58,7 @@ int run(const Options& options) {
   const JobPicture& job = jobs->front();
   Report report;
   report.part = "hang";
-  report.subject = subject(job);
+  report.subject = answered_subject(job);
   report.findings = judge(job, static_cast<std::uint64_t>(options.after_s * 1000));
   report.picture = job_text(job);
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
@@ -68,7 +68,7 @@ int run(const Options& options) {
 }  // namespace
 
 void add_doctor_hang(CLI::App& doctor, Session& session) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<HangOptions>();
   CLI::App* command = doctor.add_subcommand("hang", "Why a running job stands still: which rank, which link");
   command->add_option("job", options->job, "A job by FABRING_JOB_ID, by its tag, or by a rank's pid")->type_name("JOB");
   command->add_option("--after", options->after_s, "Seconds without any progress that count as standing still")

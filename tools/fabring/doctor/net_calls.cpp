@@ -61,8 +61,8 @@ std::string encode_doors(const std::vector<std::optional<NetFacts>>& ranks) {
   return out.take();
 }
 
-Calls calls_of(std::string_view bytes, const NetFacts& self, int world,
-               const std::function<std::string(const std::string& from, const std::string& to)>& leaves_by) {
+NetCalls calls_of(std::string_view bytes, const NetFacts& self, int world,
+                  const std::function<std::string(const std::string& from, const std::string& to)>& leaves_by) {
   WireReader in(bytes);
   std::vector<std::vector<Door>> all(static_cast<std::size_t>(world));
   for (std::vector<Door>& doors : all) {
@@ -76,7 +76,7 @@ Calls calls_of(std::string_view bytes, const NetFacts& self, int world,
       doors.push_back(std::move(door));
     }
   }
-  Calls calls;
+  NetCalls calls;
   // Each begins with its successor, so that they do not all call at the same door at once.
   for (int step = 1; step < world; ++step) {
     const auto rank = static_cast<Rank>((self.rank + step) % world);
@@ -119,7 +119,7 @@ std::vector<Probe> untried(const std::vector<FabricProbe::Target>& targets) {
   return probes;
 }
 
-std::vector<Probe> call_over_fabric(const Calls& calls, const std::vector<Probe>& found, NetProbe& probe,
+std::vector<Probe> call_over_fabric(const NetCalls& calls, const std::vector<Probe>& found, NetProbe& probe,
                                     FabricProbe& fabric, std::chrono::steady_clock::time_point deadline) {
   std::vector<bool> wanted;
   for (const FabricProbe::Target& one : calls.fabric)
@@ -151,7 +151,7 @@ std::vector<Probe> call_over_fabric(const Calls& calls, const std::vector<Probe>
 }
 
 // Where nothing came back, the interface by which packets leave says a lot if it is another than meant.
-void tell_way(const NetFacts& facts, const Calls& calls, Probe& probe) {
+void tell_way(const NetFacts& facts, const NetCalls& calls, Probe& probe) {
   if (probe.reach != Reach::no_answer && probe.reach != Reach::refused && probe.reach != Reach::no_route) return;
   const auto at = std::find_if(calls.plain.begin(), calls.plain.end(), [&](const NetProbe::Target& one) {
     return one.rank == probe.to && one.door == probe.door;

@@ -30,7 +30,7 @@ namespace {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
 
-struct Options {
+struct NetOptions {
   int ranks = 0;
   ReportOptions report;
 };
@@ -47,7 +47,7 @@ std::vector<std::string> settings_of(const Environment& environment) {
 // One rank's part, from the rendezvous to the verdict.
 class NetCheck {
  public:
-  NetCheck(const Options& options, Config config)
+  NetCheck(const NetOptions& options, Config config)
       : options_(options), config_(std::move(config)), log_(LogLevel::warning, config_.rank) {}
 
   int run() {
@@ -91,7 +91,7 @@ class NetCheck {
     if (status.ok()) {
       auto doors = exchange.get("net/doors", told);
       if (doors) {
-        const Calls calls = calls_of(*doors, facts, config_.world_size, interface_towards);
+        const NetCalls calls = calls_of(*doors, facts, config_.world_size, interface_towards);
         status = call_all(calls, probe, fabric, exchange, called, found);
         for (Probe& one : found) tell_way(facts, calls, one);
       } else {
@@ -105,8 +105,8 @@ class NetCheck {
   }
 
  private:
-  Status call_all(const Calls& calls, NetProbe& probe, FabricProbe& fabric, BlobExchange& exchange, SteadyTime deadline,
-                  std::vector<Probe>& found) {
+  Status call_all(const NetCalls& calls, NetProbe& probe, FabricProbe& fabric, BlobExchange& exchange,
+                  SteadyTime deadline, std::vector<Probe>& found) {
     FABRING_TRY(fabric.start(calls.fabric));
     FABRING_TRY(exchange.put(fmt::format("net/receiving/{}", config_.rank), ""));
     found = probe.call(calls.plain, deadline);
@@ -247,7 +247,7 @@ class NetCheck {
 
   double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count(); }
 
-  const Options& options_;
+  const NetOptions& options_;
   Config config_;
   const Log log_;
   const SteadyTime began_ = std::chrono::steady_clock::now();
@@ -255,7 +255,7 @@ class NetCheck {
   NetPicture picture_;
 };
 
-int check(const Options& options) {
+int check(const NetOptions& options) {
   auto config = Config::from_environment();
   if (!config) {
     complain("doctor net", config.error().message() + "; or start ranks on this host with -n N");
@@ -268,7 +268,7 @@ int check(const Options& options) {
   return NetCheck(options, std::move(*config)).run();
 }
 
-int run(const Options& options, const Session& session) {
+int run(const NetOptions& options, const Session& session) {
   if (options.ranks == 0) return check(options);
   if (options.ranks == 1) {
     complain("doctor net", "-n 1: one rank has nobody to reach");
@@ -283,7 +283,7 @@ int run(const Options& options, const Session& session) {
 }  // namespace
 
 void add_doctor_net(CLI::App& doctor, Session& session) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<NetOptions>();
   CLI::App* command = doctor.add_subcommand("net", "Does every rank reach every other, and in what do hosts differ");
   command
       ->add_option("-n", options->ranks,

@@ -12,12 +12,14 @@ namespace fabring::tools {
 namespace {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
-constexpr std::size_t small_bytes = 16;
-constexpr std::size_t large_bytes = 64 * 1024;
+constexpr std::size_t small_message = 16;
+constexpr std::size_t large_message = 64 * 1024;
 // Of each message: the slot it goes to, and the lower half of the context of its receive; sends are above.
-enum Kind : std::uint8_t { small, large, small_answer, large_answer, kinds };
+struct FabricMessage {
+  enum Kind : std::uint8_t { small, large, small_answer, large_answer, kinds };
+};
 
-std::size_t bytes_of(int kind) { return kind == Kind::large ? large_bytes : small_bytes; }
+std::size_t bytes_of(int kind) { return kind == FabricMessage::large ? large_message : small_message; }
 
 // "fabric 10.0.0.1:4711, provider net, ...": the address.
 std::string readable(const Endpoint& endpoint) {
@@ -35,7 +37,7 @@ class FabricProbe::Conversation {
       : endpoint_(endpoint), peer_(target.rank), first_context_(first_context) {
     probe_.to = target.rank;
     probe_.door = target.door;
-    for (int kind = 0; kind < kinds; ++kind) {
+    for (int kind = 0; kind < FabricMessage::kinds; ++kind) {
       memory_[kind].resize(2 * bytes_of(kind));
       due_.push_back([this, kind] {
         return endpoint_.post_recv(peer_, slot_of(kind), {memory_[kind].data(), bytes_of(kind)}, context_of(kind));
@@ -60,7 +62,7 @@ class FabricProbe::Conversation {
     if (over_) return;
     limit_ = limit;
     asked_at_ = std::chrono::steady_clock::now();
-    say(Kind::small);
+    say(FabricMessage::small);
   }
 
   /// `number`: of the context, without the conversation's.
@@ -69,29 +71,29 @@ class FabricProbe::Conversation {
       broken_ = true;
       return;
     }
-    if (number >= kinds) return;  // something was sent
+    if (number >= FabricMessage::kinds) return;  // something was sent
     const auto now = std::chrono::steady_clock::now();
-    switch (static_cast<Kind>(number)) {
-      case Kind::small:
-        say(Kind::small_answer);
+    switch (static_cast<FabricMessage::Kind>(number)) {
+      case FabricMessage::small:
+        say(FabricMessage::small_answer);
         break;
-      case Kind::large:
-        say(Kind::large_answer);
+      case FabricMessage::large:
+        say(FabricMessage::large_answer);
         break;
-      case Kind::small_answer:
+      case FabricMessage::small_answer:
         probe_.rtt_us = static_cast<std::uint32_t>(std::clamp<std::int64_t>(
             std::chrono::duration_cast<std::chrono::microseconds>(now - asked_at_).count(), 1, 1'000'000'000));
         asked_at_ = now;
         answered_ = true;
-        say(Kind::large);
+        say(FabricMessage::large);
         break;
-      case Kind::large_answer:
+      case FabricMessage::large_answer:
         probe_.large_ms =
             static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now - asked_at_).count());
         probe_.reach = Reach::fine;
         over_ = true;
         break;
-      case Kind::kinds:
+      case FabricMessage::FabricMessage::kinds:
         break;
     }
   }
@@ -114,10 +116,10 @@ class FabricProbe::Conversation {
   Slot slot_of(int kind) const { return static_cast<Slot>(kind); }
   std::uint64_t context_of(int kind) const { return first_context_ + static_cast<std::uint64_t>(kind); }
 
-  void say(Kind kind) {
+  void say(FabricMessage::Kind kind) {
     due_.push_back([this, kind] {
       return endpoint_.post_send(peer_, slot_of(kind), {memory_[kind].data() + bytes_of(kind), bytes_of(kind)},
-                                 context_of(kind) + kinds);
+                                 context_of(kind) + FabricMessage::kinds);
     });
     post();
   }
@@ -125,7 +127,7 @@ class FabricProbe::Conversation {
   Endpoint& endpoint_;
   const Rank peer_;
   const std::uint64_t first_context_;
-  std::array<std::vector<std::byte>, kinds> memory_;  // half to receive, half to send
+  std::array<std::vector<std::byte>, FabricMessage::kinds> memory_;  // half to receive, half to send
   std::vector<std::function<Post()>> due_;
   Probe probe_;
   SteadyTime asked_at_, limit_ = SteadyTime::max();
@@ -190,7 +192,7 @@ Status FabricProbe::start(const std::vector<Target>& targets) {
     const auto card =
         std::find_if(cards_.begin(), cards_.end(), [&](const Card& one) { return one.door == target.own; });
     if (card == cards_.end()) return Status(ErrorCode::internal, "a door of libfabric that is not ours");
-    talks_.push_back(std::make_unique<Conversation>(*card->endpoint, target, 2 * kinds * talks_.size()));
+    talks_.push_back(std::make_unique<Conversation>(*card->endpoint, target, 2 * FabricMessage::kinds * talks_.size()));
     if (Status added = card->endpoint->add_peer(target.rank, target.fabric); !added.ok())
       talks_.back()->give_up(added.message());
     found_.emplace_back();
@@ -214,7 +216,8 @@ void FabricProbe::run() {
       const std::size_t got = card.endpoint->poll(completions);
       count += got;
       for (std::size_t i = 0; i < got; ++i)
-        talks_[completions[i].context / (2 * kinds)]->completed(completions[i].context % (2 * kinds), completions[i]);
+        talks_[completions[i].context / (2 * FabricMessage::kinds)]->completed(
+            completions[i].context % (2 * FabricMessage::kinds), completions[i]);
     }
     for (const auto& talk : talks_) talk->post();
     const auto now = std::chrono::steady_clock::now();

@@ -20,7 +20,9 @@ constexpr std::size_t at_once = 16;
 constexpr std::size_t most_guests = 65536;
 constexpr int small_messages = 4;
 
-enum Message : std::uint8_t { small = 1, small_answer, large, large_answer };
+struct ProbeMessage {
+  enum Type : std::uint8_t { small = 1, small_answer, large, large_answer };
+};
 
 std::int64_t wall_us() {
   return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
@@ -93,13 +95,13 @@ class NetProbe::Visit : public std::enable_shared_from_this<NetProbe::Visit> {
   void say_small() {
     said_at_ = std::chrono::steady_clock::now();
     said_wall_ = wall_us();
-    link_->send(Message::small, WireWriter().number(said_wall_).number(std::int64_t{0}).take());
+    link_->send(ProbeMessage::small, WireWriter().number(said_wall_).number(std::int64_t{0}).take());
   }
 
   bool on_frame(std::uint8_t type, std::string_view payload) {
     const auto now = std::chrono::steady_clock::now();
     WireReader in(payload);
-    if (type == Message::small_answer && answers_ < small_messages) {
+    if (type == ProbeMessage::small_answer && answers_ < small_messages) {
       const auto theirs = in.number<std::int64_t>();
       if (!in.complete()) return false;
       const auto rtt = std::chrono::duration_cast<std::chrono::microseconds>(now - said_at_).count();
@@ -112,11 +114,11 @@ class NetProbe::Visit : public std::enable_shared_from_this<NetProbe::Visit> {
       } else {
         arm(owner_.limits_.large, Reach::large_stalls, "no answer to 64 KiB");
         said_at_ = std::chrono::steady_clock::now();
-        link_->send(Message::large, std::string(large_bytes, 'x'));
+        link_->send(ProbeMessage::large, std::string(large_bytes, 'x'));
       }
       return true;
     }
-    if (type != Message::large_answer || answers_ < small_messages || !payload.empty()) return false;
+    if (type != ProbeMessage::large_answer || answers_ < small_messages || !payload.empty()) return false;
     probe_.large_ms =
         static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now - said_at_).count());
     end(Reach::fine, "");
@@ -211,10 +213,10 @@ void NetProbe::arrived(HandshakeResult result) {
   const auto on_frame = [this, number](std::uint8_t type, std::string_view payload) {
     const auto at = guests_.find(number);
     if (at == guests_.end()) return false;
-    if (type == Message::small && payload.size() == 16) {
-      at->second->send(Message::small_answer, WireWriter().number(wall_us()).take());
-    } else if (type == Message::large && payload.size() == large_bytes) {
-      at->second->send(Message::large_answer, "");
+    if (type == ProbeMessage::small && payload.size() == 16) {
+      at->second->send(ProbeMessage::small_answer, WireWriter().number(wall_us()).take());
+    } else if (type == ProbeMessage::large && payload.size() == large_bytes) {
+      at->second->send(ProbeMessage::large_answer, "");
     } else {
       return false;
     }

@@ -20,9 +20,9 @@ constexpr std::uint32_t slow_large_ms =
 constexpr std::uint32_t fast_rtt_us = 50'000;
 constexpr std::size_t most_of_a_kind = 8;
 
-class Judge {
+class NetJudge {
  public:
-  explicit Judge(const NetPicture& picture) : picture_(picture) {
+  explicit NetJudge(const NetPicture& picture) : picture_(picture) {
     for (const auto& facts : picture_.ranks) hosts_.insert(facts ? facts->fingerprint : "");
     hosts_.erase("");
   }
@@ -273,6 +273,6 @@ const Door* NetPicture::door(Rank rank, std::uint8_t number) const {
   return facts && number < facts->doors.size() ? &facts->doors[number] : nullptr;
 }
 
-Findings judge(const NetPicture& picture) { return Judge(picture).findings(); }
+Findings judge(const NetPicture& picture) { return NetJudge(picture).findings(); }
 
 }  // namespace fabring::tools

@@ -10,7 +10,7 @@
 namespace fabring::tools {
 namespace {
 
-constexpr std::size_t columns = 80;
+constexpr std::size_t report_columns = 80;
 constexpr std::array worst_first{Severity::critical, Severity::warning, Severity::not_checked, Severity::info,
                                  Severity::ok};
 
@@ -33,7 +33,7 @@ std::string label(Severity severity) {
 constexpr std::size_t margin = 13;
 
 std::string paragraph(std::string_view head, std::string_view text) {
-  return text.empty() ? std::string() : wrapped(fmt::format("{:<13}{}", head, text), columns, margin) + "\n";
+  return text.empty() ? std::string() : wrapped(fmt::format("{:<13}{}", head, text), report_columns, margin) + "\n";
 }
 
 std::string block(const Finding& finding) {
@@ -105,7 +105,8 @@ std::string wrapped(std::string_view text, std::size_t width, std::size_t indent
 }
 
 std::string report_text(const Report& report, bool all) {
-  std::string text = wrapped(fmt::format("fabring doctor {}: {}", report.part, report.subject), columns, 4) + "\n\n";
+  std::string text =
+      wrapped(fmt::format("fabring doctor {}: {}", report.part, report.subject), report_columns, 4) + "\n\n";
   if (!report.picture.empty()) text += report.picture + "\n";
   for (const Severity severity : worst_first) {
     std::string blocks;

@@ -4,31 +4,10 @@
 
 #include "collectives/reduce/fold.hpp"
 #include "runtime/base/check.hpp"
+#include "runtime/base/reduce_ops.hpp"
 
 namespace fabring {
 namespace {
-
-bool is_logical(ReduceOp op) {
-  return op == ReduceOp::logical_and || op == ReduceOp::logical_or || op == ReduceOp::logical_xor;
-}
-
-// What the operation is on truth values.
-ReduceOp boolean_operation(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::prod:
-    case ReduceOp::min:
-    case ReduceOp::bitwise_and:
-      return ReduceOp::logical_and;
-    case ReduceOp::sum:
-    case ReduceOp::max:
-    case ReduceOp::bitwise_or:
-      return ReduceOp::logical_or;
-    case ReduceOp::bitwise_xor:
-      return ReduceOp::logical_xor;
-    default:
-      return op;
-  }
-}
 
 void fold(const FoldArguments& arguments) {
   switch (arguments.op) {

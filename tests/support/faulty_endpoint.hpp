@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "transports/endpoint.hpp"
+#include "transports/forwarding_endpoint.hpp"
 
 namespace fabring {
 
@@ -21,28 +21,24 @@ struct Faults {
   std::uint64_t kill_after_posts = 0;  ///< closes the endpoint at this post; 0: never
 };
 
-class FaultyEndpoint final : public Endpoint {
+class FaultyEndpoint final : public ForwardingEndpoint {
  public:
   FaultyEndpoint(std::unique_ptr<Endpoint> inner, const Faults& faults)
-      : inner_(std::move(inner)), faults_(faults), random_(faults.seed) {}
-
-  std::string address() const override { return inner_->address(); }
-  Status add_peer(Rank peer, std::string_view address) override { return inner_->add_peer(peer, address); }
+      : ForwardingEndpoint(std::move(inner)), faults_(faults), random_(faults.seed) {}
 
   Post post_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override {
-    return refuses() ? Post::again : inner_->post_send(peer, slot, from, context);
+    return refuses() ? Post::again : inner().post_send(peer, slot, from, context);
   }
   Post post_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override {
-    return refuses() ? Post::again : inner_->post_recv(peer, slot, into, context);
+    return refuses() ? Post::again : inner().post_recv(peer, slot, into, context);
   }
   Post post_borrowing_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override {
-    return refuses() ? Post::again : inner_->post_borrowing_recv(peer, slot, into, context);
+    return refuses() ? Post::again : inner().post_borrowing_recv(peer, slot, into, context);
   }
-  bool give_back(Rank peer, std::uint32_t loan) override { return inner_->give_back(peer, loan); }
 
   std::size_t poll(std::span<Completion> out) override {
     Completion fresh[16];
-    const std::size_t taken = inner_->poll(fresh);
+    const std::size_t taken = inner().poll(fresh);
     held_.insert(held_.end(), fresh, fresh + taken);
     if (faults_.reorder) std::shuffle(held_.begin(), held_.end(), random_);
     std::size_t given = 0;
@@ -58,20 +54,9 @@ class FaultyEndpoint final : public Endpoint {
   }
 
   void wait(std::chrono::microseconds limit) override {
-    if (held_.empty()) inner_->wait(limit);
+    if (held_.empty()) inner().wait(limit);
   }
-  void wake() override { inner_->wake(); }
-  Status peer_error(Rank peer) const override { return inner_->peer_error(peer); }
-  void disconnect(Rank peer) override { inner_->disconnect(peer); }
-  void finish_sending() override { inner_->finish_sending(); }
-  void close() override { inner_->close(); }
-  EndpointCounters counters() const override { return inner_->counters(); }
-  std::shared_ptr<MemorySource> memory() override { return inner_->memory(); }
-  std::shared_ptr<MemorySource> mapped_memory() override { return inner_->mapped_memory(); }
-  FastMessages* fast_messages() override { return inner_->fast_messages(); }
-  unsigned way_from(Rank peer, std::size_t bytes) override { return inner_->way_from(peer, bytes); }
-  int connections_per_peer() const override { return inner_->connections_per_peer(); }
-  std::string describe() const override { return inner_->describe() + ", with faults"; }
+  std::string describe() const override { return inner().describe() + ", with faults"; }
 
   bool killed() const { return killed_; }
 
@@ -83,13 +68,12 @@ class FaultyEndpoint final : public Endpoint {
   bool refuses() {
     if (faults_.kill_after_posts != 0 && ++posts_ == faults_.kill_after_posts) {
       killed_ = true;
-      inner_->close();
+      inner().close();
     }
     if (storm_ == 0 && chance(faults_.storm_start)) storm_ = faults_.storm_posts;
     return storm_ > 0 && storm_-- > 0;
   }
 
-  std::unique_ptr<Endpoint> inner_;
   const Faults faults_;
   std::mt19937 random_;
   std::vector<Completion> held_;

@@ -10,6 +10,7 @@
 #include <map>
 #include <set>
 
+#include "transports/forwarding_endpoint.hpp"
 #include "transports/inproc/inproc_transport.hpp"
 #include "transports/ledger.hpp"
 #include "transports/rails/load.hpp"
@@ -146,34 +147,20 @@ TEST(LoadOfAWay, TheSlowerOneGetsFewerAndIsTriedAgain) {
 }
 
 /// Swallows what is sent once it is cut, as a dead cable does.
-class Cable final : public Endpoint {
+class Cable final : public ForwardingEndpoint {
  public:
-  Cable(std::unique_ptr<Endpoint> inner, const bool& cut) : inner_(std::move(inner)), cut_(cut) {}
-  std::string address() const override { return inner_->address(); }
-  Status add_peer(Rank peer, std::string_view address) override { return inner_->add_peer(peer, address); }
+  Cable(std::unique_ptr<Endpoint> inner, const bool& cut) : ForwardingEndpoint(std::move(inner)), cut_(cut) {}
   Post post_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override {
-    if (!cut_) return inner_->post_send(peer, slot, from, context);
+    if (!cut_) return inner().post_send(peer, slot, from, context);
     swallowed_.complete(context, Outcome::done);
     return Post::accepted;
   }
-  Post post_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override {
-    return inner_->post_recv(peer, slot, into, context);
-  }
   std::size_t poll(std::span<Completion> out) override {
     const std::size_t count = swallowed_.hand_out(out);
-    return count + inner_->poll(out.subspan(count));
+    return count + inner().poll(out.subspan(count));
   }
-  void wait(std::chrono::microseconds limit) override { inner_->wait(limit); }
-  void wake() override { inner_->wake(); }
-  Status peer_error(Rank peer) const override { return inner_->peer_error(peer); }
-  void disconnect(Rank peer) override { inner_->disconnect(peer); }
-  void finish_sending() override { inner_->finish_sending(); }
-  void close() override { inner_->close(); }
-  EndpointCounters counters() const override { return inner_->counters(); }
-  std::string describe() const override { return inner_->describe(); }
 
  private:
-  std::unique_ptr<Endpoint> inner_;
   const bool& cut_;
   Ledger swallowed_;
 };

@@ -1,0 +1,52 @@
+#pragma once
+// ForwardingEndpoint: passes every call on to another endpoint. What changes a few calls of an endpoint derives from it
+// and overrides those.
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "transports/endpoint.hpp"
+
+namespace fabring {
+
+class ForwardingEndpoint : public Endpoint {
+ public:
+  explicit ForwardingEndpoint(std::unique_ptr<Endpoint> inner) : inner_(std::move(inner)) {}
+
+  std::string address() const override { return inner_->address(); }
+  Status add_peer(Rank peer, std::string_view address) override { return inner_->add_peer(peer, address); }
+  Post post_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override {
+    return inner_->post_send(peer, slot, from, context);
+  }
+  Post post_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override {
+    return inner_->post_recv(peer, slot, into, context);
+  }
+  Post post_borrowing_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override {
+    return inner_->post_borrowing_recv(peer, slot, into, context);
+  }
+  bool give_back(Rank peer, std::uint32_t loan) override { return inner_->give_back(peer, loan); }
+  std::size_t poll(std::span<Completion> out) override { return inner_->poll(out); }
+  void wait(std::chrono::microseconds limit) override { inner_->wait(limit); }
+  void wake() override { inner_->wake(); }
+  Status peer_error(Rank peer) const override { return inner_->peer_error(peer); }
+  void disconnect(Rank peer) override { inner_->disconnect(peer); }
+  void finish_sending() override { inner_->finish_sending(); }
+  void close() override { inner_->close(); }
+  EndpointCounters counters() const override { return inner_->counters(); }
+  std::shared_ptr<MemorySource> memory() override { return inner_->memory(); }
+  std::shared_ptr<MemorySource> mapped_memory() override { return inner_->mapped_memory(); }
+  FastMessages* fast_messages() override { return inner_->fast_messages(); }
+  unsigned way_from(Rank peer, std::size_t bytes) override { return inner_->way_from(peer, bytes); }
+  int connections_per_peer() const override { return inner_->connections_per_peer(); }
+  std::string describe() const override { return inner_->describe(); }
+
+ protected:
+  Endpoint& inner() { return *inner_; }
+  const Endpoint& inner() const { return *inner_; }
+
+ private:
+  const std::unique_ptr<Endpoint> inner_;
+};
+
+}  // namespace fabring

@@ -151,8 +151,11 @@ Choice Communicator::explain(const Operation& operation) const {
   const Chosen chosen = choices->choose(call->collective, call->carried_bytes(), constraints);
   Choice choice{
       std::string(name(chosen.algorithm)), reason_text(chosen, call->collective, call->carried_bytes(), shape), {}};
-  if (uses_devices(operation, engine->device()))
-    choice.reason += "; GPU memory is staged through pinned memory of the host, copies overlapping with the rest";
+  if (uses_devices(operation, engine->device())) {
+    auto with_buffers = make_call(operation, *core_, *choices, engine->config(), engine->device());
+    choice.reason += "; GPU memory: " + (with_buffers ? engine->device_path(*core_, std::move(*with_buffers)).text()
+                                                      : with_buffers.error().message());
+  }
   for (const Candidate& one :
        candidates(call->collective, call->carried_bytes(), shape, engine->pricing_machine(), constraints))
     choice.candidates.push_back({std::string(name(one.algorithm)),

@@ -51,6 +51,7 @@ enum class Outcome : std::uint8_t {
   done,     ///< sent: the bytes may be reused; received: the bytes are there
   lost,     ///< the connection to the peer failed; Endpoint::peer_error says how
   aborted,  ///< disconnect() or close() ended it
+  refused,  ///< a ticket that the peer cannot use: it will grant another slot, for the message itself
 };
 
 struct Completion {
@@ -60,6 +61,8 @@ struct Completion {
   /// Of a receive that may borrow: not null if the message lies here, in the peer's memory, until give_back(loan).
   const std::byte* lent = nullptr;
   std::uint32_t loan = 0;
+  /// What lies there is a ticket of `bytes`, until give_back() or refuse().
+  bool ticket = false;
 };
 
 struct EndpointCounters {
@@ -98,6 +101,25 @@ class Endpoint {
     (void)peer, (void)loan;
     return true;
   }
+
+  // Tickets. Instead of a message that processors cannot read, some bytes that say where it lies may be sent, to a
+  // receive that allows it. It is a loan: what the ticket speaks of stays as it is until the send completes.
+  static constexpr std::size_t most_ticket_bytes = 1024;
+  /// Can tickets be sent to this peer, and come from it? Never changes.
+  virtual bool takes_tickets(Rank peer) const {
+    (void)peer;
+    return false;
+  }
+  /// Copies the ticket. `again` also while too many loans are out.
+  virtual Post post_ticket(Rank peer, Slot slot, std::span<const std::byte> ticket, std::uint64_t context) {
+    (void)peer, (void)slot, (void)ticket, (void)context;
+    return Post::again;
+  }
+  virtual Post post_recv_or_ticket(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) {
+    return post_recv(peer, slot, into, context);
+  }
+  /// Instead of give_back(): what the ticket speaks of cannot be read here.
+  virtual void refuse(Rank peer, std::uint32_t loan) { (void)peer, (void)loan; }
 
   /// Makes progress and writes up to out.size() completions; returns how many. Never blocks.
   virtual std::size_t poll(std::span<Completion> out) = 0;

@@ -26,6 +26,14 @@ class ForwardingEndpoint : public Endpoint {
     return inner_->post_borrowing_recv(peer, slot, into, context);
   }
   bool give_back(Rank peer, std::uint32_t loan) override { return inner_->give_back(peer, loan); }
+  bool takes_tickets(Rank peer) const override { return inner_->takes_tickets(peer); }
+  Post post_ticket(Rank peer, Slot slot, std::span<const std::byte> ticket, std::uint64_t context) override {
+    return inner_->post_ticket(peer, slot, ticket, context);
+  }
+  Post post_recv_or_ticket(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override {
+    return inner_->post_recv_or_ticket(peer, slot, into, context);
+  }
+  void refuse(Rank peer, std::uint32_t loan) override { inner_->refuse(peer, loan); }
   std::size_t poll(std::span<Completion> out) override { return inner_->poll(out); }
   void wait(std::chrono::microseconds limit) override { inner_->wait(limit); }
   void wake() override { inner_->wake(); }

@@ -52,6 +52,7 @@ struct Config {
   std::size_t mapped_bytes = 0;   ///< FABRING_MAPPED_BYTES: limit of Engine::allocate; 0: this host's memory
   std::size_t staging_bytes =
       0;  ///< FABRING_STAGING_BYTES: budget for pinned memory that GPU memory passes through; 0: 64 MiB
+  std::string gpu_path = "auto";  ///< FABRING_GPU_PATH: staged: GPU memory always takes the way through the host
 
   // How long.
   std::chrono::milliseconds rendezvous_timeout{300'000};  ///< FABRING_RENDEZVOUS_TIMEOUT: ranks to meet

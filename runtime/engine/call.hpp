@@ -19,12 +19,17 @@
 
 namespace fabring {
 
+struct SharedBuffers;  // device_sharing.hpp
+
 /// Which of a call's buffers are in memory of a GPU.
 struct DeviceBuffers {
   int in = -1;  ///< whose; -1: the host's
   int out = -1;
-  void* stream = nullptr;              ///< of the caller
-  std::shared_ptr<DeviceEvent> ready;  ///< what the stream was given before the call
+  std::size_t in_bytes = 0;  ///< of the whole buffer, as far as this rank uses it
+  std::size_t out_bytes = 0;
+  std::shared_ptr<const SharedBuffers> shared;  ///< they may stay where they are; null: they are staged
+  void* stream = nullptr;                       ///< of the caller
+  std::shared_ptr<DeviceEvent> ready;           ///< what the stream was given before the call
 
   bool any() const { return in >= 0 || out >= 0; }
 };

@@ -186,6 +186,8 @@ class Buffers {
     if (operation_.memory == Memory::host || devices_ == nullptr) return {};
     if (operation_.memory == Memory::detect && !devices_->in_use()) return {};
     const std::size_t element = size_of(call_.type);
+    call_.device.in_bytes = needs.in * element;
+    call_.device.out_bytes = needs.out * element;
     if (needs.in > 0) {
       const auto device = device_of("input", call_.in, needs.in * element);
       if (!device) return device.error();

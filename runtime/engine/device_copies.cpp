@@ -5,19 +5,26 @@
 
 namespace fabring {
 
-Status DeviceCopies::fill(Queue& queue, int device, std::span<const DeviceCopy> copies) {
+Status DeviceCopies::fill(Queue& queue, int device, const Fill& fill) {
   if (!queue.queue) {
     auto opened = runtime_->open_queue(device);
     if (!opened) return opened.error();
     queue.queue = std::move(*opened);
   }
-  for (const DeviceCopy& copy : copies) FABRING_TRY(queue.queue->post_copy(copy.to, copy.from, copy.bytes));
-  return {};
+  return fill(*queue.queue);
 }
 
 void DeviceCopies::post(int device, CopyWay way, std::span<const DeviceCopy> copies, std::uint64_t context) {
+  const auto post_all = [copies](DeviceQueue& queue) -> Status {
+    for (const DeviceCopy& copy : copies) FABRING_TRY(queue.post_copy(copy.to, copy.from, copy.bytes));
+    return {};
+  };
+  post(device, way, post_all, context);
+}
+
+void DeviceCopies::post(int device, CopyWay way, const Fill& work, std::uint64_t context) {
   Queue& queue = queues_[{device, way}];
-  Status refused = fill(queue, device, copies);
+  Status refused = fill(queue, device, work);
   queue.groups.push_back({queue.marks + 1, context, std::move(refused)});
   ++under_way_;
   (void)set_mark(queue);  // poll() tries again

@@ -1,7 +1,7 @@
 #pragma once
-// DeviceCopies: the copies between device and host memory that an engine has under way. A group of copies is posted
-// with a context and comes back once, as a send does. Each device has a queue for either direction, so that what comes
-// down and what goes up overlap. Owned by EngineCore; the driver's.
+// DeviceCopies: what an engine has devices do: copies between them and the host, and kernels. A group of them is posted
+// with a context and comes back once, as a send does. Each device has a queue for either direction and one for what
+// stays on it, so that what comes down and what goes up overlap. Owned by EngineCore; the driver's.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,13 +22,15 @@ struct DeviceCopy {
   std::size_t bytes = 0;
 };
 
-enum class CopyWay : std::uint8_t { to_host, to_device };
+enum class CopyWay : std::uint8_t { to_host, to_device, on_device };
 
 class DeviceCopies {
  public:
   explicit DeviceCopies(std::shared_ptr<DeviceRuntime> runtime) : runtime_(std::move(runtime)) {}
 
-  /// Posts the copies of one group; `context` comes back from poll() exactly once, with the error if this fails.
+  using Fill = std::function<Status(DeviceQueue&)>;
+  /// Posts what `fill` does as one group; `context` comes back from poll() exactly once, with the error if this fails.
+  void post(int device, CopyWay way, const Fill& fill, std::uint64_t context);
   void post(int device, CopyWay way, std::span<const DeviceCopy> copies, std::uint64_t context);
 
   /// Calls done(context, status) for each group that is over. After an error nothing runs on that device any more, so
@@ -52,7 +54,7 @@ class DeviceCopies {
 
   static Status set_mark(Queue& queue);
   static Result<std::uint64_t> reached(Queue& queue);
-  Status fill(Queue& queue, int device, std::span<const DeviceCopy> copies);
+  Status fill(Queue& queue, int device, const Fill& fill);
 
   std::shared_ptr<DeviceRuntime> runtime_;
   std::map<std::pair<int, CopyWay>, Queue> queues_;

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
+#include "runtime/engine/device_sharing.hpp"
 #include "runtime/engine/engine_core.hpp"
 
 namespace fabring {
@@ -21,6 +25,54 @@ bool EngineCore::watches_device() const {
   for (const auto& execution : running_)
     if (execution && !execution->failed() && execution->waits_for_stream()) return true;
   return false;
+}
+
+// ---- memory of devices that ranks of this host read ---------------------------------------------------------------
+
+std::byte* EngineCore::borrow_pinned(std::size_t bytes) {
+  std::byte* const block = staging_.borrow(bytes);
+  if (block == nullptr || pinned_->gave(block)) return block;
+  staging_.give_back(block, bytes);
+  return nullptr;
+}
+
+void EngineCore::cannot_open(Rank world_rank, const Status& why) {
+  if (unopened_[static_cast<std::size_t>(world_rank)]) return;
+  unopened_[static_cast<std::size_t>(world_rank)] = true;
+  parts_.log.warning(fmt::format("GPU memory of {} is staged through the host, because it cannot be opened here: {}",
+                                 who(world_rank), why.message()));
+}
+
+// In the caller's thread. Why not, if not.
+std::optional<std::string> EngineCore::share_device_memory(Call& call) {
+  call.device.shared.reset();
+  if (!call.device.any()) return "its buffers are the host's";
+  if (parts_.config.gpu_path == "staged") return "FABRING_GPU_PATH says so";
+  if (std::find(takes_tickets_.begin(), takes_tickets_.end(), true) == takes_tickets_.end())
+    return "no other rank of this host is reached by shared memory";
+  if (!is_message(call.collective) && call.bytes() <= parts_.eager_bytes)
+    return "two copies cost less than a kernel for data as small as this";
+  auto shared = share_buffers(call, *parts_.device);
+  if (!shared) return shared.error().message();
+  call.device.shared = std::move(*shared);
+  return std::nullopt;
+}
+
+DevicePath EngineCore::device_path(CommunicatorCore& communicator, Call call) {
+  if (auto why = share_device_memory(call)) return {DeviceRoute::staged, std::move(*why)};
+  std::vector<Rank> near, far;
+  for (const Rank member : communicator.members)
+    if (member != parts_.self) (shares_device_memory_with(member) ? near : far).push_back(member);
+  std::lock_guard lock(communicator.mutex);
+  const auto plan = communicator.plans.find_or_make(call, communicator.self, communicator.node_of);
+  if (!plan) return {DeviceRoute::staged, plan.error().message()};
+  const auto is_near = [&](Rank member) {
+    return std::find(near.begin(), near.end(), communicator.members[static_cast<std::size_t>(member)]) != near.end();
+  };
+  if (auto why = why_staged(**plan, call, choose_tiling(**plan, call, tiling_rules()), parts_.eager_bytes, is_near))
+    return {DeviceRoute::staged, std::move(*why)};
+  return {DeviceRoute::shared, fmt::format("with {} rank{} of this host{}", near.size(), near.size() == 1 ? "" : "s",
+                                           far.empty() ? "" : ", staged to the others")};
 }
 
 void EngineCore::device_failed(const Execution& execution, const Status& why) {

@@ -8,7 +8,6 @@
 #include "runtime/base/check.hpp"
 #include "runtime/base/settings.hpp"
 #include "runtime/engine/tiling.hpp"
-#include "runtime/memory/pinned_source.hpp"
 
 namespace fabring {
 namespace {
@@ -22,17 +21,22 @@ EngineCore::EngineCore(EngineParts parts)
     : parts_(std::move(parts)),
       mapped_(parts_.endpoint ? parts_.endpoint->mapped_memory() : nullptr),
       scratch_(scratch_budget(parts_.config), parts_.endpoint ? parts_.endpoint->memory() : nullptr),
-      staging_(parts_.config.staging_bytes != 0 ? parts_.config.staging_bytes : default_staging_bytes,
-               parts_.device ? std::make_shared<PinnedSource>(parts_.device) : nullptr),
-      copies_(parts_.device ? std::make_unique<DeviceCopies>(parts_.device) : nullptr) {}
+      pinned_(parts_.device ? std::make_shared<PinnedSource>(parts_.device) : nullptr),
+      staging_(parts_.config.staging_bytes != 0 ? parts_.config.staging_bytes : default_staging_bytes, pinned_),
+      copies_(parts_.device ? std::make_unique<DeviceCopies>(parts_.device) : nullptr),
+      device_scratch_(parts_.device ? std::make_unique<DeviceScratch>(parts_.device, staging_.budget()) : nullptr) {}
 
 std::shared_ptr<EngineCore> EngineCore::make(EngineParts parts) {
   std::shared_ptr<EngineCore> core(new EngineCore(std::move(parts)));
   const int size = core->parts_.world_size;
   core->disconnected_.assign(size, false);
+  core->unopened_.assign(size, false);
+  core->takes_tickets_.assign(size, false);
   core->began_ = core->parts_.clock->now();
   if (core->parts_.endpoint)
     core->transfer_ = std::make_unique<Transfer>(*core->parts_.endpoint, core->parts_.self, size, *core);
+  for (Rank rank = 0; core->transfer_ && core->parts_.device && rank < size; ++rank)
+    core->takes_tickets_[rank] = rank != core->parts_.self && core->transfer_->takes_tickets(rank);
   if (core->transfer_ && core->parts_.eager_bytes == fabring::eager_bytes)
     core->parts_.eager_bytes = core->transfer_->most_record_bytes();
   std::vector<Rank> everyone(size);
@@ -174,6 +178,7 @@ std::shared_ptr<Execution> EngineCore::submit(const std::shared_ptr<Communicator
                                               bool background) {
   static const auto no_plan = std::make_shared<const PreparedPlan>(Plan{});
   std::shared_ptr<Execution> execution;
+  (void)share_device_memory(call);
   {
     std::lock_guard lock(communicator->mutex);
     Status failed = communicator->failed;

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "collectives/choice/table.hpp"
+#include "device/device_path.hpp"
 #include "fabring/communicator.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/log.hpp"
@@ -30,7 +31,9 @@
 #include "runtime/engine/device_copies.hpp"
 #include "runtime/engine/rank_state.hpp"
 #include "runtime/engine/waiting.hpp"
+#include "runtime/memory/device_scratch.hpp"
 #include "runtime/memory/mapped_blocks.hpp"
+#include "runtime/memory/pinned_source.hpp"
 #include "runtime/memory/scratch.hpp"
 #include "runtime/status/status_door.hpp"
 #include "runtime/transfer/transfer.hpp"
@@ -84,6 +87,8 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   /// Builds what an operation like this needs beforehand.
   Status prepare(CommunicatorCore& communicator, const Call& call);
   DeviceRuntime* device() const { return parts_.device.get(); }
+  /// The way that a call whose buffers are in memory of a device takes, and why.
+  DevicePath device_path(CommunicatorCore& communicator, Call call);
   /// The program's memory that peers have mapped.
   MappedBlocks& mapped() { return mapped_; }
   /// A call that this rank cannot make although the others may: they need not wait for it.
@@ -123,6 +128,17 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   Scratch& scratch() { return scratch_; }
   Scratch& staging() { return staging_; }
   DeviceCopies& copies() { return *copies_; }
+  DeviceScratch& device_scratch() { return *device_scratch_; }
+  /// Staging that kernels may read, or null.
+  std::byte* borrow_pinned(std::size_t bytes);
+  /// Can this rank's GPU memory be lent to that one, or theirs to us, as far as the way between them goes?
+  bool shares_device_memory_with(Rank world_rank) const { return takes_tickets_[static_cast<std::size_t>(world_rank)]; }
+  /// Has it been possible so far?
+  bool opens_device_memory_of(Rank world_rank) const {
+    return shares_device_memory_with(world_rank) && !unopened_[static_cast<std::size_t>(world_rank)];
+  }
+  /// What it lent cannot be opened here: from now on it sends the bytes.
+  void cannot_open(Rank world_rank, const Status& why);
   /// A device failed under this operation: all ranks of its communicator hear of it.
   void device_failed(const Execution& execution, const Status& why);
   std::size_t eager_limit() const { return parts_.eager_bytes; }
@@ -161,6 +177,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void on_record(Rank peer, const Record& record, std::span<const std::byte> payload) override;
   void on_block(std::uint64_t cookie, Outcome outcome, std::uint32_t bytes) override;
   void on_lent(std::uint64_t cookie, std::span<const std::byte> message, std::uint32_t loan) override;
+  void on_ticket(std::uint64_t cookie, std::span<const std::byte> ticket, std::uint32_t loan) override;
   void on_peer_lost(Rank peer, const Status& why) override;
 
  private:
@@ -218,14 +235,18 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
 
   bool copy();
   bool watches_device() const;
+  std::optional<std::string> share_device_memory(Call& call);
 
   EngineParts parts_;
   MappedBlocks mapped_;
   Scratch scratch_;
-  Scratch staging_;                       ///< pinned
+  std::shared_ptr<PinnedSource> pinned_;  ///< null without devices
+  Scratch staging_;                       ///< of it
   std::unique_ptr<DeviceCopies> copies_;  ///< null without devices
+  std::unique_ptr<DeviceScratch> device_scratch_;
   std::unique_ptr<Transfer> transfer_;
   std::shared_ptr<CommunicatorCore> world_;
+  std::vector<bool> takes_tickets_;  ///< by world rank; never changes
 
   // Any thread, under mutex_.
   mutable std::mutex mutex_;
@@ -270,6 +291,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   };
   std::vector<Suspicion> suspicions_;
   std::vector<bool> disconnected_;
+  std::vector<bool> unopened_;  ///< by world rank: its GPU memory cannot be opened here
   std::uint32_t flat_runs_ = 0;
   bool given_up_ = false;  ///< the others count this rank as lost
   struct Settling {

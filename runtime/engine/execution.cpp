@@ -52,20 +52,10 @@ void Execution::pair_with(Rank peer, std::uint32_t sequence, std::size_t count, 
 // budget: two communicators that wait for each other's scratch on different ranks would wait for ever. So the engine
 // holds at most its budget and one such least for every communicator.
 Execution::Start Execution::reserve() {
-  Placement largest;
-  operands_->bind(largest, tiling_, tiling_.cuts ? tiling_.cuts->largest : 0);
-  area_bytes_ = operands_->lay_out_scratch(largest);
-  staging_bytes_ = operands_->lay_out_staging(largest);
+  if (stay_on_device()) return Start::started;
+  const std::size_t large = lay_out();
   // While as many tiles as usual communicate, one is copied in and one out.
   if (staging_bytes_ > 0 && tiling_.depth < tiling_.tiles) tiling_.depth += 2;
-  slot_bytes_ = 0;
-  std::size_t large = 0;  // recv_reduce messages of one tile that need a slot
-  for (StepId id : plan_->slot_receives) {
-    const std::size_t bytes = operands_->bytes_of(largest, plan_->plan.steps[id].to);
-    if (bytes <= eager_limit_) continue;
-    slot_bytes_ = std::max(slot_bytes_, bytes);
-    ++large;
-  }
   for (std::uint32_t depth = std::min(tiling_.depth, tiling_.tiles); depth > 0; --depth)
     if (borrow(depth, std::min({large * depth, most_slots, std::size_t{depth} * 2}), false)) return Start::started;
   if (!communicator_->active.empty()) return Start::wait;
@@ -80,6 +70,23 @@ Execution::Start Execution::reserve() {
                                                        "FABRING_SEGMENT_BYTES",
                                                        scratch.budget())));
   return Start::failed;
+}
+
+// How much the largest tile needs; how many recv_reduce messages of a tile need a slot.
+std::size_t Execution::lay_out() {
+  Placement largest;
+  operands_->bind(largest, tiling_, tiling_.cuts ? tiling_.cuts->largest : 0);
+  area_bytes_ = operands_->lay_out_scratch(largest);
+  staging_bytes_ = operands_->lay_out_staging(largest);
+  slot_bytes_ = 0;
+  std::size_t large = 0;
+  for (StepId id : plan_->slot_receives) {
+    const std::size_t bytes = operands_->bytes_of(largest, plan_->plan.steps[id].to);
+    if (bytes <= eager_limit_) continue;
+    slot_bytes_ = std::max(slot_bytes_, bytes);
+    ++large;
+  }
+  return large;
 }
 
 bool Execution::borrow(std::uint32_t depth, std::size_t slots, bool beyond_budget) {
@@ -137,10 +144,13 @@ Execution::Start Execution::start(EngineCore& engine, std::uint16_t index, Time 
     tile->data.resize(steps);
     tile->granted.resize(steps);
     tile->waiting.resize(steps);
+    tile->by_ticket.resize(steps);
+    tile->in_full.resize(steps);
     tile->slot.resize(steps);
     tile->lent.resize(steps);
     tile->lending.resize(steps);
     tile->place.lent.resize(plan_->plan.scratch.size());
+    tile->there.lent.resize(plan_->plan.scratch.size());
     tile->eager_left.resize(plan_->peers.size());
   }
   waits_for_stream_ = call_.device.ready || delivered_from_;
@@ -170,8 +180,15 @@ void Execution::start_tile(std::uint32_t index) {
   std::fill(tile.data.begin(), tile.data.end(), Data::none);
   std::fill(tile.granted.begin(), tile.granted.end(), Slot{0});
   std::fill(tile.waiting.begin(), tile.waiting.end(), false);
+  std::fill(tile.by_ticket.begin(), tile.by_ticket.end(), false);
+  std::fill(tile.in_full.begin(), tile.in_full.end(), false);
   std::fill(tile.slot.begin(), tile.slot.end(), nullptr);
   std::fill(tile.place.lent.begin(), tile.place.lent.end(), nullptr);
+  if (on_device_) {
+    device_operands_->bind(tile.there, tiling_, index);
+    std::fill(tile.there.lent.begin(), tile.there.lent.end(), nullptr);
+    tile.mirrors.clear();
+  }
   std::fill(tile.lending.begin(), tile.lending.end(), false);
   tile.next_slot_receive = 0;
   for (std::size_t i = 0; i < plan_->peers.size(); ++i) {
@@ -185,7 +202,7 @@ void Execution::start_tile(std::uint32_t index) {
     return;
   }
   const bool loading = load(tile);
-  if (!loading) operands_->bring_in(tile.place);
+  if (!loading && !on_device_) operands_->bring_in(tile.place);
   // Nothing comes early for a receive: what is there under its numbers is for the send to the same rank.
   if (!communicator_->early.empty() && call_.collective != Collective::recv) take_early(tile);
   if (flat_) return go_on(tile);
@@ -256,6 +273,7 @@ void Execution::take_early(Tile& tile) {
     const StepId id = *found;
     if (record.kind == RecordKind::grant) {
       tile.granted[id] = record.slot;
+      tile.by_ticket[id] = record.takes_ticket != 0;
       --communicator_->early_grants;
       at = early.erase(at);
     } else {
@@ -329,6 +347,7 @@ void Execution::run(Tile& tile, StepId id) {
     case StepKind::reduce:
     case StepKind::copy:
     case StepKind::finish:
+      if (on_device_) return run_on_device(tile, id);
       run_local_step(call_, plan_->plan, *operands_, tile.place, step);
       if (!give_back_read(tile, id)) return;
       break;
@@ -375,12 +394,15 @@ void Execution::fail(const Status& why) {
       engine_->transfer().decline(world_rank(id), tile->granted[id]);
       tile->granted[id] = 0;
     }
-    for (StepId id = 0; id < tile->lent.size(); ++id) (void)give_back(*tile, id);
+    for (StepId id = 0; id < tile->lent.size(); ++id)
+      if (!tile->lent[id].reading) (void)give_back(*tile, id);
   }
 }
 
 void Execution::publish() {
-  if (engine_ != nullptr) {
+  if (on_device_) {
+    give_back_for_device();
+  } else if (engine_ != nullptr) {
     for (std::byte* slot : slots_) engine_->scratch().give_back(slot, slot_bytes_);
     for (auto& tile : tiles_)
       if (tile->place.scratch != nullptr) engine_->scratch().give_back(tile->place.scratch, area_bytes_);
@@ -432,7 +454,7 @@ std::vector<Rank> Execution::waiting_for() const {
       const Step& step = plan_->plan.steps[id];
       const bool receiving = (step.kind == StepKind::recv || step.kind == StepKind::recv_reduce) &&
                              (tile->need[id] == 0 || tile->data[id] == Data::posted) && tile->data[id] != Data::here &&
-                             tile->data[id] != Data::early && !skipped(*tile, id);
+                             tile->data[id] != Data::early && tile->data[id] != Data::on_its_way && !skipped(*tile, id);
       if (receiving || tile->waiting[id]) ranks.push_back(step.peer);
     }
   }

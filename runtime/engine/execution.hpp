@@ -13,6 +13,10 @@
 // tile, the messages of the next and the reductions of a third overlap as tiles do anyway. execution_device.cpp has
 // that.
 //
+// Or, where ranks of this host can read memory of devices (Call::device.shared), the operands stay there: steps are
+// kernels and copies that are posted and completed as messages are, and instead of a message a ticket may travel that
+// says where it lies. What else is sent or comes passes through the staging memory. execution_on_device.cpp has that.
+//
 // Owned by shared pointers (Work, the engine). Everything is the driver's but what is marked "any thread".
 
 #include <array>
@@ -27,10 +31,12 @@
 #include "fabring/status.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/engine/call.hpp"
+#include "runtime/engine/mirrored_ranges.hpp"
 #include "runtime/engine/operands.hpp"
 #include "runtime/engine/prepared_plan.hpp"
 #include "runtime/engine/rank_state.hpp"
 #include "runtime/engine/tiling.hpp"
+#include "runtime/memory/device_scratch.hpp"
 #include "runtime/transfer/transfer.hpp"
 
 namespace fabring {
@@ -84,7 +90,9 @@ class Execution {
   void on_block(std::uint32_t tile_slot, StepId step, Outcome outcome, std::uint32_t bytes);
   /// A received message lies in its sender's memory.
   void on_lent(std::uint32_t tile_slot, StepId step, std::span<const std::byte> message, std::uint32_t loan);
-  /// Copies between device and host are over.
+  /// So it does, in memory of a device.
+  void on_ticket(std::uint32_t tile_slot, StepId step, std::span<const std::byte> ticket, std::uint32_t loan);
+  /// What a device was to do is over.
   void on_copied(std::uint32_t tile_slot, StepId step, const Status& status);
   /// A receive that gets what has come already, or, of a message to oneself, what `from` sends: before start().
   void deliver(std::vector<std::byte> payload) { delivered_ = std::move(payload); }
@@ -109,6 +117,8 @@ class Execution {
   std::vector<Rank> waiting_for() const;
   /// The oldest tile with small messages to this peer not yet sent; tiles() if none.
   std::uint32_t oldest_eager_tile(int peer_index) const;
+  /// Its operands stay in memory of a device.
+  bool on_device() const { return on_device_; }
   const PreparedPlan& prepared() const { return *plan_; }
   const std::shared_ptr<const PreparedPlan>& prepared_shared() const { return plan_; }
   std::uint32_t tiles() const { return tiling_.tiles; }
@@ -126,10 +136,19 @@ class Execution {
 
  private:
   struct Tile;
-  enum class Data : std::uint8_t { none, posted, here, early, used };
+  enum class Data : std::uint8_t {
+    none,
+    posted,
+    here,
+    early,
+    used,
+    on_its_way,  ///< out of a loan that must not wait for this rank
+    to_grant,    ///< once more, as its ticket could not be used
+  };
 
   // execution.cpp
   Start reserve();
+  std::size_t lay_out();
   bool borrow(std::uint32_t depth, std::size_t slots, bool beyond_budget);
   void start_tiles();
   void start_tile(std::uint32_t index);
@@ -150,12 +169,28 @@ class Execution {
   void take_delivered(Tile& tile);
   void post_copies(std::uint32_t tile_slot, CopyWay way, StepId step);
 
+  // execution_on_device.cpp
+  bool stay_on_device();
+  bool borrow_for_device(std::uint32_t depth, std::size_t slots);
+  void give_back_for_device();
+  void post_on_device(Tile& tile, StepId id, const std::byte* incoming);
+  void run_on_device(Tile& tile, StepId id);
+  void read_incoming(Tile& tile, StepId id);
+  bool mirrored(Tile& tile, StepId send);
+  void came_to_host(Tile& tile, StepId id);
+  void post_ticket(Tile& tile, StepId id, Slot slot);
+  void use_ticket(Tile& tile, StepId id);
+  void on_device_done(Tile& tile, StepId id, const Status& status);
+
   // execution_messages.cpp
   void run_send(Tile& tile, StepId id);
   void run_recv(Tile& tile, StepId id);
   void run_recv_reduce(Tile& tile, StepId id);
   void post_send(Tile& tile, StepId id, Slot slot);
   void post_slot_receives();
+  bool post_slot_receive(Tile& tile, StepId id);
+  Arrival arrival_of(const Tile& tile, StepId id) const;
+  void take_small(Tile& tile, StepId id, std::span<const std::byte> payload);
   void reduce_incoming(Tile& tile, StepId id, const std::byte* incoming);
   void lending(Tile& tile, StepId id);
   bool give_back(Tile& tile, StepId receive);
@@ -214,6 +249,10 @@ class Execution {
   std::size_t staging_bytes_ = 0;  // likewise
 
   // Buffers in memory of a device.
+  bool on_device_ = false;
+  std::unique_ptr<Operands> device_operands_;  // where devices read and write
+  std::size_t mirror_scratch_ = 0;             // staging: bytes before what stands for the plan's areas
+  std::size_t device_area_bytes_ = 0;          // scratch of one tile on the device
   bool waits_for_stream_ = false;
   std::uint32_t copies_ = 0;           // groups posted and not over
   std::vector<DeviceCopy> copy_list_;  // being made
@@ -233,6 +272,9 @@ class Execution {
 // One tile in flight. `need` counts down each step's dependencies; `data` says whether a step's message is here.
 struct Execution::Tile {
   Placement place;
+  Placement there;  // on the device, if operands stay there
+  DeviceScratch::Block scratch_there;
+  MirroredRanges mirrors;  // in `place`, of `there`
   bool active = false;
   bool stored = false;  // what it leaves in memory of a device is there
   std::size_t remaining = 0;
@@ -240,10 +282,14 @@ struct Execution::Tile {
   std::vector<Data> data;        // receives
   std::vector<Slot> granted;     // sends: slot the peer named, 0 if none yet
   std::vector<bool> waiting;     // sends: ready, no grant yet
+  std::vector<bool> by_ticket;   // sends: the peer takes a ticket instead
+  std::vector<bool> in_full;     // messages whose ticket was refused
   std::vector<std::byte*> slot;  // recv_reduce: where its block lands
   struct Lent {
     const std::byte* at = nullptr;  // in the peer's memory; null: nothing is lent
     std::uint32_t loan = 0;
+    bool reading = false;               // by work of a device that is not over
+    std::shared_ptr<std::byte> opened;  // what keeps it mapped
   };
   std::vector<Lent> lent;     // receives
   std::vector<bool> lending;  // sends: being read where they lie

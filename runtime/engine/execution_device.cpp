@@ -5,6 +5,8 @@
 #include <cstring>
 
 #include "runtime/engine/communicator_core.hpp"
+#include "runtime/engine/device_sharing.hpp"
+#include "runtime/engine/device_steps.hpp"
 #include "runtime/engine/engine_core.hpp"
 #include "runtime/engine/execution.hpp"
 
@@ -58,6 +60,16 @@ void Execution::copy_delivered() {
 // granted meanwhile.
 bool Execution::load(Tile& tile) {
   copy_list_.clear();
+  if (on_device_) {
+    if (!device_operands_->scales()) return false;
+    for (StepId id : plan_->first_steps) ++tile.need[id];
+    ++copies_;
+    engine_->copies().post(
+        call_.device.shared->device, CopyWay::on_device,
+        [&](DeviceQueue& queue) { return post_scaling(queue, call_, *device_operands_, tile.there); },
+        cookie(index_, tile_slot(tile), load_step));
+    return true;
+  }
   operands_->append_loads(tile.place, copy_list_);
   if (copy_list_.empty()) return false;
   for (StepId id : plan_->first_steps) ++tile.need[id];
@@ -66,12 +78,13 @@ bool Execution::load(Tile& tile) {
 }
 
 void Execution::loaded(Tile& tile) {
-  operands_->bring_in(tile.place);
+  if (!on_device_) operands_->bring_in(tile.place);
   for (auto at = plan_->first_steps.rbegin(); at != plan_->first_steps.rend(); ++at)
     if (--tile.need[*at] == 0) make_ready(tile, *at);
 }
 
 bool Execution::store(Tile& tile) {
+  if (on_device_) return false;  // it is there
   if (tile.stored) {
     tile.stored = false;
     return false;
@@ -98,6 +111,7 @@ void Execution::take_delivered(Tile& tile) {
 
 void Execution::on_copied(std::uint32_t tile_slot, StepId step, const Status& status) {
   --copies_;
+  if (on_device_ && step != load_step) return on_device_done(*tiles_[tile_slot], step, status);
   if (failed()) return;
   if (!status.ok()) return engine_->device_failed(*this, status);
   if (delivered_from_) {

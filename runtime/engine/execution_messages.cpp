@@ -84,6 +84,9 @@ void Execution::run_send(Tile& tile, StepId id) {
   const Step& step = plan_->plan.steps[id];
   const std::size_t bytes = message_bytes(tile, id);
   if (skipped(tile, id)) return step_done(tile, id);
+  // What cannot be lent goes through the host, and sets out while its grant is on the way.
+  const bool in_full = bytes <= eager_limit_ || tile.in_full[id] || !engine_->shares_device_memory_with(world_rank(id));
+  const bool ready = !on_device_ || !in_full || mirrored(tile, id);
   if (bytes > eager_limit_) {
     if (tile.granted[id] != 0) {
       post_send(tile, id, tile.granted[id]);
@@ -93,6 +96,7 @@ void Execution::run_send(Tile& tile, StepId id) {
     }
     return;
   }
+  if (!ready) return;
   if (!engine_->may_send_early(*communicator_, *this, tile.index(), step.peer)) {
     retry_.push_back({&tile, id});
     return;
@@ -111,6 +115,8 @@ void Execution::now_outstanding(StepId id) {
 }
 
 void Execution::post_send(Tile& tile, StepId id, Slot slot) {
+  if (on_device_ && tile.by_ticket[id] && !tile.in_full[id]) return post_ticket(tile, id, slot);
+  if (on_device_ && !mirrored(tile, id)) return;
   const auto bytes = operands_->at(tile.place, plan_->plan.steps[id].from);
   const Post post = engine_->transfer().send_block(world_rank(id), slot, bytes, cookie(index_, tile_slot(tile), id));
   if (post == Post::again) {
@@ -138,21 +144,28 @@ void Execution::announce(const Tile& tile, StepId id) {
 void Execution::grant(Tile& tile, StepId id, Slot slot, std::size_t bytes) {
   Record record = record_for(tile, id, RecordKind::grant, bytes);
   record.slot = slot;
+  record.takes_ticket = arrival_of(tile, id) == Arrival::or_ticket ? 1 : 0;
   engine_->transfer().send_record(world_rank(id), record);
   tile.data[id] = Data::posted;
   told_[plan_->peer_of_step[id]] = true;
   now_outstanding(id);
 }
 
+Arrival Execution::arrival_of(const Tile& tile, StepId id) const {
+  if (on_device_)
+    return !tile.in_full[id] && engine_->opens_device_memory_of(world_rank(id)) ? Arrival::or_ticket : Arrival::comes;
+  return plan_->may_stay[id] ? Arrival::may_stay : Arrival::comes;
+}
+
 void Execution::run_recv(Tile& tile, StepId id) {
   const Step& step = plan_->plan.steps[id];
   if (skipped(tile, id)) return step_done(tile, id);
   const auto to = operands_->at(tile.place, step.to);
+  if (on_device_) tile.mirrors.forget(to);
   if (to.size() > eager_limit_) {
     Slot slot = 0;
-    const Arrival arrival = plan_->may_stay[id] ? Arrival::may_stay : Arrival::comes;
-    if (engine_->transfer().recv_block(world_rank(id), to, cookie(index_, tile_slot(tile), id), slot, arrival) ==
-        Post::again) {
+    if (engine_->transfer().recv_block(world_rank(id), to, cookie(index_, tile_slot(tile), id), slot,
+                                       arrival_of(tile, id)) == Post::again) {
       retry_.push_back({&tile, id});
     } else {
       grant(tile, id, slot, to.size());
@@ -164,13 +177,17 @@ void Execution::run_recv(Tile& tile, StepId id) {
   const auto at = early.find({false, sequence_, tile.index(), step.peer, step.message, RecordKind::data});
   if (!to.empty()) std::memcpy(to.data(), at->second.payload.data(), to.size());
   early.erase(at);
-  step_done(tile, id);
+  on_device_ ? came_to_host(tile, id) : step_done(tile, id);
 }
 
 void Execution::run_recv_reduce(Tile& tile, StepId id) {
   const Step& step = plan_->plan.steps[id];
   if (skipped(tile, id)) return step_done(tile, id);
-  if (tile.data[id] == Data::here) {
+  if (tile.data[id] == Data::to_grant) {
+    if (!post_slot_receive(tile, id)) retry_.push_back({&tile, id});
+  } else if (on_device_ && tile.data[id] == Data::here) {
+    read_incoming(tile, id);
+  } else if (tile.data[id] == Data::here) {
     tile.data[id] = Data::used;  // a message that came when this was ready, and had not been run yet, has run it
     std::byte* slot = tile.slot[id];
     tile.slot[id] = nullptr;
@@ -180,10 +197,21 @@ void Execution::run_recv_reduce(Tile& tile, StepId id) {
   } else if (tile.data[id] == Data::early) {
     auto& early = communicator_->early;
     const auto at = early.find({false, sequence_, tile.index(), step.peer, step.message, RecordKind::data});
-    reduce_incoming(tile, id, at->second.payload.data());
+    take_small(tile, id, at->second.payload);
     early.erase(at);
-    step_done(tile, id);
   }  // else on_block or on_record goes on, seeing need == 0
+}
+
+// The message of a recv_reduce that is ready.
+void Execution::take_small(Tile& tile, StepId id, std::span<const std::byte> payload) {
+  if (!on_device_) {
+    reduce_incoming(tile, id, payload.data());
+    return step_done(tile, id);
+  }
+  const auto mirror = operands_->at(tile.place, plan_->plan.steps[id].to);
+  tile.mirrors.forget(mirror);
+  if (!payload.empty()) std::memcpy(mirror.data(), payload.data(), payload.size());
+  came_to_host(tile, id);
 }
 
 void Execution::reduce_incoming(Tile& tile, StepId id, const std::byte* incoming) {
@@ -201,17 +229,24 @@ void Execution::post_slot_receives() {
       const std::size_t bytes = message_bytes(tile, id);
       if (bytes <= eager_limit_) continue;
       if (free_slots_.empty()) return;
-      std::byte* at = free_slots_.back();
-      Slot slot = 0;
-      const Arrival arrival = plan_->may_stay[id] ? Arrival::may_stay : Arrival::comes;
-      if (engine_->transfer().recv_block(world_rank(id), {at, bytes}, cookie(index_, tile_slot(tile), id), slot,
-                                         arrival) == Post::again)
+      tile.slot[id] = free_slots_.back();
+      if (!post_slot_receive(tile, id)) {
+        tile.slot[id] = nullptr;
         return;
+      }
       free_slots_.pop_back();
-      tile.slot[id] = at;
-      grant(tile, id, slot, bytes);
     }
   }
+}
+
+bool Execution::post_slot_receive(Tile& tile, StepId id) {
+  const std::size_t bytes = message_bytes(tile, id);
+  Slot slot = 0;
+  if (engine_->transfer().recv_block(world_rank(id), {tile.slot[id], bytes}, cookie(index_, tile_slot(tile), id), slot,
+                                     arrival_of(tile, id)) == Post::again)
+    return false;
+  grant(tile, id, slot, bytes);
+  return true;
 }
 
 // ---- news ---------------------------------------------------------------------------------------------------------
@@ -224,6 +259,7 @@ Status Execution::on_record(Rank peer, const Record& record, std::span<const std
   if (record.kind == RecordKind::grant) {
     if (tile.granted[id] != 0) return Status(ErrorCode::transport_error, "it granted a message twice");
     tile.granted[id] = record.slot;
+    tile.by_ticket[id] = record.takes_ticket != 0;
     if (tile.waiting[id]) post_send(tile, id, record.slot);
     return {};
   }
@@ -239,11 +275,11 @@ Status Execution::on_record(Rank peer, const Record& record, std::span<const std
   tile.data[id] = Data::here;
   const Step& step = plan_->plan.steps[id];
   if (step.kind == StepKind::recv_reduce) {
-    reduce_incoming(tile, id, payload.data());
-  } else if (!payload.empty()) {
-    std::memcpy(operands_->at(tile.place, step.to).data(), payload.data(), payload.size());
+    take_small(tile, id, payload);
+    return {};
   }
-  step_done(tile, id);
+  if (!payload.empty()) std::memcpy(operands_->at(tile.place, step.to).data(), payload.data(), payload.size());
+  on_device_ ? came_to_host(tile, id) : step_done(tile, id);
   return {};
 }
 
@@ -253,10 +289,15 @@ void Execution::on_block(std::uint32_t tile_slot, StepId id, Outcome outcome, st
   --outstanding_;
   --outstanding_per_peer_[plan_->peer_of_step[id]];
   if (failed()) return;
+  if (outcome == Outcome::refused) {
+    tile.in_full[id] = true;
+    return run_send(tile, id);
+  }
   if (outcome != Outcome::done) return;  // the engine hears of the lost peer and fails us
   if (step.kind == StepKind::send) return step_done(tile, id);
   if (bytes != message_bytes(tile, id)) return;  // declined: the peer has failed, and says why on the control plane
   tile.data[id] = Data::here;
+  if (on_device_ && (step.kind == StepKind::recv || tile.need[id] == 0)) return came_to_host(tile, id);
   if (step.kind == StepKind::recv) return step_done(tile, id);
   if (tile.need[id] == 0) run_recv_reduce(tile, id);
 }
@@ -273,7 +314,8 @@ void Execution::lending(Tile& tile, StepId id) {
 
 void Execution::on_lent(std::uint32_t tile_slot, StepId id, std::span<const std::byte> message, std::uint32_t loan) {
   Tile& tile = *tiles_[tile_slot];
-  tile.lent[id] = {message.data(), loan};
+  tile.lent[id].at = message.data();
+  tile.lent[id].loan = loan;
   const Step& step = plan_->plan.steps[id];
   const bool aligned = reinterpret_cast<std::uintptr_t>(message.data()) % size_of(call_.carried()) == 0;
   if (!aligned)
@@ -292,9 +334,11 @@ bool Execution::give_back(Tile& tile, StepId receive) {
   Tile::Lent& lent = tile.lent[receive];
   if (lent.at == nullptr) return true;
   lent.at = nullptr;
+  lent.opened.reset();
   read_loan_ = true;
   const Step& step = plan_->plan.steps[receive];
-  if (step.kind == StepKind::recv) tile.place.lent[step.to.scratch] = nullptr;
+  if (step.kind == StepKind::recv && step.to.space == Space::scratch)
+    (on_device_ ? tile.there : tile.place).lent[step.to.scratch] = nullptr;
   return engine_->transfer().give_back(world_rank(receive), lent.loan);
 }
 

@@ -153,4 +153,11 @@ void EngineCore::on_lent(std::uint64_t cookie, std::span<const std::byte> messag
   execution.on_lent(static_cast<std::uint32_t>(cookie >> 32) & 0xffff, static_cast<StepId>(cookie), message, loan);
 }
 
+void EngineCore::on_ticket(std::uint64_t cookie, std::span<const std::byte> ticket, std::uint32_t loan) {
+  const auto index = static_cast<std::uint16_t>(cookie >> 48);
+  FABRING_CHECK(index < running_.size() && running_[index]);
+  running_[index]->on_ticket(static_cast<std::uint32_t>(cookie >> 32) & 0xffff, static_cast<StepId>(cookie), ticket,
+                             loan);
+}
+
 }  // namespace fabring

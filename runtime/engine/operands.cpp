@@ -14,9 +14,10 @@ std::size_t rounded(std::size_t bytes) { return (bytes + cache_line - 1) / cache
 
 }  // namespace
 
-Operands::Operands(const PreparedPlan& prepared, const Call& call)
+Operands::Operands(const PreparedPlan& prepared, const Call& call, View view)
     : prepared_(prepared),
       call_(call),
+      view_(view),
       element_bytes_(size_of(call.carried())),
       unusual_(call.tensors || is_packed(call)),
       scaled_(call.op == ReduceOp::premul_sum && !unusual_ &&
@@ -153,6 +154,13 @@ void Operands::copy(const Placement& placement, const Block& to, const Block& fr
     if (target.data() != source.data() && !target.empty()) std::memcpy(target.data(), source.data(), target.size());
     return;
   }
+  std::vector<DeviceCopy> copies;
+  append_copies(placement, to, from, copies);
+  for (const DeviceCopy& copy : copies) std::memcpy(copy.to, copy.from, copy.bytes);
+}
+
+void Operands::append_copies(const Placement& placement, const Block& to, const Block& from,
+                             std::vector<DeviceCopy>& copies) const {
   std::vector<std::span<std::byte>> targets, sources;
   append_pieces(placement, to, targets);
   append_pieces(placement, from, sources);
@@ -161,7 +169,7 @@ void Operands::copy(const Placement& placement, const Block& to, const Block& fr
     while (!target.empty()) {
       FABRING_CHECK(source != sources.end());
       const std::size_t bytes = std::min(target.size(), source->size());
-      if (target.data() != source->data() && bytes > 0) std::memcpy(target.data(), source->data(), bytes);
+      if (target.data() != source->data() && bytes > 0) copies.push_back({target.data(), source->data(), bytes});
       target = target.subspan(bytes);
       *source = source->subspan(bytes);
       if (source->empty()) ++source;
@@ -170,18 +178,25 @@ void Operands::copy(const Placement& placement, const Block& to, const Block& fr
 }
 
 void Operands::scale_input(const Placement& placement) const {
+  std::vector<DeviceCopy> parts;
+  append_scalings(placement, parts);
+  for (const DeviceCopy& part : parts)
+    scale(call_.type, part.to, part.from, call_.factor.data(), part.bytes / element_bytes_);
+}
+
+void Operands::append_scalings(const Placement& placement, std::vector<DeviceCopy>& parts) const {
   std::byte* to = packed(placement);
   if (prepared_.plan.blocks == 0) {
     const std::size_t count = placement.extents[0].count;
     const std::byte* const from =
         staged(Space::input) ? staged_at(placement, Space::input) : call_.in + placement.begin * element_bytes_;
-    if (count > 0) scale(call_.type, to, from, call_.factor.data(), count);
+    if (count > 0) parts.push_back({to, from, count * element_bytes_});
     return;
   }
   for (std::uint32_t block = 0; block < prepared_.plan.blocks; ++block)
     if (const std::size_t count = block_length(placement, block); count > 0)
-      scale(call_.type, to + block_begin(placement, block) * element_bytes_, source_of_scaling(placement, block),
-            call_.factor.data(), count);
+      parts.push_back({to + block_begin(placement, block) * element_bytes_, source_of_scaling(placement, block),
+                       count * element_bytes_});
 }
 
 }  // namespace fabring

@@ -37,7 +37,9 @@ struct Placement {
 
 class Operands {
  public:
-  Operands(const PreparedPlan& prepared, const Call& call);
+  /// Where processors read and write: a buffer of a device is what stands for it. Or where a device does.
+  enum class View : std::uint8_t { host, device };
+  Operands(const PreparedPlan& prepared, const Call& call, View view = View::host);
 
   void bind(Placement& placement, const Tiling& tiling, std::uint32_t tile);
   /// How much scratch the largest tile, already bound, needs.
@@ -55,12 +57,18 @@ class Operands {
   std::span<std::byte> at(const Placement& placement, const Block& block) const;
   /// to = from, either in several pieces. Nothing if they are the same bytes.
   void copy(const Placement& placement, const Block& to, const Block& from) const;
+  /// The same as single copies.
+  void append_copies(const Placement& placement, const Block& to, const Block& from,
+                     std::vector<DeviceCopy>& copies) const;
   /// What brings the input of a tile to where it is staged, and its output to where it belongs. Nothing where a buffer
   /// is the host's, or the operation leaves it as it is.
   void append_loads(const Placement& placement, std::vector<DeviceCopy>& copies) const;
   void append_stores(const Placement& placement, std::vector<DeviceCopy>& copies) const;
   /// Before the plan runs: brings in what is packed. ReduceOp::premul_sum: makes the scaled input, which stands for the
   /// input from then on.
+  bool scales() const { return scaled_; }
+  /// What makes it, as if they were copies.
+  void append_scalings(const Placement& placement, std::vector<DeviceCopy>& parts) const;
   void bring_in(const Placement& placement) const {
     if (scaled_) scale_input(placement);
     if (placement.packed) pack_tile(placement);
@@ -85,6 +93,7 @@ class Operands {
   std::byte* block_in_buffer(const Placement& placement, Space space, std::uint32_t block) const;
   bool in_pieces(const Placement& placement, const Block& block) const;
   bool staged(Space space) const {
+    if (view_ == View::device) return false;
     return space == Space::input ? call_.device.in >= 0 : space == Space::output && call_.device.out >= 0;
   }
   /// Elements of the tile before its input or output begins, and how many that is.
@@ -96,6 +105,7 @@ class Operands {
 
   const PreparedPlan& prepared_;
   const Call& call_;
+  const View view_;
   std::size_t element_bytes_;
   bool unusual_ = false;  // some tile is packed or a part of a tensor
   bool scaled_ = false;

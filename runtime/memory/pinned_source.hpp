@@ -20,6 +20,7 @@ class PinnedSource final : public MemorySource {
     if (block != nullptr) given_.insert(block);
     return block;
   }
+  bool gave(std::byte* block) const { return given_.contains(block); }
   bool release(std::byte* block, std::size_t) override {
     if (given_.erase(block) == 0) return false;
     runtime_->free_pinned(block);

@@ -13,7 +13,7 @@ namespace fabring {
 
 struct FastRecord {
   RecordKind kind = RecordKind::data;
-  std::uint8_t rail = 0;
+  std::uint8_t takes_ticket = 0;
   std::uint16_t message = 0;
   std::uint32_t channel = 0;
   std::uint32_t sequence = 0;
@@ -40,7 +40,7 @@ inline bool fits_fast(const Record& record) { return record.message <= std::nume
 inline FastMessage::Head fast_head(const Record& record) {
   FastRecord fast;
   fast.kind = record.kind;
-  fast.rail = record.rail;
+  fast.takes_ticket = record.takes_ticket;
   fast.message = static_cast<std::uint16_t>(record.message);
   fast.channel = record.channel;
   fast.sequence = record.sequence;
@@ -64,7 +64,7 @@ inline std::optional<Record> record_of(const FastMessage& message) {
   std::memcpy(&fast, message.head.data(), sizeof fast);
   Record record;
   record.kind = fast.kind;
-  record.rail = fast.rail;
+  record.takes_ticket = fast.takes_ticket;
   record.message = fast.message;
   record.channel = fast.channel;
   record.sequence = fast.sequence;

@@ -326,6 +326,20 @@ Post Transfer::send_block(Rank peer, Slot slot, std::span<const std::byte> from,
   return post;
 }
 
+Post Transfer::send_ticket(Rank peer, Slot slot, std::span<const std::byte> ticket, std::size_t bytes,
+                           std::uint64_t cookie) {
+  Operation* operation = take_operation();
+  operation->peer = peer;
+  operation->cookie = cookie;
+  const Post post = endpoint_.post_ticket(peer, slot, ticket, reinterpret_cast<std::uint64_t>(operation));
+  if (post == Post::again) {
+    free_operation(operation);
+  } else {
+    payload_sent_ += bytes;
+  }
+  return post;
+}
+
 Post Transfer::recv_block(Rank peer, std::span<std::byte> into, std::uint64_t cookie, Slot& slot, Arrival arrival) {
   if (free_slots_.empty()) free_slots_.push_back(next_slot_++);
   slot = slot_on_way(free_slots_.back(), endpoint_.way_from(peer, into.size()));
@@ -334,9 +348,11 @@ Post Transfer::recv_block(Rank peer, std::span<std::byte> into, std::uint64_t co
   operation->cookie = cookie;
   operation->receive = true;
   operation->slot = slot;
+  operation->bytes = into.size();
   const auto context = reinterpret_cast<std::uint64_t>(operation);
-  const Post post = arrival == Arrival::may_stay ? endpoint_.post_borrowing_recv(peer, slot, into, context)
-                                                 : endpoint_.post_recv(peer, slot, into, context);
+  const Post post = arrival == Arrival::may_stay    ? endpoint_.post_borrowing_recv(peer, slot, into, context)
+                    : arrival == Arrival::or_ticket ? endpoint_.post_recv_or_ticket(peer, slot, into, context)
+                                                    : endpoint_.post_recv(peer, slot, into, context);
   if (post == Post::again) {
     free_operation(operation);
   } else {
@@ -373,12 +389,14 @@ void Transfer::complete(const Completion& completion) {
   }
   if (kind == Kind::block && operation->receive) {
     free_slots_.push_back(operation->slot & ~way_mask);
-    payload_received_ += completion.bytes;
+    payload_received_ += completion.ticket ? operation->bytes : completion.bytes;
   }
   free_operation(operation);
   if (kind == Kind::block && completion.lent != nullptr) {
     ++loans_;
-    listener_.on_lent(cookie, {completion.lent, completion.bytes}, completion.loan);
+    const std::span lent(completion.lent, completion.bytes);
+    completion.ticket ? listener_.on_ticket(cookie, lent, completion.loan)
+                      : listener_.on_lent(cookie, lent, completion.loan);
   } else if (kind == Kind::block) {
     listener_.on_block(cookie, completion.outcome, completion.bytes);
   }

@@ -43,12 +43,15 @@ class TransferListener {
   virtual void on_block(std::uint64_t cookie, Outcome outcome, std::uint32_t bytes) = 0;
   /// A receive that may borrow is over, and its message lies where the peer has it, until give_back().
   virtual void on_lent(std::uint64_t cookie, std::span<const std::byte> message, std::uint32_t loan) = 0;
+  /// A receive that takes tickets is over, and got one: bytes that stay until give_back() or refuse().
+  virtual void on_ticket(std::uint64_t cookie, std::span<const std::byte> ticket, std::uint32_t loan) = 0;
   /// The connection to `peer` failed, or it sent something that is not a parcel (then `why` is not ok).
   virtual void on_peer_lost(Rank peer, const Status& why) = 0;
 };
 
 /// Must a received block come into the memory posted for it, or may it stay in the peer's (TransferListener::on_lent)?
-enum class Arrival : std::uint8_t { comes, may_stay };
+/// Or may a ticket come that says where it is (on_ticket)?
+enum class Arrival : std::uint8_t { comes, may_stay, or_ticket };
 
 class Transfer {
  public:
@@ -85,6 +88,10 @@ class Transfer {
                   Arrival arrival = Arrival::comes);
   /// False: what was read may be anything, and the peer is lost.
   bool give_back(Rank peer, std::uint32_t loan) { return endpoint_.give_back(peer, loan); }
+  /// Endpoint::takes_tickets and what belongs to it. `bytes` is the length of the message.
+  bool takes_tickets(Rank peer) const { return endpoint_.takes_tickets(peer); }
+  Post send_ticket(Rank peer, Slot slot, std::span<const std::byte> ticket, std::size_t bytes, std::uint64_t cookie);
+  void refuse(Rank peer, std::uint32_t loan) { endpoint_.refuse(peer, loan); }
   /// Answers a grant with an empty message: nothing will come.
   void decline(Rank peer, Slot slot);
 
@@ -98,7 +105,7 @@ class Transfer {
   bool delivered() const;
   void forget(Rank peer);  // after disconnect: drop what is queued for it
 
-  /// Received blocks that stayed in their senders' memory.
+  /// Received blocks that stayed in their senders' memory, tickets among them.
   std::uint64_t loans() const { return loans_; }
   std::uint64_t payload_bytes_sent() const { return payload_sent_; }
   std::uint64_t payload_bytes_received() const { return payload_received_; }
@@ -120,6 +127,7 @@ class Transfer {
     std::uint32_t index = 0;  // eager slot
     Slot slot = 0;            // block receive: slot to free
     bool receive = false;
+    std::size_t bytes = 0;  // block receive: room for it
     std::uint64_t cookie = 0;
     std::unique_ptr<Parcel> parcel;  // parcel_sent
   };

@@ -33,7 +33,7 @@ enum class RecordKind : std::uint8_t {
 
 struct Record {
   RecordKind kind = RecordKind::data;
-  std::uint8_t rail = 0;
+  std::uint8_t takes_ticket = 0;  ///< grant: 1: a ticket may come instead (Endpoint::post_ticket)
   std::uint16_t reserved = 0;
   std::uint32_t channel = 0;
   std::uint32_t sequence = 0;

@@ -240,6 +240,7 @@ Result<DeviceShare> FakeDevice::share(const std::byte* at, std::size_t bytes) {
 Result<std::shared_ptr<std::byte>> FakeDevice::open_share(int, const DeviceShare& share) {
   const Lock lock(mutex_);
   FABRING_TRY(health());
+  if (chance_() % 100 < unopenable_) return Status(ErrorCode::unsupported, "the fake device does not reach it");
   auto* const at = reinterpret_cast<std::byte*>(share.facts.base + share.facts.offset);
   if (share.facts.process != ProcessName::self() || number_of(at) != share.facts.allocation)
     return Status(ErrorCode::device_error, "what is to be opened is no living allocation");

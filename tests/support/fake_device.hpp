@@ -71,6 +71,8 @@ class FakeDevice final : public DeviceRuntime {
   void without_kernels() { has_kernels_ = false; }
   /// The n-th copy from now (0: the next) is refused; others are not.
   void refuse_copy(int n) { refuse_ = n; }
+  /// So many of a hundred shares cannot be opened from now on, as between GPUs that do not reach each other.
+  void refuse_to_open(unsigned percent) { unopenable_ = percent; }
   /// Memory that both sides may use according to the driver; the fake's processor may not.
   std::byte* allocate_managed(int device, std::size_t bytes);
   void not_in_use() { in_use_ = false; }
@@ -158,6 +160,7 @@ class FakeDevice final : public DeviceRuntime {
   Line default_stream_;
   std::string broken_;
   int refuse_ = -1;
+  unsigned unopenable_ = 0;
   bool in_use_ = true;
   bool has_kernels_ = true;
   std::uint64_t copies_ = 0, bytes_copied_ = 0, kernels_ = 0;

@@ -35,6 +35,12 @@ class FaultyEndpoint final : public ForwardingEndpoint {
   Post post_borrowing_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override {
     return refuses() ? Post::again : inner().post_borrowing_recv(peer, slot, into, context);
   }
+  Post post_ticket(Rank peer, Slot slot, std::span<const std::byte> ticket, std::uint64_t context) override {
+    return refuses() ? Post::again : inner().post_ticket(peer, slot, ticket, context);
+  }
+  Post post_recv_or_ticket(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override {
+    return refuses() ? Post::again : inner().post_recv_or_ticket(peer, slot, into, context);
+  }
 
   std::size_t poll(std::span<Completion> out) override {
     Completion fresh[16];

@@ -30,6 +30,16 @@ class SimEndpoint final : public Endpoint {
   Post post_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override {
     return fabric_.post_recv(self_, peer, slot, into, context);
   }
+  bool takes_tickets(Rank) const override { return fabric_.weather_.tickets; }
+  Post post_ticket(Rank peer, Slot slot, std::span<const std::byte> ticket, std::uint64_t context) override {
+    const Post post = fabric_.post_send(self_, peer, slot, ticket, context, true);
+    return post == Post::accepted ? Post::lent : post;
+  }
+  Post post_recv_or_ticket(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override {
+    return fabric_.post_recv(self_, peer, slot, into, context, true);
+  }
+  bool give_back(Rank peer, std::uint32_t loan) override { return fabric_.end_loan(self_, peer, loan, Outcome::done); }
+  void refuse(Rank peer, std::uint32_t loan) override { (void)fabric_.end_loan(self_, peer, loan, Outcome::refused); }
   std::size_t poll(std::span<Completion> out) override { return fabric_.poll(self_, out); }
   void wait(std::chrono::microseconds) override { fabric_.timeline_.step(); }  // an engine that leaves drives alone
   void wake() override {}
@@ -84,7 +94,8 @@ bool SimFabric::refuses(const Link& link) {
   return again;
 }
 
-Post SimFabric::post_send(Rank self, Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) {
+Post SimFabric::post_send(Rank self, Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context,
+                          bool ticket) {
   Port& port = ports_[self];
   if (peer < 0 || peer >= size() || peer == self) {
     violation(self, "a send to no peer");
@@ -96,8 +107,11 @@ Post SimFabric::post_send(Rank self, Rank peer, Slot slot, std::span<const std::
     complete(self, context, link.state == LinkState::dropped || port.closed ? Outcome::aborted : Outcome::lost, 0);
     return Post::accepted;
   }
-  if (refuses(link) || link.sending.size() >= weather_.queue) return Post::again;
-  accept(self, context, from, false);
+  // What is lent is in nobody's way.
+  const auto under_way = static_cast<std::size_t>(std::count_if(
+      link.sending.begin(), link.sending.end(), [&](const auto& other) { return other->ticket == ticket; }));
+  if (refuses(link) || under_way >= weather_.queue) return Post::again;
+  accept(self, context, ticket ? std::span<const std::byte>() : from, false);
   ++port.counters.messages_sent;
   port.counters.bytes_sent += from.size();
   auto message = std::make_shared<Message>();
@@ -108,6 +122,11 @@ Post SimFabric::post_send(Rank self, Rank peer, Slot slot, std::span<const std::
   message->context = context;
   message->wire.resize(from.size());
   message->rendezvous = timeline_.chance(0.5);
+  if (ticket) {  // it is copied now
+    std::copy(from.begin(), from.end(), message->wire.begin());
+    message->source = message->wire;
+    message->ticket = message->rendezvous = true;
+  }
   link.sending.push_back(message);
   timeline_.note(sent, self, peer, slot);
   Port& there = ports_[peer];
@@ -118,8 +137,10 @@ Post SimFabric::post_send(Rank self, Rank peer, Slot slot, std::span<const std::
       wrong = "a send to slot " + std::to_string(slot) + " of rank " + std::to_string(peer) + ", which is not posted";
     else if (at->second->claimed)
       wrong = "two sends to one receive";
-    else if (at->second->into.size() < from.size())
+    else if (at->second->into.size() < from.size() && !ticket)
       wrong = "a send longer than its receive";
+    else if (ticket && !at->second->takes_ticket)
+      wrong = "a ticket to a receive that takes none";
     if (wrong.empty()) {
       message->receive = at->second;
       message->receive->claimed = true;
@@ -133,7 +154,8 @@ Post SimFabric::post_send(Rank self, Rank peer, Slot slot, std::span<const std::
   return Post::accepted;
 }
 
-Post SimFabric::post_recv(Rank self, Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) {
+Post SimFabric::post_recv(Rank self, Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context,
+                          bool takes_ticket) {
   Port& port = ports_[self];
   if (peer < 0 || peer >= size() || peer == self) {
     violation(self, "a receive from no peer");
@@ -149,6 +171,7 @@ Post SimFabric::post_recv(Rank self, Rank peer, Slot slot, std::span<std::byte> 
   auto receive = std::make_shared<Receive>();
   receive->into = into;
   receive->context = context;
+  receive->takes_ticket = takes_ticket;
   if (!port.receives.emplace(std::pair{peer, slot}, receive).second) violation(self, "two receives under one slot");
   accept(self, context, into, true);
   std::memset(into.data(), static_cast<int>(rubbish), into.size());
@@ -170,7 +193,8 @@ void SimFabric::launch(const std::shared_ptr<Message>& message) {
 
 void SimFabric::copy_piece(const std::shared_ptr<Message>& message, std::size_t begin, std::size_t end) {
   if (over_ || !message->sending || message->ending || ports_[message->from].dead) return;
-  if (end > begin) std::memcpy(message->wire.data() + begin, message->source.data() + begin, end - begin);
+  if (end > begin && !message->ticket)
+    std::memcpy(message->wire.data() + begin, message->source.data() + begin, end - begin);
   timeline_.note(copied, message->from, message->to, begin);
   timeline_.after(latency(), [this, message, begin, end] { deliver_piece(message, begin, end); });
   if (--message->to_copy > 0 || message->rendezvous) return;
@@ -182,13 +206,23 @@ void SimFabric::deliver_piece(const std::shared_ptr<Message>& message, std::size
   Link& link = there.links[message->from];
   Receive* receive = message->receive.get();
   if (over_ || there.dead || link.cut || link.state != LinkState::up || receive == nullptr || !receive->open) return;
-  if (end > begin) std::memcpy(receive->into.data() + begin, message->wire.data() + begin, end - begin);
+  if (end > begin && !message->ticket)
+    std::memcpy(receive->into.data() + begin, message->wire.data() + begin, end - begin);
   timeline_.note(delivered, message->from, message->to, begin);
   if (--message->to_deliver > 0) return;
   receive->open = false;
   there.receives.erase({message->from, message->slot});
   ++there.counters.messages_received;
   there.counters.bytes_received += message->source.size();
+  if (message->ticket) {
+    const std::uint32_t loan = ++there.loans;
+    there.borrowed[{message->from, loan}] = message;
+    timeline_.after(latency(), [this, message, loan] {
+      complete(message->to, {message->receive->context, Outcome::done, static_cast<std::uint32_t>(message->wire.size()),
+                             message->wire.data(), loan, true});
+    });
+    return;
+  }
   timeline_.after(latency(), [this, message] {
     complete(message->to, message->receive->context, Outcome::done, static_cast<std::uint32_t>(message->wire.size()));
   });
@@ -206,13 +240,37 @@ void SimFabric::end_send(const std::shared_ptr<Message>& message, Outcome outcom
 }
 
 void SimFabric::complete(Rank self, std::uint64_t context, Outcome outcome, std::uint32_t bytes) {
+  complete(self, {context, outcome, bytes});
+}
+
+void SimFabric::complete(Rank self, const Completion& completion) {
   Port& port = ports_[self];
   if (port.dead && !over_) return;
+  const std::uint64_t context = completion.context;
   if (context < hostile_contexts && excused_.count(self) != 0) port.open.erase(context);
   if (port.open.erase(context) == 0) return;                        // end() was before
   const auto place = timeline_.below(port.completions.size() + 1);  // in any order
-  port.completions.insert(port.completions.begin() + static_cast<std::ptrdiff_t>(place), {context, outcome, bytes});
-  timeline_.note(completed, self, static_cast<std::uint64_t>(outcome), bytes);
+  port.completions.insert(port.completions.begin() + static_cast<std::ptrdiff_t>(place), completion);
+  timeline_.note(completed, self, static_cast<std::uint64_t>(completion.outcome), completion.bytes);
+}
+
+// False: the lender has taken it back.
+bool SimFabric::end_loan(Rank self, Rank peer, std::uint32_t loan, Outcome outcome) {
+  Port& port = ports_[self];
+  const auto at = port.borrowed.find({peer, loan});
+  if (at == port.borrowed.end()) {
+    violation(self, "a loan is given back that it does not have");
+    return true;
+  }
+  const auto message = at->second;
+  port.borrowed.erase(at);
+  if (over_ || ports_[peer].dead) return true;
+  if (!message->sending || message->ending) {
+    drop_link(self, peer, LinkState::lost, "rank " + std::to_string(peer) + " has taken back what it lent");
+    return false;
+  }
+  if (!port.links[peer].cut && !ports_[peer].links[self].silent) end_send(message, outcome, latency());
+  return true;
 }
 
 std::size_t SimFabric::poll(Rank self, std::span<Completion> out) {

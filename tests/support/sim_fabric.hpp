@@ -27,6 +27,7 @@ struct Weather {
   double refusals = 0.1;                             ///< share of posts answered `again`
   std::size_t queue = 16;                            ///< sends to one peer in flight
   int pieces = 4;                                    ///< a message is copied and written in at most this many
+  bool tickets = false;                              ///< all ranks can send each other tickets
   Time connecting = std::chrono::microseconds(100);  ///< until then posts to a peer are answered `again`, at most
 };
 
@@ -63,6 +64,7 @@ class SimFabric {
     std::span<std::byte> into;
     std::uint64_t context = 0;
     bool claimed = false;  // a message is on its way to it
+    bool takes_ticket = false;
     bool open = true;
   };
   struct Message {
@@ -76,6 +78,7 @@ class SimFabric {
     bool rendezvous = false;  // its send completes only after it was delivered
     bool sending = true;      // the source is the endpoint's
     bool ending = false;      // its end is decided and on its way
+    bool ticket = false;      // what it speaks of is lent until the receiver says more
   };
   struct Link {
     LinkState state = LinkState::up;
@@ -96,10 +99,15 @@ class SimFabric {
     std::map<std::uint64_t, Open> open;  // contexts the endpoint owns
     bool alive = false, closed = false, dead = false;
     EndpointCounters counters;
+    std::map<std::pair<Rank, std::uint32_t>, std::shared_ptr<Message>> borrowed;  // by sender and number of the loan
+    std::uint32_t loans = 0;
   };
 
-  Post post_send(Rank self, Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context);
-  Post post_recv(Rank self, Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context);
+  Post post_send(Rank self, Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context,
+                 bool ticket = false);
+  Post post_recv(Rank self, Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context,
+                 bool takes_ticket = false);
+  bool end_loan(Rank self, Rank peer, std::uint32_t loan, Outcome outcome);
   std::size_t poll(Rank self, std::span<Completion> out);
   void disconnect(Rank self, Rank peer);
   void close(Rank self);
@@ -111,6 +119,7 @@ class SimFabric {
   void deliver_piece(const std::shared_ptr<Message>& message, std::size_t begin, std::size_t end);
   void end_send(const std::shared_ptr<Message>& message, Outcome outcome, Time delay);
   void complete(Rank self, std::uint64_t context, Outcome outcome, std::uint32_t bytes);
+  void complete(Rank self, const Completion& completion);
   void drop_link(Rank self, Rank peer, LinkState state, const std::string& why);
   void lose_later(Rank self, Rank peer, const std::string& why);
   void violation(Rank rank, const std::string& what);

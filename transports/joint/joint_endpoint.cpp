@@ -82,6 +82,14 @@ class JointEndpoint final : public Endpoint {
     return at(peer).post_borrowing_recv(peer, slot, into, context);
   }
   bool give_back(Rank peer, std::uint32_t loan) override { return at(peer).give_back(peer, loan); }
+  bool takes_tickets(Rank peer) const override { return at(peer).takes_tickets(peer); }
+  Post post_ticket(Rank peer, Slot slot, std::span<const std::byte> ticket, std::uint64_t context) override {
+    return at(peer).post_ticket(peer, slot, ticket, context);
+  }
+  Post post_recv_or_ticket(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override {
+    return at(peer).post_recv_or_ticket(peer, slot, into, context);
+  }
+  void refuse(Rank peer, std::uint32_t loan) override { at(peer).refuse(peer, loan); }
 
   std::size_t poll(std::span<Completion> out) override {
     local_first_ = !local_first_;  // neither can keep the other out

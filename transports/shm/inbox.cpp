@@ -59,12 +59,15 @@ Inbox::Taken Inbox::take(SlotTable& receives, Ledger& ledger, std::size_t most_b
     PostedReceive* const receive = receives.find(slot);
     result = Taken::nonsense;
     const bool stays = kind == EntryKind::lent && receive != nullptr && receive->borrows;
-    if (receive == nullptr || bytes > receive->capacity || (within_ && slot != slot_)) break;
+    if (receive == nullptr || (within_ && slot != slot_)) break;
+    if (bytes > receive->capacity && kind != EntryKind::ticket) break;
     if (kind == EntryKind::landed) {
       if (within_ || !take_landed(*receive, bytes)) break;
       over(*receive, {receive->context, Outcome::done, bytes}, receives, ledger);
     } else if (kind == EntryKind::lent) {
       if (within_ || !take_lent(*receive, entries_, bytes, offset, receives, ledger)) break;
+    } else if (kind == EntryKind::ticket) {
+      if (within_ || !take_ticket(*receive, entries_, bytes, receives, ledger)) break;
     } else if (kind == EntryKind::part || kind == EntryKind::last) {
       if (!within_) done_ = 0;
       slot_ = slot;
@@ -123,6 +126,23 @@ bool Inbox::take_lent(PostedReceive& receive, std::uint32_t number, std::uint32_
   }
   over(receive, completion, receives, ledger);
   return true;
+}
+
+bool Inbox::take_ticket(PostedReceive& receive, std::uint32_t number, std::uint32_t bytes, SlotTable& receives,
+                        Ledger& ledger) {
+  if (!receive.takes_ticket || bytes == 0 || bytes > Endpoint::most_ticket_bytes) return false;
+  bytes_ += staging_.skip(bytes_, bytes);
+  const std::byte* const staged = staged_ + bytes_ % staging_.bytes;
+  auto& ticket = tickets_[number % loan_count];
+  ticket.assign(staged, staged + bytes);
+  bytes_ += Staging::length(bytes);
+  over(receive, {receive.context, Outcome::done, bytes, ticket.data(), number, true}, receives, ledger);
+  return true;
+}
+
+void Inbox::refuse(std::uint32_t loan) {
+  channel_->refused[loan % loan_count].store(loan, std::memory_order_relaxed);
+  channel_->returned[loan % loan_count].store(loan, std::memory_order_release);
 }
 
 // Pairs with the fence in Outbox::withdraw(): if a byte was read that was written after it, this sees that.

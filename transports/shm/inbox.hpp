@@ -39,6 +39,8 @@ class Inbox {
 
   /// A loan has been read. False: the sender took it back before, and what was read may be anything.
   bool give_back(std::uint32_t loan);
+  /// A ticket cannot be used.
+  void refuse(std::uint32_t loan);
 
  private:
   // Our own copy of what was offered: what lies in the channel the peer can change.
@@ -53,6 +55,8 @@ class Inbox {
   bool take_landed(const PostedReceive& receive, std::uint32_t bytes);
   bool take_lent(PostedReceive& receive, std::uint32_t number, std::uint32_t bytes, std::uint64_t offset,
                  SlotTable& receives, Ledger& ledger);
+  bool take_ticket(PostedReceive& receive, std::uint32_t number, std::uint32_t bytes, SlotTable& receives,
+                   Ledger& ledger);
   void over(PostedReceive& receive, Completion completion, SlotTable& receives, Ledger& ledger);
   void close_landing(Slot slot);
 
@@ -67,6 +71,7 @@ class Inbox {
   std::size_t done_ = 0;
   std::array<Offered, landing_count> landings_{};
   std::vector<std::byte*> halfway_;  // not in use
+  std::array<std::vector<std::byte>, loan_count> tickets_;
 };
 
 }  // namespace fabring::shm

@@ -79,6 +79,7 @@ enum class EntryKind : std::uint32_t {
   last = 2,    ///< bytes in the staging ring, the last of the message
   landed = 3,  ///< the whole message is in its landing; of one that shares pages, the ends are in the staging ring
   lent = 4,    ///< the whole message is at `offset` of the sender's arena; the entry's number is that of the loan
+  ticket = 5,  ///< where the message is, say bytes in the staging ring; likewise a loan
 };
 
 struct alignas(line) Entry {
@@ -127,6 +128,7 @@ struct Channel {
   alignas(line) std::atomic<std::uint32_t> fast_taken;
   alignas(line) std::array<Landing, landing_count> landings;
   alignas(line) std::array<std::atomic<std::uint32_t>, loan_count> returned;  ///< loans given back, each at its number
+  std::array<std::atomic<std::uint32_t>, loan_count> refused;  ///< of these the tickets that could not be used
   // Written by the sender.
   alignas(line) std::atomic<std::uint32_t> waits_for_room;
   std::atomic<std::uint32_t> fast_waits;

@@ -41,13 +41,31 @@ std::byte* Outbox::stage(std::uint32_t bytes) {
 }
 
 // The number of a loan is that of its entry; as many later ones as there are loans may be out at once.
-bool Outbox::lend(const Outgoing& message) {
+bool Outbox::may_lend() const {
   const std::uint32_t number = entries_ + 1;
-  const std::uint64_t bit = std::uint64_t{1} << number % loan_count;
-  if ((lent_ & bit) != 0 || number == 0) return false;  // one of long ago is still out; 0 is what none has
-  loans_[number % loan_count] = {number, message.context, message.from.size()};
-  lent_ |= bit;
+  return (lent_ & std::uint64_t{1} << number % loan_count) == 0 && number != 0;  // 0 is what none has
+}
+
+void Outbox::note_loan(std::uint64_t context, std::size_t bytes) {
+  const std::uint32_t number = entries_ + 1;
+  loans_[number % loan_count] = {number, context, bytes};
+  lent_ |= std::uint64_t{1} << number % loan_count;
+}
+
+bool Outbox::lend(const Outgoing& message) {
+  if (!may_lend()) return false;
+  note_loan(message.context, message.from.size());
   publish(EntryKind::lent, message.slot, message.from.size(), *message.offset);
+  return true;
+}
+
+bool Outbox::put_ticket(Slot slot, std::span<const std::byte> ticket, std::uint64_t context) {
+  if (!entry_free() || !may_lend()) return false;
+  std::byte* const staged = stage(static_cast<std::uint32_t>(ticket.size()));
+  if (staged == nullptr) return false;
+  std::memcpy(staged, ticket.data(), ticket.size());
+  note_loan(context, ticket.size());
+  publish(EntryKind::ticket, slot, ticket.size());
   return true;
 }
 

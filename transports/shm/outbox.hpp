@@ -29,6 +29,8 @@ class Outbox {
   /// Puts in as much as there is room for. `lent`: it is on its way, but its bytes must stay as they are until it has
   /// been given back.
   Put put(Outgoing& message);
+  /// Lends what the ticket speaks of. False: no room now.
+  bool put_ticket(Slot slot, std::span<const std::byte> ticket, std::uint64_t context);
   /// Whether put() may now go on with a message that did not fit.
   bool has_room() const;
   void wait_for_room(bool waits) { channel_->waits_for_room.store(waits, std::memory_order_relaxed); }
@@ -39,14 +41,14 @@ class Outbox {
   bool last_was_lent() const { return entries_ != 0 && loans_[entries_ % loan_count].number == entries_; }
   /// Something that was lent has come back.
   bool something_is_back() const;
-  /// visit(context, bytes) for each loan that has.
+  /// visit(context, bytes, outcome) for each loan that has.
   template <class Visit>
   void take_back(Visit visit) {
     for (std::uint64_t left = lent_; left != 0; left &= left - 1) {
       const auto index = static_cast<std::size_t>(std::countr_zero(left));
       if (!is_back(index)) continue;
       lent_ &= ~(std::uint64_t{1} << index);
-      visit(loans_[index].context, loans_[index].bytes);
+      visit(loans_[index].context, loans_[index].bytes, was_refused(index) ? Outcome::refused : Outcome::done);
     }
   }
   /// All of them end now: who still reads them will know that what it read may be anything.
@@ -73,12 +75,17 @@ class Outbox {
     bool prefers_loan = false;
   };
   std::optional<Target> landing(Slot slot, std::size_t bytes) const;
+  bool may_lend() const;
+  void note_loan(std::uint64_t context, std::size_t bytes);
   bool lend(const Outgoing& message);
   bool land(const Outgoing& message, const Target& target);
   std::byte* stage(std::uint32_t bytes);
   bool entry_free() const;
   bool is_back(std::size_t index) const {
     return channel_->returned[index].load(std::memory_order_acquire) == loans_[index].number;
+  }
+  bool was_refused(std::size_t index) const {
+    return channel_->refused[index].load(std::memory_order_relaxed) == loans_[index].number;
   }
   void publish(EntryKind kind, Slot slot, std::size_t bytes, std::uint64_t offset = 0);
 

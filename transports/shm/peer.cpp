@@ -49,6 +49,19 @@ Post Peer::post_send(Slot slot, std::span<const std::byte> from, std::uint64_t c
   return lends ? Post::lent : Post::accepted;
 }
 
+// Never behind what waits for room: who waits for a loan to come back does not keep others from going on.
+Post Peer::post_ticket(Slot slot, std::span<const std::byte> ticket, std::uint64_t context) {
+  FABRING_CHECK(!ticket.empty() && ticket.size() <= Endpoint::most_ticket_bytes);
+  if (state_ == State::ended) fail(lost("has closed"));
+  if (state_ != State::alive || finishing_) {
+    ledger_.complete(context, outcome());
+    return Post::accepted;
+  }
+  if (!met() || !queue_.empty() || !outbox_->put_ticket(slot, ticket, context)) return Post::again;
+  ring_if_asleep();
+  return Post::lent;
+}
+
 Post Peer::post_recv(const PostedReceive& receive) {
   if (state_ == State::ended) fail(lost("has closed"));
   if (state_ != State::alive) {
@@ -92,6 +105,11 @@ bool Peer::give_back(std::uint32_t loan) {
   }
   ring_if_asleep();
   return true;
+}
+
+void Peer::refuse(std::uint32_t loan) {
+  inbox_->refuse(loan);
+  ring_if_asleep();
 }
 
 bool Peer::put(const FastMessage::Head& head, std::span<const std::byte> payload) {
@@ -143,16 +161,16 @@ bool Peer::step() {
 
 bool Peer::take_back() {
   bool some = false;
-  outbox_->take_back([&](std::uint64_t context, std::size_t bytes) {
-    sent(context, bytes);
+  outbox_->take_back([&](std::uint64_t context, std::size_t bytes, Outcome outcome) {
+    sent(context, bytes, outcome);
     some = true;
   });
   if (some) finish_if_all_sent();
   return some;
 }
 
-void Peer::sent(std::uint64_t context, std::size_t bytes) {
-  ledger_.complete(context, Outcome::done, bytes);
+void Peer::sent(std::uint64_t context, std::size_t bytes, Outcome outcome) {
+  ledger_.complete(context, outcome, bytes);
   ledger_.counters.bytes_sent += bytes;
   ++ledger_.counters.messages_sent;
 }

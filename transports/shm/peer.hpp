@@ -36,7 +36,9 @@ class Peer {
 
   Post post_send(Slot slot, std::span<const std::byte> from, std::uint64_t context);
   Post post_recv(const PostedReceive& receive);
+  Post post_ticket(Slot slot, std::span<const std::byte> ticket, std::uint64_t context);
   bool give_back(std::uint32_t loan);
+  void refuse(std::uint32_t loan);
 
   // FastMessages.
   bool put(const FastMessage::Head& head, std::span<const std::byte> payload);
@@ -64,7 +66,7 @@ class Peer {
 
   bool push();
   bool take_back();
-  void sent(std::uint64_t context, std::size_t bytes);
+  void sent(std::uint64_t context, std::size_t bytes, Outcome outcome = Outcome::done);
   void ring();
   void end(Outcome outcome);
   Outcome outcome() const { return state_ == State::lost ? Outcome::lost : Outcome::aborted; }

@@ -95,6 +95,10 @@ Post ShmEndpoint::post_borrowing_recv(Rank peer, Slot slot, std::span<std::byte>
   return peer_at(peer).post_recv({slot, false, into.data(), into.size(), context, true});
 }
 
+Post ShmEndpoint::post_recv_or_ticket(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) {
+  return peer_at(peer).post_recv({slot, false, into.data(), into.size(), context, false, true});
+}
+
 bool ShmEndpoint::put(Rank rank, const FastMessage::Head& head, std::span<const std::byte> payload) {
   Peer& peer = peer_at(rank);
   if (!peer.put(head, payload)) return false;

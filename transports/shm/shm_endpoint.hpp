@@ -20,6 +20,12 @@ class ShmEndpoint final : public Endpoint, private FastMessages {
   Post post_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override;
   Post post_borrowing_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override;
   bool give_back(Rank peer, std::uint32_t loan) override { return peer_at(peer).give_back(loan); }
+  bool takes_tickets(Rank peer) const override { return reaches(peer); }
+  Post post_ticket(Rank peer, Slot slot, std::span<const std::byte> ticket, std::uint64_t context) override {
+    return peer_at(peer).post_ticket(slot, ticket, context);
+  }
+  Post post_recv_or_ticket(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override;
+  void refuse(Rank peer, std::uint32_t loan) override { peer_at(peer).refuse(loan); }
   std::size_t poll(std::span<Completion> out) override;
   void wait(std::chrono::microseconds limit) override;
   void wake() override;

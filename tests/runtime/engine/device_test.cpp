@@ -16,13 +16,14 @@ namespace {
 struct DeviceCase {
   Collective collective;
   Algorithm algorithm;
+  bool shared;  // ranks can read each other's memory on the device
 };
 
-std::vector<DeviceCase> all_device_cases() {
+std::vector<DeviceCase> all_device_cases(bool shared) {
   std::vector<DeviceCase> cases;
   for (int collective = 0; collective < collective_count; ++collective)
     for (int algorithm = 0; algorithm < algorithm_count; ++algorithm)
-      if (const DeviceCase one{static_cast<Collective>(collective), static_cast<Algorithm>(algorithm)};
+      if (const DeviceCase one{static_cast<Collective>(collective), static_cast<Algorithm>(algorithm), shared};
           has_algorithm(one.collective, one.algorithm))
         cases.push_back(one);
   return cases;
@@ -49,8 +50,10 @@ TEST_P(OnDeviceBy, any_request_is_right_on_every_rank) {
         SimWorldOptions options = any_world(ranks, seed + count * 1000003);
         options.algorithm = GetParam().algorithm;
         options.device = true;
+        options.weather.tickets = GetParam().shared;
         if (chance() % 3 == 0) options.staging_bytes = 4096;
         SimWorld world(options);
+        if (chance() % 2 == 0) world.device().refuse_to_open(5);
         for (int i = 0; i < 3; ++i)
           if (const Request what = any_request(GetParam().collective, ranks, count, chance); possible(what, ranks))
             world.everyone_calls_soon(what, std::chrono::microseconds(200));
@@ -61,9 +64,11 @@ TEST_P(OnDeviceBy, any_request_is_right_on_every_rank) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, OnDeviceBy, ::testing::ValuesIn(all_device_cases()), [](const auto& of) {
+std::string name_of_case(const ::testing::TestParamInfo<DeviceCase>& of) {
   return std::string(name(of.param.collective)) + "_by_" + std::string(name(of.param.algorithm));
-});
+}
+INSTANTIATE_TEST_SUITE_P(Staged, OnDeviceBy, ::testing::ValuesIn(all_device_cases(false)), name_of_case);
+INSTANTIATE_TEST_SUITE_P(Shared, OnDeviceBy, ::testing::ValuesIn(all_device_cases(true)), name_of_case);
 
 TEST(OnDevice, large_data_are_staged_tile_by_tile_under_the_limits_used_in_earnest) {
   for (const Collective collective : {Collective::allreduce, Collective::all_gather, Collective::reduce_scatter}) {

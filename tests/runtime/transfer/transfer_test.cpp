@@ -24,6 +24,9 @@ struct Recorder final : TransferListener {
   void on_lent(std::uint64_t, std::span<const std::byte>, std::uint32_t) override {
     ADD_FAILURE() << "nobody asked for a loan";
   }
+  void on_ticket(std::uint64_t, std::span<const std::byte>, std::uint32_t) override {
+    ADD_FAILURE() << "nobody takes tickets";
+  }
   void on_peer_lost(Rank, const Status& why) override { lost.push_back(why); }
 
   struct Taken {

@@ -1,0 +1,272 @@
+// The part of an execution's life that operands in memory of a device have when they stay there. A step is posted to
+// the device and done when that is over. What a peer lent is read where it is; what comes to or leaves from the host
+// passes through `place`, which has the same layout as what is `there`.
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/engine/communicator_core.hpp"
+#include "runtime/engine/device_sharing.hpp"
+#include "runtime/engine/device_steps.hpp"
+#include "runtime/engine/device_ticket.hpp"
+#include "runtime/engine/engine_core.hpp"
+#include "runtime/engine/execution.hpp"
+
+namespace fabring {
+namespace {
+
+constexpr std::size_t most_device_slots = 8;
+constexpr std::size_t mirror_alignment = 256;
+
+// Does the plan write to scratch anything but messages that are read once, where they come?
+bool computes_in_scratch(const PreparedPlan& prepared) {
+  std::size_t only_read = 0;
+  for (const auto& receives : prepared.last_reader) only_read += receives.size();
+  return only_read < prepared.plan.scratch.size();
+}
+
+}  // namespace
+
+// ---- memory -------------------------------------------------------------------------------------------------------
+
+// All that it needs, now; otherwise it is staged like any other.
+bool Execution::stay_on_device() {
+  on_device_ = false;
+  if (!call_.device.shared || !delivered_.empty() || delivered_from_) return false;
+  const auto near = [this](Rank member) {
+    return engine_->shares_device_memory_with(communicator_->members[static_cast<std::size_t>(member)]);
+  };
+  if (why_staged(*plan_, call_, tiling_, eager_limit_, near)) return false;
+  const std::size_t large = lay_out();
+  mirror_scratch_ = (staging_bytes_ + mirror_alignment - 1) / mirror_alignment * mirror_alignment;
+  staging_bytes_ = mirror_scratch_ + area_bytes_;
+  device_operands_ = std::make_unique<Operands>(*plan_, call_, Operands::View::device);
+  Placement largest;
+  device_operands_->bind(largest, tiling_, 0);
+  device_area_bytes_ = device_operands_->lay_out_scratch(largest);
+  if (!device_operands_->scales() && !computes_in_scratch(*plan_)) device_area_bytes_ = 0;
+  for (std::uint32_t depth = std::min(tiling_.depth + 2, tiling_.tiles); depth > 0 && !on_device_; --depth)
+    on_device_ = borrow_for_device(depth, std::min({large * depth, most_device_slots, std::size_t{depth} * 2}));
+  if (!on_device_) device_operands_.reset();
+  return on_device_;
+}
+
+bool Execution::borrow_for_device(std::uint32_t depth, std::size_t slots) {
+  const int device = call_.device.shared->device;
+  for (std::byte* slot = nullptr; slots_.size() < slots; slots_.push_back(slot))
+    if (slot = engine_->borrow_pinned(slot_bytes_); slot == nullptr) break;
+  bool enough = slots_.size() == slots;
+  for (std::uint32_t i = 0; i < depth && enough; ++i) {
+    auto tile = std::make_unique<Tile>();
+    tile->place.staging = engine_->borrow_pinned(staging_bytes_);
+    tile->place.scratch = tile->place.staging + mirror_scratch_;
+    if (device_area_bytes_ > 0) tile->scratch_there = engine_->device_scratch().borrow(device, device_area_bytes_);
+    tile->there.scratch = tile->scratch_there.at;
+    enough = tile->place.staging != nullptr && (device_area_bytes_ == 0 || tile->there.scratch != nullptr);
+    tiles_.push_back(std::move(tile));
+  }
+  if (!enough) {
+    give_back_for_device();
+    slots_.clear();
+    tiles_.clear();
+    return false;
+  }
+  tiling_.depth = depth;
+  free_slots_ = slots_;
+  return true;
+}
+
+void Execution::give_back_for_device() {
+  for (std::byte* slot : slots_) engine_->staging().give_back(slot, slot_bytes_);
+  for (auto& tile : tiles_) {
+    if (tile->place.staging != nullptr) engine_->staging().give_back(tile->place.staging, staging_bytes_);
+    if (tile->there.scratch != nullptr)
+      engine_->device_scratch().give_back(call_.device.shared->device, tile->scratch_there);
+  }
+}
+
+// ---- steps --------------------------------------------------------------------------------------------------------
+
+void Execution::run_on_device(Tile& tile, StepId id) {
+  const Step& step = plan_->plan.steps[id];
+  copy_list_.clear();
+  if (step.kind == StepKind::copy) device_operands_->append_copies(tile.there, step.to, step.from, copy_list_);
+  const bool nothing =
+      step.kind == StepKind::copy ? copy_list_.empty() : device_operands_->count_of(tile.there, step.to) == 0;
+  if (nothing) return on_device_done(tile, id, {});
+  post_on_device(tile, id, nullptr);
+}
+
+// `incoming`: of a message, where it lies.
+void Execution::post_on_device(Tile& tile, StepId id, const std::byte* incoming) {
+  const Step& step = plan_->plan.steps[id];
+  const auto mirror = operands_->at(tile.place, step.to);
+  const bool from_host = step.kind == StepKind::recv && incoming == mirror.data();
+  tile.mirrors.forget(mirror);
+  if (from_host) tile.mirrors.add(mirror);
+  tile.lent[id].reading = tile.lent[id].at != nullptr;
+  for (const StepId receive : plan_->last_reader[id]) tile.lent[receive].reading = tile.lent[receive].at != nullptr;
+  const auto post = [&](DeviceQueue& queue) {
+    return incoming != nullptr ? post_incoming(queue, call_, *device_operands_, tile.there, step, incoming)
+                               : post_local_step(queue, call_, plan_->plan, *device_operands_, tile.there, step);
+  };
+  ++copies_;
+  engine_->copies().post(call_.device.shared->device, from_host ? CopyWay::to_device : CopyWay::on_device, post,
+                         cookie(index_, tile_slot(tile), id));
+}
+
+void Execution::on_device_done(Tile& tile, StepId id, const Status& status) {
+  const Step& step = plan_->plan.steps[id];
+  const auto has_read = [&](StepId receive) {
+    tile.lent[receive].reading = false;
+    if (failed()) (void)give_back(tile, receive);
+  };
+  has_read(id);
+  for (const StepId receive : plan_->last_reader[id]) has_read(receive);
+  if (failed()) return;
+  if (!status.ok()) return engine_->device_failed(*this, status);
+  switch (step.kind) {
+    case StepKind::send:
+      for (const StepId waiting : tile.mirrors.arrived(id)) run_send(tile, waiting);
+      return;
+    case StepKind::recv:
+      if (!give_back(tile, id)) return;
+      break;
+    case StepKind::recv_reduce:
+      if (!give_back(tile, id)) return;
+      if (tile.data[id] == Data::on_its_way) {
+        tile.data[id] = Data::here;
+        if (tile.need[id] == 0) read_incoming(tile, id);
+        return;
+      }
+      if (std::byte* const slot = std::exchange(tile.slot[id], nullptr); slot != nullptr) free_slots_.push_back(slot);
+      break;
+    case StepKind::reduce:
+    case StepKind::copy:
+    case StepKind::finish:
+      if (!give_back_read(tile, id)) return;
+      break;
+  }
+  step_done(tile, id);
+}
+
+// ---- through the host ---------------------------------------------------------------------------------------------
+
+// Is what this send sends in the host's memory? If not, it is run again when it is.
+bool Execution::mirrored(Tile& tile, StepId id) {
+  const Block& from = plan_->plan.steps[id].from;
+  const auto mirror = operands_->at(tile.place, from);
+  if (mirror.empty()) return true;
+  const MirroredRanges::State state = tile.mirrors.find(mirror, id);
+  if (state != MirroredRanges::State::absent) return state == MirroredRanges::State::here;
+  tile.mirrors.expect(mirror, id);
+  copy_list_.assign(1, {mirror.data(), device_operands_->at(tile.there, from).data(), mirror.size()});
+  ++copies_;
+  engine_->copies().post(call_.device.shared->device, CopyWay::to_host, copy_list_,
+                         cookie(index_, tile_slot(tile), id));
+  return false;
+}
+
+// A message that its step may use now.
+void Execution::came_to_host(Tile& tile, StepId id) {
+  const Step& step = plan_->plan.steps[id];
+  if (step.kind == StepKind::recv_reduce) return read_incoming(tile, id);
+  tile.data[id] = Data::here;
+  const auto mirror = operands_->at(tile.place, step.to);
+  if (!mirror.empty() && !plan_->may_stay[id]) return post_on_device(tile, id, mirror.data());
+  if (!mirror.empty()) tile.there.lent[step.to.scratch] = mirror.data();
+  step_done(tile, id);
+}
+
+// The message of a recv_reduce: lent, in its slot, or, a small one, where the result is mirrored.
+void Execution::read_incoming(Tile& tile, StepId id) {
+  tile.data[id] = Data::used;
+  const auto mirror = operands_->at(tile.place, plan_->plan.steps[id].to);
+  if (mirror.empty()) return on_device_done(tile, id, {});
+  const std::byte* const incoming = tile.lent[id].at != nullptr ? tile.lent[id].at
+                                    : tile.slot[id] != nullptr  ? tile.slot[id]
+                                                                : mirror.data();
+  post_on_device(tile, id, incoming);
+}
+
+// ---- from device to device ----------------------------------------------------------------------------------------
+
+void Execution::post_ticket(Tile& tile, StepId id, Slot slot) {
+  const auto from = device_operands_->at(tile.there, plan_->plan.steps[id].from);
+  const SharedBuffers& shared = *call_.device.shared;
+  const auto lies_in = [&](const std::byte* begin, std::size_t bytes) {
+    return from.data() >= begin && from.data() < begin + bytes;
+  };
+  DeviceTicket ticket;
+  ticket.bytes = from.size();
+  if (lies_in(call_.in, call_.device.in_bytes)) {
+    ticket.facts = shared.in;
+    ticket.facts.offset += static_cast<std::uint64_t>(from.data() - call_.in);
+  } else if (lies_in(call_.out, call_.device.out_bytes)) {
+    ticket.facts = shared.out;
+    ticket.facts.offset += static_cast<std::uint64_t>(from.data() - call_.out);
+  } else {
+    ticket.facts = tile.scratch_there.facts;
+    ticket.facts.offset += static_cast<std::uint64_t>(from.data() - tile.scratch_there.at);
+  }
+  const Post post = engine_->transfer().send_ticket(world_rank(id), slot, ticket.as_bytes(), from.size(),
+                                                    cookie(index_, tile_slot(tile), id));
+  // As many loans are out as there can be, and who has them may be waiting for this one.
+  if (post == Post::again) {
+    tile.in_full[id] = true;
+    return post_send(tile, id, slot);
+  }
+  tile.granted[id] = 0;
+  tile.waiting[id] = false;
+  now_outstanding(id);
+}
+
+void Execution::on_ticket(std::uint32_t tile_slot, StepId id, std::span<const std::byte> bytes, std::uint32_t loan) {
+  Tile& tile = *tiles_[tile_slot];
+  --outstanding_;
+  --outstanding_per_peer_[plan_->peer_of_step[id]];
+  const Rank peer = world_rank(id);
+  if (failed()) return engine_->transfer().refuse(peer, loan);
+  const auto ticket = DeviceTicket::read(bytes, message_bytes(tile, id));
+  if (!ticket || (ticket->facts.base + ticket->facts.offset) % size_of(call_.type) != 0) {
+    engine_->transfer().refuse(peer, loan);
+    return engine_->suspect(peer,
+                            Status(ErrorCode::transport_error, "it lent memory of a GPU in a way that makes no sense"));
+  }
+  auto opened = engine_->device()->open_share(call_.device.shared->device, {ticket->facts, {}});
+  if (opened) {
+    tile.lent[id] = {opened->get(), loan, false, *opened};
+    return use_ticket(tile, id);
+  }
+  engine_->transfer().refuse(peer, loan);
+  if (opened.error().code() == ErrorCode::device_error)
+    return engine_->device_failed(*this, opened.error().with_prefix("reading memory that a peer lent: "));
+  engine_->cannot_open(peer, opened.error());
+  tile.in_full[id] = true;
+  tile.data[id] = Data::none;
+  if (plan_->plan.steps[id].kind == StepKind::recv) return run_recv(tile, id);
+  tile.data[id] = Data::to_grant;
+  run_recv_reduce(tile, id);
+}
+
+// A loan that would have to wait for this rank's own sends is copied at once: its owner may be waiting for it.
+void Execution::use_ticket(Tile& tile, StepId id) {
+  const Step& step = plan_->plan.steps[id];
+  Tile::Lent& lent = tile.lent[id];
+  tile.data[id] = Data::here;
+  if (step.kind == StepKind::recv && plan_->may_stay[id]) {
+    tile.there.lent[step.to.scratch] = lent.at;
+    return step_done(tile, id);
+  }
+  if (step.kind == StepKind::recv) return post_on_device(tile, id, lent.at);
+  if (tile.need[id] == 0) return read_incoming(tile, id);
+  if (plan_->may_stay[id]) return;
+  tile.data[id] = Data::on_its_way;
+  lent.reading = true;
+  copy_list_.assign(1, {tile.slot[id], lent.at, message_bytes(tile, id)});
+  ++copies_;
+  engine_->copies().post(call_.device.shared->device, CopyWay::to_host, copy_list_,
+                         cookie(index_, tile_slot(tile), id));
+}
+
+}  // namespace fabring

@@ -51,10 +51,10 @@ std::vector<Affine> expected(const std::vector<std::vector<Affine>>& sources, st
 }
 
 // Lengths around the blocks of 8 KiB, which are 1024 elements here.
-constexpr std::array<std::size_t, 7> counts{1, 2, 1023, 1024, 1025, 2048, 5000};
+constexpr std::array<std::size_t, 7> user_counts{1, 2, 1023, 1024, 1025, 2048, 5000};
 
 TEST(ReduceUser, folds_left_to_right) {
-  for (const std::size_t count : counts) {
+  for (const std::size_t count : user_counts) {
     for (const std::size_t k : {1U, 2U, 3U, 8U}) {
       std::vector<std::vector<Affine>> sources;
       std::vector<const void*> pointers;
@@ -72,7 +72,7 @@ TEST(ReduceUser, folds_left_to_right) {
 }
 
 TEST(ReduceUser, may_write_over_any_of_its_sources) {
-  for (const std::size_t count : counts) {
+  for (const std::size_t count : user_counts) {
     for (const std::size_t k : {1U, 2U, 3U, 5U}) {
       for (std::size_t target = 0; target < k; ++target) {
         std::vector<std::vector<Affine>> sources;

@@ -299,6 +299,7 @@ Status FakeDevice::copy(void* stream, std::byte* to, const std::byte* from, std:
   work.bytes = bytes;
   line_of(stream)->work.push_back(std::move(work));
   ++copies_;
+  copies_with_host_ += ours(to) && ours(from) ? 0 : 1;
   bytes_copied_ += bytes;
   return {};
 }

@@ -80,6 +80,8 @@ class FakeDevice final : public DeviceRuntime {
   /// Queues and streams that have something to do.
   std::size_t busy() const;
   std::uint64_t copies() const { return copies_; }
+  /// Of these the ones with memory of the host on a side.
+  std::uint64_t copies_with_host() const { return copies_with_host_; }
   std::uint64_t kernels() const { return kernels_; }
   std::uint64_t bytes_copied() const { return bytes_copied_; }
   std::size_t pinned_bytes() const { return pinned_bytes_; }
@@ -163,7 +165,7 @@ class FakeDevice final : public DeviceRuntime {
   unsigned unopenable_ = 0;
   bool in_use_ = true;
   bool has_kernels_ = true;
-  std::uint64_t copies_ = 0, bytes_copied_ = 0, kernels_ = 0;
+  std::uint64_t copies_ = 0, copies_with_host_ = 0, bytes_copied_ = 0, kernels_ = 0;
 };
 
 }  // namespace fabring::fixture

@@ -44,6 +44,7 @@ SimWorld::SimWorld(SimWorldOptions options) : options_(std::move(options)), time
     parts.config.reproducible = options_.reproducible;
     parts.config.leave_timeout = std::chrono::milliseconds(1);
     parts.config.staging_bytes = options_.staging_bytes;
+    parts.config.gpu_path = options_.gpu_path;
     parts.device = device_;
     if (device_) streams_.push_back(device_->open_stream(0));
     parts.eager_bytes = options_.eager_bytes;
@@ -281,10 +282,9 @@ std::string SimWorld::replay() const {
   return fmt::format(
       "replay with FABRING_TEST_SEED={}: ranks={} nodes={} algorithm={} eager={} segment={} depth={} scratch={} "
       "refusals={} device={} at {} us, after {} events, {} calls, trace {:x}",
-      options_.seed, options_.ranks, options_.nodes,
-      options_.algorithm ? name(*options_.algorithm) : "auto", options_.eager_bytes,
-      options_.segment_bytes, options_.depth, options_.scratch_bytes, options_.weather.refusals, options_.device,
-      timeline_.now().count() / 1000, timeline_.steps(), operations_.size(), timeline_.trace());
+      options_.seed, options_.ranks, options_.nodes, options_.algorithm ? name(*options_.algorithm) : "auto",
+      options_.eager_bytes, options_.segment_bytes, options_.depth, options_.scratch_bytes, options_.weather.refusals,
+      options_.device, timeline_.now().count() / 1000, timeline_.steps(), operations_.size(), timeline_.trace());
 }
 
 SimWorldOptions any_world(int ranks, std::uint64_t seed) {

@@ -44,6 +44,7 @@ struct SimWorldOptions {
   Weather weather = {};
   bool device = false;  ///< some of the buffers are in memory of a fake GPU; only calls on one of them use it
   std::size_t staging_bytes = 0;
+  std::string gpu_path = "auto";
 };
 
 /// One rank's call, with its buffers.

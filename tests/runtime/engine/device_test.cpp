@@ -7,8 +7,7 @@
 #include <algorithm>
 #include <csignal>
 
-#include "runtime/engine/make_call.hpp"
-#include "tests/support/sim_world.hpp"
+#include "tests/runtime/engine/device_world.hpp"
 
 namespace fabring::fixture {
 namespace {
@@ -127,6 +126,7 @@ TEST(OnDevice, messages_of_any_size_arrive_also_those_to_oneself) {
     std::mt19937_64 chance(seed);
     SimWorldOptions options = any_world(3, seed);
     options.device = true;
+    options.weather.tickets = seed % 2 == 0;
     SimWorld world(options);
     for (std::uint64_t i = 0; i < 40; ++i) {
       const auto from = static_cast<Rank>(chance() % 3);
@@ -152,6 +152,7 @@ TEST(OnDevice, all_kinds_follow_each_other_in_any_order) {
     const int ranks = 2 + static_cast<int>(chance() % 5);
     SimWorldOptions options = any_world(ranks, seed);
     options.device = true;
+    options.weather.tickets = seed % 2 == 0;
     SimWorld world(options);
     for (int i = 0; i < 30; ++i) {
       Request what = any_request(static_cast<Collective>(chance() % static_cast<std::uint64_t>(Collective::send)),
@@ -171,53 +172,6 @@ TEST(OnDevice, a_processor_that_touches_the_memory_crashes) {
 }
 
 // ---- order and failure --------------------------------------------------------------------------------------------
-
-SimWorldOptions on_device(int ranks, std::uint64_t seed) {
-  SimWorldOptions options{.ranks = ranks, .seed = seed};
-  options.device = true;
-  return options;
-}
-
-// An allreduce of each rank over one buffer of its own on the device, which the test writes and reads.
-class DeviceWorld {
- public:
-  static constexpr std::size_t count = 500;
-  explicit DeviceWorld(int ranks, std::uint64_t seed = 5) : world(on_device(ranks, seed)) {
-    for (Rank rank = 0; rank < ranks; ++rank) buffers.push_back(*world.device().allocate(0, count * sizeof(float)));
-  }
-  float* see(Rank rank) {
-    return reinterpret_cast<float*>(world.device().see(buffers[static_cast<std::size_t>(rank)]));
-  }
-  void fill_late(Rank rank) {
-    world.device().enqueue(world.stream(rank), [this, rank] { std::fill_n(see(rank), count, float(rank + 1)); });
-  }
-  Operation operation(Rank rank) {
-    std::byte* const buffer = buffers[static_cast<std::size_t>(rank)];
-    Operation made = Operation::allreduce(buffer, buffer, count, DataType::float32, ReduceOp::sum);
-    made.stream = world.stream(rank);
-    return made;
-  }
-  Result<Call> make(Rank rank, const Operation& operation) {
-    const auto core = world.communicator(rank);
-    return make_call(operation, *core, choices_for(core->shape()), {}, &world.device());
-  }
-  std::shared_ptr<Execution> call(Rank rank) {
-    auto made = make(rank, operation(rank));
-    EXPECT_TRUE(made.has_value()) << made.error().to_string();
-    works.push_back(world.engine(rank).submit(world.communicator(rank), std::move(*made), false));
-    return works.back();
-  }
-  bool all_done() const {
-    return std::all_of(works.begin(), works.end(), [](const auto& work) { return work->done(); });
-  }
-  bool run(Time limit = std::chrono::seconds(10)) {
-    return world.run_until([this] { return all_done(); }, limit);
-  }
-
-  SimWorld world;
-  std::vector<std::byte*> buffers;
-  std::vector<std::shared_ptr<Execution>> works;
-};
 
 TEST(OnDevice, an_operation_begins_after_the_work_its_stream_was_given_before) {
   DeviceWorld ranks(3);
@@ -308,6 +262,7 @@ TEST(OnDevice, ranks_that_die_or_stop_are_named_and_nothing_hangs) {
     const int ranks = 2 + static_cast<int>(chance() % 5);
     SimWorldOptions options = any_world(ranks, seed);
     options.device = true;
+    options.weather.tickets = seed % 2 == 0;
     options.algorithm = any_algorithm(Collective::allreduce, chance);
     SimWorld world(options);
     for (int i = 0; i < 4; ++i)

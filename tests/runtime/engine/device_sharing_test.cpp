@@ -1,0 +1,242 @@
+// Ranks that read each other's memory on a device: that they do, beside ranks that do not, and how it ends when
+// something goes wrong. The whole matrix of collectives runs so in device_test.cpp.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "tests/runtime/engine/device_world.hpp"
+
+namespace fabring::fixture {
+namespace {
+
+SimWorldOptions sharing(int ranks, std::uint64_t seed, Algorithm algorithm = Algorithm::direct_two_shot) {
+  SimWorldOptions options{.ranks = ranks, .seed = seed, .algorithm = algorithm};
+  options.segment_bytes = 4096;
+  options.device = true;
+  options.weather.tickets = true;
+  options.weather.refusals = 0;
+  options.weather.queue = 64;
+  return options;
+}
+
+std::uint64_t loans(SimWorld& world) {
+  std::uint64_t all = 0;
+  for (Rank rank = 0; world.alive(rank); ++rank) {
+    all += world.engine(rank).transfer().loans();
+    if (rank + 1 == static_cast<Rank>(world.fabric().size())) break;
+  }
+  return all;
+}
+
+class SharingRanks : public DeviceWorld {
+ public:
+  explicit SharingRanks(const SimWorldOptions& options) : DeviceWorld(options), algorithm_(*options.algorithm) {}
+  std::shared_ptr<Execution> call(Rank rank, const Operation& what) {
+    auto made = make(rank, what);
+    EXPECT_TRUE(made.has_value()) << made.error().to_string();
+    made->algorithm = algorithm_;
+    works.push_back(world.engine(rank).submit(world.communicator(rank), std::move(*made), false));
+    return works.back();
+  }
+  void everyone_calls() {
+    for (Rank rank = 0; rank < static_cast<Rank>(buffers.size()); ++rank) {
+      fill_late(rank);
+      call(rank, operation(rank));
+    }
+  }
+
+ private:
+  const Algorithm algorithm_;
+};
+
+TEST(DeviceSharing, nothing_passes_through_the_host_and_a_slice_takes_one_kernel) {
+  for (const int ranks : {2, 3, 5, 8}) {
+    SharingRanks gpus(sharing(ranks, 3));
+    gpus.everyone_calls();
+    ASSERT_TRUE(gpus.run());
+    float sum = 0;
+    for (int rank = 0; rank < ranks; ++rank) sum += static_cast<float>(rank + 1);
+    for (Rank rank = 0; rank < ranks; ++rank) {
+      EXPECT_TRUE(gpus.works[static_cast<std::size_t>(rank)]->status().ok());
+      EXPECT_TRUE(gpus.works[static_cast<std::size_t>(rank)]->on_device());
+      EXPECT_EQ(gpus.see(rank)[0], sum);
+      EXPECT_EQ(gpus.see(rank)[DeviceWorld::count - 1], sum);
+    }
+    EXPECT_EQ(gpus.world.device().copies_with_host(), 0u);
+    EXPECT_EQ(gpus.world.device().kernels(), static_cast<std::uint64_t>(ranks) * gpus.works.front()->tiles());
+    EXPECT_GT(loans(gpus.world), 0u);
+    EXPECT_TRUE(gpus.world.fabric().violations().empty()) << gpus.world.fabric().broken_rule();
+  }
+}
+
+// The order of the reduction is the algorithm's, so the bits are.
+TEST(DeviceSharing, the_bits_are_those_of_the_host_wherever_each_rank_has_its_data) {
+  for (const Algorithm algorithm : {Algorithm::direct_two_shot, Algorithm::ring, Algorithm::halving_doubling,
+                                    Algorithm::recursive_doubling, Algorithm::double_tree}) {
+    if (!has_algorithm(Collective::allreduce, algorithm)) continue;
+    constexpr int ranks = 4;
+    constexpr std::size_t count = 3001;
+    std::vector<std::vector<float>> results;
+    for (int kinds = 0; kinds < 5; ++kinds) {  // all the host's; all devices'; then mixed
+      SharingRanks gpus(sharing(ranks, 40 + static_cast<std::uint64_t>(kinds), algorithm));
+      std::mt19937 chance(5);
+      std::vector<std::byte*> at;
+      std::vector<std::vector<float>> host(ranks, std::vector<float>(count));
+      for (Rank rank = 0; rank < ranks; ++rank) {
+        const auto r = static_cast<std::size_t>(rank);
+        const int kind = kinds < 2 ? kinds : static_cast<int>(r + static_cast<std::size_t>(kinds)) % 3;
+        std::byte* const block = kind == 0   ? reinterpret_cast<std::byte*>(host[r].data())
+                                 : kind == 1 ? *gpus.world.device().allocate(0, count * sizeof(float))
+                                             : gpus.world.device().allocate_managed(0, count * sizeof(float));
+        at.push_back(block);
+        auto* const values = reinterpret_cast<float*>(gpus.world.device().see(block));
+        for (std::size_t i = 0; i < count; ++i)
+          values[i] = std::uniform_real_distribution<float>(-1, 1)(chance) * static_cast<float>(1 + i % 1000);
+      }
+      for (Rank rank = 0; rank < ranks; ++rank) {
+        std::byte* const block = at[static_cast<std::size_t>(rank)];
+        gpus.call(rank, Operation::allreduce(block, block, count, DataType::float32, ReduceOp::sum));
+      }
+      ASSERT_TRUE(gpus.run());
+      gpus.world.device().synchronize();
+      for (std::byte* const block : at) {
+        const auto* const values = reinterpret_cast<const float*>(gpus.world.device().see(block));
+        results.emplace_back(values, values + count);
+      }
+    }
+    for (const auto& result : results)
+      EXPECT_EQ(std::memcmp(result.data(), results.front().data(), count * sizeof(float)), 0) << name(algorithm);
+  }
+}
+
+TEST(DeviceSharing, what_cannot_be_opened_is_sent_and_the_reason_is_said_once_for_each_rank) {
+  SharingRanks gpus(sharing(3, 8));
+  gpus.world.device().refuse_to_open(100);
+  for (int i = 0; i < 3; ++i) gpus.everyone_calls();
+  ASSERT_TRUE(gpus.run());
+  for (const auto& work : gpus.works) EXPECT_TRUE(work->status().ok()) << work->status().to_string();
+  const auto said = std::count_if(gpus.world.log().begin(), gpus.world.log().end(), [](const std::string& line) {
+    return line.find("cannot be opened here: the fake device does not reach it") != std::string::npos;
+  });
+  EXPECT_EQ(said, 6) << "each of three ranks of two others";
+}
+
+TEST(DeviceSharing, without_kernels_reductions_are_staged_and_what_only_moves_is_not) {
+  SharingRanks gpus(sharing(2, 9));
+  gpus.world.device().without_kernels();
+  gpus.everyone_calls();
+  ASSERT_TRUE(gpus.run());
+  for (const auto& work : gpus.works) EXPECT_FALSE(work->on_device());
+  EXPECT_GT(gpus.world.device().copies_with_host(), 0u);
+  const std::uint64_t before = gpus.world.device().copies_with_host();
+  SharingRanks movers(sharing(2, 9, Algorithm::binomial));
+  movers.world.device().without_kernels();
+  for (Rank rank = 0; rank < 2; ++rank) {
+    std::byte* const at = movers.buffers[static_cast<std::size_t>(rank)];
+    movers.call(rank, Operation::broadcast(at, at, DeviceWorld::count, DataType::float32, 0));
+  }
+  ASSERT_TRUE(movers.run());
+  for (const auto& work : movers.works) EXPECT_TRUE(work->on_device()) << work->status().to_string();
+  EXPECT_EQ(movers.world.device().copies_with_host(), 0u);
+  EXPECT_GT(before, 0u);
+}
+
+// Who frees its buffer as soon as its own operation has ended must not pull it away from a kernel of another rank.
+TEST(DeviceSharing, an_operation_that_was_aborted_ends_when_nobody_reads_its_memory_any_more) {
+  for (const std::uint64_t seed : seeds(60, 10)) {
+    SharingRanks gpus(sharing(3, seed));
+    gpus.everyone_calls();
+    (void)gpus.run(Time(static_cast<Time::rep>(seed % 40 * 4'000)));
+    gpus.world.engine(1).abort(*gpus.world.communicator(1), "the test says so");
+    std::vector<bool> freed(3, false);
+    const auto all = [&] {
+      for (std::size_t rank = 0; rank < 3; ++rank) {
+        if (freed[rank] || !gpus.works[rank]->done()) continue;
+        freed[rank] = true;
+        gpus.world.device().free(0, gpus.buffers[rank]);
+      }
+      return gpus.all_done();
+    };
+    ASSERT_TRUE(gpus.world.run_until(all, std::chrono::seconds(1))) << gpus.world.replay();
+    gpus.world.device().synchronize();
+    std::byte here{};
+    EXPECT_TRUE(gpus.world.device().look_up(&here).has_value())
+        << "a kernel read memory that was free: " << gpus.world.replay();
+    for (Rank rank = 0; rank < 3; ++rank) {
+      EXPECT_EQ(gpus.world.engine(rank).staging().lent(), 0u);
+      const Status status = gpus.works[static_cast<std::size_t>(rank)]->status();
+      EXPECT_TRUE(status.ok() || status.code() == ErrorCode::aborted) << status.to_string();
+    }
+  }
+}
+
+TEST(DeviceSharing, memory_that_is_freed_while_it_is_lent_is_an_error_on_every_rank) {
+  for (const std::uint64_t seed : seeds(20, 4)) {
+    SharingRanks gpus(sharing(3, seed));
+    gpus.everyone_calls();
+    (void)gpus.run(Time(static_cast<Time::rep>(seed % 10 * 8'000)));
+    gpus.world.device().free(0, gpus.buffers[0]);  // against the rules: the operation has it
+    ASSERT_TRUE(gpus.run());
+    for (const auto& work : gpus.works)
+      EXPECT_TRUE(work->status().ok() || work->status().code() == ErrorCode::device_error)
+          << work->status().to_string();
+  }
+}
+
+TEST(DeviceSharing, a_gpu_that_fails_under_a_loan_is_an_error_on_every_rank_and_loans_come_back) {
+  for (const std::uint64_t seed : seeds(20, 4)) {
+    SharingRanks gpus(sharing(3, seed));
+    gpus.everyone_calls();
+    (void)gpus.run(Time(static_cast<Time::rep>(seed % 10 * 8'000)));
+    gpus.world.device().break_down();
+    ASSERT_TRUE(gpus.run());
+    for (const auto& work : gpus.works)
+      EXPECT_TRUE(work->status().ok() || work->status().code() == ErrorCode::device_error);
+    for (Rank rank = 0; rank < 3; ++rank) EXPECT_EQ(gpus.world.engine(rank).staging().lent(), 0u);
+  }
+}
+
+TEST(DeviceSharing, the_setting_keeps_everything_on_the_way_through_the_host) {
+  SimWorldOptions options = sharing(2, 4);
+  options.gpu_path = "staged";
+  SharingRanks gpus(options);
+  gpus.everyone_calls();
+  ASSERT_TRUE(gpus.run());
+  for (const auto& work : gpus.works) EXPECT_FALSE(work->on_device());
+  EXPECT_EQ(gpus.world.device().kernels(), 0u);
+}
+
+// ---- why -----------------------------------------------------------------------------------------------------------
+
+std::string path_of(SharingRanks& gpus, const Operation& what) {
+  auto made = gpus.make(0, what);
+  EXPECT_TRUE(made.has_value());
+  return gpus.world.engine(0).device_path(*gpus.world.communicator(0), std::move(*made)).text();
+}
+
+TEST(DeviceSharing, the_way_and_its_reason_are_said) {
+  SharingRanks gpus(sharing(3, 4));
+  const Operation usual = gpus.operation(0);
+  EXPECT_EQ(path_of(gpus, usual), "cuda ipc: with 2 ranks of this host");
+  Operation small = usual;
+  small.count = 8;
+  EXPECT_EQ(path_of(gpus, small), "staged: two copies cost less than a kernel for data as small as this");
+  Operation managed = usual;
+  std::byte* const block = gpus.world.device().allocate_managed(0, DeviceWorld::count * sizeof(float));
+  managed.in = managed.out = block;
+  EXPECT_NE(path_of(gpus, managed).find("staged: "), std::string::npos);
+  std::vector<float> host(DeviceWorld::count);
+  Operation mixed = usual;
+  mixed.in = host.data();
+  EXPECT_EQ(path_of(gpus, mixed), "staged: its input and output are not both in memory of one GPU");
+
+  SimWorldOptions far = sharing(2, 4);
+  far.weather.tickets = false;
+  SharingRanks alone(far);
+  EXPECT_EQ(path_of(alone, alone.operation(0)), "staged: no other rank of this host is reached by shared memory");
+}
+
+}  // namespace
+}  // namespace fabring::fixture

@@ -102,7 +102,7 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
   parts.host = host_name();
   parts.device = device ? std::move(device) : make_cuda_runtime();
   if (parts.device && parts.device->in_use())
-    parts.report.push_back("GPU memory: staged through pinned memory of the host, over every transport");
+    parts.report.push_back("GPU memory: read by ranks of this host where it is if they can, else staged through pinned memory");
   if (config.world_size == 1) {
     parts.node_of = {0};
     parts.report.push_back("one rank: nothing to connect");

@@ -83,14 +83,23 @@ transports=shm,tcp
 within 160 python3 -B tests/gpu/matrix.py --fabring "$fabring" --transports "$transports" --ranks 2,4,8 \
   --sizes 4,20K,3M --seconds 150
 
-part "figures: allreduce of GPU memory beside the same of host memory"
-for ranks in 2 4; do
-  for memory in host cuda; do
-    echo "-- $ranks ranks, shm, $memory"
-    within 60 "$fabring" perf allreduce -n $ranks --transport shm --memory $memory --sizes 8,4K,64K,1M,16M,128M \
-      --format plain -w 3 -i 10 --no-check
-  done
+part "ranks that read each other's memory, beside others that do not; killed and stopped in the middle"
+within 60 python3 -B tests/gpu/loans_test.py --program "$fabring"
+
+part "figures: allreduce of GPU memory: CUDA IPC, staged, and the same of host memory"
+figures() {  # RANKS MEMORY SIZES [SETTING=VALUE...]
+  local ranks=$1 memory=$2 sizes=$3
+  shift 3
+  echo "-- $ranks ranks, shm, $memory $*"
+  within 60 env "$@" "$fabring" perf allreduce -n "$ranks" --transport shm --memory "$memory" --sizes "$sizes" --in-place \
+    --format plain -w 3 -i 10 --no-check
+}
+for ranks in 2 4 8; do
+  figures $ranks cuda 8,4K,64K,256K,1M,4M,16M FABRING_GPU_PATH=auto
+  figures $ranks cuda 16M,64M,256M,1G FABRING_SEGMENT_BYTES=8M FABRING_STAGING_BYTES=1G
 done
+figures 4 cuda 64K,1M,16M,128M FABRING_GPU_PATH=staged
+figures 4 host 64K,1M,16M,128M
 
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | head -1)
 if [[ -n $sanitizer && $(left) -gt 60 ]]; then

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""Processes that reduce each other's GPU memory where it is: right sums beside a rank that uses memory of the host or the way
+through it; a kill -9 or a stop while others read it ends in the named error on every rank, and never in a wrong sum. On a
+machine with a GPU as it is; with --fake DIR on a driver made of memory."""
+import os
+import signal
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "process"))
+from harness import Job, arguments, require, run_cases  # noqa: E402
+
+FAKE = None
+
+
+def job(options, settings=None):
+    return Job(options.program, 3, options.transports[0], {**FAKE, **(settings or {})})
+
+
+def perf(sizes, rounds, *more, memory=("--memory", "cuda")):
+    return ["perf", "allreduce", *memory, "--sizes", sizes, "-i", str(rounds), "-w", "1", "--in-place", *more]
+
+
+def says(text):
+    return lambda event: text in event.get("text", "")
+
+
+def right(options, commands, settings=lambda number: {}, path=None):
+    with job(options) as ranks:
+        for number in range(3):
+            ranks.start(number, commands(number), {"FAKE_CUDA_SEED": str(number + 1), **settings(number)})
+        ranks.ranks[0].wait_event("garbage", 60, says("0 OK"))
+        for rank in ranks.ranks:
+            rank.wait_exit(60)
+            require(rank.exit_code == 0, f"rank {rank.number} ended with {rank.exit_code}")
+        if path:
+            ranks.ranks[0].wait_log([path], 1)
+
+
+def mixed_memory(number):
+    return perf("20K,300K", 3, memory=() if number == 1 else ("--memory", "cuda"))
+
+
+def ended(options, how):
+    with job(options, {"FABRING_SILENCE_TIMEOUT": "2"}) as ranks:
+        ranks.start_all(perf("9K,6M", 20))
+        ranks.ranks[0].wait_event("garbage", 60, says("  9216  "))  # what follows takes long
+        ranks.ranks[2].signal(how)
+        for rank in ranks.others(2):
+            rank.wait_exit(60)
+            rank.wait_log(["peer_lost", "rank 2"], 1)
+            require(rank.exit_code == 3, f"rank {rank.number} ended with {rank.exit_code}")
+        if how == signal.SIGSTOP:  # it wakes up when the others have given it up, perhaps in the middle of a kernel
+            ranks.ranks[2].signal(signal.SIGCONT)
+            ranks.ranks[2].wait_exit(60)
+            require(ranks.ranks[2].exit_code == 3, f"rank 2 ended with {ranks.ranks[2].exit_code}")
+
+
+def main():
+    global FAKE
+    fake = sys.argv.index("--fake") if "--fake" in sys.argv else None
+    folder = sys.argv[fake + 1] if fake else ""
+    if fake:
+        del sys.argv[fake:fake + 2]
+    path = os.environ.get("LD_LIBRARY_PATH", "")
+    FAKE = {"LD_LIBRARY_PATH": folder + ":" + path} if folder else {}
+    options = arguments(__doc__, runs=1, transports="shm")
+    cases = [
+        ("right sums, by cuda ipc", lambda: right(options, lambda _: perf("20K,300K", 3, "--explain"), path="cuda ipc: with 2 ranks")),
+        ("a rank with memory of the host", lambda: right(options, mixed_memory)),
+        ("a rank that stages", lambda: right(options, lambda _: perf("20K,300K", 3),
+                                             lambda number: {"FABRING_GPU_PATH": "staged" if number == 1 else "auto"})),
+    ]
+    for number in range(options.runs):
+        cases += [(f"a kill -9, {number}", lambda: ended(options, signal.SIGKILL)),
+                  (f"a stop, {number}", lambda: ended(options, signal.SIGSTOP))]
+    run_cases([case for case in cases if options.only in case[0]])
+
+
+if __name__ == "__main__":
+    main()

@@ -37,6 +37,14 @@ struct MemoryFacts {
   std::size_t bytes = 0;            ///< of the allocation
 };
 
+/// What is at an address, for a network card that is to read and write it (GPUDirect).
+struct CardFacts {
+  int device = -1;
+  const std::byte* base = nullptr;  ///< of the allocation; null: not known
+  std::size_t bytes = 0;            ///< of the allocation
+  std::uint64_t number = 0;         ///< which no other allocation of this process ever has; 0: pieces come and go there
+};
+
 /// A moment in a stream.
 class DeviceEvent {
  public:
@@ -102,6 +110,16 @@ class DeviceRuntime {
   /// Host memory that devices copy from and to at full speed; null if there is none.
   virtual std::byte* allocate_pinned(std::size_t bytes) = 0;
   virtual void free_pinned(std::byte* block) = 0;
+
+  // Memory that network cards read and write.
+  /// Errors: device_error for what is no living allocation of a device; unsupported for one that no card may reach.
+  virtual Result<CardFacts> look_up_for_cards(const std::byte* at) = 0;
+  /// A dmabuf of these bytes, which are whole pages of the host's size. Errors: unsupported.
+  virtual Result<Descriptor> export_pages(const std::byte* at, std::size_t bytes) = 0;
+  /// Does this device see all that a card has written once the card says that it has?
+  virtual bool sees_remote_writes(int device) = 0;
+  /// The one that this thread uses, or else one that this process uses; -1: none. None is begun with.
+  virtual int device_in_use() = 0;
 
   // Memory that several processes of a host use: what one shares another opens, and copies and kernels of its device
   // then read and write it. Who shares must not free the memory before all who opened it have let go.

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <utility>
 
+#include "device/cuda/card_access.hpp"
 #include "device/cuda/event_pool.hpp"
 #include "device/cuda/opened_memory.hpp"
 #include "device/cuda/queue.hpp"
@@ -188,6 +189,49 @@ class CudaRuntime final : public DeviceRuntime {
     if (facts->kind != MemoryKind::device)
       return Status(ErrorCode::invalid_argument, "what this process shares of its GPU's memory is the host's");
     return std::shared_ptr<std::byte>(at, [](std::byte*) {});
+  }
+
+  Result<CardFacts> look_up_for_cards(const std::byte* at) override {
+    const auto facts = look_up(at);
+    if (!facts) return facts.error();
+    if (facts->kind == MemoryKind::host) return Status(ErrorCode::device_error, "memory of the host is no GPU's");
+    auto context = context_of(facts->device);
+    if (!context) return context.error();
+    const Entry entry(*driver_, *context);
+    if (entry.answer() != success) return driver_->error("cuCtxPushCurrent", entry.answer());
+    return facts_for_cards(*driver_, facts->device, at);
+  }
+
+  Result<Descriptor> export_pages(const std::byte* at, std::size_t bytes) override {
+    const auto facts = look_up(at);
+    if (!facts) return facts.error();
+    auto context = context_of(facts->device);
+    if (!context) return context.error();
+    const Entry entry(*driver_, *context);
+    if (entry.answer() != success) return driver_->error("cuCtxPushCurrent", entry.answer());
+    return export_dmabuf(*driver_, at, bytes);
+  }
+
+  bool sees_remote_writes(int device) override {
+    Device handle = 0;
+    return in_use() && driver_->cuDeviceGet(&handle, device) == success && sees_writes_of_cards(*driver_, handle);
+  }
+
+  int device_in_use() override {
+    if (!in_use()) return -1;
+    Device current = 0;
+    const bool some = driver_->cuCtxGetDevice(&current) == success;
+    int count = 0, used = -1;
+    driver_->cuDeviceGetCount(&count);
+    for (int i = 0; i < count; ++i) {
+      Device device = 0;
+      unsigned flags = 0;
+      int active = 0;
+      if (driver_->cuDeviceGet(&device, i) != success) continue;
+      if (some && device == current) return i;
+      if (used < 0 && driver_->cuDevicePrimaryCtxGetState(device, &flags, &active) == success && active != 0) used = i;
+    }
+    return some ? -1 : used;
   }
 
   std::byte* allocate_pinned(std::size_t bytes) override {

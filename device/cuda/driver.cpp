@@ -32,6 +32,13 @@ static_assert(ours::ipc_peer_access == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS &&
               ours::handle_is_descriptor == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR &&
               ours::location_device == CU_MEM_LOCATION_TYPE_DEVICE &&
               ours::access_read_write == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+static_assert(ours::attribute_for_cards == CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE &&
+              ours::device_attribute_writes_ordering == CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING &&
+              ours::ordering_owner == CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER &&
+              ours::range_is_dmabuf == CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD);
+#if CUDA_VERSION >= 12080
+static_assert(ours::dmabuf_over_pcie == CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE);
+#endif
 static_assert(sizeof(ours::Uuid) == sizeof(CUuuid) && sizeof(ours::IpcHandle) == sizeof(CUipcMemHandle) &&
               sizeof(ours::Access) == sizeof(CUmemAccessDesc) &&
               std::is_same_v<ours::Physical, CUmemGenericAllocationHandle>);

@@ -47,18 +47,23 @@ constexpr int attribute_has_handle = 10;  // cuIpcGetMemHandle
 constexpr int attribute_range_start = 11;
 constexpr int attribute_range_size = 12;
 constexpr int attribute_handle_types = 14;
+constexpr int attribute_for_cards = 15;  // GPUDirect RDMA
 constexpr int attribute_pool = 17;
 constexpr unsigned memory_type_host = 1;
 constexpr unsigned memory_type_device = 2;
 constexpr int device_attribute_processors = 16;
 constexpr int device_attribute_major = 75;
 constexpr int device_attribute_minor = 76;
+constexpr int device_attribute_writes_ordering = 118;
 constexpr unsigned event_without_timing = 2;
 constexpr unsigned stream_non_blocking = 1;
 constexpr unsigned host_portable = 1;
 constexpr unsigned ipc_peer_access = 1;
 constexpr int handle_is_descriptor = 1;
 constexpr int location_device = 1;
+constexpr int ordering_owner = 100;
+constexpr int range_is_dmabuf = 1;
+constexpr unsigned long long dmabuf_over_pcie = 1;
 constexpr int access_read_write = 3;
 constexpr int capture_relaxed = 2;
 constexpr int not_capturing = 0;
@@ -90,8 +95,10 @@ using Physical = unsigned long long;  // CUmemGenericAllocationHandle
   X(cuDeviceTotalMem_v2, Answer (*)(std::size_t*, Device))                                                             \
   X(cuDevicePrimaryCtxRetain, Answer (*)(Context*, Device))                                                            \
   X(cuDevicePrimaryCtxRelease_v2, Answer (*)(Device))                                                                  \
+  X(cuDevicePrimaryCtxGetState, Answer (*)(Device, unsigned*, int*))                                                   \
   X(cuCtxPushCurrent_v2, Answer (*)(Context))                                                                          \
   X(cuCtxPopCurrent_v2, Answer (*)(Context*))                                                                          \
+  X(cuCtxGetDevice, Answer (*)(Device*))                                                                               \
   X(cuCtxGetStreamPriorityRange, Answer (*)(int*, int*))                                                               \
   X(cuThreadExchangeStreamCaptureMode, Answer (*)(int*))                                                               \
   X(cuPointerGetAttributes, Answer (*)(unsigned, int*, void**, Address))                                               \
@@ -99,6 +106,7 @@ using Physical = unsigned long long;  // CUmemGenericAllocationHandle
   X(cuMemFree_v2, Answer (*)(Address))                                                                                 \
   X(cuDeviceGetUuid_v2, Answer (*)(Uuid*, Device))                                                                     \
   X(cuMemGetAddressRange_v2, Answer (*)(Address*, std::size_t*, Address))                                              \
+  X(cuMemGetHandleForAddressRange, Answer (*)(void*, Address, std::size_t, int, unsigned long long))                   \
   X(cuIpcGetMemHandle, Answer (*)(IpcHandle*, Address))                                                                \
   X(cuIpcOpenMemHandle_v2, Answer (*)(Address*, IpcHandle, unsigned))                                                  \
   X(cuIpcCloseMemHandle, Answer (*)(Address))                                                                          \

@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "device/cuda/attributes.hpp"
+
 namespace fabring::cuda {
 namespace {
 
@@ -22,15 +24,9 @@ struct Attributes {
   void* pool = nullptr;
 };
 
-// Each on its own: an older driver does not know all of them.
 Attributes attributes_of(const Driver& driver, const std::byte* at) {
   Attributes found;
-  const auto ask = [&](int attribute, auto& value) {
-    void* values[] = {&value};
-    int which[] = {attribute};
-    auto before = value;
-    if (driver.cuPointerGetAttributes(1, which, values, address_of(at)) != success) value = before;
-  };
+  const auto ask = [&](int attribute, auto& value) { value = attribute_of(driver, at, attribute, value); };
   ask(attribute_buffer_id, found.number);
   ask(attribute_is_managed, found.managed);
   ask(attribute_has_handle, found.has_handle);

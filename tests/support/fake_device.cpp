@@ -116,8 +116,14 @@ std::byte* FakeDevice::place(int device, std::size_t bytes, MemoryKind kind) {
   std::byte* const at = front_ + used_;
   used_ += (bytes + 2 * alignment - 1) / alignment * alignment;
   if (used_ > arena_bytes) return nullptr;
-  alive_[reinterpret_cast<std::uintptr_t>(at)] = {bytes, device, kind, ++allocations_};
+  alive_[reinterpret_cast<std::uintptr_t>(at)] = {bytes, device, kind, ++allocations_, for_cards_};
   return at;
+}
+
+void FakeDevice::exchange(std::byte* block) {
+  const Lock lock(mutex_);
+  alive_.at(reinterpret_cast<std::uintptr_t>(block)).number = ++allocations_;
+  std::memset(see(block), scrambled, alive_.at(reinterpret_cast<std::uintptr_t>(block)).bytes);
 }
 
 Result<std::byte*> FakeDevice::allocate(int device, std::size_t bytes) {
@@ -158,6 +164,24 @@ Result<MemoryFacts> FakeDevice::look_up(const void* at) {
   facts.base = reinterpret_cast<const std::byte*>(found->first);
   facts.bytes = found->second.bytes;
   return facts;
+}
+
+Result<CardFacts> FakeDevice::look_up_for_cards(const std::byte* at) {
+  const Lock lock(mutex_);
+  const auto facts = look_up(at);
+  if (!facts) return facts.error();
+  const auto* found = allocation_of(reinterpret_cast<std::uintptr_t>(at));
+  if (found == nullptr) return Status(ErrorCode::device_error, "memory of the host is no GPU's");
+  if (found->second.kind == MemoryKind::managed || !found->second.for_cards)
+    return Status(ErrorCode::unsupported, "no network card may reach this memory: the fake says so");
+  return CardFacts{facts->device, facts->base, facts->bytes, found->second.number};
+}
+
+Result<Descriptor> FakeDevice::export_pages(const std::byte* at, std::size_t bytes) {
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  if (reinterpret_cast<std::uintptr_t>(at) % page != 0 || bytes % page != 0)
+    return Status(ErrorCode::unsupported, "a dmabuf has whole pages");
+  return Descriptor(dup(memory_));
 }
 
 std::uint64_t FakeDevice::number_of(const void* at) const {

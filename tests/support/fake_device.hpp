@@ -75,7 +75,13 @@ class FakeDevice final : public DeviceRuntime {
   void refuse_to_open(unsigned percent) { unopenable_ = percent; }
   /// Memory that both sides may use according to the driver; the fake's processor may not.
   std::byte* allocate_managed(int device, std::size_t bytes);
+  /// A living allocation where another was: what an allocator that gives addresses out again leaves behind.
+  void exchange(std::byte* block);
+  /// No card may reach what is allocated from now on.
+  void out_of_reach_of_cards() { for_cards_ = false; }
   void not_in_use() { in_use_ = false; }
+  /// As a GPU before compute capability 9.0.
+  void does_not_see_remote_writes() { sees_remote_writes_ = false; }
 
   /// Queues and streams that have something to do.
   std::size_t busy() const;
@@ -92,6 +98,10 @@ class FakeDevice final : public DeviceRuntime {
   Result<std::unique_ptr<DeviceEvent>> record(int device, void* stream) override;
   Result<std::unique_ptr<DeviceQueue>> open_queue(int device) override;
   Status load_kernels(int device) override;
+  Result<CardFacts> look_up_for_cards(const std::byte* at) override;
+  Result<Descriptor> export_pages(const std::byte* at, std::size_t bytes) override;
+  bool sees_remote_writes(int) override { return sees_remote_writes_; }
+  int device_in_use() override { return 0; }
   Result<DeviceShare> share(const std::byte* at, std::size_t bytes) override;
   Result<std::shared_ptr<std::byte>> open_share(int device, const DeviceShare& share) override;
   std::byte* allocate_pinned(std::size_t bytes) override;
@@ -125,6 +135,7 @@ class FakeDevice final : public DeviceRuntime {
     int device;
     MemoryKind kind;
     std::uint64_t number;
+    bool for_cards = true;
   };
   struct Adopted {
     std::byte* front;  // without access
@@ -165,6 +176,8 @@ class FakeDevice final : public DeviceRuntime {
   unsigned unopenable_ = 0;
   bool in_use_ = true;
   bool has_kernels_ = true;
+  bool for_cards_ = true;
+  bool sees_remote_writes_ = true;
   std::uint64_t copies_ = 0, copies_with_host_ = 0, bytes_copied_ = 0, kernels_ = 0;
 };
 

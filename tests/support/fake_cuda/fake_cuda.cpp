@@ -4,7 +4,9 @@
 // since it could break somebody's capture.
 //
 // FAKE_CUDA_DEVICES (2) and FAKE_CUDA_SEED (the process's number) say how many and in what order;
-// FAKE_CUDA_FAIL_AFTER=n breaks the device after n copies; with FAKE_CUDA_NO_BINARY=1 it is too old for any kernel.
+// FAKE_CUDA_MAJOR is their compute capability; FAKE_CUDA_ORDERING says how they see what cards write,
+// FAKE_CUDA_NO_CARDS=1 that cards reach none of their memory; FAKE_CUDA_FAIL_AFTER=n breaks the device after n copies;
+// with FAKE_CUDA_NO_BINARY=1 it is too old for any kernel.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -26,6 +28,7 @@
 namespace fabring::cuda {
 struct CUctx_st {
   int device = 0;
+  int users = 0;
 };
 struct CUevent_st {
   std::unique_ptr<DeviceEvent> at;
@@ -142,7 +145,10 @@ FAKE Answer cuDeviceGetPCIBusId(char* into, int length, Device number) {
 }
 
 FAKE Answer cuDeviceGetAttribute(int* value, int attribute, Device) {
-  *value = attribute == device_attribute_major ? 9 : attribute == device_attribute_processors ? 3 : 0;
+  *value = 0;
+  if (attribute == device_attribute_major) *value = static_cast<int>(number("FAKE_CUDA_MAJOR", 9));
+  if (attribute == device_attribute_processors) *value = 3;
+  if (attribute == device_attribute_writes_ordering) *value = static_cast<int>(number("FAKE_CUDA_ORDERING", 200));
   return success;
 }
 
@@ -154,6 +160,14 @@ FAKE Answer cuDeviceTotalMem_v2(std::size_t* bytes, Device) {
 FAKE Answer cuDevicePrimaryCtxRetain(Context* context, Device number) {
   if (!ready()) return not_initialized;
   *context = &contexts[static_cast<std::size_t>(number)];
+  ++(*context)->users;
+  return success;
+}
+
+FAKE Answer cuDevicePrimaryCtxGetState(Device number, unsigned* flags, int* active) {
+  if (!ready()) return not_initialized;
+  *flags = 0;
+  *active = contexts[static_cast<std::size_t>(number)].users > 0 ? 1 : 0;
   return success;
 }
 
@@ -169,6 +183,12 @@ FAKE Answer cuCtxPopCurrent_v2(Context* context) {
   if (current.empty()) return invalid_context;
   *context = current.back();
   current.pop_back();
+  return success;
+}
+
+FAKE Answer cuCtxGetDevice(Device* into) {
+  if (current.empty()) return invalid_context;
+  *into = current.back()->device;
   return success;
 }
 
@@ -212,6 +232,9 @@ FAKE Answer cuPointerGetAttributes(unsigned count, int* attributes, void** value
       case attribute_handle_types:
         *static_cast<unsigned long long*>(values[i]) = ours && in_pieces(found->base) ? handle_is_descriptor : 0;
         break;
+      case attribute_for_cards:
+        *static_cast<unsigned*>(values[i]) = ours && number("FAKE_CUDA_NO_CARDS", 0) == 0 ? 1 : 0;
+        break;
       case attribute_pool:
         *static_cast<void**>(values[i]) = nullptr;
         break;
@@ -235,6 +258,17 @@ FAKE Answer cuMemGetAddressRange_v2(Address* base, std::size_t* bytes, Address a
   if (!found.has_value() || found->base == nullptr) return invalid_value;
   *base = reinterpret_cast<Address>(found->base);
   *bytes = found->bytes;
+  return success;
+}
+
+// As strict about pages as the driver; it knows nothing of what CUDA 12.8 brought.
+FAKE Answer cuMemGetHandleForAddressRange(void* handle, Address at, std::size_t bytes, int type,
+                                          unsigned long long flags) {
+  if (const Answer answer = check(); answer != success) return answer;
+  if (type != range_is_dmabuf || flags != 0) return invalid_value;
+  auto exported = device->export_pages(reinterpret_cast<const std::byte*>(at), bytes);
+  if (!exported) return invalid_value;
+  *static_cast<int*>(handle) = ::dup(exported->fd());
   return success;
 }
 

@@ -152,6 +152,19 @@ class Endpoint {
   /// Memory for the program's own buffers that peers read and write directly, of zeros; null: there is none.
   virtual std::shared_ptr<MemorySource> mapped_memory() { return nullptr; }
 
+  /// Memory of a GPU, which no other call of this page may name: messages from and to `peers` may lie there for as long
+  /// as what comes back lives. Costs little for memory that was admitted lately. Errors: whatever they are, the answer
+  /// is that it goes through memory of the host, and why.
+  virtual Result<std::shared_ptr<const void>> admit_device_memory(std::span<const Rank> peers,
+                                                                  std::span<const std::byte> memory) {
+    (void)peers, (void)memory;
+    return Status(ErrorCode::unsupported, "this transport moves memory of the host only");
+  }
+
+  /// Is there memory of GPUs that it would admit, and peers that it would admit it for? And why (not), for people.
+  virtual bool reaches_devices() const { return false; }
+  virtual std::string device_path() const { return "through pinned memory of the host"; }
+
   /// A shorter way for small messages to some peers; null: there is none. Lives as long as the endpoint.
   virtual FastMessages* fast_messages() { return nullptr; }
 

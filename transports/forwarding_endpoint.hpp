@@ -45,6 +45,12 @@ class ForwardingEndpoint : public Endpoint {
   std::shared_ptr<MemorySource> memory() override { return inner_->memory(); }
   std::shared_ptr<MemorySource> mapped_memory() override { return inner_->mapped_memory(); }
   FastMessages* fast_messages() override { return inner_->fast_messages(); }
+  Result<std::shared_ptr<const void>> admit_device_memory(std::span<const Rank> peers,
+                                                          std::span<const std::byte> memory) override {
+    return inner_->admit_device_memory(peers, memory);
+  }
+  bool reaches_devices() const override { return inner_->reaches_devices(); }
+  std::string device_path() const override { return inner_->device_path(); }
   unsigned way_from(Rank peer, std::size_t bytes) override { return inner_->way_from(peer, bytes); }
   int connections_per_peer() const override { return inner_->connections_per_peer(); }
   std::string describe() const override { return inner_->describe(); }

@@ -9,6 +9,7 @@
 
 #include "fabring/config.hpp"
 #include "fabring/status.hpp"
+#include "transports/device_memory.hpp"
 #include "transports/endpoint.hpp"
 
 namespace fabring {
@@ -25,6 +26,7 @@ struct EndpointOptions {
   std::vector<std::string> near_devices;
   /// One of several endpoints of this rank, each on a card of its own: what it sends must leave by that card.
   bool one_of_several = false;
+  std::shared_ptr<DeviceMemory> device_memory;  ///< GPUs; null: all memory is the host's
   Config config;  ///< settings that concern this transport (provider, sockets_per_peer, ...)
 };
 

@@ -244,8 +244,8 @@ constexpr Setting rows[] = {
      "overlap.",
      read_size<&Config::staging_bytes, 4096>, show_size<&Config::staging_bytes>},
     {"FABRING_GPU_PATH", "text", "", "auto,staged", "",
-     "Ranks of one host read each other's GPU memory where it is (CUDA IPC), if they can; staged: it always travels "
-     "through memory of the host.",
+     "Ranks of one host read each other's GPU memory where it is (CUDA IPC), and network cards read and write it "
+     "(GPUDirect), if they can; staged: it always travels through memory of the host.",
      read_word<&Config::gpu_path>, show_text<&Config::gpu_path>},
     {"FABRING_RENDEZVOUS_TIMEOUT", "duration", "s", "", "",
      "How long ranks wait for each other at the start. The error names the ranks that did not come.",

@@ -59,7 +59,13 @@ std::optional<std::string> EngineCore::share_device_memory(Call& call) {
 }
 
 DevicePath EngineCore::device_path(CommunicatorCore& communicator, Call call) {
-  if (auto why = share_device_memory(call)) return {DeviceRoute::staged, std::move(*why)};
+  const auto without_sharing = [&](std::string why) -> DevicePath {
+    const bool direct = parts_.config.gpu_path != "staged" && !reduces(call.collective) && parts_.endpoint &&
+                        parts_.endpoint->reaches_devices();
+    return direct ? DevicePath{DeviceRoute::direct, parts_.endpoint->device_path()}
+                  : DevicePath{DeviceRoute::staged, std::move(why)};
+  };
+  if (auto why = share_device_memory(call)) return without_sharing(std::move(*why));
   std::vector<Rank> near, far;
   for (const Rank member : communicator.members)
     if (member != parts_.self) (shares_device_memory_with(member) ? near : far).push_back(member);
@@ -70,9 +76,27 @@ DevicePath EngineCore::device_path(CommunicatorCore& communicator, Call call) {
     return std::find(near.begin(), near.end(), communicator.members[static_cast<std::size_t>(member)]) != near.end();
   };
   if (auto why = why_staged(**plan, call, choose_tiling(**plan, call, tiling_rules()), parts_.eager_bytes, is_near))
-    return {DeviceRoute::staged, std::move(*why)};
+    return without_sharing(std::move(*why));
   return {DeviceRoute::shared, fmt::format("with {} rank{} of this host{}", near.size(), near.size() == 1 ? "" : "s",
                                            far.empty() ? "" : ", staged to the others")};
+}
+
+// ---- memory of devices that network cards read and write ----------------------------------------------------------
+
+Result<std::shared_ptr<const void>> EngineCore::admit_device_memory(std::span<const Rank> peers,
+                                                                    std::span<const std::byte> memory) {
+  constexpr std::size_t most_reasons = 16;
+  if (!parts_.endpoint) return Status(ErrorCode::unsupported, "there is no network");
+  auto admitted = parts_.endpoint->admit_device_memory(peers, memory);
+  if (admitted) return admitted;
+  const std::string& why = admitted.error().message();
+  if (reasons_to_stage_.size() < most_reasons &&
+      std::find(reasons_to_stage_.begin(), reasons_to_stage_.end(), why) == reasons_to_stage_.end()) {
+    reasons_to_stage_.push_back(why);
+    parts_.log.write(parts_.config.explain && parts_.self == 0 ? LogLevel::warning : LogLevel::info,
+                     "GPU memory goes through memory of the host: " + why);
+  }
+  return admitted;
 }
 
 void EngineCore::device_failed(const Execution& execution, const Status& why) {

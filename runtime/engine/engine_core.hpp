@@ -139,6 +139,9 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   }
   /// What it lent cannot be opened here: from now on it sends the bytes.
   void cannot_open(Rank world_rank, const Status& why);
+  /// See Endpoint::admit_device_memory. Each new reason against it is said once.
+  Result<std::shared_ptr<const void>> admit_device_memory(std::span<const Rank> peers,
+                                                          std::span<const std::byte> memory);
   /// A device failed under this operation: all ranks of its communicator hear of it.
   void device_failed(const Execution& execution, const Status& why);
   std::size_t eager_limit() const { return parts_.eager_bytes; }
@@ -283,6 +286,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   bool finished_some_ = false;
   bool scratch_wanted_ = false;  ///< a queued operation waits for scratch, or for one of the running to end
   Time next_tick_{};
+  std::vector<std::string> reasons_to_stage_;  ///< those that were said
   struct Suspicion {
     Rank rank;
     Status why;

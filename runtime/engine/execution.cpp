@@ -53,7 +53,9 @@ void Execution::pair_with(Rank peer, std::uint32_t sequence, std::size_t count, 
 // holds at most its budget and one such least for every communicator.
 Execution::Start Execution::reserve() {
   if (stay_on_device()) return Start::started;
+  if (call_.device.any()) choose_path();
   const std::size_t large = lay_out();
+  if (!bounce_of_step_.empty()) staging_bytes_ = bounces_ * bounce_bytes();
   // While as many tiles as usual communicate, one is copied in and one out.
   if (staging_bytes_ > 0 && tiling_.depth < tiling_.tiles) tiling_.depth += 2;
   for (std::uint32_t depth = std::min(tiling_.depth, tiling_.tiles); depth > 0; --depth)
@@ -131,7 +133,11 @@ Execution::Start Execution::start(EngineCore& engine, std::uint16_t index, Time 
   eager_limit_ = point_to_point() ? 0 : engine.eager_limit();
   index_ = index;
   operands_ = std::make_unique<Operands>(*plan_, call_);
-  if (const Start reserved = reserve(); reserved != Start::started) return reserved;
+  const std::size_t held = held_.size();
+  if (const Start reserved = reserve(); reserved != Start::started) {
+    held_.resize(held);  // it will choose again
+    return reserved;
+  }
   started_ = true;
   begun_at = now;
   tiles_left_ = tiling_.tiles;
@@ -149,6 +155,7 @@ Execution::Start Execution::start(EngineCore& engine, std::uint16_t index, Time 
     tile->slot.resize(steps);
     tile->lent.resize(steps);
     tile->lending.resize(steps);
+    tile->bounced.resize(steps);
     tile->place.lent.resize(plan_->plan.scratch.size());
     tile->there.lent.resize(plan_->plan.scratch.size());
     tile->eager_left.resize(plan_->peers.size());
@@ -190,6 +197,7 @@ void Execution::start_tile(std::uint32_t index) {
     tile.mirrors.clear();
   }
   std::fill(tile.lending.begin(), tile.lending.end(), false);
+  std::fill(tile.bounced.begin(), tile.bounced.end(), false);
   tile.next_slot_receive = 0;
   for (std::size_t i = 0; i < plan_->peers.size(); ++i) {
     tile.eager_left[i] = 0;
@@ -348,6 +356,7 @@ void Execution::run(Tile& tile, StepId id) {
     case StepKind::copy:
     case StepKind::finish:
       if (on_device_) return run_on_device(tile, id);
+      if (copy_on_device(tile, id)) return;
       run_local_step(call_, plan_->plan, *operands_, tile.place, step);
       if (!give_back_read(tile, id)) return;
       break;

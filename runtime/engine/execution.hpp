@@ -10,8 +10,9 @@
 //
 // Buffers in memory of a device. The operation begins when the caller's stream has come to where it was called. Each
 // tile is then copied to staging memory before its first steps may run, and back after its last one: the copies of one
-// tile, the messages of the next and the reductions of a third overlap as tiles do anyway. execution_device.cpp has
-// that.
+// tile, the messages of the next and the reductions of a third overlap as tiles do anyway. Where the data are only
+// moved and the endpoint takes memory of the device, nothing is staged but small messages, one by one.
+// execution_device.cpp and execution_direct.cpp have that.
 //
 // Or, where ranks of this host can read memory of devices (Call::device.shared), the operands stay there: steps are
 // kernels and copies that are posted and completed as messages are, and instead of a message a ticket may travel that
@@ -182,6 +183,22 @@ class Execution {
   void use_ticket(Tile& tile, StepId id);
   void on_device_done(Tile& tile, StepId id, const Status& status);
 
+  // execution_direct.cpp
+  void choose_path();
+  struct Messages {
+    std::vector<Rank> peers;
+    bool small = false, large = false;
+  };
+  Messages look_at_messages() const;
+  std::size_t bounce_bytes() const;
+  bool bounces(const Tile& tile, StepId id) const;
+  std::byte* bounce(const Tile& tile, StepId id) const;
+  void bring_to_bounce(Tile& tile, StepId id);
+  void bring_from_bounce(Tile& tile, StepId id, std::span<const std::byte> payload);
+  void post_direct_copy(const Tile& tile, StepId id, const Block& on_device, CopyWay way);
+  void direct_copy_done(Tile& tile, StepId id);
+  bool copy_on_device(Tile& tile, StepId id);
+
   // execution_messages.cpp
   void run_send(Tile& tile, StepId id);
   void run_recv(Tile& tile, StepId id);
@@ -254,8 +271,10 @@ class Execution {
   std::size_t mirror_scratch_ = 0;             // staging: bytes before what stands for the plan's areas
   std::size_t device_area_bytes_ = 0;          // scratch of one tile on the device
   bool waits_for_stream_ = false;
-  std::uint32_t copies_ = 0;           // groups posted and not over
-  std::vector<DeviceCopy> copy_list_;  // being made
+  std::uint32_t copies_ = 0;                   // groups posted and not over
+  std::vector<DeviceCopy> copy_list_;          // being made
+  std::vector<std::uint32_t> bounce_of_step_;  // which place its small messages have; empty: they need none
+  std::uint32_t bounces_ = 0;
   std::vector<std::byte> delivered_;
   std::shared_ptr<Execution> delivered_from_;
   std::vector<std::shared_ptr<const void>> held_;  // memory of Engine::allocate that it works on
@@ -293,6 +312,7 @@ struct Execution::Tile {
   };
   std::vector<Lent> lent;     // receives
   std::vector<bool> lending;  // sends: being read where they lie
+  std::vector<bool> bounced;  // small sends from memory of a device: in their bounce
   std::size_t next_slot_receive = 0;
   std::vector<std::uint32_t> eager_left;  // small messages still to send, per peer
 

@@ -120,6 +120,7 @@ void Execution::on_copied(std::uint32_t tile_slot, StepId step, const Status& st
   }
   Tile& tile = *tiles_[tile_slot];
   if (step == load_step) return loaded(tile);
+  if (step != store_step) return direct_copy_done(tile, step);
   tile.stored = true;
   finish_tile(tile);
 }

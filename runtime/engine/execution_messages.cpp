@@ -97,6 +97,8 @@ void Execution::run_send(Tile& tile, StepId id) {
     return;
   }
   if (!ready) return;
+  const bool bounced = bounces(tile, id);
+  if (bounced && !tile.bounced[id]) return bring_to_bounce(tile, id);
   if (!engine_->may_send_early(*communicator_, *this, tile.index(), step.peer)) {
     retry_.push_back({&tile, id});
     return;
@@ -104,8 +106,9 @@ void Execution::run_send(Tile& tile, StepId id) {
   ++communicator_->member[step.peer].early_sent;
   --tile.eager_left[plan_->peer_of_step[id]];
   told_[plan_->peer_of_step[id]] = true;
-  engine_->transfer().send_record(world_rank(id), record_for(tile, id, RecordKind::data, bytes),
-                                  operands_->at(tile.place, step.from));
+  engine_->transfer().send_record(
+      world_rank(id), record_for(tile, id, RecordKind::data, bytes),
+      bounced ? std::span<const std::byte>(bounce(tile, id), bytes) : operands_->at(tile.place, step.from));
   step_done(tile, id);
 }
 
@@ -175,6 +178,11 @@ void Execution::run_recv(Tile& tile, StepId id) {
   if (tile.data[id] != Data::early) return;  // on_record will bring it
   auto& early = communicator_->early;
   const auto at = early.find({false, sequence_, tile.index(), step.peer, step.message, RecordKind::data});
+  if (bounces(tile, id)) {
+    bring_from_bounce(tile, id, at->second.payload);
+    early.erase(at);
+    return;
+  }
   if (!to.empty()) std::memcpy(to.data(), at->second.payload.data(), to.size());
   early.erase(at);
   on_device_ ? came_to_host(tile, id) : step_done(tile, id);
@@ -276,6 +284,10 @@ Status Execution::on_record(Rank peer, const Record& record, std::span<const std
   const Step& step = plan_->plan.steps[id];
   if (step.kind == StepKind::recv_reduce) {
     take_small(tile, id, payload);
+    return {};
+  }
+  if (bounces(tile, id)) {
+    bring_from_bounce(tile, id, payload);
     return {};
   }
   if (!payload.empty()) std::memcpy(operands_->at(tile.place, step.to).data(), payload.data(), payload.size());

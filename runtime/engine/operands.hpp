@@ -47,6 +47,14 @@ class Operands {
   /// How much memory stands for its buffers that are in memory of a device; 0 if none are.
   std::size_t lay_out_staging(const Placement& largest);
 
+  /// Buffers in memory of a device stay there: messages come from and go to it. Before anything is laid out.
+  void leave_on_device() { direct_ = true; }
+  /// Is this operand in memory of a device, where only copies and messages reach it?
+  bool on_device(const Block& block) const {
+    return direct_ && ((block.space == Space::input && call_.device.in >= 0) ||
+                       (block.space == Space::output && call_.device.out >= 0));
+  }
+
   std::size_t count_of(const Placement& placement, const Block& block) const {
     return placement.extents[block.range].count;
   }
@@ -93,7 +101,7 @@ class Operands {
   std::byte* block_in_buffer(const Placement& placement, Space space, std::uint32_t block) const;
   bool in_pieces(const Placement& placement, const Block& block) const;
   bool staged(Space space) const {
-    if (view_ == View::device) return false;
+    if (direct_ || view_ == View::device) return false;
     return space == Space::input ? call_.device.in >= 0 : space == Space::output && call_.device.out >= 0;
   }
   /// Elements of the tile before its input or output begins, and how many that is.
@@ -109,6 +117,7 @@ class Operands {
   std::size_t element_bytes_;
   bool unusual_ = false;  // some tile is packed or a part of a tensor
   bool scaled_ = false;
+  bool direct_ = false;
   std::vector<std::size_t> area_offsets_;  // bytes, by scratch area
   std::size_t packed_offset_ = 0;          // bytes; of the scaled input, too
   std::shared_ptr<const Cuts> cuts_;       // of the tiles that are bound

@@ -15,6 +15,7 @@
 #include "runtime/bootstrap/bootstrap.hpp"
 #include "runtime/bootstrap/store_bootstrap.hpp"
 #include "runtime/control/control_plane.hpp"
+#include "runtime/memory/card_access.hpp"
 #include "runtime/startup/data_path.hpp"
 #include "runtime/startup/locality.hpp"
 #include "runtime/startup/machine_file.hpp"
@@ -102,7 +103,8 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
   parts.host = host_name();
   parts.device = device ? std::move(device) : make_cuda_runtime();
   if (parts.device && parts.device->in_use())
-    parts.report.push_back("GPU memory: read by ranks of this host where it is if they can, else staged through pinned memory");
+    parts.report.push_back(
+        "GPU memory: read by ranks of this host where it is if they can, else staged through pinned memory");
   if (config.world_size == 1) {
     parts.node_of = {0};
     parts.report.push_back("one rank: nothing to connect");
@@ -126,6 +128,7 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
   options.job_id = config.job_id;
   options.secret = secret;
   options.config = config;
+  if (parts.device) options.device_memory = std::make_shared<CardAccess>(parts.device);
   Identity own;
   own.version = FABRING_VERSION;
   own.host = host_name();
@@ -176,6 +179,8 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
   parts.endpoint = std::move(path->endpoint);
   parts.node_of = std::move(path->node_of);
   parts.report.insert(parts.report.end(), path->report.begin(), path->report.end());
+  if (parts.device && parts.device->in_use())
+    parts.report.push_back("GPU memory that is sent: " + parts.endpoint->device_path());
   auto machine = machine_of(ranks, path->shared_memory);
   if (!machine) return machine.error();
   parts.machine = std::move(*machine);

@@ -10,6 +10,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--fabring", required=True)
     parser.add_argument("--fake", required=True)
+    parser.add_argument("--fabric", action="store_true", help="libfabric is built in")
     options = parser.parse_args()
     clean = {k: v for k, v in os.environ.items() if not k.startswith("FABRING_")}
     faked = dict(clean, LD_LIBRARY_PATH=options.fake + ":" + clean.get("LD_LIBRARY_PATH", ""))
@@ -34,6 +35,10 @@ def main():
     for transport in ("shm", "tcp"):
         run = perf(dict(faked, FAKE_CUDA_FAIL_AFTER="9"), "--transport", transport)
         good &= expect(f"a GPU fails ({transport})", run, 3, "device_error", "CUDA_ERROR_ILLEGAL_ADDRESS", "allreduce")
+    if options.fabric:
+        run = perf(faked, "--transport", "fabric", "--explain")
+        good &= expect("which way GPU memory takes, and why", run, 0, "GPU memory that is sent: through pinned memory of the host: ",
+                       "cannot take GPU memory: no FI_HMEM")
     return 0 if good else 1
 
 

@@ -25,10 +25,14 @@ class SimEndpoint final : public Endpoint {
     return {};
   }
   Post post_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override {
-    return fabric_.post_send(self_, peer, slot, from, context);
+    return fabric_.post_send(self_, peer, slot, {fabric_.see(self_, peer, from), from.size()}, context);
   }
   Post post_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override {
-    return fabric_.post_recv(self_, peer, slot, into, context);
+    return fabric_.post_recv(self_, peer, slot, {fabric_.see(self_, peer, into), into.size()}, context);
+  }
+  Result<std::shared_ptr<const void>> admit_device_memory(std::span<const Rank> peers,
+                                                          std::span<const std::byte> memory) override {
+    return fabric_.admit(self_, peers, memory);
   }
   bool takes_tickets(Rank) const override { return fabric_.weather_.tickets; }
   Post post_ticket(Rank peer, Slot slot, std::span<const std::byte> ticket, std::uint64_t context) override {
@@ -68,6 +72,45 @@ SimFabric::~SimFabric() = default;
 std::unique_ptr<Endpoint> SimFabric::open(Rank rank) {
   ports_[rank].alive = true;
   return std::make_unique<SimEndpoint>(*this, rank);
+}
+
+Result<std::shared_ptr<const void>> SimFabric::admit(Rank self, std::span<const Rank> peers,
+                                                     std::span<const std::byte> memory) {
+  if (!device_) return Status(ErrorCode::unsupported, "the simulated fabric reaches no device");
+  if (refused_share_ > 0 && timeline_.chance(refused_share_))
+    return Status(ErrorCode::unavailable, "the simulated card is in a bad mood");
+  if (device_->see(memory.data()) == memory.data()) violation(self, "memory of the host is to be admitted");
+  auto admission = std::make_shared<const Admission>(Admission{memory, {peers.begin(), peers.end()}});
+  admitted_[self].push_back(admission);
+  return std::shared_ptr<const void>(std::move(admission));
+}
+
+std::size_t SimFabric::admitted() const {
+  std::size_t count = 0;
+  for (const auto& [rank, admissions] : admitted_) count += admissions.size();
+  return count;
+}
+
+std::size_t SimFabric::held() const {
+  std::size_t count = 0;
+  for (const auto& [rank, admissions] : admitted_)
+    count += static_cast<std::size_t>(
+        std::count_if(admissions.begin(), admissions.end(), [](const auto& one) { return !one.expired(); }));
+  return count;
+}
+
+std::byte* SimFabric::see(Rank self, Rank peer, std::span<const std::byte> bytes) {
+  auto* const at = const_cast<std::byte*>(bytes.data());
+  if (!device_ || device_->see(at) == at) return at;
+  const auto& admitted = admitted_[self];
+  const bool may = std::any_of(admitted.begin(), admitted.end(), [&](const auto& one) {
+    const auto admission = one.lock();
+    return admission && admission->peers.contains(peer) && bytes.data() >= admission->memory.data() &&
+           bytes.data() + bytes.size() <= admission->memory.data() + admission->memory.size();
+  });
+  if (!may) violation(self, "a post of memory of a device that was not admitted");
+  ++messages_from_device_;
+  return device_->see(at);
 }
 
 void SimFabric::violation(Rank rank, const std::string& what) {

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/fake_device.hpp"
 #include "tests/support/timeline.hpp"
 #include "transports/endpoint.hpp"
 
@@ -44,6 +45,17 @@ class SimFabric {
   void kill(Rank rank);
   /// Nothing passes between the two any more; unless `silent` both hear of it.
   void cut(Rank a, Rank b, bool silent);
+  /// From now on its endpoints admit memory of this device, but for a share of the questions; whoever names such memory
+  /// without having been admitted, or longer, breaks the rules.
+  void reach(std::shared_ptr<FakeDevice> device, double refused_share) {
+    device_ = std::move(device);
+    refused_share_ = refused_share;
+  }
+  /// Posts of memory of the device.
+  std::uint64_t messages_from_device() const { return messages_from_device_; }
+  /// How often its memory was admitted, and how many of these are still held.
+  std::size_t admitted() const;
+  std::size_t held() const;
   /// This rank may break the rules (a hostile or broken peer): the peer drops the connection instead of a violation.
   /// Its contexts below `hostile_contexts` are the test's, which does not poll for them.
   void excuse(Rank rank) { excused_.insert(rank); }
@@ -103,6 +115,13 @@ class SimFabric {
     std::uint32_t loans = 0;
   };
 
+  struct Admission {
+    std::span<const std::byte> memory;
+    std::set<Rank> peers;
+  };
+  Result<std::shared_ptr<const void>> admit(Rank self, std::span<const Rank> peers, std::span<const std::byte> memory);
+  /// The same bytes, where a processor may touch them.
+  std::byte* see(Rank self, Rank peer, std::span<const std::byte> bytes);
   Post post_send(Rank self, Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context,
                  bool ticket = false);
   Post post_recv(Rank self, Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context,
@@ -130,6 +149,10 @@ class SimFabric {
   std::set<Rank> excused_;
   std::vector<std::string> violations_;
   bool over_ = false;
+  std::shared_ptr<FakeDevice> device_;
+  double refused_share_ = 0;
+  std::uint64_t messages_from_device_ = 0;
+  std::map<Rank, std::vector<std::weak_ptr<const Admission>>> admitted_;
 };
 
 }  // namespace fabring::fixture

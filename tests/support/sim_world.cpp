@@ -31,6 +31,7 @@ SimWorld::SimWorld(SimWorldOptions options) : options_(std::move(options)), time
   constexpr double shares[] = {0.05, 0.3, 0.6, 0.9};
   step_share_ = shares[timeline_.below(4)];
   if (options_.device) device_ = std::make_shared<FakeDevice>(options_.seed * 131 + 7);
+  if (device_ && options_.cards) fabric_->reach(device_, *options_.cards);
   std::vector<int> node_of;
   for (std::size_t node = 0; node < options_.nodes.size(); ++node)
     node_of.insert(node_of.end(), options_.nodes[node], static_cast<int>(node));
@@ -235,7 +236,7 @@ void SimWorld::look_at(Rank rank) {
     if (device_ && !open[i]->status().ok()) device_->synchronize();  // it need not have waited for its buffers
     check(*open[i]);
     for (const auto& buffer : {open[i]->in.get(), open[i]->out.get()})
-      if (buffer != nullptr && fabric_->holds(rank, buffer->span()))
+      if (buffer != nullptr && fabric_->holds(rank, {buffer->data(), buffer->size()}))
         fail("the endpoint holds memory of a Work that is done");
     open.erase(open.begin() + static_cast<std::ptrdiff_t>(i));
     --open_count_;

@@ -67,6 +67,27 @@ class ThreadControlPlane final : public ControlPlane {
   const Rank rank_;
 };
 
+std::vector<std::unique_ptr<Endpoint>> open_all(int ranks, Transport& transport, EndpointOptions options,
+                                                bool to_self) {
+  static std::atomic<std::uint64_t> worlds{0};
+  options.job_nonce = ++worlds;
+  options.world_size = ranks;
+  std::vector<std::unique_ptr<Endpoint>> endpoints;
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    options.self = rank;
+    auto endpoint = transport.open(options);
+    EXPECT_TRUE(endpoint.has_value());
+    endpoints.push_back(std::move(*endpoint));
+  }
+  for (auto& endpoint : endpoints)
+    for (Rank peer = 0; peer < ranks; ++peer) {
+      const auto& other = endpoints[static_cast<std::size_t>(peer)];
+      if (!to_self && other == endpoint) continue;
+      EXPECT_TRUE(endpoint->add_peer(peer, other->address()).ok());
+    }
+  return endpoints;
+}
+
 }  // namespace
 
 ThreadWorld::ThreadWorld(int ranks, Config config, std::shared_ptr<DeviceRuntime> device)
@@ -74,26 +95,22 @@ ThreadWorld::ThreadWorld(int ranks, Config config, std::shared_ptr<DeviceRuntime
 
 ThreadWorld::ThreadWorld(int ranks, Config config, Over over, std::shared_ptr<DeviceRuntime> device)
     : control_(std::make_shared<ThreadControl>(ranks)) {
-  config.timeout = std::min<std::chrono::milliseconds>(config.timeout, std::chrono::seconds(60));
   const auto transport = over == Over::shm ? make_shm_transport() : make_inproc_transport(make_inproc_fabric(ranks));
-  static std::atomic<std::uint64_t> worlds{0};
-  const std::uint64_t nonce = ++worlds;
-  std::vector<std::unique_ptr<Endpoint>> endpoints;
-  for (Rank rank = 0; rank < ranks; ++rank) {
-    EndpointOptions options;
-    options.self = rank;
-    options.world_size = ranks;
-    options.job_nonce = nonce;
-    auto endpoint = transport->open(options);
-    EXPECT_TRUE(endpoint.has_value());
-    endpoints.push_back(std::move(*endpoint));
-  }
-  for (auto& endpoint : endpoints)
-    for (Rank peer = 0; peer < ranks; ++peer) {
-      const auto& other = endpoints[static_cast<std::size_t>(peer)];
-      if (over == Over::shm && other == endpoint) continue;
-      EXPECT_TRUE(endpoint->add_peer(peer, other->address()).ok());
-    }
+  start(config, device, over == Over::shm ? "shared-memory" : "loopback-tcp",
+        open_all(ranks, *transport, {}, over != Over::shm));
+}
+
+ThreadWorld::ThreadWorld(int ranks, Config config, std::shared_ptr<DeviceRuntime> device, Transport& transport,
+                         EndpointOptions options)
+    : control_(std::make_shared<ThreadControl>(ranks)) {
+  start(config, device, "loopback-tcp", open_all(ranks, transport, std::move(options), false));
+}
+
+void ThreadWorld::start(const Config& wanted, const std::shared_ptr<DeviceRuntime>& device, const std::string& machine,
+                        std::vector<std::unique_ptr<Endpoint>> endpoints) {
+  const int ranks = static_cast<int>(endpoints.size());
+  Config config = wanted;
+  config.timeout = std::min<std::chrono::milliseconds>(config.timeout, std::chrono::seconds(60));
   for (Rank rank = 0; rank < ranks; ++rank) {
     EngineParts parts;
     parts.config = config;
@@ -105,7 +122,7 @@ ThreadWorld::ThreadWorld(int ranks, Config config, Over over, std::shared_ptr<De
       parts.control = std::make_unique<ThreadControlPlane>(control_, rank);
     }
     parts.clock = std::make_shared<SteadyClock>();
-    parts.machine = *find_machine(over == Over::shm ? "shared-memory" : "loopback-tcp");
+    parts.machine = *find_machine(machine);
     parts.overrides = *parse_overrides(config.algorithm);
     parts.waiting.yield_for = std::chrono::microseconds(50);
     parts.log = Log(LogLevel::error, rank);

@@ -1,7 +1,7 @@
 #pragma once
-// ThreadWorld: ranks as threads of this process over the inproc transport, or through shared memory, in real time, with
-// the real Communicator: for blocking calls, the progress thread and callers of several threads. The control plane is a
-// shared table: a report is passed on at once, in the reporter's thread.
+// ThreadWorld: ranks as threads of this process over the inproc transport, through shared memory, or over a transport
+// that a test brings, in real time, with the real Communicator: for blocking calls, the progress thread and callers of
+// several threads. The control plane is a shared table: a report is passed on at once, in the reporter's thread.
 
 #include <functional>
 #include <memory>
@@ -9,6 +9,7 @@
 
 #include "fabring/communicator.hpp"
 #include "runtime/engine/engine_core.hpp"
+#include "transports/transport.hpp"
 
 namespace fabring::fixture {
 
@@ -20,6 +21,9 @@ class ThreadWorld {
   explicit ThreadWorld(int ranks, Config config = {}, Over over = Over::inproc,
                        std::shared_ptr<DeviceRuntime> device = nullptr);
   ThreadWorld(int ranks, Config config, std::shared_ptr<DeviceRuntime> device);
+  /// `options` is what all endpoints are opened with, but for the rank.
+  ThreadWorld(int ranks, Config config, std::shared_ptr<DeviceRuntime> device, Transport& transport,
+              EndpointOptions options);
   ~ThreadWorld();
 
   int size() const { return static_cast<int>(engines_.size()); }
@@ -31,6 +35,9 @@ class ThreadWorld {
   void run(const std::function<void(Rank, Communicator)>& rank_main);
 
  private:
+  void start(const Config& config, const std::shared_ptr<DeviceRuntime>& device, const std::string& machine,
+             std::vector<std::unique_ptr<Endpoint>> endpoints);
+
   std::shared_ptr<ThreadControl> control_;
   std::vector<std::shared_ptr<EngineCore>> engines_;
 };

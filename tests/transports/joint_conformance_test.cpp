@@ -1,6 +1,7 @@
 // Shared memory and tcp as one endpoint, in the conformance suite: with neighbours and strangers in one world.
 
 #include "tests/transports/conformance/world.hpp"
+#include "transports/forwarding_endpoint.hpp"
 #include "transports/joint/joint_endpoint.hpp"
 #include "transports/shm/shm_transport.hpp"
 #include "transports/tcp/tcp_transport.hpp"
@@ -30,6 +31,40 @@ class Joint final : public Transport {
   std::unique_ptr<Transport> shm_ = make_shm_transport();
   std::unique_ptr<Transport> tcp_ = make_tcp_transport();
 };
+
+// A network whose card reaches memory of GPUs.
+class Reaching final : public ForwardingEndpoint {
+ public:
+  using ForwardingEndpoint::ForwardingEndpoint;
+  Result<std::shared_ptr<const void>> admit_device_memory(std::span<const Rank> peers,
+                                                          std::span<const std::byte>) override {
+    EXPECT_EQ(std::vector<Rank>(peers.begin(), peers.end()), std::vector<Rank>{2});
+    return std::shared_ptr<const void>(std::make_shared<int>(0));
+  }
+  std::string device_path() const override { return "directly"; }
+};
+
+TEST(JointOfGpus, MemoryIsAdmittedForPeersOfTheNetworkAndNotForNeighbours) {
+  EndpointOptions options;
+  options.world_size = 3;
+  options.bind_address = "127.0.0.1";
+  options.job_nonce = 7;
+  auto local = make_shm_transport()->open(options);
+  auto network = make_tcp_transport()->open(options);
+  ASSERT_TRUE(local && network);
+  const auto joint =
+      make_joint_endpoint(std::move(*local), std::make_unique<Reaching>(std::move(*network)), {true, true, false});
+  ASSERT_TRUE(joint) << joint.error().message();
+  const std::byte memory[16] = {};
+  const Rank far[] = {2}, near[] = {1}, both[] = {1, 2};
+  EXPECT_TRUE((*joint)->admit_device_memory(far, memory).has_value());
+  EXPECT_FALSE((*joint)->admit_device_memory(near, memory).has_value());
+  const auto refused = (*joint)->admit_device_memory(both, memory);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().message(),
+            "ranks of this host are among them: this transport moves memory of the host only");
+  EXPECT_EQ((*joint)->device_path(), "to ranks of this host through pinned memory of the host; to others directly");
+}
 
 std::vector<Fabric> fabrics() {
   Fabric neighbours, strangers;  // what ranks 0 and 1 are to each other; rank 2 is the other to rank 0

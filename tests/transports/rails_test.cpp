@@ -359,5 +359,56 @@ TEST(RailsInUse, OfNoCardsOrTooManyThereIsNoEndpoint) {
   EXPECT_THAT(make_rails_endpoint(std::move(many), {}).error().message(), HasSubstr("17 network cards"));
 }
 
+// ---- memory of GPUs ------------------------------------------------------------------------------------------------
+
+// Reaches memory of GPUs, or does not.
+class Reaching final : public ForwardingEndpoint {
+ public:
+  Reaching(std::unique_ptr<Endpoint> inner, std::string refusal, int* held)
+      : ForwardingEndpoint(std::move(inner)), refusal_(std::move(refusal)), held_(held) {}
+  Result<std::shared_ptr<const void>> admit_device_memory(std::span<const Rank>, std::span<const std::byte>) override {
+    if (!refusal_.empty()) return Status(ErrorCode::unavailable, refusal_);
+    ++*held_;
+    return std::shared_ptr<const void>(held_, [](const void* held) { --*static_cast<int*>(const_cast<void*>(held)); });
+  }
+  std::string device_path() const override { return refusal_.empty() ? "direct" : "staged: " + refusal_; }
+
+ private:
+  const std::string refusal_;
+  int* const held_;
+};
+
+TEST(RailsOfGpus, EveryCardMustReachTheMemoryAndTheOneThatDoesNotIsNamed) {
+  const std::byte memory[16] = {};
+  const Rank peer = 1;
+  for (const auto& [first, second] : {std::pair("", ""), std::pair("", "no module"), std::pair("no module", "")}) {
+    int held = 0;
+    std::vector<Rail> rails;
+    for (const char* refusal : {first, second}) {
+      EndpointOptions options;
+      options.world_size = 2;
+      auto inner = make_inproc_transport(make_inproc_fabric(2))->open(options);
+      ASSERT_TRUE(inner);
+      rails.push_back(
+          {card(rails.empty() ? "eth0" : "eth1", "n"), std::make_unique<Reaching>(std::move(*inner), refusal, &held)});
+    }
+    RailsOptions options;
+    options.world_size = 2;
+    const auto all = make_rails_endpoint(std::move(rails), std::move(options));
+    ASSERT_TRUE(all) << all.error().message();
+    {
+      const auto admitted = (*all)->admit_device_memory({&peer, 1}, memory);
+      const bool both = *first == '\0' && *second == '\0';
+      EXPECT_EQ(admitted.has_value(), both);
+      EXPECT_EQ(held, both ? 2 : 0);
+      if (!both) {
+        EXPECT_EQ(admitted.error().message(), *first != '\0' ? "card eth0: no module" : "card eth1: no module");
+      }
+    }
+    EXPECT_EQ(held, 0);
+    EXPECT_THAT((*all)->device_path(), AllOf(HasSubstr("card eth0: "), HasSubstr("card eth1: ")));
+  }
+}
+
 }  // namespace
 }  // namespace fabring::rails

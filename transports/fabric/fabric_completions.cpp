@@ -36,6 +36,7 @@ std::size_t FabricEndpoint::poll(std::span<Completion> out) {
   sink_ = out;
   sunk_ = waiting;
   advance_introductions();
+  if (!to_flush_.empty()) flush_again();
   while (sunk_ < out.size()) {
     fi_cq_msg_entry entries[batch];
     const std::size_t room = std::min(out.size() - sunk_, batch);
@@ -72,10 +73,15 @@ void FabricEndpoint::completed(const fi_cq_msg_entry& entry) {
   if (!operation.live) return;  // its endpoint was closed before this was read
   if (operation.kind == OperationKind::introduction || operation.kind == OperationKind::answer)
     return introduced(operation, entry.len);
+  if (operation.kind == OperationKind::flush) return finish(operation, Outcome::done, operation.received);
   const bool received = operation.kind == OperationKind::receive;
   if (received) {
     ++counters_.messages_received;
     counters_.bytes_received += entry.len;
+    if (operation.device && operation.device->to_flush && entry.len > 0) {
+      operation.received = entry.len;
+      return flush(operation);
+    }
   }
   finish(operation, Outcome::done, received ? entry.len : 0);
 }
@@ -115,7 +121,8 @@ void FabricEndpoint::failed(const fi_cq_err_entry& entry) {
 void FabricEndpoint::wait(std::chrono::microseconds limit) {
   if (ready_taken_ < ready_.size() || limit <= 0us) return;
   if (woken_.exchange(false)) return;
-  if (!connecting_.empty()) limit = std::min(limit, std::chrono::microseconds(1ms));  // these must be tried again
+  if (!connecting_.empty() || !to_flush_.empty())
+    limit = std::min(limit, std::chrono::microseconds(1ms));  // these must be tried again
   if (closed_ || !domain_->can_block()) {
     nap(limit);
   } else {

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "transports/fabric/device_registrar.hpp"
 #include "transports/fabric/error_text.hpp"
 #include "transports/fabric/wire.hpp"
 
@@ -42,10 +43,35 @@ Status FabricDomain::open_queue(std::size_t completions) {
   return call_failed("fi_cq_open", rc);
 }
 
-Result<EndpointHandle> FabricDomain::open_endpoint() const {
+namespace {
+
+// libfabric's own CUDA calls would wait for whatever the program has the GPU do: a provider that cannot do without
+// them, or that does not know what it is asked, gets no memory of GPUs.
+void leave_devices_to_the_card(fid_ep* endpoint, DeviceVerdict& verdict) {
+  int peer_to_peer = FI_HMEM_P2P_REQUIRED;
+  int rc = fi_setopt(&endpoint->fid, FI_OPT_ENDPOINT, FI_OPT_FI_HMEM_P2P, &peer_to_peer, sizeof peer_to_peer);
+  const char* option = "FI_OPT_FI_HMEM_P2P";
+#ifdef FABRING_LIBFABRIC_CAN_FORBID_CUDA
+  bool permitted = false;
+  const int forbidden =
+      fi_setopt(&endpoint->fid, FI_OPT_ENDPOINT, FI_OPT_CUDA_API_PERMITTED, &permitted, sizeof permitted);
+  // One that does not know this option (libfabric before 1.18) has promised enough by the other.
+  if (forbidden != -FI_ENOPROTOOPT && forbidden != -FI_ENOSYS) {
+    rc = forbidden;
+    option = "FI_OPT_CUDA_API_PERMITTED";
+  }
+#endif
+  if (rc == 0) return;
+  verdict = {false, verdict.reason + ", but it would call CUDA itself: " + option + " answers " + error_text(rc)};
+}
+
+}  // namespace
+
+Result<EndpointHandle> FabricDomain::open_endpoint(DeviceVerdict* device) const {
   EndpointHandle endpoint;
   if (int rc = fi_endpoint(domain_.get(), choice_.info.get(), endpoint.out(), nullptr))
     return call_failed("fi_endpoint", rc);
+  if (device && device->direct) leave_devices_to_the_card(endpoint.get(), *device);
   if (int rc = fi_ep_bind(endpoint.get(), &addresses_->fid, 0)) return call_failed("fi_ep_bind (av)", rc);
   if (int rc = fi_ep_bind(endpoint.get(), &queue_->fid, FI_TRANSMIT | FI_RECV))
     return call_failed("fi_ep_bind (cq)", rc);
@@ -104,6 +130,24 @@ Status FabricDomain::register_memory(const void* bytes, std::size_t size, Regist
   const int rc =
       fi_mr_reg(domain_.get(), bytes, size, FI_SEND | FI_RECV, 0, next_key_++, 0, registration.out(), nullptr);
   return rc ? call_failed("fi_mr_reg", rc) : Status();
+}
+
+Result<RegistrationHandle> FabricDomain::register_devices(DeviceMemory& memory, const DeviceRange& range,
+                                                          bool readable) const {
+  return register_device_range(domain_.get(), memory, range, readable, next_key_++);
+}
+
+Status FabricDomain::register_landing(std::span<std::byte> bytes, RegistrationHandle& registration) const {
+  if (!(choice_.info->domain_attr->mr_mode & FI_MR_LOCAL)) return {};
+  const int rc =
+      fi_mr_reg(domain_.get(), bytes.data(), bytes.size(), FI_READ, 0, next_key_++, 0, registration.out(), nullptr);
+  return rc ? call_failed("fi_mr_reg", rc) : Status();
+}
+
+std::uint64_t FabricDomain::remote_address(const DeviceRegistration& registration, const std::byte* at) const {
+  const std::byte* const zero =
+      choice_.info->domain_attr->mr_mode & FI_MR_VIRT_ADDR ? nullptr : registration.range.base;
+  return static_cast<std::uint64_t>(at - zero);
 }
 
 ssize_t FabricDomain::read(fi_cq_msg_entry* entries, std::size_t count) const {

@@ -5,10 +5,12 @@
 
 #include <chrono>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "fabring/status.hpp"
+#include "transports/fabric/device_registrations.hpp"
 #include "transports/fabric/handles.hpp"
 #include "transports/fabric/provider_choice.hpp"
 
@@ -22,10 +24,13 @@ class FabricDomain {
   const fi_info& info() const { return *choice_.info; }
   Kind kind() const { return choice_.kind; }
   const std::string& reason() const { return choice_.reason; }
+  /// What is known before anything was registered.
+  const DeviceVerdict& device_verdict() const { return choice_.device; }
   std::size_t inject_bytes() const { return choice_.info->tx_attr->inject_size; }
 
-  /// An enabled endpoint on the chosen address; a TCP one listens on a port of its own.
-  Result<EndpointHandle> open_endpoint() const;
+  /// An enabled endpoint on the chosen address; a TCP one listens on a port of its own. `device`, if it is direct,
+  /// stays so only if the endpoint promises to leave memory of GPUs to the card.
+  Result<EndpointHandle> open_endpoint(DeviceVerdict* device = nullptr) const;
   /// The bytes by which others reach it.
   Result<std::string> name_of(fid_ep* endpoint) const;
   /// Errors: invalid_argument for bytes that cannot be a name of this provider.
@@ -34,6 +39,13 @@ class FabricDomain {
   std::string readable(std::string_view name) const;
   /// Empty, and success, where the provider takes any memory.
   Status register_memory(const void* bytes, std::size_t size, RegistrationHandle& registration) const;
+
+  /// `readable`: also to be read over the card.
+  Result<RegistrationHandle> register_devices(DeviceMemory& memory, const DeviceRange& range, bool readable) const;
+  /// Registers host memory that is read into, where the provider wants that.
+  Status register_landing(std::span<std::byte> bytes, RegistrationHandle& registration) const;
+  /// What a read names a byte of registered memory by.
+  std::uint64_t remote_address(const DeviceRegistration& registration, const std::byte* at) const;
 
   /// As fi_cq_read: the number of entries, -FI_EAGAIN, -FI_EAVAIL, ...
   ssize_t read(fi_cq_msg_entry* entries, std::size_t count) const;

@@ -3,6 +3,7 @@
 #include "transports/fabric/fabric_endpoint.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "runtime/base/check.hpp"
 #include "transports/fabric/error_text.hpp"
@@ -26,26 +27,46 @@ FabricEndpoint::FabricEndpoint(std::unique_ptr<FabricDomain> domain, const Endpo
       bind_address_(options.bind_address),
       domain_(std::move(domain)),
       dedicated_(domain_->kind() == Kind::native_tcp && domain_->inject_bytes() >= introduction_bytes),
+      device_(domain_->device_verdict()),
       peers_(static_cast<std::size_t>(options.world_size)),
       introductions_(*domain_, operations_, peers_, self_, job_nonce_) {
   for (std::size_t i = 0; i < peers_.size(); ++i) peers_[i].rank = static_cast<Rank>(i);
 }
 
 Result<std::unique_ptr<Endpoint>> FabricEndpoint::open(ProviderChoice choice, const EndpointOptions& options) {
+  if (choice.for_devices) {
+    ProviderChoice with{std::move(choice.for_devices), choice.kind, choice.reason, nullptr, choice.device};
+    auto opened = open_one(std::move(with), options);
+    if (opened) {
+      if (options.device_memory && (*opened)->device_.direct)
+        if (const Status status = (*opened)->open_for_devices(options.device_memory); !status.ok())
+          (*opened)->device_ = {false, (*opened)->device_.reason + ", but " + status.message()};
+      return std::unique_ptr<Endpoint>(std::move(*opened));
+    }
+    choice.device = {false, choice.device.reason + ", but with it " + opened.error().message()};
+  }
+  auto opened = open_one(std::move(choice), options);
+  if (!opened) return opened.error();
+  return std::unique_ptr<Endpoint>(std::move(*opened));
+}
+
+Result<std::unique_ptr<FabricEndpoint>> FabricEndpoint::open_one(ProviderChoice choice,
+                                                                 const EndpointOptions& options) {
   const std::size_t completions = completions_for(*choice.info, options.world_size);
   auto domain = FabricDomain::open(std::move(choice), completions);
   if (!domain) return domain.error();
   std::unique_ptr<FabricEndpoint> self(new FabricEndpoint(std::move(*domain), options));
   if (Status status = self->start(); !status.ok())
     return status.with_prefix("cannot open libfabric (" + self->domain_->reason() + "): ");
-  return std::unique_ptr<Endpoint>(std::move(self));
+  return self;
 }
 
 Status FabricEndpoint::start() {
   if (dedicated()) {
     FABRING_TRY(introductions_.listen());
+    if (device_.direct) device_ = {false, device_.reason + ", but not with an endpoint for each peer"};
   } else {
-    auto endpoint = domain_->open_endpoint();
+    auto endpoint = domain_->open_endpoint(&device_);
     if (!endpoint) return endpoint.error();
     shared_ = std::move(*endpoint);
   }
@@ -114,9 +135,12 @@ Post FabricEndpoint::post_send(Rank rank, Slot slot, std::span<const std::byte> 
 
   const std::uint64_t tag = tag_of(job_nonce_, self_, slot);
   Operation& operation = operations_.acquire(OperationKind::send, context, &peer);
-  if (Status status = domain_->register_memory(from.data(), from.size(), operation.registration); !status.ok())
-    return not_accepted(peer, &operation, -FI_EAGAIN, context);
-  void* local = operation.registration ? fi_mr_desc(operation.registration.get()) : nullptr;
+  void* local = descriptor_for(operation, from);
+  if (!operation.device) {
+    if (Status status = domain_->register_memory(from.data(), from.size(), operation.registration); !status.ok())
+      return not_accepted(peer, &operation, -FI_EAGAIN, context);
+    if (operation.registration) local = fi_mr_desc(operation.registration.get());
+  }
   const ssize_t rc = fi_tsend(peer.endpoint, from.data(), from.size(), local, peer.address, tag, &operation);
   if (rc) return not_accepted(peer, &operation, rc, context);
   ++peer.sends;
@@ -133,11 +157,14 @@ Post FabricEndpoint::post_recv(Rank rank, Slot slot, std::span<std::byte> into, 
 
   const std::uint64_t tag = tag_of(job_nonce_, peer.rank, slot);
   Operation& operation = operations_.acquire(OperationKind::receive, context, &peer);
-  if (Status status = domain_->register_memory(into.data(), into.size(), operation.registration); !status.ok()) {
-    operations_.release(operation);
-    return Post::again;
+  void* local = descriptor_for(operation, into);
+  if (!operation.device) {
+    if (Status status = domain_->register_memory(into.data(), into.size(), operation.registration); !status.ok()) {
+      operations_.release(operation);
+      return Post::again;
+    }
+    if (operation.registration) local = fi_mr_desc(operation.registration.get());
   }
-  void* local = operation.registration ? fi_mr_desc(operation.registration.get()) : nullptr;
   const ssize_t rc = fi_trecv(peer.endpoint, into.data(), into.size(), local, FI_ADDR_UNSPEC, tag, 0, &operation);
   if (rc == 0) return accepted(peer, operation);
   operations_.release(operation);
@@ -231,7 +258,9 @@ void FabricEndpoint::complete_all(Peer& peer) {
     // Not released: the queue may still hold an entry that names it.
     operation->live = false;
     operation->registration.reset();
-    if (operation->kind == OperationKind::send || operation->kind == OperationKind::receive)
+    operation->device.reset();
+    if (operation->kind == OperationKind::send || operation->kind == OperationKind::receive ||
+        operation->kind == OperationKind::flush)
       deliver({operation->context, peer.end, 0});
   }
   peer.sends = 0;
@@ -257,9 +286,11 @@ void FabricEndpoint::close_endpoints() {
   // The queue is not read again (see end() about closed endpoints); it and the rest live until the destructor, because
   // wake() may come from another thread.
   connecting_.clear();
+  to_flush_.clear();
   for (Peer& peer : peers_) peer.own.reset();
   introductions_.close();
   shared_.reset();
+  if (registrations_) registrations_->clear();
   for (Peer& peer : peers_) {
     if (peer.state != PeerState::ended) peer.end = Outcome::aborted;
     peer.endpoint = nullptr;

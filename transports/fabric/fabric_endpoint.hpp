@@ -29,6 +29,7 @@ namespace fabring::fabric {
 
 class FabricEndpoint final : public Endpoint {
  public:
+  /// Takes memory of GPUs if the choice says that the provider would, and an attempt succeeds.
   static Result<std::unique_ptr<Endpoint>> open(ProviderChoice choice, const EndpointOptions& options);
   ~FabricEndpoint() override { close_endpoints(); }
 
@@ -44,10 +45,21 @@ class FabricEndpoint final : public Endpoint {
   void finish_sending() override {}  // nothing to say: libfabric has no half-close, completions say what was flushed
   void close() override;
   EndpointCounters counters() const override;
+  Result<std::shared_ptr<const void>> admit_device_memory(std::span<const Rank> peers,
+                                                          std::span<const std::byte> memory) override;
+  bool reaches_devices() const override { return registrations_ != nullptr; }
+  std::string device_path() const override;
   std::string describe() const override;
 
  private:
+  /// What a flush reads into; nobody looks at it.
+  struct Landing {
+    std::byte bytes[64];
+    RegistrationHandle registration;
+    fi_addr_t own = FI_ADDR_UNSPEC;  ///< this endpoint's address
+  };
   FabricEndpoint(std::unique_ptr<FabricDomain> domain, const EndpointOptions& options);
+  static Result<std::unique_ptr<FabricEndpoint>> open_one(ProviderChoice choice, const EndpointOptions& options);
   Status start();
   bool dedicated() const { return dedicated_; }
   Peer& known(Rank rank);
@@ -69,6 +81,13 @@ class FabricEndpoint final : public Endpoint {
   void introduced(Operation& operation, std::size_t bytes);
   void finish(Operation& operation, Outcome outcome, std::size_t bytes);
 
+  // Memory of GPUs (fabric_device.cpp).
+  Status open_for_devices(std::shared_ptr<DeviceMemory> memory);
+  /// What to pass with a post; the operation remembers the memory.
+  void* descriptor_for(Operation& operation, std::span<const std::byte> bytes);
+  void flush(Operation& operation);
+  void flush_again();
+
   // Ending.
   void lose(Peer& peer, const Status& why);
   void end(Peer& peer, Outcome outcome);
@@ -86,7 +105,11 @@ class FabricEndpoint final : public Endpoint {
   OperationPool operations_;  // outlives the queue that points into it
   std::unique_ptr<FabricDomain> domain_;
   const bool dedicated_;
-  std::vector<Peer> peers_;  // by rank; never resized: operations point into it
+  DeviceVerdict device_;
+  std::unique_ptr<DeviceRegistrations> registrations_;  // null: no memory of GPUs; outlives the endpoints
+  std::unique_ptr<Landing> landing_;                    // likewise
+  std::vector<Operation*> to_flush_;                    // whose read was answered `again`
+  std::vector<Peer> peers_;                             // by rank; never resized: operations point into it
   Introductions introductions_;
   EndpointHandle shared_;
   std::string address_;

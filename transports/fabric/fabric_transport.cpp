@@ -29,6 +29,8 @@ class FabricTransport final : public Transport {
                     "rank " + std::to_string(options.self) + " of a world of " + std::to_string(options.world_size));
     auto choice = fabric::choose_provider(options.config.provider, options.bind_address, options.near_devices);
     if (!choice) return choice.error();
+    if (options.device_memory && options.device_memory->in_use())
+      fabric::ask_for_devices(*choice, options.bind_address);
     return fabric::FabricEndpoint::open(std::move(*choice), options);
   }
 };
@@ -38,6 +40,14 @@ class FabricTransport final : public Transport {
 std::vector<std::string> fabric_providers() {
   drop_foreign_signal_handlers();
   return fabric::provider_names(true);
+}
+
+FabricDeviceOffer fabric_device_offer(const EndpointOptions& options) {
+  drop_foreign_signal_handlers();
+  auto choice = fabric::choose_provider(options.config.provider, options.bind_address, options.near_devices);
+  if (!choice) return {false, choice.error().message()};
+  fabric::ask_for_devices(*choice, options.bind_address);
+  return {choice->device.direct, choice->device.reason};
 }
 
 std::unique_ptr<Transport> make_fabric_transport() { return std::make_unique<FabricTransport>(); }

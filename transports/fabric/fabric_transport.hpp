@@ -13,6 +13,14 @@ namespace fabring {
 /// Never null. Built without libfabric, its probe() and open() answer `unsupported` and say so.
 std::unique_ptr<Transport> make_fabric_transport();
 
+/// Would the provider that open() takes also take memory of GPUs? Only libfabric is asked; nothing is opened, so a card
+/// may refuse it yet.
+struct FabricDeviceOffer {
+  bool direct = false;
+  std::string reason;  ///< "efa: FI_HMEM", "net cannot take GPU memory: no FI_HMEM"
+};
+FabricDeviceOffer fabric_device_offer(const EndpointOptions& options);
+
 /// What libfabric offers here, whether it fits or not: "tcp 1.22.0", each once. Empty when built without libfabric.
 std::vector<std::string> fabric_providers();
 

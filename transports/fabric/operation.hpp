@@ -6,16 +6,19 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <type_traits>
 #include <vector>
 
+#include "transports/fabric/device_registrations.hpp"
 #include "transports/fabric/handles.hpp"
 
 namespace fabring::fabric {
 
 struct Peer;
 
-enum class OperationKind : std::uint8_t { send, receive, introduction, answer };
+/// flush: a receive whose bytes are read once through the card, so that the GPU has them.
+enum class OperationKind : std::uint8_t { send, receive, flush, introduction, answer };
 
 struct Operation {
   fi_context2 reserved_for_libfabric;
@@ -23,7 +26,10 @@ struct Operation {
   Peer* peer = nullptr;       ///< null: a receive for introductions from anyone
   Operation* previous = nullptr;
   Operation* next = nullptr;
-  RegistrationHandle registration;  ///< where the provider wants local memory registered
+  RegistrationHandle registration;                   ///< where the provider wants local memory registered
+  std::shared_ptr<const DeviceRegistration> device;  ///< of memory of a GPU; null: the host's
+  const std::byte* at = nullptr;                     ///< receives into memory of a GPU: where
+  std::size_t received = 0;                          ///< flush
   OperationKind kind = OperationKind::send;
   bool live = false;  ///< accepted and not completed to the caller
 };

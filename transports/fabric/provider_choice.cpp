@@ -51,7 +51,9 @@ struct Offers {
   int error = 0;
 };
 
-Offers ask(const char* provider, const char* address, bool thread_safe) {
+enum class Memory { host, devices };
+
+Offers ask(const char* provider, const char* address, bool thread_safe, Memory memory = Memory::host) {
   InfoHandle hints(fi_allocinfo());
   if (!hints) return {nullptr, FI_ENOMEM};
   hints->caps = FI_MSG | FI_TAGGED;
@@ -59,6 +61,10 @@ Offers ask(const char* provider, const char* address, bool thread_safe) {
   hints->ep_attr->type = FI_EP_RDM;
   hints->domain_attr->threading = thread_safe ? FI_THREAD_SAFE : FI_THREAD_DOMAIN;
   hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_VIRT_ADDR;
+  if (memory == Memory::devices) {
+    hints->caps |= FI_HMEM | FI_RMA;  // RMA: to read what was received, see DeviceRegistration::to_flush
+    hints->domain_attr->mr_mode |= FI_MR_HMEM;
+  }
   if (provider) hints->fabric_attr->prov_name = ::strdup(provider);  // fi_freeinfo frees it
   fi_info* list = nullptr;
   const int rc =
@@ -145,6 +151,15 @@ Result<ProviderChoice> chosen(const fi_info* info, const std::string& address, c
   return choice;
 }
 
+std::string_view text_of(const char* text) { return text ? text : ""; }
+
+// The same door of the same provider, only with more behind it.
+bool is_same(const fi_info& one, const fi_info& other) {
+  return provider_of(one) == provider_of(other) && fabric_of(one) == fabric_of(other) &&
+         text_of(one.domain_attr->name) == text_of(other.domain_attr->name) &&
+         one.ep_attr->protocol == other.ep_attr->protocol && one.addr_format == other.addr_format;
+}
+
 }  // namespace
 
 std::string library_version() {
@@ -229,6 +244,21 @@ Result<ProviderChoice> choose_provider(const std::string& wanted, const std::str
   for (const char* next : {"tcp", "rxm"})
     if (const fi_info* info = first(offers.list.get(), next)) return chosen(info, address, aside);
   return nothing_found(wanted, address, offers.error);
+}
+
+void ask_for_devices(ProviderChoice& choice, const std::string& address) {
+  const fi_info& info = *choice.info;
+  const std::string provider(provider_of(info));
+  const bool own_addresses = choice.kind == Kind::efa;
+  const Offers offers = ask(provider.c_str(), own_addresses ? nullptr : address.c_str(),
+                            info.domain_attr->threading == FI_THREAD_SAFE, Memory::devices);
+  for (const fi_info* offer = offers.list.get(); offer; offer = offer->next) {
+    if (!is_same(*offer, info) || !(offer->caps & FI_HMEM)) continue;
+    choice.for_devices.reset(fi_dupinfo(offer));
+    choice.device = {choice.for_devices != nullptr, provider + ": FI_HMEM"};
+    return;
+  }
+  choice.device = {false, provider + " cannot take GPU memory: no FI_HMEM"};
 }
 
 }  // namespace fabring::fabric

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fabring/status.hpp"
+#include "transports/fabric/device_verdict.hpp"
 #include "transports/fabric/handles.hpp"
 
 namespace fabring::fabric {
@@ -20,7 +21,9 @@ enum class Kind {
 struct ProviderChoice {
   InfoHandle info;  ///< exactly one entry
   Kind kind = Kind::other;
-  std::string reason;  ///< "provider net, protocol XNET, ..., not EFA: no EFA device found"
+  std::string reason;           ///< "provider net, protocol XNET, ..., not EFA: no EFA device found"
+  InfoHandle for_devices = {};  ///< the same with FI_HMEM; null: not asked for, or not offered
+  DeviceVerdict device = {false, "this process used no GPU yet when it connected"};
 };
 
 /// `wanted`: auto, efa, tcp (native), rxm, or a libfabric provider name. `address`: the numeric address to bind to.
@@ -28,6 +31,9 @@ struct ProviderChoice {
 /// Errors: invalid_argument for an address that is none; unavailable, with what is here, if nothing fits.
 Result<ProviderChoice> choose_provider(const std::string& wanted, const std::string& address,
                                        const std::vector<std::string>& near = {});
+
+/// Asks whether the provider that was chosen would take memory of GPUs too; what was chosen stays as it is.
+void ask_for_devices(ProviderChoice& choice, const std::string& address);
 
 /// Of the EFA offers in a list the one on the first of `near` that any is on, else the first; null if there is none.
 const fi_info* nearest_efa(const fi_info* list, const std::vector<std::string>& near);

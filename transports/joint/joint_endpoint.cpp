@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <thread>
+#include <utility>
 
 #include "runtime/base/check.hpp"
 #include "runtime/base/descriptor.hpp"
@@ -80,6 +81,22 @@ class JointEndpoint final : public Endpoint {
 
   Post post_borrowing_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override {
     return at(peer).post_borrowing_recv(peer, slot, into, context);
+  }
+  Result<std::shared_ptr<const void>> admit_device_memory(std::span<const Rank> peers,
+                                                          std::span<const std::byte> memory) override {
+    std::vector<Rank> near, far;
+    for (const Rank peer : peers) (is_local_[static_cast<std::size_t>(peer)] ? near : far).push_back(peer);
+    if (far.empty()) return local_->admit_device_memory(near, memory);
+    auto network = network_->admit_device_memory(far, memory);
+    if (!network || near.empty()) return network;
+    auto local = local_->admit_device_memory(near, memory);
+    if (!local) return local.error().with_prefix("ranks of this host are among them: ");
+    using Both = std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>;
+    return std::shared_ptr<const void>(std::make_shared<const Both>(std::move(*local), std::move(*network)));
+  }
+  bool reaches_devices() const override { return local_->reaches_devices() || network_->reaches_devices(); }
+  std::string device_path() const override {
+    return "to ranks of this host " + local_->device_path() + "; to others " + network_->device_path();
   }
   bool give_back(Rank peer, std::uint32_t loan) override { return at(peer).give_back(peer, loan); }
   bool takes_tickets(Rank peer) const override { return at(peer).takes_tickets(peer); }

@@ -142,6 +142,29 @@ Post RailsEndpoint::post_recv(Rank rank, Slot slot, std::span<std::byte> into, s
   return posted(endpoint_of(way).post_recv(rank, slot, into, reinterpret_cast<std::uint64_t>(operation)), operation);
 }
 
+// A message may take any of its ways: every card must know the memory.
+Result<std::shared_ptr<const void>> RailsEndpoint::admit_device_memory(std::span<const Rank> peers,
+                                                                       std::span<const std::byte> memory) {
+  auto by_card = std::make_shared<std::vector<std::shared_ptr<const void>>>();
+  for (const Rail& rail : rails_) {
+    auto admitted = rail.endpoint->admit_device_memory(peers, memory);
+    if (!admitted) return admitted.error().with_prefix("card " + rail.card.name + ": ");
+    by_card->push_back(std::move(*admitted));
+  }
+  return std::shared_ptr<const void>(std::move(by_card));
+}
+
+bool RailsEndpoint::reaches_devices() const {
+  return std::all_of(rails_.begin(), rails_.end(), [](const Rail& rail) { return rail.endpoint->reaches_devices(); });
+}
+
+std::string RailsEndpoint::device_path() const {
+  std::string text;
+  for (const Rail& rail : rails_)
+    text += (text.empty() ? "" : "; ") + ("card " + rail.card.name) + ": " + rail.endpoint->device_path();
+  return text;
+}
+
 unsigned RailsEndpoint::way_from(Rank rank, std::size_t bytes) {
   Peer& peer = peer_at(rank);
   if (bytes < spread_bytes || peer.ways.size() < 2) return 0;

@@ -72,6 +72,10 @@ class RailsEndpoint final : public Endpoint {
   void finish_sending() override;
   void close() override;
   EndpointCounters counters() const override;
+  Result<std::shared_ptr<const void>> admit_device_memory(std::span<const Rank> peers,
+                                                          std::span<const std::byte> memory) override;
+  bool reaches_devices() const override;
+  std::string device_path() const override;
   unsigned way_from(Rank peer, std::size_t bytes) override;
   int connections_per_peer() const override;
   std::string describe() const override;

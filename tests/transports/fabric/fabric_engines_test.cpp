@@ -1,0 +1,84 @@
+// Engines on cards that reach GPUs: every collective on memory of a fake GPU, over the made-up provider, by threads
+// that call the real Communicator.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "tests/support/collective_data.hpp"
+#include "tests/support/thread_world.hpp"
+#include "tests/transports/fabric/made_up_world.hpp"
+#include "transports/fabric/fabric_transport.hpp"
+
+namespace fabring::fixture {
+namespace {
+
+class EnginesOnCards : public ::testing::Test {
+ protected:
+  static constexpr int ranks = 3;
+  void SetUp() override {
+    made_up::begin();
+    options.bind_address = "127.0.0.1";
+    options.config.provider = "made_up";
+    options.device_memory = made_up::device_memory();
+  }
+  void TearDown() override { made_up::gpu().reset(); }
+
+  // What each rank's buffers hold before and must hold after, in memory of the GPU.
+  void call(Communicator& all, Rank rank, const Request& what) {
+    FakeDevice& gpu = *made_up::gpu();
+    const RankData data = data_of(what, rank, ranks);
+    const auto buffer = [&](const std::vector<std::byte>& bytes) {
+      std::byte* const at = *gpu.allocate(0, std::max<std::size_t>(bytes.size(), 1));
+      std::copy(bytes.begin(), bytes.end(), gpu.see(at));
+      return at;
+    };
+    std::byte* const out = buffer(data.out);
+    std::byte* const in = data.one_buffer ? out + data.in_at : buffer(data.in);
+    const Status status = all.run(data.operation(what, in, out + data.out_at));
+    EXPECT_TRUE(status.ok()) << status.to_string();
+    EXPECT_TRUE(std::equal(data.out_after.begin(), data.out_after.end(), gpu.see(out))) << name(what.collective);
+    if (!data.one_buffer) {
+      EXPECT_TRUE(std::equal(data.in_after.begin(), data.in_after.end(), gpu.see(in)));
+    }
+  }
+
+  void every_collective() {
+    Config config;
+    config.segment_bytes = 64 * 1024;
+    ThreadWorld world(ranks, config, made_up::gpu(), *transport, options);
+    world.run([&](Rank rank, Communicator all) {
+      for (const Collective collective : {Collective::broadcast, Collective::all_gather, Collective::gather,
+                                          Collective::scatter, Collective::alltoall, Collective::allreduce})
+        for (const std::size_t count : {10ul, 50'000ul})
+          for (const bool in_place : {false, true})
+            call(all, rank, {.count = count, .in_place = in_place, .collective = collective, .root = 1});
+    });
+  }
+
+  EndpointOptions options;
+  std::unique_ptr<Transport> transport = make_fabric_transport();
+};
+
+TEST_F(EnginesOnCards, every_collective_is_right_and_what_is_only_moved_goes_from_gpu_to_gpu) {
+  every_collective();
+  EXPECT_GT(made_up::control().from_device, 100);
+  EXPECT_EQ(made_up::control().registered, 0);
+}
+
+TEST_F(EnginesOnCards, likewise_before_gpus_that_do_not_see_what_cards_write) {
+  made_up::gpu()->does_not_see_remote_writes();
+  made_up::control().late_writes = true;
+  every_collective();
+  EXPECT_GT(made_up::control().reads, 100);
+}
+
+TEST_F(EnginesOnCards, a_card_that_does_not_reach_the_gpu_costs_nothing_but_the_way) {
+  made_up::control().offers_devices = false;
+  every_collective();
+  EXPECT_EQ(made_up::control().from_device, 0);
+}
+
+}  // namespace
+}  // namespace fabring::fixture

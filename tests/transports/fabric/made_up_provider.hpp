@@ -1,0 +1,33 @@
+#pragma once
+// A libfabric provider for tests, loaded by libfabric itself (FI_PROVIDER_PATH): reliable datagrams between endpoints
+// of one process, with a card that reaches memory of a fake GPU if it was registered and named with every post, and
+// that no processor touches. It is strict: memory that is not registered, or a descriptor that was closed, ends the
+// process.
+//
+// With late_writes it is a card before a GPU that does not see what cards write: what was received lies in the card
+// until something is read from that memory through it.
+
+#include <cstddef>
+
+namespace fabring::made_up {
+
+struct Control {
+  std::byte* (*see)(const void* at) = nullptr;  ///< memory of the GPU, where a processor may touch it; else `at`
+  bool offers_devices = true;                   ///< FI_HMEM
+  bool opens_for_devices = true;                ///< a domain with FI_HMEM
+  int answer_to_promise = 0;                    ///< of fi_setopt FI_OPT_FI_HMEM_P2P: 0 or a negative error
+  int answer_to_registering = 0;                ///< of memory of the GPU
+  bool late_writes = false;
+  int busy_reads = 0;  ///< so many reads are answered -FI_EAGAIN
+  bool failing_reads = false;
+
+  int registered = 0;     ///< ranges of the GPU, now
+  int registrations = 0;  ///< ever
+  int reads = 0;
+  int from_device = 0;  ///< messages sent from memory of the GPU
+};
+
+}  // namespace fabring::made_up
+
+/// Of the provider that is loaded in this process.
+extern "C" fabring::made_up::Control* made_up_control();

@@ -79,6 +79,8 @@ std::vector<std::size_t> data_nics(const Topology& topology) {
   return fast.empty() ? others : fast;
 }
 
+bool may_reach_gpus(const Nic& nic) { return nic.kind == NicKind::efa; }
+
 std::vector<std::size_t> rails_for_gpu(const Topology& topology, std::size_t gpu) {
   const std::vector<std::size_t> cards = nearest(topology, topology.gpus[gpu].place);
   std::size_t index = 0, sharers = 0;

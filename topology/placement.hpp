@@ -27,6 +27,9 @@ Proximity proximity(const Topology& topology, const Place& one, const Place& oth
 /// instead of what a virtual machine or a container shows besides). Indices in Topology::nics.
 std::vector<std::size_t> data_nics(const Topology& topology);
 
+/// Can this card read and write memory of GPUs, if driver and libfabric let it? Of those that Fabring uses, EFA.
+bool may_reach_gpus(const Nic& nic);
+
 /// The rails of a GPU, best first: the nearest data cards. GPUs that have the same ones nearest share them evenly, in
 /// the order of the bus: with fewer cards than GPUs a card serves several. Empty when there are no cards.
 std::vector<std::size_t> rails_for_gpu(const Topology& topology, std::size_t gpu);

@@ -317,6 +317,32 @@ TEST(DoctorHost, WhatCannotBeReadIsNotFine) {
   }
 }
 
+TEST(DoctorHost, TheWayOfGpuMemoryIsWhatLibfabricSaysOfIt) {
+  const auto path = [](bool efa, std::optional<tools::DevicePathFacts> says) {
+    MadeUpHost host;
+    if (efa) host.add_efa();
+    host.add_gpu();
+    host.write("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64");
+    host.facts.device_path = std::move(says);
+    const Findings findings = host.check();
+    const auto found =
+        std::find_if(findings.begin(), findings.end(), [](const Finding& finding) { return finding.id == "gpu.path"; });
+    return found == findings.end() ? Finding{} : *found;
+  };
+  const Finding direct = path(true, tools::DevicePathFacts{true, "efa: FI_HMEM"});
+  EXPECT_EQ(direct.severity, Severity::ok);
+  EXPECT_NE(direct.what.find("the card reads and writes GPU memory"), std::string::npos) << direct.what;
+  EXPECT_NE(direct.what.find("efa: FI_HMEM"), std::string::npos) << direct.what;
+  const Finding lost = path(true, tools::DevicePathFacts{false, "efa cannot take GPU memory: no FI_HMEM"});
+  EXPECT_EQ(lost.severity, Severity::warning);
+  EXPECT_NE(lost.what.find("no FI_HMEM"), std::string::npos) << lost.what;
+  EXPECT_NE(lost.fix.find("built with CUDA"), std::string::npos) << lost.fix;
+  const Finding tcp = path(false, tools::DevicePathFacts{false, "net cannot take GPU memory: no FI_HMEM"});
+  EXPECT_EQ(tcp.severity, Severity::ok) << "TCP never has it";
+  EXPECT_NE(tcp.what.find("net cannot take GPU memory"), std::string::npos) << tcp.what;
+  EXPECT_EQ(path(true, std::nullopt).severity, Severity::ok);
+}
+
 TEST(DoctorHost, AcsThatOnlyRootMayReadIsNotChecked) {
   MadeUpHost host;
   host.add_efa();

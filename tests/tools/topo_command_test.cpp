@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -33,6 +34,21 @@ TEST_F(TopoCommand, SaysWhichCardServesWhichGpu) {
   EXPECT_THAT(result.out, HasSubstr("GPU 7  0001:40:00.0  -> rdmap321s28, rdmap322s29, rdmap323s30, rdmap324s31"));
   EXPECT_THAT(result.out, HasSubstr("8 GPUs, 33 NICs"));
   for (const std::string& line : lines(result.out)) EXPECT_LE(line.size(), 80u) << line;
+}
+
+TEST_F(TopoCommand, SaysHowFarEachCardIsFromEachGpuAndWhichWayItsMemoryTakes) {
+  const auto result = run({"topo", "--input", file(machine_file(p5_like()))});
+  std::string flat;
+  for (const std::string& line : lines(result.out))
+    flat += line.substr(std::min(line.find_first_not_of(' '), line.size())) + " ";
+  EXPECT_THAT(flat, HasSubstr("GPU 7 same PCI switch: rdmap321s28, rdmap322s29, rdmap323s30, rdmap324s31 (direct);"));
+  EXPECT_THAT(flat, HasSubstr("16 cards (direct)"));
+  EXPECT_THAT(flat, HasSubstr("eth0 (staged)"));
+  const auto json = nlohmann::json::parse(run({"topo", "--json", "--input", file(machine_file(p4d_like()))}).out);
+  EXPECT_EQ(json["gpus"][2]["memory_path"], "direct");
+  for (const auto& card : json["gpus"][2]["cards"])
+    EXPECT_EQ(card["path"], card["label"] == "eth0" ? "staged" : "direct") << card;
+  EXPECT_EQ(json["gpus"][2]["cards"][1]["proximity"], "same PCI switch");
 }
 
 TEST_F(TopoCommand, SaysWhichProcessorsAContainerMayNotUse) {

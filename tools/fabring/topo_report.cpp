@@ -86,6 +86,31 @@ std::string memory_text(std::uint64_t bytes) {
   return fmt::format("{:.0f} GiB", static_cast<double>(bytes) / (1u << 30));
 }
 
+const char* path_word(const Nic& nic) { return may_reach_gpus(nic) ? "direct" : "staged"; }
+
+// Cards of a GPU, nearest first, those alike together.
+std::string distances_text(const Topology& topology) {
+  constexpr std::size_t most_named = 4;
+  std::string out =
+      "\n" + wrapped_line(
+                 "From GPU to card (direct: where data are only moved, if driver and libfabric let the card, "
+                 "which fabring doctor host says; staged: through pinned memory of the host; see docs/gpu.md)",
+                 0);
+  for (std::size_t i = 0; i < topology.gpus.size(); ++i) {
+    std::map<std::pair<Proximity, std::string>, std::vector<std::string>> cards;
+    for (const Nic& nic : topology.nics)
+      cards[{proximity(topology, topology.gpus[i].place, nic.place), path_word(nic)}].push_back(nic.label());
+    std::string line = fmt::format("GPU {:<2}", i);
+    for (const auto& [how, names] : cards) {
+      const std::string which = names.size() <= most_named ? fmt::format("{}", fmt::join(names, ", "))
+                                                           : fmt::format("{} cards", names.size());
+      line += fmt::format("{} {}: {} ({})", line.ends_with(')') ? ";" : "", name(how.first), which, how.second);
+    }
+    out += wrapped_line(cards.empty() ? line + " no card" : line, 2);
+  }
+  return out;
+}
+
 nlohmann::ordered_json place_json(const Topology& topology, const Place& place) {
   nlohmann::ordered_json json{{"package", place.package}, {"numa", place.numa}};
   const int bridge = switch_of(topology, place);
@@ -199,10 +224,7 @@ std::string topology_text(const Topology& topology) {
     }
   }
   if (const std::string elsewhere = devices_of(-1); !elsewhere.empty()) out += "\nno NUMA node known:\n" + elsewhere;
-  if (!topology.gpus.empty())
-    out += "\n" + wrapped_line("GPU memory: every pair of ranks is staged through pinned memory of the host, whatever the "
-                               "cards (docs/gpu.md)",
-                               0);
+  if (!topology.gpus.empty()) out += distances_text(topology);
   if (topology.numa_distances.size() > 1) {
     out += "\nNUMA distances (10 is local):\n";
     for (std::size_t i = 0; i < topology.numa_distances.size(); ++i)
@@ -244,6 +266,13 @@ nlohmann::ordered_json topology_json(const Topology& topology) {
                      {"link", link_json(gpu.link)},
                      {"rails", labels(topology, rails)}};
     one["memory_path"] = "staged";
+    if (std::any_of(rails.begin(), rails.end(), [&](std::size_t nic) { return may_reach_gpus(topology.nics[nic]); }))
+      one["memory_path"] = "direct";
+    one["cards"] = ordered_json::array();
+    for (const Nic& nic : topology.nics)
+      one["cards"].push_back({{"label", nic.label()},
+                              {"proximity", std::string(name(proximity(topology, gpu.place, nic.place)))},
+                              {"path", path_word(nic)}});
     one["proximity"] =
         rails.empty() ? "" : std::string(name(proximity(topology, gpu.place, topology.nics[rails[0]].place)));
     json["gpus"].push_back(std::move(one));

@@ -81,9 +81,10 @@ NameFacts resolve(const std::string& name) {
 struct Networks {
   std::vector<TransportFacts> transports;
   std::vector<std::string> providers;
+  std::optional<DevicePathFacts> device_path;
 };
 
-Networks probe_transports(const Config& config, const std::string& address) {
+Networks probe_transports(const Config& config, const std::string& address, bool gpus) {
   EndpointOptions options;
   options.world_size = 2;
   options.bind_address = address.empty() ? "127.0.0.1" : address;
@@ -95,6 +96,10 @@ Networks probe_transports(const Config& config, const std::string& address) {
         {std::string(transport->name()), reason.has_value(), reason ? *reason : reason.error().message()});
   }
   found.providers = fabric_providers();
+  if (gpus) {
+    const FabricDeviceOffer offer = fabric_device_offer(options);
+    found.device_path = DevicePathFacts{offer.direct, offer.reason};
+  }
   return found;
 }
 
@@ -169,11 +174,13 @@ HostFacts gather_host_facts(const std::filesystem::path& root, const Environment
           find_rails(*facts.interfaces, {config.interface, false, facts.towards_master}, choice->chosen, config.rails);
       for (const RailChoice::Rail& rail : cards.rails) facts.rails.push_back(rail.address.interface);
     }
-  Question<Networks> networks([config, address] { return probe_transports(config, address); });
+  const bool gpus = facts.files.exists("proc/driver/nvidia/version");
+  Question<Networks> networks([config, address, gpus] { return probe_transports(config, address, gpus); });
   facts.topology = topology.wait(until);
   if (auto answer = networks.wait(until)) {
     facts.transports = std::move(answer->transports);
     facts.providers = std::move(answer->providers);
+    facts.device_path = std::move(answer->device_path);
   }
   facts.own_name = own_name.wait(until);
   facts.complete = facts.topology && facts.transports && facts.own_name && (!master_name || facts.master_name);

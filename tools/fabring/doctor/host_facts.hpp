@@ -32,6 +32,12 @@ struct TransportFacts {
   std::string reason;
 };
 
+/// Would libfabric's provider take memory of GPUs?
+struct DevicePathFacts {
+  bool direct = false;
+  std::string reason;
+};
+
 struct ClockFacts {
   bool synchronised = false;
   double error_s = 0;  ///< largest that the kernel knows of
@@ -56,6 +62,7 @@ struct HostFacts {
   std::string master;                                     ///< name or address in the environment; empty: none
   std::optional<std::vector<TransportFacts>> transports;  ///< nothing: no answer in time
   std::vector<std::string> providers;                     ///< libfabric's; empty: none, or no answer
+  std::optional<DevicePathFacts> device_path;             ///< nothing: not asked (no GPU driver), or no answer
   std::optional<ClockFacts> clock;                        ///< nothing: not to be known here
   std::optional<Space> shm;                               ///< of /dev/shm; nothing: there is none
   bool complete = true;                                   ///< false: something was not answered in time

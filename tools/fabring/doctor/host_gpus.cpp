@@ -3,18 +3,40 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "tools/fabring/doctor/host_checks.hpp"
 #include "topology/placement.hpp"
 
 namespace fabring::tools {
 namespace {
 
-// What Fabring does today, so that nobody looks for a card that would do better.
-Finding memory_path(const HostFacts& facts) {
+bool any_efa(const Topology& topology) {
+  return std::any_of(topology.nics.begin(), topology.nics.end(),
+                     [](const Nic& nic) { return nic.kind == NicKind::efa; });
+}
+
+// The way that a job would take; whether a card really reaches the memory is tried when one starts.
+Finding memory_path(const HostFacts& facts, const Topology& topology) {
   const std::string id = "gpu.path";
   if (facts.files.line("proc/driver/nvidia/version").value_or("").empty())
     return note(id, "without a driver no GPU memory can be sent: fabring perf --memory cuda would say 'no GPU'");
-  return fine(id, "GPU memory travels through pinned memory of the host, over every transport (FABRING_STAGING_BYTES)");
+  const std::string staged = "GPU memory travels through pinned memory of the host (FABRING_STAGING_BYTES)";
+  if (!facts.device_path) return fine(id, staged);
+  const auto& [direct, reason] = *facts.device_path;
+  if (direct)
+    return fine(id,
+                fmt::format("the card reads and writes GPU memory where data are only moved ({}); a job tries it when "
+                            "it starts, and FABRING_EXPLAIN=1 says what came of it",
+                            reason));
+  if (!any_efa(topology)) return fine(id, fmt::format("{}: {}", staged, reason));
+  return {id,
+          Severity::warning,
+          fmt::format("{}, although there is EFA: {}", staged, reason),
+          "every message between GPUs of different hosts goes over PCIe and the host's memory twice",
+          "use a libfabric that was built with CUDA (the EFA installer's), and load nvidia_peermem or the open kernel "
+          "modules; see gpu.peer_memory",
+          {}};
 }
 
 Finding peer_memory(const HostFacts& facts) {
@@ -124,7 +146,8 @@ Findings check_gpus(const HostFacts& facts) {
   const Topology* topology = known_topology(facts);
   if (topology == nullptr) return {};
   if (topology->gpus.empty()) return {note("gpu.none", "no GPU in this host; nothing to check about GPU memory")};
-  Findings found{memory_path(facts), peer_memory(facts), gdrcopy(facts), iommu(facts), acs(facts, *topology)};
+  Findings found{memory_path(facts, *topology), peer_memory(facts), gdrcopy(facts), iommu(facts),
+                 acs(facts, *topology)};
   if (const auto finding = far_cards(*topology)) found.push_back(*finding);
   return found;
 }

@@ -166,6 +166,8 @@ class CudaRuntime final : public DeviceRuntime {
   }
 
   Result<DeviceShare> share(const std::byte* at, std::size_t bytes) override {
+    if (in_use())
+      if (auto known = shares_.find(*driver_, at, bytes)) return *std::move(known);
     const auto facts = look_up(at);
     if (!facts) return facts.error();
     if (facts->kind == MemoryKind::host) return Status(ErrorCode::invalid_argument, "memory of the host is no GPU's");
@@ -175,7 +177,9 @@ class CudaRuntime final : public DeviceRuntime {
     driver_->cuDeviceGet(&device, facts->device);
     const Entry entry(*driver_, *context);
     if (entry.answer() != success) return driver_->error("cuCtxPushCurrent", entry.answer());
-    return share_memory(*driver_, device, at, bytes);
+    auto shared = share_memory(*driver_, device, at, bytes);
+    if (shared) shares_.add(*shared);
+    return shared;
   }
 
   Result<std::shared_ptr<std::byte>> open_share(int device, const DeviceShare& share) override {
@@ -356,9 +360,10 @@ class CudaRuntime final : public DeviceRuntime {
   }
 
   std::mutex mutex_;
-  std::shared_ptr<EventPool> pool_;                    // once there, it stays
-  const Driver* driver_ = nullptr;                     // the pool's
-  std::unique_ptr<OpenedMemory> opened_;               // there with the pool
+  std::shared_ptr<EventPool> pool_;       // once there, it stays
+  const Driver* driver_ = nullptr;        // the pool's
+  std::unique_ptr<OpenedMemory> opened_;  // there with the pool
+  KnownShares shares_;
   std::map<int, Context> contexts_;                    // under mutex_
   std::map<int, std::shared_ptr<KernelSet>> kernels_;  // likewise
   std::atomic<bool> loaded_{false};

@@ -67,6 +67,31 @@ Status share_pieces(const Driver& driver, DeviceShare& share, const std::byte* a
 
 }  // namespace
 
+std::optional<DeviceShare> KnownShares::find(const Driver& driver, const std::byte* at, std::size_t bytes) const {
+  unsigned long long number = 0;
+  int which[] = {attribute_buffer_id};
+  void* values[] = {&number};
+  int mode = capture_relaxed;
+  driver.cuThreadExchangeStreamCaptureMode(&mode);
+  const Answer answer = driver.cuPointerGetAttributes(1, which, values, address_of(at));
+  driver.cuThreadExchangeStreamCaptureMode(&mode);
+  if (answer != success || number == 0) return std::nullopt;
+  const std::lock_guard lock(mutex_);
+  const auto found = by_number_.find(number);
+  if (found == by_number_.end()) return std::nullopt;
+  DeviceShare share{found->second, {}};
+  share.facts.offset = address_of(at) - share.facts.base;
+  if (share.facts.offset > share.facts.bytes || bytes > share.facts.bytes - share.facts.offset) return std::nullopt;
+  return share;
+}
+
+void KnownShares::add(const DeviceShare& share) {
+  if (share.facts.allocation == 0 || !share.descriptors.empty()) return;
+  const std::lock_guard lock(mutex_);
+  if (by_number_.size() == most_known) by_number_.erase(by_number_.begin());  // the oldest allocation
+  by_number_[share.facts.allocation] = share.facts;
+}
+
 bool is_refusal(Answer answer) {
   return answer == invalid_value || answer == out_of_memory || answer == map_failed || answer == already_mapped ||
          answer == peer_access_unsupported || answer == invalid_handle || answer == not_permitted ||

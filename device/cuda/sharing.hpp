@@ -3,6 +3,11 @@
 // memory that was mapped piece by piece (PyTorch's expandable segments) has a descriptor for each piece. Memory of a
 // stream-ordered pool and managed memory have neither.
 
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+
 #include "device/cuda/event_pool.hpp"
 #include "device/device_share.hpp"
 
@@ -10,6 +15,21 @@ namespace fabring::cuda {
 
 /// In an Entry of the context of the memory's device. Errors: unsupported, device_error.
 Result<DeviceShare> share_memory(const Driver& driver, Device device, const std::byte* at, std::size_t bytes);
+
+/// What was shared lately, so that asking again costs one call of the driver's. An allocation is known by its number,
+/// which the driver never gives twice: what was freed is not found. Threads: any.
+class KnownShares {
+ public:
+  static constexpr std::size_t most_known = 256;
+
+  std::optional<DeviceShare> find(const Driver& driver, const std::byte* at, std::size_t bytes) const;
+  /// Of an allocation that has a number; others are not kept.
+  void add(const DeviceShare& share);
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::uint64_t, DeviceShare::Facts> by_number_;
+};
 
 /// Were these words of the driver about this memory, and not about a broken device? Then who asked may go another way.
 bool is_refusal(Answer answer);

@@ -31,7 +31,11 @@ Result<std::shared_ptr<const SharedBuffers>> share_buffers(const Call& call, Dev
   auto shared = std::make_shared<SharedBuffers>();
   shared->device = reads ? buffers.in : buffers.out;
   FABRING_TRY(share(devices, call.in, buffers.in_bytes, shared->in));
-  FABRING_TRY(share(devices, call.out, buffers.out_bytes, shared->out));
+  if (call.in == call.out && buffers.in_bytes == buffers.out_bytes) {
+    shared->out = shared->in;
+  } else {
+    FABRING_TRY(share(devices, call.out, buffers.out_bytes, shared->out));
+  }
   if (reduces(call.collective)) FABRING_TRY(devices.load_kernels(shared->device));
   return std::shared_ptr<const SharedBuffers>(std::move(shared));
 }

@@ -43,6 +43,15 @@ void EngineCore::cannot_open(Rank world_rank, const Status& why) {
                                  who(world_rank), why.message()));
 }
 
+void EngineCore::cannot_mirror(std::size_t bytes) {
+  if (said_no_mirror_) return;
+  said_no_mirror_ = true;
+  parts_.log.warning(
+      fmt::format("GPU memory is staged through the host, because a tile needs {} bytes of pinned memory beside "
+                  "it, and FABRING_STAGING_BYTES allows {} in all; raise it or lower FABRING_SEGMENT_BYTES",
+                  bytes, staging_.budget()));
+}
+
 // In the caller's thread. Why not, if not.
 std::optional<std::string> EngineCore::share_device_memory(Call& call) {
   call.device.shared.reset();

@@ -131,6 +131,8 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   DeviceScratch& device_scratch() { return *device_scratch_; }
   /// Staging that kernels may read, or null.
   std::byte* borrow_pinned(std::size_t bytes);
+  /// An operation whose data would stay on the device is staged, as there is not so much pinned memory beside it.
+  void cannot_mirror(std::size_t bytes);
   /// Can this rank's GPU memory be lent to that one, or theirs to us, as far as the way between them goes?
   bool shares_device_memory_with(Rank world_rank) const { return takes_tickets_[static_cast<std::size_t>(world_rank)]; }
   /// Has it been possible so far?
@@ -295,6 +297,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   };
   std::vector<Suspicion> suspicions_;
   std::vector<bool> disconnected_;
+  bool said_no_mirror_ = false;
   std::vector<bool> unopened_;  ///< by world rank: its GPU memory cannot be opened here
   std::uint32_t flat_runs_ = 0;
   bool given_up_ = false;  ///< the others count this rank as lost

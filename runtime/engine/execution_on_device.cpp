@@ -47,8 +47,11 @@ bool Execution::stay_on_device() {
   if (!device_operands_->scales() && !computes_in_scratch(*plan_)) device_area_bytes_ = 0;
   for (std::uint32_t depth = std::min(tiling_.depth + 2, tiling_.tiles); depth > 0 && !on_device_; --depth)
     on_device_ = borrow_for_device(depth, std::min({large * depth, most_device_slots, std::size_t{depth} * 2}));
-  if (!on_device_) device_operands_.reset();
-  return on_device_;
+  if (on_device_) return true;
+  device_operands_.reset();
+  if (engine_->staging().lent() == 0)
+    engine_->cannot_mirror(slot_bytes_ * std::min<std::size_t>(large, 1) + staging_bytes_);
+  return false;
 }
 
 bool Execution::borrow_for_device(std::uint32_t depth, std::size_t slots) {
@@ -59,7 +62,7 @@ bool Execution::borrow_for_device(std::uint32_t depth, std::size_t slots) {
   for (std::uint32_t i = 0; i < depth && enough; ++i) {
     auto tile = std::make_unique<Tile>();
     tile->place.staging = engine_->borrow_pinned(staging_bytes_);
-    tile->place.scratch = tile->place.staging + mirror_scratch_;
+    if (tile->place.staging != nullptr) tile->place.scratch = tile->place.staging + mirror_scratch_;
     if (device_area_bytes_ > 0) tile->scratch_there = engine_->device_scratch().borrow(device, device_area_bytes_);
     tile->there.scratch = tile->scratch_there.at;
     enough = tile->place.staging != nullptr && (device_area_bytes_ == 0 || tile->there.scratch != nullptr);

@@ -241,6 +241,10 @@ TEST_F(Begun, memory_of_this_process_is_opened_where_it_is) {
   EXPECT_EQ(share->facts.bytes, 1000u);
   EXPECT_EQ(share->facts.offset, 10u);
   EXPECT_EQ((*runtime->open_share(0, *share)).get(), block + 10);
+  const auto again = runtime->share(block + 500, 500);  // known by then
+  ASSERT_TRUE(again.has_value());
+  EXPECT_EQ(again->facts.offset, 500u);
+  EXPECT_EQ((*runtime->open_share(0, *again)).get(), block + 500);
   EXPECT_EQ(runtime->share(block, 1001).error().code(), ErrorCode::invalid_argument);
   int on_the_stack = 0;
   EXPECT_EQ(runtime->share(reinterpret_cast<std::byte*>(&on_the_stack), 4).error().code(), ErrorCode::invalid_argument);

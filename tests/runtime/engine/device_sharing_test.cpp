@@ -198,6 +198,25 @@ TEST(DeviceSharing, a_gpu_that_fails_under_a_loan_is_an_error_on_every_rank_and_
   }
 }
 
+TEST(DeviceSharing, too_little_pinned_memory_stages_everything_and_is_said_once) {
+  SimWorldOptions options = sharing(2, 4);
+  options.staging_bytes = 4096;  // of what two tiles need
+  options.segment_bytes = 16384;
+  SharingRanks gpus(options);
+  for (int i = 0; i < 2; ++i) {
+    for (Rank rank = 0; rank < 2; ++rank) {
+      std::byte* const at = *gpus.world.device().allocate(0, 30'000);
+      gpus.call(rank, Operation::allreduce(at, at, 30'000 / sizeof(float), DataType::float32, ReduceOp::sum));
+    }
+    ASSERT_TRUE(gpus.run());
+  }
+  for (const auto& work : gpus.works) EXPECT_TRUE(work->status().ok() && !work->on_device());
+  const auto said = std::count_if(gpus.world.log().begin(), gpus.world.log().end(), [](const std::string& line) {
+    return line.find("FABRING_STAGING_BYTES allows 4096 in all") != std::string::npos;
+  });
+  EXPECT_EQ(said, 2) << "once by each rank";
+}
+
 TEST(DeviceSharing, the_setting_keeps_everything_on_the_way_through_the_host) {
   SimWorldOptions options = sharing(2, 4);
   options.gpu_path = "staged";

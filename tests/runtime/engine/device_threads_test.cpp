@@ -92,6 +92,31 @@ TEST_P(DeviceThreads, a_prepared_operation_is_ordered_behind_its_stream_at_each_
   EXPECT_EQ(wrong, 0);
 }
 
+// Larger than what travels in records: over shared memory ranks read each other's buffers, which are written again as
+// soon as the operation that lent them is over.
+TEST_P(DeviceThreads, what_ranks_lend_each_other_is_theirs_again_when_their_own_call_returns) {
+  constexpr std::size_t many = 60'000;
+  ThreadWorld world(3, {}, GetParam(), device);
+  world.run([&](Rank rank, Communicator all) {
+    std::byte* const at = *device->allocate(0, many * sizeof(int));
+    std::vector<int> host(many);
+    void* const stream = device->open_stream(0);
+    for (int i = 0; i < 6; ++i) {
+      const bool on_gpu = rank != 1 || i % 3 != 0;  // now and then among ranks with memory of the host
+      int* const values = on_gpu ? reinterpret_cast<int*>(device->see(at)) : host.data();
+      const auto write = [&, values] { std::fill_n(values, many, rank + i); };
+      on_gpu ? device->enqueue(stream, write) : write();
+      Operation sum = on_gpu ? Operation::allreduce(at, at, many, DataType::int32, ReduceOp::sum)
+                             : Operation::allreduce(values, values, many, DataType::int32, ReduceOp::sum);
+      if (on_gpu) sum.stream = stream;
+      EXPECT_TRUE(all.run(sum).ok());
+      if (std::any_of(values, values + many, [&](int each) { return each != 3 + 3 * i; })) ++wrong;
+    }
+  });
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(world.engine(0).transfer().loans() > 0, GetParam() == ThreadWorld::Over::shm);
+}
+
 // Small blocking operations on memory of the host are run by their caller; the same on memory of a GPU must not be.
 TEST_P(DeviceThreads, small_operations_on_both_kinds_of_memory_follow_each_other) {
   ThreadWorld world(3, {}, GetParam(), device);

@@ -3,6 +3,21 @@
 #include <algorithm>
 
 namespace fabring {
+namespace {
+
+constexpr std::size_t smallest_of_pair = std::size_t{16} << 10;
+
+}  // namespace
+
+TilingRules rules_of(const TilingRules& rules, Collective collective, int ranks) {
+  const bool both_send = collective == Collective::allreduce || collective == Collective::reduce_scatter ||
+                         collective == Collective::all_gather;
+  if (rules.pair_bytes == 0 || ranks != 2 || !both_send) return rules;
+  TilingRules own = rules;
+  own.segment_bytes = rules.pair_bytes;
+  own.smallest_bytes = std::min({rules.smallest_bytes, rules.pair_bytes, smallest_of_pair});
+  return own;
+}
 
 std::size_t tile_count(double message_bytes, std::size_t count, const TilingRules& rules) {
   // Enough tiles that no message is longer than a segment, and `depth` of them if the messages stay worth their while.

@@ -9,11 +9,20 @@
 
 namespace fabring {
 
+/// Larger messages wait for the receiver's grant; smaller ones travel in a record (runtime/transfer).
+inline constexpr std::size_t eager_message_bytes = std::size_t{8} << 10;
+
 struct TilingRules {
   std::size_t segment_bytes = std::size_t{256} << 10;  ///< largest message
   std::size_t smallest_bytes = std::size_t{64} << 10;  ///< messages are not cut below this to gain overlap
   std::uint32_t depth = 3;                             ///< tiles in flight
+  std::size_t record_bytes = eager_message_bytes;      ///< larger messages wait for a grant
+  std::size_t pair_bytes = 0;  ///< largest message where two ranks exchange records as fast as they come; 0: as others
 };
+
+/// What holds for a collective of so many ranks: what two of them exchange, both sending all the time, is cut into
+/// messages of `pair_bytes`.
+TilingRules rules_of(const TilingRules& rules, Collective collective, int ranks);
 
 /// Into how many tiles `count` elements are cut, if a message is as long as `message_bytes` for each element of its
 /// tile.
@@ -25,8 +34,6 @@ inline double longest_message_bytes(std::uint64_t largest_message, std::size_t e
          (static_cast<double>(largest_message) / static_cast<double>(message_unit));
 }
 
-/// Larger messages wait for the receiver's grant; smaller ones travel in a record (runtime/transfer).
-inline constexpr std::size_t eager_message_bytes = std::size_t{8} << 10;
 /// Slots for incoming blocks of one operation: enough to keep both directions busy, few enough to stay in the
 /// second-level cache.
 inline constexpr std::size_t most_reduce_slots = 8;

@@ -9,7 +9,8 @@ Cutting::Cutting(const Schedule& schedule, const Machine& machine, const Job& jo
   const std::size_t count = job.bytes / job.element_bytes / blocks;
   std::size_t tiles = 1;
   if (count > 0 && schedule.largest_message > 0)
-    tiles = tile_count(longest_message_bytes(schedule.largest_message, job.element_bytes), count, machine.tiling);
+    tiles = tile_count(longest_message_bytes(schedule.largest_message, job.element_bytes), count,
+                       rules_of(machine.tiling, schedule.classes.front().plan.collective, schedule.ranks()));
   std::array<std::size_t, 2> lengths{count / tiles + 1, count / tiles};
   longer_tiles_ = static_cast<std::uint32_t>(count % tiles);
   if (schedule.blocks != 0 && count > 0) {  // slices of equal length and a rest

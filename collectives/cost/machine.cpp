@@ -28,8 +28,8 @@ Machine loopback_tcp() {
 }
 
 // Memory that the ranks of one host share. What is reduced as it comes is copied once, by its sender; what goes to the
-// caller's memory is copied on from the cache; buffers that are mapped need neither, but that one rank alone knows. Fitted
-// likewise.
+// caller's memory is copied on from the cache; buffers that are mapped need neither, but that one rank alone knows.
+// Fitted likewise.
 Machine shared_memory() {
   Machine machine;
   machine.inside = {60, 100, 100, 300, 48 * giga, 60 * giga, 0};

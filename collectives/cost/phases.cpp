@@ -29,6 +29,13 @@ class World {
     return (S + by - 1) / by;
   }
 
+  /// What is long and waits in scratch until all have come costs a little more than what is reduced as it comes. With
+  /// one other rank all of it is a copy more, as what is reduced as it comes need not come to scratch.
+  std::uint64_t waiting_for_all(std::uint64_t message) const {
+    if (message <= eager_message_bytes) return 0;
+    return n == 2 ? message : message / 16;
+  }
+
   /// Once around but one, a part of `of` at a time.
   Phase ring(std::uint64_t of, bool reduce) const {
     const auto parts = static_cast<std::uint64_t>(n);
@@ -177,11 +184,11 @@ Phases World::allreduce(Algorithm algorithm) const {
       fold(phases, true);
       break;
     case Algorithm::direct_one_shot:
-      // What is long and waits in scratch until all have come costs a little more than what is reduced as it comes.
-      phases.list = {everybody(S, static_cast<std::uint64_t>(n - 1) * S + (S > eager_message_bytes ? S / 16 : 0))};
+      phases.list = {everybody(S, static_cast<std::uint64_t>(n - 1) * S + waiting_for_all(S))};
       break;
     case Algorithm::direct_two_shot:
-      phases.list = {everybody(share(n), static_cast<std::uint64_t>(n - 1) * share(n)), everybody(share(n), 0)};
+      phases.list = {everybody(share(n), static_cast<std::uint64_t>(n - 1) * share(n) + waiting_for_all(share(n))),
+                     everybody(share(n), 0)};
       break;
     case Algorithm::binomial:
       tree(phases, S, log2_up(n), true);
@@ -209,6 +216,9 @@ Phases World::allreduce(Algorithm algorithm) const {
     default:
       break;
   }
+  const bool both_halves =
+      algorithm == Algorithm::ring || algorithm == Algorithm::halving_doubling || algorithm == Algorithm::circulant;
+  if (n == 2 && both_halves && phases.list.size() == 2) phases.list.back().answers = true;
   return phases;
 }
 

@@ -63,8 +63,10 @@ class Prices {
     if (rounds == 0) return;
     const Nanoseconds copying = transfer_ns(phase.bytes, tier.copy_bytes_per_second);
     const Nanoseconds reducing = transfer_ns(phase.reduced, machine_.reduce_bytes_per_second);
-    const Nanoseconds granting = phase.bytes > eager_message_bytes ? tier.grant_ns : 0;
-    const Nanoseconds sending = tier.send_ns + granting + copying;
+    const Nanoseconds granting = phase.bytes > machine_.tiling.record_bytes ? tier.grant_ns : 0;
+    // An answer in the place of what it answers (transports/fast_messages.hpp) is there as soon as it has been made.
+    const bool in_place = phase.answers && inside && machine_.tiling.pair_bytes > 0;
+    const Nanoseconds sending = tier.send_ns + granting + (in_place ? 0 : copying);
     const Nanoseconds placing = phase.reduced == 0 ? transfer_ns(phase.bytes, tier.place_bytes_per_second) : 0;
     const Nanoseconds receiving = tier.receive_ns + granting + copying + placing;
     const Nanoseconds lane = transfer_ns(phase.bytes, tier.lane_bytes_per_second);
@@ -106,7 +108,8 @@ std::uint64_t largest_message(const Phases& phases, std::uint64_t bytes) {
 
 std::optional<Nanoseconds> predict(Collective collective, Algorithm algorithm, std::uint64_t bytes,
                                    const WorldShape& shape, const Machine& any_size) {
-  const Machine machine = at_size(any_size, bytes, shape.most);
+  Machine machine = at_size(any_size, bytes, shape.most);
+  machine.tiling = rules_of(machine.tiling, collective, shape.ranks);
   if (!has_algorithm(collective, algorithm)) return std::nullopt;
   if (shape.ranks <= 1) return machine.call_ns + transfer_ns(bytes, machine.reduce_bytes_per_second);
   const Phases whole = cost::phases_of(collective, algorithm, bytes, shape);
@@ -121,7 +124,7 @@ std::optional<Nanoseconds> predict(Collective collective, Algorithm algorithm, s
   const Prices prices(shape, machine);
   for (const Phase& phase : tile.list) {
     prices.add(cost, phase, tile.messages_of_a_rank);
-    granted = granted || phase.bytes > eager_message_bytes;
+    granted = granted || phase.bytes > machine.tiling.record_bytes;
   }
   const Nanoseconds through = std::max(cost.through, cost.busiest());
   std::int64_t rounds = 0;

@@ -154,6 +154,10 @@ TilingRules EngineCore::tiling_rules() const {
   if (parts_.config.segment_bytes != 0) rules.segment_bytes = parts_.config.segment_bytes;
   rules.smallest_bytes = std::min(rules.smallest_bytes, rules.segment_bytes);
   if (parts_.config.depth != 0) rules.depth = static_cast<std::uint32_t>(parts_.config.depth);
+  rules.record_bytes = parts_.eager_bytes;
+  const bool by_fast_records = parts_.eager_bytes > fabring::eager_bytes;
+  if (by_fast_records && parts_.config.segment_bytes == 0 && !parts_.some_have_gpus)
+    rules.pair_bytes = parts_.eager_bytes / 2;
   return rules;
 }
 

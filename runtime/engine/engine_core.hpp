@@ -55,6 +55,7 @@ struct EngineParts {
   std::vector<int> progress_cpus;   ///< where the progress thread is to run; empty: where the kernel puts it
   Machine machine;                  ///< what algorithms are priced with; alike on all ranks
   std::vector<Override> overrides;  ///< FABRING_ALGORITHM; alike on all ranks
+  bool some_have_gpus = false;      ///< some rank, not this one only: copies to and from a GPU should not be short
   std::size_t eager_bytes =
       fabring::eager_bytes;  ///< largest message sent in a record, alike on all ranks; that: what the endpoint can
   Log log;
@@ -154,6 +155,8 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   const WaitPolicy& waiting() const { return parts_.waiting; }
   /// Something was submitted, made or reported meanwhile.
   bool has_news() const { return news_.load(std::memory_order_relaxed) || adopt_.load(std::memory_order_relaxed); }
+  /// Somebody has news for this engine, or asks what it is doing.
+  bool is_wanted() const { return has_news() || asked_.load(std::memory_order_relaxed); }
   /// How many of our small messages this member has taken, as it says.
   void heard_of(CommunicatorCore& communicator, Rank member, const Record& record);
   /// A small message of this member was taken, one that was `kept` before or one that just came.

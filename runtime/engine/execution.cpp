@@ -145,6 +145,18 @@ Execution::Start Execution::start(EngineCore& engine, std::uint16_t index, Time 
   moved_per_peer_.assign(plan_->peers.size(), {});
   told_.assign(plan_->peers.size(), point_to_point());
   const std::size_t steps = plan_->plan.steps.size();
+  if (flat_) {
+    if (flat_->loan()) fast_loans_.push_back(*flat_->loan());
+    next_tile_ = flat_->first_tile();
+    tiles_left_ -= next_tile_;
+    steps_done_ = next_tile_ * steps;
+    for (std::size_t i = 0; i < plan_->peers.size(); ++i) {
+      const auto all = [&](const std::vector<StepId>& list) {
+        return static_cast<std::uint32_t>(list.size()) * next_tile_;
+      };
+      moved_per_peer_[i] = {all(plan_->peers[i].sends), all(plan_->peers[i].receives)};
+    }
+  }
   for (auto& tile : tiles_) {
     tile->need.resize(steps);
     tile->data.resize(steps);
@@ -213,7 +225,7 @@ void Execution::start_tile(std::uint32_t index) {
   if (!loading && !on_device_) operands_->bring_in(tile.place);
   // Nothing comes early for a receive: what is there under its numbers is for the send to the same rank.
   if (!communicator_->early.empty() && call_.collective != Collective::recv) take_early(tile);
-  if (flat_) return go_on(tile);
+  if (flat_ && index < flat_->end_tile()) return go_on(tile);
   if (loading) return;
   for (auto at = plan_->first_steps.rbegin(); at != plan_->first_steps.rend(); ++at) make_ready(tile, *at);
 }
@@ -223,10 +235,10 @@ void Execution::go_on_from(std::unique_ptr<FlatRun> flat) { flat_ = std::move(fl
 // As if every step that is done had been done here.
 void Execution::go_on(Tile& tile) {
   const Plan& plan = plan_->plan;
-  const auto scratch = flat_->scratch();
+  const auto scratch = flat_->scratch(tile.index());
   if (!scratch.empty()) std::copy(scratch.begin(), scratch.end(), tile.place.scratch);
   std::vector<bool> done(plan.steps.size(), false);
-  for (const StepId id : flat_->done()) {
+  for (const StepId id : flat_->done(tile.index())) {
     const Step& step = plan.steps[id];
     done[id] = true;
     --tile.remaining;
@@ -244,7 +256,7 @@ void Execution::go_on(Tile& tile) {
       tile.data[id] = Data::here;
     }
   }
-  flat_.reset();
+  if (tile.index() + 1 == flat_->end_tile()) flat_.reset();
   for (StepId id = static_cast<StepId>(plan.steps.size()); id-- > 0;)
     if (!done[id] && tile.need[id] == 0) make_ready(tile, id);
 }
@@ -451,6 +463,8 @@ std::vector<Rank> Execution::peers_outstanding() const {
   std::vector<Rank> ranks;
   for (std::size_t i = 0; i < outstanding_per_peer_.size(); ++i)
     if (outstanding_per_peer_[i] > 0) ranks.push_back(communicator_->members[plan_->peers[i].rank]);
+  for (const FastLoan& loan : fast_loans_)
+    if (!engine_->transfer().is_back(loan.peer, loan.number)) ranks.push_back(loan.peer);
   return ranks;
 }
 

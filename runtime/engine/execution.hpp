@@ -105,14 +105,15 @@ class Execution {
   const Status& failure() const { return failure_; }
   /// Nothing of it is in flight any more, well or not.
   bool finished() const {
-    return complete_ || (started_ ? (tiles_left_ == 0 || failed()) && outstanding_ == 0 && copies_ == 0 : failed());
+    return complete_ ||
+           (started_ ? (tiles_left_ == 0 || failed()) && outstanding_ == 0 && copies_ == 0 && !is_lending() : failed());
   }
   /// Gives scratch back, publishes the status; Work sees it.
   void publish();
   /// May an early message for this tile be taken now?
   bool tile_active(std::uint32_t tile) const;
   /// Blocks posted and not completed.
-  std::uint32_t outstanding() const { return outstanding_ + copies_; }
+  std::uint32_t outstanding() const { return outstanding_ + copies_ + (is_lending() ? 1 : 0); }
   /// World ranks with a block outstanding, and whom it waits for (in the communicator).
   std::vector<Rank> peers_outstanding() const;
   std::vector<Rank> waiting_for() const;
@@ -217,6 +218,8 @@ class Execution {
   /// lengths_by_pair(): elements of the whole block that this message is of.
   std::size_t length_between(StepId id) const;
   bool skipped(const Tile& tile, StepId id) const;
+  bool is_lending() const;
+  bool lend(const Tile& tile, const Record& record, StepId id, std::span<const std::byte> from);
   std::uint32_t tile_slot(const Tile& tile) const;
   Result<StepId> step_of(const Tile& tile, Rank peer, const Record& record) const;
   Record record_for(const Tile& tile, StepId id, RecordKind kind, std::size_t bytes) const;
@@ -257,7 +260,8 @@ class Execution {
   std::vector<Ready> ready_;
   std::vector<Ready> retry_;  // posts answered `again`, or the window is full
   std::vector<Ready> retrying_;
-  bool read_loan_ = false;  // since it was last looked for news
+  bool read_loan_ = false;            // since it was last looked for news
+  std::vector<FastLoan> fast_loans_;  // the last to each peer
   // Slots for recv_reduce, all of one size.
   std::vector<std::byte*> slots_;
   std::vector<std::byte*> free_slots_;

@@ -106,10 +106,30 @@ void Execution::run_send(Tile& tile, StepId id) {
   ++communicator_->member[step.peer].early_sent;
   --tile.eager_left[plan_->peer_of_step[id]];
   told_[plan_->peer_of_step[id]] = true;
-  engine_->transfer().send_record(
-      world_rank(id), record_for(tile, id, RecordKind::data, bytes),
-      bounced ? std::span<const std::byte>(bounce(tile, id), bytes) : operands_->at(tile.place, step.from));
+  const Record record = record_for(tile, id, RecordKind::data, bytes);
+  const std::span<const std::byte> from =
+      bounced ? std::span<const std::byte>(bounce(tile, id), bytes) : operands_->at(tile.place, step.from);
+  if (bounced || on_device_ || !lend(tile, record, id, from))
+    engine_->transfer().send_record(world_rank(id), record, from);
   step_done(tile, id);
+}
+
+bool Execution::lend(const Tile& tile, const Record& record, StepId id, std::span<const std::byte> from) {
+  const Rank peer = world_rank(id);
+  FastLoan loan{peer, 0};
+  if (from.size() < FastLoan::least_bytes || !plan_->may_be_lent[id] || !engine_->transfer().is_fast(peer) ||
+      !engine_->transfer().lend_fast(peer, record, from, operands_->comes_back_there(tile.place, id), loan.number))
+    return false;
+  const auto before =
+      std::find_if(fast_loans_.begin(), fast_loans_.end(), [&](const FastLoan& other) { return other.peer == peer; });
+  if (before != fast_loans_.end()) fast_loans_.erase(before);
+  fast_loans_.push_back(loan);
+  return true;
+}
+
+bool Execution::is_lending() const {
+  return std::any_of(fast_loans_.begin(), fast_loans_.end(),
+                     [this](const FastLoan& loan) { return !engine_->transfer().is_back(loan.peer, loan.number); });
 }
 
 void Execution::now_outstanding(StepId id) {
@@ -214,12 +234,13 @@ void Execution::run_recv_reduce(Tile& tile, StepId id) {
 void Execution::take_small(Tile& tile, StepId id, std::span<const std::byte> payload) {
   if (!on_device_) {
     reduce_incoming(tile, id, payload.data());
-    return step_done(tile, id);
+    if (engine_->transfer().is_intact(world_rank(id))) step_done(tile, id);
+    return;
   }
   const auto mirror = operands_->at(tile.place, plan_->plan.steps[id].to);
   tile.mirrors.forget(mirror);
   if (!payload.empty()) std::memcpy(mirror.data(), payload.data(), payload.size());
-  came_to_host(tile, id);
+  if (engine_->transfer().is_intact(world_rank(id))) came_to_host(tile, id);
 }
 
 void Execution::reduce_incoming(Tile& tile, StepId id, const std::byte* incoming) {
@@ -277,7 +298,7 @@ Status Execution::on_record(Rank peer, const Record& record, std::span<const std
     early.record = record;
     early.payload.assign(payload.begin(), payload.end());
     early.taken = true;
-    tile.data[id] = Data::early;
+    if (engine_->transfer().is_intact(world_rank(id))) tile.data[id] = Data::early;
     return {};
   }
   tile.data[id] = Data::here;
@@ -290,8 +311,9 @@ Status Execution::on_record(Rank peer, const Record& record, std::span<const std
     bring_from_bounce(tile, id, payload);
     return {};
   }
-  if (!payload.empty()) std::memcpy(operands_->at(tile.place, step.to).data(), payload.data(), payload.size());
-  on_device_ ? came_to_host(tile, id) : step_done(tile, id);
+  std::byte* const to = operands_->at(tile.place, step.to).data();
+  if (to != payload.data() && !payload.empty()) std::memcpy(to, payload.data(), payload.size());
+  if (engine_->transfer().is_intact(world_rank(id))) on_device_ ? came_to_host(tile, id) : step_done(tile, id);
   return {};
 }
 

@@ -15,6 +15,8 @@ namespace {
 
 constexpr std::uint32_t yields_per_look = 16;  // at the clock
 constexpr std::uint32_t spins_at_full_speed = 64;
+constexpr std::uint32_t most_yields_for_loan = 64;
+constexpr std::size_t least_answer = 1024;
 
 bool receives(StepKind kind) { return kind == StepKind::recv || kind == StepKind::recv_reduce; }
 
@@ -24,34 +26,17 @@ void pause() {
 #endif
 }
 
-}  // namespace
-
-FlatRun::FlatRun(std::shared_ptr<const PreparedPlan> plan, Call call, const Operation& operation, const Tiling& tiling)
-    : plan_(std::move(plan)),
-      call_(std::move(call)),
-      operation_(operation),
-      operands_(*plan_, call_),
-      signature_(call_.signature()) {
-  operands_.bind(place_, tiling, 0);
-  scratch_.resize(operands_.lay_out_scratch(place_));
-  place_.scratch = scratch_.data();
-  for (const Step& step : plan_->plan.steps)
-    if (step.peer >= 0)
-      longest_message_ =
-          std::max(longest_message_, operands_.bytes_of(place_, step.kind == StepKind::send ? step.from : step.to));
-  arrange();
-}
-
 // What others wait for comes first; receives keep the plan's order, which is that of the messages.
-void FlatRun::arrange() {
-  const Plan& plan = plan_->plan;
-  std::vector<std::uint32_t> need = plan_->dependencies;
+std::vector<StepId> in_order(const PreparedPlan& prepared) {
+  const Plan& plan = prepared.plan;
+  std::vector<StepId> order;
+  std::vector<std::uint32_t> need = prepared.dependencies;
   std::vector<bool> taken(plan.steps.size(), false);
   const auto take_next = [&](auto&& wanted) {
     for (StepId id = 0; id < plan.steps.size(); ++id) {
       if (taken[id] || need[id] > 0 || !wanted(plan.steps[id].kind)) continue;
       taken[id] = true;
-      order_.push_back(id);
+      order.push_back(id);
       for (std::uint32_t i = 0; i < plan.steps[id].successor_count; ++i)
         --need[plan.successors[plan.steps[id].first_successor + i]];
       return true;
@@ -61,6 +46,49 @@ void FlatRun::arrange() {
   while (take_next([](StepKind kind) { return kind == StepKind::send; }) ||
          take_next([](StepKind kind) { return !receives(kind); }) || take_next(receives)) {
   }
+  return order;
+}
+
+}  // namespace
+
+// The peer's messages come in the order sent. With a plan that looks alike from both sides that is the order in which
+// this rank takes them if each is received as many stages after its number was sent.
+bool FlatRun::may_be(const PreparedPlan& plan, const Tiling& tiling) {
+  if (tiling.tiles == 1) return true;
+  if (plan.plan.size != 2) return false;
+  std::vector<std::uint32_t> sent, received;
+  std::uint32_t stage = 0;
+  for (const StepId id : in_order(plan)) {
+    const StepKind kind = plan.plan.steps[id].kind;
+    if (receives(kind)) received.push_back(++stage);
+    if (kind == StepKind::send) sent.push_back(stage);
+  }
+  if (sent.empty() || sent.size() != received.size()) return false;
+  for (std::size_t i = 0; i < sent.size(); ++i)
+    if (received[i] - sent[i] != received[0] - sent[0]) return false;
+  return true;
+}
+
+FlatRun::FlatRun(std::shared_ptr<const PreparedPlan> plan, Call call, const Operation& operation, const Tiling& tiling)
+    : plan_(std::move(plan)),
+      call_(std::move(call)),
+      operation_(operation),
+      operands_(*plan_, call_),
+      tiling_(tiling),
+      order_(in_order(*plan_)),
+      signature_(call_.signature()) {
+  for (std::uint32_t i = 0; i < order_.size(); ++i)
+    if (receives(plan_->plan.steps[order_[i]].kind)) stage_ends_.push_back(i);
+  stage_ends_.push_back(static_cast<std::uint32_t>(order_.size()));
+  places_.resize(std::min(tiling_.tiles, stages()));
+  operands_.bind(places_[0], tiling_, 0);
+  const std::size_t bytes = operands_.lay_out_scratch(places_[0]);
+  scratch_.resize(bytes * places_.size());
+  for (std::size_t i = 0; i < places_.size(); ++i) places_[i].scratch = scratch_.data() + i * bytes;
+  for (const Step& step : plan_->plan.steps)
+    if (step.peer >= 0)
+      longest_message_ =
+          std::max(longest_message_, operands_.bytes_of(places_[0], step.kind == StepKind::send ? step.from : step.to));
 }
 
 bool FlatRun::serves(const Operation& operation) const {
@@ -83,56 +111,151 @@ bool FlatRun::fits(const EngineCore& engine, const CommunicatorCore& communicato
 
 FlatRun::End FlatRun::run(EngineCore& engine, CommunicatorCore& communicator, std::uint32_t sequence) {
   sequence_ = sequence;
-  operands_.bring_in(place_);
-  for (next_ = 0; next_ < order_.size(); ++next_)
-    if (!run(engine, communicator, plan_->plan.steps[order_[next_]])) return End::stopped;
-  operands_.bring_out(place_);
+  begun_ = 0;
+  loan_.reset();
+  for (turn_ = 0; turn_ < tiling_.tiles + stages() - 1; ++turn_) {
+    stage_ = turn_ < tiling_.tiles ? 0 : turn_ - tiling_.tiles + 1;
+    next_ = stage_begin(stage_);
+    if (turn_ > 0 && engine.is_wanted()) return End::stopped;
+    for (const std::uint32_t last = std::min(turn_, stages() - 1); stage_ <= last; ++stage_)
+      if (!run_stage(engine, communicator)) return End::stopped;
+  }
+  if (loan_ && !await_loan(engine)) return End::stopped;
   if (call_.owned) call_.owned.reset();
   return End::done;
 }
 
-bool FlatRun::run(EngineCore& engine, CommunicatorCore& communicator, const Step& step) {
-  if (step.kind == StepKind::send) return send(engine, communicator, step);
-  if (receives(step.kind)) return receive(engine, communicator, step);
-  run_local_step(call_, plan_->plan, operands_, place_, step);
+// The peer needs nothing more to read what it was lent last.
+bool FlatRun::await_loan(EngineCore& engine) const {
+  engine.transfer().flush();
+  for (std::uint32_t idle = 0; !engine.transfer().is_back(loan_->peer, loan_->number); ++idle) {
+    if (engine.has_news() || idle > engine.waiting().spins + most_yields_for_loan) return false;
+    if (idle <= engine.waiting().spins) {
+      pause();
+    } else {
+      std::this_thread::yield();
+    }
+  }
   return true;
 }
 
-bool FlatRun::send(EngineCore& engine, CommunicatorCore& communicator, const Step& step) {
+bool FlatRun::run_stage(EngineCore& engine, CommunicatorCore& communicator) {
+  const std::uint32_t tile = turn_ - stage_;
+  Placement& place = places_[tile % places_.size()];
+  next_ = stage_begin(stage_);
+  if (stage_ == 0) {
+    if (tiling_.tiles > 1) operands_.bind(place, tiling_, tile);
+    operands_.bring_in(place);
+    ++begun_;
+  }
+  for (; next_ < stage_ends_[stage_]; ++next_)
+    if (!run(engine, communicator, place, order_[next_])) return false;
+  if (stage_ + 1 == stages()) operands_.bring_out(place);
+  return true;
+}
+
+std::uint32_t FlatRun::first_tile() const { return turn_ < stages() ? 0 : turn_ - stages() + 1; }
+
+std::vector<StepId> FlatRun::done(std::uint32_t tile) const {
+  std::vector<StepId> steps;
+  for (std::uint32_t stage = 0; stage < stages(); ++stage) {
+    const std::uint32_t turn = tile + stage;
+    if (turn > turn_ || (turn == turn_ && stage > stage_)) break;
+    const std::uint32_t end = turn == turn_ && stage == stage_ ? next_ : stage_ends_[stage];
+    steps.insert(steps.end(), order_.begin() + stage_begin(stage), order_.begin() + end);
+  }
+  return steps;
+}
+
+bool FlatRun::run(EngineCore& engine, CommunicatorCore& communicator, const Placement& place, StepId id) {
+  const Step& step = plan_->plan.steps[id];
+  if (step.kind == StepKind::send) return send(engine, communicator, place, id);
+  if (receives(step.kind)) return receive(engine, communicator, place, id);
+  run_local_step(call_, plan_->plan, operands_, place, step);
+  return true;
+}
+
+bool FlatRun::may_send(const CommunicatorCore& communicator, const Step& step) const {
+  const CommunicatorCore::Member& member = communicator.member[step.peer];
+  return member.early_sent - member.early_acked < CommunicatorCore::window / 2;
+}
+
+Record FlatRun::record_for(CommunicatorCore& communicator, const Placement& place, const Step& step) const {
   CommunicatorCore::Member& member = communicator.member[step.peer];
-  if (member.early_sent - member.early_acked >= CommunicatorCore::window / 2) return false;
-  const auto from = operands_.at(place_, step.from);
   Record record;
   record.channel = communicator.id;
   record.sequence = sequence_;
+  record.tile = place.tile;
   record.message = step.message;
-  record.bytes = static_cast<std::uint32_t>(from.size());
+  record.bytes = static_cast<std::uint32_t>(operands_.bytes_of(place, step.from));
   record.consumed = member.taken;
   record.signature = signature_;
-  if (!engine.transfer().send_fast(communicator.members[step.peer], record, from)) return false;
-  member.told = member.taken;
+  return record;
+}
+
+void FlatRun::sent(CommunicatorCore& communicator, const Step& step, const Record& record) {
+  CommunicatorCore::Member& member = communicator.member[step.peer];
+  member.told = record.consumed;
   ++member.early_sent;
+}
+
+bool FlatRun::send(EngineCore& engine, CommunicatorCore& communicator, const Placement& place, StepId id) {
+  const Step& step = plan_->plan.steps[id];
+  if (!may_send(communicator, step)) return false;
+  const Record record = record_for(communicator, place, step);
+  const auto from = operands_.at(place, step.from);
+  Transfer& transfer = engine.transfer();
+  const Rank peer = communicator.members[step.peer];
+  std::uint32_t loan = 0;
+  if (from.size() >= FastLoan::least_bytes && plan_->may_be_lent[id] &&
+      transfer.lend_fast(peer, record, from, operands_.comes_back_there(place, id), loan)) {
+    loan_ = {peer, loan};
+  } else if (!transfer.send_fast(peer, record, from)) {
+    return false;
+  }
+  sent(communicator, step, record);
   return true;
 }
 
-bool FlatRun::receive(EngineCore& engine, CommunicatorCore& communicator, const Step& step) {
-  const auto to = operands_.at(place_, step.to);
+bool FlatRun::receive(EngineCore& engine, CommunicatorCore& communicator, const Placement& place, StepId id) {
+  const Step& step = plan_->plan.steps[id];
+  const auto to = operands_.at(place, step.to);
   std::span<const std::byte> payload;
-  if (!await(engine, communicator, step, to.size(), payload)) return false;
+  if (!await(engine, communicator, place.tile, step, to.size(), payload)) return false;
   if (step.kind == StepKind::recv_reduce) {
-    fold_incoming(call_, operands_, place_, step, payload.data());
-  } else if (!to.empty()) {
+    fold_incoming(call_, operands_, place, step, payload.data());
+  } else if (to.data() != payload.data() && !to.empty()) {
     std::memcpy(to.data(), payload.data(), to.size());
   }
-  engine.transfer().pop_fast(communicator.members[step.peer], payload.size());
+  Transfer& transfer = engine.transfer();
+  const Rank peer = communicator.members[step.peer];
+  if (!transfer.is_intact(peer)) return false;
+  if (!answer(engine, communicator, place, step, to)) transfer.pop_fast(peer, payload.size());
   engine.took_early(communicator, step.peer, false);
+  return true;
+}
+
+// What was made of a message goes back to its sender at once: then it takes the message's place.
+bool FlatRun::answer(EngineCore& engine, CommunicatorCore& communicator, const Placement& place, const Step& received,
+                     std::span<const std::byte> result) {
+  if (result.size() < least_answer || next_ + 1 >= stage_ends_[stage_]) return false;
+  const Step& next = plan_->plan.steps[order_[next_ + 1]];
+  if (received.kind != StepKind::recv_reduce || next.kind != StepKind::send || next.peer != received.peer ||
+      operands_.at(place, next.from).data() != result.data() || operands_.bytes_of(place, next.from) != result.size() ||
+      !may_send(communicator, next))
+    return false;
+  Record record = record_for(communicator, place, next);
+  ++record.consumed;  // that message is being taken
+  if (!engine.transfer().answer_fast(communicator.members[next.peer], record, result)) return false;
+  sent(communicator, next, record);
+  ++next_;
   return true;
 }
 
 // Whatever this operation does not expect is for another one, and for the engine to keep; or it is the sign of a
 // mismatch, and the engine sees to that once there is an Execution to compare with.
-bool FlatRun::await(EngineCore& engine, CommunicatorCore& communicator, const Step& step, std::size_t bytes,
-                    std::span<const std::byte>& payload) {
+bool FlatRun::await(EngineCore& engine, CommunicatorCore& communicator, std::uint32_t tile, const Step& step,
+                    std::size_t bytes, std::span<const std::byte>& payload) {
   const Rank peer = communicator.members[step.peer];
   const WaitPolicy& waiting = engine.waiting();
   Transfer& transfer = engine.transfer();
@@ -142,7 +265,7 @@ bool FlatRun::await(EngineCore& engine, CommunicatorCore& communicator, const St
   while (true) {
     if (transfer.front_fast(peer, record, payload)) {
       const bool ours = record.channel == communicator.id && record.sequence == sequence_;
-      if (ours && record.kind == RecordKind::data && record.message == step.message && record.tile == 0 &&
+      if (ours && record.kind == RecordKind::data && record.message == step.message && record.tile == tile &&
           payload.size() == bytes && record.signature == signature_) {
         engine.heard_of(communicator, step.peer, record);
         return true;

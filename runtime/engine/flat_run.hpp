@@ -1,12 +1,17 @@
 #pragma once
-// FlatRun: a small operation run at once by the thread that calls it: the steps of its plan one after the other, each
+// FlatRun: an operation run at once by the thread that calls it: the steps of its plan one after the other, each
 // message a fast record (transfer.hpp) that is read where the peer wrote it. Nothing is queued, allocated or registered
 // anywhere. When something else than the next message comes, or nothing comes for too long, it stops where it is, and
 // an Execution goes on from there: on the wire the two are the same, so that it does not matter which of them a peer
 // uses. Kept by its communicator, because what it works out for one call serves the next. The driver's.
+//
+// An operation of several tiles is run so between two ranks. Each receive of a plan begins a *stage*; in turn t stage s
+// of tile t - s is run, the first stages first. So what a rank waits for was sent by its peer most of a turn ago, and
+// both directions are in use all the time.
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -21,7 +26,10 @@ class EngineCore;
 
 class FlatRun {
  public:
-  /// `call` is what `operation` asks for, `tiling` how it is cut: not at all.
+  /// Can a plan that is cut like this be run so, if its messages fit into records?
+  static bool may_be(const PreparedPlan& plan, const Tiling& tiling);
+
+  /// `call` is what `operation` asks for, `tiling` how it is cut.
   FlatRun(std::shared_ptr<const PreparedPlan> plan, Call call, const Operation& operation, const Tiling& tiling);
 
   /// Was it made for operations like this one, buffers aside?
@@ -38,28 +46,49 @@ class FlatRun {
 
   // After `stopped`: what is to go on, and what of it is done.
   const Call& call() const { return call_; }
-  std::span<const StepId> done() const { return {order_.data(), next_}; }
-  std::span<const std::byte> scratch() const { return scratch_; }
+  std::uint32_t first_tile() const;                  ///< all before it are done
+  std::uint32_t end_tile() const { return begun_; }  ///< it and all after it are not begun
+  std::vector<StepId> done(std::uint32_t tile) const;
+  const std::optional<FastLoan>& loan() const { return loan_; }
+  std::span<const std::byte> scratch(std::uint32_t tile) const {
+    return {place_of(tile).scratch, scratch_.size() / places_.size()};
+  }
 
  private:
-  void arrange();
-  bool run(EngineCore& engine, CommunicatorCore& communicator, const Step& step);
-  bool send(EngineCore& engine, CommunicatorCore& communicator, const Step& step);
-  bool receive(EngineCore& engine, CommunicatorCore& communicator, const Step& step);
-  bool await(EngineCore& engine, CommunicatorCore& communicator, const Step& step, std::size_t bytes,
-             std::span<const std::byte>& payload);
+  std::uint32_t stages() const { return static_cast<std::uint32_t>(stage_ends_.size()); }
+  std::uint32_t stage_begin(std::uint32_t stage) const { return stage == 0 ? 0 : stage_ends_[stage - 1]; }
+  const Placement& place_of(std::uint32_t tile) const { return places_[tile % places_.size()]; }
+  bool run_stage(EngineCore& engine, CommunicatorCore& communicator);
+  bool run(EngineCore& engine, CommunicatorCore& communicator, const Placement& place, StepId id);
+  bool send(EngineCore& engine, CommunicatorCore& communicator, const Placement& place, StepId id);
+  bool receive(EngineCore& engine, CommunicatorCore& communicator, const Placement& place, StepId id);
+  bool answer(EngineCore& engine, CommunicatorCore& communicator, const Placement& place, const Step& received,
+              std::span<const std::byte> result);
+  bool may_send(const CommunicatorCore& communicator, const Step& step) const;
+  Record record_for(CommunicatorCore& communicator, const Placement& place, const Step& step) const;
+  static void sent(CommunicatorCore& communicator, const Step& step, const Record& record);
+  bool await(EngineCore& engine, CommunicatorCore& communicator, std::uint32_t tile, const Step& step,
+             std::size_t bytes, std::span<const std::byte>& payload);
+  bool await_loan(EngineCore& engine) const;
 
   std::shared_ptr<const PreparedPlan> plan_;
   Call call_;
   Operation operation_;  // its buffers do not matter, and may be gone
   Operands operands_;    // of call_
-  Placement place_;
+  Tiling tiling_;
+  std::vector<StepId> order_;              // sends as early as can be
+  std::vector<std::uint32_t> stage_ends_;  // in order_
+  std::vector<Placement> places_;          // tile t is in places_[t % size]
   std::vector<std::byte> scratch_;
-  std::vector<StepId> order_;  // sends as early as can be
   std::size_t longest_message_ = 0;
   Signature signature_;
   std::uint32_t sequence_ = 0;
-  std::size_t next_ = 0;
+  // Where it is.
+  std::uint32_t turn_ = 0;
+  std::uint32_t stage_ = 0;
+  std::uint32_t next_ = 0;   // in order_
+  std::uint32_t begun_ = 0;  // tiles
+  std::optional<FastLoan> loan_;
 };
 
 }  // namespace fabring

@@ -55,9 +55,11 @@ void EngineCore::keep_early(CommunicatorCore& communicator, Rank member, const R
     return;
   }
   const bool of_message = record.signature.collective == static_cast<std::uint8_t>(Collective::send);
-  auto& early = communicator.early[{of_message, record.sequence, record.tile, member, record.message, record.kind}];
+  const CommunicatorCore::EarlyKey key{of_message, record.sequence, record.tile, member, record.message, record.kind};
+  auto& early = communicator.early[key];
   early.record = record;
   early.payload.assign(payload.begin(), payload.end());
+  if (!transfer_->is_intact(communicator.members[member])) communicator.early.erase(key);  // and it is lost
 }
 
 void EngineCore::on_record(Rank peer, const Record& record, std::span<const std::byte> payload) {
@@ -79,6 +81,7 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
     if (orphans_.size() >= most_orphans)
       return suspect(peer, Status(ErrorCode::transport_error, "it uses communicators that do not exist here"));
     orphans_.push_back({peer, record, {payload.begin(), payload.end()}});
+    if (!transfer_->is_intact(peer)) orphans_.pop_back();
     return;
   }
   const Rank member = communicator->rank_of_world(peer);

@@ -127,6 +127,18 @@ std::span<std::byte> Operands::at(const Placement& placement, const Block& block
   return {base + (extent.offset - block_begin(placement, number)) * element_bytes_, bytes};
 }
 
+bool Operands::comes_back_there(const Placement& placement, StepId send) const {
+  const Plan& plan = prepared_.plan;
+  const Step& sent = plan.steps[send];
+  for (std::uint32_t i = 0; i < sent.successor_count; ++i) {
+    const StepId next = plan.successors[sent.first_successor + i];
+    if (prepared_.comes_back(send, next) &&
+        at(placement, plan.steps[next].to).data() == at(placement, sent.from).data())
+      return true;
+  }
+  return false;
+}
+
 bool Operands::in_pieces(const Placement& placement, const Block& block) const {
   if (prepared_.plan.blocks == 0 || block.space == Space::scratch || placement.packed ||
       (scaled_ && block.space == Space::input) || staged(block.space))

@@ -35,6 +35,13 @@ struct Placement {
   std::uint32_t tensor = Cuts::together;  // the one that the tile is a part of
 };
 
+/// Bytes of the caller's that a peer may be reading where they are (Transfer::lend_fast), and all before them.
+struct FastLoan {
+  static constexpr std::size_t least_bytes = 4096;  ///< what is shorter is in the caches anyway
+  Rank peer = -1;                                   ///< of the world
+  std::uint32_t number = 0;
+};
+
 class Operands {
  public:
   /// Where processors read and write: a buffer of a device is what stands for it. Or where a device does.
@@ -63,6 +70,8 @@ class Operands {
   }
   /// An operand that lies in one piece (all but several blocks of a caller's buffer).
   std::span<std::byte> at(const Placement& placement, const Block& block) const;
+  /// Does the answer to this send, which may_be_lent, belong where its bytes are?
+  bool comes_back_there(const Placement& placement, StepId send) const;
   /// to = from, either in several pieces. Nothing if they are the same bytes.
   void copy(const Placement& placement, const Block& to, const Block& from) const;
   /// The same as single copies.

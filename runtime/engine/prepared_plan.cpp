@@ -37,6 +37,18 @@ PreparedPlan::PreparedPlan(Plan made) : plan(std::move(made)), input(input_block
     if (step.kind == StepKind::recv_reduce) slot_receives.push_back(id);
   }
   find_what_may_stay();
+  find_what_may_be_lent();
+}
+
+void PreparedPlan::find_what_may_be_lent() {
+  may_be_lent.assign(plan.steps.size(), false);
+  for (StepId id = 0; id < plan.steps.size(); ++id) {
+    const Step& step = plan.steps[id];
+    bool free = step.kind == StepKind::send && step.from.space != Space::scratch;
+    for (std::uint32_t i = 0; free && i < step.successor_count; ++i)
+      free = comes_back(id, plan.successors[step.first_successor + i]);
+    may_be_lent[id] = free;
+  }
 }
 
 // A recv_reduce reads its message itself. What a recv brings into an area of scratch that nothing else is written to,

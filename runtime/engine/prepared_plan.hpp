@@ -32,6 +32,7 @@ struct PreparedPlan {
   int peer_index(Rank rank) const;
 
   void find_what_may_stay();
+  void find_what_may_be_lent();
 
   Plan plan;
   std::vector<Peer> peers;                  // sorted by rank
@@ -44,7 +45,10 @@ struct PreparedPlan {
   // its own sends. (One that waited for a send could wait for a rank that waits for this loan.)
   std::vector<bool> may_stay;                    // by step
   std::vector<std::vector<StepId>> last_reader;  // by step: the receives that it is the reader of
-  BlockSpan input;  // blocks of the caller's buffers; what lies at the start of each is the first
+  // Sends that nothing of this rank waits for, but what comes back: their bytes may stay in the caller's memory until
+  // the operation is over.
+  std::vector<bool> may_be_lent;  // by step
+  BlockSpan input;                // blocks of the caller's buffers; what lies at the start of each is the first
   BlockSpan output;
 };
 

@@ -5,8 +5,8 @@
 namespace fabring {
 namespace {
 
-constexpr std::uint32_t runs_per_look = 128;  // at what else there is to do
-constexpr std::size_t most_flat_bytes = 1 << 20;
+constexpr std::uint32_t runs_per_look = 128;      // at what else there is to do
+constexpr std::size_t most_flat_bytes = 1 << 30;  // meanwhile nobody drives anything else
 
 }  // namespace
 
@@ -54,7 +54,7 @@ FlatRun* EngineCore::make_flat(CommunicatorCore& communicator, const Call& call,
     plan = std::move(*found);
   }
   const Tiling tiling = choose_tiling(*plan, call, tiling_rules());
-  if (tiling.tiles != 1) return nullptr;
+  if (!FlatRun::may_be(*plan, tiling)) return nullptr;
   auto flat = std::make_unique<FlatRun>(std::move(plan), call, operation, tiling);
   if (!flat->fits(*this, communicator)) return nullptr;
   auto& place = communicator.flat[communicator.next_flat++ % communicator.flat.size()];

@@ -25,6 +25,7 @@ std::string Identity::encode() const {
   out.text(unusable, most_reason).text(algorithm, most_text).number(segment_bytes).number(depth).number(scratch_bytes);
   out.number(static_cast<std::uint8_t>(reproducible)).text(machine, most_text).number(link_megabits).number(cores);
   out.number(static_cast<std::uint8_t>(networks_probed)).text(cpus, most_text).number(rails);
+  out.number(static_cast<std::uint8_t>(gpus));
   out.text(described_machine, most_machine_bytes);
   return out.take();
 }
@@ -53,6 +54,7 @@ Result<Identity> Identity::decode(std::string_view bytes) {
   identity.networks_probed = in.number<std::uint8_t>() != 0;
   identity.cpus = in.text(most_text);
   identity.rails = in.number<std::uint8_t>();
+  identity.gpus = in.number<std::uint8_t>() != 0;
   identity.described_machine = in.text(most_machine_bytes);
   if (!in.complete())
     return Status(ErrorCode::mismatch, "a rank sent an identity that cannot be read; it runs another build of Fabring");

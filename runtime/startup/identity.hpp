@@ -34,6 +34,7 @@ struct Identity {
   std::uint8_t rails = 1;           ///< how many such cards its host has
   std::uint32_t cores = 0;          ///< that its processes may use
   std::string cpus;                 ///< its affinity: "0-3,8"
+  bool gpus = false;                ///< its host has a driver of GPUs, and it was built to use them
 
   std::string encode() const;
   static Result<Identity> decode(std::string_view bytes);

@@ -145,6 +145,7 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
   Status machine_read = read_own_machine(config, own);
   own.cores = static_cast<std::uint32_t>(allowed_cpus());
   own.cpus = show_cpu_list(affinity_cpus());
+  own.gpus = parts.device != nullptr && ::access("/dev/nvidiactl", F_OK) == 0;
   UsableTransports usable(config.transport);
   std::unique_ptr<NodeBeacon> beacon;
   // Without other hosts no card carries anything.
@@ -174,6 +175,7 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
   FABRING_TRY(compare(ranks));
   parts.config.segment_bytes = segment_of(ranks);
   if (parts.config.depth == 0) parts.config.depth = depth_of(ranks);
+  parts.some_have_gpus = std::any_of(ranks.begin(), ranks.end(), [](const Identity& rank) { return rank.gpus; });
   auto path = open_data_path(gather, usable, *beacon, options, rails, own, ranks);
   if (!path) return path.error();
   parts.endpoint = std::move(path->endpoint);

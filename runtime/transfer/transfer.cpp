@@ -144,6 +144,26 @@ bool Transfer::send_fast(Rank rank, const Record& record, std::span<const std::b
   return true;
 }
 
+bool Transfer::lend_fast(Rank rank, const Record& record, std::span<const std::byte> payload, bool answerable,
+                         std::uint32_t& loan) {
+  if (!peers_[rank]->waiting.empty() || !fits_fast(record)) return false;
+  if (!fast_messages_->lend(rank, fast_head(record), payload, answerable, loan)) return false;
+  to_deliver_ = true;
+  payload_sent_ += payload.size();
+  return true;
+}
+
+bool Transfer::answer_fast(Rank rank, const Record& record, std::span<const std::byte> payload) {
+  if (!peers_[rank]->waiting.empty() || !fits_fast(record)) return false;
+  if (!fast_messages_->answer(rank, fast_head(record), payload)) return false;
+  loans_ += front_is_lent_ ? 1 : 0;
+  front_is_lent_ = false;
+  to_deliver_ = true;
+  payload_sent_ += payload.size();
+  payload_received_ += payload.size();
+  return true;
+}
+
 bool Transfer::flush_waiting(Rank rank, Peer& peer) {
   bool sent = false;
   while (!peer.waiting.empty() && fast_messages_->put(rank, peer.waiting.front().head, peer.waiting.front().payload)) {
@@ -163,12 +183,15 @@ bool Transfer::front_fast(Rank rank, Record& record, std::span<const std::byte>&
     return false;
   }
   record = *read;
+  front_is_lent_ = message.lent;
   payload = record.kind == RecordKind::data ? message.payload : std::span<const std::byte>();
   return true;
 }
 
 void Transfer::pop_fast(Rank rank, std::size_t payload_bytes) {
   payload_received_ += payload_bytes;
+  loans_ += front_is_lent_ ? 1 : 0;
+  front_is_lent_ = false;
   fast_messages_->pop(rank);
 }
 
@@ -176,6 +199,7 @@ void Transfer::take_fast(Rank rank, const Record& record, std::span<const std::b
   const std::size_t bytes = payload.size();
   listener_.on_record(rank, record, payload);
   if (!peers_[rank]->lost) pop_fast(rank, bytes);
+  front_is_lent_ = false;
 }
 
 std::size_t Transfer::take_fast(Rank rank) {
@@ -414,6 +438,7 @@ void Transfer::complete(const Completion& completion) {
 void Transfer::take_in(Rank rank, std::uint32_t index, std::uint32_t bytes) {
   Peer& peer = *peers_[rank];
   if (peer.lost) return;
+  front_is_lent_ = false;
   const std::byte* at = peer.slots[index].bytes.data();
   if (bytes < sizeof(ParcelHeader) || bytes > parcel_bytes) return broken(rank, "a parcel of impossible length");
   ParcelHeader header;

@@ -75,8 +75,19 @@ class Transfer {
   std::size_t most_record_bytes() const;
   /// Sends it now; false if it finds no room or others wait. The peer may sleep until flush().
   bool send_fast(Rank peer, const Record& record, std::span<const std::byte> payload);
+  /// The same of `payload` that lies in mapped memory and stays there: until is_back(peer, loan) it must be as it is.
+  /// `answerable`: but for an answer, which may take its place.
+  bool lend_fast(Rank peer, const Record& record, std::span<const std::byte> payload, bool answerable,
+                 std::uint32_t& loan);
+  /// The same as an answer to the record that front_fast() gave last, in the place of its payload, which is as long;
+  /// that record is popped.
+  bool answer_fast(Rank peer, const Record& record, std::span<const std::byte> payload);
+  bool is_back(Rank peer, std::uint32_t loan) const { return fast_messages_->is_back(peer, loan); }
   /// The oldest fast record of this peer, valid until pop_fast(); false if there is none.
   bool front_fast(Rank peer, Record& record, std::span<const std::byte>& payload);
+  /// What was read of the payload that is there now is what the peer sent. False: it took it back, and is lost; what
+  /// was made of it must not be used.
+  bool is_intact(Rank peer) { return !front_is_lent_ || fast_messages_->is_intact(peer); }
   void pop_fast(Rank peer, std::size_t payload_bytes);
   /// Hands it to the listener.
   void take_fast(Rank peer, const Record& record, std::span<const std::byte> payload);
@@ -151,7 +162,8 @@ class Transfer {
   FastMessages* const fast_messages_;
   std::vector<bool> fast_;  // by rank: reached by fast messages
   std::vector<Rank> fast_peers_;
-  bool to_deliver_ = false;  // fast messages were put
+  bool to_deliver_ = false;     // fast messages were put
+  bool front_is_lent_ = false;  // of the fast record that front_fast() gave last
   std::vector<std::unique_ptr<Peer>> peers_;
   std::vector<Rank> busy_;  // peers with something to flush
   std::vector<std::unique_ptr<Operation>> operations_;

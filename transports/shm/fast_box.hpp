@@ -2,15 +2,39 @@
 // FastOutbox, FastInbox: the two ends of a ring of lines for small messages, one each way between two ranks. A message
 // is a line with its head and, if that is short, its payload; a longer payload fills the lines behind it. Whether a
 // line begins a message is told by its stamp, the last thing that is written. Payloads overwrite old stamps, so before
-// a sender publishes a message it sees to it that the line after it does not look like one.
+// a sender publishes a message it sees to it that the line after it does not look like one. A payload in the program's
+// part of the sender's arena may stay there instead, until the receiver has passed the message's line. And a message
+// may be answered by one whose payload has taken the place of its own: a line that two cores write and read by turns
+// goes from one to the other and back, where two lines would go back and forth each. It is not free until the answer
+// has been read.
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
+#include <span>
 
 #include "transports/fast_messages.hpp"
 #include "transports/shm/layout.hpp"
 
 namespace fabring::shm {
+
+inline constexpr std::uint64_t loan_alignment = 8;  // of any element
+
+/// What the line of a loan holds.
+struct Loan {
+  std::uint64_t offset = 0;  ///< in the sender's arena
+  std::uint32_t answerable = 0;
+  std::uint32_t reserved = 0;
+};
+static_assert(sizeof(Loan) == FastRing::inline_bytes);
+
+/// What that of an answer holds.
+struct AnswerPlace {
+  std::uint64_t where = 0;  ///< the line of the message that it answers; or an offset in the arena of whom it answers
+  std::uint32_t in_arena = 0;
+  std::uint32_t reserved = 0;
+};
+static_assert(sizeof(AnswerPlace) == FastRing::inline_bytes);
 
 class FastOutbox {
  public:
@@ -40,6 +64,51 @@ class FastOutbox {
     line_ += length;
     return true;
   }
+  /// The same with a payload at `offset` of this rank's arena, which stays there until is_back(loan).
+  /// `place`: where an answer may take its place; null: nowhere.
+  bool lend(const FastMessage::Head& head, std::uint64_t offset, std::uint32_t bytes, std::byte* place,
+            std::uint32_t& loan) {
+    if (!room_for(2)) return false;
+    while (!places_.empty() && is_back(places_.front().line + 1)) places_.pop_front();
+    if (place != nullptr) places_.push_back({line_, {place, bytes}});
+    FastLine& first = at(line_);
+    first.bytes = bytes | FastRing::lent;
+    first.head = head;
+    const Loan told{offset, place != nullptr ? 1u : 0u, 0};
+    std::memcpy(first.payload.data(), &told, sizeof told);
+    make_unwritten(line_ + 1);
+    first.stamp.store(FastRing::stamp_of(line_), std::memory_order_release);
+    ++line_;
+    loan = lent_end_ = line_;
+    lends_ = true;
+    return true;
+  }
+  /// An answer in its place, has_room_for_line() given. It has been read once the number returned is_back().
+  std::uint32_t put_answer(const FastMessage::Head& head, const AnswerPlace& place, std::uint32_t bytes) {
+    FastLine& first = at(line_);
+    first.bytes = bytes | FastRing::answer;
+    first.head = head;
+    std::memcpy(first.payload.data(), &place, sizeof place);
+    make_unwritten(line_ + 1);
+    first.stamp.store(FastRing::stamp_of(line_), std::memory_order_release);
+    return ++line_;
+  }
+  bool has_room_for_line() { return room_for(2); }
+  bool is_back(std::uint32_t loan) const {
+    return static_cast<std::int32_t>(channel_->fast_read.load(std::memory_order_acquire) - loan) >= 0;
+  }
+  /// visit(bytes) of what the peer may still write to.
+  template <class Visit>
+  void for_each_place(Visit visit) const {
+    for (const Place& place : places_)
+      if (!is_back(place.line + 1)) visit(place.at);
+  }
+  /// Whoever still reads what was lent will know that it may be anything.
+  void withdraw() {
+    if (!lends_ || is_back(lent_end_)) return;
+    channel_->withdrawn.store(1, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // before the bytes change; pairs with FastInbox::is_intact()
+  }
 
   /// Is there room for any message?
   bool has_room() const {
@@ -68,19 +137,33 @@ class FastOutbox {
   FastRing ring_;
   std::uint32_t line_ = 0;   // the next to write
   std::uint32_t taken_ = 0;  // lines that the peer has read, at the last look
+  struct Place {
+    std::uint32_t line = 0;
+    std::span<std::byte> at;
+  };
+  std::deque<Place> places_;  // where answers may be written, oldest first
+  bool lends_ = false;
+  std::uint32_t lent_end_ = 0;  // of the last loan
 };
 
 class FastInbox {
  public:
   enum class Found : std::uint8_t { nothing, message, nonsense };
 
-  FastInbox(const Pair& pair, bool upwards)
-      : channel_(&pair.channel(upwards)), lines_(pair.fast_lines(upwards)), ring_(pair.fast) {}
+  FastInbox(const Pair& pair, bool upwards, std::span<std::byte> peers_arena = {},
+            std::span<const std::byte> own_arena = {})
+      : channel_(&pair.channel(upwards)),
+        lines_(pair.fast_lines(upwards)),
+        own_lines_(pair.fast_lines(!upwards)),
+        ring_(pair.fast),
+        arena_(peers_arena),
+        own_arena_(own_arena) {}
 
   bool empty() const { return at(line_).stamp.load(std::memory_order_acquire) != FastRing::stamp_of(line_); }
   Found front(FastMessage& message) {
+    place_ = nullptr;
     if (empty()) return Found::nothing;
-    const FastLine* first = &at(line_);
+    FastLine* first = &at(line_);
     std::uint32_t bytes = first->bytes;
     if (bytes == FastRing::skipped) {
       line_ += ring_.lines - line_ % ring_.lines;
@@ -88,28 +171,108 @@ class FastInbox {
       first = &at(line_);
       bytes = first->bytes;
     }
+    if ((bytes & FastRing::lent) != 0) return lent_front(*first, bytes & ~FastRing::lent, message);
+    message.lent = false;
+    if ((bytes & FastRing::answer) != 0) return answer_front(*first, bytes & ~FastRing::answer, message);
     if (bytes > ring_.most_bytes()) return Found::nonsense;
     length_ = FastRing::length(bytes);
     if (ring_.skip(line_, length_) > 0) return Found::nonsense;
     message.head = first->head;
-    message.payload = {length_ == 1 ? first->payload.data() : reinterpret_cast<const std::byte*>(&at(line_ + 1)),
-                       bytes};
+    message.payload = {length_ == 1 ? first->payload.data() : bytes_at(line_ + 1), bytes};
+    if (length_ > 1 && length_ <= ring_.lines / 8 + 1) place_ = bytes_at(line_ + 1);
     return Found::message;
+  }
+  /// Of the message at the front: its payload's place, for an answer as long. Null: it has none, is too long, or the
+  /// answers to too many before it have not been read.
+  std::byte* place_of_answer(const FastOutbox& answers) {
+    if (place_ == nullptr || length_ == 1) return place_;
+    if (held_.size() >= most_held - 1) (void)release(answers);
+    return held_.size() < most_held ? place_ : nullptr;
+  }
+  /// The same, for put_answer().
+  AnswerPlace answer_place() const {
+    if (length_ > 1) return {line_, 0, 0};
+    return {static_cast<std::uint64_t>(place_ - arena_.data()), 1, 0};
+  }
+  /// If a byte of a loan was read that was written after FastOutbox::withdraw(), this sees that.
+  bool is_intact() const {
+    std::atomic_thread_fence(std::memory_order_acquire);
+    return channel_->withdrawn.load(std::memory_order_relaxed) == 0;
   }
   void pop() {
     line_ += length_;
-    channel_->fast_taken.store(line_, std::memory_order_release);
+    channel_->fast_read.store(line_, std::memory_order_release);
+    publish();
+  }
+  /// The same of a message that has been answered in its place.
+  void pop_answered(std::uint32_t answer) {
+    if (length_ == 1) return pop();  // its place is not in the ring
+    held_.push_back({line_, answer});
+    line_ += length_;
+    channel_->fast_read.store(line_, std::memory_order_release);
+  }
+  /// Gives back the lines of messages whose answers have been read. False: there are none.
+  bool release(const FastOutbox& answers) {
+    if (held_.empty() || !answers.is_back(held_.front().answer)) return false;
+    while (!held_.empty() && answers.is_back(held_.front().answer)) held_.pop_front();
+    publish();
+    return true;
   }
   bool sender_waits() const { return channel_->fast_waits.load(std::memory_order_relaxed) != 0; }
 
  private:
-  const FastLine& at(std::uint32_t number) const { return lines_[number % ring_.lines]; }
+  static constexpr std::size_t most_held = 3;  // the longest message still finds room
+  struct Held {
+    std::uint32_t line = 0;
+    std::uint32_t answer = 0;
+  };
+
+  FastLine& at(std::uint32_t number) const { return lines_[number % ring_.lines]; }
+  std::byte* bytes_at(std::uint32_t number) const { return reinterpret_cast<std::byte*>(&at(number)); }
+  void publish() { channel_->fast_taken.store(held_.empty() ? line_ : held_.front().line, std::memory_order_release); }
+  Found answer_front(const FastLine& first, std::uint32_t bytes, FastMessage& message) {
+    AnswerPlace answer;
+    std::memcpy(&answer, first.payload.data(), sizeof answer);
+    length_ = 1;
+    message.head = first.head;
+    if (answer.in_arena != 0) {
+      if (answer.where < page || answer.where > own_arena_.size() || bytes > own_arena_.size() - answer.where ||
+          answer.where % loan_alignment != 0)
+        return Found::nonsense;
+      message.payload = own_arena_.subspan(static_cast<std::size_t>(answer.where), bytes);
+      return Found::message;
+    }
+    const auto answered = static_cast<std::uint32_t>(answer.where);
+    if (bytes <= FastRing::inline_bytes || bytes > ring_.most_bytes() ||
+        ring_.skip(answered, FastRing::length(bytes)) > 0)
+      return Found::nonsense;
+    message.payload = {reinterpret_cast<const std::byte*>(&own_lines_[(answered + 1) % ring_.lines]), bytes};
+    return Found::message;
+  }
+  Found lent_front(const FastLine& first, std::uint32_t bytes, FastMessage& message) {
+    Loan loan;
+    std::memcpy(&loan, first.payload.data(), sizeof loan);
+    if (loan.offset < page || loan.offset > arena_.size() || bytes > arena_.size() - loan.offset ||
+        loan.offset % loan_alignment != 0)
+      return Found::nonsense;
+    length_ = 1;
+    message.head = first.head;
+    message.payload = arena_.subspan(static_cast<std::size_t>(loan.offset), bytes);
+    if (loan.answerable != 0) place_ = arena_.data() + loan.offset;
+    message.lent = true;
+    return Found::message;
+  }
 
   Channel* channel_;
-  const FastLine* lines_;
+  FastLine* lines_;
+  const FastLine* own_lines_;  // of the other ring
   FastRing ring_;
-  std::uint32_t line_ = 0;    // the next to read
-  std::uint32_t length_ = 0;  // of the message at the front
+  std::span<std::byte> arena_;  // the sender's
+  std::span<const std::byte> own_arena_;
+  std::uint32_t line_ = 0;      // the next to read
+  std::uint32_t length_ = 0;    // of the message at the front
+  std::byte* place_ = nullptr;  // for an answer to the message at the front
+  std::deque<Held> held_;       // answered in their place, oldest first
 };
 
 }  // namespace fabring::shm

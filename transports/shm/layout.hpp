@@ -46,8 +46,16 @@ struct FastRing {
   static constexpr std::size_t inline_bytes = 16;
   static constexpr std::uint32_t skipped = ~std::uint32_t{0};  ///< instead of a length: go on at the ring's beginning
 
+  /// Added to a length: the payload stays in the sender's arena, and the line has its offset there.
+  static constexpr std::uint32_t lent = std::uint32_t{1} << 31;
+
+  /// Likewise: an answer, in the place of the payload of the receiver's own message at the line that this one names.
+  static constexpr std::uint32_t answer = std::uint32_t{1} << 30;
+
   std::uint32_t lines = 0;  ///< a power of two
-  static constexpr FastRing of_world(int ranks) { return {ranks <= 8 ? 2048u : ranks <= 16 ? 1024u : 512u}; }
+  static constexpr FastRing of_world(int ranks) {
+    return {ranks <= 2 ? 4096u : ranks <= 8 ? 2048u : ranks <= 16 ? 1024u : 512u};
+  }
   constexpr std::uint32_t bytes() const { return lines * static_cast<std::uint32_t>(line); }
   /// The longest message: several fit at once.
   constexpr std::uint32_t most_bytes() const { return bytes() / 4; }
@@ -125,7 +133,8 @@ struct Channel {
   // Written by the receiver.
   alignas(line) std::atomic<std::uint32_t> entries_taken;
   std::atomic<std::uint32_t> bytes_taken;
-  alignas(line) std::atomic<std::uint32_t> fast_taken;
+  alignas(line) std::atomic<std::uint32_t> fast_taken;  ///< lines that are free again
+  std::atomic<std::uint32_t> fast_read;                 ///< and those that have been read
   alignas(line) std::array<Landing, landing_count> landings;
   alignas(line) std::array<std::atomic<std::uint32_t>, loan_count> returned;  ///< loans given back, each at its number
   std::array<std::atomic<std::uint32_t>, loan_count> refused;  ///< of these the tickets that could not be used

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cstring>
 #include <limits>
 
 #include "runtime/base/check.hpp"
@@ -29,7 +30,8 @@ void Peer::meet(Acquaintance acquaintance) {
   const std::span arena(known_.arena.data(), known_.arena.size());
   inbox_.emplace(pair, self_ > rank_, arena);
   outbox_.emplace(pair, self_ < rank_, arena);
-  fast_inbox_.emplace(pair, self_ > rank_);
+  fast_inbox_.emplace(pair, self_ > rank_, arena,
+                      std::span<const std::byte>(arena_.memory().data(), arena_.memory().size()));
   fast_outbox_.emplace(pair, self_ < rank_);
   sleeping_ = &reinterpret_cast<ArenaHeader*>(known_.arena.data())->sleeping;
   receives_.for_each([this](const PostedReceive& receive) { offer_landing(receive); });
@@ -100,7 +102,7 @@ void Peer::offer_halfway(const PostedReceive& receive) {
 
 bool Peer::give_back(std::uint32_t loan) {
   if (!inbox_->give_back(loan)) {
-    fail(lost("has taken back memory that this rank was reading; it counts this rank as lost"));
+    fail(taken_back());
     return false;
   }
   ring_if_asleep();
@@ -122,6 +124,43 @@ bool Peer::put(const FastMessage::Head& head, std::span<const std::byte> payload
   ledger_.counters.bytes_sent += sizeof head + payload.size();
   ++ledger_.counters.messages_sent;
   return true;
+}
+
+// An answer may take the place of what was lent where that has its pages for itself, so that they can be taken away
+// from the peer (end()).
+bool Peer::lend(const FastMessage::Head& head, std::span<const std::byte> payload, bool answerable,
+                std::uint32_t& loan) {
+  if (state_ != State::alive || !met() || payload.size() < least_loan || payload.size() >= FastRing::answer)
+    return false;
+  const auto offset = arena_.mapped_offset_of(payload);
+  if (!offset || *offset % loan_alignment != 0) return false;
+  std::byte* const there = arena_.memory().data() + *offset;
+  std::byte* const place = answerable && *offset % page == 0 && payload.size() % page == 0 ? there : nullptr;
+  if (!fast_outbox_->lend(head, *offset, static_cast<std::uint32_t>(payload.size()), place, loan)) return false;
+  ledger_.counters.bytes_sent += sizeof head + payload.size();
+  ++ledger_.counters.messages_sent;
+  return true;
+}
+
+bool Peer::answer(const FastMessage::Head& head, std::span<const std::byte> payload) {
+  if (state_ != State::alive || !fast_inbox_) return false;
+  std::byte* const place = fast_inbox_->place_of_answer(*fast_outbox_);
+  if (place == nullptr || !fast_outbox_->has_room_for_line()) return false;
+  std::memcpy(place, payload.data(), payload.size());
+  const auto bytes = static_cast<std::uint32_t>(payload.size());
+  fast_inbox_->pop_answered(fast_outbox_->put_answer(head, fast_inbox_->answer_place(), bytes));
+  ledger_.counters.bytes_sent += sizeof head + payload.size();
+  ++ledger_.counters.messages_sent;
+  ++ledger_.counters.messages_received;
+  if (fast_inbox_->sender_waits()) ring_if_asleep();
+  return true;
+}
+
+bool Peer::is_intact() {
+  if (!fast_inbox_) return false;
+  if (fast_inbox_->is_intact()) return true;
+  fail(taken_back());
+  return false;
 }
 
 bool Peer::front(FastMessage& message) {
@@ -154,6 +193,7 @@ bool Peer::step() {
     return true;
   }
   if (taken == Inbox::Taken::some && inbox_->sender_waits()) ring_if_asleep();
+  if (fast_inbox_ && fast_inbox_->release(*fast_outbox_) && fast_inbox_->sender_waits()) ring_if_asleep();
   const bool back = outbox_->lends() && take_back();
   const bool pushed = !queue_.empty() && push();
   return back || pushed || taken == Inbox::Taken::some;
@@ -259,6 +299,10 @@ void Peer::end(Outcome outcome) {
   known_.lifeline.close();
   for (const Outgoing& message : queue_) ledger_.complete(message.context, outcome);
   queue_.clear();
+  if (met()) {
+    fast_outbox_->withdraw();
+    fast_outbox_->for_each_place([this](std::span<std::byte> place) { arena_.revoke(place); });
+  }
   if (met()) outbox_->withdraw([&](std::uint64_t context) { ledger_.complete(context, outcome); });
   receives_.drain([&](const PostedReceive& receive) {
     // The peer may be writing there just now, or be stopped in the middle of it.
@@ -266,6 +310,10 @@ void Peer::end(Outcome outcome) {
     if (landing != nullptr) arena_.revoke({landing, receive.capacity});
     ledger_.complete(receive.context, outcome);
   });
+}
+
+Status Peer::taken_back() const {
+  return lost("has taken back memory that this rank was reading; it counts this rank as lost");
 }
 
 Status Peer::lost(const std::string& what) const {

@@ -42,7 +42,13 @@ class Peer {
 
   // FastMessages.
   bool put(const FastMessage::Head& head, std::span<const std::byte> payload);
+  bool lend(const FastMessage::Head& head, std::span<const std::byte> payload, bool answerable, std::uint32_t& loan);
+  bool answer(const FastMessage::Head& head, std::span<const std::byte> payload);
+  bool is_back(std::uint32_t loan) const {
+    return state_ != State::alive || !fast_outbox_ || fast_outbox_->is_back(loan);
+  }
   bool front(FastMessage& message);
+  bool is_intact();
   void pop();
   /// After put(), or whatever else the peer should see.
   void ring_if_asleep();
@@ -71,6 +77,7 @@ class Peer {
   void end(Outcome outcome);
   Outcome outcome() const { return state_ == State::lost ? Outcome::lost : Outcome::aborted; }
   Status lost(const std::string& what) const;
+  Status taken_back() const;
   void offer_landing(const PostedReceive& receive);
   void offer_halfway(const PostedReceive& receive);
   void finish_if_all_sent();

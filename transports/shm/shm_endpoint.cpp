@@ -106,6 +106,19 @@ bool ShmEndpoint::put(Rank rank, const FastMessage::Head& head, std::span<const 
   return true;
 }
 
+bool ShmEndpoint::lend(Rank rank, const FastMessage::Head& head, std::span<const std::byte> payload, bool answerable,
+                       std::uint32_t& loan) {
+  if (!mapped_ || !peer_at(rank).lend(head, payload, answerable, loan)) return false;
+  written_to_.push_back(&peer_at(rank));
+  return true;
+}
+
+bool ShmEndpoint::answer(Rank rank, const FastMessage::Head& head, std::span<const std::byte> payload) {
+  if (!peer_at(rank).answer(head, payload)) return false;
+  written_to_.push_back(&peer_at(rank));
+  return true;
+}
+
 void ShmEndpoint::deliver() {
   for (Peer* peer : written_to_) peer->ring_if_asleep();
   written_to_.clear();

@@ -52,6 +52,11 @@ class ShmEndpoint final : public Endpoint, private FastMessages {
   bool reaches(Rank peer) const override { return peers_[static_cast<std::size_t>(peer)] != nullptr; }
   std::size_t most_bytes() const override { return FastRing::of_world(options_.world_size).most_bytes(); }
   bool put(Rank peer, const FastMessage::Head& head, std::span<const std::byte> payload) override;
+  bool lend(Rank peer, const FastMessage::Head& head, std::span<const std::byte> payload, bool answerable,
+            std::uint32_t& loan) override;
+  bool answer(Rank peer, const FastMessage::Head& head, std::span<const std::byte> payload) override;
+  bool is_back(Rank peer, std::uint32_t loan) const override { return peer_at(peer).is_back(loan); }
+  bool is_intact(Rank peer) override { return peer_at(peer).is_intact(); }
   void deliver() override;
   bool front(Rank peer, FastMessage& message) override { return peer_at(peer).front(message); }
   void pop(Rank peer) override { peer_at(peer).pop(); }

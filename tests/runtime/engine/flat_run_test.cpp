@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <deque>
 #include <future>
 #include <random>
@@ -175,6 +176,58 @@ TEST(SmallOperations, that_wait_are_ended_by_an_abort) {
   EXPECT_EQ(status.code(), ErrorCode::aborted);
   EXPECT_THAT(status.to_string(), HasSubstr("enough of it"));
   EXPECT_EQ(waits.allreduce(&value, &value, 1, DataType::int32, ReduceOp::sum).code(), ErrorCode::aborted);
+}
+
+// Two ranks exchange a long vector record by record. What one of them does meanwhile besides, or that somebody asks
+// what it is doing, makes it go on as any other operation would, from wherever it is.
+TEST(LongOperations, of_two_ranks_are_right_whoever_runs_them_and_wherever_that_changes) {
+  for (const std::uint64_t seed : {1u, 2u, 3u}) {
+    ThreadWorld world(2, {}, shm);
+    std::atomic<bool> over{false};
+    std::thread asks([&] {
+      while (!over.load()) EXPECT_EQ(world.engine(1).state().rank, 1);
+    });
+    world.run([&](Rank rank, Communicator all) {
+      Communicator other = *all.duplicate();
+      std::mt19937_64 common(seed), own(seed * 100 + static_cast<std::uint64_t>(rank));
+      for (int i = 0; i < 60; ++i) {
+        const auto collective = static_cast<Collective>(common() % static_cast<std::uint64_t>(Collective::barrier));
+        Request what = any_request(collective, 2, 1 + common() % 200'000, common);
+        what.salt = common();
+        Asked asked(what, rank, 2);
+        std::int64_t small = rank + i, sum = 0;
+        Work beside;
+        if (common() % 2 == 0) beside = other.allreduce_async(&small, &sum, 1, DataType::int64, ReduceOp::sum);
+        const Status status = own() % 3 != 0 ? all.run(asked.operation) : all.start(asked.operation).wait();
+        ASSERT_TRUE(status.ok()) << status.to_string();
+        ASSERT_TRUE(asked.right()) << name(collective) << ", operation " << i << " of seed " << seed;
+        ASSERT_TRUE(beside.wait().ok());
+        ASSERT_TRUE(sum == 0 || sum == 1 + 2 * i);
+      }
+    });
+    over = true;
+    asks.join();
+  }
+}
+
+TEST(LongOperations, of_two_ranks_are_run_at_once_if_neither_keeps_the_other_waiting) {
+  ThreadWorld world(2, {}, shm);
+  world.run([&](Rank rank, Communicator all) {
+    EngineCore& engine = world.engine(rank);
+    std::vector<float> data(300'003);
+    std::int64_t at_once = 0;  // on either; a busy machine may take a while
+    for (int round = 0; round < 2000 && at_once == 0; ++round) {
+      for (std::size_t i = 0; i < data.size(); ++i)
+        data[i] = static_cast<float>((i + static_cast<std::size_t>(rank)) % 1000);
+      const std::uint64_t before = engine.ran_at_once();
+      ASSERT_TRUE(all.allreduce(data.data(), data.data(), data.size(), DataType::float32, ReduceOp::sum).ok());
+      at_once = static_cast<std::int64_t>(engine.ran_at_once() - before);
+      for (std::size_t i = 0; i < data.size(); ++i)
+        ASSERT_EQ(data[i], static_cast<float>(i % 1000 + (i + 1) % 1000)) << i;
+      ASSERT_TRUE(all.allreduce(&at_once, &at_once, 1, DataType::int64, ReduceOp::sum).ok());
+    }
+    EXPECT_GT(at_once, 0);
+  });
 }
 
 // What one rank said last is heard although it has gone.

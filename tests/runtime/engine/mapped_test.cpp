@@ -93,6 +93,17 @@ TEST(MappedMemory, in_any_mixture_gives_what_ordinary_memory_gives) {
   EXPECT_GT(loans, 200u) << "nothing was read where it lies: nothing has been tested";
 }
 
+// Uncut by a setting, two ranks exchange record by record.
+TEST(MappedMemory, of_two_ranks_is_read_where_it_lies_record_by_record) {
+  std::uint64_t loans = 0, seed = 100;
+  for (const char* algorithm : {"auto", "direct", "ring", "allreduce:4-1G:recursive_doubling"}) {
+    ThreadWorld world(2, config_with(algorithm), shm);
+    every_collective(world, ++seed, 60);
+    for (Rank rank = 0; rank < 2; ++rank) loans += world.engine(rank).transfer().loans();
+  }
+  EXPECT_GT(loans, 100u) << "nothing was read where it lies: nothing has been tested";
+}
+
 TEST(MappedMemory, is_read_where_it_lies_and_stays_so_over_many_tiles) {
   constexpr std::size_t count = 3'000'001;
   for (const char* algorithm : {"direct", "ring"}) {

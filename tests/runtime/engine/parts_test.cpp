@@ -88,11 +88,27 @@ TEST(Tiling, is_the_same_on_all_ranks_whatever_their_own_plans_hold) {
       for (const std::size_t count : {1u, 63u, 1000u, 4097u, 100'000u}) {
         std::vector<std::uint32_t> tiles;
         for (Rank rank = 0; rank < static_cast<Rank>(node_of.size()); ++rank)
-          tiles.push_back(choose_tiling(prepared(algorithm, rank, node_of), vector_of(count, 4), {4096, 1024, 3}).tiles);
+          tiles.push_back(
+              choose_tiling(prepared(algorithm, rank, node_of), vector_of(count, 4), {4096, 1024, 3}).tiles);
         EXPECT_THAT(tiles, ::testing::Each(tiles[0])) << name(algorithm) << " " << count;
       }
     }
   }
+}
+
+TEST(Tiling, of_what_two_ranks_exchange_by_records_has_short_messages) {
+  TilingRules rules;
+  rules.pair_bytes = 32 << 10;
+  EXPECT_EQ(choose_tiling(prepared(Algorithm::ring, 0, {0, 0}), vector_of(1 << 20, 4), rules).tiles, 64u);
+  EXPECT_EQ(choose_tiling(prepared(Algorithm::recursive_doubling, 0, {0, 0}), vector_of(1 << 20, 4), rules).tiles,
+            128u);
+  const PreparedPlan four = prepared(Algorithm::ring, 0, {0, 0, 0, 0});
+  EXPECT_EQ(choose_tiling(four, vector_of(1 << 20, 4), rules).tiles,
+            choose_tiling(four, vector_of(1 << 20, 4), {}).tiles);
+  Call broadcast = vector_of(1 << 20, 4);
+  broadcast.collective = Collective::broadcast;
+  const PreparedPlan one_way = prepared(Algorithm::ring, 0, {0, 0});
+  EXPECT_EQ(choose_tiling(one_way, broadcast, rules).tiles, choose_tiling(one_way, broadcast, {}).tiles);
 }
 
 TEST(Tiling, keeps_messages_below_a_segment_and_cuts_no_finer_than_needed) {

@@ -32,13 +32,13 @@ Machine loopback_tcp() {
 // Fitted likewise.
 Machine shared_memory() {
   Machine machine;
-  machine.inside = {60, 100, 100, 300, 48 * giga, 60 * giga, 0};
+  machine.inside = {25, 136, 136, 50, 22'600'000'000, 81 * giga, 0};
   machine.between = machine.inside;
-  machine.reduce_bytes_per_second = 19 * giga;
-  machine.switch_ns = 1'800;
-  machine.call_ns = 300;
-  machine.cache_bytes = 32 << 20;
-  machine.cold_percent = 90;
+  machine.reduce_bytes_per_second = 30 * giga;
+  machine.switch_ns = 1'270;
+  machine.call_ns = 180;
+  machine.cache_bytes = 5 << 19;
+  machine.cold_percent = 86;
   return machine;
 }
 

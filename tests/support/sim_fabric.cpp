@@ -34,7 +34,10 @@ class SimEndpoint final : public Endpoint {
                                                           std::span<const std::byte> memory) override {
     return fabric_.admit(self_, peers, memory);
   }
-  bool takes_tickets(Rank) const override { return fabric_.weather_.tickets; }
+  bool takes_tickets(Rank peer) const override {
+    const int group = fabric_.weather_.ticket_group;
+    return fabric_.weather_.tickets && peer / group == self_ / group;
+  }
   Post post_ticket(Rank peer, Slot slot, std::span<const std::byte> ticket, std::uint64_t context) override {
     const Post post = fabric_.post_send(self_, peer, slot, ticket, context, true);
     return post == Post::accepted ? Post::lent : post;

@@ -28,7 +28,8 @@ struct Weather {
   double refusals = 0.1;                             ///< share of posts answered `again`
   std::size_t queue = 16;                            ///< sends to one peer in flight
   int pieces = 4;                                    ///< a message is copied and written in at most this many
-  bool tickets = false;                              ///< all ranks can send each other tickets
+  bool tickets = false;                              ///< ranks can send each other tickets,
+  int ticket_group = 1 << 20;                        ///< so many next to each other, as those of a host
   Time connecting = std::chrono::microseconds(100);  ///< until then posts to a peer are answered `again`, at most
 };
 

@@ -50,6 +50,7 @@ TEST_P(OnDeviceBy, any_request_is_right_on_every_rank) {
         options.algorithm = GetParam().algorithm;
         options.device = true;
         options.weather.tickets = GetParam().shared;
+        if (chance() % 2 == 0) options.weather.ticket_group = 2 + static_cast<int>(chance() % 2);
         if (chance() % 3 == 0) options.staging_bytes = 4096;
         SimWorld world(options);
         if (chance() % 2 == 0) world.device().refuse_to_open(5);

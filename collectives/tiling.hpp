@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "collectives/plan.hpp"
 
@@ -13,7 +14,15 @@ struct TilingRules {
   std::size_t segment_bytes = std::size_t{256} << 10;  ///< largest message
   std::size_t smallest_bytes = std::size_t{64} << 10;  ///< messages are not cut below this to gain overlap
   std::uint32_t depth = 3;                             ///< tiles in flight
+  std::size_t eager_bytes = std::size_t{8} << 10;      ///< longer messages wait for the receiver's grant
+  /// The largest message between two ranks of what is neither reduced nor passed on; 0: segment_bytes.
+  std::size_t moved_segment_bytes = 0;
 };
+
+/// The rules for this collective by this algorithm among `ranks`. What a rank only sends from the caller's memory, or
+/// receives into it, need not be in the cache when it is done: long messages save grants and system calls. A rank that
+/// talks to several others at once sends each half as much, as all of it passes the same cache.
+TilingRules rules_for(const TilingRules& rules, Collective collective, std::string_view algorithm, int ranks);
 
 /// Into how many tiles `count` elements are cut, if a message is as long as `message_bytes` for each element of its
 /// tile.
@@ -25,7 +34,7 @@ inline double longest_message_bytes(std::uint64_t largest_message, std::size_t e
          (static_cast<double>(largest_message) / static_cast<double>(message_unit));
 }
 
-/// Larger messages wait for the receiver's grant; smaller ones travel in a record (runtime/transfer).
+/// TilingRules::eager_bytes of most transports.
 inline constexpr std::size_t eager_message_bytes = std::size_t{8} << 10;
 /// Slots for incoming blocks of one operation: enough to keep both directions busy, few enough to stay in the
 /// second-level cache.

@@ -24,6 +24,32 @@ void pause() {
 #endif
 }
 
+/// How long a rank waits before it would sleep: spins, then yields.
+class Patience {
+ public:
+  explicit Patience(const WaitPolicy& waiting) : waiting_(waiting) {}
+  bool fresh() const { return idle_ == 0; }
+  /// False once it is over.
+  bool again() {
+    if (++idle_ <= waiting_.spins) {
+      if (idle_ > spins_at_full_speed) pause();
+      return true;
+    }
+    if (const std::uint32_t yields = idle_ - waiting_.spins; yields % yields_per_look == 1) {
+      const auto now = std::chrono::steady_clock::now();
+      if (yields == 1) since_ = now;
+      if (now - since_ >= waiting_.yield_for) return false;
+    }
+    std::this_thread::yield();
+    return true;
+  }
+
+ private:
+  const WaitPolicy& waiting_;
+  std::uint32_t idle_ = 0;
+  std::chrono::steady_clock::time_point since_;
+};
+
 }  // namespace
 
 FlatRun::FlatRun(std::shared_ptr<const PreparedPlan> plan, Call call, const Operation& operation, const Tiling& tiling)
@@ -74,12 +100,7 @@ bool FlatRun::take_buffers(const Operation& operation, const CommunicatorCore& c
   return fabring::take_buffers(call_, operation, communicator, devices).ok() && !call_.device.any();
 }
 
-bool FlatRun::fits(const EngineCore& engine, const CommunicatorCore& communicator) const {
-  return longest_message_ <= engine.eager_limit() &&
-         std::all_of(plan_->peers.begin(), plan_->peers.end(), [&](const PreparedPlan::Peer& peer) {
-           return engine.transfer().is_fast(communicator.members[peer.rank]);
-         });
-}
+bool FlatRun::fits(const EngineCore& engine) const { return longest_message_ <= engine.eager_limit(); }
 
 FlatRun::End FlatRun::run(EngineCore& engine, CommunicatorCore& communicator, std::uint32_t sequence) {
   sequence_ = sequence;
@@ -100,7 +121,11 @@ bool FlatRun::run(EngineCore& engine, CommunicatorCore& communicator, const Step
 
 bool FlatRun::send(EngineCore& engine, CommunicatorCore& communicator, const Step& step) {
   CommunicatorCore::Member& member = communicator.member[step.peer];
-  if (member.early_sent - member.early_acked >= CommunicatorCore::window / 2) return false;
+  const auto holds_back = [&] { return member.early_sent - member.early_acked >= CommunicatorCore::window / 2; };
+  for (Patience patience(engine.waiting()); holds_back();) {
+    hear_news(engine, communicator, step.peer);
+    if (holds_back() && (engine.has_news() || !patience.again())) return false;
+  }
   const auto from = operands_.at(place_, step.from);
   Record record;
   record.channel = communicator.id;
@@ -109,7 +134,12 @@ bool FlatRun::send(EngineCore& engine, CommunicatorCore& communicator, const Ste
   record.bytes = static_cast<std::uint32_t>(from.size());
   record.consumed = member.taken;
   record.signature = signature_;
-  if (!engine.transfer().send_fast(communicator.members[step.peer], record, from)) return false;
+  const Rank peer = communicator.members[step.peer];
+  for (Patience patience(engine.waiting()); !engine.transfer().send_now(peer, record, from);) {
+    engine.transfer().look();
+    engine.transfer().flush();
+    if (engine.has_news() || !patience.again()) return false;
+  }
   member.told = member.taken;
   ++member.early_sent;
   return true;
@@ -124,9 +154,21 @@ bool FlatRun::receive(EngineCore& engine, CommunicatorCore& communicator, const 
   } else if (!to.empty()) {
     std::memcpy(to.data(), payload.data(), to.size());
   }
-  engine.transfer().pop_fast(communicator.members[step.peer], payload.size());
+  engine.transfer().pop(communicator.members[step.peer], payload.size());
   engine.took_early(communicator, step.peer, false);
   return true;
+}
+
+// From whom this operation receives nothing, or nothing yet: how much of ours it has taken.
+void FlatRun::hear_news(EngineCore& engine, CommunicatorCore& communicator, Rank member) {
+  Record record;
+  std::span<const std::byte> payload;
+  const Rank peer = communicator.members[member];
+  while (engine.transfer().front(peer, record, payload)) {
+    if (record.channel == communicator.id) engine.heard_of(communicator, member, record);
+    if (record.channel == communicator.id && record.sequence == sequence_) return;
+    engine.transfer().take(peer, record, payload);
+  }
 }
 
 // Whatever this operation does not expect is for another one, and for the engine to keep; or it is the sign of a
@@ -134,13 +176,11 @@ bool FlatRun::receive(EngineCore& engine, CommunicatorCore& communicator, const 
 bool FlatRun::await(EngineCore& engine, CommunicatorCore& communicator, const Step& step, std::size_t bytes,
                     std::span<const std::byte>& payload) {
   const Rank peer = communicator.members[step.peer];
-  const WaitPolicy& waiting = engine.waiting();
   Transfer& transfer = engine.transfer();
   Record record;
-  std::uint32_t idle = 0;
-  std::chrono::steady_clock::time_point idle_since;
+  Patience patience(engine.waiting());
   while (true) {
-    if (transfer.front_fast(peer, record, payload)) {
+    if (transfer.front(peer, record, payload)) {
       const bool ours = record.channel == communicator.id && record.sequence == sequence_;
       if (ours && record.kind == RecordKind::data && record.message == step.message && record.tile == 0 &&
           payload.size() == bytes && record.signature == signature_) {
@@ -148,21 +188,11 @@ bool FlatRun::await(EngineCore& engine, CommunicatorCore& communicator, const St
         return true;
       }
       if (ours) return false;
-      transfer.take_fast(peer, record, payload);
+      transfer.take(peer, record, payload);
       continue;
     }
-    if (idle == 0) transfer.flush();  // they may sleep
-    if (engine.has_news()) return false;
-    if (++idle <= waiting.spins) {
-      if (idle > spins_at_full_speed) pause();
-      continue;
-    }
-    if (const std::uint32_t yields = idle - waiting.spins; yields % yields_per_look == 1) {
-      const auto now = std::chrono::steady_clock::now();
-      if (yields == 1) idle_since = now;
-      if (now - idle_since >= waiting.yield_for) return false;
-    }
-    std::this_thread::yield();
+    if (patience.fresh()) transfer.flush();  // they may sleep
+    if (engine.has_news() || !patience.again()) return false;
   }
 }
 

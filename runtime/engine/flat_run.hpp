@@ -1,9 +1,9 @@
 #pragma once
 // FlatRun: a small operation run at once by the thread that calls it: the steps of its plan one after the other, each
-// message a fast record (transfer.hpp) that is read where the peer wrote it. Nothing is queued, allocated or registered
-// anywhere. When something else than the next message comes, or nothing comes for too long, it stops where it is, and
-// an Execution goes on from there: on the wire the two are the same, so that it does not matter which of them a peer
-// uses. Kept by its communicator, because what it works out for one call serves the next. The driver's.
+// message a record (transfer.hpp) that is read where the peer or the endpoint put it. Nothing is queued, allocated or
+// registered anywhere. When something else than the next message comes, or nothing comes for too long, it stops where
+// it is, and an Execution goes on from there: on the wire the two are the same, so that it does not matter which of
+// them a peer uses. Kept by its communicator, because what it works out for one call serves the next. The driver's.
 
 #include <cstdint>
 #include <memory>
@@ -29,7 +29,7 @@ class FlatRun {
   /// False: there is something wrong with them, or the processor may not touch them.
   bool take_buffers(const Operation& operation, const CommunicatorCore& communicator, DeviceRuntime* devices);
   /// Is every message of it one that may travel so?
-  bool fits(const EngineCore& engine, const CommunicatorCore& communicator) const;
+  bool fits(const EngineCore& engine) const;
   const std::shared_ptr<const PreparedPlan>& plan() const { return plan_; }
   const Signature& signature() const { return signature_; }
 
@@ -46,6 +46,7 @@ class FlatRun {
   bool run(EngineCore& engine, CommunicatorCore& communicator, const Step& step);
   bool send(EngineCore& engine, CommunicatorCore& communicator, const Step& step);
   bool receive(EngineCore& engine, CommunicatorCore& communicator, const Step& step);
+  void hear_news(EngineCore& engine, CommunicatorCore& communicator, Rank member);
   bool await(EngineCore& engine, CommunicatorCore& communicator, const Step& step, std::size_t bytes,
              std::span<const std::byte>& payload);
 

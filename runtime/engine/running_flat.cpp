@@ -16,9 +16,8 @@ std::optional<Status> EngineCore::run_again(const std::shared_ptr<CommunicatorCo
   if (!take_drive_at_once()) return std::nullopt;
   for (const auto& flat : communicator->flat)
     if (flat && flat->serves(operation))
-      return flat->fits(*this, *communicator) && flat->take_buffers(operation, *communicator, device())
-                 ? run_flat(communicator, *flat)
-                 : give_drive_back();
+      return flat->fits(*this) && flat->take_buffers(operation, *communicator, device()) ? run_flat(communicator, *flat)
+                                                                                         : give_drive_back();
   return give_drive_back();
 }
 
@@ -33,7 +32,7 @@ Status EngineCore::run(const std::shared_ptr<CommunicatorCore>& communicator, Ca
 }
 
 bool EngineCore::take_drive_at_once() {
-  if (!transfer_ || !transfer_->any_fast() || pending_.load() > 0 || has_news() || !drive_.try_lock()) return false;
+  if (!transfer_ || pending_.load() > 0 || has_news() || !drive_.try_lock()) return false;
   if (++flat_runs_ % runs_per_look == 0) progress();
   return true;
 }
@@ -56,7 +55,7 @@ FlatRun* EngineCore::make_flat(CommunicatorCore& communicator, const Call& call,
   const Tiling tiling = choose_tiling(*plan, call, tiling_rules());
   if (tiling.tiles != 1) return nullptr;
   auto flat = std::make_unique<FlatRun>(std::move(plan), call, operation, tiling);
-  if (!flat->fits(*this, communicator)) return nullptr;
+  if (!flat->fits(*this)) return nullptr;
   auto& place = communicator.flat[communicator.next_flat++ % communicator.flat.size()];
   place = std::move(flat);
   return place.get();
@@ -73,10 +72,14 @@ std::optional<Status> EngineCore::run_flat(const std::shared_ptr<CommunicatorCor
   communicator->past[sequence % communicator->past.size()] = {sequence, flat.signature()};
   const FlatRun::End end = flat.run(*this, *communicator, sequence);
   transfer_->flush();
+  if (!transfer_->delivered()) transfer_->look();
   if (end == FlatRun::End::done) {
+    const bool undelivered = !transfer_->delivered();
+    undelivered_.store(undelivered);
     last_end_.store(parts_.clock->about_now(), std::memory_order_relaxed);
     ran_at_once_.store(ran_at_once_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     (void)give_drive_back();
+    if (undelivered) have_delivered();
     return Status();
   }
   const auto execution = go_on(communicator, flat, sequence);

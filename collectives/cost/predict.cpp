@@ -27,7 +27,8 @@ struct TileCost {
   Nanoseconds lane = 0;   // a rank's lane
   Nanoseconds cards = 0;  // the node's network cards
   Nanoseconds memory = 0;
-  Nanoseconds busiest() const { return std::max({work, lane, cards, memory}); }
+  Nanoseconds cores = 0;  // of a node, together
+  Nanoseconds busiest() const { return std::max({work, lane, cards, memory, cores}); }
 };
 
 class Prices {
@@ -38,6 +39,12 @@ class Prices {
     add_rounds(cost, phase, phase.inside_rounds, machine_.inside, rounds_of_a_rank, true);
     add_rounds(cost, phase, phase.between_rounds, machine_.between, rounds_of_a_rank, false);
     cost.cards = plus(cost.cards, card_time(phase.node_bytes, phase.flows));
+  }
+
+  /// Of work that all ranks do at once.
+  Nanoseconds crowded(Nanoseconds work) const {
+    const std::int64_t percent = ranks_per_core_percent();
+    return percent == 100 ? work : times(percent, work) / 100;
   }
 
  private:
@@ -63,7 +70,7 @@ class Prices {
     if (rounds == 0) return;
     const Nanoseconds copying = transfer_ns(phase.bytes, tier.copy_bytes_per_second);
     const Nanoseconds reducing = transfer_ns(phase.reduced, machine_.reduce_bytes_per_second);
-    const Nanoseconds granting = phase.bytes > eager_message_bytes ? tier.grant_ns : 0;
+    const Nanoseconds granting = phase.bytes > machine_.tiling.eager_bytes ? tier.grant_ns : 0;
     const Nanoseconds sending = tier.send_ns + granting + copying;
     const Nanoseconds placing = phase.reduced == 0 ? transfer_ns(phase.bytes, tier.place_bytes_per_second) : 0;
     const Nanoseconds receiving = tier.receive_ns + granting + copying + placing;
@@ -71,8 +78,18 @@ class Prices {
     const Nanoseconds wire =
         inside ? lane
                : std::max(lane, card_time(phase.node_bytes / static_cast<std::uint64_t>(phase.rounds()), phase.flows));
+    // Where a rank waits for others most of the time, ranks that share a core are seldom in each other's way; but the
+    // work of all must be done.
+    const bool taking_turns = phase.of_all_ranks > 0;
     const std::int64_t percent = ranks_per_core_percent();
-    const auto crowded = [&](Nanoseconds work) { return percent == 100 ? work : times(percent, work) / 100; };
+    if (taking_turns && percent > 100) {
+      const Nanoseconds each = sending + receiving + reducing / std::max<std::int64_t>(phase.messages, 1);
+      cost.cores = plus(cost.cores, times(phase.of_all_ranks * rounds * shape_.most, each) /
+                                        (std::int64_t{phase.rounds()} * shape_.ranks * machine_.cores));
+    }
+    const auto crowded = [&](Nanoseconds work) {
+      return percent == 100 || taking_turns ? work : times(percent, work) / 100;
+    };
 
     const Nanoseconds work = plus(times(phase.messages, sending + receiving), reducing);
     // The first message goes out, all further ones behind it, the last is taken in.
@@ -113,16 +130,20 @@ std::optional<Nanoseconds> predict(Collective collective, Algorithm algorithm, s
   if (whole.list.empty()) return std::nullopt;
 
   const std::uint64_t longest = largest_message(whole, bytes);
-  const std::size_t tiles = longest == 0 ? 1 : tile_count(longest_message_bytes(longest, 1), bytes, machine.tiling);
-  const auto depth = static_cast<std::int64_t>(std::min<std::size_t>(tiles, machine.tiling.depth));
+  const TilingRules rules = rules_for(machine.tiling, collective, name(algorithm), shape.ranks);
+  const std::size_t tiles = longest == 0 ? 1 : tile_count(longest_message_bytes(longest, 1), bytes, rules);
+  const auto depth = static_cast<std::int64_t>(std::min<std::size_t>(tiles, rules.depth));
   const Phases tile = tiles == 1 ? whole : cost::phases_of(collective, algorithm, (bytes + tiles - 1) / tiles, shape);
   TileCost cost;
   bool granted = false;
   const Prices prices(shape, machine);
   for (const Phase& phase : tile.list) {
     prices.add(cost, phase, tile.messages_of_a_rank);
-    granted = granted || phase.bytes > eager_message_bytes;
+    granted = granted || phase.bytes > machine.tiling.eager_bytes;
   }
+  const Nanoseconds keeping = prices.crowded(transfer_ns(tile.kept, machine.reduce_bytes_per_second));
+  cost.through = plus(cost.through, keeping);
+  cost.work = plus(cost.work, keeping);
   const Nanoseconds through = std::max(cost.through, cost.busiest());
   std::int64_t rounds = 0;
   for (const Phase& phase : tile.list) rounds += phase.rounds();

@@ -7,15 +7,39 @@ namespace {
 
 constexpr std::size_t smallest_of_pair = std::size_t{16} << 10;
 
+bool is_passed_on(Collective collective, std::string_view algorithm, int ranks) {
+  switch (collective) {
+    case Collective::send:
+    case Collective::recv:
+      return false;
+    case Collective::broadcast:
+    case Collective::all_gather:
+    case Collective::gather:
+    case Collective::scatter:
+    case Collective::alltoall:
+      return ranks > 2 && algorithm != "direct_one_shot" && algorithm != "pairwise";
+    default:
+      return true;
+  }
+}
+
+// Two ranks that both send all the time.
+bool is_exchange(Collective collective, int ranks) {
+  return ranks == 2 && (collective == Collective::allreduce || collective == Collective::reduce_scatter ||
+                        collective == Collective::all_gather);
+}
+
 }  // namespace
 
-TilingRules rules_of(const TilingRules& rules, Collective collective, int ranks) {
-  const bool both_send = collective == Collective::allreduce || collective == Collective::reduce_scatter ||
-                         collective == Collective::all_gather;
-  if (rules.pair_bytes == 0 || ranks != 2 || !both_send) return rules;
+TilingRules rules_for(const TilingRules& rules, Collective collective, std::string_view algorithm, int ranks) {
   TilingRules own = rules;
-  own.segment_bytes = rules.pair_bytes;
-  own.smallest_bytes = std::min({rules.smallest_bytes, rules.pair_bytes, smallest_of_pair});
+  if (rules.pair_bytes != 0 && is_exchange(collective, ranks)) {
+    own.segment_bytes = rules.pair_bytes;
+    own.smallest_bytes = std::min({rules.smallest_bytes, rules.pair_bytes, smallest_of_pair});
+  } else if (rules.moved_segment_bytes != 0 && !is_passed_on(collective, algorithm, ranks)) {
+    own.segment_bytes = std::max(rules.segment_bytes, rules.moved_segment_bytes / (ranks > 2 ? 2 : 1));
+    own.smallest_bytes = own.segment_bytes;  // there is nothing to overlap
+  }
   return own;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "collectives/plan.hpp"
 
@@ -16,13 +17,17 @@ struct TilingRules {
   std::size_t segment_bytes = std::size_t{256} << 10;  ///< largest message
   std::size_t smallest_bytes = std::size_t{64} << 10;  ///< messages are not cut below this to gain overlap
   std::uint32_t depth = 3;                             ///< tiles in flight
-  std::size_t record_bytes = eager_message_bytes;      ///< larger messages wait for a grant
+  std::size_t eager_bytes = eager_message_bytes;       ///< longer messages wait for the receiver's grant
   std::size_t pair_bytes = 0;  ///< largest message where two ranks exchange records as fast as they come; 0: as others
+  /// The largest message between two ranks of what is neither reduced nor passed on; 0: segment_bytes.
+  std::size_t moved_segment_bytes = 0;
 };
 
-/// What holds for a collective of so many ranks: what two of them exchange, both sending all the time, is cut into
-/// messages of `pair_bytes`.
-TilingRules rules_of(const TilingRules& rules, Collective collective, int ranks);
+/// The rules for this collective by this algorithm among `ranks`. What two of them exchange, both sending all the time,
+/// is cut into messages of `pair_bytes`. What a rank only sends from the caller's memory, or receives into it, need not
+/// be in the cache when it is done: long messages save grants and system calls; a rank that talks to several others at
+/// once sends each half as much, as all of it passes the same cache.
+TilingRules rules_for(const TilingRules& rules, Collective collective, std::string_view algorithm, int ranks);
 
 /// Into how many tiles `count` elements are cut, if a message is as long as `message_bytes` for each element of its
 /// tile.

@@ -8,9 +8,10 @@ Cutting::Cutting(const Schedule& schedule, const Machine& machine, const Job& jo
   const std::size_t blocks = schedule.blocks == 0 ? 1 : schedule.blocks;
   const std::size_t count = job.bytes / job.element_bytes / blocks;
   std::size_t tiles = 1;
+  const Plan& plan = schedule.classes.front().plan;
+  const TilingRules rules = rules_for(machine.tiling, plan.collective, plan.algorithm, plan.size);
   if (count > 0 && schedule.largest_message > 0)
-    tiles = tile_count(longest_message_bytes(schedule.largest_message, job.element_bytes), count,
-                       rules_of(machine.tiling, schedule.classes.front().plan.collective, schedule.ranks()));
+    tiles = tile_count(longest_message_bytes(schedule.largest_message, job.element_bytes), count, rules);
   std::array<std::size_t, 2> lengths{count / tiles + 1, count / tiles};
   longer_tiles_ = static_cast<std::uint32_t>(count % tiles);
   if (schedule.blocks != 0 && count > 0) {  // slices of equal length and a rest

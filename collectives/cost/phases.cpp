@@ -50,7 +50,8 @@ class World {
   }
   /// One rank to all or all to one.
   Phase fan(std::uint64_t message, std::uint64_t reduced) const {
-    return {N > 1 ? 0 : 1, N > 1 ? 1 : 0, message, n - 1, reduced, static_cast<std::uint64_t>(n - L) * message, 1};
+    return {N > 1 ? 0 : 1, N > 1 ? 1 : 0, message, n - 1, reduced, static_cast<std::uint64_t>(n - L) * message, 1,
+            n - 1};
   }
   /// A round with the rank at this distance: a node's last ranks reach into the next.
   Phase round(std::uint64_t message, std::int64_t distance, bool reduce) const {
@@ -84,7 +85,7 @@ class World {
   Phases barrier(Algorithm algorithm) const;
 
  private:
-  void tree(Phases& phases, std::uint64_t message, std::int64_t children, bool reduces) const;
+  void tree(Phases& phases, std::uint64_t message, std::int64_t trees, bool reduces) const;
   void fold(Phases& phases, bool reduces) const;
 
   std::uint64_t S;
@@ -191,8 +192,8 @@ Phases World::allreduce(Algorithm algorithm) const {
                      everybody(share(n), 0)};
       break;
     case Algorithm::binomial:
-      tree(phases, S, log2_up(n), true);
-      tree(phases, S, log2_up(n), false);
+      tree(phases, S, 1, true);
+      tree(phases, S, 1, false);
       break;
     case Algorithm::double_tree:
       tree(phases, share(2), 2, true);
@@ -222,18 +223,21 @@ Phases World::allreduce(Algorithm algorithm) const {
   return phases;
 }
 
-/// Up or down a tree: log2 n rounds, and the busiest rank has so many children.
-void World::tree(Phases& phases, std::uint64_t message, std::int64_t children, bool reduces) const {
+/// Up or down a binomial tree, or two binary ones in each of which half the ranks are leaves: log2 n rounds, and the
+/// busiest rank has log2 n children, or two.
+void World::tree(Phases& phases, std::uint64_t message, std::int64_t trees, bool reduces) const {
   const std::int64_t rounds = log2_up(n);
   const std::int64_t inside = std::min(rounds, log2_up(L));
-  const std::int64_t per_round = children < rounds ? children : 1;
+  const std::int64_t children = trees == 2 ? 2 : rounds;
+  const std::int64_t per_round = trees;
   Phase phase{inside,
               rounds - inside,
               message,
               per_round,
               reduces ? message * static_cast<std::uint64_t>(per_round) : 0,
               static_cast<std::uint64_t>(N > 1 ? rounds - inside : 0) * message,
-              1};
+              1,
+              trees * (n - 1)};
   phases.list.push_back(phase);
   phases.rounds_of_a_rank += std::min<std::int64_t>(rounds, children + 1);
   phases.messages_of_a_rank += children;
@@ -243,14 +247,14 @@ Phases World::rooted(Algorithm algorithm, bool reduces) const {
   Phases phases;
   switch (algorithm) {
     case Algorithm::binomial:
-      tree(phases, S, log2_up(n), reduces);
+      tree(phases, S, 1, reduces);
       break;
     case Algorithm::double_tree:
       tree(phases, share(2), 2, reduces);
       break;
     case Algorithm::chain: {
       const std::int64_t crossing = N - 1;
-      phases.list = {{n - 1 - crossing, crossing, S, 1, reduces ? S : 0, N > 1 ? S : 0, 1}};
+      phases.list = {{n - 1 - crossing, crossing, S, 1, reduces ? S : 0, N > 1 ? S : 0, 1, n - 1}};
       phases.rounds_of_a_rank = std::min<std::int64_t>(n - 1, 2);
       phases.messages_of_a_rank = 1;
       break;
@@ -323,8 +327,8 @@ Phases World::barrier(Algorithm algorithm) const {
   if (algorithm == Algorithm::dissemination || algorithm == Algorithm::recursive_doubling)
     for (std::int64_t distance = 1; distance < n; distance *= 2) phases.list.push_back(round(0, distance, false));
   if (algorithm == Algorithm::binomial) {
-    tree(phases, 0, log2_up(n), false);
-    tree(phases, 0, log2_up(n), false);
+    tree(phases, 0, 1, false);
+    tree(phases, 0, 1, false);
   }
   if (algorithm == Algorithm::direct_one_shot) phases.list = {everybody(0, 0)};
   return phases;
@@ -339,8 +343,11 @@ Phases phases_of(Collective collective, Algorithm algorithm, std::uint64_t bytes
       return world.allreduce(algorithm);
     case Collective::reduce_scatter:
       return world.reduce_scatter(algorithm, true);
-    case Collective::all_gather:
-      return world.reduce_scatter(algorithm, false);
+    case Collective::all_gather: {
+      Phases phases = world.reduce_scatter(algorithm, false);
+      phases.kept = world.share(shape.ranks);
+      return phases;
+    }
     case Collective::reduce:
       return world.rooted(algorithm, true);
     case Collective::broadcast:
@@ -348,8 +355,11 @@ Phases phases_of(Collective collective, Algorithm algorithm, std::uint64_t bytes
     case Collective::gather:
     case Collective::scatter:
       return world.rooted_blocks(algorithm);
-    case Collective::alltoall:
-      return world.alltoall(algorithm);
+    case Collective::alltoall: {
+      Phases phases = world.alltoall(algorithm);
+      phases.kept = world.share(shape.ranks);
+      return phases;
+    }
     case Collective::barrier:
       return world.barrier(algorithm);
     default:

@@ -20,6 +20,8 @@ struct Phase {
   std::uint64_t node_bytes = 0;     ///< that the busiest node sends to others, in all rounds
   std::int64_t flows = 1;           ///< ranks of that node that send them
   bool answers = false;             ///< each message is what has been made of the one that came from where it goes
+  /// Not 0: a rank sends or receives in a round, or does nothing, and all ranks together send so many in all rounds.
+  std::int64_t of_all_ranks = 0;
   std::int64_t rounds() const { return inside_rounds + between_rounds; }
 };
 
@@ -29,6 +31,7 @@ struct Phases {
   /// it.
   std::int64_t rounds_of_a_rank = 0;
   std::int64_t messages_of_a_rank = 0;  ///< sent by the busiest rank for a tile; 0: those of all rounds
+  std::uint64_t kept = 0;               ///< bytes that a rank copies from its input to its output
 };
 
 /// For a vector (with blocks: all blocks together) of `bytes`. Empty: this is not priced.

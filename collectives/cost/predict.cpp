@@ -27,7 +27,8 @@ struct TileCost {
   Nanoseconds lane = 0;   // a rank's lane
   Nanoseconds cards = 0;  // the node's network cards
   Nanoseconds memory = 0;
-  Nanoseconds busiest() const { return std::max({work, lane, cards, memory}); }
+  Nanoseconds cores = 0;  // of a node, together
+  Nanoseconds busiest() const { return std::max({work, lane, cards, memory, cores}); }
 };
 
 class Prices {
@@ -38,6 +39,12 @@ class Prices {
     add_rounds(cost, phase, phase.inside_rounds, machine_.inside, rounds_of_a_rank, true);
     add_rounds(cost, phase, phase.between_rounds, machine_.between, rounds_of_a_rank, false);
     cost.cards = plus(cost.cards, card_time(phase.node_bytes, phase.flows));
+  }
+
+  /// Of work that all ranks do at once.
+  Nanoseconds crowded(Nanoseconds work) const {
+    const std::int64_t percent = ranks_per_core_percent();
+    return percent == 100 ? work : times(percent, work) / 100;
   }
 
  private:
@@ -63,7 +70,7 @@ class Prices {
     if (rounds == 0) return;
     const Nanoseconds copying = transfer_ns(phase.bytes, tier.copy_bytes_per_second);
     const Nanoseconds reducing = transfer_ns(phase.reduced, machine_.reduce_bytes_per_second);
-    const Nanoseconds granting = phase.bytes > machine_.tiling.record_bytes ? tier.grant_ns : 0;
+    const Nanoseconds granting = phase.bytes > machine_.tiling.eager_bytes ? tier.grant_ns : 0;
     // An answer in the place of what it answers (transports/fast_messages.hpp) is there as soon as it has been made.
     const bool in_place = phase.answers && inside && machine_.tiling.pair_bytes > 0;
     const Nanoseconds sending = tier.send_ns + granting + (in_place ? 0 : copying);
@@ -73,8 +80,18 @@ class Prices {
     const Nanoseconds wire =
         inside ? lane
                : std::max(lane, card_time(phase.node_bytes / static_cast<std::uint64_t>(phase.rounds()), phase.flows));
+    // Where a rank waits for others most of the time, ranks that share a core are seldom in each other's way; but the
+    // work of all must be done.
+    const bool taking_turns = phase.of_all_ranks > 0;
     const std::int64_t percent = ranks_per_core_percent();
-    const auto crowded = [&](Nanoseconds work) { return percent == 100 ? work : times(percent, work) / 100; };
+    if (taking_turns && percent > 100) {
+      const Nanoseconds each = sending + receiving + reducing / std::max<std::int64_t>(phase.messages, 1);
+      cost.cores = plus(cost.cores, times(phase.of_all_ranks * rounds * shape_.most, each) /
+                                        (std::int64_t{phase.rounds()} * shape_.ranks * machine_.cores));
+    }
+    const auto crowded = [&](Nanoseconds work) {
+      return percent == 100 || taking_turns ? work : times(percent, work) / 100;
+    };
 
     const Nanoseconds work = plus(times(phase.messages, sending + receiving), reducing);
     // The first message goes out, all further ones behind it, the last is taken in.
@@ -109,8 +126,8 @@ std::uint64_t largest_message(const Phases& phases, std::uint64_t bytes) {
 std::optional<Nanoseconds> predict(Collective collective, Algorithm algorithm, std::uint64_t bytes,
                                    const WorldShape& shape, const Machine& any_size) {
   Machine machine = at_size(any_size, bytes, shape.most);
-  machine.tiling = rules_of(machine.tiling, collective, shape.ranks);
   if (!has_algorithm(collective, algorithm)) return std::nullopt;
+  machine.tiling = rules_for(machine.tiling, collective, name(algorithm), shape.ranks);
   if (shape.ranks <= 1) return machine.call_ns + transfer_ns(bytes, machine.reduce_bytes_per_second);
   const Phases whole = cost::phases_of(collective, algorithm, bytes, shape);
   if (whole.list.empty()) return std::nullopt;
@@ -124,8 +141,11 @@ std::optional<Nanoseconds> predict(Collective collective, Algorithm algorithm, s
   const Prices prices(shape, machine);
   for (const Phase& phase : tile.list) {
     prices.add(cost, phase, tile.messages_of_a_rank);
-    granted = granted || phase.bytes > machine.tiling.record_bytes;
+    granted = granted || phase.bytes > machine.tiling.eager_bytes;
   }
+  const Nanoseconds keeping = prices.crowded(transfer_ns(tile.kept, machine.reduce_bytes_per_second));
+  cost.through = plus(cost.through, keeping);
+  cost.work = plus(cost.work, keeping);
   const Nanoseconds through = std::max(cost.through, cost.busiest());
   std::int64_t rounds = 0;
   for (const Phase& phase : tile.list) rounds += phase.rounds();

@@ -28,7 +28,7 @@ namespace fabring {
 
 class CommunicatorCore {
  public:
-  static constexpr std::uint32_t window = 16;
+  static constexpr std::uint32_t window = 128;
   static constexpr std::size_t most_active = 4;  // operations of one communicator under way at once
   static constexpr std::size_t most_early_grants = 1 << 16;
 

@@ -43,7 +43,8 @@ bool EngineCore::progress() {
       }
   if (transfer_) {
     moved = transfer_->flush() || moved;
-    // Most endpoints take a small message at once and say so at the next poll: then nothing is left for anybody to send.
+    // Most endpoints take a small message at once and say so at the next poll: then nothing is left for anybody to
+    // send.
     if (finished_some_ && !transfer_->delivered()) moved = transfer_->poll() > 0 || moved;
     undelivered_.store(!transfer_->delivered());
   }
@@ -143,17 +144,24 @@ Status EngineCore::wait(Execution& execution, std::chrono::nanoseconds limit) {
   }
   const bool others = waiters_.fetch_sub(1) > 1;
   const bool undelivered = undelivered_.load();
-  if (undelivered) {
-    std::lock_guard lock(mutex_);
-    start_background();
-  }
-  if (others || pending_.load() > 0 || (undelivered && dozing_.load())) {
+  if (undelivered) have_delivered();
+  if (others || pending_.load() > 0) {
     std::lock_guard lock(turn_mutex_);
     turn_.notify_all();  // somebody else may drive now
   }
   if (!execution.done())
     return Status(ErrorCode::timeout, execution.call().describe() + " is not done yet; it goes on");
   return execution.status();
+}
+
+void EngineCore::have_delivered() {
+  {
+    std::lock_guard lock(mutex_);
+    start_background();
+  }
+  if (!dozing_.load()) return;
+  std::lock_guard lock(turn_mutex_);
+  turn_.notify_all();
 }
 
 void EngineCore::drive_once() {

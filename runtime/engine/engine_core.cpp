@@ -34,7 +34,9 @@ std::shared_ptr<EngineCore> EngineCore::make(EngineParts parts) {
   core->takes_tickets_.assign(size, false);
   core->began_ = core->parts_.clock->now();
   if (core->parts_.endpoint)
-    core->transfer_ = std::make_unique<Transfer>(*core->parts_.endpoint, core->parts_.self, size, *core);
+    core->transfer_ =
+        std::make_unique<Transfer>(*core->parts_.endpoint, core->parts_.self, size, *core,
+                                   core->parts_.shares_memory ? ParcelRules() : parcels_over_network(size));
   for (Rank rank = 0; core->transfer_ && core->parts_.device && rank < size; ++rank)
     core->takes_tickets_[rank] = rank != core->parts_.self && core->transfer_->takes_tickets(rank);
   if (core->transfer_ && core->parts_.eager_bytes == fabring::eager_bytes)
@@ -154,10 +156,11 @@ TilingRules EngineCore::tiling_rules() const {
   if (parts_.config.segment_bytes != 0) rules.segment_bytes = parts_.config.segment_bytes;
   rules.smallest_bytes = std::min(rules.smallest_bytes, rules.segment_bytes);
   if (parts_.config.depth != 0) rules.depth = static_cast<std::uint32_t>(parts_.config.depth);
-  rules.record_bytes = parts_.eager_bytes;
-  const bool by_fast_records = parts_.eager_bytes > fabring::eager_bytes;
+  rules.eager_bytes = parts_.eager_bytes;
+  const bool by_fast_records = parts_.shares_memory && parts_.eager_bytes > fabring::eager_bytes;
   if (by_fast_records && parts_.config.segment_bytes == 0 && !parts_.some_have_gpus)
     rules.pair_bytes = parts_.eager_bytes / 2;
+  if (!parts_.shares_memory && parts_.config.segment_bytes == 0) rules.moved_segment_bytes = std::size_t{1} << 20;
   return rules;
 }
 

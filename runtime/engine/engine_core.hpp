@@ -57,7 +57,8 @@ struct EngineParts {
   std::vector<Override> overrides;  ///< FABRING_ALGORITHM; alike on all ranks
   bool some_have_gpus = false;      ///< some rank, not this one only: copies to and from a GPU should not be short
   std::size_t eager_bytes =
-      fabring::eager_bytes;  ///< largest message sent in a record, alike on all ranks; that: what the endpoint can
+      fabring::eager_bytes;   ///< largest message sent in a record, alike on all ranks; that: what the endpoint can
+  bool shares_memory = true;  ///< some ranks of the job do; alike on all ranks
   Log log;
   std::vector<std::string> report;
   std::string host;                       ///< its name, for people
@@ -193,6 +194,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   // Small operations at once.
   bool take_drive_at_once();  ///< if nothing else is under way
   std::nullopt_t give_drive_back();
+  void have_delivered();  ///< by the progress thread, what is left to send
   FlatRun* make_flat(CommunicatorCore& communicator, const Call& call, const Operation& operation);
   std::optional<Status> run_flat(const std::shared_ptr<CommunicatorCore>& communicator, FlatRun& flat);
   std::shared_ptr<Execution> go_on(const std::shared_ptr<CommunicatorCore>& communicator, FlatRun& flat,

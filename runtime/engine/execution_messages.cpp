@@ -63,7 +63,7 @@ Result<StepId> Execution::step_of(const Tile& tile, Rank peer, const Record& rec
   const StepId id = list[record.message];
   if (const Status alike = check_length(peer, record); !alike.ok()) return alike;
   if (record.bytes != message_bytes(tile, id) || skipped(tile, id) || (record.bytes > eager_limit_) != is_grant ||
-      (is_grant && record.slot < Transfer::eager_slots))
+      (is_grant && record.slot < Transfer::first_granted_slot))
     return nonsense;
   return id;
 }

@@ -26,6 +26,32 @@ void pause() {
 #endif
 }
 
+/// How long a rank waits before it would sleep: spins, then yields.
+class Patience {
+ public:
+  explicit Patience(const WaitPolicy& waiting) : waiting_(waiting) {}
+  bool fresh() const { return idle_ == 0; }
+  /// False once it is over.
+  bool again() {
+    if (++idle_ <= waiting_.spins) {
+      if (idle_ > spins_at_full_speed) pause();
+      return true;
+    }
+    if (const std::uint32_t yields = idle_ - waiting_.spins; yields % yields_per_look == 1) {
+      const auto now = std::chrono::steady_clock::now();
+      if (yields == 1) since_ = now;
+      if (now - since_ >= waiting_.yield_for) return false;
+    }
+    std::this_thread::yield();
+    return true;
+  }
+
+ private:
+  const WaitPolicy& waiting_;
+  std::uint32_t idle_ = 0;
+  std::chrono::steady_clock::time_point since_;
+};
+
 // What others wait for comes first; receives keep the plan's order, which is that of the messages.
 std::vector<StepId> in_order(const PreparedPlan& prepared) {
   const Plan& plan = prepared.plan;
@@ -103,7 +129,8 @@ bool FlatRun::take_buffers(const Operation& operation, const CommunicatorCore& c
 }
 
 bool FlatRun::fits(const EngineCore& engine, const CommunicatorCore& communicator) const {
-  return longest_message_ <= engine.eager_limit() &&
+  if (longest_message_ > engine.eager_limit()) return false;
+  return tiling_.tiles == 1 ||
          std::all_of(plan_->peers.begin(), plan_->peers.end(), [&](const PreparedPlan::Peer& peer) {
            return engine.transfer().is_fast(communicator.members[peer.rank]);
          });
@@ -175,7 +202,7 @@ bool FlatRun::run(EngineCore& engine, CommunicatorCore& communicator, const Plac
   return true;
 }
 
-bool FlatRun::may_send(const CommunicatorCore& communicator, const Step& step) const {
+bool FlatRun::may_send(const CommunicatorCore& communicator, const Step& step) {
   const CommunicatorCore::Member& member = communicator.member[step.peer];
   return member.early_sent - member.early_acked < CommunicatorCore::window / 2;
 }
@@ -201,17 +228,25 @@ void FlatRun::sent(CommunicatorCore& communicator, const Step& step, const Recor
 
 bool FlatRun::send(EngineCore& engine, CommunicatorCore& communicator, const Placement& place, StepId id) {
   const Step& step = plan_->plan.steps[id];
-  if (!may_send(communicator, step)) return false;
+  for (Patience patience(engine.waiting()); !may_send(communicator, step);) {
+    hear_news(engine, communicator, step.peer);
+    if (!may_send(communicator, step) && (engine.has_news() || !patience.again())) return false;
+  }
   const Record record = record_for(communicator, place, step);
   const auto from = operands_.at(place, step.from);
   Transfer& transfer = engine.transfer();
   const Rank peer = communicator.members[step.peer];
   std::uint32_t loan = 0;
-  if (from.size() >= FastLoan::least_bytes && plan_->may_be_lent[id] &&
+  if (from.size() >= FastLoan::least_bytes && plan_->may_be_lent[id] && transfer.is_fast(peer) &&
       transfer.lend_fast(peer, record, from, operands_.comes_back_there(place, id), loan)) {
     loan_ = {peer, loan};
-  } else if (!transfer.send_fast(peer, record, from)) {
-    return false;
+    sent(communicator, step, record);
+    return true;
+  }
+  for (Patience patience(engine.waiting()); !transfer.send_now(peer, record, from);) {
+    transfer.look();
+    transfer.flush();
+    if (engine.has_news() || !patience.again()) return false;
   }
   sent(communicator, step, record);
   return true;
@@ -230,7 +265,7 @@ bool FlatRun::receive(EngineCore& engine, CommunicatorCore& communicator, const 
   Transfer& transfer = engine.transfer();
   const Rank peer = communicator.members[step.peer];
   if (!transfer.is_intact(peer)) return false;
-  if (!answer(engine, communicator, place, step, to)) transfer.pop_fast(peer, payload.size());
+  if (!answer(engine, communicator, place, step, to)) transfer.pop(peer, payload.size());
   engine.took_early(communicator, step.peer, false);
   return true;
 }
@@ -238,7 +273,9 @@ bool FlatRun::receive(EngineCore& engine, CommunicatorCore& communicator, const 
 // What was made of a message goes back to its sender at once: then it takes the message's place.
 bool FlatRun::answer(EngineCore& engine, CommunicatorCore& communicator, const Placement& place, const Step& received,
                      std::span<const std::byte> result) {
-  if (result.size() < least_answer || next_ + 1 >= stage_ends_[stage_]) return false;
+  if (result.size() < least_answer || next_ + 1 >= stage_ends_[stage_] ||
+      !engine.transfer().is_fast(communicator.members[received.peer]))
+    return false;
   const Step& next = plan_->plan.steps[order_[next_ + 1]];
   if (received.kind != StepKind::recv_reduce || next.kind != StepKind::send || next.peer != received.peer ||
       operands_.at(place, next.from).data() != result.data() || operands_.bytes_of(place, next.from) != result.size() ||
@@ -252,18 +289,28 @@ bool FlatRun::answer(EngineCore& engine, CommunicatorCore& communicator, const P
   return true;
 }
 
+// From whom this operation receives nothing, or nothing yet: how much of ours it has taken.
+void FlatRun::hear_news(EngineCore& engine, CommunicatorCore& communicator, Rank member) {
+  Record record;
+  std::span<const std::byte> payload;
+  const Rank peer = communicator.members[member];
+  while (engine.transfer().front(peer, record, payload)) {
+    if (record.channel == communicator.id) engine.heard_of(communicator, member, record);
+    if (record.channel == communicator.id && record.sequence == sequence_) return;
+    engine.transfer().take(peer, record, payload);
+  }
+}
+
 // Whatever this operation does not expect is for another one, and for the engine to keep; or it is the sign of a
 // mismatch, and the engine sees to that once there is an Execution to compare with.
 bool FlatRun::await(EngineCore& engine, CommunicatorCore& communicator, std::uint32_t tile, const Step& step,
                     std::size_t bytes, std::span<const std::byte>& payload) {
   const Rank peer = communicator.members[step.peer];
-  const WaitPolicy& waiting = engine.waiting();
   Transfer& transfer = engine.transfer();
   Record record;
-  std::uint32_t idle = 0;
-  std::chrono::steady_clock::time_point idle_since;
+  Patience patience(engine.waiting());
   while (true) {
-    if (transfer.front_fast(peer, record, payload)) {
+    if (transfer.front(peer, record, payload)) {
       const bool ours = record.channel == communicator.id && record.sequence == sequence_;
       if (ours && record.kind == RecordKind::data && record.message == step.message && record.tile == tile &&
           payload.size() == bytes && record.signature == signature_) {
@@ -271,21 +318,11 @@ bool FlatRun::await(EngineCore& engine, CommunicatorCore& communicator, std::uin
         return true;
       }
       if (ours) return false;
-      transfer.take_fast(peer, record, payload);
+      transfer.take(peer, record, payload);
       continue;
     }
-    if (idle == 0) transfer.flush();  // they may sleep
-    if (engine.has_news()) return false;
-    if (++idle <= waiting.spins) {
-      if (idle > spins_at_full_speed) pause();
-      continue;
-    }
-    if (const std::uint32_t yields = idle - waiting.spins; yields % yields_per_look == 1) {
-      const auto now = std::chrono::steady_clock::now();
-      if (yields == 1) idle_since = now;
-      if (now - idle_since >= waiting.yield_for) return false;
-    }
-    std::this_thread::yield();
+    if (patience.fresh()) transfer.flush();  // they may sleep
+    if (engine.has_news() || !patience.again()) return false;
   }
 }
 

@@ -1,9 +1,9 @@
 #pragma once
 // FlatRun: an operation run at once by the thread that calls it: the steps of its plan one after the other, each
-// message a fast record (transfer.hpp) that is read where the peer wrote it. Nothing is queued, allocated or registered
-// anywhere. When something else than the next message comes, or nothing comes for too long, it stops where it is, and
-// an Execution goes on from there: on the wire the two are the same, so that it does not matter which of them a peer
-// uses. Kept by its communicator, because what it works out for one call serves the next. The driver's.
+// message a record (transfer.hpp) that is read where the peer or the endpoint put it. Nothing is queued, allocated or
+// registered anywhere. When something else than the next message comes, or nothing comes for too long, it stops where
+// it is, and an Execution goes on from there: on the wire the two are the same, so that it does not matter which of
+// them a peer uses. Kept by its communicator, because what it works out for one call serves the next. The driver's.
 //
 // An operation of several tiles is run so between two ranks. Each receive of a plan begins a *stage*; in turn t stage s
 // of tile t - s is run, the first stages first. So what a rank waits for was sent by its peer most of a turn ago, and
@@ -64,7 +64,8 @@ class FlatRun {
   bool receive(EngineCore& engine, CommunicatorCore& communicator, const Placement& place, StepId id);
   bool answer(EngineCore& engine, CommunicatorCore& communicator, const Placement& place, const Step& received,
               std::span<const std::byte> result);
-  bool may_send(const CommunicatorCore& communicator, const Step& step) const;
+  static bool may_send(const CommunicatorCore& communicator, const Step& step);
+  void hear_news(EngineCore& engine, CommunicatorCore& communicator, Rank member);
   Record record_for(CommunicatorCore& communicator, const Placement& place, const Step& step) const;
   static void sent(CommunicatorCore& communicator, const Step& step, const Record& record);
   bool await(EngineCore& engine, CommunicatorCore& communicator, std::uint32_t tile, const Step& step,

@@ -70,7 +70,7 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
     if (at != by_id_.end()) {
       communicator = at->second.lock();
       if (!communicator) {  // dropped here; nothing of it is needed
-        if (record.kind == RecordKind::grant && record.slot >= Transfer::eager_slots)
+        if (record.kind == RecordKind::grant && record.slot >= Transfer::first_granted_slot)
           transfer_->decline(peer, record.slot);
         return;
       }
@@ -87,7 +87,7 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
   const Rank member = communicator->rank_of_world(peer);
   if (member < 0 || record.kind < RecordKind::data || record.kind > RecordKind::matched ||
       (record.sequence == 0 && record.kind != RecordKind::entered && record.kind != RecordKind::matched) ||
-      (record.kind == RecordKind::grant && record.slot < Transfer::eager_slots))
+      (record.kind == RecordKind::grant && record.slot < Transfer::first_granted_slot))
     return suspect(peer, Status(ErrorCode::transport_error, "it sent a message that makes no sense"));
   heard_of(*communicator, member, record);
   if (record.kind == RecordKind::entered) return;

@@ -33,7 +33,7 @@ Status EngineCore::run(const std::shared_ptr<CommunicatorCore>& communicator, Ca
 }
 
 bool EngineCore::take_drive_at_once() {
-  if (!transfer_ || !transfer_->any_fast() || pending_.load() > 0 || has_news() || !drive_.try_lock()) return false;
+  if (!transfer_ || pending_.load() > 0 || has_news() || !drive_.try_lock()) return false;
   if (++flat_runs_ % runs_per_look == 0) progress();
   return true;
 }
@@ -73,10 +73,14 @@ std::optional<Status> EngineCore::run_flat(const std::shared_ptr<CommunicatorCor
   communicator->past[sequence % communicator->past.size()] = {sequence, flat.signature()};
   const FlatRun::End end = flat.run(*this, *communicator, sequence);
   transfer_->flush();
+  if (!transfer_->delivered()) transfer_->look();
   if (end == FlatRun::End::done) {
+    const bool undelivered = !transfer_->delivered();
+    undelivered_.store(undelivered);
     last_end_.store(parts_.clock->about_now(), std::memory_order_relaxed);
     ran_at_once_.store(ran_at_once_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     (void)give_drive_back();
+    if (undelivered) have_delivered();
     return Status();
   }
   const auto execution = go_on(communicator, flat, sequence);

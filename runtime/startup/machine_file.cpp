@@ -44,6 +44,8 @@ void each_field(Machine& machine, Visit visit) {
   visit("segment_bytes", machine.tiling.segment_bytes);
   visit("smallest_bytes", machine.tiling.smallest_bytes);
   visit("depth", machine.tiling.depth);
+  visit("eager_bytes", machine.tiling.eager_bytes);
+  visit("moved_segment_bytes", machine.tiling.moved_segment_bytes);
 }
 
 /// Reads the members of `from` that are fields; any other member is an error unless it is one of `others`.

@@ -183,6 +183,7 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
   parts.report.insert(parts.report.end(), path->report.begin(), path->report.end());
   if (parts.device && parts.device->in_use())
     parts.report.push_back("GPU memory that is sent: " + parts.endpoint->device_path());
+  parts.shares_memory = path->shared_memory;
   auto machine = machine_of(ranks, path->shared_memory);
   if (!machine) return machine.error();
   parts.machine = std::move(*machine);

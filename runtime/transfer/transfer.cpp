@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "runtime/base/check.hpp"
 #include "runtime/transfer/fast_record.hpp"
@@ -22,20 +23,30 @@ struct Transfer::Peer {
   std::uint32_t sent = 0;                    // parcels sent, in all
   std::uint32_t returned = 0;                // of those, slots emptied again
   // Theirs to us.
-  std::unique_ptr<Parcel[]> slots;  // eager_slots of them
-  std::array<bool, eager_slots> posted{};
-  std::uint32_t consumed = 0;               // emptied and posted again, without a gap
-  std::uint32_t told = 0;                   // consumed as they know it
-  std::array<bool, eager_slots> emptied{};  // out of order, not counted in consumed yet
-  std::deque<std::uint32_t> to_post;        // could not be posted yet
+  std::vector<Parcel> slots;  // parcels_.slots of them, or one
+  std::array<bool, most_eager_slots> posted{};
+  std::uint32_t consumed = 0;                    // emptied and posted again, without a gap
+  std::uint32_t told = 0;                        // consumed as they know it
+  std::array<bool, most_eager_slots> emptied{};  // out of order, not counted in consumed yet
+  std::deque<std::uint32_t> to_post;             // could not be posted yet
+  struct Arrived {
+    std::uint32_t index = 0;    // of the slot
+    std::uint32_t bytes = 0;    // of the parcel
+    std::size_t offset = 0;     // of the next record
+    std::uint32_t records = 0;  // left, at least one
+  };
+  std::deque<Arrived> arrived;
+  bool has_arrived = false;  // it is in arrived_
   bool busy = false;
   bool lost = false;
 
-  std::uint32_t credits() const { return eager_slots - (sent - returned); }
+  std::uint32_t credits(const ParcelRules& rules) const { return rules.slots - (sent - returned); }
 };
 
-Transfer::Transfer(Endpoint& endpoint, Rank self, int world_size, TransferListener& listener)
+Transfer::Transfer(Endpoint& endpoint, Rank self, int world_size, TransferListener& listener,
+                   const ParcelRules& parcels)
     : endpoint_(endpoint),
+      parcels_(parcels),
       self_(self),
       listener_(listener),
       fast_messages_(endpoint.fast_messages()),
@@ -49,9 +60,11 @@ Transfer::Transfer(Endpoint& endpoint, Rank self, int world_size, TransferListen
       fast_[static_cast<std::size_t>(rank)] = true;
       fast_peers_.push_back(rank);
     }
-    const std::uint32_t slots = fast ? 1 : eager_slots;
-    peer.slots = std::make_unique<Parcel[]>(slots);
-    for (std::uint32_t index = 0; index < slots; ++index) peer.to_post.push_back(index);
+    const std::uint32_t slots = fast ? 1 : parcels_.slots;
+    for (std::uint32_t index = 0; index < slots; ++index) {
+      peer.slots.emplace_back(parcels_.longest);
+      peer.to_post.push_back(index);
+    }
     mark_busy(rank, peer);
   }
 }
@@ -83,14 +96,14 @@ void Transfer::free_operation(Operation* operation) {
 std::unique_ptr<Transfer::Parcel> Transfer::take_parcel() {
   std::unique_ptr<Parcel> parcel;
   if (free_parcels_.empty()) {
-    parcel = std::make_unique<Parcel>();
+    parcel = std::make_unique<Parcel>(parcels_.longest);
   } else {
     parcel = std::move(free_parcels_.back());
     free_parcels_.pop_back();
   }
   parcel->used = sizeof(ParcelHeader);
   const ParcelHeader empty;
-  std::memcpy(parcel->bytes.data(), &empty, sizeof empty);
+  std::memcpy(parcel->bytes.get(), &empty, sizeof empty);
   return parcel;
 }
 
@@ -113,24 +126,24 @@ void Transfer::send_record(Rank rank, const Record& record, std::span<const std:
     return;
   }
   const std::size_t need = sizeof(Record) + padded(payload.size());
-  FABRING_CHECK(sizeof(ParcelHeader) + need <= parcel_bytes);
-  if (peer.open && peer.open->used + need > parcel_bytes) peer.full.push_back(std::move(peer.open));
+  FABRING_CHECK(sizeof(ParcelHeader) + need <= parcels_.longest);
+  if (peer.open && peer.open->used + need > parcels_.longest) peer.full.push_back(std::move(peer.open));
   if (!peer.open) peer.open = take_parcel();
   Parcel& parcel = *peer.open;
-  std::memcpy(parcel.bytes.data() + parcel.used, &record, sizeof record);
-  if (!payload.empty()) std::memcpy(parcel.bytes.data() + parcel.used + sizeof record, payload.data(), payload.size());
+  std::memcpy(parcel.bytes.get() + parcel.used, &record, sizeof record);
+  if (!payload.empty()) std::memcpy(parcel.bytes.get() + parcel.used + sizeof record, payload.data(), payload.size());
   parcel.used += static_cast<std::uint32_t>(need);
   ParcelHeader header;
-  std::memcpy(&header, parcel.bytes.data(), sizeof header);
+  std::memcpy(&header, parcel.bytes.get(), sizeof header);
   ++header.records;
-  std::memcpy(parcel.bytes.data(), &header, sizeof header);
+  std::memcpy(parcel.bytes.get(), &header, sizeof header);
   payload_sent_ += payload.size();
   mark_busy(rank, peer);
 }
 
 std::size_t Transfer::most_record_bytes() const {
   const bool all = fast_messages_ != nullptr && fast_peers_.size() + 1 == peers_.size();
-  return all ? fast_messages_->most_bytes() : eager_bytes;
+  return all ? fast_messages_->most_bytes() : parcels_.longest - parcel_overhead;
 }
 
 bool Transfer::send_fast(Rank rank, const Record& record, std::span<const std::byte> payload) {
@@ -188,17 +201,64 @@ bool Transfer::front_fast(Rank rank, Record& record, std::span<const std::byte>&
   return true;
 }
 
-void Transfer::pop_fast(Rank rank, std::size_t payload_bytes) {
-  payload_received_ += payload_bytes;
-  loans_ += front_is_lent_ ? 1 : 0;
-  front_is_lent_ = false;
-  fast_messages_->pop(rank);
+bool Transfer::send_now(Rank rank, const Record& record, std::span<const std::byte> payload) {
+  if (is_fast(rank)) return send_fast(rank, record, payload);
+  Peer& peer = *peers_[rank];
+  if (!peer.full.empty() || peer.credits(parcels_) <= 1) return false;
+  send_record(rank, record, payload);
+  flush(rank, peer);
+  return true;
 }
 
-void Transfer::take_fast(Rank rank, const Record& record, std::span<const std::byte> payload) {
+bool Transfer::front(Rank rank, Record& record, std::span<const std::byte>& payload) {
+  if (is_fast(rank)) return front_fast(rank, record, payload);
+  if (front_of_parcel(rank, record, payload)) return true;
+  return look() > 0 && front_of_parcel(rank, record, payload);
+}
+
+bool Transfer::front_of_parcel(Rank rank, Record& record, std::span<const std::byte>& payload) {
+  front_is_lent_ = false;
+  const Peer& peer = *peers_[rank];
+  if (peer.arrived.empty()) return false;
+  const Peer::Arrived& parcel = peer.arrived.front();
+  const std::byte* at = peer.slots[parcel.index].bytes.get() + parcel.offset;
+  const std::size_t left = parcel.bytes - parcel.offset;
+  if (left < sizeof record) {
+    broken(rank, "a record beyond its parcel");
+    return false;
+  }
+  std::memcpy(&record, at, sizeof record);
+  payload = {};
+  if (record.kind == RecordKind::data) {
+    if (record.bytes > left - sizeof record || padded(record.bytes) > left - sizeof record) {
+      broken(rank, "a payload beyond its parcel");
+      return false;
+    }
+    payload = {at + sizeof record, record.bytes};
+  }
+  return true;
+}
+
+void Transfer::pop(Rank rank, std::size_t payload_bytes) {
+  payload_received_ += payload_bytes;
+  if (is_fast(rank)) {
+    loans_ += front_is_lent_ ? 1 : 0;
+    front_is_lent_ = false;
+    return fast_messages_->pop(rank);
+  }
+  Peer& peer = *peers_[rank];
+  Peer::Arrived& parcel = peer.arrived.front();
+  parcel.offset += sizeof(Record) + padded(payload_bytes);
+  if (--parcel.records > 0) return;
+  peer.to_post.push_back(parcel.index);
+  peer.arrived.pop_front();
+  mark_busy(rank, peer);
+}
+
+void Transfer::take(Rank rank, const Record& record, std::span<const std::byte> payload) {
   const std::size_t bytes = payload.size();
   listener_.on_record(rank, record, payload);
-  if (!peers_[rank]->lost) pop_fast(rank, bytes);
+  if (!peers_[rank]->lost) pop(rank, bytes);
   front_is_lent_ = false;
 }
 
@@ -209,22 +269,30 @@ std::size_t Transfer::take_fast(Rank rank) {
   while (bytes < fast_bytes_per_turn && front_fast(rank, record, payload)) {
     bytes += sizeof record + payload.size();
     ++taken;
-    take_fast(rank, record, payload);
+    take(rank, record, payload);
   }
+  return taken;
+}
+
+std::size_t Transfer::take_parcels(Rank rank) {
+  Record record;
+  std::span<const std::byte> payload;
+  std::size_t taken = 0;
+  for (; front_of_parcel(rank, record, payload); ++taken) take(rank, record, payload);
   return taken;
 }
 
 bool Transfer::post_parcel(Rank rank, Peer& peer, std::unique_ptr<Parcel>& parcel) {
   ParcelHeader header;
-  std::memcpy(&header, parcel->bytes.data(), sizeof header);
+  std::memcpy(&header, parcel->bytes.get(), sizeof header);
   header.consumed = peer.consumed;
-  std::memcpy(parcel->bytes.data(), &header, sizeof header);
+  std::memcpy(parcel->bytes.get(), &header, sizeof header);
   Operation* operation = take_operation();
   operation->kind = Kind::parcel_sent;
   operation->peer = rank;
-  const std::span<const std::byte> bytes(parcel->bytes.data(), parcel->used);
+  const std::span<const std::byte> bytes(parcel->bytes.get(), parcel->used);
   operation->parcel = std::move(parcel);
-  const Slot slot = peer.sent % eager_slots;
+  const Slot slot = peer.sent % parcels_.slots;
   if (endpoint_.post_send(rank, slot, bytes, reinterpret_cast<std::uint64_t>(operation)) == Post::again) {
     parcel = std::move(operation->parcel);
     free_operation(operation);
@@ -242,8 +310,8 @@ bool Transfer::post_eager_receive(Rank rank, std::uint32_t index) {
   operation->kind = Kind::slot_filled;
   operation->peer = rank;
   operation->index = index;
-  if (endpoint_.post_recv(rank, index, peer.slots[index].bytes, reinterpret_cast<std::uint64_t>(operation)) ==
-      Post::again) {
+  if (endpoint_.post_recv(rank, index, {peer.slots[index].bytes.get(), parcels_.longest},
+                          reinterpret_cast<std::uint64_t>(operation)) == Post::again) {
     free_operation(operation);
     return false;
   }
@@ -260,8 +328,8 @@ bool Transfer::flush(Rank rank, Peer& peer) {
       continue;
     }
     peer.emptied[index] = true;
-    while (peer.emptied[peer.consumed % eager_slots]) {
-      peer.emptied[peer.consumed % eager_slots] = false;
+    while (peer.emptied[peer.consumed % parcels_.slots]) {
+      peer.emptied[peer.consumed % parcels_.slots] = false;
       ++peer.consumed;
     }
   }
@@ -278,12 +346,12 @@ bool Transfer::flush(Rank rank, Peer& peer) {
     peer.declines.pop_front();
     sent = true;
   }
-  while (!peer.full.empty() && peer.credits() > 1 && post_parcel(rank, peer, peer.full.front())) {
+  while (!peer.full.empty() && peer.credits(parcels_) > 1 && post_parcel(rank, peer, peer.full.front())) {
     peer.full.pop_front();
     sent = true;
   }
-  if (peer.full.empty() && peer.open && peer.credits() > 1 && post_parcel(rank, peer, peer.open)) sent = true;
-  if (!is_fast(rank) && peer.consumed - peer.told >= eager_slots / 2 && peer.credits() > 0) {
+  if (peer.full.empty() && peer.open && peer.credits(parcels_) > 1 && post_parcel(rank, peer, peer.open)) sent = true;
+  if (!is_fast(rank) && peer.consumed - peer.told >= parcels_.slots / 2 && peer.credits(parcels_) > 0) {
     std::unique_ptr<Parcel> credits_only = take_parcel();
     if (post_parcel(rank, peer, credits_only)) {
       sent = true;
@@ -303,7 +371,7 @@ bool Transfer::flush() {
     if (!peer.lost) sent = flush(rank, peer) || sent;
     const bool again =
         !peer.lost && (peer.open || !peer.full.empty() || !peer.waiting.empty() || !peer.to_post.empty() ||
-                       !peer.declines.empty() || (!is_fast(rank) && peer.consumed - peer.told >= eager_slots / 2));
+                       !peer.declines.empty() || (!is_fast(rank) && peer.consumed - peer.told >= parcels_.slots / 2));
     if (again) {
       busy_[kept++] = rank;
     } else {
@@ -335,6 +403,7 @@ void Transfer::forget(Rank rank) {
   peer.waiting.clear();
   peer.declines.clear();
   peer.to_post.clear();
+  peer.arrived.clear();
 }
 
 Post Transfer::send_block(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t cookie) {
@@ -392,13 +461,22 @@ void Transfer::decline(Rank rank, Slot slot) {
   mark_busy(rank, peer);
 }
 
-std::size_t Transfer::poll() {
+std::size_t Transfer::look() {
   std::array<Completion, 32> completions;
   const std::size_t count = endpoint_.poll(completions);
   for (std::size_t i = 0; i < count; ++i) complete(completions[i]);
-  std::size_t taken = 0;
-  for (const Rank rank : fast_peers_) taken += take_fast(rank);
-  return count + taken;
+  return count;
+}
+
+std::size_t Transfer::poll() {
+  std::size_t count = look();
+  for (std::size_t i = 0; i < arrived_.size(); ++i) {
+    peers_[arrived_[i]]->has_arrived = false;
+    count += take_parcels(arrived_[i]);
+  }
+  arrived_.clear();
+  for (const Rank rank : fast_peers_) count += take_fast(rank);
+  return count;
 }
 
 void Transfer::complete(const Completion& completion) {
@@ -425,7 +503,7 @@ void Transfer::complete(const Completion& completion) {
     listener_.on_block(cookie, completion.outcome, completion.bytes);
   }
   if (completion.outcome == Outcome::lost) {
-    if (is_fast(rank) && !peers_[rank]->lost) take_fast(rank);  // what it said before
+    if (!peers_[rank]->lost) is_fast(rank) ? take_fast(rank) : take_parcels(rank);  // what it said before
     if (!peers_[rank]->lost) {
       forget(rank);
       listener_.on_peer_lost(rank, endpoint_.peer_error(rank));
@@ -438,38 +516,24 @@ void Transfer::complete(const Completion& completion) {
 void Transfer::take_in(Rank rank, std::uint32_t index, std::uint32_t bytes) {
   Peer& peer = *peers_[rank];
   if (peer.lost) return;
-  front_is_lent_ = false;
-  const std::byte* at = peer.slots[index].bytes.data();
-  if (bytes < sizeof(ParcelHeader) || bytes > parcel_bytes) return broken(rank, "a parcel of impossible length");
+  const std::byte* at = peer.slots[index].bytes.get();
+  if (bytes < sizeof(ParcelHeader) || bytes > parcels_.longest) return broken(rank, "a parcel of impossible length");
   ParcelHeader header;
   std::memcpy(&header, at, sizeof header);
   // The peer may have emptied at most what we sent, and never takes back.
   if (header.consumed - peer.returned > peer.sent - peer.returned) {
-    // With unordered delivery an older count may come late: while a parcel is on its way, eager_slots - 1 others may
-    // overtake it, each of which returns at most eager_slots. Anything else is nonsense.
-    if (peer.returned - header.consumed > eager_slots * eager_slots) return broken(rank, "impossible credits");
+    // With unordered delivery an older count may come late: while a parcel is on its way, parcels_.slots - 1 others may
+    // overtake it, each of which returns at most parcels_.slots. Anything else is nonsense.
+    if (peer.returned - header.consumed > parcels_.slots * parcels_.slots) return broken(rank, "impossible credits");
   } else {
     peer.returned = header.consumed;
   }
-  std::size_t offset = sizeof header;
-  for (std::uint32_t i = 0; i < header.records; ++i) {
-    Record record;
-    if (bytes - offset < sizeof record) return broken(rank, "a record beyond its parcel");
-    std::memcpy(&record, at + offset, sizeof record);
-    offset += sizeof record;
-    std::span<const std::byte> payload;
-    if (record.kind == RecordKind::data) {
-      if (record.bytes > bytes - offset || padded(record.bytes) > bytes - offset)
-        return broken(rank, "a payload beyond its parcel");
-      payload = {at + offset, record.bytes};
-      offset += padded(record.bytes);
-      payload_received_ += record.bytes;
-    }
-    listener_.on_record(rank, record, payload);
-    if (peer.lost) return;
+  if (header.records == 0) {
+    peer.to_post.push_back(index);
+    return mark_busy(rank, peer);
   }
-  peer.to_post.push_back(index);
-  mark_busy(rank, peer);
+  peer.arrived.push_back({index, bytes, sizeof header, header.records});
+  if (!std::exchange(peer.has_arrived, true)) arrived_.push_back(rank);
 }
 
 void Transfer::broken(Rank rank, const std::string& what) {

@@ -1,7 +1,8 @@
 #pragma once
 // Transfer: the two protocols above every transport, and a third where it has one.
 //
-// Eager. Each peer pair has eager_slots small slots each way, posted at start. Records for a peer collect in a parcel;
+// Eager. Each peer pair has a few slots each way, posted at start, as long as the longest parcel (8 of 8 KiB; more in a
+// small world whose ranks share no memory, see parcels_over_network()). Records for a peer collect in a parcel;
 // a parcel goes out when a slot is free. The count of emptied slots rides back in every parcel header (credits). The
 // last free slot is kept for a parcel that only returns credits, so two ranks out of credits cannot wait for each
 // other.
@@ -25,6 +26,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <new>
 #include <span>
 #include <vector>
 
@@ -55,9 +57,10 @@ enum class Arrival : std::uint8_t { comes, may_stay, or_ticket };
 
 class Transfer {
  public:
-  static constexpr std::uint32_t eager_slots = 8;
+  static constexpr std::uint32_t eager_slots = fabring::eager_slots;
+  static constexpr Slot first_granted_slot = fabring::most_eager_slots;
 
-  Transfer(Endpoint& endpoint, Rank self, int world_size, TransferListener& listener);
+  Transfer(Endpoint& endpoint, Rank self, int world_size, TransferListener& listener, const ParcelRules& parcels = {});
   ~Transfer();
 
   /// Posts the eager receives; true once all are accepted. Call until then; no peer may send before all ranks are done.
@@ -66,31 +69,33 @@ class Transfer {
   /// Queues a record; always accepted, sent by flush() at the latest.
   void send_record(Rank peer, const Record& record, std::span<const std::byte> payload = {});
 
-  // Fast records, for who does not want to wait until poll() finds them.
-  bool any_fast() const { return !fast_peers_.empty(); }
   bool is_fast(Rank peer) const {
     return peer < static_cast<Rank>(fast_.size()) && fast_[static_cast<std::size_t>(peer)];
   }
   /// The longest payload that may travel in a record to any peer.
   std::size_t most_record_bytes() const;
+
+  // Records one by one, for who does not want to wait until poll() hands them over.
   /// Sends it now; false if it finds no room or others wait. The peer may sleep until flush().
-  bool send_fast(Rank peer, const Record& record, std::span<const std::byte> payload);
-  /// The same of `payload` that lies in mapped memory and stays there: until is_back(peer, loan) it must be as it is.
-  /// `answerable`: but for an answer, which may take its place.
+  bool send_now(Rank peer, const Record& record, std::span<const std::byte> payload);
+  /// Looks for the oldest record of this peer, valid until pop(); false if there is none.
+  bool front(Rank peer, Record& record, std::span<const std::byte>& payload);
+  void pop(Rank peer, std::size_t payload_bytes);
+  /// send_now() to a peer that is_fast(), of `payload` that lies in mapped memory and stays there: until is_back(peer,
+  /// loan) it must be as it is. `answerable`: but for an answer, which may take its place.
   bool lend_fast(Rank peer, const Record& record, std::span<const std::byte> payload, bool answerable,
                  std::uint32_t& loan);
-  /// The same as an answer to the record that front_fast() gave last, in the place of its payload, which is as long;
-  /// that record is popped.
-  bool answer_fast(Rank peer, const Record& record, std::span<const std::byte> payload);
   bool is_back(Rank peer, std::uint32_t loan) const { return fast_messages_->is_back(peer, loan); }
-  /// The oldest fast record of this peer, valid until pop_fast(); false if there is none.
-  bool front_fast(Rank peer, Record& record, std::span<const std::byte>& payload);
+  /// send_now() to a peer that is_fast(), as an answer to the record that front() gave last, in the place of its
+  /// payload, which is as long; that record is popped.
+  bool answer_fast(Rank peer, const Record& record, std::span<const std::byte> payload);
   /// What was read of the payload that is there now is what the peer sent. False: it took it back, and is lost; what
   /// was made of it must not be used.
   bool is_intact(Rank peer) { return !front_is_lent_ || fast_messages_->is_intact(peer); }
-  void pop_fast(Rank peer, std::size_t payload_bytes);
   /// Hands it to the listener.
-  void take_fast(Rank peer, const Record& record, std::span<const std::byte> payload);
+  void take(Rank peer, const Record& record, std::span<const std::byte> payload);
+  /// Takes completions from the endpoint, and keeps records that came for front() or poll(); how many completions.
+  std::size_t look();
 
   /// Block operations: cookies come back by on_block. The slot was granted by the peer. `lent`: accepted, see Post.
   Post send_block(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t cookie);
@@ -106,7 +111,7 @@ class Transfer {
   /// Answers a grant with an empty message: nothing will come.
   void decline(Rank peer, Slot slot);
 
-  /// Takes completions from the endpoint and calls the listener; how many.
+  /// Takes completions and records and calls the listener; how many.
   std::size_t poll();
   /// Sends what is queued as far as credits allow; true if something went out.
   bool flush();
@@ -123,7 +128,11 @@ class Transfer {
 
  private:
   struct Parcel {
-    alignas(64) std::array<std::byte, parcel_bytes> bytes;
+    explicit Parcel(std::size_t longest) : bytes(new (std::align_val_t{64}) std::byte[longest]) {}
+    struct Free {
+      void operator()(std::byte* bytes) const { ::operator delete[](bytes, std::align_val_t{64}); }
+    };
+    std::unique_ptr<std::byte[], Free> bytes;  // its pages are touched as far as they are used
     std::uint32_t used = 0;
   };
   struct Peer;
@@ -153,10 +162,15 @@ class Transfer {
   bool flush(Rank rank, Peer& peer);
   bool post_parcel(Rank rank, Peer& peer, std::unique_ptr<Parcel>& parcel);
   void mark_busy(Rank rank, Peer& peer);
+  bool send_fast(Rank rank, const Record& record, std::span<const std::byte> payload);
+  bool front_fast(Rank rank, Record& record, std::span<const std::byte>& payload);
+  bool front_of_parcel(Rank rank, Record& record, std::span<const std::byte>& payload);
   std::size_t take_fast(Rank rank);
+  std::size_t take_parcels(Rank rank);
   bool flush_waiting(Rank rank, Peer& peer);
 
   Endpoint& endpoint_;
+  const ParcelRules parcels_;
   Rank self_;
   TransferListener& listener_;
   FastMessages* const fast_messages_;
@@ -165,12 +179,13 @@ class Transfer {
   bool to_deliver_ = false;     // fast messages were put
   bool front_is_lent_ = false;  // of the fast record that front_fast() gave last
   std::vector<std::unique_ptr<Peer>> peers_;
-  std::vector<Rank> busy_;  // peers with something to flush
+  std::vector<Rank> busy_;     // peers with something to flush
+  std::vector<Rank> arrived_;  // peers with records that came and were not used
   std::vector<std::unique_ptr<Operation>> operations_;
   std::vector<Operation*> free_operations_;
   std::vector<std::unique_ptr<Parcel>> free_parcels_;
   std::vector<Slot> free_slots_;
-  Slot next_slot_ = eager_slots;
+  Slot next_slot_ = first_granted_slot;
   std::size_t parcels_in_flight_ = 0;
   std::uint64_t loans_ = 0;
   std::uint64_t payload_sent_ = 0;

@@ -4,6 +4,8 @@
 // version are agreed in the handshake, so structs are copied as they are. Everything read here is checked by the reader
 // (Transfer for lengths, Channel for meaning): a peer may be broken or hostile.
 
+#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -52,9 +54,29 @@ struct ParcelHeader {
 };
 static_assert(sizeof(ParcelHeader) == 8);
 
+/// Slots for parcels, each way for each pair of ranks; grants name higher numbers than any of these.
+inline constexpr std::uint32_t eager_slots = 8, most_eager_slots = 64;
+/// What a parcel holds beside the payload of its only record.
+inline constexpr std::size_t parcel_overhead = sizeof(ParcelHeader) + sizeof(Record) + 8;
 inline constexpr std::size_t parcel_bytes = 8192;
 /// Largest message that travels in a record; larger ones wait for a grant. Known alike on both sides.
-inline constexpr std::size_t eager_bytes = parcel_bytes - sizeof(ParcelHeader) - sizeof(Record) - 8;
+inline constexpr std::size_t eager_bytes = parcel_bytes - parcel_overhead;
 inline constexpr std::size_t padded(std::size_t bytes) { return (bytes + 7) & ~std::size_t{7}; }
+
+/// How long parcels may be, and how many slots there are for them. Alike on all ranks.
+struct ParcelRules {
+  std::size_t longest = parcel_bytes;
+  std::uint32_t slots = eager_slots;
+};
+/// Where all ranks are reached through a network: up to 32 KiB of payload and 64 slots, as long as those of a rank take
+/// no more than 16 MiB.
+inline constexpr ParcelRules parcels_over_network(int world_size) {
+  constexpr std::size_t slots_of_a_rank = std::size_t{16} << 20, most_payload = std::size_t{32} << 10;
+  const auto peers = static_cast<std::size_t>(std::max(world_size - 1, 1));
+  const std::size_t payload = std::min(std::bit_floor(slots_of_a_rank / eager_slots / peers), most_payload);
+  if (payload <= parcel_bytes) return {};
+  const std::size_t slots = std::min<std::size_t>(slots_of_a_rank / payload / peers, most_eager_slots);
+  return {payload + parcel_overhead, static_cast<std::uint32_t>(std::bit_floor(slots))};
+}
 
 }  // namespace fabring

@@ -1,5 +1,6 @@
 // Small blocking operations that their callers run at once: right, and the same to the others as those that go through
-// the queue, whatever the mixture. Through shared memory, in real threads; meant for ThreadSanitizer too.
+// the queue, whatever the mixture. Through shared memory and over a network's records, in real threads; meant for
+// ThreadSanitizer too.
 
 #include <gmock/gmock.h>
 
@@ -19,7 +20,9 @@ using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr auto shm = ThreadWorld::Over::shm;
+class SmallOperations : public testing::TestWithParam<ThreadWorld::Over> {};
+INSTANTIATE_TEST_SUITE_P(Over, SmallOperations, testing::Values(ThreadWorld::Over::shm, ThreadWorld::Over::inproc),
+                         [](const auto& over) { return over.param == ThreadWorld::Over::shm ? "shm" : "inproc"; });
 
 std::uint64_t ran_at_once(ThreadWorld& world) {
   std::uint64_t sum = 0;
@@ -41,10 +44,10 @@ struct Asked {
 };
 
 // Every rank by itself decides whether to wait for an operation at once, later, or much later.
-TEST(SmallOperations, of_every_kind_are_right_whoever_runs_them_at_once) {
+TEST_P(SmallOperations, of_every_kind_are_right_whoever_runs_them_at_once) {
   for (const int ranks : {2, 3, 4}) {
     for (const std::uint64_t seed : {1u, 2u, 3u}) {
-      ThreadWorld world(ranks, {}, shm);
+      ThreadWorld world(ranks, {}, GetParam());
       world.run([&](Rank rank, Communicator all) {
         std::mt19937_64 common(seed), own(seed * 100 + static_cast<std::uint64_t>(rank));
         struct Begun {
@@ -81,9 +84,9 @@ TEST(SmallOperations, of_every_kind_are_right_whoever_runs_them_at_once) {
   }
 }
 
-TEST(SmallOperations, of_many_communicators_and_threads_never_take_each_others_messages) {
+TEST_P(SmallOperations, of_many_communicators_and_threads_never_take_each_others_messages) {
   constexpr int ranks = 3, threads = 3;
-  ThreadWorld world(ranks, {}, shm);
+  ThreadWorld world(ranks, {}, GetParam());
   world.run([&](Rank rank, Communicator all) {
     std::vector<Communicator> own;
     for (int i = 0; i < threads; ++i) own.push_back(*all.duplicate());
@@ -103,8 +106,8 @@ TEST(SmallOperations, of_many_communicators_and_threads_never_take_each_others_m
 }
 
 // One thread goes from communicator to communicator, another rank in another order, with operations under way on some.
-TEST(SmallOperations, on_one_communicator_wait_beside_what_goes_on_on_others) {
-  ThreadWorld world(2, {}, shm);
+TEST_P(SmallOperations, on_one_communicator_wait_beside_what_goes_on_on_others) {
+  ThreadWorld world(2, {}, GetParam());
   world.run([&](Rank rank, Communicator all) {
     Communicator other = *all.duplicate();
     for (int i = 0; i < 200; ++i) {
@@ -124,9 +127,9 @@ TEST(SmallOperations, on_one_communicator_wait_beside_what_goes_on_on_others) {
   });
 }
 
-TEST(SmallOperations, that_differ_between_ranks_are_named_on_all_of_them) {
+TEST_P(SmallOperations, that_differ_between_ranks_are_named_on_all_of_them) {
   for (const std::size_t other : {2u, 1'000'000u}) {
-    ThreadWorld world(2, {}, shm);
+    ThreadWorld world(2, {}, GetParam());
     world.run([&](Rank rank, Communicator all) {
       std::vector<float> data(other);
       std::int64_t agreed = 1;
@@ -140,8 +143,8 @@ TEST(SmallOperations, that_differ_between_ranks_are_named_on_all_of_them) {
   }
 }
 
-TEST(SmallOperations, wait_for_a_late_rank_and_report_it_while_they_do) {
-  ThreadWorld world(2, {}, shm);
+TEST_P(SmallOperations, wait_for_a_late_rank_and_report_it_while_they_do) {
+  ThreadWorld world(2, {}, GetParam());
   std::int32_t first = 1, second = 2;
   Communicator waits = world.world(0), late = world.world(1);
   world.run([](Rank, Communicator all) { ASSERT_TRUE(all.barrier().ok()); });
@@ -165,8 +168,8 @@ TEST(SmallOperations, wait_for_a_late_rank_and_report_it_while_they_do) {
   EXPECT_EQ(second, 3);
 }
 
-TEST(SmallOperations, that_wait_are_ended_by_an_abort) {
-  ThreadWorld world(3, {}, shm);
+TEST_P(SmallOperations, that_wait_are_ended_by_an_abort) {
+  ThreadWorld world(3, {}, GetParam());
   std::int32_t value = 1;
   Communicator waits = world.world(0);
   auto waiting = std::async(std::launch::async,
@@ -231,9 +234,9 @@ TEST(LongOperations, of_two_ranks_are_run_at_once_if_neither_keeps_the_other_wai
 }
 
 // What one rank said last is heard although it has gone.
-TEST(SmallOperations, of_a_rank_that_leaves_at_once_reach_the_others) {
+TEST_P(SmallOperations, of_a_rank_that_leaves_at_once_reach_the_others) {
   for (int i = 0; i < 30; ++i) {
-    ThreadWorld world(2, {}, shm);
+    ThreadWorld world(2, {}, GetParam());
     std::vector<std::thread> ranks;
     for (Rank rank = 0; rank < 2; ++rank)
       ranks.emplace_back([&world, rank] {

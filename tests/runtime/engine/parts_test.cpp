@@ -122,6 +122,24 @@ TEST(Tiling, keeps_messages_below_a_segment_and_cuts_no_finer_than_needed) {
   EXPECT_EQ(choose_tiling(ring, vector_of(640 << 10, 4), rules).depth, 3u);
   EXPECT_EQ(choose_tiling(ring, vector_of(5, 4), {1, 1, 3}).tiles, 5u);  // never more than elements
   EXPECT_GT(choose_tiling(ring, vector_of(std::size_t{1} << 33, 8), rules).tiles, 200'000u);
+  EXPECT_EQ(ring.plan.collective, Collective::allreduce);
+  TilingRules longer = rules;
+  longer.moved_segment_bytes = 1 << 18;
+  EXPECT_EQ(choose_tiling(ring, vector_of(640 << 10, 4), longer).tiles, 10u);  // what is reduced is cut as before
+}
+
+TEST(Tiling, is_coarser_for_what_only_moves) {
+  TilingRules rules{1 << 16, 1 << 14, 3};
+  const auto segment = [&](Collective collective, Algorithm algorithm, int ranks) {
+    return rules_for(rules, collective, name(algorithm), ranks).segment_bytes;
+  };
+  EXPECT_EQ(segment(Collective::broadcast, Algorithm::chain, 2), 1u << 16) << "not where nothing is said of it";
+  rules.moved_segment_bytes = 1 << 20;
+  EXPECT_EQ(segment(Collective::broadcast, Algorithm::chain, 2), 1u << 20);
+  EXPECT_EQ(segment(Collective::broadcast, Algorithm::chain, 3), 1u << 16) << "it is passed on";
+  EXPECT_EQ(segment(Collective::alltoall, Algorithm::direct_one_shot, 3), 1u << 19);
+  EXPECT_EQ(segment(Collective::all_gather, Algorithm::ring, 4), 1u << 16);
+  EXPECT_EQ(segment(Collective::reduce_scatter, Algorithm::direct_one_shot, 2), 1u << 16) << "it is reduced";
 }
 
 TEST(Signature, is_described_also_when_a_peer_made_it_up) {

@@ -41,10 +41,11 @@ struct Recorder final : TransferListener {
 
 class Pair {
  public:
-  explicit Pair(std::uint64_t seed) : timeline(seed), fabric(timeline, 2, any_world(2, seed).weather) {
+  explicit Pair(std::uint64_t seed, const ParcelRules& parcels = {})
+      : timeline(seed), fabric(timeline, 2, any_world(2, seed).weather) {
     for (Rank rank = 0; rank < 2; ++rank) {
       endpoint[rank] = fabric.open(rank);
-      transfer[rank] = std::make_unique<Transfer>(*endpoint[rank], rank, 2, heard[rank]);
+      transfer[rank] = std::make_unique<Transfer>(*endpoint[rank], rank, 2, heard[rank], parcels);
     }
     for (bool ready = false; !ready; timeline.pass(10us)) {
       const bool first = transfer[0]->start();
@@ -101,10 +102,11 @@ void expect_each_once(const Recorder& heard, std::uint32_t count) {
 
 TEST(Records, arrive_once_and_whole_in_both_directions) {
   for (const std::uint64_t seed : seeds(20, 3)) {
-    Pair pair(seed);
+    const ParcelRules parcels = seed % 2 == 0 ? ParcelRules() : parcels_over_network(2);
+    Pair pair(seed, parcels);
     std::mt19937_64 chance(seed);
     const std::uint32_t there = 300 + chance() % 300, back = chance() % 2 == 0 ? 0 : chance() % 600;
-    const std::size_t most = chance() % 2 == 0 ? 64 : eager_bytes;
+    const std::size_t most = chance() % 2 == 0 ? 64 : pair.transfer[0]->most_record_bytes();
     for (std::uint32_t i = 0; i < there; ++i) send(*pair.transfer[0], 1, i, chance() % (most + 1));
     for (std::uint32_t i = 0; i < back; ++i) send(*pair.transfer[1], 0, i, chance() % (most + 1));
     ASSERT_TRUE(pair.run_until([&] {
@@ -121,12 +123,59 @@ TEST(Records, arrive_once_and_whole_in_both_directions) {
   }
 }
 
+TEST(Records, are_found_one_by_one_and_what_is_left_goes_to_the_listener) {
+  for (const std::uint64_t seed : seeds(20, 3)) {
+    Pair pair(seed);
+    Transfer &from = *pair.transfer[0], &to = *pair.transfer[1];
+    constexpr std::uint32_t all = 40;  // in few parcels, so that one is left half read
+    for (std::uint32_t i = 0; i < all; ++i) send(from, 1, i, 100 + i);
+    std::vector<Recorder::Taken> found;
+    const Time end = pair.timeline.now() + 10s;
+    while (found.size() < all / 2 && pair.timeline.now() < end) {
+      Record record;
+      std::span<const std::byte> payload;
+      if (to.front(0, record, payload)) {
+        ASSERT_TRUE(to.front(0, record, payload)) << "it is there until it is popped";
+        found.push_back({0, record, {payload.begin(), payload.end()}});
+        to.pop(0, payload.size());
+      }
+      to.flush();
+      from.poll();
+      from.flush();
+      if (!pair.timeline.step()) pair.timeline.pass(1us);
+    }
+    ASSERT_EQ(found.size(), all / 2) << "seed " << seed;
+    EXPECT_TRUE(pair.heard[1].records.empty()) << "handed over although nobody polled";
+    ASSERT_TRUE(pair.run_until([&] { return pair.heard[1].records.size() == all - all / 2; })) << "seed " << seed;
+    Recorder heard = pair.heard[1];
+    heard.records.insert(heard.records.end(), found.begin(), found.end());
+    expect_each_once(heard, all);
+    EXPECT_EQ(to.payload_bytes_received(), from.payload_bytes_sent());
+  }
+}
+
+TEST(Parcels, of_small_worlds_are_long_and_many_and_those_of_a_rank_take_sixteen_mebibytes_at_most) {
+  EXPECT_EQ(parcels_over_network(2).longest - parcel_overhead, 32u << 10);
+  EXPECT_EQ(parcels_over_network(2).slots, most_eager_slots);
+  EXPECT_EQ(parcels_over_network(4096).longest, parcel_bytes);
+  EXPECT_EQ(parcels_over_network(4096).slots, eager_slots);
+  for (int ranks = 2; ranks < 5000; ranks += 1 + ranks / 7) {
+    const ParcelRules rules = parcels_over_network(ranks);
+    EXPECT_GE(rules.slots, eager_slots);
+    EXPECT_LE(rules.slots, most_eager_slots);
+    if (rules.longest > parcel_bytes) {
+      EXPECT_LE((rules.longest - parcel_overhead) * rules.slots * static_cast<std::size_t>(ranks - 1), 16u << 20)
+          << ranks << " ranks";
+    }
+  }
+}
+
 TEST(Blocks, go_straight_to_the_granted_slot) {
   Pair pair(5);
   std::vector<std::byte> from = payload_of(3, 100'000), into(from.size());
   Slot slot = 0;
   while (pair.transfer[1]->recv_block(0, into, 77, slot) == Post::again) pair.timeline.pass(1us);
-  EXPECT_GE(slot, Transfer::eager_slots);
+  EXPECT_GE(slot, Transfer::first_granted_slot);
   while (pair.transfer[0]->send_block(1, slot, from, 66) == Post::again) pair.timeline.pass(1us);
   ASSERT_TRUE(pair.run_until([&] { return pair.heard[0].blocks.size() == 1 && pair.heard[1].blocks.size() == 1; }));
   EXPECT_EQ(into, from);

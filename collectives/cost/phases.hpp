@@ -19,9 +19,9 @@ struct Phase {
   std::uint64_t reduced = 0;        ///< bytes a rank reduces in one round
   std::uint64_t node_bytes = 0;     ///< that the busiest node sends to others, in all rounds
   std::int64_t flows = 1;           ///< ranks of that node that send them
-  bool answers = false;             ///< each message is what has been made of the one that came from where it goes
   /// Not 0: a rank sends or receives in a round, or does nothing, and all ranks together send so many in all rounds.
   std::int64_t of_all_ranks = 0;
+  bool answers = false;             ///< each message is what has been made of the one that came from where it goes
   std::int64_t rounds() const { return inside_rounds + between_rounds; }
 };
 

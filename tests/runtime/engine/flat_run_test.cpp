@@ -185,7 +185,7 @@ TEST_P(SmallOperations, that_wait_are_ended_by_an_abort) {
 // what it is doing, makes it go on as any other operation would, from wherever it is.
 TEST(LongOperations, of_two_ranks_are_right_whoever_runs_them_and_wherever_that_changes) {
   for (const std::uint64_t seed : {1u, 2u, 3u}) {
-    ThreadWorld world(2, {}, shm);
+    ThreadWorld world(2, {}, ThreadWorld::Over::shm);
     std::atomic<bool> over{false};
     std::thread asks([&] {
       while (!over.load()) EXPECT_EQ(world.engine(1).state().rank, 1);
@@ -214,7 +214,7 @@ TEST(LongOperations, of_two_ranks_are_right_whoever_runs_them_and_wherever_that_
 }
 
 TEST(LongOperations, of_two_ranks_are_run_at_once_if_neither_keeps_the_other_waiting) {
-  ThreadWorld world(2, {}, shm);
+  ThreadWorld world(2, {}, ThreadWorld::Over::shm);
   world.run([&](Rank rank, Communicator all) {
     EngineCore& engine = world.engine(rank);
     std::vector<float> data(300'003);

@@ -101,7 +101,8 @@ Result<std::string> probe_machine(EngineCore& core) {
     if (sample.algorithm == Algorithm::hierarchical && shape.nodes == 1) continue;
     const bool short_enough =
         slowest * static_cast<double>(sample.bytes) < std::chrono::nanoseconds(longest_operation).count();
-    std::uint8_t goes_on = short_enough && ProbeClock::now() - start < budget ? 1 : 0;
+    // One at least: a machine of which nothing is known was not probed.
+    std::uint8_t goes_on = measured.empty() || (short_enough && ProbeClock::now() - start < budget) ? 1 : 0;
     FABRING_TRY(probe.tell(&goes_on, 1));
     if (goes_on == 0) continue;
     const auto time = probe.time(sample);

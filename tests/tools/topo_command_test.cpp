@@ -41,7 +41,7 @@ TEST_F(TopoCommand, SaysHowFarEachCardIsFromEachGpuAndWhichWayItsMemoryTakes) {
   std::string flat;
   for (const std::string& line : lines(result.out))
     flat += line.substr(std::min(line.find_first_not_of(' '), line.size())) + " ";
-  EXPECT_THAT(flat, HasSubstr("GPU 7 same PCI switch: rdmap321s28, rdmap322s29, rdmap323s30, rdmap324s31 (direct);"));
+  EXPECT_THAT(flat, HasSubstr("GPU 7  same PCI switch: rdmap321s28, rdmap322s29, rdmap323s30, rdmap324s31 (direct);"));
   EXPECT_THAT(flat, HasSubstr("16 cards (direct)"));
   EXPECT_THAT(flat, HasSubstr("eth0 (staged)"));
   const auto json = nlohmann::json::parse(run({"topo", "--json", "--input", file(machine_file(p4d_like()))}).out);

@@ -477,7 +477,8 @@ std::vector<Rank> Execution::waiting_for() const {
       const Step& step = plan_->plan.steps[id];
       const bool receiving = (step.kind == StepKind::recv || step.kind == StepKind::recv_reduce) &&
                              (tile->need[id] == 0 || tile->data[id] == Data::posted) && tile->data[id] != Data::here &&
-                             tile->data[id] != Data::early && tile->data[id] != Data::on_its_way && !skipped(*tile, id);
+                             tile->data[id] != Data::early && tile->data[id] != Data::used &&
+                             tile->data[id] != Data::on_its_way && !skipped(*tile, id);
       if (receiving || tile->waiting[id]) ranks.push_back(step.peer);
     }
   }

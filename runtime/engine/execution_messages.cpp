@@ -233,6 +233,7 @@ void Execution::run_recv_reduce(Tile& tile, StepId id) {
 // The message of a recv_reduce that is ready.
 void Execution::take_small(Tile& tile, StepId id, std::span<const std::byte> payload) {
   if (!on_device_) {
+    tile.data[id] = Data::used;  // the step may still be among the ready ones
     reduce_incoming(tile, id, payload.data());
     if (engine_->transfer().is_intact(world_rank(id))) step_done(tile, id);
     return;

@@ -40,8 +40,8 @@ std::byte* Inbox::landing_of(const PostedReceive& receive) const {
 
 std::byte* Inbox::take_halfway() {
   if (halfway_.empty()) return nullptr;
-  std::byte* const block = halfway_.back();
-  halfway_.pop_back();
+  std::byte* const block = halfway_.front();
+  halfway_.erase(halfway_.begin());
   return block;
 }
 

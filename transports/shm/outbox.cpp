@@ -79,7 +79,7 @@ bool Outbox::land(const Outgoing& message, const Target& target) {
     std::memcpy(staged + ends.head, message.from.data() + bytes - ends.tail, ends.tail);
   }
   const std::size_t inner = bytes - ends.bytes();
-  if (inner > 0) std::memcpy(arena_.data() + target.offset + ends.head, message.from.data() + ends.head, inner);
+  copies_.copy(arena_.data() + target.offset + ends.head, message.from.data() + ends.head, inner);
   publish(EntryKind::landed, message.slot, bytes);
   return true;
 }
@@ -97,7 +97,7 @@ Outbox::Put Outbox::put(Outgoing& message) {
     const auto part = static_cast<std::uint32_t>(std::min<std::size_t>(staging_.part(), bytes - message.done));
     std::byte* const staged = entry_free() ? stage(part) : nullptr;
     if (staged == nullptr) return some ? Put::some : Put::no_room;
-    if (part > 0) std::memcpy(staged, message.from.data() + message.done, part);
+    copies_.copy(staged, message.from.data() + message.done, part);
     message.done += part;
     publish(message.done == bytes ? EntryKind::last : EntryKind::part, message.slot, part);
     some = true;

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "transports/shm/layout.hpp"
+#include "transports/shm/shared_copy.hpp"
 
 namespace fabring::shm {
 
@@ -93,6 +94,7 @@ class Outbox {
   std::byte* staged_;
   Staging staging_;
   std::span<std::byte> arena_;
+  SharedCopy copies_;
   std::uint32_t entries_ = 0;  // published
   std::uint32_t bytes_ = 0;    // of the staging ring used, in all
   std::array<Loan, loan_count> loans_{};

@@ -169,6 +169,7 @@ bool Peer::front(FastMessage& message) {
     case FastInbox::Found::nothing:
       return false;
     case FastInbox::Found::message:
+      if (fast_inbox_->is_answer()) fast_outbox_->note_answer();
       return true;
     case FastInbox::Found::nonsense:
       fast_inbox_.reset();

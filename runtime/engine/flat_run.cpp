@@ -254,19 +254,36 @@ bool FlatRun::send(EngineCore& engine, CommunicatorCore& communicator, const Pla
 
 bool FlatRun::receive(EngineCore& engine, CommunicatorCore& communicator, const Placement& place, StepId id) {
   const Step& step = plan_->plan.steps[id];
+  if (take_kept(engine, communicator, place, step)) return true;
   const auto to = operands_.at(place, step.to);
   std::span<const std::byte> payload;
   if (!await(engine, communicator, place.tile, step, to.size(), payload)) return false;
-  if (step.kind == StepKind::recv_reduce) {
-    fold_incoming(call_, operands_, place, step, payload.data());
-  } else if (to.data() != payload.data() && !to.empty()) {
-    std::memcpy(to.data(), payload.data(), to.size());
-  }
+  use(place, step, payload);
   Transfer& transfer = engine.transfer();
   const Rank peer = communicator.members[step.peer];
   if (!transfer.is_intact(peer)) return false;
   if (!answer(engine, communicator, place, step, to)) transfer.pop(peer, payload.size());
   engine.took_early(communicator, step.peer, false);
+  return true;
+}
+
+void FlatRun::use(const Placement& place, const Step& step, std::span<const std::byte> payload) {
+  const auto to = operands_.at(place, step.to);
+  if (step.kind == StepKind::recv_reduce) {
+    fold_incoming(call_, operands_, place, step, payload.data());
+  } else if (to.data() != payload.data() && !to.empty()) {
+    std::memcpy(to.data(), payload.data(), to.size());
+  }
+}
+
+// A message that came before the call, or while its sender was heard of.
+bool FlatRun::take_kept(EngineCore& engine, CommunicatorCore& communicator, const Placement& place, const Step& step) {
+  if (communicator.early.empty()) return false;
+  const auto at = communicator.early.find({false, sequence_, place.tile, step.peer, step.message, RecordKind::data});
+  if (at == communicator.early.end() || at->second.payload.size() != operands_.at(place, step.to).size()) return false;
+  use(place, step, at->second.payload);
+  communicator.early.erase(at);
+  engine.took_early(communicator, step.peer, true);
   return true;
 }
 

@@ -62,6 +62,8 @@ class FlatRun {
   bool run(EngineCore& engine, CommunicatorCore& communicator, const Placement& place, StepId id);
   bool send(EngineCore& engine, CommunicatorCore& communicator, const Placement& place, StepId id);
   bool receive(EngineCore& engine, CommunicatorCore& communicator, const Placement& place, StepId id);
+  bool take_kept(EngineCore& engine, CommunicatorCore& communicator, const Placement& place, const Step& step);
+  void use(const Placement& place, const Step& step, std::span<const std::byte> payload);
   bool answer(EngineCore& engine, CommunicatorCore& communicator, const Placement& place, const Step& received,
               std::span<const std::byte> result);
   static bool may_send(const CommunicatorCore& communicator, const Step& step);

@@ -65,9 +65,11 @@ FlatRun* EngineCore::make_flat(CommunicatorCore& communicator, const Call& call,
 // With the drive held, which it gives back. Nothing if the operation has not been begun.
 std::optional<Status> EngineCore::run_flat(const std::shared_ptr<CommunicatorCore>& communicator, FlatRun& flat) {
   std::uint32_t sequence = 0;
-  if (pending_.load() == 0 && communicator->early.empty()) {
+  if (pending_.load() == 0) {
     std::lock_guard lock(communicator->mutex);
-    if (communicator->failed.ok() && !left_.load()) sequence = ++communicator->last_sequence;
+    if (communicator->failed.ok() && !left_.load() &&
+        communicator->early_fits(communicator->last_sequence + 1, flat.signature()))
+      sequence = ++communicator->last_sequence;
   }
   if (sequence == 0) return give_drive_back();
   communicator->past[sequence % communicator->past.size()] = {sequence, flat.signature()};

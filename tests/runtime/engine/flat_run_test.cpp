@@ -233,6 +233,54 @@ TEST(LongOperations, of_two_ranks_are_run_at_once_if_neither_keeps_the_other_wai
   });
 }
 
+// A rank that only sends gets ahead. What the others kept of it meanwhile is no reason to queue all that follows.
+TEST_P(SmallOperations, are_run_at_once_also_if_their_messages_came_before_they_were_called) {
+  constexpr int times = 40;
+  ThreadWorld world(2, {}, GetParam());
+  std::promise<void> all_sent;
+  world.run([&](Rank rank, Communicator all) {
+    std::vector<int> values(100);
+    const auto call = [&] {
+      return Operation::broadcast(values.data(), values.data(), values.size(), DataType::int32, 0);
+    };
+    if (rank == 0) {
+      for (int i = 0; i < times; ++i) {
+        std::ranges::fill(values, i);
+        ASSERT_TRUE(all.run(call()).ok());
+      }
+      return all_sent.set_value();
+    }
+    all_sent.get_future().wait();
+    ASSERT_TRUE(all.start(call()).wait().ok());  // who waits for it takes in whatever has come
+    const std::uint64_t before = world.engine(rank).ran_at_once();
+    for (int i = 1; i < times; ++i) {
+      ASSERT_TRUE(all.run(call()).ok());
+      ASSERT_THAT(values, testing::Each(i));
+    }
+    EXPECT_GT(world.engine(rank).ran_at_once(), before);
+  });
+}
+
+TEST_P(SmallOperations, that_do_not_fit_what_came_before_they_were_called_say_so) {
+  ThreadWorld world(2, {}, GetParam());
+  std::promise<void> all_sent;
+  world.run([&](Rank rank, Communicator all) {
+    std::vector<int> values(100);
+    const auto call = [&](std::size_t count) {
+      return Operation::broadcast(values.data(), values.data(), count, DataType::int32, 0);
+    };
+    if (rank == 0) {
+      for (int i = 0; i < 3; ++i) ASSERT_TRUE(all.run(call(100)).ok());
+      return all_sent.set_value();
+    }
+    all_sent.get_future().wait();
+    ASSERT_TRUE(all.start(call(100)).wait().ok());
+    const Status status = all.run(call(99));
+    EXPECT_EQ(status.code(), ErrorCode::mismatch);
+    EXPECT_THAT(status.message(), AllOf(HasSubstr("broadcast(100 x int32"), HasSubstr("broadcast(99 x int32")));
+  });
+}
+
 // What one rank said last is heard although it has gone.
 TEST_P(SmallOperations, of_a_rank_that_leaves_at_once_reach_the_others) {
   for (int i = 0; i < 30; ++i) {

@@ -1,4 +1,5 @@
 #include "tools/fabring/doctor/report.hpp"
+#include "tools/fabring/wrapped_text.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -10,25 +10,17 @@
 #include <map>
 #include <random>
 
-#include "tests/transports/conformance/world.hpp"
-#include "transports/shm/shm_endpoint.hpp"
-#include "transports/shm/shm_transport.hpp"
+#include "tests/transports/shm_world.hpp"
 
 namespace fabring::conformance {
 namespace {
 
 constexpr std::size_t mib = 1 << 20;
 
-Fabric shm_fabric() {
-  Fabric fabric;
-  fabric.name = "shm";
-  fabric.transport = [] { return make_shm_transport(); };
+Fabric mapped_fabric() {
+  Fabric fabric = shm_fabric();
   fabric.config.mapped_bytes = 64 * mib;
   return fabric;
-}
-
-bool all_are(std::span<const std::byte> bytes, std::byte value) {
-  return std::ranges::all_of(bytes, [value](std::byte b) { return b == value; });
 }
 
 /// As a peer sees it.
@@ -115,7 +107,7 @@ TEST(ShmMapped, WhatIsRevokedKeepsItsBytesAndIsSharedNoMore) {
 // ---- landings -----------------------------------------------------------------------------------------------------
 
 TEST(ShmMapped, ALandingTouchesNothingBesideTheReceive) {
-  World world(shm_fabric(), 2);
+  World world(mapped_fabric(), 2);
   world.connect();
   std::byte* const block = world.at(0).mapped_memory()->allocate(2 * mib);
   std::mt19937 random(3);
@@ -134,7 +126,7 @@ TEST(ShmMapped, ALandingTouchesNothingBesideTheReceive) {
 }
 
 TEST(ShmMapped, AfterDisconnectALateSenderReachesNothing) {
-  World world(shm_fabric(), 2);
+  World world(mapped_fabric(), 2);
   world.connect();
   std::byte* const block = world.at(0).mapped_memory()->allocate(mib);
   std::fill_n(block, mib, std::byte{0x11});
@@ -151,7 +143,7 @@ TEST(ShmMapped, AfterDisconnectALateSenderReachesNothing) {
 // ---- loans --------------------------------------------------------------------------------------------------------
 
 TEST(ShmLoan, AMessageInMappedMemoryIsCopiedOnceByItsReceiver) {
-  World world(shm_fabric(), 2);
+  World world(mapped_fabric(), 2);
   world.connect();
   std::byte* const block = world.at(1).mapped_memory()->allocate(mib);
   const Bytes text = pattern(mib, 8);
@@ -196,7 +188,7 @@ class Lending : public testing::Test {
   }
   std::span<const std::byte> lent() const { return {borrowed.completion.lent, mib}; }
 
-  World world{shm_fabric(), 2};
+  World world{mapped_fabric(), 2};
   const Bytes text = pattern(mib, 5);
   std::byte* block = nullptr;
   std::byte* scratch = nullptr;
@@ -233,7 +225,7 @@ TEST_F(Lending, OutlivesTheMemoryAndItsRank) {
 }
 
 TEST(ShmLoan, ManyAreOutAtOnceAndComeBackInAnyOrder) {
-  World world(shm_fabric(), 2);
+  World world(mapped_fabric(), 2);
   world.connect();
   constexpr std::size_t count = 200, bytes = 8192;  // more than there are numbers for loans
   std::byte* const block = world.at(1).mapped_memory()->allocate(count * bytes);

@@ -3,19 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "tests/transports/conformance/world.hpp"
-#include "transports/shm/shm_endpoint.hpp"
-#include "transports/shm/shm_transport.hpp"
+#include "tests/transports/shm_world.hpp"
 
 namespace fabring::conformance {
 namespace {
-
-Fabric shm_fabric() {
-  Fabric fabric;
-  fabric.name = "shm";
-  fabric.transport = [] { return make_shm_transport(); };
-  return fabric;
-}
 
 std::optional<Completion> completion_of(Endpoint& endpoint, std::uint64_t context) {
   for (int i = 0; i < 1000; ++i) {

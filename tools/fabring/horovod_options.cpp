@@ -6,6 +6,8 @@
 #include <CLI/CLI.hpp>
 #include <map>
 
+#include "tools/fabring/option_checks.hpp"
+
 namespace fabring::tools {
 namespace {
 
@@ -62,12 +64,12 @@ void collect(CLI::App& command, const char* name, bool value, std::vector<std::s
 
 void add_horovod_options(CLI::App& command, HorovodOptions& options) {
   command.add_option("-p,--ssh-port", options.ssh_port, "Port of ssh on the other hosts")
-      ->check(CLI::Range(1, 65535))
+      ->check(between(1, 65535))
       ->type_name("PORT")
       ->group(group);
   command.add_option("-i,--ssh-identity-file", options.identity_file, "Key for ssh")->type_name("FILE")->group(group);
   command.add_option("--start-timeout", options.start_timeout_s, "FABRING_RENDEZVOUS_TIMEOUT of the ranks, in seconds")
-      ->check(CLI::Range(1, 1'000'000))
+      ->check(between(1, 1'000'000))
       ->type_name("S")
       ->group(group);
   command
@@ -78,7 +80,7 @@ void add_horovod_options(CLI::App& command, HorovodOptions& options) {
   command
       .add_option("--fusion-threshold-mb", options.fusion_threshold_mb,
                   "HOROVOD_FUSION_THRESHOLD of the ranks: small tensors travel together up to so much")
-      ->check(CLI::Range(0, 4096))
+      ->check(between(0, 4096))
       ->type_name("MB")
       ->group(group);
   command

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "runtime/base/rank_list.hpp"
-#include "tools/fabring/doctor/report.hpp"
+#include "tools/fabring/wrapped_text.hpp"
 
 namespace fabring::tools {
 namespace {

@@ -4,11 +4,13 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
+#include <memory>
 
 #include "fabring/version.hpp"
 #include "runtime/base/nearest_name.hpp"
 #include "tools/fabring/command.hpp"
 #include "tools/fabring/doctor/doctor_command.hpp"
+#include "tools/fabring/help_text.hpp"
 
 namespace fabring::tools {
 namespace {
@@ -69,6 +71,7 @@ int run(int argc, char** argv) {
   if (dashes != words.end()) session.command.assign(dashes + 1, words.end());
 
   CLI::App app("Fabring: collective communication on libfabric, without MPI", "fabring");
+  app.formatter(std::make_shared<HelpText>());
   app.set_version_flag("--version", "fabring " FABRING_VERSION);
   app.require_subcommand(1);
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);

@@ -5,7 +5,6 @@
 #include <unistd.h>
 #include <CLI/CLI.hpp>
 
-#include <map>
 #include <memory>
 
 #include "collectives/choice/overrides.hpp"
@@ -16,6 +15,7 @@
 #include "tools/fabring/device_memory.hpp"
 #include "tools/fabring/local_job.hpp"
 #include "tools/fabring/models.hpp"
+#include "tools/fabring/option_checks.hpp"
 #include "tools/fabring/perf_job.hpp"
 #include "tools/fabring/perf_options.hpp"
 
@@ -248,16 +248,16 @@ void add_perf(CLI::App& app, Session& session) {
       ->type_name("SIZE");
   command->add_flag("--guard", words->guard, "Instead: is a collective slower than what others could be composed to?");
   command->add_option("--margin", options.margin, "With --guard: how many times as long a collective may take (1.25)")
-      ->check(CLI::Range(1.0, 1000.0))
+      ->check(between(1.0, 1000.0))
       ->type_name("M");
   command
       ->add_option("-n", words->ranks,
                    "Start N ranks on this host (also -np). Without it the environment says which rank this is: fabring "
                    "run, torchrun, srun, mpirun")
-      ->check(CLI::Range(1, 4096))
+      ->check(between(1, 4096))
       ->type_name("N");
   command->add_option("--split-nodes", words->nodes, "With -n: pretend that the ranks are on K nodes")
-      ->check(CLI::Range(1, 4096))
+      ->check(between(1, 4096))
       ->type_name("K");
   command->add_option("-b,--begin", words->first, "Smallest size (4)")->type_name("SIZE");
   command->add_option("-e,--end", words->last, "Largest size (256M)")->type_name("SIZE");
@@ -277,17 +277,17 @@ void add_perf(CLI::App& app, Session& session) {
                    "(off: as float32, whatever FABRING_WIRE_TYPE says)")
       ->type_name("TYPE");
   command->add_option("-r,--root", options.root, "Root of reduce, broadcast, gather and scatter (0)")
-      ->check(CLI::Range(0, 1 << 30))
+      ->check(between(0, 1 << 30))
       ->type_name("RANK");
   command->add_option("-w,--warmup", options.warm_up, "Calls before the clock runs (5)")
-      ->check(CLI::Range(0, 1'000'000))
+      ->check(between(0, 1'000'000))
       ->type_name("W");
   command->add_option("-i,--iterations", options.calls, "Timed calls (20)")
-      ->check(CLI::Range(1, 1'000'000))
+      ->check(between(1, 1'000'000))
       ->type_name("I");
   command
       ->add_option("--reps", options.repetitions, "Instead of -i: R repetitions of as many calls as fill --target-ms")
-      ->check(CLI::Range(1, 10'000))
+      ->check(between(1, 10'000))
       ->type_name("R");
   command->add_option("--target-ms", words->target_ms, "Length of a repetition (100)")->type_name("T");
   command->add_option("--cap-s", words->cap_s, "With --reps: most seconds for a size (6)")->type_name("C");
@@ -305,18 +305,16 @@ void add_perf(CLI::App& app, Session& session) {
           "--memory", words->memory,
           "host: ordinary memory (the default); mapped: memory that the ranks of a host read and write directly "
           "(fabring_mem_alloc); cuda: memory of a GPU, for each rank the next one of its host")
-      ->check(CLI::IsMember({"host", "mapped", "cuda"}))
+      ->check(one_of({"host", "mapped", "cuda"}))
       ->type_name("KIND");
-  command
-      ->add_option(
-          "--format", options.format,
-          "table (nccl-tests' columns), csv, json (an array, nothing else on stdout), osu, plain (bytes time_us "
-          "algbw busbw)")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, Format>{{"table", Format::table},
-                                                                        {"csv", Format::csv},
-                                                                        {"json", Format::json},
-                                                                        {"osu", Format::osu},
-                                                                        {"plain", Format::plain}}))
+  add_choice<Format>(*command, "--format", options.format,
+                     {{"table", Format::table},
+                      {"csv", Format::csv},
+                      {"json", Format::json},
+                      {"osu", Format::osu},
+                      {"plain", Format::plain}},
+                     "table (nccl-tests' columns), csv, json (an array, nothing else on stdout), osu, plain (bytes "
+                     "time_us algbw busbw)")
       ->type_name("FORMAT");
   command->add_flag_callback(
       "--json", [words] { words->options.format = Format::json; }, "As --format json");

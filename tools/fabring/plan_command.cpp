@@ -17,6 +17,7 @@
 #include "runtime/base/parse_value.hpp"
 #include "tools/fabring/command.hpp"
 #include "tools/fabring/node_layout.hpp"
+#include "tools/fabring/option_checks.hpp"
 #include "tools/fabring/plan_json.hpp"
 
 namespace fabring::tools {
@@ -247,7 +248,7 @@ void add_plan(CLI::App& app, Session& session) {
       ->add_option("collective", options->collective,
                    "allreduce, reduce, reduce_scatter, all_gather, broadcast, gather, scatter, alltoall or barrier")
       ->type_name("COLLECTIVE");
-  command->add_option("-n", options->ranks, "How many ranks (also -np)")->check(CLI::Range(1, 4096))->type_name("N");
+  command->add_option("-n", options->ranks, "How many ranks (also -np)")->check(between(1, 4096))->type_name("N");
   command
       ->add_option("--nodes", options->nodes, "Ranks of each node (2,2,1), or into how many nodes to divide them (2)")
       ->type_name("LIST|K");
@@ -258,12 +259,12 @@ void add_plan(CLI::App& app, Session& session) {
   command->add_option("--count", options->count, "Elements, of each block where ranks have blocks (1M)")
       ->type_name("COUNT");
   command->add_option("--root", options->root, "Of reduce, broadcast, gather and scatter (0)")
-      ->check(CLI::Range(0, 4095))
+      ->check(between(0, 4095))
       ->type_name("R");
   command->add_option("-d,--datatype", options->type, "Element type (float32)")->type_name("TYPE");
   command->add_option("-o,--op", options->op, "sum (the default), prod, min, max, avg")->type_name("OP");
   command->add_option("--rank", options->rank, "Print the steps of this rank only")
-      ->check(CLI::Range(0, 4095))
+      ->check(between(0, 4095))
       ->type_name("R");
   command->add_flag("--check", options->check_only, "Print the proof only");
   command->add_flag("--json", options->json, "Write the plans of all ranks as JSON");

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
-#include <map>
 #include <memory>
 
 #include "runtime/base/handshake.hpp"
@@ -18,6 +17,7 @@
 #include "tools/fabring/host_slots.hpp"
 #include "tools/fabring/hosts_job.hpp"
 #include "tools/fabring/local_job.hpp"
+#include "tools/fabring/option_checks.hpp"
 #include "tools/fabring/remote_shell.hpp"
 
 namespace fabring::tools {
@@ -143,12 +143,12 @@ void add_run(CLI::App& app, Session& session) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* command = app.add_subcommand("run", "Start ranks of a program, here or on several hosts");
   command->add_option("-n", options->ranks, "How many ranks (also -np); with hosts: all their slots")
-      ->check(CLI::Range(1, 4096))
+      ->check(between(1, 4096))
       ->type_name("N");
   CLI::Option* hosts =
       command->add_option("-H,--hosts", options->hosts, "Run on these hosts over ssh, each with so many ranks: a:4,b:4")
           ->type_name("LIST");
-  command->add_option("--hostfile", options->hostfile, "The hosts from a file: a line for each, a:4 or a slots=4")
+  command->add_option("--hostfile", options->hostfile, "Or hosts from a file: a line for each, a:4 or a slots=4")
       ->excludes(hosts)
       ->type_name("FILE");
   command
@@ -167,17 +167,15 @@ void add_run(CLI::App& app, Session& session) {
       ->type_name("ADDRESS");
   command->add_option("--lost-after", options->silence, "How long a host may be silent before it is given up (15s)")
       ->type_name("TIME");
-  command
-      ->add_option("--bind", options->job.binding,
-                   "Bind each rank to its share of the cores, to a NUMA node, or not at all (the default)")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, Binding>{{"none", Binding::none}, {"core", Binding::core}, {"numa", Binding::numa}}))
+  add_choice<Binding>(*command, "--bind", options->job.binding,
+                      {{"core", Binding::core}, {"numa", Binding::numa}, {"none", Binding::none}},
+                      "Bind each rank to its share of the cores, to a NUMA node, or not at all (the default)")
       ->type_name("core|numa|none");
   command->add_flag("--tag-output", options->job.style.tag, "Put [RANK] before every line");
   command->add_flag("--timestamp-output,--prefix-output-with-timestamp", options->job.style.timestamp,
                     "Put the time before every line");
   command->add_option("--restarts", options->job.restarts, "Start all ranks again when one fails, at most R times")
-      ->check(CLI::Range(0, 1000))
+      ->check(between(0, 1000))
       ->type_name("R");
   command
       ->add_option("--grace", options->grace,
@@ -186,7 +184,7 @@ void add_run(CLI::App& app, Session& session) {
   command
       ->add_option("--split-nodes", options->job.nodes,
                    "Pretend that the ranks are on K nodes, to try hierarchical algorithms on one host")
-      ->check(CLI::Range(1, 4096))
+      ->check(between(1, 4096))
       ->type_name("K");
   command->add_option("--job-id", options->job.job_id, "Name of the job (random)")->type_name("ID");
   add_horovod_options(*command, options->horovod);

@@ -14,6 +14,7 @@
 #include "runtime/startup/machine_file.hpp"
 #include "tools/fabring/command.hpp"
 #include "tools/fabring/models.hpp"
+#include "tools/fabring/option_checks.hpp"
 #include "tools/fabring/simulate_report.hpp"
 
 namespace fabring::tools {
@@ -336,8 +337,8 @@ void add_simulate(CLI::App& app, Session& session) {
     return command->add_option(name, value, help)->type_name(type);
   };
   option("collective", options->collective, "allreduce, broadcast, ...", "COLLECTIVE")->required();
-  option("--nodes", options->nodes, "How many nodes (1)", "N")->check(CLI::Range(1, most_simulated_ranks));
-  option("--ranks-per-node", options->ranks_per_node, "Ranks of each (8)", "R")->check(CLI::Range(1, 4096));
+  option("--nodes", options->nodes, "How many nodes (1)", "N")->check(between(1, most_simulated_ranks));
+  option("--ranks-per-node", options->ranks_per_node, "Ranks of each (8)", "R")->check(between(1, 4096));
   option("--machine", options->machine,
          "shared-memory, loopback-tcp, 1g, 10g, 100g (default), efa-400, efa-3200, or a JSON file", "NAME|F");
   option("--sizes", options->sizes, "Bytes of the whole vector (1K,16K,256K,4M,64M)", "LIST");
@@ -348,7 +349,7 @@ void add_simulate(CLI::App& app, Session& session) {
   option("--seed", options->seed, "Which ranks are late (1)", "S");
   option("--model", options->model, "Scaling efficiency of training resnet50, vgg16, bert-base or gpt2", "NAME");
   option("--compute-ms", options->compute_ms, "With --model: computing time of a step on one rank", "MS")
-      ->check(CLI::Range(0.0, 1e6));
+      ->check(between(0.0, 1e6));
   option("--bucket", options->bucket, "With --model: gradients are fused to this size (25M)", "SIZE");
   option("--measured", options->measured, "Compare with what fabring perf --format json wrote", "F");
   option("--plot", options->plot, "Write the table as an SVG chart", "F.svg");

@@ -13,6 +13,7 @@
 #include "tools/fabring/command.hpp"
 #include "tools/fabring/job_picture.hpp"
 #include "tools/fabring/job_text.hpp"
+#include "tools/fabring/option_checks.hpp"
 
 namespace fabring::tools {
 namespace {
@@ -115,7 +116,7 @@ void add_status(CLI::App& app, Session& session) {
   command->add_flag("--json", options->json, "As JSON");
   command->add_option("--output", options->output, "Write to a file")->type_name("FILE");
   command->add_option("--timeout", options->timeout_s, "Seconds to wait for answers at most")
-      ->check(CLI::Range(0.1, 3600.0))
+      ->check(between(0.1, 3600.0))
       ->capture_default_str()
       ->type_name("S");
   command->footer(

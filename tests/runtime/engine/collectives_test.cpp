@@ -4,36 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/algorithm_cases.hpp"
 #include "tests/support/sim_world.hpp"
 
 namespace fabring::fixture {
 namespace {
 
-struct Case {
-  Collective collective;
-  Algorithm algorithm;
-};
-
-std::vector<Case> all_cases() {
-  std::vector<Case> cases;
-  for (int collective = 0; collective < collective_count; ++collective)
-    for (int algorithm = 0; algorithm < algorithm_count; ++algorithm)
-      if (const Case one{static_cast<Collective>(collective), static_cast<Algorithm>(algorithm)};
-          has_algorithm(one.collective, one.algorithm))
-        cases.push_back(one);
-  return cases;
-}
-
-class CollectiveBy : public ::testing::TestWithParam<Case> {
- protected:
-  /// Not every algorithm has every number of ranks, or blocks of different lengths.
-  bool possible(const Request& what, int ranks) const {
-    if (!what.counts.empty() && needs_equal_blocks(what.collective, GetParam().algorithm)) return false;
-    return make_plan({GetParam().algorithm, 0, std::vector<int>(static_cast<std::size_t>(ranks)), what.op,
-                      what.collective, what.root})
-        .has_value();
-  }
-};
+class CollectiveBy : public ::testing::TestWithParam<AlgorithmCase> {};
 
 TEST_P(CollectiveBy, any_request_is_right_on_every_rank) {
   for (const int ranks : {1, 2, 3, 4, 5, 7, 8, 9, 16}) {
@@ -45,7 +22,8 @@ TEST_P(CollectiveBy, any_request_is_right_on_every_rank) {
         options.algorithm = GetParam().algorithm;
         SimWorld world(options);
         for (int i = 0; i < 3; ++i)
-          if (const Request what = any_request(GetParam().collective, ranks, count, chance); possible(what, ranks))
+          if (const Request what = any_request(GetParam().collective, ranks, count, chance);
+              is_possible(GetParam(), what, ranks))
             world.everyone_calls_soon(what, std::chrono::microseconds(200));
         if (!world.run()) return;
         world.expect_all_ok();
@@ -65,16 +43,14 @@ TEST_P(CollectiveBy, large_data_go_through_the_limits_used_in_earnest) {
     std::mt19937_64 chance(7);
     for (int i = 0; i < 2; ++i) {
       Request what = any_request(GetParam().collective, ranks, 200'003, chance);
-      if (possible(what, ranks)) world.everyone_calls(what);
+      if (is_possible(GetParam(), what, ranks)) world.everyone_calls(what);
     }
     if (!world.run()) return;
     world.expect_all_ok();
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, CollectiveBy, ::testing::ValuesIn(all_cases()), [](const auto& of) {
-  return std::string(name(of.param.collective)) + "_by_" + std::string(name(of.param.algorithm));
-});
+INSTANTIATE_TEST_SUITE_P(All, CollectiveBy, ::testing::ValuesIn(algorithm_cases()), name_of_case<AlgorithmCase>);
 
 TEST(Collectives, of_all_kinds_follow_each_other_in_any_order) {
   for (const std::uint64_t seed : seeds(20, 2)) {

@@ -8,35 +8,27 @@
 #include <csignal>
 
 #include "tests/runtime/engine/device_world.hpp"
+#include "tests/support/algorithm_cases.hpp"
 
 namespace fabring::fixture {
 namespace {
 
-struct DeviceCase {
-  Collective collective;
-  Algorithm algorithm;
+struct DeviceCase : AlgorithmCase {
   bool shared;  // ranks can read each other's memory on the device
 };
 
 std::vector<DeviceCase> all_device_cases(bool shared) {
   std::vector<DeviceCase> cases;
-  for (int collective = 0; collective < collective_count; ++collective)
-    for (int algorithm = 0; algorithm < algorithm_count; ++algorithm)
-      if (const DeviceCase one{static_cast<Collective>(collective), static_cast<Algorithm>(algorithm), shared};
-          has_algorithm(one.collective, one.algorithm))
-        cases.push_back(one);
+  for (const AlgorithmCase& one : algorithm_cases()) cases.push_back({one, shared});
   return cases;
 }
 
 class OnDeviceBy : public ::testing::TestWithParam<DeviceCase> {
  protected:
   bool possible(const Request& what, int ranks) const {
-    if (!what.counts.empty() && needs_equal_blocks(what.collective, GetParam().algorithm)) return false;
     // In place, blocks of different lengths would have to be moved out of each other's way.
     if (what.collective == Collective::alltoall && what.in_place && !what.counts.empty()) return false;
-    return make_plan({GetParam().algorithm, 0, std::vector<int>(static_cast<std::size_t>(ranks)), what.op,
-                      what.collective, what.root})
-        .has_value();
+    return is_possible(GetParam(), what, ranks);
   }
 };
 
@@ -64,11 +56,8 @@ TEST_P(OnDeviceBy, any_request_is_right_on_every_rank) {
   }
 }
 
-std::string name_of_case(const ::testing::TestParamInfo<DeviceCase>& of) {
-  return std::string(name(of.param.collective)) + "_by_" + std::string(name(of.param.algorithm));
-}
-INSTANTIATE_TEST_SUITE_P(Staged, OnDeviceBy, ::testing::ValuesIn(all_device_cases(false)), name_of_case);
-INSTANTIATE_TEST_SUITE_P(Shared, OnDeviceBy, ::testing::ValuesIn(all_device_cases(true)), name_of_case);
+INSTANTIATE_TEST_SUITE_P(Staged, OnDeviceBy, ::testing::ValuesIn(all_device_cases(false)), name_of_case<DeviceCase>);
+INSTANTIATE_TEST_SUITE_P(Shared, OnDeviceBy, ::testing::ValuesIn(all_device_cases(true)), name_of_case<DeviceCase>);
 
 TEST(OnDevice, large_data_are_staged_tile_by_tile_under_the_limits_used_in_earnest) {
   for (const Collective collective : {Collective::allreduce, Collective::all_gather, Collective::reduce_scatter}) {

@@ -7,23 +7,15 @@
 #include <algorithm>
 
 #include "runtime/engine/make_call.hpp"
+#include "tests/support/algorithm_cases.hpp"
 #include "tests/support/sim_world.hpp"
 
 namespace fabring::fixture {
 namespace {
 
-struct DirectCase {
-  Collective collective;
-  Algorithm algorithm;
-};
-
-std::vector<DirectCase> direct_cases() {
-  std::vector<DirectCase> cases;
-  for (int collective = 0; collective < collective_count; ++collective)
-    for (int algorithm = 0; algorithm < algorithm_count; ++algorithm)
-      if (const DirectCase one{static_cast<Collective>(collective), static_cast<Algorithm>(algorithm)};
-          has_algorithm(one.collective, one.algorithm) && !reduces(one.collective))
-        cases.push_back(one);
+std::vector<AlgorithmCase> direct_cases() {
+  std::vector<AlgorithmCase> cases = algorithm_cases();
+  std::erase_if(cases, [](const AlgorithmCase& one) { return reduces(one.collective); });
   return cases;
 }
 
@@ -34,15 +26,7 @@ SimWorldOptions with_cards(SimWorldOptions options, double refused) {
   return options;
 }
 
-class DirectBy : public ::testing::TestWithParam<DirectCase> {
- protected:
-  bool possible(const Request& what, int ranks) const {
-    if (!what.counts.empty() && needs_equal_blocks(what.collective, GetParam().algorithm)) return false;
-    return make_plan({GetParam().algorithm, 0, std::vector<int>(static_cast<std::size_t>(ranks)), what.op,
-                      what.collective, what.root})
-        .has_value();
-  }
-};
+class DirectBy : public ::testing::TestWithParam<AlgorithmCase> {};
 
 TEST_P(DirectBy, any_request_is_right_on_every_rank_also_where_some_memory_is_refused) {
   std::uint64_t from_device = 0;
@@ -55,7 +39,8 @@ TEST_P(DirectBy, any_request_is_right_on_every_rank_also_where_some_memory_is_re
         options.weather.tickets = chance() % 4 == 0;
         SimWorld world(options);
         for (int i = 0; i < 3; ++i)
-          if (const Request what = any_request(GetParam().collective, ranks, count, chance); possible(what, ranks))
+          if (const Request what = any_request(GetParam().collective, ranks, count, chance);
+              is_possible(GetParam(), what, ranks))
             world.everyone_calls_soon(what, std::chrono::microseconds(200));
         if (!world.run()) return;
         world.expect_all_ok();
@@ -67,9 +52,7 @@ TEST_P(DirectBy, any_request_is_right_on_every_rank_also_where_some_memory_is_re
   EXPECT_EQ(from_device > 0, GetParam().collective != Collective::barrier && !from_scratch);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, DirectBy, ::testing::ValuesIn(direct_cases()), [](const auto& of) {
-  return std::string(name(of.param.collective)) + "_by_" + std::string(name(of.param.algorithm));
-});
+INSTANTIATE_TEST_SUITE_P(All, DirectBy, ::testing::ValuesIn(direct_cases()), name_of_case<AlgorithmCase>);
 
 TEST(Direct, messages_of_any_size_arrive_also_those_to_oneself) {
   for (const std::uint64_t seed : seeds(10, 2)) {

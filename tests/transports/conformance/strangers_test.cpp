@@ -29,14 +29,6 @@ struct Visitor {
   std::unique_ptr<net::Stream> stream;
 };
 
-void exchange(World& world) {
-  const Bytes from = pattern(200'000, 1);
-  Bytes into(200'000);
-  const auto received = world.recv(1, 0, 1, into);
-  ASSERT_TRUE(world.complete({received, world.send(0, 1, 1, from)}));
-  EXPECT_TRUE(into == from);
-}
-
 TEST_P(Conformance, SilentAndTalkingStrangersAreTurnedAwayAndCounted) {
   if (!GetParam().listener) GTEST_SKIP() << "no listener of ours";
   World world(GetParam(), 2);

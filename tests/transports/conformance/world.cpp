@@ -160,4 +160,12 @@ void World::kill(Rank rank) {
   member.open.clear();
 }
 
+void exchange(World& world) {
+  const Bytes from = pattern(200'000, 1);
+  Bytes into(200'000);
+  const auto received = world.recv(1, 0, 1, into);
+  ASSERT_TRUE(world.complete({received, world.send(0, 1, 1, from)}));
+  EXPECT_TRUE(into == from);
+}
+
 }  // namespace fabring::conformance

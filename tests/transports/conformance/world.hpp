@@ -92,6 +92,9 @@ class World {
   std::uint64_t next_context_ = 1;
 };
 
+/// A message from rank 0 to rank 1 that arrives whole.
+void exchange(World& world);
+
 class Conformance : public testing::TestWithParam<Fabric> {};
 using ConformanceOfListener = Conformance;
 

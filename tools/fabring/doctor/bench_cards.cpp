@@ -56,13 +56,25 @@ const OwnCard* card_at(const std::vector<OwnCard>& cards, const std::string& net
   return nullptr;
 }
 
-// The other cards' figure for one direction between two hosts; 0: there is none.
-double others(const std::vector<CardMatrix>& cards, std::size_t card, std::size_t from, std::size_t to) {
-  std::vector<double> rates;
-  for (std::size_t other = 0; other < cards.size(); ++other)
-    if (other != card && !cards[other].matrix.GBps.empty() && cards[other].matrix.GBps[from][to] > 0)
-      rates.push_back(cards[other].matrix.GBps[from][to]);
-  return rates.empty() ? 0 : median(std::move(rates));
+// The other cards' figures for one direction between two hosts; 0: there is none.
+struct Others {
+  double best = 0, worst_round = 0;
+};
+
+Others others(const std::vector<CardMatrix>& cards, std::size_t card, std::size_t from, std::size_t to) {
+  std::vector<double> best, worst;
+  for (std::size_t other = 0; other < cards.size(); ++other) {
+    const BenchMatrix& matrix = cards[other].matrix;
+    if (other == card || matrix.GBps.empty() || matrix.GBps[from][to] <= 0) continue;
+    best.push_back(matrix.GBps[from][to]);
+    worst.push_back(worst_round(matrix, from, to));
+  }
+  return {median(std::move(best)), median(std::move(worst))};
+}
+
+// In every round, or so far that it needs no other.
+bool is_slow(double own, const Others& rest) {
+  return own > 0 && rest.best > 0 && own < std::max(slow_card_share * rest.worst_round, bad_card_share * rest.best);
 }
 
 struct Slow {
@@ -180,8 +192,9 @@ Findings judge_cards(const std::vector<CardMatrix>& cards) {
     const auto& names = one.matrix.names;
     for (std::size_t from = 0; from < names.size(); ++from)
       for (std::size_t to = 0; to < names.size(); ++to) {
-        const double own = one.matrix.GBps[from][to], rest = others(cards, card, from, to);
-        if (own > 0 && rest > 0 && own < slow_card_share * rest) slow.push_back({from, to, own, rest});
+        const double own = one.matrix.GBps[from][to];
+        const Others rest = others(cards, card, from, to);
+        if (is_slow(own, rest)) slow.push_back({from, to, own, rest.best});
       }
     if (slow.empty()) continue;
     const Slow& worst = *std::min_element(slow.begin(), slow.end(),

@@ -18,6 +18,7 @@
 #include "tools/fabring/doctor/bench_run.hpp"
 #include "tools/fabring/doctor/doctor_command.hpp"
 #include "tools/fabring/doctor/report.hpp"
+#include "tools/fabring/option_checks.hpp"
 #include "tools/fabring/own_ranks.hpp"
 #include "topology/interfaces.hpp"
 
@@ -223,15 +224,15 @@ void add_doctor_bench(CLI::App& doctor, Session& session) {
   command
       ->add_option("-n", options->ranks,
                    "Start N ranks on this host; without it the environment says which rank this is")
-      ->check(CLI::Range(1, 4096))
+      ->check(between(1, 4096))
       ->type_name("N");
   command
       ->add_option("--expect", options->expect,
                    "What a link should reach in GB/s (the interface's speed, if it has one)")
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero())
       ->type_name("GB/s");
   command->add_option("--measure-ms", options->measure_ms, "How long each direction is measured")
-      ->check(CLI::Range(1.0, 60000.0))
+      ->check(between(1.0, 60000.0))
       ->capture_default_str()
       ->type_name("MS");
   command->add_option("--svg", options->svg, "Draw the matrices as heat maps")->type_name("F.svg");

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <map>
 
 #include "tools/fabring/doctor/pair_measures.hpp"
 #include "tools/fabring/doctor/tournament.hpp"
@@ -17,8 +16,7 @@ namespace {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
 constexpr std::size_t name_bytes = 64;
-constexpr int most_passes = 3;
-constexpr double confirmed_growth = 1.15;  ///< a second look that brings less confirms the first
+constexpr int most_looks = 3;
 
 struct Player {
   Rank rank;
@@ -55,29 +53,35 @@ class PairMeasuring {
     for (auto* values : {&own_GBps_, &own_us_, &own_messages_, &own_resent_}) values->assign(count, 0);
   }
 
-  /// Disjoint pairs. What was measured before is kept where it was better: disturbances only ever take away.
-  Status round(const Pairing& pairs) {
+  /// Disjoint pairs: the bandwidth of both directions, and latency if there is none yet or it is wanted again.
+  Status measure(const Pairing& pairs, bool latency_again) {
     for (const auto& [low, high] : pairs)
       if (self_ == low || self_ == high)
-        FABRING_TRY(pair(static_cast<std::size_t>(self_ == low ? high : low), self_ == low));
+        FABRING_TRY(pair(static_cast<std::size_t>(self_ == low ? high : low), self_ == low, latency_again));
     return {};
   }
 
-  /// Collective, also for ranks that do not play: the matrix on every rank.
+  /// Ends a round: what was measured in it joins the matrix. Collective, also for ranks that do not play.
   Status exchange(BenchMatrix& matrix) {
     const std::size_t count = players_.size();
     const std::vector<double> own = own_rows();
     std::vector<double> all(own.size() * static_cast<std::size_t>(world_.size()));
     FABRING_TRY(world_.all_gather(own.data(), all.data(), own.size(), DataType::float64));
+    Rates round(count, std::vector<double>(count));
     for (std::size_t player = 0; player < count; ++player)
-      put(matrix, player, all.data() + static_cast<std::size_t>(players_[player].rank) * own.size());
+      put(matrix, round, player, all.data() + static_cast<std::size_t>(players_[player].rank) * own.size());
+    add_round(matrix, std::move(round));
+    own_GBps_.assign(count, 0);
+    backwards_ = !backwards_;
     return {};
   }
 
   /// What this rank knows itself, when the others cannot be asked any more.
   void put_own(BenchMatrix& matrix) const {
-    const std::vector<double> own = own_rows();
-    if (self_ >= 0) put(matrix, static_cast<std::size_t>(self_), own.data());
+    if (self_ < 0) return;
+    Rates round(players_.size(), std::vector<double>(players_.size()));
+    put(matrix, round, static_cast<std::size_t>(self_), own_rows().data());
+    add_round(matrix, std::move(round));
   }
 
  private:
@@ -88,27 +92,30 @@ class PairMeasuring {
     return rows;
   }
 
-  void put(BenchMatrix& matrix, std::size_t player, const double* rows) const {
+  void put(BenchMatrix& matrix, Rates& round, std::size_t player, const double* rows) const {
     const std::size_t count = players_.size();
     for (std::size_t to = 0; to < count; ++to) {
-      matrix.GBps[player][to] = rows[to];
+      round[player][to] = rows[to];
       if (rows[count + to] > 0) matrix.latency_us[player][to] = matrix.latency_us[to][player] = rows[count + to];
       matrix.messages[player][to] = rows[2 * count + to];
       matrix.resent[player][to] = rows[3 * count + to];
     }
   }
 
-  Status pair(std::size_t other, bool first) {
+  Status pair(std::size_t other, bool first, bool latency_again) {
     const Rank peer = players_[other].rank;
-    auto trips = round_trips(world_, peer, first, std::min(measure_, std::chrono::milliseconds(50)));
-    if (!trips) return trips.error();
-    if (trips->us > 0 && (own_us_[other] <= 0 || trips->us < own_us_[other])) own_us_[other] = trips->us;
-    own_messages_[other] += trips->count;
-    own_resent_[other] += trips->resent;
-    for (const bool sends : {first, !first}) {
-      auto rate = bandwidth(world_, peer, sends, trips->us / 1e6, measure_, memory_);
+    if (latency_again) {
+      auto trips = round_trips(world_, peer, first, std::min(measure_, std::chrono::milliseconds(50)));
+      if (!trips) return trips.error();
+      if (trips->us > 0 && (own_us_[other] <= 0 || trips->us < own_us_[other])) own_us_[other] = trips->us;
+      own_messages_[other] += trips->count;
+      own_resent_[other] += trips->resent;
+    }
+    const bool first_sends = first != backwards_;
+    for (const bool sends : {first_sends, !first_sends}) {
+      auto rate = bandwidth(world_, peer, sends, own_us_[other] / 1e6, measure_ / bench_rounds, memory_);
       if (!rate) return rate.error();
-      if (sends) own_GBps_[other] = std::max(own_GBps_[other], *rate);
+      if (sends) own_GBps_[other] = *rate;
     }
     return {};
   }
@@ -118,7 +125,9 @@ class PairMeasuring {
   const std::chrono::milliseconds measure_;
   std::vector<std::byte> memory_;
   int self_ = -1;
-  std::vector<double> own_GBps_, own_us_, own_messages_, own_resent_;  // by player
+  bool backwards_ = false;        // each round begins with the other direction
+  std::vector<double> own_GBps_;  // of this round, by player
+  std::vector<double> own_us_, own_messages_, own_resent_;
 };
 
 // All have ended what was before, and agree whether there is time to go on.
@@ -145,22 +154,14 @@ Result<std::vector<std::pair<int, int>>> agree(Communicator& world, std::vector<
 // What looks slow is measured again, alone, before it counts.
 Status look_again(Communicator& world, PairMeasuring& measuring, BenchRun& run, SteadyTime deadline) {
   const std::size_t most = 2 * run.matrix.names.size();
-  std::map<std::pair<int, int>, double> before;  // of the pairs looked at again
-  for (int pass = 0; pass < most_passes; ++pass) {
-    auto suspects = doubtful(run.matrix, most);
-    std::erase_if(suspects, [&](const std::pair<int, int>& pair) {
-      const double now = std::min(run.matrix.GBps[pair.first][pair.second], run.matrix.GBps[pair.second][pair.first]);
-      const bool confirmed = before.contains(pair) && now < confirmed_growth * before[pair];
-      before[pair] = now;
-      return confirmed;
-    });
-    auto pairs = agree(world, std::move(suspects), most);
+  for (int look = 0; look < most_looks; ++look) {
+    auto pairs = agree(world, doubtful(run.matrix, most), most);
     if (!pairs) return pairs.error();
     for (const auto& pair : *pairs) {
       auto go = go_on(world, deadline);
       if (!go) return go.error();
       if (!*go) return {};
-      FABRING_TRY(measuring.round({pair}));
+      FABRING_TRY(measuring.measure({pair}, true));
     }
     if (pairs->empty()) return {};
     FABRING_TRY(measuring.exchange(run.matrix));
@@ -186,19 +187,21 @@ BenchRun measure_pairs(Communicator world, SteadyTime deadline, std::chrono::mil
   // Ranks of one host measure its memory and processors as well, and where they share those, chance.
   if (run.hosts == 1) run.matrix.worst = allowed_cpus() < static_cast<int>(count) ? Severity::info : Severity::warning;
   const int at_once = run.hosts > 1 ? static_cast<int>(count) : std::max(1, allowed_cpus() / 2);
-  const auto rounds = tournament(static_cast<int>(count), at_once);
-  run.rounds = static_cast<int>(rounds.size());
+  const auto meetings = tournament(static_cast<int>(count), at_once);
+  run.rounds = static_cast<int>(bench_rounds * meetings.size());
   PairMeasuring measuring(world, std::move(*players), measure);
   run.status = [&]() -> Status {
-    for (const Pairing& round : rounds) {
-      auto go = go_on(world, deadline);
-      if (!go) return go.error();
-      if (!*go) break;
-      FABRING_TRY(measuring.round(round));
-      ++run.rounds_done;
+    for (std::size_t round = 0; round < bench_rounds; ++round) {
+      for (const Pairing& pairs : meetings) {
+        auto go = go_on(world, deadline);
+        if (!go) return go.error();
+        if (!*go) return measuring.exchange(run.matrix);
+        FABRING_TRY(measuring.measure(pairs, round == 0));
+        ++run.rounds_done;
+      }
+      FABRING_TRY(measuring.exchange(run.matrix));
     }
-    FABRING_TRY(measuring.exchange(run.matrix));
-    return run.rounds_done == run.rounds ? look_again(world, measuring, run, deadline) : Status();
+    return look_again(world, measuring, run, deadline);
   }();
   if (!run.status.ok()) measuring.put_own(run.matrix);
   return run;

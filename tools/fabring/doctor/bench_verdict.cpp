@@ -13,11 +13,14 @@
 namespace fabring::tools {
 namespace {
 
-// Shared machines vary by tens of percent; what is worth a visit to the rack is slower than this share of the others,
-// and further from the middle than the others are from each other; what is far slower needs no comparison.
+// Shared machines vary by tens of percent; what is worth a visit to the rack is slower than this share of the others
+// in every round (where processors and not links are the limit, a way is fast in one and slow in the next), and further
+// from the middle than the others are from each other; what is far slower needs no comparison.
 constexpr double slow_share = 0.7;
 constexpr double bad_share = 0.4;  ///< critical from here
 constexpr double doubtful_share = 0.8;
+constexpr double confirmed_growth = 1.15;  ///< a second look that brings less confirms the first
+constexpr std::size_t looks_to_confirm = 2;
 constexpr double deviations = 4;
 constexpr double latency_factor = 3;
 constexpr double latency_floor_us = 50;      ///< differences below are noise
@@ -29,7 +32,8 @@ constexpr double loss_majority = 0.75;  ///< of all losses, at one player: it is
 
 struct Cell {
   std::size_t from, to;
-  double value;
+  double value;                ///< the best of all rounds
+  std::vector<double> rounds;  ///< that there were; at least one
 };
 
 std::vector<double> values_of(const std::vector<Cell>& cells) {
@@ -43,6 +47,15 @@ double spread(const std::vector<double>& values, double middle) {
   std::vector<double> distances;
   for (const double value : values) distances.push_back(std::abs(value - middle));
   return 1.4826 * median(std::move(distances));
+}
+
+/// The rate below which a way is slow beside these others: slower in its best round than they are in their worst.
+double slow_below(const std::vector<Cell>& others) {
+  std::vector<double> worst;
+  for (const Cell& cell : others) worst.push_back(*std::min_element(cell.rounds.begin(), cell.rounds.end()));
+  const std::vector<double> best = values_of(others);
+  const double middle = median(best);
+  return std::max(std::min(slow_share * median(worst), middle - deviations * spread(best, middle)), bad_share * middle);
 }
 
 /// Of the links between the others.
@@ -74,19 +87,21 @@ std::optional<SlowPlayer> slowest_player(const std::vector<Cell>& cells, std::si
   std::optional<SlowPlayer> worst;
   for (std::size_t player = 0; player < players; ++player) {
     if (known.contains(player)) continue;
-    std::vector<double> out, in, others;
+    std::vector<double> out, in;
+    std::vector<Cell> others;
     for (const Cell& cell : cells) {
       if (known.contains(cell.from) || known.contains(cell.to)) continue;
-      (cell.from == player ? out : cell.to == player ? in : others).push_back(cell.value);
+      if (cell.from == player) {
+        out.push_back(cell.value);
+      } else if (cell.to == player) {
+        in.push_back(cell.value);
+      } else {
+        others.push_back(cell);
+      }
     }
     if (others.size() < 2 || out.size() < 2 || in.size() < 2) continue;
-    const double rest = median(others);
-    const double margin = rest - deviations * spread(others, rest);
-    const auto slow = [&](const std::vector<double>& values) {
-      const double own = median(values);
-      return own < slow_share * rest && (own < margin || own < bad_share * rest);
-    };
-    const bool slow_out = slow(out), slow_in = slow(in);
+    const double rest = median(values_of(others)), limit = slow_below(others);
+    const bool slow_out = median(out) < limit, slow_in = median(in) < limit;
     if (!slow_out && !slow_in) continue;
     const Way way = slow_out && slow_in ? Way::both : slow_out ? Way::out : Way::in;
     std::vector<double> own = way == Way::in ? in : out;
@@ -101,12 +116,21 @@ std::string times(double share) { return fmt::format("{:.1f} times slower", 1 / 
 
 constexpr auto why_slow = "a ring passes through every link: the slowest one sets the speed of the whole job";
 
+std::vector<double> rounds_of(const BenchMatrix& matrix, std::size_t from, std::size_t to) {
+  std::vector<double> rounds;
+  for (const Rates& round : matrix.rounds)
+    if (round[from][to] > 0) rounds.push_back(round[from][to]);
+  if (rounds.empty()) rounds.push_back(matrix.GBps[from][to]);
+  return rounds;
+}
+
 class BenchJudge {
  public:
   explicit BenchJudge(const BenchMatrix& matrix) : matrix_(matrix), players_(matrix.names.size()) {
     for (std::size_t from = 0; from < players_; ++from)
       for (std::size_t to = 0; to < players_; ++to)
-        if (from != to && matrix_.GBps[from][to] > 0) cells_.push_back({from, to, matrix_.GBps[from][to]});
+        if (from != to && matrix_.GBps[from][to] > 0)
+          cells_.push_back({from, to, matrix_.GBps[from][to], rounds_of(matrix_, from, to)});
   }
 
   Findings findings() {
@@ -160,17 +184,16 @@ class BenchJudge {
     for (const Cell& cell : cells_)
       if (!slow_players_.contains(cell.from) && !slow_players_.contains(cell.to)) rest.push_back(cell);
     if (rest.size() < 2) return;
-    const double middle = median(values_of(rest));
-    const double margin = middle - deviations * spread(values_of(rest), middle);
-    const double least = std::max(std::min(slow_share * middle, margin), bad_share * middle);
     // Of two players there is nothing to compare with but the way back.
-    const double limit = rest.size() == 2 ? slow_share * std::max(rest[0].value, rest[1].value) : least;
+    const bool two = rest.size() == 2;
+    const Cell& faster = rest[rest[0].value < rest[1].value ? 1 : 0];
+    const double reference = two ? faster.value : median(values_of(rest));
+    const double limit = slow_below(two ? std::vector{faster} : rest);
     for (const Cell& cell : rest) {
       if (cell.value >= limit) continue;
       const double back = matrix_.GBps[cell.to][cell.from];
       const bool both = back > 0 && back < limit;
       if (both && cell.from > cell.to) continue;  // named already
-      const double reference = rest.size() == 2 ? std::max(rest[0].value, rest[1].value) : middle;
       const double share = (both ? std::min(cell.value, back) : cell.value) / reference;
       found_.push_back(
           {both ? "bench.slow_link" : "bench.slow_direction", severity_of(share),
@@ -282,9 +305,32 @@ class BenchJudge {
   Findings found_;
 };
 
+/// The last look at this pair brought nothing new.
+bool is_confirmed(const BenchMatrix& matrix, std::size_t a, std::size_t b) {
+  for (const auto& [from, to] : {std::pair(a, b), std::pair(b, a)}) {
+    const std::vector<double> rounds = rounds_of(matrix, from, to);
+    if (rounds.size() < bench_rounds + looks_to_confirm) return false;
+    const double before = *std::max_element(rounds.begin(), rounds.end() - 1);
+    if (rounds.back() >= confirmed_growth * before) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 Findings judge(const BenchMatrix& matrix) { return BenchJudge(matrix).findings(); }
+
+void add_round(BenchMatrix& matrix, Rates round) {
+  for (std::size_t from = 0; from < round.size(); ++from)
+    for (std::size_t to = 0; to < round.size(); ++to)
+      matrix.GBps[from][to] = std::max(matrix.GBps[from][to], round[from][to]);
+  matrix.rounds.push_back(std::move(round));
+}
+
+double worst_round(const BenchMatrix& matrix, std::size_t from, std::size_t to) {
+  const std::vector<double> rounds = rounds_of(matrix, from, to);
+  return *std::min_element(rounds.begin(), rounds.end());
+}
 
 std::vector<std::pair<int, int>> doubtful(const BenchMatrix& matrix, std::size_t most) {
   std::vector<double> all;
@@ -300,8 +346,10 @@ std::vector<std::pair<int, int>> doubtful(const BenchMatrix& matrix, std::size_t
   for (std::size_t a = 0; a < matrix.names.size(); ++a)
     for (std::size_t b = a + 1; b < matrix.names.size(); ++b) {
       const double worst = std::min(matrix.GBps[a][b], matrix.GBps[b][a]);
-      if ((worst > 0 && worst < doubtful_share * good) || is_slow(matrix.latency_us[a][b], usual_us))
-        found.push_back({worst, {static_cast<int>(a), static_cast<int>(b)}});
+      const bool slow = worst > 0 && worst < doubtful_share * good;
+      if (!slow && !is_slow(matrix.latency_us[a][b], usual_us)) continue;
+      if (is_confirmed(matrix, a, b) && (!slow || worst < bad_share * good)) continue;
+      found.push_back({worst, {static_cast<int>(a), static_cast<int>(b)}});
     }
   std::sort(found.begin(), found.end());
   if (found.size() > most) found.resize(most);

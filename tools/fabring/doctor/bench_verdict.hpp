@@ -10,9 +10,15 @@
 
 namespace fabring::tools {
 
+using Rates = std::vector<std::vector<double>>;  ///< [from][to] in GB/s; 0: not measured
+
+/// So many times every pair is measured, at times apart: what disturbs once seldom does so again.
+inline constexpr std::size_t bench_rounds = 3;
+
 struct BenchMatrix {
   std::vector<std::string> names;               ///< of the players: "host0 (rank 0)"
-  std::vector<std::vector<double>> GBps;        ///< [from][to]; 0: not measured
+  Rates GBps;                                   ///< the best of all rounds
+  std::vector<Rates> rounds;                    ///< those of all pairs, then those of doubtful ones; empty: not kept
   std::vector<std::vector<double>> latency_us;  ///< [a][b], half a round trip, symmetric; 0: not measured
   std::vector<std::vector<double>> messages;    ///< [from][to] small ones, one at a time; empty: not counted
   std::vector<std::vector<double>> resent;      ///< [from][to] segments that were sent again meanwhile
@@ -23,8 +29,14 @@ struct BenchMatrix {
 
 Findings judge(const BenchMatrix& matrix);
 
+/// A further round: kept, and what is better than before counts.
+void add_round(BenchMatrix& matrix, Rates round);
+
+/// The least of all rounds.
+double worst_round(const BenchMatrix& matrix, std::size_t from, std::size_t to);
+
 /// Pairs that would stand out, or nearly, the worst first and at most `most`: worth another look before they are named,
-/// because what else runs on a host looks like a slow link.
+/// because what else runs on a host looks like a slow link. Without those that another look has confirmed.
 std::vector<std::pair<int, int>> doubtful(const BenchMatrix& matrix, std::size_t most);
 
 }  // namespace fabring::tools

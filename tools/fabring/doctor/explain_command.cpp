@@ -12,6 +12,7 @@
 #include "tools/fabring/doctor/doctor_command.hpp"
 #include "tools/fabring/doctor/explanations.hpp"
 #include "tools/fabring/doctor/report.hpp"
+#include "tools/fabring/wrapped_text.hpp"
 
 namespace fabring::tools {
 namespace {

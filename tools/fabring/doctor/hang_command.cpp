@@ -13,6 +13,7 @@
 #include "tools/fabring/doctor/report.hpp"
 #include "tools/fabring/hang_verdict.hpp"
 #include "tools/fabring/job_text.hpp"
+#include "tools/fabring/option_checks.hpp"
 #include "tools/fabring/stopwatch.hpp"
 
 namespace fabring::tools {
@@ -72,7 +73,7 @@ void add_doctor_hang(CLI::App& doctor, Session& session) {
   CLI::App* command = doctor.add_subcommand("hang", "Why a running job stands still: which rank, which link");
   command->add_option("job", options->job, "A job by FABRING_JOB_ID, by its tag, or by a rank's pid")->type_name("JOB");
   command->add_option("--after", options->after_s, "Seconds without any progress that count as standing still")
-      ->check(CLI::Range(0.0, 86400.0))
+      ->check(between(0.0, 86400.0))
       ->capture_default_str()
       ->type_name("S");
   add_report_options(*command, options->report, 6);

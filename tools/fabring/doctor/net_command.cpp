@@ -20,6 +20,7 @@
 #include "tools/fabring/doctor/net_doors.hpp"
 #include "tools/fabring/doctor/net_verdict.hpp"
 #include "tools/fabring/doctor/report.hpp"
+#include "tools/fabring/option_checks.hpp"
 #include "tools/fabring/own_ranks.hpp"
 #include "topology/host_identity.hpp"
 #include "topology/interfaces.hpp"
@@ -288,7 +289,7 @@ void add_doctor_net(CLI::App& doctor, Session& session) {
   command
       ->add_option("-n", options->ranks,
                    "Start N ranks on this host; without it the environment says which rank this is")
-      ->check(CLI::Range(1, 4096))
+      ->check(between(1, 4096))
       ->type_name("N");
   add_report_options(*command, options->report, 20);
   command->footer(

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/fabring/command.hpp"
+#include "tools/fabring/option_checks.hpp"
+#include "tools/fabring/wrapped_text.hpp"
 
 namespace fabring::tools {
 namespace {
@@ -66,42 +68,8 @@ void add_report_options(CLI::App& command, ReportOptions& options, double timeou
   command.add_option("--output", options.output, "Write to a file")->type_name("FILE");
   command.add_option("--timeout", options.timeout_s, "Seconds after which what is left counts as not checked")
       ->type_name("S")
-      ->check(CLI::Range(0.01, 86400.0))
+      ->check(between(0.01, 86400.0))
       ->capture_default_str();
-}
-
-std::string wrapped(std::string_view text, std::size_t width, std::size_t indent) {
-  std::string out;
-  std::size_t column = 0;
-  bool first_word = true;
-  const auto break_line = [&] {
-    while (!out.empty() && out.back() == ' ') out.pop_back();
-    out += '\n';
-    out.append(indent, ' ');
-    column = indent;
-    first_word = true;
-  };
-  while (!text.empty()) {
-    if (text.front() == '\n') {
-      break_line();
-      text.remove_prefix(1);
-      continue;
-    }
-    const std::size_t blanks = std::min(text.find_first_not_of(' '), text.size());
-    const std::size_t end = std::min(text.find_first_of(" \n", blanks), text.size());
-    const std::size_t word = end - blanks;
-    if (!first_word && column + blanks + word > width) {
-      break_line();
-      out += text.substr(blanks, word);
-      column += word;
-    } else {
-      out += text.substr(0, end);
-      column += end;
-    }
-    first_word = first_word && word == 0;
-    text.remove_prefix(end);
-  }
-  return out;
 }
 
 std::string report_text(const Report& report, bool all) {

@@ -36,10 +36,6 @@ struct ReportOptions {
 /// --json, --strict, --all, --output and --timeout, with its default.
 void add_report_options(CLI::App& command, ReportOptions& options, double timeout_s);
 
-/// Cuts at blanks so that no line is longer than `width` (a longer word stays whole); lines after the first begin with
-/// `indent` blanks, which count. `text` may have line breaks of its own.
-std::string wrapped(std::string_view text, std::size_t width, std::size_t indent);
-
 /// For people. What is fine is one line that counts it, or with `all` one line each.
 std::string report_text(const Report& report, bool all);
 

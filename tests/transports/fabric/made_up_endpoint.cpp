@@ -1,0 +1,166 @@
+// Endpoints of the made-up provider: messages between those of this process, and reads of one's own memory through the
+// card.
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "tests/transports/fabric/made_up_parts.hpp"
+
+namespace fabring::made_up {
+namespace {
+
+std::map<std::uint16_t, Door*> doors;  // by port
+std::uint16_t next_port = 1;
+
+void land(Door& door, const Receive& receive, const Message& message) {
+  if (message.bytes.size() > receive.bytes) return door.queue->failed(receive.context, FI_ETRUNC);
+  Registration* const registration = receive.registration;
+  if (registration && registration->device && control.late_writes) {
+    registration->parked.push_back({see(receive.into), message.bytes});
+  } else if (!message.bytes.empty()) {
+    std::memcpy(see(receive.into), message.bytes.data(), message.bytes.size());
+  }
+  door.queue->done(receive.context, FI_RECV | FI_TAGGED, message.bytes.size());
+}
+
+ssize_t send(fid_ep* ep, const void* at, std::size_t bytes, void* descriptor, fi_addr_t to, std::uint64_t tag,
+             void* context) {
+  const Lock lock(mutex);
+  Door& door = *of<Door>(ep);
+  const Registration* const registration = check(at, bytes, descriptor, FI_SEND);
+  if (registration && registration->device) ++control.from_device;
+  const auto found = doors.find(door.addresses->ports.at(to));
+  if (found == doors.end()) {
+    door.queue->failed(context, ECONNRESET);
+    return 0;
+  }
+  Door& there = *found->second;
+  Message message{tag, {}};
+  if (bytes > 0) message.bytes.assign(see(at), see(at) + bytes);
+  const auto waiting = std::find_if(there.receives.begin(), there.receives.end(),
+                                    [&](const Receive& receive) { return receive.tag == tag; });
+  if (waiting == there.receives.end()) {
+    there.early.push_back(std::move(message));
+  } else {
+    const Receive receive = *waiting;
+    there.receives.erase(waiting);
+    land(there, receive, message);
+  }
+  door.queue->done(context, FI_SEND | FI_TAGGED, 0);
+  return 0;
+}
+
+ssize_t receive(fid_ep* ep, void* at, std::size_t bytes, void* descriptor, fi_addr_t, std::uint64_t tag, std::uint64_t,
+                void* context) {
+  const Lock lock(mutex);
+  Door& door = *of<Door>(ep);
+  const Receive one{static_cast<std::byte*>(at), bytes, check(at, bytes, descriptor, FI_RECV), tag, context};
+  const auto early =
+      std::find_if(door.early.begin(), door.early.end(), [&](const Message& message) { return message.tag == tag; });
+  if (early == door.early.end()) {
+    door.receives.push_back(one);
+  } else {
+    const Message message = std::move(*early);
+    door.early.erase(early);
+    land(door, one, message);
+  }
+  return 0;
+}
+
+ssize_t read(fid_ep* ep, void* into, std::size_t bytes, void* descriptor, fi_addr_t from, std::uint64_t at,
+             std::uint64_t key, void* context) {
+  const Lock lock(mutex);
+  Door& door = *of<Door>(ep);
+  if (control.busy_reads > 0 && control.busy_reads-- > 0) return -FI_EAGAIN;
+  if (control.failing_reads) return -FI_EIO;
+  (void)check(into, bytes, descriptor, FI_READ);
+  if (door.addresses->ports.at(from) != door.port) broken("a read from another rank");
+  Registration* const found = registration_of(key);
+  if (found == nullptr) broken("a read of memory that is not registered");
+  Registration& source = *found;
+  const auto* const first = reinterpret_cast<const std::byte*>(at);
+  (void)check(first, bytes, &source, FI_REMOTE_READ);
+  for (const Parked& parked : source.parked) std::memcpy(parked.to, parked.bytes.data(), parked.bytes.size());
+  source.parked.clear();
+  std::memcpy(into, see(first), bytes);
+  ++control.reads;
+  door.queue->done(context, FI_READ | FI_RMA, 0);
+  return 0;
+}
+
+ssize_t cancel(fid_t fid, void* context) {
+  const Lock lock(mutex);
+  Door& door = *of<Door>(fid);
+  if (std::erase_if(door.receives, [&](const Receive& one) { return one.context == context; }) > 0)
+    door.queue->failed(context, FI_ECANCELED);
+  return 0;
+}
+
+int set_option(fid_t, int, int option, const void*, std::size_t) {
+  return option == FI_OPT_FI_HMEM_P2P ? control.answer_to_promise : -FI_ENOPROTOOPT;
+}
+
+int name(fid_t fid, void* into, std::size_t* bytes) {
+  const Door& door = *of<Door>(fid);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(door.port);
+  address.sin_addr = door.host;
+  std::memcpy(into, &address, std::min(*bytes, sizeof address));
+  *bytes = sizeof address;
+  return 0;
+}
+
+int bind_door(fid_t fid, fid_t other, std::uint64_t) {
+  Door& door = *of<Door>(fid);
+  if (other->fclass == FI_CLASS_CQ) door.queue = of<Queue>(other);
+  if (other->fclass == FI_CLASS_AV) door.addresses = of<Addresses>(other);
+  return 0;
+}
+
+int enable(fid_t fid, int, void*) {
+  const Lock lock(mutex);
+  Door& door = *of<Door>(fid);
+  doors[door.port] = &door;
+  return 0;
+}
+
+int close_door(fid_t fid) {
+  const Lock lock(mutex);
+  doors.erase(of<Door>(fid)->port);
+  delete of<Door>(fid);
+  return 0;
+}
+
+}  // namespace
+
+int open_door(fid_domain*, fi_info* info, fid_ep** into, void*) {
+  static fi_ops ops = plain(close_door);
+  ops.bind = bind_door;
+  ops.control = enable;
+  static fi_ops_ep calls = table<fi_ops_ep>();
+  calls.cancel = cancel;
+  calls.setopt = set_option;
+  static fi_ops_cm naming = table<fi_ops_cm>();
+  naming.getname = name;
+  static fi_ops_tagged messages = table<fi_ops_tagged>();
+  messages.send = send;
+  messages.recv = receive;
+  static fi_ops_rma remote = table<fi_ops_rma>();
+  remote.read = read;
+  const Lock lock(mutex);
+  auto* const made = new Door;
+  introduce(made->base.fid, FI_CLASS_EP, ops);
+  made->base.ops = &calls;
+  made->base.cm = &naming;
+  made->base.tagged = &messages;
+  if (info->caps & FI_RMA) made->base.rma = &remote;
+  made->port = next_port++;
+  made->host = static_cast<const sockaddr_in*>(info->src_addr)->sin_addr;
+  *into = &made->base;
+  return 0;
+}
+
+}  // namespace fabring::made_up

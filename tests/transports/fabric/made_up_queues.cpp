@@ -1,0 +1,91 @@
+// Completion queues and address vectors of the made-up provider.
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include "tests/transports/fabric/made_up_parts.hpp"
+
+namespace fabring::made_up {
+namespace {
+
+ssize_t read_queue(fid_cq* cq, void* into, std::size_t count) {
+  const Lock lock(mutex);
+  Queue& queue = *of<Queue>(cq);
+  if (!queue.errors.empty()) return -FI_EAVAIL;
+  if (queue.entries.empty()) return -FI_EAGAIN;
+  count = std::min(count, queue.entries.size());
+  std::copy_n(queue.entries.begin(), count, static_cast<fi_cq_msg_entry*>(into));
+  queue.entries.erase(queue.entries.begin(), queue.entries.begin() + static_cast<std::ptrdiff_t>(count));
+  return static_cast<ssize_t>(count);
+}
+
+ssize_t sleep_in_queue(fid_cq* cq, void* into, std::size_t count, const void*, int milliseconds) {
+  Lock lock(mutex);
+  Queue& queue = *of<Queue>(cq);
+  queue.news.wait_for(lock, std::chrono::milliseconds(milliseconds),
+                      [&] { return queue.signalled || !queue.entries.empty() || !queue.errors.empty(); });
+  queue.signalled = false;
+  return read_queue(cq, into, count);
+}
+
+ssize_t read_error(fid_cq* cq, fi_cq_err_entry* into, std::uint64_t) {
+  const Lock lock(mutex);
+  Queue& queue = *of<Queue>(cq);
+  if (queue.errors.empty()) return -FI_EAGAIN;
+  *into = queue.errors.front();
+  queue.errors.pop_front();
+  return 1;
+}
+
+int signal(fid_cq* cq) {
+  const Lock lock(mutex);
+  of<Queue>(cq)->signalled = true;
+  of<Queue>(cq)->news.notify_all();
+  return 0;
+}
+
+int insert(fid_av* av, const void* names, std::size_t count, fi_addr_t* into, std::uint64_t, void*) {
+  const Lock lock(mutex);
+  auto& ports = of<Addresses>(av)->ports;
+  for (std::size_t i = 0; i < count; ++i) {
+    into[i] = ports.size();
+    ports.push_back(ntohs(static_cast<const sockaddr_in*>(names)[i].sin_port));
+  }
+  return static_cast<int>(count);
+}
+
+const char* in_words(fid_av*, const void* name, char* into, std::size_t* bytes) {
+  std::snprintf(into, *bytes, "fi_sockaddr_in://made.up:%d", ntohs(static_cast<const sockaddr_in*>(name)->sin_port));
+  return into;
+}
+
+}  // namespace
+
+int open_addresses(fid_domain*, fi_av_attr*, fid_av** into, void*) {
+  static fi_ops ops = plain(close_ours<Addresses>);
+  static fi_ops_av calls = table<fi_ops_av>();
+  calls.insert = insert;
+  calls.straddr = in_words;
+  auto* const made = new Addresses;
+  introduce(made->base.fid, FI_CLASS_AV, ops);
+  made->base.ops = &calls;
+  *into = &made->base;
+  return 0;
+}
+
+int open_queue(fid_domain*, fi_cq_attr*, fid_cq** into, void*) {
+  static fi_ops ops = plain(close_ours<Queue>);
+  static fi_ops_cq calls = table<fi_ops_cq>();
+  calls.read = read_queue;
+  calls.sread = sleep_in_queue;
+  calls.readerr = read_error;
+  calls.signal = signal;
+  auto* const made = new Queue;
+  introduce(made->base.fid, FI_CLASS_CQ, ops);
+  made->base.ops = &calls;
+  *into = &made->base;
+  return 0;
+}
+
+}  // namespace fabring::made_up

@@ -1,0 +1,104 @@
+// The arena that a rank shows its neighbours, and landings in it: messages that their sender writes where they belong.
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include <map>
+#include <random>
+
+#include "tests/transports/shm_world.hpp"
+
+namespace fabring::conformance {
+namespace {
+
+TEST(ShmArena, LendsDisjointBlocksAndJoinsThemAgain) {
+  constexpr std::size_t bytes = 1 << 20;
+  auto arena = *shm::Arena::create(bytes);
+  std::mt19937 random(7);
+  std::map<std::byte*, std::size_t> lent;
+  for (int i = 0; i < 3000; ++i) {
+    if (random() % 2 == 0 && !lent.empty()) {
+      auto at = lent.begin();
+      std::advance(at, random() % lent.size());
+      EXPECT_TRUE(arena->release(at->first, at->second));
+      lent.erase(at);
+    } else {
+      const std::size_t size = 1 + random() % 60'000;
+      std::byte* const block = arena->allocate(size);
+      if (block == nullptr) continue;
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % shm::page, 0u);
+      const auto after = lent.lower_bound(block);
+      EXPECT_TRUE(after == lent.end() || block + size <= after->first);
+      EXPECT_TRUE(after == lent.begin() || std::prev(after)->first + std::prev(after)->second <= block);
+      lent.emplace(block, size);
+    }
+  }
+  for (const auto& [block, size] : lent) EXPECT_TRUE(arena->release(block, size));
+  EXPECT_NE(arena->allocate(bytes), nullptr) << "the free parts must have become one again";
+  std::byte elsewhere{};
+  EXPECT_FALSE(arena->release(&elsewhere, 1));
+}
+
+TEST(ShmArena, WhatIsRevokedIsSharedNoMore) {
+  auto arena = *shm::Arena::create(8 * shm::page);
+  std::byte* const first = arena->allocate(2 * shm::page);
+  std::byte* const second = arena->allocate(2 * shm::page);
+  const auto offset = arena->place_of({first, 2 * shm::page})->offset;
+  auto peer = *shm::SharedMemory::adopt(Descriptor(::fcntl(arena->memory().memfd(), F_DUPFD_CLOEXEC, 0)),
+                                        arena->memory().size());
+  peer.data()[offset] = std::byte{1};
+  EXPECT_EQ(first[0], std::byte{1});
+  arena->revoke({first, 100});
+  first[0] = std::byte{2};
+  peer.data()[offset] = std::byte{3};
+  EXPECT_EQ(first[0], std::byte{2});
+  EXPECT_FALSE(arena->place_of({first, 10}));
+  EXPECT_FALSE(arena->place_of({first + shm::page - 1, 2}));
+  EXPECT_TRUE(arena->place_of({first + shm::page, 10})) << "the next page was not named";
+  EXPECT_TRUE(arena->place_of({second, 2 * shm::page}));
+}
+
+TEST(SharedMemory, TakesOnlySealedMemoryOfTheSizeAgreedOn) {
+  auto own = *shm::SharedMemory::create(2 * shm::page);
+  const auto again = [&] { return Descriptor(::fcntl(own.memfd(), F_DUPFD_CLOEXEC, 0)); };
+  EXPECT_TRUE(shm::SharedMemory::adopt(again(), 2 * shm::page));
+  EXPECT_FALSE(shm::SharedMemory::adopt(again(), 3 * shm::page));
+  EXPECT_FALSE(shm::SharedMemory::adopt(Descriptor(::open("/dev/null", O_RDWR | O_CLOEXEC)), 2 * shm::page));
+  Descriptor shrinkable(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(::ftruncate(shrinkable.fd(), 2 * shm::page), 0);
+  EXPECT_FALSE(shm::SharedMemory::adopt(std::move(shrinkable), 2 * shm::page));
+}
+
+// ---- landings -----------------------------------------------------------------------------------------------------
+
+constexpr std::size_t beyond_staging = 1 << 20;  // can be sent at once only straight into its receive
+
+TEST(ShmLanding, AReceiveInTheArenaIsFilledByTheSender) {
+  World world(shm_fabric(), 2);
+  world.connect();
+  std::byte* const block = world.at(0).memory()->allocate(beyond_staging);
+  const Bytes from = pattern(beyond_staging - 5, 3);
+  const auto received = world.recv(0, 1, 9, {block, beyond_staging});
+  const auto sent = world.send(1, 0, 9, from);
+  for (int i = 0; i < 3; ++i) world.poll(1);
+  ASSERT_TRUE(world.ending(sent)) << "rank 0 has not looked yet, and the staging ring is smaller than the message";
+  ASSERT_TRUE(world.complete({received}));
+  EXPECT_EQ(world.ending(received)->bytes, from.size());
+  EXPECT_TRUE(std::equal(from.begin(), from.end(), block));
+}
+
+TEST(ShmLanding, AfterDisconnectALateSenderReachesNothing) {
+  World world(shm_fabric(), 2);
+  world.connect();
+  std::byte* const block = world.at(0).memory()->allocate(beyond_staging);
+  const auto received = world.recv(0, 1, 9, {block, beyond_staging});
+  world.at(0).disconnect(1);
+  std::fill_n(block, beyond_staging, std::byte{0x5a});               // ours again
+  ASSERT_TRUE(world.try_send(1, 0, 9, pattern(beyond_staging, 3)));  // rank 1 has not noticed
+  EXPECT_TRUE(all_are({block, beyond_staging}, std::byte{0x5a}));
+  ASSERT_TRUE(world.complete({received}));
+  EXPECT_EQ(world.ending(received)->outcome, Outcome::aborted);
+}
+
+}  // namespace
+}  // namespace fabring::conformance

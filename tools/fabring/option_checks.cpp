@@ -1,0 +1,49 @@
+#include "tools/fabring/option_checks.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+namespace fabring::tools {
+namespace {
+
+// HelpText tells what a value may be from what it is called by "[".
+template <class Number>
+CLI::Validator within(Number low, Number high, const char* kind) {
+  const auto check = [=](const std::string& text) {
+    Number value{};
+    const char* end = text.data() + text.size();
+    const auto read = std::from_chars(text.data(), end, value);
+    const bool good = read.ec == std::errc{} && read.ptr == end && value >= low && value <= high;  // NaN is not
+    return good ? std::string() : fmt::format("'{}' is not {} from {} to {}", text, kind, low, high);
+  };
+  return {check, fmt::format("[{} to {}]", low, high)};
+}
+
+}  // namespace
+
+CLI::Validator between(int low, int high) { return within(low, high, "a whole number"); }
+
+CLI::Validator between(double low, double high) { return within(low, high, "a number"); }
+
+CLI::Validator above_zero() {
+  const auto check = [](const std::string& text) {
+    double value = 0;
+    const char* end = text.data() + text.size();
+    const auto read = std::from_chars(text.data(), end, value);
+    const bool good = read.ec == std::errc{} && read.ptr == end && value > 0;
+    return good ? std::string() : fmt::format("'{}' is not a number above 0", text);
+  };
+  return {check, ""};
+}
+
+CLI::Validator one_of(std::vector<std::string> words) {
+  const auto check = [words = std::move(words)](const std::string& text) {
+    const bool good = std::find(words.begin(), words.end(), text) != words.end();
+    return good ? std::string() : fmt::format("'{}' is none of {}", text, fmt::join(words, ", "));
+  };
+  return {check, ""};
+}
+
+}  // namespace fabring::tools

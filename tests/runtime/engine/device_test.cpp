@@ -54,6 +54,7 @@ TEST_P(OnDeviceBy, any_request_is_right_on_every_rank) {
         if (chance() % 3 == 0) options.staging_bytes = 4096;
         SimWorld world(options);
         if (chance() % 2 == 0) world.device().refuse_to_open(5);
+        if (chance() % 2 == 0) world.device().allocate_in_pieces(50);
         for (int i = 0; i < 3; ++i)
           if (const Request what = any_request(GetParam().collective, ranks, count, chance); possible(what, ranks))
             world.everyone_calls_soon(what, std::chrono::microseconds(200));

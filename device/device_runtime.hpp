@@ -124,10 +124,14 @@ class DeviceRuntime {
   // Memory that several processes of a host use: what one shares another opens, and copies and kernels of its device
   // then read and write it. Who shares must not free the memory before all who opened it have let go.
   /// Errors: unsupported, saying why no other process can have it.
-  virtual Result<DeviceShare> share(const std::byte* at, std::size_t bytes) = 0;
-  /// For work of `device`. What comes back lies where share() was asked; the same allocation is mapped once, and stays
-  /// mapped for a while after its last user. Errors: unsupported if this device cannot reach it, device_error,
-  /// invalid_argument for facts that contradict themselves.
+  virtual Result<DeviceShare::Facts> share(const std::byte* at, std::size_t bytes) = 0;
+  /// A descriptor for each piece of what was shared here; none if it has no pieces. Errors: unsupported, also for
+  /// pieces that are not there any more.
+  virtual Result<std::vector<Descriptor>> export_pieces(const DeviceShare::Facts& facts) = 0;
+  /// For work of `device`. What comes back lies where share() was asked; the same memory is mapped once, and stays
+  /// mapped for a while after its last user. Errors: unsupported if this device cannot reach it, unavailable for pieces
+  /// that came without descriptors and are not mapped here (any more), device_error, invalid_argument for facts that
+  /// contradict themselves.
   virtual Result<std::shared_ptr<std::byte>> open_share(int device, const DeviceShare& share) = 0;
 
   // For tools, which have no program around them that does it.

@@ -1,7 +1,8 @@
 #pragma once
 // DeviceShare: how another process of this host finds memory of a device. Its facts are plain bytes that may travel by
-// any message; its descriptors, if it has some, only by a unix socket (SCM_RIGHTS). Whoever receives one checks it as
-// anything that comes from a peer: open_share() takes nothing for granted but that the descriptors are open.
+// any message; its descriptors, of memory that is mapped piece by piece, only by a unix socket (SCM_RIGHTS), and only
+// to who has not opened it yet. Whoever receives one checks it as anything that comes from a peer: open_share() takes
+// nothing for granted but that the descriptors are open.
 
 #include <array>
 #include <compare>
@@ -37,9 +38,15 @@ struct DeviceShare {
     std::array<std::byte, 64> handle{};
     std::uint64_t pieces = 0;  ///< 0: the handle is all; else so many descriptors, one behind the other
     std::array<std::uint64_t, most_pieces> piece_bytes{};
+    std::array<std::uint64_t, most_pieces> piece_numbers{};  ///< which no other piece of that process has
   };
   Facts facts;
   std::vector<Descriptor> descriptors;
 };
+
+/// Is it the same memory, wherever in it they begin? Memory of which that is not known is another each time.
+bool same_memory(const DeviceShare::Facts& one, const DeviceShare::Facts& other);
+/// Are there addresses at which both cannot be: something else is there by now?
+bool contradict(const DeviceShare::Facts& one, const DeviceShare::Facts& other);
 
 }  // namespace fabring

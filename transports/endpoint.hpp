@@ -18,11 +18,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "fabring/status.hpp"
 #include "fabring/types.hpp"
+#include "runtime/base/descriptor.hpp"
 #include "transports/fast_messages.hpp"
 #include "transports/memory_source.hpp"
 
@@ -120,6 +123,21 @@ class Endpoint {
   }
   /// Instead of give_back(): what the ticket speaks of cannot be read here.
   virtual void refuse(Rank peer, std::uint32_t loan) { (void)peer, (void)loan; }
+
+  // Descriptors that a ticket speaks of by their number, which is the peer's name for them and never 0.
+  static constexpr std::size_t most_descriptors = 32;
+  /// Hands copies of them to a peer that takes tickets; they are there before any ticket that is posted later. Nothing:
+  /// there is no room now.
+  virtual std::optional<std::uint64_t> hand_over(Rank peer, std::span<const Descriptor> descriptors) {
+    (void)peer, (void)descriptors;
+    return std::nullopt;
+  }
+  /// What the peer handed over under this number, once; what came before and was never taken is closed. Nothing: it is
+  /// not there (any more). Empty: it came, but this process may have no more descriptors (ulimit -n).
+  virtual std::optional<std::vector<Descriptor>> take_over(Rank peer, std::uint64_t number) {
+    (void)peer, (void)number;
+    return std::nullopt;
+  }
 
   /// Makes progress and writes up to out.size() completions; returns how many. Never blocks.
   virtual std::size_t poll(std::span<Completion> out) = 0;

@@ -34,6 +34,12 @@ class ForwardingEndpoint : public Endpoint {
     return inner_->post_recv_or_ticket(peer, slot, into, context);
   }
   void refuse(Rank peer, std::uint32_t loan) override { inner_->refuse(peer, loan); }
+  std::optional<std::uint64_t> hand_over(Rank peer, std::span<const Descriptor> descriptors) override {
+    return inner_->hand_over(peer, descriptors);
+  }
+  std::optional<std::vector<Descriptor>> take_over(Rank peer, std::uint64_t number) override {
+    return inner_->take_over(peer, number);
+  }
   std::size_t poll(std::span<Completion> out) override { return inner_->poll(out); }
   void wait(std::chrono::microseconds limit) override { inner_->wait(limit); }
   void wake() override { inner_->wake(); }

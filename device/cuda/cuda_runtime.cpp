@@ -165,7 +165,7 @@ class CudaRuntime final : public DeviceRuntime {
     return kernels_of(device)->load();
   }
 
-  Result<DeviceShare> share(const std::byte* at, std::size_t bytes) override {
+  Result<DeviceShare::Facts> share(const std::byte* at, std::size_t bytes) override {
     if (in_use())
       if (auto known = shares_.find(*driver_, at, bytes)) return *std::move(known);
     const auto facts = look_up(at);
@@ -180,6 +180,16 @@ class CudaRuntime final : public DeviceRuntime {
     auto shared = share_memory(*driver_, device, at, bytes);
     if (shared) shares_.add(*shared);
     return shared;
+  }
+
+  Result<std::vector<Descriptor>> export_pieces(const DeviceShare::Facts& facts) override {
+    const auto there = look_up(reinterpret_cast<const std::byte*>(facts.base));
+    if (!there) return there.error();
+    auto context = context_of(there->device);
+    if (!context) return context.error();
+    const Entry entry(*driver_, *context);
+    if (entry.answer() != success) return driver_->error("cuCtxPushCurrent", entry.answer());
+    return cuda::export_pieces(*driver_, facts);
   }
 
   Result<std::shared_ptr<std::byte>> open_share(int device, const DeviceShare& share) override {

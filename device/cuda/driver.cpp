@@ -36,6 +36,9 @@ static_assert(ours::attribute_for_cards == CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RD
               ours::device_attribute_writes_ordering == CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING &&
               ours::ordering_owner == CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER &&
               ours::range_is_dmabuf == CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD);
+#if CUDA_VERSION >= 13000
+static_assert(ours::attribute_memory_block == CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID);
+#endif
 #if CUDA_VERSION >= 12080
 static_assert(ours::dmabuf_over_pcie == CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE);
 #endif

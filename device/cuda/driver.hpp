@@ -49,6 +49,7 @@ constexpr int attribute_range_size = 12;
 constexpr int attribute_handle_types = 14;
 constexpr int attribute_for_cards = 15;  // GPUDirect RDMA
 constexpr int attribute_pool = 17;
+constexpr int attribute_memory_block = 20;  // of what is mapped somewhere; unknown to drivers before CUDA 12
 constexpr unsigned memory_type_host = 1;
 constexpr unsigned memory_type_device = 2;
 constexpr int device_attribute_processors = 16;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "device/cuda/sharing.hpp"
@@ -23,10 +24,13 @@ Status check(const DeviceShare& share) {
   if (facts.bytes == 0 || facts.bytes > most_bytes || facts.offset >= facts.bytes ||
       facts.base > UINT64_MAX - most_bytes)
     return wrong("its place");
-  if (facts.pieces > DeviceShare::most_pieces || facts.pieces != share.descriptors.size()) return wrong("its pieces");
+  if (facts.pieces > DeviceShare::most_pieces ||
+      (!share.descriptors.empty() && facts.pieces != share.descriptors.size()))
+    return wrong("its pieces");
   std::uint64_t all = 0;
   for (std::uint64_t i = 0; i < facts.pieces; ++i) {
     if (facts.piece_bytes[i] == 0 || facts.piece_bytes[i] > most_bytes) return wrong("the length of a piece");
+    if (facts.piece_numbers[i] == 0) return wrong("the number of a piece");
     all += facts.piece_bytes[i];
   }
   return facts.pieces == 0 || all == facts.bytes ? Status() : wrong("the length of its pieces");
@@ -119,26 +123,21 @@ Result<std::shared_ptr<std::byte>> OpenedMemory::open(int device, Context contex
   const DeviceShare::Facts& facts = share.facts;
   std::lock_guard lock(mutex_);
   for (auto kept = kept_.begin(); kept != kept_.end();) {
-    const bool same_place = kept->device == device && kept->process == facts.process &&
-                            kept->base < facts.base + facts.bytes && facts.base < kept->base + kept->bytes;
-    if (!same_place) {
-      ++kept;
-    } else if (facts.allocation != 0 && kept->allocation == facts.allocation && kept->base == facts.base &&
-               kept->bytes == facts.bytes) {
+    if (kept->device == device && same_memory(kept->facts, facts)) {
       kept_.splice(kept_.begin(), kept_, kept);
       return std::shared_ptr<std::byte>(kept->mapping, kept->mapping->at() + facts.offset);
-    } else {
-      kept = kept_.erase(kept);
     }
+    kept = kept->device == device && contradict(kept->facts, facts) ? kept_.erase(kept) : std::next(kept);
   }
+  if (facts.pieces > share.descriptors.size())
+    return Status(ErrorCode::unavailable, "these pieces of a GPU's memory are not mapped here");
   auto mapping = std::make_shared<Mapping>(pool_, context);
   {
     const Entry entry(pool_->driver(), context);
     if (entry.answer() != success) return pool_->driver().error("cuCtxPushCurrent", entry.answer());
     FABRING_TRY(facts.pieces == 0 ? mapping->open_handle(facts) : mapping->open_pieces(device, share));
   }
-  if (facts.allocation != 0)
-    kept_.push_front({device, facts.process, facts.allocation, facts.base, facts.bytes, mapping});
+  if (facts.allocation != 0 || facts.pieces > 0) kept_.push_front({device, facts, mapping});
   if (kept_.size() > most_kept) kept_.pop_back();
   return std::shared_ptr<std::byte>(mapping, mapping->at() + facts.offset);
 }

@@ -1,7 +1,8 @@
 #pragma once
 // OpenedMemory: memory of other processes that is mapped here. Opening takes the driver long, so what was opened stays,
-// found again by its process and the number of its allocation, until it is one too many, or until the other process has
-// something else at the same address: then the old allocation is gone, and to keep it mapped would keep it alive.
+// found again by its process and the numbers of its allocation or its pieces, until it is one too many, or until the
+// other process has something else at the same address: then what was there is gone, and to keep it mapped would keep
+// it alive.
 // Threads: any.
 
 #include <cstdint>
@@ -21,7 +22,8 @@ class OpenedMemory {
   explicit OpenedMemory(std::shared_ptr<EventPool> pool) : pool_(std::move(pool)) {}
 
   /// For a device whose context this is. What comes back is valid until the last copy of it is gone, and longer if it
-  /// is kept. Errors: unsupported, device_error, invalid_argument.
+  /// is kept. Errors: unsupported, unavailable for pieces that are not kept and came without descriptors, device_error,
+  /// invalid_argument.
   Result<std::shared_ptr<std::byte>> open(int device, Context context, const DeviceShare& share);
   /// How many are kept.
   std::size_t kept() const;
@@ -30,8 +32,7 @@ class OpenedMemory {
   class Mapping;
   struct Kept {
     int device;
-    ProcessName process;
-    std::uint64_t allocation, base, bytes;
+    DeviceShare::Facts facts;
     std::shared_ptr<Mapping> mapping;
   };
 

@@ -35,39 +35,39 @@ Attributes attributes_of(const Driver& driver, const std::byte* at) {
   return found;
 }
 
+unsigned long long number_of_piece(const Driver& driver, Address at) {
+  return attribute_of(driver, reinterpret_cast<const std::byte*>(at), attribute_memory_block, 0ull);
+}
+
 // The pieces that hold [at, at + bytes), from the first on.
-Status share_pieces(const Driver& driver, DeviceShare& share, const std::byte* at, std::size_t bytes) {
+Status note_pieces(const Driver& driver, DeviceShare::Facts& facts, const std::byte* at, std::size_t bytes) {
   const Address end = address_of(at) + bytes;
-  for (Address next = address_of(at); next < end || share.facts.pieces == 0;) {
+  for (Address next = address_of(at); next < end || facts.pieces == 0;) {
     Address base = 0;
     std::size_t length = 0;
-    Answer answer = driver.cuMemGetAddressRange_v2(&base, &length, next);
-    if (answer != success) return failure(driver, "cuMemGetAddressRange", answer);
-    if (share.facts.pieces == DeviceShare::most_pieces)
+    if (const Answer answer = driver.cuMemGetAddressRange_v2(&base, &length, next); answer != success)
+      return failure(driver, "cuMemGetAddressRange", answer);
+    if (facts.pieces == DeviceShare::most_pieces)
       return refusal(fmt::format("it consists of more than {} pieces", DeviceShare::most_pieces));
-    Physical piece = 0;
-    answer = driver.cuMemRetainAllocationHandle(&piece, reinterpret_cast<void*>(base));
-    if (answer != success) return failure(driver, "cuMemRetainAllocationHandle", answer);
-    int fd = -1;
-    answer = driver.cuMemExportToShareableHandle(&fd, piece, handle_is_descriptor, 0);
-    driver.cuMemRelease(piece);
-    if (answer != success) return failure(driver, "cuMemExportToShareableHandle", answer);
-    share.descriptors.emplace_back(fd);
-    if (share.facts.pieces == 0) {
-      share.facts.base = base;
-      share.facts.offset = address_of(at) - base;
+    const unsigned long long number = number_of_piece(driver, base);
+    if (number == 0) return refusal("it is mapped piece by piece, which this driver does not tell apart (CUDA 12)");
+    if (facts.pieces == 0) {
+      facts.base = base;
+      facts.offset = address_of(at) - base;
     }
-    share.facts.piece_bytes[share.facts.pieces++] = length;
-    share.facts.bytes += length;
+    facts.piece_numbers[facts.pieces] = number;
+    facts.piece_bytes[facts.pieces++] = length;
+    facts.bytes += length;
     next = base + length;
   }
-  share.facts.allocation = 0;  // pieces come and go at the same address
+  facts.allocation = 0;  // pieces come and go at the same address
   return {};
 }
 
 }  // namespace
 
-std::optional<DeviceShare> KnownShares::find(const Driver& driver, const std::byte* at, std::size_t bytes) const {
+std::optional<DeviceShare::Facts> KnownShares::find(const Driver& driver, const std::byte* at,
+                                                    std::size_t bytes) const {
   unsigned long long number = 0;
   int which[] = {attribute_buffer_id};
   void* values[] = {&number};
@@ -79,17 +79,17 @@ std::optional<DeviceShare> KnownShares::find(const Driver& driver, const std::by
   const std::lock_guard lock(mutex_);
   const auto found = by_number_.find(number);
   if (found == by_number_.end()) return std::nullopt;
-  DeviceShare share{found->second, {}};
-  share.facts.offset = address_of(at) - share.facts.base;
-  if (share.facts.offset > share.facts.bytes || bytes > share.facts.bytes - share.facts.offset) return std::nullopt;
-  return share;
+  DeviceShare::Facts facts = found->second;
+  facts.offset = address_of(at) - facts.base;
+  if (facts.offset > facts.bytes || bytes > facts.bytes - facts.offset) return std::nullopt;
+  return facts;
 }
 
-void KnownShares::add(const DeviceShare& share) {
-  if (share.facts.allocation == 0 || !share.descriptors.empty()) return;
+void KnownShares::add(const DeviceShare::Facts& facts) {
+  if (facts.allocation == 0 || facts.pieces > 0) return;
   const std::lock_guard lock(mutex_);
   if (by_number_.size() == most_known) by_number_.erase(by_number_.begin());  // the oldest allocation
-  by_number_[share.facts.allocation] = share.facts;
+  by_number_[facts.allocation] = facts;
 }
 
 bool is_refusal(Answer answer) {
@@ -98,22 +98,22 @@ bool is_refusal(Answer answer) {
          answer == not_supported || answer == invalid_context;
 }
 
-Result<DeviceShare> share_memory(const Driver& driver, Device device, const std::byte* at, std::size_t bytes) {
+Result<DeviceShare::Facts> share_memory(const Driver& driver, Device device, const std::byte* at, std::size_t bytes) {
   const Attributes attributes = attributes_of(driver, at);
   if (attributes.managed != 0) return refusal("it is managed memory");
-  DeviceShare share;
-  share.facts.process = ProcessName::self();
-  share.facts.allocation = attributes.number;
+  DeviceShare::Facts facts;
+  facts.process = ProcessName::self();
+  facts.allocation = attributes.number;
   Uuid uuid{};
   if (const Answer answer = driver.cuDeviceGetUuid_v2(&uuid, device); answer != success)
     return driver.error("cuDeviceGetUuid", answer);
-  std::memcpy(share.facts.gpu.data(), uuid.bytes, sizeof uuid.bytes);
+  std::memcpy(facts.gpu.data(), uuid.bytes, sizeof uuid.bytes);
   if (attributes.has_handle == 0) {
     if (attributes.pool != nullptr) return refusal("it is of a stream-ordered pool (cudaMallocAsync)");
     if ((attributes.handle_types & handle_is_descriptor) == 0)
       return refusal("it was mapped without a handle for others (PyTorch: TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC=1)");
-    FABRING_TRY(share_pieces(driver, share, at, bytes));
-    return share;
+    FABRING_TRY(note_pieces(driver, facts, at, bytes));
+    return facts;
   }
   Address base = 0;
   std::size_t length = 0;
@@ -122,13 +122,31 @@ Result<DeviceShare> share_memory(const Driver& driver, Device device, const std:
   IpcHandle handle{};
   if (const Answer answer = driver.cuIpcGetMemHandle(&handle, base); answer != success)
     return failure(driver, "cuIpcGetMemHandle", answer);
-  std::memcpy(share.facts.handle.data(), handle.bytes, sizeof handle.bytes);
-  share.facts.base = base;
-  share.facts.bytes = length;
-  share.facts.offset = address_of(at) - base;
-  if (bytes > length - share.facts.offset)
+  std::memcpy(facts.handle.data(), handle.bytes, sizeof handle.bytes);
+  facts.base = base;
+  facts.bytes = length;
+  facts.offset = address_of(at) - base;
+  if (bytes > length - facts.offset)
     return Status(ErrorCode::invalid_argument, "more is to be shared than the allocation has");
-  return share;
+  return facts;
+}
+
+Result<std::vector<Descriptor>> export_pieces(const Driver& driver, const DeviceShare::Facts& facts) {
+  std::vector<Descriptor> descriptors;
+  Address at = facts.base;
+  for (std::uint64_t i = 0; i < facts.pieces; at += facts.piece_bytes[i++]) {
+    if (number_of_piece(driver, at) != facts.piece_numbers[i])
+      return refusal("a piece of it was unmapped, or exchanged for another, while an operation had it");
+    Physical piece = 0;
+    Answer answer = driver.cuMemRetainAllocationHandle(&piece, reinterpret_cast<void*>(at));
+    if (answer != success) return failure(driver, "cuMemRetainAllocationHandle", answer);
+    int fd = -1;
+    answer = driver.cuMemExportToShareableHandle(&fd, piece, handle_is_descriptor, 0);
+    driver.cuMemRelease(piece);
+    if (answer != success) return failure(driver, "cuMemExportToShareableHandle", answer);
+    descriptors.emplace_back(fd);
+  }
+  return descriptors;
 }
 
 }  // namespace fabring::cuda

@@ -14,17 +14,20 @@
 namespace fabring::cuda {
 
 /// In an Entry of the context of the memory's device. Errors: unsupported, device_error.
-Result<DeviceShare> share_memory(const Driver& driver, Device device, const std::byte* at, std::size_t bytes);
+Result<DeviceShare::Facts> share_memory(const Driver& driver, Device device, const std::byte* at, std::size_t bytes);
+/// A descriptor for each piece. Errors: unsupported if one is not there any more, device_error.
+Result<std::vector<Descriptor>> export_pieces(const Driver& driver, const DeviceShare::Facts& facts);
 
 /// What was shared lately, so that asking again costs one call of the driver's. An allocation is known by its number,
-/// which the driver never gives twice: what was freed is not found. Threads: any.
+/// which the driver never gives twice: what was freed is not found. Pieces are looked at anew each time: they come and
+/// go. Threads: any.
 class KnownShares {
  public:
   static constexpr std::size_t most_known = 256;
 
-  std::optional<DeviceShare> find(const Driver& driver, const std::byte* at, std::size_t bytes) const;
+  std::optional<DeviceShare::Facts> find(const Driver& driver, const std::byte* at, std::size_t bytes) const;
   /// Of an allocation that has a number; others are not kept.
-  void add(const DeviceShare& share);
+  void add(const DeviceShare::Facts& facts);
 
  private:
   mutable std::mutex mutex_;

@@ -14,9 +14,7 @@ Status share(DeviceRuntime& devices, const std::byte* at, std::size_t bytes, Dev
   if (bytes == 0) return {};
   const auto found = devices.share(at, bytes);
   if (!found) return found.error();
-  if (!found->descriptors.empty())
-    return staged("it is mapped piece by piece (PyTorch: expandable segments), which this version does not lend");
-  facts = found->facts;
+  facts = *found;
   return {};
 }
 

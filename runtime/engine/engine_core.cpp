@@ -24,7 +24,9 @@ EngineCore::EngineCore(EngineParts parts)
       pinned_(parts_.device ? std::make_shared<PinnedSource>(parts_.device) : nullptr),
       staging_(parts_.config.staging_bytes != 0 ? parts_.config.staging_bytes : default_staging_bytes, pinned_),
       copies_(parts_.device ? std::make_unique<DeviceCopies>(parts_.device) : nullptr),
-      device_scratch_(parts_.device ? std::make_unique<DeviceScratch>(parts_.device, staging_.budget()) : nullptr) {}
+      device_scratch_(parts_.device ? std::make_unique<DeviceScratch>(parts_.device, staging_.budget()) : nullptr),
+      handed_pieces_(parts_.device && parts_.endpoint ? std::make_unique<HandedPieces>(*parts_.endpoint, parts_.device)
+                                                      : nullptr) {}
 
 std::shared_ptr<EngineCore> EngineCore::make(EngineParts parts) {
   std::shared_ptr<EngineCore> core(new EngineCore(std::move(parts)));

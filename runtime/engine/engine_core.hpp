@@ -29,6 +29,7 @@
 #include "runtime/control/control_plane.hpp"
 #include "runtime/engine/communicator_core.hpp"
 #include "runtime/engine/device_copies.hpp"
+#include "runtime/engine/handed_pieces.hpp"
 #include "runtime/engine/rank_state.hpp"
 #include "runtime/engine/waiting.hpp"
 #include "runtime/memory/device_scratch.hpp"
@@ -131,6 +132,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   Scratch& staging() { return staging_; }
   DeviceCopies& copies() { return *copies_; }
   DeviceScratch& device_scratch() { return *device_scratch_; }
+  HandedPieces& handed_pieces() { return *handed_pieces_; }
   /// Staging that kernels may read, or null.
   std::byte* borrow_pinned(std::size_t bytes);
   /// An operation whose data would stay on the device is staged, as there is not so much pinned memory beside it.
@@ -254,6 +256,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   Scratch staging_;                       ///< of it
   std::unique_ptr<DeviceCopies> copies_;  ///< null without devices
   std::unique_ptr<DeviceScratch> device_scratch_;
+  std::unique_ptr<HandedPieces> handed_pieces_;
   std::unique_ptr<Transfer> transfer_;
   std::shared_ptr<CommunicatorCore> world_;
   std::vector<bool> takes_tickets_;  ///< by world rank; never changes

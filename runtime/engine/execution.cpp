@@ -57,8 +57,8 @@ Execution::Start Execution::reserve() {
   const std::size_t large = lay_out();
   if (!bounce_of_step_.empty()) staging_bytes_ = bounces_ * bounce_bytes();
   // While as many tiles as usual communicate, one is copied in and one out.
-  if (staging_bytes_ > 0 && tiling_.depth < tiling_.tiles) tiling_.depth += 2;
-  for (std::uint32_t depth = std::min(tiling_.depth, tiling_.tiles); depth > 0; --depth)
+  const std::uint32_t wanted = staging_bytes_ > 0 ? tiling_.depth + 2 : tiling_.depth;
+  for (std::uint32_t depth = std::min(wanted, tiling_.tiles); depth > 0; --depth)
     if (borrow(depth, std::min({large * depth, most_slots, std::size_t{depth} * 2}), false)) return Start::started;
   if (!communicator_->active.empty()) return Start::wait;
   const Scratch& scratch = engine_->scratch();

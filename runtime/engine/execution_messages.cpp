@@ -325,6 +325,7 @@ void Execution::on_block(std::uint32_t tile_slot, StepId id, Outcome outcome, st
   --outstanding_per_peer_[plan_->peer_of_step[id]];
   if (failed()) return;
   if (outcome == Outcome::refused) {
+    engine_->handed_pieces().forget(world_rank(id));
     tile.in_full[id] = true;
     return run_send(tile, id);
   }

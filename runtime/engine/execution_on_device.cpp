@@ -212,9 +212,12 @@ void Execution::post_ticket(Tile& tile, StepId id, Slot slot) {
     ticket.facts = tile.scratch_there.facts;
     ticket.facts.offset += static_cast<std::uint64_t>(from.data() - tile.scratch_there.at);
   }
-  const Post post = engine_->transfer().send_ticket(world_rank(id), slot, ticket.as_bytes(), from.size(),
-                                                    cookie(index_, tile_slot(tile), id));
+  const auto handed = engine_->handed_pieces().hand_over(world_rank(id), ticket.facts);
+  ticket.handed = handed.value_or(0);
   // As many loans are out as there can be, and who has them may be waiting for this one.
+  const Post post = !handed ? Post::again
+                            : engine_->transfer().send_ticket(world_rank(id), slot, ticket.as_bytes(), from.size(),
+                                                              cookie(index_, tile_slot(tile), id));
   if (post == Post::again) {
     tile.in_full[id] = true;
     return post_send(tile, id, slot);
@@ -236,7 +239,7 @@ void Execution::on_ticket(std::uint32_t tile_slot, StepId id, std::span<const st
     return engine_->suspect(peer,
                             Status(ErrorCode::transport_error, "it lent memory of a GPU in a way that makes no sense"));
   }
-  auto opened = engine_->device()->open_share(call_.device.shared->device, {ticket->facts, {}});
+  auto opened = engine_->handed_pieces().open(peer, call_.device.shared->device, *ticket);
   if (opened) {
     tile.lent[id] = {opened->get(), loan, false, *opened};
     return use_ticket(tile, id);
@@ -244,7 +247,7 @@ void Execution::on_ticket(std::uint32_t tile_slot, StepId id, std::span<const st
   engine_->transfer().refuse(peer, loan);
   if (opened.error().code() == ErrorCode::device_error)
     return engine_->device_failed(*this, opened.error().with_prefix("reading memory that a peer lent: "));
-  engine_->cannot_open(peer, opened.error());
+  if (opened.error().code() != ErrorCode::unavailable) engine_->cannot_open(peer, opened.error());
   tile.in_full[id] = true;
   tile.data[id] = Data::none;
   if (plan_->plan.steps[id].kind == StepKind::recv) return run_recv(tile, id);

@@ -42,13 +42,13 @@ class DeviceScratch {
     if (bytes > budget_ - held_) return {};
     const auto at = runtime_->allocate(device, bytes);
     if (!at) return {};
-    auto share = runtime_->share(*at, bytes);
-    if (!share || !share->descriptors.empty()) {
+    const auto share = runtime_->share(*at, bytes);
+    if (!share) {
       runtime_->free(device, *at);
       return {};
     }
     held_ += bytes;
-    return {*at, bytes, share->facts};
+    return {*at, bytes, *share};
   }
   void give_back(int device, const Block& block) { kept_[{device, block.bytes}].push_back(block); }
   std::size_t held() const { return held_; }

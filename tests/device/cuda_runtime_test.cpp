@@ -238,18 +238,18 @@ TEST_F(Begun, memory_of_this_process_is_opened_where_it_is) {
   std::byte* const block = *runtime->allocate(1, 1000);
   const auto share = runtime->share(block + 10, 100);
   ASSERT_TRUE(share.has_value()) << share.error().message();
-  EXPECT_EQ(share->facts.bytes, 1000u);
-  EXPECT_EQ(share->facts.offset, 10u);
-  EXPECT_EQ((*runtime->open_share(0, *share)).get(), block + 10);
+  EXPECT_EQ(share->bytes, 1000u);
+  EXPECT_EQ(share->offset, 10u);
+  EXPECT_EQ((*runtime->open_share(0, {*share, {}})).get(), block + 10);
   const auto again = runtime->share(block + 500, 500);  // known by then
   ASSERT_TRUE(again.has_value());
-  EXPECT_EQ(again->facts.offset, 500u);
-  EXPECT_EQ((*runtime->open_share(0, *again)).get(), block + 500);
+  EXPECT_EQ(again->offset, 500u);
+  EXPECT_EQ((*runtime->open_share(0, {*again, {}})).get(), block + 500);
   EXPECT_EQ(runtime->share(block, 1001).error().code(), ErrorCode::invalid_argument);
   int on_the_stack = 0;
   EXPECT_EQ(runtime->share(reinterpret_cast<std::byte*>(&on_the_stack), 4).error().code(), ErrorCode::invalid_argument);
   runtime->free(1, block);
-  EXPECT_FALSE(runtime->open_share(0, *share).has_value());
+  EXPECT_FALSE(runtime->open_share(0, {*share, {}}).has_value());
   EXPECT_EQ(runtime->share(block, 10).error().code(), ErrorCode::device_error);
 }
 
@@ -257,7 +257,7 @@ TEST_F(Begun, memory_of_this_process_is_opened_where_it_is) {
 TEST_F(Begun, what_another_process_says_of_its_memory_is_checked) {
   std::byte* const block = *runtime->allocate(0, 1000);
   const auto opened = [&](auto&& change) {
-    auto share = *runtime->share(block, 1000);
+    DeviceShare share{*runtime->share(block, 1000), {}};
     share.facts.process.pid += 1;  // somebody else
     change(share);
     const auto result = runtime->open_share(0, share);
@@ -278,17 +278,67 @@ TEST_F(Begun, what_another_process_says_of_its_memory_is_checked) {
             ErrorCode::invalid_argument);
   EXPECT_EQ(opened([](DeviceShare& share) {  // a descriptor of anything
               share.facts.pieces = 1;
+              share.facts.piece_numbers[0] = 1;
               share.facts.bytes = share.facts.piece_bytes[0] = 2 << 20;
               share.descriptors.emplace_back(::dup(0));
             }),
             ErrorCode::unsupported);
-  auto own = *runtime->share(block, 1000);
+  DeviceShare own{*runtime->share(block, 1000), {}};
   int on_the_stack = 0;
   own.facts.base = reinterpret_cast<std::uintptr_t>(&on_the_stack);
   own.facts.offset = 0;
   EXPECT_EQ(runtime->open_share(0, own).error().code(), ErrorCode::invalid_argument);
   own.facts.base = 4096;
   EXPECT_EQ(runtime->open_share(0, own).error().code(), ErrorCode::device_error);
+}
+
+TEST_F(Begun, pieces_of_another_process_are_opened_with_descriptors_and_found_again_without) {
+  constexpr std::size_t piece = 2 << 20;
+  setenv("FAKE_CUDA_PIECES", "1", 1);
+  std::byte* const block = *runtime->allocate(0, 3 * piece);
+  unsetenv("FAKE_CUDA_PIECES");
+  const auto shared = [&](std::size_t offset, std::size_t bytes, bool with_descriptors) {
+    DeviceShare share{*runtime->share(block + offset, bytes), {}};
+    if (with_descriptors) share.descriptors = *runtime->export_pieces(share.facts);
+    share.facts.process.pid += 1;  // somebody else
+    return share;
+  };
+  const DeviceShare all = shared(5, 3 * piece - 5, true);
+  EXPECT_EQ(all.facts.pieces, 3u);
+  EXPECT_EQ(all.facts.offset, 5u);
+  EXPECT_EQ(shared(piece + 7, piece, false).facts.pieces, 2u) << "the second and the third";
+  EXPECT_EQ(runtime->open_share(0, {all.facts, {}}).error().code(), ErrorCode::unavailable);
+  const auto opened = runtime->open_share(0, all);
+  ASSERT_TRUE(opened.has_value()) << opened.error().message();
+  EXPECT_NE(opened->get(), block + 5);
+  std::memset(see(block + 2 * piece - 1), 42, 2);
+  EXPECT_EQ(*see(opened->get() + 2 * piece - 6), std::byte{42});
+  EXPECT_EQ(*see(opened->get() + 2 * piece - 5), std::byte{42}) << "pieces are side by side";
+  EXPECT_EQ(runtime->open_share(0, shared(9, 1, false)).error().code(), ErrorCode::unavailable) << "other pieces";
+  EXPECT_EQ((*runtime->open_share(0, shared(9, 3 * piece - 9, false))).get(), opened->get() + 4);
+  // Those of a part beside all of them, and neither pushes the other out.
+  ASSERT_TRUE(runtime->open_share(0, shared(piece, piece, true)).has_value());
+  EXPECT_TRUE(runtime->open_share(0, {all.facts, {}}).has_value());
+  EXPECT_TRUE(runtime->open_share(0, shared(piece, piece, false)).has_value());
+  // A piece at whose place another is now.
+  DeviceShare changed = shared(2 * piece, 1, true);
+  changed.facts.piece_numbers[0] += 1000;
+  ASSERT_TRUE(runtime->open_share(0, changed).has_value());
+  EXPECT_EQ(runtime->open_share(0, {all.facts, {}}).error().code(), ErrorCode::unavailable);
+  EXPECT_TRUE(runtime->open_share(0, shared(piece, piece, false)).has_value());
+  runtime->free(0, block);
+  EXPECT_EQ(runtime->export_pieces(all.facts).error().code(), ErrorCode::device_error);
+}
+
+TEST_F(Begun, memory_of_more_pieces_than_can_be_handed_over_is_not_shared) {
+  setenv("FAKE_CUDA_PIECES", "1", 1);
+  std::byte* const block = *runtime->allocate(0, std::size_t{66} << 20);
+  unsetenv("FAKE_CUDA_PIECES");
+  EXPECT_TRUE(runtime->share(block, std::size_t{64} << 20).has_value());
+  const auto all = runtime->share(block, std::size_t{66} << 20);
+  EXPECT_EQ(all.error().code(), ErrorCode::unsupported);
+  EXPECT_NE(all.error().message().find("more than 32 pieces"), std::string::npos) << all.error().message();
+  runtime->free(0, block);
 }
 
 TEST_F(Begun, a_gpu_that_no_kernel_was_compiled_for_is_named) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Processes that reduce each other's GPU memory where it is: right sums beside a rank that uses memory of the host or the way
 through it; a kill -9 or a stop while others read it ends in the named error on every rank, and never in a wrong sum. On a
-machine with a GPU as it is; with --fake DIR on a driver made of memory."""
+machine with a GPU as it is; with --fake DIR on a driver made of memory, where that may be mapped piece by piece."""
 import os
 import signal
 import sys
@@ -10,6 +10,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from harness import Job, arguments, require, run_cases  # noqa: E402
 
 FAKE = None
+PIECES = {"FAKE_CUDA_PIECES": "1"}
 
 
 def job(options, settings=None):
@@ -40,8 +41,36 @@ def mixed_memory(number):
     return perf("20K,300K", 3, memory=() if number == 1 else ("--memory", "cuda"))
 
 
-def ended(options, how):
-    with job(options, {"FABRING_SILENCE_TIMEOUT": "2"}) as ranks:
+def descriptors(rank):
+    return len(os.listdir(f"/proc/{rank.process.pid}/fd"))
+
+
+def pieces_mapped(rank):
+    with open(f"/proc/{rank.process.pid}/maps") as maps:
+        return {line.split()[4] for line in maps if "piece of a fake device" in line}
+
+
+def few_descriptors(options):
+    """Each has mapped pieces of every other, once: operations that follow, in the hundreds, hold no more descriptors than
+    the first ones."""
+    with job(options, PIECES) as ranks:
+        ranks.start_all(perf("200K,300K,3M", 150, "--explain"))
+        held = []
+        for row in ("  204800  ", "  307200  "):
+            ranks.ranks[0].wait_event("garbage", 60, says(row))
+            held.append([descriptors(rank) for rank in ranks.ranks])
+        mapped = [pieces_mapped(rank) for rank in ranks.ranks]
+        require(all(one & other for one in mapped for other in mapped), f"pieces mapped: {mapped}")
+        ranks.ranks[0].wait_event("garbage", 60, says("0 OK"))
+        for rank in ranks.ranks:
+            rank.wait_exit(60)
+            require(rank.exit_code == 0, f"rank {rank.number} ended with {rank.exit_code}")
+        ranks.ranks[0].wait_log(["cuda ipc: with 2 ranks"], 1)
+        require(all(later < sooner + 30 for sooner, later in zip(*held)), f"descriptors held: {held}")
+
+
+def ended(options, how, settings=None):
+    with job(options, {"FABRING_SILENCE_TIMEOUT": "2", **(settings or {})}) as ranks:
         ranks.start_all(perf("9K,6M", 20))
         ranks.ranks[0].wait_event("garbage", 60, says("  9216  "))  # what follows takes long
         ranks.ranks[2].signal(how)
@@ -70,6 +99,17 @@ def main():
         ("a rank that stages", lambda: right(options, lambda _: perf("20K,300K", 3),
                                              lambda number: {"FABRING_GPU_PATH": "staged" if number == 1 else "auto"})),
     ]
+    if fake:
+        pieces = lambda number: PIECES if number != 1 else {}
+        cases += [
+            ("pieces", lambda: right(options, lambda _: perf("20K,300K,5M", 3, "--explain"), lambda _: PIECES,
+                                     "cuda ipc: with 2 ranks")),
+            ("pieces beside memory with a handle", lambda: right(options, lambda _: perf("300K,5M", 3), pieces)),
+            ("pieces beside memory of the host", lambda: right(options, mixed_memory, pieces)),
+            ("pieces are opened once", lambda: few_descriptors(options)),
+            ("pieces and a kill -9", lambda: ended(options, signal.SIGKILL, PIECES)),
+            ("pieces and a stop", lambda: ended(options, signal.SIGSTOP, PIECES)),
+        ]
     for number in range(options.runs):
         cases += [(f"a kill -9, {number}", lambda: ended(options, signal.SIGKILL)),
                   (f"a stop, {number}", lambda: ended(options, signal.SIGSTOP))]

@@ -120,6 +120,10 @@ if [[ $(left) -gt 40 ]] && PYTHONPATH=build/release/python:build/dev/python:${PY
   part "DDP on CUDA tensors"
   PYTHONPATH=build/release/python:build/dev/python:${PYTHONPATH:-} within 400 \
     python3 -m torch.distributed.run --standalone --nproc-per-node 2 tests/gpu/ddp.py
+  part "DDP on CUDA tensors in expandable segments"
+  PYTHONPATH=build/release/python:build/dev/python:${PYTHONPATH:-} PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True \
+    TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC=1 within 400 \
+    python3 -m torch.distributed.run --standalone --nproc-per-node 2 tests/gpu/ddp.py
 else
   echo "no torch with CUDA and fabring.torch: DDP not run"
 fi

@@ -129,6 +129,9 @@ void FakeDevice::exchange(std::byte* block) {
 Result<std::byte*> FakeDevice::allocate(int device, std::size_t bytes) {
   std::byte* const at = place(device, bytes, MemoryKind::device);
   if (at == nullptr) return Status(ErrorCode::out_of_memory, "the fake device has no memory left");
+  const Lock lock(mutex_);
+  if (in_pieces_ > 0)
+    alive_.at(reinterpret_cast<std::uintptr_t>(at)).in_pieces = bytes > 1 && chance_() % 100 < in_pieces_;
   return at;
 }
 
@@ -244,7 +247,7 @@ void FakeDevice::free_reserved(std::byte* at) {
 }
 
 // Among threads of one process, which is all that a FakeDevice of its own serves.
-Result<DeviceShare> FakeDevice::share(const std::byte* at, std::size_t bytes) {
+Result<DeviceShare::Facts> FakeDevice::share(const std::byte* at, std::size_t bytes) {
   const Lock lock(mutex_);
   FABRING_TRY(health());
   const auto* found = allocation_of(reinterpret_cast<std::uintptr_t>(at));
@@ -252,13 +255,29 @@ Result<DeviceShare> FakeDevice::share(const std::byte* at, std::size_t bytes) {
   if (found->second.kind != MemoryKind::device ||
       reinterpret_cast<std::uintptr_t>(at) + bytes > found->first + found->second.bytes)
     return Status(ErrorCode::unsupported, "this memory cannot be shared");
-  DeviceShare share;
-  share.facts.process = ProcessName::self();
-  share.facts.base = found->first;
-  share.facts.bytes = found->second.bytes;
-  share.facts.offset = reinterpret_cast<std::uintptr_t>(at) - found->first;
-  share.facts.allocation = found->second.number;
-  return share;
+  DeviceShare::Facts facts;
+  facts.process = ProcessName::self();
+  facts.base = found->first;
+  facts.bytes = found->second.bytes;
+  facts.offset = reinterpret_cast<std::uintptr_t>(at) - found->first;
+  facts.allocation = found->second.number;
+  if (!found->second.in_pieces) return facts;
+  facts.allocation = 0;
+  facts.pieces = 2;
+  facts.piece_bytes = {facts.bytes / 2, facts.bytes - facts.bytes / 2};
+  facts.piece_numbers = {2 * found->second.number, 2 * found->second.number + 1};
+  return facts;
+}
+
+Result<std::vector<Descriptor>> FakeDevice::export_pieces(const DeviceShare::Facts& facts) {
+  const Lock lock(mutex_);
+  FABRING_TRY(health());
+  if (number_of(reinterpret_cast<const void*>(facts.base)) != facts.piece_numbers[0] / 2)
+    return Status(ErrorCode::unsupported, "these pieces are not there any more");
+  std::vector<Descriptor> descriptors;
+  ++exports_;
+  for (std::uint64_t i = 0; i < facts.pieces; ++i) descriptors.emplace_back(dup(memory_));
+  return descriptors;
 }
 
 Result<std::shared_ptr<std::byte>> FakeDevice::open_share(int, const DeviceShare& share) {
@@ -266,8 +285,16 @@ Result<std::shared_ptr<std::byte>> FakeDevice::open_share(int, const DeviceShare
   FABRING_TRY(health());
   if (chance_() % 100 < unopenable_) return Status(ErrorCode::unsupported, "the fake device does not reach it");
   auto* const at = reinterpret_cast<std::byte*>(share.facts.base + share.facts.offset);
-  if (share.facts.process != ProcessName::self() || number_of(at) != share.facts.allocation)
+  const bool in_pieces = share.facts.pieces > 0;
+  const std::uint64_t number = in_pieces ? share.facts.piece_numbers[0] / 2 : share.facts.allocation;
+  if (share.facts.process != ProcessName::self() || number_of(at) != number)
     return Status(ErrorCode::device_error, "what is to be opened is no living allocation");
+  if (in_pieces && share.descriptors.size() != share.facts.pieces) {
+    if (stays_open_[number] == 0) return Status(ErrorCode::unavailable, "these pieces are not open");
+    if (!stay_open_) --stays_open_[number];
+  } else if (in_pieces) {
+    stays_open_[number] = stay_open_ ? 1 : static_cast<unsigned>(chance_() % 8);
+  }
   return std::shared_ptr<std::byte>(at, [](std::byte*) {});
 }
 

@@ -73,6 +73,12 @@ class FakeDevice final : public DeviceRuntime {
   void refuse_copy(int n) { refuse_ = n; }
   /// So many of a hundred shares cannot be opened from now on, as between GPUs that do not reach each other.
   void refuse_to_open(unsigned percent) { unopenable_ = percent; }
+  /// So many of a hundred allocations consist of pieces from now on: others need descriptors to open them, and again
+  /// when what they opened was let go, which may be at any time unless they `stay_open`.
+  void allocate_in_pieces(unsigned percent, bool stay_open = false) {
+    in_pieces_ = percent;
+    stay_open_ = stay_open;
+  }
   /// Memory that both sides may use according to the driver; the fake's processor may not.
   std::byte* allocate_managed(int device, std::size_t bytes);
   /// A living allocation where another was: what an allocator that gives addresses out again leaves behind.
@@ -89,6 +95,8 @@ class FakeDevice final : public DeviceRuntime {
   /// Of these the ones with memory of the host on a side.
   std::uint64_t copies_with_host() const { return copies_with_host_; }
   std::uint64_t kernels() const { return kernels_; }
+  /// Of pieces, for others to open.
+  std::uint64_t exports() const { return exports_; }
   std::uint64_t bytes_copied() const { return bytes_copied_; }
   std::size_t pinned_bytes() const { return pinned_bytes_; }
 
@@ -102,7 +110,8 @@ class FakeDevice final : public DeviceRuntime {
   Result<Descriptor> export_pages(const std::byte* at, std::size_t bytes) override;
   bool sees_remote_writes(int) override { return sees_remote_writes_; }
   int device_in_use() override { return 0; }
-  Result<DeviceShare> share(const std::byte* at, std::size_t bytes) override;
+  Result<DeviceShare::Facts> share(const std::byte* at, std::size_t bytes) override;
+  Result<std::vector<Descriptor>> export_pieces(const DeviceShare::Facts& facts) override;
   Result<std::shared_ptr<std::byte>> open_share(int device, const DeviceShare& share) override;
   std::byte* allocate_pinned(std::size_t bytes) override;
   void free_pinned(std::byte* block) override;
@@ -136,6 +145,7 @@ class FakeDevice final : public DeviceRuntime {
     MemoryKind kind;
     std::uint64_t number;
     bool for_cards = true;
+    bool in_pieces = false;
   };
   struct Adopted {
     std::byte* front;  // without access
@@ -174,10 +184,14 @@ class FakeDevice final : public DeviceRuntime {
   std::string broken_;
   int refuse_ = -1;
   unsigned unopenable_ = 0;
+  unsigned in_pieces_ = 0;
+  bool stay_open_ = false;
+  std::map<std::uint64_t, unsigned> stays_open_;  // by number: for so many times more
   bool in_use_ = true;
   bool has_kernels_ = true;
   bool for_cards_ = true;
   bool sees_remote_writes_ = true;
+  std::uint64_t exports_ = 0;
   std::uint64_t copies_ = 0, copies_with_host_ = 0, bytes_copied_ = 0, kernels_ = 0;
 };
 

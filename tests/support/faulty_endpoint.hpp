@@ -38,6 +38,9 @@ class FaultyEndpoint final : public ForwardingEndpoint {
   Post post_ticket(Rank peer, Slot slot, std::span<const std::byte> ticket, std::uint64_t context) override {
     return refuses() ? Post::again : inner().post_ticket(peer, slot, ticket, context);
   }
+  std::optional<std::uint64_t> hand_over(Rank peer, std::span<const Descriptor> descriptors) override {
+    return refuses() ? std::nullopt : inner().hand_over(peer, descriptors);
+  }
   Post post_recv_or_ticket(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override {
     return refuses() ? Post::again : inner().post_recv_or_ticket(peer, slot, into, context);
   }

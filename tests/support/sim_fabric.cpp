@@ -1,7 +1,10 @@
 #include "tests/support/sim_fabric.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace fabring::fixture {
 namespace {
@@ -47,6 +50,24 @@ class SimEndpoint final : public Endpoint {
   }
   bool give_back(Rank peer, std::uint32_t loan) override { return fabric_.end_loan(self_, peer, loan, Outcome::done); }
   void refuse(Rank peer, std::uint32_t loan) override { (void)fabric_.end_loan(self_, peer, loan, Outcome::refused); }
+  std::optional<std::uint64_t> hand_over(Rank peer, std::span<const Descriptor> descriptors) override {
+    if (fabric_.ports_[self_].links[peer].state != SimFabric::LinkState::up ||
+        fabric_.timeline_.chance(fabric_.weather_.refusals))
+      return std::nullopt;
+    auto& handed = fabric_.handed_[{self_, peer}];
+    auto& copies = handed.there[++handed.last];
+    for (const Descriptor& one : descriptors) copies.emplace_back(::dup(one.fd()));
+    return handed.last;
+  }
+  std::optional<std::vector<Descriptor>> take_over(Rank peer, std::uint64_t number) override {
+    auto& there = fabric_.handed_[{peer, self_}].there;
+    there.erase(there.begin(), there.lower_bound(number));
+    const auto found = there.find(number);
+    if (found == there.end()) return std::nullopt;
+    std::vector<Descriptor> descriptors = std::move(found->second);
+    there.erase(found);
+    return descriptors;
+  }
   std::size_t poll(std::span<Completion> out) override { return fabric_.poll(self_, out); }
   void wait(std::chrono::microseconds) override { fabric_.timeline_.step(); }  // an engine that leaves drives alone
   void wake() override {}

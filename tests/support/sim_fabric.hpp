@@ -11,6 +11,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/fake_device.hpp"
@@ -116,6 +117,10 @@ class SimFabric {
     std::uint32_t loans = 0;
   };
 
+  struct Handed {
+    std::uint64_t last = 0;
+    std::map<std::uint64_t, std::vector<Descriptor>> there;  // that nobody took yet
+  };
   struct Admission {
     std::span<const std::byte> memory;
     std::set<Rank> peers;
@@ -147,6 +152,7 @@ class SimFabric {
   Timeline& timeline_;
   const Weather weather_;
   std::vector<Port> ports_;
+  std::map<std::pair<Rank, Rank>, Handed> handed_;  // from, to
   std::set<Rank> excused_;
   std::vector<std::string> violations_;
   bool over_ = false;

@@ -107,6 +107,12 @@ class JointEndpoint final : public Endpoint {
     return at(peer).post_recv_or_ticket(peer, slot, into, context);
   }
   void refuse(Rank peer, std::uint32_t loan) override { at(peer).refuse(peer, loan); }
+  std::optional<std::uint64_t> hand_over(Rank peer, std::span<const Descriptor> descriptors) override {
+    return at(peer).hand_over(peer, descriptors);
+  }
+  std::optional<std::vector<Descriptor>> take_over(Rank peer, std::uint64_t number) override {
+    return at(peer).take_over(peer, number);
+  }
 
   std::size_t poll(std::span<Completion> out) override {
     local_first_ = !local_first_;  // neither can keep the other out

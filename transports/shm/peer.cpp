@@ -114,6 +114,27 @@ void Peer::refuse(std::uint32_t loan) {
   ring_if_asleep();
 }
 
+std::optional<std::uint64_t> Peer::hand_over(std::span<const Descriptor> descriptors) {
+  if (state_ != State::alive || !met()) return std::nullopt;
+  return handover_.send(known_.lifeline.fd(), descriptors);
+}
+
+// Its end, if that is all that is said, is noticed where all ends are: on_lifeline().
+std::optional<std::vector<Descriptor>> Peer::take_over(std::uint64_t number) {
+  if (state_ == State::alive && met()) (void)hear_lifeline();
+  return handover_.take(number);
+}
+
+Handover::Heard Peer::hear_lifeline() {
+  const Handover::Heard heard = handover_.hear(known_.lifeline.fd());
+  if (heard == Handover::Heard::nonsense) fail(broken());
+  return heard;
+}
+
+void Peer::on_lifeline() {
+  if (state_ == State::alive && hear_lifeline() == Handover::Heard::ended) on_end();
+}
+
 bool Peer::put(const FastMessage::Head& head, std::span<const std::byte> payload) {
   if (state_ != State::alive) return true;
   if (!met() || !fast_outbox_->put(head, payload)) {
@@ -173,7 +194,7 @@ bool Peer::front(FastMessage& message) {
       return true;
     case FastInbox::Found::nonsense:
       fast_inbox_.reset();
-      fail(lost("broke the protocol; its memory is broken, or it runs another build of Fabring"));
+      fail(broken());
       return false;
   }
   return false;
@@ -190,7 +211,7 @@ bool Peer::step() {
   if (state_ != State::alive || !met()) return false;
   const Inbox::Taken taken = inbox_->take(receives_, ledger_, bytes_per_turn);
   if (taken == Inbox::Taken::nonsense) {
-    fail(lost("broke the protocol; its memory is broken, or it runs another build of Fabring"));
+    fail(broken());
     return true;
   }
   if (taken == Inbox::Taken::some && inbox_->sender_waits()) ring_if_asleep();
@@ -271,6 +292,7 @@ void Peer::on_end() {
   if (!queue_.empty() || outbox_->lends()) return fail(lost("has closed while sends to it were waiting"));
   state_ = State::ended;
   known_.lifeline.close();
+  handover_.clear();
 }
 
 void Peer::finish_sending() {
@@ -298,6 +320,7 @@ void Peer::drop() {
 
 void Peer::end(Outcome outcome) {
   known_.lifeline.close();
+  handover_.clear();
   for (const Outgoing& message : queue_) ledger_.complete(message.context, outcome);
   queue_.clear();
   if (met()) {
@@ -315,6 +338,10 @@ void Peer::end(Outcome outcome) {
 
 Status Peer::taken_back() const {
   return lost("has taken back memory that this rank was reading; it counts this rank as lost");
+}
+
+Status Peer::broken() const {
+  return lost("broke the protocol; its memory is broken, or it runs another build of Fabring");
 }
 
 Status Peer::lost(const std::string& what) const {

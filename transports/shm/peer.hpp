@@ -1,6 +1,6 @@
 #pragma once
 // Peer: everything between this rank and one other of its node: the posted receives, the sends that wait for room, the
-// channel each way, and the socket that tells of its end. Owned by the endpoint; its thread.
+// channel each way, and the socket that brings descriptors and tells of its end. Owned by the endpoint; its thread.
 
 #include <deque>
 #include <memory>
@@ -9,6 +9,7 @@
 
 #include "transports/shm/arena.hpp"
 #include "transports/shm/fast_box.hpp"
+#include "transports/shm/handover.hpp"
 #include "transports/shm/inbox.hpp"
 #include "transports/shm/outbox.hpp"
 
@@ -19,7 +20,7 @@ struct Acquaintance {
   SharedMemory pair;
   SharedMemory arena;   ///< the peer's
   Descriptor bell;      ///< an eventfd: 8 bytes written there end the peer's sleep
-  Descriptor lifeline;  ///< a socket; its end is the peer's
+  Descriptor lifeline;  ///< a socket; its end is the peer's; descriptors come over it
 };
 
 class Peer {
@@ -39,6 +40,8 @@ class Peer {
   Post post_ticket(Slot slot, std::span<const std::byte> ticket, std::uint64_t context);
   bool give_back(std::uint32_t loan);
   void refuse(std::uint32_t loan);
+  std::optional<std::uint64_t> hand_over(std::span<const Descriptor> descriptors);
+  std::optional<std::vector<Descriptor>> take_over(std::uint64_t number);
 
   // FastMessages.
   bool put(const FastMessage::Head& head, std::span<const std::byte> payload);
@@ -60,8 +63,8 @@ class Peer {
   /// About to sleep, or awake again.
   void sleeps(bool asleep);
 
-  /// The lifeline has ended: what has arrived is taken, then it is over.
-  void on_end();
+  /// The lifeline has something to say. At its end what has arrived is taken, then it is over.
+  void on_lifeline();
   void finish_sending();
   void fail(const Status& why);
   void drop();
@@ -70,6 +73,8 @@ class Peer {
  private:
   enum class State : std::uint8_t { alive, ended, lost, dropped };
 
+  Handover::Heard hear_lifeline();
+  void on_end();
   bool push();
   bool take_back();
   void sent(std::uint64_t context, std::size_t bytes, Outcome outcome = Outcome::done);
@@ -78,6 +83,7 @@ class Peer {
   Outcome outcome() const { return state_ == State::lost ? Outcome::lost : Outcome::aborted; }
   Status lost(const std::string& what) const;
   Status taken_back() const;
+  Status broken() const;
   void offer_landing(const PostedReceive& receive);
   void offer_halfway(const PostedReceive& receive);
   void finish_if_all_sent();
@@ -99,6 +105,7 @@ class Peer {
   std::optional<FastOutbox> fast_outbox_;
   bool fast_blocked_ = false;                       // a put() found no room
   std::atomic<std::uint32_t>* sleeping_ = nullptr;  // the peer's
+  Handover handover_;
   SlotTable receives_;
   std::deque<Outgoing> queue_;
 };

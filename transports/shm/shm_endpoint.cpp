@@ -163,7 +163,7 @@ void ShmEndpoint::look_around() {
     if (what == the_listener) {
       introduce();
     } else {
-      peer_at(static_cast<Rank>(what)).on_end();  // nothing is ever said on a lifeline
+      peer_at(static_cast<Rank>(what)).on_lifeline();
     }
   }
 }

@@ -26,6 +26,12 @@ class ShmEndpoint final : public Endpoint, private FastMessages {
   }
   Post post_recv_or_ticket(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override;
   void refuse(Rank peer, std::uint32_t loan) override { peer_at(peer).refuse(loan); }
+  std::optional<std::uint64_t> hand_over(Rank peer, std::span<const Descriptor> descriptors) override {
+    return peer_at(peer).hand_over(descriptors);
+  }
+  std::optional<std::vector<Descriptor>> take_over(Rank peer, std::uint64_t number) override {
+    return peer_at(peer).take_over(number);
+  }
   std::size_t poll(std::span<Completion> out) override;
   void wait(std::chrono::microseconds limit) override;
   void wake() override;

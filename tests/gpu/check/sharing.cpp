@@ -86,7 +86,8 @@ DeviceShare receive_share(int socket) {
 }
 
 // Memory in two pieces, as a framework's expandable segments are. The driver's own interface: Fabring only imports.
-std::byte* allocate_pieces(DeviceUnderTest& gpu, std::size_t bytes) {
+// `old`: instead of these, at the same place.
+std::byte* allocate_pieces(DeviceUnderTest& gpu, std::size_t bytes, std::byte* old = nullptr) {
   struct Properties {
     int type = 1, handle_types = 1;  // pinned to its device; a descriptor
     int location_type = 1, location = 0;
@@ -103,6 +104,8 @@ std::byte* allocate_pieces(DeviceUnderTest& gpu, std::size_t bytes) {
       function("cuMemAddressReserve", static_cast<int (*)(Number*, std::size_t, std::size_t, Number, Number)>(nullptr));
   const auto map =
       function("cuMemMap", static_cast<int (*)(Number, std::size_t, std::size_t, Number, Number)>(nullptr));
+  const auto unmap = function("cuMemUnmap", static_cast<int (*)(Number, std::size_t)>(nullptr));
+  const auto release = function("cuMemRelease", static_cast<int (*)(Number)>(nullptr));
   const auto grant =
       function("cuMemSetAccess", static_cast<int (*)(Number, std::size_t, const void*, std::size_t)>(nullptr));
   const auto retain = function("cuDevicePrimaryCtxRetain", static_cast<int (*)(void**, int)>(nullptr));
@@ -113,11 +116,14 @@ std::byte* allocate_pieces(DeviceUnderTest& gpu, std::size_t bytes) {
   push(context);
   Properties properties;
   properties.location = gpu.device;
-  Number at = 0, piece = 0;
-  int answer = reserve(&at, bytes, 0, 0, 0);
+  Number at = reinterpret_cast<Number>(old), piece = 0;
+  int answer = old == nullptr ? reserve(&at, bytes, 0, 0, 0) : 0;
   for (std::size_t half = 0; half < 2 && answer == 0; ++half) {
-    answer = create(&piece, bytes / 2, &properties, 0);
-    if (answer == 0) answer = map(at + half * (bytes / 2), bytes / 2, 0, piece, 0);
+    if (old != nullptr) answer = unmap(at + half * (bytes / 2), bytes / 2);
+    if (answer == 0) answer = create(&piece, bytes / 2, &properties, 0);
+    if (answer != 0) break;
+    answer = map(at + half * (bytes / 2), bytes / 2, 0, piece, 0);
+    release(piece);
   }
   const int access[3] = {1, gpu.device, 3};
   if (answer == 0) answer = grant(at, bytes, access, 1);
@@ -134,6 +140,7 @@ class Member {
         processes_(processes),
         sockets_(std::move(sockets)),
         turns_(turns),
+        pieces_(pieces),
         bytes_(bytes),
         pinned_(reinterpret_cast<float*>(gpu_.allocate_pinned(bytes))),
         in_(pieces ? allocate_pieces(gpu_, bytes) : gpu_.allocate(bytes)),
@@ -187,7 +194,8 @@ class Member {
     all_together();  // and nobody reads any more
   }
 
-  // What was opened once is found again; what was freed and made anew is not taken for the old.
+  // What was opened once is found again; what was freed and made anew is not taken for the old, also not pieces that
+  // others took the place of.
   void check_opening() {
     const auto again = receive_all(in_);
     for (int other = 0; other < processes_; ++other)
@@ -198,8 +206,12 @@ class Member {
   void replace_input() {
     ins_.clear();
     all_together();
-    gpu_.runtime->free(gpu_.device, in_);
-    in_ = gpu_.allocate(bytes_);
+    if (pieces_) {
+      in_ = allocate_pieces(gpu_, bytes_, in_);
+    } else {
+      gpu_.runtime->free(gpu_.device, in_);
+      in_ = gpu_.allocate(bytes_);
+    }
     meet();
   }
 
@@ -237,7 +249,8 @@ class Member {
   }
 
   std::vector<std::shared_ptr<std::byte>> receive_all(std::byte* mine) {
-    const auto share = required(gpu_.runtime->share(mine, bytes_), "sharing memory");
+    DeviceShare share{required(gpu_.runtime->share(mine, bytes_), "sharing memory"), {}};
+    share.descriptors = required(gpu_.runtime->export_pieces(share.facts), "descriptors of its pieces");
     for (int other = 0; other < processes_; ++other)
       if (other != self_) send_share(sockets_[static_cast<std::size_t>(other)], share);
     std::vector<std::shared_ptr<std::byte>> all;
@@ -259,6 +272,7 @@ class Member {
   const int self_, processes_;
   const std::vector<int> sockets_;  // by process
   Turns& turns_;
+  const bool pieces_;
   const std::size_t bytes_;
   float* const pinned_;
   std::byte* in_;
@@ -271,12 +285,10 @@ int run_member(int self, int processes, std::vector<int> sockets, Turns& turns, 
   int round = 0;
   for (const std::size_t floats : {std::size_t{1}, std::size_t{1000}, std::size_t{70'001}, tried / 4})
     for (const bool two : {false, true}) member.check(floats, ++round, two);
-  if (!pieces) {
-    member.check_opening();
-    for (int i = 0; i < 3; ++i) {
-      member.replace_input();
-      member.check(5000, ++round, false);
-    }
+  member.check_opening();
+  for (int i = 0; i < 3; ++i) {
+    member.replace_input();
+    member.check(5000, ++round, false);
   }
   if (figures) member.measure();
   return 0;

@@ -111,6 +111,49 @@ TEST(DeviceSharing, the_bits_are_those_of_the_host_wherever_each_rank_has_its_da
   }
 }
 
+class SharingPieces : public SharingRanks {
+ public:
+  SharingPieces(const SimWorldOptions& options, bool stay_open) : SharingRanks(options) {
+    world.device().allocate_in_pieces(100, stay_open);
+    for (std::byte*& buffer : buffers) buffer = *world.device().allocate(0, count * sizeof(float));
+  }
+};
+
+TEST(DeviceSharing, memory_in_pieces_is_lent_like_any_other_and_each_rank_gets_its_descriptors_once) {
+  constexpr int ranks = 4;
+  SharingPieces gpus(sharing(ranks, 3), true);
+  for (int i = 0; i < 5; ++i) {
+    gpus.everyone_calls();
+    ASSERT_TRUE(gpus.run());
+    for (Rank rank = 0; rank < ranks; ++rank) EXPECT_EQ(gpus.see(rank)[DeviceWorld::count - 1], 10);
+  }
+  for (const auto& work : gpus.works)
+    EXPECT_TRUE(work->status().ok() && work->on_device()) << work->status().to_string();
+  EXPECT_EQ(gpus.world.device().copies_with_host(), 0u);
+  EXPECT_EQ(gpus.world.device().exports(), static_cast<std::uint64_t>(ranks) * (ranks - 1));
+}
+
+TEST(DeviceSharing, pieces_that_a_peer_let_go_are_handed_to_it_again_and_nothing_is_complained_about) {
+  for (const std::uint64_t seed : seeds(20, 4)) {
+    SharingPieces gpus(sharing(3, seed), false);
+    for (int i = 0; i < 4; ++i) {
+      gpus.everyone_calls();
+      ASSERT_TRUE(gpus.run()) << gpus.world.replay();
+      for (Rank rank = 0; rank < 3; ++rank) EXPECT_EQ(gpus.see(rank)[DeviceWorld::count - 1], 6) << gpus.world.replay();
+    }
+    EXPECT_GT(gpus.world.device().exports(), 6u);
+    EXPECT_TRUE(gpus.world.log().empty()) << gpus.world.log().front();
+  }
+}
+
+TEST(DeviceSharing, pieces_that_were_exchanged_under_an_operation_are_not_opened) {
+  SharingPieces gpus(sharing(2, 5), true);
+  gpus.everyone_calls();
+  gpus.world.device().exchange(gpus.buffers[0]);  // against the rules: the operation has it
+  ASSERT_TRUE(gpus.run());
+  EXPECT_LE(gpus.world.device().exports(), 1u) << "those of rank 1";
+}
+
 TEST(DeviceSharing, what_cannot_be_opened_is_sent_and_the_reason_is_said_once_for_each_rank) {
   SharingRanks gpus(sharing(3, 8));
   gpus.world.device().refuse_to_open(100);

@@ -46,6 +46,7 @@ TEST_P(OnDeviceBy, any_request_is_right_on_every_rank) {
         if (chance() % 3 == 0) options.staging_bytes = 4096;
         SimWorld world(options);
         if (chance() % 2 == 0) world.device().refuse_to_open(5);
+        if (chance() % 2 == 0) world.device().allocate_in_pieces(50);
         for (int i = 0; i < 3; ++i)
           if (const Request what = any_request(GetParam().collective, ranks, count, chance); possible(what, ranks))
             world.everyone_calls_soon(what, std::chrono::microseconds(200));
@@ -74,6 +75,81 @@ TEST(OnDevice, large_data_are_staged_tile_by_tile_under_the_limits_used_in_earne
     world.expect_all_ok();
     EXPECT_LE(world.device().pinned_bytes(), 3 * options.staging_bytes);
   }
+}
+
+// The staging memory that rank 0 has lent at most while one small operation runs; beside it, before it, a large one,
+// and others that end meanwhile.
+class StagingUse {
+ public:
+  static constexpr int ranks = 4;
+  explicit StagingUse(std::size_t staging_bytes) : world_(options(staging_bytes)) {}
+
+  std::vector<std::shared_ptr<Execution>> call(Collective collective, Algorithm algorithm, std::size_t count,
+                                               bool on_host, int group) {
+    std::vector<std::shared_ptr<Execution>> works;
+    for (Rank rank = 0; rank < ranks; ++rank) {
+      std::byte* const at =
+          on_host ? host_[static_cast<std::size_t>(rank)].data() : *world_.device().allocate(0, count * 4);
+      Operation what = Operation::allreduce(at, at, count, DataType::int32, ReduceOp::sum);
+      if (collective == Collective::broadcast) what = Operation::broadcast(at, at, count, DataType::int32, 0);
+      const auto core = world_.communicator(rank, group);
+      auto made = make_call(what, *core, choices_for(core->shape()), {}, &world_.device());
+      EXPECT_TRUE(made.has_value()) << made.error().to_string();
+      made->algorithm = algorithm;
+      works.push_back(world_.engine(rank).submit(core, std::move(*made), false));
+    }
+    return works;
+  }
+  std::vector<std::shared_ptr<Execution>> large() {
+    return call(Collective::allreduce, Algorithm::ring, 100'000, false, 0);
+  }
+  std::vector<std::shared_ptr<Execution>> small() {
+    return call(Collective::broadcast, Algorithm::binomial, 60'000, false, 0);
+  }
+  std::vector<std::shared_ptr<Execution>> others() {
+    return call(Collective::allreduce, Algorithm::ring, 4, true, group_);
+  }
+  /// The most that is lent from when `before` is done on.
+  std::size_t peak(const std::vector<std::shared_ptr<Execution>>& before,
+                   const std::vector<std::shared_ptr<Execution>>& works) {
+    std::size_t most = 0;
+    const auto done = [](const auto& all) {
+      return std::all_of(all.begin(), all.end(), [](const auto& work) { return work->done(); });
+    };
+    EXPECT_TRUE(world_.run_until(
+        [&] {
+          if (done(before)) most = std::max(most, world_.engine(0).staging().lent());
+          return done(works);
+        },
+        std::chrono::seconds(50)));
+    for (const auto& work : works) EXPECT_TRUE(work->status().ok()) << work->status().to_string();
+    return most;
+  }
+
+ private:
+  static SimWorldOptions options(std::size_t staging_bytes) {
+    SimWorldOptions options{.ranks = ranks, .seed = 4};
+    options.segment_bytes = 4096;
+    options.device = true;
+    options.staging_bytes = staging_bytes;
+    return options;
+  }
+  SimWorld world_;
+  const int group_ = world_.group({0, 1, 2, 3});
+  std::vector<std::vector<std::byte>> host_{ranks, std::vector<std::byte>(16)};
+};
+
+TEST(OnDevice, an_operation_that_was_tried_often_has_no_more_staging_memory_than_one_that_did_not_wait) {
+  StagingUse large_alone(64 << 20);
+  const std::size_t budget = large_alone.peak({}, large_alone.large());
+  StagingUse small_alone(budget);
+  const std::size_t usual = small_alone.peak({}, small_alone.small());
+  ASSERT_LT(3 * usual, budget);
+  StagingUse waiting(budget);
+  const auto large = waiting.large();
+  const auto small = waiting.small();
+  for (int i = 0; i < 5; ++i) waiting.others();  // at the end of each it is tried again
+  EXPECT_EQ(waiting.peak(large, small), usual);
 }
 
 TEST(OnDevice, copies_down_copies_up_and_messages_are_under_way_at_once) {

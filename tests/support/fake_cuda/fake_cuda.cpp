@@ -5,8 +5,8 @@
 //
 // FAKE_CUDA_DEVICES (2) and FAKE_CUDA_SEED (the process's number) say how many and in what order;
 // FAKE_CUDA_MAJOR is their compute capability; FAKE_CUDA_ORDERING says how they see what cards write,
-// FAKE_CUDA_NO_CARDS=1 that cards reach none of their memory; FAKE_CUDA_FAIL_AFTER=n breaks the device after n copies;
-// with FAKE_CUDA_NO_BINARY=1 it is too old for any kernel.
+// FAKE_CUDA_PIECES=1 that all their memory is mapped piece by piece, FAKE_CUDA_NO_CARDS=1 that cards reach none of it;
+// FAKE_CUDA_FAIL_AFTER=n breaks the device after n copies; with FAKE_CUDA_NO_BINARY=1 it is too old for any kernel.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -16,10 +16,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "device/cuda/driver.hpp"
@@ -69,10 +71,19 @@ constexpr std::size_t granularity = std::size_t{2} << 20;
 std::mutex opened_mutex;
 std::map<std::pair<pid_t, std::size_t>, Opened> opened;  // by process and place in its memory
 std::map<Address, int> pieces;                           // mapped one by one, and the descriptor of each
+std::map<Address, std::size_t> reserved;                 // for pieces
 
 bool in_pieces(const void* at) {
   const std::lock_guard lock(opened_mutex);
   return pieces.contains(reinterpret_cast<Address>(at));
+}
+
+// What was reserved around a piece. The driver, too, means that by the range of an address.
+std::pair<Address, std::size_t> range_around(const fabring::MemoryFacts& found) {
+  const Address at = reinterpret_cast<Address>(found.base);
+  const std::lock_guard lock(opened_mutex);
+  if (!pieces.contains(at)) return {at, found.bytes};
+  return *std::prev(reserved.upper_bound(at));
 }
 
 thread_local std::vector<Context> current;
@@ -218,11 +229,12 @@ FAKE Answer cuPointerGetAttributes(unsigned count, int* attributes, void** value
         *static_cast<int*>(values[i]) = ours ? found->device : -2;
         break;
       case attribute_range_start:
-        *static_cast<Address*>(values[i]) = ours ? reinterpret_cast<Address>(found->base) : 0;
+        *static_cast<Address*>(values[i]) = ours ? range_around(*found).first : 0;
         break;
       case attribute_range_size:
-        *static_cast<std::size_t*>(values[i]) = ours ? found->bytes : 0;
+        *static_cast<std::size_t*>(values[i]) = ours ? range_around(*found).second : 0;
         break;
+      case attribute_memory_block:
       case attribute_buffer_id:
         *static_cast<unsigned long long*>(values[i]) = ours ? device->number_of(reinterpret_cast<void*>(at)) : 0;
         break;
@@ -334,13 +346,19 @@ FAKE Answer cuMemRelease(Physical piece) { return ::close(static_cast<int>(piece
 
 FAKE Answer cuMemAddressReserve(Address* at, std::size_t bytes, std::size_t, Address, unsigned long long) {
   if (bytes == 0 || bytes % granularity != 0) return invalid_value;
-  std::byte* const reserved = device->reserve(bytes);
-  if (reserved == nullptr) return out_of_memory;
-  *at = reinterpret_cast<Address>(reserved);
+  std::byte* const block = device->reserve(bytes);
+  if (block == nullptr) return out_of_memory;
+  *at = reinterpret_cast<Address>(block);
+  const std::lock_guard lock(opened_mutex);
+  reserved[*at] = bytes;
   return success;
 }
 
 FAKE Answer cuMemAddressFree(Address at, std::size_t) {
+  {
+    const std::lock_guard lock(opened_mutex);
+    reserved.erase(at);
+  }
   device->free_reserved(reinterpret_cast<std::byte*>(at));
   return success;
 }
@@ -396,8 +414,37 @@ FAKE Answer cuMemImportFromShareableHandle(Physical* piece, void* handle, int ty
 
 // ---- memory -------------------------------------------------------------------------------------------------------
 
+namespace {
+
+Answer allocate_pieces(Address* at, std::size_t bytes) {
+  const std::size_t count = (bytes + granularity - 1) / granularity;
+  Answer answer = cuMemAddressReserve(at, count * granularity, 0, 0, 0);
+  for (std::size_t i = 0; i < count && answer == success; ++i) {
+    Physical piece = 0;
+    answer = cuMemCreate(&piece, granularity, nullptr, 0);
+    if (answer == success) answer = cuMemMap(*at + i * granularity, granularity, 0, piece, 0);
+    cuMemRelease(piece);
+  }
+  return answer;
+}
+
+bool free_pieces(Address at) {
+  std::size_t bytes = 0;
+  {
+    const std::lock_guard lock(opened_mutex);
+    const auto found = reserved.find(at);
+    if (found == reserved.end()) return false;
+    bytes = found->second;
+  }
+  for (std::size_t done = 0; done < bytes; done += granularity) cuMemUnmap(at + done, granularity);
+  return cuMemAddressFree(at, bytes) == success;
+}
+
+}  // namespace
+
 FAKE Answer cuMemAlloc_v2(Address* at, std::size_t bytes) {
   if (const Answer answer = check(); answer != success) return answer;
+  if (number("FAKE_CUDA_PIECES", 0) != 0) return allocate_pieces(at, bytes);
   const auto block = device->allocate(current.back()->device, bytes);
   if (!block) return out_of_memory;
   *at = reinterpret_cast<Address>(*block);
@@ -407,7 +454,7 @@ FAKE Answer cuMemAlloc_v2(Address* at, std::size_t bytes) {
 FAKE Answer cuMemFree_v2(Address at) {
   if (const Answer answer = check(); answer != success) return answer;
   device->synchronize();
-  device->free(0, reinterpret_cast<std::byte*>(at));
+  if (!free_pieces(at)) device->free(0, reinterpret_cast<std::byte*>(at));
   return success;
 }
 

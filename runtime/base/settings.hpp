@@ -51,6 +51,11 @@ inline std::size_t scratch_budget(const Config& config) {
   return config.scratch_bytes != 0 ? config.scratch_bytes : std::size_t{32} << 20;
 }
 
+/// FABRING_STAGING_BYTES, likewise.
+inline std::size_t staging_budget(const Config& config) {
+  return config.staging_bytes != 0 ? config.staging_bytes : std::size_t{64} << 20;
+}
+
 /// The table as Markdown, for the README.
 std::string settings_markdown();
 

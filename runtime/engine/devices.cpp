@@ -36,6 +36,14 @@ std::byte* EngineCore::borrow_pinned(std::size_t bytes) {
   return nullptr;
 }
 
+std::byte* EngineCore::keep_pinned_promise(std::size_t bytes) {
+  std::byte* const block = staging_.keep_promise(bytes);
+  if (block == nullptr || pinned_->gave(block)) return block;
+  staging_.give_back(block, bytes);
+  (void)staging_.promise(bytes);
+  return nullptr;
+}
+
 void EngineCore::cannot_open(Rank world_rank, const Status& why) {
   if (unopened_[static_cast<std::size_t>(world_rank)]) return;
   unopened_[static_cast<std::size_t>(world_rank)] = true;

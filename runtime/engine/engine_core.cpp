@@ -12,7 +12,6 @@
 namespace fabring {
 namespace {
 
-constexpr std::size_t default_staging_bytes = std::size_t{64} << 20;
 constexpr std::size_t most_running = 1 << 15;  // their numbers have 16 bits
 
 }  // namespace
@@ -22,7 +21,7 @@ EngineCore::EngineCore(EngineParts parts)
       mapped_(parts_.endpoint ? parts_.endpoint->mapped_memory() : nullptr),
       scratch_(scratch_budget(parts_.config), parts_.endpoint ? parts_.endpoint->memory() : nullptr),
       pinned_(parts_.device ? std::make_shared<PinnedSource>(parts_.device) : nullptr),
-      staging_(parts_.config.staging_bytes != 0 ? parts_.config.staging_bytes : default_staging_bytes, pinned_),
+      staging_(staging_budget(parts_.config), pinned_),
       copies_(parts_.device ? std::make_unique<DeviceCopies>(parts_.device) : nullptr),
       device_scratch_(parts_.device ? std::make_unique<DeviceScratch>(parts_.device, staging_.budget()) : nullptr),
       handed_pieces_(parts_.device && parts_.endpoint ? std::make_unique<HandedPieces>(*parts_.endpoint, parts_.device)
@@ -33,6 +32,7 @@ std::shared_ptr<EngineCore> EngineCore::make(EngineParts parts) {
   const int size = core->parts_.world_size;
   core->disconnected_.assign(size, false);
   core->unopened_.assign(size, false);
+  core->sends_in_full_.assign(size, false);
   core->takes_tickets_.assign(size, false);
   core->began_ = core->parts_.clock->now();
   if (core->parts_.endpoint)
@@ -155,12 +155,13 @@ Machine EngineCore::pricing_machine() const {
 
 TilingRules EngineCore::tiling_rules() const {
   TilingRules rules;
+  if (parts_.lent_segment_bytes != 0) rules.segment_bytes = parts_.lent_segment_bytes;
   if (parts_.config.segment_bytes != 0) rules.segment_bytes = parts_.config.segment_bytes;
   rules.smallest_bytes = std::min(rules.smallest_bytes, rules.segment_bytes);
   if (parts_.config.depth != 0) rules.depth = static_cast<std::uint32_t>(parts_.config.depth);
   rules.eager_bytes = parts_.eager_bytes;
   const bool by_fast_records = parts_.shares_memory && parts_.eager_bytes > fabring::eager_bytes;
-  if (by_fast_records && parts_.config.segment_bytes == 0 && !parts_.some_have_gpus)
+  if (by_fast_records && parts_.config.segment_bytes == 0 && !parts_.some_have_gpus && parts_.lent_segment_bytes == 0)
     rules.pair_bytes = parts_.eager_bytes / 2;
   if (!parts_.shares_memory && parts_.config.segment_bytes == 0) rules.moved_segment_bytes = std::size_t{1} << 20;
   return rules;

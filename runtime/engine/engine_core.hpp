@@ -56,7 +56,9 @@ struct EngineParts {
   std::vector<int> progress_cpus;   ///< where the progress thread is to run; empty: where the kernel puts it
   Machine machine;                  ///< what algorithms are priced with; alike on all ranks
   std::vector<Override> overrides;  ///< FABRING_ALGORITHM; alike on all ranks
-  bool some_have_gpus = false;      ///< some rank, not this one only: copies to and from a GPU should not be short
+  /// The longest message where all ranks lend each other memory of GPUs, alike on all ranks; 0: as elsewhere.
+  std::size_t lent_segment_bytes = 0;
+  bool some_have_gpus = false;  ///< some rank, not this one only: copies to and from a GPU should not be short
   std::size_t eager_bytes =
       fabring::eager_bytes;   ///< largest message sent in a record, alike on all ranks; that: what the endpoint can
   bool shares_memory = true;  ///< some ranks of the job do; alike on all ranks
@@ -135,6 +137,8 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   HandedPieces& handed_pieces() { return *handed_pieces_; }
   /// Staging that kernels may read, or null.
   std::byte* borrow_pinned(std::size_t bytes);
+  /// Likewise of what Scratch::promise() promised; the promise is still open if it is null.
+  std::byte* keep_pinned_promise(std::size_t bytes);
   /// An operation whose data would stay on the device is staged, as there is not so much pinned memory beside it.
   void cannot_mirror(std::size_t bytes);
   /// Can this rank's GPU memory be lent to that one, or theirs to us, as far as the way between them goes?
@@ -145,6 +149,9 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   }
   /// What it lent cannot be opened here: from now on it sends the bytes.
   void cannot_open(Rank world_rank, const Status& why);
+  /// Did the last message of this rank that might have been a ticket come in full?
+  bool sends_in_full(Rank world_rank) const { return sends_in_full_[static_cast<std::size_t>(world_rank)]; }
+  void sends_in_full(Rank world_rank, bool it_does) { sends_in_full_[static_cast<std::size_t>(world_rank)] = it_does; }
   /// See Endpoint::admit_device_memory. Each new reason against it is said once.
   Result<std::shared_ptr<const void>> admit_device_memory(std::span<const Rank> peers,
                                                           std::span<const std::byte> memory);
@@ -306,7 +313,8 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   std::vector<Suspicion> suspicions_;
   std::vector<bool> disconnected_;
   bool said_no_mirror_ = false;
-  std::vector<bool> unopened_;  ///< by world rank: its GPU memory cannot be opened here
+  std::vector<bool> unopened_;       ///< by world rank: its GPU memory cannot be opened here
+  std::vector<bool> sends_in_full_;  ///< by world rank
   std::uint32_t flat_runs_ = 0;
   bool given_up_ = false;  ///< the others count this rank as lost
   struct Settling {

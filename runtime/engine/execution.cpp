@@ -163,6 +163,7 @@ Execution::Start Execution::start(EngineCore& engine, std::uint16_t index, Time 
     tile->granted.resize(steps);
     tile->waiting.resize(steps);
     tile->by_ticket.resize(steps);
+    tile->only_ticket.resize(steps);
     tile->in_full.resize(steps);
     tile->slot.resize(steps);
     tile->lent.resize(steps);
@@ -200,6 +201,7 @@ void Execution::start_tile(std::uint32_t index) {
   std::fill(tile.granted.begin(), tile.granted.end(), Slot{0});
   std::fill(tile.waiting.begin(), tile.waiting.end(), false);
   std::fill(tile.by_ticket.begin(), tile.by_ticket.end(), false);
+  std::fill(tile.only_ticket.begin(), tile.only_ticket.end(), false);
   std::fill(tile.in_full.begin(), tile.in_full.end(), false);
   std::fill(tile.slot.begin(), tile.slot.end(), nullptr);
   std::fill(tile.place.lent.begin(), tile.place.lent.end(), nullptr);
@@ -292,8 +294,7 @@ void Execution::take_early(Tile& tile) {
     }
     const StepId id = *found;
     if (record.kind == RecordKind::grant) {
-      tile.granted[id] = record.slot;
-      tile.by_ticket[id] = record.takes_ticket != 0;
+      (void)take_grant(tile, id, record);
       --communicator_->early_grants;
       at = early.erase(at);
     } else {
@@ -335,7 +336,7 @@ bool Execution::advance() {
     moved = true;
   }
   if (slot_bytes_ > 0 && !failed()) post_slot_receives();
-  return moved;
+  return std::exchange(mirror_left_, false) || moved;
 }
 
 // The most recent step is the last of ready_. But once a peer's memory has been read, which takes long, news comes
@@ -393,8 +394,9 @@ void Execution::step_done(Tile& tile, StepId id) {
 }
 
 void Execution::finish_tile(Tile& tile) {
-  operands_->bring_out(tile.place);
+  if (!on_device_) operands_->bring_out(tile.place);
   if (store(tile)) return;  // and comes back
+  if (tile.has_mirror) leave_mirror(tile);
   tile.active = false;
   --tiles_left_;
   start_tiles();

@@ -178,6 +178,9 @@ class Execution {
   void post_on_device(Tile& tile, StepId id, const std::byte* incoming);
   void run_on_device(Tile& tile, StepId id);
   void read_incoming(Tile& tile, StepId id);
+  bool take_mirror(Tile& tile);
+  void leave_mirror(Tile& tile);
+  bool may_have_mirror(const Tile& tile) const;
   bool mirrored(Tile& tile, StepId send);
   void came_to_host(Tile& tile, StepId id);
   void post_ticket(Tile& tile, StepId id, Slot slot);
@@ -208,6 +211,7 @@ class Execution {
   void post_slot_receives();
   bool post_slot_receive(Tile& tile, StepId id);
   Arrival arrival_of(const Tile& tile, StepId id) const;
+  bool take_grant(Tile& tile, StepId id, const Record& record);
   void take_small(Tile& tile, StepId id, std::span<const std::byte> payload);
   void reduce_incoming(Tile& tile, StepId id, const std::byte* incoming);
   void lending(Tile& tile, StepId id);
@@ -224,7 +228,7 @@ class Execution {
   Result<StepId> step_of(const Tile& tile, Rank peer, const Record& record) const;
   Record record_for(const Tile& tile, StepId id, RecordKind kind, std::size_t bytes) const;
   void announce(const Tile& tile, StepId id);
-  void grant(Tile& tile, StepId id, Slot slot, std::size_t bytes);
+  void grant(Tile& tile, StepId id, Slot slot, std::size_t bytes, Arrival arrival);
   void now_outstanding(StepId id);
   Rank world_rank(StepId id) const;
 
@@ -273,6 +277,9 @@ class Execution {
   bool on_device_ = false;
   std::unique_ptr<Operands> device_operands_;  // where devices read and write
   std::size_t mirror_scratch_ = 0;             // staging: bytes before what stands for the plan's areas
+  std::uint32_t promised_mirrors_ = 0;         // of staging_bytes_ that nobody needed so far
+  std::vector<std::byte*> free_mirrors_;       // that a tile had
+  bool mirror_left_ = false;                   // since steps were last tried again
   std::size_t device_area_bytes_ = 0;          // scratch of one tile on the device
   bool waits_for_stream_ = false;
   std::uint32_t copies_ = 0;                   // groups posted and not over
@@ -297,17 +304,19 @@ struct Execution::Tile {
   Placement place;
   Placement there;  // on the device, if operands stay there
   DeviceScratch::Block scratch_there;
-  MirroredRanges mirrors;  // in `place`, of `there`
+  MirroredRanges mirrors;   // in `place`, of `there`
+  bool has_mirror = false;  // else nobody may touch what is in `place`
   bool active = false;
   bool stored = false;  // what it leaves in memory of a device is there
   std::size_t remaining = 0;
   std::vector<std::uint32_t> need;
-  std::vector<Data> data;        // receives
-  std::vector<Slot> granted;     // sends: slot the peer named, 0 if none yet
-  std::vector<bool> waiting;     // sends: ready, no grant yet
-  std::vector<bool> by_ticket;   // sends: the peer takes a ticket instead
-  std::vector<bool> in_full;     // messages whose ticket was refused
-  std::vector<std::byte*> slot;  // recv_reduce: where its block lands
+  std::vector<Data> data;         // receives
+  std::vector<Slot> granted;      // sends: slot the peer named, 0 if none yet
+  std::vector<bool> waiting;      // sends: ready, no grant yet
+  std::vector<bool> by_ticket;    // sends: the peer takes a ticket instead
+  std::vector<bool> only_ticket;  // messages that were granted no memory but for a ticket
+  std::vector<bool> in_full;      // messages whose ticket was refused
+  std::vector<std::byte*> slot;   // recv_reduce: where its block lands
   struct Lent {
     const std::byte* at = nullptr;  // in the peer's memory; null: nothing is lent
     std::uint32_t loan = 0;

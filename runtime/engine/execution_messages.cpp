@@ -86,6 +86,7 @@ void Execution::run_send(Tile& tile, StepId id) {
   if (skipped(tile, id)) return step_done(tile, id);
   // What cannot be lent goes through the host, and sets out while its grant is on the way.
   const bool in_full = bytes <= eager_limit_ || tile.in_full[id] || !engine_->shares_device_memory_with(world_rank(id));
+  if (on_device_ && in_full && !take_mirror(tile)) return retry_.push_back({&tile, id});
   const bool ready = !on_device_ || !in_full || mirrored(tile, id);
   if (bytes > eager_limit_) {
     if (tile.granted[id] != 0) {
@@ -139,6 +140,17 @@ void Execution::now_outstanding(StepId id) {
 
 void Execution::post_send(Tile& tile, StepId id, Slot slot) {
   if (on_device_ && tile.by_ticket[id] && !tile.in_full[id]) return post_ticket(tile, id, slot);
+  if (tile.only_ticket[id]) {  // it will be granted again
+    engine_->transfer().decline(world_rank(id), slot);
+    tile.granted[id] = 0;
+    tile.only_ticket[id] = false;
+    tile.waiting[id] = true;
+    return;
+  }
+  if (on_device_ && !take_mirror(tile)) {
+    tile.waiting[id] = false;
+    return retry_.push_back({&tile, id});
+  }
   if (on_device_ && !mirrored(tile, id)) return;
   const auto bytes = operands_->at(tile.place, plan_->plan.steps[id].from);
   const Post post = engine_->transfer().send_block(world_rank(id), slot, bytes, cookie(index_, tile_slot(tile), id));
@@ -150,6 +162,19 @@ void Execution::post_send(Tile& tile, StepId id, Slot slot) {
   tile.waiting[id] = false;
   now_outstanding(id);
   if (post == Post::lent) lending(tile, id);
+}
+
+// A grant of nothing but a ticket is declined at once where there will be none.
+bool Execution::take_grant(Tile& tile, StepId id, const Record& record) {
+  const bool only_ticket = record.takes_ticket == Record::only_ticket;
+  if (only_ticket && (!on_device_ || tile.in_full[id])) {
+    engine_->transfer().decline(world_rank(id), record.slot);
+    return false;
+  }
+  tile.granted[id] = record.slot;
+  tile.by_ticket[id] = record.takes_ticket != Record::no_ticket;
+  tile.only_ticket[id] = only_ticket;
+  return true;
 }
 
 // If this rank called something larger than the receiver did, the receiver waits for data and will never grant; so that
@@ -164,10 +189,13 @@ void Execution::announce(const Tile& tile, StepId id) {
 
 // ---- receiving ----------------------------------------------------------------------------------------------------
 
-void Execution::grant(Tile& tile, StepId id, Slot slot, std::size_t bytes) {
+void Execution::grant(Tile& tile, StepId id, Slot slot, std::size_t bytes, Arrival arrival) {
   Record record = record_for(tile, id, RecordKind::grant, bytes);
   record.slot = slot;
-  record.takes_ticket = arrival_of(tile, id) == Arrival::or_ticket ? 1 : 0;
+  record.takes_ticket = arrival == Arrival::or_ticket   ? Record::or_ticket
+                        : arrival == Arrival::by_ticket ? Record::only_ticket
+                                                        : Record::no_ticket;
+  tile.only_ticket[id] = arrival == Arrival::by_ticket;
   engine_->transfer().send_record(world_rank(id), record);
   tile.data[id] = Data::posted;
   told_[plan_->peer_of_step[id]] = true;
@@ -183,15 +211,23 @@ Arrival Execution::arrival_of(const Tile& tile, StepId id) const {
 void Execution::run_recv(Tile& tile, StepId id) {
   const Step& step = plan_->plan.steps[id];
   if (skipped(tile, id)) return step_done(tile, id);
+  const std::size_t bytes = message_bytes(tile, id);
+  Arrival arrival = bytes > eager_limit_ ? arrival_of(tile, id) : Arrival::comes;
+  if (on_device_ && arrival == Arrival::or_ticket && !tile.has_mirror &&
+      !(engine_->sends_in_full(world_rank(id)) && take_mirror(tile)))
+    arrival = Arrival::by_ticket;
+  const bool comes_now = bytes > eager_limit_ || tile.data[id] == Data::early;
+  if (on_device_ && comes_now && arrival != Arrival::by_ticket && !take_mirror(tile))
+    return retry_.push_back({&tile, id});
   const auto to = operands_->at(tile.place, step.to);
   if (on_device_) tile.mirrors.forget(to);
-  if (to.size() > eager_limit_) {
+  if (bytes > eager_limit_) {
     Slot slot = 0;
-    if (engine_->transfer().recv_block(world_rank(id), to, cookie(index_, tile_slot(tile), id), slot,
-                                       arrival_of(tile, id)) == Post::again) {
+    if (engine_->transfer().recv_block(world_rank(id), to, cookie(index_, tile_slot(tile), id), slot, arrival) ==
+        Post::again) {
       retry_.push_back({&tile, id});
     } else {
-      grant(tile, id, slot, to.size());
+      grant(tile, id, slot, bytes, arrival);
     }
     return;
   }
@@ -223,6 +259,7 @@ void Execution::run_recv_reduce(Tile& tile, StepId id) {
     free_slots_.push_back(slot);
     if (give_back(tile, id)) step_done(tile, id);
   } else if (tile.data[id] == Data::early) {
+    if (on_device_ && !take_mirror(tile)) return retry_.push_back({&tile, id});
     auto& early = communicator_->early;
     const auto at = early.find({false, sequence_, tile.index(), step.peer, step.message, RecordKind::data});
     take_small(tile, id, at->second.payload);
@@ -272,10 +309,11 @@ void Execution::post_slot_receives() {
 bool Execution::post_slot_receive(Tile& tile, StepId id) {
   const std::size_t bytes = message_bytes(tile, id);
   Slot slot = 0;
+  const Arrival arrival = arrival_of(tile, id);
   if (engine_->transfer().recv_block(world_rank(id), {tile.slot[id], bytes}, cookie(index_, tile_slot(tile), id), slot,
-                                     arrival_of(tile, id)) == Post::again)
+                                     arrival) == Post::again)
     return false;
-  grant(tile, id, slot, bytes);
+  grant(tile, id, slot, bytes, arrival);
   return true;
 }
 
@@ -288,13 +326,14 @@ Status Execution::on_record(Rank peer, const Record& record, std::span<const std
   const StepId id = *found;
   if (record.kind == RecordKind::grant) {
     if (tile.granted[id] != 0) return Status(ErrorCode::transport_error, "it granted a message twice");
-    tile.granted[id] = record.slot;
-    tile.by_ticket[id] = record.takes_ticket != 0;
-    if (tile.waiting[id]) post_send(tile, id, record.slot);
+    if (take_grant(tile, id, record) && tile.waiting[id]) post_send(tile, id, record.slot);
     return {};
   }
   if (tile.data[id] != Data::none) return Status(ErrorCode::transport_error, "it sent a message twice");
-  if (tile.need[id] != 0) {  // came before this rank may use it
+  const bool usable = tile.need[id] == 0;
+  if (!usable || (on_device_ && !take_mirror(tile))) {  // came before this rank may use it, or has where to put it
+    const auto is_it = [&](const Ready& ready) { return ready.tile == &tile && ready.step == id; };
+    if (usable && std::none_of(ready_.begin(), ready_.end(), is_it)) retry_.push_back({&tile, id});
     auto& early = communicator_->early[{false, sequence_, record.tile, peer, record.message, RecordKind::data}];
     early.record = record;
     early.payload.assign(payload.begin(), payload.end());
@@ -331,6 +370,13 @@ void Execution::on_block(std::uint32_t tile_slot, StepId id, Outcome outcome, st
   }
   if (outcome != Outcome::done) return;  // the engine hears of the lost peer and fails us
   if (step.kind == StepKind::send) return step_done(tile, id);
+  if (tile.only_ticket[id]) {  // declined: there is no ticket
+    tile.only_ticket[id] = false;
+    tile.in_full[id] = true;
+    tile.data[id] = Data::none;
+    engine_->sends_in_full(world_rank(id), true);
+    return run_recv(tile, id);
+  }
   if (bytes != message_bytes(tile, id)) return;  // declined: the peer has failed, and says why on the control plane
   tile.data[id] = Data::here;
   if (on_device_ && (step.kind == StepKind::recv || tile.need[id] == 0)) return came_to_host(tile, id);

@@ -1,6 +1,6 @@
 // The part of an execution's life that operands in memory of a device have when they stay there. A step is posted to
 // the device and done when that is over. What a peer lent is read where it is; what comes to or leaves from the host
-// passes through `place`, which has the same layout as what is `there`.
+// passes through `place`, which has the same layout as what is `there`, and memory once something does.
 
 #include <algorithm>
 #include <utility>
@@ -17,6 +17,9 @@ namespace {
 
 constexpr std::size_t most_device_slots = 8;
 constexpr std::size_t mirror_alignment = 256;
+
+// Where a mirror would be that nobody has needed yet: whoever touches it crashes.
+std::byte* no_memory() { return reinterpret_cast<std::byte*>(std::uintptr_t{1} << 44); }
 
 // Does the plan write to scratch anything but messages that are read once, where they come?
 bool computes_in_scratch(const PreparedPlan& prepared) {
@@ -61,14 +64,15 @@ bool Execution::borrow_for_device(std::uint32_t depth, std::size_t slots) {
   bool enough = slots_.size() == slots;
   for (std::uint32_t i = 0; i < depth && enough; ++i) {
     auto tile = std::make_unique<Tile>();
-    tile->place.staging = engine_->borrow_pinned(staging_bytes_);
-    if (tile->place.staging != nullptr) tile->place.scratch = tile->place.staging + mirror_scratch_;
+    tile->place.staging = no_memory();
+    tile->place.scratch = tile->place.staging + mirror_scratch_;
     if (device_area_bytes_ > 0) tile->scratch_there = engine_->device_scratch().borrow(device, device_area_bytes_);
     tile->there.scratch = tile->scratch_there.at;
-    enough = tile->place.staging != nullptr && (device_area_bytes_ == 0 || tile->there.scratch != nullptr);
+    enough = device_area_bytes_ == 0 || tile->there.scratch != nullptr;
     tiles_.push_back(std::move(tile));
   }
-  if (!enough) {
+  while (enough && promised_mirrors_ < depth && engine_->staging().promise(staging_bytes_)) ++promised_mirrors_;
+  if (!enough || promised_mirrors_ == 0) {
     give_back_for_device();
     slots_.clear();
     tiles_.clear();
@@ -82,10 +86,52 @@ bool Execution::borrow_for_device(std::uint32_t depth, std::size_t slots) {
 void Execution::give_back_for_device() {
   for (std::byte* slot : slots_) engine_->staging().give_back(slot, slot_bytes_);
   for (auto& tile : tiles_) {
-    if (tile->place.staging != nullptr) engine_->staging().give_back(tile->place.staging, staging_bytes_);
+    if (tile->has_mirror) leave_mirror(*tile);
     if (tile->there.scratch != nullptr)
       engine_->device_scratch().give_back(call_.device.shared->device, tile->scratch_there);
   }
+  for (std::byte* mirror : free_mirrors_) engine_->staging().give_back(mirror, staging_bytes_);
+  for (; promised_mirrors_ > 0; --promised_mirrors_) engine_->staging().release_promise(staging_bytes_);
+  free_mirrors_.clear();
+}
+
+// The last one is for the oldest tile: of all ranks' tiles the oldest can then always go on, so nobody waits in a
+// circle.
+bool Execution::may_have_mirror(const Tile& tile) const {
+  const std::size_t free = promised_mirrors_ + free_mirrors_.size();
+  if (free != 1) return free > 1;
+  const Tile* oldest = &tile;
+  for (const auto& other : tiles_)
+    if (other->active && other->index() < oldest->index()) oldest = other.get();
+  return oldest == &tile || oldest->has_mirror;
+}
+
+// False: not now; the step must be tried again.
+bool Execution::take_mirror(Tile& tile) {
+  if (tile.has_mirror) return true;
+  if (failed() || !may_have_mirror(tile)) return false;
+  if (free_mirrors_.empty()) {
+    std::byte* const block = engine_->keep_pinned_promise(staging_bytes_);
+    if (block == nullptr) {
+      engine_->device_failed(*this, Status(ErrorCode::out_of_memory, "this machine has no more pinned memory"));
+      return false;
+    }
+    --promised_mirrors_;
+    free_mirrors_.push_back(block);
+  }
+  tile.has_mirror = true;
+  tile.place.staging = free_mirrors_.back();
+  tile.place.scratch = tile.place.staging + mirror_scratch_;
+  free_mirrors_.pop_back();
+  return true;
+}
+
+void Execution::leave_mirror(Tile& tile) {
+  free_mirrors_.push_back(tile.place.staging);
+  tile.place.staging = no_memory();
+  tile.place.scratch = tile.place.staging + mirror_scratch_;
+  tile.has_mirror = false;
+  mirror_left_ = true;
 }
 
 // ---- steps --------------------------------------------------------------------------------------------------------
@@ -233,6 +279,8 @@ void Execution::on_ticket(std::uint32_t tile_slot, StepId id, std::span<const st
   --outstanding_per_peer_[plan_->peer_of_step[id]];
   const Rank peer = world_rank(id);
   if (failed()) return engine_->transfer().refuse(peer, loan);
+  tile.only_ticket[id] = false;
+  engine_->sends_in_full(peer, false);
   const auto ticket = DeviceTicket::read(bytes, message_bytes(tile, id));
   if (!ticket || (ticket->facts.base + ticket->facts.offset) % size_of(call_.type) != 0) {
     engine_->transfer().refuse(peer, loan);

@@ -26,25 +26,37 @@ std::size_t Scratch::rounded(std::size_t bytes) { return (bytes + page - 1) / pa
 std::byte* Scratch::borrow(std::size_t bytes, bool beyond_budget) {
   bytes = rounded(bytes);
   if (lent_ + bytes > budget_ && !beyond_budget) return nullptr;
-  auto& fitting = kept_[bytes];
-  std::byte* block = nullptr;
-  if (!fitting.empty()) {
-    block = fitting.back();
-    fitting.pop_back();
-  } else {
-    // Make room by dropping kept blocks of other sizes.
-    for (auto& [size, blocks] : kept_) {
-      while (held_ + bytes > budget_ && !blocks.empty()) {
-        free(blocks.back(), size);
-        blocks.pop_back();
-        held_ -= size;
-      }
-    }
-    block = take(bytes);
-    if (block == nullptr) return nullptr;
-    held_ += bytes;
-  }
+  std::byte* const block = find(bytes);
+  if (block != nullptr) lent_ += bytes;
+  return block;
+}
+
+bool Scratch::promise(std::size_t bytes) {
+  bytes = rounded(bytes);
+  if (lent_ + bytes > budget_) return false;
   lent_ += bytes;
+  return true;
+}
+
+std::byte* Scratch::keep_promise(std::size_t bytes) { return find(rounded(bytes)); }
+
+std::byte* Scratch::find(std::size_t bytes) {
+  auto& fitting = kept_[bytes];
+  if (!fitting.empty()) {
+    std::byte* const block = fitting.back();
+    fitting.pop_back();
+    return block;
+  }
+  // Make room by dropping kept blocks of other sizes.
+  for (auto& [size, blocks] : kept_) {
+    while (held_ + bytes > budget_ && !blocks.empty()) {
+      free(blocks.back(), size);
+      blocks.pop_back();
+      held_ -= size;
+    }
+  }
+  std::byte* const block = take(bytes);
+  if (block != nullptr) held_ += bytes;
   return block;
 }
 

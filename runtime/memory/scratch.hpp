@@ -26,12 +26,20 @@ class Scratch {
   std::byte* borrow(std::size_t bytes, bool beyond_budget = false);
   void give_back(std::byte* block, std::size_t bytes);
 
+  /// Like borrow(), but memory is taken only when the promise is kept. False: it would pass the budget.
+  bool promise(std::size_t bytes);
+  /// The block, to be given back; null if there is no memory, and then the promise is still open.
+  std::byte* keep_promise(std::size_t bytes);
+  /// It is not needed any more, and never was.
+  void release_promise(std::size_t bytes) { lent_ -= rounded(bytes); }
+
   std::size_t budget() const { return budget_; }
-  std::size_t lent() const { return lent_; }  ///< bytes with executions now
+  std::size_t lent() const { return lent_; }  ///< bytes with executions now, or promised to them
   std::size_t held() const { return held_; }  ///< lent and kept for reuse
 
  private:
   static std::size_t rounded(std::size_t bytes);
+  std::byte* find(std::size_t bytes);
   std::byte* take(std::size_t bytes);
   void free(std::byte* block, std::size_t bytes);
 

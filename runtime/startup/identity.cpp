@@ -4,7 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 
+#include "runtime/base/settings.hpp"
 #include "runtime/base/wire.hpp"
 #include "runtime/startup/machine_file.hpp"
 #include "topology/cpus.hpp"
@@ -14,6 +16,7 @@ namespace {
 constexpr std::size_t most_text = 256;
 constexpr std::size_t most_reason = 2048;
 constexpr std::size_t most_transports = 8;
+constexpr std::size_t page = 4096;
 }  // namespace
 
 std::string Identity::encode() const {
@@ -25,7 +28,7 @@ std::string Identity::encode() const {
   out.text(unusable, most_reason).text(algorithm, most_text).number(segment_bytes).number(depth).number(scratch_bytes);
   out.number(static_cast<std::uint8_t>(reproducible)).text(machine, most_text).number(link_megabits).number(cores);
   out.number(static_cast<std::uint8_t>(networks_probed)).text(cpus, most_text).number(rails);
-  out.number(static_cast<std::uint8_t>(gpus));
+  out.number(static_cast<std::uint8_t>(gpus)).number(lent_bytes);
   out.text(described_machine, most_machine_bytes);
   return out.take();
 }
@@ -55,6 +58,7 @@ Result<Identity> Identity::decode(std::string_view bytes) {
   identity.cpus = in.text(most_text);
   identity.rails = in.number<std::uint8_t>();
   identity.gpus = in.number<std::uint8_t>() != 0;
+  identity.lent_bytes = in.number<std::uint64_t>();
   identity.described_machine = in.text(most_machine_bytes);
   if (!in.complete())
     return Status(ErrorCode::mismatch, "a rank sent an identity that cannot be read; it runs another build of Fabring");
@@ -130,6 +134,21 @@ std::size_t segment_of(const std::vector<Identity>& ranks) {
       segment = fits;
   }
   return segment;
+}
+
+std::size_t longest_lent(const Config& config) {
+  constexpr std::size_t most = std::size_t{8} << 20;
+  const auto ranks = static_cast<std::size_t>(config.world_size);
+  const std::size_t fits = std::min({most, scratch_budget(config) / (2 * ranks), staging_budget(config) / (3 * ranks)});
+  return fits > TilingRules().segment_bytes ? fits / page * page : 0;
+}
+
+std::size_t lent_segment_of(const std::vector<Identity>& ranks, const std::vector<int>& node_of) {
+  const bool one_node = std::adjacent_find(node_of.begin(), node_of.end(), std::not_equal_to<>()) == node_of.end();
+  if (ranks[0].segment_bytes != 0 || !one_node) return 0;
+  std::uint64_t least = ranks[0].lent_bytes;
+  for (const Identity& rank : ranks) least = std::min(least, rank.lent_bytes);
+  return least > TilingRules().segment_bytes ? static_cast<std::size_t>(least) : 0;
 }
 
 int depth_of(const std::vector<Identity>& ranks) {

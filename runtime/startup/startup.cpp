@@ -146,6 +146,7 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
   own.cores = static_cast<std::uint32_t>(allowed_cpus());
   own.cpus = show_cpu_list(affinity_cpus());
   own.gpus = parts.device != nullptr && ::access("/dev/nvidiactl", F_OK) == 0;
+  if (parts.device && parts.device->in_use() && config.gpu_path != "staged") own.lent_bytes = longest_lent(config);
   UsableTransports usable(config.transport);
   std::unique_ptr<NodeBeacon> beacon;
   // Without other hosts no card carries anything.
@@ -184,6 +185,12 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
   if (parts.device && parts.device->in_use())
     parts.report.push_back("GPU memory that is sent: " + parts.endpoint->device_path());
   parts.shares_memory = path->shared_memory;
+  parts.lent_segment_bytes = parts.shares_memory ? lent_segment_of(ranks, parts.node_of) : 0;
+  if (parts.lent_segment_bytes != 0)
+    parts.report.push_back(
+        fmt::format("messages of up to {} KiB: every rank began with a GPU in use, and each message "
+                    "costs it a launch or two",
+                    parts.lent_segment_bytes >> 10));
   auto machine = machine_of(ranks, path->shared_memory);
   if (!machine) return machine.error();
   parts.machine = std::move(*machine);

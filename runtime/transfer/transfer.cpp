@@ -445,6 +445,7 @@ Post Transfer::recv_block(Rank peer, std::span<std::byte> into, std::uint64_t co
   const auto context = reinterpret_cast<std::uint64_t>(operation);
   const Post post = arrival == Arrival::may_stay    ? endpoint_.post_borrowing_recv(peer, slot, into, context)
                     : arrival == Arrival::or_ticket ? endpoint_.post_recv_or_ticket(peer, slot, into, context)
+                    : arrival == Arrival::by_ticket ? endpoint_.post_recv_or_ticket(peer, slot, {}, context)
                                                     : endpoint_.post_recv(peer, slot, into, context);
   if (post == Post::again) {
     free_operation(operation);

@@ -52,8 +52,8 @@ class TransferListener {
 };
 
 /// Must a received block come into the memory posted for it, or may it stay in the peer's (TransferListener::on_lent)?
-/// Or may a ticket come that says where it is (on_ticket)?
-enum class Arrival : std::uint8_t { comes, may_stay, or_ticket };
+/// Or may a ticket come that says where it is (on_ticket)? Or nothing but that, as there is no memory for it yet?
+enum class Arrival : std::uint8_t { comes, may_stay, or_ticket, by_ticket };
 
 class Transfer {
  public:
@@ -99,7 +99,7 @@ class Transfer {
 
   /// Block operations: cookies come back by on_block. The slot was granted by the peer. `lent`: accepted, see Post.
   Post send_block(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t cookie);
-  /// Posts a receive and gives the slot to grant, or `again`.
+  /// Posts a receive and gives the slot to grant, or `again`. by_ticket: of `into` only the length counts.
   Post recv_block(Rank peer, std::span<std::byte> into, std::uint64_t cookie, Slot& slot,
                   Arrival arrival = Arrival::comes);
   /// False: what was read may be anything, and the peer is lost.

@@ -35,7 +35,9 @@ enum class RecordKind : std::uint8_t {
 
 struct Record {
   RecordKind kind = RecordKind::data;
-  std::uint8_t takes_ticket = 0;  ///< grant: 1: a ticket may come instead (Endpoint::post_ticket)
+  /// Of a grant: may a ticket come instead (Endpoint::post_ticket)? Must it? If there is none, the grant is declined.
+  enum Ticket : std::uint8_t { no_ticket, or_ticket, only_ticket };
+  std::uint8_t takes_ticket = no_ticket;
   std::uint16_t reserved = 0;
   std::uint32_t channel = 0;
   std::uint32_t sequence = 0;

@@ -96,7 +96,8 @@ figures() {  # RANKS MEMORY SIZES [SETTING=VALUE...]
 }
 for ranks in 2 4 8; do
   figures $ranks cuda 8,4K,64K,256K,1M,4M,16M FABRING_GPU_PATH=auto
-  figures $ranks cuda 16M,64M,256M,1G FABRING_SEGMENT_BYTES=8M FABRING_STAGING_BYTES=1G
+  figures $ranks cuda 16M,64M,256M,1G
+  figures $ranks cuda 16M,64M,256M FABRING_SEGMENT_BYTES=8M FABRING_SCRATCH_BYTES=256M FABRING_STAGING_BYTES=1G
 done
 figures 4 cuda 64K,1M,16M,128M FABRING_GPU_PATH=staged
 figures 4 host 64K,1M,16M,128M

@@ -45,7 +45,8 @@ struct SimWorldOptions {
   bool device = false;  ///< some of the buffers are in memory of a fake GPU; only calls on one of them use it
   std::size_t staging_bytes = 0;
   std::string gpu_path = "auto";
-  std::optional<double> cards = {};  ///< the fabric reaches the device, but for this share of the buffers
+  std::size_t lent_segment_bytes = 0;  ///< where segment_bytes is 0
+  std::optional<double> cards = {};    ///< the fabric reaches the device, but for this share of the buffers
 };
 
 /// One rank's call, with its buffers.

@@ -65,9 +65,87 @@ TEST(DeviceSharing, nothing_passes_through_the_host_and_a_slice_takes_one_kernel
       EXPECT_EQ(gpus.see(rank)[DeviceWorld::count - 1], sum);
     }
     EXPECT_EQ(gpus.world.device().copies_with_host(), 0u);
+    EXPECT_EQ(gpus.world.device().pinned_bytes(), 0u);
     EXPECT_EQ(gpus.world.device().kernels(), static_cast<std::uint64_t>(ranks) * gpus.works.front()->tiles());
     EXPECT_GT(loans(gpus.world), 0u);
     EXPECT_TRUE(gpus.world.fabric().violations().empty()) << gpus.world.fabric().broken_rule();
+  }
+}
+
+// A rank launches a kernel for each tile and copies the others' results; with long messages there are as many tiles as
+// overlap, and no more.
+TEST(DeviceSharing, long_messages_take_few_launches_and_right_results_beside_memory_of_the_host_too) {
+  constexpr int ranks = 4;
+  constexpr std::size_t count = 400'000;
+  for (const int on_host : {0, 1, 3}) {
+    SimWorldOptions options = sharing(ranks, 6 + static_cast<std::uint64_t>(on_host));
+    options.segment_bytes = 0;
+    options.lent_segment_bytes = 1 << 20;
+    options.staging_bytes = 16 << 20;
+    SharingRanks gpus(options);
+    std::vector<std::vector<float>> host(ranks, std::vector<float>(count));
+    std::vector<std::byte*> at;
+    for (Rank rank = 0; rank < ranks; ++rank) {
+      at.push_back(rank < on_host ? reinterpret_cast<std::byte*>(host[static_cast<std::size_t>(rank)].data())
+                                  : *gpus.world.device().allocate(0, count * sizeof(float)));
+      auto* const values = reinterpret_cast<float*>(gpus.world.device().see(at.back()));
+      for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<float>(i % 1009 + static_cast<std::size_t>(rank));
+      gpus.call(rank, Operation::allreduce(at.back(), at.back(), count, DataType::float32, ReduceOp::sum));
+    }
+    ASSERT_TRUE(gpus.run());
+    for (std::byte* const block : at) {
+      const auto* const values = reinterpret_cast<const float*>(gpus.world.device().see(block));
+      for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(values[i], static_cast<float>(4 * (i % 1009) + 6)) << i;
+    }
+    EXPECT_EQ(gpus.works.front()->tiles(), 3u);
+    const auto launching = static_cast<std::uint64_t>(ranks - on_host);
+    EXPECT_EQ(gpus.world.device().kernels(), launching * 3);
+    if (on_host == 0) {
+      EXPECT_EQ(gpus.world.device().copies(), launching * 3 * (ranks - 1));
+      EXPECT_EQ(gpus.world.device().pinned_bytes(), 0u);
+    }
+    EXPECT_LE(gpus.world.device().pinned_bytes(), ranks * options.staging_bytes);
+    for (Rank rank = 0; rank < ranks; ++rank) EXPECT_EQ(gpus.world.engine(rank).staging().lent(), 0u);
+    EXPECT_TRUE(gpus.world.fabric().violations().empty()) << gpus.world.fabric().broken_rule();
+  }
+}
+
+TEST(DeviceSharing, the_length_of_messages_that_was_set_is_that) {
+  SimWorldOptions options = sharing(2, 4);
+  options.lent_segment_bytes = 8 << 20;
+  EXPECT_EQ(SimWorld(options).engine(0).tiling_rules().segment_bytes, 4096u);
+  options.segment_bytes = 0;
+  EXPECT_EQ(SimWorld(options).engine(0).tiling_rules().segment_bytes, 8u << 20);
+  EXPECT_EQ(SimWorld(options).engine(0).tiling_rules().pair_bytes, 0u);
+  options.lent_segment_bytes = 0;
+  EXPECT_EQ(SimWorld(options).engine(0).tiling_rules().segment_bytes, TilingRules().segment_bytes);
+}
+
+// Two ranks have memory for one tile's mirror each, and need it in another order.
+TEST(DeviceSharing, what_goes_through_the_host_after_all_waits_for_its_mirror_and_for_nobody_in_a_circle) {
+  for (const std::uint64_t seed : seeds(40, 8)) {
+    std::mt19937_64 chance(seed);
+    SimWorldOptions options = sharing(3, seed, chance() % 2 == 0 ? Algorithm::direct_two_shot : Algorithm::ring);
+    options.depth = 4;
+    options.staging_bytes = std::size_t{32 << 10} << chance() % 3;
+    SharingRanks gpus(options);
+    gpus.world.device().refuse_to_open(static_cast<unsigned>(chance() % 3 * 40));
+    constexpr std::size_t count = 30'000;
+    for (int i = 0; i < 2; ++i) {
+      std::vector<std::byte*> at;
+      for (Rank rank = 0; rank < 3; ++rank) {
+        at.push_back(*gpus.world.device().allocate(0, count * sizeof(float)));
+        std::fill_n(reinterpret_cast<float*>(gpus.world.device().see(at.back())), count, static_cast<float>(rank + 1));
+        gpus.call(rank, Operation::allreduce(at.back(), at.back(), count, DataType::float32, ReduceOp::sum));
+      }
+      ASSERT_TRUE(gpus.run()) << gpus.world.replay();
+      for (std::byte* const block : at) {
+        const auto* const values = reinterpret_cast<const float*>(gpus.world.device().see(block));
+        ASSERT_TRUE(std::all_of(values, values + count, [](float value) { return value == 6; })) << gpus.world.replay();
+      }
+    }
+    EXPECT_TRUE(gpus.works.front()->on_device());
+    EXPECT_LE(gpus.world.device().pinned_bytes(), 3 * options.staging_bytes);
   }
 }
 

@@ -43,7 +43,7 @@ TEST_P(OnDeviceBy, any_request_is_right_on_every_rank) {
         options.device = true;
         options.weather.tickets = GetParam().shared;
         if (chance() % 2 == 0) options.weather.ticket_group = 2 + static_cast<int>(chance() % 2);
-        if (chance() % 3 == 0) options.staging_bytes = 4096;
+        if (chance() % 2 == 0) options.staging_bytes = 4096u << chance() % 3;
         SimWorld world(options);
         if (chance() % 2 == 0) world.device().refuse_to_open(5);
         if (chance() % 2 == 0) world.device().allocate_in_pieces(50);

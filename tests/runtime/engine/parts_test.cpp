@@ -10,6 +10,27 @@
 namespace fabring {
 namespace {
 
+TEST(Scratch, counts_what_it_promised_and_has_memory_for_it_only_when_that_is_asked_for) {
+  Scratch scratch(3 * 4096);
+  ASSERT_TRUE(scratch.promise(5000));
+  EXPECT_EQ(scratch.lent(), 8192u);
+  EXPECT_EQ(scratch.held(), 0u);
+  EXPECT_FALSE(scratch.promise(5000));
+  EXPECT_EQ(scratch.borrow(5000), nullptr);
+  std::byte* const block = scratch.keep_promise(5000);
+  ASSERT_NE(block, nullptr);
+  EXPECT_EQ(scratch.lent(), 8192u);
+  EXPECT_EQ(scratch.held(), 8192u);
+  scratch.give_back(block, 5000);
+  EXPECT_EQ(scratch.lent(), 0u);
+  ASSERT_TRUE(scratch.promise(5000));
+  EXPECT_EQ(scratch.keep_promise(5000), block) << "it was kept";
+  scratch.give_back(block, 5000);
+  ASSERT_TRUE(scratch.promise(5000));
+  scratch.release_promise(5000);
+  EXPECT_EQ(scratch.lent(), 0u);
+}
+
 TEST(Scratch, lends_up_to_its_budget_and_what_came_back_again) {
   Scratch scratch(3 * 4096);
   std::byte* a = scratch.borrow(4096);

@@ -184,10 +184,15 @@ bool Execution::tile_active(std::uint32_t tile) const {
   return in_slot.active && in_slot.index() == tile;
 }
 
+// Of tiles that start together the oldest goes first, though what was made ready last is run first: grants leave in
+// that order and are used in it, and only when the oldest tile is over can another begin.
 void Execution::start_tiles() {
+  const auto bottom = static_cast<std::ptrdiff_t>(ready_.size());
   while (next_tile_ < tiling_.tiles && !tiles_[next_tile_ % tiling_.depth]->active) {
     const std::uint32_t index = next_tile_++;
+    const auto older = static_cast<std::ptrdiff_t>(ready_.size());
     start_tile(index);
+    std::rotate(ready_.begin() + bottom, ready_.begin() + older, ready_.end());
   }
 }
 

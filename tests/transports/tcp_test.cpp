@@ -165,6 +165,21 @@ TEST(TcpWire, AHeaderAndPayloadMayComeByteByByte) {
   EXPECT_EQ(into, payload);
 }
 
+TEST(TcpWire, WhatIsDoneIsSaidBeforeTheSocketIsReadAgain) {
+  Bench bench(1);
+  ASSERT_TRUE(bench.connect());
+  Bytes into(4), from(4);
+  bench.endpoint->post_recv(0, 5, into, 1);
+  bench.say_header(5, 4);
+  (void)bench.stream->write("abcd", 4);
+  bench.endpoint->post_send(0, 6, from, 2);  // the socket takes it at once
+  bench.poll();
+  EXPECT_TRUE(bench.ended(2));
+  EXPECT_FALSE(bench.ended(1));
+  ASSERT_TRUE(bench.reach([&] { return bench.ended(1); }));
+  EXPECT_EQ(bench.ending(1), Outcome::done);
+}
+
 TEST(TcpConnections, AnAttemptThatIsCutOffIsRepeated) {
   Bench bench(0);
   int visits = 0;

@@ -1,5 +1,7 @@
 #include "transports/tcp/lane.hpp"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <cstring>
 #include <system_error>
@@ -16,6 +18,12 @@ constexpr std::size_t trailing_bytes = 1024;
 
 std::string errno_text(int error) { return std::generic_category().message(error); }
 
+// Linux says so once a third of the socket's buffer is free. An error is room as well: the write will name it.
+bool has_room(const net::Stream& stream) {
+  pollfd asked{stream.native_handle(), POLLOUT, 0};
+  return ::poll(&asked, 1, 0) != 0;
+}
+
 }  // namespace
 
 void Lane::begin_send(const Outgoing& message) {
@@ -28,8 +36,12 @@ void Lane::begin_send(const Outgoing& message) {
 }
 
 Progress Lane::write(Ledger& ledger) {
+  // Writing whenever a few packets have left would fill the socket in small pieces, which costs more than to wait.
+  if (full_ && !has_room(*stream_)) return Progress::blocked;
+  full_ = false;
   const std::size_t total = header_bytes + outgoing_.from.size();
-  const std::size_t turn_end = std::min(total, sent_ + turn_bytes);
+  // A message just too long for one turn would leave a few bytes to a system call and a packet of their own.
+  const std::size_t turn_end = total - sent_ < turn_bytes + large_message_bytes ? total : sent_ + turn_bytes;
   while (sent_ < turn_end) {
     // The start is the header, or the header and all of a small message.
     const std::size_t start = header_bytes + copied_;
@@ -43,11 +55,12 @@ Progress Lane::write(Ledger& ledger) {
     const std::size_t offered = turn_end - sent_;
     const net::IoResult wrote =
         count == 1 ? stream_->write(parts[0].iov_base, parts[0].iov_len) : stream_->write(std::span(parts, count));
+    full_ = wrote.state == net::Io::again || (wrote.state == net::Io::done && wrote.bytes < offered);
     if (wrote.state == net::Io::again) return Progress::blocked;
     if (wrote.state != net::Io::done) return fail("failed: " + errno_text(wrote.error));
     sent_ += wrote.bytes;
     ledger.counters.bytes_sent += wrote.bytes;
-    if (wrote.bytes < offered) return Progress::blocked;  // the socket is full; asking again would only say so
+    if (full_) return Progress::blocked;  // the socket is full; asking again would only say so
   }
   if (sent_ < total) return Progress::more;
   sending_ = false;

@@ -10,9 +10,9 @@
 #include <string>
 
 #include "runtime/base/net/net.hpp"
-#include "transports/tcp/frame.hpp"
 #include "transports/ledger.hpp"
 #include "transports/slot_table.hpp"
+#include "transports/tcp/frame.hpp"
 
 namespace fabring::tcp {
 
@@ -75,7 +75,7 @@ class Lane {
   Progress end_of_stream();
 
   static constexpr std::size_t staging_bytes = 16 * 1024;
-  static constexpr std::size_t small_bytes = 240;  // copied behind the header: one part is quicker to send than two
+  static constexpr std::size_t small_bytes = 2032;  // copied behind the header: one part is quicker to send than two
 
   Peer& owner_;
   std::unique_ptr<net::Stream> stream_;
@@ -83,6 +83,7 @@ class Lane {
 
   bool sending_ = false;
   bool shut_ = false;
+  bool full_ = false;  // the socket has not taken all it was offered
   Outgoing outgoing_;
   std::size_t sent_ = 0;    // of header and payload
   std::size_t copied_ = 0;  // payload bytes behind the header in out_start_: all of a small message, or none

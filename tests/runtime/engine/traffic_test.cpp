@@ -72,5 +72,26 @@ TEST(Traffic, of_every_algorithm_is_what_its_plan_says) {
   }
 }
 
+// Slots are numbered as they are granted: what comes for the first of them must be the beginning of the vector.
+TEST(Traffic, of_tiles_that_begin_together_is_granted_from_the_first_on) {
+  SimWorldOptions options{.ranks = 2};
+  options.algorithm = Algorithm::chain;
+  options.weather.refusals = 0;
+  SimWorld world(options);
+  world.fabric().excuse(0);
+  world.mute(0);
+  const auto root = world.fabric().open(0);
+  const std::size_t tile_elements = options.segment_bytes / sizeof(float);
+  const auto operation = world.call(1, {.count = 10 * tile_elements, .collective = Collective::broadcast});
+  world.linger(std::chrono::milliseconds(1));
+  const std::vector<std::byte> message(options.segment_bytes, std::byte{0x5a});
+  for (Slot tile = 0; tile < 3; ++tile) {
+    (void)root->post_send(1, Transfer::first_granted_slot + tile, message, SimFabric::hostile_contexts - 1 - tile);
+    world.linger(std::chrono::milliseconds(10));
+    const std::byte* const at = operation->out->data() + tile * message.size();
+    EXPECT_TRUE(std::equal(message.begin(), message.end(), at)) << "tile " << tile;
+  }
+}
+
 }  // namespace
 }  // namespace fabring::fixture

@@ -1,5 +1,6 @@
 #include "runtime/base/net/net.hpp"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -251,7 +252,7 @@ TEST(Listener, APortInUseNamesAddressPortAndHolder) {
   const std::string& text = second.error().message();
   EXPECT_NE(text.find(address.to_string()), std::string::npos) << text;
   EXPECT_NE(text.find("pid " + std::to_string(::getpid()) + " ("), std::string::npos) << text;
-  EXPECT_NE(text.find("net_test"), std::string::npos) << "the command line: " << text;
+  EXPECT_NE(text.find(::program_invocation_short_name), std::string::npos) << "the command line: " << text;
 }
 
 TEST(Listener, AnAddressOfNobodyIsExplained) {

@@ -210,7 +210,9 @@ TEST(NetCalls, NonsenseInsteadOfDoorsIsHarmless) {
   for (int round = 0; round < 5000; ++round) {
     std::string bytes = doors.substr(0, random() % (doors.size() + 1));
     if (!bytes.empty()) bytes[random() % bytes.size()] = static_cast<char>(random());
-    (void)calls_of(bytes, self, 3, [](const auto&, const auto&) { return std::string(); });
+    const NetCalls calls = calls_of(bytes, self, 3, [](const auto&, const auto&) { return std::string(); });
+    for (const auto& call : calls.plain) EXPECT_TRUE(call.rank == 0 || call.rank == 2) << call.rank;
+    for (const auto& call : calls.fabric) EXPECT_LT(call.own, self.doors.size());
   }
 }
 

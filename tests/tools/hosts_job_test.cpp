@@ -133,20 +133,7 @@ TEST_F(Hosts, ASignalOfARankOnTheSecondHostIsNamedAndTheOthersEnd) {
                                 HasSubstr("1 of 2 ranks still run (0): terminating them")));
 }
 
-TEST_F(Hosts, KeepTheLinesOfManyRanksWhole) {
-  const auto result = on(
-      "a:2,b:2", "i=0; while [ $i -lt 500 ]; do echo line $i of rank $FABRING_RANK end; i=$((i+1)); done; printf last",
-      {"--tag-output"});
-  const auto all = lines(result.out);
-  ASSERT_EQ(all.size(), 2004U) << result.err;
-  for (const std::string& line : all) {
-    int tag = -1, number = -1, rank = -1, used = 0;
-    if (line.ends_with("] last")) continue;
-    ASSERT_EQ(std::sscanf(line.c_str(), "[%d] line %d of rank %d end%n", &tag, &number, &rank, &used), 3) << line;
-    EXPECT_EQ(tag, rank);
-    EXPECT_EQ(static_cast<std::size_t>(used), line.size()) << line;
-  }
-}
+TEST_F(Hosts, KeepTheLinesOfManyRanksWhole) { expect_whole_lines(on("a:2,b:2", many_lines, {"--tag-output"}), 4); }
 
 TEST_F(Hosts, KeepOutputAndErrorsApart) {
   const auto result = on("a,b", "echo out; echo err >&2");

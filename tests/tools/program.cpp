@@ -1,12 +1,14 @@
 #include "tests/tools/program.hpp"
 
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -140,6 +142,21 @@ std::vector<std::string> lines(const std::string& text) {
   std::istringstream stream(text);
   for (std::string line; std::getline(stream, line);) result.push_back(line);
   return result;
+}
+
+const char* const many_lines =
+    "i=0; while [ $i -lt 500 ]; do echo line $i of rank $FABRING_RANK end; i=$((i+1)); done; printf last";
+
+void expect_whole_lines(const ProgramResult& result, std::size_t ranks) {
+  const auto all = lines(result.out);
+  ASSERT_EQ(all.size(), 501 * ranks) << result.err;
+  for (const std::string& line : all) {
+    int tag = -1, number = -1, rank = -1, used = 0;
+    if (line.ends_with("] last")) continue;
+    ASSERT_EQ(std::sscanf(line.c_str(), "[%d] line %d of rank %d end%n", &tag, &number, &rank, &used), 3) << line;
+    EXPECT_EQ(tag, rank);
+    EXPECT_EQ(static_cast<std::size_t>(used), line.size()) << line;
+  }
 }
 
 }  // namespace fabring::tests

@@ -51,4 +51,9 @@ bool is_gone_within(pid_t pid, std::chrono::milliseconds limit);
 
 std::vector<std::string> lines(const std::string& text);
 
+/// For `sh -c`: what each rank prints to be looked at by expect_whole_lines().
+extern const char* const many_lines;
+/// With --tag-output no line of a rank is cut by another's, or lost.
+void expect_whole_lines(const ProgramResult& result, std::size_t ranks);
+
 }  // namespace fabring::tests

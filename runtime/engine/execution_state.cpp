@@ -1,0 +1,86 @@
+// What an Execution answers when it is asked how far it is and whom it waits for.
+
+#include <algorithm>
+#include <chrono>
+
+#include "runtime/engine/communicator_core.hpp"
+#include "runtime/engine/engine_core.hpp"
+#include "runtime/engine/execution.hpp"
+
+namespace fabring {
+
+std::vector<Rank> Execution::peers_outstanding() const {
+  std::vector<Rank> ranks;
+  for (std::size_t i = 0; i < outstanding_per_peer_.size(); ++i)
+    if (outstanding_per_peer_[i] > 0) ranks.push_back(communicator_->members[plan_->peers[i].rank]);
+  for (const FastLoan& loan : fast_loans_)
+    if (!engine_->transfer().is_back(loan.peer, loan.number)) ranks.push_back(loan.peer);
+  return ranks;
+}
+
+std::vector<Rank> Execution::waiting_for() const {
+  std::vector<Rank> ranks;
+  if (!started_ && point_to_point() && call_.root >= 0) ranks.push_back(call_.root);
+  for (const auto& tile : tiles_) {
+    if (!tile->active) continue;
+    for (StepId id = 0; id < plan_->plan.steps.size(); ++id) {
+      const Step& step = plan_->plan.steps[id];
+      const bool receiving = (step.kind == StepKind::recv || step.kind == StepKind::recv_reduce) &&
+                             (tile->need[id] == 0 || tile->data[id] == Data::posted) && tile->data[id] != Data::here &&
+                             tile->data[id] != Data::early && tile->data[id] != Data::used &&
+                             tile->data[id] != Data::on_its_way && !skipped(*tile, id);
+      if (receiving || tile->waiting[id]) ranks.push_back(step.peer);
+    }
+  }
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return ranks;
+}
+
+OperationState Execution::state(const CommunicatorCore& communicator, OperationPhase phase, Time now) const {
+  const auto ago = [&](Time then) {
+    return then == Time{} || now < then
+               ? 0
+               : static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now - then).count());
+  };
+  OperationState state;
+  state.communicator = communicator.global_id();
+  state.sequence = sequence_;
+  state.call = call_.describe();
+  state.bytes = call_.bytes();
+  state.phase = phase;
+  state.begun_ms = ago(begun_at);
+  state.stuck_ms = ago(std::max(begun_at, stuck_since));
+  const std::vector<Rank> awaited = waiting_for();
+  for (std::size_t i = 0; i < moved_per_peer_.size(); ++i) {
+    const PreparedPlan::Peer& peer = plan_->peers[i];
+    PeerState one;
+    one.rank = communicator.members[peer.rank];
+    one.sent = moved_per_peer_[i].sent;
+    one.to_send = static_cast<std::uint32_t>(peer.sends.size()) * tiling_.tiles;
+    one.received = moved_per_peer_[i].received;
+    one.to_receive = static_cast<std::uint32_t>(peer.receives.size()) * tiling_.tiles;
+    one.in_flight = outstanding_per_peer_[i];
+    one.awaited = std::binary_search(awaited.begin(), awaited.end(), peer.rank);
+    state.peers.push_back(one);
+  }
+  if (state.peers.empty())  // a send or receive that has not begun
+    for (const Rank rank : awaited) {
+      PeerState one;
+      one.rank = communicator.members[rank];
+      one.awaited = true;
+      state.peers.push_back(one);
+    }
+  std::stable_sort(state.peers.begin(), state.peers.end(),
+                   [](const PeerState& a, const PeerState& b) { return a.awaited && !b.awaited; });
+  state.peer_count = static_cast<std::uint32_t>(state.peers.size());
+  if (state.peers.size() > RankState::most_peers) state.peers.resize(RankState::most_peers);
+  return state;
+}
+
+std::uint64_t Execution::bytes_done() const {
+  if (!started_) return 0;
+  return call_.bytes() / tiling_.tiles * (tiling_.tiles - tiles_left_);
+}
+
+}  // namespace fabring

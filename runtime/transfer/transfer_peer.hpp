@@ -1,0 +1,43 @@
+#pragma once
+// Transfer::Peer: what is kept for each peer, by Transfer's own sources only.
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "runtime/transfer/transfer.hpp"
+
+namespace fabring {
+
+struct Transfer::Peer {
+  // Ours to them.
+  std::unique_ptr<Parcel> open;              // being filled
+  std::deque<std::unique_ptr<Parcel>> full;  // waiting for a slot
+  std::deque<Waiting> waiting;               // fast records that found no room
+  std::deque<Slot> declines;                 // grants to answer with nothing
+  std::uint32_t sent = 0;                    // parcels sent, in all
+  std::uint32_t returned = 0;                // of those, slots emptied again
+  // Theirs to us.
+  std::vector<Parcel> slots;  // parcels_.slots of them, or one
+  std::array<bool, most_eager_slots> posted{};
+  std::uint32_t consumed = 0;                    // emptied and posted again, without a gap
+  std::uint32_t told = 0;                        // consumed as they know it
+  std::array<bool, most_eager_slots> emptied{};  // out of order, not counted in consumed yet
+  std::deque<std::uint32_t> to_post;             // could not be posted yet
+  struct Arrived {
+    std::uint32_t index = 0;    // of the slot
+    std::uint32_t bytes = 0;    // of the parcel
+    std::size_t offset = 0;     // of the next record
+    std::uint32_t records = 0;  // left, at least one
+  };
+  std::deque<Arrived> arrived;
+  bool has_arrived = false;  // it is in arrived_
+  bool busy = false;
+  bool lost = false;
+
+  std::uint32_t credits(const ParcelRules& rules) const { return rules.slots - (sent - returned); }
+};
+
+}  // namespace fabring

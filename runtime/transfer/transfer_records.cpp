@@ -1,0 +1,186 @@
+// Records one by one: into a parcel or a fast message, and out of those that came.
+
+#include <cstring>
+
+#include "runtime/base/check.hpp"
+#include "runtime/transfer/fast_record.hpp"
+#include "runtime/transfer/transfer.hpp"
+#include "runtime/transfer/transfer_peer.hpp"
+
+namespace fabring {
+namespace {
+
+constexpr std::size_t fast_bytes_per_turn = 64 * 1024;  // of one peer, then it is another's turn
+
+}  // namespace
+
+void Transfer::send_record(Rank rank, const Record& record, std::span<const std::byte> payload) {
+  Peer& peer = *peers_[rank];
+  if (peer.lost) return;
+  if (is_fast(rank)) {
+    if (send_fast(rank, record, payload)) return;
+    FABRING_CHECK(fits_fast(record));
+    const FastExtra extra{record.slot, record.bytes};
+    if (record.kind != RecordKind::data) payload = std::as_bytes(std::span(&extra, 1));
+    peer.waiting.push_back({fast_head(record), {payload.begin(), payload.end()}});
+    mark_busy(rank, peer);
+    return;
+  }
+  const std::size_t need = sizeof(Record) + padded(payload.size());
+  FABRING_CHECK(sizeof(ParcelHeader) + need <= parcels_.longest);
+  if (peer.open && peer.open->used + need > parcels_.longest) peer.full.push_back(std::move(peer.open));
+  if (!peer.open) peer.open = take_parcel();
+  Parcel& parcel = *peer.open;
+  std::memcpy(parcel.bytes.get() + parcel.used, &record, sizeof record);
+  if (!payload.empty()) std::memcpy(parcel.bytes.get() + parcel.used + sizeof record, payload.data(), payload.size());
+  parcel.used += static_cast<std::uint32_t>(need);
+  ParcelHeader header;
+  std::memcpy(&header, parcel.bytes.get(), sizeof header);
+  ++header.records;
+  std::memcpy(parcel.bytes.get(), &header, sizeof header);
+  payload_sent_ += payload.size();
+  mark_busy(rank, peer);
+}
+
+std::size_t Transfer::most_record_bytes() const {
+  const bool all = fast_messages_ != nullptr && fast_peers_.size() + 1 == peers_.size();
+  return all ? fast_messages_->most_bytes() : parcels_.longest - parcel_overhead;
+}
+
+bool Transfer::send_fast(Rank rank, const Record& record, std::span<const std::byte> payload) {
+  Peer& peer = *peers_[rank];
+  if (!peer.waiting.empty() || !fits_fast(record)) return false;
+  const FastExtra extra{record.slot, record.bytes};
+  const bool data = record.kind == RecordKind::data;
+  if (!fast_messages_->put(rank, fast_head(record), data ? payload : std::as_bytes(std::span(&extra, 1)))) return false;
+  to_deliver_ = true;
+  if (data) payload_sent_ += payload.size();
+  return true;
+}
+
+bool Transfer::lend_fast(Rank rank, const Record& record, std::span<const std::byte> payload, bool answerable,
+                         std::uint32_t& loan) {
+  if (!peers_[rank]->waiting.empty() || !fits_fast(record)) return false;
+  if (!fast_messages_->lend(rank, fast_head(record), payload, answerable, loan)) return false;
+  to_deliver_ = true;
+  payload_sent_ += payload.size();
+  return true;
+}
+
+bool Transfer::answer_fast(Rank rank, const Record& record, std::span<const std::byte> payload) {
+  if (!peers_[rank]->waiting.empty() || !fits_fast(record)) return false;
+  if (!fast_messages_->answer(rank, fast_head(record), payload)) return false;
+  loans_ += front_is_lent_ ? 1 : 0;
+  front_is_lent_ = false;
+  to_deliver_ = true;
+  payload_sent_ += payload.size();
+  payload_received_ += payload.size();
+  return true;
+}
+
+bool Transfer::flush_waiting(Rank rank, Peer& peer) {
+  bool sent = false;
+  while (!peer.waiting.empty() && fast_messages_->put(rank, peer.waiting.front().head, peer.waiting.front().payload)) {
+    payload_sent_ += peer.waiting.front().payload.size();
+    peer.waiting.pop_front();
+    to_deliver_ = sent = true;
+  }
+  return sent;
+}
+
+bool Transfer::front_fast(Rank rank, Record& record, std::span<const std::byte>& payload) {
+  FastMessage message;
+  if (peers_[rank]->lost || !fast_messages_->front(rank, message)) return false;
+  const auto read = record_of(message);
+  if (!read) {
+    broken(rank, "a small message that makes no sense");
+    return false;
+  }
+  record = *read;
+  front_is_lent_ = message.lent;
+  payload = record.kind == RecordKind::data ? message.payload : std::span<const std::byte>();
+  return true;
+}
+
+bool Transfer::send_now(Rank rank, const Record& record, std::span<const std::byte> payload) {
+  if (is_fast(rank)) return send_fast(rank, record, payload);
+  Peer& peer = *peers_[rank];
+  if (!peer.full.empty() || peer.credits(parcels_) <= 1) return false;
+  send_record(rank, record, payload);
+  flush(rank, peer);
+  return true;
+}
+
+bool Transfer::front(Rank rank, Record& record, std::span<const std::byte>& payload) {
+  if (is_fast(rank)) return front_fast(rank, record, payload);
+  if (front_of_parcel(rank, record, payload)) return true;
+  return look() > 0 && front_of_parcel(rank, record, payload);
+}
+
+bool Transfer::front_of_parcel(Rank rank, Record& record, std::span<const std::byte>& payload) {
+  front_is_lent_ = false;
+  const Peer& peer = *peers_[rank];
+  if (peer.arrived.empty()) return false;
+  const Peer::Arrived& parcel = peer.arrived.front();
+  const std::byte* at = peer.slots[parcel.index].bytes.get() + parcel.offset;
+  const std::size_t left = parcel.bytes - parcel.offset;
+  if (left < sizeof record) {
+    broken(rank, "a record beyond its parcel");
+    return false;
+  }
+  std::memcpy(&record, at, sizeof record);
+  payload = {};
+  if (record.kind == RecordKind::data) {
+    if (record.bytes > left - sizeof record || padded(record.bytes) > left - sizeof record) {
+      broken(rank, "a payload beyond its parcel");
+      return false;
+    }
+    payload = {at + sizeof record, record.bytes};
+  }
+  return true;
+}
+
+void Transfer::pop(Rank rank, std::size_t payload_bytes) {
+  payload_received_ += payload_bytes;
+  if (is_fast(rank)) {
+    loans_ += front_is_lent_ ? 1 : 0;
+    front_is_lent_ = false;
+    return fast_messages_->pop(rank);
+  }
+  Peer& peer = *peers_[rank];
+  Peer::Arrived& parcel = peer.arrived.front();
+  parcel.offset += sizeof(Record) + padded(payload_bytes);
+  if (--parcel.records > 0) return;
+  peer.to_post.push_back(parcel.index);
+  peer.arrived.pop_front();
+  mark_busy(rank, peer);
+}
+
+void Transfer::take(Rank rank, const Record& record, std::span<const std::byte> payload) {
+  const std::size_t bytes = payload.size();
+  listener_.on_record(rank, record, payload);
+  if (!peers_[rank]->lost) pop(rank, bytes);
+  front_is_lent_ = false;
+}
+
+std::size_t Transfer::take_fast(Rank rank) {
+  Record record;
+  std::span<const std::byte> payload;
+  std::size_t taken = 0, bytes = 0;
+  while (bytes < fast_bytes_per_turn && front_fast(rank, record, payload)) {
+    bytes += sizeof record + payload.size();
+    ++taken;
+    take(rank, record, payload);
+  }
+  return taken;
+}
+
+std::size_t Transfer::take_parcels(Rank rank) {
+  Record record;
+  std::span<const std::byte> payload;
+  std::size_t taken = 0;
+  for (; front_of_parcel(rank, record, payload); ++taken) take(rank, record, payload);
+  return taken;
+}
+
+}  // namespace fabring

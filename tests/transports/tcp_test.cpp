@@ -8,9 +8,9 @@
 #include "runtime/base/handshake.hpp"
 #include "tests/support/faulty_endpoint.hpp"
 #include "tests/transports/conformance/world.hpp"
+#include "transports/slot_table.hpp"
 #include "transports/tcp/dialer.hpp"
 #include "transports/tcp/frame.hpp"
-#include "transports/slot_table.hpp"
 #include "transports/tcp/tcp_transport.hpp"
 
 namespace fabring {

@@ -28,6 +28,19 @@ std::string_view unfit(Collective collective, Algorithm algorithm, const WorldSh
   return {};
 }
 
+/// Between nodes prices that differ by less than they are known say nothing, and measured on links the ring, or the
+/// lanes of hierarchical, keep them busy where trees and exchanges at a distance leave gaps.
+void prefer_steady(std::vector<Candidate>& all) {
+  constexpr Nanoseconds one_in = 32;
+  for (const Algorithm steady : {Algorithm::hierarchical, Algorithm::ring}) {
+    const auto at = std::ranges::find(all, steady, &Candidate::algorithm);
+    if (at == all.end() || !at->excluded.empty()) continue;
+    const Nanoseconds lowest = all.front().predicted.value_or(0);
+    if (at->predicted.value_or(0) - lowest > lowest / one_in) continue;
+    std::rotate(all.begin(), at, at + 1);
+    return;
+  }
+}
 
 /// Ordered and reproducible mean nothing where nothing is reduced.
 Constraints meant(Collective collective, Constraints constraints) {
@@ -59,6 +72,7 @@ std::vector<Candidate> candidates(Collective collective, std::uint64_t bytes, co
     const Nanoseconds y = b.predicted.value_or(0);
     return x != y ? x < y : dependence(a.algorithm) < dependence(b.algorithm);
   });
+  if (shape.nodes > 1) prefer_steady(all);
   return all;
 }
 
@@ -188,6 +202,7 @@ std::string reason_text(const Chosen& chosen, Collective collective, std::uint64
   std::string text = std::string(name(collective)) + " of " + size_text(bytes) + " over " +
                      std::to_string(shape.ranks) + (shape.ranks == 1 ? " rank" : " ranks");
   if (shape.nodes > 1) text += " on " + std::to_string(shape.nodes) + " nodes";
+  const std::string give_or_take = shape.nodes > 1 ? ", give or take 3%" : "";  // prefer_steady()
   switch (chosen.reason) {
     case ChoiceReason::nothing_fits:
       return text + ": no algorithm can do this";
@@ -196,12 +211,12 @@ std::string reason_text(const Chosen& chosen, Collective collective, std::uint64
     case ChoiceReason::only_one:
       return text + ": only " + algorithm + " can do this";
     case ChoiceReason::fastest:
-      return text + ": " + algorithm + " has the lowest predicted time";
+      return text + ": " + algorithm + " has the lowest predicted time" + give_or_take;
     case ChoiceReason::asked_for:
       return text + ": " + algorithm + ", asked for by FABRING_ALGORITHM";
     case ChoiceReason::asked_for_unfit:
       return text + ": what FABRING_ALGORITHM asks for cannot do this call; of the others " + algorithm +
-             " has the lowest predicted time";
+             " has the lowest predicted time" + give_or_take;
   }
   return text;
 }

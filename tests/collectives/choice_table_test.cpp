@@ -54,11 +54,23 @@ TEST(ChoiceTable, ChoosesWhatHasTheLowestPrice) {
         for (const Algorithm other : all_algorithms()) {
           if (other == Algorithm::star) continue;
           const auto others = predict(Collective::allreduce, other, bytes, shape, machine);
-          EXPECT_LE(*price, others.value_or(*price)) << name(other) << " " << bytes;
+          if (!others || *price <= *others) continue;
+          const Algorithm steady = chosen(made, bytes);
+          EXPECT_TRUE(shape.nodes > 1 && (steady == Algorithm::hierarchical || steady == Algorithm::ring))
+              << name(other) << " " << bytes;
+          EXPECT_LE(*price, *others + *others / 32) << name(other) << " " << bytes;
         }
       }
     }
   }
+}
+
+// Measured over links of 1 Gbit/s: a double tree took twice, halving and doubling 1.06 times as long.
+TEST(ChoiceTable, PrefersWhatKeepsLinksBusyOfWhatIsPricedAlike) {
+  const Machine machine = *find_machine("10g");
+  EXPECT_EQ(chosen(ChoiceTable::make({4, 2, 2, 2}, machine), 16 * mebi), Algorithm::hierarchical);
+  const Algorithm on_four_hosts = chosen(ChoiceTable::make({4, 4, 1, 1}, machine), 16 * mebi);
+  EXPECT_TRUE(on_four_hosts == Algorithm::ring || on_four_hosts == Algorithm::hierarchical) << name(on_four_hosts);
 }
 
 TEST(ChoiceTable, KeepsToWhatTheCallNeeds) {

@@ -30,13 +30,6 @@ Execution* CommunicatorCore::find_active(std::uint32_t sequence) const {
   return nullptr;
 }
 
-bool CommunicatorCore::early_fits(std::uint32_t sequence, const Signature& signature) const {
-  for (auto at = early.lower_bound({false, sequence, 0, 0, 0, RecordKind::data});
-       at != early.end() && !at->first.point_to_point && at->first.sequence == sequence; ++at)
-    if (at->first.kind != RecordKind::data || !same_call(at->second.record.signature, signature)) return false;
-  return true;
-}
-
 std::vector<std::shared_ptr<Execution>> CommunicatorCore::running() const {
   std::vector<std::shared_ptr<Execution>> all = active;
   const auto more = messages.running();

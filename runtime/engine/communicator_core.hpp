@@ -95,9 +95,6 @@ class CommunicatorCore {
 
   Execution* find_active(std::uint32_t sequence) const;
 
-  /// What came before the call `sequence`, if anything, is small messages of a call like `signature`.
-  bool early_fits(std::uint32_t sequence, const Signature& signature) const;
-
  private:
   std::vector<std::pair<Rank, Rank>> by_world_;  // sorted
   WorldShape shape_;

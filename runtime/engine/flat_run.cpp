@@ -136,6 +136,21 @@ bool FlatRun::fits(const EngineCore& engine, const CommunicatorCore& communicato
          });
 }
 
+bool FlatRun::expects_what_came(const CommunicatorCore& communicator, std::uint32_t sequence) const {
+  const auto& early = communicator.early;
+  for (auto at = early.lower_bound({false, sequence, 0, 0, 0, RecordKind::data});
+       at != early.end() && !at->first.point_to_point && at->first.sequence == sequence; ++at) {
+    const CommunicatorCore::EarlyKey& came = at->first;
+    if (came.kind != RecordKind::data || came.tile >= tiling_.tiles ||
+        !same_call(at->second.record.signature, signature_) ||
+        std::ranges::none_of(plan_->plan.steps, [&](const Step& step) {
+          return receives(step.kind) && step.peer == came.peer && step.message == came.message;
+        }))
+      return false;
+  }
+  return true;
+}
+
 FlatRun::End FlatRun::run(EngineCore& engine, CommunicatorCore& communicator, std::uint32_t sequence) {
   sequence_ = sequence;
   begun_ = 0;

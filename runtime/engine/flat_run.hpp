@@ -38,6 +38,9 @@ class FlatRun {
   bool take_buffers(const Operation& operation, const CommunicatorCore& communicator, DeviceRuntime* devices);
   /// Is every message of it one that may travel so?
   bool fits(const EngineCore& engine, const CommunicatorCore& communicator) const;
+  /// Is what came before the call `sequence`, if anything, small messages of a call like this one, and in its plan?
+  /// An Execution says what is wrong with others.
+  bool expects_what_came(const CommunicatorCore& communicator, std::uint32_t sequence) const;
   const std::shared_ptr<const PreparedPlan>& plan() const { return plan_; }
   const Signature& signature() const { return signature_; }
 

@@ -68,7 +68,7 @@ std::optional<Status> EngineCore::run_flat(const std::shared_ptr<CommunicatorCor
   if (pending_.load() == 0) {
     std::lock_guard lock(communicator->mutex);
     if (communicator->failed.ok() && !left_.load() &&
-        communicator->early_fits(communicator->last_sequence + 1, flat.signature()))
+        flat.expects_what_came(*communicator, communicator->last_sequence + 1))
       sequence = ++communicator->last_sequence;
   }
   if (sequence == 0) return give_drive_back();

@@ -281,6 +281,39 @@ TEST_P(SmallOperations, that_do_not_fit_what_came_before_they_were_called_say_so
   });
 }
 
+TEST_P(SmallOperations, a_message_that_came_before_them_and_is_in_no_plan_is_refused) {
+  ThreadWorld world(2, {}, GetParam());
+  std::promise<void> sent;
+  std::promise<void> refused;
+  world.run([&](Rank rank, Communicator all) {
+    std::vector<int> values(100);
+    const auto call = [&] { return Operation::broadcast(values.data(), values.data(), 100, DataType::int32, 0); };
+    if (rank == 0) {
+      ASSERT_TRUE(all.run(call()).ok());
+      EngineCore& engine = world.engine(0);
+      Record record;
+      record.channel = engine.world()->id;
+      record.sequence = 2;
+      record.message = 999;
+      record.signature = engine.world()->past[1].signature;
+      record.bytes = sizeof(int);
+      engine.transfer().send_record(1, record, std::as_bytes(std::span(values.data(), 1)));
+      engine.transfer().flush();
+      ASSERT_TRUE(all.run(call()).ok());
+      sent.set_value();
+      return refused.get_future().wait();
+    }
+    sent.get_future().wait();
+    ASSERT_TRUE(all.start(call()).wait().ok());
+    ASSERT_TRUE(all.run(call()).ok());  // all that it needs is here
+    Operation unanswered = call();
+    unanswered.timeout = std::chrono::seconds(20);
+    const Status third = all.run(unanswered);
+    EXPECT_NE(third.message().find("no plan"), std::string::npos) << third.message();
+    refused.set_value();
+  });
+}
+
 // What one rank said last is heard although it has gone.
 TEST_P(SmallOperations, of_a_rank_that_leaves_at_once_reach_the_others) {
   for (int i = 0; i < 30; ++i) {

@@ -146,7 +146,7 @@ Execution::Start Execution::start(EngineCore& engine, std::uint16_t index, Time 
   told_.assign(plan_->peers.size(), point_to_point());
   const std::size_t steps = plan_->plan.steps.size();
   if (flat_) {
-    if (flat_->loan()) fast_loans_.push_back(*flat_->loan());
+    fast_loans_.insert(fast_loans_.end(), flat_->loans().begin(), flat_->loans().end());
     next_tile_ = flat_->first_tile();
     tiles_left_ -= next_tile_;
     steps_done_ = next_tile_ * steps;

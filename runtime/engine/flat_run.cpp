@@ -1,9 +1,11 @@
 #include "runtime/engine/flat_run.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "runtime/engine/call_buffers.hpp"
 #include "runtime/engine/communicator_core.hpp"
@@ -17,8 +19,6 @@ constexpr std::uint32_t yields_per_look = 16;  // at the clock
 constexpr std::uint32_t spins_at_full_speed = 64;
 constexpr std::uint32_t most_yields_for_loan = 64;
 constexpr std::size_t least_answer = 1024;
-
-bool receives(StepKind kind) { return kind == StepKind::recv || kind == StepKind::recv_reduce; }
 
 void pause() {
 #if defined(__x86_64__)
@@ -52,29 +52,6 @@ class Patience {
   std::chrono::steady_clock::time_point since_;
 };
 
-// What others wait for comes first; receives keep the plan's order, which is that of the messages.
-std::vector<StepId> in_order(const PreparedPlan& prepared) {
-  const Plan& plan = prepared.plan;
-  std::vector<StepId> order;
-  std::vector<std::uint32_t> need = prepared.dependencies;
-  std::vector<bool> taken(plan.steps.size(), false);
-  const auto take_next = [&](auto&& wanted) {
-    for (StepId id = 0; id < plan.steps.size(); ++id) {
-      if (taken[id] || need[id] > 0 || !wanted(plan.steps[id].kind)) continue;
-      taken[id] = true;
-      order.push_back(id);
-      for (std::uint32_t i = 0; i < plan.steps[id].successor_count; ++i)
-        --need[plan.successors[plan.steps[id].first_successor + i]];
-      return true;
-    }
-    return false;
-  };
-  while (take_next([](StepKind kind) { return kind == StepKind::send; }) ||
-         take_next([](StepKind kind) { return !receives(kind); }) || take_next(receives)) {
-  }
-  return order;
-}
-
 }  // namespace
 
 // The peer's messages come in the order sent. With a plan that looks alike from both sides that is the order in which
@@ -84,7 +61,7 @@ bool FlatRun::may_be(const PreparedPlan& plan, const Tiling& tiling) {
   if (plan.plan.size != 2) return false;
   std::vector<std::uint32_t> sent, received;
   std::uint32_t stage = 0;
-  for (const StepId id : in_order(plan)) {
+  for (const StepId id : FlatSteps(plan).order) {
     const StepKind kind = plan.plan.steps[id].kind;
     if (receives(kind)) received.push_back(++stage);
     if (kind == StepKind::send) sent.push_back(stage);
@@ -101,20 +78,18 @@ FlatRun::FlatRun(std::shared_ptr<const PreparedPlan> plan, Call call, const Oper
       operation_(operation),
       operands_(*plan_, call_),
       tiling_(tiling),
-      order_(in_order(*plan_)),
+      steps_(*plan_),
+      tiles_(std::min(tiling_.tiles, stages())),
       signature_(call_.signature()) {
-  for (std::uint32_t i = 0; i < order_.size(); ++i)
-    if (receives(plan_->plan.steps[order_[i]].kind)) stage_ends_.push_back(i);
-  stage_ends_.push_back(static_cast<std::uint32_t>(order_.size()));
-  places_.resize(std::min(tiling_.tiles, stages()));
-  operands_.bind(places_[0], tiling_, 0);
-  const std::size_t bytes = operands_.lay_out_scratch(places_[0]);
-  scratch_.resize(bytes * places_.size());
-  for (std::size_t i = 0; i < places_.size(); ++i) places_[i].scratch = scratch_.data() + i * bytes;
+  Placement& largest = tiles_[0].placement;
+  operands_.bind(largest, tiling_, 0);
+  const std::size_t bytes = operands_.lay_out_scratch(largest);
+  scratch_.resize(bytes * tiles_.size());
+  for (std::size_t i = 0; i < tiles_.size(); ++i) tiles_[i].placement.scratch = scratch_.data() + i * bytes;
   for (const Step& step : plan_->plan.steps)
     if (step.peer >= 0)
       longest_message_ =
-          std::max(longest_message_, operands_.bytes_of(places_[0], step.kind == StepKind::send ? step.from : step.to));
+          std::max(longest_message_, operands_.bytes_of(largest, step.kind == StepKind::send ? step.from : step.to));
 }
 
 bool FlatRun::serves(const Operation& operation) const {
@@ -124,8 +99,21 @@ bool FlatRun::serves(const Operation& operation) const {
          operation.wire_type == operation_.wire_type && operation.timeout == operation_.timeout;
 }
 
+// What was right with the same addresses is right again, unless memory of a device may have come to lie there.
+bool FlatRun::took_these(const Operation& operation, DeviceRuntime* devices) const {
+  return taken_ && operation.in == operation_.in && operation.out == operation_.out &&
+         operation.memory == operation_.memory && (devices == nullptr || !devices->in_use());
+}
+
 bool FlatRun::take_buffers(const Operation& operation, const CommunicatorCore& communicator, DeviceRuntime* devices) {
-  return fabring::take_buffers(call_, operation, communicator, devices).ok() && !call_.device.any();
+  if (took_these(operation, devices)) return true;
+  looked_up_ = false;
+  taken_ = fabring::take_buffers(call_, operation, communicator, devices).ok() && !call_.device.any();
+  if (!taken_) return false;
+  operation_.in = operation.in;
+  operation_.out = operation.out;
+  operation_.memory = operation.memory;
+  return true;
 }
 
 bool FlatRun::fits(const EngineCore& engine, const CommunicatorCore& communicator) const {
@@ -154,7 +142,11 @@ bool FlatRun::expects_what_came(const CommunicatorCore& communicator, std::uint3
 FlatRun::End FlatRun::run(EngineCore& engine, CommunicatorCore& communicator, std::uint32_t sequence) {
   sequence_ = sequence;
   begun_ = 0;
-  loan_.reset();
+  loans_.clear();
+  if (tiling_.tiles == 1 && !looked_up_) {
+    look_up_places(tiles_[0]);
+    looked_up_ = true;
+  }
   for (turn_ = 0; turn_ < tiling_.tiles + stages() - 1; ++turn_) {
     stage_ = turn_ < tiling_.tiles ? 0 : turn_ - tiling_.tiles + 1;
     next_ = stage_begin(stage_);
@@ -162,15 +154,28 @@ FlatRun::End FlatRun::run(EngineCore& engine, CommunicatorCore& communicator, st
     for (const std::uint32_t last = std::min(turn_, stages() - 1); stage_ <= last; ++stage_)
       if (!run_stage(engine, communicator)) return End::stopped;
   }
-  if (loan_ && !await_loan(engine)) return End::stopped;
-  if (call_.owned) call_.owned.reset();
+  if (!loans_.empty() && !await_loans(engine)) return End::stopped;
+  if (call_.owned) {  // the next call needs a copy of its own
+    call_.owned.reset();
+    taken_ = false;
+  }
   return End::done;
 }
 
-// The peer needs nothing more to read what it was lent last.
-bool FlatRun::await_loan(EngineCore& engine) const {
+// Each peer gives back in order what it was lent, so the last of each stands for those before it.
+void FlatRun::lent(Rank peer, std::uint32_t number) {
+  const auto known = std::ranges::find(loans_, peer, &FastLoan::peer);
+  if (known == loans_.end())
+    loans_.push_back({peer, number});
+  else
+    known->number = number;
+}
+
+// No peer reads the caller's memory any more.
+bool FlatRun::await_loans(EngineCore& engine) const {
   engine.transfer().flush();
-  for (std::uint32_t idle = 0; !engine.transfer().is_back(loan_->peer, loan_->number); ++idle) {
+  const auto is_back = [&](const FastLoan& loan) { return engine.transfer().is_back(loan.peer, loan.number); };
+  for (std::uint32_t idle = 0; !std::ranges::all_of(loans_, is_back); ++idle) {
     if (engine.has_news() || idle > engine.waiting().spins + most_yields_for_loan) return false;
     if (idle <= engine.waiting().spins) {
       pause();
@@ -182,17 +187,20 @@ bool FlatRun::await_loan(EngineCore& engine) const {
 }
 
 bool FlatRun::run_stage(EngineCore& engine, CommunicatorCore& communicator) {
-  const std::uint32_t tile = turn_ - stage_;
-  Placement& place = places_[tile % places_.size()];
+  const std::uint32_t number = turn_ - stage_;
+  Tile& tile = tiles_[number % tiles_.size()];
   next_ = stage_begin(stage_);
   if (stage_ == 0) {
-    if (tiling_.tiles > 1) operands_.bind(place, tiling_, tile);
-    operands_.bring_in(place);
+    if (tiling_.tiles > 1) {
+      operands_.bind(tile.placement, tiling_, number);
+      look_up_places(tile);
+    }
+    operands_.bring_in(tile.placement);
     ++begun_;
   }
-  for (; next_ < stage_ends_[stage_]; ++next_)
-    if (!run(engine, communicator, place, order_[next_])) return false;
-  if (stage_ + 1 == stages()) operands_.bring_out(place);
+  for (const std::uint32_t end = steps_.stage_ends[stage_]; next_ < end; ++next_)
+    if (!run_next(engine, communicator, tile)) return false;
+  if (stage_ + 1 == stages()) operands_.bring_out(tile.placement);
   return true;
 }
 
@@ -203,17 +211,22 @@ std::vector<StepId> FlatRun::done(std::uint32_t tile) const {
   for (std::uint32_t stage = 0; stage < stages(); ++stage) {
     const std::uint32_t turn = tile + stage;
     if (turn > turn_ || (turn == turn_ && stage > stage_)) break;
-    const std::uint32_t end = turn == turn_ && stage == stage_ ? next_ : stage_ends_[stage];
-    steps.insert(steps.end(), order_.begin() + stage_begin(stage), order_.begin() + end);
+    const std::uint32_t end = turn == turn_ && stage == stage_ ? next_ : steps_.stage_ends[stage];
+    steps.insert(steps.end(), steps_.order.begin() + stage_begin(stage), steps_.order.begin() + end);
   }
   return steps;
 }
 
-bool FlatRun::run(EngineCore& engine, CommunicatorCore& communicator, const Placement& place, StepId id) {
-  const Step& step = plan_->plan.steps[id];
-  if (step.kind == StepKind::send) return send(engine, communicator, place, id);
-  if (receives(step.kind)) return receive(engine, communicator, place, id);
-  run_local_step(call_, plan_->plan, operands_, place, step);
+bool FlatRun::run_next(EngineCore& engine, CommunicatorCore& communicator, Tile& tile) {
+  const Step& step = step_at(next_);
+  if (step.kind == StepKind::send) return send(engine, communicator, tile);
+  if (receives(step.kind)) return receive(engine, communicator, tile);
+  if (step.kind == StepKind::reduce) {
+    const FlatPlaces::Place& place = tile.places.of[next_];
+    fold(call_, place.to, {&tile.places.sources[place.first_source], step.operand_count}, place.count);
+  } else {
+    run_local_step(call_, plan_->plan, operands_, tile.placement, step);
+  }
   return true;
 }
 
@@ -222,14 +235,15 @@ bool FlatRun::may_send(const CommunicatorCore& communicator, const Step& step) {
   return member.early_sent - member.early_acked < CommunicatorCore::window / 2;
 }
 
-Record FlatRun::record_for(CommunicatorCore& communicator, const Placement& place, const Step& step) const {
+Record FlatRun::record_for(CommunicatorCore& communicator, std::uint32_t tile, const Step& step,
+                           std::size_t bytes) const {
   CommunicatorCore::Member& member = communicator.member[step.peer];
   Record record;
   record.channel = communicator.id;
   record.sequence = sequence_;
-  record.tile = place.tile;
+  record.tile = tile;
   record.message = step.message;
-  record.bytes = static_cast<std::uint32_t>(operands_.bytes_of(place, step.from));
+  record.bytes = static_cast<std::uint32_t>(bytes);
   record.consumed = member.taken;
   record.signature = signature_;
   return record;
@@ -241,20 +255,22 @@ void FlatRun::sent(CommunicatorCore& communicator, const Step& step, const Recor
   ++member.early_sent;
 }
 
-bool FlatRun::send(EngineCore& engine, CommunicatorCore& communicator, const Placement& place, StepId id) {
+bool FlatRun::send(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile) {
+  const StepId id = steps_.order[next_];
   const Step& step = plan_->plan.steps[id];
   for (Patience patience(engine.waiting()); !may_send(communicator, step);) {
     hear_news(engine, communicator, step.peer);
     if (!may_send(communicator, step) && (engine.has_news() || !patience.again())) return false;
   }
-  const Record record = record_for(communicator, place, step);
-  const auto from = operands_.at(place, step.from);
+  const FlatPlaces::Place& place = tile.places.of[next_];
+  const std::span<const std::byte> from{place.from, place.bytes};
+  const Record record = record_for(communicator, tile.placement.tile, step, place.bytes);
   Transfer& transfer = engine.transfer();
   const Rank peer = communicator.members[step.peer];
   std::uint32_t loan = 0;
   if (from.size() >= FastLoan::least_bytes && plan_->may_be_lent[id] && transfer.is_fast(peer) &&
-      transfer.lend_fast(peer, record, from, operands_.comes_back_there(place, id), loan)) {
-    loan_ = {peer, loan};
+      transfer.lend_fast(peer, record, from, operands_.comes_back_there(tile.placement, id), loan)) {
+    lent(peer, loan);
     sent(communicator, step, record);
     return true;
   }
@@ -267,55 +283,75 @@ bool FlatRun::send(EngineCore& engine, CommunicatorCore& communicator, const Pla
   return true;
 }
 
-bool FlatRun::receive(EngineCore& engine, CommunicatorCore& communicator, const Placement& place, StepId id) {
-  const Step& step = plan_->plan.steps[id];
-  if (take_kept(engine, communicator, place, step)) return true;
-  const auto to = operands_.at(place, step.to);
+bool FlatRun::receive(EngineCore& engine, CommunicatorCore& communicator, Tile& tile) {
+  const Step& step = step_at(next_);
+  if (take_kept(engine, communicator, tile)) return true;
   std::span<const std::byte> payload;
-  if (!await(engine, communicator, place.tile, step, to.size(), payload)) return false;
-  use(place, step, payload);
+  if (!await(engine, communicator, tile.placement.tile, step, tile.places.of[next_].bytes, payload)) return false;
+  const bool reduces = steps_.operand_of_next[next_] != FlatSteps::none;
+  if (reduces)
+    reduce_with(tile, payload);
+  else
+    use(tile, payload);
   Transfer& transfer = engine.transfer();
   const Rank peer = communicator.members[step.peer];
   if (!transfer.is_intact(peer)) return false;
-  if (!answer(engine, communicator, place, step, to)) transfer.pop(peer, payload.size());
+  if (reduces) ++next_;
+  if (reduces || !answer(engine, communicator, tile)) transfer.pop(peer, payload.size());
   engine.took_early(communicator, step.peer, false);
   return true;
 }
 
-void FlatRun::use(const Placement& place, const Step& step, std::span<const std::byte> payload) {
-  const auto to = operands_.at(place, step.to);
+void FlatRun::use(const Tile& tile, std::span<const std::byte> payload) {
+  const Step& step = step_at(next_);
+  const FlatPlaces::Place& place = tile.places.of[next_];
   if (step.kind == StepKind::recv_reduce) {
-    fold_incoming(call_, operands_, place, step, payload.data());
-  } else if (to.data() != payload.data() && !to.empty()) {
-    std::memcpy(to.data(), payload.data(), to.size());
+    std::array<const void*, 2> sources{place.from, payload.data()};
+    if (step.incoming_first) std::swap(sources[0], sources[1]);
+    fold(call_, place.to, sources, place.count);
+  } else if (place.to != payload.data() && !payload.empty()) {
+    std::memcpy(place.to, payload.data(), payload.size());
   }
 }
 
+// Instead of bringing it to scratch, from where the next step alone would read it.
+void FlatRun::reduce_with(Tile& tile, std::span<const std::byte> payload) {
+  const FlatPlaces::Place& place = tile.places.of[next_ + 1];
+  const std::span<const void*> sources{&tile.places.sources[place.first_source], step_at(next_ + 1).operand_count};
+  const void*& incoming = sources[steps_.operand_of_next[next_]];
+  const void* const in_scratch = std::exchange(incoming, payload.data());
+  fold(call_, place.to, sources, place.count);
+  incoming = in_scratch;
+}
+
 // A message that came before the call, or while its sender was heard of.
-bool FlatRun::take_kept(EngineCore& engine, CommunicatorCore& communicator, const Placement& place, const Step& step) {
+bool FlatRun::take_kept(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile) {
   if (communicator.early.empty()) return false;
-  const auto at = communicator.early.find({false, sequence_, place.tile, step.peer, step.message, RecordKind::data});
-  if (at == communicator.early.end() || at->second.payload.size() != operands_.at(place, step.to).size()) return false;
-  use(place, step, at->second.payload);
+  const Step& step = step_at(next_);
+  const auto at =
+      communicator.early.find({false, sequence_, tile.placement.tile, step.peer, step.message, RecordKind::data});
+  if (at == communicator.early.end() || at->second.payload.size() != tile.places.of[next_].bytes) return false;
+  use(tile, at->second.payload);
   communicator.early.erase(at);
   engine.took_early(communicator, step.peer, true);
   return true;
 }
 
 // What was made of a message goes back to its sender at once: then it takes the message's place.
-bool FlatRun::answer(EngineCore& engine, CommunicatorCore& communicator, const Placement& place, const Step& received,
-                     std::span<const std::byte> result) {
-  if (result.size() < least_answer || next_ + 1 >= stage_ends_[stage_] ||
+bool FlatRun::answer(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile) {
+  const Step& received = step_at(next_);
+  const FlatPlaces::Place& result = tile.places.of[next_];
+  if (result.bytes < least_answer || next_ + 1 >= steps_.stage_ends[stage_] ||
       !engine.transfer().is_fast(communicator.members[received.peer]))
     return false;
-  const Step& next = plan_->plan.steps[order_[next_ + 1]];
+  const Step& next = step_at(next_ + 1);
+  const FlatPlaces::Place& answered = tile.places.of[next_ + 1];
   if (received.kind != StepKind::recv_reduce || next.kind != StepKind::send || next.peer != received.peer ||
-      operands_.at(place, next.from).data() != result.data() || operands_.bytes_of(place, next.from) != result.size() ||
-      !may_send(communicator, next))
+      answered.from != result.to || answered.bytes != result.bytes || !may_send(communicator, next))
     return false;
-  Record record = record_for(communicator, place, next);
+  Record record = record_for(communicator, tile.placement.tile, next, answered.bytes);
   ++record.consumed;  // that message is being taken
-  if (!engine.transfer().answer_fast(communicator.members[next.peer], record, result)) return false;
+  if (!engine.transfer().answer_fast(communicator.members[next.peer], record, {result.to, result.bytes})) return false;
   sent(communicator, next, record);
   ++next_;
   return true;

@@ -11,11 +11,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
 #include "fabring/operation.hpp"
+#include "runtime/engine/flat_steps.hpp"
 #include "runtime/engine/operands.hpp"
 #include "runtime/engine/prepared_plan.hpp"
 
@@ -52,49 +52,57 @@ class FlatRun {
   std::uint32_t first_tile() const;                  ///< all before it are done
   std::uint32_t end_tile() const { return begun_; }  ///< it and all after it are not begun
   std::vector<StepId> done(std::uint32_t tile) const;
-  const std::optional<FastLoan>& loan() const { return loan_; }
+  const std::vector<FastLoan>& loans() const { return loans_; }  ///< at most one for each peer
   std::span<const std::byte> scratch(std::uint32_t tile) const {
-    return {place_of(tile).scratch, scratch_.size() / places_.size()};
+    return {tiles_[tile % tiles_.size()].placement.scratch, scratch_.size() / tiles_.size()};
   }
 
  private:
-  std::uint32_t stages() const { return static_cast<std::uint32_t>(stage_ends_.size()); }
-  std::uint32_t stage_begin(std::uint32_t stage) const { return stage == 0 ? 0 : stage_ends_[stage - 1]; }
-  const Placement& place_of(std::uint32_t tile) const { return places_[tile % places_.size()]; }
+  struct Tile {
+    Placement placement;
+    FlatPlaces places;
+  };
+  std::uint32_t stages() const { return static_cast<std::uint32_t>(steps_.stage_ends.size()); }
+  std::uint32_t stage_begin(std::uint32_t stage) const { return stage == 0 ? 0 : steps_.stage_ends[stage - 1]; }
+  const Step& step_at(std::uint32_t index) const { return plan_->plan.steps[steps_.order[index]]; }
+  bool took_these(const Operation& operation, DeviceRuntime* devices) const;
+  void look_up_places(Tile& tile) { tile.places.look_up(steps_, plan_->plan, operands_, tile.placement); }
   bool run_stage(EngineCore& engine, CommunicatorCore& communicator);
-  bool run(EngineCore& engine, CommunicatorCore& communicator, const Placement& place, StepId id);
-  bool send(EngineCore& engine, CommunicatorCore& communicator, const Placement& place, StepId id);
-  bool receive(EngineCore& engine, CommunicatorCore& communicator, const Placement& place, StepId id);
-  bool take_kept(EngineCore& engine, CommunicatorCore& communicator, const Placement& place, const Step& step);
-  void use(const Placement& place, const Step& step, std::span<const std::byte> payload);
-  bool answer(EngineCore& engine, CommunicatorCore& communicator, const Placement& place, const Step& received,
-              std::span<const std::byte> result);
+  bool run_next(EngineCore& engine, CommunicatorCore& communicator, Tile& tile);
+  bool send(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile);
+  bool receive(EngineCore& engine, CommunicatorCore& communicator, Tile& tile);
+  bool take_kept(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile);
+  void use(const Tile& tile, std::span<const std::byte> payload);
+  void reduce_with(Tile& tile, std::span<const std::byte> payload);
+  bool answer(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile);
   static bool may_send(const CommunicatorCore& communicator, const Step& step);
   void hear_news(EngineCore& engine, CommunicatorCore& communicator, Rank member);
-  Record record_for(CommunicatorCore& communicator, const Placement& place, const Step& step) const;
+  Record record_for(CommunicatorCore& communicator, std::uint32_t tile, const Step& step, std::size_t bytes) const;
   static void sent(CommunicatorCore& communicator, const Step& step, const Record& record);
   bool await(EngineCore& engine, CommunicatorCore& communicator, std::uint32_t tile, const Step& step,
              std::size_t bytes, std::span<const std::byte>& payload);
-  bool await_loan(EngineCore& engine) const;
+  void lent(Rank peer, std::uint32_t number);
+  bool await_loans(EngineCore& engine) const;
 
   std::shared_ptr<const PreparedPlan> plan_;
   Call call_;
-  Operation operation_;  // its buffers do not matter, and may be gone
+  Operation operation_;  // with the buffers that it had last, which may be gone
   Operands operands_;    // of call_
   Tiling tiling_;
-  std::vector<StepId> order_;              // sends as early as can be
-  std::vector<std::uint32_t> stage_ends_;  // in order_
-  std::vector<Placement> places_;          // tile t is in places_[t % size]
+  FlatSteps steps_;
+  std::vector<Tile> tiles_;  // tile t is tiles_[t % size]
   std::vector<std::byte> scratch_;
   std::size_t longest_message_ = 0;
   Signature signature_;
   std::uint32_t sequence_ = 0;
+  bool taken_ = false;      // the buffers of operation_ are those of call_
+  bool looked_up_ = false;  // and the places of an operation of one tile are known
   // Where it is.
   std::uint32_t turn_ = 0;
   std::uint32_t stage_ = 0;
-  std::uint32_t next_ = 0;   // in order_
+  std::uint32_t next_ = 0;   // in the order of steps_
   std::uint32_t begun_ = 0;  // tiles
-  std::optional<FastLoan> loan_;
+  std::vector<FastLoan> loans_;
 };
 
 }  // namespace fabring

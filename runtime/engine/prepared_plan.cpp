@@ -36,6 +36,7 @@ PreparedPlan::PreparedPlan(Plan made) : plan(std::move(made)), input(input_block
     list.push_back(id);
     if (step.kind == StepKind::recv_reduce) slot_receives.push_back(id);
   }
+  find_only_readers();
   find_what_may_stay();
   find_what_may_be_lent();
 }
@@ -51,22 +52,14 @@ void PreparedPlan::find_what_may_be_lent() {
   }
 }
 
-// A recv_reduce reads its message itself. What a recv brings into an area of scratch that nothing else is written to,
-// and one reduce reads, may stay as well.
-void PreparedPlan::find_what_may_stay() {
-  const std::size_t count = plan.steps.size();
-  std::vector<bool> after_send(count, false);
+void PreparedPlan::find_only_readers() {
   struct Area {
     std::size_t writes = 0, readers = 0;
     StepId writer = 0, reader = 0;
   };
   std::vector<Area> areas(plan.scratch.size());
-  for (StepId id = 0; id < count; ++id) {
+  for (StepId id = 0; id < plan.steps.size(); ++id) {
     const Step& step = plan.steps[id];
-    for (std::uint32_t i = 0; i < step.successor_count; ++i) {
-      const StepId next = plan.successors[step.first_successor + i];
-      after_send[next] = after_send[next] || after_send[id] || step.kind == StepKind::send;
-    }
     for (const Block& block : writes(step))
       if (block.space == Space::scratch) {
         ++areas[block.scratch].writes;
@@ -79,18 +72,36 @@ void PreparedPlan::find_what_may_stay() {
       area.reader = id;
     }
   }
-  may_stay.assign(count, false);
-  last_reader.resize(count);
-  for (StepId id = 0; id < count; ++id) may_stay[id] = plan.steps[id].kind == StepKind::recv_reduce && !after_send[id];
+  only_reader.assign(plan.steps.size(), none);
   for (std::size_t i = 0; i < areas.size(); ++i) {
     const Area& area = areas[i];
     if (area.writes != 1 || area.readers != 1) continue;
     const Step& writer = plan.steps[area.writer];
-    if (writer.kind != StepKind::recv || writer.to.range != plan.scratch[i] ||
-        plan.steps[area.reader].kind != StepKind::reduce || after_send[area.reader])
-      continue;
-    may_stay[area.writer] = true;
-    last_reader[area.reader].push_back(area.writer);
+    if (writer.kind == StepKind::recv && writer.to.range == plan.scratch[i] &&
+        plan.steps[area.reader].kind == StepKind::reduce)
+      only_reader[area.writer] = area.reader;
+  }
+}
+
+// A recv_reduce reads its message itself. What one reduce alone reads may stay as well.
+void PreparedPlan::find_what_may_stay() {
+  const std::size_t count = plan.steps.size();
+  std::vector<bool> after_send(count, false);
+  for (StepId id = 0; id < count; ++id) {
+    const Step& step = plan.steps[id];
+    for (std::uint32_t i = 0; i < step.successor_count; ++i) {
+      const StepId next = plan.successors[step.first_successor + i];
+      after_send[next] = after_send[next] || after_send[id] || step.kind == StepKind::send;
+    }
+  }
+  may_stay.assign(count, false);
+  last_reader.resize(count);
+  for (StepId id = 0; id < count; ++id) {
+    may_stay[id] = plan.steps[id].kind == StepKind::recv_reduce && !after_send[id];
+    if (const StepId reader = only_reader[id]; reader != none && !after_send[reader]) {
+      may_stay[id] = true;
+      last_reader[reader].push_back(id);
+    }
   }
 }
 

@@ -31,6 +31,8 @@ struct PreparedPlan {
   /// Index into `peers`, or -1.
   int peer_index(Rank rank) const;
 
+  static constexpr StepId none = static_cast<StepId>(-1);
+  void find_only_readers();
   void find_what_may_stay();
   void find_what_may_be_lent();
 
@@ -41,6 +43,8 @@ struct PreparedPlan {
   std::vector<StepId> first_steps;          // without dependencies, in plan order
   std::vector<StepId> slot_receives;        // recv_reduce steps, in plan order: they receive into slots
   std::vector<BlockSpan> blocks;            // that a range lies in, by range; empty if the plan has no blocks
+  // By step: the reduce that alone reads what this receive alone brings into an area of scratch; none for all others.
+  std::vector<StepId> only_reader;
   // Receives whose message need not come here: it is read by one step only, which this rank can run whatever becomes of
   // its own sends. (One that waited for a send could wait for a rank that waits for this loan.)
   std::vector<bool> may_stay;                    // by step

@@ -78,7 +78,7 @@ std::optional<Status> EngineCore::run_flat(const std::shared_ptr<CommunicatorCor
   if (!transfer_->delivered()) transfer_->look();
   if (end == FlatRun::End::done) {
     const bool undelivered = !transfer_->delivered();
-    undelivered_.store(undelivered);
+    if (undelivered_.load(std::memory_order_relaxed) != undelivered) undelivered_.store(undelivered);
     last_end_.store(parts_.clock->about_now(), std::memory_order_relaxed);
     ran_at_once_.store(ran_at_once_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     (void)give_drive_back();

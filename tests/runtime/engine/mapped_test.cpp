@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <cstring>
+#include <future>
 #include <memory_resource>
 #include <random>
 
@@ -119,6 +120,35 @@ TEST(MappedMemory, is_read_where_it_lies_and_stays_so_over_many_tiles) {
       }
     });
     EXPECT_GT(world.engine(0).transfer().loans(), 3 * 20u);
+  }
+}
+
+// It is lent to both others, and one of them reads nothing at first: its driver is inside a reduction of its own.
+TEST(MappedMemory, is_the_callers_again_only_when_all_peers_have_read_it) {
+  constexpr std::size_t count = 2000;
+  constexpr auto wait_for_it = [](void*, const void*, std::size_t, DataType, void* overwritten) {
+    // Rank 0 waits for this one, so the time runs out; if it did not wait, this would end at once.
+    if (overwritten != nullptr) (void)static_cast<std::shared_future<void>*>(overwritten)->wait_for(100ms);
+  };
+  ThreadWorld world(3, {}, shm);
+  for (const Rank late : {1, 2, 1, 2, 1, 2}) {  // it is not always run by its caller
+    std::promise<void> overwritten;
+    std::shared_future<void> awaited = overwritten.get_future().share();
+    world.run([&](Rank rank, Communicator all) {
+      const auto reduction = Reduction::user(wait_for_it, rank == late ? &awaited : nullptr, true);
+      std::int32_t value = 0, result = 0;
+      ASSERT_TRUE(all.reduce(&value, &result, 1, DataType::int32, reduction, late).ok());
+      std::vector<float> out(count);
+      const auto block = *world.engine(rank).mapped().allocate(3 * count * sizeof(float));
+      auto* const values = reinterpret_cast<float*>(block->data());
+      std::fill_n(values, 3 * count, 1.0f);
+      ASSERT_TRUE(all.scatter(values, out.data(), count, DataType::float32, 0).ok());
+      if (rank == 0) {
+        std::fill_n(values, 3 * count, 2.0f);
+        overwritten.set_value();
+      }
+      EXPECT_EQ(out, std::vector<float>(count, 1.0f)) << "read by rank " << rank << " when it was no longer lent";
+    });
   }
 }
 

@@ -73,8 +73,11 @@ endfunction()
 
 # What is tested is compiled as it is used; the tests themselves need not be fast.
 function(fabring_test_options target)
-  target_compile_options(${target} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O1>
-                         -Wno-array-bounds -Wno-stringop-overflow)  # false with std::string in GCC 12 at -O1
+  if(FABRING_SANITIZE)
+    target_compile_options(${target} PRIVATE -O1 -Wno-array-bounds -Wno-stringop-overflow)  # false with std::string in GCC 12
+  else()
+    target_compile_options(${target} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O0>)
+  endif()
   if(TARGET fabring_test_headers AND NOT ${target} STREQUAL fabring_test_headers)
     fabring_precompile(${target} REUSE_FROM fabring_test_headers)
   endif()

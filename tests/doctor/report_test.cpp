@@ -75,8 +75,8 @@ TEST(DoctorReport, JsonHasEveryFieldAndSurvivesBytesThatAreNoText) {
   Report report = report_of({Severity::not_checked, Severity::critical});
   report.findings[0].what = "\xff\xfe";
   report.findings[1].where = "eth0";
-  const auto text = report_json(report).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  const auto json = nlohmann::json::parse(text);
+  const auto text = report_json(report).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  const auto json = nlohmann::ordered_json::parse(text);
   EXPECT_EQ(json["schema"], 1);
   EXPECT_EQ(json["part"], "host");
   EXPECT_EQ(json["verdict"], "critical");

@@ -51,7 +51,7 @@ TEST(PerfReport, PlainIsOneLinePerRepetitionAndNothingElse) {
 }
 
 TEST(PerfReport, JsonIsAnArrayWithEverything) {
-  const auto list = nlohmann::json::parse(report(Format::json, {{sample()}, {sample(true)}}));
+  const auto list = nlohmann::ordered_json::parse(report(Format::json, {{sample()}, {sample(true)}}));
   ASSERT_EQ(list.size(), 2U);
   std::vector<std::string> names;
   const auto ordered = nlohmann::ordered_json::parse(report(Format::json, {{sample()}}));
@@ -63,7 +63,7 @@ TEST(PerfReport, JsonIsAnArrayWithEverything) {
   EXPECT_EQ(list[0]["in_place"], false);
   EXPECT_EQ(list[1]["in_place"], true);
   EXPECT_EQ(list[0]["wire_bytes_per_rank"], 6'000'100);
-  EXPECT_EQ(nlohmann::json::parse(report(Format::json, {})).size(), 0U);
+  EXPECT_EQ(nlohmann::ordered_json::parse(report(Format::json, {})).size(), 0U);
 }
 
 TEST(PerfReport, CsvHasAHeaderAndARowPerSize) {
@@ -143,7 +143,7 @@ TEST(ModelReport, ShowsBucketsBesideOneCallForEachTensor) {
   EXPECT_THAT(table, HasSubstr("161 tensors, 25557032 parameters, 97.5 MiB of float32"));
   EXPECT_THAT(table, testing::ContainsRegex(
                          "25 MiB +5 +2000.0 +1900.0 +2400.0 +3 +2.00 +3.00 +6060000 +1.010 +0\n +one tensor +161 "));
-  const auto rows = nlohmann::json::parse(model_report(Format::json));
+  const auto rows = nlohmann::ordered_json::parse(model_report(Format::json));
   ASSERT_EQ(rows.size(), 2U);
   EXPECT_EQ(rows[0]["bucket"], 25 << 20);
   EXPECT_EQ(rows[1]["calls"], 161);

@@ -33,7 +33,7 @@ TEST(PerfRun, EveryElementIsRightAndTheRingSendsWhatItShould) {
   const auto result = run({"perf", "allreduce", "-n", "3", "--transport", "tcp", "--algorithm", "ring", "--sizes",
                            "0,4,100000,1M", "-i", "2", "-w", "1", "--json"});
   ASSERT_EQ(result.code, 0) << result.err;
-  const auto list = nlohmann::json::parse(result.out);
+  const auto list = nlohmann::ordered_json::parse(result.out);
   ASSERT_EQ(list.size(), 4U);
   for (const auto& row : list) {
     EXPECT_EQ(row["wrong"], 0) << row;
@@ -53,7 +53,7 @@ TEST(PerfRun, LanesAreThoseThatWereUsed) {
         run({"perf", "allreduce", "-n", "2", "--transport", transport, "--sizes", "4", "-i", "1", "-w", "0", "--json"},
             settings);
     EXPECT_EQ(result.code, 0) << result.err;
-    return result.code == 0 ? nlohmann::json::parse(result.out)[0]["lanes"].get<int>() : -1;
+    return result.code == 0 ? nlohmann::ordered_json::parse(result.out)[0]["lanes"].get<int>() : -1;
   };
   const std::map<std::string, std::string> three{{"FABRING_SOCKETS_PER_PEER", "3"}};
   EXPECT_EQ(lanes("tcp", {}), 1);
@@ -111,7 +111,7 @@ TEST(PerfRun, AModelsGradientsAreRightInBucketsOneByOneAndGrouped) {
   const auto result = run({"perf", "--model", "resnet50", "--bucket", "10M", "-n", "2", "--transport", "tcp", "-i", "1",
                            "-w", "0", "--json"});
   ASSERT_EQ(result.code, 0) << result.err;
-  const auto rows = nlohmann::json::parse(result.out);
+  const auto rows = nlohmann::ordered_json::parse(result.out);
   ASSERT_EQ(rows.size(), 4U);
   EXPECT_EQ(rows[0]["bucket"], 10 << 20);
   EXPECT_EQ(rows[1]["kind"], "together");
@@ -133,7 +133,7 @@ TEST(PerfRun, TheGuardComparesEveryCollective) {
   // Whether one is slow says nothing here, where the machine is shared: only that each has a verdict.
   const auto result = run({"perf", "--guard", "-n", "3", "--transport", "tcp", "--sizes", "4,10K", "--reps", "1",
                            "--target-ms", "1", "-w", "0", "--json"});
-  const auto rows = nlohmann::json::parse(result.out);
+  const auto rows = nlohmann::ordered_json::parse(result.out);
   EXPECT_EQ(rows.size(), 9U + 8U) << result.err;
   bool slow = false;
   for (const auto& row : rows) {

@@ -15,7 +15,7 @@ TEST(SettingsCommand, SaysValueAndSourceOfEach) {
   const auto result = run({"settings", "--json"},
                           {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "h"}, {"FABRING_TIMEOUT", "90s"}});
   EXPECT_EQ(result.code, 0) << result.err;
-  const auto list = nlohmann::json::parse(result.out);
+  const auto list = nlohmann::ordered_json::parse(result.out);
   ASSERT_EQ(list.size(), settings().size());
   std::map<std::string, std::pair<std::string, std::string>> found;
   for (const auto& row : list) found[row["name"]] = {row["value"], row["source"]};

@@ -116,7 +116,7 @@ TEST(Simulate, GivesTheSameNumbersEveryTime) {
   const auto first = run(arguments);
   EXPECT_EQ(first.code, 0) << first.err;
   EXPECT_EQ(first.out, run(arguments).out);
-  const auto json = nlohmann::json::parse(first.out);
+  const auto json = nlohmann::ordered_json::parse(first.out);
   ASSERT_EQ(json.size(), 1u);
   EXPECT_EQ(json[0]["ranks_simulated"], 32);
   auto other = arguments;

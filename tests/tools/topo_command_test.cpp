@@ -44,7 +44,8 @@ TEST_F(TopoCommand, SaysHowFarEachCardIsFromEachGpuAndWhichWayItsMemoryTakes) {
   EXPECT_THAT(flat, HasSubstr("GPU 7  same PCI switch: rdmap321s28, rdmap322s29, rdmap323s30, rdmap324s31 (direct);"));
   EXPECT_THAT(flat, HasSubstr("16 cards (direct)"));
   EXPECT_THAT(flat, HasSubstr("eth0 (staged)"));
-  const auto json = nlohmann::json::parse(run({"topo", "--json", "--input", file(machine_file(p4d_like()))}).out);
+  const auto json =
+      nlohmann::ordered_json::parse(run({"topo", "--json", "--input", file(machine_file(p4d_like()))}).out);
   EXPECT_EQ(json["gpus"][2]["memory_path"], "direct");
   for (const auto& card : json["gpus"][2]["cards"])
     EXPECT_EQ(card["path"], card["label"] == "eth0" ? "staged" : "direct") << card;
@@ -59,11 +60,11 @@ TEST_F(TopoCommand, SaysWhichProcessorsAContainerMayNotUse) {
 
 TEST_F(TopoCommand, WritesJson) {
   const auto result = run({"topo", "--json", "--input", file(machine_file(p4d_like()))});
-  const auto json = nlohmann::json::parse(result.out);
+  const auto json = nlohmann::ordered_json::parse(result.out);
   ASSERT_EQ(json["gpus"].size(), 8u);
-  EXPECT_EQ(json["gpus"][2]["rails"], nlohmann::json::array({"rdmap34s1"}));
+  EXPECT_EQ(json["gpus"][2]["rails"], nlohmann::ordered_json::array({"rdmap34s1"}));
   EXPECT_EQ(json["gpus"][2]["proximity"], "same PCI switch");
-  EXPECT_EQ(json["nics"][1]["serves_gpus"], nlohmann::json::array({2, 3}));
+  EXPECT_EQ(json["nics"][1]["serves_gpus"], nlohmann::ordered_json::array({2, 3}));
   EXPECT_TRUE(json["recorded"]);
 }
 
@@ -73,7 +74,7 @@ TEST_F(TopoCommand, RecordsThisHostAndShowsItAgain) {
   ASSERT_EQ(here.code, 0) << here.err;
   const auto again = run({"topo", "--json", "--input", saved});
   ASSERT_EQ(again.code, 0) << again.err;
-  auto expected = nlohmann::json::parse(here.out), found = nlohmann::json::parse(again.out);
+  auto expected = nlohmann::ordered_json::parse(here.out), found = nlohmann::ordered_json::parse(again.out);
   EXPECT_TRUE(found["recorded"]);
   EXPECT_EQ(found["cpus"], expected["cpus"]);
   EXPECT_EQ(found["nics"].size(), expected["nics"].size());

@@ -15,7 +15,7 @@ namespace fabring::tools {
 namespace {
 
 using Json = nlohmann::ordered_json;  // for writing; its objects take a linear search for every new key
-using Parsed = nlohmann::json;
+using Parsed = nlohmann::ordered_json;
 
 constexpr std::string_view format_name = "fabring-plan";
 constexpr std::uint64_t format_version = 1;

@@ -60,7 +60,7 @@ std::string as_json(const std::vector<SettingRow>& rows) {
                     {"unit", row.setting->unit},
                     {"default", default_text(*row.setting)},
                     {"description", row.setting->paragraph}});
-  return list.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 std::string as_text(const std::vector<SettingRow>& rows) {

@@ -268,7 +268,7 @@ Status scaling(const SimulateOptions& options, const Wanted& wanted, Output& out
 Status compare(const SimulateOptions& options, const Wanted& wanted, Output& out) {
   std::ifstream file(options.measured, std::ios::binary);
   if (!file) return Status(ErrorCode::unavailable, "--measured " + options.measured + ": cannot be read");
-  const auto json = nlohmann::json::parse(file, nullptr, false);
+  const auto json = nlohmann::ordered_json::parse(file, nullptr, false);
   if (!json.is_array())
     return wrong_argument("--measured " + options.measured + ": not what fabring perf --format json writes");
   std::string text = fmt::format("{:>10} {:>6} {:>20} {:>12} {:>12} {:>6}\n", "size", "ranks", "algorithm", "predicted",

@@ -78,7 +78,7 @@ std::string as_json(const std::vector<JobPicture>& jobs) {
         {{"job", job.job_id}, {"tag", job.tag}, {"version", job.version}, {"asked", job.asked}, {"ranks", ranks}});
   }
   const nlohmann::ordered_json all{{"schema", 1}, {"jobs", list}};
-  return all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return all.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 int run(const StatusOptions& options) {

@@ -31,10 +31,11 @@ Status show(const TopoOptions& options) {
   auto topology = options.input.empty() ? discover_topology() : read_topology(options.input);
   if (!topology) return topology.error();
   if (!options.svg.empty()) FABRING_TRY(write_file(options.svg, "--svg", topology_picture(*topology)));
-  return write_file(options.output, "--output",
-                    options.json
-                        ? topology_json(*topology).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"
-                        : topology_text(*topology));
+  return write_file(
+      options.output, "--output",
+      options.json
+          ? topology_json(*topology).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"
+          : topology_text(*topology));
 }
 
 int run(const TopoOptions& options) {

@@ -130,7 +130,7 @@ int run(const ExplainOptions& options) {
   Output out;
   Status status = out.open(options.output);
   if (status.ok()) {
-    out.write(options.json ? answer.json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"
+    out.write(options.json ? answer.json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"
                            : answer.text);
     status = out.finish();
   }

@@ -68,7 +68,7 @@ void add_report_options(CLI::App& command, ReportOptions& options, double timeou
   command.add_option("--output", options.output, "Write to a file")->type_name("FILE");
   command.add_option("--timeout", options.timeout_s, "Seconds after which what is left counts as not checked")
       ->type_name("S")
-      ->check(between(0.01, 86400.0))
+      ->check(between(0.001, 86400.0))
       ->capture_default_str();
 }
 
@@ -124,7 +124,7 @@ int deliver(const Report& report, const nlohmann::ordered_json& json, const Repo
   Output out;
   Status status = out.open(options.output);
   if (status.ok()) {
-    out.write(options.json ? json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"
+    out.write(options.json ? json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"
                            : report_text(report, options.all));
     status = out.finish();
   }

@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -21,6 +23,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -37,7 +40,7 @@ struct CUevent_st {
 };
 struct CUfunc_st {
   std::string name;
-  fixture::HostKernel kernel;
+  fixture::HostKernel kernel;  // null: the one that copies
 };
 }  // namespace fabring::cuda
 
@@ -50,7 +53,7 @@ namespace {
 constexpr Answer illegal_address = 700;
 constexpr Answer capture_unsupported = 900;
 
-std::unique_ptr<FakeDevice> device;
+FakeDevice* device = nullptr;  // for good: it has a thread
 pid_t owner = 0;
 std::vector<CUctx_st> contexts;
 long copies_left = -1;
@@ -96,7 +99,10 @@ long number(const char* name, long otherwise) {
 
 bool ready() { return device != nullptr && owner == ::getpid(); }
 
+std::atomic<unsigned long> calls{0};
+
 Answer check() {
+  ++calls;
   if (!ready()) return not_initialized;
   return current.empty() ? invalid_context : success;
 }
@@ -112,10 +118,14 @@ FAKE Answer cuInit(unsigned) {
   const std::lock_guard lock(mutex);
   const long count = number("FAKE_CUDA_DEVICES", 2);
   if (count == 0) return no_device;
-  if (device) return ready() ? success : not_initialized;
+  if (device != nullptr) return ready() ? success : not_initialized;
   owner = ::getpid();
-  device = std::make_unique<FakeDevice>(static_cast<std::uint64_t>(number("FAKE_CUDA_SEED", owner)),
-                                        static_cast<int>(count));
+  device = new FakeDevice(static_cast<std::uint64_t>(number("FAKE_CUDA_SEED", owner)), static_cast<int>(count));
+  sigset_t all, before;  // signals are the program's
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread([] { device->live(); }).detach();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   contexts.resize(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < contexts.size(); ++i) contexts[i].device = static_cast<int>(i);
   copies_left = number("FAKE_CUDA_FAIL_AFTER", -1);
@@ -490,7 +500,7 @@ FAKE Answer cuModuleGetFunction(Function* function, Module, const char* name) {
   const std::string_view full = name, prefix = "fabring_";
   if (!full.starts_with(prefix)) return not_found;
   const auto kernel = fabring::fixture::find_host_kernel(full.substr(prefix.size()));
-  if (kernel == nullptr) return not_found;
+  if (kernel == nullptr && full != "fabring_copy_and_tell") return not_found;
   static auto& functions = *new std::vector<std::unique_ptr<CUfunc_st>>();  // as long as their modules: the process
   static std::mutex mutex;
   std::lock_guard lock(mutex);
@@ -504,6 +514,12 @@ FAKE Answer cuLaunchKernel(Function function, unsigned blocks, unsigned, unsigne
                            unsigned, Stream stream, void** arguments, void**) {
   if (const Answer answer = check(); answer != success) return answer;
   if (blocks == 0 || threads == 0 || threads > 1024) return invalid_value;
+  if (function->kernel == nullptr) {
+    const auto& copies = *static_cast<const fabring::cuda::kernels::CopyTask*>(arguments[0]);
+    if (blocks != fabring::cuda::kernels::blocks_of(copies)) return invalid_value;
+    if (copies_left >= 0 && copies_left-- == 0) device->break_down();
+    return answer_of(device->launch_copies(stream, copies));
+  }
   const auto& task = *static_cast<const fabring::cuda::kernels::FoldTask*>(arguments[0]);
   std::size_t bits = 8;
   for (const std::size_t width : {64u, 32u, 16u})
@@ -518,6 +534,14 @@ FAKE Answer cuStreamCreateWithPriority(Stream* stream, unsigned, int) {
 }
 
 FAKE Answer cuStreamDestroy_v2(Stream) { return check(); }
+
+FAKE Answer cuStreamQuery(Stream stream) {
+  if (const Answer answer = check(); answer != success) return answer;
+  if (capture_mode != capture_relaxed) return capture_unsupported;
+  const auto idle = device->is_idle(stream);
+  if (!idle) return illegal_address;
+  return *idle ? success : not_ready;
+}
 
 FAKE Answer cuStreamGetCtx(Stream stream, Context* context) {
   if (const Answer answer = check(); answer != success) return answer;
@@ -561,4 +585,7 @@ FAKE Answer cuEventQuery(Event event) {
 
 // For tests in this process: what a CUDA program does itself.
 FAKE void* fake_cuda_see(const void* at) { return device->see(at); }
+FAKE unsigned long fake_cuda_calls() { return calls; }
+FAKE void fake_cuda_stand_still(int on) { device->stand_still(on != 0); }
+FAKE void fake_cuda_break() { device->break_down(); }
 FAKE void fake_cuda_capture(Stream stream, int on) { device->capture(stream, on != 0); }

@@ -102,8 +102,11 @@ DevicePath EngineCore::device_path(CommunicatorCore& communicator, Call call) {
   };
   if (auto why = why_staged(**plan, call, choose_tiling(**plan, call, tiling_rules()), parts_.eager_bytes, is_near))
     return without_sharing(std::move(*why));
-  return {DeviceRoute::shared, fmt::format("with {} rank{} of this host{}", near.size(), near.size() == 1 ? "" : "s",
-                                           far.empty() ? "" : ", staged to the others")};
+  const char* const others = far.empty()                          ? ""
+                             : parts_.endpoint->reaches_devices() ? ", by network cards to the others"
+                                                                  : ", staged to the others";
+  return {DeviceRoute::shared,
+          fmt::format("with {} rank{} of this host{}", near.size(), near.size() == 1 ? "" : "s", others)};
 }
 
 // ---- memory of devices that network cards read and write ----------------------------------------------------------

@@ -65,6 +65,13 @@ struct DeviceReduction {
   int ranks = 1;          ///< avg: what the rounded sum is divided by, as finish_average() does it
 };
 
+/// Either side in memory of a device or of the host.
+struct DeviceCopy {
+  std::byte* to = nullptr;
+  const std::byte* from = nullptr;
+  std::size_t bytes = 0;
+};
+
 /// What a device does in the order it was posted.
 class DeviceQueue {
  public:
@@ -76,6 +83,10 @@ class DeviceQueue {
   /// to[i] = from[i] * *factor, as scale() of the processor. The factor is read now.
   virtual Status post_scale(DataType type, std::byte* to, const std::byte* from, const void* factor,
                             std::size_t count) = 0;
+  /// Several copies and a mark behind them. A few small ones are one kernel that says itself that it is over, if the
+  /// device's kernels are loaded: so all of it must be memory that kernels reach, which of the host's only
+  /// allocate_pinned() gives. Errors: as of post_copy(); the mark is not set, but some may have been posted.
+  virtual Status post_copies_and_mark(std::span<const DeviceCopy> copies) = 0;
   /// Marks are numbered from 1; one is reached when all that was posted before it is done.
   virtual Status post_mark() = 0;
   /// The last mark that was reached.

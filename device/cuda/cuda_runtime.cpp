@@ -160,9 +160,11 @@ class CudaRuntime final : public DeviceRuntime {
   Status load_kernels(int device) override {
     auto context = context_of(device);
     if (!context) return context.error();
+    const auto kernels = kernels_of(device);
+    if (kernels->loaded()) return {};
     const Entry entry(*driver_, *context);
     if (entry.answer() != success) return driver_->error("cuCtxPushCurrent", entry.answer());
-    return kernels_of(device)->load();
+    return kernels->load();
   }
 
   Result<DeviceShare::Facts> share(const std::byte* at, std::size_t bytes) override {

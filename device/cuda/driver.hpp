@@ -129,6 +129,7 @@ using Physical = unsigned long long;  // CUmemGenericAllocationHandle
                                void**, void**))                                                                        \
   X(cuStreamCreateWithPriority, Answer (*)(Stream*, unsigned, int))                                                    \
   X(cuStreamDestroy_v2, Answer (*)(Stream))                                                                            \
+  X(cuStreamQuery, Answer (*)(Stream))                                                                                 \
   X(cuStreamGetCtx, Answer (*)(Stream, Context*))                                                                      \
   X(cuStreamIsCapturing, Answer (*)(Stream, int*))                                                                     \
   X(cuEventCreate, Answer (*)(Event*, unsigned))                                                                       \

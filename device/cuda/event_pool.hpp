@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -67,12 +68,33 @@ class EventPool {
     std::lock_guard lock(mutex_);
     kept_[context].push_back(event);
   }
+  static constexpr std::size_t words = 16;
+  /// So many words of the host's memory for kernels to write to, all zero; null: there are none. In an Entry of any
+  /// context. They are never freed, and who is not sure that no kernel writes to them any more does not give them back.
+  std::uint64_t* take_words() {
+    constexpr std::size_t bytes = words * sizeof(std::uint64_t);
+    void* block = nullptr;
+    {
+      std::lock_guard lock(mutex_);
+      if (!words_.empty()) {
+        block = words_.back();
+        words_.pop_back();
+      }
+    }
+    if (block == nullptr && driver_->cuMemHostAlloc(&block, bytes, host_portable) != success) return nullptr;
+    return static_cast<std::uint64_t*>(std::memset(block, 0, bytes));
+  }
+  void give_back_words(std::uint64_t* block) {
+    std::lock_guard lock(mutex_);
+    words_.push_back(block);
+  }
   const Driver& driver() const { return *driver_; }
 
  private:
   const std::unique_ptr<Driver> driver_;
   std::mutex mutex_;
   std::map<Context, std::vector<Event>> kept_;
+  std::vector<std::uint64_t*> words_;
 };
 
 }  // namespace fabring::cuda

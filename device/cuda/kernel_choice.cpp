@@ -2,12 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <bit>
 #include <cstring>
 
 #include "runtime/base/reduce_ops.hpp"
 
 namespace fabring::cuda {
 namespace {
+
+// Beyond it the copy engines are as quick, and leave the processors of the device to the program.
+constexpr std::size_t most_small_bytes = 64 << 10;
 
 std::string unsigned_of(DataType type) { return fmt::format("uint{}", 8 * size_of(type)); }
 
@@ -84,6 +88,23 @@ Result<KernelCall> choose_scaling(DataType type, std::byte* to, const std::byte*
   FABRING_TRY(check_addresses(*call, call->element_bytes));
   kernels::lay_out(call->task, call->element_bytes);
   return call;
+}
+
+std::optional<kernels::CopyTask> choose_copies(std::span<const DeviceCopy> copies) {
+  if (copies.empty() || copies.size() > kernels::most_pieces) return std::nullopt;
+  std::uintptr_t places = 16;
+  std::size_t bytes = 0;
+  for (const DeviceCopy& copy : copies) {
+    places |= reinterpret_cast<std::uintptr_t>(copy.to) | reinterpret_cast<std::uintptr_t>(copy.from) | copy.bytes;
+    bytes += copy.bytes;
+  }
+  if (bytes > most_small_bytes) return std::nullopt;
+  kernels::CopyTask task = {};
+  task.unit_bytes = 1u << std::countr_zero(places);
+  for (const DeviceCopy& copy : copies)
+    task.pieces[task.piece_count++] = {reinterpret_cast<unsigned char*>(copy.to),
+                                       reinterpret_cast<const unsigned char*>(copy.from), copy.bytes / task.unit_bytes};
+  return task;
 }
 
 }  // namespace fabring::cuda

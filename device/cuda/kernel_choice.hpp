@@ -2,8 +2,11 @@
 // Which kernel does what is asked, and with which argument. Knows no driver: a test runs the same choices on the
 // processor.
 
+#include <optional>
+#include <span>
 #include <string>
 
+#include "device/cuda/kernels/copies.hpp"
 #include "device/cuda/kernels/fold_task.hpp"
 #include "device/device_runtime.hpp"
 
@@ -20,5 +23,8 @@ struct KernelCall {
 Result<KernelCall> choose_kernel(const DeviceReduction& what);
 Result<KernelCall> choose_scaling(DataType type, std::byte* to, const std::byte* from, const void* factor,
                                   std::size_t count);
+
+/// These copies as the argument of one kernel, but for whom it tells; nothing if they are too many or too large for it.
+std::optional<kernels::CopyTask> choose_copies(std::span<const DeviceCopy> copies);
 
 }  // namespace fabring::cuda

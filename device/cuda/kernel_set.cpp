@@ -44,14 +44,16 @@ Status KernelSet::load_all() {
     modules.push_back(module);
   }
   // Each is asked for now: then none is left to be loaded at its first launch, which would wait for the whole device.
-  for (const char* name : kernel_names) {
-    Function function = nullptr;
+  const auto find = [&](const char* name, Function& function) -> Status {
     Answer answer = not_found;
     for (auto module = modules.begin(); module != modules.end() && answer == not_found; ++module)
       answer = driver.cuModuleGetFunction(&function, *module, fmt::format("fabring_{}", name).c_str());
-    if (answer != success) return driver.error("cuModuleGetFunction", answer).with_prefix(fmt::format("{}: ", name));
-    functions_[name] = function;
-  }
+    return answer == success ? Status()
+                             : driver.error("cuModuleGetFunction", answer).with_prefix(fmt::format("{}: ", name));
+  };
+  for (const char* name : kernel_names) FABRING_TRY(find(name, functions_[name]));
+  FABRING_TRY(find("copy_and_tell", copy_and_tell_));
+  ready_.store(true, std::memory_order_release);
   return {};
 }
 
@@ -78,6 +80,14 @@ Status KernelSet::launch(const KernelCall& call, Stream stream) {
   const Answer answer = pool_->driver().cuLaunchKernel(found->second, std::max(blocks, 1u), 1, 1,
                                                        kernels::threads_per_block, 1, 1, 0, stream, arguments, nullptr);
   return answer == success ? Status() : pool_->driver().error("cuLaunchKernel", answer).with_prefix(call.kernel + ": ");
+}
+
+Status KernelSet::launch(const kernels::CopyTask& task, Stream stream) {
+  kernels::CopyTask argument = task;
+  void* arguments[] = {&argument};
+  const Answer answer = pool_->driver().cuLaunchKernel(copy_and_tell_, kernels::blocks_of(task), 1, 1,
+                                                       kernels::threads_per_block, 1, 1, 0, stream, arguments, nullptr);
+  return answer == success ? Status() : pool_->driver().error("cuLaunchKernel", answer).with_prefix("copy_and_tell: ");
 }
 
 }  // namespace fabring::cuda

@@ -2,6 +2,7 @@
 // KernelSet: the kernels of one context, by name. Loading takes milliseconds and may wait for the device, so it is done
 // once and before anything is under way; launching waits for nothing.
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -18,6 +19,10 @@ class KernelSet {
 
   /// In an Entry of the context. Errors: unavailable if this build has no kernels, or none for this GPU.
   Status load();
+  /// Any thread, anywhere.
+  bool loaded() const { return ready_.load(std::memory_order_acquire); }
+  /// In an Entry; once they are loaded.
+  Status launch(const kernels::CopyTask& task, Stream stream);
   /// Likewise; loads if nobody has. Errors: those of load(); device_error.
   Status launch(const KernelCall& call, Stream stream);
 
@@ -31,6 +36,8 @@ class KernelSet {
   Status loaded_;
   unsigned processors_ = 1;
   std::map<std::string, Function, std::less<>> functions_;
+  Function copy_and_tell_ = nullptr;
+  std::atomic<bool> ready_{false};
 };
 
 }  // namespace fabring::cuda

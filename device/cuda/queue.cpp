@@ -1,16 +1,24 @@
 #include "device/cuda/queue.hpp"
 
+#include <atomic>
 #include <utility>
+
+static_assert(fabring::cuda::EventPool::words >= fabring::cuda::kernels::most_copying_blocks);
 
 namespace fabring::cuda {
 
 CudaQueue::CudaQueue(std::shared_ptr<EventPool> pool, std::shared_ptr<KernelSet> kernels, Context context,
                      Stream stream)
-    : pool_(std::move(pool)), kernels_(std::move(kernels)), context_(context), stream_(stream) {}
+    : pool_(std::move(pool)), kernels_(std::move(kernels)), context_(context), stream_(stream) {
+  const Entry entry(pool_->driver(), context_);
+  told_ = pool_->take_words();
+}
 
 CudaQueue::~CudaQueue() {
   const Entry entry(pool_->driver(), context_);
-  for (const Event event : marks_) pool_->give_back(context_, event);
+  for (const Mark& mark : marks_)
+    if (mark.event != nullptr) pool_->give_back(context_, mark.event);
+  if (told_ != nullptr && marks_.empty()) pool_->give_back_words(told_);
   pool_->driver().cuStreamDestroy_v2(stream_);
 }
 
@@ -39,6 +47,20 @@ Status CudaQueue::post_scale(DataType type, std::byte* to, const std::byte* from
   return post(choose_scaling(type, to, from, factor, count));
 }
 
+Status CudaQueue::post_copies_and_mark(std::span<const DeviceCopy> copies) {
+  auto task = told_ != nullptr && kernels_->loaded() ? choose_copies(copies) : std::nullopt;
+  if (!task) {
+    for (const DeviceCopy& copy : copies) FABRING_TRY(post_copy(copy.to, copy.from, copy.bytes));
+    return post_mark();
+  }
+  task->told = told_;
+  task->number = reached_ + marks_.size() + 1;
+  const Entry entry(pool_->driver(), context_);
+  FABRING_TRY(kernels_->launch(*task, stream_));
+  marks_.push_back({nullptr, kernels::blocks_of(*task)});
+  return {};
+}
+
 Status CudaQueue::post_mark() {
   const Entry entry(pool_->driver(), context_);
   Event event = nullptr;
@@ -49,18 +71,35 @@ Status CudaQueue::post_mark() {
     pool_->give_back(context_, event);
     return pool_->driver().error("cuEventRecord", answer);
   }
-  marks_.push_back(event);
+  marks_.push_back({event, 0});
   return {};
 }
 
-Result<std::uint64_t> CudaQueue::reached() {
-  if (marks_.empty()) return reached_;
+// Kernels run in the order of the stream: no block of a later one has told before this one is over.
+bool CudaQueue::is_told(unsigned blocks) const {
+  for (unsigned i = 0; i < blocks; ++i)
+    if (std::atomic_ref(told_[i]).load(std::memory_order_acquire) <= reached_) return false;
+  return true;
+}
+
+// A GPU that has failed tells nothing: now and then the driver is asked.
+Result<bool> CudaQueue::is_over(const Mark& mark) {
+  const bool by_event = mark.event != nullptr;
+  if (!by_event && is_told(mark.blocks)) return true;
+  if (!by_event && ++looks_ % looks_per_question != 0) return false;
   const Entry entry(pool_->driver(), context_);
+  const Answer answer = by_event ? pool_->driver().cuEventQuery(mark.event) : pool_->driver().cuStreamQuery(stream_);
+  if (answer == not_ready) return false;
+  if (answer != success) return pool_->driver().error(by_event ? "cuEventQuery" : "cuStreamQuery", answer);
+  if (by_event) pool_->give_back(context_, mark.event);
+  return true;
+}
+
+Result<std::uint64_t> CudaQueue::reached() {
   while (!marks_.empty()) {
-    const Answer answer = pool_->driver().cuEventQuery(marks_.front());
-    if (answer == not_ready) break;
-    if (answer != success) return pool_->driver().error("cuEventQuery", answer);
-    pool_->give_back(context_, marks_.front());
+    const auto over = is_over(marks_.front());
+    if (!over) return over.error();
+    if (!*over) break;
     marks_.pop_front();
     ++reached_;
   }

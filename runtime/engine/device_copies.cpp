@@ -5,13 +5,12 @@
 
 namespace fabring {
 
-Status DeviceCopies::fill(Queue& queue, int device, const Fill& fill) {
-  if (!queue.queue) {
-    auto opened = runtime_->open_queue(device);
-    if (!opened) return opened.error();
-    queue.queue = std::move(*opened);
-  }
-  return fill(*queue.queue);
+Status DeviceCopies::open(Queue& queue, int device) {
+  if (queue.queue) return {};
+  auto opened = runtime_->open_queue(device);
+  if (!opened) return opened.error();
+  queue.queue = std::move(*opened);
+  return {};
 }
 
 void DeviceCopies::post(int device, CopyWay way, std::span<const DeviceCopy> copies, std::uint64_t context) {
@@ -24,10 +23,26 @@ void DeviceCopies::post(int device, CopyWay way, std::span<const DeviceCopy> cop
 
 void DeviceCopies::post(int device, CopyWay way, const Fill& work, std::uint64_t context) {
   Queue& queue = queues_[{device, way}];
-  Status refused = fill(queue, device, work);
+  Status refused = open(queue, device);
+  if (refused.ok()) refused = work(*queue.queue);
   queue.groups.push_back({queue.marks + 1, context, std::move(refused)});
   ++under_way_;
   (void)set_mark(queue);  // poll() tries again
+}
+
+void DeviceCopies::post_within_reach(int device, CopyWay way, std::span<const DeviceCopy> copies,
+                                     std::uint64_t context) {
+  Queue& queue = queues_[{device, way}];
+  Status refused = open(queue, device);
+  if (refused.ok()) refused = queue.queue->post_copies_and_mark(copies);
+  queue.groups.push_back({queue.marks + 1, context, refused});
+  ++under_way_;
+  if (refused.ok()) {
+    ++queue.marks;
+    queue.unmarked = false;
+  } else {
+    (void)set_mark(queue);
+  }
 }
 
 // Also behind a group that was refused in the middle: what was posted of it runs.

@@ -16,12 +16,6 @@
 
 namespace fabring {
 
-struct DeviceCopy {
-  std::byte* to = nullptr;
-  const std::byte* from = nullptr;
-  std::size_t bytes = 0;
-};
-
 enum class CopyWay : std::uint8_t { to_host, to_device, on_device };
 
 class DeviceCopies {
@@ -32,6 +26,8 @@ class DeviceCopies {
   /// Posts what `fill` does as one group; `context` comes back from poll() exactly once, with the error if this fails.
   void post(int device, CopyWay way, const Fill& fill, std::uint64_t context);
   void post(int device, CopyWay way, std::span<const DeviceCopy> copies, std::uint64_t context);
+  /// The same where kernels reach all of it: see DeviceQueue::post_copies_and_mark().
+  void post_within_reach(int device, CopyWay way, std::span<const DeviceCopy> copies, std::uint64_t context);
 
   /// Calls done(context, status) for each group that is over. After an error nothing runs on that device any more, so
   /// its memory is free: all groups of the queue are over with that error.
@@ -54,7 +50,7 @@ class DeviceCopies {
 
   static Status set_mark(Queue& queue);
   static Result<std::uint64_t> reached(Queue& queue);
-  Status fill(Queue& queue, int device, const Fill& fill);
+  Status open(Queue& queue, int device);
 
   std::shared_ptr<DeviceRuntime> runtime_;
   std::map<std::pair<int, CopyWay>, Queue> queues_;

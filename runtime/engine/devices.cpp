@@ -75,6 +75,14 @@ std::optional<std::string> EngineCore::share_device_memory(Call& call) {
   return std::nullopt;
 }
 
+// In the caller's thread, as it may wait for what the program has the device do. Without kernels small data are copied
+// as any.
+void EngineCore::make_kernels_ready(const Call& call) {
+  if (!call.device.any() || call.bytes() > parts_.eager_bytes) return;
+  for (const int device : {call.device.in, call.device.out})
+    if (device >= 0) (void)parts_.device->load_kernels(device);
+}
+
 DevicePath EngineCore::device_path(CommunicatorCore& communicator, Call call) {
   const auto without_sharing = [&](std::string why) -> DevicePath {
     const bool direct = parts_.config.gpu_path != "staged" && !reduces(call.collective) && parts_.endpoint &&
@@ -94,8 +102,11 @@ DevicePath EngineCore::device_path(CommunicatorCore& communicator, Call call) {
   };
   if (auto why = why_staged(**plan, call, choose_tiling(**plan, call, tiling_rules()), parts_.eager_bytes, is_near))
     return without_sharing(std::move(*why));
-  return {DeviceRoute::shared, fmt::format("with {} rank{} of this host{}", near.size(), near.size() == 1 ? "" : "s",
-                                           far.empty() ? "" : ", staged to the others")};
+  const char* const others = far.empty()                          ? ""
+                             : parts_.endpoint->reaches_devices() ? ", by network cards to the others"
+                                                                  : ", staged to the others";
+  return {DeviceRoute::shared,
+          fmt::format("with {} rank{} of this host{}", near.size(), near.size() == 1 ? "" : "s", others)};
 }
 
 // ---- memory of devices that network cards read and write ----------------------------------------------------------

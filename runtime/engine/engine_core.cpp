@@ -189,6 +189,7 @@ std::shared_ptr<Execution> EngineCore::submit(const std::shared_ptr<Communicator
   static const auto no_plan = std::make_shared<const PreparedPlan>(Plan{});
   std::shared_ptr<Execution> execution;
   (void)share_device_memory(call);
+  make_kernels_ready(call);
   {
     std::lock_guard lock(communicator->mutex);
     Status failed = communicator->failed;

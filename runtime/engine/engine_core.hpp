@@ -135,6 +135,8 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   DeviceCopies& copies() { return *copies_; }
   DeviceScratch& device_scratch() { return *device_scratch_; }
   HandedPieces& handed_pieces() { return *handed_pieces_; }
+  /// Do kernels reach this block of staging?
+  bool is_pinned(std::byte* block) const { return pinned_->gave(block); }
   /// Staging that kernels may read, or null.
   std::byte* borrow_pinned(std::size_t bytes);
   /// Likewise of what Scratch::promise() promised; the promise is still open if it is null.
@@ -255,6 +257,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   bool copy();
   bool watches_device() const;
   std::optional<std::string> share_device_memory(Call& call);
+  void make_kernels_ready(const Call& call);
 
   EngineParts parts_;
   MappedBlocks mapped_;

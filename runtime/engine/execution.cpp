@@ -165,6 +165,7 @@ Execution::Start Execution::start(EngineCore& engine, std::uint16_t index, Time 
     tile->by_ticket.resize(steps);
     tile->only_ticket.resize(steps);
     tile->in_full.resize(steps);
+    tile->by_card.resize(steps);
     tile->slot.resize(steps);
     tile->lent.resize(steps);
     tile->lending.resize(steps);
@@ -208,6 +209,7 @@ void Execution::start_tile(std::uint32_t index) {
   std::fill(tile.by_ticket.begin(), tile.by_ticket.end(), false);
   std::fill(tile.only_ticket.begin(), tile.only_ticket.end(), false);
   std::fill(tile.in_full.begin(), tile.in_full.end(), false);
+  std::fill(tile.by_card.begin(), tile.by_card.end(), false);
   std::fill(tile.slot.begin(), tile.slot.end(), nullptr);
   std::fill(tile.place.lent.begin(), tile.place.lent.end(), nullptr);
   if (on_device_) {

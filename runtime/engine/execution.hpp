@@ -16,7 +16,8 @@
 //
 // Or, where ranks of this host can read memory of devices (Call::device.shared), the operands stay there: steps are
 // kernels and copies that are posted and completed as messages are, and instead of a message a ticket may travel that
-// says where it lies. What else is sent or comes passes through the staging memory. execution_on_device.cpp has that.
+// says where it lies. What else is sent or comes passes through the staging memory, but for large messages to and from
+// ranks of other hosts whose network card takes memory of the device. execution_on_device.cpp has that.
 //
 // Owned by shared pointers (Work, the engine). Everything is the driver's but what is marked "any thread".
 
@@ -175,6 +176,8 @@ class Execution {
   bool stay_on_device();
   bool borrow_for_device(std::uint32_t depth, std::size_t slots);
   void give_back_for_device();
+  bool admit(const std::vector<Rank>& far, const std::byte* at, std::size_t bytes);
+  std::span<std::byte> admitted_operand(const Tile& tile, StepId id) const;
   void post_on_device(Tile& tile, StepId id, const std::byte* incoming);
   void run_on_device(Tile& tile, StepId id);
   void read_incoming(Tile& tile, StepId id);
@@ -281,6 +284,8 @@ class Execution {
   std::vector<std::byte*> free_mirrors_;       // that a tile had
   bool mirror_left_ = false;                   // since steps were last tried again
   std::size_t device_area_bytes_ = 0;          // scratch of one tile on the device
+  // What cards read and write there: for messages to and from ranks of other hosts, the buffers, and the scratch too.
+  bool admitted_ = false, scratch_admitted_ = false;
   bool waits_for_stream_ = false;
   std::uint32_t copies_ = 0;                   // groups posted and not over
   std::vector<DeviceCopy> copy_list_;          // being made
@@ -316,6 +321,7 @@ struct Execution::Tile {
   std::vector<bool> by_ticket;    // sends: the peer takes a ticket instead
   std::vector<bool> only_ticket;  // messages that were granted no memory but for a ticket
   std::vector<bool> in_full;      // messages whose ticket was refused
+  std::vector<bool> by_card;      // receives that are posted to memory of the device
   std::vector<std::byte*> slot;   // recv_reduce: where its block lands
   struct Lent {
     const std::byte* at = nullptr;  // in the peer's memory; null: nothing is lent

@@ -42,8 +42,13 @@ bool Execution::wait_for_stream() {
 
 void Execution::post_copies(std::uint32_t tile_slot, CopyWay way, StepId step) {
   const int device = way == CopyWay::to_host ? call_.device.in : call_.device.out;
+  const std::uint64_t context = cookie(index_, tile_slot, step);
   ++copies_;
-  engine_->copies().post(device, way, copy_list_, cookie(index_, tile_slot, step));
+  if (engine_->is_pinned(tiles_[tile_slot]->place.staging)) {
+    engine_->copies().post_within_reach(device, way, copy_list_, context);
+  } else {
+    engine_->copies().post(device, way, copy_list_, context);
+  }
 }
 
 // The whole message at once: its staging is the other side.

@@ -85,7 +85,9 @@ void Execution::run_send(Tile& tile, StepId id) {
   const std::size_t bytes = message_bytes(tile, id);
   if (skipped(tile, id)) return step_done(tile, id);
   // What cannot be lent goes through the host, and sets out while its grant is on the way.
-  const bool in_full = bytes <= eager_limit_ || tile.in_full[id] || !engine_->shares_device_memory_with(world_rank(id));
+  const bool small = bytes <= eager_limit_;
+  const bool in_full = small || tile.in_full[id] ||
+                       (!engine_->shares_device_memory_with(world_rank(id)) && admitted_operand(tile, id).empty());
   if (on_device_ && in_full && !take_mirror(tile)) return retry_.push_back({&tile, id});
   const bool ready = !on_device_ || !in_full || mirrored(tile, id);
   if (bytes > eager_limit_) {
@@ -147,12 +149,15 @@ void Execution::post_send(Tile& tile, StepId id, Slot slot) {
     tile.waiting[id] = true;
     return;
   }
-  if (on_device_ && !take_mirror(tile)) {
-    tile.waiting[id] = false;
-    return retry_.push_back({&tile, id});
+  const auto for_card = admitted_operand(tile, id);
+  if (on_device_ && for_card.empty()) {
+    if (!take_mirror(tile)) {
+      tile.waiting[id] = false;
+      return retry_.push_back({&tile, id});
+    }
+    if (!mirrored(tile, id)) return;
   }
-  if (on_device_ && !mirrored(tile, id)) return;
-  const auto bytes = operands_->at(tile.place, plan_->plan.steps[id].from);
+  const auto bytes = for_card.empty() ? operands_->at(tile.place, plan_->plan.steps[id].from) : for_card;
   const Post post = engine_->transfer().send_block(world_rank(id), slot, bytes, cookie(index_, tile_slot(tile), id));
   if (post == Post::again) {
     retry_.push_back({&tile, id});
@@ -217,14 +222,16 @@ void Execution::run_recv(Tile& tile, StepId id) {
       !(engine_->sends_in_full(world_rank(id)) && take_mirror(tile)))
     arrival = Arrival::by_ticket;
   const bool comes_now = bytes > eager_limit_ || tile.data[id] == Data::early;
-  if (on_device_ && comes_now && arrival != Arrival::by_ticket && !take_mirror(tile))
+  const auto for_card = bytes > eager_limit_ ? admitted_operand(tile, id) : std::span<std::byte>();
+  if (on_device_ && comes_now && arrival != Arrival::by_ticket && for_card.empty() && !take_mirror(tile))
     return retry_.push_back({&tile, id});
   const auto to = operands_->at(tile.place, step.to);
   if (on_device_) tile.mirrors.forget(to);
   if (bytes > eager_limit_) {
     Slot slot = 0;
-    if (engine_->transfer().recv_block(world_rank(id), to, cookie(index_, tile_slot(tile), id), slot, arrival) ==
-        Post::again) {
+    tile.by_card[id] = !for_card.empty();
+    if (engine_->transfer().recv_block(world_rank(id), for_card.empty() ? to : for_card,
+                                       cookie(index_, tile_slot(tile), id), slot, arrival) == Post::again) {
       retry_.push_back({&tile, id});
     } else {
       grant(tile, id, slot, bytes, arrival);
@@ -379,6 +386,7 @@ void Execution::on_block(std::uint32_t tile_slot, StepId id, Outcome outcome, st
   }
   if (bytes != message_bytes(tile, id)) return;  // declined: the peer has failed, and says why on the control plane
   tile.data[id] = Data::here;
+  if (tile.by_card[id]) return step_done(tile, id);
   if (on_device_ && (step.kind == StepKind::recv || tile.need[id] == 0)) return came_to_host(tile, id);
   if (step.kind == StepKind::recv) return step_done(tile, id);
   if (tile.need[id] == 0) run_recv_reduce(tile, id);

@@ -47,14 +47,47 @@ bool Execution::stay_on_device() {
   Placement largest;
   device_operands_->bind(largest, tiling_, 0);
   device_area_bytes_ = device_operands_->lay_out_scratch(largest);
-  if (!device_operands_->scales() && !computes_in_scratch(*plan_)) device_area_bytes_ = 0;
+  std::vector<Rank> far;
+  for (const Step& step : plan_->plan.steps)
+    if (step.peer >= 0 && !near(step.peer)) far.push_back(communicator_->members[static_cast<std::size_t>(step.peer)]);
+  std::sort(far.begin(), far.end());
+  far.erase(std::unique(far.begin(), far.end()), far.end());
+  admitted_ =
+      !far.empty() && admit(far, call_.in, call_.device.in_bytes) && admit(far, call_.out, call_.device.out_bytes);
+  // What comes from a card needs a place there.
+  if (!device_operands_->scales() && !computes_in_scratch(*plan_) && !admitted_) device_area_bytes_ = 0;
   for (std::uint32_t depth = std::min(tiling_.depth + 2, tiling_.tiles); depth > 0 && !on_device_; --depth)
     on_device_ = borrow_for_device(depth, std::min({large * depth, most_device_slots, std::size_t{depth} * 2}));
-  if (on_device_) return true;
+  if (on_device_) {
+    scratch_admitted_ = admitted_ && device_area_bytes_ > 0;
+    for (const auto& tile : tiles_)
+      scratch_admitted_ = scratch_admitted_ && admit(far, tile->scratch_there.at, device_area_bytes_);
+    return true;
+  }
   device_operands_.reset();
   if (engine_->staging().lent() == 0)
     engine_->cannot_mirror(slot_bytes_ * std::min<std::size_t>(large, 1) + staging_bytes_);
   return false;
+}
+
+// Otherwise what goes to and comes from ranks of other hosts passes through memory of the host.
+bool Execution::admit(const std::vector<Rank>& far, const std::byte* at, std::size_t bytes) {
+  if (bytes == 0) return true;
+  auto answer = engine_->admit_device_memory(far, {at, bytes});
+  if (answer) held_.push_back(std::move(*answer));
+  return answer.has_value();
+}
+
+// Where the message of this step lies on the device, if a card may reach it there; empty if not. What a peer lent is
+// none of this rank's to register.
+std::span<std::byte> Execution::admitted_operand(const Tile& tile, StepId id) const {
+  const Block& operand = message_operand(id);
+  if (!on_device_ || !admitted_ || engine_->shares_device_memory_with(world_rank(id))) return {};
+  if (operand.space == Space::scratch && tile.there.lent[operand.scratch] != nullptr) return {};
+  const bool in_scratch =
+      operand.space == Space::scratch || (operand.space == Space::input && device_operands_->scales());
+  if (in_scratch && !scratch_admitted_) return {};
+  return device_operands_->at(tile.there, operand);
 }
 
 bool Execution::borrow_for_device(std::uint32_t depth, std::size_t slots) {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <random>
 #include <thread>
 #include <vector>
 
@@ -162,6 +163,89 @@ TEST_F(Begun, copies_run_in_order_and_later_from_any_thread) {
   ASSERT_TRUE(queue->post_mark().ok());
   ASSERT_TRUE(wait_for(*queue, 2));
   runtime->free_pinned(pinned);
+}
+
+// Calls of the driver that need a context.
+unsigned long driver_calls() { return driver_function<unsigned long (*)()>("fake_cuda_calls")(); }
+void stand_still(bool on) { driver_function<void (*)(int)>("fake_cuda_stand_still")(on ? 1 : 0); }
+
+TEST_F(Begun, a_few_small_copies_are_one_launch_whose_end_is_seen_without_the_driver) {
+  if (!HAS_KERNELS) GTEST_SKIP() << "this build has no kernels";
+  std::byte* const block = *runtime->allocate(0, 4096);
+  std::byte* const pinned = runtime->allocate_pinned(4096);
+  for (int i = 0; i < 4096; ++i) pinned[i] = static_cast<std::byte>(i * 7);
+  const auto queue = *runtime->open_queue(0);
+  const std::vector<DeviceCopy> up{{block, pinned, 1001}, {block + 2000, pinned + 1001, 8}, {block + 3000, pinned, 0}};
+  // To post them, and to look 200 times at what is not over.
+  const auto costs = [&](std::uint64_t mark) {
+    stand_still(true);
+    const unsigned long before = driver_calls();
+    EXPECT_TRUE(queue->post_copies_and_mark(up).ok());
+    for (int i = 0; i < 200; ++i) EXPECT_LT(*queue->reached(), mark);
+    const unsigned long asked = driver_calls() - before;
+    stand_still(false);
+    EXPECT_TRUE(wait_for(*queue, mark));
+    return asked;
+  };
+  EXPECT_EQ(costs(1), 5u + 200u) << "three copies, an event made and recorded; nobody had loaded the kernels";
+  ASSERT_TRUE(runtime->load_kernels(0).ok());
+  std::memset(see(block), 0, 4096);
+  EXPECT_EQ(costs(2), 1u);
+  EXPECT_EQ(std::memcmp(see(block), pinned, 1001), 0);
+  EXPECT_EQ(std::memcmp(see(block + 2000), pinned + 1001, 8), 0);
+  EXPECT_EQ(see(block)[1001], std::byte{0});
+  // Marks of either kind, one behind the other.
+  ASSERT_TRUE(queue->post_copy(block + 100, block, 50).ok());
+  ASSERT_TRUE(queue->post_mark().ok());
+  ASSERT_TRUE(queue->post_copies_and_mark(up).ok());
+  ASSERT_TRUE(queue->post_mark().ok());
+  ASSERT_TRUE(wait_for(*queue, 5));
+  EXPECT_EQ(*queue->reached(), 5u);
+  runtime->free_pinned(pinned);
+}
+
+TEST_F(Begun, copies_of_any_size_and_place_are_right_whoever_does_them) {
+  EXPECT_EQ(runtime->load_kernels(0).ok(), HAS_KERNELS != 0);
+  constexpr std::size_t bytes = 200'000;
+  std::byte* const block = *runtime->allocate(0, bytes);
+  std::byte* const pinned = runtime->allocate_pinned(bytes);
+  const auto queue = *runtime->open_queue(0);
+  std::mt19937 chance(3);
+  for (std::uint64_t mark = 1; mark <= 60; ++mark) {
+    for (std::size_t i = 0; i < bytes; ++i) pinned[i] = static_cast<std::byte>(chance());
+    std::memset(see(block), 0, bytes);
+    std::vector<std::byte> expected(bytes);
+    std::vector<DeviceCopy> copies;
+    const std::size_t unit = std::size_t{1} << chance() % 5;
+    std::size_t at = 0;
+    for (auto left = 1 + chance() % 20; left > 0 && at < bytes / 2; --left) {
+      const std::size_t length = chance() % 5000 / unit * unit;
+      copies.push_back({block + at, pinned + bytes / 2 - at / 2 / unit * unit, length});
+      std::memcpy(expected.data() + at, copies.back().from, length);
+      at += length + chance() % 100 / unit * unit;
+    }
+    ASSERT_TRUE(queue->post_copies_and_mark(copies).ok());
+    ASSERT_TRUE(wait_for(*queue, mark));
+    ASSERT_EQ(std::memcmp(see(block), expected.data(), bytes), 0) << copies.size() << " copies in units of " << unit;
+  }
+  runtime->free_pinned(pinned);
+}
+
+TEST_F(Begun, a_gpu_that_fails_while_it_has_to_tell_something_is_an_error) {
+  if (!HAS_KERNELS) GTEST_SKIP() << "this build has no kernels";
+  ASSERT_TRUE(runtime->load_kernels(0).ok());
+  std::byte* const block = *runtime->allocate(0, 100);
+  std::byte* const pinned = runtime->allocate_pinned(100);
+  const auto queue = *runtime->open_queue(0);
+  const DeviceCopy copy{block, pinned, 10};
+  stand_still(true);
+  ASSERT_TRUE(queue->post_copies_and_mark({&copy, 1}).ok());
+  driver_function<void (*)()>("fake_cuda_break")();
+  Result<std::uint64_t> reached = 0;
+  for (int i = 0; i < 10'000 && reached; ++i) reached = queue->reached();
+  ASSERT_FALSE(reached.has_value());
+  EXPECT_EQ(reached.error().code(), ErrorCode::device_error);
+  EXPECT_NE(reached.error().message().find("CUDA_ERROR_ILLEGAL_ADDRESS"), std::string::npos);
 }
 
 TEST_F(Begun, a_moment_of_a_stream_is_reached_after_its_work) {

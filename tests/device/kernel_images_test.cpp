@@ -22,8 +22,8 @@ T at(const void* image, std::size_t offset) {
 }
 
 TEST(KernelImages, each_has_code_for_three_gpus_and_ptx) {
-  ASSERT_EQ(images().size(), 5u);
-  ASSERT_EQ(image_bytes().size(), 5u);
+  ASSERT_EQ(images().size(), 6u);
+  ASSERT_EQ(image_bytes().size(), 6u);
   std::size_t all = 0;
   for (std::size_t i = 0; i < images().size(); ++i) {
     const void* const image = images()[i];

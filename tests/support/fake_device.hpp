@@ -12,6 +12,7 @@
 //
 // Threads: any.
 
+#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <map>
@@ -23,6 +24,7 @@
 #include <string>
 #include <vector>
 
+#include "device/cuda/kernels/copies.hpp"
 #include "device/device_runtime.hpp"
 #include "tests/support/host_kernels.hpp"
 
@@ -43,14 +45,23 @@ class FakeDevice final : public DeviceRuntime {
   void enqueue(void* stream, std::function<void()> kernel);
   Status copy(void* stream, std::byte* to, const std::byte* from, std::size_t bytes);
   Status launch(void* stream, HostKernel kernel, const cuda::kernels::FoldTask& task, std::size_t element_bytes);
+  /// Small copies by a kernel that tells; without words to tell by, the stream's next mark is reached when it is over.
+  Status launch_copies(void* stream, const cuda::kernels::CopyTask& task);
+  /// Has the stream done all it was given? As a look at any event, this lets some time pass.
+  Result<bool> is_idle(void* stream);
   int device_of(void* stream);
   bool captures(void* stream);
   /// The stream stands still from here on, until release().
   void hold(void* stream);
   void release(void* stream);
   void capture(void* stream, bool on);
+  /// Never returns: runs what is in front of kernels that tell, and these, as a GPU that nobody looks at does. With it
+  /// the device must live as long as the process.
+  [[noreturn]] void live();
   /// Runs everything that can run.
   void synchronize();
+  /// Nothing runs while it does.
+  void stand_still(bool on);
   /// From now on every call fails, as after a kernel that went wrong.
   void break_down();
   /// A part of another process's memory becomes this device's too, for as long as it lives: memory that a descriptor is
@@ -95,6 +106,8 @@ class FakeDevice final : public DeviceRuntime {
   /// Of these the ones with memory of the host on a side.
   std::uint64_t copies_with_host() const { return copies_with_host_; }
   std::uint64_t kernels() const { return kernels_; }
+  /// Kernels that were several copies and a mark.
+  std::uint64_t copying_kernels() const { return copying_kernels_; }
   /// Of pieces, for others to open.
   std::uint64_t exports() const { return exports_; }
   std::uint64_t bytes_copied() const { return bytes_copied_; }
@@ -129,6 +142,7 @@ class FakeDevice final : public DeviceRuntime {
     HostKernel grid = nullptr;
     cuda::kernels::FoldTask task = {};
     std::uint64_t threads = 0, threads_run = 0, first_thread = 0;
+    std::optional<cuda::kernels::CopyTask> copies;
     std::function<void()> kernel;
     std::shared_ptr<bool> event;
     bool blocks = false;  // the stream is held here
@@ -164,8 +178,10 @@ class FakeDevice final : public DeviceRuntime {
   bool step_one();
   void run(Line& line);
   bool run_some(Work& work);
+  bool copy_some(Work& work);
   std::byte* resolve(const std::byte* at, std::size_t bytes);
   Status health() const;
+  Status refuses();
 
   mutable std::recursive_mutex mutex_;
   std::mt19937_64 chance_;
@@ -181,7 +197,10 @@ class FakeDevice final : public DeviceRuntime {
   std::size_t pinned_bytes_ = 0;
   std::deque<std::unique_ptr<Line>> lines_;
   Line default_stream_;
+  std::size_t telling_ = 0;  // kernels that will tell
+  std::condition_variable_any told_of_work_;
   std::string broken_;
+  bool still_ = false;
   int refuse_ = -1;
   unsigned unopenable_ = 0;
   unsigned in_pieces_ = 0;
@@ -192,7 +211,7 @@ class FakeDevice final : public DeviceRuntime {
   bool for_cards_ = true;
   bool sees_remote_writes_ = true;
   std::uint64_t exports_ = 0;
-  std::uint64_t copies_ = 0, copies_with_host_ = 0, bytes_copied_ = 0, kernels_ = 0;
+  std::uint64_t copies_ = 0, copies_with_host_ = 0, bytes_copied_ = 0, kernels_ = 0, copying_kernels_ = 0;
 };
 
 }  // namespace fabring::fixture

@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <thread>
 
 #include "device/cuda/kernel_choice.hpp"
 #include "tests/support/fake_device.hpp"
@@ -16,15 +18,23 @@ class FakeDevice::Queue final : public DeviceQueue {
   Queue(FakeDevice& device, Line& line) : device_(device), line_(line) {}
   Status post_copy(std::byte* to, const std::byte* from, std::size_t bytes) override {
     const Lock lock(device_.mutex_);
-    FABRING_TRY(device_.health());
-    if (device_.refuse_ >= 0 && device_.refuse_-- == 0)
-      return Status(ErrorCode::device_error, "fake copy: FAKE_ERROR_INVALID_VALUE");
+    FABRING_TRY(device_.refuses());
     return device_.copy(&line_, to, from, bytes);
   }
   Status post_reduce(const DeviceReduction& what) override { return post(cuda::choose_kernel(what)); }
   Status post_scale(DataType type, std::byte* to, const std::byte* from, const void* factor,
                     std::size_t count) override {
     return post(cuda::choose_scaling(type, to, from, factor, count));
+  }
+  Status post_copies_and_mark(std::span<const DeviceCopy> copies) override {
+    const auto task = device_.has_kernels_ ? cuda::choose_copies(copies) : std::nullopt;
+    if (!task) {
+      for (const DeviceCopy& copy : copies) FABRING_TRY(post_copy(copy.to, copy.from, copy.bytes));
+      return post_mark();
+    }
+    const Lock lock(device_.mutex_);
+    FABRING_TRY(device_.refuses());
+    return device_.launch_copies(&line_, *task);
   }
   Status post_mark() override {
     const Lock lock(device_.mutex_);
@@ -121,6 +131,33 @@ Status FakeDevice::launch(void* stream, HostKernel kernel, const cuda::kernels::
   return {};
 }
 
+Status FakeDevice::launch_copies(void* stream, const cuda::kernels::CopyTask& task) {
+  const Lock lock(mutex_);
+  FABRING_TRY(health());
+  Work work;
+  work.copies = task;
+  work.threads = std::uint64_t{cuda::kernels::blocks_of(task)} * cuda::kernels::threads_per_block;
+  work.first_thread = chance_() % work.threads;
+  line_of(stream)->work.push_back(std::move(work));
+  ++copying_kernels_;
+  if (task.told != nullptr) {
+    ++telling_;
+    // Most are over before anybody looks, for a thread that waits for a processor takes milliseconds; not all.
+    for (auto steps = chance_() % 64; steps > 0 && telling_ > 0 && step_one(); --steps) {
+    }
+    if (telling_ > 0) told_of_work_.notify_one();
+  }
+  for (std::uint32_t i = 0; i < task.piece_count; ++i) bytes_copied_ += task.pieces[i].units * task.unit_bytes;
+  return {};
+}
+
+Result<bool> FakeDevice::is_idle(void* stream) {
+  const Lock lock(mutex_);
+  step();
+  FABRING_TRY(health());
+  return line_of(stream)->work.empty();
+}
+
 int FakeDevice::device_of(void* stream) { return line_of(stream)->device; }
 
 bool FakeDevice::captures(void* stream) { return line_of(stream)->captured; }
@@ -173,12 +210,24 @@ Result<std::vector<DeviceFacts>> FakeDevice::devices() {
 
 // ---- running ------------------------------------------------------------------------------------------------------
 
+Status FakeDevice::refuses() {
+  FABRING_TRY(health());
+  return refuse_ >= 0 && refuse_-- == 0 ? Status(ErrorCode::device_error, "fake copy: FAKE_ERROR_INVALID_VALUE")
+                                        : Status();
+}
+
 Status FakeDevice::health() const { return broken_.empty() ? Status() : Status(ErrorCode::device_error, broken_); }
 
 void FakeDevice::break_down() {
   const Lock lock(mutex_);
   broken_ = "FAKE_ERROR_ILLEGAL_ADDRESS";
   for (auto& line : lines_) line->work.clear();
+  telling_ = 0;
+}
+
+void FakeDevice::stand_still(bool on) {
+  const Lock lock(mutex_);
+  still_ = on;
 }
 
 std::size_t FakeDevice::busy() const {
@@ -197,8 +246,20 @@ void FakeDevice::synchronize() {
   }
 }
 
+void FakeDevice::live() {
+  for (;;) {
+    {
+      Lock lock(mutex_);
+      told_of_work_.wait(lock, [this] { return telling_ > 0; });
+      for (auto steps = chance_() % 32; steps > 0 && step_one(); --steps) {
+      }
+    }
+    std::this_thread::yield();
+  }
+}
+
 bool FakeDevice::step_one() {
-  if (!broken_.empty()) return false;
+  if (!broken_.empty() || still_) return false;
   std::vector<Line*> ready;
   const auto look = [&](Line& line) {
     if (!line.work.empty() && !line.work.front().blocks) ready.push_back(&line);
@@ -240,11 +301,43 @@ bool FakeDevice::run_some(Work& work) {
   return work.threads_run == work.threads;
 }
 
+// Likewise. A block tells as soon as its threads have run, whatever others of the grid have done.
+bool FakeDevice::copy_some(Work& work) {
+  cuda::kernels::CopyTask task = *work.copies;
+  for (std::uint32_t i = 0; i < task.piece_count; ++i) {
+    auto& piece = task.pieces[i];
+    const std::size_t bytes = piece.units * task.unit_bytes;
+    std::byte* const to = resolve(reinterpret_cast<const std::byte*>(piece.to), bytes);
+    const std::byte* const from =
+        to != nullptr ? resolve(reinterpret_cast<const std::byte*>(piece.from), bytes) : nullptr;
+    if (from == nullptr) return false;
+    piece.to = reinterpret_cast<unsigned char*>(to);
+    piece.from = reinterpret_cast<const unsigned char*>(from);
+  }
+  constexpr std::uint64_t per_block = cuda::kernels::threads_per_block;
+  const std::uint64_t blocks = work.threads / per_block, first = work.first_thread % blocks;
+  for (auto some = 1 + chance_() % work.threads; some > 0 && work.threads_run < work.threads; --some) {
+    const std::uint64_t block = (first + work.threads_run / per_block) % blocks;
+    const std::uint64_t thread = (work.first_thread + work.threads_run) % per_block;
+    cuda::kernels::copy_pieces(task, block * per_block + thread, work.threads);
+    if (++work.threads_run % per_block == 0 && task.told != nullptr)
+      std::atomic_ref(task.told[block]).store(task.number, std::memory_order_release);
+  }
+  return work.threads_run == work.threads;
+}
+
 // A copy goes on at either end, a piece at a time.
 void FakeDevice::run(Line& line) {
   Work& work = line.work.front();
   if (work.grid != nullptr) {
     if (!run_some(work)) return;
+  } else if (work.copies) {
+    if (!copy_some(work)) return;
+    if (work.copies->told == nullptr) {
+      ++line.marks;
+    } else {
+      --telling_;
+    }
   } else if (work.bytes > 0) {
     const std::size_t most = std::max<std::size_t>(std::min<std::size_t>(work.bytes, 64), work.bytes / 3);
     const std::size_t piece = 1 + chance_() % most;

@@ -19,12 +19,13 @@ FABRING_EMBED(halves)
 FABRING_EMBED(float8)
 FABRING_EMBED(integers)
 FABRING_EMBED(bits)
+FABRING_EMBED(copies)
 
 namespace fabring::cuda::kernels {
 namespace {
 
-const void* const all[] = {fabring_image_floats, fabring_image_halves, fabring_image_float8, fabring_image_integers,
-                           fabring_image_bits};
+const void* const all[] = {fabring_image_floats,   fabring_image_halves, fabring_image_float8,
+                           fabring_image_integers, fabring_image_bits,   fabring_image_copies};
 
 const std::size_t lengths[] = {
     static_cast<std::size_t>(fabring_image_end_floats - fabring_image_floats),
@@ -32,6 +33,7 @@ const std::size_t lengths[] = {
     static_cast<std::size_t>(fabring_image_end_float8 - fabring_image_float8),
     static_cast<std::size_t>(fabring_image_end_integers - fabring_image_integers),
     static_cast<std::size_t>(fabring_image_end_bits - fabring_image_bits),
+    static_cast<std::size_t>(fabring_image_end_copies - fabring_image_copies),
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -54,12 +55,14 @@ class DeviceUnderTest {
   void finish() {
     require(queue->post_mark(), "a mark");
     ++marks_;
-    const auto deadline = Clock::now() + std::chrono::seconds(60);
-    for (int looks = 0; required(queue->reached(), "waiting for the GPU") < marks_; ++looks)
-      if (looks % 1024 == 1023) {
-        if (Clock::now() > deadline) give_up("the GPU has not finished in 60 s");
-        std::this_thread::yield();
-      }
+    wait();
+  }
+
+  /// As the engine brings small data to the host and back, waited for.
+  void copy_at_once(std::span<const DeviceCopy> copies) {
+    require(queue->post_copies_and_mark(copies), "copies");
+    ++marks_;
+    wait();
   }
 
   void copy(void* to, const void* from, std::size_t bytes) {
@@ -72,6 +75,15 @@ class DeviceUnderTest {
   std::unique_ptr<DeviceQueue> queue;
 
  private:
+  void wait() {
+    const auto deadline = Clock::now() + std::chrono::seconds(60);
+    for (int looks = 0; required(queue->reached(), "waiting for the GPU") < marks_; ++looks)
+      if (looks % 1024 == 1023) {
+        if (Clock::now() > deadline) give_up("the GPU has not finished in 60 s");
+        std::this_thread::yield();
+      }
+  }
+
   std::uint64_t marks_ = 0;
 };
 

@@ -123,6 +123,44 @@ class Checker {
   std::size_t cases_ = 0;
 };
 
+// Small copies by one kernel: down and up again, in pieces, beside bytes that nobody may change.
+bool check_small_copies(DeviceUnderTest& gpu) {
+  constexpr std::size_t room_each = 128 << 10;
+  std::byte* const there = gpu.allocate(2 * room_each);
+  std::byte* const down = gpu.allocate_pinned(room_each);
+  std::byte* const up = gpu.allocate_pinned(room_each);
+  std::mt19937_64 random(7);
+  for (int round = 0; round < 200; ++round) {
+    for (std::size_t i = 0; i < room_each; ++i) up[i] = static_cast<std::byte>(random());
+    gpu.copy(there, up, room_each);
+    gpu.finish();
+    std::memset(down, 0xee, room_each);
+    std::vector<std::byte> right(down, down + room_each);
+    std::vector<DeviceCopy> copies;
+    const std::size_t unit = std::size_t{1} << random() % 5;
+    for (std::size_t at = 0; copies.size() < 1 + random() % 16 && at < room_each / 2;) {
+      const std::size_t bytes = random() % 6000 / unit * unit;
+      copies.push_back({down + at, there + at / 2 / unit * unit, bytes});
+      std::memcpy(right.data() + at, up + at / 2 / unit * unit, bytes);
+      at += bytes + random() % 64 / unit * unit;
+    }
+    gpu.copy_at_once(copies);
+    bool good = std::memcmp(down, right.data(), room_each) == 0;
+    for (DeviceCopy& copy : copies) copy = {there + room_each + (copy.to - down), copy.to, copy.bytes};
+    gpu.copy_at_once(copies);
+    for (const DeviceCopy& copy : copies) {
+      gpu.copy(up, copy.to, copy.bytes);
+      gpu.finish();
+      good = good && std::memcmp(up, copy.from, copy.bytes) == 0;
+    }
+    if (!good) {
+      std::printf("WRONG %zu small copies in units of %zu bytes\n", copies.size(), unit);
+      return false;
+    }
+  }
+  return true;
+}
+
 // Of one call among many, one after the other.
 template <class Post>
 double microseconds(DeviceUnderTest& gpu, std::size_t bytes, Post&& post) {
@@ -150,6 +188,9 @@ int check_kernels(bool quick) {
     std::printf("%s  %s\n", this_one ? "ok" : "WRONG", std::string(name(static_cast<DataType>(t))).c_str());
     right = right && this_one;
   }
+  const bool copied = check_small_copies(gpu);
+  std::printf("%s  small copies\n", copied ? "ok" : "WRONG");
+  right = right && copied;
   std::printf("%zu kernels' results compared with the processor's on %s: %s\n", checker.cases(),
               gpu.facts[0].name.c_str(), right ? "the same bits" : "SOME ARE WRONG");
   return right ? 0 : 1;
@@ -190,6 +231,25 @@ int measure_kernels() {
   }
   std::printf("# a kernel on 8 bytes, launched and seen to be over: %.2f us\n",
               std::chrono::duration<double, std::micro>(Clock::now() - begun).count() / rounds);
+  // What an operation on small data does twice: down to the host, and up again.
+  std::byte* const pinned = gpu.allocate_pinned(64 << 10);
+  for (const std::size_t bytes : {std::size_t{8}, std::size_t{4} << 10, std::size_t{32} << 10, std::size_t{64} << 10})
+    for (const bool up : {false, true}) {
+      const DeviceCopy copy = up ? DeviceCopy{buffers[0], pinned, bytes} : DeviceCopy{pinned, buffers[0], bytes};
+      const auto per_round = [&](auto&& once) {
+        for (int i = 0; i < 10; ++i) once();
+        const auto first = Clock::now();
+        for (int i = 0; i < rounds; ++i) once();
+        return std::chrono::duration<double, std::micro>(Clock::now() - first).count() / rounds;
+      };
+      const double by_driver = per_round([&] {
+        gpu.copy(copy.to, copy.from, copy.bytes);
+        gpu.finish();
+      });
+      const double by_kernel = per_round([&] { gpu.copy_at_once({&copy, 1}); });
+      std::printf("# %zu bytes %s the host, seen to be there: copied %.2f us, by a kernel that tells %.2f us\n", bytes,
+                  up ? "from" : "to", by_driver, by_kernel);
+    }
   return 0;
 }
 

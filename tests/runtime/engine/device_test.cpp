@@ -157,6 +157,7 @@ TEST(OnDevice, copies_down_copies_up_and_messages_are_under_way_at_once) {
   options.segment_bytes = 256;
   options.device = true;
   SimWorld world(options);
+  world.device().without_kernels();  // as if every copy were long
   const std::size_t count = 20'000;
   std::vector<std::shared_ptr<Execution>> works;
   for (Rank rank = 0; rank < 2; ++rank) {
@@ -178,6 +179,46 @@ TEST(OnDevice, copies_down_copies_up_and_messages_are_under_way_at_once) {
       std::chrono::seconds(50)));
   EXPECT_GT(works[0]->tiles(), 20u);
   EXPECT_GT(both_ways_and_messages, looks / 4);
+}
+
+// Each rank waits for its stream, for its data to come down and for the result to go up, and asks its GPU for nothing
+// else.
+TEST(OnDevice, small_data_take_a_kernel_down_and_one_up) {
+  for (const bool kernels : {true, false}) {
+    SimWorldOptions options = on_device(3, 5);
+    options.segment_bytes = 4096;
+    DeviceWorld ranks(options);
+    if (!kernels) ranks.world.device().without_kernels();
+    for (Rank rank = 0; rank < 3; ++rank) {
+      ranks.fill_late(rank);
+      ranks.call(rank);
+    }
+    ASSERT_TRUE(ranks.run());
+    for (Rank rank = 0; rank < 3; ++rank) {
+      EXPECT_TRUE(ranks.works[static_cast<std::size_t>(rank)]->status().ok());
+      EXPECT_EQ(ranks.see(rank)[DeviceWorld::count - 1], 6.0f);
+    }
+    EXPECT_EQ(ranks.world.device().copying_kernels(), kernels ? 6u : 0u);
+    EXPECT_EQ(ranks.world.device().copies(), kernels ? 0u : 6u);
+  }
+}
+
+TEST(OnDevice, blocks_of_small_data_that_lie_apart_are_one_kernel_too) {
+  DeviceWorld ranks(4);
+  for (Rank rank = 0; rank < 4; ++rank) {
+    auto* const data = reinterpret_cast<float*>(ranks.buffers[static_cast<std::size_t>(rank)]);
+    std::fill_n(ranks.see(rank), 9, static_cast<float>(10 * rank));
+    Operation operation = Operation::all_gather(data, data + 100, 9, DataType::float32);
+    operation.stream = ranks.world.stream(rank);
+    auto call = ranks.make(rank, operation);
+    ASSERT_TRUE(call.has_value()) << call.error().message();
+    ranks.works.push_back(ranks.world.engine(rank).submit(ranks.world.communicator(rank), std::move(*call), false));
+  }
+  ASSERT_TRUE(ranks.run());
+  for (Rank rank = 0; rank < 4; ++rank)
+    for (std::size_t i = 0; i < 36; ++i) ASSERT_EQ(ranks.see(rank)[100 + i], static_cast<float>(10 * (i / 9)));
+  EXPECT_EQ(ranks.world.device().copying_kernels(), 8u);
+  EXPECT_EQ(ranks.world.device().copies(), 0u);
 }
 
 Request send(Rank to, std::size_t count, std::uint64_t salt) {

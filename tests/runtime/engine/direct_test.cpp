@@ -54,6 +54,95 @@ TEST_P(DirectBy, any_request_is_right_on_every_rank_also_where_some_memory_is_re
 
 INSTANTIATE_TEST_SUITE_P(All, DirectBy, ::testing::ValuesIn(direct_cases()), name_of_case<AlgorithmCase>);
 
+// Ranks of a host read each other's memory, and cards do for those of others.
+class PartlyDirectBy : public ::testing::TestWithParam<AlgorithmCase> {};
+
+TEST_P(PartlyDirectBy, any_request_is_right_on_every_rank_also_where_some_memory_is_refused) {
+  for (const int ranks : {3, 6}) {
+    for (const std::uint64_t seed : seeds(1, 1)) {
+      std::mt19937_64 chance(seed + static_cast<std::uint64_t>(ranks) * 977);
+      for (const std::size_t count : {std::size_t{1}, std::size_t{97}, std::size_t{700}}) {
+        SimWorldOptions options = with_cards(any_world(ranks, seed + count * 1000003), chance() % 2 == 0 ? 0.0 : 0.2);
+        options.algorithm = GetParam().algorithm;
+        options.weather.tickets = true;
+        options.weather.ticket_group = 2 + static_cast<int>(chance() % 2);
+        SimWorld world(options);
+        if (chance() % 2 == 0) world.device().refuse_to_open(10);
+        for (int i = 0; i < 3; ++i)
+          if (const Request what = any_request(GetParam().collective, ranks, count, chance);
+              is_possible(GetParam(), what, ranks))
+            world.everyone_calls_soon(what, std::chrono::microseconds(200));
+        if (!world.run()) return;
+        world.expect_all_ok();
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PartlyDirectBy, ::testing::ValuesIn(algorithm_cases()), name_of_case<AlgorithmCase>);
+
+// Two hosts of two ranks each.
+struct PartlyDirect {
+  static constexpr std::size_t count = 20'000;
+  explicit PartlyDirect(double refused, Algorithm algorithm)
+      : world([&] {
+          SimWorldOptions options = with_cards({.ranks = 4, .seed = 11, .algorithm = algorithm}, refused);
+          options.nodes = {2, 2};
+          options.weather.tickets = true;
+          options.weather.ticket_group = 2;
+          return options;
+        }()) {
+    for (Rank rank = 0; rank < 4; ++rank) {
+      buffers.push_back(*world.device().allocate(0, count * 4));
+      std::fill_n(see(rank), count, rank + 1);
+    }
+  }
+  std::int32_t* see(Rank rank) {
+    return reinterpret_cast<std::int32_t*>(world.device().see(buffers[static_cast<std::size_t>(rank)]));
+  }
+  void everyone(const std::function<Operation(std::byte*)>& operation) {
+    for (Rank rank = 0; rank < 4; ++rank) {
+      const auto core = world.communicator(rank);
+      auto call = make_call(operation(buffers[static_cast<std::size_t>(rank)]), *core, choices_for(core->shape()), {},
+                            &world.device());
+      ASSERT_TRUE(call.has_value()) << call.error().to_string();
+      works.push_back(world.engine(rank).submit(core, std::move(*call), false));
+    }
+    ASSERT_TRUE(world.run_until(
+        [this] { return std::all_of(works.begin(), works.end(), [](const auto& work) { return work->done(); }); },
+        std::chrono::seconds(10)));
+    for (const auto& work : works) EXPECT_TRUE(work->status().ok()) << work->status().to_string();
+  }
+
+  SimWorld world;
+  std::vector<std::byte*> buffers;
+  std::vector<std::shared_ptr<Execution>> works;
+};
+
+TEST(Direct, between_two_hosts_a_broadcast_goes_by_card_and_an_allreduce_sends_what_it_reduced_from_where_it_is) {
+  std::uint64_t with_host[2][2] = {};  // copies: by what is called, and whether cards admit memory
+  for (const bool cards : {false, true}) {
+    PartlyDirect moved(cards ? 0 : 1, Algorithm::chain);
+    moved.everyone([](std::byte* at) { return Operation::broadcast(at, at, PartlyDirect::count, DataType::int32, 1); });
+    PartlyDirect reduced(cards ? 0 : 1, Algorithm::hierarchical);
+    reduced.everyone([](std::byte* at) {
+      return Operation::allreduce(at, at, PartlyDirect::count, DataType::int32, ReduceOp::sum);
+    });
+    for (Rank rank = 0; rank < 4; ++rank) {
+      EXPECT_EQ(moved.see(rank)[PartlyDirect::count - 1], 2);
+      EXPECT_EQ(reduced.see(rank)[PartlyDirect::count - 1], 10);
+    }
+    PartlyDirect* const jobs[] = {&moved, &reduced};
+    for (std::size_t i = 0; i < 2; ++i) {
+      EXPECT_EQ(jobs[i]->world.fabric().messages_from_device() > 0, cards);
+      EXPECT_EQ(jobs[i]->world.fabric().held(), 0u);
+      with_host[i][cards ? 1 : 0] = jobs[i]->world.device().copies_with_host();
+    }
+  }
+  EXPECT_LT(with_host[0][1] * 5, with_host[0][0]) << "some loans were refused, as any may be";
+  EXPECT_LT(with_host[1][1] * 4, with_host[1][0] * 3) << "what is received to be reduced comes to the host";
+}
+
 TEST(Direct, messages_of_any_size_arrive_also_those_to_oneself) {
   for (const std::uint64_t seed : seeds(10, 2)) {
     std::mt19937_64 chance(seed);

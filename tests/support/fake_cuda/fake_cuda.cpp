@@ -8,114 +8,38 @@
 // FAKE_CUDA_PIECES=1 that all their memory is mapped piece by piece, FAKE_CUDA_NO_CARDS=1 that cards reach none of it;
 // FAKE_CUDA_FAIL_AFTER=n breaks the device after n copies; with FAKE_CUDA_NO_BINARY=1 it is too old for any kernel.
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
+#include <csignal>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <iterator>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <string>
-#include <utility>
-#include <vector>
+#include <thread>
 
-#include "device/cuda/driver.hpp"
-#include "tests/support/fake_device.hpp"
-
-namespace fabring::cuda {
-struct CUctx_st {
-  int device = 0;
-  int users = 0;
-};
-struct CUevent_st {
-  std::unique_ptr<DeviceEvent> at;
-};
-struct CUfunc_st {
-  std::string name;
-  fixture::HostKernel kernel;
-};
-}  // namespace fabring::cuda
-
-using namespace fabring::cuda;
-using fabring::MemoryKind;
-using fabring::fixture::FakeDevice;
+#include "tests/support/fake_cuda/fake_cuda.hpp"
 
 namespace {
-
-constexpr Answer illegal_address = 700;
-constexpr Answer capture_unsupported = 900;
-
-std::unique_ptr<FakeDevice> device;
-pid_t owner = 0;
-std::vector<CUctx_st> contexts;
-long copies_left = -1;
-
-// What a handle of memory says. The driver's says nothing to anybody.
-struct Lent {
-  pid_t process;
-  int device;
-  int descriptor;
-  std::size_t place, bytes;
-};
-static_assert(sizeof(Lent) <= sizeof(IpcHandle));
-struct Opened {
-  Address at;
-  int users;
-};
-constexpr std::size_t granularity = std::size_t{2} << 20;
-std::mutex opened_mutex;
-std::map<std::pair<pid_t, std::size_t>, Opened> opened;  // by process and place in its memory
-std::map<Address, int> pieces;                           // mapped one by one, and the descriptor of each
-std::map<Address, std::size_t> reserved;                 // for pieces
-
-bool in_pieces(const void* at) {
-  const std::lock_guard lock(opened_mutex);
-  return pieces.contains(reinterpret_cast<Address>(at));
-}
 
 // What was reserved around a piece. The driver, too, means that by the range of an address.
 std::pair<Address, std::size_t> range_around(const fabring::MemoryFacts& found) {
   const Address at = reinterpret_cast<Address>(found.base);
-  const std::lock_guard lock(opened_mutex);
+  const std::lock_guard lock(mapped_mutex);
   if (!pieces.contains(at)) return {at, found.bytes};
   return *std::prev(reserved.upper_bound(at));
 }
 
-thread_local std::vector<Context> current;
-thread_local int capture_mode = 0;
-
-long number(const char* name, long otherwise) {
-  const char* const text = std::getenv(name);
-  return text != nullptr ? std::strtol(text, nullptr, 10) : otherwise;
-}
-
-bool ready() { return device != nullptr && owner == ::getpid(); }
-
-Answer check() {
-  if (!ready()) return not_initialized;
-  return current.empty() ? invalid_context : success;
-}
-
-Answer answer_of(const fabring::Status& status) { return status.ok() ? success : illegal_address; }
-
 }  // namespace
-
-#define FAKE extern "C" __attribute__((visibility("default")))
 
 FAKE Answer cuInit(unsigned) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   const long count = number("FAKE_CUDA_DEVICES", 2);
   if (count == 0) return no_device;
-  if (device) return ready() ? success : not_initialized;
+  if (device != nullptr) return ready() ? success : not_initialized;
   owner = ::getpid();
-  device = std::make_unique<FakeDevice>(static_cast<std::uint64_t>(number("FAKE_CUDA_SEED", owner)),
-                                        static_cast<int>(count));
+  device = new FakeDevice(static_cast<std::uint64_t>(number("FAKE_CUDA_SEED", owner)), static_cast<int>(count));
+  sigset_t all, before;  // signals are the program's
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread([] { device->live(); }).detach();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   contexts.resize(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < contexts.size(); ++i) contexts[i].device = static_cast<int>(i);
   copies_left = number("FAKE_CUDA_FAIL_AFTER", -1);
@@ -262,303 +186,9 @@ FAKE Answer cuDeviceGetUuid_v2(Uuid* uuid, Device number) {
   return success;
 }
 
-// ---- between processes --------------------------------------------------------------------------------------------
-
-FAKE Answer cuMemGetAddressRange_v2(Address* base, std::size_t* bytes, Address at) {
-  if (const Answer answer = check(); answer != success) return answer;
-  const auto found = device->look_up(reinterpret_cast<const void*>(at));
-  if (!found.has_value() || found->base == nullptr) return invalid_value;
-  *base = reinterpret_cast<Address>(found->base);
-  *bytes = found->bytes;
-  return success;
-}
-
-// As strict about pages as the driver; it knows nothing of what CUDA 12.8 brought.
-FAKE Answer cuMemGetHandleForAddressRange(void* handle, Address at, std::size_t bytes, int type,
-                                          unsigned long long flags) {
-  if (const Answer answer = check(); answer != success) return answer;
-  if (type != range_is_dmabuf || flags != 0) return invalid_value;
-  auto exported = device->export_pages(reinterpret_cast<const std::byte*>(at), bytes);
-  if (!exported) return invalid_value;
-  *static_cast<int*>(handle) = ::dup(exported->fd());
-  return success;
-}
-
-FAKE Answer cuIpcGetMemHandle(IpcHandle* handle, Address at) {
-  if (const Answer answer = check(); answer != success) return answer;
-  const auto* const base = reinterpret_cast<const std::byte*>(at);
-  const auto found = device->look_up(base);
-  if (!found.has_value() || found->base != base || found->kind != MemoryKind::device || in_pieces(base))
-    return invalid_value;
-  const Lent lent{owner, found->device, device->descriptor(), device->place_of(base), found->bytes};
-  *handle = {};
-  std::memcpy(handle->bytes, &lent, sizeof lent);
-  return success;
-}
-
-FAKE Answer cuIpcOpenMemHandle_v2(Address* at, IpcHandle handle, unsigned) {
-  if (const Answer answer = check(); answer != success) return answer;
-  Lent lent;
-  std::memcpy(&lent, handle.bytes, sizeof lent);
-  if (lent.process == owner) return invalid_context;  // one's own
-  const std::lock_guard lock(opened_mutex);
-  if (const auto found = opened.find({lent.process, lent.place}); found != opened.end()) {
-    ++found->second.users;
-    *at = found->second.at;
-    return success;
-  }
-  const std::string path = "/proc/" + std::to_string(lent.process) + "/fd/" + std::to_string(lent.descriptor);
-  const fabring::Descriptor descriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-  if (descriptor.fd() < 0) return invalid_value;
-  std::byte* const mapped = device->adopt(descriptor.fd(), lent.place, lent.bytes, lent.device, 0);
-  if (mapped == nullptr) return map_failed;
-  *at = reinterpret_cast<Address>(mapped);
-  opened[{lent.process, lent.place}] = {*at, 1};
-  return success;
-}
-
-FAKE Answer cuIpcCloseMemHandle(Address at) {
-  if (const Answer answer = check(); answer != success) return answer;
-  const std::lock_guard lock(opened_mutex);
-  for (auto one = opened.begin(); one != opened.end(); ++one)
-    if (one->second.at == at) {
-      if (--one->second.users > 0) return success;
-      device->synchronize();
-      device->disown(reinterpret_cast<std::byte*>(at));
-      device->free_reserved(reinterpret_cast<std::byte*>(at));
-      opened.erase(one);
-      return success;
-    }
-  return invalid_value;
-}
-
-// Physical memory is a file of its own; its descriptor is its handle. As strict about lengths as the driver.
-FAKE Answer cuMemCreate(Physical* piece, std::size_t bytes, const void*, unsigned long long) {
-  if (const Answer answer = check(); answer != success) return answer;
-  if (bytes == 0 || bytes % granularity != 0) return invalid_value;
-  const int fd = memfd_create("piece of a fake device", MFD_CLOEXEC);
-  if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0) return out_of_memory;
-  *piece = static_cast<Physical>(fd);
-  return success;
-}
-
-FAKE Answer cuMemRelease(Physical piece) { return ::close(static_cast<int>(piece)) == 0 ? success : invalid_value; }
-
-FAKE Answer cuMemAddressReserve(Address* at, std::size_t bytes, std::size_t, Address, unsigned long long) {
-  if (bytes == 0 || bytes % granularity != 0) return invalid_value;
-  std::byte* const block = device->reserve(bytes);
-  if (block == nullptr) return out_of_memory;
-  *at = reinterpret_cast<Address>(block);
-  const std::lock_guard lock(opened_mutex);
-  reserved[*at] = bytes;
-  return success;
-}
-
-FAKE Answer cuMemAddressFree(Address at, std::size_t) {
-  {
-    const std::lock_guard lock(opened_mutex);
-    reserved.erase(at);
-  }
-  device->free_reserved(reinterpret_cast<std::byte*>(at));
-  return success;
-}
-
-FAKE Answer cuMemMap(Address at, std::size_t bytes, std::size_t offset, Physical piece, unsigned long long) {
-  if (const Answer answer = check(); answer != success) return answer;
-  struct stat facts {};
-  const int fd = static_cast<int>(piece);
-  if (offset != 0 || ::fstat(fd, &facts) != 0 || static_cast<std::size_t>(facts.st_size) != bytes) return invalid_value;
-  if (!device->adopt_at(reinterpret_cast<std::byte*>(at), fd, bytes, current.back()->device)) return invalid_value;
-  const std::lock_guard lock(opened_mutex);
-  pieces[at] = ::fcntl(fd, F_DUPFD_CLOEXEC, 3);
-  return success;
-}
-
-FAKE Answer cuMemUnmap(Address at, std::size_t) {
-  const std::lock_guard lock(opened_mutex);
-  const auto found = pieces.find(at);
-  if (found == pieces.end()) return invalid_value;
-  ::close(found->second);
-  pieces.erase(found);
-  device->synchronize();
-  device->disown(reinterpret_cast<std::byte*>(at));
-  return success;
-}
-
-FAKE Answer cuMemSetAccess(Address, std::size_t, const Access* access, std::size_t count) {
-  return count == 1 && access->location.type == location_device && access->flags == access_read_write ? success
-                                                                                                      : invalid_value;
-}
-
-FAKE Answer cuMemRetainAllocationHandle(Physical* piece, void* at) {
-  const std::lock_guard lock(opened_mutex);
-  const auto found = pieces.find(reinterpret_cast<Address>(at));
-  if (found == pieces.end()) return invalid_value;
-  *piece = static_cast<Physical>(::fcntl(found->second, F_DUPFD_CLOEXEC, 3));
-  return success;
-}
-
-FAKE Answer cuMemExportToShareableHandle(void* handle, Physical piece, int type, unsigned long long) {
-  if (type != handle_is_descriptor) return not_supported;
-  *static_cast<int*>(handle) = ::fcntl(static_cast<int>(piece), F_DUPFD_CLOEXEC, 3);
-  return success;
-}
-
-FAKE Answer cuMemImportFromShareableHandle(Physical* piece, void* handle, int type) {
-  if (type != handle_is_descriptor) return not_supported;
-  const int fd = ::fcntl(static_cast<int>(reinterpret_cast<std::intptr_t>(handle)), F_DUPFD_CLOEXEC, 3);
-  if (fd < 0) return invalid_value;
-  *piece = static_cast<Physical>(fd);
-  return success;
-}
-
-// ---- memory -------------------------------------------------------------------------------------------------------
-
-namespace {
-
-Answer allocate_pieces(Address* at, std::size_t bytes) {
-  const std::size_t count = (bytes + granularity - 1) / granularity;
-  Answer answer = cuMemAddressReserve(at, count * granularity, 0, 0, 0);
-  for (std::size_t i = 0; i < count && answer == success; ++i) {
-    Physical piece = 0;
-    answer = cuMemCreate(&piece, granularity, nullptr, 0);
-    if (answer == success) answer = cuMemMap(*at + i * granularity, granularity, 0, piece, 0);
-    cuMemRelease(piece);
-  }
-  return answer;
-}
-
-bool free_pieces(Address at) {
-  std::size_t bytes = 0;
-  {
-    const std::lock_guard lock(opened_mutex);
-    const auto found = reserved.find(at);
-    if (found == reserved.end()) return false;
-    bytes = found->second;
-  }
-  for (std::size_t done = 0; done < bytes; done += granularity) cuMemUnmap(at + done, granularity);
-  return cuMemAddressFree(at, bytes) == success;
-}
-
-}  // namespace
-
-FAKE Answer cuMemAlloc_v2(Address* at, std::size_t bytes) {
-  if (const Answer answer = check(); answer != success) return answer;
-  if (number("FAKE_CUDA_PIECES", 0) != 0) return allocate_pieces(at, bytes);
-  const auto block = device->allocate(current.back()->device, bytes);
-  if (!block) return out_of_memory;
-  *at = reinterpret_cast<Address>(*block);
-  return success;
-}
-
-FAKE Answer cuMemFree_v2(Address at) {
-  if (const Answer answer = check(); answer != success) return answer;
-  device->synchronize();
-  if (!free_pieces(at)) device->free(0, reinterpret_cast<std::byte*>(at));
-  return success;
-}
-
-FAKE Answer cuMemHostAlloc(void** block, std::size_t bytes, unsigned) {
-  if (const Answer answer = check(); answer != success) return answer;
-  *block = device->allocate_pinned(bytes);
-  return success;
-}
-
-FAKE Answer cuMemFreeHost(void* block) {
-  if (const Answer answer = check(); answer != success) return answer;
-  device->free_pinned(static_cast<std::byte*>(block));
-  return success;
-}
-
-FAKE Answer cuMemcpyAsync(Address to, Address from, std::size_t bytes, Stream stream) {
-  if (const Answer answer = check(); answer != success) return answer;
-  if (copies_left >= 0 && copies_left-- == 0) device->break_down();
-  return answer_of(
-      device->copy(stream, reinterpret_cast<std::byte*>(to), reinterpret_cast<const std::byte*>(from), bytes));
-}
-
-// The image is not looked at: its kernels are compiled for the processor, by the same names.
-FAKE Answer cuModuleLoadData(Module* module, const void* image) {
-  if (const Answer answer = check(); answer != success) return answer;
-  if (number("FAKE_CUDA_NO_BINARY", 0) != 0) return no_binary;
-  *module = reinterpret_cast<Module>(const_cast<void*>(image));
-  return success;
-}
-
-FAKE Answer cuModuleGetFunction(Function* function, Module, const char* name) {
-  if (const Answer answer = check(); answer != success) return answer;
-  const std::string_view full = name, prefix = "fabring_";
-  if (!full.starts_with(prefix)) return not_found;
-  const auto kernel = fabring::fixture::find_host_kernel(full.substr(prefix.size()));
-  if (kernel == nullptr) return not_found;
-  static auto& functions = *new std::vector<std::unique_ptr<CUfunc_st>>();  // as long as their modules: the process
-  static std::mutex mutex;
-  std::lock_guard lock(mutex);
-  functions.push_back(std::make_unique<CUfunc_st>(CUfunc_st{std::string(full), kernel}));
-  *function = functions.back().get();
-  return success;
-}
-
-// Elements of at most 8 bytes: what a kernel may touch is count times that of its name, which ends with its bits.
-FAKE Answer cuLaunchKernel(Function function, unsigned blocks, unsigned, unsigned, unsigned threads, unsigned, unsigned,
-                           unsigned, Stream stream, void** arguments, void**) {
-  if (const Answer answer = check(); answer != success) return answer;
-  if (blocks == 0 || threads == 0 || threads > 1024) return invalid_value;
-  const auto& task = *static_cast<const fabring::cuda::kernels::FoldTask*>(arguments[0]);
-  std::size_t bits = 8;
-  for (const std::size_t width : {64u, 32u, 16u})
-    if (function->name.ends_with(std::to_string(width))) bits = width;
-  return answer_of(device->launch(stream, function->kernel, task, bits / 8));
-}
-
-FAKE Answer cuStreamCreateWithPriority(Stream* stream, unsigned, int) {
-  if (const Answer answer = check(); answer != success) return answer;
-  *stream = reinterpret_cast<Stream>(device->open_stream(current.back()->device));
-  return success;
-}
-
-FAKE Answer cuStreamDestroy_v2(Stream) { return check(); }
-
-FAKE Answer cuStreamGetCtx(Stream stream, Context* context) {
-  if (const Answer answer = check(); answer != success) return answer;
-  *context = &contexts[static_cast<std::size_t>(device->device_of(stream))];
-  return success;
-}
-
-FAKE Answer cuStreamIsCapturing(Stream stream, int* status) {
-  if (const Answer answer = check(); answer != success) return answer;
-  *status = device->captures(stream) ? 1 : not_capturing;
-  return success;
-}
-
-FAKE Answer cuEventCreate(Event* event, unsigned) {
-  if (const Answer answer = check(); answer != success) return answer;
-  *event = new CUevent_st;
-  return success;
-}
-
-FAKE Answer cuEventDestroy_v2(Event event) {
-  delete event;
-  return success;
-}
-
-FAKE Answer cuEventRecord(Event event, Stream stream) {
-  if (const Answer answer = check(); answer != success) return answer;
-  auto recorded = device->record(device->device_of(stream), stream);
-  if (!recorded) return illegal_address;
-  event->at = std::move(*recorded);
-  return success;
-}
-
-FAKE Answer cuEventQuery(Event event) {
-  if (const Answer answer = check(); answer != success) return answer;
-  if (capture_mode != capture_relaxed) return capture_unsupported;
-  if (!event->at) return success;
-  const auto reached = event->at->reached();
-  if (!reached) return illegal_address;
-  return *reached ? success : not_ready;
-}
-
 // For tests in this process: what a CUDA program does itself.
 FAKE void* fake_cuda_see(const void* at) { return device->see(at); }
+FAKE unsigned long fake_cuda_calls() { return calls; }
+FAKE void fake_cuda_stand_still(int on) { device->stand_still(on != 0); }
+FAKE void fake_cuda_break() { device->break_down(); }
 FAKE void fake_cuda_capture(Stream stream, int on) { device->capture(stream, on != 0); }

@@ -10,13 +10,35 @@
 #include "tests/support/thread_world.hpp"
 #include "tests/transports/fabric/made_up_world.hpp"
 #include "transports/fabric/fabric_transport.hpp"
+#include "transports/joint/joint_endpoint.hpp"
+#include "transports/shm/shm_transport.hpp"
 
 namespace fabring::fixture {
 namespace {
 
+// Two hosts of two ranks each, which share memory inside and have a card between them.
+class TwoHosts final : public Transport {
+ public:
+  static constexpr int ranks = 4, per_host = 2;
+  std::string_view name() const override { return "shm and fabric"; }
+  Result<std::string> probe(const EndpointOptions& options) override { return network_->probe(options); }
+  Result<std::unique_ptr<Endpoint>> open(const EndpointOptions& options) override {
+    auto local = local_->open(options);
+    if (!local) return local.error();
+    auto network = network_->open(options);
+    if (!network) return network.error();
+    std::vector<bool> is_local(ranks);
+    for (Rank rank = 0; rank < ranks; ++rank)
+      is_local[static_cast<std::size_t>(rank)] = rank / per_host == options.self / per_host;
+    return make_joint_endpoint(std::move(*local), std::move(*network), std::move(is_local));
+  }
+
+ private:
+  std::unique_ptr<Transport> local_ = make_shm_transport(), network_ = make_fabric_transport();
+};
+
 class EnginesOnCards : public ::testing::Test {
  protected:
-  static constexpr int ranks = 3;
   void SetUp() override {
     made_up::begin();
     options.bind_address = "127.0.0.1";
@@ -28,7 +50,7 @@ class EnginesOnCards : public ::testing::Test {
   // What each rank's buffers hold before and must hold after, in memory of the GPU.
   void call(Communicator& all, Rank rank, const Request& what) {
     FakeDevice& gpu = *made_up::gpu();
-    const RankData data = data_of(what, rank, ranks);
+    const RankData data = data_of(what, rank, all.size());
     const auto buffer = [&](const std::vector<std::byte>& bytes) {
       std::byte* const at = *gpu.allocate(0, std::max<std::size_t>(bytes.size(), 1));
       std::copy(bytes.begin(), bytes.end(), gpu.see(at));
@@ -57,6 +79,7 @@ class EnginesOnCards : public ::testing::Test {
     });
   }
 
+  int ranks = 3;
   EndpointOptions options;
   std::unique_ptr<Transport> transport = make_fabric_transport();
 };
@@ -78,6 +101,25 @@ TEST_F(EnginesOnCards, a_card_that_does_not_reach_the_gpu_costs_nothing_but_the_
   made_up::control().offers_devices = false;
   every_collective();
   EXPECT_EQ(made_up::control().from_device, 0);
+}
+
+TEST_F(EnginesOnCards, inside_a_host_memory_is_lent_and_between_hosts_cards_read_and_write_it) {
+  ranks = TwoHosts::ranks;
+  transport = std::make_unique<TwoHosts>();
+  every_collective();
+  EXPECT_EQ(made_up::control().registered, 0);
+  // Every rank has neighbours of both kinds, and what is reduced would be staged if all of it went by cards.
+  for (const Collective collective : {Collective::allreduce, Collective::broadcast}) {
+    Config config;
+    config.algorithm = "allreduce:ring,broadcast:chain";
+    ThreadWorld world(ranks, config, made_up::gpu(), *transport, options);
+    made_up::control().from_device = 0;
+    world.run([&](Rank rank, Communicator all) {
+      call(all, rank, {.count = 200'000, .in_place = true, .collective = collective, .root = 1});
+    });
+    EXPECT_GT(made_up::control().from_device, 0) << name(collective);
+  }
+  EXPECT_GT(made_up::gpu()->kernels(), 0u);
 }
 
 }  // namespace

@@ -1,0 +1,94 @@
+// Memory of one process that another opens: handles of allocations (CUDA IPC), and dmabufs.
+
+#include <fcntl.h>
+
+#include <cstring>
+
+#include "tests/support/fake_cuda/fake_cuda.hpp"
+
+namespace {
+
+// What a handle of memory says. The driver's says nothing to anybody.
+struct Lent {
+  pid_t process;
+  int device;
+  int descriptor;
+  std::size_t place, bytes;
+};
+static_assert(sizeof(Lent) <= sizeof(IpcHandle));
+struct Opened {
+  Address at;
+  int users;
+};
+std::mutex opened_mutex;
+std::map<std::pair<pid_t, std::size_t>, Opened> opened;  // by process and place in its memory
+
+}  // namespace
+
+FAKE Answer cuMemGetAddressRange_v2(Address* base, std::size_t* bytes, Address at) {
+  if (const Answer answer = check(); answer != success) return answer;
+  const auto found = device->look_up(reinterpret_cast<const void*>(at));
+  if (!found.has_value() || found->base == nullptr) return invalid_value;
+  *base = reinterpret_cast<Address>(found->base);
+  *bytes = found->bytes;
+  return success;
+}
+
+// As strict about pages as the driver; it knows nothing of what CUDA 12.8 brought.
+FAKE Answer cuMemGetHandleForAddressRange(void* handle, Address at, std::size_t bytes, int type,
+                                          unsigned long long flags) {
+  if (const Answer answer = check(); answer != success) return answer;
+  if (type != range_is_dmabuf || flags != 0) return invalid_value;
+  auto exported = device->export_pages(reinterpret_cast<const std::byte*>(at), bytes);
+  if (!exported) return invalid_value;
+  *static_cast<int*>(handle) = ::dup(exported->fd());
+  return success;
+}
+
+FAKE Answer cuIpcGetMemHandle(IpcHandle* handle, Address at) {
+  if (const Answer answer = check(); answer != success) return answer;
+  const auto* const base = reinterpret_cast<const std::byte*>(at);
+  const auto found = device->look_up(base);
+  if (!found.has_value() || found->base != base || found->kind != MemoryKind::device || in_pieces(base))
+    return invalid_value;
+  const Lent lent{owner, found->device, device->descriptor(), device->place_of(base), found->bytes};
+  *handle = {};
+  std::memcpy(handle->bytes, &lent, sizeof lent);
+  return success;
+}
+
+FAKE Answer cuIpcOpenMemHandle_v2(Address* at, IpcHandle handle, unsigned) {
+  if (const Answer answer = check(); answer != success) return answer;
+  Lent lent;
+  std::memcpy(&lent, handle.bytes, sizeof lent);
+  if (lent.process == owner) return invalid_context;  // one's own
+  const std::lock_guard lock(opened_mutex);
+  if (const auto found = opened.find({lent.process, lent.place}); found != opened.end()) {
+    ++found->second.users;
+    *at = found->second.at;
+    return success;
+  }
+  const std::string path = "/proc/" + std::to_string(lent.process) + "/fd/" + std::to_string(lent.descriptor);
+  const fabring::Descriptor descriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (descriptor.fd() < 0) return invalid_value;
+  std::byte* const mapped = device->adopt(descriptor.fd(), lent.place, lent.bytes, lent.device, 0);
+  if (mapped == nullptr) return map_failed;
+  *at = reinterpret_cast<Address>(mapped);
+  opened[{lent.process, lent.place}] = {*at, 1};
+  return success;
+}
+
+FAKE Answer cuIpcCloseMemHandle(Address at) {
+  if (const Answer answer = check(); answer != success) return answer;
+  const std::lock_guard lock(opened_mutex);
+  for (auto one = opened.begin(); one != opened.end(); ++one)
+    if (one->second.at == at) {
+      if (--one->second.users > 0) return success;
+      device->synchronize();
+      device->disown(reinterpret_cast<std::byte*>(at));
+      device->free_reserved(reinterpret_cast<std::byte*>(at));
+      opened.erase(one);
+      return success;
+    }
+  return invalid_value;
+}

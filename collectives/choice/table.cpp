@@ -62,9 +62,11 @@ std::vector<Candidate> candidates(Collective collective, std::uint64_t bytes, co
     if (!candidate.predicted && candidate.excluded.empty()) candidate.excluded = "it has no price";
     all.push_back(candidate);
   }
-  // Of equally fast ones that whose result depends on least.
+  // Of equally fast ones that whose result depends on least; hierarchical last, which on one node does what another
+  // does with messages that are cut to be passed on.
   const auto dependence = [&](Algorithm each) {
-    return is_reproducible(collective, each) ? 0 : keeps_order(collective, each) ? 1 : 2;
+    const int on_what = is_reproducible(collective, each) ? 0 : keeps_order(collective, each) ? 1 : 2;
+    return 2 * on_what + (shape.nodes == 1 && each == Algorithm::hierarchical ? 1 : 0);
   };
   std::stable_sort(all.begin(), all.end(), [&](const Candidate& a, const Candidate& b) {
     if (a.excluded.empty() != b.excluded.empty()) return a.excluded.empty();

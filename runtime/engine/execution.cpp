@@ -325,6 +325,11 @@ std::uint32_t Execution::oldest_eager_tile(int peer_index) const {
 
 // ---- running ------------------------------------------------------------------------------------------------------
 
+void Execution::make_ready(Tile& tile, StepId id) {
+  ready_.push_back({&tile, id});
+  if (is_receive(ready_.back())) ++ready_receives_;
+}
+
 bool Execution::advance() {
   if (failed() || !started_) return false;
   bool moved = false;
@@ -339,6 +344,7 @@ bool Execution::advance() {
     if (!choose_next()) break;
     const Ready next = ready_.back();
     ready_.pop_back();
+    if (is_receive(next)) --ready_receives_;
     run(*next.tile, next.step);
     moved = true;
   }
@@ -415,6 +421,7 @@ void Execution::fail(const Status& why) {
   if (failed()) return;
   failure_ = why;
   ready_.clear();
+  ready_receives_ = 0;
   retry_.clear();
   if (!started_) return;
   for (auto& tile : tiles_) {

@@ -149,6 +149,11 @@ class Execution {
     to_grant,    ///< once more, as its ticket could not be used
   };
 
+  struct Ready {
+    Tile* tile;
+    StepId step;
+  };
+
   // execution.cpp
   Start reserve();
   std::size_t lay_out();
@@ -157,7 +162,8 @@ class Execution {
   void start_tile(std::uint32_t index);
   void go_on(Tile& tile);
   void take_early(Tile& tile);
-  void make_ready(Tile& tile, StepId id) { ready_.push_back({&tile, id}); }
+  void make_ready(Tile& tile, StepId id);
+  bool is_receive(const Ready& ready) const { return plan_->plan.steps[ready.step].kind == StepKind::recv; }
   bool choose_next();
   void run(Tile& tile, StepId id);
   void step_done(Tile& tile, StepId id);
@@ -211,6 +217,7 @@ class Execution {
   void run_recv(Tile& tile, StepId id);
   void run_recv_reduce(Tile& tile, StepId id);
   void post_send(Tile& tile, StepId id, Slot slot);
+  void grant_first();
   void post_slot_receives();
   bool post_slot_receive(Tile& tile, StepId id);
   Arrival arrival_of(const Tile& tile, StepId id) const;
@@ -260,12 +267,9 @@ class Execution {
   std::vector<Moved> moved_per_peer_;  // messages
   std::uint64_t steps_done_ = 0;
   std::vector<bool> told_;  // per peer: it has had a record of this operation
-  struct Ready {
-    Tile* tile;
-    StepId step;
-  };
   std::vector<Ready> ready_;
-  std::vector<Ready> retry_;  // posts answered `again`, or the window is full
+  std::size_t ready_receives_ = 0;  // of ready_: recv steps
+  std::vector<Ready> retry_;        // posts answered `again`, or the window is full
   std::vector<Ready> retrying_;
   bool read_loan_ = false;            // since it was last looked for news
   std::vector<FastLoan> fast_loans_;  // the last to each peer

@@ -157,6 +157,7 @@ void Execution::post_send(Tile& tile, StepId id, Slot slot) {
     }
     if (!mirrored(tile, id)) return;
   }
+  if (!on_device_ && !engine_->transfer().is_fast(world_rank(id))) grant_first();
   const auto bytes = for_card.empty() ? operands_->at(tile.place, plan_->plan.steps[id].from) : for_card;
   const Post post = engine_->transfer().send_block(world_rank(id), slot, bytes, cookie(index_, tile_slot(tile), id));
   if (post == Post::again) {
@@ -167,6 +168,21 @@ void Execution::post_send(Tile& tile, StepId id, Slot slot) {
   tile.waiting[id] = false;
   now_outstanding(id);
   if (post == Post::lent) lending(tile, id);
+}
+
+// Through a network a long message is copied as it is posted, for as long as that takes. Who could send to this rank
+// meanwhile should know it: what is ready to be received is granted before, and grants leave at once.
+void Execution::grant_first() {
+  if (ready_receives_ > 0) {
+    const auto receives =
+        std::stable_partition(ready_.begin(), ready_.end(), [this](const Ready& ready) { return !is_receive(ready); });
+    const std::vector<Ready> now(std::make_reverse_iterator(ready_.end()), std::make_reverse_iterator(receives));
+    ready_.erase(receives, ready_.end());
+    ready_receives_ = 0;
+    for (const Ready& receive : now) run(*receive.tile, receive.step);
+  }
+  if (slot_bytes_ > 0) post_slot_receives();
+  engine_->transfer().flush();
 }
 
 // A grant of nothing but a ticket is declined at once where there will be none.

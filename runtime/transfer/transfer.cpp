@@ -30,6 +30,7 @@ Transfer::Transfer(Endpoint& endpoint, Rank self, int world_size, TransferListen
       peer.slots.emplace_back(parcels_.longest);
       peer.to_post.push_back(index);
     }
+    for (std::uint32_t slot = parcels_.slots; slot-- > 0;) peer.free_slots.push_back(slot);
     mark_busy(rank, peer);
   }
 }
@@ -82,18 +83,21 @@ bool Transfer::post_parcel(Rank rank, Peer& peer, std::unique_ptr<Parcel>& parce
   ParcelHeader header;
   std::memcpy(&header, parcel->bytes.get(), sizeof header);
   header.consumed = peer.consumed;
+  header.number = static_cast<std::uint16_t>(peer.sent);
   std::memcpy(parcel->bytes.get(), &header, sizeof header);
   Operation* operation = take_operation();
   operation->kind = Kind::parcel_sent;
   operation->peer = rank;
   const std::span<const std::byte> bytes(parcel->bytes.get(), parcel->used);
   operation->parcel = std::move(parcel);
-  const Slot slot = peer.sent % parcels_.slots;
+  const Slot slot = peer.free_slots.back();
   if (endpoint_.post_send(rank, slot, bytes, reinterpret_cast<std::uint64_t>(operation)) == Post::again) {
     parcel = std::move(operation->parcel);
     free_operation(operation);
     return false;
   }
+  peer.free_slots.pop_back();
+  peer.slot_of[peer.sent % parcels_.slots] = slot;
   ++peer.sent;
   ++parcels_in_flight_;
   peer.told = header.consumed;
@@ -123,7 +127,7 @@ bool Transfer::flush(Rank rank, Peer& peer) {
       peer.posted[index] = true;
       continue;
     }
-    peer.emptied[index] = true;
+    peer.emptied[peer.number_in[index] % parcels_.slots] = true;
     while (peer.emptied[peer.consumed % parcels_.slots]) {
       peer.emptied[peer.consumed % parcels_.slots] = false;
       ++peer.consumed;
@@ -323,8 +327,12 @@ void Transfer::take_in(Rank rank, std::uint32_t index, std::uint32_t bytes) {
     // overtake it, each of which returns at most parcels_.slots. Anything else is nonsense.
     if (peer.returned - header.consumed > parcels_.slots * parcels_.slots) return broken(rank, "impossible credits");
   } else {
-    peer.returned = header.consumed;
+    for (; peer.returned != header.consumed; ++peer.returned)
+      peer.free_slots.push_back(peer.slot_of[peer.returned % parcels_.slots]);
   }
+  if (static_cast<std::uint16_t>(header.number - peer.consumed) >= parcels_.slots)
+    return broken(rank, "a parcel out of its turn");
+  peer.number_in[index] = header.number;
   if (header.records == 0) {
     peer.to_post.push_back(index);
     return mark_busy(rank, peer);

@@ -5,7 +5,7 @@
 // small world whose ranks share no memory, see parcels_over_network()). Records for a peer collect in a parcel;
 // a parcel goes out when a slot is free. The count of emptied slots rides back in every parcel header (credits). The
 // last free slot is kept for a parcel that only returns credits, so two ranks out of credits cannot wait for each
-// other.
+// other. The slot emptied last is filled first: ranks that answer each other use the same few, which stay in a cache.
 //
 // Grant. For a larger message the receiver posts a receive under a slot of its choosing and tells the sender (a grant
 // record); the sender sends straight there, on the way that the slot names. A grant that will never be used is answered

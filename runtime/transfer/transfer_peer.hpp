@@ -13,18 +13,21 @@ namespace fabring {
 
 struct Transfer::Peer {
   // Ours to them.
-  std::unique_ptr<Parcel> open;              // being filled
-  std::deque<std::unique_ptr<Parcel>> full;  // waiting for a slot
-  std::deque<Waiting> waiting;               // fast records that found no room
-  std::deque<Slot> declines;                 // grants to answer with nothing
-  std::uint32_t sent = 0;                    // parcels sent, in all
-  std::uint32_t returned = 0;                // of those, slots emptied again
+  std::unique_ptr<Parcel> open;                           // being filled
+  std::deque<std::unique_ptr<Parcel>> full;               // waiting for a slot
+  std::deque<Waiting> waiting;                            // fast records that found no room
+  std::deque<Slot> declines;                              // grants to answer with nothing
+  std::uint32_t sent = 0;                                 // parcels sent, in all
+  std::uint32_t returned = 0;                             // of those, slots emptied again
+  std::vector<std::uint32_t> free_slots;                  // the one emptied last is at the end, as it is in their cache
+  std::array<std::uint32_t, most_eager_slots> slot_of{};  // by parcel, of those on their way
   // Theirs to us.
   std::vector<Parcel> slots;  // parcels_.slots of them, or one
   std::array<bool, most_eager_slots> posted{};
-  std::uint32_t consumed = 0;                    // emptied and posted again, without a gap
+  std::array<std::uint32_t, most_eager_slots> number_in{};  // by slot: the parcel that came into it last
+  std::uint32_t consumed = 0;                    // parcels whose slots are emptied and posted again, without a gap
   std::uint32_t told = 0;                        // consumed as they know it
-  std::array<bool, most_eager_slots> emptied{};  // out of order, not counted in consumed yet
+  std::array<bool, most_eager_slots> emptied{};  // by parcel: out of order, not counted in consumed yet
   std::deque<std::uint32_t> to_post;             // could not be posted yet
   struct Arrived {
     std::uint32_t index = 0;    // of the slot

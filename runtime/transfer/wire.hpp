@@ -51,13 +51,14 @@ struct Record {
 static_assert(sizeof(Record) == 56);
 
 struct ParcelHeader {
-  std::uint32_t consumed = 0;  ///< eager slots that the sender of this parcel has emptied, in all
-  std::uint32_t records = 0;
+  std::uint32_t consumed = 0;  ///< parcels whose slots the sender of this one has emptied, in all
+  std::uint16_t records = 0;
+  std::uint16_t number = 0;  ///< how many parcels its sender sent before it, the low bits
 };
 static_assert(sizeof(ParcelHeader) == 8);
 
 /// Slots for parcels, each way for each pair of ranks; grants name higher numbers than any of these.
-inline constexpr std::uint32_t eager_slots = 8, most_eager_slots = 64;
+inline constexpr std::uint32_t eager_slots = 8, most_eager_slots = 64;  // powers of two
 /// What a parcel holds beside the payload of its only record.
 inline constexpr std::size_t parcel_overhead = sizeof(ParcelHeader) + sizeof(Record) + 8;
 inline constexpr std::size_t parcel_bytes = 8192;

@@ -181,6 +181,7 @@ Post SimFabric::post_send(Rank self, Rank peer, Slot slot, std::span<const std::
   accept(self, context, ticket ? std::span<const std::byte>() : from, false);
   ++port.counters.messages_sent;
   port.counters.bytes_sent += from.size();
+  if (watched_.first == self) watched_.second->push_back(slot);
   auto message = std::make_shared<Message>();
   message->from = self;
   message->to = peer;

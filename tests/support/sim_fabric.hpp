@@ -55,6 +55,8 @@ class SimFabric {
   }
   /// Posts of memory of the device.
   std::uint64_t messages_from_device() const { return messages_from_device_; }
+  /// From now on the slots of all accepted sends of this rank are kept here, in their order.
+  void watch_sends(Rank rank, std::vector<Slot>& slots) { watched_ = {rank, &slots}; }
   /// How often its memory was admitted, and how many of these are still held.
   std::size_t admitted() const;
   std::size_t held() const;
@@ -155,6 +157,7 @@ class SimFabric {
   std::map<std::pair<Rank, Rank>, Handed> handed_;  // from, to
   std::set<Rank> excused_;
   std::vector<std::string> violations_;
+  std::pair<Rank, std::vector<Slot>*> watched_{-1, nullptr};
   bool over_ = false;
   std::shared_ptr<FakeDevice> device_;
   double refused_share_ = 0;

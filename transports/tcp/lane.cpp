@@ -13,7 +13,8 @@ namespace {
 constexpr std::size_t turn_bytes = 1 << 20;
 // A message from this size on ends the turn when it is complete.
 constexpr std::size_t large_message_bytes = 64 * 1024;
-// Read beyond a large message: the next header and perhaps a few small messages; more would be copied twice.
+// Read beyond a long message, and before one: the next header and perhaps a few small messages; more would be copied
+// twice.
 constexpr std::size_t trailing_bytes = 1024;
 
 std::string errno_text(int error) { return std::generic_category().message(error); }
@@ -103,7 +104,8 @@ Progress Lane::read(SlotTable& posted, Ledger& ledger) {
     std::size_t count = 0;
     const std::size_t direct = receiving_ ? std::min(expected_ - received_, turn_bytes) : 0;
     if (direct > 0) parts[count++] = {incoming_.into + received_, direct};
-    const std::size_t room = direct >= large_message_bytes ? trailing_bytes : staging_bytes - end_;
+    // A message that does not fit here with its header takes a second system call anyway, and its kind often follow.
+    const std::size_t room = header_bytes + expected_ > staging_bytes ? trailing_bytes : staging_bytes - end_;
     parts[count++] = {staging_.data() + end_, direct < turn_bytes ? room : 0};
     const std::size_t asked = parts[0].iov_len + (count > 1 ? parts[1].iov_len : 0);
     const net::IoResult got =

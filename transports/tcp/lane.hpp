@@ -3,7 +3,8 @@
 // into the receives posted for its peer. Owned by Peer; the endpoint's thread.
 //
 // Reading. Between messages it reads into a small staging buffer, so that a header and a small message cost one system
-// call; the rest of a large message is read straight into its place, followed by the beginning of the next one.
+// call; the rest of a large message is read straight into its place, followed by the beginning of the next one. After a
+// message that does not fit into that buffer little is read there, as the next one is likely to be as long.
 
 #include <array>
 #include <memory>
@@ -92,7 +93,7 @@ class Lane {
   bool receiving_ = false;
   bool read_ended_ = false;
   PostedReceive incoming_;
-  std::size_t expected_ = 0;  // bytes of the message
+  std::size_t expected_ = 0;  // bytes of the message, or of the last one
   std::size_t received_ = 0;
   std::size_t begin_ = 0;  // unread part of staging_
   std::size_t end_ = 0;

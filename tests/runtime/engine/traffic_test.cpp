@@ -93,5 +93,28 @@ TEST(Traffic, of_tiles_that_begin_together_is_granted_from_the_first_on) {
   }
 }
 
+// A peer that has called before waits for nothing but this rank's grant: it has that before this rank sends at length.
+TEST(Traffic, of_who_comes_last_begins_with_its_grants) {
+  for (const Collective collective : {Collective::all_gather, Collective::alltoall, Collective::reduce_scatter}) {
+    SimWorldOptions options{.ranks = 2};
+    options.algorithm.reset();
+    options.segment_bytes = 1 << 20;
+    options.depth = 1;
+    options.weather.refusals = 0;
+    SimWorld world(options);
+    const Request what{.count = 1000, .collective = collective};
+    world.call(1, what);
+    world.linger(std::chrono::milliseconds(10));
+    std::vector<Slot> slots;
+    world.fabric().watch_sends(0, slots);
+    world.call(0, what);
+    ASSERT_TRUE(world.run());
+    world.expect_all_ok();
+    ASSERT_EQ(slots.size(), 2u) << name(collective);
+    EXPECT_LT(slots[0], Transfer::first_granted_slot) << name(collective) << ": a record";
+    EXPECT_GE(slots[1], Transfer::first_granted_slot) << name(collective) << ": the message";
+  }
+}
+
 }  // namespace
 }  // namespace fabring::fixture

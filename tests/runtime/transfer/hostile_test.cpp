@@ -30,13 +30,14 @@ Record plausible_record(std::mt19937_64& chance) {
   return record;
 }
 
-std::vector<std::byte> rubbish(std::mt19937_64& chance) {
+std::vector<std::byte> rubbish(std::mt19937_64& chance, std::uint16_t number) {
   std::vector<std::byte> parcel(chance() % 4 == 0 ? chance() % (parcel_bytes + 1) : 8 + chance() % 600);
   for (std::byte& byte : parcel) byte = static_cast<std::byte>(chance());
   if (chance() % 4 == 0 || parcel.size() < sizeof(ParcelHeader)) return parcel;
   ParcelHeader header;
   header.consumed = static_cast<std::uint32_t>(chance() % 8 == 0 ? chance() : 0);
-  header.records = static_cast<std::uint32_t>(chance() % 8 == 0 ? chance() : 1 + chance() % 4);
+  header.records = static_cast<std::uint16_t>(chance() % 8 == 0 ? chance() : 1 + chance() % 4);
+  header.number = static_cast<std::uint16_t>(chance() % 8 == 0 ? chance() : number);
   std::memcpy(parcel.data(), &header, sizeof header);
   std::size_t at = sizeof header;
   for (std::uint32_t i = 0; i < header.records && parcel.size() - at >= sizeof(Record); ++i) {
@@ -65,10 +66,11 @@ TEST(Hostile, rank_is_cut_off_and_everybody_else_goes_on) {
     world.everyone_calls({.count = 1000});
     std::mt19937_64 chance(seed);
     std::deque<std::vector<std::byte>> sent;  // alive until the end
+    std::uint16_t parcels_to[2] = {0, 0};
     world.linger(1ms);
     for (std::uint64_t i = 0, parcels = 1 + chance() % 20; i < parcels; ++i) {
-      sent.push_back(rubbish(chance));
       const Rank to = static_cast<Rank>(chance() % 2);
+      sent.push_back(rubbish(chance, parcels_to[to]++));
       // Mostly to the slot whose turn it is; sometimes to one that is not posted or too short.
       const Slot slot =
           chance() % 10 == 0 ? static_cast<Slot>(chance() % 100) : static_cast<Slot>(i % Transfer::eager_slots);

@@ -170,6 +170,25 @@ TEST(Parcels, of_small_worlds_are_long_and_many_and_those_of_a_rank_take_sixteen
   }
 }
 
+// All of them would not stay in a cache.
+TEST(Parcels, of_ranks_that_answer_each_other_use_few_slots) {
+  const ParcelRules parcels = parcels_over_network(2);
+  Pair pair(7, parcels);
+  std::vector<Slot> slots;
+  pair.fabric.watch_sends(0, slots);
+  const std::uint32_t exchanges = 4 * parcels.slots;
+  for (std::uint32_t i = 0; i < exchanges; ++i) {
+    for (const Rank from : {0, 1}) {
+      send(*pair.transfer[from], 1 - from, i, 100);
+      ASSERT_TRUE(pair.run_until([&] { return pair.heard[1 - from].records.size() > i; }));
+    }
+  }
+  expect_each_once(pair.heard[0], exchanges);
+  expect_each_once(pair.heard[1], exchanges);
+  EXPECT_GE(slots.size(), exchanges);
+  EXPECT_LE(std::set<Slot>(slots.begin(), slots.end()).size(), 4u);
+}
+
 TEST(Blocks, go_straight_to_the_granted_slot) {
   Pair pair(5);
   std::vector<std::byte> from = payload_of(3, 100'000), into(from.size());

@@ -45,7 +45,8 @@ struct Identity {
 /// Do all ranks fit together? Errors: mismatch, naming rank, host, both values.
 Status compare(const std::vector<Identity>& ranks);
 
-/// Ranks of this one's host that may run on a processor that it may run on, itself among them.
+/// Ranks of this one's machine, in other containers too, that may run on a processor that it may run on, itself among
+/// them.
 int ranks_beside(const std::vector<Identity>& ranks, Rank self);
 
 /// What rank 0's FABRING_MACHINE says if the machine is to be probed.

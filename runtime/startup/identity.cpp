@@ -100,6 +100,11 @@ bool share_processors(const Identity& a, const Identity& b) {
          std::find_first_of(ours.begin(), ours.end(), theirs.begin(), theirs.end()) != ours.end();
 }
 
+bool on_one_host(const std::vector<Identity>& ranks) {
+  return std::all_of(ranks.begin(), ranks.end(),
+                     [&](const Identity& rank) { return rank.fingerprint == ranks[0].fingerprint; });
+}
+
 /// Those that rank 0 may use, less the share of ranks in other containers of the machine.
 std::uint32_t cores_of_host(const std::vector<Identity>& ranks) {
   constexpr std::uint32_t most = 4096;
@@ -121,6 +126,8 @@ int ranks_beside(const std::vector<Identity>& ranks, Rank self) {
                                         [&](const Identity& rank) { return share_processors(rank, ranks[self]); }));
 }
 
+bool links_unknown(const std::vector<Identity>& ranks) { return ranks[0].machine == "auto" && !on_one_host(ranks); }
+
 Result<Machine> machine_of(const std::vector<Identity>& ranks, bool shared_memory) {
   const Identity& first = ranks[0];
   if (!first.described_machine.empty()) {
@@ -129,8 +136,7 @@ Result<Machine> machine_of(const std::vector<Identity>& ranks, bool shared_memor
     return described;
   }
   if (const auto named = find_machine(first.machine)) return *named;
-  const bool one_host = std::all_of(ranks.begin(), ranks.end(),
-                                    [&](const Identity& rank) { return rank.fingerprint == first.fingerprint; });
+  const bool one_host = on_one_host(ranks);
   std::string_view like = "loopback-tcp";
   if (!one_host) {
     like = "10g";

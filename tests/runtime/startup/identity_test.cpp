@@ -82,6 +82,14 @@ TEST(RanksBeside, are_those_of_other_containers_of_the_machine_too) {
   EXPECT_EQ(ranks_beside(ranks, 0), 2) << "containers with processors of their own";
 }
 
+TEST(LinksUnknown, where_nobody_named_a_machine_and_ranks_are_on_several_hosts) {
+  EXPECT_FALSE(links_unknown(in_containers({"a", "a"}, 2)));
+  std::vector<Identity> ranks = in_containers({"a", "b"}, 2);
+  EXPECT_TRUE(links_unknown(ranks));
+  ranks[0].machine = "10g";
+  EXPECT_FALSE(links_unknown(ranks));
+}
+
 TEST(MachineOf, shares_the_cores_of_a_machine_among_its_containers) {
   const auto cores_of = [](const std::vector<Identity>& ranks) { return machine_of(ranks, false)->cores; };
   EXPECT_EQ(cores_of(in_containers({"a", "a", "a", "a"}, 8)), 8u);

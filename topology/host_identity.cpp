@@ -8,6 +8,9 @@
 
 namespace fabring {
 namespace {
+
+constexpr std::string_view network_mark = "/net:";
+
 std::string random_text() {
   std::random_device source;
   return "random-" + std::to_string(source()) + std::to_string(source());
@@ -22,7 +25,11 @@ std::string host_fingerprint() {
   const std::string net = ::stat("/proc/self/ns/net", &space) == 0
                               ? std::to_string(space.st_dev) + "." + std::to_string(space.st_ino)
                               : random_text();
-  return boot + "/net:" + net;
+  return boot + std::string(network_mark) + net;
+}
+
+std::string_view kernel_of(std::string_view fingerprint) {
+  return fingerprint.substr(0, fingerprint.find(network_mark));
 }
 
 std::string host_name() {

@@ -29,14 +29,15 @@ std::string_view unfit(Collective collective, Algorithm algorithm, const WorldSh
 }
 
 /// Between nodes prices that differ by less than they are known say nothing, and measured on links the ring, or the
-/// lanes of hierarchical, keep them busy where trees and exchanges at a distance leave gaps.
-void prefer_steady(std::vector<Candidate>& all) {
-  constexpr Nanoseconds one_in = 32;
+/// lanes of hierarchical, keep them busy where trees and exchanges at a distance leave gaps. Among more than two nodes
+/// whoever changes partners sends at times to where another sends too: long vectors lost 10% to 35% by it.
+void prefer_steady(std::vector<Candidate>& all, std::uint64_t bytes, const WorldShape& shape) {
+  const Nanoseconds percent = steady_percent(bytes, shape);
   for (const Algorithm steady : {Algorithm::hierarchical, Algorithm::ring}) {
     const auto at = std::ranges::find(all, steady, &Candidate::algorithm);
     if (at == all.end() || !at->excluded.empty()) continue;
     const Nanoseconds lowest = all.front().predicted.value_or(0);
-    if (at->predicted.value_or(0) - lowest > lowest / one_in) continue;
+    if (at->predicted.value_or(0) - lowest > lowest / 100 * percent) continue;
     std::rotate(all.begin(), at, at + 1);
     return;
   }
@@ -51,6 +52,12 @@ Constraints meant(Collective collective, Constraints constraints) {
 Constraints constraints_of(std::size_t variant) { return {(variant & 1) != 0, (variant & 2) != 0, (variant & 4) != 0}; }
 
 }  // namespace
+
+int steady_percent(std::uint64_t bytes, const WorldShape& shape) {
+  constexpr std::uint64_t long_vector = std::uint64_t{64} << 10;
+  if (shape.nodes == 1) return 0;
+  return shape.nodes > 2 && bytes >= long_vector ? 12 : 3;
+}
 
 std::vector<Candidate> candidates(Collective collective, std::uint64_t bytes, const WorldShape& shape,
                                   const Machine& machine, const Constraints& constraints) {
@@ -74,7 +81,7 @@ std::vector<Candidate> candidates(Collective collective, std::uint64_t bytes, co
     const Nanoseconds y = b.predicted.value_or(0);
     return x != y ? x < y : dependence(a.algorithm) < dependence(b.algorithm);
   });
-  if (shape.nodes > 1) prefer_steady(all);
+  prefer_steady(all, bytes, shape);
   return all;
 }
 
@@ -204,7 +211,8 @@ std::string reason_text(const Chosen& chosen, Collective collective, std::uint64
   std::string text = std::string(name(collective)) + " of " + size_text(bytes) + " over " +
                      std::to_string(shape.ranks) + (shape.ranks == 1 ? " rank" : " ranks");
   if (shape.nodes > 1) text += " on " + std::to_string(shape.nodes) + " nodes";
-  const std::string give_or_take = shape.nodes > 1 ? ", give or take 3%" : "";  // prefer_steady()
+  const int percent = steady_percent(bytes, shape);
+  const std::string give_or_take = percent > 0 ? ", give or take " + std::to_string(percent) + "%" : "";
   switch (chosen.reason) {
     case ChoiceReason::nothing_fits:
       return text + ": no algorithm can do this";

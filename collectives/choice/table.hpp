@@ -46,9 +46,13 @@ struct Candidate {
   std::string_view excluded;  ///< "its operands are not in the order of the ranks", ...; empty: it took part
 };
 
-/// All algorithms of the collective, fastest first, those left out at the end.
+/// All algorithms of the collective in the order in which they are preferred, those left out at the end: the lowest
+/// price first, but between nodes hierarchical or the ring before it if theirs is at most steady_percent() higher.
 std::vector<Candidate> candidates(Collective collective, std::uint64_t bytes, const WorldShape& shape,
                                   const Machine& machine, const Constraints& constraints = {});
+
+/// By how much the price of hierarchical or the ring may be above the lowest, to be preferred; 0 on one node.
+int steady_percent(std::uint64_t bytes, const WorldShape& shape);
 
 class ChoiceTable {
  public:

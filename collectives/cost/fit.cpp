@@ -43,12 +43,16 @@ struct Knob {
   }
 };
 
-std::vector<Knob> knobs_of(Machine& machine) {
+std::vector<Knob> knobs_of(Machine& machine, FitOf what) {
   std::vector<Knob> knobs;
   const auto time = [&](Nanoseconds& field) {
     if (field > 0) knobs.push_back({&field, nullptr, nullptr, static_cast<double>(field), nullptr, 0});
   };
   const auto rate = [&](std::uint64_t& field) {
+    if (what == FitOf::messages) return;
+    if (what == FitOf::all_but_links &&
+        (&field == &machine.nic_bytes_per_second || &field == &machine.between.lane_bytes_per_second))
+      return;
     if (field > 0) knobs.push_back({nullptr, &field, nullptr, static_cast<double>(field), nullptr, 0});
   };
   time(machine.call_ns);
@@ -68,7 +72,7 @@ std::vector<Knob> knobs_of(Machine& machine) {
     rate(tier->place_bytes_per_second);
     rate(tier->lane_bytes_per_second);
   }
-  if (machine.cache_bytes > 0)
+  if (machine.cache_bytes > 0 && what != FitOf::messages)
     knobs.push_back({nullptr, nullptr, &machine.cold_percent, static_cast<double>(machine.cold_percent), nullptr, 0});
   return knobs;
 }
@@ -106,9 +110,9 @@ Accuracy accuracy_of(const Machine& machine, std::span<const Measured> measured)
   return accuracy;
 }
 
-Machine fit_machine(const Machine& start, std::span<const Measured> measured) {
+Machine fit_machine(const Machine& start, std::span<const Measured> measured, FitOf what) {
   Machine machine = start;
-  const std::vector<Knob> knobs = knobs_of(machine);
+  const std::vector<Knob> knobs = knobs_of(machine, what);
   double best = distance(machine, measured, knobs);
   for (const double step : steps) {
     bool closer = true;

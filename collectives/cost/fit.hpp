@@ -3,6 +3,7 @@
 // it tries: one field at a time, in factors, until no step comes closer. Fields that the measurements say nothing of
 // stay near where they began, and those that are 0 (no limit) stay 0.
 
+#include <cstdint>
 #include <span>
 
 #include "collectives/algorithms.hpp"
@@ -29,7 +30,14 @@ struct Accuracy {
 };
 Accuracy accuracy_of(const Machine& machine, std::span<const Measured> measured);
 
+/// What may change.
+enum class FitOf : std::uint8_t {
+  everything,
+  all_but_links,  ///< not what a lane between nodes and a card carry
+  messages        ///< times only: of calls, messages, grants, a core that turns to another rank; no rate
+};
+
 /// What is not priced is passed over; with nothing priced, `start` comes back.
-Machine fit_machine(const Machine& start, std::span<const Measured> measured);
+Machine fit_machine(const Machine& start, std::span<const Measured> measured, FitOf what = FitOf::everything);
 
 }  // namespace fabring

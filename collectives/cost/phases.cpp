@@ -18,6 +18,44 @@ std::vector<std::int64_t> circulant_counts(std::int64_t n) {
   return counts;
 }
 
+/// The edges of trees that lead from node to node.
+struct Crossings {
+  std::int64_t of_a_node = 0;  ///< that end at the busiest one, in all trees
+  std::int64_t on_a_way = 0;   ///< from a rank to the root, the most
+};
+
+/// Of the binomial tree, or of the two in-order binary trees of double_tree.cpp. Ranks lie on nodes in blocks.
+Crossings crossings(std::int64_t n, std::int64_t nodes, std::int64_t trees) {
+  const std::int64_t per_node = (n + nodes - 1) / nodes;
+  const auto above = [&](std::int64_t position) {
+    const std::int64_t bit = position & -position;
+    if (trees == 1) return position - bit;
+    const std::int64_t parent = (position - bit) | (2 * bit);
+    return parent < n ? parent : position - bit;
+  };
+  Crossings found;
+  std::vector<std::int64_t> edges(static_cast<std::size_t>(nodes));
+  for (std::int64_t tree = 0; tree < trees; ++tree) {
+    const auto node = [&](std::int64_t position) {
+      const std::int64_t rank = tree == 0 ? position : n % 2 == 0 ? n - 1 - position : (position + 1) % n;
+      return static_cast<std::size_t>(rank / per_node);
+    };
+    for (std::int64_t position = 1; position < n; ++position) {
+      std::int64_t way = 0;
+      for (std::int64_t at = position; at != 0; at = above(at)) {
+        if (node(at) == node(above(at))) continue;
+        ++way;
+        if (at != position) continue;
+        ++edges[node(at)];
+        ++edges[node(above(at))];
+      }
+      found.on_a_way = std::max(found.on_a_way, way);
+    }
+  }
+  found.of_a_node = *std::max_element(edges.begin(), edges.end());
+  return found;
+}
+
 /// The shape in the terms of docs/algorithms.md, and phases that many algorithms share.
 class World {
  public:
@@ -40,7 +78,7 @@ class World {
   Phase ring(std::uint64_t of, bool reduce) const {
     const auto parts = static_cast<std::uint64_t>(n);
     const std::uint64_t part = (of + parts - 1) / parts;
-    const std::int64_t crossing = N > 1 ? std::max<std::int64_t>(1, (n - 1) * N / n) : 0;
+    const std::int64_t crossing = N > 1 ? std::min(N, n - 1) : 0;  // of the part that crosses most
     return {n - 1 - crossing, crossing, part, 1, reduce ? part : 0, N > 1 ? (parts - 1) * part : 0, 1};
   }
   /// Everybody to everybody, `message` each. `reduced`: bytes a rank reduces in all.
@@ -86,6 +124,7 @@ class World {
 
  private:
   void tree(Phases& phases, std::uint64_t message, std::int64_t trees, bool reduces) const;
+  void up_and_down(Phases& phases, std::uint64_t message, std::int64_t trees) const;
   void fold(Phases& phases, bool reduces) const;
 
   std::uint64_t S;
@@ -192,12 +231,10 @@ Phases World::allreduce(Algorithm algorithm) const {
                      everybody(share(n), 0)};
       break;
     case Algorithm::binomial:
-      tree(phases, S, 1, true);
-      tree(phases, S, 1, false);
+      up_and_down(phases, S, 1);
       break;
     case Algorithm::double_tree:
-      tree(phases, share(2), 2, true);
-      tree(phases, share(2), 2, false);
+      up_and_down(phases, share(2), 2);
       break;
     case Algorithm::star:
       phases.list = {fan(S, static_cast<std::uint64_t>(n - 1) * S), fan(S, 0)};
@@ -241,6 +278,22 @@ void World::tree(Phases& phases, std::uint64_t message, std::int64_t trees, bool
   phases.list.push_back(phase);
   phases.rounds_of_a_rank += std::min<std::int64_t>(rounds, children + 1);
   phases.messages_of_a_rank += children;
+}
+
+/// Both, one after the other for a tile. What comes up to a node goes down from it, so that its links carry a tile once
+/// each way for every edge; tiles that come up and such that go down pass each other.
+void World::up_and_down(Phases& phases, std::uint64_t message, std::int64_t trees) const {
+  const Crossings between = N > 1 ? crossings(n, N, trees) : Crossings{};
+  for (const bool reduces : {true, false}) {
+    tree(phases, message, trees, reduces);
+    if (N == 1) continue;
+    Phase& phase = phases.list.back();
+    const std::int64_t rounds = phase.rounds();
+    phase.between_rounds = std::min(rounds, between.on_a_way);
+    phase.inside_rounds = rounds - phase.between_rounds;
+    phase.node_bytes = static_cast<std::uint64_t>(between.of_a_node) * message / 2;
+    phase.round_bytes = message;
+  }
 }
 
 Phases World::rooted(Algorithm algorithm, bool reduces) const {

@@ -77,9 +77,9 @@ class Prices {
     const Nanoseconds placing = phase.reduced == 0 ? transfer_ns(phase.bytes, tier.place_bytes_per_second) : 0;
     const Nanoseconds receiving = tier.receive_ns + granting + copying + placing;
     const Nanoseconds lane = transfer_ns(phase.bytes, tier.lane_bytes_per_second);
-    const Nanoseconds wire =
-        inside ? lane
-               : std::max(lane, card_time(phase.node_bytes / static_cast<std::uint64_t>(phase.rounds()), phase.flows));
+    const std::uint64_t of_a_round =
+        phase.round_bytes != 0 ? phase.round_bytes : phase.node_bytes / static_cast<std::uint64_t>(phase.rounds());
+    const Nanoseconds wire = inside ? lane : std::max(lane, card_time(of_a_round, phase.flows));
     // Where a rank waits for others most of the time, ranks that share a core are seldom in each other's way; but the
     // work of all must be done.
     const bool taking_turns = phase.of_all_ranks > 0;

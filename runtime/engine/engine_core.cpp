@@ -133,10 +133,11 @@ std::shared_ptr<const ChoiceTable> EngineCore::choices(const WorldShape& shape) 
   return choices_.back();
 }
 
-void EngineCore::take_algorithm(const Override& rule) {
-  std::lock_guard lock(world_->mutex);
-  world_->choices = std::make_shared<const ChoiceTable>(ChoiceTable::make(world_->shape(), pricing_machine(), {rule}));
-  for (auto& flat : world_->flat) flat.reset();
+void EngineCore::take_algorithm(CommunicatorCore& communicator, const Override& rule) {
+  std::lock_guard lock(communicator.mutex);
+  communicator.choices =
+      std::make_shared<const ChoiceTable>(ChoiceTable::make(communicator.shape(), pricing_machine(), {rule}));
+  for (auto& flat : communicator.flat) flat.reset();
 }
 
 void EngineCore::take_machine(const Machine& machine) {

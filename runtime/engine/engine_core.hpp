@@ -117,8 +117,8 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   /// Priced once for every shape of world.
   std::shared_ptr<const ChoiceTable> choices(const WorldShape& shape);
   // Start-up, before anybody else uses the engine.
-  /// The world chooses by these rules, and by nothing else that was chosen before.
-  void take_algorithm(const Override& rule);
+  /// The communicator chooses by this rule, and by nothing else that was chosen before.
+  void take_algorithm(CommunicatorCore& communicator, const Override& rule);
   /// Prices are this machine's from now on, and choices those of the configuration.
   void take_machine(const Machine& machine);
   void add_to_report(std::string line) { parts_.report.push_back(std::move(line)); }

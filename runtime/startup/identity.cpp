@@ -10,6 +10,7 @@
 #include "runtime/base/wire.hpp"
 #include "runtime/startup/machine_file.hpp"
 #include "topology/cpus.hpp"
+#include "topology/host_identity.hpp"
 
 namespace fabring {
 namespace {
@@ -88,15 +89,44 @@ Status compare(const std::vector<Identity>& ranks) {
   return {};
 }
 
-int ranks_beside(const std::vector<Identity>& ranks, Rank self) {
-  const std::vector<int> own = parse_cpu_list(ranks[self].cpus);
-  return static_cast<int>(std::count_if(ranks.begin(), ranks.end(), [&](const Identity& rank) {
-    if (rank.fingerprint != ranks[self].fingerprint) return false;
-    const std::vector<int> theirs = parse_cpu_list(rank.cpus);  // both ascending; none: not known
-    return own.empty() || theirs.empty() ||
-           std::find_first_of(own.begin(), own.end(), theirs.begin(), theirs.end()) != own.end();
-  }));
+namespace {
+
+/// May both run on one and the same processor?
+bool share_processors(const Identity& a, const Identity& b) {
+  if (kernel_of(a.fingerprint) != kernel_of(b.fingerprint)) return false;
+  const std::vector<int> ours = parse_cpu_list(a.cpus);  // both ascending; none: not known
+  const std::vector<int> theirs = parse_cpu_list(b.cpus);
+  return ours.empty() || theirs.empty() ||
+         std::find_first_of(ours.begin(), ours.end(), theirs.begin(), theirs.end()) != ours.end();
 }
+
+bool on_one_host(const std::vector<Identity>& ranks) {
+  return std::all_of(ranks.begin(), ranks.end(),
+                     [&](const Identity& rank) { return rank.fingerprint == ranks[0].fingerprint; });
+}
+
+/// Those that rank 0 may use, less the share of ranks in other containers of the machine.
+std::uint32_t cores_of_host(const std::vector<Identity>& ranks) {
+  constexpr std::uint32_t most = 4096;
+  const Identity& first = ranks[0];
+  std::uint32_t beside = 0, inside = 0;
+  for (const Identity& rank : ranks) {
+    if (!share_processors(first, rank)) continue;
+    ++beside;
+    if (rank.fingerprint == first.fingerprint) ++inside;
+  }
+  const std::uint32_t cores = std::min(first.cores, most);
+  return cores == 0 ? 0 : std::max<std::uint32_t>(1, cores * inside / beside);
+}
+
+}  // namespace
+
+int ranks_beside(const std::vector<Identity>& ranks, Rank self) {
+  return static_cast<int>(std::count_if(ranks.begin(), ranks.end(),
+                                        [&](const Identity& rank) { return share_processors(rank, ranks[self]); }));
+}
+
+bool links_unknown(const std::vector<Identity>& ranks) { return ranks[0].machine == "auto" && !on_one_host(ranks); }
 
 Result<Machine> machine_of(const std::vector<Identity>& ranks, bool shared_memory) {
   const Identity& first = ranks[0];
@@ -106,8 +136,7 @@ Result<Machine> machine_of(const std::vector<Identity>& ranks, bool shared_memor
     return described;
   }
   if (const auto named = find_machine(first.machine)) return *named;
-  const bool one_host = std::all_of(ranks.begin(), ranks.end(),
-                                    [&](const Identity& rank) { return rank.fingerprint == first.fingerprint; });
+  const bool one_host = on_one_host(ranks);
   std::string_view like = "loopback-tcp";
   if (!one_host) {
     like = "10g";
@@ -120,7 +149,7 @@ Result<Machine> machine_of(const std::vector<Identity>& ranks, bool shared_memor
     if (one_host) machine = shared;
     machine.inside = shared.inside;
   }
-  machine.cores = std::min<std::uint32_t>(first.cores, 4096);
+  machine.cores = cores_of_host(ranks);
   return machine;
 }
 

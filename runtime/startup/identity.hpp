@@ -45,11 +45,15 @@ struct Identity {
 /// Do all ranks fit together? Errors: mismatch, naming rank, host, both values.
 Status compare(const std::vector<Identity>& ranks);
 
-/// Ranks of this one's host that may run on a processor that it may run on, itself among them.
+/// Ranks of this one's machine, in other containers too, that may run on a processor that it may run on, itself among
+/// them.
 int ranks_beside(const std::vector<Identity>& ranks, Rank self);
 
 /// What rank 0's FABRING_MACHINE says if the machine is to be probed.
 inline constexpr std::string_view machine_to_probe = "probe";
+
+/// Is nothing known of the links but what interfaces say? Several hosts, and nobody named a machine.
+bool links_unknown(const std::vector<Identity>& ranks);
 
 /// What algorithms are priced for (or probing begins with): what rank 0 was told, or what it has. Errors: mismatch,
 /// rank 0 sent something else.

@@ -10,6 +10,7 @@
 #include "collectives/cost/fit.hpp"
 #include "fabring/communicator.hpp"
 #include "runtime/engine/engine_core.hpp"
+#include "runtime/startup/link_probe.hpp"
 #include "runtime/startup/machine_file.hpp"
 
 namespace fabring {
@@ -18,8 +19,11 @@ namespace {
 using namespace std::chrono_literals;
 using ProbeClock = std::chrono::steady_clock;
 
-constexpr auto budget = 250ms;  // after it, nothing further is begun
+// After it, nothing further is begun.
+constexpr std::chrono::milliseconds budget_of(ProbeDepth depth) { return depth == ProbeDepth::whole ? 250ms : 50ms; }
 constexpr auto longest_operation = 30ms;
+constexpr auto small_round = 1ms;  // of operations of few bytes, as far as 16 of them fill it
+constexpr int most_ranks_of_slow_ones = 32;
 constexpr std::size_t longest_bytes = std::size_t{16} << 20;
 
 struct Sample {
@@ -29,12 +33,18 @@ struct Sample {
 };
 
 /// Those that tell most come first; what a slow network has no time for is left to the machine probing began with.
-std::vector<Sample> samples() {
+std::vector<Sample> samples(ProbeDepth depth) {
   std::vector<Sample> list;
   const auto of_all = [&](std::size_t bytes, std::initializer_list<Algorithm> algorithms) {
     for (const Algorithm algorithm : algorithms) list.push_back({Collective::allreduce, algorithm, bytes});
   };
   using enum Algorithm;
+  if (depth == ProbeDepth::links) {  // what bytes cost is known from the links
+    of_all(8, {recursive_doubling, direct_one_shot, hierarchical});
+    of_all(std::size_t{1} << 10, {recursive_doubling, direct_two_shot, hierarchical});
+    of_all(8, {ring});
+    return list;
+  }
   of_all(8, {recursive_doubling, ring, direct_one_shot});
   of_all(std::size_t{64} << 10, {recursive_doubling, direct_two_shot, ring, hierarchical});
   of_all(std::size_t{1} << 20, {ring, recursive_doubling, direct_two_shot, hierarchical});
@@ -49,15 +59,22 @@ std::vector<Sample> samples() {
 
 class Probe {
  public:
-  explicit Probe(EngineCore& core) : core_(core), world_(core.world()), data_(longest_bytes) {}
+  Probe(EngineCore& core, std::size_t longest) : core_(core), world_(core.world()), data_(longest) {}
 
   /// The median of a few rounds, each of as many operations as make waiting for the others' start a small part of it.
   Result<Nanoseconds> time(const Sample& sample) {
-    core_.take_algorithm(Override{.collective = sample.collective, .algorithm = sample.algorithm});
+    core_.take_algorithm(*core_.world(), Override{.collective = sample.collective, .algorithm = sample.algorithm});
     const bool small = sample.bytes <= (std::size_t{64} << 10);
     const int rounds = small ? 5 : 3;
-    const int operations = small ? 16 : 1;
-    FABRING_TRY(run(sample, small ? 4 : 1));  // connections, caches, plans
+    FABRING_TRY(run(sample, 1));  // connections, caches, plans
+    std::uint8_t operations = 1;
+    if (small) {
+      const auto start = ProbeClock::now();
+      FABRING_TRY(run(sample, 3));
+      const auto each = (ProbeClock::now() - start) / 3;
+      operations = static_cast<std::uint8_t>(std::clamp<std::int64_t>(small_round / std::max(each, 1ns), 1, 16));
+      FABRING_TRY(tell(&operations, 1));
+    }
     std::vector<Nanoseconds> times;
     for (int round = 0; round < rounds; ++round) {
       const auto start = ProbeClock::now();
@@ -91,18 +108,32 @@ class Probe {
 
 }  // namespace
 
-Result<std::string> probe_machine(EngineCore& core) {
+Result<std::string> probe_machine(EngineCore& core, ProbeDepth depth) {
   const auto start = ProbeClock::now();
   const WorldShape shape = core.world()->shape();
-  Probe probe(core);
+  std::string of_links;
+  if (shape.nodes > 1) {
+    const auto links = probe_links(core);
+    if (!links) return links.error();
+    core.take_machine(with_links(core.pricing_machine(), *links));
+    of_links = fmt::format(" with links of {:.3g} Gbit/s", static_cast<double>(links->node_bytes_per_second) * 8e-9);
+  }
+
+  const auto begun = ProbeClock::now();
+  const std::vector<Sample> list = samples(depth);
+  Probe probe(core, std::ranges::max(list, {}, &Sample::bytes).bytes);
   std::vector<Measured> measured;
   double slowest = 0;  // ns for each byte, of what was long enough to tell
-  for (const Sample& sample : samples()) {
-    if (sample.algorithm == Algorithm::hierarchical && shape.nodes == 1) continue;
+  for (const Sample& sample : list) {
+    if (sample.algorithm == Algorithm::hierarchical && (shape.nodes == 1 || shape.nodes == shape.ranks)) continue;
+    // In a large world it is far from the choice, and slow.
+    if (depth == ProbeDepth::links && shape.ranks > most_ranks_of_slow_ones &&
+        (sample.algorithm == Algorithm::ring || sample.algorithm == Algorithm::direct_one_shot))
+      continue;
     const bool short_enough =
         slowest * static_cast<double>(sample.bytes) < std::chrono::nanoseconds(longest_operation).count();
     // One at least: a machine of which nothing is known was not probed.
-    std::uint8_t goes_on = measured.empty() || (short_enough && ProbeClock::now() - start < budget) ? 1 : 0;
+    std::uint8_t goes_on = measured.empty() || (short_enough && ProbeClock::now() - begun < budget_of(depth)) ? 1 : 0;
     FABRING_TRY(probe.tell(&goes_on, 1));
     if (goes_on == 0) continue;
     const auto time = probe.time(sample);
@@ -114,7 +145,10 @@ Result<std::string> probe_machine(EngineCore& core) {
 
   std::string text;
   if (probe.rank() == 0) {
-    Machine fitted = fit_machine(core.pricing_machine(), measured);
+    Machine fitted = fit_machine(core.pricing_machine(), measured,
+                                 depth == ProbeDepth::links ? FitOf::messages
+                                 : shape.nodes > 1          ? FitOf::all_but_links
+                                                            : FitOf::everything);
     fitted.name = "this machine, probed";
     text = machine_to_json(fitted);
   }
@@ -126,9 +160,9 @@ Result<std::string> probe_machine(EngineCore& core) {
   const Accuracy accuracy = accuracy_of(core.pricing_machine(), measured);
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(ProbeClock::now() - start);
   return fmt::format(
-      "algorithms: priced for this machine, probed in {} ms: {} of {} times within 20% of what was measured "
+      "algorithms: priced for this machine{}, probed in {} ms: {} of {} times within 20% of what was measured "
       "here, the worst {:.2f} times off",
-      took.count(), accuracy.within_20_percent, accuracy.priced, accuracy.worst);
+      of_links, took.count(), accuracy.within_20_percent, accuracy.priced, accuracy.worst);
 }
 
 }  // namespace fabring

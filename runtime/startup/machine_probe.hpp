@@ -1,7 +1,7 @@
 #pragma once
-// probe_machine(): FABRING_MACHINE=probe. Before the first operation of a job, some allreduces and broadcasts of
-// several sizes and algorithms are timed on all its ranks, for about a quarter of a second; rank 0 fits the machine to
-// what it saw, and every rank takes that one.
+// probe_machine(): before the first operation of a job, some collectives of several sizes and algorithms are timed on
+// all its ranks; rank 0 fits the machine to what it saw, and every rank takes that one. Between hosts the links are
+// measured first (link_probe.hpp).
 
 #include <string>
 
@@ -11,8 +11,13 @@ namespace fabring {
 
 class EngineCore;
 
+enum class ProbeDepth {
+  links,  ///< and what short messages cost: several hosts whose machine nobody named; a tenth of a second
+  whole   ///< FABRING_MACHINE=probe; a quarter of a second, and the links
+};
+
 /// All ranks alike, before anybody else uses the engine. Returns a line for the report. Errors: those of a collective;
 /// mismatch (rank 0 sent what is not a machine).
-Result<std::string> probe_machine(EngineCore& core);
+Result<std::string> probe_machine(EngineCore& core, ProbeDepth depth);
 
 }  // namespace fabring

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <thread>
 
 #include "collectives/algorithms.hpp"
@@ -203,7 +204,9 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
   parts.report.push_back(fmt::format("{} rank{} on the {} core{} that this rank may use: {}", beside,
                                      beside == 1 ? "" : "s", cores, cores == 1 ? "" : "s",
                                      parts.waiting.spins > 0 ? "spin, then yield, then sleep" : "yield, then sleep"));
-  const bool probe = ranks[0].machine == machine_to_probe;
+  std::optional<ProbeDepth> probe;
+  if (links_unknown(ranks)) probe = ProbeDepth::links;
+  if (ranks[0].machine == machine_to_probe) probe = ProbeDepth::whole;
   if (!probe)
     parts.report.push_back(fmt::format("algorithms {}: priced for {}",
                                        config.algorithm == "auto" ? "chosen" : "as FABRING_ALGORITHM says",
@@ -244,8 +247,8 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
     return health.ok() ? all.error() : health;
   }
   if (probe) {
-    auto probed = probe_machine(*core);
-    if (!probed) return probed.error().with_prefix("FABRING_MACHINE=probe: ");
+    auto probed = probe_machine(*core, *probe);
+    if (!probed) return probed.error().with_prefix("measuring what messages cost (FABRING_MACHINE): ");
     core->add_to_report(std::move(*probed));
   }
   answer_status(*core, options.job_nonce, log);

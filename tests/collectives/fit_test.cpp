@@ -61,6 +61,21 @@ TEST(Fit, KeepsWhatNothingTellsOf) {
   EXPECT_EQ(fitted.cores, start.cores);
 }
 
+TEST(Fit, LeavesWhatItMayNotChange) {
+  constexpr WorldShape two_hosts{4, 2, 2, 2};
+  const Machine start = *find_machine("10g");
+  Machine hidden = start;
+  hidden.nic_bytes_per_second /= 10;
+  hidden.between.latency_ns *= 4;
+  const auto seen = times_on(hidden, two_hosts, 8, 8);
+  EXPECT_LT(fit_machine(start, seen).nic_bytes_per_second, start.nic_bytes_per_second / 2);
+  EXPECT_EQ(fit_machine(start, seen, FitOf::all_but_links).nic_bytes_per_second, start.nic_bytes_per_second);
+  const Machine of_messages = fit_machine(start, seen, FitOf::messages);
+  EXPECT_EQ(of_messages.nic_bytes_per_second, start.nic_bytes_per_second);
+  EXPECT_EQ(of_messages.reduce_bytes_per_second, start.reduce_bytes_per_second);
+  EXPECT_GT(of_messages.between.latency_ns, start.between.latency_ns);
+}
+
 TEST(Fit, SaysHowFarPricesAreOff) {
   const Machine machine = *find_machine("loopback-tcp");
   auto times = times_on(machine, four_on_two_cores, 8, 100);

@@ -55,6 +55,21 @@ TEST(Predict, GivesTheTextbookFormsOnIdealMachines) {
   EXPECT_EQ(price(Algorithm::hierarchical, 1000, equal_nodes(4, 8), test::latency_only()), 1000 * (2 * 7 + 2 * 3));
 }
 
+// In vectors over the link, as measured on two hosts of two ranks and on four of one.
+TEST(Predict, CountsWhatLinksBetweenNodesCarryEachWay) {
+  const Machine links = *find_machine("1g");
+  const auto once = static_cast<double>(transfer_ns(64 << 20, links.nic_bytes_per_second));
+  const auto vectors = [&](Algorithm algorithm, const std::vector<int>& node_of) {
+    return static_cast<double>(price(algorithm, 64 << 20, node_of, links)) / once;
+  };
+  EXPECT_NEAR(vectors(Algorithm::hierarchical, equal_nodes(2, 2)), 1.0, 0.05);
+  EXPECT_NEAR(vectors(Algorithm::binomial, equal_nodes(2, 2)), 1.0, 0.05);
+  EXPECT_NEAR(vectors(Algorithm::ring, equal_nodes(2, 2)), 1.5, 0.05);
+  EXPECT_NEAR(vectors(Algorithm::double_tree, equal_nodes(2, 2)), 2.0, 0.05);
+  EXPECT_NEAR(vectors(Algorithm::binomial, equal_nodes(4, 1)), 2.0, 0.05);
+  EXPECT_NEAR(vectors(Algorithm::double_tree, equal_nodes(4, 1)), 2.0, 0.05);
+}
+
 // The choice compares predictions, so what matters is that they are near what the plans take.
 TEST(Predict, IsNearTheSimulationOfThePlans) {
   double logarithms = 0;

@@ -184,6 +184,16 @@ TEST(PerfRun, ProbesTheMachineAndPricesByIt) {
   EXPECT_EQ(lines(result.out).size(), 2U);
 }
 
+TEST(PerfRun, ProbesTheLinksBetweenNodes) {
+  const auto result = run({"perf", "allreduce", "-n", "4", "--split-nodes", "2", "--sizes", "4,64K", "-i", "1",
+                           "--explain", "--format", "plain"},
+                          {{"FABRING_MACHINE", "probe"}});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.err, testing::ContainsRegex(
+                              "this machine with links of [0-9.e+]+ Gbit/s, probed in [0-9]+ ms: [0-9]+ of [1-9]"));
+  EXPECT_EQ(lines(result.out).size(), 2U);
+}
+
 TEST(PerfRun, TakesAMachineFromRankZerosFile) {
   const std::string path = testing::TempDir() + "fabring_machine_" + std::to_string(::getpid()) + ".json";
   std::ofstream(path) << R"({"name": "an own one", "base": "100g", "call_ns": 12345678})";

@@ -75,6 +75,7 @@ TEST(Cpus, ThisProcessMayUseSome) {
 TEST(HostIdentity, IsTheSameEachTimeItIsAsked) {
   EXPECT_EQ(host_fingerprint(), host_fingerprint());
   EXPECT_NE(host_fingerprint().find("/net:"), std::string::npos);
+  EXPECT_EQ(kernel_of("boot/net:1.2"), "boot");
   EXPECT_FALSE(host_name().empty());
 }
 

@@ -1,8 +1,12 @@
-// What ranks tell each other of themselves, as far as it says how long messages are between GPUs.
+// What ranks tell each other of themselves, as far as it says how long messages are between GPUs and who
+// shares processors.
 
 #include "runtime/startup/identity.hpp"
 
 #include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
 
 namespace fabring {
 namespace {
@@ -55,6 +59,42 @@ TEST(Identity, tells_how_long_a_message_it_would_lend) {
   const std::string bytes = own.encode();
   for (std::size_t length = 0; length < bytes.size(); ++length)
     EXPECT_FALSE(Identity::decode(bytes.substr(0, length)).has_value());
+}
+
+/// Ranks of one kernel, in these network namespaces.
+std::vector<Identity> in_containers(const std::vector<std::string>& namespaces, std::uint32_t cores) {
+  std::vector<Identity> ranks(namespaces.size());
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    ranks[rank].fingerprint = "boot/net:" + namespaces[rank];
+    ranks[rank].cores = cores;
+    ranks[rank].machine = "auto";
+  }
+  return ranks;
+}
+
+TEST(RanksBeside, are_those_of_other_containers_of_the_machine_too) {
+  std::vector<Identity> ranks = in_containers({"a", "a", "b", "b"}, 2);
+  EXPECT_EQ(ranks_beside(ranks, 0), 4);
+  ranks[3].fingerprint = "another boot/net:b";
+  EXPECT_EQ(ranks_beside(ranks, 0), 3);
+  EXPECT_EQ(ranks_beside(ranks, 3), 1);
+  for (std::size_t rank = 0; rank < 4; ++rank) ranks[rank].cpus = rank < 2 ? "0-3" : "4-7";
+  EXPECT_EQ(ranks_beside(ranks, 0), 2) << "containers with processors of their own";
+}
+
+TEST(LinksUnknown, where_nobody_named_a_machine_and_ranks_are_on_several_hosts) {
+  EXPECT_FALSE(links_unknown(in_containers({"a", "a"}, 2)));
+  std::vector<Identity> ranks = in_containers({"a", "b"}, 2);
+  EXPECT_TRUE(links_unknown(ranks));
+  ranks[0].machine = "10g";
+  EXPECT_FALSE(links_unknown(ranks));
+}
+
+TEST(MachineOf, shares_the_cores_of_a_machine_among_its_containers) {
+  const auto cores_of = [](const std::vector<Identity>& ranks) { return machine_of(ranks, false)->cores; };
+  EXPECT_EQ(cores_of(in_containers({"a", "a", "a", "a"}, 8)), 8u);
+  EXPECT_EQ(cores_of(in_containers({"a", "a", "b", "b"}, 8)), 4u);
+  EXPECT_EQ(cores_of(in_containers({"a", "b", "c", "d"}, 2)), 1u);
 }
 
 }  // namespace

@@ -158,6 +158,7 @@ void Execution::post_send(Tile& tile, StepId id, Slot slot) {
     if (!mirrored(tile, id)) return;
   }
   if (!on_device_ && !engine_->transfer().is_fast(world_rank(id))) grant_first();
+  if (failed()) return;
   const auto bytes = for_card.empty() ? operands_->at(tile.place, plan_->plan.steps[id].from) : for_card;
   const Post post = engine_->transfer().send_block(world_rank(id), slot, bytes, cookie(index_, tile_slot(tile), id));
   if (post == Post::again) {
@@ -179,7 +180,8 @@ void Execution::grant_first() {
     const std::vector<Ready> now(std::make_reverse_iterator(ready_.end()), std::make_reverse_iterator(receives));
     ready_.erase(receives, ready_.end());
     ready_receives_ = 0;
-    for (const Ready& receive : now) run(*receive.tile, receive.step);
+    for (const Ready& receive : now)
+      if (!failed()) run(*receive.tile, receive.step);
   }
   if (slot_bytes_ > 0) post_slot_receives();
   engine_->transfer().flush();

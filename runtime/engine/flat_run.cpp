@@ -52,11 +52,23 @@ class Patience {
   std::chrono::steady_clock::time_point since_;
 };
 
+std::size_t longest_message_of(const PreparedPlan& plan, const Operands& operands, const Placement& largest) {
+  std::size_t longest = 0;
+  for (const Step& step : plan.plan.steps)
+    if (step.peer >= 0)
+      longest = std::max(longest, operands.bytes_of(largest, step.kind == StepKind::send ? step.from : step.to));
+  return longest;
+}
+
 }  // namespace
 
 // The peer's messages come in the order sent. With a plan that looks alike from both sides that is the order in which
 // this rank takes them if each is received as many stages after its number was sent.
-bool FlatRun::may_be(const PreparedPlan& plan, const Tiling& tiling) {
+bool FlatRun::may_be(const PreparedPlan& plan, const Call& call, const Tiling& tiling, std::size_t longest) {
+  Operands operands(plan, call);
+  Placement largest;
+  operands.bind(largest, tiling, 0);
+  if (longest_message_of(plan, operands, largest) > longest) return false;
   if (tiling.tiles == 1) return true;
   if (plan.plan.size != 2) return false;
   std::vector<std::uint32_t> sent, received;
@@ -86,10 +98,7 @@ FlatRun::FlatRun(std::shared_ptr<const PreparedPlan> plan, Call call, const Oper
   const std::size_t bytes = operands_.lay_out_scratch(largest);
   scratch_.resize(bytes * tiles_.size());
   for (std::size_t i = 0; i < tiles_.size(); ++i) tiles_[i].placement.scratch = scratch_.data() + i * bytes;
-  for (const Step& step : plan_->plan.steps)
-    if (step.peer >= 0)
-      longest_message_ =
-          std::max(longest_message_, operands_.bytes_of(largest, step.kind == StepKind::send ? step.from : step.to));
+  longest_message_ = longest_message_of(*plan_, operands_, largest);
 }
 
 bool FlatRun::serves(const Operation& operation) const {

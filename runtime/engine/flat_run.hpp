@@ -26,8 +26,8 @@ class EngineCore;
 
 class FlatRun {
  public:
-  /// Can a plan that is cut like this be run so, if its messages fit into records?
-  static bool may_be(const PreparedPlan& plan, const Tiling& tiling);
+  /// Can a call that is cut like this be run so? `longest`: bytes of a record.
+  static bool may_be(const PreparedPlan& plan, const Call& call, const Tiling& tiling, std::size_t longest);
 
   /// `call` is what `operation` asks for, `tiling` how it is cut.
   FlatRun(std::shared_ptr<const PreparedPlan> plan, Call call, const Operation& operation, const Tiling& tiling);

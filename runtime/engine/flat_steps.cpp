@@ -1,5 +1,8 @@
 #include "runtime/engine/flat_steps.hpp"
 
+#include <functional>
+#include <queue>
+
 namespace fabring {
 namespace {
 
@@ -7,22 +10,26 @@ std::vector<StepId> in_order(const PreparedPlan& prepared) {
   const Plan& plan = prepared.plan;
   std::vector<StepId> order;
   std::vector<std::uint32_t> need = prepared.dependencies;
-  std::vector<bool> taken(plan.steps.size(), false);
-  const auto take_next = [&](auto&& wanted) {
-    for (StepId id = 0; id < plan.steps.size(); ++id) {
-      if (taken[id] || need[id] > 0 || !wanted(plan.steps[id].kind)) continue;
-      taken[id] = true;
-      order.push_back(id);
-      for (std::uint32_t i = 0; i < plan.steps[id].successor_count; ++i)
-        --need[plan.successors[plan.steps[id].first_successor + i]];
-      return true;
-    }
-    return false;
+  // What may be taken next, by kind; of each the first in the plan.
+  using FirstInPlan = std::priority_queue<StepId, std::vector<StepId>, std::greater<>>;
+  FirstInPlan sends, local, incoming;
+  const auto may_be_taken = [&](StepId id) {
+    const StepKind kind = plan.steps[id].kind;
+    (kind == StepKind::send ? sends : receives(kind) ? incoming : local).push(id);
   };
-  while (take_next([](StepKind kind) { return kind == StepKind::send; }) ||
-         take_next([](StepKind kind) { return !receives(kind); }) || take_next(receives)) {
+  for (const StepId id : prepared.first_steps) may_be_taken(id);
+  while (true) {
+    FirstInPlan& from = !sends.empty() ? sends : !local.empty() ? local : incoming;
+    if (from.empty()) return order;
+    const StepId id = from.top();
+    from.pop();
+    order.push_back(id);
+    const Step& step = plan.steps[id];
+    for (std::uint32_t i = 0; i < step.successor_count; ++i) {
+      const StepId next = plan.successors[step.first_successor + i];
+      if (--need[next] == 0) may_be_taken(next);
+    }
   }
-  return order;
 }
 
 // Which operand of `reduce` is the area of scratch that `received` brings? None, too, if it reads it more than once.

@@ -54,7 +54,7 @@ FlatRun* EngineCore::make_flat(CommunicatorCore& communicator, const Call& call,
     plan = std::move(*found);
   }
   const Tiling tiling = choose_tiling(*plan, call, tiling_rules());
-  if (!FlatRun::may_be(*plan, tiling)) return nullptr;
+  if (!FlatRun::may_be(*plan, call, tiling, eager_limit())) return nullptr;
   auto flat = std::make_unique<FlatRun>(std::move(plan), call, operation, tiling);
   if (!flat->fits(*this, communicator)) return nullptr;
   auto& place = communicator.flat[communicator.next_flat++ % communicator.flat.size()];

@@ -123,13 +123,14 @@ TEST(MappedMemory, is_read_where_it_lies_and_stays_so_over_many_tiles) {
   }
 }
 
+void wait_for_it(void*, const void*, std::size_t, DataType, void* awaited) {
+  if (awaited != nullptr) (void)static_cast<std::shared_future<void>*>(awaited)->wait_for(100ms);
+}
+
 // It is lent to both others, and one of them reads nothing at first: its driver is inside a reduction of its own.
+// Rank 0 waits for it, so it waits in vain; if rank 0 did not wait, it would go on when the buffer has been written to.
 TEST(MappedMemory, is_the_callers_again_only_when_all_peers_have_read_it) {
   constexpr std::size_t count = 2000;
-  constexpr auto wait_for_it = [](void*, const void*, std::size_t, DataType, void* overwritten) {
-    // Rank 0 waits for this one, so the time runs out; if it did not wait, this would end at once.
-    if (overwritten != nullptr) (void)static_cast<std::shared_future<void>*>(overwritten)->wait_for(100ms);
-  };
   ThreadWorld world(3, {}, shm);
   for (const Rank late : {1, 2, 1, 2, 1, 2}) {  // it is not always run by its caller
     std::promise<void> overwritten;

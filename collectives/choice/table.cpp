@@ -33,6 +33,7 @@ std::string_view unfit(Collective collective, Algorithm algorithm, const WorldSh
 /// whoever changes partners sends at times to where another sends too: long vectors lost 10% to 35% by it.
 void prefer_steady(std::vector<Candidate>& all, std::uint64_t bytes, const WorldShape& shape) {
   const Nanoseconds percent = steady_percent(bytes, shape);
+  if (percent == 0) return;
   for (const Algorithm steady : {Algorithm::hierarchical, Algorithm::ring}) {
     const auto at = std::ranges::find(all, steady, &Candidate::algorithm);
     if (at == all.end() || !at->excluded.empty()) continue;

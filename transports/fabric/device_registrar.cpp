@@ -6,6 +6,7 @@
 #include <string>
 
 #include "transports/fabric/error_text.hpp"
+#include "transports/fabric/libfabric.hpp"
 
 namespace fabring::fabric {
 namespace {
@@ -25,7 +26,7 @@ fi_mr_attr attributes_of(const DeviceRange& range, bool readable, std::uint64_t 
 // A dmabuf has whole pages of the host.
 Result<RegistrationHandle> as_dmabuf(fid_domain* domain, DeviceMemory& memory, const DeviceRange& range,
                                      fi_mr_attr attributes) {
-  if (fi_version() < FI_VERSION(1, 20)) return Status(ErrorCode::unsupported, "libfabric is older than 1.20");
+  if (libfabric().version() < FI_VERSION(1, 20)) return Status(ErrorCode::unsupported, "libfabric is older than 1.20");
   const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<std::uintptr_t>(range.base);
   const std::size_t before = begin % page;

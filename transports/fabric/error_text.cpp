@@ -3,12 +3,13 @@
 #include <cstdlib>
 
 #include "transports/fabric/handles.hpp"
+#include "transports/fabric/libfabric.hpp"
 
 namespace fabring::fabric {
 
 std::string error_text(std::int64_t error) {
   const int number = static_cast<int>(std::abs(error));
-  return std::string(fi_strerror(number)) + " (" + std::to_string(number) + ")";
+  return std::string(libfabric().strerror(number)) + " (" + std::to_string(number) + ")";
 }
 
 Status call_failed(const char* call, std::int64_t error) {

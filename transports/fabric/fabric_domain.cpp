@@ -6,6 +6,7 @@
 
 #include "transports/fabric/device_registrar.hpp"
 #include "transports/fabric/error_text.hpp"
+#include "transports/fabric/libfabric.hpp"
 #include "transports/fabric/wire.hpp"
 
 namespace fabring::fabric {
@@ -13,7 +14,7 @@ namespace fabring::fabric {
 Result<std::unique_ptr<FabricDomain>> FabricDomain::open(ProviderChoice choice, std::size_t completions) {
   std::unique_ptr<FabricDomain> self(new FabricDomain(std::move(choice)));
   fi_info* info = self->choice_.info.get();
-  if (int rc = fi_fabric(info->fabric_attr, self->fabric_.out(), nullptr)) return call_failed("fi_fabric", rc);
+  if (int rc = libfabric().fabric(info->fabric_attr, self->fabric_.out(), nullptr)) return call_failed("fi_fabric", rc);
   if (int rc = fi_domain(self->fabric_.get(), info, self->domain_.out(), nullptr)) return call_failed("fi_domain", rc);
   fi_av_attr addresses{};
   addresses.type = FI_AV_TABLE;

@@ -1,8 +1,8 @@
 #include "transports/fabric/fabric_transport.hpp"
 
 #include "transports/fabric/fabric_endpoint.hpp"
+#include "transports/fabric/libfabric.hpp"
 #include "transports/fabric/provider_choice.hpp"
-#include "transports/fabric/signal_handlers.hpp"
 
 namespace fabring {
 namespace {
@@ -12,14 +12,14 @@ class FabricTransport final : public Transport {
   std::string_view name() const override { return "fabric"; }
 
   Result<std::string> probe(const EndpointOptions& options) override {
-    drop_foreign_signal_handlers();
+    FABRING_TRY(fabric::load_libfabric());
     auto choice = fabric::choose_provider(options.config.provider, options.bind_address, options.near_devices);
     if (!choice) return choice.error();
     return choice->reason;
   }
 
   std::vector<std::string> devices(const EndpointOptions& options) override {
-    drop_foreign_signal_handlers();
+    if (!fabric::load_libfabric().ok()) return {};
     return fabric::efa_devices(options.config.provider);
   }
 
@@ -27,6 +27,7 @@ class FabricTransport final : public Transport {
     if (options.world_size < 1 || options.self < 0 || options.self >= options.world_size)
       return Status(ErrorCode::invalid_argument,
                     "rank " + std::to_string(options.self) + " of a world of " + std::to_string(options.world_size));
+    FABRING_TRY(fabric::load_libfabric());
     auto choice = fabric::choose_provider(options.config.provider, options.bind_address, options.near_devices);
     if (!choice) return choice.error();
     if (options.device_memory && options.device_memory->in_use())
@@ -38,12 +39,12 @@ class FabricTransport final : public Transport {
 }  // namespace
 
 std::vector<std::string> fabric_providers() {
-  drop_foreign_signal_handlers();
+  if (!fabric::load_libfabric().ok()) return {};
   return fabric::provider_names(true);
 }
 
 FabricDeviceOffer fabric_device_offer(const EndpointOptions& options) {
-  drop_foreign_signal_handlers();
+  if (const Status loaded = fabric::load_libfabric(); !loaded.ok()) return {false, loaded.message()};
   auto choice = fabric::choose_provider(options.config.provider, options.bind_address, options.near_devices);
   if (!choice) return {false, choice.error().message()};
   fabric::ask_for_devices(*choice, options.bind_address);

@@ -14,6 +14,8 @@
 #include <memory>
 #include <utility>
 
+#include "transports/fabric/libfabric.hpp"
+
 namespace fabring::fabric {
 
 template <class Fid>
@@ -55,7 +57,7 @@ using EndpointHandle = Handle<fid_ep>;
 using RegistrationHandle = Handle<fid_mr>;
 
 struct FreeInfo {
-  void operator()(fi_info* info) const { fi_freeinfo(info); }
+  void operator()(fi_info* info) const { libfabric().freeinfo(info); }
 };
 using InfoHandle = std::unique_ptr<fi_info, FreeInfo>;  // owns the whole list it points to
 

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "transports/fabric/error_text.hpp"
+#include "transports/fabric/libfabric.hpp"
 
 namespace fabring::fabric {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 // A struct of a newer API than the running library's would be misread by it, one of an older API than our headers by
 // us: ask for what both know.
 std::uint32_t api_version() {
-  return std::min<std::uint32_t>(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), fi_version());
+  return std::min<std::uint32_t>(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), libfabric().version());
 }
 
 std::string_view provider_of(const fi_info& info) {
@@ -54,7 +55,7 @@ struct Offers {
 enum class Memory { host, devices };
 
 Offers ask(const char* provider, const char* address, bool thread_safe, Memory memory = Memory::host) {
-  InfoHandle hints(fi_allocinfo());
+  InfoHandle hints(libfabric().dupinfo(nullptr));
   if (!hints) return {nullptr, FI_ENOMEM};
   hints->caps = FI_MSG | FI_TAGGED;
   hints->mode = FI_CONTEXT | FI_CONTEXT2;
@@ -67,8 +68,8 @@ Offers ask(const char* provider, const char* address, bool thread_safe, Memory m
   }
   if (provider) hints->fabric_attr->prov_name = ::strdup(provider);  // fi_freeinfo frees it
   fi_info* list = nullptr;
-  const int rc =
-      fi_getinfo(api_version(), address, nullptr, address ? FI_SOURCE | FI_NUMERICHOST : 0, hints.get(), &list);
+  const int rc = libfabric().getinfo(api_version(), address, nullptr, address ? FI_SOURCE | FI_NUMERICHOST : 0,
+                                     hints.get(), &list);
   return {InfoHandle(list), -rc};
 }
 
@@ -144,7 +145,7 @@ std::string describe(const fi_info& info, const std::string& address, const std:
 
 Result<ProviderChoice> chosen(const fi_info* info, const std::string& address, const std::string& aside) {
   ProviderChoice choice;
-  choice.info.reset(fi_dupinfo(info));
+  choice.info.reset(libfabric().dupinfo(info));
   if (!choice.info) return Status(ErrorCode::out_of_memory, "no memory for a description of the libfabric provider");
   choice.kind = kind_of(*info);
   choice.reason = describe(*info, address, aside);
@@ -163,7 +164,7 @@ bool is_same(const fi_info& one, const fi_info& other) {
 }  // namespace
 
 std::string library_version() {
-  return std::to_string(FI_MAJOR(fi_version())) + "." + std::to_string(FI_MINOR(fi_version()));
+  return std::to_string(FI_MAJOR(libfabric().version())) + "." + std::to_string(FI_MINOR(libfabric().version()));
 }
 
 std::string protocol_name(const fi_info& info) {
@@ -184,7 +185,7 @@ std::string protocol_name(const fi_info& info) {
 std::vector<std::string> provider_names(bool with_versions) {
   std::vector<std::string> names;
   fi_info* list = nullptr;
-  if (fi_getinfo(api_version(), nullptr, nullptr, 0, nullptr, &list) != 0) return names;
+  if (libfabric().getinfo(api_version(), nullptr, nullptr, 0, nullptr, &list) != 0) return names;
   const InfoHandle owner(list);
   for (const fi_info* info = list; info; info = info->next) {
     std::string name(provider_of(*info));
@@ -254,7 +255,7 @@ void ask_for_devices(ProviderChoice& choice, const std::string& address) {
                             info.domain_attr->threading == FI_THREAD_SAFE, Memory::devices);
   for (const fi_info* offer = offers.list.get(); offer; offer = offer->next) {
     if (!is_same(*offer, info) || !(offer->caps & FI_HMEM)) continue;
-    choice.for_devices.reset(fi_dupinfo(offer));
+    choice.for_devices.reset(libfabric().dupinfo(offer));
     choice.device = {choice.for_devices != nullptr, provider + ": FI_HMEM"};
     return;
   }

@@ -1,10 +1,14 @@
 // Which provider is chosen, and what is said when none fits.
 
+#include <dlfcn.h>
+#include <sched.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 
 #include "tests/transports/fabric/fabric_world.hpp"
 #include "transports/fabric/provider_choice.hpp"
@@ -28,11 +32,35 @@ TEST(FabricSelection, AutoTakesNativeTcpByItsProtocolAndSaysWhyNotEfa) {
   EXPECT_TRUE(contains(*answer, "domain lo")) << *answer;
 }
 
+// Its constructors (those of libinfinipath, in Debian's) install handlers and bind the thread that loads it.
+TEST(FabricSelection, LibfabricIsLoadedWhenItIsNeededAndLeavesNoTrace) {
+  if (void* const there = ::dlopen("libfabric.so.1", RTLD_LAZY | RTLD_NOLOAD)) {
+    ::dlclose(there);
+    GTEST_SKIP() << "a test before this one has loaded it; ctest runs each in a process of its own";
+  }
+  std::map<int, struct sigaction> handlers;
+  struct sigaction own {};
+  own.sa_handler = [](int) {};
+  ASSERT_EQ(::sigaction(SIGINT, &own, nullptr), 0);
+  for (const int fatal : {SIGINT, SIGSEGV, SIGABRT, SIGTERM}) ::sigaction(fatal, nullptr, &handlers[fatal]);
+  cpu_set_t before, after;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof before, &before), 0);
+  ASSERT_TRUE(probe("tcp"));
+  EXPECT_NE(::dlopen("libfabric.so.1", RTLD_LAZY | RTLD_NOLOAD), nullptr);
+  for (const auto& [fatal, handler] : handlers) {
+    struct sigaction now {};
+    ASSERT_EQ(::sigaction(fatal, nullptr, &now), 0);
+    EXPECT_EQ(now.sa_handler, handler.sa_handler) << strsignal(fatal);
+  }
+  ASSERT_EQ(::sched_getaffinity(0, sizeof after, &after), 0);
+  EXPECT_TRUE(CPU_EQUAL(&before, &after));
+}
+
 // Offers as libfabric lists those of a host with several EFA cards.
 struct Offers {
   explicit Offers(std::initializer_list<std::pair<const char*, int>> cards) {
     for (const auto& [domain, bus] : cards) {
-      fi_info* info = fi_allocinfo();
+      fi_info* info = fabric::libfabric().dupinfo(nullptr);
       info->addr_format = FI_ADDR_EFA;
       info->ep_attr->protocol = FI_PROTO_EFA;
       info->fabric_attr->name = ::strdup("efa");
@@ -54,7 +82,7 @@ struct Offers {
       std::free(infos[i]->nic);
       infos[i]->nic = nullptr;
       infos[i]->next = nullptr;
-      fi_freeinfo(infos[i]);
+      fabric::libfabric().freeinfo(infos[i]);
     }
   }
   std::string nearest(const std::vector<std::string>& near) const {

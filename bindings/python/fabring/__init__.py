@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy
 
-import fabring._loading  # noqa: F401  # isort: skip  (before all that follows)
 from fabring import _core
 from fabring.communicator import Communicator, Group
 from fabring.engine import Engine

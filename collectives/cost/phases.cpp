@@ -333,6 +333,11 @@ Phases World::rooted(Algorithm algorithm, bool reduces) const {
     default:
       break;
   }
+  if (reduces || n == 2) return phases;
+  for (Phase& phase : phases.list) {
+    phase.downward = true;
+    phase.all_busy = algorithm == Algorithm::double_tree;  // who is inside one tree is a leaf of the other
+  }
   return phases;
 }
 

@@ -21,6 +21,9 @@ struct Phase {
   std::int64_t flows = 1;           ///< ranks of that node that send them
   /// Not 0: a rank sends or receives in a round, or does nothing, and all ranks together send so many in all rounds.
   std::int64_t of_all_ranks = 0;
+  /// All data go down from a root; with of_all_ranks, who sends several messages receives one at most.
+  bool downward = false;
+  bool all_busy = false;  ///< with of_all_ranks: yet those that share a core are in each other's way
   /// What the busiest node sends in one round between nodes; 0: an even share of node_bytes.
   std::uint64_t round_bytes = 0;
   bool answers = false;  ///< each message is what has been made of the one that came from where it goes

@@ -79,6 +79,20 @@ TEST(ChoiceTable, OnOneNodeTakesHierarchicalOnlyIfNothingElseIsAsFast) {
   }
 }
 
+// Sockets of 4 ranks on 2 cores, near each other, us, medians of 8 launches: 1 KiB binomial 14.6, directly 21.9, 64 KiB
+// 117 (two trees 125), 256 KiB directly 195 (binomial 253, chain 225), 16 MiB binomial 10029, chain 9418. Far from each
+// other what the root sends directly takes twice as long as a tree from 1 MiB on.
+TEST(ChoiceTable, BroadcastsDownATreeWhereRanksShareCores) {
+  Machine machine = loopback();
+  machine.cores = 2;
+  const ChoiceTable made = ChoiceTable::make({4, 1, 4, 4}, machine);
+  for (std::uint64_t bytes = 4; bytes <= 64 * mebi; bytes *= 4) {
+    const Algorithm found = choose(made, Collective::broadcast, bytes).algorithm;
+    EXPECT_TRUE(found == Algorithm::binomial || (found == Algorithm::direct_one_shot && bytes == 256 * kibi))
+        << name(found) << " " << bytes;
+  }
+}
+
 // Measured over links of 1 Gbit/s: a double tree took twice, halving and doubling 1.06 times as long.
 TEST(ChoiceTable, PrefersWhatKeepsLinksBusyOfWhatIsPricedAlike) {
   const Machine machine = *find_machine("10g");

@@ -35,7 +35,7 @@ struct Identity {
   std::uint32_t cores = 0;          ///< that its processes may use
   std::string cpus;                 ///< its affinity: "0-3,8"
   bool gpus = false;                ///< its host has a driver of GPUs, and it was built to use them
-  /// The longest message that it would lend to ranks of its host, or be lent, in memory of GPUs; 0: it uses none.
+  /// The longest message that it would lend to ranks of its host, or be lent, in memory of GPUs; 0: none.
   std::uint64_t lent_bytes = 0;
 
   std::string encode() const;
@@ -63,10 +63,17 @@ Result<Machine> machine_of(const std::vector<Identity>& ranks, bool shared_memor
 /// may need a segment from every rank, and as much again for what it sends. 0: the usual one.
 std::size_t segment_of(const std::vector<Identity>& ranks);
 
-/// The longest message that a rank which begins with a GPU in use should exchange with others of its host (lent_bytes):
-/// of GPU memory each costs a launch or two, however long it is. It fits FABRING_SCRATCH_BYTES as in segment_of(), and
-/// FABRING_STAGING_BYTES: a tile may need its input, its output and what comes beside them. 0: the usual one.
-std::size_t longest_lent(const Config& config);
+enum class GpuUse {
+  none,      ///< its host has none, or it was built without
+  possible,  ///< its host has GPUs, and it may begin to use one later, or never
+  begun,
+};
+
+/// The longest message that a rank should exchange with others of its host (lent_bytes): of GPU memory each costs a
+/// launch or two, however long it is. Where it may be the host's memory after all, it is one that this loses little by.
+/// It fits FABRING_SCRATCH_BYTES as in segment_of(), and FABRING_STAGING_BYTES: a tile may need its input, its output
+/// and what comes beside them. 0: the usual one.
+std::size_t longest_lent(const Config& config, GpuUse use);
 
 /// What all ranks would; 0: not all would, or they are not of one node, or FABRING_SEGMENT_BYTES is set.
 std::size_t lent_segment_of(const std::vector<Identity>& ranks, const std::vector<int>& node_of);

@@ -147,7 +147,8 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
   own.cores = static_cast<std::uint32_t>(allowed_cpus());
   own.cpus = show_cpu_list(affinity_cpus());
   own.gpus = parts.device != nullptr && ::access("/dev/nvidiactl", F_OK) == 0;
-  if (parts.device && parts.device->in_use() && config.gpu_path != "staged") own.lent_bytes = longest_lent(config);
+  const bool begun = parts.device && parts.device->in_use();
+  own.lent_bytes = longest_lent(config, begun ? GpuUse::begun : own.gpus ? GpuUse::possible : GpuUse::none);
   UsableTransports usable(config.transport);
   std::unique_ptr<NodeBeacon> beacon;
   // Without other hosts no card carries anything.
@@ -189,9 +190,10 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
   parts.lent_segment_bytes = parts.shares_memory ? lent_segment_of(ranks, parts.node_of) : 0;
   if (parts.lent_segment_bytes != 0)
     parts.report.push_back(
-        fmt::format("messages of up to {} KiB: every rank began with a GPU in use, and each message "
-                    "costs it a launch or two",
-                    parts.lent_segment_bytes >> 10));
+        fmt::format("messages of up to {} KiB: every rank may use a GPU, and each message of its memory costs a launch "
+                    "or two{}",
+                    parts.lent_segment_bytes >> 10,
+                    begun ? "" : " (this rank had not begun to use one; where all have, they may be longer)"));
   auto machine = machine_of(ranks, path->shared_memory);
   if (!machine) return machine.error();
   parts.machine = std::move(*machine);

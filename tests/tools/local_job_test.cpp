@@ -3,7 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <thread>
+
+#include "runtime/base/descriptor.hpp"
+#include "runtime/base/settings.hpp"
 #include "tools/fabring/job_supervisor.hpp"
 #include "tools/fabring/local_job.hpp"
 #include "tools/fabring/output_lines.hpp"
@@ -108,6 +115,50 @@ TEST_F(Supervision, ASecondSignalKills) {
   EXPECT_THAT(signals, ElementsAre(SIGINT, SIGKILL));
   EXPECT_TRUE(job.interrupted());
   EXPECT_EQ(job.code(), 0);  // the ranks' ends say what it was
+}
+
+// As one that a library started: SIGCHLD goes to it, and is ignored.
+class ThreadThatTakesChildSignals {
+ public:
+  ThreadThatTakesChildSignals() {
+    ::pthread_sigmask(SIG_BLOCK, nullptr, &before_);
+    thread_ = std::thread([this] {
+      sigset_t child;
+      ::sigemptyset(&child);
+      ::sigaddset(&child, SIGCHLD);
+      ::pthread_sigmask(SIG_UNBLOCK, &child, nullptr);
+      std::uint64_t over = 0;
+      while (::read(over_.fd(), &over, sizeof over) < 0) continue;
+    });
+  }
+  ~ThreadThatTakesChildSignals() {
+    const std::uint64_t one = 1;
+    while (::write(over_.fd(), &one, sizeof one) < 0) continue;
+    thread_.join();
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+
+ private:
+  sigset_t before_{};
+  const Descriptor over_{::eventfd(0, EFD_CLOEXEC)};
+  std::thread thread_;
+};
+
+// What each rank leaves behind holds its output open, so only its end tells of its end.
+TEST(LocalJob, EndsWithItsRanksAlsoWhereAnotherThreadTakesTheirSignals) {
+  std::string folder = testing::TempDir() + "fabring-ends-XXXXXX";
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  JobOptions options;
+  options.ranks = 8;
+  options.command = {"sh", "-c", "(sleep 20; : > \"$0/too-late\") & exit 0", folder};
+  for (int job = 0; job < 3; ++job) {  // now and then the last signal of a job is seen in time
+    ThreadThatTakesChildSignals thread;
+    const auto code = run_local_job(options, process_environment());
+    ASSERT_TRUE(code.has_value()) << code.error().message();
+    EXPECT_EQ(*code, 0);
+    ASSERT_TRUE(std::filesystem::is_empty(folder)) << "the ends were seen only when the last output was closed";
+  }
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -131,6 +131,7 @@ class Agent final : RankEvents {
     if (started_ && !orphaned_ && now >= beat_ + silence_ / 5) {
       say(FromAgent::beat, {});
       beat_ = now;
+      reap_adopted(own_children());  // SIGCHLD may have gone to a thread of a library
     }
     if (!started_ || group_.running() > 0) return;
     if (orphaned_) {

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -95,6 +96,7 @@ ChildProcess::ChildProcess(ChildProcess&& other) noexcept
     : pid_(std::exchange(other.pid_, -1)),
       output_(std::exchange(other.output_, -1)),
       errors_(std::exchange(other.errors_, -1)),
+      end_(std::move(other.end_)),
       ending_(other.ending_) {}
 
 ChildProcess::~ChildProcess() {
@@ -129,6 +131,9 @@ Result<ChildProcess> ChildProcess::start(const ChildStart& start) {
   ::setpgid(pid, pid);  // both sides do it, so that it is done for whoever looks first
   ChildProcess process;
   process.pid_ = pid;
+#ifdef SYS_pidfd_open
+  process.end_ = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));  // closed by exec
+#endif
   process.output_ = out.release_read();
   process.errors_ = err.release_read();
   report.close_write();

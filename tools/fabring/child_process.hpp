@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "fabring/status.hpp"
+#include "runtime/base/descriptor.hpp"
 #include "runtime/base/settings.hpp"
 
 namespace fabring::tools {
@@ -47,6 +48,8 @@ class ChildProcess {
   void close_output();
   void close_errors();
 
+  /// Readable once it has ended, for poll(); -1 where the kernel has none (before 5.3): there only SIGCHLD tells.
+  int end() const { return end_.fd(); }
   /// Looks whether it has ended, without waiting and without reaping.
   std::optional<Ending> ending();
   /// To the whole process group; safe also after the rank has ended.
@@ -58,6 +61,7 @@ class ChildProcess {
   pid_t pid_ = -1;
   int output_ = -1;
   int errors_ = -1;
+  Descriptor end_;
   std::optional<Ending> ending_;
 };
 

@@ -10,6 +10,8 @@
 namespace fabring::tools {
 namespace {
 
+constexpr std::size_t polled_entries = 3;  // of each rank
+
 // False at the end of the stream.
 bool pump(int from, int rank, OutputStream stream, RankEvents& events) {
   char bytes[65536];
@@ -51,15 +53,18 @@ void RankGroup::watch(std::vector<pollfd>& polled) const {
   for (const Member& member : members_) {
     polled.push_back({member.process.output(), POLLIN, 0});  // poll skips negative ones
     polled.push_back({member.process.errors(), POLLIN, 0});
+    polled.push_back({member.ended ? -1 : member.process.end(), POLLIN, 0});  // for look_for_ends()
   }
 }
 
 void RankGroup::read(std::span<const pollfd> polled, RankEvents& events) {
   for (std::size_t i = 0; i < members_.size(); ++i) {
     Member& member = members_[i];
-    if (polled[2 * i].revents != 0 && !pump(member.process.output(), member.rank, OutputStream::out, events))
+    if (polled[polled_entries * i].revents != 0 &&
+        !pump(member.process.output(), member.rank, OutputStream::out, events))
       member.process.close_output();
-    if (polled[2 * i + 1].revents != 0 && !pump(member.process.errors(), member.rank, OutputStream::err, events))
+    if (polled[polled_entries * i + 1].revents != 0 &&
+        !pump(member.process.errors(), member.rank, OutputStream::err, events))
       member.process.close_errors();
   }
 }

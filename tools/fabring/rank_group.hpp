@@ -44,7 +44,8 @@ class RankGroup {
   /// Errors: unavailable; it names the rank.
   Status start(int rank, const ChildStart& start);
 
-  /// Appends what poll() is to look at.
+  /// Appends what poll() is to look at: output, and ends. SIGCHLD alone would not do for these: a thread of a library
+  /// that has it unblocked takes it, and nobody hears of it.
   void watch(std::vector<pollfd>& polled) const;
   /// Reads from those of the entries appended by watch() that poll() found ready.
   void read(std::span<const pollfd> polled, RankEvents& events);

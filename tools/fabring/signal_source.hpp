@@ -1,5 +1,6 @@
 #pragma once
-// SignalSource: signals as something poll() can wait for. They are blocked for the whole process, from then on.
+// SignalSource: signals as something poll() can wait for. They are blocked in the calling thread,
+// and in those it starts from then on. A thread that a library started before takes its share of them.
 
 #include <signal.h>
 #include <sys/signalfd.h>

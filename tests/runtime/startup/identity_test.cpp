@@ -20,18 +20,38 @@ Config config_of(int ranks) {
 }
 
 TEST(LongestLent, is_8_mib_as_far_as_memory_allows) {
-  EXPECT_EQ(longest_lent(config_of(2)), 8 * mib);
-  EXPECT_EQ(longest_lent(config_of(4)), 4 * mib);
-  EXPECT_EQ(longest_lent(config_of(8)), 2 * mib);
-  EXPECT_EQ(longest_lent(config_of(64)), 0u) << "the usual length";
+  EXPECT_EQ(longest_lent(config_of(2), GpuUse::begun), 8 * mib);
+  EXPECT_EQ(longest_lent(config_of(4), GpuUse::begun), 4 * mib);
+  EXPECT_EQ(longest_lent(config_of(8), GpuUse::begun), 2 * mib);
+  EXPECT_EQ(longest_lent(config_of(64), GpuUse::begun), 0u) << "the usual length";
   Config little = config_of(2);
   little.staging_bytes = 12 * mib;
-  EXPECT_EQ(longest_lent(little), 2 * mib);
+  EXPECT_EQ(longest_lent(little, GpuUse::begun), 2 * mib);
   little.staging_bytes = mib;
-  EXPECT_EQ(longest_lent(little), 0u);
+  EXPECT_EQ(longest_lent(little, GpuUse::begun), 0u);
   Config scratch = config_of(2);
   scratch.scratch_bytes = 4 * mib;
-  EXPECT_EQ(longest_lent(scratch), mib);
+  EXPECT_EQ(longest_lent(scratch, GpuUse::begun), mib);
+}
+
+TEST(LongestLent, is_1_mib_where_a_gpu_may_be_used_later_and_none_where_none_can_be) {
+  EXPECT_EQ(longest_lent(config_of(2), GpuUse::possible), mib);
+  EXPECT_EQ(longest_lent(config_of(8), GpuUse::possible), mib);
+  EXPECT_EQ(longest_lent(config_of(32), GpuUse::possible), longest_lent(config_of(32), GpuUse::begun));
+  EXPECT_EQ(longest_lent(config_of(2), GpuUse::none), 0u);
+  Config staged = config_of(2);
+  staged.gpu_path = "staged";
+  EXPECT_EQ(longest_lent(staged, GpuUse::possible), 0u);
+  EXPECT_EQ(longest_lent(staged, GpuUse::begun), 0u);
+}
+
+TEST(LentSegment, is_1_mib_where_one_rank_has_not_begun) {
+  std::vector<Identity> ranks(2);
+  ranks[0].lent_bytes = longest_lent(config_of(2), GpuUse::begun);
+  ranks[1].lent_bytes = longest_lent(config_of(2), GpuUse::possible);
+  EXPECT_EQ(lent_segment_of(ranks, {0, 0}), mib);
+  ranks[1].lent_bytes = longest_lent(config_of(2), GpuUse::none);
+  EXPECT_EQ(lent_segment_of(ranks, {0, 0}), 0u);
 }
 
 TEST(LentSegment, is_what_every_rank_can_and_only_on_one_node) {
@@ -42,7 +62,7 @@ TEST(LentSegment, is_what_every_rank_can_and_only_on_one_node) {
   ranks[2].lent_bytes = 2 * mib;
   EXPECT_EQ(lent_segment_of(ranks, {0, 0, 0}), 2 * mib);
   ranks[1].lent_bytes = 0;
-  EXPECT_EQ(lent_segment_of(ranks, {0, 0, 0}), 0u) << "it began without a GPU";
+  EXPECT_EQ(lent_segment_of(ranks, {0, 0, 0}), 0u) << "it has no GPU";
   ranks[1].lent_bytes = 2 * mib;
   for (Identity& rank : ranks) rank.segment_bytes = 65536;
   EXPECT_EQ(lent_segment_of(ranks, {0, 0, 0}), 0u) << "FABRING_SEGMENT_BYTES is set";

@@ -292,8 +292,7 @@ void EngineCore::start_queued(CommunicatorCore& communicator) {
       return fail(communicator, why);
     }
     communicator.queued.pop_front();
-    running_[index] = execution;
-    ++running_count_;
+    now_running(execution, index);
     communicator.active.push_back(execution);
     execution->advance();
   }
@@ -306,12 +305,16 @@ std::uint16_t EngineCore::free_index() {
   return static_cast<std::uint16_t>(index);
 }
 
+void EngineCore::now_running(const std::shared_ptr<Execution>& execution, std::uint16_t index) {
+  running_[index] = execution;
+  ++running_count_;
+}
+
 bool EngineCore::start_now(const std::shared_ptr<Execution>& execution) {
   if (running_count_ >= most_running) return false;
   const std::uint16_t index = free_index();
   if (execution->start(*this, index, parts_.clock->now()) != Execution::Start::started) return false;
-  running_[index] = execution;
-  ++running_count_;
+  now_running(execution, index);
   execution->advance();
   return true;
 }

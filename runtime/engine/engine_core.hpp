@@ -236,6 +236,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void on_message(CommunicatorCore& communicator, Rank member, const Record& record,
                   std::span<const std::byte> payload);
   std::uint16_t free_index();
+  void now_running(const std::shared_ptr<Execution>& execution, std::uint16_t index);
   void finished(const std::shared_ptr<Execution>& execution);
   void drop_early(CommunicatorCore& communicator);
   std::vector<std::shared_ptr<CommunicatorCore>> communicators() const;

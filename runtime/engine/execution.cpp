@@ -146,7 +146,6 @@ Execution::Start Execution::start(EngineCore& engine, std::uint16_t index, Time 
   told_.assign(plan_->peers.size(), point_to_point());
   const std::size_t steps = plan_->plan.steps.size();
   if (flat_) {
-    fast_loans_.insert(fast_loans_.end(), flat_->loans().begin(), flat_->loans().end());
     next_tile_ = flat_->first_tile();
     tiles_left_ -= next_tile_;
     steps_done_ = next_tile_ * steps;
@@ -239,7 +238,11 @@ void Execution::start_tile(std::uint32_t index) {
   for (auto at = plan_->first_steps.rbegin(); at != plan_->first_steps.rend(); ++at) make_ready(tile, *at);
 }
 
-void Execution::go_on_from(std::unique_ptr<FlatRun> flat) { flat_ = std::move(flat); }
+void Execution::go_on_from(EngineCore& engine, std::unique_ptr<FlatRun> flat) {
+  engine_ = &engine;
+  fast_loans_ = flat->loans();
+  flat_ = std::move(flat);
+}
 
 // As if every step that is done had been done here.
 void Execution::go_on(Tile& tile) {

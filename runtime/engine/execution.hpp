@@ -78,8 +78,9 @@ class Execution {
   /// Reserves scratch and starts the first tiles. `wait`: no scratch now, nothing is held. `failed`: see failure().
   Start start(EngineCore& engine, std::uint16_t index, Time now);
   bool started() const { return started_; }
-  /// Before start(): so much of it has been done by `flat`, which is kept until then.
-  void go_on_from(std::unique_ptr<FlatRun> flat);
+  /// Before start(): so much of it has been done by `flat`, which is kept until then. What that lent is this one's to
+  /// wait for, started or not.
+  void go_on_from(EngineCore& engine, std::unique_ptr<FlatRun> flat);
   bool waits_for_stream() const { return waits_for_stream_; }
   Time begun_at{};  ///< when it was started, or began to wait for its other side
   /// Runs what is ready; true if anything moved.
@@ -107,7 +108,7 @@ class Execution {
   /// Nothing of it is in flight any more, well or not.
   bool finished() const {
     return complete_ ||
-           (started_ ? (tiles_left_ == 0 || failed()) && outstanding_ == 0 && copies_ == 0 && !is_lending() : failed());
+           ((failed() || (started_ && tiles_left_ == 0)) && outstanding_ == 0 && copies_ == 0 && !is_lending());
   }
   /// Gives scratch back, publishes the status; Work sees it.
   void publish();

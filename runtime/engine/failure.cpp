@@ -190,6 +190,11 @@ void EngineCore::fail(CommunicatorCore& communicator, const Status& why) {
   };
   for (const auto& execution : communicator.queued) {
     execution->fail(explained(*execution));
+    if (!execution->finished()) {  // what its caller began lent memory that somebody may still read
+      now_running(execution, free_index());
+      communicator.active.push_back(execution);
+      continue;
+    }
     execution->publish();
     pending_.fetch_sub(1);
   }

@@ -97,7 +97,7 @@ std::shared_ptr<Execution> EngineCore::go_on(const std::shared_ptr<CommunicatorC
   const Tiling tiling = choose_tiling(*flat.plan(), call, tiling_rules());
   auto execution = std::make_shared<Execution>(communicator, std::move(call), flat.plan(), sequence, tiling);
   for (auto& kept : communicator->flat)
-    if (kept.get() == &flat) execution->go_on_from(std::move(kept));
+    if (kept.get() == &flat) execution->go_on_from(*this, std::move(kept));
   pending_.fetch_add(1);
   communicator->queued.push_back(execution);
   start_queued(*communicator);

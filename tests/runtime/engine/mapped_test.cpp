@@ -182,6 +182,39 @@ TEST(MappedMemory, let_go_during_an_operation_stays_until_that_is_over) {
   EXPECT_EQ(world.engine(0).mapped().keep(freed), nullptr);
 }
 
+void abort_it(void*, const void*, std::size_t, DataType, void* communicator) {
+  if (communicator != nullptr) static_cast<Communicator*>(communicator)->abort("in the middle of it");
+}
+
+// Rank 0 has lent a block to rank 1, which does nothing yet, when it reduces what rank 2 sent: there the communicator
+// is aborted, before what is left of the operation could be started.
+TEST(MappedMemory, lent_by_a_small_operation_that_is_aborted_is_taken_back_before_that_returns) {
+  constexpr std::size_t count = 2000;
+  ThreadWorld world(3, config_with("ring"), shm);
+  world.run([](Rank, Communicator all) { ASSERT_TRUE(all.barrier().ok()); });  // they have met
+  std::promise<void> over;
+  world.run([&](Rank rank, Communicator all) {
+    Record record;
+    std::span<const std::byte> payload;
+    if (rank == 1) {
+      over.get_future().wait();
+      ASSERT_TRUE(world.engine(1).transfer().front(0, record, payload));
+      ASSERT_EQ(payload.size(), count * sizeof(float));
+      EXPECT_FALSE(world.engine(1).transfer().is_intact(0)) << "rank 0 may be using that memory again";
+      return;
+    }
+    const auto block = *world.engine(rank).mapped().allocate(3 * count * sizeof(float));
+    auto* const values = reinterpret_cast<float*>(block->data());
+    std::vector<float> out(count);
+    if (rank == 0)
+      while (!world.engine(0).transfer().front(2, record, payload)) std::this_thread::yield();
+    const Status status = all.reduce_scatter(values, out.data(), count, DataType::float32,
+                                             Reduction::user(abort_it, rank == 0 ? &all : nullptr, true));
+    EXPECT_EQ(status.code(), ErrorCode::aborted) << status.to_string();
+    if (rank == 0) over.set_value();
+  });
+}
+
 TEST(MappedMemory, of_an_aborted_operation_is_whole_and_goes_on_elsewhere) {
   constexpr std::size_t count = 500'000;
   ThreadWorld world(3, config_with("direct"), shm);

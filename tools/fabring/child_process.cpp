@@ -47,6 +47,7 @@ void become(const ChildStart& start, char** argv, char** envp, const std::string
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::signal(SIGPIPE, SIG_DFL);
+  ::signal(SIGINT, SIG_DFL);  // ignored where a shell started this in the background; ranks are passed it on
   if (!start.cpus.empty()) {
     cpu_set_t mask;
     CPU_ZERO(&mask);

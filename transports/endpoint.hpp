@@ -66,6 +66,8 @@ struct Completion {
   std::uint32_t loan = 0;
   /// What lies there is a ticket of `bytes`, until give_back() or refuse().
   bool ticket = false;
+  /// Of a long receive: when the first of it was seen, by the steady clock. 0: the endpoint cannot tell.
+  std::chrono::nanoseconds began{0};
 };
 
 struct EndpointCounters {

@@ -131,7 +131,7 @@ TEST(LoadOfAWay, TheSlowerOneGetsFewerAndIsTriedAgain) {
       const auto [when, way] = *under_way.begin();
       under_way.erase(under_way.begin());
       now = when;
-      ways[way].settle(bytes, bytes, now);
+      ways[way].settle(bytes, bytes, Time(0), now);
       start();
     }
   };
@@ -144,6 +144,40 @@ TEST(LoadOfAWay, TheSlowerOneGetsFewerAndIsTriedAgain) {
   run(1000);
   EXPECT_GT(taken[1], 0) << "a way that was slow must be tried again";
   EXPECT_LT(taken[1], 150);
+}
+
+TEST(LoadOfAWay, ASenderThatIsLateMakesNoWaySlow) {
+  // Operations of sixteen messages over a way and one of a tenth of its speed; in each the peer has the second half to
+  // send only when the first is all over and it has thought about it, as ranks that reduce for each other do.
+  constexpr std::size_t bytes = 256 * 1024;
+  constexpr double speed[2] = {25e6, 2.5e6};
+  constexpr Time thinks = std::chrono::milliseconds(200);
+  Load ways[2] = {Load(1e9), Load(1e9)};
+  Time now{0};
+  std::array<int, 2> taken{};
+  for (int operation = 0; operation < 40; ++operation) {
+    if (operation == 10) taken = {};
+    std::array<std::vector<int>, 2> halves;  // the ways of their messages, all granted at the beginning
+    for (int i = 0; i < 16; ++i) {
+      const int way = ways[1].finish(bytes, now) < ways[0].finish(bytes, now) ? 1 : 0;
+      if (ways[1 - way].outstanding() == 0) ways[1 - way].passed_over(ways[way].rate());
+      ways[way].expect(bytes, now);
+      halves[i / 8].push_back(way);
+      ++taken[way];
+    }
+    for (const std::vector<int>& half : halves) {
+      now += thinks;
+      const Time sent = now;
+      Time done[2] = {now, now};
+      std::multimap<Time, int> arrive;
+      for (const int way : half) {
+        done[way] += Time(static_cast<Time::rep>(1e9 * bytes / speed[way]));
+        arrive.emplace(done[way], way);
+      }
+      for (const auto& [when, way] : arrive) ways[way].settle(bytes, bytes, sent, now = when);
+    }
+  }
+  EXPECT_LT(taken[1], (taken[0] + taken[1]) / 6) << "of " << taken[0] + taken[1];
 }
 
 /// Swallows what is sent once it is cut, as a dead cable does.

@@ -2,6 +2,11 @@
 // Load: what one way carries towards us and how fast that has been, to tell when one more message would be here. The
 // receiver chooses the way of each message, so a way that is slow gets fewer by itself. Plain arithmetic; owned by the
 // RailsEndpoint.
+//
+// The time between that a message was expected and that it was here is not all the way's: ranks wait for each other,
+// and above all for what a slow way carries, which would make a fast one look as slow. That between its first byte and
+// its last is at most the way's: it may have been here before it was looked at. So a message tells two bounds, and what
+// lies between them is left as it was.
 
 #include <cstddef>
 
@@ -15,8 +20,8 @@ class Load {
   explicit Load(double bytes_per_s) : rate_(bytes_per_s) {}
 
   void expect(std::size_t bytes, Time now);
-  /// Of those expected `bytes` are over; `arrived` came.
-  void settle(std::size_t bytes, std::size_t arrived, Time now);
+  /// Of those expected `bytes` are over; `arrived` came, the first of them at `began`, or 0 where that is not known.
+  void settle(std::size_t bytes, std::size_t arrived, Time began, Time now);
 
   /// When a message of `bytes` would be here if it were expected now, in seconds.
   double finish(std::size_t bytes, Time now) const;

@@ -52,7 +52,7 @@ bool RailsEndpoint::completed(const Completion& completion, Completion& out) {
   if (spread(*operation)) {
     const Time time = now();
     const bool done = completion.outcome == Outcome::done;
-    way.load.settle(operation->bytes, done ? completion.bytes : 0, time);
+    way.load.settle(operation->bytes, done ? completion.bytes : 0, completion.began, time);
     if (done) way.pulse.moved(time);
   }
   out = {operation->context, completion.outcome, completion.bytes};

@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <system_error>
 
@@ -140,6 +141,8 @@ Progress Lane::take_header(SlotTable& posted) {
   expected_ = header->bytes;
   received_ = 0;
   receiving_ = true;
+  began_ = expected_ >= large_message_bytes ? std::chrono::steady_clock::now().time_since_epoch()
+                                            : std::chrono::nanoseconds(0);
   return Progress::done;
 }
 
@@ -147,7 +150,9 @@ void Lane::finish_receive(SlotTable& posted, Ledger& ledger) {
   receiving_ = false;
   posted.erase(incoming_.slot);
   ++ledger.counters.messages_received;
-  ledger.complete(incoming_.context, Outcome::done, expected_);
+  Completion completion{incoming_.context, Outcome::done, static_cast<std::uint32_t>(expected_)};
+  completion.began = began_;
+  ledger.complete(completion);
 }
 
 void Lane::drain() {

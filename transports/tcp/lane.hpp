@@ -95,7 +95,8 @@ class Lane {
   PostedReceive incoming_;
   std::size_t expected_ = 0;  // bytes of the message, or of the last one
   std::size_t received_ = 0;
-  std::size_t begin_ = 0;  // unread part of staging_
+  std::chrono::nanoseconds began_{0};  // of a large message: when its header was read
+  std::size_t begin_ = 0;              // unread part of staging_
   std::size_t end_ = 0;
   std::array<std::byte, staging_bytes> staging_;
 };

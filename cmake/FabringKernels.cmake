@@ -11,15 +11,20 @@ function(fabring_find_nvcc)
   set(why "nvcc was not found")
   if(FABRING_NVCC_PROGRAM)
     # It may be there and not work: with a compiler that is too new for it, or without all GPUs.
-    if(NOT "${FABRING_NVCC_CHECKED}" STREQUAL "${FABRING_NVCC_PROGRAM}")
+    if(NOT "${FABRING_NVCC_CHECKED}" STREQUAL "${FABRING_NVCC_PROGRAM}" OR NOT DEFINED CACHE{FABRING_NVCC_COMPRESSION})
       set(trial ${CMAKE_CURRENT_BINARY_DIR}/trial)
       file(WRITE ${trial}.cu "extern \"C\" __global__ void nothing() {}\n")
-      execute_process(COMMAND ${FABRING_NVCC_PROGRAM} -std=c++17 -gencode arch=compute_80,code=[sm_80,sm_90,sm_100,compute_80]
-                              -fatbin -o ${trial}.fatbin ${trial}.cu
-                      RESULT_VARIABLE failed OUTPUT_VARIABLE said ERROR_VARIABLE said)
-      if(NOT failed)
-        set(FABRING_NVCC_CHECKED ${FABRING_NVCC_PROGRAM} CACHE INTERNAL "the nvcc that compiled for all GPUs")
-      endif()
+      # What CUDA 13 compresses with otherwise (zstd) is an invalid image to drivers before r550.
+      foreach(compression --compress-mode=speed "")
+        execute_process(COMMAND ${FABRING_NVCC_PROGRAM} -std=c++17 -gencode arch=compute_80,code=[sm_80,sm_90,sm_100,compute_80]
+                                ${compression} -fatbin -o ${trial}.fatbin ${trial}.cu
+                        RESULT_VARIABLE failed OUTPUT_VARIABLE said ERROR_VARIABLE said)
+        if(NOT failed)
+          set(FABRING_NVCC_CHECKED ${FABRING_NVCC_PROGRAM} CACHE INTERNAL "the nvcc that compiled for all GPUs")
+          set(FABRING_NVCC_COMPRESSION "${compression}" CACHE INTERNAL "what makes it compress as all drivers read it")
+          break()
+        endif()
+      endforeach()
       string(REGEX REPLACE "\n.*" "" said "${said}")
       set(why "${FABRING_NVCC_PROGRAM} cannot compile for sm_80, sm_90 and sm_100 (it needs CUDA 12.8 or newer): ${said}")
     endif()
@@ -54,7 +59,8 @@ function(fabring_embed_kernels target)
     add_custom_command(
       OUTPUT ${into}/${name}.fatbin
       COMMAND ${FABRING_NVCC} -std=c++17 -O3 -fmad=false -Werror all-warnings -I${PROJECT_SOURCE_DIR}
-              -gencode arch=compute_80,code=[sm_80,sm_90,sm_100,compute_80] -Xfatbin -compress-all
+              -gencode arch=compute_80,code=[sm_80,sm_90,sm_100,compute_80]
+              ${FABRING_NVCC_COMPRESSION} -Xfatbin -compress-all
               -fatbin -o ${into}/${name}.fatbin ${folder}/${name}.cu
       DEPENDS ${folder}/${name}.cu ${headers}
       COMMENT "GPU kernels: ${name}" VERBATIM)

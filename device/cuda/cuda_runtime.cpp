@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include "device/cuda/card_access.hpp"
@@ -198,12 +199,13 @@ class CudaRuntime final : public DeviceRuntime {
     auto context = context_of(device);
     if (!context) return context.error();
     if (share.facts.process != ProcessName::self()) return opened_->open(device, *context, share);
-    // The driver opens nothing of one's own, and need not.
+    // The driver opens nothing of one's own, and need not: only another GPU of this process must be let in.
     auto* const at = reinterpret_cast<std::byte*>(share.facts.base + share.facts.offset);
     const auto facts = look_up(at);
     if (!facts) return facts.error();
     if (facts->kind != MemoryKind::device)
       return Status(ErrorCode::invalid_argument, "what this process shares of its GPU's memory is the host's");
+    if (facts->device != device) FABRING_TRY(let_in(device, *context, facts->device, share.facts.pieces > 0));
     return std::shared_ptr<std::byte>(at, [](std::byte*) {});
   }
 
@@ -351,6 +353,34 @@ class CudaRuntime final : public DeviceRuntime {
     return contexts_[device] = context;
   }
 
+  // Kernels of one GPU crash at memory of another that this process allocated, until its context has been let in;
+  // copies do not. Memory that was mapped piece by piece says for itself who may use it.
+  Status let_in(int device, Context context, int owner, bool in_pieces) {
+    const auto refused = [&](const std::string& why) {
+      return Status(ErrorCode::unsupported,
+                    fmt::format("GPU {} does not reach memory of GPU {} of the same process: {}", device, owner, why));
+    };
+    if (in_pieces) return refused("it was mapped piece by piece, for its own GPU");
+    auto other = context_of(owner);
+    if (!other) return other.error();
+    std::lock_guard lock(mutex_);
+    if (let_in_.contains({device, owner})) return {};
+    Device from = 0, to = 0;
+    int possible = 0;
+    driver_->cuDeviceGet(&from, device);
+    driver_->cuDeviceGet(&to, owner);
+    Answer answer = driver_->cuDeviceCanAccessPeer(&possible, from, to);
+    if (answer == success && possible == 0) return refused("there is no peer access between them");
+    const Entry entry(*driver_, context);
+    if (answer == success) answer = driver_->cuCtxEnablePeerAccess(*other, 0);
+    if (answer != success && answer != peer_access_enabled) {
+      if (is_fatal(answer)) return driver_->error("cuCtxEnablePeerAccess", answer);
+      return refused(driver_->words("cuCtxEnablePeerAccess", answer));
+    }
+    let_in_.insert({device, owner});
+    return {};
+  }
+
   // After context_of(). Loaded when somebody asks for it.
   std::shared_ptr<KernelSet> kernels_of(int device) {
     std::lock_guard lock(mutex_);
@@ -378,6 +408,7 @@ class CudaRuntime final : public DeviceRuntime {
   KnownShares shares_;
   std::map<int, Context> contexts_;                    // under mutex_
   std::map<int, std::shared_ptr<KernelSet>> kernels_;  // likewise
+  std::set<std::pair<int, int>> let_in_;               // likewise
   std::atomic<bool> loaded_{false};
   std::atomic<bool> in_use_{false};
   std::atomic<unsigned long long> seen_loads_{0};

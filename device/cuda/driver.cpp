@@ -18,12 +18,16 @@ static_assert(ours::success == CUDA_SUCCESS && ours::invalid_value == CUDA_ERROR
               ours::deinitialized == CUDA_ERROR_DEINITIALIZED && ours::no_device == CUDA_ERROR_NO_DEVICE &&
               ours::invalid_context == CUDA_ERROR_INVALID_CONTEXT && ours::not_ready == CUDA_ERROR_NOT_READY &&
               ours::capture_implicit == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT &&
-              ours::no_binary == CUDA_ERROR_NO_BINARY_FOR_GPU &&
-              ours::unsupported_ptx == CUDA_ERROR_UNSUPPORTED_PTX_VERSION && ours::not_found == CUDA_ERROR_NOT_FOUND &&
-              ours::map_failed == CUDA_ERROR_MAP_FAILED && ours::already_mapped == CUDA_ERROR_ALREADY_MAPPED &&
-              ours::peer_access_unsupported == CUDA_ERROR_PEER_ACCESS_UNSUPPORTED &&
-              ours::invalid_handle == CUDA_ERROR_INVALID_HANDLE && ours::not_permitted == CUDA_ERROR_NOT_PERMITTED &&
-              ours::not_supported == CUDA_ERROR_NOT_SUPPORTED);
+              ours::no_binary == CUDA_ERROR_NO_BINARY_FOR_GPU && ours::not_found == CUDA_ERROR_NOT_FOUND &&
+              ours::map_failed == CUDA_ERROR_MAP_FAILED && ours::not_supported == CUDA_ERROR_NOT_SUPPORTED &&
+              ours::peer_access_enabled == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+static_assert(ours::ecc_uncorrectable == CUDA_ERROR_ECC_UNCORRECTABLE &&
+              ours::nvlink_uncorrectable == CUDA_ERROR_NVLINK_UNCORRECTABLE &&
+              ours::illegal_address == CUDA_ERROR_ILLEGAL_ADDRESS &&
+              ours::launch_timeout == CUDA_ERROR_LAUNCH_TIMEOUT &&
+              ours::context_is_destroyed == CUDA_ERROR_CONTEXT_IS_DESTROYED && ours::assertion == CUDA_ERROR_ASSERT &&
+              ours::hardware_stack_error == CUDA_ERROR_HARDWARE_STACK_ERROR &&
+              ours::launch_failed == CUDA_ERROR_LAUNCH_FAILED);
 static_assert(ours::attribute_buffer_id == CU_POINTER_ATTRIBUTE_BUFFER_ID &&
               ours::attribute_has_handle == CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE &&
               ours::attribute_handle_types == CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES &&
@@ -37,7 +41,8 @@ static_assert(ours::attribute_for_cards == CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RD
               ours::ordering_owner == CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER &&
               ours::range_is_dmabuf == CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD);
 #if CUDA_VERSION >= 13000
-static_assert(ours::attribute_memory_block == CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID);
+static_assert(ours::attribute_memory_block == CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID &&
+              ours::contained == CUDA_ERROR_CONTAINED && ours::tensor_memory_leak == CUDA_ERROR_TENSOR_MEMORY_LEAK);
 #endif
 #if CUDA_VERSION >= 12080
 static_assert(ours::dmabuf_over_pcie == CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE);
@@ -71,6 +76,25 @@ namespace {
 constexpr const char* library_name = "libcuda.so.1";
 
 }  // namespace
+
+// "Any further CUDA work will return the same error", as the documentation of each says.
+bool is_fatal(Answer answer) {
+  switch (answer) {
+    case not_initialized:
+    case deinitialized:
+    case ecc_uncorrectable:
+    case nvlink_uncorrectable:
+    case contained:
+    case illegal_address:
+    case launch_timeout:
+    case context_is_destroyed:
+    case assertion:
+    case tensor_memory_leak:
+      return true;
+    default:
+      return answer >= hardware_stack_error && answer <= launch_failed;
+  }
+}
 
 Status Driver::find_all(void* library) {
   const char* missing = nullptr;

@@ -28,14 +28,20 @@ constexpr Answer deinitialized = 4;
 constexpr Answer no_device = 100;
 constexpr Answer invalid_context = 201;
 constexpr Answer map_failed = 205;
-constexpr Answer already_mapped = 208;
 constexpr Answer no_binary = 209;
-constexpr Answer peer_access_unsupported = 217;
-constexpr Answer unsupported_ptx = 222;
+constexpr Answer ecc_uncorrectable = 214;
+constexpr Answer nvlink_uncorrectable = 220;
+constexpr Answer contained = 226;  // since CUDA 12.9
 constexpr Answer not_found = 500;
-constexpr Answer invalid_handle = 400;
 constexpr Answer not_ready = 600;
-constexpr Answer not_permitted = 800;
+constexpr Answer illegal_address = 700;
+constexpr Answer launch_timeout = 702;
+constexpr Answer peer_access_enabled = 704;
+constexpr Answer context_is_destroyed = 709;
+constexpr Answer assertion = 710;
+constexpr Answer hardware_stack_error = 714;  // and what else a kernel did wrong
+constexpr Answer launch_failed = 719;
+constexpr Answer tensor_memory_leak = 721;  // since CUDA 12.8
 constexpr Answer not_supported = 801;
 constexpr Answer capture_implicit = 906;
 
@@ -94,6 +100,8 @@ using Physical = unsigned long long;  // CUmemGenericAllocationHandle
   X(cuDeviceGetPCIBusId, Answer (*)(char*, int, Device))                                                               \
   X(cuDeviceGetAttribute, Answer (*)(int*, int, Device))                                                               \
   X(cuDeviceTotalMem_v2, Answer (*)(std::size_t*, Device))                                                             \
+  X(cuDeviceCanAccessPeer, Answer (*)(int*, Device, Device))                                                           \
+  X(cuCtxEnablePeerAccess, Answer (*)(Context, unsigned))                                                              \
   X(cuDevicePrimaryCtxRetain, Answer (*)(Context*, Device))                                                            \
   X(cuDevicePrimaryCtxRelease_v2, Answer (*)(Device))                                                                  \
   X(cuDevicePrimaryCtxGetState, Answer (*)(Device, unsigned*, int*))                                                   \
@@ -136,6 +144,10 @@ using Physical = unsigned long long;  // CUmemGenericAllocationHandle
   X(cuEventDestroy_v2, Answer (*)(Event))                                                                              \
   X(cuEventRecord, Answer (*)(Event, Stream))                                                                          \
   X(cuEventQuery, Answer (*)(Event))
+
+/// After this nothing of the process works on that GPU any more. Any other refusal is about what was asked for: who
+/// asked may go another way, and need not know all the reasons that a driver has.
+bool is_fatal(Answer answer);
 
 class Driver {
  public:

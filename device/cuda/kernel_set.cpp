@@ -31,16 +31,22 @@ Status KernelSet::load_all() {
   driver.cuDeviceGetAttribute(&major, device_attribute_major, device_);
   driver.cuDeviceGetAttribute(&minor, device_attribute_minor, device_);
   processors_ = static_cast<unsigned>(std::max(processors, 1));
+  // Whatever the driver has against the images it will have again: there are none for this GPU. It has many words for
+  // an image that is newer than it is, CUDA_ERROR_INVALID_IMAGE for most of them.
+  const auto failure = [&](const char* call, Answer answer) -> Status {
+    if (is_fatal(answer)) return driver.error(call, answer);
+    return Status(
+        ErrorCode::unavailable,
+        fmt::format("the GPU kernels of this build do not run on a GPU of compute capability {}.{} under this "
+                    "driver: {}; they need 8.0 or newer, and a driver of no older major version of CUDA than "
+                    "the toolkit they were built with",
+                    major, minor, driver.words(call, answer)));
+  };
   std::vector<Module> modules;
   for (const void* image : images) {
     Module module = nullptr;
     const Answer answer = driver.cuModuleLoadData(&module, image);
-    if (answer == no_binary || answer == unsupported_ptx)
-      return Status(ErrorCode::unavailable,
-                    fmt::format("the GPU kernels of this build do not run on a GPU of compute capability {}.{} under "
-                                "this driver: {}; they need 8.0 or newer, or a newer driver",
-                                major, minor, driver.words("cuModuleLoadData", answer)));
-    if (answer != success) return driver.error("cuModuleLoadData", answer);
+    if (answer != success) return failure("cuModuleLoadData", answer);
     modules.push_back(module);
   }
   // Each is asked for now: then none is left to be loaded at its first launch, which would wait for the whole device.
@@ -48,8 +54,7 @@ Status KernelSet::load_all() {
     Answer answer = not_found;
     for (auto module = modules.begin(); module != modules.end() && answer == not_found; ++module)
       answer = driver.cuModuleGetFunction(&function, *module, fmt::format("fabring_{}", name).c_str());
-    return answer == success ? Status()
-                             : driver.error("cuModuleGetFunction", answer).with_prefix(fmt::format("{}: ", name));
+    return answer == success ? Status() : failure("cuModuleGetFunction", answer).with_prefix(fmt::format("{}: ", name));
   };
   for (const char* name : kernel_names) FABRING_TRY(find(name, functions_[name]));
   FABRING_TRY(find("copy_and_tell", copy_and_tell_));

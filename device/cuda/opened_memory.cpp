@@ -37,7 +37,7 @@ Status check(const DeviceShare& share) {
 }
 
 Status failure(const Driver& driver, const char* call, Answer answer, const DeviceShare::Facts& facts) {
-  if (!is_refusal(answer)) return driver.error(call, answer);
+  if (is_fatal(answer)) return driver.error(call, answer);
   const bool elsewhere = facts.process.pid_namespace != ProcessName::self().pid_namespace;
   return Status(ErrorCode::unsupported,
                 fmt::format("GPU memory of process {} cannot be opened here{}: {}", facts.process.pid,

@@ -14,7 +14,7 @@ Status refusal(const std::string& why) {
 }
 
 Status failure(const Driver& driver, const char* call, Answer answer) {
-  return is_refusal(answer) ? refusal(driver.words(call, answer)) : driver.error(call, answer);
+  return is_fatal(answer) ? driver.error(call, answer) : refusal(driver.words(call, answer));
 }
 
 struct Attributes {
@@ -90,12 +90,6 @@ void KnownShares::add(const DeviceShare::Facts& facts) {
   const std::lock_guard lock(mutex_);
   if (by_number_.size() == most_known) by_number_.erase(by_number_.begin());  // the oldest allocation
   by_number_[facts.allocation] = facts;
-}
-
-bool is_refusal(Answer answer) {
-  return answer == invalid_value || answer == out_of_memory || answer == map_failed || answer == already_mapped ||
-         answer == peer_access_unsupported || answer == invalid_handle || answer == not_permitted ||
-         answer == not_supported || answer == invalid_context;
 }
 
 Result<DeviceShare::Facts> share_memory(const Driver& driver, Device device, const std::byte* at, std::size_t bytes) {

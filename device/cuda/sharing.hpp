@@ -34,7 +34,4 @@ class KnownShares {
   std::map<std::uint64_t, DeviceShare::Facts> by_number_;
 };
 
-/// Were these words of the driver about this memory, and not about a broken device? Then who asked may go another way.
-bool is_refusal(Answer answer);
-
 }  // namespace fabring::cuda

@@ -337,6 +337,51 @@ TEST_F(Begun, memory_of_this_process_is_opened_where_it_is) {
   EXPECT_EQ(runtime->share(block, 10).error().code(), ErrorCode::device_error);
 }
 
+TEST_F(Begun, kernels_read_memory_of_another_gpu_of_this_process_once_it_was_opened_for_theirs) {
+  if (!HAS_KERNELS) GTEST_SKIP() << "built without kernels";
+  ASSERT_TRUE(runtime->load_kernels(0).ok());
+  const auto queue = *runtime->open_queue(0);
+  std::byte* const there = *runtime->allocate(1, 64);
+  std::byte* const here = *runtime->allocate(0, 64);
+  std::memset(see(there), 3, 64);
+  std::memset(see(here), 4, 64);
+  const DeviceShare share{*runtime->share(there, 64), {}};
+  setenv("FAKE_CUDA_NO_PEERS", "1", 1);
+  const auto refused = runtime->open_share(0, share);
+  unsetenv("FAKE_CUDA_NO_PEERS");
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code(), ErrorCode::unsupported);
+  for (int i = 0; i < 2; ++i) {
+    const auto opened = runtime->open_share(0, share);
+    ASSERT_TRUE(opened.has_value()) << opened.error().message();
+    const std::byte* const sources[] = {here, opened->get()};
+    ASSERT_TRUE(queue->post_reduce({DataType::uint8, ReduceOp::sum, here, sources, 64}).ok());
+    ASSERT_TRUE(queue->post_mark().ok());
+    ASSERT_TRUE(wait_for(*queue, static_cast<std::uint64_t>(i) + 1)) << "the kernel has failed";
+    EXPECT_EQ(see(here)[63], std::byte(7 + 3 * i));
+  }
+  setenv("FAKE_CUDA_PIECES", "1", 1);
+  std::byte* const pieces = *runtime->allocate(1, 64);
+  unsetenv("FAKE_CUDA_PIECES");
+  EXPECT_EQ(runtime->open_share(0, {*runtime->share(pieces, 64), {}}).error().code(), ErrorCode::unsupported);
+}
+
+// A driver has more reasons than it documents (CUDA_ERROR_TOO_MANY_PEERS, CUDA_ERROR_OPERATING_SYSTEM,
+// CUDA_ERROR_INVALID_DEVICE); what comes in full instead is right. One that says that the GPU is broken is believed.
+TEST_F(Begun, whatever_keeps_memory_of_another_process_from_being_opened_is_a_refusal) {
+  DeviceShare share{*runtime->share(*runtime->allocate(0, 1000), 1000), {}};
+  share.facts.process.pid += 1;
+  for (const char* answer : {"711", "304", "101", "999"}) {
+    setenv("FAKE_CUDA_OPEN", answer, 1);
+    EXPECT_EQ(runtime->open_share(0, share).error().code(), ErrorCode::unsupported) << answer;
+  }
+  for (const char* answer : {"700", "214", "719", "4"}) {
+    setenv("FAKE_CUDA_OPEN", answer, 1);
+    EXPECT_EQ(runtime->open_share(0, share).error().code(), ErrorCode::device_error) << answer;
+  }
+  unsetenv("FAKE_CUDA_OPEN");
+}
+
 // A peer says it; nothing of it may crash this process, or have its kernels go where there is nothing.
 TEST_F(Begun, what_another_process_says_of_its_memory_is_checked) {
   std::byte* const block = *runtime->allocate(0, 1000);
@@ -425,12 +470,20 @@ TEST_F(Begun, memory_of_more_pieces_than_can_be_handed_over_is_not_shared) {
   runtime->free(0, block);
 }
 
-TEST_F(Begun, a_gpu_that_no_kernel_was_compiled_for_is_named) {
+// CUDA_ERROR_NO_BINARY_FOR_GPU of one that is too old, CUDA_ERROR_INVALID_IMAGE and CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+// of a driver that is.
+TEST_F(Begun, a_gpu_or_a_driver_that_no_kernel_was_compiled_for_is_named_and_asked_only_once) {
   if (!HAS_KERNELS) GTEST_SKIP() << "built without kernels";
-  setenv("FAKE_CUDA_NO_BINARY", "1", 1);
-  const Status none = runtime->load_kernels(1);
-  EXPECT_EQ(none.code(), ErrorCode::unavailable);
-  EXPECT_NE(none.message().find("compute capability 9.0"), std::string::npos) << none.message();
+  for (const char* answer : {"209", "200", "222"}) {
+    runtime = make_cuda_runtime();
+    ASSERT_TRUE(runtime->begin().ok());
+    setenv("FAKE_CUDA_LOAD", answer, 1);
+    const Status none = runtime->load_kernels(1);
+    unsetenv("FAKE_CUDA_LOAD");
+    EXPECT_EQ(none.code(), ErrorCode::unavailable) << answer;
+    EXPECT_NE(none.message().find("compute capability 9.0"), std::string::npos) << none.message();
+    EXPECT_EQ(runtime->load_kernels(1).code(), ErrorCode::unavailable) << "a driver that cannot is not asked again";
+  }
 }
 
 TEST(CudaRuntime, an_error_of_the_device_has_the_drivers_words_and_what_to_do) {

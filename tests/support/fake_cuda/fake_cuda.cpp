@@ -6,7 +6,8 @@
 // FAKE_CUDA_DEVICES (2) and FAKE_CUDA_SEED (the process's number) say how many and in what order;
 // FAKE_CUDA_MAJOR is their compute capability; FAKE_CUDA_ORDERING says how they see what cards write,
 // FAKE_CUDA_PIECES=1 that all their memory is mapped piece by piece, FAKE_CUDA_NO_CARDS=1 that cards reach none of it;
-// FAKE_CUDA_FAIL_AFTER=n breaks the device after n copies; with FAKE_CUDA_NO_BINARY=1 it is too old for any kernel.
+// FAKE_CUDA_FAIL_AFTER=n breaks the device after n copies; FAKE_CUDA_LOAD=n is its answer to any kernels,
+// FAKE_CUDA_OPEN=n to any handle; FAKE_CUDA_NO_PEERS=1: no GPU reaches another's memory.
 
 #include <csignal>
 #include <cstdio>
@@ -16,6 +17,8 @@
 #include "tests/support/fake_cuda/fake_cuda.hpp"
 
 namespace {
+
+constexpr Answer peer_access_unsupported = 217;
 
 // What was reserved around a piece. The driver, too, means that by the range of an address.
 std::pair<Address, std::size_t> range_around(const fabring::MemoryFacts& found) {
@@ -90,6 +93,23 @@ FAKE Answer cuDeviceGetAttribute(int* value, int attribute, Device) {
 FAKE Answer cuDeviceTotalMem_v2(std::size_t* bytes, Device) {
   *bytes = std::size_t{8} << 30;
   return success;
+}
+
+FAKE Answer cuDeviceCanAccessPeer(int* possible, Device one, Device other) {
+  if (!ready()) return not_initialized;
+  *possible = one != other && number("FAKE_CUDA_NO_PEERS", 0) == 0 ? 1 : 0;
+  return success;
+}
+
+FAKE Answer cuCtxEnablePeerAccess(Context other, unsigned flags) {
+  if (const Answer answer = check(); answer != success) return answer;
+  if (flags != 0) return invalid_value;
+  const int self = current.back()->device;
+  int possible = 0;
+  cuDeviceCanAccessPeer(&possible, self, other->device);
+  if (possible == 0) return peer_access_unsupported;
+  const std::lock_guard lock(mapped_mutex);
+  return peers.insert({self, other->device}).second ? success : peer_access_enabled;
 }
 
 FAKE Answer cuDevicePrimaryCtxRetain(Context* context, Device number) {

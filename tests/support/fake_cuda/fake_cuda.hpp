@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,8 +36,6 @@ using fabring::fixture::FakeDevice;
 
 namespace fake_cuda {
 
-constexpr Answer illegal_address = 700;
-
 inline FakeDevice* device = nullptr;  // for good: it has a thread
 inline pid_t owner = 0;
 inline std::vector<CUctx_st> contexts;
@@ -49,6 +48,10 @@ inline thread_local int capture_mode = 0;
 inline std::mutex mapped_mutex;
 inline std::map<Address, int> pieces;            // and the descriptor of each
 inline std::map<Address, std::size_t> reserved;  // for pieces
+
+// Who else's kernels reach it: of what was mapped or opened, whose at all.
+inline std::map<Address, std::set<int>> let_in;  // by where a piece or what was opened begins
+inline std::set<std::pair<int, int>> peers;      // which context reaches which device's other memory
 
 inline bool in_pieces(const void* at) {
   const std::lock_guard lock(mapped_mutex);

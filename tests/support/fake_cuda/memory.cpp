@@ -58,6 +58,7 @@ FAKE Answer cuMemUnmap(Address at, std::size_t) {
   const std::lock_guard lock(mapped_mutex);
   const auto found = pieces.find(at);
   if (found == pieces.end()) return invalid_value;
+  let_in.erase(at);
   ::close(found->second);
   pieces.erase(found);
   device->synchronize();
@@ -65,9 +66,20 @@ FAKE Answer cuMemUnmap(Address at, std::size_t) {
   return success;
 }
 
-FAKE Answer cuMemSetAccess(Address, std::size_t, const Access* access, std::size_t count) {
-  return count == 1 && access->location.type == location_device && access->flags == access_read_write ? success
-                                                                                                      : invalid_value;
+// Of whole pieces, without a gap.
+FAKE Answer cuMemSetAccess(Address at, std::size_t bytes, const Access* access, std::size_t count) {
+  if (count != 1 || access->location.type != location_device || access->flags != access_read_write)
+    return invalid_value;
+  const std::lock_guard lock(mapped_mutex);
+  const Address end = at + bytes;
+  while (at < end) {
+    const auto facts = pieces.contains(at) ? device->look_up(reinterpret_cast<void*>(at))
+                                           : fabring::Result<fabring::MemoryFacts>(fabring::MemoryFacts());
+    if (!facts || facts->bytes == 0) return invalid_value;
+    let_in[at].insert(access->location.id);
+    at += facts->bytes;
+  }
+  return at == end ? success : invalid_value;
 }
 
 FAKE Answer cuMemRetainAllocationHandle(Physical* piece, void* at) {
@@ -103,7 +115,8 @@ Answer allocate_pieces(Address* at, std::size_t bytes) {
     if (answer == success) answer = cuMemMap(*at + i * granularity, granularity, 0, piece, 0);
     cuMemRelease(piece);
   }
-  return answer;
+  const Access access{{location_device, current.back()->device}, access_read_write};
+  return answer == success ? cuMemSetAccess(*at, count * granularity, &access, 1) : answer;
 }
 
 bool free_pieces(Address at) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <cstring>
+#include <tuple>
 
 #include "tests/support/fake_cuda/fake_cuda.hpp"
 
@@ -21,7 +22,8 @@ struct Opened {
   int users;
 };
 std::mutex opened_mutex;
-std::map<std::pair<pid_t, std::size_t>, Opened> opened;  // by process and place in its memory
+// By process and place in its memory, and who opened it.
+std::map<std::tuple<pid_t, std::size_t, int>, Opened> opened;
 
 }  // namespace
 
@@ -59,11 +61,13 @@ FAKE Answer cuIpcGetMemHandle(IpcHandle* handle, Address at) {
 
 FAKE Answer cuIpcOpenMemHandle_v2(Address* at, IpcHandle handle, unsigned) {
   if (const Answer answer = check(); answer != success) return answer;
+  if (const long answer = number("FAKE_CUDA_OPEN", 0); answer != 0) return static_cast<Answer>(answer);
   Lent lent;
   std::memcpy(&lent, handle.bytes, sizeof lent);
   if (lent.process == owner) return invalid_context;  // one's own
   const std::lock_guard lock(opened_mutex);
-  if (const auto found = opened.find({lent.process, lent.place}); found != opened.end()) {
+  const std::tuple name{lent.process, lent.place, current.back()->device};
+  if (const auto found = opened.find(name); found != opened.end()) {
     ++found->second.users;
     *at = found->second.at;
     return success;
@@ -74,7 +78,9 @@ FAKE Answer cuIpcOpenMemHandle_v2(Address* at, IpcHandle handle, unsigned) {
   std::byte* const mapped = device->adopt(descriptor.fd(), lent.place, lent.bytes, lent.device, 0);
   if (mapped == nullptr) return map_failed;
   *at = reinterpret_cast<Address>(mapped);
-  opened[{lent.process, lent.place}] = {*at, 1};
+  opened[name] = {*at, 1};
+  const std::lock_guard mapped_lock(mapped_mutex);
+  let_in[*at] = {current.back()->device};
   return success;
 }
 
@@ -85,6 +91,10 @@ FAKE Answer cuIpcCloseMemHandle(Address at) {
     if (one->second.at == at) {
       if (--one->second.users > 0) return success;
       device->synchronize();
+      {
+        const std::lock_guard mapped_lock(mapped_mutex);
+        let_in.erase(at);
+      }
       device->disown(reinterpret_cast<std::byte*>(at));
       device->free_reserved(reinterpret_cast<std::byte*>(at));
       opened.erase(one);

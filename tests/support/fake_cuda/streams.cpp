@@ -9,6 +9,18 @@ namespace {
 
 constexpr Answer capture_unsupported = 900;
 
+// What a kernel of this device touches and may not, it crashes at: memory of another device that its context was not
+// let in to. Memory of the host is what the fake says of it.
+bool reaches(int self, const void* at) {
+  const auto found = device->look_up(at);
+  if (!found.has_value() || found->kind != MemoryKind::device) return true;
+  const std::lock_guard lock(mapped_mutex);
+  const auto some = let_in.find(reinterpret_cast<Address>(found->base));
+  if (some != let_in.end()) return some->second.contains(self);
+  return !pieces.contains(reinterpret_cast<Address>(found->base)) &&
+         (found->device == self || peers.contains({self, found->device}));
+}
+
 }  // namespace
 
 FAKE Answer cuMemcpyAsync(Address to, Address from, std::size_t bytes, Stream stream) {
@@ -21,7 +33,7 @@ FAKE Answer cuMemcpyAsync(Address to, Address from, std::size_t bytes, Stream st
 // The image is not looked at: its kernels are compiled for the processor, by the same names.
 FAKE Answer cuModuleLoadData(Module* module, const void* image) {
   if (const Answer answer = check(); answer != success) return answer;
-  if (number("FAKE_CUDA_NO_BINARY", 0) != 0) return no_binary;
+  if (const long answer = number("FAKE_CUDA_LOAD", 0); answer != 0) return static_cast<Answer>(answer);
   *module = reinterpret_cast<Module>(const_cast<void*>(image));
   return success;
 }
@@ -45,13 +57,19 @@ FAKE Answer cuLaunchKernel(Function function, unsigned blocks, unsigned, unsigne
                            unsigned, Stream stream, void** arguments, void**) {
   if (const Answer answer = check(); answer != success) return answer;
   if (blocks == 0 || threads == 0 || threads > 1024) return invalid_value;
+  const int self = device->device_of(stream);
   if (function->kernel == nullptr) {
     const auto& copies = *static_cast<const fabring::cuda::kernels::CopyTask*>(arguments[0]);
     if (blocks != fabring::cuda::kernels::blocks_of(copies)) return invalid_value;
     if (copies_left >= 0 && copies_left-- == 0) device->break_down();
+    for (std::uint32_t i = 0; i < copies.piece_count; ++i)
+      if (!reaches(self, copies.pieces[i].to) || !reaches(self, copies.pieces[i].from)) device->break_down();
     return answer_of(device->launch_copies(stream, copies));
   }
   const auto& task = *static_cast<const fabring::cuda::kernels::FoldTask*>(arguments[0]);
+  bool within_reach = reaches(self, task.to);
+  for (std::uint32_t i = 0; i < task.source_count; ++i) within_reach = within_reach && reaches(self, task.sources[i]);
+  if (!within_reach) device->break_down();
   std::size_t bits = 8;
   for (const std::size_t width : {64u, 32u, 16u})
     if (function->name.ends_with(std::to_string(width))) bits = width;

@@ -24,8 +24,8 @@ struct DeviceAllocation {
 class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
-  /// Does this process use GPUs by now?
-  virtual bool in_use() = 0;
+  /// May this process use GPUs, now or later? Begins with none.
+  virtual bool may_be_used() = 0;
   /// Errors: device_error where there is no living allocation; unsupported where no card may reach it, saying why.
   virtual Result<DeviceAllocation> look_up(const std::byte* at) = 0;
   /// A dmabuf of whole pages of one GPU's memory. Errors: unsupported, saying why there is none.
@@ -33,8 +33,8 @@ class DeviceMemory {
   /// Does this GPU see all that a card has written when the card says that it has? Otherwise something must be read
   /// through the same card first.
   virtual bool sees_remote_writes(int device) = 0;
-  /// To try a card with: memory of the GPU that the calling thread, or else the process, uses. Null: none is used, or
-  /// has memory left.
+  /// To try a card with: memory of the GPU that the calling thread, or else the process, uses. Null: none is used yet,
+  /// or has memory left.
   virtual std::shared_ptr<std::byte> block_to_try(std::size_t bytes) = 0;
 };
 

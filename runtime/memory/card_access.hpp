@@ -11,9 +11,11 @@ namespace fabring {
 
 class CardAccess final : public DeviceMemory {
  public:
-  explicit CardAccess(std::shared_ptr<DeviceRuntime> runtime) : runtime_(std::move(runtime)) {}
+  /// Where the host has GPUs, the process may come to use one later.
+  CardAccess(std::shared_ptr<DeviceRuntime> runtime, bool host_has_gpus)
+      : runtime_(std::move(runtime)), host_has_gpus_(host_has_gpus) {}
 
-  bool in_use() override { return runtime_->in_use(); }
+  bool may_be_used() override { return host_has_gpus_ || runtime_->in_use(); }
   Result<DeviceAllocation> look_up(const std::byte* at) override {
     const auto facts = runtime_->look_up_for_cards(at);
     if (!facts) return facts.error();
@@ -33,6 +35,7 @@ class CardAccess final : public DeviceMemory {
 
  private:
   std::shared_ptr<DeviceRuntime> runtime_;
+  const bool host_has_gpus_;
 };
 
 }  // namespace fabring

@@ -129,8 +129,9 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
   options.job_id = config.job_id;
   options.secret = secret;
   options.config = config;
-  if (parts.device) options.device_memory = std::make_shared<CardAccess>(parts.device);
   Identity own;
+  own.gpus = parts.device != nullptr && ::access("/dev/nvidiactl", F_OK) == 0;
+  if (parts.device) options.device_memory = std::make_shared<CardAccess>(parts.device, own.gpus);
   own.version = FABRING_VERSION;
   own.host = host_name();
   own.pid = static_cast<std::uint32_t>(::getpid());
@@ -146,7 +147,6 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
   Status machine_read = read_own_machine(config, own);
   own.cores = static_cast<std::uint32_t>(allowed_cpus());
   own.cpus = show_cpu_list(affinity_cpus());
-  own.gpus = parts.device != nullptr && ::access("/dev/nvidiactl", F_OK) == 0;
   const bool begun = parts.device && parts.device->in_use();
   own.lent_bytes = longest_lent(config, begun ? GpuUse::begun : own.gpus ? GpuUse::possible : GpuUse::none);
   UsableTransports usable(config.transport);
@@ -184,7 +184,7 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
   parts.endpoint = std::move(path->endpoint);
   parts.node_of = std::move(path->node_of);
   parts.report.insert(parts.report.end(), path->report.begin(), path->report.end());
-  if (parts.device && parts.device->in_use())
+  if (parts.device && (parts.device->in_use() || parts.endpoint->reaches_devices()))
     parts.report.push_back("GPU memory that is sent: " + parts.endpoint->device_path());
   parts.shares_memory = path->shared_memory;
   parts.lent_segment_bytes = parts.shares_memory ? lent_segment_of(ranks, parts.node_of) : 0;

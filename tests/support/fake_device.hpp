@@ -12,6 +12,7 @@
 //
 // Threads: any.
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -97,6 +98,7 @@ class FakeDevice final : public DeviceRuntime {
   /// No card may reach what is allocated from now on.
   void out_of_reach_of_cards() { for_cards_ = false; }
   void not_in_use() { in_use_ = false; }
+  void begin_to_use() { in_use_ = true; }
   /// As a GPU before compute capability 9.0.
   void does_not_see_remote_writes() { sees_remote_writes_ = false; }
 
@@ -122,7 +124,7 @@ class FakeDevice final : public DeviceRuntime {
   Result<CardFacts> look_up_for_cards(const std::byte* at) override;
   Result<Descriptor> export_pages(const std::byte* at, std::size_t bytes) override;
   bool sees_remote_writes(int) override { return sees_remote_writes_; }
-  int device_in_use() override { return 0; }
+  int device_in_use() override { return in_use_ ? 0 : -1; }
   Result<DeviceShare::Facts> share(const std::byte* at, std::size_t bytes) override;
   Result<std::vector<Descriptor>> export_pieces(const DeviceShare::Facts& facts) override;
   Result<std::shared_ptr<std::byte>> open_share(int device, const DeviceShare& share) override;
@@ -206,7 +208,7 @@ class FakeDevice final : public DeviceRuntime {
   unsigned in_pieces_ = 0;
   bool stay_open_ = false;
   std::map<std::uint64_t, unsigned> stays_open_;  // by number: for so many times more
-  bool in_use_ = true;
+  std::atomic<bool> in_use_ = true;
   bool has_kernels_ = true;
   bool for_cards_ = true;
   bool sees_remote_writes_ = true;

@@ -25,6 +25,14 @@ DeviceRange range_for(const DeviceAllocation& allocation, std::span<const std::b
 DeviceRegistrations::DeviceRegistrations(std::shared_ptr<DeviceMemory> memory, Register how, std::size_t limit)
     : memory_(std::move(memory)), register_(std::move(how)), limit_(limit) {}
 
+Status DeviceRegistrations::prove(std::span<const std::byte> memory) const {
+  const auto allocation = memory_->look_up(memory.data());
+  if (!allocation) return allocation.error();
+  const auto handle = register_({allocation->device, memory.data(), std::min(memory.size(), granule)},
+                                !memory_->sees_remote_writes(allocation->device));
+  return handle ? Status() : handle.error();
+}
+
 Result<std::shared_ptr<const void>> DeviceRegistrations::admit(std::span<const std::byte> memory) {
   const auto allocation = memory_->look_up(memory.data());
   if (!allocation) return allocation.error();

@@ -45,6 +45,9 @@ class DeviceRegistrations {
   using Register = std::function<Result<RegistrationHandle>(const DeviceRange& range, bool to_flush)>;
   DeviceRegistrations(std::shared_ptr<DeviceMemory> memory, Register how, std::size_t limit = usual_limit);
 
+  /// Does the card reach memory of this GPU at all? Registers some of it for a moment. Errors: unavailable if not; what
+  /// there is against this memory.
+  Status prove(std::span<const std::byte> memory) const;
   /// See Endpoint::admit_device_memory. Errors: why it cannot be registered.
   Result<std::shared_ptr<const void>> admit(std::span<const std::byte> memory);
   /// What these bytes were admitted by; null: they were not.

@@ -13,41 +13,58 @@ constexpr std::size_t trial_bytes = 64 * 1024;
 }  // namespace
 
 // What a provider says of itself is proved by registering memory of the GPU that is used here. If none is yet, the
-// first operation is the proof.
-Status FabricEndpoint::open_for_devices(std::shared_ptr<DeviceMemory> memory) {
+// first operation's is tried.
+void FabricEndpoint::open_for_devices(std::shared_ptr<DeviceMemory> memory) {
+  const Status ready = prepare_landing();
+  if (!ready.ok()) return settle(ready, "");
+  registrations_ =
+      std::make_unique<DeviceRegistrations>(memory, [this, memory](const DeviceRange& range, bool readable) {
+        return domain_->register_devices(*memory, range, readable);
+      });
+  if (const std::shared_ptr<std::byte> block = memory->block_to_try(trial_bytes))
+    settle(registrations_->prove({block.get(), trial_bytes}), "a block of memory");
+}
+
+Status FabricEndpoint::prepare_landing() {
   landing_ = std::make_unique<Landing>();
   const auto own = domain_->insert(name_);
   if (!own) return own.error();
   landing_->own = *own;
-  FABRING_TRY(domain_->register_landing(landing_->bytes, landing_->registration));
-  auto registrations =
-      std::make_unique<DeviceRegistrations>(memory, [this, memory](const DeviceRange& range, bool readable) {
-        return domain_->register_devices(*memory, range, readable);
-      });
-  const std::shared_ptr<std::byte> block = memory->block_to_try(trial_bytes);
-  if (!block) {
-    device_.reason += ", not tried: no GPU is used yet";
-  } else {
-    const auto tried = registrations->admit({block.get(), trial_bytes});
-    if (!tried) return tried.error();
-    registrations->clear();
-    device_.reason += ", tried with a block of memory";
-  }
-  registrations_ = std::move(registrations);
-  return {};
+  return domain_->register_landing(landing_->bytes, landing_->registration);
 }
 
+void FabricEndpoint::settle(const Status& tried, const char* with) {
+  const std::lock_guard lock(device_mutex_);
+  tried_ = true;
+  device_.direct = tried.ok();
+  device_.reason += tried.ok() ? std::string(", tried with ") + with : ", but " + tried.message();
+}
+
+// A card that does not reach this GPU is not asked again; of other refusals only this buffer is the reason.
 Result<std::shared_ptr<const void>> FabricEndpoint::admit_device_memory(std::span<const Rank>,
                                                                         std::span<const std::byte> memory) {
-  if (!registrations_ || closed_) return Status(ErrorCode::unsupported, device_.reason);
+  if (!reaches_devices() || closed_) return Status(ErrorCode::unsupported, verdict().reason);
+  if (!tried_) {
+    const Status tried = registrations_->prove(memory);
+    if (tried.ok() || tried.code() == ErrorCode::unavailable) settle(tried, "the first buffer");
+    FABRING_TRY(tried);
+  }
   return registrations_->admit(memory);
 }
 
+DeviceVerdict FabricEndpoint::verdict() const {
+  const std::lock_guard lock(device_mutex_);
+  return device_;
+}
+
+bool FabricEndpoint::reaches_devices() const { return registrations_ && verdict().direct; }
+
 std::string FabricEndpoint::device_path() const {
-  if (!registrations_) return "through pinned memory of the host: " + device_.reason;
+  const std::string reason = verdict().reason;
+  if (!reaches_devices()) return "through pinned memory of the host: " + reason;
   return "what is only moved is read and written by the card itself, all else goes through pinned memory of the "
          "host: " +
-         device_.reason;
+         reason + (tried_ ? "" : ", not tried: no GPU is used yet");
 }
 
 void* FabricEndpoint::descriptor_for(Operation& operation, std::span<const std::byte> bytes) {

@@ -38,9 +38,7 @@ Result<std::unique_ptr<Endpoint>> FabricEndpoint::open(ProviderChoice choice, co
     ProviderChoice with{std::move(choice.for_devices), choice.kind, choice.reason, nullptr, choice.device};
     auto opened = open_one(std::move(with), options);
     if (opened) {
-      if (options.device_memory && (*opened)->device_.direct)
-        if (const Status status = (*opened)->open_for_devices(options.device_memory); !status.ok())
-          (*opened)->device_ = {false, (*opened)->device_.reason + ", but " + status.message()};
+      if (options.device_memory && (*opened)->device_.direct) (*opened)->open_for_devices(options.device_memory);
       return std::unique_ptr<Endpoint>(std::move(*opened));
     }
     choice.device = {false, choice.device.reason + ", but with it " + opened.error().message()};

@@ -16,6 +16,7 @@
 // Do not fork while one is open: a child would hold the sockets, and peers would not see this process die.
 
 #include <atomic>
+#include <mutex>
 #include <vector>
 
 #include "runtime/base/clock.hpp"
@@ -47,7 +48,7 @@ class FabricEndpoint final : public Endpoint {
   EndpointCounters counters() const override;
   Result<std::shared_ptr<const void>> admit_device_memory(std::span<const Rank> peers,
                                                           std::span<const std::byte> memory) override;
-  bool reaches_devices() const override { return registrations_ != nullptr; }
+  bool reaches_devices() const override;
   std::string device_path() const override;
   std::string describe() const override;
 
@@ -82,7 +83,11 @@ class FabricEndpoint final : public Endpoint {
   void finish(Operation& operation, Outcome outcome, std::size_t bytes);
 
   // Memory of GPUs (fabric_device.cpp).
-  Status open_for_devices(std::shared_ptr<DeviceMemory> memory);
+  void open_for_devices(std::shared_ptr<DeviceMemory> memory);
+  Status prepare_landing();
+  /// Whether the card reaches the GPU, once and for all.
+  void settle(const Status& tried, const char* with);
+  DeviceVerdict verdict() const;
   /// What to pass with a post; the operation remembers the memory.
   void* descriptor_for(Operation& operation, std::span<const std::byte> bytes);
   void flush(Operation& operation);
@@ -105,7 +110,9 @@ class FabricEndpoint final : public Endpoint {
   OperationPool operations_;  // outlives the queue that points into it
   std::unique_ptr<FabricDomain> domain_;
   const bool dedicated_;
-  DeviceVerdict device_;
+  mutable std::mutex device_mutex_;  // any thread asks for the way
+  DeviceVerdict device_;             // under it once this is open
+  std::atomic<bool> tried_{false};
   std::unique_ptr<DeviceRegistrations> registrations_;  // null: no memory of GPUs; outlives the endpoints
   std::unique_ptr<Landing> landing_;                    // likewise
   std::vector<Operation*> to_flush_;                    // whose read was answered `again`

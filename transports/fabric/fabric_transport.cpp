@@ -30,8 +30,13 @@ class FabricTransport final : public Transport {
     FABRING_TRY(fabric::load_libfabric());
     auto choice = fabric::choose_provider(options.config.provider, options.bind_address, options.near_devices);
     if (!choice) return choice.error();
-    if (options.device_memory && options.device_memory->in_use())
+    // Before anybody knows whether it will be needed: a domain is opened with FI_HMEM or without, and peers have the
+    // endpoint's address by then.
+    if (options.config.gpu_path == "staged") {
+      choice->device.reason = "FABRING_GPU_PATH says so";
+    } else if (options.device_memory && options.device_memory->may_be_used()) {
       fabric::ask_for_devices(*choice, options.bind_address);
+    }
     return fabric::FabricEndpoint::open(std::move(*choice), options);
   }
 };

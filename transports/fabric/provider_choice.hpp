@@ -23,7 +23,7 @@ struct ProviderChoice {
   Kind kind = Kind::other;
   std::string reason;           ///< "provider net, protocol XNET, ..., not EFA: no EFA device found"
   InfoHandle for_devices = {};  ///< the same with FI_HMEM; null: not asked for, or not offered
-  DeviceVerdict device = {false, "this process used no GPU yet when it connected"};
+  DeviceVerdict device = {false, "this host has no GPU that this process may use"};
 };
 
 /// `wanted`: auto, efa, tcp (native), rxm, or a libfabric provider name. `address`: the numeric address to bind to.

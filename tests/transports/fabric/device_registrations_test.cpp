@@ -18,7 +18,7 @@ std::byte* at(std::uintptr_t address) { return reinterpret_cast<std::byte*>(addr
 // Allocations that exist in name only.
 class Allocations final : public DeviceMemory {
  public:
-  bool in_use() override { return true; }
+  bool may_be_used() override { return true; }
   Result<DeviceAllocation> look_up(const std::byte* address) override {
     ++looks;
     for (const DeviceAllocation& one : alive)

@@ -21,10 +21,12 @@ class FabricDevice : public testing::Test {
   made_up::Control& control() { return made_up::control(); }
   fixture::FakeDevice& gpu() { return *made_up::gpu(); }
 
-  void open(int ranks, const std::string& provider = "made_up") {
+  void open(int ranks, const std::string& provider = "made_up", bool host_has_gpus = true,
+            const std::string& gpu_path = "auto") {
     for (Rank rank = 0; rank < ranks; ++rank) {
       EndpointOptions options = fabric_options(rank, ranks, provider);
-      options.device_memory = made_up::device_memory();
+      options.device_memory = made_up::device_memory(host_has_gpus);
+      options.config.gpu_path = gpu_path;
       world.members.push_back({open_fabric(options), {}, 0});
       ASSERT_NE(world[rank].endpoint, nullptr);
     }
@@ -140,11 +142,55 @@ TEST_F(FabricDevice, ACardThatCannotRegisterTheTrialIsNotUsedForGpus) {
   EXPECT_TRUE(contains(world[0].endpoint->device_path(), "nvidia_peermem")) << world[0].endpoint->device_path();
 }
 
-TEST_F(FabricDevice, AProcessThatUsesNoGpuDoesNotEvenAsk) {
+TEST_F(FabricDevice, AHostWithoutGpusDoesNotEvenAsk) {
+  gpu().not_in_use();
+  open(2, "made_up", /*host_has_gpus=*/false);
+  EXPECT_EQ(control().registrations, 0);
+  expect_staged("this host has no GPU");
+}
+
+TEST_F(FabricDevice, WhoStagesAllMemoryOfGpusDoesNotEvenAsk) {
+  open(2, "made_up", true, "staged");
+  EXPECT_EQ(control().registrations, 0);
+  expect_staged("FABRING_GPU_PATH says so");
+}
+
+// ---- a process that begins to use its GPU later --------------------------------------------------------------------
+
+TEST_F(FabricDevice, TheFirstBufferOfAProcessThatUsesItsGpuLaterIsReadByTheCard) {
   gpu().not_in_use();
   open(2);
+  EXPECT_EQ(control().registrations, 0) << "the GPU must not be begun with";
+  EXPECT_TRUE(contains(world[0].endpoint->device_path(), "not tried: no GPU is used yet"));
+  gpu().begin_to_use();
+  send_one(70'000);
+  send_one(100'000);
+  EXPECT_EQ(control().from_device, 2);
+  EXPECT_EQ(control().registrations, 2 * 3) << "on both sides one to try, and one for each buffer";
+  EXPECT_TRUE(contains(world[0].endpoint->device_path(), "made_up: FI_HMEM, tried with the first buffer"))
+      << world[0].endpoint->device_path();
+}
+
+TEST_F(FabricDevice, ACardThatCannotRegisterTheFirstBufferIsNotAskedAgain) {
+  gpu().not_in_use();
+  open(2);
+  gpu().begin_to_use();
+  control().answer_to_registering = -FI_ENOSYS;
+  EXPECT_TRUE(contains(admit(0, block(100)).error().message(), "the card cannot reach memory of GPU 0"));
+  control().answer_to_registering = 0;
+  EXPECT_FALSE(world[0].endpoint->reaches_devices());
+  expect_staged("the card cannot reach memory of GPU 0");
   EXPECT_EQ(control().registrations, 0);
-  EXPECT_TRUE(contains(world[0].endpoint->device_path(), "used no GPU yet")) << world[0].endpoint->device_path();
+}
+
+TEST_F(FabricDevice, AFirstBufferThatNoCardMayReachSaysNothingOfTheNext) {
+  gpu().not_in_use();
+  open(2);
+  gpu().begin_to_use();
+  EXPECT_EQ(admit(0, {block(100).data(), 101}).error().code(), ErrorCode::invalid_argument);
+  std::vector<std::byte> host(100);
+  EXPECT_EQ(admit(0, host).error().code(), ErrorCode::device_error);
+  send_one(70'000);
 }
 
 TEST_F(FabricDevice, MemoryIsRegisteredOnceForManyMessages) {

@@ -70,6 +70,7 @@ class EnginesOnCards : public ::testing::Test {
     Config config;
     config.segment_bytes = 64 * 1024;
     ThreadWorld world(ranks, config, made_up::gpu(), *transport, options);
+    made_up::gpu()->begin_to_use();
     world.run([&](Rank rank, Communicator all) {
       for (const Collective collective : {Collective::broadcast, Collective::all_gather, Collective::gather,
                                           Collective::scatter, Collective::alltoall, Collective::allreduce})
@@ -85,6 +86,13 @@ class EnginesOnCards : public ::testing::Test {
 };
 
 TEST_F(EnginesOnCards, every_collective_is_right_and_what_is_only_moved_goes_from_gpu_to_gpu) {
+  every_collective();
+  EXPECT_GT(made_up::control().from_device, 100);
+  EXPECT_EQ(made_up::control().registered, 0);
+}
+
+TEST_F(EnginesOnCards, likewise_if_no_gpu_was_used_before_the_ranks_connected) {
+  made_up::gpu()->not_in_use();
   every_collective();
   EXPECT_GT(made_up::control().from_device, 100);
   EXPECT_EQ(made_up::control().registered, 0);

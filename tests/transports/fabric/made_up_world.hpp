@@ -41,6 +41,8 @@ inline void begin() {
   control().see = [](const void* at) { return gpu()->see(at); };
 }
 
-inline std::shared_ptr<DeviceMemory> device_memory() { return std::make_shared<CardAccess>(gpu()); }
+inline std::shared_ptr<DeviceMemory> device_memory(bool host_has_gpus = true) {
+  return std::make_shared<CardAccess>(gpu(), host_has_gpus);
+}
 
 }  // namespace fabring::made_up

@@ -96,6 +96,7 @@ figures() {  # RANKS MEMORY SIZES [SETTING=VALUE...]
 }
 for ranks in 2 4 8; do
   figures $ranks cuda 8,4K,64K,256K,1M,4M,16M FABRING_GPU_PATH=auto
+  figures $ranks cuda 16K,64K,256K,1M FABRING_ALGORITHM=direct_one_shot
   figures $ranks cuda 16M,64M,256M,1G
   figures $ranks cuda 16M,64M,256M FABRING_SEGMENT_BYTES=8M FABRING_SCRATCH_BYTES=256M FABRING_STAGING_BYTES=1G
 done
@@ -105,11 +106,11 @@ figures 4 host 64K,1M,16M,128M
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | head -1)
 if [[ -n $sanitizer && $(left) -gt 60 ]]; then
   part "compute-sanitizer memcheck over an allreduce"
-  within 60 "$sanitizer" --tool memcheck --error-exitcode 9 "$fabring" perf allreduce -n 1 --memory cuda --sizes 4,1M -i 2
+  within 60 "$sanitizer" --target-processes all --tool memcheck --error-exitcode 9 "$fabring" perf allreduce -n 1 --memory cuda --sizes 4,1M -i 2
   if [[ -n $check && ${kernels:-1} == 0 ]]; then
     for tool in memcheck racecheck; do
       part "compute-sanitizer $tool over the kernels"
-      within 60 "$sanitizer" --tool $tool --error-exitcode 9 "$check" kernels --quick
+      within 60 "$sanitizer" --target-processes all --tool $tool --error-exitcode 9 "$check" kernels --quick
     done
   fi
 elif [[ -z $sanitizer ]]; then

@@ -27,6 +27,20 @@ inline std::size_t count_of(const at::Tensor& tensor, const Elements& elements) 
   return static_cast<std::size_t>(tensor.numel()) * elements.factor;
 }
 
+/// What goes in and where the result goes, none without a tensor. First what is to be written: a tensor that shares its
+/// memory until then (copy on write) has another afterwards.
+inline void fill(fabring_operation& operation, const at::Tensor& in, const at::Tensor& out, const Elements& elements) {
+  operation.out = out.defined() ? out.mutable_data_ptr() : nullptr;
+  operation.in = in.defined() ? in.const_data_ptr() : nullptr;
+  operation.type = elements.type;
+}
+/// The same with every rank's part as long as `part`.
+inline void fill(fabring_operation& operation, const at::Tensor& in, const at::Tensor& out, const Elements& elements,
+                 const at::Tensor& part) {
+  fill(operation, in, out, elements);
+  operation.count = count_of(part, elements);
+}
+
 inline bool of_one_size(const Tensors& tensors, std::int64_t elements) {
   return std::all_of(tensors.begin(), tensors.end(), [&](const at::Tensor& t) { return t.numel() == elements; });
 }

@@ -13,9 +13,7 @@ ProcessGroup::WorkPointer ProcessGroup::broadcast(Tensors& tensors, const c10d::
   const at::Tensor buffer = to_write(tensors[0], options.rootRank == rank_, task.copies, "the tensor");
   const Elements elements = elements_to_move(buffer);
   fabring_operation operation = describe_operation(FABRING_COLLECTIVE_BROADCAST, options.timeout);
-  operation.in = operation.out = buffer.mutable_data_ptr();
-  operation.count = count_of(buffer, elements);
-  operation.type = elements.type;
+  fill(operation, buffer, buffer, elements, buffer);
   operation.root = static_cast<std::int32_t>(options.rootRank);
   task.kept = {buffer};
   task.outputs = tensors;
@@ -32,9 +30,7 @@ ProcessGroup::WorkPointer ProcessGroup::allreduce(Tensors& tensors, const c10d::
   const at::Tensor buffer = to_write(tensors[0], true, task.copies, "the tensor");
   fabring_operation operation = describe_operation(FABRING_COLLECTIVE_ALLREDUCE, options.timeout);
   const Elements elements = elements_to_reduce(buffer, options.reduceOp, &operation);
-  operation.in = operation.out = buffer.mutable_data_ptr();
-  operation.count = count_of(buffer, elements);
-  operation.type = elements.type;
+  fill(operation, buffer, buffer, elements, buffer);
   task.kept = {buffer};
   task.outputs = tensors;
   task.operations = {operation};
@@ -53,7 +49,8 @@ ProcessGroup::WorkPointer ProcessGroup::allreduce_coalesced(Tensors& tensors,
     const at::Tensor buffer = to_write(tensor, true, task.copies, "a tensor");
     const Elements elements = elements_to_reduce(buffer, options.reduceOp, &operation);
     operation.type = elements.type;
-    task.tensors.push_back({buffer.const_data_ptr(), buffer.mutable_data_ptr(), count_of(buffer, elements)});
+    void* const both = buffer.mutable_data_ptr();
+    task.tensors.push_back({both, both, count_of(buffer, elements)});
     task.kept.push_back(buffer);
   }
   operation.tensors = task.tensors.data();
@@ -74,10 +71,7 @@ ProcessGroup::WorkPointer ProcessGroup::reduce(Tensors& tensors, const c10d::Red
       root ? to_write(tensors[0], true, task.copies, "the tensor") : to_read(tensors[0], "the tensor");
   fabring_operation operation = describe_operation(FABRING_COLLECTIVE_REDUCE, options.timeout);
   const Elements elements = elements_to_reduce(buffer, options.reduceOp, &operation);
-  operation.in = buffer.const_data_ptr();
-  operation.out = root ? buffer.mutable_data_ptr() : nullptr;
-  operation.count = count_of(buffer, elements);
-  operation.type = elements.type;
+  fill(operation, buffer, root ? buffer : at::Tensor(), elements, buffer);
   operation.root = static_cast<std::int32_t>(options.rootRank);
   task.kept = {buffer};
   task.outputs = tensors;

@@ -13,10 +13,7 @@ void ProcessGroup::add_allgather(Task& task, const at::Tensor& output, const at:
   const at::Tensor out = to_write(output, false, task.copies, "the output");
   const Elements elements = elements_to_move(in);
   fabring_operation operation = describe_operation(FABRING_COLLECTIVE_ALL_GATHER, timeout);
-  operation.in = in.const_data_ptr();
-  operation.out = out.mutable_data_ptr();
-  operation.count = count_of(in, elements);
-  operation.type = elements.type;
+  fill(operation, in, out, elements, in);
   task.kept.insert(task.kept.end(), {in, out});
   task.operations.push_back(operation);
 }
@@ -57,10 +54,8 @@ ProcessGroup::WorkPointer ProcessGroup::allgather(TensorLists& outputs, Tensors&
   const Elements elements = elements_to_move(in);
   const std::vector<std::size_t> counts = counts_of(outputs[0], elements);
   fabring_operation operation = describe_operation(FABRING_COLLECTIVE_ALL_GATHER, options.timeout);
-  operation.in = in.const_data_ptr();
-  operation.out = out.mutable_data_ptr();
+  fill(operation, in, out, elements);
   operation.counts = counts.data();
-  operation.type = elements.type;
   task.kept = {in, out};
   task.operations = {operation};
   return start(std::move(task), options.asyncOp);
@@ -124,9 +119,7 @@ ProcessGroup::WorkPointer ProcessGroup::gather(TensorLists& outputs, Tensors& in
   const at::Tensor in = to_read(inputs[0], "the input");
   const Elements elements = elements_to_move(in);
   fabring_operation operation = describe_operation(FABRING_COLLECTIVE_GATHER, options.timeout);
-  operation.in = in.const_data_ptr();
-  operation.count = count_of(in, elements);
-  operation.type = elements.type;
+  fill(operation, in, at::Tensor(), elements, in);
   operation.root = static_cast<std::int32_t>(options.rootRank);
   task.kept = {in};
   if (options.rootRank == rank_) {

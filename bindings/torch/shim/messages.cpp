@@ -4,8 +4,8 @@
 
 #include <thread>
 
+#include "arguments.hpp"
 #include "failure.hpp"
-#include "process_group.hpp"
 
 namespace fabring_torch {
 
@@ -23,12 +23,8 @@ ProcessGroup::WorkPointer ProcessGroup::message(Tensors& tensors, c10d::OpType t
   const at::Tensor buffer = sends ? to_read(tensors[0], "the tensor to send")
                                   : to_write(tensors[0], false, task.copies, "the tensor to fill");
   const Elements elements = elements_to_move(buffer);
-  if (sends)
-    operation.in = buffer.const_data_ptr();
-  else
-    operation.out = buffer.mutable_data_ptr();
-  operation.count = static_cast<std::size_t>(buffer.numel()) * elements.factor;
-  operation.type = elements.type;
+  const at::Tensor none;
+  fill(operation, sends ? buffer : none, sends ? none : buffer, elements, buffer);
   operation.root = peer;
   operation.tag = tag;
   task.kept = {buffer};

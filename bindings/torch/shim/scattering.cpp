@@ -14,9 +14,7 @@ ProcessGroup::WorkPointer ProcessGroup::scatter(Tensors& outputs, TensorLists& i
   const at::Tensor out = to_write(outputs[0], false, task.copies, "the output");
   const Elements elements = elements_to_move(out);
   fabring_operation operation = describe_operation(FABRING_COLLECTIVE_SCATTER, options.timeout);
-  operation.out = out.mutable_data_ptr();
-  operation.count = count_of(out, elements);
-  operation.type = elements.type;
+  fill(operation, at::Tensor(), out, elements, out);
   operation.root = static_cast<std::int32_t>(options.rootRank);
   task.kept = {out};
   if (options.rootRank == rank_) {
@@ -48,10 +46,7 @@ void ProcessGroup::add_reduce_scatter(Task& task, const at::Tensor& output, cons
   const at::Tensor out = to_write(output, false, task.copies, "the output");
   fabring_operation operation = describe_operation(FABRING_COLLECTIVE_REDUCE_SCATTER, options.timeout);
   const Elements elements = elements_to_reduce(out, options.reduceOp, &operation);
-  operation.in = in.const_data_ptr();
-  operation.out = out.mutable_data_ptr();
-  operation.count = count_of(out, elements);
-  operation.type = elements.type;
+  fill(operation, in, out, elements, out);
   task.kept.insert(task.kept.end(), {in, out});
   task.operations.push_back(operation);
 }
@@ -81,10 +76,8 @@ ProcessGroup::WorkPointer ProcessGroup::reduce_scatter(Tensors& outputs, TensorL
   fabring_operation operation = describe_operation(FABRING_COLLECTIVE_REDUCE_SCATTER, options.timeout);
   const Elements elements = elements_to_reduce(out, options.reduceOp, &operation);
   const std::vector<std::size_t> counts = counts_of(inputs[0], elements);
-  operation.in = in.const_data_ptr();
-  operation.out = out.mutable_data_ptr();
+  fill(operation, in, out, elements);
   operation.counts = counts.data();
-  operation.type = elements.type;
   task.kept = {in, out};
   task.operations = {operation};
   return start(std::move(task), options.asyncOp);
@@ -159,9 +152,7 @@ ProcessGroup::WorkPointer ProcessGroup::alltoall_base(at::Tensor& output, at::Te
   const std::vector<std::size_t> in_counts = parts_of(in, input_splits, size_, elements, "the input");
   const std::vector<std::size_t> out_counts = parts_of(out, output_splits, size_, elements, "the output");
   fabring_operation operation = describe_operation(FABRING_COLLECTIVE_ALLTOALL, options.timeout);
-  operation.in = in.const_data_ptr();
-  operation.out = out.mutable_data_ptr();
-  operation.type = elements.type;
+  fill(operation, in, out, elements);
   if (input_splits.empty() && output_splits.empty()) {
     TORCH_CHECK_VALUE(in.numel() == out.numel(), "fabring: alltoall: the input is ", describe(in), ", the output ",
                       describe(out), "; without split sizes they have one size");
@@ -190,9 +181,7 @@ ProcessGroup::WorkPointer ProcessGroup::alltoall(Tensors& outputs, Tensors& inpu
   const Elements elements = elements_to_move(in);
   const std::vector<std::size_t> in_counts = counts_of(inputs, elements), out_counts = counts_of(outputs, elements);
   fabring_operation operation = describe_operation(FABRING_COLLECTIVE_ALLTOALL, options.timeout);
-  operation.in = in.const_data_ptr();
-  operation.out = out.mutable_data_ptr();
-  operation.type = elements.type;
+  fill(operation, in, out, elements);
   operation.counts = in_counts.data();
   operation.out_counts = out_counts.data();
   task.kept = {in, out};

@@ -127,11 +127,9 @@ bool Transfer::flush(Rank rank, Peer& peer) {
       peer.posted[index] = true;
       continue;
     }
-    peer.emptied[peer.number_in[index] % parcels_.slots] = true;
-    while (peer.emptied[peer.consumed % parcels_.slots]) {
-      peer.emptied[peer.consumed % parcels_.slots] = false;
-      ++peer.consumed;
-    }
+    peer.turn[peer.number_in[index] % parcels_.slots] = Peer::Turn::emptied;
+    for (; peer.turn[peer.consumed % parcels_.slots] == Peer::Turn::emptied; ++peer.consumed)
+      peer.turn[peer.consumed % parcels_.slots] = Peer::Turn::to_come;
   }
   if (!peer.waiting.empty()) sent = flush_waiting(rank, peer);
   while (!peer.declines.empty()) {
@@ -332,6 +330,9 @@ void Transfer::take_in(Rank rank, std::uint32_t index, std::uint32_t bytes) {
   }
   if (static_cast<std::uint16_t>(header.number - peer.consumed) >= parcels_.slots)
     return broken(rank, "a parcel out of its turn");
+  Peer::Turn& turn = peer.turn[header.number % parcels_.slots];
+  if (turn != Peer::Turn::to_come) return broken(rank, "two parcels with the same number");
+  turn = Peer::Turn::came;
   peer.number_in[index] = header.number;
   if (header.records == 0) {
     peer.to_post.push_back(index);

@@ -25,10 +25,11 @@ struct Transfer::Peer {
   std::vector<Parcel> slots;  // parcels_.slots of them, or one
   std::array<bool, most_eager_slots> posted{};
   std::array<std::uint32_t, most_eager_slots> number_in{};  // by slot: the parcel that came into it last
-  std::uint32_t consumed = 0;                    // parcels whose slots are emptied and posted again, without a gap
-  std::uint32_t told = 0;                        // consumed as they know it
-  std::array<bool, most_eager_slots> emptied{};  // by parcel: out of order, not counted in consumed yet
-  std::deque<std::uint32_t> to_post;             // could not be posted yet
+  std::uint32_t consumed = 0;  // parcels whose slots are emptied and posted again, without a gap
+  std::uint32_t told = 0;      // consumed as they know it
+  enum class Turn : std::uint8_t { to_come, came, emptied };
+  std::array<Turn, most_eager_slots> turn{};  // by parcel, of those not counted in consumed yet
+  std::deque<std::uint32_t> to_post;          // could not be posted yet
   struct Arrived {
     std::uint32_t index = 0;    // of the slot
     std::uint32_t bytes = 0;    // of the parcel

@@ -189,6 +189,38 @@ TEST(Parcels, of_ranks_that_answer_each_other_use_few_slots) {
   EXPECT_LE(std::set<Slot>(slots.begin(), slots.end()).size(), 4u);
 }
 
+// One of them emptied would count for the other, and credits come back that nobody has.
+TEST(Parcels, with_a_number_that_is_taken_end_the_connection) {
+  struct OneRecord {
+    ParcelHeader header;
+    Record record;
+  };
+  for (const std::uint16_t second : {1, 0}) {
+    Pair pair(9);
+    pair.fabric.excuse(0);
+    OneRecord parcels[2];
+    for (const std::uint16_t i : {0, 1}) {
+      parcels[i].header.records = 1;
+      parcels[i].header.number = i * second;
+      parcels[i].record.kind = RecordKind::announce;
+      while (pair.endpoint[0]->post_send(1, i, std::as_bytes(std::span(&parcels[i], 1)), 100 + i) == Post::again)
+        pair.timeline.pass(1us);
+    }
+    Recorder& heard = pair.heard[1];
+    for (const Time end = pair.timeline.now() + 10s; pair.timeline.now() < end && pair.timeline.step();)
+      pair.transfer[1]->look();  // both are here before one is used
+    pair.transfer[1]->poll();
+    if (second == 1) {
+      EXPECT_EQ(heard.records.size(), 2u);
+      EXPECT_TRUE(heard.lost.empty());
+      continue;
+    }
+    EXPECT_TRUE(heard.records.empty());
+    ASSERT_EQ(heard.lost.size(), 1u);
+    EXPECT_THAT(heard.lost[0].message(), testing::HasSubstr("rank 0 sent two parcels with the same number"));
+  }
+}
+
 TEST(Blocks, go_straight_to_the_granted_slot) {
   Pair pair(5);
   std::vector<std::byte> from = payload_of(3, 100'000), into(from.size());

@@ -2,6 +2,10 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <optional>
 #include <set>
 
 #include "tests/tools/program.hpp"
@@ -91,6 +95,49 @@ TEST(Run, ASecondSignalKills) {
   ASSERT_TRUE(program.wait_for_output("ignored", 2));
   program.signal(SIGINT);
   EXPECT_EQ(program.wait().code, 137);
+}
+
+// As a shell or nohup starts a program: what is ignored stays so in what it runs.
+class Ignored {
+ public:
+  explicit Ignored(std::initializer_list<int> numbers) {
+    for (int number : numbers) before_[number] = ::signal(number, SIG_IGN);
+  }
+  ~Ignored() {
+    for (const auto& [number, handler] : before_) ::signal(number, handler);
+  }
+
+ private:
+  std::map<int, void (*)(int)> before_;
+};
+
+TEST(Run, AHangupUnderNohupEndsNothing) {
+  const Ignored ignored({SIGHUP});
+  Program program({"run", "-n", "2", "--", "sh", "-c",
+                   "trap 'echo ended; exit 0' TERM; kill -HUP $$; echo ready; while :; do sleep 0.01; done"});
+  ASSERT_TRUE(program.wait_for_output("ready", 2));
+  program.signal(SIGHUP);
+  program.signal(SIGTERM);  // the first that counts: it is passed on and does not kill
+  const auto result = program.wait();
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("ended\nended\n"));
+}
+
+TEST(Run, RanksIgnoreNothingThatAShellIgnoresInTheBackground) {
+  std::optional<Program> program;
+  {
+    const Ignored ignored({SIGINT, SIGQUIT, SIGCHLD});
+    program.emplace(std::vector<std::string>{
+        "run", "-n", "1", "--", "sh", "-c",
+        "grep SigIgn /proc/$$/status; trap 'exit 5' INT; echo ready; while :; do sleep 0.01; done"});
+  }
+  ASSERT_TRUE(program->wait_for_output("ready"));
+  program->signal(SIGINT);
+  const auto result = program->wait();
+  unsigned long long still = ~0ULL;  // a bit for each
+  ASSERT_EQ(std::sscanf(result.out.c_str(), "SigIgn: %llx", &still), 1) << result.out;
+  for (int number : {SIGINT, SIGQUIT, SIGCHLD}) EXPECT_EQ(still >> (number - 1) & 1, 0U) << ::strsignal(number);
+  EXPECT_EQ(result.code, 5) << "how it ended is known, although children's ends were ignored";
 }
 
 TEST(Run, LeavesNothingBehindWhenItIsKilledItself) {

@@ -47,7 +47,10 @@ void become(const ChildStart& start, char** argv, char** envp, const std::string
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::signal(SIGPIPE, SIG_DFL);
-  ::signal(SIGINT, SIG_DFL);  // ignored where a shell started this in the background; ranks are passed it on
+  // Ignored where a shell started this in the background, which is no reason for ranks to ignore what they are sent.
+  // What nohup ignores they ignore too.
+  ::signal(SIGINT, SIG_DFL);
+  ::signal(SIGQUIT, SIG_DFL);
   if (!start.cpus.empty()) {
     cpu_set_t mask;
     CPU_ZERO(&mask);

@@ -15,7 +15,8 @@ namespace fabring::tools {
 
 class SignalSource {
  public:
-  /// Also ignores SIGPIPE: a reader that went away is an error of write(). Errors: unavailable.
+  /// Also ignores SIGPIPE: a reader that went away is an error of write(). SIGHUP stays ignored if it is (nohup);
+  /// SIGCHLD does not. Errors: unavailable.
   static Result<SignalSource> open(std::initializer_list<int> numbers);
   int fd() const { return descriptor_.fd(); }
   /// The next one that came; none when there is no more.

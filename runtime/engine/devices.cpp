@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/base/check.hpp"
 #include "runtime/engine/device_sharing.hpp"
 #include "runtime/engine/engine_core.hpp"
 
@@ -12,8 +13,10 @@ namespace fabring {
 
 bool EngineCore::copy() {
   const std::size_t over = copies_->poll([this](std::uint64_t context, const Status& status) {
-    const auto& execution = running_[context >> 48];
-    execution->on_copied((context >> 32) & 0xffff, static_cast<StepId>(context), status);
+    const auto index = static_cast<std::uint16_t>(context >> 48);
+    FABRING_CHECK(index < running_.size() && running_[index]);
+    Execution& execution = *running_[index];  // it stays; its place in running_ moves when others are begun
+    execution.on_copied(static_cast<std::uint32_t>(context >> 32) & 0xffff, static_cast<StepId>(context), status);
   });
   return over > 0;
 }

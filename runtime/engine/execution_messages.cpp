@@ -257,6 +257,7 @@ void Execution::run_recv(Tile& tile, StepId id) {
     return;
   }
   if (tile.data[id] != Data::early) return;  // on_record will bring it
+  tile.data[id] = Data::used;
   auto& early = communicator_->early;
   const auto at = early.find({false, sequence_, tile.index(), step.peer, step.message, RecordKind::data});
   if (bounces(tile, id)) {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "commands.hpp"
+#include "cycles.hpp"
 #include "events.hpp"
 
 using namespace rank_program;
@@ -13,6 +14,8 @@ using namespace rank_program;
 int main(int argc, char** argv) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a harness that is killed leaves nobody behind
   Event("begin").number("pid", ::getpid());
+  if (const Words first(argc > 1 ? argv[1] : ""); first.verb() == "cycles")  // with engines of their own
+    return static_cast<int>(run_cycles(first));
   auto engine = fabring::Engine::from_environment();
   if (!engine) {
     Event("error").text("where", "start").error(engine.error());

@@ -12,8 +12,6 @@ namespace {
 using testing::Each;
 using testing::HasSubstr;
 
-#define EXPECT_OK(call) EXPECT_EQ(call, FABRING_STATUS_OK) << error.message
-
 std::string label_of(const fabring_comm* comm) {
   char text[100];
   EXPECT_EQ(fabring_comm_label(comm, text, sizeof text, nullptr, nullptr), FABRING_STATUS_OK);

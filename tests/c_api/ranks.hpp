@@ -9,6 +9,9 @@
 
 #include "fabring/fabring.h"
 
+/// In a test that has a fabring_error `error` and gave it to the call.
+#define EXPECT_OK(call) EXPECT_EQ(call, FABRING_STATUS_OK) << error.message
+
 namespace fabring::c_api::tests {
 
 /// A port that nobody else is given while this lives: bound, not listening, so that a rank 0 may.

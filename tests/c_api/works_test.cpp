@@ -1,0 +1,157 @@
+// Handles of operations under way: waited for, asked, told of, freed.
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <future>
+#include <mutex>
+#include <vector>
+
+#include "ranks.hpp"
+
+namespace fabring::c_api::tests {
+namespace {
+
+TEST(Works, are_waited_for_asked_and_tell_what_came) {
+  run_ranks(2, [](Rank self) {
+    fabring_error error = FABRING_ERROR_INIT;
+    std::int32_t data[4] = {1, 2, 3, 4};
+    if (self.rank == 0) {
+      fabring_operation receive = FABRING_OPERATION_INIT;
+      receive.collective = FABRING_COLLECTIVE_RECV;
+      receive.type = FABRING_TYPE_INT32;
+      receive.out = data;
+      receive.count = 4;
+      receive.root = FABRING_ANY_SOURCE;
+      receive.tag = FABRING_ANY_TAG;
+      fabring_work* work = nullptr;
+      fabring_received received = FABRING_RECEIVED_INIT;
+      int done = -1;
+      ASSERT_EQ(fabring_start(self.world, &receive, &work, &error), FABRING_STATUS_OK) << error.message;
+      EXPECT_EQ(fabring_work_wait_for(work, 1, &error), FABRING_STATUS_TIMEOUT);
+      EXPECT_OK(fabring_work_done(work, &done, &error));
+      EXPECT_EQ(done, 0);
+      EXPECT_OK(fabring_work_status(work, &error));
+      EXPECT_EQ(fabring_work_received(work, &received, &error), FABRING_STATUS_INVALID_ARGUMENT);
+      EXPECT_OK(fabring_barrier(self.world, &error));  // only now rank 1 sends
+      EXPECT_OK(fabring_work_wait_for(work, UINT64_MAX, &error));
+      EXPECT_OK(fabring_work_wait(work, &error));
+      EXPECT_OK(fabring_work_done(work, &done, &error));
+      EXPECT_EQ(done, 1);
+      EXPECT_OK(fabring_work_received(work, &received, &error));
+      EXPECT_EQ(received.source, 1);
+      EXPECT_EQ(received.tag, 9);
+      EXPECT_EQ(received.count, 2u);
+      EXPECT_THAT(data, testing::ElementsAre(50, 51, 3, 4));
+      EXPECT_OK(fabring_work_free(work));
+    } else {
+      EXPECT_OK(fabring_barrier(self.world, &error));
+      const std::int32_t sent[2] = {50, 51};
+      EXPECT_OK(fabring_send(self.world, sent, 2, FABRING_TYPE_INT32, 0, 9, &error));
+    }
+  });
+}
+
+// What fabring_work_notify calls.
+struct Bell {
+  std::mutex mutex;
+  std::condition_variable rung;
+  int times = 0;
+  static void ring(void* bell) {
+    auto* const self = static_cast<Bell*>(bell);
+    const std::lock_guard lock(self->mutex);
+    ++self->times;
+    self->rung.notify_all();
+  }
+  bool wait() {
+    std::unique_lock lock(mutex);
+    return rung.wait_for(lock, std::chrono::seconds(60), [&] { return times > 0; });
+  }
+};
+
+TEST(Works, tell_when_they_are_done_while_nobody_waits) {
+  run_ranks(3, [](Rank self) {
+    fabring_error error = FABRING_ERROR_INIT;
+    std::int32_t sum = 1;
+    fabring_operation allreduce = FABRING_OPERATION_INIT;
+    allreduce.in = allreduce.out = &sum;
+    allreduce.count = 1;
+    allreduce.type = FABRING_TYPE_INT32;
+    fabring_work* work = nullptr;
+    Bell bell, late;
+    EXPECT_OK(fabring_start(self.world, &allreduce, &work, &error));
+    EXPECT_OK(fabring_work_notify(work, &Bell::ring, &bell, &error));
+    EXPECT_TRUE(bell.wait());
+    EXPECT_EQ(sum, 3) << "the results are in place when it rings";
+    EXPECT_OK(fabring_work_notify(work, &Bell::ring, &late, &error));
+    EXPECT_EQ(late.times, 1) << "at once, when it is over";
+    EXPECT_EQ(bell.times, 1);
+    EXPECT_EQ(fabring_work_notify(work, nullptr, nullptr, &error), FABRING_STATUS_INVALID_ARGUMENT);
+    EXPECT_OK(fabring_work_free(work));
+  });
+}
+
+TEST(Works, tell_also_of_failures) {
+  run_ranks(2,
+            [](Rank self) {
+              fabring_error error = FABRING_ERROR_INIT;
+              fabring_operation barrier = FABRING_OPERATION_INIT;
+              barrier.collective = FABRING_COLLECTIVE_BARRIER;
+              if (self.rank == 1) return;  // leaves
+              fabring_work* work = nullptr;
+              Bell bell;
+              EXPECT_OK(fabring_start(self.world, &barrier, &work, &error));
+              EXPECT_OK(fabring_work_notify(work, &Bell::ring, &bell, &error));
+              EXPECT_TRUE(bell.wait());
+              EXPECT_NE(fabring_work_status(work, &error), FABRING_STATUS_OK);
+              EXPECT_OK(fabring_work_free(work));
+            },
+            {{"FABRING_LEAVE_TIMEOUT", "100ms"}});
+}
+
+TEST(Works, that_are_done_are_delivered_while_their_rank_does_something_else) {
+  std::promise<void> arrived;
+  std::future<void> arrival = arrived.get_future();
+  run_ranks(2, [&](Rank self) {
+    fabring_error error = FABRING_ERROR_INIT;
+    std::int32_t value = 7;
+    if (self.rank == 0) {
+      EXPECT_OK(fabring_send(self.world, &value, 1, FABRING_TYPE_INT32, 1, 0, &error));
+      EXPECT_EQ(arrival.wait_for(std::chrono::seconds(60)), std::future_status::ready);
+    } else {
+      EXPECT_OK(fabring_recv(self.world, &value, 1, FABRING_TYPE_INT32, 0, 0, &error));
+      arrived.set_value();
+    }
+  });
+}
+
+TEST(Works, go_on_when_their_handle_and_the_communicators_are_freed) {
+  run_ranks(2, [](Rank self) {
+    fabring_error error = FABRING_ERROR_INIT;
+    const std::size_t count = 1 << 20;  // more than goes without the receiver
+    std::vector<std::int32_t> data(count, self.rank);
+    fabring_comm* own = nullptr;
+    EXPECT_OK(fabring_comm_duplicate(self.world, nullptr, &own, &error));
+    if (self.rank == 0) {
+      fabring_operation send = FABRING_OPERATION_INIT;
+      send.collective = FABRING_COLLECTIVE_SEND;
+      send.type = FABRING_TYPE_INT32;
+      data[count - 1] = 77;
+      send.in = data.data();
+      send.count = count;
+      send.root = 1;
+      fabring_work* work = nullptr;
+      EXPECT_OK(fabring_start(own, &send, &work, &error));
+      EXPECT_OK(fabring_comm_free(own));
+      EXPECT_OK(fabring_work_free(work));
+    } else {
+      EXPECT_OK(fabring_recv(own, data.data(), count, FABRING_TYPE_INT32, 0, 0, &error));
+      EXPECT_EQ(data[count - 1], 77);
+      EXPECT_OK(fabring_comm_free(own));
+    }
+    EXPECT_OK(fabring_barrier(self.world, &error));  // the buffer lives until the receiver has it
+  });
+}
+
+}  // namespace
+}  // namespace fabring::c_api::tests

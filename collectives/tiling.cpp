@@ -6,6 +6,7 @@ namespace fabring {
 namespace {
 
 constexpr std::size_t smallest_of_pair = std::size_t{16} << 10;
+constexpr int most_ranks_of_long_messages = 16;
 
 bool is_passed_on(Collective collective, std::string_view algorithm, int ranks) {
   switch (collective) {
@@ -30,6 +31,14 @@ bool is_exchange(Collective collective, int ranks) {
 }
 
 }  // namespace
+
+TilingRules rules_through_loopback(TilingRules rules, int ranks) {
+  rules.moved_segment_bytes = std::size_t{1} << 20;
+  if (ranks > most_ranks_of_long_messages) return rules;
+  rules.segment_bytes = std::size_t{512} << 10;
+  rules.depth = 2;
+  return rules;
+}
 
 TilingRules rules_for(const TilingRules& rules, Collective collective, std::string_view algorithm, int ranks) {
   TilingRules own = rules;

@@ -23,6 +23,11 @@ struct TilingRules {
   std::size_t moved_segment_bytes = 0;
 };
 
+/// The rules where the ranks of one host reach each other through its network: the kernel takes less time for few long
+/// writes, and nothing is far, so that two tiles overlap enough and what is under way stays in the caches. Of many
+/// ranks long messages would fill the scratch memory.
+TilingRules rules_through_loopback(TilingRules rules, int ranks);
+
 /// The rules for this collective by this algorithm among `ranks`. What two of them exchange, both sending all the time,
 /// is cut into messages of `pair_bytes`. What a rank only sends from the caller's memory, or receives into it, need not
 /// be in the cache when it is done: long messages save grants and system calls; a rank that talks to several others at

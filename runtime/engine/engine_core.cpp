@@ -156,6 +156,7 @@ Machine EngineCore::pricing_machine() const {
 
 TilingRules EngineCore::tiling_rules() const {
   TilingRules rules;
+  if (parts_.through_loopback) rules = rules_through_loopback(rules, parts_.world_size);
   if (parts_.lent_segment_bytes != 0) rules.segment_bytes = parts_.lent_segment_bytes;
   if (parts_.config.segment_bytes != 0) rules.segment_bytes = parts_.config.segment_bytes;
   rules.smallest_bytes = std::min(rules.smallest_bytes, rules.segment_bytes);

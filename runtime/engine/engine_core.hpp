@@ -60,8 +60,9 @@ struct EngineParts {
   std::size_t lent_segment_bytes = 0;
   bool some_have_gpus = false;  ///< some rank, not this one only: copies to and from a GPU should not be short
   std::size_t eager_bytes =
-      fabring::eager_bytes;   ///< largest message sent in a record, alike on all ranks; that: what the endpoint can
-  bool shares_memory = true;  ///< some ranks of the job do; alike on all ranks
+      fabring::eager_bytes;       ///< largest message sent in a record, alike on all ranks; that: what the endpoint can
+  bool shares_memory = true;      ///< some ranks of the job do; alike on all ranks
+  bool through_loopback = false;  ///< all ranks are on one host and share no memory; alike on all ranks
   Log log;
   std::vector<std::string> report;
   std::string host;                       ///< its name, for people

@@ -100,11 +100,6 @@ bool share_processors(const Identity& a, const Identity& b) {
          std::find_first_of(ours.begin(), ours.end(), theirs.begin(), theirs.end()) != ours.end();
 }
 
-bool on_one_host(const std::vector<Identity>& ranks) {
-  return std::all_of(ranks.begin(), ranks.end(),
-                     [&](const Identity& rank) { return rank.fingerprint == ranks[0].fingerprint; });
-}
-
 /// Those that rank 0 may use, less the share of ranks in other containers of the machine.
 std::uint32_t cores_of_host(const std::vector<Identity>& ranks) {
   constexpr std::uint32_t most = 4096;
@@ -124,6 +119,11 @@ std::uint32_t cores_of_host(const std::vector<Identity>& ranks) {
 int ranks_beside(const std::vector<Identity>& ranks, Rank self) {
   return static_cast<int>(std::count_if(ranks.begin(), ranks.end(),
                                         [&](const Identity& rank) { return share_processors(rank, ranks[self]); }));
+}
+
+bool on_one_host(const std::vector<Identity>& ranks) {
+  return std::all_of(ranks.begin(), ranks.end(),
+                     [&](const Identity& rank) { return rank.fingerprint == ranks[0].fingerprint; });
 }
 
 bool links_unknown(const std::vector<Identity>& ranks) { return ranks[0].machine == "auto" && !on_one_host(ranks); }

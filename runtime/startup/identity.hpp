@@ -52,6 +52,8 @@ int ranks_beside(const std::vector<Identity>& ranks, Rank self);
 /// What rank 0's FABRING_MACHINE says if the machine is to be probed.
 inline constexpr std::string_view machine_to_probe = "probe";
 
+bool on_one_host(const std::vector<Identity>& ranks);
+
 /// Is nothing known of the links but what interfaces say? Several hosts, and nobody named a machine.
 bool links_unknown(const std::vector<Identity>& ranks);
 

@@ -187,6 +187,7 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
   if (parts.device && (parts.device->in_use() || parts.endpoint->reaches_devices()))
     parts.report.push_back("GPU memory that is sent: " + parts.endpoint->device_path());
   parts.shares_memory = path->shared_memory;
+  parts.through_loopback = !parts.shares_memory && on_one_host(ranks);
   parts.lent_segment_bytes = parts.shares_memory ? lent_segment_of(ranks, parts.node_of) : 0;
   if (parts.lent_segment_bytes != 0)
     parts.report.push_back(

@@ -9,6 +9,7 @@
 #include "tests/support/faulty_endpoint.hpp"
 #include "tests/transports/conformance/world.hpp"
 #include "transports/slot_table.hpp"
+#include "transports/tcp/batch.hpp"
 #include "transports/tcp/dialer.hpp"
 #include "transports/tcp/frame.hpp"
 #include "transports/tcp/tcp_transport.hpp"
@@ -285,6 +286,43 @@ TEST(TcpSettings, OneSocketInsideAHostSeveralBetweenHosts) {
   ASSERT_TRUE((*endpoint)->add_peer(1, "tcp 192.0.2.1:9").ok());  // the higher rank dials nobody
   EXPECT_EQ((*endpoint)->connections_per_peer(), 4);
   EXPECT_NE((*endpoint)->describe().find(", 4 sockets per peer, "), std::string::npos);
+}
+
+TEST(Batch, IsTheSameStreamHoweverMuchEachWriteTakes) {
+  std::mt19937 random(7);
+  const auto below = [&](std::size_t end) { return std::uniform_int_distribution<std::size_t>(0, end - 1)(random); };
+  constexpr std::size_t lengths[] = {0, 1, 15, 2032, 2033, 70'000};
+  std::vector<Bytes> payloads;
+  for (unsigned i = 0; i < 400; ++i) payloads.push_back(pattern(lengths[below(std::size(lengths))], i));
+  Bytes expected, written;
+  std::size_t added = 0, done = 0;
+  tcp::Batch batch;
+  while (done < payloads.size()) {
+    for (std::size_t more = below(4); more > 0 && !batch.full() && added < payloads.size(); --more, ++added) {
+      Bytes header(tcp::header_bytes);
+      tcp::encode({static_cast<Slot>(added), static_cast<std::uint32_t>(payloads[added].size())}, header.data());
+      expected.insert(expected.end(), header.begin(), header.end());
+      expected.insert(expected.end(), payloads[added].begin(), payloads[added].end());
+      batch.add({static_cast<Slot>(added), payloads[added], added});
+    }
+    ASSERT_EQ(batch.left(), expected.size() - written.size());
+    if (batch.empty()) continue;
+    const std::size_t offered = 1 + below(batch.left());
+    const std::size_t taken = 1 + below(offered);  // as a socket that fills up
+    tcp::Batch::Parts parts;
+    const std::size_t count = batch.parts(offered, parts);
+    std::size_t in_parts = 0;
+    const std::size_t end = written.size() + taken;
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto* at = static_cast<const std::byte*>(parts[i].iov_base);
+      in_parts += parts[i].iov_len;
+      written.insert(written.end(), at, at + std::min(parts[i].iov_len, end - written.size()));
+    }
+    ASSERT_EQ(in_parts, offered);
+    batch.advance(taken, [&](const tcp::Outgoing& message) { EXPECT_EQ(message.context, done++); });
+  }
+  EXPECT_TRUE(batch.empty());
+  EXPECT_TRUE(written == expected);
 }
 
 TEST(SlotTable, BehavesAsAMapOverRandomOperations) {

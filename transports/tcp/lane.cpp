@@ -10,8 +10,6 @@
 namespace fabring::tcp {
 namespace {
 
-// Bytes per turn: enough to make a system call cheap, little enough to hand out what is ready while it is in the cache.
-constexpr std::size_t turn_bytes = 1 << 20;
 // A message from this size on ends the turn when it is complete.
 constexpr std::size_t large_message_bytes = 64 * 1024;
 // Read beyond a long message, and before one: the next header and perhaps a few small messages; more would be copied
@@ -28,47 +26,30 @@ bool has_room(const net::Stream& stream) {
 
 }  // namespace
 
-void Lane::begin_send(const Outgoing& message) {
-  outgoing_ = message;
-  encode({message.slot, static_cast<std::uint32_t>(message.from.size())}, out_start_.data());
-  copied_ = message.from.size() <= small_bytes ? message.from.size() : 0;
-  if (copied_ > 0) std::memcpy(out_start_.data() + header_bytes, message.from.data(), copied_);
-  sent_ = 0;
-  sending_ = true;
-}
-
 Progress Lane::write(Ledger& ledger) {
   // Writing whenever a few packets have left would fill the socket in small pieces, which costs more than to wait.
   if (full_ && !has_room(*stream_)) return Progress::blocked;
   full_ = false;
-  const std::size_t total = header_bytes + outgoing_.from.size();
-  // A message just too long for one turn would leave a few bytes to a system call and a packet of their own.
-  const std::size_t turn_end = total - sent_ < turn_bytes + large_message_bytes ? total : sent_ + turn_bytes;
-  while (sent_ < turn_end) {
-    // The start is the header, or the header and all of a small message.
-    const std::size_t start = header_bytes + copied_;
-    iovec parts[2];
-    std::size_t count = 0;
-    if (sent_ < start) parts[count++] = {out_start_.data() + sent_, start - sent_};
-    const std::size_t rest = std::max(sent_, start);
-    if (turn_end > rest) {
-      parts[count++] = {const_cast<std::byte*>(outgoing_.from.data()) + (rest - header_bytes), turn_end - rest};
-    }
-    const std::size_t offered = turn_end - sent_;
-    const net::IoResult wrote =
-        count == 1 ? stream_->write(parts[0].iov_base, parts[0].iov_len) : stream_->write(std::span(parts, count));
-    full_ = wrote.state == net::Io::again || (wrote.state == net::Io::done && wrote.bytes < offered);
-    if (wrote.state == net::Io::again) return Progress::blocked;
-    if (wrote.state != net::Io::done) return fail("failed: " + errno_text(wrote.error));
-    sent_ += wrote.bytes;
-    ledger.counters.bytes_sent += wrote.bytes;
-    if (full_) return Progress::blocked;  // the socket is full; asking again would only say so
-  }
-  if (sent_ < total) return Progress::more;
-  sending_ = false;
-  ++ledger.counters.messages_sent;
-  ledger.complete(outgoing_.context, Outcome::done, outgoing_.from.size());
-  return Progress::done;
+  // What is just too long for one turn would leave a few bytes to a system call and a packet of their own.
+  const std::size_t offered = batch_.left() < turn_bytes + large_message_bytes ? batch_.left() : turn_bytes;
+  Batch::Parts parts;
+  const std::size_t count = batch_.parts(offered, parts);
+  const net::IoResult wrote =
+      count == 1 ? stream_->write(parts[0].iov_base, parts[0].iov_len) : stream_->write(std::span(parts.data(), count));
+  full_ = wrote.state == net::Io::again || (wrote.state == net::Io::done && wrote.bytes < offered);
+  if (wrote.state == net::Io::again) return Progress::blocked;
+  if (wrote.state != net::Io::done) return fail("failed: " + errno_text(wrote.error));
+  ledger.counters.bytes_sent += wrote.bytes;
+  batch_.advance(wrote.bytes, [&](const Outgoing& message) {
+    ++ledger.counters.messages_sent;
+    ledger.complete(message.context, Outcome::done, message.from.size());
+  });
+  if (full_) return Progress::blocked;  // the socket is full; asking again would only say so
+  return batch_.empty() ? Progress::done : Progress::more;
+}
+
+void Lane::abandon_sends(Ledger& ledger, Outcome outcome) {
+  batch_.clear([&](const Outgoing& message) { ledger.complete(message.context, outcome); });
 }
 
 void Lane::finish_sending() {

@@ -1,6 +1,6 @@
 #pragma once
-// Lane: one of the sockets between two ranks, after its handshake. It writes one message at a time and reads messages
-// into the receives posted for its peer. Owned by Peer; the endpoint's thread.
+// Lane: one of the sockets between two ranks, after its handshake. It writes a batch of messages at a time and reads
+// messages into the receives posted for its peer. Owned by Peer; the endpoint's thread.
 //
 // Reading. Between messages it reads into a small staging buffer, so that a header and a small message cost one system
 // call; the rest of a large message is read straight into its place, followed by the beginning of the next one. After a
@@ -13,20 +13,15 @@
 #include "runtime/base/net/net.hpp"
 #include "transports/ledger.hpp"
 #include "transports/slot_table.hpp"
+#include "transports/tcp/batch.hpp"
 #include "transports/tcp/frame.hpp"
 
 namespace fabring::tcp {
 
 class Peer;
 
-struct Outgoing {
-  Slot slot = 0;
-  std::span<const std::byte> from;
-  std::uint64_t context = 0;
-};
-
 enum class Progress : std::uint8_t {
-  done,     ///< write: the message is out
+  done,     ///< write: all that was begun is out
   blocked,  ///< nothing more to do until the socket is ready
   more,     ///< stopped so that others get their turn
   ended,    ///< read: the peer has finished sending
@@ -41,12 +36,13 @@ class Lane {
   net::Stream& stream() const { return *stream_; }
   bool open() const { return stream_->open(); }
 
-  bool sending() const { return sending_; }
-  std::uint64_t send_context() const { return outgoing_.context; }
-  void begin_send(const Outgoing& message);
-  /// Continues the message that was begun; completes it when it is out.
+  bool sending() const { return !batch_.empty(); }
+  /// May one more message be begun? Others may be on their way.
+  bool takes_more() const { return !batch_.full() && batch_.left() < turn_bytes; }
+  void begin_send(const Outgoing& message) { batch_.add(message); }
+  /// Goes on with the messages that were begun, by one system call at most; completes those that are out.
   Progress write(Ledger& ledger);
-  void abandon_send() { sending_ = false; }
+  void abandon_sends(Ledger& ledger, Outcome outcome);
   void finish_sending();
 
   /// Reads what there is, completing receives, up to a budget or the end of a large message.
@@ -76,19 +72,17 @@ class Lane {
   Progress end_of_stream();
 
   static constexpr std::size_t staging_bytes = 16 * 1024;
-  static constexpr std::size_t small_bytes = 2032;  // copied behind the header: one part is quicker to send than two
+  // Bytes per turn: enough to make a system call cheap, little enough to hand out what is ready while it is in the
+  // cache.
+  static constexpr std::size_t turn_bytes = 1 << 20;
 
   Peer& owner_;
   std::unique_ptr<net::Stream> stream_;
   std::string failure_;
 
-  bool sending_ = false;
+  Batch batch_;
   bool shut_ = false;
   bool full_ = false;  // the socket has not taken all it was offered
-  Outgoing outgoing_;
-  std::size_t sent_ = 0;    // of header and payload
-  std::size_t copied_ = 0;  // payload bytes behind the header in out_start_: all of a small message, or none
-  std::array<std::byte, header_bytes + small_bytes> out_start_;
 
   bool receiving_ = false;
   bool read_ended_ = false;

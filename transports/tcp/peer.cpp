@@ -13,7 +13,7 @@ constexpr std::size_t most_receives = 8192;
 // Smaller messages all take the first idle lane, whose state is in the cache; larger ones take turns, so that all
 // flows (and the queues and paths of the network behind them) are used.
 constexpr std::size_t spread_bytes = 64 * 1024;
-constexpr int messages_per_turn = 64;
+constexpr int writes_per_turn = 64;
 
 }  // namespace
 
@@ -30,7 +30,12 @@ Post Peer::post_send(const Outgoing& message) {
     return Post::accepted;
   }
   lane->begin_send(message);
-  push(*lane);
+  // A long message waits for the next turn, as more are likely to be posted until then, which go out with it.
+  if (lanes_.size() == 1 && message.from.size() >= spread_bytes) {
+    lane->watch.unfinished = true;
+  } else {
+    push(*lane);
+  }
   if (lane->sending()) watch_.heat(*lane);
   return Post::accepted;
 }
@@ -58,10 +63,7 @@ Lane* Peer::attach(std::uint32_t index, std::uint32_t count, std::unique_ptr<net
   Lane& lane = *lanes_.emplace_back(std::make_unique<Lane>(*this, std::move(stream)));
   lane_index_.push_back(index);
   watch_.heat(lane);
-  if (!queue_.empty()) {
-    lane.begin_send(queue_.front());
-    queue_.pop_front();
-  }
+  take_queued(lane);
   shut_if_finished();
   return &lane;
 }
@@ -76,7 +78,8 @@ bool Peer::step(Lane& lane) {
 
 bool Peer::push(Lane& lane) {
   const std::uint64_t before = ledger_.counters.bytes_sent;
-  for (int sent = 0; sent < messages_per_turn; ++sent) {
+  for (int writes = 0; writes < writes_per_turn; ++writes) {
+    const bool large = take_queued(lane);
     const Progress progress = lane.write(ledger_);
     if (progress == Progress::failed) {
       fail(lost(lane.failure()));
@@ -88,14 +91,25 @@ bool Peer::push(Lane& lane) {
       shut_if_finished();
       break;
     }
-    const bool large = queue_.front().from.size() >= spread_bytes;
-    lane.begin_send(queue_.front());
-    queue_.pop_front();
-    if (!large && sent + 1 < messages_per_turn) continue;
-    lane.watch.unfinished = true;
-    break;
+    if (large || queue_.front().from.size() >= spread_bytes || writes + 1 == writes_per_turn) {
+      take_queued(lane);  // what waits has a lane that is sending, or nobody would go on with it
+      lane.watch.unfinished = true;
+      break;
+    }
   }
   return ledger_.counters.bytes_sent != before;
+}
+
+bool Peer::take_queued(Lane& lane) {
+  bool large = false;
+  while (!queue_.empty() && lane.takes_more()) {
+    const bool this_is_large = queue_.front().from.size() >= spread_bytes;
+    if (this_is_large && lanes_.size() > 1 && lane.sending()) break;  // another may carry it meanwhile
+    large = large || this_is_large;
+    lane.begin_send(queue_.front());
+    queue_.pop_front();
+  }
+  return large;
 }
 
 bool Peer::pull(Lane& lane) {
@@ -167,8 +181,7 @@ void Peer::drop() {
 
 void Peer::end(Outcome outcome) {
   for (const auto& lane : lanes_) {
-    if (lane->sending()) ledger_.complete(lane->send_context(), outcome);
-    lane->abandon_send();
+    lane->abandon_sends(ledger_, outcome);
     lane->stream().close();
   }
   for (const Outgoing& message : queue_) ledger_.complete(message.context, outcome);

@@ -45,6 +45,8 @@ class Peer {
 
   bool push(Lane& lane);
   bool pull(Lane& lane);
+  /// Begins what waits on this lane, as far as it takes more; was any of it large?
+  bool take_queued(Lane& lane);
   Lane* idle_lane(std::size_t bytes);
   void on_read_ended();
   void shut_if_finished();

@@ -16,14 +16,14 @@ constexpr std::array<std::string_view, 7> known_names{"shared-memory", "loopback
 // docs/scale.md for 2 ranks with a core each and 4 ranks on 2 cores.
 Machine loopback_tcp() {
   Machine machine;
-  machine.inside = {100, 2000, 2000, 3500, 10'300'000'000, 0, 0};
+  machine.inside = {100, 3800, 3800, 5100, 11'900'000'000, 0, 0};
   machine.between = machine.inside;
   machine.nic_bytes_per_second = 0;
-  machine.reduce_bytes_per_second = 15'300'000'000;
-  machine.switch_ns = 2'500;
-  machine.call_ns = 200;
+  machine.reduce_bytes_per_second = 13'800'000'000;
+  machine.switch_ns = 1'450;
+  machine.call_ns = 100;
   machine.cache_bytes = 32 << 20;
-  machine.cold_percent = 85;
+  machine.cold_percent = 76;
   machine.tiling.eager_bytes = 32 << 10;
   machine.tiling = rules_through_loopback(machine.tiling, 2);
   return machine;

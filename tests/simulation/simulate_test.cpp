@@ -183,7 +183,7 @@ TEST(Simulate, LeftOutTilesAreAddedAtThePaceOfTheOthers) {
   for (const std::string_view machine_name : machine_names()) {
     const Machine machine = *find_machine(machine_name);
     const Outcome whole = test::outcome(plans, machine, {.bytes = 512 * mebi});
-    const Outcome some = test::outcome(plans, machine, {.bytes = 512 * mebi, .most_messages = 8000});
+    const Outcome some = test::outcome(plans, machine, {.bytes = 512 * mebi, .most_messages = whole.messages / 3});
     EXPECT_FALSE(whole.extrapolated());
     EXPECT_TRUE(some.extrapolated());
     EXPECT_LT(some.messages, whole.messages / 2);

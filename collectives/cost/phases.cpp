@@ -24,9 +24,9 @@ struct Crossings {
   std::int64_t on_a_way = 0;   ///< from a rank to the root, the most
 };
 
-/// Of the binomial tree, or of the two in-order binary trees of double_tree.cpp. Ranks lie on nodes in blocks.
-Crossings crossings(std::int64_t n, std::int64_t nodes, std::int64_t trees) {
-  const std::int64_t per_node = (n + nodes - 1) / nodes;
+/// Of the binomial tree, or of the two in-order binary trees of double_tree.cpp. Ranks lie on nodes in blocks, the
+/// largest (`most`) first.
+Crossings crossings(std::int64_t n, std::int64_t nodes, std::int64_t most, std::int64_t trees) {
   const auto above = [&](std::int64_t position) {
     const std::int64_t bit = position & -position;
     if (trees == 1) return position - bit;
@@ -38,7 +38,8 @@ Crossings crossings(std::int64_t n, std::int64_t nodes, std::int64_t trees) {
   for (std::int64_t tree = 0; tree < trees; ++tree) {
     const auto node = [&](std::int64_t position) {
       const std::int64_t rank = tree == 0 ? position : n % 2 == 0 ? n - 1 - position : (position + 1) % n;
-      return static_cast<std::size_t>(rank / per_node);
+      if (rank < most) return std::size_t{0};
+      return static_cast<std::size_t>(1 + (rank - most) * (nodes - 1) / (n - most));
     };
     for (std::int64_t position = 1; position < n; ++position) {
       std::int64_t way = 0;
@@ -103,16 +104,18 @@ class World {
             crosses ? static_cast<std::uint64_t>(flows) * message : 0,
             std::max<std::int64_t>(flows, 1)};
   }
-  /// A round with the rank whose number differs in one bit: of nodes of a power of two, inside the node at first.
+  /// A round with the rank whose number differs in one bit: of equal nodes of a power of two, inside the node at first.
   Phase exchange(std::uint64_t message, std::int64_t distance, bool reduce) const {
-    const bool crosses = N > 1 && (distance >= L || !std::has_single_bit(static_cast<std::uint64_t>(L)));
+    const bool aligned = least == L && std::has_single_bit(static_cast<std::uint64_t>(L));
+    const bool crosses = N > 1 && (distance >= L || !aligned);
+    const std::int64_t flows = aligned ? L : std::min(distance, L);
     return {crosses ? 0 : 1,
             crosses ? 1 : 0,
             message,
             1,
             reduce ? message : 0,
-            crosses ? static_cast<std::uint64_t>(L) * message : 0,
-            L};
+            crosses ? static_cast<std::uint64_t>(flows) * message : 0,
+            flows};
   }
 
   Phases allreduce(Algorithm algorithm) const;
@@ -264,7 +267,9 @@ Phases World::allreduce(Algorithm algorithm) const {
 /// busiest rank has log2 n children, or two.
 void World::tree(Phases& phases, std::uint64_t message, std::int64_t trees, bool reduces) const {
   const std::int64_t rounds = log2_up(n);
-  const std::int64_t inside = std::min(rounds, log2_up(L));
+  const std::int64_t between = least == L || N == 1 ? rounds - std::min(rounds, log2_up(L))
+                                                    : std::min(rounds, crossings(n, N, L, trees).on_a_way);
+  const std::int64_t inside = rounds - between;
   const std::int64_t children = trees == 2 ? 2 : rounds;
   const std::int64_t per_round = trees;
   Phase phase{inside,
@@ -272,7 +277,7 @@ void World::tree(Phases& phases, std::uint64_t message, std::int64_t trees, bool
               message,
               per_round,
               reduces ? message * static_cast<std::uint64_t>(per_round) : 0,
-              static_cast<std::uint64_t>(N > 1 ? rounds - inside : 0) * message,
+              static_cast<std::uint64_t>(N > 1 ? between : 0) * message,
               1,
               trees * (n - 1)};
   phases.list.push_back(phase);
@@ -283,7 +288,7 @@ void World::tree(Phases& phases, std::uint64_t message, std::int64_t trees, bool
 /// Both, one after the other for a tile. What comes up to a node goes down from it, so that its links carry a tile once
 /// each way for every edge; tiles that come up and such that go down pass each other.
 void World::up_and_down(Phases& phases, std::uint64_t message, std::int64_t trees) const {
-  const Crossings between = N > 1 ? crossings(n, N, trees) : Crossings{};
+  const Crossings between = N > 1 ? crossings(n, N, L, trees) : Crossings{};
   for (const bool reduces : {true, false}) {
     tree(phases, message, trees, reduces);
     if (N == 1) continue;

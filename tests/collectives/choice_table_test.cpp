@@ -99,6 +99,8 @@ TEST(ChoiceTable, PrefersWhatKeepsLinksBusyOfWhatIsPricedAlike) {
   EXPECT_EQ(chosen(ChoiceTable::make({4, 2, 2, 2}, machine), 16 * mebi), Algorithm::hierarchical);
   const Algorithm on_four_hosts = chosen(ChoiceTable::make({4, 4, 1, 1}, machine), 16 * mebi);
   EXPECT_TRUE(on_four_hosts == Algorithm::ring || on_four_hosts == Algorithm::hierarchical) << name(on_four_hosts);
+  for (const WorldShape& unequal : {WorldShape{4, 3, 1, 2}, {4, 2, 1, 3}, {3, 2, 1, 2}, {7, 3, 1, 4}})
+    EXPECT_EQ(chosen(ChoiceTable::make(unequal, machine), 16 * mebi), Algorithm::hierarchical) << unequal.ranks;
 }
 
 TEST(ChoiceTable, KeepsToWhatTheCallNeeds) {

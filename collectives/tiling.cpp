@@ -33,7 +33,6 @@ bool is_exchange(Collective collective, int ranks) {
 }  // namespace
 
 TilingRules rules_through_loopback(TilingRules rules, int ranks) {
-  rules.moved_segment_bytes = std::size_t{1} << 20;
   if (ranks > most_ranks_of_long_messages) return rules;
   rules.segment_bytes = std::size_t{512} << 10;
   rules.depth = 2;

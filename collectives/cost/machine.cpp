@@ -25,6 +25,7 @@ Machine loopback_tcp() {
   machine.cache_bytes = 32 << 20;
   machine.cold_percent = 76;
   machine.tiling.eager_bytes = 32 << 10;
+  machine.tiling.moved_segment_bytes = 1 << 20;
   machine.tiling = rules_through_loopback(machine.tiling, 2);
   return machine;
 }

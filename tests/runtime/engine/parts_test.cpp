@@ -163,6 +163,16 @@ TEST(Tiling, is_coarser_for_what_only_moves) {
   EXPECT_EQ(segment(Collective::reduce_scatter, Algorithm::direct_one_shot, 2), 1u << 16) << "it is reduced";
 }
 
+TEST(Tiling, is_coarser_through_the_loopback_as_far_as_scratch_memory_reaches) {
+  const TilingRules few = rules_through_loopback({}, 2);
+  EXPECT_EQ(few.segment_bytes, 512u << 10);
+  EXPECT_EQ(few.depth, 2u);
+  EXPECT_EQ(few.moved_segment_bytes, 0u) << "or FABRING_SEGMENT_BYTES would not hold for what only moves";
+  const TilingRules many = rules_through_loopback({}, 17);
+  EXPECT_EQ(many.segment_bytes, TilingRules().segment_bytes);
+  EXPECT_EQ(many.depth, TilingRules().depth);
+}
+
 TEST(Signature, is_described_also_when_a_peer_made_it_up) {
   Signature signature;
   signature.collective = signature.type = signature.op = signature.algorithm = 255;

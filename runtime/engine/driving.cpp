@@ -5,6 +5,7 @@
 
 #include "runtime/base/named_thread.hpp"
 #include "runtime/engine/engine_core.hpp"
+#include "runtime/engine/yield_core.hpp"
 
 namespace fabring {
 namespace {
@@ -109,7 +110,7 @@ void EngineCore::drive(const std::function<bool()>& enough, std::chrono::nanosec
     if (now - start >= limit) return;
     if (idle == waiting.spins + 1) idle_since = now;
     if (now - idle_since < waiting.yield_for) {
-      std::this_thread::yield();
+      yield_core(waiting);
       continue;
     }
     const auto left = std::chrono::duration_cast<std::chrono::microseconds>(limit - (now - start));

@@ -4,13 +4,13 @@
 #include <array>
 #include <chrono>
 #include <cstring>
-#include <thread>
 #include <utility>
 
 #include "runtime/engine/call_buffers.hpp"
 #include "runtime/engine/communicator_core.hpp"
 #include "runtime/engine/engine_core.hpp"
 #include "runtime/engine/local_steps.hpp"
+#include "runtime/engine/yield_core.hpp"
 
 namespace fabring {
 namespace {
@@ -42,7 +42,7 @@ class Patience {
       if (yields == 1) since_ = now;
       if (now - since_ >= waiting_.yield_for) return false;
     }
-    std::this_thread::yield();
+    yield_core(waiting_);
     return true;
   }
 
@@ -189,7 +189,7 @@ bool FlatRun::await_loans(EngineCore& engine) const {
     if (idle <= engine.waiting().spins) {
       pause();
     } else {
-      std::this_thread::yield();
+      yield_core(engine.waiting());
     }
   }
   return true;

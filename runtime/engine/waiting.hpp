@@ -12,6 +12,9 @@ struct WaitPolicy {
   std::chrono::microseconds yield_for{200};     ///< then yield between polls for this long
   std::chrono::microseconds sleep_for{10'000};  ///< then sleep in the endpoint, at most this long at a time
 
+  /// Has every rank of this node a core of its own?
+  bool own_core() const { return spins > 0; }
+
   /// For the progress thread where it has no core of its own: whatever it polls away, the program computes less.
   static WaitPolicy asleep() { return {0, std::chrono::microseconds(0), std::chrono::microseconds(10'000)}; }
 

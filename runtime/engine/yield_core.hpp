@@ -1,0 +1,17 @@
+#pragma once
+// How a rank that waits lets others have its core, and leaves it to them if it should have one of its own.
+
+#include "runtime/engine/waiting.hpp"
+
+namespace fabring {
+
+/// Lets others of this core run. Where every rank of the node has a core of its own and somebody ran on this one for
+/// long all the same, it looks for another: two ranks that yield to each other on one core have a hundredth of their
+/// speed, and the scheduler leaves them there beside an idle one for 10 to 150 ms.
+void yield_core(const WaitPolicy& waiting);
+
+/// Moves the calling thread to another core that it is allowed to use; which ones these are stays as it was. False if
+/// there is none.
+bool leave_core();
+
+}  // namespace fabring

@@ -32,22 +32,26 @@ Status post_local_step(DeviceQueue& queue, const Call& call, const Plan& plan, c
     for (const DeviceCopy& copy : copies) FABRING_TRY(queue.post_copy(copy.to, copy.from, copy.bytes));
     return {};
   }
-  const std::size_t count = operands.count_of(place, step.to);
-  std::byte* const to = operands.at(place, step.to).data();
   if (step.kind == StepKind::finish) {
+    const std::size_t count = operands.count_of(place, step.to);
+    std::byte* const to = operands.at(place, step.to).data();
     const std::byte* const source = to;
     return count == 0 ? Status() : queue.post_reduce({call.type, ReduceOp::avg, to, {&source, 1}, count, plan.size});
   }
+  return post_reduce_to(queue, call, plan, operands, place, step, operands.at(place, step.to).data());
+}
+
+Status post_reduce_to(DeviceQueue& queue, const Call& call, const Plan& plan, const Operands& operands,
+                      const Placement& place, const Step& step, std::byte* to) {
   std::array<const std::byte*, most_sources> sources{};
   for (std::uint32_t i = 0; i < step.operand_count; ++i)
     sources[i] = operands.at(place, plan.operands[step.first_operand + i]).data();
-  return post_fold(queue, call, to, {sources.data(), step.operand_count}, count);
+  return post_fold(queue, call, to, {sources.data(), step.operand_count}, operands.count_of(place, step.to));
 }
 
 Status post_incoming(DeviceQueue& queue, const Call& call, const Operands& operands, const Placement& place,
                      const Step& step, const std::byte* incoming) {
   const auto to = operands.at(place, step.to);
-  if (step.kind == StepKind::recv) return queue.post_copy(to.data(), incoming, to.size());
   std::array<const std::byte*, 2> sources{operands.at(place, step.from).data(), incoming};
   if (step.incoming_first) std::swap(sources[0], sources[1]);
   return post_fold(queue, call, to.data(), sources, operands.count_of(place, step.to));

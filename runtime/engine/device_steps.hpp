@@ -16,7 +16,11 @@ std::optional<std::string> not_for_devices(const Call& call, const PreparedPlan&
 Status post_local_step(DeviceQueue& queue, const Call& call, const Plan& plan, const Operands& operands,
                        const Placement& place, const Step& step);
 
-/// recv and recv_reduce, once the message is at `incoming`, which the device reaches.
+/// reduce, to another place than the step's.
+Status post_reduce_to(DeviceQueue& queue, const Call& call, const Plan& plan, const Operands& operands,
+                      const Placement& place, const Step& step, std::byte* to);
+
+/// recv_reduce, once the message is at `incoming`, which the device reaches.
 Status post_incoming(DeviceQueue& queue, const Call& call, const Operands& operands, const Placement& place,
                      const Step& step, const std::byte* incoming);
 

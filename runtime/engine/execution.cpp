@@ -159,6 +159,8 @@ Execution::Start Execution::start(EngineCore& engine, std::uint16_t index, Time 
   for (auto& tile : tiles_) {
     tile->need.resize(steps);
     tile->data.resize(steps);
+    tile->early.resize(steps);
+    tile->operands_to_come.resize(steps);
     tile->granted.resize(steps);
     tile->waiting.resize(steps);
     tile->by_ticket.resize(steps);
@@ -203,6 +205,7 @@ void Execution::start_tile(std::uint32_t index) {
   operands_->bind(tile.place, tiling_, index);
   std::copy(plan_->dependencies.begin(), plan_->dependencies.end(), tile.need.begin());
   std::fill(tile.data.begin(), tile.data.end(), Data::none);
+  std::fill(tile.early.begin(), tile.early.end(), Early::none);
   std::fill(tile.granted.begin(), tile.granted.end(), Slot{0});
   std::fill(tile.waiting.begin(), tile.waiting.end(), false);
   std::fill(tile.by_ticket.begin(), tile.by_ticket.end(), false);
@@ -214,6 +217,8 @@ void Execution::start_tile(std::uint32_t index) {
   if (on_device_) {
     device_operands_->bind(tile.there, tiling_, index);
     std::fill(tile.there.lent.begin(), tile.there.lent.end(), nullptr);
+    for (std::size_t id = 0; id < tile.operands_to_come.size(); ++id)
+      tile.operands_to_come[id] = static_cast<std::uint32_t>(plan_->last_reader[id].size());
     tile.mirrors.clear();
   }
   std::fill(tile.lending.begin(), tile.lending.end(), false);
@@ -401,6 +406,7 @@ void Execution::step_done(Tile& tile, StepId id) {
     Moved& moved = moved_per_peer_[static_cast<std::size_t>(peer)];
     ++(step.kind == StepKind::send ? moved.sent : moved.received);
   }
+  if (on_device_ && step.kind == StepKind::recv) operand_came(tile, id);
   for (std::uint32_t i = step.successor_count; i-- > 0;) {
     const StepId next = plan_->plan.successors[step.first_successor + i];
     if (tile.lending[id] && plan_->comes_back(id, next)) continue;  // it did not wait for this

@@ -149,6 +149,13 @@ class Execution {
     on_its_way,  ///< out of a loan that must not wait for this rank
     to_grant,    ///< once more, as its ticket could not be used
   };
+  /// Of a reduce that PreparedPlan::reads_early.
+  enum class Early : std::uint8_t {
+    none,
+    reading,
+    read,     ///< the result is there, or aside
+    storing,  ///< from aside to the output
+  };
 
   struct Ready {
     Tile* tile;
@@ -187,12 +194,16 @@ class Execution {
   std::span<std::byte> admitted_operand(const Tile& tile, StepId id) const;
   void post_on_device(Tile& tile, StepId id, const std::byte* incoming);
   void run_on_device(Tile& tile, StepId id);
+  void operand_came(Tile& tile, StepId receive);
+  void read_early(Tile& tile, StepId id);
+  void store_early(Tile& tile, StepId id);
   void read_incoming(Tile& tile, StepId id);
   bool take_mirror(Tile& tile);
   void leave_mirror(Tile& tile);
   bool may_have_mirror(const Tile& tile) const;
   bool mirrored(Tile& tile, StepId send);
   void came_to_host(Tile& tile, StepId id);
+  bool stays_where_it_comes(StepId receive) const;
   void post_ticket(Tile& tile, StepId id, Slot slot);
   void use_ticket(Tile& tile, StepId id);
   void on_device_done(Tile& tile, StepId id, const Status& status);
@@ -289,6 +300,7 @@ class Execution {
   std::vector<std::byte*> free_mirrors_;       // that a tile had
   bool mirror_left_ = false;                   // since steps were last tried again
   std::size_t device_area_bytes_ = 0;          // scratch of one tile on the device
+  bool results_aside_ = false;                 // what reads early may not write the output, which is being sent
   // What cards read and write there: for messages to and from ranks of other hosts, the buffers, and the scratch too.
   bool admitted_ = false, scratch_admitted_ = false;
   bool waits_for_stream_ = false;
@@ -320,7 +332,9 @@ struct Execution::Tile {
   bool stored = false;  // what it leaves in memory of a device is there
   std::size_t remaining = 0;
   std::vector<std::uint32_t> need;
-  std::vector<Data> data;         // receives
+  std::vector<Data> data;    // receives
+  std::vector<Early> early;  // reduces, and how many of their operands have not come
+  std::vector<std::uint32_t> operands_to_come;
   std::vector<Slot> granted;      // sends: slot the peer named, 0 if none yet
   std::vector<bool> waiting;      // sends: ready, no grant yet
   std::vector<bool> by_ticket;    // sends: the peer takes a ticket instead

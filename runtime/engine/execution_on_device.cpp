@@ -28,6 +28,10 @@ bool computes_in_scratch(const PreparedPlan& prepared) {
   return only_read < prepared.plan.scratch.size();
 }
 
+bool overlap(const Call& call) {
+  return call.in < call.out + call.device.out_bytes && call.out < call.in + call.device.in_bytes;
+}
+
 }  // namespace
 
 // ---- memory -------------------------------------------------------------------------------------------------------
@@ -54,8 +58,11 @@ bool Execution::stay_on_device() {
   far.erase(std::unique(far.begin(), far.end()), far.end());
   admitted_ =
       !far.empty() && admit(far, call_.in, call_.device.in_bytes) && admit(far, call_.out, call_.device.out_bytes);
+  results_aside_ = overlap(call_) &&
+                   std::find(plan_->reads_early.begin(), plan_->reads_early.end(), true) != plan_->reads_early.end();
   // What comes from a card needs a place there.
-  if (!device_operands_->scales() && !computes_in_scratch(*plan_) && !admitted_) device_area_bytes_ = 0;
+  if (!device_operands_->scales() && !computes_in_scratch(*plan_) && !admitted_ && !results_aside_)
+    device_area_bytes_ = 0;
   for (std::uint32_t depth = std::min(tiling_.depth + 2, tiling_.tiles); depth > 0 && !on_device_; --depth)
     on_device_ = borrow_for_device(depth, std::min({large * depth, most_device_slots, std::size_t{depth} * 2}));
   if (on_device_) {
@@ -171,6 +178,8 @@ void Execution::leave_mirror(Tile& tile) {
 
 void Execution::run_on_device(Tile& tile, StepId id) {
   const Step& step = plan_->plan.steps[id];
+  if (tile.early[id] == Early::read) return store_early(tile, id);
+  if (tile.early[id] != Early::none) return;  // on_device_done goes on, seeing need == 0
   copy_list_.clear();
   if (step.kind == StepKind::copy) device_operands_->append_copies(tile.there, step.to, step.from, copy_list_);
   const bool nothing =
@@ -188,13 +197,59 @@ void Execution::post_on_device(Tile& tile, StepId id, const std::byte* incoming)
   if (from_host) tile.mirrors.add(mirror);
   tile.lent[id].reading = tile.lent[id].at != nullptr;
   for (const StepId receive : plan_->last_reader[id]) tile.lent[receive].reading = tile.lent[receive].at != nullptr;
+  const CopyWay way = from_host ? CopyWay::to_device : CopyWay::on_device;
+  const int device = call_.device.shared->device;
+  ++copies_;
+  if (step.kind == StepKind::recv) {
+    const auto to = device_operands_->at(tile.there, step.to);
+    copy_list_.assign(1, {to.data(), incoming, to.size()});
+    return engine_->copies().post_within_reach(device, way, copy_list_, cookie(index_, tile_slot(tile), id));
+  }
   const auto post = [&](DeviceQueue& queue) {
     return incoming != nullptr ? post_incoming(queue, call_, *device_operands_, tile.there, step, incoming)
                                : post_local_step(queue, call_, plan_->plan, *device_operands_, tile.there, step);
   };
+  engine_->copies().post(device, way, post, cookie(index_, tile_slot(tile), id));
+}
+
+// ---- results before the sends they wait for -----------------------------------------------------------------------
+
+// The last of them, if sends are still under way: otherwise its reader is about to be ready.
+void Execution::operand_came(Tile& tile, StepId receive) {
+  const StepId reader = plan_->only_reader[receive];
+  if (reader == PreparedPlan::none || !plan_->reads_early[reader]) return;
+  if (--tile.operands_to_come[reader] == 0 && tile.need[reader] > 1 && !failed()) read_early(tile, reader);
+}
+
+// Peers have their memory back after one kernel, whatever becomes of what this rank sends. In place the output is being
+// sent: the result is put where the first operand would have come to, and stored when the sends are over.
+void Execution::read_early(Tile& tile, StepId id) {
+  const Step& step = plan_->plan.steps[id];
+  if (device_operands_->count_of(tile.there, step.to) == 0) return;
+  const auto to = results_aside_
+                      ? device_operands_->own_area(tile.there, message_operand(plan_->last_reader[id].front()))
+                      : device_operands_->at(tile.there, step.to);
+  if (!results_aside_) tile.mirrors.forget(operands_->at(tile.place, step.to));
+  for (const StepId receive : plan_->last_reader[id]) tile.lent[receive].reading = tile.lent[receive].at != nullptr;
+  const auto post = [&](DeviceQueue& queue) {
+    return post_reduce_to(queue, call_, plan_->plan, *device_operands_, tile.there, step, to.data());
+  };
+  tile.early[id] = Early::reading;
   ++copies_;
-  engine_->copies().post(call_.device.shared->device, from_host ? CopyWay::to_device : CopyWay::on_device, post,
-                         cookie(index_, tile_slot(tile), id));
+  engine_->copies().post(call_.device.shared->device, CopyWay::on_device, post, cookie(index_, tile_slot(tile), id));
+}
+
+// All that it waited for is over.
+void Execution::store_early(Tile& tile, StepId id) {
+  const Block& to = plan_->plan.steps[id].to;
+  if (!results_aside_) return step_done(tile, id);
+  tile.early[id] = Early::storing;
+  tile.mirrors.forget(operands_->at(tile.place, to));
+  const auto aside = device_operands_->own_area(tile.there, message_operand(plan_->last_reader[id].front()));
+  copy_list_.assign(1, {device_operands_->at(tile.there, to).data(), aside.data(), aside.size()});
+  ++copies_;
+  engine_->copies().post_within_reach(call_.device.shared->device, CopyWay::on_device, copy_list_,
+                                      cookie(index_, tile_slot(tile), id));
 }
 
 void Execution::on_device_done(Tile& tile, StepId id, const Status& status) {
@@ -229,6 +284,11 @@ void Execution::on_device_done(Tile& tile, StepId id, const Status& status) {
       if (!give_back_read(tile, id)) return;
       break;
   }
+  if (tile.early[id] == Early::reading) {
+    tile.early[id] = Early::read;
+    if (tile.need[id] == 0) store_early(tile, id);
+    return;
+  }
   step_done(tile, id);
 }
 
@@ -255,7 +315,7 @@ void Execution::came_to_host(Tile& tile, StepId id) {
   if (step.kind == StepKind::recv_reduce) return read_incoming(tile, id);
   tile.data[id] = Data::here;
   const auto mirror = operands_->at(tile.place, step.to);
-  if (!mirror.empty() && !plan_->may_stay[id]) return post_on_device(tile, id, mirror.data());
+  if (!mirror.empty() && !stays_where_it_comes(id)) return post_on_device(tile, id, mirror.data());
   if (!mirror.empty()) tile.there.lent[step.to.scratch] = mirror.data();
   step_done(tile, id);
 }
@@ -269,6 +329,12 @@ void Execution::read_incoming(Tile& tile, StepId id) {
                                     : tile.slot[id] != nullptr  ? tile.slot[id]
                                                                 : mirror.data();
   post_on_device(tile, id, incoming);
+}
+
+// A message that its only reader reads where it lies.
+bool Execution::stays_where_it_comes(StepId receive) const {
+  const StepId reader = plan_->only_reader[receive];
+  return plan_->may_stay[receive] || (reader != PreparedPlan::none && plan_->reads_early[reader]);
 }
 
 // ---- from device to device ----------------------------------------------------------------------------------------
@@ -341,7 +407,7 @@ void Execution::use_ticket(Tile& tile, StepId id) {
   const Step& step = plan_->plan.steps[id];
   Tile::Lent& lent = tile.lent[id];
   tile.data[id] = Data::here;
-  if (step.kind == StepKind::recv && plan_->may_stay[id]) {
+  if (step.kind == StepKind::recv && stays_where_it_comes(id)) {
     tile.there.lent[step.to.scratch] = lent.at;
     return step_done(tile, id);
   }

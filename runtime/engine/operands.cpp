@@ -100,11 +100,10 @@ std::span<std::byte> Operands::at(const Placement& placement, const Block& block
   const std::size_t bytes = extent.count * element_bytes_;
   if (bytes == 0) return {};
   if (block.space == Space::scratch) {
-    const Extent inside = scratch_extent(prepared_.plan, placement.extents, block);
     const std::byte* const lent = placement.lent.empty() ? nullptr : placement.lent[block.scratch];
-    std::byte* const area = lent != nullptr ? const_cast<std::byte*>(lent)  // only ever read (PreparedPlan::may_stay)
-                                            : placement.scratch + area_offsets_[block.scratch];
-    return {area + inside.offset * element_bytes_, bytes};
+    if (lent == nullptr) return own_area(placement, block);
+    const Extent inside = scratch_extent(prepared_.plan, placement.extents, block);
+    return {const_cast<std::byte*>(lent) + inside.offset * element_bytes_, bytes};  // only read: may_stay, reads_early
   }
   if (placement.packed || (scaled_ && block.space == Space::input))
     return {packed(placement) + extent.offset * element_bytes_, bytes};
@@ -125,6 +124,12 @@ std::span<std::byte> Operands::at(const Placement& placement, const Block& block
   const std::uint32_t number = prepared_.blocks[block.range].first;
   std::byte* base = block_in_buffer(placement, block.space, number);
   return {base + (extent.offset - block_begin(placement, number)) * element_bytes_, bytes};
+}
+
+std::span<std::byte> Operands::own_area(const Placement& placement, const Block& block) const {
+  const Extent inside = scratch_extent(prepared_.plan, placement.extents, block);
+  return {placement.scratch + area_offsets_[block.scratch] + inside.offset * element_bytes_,
+          bytes_of(placement, block)};
 }
 
 bool Operands::comes_back_there(const Placement& placement, StepId send) const {

@@ -70,6 +70,8 @@ class Operands {
   }
   /// An operand that lies in one piece (all but several blocks of a caller's buffer).
   std::span<std::byte> at(const Placement& placement, const Block& block) const;
+  /// A block of scratch in the tile's own area, also while its message lies elsewhere.
+  std::span<std::byte> own_area(const Placement& placement, const Block& block) const;
   /// Does the answer to this send, which may_be_lent, belong where its bytes are?
   bool comes_back_there(const Placement& placement, StepId send) const;
   /// to = from, either in several pieces. Nothing if they are the same bytes.

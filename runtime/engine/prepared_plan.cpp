@@ -103,6 +103,37 @@ void PreparedPlan::find_what_may_stay() {
       last_reader[reader].push_back(id);
     }
   }
+  find_what_reads_early(after_send);
+}
+
+// All that such a reduce reads is there as soon as its receives are over, which nothing else waits for.
+void PreparedPlan::find_what_reads_early(const std::vector<bool>& after_send) {
+  const std::size_t count = plan.steps.size();
+  std::vector<bool> sends_first(count, false), other_first(count, false);
+  std::vector<std::vector<StepId>> reads(count);
+  std::vector<std::size_t> operands(count, 0);  // that receives bring
+  for (StepId id = 0; id < count; ++id) {
+    const Step& step = plan.steps[id];
+    if (only_reader[id] != none) ++operands[only_reader[id]];
+    for (std::uint32_t i = 0; i < step.successor_count; ++i) {
+      const StepId next = plan.successors[step.first_successor + i];
+      if (step.kind == StepKind::send && step.dependencies == 0)
+        sends_first[next] = true;
+      else if (step.kind == StepKind::recv && only_reader[id] == next && !after_send[id])
+        reads[next].push_back(id);
+      else
+        other_first[next] = true;
+    }
+  }
+  reads_early.assign(count, false);
+  for (StepId id = 0; id < count; ++id) {
+    const Step& step = plan.steps[id];
+    const auto as_long = [&](StepId receive) { return plan.steps[receive].to.range == step.to.range; };
+    reads_early[id] = step.kind == StepKind::reduce && step.to.space == Space::output && sends_first[id] &&
+                      !other_first[id] && !reads[id].empty() && reads[id].size() == operands[id] &&
+                      as_long(reads[id].front());
+    if (reads_early[id]) last_reader[id] = std::move(reads[id]);
+  }
 }
 
 int PreparedPlan::peer_index(Rank rank) const {

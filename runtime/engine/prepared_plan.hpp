@@ -34,6 +34,7 @@ struct PreparedPlan {
   static constexpr StepId none = static_cast<StepId>(-1);
   void find_only_readers();
   void find_what_may_stay();
+  void find_what_reads_early(const std::vector<bool>& after_send);
   void find_what_may_be_lent();
 
   Plan plan;
@@ -49,6 +50,9 @@ struct PreparedPlan {
   // its own sends. (One that waited for a send could wait for a rank that waits for this loan.)
   std::vector<bool> may_stay;                    // by step
   std::vector<std::vector<StepId>> last_reader;  // by step: the receives that it is the reader of
+  // Reduces that wait for sends only in order not to overwrite what these send: who puts the result elsewhere first can
+  // read all operands before, so that these may stay as well.
+  std::vector<bool> reads_early;  // by step
   // Sends that nothing of this rank waits for, but what comes back: their bytes may stay in the caller's memory until
   // the operation is over.
   std::vector<bool> may_be_lent;  // by step

@@ -39,6 +39,12 @@ TilingRules rules_through_loopback(TilingRules rules, int ranks) {
   return rules;
 }
 
+TilingRules rules_between_gpus(TilingRules rules) {
+  rules.eager_bytes = std::min(rules.eager_bytes, unasked_between_gpus);
+  rules.smallest_bytes = std::size_t{512} << 10;
+  return rules;
+}
+
 TilingRules rules_for(const TilingRules& rules, Collective collective, std::string_view algorithm, int ranks) {
   TilingRules own = rules;
   if (rules.pair_bytes != 0 && is_exchange(collective, ranks)) {

@@ -12,6 +12,8 @@ namespace fabring {
 
 /// Larger messages wait for the receiver's grant; smaller ones travel in a record (runtime/transfer).
 inline constexpr std::size_t eager_message_bytes = std::size_t{8} << 10;
+/// The same where all ranks of a host lend each other memory of GPUs.
+inline constexpr std::size_t unasked_between_gpus = std::size_t{4} << 10;
 
 struct TilingRules {
   std::size_t segment_bytes = std::size_t{256} << 10;  ///< largest message
@@ -27,6 +29,10 @@ struct TilingRules {
 /// writes, and nothing is far, so that two tiles overlap enough and what is under way stays in the caches. Of many
 /// ranks long messages would fill the scratch memory.
 TilingRules rules_through_loopback(TilingRules rules, int ranks);
+
+/// The rules where all ranks of a host lend each other memory of GPUs. What is sent unasked cannot be lent, so that is
+/// less; and to read half a MiB takes as long as to launch what reads it, so shorter messages are not cut.
+TilingRules rules_between_gpus(TilingRules rules);
 
 /// The rules for this collective by this algorithm among `ranks`. What two of them exchange, both sending all the time,
 /// is cut into messages of `pair_bytes`. What a rank only sends from the caller's memory, or receives into it, need not

@@ -72,6 +72,10 @@ struct DeviceCopy {
   std::size_t bytes = 0;
 };
 
+/// What post_copies_and_mark() has a kernel copy, at most: beyond it the copy engines are as quick, and leave the
+/// processors of the device to the program.
+inline constexpr std::size_t most_bytes_by_kernel = std::size_t{64} << 10;
+
 /// What a device does in the order it was posted.
 class DeviceQueue {
  public:

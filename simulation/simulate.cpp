@@ -371,8 +371,9 @@ class Run {
     const std::uint64_t length = bytes(number, task.step, task.tile);
     ++outcome_.messages;
     const Passage out = network_.leave(number, inside, length, now_);
-    push(out.head + tier.latency_ns, EventKind::head_arrives, simulated(peer), own.partner[task.step], task.tile,
-         out.tail + tier.latency_ns);
+    const Nanoseconds underway = tier.latency_ns + tier.launch_ns;
+    push(out.head + underway, EventKind::head_arrives, simulated(peer), own.partner[task.step], task.tile,
+         out.tail + underway);
     // The buffer is free when a socket has copied it, or a card has read it.
     if (tier.copy_bytes_per_second != 0 || out.tail == now_ || !large(length)) {
       step_done(number, task.step, task.tile);

@@ -9,8 +9,8 @@ namespace fabring {
 namespace {
 
 constexpr std::uint64_t giga = 1'000'000'000;
-constexpr std::array<std::string_view, 7> known_names{"shared-memory", "loopback-tcp", "1g",      "10g",
-                                                      "100g",          "efa-400",      "efa-3200"};
+constexpr std::array<std::string_view, 8> known_names{"shared-memory", "cuda-ipc", "loopback-tcp", "1g",
+                                                      "10g",           "100g",     "efa-400",      "efa-3200"};
 
 // Sockets on one host. Bytes cost processor time on both sides and nothing else; fitted (fit.hpp) to the times of
 // docs/scale.md for 2 ranks with a core each and 4 ranks on 2 cores.
@@ -42,6 +42,21 @@ Machine shared_memory() {
   machine.call_ns = 180;
   machine.cache_bytes = 5 << 19;
   machine.cold_percent = 86;
+  return machine;
+}
+
+// GPUs of one host that read each other's memory: a round costs a launch, whatever its messages are, and those among
+// them that come together cost a ticket each. Reckoned (docs/decisions/0005), not measured on a GPU. The lane is
+// between NVLink (150 GB/s and more) and PCIe (20 to 50). Small data go through the host, where only the first round
+// costs a launch; but what takes one round is right for them too.
+Machine cuda_ipc() {
+  Machine machine;
+  machine.inside = {200, 1000, 1000, 200, 0, 0, 100 * giga, 7500};
+  machine.between = machine.inside;
+  machine.reduce_bytes_per_second = 500 * giga;
+  machine.call_ns = 2500;
+  machine.tiling = rules_between_gpus(machine.tiling);
+  machine.tiling.segment_bytes = std::size_t{4} << 20;  // of 4 ranks
   return machine;
 }
 
@@ -96,6 +111,7 @@ Machine at_size(const Machine& machine, std::uint64_t bytes, int ranks_of_node) 
 std::optional<Machine> find_machine(std::string_view name) {
   std::optional<Machine> machine;
   if (name == "shared-memory") machine = shared_memory();
+  if (name == "cuda-ipc") machine = cuda_ipc();
   if (name == "loopback-tcp") machine = loopback_tcp();
   if (name == "1g") machine = ethernet(117'700'000, 25'000);
   if (name == "10g") machine = ethernet(1'177'000'000, 20'000);
@@ -131,6 +147,7 @@ Status check_machine(const Machine& machine) {
     time(name + "send_ns", tier.send_ns);
     time(name + "receive_ns", tier.receive_ns);
     time(name + "grant_ns", tier.grant_ns);
+    time(name + "launch_ns", tier.launch_ns);
     rate(name + "copy_bytes_per_second", tier.copy_bytes_per_second);
     rate(name + "place_bytes_per_second", tier.place_bytes_per_second);
     rate(name + "lane_bytes_per_second", tier.lane_bytes_per_second);

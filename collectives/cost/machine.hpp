@@ -27,6 +27,9 @@ struct Tier {
   /// The receiver's processor, further, what is not reduced or kept in scratch as it comes; 0: nothing further.
   std::uint64_t place_bytes_per_second = 0;
   std::uint64_t lane_bytes_per_second = 0;  ///< what one rank can send, and at the same time receive
+  /// Further, once for all messages of a round and taking nobody's processor: until a kernel that reads them has been
+  /// launched and seen to be over; 0: the processor reads them.
+  Nanoseconds launch_ns = 0;
   friend bool operator==(const Tier&, const Tier&) = default;
 };
 
@@ -54,8 +57,8 @@ struct Machine {
 /// them, in between where they just do not.
 Machine at_size(const Machine& machine, std::uint64_t bytes, int ranks_of_node);
 
-/// The machine of this name: shared-memory, loopback-tcp, 1g, 10g, 100g, efa-400, efa-3200; docs/scale.md says what
-/// each stands for.
+/// The machine of this name: shared-memory, cuda-ipc, loopback-tcp, 1g, 10g, 100g, efa-400, efa-3200; docs/scale.md
+/// says what each stands for.
 std::optional<Machine> find_machine(std::string_view name);
 std::span<const std::string_view> machine_names();
 

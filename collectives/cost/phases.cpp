@@ -222,16 +222,20 @@ Phases World::allreduce(Algorithm algorithm) const {
       break;
     }
     case Algorithm::recursive_doubling:
-      for (std::int64_t distance = 1; distance < 1LL << log2_down(n); distance *= 2)
+      for (std::int64_t distance = 1; distance < 1LL << log2_down(n); distance *= 2) {
         phases.list.push_back(exchange(S, distance, true));
+        phases.list.back().aside = S;
+      }
       fold(phases, true);
       break;
     case Algorithm::direct_one_shot:
-      phases.list = {everybody(S, static_cast<std::uint64_t>(n - 1) * S + waiting_for_all(S))};
+      phases.list = {everybody(S, static_cast<std::uint64_t>(n - 1) * S)};
+      phases.list.back().waiting = waiting_for_all(S);
+      phases.list.back().aside = S;
       break;
     case Algorithm::direct_two_shot:
-      phases.list = {everybody(share(n), static_cast<std::uint64_t>(n - 1) * share(n) + waiting_for_all(share(n))),
-                     everybody(share(n), 0)};
+      phases.list = {everybody(share(n), static_cast<std::uint64_t>(n - 1) * share(n)), everybody(share(n), 0)};
+      phases.list.front().waiting = waiting_for_all(share(n));
       break;
     case Algorithm::binomial:
       up_and_down(phases, S, 1);

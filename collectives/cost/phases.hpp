@@ -27,6 +27,10 @@ struct Phase {
   /// What the busiest node sends in one round between nodes; 0: an even share of node_bytes.
   std::uint64_t round_bytes = 0;
   bool answers = false;  ///< each message is what has been made of the one that came from where it goes
+  /// As if so much more were reduced: by a processor, what has left its caches when all of it is there; by a GPU, what
+  /// it keeps aside since something that is being sent lies where it belongs.
+  std::uint64_t waiting = 0;
+  std::uint64_t aside = 0;
   std::int64_t rounds() const { return inside_rounds + between_rounds; }
 };
 

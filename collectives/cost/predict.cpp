@@ -74,7 +74,8 @@ class Prices {
                   std::int64_t rounds_of_a_rank, bool inside) const {
     if (rounds == 0) return;
     const Nanoseconds copying = transfer_ns(phase.bytes, tier.copy_bytes_per_second);
-    const Nanoseconds reducing = transfer_ns(phase.reduced, machine_.reduce_bytes_per_second);
+    const std::uint64_t reduced = phase.reduced + (tier.launch_ns == 0 ? phase.waiting : phase.aside);
+    const Nanoseconds reducing = transfer_ns(reduced, machine_.reduce_bytes_per_second);
     const Nanoseconds granting = phase.bytes > machine_.tiling.eager_bytes ? tier.grant_ns : 0;
     // An answer in the place of what it answers (transports/fast_messages.hpp) is there as soon as it has been made.
     const bool in_place = phase.answers && inside && machine_.tiling.pair_bytes > 0;
@@ -109,7 +110,8 @@ class Prices {
     // The first message goes out, all further ones behind it, the last is taken in.
     const Nanoseconds behind = times(phase.messages - 1, std::max({sending, receiving, lane}));
     const Nanoseconds queued = downward ? shared(behind) : crowded(behind);  // another rank runs on the root's core
-    Nanoseconds round = plus(plus(crowded(sending + receiving + reducing), tier.latency_ns + wire), queued);
+    Nanoseconds round =
+        plus(plus(crowded(sending + receiving + reducing), tier.latency_ns + tier.launch_ns + wire), queued);
     if (percent > 100) round += machine_.switch_ns;
     cost.through = plus(cost.through, times(rounds, round));
     const std::int64_t own = rounds_of_a_rank == 0 ? rounds : std::min(rounds, rounds_of_a_rank);

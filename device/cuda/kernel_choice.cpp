@@ -10,9 +10,6 @@
 namespace fabring::cuda {
 namespace {
 
-// Beyond it the copy engines are as quick, and leave the processors of the device to the program.
-constexpr std::size_t most_small_bytes = 64 << 10;
-
 std::string unsigned_of(DataType type) { return fmt::format("uint{}", 8 * size_of(type)); }
 
 std::string kernel_for(DataType type, ReduceOp op) {
@@ -98,7 +95,7 @@ std::optional<kernels::CopyTask> choose_copies(std::span<const DeviceCopy> copie
     places |= reinterpret_cast<std::uintptr_t>(copy.to) | reinterpret_cast<std::uintptr_t>(copy.from) | copy.bytes;
     bytes += copy.bytes;
   }
-  if (bytes > most_small_bytes) return std::nullopt;
+  if (bytes > most_bytes_by_kernel) return std::nullopt;
   kernels::CopyTask task = {};
   task.unit_bytes = 1u << std::countr_zero(places);
   for (const DeviceCopy& copy : copies)

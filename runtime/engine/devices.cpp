@@ -81,7 +81,7 @@ std::optional<std::string> EngineCore::share_device_memory(Call& call) {
 // In the caller's thread, as it may wait for what the program has the device do. Without kernels small data are copied
 // as any.
 void EngineCore::make_kernels_ready(const Call& call) {
-  if (!call.device.any() || call.bytes() > parts_.eager_bytes) return;
+  if (!call.device.any() || call.bytes() > most_bytes_by_kernel) return;
   for (const int device : {call.device.in, call.device.out})
     if (device >= 0) (void)parts_.device->load_kernels(device);
 }

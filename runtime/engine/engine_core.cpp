@@ -43,6 +43,8 @@ std::shared_ptr<EngineCore> EngineCore::make(EngineParts parts) {
     core->takes_tickets_[rank] = rank != core->parts_.self && core->transfer_->takes_tickets(rank);
   if (core->transfer_ && core->parts_.eager_bytes == fabring::eager_bytes)
     core->parts_.eager_bytes = core->transfer_->most_record_bytes();
+  if (core->parts_.unasked_limit != 0)
+    core->parts_.eager_bytes = std::min(core->parts_.eager_bytes, core->parts_.unasked_limit);
   std::vector<Rank> everyone(size);
   for (Rank rank = 0; rank < size; ++rank) everyone[rank] = rank;
   core->world_ = core->make_communicator(1, "world", std::move(everyone));
@@ -157,6 +159,7 @@ Machine EngineCore::pricing_machine() const {
 TilingRules EngineCore::tiling_rules() const {
   TilingRules rules;
   if (parts_.through_loopback) rules = rules_through_loopback(rules, parts_.world_size);
+  if (parts_.unasked_limit != 0) rules = rules_between_gpus(rules);
   if (parts_.lent_segment_bytes != 0) rules.segment_bytes = parts_.lent_segment_bytes;
   if (parts_.config.segment_bytes != 0) rules.segment_bytes = parts_.config.segment_bytes;
   rules.smallest_bytes = std::min(rules.smallest_bytes, rules.segment_bytes);

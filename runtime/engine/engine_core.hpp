@@ -58,6 +58,9 @@ struct EngineParts {
   std::vector<Override> overrides;  ///< FABRING_ALGORITHM; alike on all ranks
   /// The longest message where all ranks lend each other memory of GPUs, alike on all ranks; 0: as elsewhere.
   std::size_t lent_segment_bytes = 0;
+  /// The longest message that is sent unasked, if the endpoint could send longer ones so; alike on all ranks; 0: what
+  /// it can.
+  std::size_t unasked_limit = 0;
   bool some_have_gpus = false;  ///< some rank, not this one only: copies to and from a GPU should not be short
   std::size_t eager_bytes =
       fabring::eager_bytes;       ///< largest message sent in a record, alike on all ranks; that: what the endpoint can

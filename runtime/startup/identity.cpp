@@ -18,6 +18,11 @@ constexpr std::size_t most_text = 256;
 constexpr std::size_t most_reason = 2048;
 constexpr std::size_t most_transports = 8;
 constexpr std::size_t page = 4096;
+
+bool is_one_node(const std::vector<int>& node_of) {
+  return std::adjacent_find(node_of.begin(), node_of.end(), std::not_equal_to<>()) == node_of.end();
+}
+
 }  // namespace
 
 std::string Identity::encode() const {
@@ -29,7 +34,7 @@ std::string Identity::encode() const {
   out.text(unusable, most_reason).text(algorithm, most_text).number(segment_bytes).number(depth).number(scratch_bytes);
   out.number(static_cast<std::uint8_t>(reproducible)).text(machine, most_text).number(link_megabits).number(cores);
   out.number(static_cast<std::uint8_t>(networks_probed)).text(cpus, most_text).number(rails);
-  out.number(static_cast<std::uint8_t>(gpus)).number(lent_bytes);
+  out.number(static_cast<std::uint8_t>(gpus)).number(lent_bytes).number(static_cast<std::uint8_t>(lends));
   out.text(described_machine, most_machine_bytes);
   return out.take();
 }
@@ -60,6 +65,7 @@ Result<Identity> Identity::decode(std::string_view bytes) {
   identity.rails = in.number<std::uint8_t>();
   identity.gpus = in.number<std::uint8_t>() != 0;
   identity.lent_bytes = in.number<std::uint64_t>();
+  identity.lends = in.number<std::uint8_t>() != 0;
   identity.described_machine = in.text(most_machine_bytes);
   if (!in.complete())
     return Status(ErrorCode::mismatch, "a rank sent an identity that cannot be read; it runs another build of Fabring");
@@ -128,7 +134,7 @@ bool on_one_host(const std::vector<Identity>& ranks) {
 
 bool links_unknown(const std::vector<Identity>& ranks) { return ranks[0].machine == "auto" && !on_one_host(ranks); }
 
-Result<Machine> machine_of(const std::vector<Identity>& ranks, bool shared_memory) {
+Result<Machine> machine_of(const std::vector<Identity>& ranks, Reach reach) {
   const Identity& first = ranks[0];
   if (!first.described_machine.empty()) {
     auto described = machine_from_json(first.described_machine);
@@ -144,10 +150,12 @@ Result<Machine> machine_of(const std::vector<Identity>& ranks, bool shared_memor
     if (first.link_megabits > 0 && first.link_megabits < 2'500) like = "1g";
   }
   Machine machine = *find_machine(like);
-  if (shared_memory) {
-    const Machine shared = *find_machine("shared-memory");
-    if (one_host) machine = shared;
-    machine.inside = shared.inside;
+  if (reach != Reach::network) {
+    // A probe exchanges memory of the host.
+    const bool lent = reach == Reach::gpu_memory && first.machine != machine_to_probe;
+    const Machine near = *find_machine(lent ? "cuda-ipc" : "shared-memory");
+    if (one_host) machine = near;
+    machine.inside = near.inside;
   }
   machine.cores = cores_of_host(ranks);
   return machine;
@@ -175,11 +183,19 @@ std::size_t longest_lent(const Config& config, GpuUse use) {
 }
 
 std::size_t lent_segment_of(const std::vector<Identity>& ranks, const std::vector<int>& node_of) {
-  const bool one_node = std::adjacent_find(node_of.begin(), node_of.end(), std::not_equal_to<>()) == node_of.end();
-  if (ranks[0].segment_bytes != 0 || !one_node) return 0;
+  if (ranks[0].segment_bytes != 0 || !is_one_node(node_of)) return 0;
   std::uint64_t least = ranks[0].lent_bytes;
   for (const Identity& rank : ranks) least = std::min(least, rank.lent_bytes);
   return least > TilingRules().segment_bytes ? static_cast<std::size_t>(least) : 0;
+}
+
+bool all_lend(const std::vector<Identity>& ranks, const std::vector<int>& node_of) {
+  return is_one_node(node_of) &&
+         std::all_of(ranks.begin(), ranks.end(), [](const Identity& rank) { return rank.lends; });
+}
+
+std::size_t unasked_limit_of(const std::vector<Identity>& ranks, const std::vector<int>& node_of) {
+  return ranks[0].segment_bytes == 0 && all_lend(ranks, node_of) ? unasked_between_gpus : 0;
 }
 
 int depth_of(const std::vector<Identity>& ranks) {

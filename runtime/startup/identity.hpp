@@ -37,6 +37,7 @@ struct Identity {
   bool gpus = false;                ///< its host has a driver of GPUs, and it was built to use them
   /// The longest message that it would lend to ranks of its host, or be lent, in memory of GPUs; 0: none.
   std::uint64_t lent_bytes = 0;
+  bool lends = false;  ///< it had begun to use a GPU, and would lend its memory to ranks of its host
 
   std::string encode() const;
   static Result<Identity> decode(std::string_view bytes);
@@ -57,9 +58,16 @@ bool on_one_host(const std::vector<Identity>& ranks);
 /// Is nothing known of the links but what interfaces say? Several hosts, and nobody named a machine.
 bool links_unknown(const std::vector<Identity>& ranks);
 
+/// What the ranks of a job reach each other through, as far as prices depend on it.
+enum class Reach {
+  network,
+  shared_memory,  ///< some of them, or all
+  gpu_memory,     ///< all_lend()
+};
+
 /// What algorithms are priced for (or probing begins with): what rank 0 was told, or what it has. Errors: mismatch,
 /// rank 0 sent something else.
-Result<Machine> machine_of(const std::vector<Identity>& ranks, bool shared_memory);
+Result<Machine> machine_of(const std::vector<Identity>& ranks, Reach reach);
 
 /// FABRING_SEGMENT_BYTES, or, if that is not set and a rank has little FABRING_SCRATCH_BYTES, what fits there: a tile
 /// may need a segment from every rank, and as much again for what it sends. 0: the usual one.
@@ -79,6 +87,13 @@ std::size_t longest_lent(const Config& config, GpuUse use);
 
 /// What all ranks would; 0: not all would, or they are not of one node, or FABRING_SEGMENT_BYTES is set.
 std::size_t lent_segment_of(const std::vector<Identity>& ranks, const std::vector<int>& node_of);
+
+/// Did every rank begin with a GPU in use, to lend its memory to the others, all of one node?
+bool all_lend(const std::vector<Identity>& ranks, const std::vector<int>& node_of);
+
+/// The longest message that is sent before it is asked for where all_lend(): only what is asked for can be lent. 0: as
+/// elsewhere, also where FABRING_SEGMENT_BYTES is set.
+std::size_t unasked_limit_of(const std::vector<Identity>& ranks, const std::vector<int>& node_of);
 
 /// Tiles in flight where ranks have several network cards, so that each card has enough to do; 0: the usual number.
 int depth_of(const std::vector<Identity>& ranks);

@@ -27,6 +27,7 @@ void each_field_of_tier(Tier& tier, Visit visit) {
   visit("copy_bytes_per_second", tier.copy_bytes_per_second);
   visit("place_bytes_per_second", tier.place_bytes_per_second);
   visit("lane_bytes_per_second", tier.lane_bytes_per_second);
+  visit("launch_ns", tier.launch_ns);
 }
 template <class Machine, class Visit>
 void each_field(Machine& machine, Visit visit) {

@@ -149,6 +149,7 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
   own.cpus = show_cpu_list(affinity_cpus());
   const bool begun = parts.device && parts.device->in_use();
   own.lent_bytes = longest_lent(config, begun ? GpuUse::begun : own.gpus ? GpuUse::possible : GpuUse::none);
+  own.lends = begun && config.gpu_path != "staged";
   UsableTransports usable(config.transport);
   std::unique_ptr<NodeBeacon> beacon;
   // Without other hosts no card carries anything.
@@ -195,7 +196,16 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
                     "or two{}",
                     parts.lent_segment_bytes >> 10,
                     begun ? "" : " (this rank had not begun to use one; where all have, they may be longer)"));
-  auto machine = machine_of(ranks, path->shared_memory);
+  const bool lent = parts.shares_memory && all_lend(ranks, parts.node_of);
+  if (lent) parts.unasked_limit = unasked_limit_of(ranks, parts.node_of);
+  if (parts.unasked_limit != 0)
+    parts.report.push_back(
+        fmt::format("messages above {} KiB are asked for, also of memory of the host: GPU memory can "
+                    "then be read where it is",
+                    parts.unasked_limit >> 10));
+  auto machine = machine_of(ranks, lent                  ? Reach::gpu_memory
+                                   : path->shared_memory ? Reach::shared_memory
+                                                         : Reach::network);
   if (!machine) return machine.error();
   parts.machine = std::move(*machine);
 

@@ -44,6 +44,16 @@ TEST(ChoiceTable, TakesFewRoundsForSmallVectorsAndFewBytesForLongOnes) {
   EXPECT_EQ(chosen(ChoiceTable::make({64, 8, 8, 8}, *find_machine("efa-400")), 64 * mebi), Algorithm::hierarchical);
 }
 
+TEST(ChoiceTable, TakesOneRoundBetweenGpusUntilReadingAllDataCostsMoreThanALaunch) {
+  for (const auto& [ranks, last_of_one] : {std::pair{2, 8192 * kibi}, {4, 256 * kibi}, {8, 256 * kibi}}) {
+    const ChoiceTable made = ChoiceTable::make({ranks, 1, ranks, ranks}, *find_machine("cuda-ipc"));
+    for (std::uint64_t bytes = 4; bytes <= 16 * mebi; bytes *= 2)
+      EXPECT_EQ(chosen(made, bytes), bytes <= last_of_one ? Algorithm::direct_one_shot : Algorithm::direct_two_shot)
+          << bytes << " of " << ranks << " ranks";
+    EXPECT_EQ(choose(made, Collective::reduce_scatter, 256 * kibi).algorithm, Algorithm::direct_one_shot);
+  }
+}
+
 TEST(ChoiceTable, ChoosesWhatHasTheLowestPrice) {
   for (const std::string_view machine_name : machine_names()) {
     const Machine machine = *find_machine(machine_name);

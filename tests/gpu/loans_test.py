@@ -33,12 +33,17 @@ def right(options, commands, settings=lambda number: {}, path=None):
         for rank in ranks.ranks:
             rank.wait_exit(60)
             require(rank.exit_code == 0, f"rank {rank.number} ended with {rank.exit_code}")
-        if path:
-            ranks.ranks[0].wait_log([path], 1)
+        for words in [path] if isinstance(path, str) else path or []:
+            ranks.ranks[0].wait_log([words], 1)
 
 
-def mixed_memory(number):
-    return perf("20K,300K", 3, memory=() if number == 1 else ("--memory", "cuda"))
+def mixed_memory(number, sizes="20K,300K", *more):
+    return perf(sizes, 3, *more, memory=() if number == 1 else ("--memory", "cuda"))
+
+
+# What is sent unasked, 32 KiB between ranks of a host, cannot be lent; where every rank began with a GPU it is 4 KiB.
+ALL_BEGAN = ["priced for cuda-ipc", "20 KiB: direct_one_shot", "cuda ipc: with 2 ranks"]
+ONE_BEGAN_WITHOUT = ["priced for shared-memory", "staged: two copies cost less"]
 
 
 def descriptors(rank):
@@ -95,6 +100,13 @@ def main():
     options = arguments(__doc__, runs=1, transports="shm")
     cases = [
         ("right sums, by cuda ipc", lambda: right(options, lambda _: perf("20K,300K", 3, "--explain"), path="cuda ipc: with 2 ranks")),
+        ("20 KiB are lent where all began with a GPU",
+         lambda: right(options, lambda _: perf("20K", 3, "--explain"), path=ALL_BEGAN)),
+        ("and staged where one began without",
+         lambda: right(options, lambda number: mixed_memory(number, "20K", "--explain"), path=ONE_BEGAN_WITHOUT)),
+        ("and where FABRING_SEGMENT_BYTES says how long messages are",
+         lambda: right(options, lambda _: perf("20K", 3, "--explain"), lambda _: {"FABRING_SEGMENT_BYTES": "256K"},
+                       ["priced for cuda-ipc", "staged: two copies cost less"])),
         ("a rank with memory of the host", lambda: right(options, mixed_memory)),
         ("a rank that stages", lambda: right(options, lambda _: perf("20K,300K", 3),
                                              lambda number: {"FABRING_GPU_PATH": "staged" if number == 1 else "auto"})),

@@ -91,12 +91,17 @@ figures() {  # RANKS MEMORY SIZES [SETTING=VALUE...]
   local ranks=$1 memory=$2 sizes=$3
   shift 3
   echo "-- $ranks ranks, shm, $memory $*"
-  within 60 env "$@" "$fabring" perf allreduce -n "$ranks" --transport shm --memory "$memory" --sizes "$sizes" --in-place \
+  within 60 env "$@" "$fabring" perf allreduce -n "$ranks" --transport shm --memory "$memory" --sizes "$sizes" ${in_place---in-place} \
     --format plain -w 3 -i 10 --no-check
 }
 for ranks in 2 4 8; do
-  figures $ranks cuda 8,4K,64K,256K,1M,4M,16M FABRING_GPU_PATH=auto
-  figures $ranks cuda 16K,64K,256K,1M FABRING_ALGORITHM=direct_one_shot
+  echo "-- what is chosen; then not in place; then with the limit of what is sent unasked, and the prices, of the host's memory"
+  figures $ranks cuda 8,4K,8K,16K,32K,64K,256K,1M,4M,16M FABRING_GPU_PATH=auto
+  in_place= figures $ranks cuda 8,4K,8K,16K,32K,64K,256K,1M FABRING_GPU_PATH=auto
+  figures $ranks cuda 8K,16K,32K,64K,256K,1M FABRING_SEGMENT_BYTES=8M FABRING_MACHINE=shared-memory
+  echo "-- one round and two, to see where one stops to pay"
+  figures $ranks cuda 64K,256K,512K,1M,2M FABRING_ALGORITHM=direct_one_shot
+  figures $ranks cuda 64K,256K,512K,1M,2M FABRING_ALGORITHM=direct_two_shot
   figures $ranks cuda 16M,64M,256M,1G
   figures $ranks cuda 16M,64M,256M FABRING_SEGMENT_BYTES=8M FABRING_SCRATCH_BYTES=256M FABRING_STAGING_BYTES=1G
 done

@@ -181,6 +181,7 @@ TEST(Simulate, StragglersFollowFromTheSeed) {
 TEST(Simulate, LeftOutTilesAreAddedAtThePaceOfTheOthers) {
   const auto plans = test::schedule(Algorithm::hierarchical, equal_nodes(4, 4));
   for (const std::string_view machine_name : machine_names()) {
+    if (machine_name == "cuda-ipc") continue;  // it has one node, and few tiles
     const Machine machine = *find_machine(machine_name);
     const Outcome whole = test::outcome(plans, machine, {.bytes = 512 * mebi});
     const Outcome some = test::outcome(plans, machine, {.bytes = 512 * mebi, .most_messages = whole.messages / 3});

@@ -48,6 +48,7 @@ SimWorld::SimWorld(SimWorldOptions options) : options_(std::move(options)), time
     parts.config.gpu_path = options_.gpu_path;
     parts.device = device_;
     parts.lent_segment_bytes = options_.lent_segment_bytes;
+    parts.unasked_limit = options_.unasked_limit;
     if (device_) streams_.push_back(device_->open_stream(0));
     parts.eager_bytes = options_.eager_bytes;
     parts.self = rank;

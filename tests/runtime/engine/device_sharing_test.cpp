@@ -72,6 +72,74 @@ TEST(DeviceSharing, nothing_passes_through_the_host_and_a_slice_takes_one_kernel
   }
 }
 
+// Who reduces everything at once need not wait until its own data have been read, unless the result comes to lie there:
+// then it is put aside, and stored by one more kernel.
+TEST(DeviceSharing, everything_at_once_is_one_kernel_and_in_place_one_more_that_stores_the_result) {
+  for (const int ranks : {2, 3, 8}) {
+    for (const bool in_place : {false, true}) {
+      SharingRanks gpus(sharing(ranks, 11, Algorithm::direct_one_shot));
+      std::vector<std::byte*> out = gpus.buffers;
+      for (Rank rank = 0; rank < ranks; ++rank) {
+        Operation sum = gpus.operation(rank);
+        auto& to = out[static_cast<std::size_t>(rank)];
+        if (!in_place) to = *gpus.world.device().allocate(0, DeviceWorld::count * sizeof(float));
+        sum.out = to;
+        gpus.fill_late(rank);
+        gpus.call(rank, sum);
+      }
+      ASSERT_TRUE(gpus.run());
+      for (std::byte* const block : out) {
+        const auto* const values = reinterpret_cast<const float*>(gpus.world.device().see(block));
+        for (std::size_t i = 0; i < DeviceWorld::count; ++i)
+          ASSERT_EQ(values[i], static_cast<float>(ranks * (ranks + 1) / 2)) << i;
+      }
+      const std::uint64_t launches = static_cast<std::uint64_t>(ranks) * gpus.works.front()->tiles();
+      EXPECT_EQ(gpus.world.device().kernels(), launches);
+      EXPECT_EQ(gpus.world.device().copying_kernels(), in_place ? launches : 0u);
+      EXPECT_EQ(gpus.world.device().copies(), 0u);
+      EXPECT_EQ(gpus.world.device().pinned_bytes(), 0u);
+      EXPECT_TRUE(gpus.world.fabric().violations().empty()) << gpus.world.fabric().broken_rule();
+    }
+  }
+}
+
+// What is sent unasked cannot be lent: where all ranks lend, that is less.
+TEST(DeviceSharing, messages_above_the_limit_of_the_job_are_lent_wherever_each_rank_has_its_data) {
+  constexpr int ranks = 3;
+  for (const std::size_t limit : {std::size_t{0}, unasked_between_gpus}) {
+    for (const std::size_t count : {1024, 1536, 4096}) {
+      for (const int on_host : {0, 1}) {
+        SimWorldOptions options = sharing(ranks, 21, Algorithm::direct_one_shot);
+        options.eager_bytes = eager_bytes;  // what a record holds
+        options.unasked_limit = limit;
+        options.segment_bytes = 0;
+        SharingRanks gpus(options);
+        std::vector<std::vector<float>> host(ranks, std::vector<float>(count));
+        std::vector<std::byte*> at;
+        for (Rank rank = 0; rank < ranks; ++rank) {
+          at.push_back(rank < on_host ? reinterpret_cast<std::byte*>(host[static_cast<std::size_t>(rank)].data())
+                                      : *gpus.world.device().allocate(0, count * sizeof(float)));
+          std::fill_n(reinterpret_cast<float*>(gpus.world.device().see(at.back())), count, float(rank + 1));
+          gpus.call(rank, Operation::allreduce(at.back(), at.back(), count, DataType::float32, ReduceOp::sum));
+        }
+        ASSERT_TRUE(gpus.run());
+        for (std::byte* const block : at) {
+          const auto* const values = reinterpret_cast<const float*>(gpus.world.device().see(block));
+          for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(values[i], 6.0f) << i;
+        }
+        const bool lent = count * sizeof(float) > (limit != 0 ? limit : eager_bytes);
+        const std::string what = std::to_string(count) + " floats, limit " + std::to_string(limit);
+        for (Rank rank = on_host; rank < ranks; ++rank)
+          EXPECT_EQ(gpus.works[static_cast<std::size_t>(rank)]->on_device(), lent) << what;
+        EXPECT_EQ(loans(gpus.world) > 0, lent) << what;
+        if (on_host == 0) {
+          EXPECT_EQ(gpus.world.device().pinned_bytes() == 0, lent) << what;
+        }
+      }
+    }
+  }
+}
+
 // A rank launches a kernel for each tile and copies the others' results; with long messages there are as many tiles as
 // overlap, and no more.
 TEST(DeviceSharing, long_messages_take_few_launches_and_right_results_beside_memory_of_the_host_too) {

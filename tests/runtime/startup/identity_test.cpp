@@ -68,14 +68,55 @@ TEST(LentSegment, is_what_every_rank_can_and_only_on_one_node) {
   EXPECT_EQ(lent_segment_of(ranks, {0, 0, 0}), 0u) << "FABRING_SEGMENT_BYTES is set";
 }
 
+// ---- ranks that all began with a GPU in use ------------------------------------------------------------------------
+
+std::vector<Identity> lenders(int count) {
+  std::vector<Identity> ranks(static_cast<std::size_t>(count));
+  for (Identity& rank : ranks) {
+    rank.lends = true;
+    rank.machine = "auto";
+    rank.fingerprint = "boot/net:a";
+    rank.cores = 16;
+  }
+  return ranks;
+}
+
+TEST(UnaskedLimit, is_low_only_where_every_rank_lends_its_memory_to_all_others) {
+  std::vector<Identity> ranks = lenders(3);
+  EXPECT_TRUE(all_lend(ranks, {0, 0, 0}));
+  EXPECT_EQ(unasked_limit_of(ranks, {0, 0, 0}), unasked_between_gpus);
+  EXPECT_FALSE(all_lend(ranks, {0, 0, 1})) << "two nodes";
+  EXPECT_EQ(unasked_limit_of(ranks, {0, 0, 1}), 0u);
+  for (Identity& rank : ranks) rank.segment_bytes = mib;
+  EXPECT_EQ(unasked_limit_of(ranks, {0, 0, 0}), 0u) << "FABRING_SEGMENT_BYTES is set";
+  EXPECT_TRUE(all_lend(ranks, {0, 0, 0})) << "which says nothing of prices";
+  ranks = lenders(3);
+  ranks[1].lends = false;
+  EXPECT_FALSE(all_lend(ranks, {0, 0, 0})) << "one began without";
+  EXPECT_EQ(unasked_limit_of(ranks, {0, 0, 0}), 0u);
+}
+
+TEST(MachineOf, knows_what_a_launch_costs_where_all_lend_memory_of_gpus) {
+  std::vector<Identity> ranks = lenders(4);
+  EXPECT_EQ(machine_of(ranks, Reach::gpu_memory)->name, "cuda-ipc");
+  EXPECT_EQ(machine_of(ranks, Reach::gpu_memory)->cores, 16u);
+  EXPECT_EQ(machine_of(ranks, Reach::shared_memory)->name, "shared-memory");
+  ranks[0].machine = "loopback-tcp";
+  EXPECT_EQ(machine_of(ranks, Reach::gpu_memory)->name, "loopback-tcp") << "what was said counts";
+  ranks[0].machine = machine_to_probe;
+  EXPECT_EQ(machine_of(ranks, Reach::gpu_memory)->name, "shared-memory") << "a probe exchanges memory of the host";
+}
+
 TEST(Identity, tells_how_long_a_message_it_would_lend) {
   Identity own;
   own.gpus = true;
   own.lent_bytes = 3 * mib;
+  own.lends = true;
   const auto read = Identity::decode(own.encode());
   ASSERT_TRUE(read.has_value());
   EXPECT_TRUE(read->gpus);
   EXPECT_EQ(read->lent_bytes, 3 * mib);
+  EXPECT_TRUE(read->lends);
   const std::string bytes = own.encode();
   for (std::size_t length = 0; length < bytes.size(); ++length)
     EXPECT_FALSE(Identity::decode(bytes.substr(0, length)).has_value());
@@ -111,7 +152,7 @@ TEST(LinksUnknown, where_nobody_named_a_machine_and_ranks_are_on_several_hosts) 
 }
 
 TEST(MachineOf, shares_the_cores_of_a_machine_among_its_containers) {
-  const auto cores_of = [](const std::vector<Identity>& ranks) { return machine_of(ranks, false)->cores; };
+  const auto cores_of = [](const std::vector<Identity>& ranks) { return machine_of(ranks, Reach::network)->cores; };
   EXPECT_EQ(cores_of(in_containers({"a", "a", "a", "a"}, 8)), 8u);
   EXPECT_EQ(cores_of(in_containers({"a", "a", "b", "b"}, 8)), 4u);
   EXPECT_EQ(cores_of(in_containers({"a", "b", "c", "d"}, 2)), 1u);

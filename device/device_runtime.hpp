@@ -119,7 +119,8 @@ class DeviceRuntime {
   virtual Result<std::unique_ptr<DeviceEvent>> record(int device, void* stream) = 0;
   virtual Result<std::unique_ptr<DeviceQueue>> open_queue(int device) = 0;
   /// Makes post_reduce() and post_scale() ready on this device: the first time takes milliseconds, and may wait for
-  /// what the program has the device do. Errors: unavailable, saying why this device has no kernels.
+  /// what the program has the device do. Errors: unavailable, saying why this device has no kernels; out_of_memory, as
+  /// long as it has no room for them.
   virtual Status load_kernels(int device) = 0;
 
   /// Host memory that devices copy from and to at full speed; null if there is none.

@@ -132,6 +132,7 @@ using Physical = unsigned long long;  // CUmemGenericAllocationHandle
   X(cuMemFreeHost, Answer (*)(void*))                                                                                  \
   X(cuMemcpyAsync, Answer (*)(Address, Address, std::size_t, Stream))                                                  \
   X(cuModuleLoadData, Answer (*)(Module*, const void*))                                                                \
+  X(cuModuleUnload, Answer (*)(Module))                                                                                \
   X(cuModuleGetFunction, Answer (*)(Function*, Module, const char*))                                                   \
   X(cuLaunchKernel, Answer (*)(Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream, \
                                void**, void**))                                                                        \

@@ -19,7 +19,19 @@ constexpr const char* kernel_names[] = {FABRING_KERNELS(FABRING_KERNEL_NAME)};
 
 }  // namespace
 
+// All of them or none: what was loaded takes memory of the GPU.
 Status KernelSet::load_all() {
+  std::vector<Module> modules;
+  Status loaded = load_from(modules);
+  if (loaded.ok()) {
+    ready_.store(true, std::memory_order_release);
+    return loaded;
+  }
+  for (const Module module : modules) (void)pool_->driver().cuModuleUnload(module);
+  return loaded;
+}
+
+Status KernelSet::load_from(std::vector<Module>& modules) {
   const Driver& driver = pool_->driver();
   const auto images = kernels::images();
   if (images.empty())
@@ -31,10 +43,12 @@ Status KernelSet::load_all() {
   driver.cuDeviceGetAttribute(&major, device_attribute_major, device_);
   driver.cuDeviceGetAttribute(&minor, device_attribute_minor, device_);
   processors_ = static_cast<unsigned>(std::max(processors, 1));
-  // Whatever the driver has against the images it will have again: there are none for this GPU. It has many words for
-  // an image that is newer than it is, CUDA_ERROR_INVALID_IMAGE for most of them.
+  // Whatever else the driver has against the images it will have again: there are none for this GPU. It has many words
+  // for an image that is newer than it is, CUDA_ERROR_INVALID_IMAGE for most of them.
   const auto failure = [&](const char* call, Answer answer) -> Status {
     if (is_fatal(answer)) return driver.error(call, answer);
+    if (answer == out_of_memory)
+      return driver.error(call, answer).with_prefix("the GPU has no room for the kernels, for now: ");
     return Status(
         ErrorCode::unavailable,
         fmt::format("the GPU kernels of this build do not run on a GPU of compute capability {}.{} under this "
@@ -42,7 +56,6 @@ Status KernelSet::load_all() {
                     "the toolkit they were built with",
                     major, minor, driver.words(call, answer)));
   };
-  std::vector<Module> modules;
   for (const void* image : images) {
     Module module = nullptr;
     const Answer answer = driver.cuModuleLoadData(&module, image);
@@ -57,16 +70,14 @@ Status KernelSet::load_all() {
     return answer == success ? Status() : failure("cuModuleGetFunction", answer).with_prefix(fmt::format("{}: ", name));
   };
   for (const char* name : kernel_names) FABRING_TRY(find(name, functions_[name]));
-  FABRING_TRY(find("copy_and_tell", copy_and_tell_));
-  ready_.store(true, std::memory_order_release);
-  return {};
+  return find("copy_and_tell", copy_and_tell_);
 }
 
 Status KernelSet::load() {
   std::lock_guard lock(mutex_);
   if (!tried_) {
     loaded_ = load_all();
-    tried_ = loaded_.code() != ErrorCode::device_error;  // that may be over next time
+    tried_ = loaded_.ok() || loaded_.code() == ErrorCode::unavailable;  // anything else may be over next time
   }
   return loaded_;
 }

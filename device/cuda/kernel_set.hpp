@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "device/cuda/event_pool.hpp"
 #include "device/cuda/kernel_choice.hpp"
@@ -17,7 +18,8 @@ class KernelSet {
  public:
   KernelSet(std::shared_ptr<EventPool> pool, Device device) : pool_(std::move(pool)), device_(device) {}
 
-  /// In an Entry of the context. Errors: unavailable if this build has no kernels, or none for this GPU.
+  /// In an Entry of the context. Errors: unavailable if this build has no kernels, or none for this GPU, for good;
+  /// out_of_memory and device_error, which may be over next time.
   Status load();
   /// Any thread, anywhere.
   bool loaded() const { return ready_.load(std::memory_order_acquire); }
@@ -28,6 +30,7 @@ class KernelSet {
 
  private:
   Status load_all();
+  Status load_from(std::vector<Module>& modules);
 
   const std::shared_ptr<EventPool> pool_;
   const Device device_;

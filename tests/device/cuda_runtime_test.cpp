@@ -486,6 +486,16 @@ TEST_F(Begun, a_gpu_or_a_driver_that_no_kernel_was_compiled_for_is_named_and_ask
   }
 }
 
+TEST_F(Begun, a_gpu_without_room_for_the_kernels_is_asked_again) {
+  if (!HAS_KERNELS) GTEST_SKIP() << "built without kernels";
+  setenv("FAKE_CUDA_LOAD", "2", 1);
+  const Status full = runtime->load_kernels(0);
+  unsetenv("FAKE_CUDA_LOAD");
+  EXPECT_EQ(full.code(), ErrorCode::out_of_memory);
+  EXPECT_NE(full.message().find("no room for the kernels"), std::string::npos) << full.message();
+  EXPECT_TRUE(runtime->load_kernels(0).ok());
+}
+
 TEST(CudaRuntime, an_error_of_the_device_has_the_drivers_words_and_what_to_do) {
   setenv("FAKE_CUDA_FAIL_AFTER", "0", 1);
   load_driver();

@@ -38,6 +38,8 @@ FAKE Answer cuModuleLoadData(Module* module, const void* image) {
   return success;
 }
 
+FAKE Answer cuModuleUnload(Module) { return check(); }
+
 FAKE Answer cuModuleGetFunction(Function* function, Module, const char* name) {
   if (const Answer answer = check(); answer != success) return answer;
   const std::string_view full = name, prefix = "fabring_";

@@ -87,11 +87,12 @@ part "ranks that read each other's memory, beside others that do not; killed and
 within 60 python3 -B tests/gpu/loans_test.py --program "$fabring"
 
 part "figures: allreduce of GPU memory: CUDA IPC, staged, and the same of host memory"
+transport=shm
 figures() {  # RANKS MEMORY SIZES [SETTING=VALUE...]
   local ranks=$1 memory=$2 sizes=$3
   shift 3
-  echo "-- $ranks ranks, shm, $memory $*"
-  within 60 env "$@" "$fabring" perf allreduce -n "$ranks" --transport shm --memory "$memory" --sizes "$sizes" ${in_place---in-place} \
+  echo "-- $ranks ranks, $transport, $memory $*"
+  within 60 env "$@" "$fabring" perf allreduce -n "$ranks" --transport $transport --memory "$memory" --sizes "$sizes" ${in_place---in-place} \
     --format plain -w 3 -i 10 --no-check
 }
 for ranks in 2 4 8; do
@@ -107,6 +108,9 @@ for ranks in 2 4 8; do
 done
 figures 4 cuda 64K,1M,16M,128M FABRING_GPU_PATH=staged
 figures 4 host 64K,1M,16M,128M
+echo "-- staged where the network binds: at least 90% of the same of host memory"
+transport=tcp figures 2 cuda 64K,1M,16M,128M
+transport=tcp figures 2 host 64K,1M,16M,128M
 
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | head -1)
 if [[ -n $sanitizer && $(left) -gt 60 ]]; then

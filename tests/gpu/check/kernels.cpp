@@ -173,6 +173,30 @@ double microseconds(DeviceUnderTest& gpu, std::size_t bytes, Post&& post) {
   return std::chrono::duration<double, std::micro>(Clock::now() - begun).count() / calls;
 }
 
+// What bounds all that is staged: each direction alone, and both at once.
+void measure_copies_with_host(DeviceUnderTest& gpu, std::byte* one, std::byte* other) {
+  constexpr std::size_t bytes = std::size_t{64} << 20;
+  std::byte* const pinned[] = {gpu.allocate_pinned(bytes), gpu.allocate_pinned(bytes)};
+  const auto rate = [](double time, std::size_t all) { return static_cast<double>(all) / time / 1e3; };
+  const auto down = [&](DeviceQueue& queue) { require(queue.post_copy(pinned[0], one, bytes), "a copy"); };
+  const auto up = [&](DeviceQueue& queue) { require(queue.post_copy(other, pinned[1], bytes), "a copy"); };
+  const double alone[] = {microseconds(gpu, bytes, [&] { down(*gpu.queue); }),
+                          microseconds(gpu, bytes, [&] { up(*gpu.queue); })};
+  const auto second = required(gpu.runtime->open_queue(gpu.device), "a queue");
+  constexpr int rounds = 20;
+  const auto begun = Clock::now();
+  for (int i = 0; i < rounds; ++i) {
+    down(*gpu.queue);
+    up(*second);
+  }
+  require(second->post_mark(), "a mark");
+  gpu.finish();
+  while (required(second->reached(), "waiting for the GPU") < 1) std::this_thread::yield();
+  const double both = std::chrono::duration<double, std::micro>(Clock::now() - begun).count() / rounds;
+  std::printf("# 64 MiB copied to the host %.1f GB/s, from the host %.1f, both at once %.1f in all\n",
+              rate(alone[0], bytes), rate(alone[1], bytes), rate(both, 2 * bytes));
+}
+
 }  // namespace
 
 int check_kernels(bool quick) {
@@ -250,6 +274,7 @@ int measure_kernels() {
       std::printf("# %zu bytes %s the host, seen to be there: copied %.2f us, by a kernel that tells %.2f us\n", bytes,
                   up ? "from" : "to", by_driver, by_kernel);
     }
+  measure_copies_with_host(gpu, buffers[0], buffers[1]);
   return 0;
 }
 

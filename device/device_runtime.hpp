@@ -118,6 +118,8 @@ class DeviceRuntime {
   /// Errors: unsupported while the stream is being captured into a graph.
   virtual Result<std::unique_ptr<DeviceEvent>> record(int device, void* stream) = 0;
   virtual Result<std::unique_ptr<DeviceQueue>> open_queue(int device) = 0;
+  /// Was this built with kernels at all? load_kernels() may still find none for a device.
+  virtual bool has_kernels() = 0;
   /// Makes post_reduce() and post_scale() ready on this device: the first time takes milliseconds, and may wait for
   /// what the program has the device do. Errors: unavailable, saying why this device has no kernels; out_of_memory, as
   /// long as it has no room for them.

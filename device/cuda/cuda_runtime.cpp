@@ -14,6 +14,7 @@
 
 #include "device/cuda/card_access.hpp"
 #include "device/cuda/event_pool.hpp"
+#include "device/cuda/kernels/images.hpp"
 #include "device/cuda/opened_memory.hpp"
 #include "device/cuda/queue.hpp"
 #include "device/cuda/sharing.hpp"
@@ -157,6 +158,8 @@ class CudaRuntime final : public DeviceRuntime {
     if (answer != success) return driver_->error("cuStreamCreateWithPriority", answer);
     return std::unique_ptr<DeviceQueue>(std::make_unique<CudaQueue>(pool_, kernels_of(device), *context, stream));
   }
+
+  bool has_kernels() override { return !kernels::images().empty(); }
 
   Status load_kernels(int device) override {
     auto context = context_of(device);

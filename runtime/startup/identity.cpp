@@ -189,6 +189,10 @@ std::size_t lent_segment_of(const std::vector<Identity>& ranks, const std::vecto
   return least > TilingRules().segment_bytes ? static_cast<std::size_t>(least) : 0;
 }
 
+bool would_lend(const Config& config, GpuUse use, bool has_kernels) {
+  return use == GpuUse::begun && has_kernels && config.gpu_path != "staged";
+}
+
 bool all_lend(const std::vector<Identity>& ranks, const std::vector<int>& node_of) {
   return is_one_node(node_of) &&
          std::all_of(ranks.begin(), ranks.end(), [](const Identity& rank) { return rank.lends; });

@@ -88,6 +88,9 @@ std::size_t longest_lent(const Config& config, GpuUse use);
 /// What all ranks would; 0: not all would, or they are not of one node, or FABRING_SEGMENT_BYTES is set.
 std::size_t lent_segment_of(const std::vector<Identity>& ranks, const std::vector<int>& node_of);
 
+/// Identity::lends. Without kernels what is reduced goes through the host after all, so nothing is gained there.
+bool would_lend(const Config& config, GpuUse use, bool has_kernels);
+
 /// Did every rank begin with a GPU in use, to lend its memory to the others, all of one node?
 bool all_lend(const std::vector<Identity>& ranks, const std::vector<int>& node_of);
 

@@ -148,8 +148,9 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
   own.cores = static_cast<std::uint32_t>(allowed_cpus());
   own.cpus = show_cpu_list(affinity_cpus());
   const bool begun = parts.device && parts.device->in_use();
-  own.lent_bytes = longest_lent(config, begun ? GpuUse::begun : own.gpus ? GpuUse::possible : GpuUse::none);
-  own.lends = begun && config.gpu_path != "staged";
+  const GpuUse use = begun ? GpuUse::begun : own.gpus ? GpuUse::possible : GpuUse::none;
+  own.lent_bytes = longest_lent(config, use);
+  own.lends = would_lend(config, use, parts.device && parts.device->has_kernels());
   UsableTransports usable(config.transport);
   std::unique_ptr<NodeBeacon> beacon;
   // Without other hosts no card carries anything.

@@ -206,6 +206,7 @@ TEST_F(Begun, a_few_small_copies_are_one_launch_whose_end_is_seen_without_the_dr
 
 TEST_F(Begun, copies_of_any_size_and_place_are_right_whoever_does_them) {
   EXPECT_EQ(runtime->load_kernels(0).ok(), HAS_KERNELS != 0);
+  EXPECT_EQ(runtime->has_kernels(), HAS_KERNELS != 0);
   constexpr std::size_t bytes = 200'000;
   std::byte* const block = *runtime->allocate(0, bytes);
   std::byte* const pinned = runtime->allocate_pinned(bytes);

@@ -120,6 +120,7 @@ class FakeDevice final : public DeviceRuntime {
   Result<MemoryFacts> look_up(const void* at) override;
   Result<std::unique_ptr<DeviceEvent>> record(int device, void* stream) override;
   Result<std::unique_ptr<DeviceQueue>> open_queue(int device) override;
+  bool has_kernels() override { return has_kernels_; }
   Status load_kernels(int device) override;
   Result<CardFacts> look_up_for_cards(const std::byte* at) override;
   Result<Descriptor> export_pages(const std::byte* at, std::size_t bytes) override;

@@ -81,6 +81,15 @@ std::vector<Identity> lenders(int count) {
   return ranks;
 }
 
+TEST(WouldLend, who_had_begun_to_use_a_gpu_and_has_kernels_to_read_what_others_lend) {
+  EXPECT_TRUE(would_lend({}, GpuUse::begun, true));
+  EXPECT_FALSE(would_lend({}, GpuUse::possible, true));
+  EXPECT_FALSE(would_lend({}, GpuUse::begun, false)) << "reductions are staged";
+  Config staged;
+  staged.gpu_path = "staged";
+  EXPECT_FALSE(would_lend(staged, GpuUse::begun, true));
+}
+
 TEST(UnaskedLimit, is_low_only_where_every_rank_lends_its_memory_to_all_others) {
   std::vector<Identity> ranks = lenders(3);
   EXPECT_TRUE(all_lend(ranks, {0, 0, 0}));

@@ -5,6 +5,8 @@
 //   Value                         what a sum is kept in (registers); small floats keep several vectors of float
 //   elements                      elements in a Value
 //   load(const Element*), combine(Value, Value), store(Value, Element*)
+//   load_one(const Element*), store_one(Value, Element*)   the same of one element, in the first lane; a Unit may lack
+//                                 them
 // Every element is folded left to right over the sources within registers, so memory is read once and written once
 // whatever the number of sources, and a group is read from all sources before it is written: `to` may be any of them.
 // Incomplete vectors at either end go through a padded copy and the same instructions, so an element's bits do not
@@ -74,6 +76,14 @@ HWY_NOINLINE void fold_few(typename Unit::Element* to, const typename Unit::Elem
   std::memcpy(to + at, padded, bytes);
 }
 
+// A single element, of a counter or a flag that many calls are about, without a padded copy.
+template <class Unit>
+HWY_INLINE void fold_one(const FoldArguments& arguments, const typename Unit::Element* const* sources) {
+  typename Unit::Value sum = Unit::load_one(sources[0]);
+  for (std::size_t s = 1; s < arguments.source_count; ++s) sum = Unit::combine(sum, Unit::load_one(sources[s]));
+  Unit::store_one(sum, static_cast<typename Unit::Element*>(arguments.to));
+}
+
 // The same pointers under their own type; void pointers and pointers to elements are represented alike.
 template <class Unit>
 HWY_INLINE const typename Unit::Element* const* sources_of(const FoldArguments& arguments) {
@@ -111,6 +121,9 @@ void fold_all(const FoldArguments& arguments, Sources sources) {
 template <class Unit>
 void fold(const FoldArguments& arguments) {
   const auto* const all = sources_of<Unit>(arguments);
+  if constexpr (requires { &Unit::load_one; }) {
+    if (arguments.count == 1) return fold_one<Unit>(arguments, all);
+  }
   if (arguments.source_count == 2) {
     fold_all<Unit, unroll>(arguments, TwoSources<typename Unit::Element>{all[0], all[1]});
   } else {
@@ -121,8 +134,7 @@ void fold(const FoldArguments& arguments) {
 // One loop for any number of sources: a fraction of the code, for what is bound by arithmetic or seldom used.
 template <class Unit>
 void fold_compact(const FoldArguments& arguments) {
-  fold_all<Unit, 1>(arguments,
-                    AnySources<typename Unit::Element>(sources_of<Unit>(arguments), arguments.source_count));
+  fold_all<Unit, 1>(arguments, AnySources<typename Unit::Element>(sources_of<Unit>(arguments), arguments.source_count));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #pragma once
-// What reduce() is made of: one fold per family of types, compiled once per instruction set. Internal to this folder.
+// What reduce() is made of: folds, one per type and operation, by family of types, each compiled once per instruction
+// set. Internal to this folder.
 //
 // A fold answers for at least two sources; the copy of a single one is reduce()'s. Signed and unsigned integers of a
 // width share the sum and the product: wrapping makes their bits the same. avg and premul_sum fold as sum does.
@@ -20,10 +21,13 @@ struct FoldArguments {
   std::size_t count;         ///< elements
 };
 
-void fold_floats(const FoldArguments& arguments);    ///< float64, float32
-void fold_halves(const FoldArguments& arguments);    ///< float16, bfloat16
-void fold_float8(const FoldArguments& arguments);    ///< float8_e4m3, float8_e5m2
-void fold_integers(const FoldArguments& arguments);  ///< arithmetic of integers
-void fold_bits(const FoldArguments& arguments);      ///< logical and bitwise operations; boolean has logical ones only
+using Fold = void (*)(const FoldArguments& arguments);
+
+// The fold of a type and an operation on this processor.
+Fold fold_of_floats(DataType type, ReduceOp op);    ///< float64, float32
+Fold fold_of_halves(DataType type, ReduceOp op);    ///< float16, bfloat16
+Fold fold_of_float8(DataType type, ReduceOp op);    ///< float8_e4m3, float8_e5m2
+Fold fold_of_integers(DataType type, ReduceOp op);  ///< arithmetic of integers
+Fold fold_of_bits(DataType type, ReduceOp op);      ///< logical and bitwise operations; boolean has logical ones only
 
 }  // namespace fabring

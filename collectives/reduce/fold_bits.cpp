@@ -68,35 +68,36 @@ void fold_bitwise(const FoldArguments& arguments) {
 }
 
 template <class Operation>
-void fold_logical(const FoldArguments& arguments) {
-  switch (size_of(arguments.type)) {
+Fold fold_logical(DataType type) {
+  switch (size_of(type)) {
     case 1:
-      return fold_compact<LogicalUnit<std::uint8_t, Operation>>(arguments);
+      return fold_compact<LogicalUnit<std::uint8_t, Operation>>;
     case 2:
-      return fold_compact<LogicalUnit<std::uint16_t, Operation>>(arguments);
+      return fold_compact<LogicalUnit<std::uint16_t, Operation>>;
     case 4:
-      return fold_compact<LogicalUnit<std::uint32_t, Operation>>(arguments);
+      return fold_compact<LogicalUnit<std::uint32_t, Operation>>;
     case 8:
-      return fold_compact<LogicalUnit<std::uint64_t, Operation>>(arguments);
+      return fold_compact<LogicalUnit<std::uint64_t, Operation>>;
   }
+  return nullptr;
 }
 
-void fold_target(const FoldArguments& arguments) {
-  switch (arguments.op) {
+Fold fold_on_target(DataType type, ReduceOp op) {
+  switch (op) {
     case ReduceOp::logical_and:
-      return fold_logical<And>(arguments);
+      return fold_logical<And>(type);
     case ReduceOp::logical_or:
-      return fold_logical<Or>(arguments);
+      return fold_logical<Or>(type);
     case ReduceOp::logical_xor:
-      return fold_logical<Xor>(arguments);
+      return fold_logical<Xor>(type);
     case ReduceOp::bitwise_and:
-      return fold_bitwise<And>(arguments);
+      return fold_bitwise<And>;
     case ReduceOp::bitwise_or:
-      return fold_bitwise<Or>(arguments);
+      return fold_bitwise<Or>;
     case ReduceOp::bitwise_xor:
-      return fold_bitwise<Xor>(arguments);
+      return fold_bitwise<Xor>;
     default:
-      return;  // arithmetic has folds of its own
+      return nullptr;  // arithmetic has folds of its own
   }
 }
 
@@ -106,7 +107,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace fabring {
-HWY_EXPORT(fold_target);
-void fold_bits(const FoldArguments& arguments) { HWY_DYNAMIC_DISPATCH(fold_target)(arguments); }
+HWY_EXPORT(fold_on_target);
+Fold fold_of_bits(DataType type, ReduceOp op) { return HWY_DYNAMIC_DISPATCH(fold_on_target)(type, op); }
 }  // namespace fabring
 #endif

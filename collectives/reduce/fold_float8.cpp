@@ -15,22 +15,22 @@ namespace fabring::HWY_NAMESPACE {
 namespace {
 
 template <class Format>
-void fold_type(const FoldArguments& arguments) {
-  switch (arguments.op) {
+Fold fold_of(ReduceOp op) {
+  switch (op) {
     case ReduceOp::prod:
-      return fold_compact<SmallFloatUnit<Format, FloatProduct>>(arguments);
+      return fold_compact<SmallFloatUnit<Format, FloatProduct>>;
     case ReduceOp::min:
-      return fold_compact<SmallFloatUnit<Format, FloatMinimum>>(arguments);
+      return fold_compact<SmallFloatUnit<Format, FloatMinimum>>;
     case ReduceOp::max:
-      return fold_compact<SmallFloatUnit<Format, FloatMaximum>>(arguments);
+      return fold_compact<SmallFloatUnit<Format, FloatMaximum>>;
     default:  // sum, avg, premul_sum
-      return fold_compact<SmallFloatUnit<Format, FloatSum>>(arguments);
+      return fold_compact<SmallFloatUnit<Format, FloatSum>>;
   }
 }
 
-void fold_target(const FoldArguments& arguments) {
-  if (arguments.type == DataType::float8_e4m3) return fold_type<Float8E4m3>(arguments);
-  fold_type<Float8E5m2>(arguments);
+Fold fold_on_target(DataType type, ReduceOp op) {
+  if (type == DataType::float8_e4m3) return fold_of<Float8E4m3>(op);
+  return fold_of<Float8E5m2>(op);
 }
 
 }  // namespace
@@ -39,7 +39,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace fabring {
-HWY_EXPORT(fold_target);
-void fold_float8(const FoldArguments& arguments) { HWY_DYNAMIC_DISPATCH(fold_target)(arguments); }
+HWY_EXPORT(fold_on_target);
+Fold fold_of_float8(DataType type, ReduceOp op) { return HWY_DYNAMIC_DISPATCH(fold_on_target)(type, op); }
 }  // namespace fabring
 #endif

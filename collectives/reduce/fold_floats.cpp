@@ -22,25 +22,27 @@ struct FloatUnit {
   static HWY_INLINE Value load(const T* from) { return Operation::prepare(hn::LoadU(Tag(), from)); }
   static HWY_INLINE Value combine(Value a, Value b) { return Operation::combine(a, b); }
   static HWY_INLINE void store(Value value, T* to) { hn::StoreU(Operation::finish(value), Tag(), to); }
+  static HWY_INLINE Value load_one(const T* from) { return Operation::prepare(hn::Set(Tag(), *from)); }
+  static HWY_INLINE void store_one(Value value, T* to) { *to = hn::GetLane(Operation::finish(value)); }
 };
 
 template <class T>
-void fold_type(const FoldArguments& arguments) {
-  switch (arguments.op) {
+Fold fold_of(ReduceOp op) {
+  switch (op) {
     case ReduceOp::prod:
-      return fold<FloatUnit<T, FloatProduct>>(arguments);
+      return fold<FloatUnit<T, FloatProduct>>;
     case ReduceOp::min:
-      return fold<FloatUnit<T, FloatMinimum>>(arguments);
+      return fold<FloatUnit<T, FloatMinimum>>;
     case ReduceOp::max:
-      return fold<FloatUnit<T, FloatMaximum>>(arguments);
+      return fold<FloatUnit<T, FloatMaximum>>;
     default:  // sum, avg, premul_sum
-      return fold<FloatUnit<T, FloatSum>>(arguments);
+      return fold<FloatUnit<T, FloatSum>>;
   }
 }
 
-void fold_target(const FoldArguments& arguments) {
-  if (arguments.type == DataType::float64) return fold_type<double>(arguments);
-  fold_type<float>(arguments);
+Fold fold_on_target(DataType type, ReduceOp op) {
+  if (type == DataType::float64) return fold_of<double>(op);
+  return fold_of<float>(op);
 }
 
 }  // namespace
@@ -49,7 +51,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace fabring {
-HWY_EXPORT(fold_target);
-void fold_floats(const FoldArguments& arguments) { HWY_DYNAMIC_DISPATCH(fold_target)(arguments); }
+HWY_EXPORT(fold_on_target);
+Fold fold_of_floats(DataType type, ReduceOp op) { return HWY_DYNAMIC_DISPATCH(fold_on_target)(type, op); }
 }  // namespace fabring
 #endif

@@ -15,22 +15,22 @@ namespace fabring::HWY_NAMESPACE {
 namespace {
 
 template <class Format>
-void fold_type(const FoldArguments& arguments) {
-  switch (arguments.op) {
+Fold fold_of(ReduceOp op) {
+  switch (op) {
     case ReduceOp::prod:
-      return fold<SmallFloatUnit<Format, FloatProduct>>(arguments);
+      return fold<SmallFloatUnit<Format, FloatProduct>>;
     case ReduceOp::min:
-      return fold<SmallFloatUnit<Format, FloatMinimum>>(arguments);
+      return fold<SmallFloatUnit<Format, FloatMinimum>>;
     case ReduceOp::max:
-      return fold<SmallFloatUnit<Format, FloatMaximum>>(arguments);
+      return fold<SmallFloatUnit<Format, FloatMaximum>>;
     default:  // sum, avg, premul_sum
-      return fold<SmallFloatUnit<Format, FloatSum>>(arguments);
+      return fold<SmallFloatUnit<Format, FloatSum>>;
   }
 }
 
-void fold_target(const FoldArguments& arguments) {
-  if (arguments.type == DataType::float16) return fold_type<Float16>(arguments);
-  fold_type<Bfloat16>(arguments);
+Fold fold_on_target(DataType type, ReduceOp op) {
+  if (type == DataType::float16) return fold_of<Float16>(op);
+  return fold_of<Bfloat16>(op);
 }
 
 }  // namespace
@@ -39,7 +39,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace fabring {
-HWY_EXPORT(fold_target);
-void fold_halves(const FoldArguments& arguments) { HWY_DYNAMIC_DISPATCH(fold_target)(arguments); }
+HWY_EXPORT(fold_on_target);
+Fold fold_of_halves(DataType type, ReduceOp op) { return HWY_DYNAMIC_DISPATCH(fold_on_target)(type, op); }
 }  // namespace fabring
 #endif

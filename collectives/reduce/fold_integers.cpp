@@ -70,43 +70,45 @@ struct IntegerUnit {
   static HWY_INLINE Value load(const T* from) { return hn::LoadU(Tag(), from); }
   static HWY_INLINE Value combine(Value a, Value b) { return Operation::combine(a, b); }
   static HWY_INLINE void store(Value value, T* to) { hn::StoreU(value, Tag(), to); }
+  static HWY_INLINE Value load_one(const T* from) { return hn::Set(Tag(), *from); }
+  static HWY_INLINE void store_one(Value value, T* to) { *to = hn::GetLane(value); }
 };
 
 template <class T>
-void fold_type(const FoldArguments& arguments) {
+Fold fold_of(ReduceOp op) {
   using Unsigned = std::make_unsigned_t<T>;
-  switch (arguments.op) {
+  switch (op) {
     case ReduceOp::prod:
-      return fold<IntegerUnit<Unsigned, Product>>(arguments);
+      return fold<IntegerUnit<Unsigned, Product>>;
     case ReduceOp::min:
-      return fold<IntegerUnit<T, Minimum>>(arguments);
+      return fold<IntegerUnit<T, Minimum>>;
     case ReduceOp::max:
-      return fold<IntegerUnit<T, Maximum>>(arguments);
+      return fold<IntegerUnit<T, Maximum>>;
     default:  // sum, avg, premul_sum
-      return fold<IntegerUnit<Unsigned, Sum>>(arguments);
+      return fold<IntegerUnit<Unsigned, Sum>>;
   }
 }
 
-void fold_target(const FoldArguments& arguments) {
-  switch (arguments.type) {
+Fold fold_on_target(DataType type, ReduceOp op) {
+  switch (type) {
     case DataType::int8:
-      return fold_type<std::int8_t>(arguments);
+      return fold_of<std::int8_t>(op);
     case DataType::int16:
-      return fold_type<std::int16_t>(arguments);
+      return fold_of<std::int16_t>(op);
     case DataType::int32:
-      return fold_type<std::int32_t>(arguments);
+      return fold_of<std::int32_t>(op);
     case DataType::int64:
-      return fold_type<std::int64_t>(arguments);
+      return fold_of<std::int64_t>(op);
     case DataType::uint8:
-      return fold_type<std::uint8_t>(arguments);
+      return fold_of<std::uint8_t>(op);
     case DataType::uint16:
-      return fold_type<std::uint16_t>(arguments);
+      return fold_of<std::uint16_t>(op);
     case DataType::uint32:
-      return fold_type<std::uint32_t>(arguments);
+      return fold_of<std::uint32_t>(op);
     case DataType::uint64:
-      return fold_type<std::uint64_t>(arguments);
+      return fold_of<std::uint64_t>(op);
     default:
-      return;  // floats have folds of their own
+      return nullptr;  // floats have folds of their own
   }
 }
 
@@ -116,7 +118,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace fabring {
-HWY_EXPORT(fold_target);
-void fold_integers(const FoldArguments& arguments) { HWY_DYNAMIC_DISPATCH(fold_target)(arguments); }
+HWY_EXPORT(fold_on_target);
+Fold fold_of_integers(DataType type, ReduceOp op) { return HWY_DYNAMIC_DISPATCH(fold_on_target)(type, op); }
 }  // namespace fabring
 #endif

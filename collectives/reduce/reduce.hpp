@@ -8,6 +8,8 @@
 
 namespace fabring {
 
+struct FoldArguments;
+
 /// to[i] = sources[0][i] (op) sources[1][i] (op) ... , left to right, for i < count. At least one source. `to` may be
 /// one of the sources (the same pointer) but may not overlap one otherwise. Every op that supports() allows but user,
 /// which reduce_user has. 16-bit and 8-bit floats are accumulated in float over all sources and rounded once, to
@@ -17,6 +19,18 @@ namespace fabring {
 /// and max hold -0 < +0 and give NaN if any source is NaN; integers wrap; booleans and logical results are 0 or 1, of a
 /// single source too.
 void reduce(DataType type, ReduceOp op, void* to, std::span<const void* const> sources, std::size_t count);
+
+/// reduce() of one type and operation, which are looked up once, on this processor.
+class ReduceKernel {
+ public:
+  ReduceKernel(DataType type, ReduceOp op);
+  void operator()(void* to, std::span<const void* const> sources, std::size_t count) const;
+
+ private:
+  DataType type_;
+  ReduceOp op_;
+  void (*fold_)(const FoldArguments& arguments);
+};
 
 /// The same with the caller's operation, for any type: to = user(user(sources[0], sources[1]), sources[2]) ..., some
 /// KiB at a time. The function never sees `to` itself, so `to` may be any of the sources. A single source is copied.

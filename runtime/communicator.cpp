@@ -112,9 +112,10 @@ std::shared_ptr<Execution> submit(const std::shared_ptr<CommunicatorCore>& core,
 }  // namespace
 
 Status Communicator::run(const Operation& operation) {
-  const auto engine = core_ ? core_->engine.lock() : nullptr;
+  if (!core_) return gone;
+  if (auto status = EngineCore::run_again(core_, operation)) return *std::move(status);
+  const auto engine = core_->engine.lock();
   if (!engine) return gone;
-  if (auto status = engine->run_again(core_, operation)) return *std::move(status);
   auto call = checked_call(*engine, *core_, operation);
   if (!call) return call.error();
   return engine->run(core_, std::move(*call), operation);
@@ -217,7 +218,7 @@ Status Prepared::run() {
   if (!engine) return gone;
   if (state_->call.device.any()) return Work(state_->start(*engine, false)).wait();
   if (!state_->operation.by_blocks)
-    if (auto status = engine->run_again(state_->core, state_->operation)) return *std::move(status);
+    if (auto status = EngineCore::run_again(state_->core, state_->operation)) return *std::move(status);
   return engine->run(state_->core, state_->call, state_->operation);
 }
 

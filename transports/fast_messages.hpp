@@ -21,50 +21,55 @@ struct FastMessage {
   bool lent = false;  ///< the payload lies where its sender has it, which may take it back: is_intact()
 };
 
-class FastMessages {
+/// The way to one peer and back. Lives as long as its FastMessages.
+class FastPeer {
  public:
-  virtual ~FastMessages() = default;
+  virtual ~FastPeer() = default;
 
-  /// Is `peer` reached this way, now or once it has been met? Never changes.
-  virtual bool reaches(Rank peer) const = 0;
-  /// The longest payload. Alike on all ranks.
-  virtual std::size_t most_bytes() const = 0;
-
-  /// Copies the message out; the peer sees it at once if it is awake, else after deliver(). False: no room now, or not
-  /// met yet; poll() and try again. To a peer that is lost nothing is sent, and it is true.
-  virtual bool put(Rank peer, const FastMessage::Head& head, std::span<const std::byte> payload) = 0;
+  /// Copies the message out; the peer sees it at once if it is awake, else after FastMessages::deliver(). False: no
+  /// room now, or not met yet; poll() and try again. To a peer that is lost nothing is sent, and it is true.
+  virtual bool put(const FastMessage::Head& head, std::span<const std::byte> payload) = 0;
   /// The same, but the payload stays where it is, in memory of Endpoint::mapped_memory(), and must stay as it is until
-  /// is_back(peer, loan). `answerable`: unless the peer's answer() takes its place. False: no room now, or it cannot be
-  /// lent; put() it.
-  virtual bool lend(Rank peer, const FastMessage::Head& head, std::span<const std::byte> payload, bool answerable,
+  /// is_back(loan). `answerable`: unless the peer's answer() takes its place. False: no room now, or it cannot be lent;
+  /// put() it.
+  virtual bool lend(const FastMessage::Head& head, std::span<const std::byte> payload, bool answerable,
                     std::uint32_t& loan) {
-    (void)peer, (void)head, (void)payload, (void)answerable, (void)loan;
+    (void)head, (void)payload, (void)answerable, (void)loan;
     return false;
   }
-  /// Sends `payload`, as long as that of the oldest message from `peer`, in its place, and takes that message as used.
+  /// Sends `payload`, as long as that of the oldest message that came, in its place, and takes that message as used.
   /// False: not possible now; put() and pop().
-  virtual bool answer(Rank peer, const FastMessage::Head& head, std::span<const std::byte> payload) {
-    (void)peer, (void)head, (void)payload;
+  virtual bool answer(const FastMessage::Head& head, std::span<const std::byte> payload) {
+    (void)head, (void)payload;
     return false;
   }
   /// The peer has read it, and all that it was lent before; or it is lost, and knows that what it reads may be
   /// anything.
-  virtual bool is_back(Rank peer, std::uint32_t loan) const {
-    (void)peer, (void)loan;
+  virtual bool is_back(std::uint32_t loan) const {
+    (void)loan;
     return true;
   }
-  /// Wakes those peers that sleep, after one or more put() or lend().
-  virtual void deliver() = 0;
 
-  /// The oldest message from `peer`; false if there is none.
-  virtual bool front(Rank peer, FastMessage& message) = 0;
+  /// The oldest message that came; false if there is none.
+  virtual bool front(FastMessage& message) = 0;
+  /// Looks for one so many times, one after the other; true as soon as front() has something to say.
+  virtual bool await(std::uint32_t looks) = 0;
   /// What was read of it is what was lent. False: the peer took it back before, and is lost.
-  virtual bool is_intact(Rank peer) {
-    (void)peer;
-    return true;
-  }
+  virtual bool is_intact() { return true; }
   /// That one has been used.
-  virtual void pop(Rank peer) = 0;
+  virtual void pop() = 0;
+};
+
+class FastMessages {
+ public:
+  virtual ~FastMessages() = default;
+
+  /// Null: it is not reached this way, now or once it has been met. Never changes.
+  virtual FastPeer* fast_peer(Rank peer) = 0;
+  /// The longest payload. Alike on all ranks.
+  virtual std::size_t most_bytes() const = 0;
+  /// Wakes those peers that sleep, after one or more put(), lend() or answer().
+  virtual void deliver() = 0;
 };
 
 }  // namespace fabring

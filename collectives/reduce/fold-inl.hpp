@@ -119,16 +119,21 @@ void fold_all(const FoldArguments& arguments, Sources sources) {
 }
 
 template <class Unit>
-void fold(const FoldArguments& arguments) {
+HWY_NOINLINE void fold_any(const FoldArguments& arguments) {
   const auto* const all = sources_of<Unit>(arguments);
-  if constexpr (requires { &Unit::load_one; }) {
-    if (arguments.count == 1) return fold_one<Unit>(arguments, all);
-  }
   if (arguments.source_count == 2) {
     fold_all<Unit, unroll>(arguments, TwoSources<typename Unit::Element>{all[0], all[1]});
   } else {
     fold_all<Unit, unroll>(arguments, AnySources<typename Unit::Element>(all, arguments.source_count));
   }
+}
+
+template <class Unit>
+void fold(const FoldArguments& arguments) {
+  if constexpr (requires { &Unit::load_one; }) {
+    if (arguments.count == 1) return fold_one<Unit>(arguments, sources_of<Unit>(arguments));
+  }
+  fold_any<Unit>(arguments);
 }
 
 // One loop for any number of sources: a fraction of the code, for what is bound by arithmetic or seldom used.

@@ -4,9 +4,11 @@
 
 namespace fabring {
 
-CommunicatorCore::CommunicatorCore(std::weak_ptr<EngineCore> owner, std::uint32_t number, std::string name,
-                                   std::vector<Rank> ranks, Rank own, std::vector<int> nodes)
+CommunicatorCore::CommunicatorCore(std::weak_ptr<EngineCore> owner, std::shared_ptr<Drive> its_drive,
+                                   std::uint32_t number, std::string name, std::vector<Rank> ranks, Rank own,
+                                   std::vector<int> nodes)
     : engine(std::move(owner)),
+      drive(std::move(its_drive)),
       id(number),
       label(std::move(name)),
       members(std::move(ranks)),

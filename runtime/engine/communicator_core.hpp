@@ -9,6 +9,7 @@
 // behind what it does not need yet.
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -19,6 +20,7 @@
 
 #include "collectives/choice/table.hpp"
 #include "fabring/communicator.hpp"
+#include "runtime/engine/drive.hpp"
 #include "runtime/engine/execution.hpp"
 #include "runtime/engine/flat_run.hpp"
 #include "runtime/engine/plan_cache.hpp"
@@ -32,11 +34,12 @@ class CommunicatorCore {
   static constexpr std::size_t most_active = 4;  // operations of one communicator under way at once
   static constexpr std::size_t most_early_grants = 1 << 16;
 
-  CommunicatorCore(std::weak_ptr<EngineCore> engine, std::uint32_t id, std::string label, std::vector<Rank> members,
-                   Rank self, std::vector<int> node_of);
+  CommunicatorCore(std::weak_ptr<EngineCore> engine, std::shared_ptr<Drive> drive, std::uint32_t id, std::string label,
+                   std::vector<Rank> members, Rank self, std::vector<int> node_of);
 
   // Constant, any thread.
   std::weak_ptr<EngineCore> engine;
+  const std::shared_ptr<Drive> drive;
   const std::uint32_t id;
   const std::string label;
   const std::vector<Rank> members;  ///< world rank of each member
@@ -50,8 +53,14 @@ class CommunicatorCore {
 
   // Any thread, under `mutex`.
   mutable std::mutex mutex;
-  Status failed;                    ///< the first error
-  std::uint32_t last_sequence = 0;  ///< of the last collective
+  Status failed;  ///< the first error
+  void fail(const Status& why) {
+    if (!failed.ok()) return;
+    failed = why;
+    has_failed.store(true);
+  }
+  std::atomic<bool> has_failed{false};          ///< read without it
+  std::atomic<std::uint32_t> last_sequence{0};  ///< of the last collective; the driver takes one without it
   std::shared_ptr<const ChoiceTable> choices;
   PlanCache plans;
 

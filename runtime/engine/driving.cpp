@@ -89,7 +89,7 @@ bool EngineCore::retire() {
 }
 
 void EngineCore::notify_waiters() {
-  if (waiters_.load() == 0) return;
+  if (drive_->waiters.load() == 0) return;
   std::lock_guard lock(turn_mutex_);
   turn_.notify_all();
 }
@@ -126,13 +126,13 @@ void EngineCore::drive(const std::function<bool()>& enough, std::chrono::nanosec
 Status EngineCore::wait(Execution& execution, std::chrono::nanoseconds limit) {
   const bool bounded = limit < std::chrono::hours(24 * 365);  // now + nanoseconds::max() would overflow
   const auto end = std::chrono::steady_clock::now() + (bounded ? limit : std::chrono::nanoseconds(0));
-  waiters_.fetch_add(1);
+  drive_->waiters.fetch_add(1);
   bool asked = false;
   while (!execution.done()) {
     const auto left =
         bounded ? end - std::chrono::steady_clock::now() : std::chrono::nanoseconds(std::chrono::hours(1));
     if (left <= std::chrono::nanoseconds(0)) break;
-    if (!left_.load() && drive_.try_lock()) {  // whoever leaves drives until the end
+    if (!left_.load() && drive_->try_lock()) {  // whoever leaves drives until the end
       drive([&] { return execution.done() || left_.load(); }, left);
       release_drive();
     } else {
@@ -143,7 +143,7 @@ Status EngineCore::wait(Execution& execution, std::chrono::nanoseconds limit) {
         turn_.wait_for(lock, std::min<std::chrono::nanoseconds>(left, std::chrono::milliseconds(1)));
     }
   }
-  const bool others = waiters_.fetch_sub(1) > 1;
+  const bool others = drive_->waiters.fetch_sub(1) > 1;
   const bool undelivered = undelivered_.load();
   if (undelivered) have_delivered();
   if (others || pending_.load() > 0) {
@@ -166,7 +166,7 @@ void EngineCore::have_delivered() {
 }
 
 void EngineCore::drive_once() {
-  if (!drive_.try_lock()) return;
+  if (!drive_->try_lock()) return;
   progress();
   release_drive();
 }
@@ -191,8 +191,8 @@ void EngineCore::background() {
       std::unique_lock lock(turn_mutex_);
       turn_.wait_for(lock, std::chrono::milliseconds(1), [&] { return stop_.load() || pending_.load() > 0; });
     }
-    if (needed() && waiters_.load() == 0 && drive_.try_lock()) {
-      drive([&] { return !needed() || waiters_.load() > 0 || stop_.load(); }, std::chrono::milliseconds(50),
+    if (needed() && drive_->waiters.load() == 0 && drive_->try_lock()) {
+      drive([&] { return !needed() || drive_->waiters.load() > 0 || stop_.load(); }, std::chrono::milliseconds(50),
             parts_.background_waiting);
       release_drive();
       notify_waiters();
@@ -211,7 +211,7 @@ void EngineCore::background() {
 }
 
 Traffic EngineCore::traffic() {
-  if (drive_.try_lock()) {
+  if (drive_->try_lock()) {
     count_traffic();
     release_drive();
   }  // else somebody drives, perhaps for long: the counts are a tick old at most
@@ -246,7 +246,7 @@ Status EngineCore::leave() {
   }
   if (parts_.endpoint) parts_.endpoint->wake();
   if (progress_thread.joinable()) progress_thread.join();
-  std::unique_lock lock(drive_);
+  std::unique_lock lock(*drive_);
   const bool healthy = [&] {
     std::lock_guard world_lock(world_->mutex);
     return world_->failed.ok();

@@ -66,6 +66,10 @@ std::shared_ptr<EngineCore> EngineCore::make(EngineParts parts) {
 
 EngineCore::~EngineCore() {
   (void)leave();
+  {
+    std::lock_guard lock(*drive_);
+    drive_->engine = nullptr;
+  }
   door_.reset();
   parts_.control.reset();
   parts_.endpoint.reset();  // before the memory that was posted to it
@@ -79,8 +83,8 @@ std::shared_ptr<CommunicatorCore> EngineCore::make_communicator(std::uint32_t id
     if (members[i] == parts_.self) self = static_cast<Rank>(i);
     nodes.push_back(parts_.node_of.empty() ? 0 : parts_.node_of[members[i]]);
   }
-  auto made = std::make_shared<CommunicatorCore>(weak_from_this(), id, std::move(label), std::move(members), self,
-                                                 std::move(nodes));
+  auto made = std::make_shared<CommunicatorCore>(weak_from_this(), drive_, id, std::move(label), std::move(members),
+                                                 self, std::move(nodes));
   std::optional<Failure> before;  // the news may be faster than a split
   {
     std::lock_guard lock(mutex_);
@@ -90,7 +94,7 @@ std::shared_ptr<CommunicatorCore> EngineCore::make_communicator(std::uint32_t id
   }
   if (before) {
     std::lock_guard lock(made->mutex);
-    if (made->failed.ok()) made->failed = explain(*before);
+    made->fail(explain(*before));
   }
   adopt_.store(true, std::memory_order_release);
   return made;
@@ -213,13 +217,13 @@ std::shared_ptr<Execution> EngineCore::submit(const std::shared_ptr<Communicator
       return execution;
     }
     const Tiling tiling = choose_tiling(*plan, call, tiling_rules());
+    pending_.fetch_add(1);  // before it has its number: nothing that is run at once comes between
     const std::uint32_t sequence = is_message(call.collective) ? 0 : ++communicator->last_sequence;
     auto memory = memory_of(call);
     execution = std::make_shared<Execution>(communicator, std::move(call), std::move(plan), sequence, tiling);
     execution->hold(std::move(memory));
     std::lock_guard submit_lock(mutex_);
     submitted_.push_back(execution);
-    pending_.fetch_add(1);
     if (background) start_background();
   }
   news_.store(true, std::memory_order_release);

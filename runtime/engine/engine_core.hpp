@@ -29,6 +29,7 @@
 #include "runtime/control/control_plane.hpp"
 #include "runtime/engine/communicator_core.hpp"
 #include "runtime/engine/device_copies.hpp"
+#include "runtime/engine/drive.hpp"
 #include "runtime/engine/handed_pieces.hpp"
 #include "runtime/engine/rank_state.hpp"
 #include "runtime/engine/waiting.hpp"
@@ -91,8 +92,9 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   /// under way. `call` is what `operation` asks for.
   Status run(const std::shared_ptr<CommunicatorCore>& communicator, Call call, const Operation& operation);
   /// The same for an operation that differs in its buffers at most from one that was run so lately; nothing if there is
-  /// none.
-  std::optional<Status> run_again(const std::shared_ptr<CommunicatorCore>& communicator, const Operation& operation);
+  /// none, or the engine is gone.
+  static std::optional<Status> run_again(const std::shared_ptr<CommunicatorCore>& communicator,
+                                         const Operation& operation);
   /// Builds what an operation like this needs beforehand.
   Status prepare(CommunicatorCore& communicator, const Call& call);
   DeviceRuntime* device() const { return parts_.device.get(); }
@@ -172,9 +174,9 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   /// Something was submitted, made or reported meanwhile.
   bool has_news() const { return news_.load(std::memory_order_relaxed) || adopt_.load(std::memory_order_relaxed); }
   /// Somebody has news for this engine, or asks what it is doing.
-  bool is_wanted() const { return has_news() || asked_.load(std::memory_order_relaxed); }
+  bool is_wanted() const { return has_news() || drive_->asked.load(std::memory_order_relaxed); }
   /// How many of our small messages this member has taken, as it says.
-  void heard_of(CommunicatorCore& communicator, Rank member, const Record& record);
+  void heard_of(CommunicatorCore& communicator, Rank member, std::uint32_t consumed);
   /// A small message of this member was taken, one that was `kept` before or one that just came.
   void took_early(CommunicatorCore& communicator, Rank member, bool kept);
   /// A message of this member does not fit an operation: a mismatch of lengths is reported to all, anything else makes
@@ -207,8 +209,10 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
  private:
   explicit EngineCore(EngineParts parts);
   // Small operations at once.
-  bool take_drive_at_once();  ///< if nothing else is under way
-  std::nullopt_t give_drive_back();
+  bool may_run_at_once();  ///< with the drive held: is nothing else under way?
+  FlatRun* find_flat(CommunicatorCore& communicator, const Operation& operation);
+  std::nullopt_t give_drive_back(const CommunicatorCore& communicator);  ///< the engine may be gone then
+  void drive_is_free();
   void have_delivered();  ///< by the progress thread, what is left to send
   FlatRun* make_flat(CommunicatorCore& communicator, const Call& call, const Operation& operation);
   std::optional<Status> run_flat(const std::shared_ptr<CommunicatorCore>& communicator, FlatRun& flat);
@@ -286,9 +290,9 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   std::vector<std::shared_ptr<const ChoiceTable>> choices_;
   Traffic traffic_;
   static constexpr std::size_t most_askers = 64;
-  std::vector<std::function<void(const RankState&)>> askers_;  ///< who want to know what this rank is doing
-  std::atomic<bool> asked_{false};                             ///< askers_ holds some
-  std::atomic<Time> last_end_{Time{}};                         ///< when the last operation ended
+  std::vector<std::function<void(const RankState&)>>
+      askers_;                          ///< who want to know what this rank is doing; then Drive::asked
+  std::atomic<Time> last_end_{Time{}};  ///< when the last operation ended
   Time began_{};
   std::atomic<bool> news_{false};         ///< submitted_ or failures_ hold something
   std::atomic<std::size_t> pending_{0};   ///< operations submitted and not done
@@ -296,10 +300,9 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   std::atomic<bool> dozing_{false};       ///< the progress thread sleeps for long
 
   // Driving.
-  std::mutex drive_;
+  const std::shared_ptr<Drive> drive_ = std::make_shared<Drive>(this);
   std::mutex turn_mutex_;
   std::condition_variable turn_;
-  std::atomic<int> waiters_{0};
   std::thread thread_;
   bool thread_started_ = false;
   std::atomic<bool> stop_{false};

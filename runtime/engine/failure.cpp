@@ -117,7 +117,7 @@ void EngineCore::abort(CommunicatorCore& communicator, std::string reason) {
   {
     std::lock_guard lock(communicator.mutex);
     if (!communicator.failed.ok()) return;
-    communicator.failed = Status(failure.code, failure.text);
+    communicator.fail(Status(failure.code, failure.text));
   }
   {
     std::lock_guard lock(mutex_);
@@ -176,7 +176,7 @@ void EngineCore::cut_off(Rank rank) {
 void EngineCore::fail(CommunicatorCore& communicator, const Status& why) {
   {
     std::lock_guard lock(communicator.mutex);
-    if (communicator.failed.ok()) communicator.failed = why;
+    communicator.fail(why);
   }
   const auto explained = [&](const Execution& execution) {
     ErrorContext context = why.context();

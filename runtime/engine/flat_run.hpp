@@ -11,18 +11,22 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "collectives/reduce/reduce.hpp"
 #include "fabring/operation.hpp"
 #include "runtime/engine/flat_steps.hpp"
 #include "runtime/engine/operands.hpp"
 #include "runtime/engine/prepared_plan.hpp"
+#include "runtime/transfer/fast_record.hpp"
 
 namespace fabring {
 
 class CommunicatorCore;
 class EngineCore;
+class Transfer;
 
 class FlatRun {
  public:
@@ -30,12 +34,20 @@ class FlatRun {
   static bool may_be(const PreparedPlan& plan, const Call& call, const Tiling& tiling, std::size_t longest);
 
   /// `call` is what `operation` asks for, `tiling` how it is cut.
-  FlatRun(std::shared_ptr<const PreparedPlan> plan, Call call, const Operation& operation, const Tiling& tiling);
+  FlatRun(std::shared_ptr<const PreparedPlan> plan, Call call, const Operation& operation, const Tiling& tiling,
+          const CommunicatorCore& communicator, const Transfer& transfer);
 
   /// Was it made for operations like this one, buffers aside?
-  bool serves(const Operation& operation) const;
+  bool serves(const Operation& operation) const {
+    return operation.count == operation_.count && operation.collective == operation_.collective &&
+           operation.type == operation_.type && operation.root == operation_.root &&
+           operation.reduction == operation_.reduction && !operation.by_blocks && operation.tensors.empty() &&
+           operation.wire_type == operation_.wire_type && operation.timeout == operation_.timeout;
+  }
   /// False: there is something wrong with them, or the processor may not touch them.
-  bool take_buffers(const Operation& operation, const CommunicatorCore& communicator, DeviceRuntime* devices);
+  bool take_buffers(const Operation& operation, const CommunicatorCore& communicator, DeviceRuntime* devices) {
+    return took_these(operation, devices) || take_others(operation, communicator, devices);
+  }
   /// Is every message of it one that may travel so?
   bool fits(const EngineCore& engine, const CommunicatorCore& communicator) const;
   /// Is what came before the call `sequence`, if anything, small messages of a call like this one, and in its plan?
@@ -62,25 +74,44 @@ class FlatRun {
     Placement placement;
     FlatPlaces places;
   };
+  struct Message {
+    Rank peer = -1;     // of the world
+    bool fast = false;  // it goes or comes by fast messages
+    DataHead head;      // then: what it is sent with, or known by
+  };
   std::uint32_t stages() const { return static_cast<std::uint32_t>(steps_.stage_ends.size()); }
   std::uint32_t stage_begin(std::uint32_t stage) const { return stage == 0 ? 0 : steps_.stage_ends[stage - 1]; }
   const Step& step_at(std::uint32_t index) const { return plan_->plan.steps[steps_.order[index]]; }
-  bool took_these(const Operation& operation, DeviceRuntime* devices) const;
+  std::vector<Message> messages_of(const CommunicatorCore& communicator, const Transfer& transfer) const;
+  /// What was right with the same addresses is right again, unless memory of a device may have come to lie there.
+  bool took_these(const Operation& operation, DeviceRuntime* devices) const {
+    return taken_ && operation.in == operation_.in && operation.out == operation_.out &&
+           operation.memory == operation_.memory && (devices == nullptr || !devices->in_use());
+  }
+  bool take_others(const Operation& operation, const CommunicatorCore& communicator, DeviceRuntime* devices);
   void look_up_places(Tile& tile) { tile.places.look_up(steps_, plan_->plan, operands_, tile.placement); }
+  bool run_one_tile(EngineCore& engine, CommunicatorCore& communicator);
+  bool run_in_turns(EngineCore& engine, CommunicatorCore& communicator);
   bool run_stage(EngineCore& engine, CommunicatorCore& communicator);
   bool run_next(EngineCore& engine, CommunicatorCore& communicator, Tile& tile);
+  void run_local(const Tile& tile, const Step& step) const;
   bool send(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile);
+  bool lend(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile);
+  bool send_in_time(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile);
   bool receive(EngineCore& engine, CommunicatorCore& communicator, Tile& tile);
   bool take_kept(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile);
+  void fold(const FlatPlaces::Place& place, std::span<const void* const> sources) const;
   void use(const Tile& tile, std::span<const std::byte> payload);
   void reduce_with(Tile& tile, std::span<const std::byte> payload);
   bool answer(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile);
   static bool may_send(const CommunicatorCore& communicator, const Step& step);
   void hear_news(EngineCore& engine, CommunicatorCore& communicator, Rank member);
-  Record record_for(CommunicatorCore& communicator, std::uint32_t tile, const Step& step, std::size_t bytes) const;
-  static void sent(CommunicatorCore& communicator, const Step& step, const Record& record);
-  bool await(EngineCore& engine, CommunicatorCore& communicator, std::uint32_t tile, const Step& step,
-             std::size_t bytes, std::span<const std::byte>& payload);
+  Record record_for(const CommunicatorCore& communicator, std::uint32_t tile, const Step& step,
+                    std::size_t bytes) const;
+  static void sent(CommunicatorCore& communicator, const Step& step, std::uint32_t consumed);
+  bool take_front(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile,
+                  std::span<const std::byte>& payload) const;
+  bool await(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile, std::span<const std::byte>& payload);
   void lent(Rank peer, std::uint32_t number);
   bool await_loans(EngineCore& engine) const;
 
@@ -90,7 +121,9 @@ class FlatRun {
   Operands operands_;    // of call_
   Tiling tiling_;
   FlatSteps steps_;
-  std::vector<Tile> tiles_;  // tile t is tiles_[t % size]
+  std::vector<Message> messages_;       // by index in the order of steps_
+  std::optional<ReduceKernel> kernel_;  // nothing: the caller's own, or none
+  std::vector<Tile> tiles_;             // tile t is tiles_[t % size]
   std::vector<std::byte> scratch_;
   std::size_t longest_message_ = 0;
   Signature signature_;
@@ -101,6 +134,7 @@ class FlatRun {
   std::uint32_t turn_ = 0;
   std::uint32_t stage_ = 0;
   std::uint32_t next_ = 0;   // in the order of steps_
+  std::uint32_t end_ = 0;    // of the stage; where there is one tile, of all
   std::uint32_t begun_ = 0;  // tiles
   std::vector<FastLoan> loans_;
 };

@@ -29,9 +29,9 @@ bool EngineCore::may_send_early(const CommunicatorCore& communicator, const Exec
   return true;
 }
 
-void EngineCore::heard_of(CommunicatorCore& communicator, Rank member, const Record& record) {
+void EngineCore::heard_of(CommunicatorCore& communicator, Rank member, std::uint32_t consumed) {
   CommunicatorCore::Member& from = communicator.member[member];
-  if (record.consumed - from.early_acked <= from.early_sent - from.early_acked) from.early_acked = record.consumed;
+  if (consumed - from.early_acked <= from.early_sent - from.early_acked) from.early_acked = consumed;
 }
 
 void EngineCore::took_early(CommunicatorCore& communicator, Rank rank, bool kept) {
@@ -89,7 +89,7 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
       (record.sequence == 0 && record.kind != RecordKind::entered && record.kind != RecordKind::matched) ||
       (record.kind == RecordKind::grant && record.slot < Transfer::first_granted_slot))
     return suspect(peer, Status(ErrorCode::transport_error, "it sent a message that makes no sense"));
-  heard_of(*communicator, member, record);
+  heard_of(*communicator, member, record.consumed);
   if (record.kind == RecordKind::entered) return;
   if (!failure_of(*communicator).ok()) {
     if (record.kind == RecordKind::grant) transfer_->decline(peer, record.slot);

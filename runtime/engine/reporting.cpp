@@ -33,26 +33,26 @@ void EngineCore::ask_state(std::function<void(const RankState&)> tell) {
     std::lock_guard lock(mutex_);
     if (askers_.size() >= most_askers) return;  // whoever asks that often gets an answer later
     askers_.push_back(std::move(tell));
-    asked_.store(true);
+    drive_->asked.store(true);
   }
-  if (drive_.try_lock()) release_drive();
+  if (drive_->try_lock()) release_drive();
 }
 
 // Between the last tick of a driver and its unlocking somebody may ask and find the drive taken.
 void EngineCore::release_drive() {
   do {
     tell_state();
-    drive_.unlock();
-  } while (asked_.load() && drive_.try_lock());
+    drive_->unlock();
+  } while (drive_->asked.load() && drive_->try_lock());
 }
 
 void EngineCore::tell_state() {
-  if (!asked_.load(std::memory_order_relaxed)) return;
+  if (!drive_->asked.load(std::memory_order_relaxed)) return;
   std::vector<std::function<void(const RankState&)>> askers;
   {
     std::lock_guard lock(mutex_);
     askers.swap(askers_);
-    asked_.store(false);
+    drive_->asked.store(false);
   }
   if (askers.empty()) return;
   const RankState state = look();

@@ -12,36 +12,56 @@ constexpr std::size_t most_flat_bytes = 1 << 30;  // meanwhile nobody drives any
 
 std::optional<Status> EngineCore::run_again(const std::shared_ptr<CommunicatorCore>& communicator,
                                             const Operation& operation) {
-  const auto in = mapped_.keep(operation.in), out = mapped_.keep(operation.out);  // until it returns
-  if (!take_drive_at_once()) return std::nullopt;
-  for (const auto& flat : communicator->flat)
-    if (flat && flat->serves(operation))
-      return flat->fits(*this, *communicator) && flat->take_buffers(operation, *communicator, device())
-                 ? run_flat(communicator, *flat)
-                 : give_drive_back();
-  return give_drive_back();
+  Drive& drive = *communicator->drive;
+  if (!drive.try_lock()) return std::nullopt;
+  EngineCore* const engine = drive.engine;
+  if (engine == nullptr) {
+    drive.unlock();
+    return std::nullopt;
+  }
+  const auto in = engine->mapped_.keep(operation.in), out = engine->mapped_.keep(operation.out);  // until it returns
+  FlatRun* const flat = engine->may_run_at_once() ? engine->find_flat(*communicator, operation) : nullptr;
+  return flat != nullptr ? engine->run_flat(communicator, *flat) : engine->give_drive_back(*communicator);
 }
 
 Status EngineCore::run(const std::shared_ptr<CommunicatorCore>& communicator, Call call, const Operation& operation) {
   const auto in = mapped_.keep(operation.in), out = mapped_.keep(operation.out);
   if (call.counts.empty() && !call.tensors && !call.device.any() && call.bytes() <= most_flat_bytes &&
-      !is_message(call.collective) && take_drive_at_once()) {
-    FlatRun* const flat = make_flat(*communicator, call, operation);
-    if (auto status = flat != nullptr ? run_flat(communicator, *flat) : give_drive_back()) return *std::move(status);
+      !is_message(call.collective) && drive_->try_lock()) {
+    FlatRun* const flat = may_run_at_once() ? make_flat(*communicator, call, operation) : nullptr;
+    if (auto status = flat != nullptr ? run_flat(communicator, *flat) : give_drive_back(*communicator))
+      return *std::move(status);
   }
   return wait(*submit(communicator, std::move(call), false), std::chrono::nanoseconds::max());
 }
 
-bool EngineCore::take_drive_at_once() {
-  if (!transfer_ || pending_.load() > 0 || has_news() || !drive_.try_lock()) return false;
+bool EngineCore::may_run_at_once() {
+  if (!transfer_ || pending_.load() > 0 || has_news()) return false;
   if (++flat_runs_ % runs_per_look == 0) progress();
   return true;
 }
 
-std::nullopt_t EngineCore::give_drive_back() {
-  release_drive();
-  if (waiters_.load() > 0) notify_waiters();
+FlatRun* EngineCore::find_flat(CommunicatorCore& communicator, const Operation& operation) {
+  for (const auto& flat : communicator.flat)
+    if (flat && flat->serves(operation))
+      return flat->fits(*this, communicator) && flat->take_buffers(operation, communicator, device()) ? flat.get()
+                                                                                                      : nullptr;
+  return nullptr;
+}
+
+std::nullopt_t EngineCore::give_drive_back(const CommunicatorCore& communicator) {
+  tell_state();
+  Drive& drive = *communicator.drive;
+  drive.unlock();
+  if (drive.is_wanted())
+    if (const auto engine = communicator.engine.lock()) engine->drive_is_free();
   return std::nullopt;
+}
+
+// Others would have taken it while it was taken.
+void EngineCore::drive_is_free() {
+  if (drive_->asked.load() && drive_->try_lock()) release_drive();
+  notify_waiters();
 }
 
 // With the drive held. Null if an operation like this one cannot be run so.
@@ -55,7 +75,7 @@ FlatRun* EngineCore::make_flat(CommunicatorCore& communicator, const Call& call,
   }
   const Tiling tiling = choose_tiling(*plan, call, tiling_rules());
   if (!FlatRun::may_be(*plan, call, tiling, eager_limit())) return nullptr;
-  auto flat = std::make_unique<FlatRun>(std::move(plan), call, operation, tiling);
+  auto flat = std::make_unique<FlatRun>(std::move(plan), call, operation, tiling, communicator, *transfer_);
   if (!flat->fits(*this, communicator)) return nullptr;
   auto& place = communicator.flat[communicator.next_flat++ % communicator.flat.size()];
   place = std::move(flat);
@@ -64,14 +84,14 @@ FlatRun* EngineCore::make_flat(CommunicatorCore& communicator, const Call& call,
 
 // With the drive held, which it gives back. Nothing if the operation has not been begun.
 std::optional<Status> EngineCore::run_flat(const std::shared_ptr<CommunicatorCore>& communicator, FlatRun& flat) {
-  std::uint32_t sequence = 0;
-  if (pending_.load() == 0) {
-    std::lock_guard lock(communicator->mutex);
-    if (communicator->failed.ok() && !left_.load() &&
-        flat.expects_what_came(*communicator, communicator->last_sequence + 1))
-      sequence = ++communicator->last_sequence;
-  }
-  if (sequence == 0) return give_drive_back();
+  // What was submitted and has a number is pending, so that if there is nothing, and no number was taken since, this is
+  // the next.
+  std::uint32_t last = communicator->last_sequence.load();
+  const std::uint32_t sequence = last + 1;
+  if (pending_.load() > 0 || communicator->has_failed.load() || left_.load() ||
+      (!communicator->early.empty() && !flat.expects_what_came(*communicator, sequence)) ||
+      !communicator->last_sequence.compare_exchange_strong(last, sequence))
+    return give_drive_back(*communicator);
   communicator->past[sequence % communicator->past.size()] = {sequence, flat.signature()};
   const FlatRun::End end = flat.run(*this, *communicator, sequence);
   transfer_->flush();
@@ -81,12 +101,19 @@ std::optional<Status> EngineCore::run_flat(const std::shared_ptr<CommunicatorCor
     if (undelivered_.load(std::memory_order_relaxed) != undelivered) undelivered_.store(undelivered);
     last_end_.store(parts_.clock->about_now(), std::memory_order_relaxed);
     ran_at_once_.store(ran_at_once_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    (void)give_drive_back();
     if (undelivered) have_delivered();
+    (void)give_drive_back(*communicator);
     return Status();
   }
   const auto execution = go_on(communicator, flat, sequence);
-  (void)give_drive_back();
+  const auto engine = weak_from_this().lock();
+  if (!engine) {  // it is ending, and waits for the drive
+    fail(*communicator, Status(ErrorCode::aborted, "the engine was destroyed while this operation was under way"));
+    drive([&] { return execution->done(); }, std::chrono::hours(1));
+    (void)give_drive_back(*communicator);
+    return execution->status();
+  }
+  (void)give_drive_back(*communicator);
   return wait(*execution, std::chrono::nanoseconds::max());
 }
 

@@ -75,10 +75,7 @@ Result<std::shared_ptr<MappedBlock>> MappedBlocks::allocate(std::size_t asked) {
   return block;
 }
 
-std::shared_ptr<const MappedBlock> MappedBlocks::keep(const void* at) const {
-  if (address(at) < shared_->lowest.load(std::memory_order_relaxed) ||
-      address(at) >= shared_->highest.load(std::memory_order_relaxed))
-    return nullptr;
+std::shared_ptr<const MappedBlock> MappedBlocks::find(const void* at) const {
   std::shared_ptr<MappedBlock> block;  // let go of after the lock, which its end takes
   {
     std::lock_guard lock(shared_->mutex);

@@ -25,10 +25,16 @@ class MappedBlocks {
   /// Of zeros, aligned to a page. Errors: out_of_memory, with the size and the limit.
   Result<std::shared_ptr<MappedBlock>> allocate(std::size_t bytes);
   /// Keeps the block that has this byte; null if none has.
-  std::shared_ptr<const MappedBlock> keep(const void* at) const;
+  std::shared_ptr<const MappedBlock> keep(const void* at) const {
+    const auto address = reinterpret_cast<std::uintptr_t>(at);
+    const bool among_them = address >= shared_->lowest.load(std::memory_order_relaxed) &&
+                            address < shared_->highest.load(std::memory_order_relaxed);
+    return among_them ? find(at) : nullptr;
+  }
 
  private:
   friend class MappedBlock;
+  std::shared_ptr<const MappedBlock> find(const void* at) const;
   struct Shared {
     std::shared_ptr<MemorySource> source;
     std::mutex mutex;

@@ -2,9 +2,12 @@
 // Fast records: a record as the head of a FastMessage. What only some kinds have (a slot, a length other than that of
 // the payload) travels as the payload of those that have no other.
 
+#include <array>
+#include <bit>
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <type_traits>
 
 #include "runtime/transfer/wire.hpp"
 #include "transports/fast_messages.hpp"
@@ -27,7 +30,7 @@ struct FastRecord {
   std::uint8_t op = 0;
   std::uint8_t algorithm = 0;
 };
-static_assert(sizeof(FastRecord) == FastMessage::head_bytes);
+static_assert(sizeof(FastRecord) == FastMessage::head_bytes && std::has_unique_object_representations_v<FastRecord>);
 
 struct FastExtra {
   std::uint32_t slot = 0;
@@ -57,6 +60,38 @@ inline FastMessage::Head fast_head(const Record& record) {
   std::memcpy(head.data(), &fast, sizeof fast);
   return head;
 }
+
+/// The head of records of data that differ in nothing but their sequence, their tile and what their senders have taken.
+class DataHead {
+ public:
+  DataHead() = default;
+  /// Of a record that fits_fast().
+  explicit DataHead(const Record& record) : words_(std::bit_cast<Words>(fast_head(record))) {}
+
+  FastMessage::Head with(std::uint32_t sequence, std::uint32_t tile, std::uint32_t consumed) const {
+    auto fast = std::bit_cast<FastRecord>(words_);
+    fast.sequence = sequence;
+    fast.tile = tile;
+    fast.consumed = consumed;
+    return std::bit_cast<FastMessage::Head>(fast);
+  }
+  /// Is it one of them?
+  bool is_of(const FastMessage::Head& head, std::uint32_t sequence, std::uint32_t tile) const {
+    constexpr std::uint32_t any = ~std::uint32_t{0};
+    constexpr FastRecord differing{.kind = RecordKind{}, .sequence = any, .tile = any, .consumed = any};
+    constexpr auto varying = std::bit_cast<Words>(differing);
+    const auto came = std::bit_cast<Words>(head);
+    std::uint64_t difference = 0;
+    for (std::size_t i = 0; i < words_.size(); ++i) difference |= (words_[i] ^ came[i]) & ~varying[i];
+    const auto fast = std::bit_cast<FastRecord>(head);
+    return difference == 0 && fast.sequence == sequence && fast.tile == tile;
+  }
+  static std::uint32_t consumed(const FastMessage::Head& head) { return std::bit_cast<FastRecord>(head).consumed; }
+
+ private:
+  using Words = std::array<std::uint64_t, FastMessage::head_bytes / sizeof(std::uint64_t)>;
+  Words words_{};
+};
 
 /// Empty if the peer sent nonsense. A record of data has the message's payload.
 inline std::optional<Record> record_of(const FastMessage& message) {

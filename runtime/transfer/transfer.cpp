@@ -15,17 +15,15 @@ Transfer::Transfer(Endpoint& endpoint, Rank self, int world_size, TransferListen
       self_(self),
       listener_(listener),
       fast_messages_(endpoint.fast_messages()),
-      fast_(static_cast<std::size_t>(world_size), false) {
+      fast_(static_cast<std::size_t>(world_size)) {
   for (Rank rank = 0; rank < world_size; ++rank) {
     peers_.push_back(std::make_unique<Peer>());
     if (rank == self) continue;
     Peer& peer = *peers_.back();
-    const bool fast = fast_messages_ != nullptr && fast_messages_->reaches(rank);
-    if (fast) {
-      fast_[static_cast<std::size_t>(rank)] = true;
-      fast_peers_.push_back(rank);
-    }
-    const std::uint32_t slots = fast ? 1 : parcels_.slots;
+    FastPeer* const fast = fast_messages_ != nullptr ? fast_messages_->fast_peer(rank) : nullptr;
+    fast_[static_cast<std::size_t>(rank)] = fast;
+    if (fast != nullptr) fast_peers_.push_back(rank);
+    const std::uint32_t slots = fast != nullptr ? 1 : parcels_.slots;
     for (std::uint32_t index = 0; index < slots; ++index) {
       peer.slots.emplace_back(parcels_.longest);
       peer.to_post.push_back(index);
@@ -160,7 +158,7 @@ bool Transfer::flush(Rank rank, Peer& peer) {
   return sent;
 }
 
-bool Transfer::flush() {
+bool Transfer::flush_all() {
   bool sent = false;
   std::size_t kept = 0;
   for (std::size_t i = 0; i < busy_.size(); ++i) {
@@ -184,11 +182,11 @@ bool Transfer::flush() {
   return sent;
 }
 
-bool Transfer::delivered() const {
-  return parcels_in_flight_ == 0 && std::none_of(busy_.begin(), busy_.end(), [this](Rank rank) {
-           const Peer& peer = *peers_[rank];
-           return !peer.lost && (peer.open || !peer.full.empty() || !peer.waiting.empty() || !peer.declines.empty());
-         });
+bool Transfer::nothing_to_send() const {
+  return std::none_of(busy_.begin(), busy_.end(), [this](Rank rank) {
+    const Peer& peer = *peers_[rank];
+    return !peer.lost && (peer.open || !peer.full.empty() || !peer.waiting.empty() || !peer.declines.empty());
+  });
 }
 
 bool Transfer::drained() const { return busy_.empty() && parcels_in_flight_ == 0; }

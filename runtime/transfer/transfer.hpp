@@ -70,7 +70,7 @@ class Transfer {
   void send_record(Rank peer, const Record& record, std::span<const std::byte> payload = {});
 
   bool is_fast(Rank peer) const {
-    return peer < static_cast<Rank>(fast_.size()) && fast_[static_cast<std::size_t>(peer)];
+    return peer < static_cast<Rank>(fast_.size()) && fast_[static_cast<std::size_t>(peer)] != nullptr;
   }
   /// The longest payload that may travel in a record to any peer.
   std::size_t most_record_bytes() const;
@@ -85,13 +85,18 @@ class Transfer {
   /// loan) it must be as it is. `answerable`: but for an answer, which may take its place.
   bool lend_fast(Rank peer, const Record& record, std::span<const std::byte> payload, bool answerable,
                  std::uint32_t& loan);
-  bool is_back(Rank peer, std::uint32_t loan) const { return fast_messages_->is_back(peer, loan); }
+  bool is_back(Rank peer, std::uint32_t loan) const { return fast_peer(peer).is_back(loan); }
   /// send_now() to a peer that is_fast(), as an answer to the record that front() gave last, in the place of its
   /// payload, which is as long; that record is popped.
   bool answer_fast(Rank peer, const Record& record, std::span<const std::byte> payload);
   /// What was read of the payload that is there now is what the peer sent. False: it took it back, and is lost; what
   /// was made of it must not be used.
-  bool is_intact(Rank peer) { return !front_is_lent_ || fast_messages_->is_intact(peer); }
+  bool is_intact(Rank peer) { return !front_is_lent_ || fast_peer(peer).is_intact(); }
+  // The same to and from a peer that is_fast(), of a record of data whose head was made beforehand (DataHead).
+  bool put_fast(Rank peer, const FastMessage::Head& head, std::span<const std::byte> payload);
+  bool front_fast(Rank peer, FastMessage& message);
+  /// Looks so many times whether front() has something.
+  bool await_fast(Rank peer, std::uint32_t looks) { return fast_peer(peer).await(looks); }
   /// Hands it to the listener.
   void take(Rank peer, const Record& record, std::span<const std::byte> payload);
   /// Takes completions from the endpoint, and keeps records that came for front() or poll(); how many completions.
@@ -114,11 +119,11 @@ class Transfer {
   /// Takes completions and records and calls the listener; how many.
   std::size_t poll();
   /// Sends what is queued as far as credits allow; true if something went out.
-  bool flush();
+  bool flush() { return (to_deliver_ || !busy_.empty()) && flush_all(); }
   /// Nothing queued and nothing of our own still being sent.
   bool drained() const;
   /// Of drained() what a peer may be waiting for: nothing that was to be sent is still here.
-  bool delivered() const;
+  bool delivered() const { return parcels_in_flight_ == 0 && (busy_.empty() || nothing_to_send()); }
   void forget(Rank peer);  // after disconnect: drop what is queued for it
 
   /// Received blocks that stayed in their senders' memory, tickets among them.
@@ -163,7 +168,11 @@ class Transfer {
   bool post_parcel(Rank rank, Peer& peer, std::unique_ptr<Parcel>& parcel);
   void mark_busy(Rank rank, Peer& peer);
   bool send_fast(Rank rank, const Record& record, std::span<const std::byte> payload);
+  FastPeer& fast_peer(Rank rank) const { return *fast_[static_cast<std::size_t>(rank)]; }
   bool front_fast(Rank rank, Record& record, std::span<const std::byte>& payload);
+  void pop_of_parcel(Rank rank, std::size_t payload_bytes);
+  bool flush_all();
+  bool nothing_to_send() const;
   bool front_of_parcel(Rank rank, Record& record, std::span<const std::byte>& payload);
   std::size_t take_fast(Rank rank);
   std::size_t take_parcels(Rank rank);
@@ -174,7 +183,7 @@ class Transfer {
   Rank self_;
   TransferListener& listener_;
   FastMessages* const fast_messages_;
-  std::vector<bool> fast_;  // by rank: reached by fast messages
+  std::vector<FastPeer*> fast_;  // by rank; null: not reached by fast messages
   std::vector<Rank> fast_peers_;
   bool to_deliver_ = false;     // fast messages were put
   bool front_is_lent_ = false;  // of the fast record that front_fast() gave last

@@ -1,6 +1,7 @@
 // Records one by one: into a parcel or a fast message, and out of those that came.
 
 #include <cstring>
+#include <utility>
 
 #include "runtime/base/check.hpp"
 #include "runtime/transfer/fast_record.hpp"
@@ -48,20 +49,26 @@ std::size_t Transfer::most_record_bytes() const {
 }
 
 bool Transfer::send_fast(Rank rank, const Record& record, std::span<const std::byte> payload) {
-  Peer& peer = *peers_[rank];
-  if (!peer.waiting.empty() || !fits_fast(record)) return false;
+  if (!fits_fast(record)) return false;
+  if (record.kind == RecordKind::data) return put_fast(rank, fast_head(record), payload);
   const FastExtra extra{record.slot, record.bytes};
-  const bool data = record.kind == RecordKind::data;
-  if (!fast_messages_->put(rank, fast_head(record), data ? payload : std::as_bytes(std::span(&extra, 1)))) return false;
+  if (!peers_[rank]->waiting.empty() || !fast_peer(rank).put(fast_head(record), std::as_bytes(std::span(&extra, 1))))
+    return false;
   to_deliver_ = true;
-  if (data) payload_sent_ += payload.size();
+  return true;
+}
+
+bool Transfer::put_fast(Rank rank, const FastMessage::Head& head, std::span<const std::byte> payload) {
+  if (!peers_[rank]->waiting.empty() || !fast_peer(rank).put(head, payload)) return false;
+  to_deliver_ = true;
+  payload_sent_ += payload.size();
   return true;
 }
 
 bool Transfer::lend_fast(Rank rank, const Record& record, std::span<const std::byte> payload, bool answerable,
                          std::uint32_t& loan) {
   if (!peers_[rank]->waiting.empty() || !fits_fast(record)) return false;
-  if (!fast_messages_->lend(rank, fast_head(record), payload, answerable, loan)) return false;
+  if (!fast_peer(rank).lend(fast_head(record), payload, answerable, loan)) return false;
   to_deliver_ = true;
   payload_sent_ += payload.size();
   return true;
@@ -69,7 +76,7 @@ bool Transfer::lend_fast(Rank rank, const Record& record, std::span<const std::b
 
 bool Transfer::answer_fast(Rank rank, const Record& record, std::span<const std::byte> payload) {
   if (!peers_[rank]->waiting.empty() || !fits_fast(record)) return false;
-  if (!fast_messages_->answer(rank, fast_head(record), payload)) return false;
+  if (!fast_peer(rank).answer(fast_head(record), payload)) return false;
   loans_ += front_is_lent_ ? 1 : 0;
   front_is_lent_ = false;
   to_deliver_ = true;
@@ -80,7 +87,7 @@ bool Transfer::answer_fast(Rank rank, const Record& record, std::span<const std:
 
 bool Transfer::flush_waiting(Rank rank, Peer& peer) {
   bool sent = false;
-  while (!peer.waiting.empty() && fast_messages_->put(rank, peer.waiting.front().head, peer.waiting.front().payload)) {
+  while (!peer.waiting.empty() && fast_peer(rank).put(peer.waiting.front().head, peer.waiting.front().payload)) {
     payload_sent_ += peer.waiting.front().payload.size();
     peer.waiting.pop_front();
     to_deliver_ = sent = true;
@@ -88,16 +95,21 @@ bool Transfer::flush_waiting(Rank rank, Peer& peer) {
   return sent;
 }
 
+bool Transfer::front_fast(Rank rank, FastMessage& message) {
+  if (peers_[rank]->lost || !fast_peer(rank).front(message)) return false;
+  front_is_lent_ = message.lent;
+  return true;
+}
+
 bool Transfer::front_fast(Rank rank, Record& record, std::span<const std::byte>& payload) {
   FastMessage message;
-  if (peers_[rank]->lost || !fast_messages_->front(rank, message)) return false;
+  if (!front_fast(rank, message)) return false;
   const auto read = record_of(message);
   if (!read) {
     broken(rank, "a small message that makes no sense");
     return false;
   }
   record = *read;
-  front_is_lent_ = message.lent;
   payload = record.kind == RecordKind::data ? message.payload : std::span<const std::byte>();
   return true;
 }
@@ -142,11 +154,12 @@ bool Transfer::front_of_parcel(Rank rank, Record& record, std::span<const std::b
 
 void Transfer::pop(Rank rank, std::size_t payload_bytes) {
   payload_received_ += payload_bytes;
-  if (is_fast(rank)) {
-    loans_ += front_is_lent_ ? 1 : 0;
-    front_is_lent_ = false;
-    return fast_messages_->pop(rank);
-  }
+  if (!is_fast(rank)) return pop_of_parcel(rank, payload_bytes);
+  if (std::exchange(front_is_lent_, false)) ++loans_;
+  fast_peer(rank).pop();
+}
+
+void Transfer::pop_of_parcel(Rank rank, std::size_t payload_bytes) {
   Peer& peer = *peers_[rank];
   Peer::Arrived& parcel = peer.arrived.front();
   parcel.offset += sizeof(Record) + padded(payload_bytes);

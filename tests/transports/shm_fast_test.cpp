@@ -221,23 +221,24 @@ TEST(ShmFastBox, TakesNoLoanThatCannotBe) {
 TEST(ShmFastMessages, WakeASleeperAndOutliveTheirSender) {
   World world(shm_fabric(), 2);
   world.connect();
-  FastMessages& from = *world.at(0).fast_messages();
-  FastMessages& to = *world.at(1).fast_messages();
-  EXPECT_TRUE(from.reaches(1));
+  ASSERT_NE(world.at(0).fast_messages()->fast_peer(1), nullptr);
+  EXPECT_EQ(world.at(0).fast_messages()->fast_peer(0), nullptr);
+  FastPeer& from = *world.at(0).fast_messages()->fast_peer(1);
+  FastPeer& to = *world.at(1).fast_messages()->fast_peer(0);
   FastMessage first;
-  ASSERT_TRUE(world.reach([&] { return from.put(1, head_of(0), {}); }, "rank 0 to have met rank 1"));
-  ASSERT_TRUE(world.reach([&] { return to.front(0, first); }, "the first message"));
-  to.pop(0);
+  ASSERT_TRUE(world.reach([&] { return from.put(head_of(0), {}); }, "rank 0 to have met rank 1"));
+  ASSERT_TRUE(world.reach([&] { return to.front(first); }, "the first message"));
+  to.pop();
   std::thread sleeper([&] {
     FastMessage message;
-    while (!to.front(0, message)) world.at(1).wait(std::chrono::seconds(60));
+    while (!to.front(message)) world.at(1).wait(std::chrono::seconds(60));
   });
-  ASSERT_TRUE(from.put(1, head_of(1), {}));
-  from.deliver();
+  ASSERT_TRUE(from.put(head_of(1), {}));
+  world.at(0).fast_messages()->deliver();
   sleeper.join();  // else the test would take a minute
-  to.pop(0);
+  to.pop();
   const Bytes payload = pattern(1000, 1);
-  ASSERT_TRUE(from.put(1, head_of(2), payload));
+  ASSERT_TRUE(from.put(head_of(2), payload));
   world.at(0).finish_sending();
   world.at(0).close();
   ASSERT_EQ(world.at(1).post_recv(0, 3, {}, 1), Post::accepted);
@@ -248,7 +249,7 @@ TEST(ShmFastMessages, WakeASleeperAndOutliveTheirSender) {
   };
   ASSERT_TRUE(world.reach(over, "rank 1 to hear of the end of rank 0"));
   FastMessage message;
-  ASSERT_TRUE(to.front(0, message));
+  ASSERT_TRUE(to.front(message));
   EXPECT_EQ(number_of(message.head), 2u);
   EXPECT_TRUE(std::ranges::equal(message.payload, payload));
 }

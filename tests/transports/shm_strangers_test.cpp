@@ -146,7 +146,7 @@ TEST(ShmHostilePeer, LosesTheConnectionForASmallMessageThatCannotBe) {
     first.bytes = bytes;
     first.stamp.store(shm::FastRing::stamp_of(0));
     FastMessage message;
-    EXPECT_FALSE(mad.victim->fast_messages()->front(1, message));
+    EXPECT_FALSE(mad.victim->fast_messages()->fast_peer(1)->front(message));
     const auto outcome = mad.outcome();
     ASSERT_TRUE(outcome);
     EXPECT_EQ(outcome->outcome, Outcome::lost);
@@ -156,18 +156,18 @@ TEST(ShmHostilePeer, LosesTheConnectionForASmallMessageThatCannotBe) {
 // A ring that says "go on at the beginning" for ever, and one whose reader says that it has read what was never sent.
 TEST(ShmHostilePeer, CannotHoldUpWhoReadsOrWritesSmallMessages) {
   MadPeer mad;
-  FastMessages& victim = *mad.victim->fast_messages();
+  FastPeer& victim = *mad.victim->fast_messages()->fast_peer(1);
   shm::FastLine* const lines = mad.pair.fast_lines(false);
   for (std::uint32_t round = 0; round < 4; ++round) {
     lines[0].bytes = shm::FastRing::skipped;
     lines[0].stamp.store(shm::FastRing::stamp_of(round * mad.pair.fast.lines));
     FastMessage message;
-    EXPECT_FALSE(victim.front(1, message));
+    EXPECT_FALSE(victim.front(message));
   }
   mad.pair.channel(true).fast_taken.store(12345);
   const std::uint32_t too_many = 12345 + mad.pair.fast.lines + 1;
   std::uint32_t accepted = 0;
-  while (accepted < too_many && victim.put(1, head_of(accepted), {})) ++accepted;
+  while (accepted < too_many && victim.put(head_of(accepted), {})) ++accepted;
   EXPECT_LT(accepted, too_many) << "it must read as full sooner or later";
 }
 

@@ -123,7 +123,7 @@ class FastOutbox {
  private:
   static constexpr int answers_after_one = 8;
 
-  FastLine& at(std::uint32_t number) const { return lines_[number % ring_.lines]; }
+  FastLine& at(std::uint32_t number) const { return lines_[ring_.place_of(number)]; }
   std::byte* bytes_at(std::uint32_t number) const { return reinterpret_cast<std::byte*>(&at(number)); }
   // Where the peer writes its answer it takes the lines anyway, and both ends are quicker if they stay in caches.
   void store(std::byte* to, std::span<const std::byte> payload) {
@@ -180,7 +180,7 @@ class FastInbox {
     FastLine* first = &at(line_);
     std::uint32_t bytes = first->bytes;
     if (bytes == FastRing::skipped) {
-      line_ += ring_.lines - line_ % ring_.lines;
+      line_ += ring_.lines - ring_.place_of(line_);
       if (empty()) return Found::nothing;
       first = &at(line_);
       bytes = first->bytes;
@@ -243,7 +243,7 @@ class FastInbox {
     std::uint32_t answer = 0;
   };
 
-  FastLine& at(std::uint32_t number) const { return lines_[number % ring_.lines]; }
+  FastLine& at(std::uint32_t number) const { return lines_[ring_.place_of(number)]; }
   std::byte* bytes_at(std::uint32_t number) const { return reinterpret_cast<std::byte*>(&at(number)); }
   void publish() { channel_->fast_taken.store(held_.empty() ? line_ : held_.front().line, std::memory_order_release); }
   Found answer_front(const FastLine& first, std::uint32_t bytes, FastMessage& message) {
@@ -263,7 +263,7 @@ class FastInbox {
     if (bytes <= FastRing::inline_bytes || bytes > ring_.most_bytes() ||
         ring_.skip(answered, FastRing::length(bytes)) > 0)
       return Found::nonsense;
-    message.payload = {reinterpret_cast<const std::byte*>(&own_lines_[(answered + 1) % ring_.lines]), bytes};
+    message.payload = {reinterpret_cast<const std::byte*>(&own_lines_[ring_.place_of(answered + 1)]), bytes};
     return Found::message;
   }
   Found lent_front(const FastLine& first, std::uint32_t bytes, FastMessage& message) {

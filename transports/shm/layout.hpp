@@ -72,9 +72,10 @@ struct FastRing {
                ? 1
                : 1 + (bytes + static_cast<std::uint32_t>(line) - 1) / static_cast<std::uint32_t>(line);
   }
+  constexpr std::uint32_t place_of(std::uint32_t at) const { return at & (lines - 1); }
   /// Messages are never wrapped around the end of the ring: lines to leave out before one.
   constexpr std::uint32_t skip(std::uint32_t at, std::uint32_t length) const {
-    const std::uint32_t place = at % lines;
+    const std::uint32_t place = place_of(at);
     return place + length > lines ? lines - place : 0;
   }
   /// Never 0, and another one each time round.

@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "runtime/base/check.hpp"
 
@@ -142,9 +143,14 @@ bool Peer::put(const FastMessage::Head& head, std::span<const std::byte> payload
     return false;
   }
   fast_blocked_ = false;
-  ledger_.counters.bytes_sent += sizeof head + payload.size();
-  ++ledger_.counters.messages_sent;
+  wrote(payload.size());
   return true;
+}
+
+void Peer::wrote(std::size_t payload_bytes) {
+  ledger_.counters.bytes_sent += sizeof(FastMessage::Head) + payload_bytes;
+  ++ledger_.counters.messages_sent;
+  if (!std::exchange(written_, true)) written_to_.push_back(this);
 }
 
 // An answer may take the place of what was lent where that has its pages for itself, so that they can be taken away
@@ -158,8 +164,7 @@ bool Peer::lend(const FastMessage::Head& head, std::span<const std::byte> payloa
   std::byte* const there = arena_.memory().data() + *offset;
   std::byte* const place = answerable && *offset % page == 0 && payload.size() % page == 0 ? there : nullptr;
   if (!fast_outbox_->lend(head, *offset, static_cast<std::uint32_t>(payload.size()), place, loan)) return false;
-  ledger_.counters.bytes_sent += sizeof head + payload.size();
-  ++ledger_.counters.messages_sent;
+  wrote(payload.size());
   return true;
 }
 
@@ -170,8 +175,7 @@ bool Peer::answer(const FastMessage::Head& head, std::span<const std::byte> payl
   std::memcpy(place, payload.data(), payload.size());
   const auto bytes = static_cast<std::uint32_t>(payload.size());
   fast_inbox_->pop_answered(fast_outbox_->put_answer(head, fast_inbox_->answer_place(), bytes));
-  ledger_.counters.bytes_sent += sizeof head + payload.size();
-  ++ledger_.counters.messages_sent;
+  wrote(payload.size());
   ++ledger_.counters.messages_received;
   if (fast_inbox_->sender_waits()) ring_if_asleep();
   return true;
@@ -197,6 +201,13 @@ bool Peer::front(FastMessage& message) {
       fail(broken());
       return false;
   }
+  return false;
+}
+
+bool Peer::await(std::uint32_t looks) {
+  if (!fast_inbox_) return false;
+  for (; looks > 0; --looks)
+    if (!fast_inbox_->empty()) return true;
   return false;
 }
 

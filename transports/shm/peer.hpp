@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "transports/shm/arena.hpp"
 #include "transports/shm/fast_box.hpp"
@@ -23,10 +24,11 @@ struct Acquaintance {
   Descriptor lifeline;  ///< a socket; its end is the peer's; descriptors come over it
 };
 
-class Peer {
+class Peer final : public FastPeer {
  public:
-  Peer(Rank self, Rank rank, int world_size, Arena& arena, Ledger& ledger)
-      : self_(self), rank_(rank), world_size_(world_size), arena_(arena), ledger_(ledger) {}
+  /// Adds itself to `written_to` whenever fast messages wait for its deliver().
+  Peer(Rank self, Rank rank, int world_size, Arena& arena, Ledger& ledger, std::vector<Peer*>& written_to)
+      : self_(self), rank_(rank), world_size_(world_size), arena_(arena), ledger_(ledger), written_to_(written_to) {}
 
   void meet(Acquaintance acquaintance);
   /// Has this rank no other peer? With several, blocks halfway do not fit its cache.
@@ -43,17 +45,24 @@ class Peer {
   std::optional<std::uint64_t> hand_over(std::span<const Descriptor> descriptors);
   std::optional<std::vector<Descriptor>> take_over(std::uint64_t number);
 
-  // FastMessages.
-  bool put(const FastMessage::Head& head, std::span<const std::byte> payload);
-  bool lend(const FastMessage::Head& head, std::span<const std::byte> payload, bool answerable, std::uint32_t& loan);
-  bool answer(const FastMessage::Head& head, std::span<const std::byte> payload);
-  bool is_back(std::uint32_t loan) const {
+  // FastPeer.
+  bool put(const FastMessage::Head& head, std::span<const std::byte> payload) override;
+  bool lend(const FastMessage::Head& head, std::span<const std::byte> payload, bool answerable,
+            std::uint32_t& loan) override;
+  bool answer(const FastMessage::Head& head, std::span<const std::byte> payload) override;
+  bool is_back(std::uint32_t loan) const override {
     return state_ != State::alive || !fast_outbox_ || fast_outbox_->is_back(loan);
   }
-  bool front(FastMessage& message);
-  bool is_intact();
-  void pop();
-  /// After put(), or whatever else the peer should see.
+  bool front(FastMessage& message) override;
+  bool await(std::uint32_t looks) override;
+  bool is_intact() override;
+  void pop() override;
+  /// After put(), lend() or answer().
+  void deliver() {
+    written_ = false;
+    ring_if_asleep();
+  }
+  /// After whatever else the peer should see.
   void ring_if_asleep();
 
   /// Takes and sends what can be; true if anything moved.
@@ -75,6 +84,7 @@ class Peer {
 
   Handover::Heard hear_lifeline();
   void on_end();
+  void wrote(std::size_t payload_bytes);
   bool push();
   bool take_back();
   void sent(std::uint64_t context, std::size_t bytes, Outcome outcome = Outcome::done);
@@ -93,6 +103,8 @@ class Peer {
   const int world_size_;
   Arena& arena_;
   Ledger& ledger_;
+  std::vector<Peer*>& written_to_;
+  bool written_ = false;  // it is there
   State state_ = State::alive;
   Status error_;
   bool finishing_ = false;

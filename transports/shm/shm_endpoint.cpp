@@ -72,7 +72,7 @@ Status ShmEndpoint::add_peer(Rank peer, std::string_view address) {
   if (const Status added = introductions_->add(peer, address); !added.ok()) return added;
   auto& there = peers_[static_cast<std::size_t>(peer)];
   if (!there) {
-    there = std::make_unique<Peer>(options_.self, peer, options_.world_size, *arena_, ledger_);
+    there = std::make_unique<Peer>(options_.self, peer, options_.world_size, *arena_, ledger_, written_to_);
     now_near(*there);
   }
   return {};
@@ -99,28 +99,8 @@ Post ShmEndpoint::post_recv_or_ticket(Rank peer, Slot slot, std::span<std::byte>
   return peer_at(peer).post_recv({slot, false, into.data(), into.size(), context, false, true});
 }
 
-bool ShmEndpoint::put(Rank rank, const FastMessage::Head& head, std::span<const std::byte> payload) {
-  Peer& peer = peer_at(rank);
-  if (!peer.put(head, payload)) return false;
-  written_to_.push_back(&peer);
-  return true;
-}
-
-bool ShmEndpoint::lend(Rank rank, const FastMessage::Head& head, std::span<const std::byte> payload, bool answerable,
-                       std::uint32_t& loan) {
-  if (!mapped_ || !peer_at(rank).lend(head, payload, answerable, loan)) return false;
-  written_to_.push_back(&peer_at(rank));
-  return true;
-}
-
-bool ShmEndpoint::answer(Rank rank, const FastMessage::Head& head, std::span<const std::byte> payload) {
-  if (!peer_at(rank).answer(head, payload)) return false;
-  written_to_.push_back(&peer_at(rank));
-  return true;
-}
-
 void ShmEndpoint::deliver() {
-  for (Peer* peer : written_to_) peer->ring_if_asleep();
+  for (Peer* peer : written_to_) peer->deliver();
   written_to_.clear();
 }
 
@@ -144,7 +124,7 @@ void ShmEndpoint::introduce() {
       [this](Rank rank, Acquaintance acquaintance) {
         auto& peer = peers_[static_cast<std::size_t>(rank)];
         if (!peer) {  // it knows us before we were told of it
-          peer = std::make_unique<Peer>(options_.self, rank, options_.world_size, *arena_, ledger_);
+          peer = std::make_unique<Peer>(options_.self, rank, options_.world_size, *arena_, ledger_, written_to_);
           now_near(*peer);
         }
         watch(acquaintance.lifeline.fd(), static_cast<std::uint64_t>(rank));

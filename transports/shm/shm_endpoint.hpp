@@ -20,7 +20,7 @@ class ShmEndpoint final : public Endpoint, private FastMessages {
   Post post_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override;
   Post post_borrowing_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override;
   bool give_back(Rank peer, std::uint32_t loan) override { return peer_at(peer).give_back(loan); }
-  bool takes_tickets(Rank peer) const override { return reaches(peer); }
+  bool takes_tickets(Rank peer) const override { return peers_[static_cast<std::size_t>(peer)] != nullptr; }
   Post post_ticket(Rank peer, Slot slot, std::span<const std::byte> ticket, std::uint64_t context) override {
     return peer_at(peer).post_ticket(slot, ticket, context);
   }
@@ -55,17 +55,9 @@ class ShmEndpoint final : public Endpoint, private FastMessages {
   ShmEndpoint(EndpointOptions options, std::shared_ptr<Arena> arena);
 
   // FastMessages
-  bool reaches(Rank peer) const override { return peers_[static_cast<std::size_t>(peer)] != nullptr; }
+  FastPeer* fast_peer(Rank peer) override { return peers_[static_cast<std::size_t>(peer)].get(); }
   std::size_t most_bytes() const override { return FastRing::of_world(options_.world_size).most_bytes(); }
-  bool put(Rank peer, const FastMessage::Head& head, std::span<const std::byte> payload) override;
-  bool lend(Rank peer, const FastMessage::Head& head, std::span<const std::byte> payload, bool answerable,
-            std::uint32_t& loan) override;
-  bool answer(Rank peer, const FastMessage::Head& head, std::span<const std::byte> payload) override;
-  bool is_back(Rank peer, std::uint32_t loan) const override { return peer_at(peer).is_back(loan); }
-  bool is_intact(Rank peer) override { return peer_at(peer).is_intact(); }
   void deliver() override;
-  bool front(Rank peer, FastMessage& message) override { return peer_at(peer).front(message); }
-  void pop(Rank peer) override { peer_at(peer).pop(); }
 
   Peer& peer_at(Rank peer) const { return *peers_[static_cast<std::size_t>(peer)]; }
   void now_near(Peer& peer);
@@ -82,7 +74,7 @@ class ShmEndpoint final : public Endpoint, private FastMessages {
   Ledger ledger_;
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null for this one and strangers to this node
   std::vector<Peer*> near_;                   // those that are there
-  std::vector<Peer*> written_to_;             // since the last deliver()
+  std::vector<Peer*> written_to_;             // by fast messages, since the last deliver()
   std::uint32_t polls_ = 0;
   std::chrono::steady_clock::time_point next_look_{};
   bool closed_ = false;

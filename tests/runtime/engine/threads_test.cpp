@@ -195,6 +195,28 @@ TEST(Threads, leaving_ends_a_blocking_call_of_another_thread) {
   EXPECT_EQ(waiting.get().code(), ErrorCode::aborted);
 }
 
+// A small call takes no reference to its engine: the engine's end waits for it, and it for the operation's.
+TEST(Threads, the_end_of_an_engine_ends_a_small_call_of_another_thread) {
+  for (int round = 0; round < 5; ++round) {
+    ThreadWorld world(2, {}, ThreadWorld::Over::shm);
+    world.run([](Rank, Communicator all) {
+      for (int i = 0; i < 2; ++i) ASSERT_TRUE(all.barrier().ok());  // the second knows its like
+    });
+    Communicator here = world.world(0);
+    std::promise<void> about_to_wait;
+    auto waiting = std::async(std::launch::async, [&about_to_wait, &here] {
+      about_to_wait.set_value();
+      return here.barrier();  // rank 1 never comes
+    });
+    about_to_wait.get_future().wait();
+    auto other = std::async(std::launch::async, [&] { world.drop(1); });
+    world.drop(0);
+    other.get();
+    EXPECT_EQ(waiting.get().code(), ErrorCode::aborted);
+    EXPECT_EQ(here.barrier().code(), ErrorCode::aborted);
+  }
+}
+
 TEST(Threads, work_that_outlives_its_engine_is_over) {
   Sum sum(0, 2, 100'000, 3);
   Work work;

@@ -97,7 +97,7 @@ int allowed_cpus() {
 }
 
 std::vector<int> parse_cpu_list(std::string_view text) {
-  constexpr long long most = 1 << 20;
+  constexpr long long most = 1 << 16;  // kernels are built for 8192 at most
   std::vector<int> cpus;
   while (!text.empty() && text.back() == '\n') text.remove_suffix(1);
   while (!text.empty()) {
@@ -106,7 +106,8 @@ std::vector<int> parse_cpu_list(std::string_view text) {
     const std::size_t dash = item.find('-');
     const auto first = leading_number(item);
     const auto last = dash == std::string_view::npos ? first : leading_number(item.substr(dash + 1));
-    if (!first || !last || *first < 0 || *last < *first || *last >= most) return {};
+    const long long least = cpus.empty() ? 0 : cpus.back() + 1;
+    if (!first || !last || *first < least || *last < *first || *last >= most) return {};
     for (long long cpu = *first; cpu <= *last; ++cpu) cpus.push_back(static_cast<int>(cpu));
     text.remove_prefix(comma == std::string_view::npos ? text.size() : comma + 1);
   }

@@ -23,7 +23,8 @@ std::optional<double> parse_cpu_max(std::string_view text);
 /// /proc/self/cgroup, `root` where the control groups are mounted. Both v2 (cpu.max) and v1 (cpu.cfs_quota_us).
 std::optional<double> cpu_quota(std::string_view cgroup_file, const std::filesystem::path& root);
 
-/// "0-3,8" as numbers; empty when malformed. For /sys/devices/system/node/nodeN/cpulist.
+/// "0-3,8" as numbers, ascending and below 65536; empty when malformed. For /sys/devices/system/node/nodeN/cpulist, and
+/// what other ranks say of themselves.
 std::vector<int> parse_cpu_list(std::string_view text);
 
 /// The other way: {0, 1, 2, 3, 8} as "0-3,8".

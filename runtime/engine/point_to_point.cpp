@@ -101,8 +101,9 @@ void PointToPoint::receive(EngineCore& engine, const std::shared_ptr<Execution>&
   std::list<Arrival>::iterator found;
   for (auto& [rank, candidate] : peers_) {
     if (call.root != any_source && call.root != rank) continue;
+    const Rank sender = rank;  // clang 14 captures no structured binding
     const auto at = std::find_if(candidate.unmatched.begin(), candidate.unmatched.end(), [&](const Arrival& arrival) {
-      return wants(call, rank, static_cast<std::int32_t>(arrival.signature.root));
+      return wants(call, sender, static_cast<std::int32_t>(arrival.signature.root));
     });
     if (at == candidate.unmatched.end() || (from != nullptr && found->order < at->order)) continue;
     from = &candidate;

@@ -102,8 +102,12 @@ bool share_processors(const Identity& a, const Identity& b) {
   if (kernel_of(a.fingerprint) != kernel_of(b.fingerprint)) return false;
   const std::vector<int> ours = parse_cpu_list(a.cpus);  // both ascending; none: not known
   const std::vector<int> theirs = parse_cpu_list(b.cpus);
-  return ours.empty() || theirs.empty() ||
-         std::find_first_of(ours.begin(), ours.end(), theirs.begin(), theirs.end()) != ours.end();
+  if (ours.empty() || theirs.empty()) return true;
+  for (auto one = ours.begin(), other = theirs.begin(); one != ours.end() && other != theirs.end();) {
+    if (*one == *other) return true;
+    *one < *other ? ++one : ++other;
+  }
+  return false;
 }
 
 /// Those that rank 0 may use, less the share of ranks in other containers of the machine.

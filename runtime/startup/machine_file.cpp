@@ -17,6 +17,13 @@ constexpr std::size_t most_bytes = 1 << 20;
 
 Status wrong(std::string text) { return {ErrorCode::invalid_argument, std::move(text)}; }
 
+/// Never half of a character: the JSON of that would be none.
+std::string beginning_of(const std::string& utf8) {
+  std::size_t length = std::min<std::size_t>(utf8.size(), 64);
+  while (length < utf8.size() && length > 0 && (static_cast<unsigned char>(utf8[length]) & 0xc0) == 0x80) --length;
+  return utf8.substr(0, length);
+}
+
 /// Calls visit(name, field) for every number of the machine; the one list of them.
 template <class Tier, class Visit>
 void each_field_of_tier(Tier& tier, Visit visit) {
@@ -62,7 +69,9 @@ Status read_fields(const Json& from, const std::string& where, const Fields& fie
     if (found == from.end() || !status.ok()) return;
     if (!found->is_number_integer() ||
         (found->is_number_unsigned() ? false : found->template get<std::int64_t>() < 0)) {
-      status = wrong(fmt::format("{}{} must be a whole number, not {}", where, name, found->dump()));
+      // dump() goes as deep as lists are nested, which may be deeper than the stack.
+      status = wrong(fmt::format("{}{} must be a whole number, not {}", where, name,
+                                 found->is_structured() ? found->type_name() : found->dump()));
       return;
     }
     const auto value = found->template get<std::uint64_t>();
@@ -92,14 +101,15 @@ Result<Machine> machine_from_json(const std::string& text) {
   machine.name = "unnamed";
   if (const auto name = json.find("name"); name != json.end()) {
     if (!name->is_string()) return wrong("name must be a text");
-    machine.name = name->get<std::string>().substr(0, 64);
+    machine.name = beginning_of(name->get<std::string>());
   }
   Status status =
       read_fields(json, "", [&](auto visit) { each_field(machine, visit); }, {"base", "name", "inside", "between"});
   for (auto [name, tier] : {std::pair{"inside", &machine.inside}, {"between", &machine.between}}) {
     const auto found = json.find(name);
     if (found == json.end() || !status.ok()) continue;
-    status = read_fields(*found, std::string(name) + ".", [&](auto visit) { each_field_of_tier(*tier, visit); }, {});
+    Tier& fields = *tier;  // clang 14 captures no structured binding
+    status = read_fields(*found, std::string(name) + ".", [&](auto visit) { each_field_of_tier(fields, visit); }, {});
   }
   if (!status) return status;
   if (Status sound = check_machine(machine); !sound) return sound;

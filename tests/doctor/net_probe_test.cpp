@@ -7,7 +7,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <functional>
+#include <limits>
 #include <thread>
 
 namespace fabring::tools {
@@ -126,6 +128,38 @@ TEST(NetProbe, ARankOfAnotherJobOrAnotherRankTurnsAway) {
   EXPECT_EQ(probe(*at_other).reach, Reach::turned_away);
   EXPECT_THAT(probe(*at_other).text, HasSubstr("job"));
   EXPECT_NE(probe(*at_twin).reach, Reach::fine) << "rank 0 answers where rank 1 should";
+}
+
+// One that speaks the protocol, but whose clock is none.
+TEST(NetProbe, ARankMaySayAnyTime) {
+  for (const std::int64_t time : {std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()}) {
+    net::Loop loop;
+    std::shared_ptr<void> guard;
+    std::shared_ptr<FrameStream> link;
+    auto listener = net::Listener::open(loop, {"127.0.0.1", 0}, [&](std::unique_ptr<net::Stream> stream) {
+      guard = handshake(loop, std::move(stream), greeting(1), [&](HandshakeResult result) {
+        if (!result.stream) return;
+        const auto answer = [&](std::uint8_t type, std::string_view payload) {
+          const bool small = payload.size() == 16;
+          link->send(type + 1, small ? WireWriter().number(time).take() : std::string());
+          return true;
+        };
+        link = FrameStream::open(loop, std::move(result.stream), 1 << 20, {answer, [](const std::string&) {}});
+      });
+    });
+    ASSERT_TRUE(listener);
+    std::atomic<bool> over = false;
+    std::thread other([&] {
+      while (!over) loop.run_for(10ms);
+    });
+    const Probe found = probe((*listener)->address());
+    over = true;
+    other.join();
+    EXPECT_EQ(found.reach, Reach::fine) << found.text;
+    EXPECT_EQ(found.offset_us < 0, time < 0);
+    link.reset();
+    guard.reset();
+  }
 }
 
 TEST(NetProbe, ADeadlineLeavesTheRestUntriedAndNothingHangs) {

@@ -277,20 +277,23 @@ TEST(NetFacts, SurviveTheWayAndNonsenseIsRefused) {
   EXPECT_EQ(read->doors[0].address, "10.0.0.1:4000");
   EXPECT_EQ(read->settings[0], "FABRING_LOG=debug");
   EXPECT_EQ(read->doors[1].fabric, std::string("\x01\0\xff", 3));
-  const auto found = decode_probes(probes);
+  const auto found = decode_probes(probes, 3);
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ((*found)[1].reach, Reach::cut);
   EXPECT_EQ((*found)[1].text, "in its?words");
+  EXPECT_FALSE(decode_probes(probes, 2).has_value()) << "of rank 2";
+  picture.probes[0]->front().to = -1;
+  EXPECT_FALSE(decode_probes(encode(*picture.probes[0]), 3).has_value()) << "of nobody";
   for (std::size_t length = 0; length < facts.size(); ++length)
     EXPECT_FALSE(NetFacts::decode(std::string_view(facts).substr(0, length)).has_value());
   for (std::size_t length = 0; length < probes.size(); ++length)
-    EXPECT_FALSE(decode_probes(std::string_view(probes).substr(0, length)).has_value());
+    EXPECT_FALSE(decode_probes(std::string_view(probes).substr(0, length), 3).has_value());
   std::mt19937 random(3);
   for (int round = 0; round < 20000; ++round) {
     std::string bytes = round % 2 == 0 ? facts : probes;
     bytes[random() % bytes.size()] = static_cast<char>(random());
     (void)NetFacts::decode(bytes);
-    (void)decode_probes(bytes);
+    (void)decode_probes(bytes, 3);
   }
 }
 

@@ -45,6 +45,9 @@ TEST(AgentWire, NothingCutOrSenselessIsAccepted) {
   EXPECT_FALSE(StartOrder::decode(beyond.encode()));
   beyond.first_rank = 2147483647;
   EXPECT_FALSE(StartOrder::decode(beyond.encode()));
+  beyond.first_rank = 2;
+  beyond.world_size = -2147483647;
+  EXPECT_FALSE(StartOrder::decode(beyond.encode()));
   EXPECT_FALSE(AgentFacts::decode(AgentFacts{"h", 0, "", ""}.encode()));
   EXPECT_FALSE(decode_end(encode_end(1, 2, {256, 0})));
   EXPECT_FALSE(decode_end(encode_end(1, 2, {0, 65})));

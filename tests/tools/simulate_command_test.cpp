@@ -78,8 +78,19 @@ TEST(MachineFile, IsReadAsItIsWritten) {
   EXPECT_EQ(derived->between.send_ns, find_machine("efa-400")->between.send_ns);
 }
 
+// What is cut off is a character, not a byte of it: the rest could not be written.
+TEST(MachineFile, ALongNameIsCutBetweenCharacters) {
+  const std::string letter = "\xc3\xa4";
+  std::string name = "x";
+  while (name.size() < 100) name += letter;
+  const auto machine = machine_from_json(R"({"base": "10g", "name": ")" + name + "\"}");
+  ASSERT_TRUE(machine) << machine.error().message();
+  EXPECT_EQ(machine->name, name.substr(0, 63));
+  EXPECT_THAT(machine_to_json(*machine), HasSubstr(name.substr(0, 63)));
+}
+
 TEST(MachineFile, SaysWhatIsWrong) {
-  const std::pair<const char*, const char*> cases[] = {
+  const std::pair<std::string, const char*> cases[] = {
       {"{", "not JSON"},
       {"[]", "object"},
       {R"({"nic": 4})", "did you mean 'nics'?"},
@@ -92,6 +103,7 @@ TEST(MachineFile, SaysWhatIsWrong) {
       {R"({"base": "efa"})", "base must be one of"},
       {R"({"name": 3})", "name must be a text"},
       {R"({"nic_bytes_per_second": 5})", "bytes per second"},
+      {R"({"nics": )" + std::string(200'000, '[') + std::string(200'000, ']') + "}", "not array"},
   };
   for (const auto& [text, expected] : cases) {
     const auto machine = machine_from_json(text);
@@ -161,8 +173,13 @@ TEST(Simulate, ComparesWithWhatWasMeasured) {
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("202 us"));
   EXPECT_THAT(result.out, HasSubstr("of 1 within 20%"));
-  const Scratch broken("{}");
-  EXPECT_EQ(run({"simulate", "allreduce", "--measured", broken.path()}).code, 2);
+  for (const char* text :
+       {"{}", "[1]", R"([{"collective": 5, "ranks": 2, "bytes": 1, "algorithm": "ring", "time_us": 1}])",
+        R"([{"collective": "allreduce", "ranks": 0, "bytes": 1, "algorithm": "ring", "time_us": 1}])",
+        R"([{"collective": "allreduce", "ranks": 2, "bytes": 1, "algorithm": "ring", "time_us": 1e300}])"}) {
+    const Scratch broken(text);
+    EXPECT_EQ(run({"simulate", "allreduce", "--measured", broken.path()}).code, 2) << text;
+  }
 }
 
 TEST(Simulate, SaysWhatIsWrongWithItsUse) {

@@ -24,7 +24,8 @@ TEST(Cpus, ParsesCpuLists) {
   EXPECT_THAT(parse_cpu_list("0-3,8\n"), ElementsAre(0, 1, 2, 3, 8));
   EXPECT_THAT(parse_cpu_list("5"), ElementsAre(5));
   for (const char* text : {"0-3,8", "5", "", "0,2,4-5"}) EXPECT_EQ(show_cpu_list(parse_cpu_list(text)), text);
-  for (const char* text : {"", "a", "3-1", "0-999999999", "-1"}) EXPECT_TRUE(parse_cpu_list(text).empty()) << text;
+  for (const char* text : {"", "a", "3-1", "0-999999999", "-1", "0-65536", "4,0-3", "0-3,3", "0-65535,0-65535"})
+    EXPECT_TRUE(parse_cpu_list(text).empty()) << text;
 }
 
 class Quota : public testing::Test {

@@ -120,7 +120,8 @@ Result<StartOrder> StartOrder::decode(std::string_view payload) {
     const std::string name(in.text(most_text));
     order.environment[name] = in.text(most_text);
   }
-  const bool sane = order.ranks > 0 && order.first_rank >= 0 && order.world_size - order.ranks >= order.first_rank &&
+  const std::int64_t beyond = std::int64_t{order.first_rank} + order.ranks;
+  const bool sane = order.ranks > 0 && order.first_rank >= 0 && beyond <= order.world_size &&
                     binding <= static_cast<std::uint8_t>(Binding::numa) && order.silence.count() > 0 &&
                     !order.command.empty();
   if (!in.complete() || !sane) return unreadable("the ranks to start");

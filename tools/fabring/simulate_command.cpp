@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -13,6 +14,7 @@
 #include "runtime/base/parse_value.hpp"
 #include "runtime/startup/machine_file.hpp"
 #include "tools/fabring/command.hpp"
+#include "tools/fabring/measured_times.hpp"
 #include "tools/fabring/models.hpp"
 #include "tools/fabring/option_checks.hpp"
 #include "tools/fabring/simulate_report.hpp"
@@ -20,7 +22,7 @@
 namespace fabring::tools {
 namespace {
 
-constexpr int most_simulated_ranks = 1 << 17;
+constexpr int most_simulated_ranks = most_measured_ranks;
 constexpr std::size_t most_drawn_nodes = 64;
 
 struct SimulateOptions {
@@ -268,33 +270,24 @@ Status scaling(const SimulateOptions& options, const Wanted& wanted, Output& out
 Status compare(const SimulateOptions& options, const Wanted& wanted, Output& out) {
   std::ifstream file(options.measured, std::ios::binary);
   if (!file) return Status(ErrorCode::unavailable, "--measured " + options.measured + ": cannot be read");
-  const auto json = nlohmann::ordered_json::parse(file, nullptr, false);
-  if (!json.is_array())
-    return wrong_argument("--measured " + options.measured + ": not what fabring perf --format json writes");
+  const std::string json((std::istreambuf_iterator<char>(file)), {});
+  const auto times = measured_times(json);
+  if (!times) return times.error().with_prefix("--measured " + options.measured + ": ");
   std::string text = fmt::format("{:>10} {:>6} {:>20} {:>12} {:>12} {:>6}\n", "size", "ranks", "algorithm", "predicted",
                                  "measured", "ratio");
   Forecaster forecaster(wanted.forecast);
   int within = 0, compared = 0;
-  for (const auto& row : json) {
-    if (!row.is_object() || !row.contains("bytes") || !row["bytes"].is_number_unsigned() || !row.contains("time_us") ||
-        !row["time_us"].is_number() || !row.contains("ranks") || !row["ranks"].is_number_unsigned() ||
-        !row.contains("algorithm") || !row["algorithm"].is_string())
-      return wrong_argument("--measured " + options.measured + ": an entry lacks bytes, ranks, algorithm or time_us");
-    if (row.value("collective", std::string()) != name(wanted.forecast.collective)) continue;
-    const auto ranks = row["ranks"].get<std::uint64_t>();
-    const auto algorithm = parse_algorithm(row["algorithm"].get<std::string>());
-    const double measured = row["time_us"].get<double>();
-    if (!algorithm || !has_algorithm(wanted.forecast.collective, *algorithm) || measured <= 0) continue;
+  for (const auto& [collective, algorithm, bytes, ranks, measured] : *times) {
+    if (collective != wanted.forecast.collective) continue;
     const auto nodes = static_cast<std::uint64_t>(wanted.nodes);
-    if (ranks < 1 || ranks > most_simulated_ranks || ranks % nodes != 0)
+    if (ranks % nodes != 0)
       return wrong_argument(fmt::format("--measured {}: {} ranks on --nodes {}", options.measured, ranks, nodes));
-    const auto bytes = row["bytes"].get<std::uint64_t>();
-    const auto time = forecaster.one(*algorithm, wanted.nodes, static_cast<int>(ranks / nodes), bytes).time();
+    const auto time = forecaster.one(algorithm, wanted.nodes, static_cast<int>(ranks / nodes), bytes).time();
     if (!time) continue;
     const double ratio = static_cast<double>(*time) / 1e3 / measured;
     ++compared;
     within += ratio > 0.8 && ratio < 1.25 ? 1 : 0;
-    text += fmt::format("{:>10} {:>6} {:>20} {:>12} {:>12} {:>6.2f}\n", size_text(bytes), ranks, name(*algorithm),
+    text += fmt::format("{:>10} {:>6} {:>20} {:>12} {:>12} {:>6.2f}\n", size_text(bytes), ranks, name(algorithm),
                         time_text(*time), time_text(static_cast<Nanoseconds>(measured * 1e3)), ratio);
   }
   if (compared == 0)

@@ -148,7 +148,7 @@ class NetCheck {
     Status lost;
     for (std::size_t rank = 0; rank < picture_.probes.size(); ++rank) {
       auto blob = exchange.get(fmt::format("net/found/{}", rank), deadline);
-      if (blob) picture_.probes[rank] = decode_probes(*blob);
+      if (blob) picture_.probes[rank] = decode_probes(*blob, config_.world_size);
       if (!blob && blob.error().code() != ErrorCode::timeout && lost.ok()) lost = blob.error();
     }
     return lost;

@@ -101,7 +101,7 @@ std::string encode(const std::vector<Probe>& probes) {
   return out.take();
 }
 
-std::optional<std::vector<Probe>> decode_probes(std::string_view bytes) {
+std::optional<std::vector<Probe>> decode_probes(std::string_view bytes, int world) {
   WireReader in(bytes);
   std::vector<Probe> probes;
   const auto count = in.number<std::uint32_t>();
@@ -111,7 +111,7 @@ std::optional<std::vector<Probe>> decode_probes(std::string_view bytes) {
     probe.to = in.number<Rank>();
     probe.door = in.number<std::uint8_t>();
     const auto reach = in.number<std::uint8_t>();
-    if (reach > static_cast<std::uint8_t>(Reach::not_tried)) return std::nullopt;
+    if (probe.to < 0 || probe.to >= world || reach > static_cast<std::uint8_t>(Reach::not_tried)) return std::nullopt;
     probe.reach = static_cast<Reach>(reach);
     probe.rtt_us = in.number<std::uint32_t>();
     probe.offset_us = std::int64_t{in.number<std::int32_t>()} * 1000;

@@ -68,6 +68,7 @@ void put(WireWriter& out, const Door& door);
 Door take_door(WireReader& in);
 
 std::string encode(const std::vector<Probe>& probes);
-std::optional<std::vector<Probe>> decode_probes(std::string_view bytes);
+/// Of ranks of a world of so many; nothing if they are none.
+std::optional<std::vector<Probe>> decode_probes(std::string_view bytes, int world);
 
 }  // namespace fabring::tools

@@ -107,7 +107,7 @@ class NetProbe::Visit : public std::enable_shared_from_this<NetProbe::Visit> {
       const auto rtt = std::chrono::duration_cast<std::chrono::microseconds>(now - said_at_).count();
       if (answers_++ == 0 || rtt < probe_.rtt_us) {
         probe_.rtt_us = static_cast<std::uint32_t>(std::clamp<std::int64_t>(rtt, 1, 1'000'000'000));
-        probe_.offset_us = theirs - (said_wall_ + rtt / 2);
+        probe_.offset_us = std::max<std::int64_t>(theirs, 0) - (said_wall_ + rtt / 2);  // it may say anything
       }
       if (answers_ < small_messages) {
         say_small();

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what Fabring needs to build, test and run on Debian 12. Does nothing when all is there. What the Python package
 # needs goes into a virtual environment, build/venv, unless SETUP_PYTHON=none.
-#   tools/setup.sh [PRESET]   as root, or with sudo on the PATH; the preset tidy needs clang-tidy too, torch PyTorch.
+#   tools/setup.sh [PRESET]   as root, or with sudo on the PATH; the preset tidy needs clang-tidy too, fuzz clang, torch
+#                             PyTorch.
 # ci: PyTorch too, if pip can fetch it; if not, that is said, and the rest is there.
 set -euo pipefail
 packages=(
@@ -13,6 +14,7 @@ packages=(
   libeigen3-dev zlib1g-dev dataset-fashion-mnist   # the training example
 )
 if [[ ${1:-} == tidy ]]; then packages+=(clang-tidy-14); fi
+if [[ ${1:-} == fuzz ]]; then packages+=(clang-14 libclang-rt-14-dev llvm-14); fi
 missing=()
 for package in "${packages[@]}"; do
   dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")

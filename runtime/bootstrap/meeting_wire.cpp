@@ -1,11 +1,17 @@
 #include "runtime/bootstrap/meeting_wire.hpp"
 
+#include <algorithm>
+
 #include "runtime/base/wire.hpp"
+#include "runtime/bootstrap/master_address.hpp"
 
 namespace fabring::meeting {
 namespace {
 constexpr std::size_t most_name_bytes = 256;
-}
+constexpr std::size_t most_address_bytes = 64;
+// The first byte says whether the meeting took place.
+constexpr char met = '+', failed = '!';
+}  // namespace
 
 std::string encode(const Join& join) {
   return WireWriter().text(join.fingerprint, most_name_bytes).text(join.host, most_name_bytes).number(join.pid).take();
@@ -29,6 +35,16 @@ std::string encode(const Status& status) {
 }
 
 std::string encode_text(std::string_view text) { return WireWriter().text(text, most_text_bytes).take(); }
+
+std::string encode(const StoreMeeting& meeting) {
+  return met + WireWriter()
+                   .number(meeting.job_nonce)
+                   .number(static_cast<std::uint8_t>(meeting.all_on_this_host))
+                   .text(meeting.master, most_address_bytes)
+                   .take();
+}
+
+std::string encode_failed_meeting(const Status& why) { return failed + encode(why); }
 
 std::optional<Join> decode_join(std::string_view payload) {
   WireReader in(payload);
@@ -74,6 +90,21 @@ std::optional<std::string> decode_text(std::string_view payload) {
   std::string text = printable(in.text(most_text_bytes));
   if (!in.complete()) return std::nullopt;
   return text;
+}
+
+Result<StoreMeeting> decode_store_meeting(std::string_view value) {
+  const std::string_view rest = value.substr(std::min<std::size_t>(value.size(), 1));
+  if (value.starts_with(failed))
+    if (const auto why = decode_status(rest)) return *why;
+  WireReader in(rest);
+  StoreMeeting meeting;
+  meeting.job_nonce = in.number<std::uint64_t>();
+  meeting.all_on_this_host = in.number<std::uint8_t>() != 0;
+  meeting.master = in.text(most_address_bytes);
+  if (value.starts_with(met) && in.complete() && is_numeric_address(meeting.master)) return meeting;
+  return Status(ErrorCode::mismatch,
+                "what rank 0 has put into the store cannot be read: another version, or another program that uses the "
+                "same keys");
 }
 
 ErrorContext about(Rank rank, std::string host) {

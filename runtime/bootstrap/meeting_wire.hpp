@@ -43,18 +43,29 @@ struct Pair {
   std::string key;
   std::string value;
 };
+/// What rank 0 puts into a store instead of a Welcome.
+struct StoreMeeting {
+  std::uint64_t job_nonce = 0;
+  bool all_on_this_host = false;
+  std::string master;  ///< a numeric address of rank 0
+};
 
 std::string encode(const Join& join);
 std::string encode(const Welcome& welcome);
 std::string encode(const Pair& pair);
 std::string encode(const Status& status);
 std::string encode_text(std::string_view text);
+std::string encode(const StoreMeeting& meeting);
+/// The same place in the store, where the meeting did not take place.
+std::string encode_failed_meeting(const Status& why);
 
 std::optional<Join> decode_join(std::string_view payload);
 std::optional<Welcome> decode_welcome(std::string_view payload);
 std::optional<Pair> decode_pair(std::string_view payload);
 std::optional<Status> decode_status(std::string_view payload);
 std::optional<std::string> decode_text(std::string_view payload);
+/// Errors: why it did not take place, as rank 0 says; mismatch if the store has something else.
+Result<StoreMeeting> decode_store_meeting(std::string_view value);
 
 /// The context of an error that is about one rank.
 ErrorContext about(Rank rank, std::string host = {});

@@ -8,7 +8,6 @@
 #include "runtime/base/digest.hpp"
 #include "runtime/base/net/net.hpp"
 #include "runtime/base/rank_list.hpp"
-#include "runtime/base/wire.hpp"
 #include "runtime/bootstrap/master_address.hpp"
 #include "runtime/bootstrap/meeting_wire.hpp"
 #include "topology/host_identity.hpp"
@@ -24,18 +23,7 @@ constexpr std::size_t most_reason_bytes = 900;  // of an error, so that it fits 
 constexpr auto time_to_resolve = 2s;
 constexpr auto time_for_bad_news = 2s;  // rank 0 gives up at the deadline, and what it publishes needs to arrive
 
-// What rank 0 publishes. The first byte says whether the meeting took place.
-constexpr char met = '+', failed = '!';
-
-struct Meeting {
-  std::uint64_t job_nonce = 0;
-  bool all_on_this_host = false;
-  std::string master;  // a numeric address of rank 0
-
-  std::string encode() const {
-    return met + WireWriter().number(job_nonce).number(std::uint8_t{all_on_this_host}).text(master, 64).take();
-  }
-};
+using meeting::StoreMeeting;
 
 std::chrono::nanoseconds time_left(SteadyTime deadline) {
   return std::max<std::chrono::nanoseconds>(deadline - std::chrono::steady_clock::now(), 0ns);
@@ -45,7 +33,7 @@ std::string join_key(Rank rank) { return fmt::format("join/{}", rank); }
 
 class StoreBootstrap final : public Bootstrap {
  public:
-  StoreBootstrap(Store& store, Meeting meeting, std::string address)
+  StoreBootstrap(Store& store, StoreMeeting meeting, std::string address)
       : store_(store), meeting_(std::move(meeting)), address_(std::move(address)) {}
   Status put(const std::string& key, const std::string& value) override { return store_.put(key, value); }
   Result<std::string> get(const std::string& key, SteadyTime deadline) override {
@@ -60,7 +48,7 @@ class StoreBootstrap final : public Bootstrap {
 
  private:
   Store& store_;
-  const Meeting meeting_;
+  const StoreMeeting meeting_;
   const std::string address_;
 };
 
@@ -102,8 +90,9 @@ std::string named_address(const Config& config, SteadyTime deadline) {
   return {};
 }
 
-Result<Meeting> hold_meeting(const Config& config, Store& store, const std::string& fingerprint, SteadyTime deadline) {
-  Meeting meeting;
+Result<StoreMeeting> hold_meeting(const Config& config, Store& store, const std::string& fingerprint,
+                                  SteadyTime deadline) {
+  StoreMeeting meeting;
   meeting.job_nonce = random_nonce();
   auto one_host = read_joins(config, store, fingerprint, deadline);
   if (!one_host) return one_host.error();
@@ -116,22 +105,6 @@ Result<Meeting> hold_meeting(const Config& config, Store& store, const std::stri
   return meeting;
 }
 
-Status read_meeting(const std::string& value, Meeting& meeting) {
-  const std::string_view rest = std::string_view(value).substr(std::min<std::size_t>(value.size(), 1));
-  if (!value.empty() && value[0] == failed) {
-    const auto why = meeting::decode_status(rest);
-    if (why && !why->ok()) return *why;
-  }
-  WireReader in(rest);
-  meeting.job_nonce = in.number<std::uint64_t>();
-  meeting.all_on_this_host = in.number<std::uint8_t>() != 0;
-  meeting.master = in.text(64);
-  if (!value.empty() && value[0] == met && in.complete() && is_numeric_address(meeting.master)) return {};
-  return {ErrorCode::mismatch,
-          "what rank 0 has put into the store cannot be read: another version, or another program that uses the same "
-          "keys"};
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Bootstrap>> meet_by_store(const Config& config, Store& store) {
@@ -142,10 +115,10 @@ Result<std::unique_ptr<Bootstrap>> meet_by_store(const Config& config, Store& st
     if (!meeting) {
       const Status& why = meeting.error();
       const Status shortened(why.code(), "rank 0: " + why.message().substr(0, most_reason_bytes));
-      (void)store.put("meeting", failed + meeting::encode(shortened));
+      (void)store.put("meeting", meeting::encode_failed_meeting(shortened));
       return why;
     }
-    FABRING_TRY(store.put("meeting", meeting->encode()));
+    FABRING_TRY(store.put("meeting", meeting::encode(*meeting)));
     std::string address = meeting->master;
     return std::unique_ptr<Bootstrap>(std::make_unique<StoreBootstrap>(store, std::move(*meeting), std::move(address)));
   }
@@ -158,16 +131,16 @@ Result<std::unique_ptr<Bootstrap>> meet_by_store(const Config& config, Store& st
                   fmt::format("rank 0 did not come within {} (FABRING_RENDEZVOUS_TIMEOUT), or died; look at its output",
                               duration_text(config.rendezvous_timeout)),
                   meeting::about(0));
-  Meeting meeting;
-  FABRING_TRY(read_meeting(*value, meeting));
-  std::string address = source_address_towards(meeting.master);
+  auto meeting = meeting::decode_store_meeting(*value);
+  if (!meeting) return meeting.error();
+  std::string address = source_address_towards(meeting->master);
   if (address.empty())
     return Status(
         ErrorCode::unavailable,
         fmt::format("this host ({}) has no route to {}, the address of rank 0; set FABRING_INTERFACE on rank 0 "
                     "to an interface that all hosts reach",
-                    host_name(), meeting.master));
-  return std::unique_ptr<Bootstrap>(std::make_unique<StoreBootstrap>(store, std::move(meeting), std::move(address)));
+                    host_name(), meeting->master));
+  return std::unique_ptr<Bootstrap>(std::make_unique<StoreBootstrap>(store, std::move(*meeting), std::move(address)));
 }
 
 }  // namespace fabring

@@ -1,4 +1,4 @@
-// The messages of the rendezvous. The first byte says which.
+// The messages of the rendezvous, and what stands for them in a store ('m'). The first byte says which.
 
 #include "runtime/bootstrap/meeting_wire.hpp"
 #include "tests/fuzz/round_trip.hpp"
@@ -11,6 +11,11 @@ char type(meeting::Message message) { return static_cast<char>(message); }
 void run(std::string_view input) {
   if (input.empty()) return;
   const std::string_view payload = input.substr(1);
+  if (input[0] == 'm') {
+    const auto read = meeting::decode_store_meeting(payload);
+    require(read || !read.error().ok(), "what is no meeting is an error");
+    return settled(payload, meeting::decode_store_meeting);
+  }
   switch (static_cast<meeting::Message>(input[0])) {
     case meeting::Message::join:
       if (const auto join = meeting::decode_join(payload))
@@ -44,6 +49,8 @@ Seeds seeds() {
           type(Message::welcome) + meeting::encode(meeting::Welcome{0x1234567890abcdef, true}),
           type(Message::put) + meeting::encode(meeting::Pair{"control/3", "10.0.0.3:41234"}),
           type(Message::failed) + meeting::encode(Status(ErrorCode::timeout, "rank 2 did not come")),
+          'm' + meeting::encode(meeting::StoreMeeting{42, true, "10.0.0.1"}),
+          'm' + meeting::encode_failed_meeting(Status(ErrorCode::timeout, "rank 2 did not come")),
           type(Message::waiting) + meeting::encode_text("waits for rank 2")};
 }
 

@@ -6,6 +6,7 @@ namespace fabring {
 namespace {
 
 constexpr std::size_t smallest_of_pair = std::size_t{16} << 10;
+constexpr std::size_t segment_of_pair = std::size_t{64} << 10;  // of longer vectors
 constexpr int most_ranks_of_long_messages = 16;
 
 bool is_passed_on(Collective collective, std::string_view algorithm, int ranks) {
@@ -45,11 +46,15 @@ TilingRules rules_between_gpus(TilingRules rules) {
   return rules;
 }
 
-TilingRules rules_for(const TilingRules& rules, Collective collective, std::string_view algorithm, int ranks) {
+TilingRules rules_for(const TilingRules& rules, Collective collective, std::string_view algorithm, int ranks,
+                      std::uint64_t bytes) {
   TilingRules own = rules;
   if (rules.pair_bytes != 0 && is_exchange(collective, ranks)) {
-    own.segment_bytes = rules.pair_bytes;
-    own.smallest_bytes = std::min({rules.smallest_bytes, rules.pair_bytes, smallest_of_pair});
+    const bool by_records = bytes <= rules.pair_vector_bytes;
+    if (!by_records) own.pair_bytes = 0;
+    own.segment_bytes = by_records ? rules.pair_bytes : segment_of_pair;
+    own.smallest_bytes =
+        std::min({rules.smallest_bytes, own.segment_bytes, by_records ? smallest_of_pair : segment_of_pair});
   } else if (rules.moved_segment_bytes != 0 && !is_passed_on(collective, algorithm, ranks)) {
     own.segment_bytes = std::max(rules.segment_bytes, rules.moved_segment_bytes / (ranks > 2 ? 2 : 1));
     own.smallest_bytes = own.segment_bytes;  // there is nothing to overlap

@@ -21,6 +21,7 @@ struct TilingRules {
   std::uint32_t depth = 3;                             ///< tiles in flight
   std::size_t eager_bytes = eager_message_bytes;       ///< longer messages wait for the receiver's grant
   std::size_t pair_bytes = 0;  ///< largest message where two ranks exchange records as fast as they come; 0: as others
+  std::size_t pair_vector_bytes = std::size_t{256} << 10;  ///< longest vector that is exchanged so
   /// The largest message between two ranks of what is neither reduced nor passed on; 0: segment_bytes.
   std::size_t moved_segment_bytes = 0;
 };
@@ -34,11 +35,14 @@ TilingRules rules_through_loopback(TilingRules rules, int ranks);
 /// less; and to read half a MiB takes as long as to launch what reads it, so shorter messages are not cut.
 TilingRules rules_between_gpus(TilingRules rules);
 
-/// The rules for this collective by this algorithm among `ranks`. What two of them exchange, both sending all the time,
-/// is cut into messages of `pair_bytes`. What a rank only sends from the caller's memory, or receives into it, need not
-/// be in the cache when it is done: long messages save grants and system calls; a rank that talks to several others at
-/// once sends each half as much, as all of it passes the same cache.
-TilingRules rules_for(const TilingRules& rules, Collective collective, std::string_view algorithm, int ranks);
+/// The rules for this collective of a vector of `bytes` (all blocks together) by this algorithm among `ranks`. What two
+/// of them exchange, both sending all the time, is cut into messages of `pair_bytes`; a longer vector into messages
+/// just long enough that the lines of one are on their way while those of another are added. What a rank only sends
+/// from the caller's memory, or receives into it, need not be in the cache when it is done: long messages save grants
+/// and system calls; a rank that talks to several others at once sends each half as much, as all of it passes the same
+/// cache.
+TilingRules rules_for(const TilingRules& rules, Collective collective, std::string_view algorithm, int ranks,
+                      std::uint64_t bytes);
 
 /// Into how many tiles `count` elements are cut, if a message is as long as `message_bytes` for each element of its
 /// tile.

@@ -9,7 +9,7 @@ Cutting::Cutting(const Schedule& schedule, const Machine& machine, const Job& jo
   const std::size_t count = job.bytes / job.element_bytes / blocks;
   std::size_t tiles = 1;
   const Plan& plan = schedule.classes.front().plan;
-  const TilingRules rules = rules_for(machine.tiling, plan.collective, plan.algorithm, plan.size);
+  const TilingRules rules = rules_for(machine.tiling, plan.collective, plan.algorithm, plan.size, job.bytes);
   if (count > 0 && schedule.largest_message > 0)
     tiles = tile_count(longest_message_bytes(schedule.largest_message, job.element_bytes), count, rules);
   std::array<std::size_t, 2> lengths{count / tiles + 1, count / tiles};

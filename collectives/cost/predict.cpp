@@ -150,7 +150,7 @@ std::optional<Nanoseconds> predict(Collective collective, Algorithm algorithm, s
                                    const WorldShape& shape, const Machine& any_size) {
   Machine machine = at_size(any_size, bytes, shape.most);
   if (!has_algorithm(collective, algorithm)) return std::nullopt;
-  machine.tiling = rules_for(machine.tiling, collective, name(algorithm), shape.ranks);
+  machine.tiling = rules_for(machine.tiling, collective, name(algorithm), shape.ranks, bytes);
   if (shape.ranks <= 1) return machine.call_ns + transfer_ns(bytes, machine.reduce_bytes_per_second);
   const Phases whole = cost::phases_of(collective, algorithm, bytes, shape);
   if (whole.list.empty()) return std::nullopt;

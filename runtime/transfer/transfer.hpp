@@ -135,7 +135,7 @@ class Transfer {
   struct Parcel {
     explicit Parcel(std::size_t longest) : bytes(new (std::align_val_t{64}) std::byte[longest]) {}
     struct Free {
-      void operator()(std::byte* bytes) const { ::operator delete[](bytes, std::align_val_t{64}); }
+      void operator()(std::byte* block) const { ::operator delete[](block, std::align_val_t{64}); }
     };
     std::unique_ptr<std::byte[], Free> bytes;  // its pages are touched as far as they are used
     std::uint32_t used = 0;

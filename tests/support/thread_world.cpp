@@ -136,9 +136,15 @@ void ThreadWorld::start(const Config& wanted, const std::shared_ptr<DeviceRuntim
 
 ThreadWorld::~ThreadWorld() {
   std::vector<std::thread> leaving;  // together, as the goodbyes wait for each other
-  for (auto& engine : engines_)
-    if (engine) leaving.emplace_back([&engine] { engine.reset(); });
+  for (Rank rank = 0; rank < size(); ++rank)
+    if (engines_[rank]) leaving.emplace_back([this, rank] { drop(rank); });
   for (std::thread& thread : leaving) thread.join();
+}
+
+// As Engine ends: a call of another thread may have the core yet.
+void ThreadWorld::drop(Rank rank) {
+  (void)engines_[rank]->leave();
+  engines_[rank].reset();
 }
 
 void ThreadWorld::run(const std::function<void(Rank, Communicator)>& rank_main) {

@@ -30,7 +30,7 @@ class ThreadWorld {
   Communicator world(Rank rank) { return Communicator(engines_[rank]->world()); }
   EngineCore& engine(Rank rank) { return *engines_[rank]; }
   /// The engine of this rank leaves and is gone.
-  void drop(Rank rank) { engines_[rank].reset(); }
+  void drop(Rank rank);
   /// Runs `rank_main` for every rank in a thread of its own, and waits for all.
   void run(const std::function<void(Rank, Communicator)>& rank_main);
 

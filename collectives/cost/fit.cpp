@@ -72,8 +72,11 @@ std::vector<Knob> knobs_of(Machine& machine, FitOf what) {
     rate(tier->place_bytes_per_second);
     rate(tier->lane_bytes_per_second);
   }
-  if (machine.cache_bytes > 0 && what != FitOf::messages)
-    knobs.push_back({nullptr, nullptr, &machine.cold_percent, static_cast<double>(machine.cold_percent), nullptr, 0});
+  const auto percent = [&](std::uint32_t& field) {
+    knobs.push_back({nullptr, nullptr, &field, static_cast<double>(field), nullptr, 0});
+  };
+  if (machine.cache_bytes > 0 && what != FitOf::messages) percent(machine.cold_percent);
+  if (machine.cores > 0 && what != FitOf::messages) percent(machine.shared_core_percent);
   return knobs;
 }
 

@@ -9,8 +9,8 @@ namespace fabring {
 namespace {
 
 constexpr std::uint64_t giga = 1'000'000'000;
-constexpr std::array<std::string_view, 8> known_names{"shared-memory", "cuda-ipc", "loopback-tcp", "1g",
-                                                      "10g",           "100g",     "efa-400",      "efa-3200"};
+constexpr std::array<std::string_view, 9> known_names{
+    "shared-memory", "cuda-ipc", "loopback-tcp", "loopback-fabric", "1g", "10g", "100g", "efa-400", "efa-3200"};
 
 // Sockets on one host. Bytes cost processor time on both sides and nothing else; fitted (fit.hpp) to the times of
 // docs/scale.md for 2 ranks with a core each and 4 ranks on 2 cores.
@@ -22,11 +22,25 @@ Machine loopback_tcp() {
   machine.reduce_bytes_per_second = 13'800'000'000;
   machine.switch_ns = 1'450;
   machine.call_ns = 100;
-  machine.cache_bytes = 32 << 20;
+  machine.cache_bytes = 8 << 20;
   machine.cold_percent = 76;
+  machine.shared_core_percent = 90;
   machine.tiling.eager_bytes = 32 << 10;
   machine.tiling.moved_segment_bytes = 1 << 20;
   machine.tiling = rules_through_loopback(machine.tiling, 2);
+  return machine;
+}
+
+// The same through libfabric's tcp provider, which takes more of the processor for each message, and for each look at
+// what has come. Fitted likewise.
+Machine loopback_fabric() {
+  Machine machine = loopback_tcp();
+  machine.inside = {590, 3990, 3990, 8040, 11'900'000'000, 0, 0};
+  machine.between = machine.inside;
+  machine.reduce_bytes_per_second = 10'100'000'000;
+  machine.switch_ns = 7'060;
+  machine.call_ns = 1'590;
+  machine.shared_core_percent = 86;
   return machine;
 }
 
@@ -35,13 +49,14 @@ Machine loopback_tcp() {
 // Fitted likewise.
 Machine shared_memory() {
   Machine machine;
-  machine.inside = {25, 136, 136, 50, 22'600'000'000, 81 * giga, 0};
+  machine.inside = {18, 51, 51, 75, 39 * giga, 53 * giga, 0};
   machine.between = machine.inside;
-  machine.reduce_bytes_per_second = 30 * giga;
-  machine.switch_ns = 1'270;
-  machine.call_ns = 180;
-  machine.cache_bytes = 5 << 19;
-  machine.cold_percent = 86;
+  machine.reduce_bytes_per_second = 33 * giga;
+  machine.switch_ns = 2'000;
+  machine.call_ns = 100;
+  machine.cache_bytes = 8 << 20;
+  machine.cold_percent = 64;
+  machine.shared_core_percent = 80;
   return machine;
 }
 
@@ -88,23 +103,31 @@ Machine efa(std::uint32_t nics, std::uint64_t nic_rate) {
   return machine;
 }
 
+/// Of copying and reducing speed that is left for vectors of `bytes`.
+std::uint64_t cold_speed_percent(const Machine& machine, std::uint64_t bytes, int ranks_of_node) {
+  if (machine.cache_bytes == 0 || machine.cold_percent >= 100) return 100;
+  const std::uint64_t most = std::uint64_t{1} << 50;
+  const std::uint64_t together = std::min(bytes, most) * static_cast<std::uint64_t>(std::clamp(ranks_of_node, 1, 4096));
+  if (together <= machine.cache_bytes) return 100;
+  // All of it is cold when it is twice what fits: what went in first has gone when it is needed again.
+  const std::uint64_t cold = std::min<std::uint64_t>(100, (together - machine.cache_bytes) * 100 / machine.cache_bytes);
+  return 100 - cold * (100 - machine.cold_percent) / 100;
+}
+
 }  // namespace
 
 std::span<const std::string_view> machine_names() { return known_names; }
 
 Machine at_size(const Machine& machine, std::uint64_t bytes, int ranks_of_node) {
-  if (machine.cache_bytes == 0 || machine.cold_percent >= 100) return machine;
-  const std::uint64_t most = std::uint64_t{1} << 50;
-  const std::uint64_t together = std::min(bytes, most) * static_cast<std::uint64_t>(std::clamp(ranks_of_node, 1, 4096));
-  if (together <= machine.cache_bytes) return machine;
-  // All of it is cold when it is twice what fits: what went in first has gone when it is needed again.
-  const std::uint64_t cold = std::min<std::uint64_t>(100, (together - machine.cache_bytes) * 100 / machine.cache_bytes);
-  const std::uint64_t percent = 100 - cold * (100 - machine.cold_percent) / 100;
+  std::uint64_t percent = cold_speed_percent(machine, bytes, ranks_of_node);
+  if (machine.cores != 0 && ranks_of_node > static_cast<int>(machine.cores))
+    percent = percent * machine.shared_core_percent / 100;
+  if (percent >= 100) return machine;
   Machine slower = machine;
   for (std::uint64_t* rate :
        {&slower.reduce_bytes_per_second, &slower.inside.copy_bytes_per_second, &slower.inside.place_bytes_per_second,
         &slower.between.copy_bytes_per_second, &slower.between.place_bytes_per_second})
-    *rate = *rate * percent / 100;
+    if (*rate != 0) *rate = std::max<std::uint64_t>(1, *rate * percent / 100);
   return slower;
 }
 
@@ -113,6 +136,7 @@ std::optional<Machine> find_machine(std::string_view name) {
   if (name == "shared-memory") machine = shared_memory();
   if (name == "cuda-ipc") machine = cuda_ipc();
   if (name == "loopback-tcp") machine = loopback_tcp();
+  if (name == "loopback-fabric") machine = loopback_fabric();
   if (name == "1g") machine = ethernet(117'700'000, 25'000);
   if (name == "10g") machine = ethernet(1'177'000'000, 20'000);
   if (name == "100g") machine = ethernet(11'770'000'000, 12'000);
@@ -159,6 +183,7 @@ Status check_machine(const Machine& machine) {
   rate("cache_bytes", machine.cache_bytes);
   count("cold_percent", machine.cold_percent, 1, 100);
   count("cores", machine.cores, 0, 65536);
+  count("shared_core_percent", machine.shared_core_percent, 1, 100);
   time("switch_ns", machine.switch_ns);
   time("call_ns", machine.call_ns);
   count("nodes_per_leaf", machine.nodes_per_leaf, 0, 65536);

@@ -35,18 +35,19 @@ struct Tier {
 
 struct Machine {
   std::string name;
-  Tier inside;                                   ///< a node
-  Tier between;                                  ///< nodes
-  std::uint32_t nics = 1;                        ///< of a node; divided evenly among its ranks
-  std::uint64_t nic_bytes_per_second = 0;        ///< each way
-  std::uint64_t memory_bytes_per_second = 0;     ///< all messages inside a node together
-  std::uint64_t reduce_bytes_per_second = 0;     ///< one rank adding one vector to another: bytes of the result
-  std::uint64_t cache_bytes = 0;                 ///< of a node, for the vectors of its ranks; 0: they always fit
-  std::uint32_t cold_percent = 100;              ///< of copying and reducing speed that is left when they do not fit
-  std::uint32_t cores = 0;                       ///< of a node, for its ranks; 0: one for each
-  Nanoseconds switch_ns = 0;                     ///< a core turns to another rank
-  Nanoseconds call_ns = 0;                       ///< a call, before its first message
-  std::uint32_t nodes_per_leaf = 0;              ///< nodes of one leaf switch; 0: all on one switch
+  Tier inside;                                ///< a node
+  Tier between;                               ///< nodes
+  std::uint32_t nics = 1;                     ///< of a node; divided evenly among its ranks
+  std::uint64_t nic_bytes_per_second = 0;     ///< each way
+  std::uint64_t memory_bytes_per_second = 0;  ///< all messages inside a node together
+  std::uint64_t reduce_bytes_per_second = 0;  ///< one rank adding one vector to another: bytes of the result
+  std::uint64_t cache_bytes = 0;              ///< of a node, for the vectors of its ranks; 0: they always fit
+  std::uint32_t cold_percent = 100;           ///< of copying and reducing speed that is left when they do not fit
+  std::uint32_t cores = 0;                    ///< of a node, for its ranks; 0: one for each
+  std::uint32_t shared_core_percent = 100;    ///< of that speed that is left where ranks share cores: of their caches
+  Nanoseconds switch_ns = 0;                  ///< a core turns to another rank
+  Nanoseconds call_ns = 0;                    ///< a call, before its first message
+  std::uint32_t nodes_per_leaf = 0;           ///< nodes of one leaf switch; 0: all on one switch
   std::uint32_t oversubscription_percent = 100;  ///< 300: a leaf's nodes have three times the bandwidth of its uplinks
   TilingRules tiling;
 
@@ -54,11 +55,11 @@ struct Machine {
 };
 
 /// The machine as it is to vectors of `bytes`, one for each of a node's ranks: slower where the caches do not hold
-/// them, in between where they just do not.
+/// them, in between where they just do not, and where ranks share cores.
 Machine at_size(const Machine& machine, std::uint64_t bytes, int ranks_of_node);
 
-/// The machine of this name: shared-memory, cuda-ipc, loopback-tcp, 1g, 10g, 100g, efa-400, efa-3200; docs/scale.md
-/// says what each stands for.
+/// The machine of this name: shared-memory, cuda-ipc, loopback-tcp, loopback-fabric, 1g, 10g, 100g, efa-400, efa-3200;
+/// docs/scale.md says what each stands for.
 std::optional<Machine> find_machine(std::string_view name);
 std::span<const std::string_view> machine_names();
 

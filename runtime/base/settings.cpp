@@ -201,7 +201,8 @@ constexpr Setting rows[] = {
      "list of rules, collective:sizes:algorithm, of which the first that fits decides: "
      "allreduce:64K-4M:circulant,broadcast:chain. Must be the same on all ranks.",
      read_text<&Config::algorithm>, show_text<&Config::algorithm>},
-    {"FABRING_MACHINE", "text", "", "auto,probe,shared-memory,cuda-ipc,loopback-tcp,1g,10g,100g,efa-400,efa-3200", "",
+    {"FABRING_MACHINE", "text", "",
+     "auto,probe,shared-memory,cuda-ipc,loopback-tcp,loopback-fabric,1g,10g,100g,efa-400,efa-3200", "",
      "The machine that algorithms are priced for. auto: on one host by transport and GPUs in use; on several the links "
      "and short "
      "messages are measured at start-up, 0.1 to 0.2 s. probe: everything is measured, a quarter of a second more. A "

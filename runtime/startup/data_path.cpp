@@ -133,6 +133,7 @@ class Opener {
     network_ = std::move(*opened);
     for (Rank rank = 0; rank < options_.world_size; ++rank)
       if (rank != options_.self && !is_local_to_me(rank)) FABRING_TRY(network_->add_peer(rank, told->addresses[rank]));
+    path_.libfabric = *name == "fabric";
     path_.network = network_->describe();
     path_.report.push_back(fmt::format("transport {}: {}", *name, path_.network));
     return {};

@@ -18,6 +18,7 @@ struct DataPath {
   std::unique_ptr<Endpoint> endpoint;
   std::vector<int> node_of;         ///< by rank
   bool shared_memory = false;       ///< ranks of a node use it, this one's or another; alike on all ranks
+  bool libfabric = false;           ///< the network is reached through it
   std::string network;              ///< what Endpoint::describe() says of the network; empty: none
   std::vector<std::string> report;  ///< for people, what was chosen and why
 };

@@ -147,14 +147,14 @@ Result<Machine> machine_of(const std::vector<Identity>& ranks, Reach reach) {
   }
   if (const auto named = find_machine(first.machine)) return *named;
   const bool one_host = on_one_host(ranks);
-  std::string_view like = "loopback-tcp";
+  std::string_view like = reach == Reach::libfabric ? "loopback-fabric" : "loopback-tcp";
   if (!one_host) {
     like = "10g";
     if (first.link_megabits >= 40'000) like = "100g";
     if (first.link_megabits > 0 && first.link_megabits < 2'500) like = "1g";
   }
   Machine machine = *find_machine(like);
-  if (reach != Reach::network) {
+  if (reach == Reach::shared_memory || reach == Reach::gpu_memory) {
     // A probe exchanges memory of the host.
     const bool lent = reach == Reach::gpu_memory && first.machine != machine_to_probe;
     const Machine near = *find_machine(lent ? "cuda-ipc" : "shared-memory");

@@ -61,6 +61,7 @@ bool links_unknown(const std::vector<Identity>& ranks);
 /// What the ranks of a job reach each other through, as far as prices depend on it.
 enum class Reach {
   network,
+  libfabric,      ///< a network that libfabric reaches
   shared_memory,  ///< some of them, or all
   gpu_memory,     ///< all_lend()
 };

@@ -206,6 +206,7 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
                     parts.unasked_limit >> 10));
   auto machine = machine_of(ranks, lent                  ? Reach::gpu_memory
                                    : path->shared_memory ? Reach::shared_memory
+                                   : path->libfabric     ? Reach::libfabric
                                                          : Reach::network);
   if (!machine) return machine.error();
   parts.machine = std::move(*machine);

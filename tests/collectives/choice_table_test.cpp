@@ -92,6 +92,16 @@ TEST(ChoiceTable, OnOneNodeTakesHierarchicalOnlyIfNothingElseIsAsFast) {
 // Sockets of 4 ranks on 2 cores, near each other, us, medians of 8 launches: 1 KiB binomial 14.6, directly 21.9, 64 KiB
 // 117 (two trees 125), 256 KiB directly 195 (binomial 253, chain 225), 16 MiB binomial 10029, chain 9418. Far from each
 // other what the root sends directly takes twice as long as a tree from 1 MiB on.
+// Measured: a ring takes a tenth longer, as its rounds are more, and at 16 KiB two shots a third.
+TEST(ChoiceTable, TakesFewRoundsThroughSharedMemoryWhereRanksShareCores) {
+  Machine machine = *find_machine("shared-memory");
+  machine.cores = 2;
+  const ChoiceTable made = ChoiceTable::make({4, 1, 4, 4}, machine);
+  EXPECT_EQ(chosen(made, 4), Algorithm::direct_one_shot);
+  EXPECT_EQ(chosen(made, 16 * kibi), Algorithm::recursive_doubling);
+  for (const std::uint64_t bytes : {16 * mebi, 64 * mebi}) EXPECT_EQ(chosen(made, bytes), Algorithm::direct_two_shot);
+}
+
 TEST(ChoiceTable, BroadcastsDownATreeWhereRanksShareCores) {
   Machine machine = loopback();
   machine.cores = 2;

@@ -76,6 +76,23 @@ TEST(Fit, LeavesWhatItMayNotChange) {
   EXPECT_GT(of_messages.between.latency_ns, start.between.latency_ns);
 }
 
+TEST(AtSize, IsSlowerWhereRanksShareCores) {
+  Machine machine = *find_machine("shared-memory");
+  machine.cores = 4;
+  machine.shared_core_percent = 80;
+  EXPECT_EQ(at_size(machine, 1024, 4).reduce_bytes_per_second, machine.reduce_bytes_per_second);
+  const Machine shared = at_size(machine, 1024, 5);
+  EXPECT_EQ(shared.reduce_bytes_per_second, machine.reduce_bytes_per_second * 80 / 100);
+  EXPECT_EQ(shared.inside.copy_bytes_per_second, machine.inside.copy_bytes_per_second * 80 / 100);
+  EXPECT_EQ(shared.inside.send_ns, machine.inside.send_ns);
+  machine.cold_percent = 50;
+  EXPECT_EQ(at_size(machine, 4 * machine.cache_bytes, 5).reduce_bytes_per_second,
+            machine.reduce_bytes_per_second * 40 / 100)
+      << "and caches do not hold the vectors";
+  machine.cores = 0;
+  EXPECT_EQ(at_size(machine, 1024, 5).reduce_bytes_per_second, machine.reduce_bytes_per_second) << "a core each";
+}
+
 TEST(Fit, SaysHowFarPricesAreOff) {
   const Machine machine = *find_machine("loopback-tcp");
   auto times = times_on(machine, four_on_two_cores, 8, 100);

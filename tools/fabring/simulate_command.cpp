@@ -333,7 +333,9 @@ void add_simulate(CLI::App& app, Session& session) {
   option("--nodes", options->nodes, "How many nodes (1)", "N")->check(between(1, most_simulated_ranks));
   option("--ranks-per-node", options->ranks_per_node, "Ranks of each (8)", "R")->check(between(1, 4096));
   option("--machine", options->machine,
-         "shared-memory, cuda-ipc, loopback-tcp, 1g, 10g, 100g (default), efa-400, efa-3200, or a JSON file", "NAME|F");
+         "shared-memory, cuda-ipc, loopback-tcp, loopback-fabric, 1g, 10g, 100g (default), efa-400, efa-3200, or a "
+         "JSON file",
+         "NAME|F");
   option("--sizes", options->sizes, "Bytes of the whole vector (1K,16K,256K,4M,64M)", "LIST");
   option("--algorithm", options->algorithm, "Which to compare (all)", "LIST");
   option("--scale", options->scale, "Worlds of so many ranks instead of --nodes", "LIST");

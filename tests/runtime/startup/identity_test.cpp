@@ -116,6 +116,14 @@ TEST(MachineOf, knows_what_a_launch_costs_where_all_lend_memory_of_gpus) {
   EXPECT_EQ(machine_of(ranks, Reach::gpu_memory)->name, "shared-memory") << "a probe exchanges memory of the host";
 }
 
+TEST(MachineOf, knows_whose_sockets_they_are_on_one_host) {
+  std::vector<Identity> ranks = lenders(2);
+  EXPECT_EQ(machine_of(ranks, Reach::libfabric)->name, "loopback-fabric");
+  EXPECT_EQ(machine_of(ranks, Reach::network)->name, "loopback-tcp");
+  ranks[1].fingerprint = "another boot/net:b";
+  EXPECT_EQ(machine_of(ranks, Reach::libfabric)->name, machine_of(ranks, Reach::network)->name) << "links are probed";
+}
+
 TEST(Identity, tells_how_long_a_message_it_would_lend) {
   Identity own;
   own.gpus = true;

@@ -4,7 +4,7 @@
 # Figures go to stdout, a line each, to be copied to docs/performance.md. Exit code: 0 all right, 1 something was wrong, 3 could
 # not run here.
 set -uo pipefail
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../.." || exit 3
 begun=$SECONDS
 limit=${GPU_TEST_SECONDS:-470}
 left() { echo $((limit - (SECONDS - begun))); }
@@ -39,6 +39,8 @@ if [[ -z $fabring ]]; then
   cmake --preset release -DFABRING_BUILD_TESTS=OFF -DFABRING_BUILD_BENCHMARKS=OFF >/dev/null &&
     timeout "$(left)" cmake --build build/release -j --target fabring-cli fabring_gpu_check >/dev/null ||
     { echo "the build failed" >&2; exit 3; }
+  # The backend for PyTorch, where Python's headers, nanobind and torch are.
+  timeout "$(left)" cmake --build build/release -j --target python_package >/dev/null 2>&1
   fabring=build/release/tools/fabring
 fi
 check=
@@ -86,6 +88,60 @@ within 160 python3 -B tests/gpu/matrix.py --fabring "$fabring" --transports "$tr
 part "ranks that read each other's memory, beside others that do not; killed and stopped in the middle"
 within 60 python3 -B tests/gpu/loans_test.py --program "$fabring"
 
+sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | head -1)
+# What the driver refuses is no error: it is asked for much that it may refuse.
+sanitize() {  # TOOL COMMAND...
+  local tool=$1
+  shift
+  within 60 "$sanitizer" --target-processes all --tool "$tool" --report-api-errors no --error-exitcode 9 "$@"
+}
+if [[ -z $sanitizer ]]; then
+  echo "no compute-sanitizer here: memcheck and racecheck not run"
+else
+  if [[ -n $check && ${kernels:-1} == 0 ]]; then
+    for tool in memcheck racecheck; do
+      part "compute-sanitizer $tool over the kernels"
+      sanitize $tool "$check" kernels --quick
+    done
+  fi
+  for path in auto staged; do
+    for collective in allreduce reduce_scatter all_gather alltoall broadcast; do
+      if (($(left) < 150)); then
+        echo "not run, so that there is time for the rest: memcheck over $collective ($path)"
+        continue
+      fi
+      part "compute-sanitizer memcheck over $collective of 2 ranks, FABRING_GPU_PATH=$path"
+      FABRING_GPU_PATH=$path sanitize memcheck "$fabring" perf $collective -n 2 --transport shm --memory cuda --sizes 4,20K,1M -w 0 -i 1
+    done
+  done
+fi
+
+part "PyTorch: DDP and FSDP2 on CUDA tensors"
+for built in build/dev/python build/release/python build/carried/python; do
+  [[ -d $built/fabring/torch ]] && export PYTHONPATH=$PWD/$built${PYTHONPATH:+:$PYTHONPATH}
+done
+python=
+for candidate in build/venv/bin/python python3; do
+  command -v $candidate >/dev/null || continue
+  if why=$($candidate -c 'import torch; assert torch.cuda.is_available(), "this torch sees no GPU"; import fabring.torch' 2>&1); then
+    python=$candidate
+    break
+  fi
+  echo "not with $candidate: ${why##*$'\n'}"
+done
+if [[ -n $python ]]; then
+  torchrun() { within 90 $python -m torch.distributed.run --standalone "$@"; }
+  torchrun --nproc-per-node 2 tests/gpu/ddp.py
+  torchrun --nproc-per-node 4 tests/gpu/fsdp.py
+  echo "-- in expandable segments"
+  export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC=1
+  torchrun --nproc-per-node 2 tests/gpu/ddp.py
+  torchrun --nproc-per-node 2 tests/gpu/fsdp.py
+  unset PYTORCH_CUDA_ALLOC_CONF TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC
+else
+  echo "no Python with a torch for CUDA and fabring.torch built for it: DDP and FSDP2 not run"
+fi
+
 part "figures: allreduce of GPU memory: CUDA IPC, staged, and the same of host memory"
 transport=shm
 figures() {  # RANKS MEMORY SIZES [SETTING=VALUE...]
@@ -111,33 +167,6 @@ figures 4 host 64K,1M,16M,128M
 echo "-- staged where the network binds: at least 90% of the same of host memory"
 transport=tcp figures 2 cuda 64K,1M,16M,128M
 transport=tcp figures 2 host 64K,1M,16M,128M
-
-sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | head -1)
-if [[ -n $sanitizer && $(left) -gt 60 ]]; then
-  part "compute-sanitizer memcheck over an allreduce"
-  within 60 "$sanitizer" --target-processes all --tool memcheck --error-exitcode 9 "$fabring" perf allreduce -n 1 --memory cuda --sizes 4,1M -i 2
-  if [[ -n $check && ${kernels:-1} == 0 ]]; then
-    for tool in memcheck racecheck; do
-      part "compute-sanitizer $tool over the kernels"
-      within 60 "$sanitizer" --target-processes all --tool $tool --error-exitcode 9 "$check" kernels --quick
-    done
-  fi
-elif [[ -z $sanitizer ]]; then
-  echo "no compute-sanitizer here: memcheck and racecheck not run"
-fi
-
-if [[ $(left) -gt 40 ]] && PYTHONPATH=build/release/python:build/dev/python:${PYTHONPATH:-} \
-    python3 -c 'import torch, fabring.torch; assert torch.cuda.is_available()' 2>/dev/null; then
-  part "DDP on CUDA tensors"
-  PYTHONPATH=build/release/python:build/dev/python:${PYTHONPATH:-} within 400 \
-    python3 -m torch.distributed.run --standalone --nproc-per-node 2 tests/gpu/ddp.py
-  part "DDP on CUDA tensors in expandable segments"
-  PYTHONPATH=build/release/python:build/dev/python:${PYTHONPATH:-} PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True \
-    TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC=1 within 400 \
-    python3 -m torch.distributed.run --standalone --nproc-per-node 2 tests/gpu/ddp.py
-else
-  echo "no torch with CUDA and fabring.torch: DDP not run"
-fi
 
 echo
 echo "$([[ $bad == 0 ]] && echo all right || echo SOMETHING WAS WRONG) after $((SECONDS - begun)) s"

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
+GPU = HERE.parent / "gpu"
 EXAMPLES = HERE.parent.parent / "examples" / "pytorch"
 
 
@@ -27,6 +28,14 @@ def test_digits_with_ddp():
 def test_text_with_fsdp2():
     text = torchrun(4, EXAMPLES / "fsdp_text.py", "--steps", "25", "--blocks", "2")
     assert "fabring, 4 ranks" in text and "largest difference to a single process" in text
+
+
+def test_what_runs_on_a_gpu_runs_on_the_host():
+    """The same programs as tests/gpu/run.sh, whose gradients are those of the same training alone."""
+    assert "DDP on 3 ranks (cpu)" in torchrun(3, GPU / "ddp.py", "--device", "cpu")
+    text = torchrun(4, GPU / "fsdp.py", "--device", "cpu")
+    for what in ("float32", "asynchronous all-gathers", "a divisor of its own", "bfloat16, reduced in it", "replicas of shards"):
+        assert f"FSDP2 on 4 ranks (cpu), {what}: at most" in text, text
 
 
 def test_torchrun_starts_again_after_a_killed_worker():

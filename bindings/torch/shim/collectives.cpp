@@ -1,6 +1,7 @@
 // ProcessGroup: what makes tensors alike on all ranks: broadcast, allreduce, reduce.
 
 #include "arguments.hpp"
+#include "devices.hpp"
 
 namespace fabring_torch {
 
@@ -126,6 +127,7 @@ ProcessGroup::WorkPointer ProcessGroup::allreduce_sparse(Tensors& tensors, const
   const at::Tensor sum =
       at::sparse_coo_tensor(at::cat(places).t(), at::cat(values), mine.sizes(), mine.options()).coalesce();
   tensor.copy_(sum);
+  if (tensor.is_cuda()) finish_stream(tensor.device());  // whatever stream it is waited for on
   Task task;
   task.type = c10d::OpType::_ALLREDUCE_SPARSE;
   task.title = "fabring:sparse_all_reduce";

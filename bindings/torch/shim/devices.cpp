@@ -1,6 +1,7 @@
 #include "devices.hpp"
 
 #include <c10/core/Stream.h>
+#include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
 
@@ -25,6 +26,15 @@ void place_on(const std::optional<at::Device>& device, std::vector<fabring_opera
     operation.memory = device ? FABRING_MEMORY_DEVICE : FABRING_MEMORY_HOST;
     operation.device = device ? device->index() : 0;
   }
+}
+
+void make_copies(const std::optional<at::Device>& device, const Copies& copies) {
+  if (copies.empty()) return;
+  const at::NoGradGuard no_grad;
+  c10::OptionalStreamGuard guard;
+  if (device) guard.reset_stream(c10::impl::VirtualGuardImpl(device->type()).getStreamFromGlobalPool(*device));
+  for (const auto& [to, from] : copies) to.copy_(from);
+  if (device) finish_stream(*device);
 }
 
 void finish_stream(const at::Device& device) {

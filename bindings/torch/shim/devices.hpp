@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fabring/fabring.h"
+#include "tensors.hpp"
 
 namespace fabring_torch {
 
@@ -18,7 +19,11 @@ std::optional<at::Device> device_of(const std::vector<at::Tensor>& tensors);
 /// stream.
 void place_on(const std::optional<at::Device>& device, std::vector<fabring_operation>& operations);
 
-/// Waits for what the current stream of this thread was given, as copies are that follow an operation.
+/// Makes the copies that follow an operation; they are made on return. Not on the current stream: what that was given
+/// since the operation began may take long, or wait for this very operation.
+void make_copies(const std::optional<at::Device>& device, const Copies& copies);
+
+/// Waits for what the current stream of this thread was given.
 void finish_stream(const at::Device& device);
 
 }  // namespace fabring_torch

@@ -1,6 +1,5 @@
 #include "work.hpp"
 
-#include <c10/core/DeviceGuard.h>
 #include <c10/util/Exception.h>
 #include <pthread.h>
 #include <signal.h>
@@ -206,19 +205,12 @@ void Work::finish_once() {
   }
   std::exception_ptr thrown = failure();
   try {
-    if (!thrown) {
-      const at::NoGradGuard no_grad;
-      const c10::OptionalDeviceGuard guard(task_.device);
-      for (auto& [to, from] : task_.copies) to.copy_(from);
-      if (task_.finish) task_.finish();
-      if (task_.device && (!task_.copies.empty() || task_.finish)) finish_stream(*task_.device);
-    }
+    if (!thrown) make_copies(task_.device, task_.copies);
   } catch (...) {
     thrown = std::current_exception();
   }
   task_.kept.clear();
   task_.copies.clear();
-  task_.finish = nullptr;
   finish(thrown);
   if (thrown)
     future_->setError(thrown);

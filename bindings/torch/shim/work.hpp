@@ -16,7 +16,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,7 +35,6 @@ struct Task {
   std::vector<fabring_tensor> tensors;        ///< of a grouped allreduce
   std::vector<at::Tensor> kept;               ///< memory the operations use
   Copies copies;
-  std::function<void()> finish;     ///< more to do after the copies
   std::vector<at::Tensor> outputs;  ///< result() and the future's value
   std::uint64_t sequence = 0;
   std::optional<at::Device> device;  ///< whose memory it is; none: the host's

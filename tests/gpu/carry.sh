@@ -24,7 +24,7 @@ else
   echo "not carried: fabring.torch is not built (cmake --build ... --target python_package); run.sh will not try DDP and FSDP2" >&2
 fi
 # libfabric is loaded when it is first needed. Not the libraries of the C library, which belong to the machine, nor PyTorch's.
-libfabric=$(/sbin/ldconfig -p | awk '$1 == "libfabric.so.1" {print $NF; exit}')
+libfabric=$(/sbin/ldconfig -p | awk '$1 == "libfabric.so.1" && !found++ {print $NF}')
 [[ -z $libfabric ]] || cp -L "$libfabric" build/carried/lib/
 find build/carried -type f \( -name 'fabring*' -o -name '*.so*' \) -exec sh -c 'ldd "$1" 2>/dev/null || true' _ {} \; | sort -u |
   awk '$3 ~ /^\// {print $3}' | grep -vE '/(libc|libm|libdl|libpthread|librt|ld-linux[^/]*)\.so|/site-packages/torch/' |

@@ -117,8 +117,8 @@ else
 fi
 
 part "PyTorch: DDP and FSDP2 on CUDA tensors"
-for built in build/dev/python build/release/python build/carried/python; do
-  [[ -d $built/fabring/torch ]] && export PYTHONPATH=$PWD/$built${PYTHONPATH:+:$PYTHONPATH}
+for package in "$(dirname "$fabring")/../python" "$(dirname "$fabring")/python"; do
+  [[ -d $package/fabring/torch ]] && export PYTHONPATH=$(realpath "$package")${PYTHONPATH:+:$PYTHONPATH}
 done
 python=
 for candidate in build/venv/bin/python python3; do

@@ -24,6 +24,10 @@ struct TilingRules {
   std::size_t pair_vector_bytes = std::size_t{256} << 10;  ///< longest vector that is exchanged so
   /// The largest message between two ranks of what is neither reduced nor passed on; 0: segment_bytes.
   std::size_t moved_segment_bytes = 0;
+  /// The largest message where no processor copies bytes and the price asks for long ones (cost/message_length.hpp),
+  /// and the tiles in flight then; 0: segment_bytes and depth.
+  std::size_t long_segment_bytes = 0;
+  std::uint32_t long_depth = 8;
 };
 
 /// The rules where the ranks of one host reach each other through its network: the kernel takes less time for few long

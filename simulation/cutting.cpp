@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "collectives/cost/message_length.hpp"
+
 namespace fabring::simulation {
 
 Cutting::Cutting(const Schedule& schedule, const Machine& machine, const Job& job) {
@@ -9,7 +11,7 @@ Cutting::Cutting(const Schedule& schedule, const Machine& machine, const Job& jo
   const std::size_t count = job.bytes / job.element_bytes / blocks;
   std::size_t tiles = 1;
   const Plan& plan = schedule.classes.front().plan;
-  const TilingRules rules = rules_for(machine.tiling, plan.collective, plan.algorithm, plan.size, job.bytes);
+  const TilingRules rules = rules_on(machine, plan.collective, plan.algorithm, shape_of(schedule.node_of), job.bytes);
   if (count > 0 && schedule.largest_message > 0)
     tiles = tile_count(longest_message_bytes(schedule.largest_message, job.element_bytes), count, rules);
   std::array<std::size_t, 2> lengths{count / tiles + 1, count / tiles};
@@ -21,6 +23,7 @@ Cutting::Cutting(const Schedule& schedule, const Machine& machine, const Job& jo
     lengths[1] = count - longer_tiles_ * lengths[0];
   }
   tiles_ = static_cast<std::uint32_t>(tiles);
+  depth_ = std::min(tiles_, rules.depth);
   for (const ClassPlan& each : schedule.classes) {
     StepBytes both;
     for (const std::size_t shorter : {std::size_t{0}, std::size_t{1}}) {

@@ -15,6 +15,7 @@ class Cutting {
   Cutting(const Schedule& schedule, const Machine& machine, const Job& job);
 
   std::uint32_t tiles() const { return tiles_; }
+  std::uint32_t depth() const { return depth_; }  ///< of them under way at once
   /// Tiles that send no more than the job's messages in all; `ranks`: how many are simulated.
   std::uint32_t tiles_within(const Schedule& schedule, const Job& job, std::int64_t ranks, std::uint32_t depth) const;
 
@@ -27,6 +28,7 @@ class Cutting {
   using StepBytes = std::array<std::vector<std::uint64_t>, 2>;  // in the longer tiles and in the shorter ones
 
   std::uint32_t tiles_ = 1;
+  std::uint32_t depth_ = 1;
   std::uint32_t longer_tiles_ = 0;  // they come first
   std::vector<StepBytes> bytes_;    // by class
 };

@@ -15,21 +15,17 @@ Network::Network(const Machine& machine, const std::vector<int>& node_of) : node
     lane_in_[inside] = lane_out_[inside];
   }
 
-  // Cards are divided evenly: several ranks share one, or one rank has several, which then act as one.
-  std::vector<int> first_card(static_cast<std::size_t>(nodes));
-  for (int node = 0; node < nodes; ++node) {
-    const auto local = static_cast<std::uint64_t>(locals[static_cast<std::size_t>(node)]);
-    const std::uint64_t cards = std::min<std::uint64_t>(machine.nics, std::max<std::uint64_t>(local, 1));
-    first_card[static_cast<std::size_t>(node)] = static_cast<int>(card_out_.size());
-    card_out_.insert(card_out_.end(), cards, {machine.nic_bytes_per_second * machine.nics / cards, 0, 0});
-  }
+  // Cards are divided evenly: several ranks share one, or one rank has several, as even a number as can be.
+  const std::size_t cards = machine.nics;
+  card_out_.assign(static_cast<std::size_t>(nodes) * cards, {machine.nic_bytes_per_second, 0, 0});
   card_in_ = card_out_;
-  std::vector<int> seen(static_cast<std::size_t>(nodes));
+  std::vector<std::size_t> seen(static_cast<std::size_t>(nodes));
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     const auto node = static_cast<std::size_t>(node_of[rank]);
-    const auto local = static_cast<std::uint64_t>(locals[node]);
-    const std::uint64_t cards = std::min<std::uint64_t>(machine.nics, local);
-    card_of_.push_back(first_card[node] + static_cast<int>(static_cast<std::uint64_t>(seen[node]++) * cards / local));
+    const auto local = static_cast<std::size_t>(locals[node]);
+    const std::size_t place = seen[node]++;
+    const std::size_t first = place * cards / local;
+    cards_of_.push_back({node * cards + first, node * cards + std::max((place + 1) * cards / local, first + 1)});
   }
 
   memory_.assign(static_cast<std::size_t>(nodes), {machine.memory_bytes_per_second, 0, 0});
@@ -41,6 +37,13 @@ Network::Network(const Machine& machine, const std::vector<int>& node_of) : node
                                         : 0;
   up_.assign(static_cast<std::size_t>(nodes / per_leaf + 1), {uplinks, 0, 0});
   down_ = up_;
+}
+
+Network::Resource& Network::card(std::vector<Resource>& cards, int rank) const {
+  const auto [first, last] = cards_of_[static_cast<std::size_t>(rank)];
+  const auto at = [&](std::size_t i) { return cards.begin() + static_cast<std::ptrdiff_t>(i); };
+  return *std::min_element(at(first), at(last),
+                           [](const Resource& a, const Resource& b) { return a.free_at < b.free_at; });
 }
 
 void Network::pass(Resource& resource, std::uint64_t bytes, Passage& passage) {

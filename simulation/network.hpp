@@ -4,6 +4,7 @@
 // they come; a message occupies several at once (it is forwarded as it comes), so its time is that of the slowest.
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "collectives/cost/machine.hpp"
@@ -36,14 +37,13 @@ class Network {
     Nanoseconds busy = 0;
   };
   static void pass(Resource& resource, std::uint64_t bytes, Passage& passage);
-  Resource& card(std::vector<Resource>& cards, int rank) {
-    return cards[static_cast<std::size_t>(card_of_[static_cast<std::size_t>(rank)])];
-  }
+  /// Where a rank has several, the one that is free first takes a message whole, as the engine's do (docs/rails.md).
+  Resource& card(std::vector<Resource>& cards, int rank) const;
 
   std::vector<int> node_of_;
-  std::vector<int> card_of_;
-  std::vector<int> leaf_of_;                        // by node
-  std::vector<Resource> lane_out_[2], lane_in_[2];  // by rank; [1]: inside the node
+  std::vector<std::pair<std::size_t, std::size_t>> cards_of_;  // by rank: from, to
+  std::vector<int> leaf_of_;                                   // by node
+  std::vector<Resource> lane_out_[2], lane_in_[2];             // by rank; [1]: inside the node
   std::vector<Resource> card_out_, card_in_;
   std::vector<Resource> memory_;     // by node
   std::vector<Resource> up_, down_;  // by leaf switch

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <utility>
 
 #include "simulation/cores.hpp"
 #include "simulation/cutting.hpp"
@@ -42,7 +43,8 @@ void extrapolate(Outcome& outcome, const std::vector<Nanoseconds>& tile_finished
 
 class Run {
  public:
-  Run(const Schedule& schedule, const Machine& machine, const Job& job, int simulated)
+  /// `machine`: as it is to vectors of this size.
+  Run(const Schedule& schedule, const Machine& machine, const Job& job, Cutting cutting, int simulated)
       : schedule_(schedule),
         machine_(machine),
         job_(job),
@@ -50,9 +52,9 @@ class Run {
         node_of_(dense_nodes(schedule.node_of, simulated)),
         network_(machine, node_of_),
         ranks_(at(simulated)),
-        cutting_(schedule, machine, job) {
+        cutting_(std::move(cutting)) {
     outcome_.tiles = cutting_.tiles();
-    outcome_.depth = std::min(outcome_.tiles, machine.tiling.depth);
+    outcome_.depth = cutting_.depth();
     outcome_.tiles_simulated =
         cutting_.tiles_within(schedule, job, all_ ? simulated : schedule.symmetry.unit, outcome_.depth);
     tile_finished_.assign(outcome_.tiles_simulated, 0);
@@ -441,7 +443,8 @@ Result<Outcome> simulate(const Schedule& schedule, const Machine& machine, const
   int most = 1;
   for (const auto& [node, ranks] : ranks_of) most = std::max(most, ranks);
   const Machine sized = at_size(machine, job.bytes, most);
-  return Run(schedule, sized, job, all ? schedule.ranks() : schedule.symmetry.unit).run();
+  const int simulated = all ? schedule.ranks() : schedule.symmetry.unit;
+  return Run(schedule, sized, job, Cutting(schedule, machine, job), simulated).run();
 }
 
 ScheduleOptions options_for(const Machine& machine) {

@@ -100,6 +100,7 @@ Machine efa(std::uint32_t nics, std::uint64_t nic_rate) {
   machine.nic_bytes_per_second = nic_rate * 97 / 100;
   machine.reduce_bytes_per_second = 500 * giga;
   machine.call_ns = 2000;
+  machine.tiling.long_segment_bytes = std::size_t{2} << 20;
   return machine;
 }
 
@@ -193,6 +194,8 @@ Status check_machine(const Machine& machine) {
   count("depth", machine.tiling.depth, 1, 64);
   count("eager_bytes", machine.tiling.eager_bytes, 0, std::size_t{1} << 40);
   count("moved_segment_bytes", machine.tiling.moved_segment_bytes, 0, std::size_t{1} << 40);
+  count("long_segment_bytes", machine.tiling.long_segment_bytes, 0, std::size_t{1} << 40);
+  count("long_depth", machine.tiling.long_depth, 1, 64);
   return status;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "collectives/cost/message_length.hpp"
 #include "collectives/cost/phases.hpp"
 #include "collectives/plan.hpp"
 
@@ -70,6 +71,13 @@ class Prices {
     return time;
   }
 
+  /// A rank with several cards sends a message over one of them.
+  Nanoseconds on_one_card(std::uint64_t bytes, const Phase& phase) const {
+    const auto messages = static_cast<std::uint64_t>(std::max<std::int64_t>(phase.messages, 1));
+    const auto flows = static_cast<std::uint64_t>(std::max<std::int64_t>(phase.flows, 1));
+    return transfer_ns(bytes / (flows * messages), machine_.nic_bytes_per_second);
+  }
+
   void add_rounds(TileCost& cost, const Phase& phase, std::int64_t rounds, const Tier& tier,
                   std::int64_t rounds_of_a_rank, bool inside) const {
     if (rounds == 0) return;
@@ -85,7 +93,8 @@ class Prices {
     const Nanoseconds lane = transfer_ns(phase.bytes, tier.lane_bytes_per_second);
     const std::uint64_t of_a_round =
         phase.round_bytes != 0 ? phase.round_bytes : phase.node_bytes / static_cast<std::uint64_t>(phase.rounds());
-    const Nanoseconds wire = inside ? lane : std::max(lane, card_time(of_a_round, phase.flows));
+    const Nanoseconds wire =
+        inside ? lane : std::max({lane, card_time(of_a_round, phase.flows), on_one_card(of_a_round, phase)});
     // Where a rank waits for others most of the time, ranks that share a core are seldom in each other's way; but the
     // work of all must be done.
     const bool taking_turns = phase.of_all_ranks > 0;
@@ -152,10 +161,16 @@ std::uint64_t largest_message(const Phases& phases, std::uint64_t bytes) {
 }  // namespace
 
 std::optional<Nanoseconds> predict(Collective collective, Algorithm algorithm, std::uint64_t bytes,
-                                   const WorldShape& shape, const Machine& any_size) {
-  Machine machine = at_size(any_size, bytes, shape.most);
+                                   const WorldShape& shape, const Machine& machine) {
+  Machine cut = machine;
+  cut.tiling = rules_on(machine, collective, name(algorithm), shape, bytes);
+  return predict_cut(collective, algorithm, bytes, shape, cut);
+}
+
+std::optional<Nanoseconds> predict_cut(Collective collective, Algorithm algorithm, std::uint64_t bytes,
+                                       const WorldShape& shape, const Machine& any_size) {
+  const Machine machine = at_size(any_size, bytes, shape.most);
   if (!has_algorithm(collective, algorithm)) return std::nullopt;
-  machine.tiling = rules_for(machine.tiling, collective, name(algorithm), shape.ranks, bytes);
   if (shape.ranks <= 1) return machine.call_ns + transfer_ns(bytes, machine.reduce_bytes_per_second);
   const Phases whole = cost::phases_of(collective, algorithm, bytes, shape);
   if (whole.list.empty()) return std::nullopt;

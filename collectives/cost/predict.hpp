@@ -15,4 +15,8 @@ namespace fabring {
 std::optional<Nanoseconds> predict(Collective collective, Algorithm algorithm, std::uint64_t bytes,
                                    const WorldShape& shape, const Machine& machine);
 
+/// The same of a vector that is cut as `machine.tiling` says, whatever the collective and algorithm.
+std::optional<Nanoseconds> predict_cut(Collective collective, Algorithm algorithm, std::uint64_t bytes,
+                                       const WorldShape& shape, const Machine& machine);
+
 }  // namespace fabring

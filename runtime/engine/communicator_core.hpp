@@ -23,6 +23,7 @@
 #include "runtime/engine/drive.hpp"
 #include "runtime/engine/execution.hpp"
 #include "runtime/engine/flat_run.hpp"
+#include "runtime/engine/message_lengths.hpp"
 #include "runtime/engine/plan_cache.hpp"
 #include "runtime/engine/point_to_point.hpp"
 
@@ -63,6 +64,7 @@ class CommunicatorCore {
   std::atomic<std::uint32_t> last_sequence{0};  ///< of the last collective; the driver takes one without it
   std::shared_ptr<const ChoiceTable> choices;
   PlanCache plans;
+  MessageLengths lengths;  ///< any thread
 
   // The driver.
   struct Member {

@@ -151,6 +151,7 @@ void EngineCore::take_machine(const Machine& machine) {
   parts_.machine = machine;
   choices_.clear();
   world_->choices.reset();
+  world_->lengths.clear();
   for (auto& flat : world_->flat) flat.reset();
 }
 
@@ -173,7 +174,18 @@ TilingRules EngineCore::tiling_rules() const {
   if (by_fast_records && parts_.config.segment_bytes == 0 && !parts_.some_have_gpus && parts_.lent_segment_bytes == 0)
     rules.pair_bytes = parts_.eager_bytes / 2;
   if (!parts_.shares_memory && parts_.config.segment_bytes == 0) rules.moved_segment_bytes = std::size_t{1} << 20;
+  if (parts_.config.segment_bytes == 0) rules.long_segment_bytes = parts_.long_segment_bytes;
+  if (parts_.config.depth != 0) rules.long_depth = rules.depth;
   return rules;
+}
+
+Tiling EngineCore::tiling_of(CommunicatorCore& communicator, const PreparedPlan& plan, const Call& call) const {
+  TilingRules rules = tiling_rules();
+  // What is packed needs scratch for whole tiles.
+  if (rules.long_segment_bytes != 0 && !call.tensors && !is_packed(call))
+    rules = with_length(
+        rules, communicator.lengths.of(call, plan.plan, communicator.shape(), [&] { return pricing_machine(); }));
+  return choose_tiling(plan, call, rules);
 }
 
 // Blocks of the program that this operation works on.
@@ -216,7 +228,7 @@ std::shared_ptr<Execution> EngineCore::submit(const std::shared_ptr<Communicator
       execution->publish();
       return execution;
     }
-    const Tiling tiling = choose_tiling(*plan, call, tiling_rules());
+    const Tiling tiling = tiling_of(*communicator, *plan, call);
     pending_.fetch_add(1);  // before it has its number: nothing that is run at once comes between
     const std::uint32_t sequence = is_message(call.collective) ? 0 : ++communicator->last_sequence;
     auto memory = memory_of(call);

@@ -59,6 +59,9 @@ struct EngineParts {
   std::vector<Override> overrides;  ///< FABRING_ALGORITHM; alike on all ranks
   /// The longest message where all ranks lend each other memory of GPUs, alike on all ranks; 0: as elsewhere.
   std::size_t lent_segment_bytes = 0;
+  /// The longest message between hosts whose processors do not copy, alike on all ranks (message_length.hpp); 0: as
+  /// elsewhere.
+  std::size_t long_segment_bytes = 0;
   /// The longest message that is sent unasked, if the endpoint could send longer ones so; alike on all ranks; 0: what
   /// it can.
   std::size_t unasked_limit = 0;
@@ -183,6 +186,8 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   /// the member suspect.
   void refuse(CommunicatorCore& communicator, Rank member, const Execution& execution, const Record& record,
               const Status& why);
+  /// How a call that all ranks of a communicator make is cut, on all of them alike.
+  Tiling tiling_of(CommunicatorCore& communicator, const PreparedPlan& plan, const Call& call) const;
   // For sends and receives.
   TilingRules tiling_rules() const;
   std::shared_ptr<const PreparedPlan> message_plan(CommunicatorCore& communicator, Collective collective, Rank peer);

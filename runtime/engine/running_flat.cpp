@@ -73,7 +73,7 @@ FlatRun* EngineCore::make_flat(CommunicatorCore& communicator, const Call& call,
     if (!found) return nullptr;
     plan = std::move(*found);
   }
-  const Tiling tiling = choose_tiling(*plan, call, tiling_rules());
+  const Tiling tiling = tiling_of(communicator, *plan, call);
   if (!FlatRun::may_be(*plan, call, tiling, eager_limit())) return nullptr;
   auto flat = std::make_unique<FlatRun>(std::move(plan), call, operation, tiling, communicator, *transfer_);
   if (!flat->fits(*this, communicator)) return nullptr;
@@ -121,7 +121,7 @@ std::optional<Status> EngineCore::run_flat(const std::shared_ptr<CommunicatorCor
 std::shared_ptr<Execution> EngineCore::go_on(const std::shared_ptr<CommunicatorCore>& communicator, FlatRun& flat,
                                              std::uint32_t sequence) {
   Call call = flat.call();
-  const Tiling tiling = choose_tiling(*flat.plan(), call, tiling_rules());
+  const Tiling tiling = tiling_of(*communicator, *flat.plan(), call);
   auto execution = std::make_shared<Execution>(communicator, std::move(call), flat.plan(), sequence, tiling);
   for (auto& kept : communicator->flat)
     if (kept.get() == &flat) execution->go_on_from(*this, std::move(kept));

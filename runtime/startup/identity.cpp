@@ -177,6 +177,14 @@ std::size_t segment_of(const std::vector<Identity>& ranks) {
   return segment;
 }
 
+std::size_t long_segment_of(const std::vector<Identity>& ranks) {
+  if (ranks[0].segment_bytes != 0 || on_one_host(ranks)) return 0;
+  std::size_t budget = scratch_budget({});
+  for (const Identity& rank : ranks)
+    if (rank.scratch_bytes != 0) budget = std::min(budget, static_cast<std::size_t>(rank.scratch_bytes));
+  return budget / (2 * most_reduce_slots);
+}
+
 std::size_t longest_lent(const Config& config, GpuUse use) {
   if (use == GpuUse::none || config.gpu_path == "staged") return 0;
   // In memory of the host messages of 1 MiB cost a fifth more than the usual ones, longer ones twice as much.

@@ -74,6 +74,10 @@ Result<Machine> machine_of(const std::vector<Identity>& ranks, Reach reach);
 /// may need a segment from every rank, and as much again for what it sends. 0: the usual one.
 std::size_t segment_of(const std::vector<Identity>& ranks);
 
+/// The longest message between hosts whose processors do not copy (message_length.hpp): the slots of one operation take
+/// half of the least FABRING_SCRATCH_BYTES of all ranks at most. 0: one host, or FABRING_SEGMENT_BYTES is set.
+std::size_t long_segment_of(const std::vector<Identity>& ranks);
+
 enum class GpuUse {
   none,      ///< its host has none, or it was built without
   possible,  ///< its host has GPUs, and it may begin to use one later, or never

@@ -55,6 +55,8 @@ void each_field(Machine& machine, Visit visit) {
   visit("depth", machine.tiling.depth);
   visit("eager_bytes", machine.tiling.eager_bytes);
   visit("moved_segment_bytes", machine.tiling.moved_segment_bytes);
+  visit("long_segment_bytes", machine.tiling.long_segment_bytes);
+  visit("long_depth", machine.tiling.long_depth);
 }
 
 /// Reads the members of `from` that are fields; any other member is an error unless it is one of `others`.

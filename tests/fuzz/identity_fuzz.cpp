@@ -40,6 +40,7 @@ void run(std::string_view input) {
       if (const auto machine = machine_of(ranks, reach))
         require(check_machine(*machine).ok(), "a machine that is taken is sound");
     (void)segment_of(ranks);
+    (void)long_segment_of(ranks);
     (void)lent_segment_of(ranks, {0, 0});
     require(depth_of(ranks) >= 0 && depth_of(ranks) <= 12, "the depth is in its bounds");
     if (const auto network = common_network(ranks); !network)

@@ -58,6 +58,34 @@ TEST(Simulate, HierarchyUsesAllCardsOfANodeAndARingOne) {
   EXPECT_GT(ring.time_ns, 3 * lanes.time_ns);
 }
 
+TEST(Simulate, AMessageTakesOneOfARanksCardsAndSeveralTakeAll) {
+  Machine machine = test::bytes_only();
+  machine.between = {};
+  machine.nics = 4;
+  const std::uint64_t bytes = 64 * mebi;
+  const auto ring = test::schedule(Algorithm::ring, equal_nodes(4, 1));
+  const auto vectors = [&](std::uint32_t tiles) {
+    machine.tiling = {bytes / 4 / tiles, bytes / 4 / tiles, tiles};
+    return static_cast<double>(test::outcome(ring, machine, {.bytes = bytes}).time_ns) / static_cast<double>(bytes);
+  };
+  EXPECT_NEAR(vectors(1), 6.0 / 4, 0.02) << "six rounds, each a quarter of the vector over one card";
+  EXPECT_LT(vectors(4), 6.0 / 4 / 3) << "four tiles, each over a card of its own";
+}
+
+// On 64 nodes and more the usual tiles leave cards idle for half of the time.
+TEST(Simulate, LongMessagesKeepTheCardsBusy) {
+  const std::uint64_t bytes = 1024 * mebi;
+  for (const int nodes : {8, 64, 512}) {
+    const auto plans = test::schedule(Algorithm::hierarchical, equal_nodes(nodes, 8));
+    Machine machine = *find_machine("efa-400");
+    const Outcome chosen = test::outcome(plans, machine, {.bytes = bytes});
+    EXPECT_GT(chosen.busiest_card_ns, chosen.time_ns - chosen.time_ns / 20) << nodes;
+    EXPECT_EQ(chosen.depth, machine.tiling.long_depth);
+    machine.tiling.long_segment_bytes = 0;
+    EXPECT_LT(chosen.time_ns, test::outcome(plans, machine, {.bytes = bytes}).time_ns * (nodes > 8 ? 65 : 80) / 100);
+  }
+}
+
 TEST(Simulate, OneUnitGivesTheTimesOfTheWholeWorldToTheNanosecond) {
   for (const std::string_view machine_name : machine_names()) {
     const Machine machine = *find_machine(machine_name);
@@ -187,7 +215,7 @@ TEST(Simulate, LeftOutTilesAreAddedAtThePaceOfTheOthers) {
     const Outcome some = test::outcome(plans, machine, {.bytes = 512 * mebi, .most_messages = whole.messages / 3});
     EXPECT_FALSE(whole.extrapolated());
     EXPECT_TRUE(some.extrapolated());
-    EXPECT_LT(some.messages, whole.messages / 2);
+    EXPECT_LE(some.messages, whole.messages / 2);
     EXPECT_NEAR(static_cast<double>(some.time_ns), static_cast<double>(whole.time_ns),
                 static_cast<double>(whole.time_ns) / 20)
         << machine_name;

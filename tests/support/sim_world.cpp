@@ -48,6 +48,7 @@ SimWorld::SimWorld(SimWorldOptions options) : options_(std::move(options)), time
     parts.config.gpu_path = options_.gpu_path;
     parts.device = device_;
     parts.lent_segment_bytes = options_.lent_segment_bytes;
+    parts.long_segment_bytes = options_.long_segment_bytes;
     parts.unasked_limit = options_.unasked_limit;
     if (device_) streams_.push_back(device_->open_stream(0));
     parts.eager_bytes = options_.eager_bytes;
@@ -59,7 +60,7 @@ SimWorld::SimWorld(SimWorldOptions options) : options_(std::move(options)), time
       parts.control = control_->open(rank);
     }
     parts.clock = std::shared_ptr<Clock>(&timeline_, [](Clock*) {});
-    parts.machine = *find_machine("loopback-tcp");
+    parts.machine = *find_machine(options_.machine);
     parts.waiting.yield_for = std::chrono::microseconds(0);
     parts.log = Log(LogLevel::info, rank, [this](LogLevel, std::string_view line) { log_.emplace_back(line); });
     engines_.push_back(EngineCore::make(std::move(parts)));

@@ -46,8 +46,10 @@ struct SimWorldOptions {
   std::size_t staging_bytes = 0;
   std::string gpu_path = "auto";
   std::size_t lent_segment_bytes = 0;  ///< where segment_bytes is 0
-  std::size_t unasked_limit = 0;       ///< what of eager_bytes is sent unasked; 0: all
-  std::optional<double> cards = {};    ///< the fabric reaches the device, but for this share of the buffers
+  std::size_t long_segment_bytes = 0;  ///< where segment_bytes is 0
+  std::string machine = "loopback-tcp";
+  std::size_t unasked_limit = 0;     ///< what of eager_bytes is sent unasked; 0: all
+  std::optional<double> cards = {};  ///< the fabric reaches the device, but for this share of the buffers
 };
 
 /// One rank's call, with its buffers.

@@ -150,6 +150,19 @@ std::vector<Identity> in_containers(const std::vector<std::string>& namespaces, 
   return ranks;
 }
 
+TEST(LongSegment, is_a_sixteenth_of_the_least_scratch_of_all_ranks_between_hosts) {
+  std::vector<Identity> ranks = in_containers({"a", "a", "a"}, 8);
+  EXPECT_EQ(long_segment_of(ranks), 0u) << "one host";
+  ranks[2].fingerprint = "another boot/net:a";
+  EXPECT_EQ(long_segment_of(ranks), 2 * mib);
+  ranks[1].scratch_bytes = 256 * mib;
+  EXPECT_EQ(long_segment_of(ranks), 2 * mib) << "others have what they have by themselves";
+  ranks[2].scratch_bytes = 8 * mib;
+  EXPECT_EQ(long_segment_of(ranks), mib / 2);
+  for (Identity& rank : ranks) rank.segment_bytes = 65536;
+  EXPECT_EQ(long_segment_of(ranks), 0u) << "FABRING_SEGMENT_BYTES is set";
+}
+
 TEST(RanksBeside, are_those_of_other_containers_of_the_machine_too) {
   std::vector<Identity> ranks = in_containers({"a", "a", "b", "b"}, 2);
   EXPECT_EQ(ranks_beside(ranks, 0), 4);

@@ -21,6 +21,8 @@ class Doorkeeper {
                                                   std::function<void(HandshakeResult)> arrived,
                                                   std::shared_ptr<std::atomic<std::uint64_t>> strangers);
   net::SocketAddress address() const { return listener_->address(); }
+  /// As Listener::trouble.
+  std::string trouble() const { return listener_->trouble(); }
 
  private:
   Doorkeeper(net::Loop& loop, HandshakeOptions options, std::function<void(HandshakeResult)> arrived,

@@ -237,7 +237,7 @@ constexpr Setting rows[] = {
      read_size<&Config::scratch_bytes, 4096>, show_size<&Config::scratch_bytes>},
     {"FABRING_MAPPED_BYTES", "size", "bytes", "", "this host's memory",
      "Limit of the memory that a rank allocates for the ranks of its host to read and write directly "
-     "(fabring_mem_alloc). What is not allocated costs nothing but addresses; where those are limited (ulimit -v) "
+     "(fabring_mem_alloc). What is not allocated costs nothing but addresses; where those are limited (ulimit -v, -f) "
      "there "
      "is none unless this is set.",
      read_size<&Config::mapped_bytes, 4096>, show_size<&Config::mapped_bytes>},

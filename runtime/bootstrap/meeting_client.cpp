@@ -31,6 +31,7 @@ MeetingClient::~MeetingClient() {
 }
 
 Status MeetingClient::join(const MasterSearch& search, const meeting::Join& join) {
+  FABRING_TRY(loop_.status());
   auto found = find_master(loop_, search, log_);
   if (!found) return found.error();
   link_ = FrameStream::open(loop_, std::move(found->stream), meeting::most_payload_bytes,

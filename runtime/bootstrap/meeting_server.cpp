@@ -56,8 +56,9 @@ MeetingServer::~MeetingServer() {
 
 void MeetingServer::look_for_twin(std::vector<net::SocketAddress> places) {
   loop_.post([this, places = std::move(places)] {
-    for (const auto& place : places) twins_.push_back(TwinVisit::start(loop_, place, terms_.greeting, terms_.self,
-                                                                       [this](const Status& status) { fail(status); }));
+    for (const auto& place : places)
+      twins_.push_back(
+          TwinVisit::start(loop_, place, terms_.greeting, terms_.self, [this](const Status& status) { fail(status); }));
   });
 }
 
@@ -352,6 +353,11 @@ std::string MeetingServer::missing_text() const {
   std::string text = fmt::format("{} of {} ({} came)", rank_list(missing()), terms_.greeting.world_size, came_);
   if (!refused_.empty()) text += fmt::format("; turned away: {}", refused_.begin()->second.message());
   if (const auto count = strangers_->load(); count > 0) text += fmt::format("; strangers turned away: {}", count);
+  for (const auto& door : doors_)
+    if (const std::string trouble = door->trouble(); !trouble.empty()) {
+      text += "; " + trouble;
+      break;
+    }
   if (!terms_.hint.empty()) text += "; " + terms_.hint;
   return text;
 }

@@ -27,8 +27,8 @@ class NeighbourMeeting {
   /// In the loop.
   void connect_to_parent(const net::SocketAddress& address);
   std::uint64_t strangers() const { return strangers_->load(); }
-  /// What went wrong last with the parent, for an error.
-  const std::string& last_error() const { return last_error_; }
+  /// What went wrong last with the parent, or what keeps the children out, for an error. In the loop.
+  std::string last_error() const { return last_error_.empty() && door_ ? door_->trouble() : last_error_; }
 
  private:
   void attempt();

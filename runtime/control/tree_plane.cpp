@@ -74,6 +74,7 @@ std::string TreePlane::listen_host(const Bootstrap& bootstrap) const {
 
 Status TreePlane::form(Bootstrap& bootstrap) {
   const SteadyTime deadline = std::chrono::steady_clock::now() + config_.rendezvous_timeout;
+  FABRING_TRY(loop_.status());  // without it the thread would neither sleep nor hear that it is to end
   auto listening = meeting_.listen(bind_host_);
   if (!listening && bind_host_ != bootstrap.local_address()) listening = meeting_.listen(bootstrap.local_address());
   if (!listening) return listening.error();

@@ -264,13 +264,17 @@ Status EngineCore::leave() {
   Status left;
   if (parts_.control) {
     std::atomic<bool> over{false};
-    std::thread goodbye([&] {
+    auto goodbye = start_thread("fabring-bye", [&] {
       left = parts_.control->leave(limit);
       over.store(true);
       if (parts_.endpoint) parts_.endpoint->wake();
     });
-    drive([&] { return over.load(); }, limit + std::chrono::seconds(1));
-    goodbye.join();
+    if (goodbye) {
+      drive([&] { return over.load(); }, limit + std::chrono::seconds(1));
+      goodbye->join();
+    } else {  // the system gives no more threads; what we had to send is sent
+      left = parts_.control->leave(limit);
+    }
   }
   if (parts_.endpoint) {
     parts_.endpoint->finish_sending();

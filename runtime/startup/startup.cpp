@@ -13,6 +13,7 @@
 #include "fabring/version.hpp"
 #include "runtime/base/digest.hpp"
 #include "runtime/base/handshake.hpp"
+#include "runtime/base/named_thread.hpp"
 #include "runtime/bootstrap/bootstrap.hpp"
 #include "runtime/bootstrap/store_bootstrap.hpp"
 #include "runtime/control/control_plane.hpp"
@@ -249,15 +250,20 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
   }
   Result<std::vector<std::string>> all = Status(ErrorCode::internal, "");
   std::atomic<bool> over{false};
-  std::thread barrier([&] {
+  auto barrier = start_thread("fabring-meet", [&] {
     all = Gathering(plane)(ready);
     over.store(true, std::memory_order_release);
   });
-  while (!over.load(std::memory_order_acquire)) {
-    (void)core->ready_to_receive();
-    std::this_thread::yield();
+  if (barrier) {
+    while (!over.load(std::memory_order_acquire)) {
+      (void)core->ready_to_receive();
+      std::this_thread::yield();
+    }
+    barrier->join();
+  } else {  // the others have to hear it too
+    ready = barrier.error();
+    all = Gathering(plane)(ready);
   }
-  barrier.join();
   if (!all) {
     const Status health = Communicator(core->world()).health();
     return health.ok() ? all.error() : health;

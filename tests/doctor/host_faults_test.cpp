@@ -52,6 +52,8 @@ const Fault faults[] = {
      "memory.shm", Severity::warning, "64 MiB", "--shm-size"},
     {"an address space of 2 GB", [](MadeUpHost& host) { host.limit("Max address space", "2147483648", "unlimited"); },
      "limits.address_space", Severity::warning, "2 GiB", "ulimit -v unlimited"},
+    {"files of 1 MB at most", [](MadeUpHost& host) { host.limit("Max file size", "1048576", "unlimited"); },
+     "limits.file_size", Severity::warning, "1 MiB", "ulimit -f unlimited"},
     {"a /dev/shm that may only be read",
      [](MadeUpHost& host) { host.facts.shm->unwritable = "it is mounted read-only"; }, "memory.shm", Severity::warning,
      "read-only", "remount,rw"},

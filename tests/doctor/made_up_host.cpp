@@ -34,7 +34,8 @@ MadeUpHost::MadeUpHost() {
   limits_ = {{{"Max processes", "127000", "127000"}},
              {{"Max open files", "65536", "1048576"}},
              {{"Max locked memory", "unlimited", "unlimited"}},
-             {{"Max address space", "unlimited", "unlimited"}}};
+             {{"Max address space", "unlimited", "unlimited"}},
+             {{"Max file size", "unlimited", "unlimited"}}};
   write_limits();
   write("proc/meminfo", "MemTotal: 131072000 kB\nMemAvailable: 120000000 kB\nHugePages_Total: 0\nHugePages_Free: 0\n");
   write("proc/net/route",

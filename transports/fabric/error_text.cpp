@@ -1,11 +1,23 @@
 #include "transports/fabric/error_text.hpp"
 
+#include <sys/eventfd.h>
+
+#include <cerrno>
 #include <cstdlib>
 
+#include "runtime/base/descriptor.hpp"
 #include "transports/fabric/handles.hpp"
 #include "transports/fabric/libfabric.hpp"
 
 namespace fabring::fabric {
+namespace {
+
+bool no_descriptor_is_left() {
+  const Descriptor one(::eventfd(0, EFD_CLOEXEC));
+  return one.fd() < 0 && errno == EMFILE;
+}
+
+}  // namespace
 
 std::string error_text(std::int64_t error) {
   const int number = static_cast<int>(std::abs(error));
@@ -13,8 +25,9 @@ std::string error_text(std::int64_t error) {
 }
 
 Status call_failed(const char* call, std::int64_t error) {
-  const auto number = std::abs(error);
-  std::string text = std::string(call) + " failed: " + error_text(error);
+  auto number = std::abs(error);
+  if (number == FI_EIO && no_descriptor_is_left()) number = FI_EMFILE;  // native TCP (1.17) does not say which it was
+  std::string text = std::string(call) + " failed: " + error_text(number);
   if (number == FI_EMFILE) text += "; raise the limit of open files (ulimit -n): each peer needs three";
   if (number == FI_EADDRNOTAVAIL) text += "; the address is not one of this host's";
   ErrorCode code = ErrorCode::transport_error;

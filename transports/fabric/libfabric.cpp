@@ -5,9 +5,9 @@
 #include <csignal>
 #include <map>
 #include <string>
-#include <thread>
 
 #include "runtime/base/check.hpp"
+#include "runtime/base/named_thread.hpp"
 
 namespace fabring::fabric {
 namespace {
@@ -63,14 +63,18 @@ bool load_from(const char* file, Loaded& loaded) {
 Loaded load() {
   Loaded loaded;
   const SignalHandlers kept;
-  std::thread([&] {
+  auto loader = start_thread("fabring-load", [&] {
     std::string first_error;
     for (const char* file : {FABRING_LIBFABRIC_NAME, FABRING_LIBFABRIC_FILE}) {
       if (load_from(file, loaded)) return loaded.error.clear();
       if (first_error.empty()) first_error = loaded.error;
     }
     loaded.error = first_error;
-  }).join();
+  });
+  if (loader)
+    loader->join();
+  else
+    loaded.error = loader.error().message();
   return loaded;
 }
 

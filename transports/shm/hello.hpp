@@ -25,7 +25,13 @@ struct Hello {
   std::int32_t to = 0;
 };
 
-enum class Heard : std::uint8_t { nothing_yet, hello, nonsense };
+enum class Heard : std::uint8_t {
+  nothing_yet,
+  hello,
+  incomplete,  ///< a hello without all of its descriptors: this process may have no more
+  nonsense,
+  ended,  ///< the other end hung up
+};
 
 /// False: no room now, or the connection is gone.
 inline bool say(int socket, const Hello& hello, std::initializer_list<int> descriptors) {
@@ -37,8 +43,9 @@ inline Heard hear(int socket, Hello& hello, std::vector<Descriptor>& descriptors
   std::size_t got = 0;
   const auto heard = DescriptorMessage::hear(socket, std::as_writable_bytes(std::span(&hello, 1)), got, descriptors);
   if (heard == DescriptorMessage::Heard::nothing_yet) return Heard::nothing_yet;
-  const bool whole = heard == DescriptorMessage::Heard::message && got == sizeof hello;
-  return whole && hello.magic == Hello::magic_number ? Heard::hello : Heard::nonsense;
+  if (heard == DescriptorMessage::Heard::ended) return Heard::ended;
+  if (got != sizeof hello || hello.magic != Hello::magic_number) return Heard::nonsense;
+  return heard == DescriptorMessage::Heard::message ? Heard::hello : Heard::incomplete;
 }
 
 /// Does the other end run as the same user?

@@ -12,6 +12,12 @@ namespace {
 constexpr std::size_t most_name = 100;     // fits an abstract address
 constexpr std::size_t most_visitors = 64;  // who have not said anything yet
 constexpr auto time_to_speak = std::chrono::seconds(10);
+constexpr const char* no_more_files =
+    "what it handed over did not arrive: this process may open no more files (ulimit -n)";
+
+Status cannot_share(Rank peer, std::string_view why, ErrorCode code = ErrorCode::peer_lost) {
+  return {code, fmt::format("cannot share memory with rank {}: {}", peer, why)};
+}
 
 Descriptor unix_socket() { return Descriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
 
@@ -69,7 +75,7 @@ void Introductions::close() {
 void Introductions::poll(const Met& met, const Failed& failed) {
   if (listener_.fd() < 0) return;
   accept_visitors();
-  std::erase_if(visitors_, [&](Visitor& visitor) { return hear(visitor, met); });
+  std::erase_if(visitors_, [&](Visitor& visitor) { return hear(visitor, met, failed); });
   if (expected_ == 0) return;
   for (Rank peer = 0; peer < options_.self; ++peer) {
     Neighbour& neighbour = neighbours_[static_cast<std::size_t>(peer)];
@@ -90,28 +96,36 @@ void Introductions::accept_visitors() {
   }
 }
 
-bool Introductions::hear(Visitor& visitor, const Met& met) {
+bool Introductions::hear(Visitor& visitor, const Met& met, const Failed& failed) {
   Hello hello;
   std::vector<Descriptor> descriptors;
   const Heard heard = shm::hear(visitor.socket.fd(), hello, descriptors);
   if (heard == Heard::nothing_yet && std::chrono::steady_clock::now() < visitor.deadline) return false;
-  if (heard != Heard::hello || !welcome(hello, descriptors, visitor.socket, met)) ++strangers_;
+  const bool spoke = heard == Heard::hello || heard == Heard::incomplete;
+  if (!spoke || !welcome(hello, descriptors, visitor.socket, met, failed)) ++strangers_;
   return true;
 }
 
 bool Introductions::welcome(const Hello& hello, std::vector<Descriptor>& descriptors, Descriptor& socket,
-                            const Met& met) {
+                            const Met& met, const Failed& failed) {
   if (hello.nonce != options_.job_nonce || hello.to != options_.self || hello.from <= options_.self ||
-      hello.from >= options_.world_size || hello.pair_bytes != pair_bytes_ || hello.arena_bytes < page ||
-      descriptors.size() != 3)
+      hello.from >= options_.world_size || hello.pair_bytes != pair_bytes_ || hello.arena_bytes < page)
     return false;
   Neighbour& neighbour = neighbours_[static_cast<std::size_t>(hello.from)];
   if (neighbour.stage == Stage::over) return false;
+  const auto refuse = [&](const Status& why) {
+    if (neighbour.stage == Stage::unknown) return true;  // nobody here knows it yet; it is told by the hanging up
+    over(neighbour);
+    failed(hello.from, why);
+    return true;
+  };
+  if (descriptors.size() != 3) return refuse(cannot_share(hello.from, no_more_files));
   auto pair = SharedMemory::adopt(std::move(descriptors[0]), pair_bytes_);
   auto arena = SharedMemory::adopt(std::move(descriptors[1]), hello.arena_bytes);
   const Hello answer{Hello::magic_number,    options_.job_nonce, pair_bytes_,
                      arena_.memory().size(), options_.self,      hello.from};
-  if (!pair || !arena || !say(socket.fd(), answer, {arena_.memory().memfd(), bell_})) return false;
+  if (!pair || !arena) return refuse(cannot_share(hello.from, (pair ? arena.error() : pair.error()).message()));
+  if (!say(socket.fd(), answer, {arena_.memory().memfd(), bell_})) return false;
   if (neighbour.stage == Stage::unknown) {  // it was faster than our add()
     neighbour.stage = Stage::awaited;
     ++expected_;
@@ -124,8 +138,8 @@ bool Introductions::welcome(const Hello& hello, std::vector<Descriptor>& descrip
 void Introductions::call(Rank peer, Neighbour& neighbour, const Failed& failed) {
   const auto fail = [&](const std::string& what, int error) {
     over(neighbour);
-    failed(peer, Status(error == ECONNREFUSED ? ErrorCode::peer_lost : ErrorCode::transport_error,
-                        fmt::format("cannot share memory with rank {}: {}: {}", peer, what, std::strerror(error))));
+    failed(peer, cannot_share(peer, fmt::format("{}: {}", what, std::strerror(error)),
+                              error == ECONNREFUSED ? ErrorCode::peer_lost : ErrorCode::transport_error));
   };
   if (neighbour.socket.fd() < 0) neighbour.socket = unix_socket();
   if (neighbour.socket.fd() < 0) return fail("a unix socket", errno);
@@ -136,7 +150,10 @@ void Introductions::call(Rank peer, Neighbour& neighbour, const Failed& failed) 
   if (!same_user(neighbour.socket.fd()))
     return fail("it runs as another user (use FABRING_TRANSPORT=fabric,tcp)", EPERM);
   auto pair = SharedMemory::create(pair_bytes_);
-  if (!pair) return fail(pair.error().message(), ENOMEM);
+  if (!pair) {
+    over(neighbour);
+    return failed(peer, cannot_share(peer, pair.error().message(), ErrorCode::transport_error));
+  }
   neighbour.pair = std::move(*pair);
   const Hello hello{Hello::magic_number, options_.job_nonce, pair_bytes_, arena_.memory().size(), options_.self, peer};
   if (!say(neighbour.socket.fd(), hello, {neighbour.pair.memfd(), arena_.memory().memfd(), bell_}))
@@ -149,14 +166,21 @@ void Introductions::hear_answer(Rank peer, Neighbour& neighbour, const Met& met,
   std::vector<Descriptor> descriptors;
   const Heard heard = shm::hear(neighbour.socket.fd(), hello, descriptors);
   if (heard == Heard::nothing_yet) return;
-  const bool known = heard == Heard::hello && hello.nonce == options_.job_nonce && hello.from == peer &&
-                     hello.to == options_.self && hello.arena_bytes >= page && descriptors.size() == 2;
+  const bool spoke = heard == Heard::hello || heard == Heard::incomplete;
+  const bool known = spoke && hello.nonce == options_.job_nonce && hello.from == peer && hello.to == options_.self &&
+                     hello.arena_bytes >= page;
   Result<SharedMemory> arena = Status(ErrorCode::transport_error, "it answered with something else");
-  if (known) arena = SharedMemory::adopt(std::move(descriptors[0]), hello.arena_bytes);
+  if (heard == Heard::ended)
+    arena =
+        Status(ErrorCode::transport_error,
+               "it hung up: it ended, or its limit on open files (ulimit -n) or on addresses (ulimit -v) is reached");
+  else if (known && descriptors.size() != 2)
+    arena = Status(ErrorCode::transport_error, no_more_files);
+  else if (known)
+    arena = SharedMemory::adopt(std::move(descriptors[0]), hello.arena_bytes);
   if (!arena) {
     over(neighbour);
-    return failed(peer, Status(ErrorCode::peer_lost,
-                               fmt::format("cannot share memory with rank {}: {}", peer, arena.error().message())));
+    return failed(peer, cannot_share(peer, arena.error().message()));
   }
   Acquaintance acquaintance{std::move(neighbour.pair), std::move(*arena), std::move(descriptors[1]),
                             std::move(neighbour.socket)};

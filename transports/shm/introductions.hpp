@@ -59,8 +59,10 @@ class Introductions {
 
   void accept_visitors();
   /// True when it is done with, one way or the other.
-  bool hear(Visitor& visitor, const Met& met);
-  bool welcome(const Hello& hello, std::vector<Descriptor>& descriptors, Descriptor& socket, const Met& met);
+  bool hear(Visitor& visitor, const Met& met, const Failed& failed);
+  /// False: a stranger.
+  bool welcome(const Hello& hello, std::vector<Descriptor>& descriptors, Descriptor& socket, const Met& met,
+               const Failed& failed);
   void call(Rank peer, Neighbour& neighbour, const Failed& failed);
   void hear_answer(Rank peer, Neighbour& neighbour, const Met& met, const Failed& failed);
   void over(Neighbour& neighbour);

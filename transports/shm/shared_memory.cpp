@@ -2,25 +2,41 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <string_view>
+
+#include "runtime/base/parse_value.hpp"
 
 namespace fabring::shm {
 namespace {
 
 Status failed(const char* what, int error) {
   const bool memory = error == ENOMEM || error == ENOSPC;
+  const char* const limit = error == EMFILE                                       ? " (see ulimit -n)"
+                            : error == ENOMEM && std::string_view(what) == "mmap" ? " (see ulimit -v)"
+                                                                                  : "";
   return Status(memory ? ErrorCode::out_of_memory : ErrorCode::unavailable,
-                std::string("shared memory: ") + what + ": " + std::strerror(error));
+                std::string("shared memory: ") + what + ": " + std::strerror(error) + limit);
+}
+
+// Beyond this limit ftruncate does not just fail: SIGXFSZ ends the program.
+Status may_have(std::size_t bytes) {
+  rlimit files{};
+  if (::getrlimit(RLIMIT_FSIZE, &files) != 0 || files.rlim_cur == RLIM_INFINITY || bytes <= files.rlim_cur) return {};
+  return {ErrorCode::unavailable, "shared memory: files may have " + size_text(files.rlim_cur) +
+                                      " at most (ulimit -f), " + size_text(bytes) + " are needed"};
 }
 
 }  // namespace
 
 Result<SharedMemory> SharedMemory::create(std::size_t bytes) {
+  FABRING_TRY(may_have(bytes));
   Descriptor memfd(::memfd_create("fabring", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (memfd.fd() < 0) return failed("memfd_create", errno);
   if (::ftruncate(memfd.fd(), static_cast<off_t>(bytes)) != 0) return failed("ftruncate", errno);

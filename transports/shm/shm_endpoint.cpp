@@ -24,8 +24,10 @@ constexpr std::size_t addresses_for_arenas = std::size_t{32} << 40;  // of the 1
 // much of each other, but as addresses only.
 std::size_t mapped_budget(const EndpointOptions& options) {
   if (options.config.mapped_bytes != 0) return options.config.mapped_bytes;
-  rlimit addresses{};
-  if (::getrlimit(RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur != RLIM_INFINITY) return 0;
+  for (const auto limited : {RLIMIT_AS, RLIMIT_FSIZE}) {
+    rlimit limit{};
+    if (::getrlimit(limited, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) return 0;
+  }
   const long pages = ::sysconf(_SC_PHYS_PAGES), cores = ::sysconf(_SC_NPROCESSORS_CONF);
   const auto ranks = std::min<std::size_t>(static_cast<std::size_t>(options.world_size),
                                            2 * static_cast<std::size_t>(std::max(cores, 1L)));
@@ -197,7 +199,7 @@ void ShmEndpoint::finish_sending() {
 
 void ShmEndpoint::close() {
   if (std::exchange(closed_, true)) return;
-  introductions_->close();
+  if (introductions_) introductions_->close();  // else it could not be opened
   for (Peer* peer : near_) peer->drop();
 }
 

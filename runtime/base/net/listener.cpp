@@ -57,6 +57,8 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
     pause_.reset();
   }
 
+  const std::string& trouble() const { return trouble_; }
+
   int fd() { return handle_.is_open() ? handle_.native_handle() : -1; }
 
  private:
@@ -64,12 +66,15 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
     for (int i = 0; i < kAcceptsPerTurn && handle_.is_open(); ++i) {
       const int taken = ::accept4(handle_.native_handle(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
       if (taken >= 0) {
+        trouble_.clear();
         if (auto stream = adopt(loop_, taken)) accepted_(std::move(stream));
         continue;
       }
       if (errno == EAGAIN || errno == EWOULDBLOCK) break;
       if (concerns_one_connection(errno)) continue;
       // Out of descriptors or memory: the connection stays in the backlog and would wake us again at once.
+      trouble_ = "connections cannot be accepted: " + errno_text(errno);
+      if (errno == EMFILE) trouble_ += "; raise the limit on open files (ulimit -n)";
       pause_ = loop_.after(kPauseWithoutDescriptors, [weak = weak_from_this()] {
         if (const auto self = weak.lock()) self->arm();
       });
@@ -82,6 +87,7 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
   asio::posix::stream_descriptor handle_;
   std::function<void(std::unique_ptr<Stream>)> accepted_;
   std::shared_ptr<void> pause_;
+  std::string trouble_;
 };
 
 Status refused(const SocketAddress& address, int error) {
@@ -133,6 +139,8 @@ Result<std::unique_ptr<Listener>> Listener::open(Loop& loop, const SocketAddress
   impl->acceptor = std::move(acceptor);
   return std::make_unique<Listener>(std::move(impl));
 }
+
+std::string Listener::trouble() const { return impl_->acceptor->trouble(); }
 
 SocketAddress Listener::address() const {
   RawAddress raw;

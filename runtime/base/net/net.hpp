@@ -88,6 +88,8 @@ class Listener {
                                                 std::function<void(std::unique_ptr<Stream>)> accepted);
   ~Listener();
   SocketAddress address() const;
+  /// Why connections wait outside: this process has no descriptors or memory for them. Empty: they do not.
+  std::string trouble() const;
   struct Impl;
   explicit Listener(std::unique_ptr<Impl> impl);
 

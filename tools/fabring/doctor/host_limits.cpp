@@ -113,6 +113,19 @@ Finding address_space(const HostFacts&, const Limit& limit) {
       {}};
 }
 
+Finding file_size(const HostFacts&, const Limit& limit) {
+  const std::string id = "limits.file_size";
+  if (limit.soft >= (1ull << 40)) return fine(id, "the size of files is not limited in a way that matters");
+  return {
+      id,
+      Severity::warning,
+      fmt::format("a file may have {} at most (ulimit -f)", amount(limit.soft)),
+      "shared memory counts as a file: ranks of this host exchange data through the network if it does not fit, and "
+      "have no mapped memory",
+      "ulimit -f unlimited in the job's script; batch systems set it too (h_fsize)",
+      {}};
+}
+
 std::optional<Finding> pids(const HostFacts& facts) {
   for (const char* file : {"sys/fs/cgroup/pids.max", "sys/fs/cgroup/pids/pids.max"})
     if (const auto most = facts.files.number(file)) {
@@ -143,6 +156,7 @@ Findings check_limits(const HostFacts& facts) {
   add("Max open files", "limits.nofile", nofile);
   add("Max processes", "limits.nproc", nproc);
   add("Max address space", "limits.address_space", address_space);
+  add("Max file size", "limits.file_size", file_size);
   if (const auto finding = pids(facts)) found.push_back(*finding);
   return found;
 }

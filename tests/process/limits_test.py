@@ -1,0 +1,69 @@
+"""Limits of the system: with too few open files, threads or bytes in a file a job works or ends with an error that names
+the limit, on every rank and in bounded time. No rank crashes, none hangs."""
+
+import os
+import shutil
+
+from harness import Job, arguments, require, run_cases
+
+COMMANDS = ["loop steps=2 sizes=4,65536,1048576", "async steps=2 sizes=64 window=2", "leave"]
+USER = "64997"  # nobody else's: the limit on threads counts those of a user
+
+
+def under(limit, user=None):
+    """The words before a program's that start it under a limit of bash's ulimit."""
+    as_user = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"] if user else []
+    return [*as_user, "bash", "-c", f'ulimit {limit} && exec "$@"', "bash"]
+
+
+def run(options, transport, limit, limited, words, must=None, user=None):
+    """`limited`: the ranks under the limit. `must`: the exit code of all, if only one will do."""
+    with Job(options.program, 2, transport, {"FABRING_RENDEZVOUS_TIMEOUT": "2"}) as job:
+        for number in range(2):
+            prefix = under(limit if number in limited else "-c 0", user)
+            job.start(number, COMMANDS, prefix=prefix)
+        job.wait_exit(10)
+        texts = [error["text"] for rank in job.ranks for error in rank.errors()]
+        for rank in job.ranks:
+            require(rank.exit_code in ((0, 3) if must is None else (must,)), f"rank {rank.number} ended with {rank.exit_code}")
+            require(rank.exit_code == 0 or len(rank.errors()) == 1, f"rank {rank.number} reported {len(rank.errors())} errors")
+        if any(rank.exit_code for rank in job.ranks):
+            require(any(word in text for word in words for text in texts), f"none of {words} is in any error")
+            return "an error"
+    return "works"
+
+
+def main():
+    options = arguments(__doc__, runs=1)
+    cases = []
+
+    def case(name, *details, **more):
+        if options.only in name:
+            cases.append((name, lambda: run(options, *details, **more)))
+
+    # Every descriptor that a rank opens is the first that it does not get, in turn on one rank, on the other, on both.
+    files = ["open files", "ulimit -n"]
+    for transport in options.transports:
+        for count in range(7, 25):
+            limited = ((0, 1), (0,), (1,))[count % 3]
+            case(f"{count} open files on {limited} ({transport})", transport, f"-n {count}", limited, files)
+    if "shm" in options.transports:
+        for limited in ((0, 1), (0,), (1,)):
+            case(f"small files on {limited}: the network instead", "shm,tcp", "-f 1000", limited, (), must=0)
+            case(f"small files on {limited}, shm only", "shm", "-f 1000", limited, ["ulimit -f"], must=3)
+    if os.geteuid() == 0 and shutil.which("setpriv"):  # the limit on threads does not hold for root
+        for transport in options.transports:
+            for count in range(1, 9):
+                case(f"{count} threads ({transport})", transport, f"-u {count}", (0, 1), ["ulimit -u"], user=USER)
+    # One after the other: all ranks are of one user, and are counted together.
+    threads = [entry for entry in cases if "threads" in entry[0]]
+    run_cases([entry for entry in cases if entry not in threads] + [("limits on threads", lambda: one_by_one(threads))], at_once=6)
+
+
+def one_by_one(cases):
+    for _, run_it in cases:
+        run_it()
+    return f"{len(cases)} limits" if cases else "skipped: needs root and setpriv"
+
+
+main()

@@ -72,6 +72,9 @@ TEST(Plan, WritesJsonThatItLoadsAndProvesAgain) {
   const auto loaded = run({"plan", "--load", file, "--check"});
   EXPECT_EQ(loaded.code, 0) << loaded.err;
   EXPECT_THAT(loaded.out, HasSubstr("proved: "));
+  EXPECT_EQ(run({"plan", "reduce_scatter", "-n", "5", "--load", file, "--check"}).code, 0);
+  EXPECT_THAT(run({"plan", "broadcast", "--load", file}).err, HasSubstr("plans are of reduce_scatter, not broadcast"));
+  EXPECT_THAT(run({"plan", "-n", "4", "--load", file}).err, HasSubstr("of 5 ranks, but -n says 4"));
 
   std::ifstream in(file);
   std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
@@ -103,6 +106,7 @@ TEST(Plan, SaysWhatIsWrongWithItsUse) {
       {{"plan", "allreduce", "-n", "2", "--algorithm", "rign"}, "did you mean 'ring'?"},
       {{"plan", "allreduce", "-n", "2", "--rank", "2"}, "0 to 1"},
       {{"plan", "allreduce", "-n", "3", "--nodes", "2,2"}, "-n says 3"},
+      {{"plan", "--load", "plans.json", "--algorithm", "ring"}, "leave out --algorithm"},
       {{"plan", "allreduce", "-n", "3", "--ndoes", "2"}, "did you mean '--nodes'?"},
   };
   for (const auto& [arguments, expected] : cases) {

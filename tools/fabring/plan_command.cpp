@@ -129,6 +129,21 @@ Result<World> make_world(const PlanOptions& options) {
   return world;
 }
 
+/// What was said about the plans of a file must be true of them: else other plans would be proved than were meant.
+Status check_wishes(const PlanOptions& options, const World& world) {
+  if (!options.collective.empty()) {
+    const auto wanted = collective_named(options.collective);
+    if (!wanted) return wanted.error();
+    if (*wanted != world.plans[0].collective)
+      return wrong_argument(fmt::format("--load {}: its plans are of {}, not {}", options.load,
+                                        name(world.plans[0].collective), name(*wanted)));
+  }
+  if (options.ranks != 0 && options.ranks != world.ranks())
+    return wrong_argument(fmt::format("--load {}: its plans are of {} ranks, but -n says {}", options.load,
+                                      world.ranks(), options.ranks));
+  return {};
+}
+
 /// Plans from a file, with whatever is wrong with them as an error.
 Result<World> load_world(const PlanOptions& options) {
   World world;
@@ -147,6 +162,7 @@ Result<World> load_world(const PlanOptions& options) {
   if (plans->empty()) return wrong_argument(fmt::format("--load {}: there are no plans in it", options.load));
   world.plans = std::move(*plans);
   world.node_of.assign(world.plans.size(), 0);
+  FABRING_TRY(check_wishes(options, world));
   if (options.rank >= world.ranks())
     return wrong_argument(fmt::format("--rank {}: there are {} ranks", options.rank, world.ranks()));
   for (const Plan& plan : world.plans) {
@@ -202,12 +218,16 @@ int show(const PlanOptions& options, const World& world) {
 }
 
 int run(const PlanOptions& options, const Session& session) {
-  auto world = !session.command.empty() ? Result<World>(wrong_argument("nothing may follow --"))
-               : options.load.empty()   ? make_world(options)
-                                        : load_world(options);
+  const bool loads = !options.load.empty();
+  const bool shaped = options.algorithm != "auto" || !options.nodes.empty() || options.root != 0;
+  Result<World> world = wrong_argument("nothing may follow --");
+  if (loads && shaped)
+    world = wrong_argument("--load takes plans as they are: leave out --algorithm, --nodes and --root");
+  else if (session.command.empty())
+    world = loads ? load_world(options) : make_world(options);
   if (world) return show(options, *world);
   const ErrorCode code = world.error().code();
-  const bool usage = code == ErrorCode::invalid_argument && options.load.empty();
+  const bool usage = code == ErrorCode::invalid_argument && (!loads || shaped);
   complain("plan", world.error().message() + (usage ? "\nTry `fabring plan --help`." : ""));
   if (usage) return exit_usage;
   return code == ErrorCode::unavailable || code == ErrorCode::unsupported ? exit_could_not_run : exit_wrong;

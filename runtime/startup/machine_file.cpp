@@ -116,6 +116,10 @@ Result<Machine> machine_from_json(const std::string& text) {
   }
   if (!status) return status;
   if (Status sound = check_machine(machine); !sound) return sound;
+  if (!json.contains("base") && !(json.contains("inside") && json.contains("between")))
+    return wrong(
+        fmt::format("what it leaves out would cost nothing: add \"base\" (one of {}) or \"inside\" and \"between\"",
+                    fmt::join(machine_names(), ", ")));
   return machine;
 }
 

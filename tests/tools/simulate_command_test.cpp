@@ -101,6 +101,8 @@ TEST(MachineFile, SaysWhatIsWrong) {
       {R"({"inside": 3})", "must be an object"},
       {R"({"inside": {"latency_n": 3}})", "did you mean 'latency_ns'?"},
       {R"({"base": "efa"})", "base must be one of"},
+      {"{}", "would cost nothing: add \"base\""},
+      {R"({"between": {"latency_ns": 9000}})", "\"inside\""},
       {R"({"name": 3})", "name must be a text"},
       {R"({"nic_bytes_per_second": 5})", "bytes per second"},
       {R"({"nics": )" + std::string(200'000, '[') + std::string(200'000, ']') + "}", "not array"},

@@ -1,6 +1,7 @@
 #include "collectives/cost/phases.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "collectives/algorithms/lanes.hpp"
@@ -25,8 +26,8 @@ struct Crossings {
 };
 
 /// Of the binomial tree, or of the two in-order binary trees of double_tree.cpp. Ranks lie on nodes in blocks, the
-/// largest (`most`) first.
-Crossings crossings(std::int64_t n, std::int64_t nodes, std::int64_t most, std::int64_t trees) {
+/// largest (`most`) first. It goes to the root from every rank.
+Crossings count_crossings(std::int64_t n, std::int64_t nodes, std::int64_t most, std::int64_t trees) {
   const auto above = [&](std::int64_t position) {
     const std::int64_t bit = position & -position;
     if (trees == 1) return position - bit;
@@ -55,6 +56,19 @@ Crossings crossings(std::int64_t n, std::int64_t nodes, std::int64_t most, std::
   }
   found.of_a_node = *std::max_element(edges.begin(), edges.end());
   return found;
+}
+
+/// The same, kept: a table prices one shape for every size.
+const Crossings& crossings(std::int64_t n, std::int64_t nodes, std::int64_t most, std::int64_t trees) {
+  struct Counted {
+    std::array<std::int64_t, 3> shape{};
+    Crossings crossings;
+  };
+  thread_local std::array<Counted, 2> counted;  // one tree, two trees
+  Counted& known = counted[trees == 1 ? 0 : 1];
+  if (const std::array<std::int64_t, 3> shape{n, nodes, most}; known.shape != shape)
+    known = {shape, count_crossings(n, nodes, most, trees)};
+  return known.crossings;
 }
 
 /// The shape in the terms of docs/algorithms.md, and phases that many algorithms share.

@@ -8,10 +8,13 @@ import torch.distributed as dist
 
 import fabring.torch  # noqa: F401
 
+first_life = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
+if first_life:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # torchrun would end us before we can say what was lost
 dist.init_process_group("fabring")
 rank = dist.get_rank()
 dist.barrier()
-if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+if first_life:
     if rank == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     dist.barrier()  # raises

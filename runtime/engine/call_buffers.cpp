@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <new>
 
+#include "runtime/base/copy_bytes.hpp"
 #include "runtime/engine/make_call.hpp"
 
 namespace fabring {
@@ -208,7 +208,7 @@ class Buffers {
       return wrong(
           fmt::format("in place it needs {} bytes for a copy of the input, which this machine does not have", bytes),
           ErrorCode::out_of_memory);
-    std::memcpy(call_.owned.get(), call_.in, bytes);
+    copy_bytes(call_.owned.get(), call_.in, bytes);
     call_.in = call_.owned.get();
     return {};
   }

@@ -2,8 +2,8 @@
 // is ever queued on a device behind work of the caller's: the copies begin when the caller's stream has come that far.
 
 #include <algorithm>
-#include <cstring>
 
+#include "runtime/base/copy_bytes.hpp"
 #include "runtime/engine/communicator_core.hpp"
 #include "runtime/engine/device_sharing.hpp"
 #include "runtime/engine/device_steps.hpp"
@@ -107,7 +107,7 @@ void Execution::take_delivered(Tile& tile) {
   operands_->append_stores(tile.place, copy_list_);
   std::size_t at = tile.place.begin * size_of(call_.type);
   for (const DeviceCopy& copy : copy_list_) {
-    std::memcpy(const_cast<std::byte*>(copy.from), delivered_.data() + at, copy.bytes);
+    copy_bytes(const_cast<std::byte*>(copy.from), delivered_.data() + at, copy.bytes);
     at += copy.bytes;
   }
   steps_done_ += tile.remaining;

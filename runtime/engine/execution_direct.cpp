@@ -2,9 +2,9 @@
 // plan copies between them, devices copy.
 
 #include <algorithm>
-#include <cstring>
 #include <iterator>
 
+#include "runtime/base/copy_bytes.hpp"
 #include "runtime/engine/communicator_core.hpp"
 #include "runtime/engine/engine_core.hpp"
 #include "runtime/engine/execution.hpp"
@@ -83,7 +83,7 @@ void Execution::bring_to_bounce(Tile& tile, StepId id) {
 
 // After it was received. The step is done when the device has them.
 void Execution::bring_from_bounce(Tile& tile, StepId id, std::span<const std::byte> payload) {
-  std::memcpy(bounce(tile, id), payload.data(), payload.size());
+  copy_bytes(bounce(tile, id), payload.data(), payload.size());
   if (!engine_->transfer().is_intact(world_rank(id))) return;
   copy_list_.assign(1, {operands_->at(tile.place, message_operand(id)).data(), bounce(tile, id), payload.size()});
   post_direct_copy(tile, id, message_operand(id), CopyWay::to_device);

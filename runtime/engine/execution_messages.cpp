@@ -2,8 +2,8 @@
 // them a slot.
 
 #include <algorithm>
-#include <cstring>
 
+#include "runtime/base/copy_bytes.hpp"
 #include "runtime/engine/communicator_core.hpp"
 #include "runtime/engine/engine_core.hpp"
 #include "runtime/engine/execution.hpp"
@@ -265,7 +265,7 @@ void Execution::run_recv(Tile& tile, StepId id) {
     early.erase(at);
     return;
   }
-  if (!to.empty()) std::memcpy(to.data(), at->second.payload.data(), to.size());
+  copy_bytes(to.data(), at->second.payload.data(), to.size());
   early.erase(at);
   on_device_ ? came_to_host(tile, id) : step_done(tile, id);
 }
@@ -303,7 +303,7 @@ void Execution::take_small(Tile& tile, StepId id, std::span<const std::byte> pay
   }
   const auto mirror = operands_->at(tile.place, plan_->plan.steps[id].to);
   tile.mirrors.forget(mirror);
-  if (!payload.empty()) std::memcpy(mirror.data(), payload.data(), payload.size());
+  copy_bytes(mirror.data(), payload.data(), payload.size());
   if (engine_->transfer().is_intact(world_rank(id))) came_to_host(tile, id);
 }
 
@@ -378,7 +378,7 @@ Status Execution::on_record(Rank peer, const Record& record, std::span<const std
     return {};
   }
   std::byte* const to = operands_->at(tile.place, step.to).data();
-  if (to != payload.data() && !payload.empty()) std::memcpy(to, payload.data(), payload.size());
+  if (to != payload.data()) copy_bytes(to, payload.data(), payload.size());
   if (engine_->transfer().is_intact(world_rank(id))) on_device_ ? came_to_host(tile, id) : step_done(tile, id);
   return {};
 }

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstring>
 #include <utility>
 
+#include "runtime/base/copy_bytes.hpp"
 #include "runtime/engine/call_buffers.hpp"
 #include "runtime/engine/communicator_core.hpp"
 #include "runtime/engine/engine_core.hpp"
@@ -367,8 +367,8 @@ void FlatRun::use(const Tile& tile, std::span<const std::byte> payload) {
     std::array<const void*, 2> sources{place.from, payload.data()};
     if (step.incoming_first) std::swap(sources[0], sources[1]);
     fold(place, sources);
-  } else if (place.to != payload.data() && !payload.empty()) {
-    std::memcpy(place.to, payload.data(), payload.size());
+  } else if (place.to != payload.data()) {
+    copy_bytes(place.to, payload.data(), payload.size());
   }
 }
 

@@ -1,10 +1,10 @@
 #include "runtime/engine/operands.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "collectives/reduce/reduce.hpp"
 #include "runtime/base/check.hpp"
+#include "runtime/base/copy_bytes.hpp"
 
 namespace fabring {
 namespace {
@@ -168,12 +168,12 @@ void Operands::copy(const Placement& placement, const Block& to, const Block& fr
   if (!in_pieces(placement, to) && !in_pieces(placement, from)) {
     const auto target = at(placement, to);
     const auto source = at(placement, from);
-    if (target.data() != source.data() && !target.empty()) std::memcpy(target.data(), source.data(), target.size());
+    if (target.data() != source.data()) copy_bytes(target.data(), source.data(), target.size());
     return;
   }
   std::vector<DeviceCopy> copies;
   append_copies(placement, to, from, copies);
-  for (const DeviceCopy& copy : copies) std::memcpy(copy.to, copy.from, copy.bytes);
+  for (const DeviceCopy& copy : copies) copy_bytes(copy.to, copy.from, copy.bytes);
 }
 
 void Operands::append_copies(const Placement& placement, const Block& to, const Block& from,

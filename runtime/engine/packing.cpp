@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "collectives/reduce/convert.hpp"
 #include "collectives/reduce/reduce.hpp"
+#include "runtime/base/copy_bytes.hpp"
 #include "runtime/engine/operands.hpp"
 
 namespace fabring {
@@ -14,7 +14,7 @@ void Operands::pack(std::byte* to, const std::byte* from, std::size_t count) con
   const bool scaled = call_.op == ReduceOp::premul_sum;
   if (!call_.wire_type) {
     if (scaled) return scale(call_.type, to, from, call_.factor.data(), count);
-    std::memcpy(to, from, count * element_bytes_);
+    copy_bytes(to, from, count * element_bytes_);
     return;
   }
   if (!scaled) return narrow(*call_.wire_type, to, reinterpret_cast<const float*>(from), count);
@@ -28,7 +28,7 @@ void Operands::pack(std::byte* to, const std::byte* from, std::size_t count) con
 
 void Operands::unpack(std::byte* to, const std::byte* from, std::size_t count) const {
   if (call_.wire_type) return widen(*call_.wire_type, reinterpret_cast<float*>(to), from, count);
-  std::memcpy(to, from, count * element_bytes_);
+  copy_bytes(to, from, count * element_bytes_);
 }
 
 template <class Visit>

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "runtime/base/check.hpp"
+#include "runtime/base/copy_bytes.hpp"
 #include "runtime/transfer/fast_record.hpp"
 #include "runtime/transfer/transfer.hpp"
 #include "runtime/transfer/transfer_peer.hpp"
@@ -33,7 +34,7 @@ void Transfer::send_record(Rank rank, const Record& record, std::span<const std:
   if (!peer.open) peer.open = take_parcel();
   Parcel& parcel = *peer.open;
   std::memcpy(parcel.bytes.get() + parcel.used, &record, sizeof record);
-  if (!payload.empty()) std::memcpy(parcel.bytes.get() + parcel.used + sizeof record, payload.data(), payload.size());
+  copy_bytes(parcel.bytes.get() + parcel.used + sizeof record, payload.data(), payload.size());
   parcel.used += static_cast<std::uint32_t>(need);
   ParcelHeader header;
   std::memcpy(&header, parcel.bytes.get(), sizeof header);

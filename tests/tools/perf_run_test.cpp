@@ -74,6 +74,20 @@ TEST(PerfRun, PlainRepetitionsAreAllThatIsPrinted) {
   for (const std::string& row : rows) EXPECT_THAT(row, testing::MatchesRegex("(4|1024) [0-9.]+ [0-9.]+ [0-9.]+"));
 }
 
+TEST(PerfRun, BuffersMayBeginAnywhereInAPage) {
+  for (const char* transport : {"shm", "tcp"}) {
+    for (const char* memory : {"host", "mapped"}) {
+      const auto result = run({"perf", "alltoall", "-n", "3", "--offset", "13", "--memory", memory, "--transport",
+                               transport, "--sizes", "4,100000,1000000", "-i", "2", "-d", "int8", "--format", "json"});
+      ASSERT_EQ(result.code, 0) << result.err;
+      for (const auto& row : nlohmann::ordered_json::parse(result.out)) EXPECT_EQ(row["wrong"], 0) << row;
+    }
+  }
+  const auto refused = run({"perf", "allreduce", "-n", "2", "--offset", "4096"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, testing::AllOf(HasSubstr("--offset"), HasSubstr("4096"), HasSubstr("0 to 4095")));
+}
+
 TEST(PerfRun, PretendedNodesRunHierarchical) {
   const auto result = run({"perf", "allreduce", "-n", "4", "--split-nodes", "2", "--transport", "tcp", "--algorithm",
                            "hierarchical", "--sizes", "40000", "-i", "2", "-d", "bfloat16", "-o", "avg"});

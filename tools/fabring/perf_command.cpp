@@ -307,6 +307,12 @@ void add_perf(CLI::App& app, Session& session) {
           "(fabring_mem_alloc); cuda: memory of a GPU, for each rank the next one of its host")
       ->check(one_of({"host", "mapped", "cuda"}))
       ->type_name("KIND");
+  command
+      ->add_option("--offset", options.offset,
+                   "Begin buffers of the host B bytes into a page, as an application's may (0); rounded down to whole "
+                   "elements")
+      ->check(between(0, 4095))
+      ->type_name("B");
   add_choice<Format>(*command, "--format", options.format,
                      {{"table", Format::table},
                       {"csv", Format::csv},

@@ -113,7 +113,7 @@ Result<std::uint64_t> measure_guard(PerfJob& job) {
   largest *= size_of(options.type);
   std::array<MeasuredMemory, 3> buffers;
   for (MeasuredMemory& buffer : buffers) {
-    auto memory = measured_memory(job.engine(), options.mapped, largest);
+    auto memory = measured_memory(job.engine(), options, largest);
     if (!memory) return memory.error();
     buffer = std::move(*memory);
     std::memset(buffer.get(), 0, largest);

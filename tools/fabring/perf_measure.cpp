@@ -18,7 +18,7 @@ Result<Measuring> Measuring::prepare(Engine& engine, const PerfOptions& options,
   const bool needs_input = both_ways || !options.in_place;
   for (MeasuredMemory* buffer : {&measuring.output_, &measuring.input_}) {
     if (buffer == &measuring.input_ && !needs_input) continue;
-    auto memory = measured_memory(engine, options.mapped, largest);
+    auto memory = measured_memory(engine, options, largest);
     if (!memory) return memory.error();
     *buffer = std::move(*memory);
   }

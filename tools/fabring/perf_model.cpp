@@ -115,7 +115,7 @@ Result<std::uint64_t> measure_model(PerfJob& job) {
   if (!gradients) return gradients.error();
   const std::size_t element = size_of(options.type);
   const std::uint64_t elements = total_elements(*gradients);
-  const auto memory = measured_memory(job.engine(), options.mapped, elements * element);
+  const auto memory = measured_memory(job.engine(), options, elements * element);
   if (!memory) return memory.error();
   std::byte* const buffer = memory->get();
   const ModelReport report(options, job.facts(), {gradients->size(), elements});

@@ -35,6 +35,7 @@ struct PerfOptions {
   bool explain = false;
   bool device = false;  ///< buffers in memory of a GPU
   bool mapped = false;  ///< buffers that all ranks of the host have mapped
+  int offset = 0;       ///< bytes into a page at which buffers of the host begin
   Format format = Format::table;
   std::string model;                  ///< whose gradients
   std::size_t bucket = 25ULL << 20;   ///< bytes of gradients that go together, at least

@@ -13,6 +13,7 @@
 #include <deque>
 #include <span>
 
+#include "runtime/base/copy_bytes.hpp"
 #include "transports/fast_messages.hpp"
 #include "transports/shm/layout.hpp"
 #include "transports/shm/shared_copy.hpp"
@@ -129,7 +130,7 @@ class FastOutbox {
   void store(std::byte* to, std::span<const std::byte> payload) {
     if (answers_due_ == 0) return copies_.copy(to, payload.data(), payload.size());
     --answers_due_;
-    if (!payload.empty()) std::memcpy(to, payload.data(), payload.size());
+    copy_bytes(to, payload.data(), payload.size());
   }
   // A store would take the line away from the peer, which looks at it just now: only where a payload left that stamp.
   void make_unwritten(std::uint32_t number) {

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "runtime/base/copy_bytes.hpp"
+
 namespace fabring::shm {
 
 bool Inbox::empty() const {
@@ -91,7 +93,7 @@ Inbox::Taken Inbox::take(SlotTable& receives, Ledger& ledger, std::size_t most_b
 bool Inbox::take_part(const PostedReceive& receive, std::uint32_t bytes) {
   if (bytes > staging_.part() || bytes > receive.capacity - done_) return false;
   bytes_ += staging_.skip(bytes_, bytes);
-  if (bytes > 0) std::memcpy(receive.into + done_, staged_ + bytes_ % staging_.bytes, bytes);
+  copy_bytes(receive.into + done_, staged_ + bytes_ % staging_.bytes, bytes);
   bytes_ += Staging::length(bytes);
   done_ += bytes;
   return true;
@@ -100,7 +102,7 @@ bool Inbox::take_part(const PostedReceive& receive, std::uint32_t bytes) {
 bool Inbox::take_landed(const PostedReceive& receive, std::uint32_t bytes) {
   if (!has_landing(receive.slot)) return false;
   const Offered& offered = landings_[receive.slot % landing_count];
-  if (offered.halfway != nullptr) std::memcpy(receive.into, offered.halfway, bytes);
+  if (offered.halfway != nullptr) copy_bytes(receive.into, offered.halfway, bytes);
   const MessageEnds ends = MessageEnds::of(offered.offset, bytes, offered.shares_pages);
   if (ends.bytes() == 0) return true;
   bytes_ += staging_.skip(bytes_, ends.bytes());
@@ -121,7 +123,7 @@ bool Inbox::take_lent(PostedReceive& receive, std::uint32_t number, std::uint32_
     completion.lent = from;
     completion.loan = number;
   } else {
-    std::memcpy(receive.into, from, bytes);
+    copy_bytes(receive.into, from, bytes);
     if (!give_back(number)) return false;
   }
   over(receive, completion, receives, ledger);

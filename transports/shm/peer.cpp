@@ -2,11 +2,11 @@
 
 #include <unistd.h>
 
-#include <cstring>
 #include <limits>
 #include <utility>
 
 #include "runtime/base/check.hpp"
+#include "runtime/base/copy_bytes.hpp"
 
 namespace fabring::shm {
 namespace {
@@ -172,7 +172,7 @@ bool Peer::answer(const FastMessage::Head& head, std::span<const std::byte> payl
   if (state_ != State::alive || !fast_inbox_) return false;
   std::byte* const place = fast_inbox_->place_of_answer(*fast_outbox_);
   if (place == nullptr || !fast_outbox_->has_room_for_line()) return false;
-  std::memcpy(place, payload.data(), payload.size());
+  copy_bytes(place, payload.data(), payload.size());
   const auto bytes = static_cast<std::uint32_t>(payload.size());
   fast_inbox_->pop_answered(fast_outbox_->put_answer(head, fast_inbox_->answer_place(), bytes));
   wrote(payload.size());

@@ -7,6 +7,7 @@
 #include <emmintrin.h>
 #endif
 
+#include "runtime/base/copy_bytes.hpp"
 #include "transports/shm/layout.hpp"
 
 namespace fabring::shm {
@@ -18,7 +19,7 @@ constexpr std::size_t least_chosen = 4096;  // below it a look at the clock cost
 
 void SharedCopy::copy(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (bytes < least_chosen) {
-    if (bytes > 0) std::memcpy(to, from, bytes);
+    copy_bytes(to, from, bytes);
     return;
   }
   using Clock = std::chrono::steady_clock;
@@ -27,7 +28,7 @@ void SharedCopy::copy(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (turn.stores == Stores::streaming) {
     streaming_copy(to, from, bytes);
   } else {
-    std::memcpy(to, from, bytes);
+    copy_bytes(to, from, bytes);
   }
   if (turn.measured) choice_.took(turn.stores, bytes, std::chrono::nanoseconds(Clock::now() - begin).count());
 }

@@ -13,10 +13,11 @@
 namespace fabring::fuzz::tcp_lane {
 namespace {
 
-constexpr std::array<std::size_t, 4> capacities{0, 16, 3000, 20'000};  // the last does not fit the lane's own buffer
+// The fourth does not fit the lane's own buffer, before the last there is a padded header.
+constexpr std::array<std::size_t, 5> capacities{0, 16, 3000, 20'000, tcp::long_message_bytes};
 
 std::string message(Slot slot, std::size_t bytes) {
-  std::array<std::byte, tcp::header_bytes> header;
+  std::vector<std::byte> header(tcp::header_bytes_of(bytes));
   tcp::encode({slot, static_cast<std::uint32_t>(bytes)}, header.data());
   return std::string(reinterpret_cast<const char*>(header.data()), header.size()) + std::string(bytes, 'x');
 }
@@ -58,8 +59,12 @@ void run(std::string_view input) {
 }
 
 Seeds seeds() {
-  return {'\x05' + message(1, 16) + message(0, 0) + message(2, 2000), '\x20' + message(3, 20'000),
-          '\x00' + message(2, 3001), '\x08' + message(9, 4), '\xff' + message(1, 8) + message(1, 8)};
+  return {'\x05' + message(1, 16) + message(0, 0) + message(2, 2000),
+          '\x20' + message(3, 20'000),
+          '\x00' + message(2, 3001),
+          '\x08' + message(9, 4),
+          '\xff' + message(1, 8) + message(1, 8),
+          '\x64' + message(4, tcp::long_message_bytes).substr(0, 500)};
 }
 
 }  // namespace fabring::fuzz::tcp_lane

@@ -150,20 +150,38 @@ TEST(TcpWire, AnEndInTheMiddleOfAMessageSaysHowFarItWas) {
 TEST(TcpWire, AHeaderAndPayloadMayComeByteByByte) {
   Bench bench(1);
   ASSERT_TRUE(bench.connect());
-  const Bytes payload = pattern(300, 1);
-  Bytes into(300);
-  bench.endpoint->post_recv(0, 5, into, 1);
-  std::byte header[tcp::header_bytes];
-  tcp::encode({5, 300}, header);
-  Bytes stream(header, header + sizeof(header));
-  stream.insert(stream.end(), payload.begin(), payload.end());
-  for (const std::byte b : stream) {
-    (void)bench.stream->write(&b, 1);
-    bench.poll();
+  // The second's header is padded, and the padding may hold anything.
+  const std::array payloads{pattern(300, 1), pattern(tcp::long_message_bytes + 4, 2)};
+  for (std::size_t i = 0; i < payloads.size(); ++i) {
+    const Bytes& payload = payloads[i];
+    Bytes into(payload.size());
+    bench.endpoint->post_recv(0, 5, into, i);
+    Bytes header(tcp::header_bytes_of(payload.size()), std::byte{0xff});
+    tcp::encode({5, static_cast<std::uint32_t>(payload.size())}, header.data());
+    Bytes stream = header;
+    stream.insert(stream.end(), payload.begin(), payload.begin() + 300);
+    for (const std::byte b : stream) {
+      (void)bench.stream->write(&b, 1);
+      bench.poll();
+    }
+    for (std::size_t at = 300; at < payload.size();) {
+      at += bench.stream->write(payload.data() + at, payload.size() - at).bytes;
+      bench.poll();
+    }
+    ASSERT_TRUE(bench.reach([&] { return bench.ended(i); }));
+    EXPECT_EQ(bench.ending(i), Outcome::done);
+    EXPECT_EQ(into, payload);
   }
-  ASSERT_TRUE(bench.reach([&] { return bench.ended(1); }));
-  EXPECT_EQ(bench.ending(1), Outcome::done);
-  EXPECT_EQ(into, payload);
+}
+
+TEST(TcpWire, AStreamMayNotEndWithinThePaddingOfAHeader) {
+  Bench bench(1);
+  ASSERT_TRUE(bench.connect());
+  Bytes into(tcp::long_message_bytes);
+  bench.endpoint->post_recv(0, 5, into, 1);
+  bench.say_header(5, tcp::long_message_bytes);
+  bench.stream.reset();
+  expect_lost(bench, "in the middle of a message header");
 }
 
 TEST(TcpWire, WhatIsDoneIsSaidBeforeTheSocketIsReadAgain) {
@@ -299,7 +317,7 @@ TEST(Batch, IsTheSameStreamHoweverMuchEachWriteTakes) {
   tcp::Batch batch;
   while (done < payloads.size()) {
     for (std::size_t more = below(4); more > 0 && !batch.full() && added < payloads.size(); --more, ++added) {
-      Bytes header(tcp::header_bytes);
+      Bytes header(tcp::header_bytes_of(payloads[added].size()));
       tcp::encode({static_cast<Slot>(added), static_cast<std::uint32_t>(payloads[added].size())}, header.data());
       expected.insert(expected.end(), header.begin(), header.end());
       expected.insert(expected.end(), payloads[added].begin(), payloads[added].end());

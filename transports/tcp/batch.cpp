@@ -35,7 +35,7 @@ std::size_t Batch::parts(std::size_t limit, Parts& into) const {
     if (i == 0 && started_) {
       part(start_.data(), message.bytes());
     } else {
-      part(message.header.data(), header_bytes);
+      part(message.header.data(), header_bytes_of(message.outgoing.from.size()));
       part(message.outgoing.from.data(), message.outgoing.from.size());
     }
   }

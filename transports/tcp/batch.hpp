@@ -62,8 +62,8 @@ class Batch {
 
   struct Message {
     Outgoing outgoing;
-    std::array<std::byte, header_bytes> header;
-    std::size_t bytes() const { return header_bytes + outgoing.from.size(); }
+    std::array<std::byte, padded_header_bytes> header{};
+    std::size_t bytes() const { return header_bytes_of(outgoing.from.size()) + outgoing.from.size(); }
   };
   const Message& first() const { return messages_[first_]; }
 

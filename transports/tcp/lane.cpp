@@ -4,14 +4,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <system_error>
+
+#include "runtime/base/copy_bytes.hpp"
 
 namespace fabring::tcp {
 namespace {
 
-// A message from this size on ends the turn when it is complete.
-constexpr std::size_t large_message_bytes = 64 * 1024;
 // Read beyond a long message, and before one: the next header and perhaps a few small messages; more would be copied
 // twice.
 constexpr std::size_t trailing_bytes = 1024;
@@ -31,7 +30,7 @@ Progress Lane::write(Ledger& ledger) {
   if (full_ && !has_room(*stream_)) return Progress::blocked;
   full_ = false;
   // What is just too long for one turn would leave a few bytes to a system call and a packet of their own.
-  const std::size_t offered = batch_.left() < turn_bytes + large_message_bytes ? batch_.left() : turn_bytes;
+  const std::size_t offered = batch_.left() < turn_bytes + long_message_bytes ? batch_.left() : turn_bytes;
   Batch::Parts parts;
   const std::size_t count = batch_.parts(offered, parts);
   const net::IoResult wrote =
@@ -63,23 +62,24 @@ Progress Lane::read(SlotTable& posted, Ledger& ledger) {
     if (receiving_) {
       const std::size_t staged = std::min(end_ - begin_, expected_ - received_);
       if (staged > 0) {
-        std::memcpy(incoming_.into + received_, staging_.data() + begin_, staged);
+        copy_bytes(incoming_.into + received_, staging_.data() + begin_, staged);
         begin_ += staged;
         received_ += staged;
       }
       if (received_ == expected_) {
         finish_receive(posted, ledger);
-        if (expected_ >= large_message_bytes) return begin_ == end_ && drained ? Progress::blocked : Progress::more;
+        if (expected_ >= long_message_bytes) return begin_ == end_ && drained ? Progress::blocked : Progress::more;
         continue;
       }
     } else if (end_ - begin_ >= header_bytes) {
-      if (take_header(posted) == Progress::failed) return Progress::failed;
-      continue;
+      const Progress taken = take_header(posted);
+      if (taken == Progress::failed) return taken;
+      if (taken == Progress::done) continue;
     }
     if (drained) return Progress::blocked;
     if (read_bytes >= turn_bytes) return Progress::more;
 
-    // Here the staging buffer holds less than a header, and nothing at all in the middle of a message.
+    // Here the staging buffer holds less than a header with its padding, and nothing at all in the middle of a message.
     if (begin_ > 0) std::memmove(staging_.data(), staging_.data() + begin_, end_ - begin_);
     end_ -= std::exchange(begin_, 0);
     iovec parts[2];
@@ -106,7 +106,6 @@ Progress Lane::read(SlotTable& posted, Ledger& ledger) {
 
 Progress Lane::take_header(SlotTable& posted) {
   const std::optional<FrameHeader> header = decode(staging_.data() + begin_);
-  begin_ += header_bytes;
   if (!header) return fail("broke the protocol: what should be a message header is not one");
   PostedReceive* receive = posted.find(header->slot);
   if (receive == nullptr || receive->arriving) {
@@ -117,13 +116,16 @@ Progress Lane::take_header(SlotTable& posted) {
     return fail("broke the protocol: a message of " + std::to_string(header->bytes) + " bytes for slot " +
                 std::to_string(header->slot) + ", where " + std::to_string(receive->capacity) + " are expected");
   }
+  const std::size_t padded = header_bytes_of(header->bytes);
+  if (end_ - begin_ < padded) return Progress::more;
+  begin_ += padded;
   receive->arriving = true;
   incoming_ = *receive;
   expected_ = header->bytes;
   received_ = 0;
   receiving_ = true;
-  began_ = expected_ >= large_message_bytes ? std::chrono::steady_clock::now().time_since_epoch()
-                                            : std::chrono::nanoseconds(0);
+  began_ = expected_ >= long_message_bytes ? std::chrono::steady_clock::now().time_since_epoch()
+                                           : std::chrono::nanoseconds(0);
   return Progress::done;
 }
 

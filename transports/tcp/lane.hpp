@@ -66,6 +66,7 @@ class Lane {
   } watch;
 
  private:
+  /// more: its padding is still to come.
   Progress take_header(SlotTable& posted);
   void finish_receive(SlotTable& posted, Ledger& ledger);
   Progress fail(std::string why);

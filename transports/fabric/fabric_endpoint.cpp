@@ -12,6 +12,9 @@
 namespace fabring::fabric {
 namespace {
 
+// From this size on the copies of a message into and out of a socket count.
+constexpr std::size_t long_message_bytes = 64 * 1024;
+
 // Every posted operation needs an entry. Beyond a point, native TCP keeps what does not fit in a list of its own.
 std::size_t completions_for(const fi_info& info, int world_size) {
   const std::size_t each = info.tx_attr->size + info.rx_attr->size;
@@ -27,6 +30,7 @@ FabricEndpoint::FabricEndpoint(std::unique_ptr<FabricDomain> domain, const Endpo
       bind_address_(options.bind_address),
       domain_(std::move(domain)),
       dedicated_(domain_->kind() == Kind::native_tcp && domain_->inject_bytes() >= introduction_bytes),
+      lengthens_headers_(domain_->kind() == Kind::native_tcp && domain_->info().domain_attr->cq_data_size > 0),
       device_(domain_->device_verdict()),
       peers_(static_cast<std::size_t>(options.world_size)),
       introductions_(*domain_, operations_, peers_, self_, job_nonce_) {
@@ -139,7 +143,10 @@ Post FabricEndpoint::post_send(Rank rank, Slot slot, std::span<const std::byte> 
       return not_accepted(peer, &operation, -FI_EAGAIN, context);
     if (operation.registration) local = fi_mr_desc(operation.registration.get());
   }
-  const ssize_t rc = fi_tsend(peer.endpoint, from.data(), from.size(), local, peer.address, tag, &operation);
+  const ssize_t rc =
+      lengthens_headers_ && from.size() >= long_message_bytes
+          ? fi_tsenddata(peer.endpoint, from.data(), from.size(), local, 0, peer.address, tag, &operation)
+          : fi_tsend(peer.endpoint, from.data(), from.size(), local, peer.address, tag, &operation);
   if (rc) return not_accepted(peer, &operation, rc, context);
   ++peer.sends;
   ++counters_.messages_sent;

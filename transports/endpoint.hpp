@@ -78,6 +78,12 @@ struct EndpointCounters {
   std::uint64_t strangers = 0;  ///< connections turned away: not of this job, or not speaking our protocol
 };
 
+/// What is known of the network card behind an endpoint, for prices.
+struct LinkFacts {
+  std::string provider;               ///< libfabric's name of it: "efa", "net"; empty: not reached through libfabric
+  std::uint64_t bits_per_second = 0;  ///< of the link, as the provider states it, true or not; 0: it does not
+};
+
 class Endpoint {
  public:
   virtual ~Endpoint() = default;  // closes
@@ -197,6 +203,8 @@ class Endpoint {
 
   /// Connections to one peer; where peers differ, the most.
   virtual int connections_per_peer() const { return 1; }
+
+  virtual LinkFacts link_facts() const { return {}; }
 
   /// One line for people: "tcp 127.0.0.1:41234, 1 socket per peer, cubic".
   virtual std::string describe() const = 0;

@@ -90,20 +90,6 @@ Machine ethernet(std::uint64_t bytes_per_second, Nanoseconds latency_ns) {
   return machine;
 }
 
-// Hosts with 8 accelerators that copy to each other directly, and remote writes by the network cards: bytes cost no
-// processor time. 97 of 100 is what one stream of large writes reaches.
-Machine efa(std::uint32_t nics, std::uint64_t nic_rate) {
-  Machine machine;
-  machine.inside = {2500, 500, 500, 500, 0, 0, 200 * giga};
-  machine.between = {15'000, 700, 800, 700, 0, 0, 0};
-  machine.nics = nics;
-  machine.nic_bytes_per_second = nic_rate * 97 / 100;
-  machine.reduce_bytes_per_second = 500 * giga;
-  machine.call_ns = 2000;
-  machine.tiling.long_segment_bytes = std::size_t{2} << 20;
-  return machine;
-}
-
 /// Of copying and reducing speed that is left for vectors of `bytes`.
 std::uint64_t cold_speed_percent(const Machine& machine, std::uint64_t bytes, int ranks_of_node) {
   if (machine.cache_bytes == 0 || machine.cold_percent >= 100) return 100;
@@ -118,6 +104,19 @@ std::uint64_t cold_speed_percent(const Machine& machine, std::uint64_t bytes, in
 }  // namespace
 
 std::span<const std::string_view> machine_names() { return known_names; }
+
+// Bytes cost no processor time. 97 of 100 is what one stream of large writes reaches.
+Machine efa_machine(std::uint32_t cards, std::uint64_t bits_per_second) {
+  Machine machine;
+  machine.inside = {2500, 500, 500, 500, 0, 0, 200 * giga};
+  machine.between = {15'000, 700, 800, 700, 0, 0, 0};
+  machine.nics = cards;
+  machine.nic_bytes_per_second = bits_per_second / 8 * 97 / 100;
+  machine.reduce_bytes_per_second = 500 * giga;
+  machine.call_ns = 2000;
+  machine.tiling.long_segment_bytes = std::size_t{2} << 20;
+  return machine;
+}
 
 Machine at_size(const Machine& machine, std::uint64_t bytes, int ranks_of_node) {
   std::uint64_t percent = cold_speed_percent(machine, bytes, ranks_of_node);
@@ -141,8 +140,8 @@ std::optional<Machine> find_machine(std::string_view name) {
   if (name == "1g") machine = ethernet(117'700'000, 25'000);
   if (name == "10g") machine = ethernet(1'177'000'000, 20'000);
   if (name == "100g") machine = ethernet(11'770'000'000, 12'000);
-  if (name == "efa-400") machine = efa(4, 12'500'000'000);
-  if (name == "efa-3200") machine = efa(32, 12'500'000'000);
+  if (name == "efa-400") machine = efa_machine(4, 100 * giga);
+  if (name == "efa-3200") machine = efa_machine(32, 100 * giga);
   if (machine) machine->name = name;
   return machine;
 }

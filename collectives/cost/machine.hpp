@@ -63,6 +63,10 @@ Machine at_size(const Machine& machine, std::uint64_t bytes, int ranks_of_node);
 std::optional<Machine> find_machine(std::string_view name);
 std::span<const std::string_view> machine_names();
 
+/// Hosts of accelerators that copy to each other directly, whose network cards write remote memory themselves: so many
+/// cards of a host, 1 to 1024, each of so many bits per second, up to 10^16. efa-400 is 4 of 10^11, efa-3200 32.
+Machine efa_machine(std::uint32_t cards, std::uint64_t bits_per_second);
+
 /// Every number in a range in which no price can overflow. Errors: invalid_argument, naming the field.
 Status check_machine(const Machine& machine);
 

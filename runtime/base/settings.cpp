@@ -203,10 +203,11 @@ constexpr Setting rows[] = {
      read_text<&Config::algorithm>, show_text<&Config::algorithm>},
     {"FABRING_MACHINE", "text", "",
      "auto,probe,shared-memory,cuda-ipc,loopback-tcp,loopback-fabric,1g,10g,100g,efa-400,efa-3200", "",
-     "The machine that algorithms are priced for. auto: on one host by transport and GPUs in use; on several the links "
-     "and short "
-     "messages are measured at start-up, 0.1 to 0.2 s. probe: everything is measured, a quarter of a second more. A "
-     "path, with a / in it: a file that describes one (docs/scale.md). Rank 0's counts.",
+     "The machine that algorithms are priced for. auto: on one host by transport and GPUs in use; on several by the "
+     "number and speed of their cards where these move bytes themselves (EFA), else the links are measured at "
+     "start-up; "
+     "0.1 to 0.2 s with the short messages that are measured. probe: everything is measured, a quarter of a second "
+     "more. A path, with a / in it: a file that describes one (docs/scale.md). Rank 0's counts.",
      read_word_or_path<&Config::machine>, show_text<&Config::machine>},
     {"FABRING_REPRODUCIBLE", "flag", "", "", "",
      "Reduce in the order of the ranks, rounding once: results do not depend on sizes of segments, transport, nodes or "

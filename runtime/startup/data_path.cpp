@@ -134,9 +134,21 @@ class Opener {
     for (Rank rank = 0; rank < options_.world_size; ++rank)
       if (rank != options_.self && !is_local_to_me(rank)) FABRING_TRY(network_->add_peer(rank, told->addresses[rank]));
     path_.libfabric = *name == "fabric";
+    path_.cards = cards_of(told->addresses);
     path_.network = network_->describe();
     path_.report.push_back(fmt::format("transport {}: {}", *name, path_.network));
     return {};
+  }
+
+  std::optional<HostCards> cards_of(const std::vector<std::string>& addresses) const {
+    std::vector<std::vector<rails::Card>> by_rank;
+    for (const std::string& text : addresses) {
+      const auto address = rails::RailAddress::decode(text);
+      if (!address) return std::nullopt;
+      by_rank.emplace_back();
+      for (const auto& rail : address->rails) by_rank.back().push_back(rail.card);
+    }
+    return agree_on_cards(by_rank, path_.node_of);
   }
 
   Gathering& gather_;

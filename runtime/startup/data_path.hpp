@@ -3,10 +3,12 @@
 // between nodes. A network is not even looked for where nobody needs one.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/startup/gathering.hpp"
+#include "runtime/startup/host_cards.hpp"
 #include "runtime/startup/host_rails.hpp"
 #include "runtime/startup/identity.hpp"
 #include "runtime/startup/nodes.hpp"
@@ -19,6 +21,7 @@ struct DataPath {
   std::vector<int> node_of;         ///< by rank
   bool shared_memory = false;       ///< ranks of a node use it, this one's or another; alike on all ranks
   bool libfabric = false;           ///< the network is reached through it
+  std::optional<HostCards> cards;   ///< that move bytes between hosts themselves; alike on all ranks
   std::string network;              ///< what Endpoint::describe() says of the network; empty: none
   std::vector<std::string> report;  ///< for people, what was chosen and why
 };

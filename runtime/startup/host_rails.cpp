@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "runtime/startup/host_cards.hpp"
 #include "topology/cpus.hpp"
 #include "topology/placement.hpp"
 #include "transports/rails/rails_endpoint.hpp"
@@ -148,7 +149,7 @@ Result<std::unique_ptr<Endpoint>> open_rails(UsableTransports& usable, const std
   CardPlan plan = plan_rails(allowed_devices(usable.devices(network, options), options.config.interface), options, host,
                              index, count);
   std::vector<rails::Rail> opened;
-  for (const rails::Card& card : plan.cards) {
+  for (rails::Card& card : plan.cards) {
     EndpointOptions one = options;
     one.one_of_several = plan.cards.size() > 1;
     if (plan.by_device) {
@@ -159,6 +160,9 @@ Result<std::unique_ptr<Endpoint>> open_rails(UsableTransports& usable, const std
     auto endpoint = usable.open(network, one);
     if (!endpoint && opened.empty()) return endpoint.error();
     if (endpoint) {
+      const LinkFacts facts = (*endpoint)->link_facts();
+      card.provider = facts.provider;
+      if (const std::uint32_t stated = stated_megabits(facts.bits_per_second); stated != 0) card.megabits = stated;
       opened.push_back({card, std::move(*endpoint)});
     } else {
       report.push_back(fmt::format("card {} is not used: {}", card.name, endpoint.error().message()));

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "collectives/tiling.hpp"
 #include "runtime/base/settings.hpp"
 #include "runtime/base/wire.hpp"
 #include "runtime/startup/machine_file.hpp"
@@ -110,7 +111,8 @@ bool share_processors(const Identity& a, const Identity& b) {
   return false;
 }
 
-/// Those that rank 0 may use, less the share of ranks in other containers of the machine.
+}  // namespace
+
 std::uint32_t cores_of_host(const std::vector<Identity>& ranks) {
   constexpr std::uint32_t most = 4096;
   const Identity& first = ranks[0];
@@ -124,8 +126,6 @@ std::uint32_t cores_of_host(const std::vector<Identity>& ranks) {
   return cores == 0 ? 0 : std::max<std::uint32_t>(1, cores * inside / beside);
 }
 
-}  // namespace
-
 int ranks_beside(const std::vector<Identity>& ranks, Rank self) {
   return static_cast<int>(std::count_if(ranks.begin(), ranks.end(),
                                         [&](const Identity& rank) { return share_processors(rank, ranks[self]); }));
@@ -134,35 +134,6 @@ int ranks_beside(const std::vector<Identity>& ranks, Rank self) {
 bool on_one_host(const std::vector<Identity>& ranks) {
   return std::all_of(ranks.begin(), ranks.end(),
                      [&](const Identity& rank) { return rank.fingerprint == ranks[0].fingerprint; });
-}
-
-bool links_unknown(const std::vector<Identity>& ranks) { return ranks[0].machine == "auto" && !on_one_host(ranks); }
-
-Result<Machine> machine_of(const std::vector<Identity>& ranks, Reach reach) {
-  const Identity& first = ranks[0];
-  if (!first.described_machine.empty()) {
-    auto described = machine_from_json(first.described_machine);
-    if (!described) return described.error().with_prefix("the machine that rank 0 described: ");
-    return described;
-  }
-  if (const auto named = find_machine(first.machine)) return *named;
-  const bool one_host = on_one_host(ranks);
-  std::string_view like = reach == Reach::libfabric ? "loopback-fabric" : "loopback-tcp";
-  if (!one_host) {
-    like = "10g";
-    if (first.link_megabits >= 40'000) like = "100g";
-    if (first.link_megabits > 0 && first.link_megabits < 2'500) like = "1g";
-  }
-  Machine machine = *find_machine(like);
-  if (reach == Reach::shared_memory || reach == Reach::gpu_memory) {
-    // A probe exchanges memory of the host.
-    const bool lent = reach == Reach::gpu_memory && first.machine != machine_to_probe;
-    const Machine near = *find_machine(lent ? "cuda-ipc" : "shared-memory");
-    if (one_host) machine = near;
-    machine.inside = near.inside;
-  }
-  machine.cores = cores_of_host(ranks);
-  return machine;
 }
 
 std::size_t segment_of(const std::vector<Identity>& ranks) {

@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "collectives/cost/machine.hpp"
 #include "fabring/config.hpp"
 #include "fabring/status.hpp"
 
@@ -50,25 +49,10 @@ Status compare(const std::vector<Identity>& ranks);
 /// them.
 int ranks_beside(const std::vector<Identity>& ranks, Rank self);
 
-/// What rank 0's FABRING_MACHINE says if the machine is to be probed.
-inline constexpr std::string_view machine_to_probe = "probe";
-
 bool on_one_host(const std::vector<Identity>& ranks);
 
-/// Is nothing known of the links but what interfaces say? Several hosts, and nobody named a machine.
-bool links_unknown(const std::vector<Identity>& ranks);
-
-/// What the ranks of a job reach each other through, as far as prices depend on it.
-enum class Reach {
-  network,
-  libfabric,      ///< a network that libfabric reaches
-  shared_memory,  ///< some of them, or all
-  gpu_memory,     ///< all_lend()
-};
-
-/// What algorithms are priced for (or probing begins with): what rank 0 was told, or what it has. Errors: mismatch,
-/// rank 0 sent something else.
-Result<Machine> machine_of(const std::vector<Identity>& ranks, Reach reach);
+/// The processors that rank 0 may use, less the share of ranks in other containers of its machine; 0: not known.
+std::uint32_t cores_of_host(const std::vector<Identity>& ranks);
 
 /// FABRING_SEGMENT_BYTES, or, if that is not set and a rank has little FABRING_SCRATCH_BYTES, what fits there: a tile
 /// may need a segment from every rank, and as much again for what it sends. 0: the usual one.

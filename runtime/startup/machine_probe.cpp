@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 using ProbeClock = std::chrono::steady_clock;
 
 // After it, nothing further is begun.
-constexpr std::chrono::milliseconds budget_of(ProbeDepth depth) { return depth == ProbeDepth::whole ? 250ms : 50ms; }
+constexpr std::chrono::milliseconds budget_of(ProbeScope scope) { return scope.whole ? 250ms : 50ms; }
 constexpr auto longest_operation = 30ms;
 constexpr auto small_round = 1ms;  // of operations of few bytes, as far as 16 of them fill it
 constexpr int most_ranks_of_slow_ones = 32;
@@ -33,13 +33,13 @@ struct Sample {
 };
 
 /// Those that tell most come first; what a slow network has no time for is left to the machine probing began with.
-std::vector<Sample> samples(ProbeDepth depth) {
+std::vector<Sample> samples(ProbeScope scope) {
   std::vector<Sample> list;
   const auto of_all = [&](std::size_t bytes, std::initializer_list<Algorithm> algorithms) {
     for (const Algorithm algorithm : algorithms) list.push_back({Collective::allreduce, algorithm, bytes});
   };
   using enum Algorithm;
-  if (depth == ProbeDepth::links) {  // what bytes cost is known from the links
+  if (!scope.whole) {  // what bytes cost is known from the links
     of_all(8, {recursive_doubling, direct_one_shot, hierarchical});
     of_all(std::size_t{1} << 10, {recursive_doubling, direct_two_shot, hierarchical});
     of_all(8, {ring});
@@ -108,11 +108,11 @@ class Probe {
 
 }  // namespace
 
-Result<std::string> probe_machine(EngineCore& core, ProbeDepth depth) {
+Result<std::string> probe_machine(EngineCore& core, ProbeScope scope) {
   const auto start = ProbeClock::now();
   const WorldShape shape = core.world()->shape();
   std::string of_links;
-  if (shape.nodes > 1) {
+  if (shape.nodes > 1 && scope.links) {
     const auto links = probe_links(core);
     if (!links) return links.error();
     core.take_machine(with_links(core.pricing_machine(), *links));
@@ -120,20 +120,20 @@ Result<std::string> probe_machine(EngineCore& core, ProbeDepth depth) {
   }
 
   const auto begun = ProbeClock::now();
-  const std::vector<Sample> list = samples(depth);
+  const std::vector<Sample> list = samples(scope);
   Probe probe(core, std::ranges::max(list, {}, &Sample::bytes).bytes);
   std::vector<Measured> measured;
   double slowest = 0;  // ns for each byte, of what was long enough to tell
   for (const Sample& sample : list) {
     if (sample.algorithm == Algorithm::hierarchical && (shape.nodes == 1 || shape.nodes == shape.ranks)) continue;
     // In a large world it is far from the choice, and slow.
-    if (depth == ProbeDepth::links && shape.ranks > most_ranks_of_slow_ones &&
+    if (!scope.whole && shape.ranks > most_ranks_of_slow_ones &&
         (sample.algorithm == Algorithm::ring || sample.algorithm == Algorithm::direct_one_shot))
       continue;
     const bool short_enough =
         slowest * static_cast<double>(sample.bytes) < std::chrono::nanoseconds(longest_operation).count();
     // One at least: a machine of which nothing is known was not probed.
-    std::uint8_t goes_on = measured.empty() || (short_enough && ProbeClock::now() - begun < budget_of(depth)) ? 1 : 0;
+    std::uint8_t goes_on = measured.empty() || (short_enough && ProbeClock::now() - begun < budget_of(scope)) ? 1 : 0;
     FABRING_TRY(probe.tell(&goes_on, 1));
     if (goes_on == 0) continue;
     const auto time = probe.time(sample);
@@ -146,9 +146,9 @@ Result<std::string> probe_machine(EngineCore& core, ProbeDepth depth) {
   std::string text;
   if (probe.rank() == 0) {
     Machine fitted = fit_machine(core.pricing_machine(), measured,
-                                 depth == ProbeDepth::links ? FitOf::messages
-                                 : shape.nodes > 1          ? FitOf::all_but_links
-                                                            : FitOf::everything);
+                                 !scope.whole      ? FitOf::messages
+                                 : shape.nodes > 1 ? FitOf::all_but_links
+                                                   : FitOf::everything);
     fitted.name = "this machine, probed";
     text = machine_to_json(fitted);
   }

@@ -20,8 +20,8 @@
 #include "runtime/memory/card_access.hpp"
 #include "runtime/startup/data_path.hpp"
 #include "runtime/startup/locality.hpp"
+#include "runtime/startup/machine_choice.hpp"
 #include "runtime/startup/machine_file.hpp"
-#include "runtime/startup/machine_probe.hpp"
 #include "topology/cpus.hpp"
 #include "topology/host_identity.hpp"
 #include "topology/interfaces.hpp"
@@ -206,12 +206,15 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
         fmt::format("messages above {} KiB are asked for, also of memory of the host: GPU memory can "
                     "then be read where it is",
                     parts.unasked_limit >> 10));
-  auto machine = machine_of(ranks, lent                  ? Reach::gpu_memory
-                                   : path->shared_memory ? Reach::shared_memory
-                                   : path->libfabric     ? Reach::libfabric
-                                                         : Reach::network);
+  auto machine = choose_machine(ranks,
+                                lent                  ? Reach::gpu_memory
+                                : path->shared_memory ? Reach::shared_memory
+                                : path->libfabric     ? Reach::libfabric
+                                                      : Reach::network,
+                                path->cards);
   if (!machine) return machine.error();
-  parts.machine = std::move(*machine);
+  parts.machine = std::move(machine->machine);
+  parts.report.push_back("machine: " + machine->reason);
 
   const int beside = ranks_beside(ranks, config.rank);
   const int cores = allowed_cpus();
@@ -221,9 +224,7 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
   parts.report.push_back(fmt::format("{} rank{} on the {} core{} that this rank may use: {}", beside,
                                      beside == 1 ? "" : "s", cores, cores == 1 ? "" : "s",
                                      parts.waiting.spins > 0 ? "spin, then yield, then sleep" : "yield, then sleep"));
-  std::optional<ProbeDepth> probe;
-  if (links_unknown(ranks)) probe = ProbeDepth::links;
-  if (ranks[0].machine == machine_to_probe) probe = ProbeDepth::whole;
+  const std::optional<ProbeScope> probe = machine->probe;
   if (!probe)
     parts.report.push_back(fmt::format("algorithms {}: priced for {}",
                                        config.algorithm == "auto" ? "chosen" : "as FABRING_ALGORITHM says",

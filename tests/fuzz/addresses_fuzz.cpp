@@ -19,7 +19,7 @@ std::vector<rails::Card> cards_of(const rails::RailAddress& address) {
 const rails::RailAddress& own() {
   static const rails::RailAddress address{"host-a",
                                           {{{"eth0", "10.0.0.0/24", "10.0.0.1", 10'000, true}, "10.0.0.1:4000"},
-                                           {{"eth1", "10.0.1.0/24", "10.0.1.1", 10'000, false}, "10.0.1.1:4001"},
+                                           {{"eth1", "10.0.1.0/24", "10.0.1.1", 10'000, false, "net"}, "10.0.1.1:4001"},
                                            {{"eth2", "10.0.0.0/24", "10.0.0.2", 25'000, true}, "10.0.0.2:4002"}}};
   return address;
 }

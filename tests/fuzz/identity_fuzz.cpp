@@ -2,6 +2,7 @@
 
 #include "runtime/startup/identity.hpp"
 
+#include "runtime/startup/machine_choice.hpp"
 #include "tests/fuzz/round_trip.hpp"
 
 namespace fabring::fuzz::identity {
@@ -36,9 +37,10 @@ void run(std::string_view input) {
     require(beside == 1 || beside == 2, "a rank is beside itself and perhaps the other");
     (void)all_lend(ranks, {0, 0});
     (void)unasked_limit_of(ranks, {0, 0});
-    for (const Reach reach : {Reach::network, Reach::shared_memory, Reach::gpu_memory})
-      if (const auto machine = machine_of(ranks, reach))
-        require(check_machine(*machine).ok(), "a machine that is taken is sound");
+    for (const auto& cards : {std::optional<HostCards>(), std::optional(HostCards{"efa", 4, 100'000, true})})
+      for (const Reach reach : {Reach::network, Reach::shared_memory, Reach::gpu_memory})
+        if (const auto choice = choose_machine(ranks, reach, cards))
+          require(check_machine(choice->machine).ok(), "a machine that is taken is sound");
     (void)segment_of(ranks);
     (void)long_segment_of(ranks);
     (void)lent_segment_of(ranks, {0, 0});

@@ -70,7 +70,9 @@ RailAddress sample(std::size_t rails) {
   RailAddress address;
   address.host = "host-a";
   for (std::size_t i = 0; i < rails; ++i)
-    address.rails.push_back({{"eth" + std::to_string(i), "10.0.0.0/24", "10.0.0.7", 10'000, i == 0}, "tcp 10.0.0.7:5"});
+    address.rails.push_back(
+        {{"eth" + std::to_string(i), "10.0.0.0/24", "10.0.0.7", 10'000, i == 0, i == 1 ? "net" : ""},
+         "tcp 10.0.0.7:5"});
   return address;
 }
 
@@ -96,6 +98,9 @@ TEST(RailAddressOnTheWire, WhatIsNoneIsRefusedWithWords) {
   EXPECT_THAT(RailAddress::decode(sample(17).encode()).error().message(), HasSubstr("17 network cards"));
   RailAddress odd = sample(2);
   odd.rails[1].card.name = "eth\n1";
+  EXPECT_THAT(RailAddress::decode(odd.encode()).error().message(), HasSubstr("odd characters"));
+  odd = sample(2);
+  odd.rails[0].card.provider = "efa\x1b[2J";
   EXPECT_THAT(RailAddress::decode(odd.encode()).error().message(), HasSubstr("odd characters"));
   odd = sample(2);
   odd.host = "a\x1b[2J";

@@ -50,6 +50,7 @@ class FabricEndpoint final : public Endpoint {
                                                           std::span<const std::byte> memory) override;
   bool reaches_devices() const override;
   std::string device_path() const override;
+  LinkFacts link_facts() const override { return link_facts_of(domain_->info()); }
   std::string describe() const override;
 
  private:

@@ -213,6 +213,13 @@ std::vector<std::string> efa_cards(const fi_info* list) {
   return names;
 }
 
+LinkFacts link_facts_of(const fi_info& info) {
+  LinkFacts facts;
+  facts.provider = provider_of(info);
+  if (info.nic && info.nic->link_attr) facts.bits_per_second = info.nic->link_attr->speed;
+  return facts;
+}
+
 std::vector<std::string> efa_devices(const std::string& wanted) {
   if (wanted != "auto" && wanted != "efa") return {};
   return efa_cards(ask("efa", nullptr, false).list.get());

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fabring/status.hpp"
+#include "transports/endpoint.hpp"
 #include "transports/fabric/device_verdict.hpp"
 #include "transports/fabric/handles.hpp"
 
@@ -42,6 +43,9 @@ const fi_info* nearest_efa(const fi_info* list, const std::vector<std::string>& 
 /// use.
 std::vector<std::string> efa_cards(const fi_info* list);
 std::vector<std::string> efa_devices(const std::string& wanted);
+
+/// What an offer says of its card.
+LinkFacts link_facts_of(const fi_info& info);
 
 /// The provider names that fi_getinfo knows here, each once; with their versions ("tcp 1.22.0") if wanted.
 std::vector<std::string> provider_names(bool with_versions = false);

@@ -9,7 +9,7 @@
 namespace fabring::rails {
 namespace {
 
-constexpr std::uint32_t magic = 0x314c5246;  // "FRL1"
+constexpr std::uint32_t magic = 0x324c5246;  // "FRL2"
 constexpr std::size_t most_text = 64;
 constexpr std::size_t most_address = 256;
 
@@ -27,7 +27,8 @@ std::string RailAddress::encode() const {
   out.number(magic).text(host, most_text).number(static_cast<std::uint8_t>(rails.size()));
   for (const Rail& rail : rails) {
     out.text(rail.card.name, most_text).text(rail.card.network, most_text).text(rail.card.address, most_text);
-    out.number(rail.card.megabits).number(static_cast<std::uint8_t>(rail.card.near)).text(rail.endpoint, most_address);
+    out.number(rail.card.megabits).number(static_cast<std::uint8_t>(rail.card.near));
+    out.text(rail.card.provider, most_text).text(rail.endpoint, most_address);
   }
   return out.take();
 }
@@ -48,6 +49,7 @@ Result<RailAddress> RailAddress::decode(std::string_view bytes) {
     rail.card.address = in.text(most_text);
     rail.card.megabits = in.number<std::uint32_t>();
     rail.card.near = in.number<std::uint8_t>() != 0;
+    rail.card.provider = in.text(most_text);
     rail.endpoint = in.text(most_address);
     address.rails.push_back(std::move(rail));
   }
@@ -55,8 +57,8 @@ Result<RailAddress> RailAddress::decode(std::string_view bytes) {
   if (!printable(address.host)) return unreadable("has a host name with odd characters");
   for (const Rail& rail : address.rails)
     if (rail.card.name.empty() || !printable(rail.card.name) || !printable(rail.card.network) ||
-        !printable(rail.card.address))
-      return unreadable("has a network card whose name or network has odd characters");
+        !printable(rail.card.address) || !printable(rail.card.provider))
+      return unreadable("has a network card whose name, network or provider has odd characters");
   return address;
 }
 

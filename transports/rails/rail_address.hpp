@@ -22,6 +22,7 @@ struct Card {
   std::string address;         ///< numeric; empty where the network has no such addresses
   std::uint32_t megabits = 0;  ///< 0: not known
   bool near = true;            ///< near this rank: takes its large messages before the others do
+  std::string provider = {};   ///< libfabric's: "efa"; empty: sockets of our own
   bool operator==(const Card&) const = default;
 };
 

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "collectives/tiling.hpp"
+
 namespace fabring {
 namespace {
 
@@ -74,9 +76,6 @@ std::vector<Identity> lenders(int count) {
   std::vector<Identity> ranks(static_cast<std::size_t>(count));
   for (Identity& rank : ranks) {
     rank.lends = true;
-    rank.machine = "auto";
-    rank.fingerprint = "boot/net:a";
-    rank.cores = 16;
   }
   return ranks;
 }
@@ -105,25 +104,6 @@ TEST(UnaskedLimit, is_low_only_where_every_rank_lends_its_memory_to_all_others) 
   EXPECT_EQ(unasked_limit_of(ranks, {0, 0, 0}), 0u);
 }
 
-TEST(MachineOf, knows_what_a_launch_costs_where_all_lend_memory_of_gpus) {
-  std::vector<Identity> ranks = lenders(4);
-  EXPECT_EQ(machine_of(ranks, Reach::gpu_memory)->name, "cuda-ipc");
-  EXPECT_EQ(machine_of(ranks, Reach::gpu_memory)->cores, 16u);
-  EXPECT_EQ(machine_of(ranks, Reach::shared_memory)->name, "shared-memory");
-  ranks[0].machine = "loopback-tcp";
-  EXPECT_EQ(machine_of(ranks, Reach::gpu_memory)->name, "loopback-tcp") << "what was said counts";
-  ranks[0].machine = machine_to_probe;
-  EXPECT_EQ(machine_of(ranks, Reach::gpu_memory)->name, "shared-memory") << "a probe exchanges memory of the host";
-}
-
-TEST(MachineOf, knows_whose_sockets_they_are_on_one_host) {
-  std::vector<Identity> ranks = lenders(2);
-  EXPECT_EQ(machine_of(ranks, Reach::libfabric)->name, "loopback-fabric");
-  EXPECT_EQ(machine_of(ranks, Reach::network)->name, "loopback-tcp");
-  ranks[1].fingerprint = "another boot/net:b";
-  EXPECT_EQ(machine_of(ranks, Reach::libfabric)->name, machine_of(ranks, Reach::network)->name) << "links are probed";
-}
-
 TEST(Identity, tells_how_long_a_message_it_would_lend) {
   Identity own;
   own.gpus = true;
@@ -140,18 +120,16 @@ TEST(Identity, tells_how_long_a_message_it_would_lend) {
 }
 
 /// Ranks of one kernel, in these network namespaces.
-std::vector<Identity> in_containers(const std::vector<std::string>& namespaces, std::uint32_t cores) {
+std::vector<Identity> in_containers(const std::vector<std::string>& namespaces) {
   std::vector<Identity> ranks(namespaces.size());
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     ranks[rank].fingerprint = "boot/net:" + namespaces[rank];
-    ranks[rank].cores = cores;
-    ranks[rank].machine = "auto";
   }
   return ranks;
 }
 
 TEST(LongSegment, is_a_sixteenth_of_the_least_scratch_of_all_ranks_between_hosts) {
-  std::vector<Identity> ranks = in_containers({"a", "a", "a"}, 8);
+  std::vector<Identity> ranks = in_containers({"a", "a", "a"});
   EXPECT_EQ(long_segment_of(ranks), 0u) << "one host";
   ranks[2].fingerprint = "another boot/net:a";
   EXPECT_EQ(long_segment_of(ranks), 2 * mib);
@@ -164,28 +142,13 @@ TEST(LongSegment, is_a_sixteenth_of_the_least_scratch_of_all_ranks_between_hosts
 }
 
 TEST(RanksBeside, are_those_of_other_containers_of_the_machine_too) {
-  std::vector<Identity> ranks = in_containers({"a", "a", "b", "b"}, 2);
+  std::vector<Identity> ranks = in_containers({"a", "a", "b", "b"});
   EXPECT_EQ(ranks_beside(ranks, 0), 4);
   ranks[3].fingerprint = "another boot/net:b";
   EXPECT_EQ(ranks_beside(ranks, 0), 3);
   EXPECT_EQ(ranks_beside(ranks, 3), 1);
   for (std::size_t rank = 0; rank < 4; ++rank) ranks[rank].cpus = rank < 2 ? "0-3" : "4-7";
   EXPECT_EQ(ranks_beside(ranks, 0), 2) << "containers with processors of their own";
-}
-
-TEST(LinksUnknown, where_nobody_named_a_machine_and_ranks_are_on_several_hosts) {
-  EXPECT_FALSE(links_unknown(in_containers({"a", "a"}, 2)));
-  std::vector<Identity> ranks = in_containers({"a", "b"}, 2);
-  EXPECT_TRUE(links_unknown(ranks));
-  ranks[0].machine = "10g";
-  EXPECT_FALSE(links_unknown(ranks));
-}
-
-TEST(MachineOf, shares_the_cores_of_a_machine_among_its_containers) {
-  const auto cores_of = [](const std::vector<Identity>& ranks) { return machine_of(ranks, Reach::network)->cores; };
-  EXPECT_EQ(cores_of(in_containers({"a", "a", "a", "a"}, 8)), 8u);
-  EXPECT_EQ(cores_of(in_containers({"a", "a", "b", "b"}, 8)), 4u);
-  EXPECT_EQ(cores_of(in_containers({"a", "b", "c", "d"}, 2)), 1u);
 }
 
 }  // namespace

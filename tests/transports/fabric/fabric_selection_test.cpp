@@ -105,6 +105,27 @@ TEST(FabricSelection, OfSeveralEfaCardsTheOneNearTheRankIsTaken) {
   EXPECT_EQ(Offers{}.nearest({"rdmap16s27"}), "");
 }
 
+TEST(FabricSelection, WhatACardSaysOfItsLinkIsTaken) {
+  const Offers offers{{"rdmap16s27-rdm", 0x10}, {"odd", 0}};
+  LinkFacts facts = fabric::link_facts_of(*offers.infos[0]);
+  EXPECT_EQ(facts.provider, "efa");
+  EXPECT_EQ(facts.bits_per_second, 0u) << "a card without a link";
+  fi_link_attr link{};
+  link.speed = 200'000'000'000;
+  offers.infos[0]->nic->link_attr = &link;
+  EXPECT_EQ(fabric::link_facts_of(*offers.infos[0]).bits_per_second, 200'000'000'000u);
+  offers.infos[0]->nic->link_attr = nullptr;
+  EXPECT_EQ(fabric::link_facts_of(*offers.infos[1]).bits_per_second, 0u) << "nothing is said of a card";
+}
+
+TEST(FabricSelection, AnEndpointSaysWhoseItIs) {
+  const auto endpoint = open_fabric(fabric_options(0, 2));
+  const LinkFacts facts = endpoint->link_facts();
+  EXPECT_FALSE(facts.provider.empty());
+  EXPECT_TRUE(contains(endpoint->describe(), facts.provider)) << endpoint->describe();
+  EXPECT_EQ(facts.bits_per_second, 0u) << "libfabric has no card for sockets";
+}
+
 TEST(FabricSelection, ProvidersAreListedWithTheirVersions) {
   const auto providers = fabric_providers();
   ASSERT_FALSE(providers.empty());

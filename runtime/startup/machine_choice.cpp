@@ -1,0 +1,98 @@
+#include "runtime/startup/machine_choice.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/startup/machine_file.hpp"
+
+namespace fabring {
+namespace {
+
+constexpr std::uint64_t bits_of_megabit = 1'000'000;
+
+bool shares_memory(Reach reach) { return reach == Reach::shared_memory || reach == Reach::gpu_memory; }
+
+/// Do messages inside a host come from memory of GPUs? A probe exchanges memory of the host.
+bool for_gpus(const std::vector<Identity>& ranks, Reach reach) {
+  if (ranks[0].machine == machine_to_probe || !shares_memory(reach)) return false;
+  return std::all_of(ranks.begin(), ranks.end(), [](const Identity& rank) { return rank.lends; });
+}
+
+MachineChoice on_host(const std::vector<Identity>& ranks, Reach reach) {
+  MachineChoice choice;
+  const auto take = [&](std::string_view name, std::string_view why) {
+    choice.machine = *find_machine(name);
+    choice.reason = fmt::format("{}: all ranks are on one host and {}", name, why);
+  };
+  if (reach == Reach::gpu_memory && for_gpus(ranks, reach)) {
+    take("cuda-ipc", "began with a GPU in use");
+  } else if (shares_memory(reach)) {
+    take("shared-memory", "share memory");
+  } else if (reach == Reach::libfabric) {
+    take("loopback-fabric", "reach each other through libfabric");
+  } else {
+    take("loopback-tcp", "reach each other through sockets");
+  }
+  return choice;
+}
+
+MachineChoice over_sockets(const std::vector<Identity>& ranks, Reach reach) {
+  const std::uint32_t megabits = ranks[0].link_megabits;
+  const std::string_view like = megabits >= 40'000 ? "100g" : megabits > 0 && megabits < 2'500 ? "1g" : "10g";
+  MachineChoice choice;
+  choice.machine = *find_machine(like);
+  if (shares_memory(reach)) choice.machine.inside = on_host(ranks, reach).machine.inside;
+  choice.reason = fmt::format("{}: several hosts, between which processors copy bytes, and rank 0's interface says {}",
+                              like, megabits == 0 ? "nothing of its speed" : fmt::format("{} Mbit/s", megabits));
+  return choice;
+}
+
+MachineChoice over_cards(const std::vector<Identity>& ranks, Reach reach, const HostCards& cards) {
+  const Machine direct = efa_machine(cards.cards, cards.megabits * bits_of_megabit);
+  MachineChoice choice;
+  choice.machine = direct;
+  choice.reason = cards.describe();
+  if (for_gpus(ranks, reach)) {
+    choice.reason += ", between GPUs";
+  } else {
+    choice.machine = *find_machine("shared-memory");
+    choice.machine.between = direct.between;
+    choice.machine.nics = direct.nics;
+    choice.machine.nic_bytes_per_second = direct.nic_bytes_per_second;
+    // Where no memory is shared the ranks of a host, if it has several, go through the card too.
+    if (!shares_memory(reach)) choice.machine.inside = direct.between;
+    choice.reason += ", between memory of hosts";
+  }
+  choice.machine.name = cards.describe();
+  return choice;
+}
+
+}  // namespace
+
+Result<MachineChoice> choose_machine(const std::vector<Identity>& ranks, Reach reach,
+                                     const std::optional<HostCards>& cards) {
+  const Identity& first = ranks[0];
+  if (!first.described_machine.empty()) {
+    auto described = machine_from_json(first.described_machine);
+    if (!described) return described.error().with_prefix("the machine that rank 0 described: ");
+    const std::string reason = described->name + ", as FABRING_MACHINE of rank 0 describes it";
+    return MachineChoice{std::move(*described), reason, std::nullopt};
+  }
+  if (const auto named = find_machine(first.machine))
+    return MachineChoice{*named, first.machine + ", as FABRING_MACHINE of rank 0 says", std::nullopt};
+  const bool one_host = on_one_host(ranks);
+  const bool over_known_cards = !one_host && cards.has_value();
+  MachineChoice choice = one_host           ? on_host(ranks, reach)
+                         : over_known_cards ? over_cards(ranks, reach, *cards)
+                                            : over_sockets(ranks, reach);
+  choice.machine.cores = cores_of_host(ranks);
+  // Bytes are exchanged for as long as a start may take, 8 MiB of them at most: where processors copy that shows the
+  // network's speed, where cards of several hundred Gbit/s do it little but the latency of some messages. What such
+  // cards say of themselves is closer. What messages of memory of GPUs cost cannot be told from memory of the host.
+  const ProbeScope scope{.links = !over_known_cards, .whole = first.machine == machine_to_probe};
+  if (scope.whole || (!one_host && !(over_known_cards && for_gpus(ranks, reach)))) choice.probe = scope;
+  return choice;
+}
+
+}  // namespace fabring

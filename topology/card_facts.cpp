@@ -84,7 +84,7 @@ void read_interface(Nic& nic, const fs::path& root) {
 
 void read_rdma(Nic& nic, const fs::path& root) {
   const fs::path port = root / "sys/class/infiniband" / nic.rdma / "ports/1";
-  if (const auto rate = parse_port_rate(read_line(port / "rate")); rate > 0 && nic.megabits == 0) nic.megabits = rate;
+  if (nic.megabits == 0) nic.megabits = port_megabits(nic.rdma, root);
   const std::string state = read_line(port / "state");
   if (nic.state == LinkState::unknown && !state.empty())
     nic.state = state.find("ACTIVE") != std::string::npos ? LinkState::up : LinkState::down;
@@ -119,6 +119,11 @@ void add_interfaces(Topology& topology, const fs::path& root) {
 }
 
 }  // namespace
+
+std::uint32_t port_megabits(const std::string& device, const std::filesystem::path& root) {
+  if (device.empty() || device[0] == '.' || device.find('/') != std::string::npos) return 0;
+  return parse_port_rate(read_line(root / "sys/class/infiniband" / device / "ports/1/rate"));
+}
 
 double parse_link_speed(std::string_view text) {
   double value = 0;

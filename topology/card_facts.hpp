@@ -13,6 +13,9 @@ namespace fabring {
 /// container's.
 void add_card_facts(Topology& topology, const std::filesystem::path& root);
 
+/// Megabits per second that the kernel says the first port of an RDMA device has ("rdmap16s27"); 0 where it does not.
+std::uint32_t port_megabits(const std::string& device, const std::filesystem::path& root = "/");
+
 /// "16.0 GT/s PCIe" is 16; 0 for anything else.
 double parse_link_speed(std::string_view text);
 

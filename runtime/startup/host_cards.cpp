@@ -20,8 +20,8 @@ bool any_near(const std::vector<rails::Card>& cards) {
 
 std::string HostCards::describe() const {
   const double gigabits = static_cast<double>(megabits) / 1000;
-  return fmt::format("{}, {} card{} of {:g} Gbit/s {}", provider, cards, cards == 1 ? "" : "s", gigabits,
-                     stated ? "by libfabric" : "assumed (libfabric does not say)");
+  return fmt::format("{}, {} card{} of {:g} Gbit/s ({})", provider, cards, cards == 1 ? "" : "s", gigabits,
+                     stated ? "as stated" : "assumed: nothing is stated");
 }
 
 bool moves_bytes_itself(std::string_view provider) {

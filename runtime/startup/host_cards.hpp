@@ -19,15 +19,15 @@ struct HostCards {
   std::uint64_t megabits = 0;  ///< per second, of one card; card_speeds says how little and much it may be
   bool stated = true;          ///< by all of its cards; else usual_card_megabits stands for those that say nothing
   friend bool operator==(const HostCards&, const HostCards&) = default;
-  /// "efa, 4 cards of 100 Gbit/s by libfabric"
+  /// "efa, 4 cards of 100 Gbit/s (as stated)"
   std::string describe() const;
 };
 
 inline constexpr std::uint32_t most_cards_of_host = 128;
 inline constexpr std::uint64_t least_card_megabits = 1'000;
 inline constexpr std::uint64_t most_card_megabits = 6'400'000;
-/// A card that says nothing, or what no card can be: libfabric before 2.0 has no number for lanes above 25 Gbit/s, so
-/// those of 100 Gbit/s are the slowest that may be silent.
+/// A card of which neither libfabric nor the kernel says anything, or what no card can be: libfabric before 2.0 has no
+/// number for lanes above 25 Gbit/s, so most that are silent have at least 100.
 inline constexpr std::uint64_t usual_card_megabits = 100'000;
 
 /// Does a card of this provider of libfabric read and write memory itself? "verbs;ofi_rxm": for what is longer than

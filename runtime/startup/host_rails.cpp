@@ -7,6 +7,7 @@
 #include <atomic>
 
 #include "runtime/startup/host_cards.hpp"
+#include "topology/card_facts.hpp"
 #include "topology/cpus.hpp"
 #include "topology/placement.hpp"
 #include "transports/rails/rails_endpoint.hpp"
@@ -48,7 +49,7 @@ CardPlan plan_rails(const std::vector<std::string>& devices, const EndpointOptio
     // Devices of such a fabric all reach each other: a rank opens those near it and no others.
     std::vector<std::string> near = near_rails(devices, *host.places, index, count);
     if (near.size() > most) near.resize(most);
-    for (const std::string& name : near) plan.cards.push_back({name, "fabric", "", 0, true});
+    for (const std::string& name : near) plan.cards.push_back({name, "fabric", "", port_megabits(name), true});
     return plan;
   }
   std::vector<std::string> fast;

@@ -63,6 +63,8 @@ MachineChoice over_cards(const std::vector<Identity>& ranks, Reach reach, const 
     // Where no memory is shared the ranks of a host, if it has several, go through the card too.
     if (!shares_memory(reach)) choice.machine.inside = direct.between;
     choice.reason += ", between memory of hosts";
+    if (std::all_of(ranks.begin(), ranks.end(), [](const Identity& rank) { return rank.gpus; }))
+      choice.reason += " (not every rank began with a GPU in use)";
   }
   choice.machine.name = cards.describe();
   return choice;

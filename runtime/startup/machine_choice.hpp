@@ -28,7 +28,7 @@ enum class Reach {
 
 struct MachineChoice {
   Machine machine;                  ///< or what probing begins with
-  std::string reason;               ///< for people: "efa, 4 cards of 100 Gbit/s by libfabric; ..."
+  std::string reason;               ///< for people: "efa, 4 cards of 100 Gbit/s (as stated), between GPUs"
   std::optional<ProbeScope> probe;  ///< what to measure before the first operation
 };
 

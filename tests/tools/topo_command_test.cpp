@@ -52,6 +52,19 @@ TEST_F(TopoCommand, SaysHowFarEachCardIsFromEachGpuAndWhichWayItsMemoryTakes) {
   EXPECT_EQ(json["gpus"][2]["cards"][1]["proximity"], "same PCI switch");
 }
 
+TEST_F(TopoCommand, SaysWhatIsPricedBetweenHostsLikeThis) {
+  const auto said_of = [&](const MachineSketch& host) {
+    const auto json = nlohmann::ordered_json::parse(run({"topo", "--json", "--input", file(machine_file(host))}).out);
+    return json["machine"].get<std::string>();
+  };
+  EXPECT_EQ(said_of(p4d_like()), "efa, 4 cards of 100 Gbit/s (as stated)");
+  EXPECT_EQ(said_of(p5_like()), "efa, 32 cards of 100 Gbit/s (as stated)");
+  EXPECT_EQ(said_of(small_container()), "") << "sockets";
+  const auto text = run({"topo", "--input", file(machine_file(p4d_like()))}).out;
+  EXPECT_THAT(text, HasSubstr("priced for efa, 4 cards"));
+  EXPECT_THAT(run({"topo", "--input", file(machine_file(small_container()))}).out, testing::Not(HasSubstr("priced")));
+}
+
 TEST_F(TopoCommand, SaysWhichProcessorsAContainerMayNotUse) {
   const auto result = run({"topo", "--input", file(machine_file(small_container()))});
   EXPECT_THAT(result.out, HasSubstr("2 of 64"));

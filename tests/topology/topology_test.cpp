@@ -353,6 +353,9 @@ TEST_F(CardFacts, AnInfinibandPortIsRecognised) {
   EXPECT_EQ(topology.nics[0].megabits, 400000u);
   EXPECT_EQ(topology.nics[0].state, LinkState::down);
   EXPECT_EQ(topology.nics[0].kind, NicKind::infiniband);
+  EXPECT_EQ(port_megabits("mlx5_0", root_), 400000u);
+  for (const char* none : {"", "mlx5_1", "../infiniband/mlx5_0", "."})
+    EXPECT_EQ(port_megabits(none, root_), 0u) << none;
 }
 
 TEST_F(CardFacts, AContainersInterfaceCountsOnlyWhereThereIsNothingElse) {

@@ -4,10 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "runtime/base/parse_value.hpp"
+#include "runtime/startup/host_cards.hpp"
 #include "topology/placement.hpp"
 
 namespace fabring::tools {
@@ -109,6 +112,16 @@ std::string distances_text(const Topology& topology) {
     out += wrapped_line(cards.empty() ? line + " no card" : line, 2);
   }
   return out;
+}
+
+// What start-up would make of all of its EFA cards; empty: links to other hosts are measured.
+std::string machine_text(const Topology& topology) {
+  std::vector<rails::Card> cards;
+  for (const Nic& nic : topology.nics)
+    if (nic.kind == NicKind::efa && nic.state != LinkState::down)
+      cards.push_back({nic.label(), "fabric", "", nic.megabits, true, "efa"});
+  const auto agreed = agree_on_cards(std::span(&cards, 1), std::array{0});
+  return agreed ? agreed->describe() : "";
 }
 
 nlohmann::ordered_json place_json(const Topology& topology, const Place& place) {
@@ -225,6 +238,10 @@ std::string topology_text(const Topology& topology) {
   }
   if (const std::string elsewhere = devices_of(-1); !elsewhere.empty()) out += "\nno NUMA node known:\n" + elsewhere;
   if (!topology.gpus.empty()) out += distances_text(topology);
+  if (const std::string machine = machine_text(topology); !machine.empty())
+    out += "\n" + wrapped_line("Between hosts like this one algorithms are priced for " + machine +
+                                   ", if ranks use all of them and FABRING_MACHINE does not say otherwise",
+                               0);
   if (topology.numa_distances.size() > 1) {
     out += "\nNUMA distances (10 is local):\n";
     for (std::size_t i = 0; i < topology.numa_distances.size(); ++i)
@@ -242,7 +259,8 @@ nlohmann::ordered_json topology_json(const Topology& topology) {
                     {"cpus", topology.cpus},
                     {"allowed_cpus", topology.allowed_cpus},
                     {"cpu_quota", topology.cpu_quota ? ordered_json(*topology.cpu_quota) : ordered_json()},
-                    {"memory_bytes", topology.memory_bytes}};
+                    {"memory_bytes", topology.memory_bytes},
+                    {"machine", machine_text(topology)}};
   json["packages"] = json["numa"] = json["caches"] = json["gpus"] = json["nics"] = ordered_json::array();
   for (const Package& one : topology.packages)
     json["packages"].push_back({{"number", one.number}, {"model", one.model}, {"cpus", one.cpus}});

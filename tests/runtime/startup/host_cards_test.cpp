@@ -86,7 +86,7 @@ TEST(HostCards, AreNotWhereAProcessorMovesTheBytes) {
   };
   for (const char* sockets : {"", "net", "tcp", "tcp;ofi_rxm", "udp;ofi_rxd", "verbs;ofi_rxd", "sockets", "shm"})
     EXPECT_EQ(over(sockets), std::nullopt) << sockets;
-  EXPECT_EQ(over("verbs;ofi_rxm")->describe(), "verbs;ofi_rxm, 1 card of 100 Gbit/s by libfabric");
+  EXPECT_EQ(over("verbs;ofi_rxm")->describe(), "verbs;ofi_rxm, 1 card of 100 Gbit/s (as stated)");
   Card other = efa("eth0");
   other.provider = "net";
   EXPECT_EQ(agreed({{efa("a")}, {other}}, {0, 1}), std::nullopt) << "they differ";

@@ -14,6 +14,7 @@ namespace fabring {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 /// A rank for each: on this host, with 16 processors.
 std::vector<Identity> on_hosts(const std::vector<std::string>& hosts) {
@@ -121,7 +122,7 @@ TEST(MachineOfCards, HasTheirNumberAndSpeed) {
   EXPECT_EQ(machine.nics, 16u);
   EXPECT_EQ(machine.nic_bytes_per_second, 24'250'000'000u) << "97 of 100";
   EXPECT_EQ(machine.between.copy_bytes_per_second, 0u);
-  EXPECT_EQ(machine.name, "efa, 16 cards of 200 Gbit/s by libfabric");
+  EXPECT_EQ(machine.name, "efa, 16 cards of 200 Gbit/s (as stated)");
 }
 
 TEST(MachineOfCards, IsNotTakenWhereSomethingElseWasSaidOrThereIsOneHost) {
@@ -181,10 +182,15 @@ TEST(MachineOfCards, MakesMessagesLongWhereNoProcessorCopies) {
 
 TEST(MachineOfCards, SaysWhatItGoesBy) {
   const auto ranks = on_hosts({"a", "b"});
-  EXPECT_THAT(chosen(ranks, Reach::libfabric, four_cards).reason, HasSubstr("efa, 4 cards of 100 Gbit/s by libfabric"));
+  EXPECT_THAT(chosen(ranks, Reach::libfabric, four_cards).reason, HasSubstr("efa, 4 cards of 100 Gbit/s (as stated)"));
   EXPECT_THAT(chosen(ranks, Reach::libfabric, HostCards{"efa", 1, 100'000, false}).reason,
-              HasSubstr("efa, 1 card of 100 Gbit/s assumed"));
+              HasSubstr("efa, 1 card of 100 Gbit/s (assumed"));
   EXPECT_THAT(chosen(ranks, Reach::libfabric).reason, HasSubstr("processors copy"));
+  auto idle = on_hosts({"a", "a", "b", "b"});
+  EXPECT_THAT(chosen(idle, Reach::shared_memory, four_cards).reason, Not(HasSubstr("GPU")));
+  for (Identity& rank : idle) rank.gpus = true;
+  EXPECT_THAT(chosen(idle, Reach::shared_memory, four_cards).reason, HasSubstr("not every rank began with a GPU"));
+  EXPECT_THAT(chosen(lenders(idle), Reach::shared_memory, four_cards).reason, HasSubstr("between GPUs"));
 }
 
 }  // namespace

@@ -13,10 +13,13 @@ constexpr std::uint64_t bits_of_megabit = 1'000'000;
 
 bool shares_memory(Reach reach) { return reach == Reach::shared_memory || reach == Reach::gpu_memory; }
 
+bool all(const std::vector<Identity>& ranks, bool Identity::*what) {
+  return std::all_of(ranks.begin(), ranks.end(), [&](const Identity& rank) { return rank.*what; });
+}
+
 /// Do messages inside a host come from memory of GPUs? A probe exchanges memory of the host.
 bool for_gpus(const std::vector<Identity>& ranks, Reach reach) {
-  if (ranks[0].machine == machine_to_probe || !shares_memory(reach)) return false;
-  return std::all_of(ranks.begin(), ranks.end(), [](const Identity& rank) { return rank.lends; });
+  return ranks[0].machine != machine_to_probe && shares_memory(reach) && all(ranks, &Identity::lends);
 }
 
 MachineChoice on_host(const std::vector<Identity>& ranks, Reach reach) {
@@ -63,8 +66,8 @@ MachineChoice over_cards(const std::vector<Identity>& ranks, Reach reach, const 
     // Where no memory is shared the ranks of a host, if it has several, go through the card too.
     if (!shares_memory(reach)) choice.machine.inside = direct.between;
     choice.reason += ", between memory of hosts";
-    if (std::all_of(ranks.begin(), ranks.end(), [](const Identity& rank) { return rank.gpus; }))
-      choice.reason += " (not every rank began with a GPU in use)";
+    if (all(ranks, &Identity::gpus) && !all(ranks, &Identity::lends))
+      choice.reason += " (not every rank began with a GPU in use whose memory it lends)";
   }
   choice.machine.name = cards.describe();
   return choice;

@@ -191,6 +191,7 @@ TEST(MachineOfCards, SaysWhatItGoesBy) {
   for (Identity& rank : idle) rank.gpus = true;
   EXPECT_THAT(chosen(idle, Reach::shared_memory, four_cards).reason, HasSubstr("not every rank began with a GPU"));
   EXPECT_THAT(chosen(lenders(idle), Reach::shared_memory, four_cards).reason, HasSubstr("between GPUs"));
+  EXPECT_THAT(chosen(lenders(idle), Reach::libfabric, four_cards).reason, Not(HasSubstr("GPU"))) << "nothing is shared";
 }
 
 }  // namespace

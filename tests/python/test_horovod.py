@@ -27,6 +27,12 @@ def test_a_killed_rank_is_named():
     assert done.out.count("named") == 2, str(done)
 
 
+def test_an_exception_that_nobody_catches_is_told_to_the_others():
+    done = launch(3, "uncaught.py", "horovod")
+    assert done.out.count("its program ended by RuntimeError: no such file: data.npy") == 2, str(done)
+    assert done.code == 1, str(done)
+
+
 def test_a_name_that_some_have_not_called_is_reported():
     done = fine(2, "horovod_stalled.py", environment={"HOROVOD_STALL_CHECK_TIME_SECONDS": "0.3"})
     assert done.out.count("went on") == 2

@@ -46,6 +46,15 @@ def test_a_killed_rank_is_named(way):
     assert done.code == 128 + signal.SIGKILL and "rank 1" in done.err, str(done)
 
 
+@pytest.mark.parametrize("way", ["script", "with"])
+def test_an_exception_that_nobody_catches_is_told_to_the_others(way):
+    done = launch(3, "uncaught.py", way)
+    for other in (0, 2):
+        assert f"rank {other}: allreduce" in done.out, str(done)
+    assert done.out.count("rank 1 (host ") == done.out.count("RuntimeError: no such file: data.npy") == 2, str(done)
+    assert done.code == 1, str(done)
+
+
 def test_interrupt_ends_a_wait():
     done = fine(2, "interrupted.py")
     assert "rank 0: interrupted" in done.out and "rank 1: peer_lost" in done.out, str(done)

@@ -3,6 +3,7 @@
 import os
 import time
 
+import pytest
 import torch
 import torch.distributed as dist
 
@@ -121,6 +122,21 @@ def split(rank, size):
 
 def test_what_the_backend_says_of_itself():
     run(2, split)
+
+
+def unlike_members(rank, size):
+    if rank == 0:
+        dist.new_group([0, 1])
+        return ""
+    with pytest.raises(dist.DistBackendError) as refused:
+        dist.new_group([0, 1, 2])
+    return str(refused.value)
+
+
+def test_ranks_that_name_different_members_are_told():
+    _, *told = run(3, unlike_members)
+    for text in told:
+        assert "mismatch" in text and "[0, 1]" in text and "[0, 1, 2]" in text, text
 
 
 def creation_costs_little(rank, size):

@@ -49,15 +49,28 @@ def test_a_process_that_just_ends():
     assert "died" not in text and "rror" not in text.replace("ChildFailedError", ""), text
 
 
-def test_fabring_run_is_a_launcher_too():
+def fabring_run(ranks, script):
     import fabring
 
     command = pathlib.Path(fabring.__file__).parent / "bin" / "fabring"
     if not command.exists():
         pytest.skip("the fabring command is not built")
-    started = subprocess.run([command, "run", "-n", "2", "--", sys.executable, HERE / "jobs" / "just_ends.py"],
-                             capture_output=True, text=True, timeout=240)
+    return subprocess.run([command, "run", "-n", str(ranks), "--grace", "20s", "--", sys.executable, HERE / "jobs" / script],
+                          capture_output=True, text=True, timeout=240)
+
+
+def test_fabring_run_is_a_launcher_too():
+    started = fabring_run(2, "just_ends.py")
     assert started.returncode == 0 and "2 ranks" in started.stdout, started.stdout + started.stderr
+
+
+def test_an_exception_that_nobody_catches_is_told_to_the_others():
+    started = fabring_run(3, "uncaught.py")
+    said = started.stdout
+    for other in (0, 2):
+        assert f"rank {other}: fabring: aborted: " in said, said + started.stderr
+    assert said.count("its program ended by RuntimeError: no such file: data.pt") == 2, said + started.stderr
+    assert started.returncode == 1, said + started.stderr
 
 
 def test_torch_finds_the_backend_by_its_entry_point(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy
 
 from fabring import _core
 from fabring.calls import Calls
+from fabring.errors import Error
 from fabring.requests import Request
 from fabring.work import Prepared, Work
 
@@ -81,8 +83,10 @@ class Communicator(Calls[Any]):
     caller's again. Safe to use from several threads, if all ranks see the same order of calls. The interpreter runs other
     threads meanwhile. Raises the exceptions of fabring.errors."""
 
-    def __init__(self, core: _core.Communicator) -> None:
+    def __init__(self, core: _core.Communicator, family: weakref.WeakSet[Communicator] | None = None) -> None:
         self._core = core
+        self._family: weakref.WeakSet[Communicator] = weakref.WeakSet() if family is None else family  # of one engine
+        self._family.add(self)
         self.rank: int = core.rank
         self.size: int = core.size
         self.label: str = core.label
@@ -110,21 +114,29 @@ class Communicator(Calls[Any]):
     def split(self, colour: int, key: int = 0, label: str = "") -> Communicator | None:
         """Ranks of one colour form a communicator, ordered by (key, rank). Every rank must call; a negative colour: None."""
         made = self._core.split(colour, key, label)
-        return None if made is None else Communicator(made)
+        return None if made is None else Communicator(made, self._family)
 
     def split_by_node(self, label: str = "") -> Communicator:
         """The ranks of this rank's node. Every rank must call."""
-        return Communicator(self._core.split_by_node(label))
+        return Communicator(self._core.split_by_node(label), self._family)
 
     def duplicate(self, label: str = "") -> Communicator:
         """The same ranks once more: operations on it match apart from those of this one. Every rank must call."""
-        return Communicator(self._core.duplicate(label))
+        return Communicator(self._core.duplicate(label), self._family)
 
     # ---- trouble
 
     def abort(self, reason: str) -> None:
         """Ends this communicator on every rank: operations under way raise AbortedError. Returns at once."""
         self._core.abort(reason)
+
+    def _abort_family(self, reason: str) -> None:
+        """abort() of this one and of all that were made of it. What is over already stays as it is."""
+        for one in {self, *self._family}:
+            try:
+                one._core.abort(reason)
+            except Error:
+                pass
 
     def check(self) -> None:
         """Raises the error that ended this communicator, if one has."""

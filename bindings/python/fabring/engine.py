@@ -10,14 +10,15 @@ from typing import Any
 
 import numpy
 
-from fabring import _core
+from fabring import _core, ending
 from fabring.communicator import Communicator
 
 _open: weakref.WeakSet[Engine] = weakref.WeakSet()
 
 
 class Engine:
-    """Meets the other ranks when it is made, leaves them when it is closed. A context manager.
+    """Meets the other ranks when it is made, leaves them when it is closed. A context manager: an exception that leaves the
+    block ends what the other ranks wait in, in its words.
 
     `settings`: names of `fabring settings` and their values as in the environment, {"FABRING_TIMEOUT": "30s"}; they win
     over the environment. environment=False: nothing is read from there. Raises InvalidArgumentError, UnavailableError,
@@ -33,6 +34,8 @@ class Engine:
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if error is not None and not isinstance(error, SystemExit):
+            self.world._abort_family(ending.describe(error))
         self.close()
 
     def close(self) -> None:
@@ -76,8 +79,16 @@ def _text(value: Any) -> str:
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 
+def tell_of_uncaught() -> None:
+    """At exit: ranks that wait for one that failed hear why, at once."""
+    reason = ending.uncaught()
+    for engine in list(_open) if reason else ():
+        engine.world._abort_family(reason)
+
+
 @atexit.register
 def _close_all() -> None:
     """While Python still works: afterwards nobody could say goodbye for us, and the others would see a death."""
+    tell_of_uncaught()
     for engine in list(_open):
         engine.close()

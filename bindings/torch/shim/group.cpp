@@ -4,8 +4,10 @@
 #include <c10/util/StringUtil.h>
 
 #include <charconv>
+#include <mutex>
 #include <numeric>
 #include <random>
+#include <set>
 
 #include "engine.hpp"
 #include "failure.hpp"
@@ -14,33 +16,52 @@ namespace fabring_torch {
 namespace {
 
 // What the group's rank 0 decides, alone, since it alone may see an engine that is about to go. The token names an
-// engine; with a number the group is a subgroup of one that exists, without it all make a new one.
+// engine; with a number the group is a subgroup of one that exists, without it all make a new one. The members are said
+// because torch numbers groups by the order of the calls: ranks that name different ones would meet all the same.
 struct Decision {
   std::string token;
   std::uint32_t number = 0;
+  std::string members;
 
-  std::string encode() const { return c10::str(token, ' ', number); }
+  std::string encode() const { return c10::str(token, ' ', number, ' ', members); }
   static Decision decode(const std::string& text) {
     Decision made;
     const std::size_t space = text.find(' ');
     const char* const end = text.data() + text.size();
     const char* const first = text.data() + (space == std::string::npos ? text.size() : space + 1);
     const auto [last, wrong] = std::from_chars(first, end, made.number);
-    if (space == 0 || wrong != std::errc() || last != end)
+    if (last != end && *last == ' ') made.members.assign(last + 1, end);
+    if (space == 0 || wrong != std::errc() || (last != end && *last != ' '))
       raise_lost("fabring: what the store has about this group cannot be read: another program uses the same keys");
     made.token = text.substr(0, space);
     return made;
   }
 };
 
+// Never freed: groups may outlive what is destroyed at exit.
+struct Living {
+  std::mutex mutex;
+  std::set<Group*> groups;
+};
+
+Living& living_groups() {
+  static Living* const living = new Living;
+  return *living;
+}
+
 std::string random_token() {
   std::random_device random;
   return c10::str(std::hex, random(), random());
 }
 
+std::string members_text(const GroupRequest& request) {
+  return request.global_ranks.empty() ? "all" : c10::str("[", c10::Join(", ", request.global_ranks), "]");
+}
+
 Decision decide(const GroupRequest& request) {
   const auto engine = request.global_ranks.empty() ? nullptr : SharedEngine::find(request.global_ranks);
-  return engine ? Decision{engine->token(), engine->take_number()} : Decision{random_token(), 0};
+  return engine ? Decision{engine->token(), engine->take_number(), members_text(request)}
+                : Decision{random_token(), 0, members_text(request)};
 }
 
 }  // namespace
@@ -58,6 +79,11 @@ std::shared_ptr<Group> Group::open(const GroupRequest& request) {
       raise_lost(c10::str("fabring: group '", request.name, "': rank 0 of the group did not come within ",
                           request.timeout.count(), " ms; look at its output"));
     decision = Decision::decode(keys.get("engine"));
+    if (decision.members != members_text(request))
+      raise_lost(c10::str("fabring: mismatch: group '", request.name, "' has other ranks in the call of its rank 0, ",
+                          decision.members, ", than in this rank's, ", members_text(request),
+                          ": name the same ranks in every call of new_group, and make groups in the same order on all "
+                          "ranks"));
   }
   std::shared_ptr<SharedEngine> engine;
   fabring_comm* comm = nullptr;
@@ -81,10 +107,23 @@ std::shared_ptr<Group> Group::open(const GroupRequest& request) {
 }
 
 Group::Group(GroupRequest request, std::shared_ptr<SharedEngine> engine, fabring_comm* comm)
-    : request_(std::move(request)), engine_(std::move(engine)), comm_(comm) {}
+    : request_(std::move(request)), engine_(std::move(engine)), comm_(comm) {
+  const std::lock_guard lock(living_groups().mutex);
+  living_groups().groups.insert(this);
+}
 
 Group::~Group() {
-  if (!is_forked()) fabring_comm_free(comm_);
+  if (is_forked()) return;  // another thread of the parent may have held the lock
+  {
+    const std::lock_guard lock(living_groups().mutex);
+    living_groups().groups.erase(this);
+  }
+  fabring_comm_free(comm_);
+}
+
+void Group::abort_all(const std::string& reason) {
+  const std::lock_guard lock(living_groups().mutex);
+  for (const Group* group : living_groups().groups) fabring_comm_abort(group->comm_, reason.c_str(), nullptr);
 }
 
 std::string Group::report() const {

@@ -35,6 +35,9 @@ class Group {
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
+  /// Ends all groups of this process on all their ranks.
+  static void abort_all(const std::string& reason);
+
   fabring_comm* comm() const { return comm_; }
   const GroupRequest& request() const { return request_; }
   /// "tcp", "fabric ...": what the engine says it chose, a line each.

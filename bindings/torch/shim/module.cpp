@@ -6,6 +6,7 @@
 
 #include "engine.hpp"
 #include "failure.hpp"
+#include "group.hpp"
 #include "process_group.hpp"
 
 namespace {
@@ -39,6 +40,12 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
              py::arg("name"), py::arg("global_ranks"), py::call_guard<py::gil_scoped_release>());
   module.def("report", &report, py::arg("backend"), py::call_guard<py::gil_scoped_release>());
   module.def("version", [] { return std::string(fabring_version()); });
+  module.def(
+      "abort",
+      [](const std::string& reason) {
+        if (!fabring_torch::is_forked()) fabring_torch::Group::abort_all(reason);
+      },
+      py::arg("reason"), py::call_guard<py::gil_scoped_release>());
   module.def(
       "leave",
       [] {

@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 
 import fabring
+from fabring.engine import tell_of_uncaught
 from fabring.errors import InvalidArgumentError
 from fabring.horovod import agreed
 from fabring.horovod.negotiation import Negotiation
@@ -45,6 +46,11 @@ def _meet() -> fabring.Communicator:
 
 
 @atexit.register
+def _end() -> None:
+    tell_of_uncaught()
+    shutdown()
+
+
 def shutdown() -> None:
     """Leaves the job."""
     if not is_initialized():

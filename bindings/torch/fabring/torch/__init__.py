@@ -14,6 +14,8 @@ import os
 
 import torch
 
+from fabring import ending
+
 from . import _built_for
 
 
@@ -77,7 +79,14 @@ def _take_launcher() -> None:
             os.environ.setdefault(theirs, os.environ[ours])
 
 
+def _leave() -> None:
+    """Before Python is taken apart: callbacks of futures still need it, and a rank that says goodbye is not taken for dead.
+    Ranks that wait for one that failed hear why."""
+    if reason := ending.uncaught():
+        _backend.abort(reason)
+    _backend.leave()
+
+
 _take_launcher()
 _register()
-# Before Python is taken apart: callbacks of futures still need it, and a rank that says goodbye is not taken for dead.
-atexit.register(_backend.leave)
+atexit.register(_leave)

@@ -89,6 +89,10 @@ bool same_call(const Signature& a, const Signature& b) {
 
 std::string Call::describe() const {
   if (lengths_by_pair(*this)) return fmt::format("alltoall_v({}, {})", name(type), name(algorithm));
+  if (is_message(collective))  // what a signature has of it is the sender's to say
+    return fmt::format(
+        "{}({} x {}, {} {}, {})", name(collective), count, name(type), collective == Collective::send ? "to" : "from",
+        root == any_source ? "anybody" : std::to_string(root), tag == any_tag ? "any tag" : fmt::format("tag {}", tag));
   return fabring::describe(signature());
 }
 

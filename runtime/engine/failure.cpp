@@ -22,6 +22,20 @@ constexpr auto first_note = std::chrono::seconds(10);
 constexpr auto look_for_leavers = std::chrono::milliseconds(500);
 constexpr auto time_to_arrive = std::chrono::seconds(3);
 
+// Messages have no number before they have met.
+std::string title(const Execution& execution) {
+  const Call& call = execution.call();
+  return is_message(call.collective) ? call.describe()
+                                     : fmt::format("{} #{}", name(call.collective), execution.sequence());
+}
+
+// What a receive waits beside.
+std::string unread(const CommunicatorCore& communicator, const Execution& execution) {
+  if (execution.call().collective != Collective::recv) return {};
+  const std::string passed = communicator.messages.passed_over(execution.call());
+  return passed.empty() ? passed : "; " + passed;
+}
+
 // Where it waits for no rank.
 std::string waits_for(const Execution& execution, const char* otherwise) {
   return execution.waits_for_stream() ? "the work that its GPU stream was given before the call" : otherwise;
@@ -305,11 +319,11 @@ void EngineCore::note_waiting(CommunicatorCore& communicator, Execution& executi
     names_and_activities.push_back(activity.empty() ? who(world) : fmt::format("{} [{}]", who(world), activity));
   }
   const auto line = [&](const std::vector<std::string>& whom) {
-    return fmt::format("{} #{} on '{}' has waited {} s for {}", name(execution.call().collective), execution.sequence(),
-                       communicator.label, std::chrono::duration_cast<std::chrono::seconds>(waited).count(),
+    return fmt::format("{} on '{}' has waited {} s for {}", title(execution), communicator.label,
+                       std::chrono::duration_cast<std::chrono::seconds>(waited).count(),
                        whom.empty() ? waits_for(execution, "its own work") : fmt::format("{}", fmt::join(whom, ", ")));
   };
-  parts_.log.warning(line(names_and_activities));
+  parts_.log.warning(line(names_and_activities) + unread(communicator, execution));
   if (parts_.control) parts_.control->set_activity(line(names).substr(0, 120));
 }
 
@@ -325,8 +339,9 @@ void EngineCore::check_left(CommunicatorCore& communicator, Execution& execution
     report(
         {ErrorCode::peer_lost, world, parts_.self, communicator.global_id(),
          fmt::format("{} has left the job in good order while {} waits for it in {} on '{}'; all ranks must call the "
-                     "same operations before one of them leaves",
-                     who(world), who(parts_.self), execution.call().describe(), communicator.label)});
+                     "same operations before one of them leaves{}",
+                     who(world), who(parts_.self), execution.call().describe(), communicator.label,
+                     unread(communicator, execution))});
     return;
   }
   execution.left_since = Time{};
@@ -353,12 +368,12 @@ void EngineCore::check_deadline(CommunicatorCore& communicator, Execution& execu
   if (names.size() != 1 || blocked) culprit = -1;
   if (names.empty()) names.push_back(waits_for(execution, "nobody known"));
   report({ErrorCode::timeout, culprit, parts_.self, communicator.global_id(),
-          fmt::format("{} gave up after {} ({}) in {} #{} on '{}', waiting for {}; who does not wait "
-                      "itself has not called it, or is stuck",
+          fmt::format("{} gave up after {} ({}) in {} on '{}', waiting for {}; who does not wait "
+                      "itself has not called it, or is stuck{}",
                       who(parts_.self), duration_text(limit),
                       execution.call().timeout.count() > 0 ? "the timeout of this operation" : "FABRING_TIMEOUT",
-                      name(execution.call().collective), execution.sequence(), communicator.label,
-                      fmt::format("{}", fmt::join(names, ", ")))});
+                      title(execution), communicator.label, fmt::format("{}", fmt::join(names, ", ")),
+                      unread(communicator, execution))});
 }
 
 }  // namespace fabring

@@ -1,9 +1,11 @@
 #include "runtime/engine/point_to_point.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "runtime/engine/communicator_core.hpp"
 #include "runtime/engine/engine_core.hpp"
@@ -252,6 +254,21 @@ std::vector<std::shared_ptr<Execution>> PointToPoint::waiting() const {
   }
   all.insert(all.end(), unstarted_.begin(), unstarted_.end());
   return all;
+}
+
+std::string PointToPoint::passed_over(const Call& receive) const {
+  constexpr std::size_t most_named = 5;
+  std::size_t messages = 0;
+  std::set<std::int32_t> tags;
+  for (const auto& [rank, peer] : peers_) {
+    if (receive.root != any_source && receive.root != rank) continue;
+    messages += peer.unmatched.size();
+    for (const Arrival& arrival : peer.unmatched)
+      if (tags.size() < most_named) tags.insert(static_cast<std::int32_t>(arrival.signature.root));
+  }
+  if (messages == 0) return {};
+  return fmt::format("{} from there {}: {}", messages == 1 ? "1 message" : fmt::format("{} messages", messages),
+                     messages == 1 ? "waits with another tag" : "wait with other tags", fmt::join(tags, ", "));
 }
 
 std::vector<std::shared_ptr<Execution>> PointToPoint::drop_waiting() {

@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -39,6 +40,9 @@ class PointToPoint {
   std::vector<std::shared_ptr<Execution>> running() const;
   /// Those that wait for their other side.
   std::vector<std::shared_ptr<Execution>> waiting() const;
+  /// Messages that this receive might have been meant for, but for their tags: "2 messages from there wait with other
+  /// tags: 3, 7". Empty if there are none.
+  std::string passed_over(const Call& receive) const;
   /// Takes out all that wait, for the communicator has failed.
   std::vector<std::shared_ptr<Execution>> drop_waiting();
 

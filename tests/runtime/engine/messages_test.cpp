@@ -1,13 +1,16 @@
 // Sends and receives over the simulated fabric: they match by source and tag in order, whatever the size, the weather
 // and the order of the calls.
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include "runtime/engine/make_call.hpp"
 #include "tests/support/sim_world.hpp"
 
 namespace fabring::fixture {
 namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 Request send(Rank to, std::size_t count, std::int32_t tag = 0, std::uint64_t salt = 0) {
   return {.count = count, .salt = salt, .collective = Collective::send, .root = to, .tag = tag};
@@ -108,9 +111,22 @@ TEST(Messages, that_are_too_long_or_of_another_type_fail_on_both_sides) {
       ASSERT_TRUE(world.run());
       EXPECT_EQ(world.communicator(0)->failed.code(), ErrorCode::mismatch);
       EXPECT_EQ(world.communicator(1)->failed.code(), ErrorCode::mismatch);
-      EXPECT_NE(world.communicator(0)->failed.message().find("rank 0"), std::string::npos);
+      const std::string& text = world.communicator(0)->failed.message();
+      EXPECT_THAT(text, HasSubstr("rank 0"));
+      EXPECT_THAT(text, HasSubstr("recv(40 x float32, from 0, any tag)"));
     }
   }
+}
+
+// Another tag than the sender's is the usual reason for a receive that waits.
+TEST(Messages, with_other_tags_are_told_where_a_receive_waits) {
+  SimWorld world(any_world(2, 6));
+  world.call(0, send(1, 10, 7));
+  world.call(0, send(1, 10, 3));
+  world.call(1, recv(0, 10, 8));
+  ASSERT_TRUE(world.run_until([&] { return !world.log().empty(); }, std::chrono::seconds(15)));
+  EXPECT_THAT(world.log().front(), AllOf(HasSubstr("recv(10 x float32, from 0, tag 8) on"),
+                                         HasSubstr("2 messages from there wait with other tags: 3, 7")));
 }
 
 TEST(Messages, and_collectives_end_when_the_rank_they_wait_for_has_left) {

@@ -300,8 +300,9 @@ void MeetingServer::fail(const Status& status) {
 }
 
 void MeetingServer::note() {
-  const std::string text = fmt::format("still waiting for {} after {}", missing_text(),
-                                       duration_text(std::chrono::steady_clock::now() - terms_.started));
+  const std::string text = fmt::format(
+      "still waiting for {}",
+      missing_text(fmt::format(", for {} now", duration_text(std::chrono::steady_clock::now() - terms_.started))));
   log_.warning(text);
   const auto frame = FrameStream::encode(meeting::type_of(Message::waiting), meeting::encode_text(text));
   for (const VisitorPtr& member : members_)
@@ -349,8 +350,9 @@ std::vector<Rank> MeetingServer::missing() const {
   return ranks;
 }
 
-std::string MeetingServer::missing_text() const {
-  std::string text = fmt::format("{} of {} ({} came)", rank_list(missing()), terms_.greeting.world_size, came_);
+std::string MeetingServer::missing_text(const std::string& how_long) const {
+  std::string text =
+      fmt::format("{} of {} ({} came){}", rank_list(missing()), terms_.greeting.world_size, came_, how_long);
   if (!refused_.empty()) text += fmt::format("; turned away: {}", refused_.begin()->second.message());
   if (const auto count = strangers_->load(); count > 0) text += fmt::format("; strangers turned away: {}", count);
   for (const auto& door : doors_)

@@ -84,7 +84,7 @@ class MeetingServer {
   void end_if_possible();
   void close_soon();
   std::vector<Rank> missing() const;
-  std::string missing_text() const;
+  std::string missing_text(const std::string& how_long = {}) const;
   std::string who(const Visitor& visitor) const;
   template <class Member>
   std::shared_ptr<void> after(std::chrono::nanoseconds delay, Member member);

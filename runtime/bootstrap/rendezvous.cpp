@@ -105,6 +105,13 @@ Status check_config(const Config& config) {
   if (config.master_addr.empty())
     return Status(ErrorCode::invalid_argument,
                   "nobody said where rank 0 can be reached: set FABRING_MASTER_ADDR to a name or address of its host");
+  // No name has these, and the resolver would be asked for it until the deadline.
+  if (config.master_addr.find_first_of(":/[] ") != std::string::npos && !is_numeric_address(config.master_addr))
+    return Status(
+        ErrorCode::invalid_argument,
+        fmt::format("FABRING_MASTER_ADDR '{}' is neither a name nor an address: write host, 10.0.0.1 or fd00::1 "
+                    "and nothing else; the port goes into FABRING_MASTER_PORT",
+                    config.master_addr));
   if (config.master_port < 1 || config.master_port > 65535)
     return Status(ErrorCode::invalid_argument,
                   fmt::format("the master's port is {}: set FABRING_MASTER_PORT to 1 ... 65535, the same on all ranks",

@@ -33,6 +33,18 @@ TEST_F(RendezvousError, MissingRanksAreNamedOnEveryRankThatCame) {
   }
 }
 
+// The resolver would be asked for such a name until the deadline.
+TEST_F(RendezvousError, AMasterAddressWithAPortOrASchemeIsRefusedAtOnce) {
+  for (const char* address : {"127.0.0.1:3000", "http://127.0.0.1", "[::1]", "node1:29500", "node1 node2"}) {
+    Meeting meeting(2);
+    meeting.base.master_addr = address;
+    for (const Status& end : meeting.run_all()) {
+      EXPECT_EQ(end.code(), ErrorCode::invalid_argument);
+      EXPECT_THAT(end.message(), AllOf(HasSubstr(address), HasSubstr("the port goes into FABRING_MASTER_PORT")));
+    }
+  }
+}
+
 TEST_F(RendezvousError, ARankThatComesTwiceIsNamedWithBothProcesses) {
   Meeting meeting(4);
   for (const Status& end : meeting.run({0, 1, 2, 2})) {

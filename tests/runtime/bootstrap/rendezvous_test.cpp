@@ -87,6 +87,7 @@ TEST(Rendezvous, LateRanksAreWaitedForAndNamedMeanwhileOnAllRanks) {
   for (const Status& end : meeting.run_all()) EXPECT_TRUE(end.ok()) << end.to_string();
   EXPECT_GE(meeting.notes.count("r0 warning: still waiting for rank 2 of 3"), 1);
   EXPECT_GE(meeting.notes.count("r1 warning: rank 0 is still waiting for rank 2 of 3"), 1);
+  EXPECT_GE(meeting.notes.count("(2 came), for "), 1) << "how long comes before what to do";
 }
 
 TEST(Rendezvous, EachIncarnationHasItsOwnNonce) {

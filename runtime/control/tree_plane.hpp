@@ -72,6 +72,10 @@ class TreePlane final : public ControlPlane {
   void mark_gone(Rank rank, Rank from);
   bool add_blob(control::Entry entry, Rank from);
   void tick();
+  /// More between two ticks means that this process did not run.
+  std::chrono::nanoseconds longest_turn() const;
+  /// How long this process did not run, until a moment ago; else 0.
+  std::chrono::nanoseconds stood_still() const;
   void watch_silence(Link& link, SteadyTime now);
   void tell_activity();
   bool asked(const control::Question& question, std::string_view payload, Rank from);
@@ -105,6 +109,8 @@ class TreePlane final : public ControlPlane {
   std::vector<Failure> undelivered_;
   std::shared_ptr<void> tick_timer_, stop_timer_;
   SteadyTime last_tick_;
+  SteadyTime resumed_;               // the last time that it had been stopped
+  std::chrono::nanoseconds stop_{};  // for so long
   bool heartbeat_due_ = true;
   bool stopping_ = false;
   bool ended_ = false;

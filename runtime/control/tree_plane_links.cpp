@@ -132,8 +132,13 @@ void TreePlane::on_end(Link& link, const std::string& why) {
     if (!leaving) log_.info(fmt::format("{} has left before this rank", name));
     return;
   }
-  const std::string how = why == "closed" ? "its control connection closed without a goodbye"
-                                          : fmt::format("its control connection broke ({})", why);
+  std::string how = why == "closed" ? "its control connection closed without a goodbye"
+                                    : fmt::format("its control connection broke ({})", why);
+  if (const auto still = stood_still(); 2 * still >= config_.silence_timeout)
+    how += fmt::format(
+        "; or it had given this rank up, which itself stood still for {} until now (its process was "
+        "stopped, or had no processor; FABRING_SILENCE_TIMEOUT is {})",
+        duration_text(still), duration_text(config_.silence_timeout));
   learn({ErrorCode::peer_lost, link.peer, self_, 0, fmt::format("{} died: {}", name, how)}, link.peer);
 }
 
@@ -187,7 +192,11 @@ void TreePlane::tick() {
   const auto now = std::chrono::steady_clock::now();
   const auto period = options_.heartbeat / 2;
   // We were stopped ourselves (SIGSTOP, a migrated machine): the others' silence was ours.
-  const bool was_stopped = now - last_tick_ > period + options_.note_silence_after / 2;
+  const bool was_stopped = now - last_tick_ > longest_turn();
+  if (was_stopped) {
+    stop_ = now - last_tick_;
+    resumed_ = now;
+  }
   last_tick_ = now;
   for (Link& link : links_) {
     if (!link.is_open()) continue;
@@ -209,6 +218,17 @@ void TreePlane::tick() {
     formation_error_ = meeting_.last_error();
   }
   if (!stopping_) tick_timer_ = loop_.after(period, [this] { tick(); });
+}
+
+std::chrono::nanoseconds TreePlane::longest_turn() const {
+  return options_.heartbeat / 2 + options_.note_silence_after / 2;
+}
+
+// What the others did meanwhile is heard first, by this thread's turn or the next.
+std::chrono::nanoseconds TreePlane::stood_still() const {
+  const auto now = std::chrono::steady_clock::now();
+  if (now - last_tick_ > longest_turn()) return now - last_tick_;
+  return now - resumed_ < options_.note_silence_after ? stop_ : 0ns;
 }
 
 void TreePlane::watch_silence(Link& link, SteadyTime now) {

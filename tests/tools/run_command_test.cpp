@@ -1,9 +1,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <optional>
 #include <set>
@@ -227,6 +230,29 @@ TEST(Run, HelpHasAnExample) {
   const auto result = run({"run", "--help"});
   EXPECT_EQ(result.code, 0);
   EXPECT_THAT(result.out, HasSubstr("Example: fabring run"));
+}
+
+TEST(Run, SaysThatAScriptsInterpreterIsMissing) {
+  const auto script = std::filesystem::temp_directory_path() / ("fabring-script-" + std::to_string(::getpid()));
+  std::ofstream(script) << "#!/no/such/interpreter\n";
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  const auto result = run({"run", "-n", "1", "--", script.string()});
+  std::filesystem::remove(script);
+  EXPECT_EQ(result.code, 3);
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("cannot run '" + script.string()), HasSubstr("names as interpreter is not there")));
+}
+
+// On a full disk under the log a job would end without a word.
+TEST(Run, SaysThatItsOutputCannotBeWritten) {
+  const std::string cli = FABRING_CLI;
+  const std::string here = cli + " run -n 2 -- sh -c 'echo more; sleep 60' > /dev/full";
+  const std::string by_agents = cli + " run --hosts localhost:2 -- sh -c 'echo more; sleep 60' > /dev/full";
+  for (const std::string& launcher : {here, by_agents}) {
+    const auto result = run({"run", "-n", "1", "--", "sh", "-c", launcher});
+    EXPECT_EQ(result.code, 3) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("what the ranks print cannot be written: No space left on device")) << launcher;
+  }
 }
 
 TEST(Run, TakesTheOptionsOfHorovodrun) {

@@ -145,8 +145,12 @@ Result<ChildProcess> ChildProcess::start(const ChildStart& start) {
   ssize_t got;
   do got = ::read(report.read, &error, sizeof(error));
   while (got < 0 && errno == EINTR);
-  if (got == static_cast<ssize_t>(sizeof(error)))
-    return Status(ErrorCode::unavailable, "cannot run '" + *program + "': " + std::strerror(error));
+  if (got == static_cast<ssize_t>(sizeof(error))) {
+    // The program itself was found before.
+    const std::string missing =
+        error == ENOENT ? ": what its first line names as interpreter is not there (or its loader)" : "";
+    return Status(ErrorCode::unavailable, "cannot run '" + *program + "': " + std::strerror(error) + missing);
+  }
   return process;
 }
 

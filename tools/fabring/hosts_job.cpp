@@ -272,11 +272,11 @@ class HostsAttempt final : HostEvents {
   }
 
   void flush() {
-    const bool heard = out_.flush();
-    // Nobody reads our output any more (`| head`): end as a program in a pipe does, and the ranks with us.
-    if ((err_.flush() && heard) || !listening_) return;
-    listening_ = false;
-    supervisor_.give_up(128 + SIGPIPE);
+    for (OutputQueue* queue : {&out_, &err_}) {
+      if (queue->flush() || !listening_) continue;
+      listening_ = false;
+      supervisor_.output_lost(errno);
+    }
   }
 
   // ---- end

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <signal.h>
 
+#include <cerrno>
 #include <cstring>
+#include <system_error>
 #include <utility>
 
 namespace fabring::tools {
@@ -44,6 +46,14 @@ void JobSupervisor::interrupt(int number) {
     options_.say(fmt::format("{}: passed on to {} ranks; once more kills them", ::strsignal(number), running_));
     options_.signal_all(number);
   }
+}
+
+void JobSupervisor::output_lost(int error) {
+  // Nobody reads it any more (`| head`): end as a program in a pipe does, and the ranks with us.
+  if (error == EPIPE) return give_up(128 + SIGPIPE);
+  options_.say(fmt::format("what the ranks print cannot be written: {}{}", std::generic_category().message(error),
+                           running_ == 0 ? "" : fmt::format("; killing {} of {} ranks", running_, ended_.size())));
+  give_up(3);
 }
 
 void JobSupervisor::give_up(int code) {

@@ -35,6 +35,8 @@ class JobSupervisor {
   void lost(const std::vector<int>& ranks, const std::string& why, int code, Time now);
   /// From outside: INT, TERM, HUP.
   void interrupt(int number);
+  /// What the ranks print goes nowhere any more, as errno says: all are killed.
+  void output_lost(int error);
   /// The job makes no sense any more: all are killed.
   void give_up(int code);
   void act_on_deadlines(Time now);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <random>
 #include <utility>
 
@@ -105,11 +106,9 @@ class LocalAttempt final : RankEvents {
 
   void forward(int fd, const std::string& text) {
     if (text.empty() || !listening_) return;
-    // Nobody reads our output any more (`| head`): end as a program in a pipe does, and the ranks with us.
-    if (!write_all(fd, text)) {
-      listening_ = false;
-      supervisor_.give_up(128 + SIGPIPE);
-    }
+    if (write_all(fd, text)) return;
+    listening_ = false;
+    supervisor_.output_lost(errno);
   }
 
   const JobOptions& options_;

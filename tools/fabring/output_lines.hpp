@@ -30,7 +30,8 @@ class OutputLines {
   std::string partial_;
 };
 
-/// Writes all of it, also to a slow or non-blocking descriptor. False when nobody reads any more.
+/// Writes all of it, also to a slow or non-blocking descriptor. False, with errno, when nobody reads any more or it is
+/// full.
 bool write_all(int fd, std::string_view text);
 
 }  // namespace fabring::tools

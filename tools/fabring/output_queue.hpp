@@ -12,7 +12,8 @@ class OutputQueue {
  public:
   explicit OutputQueue(int fd) : fd_(fd) {}
   void add(std::string_view bytes) { bytes_ += bytes; }
-  /// Writes what can be written now. False when nobody reads any more; what is queued is then dropped.
+  /// Writes what can be written now. False, with errno, when nobody reads any more or it is full; what is queued is
+  /// then dropped.
   bool flush();
   std::size_t size() const { return bytes_.size() - written_; }
   bool empty() const { return size() == 0; }

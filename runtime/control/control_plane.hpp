@@ -31,6 +31,14 @@ struct Failure {
   std::string text;  ///< a sentence for people: who (rank, host), what, what to do; at most 2 KiB
 };
 
+/// A call that a rank did not make, as its arguments are wrong; or, without a text, that it has made it after all.
+struct RefusedCall {
+  Rank rank = -1;
+  std::uint64_t communicator = 0;  ///< its id, as in Failure
+  std::uint32_t sequence = 0;      ///< the number that the call would have had, from 1
+  std::string text;                ///< what is wrong, as its caller reads it; at most 1 KiB
+};
+
 /// What is known of a rank when somebody asks: its own answer, or why there is none.
 struct RankNews {
   enum class Presence : std::uint8_t {
@@ -64,6 +72,15 @@ class ControlPlane {
 
   /// Called by the control thread for each first failure (own and others'). Set before the first report can come.
   virtual void on_failure(std::function<void(const Failure&)> handler) = 0;
+
+  /// Tells all other ranks what this one refused, or that it has made the call. They hear it in the order told. Any
+  /// thread, never blocks.
+  virtual void tell(RefusedCall) {}
+  /// Called by the control thread for what others tell. Set before the first can come.
+  virtual void on_refusal(std::function<void(const RefusedCall&)>) {}
+  /// Calls it in the control thread after so long; never, if this rank is done with the control plane by then. Any
+  /// thread, never blocks.
+  virtual void after(std::chrono::milliseconds, std::function<void()>) {}
 
   /// What this rank is doing, one short line; travels with the heartbeats. `fabring status` and notes use it. Any
   /// thread.

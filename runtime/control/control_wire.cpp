@@ -22,6 +22,15 @@ std::string encode(const Failure& failure) {
       .take();
 }
 
+std::string encode(const RefusedCall& refusal) {
+  return WireWriter()
+      .number(refusal.rank)
+      .number(refusal.communicator)
+      .number(refusal.sequence)
+      .text(refusal.text, most_reason_bytes)
+      .take();
+}
+
 std::string encode(const Question& question) {
   return WireWriter().number(question.asker).number(question.number).take();
 }
@@ -87,6 +96,17 @@ std::optional<Failure> decode_failure(std::string_view payload, int world_size) 
   if (!is_rank(failure.culprit) || !is_rank(failure.reporter)) return std::nullopt;
   failure.code = static_cast<ErrorCode>(code);
   return failure;
+}
+
+std::optional<RefusedCall> decode_refusal(std::string_view payload) {
+  WireReader in(payload);
+  RefusedCall refusal;
+  refusal.rank = in.number<Rank>();
+  refusal.communicator = in.number<std::uint64_t>();
+  refusal.sequence = in.number<std::uint32_t>();
+  refusal.text = tidy(in.text(most_reason_bytes), most_reason_bytes);
+  if (!in.complete() || refusal.communicator == 0 || refusal.sequence == 0) return std::nullopt;
+  return refusal;
 }
 
 std::string tidy(std::string_view text, std::size_t most) {

@@ -14,6 +14,7 @@ namespace fabring::control {
 
 inline constexpr std::size_t most_blob_bytes = 64 * 1024;
 inline constexpr std::size_t most_text_bytes = 2048;
+inline constexpr std::size_t most_reason_bytes = 1024;
 inline constexpr std::size_t most_activity_bytes = 120;
 inline constexpr std::size_t most_state_bytes = 32 * 1024;
 inline constexpr std::size_t most_payload_bytes = most_blob_bytes + 64;
@@ -27,6 +28,7 @@ enum class Message : std::uint8_t {
   gone,           ///< Note without text: this rank's connection has closed, nothing passes through it any more
   question,       ///< Question: what is every rank doing?
   answer,         ///< Answer; not flooded, it takes the one way to the rank that asked
+  refusal,        ///< RefusedCall
 };
 
 struct Entry {
@@ -52,6 +54,7 @@ struct Answer {
 std::string encode(const Entry& entry);
 std::string encode(const Note& note);
 std::string encode(const Failure& failure);
+std::string encode(const RefusedCall& refusal);
 std::string encode(const Question& question);
 std::string encode(const Answer& answer);
 std::optional<Question> decode_question(std::string_view payload);
@@ -59,6 +62,7 @@ std::optional<Answer> decode_answer(std::string_view payload);
 std::optional<Entry> decode_entry(std::string_view payload);
 std::optional<Note> decode_note(std::string_view payload);
 std::optional<Failure> decode_failure(std::string_view payload, int world_size);
+std::optional<RefusedCall> decode_refusal(std::string_view payload);
 
 /// As it may be shown to people: control characters become '?', too long is cut.
 std::string tidy(std::string_view text, std::size_t most);

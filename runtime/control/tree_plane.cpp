@@ -194,6 +194,28 @@ void TreePlane::on_failure(std::function<void(const Failure&)> handler) {
   loop_.post([this] { deliver(); });
 }
 
+void TreePlane::tell(RefusedCall refusal) {
+  refusal.rank = self_;
+  refusal.text = control::tidy(refusal.text, control::most_reason_bytes);
+  loop_.post([this, payload = control::encode(refusal)] { flood(control::Message::refusal, payload, -1); });
+}
+
+void TreePlane::on_refusal(std::function<void(const RefusedCall&)> handler) {
+  const std::lock_guard lock(mutex_);
+  refusal_handler_ = std::move(handler);
+}
+
+void TreePlane::after(std::chrono::milliseconds delay, std::function<void()> what) {
+  loop_.post([this, delay, what = std::move(what)]() mutable {
+    if (stopping_) return;
+    const std::uint64_t number = next_timer_++;
+    timers_[number] = loop_.after(delay, [this, number, what = std::move(what)] {
+      const auto timer = timers_.extract(number);
+      if (!stopping_) what();
+    });
+  });
+}
+
 void TreePlane::set_activity(std::string text) {
   const std::lock_guard lock(mutex_);
   own_activity_ = control::tidy(text, control::most_activity_bytes);

@@ -35,6 +35,9 @@ class TreePlane final : public ControlPlane {
   Result<std::vector<std::string>> all_gather(std::string blob) override;
   void report(Failure failure) override;
   void on_failure(std::function<void(const Failure&)> handler) override;
+  void tell(RefusedCall refusal) override;
+  void on_refusal(std::function<void(const RefusedCall&)> handler) override;
+  void after(std::chrono::milliseconds delay, std::function<void()> what) override;
   void set_activity(std::string text) override;
   std::string activity_of(Rank rank) const override;
   bool has_left(Rank rank) const override;
@@ -70,6 +73,7 @@ class TreePlane final : public ControlPlane {
   void deliver();
   void mark_left(Rank rank, Rank from);
   void mark_gone(Rank rank, Rank from);
+  bool refused(const RefusedCall& refusal, std::string_view payload, Rank from);
   bool add_blob(control::Entry entry, Rank from);
   void tick();
   /// More between two ticks means that this process did not run.
@@ -108,6 +112,8 @@ class TreePlane final : public ControlPlane {
   std::map<std::uint64_t, Failure> firsts_;  // by communicator
   std::vector<Failure> undelivered_;
   std::shared_ptr<void> tick_timer_, stop_timer_;
+  std::map<std::uint64_t, std::shared_ptr<void>> timers_;  // of after()
+  std::uint64_t next_timer_ = 0;
   SteadyTime last_tick_;
   SteadyTime resumed_;               // the last time that it had been stopped
   std::chrono::nanoseconds stop_{};  // for so long
@@ -121,6 +127,7 @@ class TreePlane final : public ControlPlane {
   AllGather gather_;
   std::optional<Failure> lost_;  // the first failure of the whole engine
   std::function<void(const Failure&)> handler_;
+  std::function<void(const RefusedCall&)> refusal_handler_;
   std::vector<Identity> identities_;
   std::vector<std::string> activities_;
   std::string own_activity_;

@@ -99,8 +99,23 @@ bool TreePlane::on_frame(Link& link, std::uint8_t type, std::string_view payload
       if (!answer || !tree_.comes_by(self_, link.peer, answer->origin)) return false;
       return answered(std::move(*answer));
     }
+    case Message::refusal: {
+      const auto refusal = control::decode_refusal(payload);
+      return refusal && tree_.comes_by(self_, link.peer, refusal->rank) && refused(*refusal, payload, link.peer);
+    }
   }
   return false;
+}
+
+bool TreePlane::refused(const RefusedCall& refusal, std::string_view payload, Rank from) {
+  flood(Message::refusal, payload, from);
+  std::function<void(const RefusedCall&)> handler;
+  {
+    const std::lock_guard lock(mutex_);
+    handler = refusal_handler_;
+  }
+  if (handler) handler(refusal);
+  return true;
 }
 
 bool TreePlane::add_blob(control::Entry entry, Rank from) {

@@ -23,6 +23,13 @@ void run(std::string_view input) {
       return exact(payload, control::decode_answer);
     case control::Message::activity:
       return settled(payload, control::decode_note);
+    case control::Message::refusal:
+      if (const auto refusal = control::decode_refusal(payload)) {
+        require(refusal->communicator != 0 && refusal->sequence != 0, "it is about a call of a communicator");
+        require(fit_to_be_shown(refusal->text), "its text is fit to be shown");
+      }
+      return settled(payload, control::decode_refusal,
+                     [](const RefusedCall& refusal) { return control::encode(refusal); });
     case control::Message::failure:
       if (const auto failure = control::decode_failure(payload, world)) {
         require(failure->culprit >= -1 && failure->culprit < world, "the culprit is a rank or nobody");
@@ -43,6 +50,7 @@ Seeds seeds() {
   return {type(Message::entry) + control::encode(control::Entry{3, 1, "some blob"}),
           type(Message::activity) + control::encode(control::Note{2, "reads its data"}),
           type(Message::failure) + control::encode(Failure{ErrorCode::peer_lost, 2, 1, 7, "rank 2 died"}),
+          type(Message::refusal) + control::encode(RefusedCall{1, std::uint64_t{1} << 32, 4, "there is no root 7"}),
           type(Message::question) + control::encode(control::Question{1, 9}),
           type(Message::answer) + control::encode(control::Answer{{1, 9}, 2, "state"})};
 }

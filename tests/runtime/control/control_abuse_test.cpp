@@ -154,6 +154,12 @@ INSTANTIATE_TEST_SUITE_P(
         Nonsense{"FailureByNobody", number(Message::failure),
                  control::encode(Failure{ErrorCode::aborted, 7, 1, 0, "x"})},
         Nonsense{"ActivityOfTheReceiver", number(Message::activity), control::encode(control::Note{0, "x"})},
+        Nonsense{"RefusalOfTheReceiver", number(Message::refusal), control::encode(RefusedCall{0, 7, 1, "x"})},
+        Nonsense{"RefusalOfNobody", number(Message::refusal), control::encode(RefusedCall{2, 7, 1, "x"})},
+        Nonsense{"RefusalOfANegativeRank", number(Message::refusal), control::encode(RefusedCall{-1, 7, 1, "x"})},
+        Nonsense{"RefusalOfNoCall", number(Message::refusal), control::encode(RefusedCall{1, 7, 0, "x"})},
+        Nonsense{"RefusalWithAnEndlessReason", number(Message::refusal),
+                 control::encode(RefusedCall{1, 7, 1, std::string(1024, 'x')}).replace(16, 2, "\xff\xff")},
         Nonsense{"GoodbyeOfTheReceiver", number(Message::goodbye), control::encode(control::Note{0, ""})},
         Nonsense{"FarTooLong", number(Message::entry), std::string(200'000, 'x')}),
     [](const auto& row) { return row.param.name; });

@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
+#include <future>
+
 #include "tests/runtime/control/control_world.hpp"
 
 namespace fabring {
@@ -46,6 +49,43 @@ TEST_P(ControlOf, AReportOfAnyRankReachesEveryRankOnce) {
   world_.each(
       [&](Rank rank) { EXPECT_TRUE(world_.plane(rank).all_gather("x").has_value()) << "only communicator 7 failed"; });
   for (Rank rank = 0; rank < GetParam(); ++rank) EXPECT_EQ(world_.of(rank).count(), 1u);
+}
+
+TEST_P(ControlOf, ARefusedCallReachesEveryOtherRankAndSoDoesItsWithdrawal) {
+  std::vector<std::vector<RefusedCall>> told(static_cast<std::size_t>(GetParam()));
+  for (Rank rank = 0; rank < GetParam(); ++rank)
+    world_.plane(rank).on_refusal(
+        [&mine = told[static_cast<std::size_t>(rank)]](const RefusedCall& refusal) { mine.push_back(refusal); });
+  const Rank refuser = GetParam() / 2;
+  world_.plane(refuser).tell({-1, 7, 4, "there is no root\n7" + std::string(2000, 'x')});
+  world_.plane(refuser).tell({-1, 7, 4, ""});
+  world_.each([&](Rank rank) { ASSERT_TRUE(world_.plane(rank).all_gather("").has_value()); });  // they have come by now
+  for (Rank rank = 0; rank < GetParam(); ++rank) {
+    const auto& mine = told[static_cast<std::size_t>(rank)];
+    ASSERT_EQ(mine.size(), rank == refuser ? 0u : 2u) << "rank " << rank;
+    if (rank == refuser) continue;
+    EXPECT_EQ(mine[0].rank, refuser);
+    EXPECT_EQ(mine[0].communicator, 7u);
+    EXPECT_EQ(mine[0].sequence, 4u);
+    EXPECT_THAT(mine[0].text, testing::StartsWith("there is no root?7xxx"));
+    EXPECT_EQ(mine[0].text.size(), 1024u);
+    EXPECT_EQ(mine[1].text, "");
+  }
+}
+
+TEST(ControlPlane, WhatIsToComeLaterComesInTheControlThreadOrNeverOnceTheRankIsGone) {
+  World world(2);
+  world.start();
+  std::promise<std::thread::id> ran;
+  world.plane(0).after(1ms, [&] { ran.set_value(std::this_thread::get_id()); });
+  EXPECT_NE(ran.get_future().get(), std::this_thread::get_id());
+  std::atomic<bool> too_late{false};
+  world.plane(0).after(1h, [&] { too_late = true; });
+  world.each([&](Rank rank) {
+    EXPECT_TRUE(world.plane(rank).leave(patience).ok());
+    world.kill(rank);
+  });
+  EXPECT_FALSE(too_late.load());
 }
 
 TEST_P(ControlOf, LeavingTogetherSucceedsAndIsNoDeath) {

@@ -92,21 +92,45 @@ std::shared_ptr<const ChoiceTable> choices_of(EngineCore& engine, CommunicatorCo
   return choices;
 }
 
-// A device that fails on this rank must be heard of on the others.
-Result<Call> checked_call(EngineCore& engine, CommunicatorCore& core, const Operation& operation) {
-  auto call = make_call(operation, core, *choices_of(engine, core), engine.config(), engine.device());
-  if (!call && call.error().code() == ErrorCode::device_error) engine.call_failed(core, call.error());
+// The others must hear of a device that fails on this rank, and of a call that it does not make after all.
+void not_called(EngineCore& engine, const std::shared_ptr<CommunicatorCore>& core, Collective what, const Status& why) {
+  if (why.code() == ErrorCode::device_error) return engine.call_failed(*core, why);
+  if (!is_message(what)) engine.call_refused(core, why);
+}
+
+Result<Call> checked_call(EngineCore& engine, const std::shared_ptr<CommunicatorCore>& core,
+                          const Operation& operation) {
+  auto call = make_call(operation, *core, *choices_of(engine, *core), engine.config(), engine.device());
+  if (!call) not_called(engine, core, operation.collective, call.error());
   return call;
 }
 
+// `refused`: why, if it was not called.
 std::shared_ptr<Execution> submit(const std::shared_ptr<CommunicatorCore>& core, const Operation& operation,
-                                  bool background) {
-  if (!core) return failed_execution(core, gone);
-  const auto engine = core->engine.lock();
-  if (!engine) return failed_execution(core, gone);
-  auto call = checked_call(*engine, *core, operation);
-  if (!call) return failed_execution(core, call.error());
-  return engine->submit(core, std::move(*call), background);
+                                  bool background, Status& refused) {
+  const auto engine = core ? core->engine.lock() : nullptr;
+  if (!engine) refused = gone;
+  if (!refused.ok()) return failed_execution(core, refused);
+  auto call = checked_call(*engine, core, operation);
+  if (call) return engine->submit(core, std::move(*call), background);
+  refused = call.error();
+  return failed_execution(core, refused);
+}
+
+// After one that was refused no collective is begun: it would meet another one of the group on the other ranks.
+std::vector<Work> begin_group(const std::shared_ptr<CommunicatorCore>& core, std::span<const Operation> operations,
+                              bool background) {
+  std::vector<Work> works;
+  works.reserve(operations.size());
+  Status refused;
+  for (const Operation& operation : operations) {
+    Status own = is_message(operation.collective) || refused.ok()
+                     ? Status()
+                     : refused.with_prefix("not begun, as one before it in its group was refused: ");
+    works.emplace_back(submit(core, operation, background, own));
+    if (refused.ok() && !is_message(operation.collective)) refused = own;
+  }
+  return works;
 }
 
 }  // namespace
@@ -116,24 +140,22 @@ Status Communicator::run(const Operation& operation) {
   if (auto status = EngineCore::run_again(core_, operation)) return *std::move(status);
   const auto engine = core_->engine.lock();
   if (!engine) return gone;
-  auto call = checked_call(*engine, *core_, operation);
+  auto call = checked_call(*engine, core_, operation);
   if (!call) return call.error();
   return engine->run(core_, std::move(*call), operation);
 }
 
-Work Communicator::start(const Operation& operation) { return Work(submit(core_, operation, true)); }
+Work Communicator::start(const Operation& operation) {
+  Status refused;
+  return Work(submit(core_, operation, true, refused));
+}
 
 std::vector<Work> Communicator::start_group(std::span<const Operation> operations) {
-  std::vector<Work> works;
-  works.reserve(operations.size());
-  for (const Operation& operation : operations) works.emplace_back(submit(core_, operation, true));
-  return works;
+  return begin_group(core_, operations, true);
 }
 
 Status Communicator::run_group(std::span<const Operation> operations) {
-  std::vector<Work> works;
-  works.reserve(operations.size());
-  for (const Operation& operation : operations) works.emplace_back(submit(core_, operation, false));
+  std::vector<Work> works = begin_group(core_, operations, false);
   Status first;
   for (Work& work : works)
     if (const Status status = work.wait(); first.ok()) first = status;
@@ -176,7 +198,7 @@ struct Prepared::State {
     Call now = call;
     if (now.device.any()) {
       if (const Status marked = mark_stream(now, *engine.device()); !marked.ok()) {
-        if (marked.code() == ErrorCode::device_error) engine.call_failed(*core, marked);
+        not_called(engine, core, now.collective, marked);
         return failed_execution(core, marked.with_prefix(now.describe() + ": "));
       }
     }

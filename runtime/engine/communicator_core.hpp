@@ -58,9 +58,9 @@ class CommunicatorCore {
   void fail(const Status& why) {
     if (!failed.ok()) return;
     failed = why;
-    has_failed.store(true);
+    not_at_once.store(true);
   }
-  std::atomic<bool> has_failed{false};          ///< read without it
+  std::atomic<bool> not_at_once{false};         ///< it has failed, or refused a call; read without it
   std::atomic<std::uint32_t> last_sequence{0};  ///< of the last collective; the driver takes one without it
   std::shared_ptr<const ChoiceTable> choices;
   PlanCache plans;
@@ -100,6 +100,15 @@ class CommunicatorCore {
   PointToPoint messages{*this};
   std::array<std::unique_ptr<FlatRun>, 4> flat;  ///< of the last small operations, for the next
   std::size_t next_flat = 0;
+
+  /// The call of this rank that was refused last, for its arguments. It is no call yet, and the next has its number.
+  struct Refused {
+    std::uint32_t sequence = 0;
+    bool stands = false;  ///< no other was made since
+    bool told = false;    ///< the others know
+    std::string text;
+  };
+  Refused refused;  ///< any thread, under `mutex`
 
   /// Everything under way: collectives, sends and receives that transfer data.
   std::vector<std::shared_ptr<Execution>> running() const;

@@ -12,6 +12,9 @@ namespace {
 
 // Nothing of a device ends a sleep in the endpoint.
 constexpr auto device_nap = std::chrono::microseconds(50);
+constexpr auto look_every = std::chrono::milliseconds(500);
+constexpr auto busy_for = std::chrono::milliseconds(100);  // a program that called so lately may call again now
+constexpr int most_rounds = 64;
 
 }  // namespace
 
@@ -210,6 +213,30 @@ void EngineCore::background() {
   }
 }
 
+void EngineCore::look_when_idle() {
+  if (!parts_.control || !transfer_) return;
+  looks_when_idle_.store(true);
+  look_again(*parts_.control);
+}
+
+void EngineCore::look_again(ControlPlane& control) {
+  control.after(look_every, [this, &control] {
+    if (parts_.clock->now() - last_end_.load() >= Time(busy_for)) look_if_idle();
+    if (!left_.load()) look_again(control);
+  });
+}
+
+// In the control thread. What the others send for calls that this rank never makes, or made otherwise, must be seen
+// also if the program calls nothing any more: who waits for an answer would take it for stopped.
+void EngineCore::look_if_idle() {
+  if (pending_.load() > 0 || left_.load() || !drive_->try_lock()) return;
+  for (int round = 0; round < most_rounds && !left_.load() && progress(); ++round) {
+  }
+  release_drive();
+  notify_waiters();
+  if (undelivered_.load() && !left_.load()) have_delivered();
+}
+
 Traffic EngineCore::traffic() {
   if (drive_->try_lock()) {
     count_traffic();
@@ -264,6 +291,7 @@ Status EngineCore::leave() {
   Status left;
   if (parts_.control) {
     std::atomic<bool> over{false};
+    tell_all_refused();  // they will not be repeated
     auto goodbye = start_thread("fabring-bye", [&] {
       left = parts_.control->leave(limit);
       over.store(true);
@@ -277,6 +305,9 @@ Status EngineCore::leave() {
     }
   }
   if (parts_.endpoint) {
+    // What the others had sent before they said goodbye.
+    for (int round = 0; round < most_rounds && progress(); ++round) {
+    }
     parts_.endpoint->finish_sending();
     drive([&] { return transfer_->drained(); }, std::chrono::milliseconds(100));
     parts_.endpoint->close();
@@ -284,6 +315,10 @@ Status EngineCore::leave() {
     drive([&] { return pending_.load() == 0; }, std::chrono::milliseconds(200));
   }
   tell_state();
+  if (!late_mismatch_.ok()) {
+    parts_.log.error(late_mismatch_.message());
+    left = late_mismatch_;
+  }
   lock.unlock();
   door_.reset();
   return left;

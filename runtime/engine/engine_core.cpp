@@ -51,7 +51,8 @@ std::shared_ptr<EngineCore> EngineCore::make(EngineParts parts) {
   if (core->parts_.control) {
     // The handler runs in the control thread, which the destructor joins before anything it uses is gone.
     EngineCore* self = core.get();
-    core->parts_.control->on_failure([self](const Failure& failure) {
+    ControlPlane* control = core->parts_.control.get();
+    control->on_failure([self, control](const Failure& failure) {
       {
         std::lock_guard lock(self->mutex_);
         self->failures_.push_back(failure);
@@ -59,7 +60,9 @@ std::shared_ptr<EngineCore> EngineCore::make(EngineParts parts) {
       self->news_.store(true, std::memory_order_release);
       if (self->parts_.endpoint) self->parts_.endpoint->wake();
       self->notify_waiters();
+      if (self->looks_when_idle_.load()) control->after({}, [self] { self->look_if_idle(); });
     });
+    control->on_refusal([self](const RefusedCall& refusal) { self->heard_refusal(refusal); });
   }
   return core;
 }
@@ -222,7 +225,11 @@ std::shared_ptr<Execution> EngineCore::submit(const std::shared_ptr<Communicator
       if (!found) failed = found.error();
     }
     if (!failed.ok()) {
-      failed = failed.with_prefix(call.describe() + ": ");
+      ErrorContext context = failed.context();
+      context.collective = name(call.collective);
+      context.sequence = is_message(call.collective) ? 0 : communicator->last_sequence.load() + 1;
+      context.bytes = call.bytes();
+      failed = failed.with_prefix(call.describe() + ": ").with_context(context);
       execution = std::make_shared<Execution>(communicator, std::move(call), no_plan, 0, Tiling{});
       execution->fail(failed);
       execution->publish();
@@ -231,6 +238,7 @@ std::shared_ptr<Execution> EngineCore::submit(const std::shared_ptr<Communicator
     const Tiling tiling = tiling_of(*communicator, *plan, call);
     pending_.fetch_add(1);  // before it has its number: nothing that is run at once comes between
     const std::uint32_t sequence = is_message(call.collective) ? 0 : ++communicator->last_sequence;
+    if (sequence != 0) take_back_refused(*communicator);
     auto memory = memory_of(call);
     execution = std::make_shared<Execution>(communicator, std::move(call), std::move(plan), sequence, tiling);
     execution->hold(std::move(memory));

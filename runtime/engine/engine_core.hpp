@@ -107,6 +107,9 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   MappedBlocks& mapped() { return mapped_; }
   /// A call that this rank cannot make although the others may: they need not wait for it.
   void call_failed(const CommunicatorCore& communicator, const Status& why);
+  /// A collective that this rank did not call, as its arguments are wrong; it may call it again with better ones. If it
+  /// does not, those who wait in it hear why.
+  void call_refused(const std::shared_ptr<CommunicatorCore>& communicator, const Status& why);
   Status wait(Execution& execution, std::chrono::nanoseconds limit);
   void drive_once();  ///< progress if nobody else makes it
   void abort(CommunicatorCore& communicator, std::string reason);
@@ -133,6 +136,9 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void add_to_report(std::string line) { parts_.report.push_back(std::move(line)); }
   const std::vector<std::string>& report() const { return parts_.report; }
   std::uint32_t take_communicator_id(std::uint32_t at_least);
+
+  /// From now on what comes while the program is elsewhere is looked at, twice a second and when a failure is heard of.
+  void look_when_idle();
 
   // The driver.
   /// Posts the eager receives; true when every rank may be sent to. Before the first operation of any rank.
@@ -242,10 +248,19 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void note_waiting(CommunicatorCore& communicator, Execution& execution, Time now);
   void check_left(CommunicatorCore& communicator, Execution& execution, Time now);
   Time patience(const Execution& execution) const;
+  static Time stuck_for(const Execution& execution, Time now);
+  void say_what_waits(Execution& execution, Time now);
+  void tell_refused(ControlPlane& control, CommunicatorCore& communicator, std::uint32_t sequence);
+  void tell_all_refused();
+  void take_back_refused(CommunicatorCore& communicator);  ///< under its mutex: it called something after that
+  void heard_refusal(const RefusedCall& refusal);
+  void check_refused(CommunicatorCore& communicator, const Execution& execution, Time now);
   void check_deadline(CommunicatorCore& communicator, Execution& execution, Time now);
   Status mismatch(const CommunicatorCore& communicator, Rank member, std::uint32_t sequence, const Signature& theirs,
                   const Signature& ours) const;
   void report(Failure failure);
+  Status compare(const CommunicatorCore& communicator, Rank member, const Record& record) const;
+  void check_late(CommunicatorCore& communicator, Rank member, const Record& record);
   void on_message(CommunicatorCore& communicator, Rank member, const Record& record,
                   std::span<const std::byte> payload);
   std::uint16_t free_index();
@@ -259,6 +274,8 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void drive(const std::function<bool()>& enough, std::chrono::nanoseconds limit, const WaitPolicy& waiting);
   void notify_waiters();
   void background();
+  void look_again(ControlPlane& control);
+  void look_if_idle();
   void ask_state(std::function<void(const RankState&)> tell);
   void tell_state();
   void release_drive();
@@ -349,6 +366,10 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   std::atomic<std::uint64_t> ran_at_once_{0};
   std::atomic<bool> adopt_{false};  ///< a communicator was made: look at the orphans again
   std::unique_ptr<StatusDoor> door_;
+  std::vector<RefusedCall> refusals_;        ///< under mutex_: calls that other ranks refused and have not made
+  std::atomic<bool> knows_refusals_{false};  ///< refusals_ holds something
+  std::atomic<bool> looks_when_idle_{false};
+  Status late_mismatch_;  ///< the driver's: found while this rank leaves
 };
 
 }  // namespace fabring

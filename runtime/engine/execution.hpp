@@ -119,6 +119,8 @@ class Execution {
   /// World ranks with a block outstanding, and whom it waits for (in the communicator).
   std::vector<Rank> peers_outstanding() const;
   std::vector<Rank> waiting_for() const;
+  /// Lets those it waits for know what was called here, if nothing has told them yet.
+  void announce_waiting();
   /// The oldest tile with small messages to this peer not yet sent; tiles() if none.
   std::uint32_t oldest_eager_tile(int peer_index) const;
   /// Its operands stay in memory of a device.
@@ -129,7 +131,7 @@ class Execution {
   Time next_note{};               ///< when to say again that it waits
   std::uint64_t noted_steps = 0;  ///< done when last looked at, and since when no more
   Time stuck_since{};
-  Time next_look{};   ///< when to look whether whom it waits for has left
+  Time next_look{};   ///< when to look at those it waits for
   Time left_since{};  ///< since when it has been known to wait for one that has
   std::uint64_t bytes_done() const;
   /// Of all tiles; it grows while anything moves.
@@ -249,6 +251,7 @@ class Execution {
   std::uint32_t tile_slot(const Tile& tile) const;
   Result<StepId> step_of(const Tile& tile, Rank peer, const Record& record) const;
   Record record_for(const Tile& tile, StepId id, RecordKind kind, std::size_t bytes) const;
+  bool awaits(const Tile& tile, StepId id) const;
   void announce(const Tile& tile, StepId id);
   void grant(Tile& tile, StepId id, Slot slot, std::size_t bytes, Arrival arrival);
   void now_outstanding(StepId id);

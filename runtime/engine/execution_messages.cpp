@@ -210,6 +210,13 @@ void Execution::announce(const Tile& tile, StepId id) {
   engine_->transfer().send_record(world_rank(id), record);
 }
 
+void Execution::announce_waiting() {
+  if (point_to_point() || lengths_by_pair(call_)) return;  // there every rank sends something to every other
+  for (const auto& tile : tiles_)
+    for (StepId id = 0; tile->active && id < plan_->plan.steps.size(); ++id)
+      if (awaits(*tile, id)) announce(*tile, id);
+}
+
 // ---- receiving ----------------------------------------------------------------------------------------------------
 
 void Execution::grant(Tile& tile, StepId id, Slot slot, std::size_t bytes, Arrival arrival) {

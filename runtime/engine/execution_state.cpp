@@ -18,18 +18,21 @@ std::vector<Rank> Execution::peers_outstanding() const {
   return ranks;
 }
 
+bool Execution::awaits(const Tile& tile, StepId id) const {
+  const StepKind kind = plan_->plan.steps[id].kind;
+  return (kind == StepKind::recv || kind == StepKind::recv_reduce) &&
+         (tile.need[id] == 0 || tile.data[id] == Data::posted) && tile.data[id] != Data::here &&
+         tile.data[id] != Data::early && tile.data[id] != Data::used && tile.data[id] != Data::on_its_way &&
+         !skipped(tile, id);
+}
+
 std::vector<Rank> Execution::waiting_for() const {
   std::vector<Rank> ranks;
   if (!started_ && point_to_point() && call_.root >= 0) ranks.push_back(call_.root);
   for (const auto& tile : tiles_) {
     if (!tile->active) continue;
     for (StepId id = 0; id < plan_->plan.steps.size(); ++id) {
-      const Step& step = plan_->plan.steps[id];
-      const bool receiving = (step.kind == StepKind::recv || step.kind == StepKind::recv_reduce) &&
-                             (tile->need[id] == 0 || tile->data[id] == Data::posted) && tile->data[id] != Data::here &&
-                             tile->data[id] != Data::early && tile->data[id] != Data::used &&
-                             tile->data[id] != Data::on_its_way && !skipped(*tile, id);
-      if (receiving || tile->waiting[id]) ranks.push_back(step.peer);
+      if (awaits(*tile, id) || tile->waiting[id]) ranks.push_back(plan_->plan.steps[id].peer);
     }
   }
   std::sort(ranks.begin(), ranks.end());

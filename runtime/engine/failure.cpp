@@ -18,8 +18,10 @@ constexpr auto verdict_time = std::chrono::milliseconds(300);
 constexpr auto settle_alone = std::chrono::milliseconds(100);
 constexpr auto settle_shared = std::chrono::milliseconds(2000);
 constexpr auto first_note = std::chrono::seconds(10);
-// An operation that waits for a rank that has left: how often to look, and how long what it sent may take to arrive.
-constexpr auto look_for_leavers = std::chrono::milliseconds(500);
+constexpr auto silent_for = std::chrono::milliseconds(500);
+// An operation that waits, perhaps for a rank that has left: how often to look, and how long what it sent may take to
+// arrive.
+constexpr auto look_at_others = std::chrono::milliseconds(500);
 constexpr auto time_to_arrive = std::chrono::seconds(3);
 
 // Messages have no number before they have met.
@@ -171,6 +173,7 @@ void EngineCore::apply(const Failure& failure) {
       return other.communicator == failure.communicator && other.culprit == failure.culprit;
     });
     if (!known) applied_.push_back(failure);
+    std::erase_if(refusals_, [&](const RefusedCall& refusal) { return refusal.communicator == failure.communicator; });
   }
   const Status why = explain(failure);
   for (const auto& communicator : communicators())
@@ -190,6 +193,7 @@ void EngineCore::cut_off(Rank rank) {
 void EngineCore::fail(CommunicatorCore& communicator, const Status& why) {
   {
     std::lock_guard lock(communicator.mutex);
+    if (left_.load() && communicator.failed.ok() && why.code() == ErrorCode::mismatch) late_mismatch_ = why;
     communicator.fail(why);
   }
   const auto explained = [&](const Execution& execution) {
@@ -290,7 +294,12 @@ void EngineCore::tick(Time now) {
     for (const auto& execution : under_way) {
       if (execution->failed()) continue;
       note_waiting(*communicator, *execution, now);
-      check_left(*communicator, *execution, now);
+      check_refused(*communicator, *execution, now);
+      if (now >= execution->next_look) {
+        execution->next_look = now + look_at_others;
+        say_what_waits(*execution, now);
+        check_left(*communicator, *execution, now);
+      }
       check_deadline(*communicator, *execution, now);
     }
   }
@@ -300,12 +309,22 @@ std::string EngineCore::activity_of(Rank rank) const {
   return parts_.control ? parts_.control->activity_of(rank) : std::string();
 }
 
+Time EngineCore::stuck_for(const Execution& execution, Time now) {
+  return now - std::max(execution.begun_at, execution.stuck_since);
+}
+
+// Who waits for something small has perhaps said nothing yet of what it called, and if the others wait for it likewise,
+// or are done, nobody would ever know that they called something else.
+void EngineCore::say_what_waits(Execution& execution, Time now) {
+  if (stuck_for(execution, now) >= Time(silent_for)) execution.announce_waiting();
+}
+
 void EngineCore::note_waiting(CommunicatorCore& communicator, Execution& execution, Time now) {
   if (const std::uint64_t done = execution.steps_done(); done != execution.noted_steps) {
     execution.noted_steps = done;  // large and slow is not stuck
     execution.stuck_since = now;
   }
-  const Time waited = now - std::max(execution.begun_at, execution.stuck_since);
+  const Time waited = stuck_for(execution, now);
   // Before anybody gives up, so that who waits for whom is known by then.
   const Time first = std::min<Time>(first_note, patience(execution) / 2);
   if (waited < first || now < execution.next_note) return;
@@ -329,8 +348,7 @@ void EngineCore::note_waiting(CommunicatorCore& communicator, Execution& executi
 
 // What a rank sent before it left may still be on its way; after a while nothing will come.
 void EngineCore::check_left(CommunicatorCore& communicator, Execution& execution, Time now) {
-  if (!parts_.control || left_.load() || now < execution.next_look) return;
-  execution.next_look = now + look_for_leavers;
+  if (!parts_.control || left_.load()) return;
   for (const Rank rank : execution.waiting_for()) {
     const Rank world = communicator.members[rank];
     if (world == parts_.self || !parts_.control->has_left(world)) continue;

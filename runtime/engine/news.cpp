@@ -93,18 +93,18 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
   if (record.kind == RecordKind::entered) return;
   if (!failure_of(*communicator).ok()) {
     if (record.kind == RecordKind::grant) transfer_->decline(peer, record.slot);
+    if (left_.load()) check_late(*communicator, member, record);
     return;
   }
   if (record.signature.collective == static_cast<std::uint8_t>(Collective::send))
     return on_message(*communicator, member, record, payload);
   Execution* execution = communicator->find_active(record.sequence);
-  const CommunicatorCore::Past& past = communicator->past[record.sequence % communicator->past.size()];
-  if (past.sequence == record.sequence && !same_call(past.signature, record.signature)) {
+  if (const Status differs = compare(*communicator, member, record); !differs.ok()) {
     if (record.kind == RecordKind::grant) transfer_->decline(peer, record.slot);
-    report({ErrorCode::mismatch, peer, parts_.self, communicator->global_id(),
-            mismatch(*communicator, member, record.sequence, record.signature, past.signature).message()});
+    report({ErrorCode::mismatch, peer, parts_.self, communicator->global_id(), differs.message()});
     return;
   }
+  const CommunicatorCore::Past& past = communicator->past[record.sequence % communicator->past.size()];
   // Seen, and alike. It may even come when the operation is over: parcels overtake each other.
   if (record.kind == RecordKind::announce && past.sequence >= record.sequence) {
     const bool waits = !communicator->queued.empty() && communicator->queued.front()->sequence() == record.sequence;
@@ -130,6 +130,24 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
   const Status taken = execution->on_record(member, record, payload);
   if (!taken.ok()) return refuse(*communicator, member, *execution, record, taken);
   execution->advance();
+}
+
+// Did this rank call the same, if it has called yet?
+Status EngineCore::compare(const CommunicatorCore& communicator, Rank member, const Record& record) const {
+  const CommunicatorCore::Past& past = communicator.past[record.sequence % communicator.past.size()];
+  if (past.sequence != record.sequence || same_call(past.signature, record.signature)) return {};
+  return mismatch(communicator, member, record.sequence, record.signature, past.signature);
+}
+
+// While it leaves: of a call in which this rank waited for nobody, the message of somebody else may come as late as
+// that.
+void EngineCore::check_late(CommunicatorCore& communicator, Rank member, const Record& record) {
+  if (communicator.not_at_once.load() || record.signature.collective == static_cast<std::uint8_t>(Collective::send))
+    return;
+  const Status differs = compare(communicator, member, record);
+  if (differs.ok()) return;
+  report({ErrorCode::mismatch, communicator.members[member], parts_.self, communicator.global_id(), differs.message()});
+  fail(communicator, differs);
 }
 
 void EngineCore::on_message(CommunicatorCore& communicator, Rank member, const Record& record,

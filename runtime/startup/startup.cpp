@@ -274,6 +274,7 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
     if (!probed) return probed.error().with_prefix("measuring what messages cost (FABRING_MACHINE): ");
     core->add_to_report(std::move(*probed));
   }
+  core->look_when_idle();
   answer_status(*core, options.job_nonce, log);
   if (config.explain || log.wants(LogLevel::info))
     for (const std::string& line : core->report())

@@ -8,6 +8,7 @@
 #include <optional>
 #include <sstream>
 
+#include "calls.hpp"
 #include "checked_vector.hpp"
 #include "events.hpp"
 #include "exchange_commands.hpp"
@@ -93,6 +94,8 @@ Exit Commands::run(std::string_view line) {
   if (words.verb() == "split") return split(words);
   if (words.verb() == "abort") return abort(words);
   if (words.verb() == "buffers") return buffers(words);
+  if (words.verb() == "call") return call(words);
+  if (words.verb() == "health") return health(words);
   if (words.verb() == "blocks" || words.verb() == "messages" || words.verb() == "crossed") return exchange(words);
   if (words.verb() == "work") return work(words);
   if (words.verb() == "serve") return serve();
@@ -217,6 +220,23 @@ Exit Commands::buffers(const Words& words) {
   }
   const Status nothing = world.allreduce(nullptr, nullptr, 0, type, op);
   return nothing.ok() ? loop(Words("loop steps=3 sizes=4,4096")) : report("count 0", nothing);
+}
+
+Exit Commands::call(const Words& words) {
+  const auto what = fabring::parse_collective(words.text("what", "broadcast"));
+  if (!what) return Exit::usage;
+  const Called called = call_once(on(words), *what, words.text("mode", "blocking"), words.text("wrong", ""),
+                                  static_cast<std::size_t>(words.number("count", 4)),
+                                  static_cast<fabring::Rank>(words.number("root", 0)));
+  Event("called").text("on", words.text("on", "world")).number("right", called.right ? 1 : 0).error(called.status);
+  return called.status.ok() && !called.right ? Exit::wrong : Exit::fine;
+}
+
+Exit Commands::health(const Words& words) {
+  const Communicator communicator = on(words);
+  while (communicator.health().ok()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  Event("health").text("on", words.text("on", "world")).error(communicator.health());
+  return Exit::fine;
 }
 
 Exit Commands::exchange(const Words& words) {

@@ -45,6 +45,8 @@ class Commands {
   Exit split(const Words& words);       // name, colour, key
   Exit abort(const Words& words);       // on
   Exit buffers(const Words& words);     // wrong buffers, each refused; a right one afterwards
+  Exit call(const Words& words);        // see calls.hpp; on
+  Exit health(const Words& words);      // waits until it is not good any more, on
   Exit exchange(const Words& words);    // blocks, messages, crossed: steps, unit (elements), on
   Exit work(const Words& words);        // ms of something else
   Exit serve();                         // commands from stdin until its end

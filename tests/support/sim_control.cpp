@@ -5,7 +5,10 @@ namespace fabring::fixture {
 class SimControlPlane final : public ControlPlane {
  public:
   SimControlPlane(SimControl& world, Rank rank) : world_(world), rank_(rank) {}
-  ~SimControlPlane() override { world_.seats_[rank_].handler = nullptr; }
+  ~SimControlPlane() override {
+    world_.seats_[rank_].handler = nullptr;
+    world_.seats_[rank_].refusal_handler = nullptr;
+  }
   Result<std::vector<std::string>> all_gather(std::string) override {
     return Status(ErrorCode::unsupported, "a simulated world has nothing to gather");
   }
@@ -14,6 +17,18 @@ class SimControlPlane final : public ControlPlane {
   }
   void on_failure(std::function<void(const Failure&)> handler) override {
     world_.seats_[rank_].handler = std::move(handler);
+  }
+  void tell(RefusedCall refusal) override {
+    refusal.rank = rank_;
+    world_.tell(std::move(refusal));
+  }
+  void on_refusal(std::function<void(const RefusedCall&)> handler) override {
+    world_.seats_[rank_].refusal_handler = std::move(handler);
+  }
+  void after(std::chrono::milliseconds delay, std::function<void()> what) override {
+    world_.timeline_.after(delay, [&world = world_, rank = rank_, what = std::move(what)] {
+      if (!world.seats_[rank].dead) what();
+    });
   }
   void set_activity(std::string text) override { world_.seats_[rank_].activity = std::move(text); }
   std::string activity_of(Rank rank) const override { return world_.seats_[rank].activity; }
@@ -34,6 +49,20 @@ std::unique_ptr<ControlPlane> SimControl::open(Rank rank) { return std::make_uni
 
 void SimControl::report(Failure failure) {
   timeline_.after(timeline_.between(Time(0), most_delay), [this, failure = std::move(failure)] { decide(failure); });
+}
+
+void SimControl::tell(RefusedCall refusal) {
+  if (seats_[refusal.rank].dead) return;
+  refusals_.push_back(refusal);
+  for (Rank rank = 0; rank < static_cast<Rank>(seats_.size()); ++rank) {
+    if (rank == refusal.rank) continue;
+    Time& last = seats_[rank].told_until;  // never in another order
+    last = std::max(last, timeline_.now() + timeline_.between(Time(0), most_delay));
+    timeline_.at(last, [this, rank, refusal] {
+      Seat& seat = seats_[rank];
+      if (!seat.dead && seat.refusal_handler) seat.refusal_handler(refusal);
+    });
+  }
 }
 
 void SimControl::decide(const Failure& failure) {

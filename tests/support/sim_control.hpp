@@ -30,11 +30,15 @@ class SimControl {
   Time silence = std::chrono::seconds(30);
   /// Every failure that was passed on, in order.
   const std::vector<Failure>& failures() const { return failures_; }
+  /// Every refusal that was told, and taken back.
+  const std::vector<RefusedCall>& refusals() const { return refusals_; }
 
  private:
   friend class SimControlPlane;
   struct Seat {
     std::function<void(const Failure&)> handler;
+    std::function<void(const RefusedCall&)> refusal_handler;
+    Time told_until{};
     bool dead = false;
     bool left = false;
     std::uint64_t pauses = 0;  // odd: paused
@@ -42,6 +46,7 @@ class SimControl {
     std::string activity;
   };
   void report(Failure failure);
+  void tell(RefusedCall refusal);
   void decide(const Failure& failure);
   void deliver(Rank rank, const Failure& failure);
 
@@ -49,6 +54,7 @@ class SimControl {
   std::vector<Seat> seats_;
   std::set<std::pair<std::uint64_t, Rank>> known_;
   std::vector<Failure> failures_;
+  std::vector<RefusedCall> refusals_;
 };
 
 }  // namespace fabring::fixture

@@ -172,6 +172,10 @@ void SimWorld::everyone_calls_soon(Request what, Time spread, int group) {
   }
 }
 
+void SimWorld::refuse(Rank rank, const std::string& why, int group) {
+  if (alive_[rank]) engines_[rank]->call_refused(communicator(rank, group), Status(ErrorCode::invalid_argument, why));
+}
+
 void SimWorld::mute(Rank rank) {
   alive_[rank] = false;
   open_count_ -= open_[rank].size();

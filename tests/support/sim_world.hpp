@@ -83,6 +83,9 @@ class SimWorld {
   /// Every member calls it within `spread`, each at a time of its own, in the order of its calls.
   void everyone_calls_soon(Request what, Time spread, int group = 0);
 
+  /// It makes a call that is refused for its arguments.
+  void refuse(Rank rank, const std::string& why, int group = 0);
+
   void kill(Rank rank);
   /// Its engine does nothing any more, but its endpoint lives: the test plays a hostile rank with fabric().open(rank).
   void mute(Rank rank);

@@ -15,7 +15,7 @@ namespace fabring::fixture {
 
 class ThreadControl {
  public:
-  explicit ThreadControl(int ranks) : handlers(ranks), left(ranks) {}
+  explicit ThreadControl(int ranks) : handlers(ranks), refusal_handlers(ranks), left(ranks) {}
 
   void report(const Failure& failure) {
     std::lock_guard lock(mutex);
@@ -24,9 +24,16 @@ class ThreadControl {
       if (handler) handler(failure);
   }
 
+  void tell(const RefusedCall& refusal) {
+    std::lock_guard lock(mutex);
+    for (std::size_t rank = 0; rank < refusal_handlers.size(); ++rank)
+      if (refusal_handlers[rank] && static_cast<Rank>(rank) != refusal.rank) refusal_handlers[rank](refusal);
+  }
+
   std::mutex mutex;
   std::condition_variable news;
   std::vector<std::function<void(const Failure&)>> handlers;
+  std::vector<std::function<void(const RefusedCall&)>> refusal_handlers;
   std::vector<bool> left;
   std::set<std::pair<std::uint64_t, Rank>> known;
 };
@@ -39,6 +46,7 @@ class ThreadControlPlane final : public ControlPlane {
   ~ThreadControlPlane() override {
     std::lock_guard lock(shared_->mutex);
     shared_->handlers[rank_] = nullptr;
+    shared_->refusal_handlers[rank_] = nullptr;
   }
   Result<std::vector<std::string>> all_gather(std::string) override {
     return Status(ErrorCode::unsupported, "a world of threads has nothing to gather");
@@ -48,6 +56,15 @@ class ThreadControlPlane final : public ControlPlane {
     std::lock_guard lock(shared_->mutex);
     shared_->handlers[rank_] = std::move(handler);
   }
+  void tell(RefusedCall refusal) override {
+    refusal.rank = rank_;
+    shared_->tell(refusal);
+  }
+  void on_refusal(std::function<void(const RefusedCall&)> handler) override {
+    std::lock_guard lock(shared_->mutex);
+    shared_->refusal_handlers[rank_] = std::move(handler);
+  }
+  void after(std::chrono::milliseconds, std::function<void()> what) override { what(); }  // nobody waits for it
   void set_activity(std::string) override {}
   std::string activity_of(Rank) const override { return {}; }
   std::string host_of(Rank) const override { return "here"; }

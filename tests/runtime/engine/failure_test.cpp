@@ -2,6 +2,7 @@
 // culprit, in bounded time, never a wrong result and never a hang. (SimWorld checks results, buffers and the endpoint's
 // rules.)
 
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 
 #include "tests/support/sim_world.hpp"
@@ -210,6 +211,33 @@ TEST(Mismatch, between_a_waiting_large_send_and_a_waiting_small_receive_is_found
       for (const auto& operation : world.operations())
         EXPECT_EQ(operation->status().code(), ErrorCode::mismatch) << operation->status().to_string() << world.replay();
     }
+  }
+}
+
+// Where every rank finishes its own part, and where nobody sends anything as each waits for another.
+TEST(Mismatch, about_the_root_is_found_though_each_does_its_part_or_all_wait) {
+  constexpr Collective rooted[] = {Collective::broadcast, Collective::reduce, Collective::gather, Collective::scatter};
+  for (const std::uint64_t seed : seeds(100, 20)) {
+    Chaos chaos(seed);
+    chaos.options.algorithm = std::nullopt;
+    SimWorld world(chaos.options);
+    Request what{.count = chaos.chance() % 2 == 0 ? chaos.chance() % 4 : chaos.chance() % 3000};
+    what.collective = rooted[seed % std::size(rooted)];
+    std::vector<Rank> roots;
+    for (Rank rank = 0; rank < chaos.ranks; ++rank) roots.push_back(chaos.any_rank());
+    if (std::count(roots.begin(), roots.end(), roots[0]) == chaos.ranks) roots[0] = (roots[0] + 1) % chaos.ranks;
+    for (Rank rank = 0; rank < chaos.ranks; ++rank) {
+      what.root = roots[static_cast<std::size_t>(rank)];
+      what.rough = true;  // whoever finishes its part may have got it from anyone
+      world.call(rank, what);
+    }
+    const auto known_to_all = [&] {
+      for (Rank rank = 0; rank < chaos.ranks; ++rank)
+        if (Communicator(world.communicator(rank)).health().code() != ErrorCode::mismatch) return false;
+      return true;
+    };
+    ASSERT_TRUE(world.run_until(known_to_all, 5s)) << fmt::format("roots {}", fmt::join(roots, ", ")) << world.replay();
+    if (!world.run(3s)) return;
   }
 }
 

@@ -1,0 +1,56 @@
+#include "calls.hpp"
+
+#include <array>
+#include <vector>
+
+namespace rank_program {
+namespace {
+
+using namespace fabring;
+
+Status run_as(Communicator& on, const Operation& operation, std::string_view mode) {
+  if (mode == "async") return on.start(operation).wait();
+  if (mode == "group") {
+    const std::array<Operation, 3> group{Operation::barrier(), operation, Operation::barrier()};
+    return on.run_group(group);
+  }
+  if (mode == "prepared") {
+    auto prepared = on.prepare(operation);
+    return prepared ? prepared->start().wait() : prepared.error();
+  }
+  return on.run(operation);
+}
+
+}  // namespace
+
+Called call_once(Communicator on, Collective what, std::string_view mode, std::string_view wrong, std::size_t count,
+                 Rank root) {
+  const auto ranks = static_cast<std::size_t>(on.size());
+  const bool gathers = what == Collective::gather;
+  std::vector<float> in(count, static_cast<float>(on.rank() + 1)), out(gathers ? count * ranks : count, 0.0f);
+  Operation operation;
+  float expected = 0;
+  if (what == Collective::broadcast) {
+    operation = Operation::broadcast(out.data(), out.data(), count, DataType::float32, root);
+    if (on.rank() == root) out = in;
+    expected = static_cast<float>(root + 1);
+  } else if (gathers) {
+    operation = Operation::gather(in.data(), out.data(), count, DataType::float32, root);
+  } else {
+    operation = Operation::allreduce(in.data(), out.data(), count, DataType::float32, ReduceOp::sum);
+    expected = static_cast<float>(ranks * (ranks + 1) / 2);
+  }
+  std::vector<std::size_t> lengths(ranks + 1, count);
+  if (wrong == "root") operation.root = on.size();
+  if (wrong == "type") operation.reduction = ReduceOp::bitwise_and;
+  if (wrong == "overlap") operation.out = static_cast<float*>(operation.out) + 1, operation.in = out.data();
+  if (wrong == "null") operation.in = operation.out = nullptr;
+  if (wrong == "count") operation.count = static_cast<std::size_t>(-1) / 2;
+  if (wrong == "blocks") operation = Operation::all_gather_v(in.data(), out.data(), {lengths, {}}, DataType::float32);
+  Called called{run_as(on, operation, mode), true};
+  if (!called.status.ok() || gathers) return called;
+  for (const float value : out) called.right = called.right && value == expected;
+  return called;
+}
+
+}  // namespace rank_program

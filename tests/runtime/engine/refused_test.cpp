@@ -1,0 +1,170 @@
+// A call that one rank refuses for its arguments: who waits in it gets an error that names that rank and its reason,
+// unless the rank makes the call after all; and nothing else ends.
+
+#include <gmock/gmock.h>
+
+#include "tests/support/sim_world.hpp"
+
+namespace fabring::fixture {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+constexpr const char* reason = "there is no root 7; ranks are 0 to 2";
+
+struct Refusing {
+  explicit Refusing(std::uint64_t seed)
+      : chance(seed), ranks(2 + static_cast<int>(chance() % 6)), options(any_world(ranks, seed)), odd(any_rank()) {
+    options.algorithm = std::nullopt;
+  }
+  Rank any_rank() { return static_cast<Rank>(chance() % static_cast<std::uint64_t>(ranks)); }
+  Time any_time(Time most) { return Time(static_cast<Time::rep>(chance() % static_cast<std::uint64_t>(most.count()))); }
+  Request any_call() {
+    constexpr Collective all[] = {Collective::allreduce,  Collective::broadcast, Collective::reduce,
+                                  Collective::all_gather, Collective::barrier,   Collective::alltoall};
+    return any_request(all[chance() % std::size(all)], ranks, chance() % 3000, chance);
+  }
+
+  std::mt19937_64 chance;
+  int ranks;
+  SimWorldOptions options;
+  Rank odd;
+};
+
+// Only the calls of some collectives wait for every rank; in the barrier after them somebody does.
+TEST(Refused, call_of_one_rank_ends_it_on_every_rank_and_says_why) {
+  for (const std::uint64_t seed : seeds(60, 10)) {
+    Refusing world_of(seed);
+    SimWorld world(world_of.options);
+    world.everyone_calls(world_of.any_call());
+    const Request what = world_of.any_call();
+    for (Rank rank = 0; rank < world_of.ranks; ++rank)
+      world.at(world_of.any_time(3s), [&, rank] {
+        if (rank == world_of.odd) return world.refuse(rank, reason);
+        world.call(rank, what);
+        world.call(rank, {.collective = Collective::barrier});
+      });
+    world.linger(3s);
+    if (!world.run(3s)) return;
+    int ended = 0;
+    for (const auto& operation : world.operations()) {
+      if (operation->status().ok()) {
+        EXPECT_LT(operation->execution->sequence(), 3u) << world.replay();
+        continue;
+      }
+      ++ended;
+      const Status& status = operation->status();
+      EXPECT_EQ(status.code(), ErrorCode::mismatch) << status.to_string() << world.replay();
+      EXPECT_EQ(status.context().rank, world_of.odd) << status.to_string() << world.replay();
+      EXPECT_EQ(status.context().host, "host" + std::to_string(world_of.odd)) << world.replay();
+      EXPECT_THAT(status.message(), HasSubstr(reason)) << world.replay();
+      EXPECT_THAT(status.message(), HasSubstr("operation #2")) << world.replay();
+    }
+    EXPECT_GE(ended, world_of.ranks - 1) << world.replay();
+    world.linger(50ms);  // it hears of it too
+    const auto after = world.call(world_of.odd, what);
+    EXPECT_EQ(after->status().code(), ErrorCode::mismatch) << world.replay();
+  }
+}
+
+TEST(Refused, call_that_is_repeated_at_once_is_told_to_nobody) {
+  for (const std::uint64_t seed : seeds(30, 5)) {
+    Refusing world_of(seed);
+    SimWorld world(world_of.options);
+    const Request what = world_of.any_call();
+    for (Rank rank = 0; rank < world_of.ranks; ++rank) {
+      if (rank != world_of.odd) {
+        world.call(rank, what);
+        continue;
+      }
+      for (int i = 0; i < 3; ++i) world.refuse(rank, reason);
+      world.at(world_of.any_time(900ms), [&, rank] { world.call(rank, what); });
+    }
+    world.linger(1s);
+    if (!world.run(3s)) return;
+    world.linger(3s);
+    world.everyone_calls({.count = 10});
+    if (!world.run(3s)) return;
+    world.expect_all_ok();
+    EXPECT_TRUE(world.control().refusals().empty()) << world.replay();
+  }
+}
+
+TEST(Refused, call_may_be_repeated_late_if_nobody_waits_for_it_before) {
+  for (const std::uint64_t seed : seeds(30, 5)) {
+    Refusing world_of(seed);
+    SimWorld world(world_of.options);
+    const Request what = world_of.any_call();
+    world.refuse(world_of.odd, reason);
+    world.linger(5s);
+    ASSERT_EQ(world.control().refusals().size(), 1u) << world.replay();
+    for (Rank rank = 0; rank < world_of.ranks; ++rank)
+      world.at(world_of.any_time(900ms), [&, rank] { world.call(rank, what); });
+    world.linger(1s);
+    if (!world.run(3s)) return;
+    world.linger(3s);
+    world.everyone_calls({.count = 10});
+    if (!world.run(3s)) return;
+    world.expect_all_ok();
+    ASSERT_EQ(world.control().refusals().size(), 2u) << world.replay();
+    EXPECT_EQ(world.control().refusals()[1].text, "") << "it is taken back";
+  }
+}
+
+TEST(Refused, call_of_every_rank_leaves_them_all_the_time_to_repeat_it) {
+  for (const std::uint64_t seed : seeds(30, 5)) {
+    Refusing world_of(seed);
+    SimWorld world(world_of.options);
+    const Request what = world_of.any_call();
+    for (Rank rank = 0; rank < world_of.ranks; ++rank) world.refuse(rank, reason);
+    for (Rank rank = 0; rank < world_of.ranks; ++rank)
+      world.at(rank == world_of.odd ? Time(20s) : world_of.any_time(1s), [&, rank] { world.call(rank, what); });
+    world.linger(21s);
+    if (!world.run(3s)) return;
+    world.expect_all_ok();
+  }
+}
+
+TEST(Refused, call_on_one_communicator_disturbs_no_other) {
+  for (const std::uint64_t seed : seeds(30, 5)) {
+    SimWorldOptions options = any_world(5, seed);
+    SimWorld world(options);
+    const int with = world.group({0, 1, 4}), without = world.group({2, 0, 1, 4});
+    std::mt19937_64 chance(seed);
+    world.refuse(4, reason, with);
+    world.call(0, {.count = 300}, with);
+    world.call(1, {.count = 300}, with);
+    for (int i = 0; i < 20; ++i) world.everyone_calls_soon(any_allreduce(500, chance), 1s, without);
+    world.everyone_calls({.count = 700});
+    if (!world.run(30s)) return;
+    for (const auto& operation : world.operations())
+      EXPECT_EQ(operation->status().ok(),
+                operation->execution->communicator() != world.communicator(operation->rank, with))
+          << operation->status().to_string() << world.replay();
+    world.everyone_calls({.count = 100}, without);
+    if (!world.run(3s)) return;
+    EXPECT_TRUE(world.operations().back()->status().ok()) << world.replay();
+  }
+}
+
+// The refused call has no number: what is under way before it may take its time.
+TEST(Refused, call_ends_none_before_it) {
+  SimWorldOptions options{.ranks = 3};
+  options.timeout = 60s;
+  SimWorld world(options);
+  world.call(0, {.count = 10});
+  world.call(1, {.count = 10});
+  world.call(1, {.count = 10});
+  world.refuse(1, reason);
+  world.linger(20s);
+  EXPECT_FALSE(world.operations().front()->done());
+  world.call(2, {.count = 10});
+  world.call(2, {.count = 10});
+  world.call(0, {.count = 10});
+  if (!world.run(3s)) return;
+  world.expect_all_ok();
+}
+
+}  // namespace
+}  // namespace fabring::fixture

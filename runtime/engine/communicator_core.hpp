@@ -108,7 +108,8 @@ class CommunicatorCore {
     bool told = false;    ///< the others know
     std::string text;
   };
-  Refused refused;  ///< any thread, under `mutex`
+  Refused refused;      ///< any thread, under `mutex`
+  bool untold = false;  ///< likewise: it failed by a mismatch, of which no call has told
 
   /// Everything under way: collectives, sends and receives that transfer data.
   std::vector<std::shared_ptr<Execution>> running() const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "runtime/base/named_thread.hpp"
 #include "runtime/engine/engine_core.hpp"
@@ -315,9 +316,11 @@ Status EngineCore::leave() {
     drive([&] { return pending_.load() == 0; }, std::chrono::milliseconds(200));
   }
   tell_state();
-  if (!late_mismatch_.ok()) {
-    parts_.log.error(late_mismatch_.message());
-    left = late_mismatch_;
+  for (const auto& communicator : communicators()) {
+    std::lock_guard of(communicator->mutex);
+    if (!std::exchange(communicator->untold, false)) continue;
+    parts_.log.error(communicator->failed.message());
+    left = communicator->failed;
   }
   lock.unlock();
   door_.reset();

@@ -225,6 +225,7 @@ std::shared_ptr<Execution> EngineCore::submit(const std::shared_ptr<Communicator
       if (!found) failed = found.error();
     }
     if (!failed.ok()) {
+      communicator->untold = false;
       ErrorContext context = failed.context();
       context.collective = name(call.collective);
       context.sequence = is_message(call.collective) ? 0 : communicator->last_sequence.load() + 1;

@@ -369,7 +369,6 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   std::vector<RefusedCall> refusals_;        ///< under mutex_: calls that other ranks refused and have not made
   std::atomic<bool> knows_refusals_{false};  ///< refusals_ holds something
   std::atomic<bool> looks_when_idle_{false};
-  Status late_mismatch_;  ///< the driver's: found while this rank leaves
 };
 
 }  // namespace fabring

@@ -192,8 +192,10 @@ void EngineCore::cut_off(Rank rank) {
 
 void EngineCore::fail(CommunicatorCore& communicator, const Status& why) {
   {
+    const bool to_nobody =
+        communicator.queued.empty() && communicator.running().empty() && communicator.messages.waiting().empty();
     std::lock_guard lock(communicator.mutex);
-    if (left_.load() && communicator.failed.ok() && why.code() == ErrorCode::mismatch) late_mismatch_ = why;
+    if (communicator.failed.ok()) communicator.untold = to_nobody && why.code() == ErrorCode::mismatch;
     communicator.fail(why);
   }
   const auto explained = [&](const Execution& execution) {

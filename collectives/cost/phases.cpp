@@ -298,6 +298,7 @@ void World::tree(Phases& phases, std::uint64_t message, std::int64_t trees, bool
               static_cast<std::uint64_t>(N > 1 ? between : 0) * message,
               1,
               trees * (n - 1)};
+  phase.all_busy = trees == 2;
   phases.list.push_back(phase);
   phases.rounds_of_a_rank += std::min<std::int64_t>(rounds, children + 1);
   phases.messages_of_a_rank += children;
@@ -357,10 +358,7 @@ Phases World::rooted(Algorithm algorithm, bool reduces) const {
       break;
   }
   if (reduces || n == 2) return phases;
-  for (Phase& phase : phases.list) {
-    phase.downward = true;
-    phase.all_busy = algorithm == Algorithm::double_tree;  // who is inside one tree is a leaf of the other
-  }
+  for (Phase& phase : phases.list) phase.downward = true;
   return phases;
 }
 

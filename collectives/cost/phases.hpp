@@ -23,7 +23,9 @@ struct Phase {
   std::int64_t of_all_ranks = 0;
   /// All data go down from a root; with of_all_ranks, who sends several messages receives one at most.
   bool downward = false;
-  bool all_busy = false;  ///< with of_all_ranks: yet those that share a core are in each other's way
+  /// With of_all_ranks: yet those that share a core are in each other's way, as who is inside one tree is a leaf of the
+  /// other.
+  bool all_busy = false;
   /// What the busiest node sends in one round between nodes; 0: an even share of node_bytes.
   std::uint64_t round_bytes = 0;
   bool answers = false;  ///< each message is what has been made of the one that came from where it goes

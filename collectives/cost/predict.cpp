@@ -20,6 +20,11 @@ constexpr Nanoseconds most = std::numeric_limits<Nanoseconds>::max() / 8;
 /// Over sockets; closest to what was measured.
 constexpr std::int64_t downward_percent = 130;
 
+/// What the same bytes take where all ranks send and receive at once, to ranks that take turns, if ranks share cores:
+/// of exchanges over sockets, and of two trees in which who is inside one is a leaf of the other. Closest to what was
+/// measured.
+constexpr std::int64_t at_once_percent = 115;
+
 Nanoseconds times(std::int64_t count, Nanoseconds each) {
   if (count <= 0 || each <= 0) return 0;
   return each > most / count ? most : count * each;
@@ -54,10 +59,10 @@ class Prices {
   }
 
  private:
-  /// Ranks for each core, rounded up in hundredths.
+  /// Ranks of the core that has most, in hundredths: ranks that wait for each other are as fast as those on it.
   std::int64_t ranks_per_core_percent() const {
     if (machine_.cores == 0 || static_cast<int>(machine_.cores) >= shape_.most) return 100;
-    return (std::int64_t{shape_.most} * 100 + machine_.cores - 1) / machine_.cores;
+    return (std::int64_t{shape_.most} + machine_.cores - 1) / machine_.cores * 100;
   }
 
   Nanoseconds card_time(std::uint64_t bytes, std::int64_t flows) const {
@@ -81,9 +86,18 @@ class Prices {
   void add_rounds(TileCost& cost, const Phase& phase, std::int64_t rounds, const Tier& tier,
                   std::int64_t rounds_of_a_rank, bool inside) const {
     if (rounds == 0) return;
-    const Nanoseconds copying = transfer_ns(phase.bytes, tier.copy_bytes_per_second);
+    // Where a rank waits for others most of the time, ranks that share a core are seldom in each other's way; but the
+    // work of all must be done.
+    const bool taking_turns = phase.of_all_ranks > 0;
+    const std::int64_t percent = ranks_per_core_percent();
+    // Both ends copy every byte: a socket. In shared memory nothing of this was measured.
+    const bool sockets = tier.copy_bytes_per_second != 0 && tier.place_bytes_per_second == 0;
+    const bool downward = phase.downward && sockets && percent > 100;
+    const bool at_once = percent > 100 && !downward && (taking_turns ? phase.all_busy : sockets);
+    const std::int64_t for_bytes = at_once ? at_once_percent : 100;
+    const Nanoseconds copying = times(for_bytes, transfer_ns(phase.bytes, tier.copy_bytes_per_second)) / 100;
     const std::uint64_t reduced = phase.reduced + (tier.launch_ns == 0 ? phase.waiting : phase.aside);
-    const Nanoseconds reducing = transfer_ns(reduced, machine_.reduce_bytes_per_second);
+    const Nanoseconds reducing = times(for_bytes, transfer_ns(reduced, machine_.reduce_bytes_per_second)) / 100;
     const Nanoseconds granting = phase.bytes > machine_.tiling.eager_bytes ? tier.grant_ns : 0;
     // An answer in the place of what it answers (transports/fast_messages.hpp) is there as soon as it has been made.
     const bool in_place = phase.answers && inside && machine_.tiling.pair_bytes > 0;
@@ -95,13 +109,6 @@ class Prices {
         phase.round_bytes != 0 ? phase.round_bytes : phase.node_bytes / static_cast<std::uint64_t>(phase.rounds());
     const Nanoseconds wire =
         inside ? lane : std::max({lane, card_time(of_a_round, phase.flows), on_one_card(of_a_round, phase)});
-    // Where a rank waits for others most of the time, ranks that share a core are seldom in each other's way; but the
-    // work of all must be done.
-    const bool taking_turns = phase.of_all_ranks > 0;
-    const std::int64_t percent = ranks_per_core_percent();
-    // Both ends copy every byte: a socket. In shared memory nothing of this was measured.
-    const bool sockets = tier.copy_bytes_per_second != 0 && tier.place_bytes_per_second == 0;
-    const bool downward = phase.downward && sockets && percent > 100;
     if ((taking_turns || downward) && percent > 100) {
       const Nanoseconds each = sending + receiving + reducing / std::max<std::int64_t>(phase.messages, 1);
       const std::int64_t messages =
@@ -115,7 +122,13 @@ class Prices {
       return taking_turns && !(downward && phase.all_busy) ? work : shared(work);
     };
 
-    const Nanoseconds work = plus(times(phase.messages, sending + receiving), reducing);
+    const std::int64_t own = rounds_of_a_rank == 0 ? rounds : std::min(rounds, rounds_of_a_rank);
+    // Who takes turns sends or receives in a round; with a single message it passes on what it has received.
+    const Nanoseconds in_turn =
+        own * phase.messages == 1 ? sending + receiving + reducing
+                                  : std::max(sending, receiving + reducing / std::max<std::int64_t>(phase.messages, 1));
+    const Nanoseconds work =
+        taking_turns ? times(phase.messages, in_turn) : plus(times(phase.messages, sending + receiving), reducing);
     // The first message goes out, all further ones behind it, the last is taken in.
     const Nanoseconds behind = times(phase.messages - 1, std::max({sending, receiving, lane}));
     const Nanoseconds queued = downward ? shared(behind) : crowded(behind);  // another rank runs on the root's core
@@ -127,17 +140,9 @@ class Prices {
                                                                         : machine_.switch_ns;
     round += switching;
     cost.through = plus(cost.through, times(rounds, round));
-    const std::int64_t own = rounds_of_a_rank == 0 ? rounds : std::min(rounds, rounds_of_a_rank);
     if (!taking_turns) cost.work = plus(cost.work, times(own, switching));
-    if (downward && taking_turns) {
-      // The next tile waits for the busiest rank, which another on its core holds up. Who sends a single message passes
-      // on what it has received.
-      const bool passes_on = own * phase.messages == 1;
-      const Nanoseconds each_message = passes_on ? sending + receiving : std::max(sending, receiving);
-      cost.work = plus(cost.work, times(own * phase.messages, shared(each_message)));
-    } else {
-      cost.work = plus(cost.work, times(own, crowded(work)));
-    }
+    // The next tile waits for the busiest rank, which another on its core holds up.
+    cost.work = plus(cost.work, times(own, downward ? shared(work) : crowded(work)));
     cost.lane = plus(cost.lane, times(own * phase.messages, lane));
     if (inside)
       cost.memory = plus(cost.memory, times(own * phase.messages * shape_.most,

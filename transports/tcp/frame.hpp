@@ -4,8 +4,8 @@
 // fixed here, not a conversion).
 //
 // Why padded: the kernel puts what is written next to its own pages' beginning whenever the socket is empty, so the
-// header says where in a page the bytes lie, and a copy that moves bytes 1 to 31 further within a page is up to ten
-// times as slow (runtime/base/copy_bytes.hpp). Buffers begin 0, 16 or 64 bytes into a page, and a few elements later.
+// header says where in a page the bytes lie, and a copy that moves bytes 1 to 31 further within a page takes several
+// times as long (runtime/base/copy_bytes.hpp). Buffers begin 0, 16 or 64 bytes into a page, and a few elements later.
 
 #include <array>
 #include <cstddef>

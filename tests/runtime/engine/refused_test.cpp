@@ -32,6 +32,17 @@ struct Refusing {
   Rank odd;
 };
 
+// All calls end well, and so does one long after them.
+bool goes_on(SimWorld& world) {
+  world.linger(1s);
+  if (!world.run(3s)) return false;
+  world.linger(3s);
+  world.everyone_calls({.count = 10});
+  if (!world.run(3s)) return false;
+  world.expect_all_ok();
+  return true;
+}
+
 // Only the calls of some collectives wait for every rank; in the barrier after them somebody does.
 TEST(Refused, call_of_one_rank_ends_it_on_every_rank_and_says_why) {
   for (const std::uint64_t seed : seeds(60, 10)) {
@@ -81,12 +92,7 @@ TEST(Refused, call_that_is_repeated_at_once_is_told_to_nobody) {
       for (int i = 0; i < 3; ++i) world.refuse(rank, reason);
       world.at(world_of.any_time(900ms), [&, rank] { world.call(rank, what); });
     }
-    world.linger(1s);
-    if (!world.run(3s)) return;
-    world.linger(3s);
-    world.everyone_calls({.count = 10});
-    if (!world.run(3s)) return;
-    world.expect_all_ok();
+    if (!goes_on(world)) return;
     EXPECT_TRUE(world.control().refusals().empty()) << world.replay();
   }
 }
@@ -101,12 +107,7 @@ TEST(Refused, call_may_be_repeated_late_if_nobody_waits_for_it_before) {
     ASSERT_EQ(world.control().refusals().size(), 1u) << world.replay();
     for (Rank rank = 0; rank < world_of.ranks; ++rank)
       world.at(world_of.any_time(900ms), [&, rank] { world.call(rank, what); });
-    world.linger(1s);
-    if (!world.run(3s)) return;
-    world.linger(3s);
-    world.everyone_calls({.count = 10});
-    if (!world.run(3s)) return;
-    world.expect_all_ok();
+    if (!goes_on(world)) return;
     ASSERT_EQ(world.control().refusals().size(), 2u) << world.replay();
     EXPECT_EQ(world.control().refusals()[1].text, "") << "it is taken back";
   }

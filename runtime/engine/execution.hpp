@@ -33,6 +33,7 @@
 #include "fabring/status.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/engine/call.hpp"
+#include "runtime/engine/fast_loans.hpp"
 #include "runtime/engine/mirrored_ranges.hpp"
 #include "runtime/engine/operands.hpp"
 #include "runtime/engine/prepared_plan.hpp"
@@ -286,8 +287,8 @@ class Execution {
   std::size_t ready_receives_ = 0;  // of ready_: recv steps
   std::vector<Ready> retry_;        // posts answered `again`, or the window is full
   std::vector<Ready> retrying_;
-  bool read_loan_ = false;            // since it was last looked for news
-  std::vector<FastLoan> fast_loans_;  // the last to each peer
+  bool read_loan_ = false;  // since it was last looked for news
+  FastLoans fast_loans_;
   // Slots for recv_reduce, all of one size.
   std::vector<std::byte*> slots_;
   std::vector<std::byte*> free_slots_;

@@ -123,17 +123,11 @@ bool Execution::lend(const Tile& tile, const Record& record, StepId id, std::spa
   if (from.size() < FastLoan::least_bytes || !plan_->may_be_lent[id] || !engine_->transfer().is_fast(peer) ||
       !engine_->transfer().lend_fast(peer, record, from, operands_->comes_back_there(tile.place, id), loan.number))
     return false;
-  const auto before =
-      std::find_if(fast_loans_.begin(), fast_loans_.end(), [&](const FastLoan& other) { return other.peer == peer; });
-  if (before != fast_loans_.end()) fast_loans_.erase(before);
-  fast_loans_.push_back(loan);
+  fast_loans_.add(loan);
   return true;
 }
 
-bool Execution::is_lending() const {
-  return std::any_of(fast_loans_.begin(), fast_loans_.end(),
-                     [this](const FastLoan& loan) { return !engine_->transfer().is_back(loan.peer, loan.number); });
-}
+bool Execution::is_lending() const { return !fast_loans_.empty() && !fast_loans_.all_back(engine_->transfer()); }
 
 void Execution::now_outstanding(StepId id) {
   ++outstanding_;

@@ -13,8 +13,9 @@ std::vector<Rank> Execution::peers_outstanding() const {
   std::vector<Rank> ranks;
   for (std::size_t i = 0; i < outstanding_per_peer_.size(); ++i)
     if (outstanding_per_peer_[i] > 0) ranks.push_back(communicator_->members[plan_->peers[i].rank]);
-  for (const FastLoan& loan : fast_loans_)
-    if (!engine_->transfer().is_back(loan.peer, loan.number)) ranks.push_back(loan.peer);
+  if (fast_loans_.empty()) return ranks;
+  const std::vector<Rank> readers = fast_loans_.readers(engine_->transfer());
+  ranks.insert(ranks.end(), readers.begin(), readers.end());
   return ranks;
 }
 

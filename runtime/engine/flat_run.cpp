@@ -2,156 +2,19 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <utility>
 
 #include "runtime/base/copy_bytes.hpp"
-#include "runtime/engine/call_buffers.hpp"
 #include "runtime/engine/communicator_core.hpp"
 #include "runtime/engine/engine_core.hpp"
 #include "runtime/engine/local_steps.hpp"
-#include "runtime/engine/yield_core.hpp"
 
 namespace fabring {
 namespace {
 
-constexpr std::uint32_t yields_per_look = 16;  // at the clock
-constexpr std::uint32_t spins_at_full_speed = 64;
-constexpr std::uint32_t looks_at_full_speed = 1024;
-constexpr std::uint32_t most_yields_for_loan = 64;
 constexpr std::size_t least_answer = 1024;
 
-void pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
-
-/// How long a rank waits before it would sleep: spins, then yields.
-class Patience {
- public:
-  explicit Patience(const WaitPolicy& waiting) : waiting_(waiting) {}
-  /// How often to look at one line of memory before again().
-  std::uint32_t looks() const { return idle_ == 0 && waiting_.spins > 0 ? looks_at_full_speed : 1; }
-  /// False once it is over.
-  bool again() {
-    if (++idle_ <= waiting_.spins) {
-      if (idle_ > spins_at_full_speed) pause();
-      return true;
-    }
-    if (const std::uint32_t yields = idle_ - waiting_.spins; yields % yields_per_look == 1) {
-      const auto now = std::chrono::steady_clock::now();
-      if (yields == 1) since_ = now;
-      if (now - since_ >= waiting_.yield_for) return false;
-    }
-    yield_core(waiting_);
-    return true;
-  }
-
- private:
-  const WaitPolicy& waiting_;
-  std::uint32_t idle_ = 0;
-  std::chrono::steady_clock::time_point since_;
-};
-
-std::size_t longest_message_of(const PreparedPlan& plan, const Operands& operands, const Placement& largest) {
-  std::size_t longest = 0;
-  for (const Step& step : plan.plan.steps)
-    if (step.peer >= 0)
-      longest = std::max(longest, operands.bytes_of(largest, step.kind == StepKind::send ? step.from : step.to));
-  return longest;
-}
-
 }  // namespace
-
-// The peer's messages come in the order sent. With a plan that looks alike from both sides that is the order in which
-// this rank takes them if each is received as many stages after its number was sent.
-bool FlatRun::may_be(const PreparedPlan& plan, const Call& call, const Tiling& tiling, std::size_t longest) {
-  Operands operands(plan, call);
-  Placement largest;
-  operands.bind(largest, tiling, 0);
-  if (longest_message_of(plan, operands, largest) > longest) return false;
-  if (tiling.tiles == 1) return true;
-  if (plan.plan.size != 2) return false;
-  std::vector<std::uint32_t> sent, received;
-  std::uint32_t stage = 0;
-  for (const StepId id : FlatSteps(plan).order) {
-    const StepKind kind = plan.plan.steps[id].kind;
-    if (receives(kind)) received.push_back(++stage);
-    if (kind == StepKind::send) sent.push_back(stage);
-  }
-  if (sent.empty() || sent.size() != received.size()) return false;
-  for (std::size_t i = 0; i < sent.size(); ++i)
-    if (received[i] - sent[i] != received[0] - sent[0]) return false;
-  return true;
-}
-
-FlatRun::FlatRun(std::shared_ptr<const PreparedPlan> plan, Call call, const Operation& operation, const Tiling& tiling,
-                 const CommunicatorCore& communicator, const Transfer& transfer)
-    : plan_(std::move(plan)),
-      call_(std::move(call)),
-      operation_(operation),
-      operands_(*plan_, call_),
-      tiling_(tiling),
-      steps_(*plan_),
-      tiles_(std::min(tiling_.tiles, stages())),
-      signature_(call_.signature()) {
-  messages_ = messages_of(communicator, transfer);
-  if (reduces(call_.collective) && call_.op != ReduceOp::user) kernel_.emplace(call_.carried(), call_.op);
-  Placement& largest = tiles_[0].placement;
-  operands_.bind(largest, tiling_, 0);
-  const std::size_t bytes = operands_.lay_out_scratch(largest);
-  scratch_.resize(bytes * tiles_.size());
-  for (std::size_t i = 0; i < tiles_.size(); ++i) tiles_[i].placement.scratch = scratch_.data() + i * bytes;
-  longest_message_ = longest_message_of(*plan_, operands_, largest);
-}
-
-std::vector<FlatRun::Message> FlatRun::messages_of(const CommunicatorCore& communicator,
-                                                   const Transfer& transfer) const {
-  std::vector<Message> messages(steps_.order.size());
-  for (std::uint32_t i = 0; i < messages.size(); ++i) {
-    const Step& step = step_at(i);
-    if (step.peer < 0) continue;
-    const Record record = record_for(communicator, 0, step, 0);
-    const Rank peer = communicator.members[step.peer];
-    const bool fast = transfer.is_fast(peer) && fits_fast(record);
-    messages[i] = {peer, fast, fast ? DataHead(record) : DataHead()};
-  }
-  return messages;
-}
-
-bool FlatRun::take_others(const Operation& operation, const CommunicatorCore& communicator, DeviceRuntime* devices) {
-  looked_up_ = false;
-  taken_ = fabring::take_buffers(call_, operation, communicator, devices).ok() && !call_.device.any();
-  if (!taken_) return false;
-  operation_.in = operation.in;
-  operation_.out = operation.out;
-  operation_.memory = operation.memory;
-  return true;
-}
-
-bool FlatRun::fits(const EngineCore& engine, const CommunicatorCore& communicator) const {
-  if (longest_message_ > engine.eager_limit()) return false;
-  return tiling_.tiles == 1 ||
-         std::all_of(plan_->peers.begin(), plan_->peers.end(), [&](const PreparedPlan::Peer& peer) {
-           return engine.transfer().is_fast(communicator.members[peer.rank]);
-         });
-}
-
-bool FlatRun::expects_what_came(const CommunicatorCore& communicator, std::uint32_t sequence) const {
-  const auto& early = communicator.early;
-  for (auto at = early.lower_bound({false, sequence, 0, 0, 0, RecordKind::data});
-       at != early.end() && !at->first.point_to_point && at->first.sequence == sequence; ++at) {
-    const CommunicatorCore::EarlyKey& came = at->first;
-    if (came.kind != RecordKind::data || came.tile >= tiling_.tiles ||
-        !same_call(at->second.record.signature, signature_) ||
-        std::ranges::none_of(plan_->plan.steps, [&](const Step& step) {
-          return receives(step.kind) && step.peer == came.peer && step.message == came.message;
-        }))
-      return false;
-  }
-  return true;
-}
 
 FlatRun::End FlatRun::run(EngineCore& engine, CommunicatorCore& communicator, std::uint32_t sequence) {
   sequence_ = sequence;
@@ -189,30 +52,6 @@ bool FlatRun::run_in_turns(EngineCore& engine, CommunicatorCore& communicator) {
     if (turn_ > 0 && engine.is_wanted()) return false;
     for (const std::uint32_t last = std::min(turn_, stages() - 1); stage_ <= last; ++stage_)
       if (!run_stage(engine, communicator)) return false;
-  }
-  return true;
-}
-
-// Each peer gives back in order what it was lent, so the last of each stands for those before it.
-void FlatRun::lent(Rank peer, std::uint32_t number) {
-  const auto known = std::ranges::find(loans_, peer, &FastLoan::peer);
-  if (known == loans_.end())
-    loans_.push_back({peer, number});
-  else
-    known->number = number;
-}
-
-// No peer reads the caller's memory any more.
-bool FlatRun::await_loans(EngineCore& engine) const {
-  engine.transfer().flush();
-  const auto is_back = [&](const FastLoan& loan) { return engine.transfer().is_back(loan.peer, loan.number); };
-  for (std::uint32_t idle = 0; !std::ranges::all_of(loans_, is_back); ++idle) {
-    if (engine.has_news() || idle > engine.waiting().spins + most_yields_for_loan) return false;
-    if (idle <= engine.waiting().spins) {
-      pause();
-    } else {
-      yield_core(engine.waiting());
-    }
   }
   return true;
 }
@@ -308,29 +147,8 @@ bool FlatRun::lend(EngineCore& engine, CommunicatorCore& communicator, const Til
   if (!plan_->may_be_lent[id] || !engine.transfer().lend_fast(peer, record, {place.from, place.bytes},
                                                               operands_.comes_back_there(tile.placement, id), loan))
     return false;
-  lent(peer, loan);
+  loans_.add({peer, loan});
   sent(communicator, step_at(next_), record.consumed);
-  return true;
-}
-
-// Once the peer has taken what was sent before, and there is room.
-bool FlatRun::send_in_time(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile) {
-  const Step& step = step_at(next_);
-  for (Patience patience(engine.waiting()); !may_send(communicator, step);) {
-    hear_news(engine, communicator, step.peer);
-    if (!may_send(communicator, step) && (engine.has_news() || !patience.again())) return false;
-  }
-  const FlatPlaces::Place& place = tile.places.of[next_];
-  if (messages_[next_].fast && place.bytes >= FastLoan::least_bytes && lend(engine, communicator, tile)) return true;
-  const Record record = record_for(communicator, tile.placement.tile, step, place.bytes);
-  Transfer& transfer = engine.transfer();
-  for (Patience patience(engine.waiting());
-       !transfer.send_now(messages_[next_].peer, record, {place.from, place.bytes});) {
-    transfer.look();
-    transfer.flush();
-    if (engine.has_news() || !patience.again()) return false;
-  }
-  sent(communicator, step, record.consumed);
   return true;
 }
 
@@ -350,6 +168,20 @@ bool FlatRun::receive(EngineCore& engine, CommunicatorCore& communicator, Tile& 
   if (reduces) ++next_;
   if (reduces || !answer(engine, communicator, tile)) transfer.pop(peer, payload.size());
   engine.took_early(communicator, step.peer, false);
+  return true;
+}
+
+// The message that is next, if it is there: most often it is, or is the next to come.
+bool FlatRun::take_front(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile,
+                         std::span<const std::byte>& payload) const {
+  const Message& message = messages_[next_];
+  FastMessage came;
+  if (!message.fast || !engine.transfer().front_fast(message.peer, came) ||
+      came.payload.size() != tile.places.of[next_].bytes ||
+      !message.head.is_of(came.head, sequence_, tile.placement.tile))
+    return false;
+  engine.heard_of(communicator, step_at(next_).peer, DataHead::consumed(came.head));
+  payload = came.payload;
   return true;
 }
 
@@ -410,61 +242,6 @@ bool FlatRun::answer(EngineCore& engine, CommunicatorCore& communicator, const T
   sent(communicator, next, record.consumed);
   ++next_;
   return true;
-}
-
-// From whom this operation receives nothing, or nothing yet: how much of ours it has taken.
-void FlatRun::hear_news(EngineCore& engine, CommunicatorCore& communicator, Rank member) {
-  Record record;
-  std::span<const std::byte> payload;
-  const Rank peer = communicator.members[member];
-  while (engine.transfer().front(peer, record, payload)) {
-    if (record.channel == communicator.id) engine.heard_of(communicator, member, record.consumed);
-    if (record.channel == communicator.id && record.sequence == sequence_) return;
-    engine.transfer().take(peer, record, payload);
-  }
-}
-
-// The message that is next, if it is there: most often it is, or is the next to come.
-bool FlatRun::take_front(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile,
-                         std::span<const std::byte>& payload) const {
-  const Message& message = messages_[next_];
-  FastMessage came;
-  if (!message.fast || !engine.transfer().front_fast(message.peer, came) ||
-      came.payload.size() != tile.places.of[next_].bytes ||
-      !message.head.is_of(came.head, sequence_, tile.placement.tile))
-    return false;
-  engine.heard_of(communicator, step_at(next_).peer, DataHead::consumed(came.head));
-  payload = came.payload;
-  return true;
-}
-
-// Whatever this operation does not expect is for another one, and for the engine to keep; or it is the sign of a
-// mismatch, and the engine sees to that once there is an Execution to compare with.
-bool FlatRun::await(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile,
-                    std::span<const std::byte>& payload) {
-  const Step& step = step_at(next_);
-  const Message& message = messages_[next_];
-  Transfer& transfer = engine.transfer();
-  transfer.flush();  // they may sleep
-  Record record;
-  Patience patience(engine.waiting());
-  while (true) {
-    const bool there = !message.fast || transfer.await_fast(message.peer, patience.looks());
-    if (there && take_front(engine, communicator, tile, payload)) return true;
-    if (there && transfer.front(message.peer, record, payload)) {
-      const bool ours = record.channel == communicator.id && record.sequence == sequence_;
-      if (ours && record.kind == RecordKind::data && record.message == step.message &&
-          record.tile == tile.placement.tile && payload.size() == tile.places.of[next_].bytes &&
-          record.signature == signature_) {
-        engine.heard_of(communicator, step.peer, record.consumed);
-        return true;
-      }
-      if (ours) return false;
-      transfer.take(message.peer, record, payload);
-      continue;
-    }
-    if (engine.has_news() || !patience.again()) return false;
-  }
 }
 
 }  // namespace fabring

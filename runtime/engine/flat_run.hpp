@@ -4,6 +4,7 @@
 // registered anywhere. When something else than the next message comes, or nothing comes for too long, it stops where
 // it is, and an Execution goes on from there: on the wire the two are the same, so that it does not matter which of
 // them a peer uses. Kept by its communicator, because what it works out for one call serves the next. The driver's.
+// flat_run.cpp has the steps, flat_run_preparation.cpp what comes before them, flat_run_waits.cpp where it waits.
 //
 // An operation of several tiles is run so between two ranks. Each receive of a plan begins a *stage*; in turn t stage s
 // of tile t - s is run, the first stages first. So what a rank waits for was sent by its peer most of a turn ago, and
@@ -17,6 +18,7 @@
 
 #include "collectives/reduce/reduce.hpp"
 #include "fabring/operation.hpp"
+#include "runtime/engine/fast_loans.hpp"
 #include "runtime/engine/flat_steps.hpp"
 #include "runtime/engine/operands.hpp"
 #include "runtime/engine/prepared_plan.hpp"
@@ -64,7 +66,7 @@ class FlatRun {
   std::uint32_t first_tile() const;                  ///< all before it are done
   std::uint32_t end_tile() const { return begun_; }  ///< it and all after it are not begun
   std::vector<StepId> done(std::uint32_t tile) const;
-  const std::vector<FastLoan>& loans() const { return loans_; }  ///< at most one for each peer
+  const FastLoans& loans() const { return loans_; }
   std::span<const std::byte> scratch(std::uint32_t tile) const {
     return {tiles_[tile % tiles_.size()].placement.scratch, scratch_.size() / tiles_.size()};
   }
@@ -112,7 +114,6 @@ class FlatRun {
   bool take_front(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile,
                   std::span<const std::byte>& payload) const;
   bool await(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile, std::span<const std::byte>& payload);
-  void lent(Rank peer, std::uint32_t number);
   bool await_loans(EngineCore& engine) const;
 
   std::shared_ptr<const PreparedPlan> plan_;
@@ -136,7 +137,7 @@ class FlatRun {
   std::uint32_t next_ = 0;   // in the order of steps_
   std::uint32_t end_ = 0;    // of the stage; where there is one tile, of all
   std::uint32_t begun_ = 0;  // tiles
-  std::vector<FastLoan> loans_;
+  FastLoans loans_;
 };
 
 }  // namespace fabring

@@ -35,13 +35,6 @@ struct Placement {
   std::uint32_t tensor = Cuts::together;  // the one that the tile is a part of
 };
 
-/// Bytes of the caller's that a peer may be reading where they are (Transfer::lend_fast), and all before them.
-struct FastLoan {
-  static constexpr std::size_t least_bytes = 4096;  ///< what is shorter is in the caches anyway
-  Rank peer = -1;                                   ///< of the world
-  std::uint32_t number = 0;
-};
-
 class Operands {
  public:
   /// Where processors read and write: a buffer of a device is what stands for it. Or where a device does.

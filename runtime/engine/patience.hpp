@@ -1,0 +1,50 @@
+#pragma once
+// Patience: how long a rank waits for what comes soon before it would sleep.
+
+#include <chrono>
+#include <cstdint>
+
+#include "runtime/engine/waiting.hpp"
+#include "runtime/engine/yield_core.hpp"
+
+namespace fabring {
+
+/// Leaves the core to its other thread for a moment.
+inline void pause_core() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+/// It spins, then yields.
+class Patience {
+ public:
+  explicit Patience(const WaitPolicy& waiting) : waiting_(waiting) {}
+  /// How often to look at one line of memory before again().
+  std::uint32_t looks() const { return idle_ == 0 && waiting_.spins > 0 ? looks_at_full_speed : 1; }
+  /// False once it is over.
+  bool again() {
+    if (++idle_ <= waiting_.spins) {
+      if (idle_ > spins_at_full_speed) pause_core();
+      return true;
+    }
+    if (const std::uint32_t yields = idle_ - waiting_.spins; yields % yields_per_look == 1) {
+      const auto now = std::chrono::steady_clock::now();
+      if (yields == 1) since_ = now;
+      if (now - since_ >= waiting_.yield_for) return false;
+    }
+    yield_core(waiting_);
+    return true;
+  }
+
+ private:
+  static constexpr std::uint32_t yields_per_look = 16;  // at the clock
+  static constexpr std::uint32_t spins_at_full_speed = 64;
+  static constexpr std::uint32_t looks_at_full_speed = 1024;
+
+  const WaitPolicy& waiting_;
+  std::uint32_t idle_ = 0;
+  std::chrono::steady_clock::time_point since_;
+};
+
+}  // namespace fabring

@@ -6,7 +6,8 @@
 //
 // A step's life: its dependencies count down to zero; then it runs or waits for its message (or its grant). A
 // recv_reduce receives into a slot as soon as one is free, before its dependencies are done; only the reduction waits
-// for them. execution.cpp has the life of the whole, execution_messages.cpp that of messages.
+// for them. execution.cpp has the life of the whole, execution_messages.cpp what messages are and what happens when one
+// comes, execution_sends.cpp, execution_receives.cpp and execution_loans.cpp how they go, come, and are read in place.
 //
 // Buffers in memory of a device. The operation begins when the caller's stream has come to where it was called. Each
 // tile is then copied to staging memory before its first steps may run, and back after its last one: the copies of one
@@ -227,36 +228,44 @@ class Execution {
   void direct_copy_done(Tile& tile, StepId id);
   bool copy_on_device(Tile& tile, StepId id);
 
-  // execution_messages.cpp
+  // execution_sends.cpp
   void run_send(Tile& tile, StepId id);
+  void post_send(Tile& tile, StepId id, Slot slot);
+  void now_outstanding(StepId id);
+  void grant_first();
+  bool take_grant(Tile& tile, StepId id, const Record& record);
+  void announce(const Tile& tile, StepId id);
+
+  // execution_receives.cpp
   void run_recv(Tile& tile, StepId id);
   void run_recv_reduce(Tile& tile, StepId id);
-  void post_send(Tile& tile, StepId id, Slot slot);
-  void grant_first();
   void post_slot_receives();
   bool post_slot_receive(Tile& tile, StepId id);
   Arrival arrival_of(const Tile& tile, StepId id) const;
-  bool take_grant(Tile& tile, StepId id, const Record& record);
-  void take_small(Tile& tile, StepId id, std::span<const std::byte> payload);
-  void reduce_incoming(Tile& tile, StepId id, const std::byte* incoming);
+  void grant(Tile& tile, StepId id, Slot slot, std::size_t bytes, Arrival arrival);
+
+  // execution_loans.cpp
+  bool lend(const Tile& tile, const Record& record, StepId id, std::span<const std::byte> from);
+  bool is_lending() const;
   void lending(Tile& tile, StepId id);
   bool give_back(Tile& tile, StepId receive);
   bool give_back_read(Tile& tile, StepId reader);
-  const Block& message_operand(StepId id) const;
-  std::size_t message_bytes(const Tile& tile, StepId id) const;
-  /// lengths_by_pair(): elements of the whole block that this message is of.
-  std::size_t length_between(StepId id) const;
-  bool skipped(const Tile& tile, StepId id) const;
-  bool is_lending() const;
-  bool lend(const Tile& tile, const Record& record, StepId id, std::span<const std::byte> from);
-  std::uint32_t tile_slot(const Tile& tile) const;
+
+  // execution_messages.cpp
+  void take_small(Tile& tile, StepId id, std::span<const std::byte> payload);
   Result<StepId> step_of(const Tile& tile, Rank peer, const Record& record) const;
   Record record_for(const Tile& tile, StepId id, RecordKind kind, std::size_t bytes) const;
-  bool awaits(const Tile& tile, StepId id) const;
-  void announce(const Tile& tile, StepId id);
-  void grant(Tile& tile, StepId id, Slot slot, std::size_t bytes, Arrival arrival);
-  void now_outstanding(StepId id);
+  /// lengths_by_pair(): elements of the whole block that this message is of.
+  std::size_t length_between(StepId id) const;
   Rank world_rank(StepId id) const;
+  // Below.
+  std::uint32_t tile_slot(const Tile& tile) const;
+  const Block& message_operand(StepId id) const;
+  std::size_t message_bytes(const Tile& tile, StepId id) const;
+  bool skipped(const Tile& tile, StepId id) const;
+
+  // execution_state.cpp
+  bool awaits(const Tile& tile, StepId id) const;
 
   std::shared_ptr<CommunicatorCore> communicator_;
   EngineCore* engine_ = nullptr;
@@ -360,5 +369,21 @@ struct Execution::Tile {
 
   std::uint32_t index() const { return place.tile; }
 };
+
+inline std::uint32_t Execution::tile_slot(const Tile& tile) const { return tile.index() % tiling_.depth; }
+
+inline const Block& Execution::message_operand(StepId id) const {
+  const Step& step = plan_->plan.steps[id];
+  return step.kind == StepKind::send ? step.from : step.to;
+}
+
+inline std::size_t Execution::message_bytes(const Tile& tile, StepId id) const {
+  return operands_->bytes_of(tile.place, message_operand(id));
+}
+
+// Empty messages travel in the first tile only: there they prove that both sides called the same.
+inline bool Execution::skipped(const Tile& tile, StepId id) const {
+  return tile.index() > 0 && message_bytes(tile, id) == 0;
+}
 
 }  // namespace fabring

@@ -1,0 +1,67 @@
+// Messages that are read where they lie: what this rank lends, when it may be overwritten, and what it gives back.
+
+#include "runtime/engine/communicator_core.hpp"
+#include "runtime/engine/engine_core.hpp"
+#include "runtime/engine/execution.hpp"
+
+namespace fabring {
+
+bool Execution::lend(const Tile& tile, const Record& record, StepId id, std::span<const std::byte> from) {
+  const Rank peer = world_rank(id);
+  FastLoan loan{peer, 0};
+  if (from.size() < FastLoan::least_bytes || !plan_->may_be_lent[id] || !engine_->transfer().is_fast(peer) ||
+      !engine_->transfer().lend_fast(peer, record, from, operands_->comes_back_there(tile.place, id), loan.number))
+    return false;
+  fast_loans_.add(loan);
+  return true;
+}
+
+bool Execution::is_lending() const { return !fast_loans_.empty() && !fast_loans_.all_back(engine_->transfer()); }
+
+// What the peer makes of these bytes it may write over them.
+void Execution::lending(Tile& tile, StepId id) {
+  const Step& step = plan_->plan.steps[id];
+  tile.lending[id] = true;
+  for (std::uint32_t i = step.successor_count; i-- > 0;) {
+    const StepId next = plan_->plan.successors[step.first_successor + i];
+    if (plan_->comes_back(id, next) && --tile.need[next] == 0) make_ready(tile, next);
+  }
+}
+
+void Execution::on_lent(std::uint32_t tile_slot, StepId id, std::span<const std::byte> message, std::uint32_t loan) {
+  Tile& tile = *tiles_[tile_slot];
+  tile.lent[id].at = message.data();
+  tile.lent[id].loan = loan;
+  const Step& step = plan_->plan.steps[id];
+  const bool aligned = reinterpret_cast<std::uintptr_t>(message.data()) % size_of(call_.carried()) == 0;
+  if (!aligned)
+    engine_->suspect(world_rank(id), Status(ErrorCode::transport_error, "it lent memory that no element can be at"));
+  if (failed() || !aligned || message.size() != message_bytes(tile, id)) {
+    (void)give_back(tile, id);
+    if (!aligned) message = {};
+  } else if (step.kind == StepKind::recv) {
+    tile.place.lent[step.to.scratch] = message.data();
+  }
+  on_block(tile_slot, id, Outcome::done, static_cast<std::uint32_t>(message.size()));
+}
+
+// False: the peer took it back before it had been read, and is lost: the step never ends, and the engine hears why.
+bool Execution::give_back(Tile& tile, StepId receive) {
+  Tile::Lent& lent = tile.lent[receive];
+  if (lent.at == nullptr) return true;
+  lent.at = nullptr;
+  lent.opened.reset();
+  read_loan_ = true;
+  const Step& step = plan_->plan.steps[receive];
+  if (step.kind == StepKind::recv && step.to.space == Space::scratch)
+    (on_device_ ? tile.there : tile.place).lent[step.to.scratch] = nullptr;
+  return engine_->transfer().give_back(world_rank(receive), lent.loan);
+}
+
+bool Execution::give_back_read(Tile& tile, StepId reader) {
+  bool valid = true;
+  for (const StepId receive : plan_->last_reader[reader]) valid = give_back(tile, receive) && valid;
+  return valid;
+}
+
+}  // namespace fabring

@@ -1,0 +1,125 @@
+// How an execution receives: where a message is to come, and the grant that says so to its sender.
+
+#include "runtime/base/copy_bytes.hpp"
+#include "runtime/engine/communicator_core.hpp"
+#include "runtime/engine/engine_core.hpp"
+#include "runtime/engine/execution.hpp"
+#include "runtime/engine/local_steps.hpp"
+
+namespace fabring {
+
+void Execution::run_recv(Tile& tile, StepId id) {
+  const Step& step = plan_->plan.steps[id];
+  if (skipped(tile, id)) return step_done(tile, id);
+  const std::size_t bytes = message_bytes(tile, id);
+  Arrival arrival = bytes > eager_limit_ ? arrival_of(tile, id) : Arrival::comes;
+  if (on_device_ && arrival == Arrival::or_ticket && !tile.has_mirror &&
+      !(engine_->sends_in_full(world_rank(id)) && take_mirror(tile)))
+    arrival = Arrival::by_ticket;
+  const bool comes_now = bytes > eager_limit_ || tile.data[id] == Data::early;
+  const auto for_card = bytes > eager_limit_ ? admitted_operand(tile, id) : std::span<std::byte>();
+  if (on_device_ && comes_now && arrival != Arrival::by_ticket && for_card.empty() && !take_mirror(tile))
+    return retry_.push_back({&tile, id});
+  const auto to = operands_->at(tile.place, step.to);
+  if (on_device_) tile.mirrors.forget(to);
+  if (bytes > eager_limit_) {
+    Slot slot = 0;
+    tile.by_card[id] = !for_card.empty();
+    if (engine_->transfer().recv_block(world_rank(id), for_card.empty() ? to : for_card,
+                                       cookie(index_, tile_slot(tile), id), slot, arrival) == Post::again) {
+      retry_.push_back({&tile, id});
+    } else {
+      grant(tile, id, slot, bytes, arrival);
+    }
+    return;
+  }
+  if (tile.data[id] != Data::early) return;  // on_record will bring it
+  tile.data[id] = Data::used;
+  auto& early = communicator_->early;
+  const auto at = early.find({false, sequence_, tile.index(), step.peer, step.message, RecordKind::data});
+  if (bounces(tile, id)) {
+    bring_from_bounce(tile, id, at->second.payload);
+    early.erase(at);
+    return;
+  }
+  copy_bytes(to.data(), at->second.payload.data(), to.size());
+  early.erase(at);
+  on_device_ ? came_to_host(tile, id) : step_done(tile, id);
+}
+
+void Execution::run_recv_reduce(Tile& tile, StepId id) {
+  const Step& step = plan_->plan.steps[id];
+  if (skipped(tile, id)) return step_done(tile, id);
+  if (tile.data[id] == Data::to_grant) {
+    if (!post_slot_receive(tile, id)) retry_.push_back({&tile, id});
+  } else if (on_device_ && tile.data[id] == Data::here) {
+    read_incoming(tile, id);
+  } else if (tile.data[id] == Data::here) {
+    tile.data[id] = Data::used;  // a message that came when this was ready, and had not been run yet, has run it
+    std::byte* slot = tile.slot[id];
+    tile.slot[id] = nullptr;
+    const std::byte* const incoming = tile.lent[id].at != nullptr ? tile.lent[id].at : slot;
+    fold_incoming(call_, *operands_, tile.place, step, incoming);
+    free_slots_.push_back(slot);
+    if (give_back(tile, id)) step_done(tile, id);
+  } else if (tile.data[id] == Data::early) {
+    if (on_device_ && !take_mirror(tile)) return retry_.push_back({&tile, id});
+    auto& early = communicator_->early;
+    const auto at = early.find({false, sequence_, tile.index(), step.peer, step.message, RecordKind::data});
+    take_small(tile, id, at->second.payload);
+    early.erase(at);
+  }  // else on_block or on_record goes on, seeing need == 0
+}
+
+// Slots go to the oldest tile and the earliest step first: what is posted can always be used before what is not.
+void Execution::post_slot_receives() {
+  const std::uint32_t oldest = next_tile_ > tiling_.depth ? next_tile_ - tiling_.depth : 0;
+  for (std::uint32_t index = oldest; index < next_tile_ && !free_slots_.empty(); ++index) {
+    Tile& tile = *tiles_[index % tiling_.depth];
+    if (!tile.active || tile.index() != index) continue;
+    for (; tile.next_slot_receive < plan_->slot_receives.size(); ++tile.next_slot_receive) {
+      const StepId id = plan_->slot_receives[tile.next_slot_receive];
+      const std::size_t bytes = message_bytes(tile, id);
+      if (bytes <= eager_limit_) continue;
+      if (free_slots_.empty()) return;
+      tile.slot[id] = free_slots_.back();
+      if (!post_slot_receive(tile, id)) {
+        tile.slot[id] = nullptr;
+        return;
+      }
+      free_slots_.pop_back();
+    }
+  }
+}
+
+bool Execution::post_slot_receive(Tile& tile, StepId id) {
+  const std::size_t bytes = message_bytes(tile, id);
+  Slot slot = 0;
+  const Arrival arrival = arrival_of(tile, id);
+  if (engine_->transfer().recv_block(world_rank(id), {tile.slot[id], bytes}, cookie(index_, tile_slot(tile), id), slot,
+                                     arrival) == Post::again)
+    return false;
+  grant(tile, id, slot, bytes, arrival);
+  return true;
+}
+
+Arrival Execution::arrival_of(const Tile& tile, StepId id) const {
+  if (on_device_)
+    return !tile.in_full[id] && engine_->opens_device_memory_of(world_rank(id)) ? Arrival::or_ticket : Arrival::comes;
+  return plan_->may_stay[id] ? Arrival::may_stay : Arrival::comes;
+}
+
+void Execution::grant(Tile& tile, StepId id, Slot slot, std::size_t bytes, Arrival arrival) {
+  Record record = record_for(tile, id, RecordKind::grant, bytes);
+  record.slot = slot;
+  record.takes_ticket = arrival == Arrival::or_ticket   ? Record::or_ticket
+                        : arrival == Arrival::by_ticket ? Record::only_ticket
+                                                        : Record::no_ticket;
+  tile.only_ticket[id] = arrival == Arrival::by_ticket;
+  engine_->transfer().send_record(world_rank(id), record);
+  tile.data[id] = Data::posted;
+  told_[plan_->peer_of_step[id]] = true;
+  now_outstanding(id);
+}
+
+}  // namespace fabring

@@ -1,6 +1,6 @@
-#include "runtime/engine/execution.hpp"
+// The life of an execution: it starts, runs what is ready, and ends.
 
-#include <fmt/format.h>
+#include "runtime/engine/execution.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -11,12 +11,6 @@
 #include "runtime/engine/local_steps.hpp"
 
 namespace fabring {
-namespace {
-
-// Slots in all: enough to keep both directions busy, few enough to stay in the second-level cache.
-constexpr std::size_t most_slots = 8;
-
-}  // namespace
 
 std::uint64_t Execution::cookie(std::uint16_t index, std::uint32_t tile_slot, StepId step) {
   return (std::uint64_t{index} << 48) | (std::uint64_t{tile_slot & 0xffff} << 32) | step;
@@ -44,87 +38,6 @@ void Execution::pair_with(Rank peer, std::uint32_t sequence, std::size_t count, 
   signature_ = call_.signature();
   signature_.collective = static_cast<std::uint8_t>(Collective::send);  // what the record is about, from either side
   received_ = {peer, tag, count};
-}
-
-// ---- starting -----------------------------------------------------------------------------------------------------
-
-// All that it needs or nothing. The first operation of a communicator gets the least it can run with also beyond the
-// budget: two communicators that wait for each other's scratch on different ranks would wait for ever. So the engine
-// holds at most its budget and one such least for every communicator.
-Execution::Start Execution::reserve() {
-  if (stay_on_device()) return Start::started;
-  if (call_.device.any()) choose_path();
-  const std::size_t large = lay_out();
-  if (!bounce_of_step_.empty()) staging_bytes_ = bounces_ * bounce_bytes();
-  // While as many tiles as usual communicate, one is copied in and one out.
-  const std::uint32_t wanted = staging_bytes_ > 0 ? tiling_.depth + 2 : tiling_.depth;
-  for (std::uint32_t depth = std::min(wanted, tiling_.tiles); depth > 0; --depth)
-    if (borrow(depth, std::min({large * depth, most_slots, std::size_t{depth} * 2}), false)) return Start::started;
-  if (!communicator_->active.empty()) return Start::wait;
-  const Scratch& scratch = engine_->scratch();
-  const bool possible = slot_bytes_ + area_bytes_ <= scratch.budget();
-  if (possible && borrow(1, std::min<std::size_t>(large, 1), true)) return Start::started;
-  failure_ = Status(ErrorCode::out_of_memory,
-                    fmt::format("{} needs blocks of {} bytes of scratch and {} more, but {}", call_.describe(),
-                                slot_bytes_, area_bytes_,
-                                possible ? std::string("this machine has no more memory")
-                                         : fmt::format("FABRING_SCRATCH_BYTES allows {} in all; raise it or lower "
-                                                       "FABRING_SEGMENT_BYTES",
-                                                       scratch.budget())));
-  return Start::failed;
-}
-
-// How much the largest tile needs; how many recv_reduce messages of a tile need a slot.
-std::size_t Execution::lay_out() {
-  Placement largest;
-  operands_->bind(largest, tiling_, tiling_.cuts ? tiling_.cuts->largest : 0);
-  area_bytes_ = operands_->lay_out_scratch(largest);
-  staging_bytes_ = operands_->lay_out_staging(largest);
-  slot_bytes_ = 0;
-  std::size_t large = 0;
-  for (StepId id : plan_->slot_receives) {
-    const std::size_t bytes = operands_->bytes_of(largest, plan_->plan.steps[id].to);
-    if (bytes <= eager_limit_) continue;
-    slot_bytes_ = std::max(slot_bytes_, bytes);
-    ++large;
-  }
-  return large;
-}
-
-bool Execution::borrow(std::uint32_t depth, std::size_t slots, bool beyond_budget) {
-  Scratch& scratch = engine_->scratch();
-  std::vector<std::byte*> areas, stagings;
-  while (slots_.size() < slots) {
-    std::byte* slot = scratch.borrow(slot_bytes_, beyond_budget);
-    if (slot == nullptr) break;
-    slots_.push_back(slot);
-  }
-  while (area_bytes_ > 0 && areas.size() < depth) {
-    std::byte* area = scratch.borrow(area_bytes_, beyond_budget);
-    if (area == nullptr) break;
-    areas.push_back(area);
-  }
-  while (staging_bytes_ > 0 && stagings.size() < depth) {
-    std::byte* staging = engine_->staging().borrow(staging_bytes_, beyond_budget);
-    if (staging == nullptr) break;
-    stagings.push_back(staging);
-  }
-  if (slots_.size() < slots || (area_bytes_ > 0 && areas.size() < depth) ||
-      (staging_bytes_ > 0 && stagings.size() < depth)) {
-    for (std::byte* staging : stagings) engine_->staging().give_back(staging, staging_bytes_);
-    for (std::byte* slot : slots_) scratch.give_back(slot, slot_bytes_);
-    for (std::byte* area : areas) scratch.give_back(area, area_bytes_);
-    slots_.clear();
-    return false;
-  }
-  tiling_.depth = depth;
-  free_slots_ = slots_;
-  for (std::uint32_t i = 0; i < depth; ++i) {
-    tiles_.push_back(std::make_unique<Tile>());
-    if (area_bytes_ > 0) tiles_.back()->place.scratch = areas[i];
-    if (staging_bytes_ > 0) tiles_.back()->place.staging = stagings[i];
-  }
-  return true;
 }
 
 Execution::Start Execution::start(EngineCore& engine, std::uint16_t index, Time now) {
@@ -156,179 +69,10 @@ Execution::Start Execution::start(EngineCore& engine, std::uint16_t index, Time 
       moved_per_peer_[i] = {all(plan_->peers[i].sends), all(plan_->peers[i].receives)};
     }
   }
-  for (auto& tile : tiles_) {
-    tile->need.resize(steps);
-    tile->data.resize(steps);
-    tile->early.resize(steps);
-    tile->operands_to_come.resize(steps);
-    tile->granted.resize(steps);
-    tile->waiting.resize(steps);
-    tile->by_ticket.resize(steps);
-    tile->only_ticket.resize(steps);
-    tile->in_full.resize(steps);
-    tile->by_card.resize(steps);
-    tile->slot.resize(steps);
-    tile->lent.resize(steps);
-    tile->lending.resize(steps);
-    tile->bounced.resize(steps);
-    tile->place.lent.resize(plan_->plan.scratch.size());
-    tile->there.lent.resize(plan_->plan.scratch.size());
-    tile->eager_left.resize(plan_->peers.size());
-  }
+  for (auto& tile : tiles_) tile->make_room(*plan_);
   waits_for_stream_ = call_.device.ready || delivered_from_;
   if (!waits_for_stream_) start_tiles();
   return Start::started;
-}
-
-bool Execution::tile_active(std::uint32_t tile) const {
-  if (!started_ || tile >= next_tile_) return false;
-  const Tile& in_slot = *tiles_[tile % tiling_.depth];
-  return in_slot.active && in_slot.index() == tile;
-}
-
-// Of tiles that start together the oldest goes first, though what was made ready last is run first: grants leave in
-// that order and are used in it, and only when the oldest tile is over can another begin.
-void Execution::start_tiles() {
-  const auto bottom = static_cast<std::ptrdiff_t>(ready_.size());
-  while (next_tile_ < tiling_.tiles && !tiles_[next_tile_ % tiling_.depth]->active) {
-    const std::uint32_t index = next_tile_++;
-    const auto older = static_cast<std::ptrdiff_t>(ready_.size());
-    start_tile(index);
-    std::rotate(ready_.begin() + bottom, ready_.begin() + older, ready_.end());
-  }
-}
-
-void Execution::start_tile(std::uint32_t index) {
-  Tile& tile = *tiles_[index % tiling_.depth];
-  tile.active = true;
-  tile.remaining = plan_->plan.steps.size();
-  operands_->bind(tile.place, tiling_, index);
-  std::copy(plan_->dependencies.begin(), plan_->dependencies.end(), tile.need.begin());
-  std::fill(tile.data.begin(), tile.data.end(), Data::none);
-  std::fill(tile.early.begin(), tile.early.end(), Early::none);
-  std::fill(tile.granted.begin(), tile.granted.end(), Slot{0});
-  std::fill(tile.waiting.begin(), tile.waiting.end(), false);
-  std::fill(tile.by_ticket.begin(), tile.by_ticket.end(), false);
-  std::fill(tile.only_ticket.begin(), tile.only_ticket.end(), false);
-  std::fill(tile.in_full.begin(), tile.in_full.end(), false);
-  std::fill(tile.by_card.begin(), tile.by_card.end(), false);
-  std::fill(tile.slot.begin(), tile.slot.end(), nullptr);
-  std::fill(tile.place.lent.begin(), tile.place.lent.end(), nullptr);
-  if (on_device_) {
-    device_operands_->bind(tile.there, tiling_, index);
-    std::fill(tile.there.lent.begin(), tile.there.lent.end(), nullptr);
-    for (std::size_t id = 0; id < tile.operands_to_come.size(); ++id)
-      tile.operands_to_come[id] = static_cast<std::uint32_t>(plan_->last_reader[id].size());
-    tile.mirrors.clear();
-  }
-  std::fill(tile.lending.begin(), tile.lending.end(), false);
-  std::fill(tile.bounced.begin(), tile.bounced.end(), false);
-  tile.next_slot_receive = 0;
-  for (std::size_t i = 0; i < plan_->peers.size(); ++i) {
-    tile.eager_left[i] = 0;
-    for (StepId id : plan_->peers[i].sends)
-      if (message_bytes(tile, id) <= eager_limit_ && !skipped(tile, id)) ++tile.eager_left[i];
-  }
-  if (!delivered_.empty()) take_delivered(tile);
-  if (tile.remaining == 0) {
-    finish_tile(tile);
-    return;
-  }
-  const bool loading = load(tile);
-  if (!loading && !on_device_) operands_->bring_in(tile.place);
-  // Nothing comes early for a receive: what is there under its numbers is for the send to the same rank.
-  if (!communicator_->early.empty() && call_.collective != Collective::recv) take_early(tile);
-  if (flat_ && index < flat_->end_tile()) return go_on(tile);
-  if (loading) return;
-  for (auto at = plan_->first_steps.rbegin(); at != plan_->first_steps.rend(); ++at) make_ready(tile, *at);
-}
-
-void Execution::go_on_from(EngineCore& engine, std::unique_ptr<FlatRun> flat) {
-  engine_ = &engine;
-  fast_loans_ = flat->loans();
-  flat_ = std::move(flat);
-}
-
-// As if every step that is done had been done here.
-void Execution::go_on(Tile& tile) {
-  const Plan& plan = plan_->plan;
-  const auto scratch = flat_->scratch(tile.index());
-  if (!scratch.empty()) std::copy(scratch.begin(), scratch.end(), tile.place.scratch);
-  std::vector<bool> done(plan.steps.size(), false);
-  for (const StepId id : flat_->done(tile.index())) {
-    const Step& step = plan.steps[id];
-    done[id] = true;
-    --tile.remaining;
-    ++steps_done_;
-    for (std::uint32_t i = 0; i < step.successor_count; ++i) --tile.need[plan.successors[step.first_successor + i]];
-    const std::int32_t peer = plan_->peer_of_step[id];
-    if (peer < 0) continue;
-    Moved& moved = moved_per_peer_[static_cast<std::size_t>(peer)];
-    if (step.kind == StepKind::send) {
-      ++moved.sent;
-      --tile.eager_left[static_cast<std::size_t>(peer)];
-      told_[static_cast<std::size_t>(peer)] = true;
-    } else {
-      ++moved.received;
-      tile.data[id] = Data::here;
-    }
-  }
-  if (tile.index() + 1 == flat_->end_tile()) flat_.reset();
-  for (StepId id = static_cast<StepId>(plan.steps.size()); id-- > 0;)
-    if (!done[id] && tile.need[id] == 0) make_ready(tile, id);
-}
-
-// What came early for this tile.
-void Execution::take_early(Tile& tile) {
-  auto& early = communicator_->early;
-  const CommunicatorCore::EarlyKey from{point_to_point(), sequence_, tile.index(), 0, 0, RecordKind::data};
-  for (auto at = early.lower_bound(from); at != early.end() && at->first.point_to_point == point_to_point() &&
-                                          at->first.sequence == sequence_ && at->first.tile == tile.index();) {
-    if (point_to_point() && at->first.peer != call_.root) {  // numbers are those of a pair
-      ++at;
-      continue;
-    }
-    const Record record = at->second.record;
-    if (record.kind == RecordKind::announce) {
-      if (const Status fits = check_length(at->first.peer, record); !fits.ok())
-        engine_->refuse(*communicator_, at->first.peer, *this, record, fits);
-      --communicator_->early_grants;
-      at = early.erase(at);
-      continue;
-    }
-    const auto found = step_of(tile, at->first.peer, record);
-    if (!found) {
-      engine_->refuse(*communicator_, at->first.peer, *this, record, found.error());
-      if (record.kind != RecordKind::grant) {
-        ++at;
-      } else {  // it has been answered: whoever drops what came early must not answer it again
-        --communicator_->early_grants;
-        at = early.erase(at);
-      }
-      continue;
-    }
-    const StepId id = *found;
-    if (record.kind == RecordKind::grant) {
-      (void)take_grant(tile, id, record);
-      --communicator_->early_grants;
-      at = early.erase(at);
-    } else {
-      tile.data[id] = Data::early;
-      if (!at->second.taken) {
-        at->second.taken = true;
-        engine_->took_early(*communicator_, at->first.peer, true);
-      }
-      ++at;
-    }
-  }
-}
-
-std::uint32_t Execution::oldest_eager_tile(int peer_index) const {
-  if (!started_) return 0;
-  std::uint32_t oldest = next_tile_;  // tiles not begun have all of theirs to send
-  for (const auto& tile : tiles_)
-    if (tile->active && tile->eager_left[peer_index] > 0) oldest = std::min(oldest, tile->index());
-  return oldest;
 }
 
 // ---- running ------------------------------------------------------------------------------------------------------
@@ -415,15 +159,6 @@ void Execution::step_done(Tile& tile, StepId id) {
   if (tile.remaining == 0) finish_tile(tile);
 }
 
-void Execution::finish_tile(Tile& tile) {
-  if (!on_device_) operands_->bring_out(tile.place);
-  if (store(tile)) return;  // and comes back
-  if (tile.has_mirror) leave_mirror(tile);
-  tile.active = false;
-  --tiles_left_;
-  start_tiles();
-}
-
 // ---- ending -------------------------------------------------------------------------------------------------------
 
 void Execution::fail(const Status& why) {
@@ -449,11 +184,7 @@ void Execution::publish() {
   if (on_device_) {
     give_back_for_device();
   } else if (engine_ != nullptr) {
-    for (std::byte* slot : slots_) engine_->scratch().give_back(slot, slot_bytes_);
-    for (auto& tile : tiles_)
-      if (tile->place.scratch != nullptr) engine_->scratch().give_back(tile->place.scratch, area_bytes_);
-    for (auto& tile : tiles_)
-      if (tile->place.staging != nullptr) engine_->staging().give_back(tile->place.staging, staging_bytes_);
+    give_back_scratch();
   }
   slots_.clear();
   tiles_.clear();

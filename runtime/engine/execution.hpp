@@ -6,8 +6,9 @@
 //
 // A step's life: its dependencies count down to zero; then it runs or waits for its message (or its grant). A
 // recv_reduce receives into a slot as soon as one is free, before its dependencies are done; only the reduction waits
-// for them. execution.cpp has the life of the whole, execution_messages.cpp what messages are and what happens when one
-// comes, execution_sends.cpp, execution_receives.cpp and execution_loans.cpp how they go, come, and are read in place.
+// for them. execution.cpp has the life of the whole, execution_tiles.cpp that of one tile, execution_messages.cpp what
+// messages are and what happens when one comes, execution_sends.cpp, execution_receives.cpp and execution_loans.cpp how
+// they go, come, and are read in place.
 //
 // Buffers in memory of a device. The operation begins when the caller's stream has come to where it was called. Each
 // tile is then copied to staging memory before its first steps may run, and back after its last one: the copies of one
@@ -166,20 +167,25 @@ class Execution {
     StepId step;
   };
 
-  // execution.cpp
+  // execution_memory.cpp
   Start reserve();
   std::size_t lay_out();
   bool borrow(std::uint32_t depth, std::size_t slots, bool beyond_budget);
+  void give_back_scratch();
+
+  // execution_tiles.cpp
   void start_tiles();
   void start_tile(std::uint32_t index);
-  void go_on(Tile& tile);
   void take_early(Tile& tile);
+  void go_on(Tile& tile);
+  void finish_tile(Tile& tile);
+
+  // execution.cpp
   void make_ready(Tile& tile, StepId id);
   bool is_receive(const Ready& ready) const { return plan_->plan.steps[ready.step].kind == StepKind::recv; }
   bool choose_next();
   void run(Tile& tile, StepId id);
   void step_done(Tile& tile, StepId id);
-  void finish_tile(Tile& tile);
 
   // execution_device.cpp
   bool wait_for_stream();
@@ -368,6 +374,10 @@ struct Execution::Tile {
   std::vector<std::uint32_t> eager_left;  // small messages still to send, per peer
 
   std::uint32_t index() const { return place.tile; }
+  /// For any tile of this plan, once.
+  void make_room(const PreparedPlan& prepared);
+  /// Nothing of the plan has been done.
+  void begin(const PreparedPlan& prepared);
 };
 
 inline std::uint32_t Execution::tile_slot(const Tile& tile) const { return tile.index() % tiling_.depth; }

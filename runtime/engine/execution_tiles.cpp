@@ -1,0 +1,198 @@
+// The tiles of an execution: how one begins, with what has come early or has been done by a FlatRun, and how it ends.
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/engine/communicator_core.hpp"
+#include "runtime/engine/engine_core.hpp"
+#include "runtime/engine/execution.hpp"
+#include "runtime/engine/flat_run.hpp"
+
+namespace fabring {
+
+void Execution::Tile::make_room(const PreparedPlan& prepared) {
+  const std::size_t steps = prepared.plan.steps.size();
+  need.resize(steps);
+  data.resize(steps);
+  early.resize(steps);
+  operands_to_come.resize(steps);
+  granted.resize(steps);
+  waiting.resize(steps);
+  by_ticket.resize(steps);
+  only_ticket.resize(steps);
+  in_full.resize(steps);
+  by_card.resize(steps);
+  slot.resize(steps);
+  lent.resize(steps);
+  lending.resize(steps);
+  bounced.resize(steps);
+  place.lent.resize(prepared.plan.scratch.size());
+  there.lent.resize(prepared.plan.scratch.size());
+  eager_left.resize(prepared.peers.size());
+}
+
+void Execution::Tile::begin(const PreparedPlan& prepared) {
+  active = true;
+  remaining = prepared.plan.steps.size();
+  std::copy(prepared.dependencies.begin(), prepared.dependencies.end(), need.begin());
+  std::fill(data.begin(), data.end(), Data::none);
+  std::fill(early.begin(), early.end(), Early::none);
+  std::fill(granted.begin(), granted.end(), Slot{0});
+  std::fill(waiting.begin(), waiting.end(), false);
+  std::fill(by_ticket.begin(), by_ticket.end(), false);
+  std::fill(only_ticket.begin(), only_ticket.end(), false);
+  std::fill(in_full.begin(), in_full.end(), false);
+  std::fill(by_card.begin(), by_card.end(), false);
+  std::fill(slot.begin(), slot.end(), nullptr);
+  std::fill(place.lent.begin(), place.lent.end(), nullptr);
+  std::fill(lending.begin(), lending.end(), false);
+  std::fill(bounced.begin(), bounced.end(), false);
+  next_slot_receive = 0;
+}
+
+// Of tiles that start together the oldest goes first, though what was made ready last is run first: grants leave in
+// that order and are used in it, and only when the oldest tile is over can another begin.
+void Execution::start_tiles() {
+  const auto bottom = static_cast<std::ptrdiff_t>(ready_.size());
+  while (next_tile_ < tiling_.tiles && !tiles_[next_tile_ % tiling_.depth]->active) {
+    const std::uint32_t index = next_tile_++;
+    const auto older = static_cast<std::ptrdiff_t>(ready_.size());
+    start_tile(index);
+    std::rotate(ready_.begin() + bottom, ready_.begin() + older, ready_.end());
+  }
+}
+
+void Execution::start_tile(std::uint32_t index) {
+  Tile& tile = *tiles_[index % tiling_.depth];
+  tile.begin(*plan_);
+  operands_->bind(tile.place, tiling_, index);
+  if (on_device_) {
+    device_operands_->bind(tile.there, tiling_, index);
+    std::fill(tile.there.lent.begin(), tile.there.lent.end(), nullptr);
+    for (std::size_t id = 0; id < tile.operands_to_come.size(); ++id)
+      tile.operands_to_come[id] = static_cast<std::uint32_t>(plan_->last_reader[id].size());
+    tile.mirrors.clear();
+  }
+  for (std::size_t i = 0; i < plan_->peers.size(); ++i) {
+    tile.eager_left[i] = 0;
+    for (StepId id : plan_->peers[i].sends)
+      if (message_bytes(tile, id) <= eager_limit_ && !skipped(tile, id)) ++tile.eager_left[i];
+  }
+  if (!delivered_.empty()) take_delivered(tile);
+  if (tile.remaining == 0) {
+    finish_tile(tile);
+    return;
+  }
+  const bool loading = load(tile);
+  if (!loading && !on_device_) operands_->bring_in(tile.place);
+  // Nothing comes early for a receive: what is there under its numbers is for the send to the same rank.
+  if (!communicator_->early.empty() && call_.collective != Collective::recv) take_early(tile);
+  if (flat_ && index < flat_->end_tile()) return go_on(tile);
+  if (loading) return;
+  for (auto at = plan_->first_steps.rbegin(); at != plan_->first_steps.rend(); ++at) make_ready(tile, *at);
+}
+
+// What came early for this tile.
+void Execution::take_early(Tile& tile) {
+  auto& early = communicator_->early;
+  const CommunicatorCore::EarlyKey from{point_to_point(), sequence_, tile.index(), 0, 0, RecordKind::data};
+  for (auto at = early.lower_bound(from); at != early.end() && at->first.point_to_point == point_to_point() &&
+                                          at->first.sequence == sequence_ && at->first.tile == tile.index();) {
+    if (point_to_point() && at->first.peer != call_.root) {  // numbers are those of a pair
+      ++at;
+      continue;
+    }
+    const Record record = at->second.record;
+    if (record.kind == RecordKind::announce) {
+      if (const Status fits = check_length(at->first.peer, record); !fits.ok())
+        engine_->refuse(*communicator_, at->first.peer, *this, record, fits);
+      --communicator_->early_grants;
+      at = early.erase(at);
+      continue;
+    }
+    const auto found = step_of(tile, at->first.peer, record);
+    if (!found) {
+      engine_->refuse(*communicator_, at->first.peer, *this, record, found.error());
+      if (record.kind != RecordKind::grant) {
+        ++at;
+      } else {  // it has been answered: whoever drops what came early must not answer it again
+        --communicator_->early_grants;
+        at = early.erase(at);
+      }
+      continue;
+    }
+    const StepId id = *found;
+    if (record.kind == RecordKind::grant) {
+      (void)take_grant(tile, id, record);
+      --communicator_->early_grants;
+      at = early.erase(at);
+    } else {
+      tile.data[id] = Data::early;
+      if (!at->second.taken) {
+        at->second.taken = true;
+        engine_->took_early(*communicator_, at->first.peer, true);
+      }
+      ++at;
+    }
+  }
+}
+
+void Execution::go_on_from(EngineCore& engine, std::unique_ptr<FlatRun> flat) {
+  engine_ = &engine;
+  fast_loans_ = flat->loans();
+  flat_ = std::move(flat);
+}
+
+// As if every step that is done had been done here.
+void Execution::go_on(Tile& tile) {
+  const Plan& plan = plan_->plan;
+  const auto scratch = flat_->scratch(tile.index());
+  if (!scratch.empty()) std::copy(scratch.begin(), scratch.end(), tile.place.scratch);
+  std::vector<bool> done(plan.steps.size(), false);
+  for (const StepId id : flat_->done(tile.index())) {
+    const Step& step = plan.steps[id];
+    done[id] = true;
+    --tile.remaining;
+    ++steps_done_;
+    for (std::uint32_t i = 0; i < step.successor_count; ++i) --tile.need[plan.successors[step.first_successor + i]];
+    const std::int32_t peer = plan_->peer_of_step[id];
+    if (peer < 0) continue;
+    Moved& moved = moved_per_peer_[static_cast<std::size_t>(peer)];
+    if (step.kind == StepKind::send) {
+      ++moved.sent;
+      --tile.eager_left[static_cast<std::size_t>(peer)];
+      told_[static_cast<std::size_t>(peer)] = true;
+    } else {
+      ++moved.received;
+      tile.data[id] = Data::here;
+    }
+  }
+  if (tile.index() + 1 == flat_->end_tile()) flat_.reset();
+  for (StepId id = static_cast<StepId>(plan.steps.size()); id-- > 0;)
+    if (!done[id] && tile.need[id] == 0) make_ready(tile, id);
+}
+
+void Execution::finish_tile(Tile& tile) {
+  if (!on_device_) operands_->bring_out(tile.place);
+  if (store(tile)) return;  // and comes back
+  if (tile.has_mirror) leave_mirror(tile);
+  tile.active = false;
+  --tiles_left_;
+  start_tiles();
+}
+
+bool Execution::tile_active(std::uint32_t tile) const {
+  if (!started_ || tile >= next_tile_) return false;
+  const Tile& in_slot = *tiles_[tile % tiling_.depth];
+  return in_slot.active && in_slot.index() == tile;
+}
+
+std::uint32_t Execution::oldest_eager_tile(int peer_index) const {
+  if (!started_) return 0;
+  std::uint32_t oldest = next_tile_;  // tiles not begun have all of theirs to send
+  for (const auto& tile : tiles_)
+    if (tile->active && tile->eager_left[peer_index] > 0) oldest = std::min(oldest, tile->index());
+  return oldest;
+}
+
+}  // namespace fabring

@@ -19,7 +19,8 @@
 // Or, where ranks of this host can read memory of devices (Call::device.shared), the operands stay there: steps are
 // kernels and copies that are posted and completed as messages are, and instead of a message a ticket may travel that
 // says where it lies. What else is sent or comes passes through the staging memory, but for large messages to and from
-// ranks of other hosts whose network card takes memory of the device. execution_on_device.cpp has that.
+// ranks of other hosts whose network card takes memory of the device. execution_on_device.cpp has that,
+// execution_device_memory.cpp the memory, execution_tickets.cpp the tickets.
 //
 // Owned by shared pointers (Work, the engine). Everything is the driver's but what is marked "any thread".
 
@@ -196,27 +197,31 @@ class Execution {
   void take_delivered(Tile& tile);
   void post_copies(std::uint32_t tile_slot, CopyWay way, StepId step);
 
-  // execution_on_device.cpp
+  // execution_device_memory.cpp
   bool stay_on_device();
-  bool borrow_for_device(std::uint32_t depth, std::size_t slots);
-  void give_back_for_device();
   bool admit(const std::vector<Rank>& far, const std::byte* at, std::size_t bytes);
   std::span<std::byte> admitted_operand(const Tile& tile, StepId id) const;
-  void post_on_device(Tile& tile, StepId id, const std::byte* incoming);
+  bool borrow_for_device(std::uint32_t depth, std::size_t slots);
+  void give_back_for_device();
+  bool may_have_mirror(const Tile& tile) const;
+  bool take_mirror(Tile& tile);
+  void leave_mirror(Tile& tile);
+
+  // execution_on_device.cpp
   void run_on_device(Tile& tile, StepId id);
+  void post_on_device(Tile& tile, StepId id, const std::byte* incoming);
+  void on_device_done(Tile& tile, StepId id, const Status& status);
   void operand_came(Tile& tile, StepId receive);
   void read_early(Tile& tile, StepId id);
   void store_early(Tile& tile, StepId id);
-  void read_incoming(Tile& tile, StepId id);
-  bool take_mirror(Tile& tile);
-  void leave_mirror(Tile& tile);
-  bool may_have_mirror(const Tile& tile) const;
   bool mirrored(Tile& tile, StepId send);
   void came_to_host(Tile& tile, StepId id);
+  void read_incoming(Tile& tile, StepId id);
   bool stays_where_it_comes(StepId receive) const;
+
+  // execution_tickets.cpp
   void post_ticket(Tile& tile, StepId id, Slot slot);
   void use_ticket(Tile& tile, StepId id);
-  void on_device_done(Tile& tile, StepId id, const Status& status);
 
   // execution_direct.cpp
   void choose_path();

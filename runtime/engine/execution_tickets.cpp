@@ -1,0 +1,94 @@
+// Messages that stay where they are on a device: a ticket says where that is, and the receiver reads it there.
+
+#include "runtime/engine/communicator_core.hpp"
+#include "runtime/engine/device_sharing.hpp"
+#include "runtime/engine/device_ticket.hpp"
+#include "runtime/engine/engine_core.hpp"
+#include "runtime/engine/execution.hpp"
+
+namespace fabring {
+
+void Execution::post_ticket(Tile& tile, StepId id, Slot slot) {
+  const auto from = device_operands_->at(tile.there, plan_->plan.steps[id].from);
+  const SharedBuffers& shared = *call_.device.shared;
+  const auto lies_in = [&](const std::byte* begin, std::size_t bytes) {
+    return from.data() >= begin && from.data() < begin + bytes;
+  };
+  DeviceTicket ticket;
+  ticket.bytes = from.size();
+  if (lies_in(call_.in, call_.device.in_bytes)) {
+    ticket.facts = shared.in;
+    ticket.facts.offset += static_cast<std::uint64_t>(from.data() - call_.in);
+  } else if (lies_in(call_.out, call_.device.out_bytes)) {
+    ticket.facts = shared.out;
+    ticket.facts.offset += static_cast<std::uint64_t>(from.data() - call_.out);
+  } else {
+    ticket.facts = tile.scratch_there.facts;
+    ticket.facts.offset += static_cast<std::uint64_t>(from.data() - tile.scratch_there.at);
+  }
+  const auto handed = engine_->handed_pieces().hand_over(world_rank(id), ticket.facts);
+  ticket.handed = handed.value_or(0);
+  // As many loans are out as there can be, and who has them may be waiting for this one.
+  const Post post = !handed ? Post::again
+                            : engine_->transfer().send_ticket(world_rank(id), slot, ticket.as_bytes(), from.size(),
+                                                              cookie(index_, tile_slot(tile), id));
+  if (post == Post::again) {
+    tile.in_full[id] = true;
+    return post_send(tile, id, slot);
+  }
+  tile.granted[id] = 0;
+  tile.waiting[id] = false;
+  now_outstanding(id);
+}
+
+void Execution::on_ticket(std::uint32_t tile_slot, StepId id, std::span<const std::byte> bytes, std::uint32_t loan) {
+  Tile& tile = *tiles_[tile_slot];
+  --outstanding_;
+  --outstanding_per_peer_[plan_->peer_of_step[id]];
+  const Rank peer = world_rank(id);
+  if (failed()) return engine_->transfer().refuse(peer, loan);
+  tile.only_ticket[id] = false;
+  engine_->sends_in_full(peer, false);
+  const auto ticket = DeviceTicket::read(bytes, message_bytes(tile, id));
+  if (!ticket || (ticket->facts.base + ticket->facts.offset) % size_of(call_.type) != 0) {
+    engine_->transfer().refuse(peer, loan);
+    return engine_->suspect(peer,
+                            Status(ErrorCode::transport_error, "it lent memory of a GPU in a way that makes no sense"));
+  }
+  auto opened = engine_->handed_pieces().open(peer, call_.device.shared->device, *ticket);
+  if (opened) {
+    tile.lent[id] = {opened->get(), loan, false, *opened};
+    return use_ticket(tile, id);
+  }
+  engine_->transfer().refuse(peer, loan);
+  if (opened.error().code() == ErrorCode::device_error)
+    return engine_->device_failed(*this, opened.error().with_prefix("reading memory that a peer lent: "));
+  if (opened.error().code() != ErrorCode::unavailable) engine_->cannot_open(peer, opened.error());
+  tile.in_full[id] = true;
+  tile.data[id] = Data::none;
+  if (plan_->plan.steps[id].kind == StepKind::recv) return run_recv(tile, id);
+  tile.data[id] = Data::to_grant;
+  run_recv_reduce(tile, id);
+}
+
+// A loan that would have to wait for this rank's own sends is copied at once: its owner may be waiting for it.
+void Execution::use_ticket(Tile& tile, StepId id) {
+  const Step& step = plan_->plan.steps[id];
+  Tile::Lent& lent = tile.lent[id];
+  tile.data[id] = Data::here;
+  if (step.kind == StepKind::recv && stays_where_it_comes(id)) {
+    tile.there.lent[step.to.scratch] = lent.at;
+    return step_done(tile, id);
+  }
+  if (step.kind == StepKind::recv) return post_on_device(tile, id, lent.at);
+  if (tile.need[id] == 0) return read_incoming(tile, id);
+  if (plan_->may_stay[id]) return;
+  tile.data[id] = Data::on_its_way;
+  lent.reading = true;
+  copy_list_.assign(1, {tile.slot[id], lent.at, message_bytes(tile, id)});
+  ++copies_;
+  engine_->copies().post(call_.device.shared->device, CopyWay::to_host, copy_list_,
+                         cookie(index_, tile_slot(tile), id));
+}
+
+}  // namespace fabring

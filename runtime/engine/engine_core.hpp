@@ -242,6 +242,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void fail(CommunicatorCore& communicator, const Status& why);
   void tick(Time now);
   void count_traffic();
+  void report_suspects(Time now);
   void settle(Time now);
   bool needs(Rank world_rank) const;
   void cut_off(Rank world_rank);

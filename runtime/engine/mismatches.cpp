@@ -1,0 +1,54 @@
+// What EngineCore does when ranks have called different things, or a message fits no plan.
+
+#include <fmt/format.h>
+
+#include "runtime/engine/engine_core.hpp"
+
+namespace fabring {
+
+Status EngineCore::mismatch(const CommunicatorCore& communicator, Rank member, std::uint32_t sequence,
+                            const Signature& theirs, const Signature& ours) const {
+  ErrorContext context;
+  context.rank = communicator.members[member];
+  if (parts_.control) context.host = parts_.control->host_of(context.rank);
+  return Status(
+      ErrorCode::mismatch,
+      fmt::format("operation #{} on communicator '{}' differs between ranks: {} called {}, {} called {}. All "
+                  "ranks must call the same operations with the same count, type, operation and algorithm, in "
+                  "the same order",
+                  sequence, communicator.label, who(communicator.members[member]), describe(theirs), who(parts_.self),
+                  describe(ours)),
+      context);
+}
+
+void EngineCore::refuse(CommunicatorCore& communicator, Rank member, const Execution& execution, const Record& record,
+                        const Status& why) {
+  const Rank peer = communicator.members[member];
+  if (record.kind == RecordKind::grant) transfer_->decline(peer, record.slot);
+  if (why.code() != ErrorCode::mismatch) return suspect(peer, why);
+  // alltoall_v: what one rank sends to another is not what that one expects.
+  Signature ours = execution.call().signature();
+  const auto block = static_cast<std::size_t>(member) +
+                     (record.kind == RecordKind::grant ? 0 : static_cast<std::size_t>(communicator.size()));
+  if (block < execution.call().counts.size()) ours.count = execution.call().counts[block];
+  report({ErrorCode::mismatch, peer, parts_.self, communicator.global_id(),
+          mismatch(communicator, member, execution.sequence(), record.signature, ours).message()});
+}
+
+Status EngineCore::mismatched_message(CommunicatorCore& communicator, Rank member, const Signature& sent,
+                                      const Call& receive) {
+  ErrorContext context;
+  context.rank = communicator.members[member];
+  if (parts_.control) context.host = parts_.control->host_of(context.rank);
+  const Status why(
+      ErrorCode::mismatch,
+      fmt::format("a message on communicator '{}' does not fit its receive: {} sent {}, {} called {}. Types "
+                  "must be the same, and the receive must have room for all of the message",
+                  communicator.label, who(context.rank), describe(sent), who(parts_.self), receive.describe()),
+      context);
+  report({ErrorCode::mismatch, context.rank, parts_.self, communicator.global_id(), why.message()});
+  fail(communicator, why);
+  return why;
+}
+
+}  // namespace fabring

@@ -1,0 +1,156 @@
+// What EngineCore does from time to time about operations that take long: it says that they wait and for whom, looks
+// whether those have left, and gives up when their time is over.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "runtime/base/rank_list.hpp"
+#include "runtime/engine/engine_core.hpp"
+
+namespace fabring {
+namespace {
+
+constexpr auto first_note = std::chrono::seconds(10);
+constexpr auto silent_for = std::chrono::milliseconds(500);
+// An operation that waits, perhaps for a rank that has left: how often to look, and how long what it sent may take to
+// arrive.
+constexpr auto look_at_others = std::chrono::milliseconds(500);
+constexpr auto time_to_arrive = std::chrono::seconds(3);
+
+// Messages have no number before they have met.
+std::string title(const Execution& execution) {
+  const Call& call = execution.call();
+  return is_message(call.collective) ? call.describe()
+                                     : fmt::format("{} #{}", name(call.collective), execution.sequence());
+}
+
+// What a receive waits beside.
+std::string unread(const CommunicatorCore& communicator, const Execution& execution) {
+  if (execution.call().collective != Collective::recv) return {};
+  const std::string passed = communicator.messages.passed_over(execution.call());
+  return passed.empty() ? passed : "; " + passed;
+}
+
+// Where it waits for no rank.
+std::string waits_for(const Execution& execution, const char* otherwise) {
+  return execution.waits_for_stream() ? "the work that its GPU stream was given before the call" : otherwise;
+}
+
+}  // namespace
+
+void EngineCore::tick(Time now) {
+  if (running_count_ > 0) finished_some_ = true;  // failed ones may have settled
+  report_suspects(now);
+  settle(now);
+  count_traffic();
+  tell_state();
+  for (const auto& communicator : communicators()) {
+    auto under_way = communicator->running();
+    const auto waiting = communicator->messages.waiting();
+    under_way.insert(under_way.end(), waiting.begin(), waiting.end());
+    for (const auto& execution : under_way) {
+      if (execution->failed()) continue;
+      note_waiting(*communicator, *execution, now);
+      check_refused(*communicator, *execution, now);
+      if (now >= execution->next_look) {
+        execution->next_look = now + look_at_others;
+        say_what_waits(*execution, now);
+        check_left(*communicator, *execution, now);
+      }
+      check_deadline(*communicator, *execution, now);
+    }
+  }
+}
+
+std::string EngineCore::activity_of(Rank rank) const {
+  return parts_.control ? parts_.control->activity_of(rank) : std::string();
+}
+
+Time EngineCore::stuck_for(const Execution& execution, Time now) {
+  return now - std::max(execution.begun_at, execution.stuck_since);
+}
+
+// Who waits for something small has perhaps said nothing yet of what it called, and if the others wait for it likewise,
+// or are done, nobody would ever know that they called something else.
+void EngineCore::say_what_waits(Execution& execution, Time now) {
+  if (stuck_for(execution, now) >= Time(silent_for)) execution.announce_waiting();
+}
+
+void EngineCore::note_waiting(CommunicatorCore& communicator, Execution& execution, Time now) {
+  if (const std::uint64_t done = execution.steps_done(); done != execution.noted_steps) {
+    execution.noted_steps = done;  // large and slow is not stuck
+    execution.stuck_since = now;
+  }
+  const Time waited = stuck_for(execution, now);
+  // Before anybody gives up, so that who waits for whom is known by then.
+  const Time first = std::min<Time>(first_note, patience(execution) / 2);
+  if (waited < first || now < execution.next_note) return;
+  execution.next_note = now + std::max<Time>(waited, first);  // ever more seldom
+  // What the others do belongs into the log, not into what this rank tells them: notes would quote notes.
+  std::vector<std::string> names, names_and_activities;
+  for (Rank rank : execution.waiting_for()) {
+    const Rank world = communicator.members[rank];
+    const std::string activity = activity_of(world);
+    names.push_back(who(world));
+    names_and_activities.push_back(activity.empty() ? who(world) : fmt::format("{} [{}]", who(world), activity));
+  }
+  const auto line = [&](const std::vector<std::string>& whom) {
+    return fmt::format("{} on '{}' has waited {} s for {}", title(execution), communicator.label,
+                       std::chrono::duration_cast<std::chrono::seconds>(waited).count(),
+                       whom.empty() ? waits_for(execution, "its own work") : fmt::format("{}", fmt::join(whom, ", ")));
+  };
+  parts_.log.warning(line(names_and_activities) + unread(communicator, execution));
+  if (parts_.control) parts_.control->set_activity(line(names).substr(0, 120));
+}
+
+// What a rank sent before it left may still be on its way; after a while nothing will come.
+void EngineCore::check_left(CommunicatorCore& communicator, Execution& execution, Time now) {
+  if (!parts_.control || left_.load()) return;
+  for (const Rank rank : execution.waiting_for()) {
+    const Rank world = communicator.members[rank];
+    if (world == parts_.self || !parts_.control->has_left(world)) continue;
+    if (execution.left_since == Time{}) execution.left_since = now;
+    if (now - execution.left_since < time_to_arrive) return;
+    report(
+        {ErrorCode::peer_lost, world, parts_.self, communicator.global_id(),
+         fmt::format("{} has left the job in good order while {} waits for it in {} on '{}'; all ranks must call the "
+                     "same operations before one of them leaves{}",
+                     who(world), who(parts_.self), execution.call().describe(), communicator.label,
+                     unread(communicator, execution))});
+    return;
+  }
+  execution.left_since = Time{};
+}
+
+// How long an operation may take.
+Time EngineCore::patience(const Execution& execution) const {
+  const std::chrono::nanoseconds own = execution.call().timeout;
+  return own.count() > 0 ? Time(own) : Time(parts_.config.timeout);
+}
+
+void EngineCore::check_deadline(CommunicatorCore& communicator, Execution& execution, Time now) {
+  const Time limit = patience(execution);
+  if (now - execution.begun_at < limit) return;
+  std::vector<std::string> names;
+  Rank culprit = -1;
+  bool blocked = false;  // one that waits itself is not at fault
+  for (Rank rank : execution.waiting_for()) {
+    culprit = communicator.members[rank];
+    const std::string activity = activity_of(culprit);
+    blocked = blocked || !activity.empty();
+    names.push_back(activity.empty() ? who(culprit) : fmt::format("{} [{}]", who(culprit), activity));
+  }
+  if (names.size() != 1 || blocked) culprit = -1;
+  if (names.empty()) names.push_back(waits_for(execution, "nobody known"));
+  report({ErrorCode::timeout, culprit, parts_.self, communicator.global_id(),
+          fmt::format("{} gave up after {} ({}) in {} on '{}', waiting for {}; who does not wait "
+                      "itself has not called it, or is stuck{}",
+                      who(parts_.self), duration_text(limit),
+                      execution.call().timeout.count() > 0 ? "the timeout of this operation" : "FABRING_TIMEOUT",
+                      title(execution), communicator.label, fmt::format("{}", fmt::join(names, ", ")),
+                      unread(communicator, execution))});
+}
+
+}  // namespace fabring

@@ -10,123 +10,19 @@
 #include <nlohmann/json.hpp>
 
 #include "collectives/choice/table.hpp"
-#include "runtime/base/nearest_name.hpp"
 #include "runtime/base/parse_value.hpp"
 #include "runtime/startup/machine_file.hpp"
 #include "tools/fabring/command.hpp"
 #include "tools/fabring/measured_times.hpp"
 #include "tools/fabring/models.hpp"
 #include "tools/fabring/option_checks.hpp"
+#include "tools/fabring/simulate_options.hpp"
 #include "tools/fabring/simulate_report.hpp"
 
 namespace fabring::tools {
 namespace {
 
-constexpr int most_simulated_ranks = most_measured_ranks;
 constexpr std::size_t most_drawn_nodes = 64;
-
-struct SimulateOptions {
-  std::string collective, machine = "100g", sizes = "1K,16K,256K,4M,64M", algorithm, scale, stragglers, plot, links,
-                          model, bucket = "25M", measured, output;
-  int nodes = 1, ranks_per_node = 8;
-  double compute_ms = 0;
-  std::uint64_t seed = 1;
-  bool json = false, explain = false, show_machine = false;
-};
-
-/// What was asked for, understood.
-struct Wanted {
-  ForecastOptions forecast;
-  std::vector<std::uint64_t> sizes;
-  std::vector<Algorithm> algorithms;
-  std::vector<int> scale;  // ranks; empty: one world
-  int nodes = 1, ranks_per_node = 1;
-};
-
-Result<std::vector<Algorithm>> read_algorithms(const std::string& text, Collective collective) {
-  std::vector<Algorithm> algorithms;
-  std::vector<std::string_view> known;
-  for (const Algorithm each : all_algorithms()) {
-    if (!has_algorithm(collective, each)) continue;
-    known.push_back(name(each));
-    if (text.empty()) algorithms.push_back(each);
-  }
-  if (known.empty()) return wrong_argument(fmt::format("'{}' has no plans", name(collective)));
-  if (text.empty()) return algorithms;
-  auto items = parse_list(text);
-  if (!items) return items.error().with_prefix("--algorithm: ");
-  for (const std::string& item : *items) {
-    const auto algorithm = parse_algorithm(item, collective);
-    if (!algorithm)
-      return wrong_argument(
-          fmt::format("--algorithm '{}' is not one of {}{}", item, fmt::join(known, ", "), did_you_mean(item, known)));
-    algorithms.push_back(*algorithm);
-  }
-  return algorithms;
-}
-
-Status read_stragglers(const std::string& text, std::uint64_t seed, simulation::Stragglers& into) {
-  if (text.empty()) return {};
-  const std::size_t colon = text.find(':');
-  const std::string shape = "--stragglers '" + text + "': write PROBABILITY:MICROSECONDS, as in 0.01:500";
-  if (colon == std::string::npos) return wrong_argument(shape);
-  char* end = nullptr;
-  const std::string probability = text.substr(0, colon);
-  into.probability = std::strtod(probability.c_str(), &end);
-  auto late = parse_integer(text.substr(colon + 1), 0, 10'000'000);
-  if (probability.empty() || *end != '\0' || !(into.probability >= 0 && into.probability <= 1) || !late)
-    return wrong_argument(shape);
-  into.late_ns = *late * 1000;
-  into.seed = seed;
-  return {};
-}
-
-Result<Wanted> understand(const SimulateOptions& options) {
-  Wanted wanted;
-  const auto collective = parse_collective(options.collective);
-  if (!collective) {
-    std::vector<std::string_view> names;
-    for (int i = 0; i < collective_count; ++i) names.push_back(name(static_cast<Collective>(i)));
-    return wrong_argument(
-        fmt::format("'{}' is not a collective{}", options.collective, did_you_mean(options.collective, names)));
-  }
-  wanted.forecast.collective = *collective;
-  auto machine = read_machine(options.machine, "--machine");
-  if (!machine) return machine.error();
-  wanted.forecast.machine = *machine;
-  auto algorithms = read_algorithms(options.algorithm, *collective);
-  if (!algorithms) return algorithms.error();
-  wanted.algorithms = *algorithms;
-  auto sizes = parse_list(options.sizes);
-  if (!sizes) return sizes.error().with_prefix("--sizes: ");
-  for (const std::string& each : *sizes) {
-    auto bytes = parse_size(each);
-    if (!bytes) return bytes.error().with_prefix("--sizes: ");
-    if (*bytes > (std::uint64_t{1} << 40)) return wrong_argument("--sizes: at most 1T");
-    wanted.sizes.push_back(*bytes);
-  }
-  wanted.nodes = options.nodes;
-  wanted.ranks_per_node = options.ranks_per_node;
-  if (std::int64_t{options.nodes} * options.ranks_per_node > most_simulated_ranks)
-    return wrong_argument(fmt::format("{} nodes of {} ranks are more than {} ranks", options.nodes,
-                                      options.ranks_per_node, most_simulated_ranks));
-  if (!options.scale.empty()) {
-    auto scale = parse_list(options.scale);
-    if (!scale) return scale.error().with_prefix("--scale: ");
-    for (const std::string& each : *scale) {
-      auto ranks = parse_integer(each, 1, most_simulated_ranks);
-      if (!ranks) return ranks.error().with_prefix("--scale: ");
-      if (*ranks % options.ranks_per_node != 0)
-        return wrong_argument(fmt::format("--scale: {} ranks do not fill nodes of {}", *ranks, options.ranks_per_node));
-      wanted.scale.push_back(static_cast<int>(*ranks));
-    }
-  }
-  if (Status status = read_stragglers(options.stragglers, options.seed, wanted.forecast.stragglers); !status)
-    return status;
-  if (!options.model.empty() && options.compute_ms <= 0)
-    return wrong_argument("--model needs --compute-ms: how long one rank computes for a step");
-  return wanted;
-}
 
 Status save(const std::string& option, const std::string& path, const std::string& text) {
   Output out;
@@ -135,12 +31,12 @@ Status save(const std::string& option, const std::string& path, const std::strin
   return out.finish();
 }
 
-std::string world_text(const Wanted& wanted) {
+std::string world_text(const SimulatedWorlds& wanted) {
   return fmt::format("{} node{} of {} rank{} on {}", wanted.nodes, wanted.nodes == 1 ? "" : "s", wanted.ranks_per_node,
                      wanted.ranks_per_node == 1 ? "" : "s", wanted.forecast.machine.name);
 }
 
-std::string explanation(const Wanted& wanted, std::uint64_t bytes) {
+std::string explanation(const SimulatedWorlds& wanted, std::uint64_t bytes) {
   const WorldShape shape{wanted.nodes * wanted.ranks_per_node, wanted.nodes, wanted.ranks_per_node,
                          wanted.ranks_per_node};
   std::string text;
@@ -154,7 +50,7 @@ std::string explanation(const Wanted& wanted, std::uint64_t bytes) {
   return text;
 }
 
-Status tables(const SimulateOptions& options, const Wanted& wanted, Output& out) {
+Status tables(const SimulateOptions& options, const SimulatedWorlds& wanted, Output& out) {
   Forecaster forecaster(wanted.forecast);
   std::vector<std::vector<Forecast>> shown;
   const Rows what = wanted.scale.empty() ? Rows::sizes : Rows::ranks;
@@ -186,7 +82,7 @@ Status tables(const SimulateOptions& options, const Wanted& wanted, Output& out)
   return save("--plot", options.plot, draw(forecast_chart(shown, what, title)));
 }
 
-Status links(const SimulateOptions& options, const Wanted& wanted) {
+Status links(const SimulateOptions& options, const SimulatedWorlds& wanted) {
   if (static_cast<std::size_t>(wanted.nodes) > most_drawn_nodes || wanted.nodes < 2)
     return wrong_argument(fmt::format("--links draws 2 to {} nodes", most_drawn_nodes));
   std::vector<Shades> squares;
@@ -210,7 +106,7 @@ Status links(const SimulateOptions& options, const Wanted& wanted) {
                    "the most between any two nodes", squares));
 }
 
-Status scaling(const SimulateOptions& options, const Wanted& wanted, Output& out) {
+Status scaling(const SimulateOptions& options, const SimulatedWorlds& wanted, Output& out) {
   auto gradients = model_gradients(options.model);
   if (!gradients) return gradients.error().with_prefix("--model: ");
   auto bucket = parse_size(options.bucket);
@@ -267,7 +163,7 @@ Status scaling(const SimulateOptions& options, const Wanted& wanted, Output& out
 }
 
 /// Predicted beside what `fabring perf --format json` measured, for the world that was measured.
-Status compare(const SimulateOptions& options, const Wanted& wanted, Output& out) {
+Status compare(const SimulateOptions& options, const SimulatedWorlds& wanted, Output& out) {
   std::ifstream file(options.measured, std::ios::binary);
   if (!file) return Status(ErrorCode::unavailable, "--measured " + options.measured + ": cannot be read");
   const std::string json((std::istreambuf_iterator<char>(file)), {});
@@ -298,7 +194,8 @@ Status compare(const SimulateOptions& options, const Wanted& wanted, Output& out
 }
 
 int run(const SimulateOptions& options, const Session& session) {
-  auto wanted = session.command.empty() ? understand(options) : Result<Wanted>(wrong_argument("nothing may follow --"));
+  auto wanted =
+      session.command.empty() ? understand(options) : Result<SimulatedWorlds>(wrong_argument("nothing may follow --"));
   Status status = wanted ? Status() : wanted.error();
   Output out;
   if (status.ok()) status = out.open(options.output);

@@ -12,6 +12,11 @@ namespace {
 /// Leaving the start by a factor of e costs as much as one price that is off by a tenth.
 constexpr double inertia = 0.01;
 constexpr double steps[] = {2.0, 1.4, 1.15, 1.05};
+/// Up to about this much (a logarithm) misses count by their square, above it by less and less: one time that was
+/// disturbed must not pull the prices of all others along.
+constexpr double usual_miss = 0.3;
+/// What was measured as the fastest of its size is what will be chosen, so its price matters most.
+constexpr double weight_of_fastest = 3;
 
 /// Logarithm of price / measured; none: it has no price.
 std::optional<double> miss_of(const Machine& machine, const Measured& measured) {
@@ -80,11 +85,24 @@ std::vector<Knob> knobs_of(Machine& machine, FitOf what) {
   return knobs;
 }
 
-double distance(const Machine& machine, std::span<const Measured> measured, std::span<const Knob> knobs) {
-  double sum = 0;
+std::vector<double> weights_of(std::span<const Measured> measured) {
+  std::vector<double> weights;
   for (const Measured& each : measured) {
-    const double miss = miss_of(machine, each).value_or(0);
-    sum += miss * miss;
+    const bool fastest = std::none_of(measured.begin(), measured.end(), [&](const Measured& other) {
+      return other.collective == each.collective && other.bytes == each.bytes && other.shape == each.shape &&
+             other.time_ns < each.time_ns;
+    });
+    weights.push_back(fastest ? weight_of_fastest : 1);
+  }
+  return weights;
+}
+
+double distance(const Machine& machine, std::span<const Measured> measured, std::span<const double> weights,
+                std::span<const Knob> knobs) {
+  double sum = 0;
+  for (std::size_t i = 0; i < measured.size(); ++i) {
+    const double miss = miss_of(machine, measured[i]).value_or(0) / usual_miss;
+    sum += weights[i] * usual_miss * usual_miss * std::log1p(miss * miss);
   }
   for (const Knob& knob : knobs) {
     const double moved = std::log(knob.value() / knob.start);
@@ -116,7 +134,8 @@ Accuracy accuracy_of(const Machine& machine, std::span<const Measured> measured)
 Machine fit_machine(const Machine& start, std::span<const Measured> measured, FitOf what) {
   Machine machine = start;
   const std::vector<Knob> knobs = knobs_of(machine, what);
-  double best = distance(machine, measured, knobs);
+  const std::vector<double> weights = weights_of(measured);
+  double best = distance(machine, measured, weights, knobs);
   for (const double step : steps) {
     bool closer = true;
     for (int round = 0; closer && round < 40; ++round) {
@@ -125,7 +144,7 @@ Machine fit_machine(const Machine& start, std::span<const Measured> measured, Fi
         for (const double factor : {step, 1 / step}) {
           const double before = knob.value();
           knob.set(before * factor);
-          const double now = distance(machine, measured, knobs);
+          const double now = distance(machine, measured, weights, knobs);
           if (now < best) {
             best = now;
             closer = true;

@@ -1,7 +1,8 @@
 #pragma once
 // fit_machine(): the machine whose prices come closest to what was measured. Prices are closed formulas and cheap, so
 // it tries: one field at a time, in factors, until no step comes closer. Fields that the measurements say nothing of
-// stay near where they began, and those that are 0 (no limit) stay 0.
+// stay near where they began, and those that are 0 (no limit) stay 0. Prices of what is fastest count most, and a time
+// that is far from all prices (something else ran meanwhile) counts little.
 
 #include <cstdint>
 #include <span>

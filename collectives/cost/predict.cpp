@@ -25,6 +25,9 @@ constexpr std::int64_t downward_percent = 130;
 /// measured.
 constexpr std::int64_t at_once_percent = 115;
 
+/// What a line of shared memory that announces a message has room for (transports/shm/layout.hpp).
+constexpr std::uint64_t bytes_beside_announcement = 16;
+
 Nanoseconds times(std::int64_t count, Nanoseconds each) {
   if (count <= 0 || each <= 0) return 0;
   return each > most / count ? most : count * each;
@@ -105,6 +108,9 @@ class Prices {
     const Nanoseconds placing = phase.reduced == 0 ? transfer_ns(phase.bytes, tier.place_bytes_per_second) : 0;
     const Nanoseconds receiving = tier.receive_ns + granting + copying + placing;
     const Nanoseconds lane = transfer_ns(phase.bytes, tier.lane_bytes_per_second);
+    // In shared memory the lines of a message come after the one that announces it, unless it fits in there.
+    const bool announced = inside && tier.place_bytes_per_second != 0 && phase.bytes > bytes_beside_announcement;
+    const Nanoseconds latency = announced ? 2 * tier.latency_ns : tier.latency_ns;
     const std::uint64_t of_a_round =
         phase.round_bytes != 0 ? phase.round_bytes : phase.node_bytes / static_cast<std::uint64_t>(phase.rounds());
     const Nanoseconds wire =
@@ -132,8 +138,7 @@ class Prices {
     // The first message goes out, all further ones behind it, the last is taken in.
     const Nanoseconds behind = times(phase.messages - 1, std::max({sending, receiving, lane}));
     const Nanoseconds queued = downward ? shared(behind) : crowded(behind);  // another rank runs on the root's core
-    Nanoseconds round =
-        plus(plus(crowded(sending + receiving + reducing), tier.latency_ns + tier.launch_ns + wire), queued);
+    Nanoseconds round = plus(plus(crowded(sending + receiving + reducing), latency + tier.launch_ns + wire), queued);
     // Who waits for several is woken for nothing now and then: half a switch more, by what was measured.
     const Nanoseconds switching = percent == 100                        ? 0
                                   : phase.messages > 1 && !taking_turns ? machine_.switch_ns * 3 / 2

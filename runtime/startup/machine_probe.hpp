@@ -14,7 +14,7 @@ class EngineCore;
 /// What short messages cost is always measured, in a twentieth of a second.
 struct ProbeScope {
   bool links = false;  ///< also what the links between nodes carry: a tenth of a second
-  bool whole = false;  ///< FABRING_MACHINE=probe: also what long operations take, a quarter of a second
+  bool whole = false;  ///< FABRING_MACHINE=probe: also what long operations take, up to 0.4 s
   friend bool operator==(const ProbeScope&, const ProbeScope&) = default;
 };
 

@@ -76,6 +76,33 @@ TEST(Fit, LeavesWhatItMayNotChange) {
   EXPECT_GT(of_messages.between.latency_ns, start.between.latency_ns);
 }
 
+TEST(Fit, IsNotPulledAlongByTimesThatWereDisturbed) {
+  Machine start = *find_machine("loopback-tcp");
+  start.cores = 2;
+  const Machine hidden = other_than(start);
+  const auto exact = times_on(hidden, four_on_two_cores, 8, 8);
+  auto seen = exact;
+  for (std::size_t i = 3; i < seen.size(); i += 8) seen[i].time_ns *= 30;  // another process had the core
+  const Accuracy accuracy = accuracy_of(fit_machine(start, seen), exact);
+  EXPECT_GE(accuracy.within_20_percent * 10, accuracy.priced * 9) << accuracy.median;
+}
+
+TEST(Fit, ComesClosestToWhatIsFastest) {
+  const Machine start = *find_machine("loopback-tcp");
+  constexpr std::size_t bytes = std::size_t{1} << 20;
+  constexpr WorldShape two{2, 1, 2, 2};
+  const auto price = [&](Algorithm algorithm, const Machine& machine) {
+    return *predict(Collective::allreduce, algorithm, bytes, two, machine);
+  };
+  // Of two times of which no machine has both: the shorter one is the one that will be chosen.
+  const Nanoseconds by_ring = price(Algorithm::ring, start) * 6 / 10;
+  std::vector<Measured> seen{{Collective::allreduce, Algorithm::ring, bytes, two, by_ring},
+                             {Collective::allreduce, Algorithm::halving_doubling, bytes, two, by_ring * 3 / 2}};
+  ASSERT_EQ(price(Algorithm::ring, start), price(Algorithm::halving_doubling, start));
+  const Nanoseconds fitted = price(Algorithm::ring, fit_machine(start, seen));
+  EXPECT_LT(fitted - by_ring, (by_ring * 3 / 2 - fitted) / 2) << fitted << " for " << by_ring;
+}
+
 TEST(AtSize, IsSlowerWhereRanksShareCores) {
   Machine machine = *find_machine("shared-memory");
   machine.cores = 4;

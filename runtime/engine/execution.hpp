@@ -125,6 +125,8 @@ class Execution {
   std::vector<Rank> waiting_for() const;
   /// Lets those it waits for know what was called here, if nothing has told them yet.
   void announce_waiting();
+  /// Does a send wait for its grant whose receiver may have heard nothing of this call?
+  bool unannounced() const { return unannounced_; }
   /// The oldest tile with small messages to this peer not yet sent; tiles() if none.
   std::uint32_t oldest_eager_tile(int peer_index) const;
   /// Its operands stay in memory of a device.
@@ -303,6 +305,7 @@ class Execution {
   std::vector<Moved> moved_per_peer_;  // messages
   std::uint64_t steps_done_ = 0;
   std::vector<bool> told_;  // per peer: it has had a record of this operation
+  bool unannounced_ = false;
   std::vector<Ready> ready_;
   std::size_t ready_receives_ = 0;  // of ready_: recv steps
   std::vector<Ready> retry_;        // posts answered `again`, or the window is full

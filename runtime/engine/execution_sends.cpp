@@ -24,7 +24,10 @@ void Execution::run_send(Tile& tile, StepId id) {
       post_send(tile, id, tile.granted[id]);
     } else {
       tile.waiting[id] = true;
-      announce(tile, id);
+      if (lengths_by_pair(call_))
+        announce(tile, id);
+      else
+        unannounced_ = true;
     }
     return;
   }
@@ -112,7 +115,8 @@ bool Execution::take_grant(Tile& tile, StepId id, const Record& record) {
 }
 
 // If this rank called something larger than the receiver did, the receiver waits for data and will never grant; so that
-// it can tell, it must hear of this call at least once.
+// it can tell, it must hear of this call at least once. Most grants come within microseconds, and a record costs both
+// ends as many, so it is said only where none has come for a while (announce_waiting()).
 void Execution::announce(const Tile& tile, StepId id) {
   if (lengths_by_pair(call_) ? tile.index() > 0 : told_[plan_->peer_of_step[id]]) return;
   told_[plan_->peer_of_step[id]] = true;
@@ -122,10 +126,11 @@ void Execution::announce(const Tile& tile, StepId id) {
 }
 
 void Execution::announce_waiting() {
+  unannounced_ = false;
   if (point_to_point() || lengths_by_pair(call_)) return;  // there every rank sends something to every other
   for (const auto& tile : tiles_)
     for (StepId id = 0; tile->active && id < plan_->plan.steps.size(); ++id)
-      if (awaits(*tile, id)) announce(*tile, id);
+      if (tile->waiting[id] || awaits(*tile, id)) announce(*tile, id);
 }
 
 }  // namespace fabring

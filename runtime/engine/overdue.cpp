@@ -14,6 +14,7 @@ namespace {
 
 constexpr auto first_note = std::chrono::seconds(10);
 constexpr auto silent_for = std::chrono::milliseconds(500);
+constexpr auto unheard_for = std::chrono::milliseconds(5);
 // An operation that waits, perhaps for a rank that has left: how often to look, and how long what it sent may take to
 // arrive.
 constexpr auto look_at_others = std::chrono::milliseconds(500);
@@ -53,6 +54,7 @@ void EngineCore::tick(Time now) {
     for (const auto& execution : under_way) {
       if (execution->failed()) continue;
       note_waiting(*communicator, *execution, now);
+      if (execution->unannounced() && now - execution->begun_at >= Time(unheard_for)) execution->announce_waiting();
       check_refused(*communicator, *execution, now);
       if (now >= execution->next_look) {
         execution->next_look = now + look_at_others;

@@ -54,6 +54,28 @@ TEST_P(Ring, in_one_tile_sends_to_the_byte_what_the_formula_says) {
 INSTANTIATE_TEST_SUITE_P(Of, Ring, ::testing::Range(2, 10),
                          [](const auto& of) { return std::to_string(of.param) + "_ranks"; });
 
+TEST(Traffic, has_no_announcement_where_the_grant_comes_soon) {
+  std::uint64_t sent[2] = {};
+  for (const bool late : {false, true}) {
+    SimWorldOptions options{.ranks = 2};
+    options.algorithm = Algorithm::direct_one_shot;
+    options.eager_bytes = 0;
+    SimWorld world(options);
+    Request what{.count = 100};
+    what.collective = Collective::broadcast;
+    world.call(0, what);
+    const auto sent_by_root = [&] { return world.engine(0).traffic().messages_sent; };
+    if (late) {
+      ASSERT_TRUE(world.run_until([&] { return sent_by_root() > 0; }, std::chrono::seconds(1)))
+          << "rank 1 may have called something else";
+    }
+    world.call(1, what);
+    ASSERT_TRUE(world.run());
+    sent[late ? 1 : 0] = sent_by_root();
+  }
+  EXPECT_EQ(sent[0] + 1, sent[1]);
+}
+
 TEST(Traffic, of_every_algorithm_is_what_its_plan_says) {
   for (const Algorithm algorithm : algorithms_of(Collective::allreduce)) {
     SimWorldOptions options{.ranks = 6, .nodes = {2, 4}};

@@ -51,7 +51,7 @@ struct RankNews {
   std::string host;
   std::uint32_t pid = 0;
   Presence presence = Presence::silent;
-  /// Since when nothing was heard, heartbeats included; -1: only its neighbours in the tree know.
+  /// Since when nothing was heard, heartbeats included; -1: only its neighbours in the tree know, as it is not long.
   std::int64_t silent_ms = -1;
   std::string state;  ///< RankState, encoded; at most 32 KiB
 };
@@ -88,6 +88,10 @@ class ControlPlane {
 
   /// Last known activity of a rank, for notes such as "rank 3 has not entered allreduce #7"; empty if not known.
   virtual std::string activity_of(Rank rank) const = 0;
+
+  /// For how long nothing has been heard of a rank, heartbeats included, by its neighbours in the tree, once that is
+  /// long; else 0. Any thread.
+  virtual std::chrono::milliseconds silent_for(Rank) const { return {}; }
 
   /// It has said goodbye: it will do nothing more, and nobody is to blame. Any thread.
   virtual bool has_left(Rank) const { return false; }

@@ -31,6 +31,20 @@ std::string encode(const RefusedCall& refusal) {
       .take();
 }
 
+std::string encode(const Silence& silence) {
+  return WireWriter().number(silence.observer).number(silence.rank).number(silence.ms).take();
+}
+
+std::optional<Silence> decode_silence(std::string_view payload) {
+  WireReader in(payload);
+  Silence silence;
+  silence.observer = in.number<Rank>();
+  silence.rank = in.number<Rank>();
+  silence.ms = in.number<std::uint32_t>();
+  if (!in.complete()) return std::nullopt;
+  return silence;
+}
+
 std::string encode(const Question& question) {
   return WireWriter().number(question.asker).number(question.number).take();
 }

@@ -29,6 +29,7 @@ enum class Message : std::uint8_t {
   question,       ///< Question: what is every rank doing?
   answer,         ///< Answer; not flooded, it takes the one way to the rank that asked
   refusal,        ///< RefusedCall
+  silence,        ///< Silence
 };
 
 struct Entry {
@@ -39,6 +40,13 @@ struct Entry {
 struct Note {
   Rank origin = -1;
   std::string text;
+};
+
+/// A neighbour has not heard of a rank for so long; or, if that is 0, hears it again.
+struct Silence {
+  Rank observer = -1;
+  Rank rank = -1;
+  std::uint32_t ms = 0;
 };
 
 struct Question {
@@ -55,8 +63,10 @@ std::string encode(const Entry& entry);
 std::string encode(const Note& note);
 std::string encode(const Failure& failure);
 std::string encode(const RefusedCall& refusal);
+std::string encode(const Silence& silence);
 std::string encode(const Question& question);
 std::string encode(const Answer& answer);
+std::optional<Silence> decode_silence(std::string_view payload);
 std::optional<Question> decode_question(std::string_view payload);
 std::optional<Answer> decode_answer(std::string_view payload);
 std::optional<Entry> decode_entry(std::string_view payload);

@@ -20,7 +20,7 @@ namespace fabring {
 
 struct ControlOptions {
   std::chrono::milliseconds heartbeat{1000};
-  std::chrono::milliseconds note_silence_after{4000};
+  std::chrono::milliseconds note_silence_after{3500};
   std::chrono::milliseconds flush_limit{200};  ///< at the end, for what is still to be said
   int most_flooded_world = 256;                ///< larger worlds tell their activity to neighbours only
 };
@@ -40,6 +40,7 @@ class TreePlane final : public ControlPlane {
   void after(std::chrono::milliseconds delay, std::function<void()> what) override;
   void set_activity(std::string text) override;
   std::string activity_of(Rank rank) const override;
+  std::chrono::milliseconds silent_for(Rank rank) const override;
   bool has_left(Rank rank) const override;
   std::string host_of(Rank rank) const override;
   Status leave(std::chrono::milliseconds limit) override;
@@ -81,6 +82,10 @@ class TreePlane final : public ControlPlane {
   /// How long this process did not run, until a moment ago; else 0.
   std::chrono::nanoseconds stood_still() const;
   void watch_silence(Link& link, SteadyTime now);
+  void heard_again(Link& link);
+  void tell_silence(Rank rank, std::chrono::nanoseconds silent);
+  bool silence_told(const control::Silence& silence, std::string_view payload, Rank from);
+  void note_silence(const control::Silence& silence);
   void tell_activity();
   bool asked(const control::Question& question, std::string_view payload, Rank from);
   bool answered(control::Answer answer);
@@ -132,6 +137,7 @@ class TreePlane final : public ControlPlane {
   std::vector<std::string> activities_;
   std::string own_activity_;
   bool activity_changed_ = false;
+  std::map<Rank, SteadyTime> silent_;  ///< since when
   std::vector<bool> left_;
   std::vector<bool> gone_;
   bool leaving_ = false;

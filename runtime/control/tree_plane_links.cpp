@@ -57,10 +57,7 @@ void TreePlane::flood(Message type, std::string_view payload, Rank except) {
 bool TreePlane::on_frame(Link& link, std::uint8_t type, std::string_view payload) {
   if (stopping_) return true;
   link.last_heard = std::chrono::steady_clock::now();
-  if (link.silence_noted) {
-    link.silence_noted = false;
-    log_.warning(fmt::format("{} is back", who(link.peer)));
-  }
+  if (link.silence_noted) heard_again(link);
   switch (static_cast<Message>(type)) {
     case Message::heartbeat:
       return payload.empty();
@@ -102,6 +99,11 @@ bool TreePlane::on_frame(Link& link, std::uint8_t type, std::string_view payload
     case Message::refusal: {
       const auto refusal = control::decode_refusal(payload);
       return refusal && tree_.comes_by(self_, link.peer, refusal->rank) && refused(*refusal, payload, link.peer);
+    }
+    case Message::silence: {
+      const auto silence = control::decode_silence(payload);
+      return silence && silence->rank >= 0 && silence->rank < config_.world_size &&
+             tree_.comes_by(self_, link.peer, silence->observer) && silence_told(*silence, payload, link.peer);
     }
   }
   return false;
@@ -244,31 +246,6 @@ std::chrono::nanoseconds TreePlane::stood_still() const {
   const auto now = std::chrono::steady_clock::now();
   if (now - last_tick_ > longest_turn()) return now - last_tick_;
   return now - resumed_ < options_.note_silence_after ? stop_ : 0ns;
-}
-
-void TreePlane::watch_silence(Link& link, SteadyTime now) {
-  const auto silent = now - link.last_heard;
-  if (silent < std::min(options_.note_silence_after, config_.silence_timeout)) return;
-  std::string name;
-  {
-    const std::lock_guard lock(mutex_);
-    if (left_[static_cast<std::size_t>(link.peer)]) return;
-    name = who_locked(link.peer);
-  }
-  if (silent >= config_.silence_timeout) {
-    link.stream->close();
-    mark_gone(link.peer, link.peer);
-    return learn(
-        {ErrorCode::peer_lost, link.peer, self_, 0,
-         fmt::format("{} has been silent for {} (FABRING_SILENCE_TIMEOUT): its process is stopped, or its host "
-                     "cannot be reached",
-                     name, duration_text(config_.silence_timeout))},
-        link.peer);
-  }
-  if (link.silence_noted) return;
-  link.silence_noted = true;
-  log_.warning(fmt::format("{} has been silent for {}; it is given up after {} (FABRING_SILENCE_TIMEOUT)", name,
-                           duration_text(options_.note_silence_after), duration_text(config_.silence_timeout)));
 }
 
 void TreePlane::tell_activity() {

@@ -285,6 +285,8 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void start_background();  ///< under mutex_
   std::string who(Rank world_rank) const;
   std::string activity_of(Rank world_rank) const;
+  bool is_silent(Rank world_rank) const;
+  std::string who_and_what(Rank world_rank) const;
 
   bool copy();
   bool watches_device() const;

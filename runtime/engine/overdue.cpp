@@ -70,6 +70,18 @@ std::string EngineCore::activity_of(Rank rank) const {
   return parts_.control ? parts_.control->activity_of(rank) : std::string();
 }
 
+bool EngineCore::is_silent(Rank rank) const {
+  return parts_.control && parts_.control->silent_for(rank) > std::chrono::milliseconds(0);
+}
+
+std::string EngineCore::who_and_what(Rank rank) const {
+  if (is_silent(rank))
+    return fmt::format("{} [silent for {} s: stopped, or cut off]", who(rank),
+                       std::chrono::duration_cast<std::chrono::seconds>(parts_.control->silent_for(rank)).count());
+  const std::string activity = activity_of(rank);
+  return activity.empty() ? who(rank) : fmt::format("{} [{}]", who(rank), activity);
+}
+
 Time EngineCore::stuck_for(const Execution& execution, Time now) {
   return now - std::max(execution.begun_at, execution.stuck_since);
 }
@@ -94,9 +106,8 @@ void EngineCore::note_waiting(CommunicatorCore& communicator, Execution& executi
   std::vector<std::string> names, names_and_activities;
   for (Rank rank : execution.waiting_for()) {
     const Rank world = communicator.members[rank];
-    const std::string activity = activity_of(world);
     names.push_back(who(world));
-    names_and_activities.push_back(activity.empty() ? who(world) : fmt::format("{} [{}]", who(world), activity));
+    names_and_activities.push_back(who_and_what(world));
   }
   const auto line = [&](const std::vector<std::string>& whom) {
     return fmt::format("{} on '{}' has waited {} s for {}", title(execution), communicator.label,
@@ -140,9 +151,8 @@ void EngineCore::check_deadline(CommunicatorCore& communicator, Execution& execu
   bool blocked = false;  // one that waits itself is not at fault
   for (Rank rank : execution.waiting_for()) {
     culprit = communicator.members[rank];
-    const std::string activity = activity_of(culprit);
-    blocked = blocked || !activity.empty();
-    names.push_back(activity.empty() ? who(culprit) : fmt::format("{} [{}]", who(culprit), activity));
+    blocked = blocked || (!activity_of(culprit).empty() && !is_silent(culprit));
+    names.push_back(who_and_what(culprit));
   }
   if (names.size() != 1 || blocked) culprit = -1;
   if (names.empty()) names.push_back(waits_for(execution, "nobody known"));

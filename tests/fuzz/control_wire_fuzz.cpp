@@ -19,6 +19,8 @@ void run(std::string_view input) {
       return exact(payload, control::decode_entry);
     case control::Message::question:
       return exact(payload, control::decode_question);
+    case control::Message::silence:
+      return exact(payload, control::decode_silence);
     case control::Message::answer:
       return exact(payload, control::decode_answer);
     case control::Message::activity:
@@ -52,6 +54,7 @@ Seeds seeds() {
           type(Message::failure) + control::encode(Failure{ErrorCode::peer_lost, 2, 1, 7, "rank 2 died"}),
           type(Message::refusal) + control::encode(RefusedCall{1, std::uint64_t{1} << 32, 4, "there is no root 7"}),
           type(Message::question) + control::encode(control::Question{1, 9}),
+          type(Message::silence) + control::encode(control::Silence{0, 3, 4000}),
           type(Message::answer) + control::encode(control::Answer{{1, 9}, 2, "state"})};
 }
 

@@ -248,6 +248,35 @@ TEST(ControlPlane, ActivitiesTravelThroughTheTree) {
   EXPECT_EQ(world.plane(0).activity_of(-1), "");
 }
 
+// A rank stands still while its control thread does; who tells of it is a neighbour, who asks is not.
+TEST(ControlPlane, EveryRankKnowsWhoIsSilentAndWhoIsBack) {
+  ControlOptions options;
+  options.heartbeat = 20ms;
+  options.note_silence_after = 300ms;
+  World world(12, options);
+  world.log = Log(LogLevel::error, -1);
+  world.start();
+  std::promise<void> go_on;
+  world.plane(1).after(0ms, [until = go_on.get_future().share()] { until.wait(); });
+  const auto heard_by_all = [&](bool silent) {
+    const auto end = steady_clock::now() + patience;
+    for (Rank rank : {0, 2, 9, 10, 11})
+      while ((world.plane(rank).silent_for(1) > 0ms) != silent) {
+        if (steady_clock::now() > end) return false;
+        std::this_thread::yield();
+      }
+    return true;
+  };
+  EXPECT_TRUE(heard_by_all(true));
+  EXPECT_GE(world.plane(11).silent_for(1), options.note_silence_after);
+  EXPECT_GE(world.plane(11).ask_states(1ms)[1].silent_ms, 300);
+  EXPECT_EQ(world.plane(11).silent_for(0), 0ms);
+  go_on.set_value();
+  EXPECT_TRUE(heard_by_all(false));
+  EXPECT_EQ(world.plane(1).silent_for(1), 0ms);
+  for (Rank rank = 0; rank < 12; ++rank) EXPECT_EQ(world.of(rank).count(), 0u);
+}
+
 TEST(ControlPlane, WhoeverDoesNotAnswerAQuestionIsSaidToBeSilentOrToHaveLeft) {
   World world(3);
   world.start();

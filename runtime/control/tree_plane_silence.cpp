@@ -1,0 +1,89 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/base/rank_list.hpp"
+#include "runtime/control/tree_plane.hpp"
+
+// Ranks of which nothing is heard. Their neighbours in the tree notice, and tell everybody else: whoever waits should
+// read in its own log for whom. Each rank hears of another's silence from one neighbour of it, as there is but one way.
+
+namespace fabring {
+
+using control::Message;
+using namespace std::chrono_literals;
+
+void TreePlane::watch_silence(Link& link, SteadyTime now) {
+  const auto silent = now - link.last_heard;
+  if (silent < std::min(options_.note_silence_after, config_.silence_timeout)) return;
+  std::string name;
+  {
+    const std::lock_guard lock(mutex_);
+    if (left_[static_cast<std::size_t>(link.peer)]) return;
+    name = who_locked(link.peer);
+  }
+  if (silent >= config_.silence_timeout) {
+    link.stream->close();
+    mark_gone(link.peer, link.peer);
+    return learn(
+        {ErrorCode::peer_lost, link.peer, self_, 0,
+         fmt::format("{} has been silent for {} (FABRING_SILENCE_TIMEOUT): its process is stopped, or its host "
+                     "cannot be reached",
+                     name, duration_text(config_.silence_timeout))},
+        link.peer);
+  }
+  if (link.silence_noted) return;
+  link.silence_noted = true;
+  tell_silence(link.peer, silent);
+}
+
+void TreePlane::heard_again(Link& link) {
+  link.silence_noted = false;
+  tell_silence(link.peer, 0ns);
+}
+
+void TreePlane::tell_silence(Rank rank, std::chrono::nanoseconds silent) {
+  control::Silence silence{self_, rank, 0};
+  silence.ms = static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(silent).count());
+  note_silence(silence);
+  flood(Message::silence, control::encode(silence), rank);
+}
+
+bool TreePlane::silence_told(const control::Silence& silence, std::string_view payload, Rank from) {
+  if (silence.rank == self_) return true;  // a late one, and of no use to those behind this rank
+  note_silence(silence);
+  flood(Message::silence, payload, from);
+  return true;
+}
+
+void TreePlane::note_silence(const control::Silence& silence) {
+  std::string name;
+  {
+    const std::lock_guard lock(mutex_);
+    const bool known = silent_.erase(silence.rank) > 0;
+    if (silence.ms > 0)
+      silent_[silence.rank] = std::chrono::steady_clock::now() - std::chrono::milliseconds(silence.ms);
+    else if (!known)
+      return;
+    name = who_locked(silence.rank);
+  }
+  // In a large world this would be as many lines as there are ranks.
+  const bool to_be_seen = silence.observer == self_ || config_.world_size <= options_.most_flooded_world;
+  const std::string text =
+      silence.ms == 0
+          ? fmt::format("{} is back", name)
+          : fmt::format(
+                "{} has been silent for {}: its process is stopped, or its host cannot be reached; it is given "
+                "up after {} (FABRING_SILENCE_TIMEOUT)",
+                name, duration_text(options_.note_silence_after), duration_text(config_.silence_timeout));
+  log_.write(to_be_seen ? LogLevel::warning : LogLevel::info, text);
+}
+
+std::chrono::milliseconds TreePlane::silent_for(Rank rank) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = silent_.find(rank);
+  if (found == silent_.end()) return 0ms;
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - found->second);
+}
+
+}  // namespace fabring

@@ -93,15 +93,19 @@ std::shared_ptr<const ChoiceTable> choices_of(EngineCore& engine, CommunicatorCo
 }
 
 // The others must hear of a device that fails on this rank, and of a call that it does not make after all.
-void not_called(EngineCore& engine, const std::shared_ptr<CommunicatorCore>& core, Collective what, const Status& why) {
+void not_called(EngineCore& engine, const std::shared_ptr<CommunicatorCore>& core, const Status& why) {
   if (why.code() == ErrorCode::device_error) return engine.call_failed(*core, why);
-  if (!is_message(what)) engine.call_refused(core, why);
+  engine.call_refused(core, why);
 }
 
 Result<Call> checked_call(EngineCore& engine, const std::shared_ptr<CommunicatorCore>& core,
                           const Operation& operation) {
   auto call = make_call(operation, *core, *choices_of(engine, *core), engine.config(), engine.device());
-  if (!call) not_called(engine, core, operation.collective, call.error());
+  if (call) return call;
+  if (is_message(operation.collective))
+    engine.message_refused(core, operation, call.error());
+  else
+    not_called(engine, core, call.error());
   return call;
 }
 
@@ -198,7 +202,7 @@ struct Prepared::State {
     Call now = call;
     if (now.device.any()) {
       if (const Status marked = mark_stream(now, *engine.device()); !marked.ok()) {
-        not_called(engine, core, now.collective, marked);
+        not_called(engine, core, marked);
         return failed_execution(core, marked.with_prefix(now.describe() + ": "));
       }
     }
@@ -212,12 +216,15 @@ Result<Prepared> Communicator::prepare(const Operation& operation) {
   if (!engine) return gone;
   if (operation.collective == Collective::send || operation.collective == Collective::recv)
     return Status(ErrorCode::invalid_argument, "a send or recv cannot be prepared; start it each time");
-  auto call = make_call(operation, *core_, *choices_of(*engine, *core_), engine->config(), engine->device());
+  auto call = checked_call(*engine, core_, operation);
   if (!call) return call.error();
   call->device.ready.reset();  // each start has a moment of its own
-  if (call->owned)
-    return Status(ErrorCode::invalid_argument,
-                  "an alltoall in place cannot be prepared: its input is copied at each start; pass another output");
+  if (call->owned) {
+    const Status why(ErrorCode::invalid_argument,
+                     "an alltoall in place cannot be prepared: its input is copied at each start; pass another output");
+    engine->call_refused(core_, why);
+    return why;
+  }
   Prepared prepared;
   prepared.state_ = std::make_shared<Prepared::State>();
   prepared.state_->core = core_;
@@ -287,8 +294,10 @@ Result<Communicator> Communicator::subgroup(std::span<const Rank> ranks, std::ui
   const auto engine = core_->engine.lock();
   if (!engine) return gone;
   const auto wrong = [&](std::string what) {
-    return Status(ErrorCode::invalid_argument,
-                  fmt::format("a subgroup of '{}', rank {}: {}", core_->label, core_->self, std::move(what)));
+    Status why(ErrorCode::invalid_argument,
+               fmt::format("a subgroup of '{}', rank {}: {}", core_->label, core_->self, std::move(what)));
+    if (number < subgroup_ids) engine->subgroup_refused(subgroup_ids | number, why);
+    return why;
   };
   std::vector<bool> taken(core_->members.size(), false);
   std::vector<Rank> members;

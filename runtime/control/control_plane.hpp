@@ -33,10 +33,19 @@ struct Failure {
 
 /// A call that a rank did not make, as its arguments are wrong; or, without a text, that it has made it after all.
 struct RefusedCall {
+  enum class Kind : std::uint8_t {
+    collective,
+    send,
+    recv,
+    subgroup,  ///< the making of `communicator`
+  };
   Rank rank = -1;
   std::uint64_t communicator = 0;  ///< its id, as in Failure
-  std::uint32_t sequence = 0;      ///< the number that the call would have had, from 1
+  std::uint32_t sequence = 0;      ///< a collective: the number that it would have had; from 1
   std::string text;                ///< what is wrong, as its caller reads it; at most 1 KiB
+  Kind kind = Kind::collective;
+  Rank peer = -1;         ///< send, recv: the other side, in the world; -1: nobody in particular
+  std::int32_t tag = -1;  ///< send, recv; -1: any
 };
 
 /// What is known of a rank when somebody asks: its own answer, or why there is none.

@@ -27,6 +27,9 @@ std::string encode(const RefusedCall& refusal) {
       .number(refusal.rank)
       .number(refusal.communicator)
       .number(refusal.sequence)
+      .number(static_cast<std::uint8_t>(refusal.kind))
+      .number(refusal.peer)
+      .number(refusal.tag)
       .text(refusal.text, most_reason_bytes)
       .take();
 }
@@ -118,8 +121,13 @@ std::optional<RefusedCall> decode_refusal(std::string_view payload) {
   refusal.rank = in.number<Rank>();
   refusal.communicator = in.number<std::uint64_t>();
   refusal.sequence = in.number<std::uint32_t>();
+  const auto kind = in.number<std::uint8_t>();
+  refusal.peer = in.number<Rank>();
+  refusal.tag = in.number<std::int32_t>();
   refusal.text = tidy(in.text(most_reason_bytes), most_reason_bytes);
   if (!in.complete() || refusal.communicator == 0 || refusal.sequence == 0) return std::nullopt;
+  if (kind > static_cast<std::uint8_t>(RefusedCall::Kind::subgroup)) return std::nullopt;
+  refusal.kind = static_cast<RefusedCall::Kind>(kind);
   return refusal;
 }
 

@@ -108,8 +108,20 @@ class CommunicatorCore {
     bool told = false;    ///< the others know
     std::string text;
   };
-  Refused refused;      ///< any thread, under `mutex`
-  bool untold = false;  ///< likewise: it failed by a mismatch, of which no call has told
+  Refused refused;  ///< any thread, under `mutex`
+  /// Sends and receives that were refused, and since when no other has been called that takes their place.
+  struct RefusedMessage {
+    std::uint32_t number = 0;
+    Collective collective = Collective::send;
+    Rank peer = -1;  ///< in this communicator; -1: any, or one that there is not
+    std::int32_t tag = -1;
+    bool told = false;
+    std::string text;
+  };
+  static constexpr std::size_t most_refused_messages = 64;
+  std::vector<RefusedMessage> refused_messages;  ///< likewise
+  std::uint32_t refused_messages_ever = 0;       ///< likewise
+  bool untold = false;                           ///< likewise: it failed by a mismatch, of which no call has told
 
   /// Everything under way: collectives, sends and receives that transfer data.
   std::vector<std::shared_ptr<Execution>> running() const;

@@ -109,6 +109,7 @@ std::shared_ptr<CommunicatorCore> EngineCore::make_subgroup(std::uint32_t id, st
     std::lock_guard lock(mutex_);
     if (const auto found = by_id_.find(id); found != by_id_.end() && !found->second.expired()) return nullptr;
   }
+  take_back_refused_subgroup(id);
   return make_communicator(id, std::move(label), std::move(members));
 }
 
@@ -239,7 +240,10 @@ std::shared_ptr<Execution> EngineCore::submit(const std::shared_ptr<Communicator
     const Tiling tiling = tiling_of(*communicator, *plan, call);
     pending_.fetch_add(1);  // before it has its number: nothing that is run at once comes between
     const std::uint32_t sequence = is_message(call.collective) ? 0 : ++communicator->last_sequence;
-    if (sequence != 0) take_back_refused(*communicator);
+    if (sequence != 0)
+      take_back_refused(*communicator);
+    else if (!communicator->refused_messages.empty())
+      take_back_refused(*communicator, call);
     auto memory = memory_of(call);
     execution = std::make_shared<Execution>(communicator, std::move(call), std::move(plan), sequence, tiling);
     execution->hold(std::move(memory));

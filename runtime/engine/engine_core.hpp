@@ -13,6 +13,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -110,6 +111,11 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   /// A collective that this rank did not call, as its arguments are wrong; it may call it again with better ones. If it
   /// does not, those who wait in it hear why.
   void call_refused(const std::shared_ptr<CommunicatorCore>& communicator, const Status& why);
+  /// Likewise a send or receive; its other side hears why.
+  void message_refused(const std::shared_ptr<CommunicatorCore>& communicator, const Operation& operation,
+                       const Status& why);
+  /// Likewise the making of a subgroup; those who wait in operations on it hear why.
+  void subgroup_refused(std::uint32_t id, const Status& why);
   Status wait(Execution& execution, std::chrono::nanoseconds limit);
   void drive_once();  ///< progress if nobody else makes it
   void abort(CommunicatorCore& communicator, std::string reason);
@@ -254,6 +260,14 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void tell_refused(ControlPlane& control, CommunicatorCore& communicator, std::uint32_t sequence);
   void tell_all_refused();
   void take_back_refused(CommunicatorCore& communicator);  ///< under its mutex: it called something after that
+  RefusedCall refusal_of(const CommunicatorCore& communicator, const CommunicatorCore::RefusedMessage& message) const;
+  void tell_refused_messages(ControlPlane& control, CommunicatorCore& communicator, std::uint32_t up_to);
+  void take_back_refused(CommunicatorCore& communicator, const Call& message);  ///< likewise a send or receive
+  void tell_refused_subgroups(ControlPlane& control, std::optional<std::uint32_t> only = {});
+  void take_back_refused_subgroup(std::uint32_t id);
+  bool is_concerned(const RefusedCall& refusal, const CommunicatorCore& communicator, const Execution& execution,
+                    std::uint32_t own) const;
+  std::string what_was_refused(const RefusedCall& refusal, const CommunicatorCore& communicator) const;
   void heard_refusal(const RefusedCall& refusal);
   void check_refused(CommunicatorCore& communicator, const Execution& execution, Time now);
   void check_deadline(CommunicatorCore& communicator, Execution& execution, Time now);
@@ -369,6 +383,11 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   std::atomic<std::uint64_t> ran_at_once_{0};
   std::atomic<bool> adopt_{false};  ///< a communicator was made: look at the orphans again
   std::unique_ptr<StatusDoor> door_;
+  struct RefusedSubgroup {
+    bool told = false;
+    std::string text;
+  };
+  std::map<std::uint32_t, RefusedSubgroup> refused_subgroups_;  ///< under mutex_, by id: of this rank
   std::vector<RefusedCall> refusals_;        ///< under mutex_: calls that other ranks refused and have not made
   std::atomic<bool> knows_refusals_{false};  ///< refusals_ holds something
   std::atomic<bool> looks_when_idle_{false};

@@ -53,6 +53,8 @@ Seeds seeds() {
           type(Message::activity) + control::encode(control::Note{2, "reads its data"}),
           type(Message::failure) + control::encode(Failure{ErrorCode::peer_lost, 2, 1, 7, "rank 2 died"}),
           type(Message::refusal) + control::encode(RefusedCall{1, std::uint64_t{1} << 32, 4, "there is no root 7"}),
+          type(Message::refusal) + control::encode(RefusedCall{1, std::uint64_t{1} << 32, 1, "there is no rank 7",
+                                                               RefusedCall::Kind::send, 2, 5}),
           type(Message::question) + control::encode(control::Question{1, 9}),
           type(Message::silence) + control::encode(control::Silence{0, 3, 4000}),
           type(Message::answer) + control::encode(control::Answer{{1, 9}, 2, "state"})};

@@ -24,7 +24,7 @@ Status run_as(Communicator& on, const Operation& operation, std::string_view mod
 }  // namespace
 
 Called call_once(Communicator on, Collective what, std::string_view mode, std::string_view wrong, std::size_t count,
-                 Rank root) {
+                 Rank root, std::int32_t tag) {
   const auto ranks = static_cast<std::size_t>(on.size());
   const bool gathers = what == Collective::gather;
   std::vector<float> in(count, static_cast<float>(on.rank() + 1)), out(gathers ? count * ranks : count, 0.0f);
@@ -36,6 +36,11 @@ Called call_once(Communicator on, Collective what, std::string_view mode, std::s
     expected = static_cast<float>(root + 1);
   } else if (gathers) {
     operation = Operation::gather(in.data(), out.data(), count, DataType::float32, root);
+  } else if (what == Collective::send) {
+    operation = Operation::send(in.data(), count, DataType::float32, root, tag);
+  } else if (what == Collective::recv) {
+    operation = Operation::recv(out.data(), count, DataType::float32, root, tag);
+    expected = static_cast<float>(root + 1);
   } else {
     operation = Operation::allreduce(in.data(), out.data(), count, DataType::float32, ReduceOp::sum);
     expected = static_cast<float>(ranks * (ranks + 1) / 2);
@@ -48,7 +53,7 @@ Called call_once(Communicator on, Collective what, std::string_view mode, std::s
   if (wrong == "count") operation.count = static_cast<std::size_t>(-1) / 2;
   if (wrong == "blocks") operation = Operation::all_gather_v(in.data(), out.data(), {lengths, {}}, DataType::float32);
   Called called{run_as(on, operation, mode), true};
-  if (!called.status.ok() || gathers) return called;
+  if (!called.status.ok() || gathers || what == Collective::send) return called;
   for (const float value : out) called.right = called.right && value == expected;
   return called;
 }

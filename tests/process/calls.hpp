@@ -14,8 +14,9 @@ struct Called {
 };
 
 /// `mode`: blocking, async, prepared or group (between two barriers). `wrong`: nothing, or root, type, overlap, null,
-/// count or blocks. Broadcasts, allreduces and gathers of `count` floats.
+/// count or blocks. Broadcasts, allreduces and gathers of `count` floats; sends to and receives from `root`, with a
+/// tag.
 Called call_once(fabring::Communicator on, fabring::Collective what, std::string_view mode, std::string_view wrong,
-                 std::size_t count, fabring::Rank root);
+                 std::size_t count, fabring::Rank root, std::int32_t tag);
 
 }  // namespace rank_program

@@ -92,6 +92,7 @@ Exit Commands::run(std::string_view line) {
   if (words.verb() == "async") return async(words);
   if (words.verb() == "background") return background(words);
   if (words.verb() == "split") return split(words);
+  if (words.verb() == "subgroup") return subgroup(words);
   if (words.verb() == "abort") return abort(words);
   if (words.verb() == "buffers") return buffers(words);
   if (words.verb() == "call") return call(words);
@@ -186,6 +187,16 @@ Exit Commands::split(const Words& words) {
   return Exit::fine;
 }
 
+Exit Commands::subgroup(const Words& words) {
+  std::vector<fabring::Rank> ranks;
+  for (const std::size_t rank : words.sizes("ranks")) ranks.push_back(static_cast<fabring::Rank>(rank));
+  const std::string name = words.text("name", "part");
+  auto part = on(words).subgroup(ranks, static_cast<std::uint32_t>(words.number("number", 1)), name);
+  Event("subgroup").text("name", name).error(part ? Status() : part.error());
+  if (part) communicators_[name] = std::move(*part);
+  return Exit::fine;
+}
+
 Exit Commands::abort(const Words& words) {
   const auto before = std::chrono::steady_clock::now();
   on(words).abort(words.text("reason", "the-test-said-so"));
@@ -225,9 +236,10 @@ Exit Commands::buffers(const Words& words) {
 Exit Commands::call(const Words& words) {
   const auto what = fabring::parse_collective(words.text("what", "broadcast"));
   if (!what) return Exit::usage;
-  const Called called = call_once(on(words), *what, words.text("mode", "blocking"), words.text("wrong", ""),
-                                  static_cast<std::size_t>(words.number("count", 4)),
-                                  static_cast<fabring::Rank>(words.number("root", 0)));
+  const Called called =
+      call_once(on(words), *what, words.text("mode", "blocking"), words.text("wrong", ""),
+                static_cast<std::size_t>(words.number("count", 4)), static_cast<fabring::Rank>(words.number("root", 0)),
+                static_cast<std::int32_t>(words.number("tag", 0)));
   Event("called").text("on", words.text("on", "world")).number("right", called.right ? 1 : 0).error(called.status);
   return called.status.ok() && !called.right ? Exit::wrong : Exit::fine;
 }

@@ -43,6 +43,7 @@ class Commands {
   Exit async(const Words& words);       // the same, `window` of them queued at a time
   Exit background(const Words& words);  // `async` in a thread, until an error
   Exit split(const Words& words);       // name, colour, key
+  Exit subgroup(const Words& words);    // name, ranks, number, on
   Exit abort(const Words& words);       // on
   Exit buffers(const Words& words);     // wrong buffers, each refused; a right one afterwards
   Exit call(const Words& words);        // see calls.hpp; on

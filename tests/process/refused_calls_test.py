@@ -61,9 +61,8 @@ def refused(options, transport):
         for i, (wrong, what, words, mode, count) in all_cases:
             called = what if what != "all_gather" else "allreduce"
             right = f"call on=c{i} what={called} mode={mode} count={count}"
-            odd_mode = "blocking" if mode == "prepared" else mode
             lines = [right] * 3
-            lines[ODD] = f"call on=c{i} what={called} mode={odd_mode} count={count} wrong={wrong}"
+            lines[ODD] = f"call on=c{i} what={called} mode={mode} count={count} wrong={wrong}"
             events = ask(job.ranks, lines)
             for number, event in enumerate(events):
                 if number != ODD and event["code"] == "ok":  # nothing in that call had to wait for the odd rank
@@ -100,6 +99,87 @@ def repeated(options, transport):
         for rank in job.ranks:
             rank.say("end")
         job.expect_fine(10)
+
+
+# What the odd rank refuses, and what rank 0 waits in.
+MESSAGES = [
+    ("what=send root=0 tag=3 wrong=null", "what=recv root=1 tag=3", "null"),
+    ("what=send root=7 tag=3", "what=recv root=1 tag=-1", "there is no rank 7"),
+    ("what=send root=0 tag=-2", "what=recv root=1 tag=3", "the tag is -2"),
+    (f"what=recv root=0 tag=3 count={LARGE} wrong=null", f"what=send root=1 tag=3 count={LARGE}", "null"),
+    (f"what=recv root=-1 tag=-1 count={LARGE} wrong=null", f"what=send root=1 tag=3 count={LARGE}", "null"),
+    (f"what=recv root=5 count={LARGE}", f"what=send root=1 count={LARGE}", "there is no rank 5"),
+]
+
+
+def messages(options, transport):
+    """The other side of a send or receive that is refused hears why; the rest of the communicator with it."""
+    with Job(options.program, 3, transport) as job:
+        wrongs = list(enumerate(MESSAGES))
+        job.start_all([*(f"split name=m{i} colour=0 key=0" for i, _ in wrongs), "loop steps=2 sizes=4,65536", "serve"])
+        job.wait_event("serving", 30)
+        for i, (wrong, other, words) in wrongs:
+            first, odd, third = ask(job.ranks, [f"call on=m{i} {other}", f"call on=m{i} {wrong}", f"call on=m{i} what=allreduce"])
+            expect_refused(odd, ODD)
+            for number, event in ((0, first), (2, third)):
+                expect_named(event, number, [words, wrong.split()[0].removeprefix("what=")])
+        ask(job.ranks, ["loop steps=2 sizes=4,65536"] * 3)
+        for rank in job.ranks:
+            rank.say("end")
+        job.wait_exit(10)
+        return f"{len(wrongs)} messages"
+
+
+def messages_repeated(options, transport):
+    """A send or receive that takes the place of the refused one is waited for, and so is one with another tag."""
+    with Job(options.program, 3, transport) as job:
+        job.start_all(["loop steps=2 sizes=4", "serve"])
+        job.wait_event("serving", 30)
+        first, odd = job.ranks[0], job.ranks[ODD]
+        for ours, theirs in (("recv", "send"), ("send", "recv")):
+            right = f"call what={ours} root=1 tag=3 count={LARGE}"
+            first.say(right)
+            for wrong in (f"call what={theirs} root=0 tag=4 count={LARGE} wrong=null",
+                          f"call what={theirs} root=0 tag=3 count={LARGE} wrong=null"):
+                expect_refused(ask([odd], [wrong])[0], ODD)
+            require(ask([odd], [f"call what={theirs} root=0 tag=3 count={LARGE}"])[0]["code"] == "ok", "not sent at last")
+            first.wait_event("served", 20, lambda event, right=right: event["command"] == right)
+            # Of the other tag the others know after a while; nobody waits for it.
+            first.say(right)
+            require(odd.ask("work ms=2500", 20) == 0, "no work")
+            require(ask([odd], [f"call what={theirs} root=0 tag=3 count={LARGE}"])[0]["code"] == "ok", "ended by another tag")
+            first.wait_event("served", 20, lambda event, right=right: event["command"] == right)
+        require(all(event["code"] == "ok" for event in ask(job.ranks, ["call what=allreduce"] * 3)), "the world has failed")
+        for rank in job.ranks:
+            rank.say("end")
+        job.expect_fine(10)
+
+
+def subgroups(options, transport):
+    """A rank that does not make a subgroup, as it has named wrong ranks, is named by those who wait in it; unless it does
+    in the end."""
+    with Job(options.program, 3, transport) as job:
+        job.start_all(["loop steps=2 sizes=4", "serve"])
+        job.wait_event("serving", 30)
+        odd, others = job.ranks[ODD], job.others(ODD)
+        for number, wrong, words in ((5, "0,1,1", "twice"), (6, "0,1,3", "there is no rank 3"), (7, "0,2", "only ranks that are in")):
+            for rank in job.ranks:
+                rank.say(f"subgroup name=s{number} number={number} ranks={wrong if rank is odd else '0,1,2'}")
+            refused = odd.wait_event("subgroup", 20, lambda event: event["name"] == f"s{number}")
+            expect_refused(refused, ODD)
+            if number == 6:
+                for rank in others:
+                    rank.say("call on=s6 what=allreduce")
+                odd.say("subgroup name=s6 number=6 ranks=0,1,2")
+                require(ask([odd], ["call on=s6 what=allreduce"])[0]["code"] == "ok", "it was made in the end")
+                for rank in others:
+                    rank.wait_event("called", 20)
+                continue
+            for rank, event in zip(others, ask(others, [f"call on=s{number} what=allreduce"] * 2)):
+                expect_named(event, rank.number, [words, f"make communicator 's{number}'"])
+        for rank in job.ranks:
+            rank.say("end")
+        job.wait_exit(10)
 
 
 def left(options, transport):
@@ -142,6 +222,9 @@ def main():
                for transport in options.transports for name, run in (
                    ("a refused call ends on every rank", refused),
                    ("a refused call may be repeated", repeated),
+                   ("a refused send or receive ends on its other side", messages),
+                   ("a refused send or receive may be repeated", messages_repeated),
+                   ("a subgroup that one rank does not make ends on the others", subgroups),
                    ("a rank that is refused and leaves is named", left),
                    ("different roots are known to all ranks", roots))
                if options.only in name for _ in range(options.runs)], at_once=2)

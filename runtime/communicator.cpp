@@ -12,8 +12,7 @@
 namespace fabring {
 namespace {
 
-// Numbers of communicators: those of splits count up from below, those that the caller numbers have this bit.
-constexpr std::uint32_t subgroup_ids = std::uint32_t{1} << 31;
+constexpr std::uint32_t subgroup_ids = CommunicatorCore::subgroup_ids;
 
 const Status gone(ErrorCode::aborted, "the engine of this communicator is gone, or the communicator is empty");
 

@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "fabring/config.hpp"
@@ -105,6 +106,21 @@ class ControlPlane {
   /// It has said goodbye: it will do nothing more, and nobody is to blame. Any thread.
   virtual bool has_left(Rank) const { return false; }
 
+  /// What this rank tells the others when it leaves, at most 32 KiB. Before leave().
+  virtual void set_account(std::string) {}
+  /// Called by the control thread with the accounts of those who leave. Set before the first can come.
+  virtual void on_goodbye(std::function<void(Rank, const std::string& account)>) {}
+
+  /// Takes these bytes, at most 48 KiB, to one other rank. Letters to it arrive in the order sent. Any thread, never
+  /// blocks.
+  virtual void send_letter(Rank, std::string) {}
+  /// Called by the control thread for letters to this rank. Set before the first can come.
+  virtual void on_letter(std::function<void(Rank from, std::string_view letter)>) {}
+
+  /// "rank 3 (host b, pid 77)", as far as known.
+  virtual std::string name_of(Rank rank) const {
+    return "rank " + std::to_string(rank) + " (host " + host_of(rank) + ")";
+  }
   /// Host name of a rank.
   virtual std::string host_of(Rank rank) const = 0;
 

@@ -34,6 +34,33 @@ std::string encode(const RefusedCall& refusal) {
       .take();
 }
 
+std::string encode(const Goodbye& goodbye) {
+  return WireWriter().number(goodbye.origin).text(goodbye.account, most_account_bytes).take();
+}
+
+std::optional<Goodbye> decode_goodbye(std::string_view payload) {
+  WireReader in(payload);
+  Goodbye goodbye;
+  goodbye.origin = in.number<Rank>();
+  goodbye.account = in.text(most_account_bytes);
+  if (!in.complete()) return std::nullopt;
+  return goodbye;
+}
+
+std::string encode(const Letter& letter) {
+  return WireWriter().number(letter.from).number(letter.to).text(letter.text, most_letter_bytes).take();
+}
+
+std::optional<Letter> decode_letter(std::string_view payload) {
+  WireReader in(payload);
+  Letter letter;
+  letter.from = in.number<Rank>();
+  letter.to = in.number<Rank>();
+  letter.text = in.text(most_letter_bytes);
+  if (!in.complete()) return std::nullopt;
+  return letter;
+}
+
 std::string encode(const Silence& silence) {
   return WireWriter().number(silence.observer).number(silence.rank).number(silence.ms).take();
 }

@@ -1,7 +1,8 @@
 #pragma once
-// The messages of the control plane, after the handshake. Every one of them but an answer is flooded through the tree:
-// passed on over all links but the one it came by, so each crosses each link once. All bounded; decoders accept exactly
-// what the encoders write, and the receiver still checks that the origin lies behind the link it came by.
+// The messages of the control plane, after the handshake. Every one of them but answers and letters is flooded through
+// the tree: passed on over all links but the one it came by, so each crosses each link once. All bounded; decoders
+// accept exactly what the encoders write, and the receiver still checks that the origin lies behind the link it came
+// by.
 
 #include <cstdint>
 #include <optional>
@@ -17,6 +18,8 @@ inline constexpr std::size_t most_text_bytes = 2048;
 inline constexpr std::size_t most_reason_bytes = 1024;
 inline constexpr std::size_t most_activity_bytes = 120;
 inline constexpr std::size_t most_state_bytes = 32 * 1024;
+inline constexpr std::size_t most_letter_bytes = 48 * 1024;
+inline constexpr std::size_t most_account_bytes = 32 * 1024;
 inline constexpr std::size_t most_payload_bytes = most_blob_bytes + 64;
 
 enum class Message : std::uint8_t {
@@ -24,12 +27,13 @@ enum class Message : std::uint8_t {
   entry,          ///< one rank's blob of an all-gather (Entry)
   failure,        ///< Failure
   activity,       ///< Note
-  goodbye,        ///< Note without text: this rank leaves
+  goodbye,        ///< Goodbye: this rank leaves
   gone,           ///< Note without text: this rank's connection has closed, nothing passes through it any more
   question,       ///< Question: what is every rank doing?
   answer,         ///< Answer; not flooded, it takes the one way to the rank that asked
   refusal,        ///< RefusedCall
   silence,        ///< Silence
+  letter,         ///< Letter; not flooded, it takes the one way to its rank
 };
 
 struct Entry {
@@ -39,6 +43,16 @@ struct Entry {
 };
 struct Note {
   Rank origin = -1;
+  std::string text;
+};
+
+struct Goodbye {
+  Rank origin = -1;
+  std::string account;  ///< ControlPlane::set_account
+};
+
+struct Letter {
+  Rank from = -1, to = -1;
   std::string text;
 };
 
@@ -63,9 +77,13 @@ std::string encode(const Entry& entry);
 std::string encode(const Note& note);
 std::string encode(const Failure& failure);
 std::string encode(const RefusedCall& refusal);
+std::string encode(const Goodbye& goodbye);
+std::string encode(const Letter& letter);
 std::string encode(const Silence& silence);
 std::string encode(const Question& question);
 std::string encode(const Answer& answer);
+std::optional<Goodbye> decode_goodbye(std::string_view payload);
+std::optional<Letter> decode_letter(std::string_view payload);
 std::optional<Silence> decode_silence(std::string_view payload);
 std::optional<Question> decode_question(std::string_view payload);
 std::optional<Answer> decode_answer(std::string_view payload);

@@ -216,6 +216,16 @@ void TreePlane::after(std::chrono::milliseconds delay, std::function<void()> wha
   });
 }
 
+void TreePlane::set_account(std::string account) {
+  const std::lock_guard lock(mutex_);
+  account_ = std::move(account);
+}
+
+void TreePlane::on_goodbye(std::function<void(Rank, const std::string&)> handler) {
+  const std::lock_guard lock(mutex_);
+  goodbye_handler_ = std::move(handler);
+}
+
 void TreePlane::set_activity(std::string text) {
   const std::lock_guard lock(mutex_);
   own_activity_ = control::tidy(text, control::most_activity_bytes);
@@ -242,7 +252,7 @@ std::string TreePlane::host_of(Rank rank) const {
 Status TreePlane::leave(std::chrono::milliseconds limit) {
   std::unique_lock lock(mutex_);
   leaving_ = true;
-  loop_.post([this] { mark_left(self_, -1); });
+  loop_.post([this, account = account_] { mark_left({self_, account}, -1); });
   const bool all_left = changed_.wait_for(lock, limit, [&] { return not_left_locked().empty(); });
   if (all_left) return {};
   return Status(ErrorCode::timeout, fmt::format("waited {} for {} of {} to leave", duration_text(limit),

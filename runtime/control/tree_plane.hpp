@@ -42,6 +42,11 @@ class TreePlane final : public ControlPlane {
   std::string activity_of(Rank rank) const override;
   std::chrono::milliseconds silent_for(Rank rank) const override;
   bool has_left(Rank rank) const override;
+  void set_account(std::string account) override;
+  void on_goodbye(std::function<void(Rank, const std::string&)> handler) override;
+  void send_letter(Rank to, std::string text) override;
+  void on_letter(std::function<void(Rank, std::string_view)> handler) override;
+  std::string name_of(Rank rank) const override { return who(rank); }
   std::string host_of(Rank rank) const override;
   Status leave(std::chrono::milliseconds limit) override;
   std::uint64_t strangers() const override { return meeting_.strangers(); }
@@ -72,7 +77,7 @@ class TreePlane final : public ControlPlane {
   void flood(control::Message type, std::string_view payload, Rank except);
   void learn(const Failure& failure, Rank from);
   void deliver();
-  void mark_left(Rank rank, Rank from);
+  void mark_left(const control::Goodbye& goodbye, Rank from);
   void mark_gone(Rank rank, Rank from);
   bool refused(const RefusedCall& refusal, std::string_view payload, Rank from);
   bool add_blob(control::Entry entry, Rank from);
@@ -89,6 +94,8 @@ class TreePlane final : public ControlPlane {
   void tell_activity();
   bool asked(const control::Question& question, std::string_view payload, Rank from);
   bool answered(control::Answer answer);
+  bool carry(const control::Letter& letter);
+  void send_towards(Rank rank, control::Message type, const std::string& payload);
   void stop();
   void end_if_closed();
 
@@ -133,6 +140,9 @@ class TreePlane final : public ControlPlane {
   std::optional<Failure> lost_;  // the first failure of the whole engine
   std::function<void(const Failure&)> handler_;
   std::function<void(const RefusedCall&)> refusal_handler_;
+  std::function<void(Rank, const std::string&)> goodbye_handler_;
+  std::function<void(Rank, std::string_view)> letter_handler_;
+  std::string account_;
   std::vector<Identity> identities_;
   std::vector<std::string> activities_;
   std::string own_activity_;

@@ -79,12 +79,16 @@ bool TreePlane::on_frame(Link& link, std::uint8_t type, std::string_view payload
       activities_[static_cast<std::size_t>(note->origin)] = std::move(note->text);
       return true;
     }
-    case Message::goodbye:
+    case Message::goodbye: {
+      const auto goodbye = control::decode_goodbye(payload);
+      if (!goodbye || !tree_.comes_by(self_, link.peer, goodbye->origin)) return false;
+      mark_left(*goodbye, link.peer);
+      return true;
+    }
     case Message::gone: {
       const auto note = control::decode_note(payload);
       if (!note || !tree_.comes_by(self_, link.peer, note->origin)) return false;
-      static_cast<Message>(type) == Message::goodbye ? mark_left(note->origin, link.peer)
-                                                     : mark_gone(note->origin, link.peer);
+      mark_gone(note->origin, link.peer);
       return true;
     }
     case Message::question: {
@@ -99,6 +103,10 @@ bool TreePlane::on_frame(Link& link, std::uint8_t type, std::string_view payload
     case Message::refusal: {
       const auto refusal = control::decode_refusal(payload);
       return refusal && tree_.comes_by(self_, link.peer, refusal->rank) && refused(*refusal, payload, link.peer);
+    }
+    case Message::letter: {
+      const auto letter = control::decode_letter(payload);
+      return letter && tree_.comes_by(self_, link.peer, letter->from) && carry(*letter);
     }
     case Message::silence: {
       const auto silence = control::decode_silence(payload);
@@ -185,14 +193,20 @@ void TreePlane::deliver() {
   for (const Failure& failure : std::exchange(undelivered_, {})) handler(failure);
 }
 
-void TreePlane::mark_left(Rank rank, Rank from) {
+void TreePlane::mark_left(const control::Goodbye& goodbye, Rank from) {
+  std::function<void(Rank, const std::string&)> handler;
   {
     const std::lock_guard lock(mutex_);
-    if (left_[static_cast<std::size_t>(rank)]) return;
-    left_[static_cast<std::size_t>(rank)] = true;
+    if (left_[static_cast<std::size_t>(goodbye.origin)]) return;
+    handler = goodbye_handler_;
+  }
+  if (handler && goodbye.origin != self_) handler(goodbye.origin, goodbye.account);
+  {
+    const std::lock_guard lock(mutex_);  // only now: who waits for it finds its account
+    left_[static_cast<std::size_t>(goodbye.origin)] = true;
     changed_.notify_all();
   }
-  flood(Message::goodbye, control::encode(control::Note{rank, ""}), from);
+  flood(Message::goodbye, control::encode(goodbye), from);
 }
 
 void TreePlane::mark_gone(Rank rank, Rank from) {

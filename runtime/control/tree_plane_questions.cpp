@@ -1,7 +1,7 @@
 #include "runtime/control/tree_plane.hpp"
 
 // What every rank is doing, on request: a question is flooded, each answer takes the one way back to the rank that
-// asked. Nothing is sent while nobody asks.
+// asked. Nothing is sent while nobody asks. Letters take one way likewise.
 
 namespace fabring {
 
@@ -73,14 +73,42 @@ void TreePlane::give_state(std::uint64_t token, std::string state) {
   loop_.post([this, answer = std::move(answer)] { answered(answer); });
 }
 
+void TreePlane::send_towards(Rank rank, Message type, const std::string& payload) {
+  const Rank next = tree_.towards(self_, rank);
+  for (Link& link : links_)
+    if (link.peer == next && link.is_open()) link.stream->send(static_cast<std::uint8_t>(type), payload);
+}
+
+void TreePlane::send_letter(Rank to, std::string text) {
+  if (to < 0 || to >= config_.world_size || to == self_) return;
+  loop_.post([this, letter = control::Letter{self_, to, std::move(text)}] { (void)carry(letter); });
+}
+
+void TreePlane::on_letter(std::function<void(Rank, std::string_view)> handler) {
+  const std::lock_guard lock(mutex_);
+  letter_handler_ = std::move(handler);
+}
+
+bool TreePlane::carry(const control::Letter& letter) {
+  if (letter.to < 0 || letter.to >= config_.world_size) return false;
+  if (letter.to != self_) {
+    send_towards(letter.to, Message::letter, control::encode(letter));
+    return true;
+  }
+  std::function<void(Rank, std::string_view)> handler;
+  {
+    const std::lock_guard lock(mutex_);
+    handler = letter_handler_;
+  }
+  if (handler) handler(letter.from, letter.text);
+  return true;
+}
+
 bool TreePlane::answered(control::Answer answer) {
   const Rank asker = answer.question.asker;
   if (asker < 0 || asker >= config_.world_size) return false;
   if (asker != self_) {
-    const Rank next = tree_.towards(self_, asker);
-    const std::string payload = control::encode(answer);
-    for (Link& link : links_)
-      if (link.peer == next && link.is_open()) link.stream->send(static_cast<std::uint8_t>(Message::answer), payload);
+    send_towards(asker, Message::answer, control::encode(answer));
     return true;
   }
   const std::lock_guard lock(mutex_);

@@ -21,6 +21,27 @@ CommunicatorCore::CommunicatorCore(std::weak_ptr<EngineCore> owner, std::shared_
   std::sort(by_world_.begin(), by_world_.end());
 }
 
+CommunicatorCore::~CommunicatorCore() {
+  if (!ledger || size() == 1) return;
+  Account last = account();
+  if (last.sequence > 0 || !last.sent.empty()) ledger->add({std::move(last), label, untold ? failed : Status()});
+}
+
+Account CommunicatorCore::account() const {
+  Account made;
+  made.communicator = global_id();
+  {
+    std::lock_guard lock(mutex);
+    made.sequence = last_sequence.load();
+    made.fine = failed.ok();
+  }
+  const Past& called = past[made.sequence % past.size()];
+  made.fine = made.fine && called.sequence == made.sequence;
+  made.last = called.signature;
+  made.sent = messages.sent();
+  return made;
+}
+
 Rank CommunicatorCore::rank_of_world(Rank world) const {
   const auto at = std::lower_bound(by_world_.begin(), by_world_.end(), std::pair<Rank, Rank>{world, 0});
   return at != by_world_.end() && at->first == world ? at->second : -1;

@@ -20,6 +20,8 @@
 
 #include "collectives/choice/table.hpp"
 #include "fabring/communicator.hpp"
+#include "runtime/control/control_plane.hpp"
+#include "runtime/engine/account.hpp"
 #include "runtime/engine/drive.hpp"
 #include "runtime/engine/execution.hpp"
 #include "runtime/engine/flat_run.hpp"
@@ -38,6 +40,8 @@ class CommunicatorCore {
   CommunicatorCore(std::weak_ptr<EngineCore> engine, std::shared_ptr<Drive> drive, std::uint32_t id, std::string label,
                    std::vector<Rank> members, Rank self, std::vector<int> node_of);
 
+  ~CommunicatorCore();
+
   // Constant, any thread.
   std::weak_ptr<EngineCore> engine;
   const std::shared_ptr<Drive> drive;
@@ -46,6 +50,10 @@ class CommunicatorCore {
   const std::vector<Rank> members;  ///< world rank of each member
   const Rank self;                  ///< own rank in it
   const std::vector<int> node_of;
+  /// Ids of splits count up from below, those that the caller numbers have this bit.
+  static constexpr std::uint32_t subgroup_ids = std::uint32_t{1} << 31;
+  bool is_subgroup() const { return (id & subgroup_ids) != 0; }
+  Time made_at{};  ///< set once, before anybody uses it
   int size() const { return static_cast<int>(members.size()); }
   const WorldShape& shape() const { return shape_; }
   /// Unique among communicators that may be alive at once, also of disjoint colours of one split.
@@ -87,6 +95,8 @@ class CommunicatorCore {
     std::vector<std::byte> payload;
     bool taken = false;
   };
+  std::optional<Failure> held;  ///< a failure that waits for a better word; until `held_until`
+  Time held_until{};
   std::vector<Member> member;
   std::deque<std::shared_ptr<Execution>> queued;
   std::vector<std::shared_ptr<Execution>> active;  ///< by sequence
@@ -125,6 +135,10 @@ class CommunicatorCore {
 
   /// Everything under way: collectives, sends and receives that transfer data.
   std::vector<std::shared_ptr<Execution>> running() const;
+
+  /// What was done on it so far.
+  Account account() const;
+  std::shared_ptr<Ledger> ledger;  ///< where that is kept when it is gone; set once, before anybody uses it
 
   Execution* find_active(std::uint32_t sequence) const;
 

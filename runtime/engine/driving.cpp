@@ -1,4 +1,4 @@
-// The driving side of EngineCore: who makes progress, how long one waits, and how an engine leaves.
+// The driving side of EngineCore: who makes progress, and how long one waits.
 
 #include <algorithm>
 #include <optional>
@@ -256,75 +256,6 @@ void EngineCore::count_traffic() {
   traffic_.wire_bytes_sent = counters.bytes_sent;
   traffic_.wire_bytes_received = counters.bytes_received;
   traffic_.messages_sent = counters.messages_sent;
-}
-
-// ---- leaving ------------------------------------------------------------------------------------------------------
-
-Status EngineCore::leave() {
-  if (left_.exchange(true)) return {};
-  std::thread progress_thread;
-  {
-    std::lock_guard lock(mutex_);  // submit() starts it under the same lock
-    stop_.store(true);
-    progress_thread = std::move(thread_);
-  }
-  {
-    std::lock_guard lock(turn_mutex_);
-    turn_.notify_all();
-  }
-  if (parts_.endpoint) parts_.endpoint->wake();
-  if (progress_thread.joinable()) progress_thread.join();
-  std::unique_lock lock(*drive_);
-  const bool healthy = [&] {
-    std::lock_guard world_lock(world_->mutex);
-    return world_->failed.ok();
-  }();
-  if (pending_.load() > 0) {
-    const Status why(ErrorCode::aborted, "the engine was destroyed while this operation was under way");
-    take_submissions();
-    for (const auto& communicator : communicators()) fail(*communicator, why);
-    for (const auto& communicator : communicators())
-      if (parts_.control && communicator->id != 1)
-        report({ErrorCode::aborted, -1, parts_.self, communicator->global_id(), why.message()});
-  }
-  const std::chrono::milliseconds limit = healthy ? parts_.config.leave_timeout : std::chrono::milliseconds(200);
-  drive([&] { return pending_.load() == 0 && (!transfer_ || transfer_->drained()); }, limit);
-  Status left;
-  if (parts_.control) {
-    std::atomic<bool> over{false};
-    tell_all_refused();  // they will not be repeated
-    auto goodbye = start_thread("fabring-bye", [&] {
-      left = parts_.control->leave(limit);
-      over.store(true);
-      if (parts_.endpoint) parts_.endpoint->wake();
-    });
-    if (goodbye) {
-      drive([&] { return over.load(); }, limit + std::chrono::seconds(1));
-      goodbye->join();
-    } else {  // the system gives no more threads; what we had to send is sent
-      left = parts_.control->leave(limit);
-    }
-  }
-  if (parts_.endpoint) {
-    // What the others had sent before they said goodbye.
-    for (int round = 0; round < most_rounds && progress(); ++round) {
-    }
-    parts_.endpoint->finish_sending();
-    drive([&] { return transfer_->drained(); }, std::chrono::milliseconds(100));
-    parts_.endpoint->close();
-    // Completions of what was still open: executions must not stay behind with buffers that look busy.
-    drive([&] { return pending_.load() == 0; }, std::chrono::milliseconds(200));
-  }
-  tell_state();
-  for (const auto& communicator : communicators()) {
-    std::lock_guard of(communicator->mutex);
-    if (!std::exchange(communicator->untold, false)) continue;
-    parts_.log.error(communicator->failed.message());
-    left = communicator->failed;
-  }
-  lock.unlock();
-  door_.reset();
-  return left;
 }
 
 }  // namespace fabring

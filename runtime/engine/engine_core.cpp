@@ -62,6 +62,8 @@ std::shared_ptr<EngineCore> EngineCore::make(EngineParts parts) {
       self->notify_waiters();
       if (self->looks_when_idle_.load()) control->after({}, [self] { self->look_if_idle(); });
     });
+    control->on_goodbye([self](Rank rank, const std::string& account) { self->heard_goodbye(rank, account); });
+    control->on_letter([self](Rank from, std::string_view letter) { self->heard_members(from, letter); });
     control->on_refusal([self](const RefusedCall& refusal) { self->heard_refusal(refusal); });
   }
   return core;
@@ -88,6 +90,8 @@ std::shared_ptr<CommunicatorCore> EngineCore::make_communicator(std::uint32_t id
   }
   auto made = std::make_shared<CommunicatorCore>(weak_from_this(), drive_, id, std::move(label), std::move(members),
                                                  self, std::move(nodes));
+  made->ledger = ledger_;
+  made->made_at = parts_.clock->now();
   std::optional<Failure> before;  // the news may be faster than a split
   {
     std::lock_guard lock(mutex_);
@@ -110,7 +114,9 @@ std::shared_ptr<CommunicatorCore> EngineCore::make_subgroup(std::uint32_t id, st
     if (const auto found = by_id_.find(id); found != by_id_.end() && !found->second.expired()) return nullptr;
   }
   take_back_refused_subgroup(id);
-  return make_communicator(id, std::move(label), std::move(members));
+  auto made = make_communicator(id, std::move(label), std::move(members));
+  tell_members(*made);
+  return made;
 }
 
 std::uint32_t EngineCore::take_communicator_id(std::uint32_t at_least) {
@@ -305,7 +311,10 @@ void EngineCore::start_queued(CommunicatorCore& communicator) {
                                                                            execution->call().signature()};
     Rank peer = -1;
     if (const Status why = early_mismatch(communicator, *execution, peer); !why.ok()) {
-      report({ErrorCode::mismatch, communicator.members[peer], parts_.self, communicator.global_id(), why.message()});
+      const Failure failure{ErrorCode::mismatch, communicator.members[peer], parts_.self, communicator.global_id(),
+                            why.message()};
+      if (hold_back(communicator, failure)) return;
+      report(failure);
       return fail(communicator, why);  // before anything of it is reduced
     }
     if (running_count_ >= most_running) {

@@ -18,6 +18,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -32,6 +33,7 @@
 #include "runtime/engine/device_copies.hpp"
 #include "runtime/engine/drive.hpp"
 #include "runtime/engine/handed_pieces.hpp"
+#include "runtime/engine/membership.hpp"
 #include "runtime/engine/rank_state.hpp"
 #include "runtime/engine/waiting.hpp"
 #include "runtime/memory/device_scratch.hpp"
@@ -254,6 +256,12 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void cut_off(Rank world_rank);
   void note_waiting(CommunicatorCore& communicator, Execution& execution, Time now);
   void check_left(CommunicatorCore& communicator, Execution& execution, Time now);
+  bool will_not_come(const CommunicatorCore& communicator, const Execution& execution, Rank member) const;
+  std::string left_while(const CommunicatorCore& communicator, const Execution& execution, bool certain) const;
+  Accounts accounts() const;  ///< of this rank, with the drive held
+  void heard_goodbye(Rank world_rank, const std::string& account);
+  Status compare_accounts();
+  static std::string unread(const CommunicatorCore& communicator, const Execution& execution);
   Time patience(const Execution& execution) const;
   static Time stuck_for(const Execution& execution, Time now);
   void say_what_waits(Execution& execution, Time now);
@@ -269,10 +277,23 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
                     std::uint32_t own) const;
   std::string what_was_refused(const RefusedCall& refusal, const CommunicatorCore& communicator) const;
   void heard_refusal(const RefusedCall& refusal);
+  /// What concerns an operation that waits here, of this rank or any.
+  std::optional<RefusedCall> refusal_for(CommunicatorCore& communicator, const Execution& execution,
+                                         std::optional<Rank> by = {}) const;
+  void report_refusal(const CommunicatorCore& communicator, const Execution& execution, const RefusedCall& refusal);
   void check_refused(CommunicatorCore& communicator, const Execution& execution, Time now);
+  void tell_members(const CommunicatorCore& communicator);
+  void heard_members(Rank from, std::string_view letter);
+  void compare_members(const CommunicatorCore& communicator, const MemberList& list);
+  /// Should this wait, as members of a subgroup may turn out to have given different lists?
+  bool hold_back(CommunicatorCore& communicator, const Failure& failure);
+  bool doubt_members(CommunicatorCore& communicator, Rank world_rank);
+  void release_held(CommunicatorCore& communicator, Time now);
   void check_deadline(CommunicatorCore& communicator, Execution& execution, Time now);
   Status mismatch(const CommunicatorCore& communicator, Rank member, std::uint32_t sequence, const Signature& theirs,
                   const Signature& ours) const;
+  std::string mismatch_text(const std::string& label, Rank world_rank, std::uint32_t sequence, const Signature& theirs,
+                            const Signature& ours) const;
   void report(Failure failure);
   Status compare(const CommunicatorCore& communicator, Rank member, const Record& record) const;
   void check_late(CommunicatorCore& communicator, Rank member, const Record& record);
@@ -388,6 +409,10 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
     std::string text;
   };
   std::map<std::uint32_t, RefusedSubgroup> refused_subgroups_;  ///< under mutex_, by id: of this rank
+  const std::shared_ptr<Ledger> ledger_ = std::make_shared<Ledger>();
+  std::map<std::uint32_t, std::uint32_t> subgroups_made_;  ///< under mutex_: how many of each id
+  std::vector<MemberList> lists_;                          ///< under mutex_: of subgroups not made here yet
+  std::map<Rank, Accounts> accounts_;                      ///< under mutex_: of ranks that have left
   std::vector<RefusedCall> refusals_;        ///< under mutex_: calls that other ranks refused and have not made
   std::atomic<bool> knows_refusals_{false};  ///< refusals_ holds something
   std::atomic<bool> looks_when_idle_{false};

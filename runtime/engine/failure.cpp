@@ -118,6 +118,7 @@ void EngineCore::apply(const Failure& failure) {
   const Status why = explain(failure);
   for (const auto& communicator : communicators())
     if (concerns(failure, *communicator)) fail(*communicator, why);
+  if (failure.code == ErrorCode::mismatch) ledger_->fail(failure.communicator, why);
   if (failure.communicator == 0 && failure.culprit == parts_.self) given_up_ = true;
   if (failure.communicator == 0 && failure.culprit >= 0) cut_off(failure.culprit);
 }
@@ -131,6 +132,7 @@ void EngineCore::cut_off(Rank rank) {
 }
 
 void EngineCore::fail(CommunicatorCore& communicator, const Status& why) {
+  communicator.held.reset();
   {
     const bool to_nobody =
         communicator.queued.empty() && communicator.running().empty() && communicator.messages.waiting().empty();

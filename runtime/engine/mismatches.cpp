@@ -6,33 +6,39 @@
 
 namespace fabring {
 
+std::string EngineCore::mismatch_text(const std::string& label, Rank world_rank, std::uint32_t sequence,
+                                      const Signature& theirs, const Signature& ours) const {
+  return fmt::format(
+      "operation #{} on communicator '{}' differs between ranks: {} called {}, {} called {}. All ranks must call the "
+      "same "
+      "operations with the same count, type, operation and algorithm, in the same order",
+      sequence, label, who(world_rank), describe(theirs), who(parts_.self), describe(ours));
+}
+
 Status EngineCore::mismatch(const CommunicatorCore& communicator, Rank member, std::uint32_t sequence,
                             const Signature& theirs, const Signature& ours) const {
   ErrorContext context;
   context.rank = communicator.members[member];
   if (parts_.control) context.host = parts_.control->host_of(context.rank);
-  return Status(
-      ErrorCode::mismatch,
-      fmt::format("operation #{} on communicator '{}' differs between ranks: {} called {}, {} called {}. All "
-                  "ranks must call the same operations with the same count, type, operation and algorithm, in "
-                  "the same order",
-                  sequence, communicator.label, who(communicator.members[member]), describe(theirs), who(parts_.self),
-                  describe(ours)),
-      context);
+  return Status(ErrorCode::mismatch, mismatch_text(communicator.label, context.rank, sequence, theirs, ours), context);
 }
 
 void EngineCore::refuse(CommunicatorCore& communicator, Rank member, const Execution& execution, const Record& record,
                         const Status& why) {
   const Rank peer = communicator.members[member];
   if (record.kind == RecordKind::grant) transfer_->decline(peer, record.slot);
-  if (why.code() != ErrorCode::mismatch) return suspect(peer, why);
+  if (why.code() != ErrorCode::mismatch) {
+    if (!doubt_members(communicator, peer)) suspect(peer, why);
+    return;
+  }
   // alltoall_v: what one rank sends to another is not what that one expects.
   Signature ours = execution.call().signature();
   const auto block = static_cast<std::size_t>(member) +
                      (record.kind == RecordKind::grant ? 0 : static_cast<std::size_t>(communicator.size()));
   if (block < execution.call().counts.size()) ours.count = execution.call().counts[block];
-  report({ErrorCode::mismatch, peer, parts_.self, communicator.global_id(),
-          mismatch(communicator, member, execution.sequence(), record.signature, ours).message()});
+  const Failure failure{ErrorCode::mismatch, peer, parts_.self, communicator.global_id(),
+                        mismatch(communicator, member, execution.sequence(), record.signature, ours).message()};
+  if (!hold_back(communicator, failure)) report(failure);
 }
 
 Status EngineCore::mismatched_message(CommunicatorCore& communicator, Rank member, const Signature& sent,

@@ -85,6 +85,11 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
     return;
   }
   const Rank member = communicator->rank_of_world(peer);
+  if (member < 0 && communicator->is_subgroup() && doubt_members(*communicator, peer)) {
+    if (record.kind == RecordKind::grant && record.slot >= Transfer::first_granted_slot)
+      transfer_->decline(peer, record.slot);
+    return;
+  }
   if (member < 0 || record.kind < RecordKind::data || record.kind > RecordKind::matched ||
       (record.sequence == 0 && record.kind != RecordKind::entered && record.kind != RecordKind::matched) ||
       (record.kind == RecordKind::grant && record.slot < Transfer::first_granted_slot))
@@ -101,7 +106,8 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
   Execution* execution = communicator->find_active(record.sequence);
   if (const Status differs = compare(*communicator, member, record); !differs.ok()) {
     if (record.kind == RecordKind::grant) transfer_->decline(peer, record.slot);
-    report({ErrorCode::mismatch, peer, parts_.self, communicator->global_id(), differs.message()});
+    const Failure failure{ErrorCode::mismatch, peer, parts_.self, communicator->global_id(), differs.message()};
+    if (!hold_back(*communicator, failure)) report(failure);
     return;
   }
   const CommunicatorCore::Past& past = communicator->past[record.sequence % communicator->past.size()];
@@ -123,7 +129,8 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
     return refuse(*communicator, member, *execution, record, alike);
   if (!execution->tile_active(record.tile)) {
     if (record.tile >= execution->tiles())
-      return suspect(peer, Status(ErrorCode::transport_error, "it sent a message that is in no plan"));
+      return refuse(*communicator, member, *execution, record,
+                    Status(ErrorCode::transport_error, "it sent a message that is in no plan"));
     return keep_early(*communicator, member, record, payload);
   }
   if (record.kind == RecordKind::data) took_early(*communicator, member, false);
@@ -155,7 +162,8 @@ void EngineCore::on_message(CommunicatorCore& communicator, Rank member, const R
   const Status taken = communicator.messages.on_record(*this, member, record, payload);
   if (taken.ok()) return;
   if (record.kind == RecordKind::grant) transfer_->decline(communicator.members[member], record.slot);
-  if (taken.code() != ErrorCode::mismatch) suspect(communicator.members[member], taken);
+  if (taken.code() != ErrorCode::mismatch && !doubt_members(communicator, communicator.members[member]))
+    suspect(communicator.members[member], taken);
 }
 
 void EngineCore::on_block(std::uint64_t cookie, Outcome outcome, std::uint32_t bytes) {

@@ -1,5 +1,5 @@
-// What EngineCore does from time to time about operations that take long: it says that they wait and for whom, looks
-// whether those have left, and gives up when their time is over.
+// What EngineCore does from time to time about operations that take long: it says that they wait and for whom, and
+// gives up when their time is over.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -15,23 +15,13 @@ namespace {
 constexpr auto first_note = std::chrono::seconds(10);
 constexpr auto silent_for = std::chrono::milliseconds(500);
 constexpr auto unheard_for = std::chrono::milliseconds(5);
-// An operation that waits, perhaps for a rank that has left: how often to look, and how long what it sent may take to
-// arrive.
-constexpr auto look_at_others = std::chrono::milliseconds(500);
-constexpr auto time_to_arrive = std::chrono::seconds(3);
+constexpr auto look_at_others = std::chrono::milliseconds(500);  // have they left?
 
 // Messages have no number before they have met.
 std::string title(const Execution& execution) {
   const Call& call = execution.call();
   return is_message(call.collective) ? call.describe()
                                      : fmt::format("{} #{}", name(call.collective), execution.sequence());
-}
-
-// What a receive waits beside.
-std::string unread(const CommunicatorCore& communicator, const Execution& execution) {
-  if (execution.call().collective != Collective::recv) return {};
-  const std::string passed = communicator.messages.passed_over(execution.call());
-  return passed.empty() ? passed : "; " + passed;
 }
 
 // Where it waits for no rank.
@@ -41,6 +31,12 @@ std::string waits_for(const Execution& execution, const char* otherwise) {
 
 }  // namespace
 
+std::string EngineCore::unread(const CommunicatorCore& communicator, const Execution& execution) {
+  if (execution.call().collective != Collective::recv) return {};
+  const std::string passed = communicator.messages.passed_over(execution.call());
+  return passed.empty() ? passed : "; " + passed;
+}
+
 void EngineCore::tick(Time now) {
   if (running_count_ > 0) finished_some_ = true;  // failed ones may have settled
   report_suspects(now);
@@ -48,6 +44,7 @@ void EngineCore::tick(Time now) {
   count_traffic();
   tell_state();
   for (const auto& communicator : communicators()) {
+    release_held(*communicator, now);
     auto under_way = communicator->running();
     const auto waiting = communicator->messages.waiting();
     under_way.insert(under_way.end(), waiting.begin(), waiting.end());
@@ -116,25 +113,6 @@ void EngineCore::note_waiting(CommunicatorCore& communicator, Execution& executi
   };
   parts_.log.warning(line(names_and_activities) + unread(communicator, execution));
   if (parts_.control) parts_.control->set_activity(line(names).substr(0, 120));
-}
-
-// What a rank sent before it left may still be on its way; after a while nothing will come.
-void EngineCore::check_left(CommunicatorCore& communicator, Execution& execution, Time now) {
-  if (!parts_.control || left_.load()) return;
-  for (const Rank rank : execution.waiting_for()) {
-    const Rank world = communicator.members[rank];
-    if (world == parts_.self || !parts_.control->has_left(world)) continue;
-    if (execution.left_since == Time{}) execution.left_since = now;
-    if (now - execution.left_since < time_to_arrive) return;
-    report(
-        {ErrorCode::peer_lost, world, parts_.self, communicator.global_id(),
-         fmt::format("{} has left the job in good order while {} waits for it in {} on '{}'; all ranks must call the "
-                     "same operations before one of them leaves{}",
-                     who(world), who(parts_.self), execution.call().describe(), communicator.label,
-                     unread(communicator, execution))});
-    return;
-  }
-  execution.left_since = Time{};
 }
 
 // How long an operation may take.

@@ -271,6 +271,18 @@ std::string PointToPoint::passed_over(const Call& receive) const {
                      messages == 1 ? "waits with another tag" : "wait with other tags", fmt::join(tags, ", "));
 }
 
+std::vector<std::pair<Rank, std::uint32_t>> PointToPoint::sent() const {
+  std::vector<std::pair<Rank, std::uint32_t>> all;
+  for (const auto& [rank, peer] : peers_)
+    if (peer.sent > 0 && rank != communicator_.self) all.emplace_back(communicator_.members[rank], peer.sent);
+  return all;
+}
+
+std::uint32_t PointToPoint::arrived_from(Rank rank) const {
+  const auto at = peers_.find(rank);
+  return at == peers_.end() ? 0 : at->second.arrived;
+}
+
 std::vector<std::shared_ptr<Execution>> PointToPoint::drop_waiting() {
   auto all = waiting();
   for (const auto& execution : unstarted_)

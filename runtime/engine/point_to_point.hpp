@@ -43,6 +43,10 @@ class PointToPoint {
   /// Messages that this receive might have been meant for, but for their tags: "2 messages from there wait with other
   /// tags: 3, 7". Empty if there are none.
   std::string passed_over(const Call& receive) const;
+  /// How many were sent to whom, by rank of the world.
+  std::vector<std::pair<Rank, std::uint32_t>> sent() const;
+  /// How many have come from this rank of the communicator.
+  std::uint32_t arrived_from(Rank rank) const;
   /// Takes out all that wait, for the communicator has failed.
   std::vector<std::shared_ptr<Execution>> drop_waiting();
 

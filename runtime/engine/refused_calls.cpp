@@ -221,26 +221,32 @@ std::string EngineCore::what_was_refused(const RefusedCall& refusal, const Commu
   return fmt::format("its operation #{} on communicator '{}'", refusal.sequence, communicator.label);
 }
 
-void EngineCore::check_refused(CommunicatorCore& communicator, const Execution& execution, Time now) {
-  if (!knows_refusals_.load(std::memory_order_relaxed) || stuck_for(execution, now) < Time(time_to_repeat)) return;
+std::optional<RefusedCall> EngineCore::refusal_for(CommunicatorCore& communicator, const Execution& execution,
+                                                   std::optional<Rank> by) const {
+  if (!knows_refusals_.load(std::memory_order_relaxed)) return std::nullopt;
   std::uint32_t own = 0;
   {
     std::lock_guard lock(communicator.mutex);
     own = communicator.refused.sequence;
   }
-  RefusedCall found;
-  {
-    std::lock_guard lock(mutex_);
-    const auto at = std::find_if(refusals_.begin(), refusals_.end(), [&](const RefusedCall& known) {
-      return is_concerned(known, communicator, execution, own);
-    });
-    if (at == refusals_.end()) return;
-    found = *at;
-  }
-  const std::string number = is_message(execution.call().collective) ? "" : fmt::format("#{}, ", execution.sequence());
-  report({ErrorCode::mismatch, found.rank, parts_.self, communicator.global_id(),
-          fmt::format("{} refused {} and has not repeated it: {}. {} waits in {}{}", who(found.rank),
-                      what_was_refused(found, communicator), found.text, who(parts_.self), number,
+  std::lock_guard lock(mutex_);
+  const auto at = std::find_if(refusals_.begin(), refusals_.end(), [&](const RefusedCall& known) {
+    return (!by || known.rank == *by) && is_concerned(known, communicator, execution, own);
+  });
+  return at == refusals_.end() ? std::nullopt : std::optional(*at);
+}
+
+void EngineCore::check_refused(CommunicatorCore& communicator, const Execution& execution, Time now) {
+  if (stuck_for(execution, now) < Time(time_to_repeat)) return;
+  if (const auto found = refusal_for(communicator, execution)) report_refusal(communicator, execution, *found);
+}
+
+void EngineCore::report_refusal(const CommunicatorCore& communicator, const Execution& execution,
+                                const RefusedCall& refusal) {
+  const std::string number = execution.point_to_point() ? "" : fmt::format("#{}, ", execution.sequence());
+  report({ErrorCode::mismatch, refusal.rank, parts_.self, communicator.global_id(),
+          fmt::format("{} refused {} and has not repeated it: {}. {} waits in {}{}", who(refusal.rank),
+                      what_was_refused(refusal, communicator), refusal.text, who(parts_.self), number,
                       execution.call().describe())});
 }
 

@@ -19,6 +19,10 @@ void run(std::string_view input) {
       return exact(payload, control::decode_entry);
     case control::Message::question:
       return exact(payload, control::decode_question);
+    case control::Message::goodbye:
+      return exact(payload, control::decode_goodbye);
+    case control::Message::letter:
+      return exact(payload, control::decode_letter);
     case control::Message::silence:
       return exact(payload, control::decode_silence);
     case control::Message::answer:
@@ -56,6 +60,8 @@ Seeds seeds() {
           type(Message::refusal) + control::encode(RefusedCall{1, std::uint64_t{1} << 32, 1, "there is no rank 7",
                                                                RefusedCall::Kind::send, 2, 5}),
           type(Message::question) + control::encode(control::Question{1, 9}),
+          type(Message::goodbye) + control::encode(control::Goodbye{2, "account"}),
+          type(Message::letter) + control::encode(control::Letter{2, 1, "letter"}),
           type(Message::silence) + control::encode(control::Silence{0, 3, 4000}),
           type(Message::answer) + control::encode(control::Answer{{1, 9}, 2, "state"})};
 }

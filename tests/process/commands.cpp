@@ -93,6 +93,7 @@ Exit Commands::run(std::string_view line) {
   if (words.verb() == "background") return background(words);
   if (words.verb() == "split") return split(words);
   if (words.verb() == "subgroup") return subgroup(words);
+  if (words.verb() == "drop") return drop(words);
   if (words.verb() == "abort") return abort(words);
   if (words.verb() == "buffers") return buffers(words);
   if (words.verb() == "call") return call(words);
@@ -197,6 +198,11 @@ Exit Commands::subgroup(const Words& words) {
   return Exit::fine;
 }
 
+Exit Commands::drop(const Words& words) {
+  communicators_.erase(words.text("name", "part"));
+  return Exit::fine;
+}
+
 Exit Commands::abort(const Words& words) {
   const auto before = std::chrono::steady_clock::now();
   on(words).abort(words.text("reason", "the-test-said-so"));
@@ -241,7 +247,7 @@ Exit Commands::call(const Words& words) {
                 static_cast<std::size_t>(words.number("count", 4)), static_cast<fabring::Rank>(words.number("root", 0)),
                 static_cast<std::int32_t>(words.number("tag", 0)));
   Event("called").text("on", words.text("on", "world")).number("right", called.right ? 1 : 0).error(called.status);
-  return called.status.ok() && !called.right ? Exit::wrong : Exit::fine;
+  return called.status.ok() && !called.right && words.number("check", 1) != 0 ? Exit::wrong : Exit::fine;
 }
 
 Exit Commands::health(const Words& words) {

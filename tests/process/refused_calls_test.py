@@ -2,6 +2,9 @@
 about its root. Where one refuses it, the others, who wait in it, hear which rank it was and why, however they
 called; unless the rank makes the call after all. Each on a communicator of its own, of the same processes."""
 
+import time
+
+import harness
 from harness import Job, arguments, require, run_cases
 
 ODD = 1  # of three ranks
@@ -173,13 +176,41 @@ def subgroups(options, transport):
                 odd.say("subgroup name=s6 number=6 ranks=0,1,2")
                 require(ask([odd], ["call on=s6 what=allreduce"])[0]["code"] == "ok", "it was made in the end")
                 for rank in others:
-                    rank.wait_event("called", 20)
+                    rank.wait_event("served", 20, lambda event: event["command"] == "call on=s6 what=allreduce")
                 continue
             for rank, event in zip(others, ask(others, [f"call on=s{number} what=allreduce"] * 2)):
                 expect_named(event, rank.number, [words, f"make communicator 's{number}'"])
         for rank in job.ranks:
             rank.say("end")
         job.wait_exit(10)
+
+
+def unlike_subgroups(options, transport):
+    """Ranks that make a subgroup of other ranks, or in another order: each of them hears both lists, whether its call had to
+    wait or not. Numbers that are used again are no matter."""
+    lists = [("0,1,2", "1,0,2", "0,1,2"), ("0,1,2", "0,1,2", "2,1,0"), ("0,1", "1,0", None), ("0,1,2", "0,1", "0,1,2"),
+             (None, "1,2", "0,1,2")]
+    with Job(options.program, 3, transport) as job:
+        job.start_all(["loop steps=2 sizes=4", "serve"])
+        job.wait_event("serving", 30)
+        for number, (ranks, count) in enumerate([(ranks, count) for ranks in lists for count in (4, LARGE)]):
+            for rank, own in zip(job.ranks, ranks):
+                if own:
+                    for line in (f"subgroup name=u{number} number={number} ranks=0,1,2", f"drop name=u{number}",
+                                 f"subgroup name=u{number} number={number} ranks={own}",
+                                 f"call on=u{number} what=allreduce count={count} check=0", f"health on=u{number}"):
+                        rank.say(line)
+            for rank, own in zip(job.ranks, ranks):
+                if own:
+                    event = rank.wait_event("health", 20, lambda event, number=number: event["on"] == f"u{number}")
+                    require(event["code"] == "mismatch", f"rank {rank.number}: {ranks} {count}: {event}")
+                    both = [text.replace(",", ", ") for text in set(ranks) - {None}]
+                    require(all(f"gave [{text}]" in event["text"] for text in both), f"rank {rank.number}: {ranks} {count}: {event}")
+        ask(job.ranks, ["loop steps=2 sizes=4,65536"] * 3)
+        for rank in job.ranks:
+            rank.say("end")
+        job.wait_exit(10)
+        return f"{number + 1} subgroups"
 
 
 def left(options, transport):
@@ -216,6 +247,57 @@ def roots(options, transport):
         return f"{len(cases)} calls"
 
 
+def roots_at_the_end(options, transport):
+    """The same in the last call of all: every rank hears it from its call or when it leaves, also if the communicator is
+    given up before."""
+    for count, named, given_up in ((4, (0, 1, 0), False), (4, (0, 1, 2), True), (LARGE, (0, 1, 2), False), (4, (1, 2, 2), True),
+                                   (4, (0, 0, 1), False)):
+        with Job(options.program, 3, transport, {"FABRING_LEAVE_TIMEOUT": "20s"}) as job:
+            job.start_all(lambda rank: [
+                "split name=r colour=0 key=0", "call on=r what=allreduce", f"call on=r what=broadcast root={named[rank]} count={count}",
+                *(["drop name=r"] if given_up else []), "leave"])
+            job.wait_exit(30)
+            for rank in job.ranks:
+                said = [event for event in rank.events if event.get("code") == "mismatch"]
+                require(said, f"rank {rank.number}: {named} {count} {given_up}: nothing was said")
+                require("root" in said[0]["text"], f"rank {rank.number}: {named}: {said[0]['text']}")
+
+
+def alike_at_the_end(options, transport):
+    """Ranks that did the same hear nothing, whatever they have given up and however many calls of some were the last."""
+    with Job(options.program, 3, transport) as job:
+        job.start_all(lambda rank: [
+            *(line for i in range(3) for line in (f"split name=p{i} colour={rank % 2} key=0", f"call on=p{i} what=allreduce",
+                                                  f"call on=p{i} what=broadcast root=0", f"drop name=p{i}")),
+            "blocks steps=2 unit=10", "messages steps=2 unit=10", "subgroup name=s number=3 ranks=0,1,2", "call on=s what=allreduce",
+            "leave"])
+        job.expect_fine(30)
+        for rank in job.ranks:
+            require(all(event["code"] == "ok" for event in rank.events if event["event"] == "called"), f"rank {rank.number}")
+
+
+def left_early(options, transport):
+    """A rank that leaves while others wait for what it never called: they hear it within a second, not only those that
+    wait for it directly."""
+    with Job(options.program, 3, transport) as job:
+        job.start_all(["loop steps=3 sizes=4,65536", "serve"])
+        job.wait_event("serving", 30)
+        job.ranks[ODD].say("end")
+        job.ranks[ODD].wait_event("end", 5)
+        began = time.monotonic()
+        took = []
+        for rank, line in ((job.ranks[0], f"call what=recv root={ODD} tag=1"), (job.ranks[2], "call what=allreduce")):
+            rank.say(line)
+        for rank in job.others(ODD):
+            event = rank.wait_event("called", 20)
+            took.append(time.monotonic() - began)
+            require(event["code"] == "peer_lost" and event["rank"] == ODD, f"rank {rank.number}: {event}")
+            for word in (f"rank {ODD} (host ", f", pid {job.ranks[ODD].process.pid})", "has left the job without"):
+                require(word in event["text"], f"rank {rank.number}: '{word}' is not in: {event['text']}")
+        require(max(took) < 1.0 * harness.slowness, f"told after {max(took):.1f} s")
+        return f"told after {max(took):.2f} s"
+
+
 def main():
     options = arguments(__doc__, runs=1)
     run_cases([(f"{name} over {transport}", lambda run=run, transport=transport: run(options, transport))
@@ -225,8 +307,12 @@ def main():
                    ("a refused send or receive ends on its other side", messages),
                    ("a refused send or receive may be repeated", messages_repeated),
                    ("a subgroup that one rank does not make ends on the others", subgroups),
+                   ("lists of a subgroup that differ are named", unlike_subgroups),
                    ("a rank that is refused and leaves is named", left),
-                   ("different roots are known to all ranks", roots))
+                   ("different roots are known to all ranks", roots),
+                   ("different roots in the last call are known to all ranks", roots_at_the_end),
+                   ("ranks that did the same leave without a word", alike_at_the_end),
+                   ("a rank that leaves early is named at once", left_early))
                if options.only in name for _ in range(options.runs)], at_once=2)
 
 

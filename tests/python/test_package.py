@@ -55,6 +55,14 @@ def test_an_exception_that_nobody_catches_is_told_to_the_others(way):
     assert done.code == 1, str(done)
 
 
+@pytest.mark.parametrize("way, words", [("exit", "has left the job without calling #"),
+                                        ("exit-with", "its program ended with exit status 3")])
+def test_who_exits_while_others_wait_is_named_at_once(way, words):
+    done = launch(3, "uncaught.py", way)
+    assert done.out.count("rank 1 (host ") == done.out.count(words) == done.out.count("; at once") == 2, str(done)
+    assert done.code == 3, str(done)
+
+
 def test_interrupt_ends_a_wait():
     done = fine(2, "interrupted.py")
     assert "rank 0: interrupted" in done.out and "rank 1: peer_lost" in done.out, str(done)

@@ -14,6 +14,16 @@ def uncaught() -> str | None:
     return describe(error)
 
 
+def of_block(error: BaseException | None) -> str | None:
+    """Where an error leaves a block: what is said of it; None where there is nothing to say."""
+    if not isinstance(error, SystemExit):
+        return None if error is None else describe(error)
+    if error.code is None or error.code == 0:
+        return None
+    status = error.code & 0xff if isinstance(error.code, int) else 1
+    return f"its program ended with exit status {status}"
+
+
 def describe(error: BaseException) -> str:
     """RuntimeError: what it says, its first line."""
     try:

@@ -18,7 +18,7 @@ _open: weakref.WeakSet[Engine] = weakref.WeakSet()
 
 class Engine:
     """Meets the other ranks when it is made, leaves them when it is closed. A context manager: an exception that leaves the
-    block ends what the other ranks wait in, in its words.
+    block, sys.exit() with another status than 0 too, ends what the other ranks wait in, in its words.
 
     `settings`: names of `fabring settings` and their values as in the environment, {"FABRING_TIMEOUT": "30s"}; they win
     over the environment. environment=False: nothing is read from there. Raises InvalidArgumentError, UnavailableError,
@@ -34,8 +34,8 @@ class Engine:
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if error is not None and not isinstance(error, SystemExit):
-            self.world._abort_family(ending.describe(error))
+        if reason := ending.of_block(error):
+            self.world._abort_family(reason)
         self.close()
 
     def close(self) -> None:

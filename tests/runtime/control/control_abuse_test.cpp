@@ -115,7 +115,7 @@ TEST_F(ControlAbuse, ASilentRankThatSaidGoodbyeIsLeftAlone) {
   world_.options.note_silence_after = 500ms;
   world_.config.silence_timeout = 1s;  // far more than its goodbye may take
   begin();
-  puppet_->say(Message::goodbye, control::encode(control::Note{1, ""}));
+  puppet_->say(Message::goodbye, control::encode(control::Goodbye{1, ""}));
   const auto end = steady_clock::now() + 1500ms;
   while (steady_clock::now() < end) puppet_->loop().run_for(50ms);
   EXPECT_EQ(world_.of(0).count(), 0u);
@@ -160,7 +160,7 @@ INSTANTIATE_TEST_SUITE_P(
         Nonsense{"RefusalOfNoCall", number(Message::refusal), control::encode(RefusedCall{1, 7, 0, "x"})},
         Nonsense{"RefusalWithAnEndlessReason", number(Message::refusal),
                  control::encode(RefusedCall{1, 7, 1, std::string(1024, 'x')}).replace(16, 2, "\xff\xff")},
-        Nonsense{"GoodbyeOfTheReceiver", number(Message::goodbye), control::encode(control::Note{0, ""})},
+        Nonsense{"GoodbyeOfTheReceiver", number(Message::goodbye), control::encode(control::Goodbye{0, ""})},
         Nonsense{"FarTooLong", number(Message::entry), std::string(200'000, 'x')}),
     [](const auto& row) { return row.param.name; });
 

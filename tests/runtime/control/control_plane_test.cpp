@@ -73,6 +73,45 @@ TEST_P(ControlOf, ARefusedCallReachesEveryOtherRankAndSoDoesItsWithdrawal) {
   }
 }
 
+TEST_P(ControlOf, AGoodbyeBringsItsAccountToEveryOtherRank) {
+  std::mutex mutex;
+  std::map<std::pair<Rank, Rank>, std::string> heard;  // by who left and who heard it
+  for (Rank rank = 0; rank < GetParam(); ++rank) {
+    world_.plane(rank).on_goodbye([&, rank](Rank from, const std::string& account) {
+      const std::lock_guard lock(mutex);
+      heard[{from, rank}] = account;
+    });
+    world_.plane(rank).set_account(std::string("\0\x1f", 2) + std::to_string(rank));  // any bytes
+  }
+  world_.each([&](Rank rank) { EXPECT_TRUE(world_.plane(rank).leave(patience).ok()); });
+  const std::lock_guard lock(mutex);
+  EXPECT_EQ(heard.size(), static_cast<std::size_t>(GetParam() * (GetParam() - 1)));
+  for (const auto& [who, account] : heard) EXPECT_EQ(account, std::string("\0\x1f", 2) + std::to_string(who.first));
+}
+
+TEST_P(ControlOf, ALetterReachesTheRankItIsForAndNoOther) {
+  const int size = GetParam();
+  std::mutex mutex;
+  std::map<Rank, std::vector<std::string>> heard;
+  std::atomic<int> letters{0};
+  for (Rank rank = 0; rank < size; ++rank)
+    world_.plane(rank).on_letter([&, rank](Rank from, std::string_view letter) {
+      const std::lock_guard lock(mutex);
+      heard[rank].push_back(std::to_string(from) + ":" + std::string(letter));
+      ++letters;
+    });
+  for (Rank rank = 0; rank < size; ++rank)
+    for (const char* text : {"first", "second"}) world_.plane(rank).send_letter((rank + 1) % size, text);
+  world_.plane(0).send_letter(size, "to nobody");
+  const auto end = steady_clock::now() + patience;
+  while (letters < (size > 1 ? 2 * size : 0) && steady_clock::now() < end) std::this_thread::yield();
+  const std::lock_guard lock(mutex);
+  for (Rank rank = 0; size > 1 && rank < size; ++rank) {
+    const std::string from = std::to_string((rank + size - 1) % size);
+    EXPECT_EQ(heard[rank], (std::vector<std::string>{from + ":first", from + ":second"}));
+  }
+}
+
 TEST(ControlPlane, WhatIsToComeLaterComesInTheControlThreadOrNeverOnceTheRankIsGone) {
   World world(2);
   world.start();

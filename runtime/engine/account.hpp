@@ -1,0 +1,68 @@
+#pragma once
+// Account: what a rank has done on one communicator, as it tells the others when it leaves. They see in it that what
+// they wait for will never come, and that it called something else where none had to wait for the other.
+
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "fabring/status.hpp"
+#include "fabring/types.hpp"
+#include "runtime/transfer/wire.hpp"
+
+namespace fabring {
+
+struct Account {
+  static constexpr std::size_t most_peers = 256;
+
+  std::uint64_t communicator = 0;  ///< its id, as in Failure
+  std::uint32_t sequence = 0;      ///< of the last collective that was called on it; 0: none was
+  bool fine = true;                ///< it has not failed, and `last` is that call
+  Signature last;
+  bool all_sent = true;                              ///< `sent` has all it sent messages to
+  std::vector<std::pair<Rank, std::uint32_t>> sent;  ///< how many, by rank of the world
+};
+
+struct Accounts {
+  static constexpr std::size_t most_bytes = 32 * 1024;
+
+  std::vector<Account> all;
+  bool complete = true;  ///< of all communicators that it has had
+
+  std::string encode() const;
+  static std::optional<Accounts> decode(std::string_view bytes);
+  /// That of this communicator; null if there is none, or several had its id one after the other.
+  const Account* of(std::uint64_t communicator) const;
+  /// Certainly not so many collectives.
+  bool called_fewer(std::uint64_t communicator, std::uint32_t sequence) const;
+  /// Certainly no more messages than these to that rank of the world.
+  bool sent_at_most(std::uint64_t communicator, Rank to, std::uint32_t messages) const;
+};
+
+/// The accounts of communicators that are gone. Any thread.
+class Ledger {
+ public:
+  struct Entry {
+    Account account;
+    std::string label;
+    Status untold;  ///< it failed by a mismatch, of which no call has told
+  };
+  void add(Entry entry);
+  /// One of those has failed, as is known only now.
+  void fail(std::uint64_t communicator, const Status& why);
+  std::vector<Entry> entries() const;
+  bool complete() const;
+
+ private:
+  static constexpr std::size_t most_entries = 256;
+  mutable std::mutex mutex_;
+  std::deque<Entry> entries_;
+  bool complete_ = true;
+};
+
+}  // namespace fabring

@@ -1,0 +1,185 @@
+// How an engine leaves, and what it makes of others that have left. Each tells what it has called and sent (Account):
+// so who waits for it knows at once that nothing more will come, and calls that differed are known though none had to
+// wait.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/base/named_thread.hpp"
+#include "runtime/engine/engine_core.hpp"
+
+namespace fabring {
+namespace {
+
+// What a rank had sent before it left may take so long to arrive.
+constexpr auto time_to_arrive = std::chrono::seconds(3);
+constexpr auto time_in_memory = std::chrono::milliseconds(400);
+constexpr int most_rounds = 64;
+
+}  // namespace
+
+Status EngineCore::leave() {
+  if (left_.exchange(true)) return {};
+  std::thread progress_thread;
+  {
+    std::lock_guard lock(mutex_);  // submit() starts it under the same lock
+    stop_.store(true);
+    progress_thread = std::move(thread_);
+  }
+  {
+    std::lock_guard lock(turn_mutex_);
+    turn_.notify_all();
+  }
+  if (parts_.endpoint) parts_.endpoint->wake();
+  if (progress_thread.joinable()) progress_thread.join();
+  std::unique_lock lock(*drive_);
+  const bool healthy = [&] {
+    std::lock_guard world_lock(world_->mutex);
+    return world_->failed.ok();
+  }();
+  if (pending_.load() > 0) {
+    const Status why(ErrorCode::aborted, "the engine was destroyed while this operation was under way");
+    take_submissions();
+    for (const auto& communicator : communicators()) fail(*communicator, why);
+    for (const auto& communicator : communicators())
+      if (parts_.control && communicator->id != 1)
+        report({ErrorCode::aborted, -1, parts_.self, communicator->global_id(), why.message()});
+  }
+  const std::chrono::milliseconds limit = healthy ? parts_.config.leave_timeout : std::chrono::milliseconds(200);
+  drive([&] { return pending_.load() == 0 && (!transfer_ || transfer_->drained()); }, limit);
+  Status left;
+  if (parts_.control) {
+    std::atomic<bool> over{false};
+    tell_all_refused();  // they will not be repeated
+    parts_.control->set_account(accounts().encode());
+    auto goodbye = start_thread("fabring-bye", [&] {
+      left = parts_.control->leave(limit);
+      over.store(true);
+      if (parts_.endpoint) parts_.endpoint->wake();
+    });
+    if (goodbye) {
+      drive([&] { return over.load(); }, limit + std::chrono::seconds(1));
+      goodbye->join();
+    } else {  // the system gives no more threads; what we had to send is sent
+      left = parts_.control->leave(limit);
+    }
+  }
+  if (parts_.endpoint) {
+    // What the others had sent before they said goodbye.
+    for (int round = 0; round < most_rounds && progress(); ++round) {
+    }
+    parts_.endpoint->finish_sending();
+    drive([&] { return transfer_->drained(); }, std::chrono::milliseconds(100));
+    parts_.endpoint->close();
+    // Completions of what was still open: executions must not stay behind with buffers that look busy.
+    drive([&] { return pending_.load() == 0; }, std::chrono::milliseconds(200));
+  }
+  tell_state();
+  if (const Status differs = compare_accounts(); !differs.ok()) {
+    parts_.log.error(differs.message());
+    left = differs;
+  }
+  for (const auto& communicator : communicators()) {
+    std::lock_guard of(communicator->mutex);
+    if (!std::exchange(communicator->untold, false)) continue;
+    parts_.log.error(communicator->failed.message());
+    left = communicator->failed;
+  }
+  lock.unlock();
+  door_.reset();
+  return left;
+}
+
+Accounts EngineCore::accounts() const {
+  Accounts made;
+  for (const auto& communicator : communicators())
+    if (communicator->size() > 1) made.all.push_back(communicator->account());
+  auto gone = ledger_->entries();
+  std::reverse(gone.begin(), gone.end());  // if it is too much for one message, the last are worth most
+  for (auto& entry : gone) made.all.push_back(std::move(entry.account));
+  made.complete = ledger_->complete();
+  return made;
+}
+
+void EngineCore::heard_goodbye(Rank rank, const std::string& account) {
+  auto accounts = Accounts::decode(account);
+  if (!accounts) return;
+  std::lock_guard lock(mutex_);
+  accounts_[rank] = std::move(*accounts);
+}
+
+// With the drive held, when all have left that were going to. A difference is seen by every rank that has had the
+// communicator, as not all can be like it.
+Status EngineCore::compare_accounts() {
+  const Accounts ours = accounts();
+  Status first;
+  const auto compare = [&](const Account& own, const std::string& label) {
+    if (!own.fine || own.sequence == 0 || ours.of(own.communicator) == nullptr) return Status();
+    std::lock_guard lock(mutex_);
+    for (const auto& [rank, theirs] : accounts_) {
+      const Account* other = theirs.of(own.communicator);
+      if (other == nullptr || !other->fine || other->sequence != own.sequence || same_call(own.last, other->last))
+        continue;
+      ErrorContext context;
+      context.rank = rank;
+      context.host = parts_.control->host_of(rank);
+      return Status(ErrorCode::mismatch, mismatch_text(label, rank, own.sequence, other->last, own.last), context);
+    }
+    return Status();
+  };
+  for (const auto& communicator : communicators()) {
+    const Status differs = compare(communicator->account(), communicator->label);
+    if (!differs.ok()) fail(*communicator, differs);  // leave() says so
+  }
+  for (const auto& entry : ledger_->entries())
+    if (first.ok()) first = entry.untold.ok() ? compare(entry.account, entry.label) : entry.untold;
+  return first;
+}
+
+// That a rank has left while another waits for it is certain from its account; otherwise what it had sent may still be
+// on its way.
+bool EngineCore::will_not_come(const CommunicatorCore& communicator, const Execution& execution, Rank rank) const {
+  std::lock_guard lock(mutex_);
+  const auto found = accounts_.find(communicator.members[rank]);
+  if (found == accounts_.end()) return false;
+  const Accounts& theirs = found->second;
+  if (!execution.point_to_point()) return theirs.called_fewer(communicator.global_id(), execution.sequence());
+  return execution.call().collective == Collective::recv && !execution.started() &&
+         theirs.sent_at_most(communicator.global_id(), parts_.self, communicator.messages.arrived_from(rank));
+}
+
+std::string EngineCore::left_while(const CommunicatorCore& communicator, const Execution& execution,
+                                   bool certain) const {
+  const std::string what = fmt::format("{} on '{}'", execution.call().describe(), communicator.label);
+  if (!certain) return fmt::format(" while {} waits for it in {}", who(parts_.self), what);
+  if (execution.point_to_point())
+    return fmt::format(" without sending what {} waits for in {}", who(parts_.self), what);
+  return fmt::format(" without calling #{}, {}, in which {} waits", execution.sequence(), what, who(parts_.self));
+}
+
+void EngineCore::check_left(CommunicatorCore& communicator, Execution& execution, Time now) {
+  if (!parts_.control || left_.load()) return;
+  for (const Rank rank : execution.waiting_for()) {
+    const Rank world = communicator.members[rank];
+    if (world == parts_.self || !parts_.control->has_left(world)) continue;
+    const bool certain = will_not_come(communicator, execution, rank);
+    if (execution.left_since == Time{}) execution.left_since = now;
+    const bool same_memory =
+        parts_.shares_memory && !parts_.node_of.empty() &&
+        parts_.node_of[static_cast<std::size_t>(world)] == parts_.node_of[static_cast<std::size_t>(parts_.self)];
+    if (!certain && now - execution.left_since < (same_memory ? Time(time_in_memory) : Time(time_to_arrive))) return;
+    if (const auto refused = refusal_for(communicator, execution, world))
+      return report_refusal(communicator, execution, *refused);
+    report(
+        {ErrorCode::peer_lost, world, parts_.self, communicator.global_id(),
+         fmt::format("{} has left the job{}: its program has ended, or has closed Fabring; its output and exit status "
+                     "may say why. All ranks must call the same operations before one of them leaves{}",
+                     parts_.control->name_of(world), left_while(communicator, execution, certain),
+                     unread(communicator, execution))});
+    return;
+  }
+  execution.left_since = Time{};
+}
+
+}  // namespace fabring

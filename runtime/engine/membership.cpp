@@ -1,0 +1,133 @@
+// Subgroups are made by their members alone, each by the list that its caller gives: nothing is exchanged, so the lists
+// may differ. Each member therefore tells its list to the next one in it, by the control plane. If any two lists
+// differ, so do those of some rank and the next in its list, as otherwise the one list would lead through all members.
+//
+// Numbers are used again: a list that comes late must not be compared with that of a later subgroup. So both say how
+// many of that number their rank has made.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/base/wire.hpp"
+#include "runtime/engine/engine_core.hpp"
+
+namespace fabring {
+namespace {
+
+constexpr std::size_t most_members_told = 8192;
+constexpr std::size_t most_lists = 4096;  // of subgroups that are not made here yet
+constexpr std::size_t most_shown = 32;
+constexpr auto time_for_lists = std::chrono::milliseconds(400);
+constexpr auto young = std::chrono::seconds(3);
+
+std::uint64_t global_id(std::uint32_t id, const std::vector<Rank>& members) {
+  return (std::uint64_t{id} << 32) | static_cast<std::uint32_t>(members[0]);
+}
+
+std::string list_text(const std::vector<Rank>& members) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(members.size(), most_shown); ++i)
+    text += fmt::format("{}{}", i == 0 ? "" : ", ", members[i]);
+  return members.size() <= most_shown ? fmt::format("[{}]", text)
+                                      : fmt::format("[{}, ... {} in all]", text, members.size());
+}
+
+}  // namespace
+
+std::string MemberList::encode() const {
+  WireWriter out;
+  out.number(id).number(generation).number(static_cast<std::uint32_t>(members.size()));
+  for (const Rank member : members) out.number(member);
+  return out.take();
+}
+
+std::optional<MemberList> MemberList::decode(Rank from, std::string_view bytes, int world_size) {
+  WireReader in(bytes);
+  MemberList list;
+  list.from = from;
+  list.id = in.number<std::uint32_t>();
+  list.generation = in.number<std::uint32_t>();
+  const auto count = in.number<std::uint32_t>();
+  if (count == 0 || count > most_members_told) return std::nullopt;
+  for (std::uint32_t i = 0; in.ok() && i < count; ++i) {
+    list.members.push_back(in.number<Rank>());
+    if (list.members.back() < 0 || list.members.back() >= world_size) return std::nullopt;
+  }
+  if (!in.complete()) return std::nullopt;
+  return list;
+}
+
+void EngineCore::tell_members(const CommunicatorCore& communicator) {
+  const auto count = static_cast<std::size_t>(communicator.size());
+  if (!parts_.control || count == 1 || count > most_members_told) return;
+  MemberList own{parts_.self, communicator.id, 0, communicator.members};
+  std::vector<MemberList> waiting;
+  {
+    std::lock_guard lock(mutex_);
+    own.generation = ++subgroups_made_[communicator.id];
+    for (const MemberList& list : lists_)
+      if (list.id == own.id && list.generation == own.generation) waiting.push_back(list);
+    std::erase_if(lists_,
+                  [&](const MemberList& list) { return list.id == own.id && list.generation <= own.generation; });
+  }
+  const Rank next = communicator.members[static_cast<std::size_t>(communicator.self + 1) % count];
+  parts_.control->send_letter(next, own.encode());
+  for (const MemberList& list : waiting) compare_members(communicator, list);
+}
+
+void EngineCore::heard_members(Rank from, std::string_view letter) {
+  const auto list = MemberList::decode(from, letter, parts_.world_size);
+  if (!list) return;
+  std::shared_ptr<CommunicatorCore> communicator;
+  {
+    std::lock_guard lock(mutex_);
+    const std::uint32_t made = subgroups_made_[list->id];
+    if (list->generation > made && lists_.size() < most_lists) lists_.push_back(*list);
+    if (list->generation != made) return;
+    const auto at = by_id_.find(list->id);
+    if (at != by_id_.end()) communicator = at->second.lock();
+  }
+  if (communicator) compare_members(*communicator, *list);
+}
+
+void EngineCore::compare_members(const CommunicatorCore& communicator, const MemberList& list) {
+  if (list.members == communicator.members) return;
+  const std::string text = fmt::format(
+      "communicator '{}' was made of other ranks, or in another order, on different ranks: {} gave {}, {} gave {} "
+      "(ranks of "
+      "the world). All its ranks must give the same list",
+      communicator.label, who(list.from), list_text(list.members), who(parts_.self), list_text(communicator.members));
+  // Each knows it by the first rank of its own list.
+  report({ErrorCode::mismatch, list.from, parts_.self, communicator.global_id(), text});
+  if (const std::uint64_t theirs = global_id(list.id, list.members); theirs != communicator.global_id())
+    report({ErrorCode::mismatch, list.from, parts_.self, theirs, text});
+}
+
+// What ranks of a subgroup make of each other's messages if their lists differ says little: the lists say more, and are
+// about to come.
+bool EngineCore::hold_back(CommunicatorCore& communicator, const Failure& failure) {
+  const Time now = parts_.clock->now();
+  if (!parts_.control || !communicator.is_subgroup() || now - communicator.made_at > Time(young)) return false;
+  if (!communicator.held) {
+    communicator.held = failure;
+    communicator.held_until = now + Time(time_for_lists);
+  }
+  return true;
+}
+
+bool EngineCore::doubt_members(CommunicatorCore& communicator, Rank world_rank) {
+  return hold_back(
+      communicator,
+      {ErrorCode::mismatch, world_rank, parts_.self, communicator.global_id(),
+       fmt::format("{} sent a message on communicator '{}' that fits no plan of {}, which gave {} (ranks of the "
+                   "world) as its members. All its ranks must give the same list",
+                   who(world_rank), communicator.label, who(parts_.self), list_text(communicator.members))});
+}
+
+void EngineCore::release_held(CommunicatorCore& communicator, Time now) {
+  if (!communicator.held || now < communicator.held_until) return;
+  report(*std::exchange(communicator.held, std::nullopt));
+}
+
+}  // namespace fabring

@@ -92,7 +92,7 @@ bool Accounts::sent_at_most(std::uint64_t communicator, Rank to, std::uint32_t m
          });
 }
 
-void Ledger::add(Entry entry) {
+void AccountBook::add(Entry entry) {
   std::lock_guard lock(mutex_);
   entries_.push_back(std::move(entry));
   if (entries_.size() <= most_entries) return;
@@ -100,18 +100,18 @@ void Ledger::add(Entry entry) {
   complete_ = false;
 }
 
-void Ledger::fail(std::uint64_t communicator, const Status& why) {
+void AccountBook::fail(std::uint64_t communicator, const Status& why) {
   std::lock_guard lock(mutex_);
   for (Entry& entry : entries_)
     if (entry.account.communicator == communicator && entry.account.fine && entry.untold.ok()) entry.untold = why;
 }
 
-std::vector<Ledger::Entry> Ledger::entries() const {
+std::vector<AccountBook::Entry> AccountBook::entries() const {
   std::lock_guard lock(mutex_);
   return {entries_.begin(), entries_.end()};
 }
 
-bool Ledger::complete() const {
+bool AccountBook::complete() const {
   std::lock_guard lock(mutex_);
   return complete_;
 }

@@ -45,7 +45,7 @@ struct Accounts {
 };
 
 /// The accounts of communicators that are gone. Any thread.
-class Ledger {
+class AccountBook {
  public:
   struct Entry {
     Account account;

@@ -22,9 +22,9 @@ CommunicatorCore::CommunicatorCore(std::weak_ptr<EngineCore> owner, std::shared_
 }
 
 CommunicatorCore::~CommunicatorCore() {
-  if (!ledger || size() == 1) return;
+  if (!account_book || size() == 1) return;
   Account last = account();
-  if (last.sequence > 0 || !last.sent.empty()) ledger->add({std::move(last), label, untold ? failed : Status()});
+  if (last.sequence > 0 || !last.sent.empty()) account_book->add({std::move(last), label, untold ? failed : Status()});
 }
 
 Account CommunicatorCore::account() const {

@@ -138,7 +138,7 @@ class CommunicatorCore {
 
   /// What was done on it so far.
   Account account() const;
-  std::shared_ptr<Ledger> ledger;  ///< where that is kept when it is gone; set once, before anybody uses it
+  std::shared_ptr<AccountBook> account_book;  ///< where that is kept when it is gone; set once, before anybody uses it
 
   Execution* find_active(std::uint32_t sequence) const;
 

@@ -409,7 +409,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
     std::string text;
   };
   std::map<std::uint32_t, RefusedSubgroup> refused_subgroups_;  ///< under mutex_, by id: of this rank
-  const std::shared_ptr<Ledger> ledger_ = std::make_shared<Ledger>();
+  const std::shared_ptr<AccountBook> account_book_ = std::make_shared<AccountBook>();
   std::map<std::uint32_t, std::uint32_t> subgroups_made_;  ///< under mutex_: how many of each id
   std::vector<MemberList> lists_;                          ///< under mutex_: of subgroups not made here yet
   std::map<Rank, Accounts> accounts_;                      ///< under mutex_: of ranks that have left

@@ -95,10 +95,10 @@ Accounts EngineCore::accounts() const {
   Accounts made;
   for (const auto& communicator : communicators())
     if (communicator->size() > 1) made.all.push_back(communicator->account());
-  auto gone = ledger_->entries();
+  auto gone = account_book_->entries();
   std::reverse(gone.begin(), gone.end());  // if it is too much for one message, the last are worth most
   for (auto& entry : gone) made.all.push_back(std::move(entry.account));
-  made.complete = ledger_->complete();
+  made.complete = account_book_->complete();
   return made;
 }
 
@@ -132,7 +132,7 @@ Status EngineCore::compare_accounts() {
     const Status differs = compare(communicator->account(), communicator->label);
     if (!differs.ok()) fail(*communicator, differs);  // leave() says so
   }
-  for (const auto& entry : ledger_->entries())
+  for (const auto& entry : account_book_->entries())
     if (first.ok()) first = entry.untold.ok() ? compare(entry.account, entry.label) : entry.untold;
   return first;
 }

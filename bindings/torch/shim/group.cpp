@@ -3,7 +3,9 @@
 #include <c10/util/Exception.h>
 #include <c10/util/StringUtil.h>
 
+#include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <mutex>
 #include <numeric>
 #include <random>
@@ -64,27 +66,118 @@ Decision decide(const GroupRequest& request) {
                 : Decision{random_token(), 0, members_text(request)};
 }
 
+std::vector<std::int64_t> parse_members(const std::string& text) {
+  std::vector<std::int64_t> ranks;
+  const char* const end = text.data() + text.size();
+  for (const char* at = text.data(); at != end;) {
+    std::int64_t rank = 0;
+    const auto [next, wrong] = std::from_chars(at, end, rank);
+    if (wrong == std::errc()) ranks.push_back(rank);
+    at = wrong == std::errc() ? next : at + 1;
+  }
+  return ranks;
+}
+
+bool has(const std::vector<std::int64_t>& ranks, std::int64_t rank) {
+  return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+}
+
+// Those who made the group by the other list may wait in it for this rank: it is ended there.
+void end_theirs(const GroupRequest& request, const Decision& theirs, const std::string& text) {
+  const auto list = parse_members(theirs.members);
+  const auto engine = theirs.number == 0 ? nullptr : SharedEngine::find(theirs.token);
+  if (!engine || list.empty() || request.global_ranks.empty()) return;
+  // A communicator is known by its number and its first rank.
+  const bool mine = has(list, request.global_ranks[static_cast<std::size_t>(request.rank)]);
+  if (!mine && list[0] != request.global_ranks[0]) return;
+  try {
+    fabring_comm* const comm =
+        engine->subgroup(mine ? list : request.global_ranks, theirs.number, "group " + request.name);
+    fabring_comm_abort(comm, text.c_str(), nullptr);
+    fabring_comm_free(comm);
+  } catch (const std::exception&) {  // what matters is the error that this rank raises
+  }
+}
+
+// `own`: by which others make the group as this rank would have, if that is known.
+[[noreturn]] void raise_unlike(const GroupRequest& request, const Decision& theirs, const std::string& whose,
+                               const Decision& own = {}) {
+  const std::string text = c10::str("mismatch: group '", request.name, "' has other ranks in the call of ", whose, ", ",
+                                    theirs.members, ", than in this rank's, ", members_text(request),
+                                    ": name the same ranks in every call of new_group, and make groups in the same "
+                                    "order on all ranks");
+  end_theirs(request, theirs, text);
+  end_theirs(request, own, text);
+  raise_lost("fabring: " + text);
+}
+
+// Where lists differ, ranks may not even agree who rank 0 of the group is. Each leaves its own in the store, and for
+// the next rank in it: of any two lists that differ, one rank and the next in its list have such, and the later of the
+// two finds the other's.
+class MemberCheck {
+ public:
+  explicit MemberCheck(const GroupRequest& request) : request_(request) {
+    const auto& ranks = request.global_ranks;
+    if (ranks.size() < 2) return;
+    const auto self = static_cast<std::size_t>(request.rank);
+    self_ = ranks[self];
+    next_ = ranks[(self + 1) % ranks.size()];
+    prefix_ = c10::str("fabring/lists/", request.store->add(c10::str("fabring/opened/", self_), 1), "/");
+  }
+  void put(const Decision& decision) const {
+    if (prefix_.empty()) return;
+    const std::string list = decision.encode();
+    request_.store->set(c10::str(prefix_, "of/", self_), list);
+    request_.store->set(c10::str(prefix_, "to/", next_), list);
+  }
+  /// Throws.
+  void look(const Decision& own = {}) const {
+    if (prefix_.empty()) return;
+    compare(c10::str(prefix_, "of/", next_), c10::str("rank ", next_), own);
+    compare(c10::str(prefix_, "to/", self_), "another rank", own);
+  }
+
+ private:
+  void compare(const std::string& key, const std::string& whose, const Decision& own) const {
+    if (!request_.store->check({key})) return;
+    const Decision theirs = Decision::decode(request_.store->get_to_str(key));
+    if (theirs.members != members_text(request_)) raise_unlike(request_, theirs, whose, own);
+  }
+
+  const GroupRequest& request_;
+  std::int64_t self_ = 0, next_ = 0;
+  std::string prefix_;  // empty: there is nothing to compare
+};
+
+void wait_for_rank_0(const GroupRequest& request, const Keys& keys, const MemberCheck& check) {
+  constexpr std::chrono::milliseconds between_looks{500};
+  for (auto left = request.timeout; left.count() > 0; left -= between_looks) {
+    if (keys.wait("engine", std::min(left, between_looks))) return;
+    check.look();
+  }
+  raise_lost(c10::str("fabring: group '", request.name, "': rank 0 of the group did not come within ",
+                      request.timeout.count(), " ms; look at its output"));
+}
+
 }  // namespace
 
 std::shared_ptr<Group> Group::open(const GroupRequest& request) {
   check_not_forked();
   note_connections();
   const Keys keys(request.store, request.rank);
+  const MemberCheck check(request);
   Decision decision;
   if (request.rank == 0) {
     decision = decide(request);
     keys.put("engine", decision.encode());
+    check.put(decision);
   } else {
-    if (!keys.wait("engine", request.timeout))
-      raise_lost(c10::str("fabring: group '", request.name, "': rank 0 of the group did not come within ",
-                          request.timeout.count(), " ms; look at its output"));
+    check.put({"-", 0, members_text(request)});
+    wait_for_rank_0(request, keys, check);
     decision = Decision::decode(keys.get("engine"));
-    if (decision.members != members_text(request))
-      raise_lost(c10::str("fabring: mismatch: group '", request.name, "' has other ranks in the call of its rank 0, ",
-                          decision.members, ", than in this rank's, ", members_text(request),
-                          ": name the same ranks in every call of new_group, and make groups in the same order on all "
-                          "ranks"));
+    if (decision.members != members_text(request)) raise_unlike(request, decision, "its rank 0");
   }
+  check.look(decision);
   std::shared_ptr<SharedEngine> engine;
   fabring_comm* comm = nullptr;
   if (decision.number == 0) {

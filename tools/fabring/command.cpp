@@ -3,8 +3,6 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <cerrno>
-#include <cstring>
 
 #include "runtime/base/nearest_name.hpp"
 
@@ -24,31 +22,6 @@ std::string unknown_option(const CLI::App& app, const std::string& argument) {
   const std::vector<std::string_view> known(names.begin(), names.end());
   const std::string word = argument.substr(0, argument.find('='));
   return "unknown option " + word + did_you_mean(word, known);
-}
-
-Output::~Output() {
-  if (file_ != stdout) std::fclose(file_);
-}
-
-Status Output::open(const std::string& path, const std::string& option) {
-  if (path.empty() || path == "-") return {};
-  std::FILE* file = std::fopen(path.c_str(), "we");
-  if (file == nullptr)
-    return {ErrorCode::unavailable, option + " " + path + ": cannot write: " + std::strerror(errno)};
-  file_ = file;
-  path_ = path;
-  return {};
-}
-
-void Output::write(const std::string& text) {
-  std::fwrite(text.data(), 1, text.size(), file_);
-  std::fflush(file_);
-}
-
-Status Output::finish() {
-  if (std::fflush(file_) != 0 || std::ferror(file_) != 0)
-    return {ErrorCode::unavailable, (path_.empty() ? "stdout" : path_) + ": cannot write: " + std::strerror(errno)};
-  return {};
 }
 
 }  // namespace fabring::tools

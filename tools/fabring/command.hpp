@@ -2,7 +2,6 @@
 // What the subcommands of `fabring` share: exit codes, and how a subcommand joins the command line. Each subcommand is
 // one file that adds itself to the CLI::App and leaves its exit code in the Session.
 
-#include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>
@@ -46,23 +45,5 @@ void complain(const std::string& subcommand, const std::string& text);
 
 /// "unknown option --fomat; did you mean '--format'?"
 std::string unknown_option(const CLI::App& app, const std::string& argument);
-
-/// Opens `path` for writing, or gives stdout for an empty path. Errors: unavailable with the reason and the option that
-/// the path came from.
-class Output {
- public:
-  Output() = default;
-  ~Output();
-  Output(const Output&) = delete;
-  Output& operator=(const Output&) = delete;
-  Status open(const std::string& path, const std::string& option = "--output");
-  void write(const std::string& text);
-  /// Errors: what was written did not get there (disk full, closed pipe).
-  Status finish();
-
- private:
-  std::FILE* file_ = stdout;
-  std::string path_;
-};
 
 }  // namespace fabring::tools

@@ -31,6 +31,7 @@ Result<const simulation::Schedule*> Forecaster::schedule(Algorithm algorithm, in
 
 Forecast Forecaster::one(Algorithm algorithm, int nodes, int ranks_per_node, std::uint64_t bytes) {
   Forecast forecast{algorithm, nodes, nodes * ranks_per_node, bytes, {}, {}, {}};
+  if (begins_) begins_(forecast);
   const WorldShape shape{nodes * ranks_per_node, nodes, ranks_per_node, ranks_per_node};
   forecast.predicted = predict(options_.collective, algorithm, bytes, shape, options_.machine);
   const auto plans = schedule(algorithm, nodes, ranks_per_node);

@@ -3,6 +3,7 @@
 // machine. Plans are made once for each (algorithm, world) and kept for the sizes that follow.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <utility>
@@ -38,7 +39,9 @@ struct Forecast {
 
 class Forecaster {
  public:
-  explicit Forecaster(ForecastOptions options) : options_(std::move(options)) {}
+  /// `begins` hears of each forecast before it is made, which can take long.
+  explicit Forecaster(ForecastOptions options, std::function<void(const Forecast&)> begins = {})
+      : options_(std::move(options)), begins_(std::move(begins)) {}
   const ForecastOptions& options() const { return options_; }
 
   /// Equal nodes, filled in the order of the ranks.
@@ -50,6 +53,7 @@ class Forecaster {
   Result<const simulation::Schedule*> schedule(Algorithm algorithm, int nodes, int ranks_per_node);
 
   ForecastOptions options_;
+  std::function<void(const Forecast&)> begins_;
   std::pair<int, int> world_;  // of the schedules kept
   std::map<Algorithm, Result<simulation::Schedule>> schedules_;
 };

@@ -16,6 +16,7 @@
 #include "tools/fabring/local_job.hpp"
 #include "tools/fabring/models.hpp"
 #include "tools/fabring/option_checks.hpp"
+#include "tools/fabring/output.hpp"
 #include "tools/fabring/perf_job.hpp"
 #include "tools/fabring/perf_options.hpp"
 
@@ -163,15 +164,21 @@ int could_not_run(const Status& status) {
 }
 
 int measure(const PerfOptions& options) {
-  auto job = PerfJob::start(options);
+  auto job = PerfJob::of_environment(options);
   if (!job) return could_not_run(job.error());
+  const int rank = (*job)->rank();
+  const auto of_rank = [rank](const Status& error) {
+    return rank > 0 ? error.with_prefix(fmt::format("rank {}: ", rank)) : error;
+  };
+  const Status own = (*job)->prepare();
+  if (!own.ok()) could_not_run(of_rank(own));  // at once; then the others are told
+  const Status met = (*job)->meet(own);
+  if (!own.ok()) return exit_could_not_run;
+  if (!met.ok()) return could_not_run(of_rank(met));
   const auto wrong = options.kind == PerfKind::sizes   ? measure_sizes(**job)
                      : options.kind == PerfKind::model ? measure_model(**job)
                                                        : measure_guard(**job);
-  if (!wrong) {
-    const Rank rank = (*job)->world().rank();
-    return could_not_run(rank > 0 ? wrong.error().with_prefix(fmt::format("rank {}: ", rank)) : wrong.error());
-  }
+  if (!wrong) return could_not_run(of_rank(wrong.error()));
   if (*wrong == 0) return exit_fine;
   if ((*job)->writes())
     complain("perf", options.kind == PerfKind::guard

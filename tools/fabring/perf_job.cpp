@@ -3,6 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+
+#include "tools/fabring/start_together.hpp"
 
 namespace fabring::tools {
 namespace {
@@ -36,41 +39,51 @@ Result<Config> configuration(const PerfOptions& options) {
 
 }  // namespace
 
-Result<std::unique_ptr<PerfJob>> PerfJob::start(const PerfOptions& options) {
+PerfJob::PerfJob(const PerfOptions& options, Config config)
+    : options_(options),
+      config_(std::move(config)),
+      rank_(config_.rank),
+      notes_("perf", std::chrono::seconds(::isatty(STDERR_FILENO) != 0 ? 1 : 15)) {}
+
+Result<std::unique_ptr<PerfJob>> PerfJob::of_environment(const PerfOptions& options) {
   auto config = configuration(options);
   if (!config) return config.error();
-  std::unique_ptr<PerfJob> job(new PerfJob(options));
-  job->rank_ = config->rank;
-  if (job->writes()) {
-    FABRING_TRY(job->out_.open(options.output));
-    FABRING_TRY(job->plot_.open(options.plot, "--plot"));
+  return std::unique_ptr<PerfJob>(new PerfJob(options, std::move(*config)));
+}
+
+Status PerfJob::prepare() {
+  if (writes()) {
+    FABRING_TRY(out_.open(options_.output));
+    FABRING_TRY(plot_.open(options_.plot, "--plot"));
   }
-  const std::string of_rank = job->rank_ > 0 ? "rank " + std::to_string(job->rank_) + ": " : "";
-  if (options.device) {
-    auto memory = DeviceMemory::open(*config);
-    if (!memory) return memory.error().with_prefix(of_rank + "--memory cuda: ");
-    job->device_ = std::move(*memory);
-    job->facts_.memory = "memory of " + job->device_->name();
-  }
-  auto engine = Engine::create(std::move(*config));
-  if (!engine) return engine.error().with_prefix(of_rank);
-  job->engine_ = std::move(*engine);
-  const Communicator world = job->world();
-  if (options.root >= world.size())
-    return Status(ErrorCode::invalid_argument,
-                  "--root " + std::to_string(options.root) + ": ranks are 0 to " + std::to_string(world.size() - 1));
+  if (!options_.device) return {};
+  auto memory = DeviceMemory::open(config_);
+  if (!memory) return memory.error().with_prefix("--memory cuda: ");
+  device_ = std::move(*memory);
+  facts_.memory = "memory of " + device_->name();
+  return {};
+}
+
+Status PerfJob::meet(const Status& own) {
+  auto engine = start_together(config_, own);
+  if (!engine) return engine.error();
+  engine_ = std::move(*engine);
+  const Communicator world = engine_->world();
+  if (options_.root >= world.size())
+    return {ErrorCode::invalid_argument,
+            "--root " + std::to_string(options_.root) + ": ranks are 0 to " + std::to_string(world.size() - 1)};
   const std::vector<int> nodes = world.nodes();
-  job->facts_.ranks = world.size();
-  job->facts_.nodes = nodes.empty() ? 1 : *std::max_element(nodes.begin(), nodes.end()) + 1;
-  job->facts_.transport = chosen_transport(*job->engine_);
-  job->facts_.lanes = std::max(1, job->engine_->config().sockets_per_peer);
-  job->facts_.wire_type = wire_type_of(options.kind == PerfKind::sizes ? options.collective : Collective::allreduce,
-                                       options, job->engine_->config().wire_type);
-  if (options.mapped) job->facts_.memory = "mapped memory";
-  job->facts_.report = job->engine_->report();
-  if (options.explain && job->writes())
-    for (const std::string& line : job->facts_.report) complain("perf", line);
-  return job;
+  facts_.ranks = world.size();
+  facts_.nodes = nodes.empty() ? 1 : *std::max_element(nodes.begin(), nodes.end()) + 1;
+  facts_.transport = chosen_transport(*engine_);
+  facts_.lanes = std::max(1, engine_->config().sockets_per_peer);
+  facts_.wire_type = wire_type_of(options_.kind == PerfKind::sizes ? options_.collective : Collective::allreduce,
+                                  options_, engine_->config().wire_type);
+  if (options_.mapped) facts_.memory = "mapped memory";
+  facts_.report = engine_->report();
+  if (options_.explain && writes())
+    for (const std::string& line : facts_.report) complain("perf", line);
+  return {};
 }
 
 void PerfJob::write(const std::string& text) {
@@ -78,11 +91,7 @@ void PerfJob::write(const std::string& text) {
 }
 
 void PerfJob::tell_progress(const std::string& text) {
-  const auto now = std::chrono::steady_clock::now();
-  const std::chrono::seconds pause(::isatty(STDERR_FILENO) != 0 ? 1 : 15);
-  if (!writes() || !options_.progress || now - told_ < pause) return;
-  told_ = now;
-  complain("perf", text);
+  if (writes() && options_.progress) notes_.say(text);
 }
 
 Status PerfJob::finish(const std::string& picture) {

@@ -1,23 +1,28 @@
 #pragma once
 // PerfJob: one rank of a measurement: its engine, what is the same for everything it measures, and where the results
-// go. Only rank 0 writes; its files are opened before anything is measured.
+// go. Only rank 0 writes; its files are opened before it meets the others.
 
-#include <chrono>
 #include <memory>
 #include <string>
 
 #include "fabring/communicator.hpp"
 #include "tools/fabring/command.hpp"
 #include "tools/fabring/device_memory.hpp"
+#include "tools/fabring/output.hpp"
 #include "tools/fabring/perf_options.hpp"
 #include "tools/fabring/perf_report.hpp"
+#include "tools/fabring/progress_notes.hpp"
 
 namespace fabring::tools {
 
 class PerfJob {
  public:
-  /// Meets the other ranks. Errors: those of the settings, of the files, of Engine::create.
-  static Result<std::unique_ptr<PerfJob>> start(const PerfOptions& options);
+  /// Errors: those of the settings.
+  static Result<std::unique_ptr<PerfJob>> of_environment(const PerfOptions& options);
+  /// Whether this rank can do its part: its files, its GPU. Whatever the answer, meet() is next.
+  Status prepare();
+  /// Collective: `own` is what prepare() said. Errors: as start_together().
+  Status meet(const Status& own);
 
   const PerfOptions& options() const { return options_; }
   Engine& engine() { return *engine_; }
@@ -25,6 +30,7 @@ class PerfJob {
   const std::shared_ptr<DeviceMemory>& device() const { return device_; }
   Communicator world() { return engine_->world(); }
   const JobFacts& facts() const { return facts_; }
+  int rank() const { return rank_; }
   bool writes() const { return rank_ == 0; }
   void write(const std::string& text);
 
@@ -35,14 +41,15 @@ class PerfJob {
   Status finish(const std::string& picture = {});
 
  private:
-  explicit PerfJob(const PerfOptions& options) : options_(options) {}
+  PerfJob(const PerfOptions& options, Config config);
   const PerfOptions& options_;
-  int rank_ = 0;
+  Config config_;
+  const int rank_;
   Output out_, plot_;
   std::shared_ptr<DeviceMemory> device_;  // outlives what the engine does with it
   std::unique_ptr<Engine> engine_;
   JobFacts facts_;
-  std::chrono::steady_clock::time_point told_ = std::chrono::steady_clock::now();
+  ProgressNotes notes_;
 };
 
 /// The three kinds of measurement. How many results were wrong, or too slow; the same on every rank.

@@ -18,6 +18,7 @@
 #include "tools/fabring/command.hpp"
 #include "tools/fabring/node_layout.hpp"
 #include "tools/fabring/option_checks.hpp"
+#include "tools/fabring/output.hpp"
 #include "tools/fabring/plan_json.hpp"
 
 namespace fabring::tools {
@@ -181,12 +182,7 @@ std::string_view what_is_proved(Collective collective) {
   return "every output is the same ordered reduction of every input exactly once";
 }
 
-int show(const PlanOptions& options, const World& world) {
-  Output out;
-  if (Status status = out.open(options.output); !status) {
-    complain("plan", status.message());
-    return exit_could_not_run;
-  }
+int show(const PlanOptions& options, const World& world, Output& out) {
   const auto proof = check_plans(world.plans, world.count, world.op);
   if (options.json) {
     out.write(plans_to_json(world.plans));
@@ -218,6 +214,11 @@ int show(const PlanOptions& options, const World& world) {
 }
 
 int run(const PlanOptions& options, const Session& session) {
+  Output out;
+  if (Status status = out.open(options.output); !status) {
+    complain("plan", status.message());
+    return exit_could_not_run;
+  }
   const bool loads = !options.load.empty();
   const bool shaped = options.algorithm != "auto" || !options.nodes.empty() || options.root != 0;
   Result<World> world = wrong_argument("nothing may follow --");
@@ -225,7 +226,7 @@ int run(const PlanOptions& options, const Session& session) {
     world = wrong_argument("--load takes plans as they are: leave out --algorithm, --nodes and --root");
   else if (session.command.empty())
     world = loads ? load_world(options) : make_world(options);
-  if (world) return show(options, *world);
+  if (world) return show(options, *world, out);
   const ErrorCode code = world.error().code();
   const bool usage = code == ErrorCode::invalid_argument && (!loads || shaped);
   complain("plan", world.error().message() + (usage ? "\nTry `fabring plan --help`." : ""));

@@ -7,6 +7,7 @@
 
 #include "runtime/bootstrap/environment_config.hpp"
 #include "tools/fabring/command.hpp"
+#include "tools/fabring/output.hpp"
 
 namespace fabring::tools {
 namespace {

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <nlohmann/json.hpp>
 
 #include "collectives/choice/table.hpp"
@@ -16,6 +17,8 @@
 #include "tools/fabring/measured_times.hpp"
 #include "tools/fabring/models.hpp"
 #include "tools/fabring/option_checks.hpp"
+#include "tools/fabring/output.hpp"
+#include "tools/fabring/progress_line.hpp"
 #include "tools/fabring/simulate_options.hpp"
 #include "tools/fabring/simulate_report.hpp"
 
@@ -24,12 +27,34 @@ namespace {
 
 constexpr std::size_t most_drawn_nodes = 64;
 
-Status save(const std::string& option, const std::string& path, const std::string& text) {
-  Output out;
-  FABRING_TRY(out.open(path, option));
-  out.write(text);
-  return out.finish();
+struct Files {
+  Output out, plot, links;
+};
+
+Status save(Output& file, const std::string& text) {
+  file.write(text);
+  return file.finish();
 }
+
+/// Says which forecast is under way: one of a large world takes seconds.
+class Telling {
+ public:
+  /// `most`: how many there will be at most; 0: nobody knows.
+  explicit Telling(std::size_t most = 0) : most_(most) {}
+  Forecaster forecaster(const SimulatedWorlds& wanted) {
+    return Forecaster(wanted.forecast, [this](const Forecast& next) { tell(next); });
+  }
+
+ private:
+  void tell(const Forecast& next) {
+    const std::string place = most_ == 0 ? "" : fmt::format(" of {}", most_);
+    line_.show(fmt::format("{}{}: {}, {} ranks, {}", ++begun_, place, name(next.algorithm), next.ranks,
+                           size_text(next.bytes)));
+  }
+  ProgressLine line_{"simulate"};
+  const std::size_t most_;
+  std::size_t begun_ = 0;
+};
 
 std::string world_text(const SimulatedWorlds& wanted) {
   return fmt::format("{} node{} of {} rank{} on {}", wanted.nodes, wanted.nodes == 1 ? "" : "s", wanted.ranks_per_node,
@@ -50,10 +75,12 @@ std::string explanation(const SimulatedWorlds& wanted, std::uint64_t bytes) {
   return text;
 }
 
-Status tables(const SimulateOptions& options, const SimulatedWorlds& wanted, Output& out) {
-  Forecaster forecaster(wanted.forecast);
+Status tables(const SimulateOptions& options, const SimulatedWorlds& wanted, Files& files) {
   std::vector<std::vector<Forecast>> shown;
   const Rows what = wanted.scale.empty() ? Rows::sizes : Rows::ranks;
+  std::optional<Telling> telling(std::in_place, wanted.algorithms.size() * wanted.sizes.size() *
+                                                    std::max<std::size_t>(wanted.scale.size(), 1));
+  Forecaster forecaster = telling->forecaster(wanted);
   std::string text;
   const std::string collective(name(wanted.forecast.collective));
   std::string title;
@@ -74,17 +101,16 @@ Status tables(const SimulateOptions& options, const SimulatedWorlds& wanted, Out
       shown.insert(shown.end(), rows.begin(), rows.end());
     }
   }
+  telling.reset();
   if (options.explain)
     for (const std::uint64_t bytes : wanted.sizes) text += "\n" + explanation(wanted, bytes);
-  out.write(options.json ? forecast_json(shown, wanted.forecast) : text);
+  files.out.write(options.json ? forecast_json(shown, wanted.forecast) : text);
   if (options.plot.empty()) return {};
   if (what == Rows::ranks) shown.resize(wanted.scale.size());  // the first size
-  return save("--plot", options.plot, draw(forecast_chart(shown, what, title)));
+  return save(files.plot, draw(forecast_chart(shown, what, title)));
 }
 
-Status links(const SimulateOptions& options, const SimulatedWorlds& wanted) {
-  if (static_cast<std::size_t>(wanted.nodes) > most_drawn_nodes || wanted.nodes < 2)
-    return wrong_argument(fmt::format("--links draws 2 to {} nodes", most_drawn_nodes));
+Status links(const SimulateOptions& options, const SimulatedWorlds& wanted, Output& file) {
   std::vector<Shades> squares;
   const auto add = [&](Algorithm algorithm) -> Status {
     auto loads = link_loads(wanted.forecast.collective, algorithm, equal_nodes(wanted.nodes, wanted.ranks_per_node),
@@ -100,13 +126,12 @@ Status links(const SimulateOptions& options, const SimulatedWorlds& wanted) {
       if (has_algorithm(wanted.forecast.collective, each)) drawn.push_back(each);
   }
   for (const Algorithm each : drawn) FABRING_TRY(add(each));
-  return save("--links", options.links,
-              draw(fmt::format("{} of {}: bytes from node to node, {}", name(wanted.forecast.collective),
-                               size_text(wanted.sizes.back()), world_text(wanted)),
-                   "the most between any two nodes", squares));
+  return save(file, draw(fmt::format("{} of {}: bytes from node to node, {}", name(wanted.forecast.collective),
+                                     size_text(wanted.sizes.back()), world_text(wanted)),
+                         "the most between any two nodes", squares));
 }
 
-Status scaling(const SimulateOptions& options, const SimulatedWorlds& wanted, Output& out) {
+Status scaling(const SimulateOptions& options, const SimulatedWorlds& wanted, Files& files) {
   auto gradients = model_gradients(options.model);
   if (!gradients) return gradients.error().with_prefix("--model: ");
   auto bucket = parse_size(options.bucket);
@@ -119,7 +144,8 @@ Status scaling(const SimulateOptions& options, const SimulatedWorlds& wanted, Ou
       scale.push_back(std::min(nodes, wanted.nodes) * wanted.ranks_per_node);
     else
       break;
-  Forecaster forecaster(wanted.forecast);
+  std::optional<Telling> telling(std::in_place);
+  Forecaster forecaster = telling->forecaster(wanted);
   Chart chart;
   chart.title = fmt::format("{}: scaling efficiency, {:g} ms of computing a step, {}", options.model,
                             options.compute_ms, wanted.forecast.machine.name);
@@ -158,8 +184,9 @@ Status scaling(const SimulateOptions& options, const SimulatedWorlds& wanted, Ou
     }
     text += "\n";
   }
-  out.write(options.json ? json.dump(2) + "\n" : text);
-  return options.plot.empty() ? Status() : save("--plot", options.plot, draw(chart));
+  telling.reset();
+  files.out.write(options.json ? json.dump(2) + "\n" : text);
+  return options.plot.empty() ? Status() : save(files.plot, draw(chart));
 }
 
 /// Predicted beside what `fabring perf --format json` measured, for the world that was measured.
@@ -171,7 +198,8 @@ Status compare(const SimulateOptions& options, const SimulatedWorlds& wanted, Ou
   if (!times) return times.error().with_prefix("--measured " + options.measured + ": ");
   std::string text = fmt::format("{:>10} {:>6} {:>20} {:>12} {:>12} {:>6}\n", "size", "ranks", "algorithm", "predicted",
                                  "measured", "ratio");
-  Forecaster forecaster(wanted.forecast);
+  std::optional<Telling> telling(std::in_place);
+  Forecaster forecaster = telling->forecaster(wanted);
   int within = 0, compared = 0;
   for (const auto& [collective, algorithm, bytes, ranks, measured] : *times) {
     if (collective != wanted.forecast.collective) continue;
@@ -186,6 +214,7 @@ Status compare(const SimulateOptions& options, const SimulatedWorlds& wanted, Ou
     text += fmt::format("{:>10} {:>6} {:>20} {:>12} {:>12} {:>6.2f}\n", size_text(bytes), ranks, name(algorithm),
                         time_text(*time), time_text(static_cast<Nanoseconds>(measured * 1e3)), ratio);
   }
+  telling.reset();
   if (compared == 0)
     return wrong_argument(
         fmt::format("--measured {}: no measurement of {}", options.measured, name(wanted.forecast.collective)));
@@ -193,25 +222,37 @@ Status compare(const SimulateOptions& options, const SimulatedWorlds& wanted, Ou
   return {};
 }
 
+// Before anything is simulated: the arguments, then the files.
+Status open_files(const SimulateOptions& options, const SimulatedWorlds& wanted, Files& files) {
+  if (!options.plot.empty() && (options.show_machine || !options.measured.empty()))
+    return wrong_argument(fmt::format("--plot draws what is predicted: leave out {}",
+                                      options.show_machine ? "--show-machine" : "--measured"));
+  if (!options.links.empty() && (static_cast<std::size_t>(wanted.nodes) > most_drawn_nodes || wanted.nodes < 2))
+    return wrong_argument(fmt::format("--links draws 2 to {} nodes", most_drawn_nodes));
+  FABRING_TRY(files.out.open(options.output));
+  FABRING_TRY(files.plot.open(options.plot, "--plot"));
+  return files.links.open(options.links, "--links");
+}
+
 int run(const SimulateOptions& options, const Session& session) {
   auto wanted =
       session.command.empty() ? understand(options) : Result<SimulatedWorlds>(wrong_argument("nothing may follow --"));
   Status status = wanted ? Status() : wanted.error();
-  Output out;
-  if (status.ok()) status = out.open(options.output);
+  Files files;
+  if (status.ok()) status = open_files(options, *wanted, files);
   if (status.ok()) {
     if (options.show_machine) {
-      out.write(machine_to_json(wanted->forecast.machine));
+      files.out.write(machine_to_json(wanted->forecast.machine));
     } else if (!options.measured.empty()) {
-      status = compare(options, *wanted, out);
+      status = compare(options, *wanted, files.out);
     } else if (!options.model.empty()) {
-      status = scaling(options, *wanted, out);
+      status = scaling(options, *wanted, files);
     } else {
-      status = tables(options, *wanted, out);
+      status = tables(options, *wanted, files);
     }
   }
-  if (status.ok() && !options.links.empty()) status = links(options, *wanted);
-  if (status.ok()) status = out.finish();
+  if (status.ok() && !options.links.empty()) status = links(options, *wanted, files.links);
+  if (status.ok()) status = files.out.finish();
   if (status.ok()) return exit_fine;
   const bool usage = status.code() == ErrorCode::invalid_argument;
   complain("simulate", status.message() + (usage ? "\nTry `fabring simulate --help`." : ""));

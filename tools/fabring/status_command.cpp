@@ -14,6 +14,7 @@
 #include "tools/fabring/job_picture.hpp"
 #include "tools/fabring/job_text.hpp"
 #include "tools/fabring/option_checks.hpp"
+#include "tools/fabring/output.hpp"
 
 namespace fabring::tools {
 namespace {
@@ -82,6 +83,11 @@ std::string as_json(const std::vector<JobPicture>& jobs) {
 }
 
 int run(const StatusOptions& options) {
+  Output out;
+  if (const Status status = out.open(options.output); !status.ok()) {
+    complain("status", status.message());
+    return exit_could_not_run;
+  }
   const auto limit = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout_s * 1000));
   auto jobs = look_at_jobs(options.job, limit);
   if (!jobs) {
@@ -93,14 +99,10 @@ int run(const StatusOptions& options) {
     complain("status", no_job_text(options.job, *jobs));
     return exit_could_not_run;
   }
-  Output out;
-  Status status = out.open(options.output);
-  if (status.ok()) {
-    std::string text;
-    for (const JobPicture& job : *jobs) text += (text.empty() ? "" : "\n") + job_text(job);
-    out.write(options.json ? as_json(*jobs) : text);
-    status = out.finish();
-  }
+  std::string text;
+  for (const JobPicture& job : *jobs) text += (text.empty() ? "" : "\n") + job_text(job);
+  out.write(options.json ? as_json(*jobs) : text);
+  const Status status = out.finish();
   if (status.ok()) return exit_fine;
   complain("status", status.message());
   return exit_could_not_run;

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/fabring/command.hpp"
+#include "tools/fabring/output.hpp"
 #include "tools/fabring/topo_report.hpp"
 #include "topology/discovery.hpp"
 
@@ -17,25 +18,21 @@ struct TopoOptions {
   bool json = false;
 };
 
-Status write_file(const std::string& path, const std::string& option, const std::string& text) {
-  Output out;
-  FABRING_TRY(out.open(path, option));
-  out.write(text);
-  return out.finish();
-}
-
 Status show(const TopoOptions& options) {
   // hwloc explains broken firmware at length on stderr; what matters of it is missing from what we print.
   ::setenv("HWLOC_HIDE_ERRORS", "2", 0);
-  if (!options.save.empty()) FABRING_TRY(record_topology(options.save));
+  Output out, picture;
+  FABRING_TRY(out.open(options.output));
+  FABRING_TRY(picture.open(options.svg, "--svg"));
+  if (!options.save.empty()) FABRING_TRY(record_topology(options.save).with_prefix("--save "));
   auto topology = options.input.empty() ? discover_topology() : read_topology(options.input);
   if (!topology) return topology.error();
-  if (!options.svg.empty()) FABRING_TRY(write_file(options.svg, "--svg", topology_picture(*topology)));
-  return write_file(
-      options.output, "--output",
-      options.json
-          ? topology_json(*topology).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"
-          : topology_text(*topology));
+  if (!options.svg.empty()) picture.write(topology_picture(*topology));
+  out.write(options.json
+                ? topology_json(*topology).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"
+                : topology_text(*topology));
+  FABRING_TRY(picture.finish());
+  return out.finish();
 }
 
 int run(const TopoOptions& options) {

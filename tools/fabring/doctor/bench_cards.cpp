@@ -151,7 +151,7 @@ Result<std::vector<CardMatrix>> cards_in_use(Engine& engine, std::chrono::steady
 }
 
 void measure_cards(std::vector<CardMatrix>& cards, const Config& config, std::chrono::steady_clock::time_point deadline,
-                   std::chrono::milliseconds measure) {
+                   std::chrono::milliseconds measure, const BenchNews& news) {
   for (std::size_t i = 0; i < cards.size(); ++i) {
     const auto now = std::chrono::steady_clock::now();
     const auto until = now + (deadline - now) / static_cast<long>(cards.size() - i);
@@ -167,7 +167,8 @@ void measure_cards(std::vector<CardMatrix>& cards, const Config& config, std::ch
       cards[i].status = engine.error();
       continue;
     }
-    BenchRun run = measure_pairs((*engine)->world(), until, measure);
+    BenchRun run = measure_pairs((*engine)->world(), until, measure,
+                                 [&](const std::string& text) { news(cards[i].card + " alone: " + text); });
     cards[i].matrix = std::move(run.matrix);
     cards[i].status = run.status;
     (void)(*engine)->leave();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fabring/fabring.hpp"
+#include "tools/fabring/doctor/bench_run.hpp"
 #include "tools/fabring/doctor/bench_verdict.hpp"
 #include "topology/interfaces.hpp"
 
@@ -39,7 +40,7 @@ Result<std::vector<CardMatrix>> cards_in_use(Engine& engine, std::chrono::steady
 /// Collective: all ranks, with the same cards, after the engine that told them was left. Each card gets an even part of
 /// the time.
 void measure_cards(std::vector<CardMatrix>& cards, const Config& config, std::chrono::steady_clock::time_point deadline,
-                   std::chrono::milliseconds measure);
+                   std::chrono::milliseconds measure, const BenchNews& news);
 
 /// Pure: a card that is slower than the others between the same hosts, or that carries nothing.
 Findings judge_cards(const std::vector<CardMatrix>& cards);

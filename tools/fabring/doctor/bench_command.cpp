@@ -20,10 +20,14 @@
 #include "tools/fabring/doctor/report.hpp"
 #include "tools/fabring/option_checks.hpp"
 #include "tools/fabring/own_ranks.hpp"
+#include "tools/fabring/progress_notes.hpp"
+#include "tools/fabring/start_together.hpp"
 #include "topology/interfaces.hpp"
 
 namespace fabring::tools {
 namespace {
+
+constexpr auto note_pause = std::chrono::seconds(3);  // of a minute, usually
 
 struct BenchOptions {
   int ranks = 0;
@@ -108,14 +112,19 @@ nlohmann::ordered_json as_json(const Report& report, const BenchRun& run, const 
   return json;
 }
 
-int report_start(const BenchOptions& options, const Status& why, double seconds) {
+Status open_files(const BenchOptions& options, Output& out, Output& picture) {
+  FABRING_TRY(out.open(options.report.output));
+  return picture.open(options.svg, "--svg");
+}
+
+int report_start(const BenchOptions& options, const Status& why, double seconds, Output& out) {
   Report report;
   report.part = "bench";
   report.subject = "did not start";
   report.findings = {stopped(why, false)};
   report.seconds = seconds;
   report.complete = false;
-  return deliver(report, options.report);
+  return deliver(report, options.report, out);
 }
 
 int measure(const BenchOptions& options) {
@@ -136,25 +145,27 @@ int measure(const BenchOptions& options) {
   config->timeout = std::min(config->timeout, limit);
   config->silence_timeout = std::min<std::chrono::milliseconds>(config->silence_timeout, limit / 3);
   const Rank rank = config->rank;
-  Output picture;
-  if (rank == 0)
-    if (Status status = picture.open(options.svg, "--svg"); !status.ok()) {
-      complain("doctor bench", status.message());
-      return exit_could_not_run;
-    }
+  Output out, picture;
+  const Status files = rank == 0 ? open_files(options, out, picture) : Status();
+  if (!files.ok()) complain("doctor bench", files.message());
   const Config as_given = *config;
-  auto engine = Engine::create(std::move(*config));
-  if (!engine && rank == 0) return report_start(options, engine.error(), seconds());
+  auto engine = start_together(std::move(*config), files);
+  if (!engine && !files.ok()) return exit_could_not_run;
+  if (!engine && rank == 0) return report_start(options, engine.error(), seconds(), out);
   if (!engine) {
     complain("doctor bench", fmt::format("rank {}: {}", rank, engine.error().message()));
     return exit_could_not_run;
   }
+  ProgressNotes notes("doctor bench", note_pause);
+  const BenchNews news = [&](const std::string& text) {
+    if (rank == 0) notes.say(text);
+  };
   // Leaves a fifth of the time for the round that is under way and for the end.
   BenchRun run;
   {
     const TimeLimit hard((*engine)->world(), began + limit);
     run = measure_pairs((*engine)->world(), began + limit * 4 / 5,
-                        std::chrono::milliseconds(static_cast<std::int64_t>(options.measure_ms)));
+                        std::chrono::milliseconds(static_cast<std::int64_t>(options.measure_ms)), news);
   }
   const auto deadline = began + limit * 4 / 5;
   const int ranks = (*engine)->world().size();
@@ -167,7 +178,7 @@ int measure(const BenchOptions& options) {
     if (!cards.empty()) {
       (void)(*engine)->leave();
       measure_cards(cards, as_given, deadline,
-                    std::chrono::milliseconds(static_cast<std::int64_t>(options.measure_ms)));
+                    std::chrono::milliseconds(static_cast<std::int64_t>(options.measure_ms)), news);
     }
   }
   if (rank != 0) {
@@ -200,7 +211,7 @@ int measure(const BenchOptions& options) {
   if (!written.ok()) complain("doctor bench", written.message());
   (void)(*engine)->leave();
   report.seconds = seconds();
-  const int code = deliver(report, as_json(report, run, cards), options.report);
+  const int code = deliver(report, as_json(report, run, cards), options.report, out);
   return written.ok() ? code : exit_could_not_run;
 }
 
@@ -209,6 +220,13 @@ int run(const BenchOptions& options, const Session& session) {
   if (options.ranks == 1) {
     complain("doctor bench", "-n 1: one rank has nobody to measure with");
     return exit_usage;
+  }
+  {  // rank 0 writes them; found out here, no rank waits for one that could not
+    Output out, picture;
+    if (const Status files = open_files(options, out, picture); !files.ok()) {
+      complain("doctor bench", files.message());
+      return exit_could_not_run;
+    }
   }
   auto code = run_own_ranks(session.arguments, options.ranks, "doctor bench");
   if (code) return *code;

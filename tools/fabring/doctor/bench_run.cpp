@@ -152,7 +152,8 @@ Result<std::vector<std::pair<int, int>>> agree(Communicator& world, std::vector<
 }
 
 // What looks slow is measured again, alone, before it counts.
-Status look_again(Communicator& world, PairMeasuring& measuring, BenchRun& run, SteadyTime deadline) {
+Status look_again(Communicator& world, PairMeasuring& measuring, BenchRun& run, SteadyTime deadline,
+                  const BenchNews& news) {
   const std::size_t most = 2 * run.matrix.names.size();
   for (int look = 0; look < most_looks; ++look) {
     auto pairs = agree(world, doubtful(run.matrix, most), most);
@@ -161,6 +162,8 @@ Status look_again(Communicator& world, PairMeasuring& measuring, BenchRun& run, 
       auto go = go_on(world, deadline);
       if (!go) return go.error();
       if (!*go) return {};
+      news(fmt::format("looking again, alone: {} and {}", run.matrix.names[static_cast<std::size_t>(pair.first)],
+                       run.matrix.names[static_cast<std::size_t>(pair.second)]));
       FABRING_TRY(measuring.measure({pair}, true));
     }
     if (pairs->empty()) return {};
@@ -171,7 +174,8 @@ Status look_again(Communicator& world, PairMeasuring& measuring, BenchRun& run, 
 
 }  // namespace
 
-BenchRun measure_pairs(Communicator world, SteadyTime deadline, std::chrono::milliseconds measure) {
+BenchRun measure_pairs(Communicator world, SteadyTime deadline, std::chrono::milliseconds measure,
+                       const BenchNews& news) {
   BenchRun run;
   const std::vector<int> nodes = world.nodes();
   run.hosts = 1 + *std::max_element(nodes.begin(), nodes.end());
@@ -196,12 +200,14 @@ BenchRun measure_pairs(Communicator world, SteadyTime deadline, std::chrono::mil
         auto go = go_on(world, deadline);
         if (!go) return go.error();
         if (!*go) return measuring.exchange(run.matrix);
+        news(fmt::format("round {} of {}, {} pair{} at once", run.rounds_done + 1, run.rounds, pairs.size(),
+                         pairs.size() == 1 ? "" : "s"));
         FABRING_TRY(measuring.measure(pairs, round == 0));
         ++run.rounds_done;
       }
       FABRING_TRY(measuring.exchange(run.matrix));
     }
-    return look_again(world, measuring, run, deadline);
+    return look_again(world, measuring, run, deadline, news);
   }();
   if (!run.status.ok()) measuring.put_own(run.matrix);
   return run;

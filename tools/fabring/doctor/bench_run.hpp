@@ -4,6 +4,7 @@
 // measures, so that no two measurements share a network interface.
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,11 @@ struct BenchRun {
   Status status;  ///< why it ended early; names the rank at fault where that is known
 };
 
+/// Hears what is under way, in words: often.
+using BenchNews = std::function<void(const std::string&)>;
+
 /// Collective: all ranks of the world. Rank 0 stops at the deadline; each direction is measured for about `measure`.
 BenchRun measure_pairs(Communicator world, std::chrono::steady_clock::time_point deadline,
-                       std::chrono::milliseconds measure);
+                       std::chrono::milliseconds measure, const BenchNews& news);
 
 }  // namespace fabring::tools

@@ -12,6 +12,7 @@
 #include "tools/fabring/doctor/doctor_command.hpp"
 #include "tools/fabring/doctor/explanations.hpp"
 #include "tools/fabring/doctor/report.hpp"
+#include "tools/fabring/output.hpp"
 #include "tools/fabring/wrapped_text.hpp"
 
 namespace fabring::tools {
@@ -105,6 +106,12 @@ Answer about_log(std::istream& log, const std::string& name) {
 }
 
 int run(const ExplainOptions& options) {
+  Output out;
+  Status status = out.open(options.output);
+  if (!status.ok()) {
+    complain("doctor explain", status.message());
+    return exit_could_not_run;
+  }
   std::string what;
   for (const std::string& word : options.words) what += (what.empty() ? "" : " ") + word;
   what.erase(0, std::min(what.find_first_not_of(' '), what.size()));
@@ -127,13 +134,9 @@ int run(const ExplainOptions& options) {
              fmt::format("'{}' is no file, and no code or message that is known here{}", what, nearest_code(what)));
     return exit_could_not_run;
   }
-  Output out;
-  Status status = out.open(options.output);
-  if (status.ok()) {
-    out.write(options.json ? answer.json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"
-                           : answer.text);
-    status = out.finish();
-  }
+  out.write(options.json ? answer.json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"
+                         : answer.text);
+  status = out.finish();
   if (!status.ok()) complain("doctor explain", status.message());
   return status.ok() ? exit_fine : exit_could_not_run;
 }

@@ -38,6 +38,8 @@ std::string answered_subject(const JobPicture& job) {
 }
 
 int run(const HangOptions& options) {
+  Output out;
+  if (!open_report(out, "hang", options.report)) return exit_could_not_run;
   const auto began = std::chrono::steady_clock::now();
   const auto limit = std::chrono::milliseconds(static_cast<std::int64_t>(options.report.timeout_s * 1000));
   auto jobs = look_at_jobs(options.job, limit);
@@ -63,7 +65,7 @@ int run(const HangOptions& options) {
   report.findings = judge(job, static_cast<std::uint64_t>(options.after_s * 1000));
   report.picture = job_text(job);
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-  return deliver(report, options.report);
+  return deliver(report, options.report, out);
 }
 
 }  // namespace

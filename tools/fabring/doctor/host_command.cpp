@@ -52,13 +52,15 @@ Findings check_host(const HostFacts& facts) {
 namespace {
 
 int run(const ReportOptions& options) {
+  Output out;
+  if (!open_report(out, "host", options)) return exit_could_not_run;
   ::setenv("HWLOC_HIDE_ERRORS", "2", 0);
   const auto begin = std::chrono::steady_clock::now();
   const HostFacts facts =
       gather_host_facts("/", process_environment(), std::chrono::duration<double>(options.timeout_s));
   Report report{"host", host_subject(facts), check_host(facts), 0, facts.complete, {}};
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  const int code = deliver(report, options);
+  const int code = deliver(report, options, out);
   if (!facts.complete) {
     // A thread is still inside a name service or a driver: unwinding the process under it could hang or crash.
     std::fflush(nullptr);

@@ -52,6 +52,8 @@ class NetCheck {
       : options_(options), config_(std::move(config)), log_(LogLevel::warning, config_.rank) {}
 
   int run() {
+    // The others wait for rank 0's verdict: it meets them even if it could not write it down.
+    const bool writable = config_.rank != 0 || open_report(out_, "net", options_.report);
     const auto limit = std::chrono::milliseconds(static_cast<std::int64_t>(options_.report.timeout_s * 1000));
     config_.rendezvous_timeout = std::min(config_.rendezvous_timeout, limit / 2);
     if (!config_.secret_file.empty()) {
@@ -60,10 +62,15 @@ class NetCheck {
       secret_ = std::move(*secret);
     }
     auto bootstrap = rendezvous(config_, secret_, log_);
-    if (!bootstrap) return could_not_meet(bootstrap.error());
+    if (!bootstrap) return writable ? could_not_meet(bootstrap.error()) : exit_could_not_run;
     const SteadyTime end = began_ + limit;
     const SteadyTime met = std::chrono::steady_clock::now();
     BlobExchange exchange(**bootstrap);
+    if (!writable) {
+      (void)exchange.put("net/doors", encode_doors({}));
+      (void)exchange.put("net/verdict", std::string(1, static_cast<char>('0' + exit_could_not_run)));
+      return exit_could_not_run;
+    }
     HandshakeOptions greeting;
     greeting.purpose = Purpose::data;
     greeting.job_id = config_.job_id;
@@ -171,7 +178,7 @@ class NetCheck {
     add_matrix(json);
     const int code = exit_code(report, options_.report.strict);
     (void)exchange.put("net/verdict", std::string(1, static_cast<char>('0' + code)));
-    return deliver(report, json, options_.report);
+    return deliver(report, json, options_.report, out_);
   }
 
   void add_matrix(nlohmann::ordered_json& json) const {
@@ -243,7 +250,7 @@ class NetCheck {
                               "with that address and port",
                         why.context().rank < 0 ? std::string() : fmt::format("rank {}", why.context().rank)}};
     report.seconds = seconds();
-    return deliver(report, options_.report);
+    return deliver(report, options_.report, out_);
   }
 
   double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count(); }
@@ -253,6 +260,7 @@ class NetCheck {
   const Log log_;
   const SteadyTime began_ = std::chrono::steady_clock::now();
   std::string secret_;
+  Output out_;
   NetPicture picture_;
 };
 
@@ -275,6 +283,8 @@ int run(const NetOptions& options, const Session& session) {
     complain("doctor net", "-n 1: one rank has nobody to reach");
     return exit_usage;
   }
+  // Rank 0 writes it; found out here, no rank waits for one that could not.
+  if (Output out; !open_report(out, "net", options.report)) return exit_could_not_run;
   auto code = run_own_ranks(session.arguments, options.ranks, "doctor net");
   if (code) return *code;
   complain("doctor net", code.error().message());

@@ -120,23 +120,24 @@ int exit_code(const Report& report, bool strict) {
   return strict && count(report.findings, Severity::warning) > 0 ? exit_wrong : exit_fine;
 }
 
-int deliver(const Report& report, const nlohmann::ordered_json& json, const ReportOptions& options) {
-  Output out;
-  Status status = out.open(options.output);
-  if (status.ok()) {
-    out.write(options.json ? json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"
-                           : report_text(report, options.all));
-    status = out.finish();
-  }
-  if (!status.ok()) {
+bool open_report(Output& out, const std::string& part, const ReportOptions& options) {
+  const Status status = out.open(options.output);
+  if (!status.ok()) complain("doctor " + part, status.message());
+  return status.ok();
+}
+
+int deliver(const Report& report, const nlohmann::ordered_json& json, const ReportOptions& options, Output& out) {
+  out.write(options.json ? json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"
+                         : report_text(report, options.all));
+  if (const Status status = out.finish(); !status.ok()) {
     complain("doctor " + report.part, status.message());
     return exit_could_not_run;
   }
   return exit_code(report, options.strict);
 }
 
-int deliver(const Report& report, const ReportOptions& options) {
-  return deliver(report, report_json(report), options);
+int deliver(const Report& report, const ReportOptions& options, Output& out) {
+  return deliver(report, report_json(report), options, out);
 }
 
 }  // namespace fabring::tools

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "tools/fabring/doctor/finding.hpp"
+#include "tools/fabring/output.hpp"
 
 namespace CLI {
 class App;
@@ -47,9 +48,13 @@ nlohmann::ordered_json report_json(const Report& report);
 /// be checked. Else 0.
 int exit_code(const Report& report, bool strict);
 
+/// Opens what the report will be written to, before anything is examined; false with a line on stderr where that
+/// cannot be.
+bool open_report(Output& out, const std::string& part, const ReportOptions& options);
+
 /// Prints as the options say and returns the exit code; 3 with a line on stderr where the output cannot be written.
 /// `json` is report_json(report), with what the part added.
-int deliver(const Report& report, const nlohmann::ordered_json& json, const ReportOptions& options);
-int deliver(const Report& report, const ReportOptions& options);
+int deliver(const Report& report, const nlohmann::ordered_json& json, const ReportOptions& options, Output& out);
+int deliver(const Report& report, const ReportOptions& options, Output& out);
 
 }  // namespace fabring::tools

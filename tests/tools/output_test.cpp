@@ -1,0 +1,128 @@
+// What the subcommands write to files: refused before the work, touched only when there is something to write.
+
+#include "tools/fabring/output.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/tools/program.hpp"
+
+namespace fabring::tests {
+namespace {
+
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+class OutputFile : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = testing::TempDir() + "fabring-output-XXXXXX";
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  std::string at(const std::string& name) const { return folder_ / name; }
+  static std::string text_of(const std::string& path) {
+    std::ifstream file(path);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+ private:
+  fs::path folder_;
+};
+
+TEST_F(OutputFile, KeepsWhatItHasUntilSomethingIsWritten) {
+  std::ofstream(at("old")) << "what was there before";
+  {
+    tools::Output out;
+    ASSERT_TRUE(out.open(at("old")).ok());
+  }
+  EXPECT_EQ(text_of(at("old")), "what was there before");
+  tools::Output out;
+  ASSERT_TRUE(out.open(at("old")).ok());
+  out.write("new, ");
+  out.write("shorter");
+  EXPECT_TRUE(out.finish().ok());
+  EXPECT_EQ(text_of(at("old")), "new, shorter");
+}
+
+TEST_F(OutputFile, IsNotLeftBehindEmpty) {
+  {
+    tools::Output out;
+    ASSERT_TRUE(out.open(at("new")).ok());
+  }
+  EXPECT_FALSE(fs::exists(at("new")));
+}
+
+TEST_F(OutputFile, ThatIsFullIsAnErrorWithItsOption) {
+  tools::Output out;
+  ASSERT_TRUE(out.open("/dev/full", "--plot").ok());
+  out.write("a");
+  EXPECT_THAT(out.finish().message(), HasSubstr("--plot /dev/full: cannot write: No space left"));
+}
+
+// Each would have something to say first, were it asked later: no job runs here, the world is too large to be quick.
+TEST_F(OutputFile, ThatCannotBeWrittenIsRefusedBeforeTheWork) {
+  const std::string bad = at("no/such/folder");
+  const std::vector<std::string> commands[] = {
+      {"status", "--output"},
+      {"doctor", "hang", "--output"},
+      {"doctor", "host", "--output"},
+      {"doctor", "explain", "no such word", "--output"},
+      {"doctor", "net", "-n", "2", "--output"},
+      {"doctor", "bench", "-n", "2", "--output"},
+      {"doctor", "bench", "-n", "2", "--svg"},
+      {"perf", "allreduce", "-n", "2", "--output"},
+      {"perf", "allreduce", "-n", "2", "--plot"},
+      {"plan", "allreduce", "-n", "4096", "--output"},
+      {"settings", "--output"},
+      {"simulate", "allreduce", "--scale", "131072", "--output"},
+      {"simulate", "allreduce", "--scale", "131072", "--plot"},
+      {"simulate", "allreduce", "--nodes", "64", "--links"},
+      {"topo", "--output"},
+      {"topo", "--svg"},
+  };
+  for (std::vector<std::string> words : commands) {
+    const std::string option = words.back();
+    words.push_back(bad);
+    const auto result = run(words);
+    EXPECT_EQ(result.code, 3) << words.front() << ' ' << option;
+    EXPECT_THAT(result.err, HasSubstr(option + " " + bad + ": cannot write: No such file or directory"));
+    EXPECT_EQ(lines(result.err).size(), 1U) << result.err;
+    EXPECT_EQ(result.out, "");
+  }
+}
+
+TEST_F(OutputFile, OfAWrongCommandLineIsNotTouched) {
+  std::ofstream(at("old")) << "precious";
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"plan", "allreduce", "-n", "4", "--algorithm", "rng", "--output", at("old")},
+        {"simulate", "allreduce", "--scale", "9", "--output", at("old"), "--plot", at("plot")},
+        {"perf", "allreduce", "-n", "2", "-d", "float33", "--output", at("old")},
+        {"topo", "--input", at("none"), "--output", at("old"), "--svg", at("plot")}}) {
+    EXPECT_NE(run(words).code, 0);
+    EXPECT_EQ(text_of(at("old")), "precious") << words.front();
+    EXPECT_FALSE(fs::exists(at("plot")));
+  }
+}
+
+// A grace longer than this test's patience: whoever waited for rank 0 to come would not end in time.
+TEST_F(OutputFile, OfRank0ThatCannotBeWrittenEndsAllRanks) {
+  const std::string bad = at("no/such/folder");
+  for (std::vector<std::string> words : {std::vector<std::string>{"perf", "allreduce", "--output"},
+                                         {"perf", "allreduce", "--plot"},
+                                         {"doctor", "bench", "--output"},
+                                         {"doctor", "net", "--output"}}) {
+    words.insert(words.begin(), {"run", "-n", "3", "--grace", "600s", "--", FABRING_CLI});
+    words.push_back(bad);
+    const auto result = run(words);
+    EXPECT_EQ(result.code, 3) << result.err;
+    EXPECT_THAT(result.err, HasSubstr(bad + ": cannot write: No such file or directory"));
+  }
+}
+
+}  // namespace
+}  // namespace fabring::tests

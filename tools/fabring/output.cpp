@@ -1,0 +1,51 @@
+#include "tools/fabring/output.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace fabring::tools {
+
+Output::~Output() {
+  if (file_ == stdout) return;
+  if (made_ && !written_) ::unlink(path_.c_str());
+  std::fclose(file_);
+}
+
+Status Output::open(const std::string& path, const std::string& option) {
+  if (path.empty() || path == "-") return {};
+  int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (fd < 0 && errno == ENOENT) {
+    fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    made_ = fd >= 0;
+  }
+  std::FILE* const file = fd < 0 ? nullptr : ::fdopen(fd, "w");
+  if (file == nullptr) {
+    const int error = errno;
+    if (fd >= 0) ::close(fd);
+    return {ErrorCode::unavailable, option + " " + path + ": cannot write: " + std::strerror(error)};
+  }
+  file_ = file;
+  path_ = path;
+  option_ = option;
+  return {};
+}
+
+void Output::write(const std::string& text) {
+  // A pipe or a terminal has no length to cut.
+  if (!written_ && file_ != stdout) [[maybe_unused]] const int cut = ::ftruncate(::fileno(file_), 0);
+  written_ = true;
+  std::fwrite(text.data(), 1, text.size(), file_);
+  std::fflush(file_);
+}
+
+Status Output::finish() {
+  if (std::fflush(file_) != 0 || std::ferror(file_) != 0)
+    return {ErrorCode::unavailable,
+            (path_.empty() ? "stdout" : option_ + " " + path_) + ": cannot write: " + std::strerror(errno)};
+  return {};
+}
+
+}  // namespace fabring::tools

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "runtime/base/rank_list.hpp"
 #include "runtime/engine/call_buffers.hpp"
 #include "runtime/engine/engine_core.hpp"
 #include "runtime/engine/make_call.hpp"
@@ -261,9 +262,16 @@ Result<Communicator> Communicator::split(int colour, int key, std::string label)
   std::vector<std::int64_t> told(2 * size, 0);
   told[2 * core_->self] = colour;
   told[2 * core_->self + 1] = key;
-  FABRING_TRY(allreduce(told.data(), told.data(), told.size(), DataType::int64, ReduceOp::sum));
+  const auto agree = [this](void* values, std::size_t count, DataType type, ReduceOp op) -> Status {
+    const Status agreed = allreduce(values, values, count, type, op);
+    if (agreed.ok()) return agreed;
+    std::vector<Rank> asked = core_->members;
+    std::sort(asked.begin(), asked.end());
+    return agreed.with_prefix(fmt::format("a split of '{}' ({}) failed: ", core_->label, rank_list(asked)));
+  };
+  FABRING_TRY(agree(told.data(), told.size(), DataType::int64, ReduceOp::sum));
   std::uint32_t id = engine->take_communicator_id(0);
-  FABRING_TRY(allreduce(&id, &id, 1, DataType::uint32, ReduceOp::max));
+  FABRING_TRY(agree(&id, 1, DataType::uint32, ReduceOp::max));
   (void)engine->take_communicator_id(id);
   if (colour < 0) return Communicator();
   std::vector<Rank> chosen;

@@ -135,7 +135,7 @@ int nearness_of(const InterfaceAddress& candidate, const InterfaceRequest& reque
   return std::min<int>(static_cast<int>(request.near.end() - at), 255);
 }
 
-std::string quoted_list(const std::vector<std::string>& names) {
+std::string list_of(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
   return text;
@@ -143,17 +143,26 @@ std::string quoted_list(const std::vector<std::string>& names) {
 
 // Of an allow list of which nothing is left: items that match nothing here, and what there is. Empty if all match.
 std::string nothing_matches(const std::vector<InterfaceAddress>& addresses, const Filter& filter) {
-  std::vector<std::string> missing, names;
+  std::vector<std::string> missing, networks, names, there;
   for (const Pattern& pattern : filter.patterns)
     if (std::none_of(addresses.begin(), addresses.end(), [&](const auto& a) { return pattern.matches(a); }))
-      missing.push_back(pattern.text);
-  if (filter.deny || missing.empty() || missing.size() < filter.patterns.size()) return {};
-  for (const InterfaceAddress& address : addresses)
-    if (std::find(names.begin(), names.end(), address.interface) == names.end()) names.push_back(address.interface);
+      (pattern.prefix >= 0 ? networks : missing).push_back(pattern.text);
+  if (filter.deny || missing.size() + networks.size() < filter.patterns.size() || filter.patterns.empty()) return {};
+  for (const InterfaceAddress& address : addresses) {
+    const bool listed = std::find(names.begin(), names.end(), address.interface) != names.end();
+    if (!listed) names.push_back(address.interface);
+    if (!networks.empty())
+      there.push_back(address.interface + " " + address.address);
+    else if (!listed)
+      there.push_back(address.interface);
+  }
   const std::vector<std::string_view> known(names.begin(), names.end());
-  const std::string guess = missing.size() == 1 ? did_you_mean(missing.front(), known) : "";
-  return "this host has no interface " + quoted_list(missing) + guess +
-         (names.empty() ? "; it has none with an address" : "; it has " + quoted_list(names));
+  const std::string guess = missing.size() == 1 && networks.empty() ? did_you_mean(missing.front(), known) : "";
+  std::string text = "this host has ";
+  if (!missing.empty()) text += "no interface " + list_of(missing);
+  if (!networks.empty()) text += (missing.empty() ? "no address in " : ", no address in ") + list_of(networks);
+  text += guess + (guess.empty() ? "; it has " : " It has ");
+  return text + (there.empty() ? "none with an address" : list_of(there));
 }
 
 }  // namespace
@@ -195,9 +204,20 @@ Result<InterfaceChoice> choose_interface(const std::vector<InterfaceAddress>& ad
       best = &candidate;
     }
   }
+  // Those with the same reason together.
   const auto rejections = [&] {
+    std::vector<std::pair<std::string, std::string>> groups;
+    for (const std::string& line : choice.rejected) {
+      const std::size_t colon = line.find(": ");
+      const std::string reason = line.substr(colon), one = line.substr(0, colon);
+      const auto same = std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return g.first == reason; });
+      if (same == groups.end())
+        groups.emplace_back(reason, one);
+      else
+        same->second += ", " + one;
+    }
     std::string text;
-    for (const std::string& line : choice.rejected) text += (text.empty() ? "" : "; ") + line;
+    for (const auto& [reason, which] : groups) text += (text.empty() ? "" : "; ") + which + reason;
     return text;
   };
   if (const std::string nothing = best == nullptr ? nothing_matches(addresses, *filter) : ""; !nothing.empty())

@@ -53,7 +53,8 @@ Status read_algorithm(std::string_view rule, std::string_view word, Override& in
   const auto algorithm = parse_algorithm(word);
   if (!algorithm) {
     const auto names = algorithm_names();
-    return wrong(rule, "'" + std::string(word) + "' is not an algorithm" + did_you_mean(word, names));
+    const std::string what = rule == word ? "this" : "'" + std::string(word) + "'";
+    return wrong(rule, what + " is not an algorithm" + did_you_mean(word, names));
   }
   into.algorithm = *algorithm;
   into.any_direct = word == "direct";

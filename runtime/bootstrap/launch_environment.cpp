@@ -37,7 +37,8 @@ std::string who(const LaunchInfo& info) {
   std::string text;
   if (info.rank >= 0) text = fmt::format("rank {}", info.rank);
   if (info.rank >= 0 && info.world_size >= 0) text += fmt::format(" of {}", info.world_size);
-  if (info.launcher.empty() || info.launcher == "fabring") return text.empty() ? "this process" : text;
+  const bool a_name = info.launcher.find(',') == std::string_view::npos;  // not "RANK, WORLD_SIZE"
+  if (info.launcher.empty() || info.launcher == "fabring" || !a_name) return text.empty() ? "this process" : text;
   return text.empty() ? "this process under " + info.launcher : text + " under " + info.launcher;
 }
 
@@ -50,8 +51,10 @@ Status check(const LaunchInfo& info, const LauncherAdvice& advice) {
     const std::string_view missing = info.rank < 0 ? "FABRING_RANK" : "FABRING_WORLD_SIZE";
     const std::string_view present = info.rank < 0 ? "FABRING_WORLD_SIZE" : "FABRING_RANK";
     const auto source = info.sources.find(present);
-    return wrong(fmt::format("{} is missing: there is only {}; {}", missing,
-                             source == info.sources.end() ? present : std::string_view(source->second), how_to_start));
+    std::string_view only = source == info.sources.end() ? present : std::string_view(source->second);
+    if (constexpr std::string_view environment = "environment "; only.starts_with(environment))
+      only.remove_prefix(environment.size());
+    return wrong(fmt::format("{} is missing, only {} is set; {}", missing, only, how_to_start));
   }
   if (info.rank >= info.world_size) {
     const auto rank = info.sources.find("FABRING_RANK"), size = info.sources.find("FABRING_WORLD_SIZE");

@@ -40,7 +40,10 @@ Result<std::unique_ptr<MeetingServer>> MeetingServer::start(const std::vector<ne
       first_error = door.error();
     }
   }
-  if (self->doors_.empty()) return first_error;
+  if (self->doors_.empty())
+    return Status(first_error.code(), first_error.message() +
+                                          ". This is where rank 0 meets the others (FABRING_MASTER_PORT); if it is a "
+                                          "rank 0 of this job that is there, two processes have FABRING_RANK=0");
   self->reached_at_ = self->doors_.front()->address().host;
   auto thread = start_thread("fabring-meet", [server = self.get()] { server->run(); });
   if (!thread) return thread.error();
@@ -127,15 +130,16 @@ std::string MeetingServer::who(const Visitor& visitor) const {
 
 void MeetingServer::arrived(HandshakeResult result) {
   if (!result.stream) {
+    // Without a secret whoever knows the job is of the job. With one, nothing is proven at this point.
+    const bool ours = result.refusal == Refusal::world_size || result.refusal == Refusal::rank;
+    if (ours && terms_.greeting.secret.empty()) return fail(result.status);
     log_.warning(fmt::format("turned a visitor of the rendezvous away: {}", result.status.message()));
     if (terms_.shared_port && result.refusal == Refusal::job) return;
     const bool named =
         result.refusal != Refusal::version && result.peer.rank >= 0 && result.peer.rank < terms_.greeting.world_size;
     if (!named) ++refused_without_rank_;
     refused_[named ? result.peer.rank : -1] = result.status;
-    // Without a secret whoever knows the job is of the job. With one, nothing is proven at this point.
-    const bool ours = result.refusal == Refusal::world_size || result.refusal == Refusal::rank;
-    return ours && terms_.greeting.secret.empty() ? fail(result.status) : judge_refused();
+    return judge_refused();
   }
   auto visitor = std::make_shared<Visitor>();
   visitor->rank = result.peer.rank;

@@ -143,6 +143,8 @@ class Execution {
   /// Of all tiles; it grows while anything moves.
   std::uint64_t steps_done() const { return steps_done_; }
   OperationState state(const CommunicatorCore& communicator, OperationPhase phase, Time now) const;
+  /// "in allreduce #3 on communicator 'world'", for errors.
+  std::string place() const;
 
   static std::uint64_t cookie(std::uint16_t index, std::uint32_t tile_slot, StepId step);
 

@@ -1,5 +1,6 @@
 // Messages that are read where they lie: what this rank lends, when it may be overwritten, and what it gives back.
 
+#include "runtime/base/nonsense.hpp"
 #include "runtime/engine/communicator_core.hpp"
 #include "runtime/engine/engine_core.hpp"
 #include "runtime/engine/execution.hpp"
@@ -35,7 +36,7 @@ void Execution::on_lent(std::uint32_t tile_slot, StepId id, std::span<const std:
   const Step& step = plan_->plan.steps[id];
   const bool aligned = reinterpret_cast<std::uintptr_t>(message.data()) % size_of(call_.carried()) == 0;
   if (!aligned)
-    engine_->suspect(world_rank(id), Status(ErrorCode::transport_error, "it lent memory that no element can be at"));
+    engine_->suspect(world_rank(id), nonsense("it lent memory at an address at which no element can be", place()));
   if (failed() || !aligned || message.size() != message_bytes(tile, id)) {
     (void)give_back(tile, id);
     if (!aligned) message = {};

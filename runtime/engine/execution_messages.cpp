@@ -1,6 +1,8 @@
 // What the messages of an execution are, and what it does when one comes: small ones travel in records, larger ones
 // wait until the receiver has granted them a slot.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "runtime/base/copy_bytes.hpp"
@@ -10,6 +12,17 @@
 #include "runtime/engine/local_steps.hpp"
 
 namespace fabring {
+namespace {
+
+Status not_planned(const Record& record) {
+  return {ErrorCode::internal,
+          fmt::format("it {} a message that this rank does not expect (number {} of part {}, {} bytes), though both "
+                      "called the same",
+                      record.kind == RecordKind::grant ? "granted" : "sent", record.message + 1, record.tile + 1ull,
+                      record.bytes)};
+}
+
+}  // namespace
 
 Rank Execution::world_rank(StepId id) const { return communicator_->members[plan_->plan.steps[id].peer]; }
 
@@ -38,26 +51,23 @@ Record Execution::record_for(const Tile& tile, StepId id, RecordKind kind, std::
 Result<StepId> Execution::step_of(const Tile& tile, Rank peer, const Record& record) const {
   const int at = plan_->peer_index(peer);
   const bool is_grant = record.kind == RecordKind::grant;
-  const Status nonsense(
-      ErrorCode::transport_error,
-      "it sent a message that is in no plan; it runs another build of Fabring, or its memory is broken");
-  if (at < 0) return nonsense;
+  if (at < 0) return not_planned(record);
   const auto& list = is_grant ? plan_->peers[at].sends : plan_->peers[at].receives;
-  if (record.message >= list.size()) return nonsense;
+  if (record.message >= list.size()) return not_planned(record);
   const StepId id = list[record.message];
   if (const Status alike = check_length(peer, record); !alike.ok()) return alike;
   if (record.bytes != message_bytes(tile, id) || skipped(tile, id) || (record.bytes > eager_limit_) != is_grant ||
       (is_grant && record.slot < Transfer::first_granted_slot))
-    return nonsense;
+    return not_planned(record);
   return id;
 }
 
 Status Execution::check_length(Rank peer, const Record& record) const {
   if (!lengths_by_pair(call_)) return {};  // the signature has said all
   const int at = plan_->peer_index(peer);
-  if (at < 0) return Status(ErrorCode::transport_error, "it sent a message that is in no plan");
+  if (at < 0) return not_planned(record);
   const auto& list = record.kind == RecordKind::grant ? plan_->peers[at].sends : plan_->peers[at].receives;
-  if (record.message >= list.size()) return Status(ErrorCode::transport_error, "it sent a message that is in no plan");
+  if (record.message >= list.size()) return not_planned(record);
   const bool alike = record.signature.count == length_between(list[record.message]);
   return alike ? Status() : Status(ErrorCode::mismatch, "");
 }
@@ -68,11 +78,11 @@ Status Execution::on_record(Rank peer, const Record& record, std::span<const std
   if (!found) return found.error();
   const StepId id = *found;
   if (record.kind == RecordKind::grant) {
-    if (tile.granted[id] != 0) return Status(ErrorCode::transport_error, "it granted a message twice");
+    if (tile.granted[id] != 0) return Status(ErrorCode::internal, "it granted a message twice");
     if (take_grant(tile, id, record) && tile.waiting[id]) post_send(tile, id, record.slot);
     return {};
   }
-  if (tile.data[id] != Data::none) return Status(ErrorCode::transport_error, "it sent a message twice");
+  if (tile.data[id] != Data::none) return Status(ErrorCode::internal, "it sent a message twice");
   const bool usable = tile.need[id] == 0;
   if (!usable || (on_device_ && !take_mirror(tile))) {  // came before this rank may use it, or has where to put it
     const auto is_it = [&](const Ready& ready) { return ready.tile == &tile && ready.step == id; };

@@ -1,5 +1,7 @@
 // What an Execution answers when it is asked how far it is and whom it waits for.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 
@@ -8,6 +10,10 @@
 #include "runtime/engine/execution.hpp"
 
 namespace fabring {
+
+std::string Execution::place() const {
+  return fmt::format("in {} #{} on communicator '{}'", name(call_.collective), sequence_, communicator_->label);
+}
 
 std::vector<Rank> Execution::peers_outstanding() const {
   std::vector<Rank> ranks;

@@ -1,5 +1,6 @@
 // Messages that stay where they are on a device: a ticket says where that is, and the receiver reads it there.
 
+#include "runtime/base/nonsense.hpp"
 #include "runtime/engine/communicator_core.hpp"
 #include "runtime/engine/device_sharing.hpp"
 #include "runtime/engine/device_ticket.hpp"
@@ -52,8 +53,7 @@ void Execution::on_ticket(std::uint32_t tile_slot, StepId id, std::span<const st
   const auto ticket = DeviceTicket::read(bytes, message_bytes(tile, id));
   if (!ticket || (ticket->facts.base + ticket->facts.offset) % size_of(call_.type) != 0) {
     engine_->transfer().refuse(peer, loan);
-    return engine_->suspect(peer,
-                            Status(ErrorCode::transport_error, "it lent memory of a GPU in a way that makes no sense"));
+    return engine_->suspect(peer, nonsense("it lent memory of a GPU that cannot be that long, or not there", place()));
   }
   auto opened = engine_->handed_pieces().open(peer, call_.device.shared->device, *ticket);
   if (opened) {

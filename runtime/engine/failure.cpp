@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "runtime/base/nonsense.hpp"
 #include "runtime/engine/engine_core.hpp"
 
 namespace fabring {
@@ -52,7 +53,8 @@ void EngineCore::report_suspects(Time now) {
     suspicion.reported = true;
     if (left_.load() || given_up_) continue;  // then it is they who dropped the connection
     report({ErrorCode::peer_lost, suspicion.rank, parts_.self, 0,
-            fmt::format("{} lost its data connection to {}: {}", who(parts_.self), who(suspicion.rank),
+            fmt::format("{} {} its data connection to {}: {}", who(parts_.self),
+                        is_nonsense(suspicion.why) ? "closed" : "lost", who(suspicion.rank),
                         suspicion.why.ok() ? "the connection was closed" : suspicion.why.message())});
   }
 }

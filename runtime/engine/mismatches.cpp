@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/base/nonsense.hpp"
 #include "runtime/engine/engine_core.hpp"
 
 namespace fabring {
@@ -28,7 +29,7 @@ void EngineCore::refuse(CommunicatorCore& communicator, Rank member, const Execu
   const Rank peer = communicator.members[member];
   if (record.kind == RecordKind::grant) transfer_->decline(peer, record.slot);
   if (why.code() != ErrorCode::mismatch) {
-    if (!doubt_members(communicator, peer)) suspect(peer, why);
+    if (!doubt_members(communicator, peer)) suspect(peer, nonsense(why.message(), execution.place()));
     return;
   }
   // alltoall_v: what one rank sends to another is not what that one expects.

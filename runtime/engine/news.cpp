@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "runtime/base/check.hpp"
+#include "runtime/base/nonsense.hpp"
 #include "runtime/engine/engine_core.hpp"
 
 namespace fabring {
@@ -51,7 +52,8 @@ void EngineCore::keep_early(CommunicatorCore& communicator, Rank member, const R
   const bool windowed = record.kind == RecordKind::data;
   if (windowed ? ++communicator.member[member].early_kept > CommunicatorCore::window
                : ++communicator.early_grants > CommunicatorCore::most_early_grants) {
-    suspect(communicator.members[member], Status(ErrorCode::transport_error, "it sent more than it was allowed to"));
+    suspect(communicator.members[member], nonsense("it sent more messages ahead of time than a rank may",
+                                                   "on communicator '" + communicator.label + "'"));
     return;
   }
   const bool of_message = record.signature.collective == static_cast<std::uint8_t>(Collective::send);
@@ -79,7 +81,9 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
   if (!communicator) {
     // A split may be complete there and not yet here.
     if (orphans_.size() >= most_orphans)
-      return suspect(peer, Status(ErrorCode::transport_error, "it uses communicators that do not exist here"));
+      return suspect(peer, Status(ErrorCode::transport_error,
+                                  "it uses a communicator that was not made here; all ranks have to make the same "
+                                  "communicators in the same order (split, duplicate, subgroup)"));
     orphans_.push_back({peer, record, {payload.begin(), payload.end()}});
     if (!transfer_->is_intact(peer)) orphans_.pop_back();
     return;
@@ -93,7 +97,9 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
   if (member < 0 || record.kind < RecordKind::data || record.kind > RecordKind::matched ||
       (record.sequence == 0 && record.kind != RecordKind::entered && record.kind != RecordKind::matched) ||
       (record.kind == RecordKind::grant && record.slot < Transfer::first_granted_slot))
-    return suspect(peer, Status(ErrorCode::transport_error, "it sent a message that makes no sense"));
+    return suspect(peer, nonsense(member < 0 ? "it sent a message though it is no member"
+                                             : "it sent a message of no known kind",
+                                  "on communicator '" + communicator->label + "'"));
   heard_of(*communicator, member, record.consumed);
   if (record.kind == RecordKind::entered) return;
   if (!failure_of(*communicator).ok()) {
@@ -122,7 +128,9 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
   if (execution == nullptr) {
     const bool waits = !communicator->queued.empty() && communicator->queued.front()->sequence() == record.sequence;
     if (!waits && past.sequence != 0 && past.sequence == record.sequence)
-      return suspect(peer, Status(ErrorCode::transport_error, "it sent a message for an operation that is over"));
+      return suspect(peer, nonsense("it sent a message for an operation that is over here",
+                                    fmt::format("in operation #{} on communicator '{}'", record.sequence,
+                                                communicator->label)));
     return keep_early(*communicator, member, record, payload);
   }
   if (const Status alike = execution->check_length(member, record); !alike.ok())
@@ -130,7 +138,8 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
   if (!execution->tile_active(record.tile)) {
     if (record.tile >= execution->tiles())
       return refuse(*communicator, member, *execution, record,
-                    Status(ErrorCode::transport_error, "it sent a message that is in no plan"));
+                    Status(ErrorCode::transport_error,
+                           fmt::format("it sent a message of part {} of {}", record.tile + 1ull, execution->tiles())));
     return keep_early(*communicator, member, record, payload);
   }
   if (record.kind == RecordKind::data) took_early(*communicator, member, false);
@@ -163,7 +172,9 @@ void EngineCore::on_message(CommunicatorCore& communicator, Rank member, const R
   if (taken.ok()) return;
   if (record.kind == RecordKind::grant) transfer_->decline(communicator.members[member], record.slot);
   if (taken.code() != ErrorCode::mismatch && !doubt_members(communicator, communicator.members[member]))
-    suspect(communicator.members[member], taken);
+    suspect(communicator.members[member],
+            nonsense(taken.message(), fmt::format("in message #{} to this rank on communicator '{}'", record.sequence,
+                                                  communicator.label)));
 }
 
 void EngineCore::on_block(std::uint64_t cookie, Outcome outcome, std::uint32_t bytes) {

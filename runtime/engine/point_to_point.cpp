@@ -181,7 +181,7 @@ Status PointToPoint::match(EngineCore& engine, const std::shared_ptr<Execution>&
 
 Status PointToPoint::on_record(EngineCore& engine, Rank rank, const Record& record,
                                std::span<const std::byte> payload) {
-  const auto nonsense = [](const char* what) { return Status(ErrorCode::transport_error, what); };
+  const auto nonsense = [](const char* what) { return Status(ErrorCode::internal, what); };
   Peer& from = peer(rank);
   if (record.kind == RecordKind::matched) {
     // An older count may come later; one that was never sent is no news either.
@@ -206,12 +206,12 @@ Status PointToPoint::on_record(EngineCore& engine, Rank rank, const Record& reco
     return {};
   }
   if (record.kind != RecordKind::data && record.kind != RecordKind::announce)
-    return nonsense("it sent a message that makes no sense");
+    return nonsense("it sent a record of no known kind");
   const Signature& theirs = record.signature;
   const bool carries = record.kind == RecordKind::data;
   if (theirs.type >= data_type_count || theirs.count > SIZE_MAX / size_of(static_cast<DataType>(theirs.type)) ||
       static_cast<std::int32_t>(theirs.root) < 0)
-    return nonsense("it announced a message that makes no sense");
+    return nonsense("it announced a message of an impossible type, length or tag");
   if (carries && payload.size() != theirs.count * size_of(static_cast<DataType>(theirs.type)))
     return nonsense("it sent a message that is not as long as it says");
   // Parcels overtake each other: what is ahead of its turn waits. Neither may it be ahead further than it may send.

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "collectives/tiling.hpp"
+#include "runtime/base/rank_list.hpp"
 #include "runtime/base/settings.hpp"
 #include "runtime/base/wire.hpp"
 #include "runtime/startup/machine_file.hpp"
@@ -77,8 +78,10 @@ Status compare(const std::vector<Identity>& ranks) {
   const auto differ = [&](std::size_t rank, const char* what, const auto& theirs, const auto& ours) {
     return Status(
         ErrorCode::mismatch,
-        fmt::format("{} differs: '{}' on rank {} (host {}), '{}' on rank 0 (host {}); set it alike on all ranks", what,
-                    theirs, rank, ranks[rank].host, ours, ranks[0].host));
+        fmt::format("{} differs: '{}' on rank {} (host {}), '{}' on rank 0 (host {}); {}", what, theirs, rank,
+                    ranks[rank].host, ours, ranks[0].host,
+                    std::string_view(what).starts_with("FABRING_") ? "set it alike on all ranks"
+                                                                   : "install the same one on all hosts"));
   };
   const Identity& first = ranks[0];
   for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
@@ -204,14 +207,23 @@ Result<std::string> common_network(const std::vector<Identity>& ranks) {
     });
     if (all) return candidate;
   }
-  std::vector<std::string> reasons;
-  for (std::size_t rank = 0; rank < ranks.size() && reasons.size() < 4; ++rank) {
+  // Ranks of a host that can use the same, together.
+  std::vector<std::pair<std::string, std::vector<Rank>>> groups;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     const Identity& one = ranks[rank];
-    if (one.usable.empty() || !one.unusable.empty())
-      reasons.push_back(fmt::format("rank {} (host {}) can use {}{}", rank, one.host,
-                                    one.usable.empty() ? "nothing" : fmt::format("{}", fmt::join(one.usable, ", ")),
-                                    one.unusable.empty() ? "" : "; " + one.unusable));
+    if (!one.usable.empty() && one.unusable.empty()) continue;
+    const std::string what =
+        fmt::format("(host {}) can use {}{}", one.host,
+                    one.usable.empty() ? "none" : fmt::format("{}", fmt::join(one.usable, ", ")),
+                    one.unusable.empty() ? "" : ": " + one.unusable);
+    const auto same = std::find_if(groups.begin(), groups.end(), [&](const auto& group) { return group.first == what; });
+    if (same != groups.end())
+      same->second.push_back(static_cast<Rank>(rank));
+    else if (groups.size() < 4)
+      groups.push_back({what, {static_cast<Rank>(rank)}});
   }
+  std::vector<std::string> reasons;
+  for (const auto& [what, which] : groups) reasons.push_back(rank_list(which) + " " + what);
   return Status(ErrorCode::unavailable,
                 reasons.empty() ? fmt::format("FABRING_TRANSPORT='{}' names no network that works, and shared memory "
                                               "reaches the ranks of one host only; add fabric or tcp",

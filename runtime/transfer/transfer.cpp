@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/base/nonsense.hpp"
 #include "runtime/transfer/transfer_peer.hpp"
 
 namespace fabring {
@@ -342,9 +343,7 @@ void Transfer::take_in(Rank rank, std::uint32_t index, std::uint32_t bytes) {
 
 void Transfer::broken(Rank rank, const std::string& what) {
   forget(rank);
-  listener_.on_peer_lost(rank, Status(ErrorCode::transport_error, "rank " + std::to_string(rank) + " sent " + what +
-                                                                      "; its program or memory is broken, or it runs "
-                                                                      "another build of Fabring"));
+  listener_.on_peer_lost(rank, nonsense("it sent " + what));
 }
 
 }  // namespace fabring

@@ -91,7 +91,7 @@ TEST(ChooseInterface, ListsWhatExistsWhenNothingIsLeft) {
   auto choice = choose_interface(host, {"down0", false, ""});
   ASSERT_FALSE(choice);
   EXPECT_EQ(choice.error().code(), ErrorCode::unavailable);
-  EXPECT_THAT(choice.error().message(), HasSubstr("eth0 10.0.0.5: not allowed by FABRING_INTERFACE=down0"));
+  EXPECT_THAT(choice.error().message(), AllOf(HasSubstr("eth0 10.0.0.5, "), HasSubstr(": not allowed by FABRING_INTERFACE=down0; ")));
   EXPECT_THAT(choice.error().message(), HasSubstr("down0 10.9.0.1: down"));
   EXPECT_THAT(choose_interface({}, {}).error().message(), HasSubstr("this host has none"));
   EXPECT_FALSE(choose_interface({v4("lo", "127.0.0.1")}, {}));
@@ -99,9 +99,10 @@ TEST(ChooseInterface, ListsWhatExistsWhenNothingIsLeft) {
 
 TEST(ChooseInterface, AnInterfaceThatDoesNotExistIsNamedWithThoseThatDo) {
   const std::pair<const char*, const char*> cases[] = {
-      {"eth9", "FABRING_INTERFACE=eth9: this host has no interface eth9; did you mean 'eth0'?"},
+      {"eth9", "FABRING_INTERFACE=eth9: this host has no interface eth9; did you mean 'eth0'? It has lo, docker0,"},
       {"nosuch0", "no interface nosuch0; it has lo, docker0, veth12ab, br-77, down0, eth0, ib0"},
-      {"mlx*,10.1.0.0/16", "no interface mlx*, 10.1.0.0/16; it has lo"},
+      {"mlx*,10.1.0.0/16", "this host has no interface mlx*, no address in 10.1.0.0/16; it has lo 127.0.0.1, "},
+      {"10.1.0.0/16", "this host has no address in 10.1.0.0/16; it has lo 127.0.0.1, "},
   };
   for (const auto& [filter, expected] : cases) {
     auto choice = choose_interface(host, {filter, false, ""});

@@ -19,6 +19,7 @@
 #include "tools/fabring/output.hpp"
 #include "tools/fabring/perf_job.hpp"
 #include "tools/fabring/perf_options.hpp"
+#include "tools/fabring/start_together.hpp"
 
 namespace fabring::tools {
 namespace {
@@ -166,19 +167,16 @@ int could_not_run(const Status& status) {
 int measure(const PerfOptions& options) {
   auto job = PerfJob::of_environment(options);
   if (!job) return could_not_run(job.error());
-  const int rank = (*job)->rank();
-  const auto of_rank = [rank](const Status& error) {
-    return rank > 0 ? error.with_prefix(fmt::format("rank {}: ", rank)) : error;
-  };
+  const Rank rank = (*job)->rank();
   const Status own = (*job)->prepare();
-  if (!own.ok()) could_not_run(of_rank(own));  // at once; then the others are told
+  if (!own.ok()) could_not_run(said_by(rank, own));  // at once; then the others are told
   const Status met = (*job)->meet(own);
   if (!own.ok()) return exit_could_not_run;
-  if (!met.ok()) return could_not_run(of_rank(met));
+  if (!met.ok()) return could_not_run(said_by(rank, met));
   const auto wrong = options.kind == PerfKind::sizes   ? measure_sizes(**job)
                      : options.kind == PerfKind::model ? measure_model(**job)
                                                        : measure_guard(**job);
-  if (!wrong) return could_not_run(of_rank(wrong.error()));
+  if (!wrong) return could_not_run(said_by(rank, wrong.error()));
   if (*wrong == 0) return exit_fine;
   if ((*job)->writes())
     complain("perf", options.kind == PerfKind::guard

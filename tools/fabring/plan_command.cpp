@@ -57,7 +57,7 @@ Result<Collective> collective_named(const std::string& text) {
   const auto collective = parse_collective(text);
   if (collective && std::find(names.begin(), names.end(), name(*collective)) != names.end()) return *collective;
   return wrong_argument(
-      fmt::format("'{}' has no plans{}; these have: {}", text, did_you_mean(text, names), fmt::join(names, ", ")));
+      fmt::format("'{}' has no plans; these have: {}{}", text, fmt::join(names, ", "), did_you_mean(text, names)));
 }
 
 struct AlgorithmChoice {

@@ -27,4 +27,10 @@ Result<std::unique_ptr<Engine>> start_together(Config config, const Status& own)
                 fmt::format("rank {} cannot take part, as it says itself; nothing was measured", unable));
 }
 
+Status said_by(Rank rank, const Status& error) {
+  const std::string who = fmt::format("rank {}", rank);
+  const bool named = error.message().starts_with(who + " ") || error.message().starts_with(who + ":");
+  return rank == 0 || named ? error : error.with_prefix(who + ": ");
+}
+
 }  // namespace fabring::tools

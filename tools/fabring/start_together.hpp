@@ -13,4 +13,7 @@ namespace fabring::tools {
 /// those of Engine::create.
 Result<std::unique_ptr<Engine>> start_together(Config config, const Status& own);
 
+/// The same error with "rank 3: " in front, unless it begins so or is of rank 0, which speaks for all.
+Status said_by(Rank rank, const Status& error);
+
 }  // namespace fabring::tools

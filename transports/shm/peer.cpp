@@ -7,6 +7,7 @@
 
 #include "runtime/base/check.hpp"
 #include "runtime/base/copy_bytes.hpp"
+#include "runtime/base/nonsense.hpp"
 
 namespace fabring::shm {
 namespace {
@@ -352,7 +353,7 @@ Status Peer::taken_back() const {
 }
 
 Status Peer::broken() const {
-  return lost("broke the protocol; its memory is broken, or it runs another build of Fabring");
+  return lost(std::string("wrote there what no rank writes. ") + where_nonsense_comes_from);
 }
 
 Status Peer::lost(const std::string& what) const {

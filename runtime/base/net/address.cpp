@@ -64,8 +64,7 @@ Result<std::vector<SocketAddress>> resolve(const std::string& host, std::uint16_
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(list, [](addrinfo* l) { ::freeaddrinfo(l); });
   if (error != 0) {
     const std::string reason = error == EAI_SYSTEM ? errno_text(errno) : ::gai_strerror(error);
-    return Status(ErrorCode::unavailable,
-                  "cannot resolve '" + host + "': " + reason + "; check the name, or give a numeric address");
+    return Status(ErrorCode::unavailable, "cannot resolve '" + host + "': " + reason);
   }
   std::vector<SocketAddress> found;
   for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) {

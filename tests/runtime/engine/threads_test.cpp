@@ -169,6 +169,20 @@ TEST(Threads, split_makes_groups_ordered_by_key) {
   });
 }
 
+TEST(Threads, a_split_that_fails_says_so_and_names_who_took_part) {
+  ThreadWorld world(3);
+  world.run([&](Rank rank, Communicator all) {
+    if (rank == 2) {
+      int value = 0;
+      EXPECT_EQ(all.broadcast(&value, 1, DataType::int32, 0).code(), ErrorCode::mismatch);
+      return;
+    }
+    const auto parts = all.split(rank, 0);
+    ASSERT_FALSE(parts.has_value());
+    EXPECT_THAT(parts.error().message(), HasSubstr("a split of 'world' (ranks 0-2) failed: "));
+  });
+}
+
 TEST(Threads, abort_from_another_thread_ends_a_blocking_call) {
   ThreadWorld world(2);
   Communicator here = world.world(0);

@@ -153,7 +153,7 @@ int measure(const BenchOptions& options) {
   if (!engine && !files.ok()) return exit_could_not_run;
   if (!engine && rank == 0) return report_start(options, engine.error(), seconds(), out);
   if (!engine) {
-    complain("doctor bench", fmt::format("rank {}: {}", rank, engine.error().message()));
+    complain("doctor bench", said_by(rank, engine.error()).message());
     return exit_could_not_run;
   }
   ProgressNotes notes("doctor bench", note_pause);
@@ -182,7 +182,7 @@ int measure(const BenchOptions& options) {
     }
   }
   if (rank != 0) {
-    if (!run.status.ok()) complain("doctor bench", fmt::format("rank {}: {}", rank, run.status.message()));
+    if (!run.status.ok()) complain("doctor bench", said_by(rank, run.status).message());
     (void)(*engine)->leave();
     return run.status.ok() ? exit_fine : exit_could_not_run;
   }

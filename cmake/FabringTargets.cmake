@@ -96,6 +96,12 @@ if(FABRING_SANITIZE)
   set(FABRING_TEST_SLOWNESS 5)
 endif()
 
+# fabring_test_timeout(SECONDS TEST...): so long for tests that fabring_test() does not make.
+function(fabring_test_timeout seconds)
+  math(EXPR seconds "${seconds} * ${FABRING_TEST_SLOWNESS}")
+  set_tests_properties(${ARGN} PROPERTIES TIMEOUT ${seconds})
+endfunction()
+
 # Headers of other projects that many sources of these targets include, compiled once: more than half of the time they
 # would take. Nothing of Fabring's own is among them.
 function(fabring_precompile target)

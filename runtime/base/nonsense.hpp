@@ -1,6 +1,6 @@
 #pragma once
-// What to say of a peer that sent what no rank sends: it called the same, its connection works, and yet what came cannot
-// be. Nothing that the network does to a message leads there.
+// What to say of a peer that sent what no rank sends: it called the same, its connection works, and yet what came
+// cannot be. Nothing that the network does to a message leads there.
 
 #include <string>
 

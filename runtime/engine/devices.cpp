@@ -124,8 +124,8 @@ Result<std::shared_ptr<const void>> EngineCore::admit_device_memory(std::span<co
   if (reasons_to_stage_.size() < most_reasons &&
       std::find(reasons_to_stage_.begin(), reasons_to_stage_.end(), why) == reasons_to_stage_.end()) {
     reasons_to_stage_.push_back(why);
-    parts_.log.write(parts_.config.explain && parts_.self == 0 ? LogLevel::warning : LogLevel::info,
-                     "GPU memory goes through memory of the host: " + why);
+    const bool asked = parts_.config.explain && parts_.self == 0 && !parts_.log.wants(LogLevel::info);
+    (asked ? Log(LogLevel::info, parts_.self) : parts_.log).info("GPU memory goes through memory of the host: " + why);
   }
   return admitted;
 }

@@ -216,7 +216,7 @@ Result<std::string> common_network(const std::vector<Identity>& ranks) {
         fmt::format("(host {}) can use {}{}", one.host,
                     one.usable.empty() ? "none" : fmt::format("{}", fmt::join(one.usable, ", ")),
                     one.unusable.empty() ? "" : ": " + one.unusable);
-    const auto same = std::find_if(groups.begin(), groups.end(), [&](const auto& group) { return group.first == what; });
+    const auto same = std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return g.first == what; });
     if (same != groups.end())
       same->second.push_back(static_cast<Rank>(rank));
     else if (groups.size() < 4)

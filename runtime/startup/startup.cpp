@@ -276,9 +276,9 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
   }
   core->look_when_idle();
   answer_status(*core, options.job_nonce, log);
-  if (config.explain || log.wants(LogLevel::info))
-    for (const std::string& line : core->report())
-      log.write(config.explain && config.rank == 0 ? LogLevel::warning : LogLevel::info, line);
+  // What was asked for is said whatever the level, and is no warning.
+  const Log telling = config.explain && config.rank == 0 ? Log(LogLevel::info, config.rank) : log;
+  for (const std::string& line : core->report()) telling.info(line);
   return core;
 }
 

@@ -180,12 +180,25 @@ TEST(PerfRun, ExplainsItsChoices) {
   const auto result = run({"perf", "allreduce", "-n", "2", "--transport", "tcp", "--sizes", "4", "-i", "1", "--explain",
                            "--format", "plain"});
   EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("transport tcp"));
+  EXPECT_THAT(result.err, HasSubstr("fabring r0 info: transport tcp"));
   EXPECT_THAT(result.err, HasSubstr("4 B: "));
   EXPECT_THAT(result.err,
               testing::ContainsRegex("4 B: [a-z_]+ predicted [0-9.]+ us, measured [0-9.]+ us \\([0-9.]+x\\)"));
   EXPECT_THAT(result.err, testing::ContainsRegex("[01] of 1 predictions within 20% of what was measured"));
   EXPECT_EQ(lines(result.out).size(), 1U);
+}
+
+TEST(PerfRun, WhatTheEngineExplainsIsSaidOnceAndIsNoWarning) {
+  for (const char* setting : {"no", "yes"}) {
+    const auto result = run({"perf", "allreduce", "-n", "2", "--transport", "tcp", "--sizes", "4", "-i", "1"},
+                            {{"FABRING_EXPLAIN", setting}});
+    EXPECT_EQ(result.code, 0) << result.err;
+    const std::string all = result.out + result.err;
+    const std::size_t first = all.find("transport tcp: ");
+    ASSERT_NE(first, std::string::npos) << all;
+    EXPECT_EQ(all.find("transport tcp: ", first + 1), std::string::npos) << all;
+    EXPECT_THAT(all, testing::Not(HasSubstr("warning")));
+  }
 }
 
 TEST(PerfRun, ProbesTheMachineAndPricesByIt) {

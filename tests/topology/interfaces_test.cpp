@@ -91,7 +91,8 @@ TEST(ChooseInterface, ListsWhatExistsWhenNothingIsLeft) {
   auto choice = choose_interface(host, {"down0", false, ""});
   ASSERT_FALSE(choice);
   EXPECT_EQ(choice.error().code(), ErrorCode::unavailable);
-  EXPECT_THAT(choice.error().message(), AllOf(HasSubstr("eth0 10.0.0.5, "), HasSubstr(": not allowed by FABRING_INTERFACE=down0; ")));
+  EXPECT_THAT(choice.error().message(),
+              AllOf(HasSubstr("eth0 10.0.0.5, "), HasSubstr(": not allowed by FABRING_INTERFACE=down0; ")));
   EXPECT_THAT(choice.error().message(), HasSubstr("down0 10.9.0.1: down"));
   EXPECT_THAT(choose_interface({}, {}).error().message(), HasSubstr("this host has none"));
   EXPECT_FALSE(choose_interface({v4("lo", "127.0.0.1")}, {}));

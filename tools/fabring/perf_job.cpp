@@ -80,9 +80,7 @@ Status PerfJob::meet(const Status& own) {
   facts_.wire_type = wire_type_of(options_.kind == PerfKind::sizes ? options_.collective : Collective::allreduce,
                                   options_, engine_->config().wire_type);
   if (options_.mapped) facts_.memory = "mapped memory";
-  facts_.report = engine_->report();
-  if (options_.explain && writes())
-    for (const std::string& line : facts_.report) complain("perf", line);
+  if (!engine_->config().explain) facts_.report = engine_->report();  // else the engine has said it on stderr
   return {};
 }
 

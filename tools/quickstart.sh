@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, and runs the main job on this host: a checked allreduce of 4 ranks over libfabric, flat
-# and hierarchical, and through shared memory, and a small data-parallel training on real images. About 6 minutes on 2 cores, most of it building.
+# and hierarchical, and through shared memory, and a small data-parallel training on real images. 4 to 6 minutes on 2 cores,
+# most of it building.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tools/setup.sh

@@ -23,3 +23,10 @@ libdir=$(pkg-config --variable=libdir fabring)
 "$cc" -std=c11 $flags "$consumer/c/main.c" -o "$work/by-pkg-config-in-c" $(pkg-config --cflags --libs fabring) -Wl,-rpath,"$libdir"
 "$work/by-pkg-config-in-c"
 if [ -z "$sanitize" ] && readelf -d "$work/by-pkg-config-in-c" | grep -q 'libstdc++'; then exit 1; fi
+# The examples build by themselves against what is installed.
+cmake -S "$consumer/../../../examples/c" -B "$work/examples-c" -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_C_COMPILER="$cc" -DCMAKE_C_FLAGS="$flags" >>"$work.log"
+cmake --build "$work/examples-c" >>"$work.log"
+if [ -x "$work/prefix/bin/fabring" ]; then
+  "$work/prefix/bin/fabring" run -n 2 -- "$work/examples-c/fabring-c-allreduce"
+  "$work/prefix/bin/fabring" run -n 2 -- "$work/examples-c/fabring-c-load" "$libdir/libfabring.so"
+fi

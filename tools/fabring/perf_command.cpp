@@ -180,7 +180,8 @@ int measure(const PerfOptions& options) {
   if (*wrong == 0) return exit_fine;
   if ((*job)->writes())
     complain("perf", options.kind == PerfKind::guard
-                         ? fmt::format("{} collectives are slower than what they could be composed of", *wrong)
+                         ? fmt::format("{} collective{} slower than what others could be composed to", *wrong,
+                                       *wrong == 1 ? " is" : "s are")
                          : fmt::format("{} elements were wrong", *wrong));
   return exit_wrong;
 }

@@ -5,8 +5,10 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 #include <memory>
+#include <system_error>
 
 #include "collectives/algorithms.hpp"
 #include "collectives/check.hpp"
@@ -150,6 +152,9 @@ Result<World> load_world(const PlanOptions& options) {
   World world;
   if (Status status = read_operands(options, world); !status) return status;
   std::ifstream file(options.load, std::ios::binary);
+  if (!file)
+    return Status(ErrorCode::unavailable, fmt::format("--load {}: cannot be read: {}", options.load,
+                                                      std::generic_category().message(errno)));
   std::string text(most_plan_bytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));

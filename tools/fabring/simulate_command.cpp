@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include <cerrno>
 #include <fstream>
 #include <iterator>
 #include <memory>
-#include <optional>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <system_error>
 
 #include "collectives/choice/table.hpp"
 #include "runtime/base/parse_value.hpp"
@@ -192,7 +194,9 @@ Status scaling(const SimulateOptions& options, const SimulatedWorlds& wanted, Fi
 /// Predicted beside what `fabring perf --format json` measured, for the world that was measured.
 Status compare(const SimulateOptions& options, const SimulatedWorlds& wanted, Output& out) {
   std::ifstream file(options.measured, std::ios::binary);
-  if (!file) return Status(ErrorCode::unavailable, "--measured " + options.measured + ": cannot be read");
+  if (!file)
+    return Status(ErrorCode::unavailable, fmt::format("--measured {}: cannot be read: {}", options.measured,
+                                                      std::generic_category().message(errno)));
   const std::string json((std::istreambuf_iterator<char>(file)), {});
   const auto times = measured_times(json);
   if (!times) return times.error().with_prefix("--measured " + options.measured + ": ");

@@ -1,0 +1,225 @@
+#include "simulation/run.hpp"
+
+#include <algorithm>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+namespace fabring::simulation {
+namespace {
+
+std::uint64_t mixed(std::uint64_t x) {  // splitmix64
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+/// Adds the tiles that were not simulated, at the pace of the later half of those that were.
+void extrapolate(Outcome& outcome, const std::vector<Nanoseconds>& tile_finished) {
+  const auto last = std::int64_t{outcome.tiles_simulated} - 1;
+  const auto middle = last / 2;
+  const Nanoseconds later_half = tile_finished[at(last)] - tile_finished[at(middle)];
+  const std::int64_t missing = std::int64_t{outcome.tiles} - 1 - last;
+  outcome.time_ns += static_cast<Nanoseconds>(static_cast<double>(later_half) / static_cast<double>(last - middle) *
+                                              static_cast<double>(missing));
+  const auto grown = [&](auto& value) {
+    value += static_cast<std::remove_reference_t<decltype(value)>>(
+        static_cast<double>(value) * static_cast<double>(missing) / static_cast<double>(last + 1));
+  };
+  grown(outcome.bytes_between);
+  grown(outcome.bytes_inside);
+  grown(outcome.busiest_card_ns);
+  grown(outcome.busiest_rank_ns);
+}
+
+}  // namespace
+
+Run::Run(const Schedule& schedule, const Machine& machine, const Job& job, Cutting cutting, int simulated)
+    : schedule_(schedule),
+      machine_(machine),
+      job_(job),
+      all_(simulated == schedule.ranks()),
+      node_of_(dense_nodes(schedule.node_of, simulated)),
+      network_(machine, node_of_),
+      ranks_(at(simulated)),
+      cutting_(std::move(cutting)) {
+  outcome_.tiles = cutting_.tiles();
+  outcome_.depth = cutting_.depth();
+  outcome_.tiles_simulated =
+      cutting_.tiles_within(schedule, job, all_ ? simulated : schedule.symmetry.unit, outcome_.depth);
+  tile_finished_.assign(outcome_.tiles_simulated, 0);
+  const int nodes = *std::max_element(node_of_.begin(), node_of_.end()) + 1;
+  for (int node = 0; node < nodes; ++node)
+    cores_.emplace_back(machine.cores, static_cast<int>(std::count(node_of_.begin(), node_of_.end(), node)));
+}
+
+Result<Outcome> Run::run() {
+  for (Rank rank = 0; rank < static_cast<Rank>(ranks_.size()); ++rank) {
+    prepare(ranks_[at(rank)], plan(rank));
+    push(machine_.call_ns + lateness(rank), EventKind::call, rank, 0, 0);
+  }
+  while (!events_.empty()) {
+    const Event event = events_.pop();
+    now_ = event.time;
+    handle(event);
+  }
+  return outcome();
+}
+
+std::vector<int> Run::dense_nodes(const std::vector<int>& node_of, int simulated) {
+  std::vector<int> numbers(node_of.begin(), node_of.begin() + simulated);
+  std::sort(numbers.begin(), numbers.end());
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  std::vector<int> dense;
+  for (int rank = 0; rank < simulated; ++rank)
+    dense.push_back(
+        static_cast<int>(std::lower_bound(numbers.begin(), numbers.end(), node_of[at(rank)]) - numbers.begin()));
+  return dense;
+}
+
+Nanoseconds Run::lateness(Rank rank) const {
+  if (job_.stragglers.probability <= 0) return 0;
+  const std::uint64_t bits = mixed(job_.stragglers.seed * 0x100000001b3u + static_cast<std::uint64_t>(rank)) >> 11;
+  return static_cast<double>(bits) * 0x1p-53 < job_.stragglers.probability ? job_.stragglers.late_ns : 0;
+}
+
+void Run::prepare(RankState& rank, const ClassPlan& own) {
+  rank.tiles_left = outcome_.tiles_simulated;
+  rank.tiles.resize(outcome_.depth);
+  const std::size_t own_class = at(&own - schedule_.classes.data());
+  std::size_t slots = 0;
+  for (const StepId id : own.slot_receives) slots += large(cutting_.bytes(own_class, id, 0)) ? 1 : 0;
+  const std::size_t depth = outcome_.depth;
+  rank.free_slots = static_cast<std::uint32_t>(std::min({slots * depth, most_reduce_slots, depth * 2}));
+}
+
+void Run::handle(const Event& event) {
+  RankState& rank = ranks_[at(event.rank)];
+  switch (event.kind) {
+    case EventKind::call:
+      rank.entered = true;
+      start_tiles(event.rank);
+      wake(event.rank);
+      break;
+    case EventKind::work_done:
+      work_done(event.rank);
+      break;
+    case EventKind::sent:
+      step_done(event.rank, event.step, event.tile);
+      wake(event.rank);
+      break;
+    case EventKind::head_arrives:
+      head_arrives(event);
+      break;
+    case EventKind::message_arrives:
+      message_arrives(event.rank, event.step, event.tile);
+      break;
+    case EventKind::grant_arrives:
+      grant_arrives(event.rank, event.step, event.tile);
+      break;
+  }
+}
+
+void Run::start_tiles(Rank number) {
+  RankState& rank = ranks_[at(number)];
+  while (rank.next_tile < outcome_.tiles_simulated) {
+    TileState& tile = state(number, rank.next_tile);
+    if (tile.active) return;
+    const ClassPlan& own = plan(number);
+    const auto steps = own.plan.steps.size();
+    tile.index = rank.next_tile++;
+    tile.active = true;
+    tile.remaining = static_cast<std::uint32_t>(steps);
+    tile.next_slot_receive = 0;
+    tile.flags.assign(steps, 0);
+    tile.need.resize(steps);
+    for (std::size_t id = 0; id < steps; ++id) tile.need[id] = own.plan.steps[id].dependencies;
+    if (steps == 0) {
+      finish_tile(number, tile);
+      continue;
+    }
+    const std::uint32_t index = tile.index;
+    for (std::size_t i = own.first_steps.size(); i-- > 0;) make_ready(number, own.first_steps[i], index);
+    post_slots(number);
+    for (std::size_t i = 0; i < rank.early.size();) {
+      if (rank.early[i].tile != index) {
+        ++i;
+        continue;
+      }
+      const Early early = rank.early[i];
+      rank.early.erase(rank.early.begin() + static_cast<std::ptrdiff_t>(i));
+      if (early.grant) {
+        grant_arrives(number, early.step, index);
+      } else {
+        rank.incoming.push_back({early.step, index, true, false});
+      }
+    }
+  }
+}
+
+void Run::finish_tile(Rank number, TileState& tile) {
+  RankState& rank = ranks_[at(number)];
+  tile.active = false;
+  tile_finished_[tile.index] = std::max(tile_finished_[tile.index], now_);
+  if (--rank.tiles_left == 0) rank.finished = now_;
+}
+
+void Run::make_ready(Rank number, StepId id, std::uint32_t tile_index) {
+  RankState& rank = ranks_[at(number)];
+  TileState& tile = state(number, tile_index);
+  std::uint8_t& flags = tile.flags[id];
+  const bool big = large(bytes(number, id, tile_index));
+  switch (plan(number).plan.steps[id].kind) {
+    case StepKind::send:
+      if (big && (flags & granted) == 0) {
+        flags |= waiting;
+        return;
+      }
+      rank.ready.push_back({id, tile_index, false, true});
+      return;
+    case StepKind::recv:
+      if ((flags & here) != 0) return step_done(number, id, tile_index);
+      if (big) grant(number, id, tile_index);
+      return;
+    case StepKind::recv_reduce:
+      if ((flags & here) != 0) rank.ready.push_back({id, tile_index, false, true});
+      return;
+    default:
+      rank.ready.push_back({id, tile_index, false, true});
+  }
+}
+
+void Run::step_done(Rank number, StepId id, std::uint32_t tile_index) {
+  const Plan& own = plan(number).plan;
+  const Step& step = own.steps[id];
+  TileState& tile = state(number, tile_index);
+  --tile.remaining;
+  for (std::uint32_t i = step.successor_count; i-- > 0;) {
+    const StepId next = own.successors[step.first_successor + i];
+    if (--tile.need[next] == 0) make_ready(number, next, tile_index);
+  }
+  if (tile.remaining == 0 && tile.active && tile.index == tile_index) {
+    finish_tile(number, tile);
+    start_tiles(number);
+  }
+}
+
+Result<Outcome> Run::outcome() {
+  for (Rank rank = 0; rank < static_cast<Rank>(ranks_.size()); ++rank) {
+    const RankState& each = ranks_[at(rank)];
+    if (each.tiles_left != 0)
+      return Status(ErrorCode::internal, "the simulation stands still: rank " + std::to_string(rank) + " has " +
+                                             std::to_string(each.tiles_left) + " tiles left");
+    outcome_.finished_ns.push_back(each.finished);
+    outcome_.time_ns = std::max(outcome_.time_ns, each.finished);
+    outcome_.busiest_rank_ns = std::max(outcome_.busiest_rank_ns, each.busy);
+  }
+  outcome_.bytes_between = network_.bytes_between();
+  outcome_.bytes_inside = network_.bytes_inside();
+  outcome_.busiest_card_ns = network_.busiest_card();
+  if (outcome_.extrapolated()) extrapolate(outcome_, tile_finished_);
+  return outcome_;
+}
+
+}  // namespace fabring::simulation

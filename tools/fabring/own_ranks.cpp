@@ -7,20 +7,22 @@
 
 namespace fabring::tools {
 
-Result<int> run_own_ranks(const std::vector<std::string>& arguments, int ranks, const std::string& name) {
+Result<int> run_own_ranks(const std::vector<std::string>& arguments, int ranks, const std::string& name, int nodes) {
   std::string self(4096, '\0');
   const ssize_t length = ::readlink("/proc/self/exe", self.data(), self.size());
   if (length <= 0) return Status(ErrorCode::unavailable, "cannot find the program's own file (/proc/self/exe)");
   self.resize(static_cast<std::size_t>(length));
   JobOptions job;
   job.ranks = ranks;
+  job.nodes = nodes;
   job.name = name;
   job.command = {self};
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i] == "-n") {
+    const std::string& argument = arguments[i];
+    if (argument == "-n" || argument == "--split-nodes") {
       ++i;
-    } else if (!arguments[i].starts_with("-n")) {
-      job.command.push_back(arguments[i]);
+    } else if (!argument.starts_with("-n") && !argument.starts_with("--split-nodes=")) {
+      job.command.push_back(argument);
     }
   }
   return run_local_job(job, process_environment());

@@ -2,7 +2,6 @@
 // measurement are files of their own: perf_sizes.cpp, perf_model.cpp, perf_guard.cpp.
 
 #include <fmt/format.h>
-#include <unistd.h>
 #include <CLI/CLI.hpp>
 
 #include <memory>
@@ -13,10 +12,10 @@
 #include "runtime/base/settings.hpp"
 #include "tools/fabring/command.hpp"
 #include "tools/fabring/device_memory.hpp"
-#include "tools/fabring/local_job.hpp"
 #include "tools/fabring/models.hpp"
 #include "tools/fabring/option_checks.hpp"
 #include "tools/fabring/output.hpp"
+#include "tools/fabring/own_ranks.hpp"
 #include "tools/fabring/perf_job.hpp"
 #include "tools/fabring/perf_options.hpp"
 #include "tools/fabring/start_together.hpp"
@@ -186,31 +185,6 @@ int measure(const PerfOptions& options) {
   return exit_wrong;
 }
 
-// Starts the ranks: this program again, without -n.
-int start_ranks(const Words& words, const Session& session) {
-  JobOptions job;
-  job.ranks = words.ranks;
-  job.nodes = words.nodes;
-  job.name = "perf";
-  std::string self(4096, '\0');
-  const ssize_t length = ::readlink("/proc/self/exe", self.data(), self.size());
-  if (length <= 0)
-    return could_not_run({ErrorCode::unavailable, "cannot find the program's own file (/proc/self/exe)"});
-  self.resize(static_cast<std::size_t>(length));
-  job.command = {self};
-  for (std::size_t i = 0; i < session.arguments.size(); ++i) {
-    const std::string& argument = session.arguments[i];
-    if (argument == "-n" || argument == "--split-nodes") {
-      ++i;
-    } else if (!argument.starts_with("-n") && !argument.starts_with("--split-nodes=")) {
-      job.command.push_back(argument);
-    }
-  }
-  auto code = run_local_job(job, process_environment());
-  if (!code) return could_not_run(code.error());
-  return *code;
-}
-
 int run(Words& words, const Session& session) {
   Status status = understand(words);
   if (status.ok() && !session.command.empty()) status = wrong_argument("nothing may follow --");
@@ -230,7 +204,8 @@ int run(Words& words, const Session& session) {
   // Rank 0 writes them; found out here, no rank waits for one that could not.
   if (Output out; !(status = out.open(words.options.output)).ok()) return could_not_run(status);
   if (Output plot; !(status = plot.open(words.options.plot, "--plot")).ok()) return could_not_run(status);
-  return start_ranks(words, session);
+  auto code = run_own_ranks(session.arguments, words.ranks, "perf", words.nodes);
+  return code ? *code : could_not_run(code.error());
 }
 
 }  // namespace

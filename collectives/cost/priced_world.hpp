@@ -1,0 +1,93 @@
+#pragma once
+// PricedWorld: the phases of every collective over ranks and nodes of one shape, for one number of bytes. What many
+// algorithms share is here; phases.cpp has the collectives without a root, rooted_phases.cpp those with one, and trees.
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+#include "collectives/cost/phases.hpp"
+
+namespace fabring::cost {
+
+inline std::int64_t log2_up(std::int64_t n) { return n <= 1 ? 0 : std::bit_width(static_cast<std::uint64_t>(n - 1)); }
+inline std::int64_t log2_down(std::int64_t n) { return std::bit_width(static_cast<std::uint64_t>(n)) - 1; }
+
+/// The shape in the terms of docs/algorithms.md, and phases that many algorithms share.
+class PricedWorld {
+ public:
+  PricedWorld(std::uint64_t bytes, const WorldShape& shape)
+      : S(bytes), n(shape.ranks), N(shape.nodes), L(shape.most), least(shape.least) {}
+
+  std::uint64_t share(std::int64_t parts) const {
+    const auto by = static_cast<std::uint64_t>(std::max<std::int64_t>(parts, 1));
+    return (S + by - 1) / by;
+  }
+
+  /// What is long and waits in scratch until all have come costs a little more than what is reduced as it comes. With
+  /// one other rank all of it is a copy more, as what is reduced as it comes need not come to scratch.
+  std::uint64_t waiting_for_all(std::uint64_t message) const {
+    if (message <= eager_message_bytes) return 0;
+    return n == 2 ? message : message / 16;
+  }
+
+  /// Once around but one, a part of `of` at a time.
+  Phase ring(std::uint64_t of, bool reduce) const {
+    const auto parts = static_cast<std::uint64_t>(n);
+    const std::uint64_t part = (of + parts - 1) / parts;
+    const std::int64_t crossing = N > 1 ? std::min(N, n - 1) : 0;  // of the part that crosses most
+    return {n - 1 - crossing, crossing, part, 1, reduce ? part : 0, N > 1 ? (parts - 1) * part : 0, 1};
+  }
+  /// Everybody to everybody, `message` each. `reduced`: bytes a rank reduces in all.
+  Phase everybody(std::uint64_t message, std::uint64_t reduced) const {
+    const auto outside = static_cast<std::uint64_t>(n - L) * static_cast<std::uint64_t>(L);
+    return {N > 1 ? 0 : 1, N > 1 ? 1 : 0, message, n - 1, reduced, N > 1 ? outside * message : 0, L};
+  }
+  /// One rank to all or all to one.
+  Phase fan(std::uint64_t message, std::uint64_t reduced) const {
+    return {N > 1 ? 0 : 1, N > 1 ? 1 : 0, message, n - 1, reduced, static_cast<std::uint64_t>(n - L) * message, 1,
+            n - 1};
+  }
+  /// A round with the rank at this distance: a node's last ranks reach into the next.
+  Phase round(std::uint64_t message, std::int64_t distance, bool reduce) const {
+    const bool crosses = N > 1;
+    const std::int64_t flows = std::min<std::int64_t>(distance, L);
+    return {crosses ? 0 : 1,
+            crosses ? 1 : 0,
+            message,
+            1,
+            reduce ? message : 0,
+            crosses ? static_cast<std::uint64_t>(flows) * message : 0,
+            std::max<std::int64_t>(flows, 1)};
+  }
+  /// A round with the rank whose number differs in one bit: of equal nodes of a power of two, inside the node at first.
+  Phase exchange(std::uint64_t message, std::int64_t distance, bool reduce) const {
+    const bool aligned = least == L && std::has_single_bit(static_cast<std::uint64_t>(L));
+    const bool crosses = N > 1 && (distance >= L || !aligned);
+    const std::int64_t flows = aligned ? L : std::min(distance, L);
+    return {crosses ? 0 : 1,
+            crosses ? 1 : 0,
+            message,
+            1,
+            reduce ? message : 0,
+            crosses ? static_cast<std::uint64_t>(flows) * message : 0,
+            flows};
+  }
+
+  Phases allreduce(Algorithm algorithm) const;
+  Phases reduce_scatter(Algorithm algorithm, bool reduces) const;  // all_gather is its mirror
+  Phases rooted(Algorithm algorithm, bool reduces) const;          // broadcast, reduce
+  Phases rooted_blocks(Algorithm algorithm) const;                 // gather, scatter
+  Phases alltoall(Algorithm algorithm) const;
+  Phases barrier(Algorithm algorithm) const;
+
+ private:
+  void tree(Phases& phases, std::uint64_t message, std::int64_t trees, bool reduces) const;
+  void up_and_down(Phases& phases, std::uint64_t message, std::int64_t trees) const;
+  void fold(Phases& phases, bool reduces) const;
+
+  std::uint64_t S;
+  std::int64_t n, N, L, least;
+};
+
+}  // namespace fabring::cost

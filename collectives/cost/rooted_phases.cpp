@@ -1,0 +1,100 @@
+// Trees, and the collectives with a root.
+
+#include <algorithm>
+
+#include "collectives/cost/priced_world.hpp"
+#include "collectives/cost/tree_crossings.hpp"
+
+namespace fabring::cost {
+
+/// Up or down a binomial tree, or two binary ones in each of which half the ranks are leaves: log2 n rounds, and the
+/// busiest rank has log2 n children, or two.
+void PricedWorld::tree(Phases& phases, std::uint64_t message, std::int64_t trees, bool reduces) const {
+  const std::int64_t rounds = log2_up(n);
+  const std::int64_t between = least == L || N == 1 ? rounds - std::min(rounds, log2_up(L))
+                                                    : std::min(rounds, crossings(n, N, L, trees).on_a_way);
+  const std::int64_t inside = rounds - between;
+  const std::int64_t children = trees == 2 ? 2 : rounds;
+  const std::int64_t per_round = trees;
+  Phase phase{inside,
+              rounds - inside,
+              message,
+              per_round,
+              reduces ? message * static_cast<std::uint64_t>(per_round) : 0,
+              static_cast<std::uint64_t>(N > 1 ? between : 0) * message,
+              1,
+              trees * (n - 1)};
+  phase.all_busy = trees == 2;
+  phases.list.push_back(phase);
+  phases.rounds_of_a_rank += std::min<std::int64_t>(rounds, children + 1);
+  phases.messages_of_a_rank += children;
+}
+
+/// Both, one after the other for a tile. What comes up to a node goes down from it, so that its links carry a tile once
+/// each way for every edge; tiles that come up and such that go down pass each other.
+void PricedWorld::up_and_down(Phases& phases, std::uint64_t message, std::int64_t trees) const {
+  const Crossings between = N > 1 ? crossings(n, N, L, trees) : Crossings{};
+  for (const bool reduces : {true, false}) {
+    tree(phases, message, trees, reduces);
+    if (N == 1) continue;
+    Phase& phase = phases.list.back();
+    const std::int64_t rounds = phase.rounds();
+    phase.between_rounds = std::min(rounds, between.on_a_way);
+    phase.inside_rounds = rounds - phase.between_rounds;
+    phase.node_bytes = static_cast<std::uint64_t>(between.of_a_node) * message / 2;
+    phase.round_bytes = message;
+  }
+}
+
+Phases PricedWorld::rooted(Algorithm algorithm, bool reduces) const {
+  Phases phases;
+  switch (algorithm) {
+    case Algorithm::binomial:
+      tree(phases, S, 1, reduces);
+      break;
+    case Algorithm::double_tree:
+      tree(phases, share(2), 2, reduces);
+      break;
+    case Algorithm::chain: {
+      const std::int64_t crossing = N - 1;
+      phases.list = {{n - 1 - crossing, crossing, S, 1, reduces ? S : 0, N > 1 ? S : 0, 1, n - 1}};
+      phases.rounds_of_a_rank = std::min<std::int64_t>(n - 1, 2);
+      phases.messages_of_a_rank = 1;
+      break;
+    }
+    case Algorithm::direct_one_shot:
+    case Algorithm::star:
+      phases.list = {fan(S, reduces ? static_cast<std::uint64_t>(n - 1) * S : 0)};
+      break;
+    case Algorithm::ring:  // a reduce-scatter and a gather; a scatter and an all-gather
+      phases.list = {ring(S, reduces), fan(share(n), 0)};
+      break;
+    case Algorithm::circulant:
+      phases = reduce_scatter(algorithm, reduces);
+      phases.list.push_back(fan(share(n), 0));
+      break;
+    case Algorithm::hierarchical:
+      phases.list = {{L - 1, 0, share(L), 1, reduces ? share(L) : 0, 0, 1},
+                     {0, N - 1, share(L), 1, reduces ? share(L) : 0, N > 1 ? S : 0, L},  // chains over the nodes
+                     {L - 1, 0, share(L), 1, 0, 0, 1}};
+      phases.rounds_of_a_rank = std::min<std::int64_t>(2 * (L - 1) + N - 1, 2 * L);
+      phases.messages_of_a_rank = std::max<std::int64_t>(L - 1, 1);
+      break;
+    default:
+      break;
+  }
+  if (reduces || n == 2) return phases;
+  for (Phase& phase : phases.list) phase.downward = true;
+  return phases;
+}
+
+Phases PricedWorld::rooted_blocks(Algorithm algorithm) const {
+  Phases phases;
+  if (algorithm == Algorithm::direct_one_shot || algorithm == Algorithm::star) phases.list = {fan(share(n), 0)};
+  if (algorithm == Algorithm::binomial || algorithm == Algorithm::hierarchical)
+    for (std::int64_t below = 1; below < n; below *= 2)
+      phases.list.push_back(round(static_cast<std::uint64_t>(std::min(below, n - below)) * share(n), 1, false));
+  return phases;
+}
+
+}  // namespace fabring::cost

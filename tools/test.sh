@@ -19,6 +19,4 @@ export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1  # the test of the wheel builds th
 cmake --preset "$preset" >/dev/null
 cmake --build "build/$preset"
 if [[ $preset == tidy ]]; then exit 0; fi  # what it finds are errors of the build
-export LSAN_OPTIONS="suppressions=$PWD/tests/support/lsan.supp:print_suppressions=0"
-export TSAN_OPTIONS="suppressions=$PWD/tests/support/tsan.supp:halt_on_error=1"
-ctest --test-dir "build/$preset" --output-on-failure -j 2 "$@"
+ctest --preset "$preset" -j 2 "$@"  # the preset has the sanitizers' options

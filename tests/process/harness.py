@@ -220,7 +220,7 @@ class Job:
                        if not k.startswith("FABRING_") and k not in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")}
         for tool in ("lsan", "tsan"):  # what libfabric does is not ours to mend
             environment.setdefault(f"{tool.upper()}_OPTIONS", f"suppressions={SUPPRESSIONS}/{tool}.supp:print_suppressions=0")
-        environment.setdefault("UBSAN_OPTIONS", "halt_on_error=1:print_stacktrace=1")
+        environment.setdefault("UBSAN_OPTIONS", "print_stacktrace=1")
         wanted = {**self.settings, "FABRING_RANK": str(number), **(settings or {})}
         environment.update({k: v for k, v in wanted.items() if v is not None})
         rank = Rank(number, [*prefix, self.program, *commands], environment)

@@ -3,10 +3,17 @@
 #   tools/test.sh [PRESET] [CTEST OPTION ...]    presets: dev (default), asan, tsan, minimal, tidy
 #   tools/test.sh torch [CTEST OPTION ...]       the PyTorch backend, built as dev in build/dev
 #   tools/test.sh ci                             dev, and the short form of PyTorch's where pip can fetch it
+#   tools/test.sh sanitizers [CTEST OPTION ...]  asan, then tsan whatever became of it (docs/testing.md)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 preset=${1:-dev}
 shift || true
+if [[ $preset == sanitizers ]]; then
+  failed=()
+  for each in asan tsan; do tools/test.sh $each "$@" || failed+=($each); done
+  ((${#failed[@]} == 0)) || { echo "test.sh: ${failed[*]}: failed" >&2; exit 1; }
+  exit 0
+fi
 tools/setup.sh "$preset"
 if [[ $preset == torch ]]; then
   preset=dev

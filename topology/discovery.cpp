@@ -320,7 +320,9 @@ Result<Topology> read_topology(const std::filesystem::path& file) {
     return handle ? Result<Topology>(Copy(handle->get()).make()) : Result<Topology>(handle.error());
   };
   // Only what passed is loaded here: of what it refuses hwloc keeps some memory.
-  if (try_in_child([&] { return load().has_value(); }) != Trial::passed) return not_a_machine(file.string());
+  const auto trial = try_in_child([&] { return load().has_value(); });
+  if (!trial) return Status(trial.error().code(), file.string() + ": " + trial.error().message());
+  if (*trial != Trial::passed) return not_a_machine(file.string());
   auto topology = load();
   if (!topology) return topology.error();
   topology->recorded = true;

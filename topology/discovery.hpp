@@ -16,7 +16,8 @@ Result<Topology> discover_topology(const std::filesystem::path& root = "/");
 
 /// A machine that was recorded: hwloc's XML, version 2, as `lstopo machine.xml` or record_topology write it.
 /// Loaded in a child process first, since hwloc crashes on some malformed files: for programs with one thread.
-/// Errors: unavailable when the file cannot be read; invalid_argument when it is not such a file.
+/// Errors: unavailable when the file cannot be read or no child can be started; invalid_argument when it is not such a
+/// file.
 Result<Topology> read_topology(const std::filesystem::path& file);
 
 /// Writes this host as hwloc's XML, with the ports' state, speed and MTU and the links' speeds as further attributes.

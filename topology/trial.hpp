@@ -4,12 +4,15 @@
 
 #include <functional>
 
+#include "fabring/status.hpp"
+
 namespace fabring {
 
 enum class Trial { passed, refused, crashed };
 
-/// Runs `attempt` in a child whose output goes nowhere, and says how it ended: its answer, or that it crashed, hung for
-/// 20 s or could not be started. For programs with one thread: the child is a fork.
-Trial try_in_child(const std::function<bool()>& attempt);
+/// Runs `attempt` in a child whose output goes nowhere, and says how it ended: its answer, or that it crashed or hung for
+/// 20 s. Whatever this program does with SIGCHLD and SIGALRM. For programs with one thread: the child is a fork.
+/// Errors: unavailable, if no child could be started.
+Result<Trial> try_in_child(const std::function<bool()>& attempt);
 
 }  // namespace fabring

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <set>
@@ -11,7 +10,6 @@
 #include "topology/card_facts.hpp"
 #include "topology/discovery.hpp"
 #include "topology/placement.hpp"
-#include "topology/trial.hpp"
 
 namespace fabring {
 namespace {
@@ -215,13 +213,6 @@ TEST(Topology, MalformedFilesAreRefusedWhateverTheyDoToHwloc) {
     }
   }
   ::unlink(file.c_str());
-}
-
-TEST(Topology, ATrialSaysHowItEnded) {
-  EXPECT_EQ(try_in_child([] { return true; }), Trial::passed);
-  EXPECT_EQ(try_in_child([] { return false; }), Trial::refused);
-  EXPECT_EQ(try_in_child([]() -> bool { std::abort(); }), Trial::crashed);
-  EXPECT_EQ(try_in_child([]() -> bool { ::_exit(0); }), Trial::crashed);
 }
 
 TEST(Topology, OfThisHostIsTheSameWhenRecordedAndReadAgain) {

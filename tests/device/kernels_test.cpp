@@ -33,7 +33,7 @@ class Buffer {
     before_ = memory_;
   }
   std::byte* data() { return at_; }
-  bool equals(const std::vector<std::byte>& other) const { return std::memcmp(at_, other.data(), bytes_) == 0; }
+  bool equals(const std::vector<std::byte>& other) const { return std::equal(at_, at_ + bytes_, other.begin()); }
   std::vector<std::byte> contents() const { return {at_, at_ + bytes_}; }
   bool guards_intact() const {
     const auto from = static_cast<std::size_t>(at_ - memory_.data());

@@ -242,7 +242,7 @@ Post SimFabric::post_recv(Rank self, Rank peer, Slot slot, std::span<std::byte> 
   receive->takes_ticket = takes_ticket;
   if (!port.receives.emplace(std::pair{peer, slot}, receive).second) violation(self, "two receives under one slot");
   accept(self, context, into, true);
-  std::memset(into.data(), static_cast<int>(rubbish), into.size());
+  std::fill(into.begin(), into.end(), rubbish);
   return Post::accepted;
 }
 

@@ -17,10 +17,12 @@ std::uint16_t next_port = 1;
 void land(Door& door, const Receive& receive, const Message& message) {
   if (message.bytes.size() > receive.bytes) return door.queue->failed(receive.context, FI_ETRUNC);
   Registration* const registration = receive.registration;
-  if (registration && registration->device && control.late_writes) {
-    registration->parked.push_back({see(receive.into), message.bytes});
-  } else if (!message.bytes.empty()) {
-    std::memcpy(see(receive.into), message.bytes.data(), message.bytes.size());
+  if (!message.bytes.empty()) {
+    if (registration && registration->device && control.late_writes) {
+      registration->parked.push_back({see(receive.into), message.bytes});
+    } else {
+      std::memcpy(see(receive.into), message.bytes.data(), message.bytes.size());
+    }
   }
   door.queue->done(receive.context, FI_RECV | FI_TAGGED, message.bytes.size());
 }

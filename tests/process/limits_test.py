@@ -18,7 +18,10 @@ def under(limit, user=None):
 
 def run(options, transport, limit, limited, words, must=None, user=None):
     """`limited`: the ranks under the limit. `must`: the exit code of all, if only one will do."""
-    with Job(options.program, 2, transport, {"FABRING_RENDEZVOUS_TIMEOUT": "2"}) as job:
+    settings = {"FABRING_RENDEZVOUS_TIMEOUT": "2"}
+    if user:
+        settings["ASAN_OPTIONS"] = "detect_leaks=0"  # LeakSanitizer looks from a thread, for which there is no room
+    with Job(options.program, 2, transport, settings) as job:
         for number in range(2):
             prefix = under(limit if number in limited else "-c 0", user)
             job.start(number, COMMANDS, prefix=prefix)

@@ -15,25 +15,23 @@ namespace {
 // What "net" was until libfabric 1.18.
 const char* inner_name() { return fi_version() < FI_VERSION(1, 18) ? "net" : "tcp"; }
 
-struct Card {
-  fid_nic nic{};  // first: libfabric knows only this
-  fi_link_attr link{};
-};
+fid_nic* make_card();
 
-Card* make_card();
-
+// libfabric copies a card by itself too, operations and all, in memory from calloc: so made here.
 int close_card(fid* at) {
-  delete reinterpret_cast<Card*>(at);
+  auto* const card = reinterpret_cast<fid_nic*>(at);
+  std::free(card->link_attr);
+  std::free(card);
   return 0;
 }
 
 int control_card(fid*, int command, void* into) {
   if (command != FI_DUP) return -FI_ENOSYS;
-  *static_cast<fid_nic**>(into) = &make_card()->nic;
+  *static_cast<fid_nic**>(into) = make_card();
   return 0;
 }
 
-Card* make_card() {
+fid_nic* make_card() {
   static fi_ops ops = [] {
     fi_ops made{};
     made.size = sizeof made;
@@ -41,13 +39,15 @@ Card* make_card() {
     made.control = control_card;
     return made;
   }();
-  auto* const card = new Card;
-  card->nic.fid.fclass = FI_CLASS_NIC;
-  card->nic.fid.ops = &ops;
-  card->nic.link_attr = &card->link;
+  auto* const card = static_cast<fid_nic*>(std::calloc(1, sizeof(fid_nic)));
+  auto* const link = static_cast<fi_link_attr*>(std::calloc(1, sizeof(fi_link_attr)));
+  if (!card || !link) std::abort();
+  card->fid.fclass = FI_CLASS_NIC;
+  card->fid.ops = &ops;
+  card->link_attr = link;
   const char* const stated = std::getenv("STATED_BITS_PER_SECOND");
-  card->link.speed = stated ? std::strtoull(stated, nullptr, 10) : 0;
-  card->link.state = FI_LINK_UP;
+  link->speed = stated ? std::strtoull(stated, nullptr, 10) : 0;
+  link->state = FI_LINK_UP;
   return card;
 }
 
@@ -64,7 +64,7 @@ int offer(std::uint32_t version, const char* node, const char* service, std::uin
   for (fi_info* info = *into; info; info = info->next) {
     std::free(info->fabric_attr->prov_name);  // libfabric puts ours there
     info->fabric_attr->prov_name = nullptr;
-    info->nic = &make_card()->nic;
+    info->nic = make_card();
   }
   return 0;
 }

@@ -139,19 +139,21 @@ int close_door(fid_t fid) {
 }  // namespace
 
 int open_door(fid_domain*, fi_info* info, fid_ep** into, void*) {
-  static fi_ops ops = plain(close_door);
-  ops.bind = bind_door;
-  ops.control = enable;
-  static fi_ops_ep calls = table<fi_ops_ep>();
-  calls.cancel = cancel;
-  calls.setopt = set_option;
-  static fi_ops_cm naming = table<fi_ops_cm>();
-  naming.getname = name;
-  static fi_ops_tagged messages = table<fi_ops_tagged>();
-  messages.send = send;
-  messages.recv = receive;
-  static fi_ops_rma remote = table<fi_ops_rma>();
-  remote.read = read;
+  static fi_ops ops = table<fi_ops>([](fi_ops& to) {
+    to.close = close_door;
+    to.bind = bind_door;
+    to.control = enable;
+  });
+  static fi_ops_ep calls = table<fi_ops_ep>([](fi_ops_ep& to) {
+    to.cancel = cancel;
+    to.setopt = set_option;
+  });
+  static fi_ops_cm naming = table<fi_ops_cm>([](fi_ops_cm& to) { to.getname = name; });
+  static fi_ops_tagged messages = table<fi_ops_tagged>([](fi_ops_tagged& to) {
+    to.send = send;
+    to.recv = receive;
+  });
+  static fi_ops_rma remote = table<fi_ops_rma>([](fi_ops_rma& to) { to.read = read; });
   const Lock lock(mutex);
   auto* const made = new Door;
   introduce(made->base.fid, FI_CLASS_EP, ops);

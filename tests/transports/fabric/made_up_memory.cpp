@@ -70,9 +70,10 @@ Registration* registration_of(std::uint64_t key) {
 }
 
 fi_ops_mr* memory_calls() {
-  static fi_ops_mr calls = table<fi_ops_mr>();
-  calls.reg = add_memory;
-  calls.regattr = add_any_memory;
+  static fi_ops_mr calls = table<fi_ops_mr>([](fi_ops_mr& to) {
+    to.reg = add_memory;
+    to.regattr = add_any_memory;
+  });
   return &calls;
 }
 

@@ -109,11 +109,12 @@ int open_addresses(fid_domain*, fi_av_attr*, fid_av** into, void*);
 int open_queue(fid_domain*, fi_cq_attr*, fid_cq** into, void*);
 int open_door(fid_domain*, fi_info* info, fid_ep** into, void*);
 
-/// A table of calls with nothing in it but its size.
-template <class Calls>
-Calls table() {
+/// A table of calls, filled by `fill`: where it is static it is written once, though other threads make calls already.
+template <class Calls, class Fill>
+Calls table(Fill fill) {
   Calls calls{};
   calls.size = sizeof calls;
+  fill(calls);
   return calls;
 }
 
@@ -132,9 +133,7 @@ inline void introduce(fid& fid, std::size_t fclass, fi_ops& ops) {
 
 /// Of an object that is only closed, and bound to nothing.
 inline fi_ops plain(int (*close)(fid_t)) {
-  fi_ops ops = table<fi_ops>();
-  ops.close = close;
-  return ops;
+  return table<fi_ops>([close](fi_ops& ops) { ops.close = close; });
 }
 
 }  // namespace fabring::made_up

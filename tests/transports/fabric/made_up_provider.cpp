@@ -23,10 +23,11 @@ namespace {
 int open_domain(fid_fabric*, fi_info* info, fid_domain** into, void*) {
   if ((info->caps & FI_HMEM) && !control.opens_for_devices) return -FI_ENODEV;
   static fi_ops ops = plain(close_ours<fid_domain>);
-  static fi_ops_domain calls = table<fi_ops_domain>();
-  calls.av_open = open_addresses;
-  calls.cq_open = open_queue;
-  calls.endpoint = open_door;
+  static fi_ops_domain calls = table<fi_ops_domain>([](fi_ops_domain& to) {
+    to.av_open = open_addresses;
+    to.cq_open = open_queue;
+    to.endpoint = open_door;
+  });
   auto* const made = new fid_domain{};
   introduce(made->fid, FI_CLASS_DOMAIN, ops);
   made->ops = &calls;
@@ -37,8 +38,7 @@ int open_domain(fid_fabric*, fi_info* info, fid_domain** into, void*) {
 
 int open_fabric(fi_fabric_attr*, fid_fabric** into, void*) {
   static fi_ops ops = plain(close_ours<fid_fabric>);
-  static fi_ops_fabric calls = table<fi_ops_fabric>();
-  calls.domain = open_domain;
+  static fi_ops_fabric calls = table<fi_ops_fabric>([](fi_ops_fabric& to) { to.domain = open_domain; });
   auto* const made = new fid_fabric{};
   introduce(made->fid, FI_CLASS_FABRIC, ops);
   made->ops = &calls;

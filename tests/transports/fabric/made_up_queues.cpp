@@ -64,9 +64,10 @@ const char* in_words(fid_av*, const void* name, char* into, std::size_t* bytes) 
 
 int open_addresses(fid_domain*, fi_av_attr*, fid_av** into, void*) {
   static fi_ops ops = plain(close_ours<Addresses>);
-  static fi_ops_av calls = table<fi_ops_av>();
-  calls.insert = insert;
-  calls.straddr = in_words;
+  static fi_ops_av calls = table<fi_ops_av>([](fi_ops_av& to) {
+    to.insert = insert;
+    to.straddr = in_words;
+  });
   auto* const made = new Addresses;
   introduce(made->base.fid, FI_CLASS_AV, ops);
   made->base.ops = &calls;
@@ -76,11 +77,12 @@ int open_addresses(fid_domain*, fi_av_attr*, fid_av** into, void*) {
 
 int open_queue(fid_domain*, fi_cq_attr*, fid_cq** into, void*) {
   static fi_ops ops = plain(close_ours<Queue>);
-  static fi_ops_cq calls = table<fi_ops_cq>();
-  calls.read = read_queue;
-  calls.sread = sleep_in_queue;
-  calls.readerr = read_error;
-  calls.signal = signal;
+  static fi_ops_cq calls = table<fi_ops_cq>([](fi_ops_cq& to) {
+    to.read = read_queue;
+    to.sread = sleep_in_queue;
+    to.readerr = read_error;
+    to.signal = signal;
+  });
   auto* const made = new Queue;
   introduce(made->base.fid, FI_CLASS_CQ, ops);
   made->base.ops = &calls;

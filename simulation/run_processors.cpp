@@ -60,8 +60,7 @@ Nanoseconds Run::cost_of(Rank number, Task& task) {
     return tier.receive_ns + granting + copying + (placed ? transfer_ns(length, tier.place_bytes_per_second) : 0) +
            (task.complete && step.kind == StepKind::recv_reduce ? reduction : 0);
   }
-  if (step.kind == StepKind::reduce)
-    return reduction * std::max<std::int64_t>(1, std::int64_t{step.operand_count} - 1);
+  if (step.kind == StepKind::reduce) return reduction * std::max<std::int64_t>(1, std::int64_t{step.operand_count} - 1);
   return reduction;
 }
 

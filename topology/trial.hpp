@@ -10,8 +10,8 @@ namespace fabring {
 
 enum class Trial { passed, refused, crashed };
 
-/// Runs `attempt` in a child whose output goes nowhere, and says how it ended: its answer, or that it crashed or hung for
-/// 20 s. Whatever this program does with SIGCHLD and SIGALRM. For programs with one thread: the child is a fork.
+/// Runs `attempt` in a child whose output goes nowhere, and says how it ended: its answer, or that it crashed or hung
+/// for 20 s. Whatever this program does with SIGCHLD and SIGALRM. For programs with one thread: the child is a fork.
 /// Errors: unavailable, if no child could be started.
 Result<Trial> try_in_child(const std::function<bool()>& attempt);
 

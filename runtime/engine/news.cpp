@@ -97,9 +97,9 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
   if (member < 0 || record.kind < RecordKind::data || record.kind > RecordKind::matched ||
       (record.sequence == 0 && record.kind != RecordKind::entered && record.kind != RecordKind::matched) ||
       (record.kind == RecordKind::grant && record.slot < Transfer::first_granted_slot))
-    return suspect(peer, nonsense(member < 0 ? "it sent a message though it is no member"
-                                             : "it sent a message of no known kind",
-                                  "on communicator '" + communicator->label + "'"));
+    return suspect(
+        peer, nonsense(member < 0 ? "it sent a message though it is no member" : "it sent a message of no known kind",
+                       "on communicator '" + communicator->label + "'"));
   heard_of(*communicator, member, record.consumed);
   if (record.kind == RecordKind::entered) return;
   if (!failure_of(*communicator).ok()) {
@@ -128,9 +128,9 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
   if (execution == nullptr) {
     const bool waits = !communicator->queued.empty() && communicator->queued.front()->sequence() == record.sequence;
     if (!waits && past.sequence != 0 && past.sequence == record.sequence)
-      return suspect(peer, nonsense("it sent a message for an operation that is over here",
-                                    fmt::format("in operation #{} on communicator '{}'", record.sequence,
-                                                communicator->label)));
+      return suspect(
+          peer, nonsense("it sent a message for an operation that is over here",
+                         fmt::format("in operation #{} on communicator '{}'", record.sequence, communicator->label)));
     return keep_early(*communicator, member, record, payload);
   }
   if (const Status alike = execution->check_length(member, record); !alike.ok())

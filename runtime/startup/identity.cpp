@@ -76,12 +76,11 @@ Result<Identity> Identity::decode(std::string_view bytes) {
 
 Status compare(const std::vector<Identity>& ranks) {
   const auto differ = [&](std::size_t rank, const char* what, const auto& theirs, const auto& ours) {
-    return Status(
-        ErrorCode::mismatch,
-        fmt::format("{} differs: '{}' on rank {} (host {}), '{}' on rank 0 (host {}); {}", what, theirs, rank,
-                    ranks[rank].host, ours, ranks[0].host,
-                    std::string_view(what).starts_with("FABRING_") ? "set it alike on all ranks"
-                                                                   : "install the same one on all hosts"));
+    return Status(ErrorCode::mismatch,
+                  fmt::format("{} differs: '{}' on rank {} (host {}), '{}' on rank 0 (host {}); {}", what, theirs, rank,
+                              ranks[rank].host, ours, ranks[0].host,
+                              std::string_view(what).starts_with("FABRING_") ? "set it alike on all ranks"
+                                                                             : "install the same one on all hosts"));
   };
   const Identity& first = ranks[0];
   for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
@@ -212,10 +211,9 @@ Result<std::string> common_network(const std::vector<Identity>& ranks) {
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     const Identity& one = ranks[rank];
     if (!one.usable.empty() && one.unusable.empty()) continue;
-    const std::string what =
-        fmt::format("(host {}) can use {}{}", one.host,
-                    one.usable.empty() ? "none" : fmt::format("{}", fmt::join(one.usable, ", ")),
-                    one.unusable.empty() ? "" : ": " + one.unusable);
+    const std::string what = fmt::format("(host {}) can use {}{}", one.host,
+                                         one.usable.empty() ? "none" : fmt::format("{}", fmt::join(one.usable, ", ")),
+                                         one.unusable.empty() ? "" : ": " + one.unusable);
     const auto same = std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return g.first == what; });
     if (same != groups.end())
       same->second.push_back(static_cast<Rank>(rank));

@@ -1,5 +1,5 @@
-// With a sanitizer that is not there, or that goes on after what it found, every other test passes all the same. Each of
-// these has the fault it is named after and would end with exit code 0, which a death test does not take.
+// With a sanitizer that is not there, or that goes on after what it found, every other test passes all the same. Each
+// of these has the fault it is named after and would end with exit code 0, which a death test does not take.
 #include <gtest/gtest.h>
 
 #include <climits>

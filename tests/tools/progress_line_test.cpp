@@ -46,8 +46,8 @@ std::string on_a_terminal(std::vector<std::string> words, const std::string& kin
   return said;
 }
 
-const std::vector<std::string> forecasts{"simulate", "allreduce", "--nodes", "4", "--sizes", "1K,1M", "--algorithm",
-                                         "ring,hierarchical"};
+const std::vector<std::string> forecasts{"simulate", "allreduce", "--nodes",     "4",
+                                         "--sizes",  "1K,1M",     "--algorithm", "ring,hierarchical"};
 
 TEST(ProgressLine, SaysWhichForecastIsUnderWayAndTakesItBack) {
   const std::string said = on_a_terminal(forecasts, "xterm");

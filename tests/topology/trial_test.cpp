@@ -39,7 +39,8 @@ TEST(Trial, IsNoVerdictWhereNoChildCanBeStarted) {
       {
         const rlimit none{};
         ::setrlimit(RLIMIT_NPROC, &none);
-        if (::geteuid() == 0 && ::setresuid(64997, 64997, 64997) != 0) std::abort();  // the limit does not hold for root
+        if (::geteuid() == 0 && ::setresuid(64997, 64997, 64997) != 0)
+          std::abort();  // the limit does not hold for root
         const auto trial = try_in_child([] { return true; });
         std::fputs(trial ? "it was started" : trial.error().message().c_str(), stderr);
         ::_exit(trial ? 1 : 0);

@@ -35,7 +35,8 @@ Status Output::open(const std::string& path, const std::string& option) {
 
 void Output::write(const std::string& text) {
   // A pipe or a terminal has no length to cut.
-  if (!written_ && file_ != stdout) [[maybe_unused]] const int cut = ::ftruncate(::fileno(file_), 0);
+  if (!written_ && file_ != stdout) [[maybe_unused]]
+    const int cut = ::ftruncate(::fileno(file_), 0);
   written_ = true;
   std::fwrite(text.data(), 1, text.size(), file_);
   std::fflush(file_);

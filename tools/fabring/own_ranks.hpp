@@ -11,7 +11,6 @@ namespace fabring::tools {
 
 /// `arguments` as typed, `name` for messages; `nodes`: on how many the ranks pretend to be (--split-nodes). The exit
 /// code of the job. Errors: unavailable.
-Result<int> run_own_ranks(const std::vector<std::string>& arguments, int ranks, const std::string& name,
-                          int nodes = 1);
+Result<int> run_own_ranks(const std::vector<std::string>& arguments, int ranks, const std::string& name, int nodes = 1);
 
 }  // namespace fabring::tools

@@ -153,8 +153,8 @@ Result<World> load_world(const PlanOptions& options) {
   if (Status status = read_operands(options, world); !status) return status;
   std::ifstream file(options.load, std::ios::binary);
   if (!file)
-    return Status(ErrorCode::unavailable, fmt::format("--load {}: cannot be read: {}", options.load,
-                                                      std::generic_category().message(errno)));
+    return Status(ErrorCode::unavailable,
+                  fmt::format("--load {}: cannot be read: {}", options.load, std::generic_category().message(errno)));
   std::string text(most_plan_bytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));

@@ -80,8 +80,8 @@ std::string explanation(const SimulatedWorlds& wanted, std::uint64_t bytes) {
 Status tables(const SimulateOptions& options, const SimulatedWorlds& wanted, Files& files) {
   std::vector<std::vector<Forecast>> shown;
   const Rows what = wanted.scale.empty() ? Rows::sizes : Rows::ranks;
-  std::optional<Telling> telling(std::in_place, wanted.algorithms.size() * wanted.sizes.size() *
-                                                    std::max<std::size_t>(wanted.scale.size(), 1));
+  std::optional<Telling> telling(
+      std::in_place, wanted.algorithms.size() * wanted.sizes.size() * std::max<std::size_t>(wanted.scale.size(), 1));
   Forecaster forecaster = telling->forecaster(wanted);
   std::string text;
   const std::string collective(name(wanted.forecast.collective));

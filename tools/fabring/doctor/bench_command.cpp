@@ -177,8 +177,8 @@ int measure(const BenchOptions& options) {
     if (auto found = cards_in_use(**engine, deadline, no_time)) cards = std::move(*found);
     if (!cards.empty()) {
       (void)(*engine)->leave();
-      measure_cards(cards, as_given, deadline,
-                    std::chrono::milliseconds(static_cast<std::int64_t>(options.measure_ms)), news);
+      measure_cards(cards, as_given, deadline, std::chrono::milliseconds(static_cast<std::int64_t>(options.measure_ms)),
+                    news);
     }
   }
   if (rank != 0) {

@@ -95,8 +95,7 @@ void EngineCore::heard_refusal(const RefusedCall& refusal) {
   knows_refusals_.store(!refusals_.empty());
 }
 
-// ---- sends and receives
-// -----------------------------------------------------------------------------------------------
+// ---- sends and receives ---------------------------------------------------------------------------------------------
 
 void EngineCore::message_refused(const std::shared_ptr<CommunicatorCore>& communicator, const Operation& operation,
                                  const Status& why) {
@@ -148,8 +147,7 @@ void EngineCore::take_back_refused(CommunicatorCore& communicator, const Call& m
   });
 }
 
-// ---- subgroups
-// --------------------------------------------------------------------------------------------------------
+// ---- subgroups ------------------------------------------------------------------------------------------------------
 
 void EngineCore::subgroup_refused(std::uint32_t id, const Status& why) {
   if (!parts_.control) return;
@@ -179,8 +177,7 @@ void EngineCore::take_back_refused_subgroup(std::uint32_t id) {
   refused_subgroups_.erase(found);
 }
 
-// ---- those who wait
-// ---------------------------------------------------------------------------------------------------
+// ---- those who wait -------------------------------------------------------------------------------------------------
 
 // `own`: the number of the call that this rank refused last.
 bool EngineCore::is_concerned(const RefusedCall& refusal, const CommunicatorCore& communicator,

@@ -156,7 +156,7 @@ struct Refusal {
 TEST(LaunchEnvironment, WhatCannotBeUnderstoodIsRefusedWithWhatToDo) {
   const Refusal cases[] = {
       {"nothing at all", {{"HOME", "/"}}, {"no rank", "fabring run"}},
-      {"a rank without a size", {{"FABRING_RANK", "0"}}, {"FABRING_WORLD_SIZE is missing", "environment FABRING_RANK"}},
+      {"a rank without a size", {{"FABRING_RANK", "0"}}, {"FABRING_WORLD_SIZE is missing", "only FABRING_RANK"}},
       {"a size without a rank", {{"FABRING_WORLD_SIZE", "2"}}, {"FABRING_RANK is missing"}},
       {"no address",
        {{"FABRING_RANK", "0"}, {"FABRING_WORLD_SIZE", "2"}},

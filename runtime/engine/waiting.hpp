@@ -11,6 +11,7 @@ struct WaitPolicy {
   std::uint32_t spins = 0;                      ///< empty polls before the first yield
   std::chrono::microseconds yield_for{200};     ///< then yield between polls for this long
   std::chrono::microseconds sleep_for{10'000};  ///< then sleep in the endpoint, at most this long at a time
+  int home = -1;                                ///< the processor to yield on, shared with other ranks; -1: any
 
   /// Has every rank of this node a core of its own?
   bool own_core() const { return spins > 0; }

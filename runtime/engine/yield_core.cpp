@@ -17,22 +17,36 @@ constexpr auto moment = 1us;       // 50 to 60 with the slack of the kernel's ti
 /// When to try again. Where all cores are taken, by threads that are not ours, no attempt helps.
 class Attempts {
  public:
+  Attempts(std::chrono::microseconds first_pause, std::chrono::microseconds longest_pause,
+           steady_clock::duration forgotten)
+      : first_pause_(first_pause), longest_pause_(longest_pause), forgotten_(forgotten) {}
   bool due(steady_clock::time_point now) const { return now - last_ >= pause_; }
   /// How many there were before, of late.
   int count(steady_clock::time_point now) {
-    if (now - last_ > forgotten) made_ = 0;
+    if (now - last_ > forgotten_) made_ = 0;
     last_ = now;
-    pause_ = std::min<std::chrono::microseconds>(first_pause * (1 << std::min(made_, 8)), longest_pause);
+    pause_ = std::min(first_pause_ * (1 << std::min(made_, 8)), longest_pause_);
     return made_++;
   }
 
  private:
-  static constexpr auto forgotten = 1s;
-  static constexpr std::chrono::microseconds first_pause = 500us, longest_pause = 100ms;
+  std::chrono::microseconds first_pause_, longest_pause_;
+  steady_clock::duration forgotten_;
   steady_clock::time_point last_;
   std::chrono::microseconds pause_{0};
   int made_ = 0;
 };
+
+/// To the core that this rank shares with its neighbours, if it is on another. Somebody who keeps taking it away (the
+/// kernel, as other programs run there) has his way soon.
+void go_home(int home) {
+  if (home < 0 || sched_getcpu() == home) return;
+  thread_local Attempts attempts(1ms, 64ms, 100ms);
+  const auto now = steady_clock::now();
+  if (!attempts.due(now)) return;
+  attempts.count(now);
+  go_to_core(home);
+}
 
 }  // namespace
 
@@ -46,12 +60,24 @@ bool leave_core() {
   return sched_setaffinity(0, sizeof(allowed), &allowed) == 0;
 }
 
+bool go_to_core(int core) {
+  cpu_set_t allowed;
+  const bool known = core >= 0 && core < CPU_SETSIZE && sched_getaffinity(0, sizeof(allowed), &allowed) == 0;
+  if (!known || !CPU_ISSET(core, &allowed)) return false;
+  cpu_set_t only;
+  CPU_ZERO(&only);
+  CPU_SET(core, &only);
+  if (sched_setaffinity(0, sizeof(only), &only) != 0) return false;
+  return sched_setaffinity(0, sizeof(allowed), &allowed) == 0;
+}
+
 void yield_core(const WaitPolicy& waiting) {
   if (!waiting.own_core()) {
+    go_home(waiting.home);
     std::this_thread::yield();
     return;
   }
-  thread_local Attempts attempts;
+  thread_local Attempts attempts(500us, 100ms, 1s);
   const auto before = steady_clock::now();
   std::this_thread::yield();
   const auto after = steady_clock::now();

@@ -5,10 +5,15 @@
 
 namespace fabring {
 
-/// Lets others of this core run. Where every rank of the node has a core of its own and somebody ran on this one for
-/// long all the same, it looks for another: two ranks that yield to each other on one core have a hundredth of their
-/// speed, and the scheduler leaves them there beside an idle one for 10 to 150 ms.
+/// Lets others of this core run. Where ranks share cores, on the one that is this rank's (WaitPolicy::home): the kernel
+/// leaves ranks that yield to each other where they happen to be, and may have moved this one. Where every rank of the
+/// node has a core of its own and somebody ran on this one for long all the same, it looks for another: two ranks that
+/// yield to each other on one core have a hundredth of their speed, and the scheduler leaves them there beside an idle
+/// one for 10 to 150 ms.
 void yield_core(const WaitPolicy& waiting);
+
+/// Moves the calling thread to this core, if it is allowed to use it; which ones it may use stays as it was.
+bool go_to_core(int core);
 
 /// Moves the calling thread to another core that it is allowed to use; which ones these are stays as it was. False if
 /// there is none.

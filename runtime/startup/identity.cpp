@@ -98,9 +98,6 @@ Status compare(const std::vector<Identity>& ranks) {
   return {};
 }
 
-namespace {
-
-/// May both run on one and the same processor?
 bool share_processors(const Identity& a, const Identity& b) {
   if (kernel_of(a.fingerprint) != kernel_of(b.fingerprint)) return false;
   const std::vector<int> ours = parse_cpu_list(a.cpus);  // both ascending; none: not known
@@ -112,8 +109,6 @@ bool share_processors(const Identity& a, const Identity& b) {
   }
   return false;
 }
-
-}  // namespace
 
 std::uint32_t cores_of_host(const std::vector<Identity>& ranks) {
   constexpr std::uint32_t most = 4096;

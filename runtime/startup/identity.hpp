@@ -45,6 +45,9 @@ struct Identity {
 /// Do all ranks fit together? Errors: mismatch, naming rank, host, both values.
 Status compare(const std::vector<Identity>& ranks);
 
+/// May both run on one and the same processor?
+bool share_processors(const Identity& a, const Identity& b);
+
 /// Ranks of this one's machine, in other containers too, that may run on a processor that it may run on, itself among
 /// them.
 int ranks_beside(const std::vector<Identity>& ranks, Rank self);

@@ -19,6 +19,7 @@
 #include "runtime/control/control_plane.hpp"
 #include "runtime/memory/card_access.hpp"
 #include "runtime/startup/data_path.hpp"
+#include "runtime/startup/home_core.hpp"
 #include "runtime/startup/locality.hpp"
 #include "runtime/startup/machine_choice.hpp"
 #include "runtime/startup/machine_file.hpp"
@@ -221,9 +222,11 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
   parts.progress_cpus = settle_places(places, interface, path->network, parts.report);
   parts.waiting = WaitPolicy::choose(beside, cores);
   if (2 * beside <= cores) parts.background_waiting = parts.waiting;
+  parts.waiting.home = parts.waiting.own_core() ? -1 : home_core(ranks, config.rank);
   parts.report.push_back(fmt::format("{} rank{} on the {} core{} that this rank may use: {}", beside,
                                      beside == 1 ? "" : "s", cores, cores == 1 ? "" : "s",
-                                     parts.waiting.spins > 0 ? "spin, then yield, then sleep" : "yield, then sleep"));
+                                     parts.waiting.spins > 0 ? "spin, then yield, then sleep" : "yield, then sleep") +
+                         (parts.waiting.home < 0 ? "" : fmt::format("; this one waits on {}", parts.waiting.home)));
   const std::optional<ProbeScope> probe = machine->probe;
   if (!probe)
     parts.report.push_back(fmt::format("algorithms {}: priced for {}",

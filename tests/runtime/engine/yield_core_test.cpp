@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <atomic>
+#include <chrono>
 #include <thread>
 
 namespace fabring {
@@ -77,6 +78,37 @@ TEST_F(YieldCore, AThreadThatMayUseOneCoreOnlyStaysThere) {
   EXPECT_FALSE(leave_core());
   const cpu_set_t now = allowed();
   EXPECT_TRUE(CPU_EQUAL(&now, &here));
+}
+
+TEST_F(YieldCore, AThreadThatSharesItsCoreGoesToItsOwn) {
+  WaitPolicy waiting = WaitPolicy::choose(4, 2);
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (!CPU_ISSET(core, &before_)) continue;
+    waiting.home = core;
+    // Another program may take it away at once, but not every time.
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    bool there = false;
+    while (!there && std::chrono::steady_clock::now() < end) {
+      yield_core(waiting);
+      there = sched_getcpu() == core;
+    }
+    EXPECT_TRUE(there) << core;
+    const cpu_set_t now = allowed();
+    ASSERT_TRUE(CPU_EQUAL(&now, &before_));
+  }
+}
+
+TEST_F(YieldCore, ACoreThatIsNotAllowedIsNoHome) {
+  const int here = sched_getcpu();
+  allow(only(here));
+  WaitPolicy waiting = WaitPolicy::choose(4, 2);
+  for (waiting.home = 0; waiting.home < CPU_SETSIZE + 1; ++waiting.home) {
+    EXPECT_EQ(go_to_core(waiting.home), waiting.home == here);
+    yield_core(waiting);
+    EXPECT_EQ(sched_getcpu(), here);
+  }
+  const cpu_set_t now = allowed(), then = only(here);
+  EXPECT_TRUE(CPU_EQUAL(&now, &then));
 }
 
 // The scheduler moves a thread that only yields too, after 30 yields or more here; other programs of the host may bring

@@ -195,6 +195,8 @@ Status check_machine(const Machine& machine) {
   count("moved_segment_bytes", machine.tiling.moved_segment_bytes, 0, std::size_t{1} << 40);
   count("long_segment_bytes", machine.tiling.long_segment_bytes, 0, std::size_t{1} << 40);
   count("long_depth", machine.tiling.long_depth, 1, 64);
+  for (std::size_t i = 0; i < calibrated_sizes.size(); ++i)
+    count(calibration_field(i), machine.of_allreduce.percent[i], least_calibration, most_calibration);
   return status;
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "collectives/cost/calibration.hpp"
 #include "collectives/tiling.hpp"
 #include "fabring/status.hpp"
 
@@ -50,6 +51,7 @@ struct Machine {
   std::uint32_t nodes_per_leaf = 0;           ///< nodes of one leaf switch; 0: all on one switch
   std::uint32_t oversubscription_percent = 100;  ///< 300: a leaf's nodes have three times the bandwidth of its uplinks
   TilingRules tiling;
+  Calibration of_allreduce;  ///< what it takes of its price, by size
 
   const Tier& tier(bool same_node) const { return same_node ? inside : between; }
 };

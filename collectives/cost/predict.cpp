@@ -208,7 +208,9 @@ std::optional<Nanoseconds> predict_cut(Collective collective, Algorithm algorith
   const Nanoseconds each = std::max(cost.busiest(), stay / depth);
   const Nanoseconds grant =
       granted ? std::max(machine.inside.latency_ns, shape.nodes > 1 ? machine.between.latency_ns : 0) : 0;
-  return plus(plus(machine.call_ns + grant, through), times(static_cast<std::int64_t>(tiles) - 1, each));
+  const Nanoseconds price =
+      plus(plus(machine.call_ns + grant, through), times(static_cast<std::int64_t>(tiles) - 1, each));
+  return collective == Collective::allreduce ? times(machine.of_allreduce.at(bytes), price) / 100 : price;
 }
 
 }  // namespace fabring

@@ -57,6 +57,8 @@ void each_field(Machine& machine, Visit visit) {
   visit("moved_segment_bytes", machine.tiling.moved_segment_bytes);
   visit("long_segment_bytes", machine.tiling.long_segment_bytes);
   visit("long_depth", machine.tiling.long_depth);
+  for (std::size_t i = 0; i < calibrated_sizes.size(); ++i)
+    visit(calibration_field(i), machine.of_allreduce.percent[i]);
 }
 
 /// Reads the members of `from` that are fields; any other member is an error unless it is one of `others`.
@@ -130,7 +132,7 @@ std::string machine_to_json(const Machine& machine) {
     Json& object = json[name];
     each_field_of_tier(*tier, [&](const char* field, const auto& value) { object[field] = value; });
   }
-  each_field(machine, [&](const char* field, const auto& value) { json[field] = value; });
+  each_field(machine, [&](std::string_view field, const auto& value) { json[std::string(field)] = value; });
   return json.dump(2) + "\n";
 }
 

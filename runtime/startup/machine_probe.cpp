@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "collectives/choice/table.hpp"
+#include "collectives/cost/calibration.hpp"
 #include "collectives/cost/fit.hpp"
 #include "fabring/communicator.hpp"
 #include "runtime/engine/engine_core.hpp"
@@ -180,6 +181,7 @@ Result<std::string> probe_machine(EngineCore& core, ProbeScope scope) {
   std::string text;
   if (probe.rank() == 0) {
     Machine fitted = probe.fitted();
+    fitted.of_allreduce = calibrate(fitted, probe.measured());
     fitted.name = "this machine, probed";
     text = machine_to_json(fitted);
   }

@@ -56,7 +56,10 @@ TilingRules rules_for(const TilingRules& rules, Collective collective, std::stri
     own.smallest_bytes =
         std::min({rules.smallest_bytes, own.segment_bytes, by_records ? smallest_of_pair : segment_of_pair});
   } else if (rules.moved_segment_bytes != 0 && !is_passed_on(collective, algorithm, ranks)) {
-    own.segment_bytes = std::max(rules.segment_bytes, rules.moved_segment_bytes / (ranks > 2 ? 2 : 1));
+    const std::size_t moved = ranks > 2                             ? rules.moved_segment_bytes / 2
+                              : collective == Collective::broadcast ? rules.moved_segment_bytes * 4
+                                                                    : rules.moved_segment_bytes;
+    own.segment_bytes = std::max(rules.segment_bytes, moved);
     own.smallest_bytes = own.segment_bytes;  // there is nothing to overlap
   }
   return own;

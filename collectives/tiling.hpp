@@ -44,7 +44,7 @@ TilingRules rules_between_gpus(TilingRules rules);
 /// just long enough that the lines of one are on their way while those of another are added. What a rank only sends
 /// from the caller's memory, or receives into it, need not be in the cache when it is done: long messages save grants
 /// and system calls; a rank that talks to several others at once sends each half as much, as all of it passes the same
-/// cache.
+/// cache; a broadcast between two, which goes one way only, four times as much.
 TilingRules rules_for(const TilingRules& rules, Collective collective, std::string_view algorithm, int ranks,
                       std::uint64_t bytes);
 

@@ -25,6 +25,11 @@ constexpr std::int64_t downward_percent = 130;
 /// measured.
 constexpr std::int64_t at_once_percent = 115;
 
+/// Who waits for a long message through a socket, with a core of its own, takes it in so far behind its sender; and
+/// what the same bytes take then, as both ends are at the same memory. Measured between two ranks only.
+constexpr std::uint64_t received_behind_bytes = std::uint64_t{64} << 10;
+constexpr std::int64_t streaming_percent = 145;
+
 /// What a line of shared memory that announces a message has room for (transports/shm/layout.hpp).
 constexpr std::uint64_t bytes_beside_announcement = 16;
 
@@ -97,7 +102,10 @@ class Prices {
     const bool sockets = tier.copy_bytes_per_second != 0 && tier.place_bytes_per_second == 0;
     const bool downward = phase.downward && sockets && percent > 100;
     const bool at_once = percent > 100 && !downward && (taking_turns ? phase.all_busy : sockets);
-    const std::int64_t for_bytes = at_once ? at_once_percent : 100;
+    // Who only waits, on a core of its own, takes in what is there while the sender copies the rest.
+    const bool streaming =
+        taking_turns && sockets && inside && shape_.ranks == 2 && percent == 100 && phase.bytes > received_behind_bytes;
+    const std::int64_t for_bytes = streaming ? streaming_percent : at_once ? at_once_percent : 100;
     const Nanoseconds copying = times(for_bytes, transfer_ns(phase.bytes, tier.copy_bytes_per_second)) / 100;
     const std::uint64_t reduced = phase.reduced + (tier.launch_ns == 0 ? phase.waiting : phase.aside);
     const Nanoseconds reducing = times(for_bytes, transfer_ns(reduced, machine_.reduce_bytes_per_second)) / 100;
@@ -129,16 +137,21 @@ class Prices {
     };
 
     const std::int64_t own = rounds_of_a_rank == 0 ? rounds : std::min(rounds, rounds_of_a_rank);
-    // Who takes turns sends or receives in a round; with a single message it passes on what it has received.
+    // Who takes turns sends or receives in a round; with a single message it passes on what it has received, if there
+    // is anybody left.
     const Nanoseconds in_turn =
-        own * phase.messages == 1 ? sending + receiving + reducing
-                                  : std::max(sending, receiving + reducing / std::max<std::int64_t>(phase.messages, 1));
+        own * phase.messages == 1 && shape_.ranks > 2
+            ? sending + receiving + reducing
+            : std::max(sending, receiving + reducing / std::max<std::int64_t>(phase.messages, 1));
     const Nanoseconds work =
         taking_turns ? times(phase.messages, in_turn) : plus(times(phase.messages, sending + receiving), reducing);
     // The first message goes out, all further ones behind it, the last is taken in.
     const Nanoseconds behind = times(phase.messages - 1, std::max({sending, receiving, lane}));
     const Nanoseconds queued = downward ? shared(behind) : crowded(behind);  // another rank runs on the root's core
-    Nanoseconds round = plus(plus(crowded(sending + receiving + reducing), latency + tier.launch_ns + wire), queued);
+    const Nanoseconds meanwhile =
+        streaming ? copying - transfer_ns(received_behind_bytes, tier.copy_bytes_per_second) : 0;
+    Nanoseconds round =
+        plus(plus(crowded(sending + receiving + reducing) - meanwhile, latency + tier.launch_ns + wire), queued);
     // Who waits for several is woken for nothing now and then: half a switch more, by what was measured.
     const Nanoseconds switching = percent == 100                        ? 0
                                   : phase.messages > 1 && !taking_turns ? machine_.switch_ns * 3 / 2

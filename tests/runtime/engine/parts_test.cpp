@@ -157,7 +157,8 @@ TEST(Tiling, is_coarser_for_what_only_moves) {
   };
   EXPECT_EQ(segment(Collective::broadcast, Algorithm::chain, 2), 1u << 16) << "not where nothing is said of it";
   rules.moved_segment_bytes = 1 << 20;
-  EXPECT_EQ(segment(Collective::broadcast, Algorithm::chain, 2), 1u << 20);
+  EXPECT_EQ(segment(Collective::all_gather, Algorithm::direct_one_shot, 2), 1u << 20);
+  EXPECT_EQ(segment(Collective::broadcast, Algorithm::chain, 2), 1u << 22) << "it goes one way only";
   EXPECT_EQ(segment(Collective::broadcast, Algorithm::chain, 3), 1u << 16) << "it is passed on";
   EXPECT_EQ(segment(Collective::alltoall, Algorithm::direct_one_shot, 3), 1u << 19);
   EXPECT_EQ(segment(Collective::all_gather, Algorithm::ring, 4), 1u << 16);

@@ -2,8 +2,12 @@
 
 #include "runtime/startup/identity.hpp"
 
+#include <algorithm>
+
+#include "runtime/startup/home_core.hpp"
 #include "runtime/startup/machine_choice.hpp"
 #include "tests/fuzz/round_trip.hpp"
+#include "topology/cpus.hpp"
 
 namespace fabring::fuzz::identity {
 namespace {
@@ -35,6 +39,9 @@ void run(std::string_view input) {
     (void)compare(ranks);
     const int beside = ranks_beside(ranks, 1);
     require(beside == 1 || beside == 2, "a rank is beside itself and perhaps the other");
+    const int home = home_core(ranks, 1);
+    const std::vector<int> allowed = parse_cpu_list(ranks[1].cpus);
+    require(home == -1 || std::ranges::find(allowed, home) != allowed.end(), "a rank waits where it may run");
     (void)all_lend(ranks, {0, 0});
     (void)unasked_limit_of(ranks, {0, 0});
     for (const auto& cards : {std::optional<HostCards>(), std::optional(HostCards{"efa", 4, 100'000, true})})

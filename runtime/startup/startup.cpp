@@ -226,7 +226,7 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
   parts.report.push_back(fmt::format("{} rank{} on the {} core{} that this rank may use: {}", beside,
                                      beside == 1 ? "" : "s", cores, cores == 1 ? "" : "s",
                                      parts.waiting.spins > 0 ? "spin, then yield, then sleep" : "yield, then sleep") +
-                         (parts.waiting.home < 0 ? "" : fmt::format("; this one waits on {}", parts.waiting.home)));
+                         (parts.waiting.home < 0 ? "" : fmt::format("; this rank on core {}", parts.waiting.home)));
   const std::optional<ProbeScope> probe = machine->probe;
   if (!probe)
     parts.report.push_back(fmt::format("algorithms {}: priced for {}",

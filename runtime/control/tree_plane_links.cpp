@@ -151,8 +151,8 @@ void TreePlane::on_end(Link& link, const std::string& why) {
     leaving = leaving_;
     name = who_locked(link.peer);
   }
-  mark_gone(link.peer, link.peer);
   if (said_goodbye) {
+    mark_gone(link.peer, link.peer);
     // The tree is cut here. Whoever stays hears no more of the ranks behind; nothing is wrong with them.
     if (!leaving) log_.info(fmt::format("{} has left before this rank", name));
     return;
@@ -164,7 +164,9 @@ void TreePlane::on_end(Link& link, const std::string& why) {
         "; or it had given this rank up, which itself stood still for {} until now (its process was "
         "stopped, or had no processor; FABRING_SILENCE_TIMEOUT is {})",
         duration_text(still), duration_text(config_.silence_timeout));
+  // Why, before what follows from it: who waits would name a rank that it only reaches no more.
   learn({ErrorCode::peer_lost, link.peer, self_, 0, fmt::format("{} died: {}", name, how)}, link.peer);
+  mark_gone(link.peer, link.peer);
 }
 
 void TreePlane::learn(const Failure& failure, Rank from) {

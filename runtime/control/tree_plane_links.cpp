@@ -164,7 +164,7 @@ void TreePlane::on_end(Link& link, const std::string& why) {
         "; or it had given this rank up, which itself stood still for {} until now (its process was "
         "stopped, or had no processor; FABRING_SILENCE_TIMEOUT is {})",
         duration_text(still), duration_text(config_.silence_timeout));
-  // Why, before what follows from it: who waits would name a rank that it only reaches no more.
+  // First why, here and to the others: who waits and hears only that a rank is gone names those behind it instead.
   learn({ErrorCode::peer_lost, link.peer, self_, 0, fmt::format("{} died: {}", name, how)}, link.peer);
   mark_gone(link.peer, link.peer);
 }

@@ -37,6 +37,18 @@ class Attempts {
   int made_ = 0;
 };
 
+/// None if the kernel does not say.
+cpu_set_t allowed_cores() {
+  cpu_set_t cores;
+  if (sched_getaffinity(0, sizeof(cores), &cores) != 0) CPU_ZERO(&cores);
+  return cores;
+}
+
+/// To one of these; those that the thread may use stay as they were.
+bool move_to(const cpu_set_t& cores, const cpu_set_t& allowed) {
+  return sched_setaffinity(0, sizeof(cores), &cores) == 0 && sched_setaffinity(0, sizeof(allowed), &allowed) == 0;
+}
+
 /// To the core that this rank shares with its neighbours, if it is on another. Somebody who keeps taking it away (the
 /// kernel, as other programs run there) has his way soon.
 void go_home(int home) {
@@ -51,24 +63,21 @@ void go_home(int home) {
 }  // namespace
 
 bool leave_core() {
-  cpu_set_t allowed;
+  const cpu_set_t allowed = allowed_cores();
   const int here = sched_getcpu();
-  if (here < 0 || here >= CPU_SETSIZE || sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return false;
+  if (here < 0 || here >= CPU_SETSIZE) return false;
   cpu_set_t others = allowed;
   CPU_CLR(here, &others);
-  if (CPU_COUNT(&others) == 0 || sched_setaffinity(0, sizeof(others), &others) != 0) return false;
-  return sched_setaffinity(0, sizeof(allowed), &allowed) == 0;
+  return CPU_COUNT(&others) != 0 && move_to(others, allowed);
 }
 
 bool go_to_core(int core) {
-  cpu_set_t allowed;
-  const bool known = core >= 0 && core < CPU_SETSIZE && sched_getaffinity(0, sizeof(allowed), &allowed) == 0;
-  if (!known || !CPU_ISSET(core, &allowed)) return false;
+  const cpu_set_t allowed = allowed_cores();
+  if (core < 0 || core >= CPU_SETSIZE || !CPU_ISSET(core, &allowed)) return false;
   cpu_set_t only;
   CPU_ZERO(&only);
   CPU_SET(core, &only);
-  if (sched_setaffinity(0, sizeof(only), &only) != 0) return false;
-  return sched_setaffinity(0, sizeof(allowed), &allowed) == 0;
+  return move_to(only, allowed);
 }
 
 void yield_core(const WaitPolicy& waiting) {

@@ -181,7 +181,7 @@ Result<std::string> probe_machine(EngineCore& core, ProbeScope scope) {
   std::string text;
   if (probe.rank() == 0) {
     Machine fitted = probe.fitted();
-    fitted.of_allreduce = calibrate(fitted, probe.measured());
+    if (scope.whole) fitted.of_allreduce = calibrate(fitted, probe.measured());
     fitted.name = "this machine, probed";
     text = machine_to_json(fitted);
   }

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "runtime/base/wire.hpp"
 #include "tests/runtime/control/control_world.hpp"
 
@@ -12,29 +14,32 @@ using namespace testing_support;
 using control::Message;
 using testing::HasSubstr;
 
-// Rank 1 of 2: joins as it should, and then does what the test says.
+// A rank below rank 0: joins as it should, and then does what the test says.
 class Puppet {
  public:
-  Puppet(Board& board, const World& world) {
+  Puppet(Board& board, const World& world, Rank self = 1) {
     auto address = board.get("control/0", steady_clock::now() + patience);
     HandshakeOptions greeting;
     greeting.purpose = Purpose::control;
     greeting.initiator = true;
     greeting.job_id = world.config.job_id;
     greeting.job_nonce = 4242;
-    greeting.self = 1;
-    greeting.world_size = 2;
+    greeting.self = self;
+    greeting.world_size = world.config.world_size;
     std::shared_ptr<void> shaking;
     auto connecting = net::connect(loop_, *net::SocketAddress::parse(*address), patience, [&](auto stream) {
       shaking = handshake(loop_, std::move(*stream), greeting, [&](HandshakeResult result) {
         link_ = FrameStream::open(loop_, std::move(result.stream), 1 << 20,
-                                  {[this](std::uint8_t, std::string_view) { return ++frames_, true; },
+                                  {[this](std::uint8_t type, std::string_view) {
+                                     heard_.push_back(static_cast<Message>(type));
+                                     return true;
+                                   },
                                    [this](const std::string&) { ended_ = true; }});
       });
     });
     run_until([&] { return link_ != nullptr; });
-    say(Message::entry,
-        control::encode(control::Entry{0, 1, WireWriter().text("puppet house", 256).number(std::uint32_t{99}).take()}));
+    say(Message::entry, control::encode(control::Entry{
+                            0, self, WireWriter().text("puppet house", 256).number(std::uint32_t{99}).take()}));
     run_until([&] { return link_->queued_bytes() == 0; });
   }
   void say(Message type, std::string_view payload) { link_->send(static_cast<std::uint8_t>(type), payload); }
@@ -45,12 +50,13 @@ class Puppet {
     ASSERT_TRUE(done());
   }
   bool ended() const { return ended_; }
+  const std::vector<Message>& heard() const { return heard_; }
   net::Loop& loop() { return loop_; }
 
  private:
   net::Loop loop_;
   std::shared_ptr<FrameStream> link_;
-  int frames_ = 0;
+  std::vector<Message> heard_;
   bool ended_ = false;
 };
 
@@ -204,6 +210,29 @@ TEST_F(ControlAbuse, VisitorsThatAreNoChildrenAreTurnedAwayWhileTheTreeForms) {
   ASSERT_TRUE(plane.has_value()) << plane.error().to_string();
   EXPECT_EQ((*plane)->strangers(), 2u);
   EXPECT_EQ((*plane)->host_of(1), "puppet house");
+}
+
+// Whoever hears first that a rank is gone names the ranks behind it in an exchange it waits for, which may live.
+TEST(ControlOrder, WhyARankIsGoneIsToldBeforeThatItIsGone) {
+  World world(3);
+  std::unique_ptr<ControlPlane> plane;
+  std::thread rank0([&] {
+    Config own = world.config;
+    own.rank = 0;
+    BoardBootstrap bootstrap(world.board);
+    auto started = start_control_plane(own, "", bootstrap, world.log, world.options);
+    ASSERT_TRUE(started.has_value()) << started.error().to_string();
+    plane = std::move(*started);
+  });
+  Puppet stays(world.board, world, 1);
+  auto dies = std::make_unique<Puppet>(world.board, world, 2);
+  rank0.join();
+  ASSERT_NE(plane, nullptr);
+  dies.reset();
+  const auto place = [&](Message type) { return std::ranges::find(stays.heard(), type); };
+  stays.run_until(
+      [&] { return place(Message::failure) != stays.heard().end() && place(Message::gone) != stays.heard().end(); });
+  EXPECT_LT(place(Message::failure), place(Message::gone));
 }
 
 TEST(ControlFormation, AnAbsentParentEndsAtTheDeadline) {

@@ -37,6 +37,7 @@ TilingRules rules_through_loopback(TilingRules rules, int ranks) {
   if (ranks > most_ranks_of_long_messages) return rules;
   rules.segment_bytes = std::size_t{512} << 10;
   rules.depth = 2;
+  rules.exchanged_whole_bytes = rules.segment_bytes;
   return rules;
 }
 
@@ -61,6 +62,8 @@ TilingRules rules_for(const TilingRules& rules, Collective collective, std::stri
                                                                     : rules.moved_segment_bytes;
     own.segment_bytes = std::max(rules.segment_bytes, moved);
     own.smallest_bytes = own.segment_bytes;  // there is nothing to overlap
+  } else if (is_exchange(collective, ranks)) {
+    own.smallest_bytes = std::max(rules.smallest_bytes, rules.exchanged_whole_bytes);
   }
   return own;
 }

@@ -24,6 +24,7 @@ struct TilingRules {
   std::size_t pair_vector_bytes = std::size_t{256} << 10;  ///< longest vector that is exchanged so
   /// The largest message between two ranks of what is neither reduced nor passed on; 0: segment_bytes.
   std::size_t moved_segment_bytes = 0;
+  std::size_t exchanged_whole_bytes = 0;  ///< messages that two ranks send each other at once are not cut below this
   /// The largest message where no processor copies bytes and the price asks for long ones (cost/message_length.hpp),
   /// and the tiles in flight then; 0: segment_bytes and depth.
   std::size_t long_segment_bytes = 0;
@@ -31,8 +32,9 @@ struct TilingRules {
 };
 
 /// The rules where the ranks of one host reach each other through its network: the kernel takes less time for few long
-/// writes, and nothing is far, so that two tiles overlap enough and what is under way stays in the caches. Of many
-/// ranks long messages would fill the scratch memory.
+/// writes, and nothing is far, so that two tiles overlap enough and what is under way stays in the caches; of two
+/// ranks that both send, reducing beside sending gains less than a second message costs. Of many ranks long messages
+/// would fill the scratch memory.
 TilingRules rules_through_loopback(TilingRules rules, int ranks);
 
 /// The rules where all ranks of a host lend each other memory of GPUs. What is sent unasked cannot be lent, so that is

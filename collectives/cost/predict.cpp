@@ -30,6 +30,12 @@ constexpr std::int64_t at_once_percent = 115;
 constexpr std::uint64_t received_behind_bytes = std::uint64_t{64} << 10;
 constexpr std::int64_t streaming_percent = 145;
 
+/// Two ranks with a core each that send each other messages through a socket at once: what of a message lies between
+/// these bytes takes so much more, as share of a copy at one end. Once for tiles that are written together, which are
+/// granted together too.
+constexpr std::uint64_t meeting_from_bytes = std::uint64_t{16} << 10, meeting_until_bytes = std::uint64_t{128} << 10;
+constexpr std::int64_t meeting_percent = 400;
+
 /// What a line of shared memory that announces a message has room for (transports/shm/layout.hpp).
 constexpr std::uint64_t bytes_beside_announcement = 16;
 
@@ -46,7 +52,8 @@ struct TileCost {
   Nanoseconds lane = 0;   // a rank's lane
   Nanoseconds cards = 0;  // the node's network cards
   Nanoseconds memory = 0;
-  Nanoseconds cores = 0;  // of a node, together
+  Nanoseconds cores = 0;    // of a node, together
+  Nanoseconds meeting = 0;  // once for all tiles under way
   Nanoseconds busiest() const { return std::max({work, lane, cards, memory, cores}); }
 };
 
@@ -105,6 +112,7 @@ class Prices {
     // Who only waits, on a core of its own, takes in what is there while the sender copies the rest.
     const bool streaming =
         taking_turns && sockets && inside && shape_.ranks == 2 && percent == 100 && phase.bytes > received_behind_bytes;
+    const bool meeting = !taking_turns && sockets && inside && shape_.ranks == 2 && percent == 100;
     const std::int64_t for_bytes = streaming ? streaming_percent : at_once ? at_once_percent : 100;
     const Nanoseconds copying = times(for_bytes, transfer_ns(phase.bytes, tier.copy_bytes_per_second)) / 100;
     const std::uint64_t reduced = phase.reduced + (tier.launch_ns == 0 ? phase.waiting : phase.aside);
@@ -158,9 +166,15 @@ class Prices {
                                                                         : machine_.switch_ns;
     round += switching;
     cost.through = plus(cost.through, times(rounds, round));
+    if (meeting && phase.bytes > meeting_from_bytes) {
+      const std::uint64_t slow = std::min(phase.bytes, meeting_until_bytes) - meeting_from_bytes;
+      const Nanoseconds more = times(meeting_percent, transfer_ns(slow, tier.copy_bytes_per_second)) / 100;
+      cost.meeting = plus(cost.meeting, times(rounds, more));
+    }
     if (!taking_turns) cost.work = plus(cost.work, times(own, switching));
     // The next tile waits for the busiest rank, which another on its core holds up.
-    cost.work = plus(cost.work, times(own, downward ? shared(work) : crowded(work)));
+    const Nanoseconds granted_before = meeting ? times(phase.messages, 2 * granting) : 0;
+    cost.work = plus(cost.work, times(own, downward ? shared(work) : crowded(work) - granted_before));
     cost.lane = plus(cost.lane, times(own * phase.messages, lane));
     if (inside)
       cost.memory = plus(cost.memory, times(own * phase.messages * shape_.most,
@@ -221,8 +235,9 @@ std::optional<Nanoseconds> predict_cut(Collective collective, Algorithm algorith
   const Nanoseconds each = std::max(cost.busiest(), stay / depth);
   const Nanoseconds grant =
       granted ? std::max(machine.inside.latency_ns, shape.nodes > 1 ? machine.between.latency_ns : 0) : 0;
+  const Nanoseconds meeting = times((static_cast<std::int64_t>(tiles) + depth - 1) / depth, cost.meeting);
   const Nanoseconds price =
-      plus(plus(machine.call_ns + grant, through), times(static_cast<std::int64_t>(tiles) - 1, each));
+      plus(plus(machine.call_ns + grant + meeting, through), times(static_cast<std::int64_t>(tiles) - 1, each));
   return collective == Collective::allreduce ? times(machine.of_allreduce.at(bytes), price) / 100 : price;
 }
 

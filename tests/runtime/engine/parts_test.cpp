@@ -170,6 +170,11 @@ TEST(Tiling, is_coarser_through_the_loopback_as_far_as_scratch_memory_reaches) {
   EXPECT_EQ(few.segment_bytes, 512u << 10);
   EXPECT_EQ(few.depth, 2u);
   EXPECT_EQ(few.moved_segment_bytes, 0u) << "or FABRING_SEGMENT_BYTES would not hold for what only moves";
+  const PreparedPlan exchange = prepared(Algorithm::recursive_doubling, 0, {0, 0});
+  EXPECT_EQ(choose_tiling(exchange, vector_of(128 << 10, 4), few).tiles, 1u) << "two that send each other";
+  EXPECT_EQ(choose_tiling(exchange, vector_of(256 << 10, 4), few).tiles, 2u);
+  const PreparedPlan four = prepared(Algorithm::recursive_doubling, 0, {0, 0, 0, 0});
+  EXPECT_EQ(choose_tiling(four, vector_of(128 << 10, 4), few).tiles, 2u) << "more ranks overlap";
   const TilingRules many = rules_through_loopback({}, 17);
   EXPECT_EQ(many.segment_bytes, TilingRules().segment_bytes);
   EXPECT_EQ(many.depth, TilingRules().depth);

@@ -1,0 +1,191 @@
+#include "collectives/cost/tile_cost.hpp"
+
+namespace fabring::cost {
+namespace {
+
+/// What the cores of a node take for a tile that goes down from a root, if ranks share them, to the work that is in it:
+/// whom a core could run often waits for another, and messages of one direction cost more than those of an exchange.
+/// Over sockets; closest to what was measured.
+constexpr std::int64_t downward_percent = 130;
+
+/// What the same bytes take where all ranks send and receive at once, to ranks that take turns, if ranks share cores:
+/// of exchanges over sockets, and of two trees in which who is inside one is a leaf of the other. Closest to what was
+/// measured.
+constexpr std::int64_t at_once_percent = 115;
+
+/// Who waits for a long message through a socket, with a core of its own, takes it in so far behind its sender; and
+/// what the same bytes take then, as both ends are at the same memory. Measured between two ranks only.
+constexpr std::uint64_t received_behind_bytes = std::uint64_t{64} << 10;
+constexpr std::int64_t streaming_percent = 145;
+
+/// Two ranks with a core each that send each other messages through a socket at once: what of a message lies between
+/// these bytes takes so much more, as share of a copy at one end. Once for tiles that are written together, which are
+/// granted together too.
+constexpr std::uint64_t meeting_from_bytes = std::uint64_t{16} << 10, meeting_until_bytes = std::uint64_t{128} << 10;
+constexpr std::int64_t meeting_percent = 400;
+
+/// What a line of shared memory that announces a message has room for (transports/shm/layout.hpp).
+constexpr std::uint64_t bytes_beside_announcement = 16;
+
+std::int64_t ranks_per_core_percent(const WorldShape& shape, const Machine& machine) {
+  if (machine.cores == 0 || static_cast<int>(machine.cores) >= shape.most) return 100;
+  return (std::int64_t{shape.most} + machine.cores - 1) / machine.cores * 100;
+}
+
+/// Both ends copy every byte. In shared memory nothing of this was measured.
+bool is_socket(const Tier& tier) { return tier.copy_bytes_per_second != 0 && tier.place_bytes_per_second == 0; }
+
+}  // namespace
+
+/// One round of a phase through one tier: how ranks are at work in it, and what each of its messages costs.
+struct TilePrices::Round {
+  const Phase& phase;
+  const Tier& tier;
+  bool inside;  ///< a node
+
+  /// A rank waits for others most of the time: ranks that share a core are seldom in each other's way, but the work of
+  /// all must be done.
+  bool taking_turns = false;
+  bool downward = false;   ///< through sockets, among ranks that share cores
+  bool streaming = false;  ///< who only waits, on a core of its own, takes in what is there while the sender copies on
+  bool meeting = false;    ///< two ranks with a core each send each other messages through a socket
+
+  // Of a message; `reducing` of all messages of the round.
+  Nanoseconds copying = 0, reducing = 0, granting = 0, sending = 0, receiving = 0, lane = 0, latency = 0;
+
+  Nanoseconds reducing_each() const { return reducing / std::max<std::int64_t>(phase.messages, 1); }
+};
+
+TilePrices::TilePrices(const WorldShape& shape, const Machine& machine)
+    : shape_(shape), machine_(machine), ranks_per_core_percent_(ranks_per_core_percent(shape, machine)) {}
+
+void TilePrices::add(TileCost& cost, const Phase& phase, std::int64_t rounds_of_a_rank) const {
+  if (phase.inside_rounds != 0) add_rounds(cost, round_of(phase, true), phase.inside_rounds, rounds_of_a_rank);
+  if (phase.between_rounds != 0) add_rounds(cost, round_of(phase, false), phase.between_rounds, rounds_of_a_rank);
+  cost.cards = plus(cost.cards, card_time(phase.node_bytes, phase.flows));
+}
+
+TilePrices::Round TilePrices::round_of(const Phase& phase, bool inside) const {
+  const Tier& tier = machine_.tier(inside);
+  Round round{phase, tier, inside};
+  const bool sockets = is_socket(tier);
+  const bool two_alone = sockets && inside && shape_.ranks == 2 && !shared_cores();
+  round.taking_turns = phase.of_all_ranks > 0;
+  round.downward = phase.downward && sockets && shared_cores();
+  round.streaming = two_alone && round.taking_turns && phase.bytes > received_behind_bytes;
+  round.meeting = two_alone && !round.taking_turns;
+
+  const bool at_once = shared_cores() && !round.downward && (round.taking_turns ? phase.all_busy : sockets);
+  const std::int64_t for_bytes = round.streaming ? streaming_percent : at_once ? at_once_percent : 100;
+  round.copying = percent_of(for_bytes, transfer_ns(phase.bytes, tier.copy_bytes_per_second));
+  const std::uint64_t reduced = phase.reduced + (tier.launch_ns == 0 ? phase.waiting : phase.aside);
+  round.reducing = percent_of(for_bytes, transfer_ns(reduced, machine_.reduce_bytes_per_second));
+  round.granting = phase.bytes > machine_.tiling.eager_bytes ? tier.grant_ns : 0;
+  // An answer in the place of what it answers (transports/fast_messages.hpp) is there as soon as it has been made.
+  const bool in_place = phase.answers && inside && machine_.tiling.pair_bytes > 0;
+  round.sending = tier.send_ns + round.granting + (in_place ? 0 : round.copying);
+  const Nanoseconds placing = phase.reduced == 0 ? transfer_ns(phase.bytes, tier.place_bytes_per_second) : 0;
+  round.receiving = tier.receive_ns + round.granting + round.copying + placing;
+  round.lane = transfer_ns(phase.bytes, tier.lane_bytes_per_second);
+  // In shared memory the lines of a message come after the one that announces it, unless it fits in there.
+  const bool announced = inside && tier.place_bytes_per_second != 0 && phase.bytes > bytes_beside_announcement;
+  round.latency = announced ? 2 * tier.latency_ns : tier.latency_ns;
+  return round;
+}
+
+void TilePrices::add_rounds(TileCost& cost, const Round& round, std::int64_t rounds,
+                            std::int64_t rounds_of_a_rank) const {
+  const std::int64_t own = rounds_of_a_rank == 0 ? rounds : std::min(rounds, rounds_of_a_rank);
+  cost.through = plus(cost.through, times(rounds, duration(round)));
+  cost.work = plus(cost.work, work_of_a_rank(round, own));
+  cost.cores = plus(cost.cores, work_of_all(round, rounds));
+  cost.meeting = plus(cost.meeting, times(rounds, meeting(round)));
+  cost.lane = plus(cost.lane, times(own * round.phase.messages, round.lane));
+  if (round.inside)
+    cost.memory = plus(cost.memory, times(own * round.phase.messages * shape_.most,
+                                          transfer_ns(round.phase.bytes, machine_.memory_bytes_per_second)));
+}
+
+/// The first message goes out, all further ones behind it, the last is taken in.
+Nanoseconds TilePrices::duration(const Round& round) const {
+  const Nanoseconds work = round.sending + round.receiving + round.reducing;
+  const Nanoseconds meanwhile =
+      round.streaming ? round.copying - transfer_ns(received_behind_bytes, round.tier.copy_bytes_per_second) : 0;
+  const bool alone = round.taking_turns && !(round.downward && round.phase.all_busy);
+  const Nanoseconds behind = times(round.phase.messages - 1, std::max({round.sending, round.receiving, round.lane}));
+  // Down from a root: another rank runs on the root's core.
+  const Nanoseconds queued = alone && !round.downward ? behind : crowded(behind);
+  return plus(plus((alone ? work : crowded(work)) - meanwhile,
+                   round.latency + round.tier.launch_ns + on_the_wire(round)),
+              queued) +
+         switching(round);
+}
+
+Nanoseconds TilePrices::work_of_a_rank(const Round& round, std::int64_t own_rounds) const {
+  const std::int64_t messages = round.phase.messages;
+  if (!round.taking_turns) {
+    const Nanoseconds work = plus(times(messages, round.sending + round.receiving), round.reducing);
+    const Nanoseconds granted_before = round.meeting ? times(messages, 2 * round.granting) : 0;
+    return plus(times(own_rounds, switching(round)), times(own_rounds, crowded(work) - granted_before));
+  }
+  // Who takes turns sends or receives in a round; with a single message it passes on what it has received, if there is
+  // anybody left.
+  const Nanoseconds in_turn = own_rounds * messages == 1 && shape_.ranks > 2
+                                  ? round.sending + round.receiving + round.reducing
+                                  : std::max(round.sending, round.receiving + round.reducing_each());
+  const Nanoseconds work = times(messages, in_turn);
+  // The next tile waits for the busiest rank, which another on its core holds up.
+  return times(own_rounds, round.downward ? crowded(work) : work);
+}
+
+/// Of the node's cores, which its ranks share.
+Nanoseconds TilePrices::work_of_all(const Round& round, std::int64_t rounds) const {
+  const Phase& phase = round.phase;
+  if (!shared_cores() || !(round.taking_turns || round.downward)) return 0;
+  const Nanoseconds each = round.sending + round.receiving + round.reducing_each();
+  const std::int64_t messages =
+      round.taking_turns ? phase.of_all_ranks : std::int64_t{phase.rounds()} * phase.messages * shape_.ranks;
+  const Nanoseconds all =
+      times(messages * rounds * shape_.most, each) / (std::int64_t{phase.rounds()} * shape_.ranks * machine_.cores);
+  return percent_of(round.downward ? downward_percent : 100, all);
+}
+
+Nanoseconds TilePrices::meeting(const Round& round) const {
+  if (!round.meeting || round.phase.bytes <= meeting_from_bytes) return 0;
+  const std::uint64_t slow = std::min(round.phase.bytes, meeting_until_bytes) - meeting_from_bytes;
+  return percent_of(meeting_percent, transfer_ns(slow, round.tier.copy_bytes_per_second));
+}
+
+/// Who waits for several is woken for nothing now and then: half a switch more, by what was measured.
+Nanoseconds TilePrices::switching(const Round& round) const {
+  if (!shared_cores()) return 0;
+  return round.phase.messages > 1 && !round.taking_turns ? machine_.switch_ns * 3 / 2 : machine_.switch_ns;
+}
+
+Nanoseconds TilePrices::on_the_wire(const Round& round) const {
+  if (round.inside) return round.lane;
+  const Phase& phase = round.phase;
+  const std::uint64_t bytes =
+      phase.round_bytes != 0 ? phase.round_bytes : phase.node_bytes / static_cast<std::uint64_t>(phase.rounds());
+  return std::max({round.lane, card_time(bytes, phase.flows), on_one_card(bytes, phase)});
+}
+
+Nanoseconds TilePrices::card_time(std::uint64_t bytes, std::int64_t flows) const {
+  const auto ports = std::min<std::int64_t>(machine_.nics, std::max(1, shape_.most));
+  const std::uint64_t port_rate = machine_.nic_bytes_per_second * machine_.nics / static_cast<std::uint64_t>(ports);
+  Nanoseconds time =
+      transfer_ns(bytes, port_rate * static_cast<std::uint64_t>(std::clamp<std::int64_t>(flows, 1, ports)));
+  if (machine_.nodes_per_leaf != 0 && machine_.oversubscription_percent > 100)
+    time = std::max(time, transfer_ns(bytes, machine_.nic_bytes_per_second * machine_.nics * 100 /
+                                                 machine_.oversubscription_percent));
+  return time;
+}
+
+/// A rank with several cards sends a message over one of them.
+Nanoseconds TilePrices::on_one_card(std::uint64_t bytes, const Phase& phase) const {
+  const auto messages = static_cast<std::uint64_t>(std::max<std::int64_t>(phase.messages, 1));
+  const auto flows = static_cast<std::uint64_t>(std::max<std::int64_t>(phase.flows, 1));
+  return transfer_ns(bytes / (flows * messages), machine_.nic_bytes_per_second);
+}
+
+}  // namespace fabring::cost

@@ -1,0 +1,68 @@
+#pragma once
+// TileCost: what one tile of a plan takes, through all its rounds and of each resource; and the prices, of a machine on
+// which ranks lie in a certain way, that phases add to it. Internal to collectives/cost/.
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "collectives/cost/machine.hpp"
+#include "collectives/cost/phases.hpp"
+
+namespace fabring::cost {
+
+/// Sums and products of times stay below this, so that further ones cannot overflow.
+inline constexpr Nanoseconds longest_time = std::numeric_limits<Nanoseconds>::max() / 8;
+
+inline Nanoseconds times(std::int64_t count, Nanoseconds each) {
+  if (count <= 0 || each <= 0) return 0;
+  return each > longest_time / count ? longest_time : count * each;
+}
+inline Nanoseconds plus(Nanoseconds a, Nanoseconds b) { return std::min(longest_time, a + b); }
+inline Nanoseconds percent_of(std::int64_t percent, Nanoseconds time) {
+  return percent == 100 ? time : times(percent, time) / 100;
+}
+
+struct TileCost {
+  Nanoseconds through = 0;  ///< from the first round's begin to the last one's end
+  Nanoseconds work = 0;     ///< of a rank's processor
+  Nanoseconds lane = 0;     ///< of a rank's lane
+  Nanoseconds cards = 0;    ///< of the node's network cards
+  Nanoseconds memory = 0;   ///< of the node's memory
+  Nanoseconds cores = 0;    ///< of the node's cores, together
+  Nanoseconds meeting = 0;  ///< once for all tiles under way
+  Nanoseconds busiest() const { return std::max({work, lane, cards, memory, cores}); }
+};
+
+class TilePrices {
+ public:
+  /// Both are kept by reference.
+  TilePrices(const WorldShape& shape, const Machine& machine);
+
+  /// `rounds_of_a_rank`: in so many rounds a rank has something to do; 0: in all.
+  void add(TileCost& cost, const Phase& phase, std::int64_t rounds_of_a_rank) const;
+
+  /// Of work that all ranks do at once.
+  Nanoseconds crowded(Nanoseconds work) const { return percent_of(ranks_per_core_percent_, work); }
+
+ private:
+  struct Round;
+  Round round_of(const Phase& phase, bool inside) const;
+  void add_rounds(TileCost& cost, const Round& round, std::int64_t rounds, std::int64_t rounds_of_a_rank) const;
+  Nanoseconds on_the_wire(const Round& round) const;
+  Nanoseconds duration(const Round& round) const;
+  Nanoseconds work_of_a_rank(const Round& round, std::int64_t own_rounds) const;
+  Nanoseconds work_of_all(const Round& round, std::int64_t rounds) const;
+  Nanoseconds meeting(const Round& round) const;
+  Nanoseconds switching(const Round& round) const;
+  Nanoseconds card_time(std::uint64_t bytes, std::int64_t flows) const;
+  Nanoseconds on_one_card(std::uint64_t bytes, const Phase& phase) const;
+  bool shared_cores() const { return ranks_per_core_percent_ > 100; }
+
+  const WorldShape& shape_;
+  const Machine& machine_;
+  /// Ranks of the core that has most, in hundredths: ranks that wait for each other are as fast as those on it.
+  std::int64_t ranks_per_core_percent_;
+};
+
+}  // namespace fabring::cost

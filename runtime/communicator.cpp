@@ -95,7 +95,7 @@ std::shared_ptr<const ChoiceTable> choices_of(EngineCore& engine, CommunicatorCo
 // The others must hear of a device that fails on this rank, and of a call that it does not make after all.
 void not_called(EngineCore& engine, const std::shared_ptr<CommunicatorCore>& core, const Status& why) {
   if (why.code() == ErrorCode::device_error) return engine.call_failed(*core, why);
-  engine.call_refused(core, why);
+  engine.refusals().refused(core, why);
 }
 
 Result<Call> checked_call(EngineCore& engine, const std::shared_ptr<CommunicatorCore>& core,
@@ -103,7 +103,7 @@ Result<Call> checked_call(EngineCore& engine, const std::shared_ptr<Communicator
   auto call = make_call(operation, *core, *choices_of(engine, *core), engine.config(), engine.device());
   if (call) return call;
   if (is_message(operation.collective))
-    engine.message_refused(core, operation, call.error());
+    engine.refusals().refused(core, operation, call.error());
   else
     not_called(engine, core, call.error());
   return call;
@@ -222,7 +222,7 @@ Result<Prepared> Communicator::prepare(const Operation& operation) {
   if (call->owned) {
     const Status why(ErrorCode::invalid_argument,
                      "an alltoall in place cannot be prepared: its input is copied at each start; pass another output");
-    engine->call_refused(core_, why);
+    engine->refusals().refused(core_, why);
     return why;
   }
   Prepared prepared;
@@ -303,7 +303,7 @@ Result<Communicator> Communicator::subgroup(std::span<const Rank> ranks, std::ui
   const auto wrong = [&](std::string what) {
     Status why(ErrorCode::invalid_argument,
                fmt::format("a subgroup of '{}', rank {}: {}", core_->label, core_->self, std::move(what)));
-    if (number < subgroup_ids) engine->subgroup_refused(subgroup_ids | number, why);
+    if (number < subgroup_ids) engine->refusals().refused_subgroup(subgroup_ids | number, why);
     return why;
   };
   std::vector<bool> taken(core_->members.size(), false);

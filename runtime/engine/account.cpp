@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/base/wire.hpp"
+#include "runtime/engine/call.hpp"
 
 namespace fabring {
 namespace {
@@ -90,6 +91,33 @@ bool Accounts::sent_at_most(std::uint64_t communicator, Rank to, std::uint32_t m
                      return sent.first == to && sent.second > messages;
                    }));
          });
+}
+
+void Departures::heard(Rank rank, Accounts accounts) {
+  std::lock_guard lock(mutex_);
+  accounts_[rank] = std::move(accounts);
+}
+
+bool Departures::called_fewer(Rank rank, std::uint64_t communicator, std::uint32_t sequence) const {
+  std::lock_guard lock(mutex_);
+  const auto found = accounts_.find(rank);
+  return found != accounts_.end() && found->second.called_fewer(communicator, sequence);
+}
+
+bool Departures::sent_at_most(Rank rank, std::uint64_t communicator, Rank to, std::uint32_t messages) const {
+  std::lock_guard lock(mutex_);
+  const auto found = accounts_.find(rank);
+  return found != accounts_.end() && found->second.sent_at_most(communicator, to, messages);
+}
+
+std::optional<Departures::Difference> Departures::differing(const Account& own) const {
+  std::lock_guard lock(mutex_);
+  for (const auto& [rank, theirs] : accounts_) {
+    const Account* other = theirs.of(own.communicator);
+    if (other != nullptr && other->fine && other->sequence == own.sequence && !same_call(own.last, other->last))
+      return Difference{rank, other->last};
+  }
+  return std::nullopt;
 }
 
 void AccountBook::add(Entry entry) {

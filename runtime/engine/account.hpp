@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -42,6 +43,26 @@ struct Accounts {
   bool called_fewer(std::uint64_t communicator, std::uint32_t sequence) const;
   /// Certainly no more messages than these to that rank of the world.
   bool sent_at_most(std::uint64_t communicator, Rank to, std::uint32_t messages) const;
+};
+
+/// The accounts of ranks that have left. Any thread.
+class Departures {
+ public:
+  void heard(Rank rank, Accounts accounts);
+  /// Certainly not so many collectives; false also for a rank that has not left.
+  bool called_fewer(Rank rank, std::uint64_t communicator, std::uint32_t sequence) const;
+  /// Certainly no more messages than these to that rank of the world; likewise.
+  bool sent_at_most(Rank rank, std::uint64_t communicator, Rank to, std::uint32_t messages) const;
+  struct Difference {
+    Rank rank;
+    Signature theirs;
+  };
+  /// Whose last collective on this communicator had the same number as ours, and was another one.
+  std::optional<Difference> differing(const Account& own) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<Rank, Accounts> accounts_;
 };
 
 /// The accounts of communicators that are gone. Any thread.

@@ -28,6 +28,7 @@
 #include "runtime/engine/message_lengths.hpp"
 #include "runtime/engine/plan_cache.hpp"
 #include "runtime/engine/point_to_point.hpp"
+#include "runtime/engine/refusals.hpp"
 
 namespace fabring {
 
@@ -111,27 +112,8 @@ class CommunicatorCore {
   std::array<std::unique_ptr<FlatRun>, 4> flat;  ///< of the last small operations, for the next
   std::size_t next_flat = 0;
 
-  /// The call of this rank that was refused last, for its arguments. It is no call yet, and the next has its number.
-  struct Refused {
-    std::uint32_t sequence = 0;
-    bool stands = false;  ///< no other was made since
-    bool told = false;    ///< the others know
-    std::string text;
-  };
-  Refused refused;  ///< any thread, under `mutex`
-  /// Sends and receives that were refused, and since when no other has been called that takes their place.
-  struct RefusedMessage {
-    std::uint32_t number = 0;
-    Collective collective = Collective::send;
-    Rank peer = -1;  ///< in this communicator; -1: any, or one that there is not
-    std::int32_t tag = -1;
-    bool told = false;
-    std::string text;
-  };
-  static constexpr std::size_t most_refused_messages = 64;
-  std::vector<RefusedMessage> refused_messages;  ///< likewise
-  std::uint32_t refused_messages_ever = 0;       ///< likewise
-  bool untold = false;                           ///< likewise: it failed by a mismatch, of which no call has told
+  RefusedHere refused;  ///< any thread, under `mutex`
+  bool untold = false;  ///< likewise: it failed by a mismatch, of which no call has told
 
   /// Everything under way: collectives, sends and receives that transfer data.
   std::vector<std::shared_ptr<Execution>> running() const;

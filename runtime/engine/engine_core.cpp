@@ -18,6 +18,7 @@ constexpr std::size_t most_running = 1 << 15;  // their numbers have 16 bits
 
 EngineCore::EngineCore(EngineParts parts)
     : parts_(std::move(parts)),
+      refusals_(parts_.self, parts_.control.get(), [this](Rank rank) { return who(rank); }),
       mapped_(parts_.endpoint ? parts_.endpoint->mapped_memory() : nullptr),
       scratch_(scratch_budget(parts_.config), parts_.endpoint ? parts_.endpoint->memory() : nullptr),
       pinned_(parts_.device ? std::make_shared<PinnedSource>(parts_.device) : nullptr),
@@ -64,7 +65,9 @@ std::shared_ptr<EngineCore> EngineCore::make(EngineParts parts) {
     });
     control->on_goodbye([self](Rank rank, const std::string& account) { self->heard_goodbye(rank, account); });
     control->on_letter([self](Rank from, std::string_view letter) { self->heard_members(from, letter); });
-    control->on_refusal([self](const RefusedCall& refusal) { self->heard_refusal(refusal); });
+    control->on_refusal([self](const RefusedCall& refusal) {
+      self->refusals_.heard(refusal, [self](std::uint32_t id) { return self->is_gone(id); });
+    });
   }
   return core;
 }
@@ -113,9 +116,9 @@ std::shared_ptr<CommunicatorCore> EngineCore::make_subgroup(std::uint32_t id, st
     std::lock_guard lock(mutex_);
     if (const auto found = by_id_.find(id); found != by_id_.end() && !found->second.expired()) return nullptr;
   }
-  take_back_refused_subgroup(id);
+  refusals_.made_subgroup(id);
   auto made = make_communicator(id, std::move(label), std::move(members));
-  tell_members(*made);
+  tell_members(made);
   return made;
 }
 
@@ -131,6 +134,12 @@ std::vector<std::shared_ptr<CommunicatorCore>> EngineCore::communicators() const
   for (const auto& [id, weak] : by_id_)
     if (auto communicator = weak.lock()) all.push_back(std::move(communicator));
   return all;
+}
+
+bool EngineCore::is_gone(std::uint32_t id) const {
+  std::lock_guard lock(mutex_);
+  const auto at = by_id_.find(id);
+  return at != by_id_.end() && at->second.expired();
 }
 
 std::string EngineCore::who(Rank world_rank) const {
@@ -246,10 +255,7 @@ std::shared_ptr<Execution> EngineCore::submit(const std::shared_ptr<Communicator
     const Tiling tiling = tiling_of(*communicator, *plan, call);
     pending_.fetch_add(1);  // before it has its number: nothing that is run at once comes between
     const std::uint32_t sequence = is_message(call.collective) ? 0 : ++communicator->last_sequence;
-    if (sequence != 0)
-      take_back_refused(*communicator);
-    else if (!communicator->refused_messages.empty())
-      take_back_refused(*communicator, call);
+    refusals_.called(*communicator, call);
     auto memory = memory_of(call);
     execution = std::make_shared<Execution>(communicator, std::move(call), std::move(plan), sequence, tiling);
     execution->hold(std::move(memory));

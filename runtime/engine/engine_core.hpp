@@ -13,7 +13,6 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -27,14 +26,15 @@
 #include "device/device_path.hpp"
 #include "fabring/communicator.hpp"
 #include "runtime/base/clock.hpp"
-#include "runtime/base/log.hpp"
 #include "runtime/control/control_plane.hpp"
 #include "runtime/engine/communicator_core.hpp"
 #include "runtime/engine/device_copies.hpp"
 #include "runtime/engine/drive.hpp"
+#include "runtime/engine/engine_parts.hpp"
 #include "runtime/engine/handed_pieces.hpp"
 #include "runtime/engine/membership.hpp"
 #include "runtime/engine/rank_state.hpp"
+#include "runtime/engine/refusals.hpp"
 #include "runtime/engine/waiting.hpp"
 #include "runtime/memory/device_scratch.hpp"
 #include "runtime/memory/mapped_blocks.hpp"
@@ -45,39 +45,6 @@
 #include "transports/endpoint.hpp"
 
 namespace fabring {
-
-/// What an engine is made of; tests put in their own.
-struct EngineParts {
-  Config config;
-  Rank self = 0;
-  int world_size = 1;
-  std::vector<int> node_of;               ///< by world rank
-  std::unique_ptr<Endpoint> endpoint;     ///< null only in a world of one
-  std::unique_ptr<ControlPlane> control;  ///< null only in a world of one
-  std::shared_ptr<Clock> clock;
-  WaitPolicy waiting;
-  WaitPolicy background_waiting = WaitPolicy::asleep();  ///< of the progress thread
-  std::vector<int> progress_cpus;   ///< where the progress thread is to run; empty: where the kernel puts it
-  Machine machine;                  ///< what algorithms are priced with; alike on all ranks
-  std::vector<Override> overrides;  ///< FABRING_ALGORITHM; alike on all ranks
-  /// The longest message where all ranks lend each other memory of GPUs, alike on all ranks; 0: as elsewhere.
-  std::size_t lent_segment_bytes = 0;
-  /// The longest message between hosts whose processors do not copy, alike on all ranks (message_length.hpp); 0: as
-  /// elsewhere.
-  std::size_t long_segment_bytes = 0;
-  /// The longest message that is sent unasked, if the endpoint could send longer ones so; alike on all ranks; 0: what
-  /// it can.
-  std::size_t unasked_limit = 0;
-  bool some_have_gpus = false;  ///< some rank, not this one only: copies to and from a GPU should not be short
-  std::size_t eager_bytes =
-      fabring::eager_bytes;       ///< largest message sent in a record, alike on all ranks; that: what the endpoint can
-  bool shares_memory = true;      ///< some ranks of the job do; alike on all ranks
-  bool through_loopback = false;  ///< all ranks are on one host and share no memory; alike on all ranks
-  Log log;
-  std::vector<std::string> report;
-  std::string host;                       ///< its name, for people
-  std::shared_ptr<DeviceRuntime> device;  ///< GPUs; null: all memory is the host's
-};
 
 /// Does this failure end this communicator?
 bool concerns(const Failure& failure, const CommunicatorCore& communicator);
@@ -110,14 +77,8 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   MappedBlocks& mapped() { return mapped_; }
   /// A call that this rank cannot make although the others may: they need not wait for it.
   void call_failed(const CommunicatorCore& communicator, const Status& why);
-  /// A collective that this rank did not call, as its arguments are wrong; it may call it again with better ones. If it
-  /// does not, those who wait in it hear why.
-  void call_refused(const std::shared_ptr<CommunicatorCore>& communicator, const Status& why);
-  /// Likewise a send or receive; its other side hears why.
-  void message_refused(const std::shared_ptr<CommunicatorCore>& communicator, const Operation& operation,
-                       const Status& why);
-  /// Likewise the making of a subgroup; those who wait in operations on it hear why.
-  void subgroup_refused(std::uint32_t id, const Status& why);
+  /// Where calls go that are not made, as their arguments are wrong: those who wait in them hear why.
+  Refusals& refusals() { return refusals_; }
   Status wait(Execution& execution, std::chrono::nanoseconds limit);
   void drive_once();  ///< progress if nobody else makes it
   void abort(CommunicatorCore& communicator, std::string reason);
@@ -265,24 +226,8 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   Time patience(const Execution& execution) const;
   static Time stuck_for(const Execution& execution, Time now);
   void say_what_waits(Execution& execution, Time now);
-  void tell_refused(ControlPlane& control, CommunicatorCore& communicator, std::uint32_t sequence);
-  void tell_all_refused();
-  void take_back_refused(CommunicatorCore& communicator);  ///< under its mutex: it called something after that
-  RefusedCall refusal_of(const CommunicatorCore& communicator, const CommunicatorCore::RefusedMessage& message) const;
-  void tell_refused_messages(ControlPlane& control, CommunicatorCore& communicator, std::uint32_t up_to);
-  void take_back_refused(CommunicatorCore& communicator, const Call& message);  ///< likewise a send or receive
-  void tell_refused_subgroups(ControlPlane& control, std::optional<std::uint32_t> only = {});
-  void take_back_refused_subgroup(std::uint32_t id);
-  bool is_concerned(const RefusedCall& refusal, const CommunicatorCore& communicator, const Execution& execution,
-                    std::uint32_t own) const;
-  std::string what_was_refused(const RefusedCall& refusal, const CommunicatorCore& communicator) const;
-  void heard_refusal(const RefusedCall& refusal);
-  /// What concerns an operation that waits here, of this rank or any.
-  std::optional<RefusedCall> refusal_for(CommunicatorCore& communicator, const Execution& execution,
-                                         std::optional<Rank> by = {}) const;
-  void report_refusal(const CommunicatorCore& communicator, const Execution& execution, const RefusedCall& refusal);
   void check_refused(CommunicatorCore& communicator, const Execution& execution, Time now);
-  void tell_members(const CommunicatorCore& communicator);
+  void tell_members(const std::shared_ptr<const CommunicatorCore>& subgroup);
   void heard_members(Rank from, std::string_view letter);
   void compare_members(const CommunicatorCore& communicator, const MemberList& list);
   /// Should this wait, as members of a subgroup may turn out to have given different lists?
@@ -292,8 +237,9 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void check_deadline(CommunicatorCore& communicator, Execution& execution, Time now);
   Status mismatch(const CommunicatorCore& communicator, Rank member, std::uint32_t sequence, const Signature& theirs,
                   const Signature& ours) const;
-  std::string mismatch_text(const std::string& label, Rank world_rank, std::uint32_t sequence, const Signature& theirs,
-                            const Signature& ours) const;
+  Status mismatch(const std::string& label, Rank world_rank, std::uint32_t sequence, const Signature& theirs,
+                  const Signature& ours) const;
+  ErrorContext context_of(Rank world_rank) const;
   void report(Failure failure);
   Status compare(const CommunicatorCore& communicator, Rank member, const Record& record) const;
   void check_late(CommunicatorCore& communicator, Rank member, const Record& record);
@@ -304,6 +250,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void finished(const std::shared_ptr<Execution>& execution);
   void drop_early(CommunicatorCore& communicator);
   std::vector<std::shared_ptr<CommunicatorCore>> communicators() const;
+  bool is_gone(std::uint32_t id) const;  ///< a communicator of that id was made, and dropped
   void drive(const std::function<bool()>& enough, std::chrono::nanoseconds limit) {
     drive(enough, limit, parts_.waiting);
   }
@@ -329,6 +276,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void make_kernels_ready(const Call& call);
 
   EngineParts parts_;
+  Refusals refusals_;
   MappedBlocks mapped_;
   Scratch scratch_;
   std::shared_ptr<PinnedSource> pinned_;  ///< null without devices
@@ -404,17 +352,9 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   std::atomic<std::uint64_t> ran_at_once_{0};
   std::atomic<bool> adopt_{false};  ///< a communicator was made: look at the orphans again
   std::unique_ptr<StatusDoor> door_;
-  struct RefusedSubgroup {
-    bool told = false;
-    std::string text;
-  };
-  std::map<std::uint32_t, RefusedSubgroup> refused_subgroups_;  ///< under mutex_, by id: of this rank
   const std::shared_ptr<AccountBook> account_book_ = std::make_shared<AccountBook>();
-  std::map<std::uint32_t, std::uint32_t> subgroups_made_;  ///< under mutex_: how many of each id
-  std::vector<MemberList> lists_;                          ///< under mutex_: of subgroups not made here yet
-  std::map<Rank, Accounts> accounts_;                      ///< under mutex_: of ranks that have left
-  std::vector<RefusedCall> refusals_;        ///< under mutex_: calls that other ranks refused and have not made
-  std::atomic<bool> knows_refusals_{false};  ///< refusals_ holds something
+  Departures departures_;
+  SubgroupLists subgroup_lists_;
   std::atomic<bool> looks_when_idle_{false};
 };
 

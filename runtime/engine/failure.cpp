@@ -102,10 +102,7 @@ bool concerns(const Failure& failure, const CommunicatorCore& communicator) {
 }
 
 Status EngineCore::explain(const Failure& failure) const {
-  ErrorContext context;
-  context.rank = failure.culprit;
-  if (failure.culprit >= 0 && parts_.control) context.host = parts_.control->host_of(failure.culprit);
-  return Status(failure.code, failure.text, context);
+  return Status(failure.code, failure.text, context_of(failure.culprit));
 }
 
 void EngineCore::apply(const Failure& failure) {
@@ -115,8 +112,8 @@ void EngineCore::apply(const Failure& failure) {
       return other.communicator == failure.communicator && other.culprit == failure.culprit;
     });
     if (!known) applied_.push_back(failure);
-    std::erase_if(refusals_, [&](const RefusedCall& refusal) { return refusal.communicator == failure.communicator; });
   }
+  refusals_.forget(failure.communicator);
   const Status why = explain(failure);
   for (const auto& communicator : communicators())
     if (concerns(failure, *communicator)) fail(*communicator, why);

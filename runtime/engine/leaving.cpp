@@ -51,7 +51,7 @@ Status EngineCore::leave() {
   Status left;
   if (parts_.control) {
     std::atomic<bool> over{false};
-    tell_all_refused();  // they will not be repeated
+    refusals_.close(communicators());
     parts_.control->set_account(accounts().encode());
     auto goodbye = start_thread("fabring-bye", [&] {
       left = parts_.control->leave(limit);
@@ -103,10 +103,7 @@ Accounts EngineCore::accounts() const {
 }
 
 void EngineCore::heard_goodbye(Rank rank, const std::string& account) {
-  auto accounts = Accounts::decode(account);
-  if (!accounts) return;
-  std::lock_guard lock(mutex_);
-  accounts_[rank] = std::move(*accounts);
+  if (auto accounts = Accounts::decode(account)) departures_.heard(rank, std::move(*accounts));
 }
 
 // With the drive held, when all have left that were going to. A difference is seen by every rank that has had the
@@ -116,17 +113,8 @@ Status EngineCore::compare_accounts() {
   Status first;
   const auto compare = [&](const Account& own, const std::string& label) {
     if (!own.fine || own.sequence == 0 || ours.of(own.communicator) == nullptr) return Status();
-    std::lock_guard lock(mutex_);
-    for (const auto& [rank, theirs] : accounts_) {
-      const Account* other = theirs.of(own.communicator);
-      if (other == nullptr || !other->fine || other->sequence != own.sequence || same_call(own.last, other->last))
-        continue;
-      ErrorContext context;
-      context.rank = rank;
-      context.host = parts_.control->host_of(rank);
-      return Status(ErrorCode::mismatch, mismatch_text(label, rank, own.sequence, other->last, own.last), context);
-    }
-    return Status();
+    const auto other = departures_.differing(own);
+    return other ? mismatch(label, other->rank, own.sequence, other->theirs, own.last) : Status();
   };
   for (const auto& communicator : communicators()) {
     const Status differs = compare(communicator->account(), communicator->label);
@@ -140,13 +128,12 @@ Status EngineCore::compare_accounts() {
 // That a rank has left while another waits for it is certain from its account; otherwise what it had sent may still be
 // on its way.
 bool EngineCore::will_not_come(const CommunicatorCore& communicator, const Execution& execution, Rank rank) const {
-  std::lock_guard lock(mutex_);
-  const auto found = accounts_.find(communicator.members[rank]);
-  if (found == accounts_.end()) return false;
-  const Accounts& theirs = found->second;
-  if (!execution.point_to_point()) return theirs.called_fewer(communicator.global_id(), execution.sequence());
+  const Rank world_rank = communicator.members[rank];
+  if (!execution.point_to_point())
+    return departures_.called_fewer(world_rank, communicator.global_id(), execution.sequence());
   return execution.call().collective == Collective::recv && !execution.started() &&
-         theirs.sent_at_most(communicator.global_id(), parts_.self, communicator.messages.arrived_from(rank));
+         departures_.sent_at_most(world_rank, communicator.global_id(), parts_.self,
+                                  communicator.messages.arrived_from(rank));
 }
 
 std::string EngineCore::left_while(const CommunicatorCore& communicator, const Execution& execution,
@@ -169,8 +156,7 @@ void EngineCore::check_left(CommunicatorCore& communicator, Execution& execution
         parts_.shares_memory && !parts_.node_of.empty() &&
         parts_.node_of[static_cast<std::size_t>(world)] == parts_.node_of[static_cast<std::size_t>(parts_.self)];
     if (!certain && now - execution.left_since < (same_memory ? Time(time_in_memory) : Time(time_to_arrive))) return;
-    if (const auto refused = refusal_for(communicator, execution, world))
-      return report_refusal(communicator, execution, *refused);
+    if (auto refused = refusals_.failure_of(communicator, execution, world)) return report(std::move(*refused));
     report(
         {ErrorCode::peer_lost, world, parts_.self, communicator.global_id(),
          fmt::format("{} has left the job{}: its program has ended, or has closed Fabring; its output and exit status "

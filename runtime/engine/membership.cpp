@@ -1,9 +1,4 @@
-// Subgroups are made by their members alone, each by the list that its caller gives: nothing is exchanged, so the lists
-// may differ. Each member therefore tells its list to the next one in it, by the control plane. If any two lists
-// differ, so do those of some rank and the next in its list, as otherwise the one list would lead through all members.
-//
-// Numbers are used again: a list that comes late must not be compared with that of a later subgroup. So both say how
-// many of that number their rank has made.
+#include "runtime/engine/membership.hpp"
 
 #include <fmt/format.h>
 
@@ -15,8 +10,6 @@
 namespace fabring {
 namespace {
 
-constexpr std::size_t most_members_told = 8192;
-constexpr std::size_t most_lists = 4096;  // of subgroups that are not made here yet
 constexpr std::size_t most_shown = 32;
 constexpr auto time_for_lists = std::chrono::milliseconds(400);
 constexpr auto young = std::chrono::seconds(3);
@@ -49,7 +42,7 @@ std::optional<MemberList> MemberList::decode(Rank from, std::string_view bytes, 
   list.id = in.number<std::uint32_t>();
   list.generation = in.number<std::uint32_t>();
   const auto count = in.number<std::uint32_t>();
-  if (count == 0 || count > most_members_told) return std::nullopt;
+  if (count == 0 || count > most_members) return std::nullopt;
   for (std::uint32_t i = 0; in.ok() && i < count; ++i) {
     list.members.push_back(in.number<Rank>());
     if (list.members.back() < 0 || list.members.back() >= world_size) return std::nullopt;
@@ -58,37 +51,40 @@ std::optional<MemberList> MemberList::decode(Rank from, std::string_view bytes, 
   return list;
 }
 
-void EngineCore::tell_members(const CommunicatorCore& communicator) {
-  const auto count = static_cast<std::size_t>(communicator.size());
-  if (!parts_.control || count == 1 || count > most_members_told) return;
-  MemberList own{parts_.self, communicator.id, 0, communicator.members};
-  std::vector<MemberList> waiting;
-  {
-    std::lock_guard lock(mutex_);
-    own.generation = ++subgroups_made_[communicator.id];
-    for (const MemberList& list : lists_)
-      if (list.id == own.id && list.generation == own.generation) waiting.push_back(list);
-    std::erase_if(lists_,
-                  [&](const MemberList& list) { return list.id == own.id && list.generation <= own.generation; });
-  }
-  const Rank next = communicator.members[static_cast<std::size_t>(communicator.self + 1) % count];
-  parts_.control->send_letter(next, own.encode());
-  for (const MemberList& list : waiting) compare_members(communicator, list);
+SubgroupLists::Made SubgroupLists::made(const std::shared_ptr<const CommunicatorCore>& subgroup) {
+  const std::uint32_t id = subgroup->id;
+  std::lock_guard lock(mutex_);
+  Last& last = last_[id];
+  last.subgroup = subgroup;
+  Made made{++last.generation, {}};
+  for (const MemberList& list : waiting_)
+    if (list.id == id && list.generation == made.generation) made.waiting.push_back(list);
+  std::erase_if(waiting_, [&](const MemberList& list) { return list.id == id && list.generation <= made.generation; });
+  return made;
+}
+
+std::shared_ptr<const CommunicatorCore> SubgroupLists::heard(const MemberList& list) {
+  std::lock_guard lock(mutex_);
+  const Last& last = last_[list.id];
+  if (list.generation > last.generation && waiting_.size() < most_waiting) waiting_.push_back(list);
+  return list.generation == last.generation ? last.subgroup.lock() : nullptr;
+}
+
+// ---- what an engine makes of them -----------------------------------------------------------------------------------
+
+void EngineCore::tell_members(const std::shared_ptr<const CommunicatorCore>& subgroup) {
+  const std::vector<Rank>& members = subgroup->members;
+  if (!parts_.control || members.size() == 1 || members.size() > MemberList::most_members) return;
+  const SubgroupLists::Made made = subgroup_lists_.made(subgroup);
+  const Rank next = members[static_cast<std::size_t>(subgroup->self + 1) % members.size()];
+  parts_.control->send_letter(next, MemberList{parts_.self, subgroup->id, made.generation, members}.encode());
+  for (const MemberList& list : made.waiting) compare_members(*subgroup, list);
 }
 
 void EngineCore::heard_members(Rank from, std::string_view letter) {
   const auto list = MemberList::decode(from, letter, parts_.world_size);
   if (!list) return;
-  std::shared_ptr<CommunicatorCore> communicator;
-  {
-    std::lock_guard lock(mutex_);
-    const std::uint32_t made = subgroups_made_[list->id];
-    if (list->generation > made && lists_.size() < most_lists) lists_.push_back(*list);
-    if (list->generation != made) return;
-    const auto at = by_id_.find(list->id);
-    if (at != by_id_.end()) communicator = at->second.lock();
-  }
-  if (communicator) compare_members(*communicator, *list);
+  if (const auto subgroup = subgroup_lists_.heard(*list)) compare_members(*subgroup, *list);
 }
 
 void EngineCore::compare_members(const CommunicatorCore& communicator, const MemberList& list) {

@@ -7,21 +7,26 @@
 
 namespace fabring {
 
-std::string EngineCore::mismatch_text(const std::string& label, Rank world_rank, std::uint32_t sequence,
-                                      const Signature& theirs, const Signature& ours) const {
-  return fmt::format(
+Status EngineCore::mismatch(const std::string& label, Rank world_rank, std::uint32_t sequence, const Signature& theirs,
+                            const Signature& ours) const {
+  const std::string text = fmt::format(
       "operation #{} on communicator '{}' differs between ranks: {} called {}, {} called {}. All ranks must call the "
       "same "
       "operations with the same count, type, operation and algorithm, in the same order",
       sequence, label, who(world_rank), describe(theirs), who(parts_.self), describe(ours));
+  return Status(ErrorCode::mismatch, text, context_of(world_rank));
+}
+
+ErrorContext EngineCore::context_of(Rank world_rank) const {
+  ErrorContext context;
+  context.rank = world_rank;
+  if (world_rank >= 0 && parts_.control) context.host = parts_.control->host_of(world_rank);
+  return context;
 }
 
 Status EngineCore::mismatch(const CommunicatorCore& communicator, Rank member, std::uint32_t sequence,
                             const Signature& theirs, const Signature& ours) const {
-  ErrorContext context;
-  context.rank = communicator.members[member];
-  if (parts_.control) context.host = parts_.control->host_of(context.rank);
-  return Status(ErrorCode::mismatch, mismatch_text(communicator.label, context.rank, sequence, theirs, ours), context);
+  return mismatch(communicator.label, communicator.members[member], sequence, theirs, ours);
 }
 
 void EngineCore::refuse(CommunicatorCore& communicator, Rank member, const Execution& execution, const Record& record,
@@ -44,16 +49,14 @@ void EngineCore::refuse(CommunicatorCore& communicator, Rank member, const Execu
 
 Status EngineCore::mismatched_message(CommunicatorCore& communicator, Rank member, const Signature& sent,
                                       const Call& receive) {
-  ErrorContext context;
-  context.rank = communicator.members[member];
-  if (parts_.control) context.host = parts_.control->host_of(context.rank);
+  const Rank sender = communicator.members[member];
   const Status why(
       ErrorCode::mismatch,
       fmt::format("a message on communicator '{}' does not fit its receive: {} sent {}, {} called {}. Types "
                   "must be the same, and the receive must have room for all of the message",
-                  communicator.label, who(context.rank), describe(sent), who(parts_.self), receive.describe()),
-      context);
-  report({ErrorCode::mismatch, context.rank, parts_.self, communicator.global_id(), why.message()});
+                  communicator.label, who(sender), describe(sent), who(parts_.self), receive.describe()),
+      context_of(sender));
+  report({ErrorCode::mismatch, sender, parts_.self, communicator.global_id(), why.message()});
   fail(communicator, why);
   return why;
 }

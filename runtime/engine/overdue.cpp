@@ -83,6 +83,11 @@ Time EngineCore::stuck_for(const Execution& execution, Time now) {
   return now - std::max(execution.begun_at, execution.stuck_since);
 }
 
+void EngineCore::check_refused(CommunicatorCore& communicator, const Execution& execution, Time now) {
+  if (stuck_for(execution, now) < Time(Refusals::time_to_repeat)) return;
+  if (auto refused = refusals_.failure_of(communicator, execution)) report(std::move(*refused));
+}
+
 // Who waits for something small has perhaps said nothing yet of what it called, and if the others wait for it likewise,
 // or are done, nobody would ever know that they called something else.
 void EngineCore::say_what_waits(Execution& execution, Time now) {

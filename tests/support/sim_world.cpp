@@ -173,7 +173,8 @@ void SimWorld::everyone_calls_soon(Request what, Time spread, int group) {
 }
 
 void SimWorld::refuse(Rank rank, const std::string& why, int group) {
-  if (alive_[rank]) engines_[rank]->call_refused(communicator(rank, group), Status(ErrorCode::invalid_argument, why));
+  if (alive_[rank])
+    engines_[rank]->refusals().refused(communicator(rank, group), Status(ErrorCode::invalid_argument, why));
 }
 
 void SimWorld::mute(Rank rank) {

@@ -1,9 +1,8 @@
-// What a rank tells when it leaves, and the lists of members: from bytes and to bytes, and what they make certain.
+// What a rank tells when it leaves: from bytes and to bytes, and what it makes certain.
 
 #include <gtest/gtest.h>
 
 #include "runtime/engine/account.hpp"
-#include "runtime/engine/membership.hpp"
 
 namespace fabring {
 namespace {
@@ -67,18 +66,35 @@ TEST(Accounts, tell_what_will_not_come) {
   EXPECT_EQ(told.of(11), nullptr);
 }
 
-TEST(MemberList, is_the_same_after_the_way_or_is_none) {
-  const MemberList told{2, 77, 3, {4, 0, 2}};
-  const std::string bytes = told.encode();
-  const auto heard = MemberList::decode(2, bytes, 5);
-  ASSERT_TRUE(heard);
-  EXPECT_EQ(heard->from, 2);
-  EXPECT_EQ(heard->id, 77u);
-  EXPECT_EQ(heard->generation, 3u);
-  EXPECT_EQ(heard->members, told.members);
-  EXPECT_FALSE(MemberList::decode(2, bytes, 4)) << "there is no rank 4";
-  for (std::size_t length = 0; length < bytes.size(); ++length)
-    EXPECT_FALSE(MemberList::decode(2, std::string_view(bytes).substr(0, length), 5));
+TEST(Departures, know_nothing_of_a_rank_that_is_still_here) {
+  Departures departures;
+  EXPECT_FALSE(departures.called_fewer(1, 11, 4));
+  EXPECT_FALSE(departures.sent_at_most(1, 11, 0, 9));
+  Accounts told;
+  told.all = {account(11, 3)};
+  departures.heard(1, told);
+  EXPECT_TRUE(departures.called_fewer(1, 11, 4));
+  EXPECT_TRUE(departures.sent_at_most(1, 11, 4, 1));
+  EXPECT_FALSE(departures.called_fewer(2, 11, 4));
+}
+
+TEST(Departures, find_who_called_something_else_last) {
+  Departures departures;
+  Accounts alike, another;
+  alike.all = {account(11, 3)};
+  another.all = {account(11, 3), account(12, 1)};
+  another.all[0].last.root = 6;
+  departures.heard(1, alike);
+  EXPECT_FALSE(departures.differing(account(11, 3)));
+  departures.heard(2, another);
+  const auto differing = departures.differing(account(11, 3));
+  ASSERT_TRUE(differing);
+  EXPECT_EQ(differing->rank, 2);
+  EXPECT_EQ(differing->theirs.root, 6);
+  EXPECT_FALSE(departures.differing(account(11, 4))) << "it has called fewer, which is another error";
+  another.all[0].fine = false;
+  departures.heard(2, another);
+  EXPECT_FALSE(departures.differing(account(11, 3))) << "it has failed there, and its last call says nothing";
 }
 
 }  // namespace

@@ -1,0 +1,77 @@
+// Lists of members that ranks of a subgroup tell each other: from bytes and to bytes, and which are compared with
+// which.
+
+#include "runtime/engine/membership.hpp"
+
+#include <gtest/gtest.h>
+
+#include "runtime/engine/communicator_core.hpp"
+
+namespace fabring {
+namespace {
+
+std::shared_ptr<const CommunicatorCore> subgroup(std::uint32_t id) {
+  return std::make_shared<CommunicatorCore>(std::weak_ptr<EngineCore>(), nullptr, id, "some", std::vector<Rank>{4, 0},
+                                            0, std::vector<int>{0, 0});
+}
+
+TEST(MemberList, is_the_same_after_the_way_or_is_none) {
+  const MemberList told{2, 77, 3, {4, 0, 2}};
+  const std::string bytes = told.encode();
+  const auto heard = MemberList::decode(2, bytes, 5);
+  ASSERT_TRUE(heard);
+  EXPECT_EQ(heard->from, 2);
+  EXPECT_EQ(heard->id, 77u);
+  EXPECT_EQ(heard->generation, 3u);
+  EXPECT_EQ(heard->members, told.members);
+  EXPECT_FALSE(MemberList::decode(2, bytes, 4)) << "there is no rank 4";
+  for (std::size_t length = 0; length < bytes.size(); ++length)
+    EXPECT_FALSE(MemberList::decode(2, std::string_view(bytes).substr(0, length), 5));
+}
+
+TEST(SubgroupLists, compare_a_list_with_the_subgroup_that_was_made_last) {
+  SubgroupLists lists;
+  const auto own = subgroup(77);
+  EXPECT_EQ(lists.made(own).generation, 1u);
+  EXPECT_EQ(lists.heard({2, 77, 1, {4, 2}}), own);
+  EXPECT_EQ(lists.heard({2, 78, 1, {4, 2}}), nullptr) << "another number";
+}
+
+TEST(SubgroupLists, keep_what_comes_before_the_subgroup_is_made) {
+  SubgroupLists lists;
+  EXPECT_EQ(lists.heard({2, 77, 1, {4, 2}}), nullptr);
+  EXPECT_EQ(lists.heard({3, 77, 2, {4, 3}}), nullptr);
+  const auto first = lists.made(subgroup(77));
+  ASSERT_EQ(first.waiting.size(), 1u);
+  EXPECT_EQ(first.waiting[0].from, 2);
+  const auto second = lists.made(subgroup(77));
+  EXPECT_EQ(second.generation, 2u);
+  ASSERT_EQ(second.waiting.size(), 1u);
+  EXPECT_EQ(second.waiting[0].from, 3);
+  EXPECT_TRUE(lists.made(subgroup(77)).waiting.empty());
+}
+
+TEST(SubgroupLists, keep_so_many_and_have_room_again_when_those_are_compared) {
+  SubgroupLists lists;
+  const MemberList other{2, 78, 1, {4, 2}};
+  for (std::size_t i = 0; i < SubgroupLists::most_waiting; ++i) (void)lists.heard({2, 77, 1, {4, 2}});
+  (void)lists.heard(other);
+  EXPECT_EQ(lists.made(subgroup(77)).waiting.size(), SubgroupLists::most_waiting);
+  (void)lists.heard(other);
+  EXPECT_EQ(lists.made(subgroup(78)).waiting.size(), 1u) << "one of two had no room";
+}
+
+TEST(SubgroupLists, do_not_compare_a_late_list_with_a_later_subgroup) {
+  SubgroupLists lists;
+  auto dropped = subgroup(77);
+  (void)lists.made(dropped);
+  dropped.reset();
+  EXPECT_EQ(lists.heard({2, 77, 1, {4, 2}}), nullptr) << "it is gone";
+  const auto later = subgroup(77);
+  EXPECT_EQ(lists.made(later).generation, 2u);
+  EXPECT_EQ(lists.heard({2, 77, 1, {4, 2}}), nullptr);
+  EXPECT_EQ(lists.heard({2, 77, 2, {4, 2}}), later);
+}
+
+}  // namespace
+}  // namespace fabring

@@ -15,7 +15,8 @@
 namespace fabring_torch {
 
 /// Keys of a store that belong to one group, and to one of several lives of it: a rank that comes back after
-/// destroy_process_group finds the keys of before.
+/// destroy_process_group finds the keys of before. `rank`: not that in the group, which others may have too if ranks
+/// disagree about who is in it.
 class Keys {
  public:
   Keys(c10::intrusive_ptr<c10d::Store> store, int rank);
@@ -47,6 +48,7 @@ class SharedEngine {
 
   fabring_engine* handle() const { return handle_; }
   const std::string& token() const { return token_; }
+  const std::vector<std::int64_t>& global_ranks() const { return global_ranks_; }
   /// A number that no subgroup of this engine has had on any rank.
   std::uint32_t take_number() const;
   /// The communicator of these ranks, in this order. Throws.

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <set>
 
@@ -99,21 +100,10 @@ void end_theirs(const GroupRequest& request, const Decision& theirs, const std::
   }
 }
 
-// `own`: by which others make the group as this rank would have, if that is known.
-[[noreturn]] void raise_unlike(const GroupRequest& request, const Decision& theirs, const std::string& whose,
-                               const Decision& own = {}) {
-  const std::string text = c10::str("mismatch: group '", request.name, "' has other ranks in the call of ", whose, ", ",
-                                    theirs.members, ", than in this rank's, ", members_text(request),
-                                    ": name the same ranks in every call of new_group, and make groups in the same "
-                                    "order on all ranks");
-  end_theirs(request, theirs, text);
-  end_theirs(request, own, text);
-  raise_lost("fabring: " + text);
-}
-
 // Where lists differ, ranks may not even agree who rank 0 of the group is. Each leaves its own in the store, and for
 // the next rank in it: of any two lists that differ, one rank and the next in its list have such, and the later of the
-// two finds the other's.
+// two finds the other's. Who finds one does not make its group and says so in the store, where those look who would
+// make it too; groups of those who have looked before are ended.
 class MemberCheck {
  public:
   explicit MemberCheck(const GroupRequest& request) : request_(request) {
@@ -126,22 +116,60 @@ class MemberCheck {
   }
   void put(const Decision& decision) const {
     if (prefix_.empty()) return;
-    const std::string list = decision.encode();
-    request_.store->set(c10::str(prefix_, "of/", self_), list);
-    request_.store->set(c10::str(prefix_, "to/", next_), list);
+    request_.store->set(of(self_), decision.encode());
+    append(for_rank(next_), decision);
   }
   /// Throws.
-  void look(const Decision& own = {}) const {
+  void look() const {
     if (prefix_.empty()) return;
-    compare(c10::str(prefix_, "of/", next_), c10::str("rank ", next_), own);
-    compare(c10::str(prefix_, "to/", self_), "another rank", own);
+    if (const auto list = found(of(next_))) compare(*list, c10::str("rank ", next_));
+    for (const Decision& list : all(for_rank(self_))) compare(list, "another rank");
+    for (const Decision& said : all(refusals()))
+      if (has(request_.global_ranks, said.number)) give_up(said.members);
+  }
+  [[noreturn]] void raise_unlike(const Decision& theirs, const std::string& whose) const {
+    const std::string text =
+        c10::str("mismatch: group '", request_.name, "' has other ranks in the call of ", whose, ", ", theirs.members,
+                 ", than in this rank's, ", members_text(request_),
+                 ": name the same ranks in every call of new_group, and make groups in the same order on all ranks");
+    end_theirs(request_, theirs, text);
+    give_up(text);
   }
 
  private:
-  void compare(const std::string& key, const std::string& whose, const Decision& own) const {
-    if (!request_.store->check({key})) return;
-    const Decision theirs = Decision::decode(request_.store->get_to_str(key));
-    if (theirs.members != members_text(request_)) raise_unlike(request_, theirs, whose, own);
+  static constexpr std::int64_t most_read = 4096;
+
+  std::string of(std::int64_t rank) const { return c10::str(prefix_, "of/", rank); }
+  std::string for_rank(std::int64_t rank) const { return c10::str(prefix_, "for/", rank); }
+  std::string refusals() const { return c10::str(prefix_, "refused"); }  // `number`: by this rank, `members`: why
+
+  std::optional<Decision> found(const std::string& key) const {
+    if (!request_.store->check({key})) return std::nullopt;
+    return Decision::decode(request_.store->get_to_str(key));
+  }
+  void append(const std::string& key, const Decision& entry) const {
+    request_.store->set(c10::str(key, "/", request_.store->add(key, 1)), entry.encode());
+  }
+  std::vector<Decision> all(const std::string& key) const {
+    std::vector<Decision> entries;
+    const std::int64_t count = std::min(request_.store->add(key, 0), most_read);
+    for (std::int64_t i = 1; i <= count; ++i)
+      if (auto entry = found(c10::str(key, "/", i))) entries.push_back(std::move(*entry));
+    return entries;
+  }
+  void compare(const Decision& theirs, const std::string& whose) const {
+    if (theirs.members != members_text(request_)) raise_unlike(theirs, whose);
+  }
+  // A list has a number where its first rank left it, which is before that looks.
+  [[noreturn]] void give_up(const std::string& text) const {
+    if (const auto engine = prefix_.empty() ? nullptr : SharedEngine::find(request_.global_ranks)) {
+      append(refusals(), {"-", static_cast<std::uint32_t>(self_), text});
+      for (const std::int64_t rank : engine->global_ranks()) {
+        const auto made = found(of(rank));
+        if (made && has(parse_members(made->members), self_)) end_theirs(request_, *made, text);
+      }
+    }
+    raise_lost("fabring: " + text);
   }
 
   const GroupRequest& request_;
@@ -164,7 +192,9 @@ void wait_for_rank_0(const GroupRequest& request, const Keys& keys, const Member
 std::shared_ptr<Group> Group::open(const GroupRequest& request) {
   check_not_forked();
   note_connections();
-  const Keys keys(request.store, request.rank);
+  const Keys keys(request.store, request.global_ranks.empty()
+                                     ? request.rank
+                                     : request.global_ranks[static_cast<std::size_t>(request.rank)]);
   const MemberCheck check(request);
   Decision decision;
   if (request.rank == 0) {
@@ -175,9 +205,9 @@ std::shared_ptr<Group> Group::open(const GroupRequest& request) {
     check.put({"-", 0, members_text(request)});
     wait_for_rank_0(request, keys, check);
     decision = Decision::decode(keys.get("engine"));
-    if (decision.members != members_text(request)) raise_unlike(request, decision, "its rank 0");
+    if (decision.members != members_text(request)) check.raise_unlike(decision, "its rank 0");
   }
-  check.look(decision);
+  check.look();
   std::shared_ptr<SharedEngine> engine;
   fabring_comm* comm = nullptr;
   if (decision.number == 0) {

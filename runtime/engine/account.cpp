@@ -120,12 +120,19 @@ std::optional<Departures::Difference> Departures::differing(const Account& own) 
   return std::nullopt;
 }
 
-void AccountBook::add(Entry entry) {
+void AccountBook::open() {
   std::lock_guard lock(mutex_);
-  entries_.push_back(std::move(entry));
+  ++open_;
+}
+
+void AccountBook::close(std::optional<Entry> entry) {
+  std::lock_guard lock(mutex_);
+  --open_;
+  if (!entry) return;
+  entries_.push_back(std::move(*entry));
   if (entries_.size() <= most_entries) return;
   entries_.pop_front();
-  complete_ = false;
+  dropped_some_ = true;
 }
 
 void AccountBook::fail(std::uint64_t communicator, const Status& why) {
@@ -139,9 +146,9 @@ std::vector<AccountBook::Entry> AccountBook::entries() const {
   return {entries_.begin(), entries_.end()};
 }
 
-bool AccountBook::complete() const {
+bool AccountBook::complete(std::size_t there) const {
   std::lock_guard lock(mutex_);
-  return complete_;
+  return !dropped_some_ && open_ == there;
 }
 
 }  // namespace fabring

@@ -73,17 +73,23 @@ class AccountBook {
     std::string label;
     Status untold;  ///< it failed by a mismatch, of which no call has told
   };
-  void add(Entry entry);
+  /// For each communicator that is made: it will close() when it is gone, which may take another thread a moment longer
+  /// than it is to be found.
+  void open();
+  /// `entry`: of one that has called or sent something.
+  void close(std::optional<Entry> entry);
   /// One of those has failed, as is known only now.
   void fail(std::uint64_t communicator, const Status& why);
   std::vector<Entry> entries() const;
-  bool complete() const;
+  /// Does it have all that are gone, if so many are there? Before entries() are read.
+  bool complete(std::size_t there) const;
 
  private:
   static constexpr std::size_t most_entries = 256;
   mutable std::mutex mutex_;
   std::deque<Entry> entries_;
-  bool complete_ = true;
+  std::size_t open_ = 0;
+  bool dropped_some_ = false;
 };
 
 }  // namespace fabring

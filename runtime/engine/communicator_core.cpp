@@ -22,9 +22,16 @@ CommunicatorCore::CommunicatorCore(std::weak_ptr<EngineCore> owner, std::shared_
 }
 
 CommunicatorCore::~CommunicatorCore() {
-  if (!account_book || size() == 1) return;
+  if (!account_book_) return;
   Account last = account();
-  if (last.sequence > 0 || !last.sent.empty()) account_book->add({std::move(last), label, untold ? failed : Status()});
+  const bool idle = last.sequence == 0 && last.sent.empty();
+  account_book_->close(idle ? std::nullopt
+                            : std::optional(AccountBook::Entry{std::move(last), label, untold ? failed : Status()}));
+}
+
+void CommunicatorCore::keep_account_in(std::shared_ptr<AccountBook> book) {
+  book->open();
+  account_book_ = std::move(book);
 }
 
 Account CommunicatorCore::account() const {

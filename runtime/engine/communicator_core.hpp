@@ -120,11 +120,13 @@ class CommunicatorCore {
 
   /// What was done on it so far.
   Account account() const;
-  std::shared_ptr<AccountBook> account_book;  ///< where that is kept when it is gone; set once, before anybody uses it
+  /// Where that is kept when it is gone. Once, before anybody uses it.
+  void keep_account_in(std::shared_ptr<AccountBook> book);
 
   Execution* find_active(std::uint32_t sequence) const;
 
  private:
+  std::shared_ptr<AccountBook> account_book_;
   std::vector<std::pair<Rank, Rank>> by_world_;  // sorted
   WorldShape shape_;
 };

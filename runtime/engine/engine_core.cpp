@@ -93,7 +93,7 @@ std::shared_ptr<CommunicatorCore> EngineCore::make_communicator(std::uint32_t id
   }
   auto made = std::make_shared<CommunicatorCore>(weak_from_this(), drive_, id, std::move(label), std::move(members),
                                                  self, std::move(nodes));
-  made->account_book = account_book_;
+  if (made->size() > 1) made->keep_account_in(account_book_);
   made->made_at = parts_.clock->now();
   std::optional<Failure> before;  // the news may be faster than a split
   {

@@ -93,12 +93,13 @@ Status EngineCore::leave() {
 
 Accounts EngineCore::accounts() const {
   Accounts made;
-  for (const auto& communicator : communicators())
+  const auto there = communicators();  // until the book has been read: none gets into both
+  for (const auto& communicator : there)
     if (communicator->size() > 1) made.all.push_back(communicator->account());
+  made.complete = account_book_->complete(made.all.size());
   auto gone = account_book_->entries();
   std::reverse(gone.begin(), gone.end());  // if it is too much for one message, the last are worth most
   for (auto& entry : gone) made.all.push_back(std::move(entry.account));
-  made.complete = account_book_->complete();
   return made;
 }
 

@@ -97,5 +97,30 @@ TEST(Departures, find_who_called_something_else_last) {
   EXPECT_FALSE(departures.differing(account(11, 3))) << "it has failed there, and its last call says nothing";
 }
 
+TEST(AccountBook, is_not_complete_while_a_communicator_is_on_its_way_into_it) {
+  AccountBook book;
+  EXPECT_TRUE(book.complete(0));
+  book.open();
+  book.open();
+  EXPECT_TRUE(book.complete(2)) << "both are there";
+  EXPECT_FALSE(book.complete(1)) << "one is not to be found any more";
+  book.close(AccountBook::Entry{account(11, 3), "some", {}});
+  EXPECT_TRUE(book.complete(1));
+  EXPECT_EQ(book.entries().size(), 1u);
+  book.close(std::nullopt);
+  EXPECT_TRUE(book.complete(0));
+  EXPECT_EQ(book.entries().size(), 1u) << "it had done nothing";
+}
+
+TEST(AccountBook, says_that_it_has_not_all_of_many) {
+  AccountBook book;
+  for (std::uint64_t id = 1; id <= 300; ++id) {
+    book.open();
+    book.close(AccountBook::Entry{account(id, 1), "some", {}});
+  }
+  EXPECT_FALSE(book.complete(0));
+  EXPECT_EQ(book.entries().back().account.communicator, 300u);
+}
+
 }  // namespace
 }  // namespace fabring

@@ -79,6 +79,7 @@ class Supervision : public testing::Test {
 
 TEST_F(Supervision, AfterABadEndTheOthersGetAGraceThenTermThenKill) {
   job.ended(1, 77, exit(7), start);
+  job.act_on_deadlines(start + std::chrono::seconds(1));
   EXPECT_EQ(job.code(), 7);
   EXPECT_THAT(said, ElementsAre("rank 1 (pid 77) exited with status 7"));
   job.act_on_deadlines(start + std::chrono::seconds(9));
@@ -99,6 +100,42 @@ TEST_F(Supervision, TheFirstBadEndCounts) {
   EXPECT_EQ(job.running(), 0);
   job.act_on_deadlines(start + std::chrono::hours(1));
   EXPECT_THAT(signals, IsEmpty());  // nobody is left
+}
+
+TEST_F(Supervision, WhatSurvivorsExitWithWaitsForTheRankThatWasKilled) {
+  job.ended(0, 5, exit(3), start);
+  job.ended(1, 6, {0, SIGABRT}, start + std::chrono::milliseconds(1));
+  EXPECT_THAT(said, IsEmpty());
+  EXPECT_EQ(job.deadline(), start + std::chrono::milliseconds(250)) << "somebody must come back to it";
+  job.ended(2, 7, {0, SIGKILL}, start + std::chrono::milliseconds(2));
+  EXPECT_EQ(job.code(), 137);
+  EXPECT_THAT(said, ElementsAre(testing::HasSubstr("rank 2 (pid 7) was killed")));
+}
+
+TEST_F(Supervision, WhatSurvivorsExitWithWaitsForTheHostThatWasLost) {
+  job.ended(0, 5, exit(4), start);
+  job.lost({1, 2}, "host b: gone", 3, start);
+  EXPECT_EQ(job.code(), 3);
+  EXPECT_THAT(said, ElementsAre("host b: gone"));
+}
+
+TEST_F(Supervision, OfRanksThatExitTheFirstIsNamedWhenNobodyElseIsLeftOrItsMomentIsOver) {
+  job.ended(0, 5, exit(4), start);
+  job.ended(2, 6, exit(3), start + std::chrono::milliseconds(1));
+  job.act_on_deadlines(start + std::chrono::milliseconds(249));
+  EXPECT_THAT(said, IsEmpty());
+  job.ended(1, 7, exit(0), start + std::chrono::milliseconds(249));
+  EXPECT_EQ(job.code(), 4);
+  EXPECT_THAT(said, ElementsAre("rank 0 (pid 5) exited with status 4"));
+  EXPECT_THAT(signals, IsEmpty());
+}
+
+TEST_F(Supervision, WhatIsGivenUpSaysWhyARankHadExited) {
+  job.ended(0, 5, exit(4), start);
+  job.give_up(141);
+  EXPECT_EQ(job.code(), 4);
+  EXPECT_THAT(said, ElementsAre("rank 0 (pid 5) exited with status 4"));
+  EXPECT_THAT(signals, ElementsAre(SIGKILL));
 }
 
 TEST_F(Supervision, LostRanksEndTheJobAndEveryLostHostIsNamed) {

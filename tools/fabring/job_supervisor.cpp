@@ -3,12 +3,21 @@
 #include <fmt/format.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <system_error>
 #include <utility>
 
 namespace fabring::tools {
+namespace {
+
+constexpr std::chrono::milliseconds time_to_be_heard{250};
+
+// By a signal that a rank does not give itself when it hears of an error.
+bool was_killed(const Ending& ending) { return ending.signal != 0 && ending.signal != SIGABRT; }
+
+}  // namespace
 
 JobSupervisor::JobSupervisor(SupervisorOptions options)
     : options_(std::move(options)), ended_(static_cast<std::size_t>(options_.ranks)), running_(options_.ranks) {}
@@ -18,16 +27,29 @@ void JobSupervisor::mark_ended(int rank) {
   ended_[static_cast<std::size_t>(rank)] = true;
 }
 
-void JobSupervisor::first_failure(int code, const std::string& text, Time now) {
-  code_ = code;
-  options_.say(text);
-  deadline_ = now + options_.grace;
+void JobSupervisor::pronounce(const Verdict& verdict) {
+  waits_.reset();
+  code_ = verdict.code;
+  options_.say(verdict.text);
+  deadline_ = verdict.since + options_.grace;
+}
+
+void JobSupervisor::pronounce_what_waits() {
+  if (waits_) pronounce(Verdict(*waits_));
 }
 
 void JobSupervisor::ended(int rank, pid_t pid, const Ending& ending, Time now) {
   mark_ended(rank);
-  if (ending.fine() || code_ != 0) return;
-  first_failure(ending.code(), fmt::format("{} (pid {}) {}", options_.who(rank), pid, ending.to_string()), now);
+  if (!ending.fine() && code_ == 0) {
+    Verdict verdict{ending.code(), fmt::format("{} (pid {}) {}", options_.who(rank), pid, ending.to_string()), now};
+    if (was_killed(ending)) {
+      pronounce(verdict);
+    } else if (!waits_) {
+      waits_ = std::move(verdict);
+      deadline_ = now + std::min(time_to_be_heard, options_.grace);
+    }
+  }
+  if (running_ == 0) pronounce_what_waits();
 }
 
 void JobSupervisor::lost(const std::vector<int>& ranks, const std::string& why, int code, Time now) {
@@ -35,7 +57,7 @@ void JobSupervisor::lost(const std::vector<int>& ranks, const std::string& why, 
   if (code_ != 0)
     options_.say(why);  // a host is worth a line even when it is not the first
   else
-    first_failure(code, why, now);
+    pronounce({code, why, now});
 }
 
 void JobSupervisor::interrupt(int number) {
@@ -57,12 +79,17 @@ void JobSupervisor::output_lost(int error) {
 }
 
 void JobSupervisor::give_up(int code) {
+  pronounce_what_waits();
   if (code_ == 0) code_ = code;
   options_.signal_all(SIGKILL);
 }
 
 void JobSupervisor::act_on_deadlines(Time now) {
   if (!deadline_ || now < *deadline_ || running_ == 0) return;
+  if (waits_) {
+    pronounce_what_waits();
+    if (now < *deadline_) return;
+  }
   std::string who;
   int named = 0;
   for (std::size_t rank = 0; rank < ended_.size() && named < 8; ++rank)

@@ -2,6 +2,10 @@
 // JobSupervisor: decides what becomes of a job. The first bad end is named and its code is the job's; the others get a
 // grace to find out by themselves (their errors say more than a signal can), then TERM, then KILL. A first signal from
 // outside is passed on, a second one kills. It knows no process and no clock: the owner tells what happened and when.
+//
+// Which end was first is not always heard first: a rank that was killed is noticed by the others within a millisecond,
+// and what they then exit with may come from another host, or be looked at, before its end. So a rank that exited by
+// itself waits a moment for one that was killed, or for a host that was lost; those are named at once.
 
 #include <sys/types.h>
 
@@ -44,14 +48,21 @@ class JobSupervisor {
   std::optional<Time> deadline() const { return deadline_; }
   int running() const { return running_; }
   bool interrupted() const { return interrupts_ > 0; }
-  int code() const { return code_; }  ///< of the first bad end; 0: none so far
+  int code() const { return code_; }  ///< of the first bad end; 0: none is known so far
 
  private:
+  struct Verdict {
+    int code;
+    std::string text;
+    Time since;
+  };
   void mark_ended(int rank);
-  void first_failure(int code, const std::string& text, Time now);
+  void pronounce(const Verdict& verdict);
+  void pronounce_what_waits();
   const SupervisorOptions options_;
   std::vector<bool> ended_;
   int running_;
+  std::optional<Verdict> waits_;  ///< the first that exited by itself, until its moment is over
   std::optional<Time> deadline_;
   bool termed_ = false;
   int interrupts_ = 0;

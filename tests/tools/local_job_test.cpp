@@ -130,6 +130,14 @@ TEST_F(Supervision, OfRanksThatExitTheFirstIsNamedWhenNobodyElseIsLeftOrItsMomen
   EXPECT_THAT(signals, IsEmpty());
 }
 
+TEST_F(Supervision, ARankThatExitedBeforeASignalFromOutsideIsNamedNotThoseThatDieOfIt) {
+  job.ended(0, 5, exit(4), start);
+  job.interrupt(SIGINT);
+  job.ended(1, 6, {0, SIGINT}, start + std::chrono::milliseconds(1));
+  EXPECT_EQ(job.code(), 4);
+  EXPECT_EQ(said.front(), "rank 0 (pid 5) exited with status 4");
+}
+
 TEST_F(Supervision, WhatIsGivenUpSaysWhyARankHadExited) {
   job.ended(0, 5, exit(4), start);
   job.give_up(141);

@@ -61,6 +61,7 @@ void JobSupervisor::lost(const std::vector<int>& ranks, const std::string& why, 
 }
 
 void JobSupervisor::interrupt(int number) {
+  pronounce_what_waits();  // who is killed from now on was not first
   if (++interrupts_ > 1) {
     options_.say(fmt::format("second signal ({}): killing {} ranks", ::strsignal(number), running_));
     options_.signal_all(SIGKILL);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Everything that needs a real GPU, in at most 8 minutes, on a machine that has the NVIDIA driver and perhaps nothing else.
 #   tests/gpu/run.sh [FABRING]      the built command; without it one is looked for in build/, then built
-# Figures go to stdout, a line each, to be copied to docs/performance.md. Exit code: 0 all right, 1 something was wrong, 3 could
+# Figures go to stdout, a line each, to be copied to docs/performance/gpu.md. Exit code: 0 all right, 1 something was wrong, 3 could
 # not run here.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 3

@@ -84,6 +84,20 @@ struct LinkFacts {
   std::uint64_t bits_per_second = 0;  ///< of the link, as the provider states it, true or not; 0: it does not
 };
 
+/// A receive that a message is written ahead for (Endpoint::write_ahead).
+struct Ahead {
+  enum class Way : std::uint8_t {
+    unknown,  ///< not yet asked
+    none,     ///< it must be sent as any other
+    landing,  ///< to where it is received
+    common,   ///< to a copy that several peers will read
+  };
+  Rank peer = 0;
+  Slot slot = 0;
+  Way way = Way::unknown;
+  bool reached() const { return way == Way::landing || way == Way::common; }
+};
+
 class Endpoint {
  public:
   virtual ~Endpoint() = default;  // closes
@@ -98,8 +112,27 @@ class Endpoint {
   /// Sends `from` to the receive that `peer` posted under `slot`. Completes when the bytes may be reused.
   virtual Post post_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) = 0;
 
+  // Ahead. A message for several peers that is made part by part can be written to where they will read it while each
+  // part is in a cache, before it is posted.
+  /// Writes bytes [begin, end) of `message` for all receives in `to` that it can reach, and says which. Parts follow
+  /// each other without another call in between, from 0 to the end of the message, with the same `to`.
+  virtual void write_ahead(std::span<Ahead> to, std::span<const std::byte> message, std::size_t begin,
+                           std::size_t end) {
+    (void)message, (void)begin, (void)end;
+    for (Ahead& each : to) each.way = Ahead::Way::none;
+  }
+  /// post_send() of a message all of whose parts have been written ahead, and not changed since.
+  virtual Post post_written(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) {
+    return post_send(peer, slot, from, context);
+  }
+
   /// Receives the one message that `peer` sends to `slot`. `into` may be longer than the message.
   virtual Post post_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) = 0;
+
+  /// The same for what nobody here reads soon, and no cache would keep until then: it may go past them.
+  virtual Post post_cold_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) {
+    return post_recv(peer, slot, into, context);
+  }
 
   /// The same for who only reads what comes, once: where the peer's memory can be read, the message may stay there
   /// (Completion::lent), and `into` is not used. Every loan is given back, and soon: the peer's send waits for it.

@@ -19,8 +19,18 @@ class ForwardingEndpoint : public Endpoint {
   Post post_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override {
     return inner_->post_send(peer, slot, from, context);
   }
+  void write_ahead(std::span<Ahead> to, std::span<const std::byte> message, std::size_t begin,
+                   std::size_t end) override {
+    inner_->write_ahead(to, message, begin, end);
+  }
+  Post post_written(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override {
+    return inner_->post_written(peer, slot, from, context);
+  }
   Post post_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override {
     return inner_->post_recv(peer, slot, into, context);
+  }
+  Post post_cold_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override {
+    return inner_->post_cold_recv(peer, slot, into, context);
   }
   Post post_borrowing_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override {
     return inner_->post_borrowing_recv(peer, slot, into, context);

@@ -17,6 +17,7 @@ struct PostedReceive {
   std::byte* into = nullptr;
   std::size_t capacity = 0;
   std::uint64_t context = 0;
+  bool cold = false;          ///< posted by Endpoint::post_cold_recv
   bool borrows = false;       ///< posted by Endpoint::post_borrowing_recv
   bool takes_ticket = false;  ///< posted by Endpoint::post_recv_or_ticket
 };

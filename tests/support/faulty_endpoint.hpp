@@ -29,6 +29,12 @@ class FaultyEndpoint final : public ForwardingEndpoint {
   Post post_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override {
     return refuses() ? Post::again : inner().post_send(peer, slot, from, context);
   }
+  Post post_written(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override {
+    return refuses() ? Post::again : inner().post_written(peer, slot, from, context);
+  }
+  Post post_cold_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override {
+    return refuses() ? Post::again : inner().post_cold_recv(peer, slot, into, context);
+  }
   Post post_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override {
     return refuses() ? Post::again : inner().post_recv(peer, slot, into, context);
   }

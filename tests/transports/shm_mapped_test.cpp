@@ -17,12 +17,6 @@ namespace {
 
 constexpr std::size_t mib = 1 << 20;
 
-Fabric mapped_fabric() {
-  Fabric fabric = shm_fabric();
-  fabric.config.mapped_bytes = 64 * mib;
-  return fabric;
-}
-
 /// As a peer sees it.
 shm::SharedMemory seen_by_a_peer(const shm::Arena& arena) {
   return *shm::SharedMemory::adopt(Descriptor(::fcntl(arena.memory().memfd(), F_DUPFD_CLOEXEC, 0)),

@@ -18,6 +18,13 @@ inline Fabric shm_fabric() {
   return fabric;
 }
 
+/// With memory for programs.
+inline Fabric mapped_fabric() {
+  Fabric fabric = shm_fabric();
+  fabric.config.mapped_bytes = 64 << 20;
+  return fabric;
+}
+
 inline bool all_are(std::span<const std::byte> bytes, std::byte value) {
   return std::ranges::all_of(bytes, [value](std::byte b) { return b == value; });
 }

@@ -75,10 +75,20 @@ class JointEndpoint final : public Endpoint {
   Post post_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override {
     return at(peer).post_send(peer, slot, from, context);
   }
+  void write_ahead(std::span<Ahead> to, std::span<const std::byte> message, std::size_t begin,
+                   std::size_t end) override {
+    local_->write_ahead(to, message, begin, end);
+  }
+  Post post_written(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override {
+    return at(peer).post_written(peer, slot, from, context);
+  }
   Post post_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override {
     return at(peer).post_recv(peer, slot, into, context);
   }
 
+  Post post_cold_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override {
+    return at(peer).post_cold_recv(peer, slot, into, context);
+  }
   Post post_borrowing_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override {
     return at(peer).post_borrowing_recv(peer, slot, into, context);
   }

@@ -3,8 +3,18 @@
 #include <cstring>
 
 #include "runtime/base/copy_bytes.hpp"
+#include "transports/shm/shared_copy.hpp"
 
 namespace fabring::shm {
+
+namespace {
+
+// What is read soon had better stay in a cache; what is not need not be read into one to be written.
+void place(const PostedReceive& receive, std::byte* to, const std::byte* from, std::size_t bytes) {
+  receive.cold ? streaming_copy(to, from, bytes) : copy_bytes(to, from, bytes);
+}
+
+}  // namespace
 
 bool Inbox::empty() const {
   return channel_->entries[entries_ % entry_count].turn.load(std::memory_order_acquire) != entries_ + 1;
@@ -93,7 +103,7 @@ Inbox::Taken Inbox::take(SlotTable& receives, Ledger& ledger, std::size_t most_b
 bool Inbox::take_part(const PostedReceive& receive, std::uint32_t bytes) {
   if (bytes > staging_.part() || bytes > receive.capacity - done_) return false;
   bytes_ += staging_.skip(bytes_, bytes);
-  copy_bytes(receive.into + done_, staged_ + bytes_ % staging_.bytes, bytes);
+  place(receive, receive.into + done_, staged_ + bytes_ % staging_.bytes, bytes);
   bytes_ += Staging::length(bytes);
   done_ += bytes;
   return true;
@@ -102,7 +112,7 @@ bool Inbox::take_part(const PostedReceive& receive, std::uint32_t bytes) {
 bool Inbox::take_landed(const PostedReceive& receive, std::uint32_t bytes) {
   if (!has_landing(receive.slot)) return false;
   const Offered& offered = landings_[receive.slot % landing_count];
-  if (offered.halfway != nullptr) copy_bytes(receive.into, offered.halfway, bytes);
+  if (offered.halfway != nullptr) place(receive, receive.into, offered.halfway, bytes);
   const MessageEnds ends = MessageEnds::of(offered.offset, bytes, offered.shares_pages);
   if (ends.bytes() == 0) return true;
   bytes_ += staging_.skip(bytes_, ends.bytes());
@@ -123,7 +133,7 @@ bool Inbox::take_lent(PostedReceive& receive, std::uint32_t number, std::uint32_
     completion.lent = from;
     completion.loan = number;
   } else {
-    copy_bytes(receive.into, from, bytes);
+    place(receive, receive.into, from, bytes);
     if (!give_back(number)) return false;
   }
   over(receive, completion, receives, ledger);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace fabring::shm {
 
@@ -46,15 +47,15 @@ bool Outbox::may_lend() const {
   return (lent_ & std::uint64_t{1} << number % loan_count) == 0 && number != 0;  // 0 is what none has
 }
 
-void Outbox::note_loan(std::uint64_t context, std::size_t bytes) {
+void Outbox::note_loan(std::uint64_t context, std::size_t bytes, std::shared_ptr<const CommonCopy> copy) {
   const std::uint32_t number = entries_ + 1;
-  loans_[number % loan_count] = {number, context, bytes};
+  loans_[number % loan_count] = {number, context, bytes, std::move(copy)};
   lent_ |= std::uint64_t{1} << number % loan_count;
 }
 
 bool Outbox::lend(const Outgoing& message) {
   if (!may_lend()) return false;
-  note_loan(message.context, message.from.size());
+  note_loan(message.context, message.from.size(), message.copy);
   publish(EntryKind::lent, message.slot, message.from.size(), *message.offset);
   return true;
 }
@@ -69,6 +70,21 @@ bool Outbox::put_ticket(Slot slot, std::span<const std::byte> ticket, std::uint6
   return true;
 }
 
+bool Outbox::has_landing_for(Slot slot, std::size_t bytes, bool lendable) const {
+  const auto there = landing(slot, bytes);
+  return there && !(lendable && there->prefers_loan);
+}
+
+// The ends of a message that shares pages travel through the staging ring, when it is put (land()).
+void Outbox::write_to_landing(Slot slot, std::span<const std::byte> message, std::size_t begin, std::size_t end) {
+  const auto there = landing(slot, message.size());
+  if (!there) return;  // nonsense, since it was there; what comes of it harms the peer only
+  const MessageEnds ends = MessageEnds::of(there->offset, message.size(), there->shares_pages);
+  begin = std::max<std::size_t>(begin, ends.head);
+  end = std::min(end, message.size() - ends.tail);
+  if (begin < end) copies_ahead_.copy(arena_.data() + there->offset + begin, message.data() + begin, end - begin);
+}
+
 bool Outbox::land(const Outgoing& message, const Target& target) {
   const std::size_t bytes = message.from.size();
   const MessageEnds ends = MessageEnds::of(target.offset, bytes, target.shares_pages);
@@ -79,7 +95,7 @@ bool Outbox::land(const Outgoing& message, const Target& target) {
     std::memcpy(staged + ends.head, message.from.data() + bytes - ends.tail, ends.tail);
   }
   const std::size_t inner = bytes - ends.bytes();
-  copies_.copy(arena_.data() + target.offset + ends.head, message.from.data() + ends.head, inner);
+  if (!message.written) copies_.copy(arena_.data() + target.offset + ends.head, message.from.data() + ends.head, inner);
   publish(EntryKind::landed, message.slot, bytes);
   return true;
 }

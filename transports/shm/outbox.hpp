@@ -4,9 +4,11 @@
 
 #include <array>
 #include <bit>
+#include <memory>
 #include <optional>
 #include <span>
 
+#include "transports/shm/common_copies.hpp"
 #include "transports/shm/layout.hpp"
 #include "transports/shm/shared_copy.hpp"
 
@@ -16,8 +18,10 @@ struct Outgoing {
   Slot slot = 0;
   std::span<const std::byte> from;
   std::uint64_t context = 0;
-  std::optional<std::uint64_t> offset = {};  ///< in this rank's arena, of what may be lent
-  std::size_t done = 0;                      ///< bytes of it that are in the channel
+  std::optional<std::uint64_t> offset = {};     ///< in this rank's arena, of what may be lent
+  std::size_t done = 0;                         ///< bytes of it that are in the channel
+  bool written = false;                         ///< it is in its landing, by write_to_landing()
+  std::shared_ptr<const CommonCopy> copy = {};  ///< what lies at `offset` instead of `from`
 };
 
 class Outbox {
@@ -30,6 +34,10 @@ class Outbox {
   /// Puts in as much as there is room for. `lent`: it is on its way, but its bytes must stay as they are until it has
   /// been given back.
   Put put(Outgoing& message);
+  /// Would put() write the message to its landing, and not lend it?
+  bool has_landing_for(Slot slot, std::size_t bytes, bool lendable) const;
+  /// Does so before, with bytes [begin, end) of it.
+  void write_to_landing(Slot slot, std::span<const std::byte> message, std::size_t begin, std::size_t end);
   /// Lends what the ticket speaks of. False: no room now.
   bool put_ticket(Slot slot, std::span<const std::byte> ticket, std::uint64_t context);
   /// Whether put() may now go on with a message that did not fit.
@@ -49,6 +57,7 @@ class Outbox {
       const auto index = static_cast<std::size_t>(std::countr_zero(left));
       if (!is_back(index)) continue;
       lent_ &= ~(std::uint64_t{1} << index);
+      loans_[index].copy.reset();
       visit(loans_[index].context, loans_[index].bytes, was_refused(index) ? Outcome::refused : Outcome::done);
     }
   }
@@ -58,7 +67,11 @@ class Outbox {
     if (lent_ == 0) return;
     channel_->withdrawn.store(1, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_seq_cst);  // before the bytes change; pairs with Inbox::give_back()
-    for (; lent_ != 0; lent_ &= lent_ - 1) visit(loans_[static_cast<std::size_t>(std::countr_zero(lent_))].context);
+    for (; lent_ != 0; lent_ &= lent_ - 1) {
+      Loan& loan = loans_[static_cast<std::size_t>(std::countr_zero(lent_))];
+      loan.copy.reset();
+      visit(loan.context);
+    }
   }
 
  private:
@@ -66,6 +79,7 @@ class Outbox {
     std::uint32_t number = 0;
     std::uint64_t context = 0;
     std::size_t bytes = 0;
+    std::shared_ptr<const CommonCopy> copy = {};  // that it is of
   };
   static_assert(loan_count == 64, "lent_ has a bit for each");
 
@@ -77,7 +91,7 @@ class Outbox {
   };
   std::optional<Target> landing(Slot slot, std::size_t bytes) const;
   bool may_lend() const;
-  void note_loan(std::uint64_t context, std::size_t bytes);
+  void note_loan(std::uint64_t context, std::size_t bytes, std::shared_ptr<const CommonCopy> copy = {});
   bool lend(const Outgoing& message);
   bool land(const Outgoing& message, const Target& target);
   std::byte* stage(std::uint32_t bytes);
@@ -95,6 +109,7 @@ class Outbox {
   Staging staging_;
   std::span<std::byte> arena_;
   SharedCopy copies_;
+  SharedCopy copies_ahead_;    // of what is in this rank's cache: by another measure
   std::uint32_t entries_ = 0;  // published
   std::uint32_t bytes_ = 0;    // of the staging ring used, in all
   std::array<Loan, loan_count> loans_{};

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -40,15 +41,48 @@ void Peer::meet(Acquaintance acquaintance) {
   finish_if_all_sent();
 }
 
-Post Peer::post_send(Slot slot, std::span<const std::byte> from, std::uint64_t context) {
-  FABRING_CHECK(from.size() <= std::numeric_limits<std::uint32_t>::max());
+// Where in this rank's arena a message lies that may be lent.
+std::optional<std::uint64_t> Peer::lendable_at(std::span<const std::byte> message) const {
+  return message.size() < least_loan ? std::nullopt : arena_.mapped_offset_of(message);
+}
+
+bool Peer::has_landing_for(Slot slot, std::span<const std::byte> message) const {
+  return state_ == State::alive && met() &&
+         outbox_->has_landing_for(slot, message.size(), lendable_at(message).has_value());
+}
+
+void Peer::write_to_landing(Slot slot, std::span<const std::byte> message, std::size_t begin, std::size_t end) {
+  if (state_ == State::alive) outbox_->write_to_landing(slot, message, begin, end);
+}
+
+void Peer::lend_copy(Slot slot, std::shared_ptr<const CommonCopy> copy) {
+  forget_copy(slot);  // that was never posted
+  copies_.emplace_back(slot, std::move(copy));
+}
+
+Post Peer::post_written(Slot slot, std::span<const std::byte> from, std::uint64_t context) {
+  Outgoing message{slot, from, context, lendable_at(from)};
+  const auto at = std::find_if(copies_.begin(), copies_.end(), [slot](const auto& each) { return each.first == slot; });
+  if (at == copies_.end()) {
+    message.written = true;
+    return post(std::move(message));
+  }
+  message.copy = at->second;
+  message.offset = message.copy->offset;
+  const Post posted = post(std::move(message));
+  if (posted != Post::again) copies_.erase(at);
+  return posted;
+}
+
+Post Peer::post(Outgoing message) {
+  FABRING_CHECK(message.from.size() <= std::numeric_limits<std::uint32_t>::max());
   if (state_ == State::ended) fail(lost("has closed"));
   if (state_ != State::alive || finishing_) {
-    ledger_.complete(context, outcome());
+    ledger_.complete(message.context, outcome());
     return Post::accepted;
   }
   if (!met() || queue_.size() >= most_queued_sends) return Post::again;
-  queue_.push_back({slot, from, context, from.size() < least_loan ? std::nullopt : arena_.mapped_offset_of(from)});
+  queue_.push_back(std::move(message));
   const bool lends = queue_.size() == 1 && push() && queue_.empty() && outbox_->last_was_lent();
   return lends ? Post::lent : Post::accepted;
 }
@@ -335,6 +369,7 @@ void Peer::end(Outcome outcome) {
   handover_.clear();
   for (const Outgoing& message : queue_) ledger_.complete(message.context, outcome);
   queue_.clear();
+  copies_.clear();
   if (met()) {
     fast_outbox_->withdraw();
     fast_outbox_->for_each_place([this](std::span<std::byte> place) { arena_.revoke(place); });

@@ -37,7 +37,19 @@ class Peer final : public FastPeer {
   bool alive() const { return state_ == State::alive; }
   int lifeline() const { return known_.lifeline.fd(); }
 
-  Post post_send(Slot slot, std::span<const std::byte> from, std::uint64_t context);
+  Post post_send(Slot slot, std::span<const std::byte> from, std::uint64_t context) {
+    if (!copies_.empty()) forget_copy(slot);
+    return post({slot, from, context, lendable_at(from)});
+  }
+
+  // What Endpoint::write_ahead is made of.
+  bool has_landing_for(Slot slot, std::span<const std::byte> message) const;
+  void write_to_landing(Slot slot, std::span<const std::byte> message, std::size_t begin, std::size_t end);
+  bool takes_copies() const { return state_ == State::alive && met(); }
+  /// The message that will be posted for this slot is there.
+  void lend_copy(Slot slot, std::shared_ptr<const CommonCopy> copy);
+  Post post_written(Slot slot, std::span<const std::byte> from, std::uint64_t context);
+
   Post post_recv(const PostedReceive& receive);
   Post post_ticket(Slot slot, std::span<const std::byte> ticket, std::uint64_t context);
   bool give_back(std::uint32_t loan);
@@ -84,6 +96,10 @@ class Peer final : public FastPeer {
 
   Handover::Heard hear_lifeline();
   void on_end();
+  Post post(Outgoing message);
+  void forget_copy(Slot slot) {
+    std::erase_if(copies_, [slot](const auto& each) { return each.first == slot; });
+  }
   void wrote(std::size_t payload_bytes);
   bool push();
   bool take_back();
@@ -94,6 +110,7 @@ class Peer final : public FastPeer {
   Status lost(const std::string& what) const;
   Status taken_back() const;
   Status broken() const;
+  std::optional<std::uint64_t> lendable_at(std::span<const std::byte> message) const;
   void offer_landing(const PostedReceive& receive);
   void offer_halfway(const PostedReceive& receive);
   void finish_if_all_sent();
@@ -120,6 +137,7 @@ class Peer final : public FastPeer {
   Handover handover_;
   SlotTable receives_;
   std::deque<Outgoing> queue_;
+  std::vector<std::pair<Slot, std::shared_ptr<const CommonCopy>>> copies_;  // of messages that will be posted
 };
 
 }  // namespace fabring::shm

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "runtime/base/copy_bytes.hpp"
 #include "runtime/base/settings.hpp"
 
 namespace fabring::shm {
@@ -59,6 +60,7 @@ ShmEndpoint::ShmEndpoint(EndpointOptions options, std::shared_ptr<Arena> arena)
     : options_(std::move(options)),
       arena_(std::move(arena)),
       mapped_(arena_->mapped_limit() > 0 ? std::make_shared<MappedSource>(arena_) : nullptr),
+      copies_(arena_),
       peers_(static_cast<std::size_t>(options_.world_size)) {}
 
 ShmEndpoint::~ShmEndpoint() { close(); }
@@ -89,16 +91,51 @@ Post ShmEndpoint::post_send(Rank peer, Slot slot, std::span<const std::byte> fro
   return peer_at(peer).post_send(slot, from, context);
 }
 
+// One copy for several peers is less to write than a part of each one's ring for all of it. What lies in mapped memory
+// needs none: it is lent.
+void ShmEndpoint::choose_ways(std::span<Ahead> to, std::span<const std::byte> message) {
+  copy_.reset();
+  std::size_t without = 0;
+  for (Ahead& each : to) {
+    each.way = peer_at(each.peer).has_landing_for(each.slot, message) ? Ahead::Way::landing : Ahead::Way::none;
+    without += each.reached() ? 0 : 1;
+  }
+  if (without < 2 || arena_->mapped_offset_of(message)) return;
+  copy_ = copies_.take(message.size());
+  if (!copy_) return;
+  for (Ahead& each : to)
+    if (!each.reached() && peer_at(each.peer).takes_copies()) each.way = Ahead::Way::common;
+}
+
+void ShmEndpoint::write_ahead(std::span<Ahead> to, std::span<const std::byte> message, std::size_t begin,
+                              std::size_t end) {
+  if (begin == 0) choose_ways(to, message);
+  if (copy_) copy_bytes(copy_->at + begin, message.data() + begin, end - begin);
+  for (const Ahead& each : to)
+    if (each.way == Ahead::Way::landing) peer_at(each.peer).write_to_landing(each.slot, message, begin, end);
+  if (end < message.size()) return;
+  for (const Ahead& each : to)
+    if (each.way == Ahead::Way::common) peer_at(each.peer).lend_copy(each.slot, copy_);
+  copy_.reset();
+}
+
 Post ShmEndpoint::post_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) {
-  return peer_at(peer).post_recv({slot, false, into.data(), into.size(), context});
+  return peer_at(peer).post_recv({.slot = slot, .into = into.data(), .capacity = into.size(), .context = context});
+}
+
+Post ShmEndpoint::post_cold_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) {
+  return peer_at(peer).post_recv(
+      {.slot = slot, .into = into.data(), .capacity = into.size(), .context = context, .cold = true});
 }
 
 Post ShmEndpoint::post_borrowing_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) {
-  return peer_at(peer).post_recv({slot, false, into.data(), into.size(), context, true});
+  return peer_at(peer).post_recv(
+      {.slot = slot, .into = into.data(), .capacity = into.size(), .context = context, .borrows = true});
 }
 
 Post ShmEndpoint::post_recv_or_ticket(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) {
-  return peer_at(peer).post_recv({slot, false, into.data(), into.size(), context, false, true});
+  return peer_at(peer).post_recv(
+      {.slot = slot, .into = into.data(), .capacity = into.size(), .context = context, .takes_ticket = true});
 }
 
 void ShmEndpoint::deliver() {

@@ -17,7 +17,13 @@ class ShmEndpoint final : public Endpoint, private FastMessages {
   std::string address() const override { return introductions_->address(); }
   Status add_peer(Rank peer, std::string_view address) override;
   Post post_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override;
+  void write_ahead(std::span<Ahead> to, std::span<const std::byte> message, std::size_t begin,
+                   std::size_t end) override;
+  Post post_written(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override {
+    return peer_at(peer).post_written(slot, from, context);
+  }
   Post post_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override;
+  Post post_cold_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override;
   Post post_borrowing_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override;
   bool give_back(Rank peer, std::uint32_t loan) override { return peer_at(peer).give_back(loan); }
   bool takes_tickets(Rank peer) const override { return peers_[static_cast<std::size_t>(peer)] != nullptr; }
@@ -60,6 +66,7 @@ class ShmEndpoint final : public Endpoint, private FastMessages {
   void deliver() override;
 
   Peer& peer_at(Rank peer) const { return *peers_[static_cast<std::size_t>(peer)]; }
+  void choose_ways(std::span<Ahead> to, std::span<const std::byte> message);
   void now_near(Peer& peer);
   void watch(int fd, std::uint64_t what);
   void look_around();
@@ -68,6 +75,8 @@ class ShmEndpoint final : public Endpoint, private FastMessages {
   const EndpointOptions options_;
   std::shared_ptr<Arena> arena_;
   std::shared_ptr<MemorySource> mapped_;  // null: the program has none of it
+  CommonCopies copies_;
+  std::shared_ptr<const CommonCopy> copy_;  // of the message that is being written ahead
   Descriptor bell_;
   Descriptor watched_;  // epoll: bell, listener, lifelines
   std::unique_ptr<Introductions> introductions_;

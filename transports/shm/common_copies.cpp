@@ -1,0 +1,46 @@
+#include "transports/shm/common_copies.hpp"
+
+#include <utility>
+#include <vector>
+
+namespace fabring::shm {
+namespace {
+
+constexpr std::size_t longest = 256 * 1024;  // a segment
+constexpr std::size_t most_blocks = 8;       // more than tiles are under way
+
+}  // namespace
+
+struct CommonCopies::Blocks {
+  explicit Blocks(std::shared_ptr<Arena> of) : arena(std::move(of)) {}
+  ~Blocks() {
+    for (const CommonCopy& block : free) arena->release(block.at, longest);
+  }
+
+  std::shared_ptr<Arena> arena;
+  std::vector<CommonCopy> free;  // the one that came back last is taken first: it is in the cache
+  std::size_t made = 0;
+};
+
+CommonCopies::CommonCopies(std::shared_ptr<Arena> arena) : blocks_(std::make_shared<Blocks>(std::move(arena))) {}
+
+std::shared_ptr<const CommonCopy> CommonCopies::take(std::size_t bytes) {
+  Blocks& blocks = *blocks_;
+  if (bytes > longest) return nullptr;
+  if (blocks.free.empty()) {
+    if (blocks.made == most_blocks) return nullptr;
+    std::byte* const at = blocks.arena->allocate(longest);
+    const auto place = at != nullptr ? blocks.arena->place_of({at, longest}) : std::nullopt;
+    if (!place) return nullptr;
+    blocks.free.push_back({at, place->offset});
+    ++blocks.made;
+  }
+  auto* const copy = new CommonCopy(blocks.free.back());
+  blocks.free.pop_back();
+  return {copy, [keep = blocks_](const CommonCopy* done) {
+            keep->free.push_back(*done);
+            delete done;
+          }};
+}
+
+}  // namespace fabring::shm

@@ -1,0 +1,30 @@
+#pragma once
+// CommonCopies: copies of messages in this rank's arena that several peers read where they lie, each by a loan. A
+// message to n peers is then written once and read n times, not written to n rings.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "transports/shm/arena.hpp"
+
+namespace fabring::shm {
+
+/// Of one message. Whoever holds it keeps its bytes as they are.
+struct CommonCopy {
+  std::byte* at = nullptr;
+  std::uint64_t offset = 0;  ///< in the arena
+};
+
+class CommonCopies {
+ public:
+  explicit CommonCopies(std::shared_ptr<Arena> arena);
+  /// Memory for one; null: as many as there may be are held, or it is too long. It may outlive this object.
+  std::shared_ptr<const CommonCopy> take(std::size_t bytes);
+
+ private:
+  struct Blocks;
+  std::shared_ptr<Blocks> blocks_;
+};
+
+}  // namespace fabring::shm

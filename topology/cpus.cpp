@@ -127,6 +127,31 @@ std::string show_cpu_list(const std::vector<int>& cpus) {
   return text;
 }
 
+LastCache last_cache(int cpu, const std::filesystem::path& root) {
+  LastCache last;
+  long long highest = 0;
+  const std::filesystem::path caches = root / ("cpu" + std::to_string(cpu)) / "cache";
+  for (int index = 0; index < 16; ++index) {
+    const std::filesystem::path folder = caches / ("index" + std::to_string(index));
+    const auto level = read_text(folder / "level"), size = read_text(folder / "size");
+    if (!level || !size) break;
+    const auto number = leading_number(*level), kib = leading_number(*size);
+    constexpr long long most_kib = 1 << 24;
+    if (!number || !kib || *kib <= 0 || *kib > most_kib || size->find('K') == std::string::npos || *number <= highest)
+      continue;
+    highest = *number;
+    const auto shared = read_text(folder / "shared_cpu_list");
+    const std::size_t cpus = shared ? parse_cpu_list(*shared).size() : 0;
+    last = {static_cast<std::size_t>(*kib) << 10, std::max(1, static_cast<int>(cpus))};
+  }
+  return last;
+}
+
+std::size_t share_of_cache(const LastCache& cache, int ranks, int cpus) {
+  const int beside = std::max(1, (ranks * std::min(cache.cpus, cpus) + cpus - 1) / std::max(cpus, 1));
+  return cache.bytes / static_cast<std::size_t>(beside);
+}
+
 std::vector<std::vector<int>> numa_nodes() {
   std::vector<std::vector<int>> nodes;
   const std::filesystem::path folder = "/sys/devices/system/node";

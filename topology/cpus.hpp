@@ -2,6 +2,7 @@
 // How many processors this process may use: its affinity mask, and the quota of its control group (a container limited
 // to two CPUs still sees all of the host's). Waiting strategies depend on it.
 
+#include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -29,6 +30,17 @@ std::vector<int> parse_cpu_list(std::string_view text);
 
 /// The other way: {0, 1, 2, 3, 8} as "0-3,8".
 std::string show_cpu_list(const std::vector<int>& cpus);
+
+/// The cache of a processor that is next to memory, and how many processors share it.
+struct LastCache {
+  std::size_t bytes = 0;  ///< 0: not known
+  int cpus = 1;
+};
+/// Of this processor, as /sys tells. `root` is where its folder of processors is.
+LastCache last_cache(int cpu, const std::filesystem::path& root = "/sys/devices/system/cpu");
+
+/// What a rank has of it where `ranks` of a host run on `cpus` processors; 0: not known.
+std::size_t share_of_cache(const LastCache& cache, int ranks, int cpus);
 
 /// Processors of each NUMA node with processors, as /sys tells; one node with all if it tells nothing.
 std::vector<std::vector<int>> numa_nodes();

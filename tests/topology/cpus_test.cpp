@@ -28,6 +28,52 @@ TEST(Cpus, ParsesCpuLists) {
     EXPECT_TRUE(parse_cpu_list(text).empty()) << text;
 }
 
+class Caches : public testing::Test {
+ protected:
+  Caches() : root_(std::filesystem::path(testing::TempDir()) / ("caches-" + std::to_string(::getpid()))) {}
+  ~Caches() override { std::filesystem::remove_all(root_); }
+  void add(int index, const std::string& level, const std::string& size, const std::string& shared) {
+    const auto folder = root_ / "cpu3/cache" / ("index" + std::to_string(index));
+    std::filesystem::create_directories(folder);
+    std::ofstream(folder / "level") << level << '\n';
+    std::ofstream(folder / "size") << size << '\n';
+    std::ofstream(folder / "shared_cpu_list") << shared << '\n';
+  }
+  std::filesystem::path root_;
+};
+
+TEST_F(Caches, TheLastIsTheOneOfTheHighestLevel) {
+  EXPECT_EQ(last_cache(3, root_).bytes, 0u) << "nothing is known";
+  add(0, "1", "32K", "3");
+  add(1, "3", "32768K", "0-7");
+  add(2, "2", "512K", "3");
+  EXPECT_EQ(last_cache(3, root_).bytes, std::size_t{32} << 20);
+  EXPECT_EQ(last_cache(3, root_).cpus, 8);
+  EXPECT_EQ(last_cache(4, root_).bytes, 0u) << "of another processor";
+}
+
+TEST_F(Caches, NonsenseIsNothing) {
+  add(0, "3", "-1K", "0-3");
+  EXPECT_EQ(last_cache(3, root_).bytes, 0u);
+  add(0, "3", "99999999999999999999K", "0-3");
+  EXPECT_EQ(last_cache(3, root_).bytes, 0u);
+  add(0, "x", "512K", "0-3");
+  EXPECT_EQ(last_cache(3, root_).bytes, 0u);
+  add(0, "2", "512K", "nobody");
+  EXPECT_EQ(last_cache(3, root_).bytes, 512u << 10);
+  EXPECT_EQ(last_cache(3, root_).cpus, 1);
+}
+
+TEST(Cache, IsSharedByTheRanksBesideIt) {
+  constexpr std::size_t mib = 1 << 20;
+  EXPECT_EQ(share_of_cache({32 * mib, 2}, 2, 2), 16 * mib);
+  EXPECT_EQ(share_of_cache({32 * mib, 2}, 4, 2), 8 * mib);
+  EXPECT_EQ(share_of_cache({32 * mib, 8}, 8, 64), 32 * mib) << "they are spread over eight of them";
+  EXPECT_EQ(share_of_cache({32 * mib, 8}, 64, 64), 4 * mib);
+  EXPECT_EQ(share_of_cache({32 * mib, 8}, 1, 2), 32 * mib);
+  EXPECT_EQ(share_of_cache({}, 4, 2), 0u);
+}
+
 class Quota : public testing::Test {
  protected:
   Quota() : root_(std::filesystem::path(testing::TempDir()) / ("cgroups-" + std::to_string(::getpid()))) {}

@@ -52,6 +52,7 @@ struct Block {
   Space space = Space::input;
   std::uint32_t scratch = 0;
   RangeId range = 0;
+  bool operator==(const Block&) const = default;
 };
 
 enum class StepKind : std::uint8_t {

@@ -93,6 +93,8 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   /// Answers `fabring status` from now on, until leave() is over. Errors: unavailable.
   Status open_status_door(std::uint64_t job_nonce);
   const Config& config() const { return parts_.config; }
+  /// What this rank has of the cache next to memory; 0: not known.
+  std::size_t cache_bytes() const { return parts_.cache_bytes; }
   /// What prices are made with: the machine, cut as this engine cuts.
   Machine pricing_machine() const;
   /// Priced once for every shape of world.

@@ -31,6 +31,7 @@ struct EngineParts {
   WaitPolicy waiting;
   WaitPolicy background_waiting = WaitPolicy::asleep();  ///< of the progress thread
   std::vector<int> progress_cpus;   ///< where the progress thread is to run; empty: where the kernel puts it
+  std::size_t cache_bytes = 0;      ///< what this rank has of the cache next to memory; 0: not known
   Machine machine;                  ///< what algorithms are priced with; alike on all ranks
   std::vector<Override> overrides;  ///< FABRING_ALGORITHM; alike on all ranks
   /// The longest message where all ranks lend each other memory of GPUs, alike on all ranks; 0: as elsewhere.

@@ -44,6 +44,7 @@ Execution::Start Execution::start(EngineCore& engine, std::uint16_t index, Time 
   engine_ = &engine;
   // A send or receive has said all it can in its announcement: what is left waits for grants.
   eager_limit_ = point_to_point() ? 0 : engine.eager_limit();
+  fits_cache_ = engine.cache_bytes() == 0 || call_.carried_bytes() <= engine.cache_bytes();
   index_ = index;
   operands_ = std::make_unique<Operands>(*plan_, call_);
   const std::size_t held = held_.size();
@@ -101,7 +102,7 @@ bool Execution::advance() {
     moved = true;
   }
   if (slot_bytes_ > 0 && !failed()) post_slot_receives();
-  return std::exchange(mirror_left_, false) || moved;
+  return std::exchange(look_again_, false) || moved;
 }
 
 // The most recent step is the last of ready_. But once a peer's memory has been read, which takes long, news comes
@@ -110,6 +111,11 @@ bool Execution::advance() {
 bool Execution::choose_next() {
   const auto reduces = [this](const Ready& ready) { return plan_->plan.steps[ready.step].kind == StepKind::reduce; };
   if (!reduces(ready_.back())) return true;
+  if (ready_receives_ > 0) {
+    std::swap(*std::find_if(ready_.rbegin(), ready_.rend(), [this](const Ready& ready) { return is_receive(ready); }),
+              ready_.back());
+    return true;
+  }
   if (read_loan_) {
     const auto other = std::find_if_not(ready_.rbegin(), ready_.rend(), reduces);
     if (other == ready_.rend()) return false;
@@ -135,7 +141,8 @@ void Execution::run(Tile& tile, StepId id) {
     case StepKind::finish:
       if (on_device_) return run_on_device(tile, id);
       if (copy_on_device(tile, id)) return;
-      run_local_step(call_, plan_->plan, *operands_, tile.place, step);
+      if (step.kind == StepKind::reduce && awaits_grants(tile, id)) return retry_.push_back({&tile, id});
+      run_local(tile, id);
       if (!give_back_read(tile, id)) return;
       break;
   }

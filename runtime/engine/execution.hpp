@@ -8,7 +8,7 @@
 // recv_reduce receives into a slot as soon as one is free, before its dependencies are done; only the reduction waits
 // for them. execution.cpp has the life of the whole, execution_tiles.cpp that of one tile, execution_messages.cpp what
 // messages are and what happens when one comes, execution_sends.cpp, execution_receives.cpp and execution_loans.cpp how
-// they go, come, and are read in place.
+// they go, come, and are read in place, execution_onward.cpp how a result is sent on while it is made.
 //
 // Buffers in memory of a device. The operation begins when the caller's stream has come to where it was called. Each
 // tile is then copied to staging memory before its first steps may run, and back after its last one: the copies of one
@@ -251,6 +251,12 @@ class Execution {
   bool take_grant(Tile& tile, StepId id, const Record& record);
   void announce(const Tile& tile, StepId id);
 
+  // execution_onward.cpp
+  void run_local(Tile& tile, StepId id);
+  void fold_onward(Tile& tile, StepId id, const std::byte* incoming = nullptr);
+  bool awaits_grants(Tile& tile, StepId id);
+  bool may_write_ahead(const Tile& tile, StepId send) const;
+
   // execution_receives.cpp
   void run_recv(Tile& tile, StepId id);
   void run_recv_reduce(Tile& tile, StepId id);
@@ -293,6 +299,7 @@ class Execution {
   std::unique_ptr<FlatRun> flat_;
   std::uint16_t index_ = 0;
   std::size_t eager_limit_ = 0;  // larger messages wait for a grant
+  bool fits_cache_ = true;
   bool started_ = false;
   bool complete_ = false;
 
@@ -312,8 +319,10 @@ class Execution {
   std::size_t ready_receives_ = 0;  // of ready_: recv steps
   std::vector<Ready> retry_;        // posts answered `again`, or the window is full
   std::vector<Ready> retrying_;
-  bool read_loan_ = false;  // since it was last looked for news
+  bool look_again_ = false;  // what is in retry_ may go on without news
+  bool read_loan_ = false;   // since it was last looked for news
   FastLoans fast_loans_;
+  std::vector<Ahead> ahead_;  // where a result is written while it is made
   // Slots for recv_reduce, all of one size.
   std::vector<std::byte*> slots_;
   std::vector<std::byte*> free_slots_;
@@ -327,7 +336,6 @@ class Execution {
   std::size_t mirror_scratch_ = 0;             // staging: bytes before what stands for the plan's areas
   std::uint32_t promised_mirrors_ = 0;         // of staging_bytes_ that nobody needed so far
   std::vector<std::byte*> free_mirrors_;       // that a tile had
-  bool mirror_left_ = false;                   // since steps were last tried again
   std::size_t device_area_bytes_ = 0;          // scratch of one tile on the device
   bool results_aside_ = false;                 // what reads early may not write the output, which is being sent
   // What cards read and write there: for messages to and from ranks of other hosts, the buffers, and the scratch too.
@@ -377,10 +385,13 @@ struct Execution::Tile {
     bool reading = false;               // by work of a device that is not over
     std::shared_ptr<std::byte> opened;  // what keeps it mapped
   };
-  std::vector<Lent> lent;     // receives
-  std::vector<bool> lending;  // sends: being read where they lie
-  std::vector<bool> bounced;  // small sends from memory of a device: in their bounce
+  std::vector<Lent> lent;           // receives
+  std::vector<bool> lending;        // sends: being read where they lie
+  std::vector<bool> written_ahead;  // sends: what is to be sent has been written to where it will be received
+  std::vector<bool> finished;       // steps that were done with the reduction they wait for
+  std::vector<bool> bounced;        // small sends from memory of a device: in their bounce
   std::size_t next_slot_receive = 0;
+  std::uint32_t looks_for_grants = 0;
   std::vector<std::uint32_t> eager_left;  // small messages still to send, per peer
 
   std::uint32_t index() const { return place.tile; }

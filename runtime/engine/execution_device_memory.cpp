@@ -165,7 +165,7 @@ void Execution::leave_mirror(Tile& tile) {
   tile.place.staging = no_memory();
   tile.place.scratch = tile.place.staging + mirror_scratch_;
   tile.has_mirror = false;
-  mirror_left_ = true;
+  look_again_ = true;
 }
 
 }  // namespace fabring

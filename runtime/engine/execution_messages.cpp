@@ -114,7 +114,7 @@ Status Execution::on_record(Rank peer, const Record& record, std::span<const std
 void Execution::take_small(Tile& tile, StepId id, std::span<const std::byte> payload) {
   if (!on_device_) {
     tile.data[id] = Data::used;  // the step may still be among the ready ones
-    fold_incoming(call_, *operands_, tile.place, plan_->plan.steps[id], payload.data());
+    StepFold(call_, plan_->plan, *operands_, tile.place, plan_->plan.steps[id], payload.data()).run();
     if (engine_->transfer().is_intact(world_rank(id))) step_done(tile, id);
     return;
   }

@@ -55,11 +55,12 @@ void Execution::run_recv_reduce(Tile& tile, StepId id) {
   } else if (on_device_ && tile.data[id] == Data::here) {
     read_incoming(tile, id);
   } else if (tile.data[id] == Data::here) {
+    if (awaits_grants(tile, id)) return retry_.push_back({&tile, id});
     tile.data[id] = Data::used;  // a message that came when this was ready, and had not been run yet, has run it
     std::byte* slot = tile.slot[id];
     tile.slot[id] = nullptr;
     const std::byte* const incoming = tile.lent[id].at != nullptr ? tile.lent[id].at : slot;
-    fold_incoming(call_, *operands_, tile.place, step, incoming);
+    fold_onward(tile, id, incoming);
     free_slots_.push_back(slot);
     if (give_back(tile, id)) step_done(tile, id);
   } else if (tile.data[id] == Data::early) {
@@ -106,7 +107,10 @@ bool Execution::post_slot_receive(Tile& tile, StepId id) {
 Arrival Execution::arrival_of(const Tile& tile, StepId id) const {
   if (on_device_)
     return !tile.in_full[id] && engine_->opens_device_memory_of(world_rank(id)) ? Arrival::or_ticket : Arrival::comes;
-  return plan_->may_stay[id] ? Arrival::may_stay : Arrival::comes;
+  if (plan_->may_stay[id]) return Arrival::may_stay;
+  const Step& step = plan_->plan.steps[id];
+  const bool is_last = step.to.space == Space::output && step.successor_count == 0 && !tile.place.packed;
+  return is_last && !fits_cache_ ? Arrival::comes_cold : Arrival::comes;
 }
 
 void Execution::grant(Tile& tile, StepId id, Slot slot, std::size_t bytes, Arrival arrival) {

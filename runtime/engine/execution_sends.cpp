@@ -69,7 +69,8 @@ void Execution::post_send(Tile& tile, StepId id, Slot slot) {
   if (!on_device_ && !engine_->transfer().is_fast(world_rank(id))) grant_first();
   if (failed()) return;
   const auto bytes = for_card.empty() ? operands_->at(tile.place, plan_->plan.steps[id].from) : for_card;
-  const Post post = engine_->transfer().send_block(world_rank(id), slot, bytes, cookie(index_, tile_slot(tile), id));
+  const Post post = engine_->transfer().send_block(world_rank(id), slot, bytes, cookie(index_, tile_slot(tile), id),
+                                                   tile.written_ahead[id]);
   if (post == Post::again) {
     retry_.push_back({&tile, id});
     return;

@@ -25,6 +25,8 @@ void Execution::Tile::make_room(const PreparedPlan& prepared) {
   slot.resize(steps);
   lent.resize(steps);
   lending.resize(steps);
+  written_ahead.resize(steps);
+  finished.resize(steps);
   bounced.resize(steps);
   place.lent.resize(prepared.plan.scratch.size());
   there.lent.resize(prepared.plan.scratch.size());
@@ -46,8 +48,11 @@ void Execution::Tile::begin(const PreparedPlan& prepared) {
   std::fill(slot.begin(), slot.end(), nullptr);
   std::fill(place.lent.begin(), place.lent.end(), nullptr);
   std::fill(lending.begin(), lending.end(), false);
+  std::fill(written_ahead.begin(), written_ahead.end(), false);
+  std::fill(finished.begin(), finished.end(), false);
   std::fill(bounced.begin(), bounced.end(), false);
   next_slot_receive = 0;
+  looks_for_grants = 0;
 }
 
 // Of tiles that start together the oldest goes first, though what was made ready last is run first: grants leave in

@@ -1,30 +1,11 @@
 #include "runtime/engine/local_steps.hpp"
 
 #include <algorithm>
-#include <array>
 #include <utility>
-#include <vector>
 
 #include "collectives/reduce/reduce.hpp"
 
 namespace fabring {
-namespace {
-
-void run_reduce(const Call& call, const Plan& plan, const Operands& operands, const Placement& place,
-                const Step& step) {
-  std::array<const void*, 64> few;
-  std::vector<const void*> many;
-  std::span<const void*> sources(few.data(), std::min<std::size_t>(step.operand_count, few.size()));
-  if (step.operand_count > few.size()) {
-    many.resize(step.operand_count);
-    sources = many;
-  }
-  for (std::uint32_t i = 0; i < step.operand_count; ++i)
-    sources[i] = operands.at(place, plan.operands[step.first_operand + i]).data();
-  fold(call, operands.at(place, step.to).data(), sources, operands.count_of(place, step.to));
-}
-
-}  // namespace
 
 void fold(const Call& call, std::byte* to, std::span<const void* const> sources, std::size_t count) {
   if (count == 0) return;
@@ -35,16 +16,31 @@ void fold(const Call& call, std::byte* to, std::span<const void* const> sources,
   }
 }
 
-void fold_incoming(const Call& call, const Operands& operands, const Placement& place, const Step& step,
-                   const std::byte* incoming) {
-  std::array<const void*, 2> sources{operands.at(place, step.from).data(), incoming};
-  if (step.incoming_first) std::swap(sources[0], sources[1]);
-  fold(call, operands.at(place, step.to).data(), sources, operands.count_of(place, step.to));
+StepFold::StepFold(const Call& call, const Plan& plan, const Operands& operands, const Placement& place,
+                   const Step& step, const std::byte* incoming)
+    : call_(call), result_(operands.at(place, step.to)) {
+  const std::size_t count = incoming != nullptr ? 2 : step.operand_count;
+  if (count > few_.size()) many_.resize(count);
+  sources_ = count > few_.size() ? std::span<const void*>(many_) : std::span<const void*>(few_.data(), count);
+  if (incoming != nullptr) {
+    sources_[0] = operands.at(place, step.from).data();
+    sources_[1] = incoming;
+    if (step.incoming_first) std::swap(sources_[0], sources_[1]);
+    return;
+  }
+  for (std::size_t i = 0; i < count; ++i)
+    sources_[i] = operands.at(place, plan.operands[step.first_operand + i]).data();
+}
+
+void StepFold::run(std::size_t begin, std::size_t end) {
+  for (const void*& source : sources_) source = static_cast<const std::byte*>(source) + (begin - at_);
+  at_ = begin;
+  fold(call_, result_.data() + begin, sources_, (end - begin) / size_of(call_.carried()));
 }
 
 void run_local_step(const Call& call, const Plan& plan, const Operands& operands, const Placement& place,
                     const Step& step) {
-  if (step.kind == StepKind::reduce) return run_reduce(call, plan, operands, place, step);
+  if (step.kind == StepKind::reduce) return StepFold(call, plan, operands, place, step).run();
   if (step.kind == StepKind::finish)
     return finish_average(call.carried(), operands.at(place, step.to).data(), operands.count_of(place, step.to),
                           plan.size);

@@ -39,6 +39,28 @@ PreparedPlan::PreparedPlan(Plan made) : plan(std::move(made)), input(input_block
   find_only_readers();
   find_what_may_stay();
   find_what_may_be_lent();
+  find_what_goes_on();
+}
+
+void PreparedPlan::find_what_goes_on() {
+  onward.resize(plan.steps.size());
+  const auto each_that_waits_only_for = [this](StepId id, auto visit) {
+    const Step& step = plan.steps[id];
+    for (std::uint32_t i = 0; i < step.successor_count; ++i)
+      if (const StepId next = plan.successors[step.first_successor + i]; plan.steps[next].dependencies == 1)
+        visit(next);
+  };
+  for (StepId id = 0; id < plan.steps.size(); ++id) {
+    const Step& step = plan.steps[id];
+    if (step.kind != StepKind::reduce && step.kind != StepKind::recv_reduce) continue;
+    Onward& there = onward[id];
+    each_that_waits_only_for(id, [&](StepId next) {
+      if (plan.steps[next].kind == StepKind::finish && plan.steps[next].to == step.to) there.finish = next;
+    });
+    each_that_waits_only_for(there.finish == none ? id : there.finish, [&](StepId next) {
+      if (plan.steps[next].kind == StepKind::send && plan.steps[next].from == step.to) there.sends.push_back(next);
+    });
+  }
 }
 
 void PreparedPlan::find_what_may_be_lent() {

@@ -36,6 +36,7 @@ struct PreparedPlan {
   void find_what_may_stay();
   void find_what_reads_early(const std::vector<bool>& after_send);
   void find_what_may_be_lent();
+  void find_what_goes_on();
 
   Plan plan;
   std::vector<Peer> peers;                  // sorted by rank
@@ -56,7 +57,14 @@ struct PreparedPlan {
   // Sends that nothing of this rank waits for, but what comes back: their bytes may stay in the caller's memory until
   // the operation is over.
   std::vector<bool> may_be_lent;  // by step
-  BlockSpan input;                // blocks of the caller's buffers; what lies at the start of each is the first
+  /// Where the result of a reduction goes as soon as it is there: all sends of it that wait for nothing else, after the
+  /// `finish` that it waits for alone, if there is one.
+  struct Onward {
+    StepId finish = none;
+    std::vector<StepId> sends;
+  };
+  std::vector<Onward> onward;  // by step
+  BlockSpan input;             // blocks of the caller's buffers; what lies at the start of each is the first
   BlockSpan output;
 };
 

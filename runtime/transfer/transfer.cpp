@@ -203,15 +203,18 @@ void Transfer::forget(Rank rank) {
   peer.arrived.clear();
 }
 
-Post Transfer::send_block(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t cookie) {
+Post Transfer::send_block(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t cookie, bool written) {
   Operation* operation = take_operation();
   operation->peer = peer;
   operation->cookie = cookie;
-  const Post post = endpoint_.post_send(peer, slot, from, reinterpret_cast<std::uint64_t>(operation));
+  const auto context = reinterpret_cast<std::uint64_t>(operation);
+  const Post post =
+      written ? endpoint_.post_written(peer, slot, from, context) : endpoint_.post_send(peer, slot, from, context);
   if (post == Post::again) {
     free_operation(operation);
   } else {
     payload_sent_ += from.size();
+    written_ahead_ += written ? 1 : 0;
   }
   return post;
 }
@@ -240,10 +243,11 @@ Post Transfer::recv_block(Rank peer, std::span<std::byte> into, std::uint64_t co
   operation->slot = slot;
   operation->bytes = into.size();
   const auto context = reinterpret_cast<std::uint64_t>(operation);
-  const Post post = arrival == Arrival::may_stay    ? endpoint_.post_borrowing_recv(peer, slot, into, context)
-                    : arrival == Arrival::or_ticket ? endpoint_.post_recv_or_ticket(peer, slot, into, context)
-                    : arrival == Arrival::by_ticket ? endpoint_.post_recv_or_ticket(peer, slot, {}, context)
-                                                    : endpoint_.post_recv(peer, slot, into, context);
+  const Post post = arrival == Arrival::may_stay     ? endpoint_.post_borrowing_recv(peer, slot, into, context)
+                    : arrival == Arrival::comes_cold ? endpoint_.post_cold_recv(peer, slot, into, context)
+                    : arrival == Arrival::or_ticket  ? endpoint_.post_recv_or_ticket(peer, slot, into, context)
+                    : arrival == Arrival::by_ticket  ? endpoint_.post_recv_or_ticket(peer, slot, {}, context)
+                                                     : endpoint_.post_recv(peer, slot, into, context);
   if (post == Post::again) {
     free_operation(operation);
   } else {

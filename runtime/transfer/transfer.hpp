@@ -51,9 +51,10 @@ class TransferListener {
   virtual void on_peer_lost(Rank peer, const Status& why) = 0;
 };
 
-/// Must a received block come into the memory posted for it, or may it stay in the peer's (TransferListener::on_lent)?
-/// Or may a ticket come that says where it is (on_ticket)? Or nothing but that, as there is no memory for it yet?
-enum class Arrival : std::uint8_t { comes, may_stay, or_ticket, by_ticket };
+/// Must a received block come into the memory posted for it, to be read there soon or not, or may it stay in the peer's
+/// (TransferListener::on_lent)? Or may a ticket come that says where it is (on_ticket)? Or nothing but that, as there
+/// is no memory for it yet?
+enum class Arrival : std::uint8_t { comes, comes_cold, may_stay, or_ticket, by_ticket };
 
 class Transfer {
  public:
@@ -103,7 +104,12 @@ class Transfer {
   std::size_t look();
 
   /// Block operations: cookies come back by on_block. The slot was granted by the peer. `lent`: accepted, see Post.
-  Post send_block(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t cookie);
+  /// `written`: by write_ahead(), all of it.
+  Post send_block(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t cookie, bool written = false);
+  /// Endpoint::write_ahead, of a block for slots that were granted by peers that are all is_fast().
+  void write_ahead(std::span<Ahead> to, std::span<const std::byte> block, std::size_t begin, std::size_t end) {
+    endpoint_.write_ahead(to, block, begin, end);
+  }
   /// Posts a receive and gives the slot to grant, or `again`. by_ticket: of `into` only the length counts.
   Post recv_block(Rank peer, std::span<std::byte> into, std::uint64_t cookie, Slot& slot,
                   Arrival arrival = Arrival::comes);
@@ -128,6 +134,8 @@ class Transfer {
 
   /// Received blocks that stayed in their senders' memory, tickets among them.
   std::uint64_t loans() const { return loans_; }
+  /// Blocks sent that had been written ahead.
+  std::uint64_t written_ahead() const { return written_ahead_; }
   std::uint64_t payload_bytes_sent() const { return payload_sent_; }
   std::uint64_t payload_bytes_received() const { return payload_received_; }
 
@@ -197,6 +205,7 @@ class Transfer {
   Slot next_slot_ = first_granted_slot;
   std::size_t parcels_in_flight_ = 0;
   std::uint64_t loans_ = 0;
+  std::uint64_t written_ahead_ = 0;
   std::uint64_t payload_sent_ = 0;
   std::uint64_t payload_received_ = 0;
 };

@@ -140,6 +140,7 @@ void ThreadWorld::start(const Config& wanted, const std::shared_ptr<DeviceRuntim
     }
     parts.clock = std::make_shared<SteadyClock>();
     parts.machine = *find_machine(machine);
+    parts.cache_bytes = 256 * 1024;  // so that tests have vectors that fit and such that do not
     parts.overrides = *parse_overrides(config.algorithm);
     parts.waiting.yield_for = std::chrono::microseconds(50);
     parts.log = Log(LogLevel::error, rank);

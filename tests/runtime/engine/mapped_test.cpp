@@ -9,6 +9,7 @@
 #include <random>
 
 #include "fabring/memory.hpp"
+#include "tests/support/buffer_place.hpp"
 #include "tests/support/collective_data.hpp"
 #include "tests/support/thread_world.hpp"
 
@@ -28,38 +29,6 @@ Config config_with(std::string algorithm, std::size_t segment_bytes = 0) {
   return config;
 }
 
-/// Bytes somewhere inside mapped or ordinary memory, with others around them that must stay.
-class Place {
- public:
-  Place(EngineCore& engine, const std::vector<std::byte>& bytes, bool mapped, std::size_t offset)
-      : offset_(offset), size_(bytes.size()), before_(bytes.size() + 2 * offset, std::byte{0x5a}) {
-    std::copy(bytes.begin(), bytes.end(), before_.begin() + static_cast<std::ptrdiff_t>(offset));
-    if (mapped) {
-      block_ = *engine.mapped().allocate(before_.size());
-      memory_ = block_->data();
-      EXPECT_TRUE(block_->shared());
-    } else {
-      ordinary_.resize(before_.size());
-      memory_ = ordinary_.data();
-    }
-    std::copy(before_.begin(), before_.end(), memory_);
-  }
-  std::byte* data() const { return memory_ + offset_; }
-  /// Holds `expected`, and nothing around it has changed.
-  bool holds(const std::vector<std::byte>& expected) const {
-    const std::byte* const original = before_.data();
-    return std::equal(data(), data() + size_, expected.data()) && std::equal(memory_, data(), original) &&
-           std::equal(data() + size_, data() + size_ + offset_, original + offset_ + size_);
-  }
-
- private:
-  std::size_t offset_, size_;
-  std::vector<std::byte> before_;
-  std::shared_ptr<MappedBlock> block_;
-  std::vector<std::byte> ordinary_;
-  std::byte* memory_ = nullptr;
-};
-
 void every_collective(ThreadWorld& world, std::uint64_t seed, int operations) {
   const int ranks = world.size();
   world.run([&](Rank rank, Communicator all) {
@@ -70,8 +39,8 @@ void every_collective(ThreadWorld& world, std::uint64_t seed, int operations) {
       what.salt = common();
       const RankData data = data_of(what, rank, ranks);
       const std::size_t offset = 64 * (own() % 100);
-      Place in(world.engine(rank), data.in, own() % 3 != 0, offset);
-      Place out(world.engine(rank), data.out, own() % 3 != 0, offset);
+      BufferPlace in(world.engine(rank), data.in, own() % 3 != 0, offset);
+      BufferPlace out(world.engine(rank), data.out, own() % 3 != 0, offset);
       const Operation operation =
           data.operation(what, data.one_buffer ? out.data() + data.in_at : in.data(), out.data() + data.out_at);
       const Status status = own() % 2 == 0 ? all.run(operation) : all.start(operation).wait();

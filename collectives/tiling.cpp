@@ -1,6 +1,7 @@
 #include "collectives/tiling.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace fabring {
 namespace {
@@ -64,6 +65,10 @@ TilingRules rules_for(const TilingRules& rules, Collective collective, std::stri
     own.smallest_bytes = own.segment_bytes;  // there is nothing to overlap
   } else if (is_exchange(collective, ranks)) {
     own.smallest_bytes = std::max(rules.smallest_bytes, rules.exchanged_whole_bytes);
+  } else if (rules.reduced_together_bytes != 0 && collective == Collective::allreduce &&
+             algorithm == "direct_two_shot") {
+    const std::size_t each = std::bit_floor(rules.reduced_together_bytes / static_cast<std::size_t>(ranks));
+    own.segment_bytes = std::clamp(each, rules.smallest_bytes, rules.segment_bytes);
   }
   return own;
 }

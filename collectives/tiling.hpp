@@ -25,6 +25,9 @@ struct TilingRules {
   /// The largest message between two ranks of what is neither reduced nor passed on; 0: segment_bytes.
   std::size_t moved_segment_bytes = 0;
   std::size_t exchanged_whole_bytes = 0;  ///< messages that two ranks send each other at once are not cut below this
+  /// Of messages of all ranks that one reduces together, in memory that they share: at most so many bytes; 0: any
+  /// number.
+  std::size_t reduced_together_bytes = 0;
   /// The largest message where no processor copies bytes and the price asks for long ones (cost/message_length.hpp),
   /// and the tiles in flight then; 0: segment_bytes and depth.
   std::size_t long_segment_bytes = 0;
@@ -46,7 +49,8 @@ TilingRules rules_between_gpus(TilingRules rules);
 /// just long enough that the lines of one are on their way while those of another are added. What a rank only sends
 /// from the caller's memory, or receives into it, need not be in the cache when it is done: long messages save grants
 /// and system calls; a rank that talks to several others at once sends each half as much, as all of it passes the same
-/// cache; a broadcast between two, which goes one way only, four times as much.
+/// cache; a broadcast between two, which goes one way only, four times as much. What of all ranks waits in memory that
+/// they share until it is reduced together should still be in the cache then, so of many ranks messages are shorter.
 TilingRules rules_for(const TilingRules& rules, Collective collective, std::string_view algorithm, int ranks,
                       std::uint64_t bytes);
 

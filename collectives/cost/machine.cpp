@@ -193,6 +193,7 @@ Status check_machine(const Machine& machine) {
   count("depth", machine.tiling.depth, 1, 64);
   count("eager_bytes", machine.tiling.eager_bytes, 0, std::size_t{1} << 40);
   count("moved_segment_bytes", machine.tiling.moved_segment_bytes, 0, std::size_t{1} << 40);
+  count("reduced_together_bytes", machine.tiling.reduced_together_bytes, 0, std::size_t{1} << 40);
   count("exchanged_whole_bytes", machine.tiling.exchanged_whole_bytes, 0, std::size_t{1} << 40);
   count("long_segment_bytes", machine.tiling.long_segment_bytes, 0, std::size_t{1} << 40);
   count("long_depth", machine.tiling.long_depth, 1, 64);

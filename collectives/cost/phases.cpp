@@ -121,6 +121,7 @@ Phases PricedWorld::allreduce(Algorithm algorithm) const {
     case Algorithm::direct_two_shot:
       phases.list = {everybody(share(n), static_cast<std::uint64_t>(n - 1) * share(n)), everybody(share(n), 0)};
       phases.list.front().waiting = waiting_for_all(share(n));
+      phases.list.back().common = true;
       break;
     case Algorithm::binomial:
       up_and_down(phases, S, 1);

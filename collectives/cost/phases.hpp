@@ -29,6 +29,7 @@ struct Phase {
   /// What the busiest node sends in one round between nodes; 0: an even share of node_bytes.
   std::uint64_t round_bytes = 0;
   bool answers = false;  ///< each message is what has been made of the one that came from where it goes
+  bool common = false;   ///< a rank's messages of a round are all the same bytes, which it has just reduced
   /// As if so much more were reduced: by a processor, what has left its caches when all of it is there; by a GPU, what
   /// it keeps aside since something that is being sent lies where it belongs.
   std::uint64_t waiting = 0;

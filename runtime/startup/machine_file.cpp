@@ -55,6 +55,7 @@ void each_field(Machine& machine, Visit visit) {
   visit("depth", machine.tiling.depth);
   visit("eager_bytes", machine.tiling.eager_bytes);
   visit("moved_segment_bytes", machine.tiling.moved_segment_bytes);
+  visit("reduced_together_bytes", machine.tiling.reduced_together_bytes);
   visit("exchanged_whole_bytes", machine.tiling.exchanged_whole_bytes);
   visit("long_segment_bytes", machine.tiling.long_segment_bytes);
   visit("long_depth", machine.tiling.long_depth);

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 
-#include "runtime/base/copy_bytes.hpp"
 #include "runtime/base/settings.hpp"
 
 namespace fabring::shm {
@@ -110,7 +109,7 @@ void ShmEndpoint::choose_ways(std::span<Ahead> to, std::span<const std::byte> me
 void ShmEndpoint::write_ahead(std::span<Ahead> to, std::span<const std::byte> message, std::size_t begin,
                               std::size_t end) {
   if (begin == 0) choose_ways(to, message);
-  if (copy_) copy_bytes(copy_->at + begin, message.data() + begin, end - begin);
+  if (copy_) stores_of_copies_.copy(copy_->at + begin, message.data() + begin, end - begin);
   for (const Ahead& each : to)
     if (each.way == Ahead::Way::landing) peer_at(each.peer).write_to_landing(each.slot, message, begin, end);
   if (end < message.size()) return;

@@ -77,6 +77,7 @@ class ShmEndpoint final : public Endpoint, private FastMessages {
   std::shared_ptr<MemorySource> mapped_;  // null: the program has none of it
   CommonCopies copies_;
   std::shared_ptr<const CommonCopy> copy_;  // of the message that is being written ahead
+  SharedCopy stores_of_copies_;
   Descriptor bell_;
   Descriptor watched_;  // epoll: bell, listener, lifelines
   std::unique_ptr<Introductions> introductions_;

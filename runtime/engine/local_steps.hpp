@@ -19,6 +19,8 @@ class StepFold {
  public:
   StepFold(const Call& call, const Plan& plan, const Operands& operands, const Placement& place, const Step& step,
            const std::byte* incoming = nullptr);
+  StepFold(const StepFold&) = delete;  // its sources are in itself
+  StepFold& operator=(const StepFold&) = delete;
   std::span<std::byte> result() const { return result_; }
   void run() { run(0, result_.size()); }
   /// Bytes [begin, end) of the result.

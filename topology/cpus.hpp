@@ -1,6 +1,7 @@
 #pragma once
 // How many processors this process may use: its affinity mask, and the quota of its control group (a container limited
-// to two CPUs still sees all of the host's). Waiting strategies depend on it.
+// to two CPUs still sees all of the host's). Waiting strategies depend on it. And what lies around a processor: the
+// cache next to memory, its NUMA node.
 
 #include <cstddef>
 #include <filesystem>

@@ -148,6 +148,19 @@ TEST_F(WrittenAhead, ByMoreThanThereAreCopiesIsSentAsAnyOther) {
   EXPECT_FALSE(too_long[0].reached());
 }
 
+// As the shared memory of a rank with peers on other hosts is asked.
+TEST(ShmWrittenAhead, ToARankOfAnotherHostIsNothing) {
+  EndpointOptions options;
+  options.world_size = 3;
+  options.job_nonce = 44;
+  auto alone = *shm::ShmEndpoint::open(options);
+  std::vector<Ahead> to{{1, 9}, {2, 9}};
+  const Bytes message = pattern(64 * kib, 1);
+  alone->write_ahead(to, message, 0, message.size());
+  EXPECT_FALSE(to[0].reached());
+  EXPECT_FALSE(to[1].reached());
+}
+
 TEST_F(WrittenAhead, ToAPeerThatIsGoneIsNothing) {
   const Bytes message = pattern(64 * kib, 1);
   Bytes into(message.size());

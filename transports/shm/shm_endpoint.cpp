@@ -94,16 +94,21 @@ Post ShmEndpoint::post_send(Rank peer, Slot slot, std::span<const std::byte> fro
 // needs none: it is lent.
 void ShmEndpoint::choose_ways(std::span<Ahead> to, std::span<const std::byte> message) {
   copy_.reset();
+  const auto is_near = [this](const Ahead& each) { return peers_[static_cast<std::size_t>(each.peer)] != nullptr; };
   std::size_t without = 0;
   for (Ahead& each : to) {
-    each.way = peer_at(each.peer).has_landing_for(each.slot, message) ? Ahead::Way::landing : Ahead::Way::none;
-    without += each.reached() ? 0 : 1;
+    each.way = Ahead::Way::none;
+    if (!is_near(each)) continue;
+    if (peer_at(each.peer).has_landing_for(each.slot, message))
+      each.way = Ahead::Way::landing;
+    else
+      ++without;
   }
   if (without < 2 || arena_->mapped_offset_of(message)) return;
   copy_ = copies_.take(message.size());
   if (!copy_) return;
   for (Ahead& each : to)
-    if (!each.reached() && peer_at(each.peer).takes_copies()) each.way = Ahead::Way::common;
+    if (!each.reached() && is_near(each) && peer_at(each.peer).takes_copies()) each.way = Ahead::Way::common;
 }
 
 void ShmEndpoint::write_ahead(std::span<Ahead> to, std::span<const std::byte> message, std::size_t begin,

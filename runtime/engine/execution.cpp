@@ -105,10 +105,10 @@ bool Execution::advance() {
   return std::exchange(look_again_, false) || moved;
 }
 
-// The most recent step is the last of ready_. But before a reduction, which takes long, what can be received is granted,
-// so that peers need not wait for it. Once a peer's memory has been read, which takes long, news comes
-// before the next reduction (false: only such are left); and of several that of the oldest tile goes first, so that
-// tiles end one by one and others can begin.
+// The most recent step is the last of ready_. But before a reduction, which takes long, what can be received is
+// granted, so that peers need not wait for it. Once a peer's memory has been read, which takes long, news comes before
+// the next reduction (false: only such are left); and of several that of the oldest tile goes first, so that tiles end
+// one by one and others can begin.
 bool Execution::choose_next() {
   const auto reduces = [this](const Ready& ready) { return plan_->plan.steps[ready.step].kind == StepKind::reduce; };
   if (!reduces(ready_.back())) return true;

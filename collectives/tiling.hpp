@@ -2,6 +2,7 @@
 // How long data are cut into tiles, several of which run through a plan at once. Pure functions of what all ranks know
 // alike; the engine runs by them (runtime/engine/tiling.hpp), and prices and simulation predict by them.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -20,6 +21,8 @@ struct TilingRules {
   std::size_t smallest_bytes = std::size_t{64} << 10;  ///< messages are not cut below this to gain overlap
   std::uint32_t depth = 3;                             ///< tiles in flight
   std::size_t eager_bytes = eager_message_bytes;       ///< longer messages wait for the receiver's grant
+  /// The same of an operation of several tiles, whose messages together would not fit where they wait; 0: eager_bytes.
+  std::size_t eager_in_tiles_bytes = 0;
   std::size_t pair_bytes = 0;  ///< largest message where two ranks exchange records as fast as they come; 0: as others
   std::size_t pair_vector_bytes = std::size_t{256} << 10;  ///< longest vector that is exchanged so
   /// The largest message between two ranks of what is neither reduced nor passed on; 0: segment_bytes.
@@ -57,6 +60,12 @@ TilingRules rules_for(const TilingRules& rules, Collective collective, std::stri
 /// Into how many tiles `count` elements are cut, if a message is as long as `message_bytes` for each element of its
 /// tile.
 std::size_t tile_count(double message_bytes, std::size_t count, const TilingRules& rules);
+
+/// Longer messages of an operation of so many tiles wait for the receiver's grant.
+inline std::size_t longest_eager(const TilingRules& rules, std::size_t tiles) {
+  return tiles > 1 && rules.eager_in_tiles_bytes != 0 ? std::min(rules.eager_in_tiles_bytes, rules.eager_bytes)
+                                                      : rules.eager_bytes;
+}
 
 /// The bytes of the longest message for each element of a tile (with blocks: of each block).
 inline double longest_message_bytes(std::uint64_t largest_message, std::size_t element_bytes) {

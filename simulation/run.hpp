@@ -63,7 +63,7 @@ class Run {
   std::uint64_t bytes(Rank rank, StepId step, std::uint32_t tile) const {
     return cutting_.bytes(at(schedule_.symmetry.class_of(rank)), step, tile);
   }
-  bool large(std::uint64_t message) const { return message > machine_.tiling.eager_bytes; }
+  bool large(std::uint64_t message) const { return message > longest_eager(machine_.tiling, outcome_.tiles); }
 
   void push(Nanoseconds time, EventKind kind, Rank rank, StepId step, std::uint32_t tile, Nanoseconds tail = 0) {
     events_.push({time, tail, schedule_.symmetry.class_of(rank), rank, step, tile, kind});

@@ -192,6 +192,7 @@ Status check_machine(const Machine& machine) {
   count("smallest_bytes", machine.tiling.smallest_bytes, 1, std::size_t{1} << 40);
   count("depth", machine.tiling.depth, 1, 64);
   count("eager_bytes", machine.tiling.eager_bytes, 0, std::size_t{1} << 40);
+  count("eager_in_tiles_bytes", machine.tiling.eager_in_tiles_bytes, 0, std::size_t{1} << 40);
   count("moved_segment_bytes", machine.tiling.moved_segment_bytes, 0, std::size_t{1} << 40);
   count("reduced_together_bytes", machine.tiling.reduced_together_bytes, 0, std::size_t{1} << 40);
   count("exchanged_whole_bytes", machine.tiling.exchanged_whole_bytes, 0, std::size_t{1} << 40);

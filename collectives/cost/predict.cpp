@@ -5,6 +5,7 @@
 #include "collectives/cost/message_length.hpp"
 #include "collectives/cost/phases.hpp"
 #include "collectives/cost/tile_cost.hpp"
+#include "collectives/ownership.hpp"
 #include "collectives/plan.hpp"
 
 namespace fabring {
@@ -36,7 +37,7 @@ std::optional<Nanoseconds> predict(Collective collective, Algorithm algorithm, s
 
 std::optional<Nanoseconds> predict_cut(Collective collective, Algorithm algorithm, std::uint64_t bytes,
                                        const WorldShape& shape, const Machine& any_size) {
-  const Machine machine = at_size(any_size, bytes, shape.most);
+  Machine machine = at_size(any_size, bytes, shape.most);
   if (!has_algorithm(collective, algorithm)) return std::nullopt;
   if (shape.ranks <= 1) return machine.call_ns + transfer_ns(bytes, machine.reduce_bytes_per_second);
   const Phases whole = cost::phases_of(collective, algorithm, bytes, shape);
@@ -45,13 +46,16 @@ std::optional<Nanoseconds> predict_cut(Collective collective, Algorithm algorith
   const std::uint64_t longest = largest_message(whole, bytes);
   const std::size_t tiles = longest == 0 ? 1 : tile_count(longest_message_bytes(longest, 1), bytes, machine.tiling);
   const auto depth = static_cast<std::int64_t>(std::min<std::size_t>(tiles, machine.tiling.depth));
+  machine.tiling.eager_bytes = longest_eager(machine.tiling, tiles);
   const Phases tile = tiles == 1 ? whole : cost::phases_of(collective, algorithm, (bytes + tiles - 1) / tiles, shape);
   cost::TileCost cost;
-  bool granted = false;
-  const cost::TilePrices prices(shape, machine);
+  bool granted = false, granted_inside = false;
+  const cost::TilePrices prices(shape, machine, has_root(collective));
   for (const Phase& phase : tile.list) {
     prices.add(cost, phase, tile.messages_of_a_rank);
-    granted = granted || phase.bytes > machine.tiling.eager_bytes;
+    const bool waits = phase.bytes > machine.tiling.eager_bytes;
+    granted = granted || waits;
+    granted_inside = granted_inside || (waits && phase.inside_rounds > 0);
   }
   const Nanoseconds keeping = prices.crowded(transfer_ns(tile.kept, machine.reduce_bytes_per_second));
   cost.through = plus(cost.through, keeping);
@@ -63,8 +67,9 @@ std::optional<Nanoseconds> predict_cut(Collective collective, Algorithm algorith
   const Nanoseconds stay =
       tile.rounds_of_a_rank == 0 ? through : times(tile.rounds_of_a_rank, through / std::max<std::int64_t>(rounds, 1));
   const Nanoseconds each = std::max(cost.busiest(), stay / depth);
-  const Nanoseconds grant =
+  Nanoseconds grant =
       granted ? std::max(machine.inside.latency_ns, shape.nodes > 1 ? machine.between.latency_ns : 0) : 0;
+  if (granted_inside) grant = plus(grant, prices.turns_for_grants());
   const Nanoseconds meeting = times((static_cast<std::int64_t>(tiles) + depth - 1) / depth, cost.meeting);
   const Nanoseconds price =
       plus(plus(machine.call_ns + grant + meeting, through), times(static_cast<std::int64_t>(tiles) - 1, each));

@@ -24,10 +24,15 @@ constexpr std::int64_t streaming_percent = 145;
 constexpr std::uint64_t meeting_from_bytes = std::uint64_t{16} << 10, meeting_until_bytes = std::uint64_t{128} << 10;
 constexpr std::int64_t meeting_percent = 400;
 
-/// Where a rank's messages of a round are one copy that all read: what of the copies saved is saved of the time, and
-/// the most that comes from all ranks together then. Closest to what was measured of 3, 4 and 8 ranks on 2 cores.
-constexpr std::int64_t one_copy_percent = 25;
+/// Where a rank's messages of a round are one copy that all read, the most that comes from all ranks together then:
+/// what the caches keep until it has been read.
 constexpr std::uint64_t most_of_common_copies = std::uint64_t{1} << 20;
+
+/// In shared memory an operation whose messages wait for grants is not run by its callers at once. Where ranks share
+/// cores each of them must have its turn a few times more, in which it finds nothing but a grant, and waits for all
+/// others of its core: as share of a turn of all, for each of them. Closest to what was measured of 3, 4 and 8 ranks on
+/// 2 cores.
+constexpr std::int64_t grants_percent = 225;
 
 /// What a line of shared memory that announces a message has room for (transports/shm/layout.hpp).
 constexpr std::uint64_t bytes_beside_announcement = 16;
@@ -61,8 +66,11 @@ struct TilePrices::Round {
   Nanoseconds reducing_each() const { return reducing / std::max<std::int64_t>(phase.messages, 1); }
 };
 
-TilePrices::TilePrices(const WorldShape& shape, const Machine& machine)
-    : shape_(shape), machine_(machine), ranks_per_core_percent_(ranks_per_core_percent(shape, machine)) {}
+TilePrices::TilePrices(const WorldShape& shape, const Machine& machine, bool rooted)
+    : shape_(shape),
+      machine_(machine),
+      rooted_(rooted),
+      ranks_per_core_percent_(ranks_per_core_percent(shape, machine)) {}
 
 void TilePrices::add(TileCost& cost, const Phase& phase, std::int64_t rounds_of_a_rank) const {
   if (phase.inside_rounds != 0) add_rounds(cost, round_of(phase, true), phase.inside_rounds, rounds_of_a_rank);
@@ -92,9 +100,11 @@ TilePrices::Round TilePrices::round_of(const Phase& phase, bool inside) const {
   const bool one_copy = phase.common && inside && tier.place_bytes_per_second != 0 &&
                         phase.bytes > machine_.tiling.eager_bytes &&
                         phase.bytes * static_cast<std::uint64_t>(phase.messages + 1) <= most_of_common_copies;
-  const std::int64_t copies_saved = one_copy ? one_copy_percent * (phase.messages - 1) / phase.messages : 0;
-  round.sending = tier.send_ns + round.granting + (in_place ? 0 : percent_of(100 - copies_saved, round.copying));
-  const Nanoseconds placing = phase.reduced == 0 ? transfer_ns(phase.bytes, tier.place_bytes_per_second) : 0;
+  // It is made where it is read, and read where it is.
+  const std::int64_t copies = in_place ? 0 : one_copy ? 100 / phase.messages : 100;
+  round.sending = tier.send_ns + round.granting + percent_of(copies, round.copying);
+  const bool placed = phase.reduced == 0 && !one_copy;
+  const Nanoseconds placing = placed ? transfer_ns(phase.bytes, tier.place_bytes_per_second) : 0;
   round.receiving = tier.receive_ns + round.granting + round.copying + placing;
   round.lane = transfer_ns(phase.bytes, tier.lane_bytes_per_second);
   // In shared memory the lines of a message come after the one that announces it, unless it fits in there.
@@ -160,16 +170,28 @@ Nanoseconds TilePrices::work_of_all(const Round& round, std::int64_t rounds) con
   return percent_of(round.downward ? downward_percent : 100, all);
 }
 
+Nanoseconds TilePrices::turns_for_grants() const {
+  return rooted_ || machine_.inside.place_bytes_per_second == 0
+             ? 0
+             : percent_of(grants_percent, crowded(turns_of_a_core()));
+}
+
 Nanoseconds TilePrices::meeting(const Round& round) const {
   if (!round.meeting || round.phase.bytes <= meeting_from_bytes) return 0;
   const std::uint64_t slow = std::min(round.phase.bytes, meeting_until_bytes) - meeting_from_bytes;
   return percent_of(meeting_percent, transfer_ns(slow, round.tier.copy_bytes_per_second));
 }
 
-/// Who waits for several is woken for nothing now and then: half a switch more, by what was measured.
+/// Until every rank of a core has had its turn; the machine's is that of two. Who waits for several is woken for
+/// nothing now and then: half of it more, by what was measured.
 Nanoseconds TilePrices::switching(const Round& round) const {
+  const bool waits_for_several = round.phase.messages > 1 && !round.taking_turns;
+  return waits_for_several ? turns_of_a_core() * 3 / 2 : turns_of_a_core();
+}
+
+Nanoseconds TilePrices::turns_of_a_core() const {
   if (!shared_cores()) return 0;
-  return round.phase.messages > 1 && !round.taking_turns ? machine_.switch_ns * 3 / 2 : machine_.switch_ns;
+  return rooted_ ? machine_.switch_ns : times(ranks_per_core_percent_, machine_.switch_ns) / 200;
 }
 
 Nanoseconds TilePrices::on_the_wire(const Round& round) const {

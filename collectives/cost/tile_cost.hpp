@@ -36,14 +36,17 @@ struct TileCost {
 
 class TilePrices {
  public:
-  /// Both are kept by reference.
-  TilePrices(const WorldShape& shape, const Machine& machine);
+  /// `shape` and `machine` are kept by reference. `rooted`: ranks do not wait for all others, and the next operation
+  /// overlaps with the end of this.
+  TilePrices(const WorldShape& shape, const Machine& machine, bool rooted);
 
   /// `rounds_of_a_rank`: in so many rounds a rank has something to do; 0: in all.
   void add(TileCost& cost, const Phase& phase, std::int64_t rounds_of_a_rank) const;
 
   /// Of work that all ranks do at once.
   Nanoseconds crowded(Nanoseconds work) const { return percent_of(ranks_per_core_percent_, work); }
+  /// Once for an operation with messages inside a node that wait for grants.
+  Nanoseconds turns_for_grants() const;
 
  private:
   struct Round;
@@ -55,12 +58,14 @@ class TilePrices {
   Nanoseconds work_of_all(const Round& round, std::int64_t rounds) const;
   Nanoseconds meeting(const Round& round) const;
   Nanoseconds switching(const Round& round) const;
+  Nanoseconds turns_of_a_core() const;
   Nanoseconds card_time(std::uint64_t bytes, std::int64_t flows) const;
   Nanoseconds on_one_card(std::uint64_t bytes, const Phase& phase) const;
   bool shared_cores() const { return ranks_per_core_percent_ > 100; }
 
   const WorldShape& shape_;
   const Machine& machine_;
+  const bool rooted_;
   /// Ranks of the core that has most, in hundredths: ranks that wait for each other are as fast as those on it.
   std::int64_t ranks_per_core_percent_;
 };

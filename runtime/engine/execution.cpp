@@ -43,7 +43,7 @@ void Execution::pair_with(Rank peer, std::uint32_t sequence, std::size_t count, 
 Execution::Start Execution::start(EngineCore& engine, std::uint16_t index, Time now) {
   engine_ = &engine;
   // A send or receive has said all it can in its announcement: what is left waits for grants.
-  eager_limit_ = point_to_point() ? 0 : engine.eager_limit();
+  eager_limit_ = point_to_point() ? 0 : tiling_.eager_bytes;
   fits_cache_ = engine.cache_bytes() == 0 || call_.carried_bytes() <= engine.cache_bytes();
   index_ = index;
   operands_ = std::make_unique<Operands>(*plan_, call_);

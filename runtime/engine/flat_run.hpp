@@ -32,8 +32,8 @@ class Transfer;
 
 class FlatRun {
  public:
-  /// Can a call that is cut like this be run so? `longest`: bytes of a record.
-  static bool may_be(const PreparedPlan& plan, const Call& call, const Tiling& tiling, std::size_t longest);
+  /// Can a call that is cut like this be run so?
+  static bool may_be(const PreparedPlan& plan, const Call& call, const Tiling& tiling);
 
   /// `call` is what `operation` asks for, `tiling` how it is cut.
   FlatRun(std::shared_ptr<const PreparedPlan> plan, Call call, const Operation& operation, const Tiling& tiling,
@@ -126,7 +126,6 @@ class FlatRun {
   std::optional<ReduceKernel> kernel_;  // nothing: the caller's own, or none
   std::vector<Tile> tiles_;             // tile t is tiles_[t % size]
   std::vector<std::byte> scratch_;
-  std::size_t longest_message_ = 0;
   Signature signature_;
   std::uint32_t sequence_ = 0;
   bool taken_ = false;      // the buffers of operation_ are those of call_

@@ -23,11 +23,11 @@ std::size_t longest_message_of(const PreparedPlan& plan, const Operands& operand
 
 // The peer's messages come in the order sent. With a plan that looks alike from both sides that is the order in which
 // this rank takes them if each is received as many stages after its number was sent.
-bool FlatRun::may_be(const PreparedPlan& plan, const Call& call, const Tiling& tiling, std::size_t longest) {
+bool FlatRun::may_be(const PreparedPlan& plan, const Call& call, const Tiling& tiling) {
   Operands operands(plan, call);
   Placement largest;
   operands.bind(largest, tiling, 0);
-  if (longest_message_of(plan, operands, largest) > longest) return false;
+  if (longest_message_of(plan, operands, largest) > tiling.eager_bytes) return false;
   if (tiling.tiles == 1) return true;
   if (plan.plan.size != 2) return false;
   std::vector<std::uint32_t> sent, received;
@@ -60,7 +60,6 @@ FlatRun::FlatRun(std::shared_ptr<const PreparedPlan> plan, Call call, const Oper
   const std::size_t bytes = operands_.lay_out_scratch(largest);
   scratch_.resize(bytes * tiles_.size());
   for (std::size_t i = 0; i < tiles_.size(); ++i) tiles_[i].placement.scratch = scratch_.data() + i * bytes;
-  longest_message_ = longest_message_of(*plan_, operands_, largest);
 }
 
 std::vector<FlatRun::Message> FlatRun::messages_of(const CommunicatorCore& communicator,
@@ -88,7 +87,6 @@ bool FlatRun::take_others(const Operation& operation, const CommunicatorCore& co
 }
 
 bool FlatRun::fits(const EngineCore& engine, const CommunicatorCore& communicator) const {
-  if (longest_message_ > engine.eager_limit()) return false;
   return tiling_.tiles == 1 ||
          std::all_of(plan_->peers.begin(), plan_->peers.end(), [&](const PreparedPlan::Peer& peer) {
            return engine.transfer().is_fast(communicator.members[peer.rank]);

@@ -74,7 +74,7 @@ FlatRun* EngineCore::make_flat(CommunicatorCore& communicator, const Call& call,
     plan = std::move(*found);
   }
   const Tiling tiling = tiling_of(communicator, *plan, call);
-  if (!FlatRun::may_be(*plan, call, tiling, eager_limit())) return nullptr;
+  if (!FlatRun::may_be(*plan, call, tiling)) return nullptr;
   auto flat = std::make_unique<FlatRun>(std::move(plan), call, operation, tiling, communicator, *transfer_);
   if (!flat->fits(*this, communicator)) return nullptr;
   auto& place = communicator.flat[communicator.next_flat++ % communicator.flat.size()];

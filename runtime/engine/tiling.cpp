@@ -76,11 +76,13 @@ Tiling choose_tiling(const PreparedPlan& prepared, const Call& call, const Tilin
     tiling.cuts = Cutter(call, plan.largest_message == 0 ? double(size_of(call.carried())) : message, rules).cut();
     tiling.tiles = static_cast<std::uint32_t>(tiling.cuts->tiles.size());
     tiling.depth = std::min(tiling.tiles, rules.depth);
+    tiling.eager_bytes = longest_eager(rules, tiling.tiles);
     return tiling;
   }
   std::size_t count = call.count;
   if (!call.counts.empty()) count = *std::max_element(call.counts.begin(), call.counts.end());
   tiling.slice = std::max<std::size_t>(count, 1);
+  tiling.eager_bytes = longest_eager(rules, 1);
   if (count == 0 || plan.largest_message == 0) return tiling;
   std::size_t tiles = 1;
   if (lengths_by_pair(call)) {
@@ -101,6 +103,8 @@ Tiling choose_tiling(const PreparedPlan& prepared, const Call& call, const Tilin
   }
   tiling.tiles = static_cast<std::uint32_t>(tiles);
   tiling.depth = std::min(tiling.tiles, rules.depth);
+  // Where only pairs know lengths a rank does not know how many tiles its peer has.
+  tiling.eager_bytes = longest_eager(rules, lengths_by_pair(call) ? 2 : tiles);
   return tiling;
 }
 

@@ -34,6 +34,7 @@ struct Tiling {
   std::uint32_t tiles = 1;
   std::uint32_t depth = 1;                ///< tiles under way at once; local
   std::size_t slice = 0;                  ///< elements; with blocks only
+  std::size_t eager_bytes = 0;            ///< longer messages wait for the receiver's grant
   std::shared_ptr<const Cuts> cuts = {};  ///< of tensors only
 };
 

@@ -100,20 +100,47 @@ TEST(ChoiceTable, OnOneNodeTakesHierarchicalOnlyIfNothingElseIsAsFast) {
   }
 }
 
-// Measured: a ring takes a tenth longer, as its rounds are more, and at 16 KiB two shots a third.
-// Measured, ms: 4 ranks, 16 MiB 3.8 and by a tree 5.3, 64 MiB 16.6 and 21.9; 8 ranks, 16 MiB 10.2 and 13.3; 3 ranks, 16
-// MiB 3.8 and 3.3, as one core has two of them.
+// Measured, us: 4 ranks, 16 KiB 8.7 by recursive doubling, two shots 10.9; 16 MiB 3.8 ms and by a tree 5.3, 64 MiB 16.6
+// and 21.9. 3 ranks, 16 MiB 4.0 ms and by a tree 3.6, but 2.1 and 3.6 of mapped memory.
 TEST(ChoiceTable, TakesFewRoundsThroughSharedMemoryWhereRanksShareCores) {
   Machine machine = *find_machine("shared-memory");
   machine.cores = 2;
   machine.tiling.reduced_together_bytes = 1 * mebi;
+  machine.tiling.eager_bytes = 64 * kibi;
   const ChoiceTable made = ChoiceTable::make({4, 1, 4, 4}, machine);
   EXPECT_EQ(chosen(made, 4), Algorithm::direct_one_shot);
   EXPECT_EQ(chosen(made, 16 * kibi), Algorithm::recursive_doubling);
   for (const std::uint64_t bytes : {1 * mebi, 4 * mebi, 16 * mebi, 64 * mebi})
     EXPECT_EQ(chosen(made, bytes), Algorithm::direct_two_shot) << bytes;
-  EXPECT_EQ(chosen(ChoiceTable::make({8, 1, 8, 8}, machine), 16 * mebi), Algorithm::direct_two_shot);
-  EXPECT_EQ(chosen(ChoiceTable::make({3, 1, 3, 3}, machine), 16 * mebi), Algorithm::binomial);
+  EXPECT_EQ(chosen(ChoiceTable::make({3, 1, 3, 3}, machine), 16 * mebi), Algorithm::direct_two_shot);
+}
+
+// A round takes as long as all four ranks of a core need for their turns, and a grant more of them. Measured, us: 1 KiB
+// 14 at once and 18 by recursive doubling, 16 KiB 31 by two shots, 34 by a tree and 40 by two; 256 KiB 160 by two
+// shots, 263 by a tree; 16 MiB 10.2 ms and 13.3.
+TEST(ChoiceTable, OfManyRanksOnACoreTakesFewerRounds) {
+  Machine machine = *find_machine("shared-memory");
+  machine.cores = 2;
+  machine.tiling.reduced_together_bytes = 1 * mebi;
+  machine.tiling.eager_bytes = 32 * kibi;
+  const ChoiceTable made = ChoiceTable::make({8, 1, 8, 8}, machine);
+  EXPECT_EQ(chosen(made, 1 * kibi), Algorithm::direct_one_shot);
+  for (const std::uint64_t bytes : {16 * kibi, 128 * kibi, 256 * kibi, 512 * kibi, 1 * mebi, 16 * mebi})
+    EXPECT_EQ(chosen(made, bytes), Algorithm::direct_two_shot) << bytes;
+}
+
+TEST(ChoiceTable, KnowsThatOperationsOfSeveralTilesSendLessUnasked) {
+  Machine machine = *find_machine("shared-memory");
+  machine.cores = 2;
+  machine.tiling.eager_bytes = 64 * kibi;
+  const WorldShape shape{4, 1, 4, 4};
+  const auto price = [&](std::uint64_t bytes) {
+    return *predict(Collective::allreduce, Algorithm::ring, bytes, shape, machine);
+  };
+  const Nanoseconds one_tile = price(256 * kibi), two_tiles = price(512 * kibi);
+  machine.tiling.eager_in_tiles_bytes = 32 * kibi;
+  EXPECT_EQ(price(256 * kibi), one_tile);
+  EXPECT_GT(price(512 * kibi), two_tiles) << "its messages of 64 KiB wait for grants";
 }
 
 // Measured, ms: 4 ranks, 1 MiB 0.98 and by halving and doubling 1.15, 16 MiB 14.8 and 16.4, by a ring 16.5; 3 ranks, 4

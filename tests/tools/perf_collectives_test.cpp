@@ -52,6 +52,24 @@ TEST(PerfCollectives, AreRightWhenReproducible) {
                      {{"FABRING_REPRODUCIBLE", "1"}});
 }
 
+TEST(PerfCollectives, MeasureABroadcastWithItsOneBufferUnlessToldOtherwise) {
+  const auto shown = [](const std::string& collective, std::vector<std::string> more) {
+    std::vector<std::string> arguments{"perf", collective, "-n", "2", "--transport", "tcp", "--sizes", "1K", "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const auto result = run(arguments, quick_start);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return result.out;
+  };
+  const auto in_place = testing::HasSubstr("\"in_place\":true"), apart = testing::HasSubstr("\"in_place\":false");
+  EXPECT_THAT(shown("broadcast", {}), in_place);
+  EXPECT_THAT(shown("broadcast", {"--out-of-place"}), apart);
+  EXPECT_THAT(shown("reduce", {}), apart);
+  EXPECT_THAT(shown("reduce", {"--in-place"}), in_place);
+  const auto both = run({"perf", "broadcast", "-n", "2", "--in-place", "--out-of-place"});
+  EXPECT_EQ(both.code, 2);
+  EXPECT_THAT(both.err, testing::HasSubstr("--in-place and --out-of-place: take one"));
+}
+
 TEST(PerfCollectives, AreRightOnThreeRanksWithTheLastAsRoot) {
   for (const char* collective : {"allreduce", "reduce", "scatter"})
     expect_all_right(collective, "tcp", {"-n", "3", "-r", "2", "--sizes", "4,1000,1M", "-d", "bfloat16"});

@@ -31,12 +31,26 @@ class MixedWays final : public ForwardingEndpoint {
   Post post_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override {
     return inner().post_recv(peer, mixed(slot), into, context);
   }
+  Post post_cold_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override {
+    return inner().post_cold_recv(peer, mixed(slot), into, context);
+  }
   Post post_borrowing_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override {
     return inner().post_borrowing_recv(peer, mixed(slot), into, context);
   }
+  void write_ahead(std::span<Ahead> to, std::span<const std::byte> message, std::size_t begin,
+                   std::size_t end) override {
+    for (Ahead& each : to) each.slot = mixed(each.slot);
+    inner().write_ahead(to, message, begin, end);
+    for (Ahead& each : to) each.slot *= inverse;
+  }
+  Post post_written(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override {
+    return inner().post_written(peer, mixed(slot), from, context);
+  }
 
  private:
-  static Slot mixed(Slot slot) { return slot * 0x9e3779b1u; }  // odd: no two slots become one
+  static constexpr Slot factor = 0x9e3779b1u, inverse = 0x0e8b2f51u;  // odd: no two slots become one
+  static_assert(Slot{factor * inverse} == 1);
+  static Slot mixed(Slot slot) { return slot * factor; }
 };
 
 class RailsTransport final : public Transport {

@@ -29,7 +29,7 @@ struct Words {
   std::string target_ms, cap_s, bucket = "25M", wire_type;
   double factor = 2;
   int ranks = 0, nodes = 1;
-  bool no_check = false, no_progress = false, guard = false;
+  bool no_check = false, no_progress = false, guard = false, out_of_place = false;
   PerfOptions options;
 };
 
@@ -74,6 +74,16 @@ Status read_kind(const Words& words, PerfOptions& options) {
   if (!bucket) return bucket.error().with_prefix("--bucket: ");
   if (*bucket == 0) return wrong_argument("--bucket 0: a call for each tensor is measured anyway; give a size");
   options.bucket = static_cast<std::size_t>(*bucket);
+  return {};
+}
+
+// The table has both ways; of the other formats, which show one, those of a broadcast have a single buffer, as where it
+// is used (MPI_Bcast, torch.distributed.broadcast), and so all peers are measured.
+Status read_way(const Words& words, PerfOptions& options) {
+  if (options.in_place && words.out_of_place) return wrong_argument("--in-place and --out-of-place: take one");
+  const bool one_way = options.format != Format::table && options.plot.empty();
+  if (options.kind == PerfKind::sizes && options.collective == Collective::broadcast && one_way)
+    options.in_place = !words.out_of_place;
   return {};
 }
 
@@ -129,6 +139,7 @@ Status understand(Words& words) {
   options.op = *op;
   if (!words.wire_type.empty()) FABRING_TRY(read_wire_type(words, options));
   FABRING_TRY(read_sizes(words, options));
+  FABRING_TRY(read_way(words, options));
   const auto number = [](const std::string& text, const char* unit, std::chrono::milliseconds& into) -> Status {
     if (text.empty()) return {};
     auto duration = parse_duration(text.find_first_not_of("0123456789.") == std::string::npos ? text + unit : text);
@@ -273,7 +284,10 @@ void add_perf(CLI::App& app, Session& session) {
   command->add_option("--target-ms", words->target_ms, "Length of a repetition (100)")->type_name("T");
   command->add_option("--cap-s", words->cap_s, "With --reps: most seconds for a size (6)")->type_name("C");
   command->add_flag("--no-check", words->no_check, "Do not check the results");
-  command->add_flag("--in-place", options.in_place, "Input and output are one buffer (the table measures both ways)");
+  command->add_flag("--in-place", options.in_place,
+                    "Input and output are one buffer, as always of a broadcast (the table measures both ways)");
+  command->add_flag("--out-of-place", words->out_of_place,
+                    "Input and output are two buffers, also of a broadcast, whose root copies one to the other");
   command
       ->add_option("--transport", options.transport,
                    "auto, or what may be used: shm (one host), and the first network that works of fabric,tcp")

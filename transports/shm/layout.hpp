@@ -61,7 +61,7 @@ struct FastRing {
 
   std::uint32_t lines = 0;  ///< a power of two
   static constexpr FastRing of_world(int ranks) {
-    return {ranks <= 2 ? 16384u : ranks <= 8 ? 2048u : ranks <= 16 ? 1024u : 512u};
+    return {ranks <= 2 ? 16384u : ranks <= 4 ? 4096u : ranks <= 8 ? 2048u : ranks <= 16 ? 1024u : 512u};
   }
   constexpr std::uint32_t bytes() const { return lines * static_cast<std::uint32_t>(line); }
   /// The longest message: several fit at once.

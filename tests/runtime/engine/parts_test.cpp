@@ -192,6 +192,34 @@ TEST(Tiling, keeps_messages_below_a_segment_and_cuts_no_finer_than_needed) {
   EXPECT_EQ(choose_tiling(ring, vector_of(640 << 10, 4), longer).tiles, 10u);  // what is reduced is cut as before
 }
 
+TEST(Tiling, of_several_tiles_sends_less_unasked) {
+  const PreparedPlan ring = prepared(Algorithm::ring, 0, {0, 0, 0, 0});
+  TilingRules rules{1 << 16, 1 << 14, 3, 1 << 16};
+  EXPECT_EQ(choose_tiling(ring, vector_of(64 << 10, 4), rules).eager_bytes, 1u << 16) << "where nothing is said of it";
+  rules.eager_in_tiles_bytes = 1 << 13;
+  EXPECT_EQ(choose_tiling(ring, vector_of(16 << 10, 4), rules).eager_bytes, 1u << 16);
+  const Tiling cut = choose_tiling(ring, vector_of(64 << 10, 4), rules);
+  EXPECT_EQ(cut.tiles, 3u);
+  EXPECT_EQ(cut.eager_bytes, 1u << 13);
+  rules.eager_bytes = 1 << 10;
+  EXPECT_EQ(choose_tiling(ring, vector_of(64 << 10, 4), rules).eager_bytes, 1u << 10) << "never more than at once";
+}
+
+// A rank knows only what it sends and receives itself, so that its peer may have more tiles.
+TEST(Tiling, where_only_pairs_know_lengths_sends_the_same_unasked_whatever_a_rank_has) {
+  const PreparedPlan plan = prepared(Algorithm::ring, 0, {0, 0, 0, 0});
+  TilingRules rules{1 << 16, 1 << 14, 3, 1 << 16};
+  rules.eager_in_tiles_bytes = 1 << 13;
+  Call little = vector_of(0, 4), much = little;
+  little.collective = much.collective = Collective::alltoall;
+  little.counts.assign(8, 16);
+  much.counts.assign(8, 1 << 20);
+  EXPECT_EQ(choose_tiling(plan, little, rules).tiles, 1u);
+  EXPECT_GT(choose_tiling(plan, much, rules).tiles, 1u);
+  EXPECT_EQ(choose_tiling(plan, little, rules).eager_bytes, 1u << 13);
+  EXPECT_EQ(choose_tiling(plan, much, rules).eager_bytes, 1u << 13);
+}
+
 TEST(Tiling, is_coarser_for_what_only_moves) {
   TilingRules rules{1 << 16, 1 << 14, 3};
   const auto segment = [&](Collective collective, Algorithm algorithm, int ranks) {

@@ -1,5 +1,6 @@
 #include "tests/transports/conformance/world.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "tests/support/faulty_endpoint.hpp"
@@ -80,16 +81,51 @@ std::optional<std::uint64_t> World::try_recv(Rank rank, Rank from, Slot slot, st
   return posted(ranks_[static_cast<std::size_t>(rank)], at(rank).post_recv(from, slot, into, context), context);
 }
 
-std::uint64_t World::send(Rank from, Rank to, Slot slot, std::span<const std::byte> bytes) {
+std::uint64_t World::post(Rank rank, const std::function<Post(std::uint64_t)>& one, const char* what) {
+  Member& member = ranks_[static_cast<std::size_t>(rank)];
   std::optional<std::uint64_t> context;
-  reach([&] { return (context = try_send(from, to, slot, bytes)).has_value(); }, "a send to be accepted");
+  const auto accepted = [&] {
+    const std::uint64_t number = next_context_++;
+    context = posted(member, one(number), number);
+    return context.has_value();
+  };
+  reach(accepted, what);
   return context.value_or(0);
 }
 
+std::uint64_t World::send(Rank from, Rank to, Slot slot, std::span<const std::byte> bytes) {
+  return post(
+      from, [&](std::uint64_t context) { return at(from).post_send(to, slot, bytes, context); },
+      "a send to be accepted");
+}
+
 std::uint64_t World::recv(Rank rank, Rank from, Slot slot, std::span<std::byte> into) {
-  std::optional<std::uint64_t> context;
-  reach([&] { return (context = try_recv(rank, from, slot, into)).has_value(); }, "a receive to be accepted");
-  return context.value_or(0);
+  return post(
+      rank, [&](std::uint64_t context) { return at(rank).post_recv(from, slot, into, context); },
+      "a receive to be accepted");
+}
+
+std::uint64_t World::cold_recv(Rank rank, Rank from, Slot slot, std::span<std::byte> into) {
+  return post(
+      rank, [&](std::uint64_t context) { return at(rank).post_cold_recv(from, slot, into, context); },
+      "a cold receive to be accepted");
+}
+
+std::vector<std::uint64_t> World::send_ahead(Rank from, const std::vector<Rank>& to, Slot slot,
+                                             std::span<const std::byte> bytes, std::size_t part) {
+  std::vector<Ahead> ahead;
+  for (const Rank peer : to) ahead.push_back({peer, slot});
+  for (std::size_t begin = 0; begin < bytes.size(); begin += part)
+    at(from).write_ahead(ahead, bytes, begin, std::min(begin + part, bytes.size()));
+  std::vector<std::uint64_t> contexts;
+  for (const Ahead& each : ahead) {
+    const auto one = [&](std::uint64_t context) {
+      return each.reached() ? at(from).post_written(each.peer, slot, bytes, context)
+                            : at(from).post_send(each.peer, slot, bytes, context);
+    };
+    contexts.push_back(post(from, one, "what was written ahead to be accepted"));
+  }
+  return contexts;
 }
 
 void World::poll(Rank rank) {

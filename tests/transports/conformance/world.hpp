@@ -60,6 +60,10 @@ class World {
   /// Posts, polling all ranks while the answer is `again`; the context.
   std::uint64_t send(Rank from, Rank to, Slot slot, std::span<const std::byte> bytes);
   std::uint64_t recv(Rank at, Rank from, Slot slot, std::span<std::byte> into);
+  std::uint64_t cold_recv(Rank at, Rank from, Slot slot, std::span<std::byte> into);
+  /// Writes `part` bytes at a time ahead and posts to each of `to`, where that was reached as written; the contexts.
+  std::vector<std::uint64_t> send_ahead(Rank from, const std::vector<Rank>& to, Slot slot,
+                                        std::span<const std::byte> bytes, std::size_t part);
   /// One try; empty for `again`.
   std::optional<std::uint64_t> try_send(Rank from, Rank to, Slot slot, std::span<const std::byte> bytes);
   std::optional<std::uint64_t> try_recv(Rank at, Rank from, Slot slot, std::span<std::byte> into);
@@ -86,6 +90,8 @@ class World {
     std::map<std::uint64_t, bool> open;
   };
   std::optional<std::uint64_t> posted(Member& member, Post post, std::uint64_t context);
+  /// Posts with a context of its own until it is accepted, polling all ranks.
+  std::uint64_t post(Rank rank, const std::function<Post(std::uint64_t context)>& one, const char* what);
 
   std::unique_ptr<Transport> transport_;
   std::vector<Member> ranks_;

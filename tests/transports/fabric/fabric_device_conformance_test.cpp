@@ -27,6 +27,11 @@ class OnGpu final : public ForwardingEndpoint {
     block.into = into;
     return keep(inner().post_recv(peer, slot, block.bytes, context), std::move(block), context);
   }
+  Post post_cold_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override {
+    Block block = block_for(peer, into.size());
+    block.into = into;
+    return keep(inner().post_cold_recv(peer, slot, block.bytes, context), std::move(block), context);
+  }
   std::size_t poll(std::span<Completion> out) override {
     const std::size_t count = inner().poll(out);
     for (const Completion& completion : out.first(count)) {

@@ -71,6 +71,7 @@ class CommunicatorCore {
   }
   std::atomic<bool> not_at_once{false};         ///< it has failed, or refused a call; read without it
   std::atomic<std::uint32_t> last_sequence{0};  ///< of the last collective; the driver takes one without it
+  std::atomic<std::uint32_t> unfinished{0};     ///< collectives of it that were called and are not done
   std::shared_ptr<const ChoiceTable> choices;
   PlanCache plans;
   MessageLengths lengths;  ///< any thread

@@ -16,6 +16,8 @@ constexpr auto device_nap = std::chrono::microseconds(50);
 constexpr auto look_every = std::chrono::milliseconds(500);
 constexpr auto busy_for = std::chrono::milliseconds(100);  // a program that called so lately may call again now
 constexpr int most_rounds = 64;
+// Of the progress thread, with somebody who waits and drives: is he still there?
+constexpr auto look_after = std::chrono::microseconds(250);
 
 }  // namespace
 
@@ -28,7 +30,7 @@ bool EngineCore::ready_to_receive() {
 
 bool EngineCore::progress() {
   bool moved = false;
-  if (news_.exchange(false, std::memory_order_acquire)) {
+  if (news_.exchange(false)) {
     take_failures();
     take_submissions();
     moved = true;
@@ -150,10 +152,12 @@ Status EngineCore::wait(Execution& execution, std::chrono::nanoseconds limit) {
   const bool others = drive_->waiters.fetch_sub(1) > 1;
   const bool undelivered = undelivered_.load();
   if (undelivered) have_delivered();
-  if (others || pending_.load() > 0) {
+  if (others) {
     std::lock_guard lock(turn_mutex_);
     turn_.notify_all();  // somebody else may drive now
   }
+  // The progress thread looks soon (look_after): most likely the program waits for its next operation at once.
+  if (pending_.load() > 0) wake_progress_thread();
   if (!execution.done())
     return Status(ErrorCode::timeout, execution.call().describe() + " is not done yet; it goes on");
   return execution.status();
@@ -164,9 +168,13 @@ void EngineCore::have_delivered() {
     std::lock_guard lock(mutex_);
     start_background();
   }
+  wake_progress_thread();
+}
+
+void EngineCore::wake_progress_thread() {
   if (!dozing_.load()) return;
   std::lock_guard lock(turn_mutex_);
-  turn_.notify_all();
+  work_.notify_all();
 }
 
 void EngineCore::drive_once() {
@@ -193,7 +201,7 @@ void EngineCore::background() {
     if (pending_.load() == 0 && undelivered_.load()) {
       // Most likely the program calls again at once, and delivers it itself.
       std::unique_lock lock(turn_mutex_);
-      turn_.wait_for(lock, std::chrono::milliseconds(1), [&] { return stop_.load() || pending_.load() > 0; });
+      work_.wait_for(lock, std::chrono::milliseconds(1), [&] { return stop_.load() || pending_.load() > 0; });
     }
     if (needed() && drive_->waiters.load() == 0 && drive_->try_lock()) {
       drive([&] { return !needed() || drive_->waiters.load() > 0 || stop_.load(); }, std::chrono::milliseconds(50),
@@ -205,10 +213,10 @@ void EngineCore::background() {
     std::unique_lock lock(turn_mutex_);
     if (stop_.load()) return;
     if (needed()) {
-      turn_.wait_for(lock, std::chrono::milliseconds(1));
+      work_.wait_for(lock, look_after);
     } else {
       dozing_.store(true);
-      if (!needed()) turn_.wait_for(lock, std::chrono::milliseconds(100));
+      if (!needed()) work_.wait_for(lock, std::chrono::milliseconds(100));
       dozing_.store(false);
     }
   }

@@ -231,6 +231,7 @@ std::shared_ptr<Execution> EngineCore::submit(const std::shared_ptr<Communicator
                                               bool background) {
   static const auto no_plan = std::make_shared<const PreparedPlan>(Plan{});
   std::shared_ptr<Execution> execution;
+  const bool message = is_message(call.collective);
   (void)share_device_memory(call);
   make_kernels_ready(call);
   {
@@ -247,7 +248,7 @@ std::shared_ptr<Execution> EngineCore::submit(const std::shared_ptr<Communicator
       communicator->untold = false;
       ErrorContext context = failed.context();
       context.collective = name(call.collective);
-      context.sequence = is_message(call.collective) ? 0 : communicator->last_sequence.load() + 1;
+      context.sequence = message ? 0 : communicator->last_sequence.load() + 1;
       context.bytes = call.bytes();
       failed = failed.with_prefix(call.describe() + ": ").with_context(context);
       execution = std::make_shared<Execution>(communicator, std::move(call), no_plan, 0, Tiling{});
@@ -257,7 +258,8 @@ std::shared_ptr<Execution> EngineCore::submit(const std::shared_ptr<Communicator
     }
     const Tiling tiling = tiling_of(*communicator, *plan, call);
     pending_.fetch_add(1);  // before it has its number: nothing that is run at once comes between
-    const std::uint32_t sequence = is_message(call.collective) ? 0 : ++communicator->last_sequence;
+    if (!message) communicator->unfinished.fetch_add(1);
+    const std::uint32_t sequence = message ? 0 : ++communicator->last_sequence;
     refusals_.called(*communicator, call);
     auto memory = memory_of(call);
     execution = std::make_shared<Execution>(communicator, std::move(call), std::move(plan), sequence, tiling);
@@ -266,11 +268,12 @@ std::shared_ptr<Execution> EngineCore::submit(const std::shared_ptr<Communicator
     submitted_.push_back(execution);
     if (background) start_background();
   }
-  news_.store(true, std::memory_order_release);
-  if (background) {
+  news_.store(true);
+  // While as many as may be are under way, it is begun when one of them ends: whoever ends it looks for news after that.
+  if (background && (message || communicator->unfinished.load() <= CommunicatorCore::most_active)) {
     if (parts_.endpoint) parts_.endpoint->wake();
     std::lock_guard lock(turn_mutex_);
-    turn_.notify_all();
+    work_.notify_all();
   }
   return execution;
 }
@@ -378,6 +381,7 @@ void EngineCore::finish_now(const std::shared_ptr<Execution>& execution) {
 
 void EngineCore::finished(const std::shared_ptr<Execution>& execution) {
   execution->publish();
+  if (!execution->point_to_point()) execution->communicator()->unfinished.fetch_sub(1);
   pending_.fetch_sub(1);
   last_end_.store(parts_.clock->now(), std::memory_order_relaxed);
   if (execution->next_note != Time{} && parts_.control) parts_.control->set_activity("");  // it said that it waits

@@ -196,6 +196,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   std::nullopt_t give_drive_back(const CommunicatorCore& communicator);  ///< the engine may be gone then
   void drive_is_free();
   void have_delivered();  ///< by the progress thread, what is left to send
+  void wake_progress_thread();
   FlatRun* make_flat(CommunicatorCore& communicator, const Call& call, const Operation& operation);
   std::optional<Status> run_flat(const std::shared_ptr<CommunicatorCore>& communicator, FlatRun& flat);
   std::shared_ptr<Execution> go_on(const std::shared_ptr<CommunicatorCore>& communicator, FlatRun& flat,
@@ -312,7 +313,8 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   // Driving.
   const std::shared_ptr<Drive> drive_ = std::make_shared<Drive>(this);
   std::mutex turn_mutex_;
-  std::condition_variable turn_;
+  std::condition_variable turn_;  ///< of those who wait
+  std::condition_variable work_;  ///< of the progress thread
   std::thread thread_;
   bool thread_started_ = false;
   std::atomic<bool> stop_{false};

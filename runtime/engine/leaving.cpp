@@ -30,6 +30,7 @@ Status EngineCore::leave() {
   {
     std::lock_guard lock(turn_mutex_);
     turn_.notify_all();
+    work_.notify_all();
   }
   if (parts_.endpoint) parts_.endpoint->wake();
   if (progress_thread.joinable()) progress_thread.join();

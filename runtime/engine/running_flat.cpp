@@ -126,6 +126,7 @@ std::shared_ptr<Execution> EngineCore::go_on(const std::shared_ptr<CommunicatorC
   for (auto& kept : communicator->flat)
     if (kept.get() == &flat) execution->go_on_from(*this, std::move(kept));
   pending_.fetch_add(1);
+  communicator->unfinished.fetch_add(1);
   communicator->queued.push_back(execution);
   start_queued(*communicator);
   return execution;

@@ -67,6 +67,26 @@ TEST(Threads, asynchronous_calls_end_whether_waited_for_or_polled) {
   });
 }
 
+// Far more than may be under way at once: of most of them nobody hears when they are called.
+TEST(Threads, many_asynchronous_calls_end_without_anybody_waiting) {
+  ThreadWorld world(3);
+  world.run([&](Rank rank, Communicator all) {
+    std::vector<Sum> sums;
+    std::vector<Work> works;
+    for (std::uint64_t i = 0; i < 200; ++i) sums.emplace_back(rank, 3, 1 + i % 50, i);
+    for (int round = 0; round < 3; ++round) {
+      works.clear();
+      for (Sum& sum : sums) works.push_back(sum.begin(all));
+      if (round == 1) {
+        ASSERT_TRUE(works[7].wait().ok()) << "who waited for one leaves the others to the progress thread";
+      }
+      for (Work& work : works)
+        while (!work.done()) std::this_thread::yield();
+      for (std::size_t i = 0; i < sums.size(); ++i) ASSERT_TRUE(works[i].wait().ok() && sums[i].right()) << i;
+    }
+  });
+}
+
 TEST(Threads, two_threads_may_wait_for_the_same_work) {
   ThreadWorld world(2);
   world.run([&](Rank rank, Communicator all) {

@@ -269,7 +269,8 @@ std::shared_ptr<Execution> EngineCore::submit(const std::shared_ptr<Communicator
     if (background) start_background();
   }
   news_.store(true);
-  // While as many as may be are under way, it is begun when one of them ends: whoever ends it looks for news after that.
+  // While as many as may be are under way, it is begun when one of them ends: whoever ends it looks for news after
+  // that.
   if (background && (message || communicator->unfinished.load() <= CommunicatorCore::most_active)) {
     if (parts_.endpoint) parts_.endpoint->wake();
     std::lock_guard lock(turn_mutex_);

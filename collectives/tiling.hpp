@@ -15,6 +15,9 @@ namespace fabring {
 inline constexpr std::size_t eager_message_bytes = std::size_t{8} << 10;
 /// The same where all ranks of a host lend each other memory of GPUs.
 inline constexpr std::size_t unasked_between_gpus = std::size_t{4} << 10;
+/// The same, of operations of several tiles, where more than two ranks share memory: what is sent unasked of all tiles
+/// under way fits into the rings of a pair, and longer messages can be made where they are read.
+inline constexpr std::size_t eager_in_tiles_of_shared_memory = std::size_t{32} << 10;
 
 struct TilingRules {
   std::size_t segment_bytes = std::size_t{256} << 10;  ///< largest message

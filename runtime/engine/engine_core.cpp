@@ -190,7 +190,7 @@ TilingRules EngineCore::tiling_rules() const {
   if (parts_.config.depth != 0) rules.depth = static_cast<std::uint32_t>(parts_.config.depth);
   rules.eager_bytes = parts_.eager_bytes;
   const bool by_fast_records = parts_.shares_memory && parts_.eager_bytes > fabring::eager_bytes;
-  if (by_fast_records && parts_.world_size > 2) rules.eager_in_tiles_bytes = std::size_t{32} << 10;
+  if (by_fast_records && parts_.world_size > 2) rules.eager_in_tiles_bytes = eager_in_tiles_of_shared_memory;
   if (by_fast_records && parts_.config.segment_bytes == 0 && !parts_.some_have_gpus && parts_.lent_segment_bytes == 0) {
     rules.pair_bytes = longest_eager(rules, 2) / 2;
     rules.reduced_together_bytes = std::size_t{1} << 20;

@@ -50,7 +50,7 @@ class FlatRun {
   bool take_buffers(const Operation& operation, const CommunicatorCore& communicator, DeviceRuntime* devices) {
     return took_these(operation, devices) || take_others(operation, communicator, devices);
   }
-  /// Is every message of it one that may travel so?
+  /// Are the peers of its several tiles, if it has, all reached by fast messages?
   bool fits(const EngineCore& engine, const CommunicatorCore& communicator) const;
   /// Is what came before the call `sequence`, if anything, small messages of a call like this one, and in its plan?
   /// An Execution says what is wrong with others.

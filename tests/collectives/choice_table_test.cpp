@@ -100,13 +100,18 @@ TEST(ChoiceTable, OnOneNodeTakesHierarchicalOnlyIfNothingElseIsAsFast) {
   }
 }
 
-// Measured, us: 4 ranks, 16 KiB 8.7 by recursive doubling, two shots 10.9; 16 MiB 3.8 ms and by a tree 5.3, 64 MiB 16.6
-// and 21.9. 3 ranks, 16 MiB 4.0 ms and by a tree 3.6, but 2.1 and 3.6 of mapped memory.
-TEST(ChoiceTable, TakesFewRoundsThroughSharedMemoryWhereRanksShareCores) {
+Machine two_cores_of_shared_memory(std::size_t eager_bytes) {
   Machine machine = *find_machine("shared-memory");
   machine.cores = 2;
   machine.tiling.reduced_together_bytes = 1 * mebi;
-  machine.tiling.eager_bytes = 64 * kibi;
+  machine.tiling.eager_bytes = eager_bytes;
+  return machine;
+}
+
+// Measured, us: 4 ranks, 16 KiB 8.7 by recursive doubling, two shots 10.9; 16 MiB 3.8 ms and by a tree 5.3, 64 MiB 16.6
+// and 21.9. 3 ranks, 16 MiB 4.0 ms and by a tree 3.6, but 2.1 and 3.6 of mapped memory.
+TEST(ChoiceTable, TakesFewRoundsThroughSharedMemoryWhereRanksShareCores) {
+  const Machine machine = two_cores_of_shared_memory(64 * kibi);
   const ChoiceTable made = ChoiceTable::make({4, 1, 4, 4}, machine);
   EXPECT_EQ(chosen(made, 4), Algorithm::direct_one_shot);
   EXPECT_EQ(chosen(made, 16 * kibi), Algorithm::recursive_doubling);
@@ -119,20 +124,14 @@ TEST(ChoiceTable, TakesFewRoundsThroughSharedMemoryWhereRanksShareCores) {
 // 14 at once and 18 by recursive doubling, 16 KiB 31 by two shots, 34 by a tree and 40 by two; 256 KiB 160 by two
 // shots, 263 by a tree; 16 MiB 10.2 ms and 13.3.
 TEST(ChoiceTable, OfManyRanksOnACoreTakesFewerRounds) {
-  Machine machine = *find_machine("shared-memory");
-  machine.cores = 2;
-  machine.tiling.reduced_together_bytes = 1 * mebi;
-  machine.tiling.eager_bytes = 32 * kibi;
-  const ChoiceTable made = ChoiceTable::make({8, 1, 8, 8}, machine);
+  const ChoiceTable made = ChoiceTable::make({8, 1, 8, 8}, two_cores_of_shared_memory(32 * kibi));
   EXPECT_EQ(chosen(made, 1 * kibi), Algorithm::direct_one_shot);
   for (const std::uint64_t bytes : {16 * kibi, 128 * kibi, 256 * kibi, 512 * kibi, 1 * mebi, 16 * mebi})
     EXPECT_EQ(chosen(made, bytes), Algorithm::direct_two_shot) << bytes;
 }
 
 TEST(ChoiceTable, KnowsThatOperationsOfSeveralTilesSendLessUnasked) {
-  Machine machine = *find_machine("shared-memory");
-  machine.cores = 2;
-  machine.tiling.eager_bytes = 64 * kibi;
+  Machine machine = two_cores_of_shared_memory(64 * kibi);
   const WorldShape shape{4, 1, 4, 4};
   const auto price = [&](std::uint64_t bytes) {
     return *predict(Collective::allreduce, Algorithm::ring, bytes, shape, machine);

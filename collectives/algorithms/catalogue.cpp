@@ -54,6 +54,7 @@ constexpr CatalogueEntry catalogue[] = {
     {Collective::alltoall, hierarchical, alltoall_by_hierarchical, Claim::none, false, true},
     {Collective::alltoall, pairwise, alltoall_by_pairwise},
 
+    {Collective::barrier, direct_one_shot, barrier_by_direct},
     {Collective::barrier, binomial, barrier_by_binomial},
     {Collective::barrier, dissemination, barrier_by_dissemination},
 };

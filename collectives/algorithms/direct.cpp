@@ -119,4 +119,12 @@ void alltoall_by_direct(PlanBuilder& plan, const PlanRequest&) {
   }
 }
 
+void barrier_by_direct(PlanBuilder& plan, const PlanRequest&) {
+  const int n = plan.size();
+  for (int k = 1; k < n; ++k) {
+    plan.send((plan.rank() + k) % n, plan.nothing());
+    plan.recv(modulo(plan.rank() - k, n), plan.nothing());
+  }
+}
+
 }  // namespace fabring

@@ -24,6 +24,7 @@ Form broadcast_by_direct;
 Form gather_by_direct;
 Form scatter_by_direct;
 Form alltoall_by_direct;
+Form barrier_by_direct;
 
 Form allreduce_by_star;
 

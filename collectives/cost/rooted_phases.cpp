@@ -24,6 +24,7 @@ void PricedWorld::tree(Phases& phases, std::uint64_t message, std::int64_t trees
               static_cast<std::uint64_t>(N > 1 ? between : 0) * message,
               1,
               trees * (n - 1)};
+  phase.passing_on = trees == 2 ? n - 1 : n / 2 - 1;
   phase.all_busy = trees == 2;
   phases.list.push_back(phase);
   phases.rounds_of_a_rank += std::min<std::int64_t>(rounds, children + 1);
@@ -58,6 +59,7 @@ Phases PricedWorld::rooted(Algorithm algorithm, bool reduces) const {
     case Algorithm::chain: {
       const std::int64_t crossing = N - 1;
       phases.list = {{n - 1 - crossing, crossing, S, 1, reduces ? S : 0, N > 1 ? S : 0, 1, n - 1}};
+      phases.list.back().passing_on = n - 2;
       phases.rounds_of_a_rank = std::min<std::int64_t>(n - 1, 2);
       phases.messages_of_a_rank = 1;
       break;

@@ -34,6 +34,14 @@ constexpr std::uint64_t most_of_common_copies = std::uint64_t{1} << 20;
 /// 2 cores.
 constexpr std::int64_t grants_percent = 225;
 
+/// Likewise of an operation with a root, in which grants follow one another from rank to rank.
+constexpr std::int64_t rooted_grants_percent = 350;
+
+/// Two trees at once in shared memory, if ranks share cores: each rank waits for what one tree brings to go on in the
+/// other, and every core turns to all its ranks so many times in a round. Closest to what was measured of 3, 4 and 8
+/// ranks on 2 cores.
+constexpr std::int64_t turns_of_two_trees = 3;
+
 /// What a line of shared memory that announces a message has room for (transports/shm/layout.hpp).
 constexpr std::uint64_t bytes_beside_announcement = 16;
 
@@ -59,6 +67,8 @@ struct TilePrices::Round {
   bool downward = false;   ///< through sockets, among ranks that share cores
   bool streaming = false;  ///< who only waits, on a core of its own, takes in what is there while the sender copies on
   bool meeting = false;    ///< two ranks with a core each send each other messages through a socket
+  /// From a root or to it in memory that ranks share, as they do cores: who sends most or receives most is known.
+  bool one_way = false;
 
   // Of a message; `reducing` of all messages of the round.
   Nanoseconds copying = 0, reducing = 0, granting = 0, sending = 0, receiving = 0, lane = 0, latency = 0;
@@ -87,6 +97,8 @@ TilePrices::Round TilePrices::round_of(const Phase& phase, bool inside) const {
   round.downward = phase.downward && sockets && shared_cores();
   round.streaming = two_alone && round.taking_turns && phase.bytes > received_behind_bytes;
   round.meeting = two_alone && !round.taking_turns;
+  round.one_way = rooted_ && inside && shared_cores() && tier.place_bytes_per_second != 0 && round.taking_turns &&
+                  !phase.all_busy && (phase.downward || phase.reduced > 0);
 
   const bool at_once = shared_cores() && !round.downward && (round.taking_turns ? phase.all_busy : sockets);
   const std::int64_t for_bytes = round.streaming ? streaming_percent : at_once ? at_once_percent : 100;
@@ -105,7 +117,8 @@ TilePrices::Round TilePrices::round_of(const Phase& phase, bool inside) const {
   round.sending = tier.send_ns + round.granting + percent_of(copies, round.copying);
   const bool placed = phase.reduced == 0 && !one_copy;
   const Nanoseconds placing = placed ? transfer_ns(phase.bytes, tier.place_bytes_per_second) : 0;
-  round.receiving = tier.receive_ns + round.granting + round.copying + placing;
+  const bool read_once = round.one_way && phase.reduced > 0;  // where it is, as it is reduced
+  round.receiving = tier.receive_ns + round.granting + (read_once ? 0 : round.copying) + placing;
   round.lane = transfer_ns(phase.bytes, tier.lane_bytes_per_second);
   // In shared memory the lines of a message come after the one that announces it, unless it fits in there.
   const bool announced = inside && tier.place_bytes_per_second != 0 && phase.bytes > bytes_beside_announcement;
@@ -118,7 +131,7 @@ void TilePrices::add_rounds(TileCost& cost, const Round& round, std::int64_t rou
   const std::int64_t own = rounds_of_a_rank == 0 ? rounds : std::min(rounds, rounds_of_a_rank);
   cost.through = plus(cost.through, times(rounds, duration(round)));
   cost.work = plus(cost.work, work_of_a_rank(round, own));
-  cost.cores = plus(cost.cores, work_of_all(round, rounds));
+  cost.cores = plus(cost.cores, round.one_way ? work_of_a_core(round, rounds, own) : work_of_all(round, rounds));
   cost.meeting = plus(cost.meeting, times(rounds, meeting(round)));
   cost.lane = plus(cost.lane, times(own * round.phase.messages, round.lane));
   if (round.inside)
@@ -148,6 +161,7 @@ Nanoseconds TilePrices::work_of_a_rank(const Round& round, std::int64_t own_roun
     const Nanoseconds granted_before = round.meeting ? times(messages, 2 * round.granting) : 0;
     return plus(times(own_rounds, switching(round)), times(own_rounds, crowded(work) - granted_before));
   }
+  if (round.one_way) return work_of_the_busiest(round, own_rounds);
   // Who takes turns sends or receives in a round; with a single message it passes on what it has received, if there is
   // anybody left.
   const Nanoseconds in_turn = own_rounds * messages == 1 && shape_.ranks > 2
@@ -170,10 +184,33 @@ Nanoseconds TilePrices::work_of_all(const Round& round, std::int64_t rounds) con
   return percent_of(round.downward ? downward_percent : 100, all);
 }
 
+/// The root, or who has received from it and sends on; or the other way round. What is sent on has been written and is
+/// read once more.
+Nanoseconds TilePrices::work_of_the_busiest(const Round& round, std::int64_t own_rounds) const {
+  const std::int64_t messages = own_rounds * round.phase.messages;
+  const Nanoseconds reduced = round.receiving + round.reducing_each();
+  const Nanoseconds many = round.phase.downward ? round.sending : reduced;
+  const Nanoseconds one = round.phase.downward ? round.receiving : round.sending + round.copying;
+  const Nanoseconds of_root = times(messages, many);
+  if (round.phase.passing_on == 0) return of_root;
+  return std::max(of_root, plus(one, times(std::max<std::int64_t>(messages - 1, 1), many)));
+}
+
+/// Of the core that the busiest rank shares with as many others as there are to a core.
+Nanoseconds TilePrices::work_of_a_core(const Round& round, std::int64_t rounds, std::int64_t own_rounds) const {
+  const Phase& phase = round.phase;
+  const Nanoseconds busiest = work_of_the_busiest(round, own_rounds);
+  Nanoseconds all = times(phase.of_all_ranks, round.sending + round.receiving + round.reducing_each());
+  if (!phase.downward) all = plus(all, times(phase.passing_on, round.copying));
+  all = times(rounds * shape_.most, all) / (phase.rounds() * shape_.ranks);
+  const std::int64_t cores = machine_.cores;
+  const Nanoseconds others = std::max<Nanoseconds>(all - busiest, 0);
+  return plus(busiest, times(shape_.most - cores, others) / (cores * (shape_.most - 1)));
+}
+
 Nanoseconds TilePrices::turns_for_grants() const {
-  return rooted_ || machine_.inside.place_bytes_per_second == 0
-             ? 0
-             : percent_of(grants_percent, crowded(turns_of_a_core()));
+  if (machine_.inside.place_bytes_per_second == 0) return 0;
+  return percent_of(rooted_ ? rooted_grants_percent : grants_percent, crowded(turns_of_all()));
 }
 
 Nanoseconds TilePrices::meeting(const Round& round) const {
@@ -185,13 +222,18 @@ Nanoseconds TilePrices::meeting(const Round& round) const {
 /// Until every rank of a core has had its turn; the machine's is that of two. Who waits for several is woken for
 /// nothing now and then: half of it more, by what was measured.
 Nanoseconds TilePrices::switching(const Round& round) const {
+  if (rooted_ && round.phase.all_busy && round.inside && round.tier.place_bytes_per_second != 0)
+    return times(turns_of_two_trees, turns_of_all());
   const bool waits_for_several = round.phase.messages > 1 && !round.taking_turns;
   return waits_for_several ? turns_of_a_core() * 3 / 2 : turns_of_a_core();
 }
 
 Nanoseconds TilePrices::turns_of_a_core() const {
-  if (!shared_cores()) return 0;
-  return rooted_ ? machine_.switch_ns : times(ranks_per_core_percent_, machine_.switch_ns) / 200;
+  return rooted_ && shared_cores() ? machine_.switch_ns : turns_of_all();
+}
+
+Nanoseconds TilePrices::turns_of_all() const {
+  return shared_cores() ? times(ranks_per_core_percent_, machine_.switch_ns) / 200 : 0;
 }
 
 Nanoseconds TilePrices::on_the_wire(const Round& round) const {

@@ -56,9 +56,12 @@ class TilePrices {
   Nanoseconds duration(const Round& round) const;
   Nanoseconds work_of_a_rank(const Round& round, std::int64_t own_rounds) const;
   Nanoseconds work_of_all(const Round& round, std::int64_t rounds) const;
+  Nanoseconds work_of_the_busiest(const Round& round, std::int64_t own_rounds) const;
+  Nanoseconds work_of_a_core(const Round& round, std::int64_t rounds, std::int64_t own_rounds) const;
   Nanoseconds meeting(const Round& round) const;
   Nanoseconds switching(const Round& round) const;
   Nanoseconds turns_of_a_core() const;
+  Nanoseconds turns_of_all() const;
   Nanoseconds card_time(std::uint64_t bytes, std::int64_t flows) const;
   Nanoseconds on_one_card(std::uint64_t bytes, const Phase& phase) const;
   bool shared_cores() const { return ranks_per_core_percent_ > 100; }

@@ -167,6 +167,7 @@ std::vector<Costs> table(std::size_t n) {
       {{Collective::alltoall, direct_one_shot}, 1, all, n - 1, 0},
       {{Collective::alltoall, pairwise}, n - 1, all, n - 1, 0},
       {{Collective::alltoall, bruck}, up, n / 2 * up * n, n / 2 * up, n / 2 * (up + 2)},
+      {{Collective::barrier, direct_one_shot}, 1, 0, 0, 0},
       {{Collective::barrier, dissemination}, up, 0, 0, 0},
       {{Collective::barrier, binomial}, 2 * up, 0, 0, 0},
   };

@@ -194,7 +194,7 @@ class FastInbox {
     if (ring_.skip(line_, length_) > 0) return Found::nonsense;
     message.head = first->head;
     message.payload = {length_ == 1 ? first->payload.data() : bytes_at(line_ + 1), bytes};
-    if (length_ > 1 && length_ <= FastRing::length(ring_.most_bytes()) / 2 + 1) place_ = bytes_at(line_ + 1);
+    if (length_ > 1 && length_ <= ring_.most_answered_lines()) place_ = bytes_at(line_ + 1);
     return Found::message;
   }
   /// Of the message at the front: its payload's place, for an answer as long. Null: it has none, is too long, or the

@@ -66,6 +66,9 @@ struct FastRing {
   constexpr std::uint32_t bytes() const { return lines * static_cast<std::uint32_t>(line); }
   /// The longest message: several fit at once.
   constexpr std::uint32_t most_bytes() const { return std::min(bytes() / 4, 64u * 1024); }
+  /// The longest message that may be answered in its place: that is not free until the answer has been read, and where
+  /// few messages fit, whoever sends next would wait for it.
+  constexpr std::uint32_t most_answered_lines() const { return lines / 32 + 1; }
   /// Lines of a message.
   static constexpr std::uint32_t length(std::uint32_t bytes) {
     return bytes <= inline_bytes

@@ -17,13 +17,21 @@ std::vector<std::int64_t> circulant_counts(std::int64_t n) {
   return counts;
 }
 
+/// Several blocks of ranks travel together (packed.cpp): all of them are copied once, together or apart.
+bool packs_blocks(Algorithm algorithm) {
+  return algorithm == Algorithm::circulant || algorithm == Algorithm::bruck ||
+         algorithm == Algorithm::halving_doubling || algorithm == Algorithm::recursive_doubling;
+}
+
 }  // namespace
 
 /// The two further rounds where n is no power of two.
 void PricedWorld::fold(Phases& phases, bool reduces) const {
   if (std::has_single_bit(static_cast<std::uint64_t>(n))) return;
-  phases.list.push_back(round(S, 1, reduces));
-  phases.list.push_back(round(S, 1, false));
+  for (const bool reduced : {reduces, false}) {
+    phases.list.push_back(round(S, 1, reduced));
+    phases.list.back().rotating = false;
+  }
 }
 
 Phases PricedWorld::reduce_scatter(Algorithm algorithm, bool reduces) const {
@@ -200,11 +208,14 @@ Phases phases_of(Collective collective, Algorithm algorithm, std::uint64_t bytes
   switch (collective) {
     case Collective::allreduce:
       return world.allreduce(algorithm);
-    case Collective::reduce_scatter:
-      return world.reduce_scatter(algorithm, true);
+    case Collective::reduce_scatter: {
+      Phases phases = world.reduce_scatter(algorithm, true);
+      if (packs_blocks(algorithm)) phases.kept = bytes;
+      return phases;
+    }
     case Collective::all_gather: {
       Phases phases = world.reduce_scatter(algorithm, false);
-      phases.kept = world.share(shape.ranks);
+      phases.kept = packs_blocks(algorithm) ? bytes : world.share(shape.ranks);
       return phases;
     }
     case Collective::reduce:
@@ -213,7 +224,7 @@ Phases phases_of(Collective collective, Algorithm algorithm, std::uint64_t bytes
       return world.rooted(algorithm, false);
     case Collective::gather:
     case Collective::scatter:
-      return world.rooted_blocks(algorithm);
+      return world.rooted_blocks(algorithm, collective == Collective::scatter);
     case Collective::alltoall: {
       Phases phases = world.alltoall(algorithm);
       phases.kept = world.share(shape.ranks);

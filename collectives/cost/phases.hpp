@@ -29,6 +29,8 @@ struct Phase {
   bool all_busy = false;
   /// What the busiest node sends in one round between nodes; 0: an even share of node_bytes.
   std::uint64_t round_bytes = 0;
+  /// A rank waits for another than the one that waits for it.
+  bool rotating = false;
   bool answers = false;  ///< each message is what has been made of the one that came from where it goes
   bool common = false;   ///< a rank's messages of a round are all the same bytes, which it has just reduced
   /// As if so much more were reduced: by a processor, what has left its caches when all of it is there; by a GPU, what
@@ -44,7 +46,7 @@ struct Phases {
   /// it.
   std::int64_t rounds_of_a_rank = 0;
   std::int64_t messages_of_a_rank = 0;  ///< sent by the busiest rank for a tile; 0: those of all rounds
-  std::uint64_t kept = 0;               ///< bytes that a rank copies from its input to its output
+  std::uint64_t kept = 0;  ///< bytes that a rank copies from its input to its output, or packs for its messages
 };
 
 /// For a vector (with blocks: all blocks together) of `bytes`. Empty: this is not priced.

@@ -52,13 +52,15 @@ class PricedWorld {
   Phase round(std::uint64_t message, std::int64_t distance, bool reduce) const {
     const bool crosses = N > 1;
     const std::int64_t flows = std::min<std::int64_t>(distance, L);
-    return {crosses ? 0 : 1,
-            crosses ? 1 : 0,
-            message,
-            1,
-            reduce ? message : 0,
-            crosses ? static_cast<std::uint64_t>(flows) * message : 0,
-            std::max<std::int64_t>(flows, 1)};
+    Phase phase{crosses ? 0 : 1,
+                crosses ? 1 : 0,
+                message,
+                1,
+                reduce ? message : 0,
+                crosses ? static_cast<std::uint64_t>(flows) * message : 0,
+                std::max<std::int64_t>(flows, 1)};
+    phase.rotating = 2 * distance % n != 0;
+    return phase;
   }
   /// A round with the rank whose number differs in one bit: of equal nodes of a power of two, inside the node at first.
   Phase exchange(std::uint64_t message, std::int64_t distance, bool reduce) const {
@@ -77,7 +79,7 @@ class PricedWorld {
   Phases allreduce(Algorithm algorithm) const;
   Phases reduce_scatter(Algorithm algorithm, bool reduces) const;  // all_gather is its mirror
   Phases rooted(Algorithm algorithm, bool reduces) const;          // broadcast, reduce
-  Phases rooted_blocks(Algorithm algorithm) const;                 // gather, scatter
+  Phases rooted_blocks(Algorithm algorithm, bool downward) const;  // scatter: downward; gather
   Phases alltoall(Algorithm algorithm) const;
   Phases barrier(Algorithm algorithm) const;
 

@@ -90,12 +90,20 @@ Phases PricedWorld::rooted(Algorithm algorithm, bool reduces) const {
   return phases;
 }
 
-Phases PricedWorld::rooted_blocks(Algorithm algorithm) const {
+/// A binomial tree's messages are longer the nearer they are to the root: as if all were as long as those on the
+/// longest way on average.
+Phases PricedWorld::rooted_blocks(Algorithm algorithm, bool downward) const {
   Phases phases;
   if (algorithm == Algorithm::direct_one_shot || algorithm == Algorithm::star) phases.list = {fan(share(n), 0)};
-  if (algorithm == Algorithm::binomial || algorithm == Algorithm::hierarchical)
-    for (std::int64_t below = 1; below < n; below *= 2)
-      phases.list.push_back(round(static_cast<std::uint64_t>(std::min(below, n - below)) * share(n), 1, false));
+  if (algorithm == Algorithm::binomial) {
+    const std::int64_t rounds = std::max<std::int64_t>(log2_up(n), 1);
+    const std::uint64_t of_others = static_cast<std::uint64_t>(n - 1) * share(n);
+    phases.list = {{N > 1 ? 0 : rounds, N > 1 ? rounds : 0, of_others / static_cast<std::uint64_t>(rounds), 1, 0,
+                    static_cast<std::uint64_t>(n - L) * share(n), 1, n - 1}};
+    phases.list.back().passing_on = n / 2 - 1;
+    if (n > 2) phases.kept = of_others;  // packed on the root but for what travels alone, and unpacked elsewhere
+  }
+  for (Phase& phase : phases.list) phase.downward = downward && n > 2;
   return phases;
 }
 

@@ -24,6 +24,11 @@ constexpr std::int64_t streaming_percent = 145;
 constexpr std::uint64_t meeting_from_bytes = std::uint64_t{16} << 10, meeting_until_bytes = std::uint64_t{128} << 10;
 constexpr std::int64_t meeting_percent = 400;
 
+/// Through sockets of ranks that share cores: what a round takes further in which each waits for another rank than the
+/// one that waits for it, which wakes more ranks by turns than an exchange of two. Closest to what was measured of 4 to
+/// 8 ranks on 2 cores; of 3, half of whom have a core for themselves, half of it.
+constexpr std::int64_t rotating_percent = 50;
+
 /// Where a rank's messages of a round are one copy that all read, the most that comes from all ranks together then:
 /// what the caches keep until it has been read.
 constexpr std::uint64_t most_of_common_copies = std::uint64_t{1} << 20;
@@ -148,10 +153,17 @@ Nanoseconds TilePrices::duration(const Round& round) const {
   const Nanoseconds behind = times(round.phase.messages - 1, std::max({round.sending, round.receiving, round.lane}));
   // Down from a root: another rank runs on the root's core.
   const Nanoseconds queued = alone && !round.downward ? behind : crowded(behind);
-  return plus(plus((alone ? work : crowded(work)) - meanwhile,
-                   round.latency + round.tier.launch_ns + on_the_wire(round)),
-              queued) +
-         switching(round);
+  const Nanoseconds usual =
+      plus(plus((alone ? work : crowded(work)) - meanwhile, round.latency + round.tier.launch_ns + on_the_wire(round)),
+           queued) +
+      switching(round);
+  return round.phase.rotating ? percent_of(100 + rotating_further(round), usual) : usual;
+}
+
+std::int64_t TilePrices::rotating_further(const Round& round) const {
+  if (!shared_cores() || !is_socket(round.tier) || !round.inside) return 0;
+  const std::int64_t cores = machine_.cores;
+  return rotating_percent * std::min(shape_.most - cores, cores) / cores;
 }
 
 Nanoseconds TilePrices::work_of_a_rank(const Round& round, std::int64_t own_rounds) const {

@@ -54,6 +54,7 @@ class TilePrices {
   void add_rounds(TileCost& cost, const Round& round, std::int64_t rounds, std::int64_t rounds_of_a_rank) const;
   Nanoseconds on_the_wire(const Round& round) const;
   Nanoseconds duration(const Round& round) const;
+  std::int64_t rotating_further(const Round& round) const;  // percent
   Nanoseconds work_of_a_rank(const Round& round, std::int64_t own_rounds) const;
   Nanoseconds work_of_all(const Round& round, std::int64_t rounds) const;
   Nanoseconds work_of_the_busiest(const Round& round, std::int64_t own_rounds) const;

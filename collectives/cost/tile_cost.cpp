@@ -58,6 +58,8 @@ std::int64_t ranks_per_core_percent(const WorldShape& shape, const Machine& mach
 /// Both ends copy every byte. In shared memory nothing of this was measured.
 bool is_socket(const Tier& tier) { return tier.copy_bytes_per_second != 0 && tier.place_bytes_per_second == 0; }
 
+bool is_shared_memory(const Tier& tier) { return tier.place_bytes_per_second != 0; }
+
 }  // namespace
 
 /// One round of a phase through one tier: how ranks are at work in it, and what each of its messages costs.
@@ -102,7 +104,7 @@ TilePrices::Round TilePrices::round_of(const Phase& phase, bool inside) const {
   round.downward = phase.downward && sockets && shared_cores();
   round.streaming = two_alone && round.taking_turns && phase.bytes > received_behind_bytes;
   round.meeting = two_alone && !round.taking_turns;
-  round.one_way = rooted_ && inside && shared_cores() && tier.place_bytes_per_second != 0 && round.taking_turns &&
+  round.one_way = rooted_ && inside && shared_cores() && is_shared_memory(tier) && round.taking_turns &&
                   !phase.all_busy && (phase.downward || phase.reduced > 0);
 
   const bool at_once = shared_cores() && !round.downward && (round.taking_turns ? phase.all_busy : sockets);
@@ -114,8 +116,7 @@ TilePrices::Round TilePrices::round_of(const Phase& phase, bool inside) const {
   // An answer in the place of what it answers (transports/fast_messages.hpp) is there as soon as it has been made.
   const bool in_place = phase.answers && inside && machine_.tiling.pair_bytes > 0;
   // Ranks that share memory read one copy of it, as long as the caches hold what comes from all.
-  const bool one_copy = phase.common && inside && tier.place_bytes_per_second != 0 &&
-                        phase.bytes > machine_.tiling.eager_bytes &&
+  const bool one_copy = phase.common && inside && is_shared_memory(tier) && phase.bytes > machine_.tiling.eager_bytes &&
                         phase.bytes * static_cast<std::uint64_t>(phase.messages + 1) <= most_of_common_copies;
   // It is made where it is read, and read where it is.
   const std::int64_t copies = in_place ? 0 : one_copy ? 100 / phase.messages : 100;
@@ -126,7 +127,7 @@ TilePrices::Round TilePrices::round_of(const Phase& phase, bool inside) const {
   round.receiving = tier.receive_ns + round.granting + (read_once ? 0 : round.copying) + placing;
   round.lane = transfer_ns(phase.bytes, tier.lane_bytes_per_second);
   // In shared memory the lines of a message come after the one that announces it, unless it fits in there.
-  const bool announced = inside && tier.place_bytes_per_second != 0 && phase.bytes > bytes_beside_announcement;
+  const bool announced = inside && is_shared_memory(tier) && phase.bytes > bytes_beside_announcement;
   round.latency = announced ? 2 * tier.latency_ns : tier.latency_ns;
   return round;
 }
@@ -221,7 +222,7 @@ Nanoseconds TilePrices::work_of_a_core(const Round& round, std::int64_t rounds, 
 }
 
 Nanoseconds TilePrices::turns_for_grants() const {
-  if (machine_.inside.place_bytes_per_second == 0) return 0;
+  if (!is_shared_memory(machine_.inside)) return 0;
   return percent_of(rooted_ ? rooted_grants_percent : grants_percent, crowded(turns_of_all()));
 }
 
@@ -234,7 +235,7 @@ Nanoseconds TilePrices::meeting(const Round& round) const {
 /// Until every rank of a core has had its turn; the machine's is that of two. Who waits for several is woken for
 /// nothing now and then: half of it more, by what was measured.
 Nanoseconds TilePrices::switching(const Round& round) const {
-  if (rooted_ && round.phase.all_busy && round.inside && round.tier.place_bytes_per_second != 0)
+  if (rooted_ && round.phase.all_busy && round.inside && is_shared_memory(round.tier))
     return times(turns_of_two_trees, turns_of_all());
   const bool waits_for_several = round.phase.messages > 1 && !round.taking_turns;
   return waits_for_several ? turns_of_a_core() * 3 / 2 : turns_of_a_core();

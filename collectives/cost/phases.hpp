@@ -21,7 +21,7 @@ struct Phase {
   std::int64_t flows = 1;           ///< ranks of that node that send them
   /// Not 0: a rank sends or receives in a round, or does nothing, and all ranks together send so many in all rounds.
   std::int64_t of_all_ranks = 0;
-  std::int64_t passing_on = 0;  ///< with of_all_ranks: so many ranks send on what they have received
+  std::int64_t passing_on = 0;  ///< with of_all_ranks, in a single tree: so many ranks send on what they received
   /// All data go down from a root; with of_all_ranks, who sends several messages receives one at most.
   bool downward = false;
   /// With of_all_ranks: yet those that share a core are in each other's way, as who is inside one tree is a leaf of the

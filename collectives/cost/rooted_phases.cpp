@@ -24,7 +24,7 @@ void PricedWorld::tree(Phases& phases, std::uint64_t message, std::int64_t trees
               static_cast<std::uint64_t>(N > 1 ? between : 0) * message,
               1,
               trees * (n - 1)};
-  phase.passing_on = trees == 2 ? n - 1 : n / 2 - 1;
+  phase.passing_on = n / 2 - 1;
   phase.all_busy = trees == 2;
   phases.list.push_back(phase);
   phases.rounds_of_a_rank += std::min<std::int64_t>(rounds, children + 1);

@@ -102,6 +102,12 @@ TEST(ChoiceTable, OnOneNodeTakesHierarchicalOnlyIfNothingElseIsAsFast) {
   }
 }
 
+Machine two_cores_of_sockets() {
+  Machine machine = loopback();
+  machine.cores = 2;
+  return machine;
+}
+
 Machine two_cores_of_shared_memory(std::size_t eager_bytes) {
   Machine machine = *find_machine("shared-memory");
   machine.cores = 2;
@@ -174,9 +180,7 @@ TEST(ChoiceTable, ABarrierTakesOneRoundWhereMessagesCostLessThanRounds) {
     EXPECT_EQ(choose(made, Collective::barrier, 0).algorithm, Algorithm::direct_one_shot) << ranks;
   }
   for (const int ranks : {4, 8}) {
-    Machine machine = loopback();
-    machine.cores = 2;
-    const ChoiceTable made = ChoiceTable::make({ranks, 1, ranks, ranks}, machine);
+    const ChoiceTable made = ChoiceTable::make({ranks, 1, ranks, ranks}, two_cores_of_sockets());
     EXPECT_NE(choose(made, Collective::barrier, 0).algorithm, Algorithm::direct_one_shot) << ranks;
   }
 }
@@ -214,10 +218,8 @@ TEST(ChoiceTable, SumsOverSocketsUpATreeWhereRanksShareCores) {
 // directly 548, by halving 632, on a circle 669; 8 ranks, 4 MiB 7.0 ms, 8.9 and 8.7; all_gather, 8 ranks, 4 MiB
 // directly 5.4 ms, by doubling 7.2, by Bruck's 7.5.
 TEST(ChoiceTable, PacksBlocksOverSocketsOnlyWhileTheyAreShort) {
-  Machine machine = loopback();
-  machine.cores = 2;
   for (const int ranks : {4, 8}) {
-    const ChoiceTable made = ChoiceTable::make({ranks, 1, ranks, ranks}, machine);
+    const ChoiceTable made = ChoiceTable::make({ranks, 1, ranks, ranks}, two_cores_of_sockets());
     for (const std::uint64_t bytes : {std::uint64_t{16}, 16 * kibi, 64 * kibi}) {
       EXPECT_EQ(choose(made, Collective::reduce_scatter, bytes).algorithm, Algorithm::halving_doubling) << bytes;
       EXPECT_EQ(choose(made, Collective::all_gather, bytes).algorithm, Algorithm::recursive_doubling) << bytes;
@@ -233,10 +235,8 @@ TEST(ChoiceTable, PacksBlocksOverSocketsOnlyWhileTheyAreShort) {
 // Measured likewise: scatter, 4 ranks, 16 B 12.4 down a tree and 17.5 directly, 1 MiB 200 and 201, 4 MiB 790 and 699; 8
 // ranks, 16 KiB 33 and 54, 256 KiB 309 and 121. Gather, 4 ranks, 16 B 15 and 12, 256 KiB 155 and 94.
 TEST(ChoiceTable, ScattersShortBlocksOverSocketsDownATreeWhereRanksShareCores) {
-  Machine machine = loopback();
-  machine.cores = 2;
   for (const int ranks : {4, 8}) {
-    const ChoiceTable made = ChoiceTable::make({ranks, 1, ranks, ranks}, machine);
+    const ChoiceTable made = ChoiceTable::make({ranks, 1, ranks, ranks}, two_cores_of_sockets());
     for (const std::uint64_t bytes : {std::uint64_t{16}, 1 * kibi, 16 * kibi})
       EXPECT_EQ(choose(made, Collective::scatter, bytes).algorithm, Algorithm::binomial) << ranks << " " << bytes;
     for (const std::uint64_t bytes : {256 * kibi, 1 * mebi, 16 * mebi}) {
@@ -251,9 +251,7 @@ TEST(ChoiceTable, ScattersShortBlocksOverSocketsDownATreeWhereRanksShareCores) {
 // 117 (two trees 125), 256 KiB directly 195 (binomial 253, chain 225), 16 MiB binomial 10029, chain 9418. Far from each
 // other what the root sends directly takes twice as long as a tree from 1 MiB on.
 TEST(ChoiceTable, BroadcastsDownATreeWhereRanksShareCores) {
-  Machine machine = loopback();
-  machine.cores = 2;
-  const ChoiceTable made = ChoiceTable::make({4, 1, 4, 4}, machine);
+  const ChoiceTable made = ChoiceTable::make({4, 1, 4, 4}, two_cores_of_sockets());
   for (std::uint64_t bytes = 4; bytes <= 64 * mebi; bytes *= 4) {
     const Algorithm found = choose(made, Collective::broadcast, bytes).algorithm;
     EXPECT_TRUE(found == Algorithm::binomial || (found == Algorithm::direct_one_shot && bytes == 256 * kibi))

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "collectives/check.hpp"
+#include "collectives/cost/phases.hpp"
 #include "tests/collectives/worlds.hpp"
 
 namespace fabring {
@@ -217,6 +218,37 @@ TEST(Cost, EveryFormHasARow) {
                           (form.collective == Collective::allreduce && form.algorithm == Algorithm::recursive_doubling);
     EXPECT_NE(has_row, own_test) << test::text(form);
   }
+}
+
+/// Elements that a rank's copies move.
+std::size_t copied_by(const Plan& plan, std::size_t count) {
+  std::vector<Extent> extents(plan.ranges.size());
+  bind(plan, count, extents);
+  std::size_t copied = 0;
+  for (const Step& step : plan.steps)
+    if (step.kind == StepKind::copy) copied += extents[step.from.range].count;
+  return copied;
+}
+
+// What is packed is in the price: to within a rank's own block, which an operation that is not in place copies too.
+TEST(Cost, PricesCountWhatFormsOfBlocksCopy) {
+  constexpr std::size_t unit = 16;
+  std::size_t packing = 0;
+  for (const int n : {3, 4, 5, 8}) {
+    for (const test::Form form : test::all_forms()) {
+      if (form.collective != Collective::reduce_scatter && form.collective != Collective::all_gather) continue;
+      const auto plans = test::plans_of(form, test::flat(n));
+      if (plans.empty()) continue;  // not for this number
+      std::size_t copied = 0;
+      for (const Plan& plan : plans) copied = std::max(copied, copied_by(plan, unit));
+      const std::uint64_t bytes = unit * static_cast<std::uint64_t>(n) * element_bytes;
+      const std::uint64_t kept = cost::phases_of(form.collective, form.algorithm, bytes, {n, 1, n, n}).kept;
+      EXPECT_LE(copied * element_bytes, kept + unit * element_bytes) << test::text(form) << ", " << n << " ranks";
+      EXPECT_GE((copied + unit) * element_bytes, kept) << test::text(form) << ", " << n << " ranks";
+      if (copied > unit) ++packing;
+    }
+  }
+  EXPECT_GE(packing, 12u);
 }
 
 TEST(Cost, DoubleTreesShareTheWork) {

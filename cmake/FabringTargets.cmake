@@ -78,11 +78,42 @@ function(fabring_compile_options target)
   target_link_libraries(${target} PUBLIC Threads::Threads)
 endfunction()
 
+# Headers of other projects that many sources of these targets include, compiled once: more than half of the time they
+# would take. Nothing of Fabring's own is among them.
+function(fabring_precompile target)
+  cmake_parse_arguments(ARG "" "REUSE_FROM" "HEADERS" ${ARGN})
+  if(ARG_REUSE_FROM)
+    target_precompile_headers(${target} REUSE_FROM ${ARG_REUSE_FROM})
+  else()
+    target_precompile_headers(${target} PRIVATE ${ARG_HEADERS})
+  endif()
+  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)  # for ccache
+endfunction()
+
+# The same for what libfabring and the command are made of; only where sources are compiled several at a time: elsewhere
+# each must include what it uses.
+function(fabring_precompile_part target)
+  if(NOT FABRING_UNITY)
+    return()
+  endif()
+  if(NOT TARGET fabring_part_headers)
+    add_library(fabring_part_headers OBJECT EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/cmake/nothing.cpp)
+    fabring_compile_options(fabring_part_headers)
+    target_link_libraries(fabring_part_headers PUBLIC fmt::fmt)
+    fabring_precompile(fabring_part_headers HEADERS <fmt/format.h> <fmt/ranges.h> <algorithm> <array> <atomic> <charconv> <chrono>
+      <condition_variable> <cstdint> <cstring> <deque> <filesystem> <fstream> <functional> <limits> <map> <memory> <mutex>
+      <optional> <set> <span> <string> <string_view> <thread> <unordered_map> <utility> <variant> <vector>)
+  endif()
+  fabring_precompile(${target} REUSE_FROM fabring_part_headers)
+  target_compile_options(${target} PRIVATE "$<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds;-Wno-stringop-overflow>")  # false with std::string in GCC 12
+endfunction()
+
 # fabring_library(name SOURCES... LINK ...): a static library of one folder, part of libfabring.
 function(fabring_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   fabring_compile_options(${name})
+  fabring_precompile_part(${name})
   target_link_libraries(${name} PUBLIC ${ARG_LINK})
   set_property(GLOBAL APPEND PROPERTY FABRING_PARTS ${name})
 endfunction()
@@ -109,18 +140,6 @@ endif()
 function(fabring_test_timeout seconds)
   math(EXPR seconds "${seconds} * ${FABRING_TEST_SLOWNESS}")
   set_tests_properties(${ARGN} PROPERTIES TIMEOUT ${seconds})
-endfunction()
-
-# Headers of other projects that many sources of these targets include, compiled once: more than half of the time they
-# would take. Nothing of Fabring's own is among them.
-function(fabring_precompile target)
-  cmake_parse_arguments(ARG "" "REUSE_FROM" "HEADERS" ${ARGN})
-  if(ARG_REUSE_FROM)
-    target_precompile_headers(${target} REUSE_FROM ${ARG_REUSE_FROM})
-  else()
-    target_precompile_headers(${target} PRIVATE ${ARG_HEADERS})
-  endif()
-  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)  # for ccache
 endfunction()
 
 # fabring_test(name SOURCES... LINK... [LABELS...] [TIMEOUT s]): a GoogleTest program; every TEST is a ctest of its own.

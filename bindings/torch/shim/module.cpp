@@ -1,6 +1,6 @@
 // The Python module fabring.torch._backend.
 
-#include <torch/extension.h>
+#include <torch/csrc/utils/pybind.h>
 
 #include <torch/csrc/distributed/c10d/Types.hpp>
 

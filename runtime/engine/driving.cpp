@@ -41,7 +41,7 @@ bool EngineCore::progress() {
     for (const Orphan& orphan : again) on_record(orphan.peer, orphan.record, orphan.payload);
   }
   if (transfer_) moved = transfer_->poll() > 0 || moved;
-  if (copies_ && !copies_->idle()) moved = copy() || moved;
+  if (devices_.is_copying()) moved = copy() || moved;
   if (running_count_ > 0)
     for (std::size_t i = 0; i < running_.size(); ++i)
       if (running_[i]) {

@@ -21,27 +21,18 @@ EngineCore::EngineCore(EngineParts parts)
       refusals_(parts_.self, parts_.control.get(), [this](Rank rank) { return who(rank); }),
       mapped_(parts_.endpoint ? parts_.endpoint->mapped_memory() : nullptr),
       scratch_(scratch_budget(parts_.config), parts_.endpoint ? parts_.endpoint->memory() : nullptr),
-      pinned_(parts_.device ? std::make_shared<PinnedSource>(parts_.device) : nullptr),
-      staging_(staging_budget(parts_.config), pinned_),
-      copies_(parts_.device ? std::make_unique<DeviceCopies>(parts_.device) : nullptr),
-      device_scratch_(parts_.device ? std::make_unique<DeviceScratch>(parts_.device, staging_.budget()) : nullptr),
-      handed_pieces_(parts_.device && parts_.endpoint ? std::make_unique<HandedPieces>(*parts_.endpoint, parts_.device)
-                                                      : nullptr) {}
+      devices_(parts_) {}
 
 std::shared_ptr<EngineCore> EngineCore::make(EngineParts parts) {
   std::shared_ptr<EngineCore> core(new EngineCore(std::move(parts)));
   const int size = core->parts_.world_size;
   core->disconnected_.assign(size, false);
-  core->unopened_.assign(size, false);
-  core->sends_in_full_.assign(size, false);
-  core->takes_tickets_.assign(size, false);
   core->began_ = core->parts_.clock->now();
   if (core->parts_.endpoint)
     core->transfer_ =
         std::make_unique<Transfer>(*core->parts_.endpoint, core->parts_.self, size, *core,
                                    core->parts_.shares_memory ? ParcelRules() : parcels_over_network(size));
-  for (Rank rank = 0; core->transfer_ && core->parts_.device && rank < size; ++rank)
-    core->takes_tickets_[rank] = rank != core->parts_.self && core->transfer_->takes_tickets(rank);
+  if (core->transfer_) core->devices_.meet(*core->transfer_);
   if (core->transfer_ && core->parts_.eager_bytes == fabring::eager_bytes)
     core->parts_.eager_bytes = core->transfer_->most_record_bytes();
   if (core->parts_.unasked_limit != 0)
@@ -232,8 +223,8 @@ std::shared_ptr<Execution> EngineCore::submit(const std::shared_ptr<Communicator
   static const auto no_plan = std::make_shared<const PreparedPlan>(Plan{});
   std::shared_ptr<Execution> execution;
   const bool message = is_message(call.collective);
-  (void)share_device_memory(call);
-  make_kernels_ready(call);
+  (void)devices_.share(call);
+  devices_.make_kernels_ready(call);
   {
     std::lock_guard lock(communicator->mutex);
     Status failed = communicator->failed;

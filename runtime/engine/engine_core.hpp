@@ -28,17 +28,14 @@
 #include "runtime/base/clock.hpp"
 #include "runtime/control/control_plane.hpp"
 #include "runtime/engine/communicator_core.hpp"
-#include "runtime/engine/device_copies.hpp"
+#include "runtime/engine/device_side.hpp"
 #include "runtime/engine/drive.hpp"
 #include "runtime/engine/engine_parts.hpp"
-#include "runtime/engine/handed_pieces.hpp"
 #include "runtime/engine/membership.hpp"
 #include "runtime/engine/rank_state.hpp"
 #include "runtime/engine/refusals.hpp"
 #include "runtime/engine/waiting.hpp"
-#include "runtime/memory/device_scratch.hpp"
 #include "runtime/memory/mapped_blocks.hpp"
-#include "runtime/memory/pinned_source.hpp"
 #include "runtime/memory/scratch.hpp"
 #include "runtime/status/status_door.hpp"
 #include "runtime/transfer/transfer.hpp"
@@ -117,34 +114,11 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   bool progress();
   Transfer& transfer() const { return *transfer_; }
   Scratch& scratch() { return scratch_; }
-  Scratch& staging() { return staging_; }
-  DeviceCopies& copies() { return *copies_; }
-  DeviceScratch& device_scratch() { return *device_scratch_; }
-  HandedPieces& handed_pieces() { return *handed_pieces_; }
-  /// Do kernels reach this block of staging?
-  bool is_pinned(std::byte* block) const { return pinned_->gave(block); }
-  /// Staging that kernels may read, or null.
-  std::byte* borrow_pinned(std::size_t bytes);
-  /// Likewise of what Scratch::promise() promised; the promise is still open if it is null.
-  std::byte* keep_pinned_promise(std::size_t bytes);
-  /// An operation whose data would stay on the device is staged, as there is not so much pinned memory beside it.
-  void cannot_mirror(std::size_t bytes);
-  /// Can this rank's GPU memory be lent to that one, or theirs to us, as far as the way between them goes?
-  bool shares_device_memory_with(Rank world_rank) const { return takes_tickets_[static_cast<std::size_t>(world_rank)]; }
-  /// Has it been possible so far?
-  bool opens_device_memory_of(Rank world_rank) const {
-    return shares_device_memory_with(world_rank) && !unopened_[static_cast<std::size_t>(world_rank)];
-  }
-  /// What it lent cannot be opened here: from now on it sends the bytes.
-  void cannot_open(Rank world_rank, const Status& why);
-  /// Did the last message of this rank that might have been a ticket come in full?
-  bool sends_in_full(Rank world_rank) const { return sends_in_full_[static_cast<std::size_t>(world_rank)]; }
-  void sends_in_full(Rank world_rank, bool it_does) { sends_in_full_[static_cast<std::size_t>(world_rank)] = it_does; }
-  /// See Endpoint::admit_device_memory. Each new reason against it is said once.
-  Result<std::shared_ptr<const void>> admit_device_memory(std::span<const Rank> peers,
-                                                          std::span<const std::byte> memory);
+  DeviceSide& devices() { return devices_; }
   /// A device failed under this operation: all ranks of its communicator hear of it.
   void device_failed(const Execution& execution, const Status& why);
+  /// "rank 3 (host gpu-a)", as far as the host is known.
+  std::string who(Rank world_rank) const;
   std::size_t eager_limit() const { return parts_.eager_bytes; }
   Clock& clock() { return *parts_.clock; }
   /// May this operation send a small message to this member now (see CommunicatorCore)?
@@ -268,28 +242,20 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   RankState outline() const;
   RankState look();
   void start_background();  ///< under mutex_
-  std::string who(Rank world_rank) const;
   std::string activity_of(Rank world_rank) const;
   bool is_silent(Rank world_rank) const;
   std::string who_and_what(Rank world_rank) const;
 
   bool copy();
   bool watches_device() const;
-  std::optional<std::string> share_device_memory(Call& call);
-  void make_kernels_ready(const Call& call);
 
   EngineParts parts_;
   Refusals refusals_;
   MappedBlocks mapped_;
   Scratch scratch_;
-  std::shared_ptr<PinnedSource> pinned_;  ///< null without devices
-  Scratch staging_;                       ///< of it
-  std::unique_ptr<DeviceCopies> copies_;  ///< null without devices
-  std::unique_ptr<DeviceScratch> device_scratch_;
-  std::unique_ptr<HandedPieces> handed_pieces_;
+  DeviceSide devices_;
   std::unique_ptr<Transfer> transfer_;
   std::shared_ptr<CommunicatorCore> world_;
-  std::vector<bool> takes_tickets_;  ///< by world rank; never changes
 
   // Any thread, under mutex_.
   mutable std::mutex mutex_;
@@ -326,7 +292,6 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   bool finished_some_ = false;
   bool scratch_wanted_ = false;  ///< a queued operation waits for scratch, or for one of the running to end
   Time next_tick_{};
-  std::vector<std::string> reasons_to_stage_;  ///< those that were said
   struct Suspicion {
     Rank rank;
     Status why;
@@ -335,9 +300,6 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   };
   std::vector<Suspicion> suspicions_;
   std::vector<bool> disconnected_;
-  bool said_no_mirror_ = false;
-  std::vector<bool> unopened_;       ///< by world rank: its GPU memory cannot be opened here
-  std::vector<bool> sends_in_full_;  ///< by world rank
   std::uint32_t flat_runs_ = 0;
   bool given_up_ = false;  ///< the others count this rank as lost
   struct Settling {

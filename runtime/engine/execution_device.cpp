@@ -44,10 +44,10 @@ void Execution::post_copies(std::uint32_t tile_slot, CopyWay way, StepId step) {
   const int device = way == CopyWay::to_host ? call_.device.in : call_.device.out;
   const std::uint64_t context = cookie(index_, tile_slot, step);
   ++copies_;
-  if (engine_->is_pinned(tiles_[tile_slot]->place.staging)) {
-    engine_->copies().post_within_reach(device, way, copy_list_, context);
+  if (engine_->devices().is_pinned(tiles_[tile_slot]->place.staging)) {
+    engine_->devices().copies().post_within_reach(device, way, copy_list_, context);
   } else {
-    engine_->copies().post(device, way, copy_list_, context);
+    engine_->devices().copies().post(device, way, copy_list_, context);
   }
 }
 
@@ -57,8 +57,9 @@ void Execution::copy_delivered() {
   copy_list_.assign(1, {call_.out, from.in, call_.bytes()});
   const bool to_device = call_.device.out >= 0;
   ++copies_;
-  engine_->copies().post(to_device ? call_.device.out : from.device.in,
-                         to_device ? CopyWay::to_device : CopyWay::to_host, copy_list_, cookie(index_, 0, store_step));
+  engine_->devices().copies().post(to_device ? call_.device.out : from.device.in,
+                                   to_device ? CopyWay::to_device : CopyWay::to_host, copy_list_,
+                                   cookie(index_, 0, store_step));
 }
 
 // The copies are one more step, before all others: none of them is ready until they are over. Slots for what comes are
@@ -69,7 +70,7 @@ bool Execution::load(Tile& tile) {
     if (!device_operands_->scales()) return false;
     for (StepId id : plan_->first_steps) ++tile.need[id];
     ++copies_;
-    engine_->copies().post(
+    engine_->devices().copies().post(
         call_.device.shared->device, CopyWay::on_device,
         [&](DeviceQueue& queue) { return post_scaling(queue, call_, *device_operands_, tile.there); },
         cookie(index_, tile_slot(tile), load_step));

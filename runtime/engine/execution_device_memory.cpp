@@ -35,7 +35,7 @@ bool Execution::stay_on_device() {
   on_device_ = false;
   if (!call_.device.shared || !delivered_.empty() || delivered_from_) return false;
   const auto near = [this](Rank member) {
-    return engine_->shares_device_memory_with(communicator_->members[static_cast<std::size_t>(member)]);
+    return engine_->devices().shares_memory_with(communicator_->members[static_cast<std::size_t>(member)]);
   };
   if (why_staged(*plan_, call_, tiling_, eager_limit_, near)) return false;
   const std::size_t large = lay_out();
@@ -66,15 +66,15 @@ bool Execution::stay_on_device() {
     return true;
   }
   device_operands_.reset();
-  if (engine_->staging().lent() == 0)
-    engine_->cannot_mirror(slot_bytes_ * std::min<std::size_t>(large, 1) + staging_bytes_);
+  if (engine_->devices().staging().lent() == 0)
+    engine_->devices().cannot_mirror(slot_bytes_ * std::min<std::size_t>(large, 1) + staging_bytes_);
   return false;
 }
 
 // Otherwise what goes to and comes from ranks of other hosts passes through memory of the host.
 bool Execution::admit(const std::vector<Rank>& far, const std::byte* at, std::size_t bytes) {
   if (bytes == 0) return true;
-  auto answer = engine_->admit_device_memory(far, {at, bytes});
+  auto answer = engine_->devices().admit(far, {at, bytes});
   if (answer) held_.push_back(std::move(*answer));
   return answer.has_value();
 }
@@ -83,7 +83,7 @@ bool Execution::admit(const std::vector<Rank>& far, const std::byte* at, std::si
 // none of this rank's to register.
 std::span<std::byte> Execution::admitted_operand(const Tile& tile, StepId id) const {
   const Block& operand = message_operand(id);
-  if (!on_device_ || !admitted_ || engine_->shares_device_memory_with(world_rank(id))) return {};
+  if (!on_device_ || !admitted_ || engine_->devices().shares_memory_with(world_rank(id))) return {};
   if (operand.space == Space::scratch && tile.there.lent[operand.scratch] != nullptr) return {};
   const bool in_scratch =
       operand.space == Space::scratch || (operand.space == Space::input && device_operands_->scales());
@@ -94,18 +94,19 @@ std::span<std::byte> Execution::admitted_operand(const Tile& tile, StepId id) co
 bool Execution::borrow_for_device(std::uint32_t depth, std::size_t slots) {
   const int device = call_.device.shared->device;
   for (std::byte* slot = nullptr; slots_.size() < slots; slots_.push_back(slot))
-    if (slot = engine_->borrow_pinned(slot_bytes_); slot == nullptr) break;
+    if (slot = engine_->devices().borrow_pinned(slot_bytes_); slot == nullptr) break;
   bool enough = slots_.size() == slots;
   for (std::uint32_t i = 0; i < depth && enough; ++i) {
     auto tile = std::make_unique<Tile>();
     tile->place.staging = no_memory();
     tile->place.scratch = tile->place.staging + mirror_scratch_;
-    if (device_area_bytes_ > 0) tile->scratch_there = engine_->device_scratch().borrow(device, device_area_bytes_);
+    if (device_area_bytes_ > 0) tile->scratch_there = engine_->devices().scratch().borrow(device, device_area_bytes_);
     tile->there.scratch = tile->scratch_there.at;
     enough = device_area_bytes_ == 0 || tile->there.scratch != nullptr;
     tiles_.push_back(std::move(tile));
   }
-  while (enough && promised_mirrors_ < depth && engine_->staging().promise(staging_bytes_)) ++promised_mirrors_;
+  while (enough && promised_mirrors_ < depth && engine_->devices().staging().promise(staging_bytes_))
+    ++promised_mirrors_;
   if (!enough || promised_mirrors_ == 0) {
     give_back_for_device();
     slots_.clear();
@@ -118,14 +119,14 @@ bool Execution::borrow_for_device(std::uint32_t depth, std::size_t slots) {
 }
 
 void Execution::give_back_for_device() {
-  for (std::byte* slot : slots_) engine_->staging().give_back(slot, slot_bytes_);
+  for (std::byte* slot : slots_) engine_->devices().staging().give_back(slot, slot_bytes_);
   for (auto& tile : tiles_) {
     if (tile->has_mirror) leave_mirror(*tile);
     if (tile->there.scratch != nullptr)
-      engine_->device_scratch().give_back(call_.device.shared->device, tile->scratch_there);
+      engine_->devices().scratch().give_back(call_.device.shared->device, tile->scratch_there);
   }
-  for (std::byte* mirror : free_mirrors_) engine_->staging().give_back(mirror, staging_bytes_);
-  for (; promised_mirrors_ > 0; --promised_mirrors_) engine_->staging().release_promise(staging_bytes_);
+  for (std::byte* mirror : free_mirrors_) engine_->devices().staging().give_back(mirror, staging_bytes_);
+  for (; promised_mirrors_ > 0; --promised_mirrors_) engine_->devices().staging().release_promise(staging_bytes_);
   free_mirrors_.clear();
 }
 
@@ -145,7 +146,7 @@ bool Execution::take_mirror(Tile& tile) {
   if (tile.has_mirror) return true;
   if (failed() || !may_have_mirror(tile)) return false;
   if (free_mirrors_.empty()) {
-    std::byte* const block = engine_->keep_pinned_promise(staging_bytes_);
+    std::byte* const block = engine_->devices().keep_pinned_promise(staging_bytes_);
     if (block == nullptr) {
       engine_->device_failed(*this, Status(ErrorCode::out_of_memory, "this machine has no more pinned memory"));
       return false;

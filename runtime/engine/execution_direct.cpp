@@ -47,7 +47,7 @@ void Execution::choose_path() {
   std::vector<std::shared_ptr<const void>> admitted;
   const auto admit = [&](int device, const std::byte* at, std::size_t bytes) {
     if (device < 0 || bytes == 0) return true;
-    auto answer = engine_->admit_device_memory(messages.peers, {at, bytes});
+    auto answer = engine_->devices().admit(messages.peers, {at, bytes});
     if (answer) admitted.push_back(std::move(*answer));
     return answer.has_value();
   };
@@ -103,8 +103,8 @@ bool Execution::copy_on_device(Tile& tile, StepId id) {
 
 void Execution::post_direct_copy(const Tile& tile, StepId id, const Block& on_device, CopyWay way) {
   ++copies_;
-  engine_->copies().post(on_device.space == Space::input ? call_.device.in : call_.device.out, way, copy_list_,
-                         cookie(index_, tile_slot(tile), id));
+  engine_->devices().copies().post(on_device.space == Space::input ? call_.device.in : call_.device.out, way,
+                                   copy_list_, cookie(index_, tile_slot(tile), id));
 }
 
 void Execution::direct_copy_done(Tile& tile, StepId id) {

@@ -74,13 +74,13 @@ bool Execution::borrow(std::uint32_t depth, std::size_t slots, bool beyond_budge
     areas.push_back(area);
   }
   while (staging_bytes_ > 0 && stagings.size() < depth) {
-    std::byte* staging = engine_->staging().borrow(staging_bytes_, beyond_budget);
+    std::byte* staging = engine_->devices().staging().borrow(staging_bytes_, beyond_budget);
     if (staging == nullptr) break;
     stagings.push_back(staging);
   }
   if (slots_.size() < slots || (area_bytes_ > 0 && areas.size() < depth) ||
       (staging_bytes_ > 0 && stagings.size() < depth)) {
-    for (std::byte* staging : stagings) engine_->staging().give_back(staging, staging_bytes_);
+    for (std::byte* staging : stagings) engine_->devices().staging().give_back(staging, staging_bytes_);
     for (std::byte* slot : slots_) scratch.give_back(slot, slot_bytes_);
     for (std::byte* area : areas) scratch.give_back(area, area_bytes_);
     slots_.clear();
@@ -101,7 +101,7 @@ void Execution::give_back_scratch() {
   for (auto& tile : tiles_)
     if (tile->place.scratch != nullptr) engine_->scratch().give_back(tile->place.scratch, area_bytes_);
   for (auto& tile : tiles_)
-    if (tile->place.staging != nullptr) engine_->staging().give_back(tile->place.staging, staging_bytes_);
+    if (tile->place.staging != nullptr) engine_->devices().staging().give_back(tile->place.staging, staging_bytes_);
 }
 
 }  // namespace fabring

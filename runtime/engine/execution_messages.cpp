@@ -131,7 +131,7 @@ void Execution::on_block(std::uint32_t tile_slot, StepId id, Outcome outcome, st
   --outstanding_per_peer_[plan_->peer_of_step[id]];
   if (failed()) return;
   if (outcome == Outcome::refused) {
-    engine_->handed_pieces().forget(world_rank(id));
+    engine_->devices().handed_pieces().forget(world_rank(id));
     tile.in_full[id] = true;
     return run_send(tile, id);
   }
@@ -141,7 +141,7 @@ void Execution::on_block(std::uint32_t tile_slot, StepId id, Outcome outcome, st
     tile.only_ticket[id] = false;
     tile.in_full[id] = true;
     tile.data[id] = Data::none;
-    engine_->sends_in_full(world_rank(id), true);
+    engine_->devices().sends_in_full(world_rank(id), true);
     return run_recv(tile, id);
   }
   if (bytes != message_bytes(tile, id)) return;  // declined: the peer has failed, and says why on the control plane

@@ -38,13 +38,13 @@ void Execution::post_on_device(Tile& tile, StepId id, const std::byte* incoming)
   if (step.kind == StepKind::recv) {
     const auto to = device_operands_->at(tile.there, step.to);
     copy_list_.assign(1, {to.data(), incoming, to.size()});
-    return engine_->copies().post_within_reach(device, way, copy_list_, cookie(index_, tile_slot(tile), id));
+    return engine_->devices().copies().post_within_reach(device, way, copy_list_, cookie(index_, tile_slot(tile), id));
   }
   const auto post = [&](DeviceQueue& queue) {
     return incoming != nullptr ? post_incoming(queue, call_, *device_operands_, tile.there, step, incoming)
                                : post_local_step(queue, call_, plan_->plan, *device_operands_, tile.there, step);
   };
-  engine_->copies().post(device, way, post, cookie(index_, tile_slot(tile), id));
+  engine_->devices().copies().post(device, way, post, cookie(index_, tile_slot(tile), id));
 }
 
 void Execution::on_device_done(Tile& tile, StepId id, const Status& status) {
@@ -111,7 +111,8 @@ void Execution::read_early(Tile& tile, StepId id) {
   };
   tile.early[id] = Early::reading;
   ++copies_;
-  engine_->copies().post(call_.device.shared->device, CopyWay::on_device, post, cookie(index_, tile_slot(tile), id));
+  engine_->devices().copies().post(call_.device.shared->device, CopyWay::on_device, post,
+                                   cookie(index_, tile_slot(tile), id));
 }
 
 // All that it waited for is over.
@@ -123,8 +124,8 @@ void Execution::store_early(Tile& tile, StepId id) {
   const auto aside = device_operands_->own_area(tile.there, message_operand(plan_->last_reader[id].front()));
   copy_list_.assign(1, {device_operands_->at(tile.there, to).data(), aside.data(), aside.size()});
   ++copies_;
-  engine_->copies().post_within_reach(call_.device.shared->device, CopyWay::on_device, copy_list_,
-                                      cookie(index_, tile_slot(tile), id));
+  engine_->devices().copies().post_within_reach(call_.device.shared->device, CopyWay::on_device, copy_list_,
+                                                cookie(index_, tile_slot(tile), id));
 }
 
 // ---- through the host ---------------------------------------------------------------------------------------------
@@ -139,8 +140,8 @@ bool Execution::mirrored(Tile& tile, StepId id) {
   tile.mirrors.expect(mirror, id);
   copy_list_.assign(1, {mirror.data(), device_operands_->at(tile.there, from).data(), mirror.size()});
   ++copies_;
-  engine_->copies().post(call_.device.shared->device, CopyWay::to_host, copy_list_,
-                         cookie(index_, tile_slot(tile), id));
+  engine_->devices().copies().post(call_.device.shared->device, CopyWay::to_host, copy_list_,
+                                   cookie(index_, tile_slot(tile), id));
   return false;
 }
 

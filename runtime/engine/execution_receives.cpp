@@ -14,7 +14,7 @@ void Execution::run_recv(Tile& tile, StepId id) {
   const std::size_t bytes = message_bytes(tile, id);
   Arrival arrival = bytes > eager_limit_ ? arrival_of(tile, id) : Arrival::comes;
   if (on_device_ && arrival == Arrival::or_ticket && !tile.has_mirror &&
-      !(engine_->sends_in_full(world_rank(id)) && take_mirror(tile)))
+      !(engine_->devices().sends_in_full(world_rank(id)) && take_mirror(tile)))
     arrival = Arrival::by_ticket;
   const bool comes_now = bytes > eager_limit_ || tile.data[id] == Data::early;
   const auto for_card = bytes > eager_limit_ ? admitted_operand(tile, id) : std::span<std::byte>();
@@ -106,7 +106,8 @@ bool Execution::post_slot_receive(Tile& tile, StepId id) {
 
 Arrival Execution::arrival_of(const Tile& tile, StepId id) const {
   if (on_device_)
-    return !tile.in_full[id] && engine_->opens_device_memory_of(world_rank(id)) ? Arrival::or_ticket : Arrival::comes;
+    return !tile.in_full[id] && engine_->devices().opens_memory_of(world_rank(id)) ? Arrival::or_ticket
+                                                                                   : Arrival::comes;
   if (plan_->may_stay[id]) return Arrival::may_stay;
   const Step& step = plan_->plan.steps[id];
   const bool is_last = step.to.space == Space::output && step.successor_count == 0 && !tile.place.packed;

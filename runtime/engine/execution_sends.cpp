@@ -16,7 +16,7 @@ void Execution::run_send(Tile& tile, StepId id) {
   // What cannot be lent goes through the host, and sets out while its grant is on the way.
   const bool small = bytes <= eager_limit_;
   const bool in_full = small || tile.in_full[id] ||
-                       (!engine_->shares_device_memory_with(world_rank(id)) && admitted_operand(tile, id).empty());
+                       (!engine_->devices().shares_memory_with(world_rank(id)) && admitted_operand(tile, id).empty());
   if (on_device_ && in_full && !take_mirror(tile)) return retry_.push_back({&tile, id});
   const bool ready = !on_device_ || !in_full || mirrored(tile, id);
   if (bytes > eager_limit_) {

@@ -27,7 +27,7 @@ void Execution::post_ticket(Tile& tile, StepId id, Slot slot) {
     ticket.facts = tile.scratch_there.facts;
     ticket.facts.offset += static_cast<std::uint64_t>(from.data() - tile.scratch_there.at);
   }
-  const auto handed = engine_->handed_pieces().hand_over(world_rank(id), ticket.facts);
+  const auto handed = engine_->devices().handed_pieces().hand_over(world_rank(id), ticket.facts);
   ticket.handed = handed.value_or(0);
   // As many loans are out as there can be, and who has them may be waiting for this one.
   const Post post = !handed ? Post::again
@@ -49,13 +49,13 @@ void Execution::on_ticket(std::uint32_t tile_slot, StepId id, std::span<const st
   const Rank peer = world_rank(id);
   if (failed()) return engine_->transfer().refuse(peer, loan);
   tile.only_ticket[id] = false;
-  engine_->sends_in_full(peer, false);
+  engine_->devices().sends_in_full(peer, false);
   const auto ticket = DeviceTicket::read(bytes, message_bytes(tile, id));
   if (!ticket || (ticket->facts.base + ticket->facts.offset) % size_of(call_.type) != 0) {
     engine_->transfer().refuse(peer, loan);
     return engine_->suspect(peer, nonsense("it lent memory of a GPU that cannot be that long, or not there", place()));
   }
-  auto opened = engine_->handed_pieces().open(peer, call_.device.shared->device, *ticket);
+  auto opened = engine_->devices().handed_pieces().open(peer, call_.device.shared->device, *ticket);
   if (opened) {
     tile.lent[id] = {opened->get(), loan, false, *opened};
     return use_ticket(tile, id);
@@ -63,7 +63,8 @@ void Execution::on_ticket(std::uint32_t tile_slot, StepId id, std::span<const st
   engine_->transfer().refuse(peer, loan);
   if (opened.error().code() == ErrorCode::device_error)
     return engine_->device_failed(*this, opened.error().with_prefix("reading memory that a peer lent: "));
-  if (opened.error().code() != ErrorCode::unavailable) engine_->cannot_open(peer, opened.error());
+  if (opened.error().code() != ErrorCode::unavailable)
+    engine_->devices().cannot_open(peer, engine_->who(peer), opened.error());
   tile.in_full[id] = true;
   tile.data[id] = Data::none;
   if (plan_->plan.steps[id].kind == StepKind::recv) return run_recv(tile, id);
@@ -87,8 +88,8 @@ void Execution::use_ticket(Tile& tile, StepId id) {
   lent.reading = true;
   copy_list_.assign(1, {tile.slot[id], lent.at, message_bytes(tile, id)});
   ++copies_;
-  engine_->copies().post(call_.device.shared->device, CopyWay::to_host, copy_list_,
-                         cookie(index_, tile_slot(tile), id));
+  engine_->devices().copies().post(call_.device.shared->device, CopyWay::to_host, copy_list_,
+                                   cookie(index_, tile_slot(tile), id));
 }
 
 }  // namespace fabring

@@ -173,7 +173,7 @@ TEST(DeviceSharing, long_messages_take_few_launches_and_right_results_beside_mem
       EXPECT_EQ(gpus.world.device().pinned_bytes(), 0u);
     }
     EXPECT_LE(gpus.world.device().pinned_bytes(), ranks * options.staging_bytes);
-    for (Rank rank = 0; rank < ranks; ++rank) EXPECT_EQ(gpus.world.engine(rank).staging().lent(), 0u);
+    for (Rank rank = 0; rank < ranks; ++rank) EXPECT_EQ(gpus.world.engine(rank).devices().staging().lent(), 0u);
     EXPECT_TRUE(gpus.world.fabric().violations().empty()) << gpus.world.fabric().broken_rule();
   }
 }
@@ -354,7 +354,7 @@ TEST(DeviceSharing, an_operation_that_was_aborted_ends_when_nobody_reads_its_mem
     EXPECT_TRUE(gpus.world.device().look_up(&here).has_value())
         << "a kernel read memory that was free: " << gpus.world.replay();
     for (Rank rank = 0; rank < 3; ++rank) {
-      EXPECT_EQ(gpus.world.engine(rank).staging().lent(), 0u);
+      EXPECT_EQ(gpus.world.engine(rank).devices().staging().lent(), 0u);
       const Status status = gpus.works[static_cast<std::size_t>(rank)]->status();
       EXPECT_TRUE(status.ok() || status.code() == ErrorCode::aborted) << status.to_string();
     }
@@ -383,7 +383,7 @@ TEST(DeviceSharing, a_gpu_that_fails_under_a_loan_is_an_error_on_every_rank_and_
     ASSERT_TRUE(gpus.run());
     for (const auto& work : gpus.works)
       EXPECT_TRUE(work->status().ok() || work->status().code() == ErrorCode::device_error);
-    for (Rank rank = 0; rank < 3; ++rank) EXPECT_EQ(gpus.world.engine(rank).staging().lent(), 0u);
+    for (Rank rank = 0; rank < 3; ++rank) EXPECT_EQ(gpus.world.engine(rank).devices().staging().lent(), 0u);
   }
 }
 

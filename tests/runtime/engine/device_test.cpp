@@ -118,7 +118,7 @@ class StagingUse {
     };
     EXPECT_TRUE(world_.run_until(
         [&] {
-          if (done(before)) most = std::max(most, world_.engine(0).staging().lent());
+          if (done(before)) most = std::max(most, world_.engine(0).devices().staging().lent());
           return done(works);
         },
         std::chrono::seconds(50)));
@@ -357,7 +357,7 @@ TEST(OnDevice, a_copy_that_is_refused_is_an_error_on_every_rank_and_memory_is_gi
     for (Rank rank = 0; rank < 2; ++rank) {
       const Status status = ranks.works[static_cast<std::size_t>(rank)]->status();
       EXPECT_TRUE(status.ok() || status.code() == ErrorCode::device_error) << status.to_string();
-      EXPECT_EQ(ranks.world.engine(rank).staging().lent(), 0u);
+      EXPECT_EQ(ranks.world.engine(rank).devices().staging().lent(), 0u);
     }
     EXPECT_FALSE(ranks.works[0]->status().ok() && ranks.works[1]->status().ok());
   }
@@ -382,7 +382,7 @@ TEST(OnDevice, ranks_that_die_or_stop_are_named_and_nothing_hangs) {
       EXPECT_EQ(operation->status().code(), ErrorCode::peer_lost) << operation->status().to_string() << world.replay();
     }
     for (Rank rank = 0; rank < ranks; ++rank)
-      EXPECT_TRUE(!world.alive(rank) || world.engine(rank).staging().lent() == 0u) << world.replay();
+      EXPECT_TRUE(!world.alive(rank) || world.engine(rank).devices().staging().lent() == 0u) << world.replay();
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <utility>
 
 #include "runtime/base/rank_list.hpp"
 #include "runtime/engine/call_buffers.hpp"
@@ -16,6 +17,39 @@ namespace {
 constexpr std::uint32_t subgroup_ids = CommunicatorCore::subgroup_ids;
 
 const Status gone(ErrorCode::aborted, "the engine of this communicator is gone, or the communicator is empty");
+
+// The number of a communicator that a split makes, as far as this rank has claimed it.
+class ClaimedNumber {
+ public:
+  ClaimedNumber(EngineCore& engine, std::uint32_t parent)
+      : engine_(engine), parent_(parent), held_(engine.propose_communicator_id(0, parent, 0)) {}
+  ~ClaimedNumber() { give_back(); }
+  ClaimedNumber(const ClaimedNumber&) = delete;
+  ClaimedNumber& operator=(const ClaimedNumber&) = delete;
+
+  std::uint32_t proposed() const { return held_; }
+  /// What all have agreed on, instead of what was proposed; false if it is another's here.
+  bool take(std::uint32_t agreed) {
+    const bool free = engine_.claim_communicator_id(held_, agreed);
+    held_ = free ? agreed : 0;
+    return free;
+  }
+  std::uint32_t propose_again(std::uint32_t at_least) {
+    give_back();
+    held_ = engine_.propose_communicator_id(at_least, parent_, ++failed_);
+    return held_;
+  }
+
+ private:
+  void give_back() {
+    if (held_ != 0) engine_.give_back_communicator_id(std::exchange(held_, 0));
+  }
+
+  EngineCore& engine_;
+  const std::uint32_t parent_;
+  std::uint32_t held_;  // 0: none
+  unsigned failed_ = 0;
+};
 
 }  // namespace
 
@@ -257,11 +291,13 @@ Result<Communicator> Communicator::split(int colour, int key, std::string label)
   if (!core_) return gone;
   const auto engine = core_->engine.lock();
   if (!engine) return gone;
-  // Everyone's (colour, key) and the next communicator number free everywhere.
+  // Everyone's colour, key and proposal for the number.
   const auto size = static_cast<std::size_t>(core_->size());
-  std::vector<std::int64_t> told(2 * size, 0);
-  told[2 * core_->self] = colour;
-  told[2 * core_->self + 1] = key;
+  ClaimedNumber number(*engine, core_->id);
+  std::vector<std::int64_t> told(3 * size, 0);
+  told[3 * core_->self] = colour;
+  told[3 * core_->self + 1] = key;
+  told[3 * core_->self + 2] = number.proposed();
   const auto agree = [this](void* values, std::size_t count, DataType type, ReduceOp op) -> Status {
     const Status agreed = allreduce(values, values, count, type, op);
     if (agreed.ok()) return agreed;
@@ -270,14 +306,23 @@ Result<Communicator> Communicator::split(int colour, int key, std::string label)
     return agreed.with_prefix(fmt::format("a split of '{}' ({}) failed: ", core_->label, rank_list(asked)));
   };
   FABRING_TRY(agree(told.data(), told.size(), DataType::int64, ReduceOp::sum));
-  std::uint32_t id = engine->take_communicator_id(0);
-  FABRING_TRY(agree(&id, 1, DataType::uint32, ReduceOp::max));
-  (void)engine->take_communicator_id(id);
+  std::uint32_t id = 0;
+  for (std::size_t rank = 0; rank < size; ++rank) id = std::max(id, static_cast<std::uint32_t>(told[3 * rank + 2]));
+  while (true) {
+    // Another split, by another thread, may have it on some rank.
+    std::uint32_t free_on_all = number.take(id) ? 1 : 0;
+    FABRING_TRY(agree(&free_on_all, 1, DataType::uint32, ReduceOp::min));
+    if (free_on_all != 0) break;
+    id = number.propose_again(id + 1);
+    FABRING_TRY(agree(&id, 1, DataType::uint32, ReduceOp::max));
+  }
+  if (id >= subgroup_ids)
+    return Status(ErrorCode::unsupported, fmt::format("a split of '{}': no communicator number is left", core_->label));
   if (colour < 0) return Communicator();
   std::vector<Rank> chosen;
   for (Rank rank = 0; rank < core_->size(); ++rank)
-    if (told[2 * rank] == colour) chosen.push_back(rank);
-  std::stable_sort(chosen.begin(), chosen.end(), [&](Rank a, Rank b) { return told[2 * a + 1] < told[2 * b + 1]; });
+    if (told[3 * rank] == colour) chosen.push_back(rank);
+  std::stable_sort(chosen.begin(), chosen.end(), [&](Rank a, Rank b) { return told[3 * a + 1] < told[3 * b + 1]; });
   std::vector<Rank> members;
   for (Rank rank : chosen) members.push_back(core_->members[rank]);
   if (label.empty()) label = fmt::format("{}/{}", core_->label, colour);

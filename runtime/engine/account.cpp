@@ -4,6 +4,7 @@
 
 #include "runtime/base/wire.hpp"
 #include "runtime/engine/call.hpp"
+#include "runtime/engine/sequence.hpp"
 
 namespace fabring {
 namespace {
@@ -80,7 +81,8 @@ const Account* Accounts::of(std::uint64_t communicator) const {
 
 bool Accounts::called_fewer(std::uint64_t communicator, std::uint32_t sequence) const {
   return complete && std::all_of(all.begin(), all.end(), [&](const Account& account) {
-           return account.communicator != communicator || account.sequence < sequence;
+           return account.communicator != communicator || account.sequence == 0 ||
+                  is_before(account.sequence, sequence);
          });
 }
 
@@ -88,7 +90,7 @@ bool Accounts::sent_at_most(std::uint64_t communicator, Rank to, std::uint32_t m
   return complete && std::all_of(all.begin(), all.end(), [&](const Account& account) {
            return account.communicator != communicator ||
                   (account.all_sent && std::none_of(account.sent.begin(), account.sent.end(), [&](const auto& sent) {
-                     return sent.first == to && sent.second > messages;
+                     return sent.first == to && is_before(messages, sent.second);
                    }));
          });
 }

@@ -29,14 +29,15 @@
 #include "runtime/engine/plan_cache.hpp"
 #include "runtime/engine/point_to_point.hpp"
 #include "runtime/engine/refusals.hpp"
+#include "runtime/engine/sequence.hpp"
 
 namespace fabring {
 
 class CommunicatorCore {
  public:
   static constexpr std::uint32_t window = 128;
-  static constexpr std::size_t most_active = 4;  // operations of one communicator under way at once
-  static constexpr std::size_t most_early_grants = 1 << 16;
+  static constexpr std::size_t most_active = 4;              // operations of one communicator under way at once
+  static constexpr std::size_t most_early_grants = 1 << 16;  // of each member
 
   CommunicatorCore(std::weak_ptr<EngineCore> engine, std::shared_ptr<Drive> drive, std::uint32_t id, std::string label,
                    std::vector<Rank> members, Rank self, std::vector<int> node_of);
@@ -71,7 +72,13 @@ class CommunicatorCore {
   }
   std::atomic<bool> not_at_once{false};         ///< it has failed, or refused a call; read without it
   std::atomic<std::uint32_t> last_sequence{0};  ///< of the last collective; the driver takes one without it
-  std::atomic<std::uint32_t> unfinished{0};     ///< collectives of it that were called and are not done
+  std::uint32_t take_sequence() {
+    std::uint32_t last = last_sequence.load();
+    while (!last_sequence.compare_exchange_weak(last, next_sequence(last))) {
+    }
+    return next_sequence(last);
+  }
+  std::atomic<std::uint32_t> unfinished{0};  ///< collectives of it that were called and are not done
   std::shared_ptr<const ChoiceTable> choices;
   PlanCache plans;
   MessageLengths lengths;  ///< any thread
@@ -83,6 +90,7 @@ class CommunicatorCore {
     std::uint32_t taken = 0;        ///< its small messages taken here, in all
     std::uint32_t told = 0;         ///< taken, as it knows
     std::uint32_t early_kept = 0;   ///< kept here, not taken yet
+    std::size_t early_grants = 0;   ///< likewise of its grants and announcements
   };
   struct EarlyKey {
     bool point_to_point;  // its sequences are those of a pair
@@ -103,7 +111,6 @@ class CommunicatorCore {
   std::deque<std::shared_ptr<Execution>> queued;
   std::vector<std::shared_ptr<Execution>> active;  ///< by sequence
   std::map<EarlyKey, Early> early;
-  std::size_t early_grants = 0;
   struct Past {
     std::uint32_t sequence = 0;
     Signature signature;

@@ -38,6 +38,7 @@ bool EngineCore::progress() {
   if (adopt_.exchange(false, std::memory_order_acquire) && !orphans_.empty()) {
     std::vector<Orphan> again;
     again.swap(orphans_);
+    orphan_bytes_.assign(orphan_bytes_.size(), 0);
     for (const Orphan& orphan : again) on_record(orphan.peer, orphan.record, orphan.payload);
   }
   if (transfer_) moved = transfer_->poll() > 0 || moved;
@@ -87,8 +88,10 @@ bool EngineCore::retire() {
   }
   if (scratch_wanted_) {  // somebody may have it now
     scratch_wanted_ = false;
-    for (const auto& communicator : communicators())
+    for (const auto& communicator : communicators()) {
+      communicator->messages.start_waiting(*this);
       if (!communicator->queued.empty()) start_queued(*communicator);
+    }
   }
   notify_waiters();
   return some;

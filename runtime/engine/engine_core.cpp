@@ -27,6 +27,7 @@ std::shared_ptr<EngineCore> EngineCore::make(EngineParts parts) {
   std::shared_ptr<EngineCore> core(new EngineCore(std::move(parts)));
   const int size = core->parts_.world_size;
   core->disconnected_.assign(size, false);
+  core->orphan_bytes_.assign(size, 0);
   core->began_ = core->parts_.clock->now();
   if (core->parts_.endpoint)
     core->transfer_ =
@@ -90,6 +91,7 @@ std::shared_ptr<CommunicatorCore> EngineCore::make_communicator(std::uint32_t id
   {
     std::lock_guard lock(mutex_);
     by_id_[id] = made;
+    claimed_ids_.erase(id);
     for (const Failure& failure : applied_)
       if (!before && concerns(failure, *made)) before = failure;
   }
@@ -113,10 +115,30 @@ std::shared_ptr<CommunicatorCore> EngineCore::make_subgroup(std::uint32_t id, st
   return made;
 }
 
-std::uint32_t EngineCore::take_communicator_id(std::uint32_t at_least) {
+std::uint32_t EngineCore::propose_communicator_id(std::uint32_t at_least, std::uint32_t parent, unsigned failed) {
+  // Splits that take their numbers in another order on every rank would do so again: from the second attempt on each
+  // keeps to a class of its own, and these are more every time.
+  const std::uint32_t classes = std::uint32_t{1} << std::min(failed, 16u);
+  const std::uint32_t own = parent * 2654435769u >> 8;
   std::lock_guard lock(mutex_);
-  next_id_ = std::max(next_id_, at_least);
-  return next_id_++;
+  std::uint32_t id = std::max(next_id_, at_least);
+  id += (own - id) & (classes - 1);
+  while (claimed_ids_.contains(id) || by_id_.contains(id)) id += classes;
+  claimed_ids_.insert(id);
+  next_id_ = id + 1;
+  return id;
+}
+
+bool EngineCore::claim_communicator_id(std::uint32_t proposed, std::uint32_t agreed) {
+  std::lock_guard lock(mutex_);
+  claimed_ids_.erase(proposed);
+  next_id_ = std::max(next_id_, agreed + 1);
+  return !by_id_.contains(agreed) && claimed_ids_.insert(agreed).second;
+}
+
+void EngineCore::give_back_communicator_id(std::uint32_t id) {
+  std::lock_guard lock(mutex_);
+  claimed_ids_.erase(id);
 }
 
 std::vector<std::shared_ptr<CommunicatorCore>> EngineCore::communicators() const {
@@ -227,6 +249,9 @@ std::shared_ptr<Execution> EngineCore::submit(const std::shared_ptr<Communicator
   devices_.make_kernels_ready(call);
   {
     std::lock_guard lock(communicator->mutex);
+    // Before it is looked whether this rank leaves, which waits for what is pending; and before it has its number:
+    // nothing that is run at once comes between.
+    pending_.fetch_add(1);
     Status failed = communicator->failed;
     if (failed.ok() && left_.load()) failed = Status(ErrorCode::aborted, "this rank has left the job");
     std::shared_ptr<const PreparedPlan> plan;
@@ -236,10 +261,11 @@ std::shared_ptr<Execution> EngineCore::submit(const std::shared_ptr<Communicator
       if (!found) failed = found.error();
     }
     if (!failed.ok()) {
+      pending_.fetch_sub(1);
       communicator->untold = false;
       ErrorContext context = failed.context();
       context.collective = name(call.collective);
-      context.sequence = message ? 0 : communicator->last_sequence.load() + 1;
+      context.sequence = message ? 0 : next_sequence(communicator->last_sequence.load());
       context.bytes = call.bytes();
       failed = failed.with_prefix(call.describe() + ": ").with_context(context);
       execution = std::make_shared<Execution>(communicator, std::move(call), no_plan, 0, Tiling{});
@@ -248,9 +274,8 @@ std::shared_ptr<Execution> EngineCore::submit(const std::shared_ptr<Communicator
       return execution;
     }
     const Tiling tiling = tiling_of(*communicator, *plan, call);
-    pending_.fetch_add(1);  // before it has its number: nothing that is run at once comes between
     if (!message) communicator->unfinished.fetch_add(1);
-    const std::uint32_t sequence = message ? 0 : ++communicator->last_sequence;
+    const std::uint32_t sequence = message ? 0 : communicator->take_sequence();
     refusals_.called(*communicator, call);
     auto memory = memory_of(call);
     execution = std::make_shared<Execution>(communicator, std::move(call), std::move(plan), sequence, tiling);
@@ -331,17 +356,22 @@ void EngineCore::start_queued(CommunicatorCore& communicator) {
       scratch_wanted_ = true;
       return;
     }
-    if (started == Execution::Start::failed) {  // the others would wait for this rank
-      const Status why = execution->failure();
-      report({why.code(), parts_.self, parts_.self, communicator.global_id(),
-              fmt::format("{}: {}", who(parts_.self), why.message())});
-      return fail(communicator, why);
+    if (started == Execution::Start::failed) {
+      cannot_start(*execution);
+      return fail(communicator, execution->failure());
     }
     communicator.queued.pop_front();
     now_running(execution, index);
     communicator.active.push_back(execution);
     execution->advance();
   }
+}
+
+// The others would wait for this rank.
+void EngineCore::cannot_start(const Execution& execution) {
+  const Status& why = execution.failure();
+  report({why.code(), parts_.self, parts_.self, execution.communicator()->global_id(),
+          fmt::format("{}: {}", who(parts_.self), why.message())});
 }
 
 std::uint16_t EngineCore::free_index() {
@@ -357,9 +387,12 @@ void EngineCore::now_running(const std::shared_ptr<Execution>& execution, std::u
 }
 
 bool EngineCore::start_now(const std::shared_ptr<Execution>& execution) {
-  if (running_count_ >= most_running) return false;
-  const std::uint16_t index = free_index();
-  if (execution->start(*this, index, parts_.clock->now()) != Execution::Start::started) return false;
+  const std::uint16_t index = running_count_ < most_running ? free_index() : 0;
+  const Execution::Start started =
+      running_count_ < most_running ? execution->start(*this, index, parts_.clock->now()) : Execution::Start::wait;
+  if (started == Execution::Start::failed) cannot_start(*execution);
+  if (started == Execution::Start::wait) scratch_wanted_ = true;
+  if (started != Execution::Start::started) return false;
   now_running(execution, index);
   execution->advance();
   return true;

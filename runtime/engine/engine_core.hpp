@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -103,7 +104,15 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void take_machine(const Machine& machine);
   void add_to_report(std::string line) { parts_.report.push_back(std::move(line)); }
   const std::vector<std::string>& report() const { return parts_.report; }
-  std::uint32_t take_communicator_id(std::uint32_t at_least);
+
+  // Numbers of communicators, which the ranks of a split agree on. What is claimed nobody else here gets, until it is
+  // given back or a communicator has been made with it.
+  /// Claims a number that is free here. After `failed` attempts those of other splits, that is of other parents, are
+  /// other ones.
+  std::uint32_t propose_communicator_id(std::uint32_t at_least, std::uint32_t parent, unsigned failed);
+  /// Gives back what was proposed here and claims what all have agreed on; false if somebody here has that.
+  bool claim_communicator_id(std::uint32_t proposed, std::uint32_t agreed);
+  void give_back_communicator_id(std::uint32_t id);
 
   /// From now on what comes while the program is elsewhere is looked at, twice a second and when a failure is heard of.
   void look_when_idle();
@@ -142,7 +151,8 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   // For sends and receives.
   TilingRules tiling_rules() const;
   std::shared_ptr<const PreparedPlan> message_plan(CommunicatorCore& communicator, Collective collective, Rank peer);
-  /// Starts it now; false if there is no room for one more.
+  /// Starts it now; false if there is no room for one more, until PointToPoint::start_waiting(). One that cannot be
+  /// started at all is reported, and its communicator fails.
   bool start_now(const std::shared_ptr<Execution>& execution);
   /// It is over without having been started.
   void finish_now(const std::shared_ptr<Execution>& execution);
@@ -178,6 +188,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   std::vector<std::shared_ptr<const void>> memory_of(const Call& call) const;
   void take_submissions();
   void start_queued(CommunicatorCore& communicator);
+  void cannot_start(const Execution& execution);
   /// Why nothing more can be begun on it; success if it can.
   Status failure_of(const CommunicatorCore& communicator) const;
   Status early_mismatch(const CommunicatorCore& communicator, const Execution& execution, Rank& peer) const;
@@ -264,6 +275,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   std::vector<Failure> applied_;  ///< also concern communicators that are made later
   std::unordered_map<std::uint32_t, std::weak_ptr<CommunicatorCore>> by_id_;
   std::uint32_t next_id_ = 2;
+  std::set<std::uint32_t> claimed_ids_;
   std::vector<std::shared_ptr<const ChoiceTable>> choices_;
   Traffic traffic_;
   static constexpr std::size_t most_askers = 64;
@@ -290,7 +302,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   std::vector<std::shared_ptr<Execution>> running_;  ///< by index; null where free
   std::size_t running_count_ = 0;
   bool finished_some_ = false;
-  bool scratch_wanted_ = false;  ///< a queued operation waits for scratch, or for one of the running to end
+  bool scratch_wanted_ = false;  ///< an operation waits for scratch, or for one of the running to end
   Time next_tick_{};
   struct Suspicion {
     Rank rank;
@@ -315,6 +327,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
     std::vector<std::byte> payload;
   };
   std::vector<Orphan> orphans_;
+  std::vector<std::size_t> orphan_bytes_;  ///< of each rank of the world
   std::atomic<std::uint64_t> ran_at_once_{0};
   std::atomic<bool> adopt_{false};  ///< a communicator was made: look at the orphans again
   std::unique_ptr<StatusDoor> door_;

@@ -111,7 +111,7 @@ void Execution::take_early(Tile& tile) {
     if (record.kind == RecordKind::announce) {
       if (const Status fits = check_length(at->first.peer, record); !fits.ok())
         engine_->refuse(*communicator_, at->first.peer, *this, record, fits);
-      --communicator_->early_grants;
+      --communicator_->member[at->first.peer].early_grants;
       at = early.erase(at);
       continue;
     }
@@ -121,7 +121,7 @@ void Execution::take_early(Tile& tile) {
       if (record.kind != RecordKind::grant) {
         ++at;
       } else {  // it has been answered: whoever drops what came early must not answer it again
-        --communicator_->early_grants;
+        --communicator_->member[at->first.peer].early_grants;
         at = early.erase(at);
       }
       continue;
@@ -129,7 +129,7 @@ void Execution::take_early(Tile& tile) {
     const StepId id = *found;
     if (record.kind == RecordKind::grant) {
       (void)take_grant(tile, id, record);
-      --communicator_->early_grants;
+      --communicator_->member[at->first.peer].early_grants;
       at = early.erase(at);
     } else {
       tile.data[id] = Data::early;

@@ -182,7 +182,7 @@ void EngineCore::drop_early(CommunicatorCore& communicator) {
   for (const auto& [key, early] : communicator.early)
     if (key.kind == RecordKind::grant) transfer_->decline(communicator.members[key.peer], early.record.slot);
   communicator.early.clear();
-  communicator.early_grants = 0;
+  for (auto& member : communicator.member) member.early_grants = 0;
 }
 
 void EngineCore::settle(Time now) {

@@ -85,9 +85,10 @@ class FlatRun {
   std::uint32_t stage_begin(std::uint32_t stage) const { return stage == 0 ? 0 : steps_.stage_ends[stage - 1]; }
   const Step& step_at(std::uint32_t index) const { return plan_->plan.steps[steps_.order[index]]; }
   std::vector<Message> messages_of(const CommunicatorCore& communicator, const Transfer& transfer) const;
-  /// What was right with the same addresses is right again, unless memory of a device may have come to lie there.
+  /// What was right with the same addresses is right again, unless memory of a device may have come to lie there, or
+  /// what lay there was copied: for a call that then was not begun, or for one before.
   bool took_these(const Operation& operation, DeviceRuntime* devices) const {
-    return taken_ && operation.in == operation_.in && operation.out == operation_.out &&
+    return taken_ && !call_.owned && operation.in == operation_.in && operation.out == operation_.out &&
            operation.memory == operation_.memory && (devices == nullptr || !devices->in_use());
   }
   bool take_others(const Operation& operation, const CommunicatorCore& communicator, DeviceRuntime* devices);

@@ -11,7 +11,9 @@
 namespace fabring {
 namespace {
 
-constexpr std::size_t most_orphans = 4096;
+// Of one rank, for communicators that are not made here yet. How many records that may be depends on how many
+// communicators it has made.
+constexpr std::size_t most_orphan_bytes = std::size_t{256} << 20;
 
 }  // namespace
 
@@ -51,7 +53,7 @@ void EngineCore::keep_early(CommunicatorCore& communicator, Rank member, const R
                             std::span<const std::byte> payload) {
   const bool windowed = record.kind == RecordKind::data;
   if (windowed ? ++communicator.member[member].early_kept > CommunicatorCore::window
-               : ++communicator.early_grants > CommunicatorCore::most_early_grants) {
+               : ++communicator.member[member].early_grants > CommunicatorCore::most_early_grants) {
     suspect(communicator.members[member], nonsense("it sent more messages ahead of time than a rank may",
                                                    "on communicator '" + communicator.label + "'"));
     return;
@@ -80,14 +82,19 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
   }
   if (!communicator) {
     // A split may be complete there and not yet here.
-    if (orphans_.size() >= most_orphans)
-      return suspect(peer, Status(ErrorCode::transport_error,
-                                  "it uses a communicator that was not made here; all ranks have to make the same "
-                                  "communicators in the same order (split, duplicate, subgroup)"));
+    std::size_t& kept = orphan_bytes_[peer];
+    kept += sizeof(Orphan) + payload.size();
+    if (kept > most_orphan_bytes)
+      return suspect(
+          peer, Status(ErrorCode::transport_error,
+                       fmt::format("it has sent more than {} MiB on communicators that were not made here; all ranks "
+                                   "have to make the same communicators in the same order (split, duplicate, subgroup)",
+                                   most_orphan_bytes >> 20)));
     orphans_.push_back({peer, record, {payload.begin(), payload.end()}});
     if (!transfer_->is_intact(peer)) orphans_.pop_back();
     return;
   }
+  const bool of_message = record.signature.collective == static_cast<std::uint8_t>(Collective::send);
   const Rank member = communicator->rank_of_world(peer);
   if (member < 0 && communicator->is_subgroup() && doubt_members(*communicator, peer)) {
     if (record.kind == RecordKind::grant && record.slot >= Transfer::first_granted_slot)
@@ -95,7 +102,7 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
     return;
   }
   if (member < 0 || record.kind < RecordKind::data || record.kind > RecordKind::matched ||
-      (record.sequence == 0 && record.kind != RecordKind::entered && record.kind != RecordKind::matched) ||
+      (record.sequence == 0 && !of_message && record.kind != RecordKind::entered) ||
       (record.kind == RecordKind::grant && record.slot < Transfer::first_granted_slot))
     return suspect(
         peer, nonsense(member < 0 ? "it sent a message though it is no member" : "it sent a message of no known kind",
@@ -107,8 +114,7 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
     if (left_.load()) check_late(*communicator, member, record);
     return;
   }
-  if (record.signature.collective == static_cast<std::uint8_t>(Collective::send))
-    return on_message(*communicator, member, record, payload);
+  if (of_message) return on_message(*communicator, member, record, payload);
   Execution* execution = communicator->find_active(record.sequence);
   if (const Status differs = compare(*communicator, member, record); !differs.ok()) {
     if (record.kind == RecordKind::grant) transfer_->decline(peer, record.slot);
@@ -118,7 +124,7 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
   }
   const CommunicatorCore::Past& past = communicator->past[record.sequence % communicator->past.size()];
   // Seen, and alike. It may even come when the operation is over: parcels overtake each other.
-  if (record.kind == RecordKind::announce && past.sequence >= record.sequence) {
+  if (record.kind == RecordKind::announce && past.sequence != 0 && !is_before(past.sequence, record.sequence)) {
     const bool waits = !communicator->queued.empty() && communicator->queued.front()->sequence() == record.sequence;
     const Execution* called = waits ? communicator->queued.front().get() : execution;
     const Status fits = called != nullptr ? called->check_length(member, record) : Status();

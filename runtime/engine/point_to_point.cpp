@@ -92,7 +92,13 @@ void PointToPoint::start(EngineCore& engine, const std::shared_ptr<Execution>& e
 void PointToPoint::retired(EngineCore& engine, const Execution& execution) {
   const Key key{execution.call().root, execution.sequence()};
   (execution.call().collective == Collective::send ? sends_ : receives_).erase(key);
-  while (!unstarted_.empty() && engine.start_now(unstarted_.front())) unstarted_.pop_front();
+  start_waiting(engine);
+}
+
+// One that failed to start ends with the communicator.
+void PointToPoint::start_waiting(EngineCore& engine) {
+  while (!unstarted_.empty() && !unstarted_.front()->failed() && engine.start_now(unstarted_.front()))
+    unstarted_.pop_front();
 }
 
 // ---- receiving ----------------------------------------------------------------------------------------------------
@@ -252,7 +258,10 @@ std::vector<std::shared_ptr<Execution>> PointToPoint::waiting() const {
     for (const Arrival& arrival : peer.unmatched)
       if (arrival.local) all.push_back(arrival.local);
   }
-  all.insert(all.end(), unstarted_.begin(), unstarted_.end());
+  for (const auto& execution : unstarted_) {
+    all.push_back(execution);
+    if (execution->delivered_from()) all.push_back(execution->delivered_from());  // of this very rank
+  }
   return all;
 }
 

@@ -35,6 +35,8 @@ class PointToPoint {
   Status on_record(EngineCore& engine, Rank peer, const Record& record, std::span<const std::byte> payload);
   /// This execution is over and nothing of it is in flight.
   void retired(EngineCore& engine, const Execution& execution);
+  /// Starts those for which there was no room; there may be some now.
+  void start_waiting(EngineCore& engine);
 
   /// Sends and receives that transfer data now.
   std::vector<std::shared_ptr<Execution>> running() const;

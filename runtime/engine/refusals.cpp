@@ -54,7 +54,7 @@ void Refusals::tell(CommunicatorCore& communicator, std::uint32_t sequence) {
   std::lock_guard lock(communicator.mutex);
   RefusedHere::Last& last = communicator.refused.last;
   if (!last.stands || last.told || last.sequence != sequence || !communicator.failed.ok()) return;
-  if (communicator.last_sequence.load() >= sequence) return;  // another thread was calling at that moment
+  if (!is_before(communicator.last_sequence.load(), sequence)) return;  // another thread was calling at that moment
   last.told = true;
   control_->tell({self_, communicator.global_id(), sequence, last.text});
 }
@@ -193,7 +193,8 @@ bool Refusals::concerns(const RefusedCall& refusal, const CommunicatorCore& comm
       return !is_message(call.collective) || call.root == by;
     case RefusedCall::Kind::collective:
       // Who refused it too cannot tell a rank that is slow to repeat it from one that never will.
-      return !is_message(call.collective) && refusal.sequence <= execution.sequence() && refusal.sequence != own;
+      return !is_message(call.collective) && !is_before(execution.sequence(), refusal.sequence) &&
+             refusal.sequence != own;
     case RefusedCall::Kind::send:  // a receive from anybody may still be served by somebody else
       return call.collective == Collective::recv && call.root == by &&
              alike(refusal.peer, refusal.tag, self_, call.tag);

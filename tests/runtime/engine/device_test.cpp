@@ -439,6 +439,46 @@ TEST(OnDevice, a_buffer_of_the_device_that_is_freed_by_another_is_an_error_on_ev
   for (const auto& work : ranks.works) EXPECT_EQ(work->status().code(), ErrorCode::device_error);
 }
 
+// A message finds no staging while a collective of its communicator has it all: it is begun when there is some.
+TEST(OnDevice, a_message_that_waits_for_staging_is_begun_when_a_collective_gives_it_back) {
+  for (const bool to_itself : {false, true})
+    for (const std::uint64_t seed : seeds(1, 10)) {
+      SimWorldOptions options{.ranks = 2, .nodes = {1, 1}, .seed = seed};
+      options.device = true;
+      options.staging_bytes = 4096;
+      options.gpu_path = "staged";
+      SimWorld world(options);
+      world.everyone_calls({.count = 20'000});
+      world.call(0, {.count = 500, .collective = Collective::send, .root = to_itself ? 0 : 1});
+      world.call(to_itself ? 0 : 1, {.count = 500, .collective = Collective::recv, .root = 0});
+      ASSERT_TRUE(world.run_until(
+          [&] { return std::ranges::all_of(world.operations(), [](const auto& each) { return each->done(); }); },
+          std::chrono::seconds(10)))
+          << world.replay();
+      for (const auto& each : world.operations()) EXPECT_TRUE(each->status().ok()) << each->status().to_string();
+    }
+}
+
+// Both sides of a message to oneself end with the communicator, though only the receive waits to be begun.
+TEST(OnDevice, a_message_to_oneself_that_waits_for_staging_ends_with_its_communicator) {
+  for (const std::uint64_t seed : seeds(1, 10)) {
+    SimWorldOptions options{.ranks = 2, .nodes = {1, 1}, .seed = seed};
+    options.device = true;
+    options.staging_bytes = 4096;
+    options.gpu_path = "staged";
+    SimWorld world(options);
+    world.call(0, {.count = 20'000});  // rank 1 does not, so that it is never over
+    world.call(0, {.count = 500, .collective = Collective::send, .root = 0});
+    world.call(0, {.count = 500, .collective = Collective::recv, .root = 0});
+    (void)world.run_until([] { return false; }, std::chrono::milliseconds(5));
+    world.engine(0).abort(*world.communicator(0), "test");
+    ASSERT_TRUE(world.run_until(
+        [&] { return std::ranges::all_of(world.operations(), [](const auto& each) { return each->done(); }); },
+        std::chrono::seconds(10)))
+        << world.replay();
+  }
+}
+
 TEST(OnDevice, managed_memory_is_staged_and_alltoall_in_place_needs_equal_blocks) {
   DeviceWorld ranks(1);
   std::byte* const managed = ranks.world.device().allocate_managed(0, 64);

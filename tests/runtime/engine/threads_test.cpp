@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
+#include <atomic>
 #include <future>
 #include <thread>
 
@@ -44,6 +46,48 @@ TEST(Threads, blocking_calls_of_all_sizes_are_right) {
       }
       ASSERT_TRUE(all.barrier().ok());
     });
+  }
+}
+
+// Memory that a call copied for itself is not sent again by the next one, whatever came of the first.
+TEST(Threads, alltoall_in_place_sends_what_is_there_now_also_after_a_call_that_was_refused) {
+  for (const auto over : {ThreadWorld::Over::inproc, ThreadWorld::Over::shm}) {
+    ThreadWorld world(2, {}, over);
+    world.run([&](Rank rank, Communicator all) {
+      std::vector<std::int32_t> blocks(2);
+      for (int round = 1; round <= 5; ++round) {
+        for (int block = 0; block < 2; ++block)
+          blocks[static_cast<std::size_t>(block)] = 1000 * round + 10 * rank + block;
+        if (round == 3) {
+          ASSERT_FALSE(all.allreduce(nullptr, nullptr, 5, DataType::int32, ReduceOp::sum).ok());
+        }
+        const Status status = all.alltoall(blocks.data(), blocks.data(), 1, DataType::int32);
+        ASSERT_TRUE(status.ok()) << status.to_string();
+        ASSERT_EQ(blocks, (std::vector<std::int32_t>{1000 * round + rank, 1000 * round + 10 + rank}))
+            << "round " << round;
+      }
+    });
+  }
+}
+
+// Whoever calls at the moment in which the engine leaves gets an error: it takes long until the call of a new
+// communicator, whose plan is to be made, is under way.
+TEST(Threads, calls_made_while_the_engine_leaves_end) {
+  for (int round = 0; round < 100; ++round) {
+    ThreadWorld world(1);
+    std::atomic<int> calls{0};
+    std::thread caller([&calls, all = world.world(0)]() mutable {
+      std::vector<int> values(10);
+      const std::array<Rank, 1> self{0};
+      for (Status status; status.ok(); ++calls) {
+        auto made = all.subgroup(self, static_cast<std::uint32_t>(calls.load()));
+        status =
+            made ? made->allreduce(values.data(), values.data(), 10, DataType::int32, ReduceOp::sum) : made.error();
+      }
+    });
+    while (calls < 3 + round % 5) std::this_thread::yield();
+    (void)world.engine(0).leave();
+    caller.join();
   }
 }
 

@@ -184,8 +184,8 @@ class FABRING_API Communicator {
 
   /// These ranks of this communicator, each once and the caller's among them, as one of their own, in this order. Only
   /// they call it; nothing is sent and nobody is waited for. All of them give the same `number`, below 2^31, that no
-  /// other subgroup of the engine has on any of them: best one that was never used before. That of one that failed stays
-  /// failed.
+  /// other subgroup of the engine has on any of them: best one that was never used before. That of one that failed
+  /// stays failed.
   Result<Communicator> subgroup(std::span<const Rank> ranks, std::uint32_t number, std::string label = {});
 
   /// Ends this communicator on every rank: operations under way end with ErrorCode::aborted. Local, returns at once,

@@ -1,11 +1,15 @@
 #include "transports/inproc/inproc_transport.hpp"
 
+#include <fmt/format.h>
+
 #include <condition_variable>
 #include <cstring>
 #include <deque>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <random>
+#include <string>
 #include <vector>
 
 namespace fabring {
@@ -14,7 +18,11 @@ namespace fabring {
 // are queued at once, so a send never stays outstanding.
 class InprocFabric {
  public:
-  explicit InprocFabric(int world_size) : boxes_(world_size) {}
+  explicit InprocFabric(int world_size) : boxes_(world_size) {
+    std::random_device source;
+    id_ = (std::uint64_t{source()} << 32) | source();
+  }
+  std::string address_of(Rank rank) const { return fmt::format("inproc {} in {:016x}", rank, id_); }
 
   struct Receive {
     std::span<std::byte> into;
@@ -37,6 +45,7 @@ class InprocFabric {
 
  private:
   std::deque<Mailbox> boxes_;
+  std::uint64_t id_;  // another process has another
 };
 
 std::shared_ptr<InprocFabric> make_inproc_fabric(int world_size) { return std::make_shared<InprocFabric>(world_size); }
@@ -59,11 +68,12 @@ class InprocEndpoint final : public Endpoint {
   }
   ~InprocEndpoint() override { close(); }
 
-  std::string address() const override { return "inproc " + std::to_string(self_); }
+  std::string address() const override { return fabric_->address_of(self_); }
 
   Status add_peer(Rank peer, std::string_view address) override {
-    if (peer < 0 || peer >= fabric_->size() || address != "inproc " + std::to_string(peer))
-      return Status(ErrorCode::invalid_argument, "not an inproc address of rank " + std::to_string(peer));
+    if (peer < 0 || peer >= fabric_->size() || address != fabric_->address_of(peer))
+      return Status(ErrorCode::invalid_argument,
+                    fmt::format("rank {} is not in this process: inproc is for ranks that are its threads", peer));
     known_[peer] = true;
     return {};
   }
@@ -251,7 +261,38 @@ class InprocTransport final : public Transport {
   std::shared_ptr<InprocFabric> fabric_;
 };
 
+// The fabrics of the jobs that have ranks in this process.
+class ProcessFabrics {
+ public:
+  std::shared_ptr<InprocFabric> of_job(std::uint64_t nonce, int world_size) {
+    std::lock_guard lock(mutex_);
+    std::erase_if(fabrics_, [](const auto& entry) { return entry.second.expired(); });
+    auto& entry = fabrics_[{nonce, world_size}];
+    auto fabric = entry.lock();
+    if (!fabric) entry = fabric = make_inproc_fabric(world_size);
+    return fabric;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::pair<std::uint64_t, int>, std::weak_ptr<InprocFabric>> fabrics_;
+};
+
+class ProcessTransport final : public Transport {
+ public:
+  std::string_view name() const override { return "inproc"; }
+  Result<std::string> probe(const EndpointOptions&) override {
+    return std::string("for ranks that are threads of one process");
+  }
+  Result<std::unique_ptr<Endpoint>> open(const EndpointOptions& options) override {
+    static ProcessFabrics fabrics;
+    return make_inproc_transport(fabrics.of_job(options.job_nonce, options.world_size))->open(options);
+  }
+};
+
 }  // namespace
+
+std::unique_ptr<Transport> make_process_transport() { return std::make_unique<ProcessTransport>(); }
 
 std::unique_ptr<Transport> make_inproc_transport(std::shared_ptr<InprocFabric> fabric) {
   return std::make_unique<InprocTransport>(std::move(fabric));

@@ -15,4 +15,8 @@ std::shared_ptr<InprocFabric> make_inproc_fabric(int world_size);
 /// A transport whose endpoints meet in `fabric`. Any thread may hold one rank's endpoint.
 std::unique_ptr<Transport> make_inproc_transport(std::shared_ptr<InprocFabric> fabric);
 
+/// For engines that start by themselves: all ranks of one job (EndpointOptions::job_nonce) that are in this process
+/// meet in one fabric. What another process says is turned away by add_peer().
+std::unique_ptr<Transport> make_process_transport();
+
 }  // namespace fabring

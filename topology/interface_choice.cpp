@@ -167,6 +167,11 @@ std::string nothing_matches(const std::vector<InterfaceAddress>& addresses, cons
 
 }  // namespace
 
+Status check_interface_filter(std::string_view filter) {
+  const auto parsed = parse_filter(filter);
+  return parsed ? Status() : parsed.error();
+}
+
 std::vector<InterfaceAddress> usable_interfaces(const std::vector<InterfaceAddress>& addresses,
                                                 const InterfaceRequest& request) {
   std::vector<InterfaceAddress> usable;

@@ -43,6 +43,9 @@ struct InterfaceRequest {
   std::vector<std::string> near = {};
 };
 
+/// invalid_argument: a filter (InterfaceRequest) that is malformed.
+Status check_interface_filter(std::string_view filter);
+
 /// Those that a rank could use at all, in the kernel's order; none where the filter is malformed.
 std::vector<InterfaceAddress> usable_interfaces(const std::vector<InterfaceAddress>& addresses,
                                                 const InterfaceRequest& request);

@@ -134,6 +134,7 @@ class Opener {
     for (Rank rank = 0; rank < options_.world_size; ++rank)
       if (rank != options_.self && !is_local_to_me(rank)) FABRING_TRY(network_->add_peer(rank, told->addresses[rank]));
     path_.libfabric = *name == "fabric";
+    path_.one_process = *name == "inproc";
     path_.cards = cards_of(told->addresses);
     path_.network = network_->describe();
     path_.report.push_back(fmt::format("transport {}: {}", *name, path_.network));

@@ -20,6 +20,7 @@ struct DataPath {
   std::unique_ptr<Endpoint> endpoint;
   std::vector<int> node_of;         ///< by rank
   bool shared_memory = false;       ///< ranks of a node use it, this one's or another; alike on all ranks
+  bool one_process = false;         ///< the ranks are threads of one process, and have inproc
   bool libfabric = false;           ///< the network is reached through it
   std::optional<HostCards> cards;   ///< that move bytes between hosts themselves; alike on all ranks
   std::string network;              ///< what Endpoint::describe() says of the network; empty: none

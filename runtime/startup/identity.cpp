@@ -193,9 +193,15 @@ int depth_of(const std::vector<Identity>& ranks) {
   return rails == 1 ? 0 : std::min(most, rails * static_cast<int>(TilingRules().depth));
 }
 
+static bool in_one_process(const std::vector<Identity>& ranks) {
+  return std::all_of(ranks.begin(), ranks.end(), [&](const Identity& rank) {
+    return rank.pid == ranks[0].pid && rank.fingerprint == ranks[0].fingerprint;
+  });
+}
+
 Result<std::string> common_network(const std::vector<Identity>& ranks) {
   for (const std::string& candidate : ranks[0].usable) {
-    if (candidate == "shm") continue;
+    if (candidate == "shm" || (candidate == "inproc" && !in_one_process(ranks))) continue;
     const bool all = std::all_of(ranks.begin(), ranks.end(), [&](const Identity& rank) {
       return std::find(rank.usable.begin(), rank.usable.end(), candidate) != rank.usable.end();
     });
@@ -218,11 +224,14 @@ Result<std::string> common_network(const std::vector<Identity>& ranks) {
   std::vector<std::string> reasons;
   for (const auto& [what, which] : groups) reasons.push_back(rank_list(which) + " " + what);
   return Status(ErrorCode::unavailable,
-                reasons.empty() ? fmt::format("FABRING_TRANSPORT='{}' names no network that works, and shared memory "
-                                              "reaches the ranks of one host only; add fabric or tcp",
-                                              ranks[0].transports)
-                                : fmt::format("no network of FABRING_TRANSPORT='{}' works on every rank: {}",
-                                              ranks[0].transports, fmt::join(reasons, "; ")));
+                reasons.empty() && ranks[0].transports == "inproc"
+                    ? "FABRING_TRANSPORT=inproc is for ranks that are threads of one process, and these are several "
+                      "processes; add shm, fabric or tcp"
+                : reasons.empty() ? fmt::format("FABRING_TRANSPORT='{}' names no network that works, and shared memory "
+                                                "reaches the ranks of one host only; add fabric or tcp",
+                                                ranks[0].transports)
+                                  : fmt::format("no network of FABRING_TRANSPORT='{}' works on every rank: {}",
+                                                ranks[0].transports, fmt::join(reasons, "; ")));
 }
 
 }  // namespace fabring

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/nearest_name.hpp"
+#include "runtime/base/whole_file.hpp"
 
 namespace fabring {
 namespace {
@@ -141,16 +141,13 @@ std::string machine_to_json(const Machine& machine) {
 
 Result<Machine> read_machine(const std::string& name_or_path, const std::string& what) {
   if (auto known = find_machine(name_or_path)) return *known;
-  std::ifstream file(name_or_path, std::ios::binary);
-  if (!file) {
+  const auto text = read_whole_file(name_or_path, most_bytes);
+  const bool is_path = name_or_path.find('/') != std::string::npos;
+  if (!text && text.error().code() == ErrorCode::unavailable && !is_path)
     return wrong(fmt::format("{} '{}' is neither a file that can be read nor one of {}{}", what, name_or_path,
                              fmt::join(machine_names(), ", "), did_you_mean(name_or_path, machine_names())));
-  }
-  std::string text(most_bytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  if (text.size() > most_bytes) return wrong(what + " " + name_or_path + ": larger than 1 MiB");
-  auto machine = machine_from_json(text);
+  if (!text) return wrong(fmt::format("{} {}: {}", what, name_or_path, text.error().message()));
+  auto machine = machine_from_json(*text);
   if (!machine) return machine.error().with_prefix(what + " " + name_or_path + ": ");
   return machine;
 }

@@ -18,6 +18,7 @@
 #include "runtime/bootstrap/store_bootstrap.hpp"
 #include "runtime/control/control_plane.hpp"
 #include "runtime/memory/card_access.hpp"
+#include "runtime/startup/config_check.hpp"
 #include "runtime/startup/data_path.hpp"
 #include "runtime/startup/home_core.hpp"
 #include "runtime/startup/locality.hpp"
@@ -35,22 +36,6 @@ LogLevel level_of(const std::string& text) {
   if (text == "info") return LogLevel::info;
   if (text == "debug") return LogLevel::debug;
   return LogLevel::warning;
-}
-
-Status check_config(const Config& config) {
-  if (config.world_size < 1)
-    return Status(ErrorCode::invalid_argument,
-                  fmt::format("the number of ranks is {}; set FABRING_WORLD_SIZE, or start "
-                              "the program with 'fabring run -n N' or torchrun",
-                              config.world_size));
-  if (config.rank < 0 || config.rank >= config.world_size)
-    return Status(ErrorCode::invalid_argument,
-                  fmt::format("rank {} is not one of {} ranks (0 ... {}); set FABRING_RANK", config.rank,
-                              config.world_size, config.world_size - 1));
-  if (const auto overrides = parse_overrides(config.algorithm); !overrides)
-    return overrides.error().with_prefix("FABRING_ALGORITHM: ");
-  FABRING_TRY(UsableTransports::check(config.transport));
-  return {};
 }
 
 // The interface chosen, and the cards beside it.
@@ -86,7 +71,8 @@ void answer_status(EngineCore& core, std::uint64_t job_nonce, const Log& log) {
 }  // namespace
 
 Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::shared_ptr<DeviceRuntime> device) {
-  FABRING_TRY(check_config(config));
+  FABRING_TRY(check_rank(config));
+  FABRING_TRY(check_grammar(config));
   const Log log(level_of(config.log), config.rank);
   std::string secret;
   if (!config.secret_file.empty()) {
@@ -97,7 +83,7 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
 
   EngineParts parts;
   parts.config = config;
-  parts.overrides = *parse_overrides(config.algorithm);  // check_config has seen it
+  parts.overrides = *parse_overrides(config.algorithm);  // check_grammar() has seen it
   parts.machine = *find_machine("loopback-tcp");
   parts.self = config.rank;
   parts.world_size = config.world_size;
@@ -208,10 +194,10 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
                     "then be read where it is",
                     parts.unasked_limit >> 10));
   auto machine = choose_machine(ranks,
-                                lent                  ? Reach::gpu_memory
-                                : path->shared_memory ? Reach::shared_memory
-                                : path->libfabric     ? Reach::libfabric
-                                                      : Reach::network,
+                                lent                                       ? Reach::gpu_memory
+                                : path->shared_memory || path->one_process ? Reach::shared_memory
+                                : path->libfabric                          ? Reach::libfabric
+                                                                           : Reach::network,
                                 path->cards);
   if (!machine) return machine.error();
   parts.machine = std::move(machine->machine);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "transports/fabric/fabric_transport.hpp"
+#include "transports/inproc/inproc_transport.hpp"
 #include "transports/shm/shm_transport.hpp"
 #include "transports/tcp/tcp_transport.hpp"
 
@@ -26,6 +27,7 @@ std::unique_ptr<Transport> make_transport(std::string_view name) {
   if (name == "shm") return make_shm_transport();
   if (name == "fabric") return make_fabric_transport();
   if (name == "tcp") return make_tcp_transport();
+  if (name == "inproc") return make_process_transport();
   return nullptr;
 }
 
@@ -33,9 +35,10 @@ std::unique_ptr<Transport> make_transport(std::string_view name) {
 
 Status UsableTransports::check(const std::string& wanted) {
   for (const std::string& name : split_list(wanted))
-    if (name != "auto" && name != "inproc" && !make_transport(name))
+    if (name != "auto" && !make_transport(name))
       return Status(ErrorCode::invalid_argument,
-                    fmt::format("FABRING_TRANSPORT='{}': there is no transport '{}'; there are: auto, shm, fabric, tcp",
+                    fmt::format("FABRING_TRANSPORT='{}': there is no transport '{}'; there are: auto, shm, fabric, "
+                                "tcp, inproc",
                                 wanted, name));
   return {};
 }
@@ -54,8 +57,7 @@ UsableTransports::UsableTransports(const std::string& wanted) {
 
 void UsableTransports::probe(const std::string& name, const EndpointOptions& options, Identity& identity) {
   std::unique_ptr<Transport> transport = make_transport(name);
-  const Result<std::string> reason =
-      transport ? transport->probe(options) : Status(ErrorCode::unsupported, "its ranks are threads of one process");
+  const Result<std::string> reason = transport->probe(options);
   if (reason) {
     identity.usable.push_back(name);
     usable_.emplace_back(name, std::move(transport));

@@ -2,7 +2,9 @@
 
 #include <dlfcn.h>
 
+#include <chrono>
 #include <csignal>
+#include <future>
 #include <map>
 #include <string>
 
@@ -12,18 +14,17 @@
 namespace fabring::fabric {
 namespace {
 
-/// The handlers of fatal signals, put back at the end.
+/// The program's handlers of signals that libinfinipath and libpsm2 take over while they are loaded: theirs end the
+/// process by exit(1), in the midst of other constructors.
 class SignalHandlers {
  public:
   SignalHandlers() {
     for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGABRT, SIGFPE, SIGINT, SIGTERM})
       (void)::sigaction(signal, nullptr, &before_[signal]);
   }
-  ~SignalHandlers() {
+  void put_back() const {
     for (const auto& [signal, handler] : before_) (void)::sigaction(signal, &handler, nullptr);
   }
-  SignalHandlers(const SignalHandlers&) = delete;
-  SignalHandlers& operator=(const SignalHandlers&) = delete;
 
  private:
   std::map<int, struct sigaction> before_;
@@ -62,19 +63,28 @@ bool load_from(const char* file, Loaded& loaded) {
 // to processors: it is one of its own.
 Loaded load() {
   Loaded loaded;
-  const SignalHandlers kept;
+  const SignalHandlers handlers;
+  std::promise<void> done;
   auto loader = start_thread("fabring-load", [&] {
     std::string first_error;
+    bool found = false;
     for (const char* file : {FABRING_LIBFABRIC_NAME, FABRING_LIBFABRIC_FILE}) {
-      if (load_from(file, loaded)) return loaded.error.clear();
+      if ((found = load_from(file, loaded))) break;
       if (first_error.empty()) first_error = loaded.error;
     }
-    loaded.error = first_error;
+    loaded.error = found ? "" : first_error;
+    done.set_value();
   });
-  if (loader)
-    loader->join();
-  else
+  if (!loader) {
     loaded.error = loader.error().message();
+    return loaded;
+  }
+  // Loading takes tenths of a second, and the foreign handlers come at its beginning: not only at the end.
+  const auto over = done.get_future();
+  do handlers.put_back();
+  while (over.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready);
+  loader->join();
+  handlers.put_back();
   return loaded;
 }
 

@@ -151,5 +151,26 @@ TEST(RanksBeside, are_those_of_other_containers_of_the_machine_too) {
   EXPECT_EQ(ranks_beside(ranks, 0), 2) << "containers with processors of their own";
 }
 
+TEST(CommonNetwork, is_inproc_only_where_all_ranks_are_one_process) {
+  std::vector<Identity> ranks = in_containers({"a", "a"});
+  for (Identity& rank : ranks) {
+    rank.usable = {"inproc", "tcp"};
+    rank.pid = 7;
+  }
+  EXPECT_EQ(*common_network(ranks), "inproc");
+  ranks[1].pid = 8;
+  EXPECT_EQ(*common_network(ranks), "tcp");
+  for (Identity& rank : ranks) {
+    rank.usable = {"inproc"};
+    rank.transports = "inproc";
+  }
+  const auto none = common_network(ranks);
+  ASSERT_FALSE(none);
+  EXPECT_NE(none.error().message().find("threads of one process"), std::string::npos) << none.error().message();
+  ranks[1].pid = 7;
+  ranks[1].fingerprint = "another host";
+  EXPECT_FALSE(common_network(ranks)) << "the same number on another host is another process";
+}
+
 }  // namespace
 }  // namespace fabring

@@ -1,0 +1,71 @@
+#include "runtime/startup/config_check.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "collectives/choice/overrides.hpp"
+#include "runtime/base/handshake.hpp"
+#include "runtime/startup/machine_choice.hpp"
+#include "runtime/startup/machine_file.hpp"
+#include "runtime/startup/usable_transports.hpp"
+#include "topology/interfaces.hpp"
+
+namespace fabring {
+namespace {
+
+Status check_algorithm(const Config& config) {
+  const auto overrides = parse_overrides(config.algorithm);
+  return overrides ? Status() : overrides.error().with_prefix("FABRING_ALGORITHM: ");
+}
+
+Status check_transport(const Config& config) { return UsableTransports::check(config.transport); }
+
+Status check_interface(const Config& config) { return check_interface_filter(config.interface); }
+
+Status check_machine(const Config& config) {
+  if (config.rank > 0) return {};  // rank 0's counts; a file need not be on the others' hosts
+  if (config.machine == "auto" || config.machine == machine_to_probe) return {};
+  const auto machine = read_machine(config.machine, "FABRING_MACHINE");
+  return machine ? Status() : machine.error();
+}
+
+Status check_secret(const Config& config) {
+  if (config.secret_file.empty()) return {};
+  const auto secret = read_secret(config.secret_file);
+  return secret ? Status() : secret.error();
+}
+
+}  // namespace
+
+Status check_rank(const Config& config) {
+  if (config.world_size < 1)
+    return Status(ErrorCode::invalid_argument,
+                  fmt::format("the number of ranks is {}; set FABRING_WORLD_SIZE, or start "
+                              "the program with 'fabring run -n N' or torchrun",
+                              config.world_size));
+  if (config.rank < 0 || config.rank >= config.world_size)
+    return Status(ErrorCode::invalid_argument,
+                  fmt::format("rank {} is not one of {} ranks (0 ... {}); set FABRING_RANK", config.rank,
+                              config.world_size, config.world_size - 1));
+  return {};
+}
+
+std::vector<RefusedValue> refused_values(const Config& config) {
+  constexpr std::pair<std::string_view, Status (*)(const Config&)> checks[] = {{"FABRING_ALGORITHM", check_algorithm},
+                                                                               {"FABRING_TRANSPORT", check_transport},
+                                                                               {"FABRING_INTERFACE", check_interface},
+                                                                               {"FABRING_MACHINE", check_machine},
+                                                                               {"FABRING_SECRET_FILE", check_secret}};
+  std::vector<RefusedValue> refused;
+  for (const auto& [setting, check] : checks)
+    if (Status why = check(config); !why.ok()) refused.push_back({setting, std::move(why)});
+  return refused;
+}
+
+Status check_grammar(const Config& config) {
+  for (const auto check : {check_algorithm, check_transport, check_interface}) FABRING_TRY(check(config));
+  return {};
+}
+
+}  // namespace fabring

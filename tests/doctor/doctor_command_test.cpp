@@ -40,6 +40,21 @@ TEST(DoctorCommand, LinesFitAndMistypedSettingsAreCritical) {
   for (const std::string& line : lines(result.out)) EXPECT_LE(line.size(), 80u) << line;
 }
 
+TEST(DoctorCommand, EverySettingThatRanksWouldRefuseIsCritical) {
+  const auto result =
+      run({"doctor", "host", "--timeout", "60"},
+          {{"FABRING_LOG", "loud"}, {"FABRING_ALGORITHM", "ring,"}, {"FABRING_MACHINE", testing::TempDir()}});
+  EXPECT_EQ(result.code, 1);
+  for (const char* text : {"FABRING_LOG=loud", "FABRING_ALGORITHM: the list has an empty item", "FABRING_MACHINE /"})
+    EXPECT_THAT(result.out, HasSubstr(std::string("CRITICAL     ") + text));
+}
+
+TEST(DoctorCommand, ATransportThatDoesNotExistIsAnErrorOfUsage) {
+  const auto result = run({"doctor", "bench", "-n", "2", "--transport", "foo"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("there is no transport 'foo'"));
+}
+
 // Faults of the real system, that the program inherits from this one.
 class Harm {
  public:
@@ -105,6 +120,8 @@ TEST(DoctorCommand, ExplainsCodesMessagesAndLogs) {
   const auto unknown = run({"doctor", "explain", "peer_lots"});
   EXPECT_EQ(unknown.code, 3);
   EXPECT_THAT(unknown.err, HasSubstr("did you mean 'peer_lost'?"));
+  const auto nothing = run({"doctor", "explain", "-"}, {}, "epoch 1 loss 0.5\n");
+  EXPECT_EQ(nothing.code, 3) << nothing.out << nothing.err;
 }
 
 TEST(DoctorCommand, MistypedPartsAndOptionsAreNamed) {

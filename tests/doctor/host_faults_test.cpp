@@ -231,6 +231,12 @@ const Fault faults[] = {
      "environment.fabring", Severity::critical, "did you mean 'FABRING_TRANSPORT'?", "fabring settings"},
     {"a bad value", [](MadeUpHost& host) { host.facts.environment["FABRING_TIMEOUT"] = "soon"; }, "environment.fabring",
      Severity::critical, "FABRING_TIMEOUT=soon", "fabring settings"},
+    {"a value that ranks refuse",
+     [](MadeUpHost& host) {
+       host.facts.refused_values = {
+           {"FABRING_SECRET_FILE", Status(ErrorCode::invalid_argument, "FABRING_SECRET_FILE 'k' is no regular file")}};
+     },
+     "environment.fabring", Severity::critical, "FABRING_SECRET_FILE 'k'", "fabring settings"},
     {"a mistyped variable of libfabric",
      [](MadeUpHost& host) { host.facts.environment["FI_EFA_USE_DEVICE_RMDA"] = "1"; }, "environment.libfabric",
      Severity::warning, "FI_EFA_USE_DEVICE_RDMA", "fi_info -e"},

@@ -146,6 +146,52 @@ TEST_F(Supervision, WhatIsGivenUpSaysWhyARankHadExited) {
   EXPECT_THAT(signals, ElementsAre(SIGKILL));
 }
 
+// A job with a time of its own.
+class SupervisionUntil : public Supervision {
+ protected:
+  JobSupervisor timed_job() {
+    SupervisorOptions with = options();
+    with.until = start + std::chrono::seconds(60);
+    return JobSupervisor(with);
+  }
+};
+
+TEST_F(SupervisionUntil, TheTimeIsUpTheRanksAreTerminatedThenKilled) {
+  JobSupervisor timed = timed_job();
+  EXPECT_EQ(timed.deadline(), start + std::chrono::seconds(60)) << "somebody must come back to it";
+  timed.ended(0, 5, exit(0), start);
+  timed.act_on_deadlines(start + std::chrono::seconds(59));
+  EXPECT_THAT(signals, IsEmpty());
+  timed.act_on_deadlines(start + std::chrono::seconds(60));
+  EXPECT_THAT(signals, ElementsAre(SIGTERM, SIGCONT));
+  EXPECT_THAT(said, ElementsAre("the time is up (--timeout)", "2 of 3 ranks still run (1, 2): terminating them"));
+  timed.ended(1, 6, {0, SIGTERM}, start + std::chrono::seconds(61));
+  timed.act_on_deadlines(start + std::chrono::seconds(65));
+  EXPECT_THAT(signals, ElementsAre(SIGTERM, SIGCONT, SIGKILL));
+  timed.ended(2, 7, {0, SIGKILL}, start + std::chrono::seconds(65));
+  EXPECT_EQ(timed.code(), exit_timed_out);
+  EXPECT_TRUE(timed.interrupted()) << "such a job is not started again";
+}
+
+TEST_F(SupervisionUntil, ABadEndBeforeItCountsAndItsGraceEndsWithTheTime) {
+  JobSupervisor timed = timed_job();
+  timed.ended(1, 77, exit(7), start + std::chrono::seconds(55));
+  timed.act_on_deadlines(start + std::chrono::seconds(56));
+  EXPECT_EQ(timed.deadline(), start + std::chrono::seconds(60));
+  timed.act_on_deadlines(start + std::chrono::seconds(60));
+  EXPECT_THAT(signals, ElementsAre(SIGTERM, SIGCONT));
+  EXPECT_EQ(timed.code(), 7);
+}
+
+TEST_F(SupervisionUntil, RanksThatAreDoneInTimeAreFine) {
+  JobSupervisor timed = timed_job();
+  for (int rank = 0; rank < 3; ++rank) timed.ended(rank, 5 + rank, exit(0), start);
+  timed.act_on_deadlines(start + std::chrono::hours(1));
+  EXPECT_EQ(timed.code(), 0);
+  EXPECT_FALSE(timed.interrupted());
+  EXPECT_THAT(said, IsEmpty());
+}
+
 TEST_F(Supervision, LostRanksEndTheJobAndEveryLostHostIsNamed) {
   job.lost({0, 1}, "host a: gone", 3, start);
   job.lost({2}, "host b: gone", 3, start);

@@ -45,6 +45,21 @@ TEST(PerfReport, BandwidthsFollowTheDefinitions) {
   EXPECT_DOUBLE_EQ(bus_factor(Collective::allreduce, 1), 0.0);
 }
 
+TEST(PerfReport, WhatReducesNothingHasNoOperation) {
+  for (const Collective collective : {Collective::broadcast, Collective::allreduce}) {
+    PerfOptions options;
+    options.collective = collective;
+    for (const auto& [format, before, after] :
+         {std::tuple{Format::json, R"("op":")", R"(")"}, std::tuple{Format::csv, ",float32,", ","},
+          std::tuple{Format::osu, "float32, ", "\n"}}) {
+      options.format = format;
+      PerfReport report(options, {4, 2, "tcp", 2, {}});
+      const std::string text = report.header() + report.size_done({sample()}) + report.footer();
+      EXPECT_THAT(text, HasSubstr(before + std::string(collective == Collective::broadcast ? "none" : "sum") + after));
+    }
+  }
+}
+
 TEST(PerfReport, PlainIsOneLinePerRepetitionAndNothingElse) {
   EXPECT_EQ(report(Format::plain, {{sample()}}),
             "4000000 2000.000 2.000000 3.000000\n4000000 2500.000 1.600000 2.400000\n");

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -72,6 +73,74 @@ TEST(PerfRun, PlainRepetitionsAreAllThatIsPrinted) {
   const auto rows = lines(result.out);
   ASSERT_EQ(rows.size(), 6U) << result.out;
   for (const std::string& row : rows) EXPECT_THAT(row, testing::MatchesRegex("(4|1024) [0-9.]+ [0-9.]+ [0-9.]+"));
+}
+
+TEST(PerfRun, RepetitionsAreInJsonToo) {
+  const auto result = run({"perf", "broadcast", "-n", "2", "--transport", "tcp", "--json", "--sizes", "1K", "--reps",
+                           "3", "--target-ms", "5"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const auto row = nlohmann::ordered_json::parse(result.out)[0];
+  auto each = row["repetitions_us"].get<std::vector<double>>();
+  ASSERT_EQ(each.size(), 3U);
+  std::sort(each.begin(), each.end());
+  EXPECT_EQ(row["time_us"], each[1]);
+  EXPECT_EQ(row["p50_us"], each[1]);
+  EXPECT_EQ(row["p99_us"], each[2]);
+  EXPECT_EQ(row["op"], "none");  // a broadcast reduces nothing
+}
+
+TEST(PerfRun, AJobOnSeveralNodesNamesBothOfItsTransports) {
+  const auto result = run({"perf", "allreduce", "-n", "4", "--split-nodes", "2", "--transport", "shm,tcp", "--json",
+                           "--sizes", "1K", "-i", "1"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(nlohmann::ordered_json::parse(result.out)[0]["transport"], "shm+tcp");
+}
+
+TEST(PerfRun, RanksCanBeThreadsOfOneProcess) {
+  const auto result = run({"perf", "allreduce", "-n", "3", "--transport", "inproc", "--json", "--sizes", "4,100000,1M",
+                           "-i", "2", "-w", "1"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const auto list = nlohmann::ordered_json::parse(result.out);
+  ASSERT_EQ(list.size(), 3U);
+  for (const auto& row : list) {
+    EXPECT_EQ(row["wrong"], 0) << row;
+    EXPECT_EQ(row["ranks"], 3);
+    EXPECT_EQ(row["transport"], "inproc");
+  }
+}
+
+TEST(PerfRun, RanksThatAreProcessesCannotBeInOne) {
+  const auto result =
+      run({"run", "-n", "2", "--", FABRING_CLI, "perf", "allreduce", "--transport", "inproc", "--sizes", "4"});
+  EXPECT_EQ(result.code, 3);
+  EXPECT_THAT(result.err, HasSubstr("threads of one process, and these are several processes"));
+  const auto second = run({"perf", "allreduce", "-n", "2", "--transport", "inproc,tcp", "--json", "--sizes", "4"});
+  ASSERT_EQ(second.code, 0) << second.err;
+  EXPECT_EQ(nlohmann::ordered_json::parse(second.out)[0]["transport"], "tcp");
+}
+
+TEST(PerfRun, ATimeoutNamesTheRankThatDoesNotCome) {
+  const auto result =
+      run({"perf", "allreduce", "--timeout", "0.5", "--sizes", "4"}, {{"FABRING_RANK", "0"},
+                                                                      {"FABRING_WORLD_SIZE", "2"},
+                                                                      {"FABRING_MASTER_ADDR", "127.0.0.1"},
+                                                                      {"FABRING_MASTER_PORT", free_port()}});
+  EXPECT_EQ(result.code, 3);
+  EXPECT_THAT(result.err, HasSubstr("rank 1"));
+}
+
+TEST(PerfRun, OptionsThatWouldDoNothingAreRefused) {
+  for (const auto& [words, why] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"perf", "allreduce", "-n", "2", "--bucket", "1M"}, "--model"},
+           {{"perf", "allreduce", "-n", "2", "--margin", "2"}, "--guard"},
+           {{"perf", "allreduce", "-n", "2", "--plot", "a", "--output", "a"}, "the same file"},
+           {{"perf", "allreduce", "-n", "2", "--reps", "2", "--target-ms", "5x"}, "a number of milliseconds"},
+           {{"perf", "allreduce", "-n", "2", "--timeout", "soon"}, "--timeout: 'soon'"},
+       }) {
+    const auto result = run(words);
+    EXPECT_EQ(result.code, 2);
+    EXPECT_THAT(result.err, HasSubstr(why));
+  }
 }
 
 TEST(PerfRun, BuffersMayBeginAnywhereInAPage) {

@@ -94,7 +94,25 @@ TEST(Plan, HasRootsWhereTheCollectiveHas) {
   EXPECT_THAT(result.out, HasSubstr("root 2"));
   EXPECT_EQ(run({"plan", "broadcast", "-n", "4", "--root", "4"}).code, 2);
   EXPECT_EQ(run({"plan", "barrier", "-n", "4", "--root", "1"}).code, 2);
-  EXPECT_EQ(run({"plan", "--load", "/nonexistent/plans.json"}).code, 3);
+}
+
+TEST(Plan, AFileThatCannotBeReadIsNamed) {
+  for (const auto& [path, why] : {std::pair<std::string, const char*>{"/nonexistent/plans.json", "No such file"},
+                                  {testing::TempDir(), "Is a directory"}}) {
+    const auto result = run({"plan", "--load", path});
+    EXPECT_EQ(result.code, 3);
+    EXPECT_THAT(result.err, testing::AllOf(HasSubstr(path), HasSubstr(why)));
+  }
+}
+
+TEST(Plan, ExplainsWhyAnAlgorithmWasChosen) {
+  const auto result = run({"plan", "allreduce", "-n", "4", "--check", "--explain"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  for (const char* text : {"priced for loopback-tcp", "has the lowest predicted time", "circulant", "left out"})
+    EXPECT_THAT(result.out, HasSubstr(text));
+  const auto json = run({"plan", "allreduce", "-n", "4", "--json", "--explain"});
+  EXPECT_EQ(json.out, run({"plan", "allreduce", "-n", "4", "--json"}).out);
+  EXPECT_THAT(json.err, HasSubstr("has the lowest predicted time"));
 }
 
 TEST(Plan, SaysWhatIsWrongWithItsUse) {
@@ -108,6 +126,8 @@ TEST(Plan, SaysWhatIsWrongWithItsUse) {
       {{"plan", "allreduce", "-n", "3", "--nodes", "2,2"}, "-n says 3"},
       {{"plan", "--load", "plans.json", "--algorithm", "ring"}, "leave out --algorithm"},
       {{"plan", "allreduce", "-n", "3", "--ndoes", "2"}, "did you mean '--nodes'?"},
+      {{"plan", "allreduce", "-n", "3", "--json", "--rank", "1"}, "--json"},
+      {{"plan", "allreduce", "-n", "3", "--json", "--check"}, "--json"},
   };
   for (const auto& [arguments, expected] : cases) {
     const auto result = run(arguments);

@@ -207,6 +207,9 @@ TEST(Run, SaysWhatIsWrongWithItsUse) {
       {{"run", "-n", "2", "--bind", "socket", "--", "true"}, "--bind"},
       {{"run", "-n", "2", "--split-nodes", "3", "--", "true"}, "--split-nodes 3"},
       {{"run", "-n", "2", "--grace", "soon", "--", "true"}, "--grace"},
+      {{"run", "-n", "2", "--timeout", "soon", "--", "true"}, "--timeout"},
+      {{"run", "-n", "2", "--lost-after", "5s", "--", "true"}, "--lost-after is for jobs on several hosts"},
+      {{"run", "-n", "2", "--ssh", "ssh -p 22", "--", "true"}, "--ssh is for jobs on several hosts"},
       {{"rum"}, "did you mean 'run'?"},
       {{}, "subcommand"},
   };
@@ -264,6 +267,44 @@ TEST(Run, TakesTheOptionsOfHorovodrun) {
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(lines(result.out), UnorderedElementsAre("0 info 30s lo 33554432", "1 info 30s lo 33554432"));
   EXPECT_THAT(result.err, HasSubstr("--gloo, --cycle-time-ms: no meaning here, ignored"));
+}
+
+TEST(Run, TheWordsOfOtherLaunchersAreItsOwnOnlyBeforeTheProgram) {
+  for (const char* ranks : {"--np=2", "--num-proc=2", "-np=2"})
+    EXPECT_EQ(run({"run", ranks, "echo", "ran"}).out, "ran\nran\n") << ranks;
+  const auto dashes = run({"run", "--num-proc", "1", "--", "echo", "-np", "--np=3", "-hostfile"});
+  EXPECT_EQ(dashes.out, "-np --np=3 -hostfile\n") << dashes.err;
+  const auto none = run({"run", "-np", "1", "echo", "-np", "4", "--num-proc=3", "-hostfile", "F"});
+  EXPECT_EQ(none.out, "-np 4 --num-proc=3 -hostfile F\n") << none.err;
+}
+
+TEST(Run, AJobWhoseTimeIsUpIsTerminatedAndNotStartedAgain) {
+  const auto result = run({"run", "-n", "2", "--timeout", "200ms", "--restarts", "3", "--", "sh", "-c",
+                           "trap 'echo told to end; exit 0' TERM; while :; do sleep 0.01; done"});
+  EXPECT_EQ(result.code, 124);
+  EXPECT_EQ(result.out, "told to end\ntold to end\n");
+  EXPECT_THAT(result.err, AllOf(HasSubstr("the time is up (--timeout)"), HasSubstr("terminating them")));
+  EXPECT_EQ(run({"run", "-n", "2", "--timeout", "1h", "--", "sh", "-c", "exit 0"}).code, 0);
+}
+
+TEST(Run, AJobOfAgentsWhoseTimeIsUpIsTerminatedToo) {
+  const auto result = run({"run", "--hosts", "localhost:2", "--timeout", "2s", "--", "sh", "-c",
+                           "trap 'echo told to end; exit 0' TERM; while :; do sleep 0.01; done"});
+  EXPECT_EQ(result.code, 124) << result.err;
+  EXPECT_EQ(result.out, "told to end\ntold to end\n");
+  EXPECT_THAT(result.err, HasSubstr("the time is up (--timeout)"));
+}
+
+// libinfinipath and libpsm2 else take over SIGINT and SIGTERM while libfabric loads them.
+TEST(Run, RanksKeepTheirSignalsWhenLibfabricLoads) {
+  const auto result = run({"run", "-n", "1", "--", "sh", "-c", "echo $IPATH_NO_BACKTRACE $HFI_NO_BACKTRACE"});
+  EXPECT_EQ(result.out, "1 1\n");
+}
+
+TEST(Run, AListOfHostsThatIsAFolderIsNamed) {
+  const auto result = run({"run", "--hostfile", testing::TempDir(), "--", "true"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, AllOf(HasSubstr(testing::TempDir()), HasSubstr("Is a directory")));
 }
 
 TEST(Run, SaysWhyItTakesNoElasticOptions) {

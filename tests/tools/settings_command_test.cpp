@@ -1,7 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "runtime/base/settings.hpp"
 #include "tests/tools/program.hpp"
@@ -37,6 +41,44 @@ TEST(SettingsCommand, BadVariablesAreAllNamedAndTheRestIsShown) {
   EXPECT_THAT(result.err, HasSubstr("did you mean 'FABRING_RANK'?"));
   EXPECT_THAT(result.err, HasSubstr("FABRING_LOG=loud"));
   EXPECT_THAT(result.out, testing::ContainsRegex("FABRING_DEPTH +4"));
+}
+
+TEST(SettingsCommand, WhatARankWouldRefuseIsBadHereToo) {
+  const std::string open_to_all = testing::TempDir() + "/settings-secret-" + std::to_string(::getpid());
+  std::ofstream(open_to_all) << "0123456789abcdef";
+  ::chmod(open_to_all.c_str(), 0644);
+  const std::tuple<const char*, std::string, const char*> cases[] = {
+      {"FABRING_ALGORITHM", "foo", "'foo'"},
+      {"FABRING_ALGORITHM", "ring,", "empty item"},
+      {"FABRING_INTERFACE", "10.0.0.0/40", "'10.0.0.0/40' is not a network"},
+      {"FABRING_INTERFACE", "eth0,^lo", "in front of the whole list"},
+      {"FABRING_MACHINE", "/no/such", "No such file"},
+      {"FABRING_MACHINE", testing::TempDir(), "Is a directory"},
+      {"FABRING_SECRET_FILE", "/no/such", "No such file"},
+      {"FABRING_SECRET_FILE", testing::TempDir(), "no regular file"},
+      {"FABRING_SECRET_FILE", open_to_all, "chmod 600"},
+  };
+  for (const auto& [setting, value, why] : cases) {
+    const auto result = run({"settings"}, {{setting, value}});
+    EXPECT_EQ(result.code, 1) << setting << "=" << value;
+    EXPECT_THAT(result.err, testing::AllOf(HasSubstr(setting), HasSubstr(why)));
+  }
+  ::unlink(open_to_all.c_str());
+}
+
+TEST(SettingsCommand, ARankThatCannotBeIsBad) {
+  const auto result = run({"settings"}, {{"FABRING_RANK", "5"}, {"FABRING_WORLD_SIZE", "2"}});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("rank 5"));
+}
+
+TEST(SettingsCommand, TheFileOfAMachineNeedNotBeWhereRank0IsNot) {
+  const auto result = run({"settings"}, {{"FABRING_RANK", "1"},
+                                         {"FABRING_WORLD_SIZE", "2"},
+                                         {"FABRING_MASTER_ADDR", "h"},
+                                         {"FABRING_MASTER_PORT", "1"},
+                                         {"FABRING_MACHINE", "/no/such"}});
+  EXPECT_EQ(result.code, 0) << result.err;
 }
 
 TEST(SettingsCommand, PrintsTheTableForTheDocumentation) {

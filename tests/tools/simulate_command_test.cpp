@@ -195,12 +195,38 @@ TEST(Simulate, SaysWhatIsWrongWithItsUse) {
       {{"simulate", "allreduce", "--model", "resnet50"}, "--compute-ms"},
       {{"simulate", "allreduce", "--nodes", "100000"}, "more than"},
       {{"simulate", "allreduce", "--plto", "x"}, "did you mean '--plot'?"},
+      {{"simulate", "allreduce", "--compute-ms", "5"}, "--model"},
+      {{"simulate", "allreduce", "--bucket", "1M"}, "--model"},
+      {{"simulate", "broadcast", "--model", "vgg16", "--compute-ms", "5"}, "not broadcast"},
+      {{"simulate", "allreduce", "--model", "vgg16", "--compute-ms", "5", "--measured", "x"}, "take one"},
   };
   for (const auto& [arguments, expected] : cases) {
     const auto result = run(arguments);
     EXPECT_EQ(result.code, 2) << result.err;
     EXPECT_THAT(result.err, HasSubstr(expected));
   }
+}
+
+TEST(Simulate, AMachineIsShownWithoutACollective) {
+  const auto result = run({"simulate", "--machine", "efa-400", "--show-machine"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(machine_to_json(*machine_from_json(result.out)), machine_to_json(*find_machine("efa-400")));
+}
+
+TEST(Simulate, ExplainsBesideTheJsonAndNotInIt) {
+  const std::vector<std::string> arguments{"simulate", "allreduce", "--nodes", "2", "--sizes", "1K", "--json"};
+  auto explained = arguments;
+  explained.push_back("--explain");
+  const auto result = run(explained);
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, run(arguments).out);
+  EXPECT_THAT(result.err, HasSubstr("has the lowest predicted time"));
+}
+
+TEST(Simulate, AFileThatCannotBeReadIsNamed) {
+  const auto result = run({"simulate", "allreduce", "--measured", testing::TempDir()});
+  EXPECT_EQ(result.code, 3);
+  EXPECT_THAT(result.err, testing::AllOf(HasSubstr(testing::TempDir()), HasSubstr("Is a directory")));
 }
 
 TEST(Svg, WritesTextThatIsNoMarkup) {

@@ -38,8 +38,10 @@ bool is_own_address(const std::string& host) { return is_numeric_address(host) &
 // One attempt: agents on all hosts, from their start to their end.
 class HostsAttempt final : HostEvents {
  public:
-  HostsAttempt(const HostsJobOptions& options, SignalSource& signals, Lifeline& lifeline)
+  HostsAttempt(const HostsJobOptions& options, std::optional<Clock::time_point> until, SignalSource& signals,
+               Lifeline& lifeline)
       : options_(options),
+        until_(until),
         signals_(signals),
         lifeline_(lifeline),
         supervisor_(supervisor_options()),
@@ -60,7 +62,7 @@ class HostsAttempt final : HostEvents {
     return code();
   }
 
-  bool interrupted() const { return signals_taken_ > 0; }
+  bool interrupted() const { return signals_taken_ > 0 || supervisor_.interrupted(); }
 
  private:
   struct Streams {
@@ -70,6 +72,7 @@ class HostsAttempt final : HostEvents {
   SupervisorOptions supervisor_options() {
     SupervisorOptions supervisor;
     supervisor.ranks = options_.job.ranks;
+    supervisor.until = until_;
     supervisor.grace = options_.job.grace;
     supervisor.term_grace = options_.job.term_grace;
     supervisor.signal_all = [this](int number) {
@@ -104,7 +107,7 @@ class HostsAttempt final : HostEvents {
 
   // False when the job cannot start: every host that does not answer has been named, not only the first.
   bool wait_for_agents() {
-    const auto until = Clock::now() + options_.patience;
+    const auto until = std::min(Clock::now() + options_.patience, until_.value_or(Clock::time_point::max()));
     const auto starting = [](const auto& link) { return link->state() == State::starting; };
     while (std::any_of(links_.begin(), links_.end(), starting) && !interrupted() && Clock::now() < until) turn(until);
     if (interrupted()) {
@@ -298,6 +301,7 @@ class HostsAttempt final : HostEvents {
   }
 
   const HostsJobOptions& options_;
+  const std::optional<Clock::time_point> until_;  // when the time of the job is up
   SignalSource& signals_;
   Lifeline& lifeline_;
   std::vector<Streams> streams_;
@@ -340,9 +344,10 @@ Result<int> run_hosts_job(const HostsJobOptions& options, const Environment& env
   auto signals = SignalSource::open({SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGTSTP});
   if (!signals) return signals.error();
   const std::string job_id = options.job.job_id.empty() ? random_job_id() : options.job.job_id;
+  const auto until = end_of_time(options.job);
   for (int attempt = 0;; ++attempt) {
     {
-      HostsAttempt ranks(options, *signals, *lifeline);
+      HostsAttempt ranks(options, until, *signals, *lifeline);
       // Stragglers of the last attempt have another identity and are turned away.
       auto code = ranks.run(environment, *path, attempt == 0 ? job_id : fmt::format("{}.{}", job_id, attempt));
       if (!code || *code == 0 || ranks.interrupted() || attempt >= options.job.restarts) return code;

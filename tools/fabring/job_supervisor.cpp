@@ -85,7 +85,24 @@ void JobSupervisor::give_up(int code) {
   options_.signal_all(SIGKILL);
 }
 
+std::optional<JobSupervisor::Time> JobSupervisor::deadline() const {
+  if (!options_.until || time_is_up_) return deadline_;
+  return deadline_ ? std::min(*deadline_, *options_.until) : *options_.until;
+}
+
+void JobSupervisor::end_when_time_is_up(Time now) {
+  if (!options_.until || time_is_up_ || now < *options_.until || running_ == 0) return;
+  time_is_up_ = true;
+  pronounce_what_waits();
+  if (code_ == 0) {
+    code_ = exit_timed_out;
+    options_.say("the time is up (--timeout)");
+  }
+  if (!termed_) deadline_ = now;
+}
+
 void JobSupervisor::act_on_deadlines(Time now) {
+  end_when_time_is_up(now);
   if (!deadline_ || now < *deadline_ || running_ == 0) return;
   if (waits_) {
     pronounce_what_waits();

@@ -19,12 +19,16 @@
 
 namespace fabring::tools {
 
+inline constexpr int exit_timed_out = 124;  ///< as timeout(1)
+
 struct SupervisorOptions {
   std::string name;  ///< of the subcommand, for messages
   int ranks = 1;
   std::chrono::milliseconds grace{10'000};      ///< from the first bad end to TERM
   std::chrono::milliseconds term_grace{5'000};  ///< from TERM to KILL
-  std::function<void(int number)> signal_all;   ///< to every rank that still runs
+  /// When the time of the job is up (--timeout): its ranks are terminated, and its code is exit_timed_out.
+  std::optional<std::chrono::steady_clock::time_point> until;
+  std::function<void(int number)> signal_all;  ///< to every rank that still runs
   std::function<std::string(int rank)> who = [](int rank) { return "rank " + std::to_string(rank); };
   std::function<void(const std::string& text)> say;  ///< a line for the user
 };
@@ -45,9 +49,10 @@ class JobSupervisor {
   void give_up(int code);
   void act_on_deadlines(Time now);
 
-  std::optional<Time> deadline() const { return deadline_; }
+  std::optional<Time> deadline() const;
   int running() const { return running_; }
-  bool interrupted() const { return interrupts_ > 0; }
+  /// By signals or because the time is up: such a job is not started again.
+  bool interrupted() const { return interrupts_ > 0 || time_is_up_; }
   int code() const { return code_; }  ///< of the first bad end; 0: none is known so far
 
  private:
@@ -59,12 +64,14 @@ class JobSupervisor {
   void mark_ended(int rank);
   void pronounce(const Verdict& verdict);
   void pronounce_what_waits();
+  void end_when_time_is_up(Time now);
   const SupervisorOptions options_;
   std::vector<bool> ended_;
   int running_;
   std::optional<Verdict> waits_;  ///< the first that exited by itself, until its moment is over
   std::optional<Time> deadline_;
   bool termed_ = false;
+  bool time_is_up_ = false;
   int interrupts_ = 0;
   int code_ = 0;
 };

@@ -25,8 +25,9 @@ using Clock = std::chrono::steady_clock;
 // One attempt: all ranks from start to end.
 class LocalAttempt final : RankEvents {
  public:
-  LocalAttempt(const JobOptions& options, SignalSource& signals, Lifeline& lifeline)
-      : options_(options), signals_(signals), group_(lifeline), supervisor_(supervisor_options()) {}
+  LocalAttempt(const JobOptions& options, std::optional<Clock::time_point> until, SignalSource& signals,
+               Lifeline& lifeline)
+      : options_(options), signals_(signals), group_(lifeline), supervisor_(supervisor_options(until)) {}
 
   Status start(const Environment& environment, const std::string& job_id, int port, bool stdin_is_ours) {
     const auto cpus = bindings(options_.binding, options_.ranks, affinity_cpus(), numa_nodes());
@@ -38,8 +39,7 @@ class LocalAttempt final : RankEvents {
       start.environment = environment;
       set_place({rank, rank, options_.ranks, "127.0.0.1", port, job_id}, start.environment);
       if (options_.nodes > 1)
-        start.environment["FABRING_HOST_ID"] =
-            fmt::format("node{}", std::int64_t{rank} * options_.nodes / options_.ranks);
+        start.environment["FABRING_HOST_ID"] = pretended_node(rank, options_.ranks, options_.nodes);
       FABRING_TRY(group_.start(rank, start));
       streams_.push_back({OutputLines(rank, options_.style), OutputLines(rank, options_.style)});
     }
@@ -70,8 +70,9 @@ class LocalAttempt final : RankEvents {
     OutputLines out, err;
   };
 
-  SupervisorOptions supervisor_options() {
+  SupervisorOptions supervisor_options(std::optional<Clock::time_point> until) {
     SupervisorOptions options;
+    options.until = until;
     options.ranks = options_.ranks;
     options.grace = options_.grace;
     options.term_grace = options_.term_grace;
@@ -121,6 +122,10 @@ class LocalAttempt final : RankEvents {
 
 }  // namespace
 
+std::optional<Clock::time_point> end_of_time(const JobOptions& options) {
+  return options.timeout.count() > 0 ? std::optional(Clock::now() + options.timeout) : std::nullopt;
+}
+
 std::string random_job_id() {
   std::random_device source;
   return fmt::format("run-{:08x}{:08x}", source(), source());
@@ -136,10 +141,11 @@ Result<int> run_local_job(const JobOptions& options, const Environment& environm
   // A process group in the background that reads the terminal is stopped; anything else may be read.
   const bool stdin_is_ours = ::isatty(STDIN_FILENO) == 0;
   const std::string job_id = options.job_id.empty() ? random_job_id() : options.job_id;
+  const auto until = end_of_time(options);
   for (int attempt = 0;; ++attempt) {
     int code = 0;
     {
-      LocalAttempt ranks(options, *signals, *lifeline);
+      LocalAttempt ranks(options, until, *signals, *lifeline);
       // Stragglers of the last attempt have another identity and are turned away.
       const std::string id = attempt == 0 ? job_id : fmt::format("{}.{}", job_id, attempt);
       FABRING_TRY(ranks.start(environment, id, port->port, stdin_is_ours));

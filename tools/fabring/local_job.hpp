@@ -6,6 +6,7 @@
 // (their errors say more than a signal can), then TERM, then KILL.
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,12 +28,16 @@ struct JobOptions {
   int restarts = 0;
   std::chrono::milliseconds grace{10'000};      ///< from the first bad end to TERM
   std::chrono::milliseconds term_grace{5'000};  ///< from TERM to KILL
+  std::chrono::milliseconds timeout{0};         ///< for the whole job with its restarts; 0: none
   std::string name = "run";                     ///< of the subcommand, for messages
 };
 
 /// Runs the job to its end. Returns the exit code: 0, or that of the first rank that ended badly (128 + signal).
 /// Errors: unavailable when it could not be started; then nothing is left running.
 Result<int> run_local_job(const JobOptions& options, const Environment& environment);
+
+/// When the time of a job that begins now is up; nothing: never.
+std::optional<std::chrono::steady_clock::time_point> end_of_time(const JobOptions& options);
 
 /// "run-" and 64 random bits.
 std::string random_job_id();

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
 #include <iostream>
 #include <memory>
 
@@ -11,17 +12,16 @@
 #include "tools/fabring/command.hpp"
 #include "tools/fabring/doctor/doctor_command.hpp"
 #include "tools/fabring/help_text.hpp"
+#include "tools/fabring/launcher_words.hpp"
 
 namespace fabring::tools {
 namespace {
 
-// CLI11 2.1 reads "-np 4" as "-n p": such words of other launchers are spelt our way first.
-std::vector<std::string> rewritten(std::vector<std::string> arguments) {
-  for (std::string& argument : arguments) {
-    if (argument == "-np" || argument == "--np" || argument == "--num-proc") argument = "-n";
-    if (argument == "-hostfile") argument = "--hostfile";
-  }
-  return arguments;
+// libinfinipath and libpsm2, which libfabric may load, take over SIGINT and SIGTERM while they are loaded and exit with
+// 1, unless these say no. For this process and all ranks that it starts; before there is a second thread.
+void keep_signal_handlers() {
+  ::setenv("IPATH_NO_BACKTRACE", "1", 0);
+  ::setenv("HFI_NO_BACKTRACE", "1", 0);
 }
 
 std::string suggestion(const std::string& word, const std::vector<std::string>& known) {
@@ -66,7 +66,7 @@ int run(int argc, char** argv) {
   Session session;
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   const auto dashes = std::find(words.begin(), words.end(), "--");
-  session.arguments = rewritten({words.begin(), dashes});
+  session.arguments.assign(words.begin(), dashes);
   name_the_part_of_doctor(session.arguments);
   if (dashes != words.end()) session.command.assign(dashes + 1, words.end());
 
@@ -87,6 +87,7 @@ int run(int argc, char** argv) {
   app.footer(
       "Exit codes: 0 fine, 1 wrong results or a critical finding, 2 usage, 3 could not run.\n"
       "Example: fabring run -n 4 -- ./my_program");
+  session.arguments = spelt_our_way(std::move(session.arguments), app);
   try {
     std::vector<std::string> reversed(session.arguments.rbegin(), session.arguments.rend());
     app.parse(std::move(reversed));
@@ -103,6 +104,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
+    fabring::tools::keep_signal_handlers();
     return fabring::tools::run(argc, argv);
   } catch (const std::exception& error) {  // CLI11 and the JSON writer throw; bad_alloc
     std::cerr << "fabring: " << error.what() << '\n';

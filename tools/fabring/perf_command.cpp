@@ -4,20 +4,27 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
+#include <cstdlib>
 #include <memory>
+#include <thread>
 
 #include "collectives/choice/overrides.hpp"
+#include "runtime/base/named_thread.hpp"
 #include "runtime/base/nearest_name.hpp"
 #include "runtime/base/parse_value.hpp"
 #include "runtime/base/settings.hpp"
 #include "tools/fabring/command.hpp"
 #include "tools/fabring/device_memory.hpp"
+#include "tools/fabring/local_job.hpp"
 #include "tools/fabring/models.hpp"
 #include "tools/fabring/option_checks.hpp"
 #include "tools/fabring/output.hpp"
 #include "tools/fabring/own_ranks.hpp"
 #include "tools/fabring/perf_job.hpp"
 #include "tools/fabring/perf_options.hpp"
+#include "tools/fabring/rank_group.hpp"
+#include "tools/fabring/reserved_port.hpp"
 #include "tools/fabring/start_together.hpp"
 
 namespace fabring::tools {
@@ -26,7 +33,7 @@ namespace {
 // As typed.
 struct Words {
   std::string collective, sizes, first = "4", last = "256M", type = "float32", op = "sum", memory = "host";
-  std::string target_ms, cap_s, bucket = "25M", wire_type;
+  std::string target_ms, cap_s, bucket = "25M", wire_type, timeout;
   double factor = 2;
   int ranks = 0, nodes = 1;
   bool no_check = false, no_progress = false, guard = false, out_of_place = false;
@@ -142,19 +149,29 @@ Status understand(Words& words) {
   FABRING_TRY(read_way(words, options));
   const auto number = [](const std::string& text, const char* unit, std::chrono::milliseconds& into) -> Status {
     if (text.empty()) return {};
-    auto duration = parse_duration(text.find_first_not_of("0123456789.") == std::string::npos ? text + unit : text);
-    if (!duration) return duration.error();
+    const bool bare = text.find_first_not_of("0123456789.") == std::string::npos;
+    auto duration = parse_duration(bare ? text + unit : text);
+    if (!duration)
+      return wrong_argument(fmt::format("'{}' is not a time: a number of {}, or one with a unit (500ms, 2s)", text,
+                                        std::string_view(unit) == "ms" ? "milliseconds" : "seconds"));
     into = *duration;
     return {};
   };
   FABRING_TRY(number(words.target_ms, "ms", options.target).with_prefix("--target-ms: "));
   FABRING_TRY(number(words.cap_s, "s", options.cap).with_prefix("--cap-s: "));
+  if (!words.timeout.empty()) {
+    std::chrono::milliseconds timeout{};
+    FABRING_TRY(number(words.timeout, "s", timeout).with_prefix("--timeout: "));
+    options.timeout = timeout;
+  }
   if (options.kind == PerfKind::guard && options.repetitions == 0) options.repetitions = 5;
   if (options.kind == PerfKind::guard && words.target_ms.empty()) options.target = std::chrono::milliseconds(20);
   options.device = words.memory == "cuda";
   options.mapped = words.memory == "mapped";
   if (options.device && options.kind != PerfKind::sizes)
     return wrong_argument("--memory cuda goes with a collective, not with --model or --guard");
+  if (!options.plot.empty() && options.plot == options.output)
+    return wrong_argument("--output and --plot name the same file");
   options.check = !words.no_check;
   options.progress = !words.no_progress;
   Config scratch;  // what the settings would refuse is refused here, before anything is started
@@ -174,8 +191,8 @@ int could_not_run(const Status& status) {
   return exit_could_not_run;
 }
 
-int measure(const PerfOptions& options) {
-  auto job = PerfJob::of_environment(options);
+int measure(const PerfOptions& options, const Environment& environment) {
+  auto job = PerfJob::of_environment(options, environment);
   if (!job) return could_not_run(job.error());
   const Rank rank = (*job)->rank();
   const Status own = (*job)->prepare();
@@ -196,6 +213,36 @@ int measure(const PerfOptions& options) {
   return exit_wrong;
 }
 
+// --transport inproc: the ranks are threads of this process.
+int measure_in_threads(const Words& words) {
+  const auto port = reserve_port(PortScope::loopback);
+  if (!port) return could_not_run(port.error());
+  const std::string job_id = random_job_id();
+  std::vector<int> codes(static_cast<std::size_t>(words.ranks), exit_could_not_run);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < words.ranks; ++rank) {
+    Environment environment = process_environment();
+    set_place({rank, rank, words.ranks, "127.0.0.1", port->port, job_id}, environment);
+    if (words.nodes > 1) environment["FABRING_HOST_ID"] = pretended_node(rank, words.ranks, words.nodes);
+    auto thread = start_thread("fabring-rank", [&codes, &words, rank, environment = std::move(environment)] {
+      codes[static_cast<std::size_t>(rank)] = measure(words.options, environment);
+    });
+    if (!thread) {  // those that run wait for this one, and have measured nothing
+      could_not_run(thread.error().with_prefix(fmt::format("rank {}: ", rank)));
+      std::_Exit(exit_could_not_run);
+    }
+    threads.push_back(std::move(*thread));
+  }
+  for (std::thread& thread : threads) thread.join();
+  const auto bad = std::find_if(codes.begin(), codes.end(), [](int code) { return code != exit_fine; });
+  return bad == codes.end() ? exit_fine : *bad;
+}
+
+bool ranks_are_threads(const PerfOptions& options) {
+  const char* const setting = std::getenv("FABRING_TRANSPORT");
+  return (options.transport.empty() && setting != nullptr ? setting : options.transport) == "inproc";
+}
+
 int run(Words& words, const Session& session) {
   Status status = understand(words);
   if (status.ok() && !session.command.empty()) status = wrong_argument("nothing may follow --");
@@ -209,12 +256,13 @@ int run(Words& words, const Session& session) {
     complain("perf", status.message() + "\nTry `fabring perf --help`.");
     return exit_usage;
   }
-  if (words.ranks == 0) return measure(words.options);
+  if (words.ranks == 0) return measure(words.options, process_environment());
   if (words.options.device && !(status = DeviceMemory::check()).ok())
     return could_not_run(status.with_prefix("--memory cuda: "));
   // Rank 0 writes them; found out here, no rank waits for one that could not.
   if (Output out; !(status = out.open(words.options.output)).ok()) return could_not_run(status);
   if (Output plot; !(status = plot.open(words.options.plot, "--plot")).ok()) return could_not_run(status);
+  if (ranks_are_threads(words.options)) return measure_in_threads(words);
   auto code = run_own_ranks(session.arguments, words.ranks, "perf", words.nodes);
   return code ? *code : could_not_run(code.error());
 }
@@ -229,17 +277,22 @@ void add_perf(CLI::App& app, Session& session) {
       ->add_option("collective", words->collective,
                    "allreduce, reduce, reduce_scatter, all_gather, broadcast, gather, scatter, alltoall, barrier")
       ->type_name("COLLECTIVE");
-  command
-      ->add_option("--model", options.model,
-                   "Instead of a collective: the gradients of resnet50, vgg16, bert-base or gpt2, or 1000x256 (so many "
-                   "tensors of so many elements), step after step")
-      ->type_name("NAME");
+  CLI::Option* model =
+      command
+          ->add_option(
+              "--model", options.model,
+              "Instead of a collective: the gradients of resnet50, vgg16, bert-base or gpt2, or 1000x256 (so many "
+              "tensors of so many elements), step after step")
+          ->type_name("NAME");
   command
       ->add_option("--bucket", words->bucket,
                    "With --model: gradients are fused into buckets of at least so much (25M)")
+      ->needs(model)
       ->type_name("SIZE");
-  command->add_flag("--guard", words->guard, "Instead: is a collective slower than what others could be composed to?");
+  CLI::Option* guard = command->add_flag("--guard", words->guard,
+                                         "Instead: is a collective slower than what others could be composed to?");
   command->add_option("--margin", options.margin, "With --guard: how many times as long a collective may take (1.25)")
+      ->needs(guard)
       ->check(between(1.0, 1000.0))
       ->type_name("M");
   command
@@ -289,8 +342,10 @@ void add_perf(CLI::App& app, Session& session) {
   command->add_flag("--out-of-place", words->out_of_place,
                     "Input and output are two buffers, also of a broadcast, whose root copies one to the other");
   command
-      ->add_option("--transport", options.transport,
-                   "auto, or what may be used: shm (one host), and the first network that works of fabric,tcp")
+      ->add_option(
+          "--transport", options.transport,
+          "auto, or what may be used: shm (one host), and the first network that works of fabric,tcp; with -n also "
+          "inproc alone: the ranks are threads of this process")
       ->type_name("LIST");
   command
       ->add_option("--algorithm", options.algorithm, "auto, one by name (ring), or rules: allreduce:64K-4M:circulant")
@@ -325,6 +380,10 @@ void add_perf(CLI::App& app, Session& session) {
   command->add_flag(
       "--explain", options.explain,
       "Say on stderr why this transport and these algorithms, and what was predicted beside what was measured");
+  command
+      ->add_option("--timeout", words->timeout,
+                   "Give up ranks that do not meet, or a call, after so long (FABRING_TIMEOUT)")
+      ->type_name("S");
   command->add_flag("--no-progress", words->no_progress, "No progress lines on stderr");
   command->footer(
       "Time is the slowest rank's total divided by the calls; GB/s are 1e9 bytes. A size is that of the vector or, "

@@ -5,36 +5,32 @@
 #include <algorithm>
 #include <chrono>
 
+#include "runtime/bootstrap/environment_config.hpp"
+#include "tools/fabring/engine_report.hpp"
 #include "tools/fabring/start_together.hpp"
 
 namespace fabring::tools {
 namespace {
 
-// The name of the transport that was chosen; with "auto" only the engine's report tells.
-std::string chosen_transport(const Engine& engine) {
-  for (const std::string& line : engine.report()) {
-    constexpr std::string_view label = "transport";
-    if (!line.starts_with(label)) continue;
-    const std::size_t from = line.find_first_not_of(" :=", label.size());
-    if (from == std::string::npos) continue;
-    return line.substr(from, line.find_first_of(" ,:;", from) - from);
+Result<Config> configuration(const PerfOptions& options, const Environment& environment) {
+  auto resolved = resolve_config(environment, launch_facts());
+  if (!resolved) return resolved.error();
+  if (const Status& launch = resolved->launch; !launch.ok()) {
+    const bool alone = launch.message().starts_with("no rank");
+    if (!alone) return launch;
+    return Status(launch.code(), launch.message() + "; or let perf start ranks on this host with -n N");
   }
-  return engine.config().transport;
-}
-
-Result<Config> configuration(const PerfOptions& options) {
-  auto config = Config::from_environment();
-  if (!config) {
-    const bool alone = config.error().message().starts_with("no rank");
-    if (!alone) return config;
-    return Status(config.error().code(), config.error().message() + "; or let perf start ranks on this host with -n N");
-  }
+  Config* const config = &resolved->config;
   if (!options.transport.empty()) config->transport = options.transport;
   if (!options.algorithm.empty()) config->algorithm = options.algorithm;
   if (options.wire_type || options.kind == PerfKind::guard)
     config->wire_type = wire_type_of(Collective::allreduce, options, std::nullopt);
   if (options.explain) config->explain = true;
-  return config;
+  if (options.timeout) {
+    config->timeout = *options.timeout;
+    config->rendezvous_timeout = std::min(config->rendezvous_timeout, *options.timeout);
+  }
+  return std::move(*config);
 }
 
 }  // namespace
@@ -45,8 +41,8 @@ PerfJob::PerfJob(const PerfOptions& options, Config config)
       rank_(config_.rank),
       notes_("perf", std::chrono::seconds(::isatty(STDERR_FILENO) != 0 ? 1 : 15)) {}
 
-Result<std::unique_ptr<PerfJob>> PerfJob::of_environment(const PerfOptions& options) {
-  auto config = configuration(options);
+Result<std::unique_ptr<PerfJob>> PerfJob::of_environment(const PerfOptions& options, const Environment& environment) {
+  auto config = configuration(options, environment);
   if (!config) return config.error();
   return std::unique_ptr<PerfJob>(new PerfJob(options, std::move(*config)));
 }
@@ -75,7 +71,7 @@ Status PerfJob::meet(const Status& own) {
   const std::vector<int> nodes = world.nodes();
   facts_.ranks = world.size();
   facts_.nodes = nodes.empty() ? 1 : *std::max_element(nodes.begin(), nodes.end()) + 1;
-  facts_.transport = chosen_transport(*engine_);
+  facts_.transport = transports_in_use(*engine_);
   facts_.lanes = std::max(1, engine_->config().sockets_per_peer);
   facts_.wire_type = wire_type_of(options_.kind == PerfKind::sizes ? options_.collective : Collective::allreduce,
                                   options_, engine_->config().wire_type);

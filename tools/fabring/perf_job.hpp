@@ -6,6 +6,7 @@
 #include <string>
 
 #include "fabring/communicator.hpp"
+#include "runtime/base/settings.hpp"
 #include "tools/fabring/command.hpp"
 #include "tools/fabring/device_memory.hpp"
 #include "tools/fabring/output.hpp"
@@ -17,8 +18,8 @@ namespace fabring::tools {
 
 class PerfJob {
  public:
-  /// Errors: those of the settings.
-  static Result<std::unique_ptr<PerfJob>> of_environment(const PerfOptions& options);
+  /// The rank that `environment` names. Errors: those of the settings.
+  static Result<std::unique_ptr<PerfJob>> of_environment(const PerfOptions& options, const Environment& environment);
   /// Whether this rank can do its part: its files, its GPU. Whatever the answer, meet() is next.
   Status prepare();
   /// Collective: `own` is what prepare() said. Errors: as start_together().

@@ -10,6 +10,12 @@
 #include "runtime/base/parse_value.hpp"
 
 namespace fabring::tools {
+namespace {
+
+std::string_view op_word(const PerfOptions& options) { return reduces(options.collective) ? name(options.op) : "none"; }
+
+}  // namespace
+
 std::string microseconds_text(double us) {
   if (us >= 10'000) return fmt::format("{:.0f}", us);
   if (us >= 100) return fmt::format("{:.1f}", us);
@@ -97,7 +103,7 @@ std::string PerfReport::header() const {
              "busbw_GBps,wrong,wire_bytes_per_rank\n";
     case Format::osu:
       return fmt::format("# Fabring {} latency, {} ranks, {}, {}\n# Size       Avg Latency(us)\n",
-                         name(options_.collective), facts_.ranks, name(options_.type), name(options_.op));
+                         name(options_.collective), facts_.ranks, name(options_.type), op_word(options_));
     case Format::table:
       break;
   }
@@ -122,8 +128,7 @@ std::string PerfReport::header() const {
 std::string PerfReport::table_line(const std::vector<Measurement>& measurements) const {
   const Measurement& first = measurements.front();
   std::string text = fmt::format("{:>12} {:>12} {:>9} {:>6} {:>5}", first.bytes, first.count, name(options_.type),
-                                 reduces(options_.collective) ? name(options_.op) : "none",
-                                 has_root(options_.collective) ? options_.root : -1);
+                                 op_word(options_), has_root(options_.collective) ? options_.root : -1);
   for (bool in_place : {false, true}) {
     const Measurement* found = nullptr;
     for (const Measurement& measurement : measurements)
@@ -164,7 +169,7 @@ std::string PerfReport::size_done(const std::vector<Measurement>& measurements) 
       case Format::csv:
         text += fmt::format("{},{},{},{},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.6f},{:.6f},{},{}\n",
                             name(options_.collective), facts_.ranks, m.bytes, m.count, name(options_.type),
-                            name(options_.op), m.in_place, facts_.transport, m.algorithm, facts_.lanes, m.time_us,
+                            op_word(options_), m.in_place, facts_.transport, m.algorithm, facts_.lanes, m.time_us,
                             m.p50_us, m.p99_us, bandwidth, bandwidth * factor,
                             options_.check ? fmt::format("{}", m.wrong) : "", m.wire_bytes_per_rank);
         break;
@@ -175,7 +180,7 @@ std::string PerfReport::size_done(const std::vector<Measurement>& measurements) 
             {"bytes", m.bytes},
             {"count", m.count},
             {"dtype", name(options_.type)},
-            {"op", name(options_.op)},
+            {"op", op_word(options_)},
             {"in_place", m.in_place},
             {"transport", facts_.transport},
             {"algorithm", m.algorithm},
@@ -189,6 +194,10 @@ std::string PerfReport::size_done(const std::vector<Measurement>& measurements) 
             {"wire_bytes_per_rank", m.wire_bytes_per_rank},
         };
         if (options_.check) object["wrong"] = m.wrong;
+        if (options_.repetitions > 0) {
+          auto& each = object["repetitions_us"] = nlohmann::ordered_json::array();
+          for (const double us : m.repetitions_us) each.push_back(rounded(us, 1e3));
+        }
         text += (first_ ? "  " : ",\n  ") + object.dump();
         break;
       }

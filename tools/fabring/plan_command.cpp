@@ -5,10 +5,8 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <cerrno>
-#include <fstream>
+#include <iostream>
 #include <memory>
-#include <system_error>
 
 #include "collectives/algorithms.hpp"
 #include "collectives/check.hpp"
@@ -17,11 +15,13 @@
 #include "collectives/ownership.hpp"
 #include "runtime/base/nearest_name.hpp"
 #include "runtime/base/parse_value.hpp"
+#include "runtime/base/whole_file.hpp"
 #include "tools/fabring/command.hpp"
 #include "tools/fabring/node_layout.hpp"
 #include "tools/fabring/option_checks.hpp"
 #include "tools/fabring/output.hpp"
 #include "tools/fabring/plan_json.hpp"
+#include "tools/fabring/prices.hpp"
 
 namespace fabring::tools {
 namespace {
@@ -29,12 +29,13 @@ namespace {
 struct PlanOptions {
   std::string collective, nodes, algorithm = "auto", type = "float32", op = "sum", count = "1M", load, output;
   int ranks = 0, rank = -1, root = 0;
-  bool check_only = false, json = false;
+  bool check_only = false, json = false, explain = false;
 };
 
 struct World {
   std::vector<int> node_of;
   std::string title;
+  std::string prices;  // why this algorithm, if that was asked for
   std::vector<Plan> plans;
   std::size_t count = 0;
   DataType type = DataType::float32;
@@ -67,12 +68,18 @@ struct AlgorithmChoice {
   std::string reason;
 };
 
+// Of the vector or of all blocks together, as algorithms are priced.
+std::size_t priced_bytes(Collective collective, const World& world) {
+  return world.count * size_of(world.type) * (block_count(collective, 2) == 0 ? 1 : world.node_of.size());
+}
+
+constexpr std::string_view priced_machine = "loopback-tcp";
+
 Result<AlgorithmChoice> choose(const PlanOptions& options, Collective collective, const World& world) {
   if (options.algorithm == "auto") {
     const WorldShape shape = shape_of(world.node_of);
-    const std::size_t bytes =
-        world.count * size_of(world.type) * (block_count(collective, 2) == 0 ? 1 : world.node_of.size());
-    const auto table = ChoiceTable::make(shape, *find_machine("loopback-tcp"));
+    const std::size_t bytes = priced_bytes(collective, world);
+    const auto table = ChoiceTable::make(shape, *find_machine(priced_machine));
     const Chosen chosen = table.choose(collective, bytes);
     return AlgorithmChoice{chosen.algorithm, reason_text(chosen, collective, bytes, shape)};
   }
@@ -118,6 +125,10 @@ Result<World> make_world(const PlanOptions& options) {
   if (Status status = read_operands(options, world); !status) return status;
   const auto choice = choose(options, *collective, world);
   if (!choice) return choice.error();
+  if (options.explain)
+    world.prices = fmt::format("priced for {}: {}\n", priced_machine,
+                               prices_text(*collective, priced_bytes(*collective, world), shape_of(world.node_of),
+                                           *find_machine(priced_machine)));
   for (Rank rank = 0; rank < world.ranks(); ++rank) {
     auto plan = make_plan({choice->algorithm, rank, world.node_of, world.op, *collective, options.root});
     if (!plan) return plan.error();
@@ -151,16 +162,10 @@ Status check_wishes(const PlanOptions& options, const World& world) {
 Result<World> load_world(const PlanOptions& options) {
   World world;
   if (Status status = read_operands(options, world); !status) return status;
-  std::ifstream file(options.load, std::ios::binary);
-  if (!file)
-    return Status(ErrorCode::unavailable,
-                  fmt::format("--load {}: cannot be read: {}", options.load, std::generic_category().message(errno)));
-  std::string text(most_plan_bytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  if (file.bad() || text.empty())
-    return Status(ErrorCode::unavailable, fmt::format("--load {}: cannot be read", options.load));
-  auto plans = plans_from_json(text);
+  const auto text = read_whole_file(options.load, most_plan_bytes);
+  if (!text) return text.error().with_prefix(fmt::format("--load {}: ", options.load));
+  if (text->empty()) return Status(ErrorCode::unavailable, fmt::format("--load {}: is empty", options.load));
+  auto plans = plans_from_json(*text);
   if (!plans)
     return Status(plans.error().code(),
                   fmt::format("--load {}: {} (`fabring plan COLLECTIVE -n N --json` writes such a file)", options.load,
@@ -191,8 +196,9 @@ int show(const PlanOptions& options, const World& world, Output& out) {
   const auto proof = check_plans(world.plans, world.count, world.op);
   if (options.json) {
     out.write(plans_to_json(world.plans));
+    std::cerr << world.prices;  // stdout is JSON and nothing else
   } else {
-    out.write(world.title);
+    out.write(world.title + world.prices);
   }
   if (!options.check_only && !options.json) {
     constexpr int most_printed = 8;  // ranks; more of them say nothing new
@@ -225,15 +231,18 @@ int run(const PlanOptions& options, const Session& session) {
     return exit_could_not_run;
   }
   const bool loads = !options.load.empty();
-  const bool shaped = options.algorithm != "auto" || !options.nodes.empty() || options.root != 0;
+  const bool shaped = options.algorithm != "auto" || !options.nodes.empty() || options.root != 0 || options.explain;
+  const bool part_of_json = options.json && (options.rank >= 0 || options.check_only);
   Result<World> world = wrong_argument("nothing may follow --");
   if (loads && shaped)
-    world = wrong_argument("--load takes plans as they are: leave out --algorithm, --nodes and --root");
+    world = wrong_argument("--load takes plans as they are: leave out --algorithm, --nodes, --root and --explain");
+  else if (part_of_json)
+    world = wrong_argument("--json writes the plans of all ranks: leave out --rank and --check");
   else if (session.command.empty())
     world = loads ? load_world(options) : make_world(options);
   if (world) return show(options, *world, out);
   const ErrorCode code = world.error().code();
-  const bool usage = code == ErrorCode::invalid_argument && (!loads || shaped);
+  const bool usage = code == ErrorCode::invalid_argument && (!loads || shaped || part_of_json);
   complain("plan", world.error().message() + (usage ? "\nTry `fabring plan --help`." : ""));
   if (usage) return exit_usage;
   return code == ErrorCode::unavailable || code == ErrorCode::unsupported ? exit_could_not_run : exit_wrong;
@@ -293,6 +302,7 @@ void add_plan(CLI::App& app, Session& session) {
       ->check(between(0, 4095))
       ->type_name("R");
   command->add_flag("--check", options->check_only, "Print the proof only");
+  command->add_flag("--explain", options->explain, "Also the prices of all algorithms, and why one is chosen");
   command->add_flag("--json", options->json, "Write the plans of all ranks as JSON");
   command->add_option("--load", options->load, "Take the plans from a file that --json wrote")->type_name("FILE");
   command->add_option("--output", options->output, "Write to a file")->type_name("FILE");

@@ -24,6 +24,10 @@ bool pump(int from, int rank, OutputStream stream, RankEvents& events) {
 
 }  // namespace
 
+std::string pretended_node(int rank, int ranks, int nodes) {
+  return fmt::format("node{}", std::int64_t{rank} * nodes / ranks);
+}
+
 void set_place(const RankPlace& place, Environment& environment) {
   environment["FABRING_RANK"] = std::to_string(place.rank);
   environment["FABRING_LOCAL_RANK"] = std::to_string(place.local_rank);

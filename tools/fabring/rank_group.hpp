@@ -33,6 +33,9 @@ struct RankPlace {
   int master_port = 0;
   std::string job_id;
 };
+/// FABRING_HOST_ID of a rank where `ranks` pretend to be on `nodes`: blocks of ranks, alike but for one.
+std::string pretended_node(int rank, int ranks, int nodes);
+
 void set_place(const RankPlace& place, Environment& environment);
 
 class RankGroup {

@@ -6,12 +6,11 @@
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <memory>
 
 #include "runtime/base/handshake.hpp"
 #include "runtime/base/parse_value.hpp"
+#include "runtime/base/whole_file.hpp"
 #include "tools/fabring/command.hpp"
 #include "tools/fabring/horovod_options.hpp"
 #include "tools/fabring/host_slots.hpp"
@@ -27,7 +26,7 @@ struct RunOptions {
   JobOptions job;
   HostsJobOptions several;
   HorovodOptions horovod;
-  std::string grace = "10s", silence = "15s";
+  std::string grace = "10s", silence, timeout;
   std::string hosts, hostfile, ssh = std::string(default_ssh);
   std::vector<std::string> exports;
   int ranks = 0;
@@ -50,12 +49,10 @@ Result<std::vector<HostSlots>> read_hosts(const RunOptions& options) {
     if (!hosts) return hosts.error().with_prefix("--hosts: ");
     return hosts;
   }
-  std::ifstream file(options.hostfile);
-  const std::string text((std::istreambuf_iterator<char>(file)), {});
-  if (!file.is_open() || file.bad())
-    return Status(ErrorCode::invalid_argument,
-                  fmt::format("--hostfile: cannot read '{}': {}", options.hostfile, std::strerror(errno)));
-  return parse_hostfile(text, options.hostfile);
+  constexpr std::size_t most_bytes = 16u << 20;
+  const auto text = read_whole_file(options.hostfile, most_bytes);
+  if (!text) return wrong_argument(fmt::format("--hostfile {}: {}", options.hostfile, text.error().message()));
+  return parse_hostfile(*text, options.hostfile);
 }
 
 // What the words on the command line mean for a job on several hosts. Errors are the user's.
@@ -67,14 +64,16 @@ Status understand_hosts(RunOptions& options, const Environment& environment) {
   auto ssh = split_words(options.ssh);
   if (!ssh) return ssh.error().with_prefix("--ssh: ");
   for (std::string& word : horovod_ssh_words(options.horovod)) ssh->push_back(std::move(word));
-  auto silence = parse_duration(options.silence);
-  if (!silence) return silence.error().with_prefix("--lost-after: ");
+  if (!options.silence.empty()) {
+    auto silence = parse_duration(options.silence);
+    if (!silence) return silence.error().with_prefix("--lost-after: ");
+    options.several.silence = *silence;
+  }
   auto exported = exported_environment(options.exports, environment);
   if (!exported) return exported.error().with_prefix("-x: ");
   HostsJobOptions& several = options.several;
   several.hosts = std::move(*shares);
   several.ssh = std::move(*ssh);
-  several.silence = *silence;
   several.exported = std::move(*exported);
   options.job.ranks = several.hosts.back().first + several.hosts.back().count;
   return {};
@@ -107,6 +106,14 @@ int run_here(const RunOptions& options, Environment environment) {
   return finish(run_local_job(options.job, environment));
 }
 
+// An option that means nothing to a job on this host alone; empty: none was given.
+std::string only_for_hosts(const RunOptions& options) {
+  if (!options.silence.empty()) return "--lost-after";
+  if (!options.several.remote_fabring.empty()) return "--remote-fabring";
+  if (!options.several.master_addr.empty()) return "--master-addr";
+  return options.ssh == default_ssh ? "" : "--ssh";
+}
+
 int run(RunOptions& options, const CLI::App& app, Session& session) {
   std::vector<std::string> words = app.remaining();
   if (!words.empty() && words.front().starts_with('-')) return usage(unknown_option(app, words.front()));
@@ -117,6 +124,11 @@ int run(RunOptions& options, const CLI::App& app, Session& session) {
   auto grace = parse_duration(options.grace);
   if (!grace) return usage("--grace: " + grace.error().message());
   options.job.grace = *grace;
+  if (!options.timeout.empty()) {
+    auto timeout = parse_duration(options.timeout);
+    if (!timeout) return usage("--timeout: " + timeout.error().message());
+    options.job.timeout = *timeout;
+  }
   auto horovod = horovod_environment(options.horovod);
   if (!horovod) return usage(horovod.error().message());
   options.exports.insert(options.exports.begin(), horovod->begin(), horovod->end());  // -x comes after and wins
@@ -127,6 +139,8 @@ int run(RunOptions& options, const CLI::App& app, Session& session) {
     if (Status status = understand_hosts(options, environment); !status) return usage(status.message());
   } else {
     if (options.ranks == 0) return usage("how many ranks? -n 4, or --hosts a:4,b:4");
+    if (const std::string unused = only_for_hosts(options); !unused.empty())
+      return usage(unused + " is for jobs on several hosts (--hosts, --hostfile)");
     options.job.ranks = options.ranks;
   }
   if (several && options.job.nodes > 1)
@@ -142,7 +156,7 @@ int run(RunOptions& options, const CLI::App& app, Session& session) {
 void add_run(CLI::App& app, Session& session) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* command = app.add_subcommand("run", "Start ranks of a program, here or on several hosts");
-  command->add_option("-n", options->ranks, "How many ranks (also -np); with hosts: all their slots")
+  command->add_option("-n", options->ranks, "How many ranks (also -np, --np, --num-proc); with hosts: all their slots")
       ->check(between(1, 4096))
       ->type_name("N");
   CLI::Option* hosts =
@@ -186,6 +200,8 @@ void add_run(CLI::App& app, Session& session) {
                    "Pretend that the ranks are on K nodes, to try hierarchical algorithms on one host")
       ->check(between(1, 4096))
       ->type_name("K");
+  command->add_option("--timeout", options->timeout, "End the job after so long (never); exit code 124")
+      ->type_name("TIME");
   command->add_option("--job-id", options->job.job_id, "Name of the job (random)")->type_name("ID");
   add_horovod_options(*command, options->horovod);
   command->prefix_command();

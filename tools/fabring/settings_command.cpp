@@ -4,8 +4,10 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "runtime/bootstrap/environment_config.hpp"
+#include "runtime/startup/config_check.hpp"
 #include "tools/fabring/command.hpp"
 #include "tools/fabring/output.hpp"
 
@@ -41,6 +43,10 @@ std::vector<SettingRow> resolve(const Environment& environment, Status& launch, 
   auto resolved = resolve_config(good, launch_facts());
   const ResolvedConfig known = resolved ? *resolved : ResolvedConfig{};
   launch = resolved ? known.launch : resolved.error();
+  for (const RefusedValue& refused : refused_values(known.config)) problems.push_back(refused.why.message());
+  // A rank that is given and impossible is a mistake; that none is given, a note.
+  if (!launch.ok() && (known.sources.contains("FABRING_RANK") || known.sources.contains("FABRING_WORLD_SIZE")))
+    problems.push_back(std::exchange(launch, Status()).message());
   for (const Setting& setting : settings()) {
     const auto source = known.sources.find(setting.name);
     SettingRow row{
@@ -99,7 +105,7 @@ void add_settings(CLI::App& app, Session& session) {
   command->add_flag("--markdown", options->markdown, "The table of all settings for the documentation");
   command->add_option("--output", options->output, "Write to a file")->type_name("FILE");
   command->footer(
-      "Exit code 1: a FABRING_* variable is unknown or has a bad value.\n"
+      "Exit code 1: a FABRING_* variable is unknown or has a value that a rank would refuse.\n"
       "Example: FABRING_TRANSPORT=tcp fabring settings");
   command->callback([options, &session] { session.exit_code = run(*options); });
 }

@@ -4,22 +4,21 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include <cerrno>
-#include <fstream>
-#include <iterator>
+#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <system_error>
 
 #include "collectives/choice/table.hpp"
 #include "runtime/base/parse_value.hpp"
+#include "runtime/base/whole_file.hpp"
 #include "runtime/startup/machine_file.hpp"
 #include "tools/fabring/command.hpp"
 #include "tools/fabring/measured_times.hpp"
 #include "tools/fabring/models.hpp"
 #include "tools/fabring/option_checks.hpp"
 #include "tools/fabring/output.hpp"
+#include "tools/fabring/prices.hpp"
 #include "tools/fabring/progress_line.hpp"
 #include "tools/fabring/simulate_options.hpp"
 #include "tools/fabring/simulate_report.hpp"
@@ -66,15 +65,7 @@ std::string world_text(const SimulatedWorlds& wanted) {
 std::string explanation(const SimulatedWorlds& wanted, std::uint64_t bytes) {
   const WorldShape shape{wanted.nodes * wanted.ranks_per_node, wanted.nodes, wanted.ranks_per_node,
                          wanted.ranks_per_node};
-  std::string text;
-  const auto all = candidates(wanted.forecast.collective, bytes, shape, wanted.forecast.machine);
-  if (!all.empty() && all.front().excluded.empty())
-    text = reason_text({all.front().algorithm, ChoiceReason::fastest}, wanted.forecast.collective, bytes, shape) + "\n";
-  for (const Candidate& each : all) {
-    text += fmt::format("  {:<20} {:>12}", name(each.algorithm), each.predicted ? time_text(*each.predicted) : "-");
-    text += each.excluded.empty() ? "\n" : fmt::format("  left out: {}\n", each.excluded);
-  }
-  return text;
+  return prices_text(wanted.forecast.collective, bytes, shape, wanted.forecast.machine);
 }
 
 Status tables(const SimulateOptions& options, const SimulatedWorlds& wanted, Files& files) {
@@ -104,9 +95,11 @@ Status tables(const SimulateOptions& options, const SimulatedWorlds& wanted, Fil
     }
   }
   telling.reset();
+  std::string prices;
   if (options.explain)
-    for (const std::uint64_t bytes : wanted.sizes) text += "\n" + explanation(wanted, bytes);
-  files.out.write(options.json ? forecast_json(shown, wanted.forecast) : text);
+    for (const std::uint64_t bytes : wanted.sizes) prices += "\n" + explanation(wanted, bytes);
+  files.out.write(options.json ? forecast_json(shown, wanted.forecast) : text + prices);
+  if (options.json && options.explain) std::cerr << prices.substr(1);  // stdout is JSON and nothing else
   if (options.plot.empty()) return {};
   if (what == Rows::ranks) shown.resize(wanted.scale.size());  // the first size
   return save(files.plot, draw(forecast_chart(shown, what, title)));
@@ -193,12 +186,10 @@ Status scaling(const SimulateOptions& options, const SimulatedWorlds& wanted, Fi
 
 /// Predicted beside what `fabring perf --format json` measured, for the world that was measured.
 Status compare(const SimulateOptions& options, const SimulatedWorlds& wanted, Output& out) {
-  std::ifstream file(options.measured, std::ios::binary);
-  if (!file)
-    return Status(ErrorCode::unavailable, fmt::format("--measured {}: cannot be read: {}", options.measured,
-                                                      std::generic_category().message(errno)));
-  const std::string json((std::istreambuf_iterator<char>(file)), {});
-  const auto times = measured_times(json);
+  constexpr std::size_t most_bytes = 256u << 20;
+  const auto json = read_whole_file(options.measured, most_bytes);
+  if (!json) return json.error().with_prefix("--measured " + options.measured + ": ");
+  const auto times = measured_times(*json);
   if (!times) return times.error().with_prefix("--measured " + options.measured + ": ");
   std::string text = fmt::format("{:>10} {:>6} {:>20} {:>12} {:>12} {:>6}\n", "size", "ranks", "algorithm", "predicted",
                                  "measured", "ratio");
@@ -271,7 +262,7 @@ void add_simulate(CLI::App& app, Session& session) {
   const auto option = [&](const char* name, auto& value, const char* help, const char* type) {
     return command->add_option(name, value, help)->type_name(type);
   };
-  option("collective", options->collective, "allreduce, broadcast, ...", "COLLECTIVE")->required();
+  option("collective", options->collective, "allreduce, broadcast, ...", "COLLECTIVE");
   option("--nodes", options->nodes, "How many nodes (1)", "N")->check(between(1, most_simulated_ranks));
   option("--ranks-per-node", options->ranks_per_node, "Ranks of each (8)", "R")->check(between(1, 4096));
   option("--machine", options->machine,
@@ -284,10 +275,12 @@ void add_simulate(CLI::App& app, Session& session) {
   option("--stragglers", options->stragglers,
          "Each rank is late with probability P by US microseconds; simulates every rank", "P:US");
   option("--seed", options->seed, "Which ranks are late (1)", "S");
-  option("--model", options->model, "Scaling efficiency of training resnet50, vgg16, bert-base or gpt2", "NAME");
+  CLI::Option* model =
+      option("--model", options->model, "Scaling efficiency of training resnet50, vgg16, bert-base or gpt2", "NAME");
   option("--compute-ms", options->compute_ms, "With --model: computing time of a step on one rank", "MS")
-      ->check(between(0.0, 1e6));
-  option("--bucket", options->bucket, "With --model: gradients are fused to this size (25M)", "SIZE");
+      ->check(between(0.0, 1e6))
+      ->needs(model);
+  option("--bucket", options->bucket, "With --model: gradients are fused to this size (25M)", "SIZE")->needs(model);
   option("--measured", options->measured, "Compare with what fabring perf --format json wrote", "F");
   option("--plot", options->plot, "Write the table as an SVG chart", "F.svg");
   option("--links", options->links, "Write the bytes from node to node as an SVG picture", "F.svg");

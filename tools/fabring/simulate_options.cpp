@@ -55,7 +55,10 @@ Status read_stragglers(const std::string& text, std::uint64_t seed, simulation::
 
 Result<SimulatedWorlds> understand(const SimulateOptions& options) {
   SimulatedWorlds wanted;
-  const auto collective = parse_collective(options.collective);
+  if (options.collective.empty() && !options.show_machine)
+    return wrong_argument("which collective? allreduce, broadcast, ...");
+  const auto collective =
+      options.collective.empty() ? std::optional(Collective::allreduce) : parse_collective(options.collective);
   if (!collective) {
     std::vector<std::string_view> names;
     for (int i = 0; i < collective_count; ++i) names.push_back(name(static_cast<Collective>(i)));
@@ -95,6 +98,10 @@ Result<SimulatedWorlds> understand(const SimulateOptions& options) {
   }
   if (Status status = read_stragglers(options.stragglers, options.seed, wanted.forecast.stragglers); !status)
     return status;
+  if (!options.model.empty() && *collective != Collective::allreduce)
+    return wrong_argument(fmt::format("--model is about the allreduce of gradients, not {}", options.collective));
+  if (!options.model.empty() && !options.measured.empty())
+    return wrong_argument("--model and --measured are two questions: take one");
   if (!options.model.empty() && options.compute_ms <= 0)
     return wrong_argument("--model needs --compute-ms: how long one rank computes for a step");
   return wanted;

@@ -13,11 +13,13 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "runtime/startup/usable_transports.hpp"
 #include "tools/fabring/doctor/bench_cards.hpp"
 #include "tools/fabring/doctor/bench_picture.hpp"
 #include "tools/fabring/doctor/bench_run.hpp"
 #include "tools/fabring/doctor/doctor_command.hpp"
 #include "tools/fabring/doctor/report.hpp"
+#include "tools/fabring/engine_report.hpp"
 #include "tools/fabring/option_checks.hpp"
 #include "tools/fabring/own_ranks.hpp"
 #include "tools/fabring/progress_notes.hpp"
@@ -50,10 +52,12 @@ double link_GBps(const Engine& engine) {
   return 0;
 }
 
-std::string transport_of(const Engine& engine) {
-  for (const std::string& line : engine.report())
-    if (line.starts_with("transport ")) return line.substr(10);
-  return engine.config().transport;
+// What was measured: between hosts the network.
+std::string measured_transport(const Engine& engine, int hosts) {
+  const auto lines = transport_lines(engine.report());
+  if (lines.empty()) return engine.config().transport;
+  const TransportLine& one = hosts > 1 ? lines.back() : lines.front();
+  return one.name + ": " + one.description;
 }
 
 /// Ends what is under way when the time is up, on all ranks: a link that swallows data would hold it for ever.
@@ -169,7 +173,7 @@ int measure(const BenchOptions& options) {
   }
   const auto deadline = began + limit * 4 / 5;
   const int ranks = (*engine)->world().size();
-  const std::string transport = transport_of(**engine);
+  const std::string transport = measured_transport(**engine, run.hosts);
   const double link = link_GBps(**engine);
   std::vector<CardMatrix> cards;
   bool no_time = false;
@@ -216,6 +220,10 @@ int measure(const BenchOptions& options) {
 }
 
 int run(const BenchOptions& options, const Session& session) {
+  if (const Status known = UsableTransports::check(options.transport); !known.ok()) {
+    complain("doctor bench", known.with_prefix("--transport: ").message() + "\nTry `fabring doctor bench --help`.");
+    return exit_usage;
+  }
   if (options.ranks == 0) return measure(options);
   if (options.ranks == 1) {
     complain("doctor bench", "-n 1: one rank has nobody to measure with");

@@ -12,7 +12,7 @@ namespace {
 // From pale green to red: the slower, the redder, so that what is wrong stands out and figures stay readable.
 std::string shade(double share) {
   const double x = std::clamp(share, 0.0, 1.0);
-  const auto mix = [&](double dark, double light) { return static_cast<int>(dark + (light - dark) * x); };
+  const auto mix = [&](double from, double to) { return static_cast<int>(from + (to - from) * x); };
   return fmt::format("#{:02x}{:02x}{:02x}", mix(226, 226), mix(92, 240), mix(80, 228));
 }
 

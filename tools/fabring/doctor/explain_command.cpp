@@ -87,9 +87,8 @@ Answer about_code(const std::string& word) {
 
 Answer about_log(std::istream& log, const std::string& name) {
   Answer answer;
-  answer.known = true;
   const auto hits = explain_log(log, most_log_bytes);
-  if (hits.empty()) answer.text = name + ": no line of it is known to doctor\n";
+  answer.known = !hits.empty();
   for (const LogHit& hit : hits) {
     answer.text +=
         wrapped(fmt::format("{}:{}{} ({})", name, hit.line,
@@ -117,9 +116,10 @@ int run(const ExplainOptions& options) {
   what.erase(0, std::min(what.find_first_not_of(' '), what.size()));
   Answer answer;
   std::error_code error;
+  const bool is_log = what == "-" || std::filesystem::exists(what, error);
   if (what == "-") {
     answer = about_log(std::cin, "stdin");
-  } else if (std::filesystem::exists(what, error)) {
+  } else if (is_log) {
     std::ifstream log(what, std::ios::binary);
     if (!log || std::filesystem::is_directory(what, error)) {
       complain("doctor explain", what + " cannot be read as a log");
@@ -128,6 +128,10 @@ int run(const ExplainOptions& options) {
     answer = about_log(log, what);
   } else {
     answer = about_code(what);
+  }
+  if (!answer.known && is_log) {
+    complain("doctor explain", fmt::format("{}: no line of it is known to doctor", what == "-" ? "stdin" : what));
+    return exit_could_not_run;
   }
   if (!answer.known) {
     complain("doctor explain",

@@ -21,7 +21,7 @@ constexpr std::string_view look_at_peer =
     "look at the output of the rank and host that the error names: its error is the cause\nfabring doctor hang on a "
     "job that still runs";
 
-constexpr Explanation table[] = {
+constexpr Explanation all_explanations[] = {
     // Ours.
     {"Fabring", "invalid_argument", "invalid_argument:", "The call or a setting is wrong.",
      "a null, misaligned or overlapping buffer\na FABRING_* variable with a bad value or a mistyped name",
@@ -251,6 +251,6 @@ constexpr Explanation table[] = {
 
 }  // namespace
 
-std::span<const Explanation> explanations() { return table; }
+std::span<const Explanation> explanations() { return all_explanations; }
 
 }  // namespace fabring::tools

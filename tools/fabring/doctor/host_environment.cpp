@@ -91,15 +91,19 @@ std::string value_of(const Environment& environment, std::string_view name) {
   return at == environment.end() ? "" : at->second;
 }
 
-Findings own(const Environment& environment) {
+Findings own(const HostFacts& facts) {
   Findings found;
-  for (const auto& [name, value] : environment) {
+  for (const auto& [name, value] : facts.environment) {
     if (!name.starts_with("FABRING_")) continue;
     Config scratch;
     if (const Status status = apply_settings({{name, value}}, scratch); !status.ok())
       found.push_back({"environment.fabring", Severity::critical, status.message(),
                        "every rank refuses to start with it", "correct or unset it; fabring settings lists all", name});
   }
+  for (const RefusedValue& refused : facts.refused_values)
+    found.push_back({"environment.fabring", Severity::critical, refused.why.message(),
+                     "every rank refuses to start with it", "correct or unset it; fabring settings says what it means",
+                     std::string(refused.setting)});
   if (found.empty())
     found.push_back(fine("environment.fabring", "every FABRING_* variable is known and has a good value"));
   return found;
@@ -207,7 +211,7 @@ std::optional<Finding> rank_in_world(const Environment& environment) {
 
 Findings check_environment(const HostFacts& facts) {
   const Environment& environment = facts.environment;
-  Findings found = own(environment);
+  Findings found = own(facts);
   for (Findings part : {fabric(facts), of_others(environment)})
     for (Finding& finding : part) found.push_back(std::move(finding));
   for (const auto& finding :

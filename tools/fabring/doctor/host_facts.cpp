@@ -161,7 +161,9 @@ HostFacts gather_host_facts(const std::filesystem::path& root, const Environment
   facts.clock = read_clock();
   facts.shm = read_space(root / "dev/shm");
   Config config;
-  (void)apply_settings(environment, config);  // what is wrong with it is a finding of its own
+  for (const auto& one : environment)
+    (void)apply_settings({one}, config);  // what is wrong with it is a finding of its own, and hides no other
+  facts.refused_values = refused_values(config);
   // The probes want the answer, but must not lose all their time to a name service that is silent.
   if (master_name) facts.master_name = master_name->wait(begin + (until - begin) / 2);
   facts.towards_master = address_towards(environment, facts.master_name);

@@ -11,6 +11,7 @@
 
 #include "fabring/status.hpp"
 #include "runtime/base/settings.hpp"
+#include "runtime/startup/config_check.hpp"
 #include "tools/fabring/doctor/host_files.hpp"
 #include "topology/interfaces.hpp"
 #include "topology/topology.hpp"
@@ -52,6 +53,7 @@ struct Space {
 struct HostFacts {
   HostFiles files;
   Environment environment;
+  std::vector<RefusedValue> refused_values;  ///< of settings: by their grammar, or because of the files they name
   bool root_user = false;
   std::optional<Result<Topology>> topology;  ///< nothing: no answer in time
   Result<std::vector<InterfaceAddress>> interfaces = Status(ErrorCode::unavailable, "not asked");

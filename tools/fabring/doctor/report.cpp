@@ -39,7 +39,8 @@ std::string paragraph(std::string_view head, std::string_view text) {
 }
 
 std::string block(const Finding& finding) {
-  const std::string place = finding.where.empty() ? "" : finding.where + ": ";
+  const bool named = finding.where.empty() || finding.what.starts_with(finding.where);
+  const std::string place = named ? "" : finding.where + ": ";
   std::string text = paragraph(label(finding.severity), place + finding.what + " [" + finding.id + "]");
   text += paragraph("    why", finding.why);
   text += paragraph("    fix", finding.fix);

@@ -158,6 +158,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void finish_now(const std::shared_ptr<Execution>& execution);
   /// Reports that a message does not fit the receive it meets, and fails the communicator.
   Status mismatched_message(CommunicatorCore& communicator, Rank member, const Signature& sent, const Call& receive);
+  void decline_orphans(Rank peer, const Record& withdrawn);
   void keep_early(CommunicatorCore& communicator, Rank member, const Record& record,
                   std::span<const std::byte> payload);
 
@@ -236,6 +237,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   std::uint16_t free_index();
   void now_running(const std::shared_ptr<Execution>& execution, std::uint16_t index);
   void finished(const std::shared_ptr<Execution>& execution);
+  void withdraw(const Execution& execution);
   void drop_early(CommunicatorCore& communicator);
   std::vector<std::shared_ptr<CommunicatorCore>> communicators() const;
   bool is_gone(std::uint32_t id) const;  ///< a communicator of that id was made, and dropped

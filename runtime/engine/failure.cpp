@@ -166,7 +166,10 @@ void EngineCore::fail(CommunicatorCore& communicator, const Status& why) {
     finish_now(execution);
   }
   const auto running = communicator.running();
-  for (const auto& execution : running) execution->fail(explained(*execution));
+  for (const auto& execution : running) {
+    execution->fail(explained(*execution));
+    withdraw(*execution);
+  }
   drop_early(communicator);
   if (!running.empty()) {
     bool shared = false;
@@ -176,6 +179,16 @@ void EngineCore::fail(CommunicatorCore& communicator, const Status& why) {
     settling_.push_back({running.front()->communicator(), limit, parts_.clock->now() + limit, outstanding(running)});
   }
   finished_some_ = true;
+}
+
+// Ranks that never make this communicator keep what was granted to them: they are told, as nobody else will.
+void EngineCore::withdraw(const Execution& execution) {
+  if (execution.point_to_point()) return;  // granted only to who has sent on it
+  Record record;
+  record.kind = RecordKind::withdrawn;
+  record.channel = execution.communicator()->id;
+  record.sequence = execution.sequence();
+  for (const Rank peer : execution.peers_outstanding()) transfer_->send_record(peer, record);
 }
 
 void EngineCore::drop_early(CommunicatorCore& communicator) {

@@ -66,6 +66,19 @@ void EngineCore::keep_early(CommunicatorCore& communicator, Rank member, const R
   if (!transfer_->is_intact(communicator.members[member])) communicator.early.erase(key);  // and it is lost
 }
 
+// It may never be made here: lists of a subgroup differ, or a split failed. Its maker would wait for its memory in vain.
+void EngineCore::decline_orphans(Rank peer, const Record& withdrawn) {
+  std::erase_if(orphans_, [&](const Orphan& orphan) {
+    const Record& record = orphan.record;
+    if (orphan.peer != peer || record.kind != RecordKind::grant || record.channel != withdrawn.channel ||
+        record.sequence != withdrawn.sequence || record.slot < Transfer::first_granted_slot)
+      return false;
+    transfer_->decline(peer, record.slot);
+    orphan_bytes_[peer] -= sizeof(Orphan);
+    return true;
+  });
+}
+
 void EngineCore::on_record(Rank peer, const Record& record, std::span<const std::byte> payload) {
   std::shared_ptr<CommunicatorCore> communicator;
   {
@@ -79,6 +92,10 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
         return;
       }
     }
+  }
+  if (record.kind == RecordKind::withdrawn) {  // of a communicator that is here, grants end with its failure
+    if (!communicator) decline_orphans(peer, record);
+    return;
   }
   if (!communicator) {
     // A split may be complete there and not yet here.

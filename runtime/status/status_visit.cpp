@@ -109,6 +109,8 @@ void visit(StatusVisit& door, bool everybody, std::chrono::milliseconds limit) {
     // Root may ask anybody, and anybody trusts root's answers.
     const bool ours = door.uid == ::geteuid() || door.uid == 0 || ::geteuid() == 0;
     door.outcome = ours ? ask(fd, everybody, until, door.news) : Outcome::foreign;
+    // A stop reaches a process when its threads have their next turn, which may be after the first look.
+    if (door.outcome == Outcome::silent && door.pid > 0) door.process = process_state(door.pid);
   }
   ::close(fd);
 }

@@ -31,6 +31,7 @@ enum class RecordKind : std::uint8_t {
   entered = 3,   ///< the early messages of this operation were taken: `consumed` counts
   announce = 4,  ///< a large message waits for its grant: lets the receiver see the signature, if nothing else has
   matched = 5,   ///< so many messages sent by the reader were received (send, recv): `slot` counts
+  withdrawn = 6,  ///< this operation has failed here: who keeps grants of it for a communicator not made there answers them
 };
 
 struct Record {

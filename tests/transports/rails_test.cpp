@@ -381,7 +381,7 @@ TEST(RailsInUse, AGrantOnAWayThatIsNotThereLosesThePeer) {
   std::vector<Rail> rails;
   for (std::size_t i = 0; i < 2; ++i)
     rails.push_back({{"eth" + std::to_string(i), "net" + std::to_string(i), "10.0.0.1", 0, true},
-                     *make_inproc_transport(make_inproc_fabric(2))->open(options)});
+                     *world.transports[i]->open(options)});
   auto endpoint = *make_rails_endpoint(std::move(rails), how);
   ASSERT_TRUE(endpoint->add_peer(1, world.ranks[1]->address()).ok());
   std::array<std::byte, 8> bytes{};

@@ -72,6 +72,11 @@ def test_fork_after_init():
     assert fine(2, "forked.py").out.count("survived") == 2
 
 
+def test_an_engine_is_kept_by_its_communicators():
+    done = fine(2, "kept.py")
+    assert done.out.count("kept") == 2 and not done.err, str(done)
+
+
 def test_threads():
     assert fine(2, "threads.py").out.count("threads ok") == 2
 

@@ -29,8 +29,17 @@ nb::tuple describe(const Array& array) {
                         type.bits * type.lanes, array.device_type(), row_major(array) || array.size() == 0);
 }
 
+/// What exports its memory as read-only must not be written to.
+bool is_writable(nb::handle array) {
+  nb::ndarray<> writable;
+  return nb::try_cast(array, writable);
+}
+
 }  // namespace
 
-void bind_memory(nb::module_& module) { module.def("describe", describe, nb::arg("array")); }
+void bind_memory(nb::module_& module) {
+  module.def("describe", describe, nb::arg("array"));
+  module.def("is_writable", is_writable, nb::arg("array"));
+}
 
 }  // namespace fabring::python

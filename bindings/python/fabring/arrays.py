@@ -56,7 +56,7 @@ def view(array: Any, name: str, writable: bool) -> View:
     if is_torch(array):
         return _view_torch(array, name)
     if hasattr(array, "__dlpack__") and not isinstance(array, numpy.generic):
-        return _view_dlpack(array, name)
+        return _view_dlpack(array, name, writable)
     if not writable and isinstance(array, (int, float, numpy.generic)):
         return _view_numpy(numpy.asarray(array), name, False)
     raise TypeError(f"{name} is a {type(array).__name__}: Fabring takes NumPy arrays, torch tensors and other arrays with "
@@ -76,7 +76,7 @@ def _view_numpy(array: numpy.ndarray, name: str, writable: bool) -> View:
     if not array.flags.c_contiguous:
         raise _not_in_one_piece(name, array.shape, "numpy.ascontiguousarray() copies it into one")
     if writable and not array.flags.writeable:
-        raise InvalidArgumentError(f"{name} is read-only and the result is to go there")
+        raise _read_only(name)
     return View(array.__array_interface__["data"][0], array.shape, kind, array)
 
 
@@ -99,7 +99,7 @@ def _view_torch(tensor: Any, name: str) -> View:
     return View(tensor.data_ptr(), tuple(tensor.shape), kind, tensor)
 
 
-def _view_dlpack(array: Any, name: str) -> View:
+def _view_dlpack(array: Any, name: str, writable: bool) -> View:
     try:
         address, shape, code, bits, device, in_one_piece = _core.describe(array)
     except TypeError as error:
@@ -112,7 +112,13 @@ def _view_dlpack(array: Any, name: str) -> View:
         raise UnsupportedError(f"{name} has DLPack's type ({code}, {bits} bits); Fabring has {', '.join(_core.TYPES)}")
     if not in_one_piece:
         raise _not_in_one_piece(name, shape, "copy it into a row-major one")
+    if writable and not _core.is_writable(array):
+        raise _read_only(name)
     return View(address, shape, _DLPACK[code, bits], array, device in _CUDA)
+
+
+def _read_only(name: str) -> InvalidArgumentError:
+    return InvalidArgumentError(f"{name} is read-only and the result is to go there")
 
 
 def _not_in_one_piece(name: str, shape: tuple[int, ...], remedy: str) -> InvalidArgumentError:

@@ -78,15 +78,31 @@ class Group(Calls[None]):
             raise first
 
 
+class Family:
+    """The communicators of one engine, each of which keeps it open: `fabring.Engine().world` is as good as the engine."""
+
+    def __init__(self, engine: _core.Engine) -> None:
+        self.engine = engine
+        self.communicators: weakref.WeakSet[Communicator] = weakref.WeakSet()
+
+    def abort(self, reason: str) -> None:
+        """Ends all of them on every rank. What is over already stays as it is."""
+        for one in list(self.communicators):
+            try:
+                one.abort(reason)
+            except Error:
+                pass
+
+
 class Communicator(Calls[Any]):
     """A group of ranks. Calling a collective on it runs it: when it returns, the result is there and the arrays are the
     caller's again. Safe to use from several threads, if all ranks see the same order of calls. The interpreter runs other
     threads meanwhile. Raises the exceptions of fabring.errors."""
 
-    def __init__(self, core: _core.Communicator, family: weakref.WeakSet[Communicator] | None = None) -> None:
+    def __init__(self, core: _core.Communicator, family: Family) -> None:
         self._core = core
-        self._family: weakref.WeakSet[Communicator] = weakref.WeakSet() if family is None else family  # of one engine
-        self._family.add(self)
+        self._family = family
+        family.communicators.add(self)
         self.rank: int = core.rank
         self.size: int = core.size
         self.label: str = core.label
@@ -129,14 +145,6 @@ class Communicator(Calls[Any]):
     def abort(self, reason: str) -> None:
         """Ends this communicator on every rank: operations under way raise AbortedError. Returns at once."""
         self._core.abort(reason)
-
-    def _abort_family(self, reason: str) -> None:
-        """abort() of this one and of all that were made of it. What is over already stays as it is."""
-        for one in {self, *self._family}:
-            try:
-                one._core.abort(reason)
-            except Error:
-                pass
 
     def check(self) -> None:
         """Raises the error that ended this communicator, if one has."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import math
+import operator
 import weakref
 from collections.abc import Mapping
 from typing import Any
@@ -11,9 +12,10 @@ from typing import Any
 import numpy
 
 from fabring import _core, ending
-from fabring.communicator import Communicator
+from fabring.communicator import Communicator, Family
+from fabring.errors import InvalidArgumentError
 
-_open: weakref.WeakSet[Engine] = weakref.WeakSet()
+_open: weakref.WeakSet[Family] = weakref.WeakSet()
 
 
 class Engine:
@@ -27,21 +29,22 @@ class Engine:
     def __init__(self, settings: Mapping[str, Any] | None = None, *, environment: bool = True) -> None:
         told = [(name, _text(value)) for name, value in (settings or {}).items()]
         self._core = _core.create(environment, told)
-        self.world = Communicator(self._core.world())
-        _open.add(self)
+        self._family = Family(self._core)
+        self.world = Communicator(self._core.world(), self._family)
+        _open.add(self._family)
 
     def __enter__(self) -> Engine:
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         if reason := ending.of_block(error):
-            self.world._abort_family(reason)
+            self._family.abort(reason)
         self.close()
 
     def close(self) -> None:
         """Says goodbye and waits, bounded by FABRING_LEAVE_TIMEOUT, until the others have too. What is under way ends with
         AbortedError. Closing twice is fine."""
-        _open.discard(self)
+        _open.discard(self._family)
         self._core.close()
 
     def empty(self, shape: int | tuple[int, ...], dtype: Any = "float32") -> numpy.ndarray:
@@ -49,7 +52,7 @@ class Engine:
         share none. Any operation takes it, or a contiguous part of it, like any other array, and gets by with fewer copies.
         The memory is given back when the last view of it is gone. Raises OutOfMemoryError."""
         kind = numpy.dtype(dtype)
-        dimensions = (shape,) if isinstance(shape, int) else tuple(shape)
+        dimensions = _dimensions(shape)
         memory = _Mapped(self._core.allocate(math.prod(dimensions) * kind.itemsize), math.prod(dimensions) * kind.itemsize)
         return numpy.asarray(memory).view(kind).reshape(dimensions)
 
@@ -75,6 +78,18 @@ class _Mapped:
         self.__array_interface__ = {"version": 3, "shape": (size,), "typestr": "|u1", "data": (memory.address, False)}
 
 
+def _dimensions(shape: Any) -> tuple[int, ...]:
+    try:
+        made = (operator.index(shape),) if hasattr(shape, "__index__") else tuple(operator.index(one) for one in shape)
+    except TypeError:
+        made = (-1,)
+    if min(made, default=0) < 0:
+        raise InvalidArgumentError(f"shape is {shape!r}; it needs whole numbers, 0 or more")
+    if math.prod(made) >= 2**63:
+        raise InvalidArgumentError(f"shape is {shape!r}: no memory has so many elements")
+    return made
+
+
 def _text(value: Any) -> str:
     return str(int(value)) if isinstance(value, bool) else str(value)
 
@@ -82,13 +97,14 @@ def _text(value: Any) -> str:
 def tell_of_uncaught() -> None:
     """At exit: ranks that wait for one that failed hear why, at once."""
     reason = ending.uncaught()
-    for engine in list(_open) if reason else ():
-        engine.world._abort_family(reason)
+    for family in list(_open) if reason else ():
+        family.abort(reason)
 
 
 @atexit.register
 def _close_all() -> None:
     """While Python still works: afterwards nobody could say goodbye for us, and the others would see a death."""
     tell_of_uncaught()
-    for engine in list(_open):
-        engine.close()
+    for family in list(_open):
+        _open.discard(family)
+        family.engine.close()

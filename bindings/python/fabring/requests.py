@@ -7,6 +7,7 @@ n is the number of ranks. Blocks are rows: an array of shape (k, ...) is k rows.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -50,8 +51,10 @@ def _reduction(type: str, op: str, factor: float | int | None) -> dict[str, Any]
             raise InvalidArgumentError(f"factor= multiplies the summands of op='sum', not of op={op!r}")
         if type.startswith(("float", "bfloat")):
             return {"op": _number(type, "premul_sum"), "factor": float(factor)}
-        if int(factor) != factor:
+        if not math.isfinite(factor) or int(factor) != factor:
             raise InvalidArgumentError(f"factor={factor!r} is not whole and the elements are {type}")
+        if not -2**63 <= factor < 2**63:
+            raise InvalidArgumentError(f"factor={factor!r} is beyond what the elements, {type}, can be multiplied by")
         return {"op": _number(type, "premul_sum"), "whole_factor": int(factor)}
     return {"op": _checked(type, op)}
 
@@ -104,8 +107,15 @@ def _row_elements(shape: tuple[int, ...]) -> int:
     return math.prod(shape[1:])
 
 
+def _whole(value: Any, name: str) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise InvalidArgumentError(f"{name}={value!r} is no whole number") from None
+
+
 def _checked_counts(counts: Sequence[int], ranks: int, name: str, rows: int | None = None) -> list[int]:
-    made = [int(count) for count in counts]
+    made = [_whole(count, f"{name}[{i}]") for i, count in enumerate(counts)]
     if len(made) != ranks or min(made, default=0) < 0:
         raise InvalidArgumentError(f"{name} is {made}; it needs a number of rows, 0 or more, for each of {ranks} ranks")
     if rows is not None and sum(made) != rows:
@@ -114,9 +124,17 @@ def _checked_counts(counts: Sequence[int], ranks: int, name: str, rows: int | No
 
 
 def _root(root: int, ranks: int, name: str = "root") -> int:
+    root = _whole(root, name)
     if not 0 <= root < ranks:
         raise InvalidArgumentError(f"{name}={root}; there are ranks 0 to {ranks - 1}")
     return root
+
+
+def _tag(tag: int, least: int) -> int:
+    tag = _whole(tag, "tag")
+    if not least <= tag < 2**31:
+        raise InvalidArgumentError(f"tag={tag}; tags are 0 to {2**31 - 1}" + (f", or {least} for any" if least < 0 else ""))
+    return tag
 
 
 def _needs_rows(source: View, what: str) -> None:
@@ -270,14 +288,15 @@ def barrier(comm: _core.Communicator) -> Request:
 
 def send(comm: _core.Communicator, x: Any, to: int, tag: int) -> Request:
     source = view(x, "x", writable=False)
-    if tag < 0:
-        raise InvalidArgumentError(f"send: tag={tag}; tags are 0 or more")
+    tag = _tag(tag, 0)
     return Request(_operation("send", source, None, source.elements, root=_root(to, comm.size, "to"), tag=tag), (source,), None)
 
 
 def recv(comm: _core.Communicator, out: Any, source: int, tag: int) -> Request:
     target = view(out, "out", writable=True)
+    source = _whole(source, "source")
     if source != ANY_SOURCE:
         _root(source, comm.size, "source")
+    tag = _tag(tag, ANY_TAG)
     return Request(_operation("recv", None, target, target.elements, root=source, tag=tag), (target,), Received)
 

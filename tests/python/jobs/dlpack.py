@@ -30,6 +30,15 @@ try:
     raise SystemExit("a strided array was taken")
 except fabring.InvalidArgumentError as error:
     assert "(4, 2)" in str(error), error
+locked = np.zeros(6, np.float32)
+locked.flags.writeable = False
+assert (world.allreduce(Foreign(locked)) == 0).all()
+for call in (lambda: world.allreduce(Foreign(x), out=Foreign(locked)), lambda: world.recv(Foreign(locked), 0)):
+    try:
+        call()
+        raise SystemExit("a read-only array was written to")
+    except fabring.InvalidArgumentError as error:
+        assert "read-only" in str(error), error
 try:
     import torch
 except ImportError:

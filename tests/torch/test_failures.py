@@ -1,5 +1,6 @@
 """Ranks that die, are late, or give up; and processes that go on after that."""
 
+import multiprocessing
 import os
 import pathlib
 import signal
@@ -160,6 +161,38 @@ def loads_data(rank, size):
 
 def test_data_loaders_that_fork():
     assert run(2, loads_data) == [2 * 2 * sum(i * i for i in range(64))] * 2
+
+
+def child_of_fork(store, rank, size):
+    dist.init_process_group("fabring", init_method=f"file://{store}", rank=rank, world_size=size)
+    for _ in range(3):
+        tensor = torch.ones(1000)
+        done = dist.all_reduce(tensor, async_op=True).get_future().then(lambda future: future.value()[0])
+        assert done.wait()[0].item() == size
+    dist.barrier(dist.new_group())
+    dist.destroy_process_group()
+
+
+def forks(rank, size, folder):
+    works = [dist.all_reduce(torch.ones(10), async_op=True) for _ in range(10)]
+    works[-1].wait()
+    dist.destroy_process_group()
+    child = multiprocessing.get_context("fork").Process(target=child_of_fork, args=(f"{folder}/children", rank, size))
+    child.start()
+    child.join(60)
+    assert child.exitcode == 0, "a child of a process that has no group any more is free to make one"
+    dist.init_process_group("fabring", init_method=f"file://{folder}/parents", rank=rank, world_size=size)
+    dist.barrier()
+
+
+@pytest.mark.parametrize("transport", ["auto", "fabric", "tcp"])
+def test_a_child_of_fork_may_make_its_own_group(tmp_path, transport):
+    run(2, with_transport, transport, forks, str(tmp_path))
+
+
+def with_transport(rank, size, transport, function, *arguments):
+    os.environ["FABRING_TRANSPORT"] = transport
+    return function(rank, size, *arguments)
 
 
 def test_a_package_without_the_backend_says_so_when_it_is_asked_for(tmp_path):

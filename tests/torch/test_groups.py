@@ -1,6 +1,7 @@
 """Process groups: cheap ones, overlapping ones, new ones after old ones, and what happens to futures and works."""
 
 import os
+import threading
 import time
 
 import pytest
@@ -113,6 +114,27 @@ def futures(rank, size):
 
 def test_works_and_futures():
     run(2, futures)
+
+
+def nobody_waits(rank, size):
+    dist.barrier()
+    before = threads_of_this_process()
+    done = threading.Event()
+    for _ in range(20):
+        for _ in range(200):
+            last = dist.all_reduce(torch.ones(1000), async_op=True)
+        last.get_future().then(lambda _: done.set())
+        assert done.wait(60)
+        done.clear()
+    most = threads_of_this_process()
+    assert most <= before + 14, "spare threads are for callbacks that wait, not for works that come fast"
+    deadline = time.monotonic() + 20
+    while threads_of_this_process() > before + 4:  # the one that finishes them, its spare, and the engine's own
+        assert time.monotonic() < deadline, f"{threads_of_this_process()} threads are left of {most}; before {before}"
+
+
+def test_works_nobody_waits_for_take_no_threads():
+    run(2, nobody_waits)
 
 
 def split(rank, size):

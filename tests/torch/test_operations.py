@@ -175,6 +175,43 @@ def test_shapes_of_memory():
     run(3, shapes_of_memory)
 
 
+def results_over_inputs(rank, size):
+    """The result lies where an input does: where operations in place have it, and elsewhere, which is for a copy to solve."""
+    for block in (rank, 0, size - 1):
+        rows = torch.zeros(size, 4)
+        rows[block] = rank + 1
+        dist.all_gather_into_tensor(rows, rows[block])
+        same(rows, torch.arange(1.0, size + 1).unsqueeze(1).expand(size, 4))
+        rows = torch.zeros(size, 4)
+        rows[block] = rank + 1
+        dist.all_gather(list(rows.unbind()), rows[block])
+        same(rows, torch.arange(1.0, size + 1).unsqueeze(1).expand(size, 4))
+        rows = torch.full((size, 4), float(rank)) + torch.arange(size).unsqueeze(1)
+        dist.reduce_scatter_tensor(rows[block], rows)
+        same(rows[block], torch.full((4,), sum(range(size)) + size * float(rank)))
+        rows = torch.full((size, 4), float(rank)) + torch.arange(size).unsqueeze(1)
+        dist.reduce_scatter(rows[block], list(rows.unbind()))
+        same(rows[block], torch.full((4,), sum(range(size)) + size * float(rank)))
+        rows = torch.full((size, 4), float(rank))
+        dist.gather(rows[block], list(rows.unbind()) if rank == 1 else None, dst=1)
+        same(rows, torch.arange(float(size)).unsqueeze(1).expand(size, 4) if rank == 1 else torch.full((size, 4), float(rank)))
+        rows = torch.arange(float(size)).unsqueeze(1).repeat(1, 4)
+        dist.scatter(rows[block], list(rows.unbind()) if rank == 1 else None, src=1)
+        same(rows[block], torch.full((4,), float(rank)))
+    uneven = torch.full((size * (size + 1) // 2,), float(rank))  # rank r has r + 1 elements
+    lists = list(uneven.split([other + 1 for other in range(size)]))
+    dist.all_gather(lists, uneven[:rank + 1])
+    same(uneven, torch.cat([torch.full((other + 1,), float(other)) for other in range(size)]))
+    moved = torch.arange(2.0 * size + 1) + 100 * rank
+    expected = torch.cat([torch.arange(2.0 * rank, 2.0 * rank + 2) + 100 * other for other in range(size)])
+    dist.all_to_all_single(moved[1:], moved[:-1])
+    same(moved[1:], expected)
+
+
+def test_results_over_inputs():
+    run(3, results_over_inputs)
+
+
 def expect(error, text, function, *arguments, **named):
     with pytest.raises(error) as caught:
         function(*arguments, **named)

@@ -64,6 +64,12 @@ def test_fabring_run_is_a_launcher_too():
     assert started.returncode == 0 and "2 ranks" in started.stdout, started.stdout + started.stderr
 
 
+def test_nobody_warns_while_rank_0_is_late():
+    started = fabring_run(2, "late.py")
+    assert started.returncode == 0 and started.stdout.count("in time") == 2, started.stdout + started.stderr
+    assert started.stderr == "", started.stderr
+
+
 def test_an_exception_that_nobody_catches_is_told_to_the_others():
     started = fabring_run(3, "uncaught.py")
     said = started.stdout

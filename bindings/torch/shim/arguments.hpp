@@ -41,8 +41,24 @@ inline void fill(fabring_operation& operation, const at::Tensor& in, const at::T
   operation.count = count_of(part, elements);
 }
 
+/// `in`, or a copy if it shares memory with `out` elsewhere than where an operation in place has it: `at` elements
+/// after `out` begins.
+inline at::Tensor apart(const at::Tensor& in, const at::Tensor& out, std::int64_t at) {
+  const auto* const input = static_cast<const char*>(in.const_data_ptr());
+  const auto* const output = static_cast<const char*>(out.const_data_ptr());
+  const bool overlap = input < output + out.nbytes() && output < input + in.nbytes();
+  return overlap && input != output + at * out.element_size() ? in.clone() : in;
+}
+
 inline bool of_one_size(const Tensors& tensors, std::int64_t elements) {
   return std::all_of(tensors.begin(), tensors.end(), [&](const at::Tensor& t) { return t.numel() == elements; });
+}
+
+/// Of the tensors of the ranks before this one.
+inline std::int64_t elements_before(const Tensors& tensors, int rank) {
+  std::int64_t sum = 0;
+  for (int before = 0; before < rank; ++before) sum += tensors[static_cast<std::size_t>(before)].numel();
+  return sum;
 }
 
 inline std::vector<std::size_t> counts_of(const Tensors& tensors, const Elements& elements) {

@@ -15,16 +15,13 @@
 namespace fabring_torch {
 namespace {
 
-// Groups are made and destroyed from any thread. Never freed: engines may outlive what is destroyed at exit.
+// Groups are made and destroyed from any thread.
 struct Table {
   std::mutex mutex;
   std::map<std::string, std::weak_ptr<SharedEngine>> engines;
 };
 
-Table& table() {
-  static Table* const engines = new Table;
-  return *engines;
-}
+Table& table() { return of_process<Table>(); }
 
 std::vector<std::shared_ptr<SharedEngine>> living() {
   std::vector<std::shared_ptr<SharedEngine>> found;
@@ -150,7 +147,7 @@ std::shared_ptr<SharedEngine> SharedEngine::create(const Keys& keys, int rank, i
 }
 
 SharedEngine::~SharedEngine() {
-  if (!is_forked()) fabring_engine_destroy(handle_);
+  if (origin_.is_this_process()) fabring_engine_destroy(handle_);
 }
 
 std::shared_ptr<SharedEngine> SharedEngine::find(const std::string& token) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "fabring/fabring.h"
+#include "process.hpp"
 
 namespace fabring_torch {
 
@@ -64,6 +65,7 @@ class SharedEngine {
   SharedEngine(const Keys& keys, fabring_engine* handle, std::vector<std::int64_t> global_ranks, std::string token)
       : keys_(keys), handle_(handle), global_ranks_(std::move(global_ranks)), token_(std::move(token)) {}
 
+  const Origin origin_;
   const Keys keys_;
   fabring_engine* handle_;
   const std::vector<std::int64_t> global_ranks_;  // of the engine's ranks

@@ -2,19 +2,9 @@
 
 #include <c10/util/Exception.h>
 #include <c10/util/StringUtil.h>
-#include <pthread.h>
-
-#include <atomic>
 
 namespace fabring_torch {
 namespace {
-
-std::atomic<bool> connected{false}, forked{false};
-
-const bool watching_forks = [] {
-  pthread_atfork(nullptr, nullptr, [] { forked.store(connected.load()); });
-  return true;
-}();
 
 constexpr c10::SourceLocation here{"fabring", __FILE__, 0};
 
@@ -40,16 +30,5 @@ std::exception_ptr exception_of(const fabring_error& error) {
 void raise(const fabring_error& error) { std::rethrow_exception(exception_of(error)); }
 
 void raise_lost(const std::string& text) { throw c10::DistBackendError(here, text); }
-
-void note_connections() { connected.store(true); }
-
-bool is_forked() { return forked.load(std::memory_order_relaxed); }
-
-void check_not_forked() {
-  if (is_forked())
-    throw c10::Error(here,
-                     "fabring: this process is a child of fork(), and the connections are its parent's; make process "
-                     "groups only in processes that call init_process_group themselves");
-}
 
 }  // namespace fabring_torch

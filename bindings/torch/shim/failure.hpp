@@ -23,11 +23,4 @@ inline void check(fabring_status_code code, const fabring_error& error) {
 /// Ends the group's call with DistBackendError.
 [[noreturn]] void raise_lost(const std::string& text);
 
-/// This process is about to have connections, which a child of fork() must not touch.
-void note_connections();
-/// Is this a child of a process that had connections?
-bool is_forked();
-/// Throws if it is.
-void check_not_forked();
-
 }  // namespace fabring_torch

@@ -9,8 +9,8 @@ void ProcessGroup::add_allgather(Task& task, const at::Tensor& output, const at:
   check_type(input, output.scalar_type(), "the input");
   TORCH_CHECK_VALUE(output.numel() == input.numel() * size_, "fabring: the output of an all_gather of ", size_,
                     " ranks holds ", size_, " times the input, but it is ", describe(output), " for ", describe(input));
-  const at::Tensor in = to_read(input, "the input");
   const at::Tensor out = to_write(output, false, task.copies, "the output");
+  const at::Tensor in = apart(to_read(input, "the input"), out, rank_ * input.numel());
   const Elements elements = elements_to_move(in);
   fabring_operation operation = describe_operation(FABRING_COLLECTIVE_ALL_GATHER, timeout);
   fill(operation, in, out, elements, in);
@@ -45,12 +45,12 @@ ProcessGroup::WorkPointer ProcessGroup::allgather(TensorLists& outputs, Tensors&
     return start(std::move(task), options.asyncOp);
   }
   // Every rank another length, which all ranks know from their outputs.
-  const at::Tensor in = to_read(inputs[0], "the input");
   const at::Tensor out = to_write(outputs[0], task.copies, "outputs");
-  check_type(in, out.scalar_type(), "the input");
-  TORCH_CHECK_VALUE(outputs[0][static_cast<std::size_t>(rank_)].numel() == in.numel(), "fabring: allgather: output ",
-                    rank_, " is for this rank's input, ", describe(in), ", but it is ",
-                    describe(outputs[0][static_cast<std::size_t>(rank_)]));
+  check_type(inputs[0], out.scalar_type(), "the input");
+  TORCH_CHECK_VALUE(outputs[0][static_cast<std::size_t>(rank_)].numel() == inputs[0].numel(),
+                    "fabring: allgather: output ", rank_, " is for this rank's input, ", describe(inputs[0]),
+                    ", but it is ", describe(outputs[0][static_cast<std::size_t>(rank_)]));
+  const at::Tensor in = apart(to_read(inputs[0], "the input"), out, elements_before(outputs[0], rank_));
   const Elements elements = elements_to_move(in);
   const std::vector<std::size_t> counts = counts_of(outputs[0], elements);
   fabring_operation operation = describe_operation(FABRING_COLLECTIVE_ALL_GATHER, options.timeout);
@@ -116,26 +116,26 @@ ProcessGroup::WorkPointer ProcessGroup::gather(TensorLists& outputs, Tensors& in
   Task task;
   task.type = c10d::OpType::GATHER;
   task.title = "fabring:gather";
-  const at::Tensor in = to_read(inputs[0], "the input");
-  const Elements elements = elements_to_move(in);
-  fabring_operation operation = describe_operation(FABRING_COLLECTIVE_GATHER, options.timeout);
-  fill(operation, in, at::Tensor(), elements, in);
-  operation.root = static_cast<std::int32_t>(options.rootRank);
-  task.kept = {in};
+  at::Tensor in = to_read(inputs[0], "the input");
+  at::Tensor out;
   if (options.rootRank == rank_) {
     check_one(outputs, "gather", "list of outputs");
     TORCH_CHECK_VALUE(outputs[0].size() == static_cast<std::size_t>(size_), "fabring: gather from ", size_,
                       " ranks needs as many outputs, not ", outputs[0].size());
     TORCH_CHECK_VALUE(of_one_size(outputs[0], in.numel()), "fabring: gather: every output has the size of the input, ",
                       describe(in));
-    const at::Tensor out = to_write(outputs[0], task.copies, "outputs");
+    out = to_write(outputs[0], task.copies, "outputs");
     check_type(out, in.scalar_type(), "an output");
-    operation.out = out.mutable_data_ptr();
-    task.kept.push_back(out);
+    in = apart(in, out, rank_ * in.numel());
     task.outputs = outputs[0];
   } else {
     check_none(outputs, "gather");
   }
+  fabring_operation operation = describe_operation(FABRING_COLLECTIVE_GATHER, options.timeout);
+  fill(operation, in, out, elements_to_move(in), in);
+  operation.root = static_cast<std::int32_t>(options.rootRank);
+  task.kept = {in};
+  if (out.defined()) task.kept.push_back(out);
   task.operations = {operation};
   return start(std::move(task), options.asyncOp);
 }

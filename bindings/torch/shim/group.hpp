@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "fabring/fabring.h"
+#include "process.hpp"
 
 namespace fabring_torch {
 
@@ -40,12 +41,14 @@ class Group {
 
   fabring_comm* comm() const { return comm_; }
   const GroupRequest& request() const { return request_; }
+  const Origin& origin() const { return origin_; }
   /// "tcp", "fabric ...": what the engine says it chose, a line each.
   std::string report() const;
 
  private:
   Group(GroupRequest request, std::shared_ptr<SharedEngine> engine, fabring_comm* comm);
 
+  const Origin origin_;
   const GroupRequest request_;
   const std::shared_ptr<SharedEngine> engine_;
   fabring_comm* comm_;

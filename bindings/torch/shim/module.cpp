@@ -5,7 +5,6 @@
 #include <torch/csrc/distributed/c10d/Types.hpp>
 
 #include "engine.hpp"
-#include "failure.hpp"
 #include "group.hpp"
 #include "process_group.hpp"
 
@@ -41,15 +40,11 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.def("report", &report, py::arg("backend"), py::call_guard<py::gil_scoped_release>());
   module.def("version", [] { return std::string(fabring_version()); });
   module.def(
-      "abort",
-      [](const std::string& reason) {
-        if (!fabring_torch::is_forked()) fabring_torch::Group::abort_all(reason);
-      },
-      py::arg("reason"), py::call_guard<py::gil_scoped_release>());
+      "abort", [](const std::string& reason) { fabring_torch::Group::abort_all(reason); }, py::arg("reason"),
+      py::call_guard<py::gil_scoped_release>());
   module.def(
       "leave",
       [] {
-        if (fabring_torch::is_forked()) return;
         fabring_torch::SharedEngine::leave_all();
         fabring_torch::Work::settle();
       },

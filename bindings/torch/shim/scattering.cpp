@@ -12,24 +12,24 @@ ProcessGroup::WorkPointer ProcessGroup::scatter(Tensors& outputs, TensorLists& i
   task.type = c10d::OpType::SCATTER;
   task.title = "fabring:scatter";
   const at::Tensor out = to_write(outputs[0], false, task.copies, "the output");
-  const Elements elements = elements_to_move(out);
-  fabring_operation operation = describe_operation(FABRING_COLLECTIVE_SCATTER, options.timeout);
-  fill(operation, at::Tensor(), out, elements, out);
-  operation.root = static_cast<std::int32_t>(options.rootRank);
-  task.kept = {out};
+  at::Tensor in;
   if (options.rootRank == rank_) {
     check_one(inputs, "scatter", "list of inputs");
     TORCH_CHECK_VALUE(inputs[0].size() == static_cast<std::size_t>(size_), "fabring: scatter to ", size_,
                       " ranks needs as many inputs, not ", inputs[0].size());
     TORCH_CHECK_VALUE(of_one_size(inputs[0], out.numel()), "fabring: scatter: every input has the size of the output, ",
                       describe(out));
-    const at::Tensor in = to_read(inputs[0], "inputs");
+    in = to_read(inputs[0], "inputs");
     check_type(in, out.scalar_type(), "an input");
-    operation.in = in.const_data_ptr();
-    task.kept.push_back(in);
+    in = apart(in, out, -rank_ * out.numel());
   } else {
     check_none(inputs, "scatter");
   }
+  fabring_operation operation = describe_operation(FABRING_COLLECTIVE_SCATTER, options.timeout);
+  fill(operation, in, out, elements_to_move(out), out);
+  operation.root = static_cast<std::int32_t>(options.rootRank);
+  task.kept = {out};
+  if (in.defined()) task.kept.push_back(in);
   task.outputs = outputs;
   task.operations = {operation};
   return start(std::move(task), options.asyncOp);
@@ -42,8 +42,8 @@ void ProcessGroup::add_reduce_scatter(Task& task, const at::Tensor& output, cons
   TORCH_CHECK_VALUE(input.numel() == output.numel() * size_, "fabring: the input of a reduce_scatter of ", size_,
                     " ranks holds ", size_, " times the output, but it is ", describe(input), " for ",
                     describe(output));
-  const at::Tensor in = to_read(input, "the input");
   const at::Tensor out = to_write(output, false, task.copies, "the output");
+  const at::Tensor in = apart(to_read(input, "the input"), out, -rank_ * out.numel());
   fabring_operation operation = describe_operation(FABRING_COLLECTIVE_REDUCE_SCATTER, options.timeout);
   const Elements elements = elements_to_reduce(out, options.reduceOp, &operation);
   fill(operation, in, out, elements, out);
@@ -62,7 +62,7 @@ ProcessGroup::WorkPointer ProcessGroup::reduce_scatter(Tensors& outputs, TensorL
   task.type = c10d::OpType::REDUCE_SCATTER;
   task.title = "fabring:reduce_scatter";
   task.outputs = outputs;
-  const at::Tensor in = to_read(inputs[0], "inputs");
+  at::Tensor in = to_read(inputs[0], "inputs");
   if (of_one_size(inputs[0], outputs[0].numel())) {
     add_reduce_scatter(task, outputs[0], in, options);
     return start(std::move(task), options.asyncOp);
@@ -73,6 +73,7 @@ ProcessGroup::WorkPointer ProcessGroup::reduce_scatter(Tensors& outputs, TensorL
                     ", but it is ", describe(inputs[0][static_cast<std::size_t>(rank_)]));
   const at::Tensor out = to_write(outputs[0], false, task.copies, "the output");
   check_type(in, out.scalar_type(), "an input");
+  in = apart(in, out, -elements_before(inputs[0], rank_));
   fabring_operation operation = describe_operation(FABRING_COLLECTIVE_REDUCE_SCATTER, options.timeout);
   const Elements elements = elements_to_reduce(out, options.reduceOp, &operation);
   const std::vector<std::size_t> counts = counts_of(inputs[0], elements);
@@ -145,9 +146,10 @@ ProcessGroup::WorkPointer ProcessGroup::alltoall_base(at::Tensor& output, at::Te
   Task task;
   task.type = c10d::OpType::ALLTOALL_BASE;
   task.title = "fabring:all_to_all";
-  const at::Tensor in = to_read(input, "the input");
-  check_type(output, in.scalar_type(), "the output");
+  check_usable(input, "the input");
+  check_type(output, input.scalar_type(), "the output");
   const at::Tensor out = to_write(output, false, task.copies, "the output");
+  const at::Tensor in = apart(to_read(input, "the input"), out, 0);
   const Elements elements = elements_to_move(in);
   const std::vector<std::size_t> in_counts = parts_of(in, input_splits, size_, elements, "the input");
   const std::vector<std::size_t> out_counts = parts_of(out, output_splits, size_, elements, "the output");
@@ -175,8 +177,8 @@ ProcessGroup::WorkPointer ProcessGroup::alltoall(Tensors& outputs, Tensors& inpu
   Task task;
   task.type = c10d::OpType::ALLTOALL;
   task.title = "fabring:all_to_all";
-  const at::Tensor in = to_read(inputs, "inputs");
   const at::Tensor out = to_write(outputs, task.copies, "outputs");
+  const at::Tensor in = apart(to_read(inputs, "inputs"), out, 0);
   check_type(out, in.scalar_type(), "an output");
   const Elements elements = elements_to_move(in);
   const std::vector<std::size_t> in_counts = counts_of(inputs, elements), out_counts = counts_of(outputs, elements);

@@ -17,14 +17,9 @@ namespace {
 
 // Finishes what nobody waits for, one after the other, in a thread of its own. A callback may wait for another Work's
 // future (PowerSGD's do), which would be finished here: when the queue does not move for a moment, a spare thread goes
-// on. Never freed: it may have something to do until the process ends.
+// on. Spare threads end when there has been nothing to do for a while.
 class Finisher {
  public:
-  static Finisher& instance() {
-    static Finisher* const finisher = new Finisher;
-    return *finisher;
-  }
-
   void push(c10::intrusive_ptr<Work> work) {
     {
       const std::lock_guard lock(mutex_);
@@ -41,8 +36,10 @@ class Finisher {
 
  private:
   using Clock = std::chrono::steady_clock;
-  static constexpr auto patience = std::chrono::milliseconds(1);
-  static constexpr int most_threads = 64;
+  static constexpr auto shortest_patience = std::chrono::milliseconds(1),
+                        longest_patience = std::chrono::milliseconds(50);
+  static constexpr auto idle_time = std::chrono::seconds(2);
+  static constexpr int most_threads = 64, kept_threads = 2;
   struct Entry {
     c10::intrusive_ptr<Work> work;
     Clock::time_point since;
@@ -57,33 +54,45 @@ class Finisher {
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
-  Entry next() {
+  // Longer, the more threads are at it: what they wait for may be their turn, of a core or of Python's lock.
+  Clock::duration patience() const {
+    return std::min<Clock::duration>(shortest_patience * (1 << std::clamp(busy_ - 1, 0, 10)), longest_patience);
+  }
+
+  // Null: this thread is spare.
+  c10::intrusive_ptr<Work> next() {
     std::unique_lock lock(mutex_);
     ++idle_;
     for (;;) {
-      changed_.wait(lock, [&] { return !queue_.empty(); });
-      const auto due = queue_.front().since + patience;
+      while (!changed_.wait_for(lock, idle_time, [&] { return !queue_.empty(); })) {
+        if (threads_ <= kept_threads) continue;
+        --threads_;
+        --idle_;
+        return {};
+      }
+      const auto due = std::max(queue_.front().since, moved_) + patience();
       if (busy_ == 0 || Clock::now() >= due) break;
       changed_.wait_until(lock, due);
     }
     --idle_;
-    Entry entry = std::move(queue_.front());
+    c10::intrusive_ptr<Work> work = std::move(queue_.front().work);
     queue_.pop_front();
+    moved_ = Clock::now();
     ++busy_;
     if (busy_ > 1 && idle_ == 0 && threads_ < most_threads) start();
     if (threads_ == 1) start();
-    return entry;
+    return work;
   }
 
-  [[noreturn]] void run() {
+  void run() {
     pthread_setname_np(pthread_self(), "fabring-done");
-    for (;;) {
-      Entry entry = next();
-      entry.work->finish_once();
-      entry.work.reset();
+    while (auto work = next()) {
+      work->finish_once();
+      work.reset();
       {
         const std::lock_guard lock(mutex_);
         --busy_;
+        moved_ = Clock::now();
       }
       changed_.notify_all();
     }
@@ -92,6 +101,7 @@ class Finisher {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Entry> queue_;
+  Clock::time_point moved_{};  // when one was begun or done last
   int threads_ = 0, idle_ = 0, busy_ = 0;
 };
 
@@ -110,12 +120,12 @@ Work::Work(std::shared_ptr<Group> group, Task task)
       future_(make_future(task_.device)) {}
 
 Work::~Work() {
-  if (is_forked()) return;
+  if (!group_->origin().is_this_process()) return;
   for (fabring_work* handle : handles_) fabring_work_free(handle);
 }
 
 c10::intrusive_ptr<Work> Work::start(std::shared_ptr<Group> group, Task task, bool wait) {
-  check_not_forked();
+  group->origin().check();
   auto work = c10::make_intrusive<Work>(std::move(group), std::move(task));
   if (wait && work->task_.operations.size() == 1) {
     fabring_error error = FABRING_ERROR_INIT;
@@ -164,7 +174,7 @@ void Work::told(void* work) {
     const std::lock_guard lock(self->state_);
     if (--self->running_ == 0 && self->waiters_ == 0) mine = std::move(self->self_);
   }
-  if (mine) Finisher::instance().push(std::move(mine));
+  if (mine) of_process<Finisher>().push(std::move(mine));
 }
 
 bool Work::all_done() {
@@ -280,6 +290,6 @@ bool Work::wait(std::chrono::milliseconds timeout) {
   return true;
 }
 
-void Work::settle() { Finisher::instance().settle(std::chrono::seconds(5)); }
+void Work::settle() { of_process<Finisher>().settle(std::chrono::seconds(5)); }
 
 }  // namespace fabring_torch

@@ -1,0 +1,28 @@
+#include "process.hpp"
+
+#include <c10/util/Exception.h>
+#include <pthread.h>
+
+namespace fabring_torch {
+namespace {
+
+std::atomic<std::uint32_t> forks_so_far{0};
+
+const bool watching_forks = [] {
+  pthread_atfork(nullptr, nullptr, [] { ++forks_so_far; });
+  return true;
+}();
+
+}  // namespace
+
+std::uint32_t forks() { return forks_so_far.load(std::memory_order_relaxed); }
+
+void Origin::check() const {
+  if (!is_this_process())
+    throw c10::Error({"fabring", __FILE__, 0},
+                     "fabring: this process is a child of fork(), and the connections of this process group are its "
+                     "parent's; a child may call init_process_group itself if its parent has no process group, or is "
+                     "started by spawn or forkserver");
+}
+
+}  // namespace fabring_torch

@@ -1,0 +1,41 @@
+#pragma once
+// A child of fork() has all objects of its parent, but none of its threads, and must not touch its connections: what
+// was made before the fork is of no use there, what it makes itself is.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+namespace fabring_torch {
+
+/// How many forks lie between this process and the one that loaded the module.
+std::uint32_t forks();
+
+/// Where an object was made.
+class Origin {
+ public:
+  bool is_this_process() const { return forks_ == forks(); }
+  /// Throws if it is not.
+  void check() const;
+
+ private:
+  const std::uint32_t forks_ = forks();
+};
+
+/// The one T of this process. Never freed, as there may be something to do until the process ends; a child of fork()
+/// makes its own, since the parent's may be locked by a thread that the child has not.
+template <class T>
+T& of_process() {
+  struct Made {
+    T value;
+    const Origin origin;
+  };
+  static std::atomic<Made*> last{nullptr};
+  Made* found = last.load(std::memory_order_acquire);
+  if (found != nullptr && found->origin.is_this_process()) return found->value;
+  auto made = std::make_unique<Made>();
+  if (!last.compare_exchange_strong(found, made.get(), std::memory_order_acq_rel)) return found->value;
+  return made.release()->value;
+}
+
+}  // namespace fabring_torch

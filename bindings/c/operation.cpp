@@ -12,8 +12,6 @@
 namespace fabring::c_api {
 namespace {
 
-constexpr std::size_t most_of_group = 1 << 20;  // larger numbers are slips; of operations, of tensors
-
 template <class Enumeration>
 Status to_enumeration(std::int32_t from, int count, const char* what, Enumeration& into) {
   if (from < 0 || from >= count)

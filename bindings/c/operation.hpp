@@ -9,6 +9,9 @@
 
 namespace fabring::c_api {
 
+/// Operations of a group, or tensors of a list: larger numbers are slips.
+inline constexpr std::size_t most_of_group = std::size_t{1} << 20;
+
 /// The numbers of an enumeration, checked. Errors: invalid_argument with the number.
 Status to_data_type(fabring_data_type from, DataType& into);
 Status to_reduce_op(fabring_reduce_op from, ReduceOp& into);

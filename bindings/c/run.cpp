@@ -78,7 +78,7 @@ fabring_status_code fabring_run_group(fabring_comm* comm, const fabring_operatio
 
 fabring_status_code fabring_start_group(fabring_comm* comm, const fabring_operation* operations, std::size_t count,
                                         fabring_work** works, fabring_error* error) {
-  if (works != nullptr) std::fill_n(works, count, nullptr);
+  if (works != nullptr && count <= most_of_group) std::fill_n(works, count, nullptr);
   return answer(error, [&]() -> Status {
     TensorLists lists;
     const auto made = group_of(comm, operations, count, lists);

@@ -116,7 +116,8 @@ std::string describe(const Signature& signature) {
   if (reduces(static_cast<Collective>(signature.collective)))
     text += fmt::format(
         ", {}", signature.op < reduce_op_count ? name(static_cast<ReduceOp>(signature.op)) : "unknown operation");
-  if (has_root(static_cast<Collective>(signature.collective))) text += fmt::format(", root {}", signature.root);
+  if (has_root(static_cast<Collective>(signature.collective)))
+    text += fmt::format(", root {}", static_cast<std::int32_t>(signature.root));
   return text + fmt::format(", {})", signature.algorithm < algorithm_count
                                          ? name(static_cast<Algorithm>(signature.algorithm))
                                          : std::string_view("unknown algorithm"));

@@ -1,6 +1,7 @@
 // What C lets through and must not crash: null pointers, handles of another kind, numbers of no enumeration.
 #include <gmock/gmock.h>
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <utility>
@@ -254,6 +255,13 @@ TEST_F(Arguments, for_memory_of_a_gpu_are_refused_where_none_is_used) {
   const fabring_status_code refused = fabring_run(world, &operation, &error);
   EXPECT_TRUE(refused == FABRING_STATUS_DEVICE_ERROR || refused == FABRING_STATUS_UNSUPPORTED) << error.message;
   EXPECT_STREQ(fabring_status_name(FABRING_STATUS_DEVICE_ERROR), "device_error");
+}
+
+TEST_F(Arguments, of_a_group_that_is_too_large_are_refused_and_nothing_is_written_for_them) {
+  fabring_work* made[2] = {nullptr, work};
+  EXPECT_EQ(fabring_start_group(world, &barrier, SIZE_MAX, made, &error), FABRING_STATUS_INVALID_ARGUMENT);
+  EXPECT_THAT(error.message, testing::HasSubstr("18446744073709551615 operations; 1048576 are possible"));
+  EXPECT_EQ(made[1], work);
 }
 
 TEST_F(Arguments, that_are_wrong_are_reported_by_start_at_once) {

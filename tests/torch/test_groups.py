@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+from datetime import timedelta
 
 import pytest
 import torch
@@ -200,6 +201,17 @@ def creation_costs_little(rank, size):
     for _ in range(100):
         dist.new_group()
     return time.monotonic() - began
+
+
+def timeouts(rank, size):
+    for timeout in (timedelta(microseconds=300), timedelta(0), timedelta.max):
+        with pytest.raises(ValueError):
+            dist.new_group(timeout=timeout)
+    dist.barrier(dist.new_group(timeout=timedelta(days=100_000)))
+
+
+def test_timeouts_that_are_none_are_refused_and_long_ones_are_fine():
+    run(2, timeouts)
 
 
 def test_a_hundred_groups_take_no_time():

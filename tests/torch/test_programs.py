@@ -70,6 +70,12 @@ def test_nobody_warns_while_rank_0_is_late():
     assert started.stderr == "", started.stderr
 
 
+def test_a_monitored_barrier_may_be_the_last_that_rank_0_does():
+    for _ in range(3):
+        started = fabring_run(4, "monitored_last.py")
+        assert started.returncode == 0 and started.stdout.count("fine") == 3, started.stdout + started.stderr
+
+
 def test_an_exception_that_nobody_catches_is_told_to_the_others():
     started = fabring_run(3, "uncaught.py")
     said = started.stdout

@@ -51,6 +51,8 @@ def is_torch(array: Any) -> bool:
 def view(array: Any, name: str, writable: bool) -> View:
     """The array's memory. `name` is the argument's, for errors. Raises UnsupportedError for memory of a device or a type
     that Fabring has not, InvalidArgumentError for strided or read-only memory, TypeError for what is no array."""
+    if isinstance(array, numpy.ma.MaskedArray):
+        raise UnsupportedError(f"{name} is a masked array, whose mask would be ignored; pass {name}.filled(value) or {name}.data")
     if isinstance(array, numpy.ndarray):
         return _view_numpy(array, name, writable)
     if is_torch(array):
@@ -93,6 +95,8 @@ def _view_torch(tensor: Any, name: str) -> View:
                                f"pass {name}.cpu()")
     if tensor.is_sparse or not tensor.is_contiguous():
         raise _not_in_one_piece(name, tuple(tensor.shape), f"{name}.contiguous() copies it into one")
+    if tensor.is_neg():
+        raise InvalidArgumentError(f"{name} is a view that stands for the negative of its memory; pass {name}.resolve_neg()")
     if tensor.device.type == "cuda":
         stream = sys.modules["torch"].cuda.current_stream(tensor.device).cuda_stream
         return View(tensor.data_ptr(), tuple(tensor.shape), kind, tensor, True, stream)

@@ -56,6 +56,7 @@ ProcessGroup::WorkPointer ProcessGroup::barrier(const c10d::BarrierOptions& opti
 // By the store, not by the network: it is asked for when something is stuck there. Rank 0 says who did not come.
 void ProcessGroup::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_for_all) {
   constexpr std::chrono::milliseconds time_for_the_verdict(5000);  // longer than rank 0 waits
+  constexpr std::chrono::milliseconds time_to_hear(2000);
   const auto limit = options.timeout >= kNoTimeout ? options.timeout : timeout_.load();
   const auto deadline = std::chrono::steady_clock::now() + limit;
   const auto left = [&] {
@@ -78,6 +79,7 @@ void ProcessGroup::monitoredBarrier(const c10d::BarrierOptions& options, bool wa
   while (rank_ != 0 && store->check({prefix_of(number) + "verdict"})) number = monitored_.fetch_add(1);
   const std::string prefix = prefix_of(number);
   const auto key_of = [&](int rank) { return c10::str(prefix, rank); };
+  const auto heard_by = [&](int rank) { return c10::str(prefix, "heard/", rank); };
   if (rank_ != 0) {
     store->set(key_of(rank_), "here");
     if (!came(prefix + "verdict", limit + time_for_the_verdict))
@@ -85,6 +87,7 @@ void ProcessGroup::monitoredBarrier(const c10d::BarrierOptions& options, bool wa
                           " successfully reached monitoredBarrier, but rank 0 did not answer within ", limit.count(),
                           " ms; look at rank 0's output"));
     const std::string verdict = store->get_to_str(prefix + "verdict");
+    store->set(heard_by(rank_), "");
     if (!verdict.empty())
       raise_lost(c10::str(
           "[Rank ", rank_, "]: Rank ", rank_,
@@ -93,8 +96,12 @@ void ProcessGroup::monitoredBarrier(const c10d::BarrierOptions& options, bool wa
     return;
   }
   std::vector<int> missing;
+  std::vector<std::string> answers;
   for (int rank = 1; rank < size_; ++rank) {
-    if (came(key_of(rank), left())) continue;
+    if (came(key_of(rank), left())) {
+      answers.push_back(heard_by(rank));
+      continue;
+    }
     missing.push_back(rank);
     if (!wait_for_all) break;
   }
@@ -106,6 +113,10 @@ void ProcessGroup::monitoredBarrier(const c10d::BarrierOptions& options, bool wa
     verdict += c10::str(" failed to pass monitoredBarrier in ", limit.count(), " ms");
   }
   store->set(prefix + "verdict", verdict);
+  try {  // the store may be this process', which may be about to end
+    if (!answers.empty()) store->wait(answers, time_to_hear);
+  } catch (const std::exception&) {  // somebody has died since: no business of this barrier
+  }
   if (!verdict.empty()) raise_lost("[Rank 0]: " + verdict);
 }
 

@@ -4,6 +4,8 @@
 
 #include <torch/csrc/distributed/c10d/Types.hpp>
 
+#include <algorithm>
+
 #include "engine.hpp"
 #include "group.hpp"
 #include "process_group.hpp"
@@ -19,6 +21,11 @@ c10::intrusive_ptr<c10d::Backend> create(const c10::intrusive_ptr<c10d::Store>& 
   request.store = store;
   request.rank = rank;
   request.size = size;
+  constexpr double shortest = 1e-3, longest = 1e9;  // seconds; longer than 30 years is for ever
+  TORCH_CHECK_VALUE(
+      timeout_s >= shortest, "fabring: a process group with a timeout of ", timeout_s,
+      " s could not meet anybody; give a millisecond or more, and fewer than 290 years (PyTorch counts nanoseconds)");
+  timeout_s = std::min(timeout_s, longest);
   request.timeout = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::duration<double>(timeout_s));
   request.name = std::move(name);
   request.global_ranks = std::move(global_ranks);

@@ -138,6 +138,8 @@ void check_usable(const at::Tensor& tensor, const char* what) {
                     tensor.device(),
                     ", but this backend works on tensors of the CPU and of CUDA devices; move it there, or name one "
                     "backend for each kind of device: init_process_group(\"cpu:fabring,xpu:xccl\")");
+  TORCH_CHECK_VALUE(tensor.numel() == 0 || tensor.const_data_ptr() != nullptr, "fabring: ", what, ", ",
+                    describe(tensor), ", has no memory; a FakeTensor?");
 }
 
 void check_type(const at::Tensor& tensor, at::ScalarType type, const char* what) {

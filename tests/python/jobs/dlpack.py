@@ -55,7 +55,7 @@ assert world.allreduce(leaf.grad_fn or leaf.detach(), out=torch.empty(4)).sum() 
 assert (world.all_gather(torch.tensor([r])).flatten() == torch.arange(n)).all()
 assert world.allreduce(torch.tensor([True, r == 0]), op="logical_and").tolist() == [True, n == 1]
 for bad, word in ((torch.ones(4, 4).t(), "contiguous()"), (torch.ones(2, dtype=torch.complex64), "complex64"),
-                  (torch.ones(2, device="meta"), "meta")):
+                  (torch.ones(2, device="meta"), "meta"), (torch._neg_view(torch.ones(2)), "resolve_neg()")):
     try:
         world.allreduce(bad)
         raise SystemExit(f"{word} was taken")

@@ -309,18 +309,18 @@ void EngineCore::take_submissions() {
     fresh.swap(submitted_);
   }
   for (auto& execution : fresh) {
-    CommunicatorCore& communicator = *execution->communicator();
+    const std::shared_ptr<CommunicatorCore> communicator = execution->communicator();  // it may be the last that has it
     if (execution->point_to_point()) {
-      if (const Status failed = failure_of(communicator); failed.ok()) {
-        communicator.messages.submit(*this, std::move(execution));
+      if (const Status failed = failure_of(*communicator); failed.ok()) {
+        communicator->messages.submit(*this, std::move(execution));
       } else {
         execution->fail(failed.with_prefix(execution->call().describe() + ": "));
         finish_now(execution);
       }
       continue;
     }
-    communicator.queued.push_back(std::move(execution));
-    start_queued(communicator);
+    communicator->queued.push_back(std::move(execution));
+    start_queued(*communicator);
   }
 }
 

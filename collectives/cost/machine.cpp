@@ -25,6 +25,7 @@ Machine loopback_tcp() {
   machine.cache_bytes = 8 << 20;
   machine.cold_percent = 76;
   machine.shared_core_percent = 90;
+  machine.passed_on_percent = 65;
   machine.tiling.eager_bytes = 32 << 10;
   machine.tiling.moved_segment_bytes = 1 << 20;
   machine.tiling = rules_through_loopback(machine.tiling, 2);
@@ -41,6 +42,7 @@ Machine loopback_fabric() {
   machine.switch_ns = 7'060;
   machine.call_ns = 1'590;
   machine.shared_core_percent = 86;
+  machine.passed_on_percent = 100;
   return machine;
 }
 
@@ -184,6 +186,7 @@ Status check_machine(const Machine& machine) {
   count("cold_percent", machine.cold_percent, 1, 100);
   count("cores", machine.cores, 0, 65536);
   count("shared_core_percent", machine.shared_core_percent, 1, 100);
+  count("passed_on_percent", machine.passed_on_percent, 1, 100);
   time("switch_ns", machine.switch_ns);
   time("call_ns", machine.call_ns);
   count("nodes_per_leaf", machine.nodes_per_leaf, 0, 65536);

@@ -46,9 +46,12 @@ struct Machine {
   std::uint32_t cold_percent = 100;           ///< of copying and reducing speed that is left when they do not fit
   std::uint32_t cores = 0;                    ///< of a node, for its ranks; 0: one for each
   std::uint32_t shared_core_percent = 100;    ///< of that speed that is left where ranks share cores: of their caches
-  Nanoseconds switch_ns = 0;                  ///< a core turns to another rank
-  Nanoseconds call_ns = 0;                    ///< a call, before its first message
-  std::uint32_t nodes_per_leaf = 0;           ///< nodes of one leaf switch; 0: all on one switch
+  /// Of what copying takes that is left, through sockets of ranks that share cores, for long messages that each rank
+  /// passes on as they came: they are still in its cache.
+  std::uint32_t passed_on_percent = 100;
+  Nanoseconds switch_ns = 0;                     ///< a core turns to another rank
+  Nanoseconds call_ns = 0;                       ///< a call, before its first message
+  std::uint32_t nodes_per_leaf = 0;              ///< nodes of one leaf switch; 0: all on one switch
   std::uint32_t oversubscription_percent = 100;  ///< 300: a leaf's nodes have three times the bandwidth of its uplinks
   TilingRules tiling;
   Calibration of_allreduce;  ///< what it takes of its price, by size

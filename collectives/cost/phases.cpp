@@ -215,6 +215,7 @@ Phases phases_of(Collective collective, Algorithm algorithm, std::uint64_t bytes
     }
     case Collective::all_gather: {
       Phases phases = world.reduce_scatter(algorithm, false);
+      if (algorithm == Algorithm::ring) phases.list.front().passed_on = true;
       phases.kept = packs_blocks(algorithm) ? bytes : world.share(shape.ranks);
       return phases;
     }

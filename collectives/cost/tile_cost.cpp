@@ -108,7 +108,12 @@ TilePrices::Round TilePrices::round_of(const Phase& phase, bool inside) const {
                   !phase.all_busy && (phase.downward || phase.reduced > 0);
 
   const bool at_once = shared_cores() && !round.downward && (round.taking_turns ? phase.all_busy : sockets);
-  const std::int64_t for_bytes = round.streaming ? streaming_percent : at_once ? at_once_percent : 100;
+  const bool passed_on =
+      phase.passed_on && sockets && inside && shared_cores() && phase.bytes > machine_.tiling.eager_bytes;
+  const std::int64_t for_bytes = (round.streaming ? streaming_percent
+                                  : at_once       ? at_once_percent
+                                                  : 100) *
+                                 (passed_on ? machine_.passed_on_percent : 100) / 100;
   round.copying = percent_of(for_bytes, transfer_ns(phase.bytes, tier.copy_bytes_per_second));
   const std::uint64_t reduced = phase.reduced + (tier.launch_ns == 0 ? phase.waiting : phase.aside);
   round.reducing = percent_of(for_bytes, transfer_ns(reduced, machine_.reduce_bytes_per_second));

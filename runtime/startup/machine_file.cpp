@@ -45,6 +45,7 @@ void each_field(Machine& machine, Visit visit) {
   visit("cache_bytes", machine.cache_bytes);
   visit("cold_percent", machine.cold_percent);
   visit("shared_core_percent", machine.shared_core_percent);
+  visit("passed_on_percent", machine.passed_on_percent);
   visit("cores", machine.cores);
   visit("switch_ns", machine.switch_ns);
   visit("call_ns", machine.call_ns);

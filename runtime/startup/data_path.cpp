@@ -121,9 +121,9 @@ class Opener {
     if (!name) {
       // A rank that died looks like one of another node; whether that is so, the control plane knows.
       if (auto all_alive = gather_(std::string()); !all_alive) return all_alive.error();
+      if (!shared_) return name.error();
       return Status(name.error().code(),
-                    fmt::format("{} ({})", name.error().message(),
-                                shared_ ? "there are " + describe_nodes(path_.node_of) : "not all can share memory"));
+                    fmt::format("{} (there are {})", name.error().message(), describe_nodes(path_.node_of)));
     }
     auto opened = open_rails(usable_, *name, options_, rails_, ranks, path_.report);
     auto blobs = exchange(opened, 0);

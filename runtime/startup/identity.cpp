@@ -223,15 +223,19 @@ Result<std::string> common_network(const std::vector<Identity>& ranks) {
   }
   std::vector<std::string> reasons;
   for (const auto& [what, which] : groups) reasons.push_back(rank_list(which) + " " + what);
-  return Status(ErrorCode::unavailable,
-                reasons.empty() && ranks[0].transports == "inproc"
-                    ? "FABRING_TRANSPORT=inproc is for ranks that are threads of one process, and these are several "
-                      "processes; add shm, fabric or tcp"
-                : reasons.empty() ? fmt::format("FABRING_TRANSPORT='{}' names no network that works, and shared memory "
-                                                "reaches the ranks of one host only; add fabric or tcp",
-                                                ranks[0].transports)
-                                  : fmt::format("no network of FABRING_TRANSPORT='{}' works on every rank: {}",
-                                                ranks[0].transports, fmt::join(reasons, "; ")));
+  const std::string& wanted = ranks[0].transports;
+  std::string why =
+      fmt::format("no network of FABRING_TRANSPORT='{}' works on every rank: {}", wanted, fmt::join(reasons, "; "));
+  if (reasons.empty())
+    why = fmt::format(
+        "FABRING_TRANSPORT='{}' names no network that works, and shared memory reaches the ranks of one "
+        "host only; add fabric or tcp",
+        wanted);
+  if (reasons.empty() && wanted == "inproc")
+    why =
+        "FABRING_TRANSPORT=inproc is for ranks that are threads of one process, and these are several processes; add "
+        "shm, fabric or tcp";
+  return Status(ErrorCode::unavailable, why);
 }
 
 }  // namespace fabring

@@ -287,6 +287,15 @@ TEST_F(Hosts, RunInTheSameDirectoryOrTheOneNamed) {
               AllOf(HasSubstr("host a: cannot enter the directory '/no/such/directory'"), HasSubstr("--chdir")));
 }
 
+TEST_F(Hosts, ThatDoNotAnswerWhenTheTimeIsUpAreNamedAndNotAskedAgain) {
+  std::ofstream(folder / "ssh") << "exec sleep 60\n";
+  const auto result = on("a:1,b:1", "true", {"--timeout", "200ms", "--restarts", "3"});
+  EXPECT_EQ(result.code, 124) << result.err;
+  EXPECT_THAT(result.err, AllOf(HasSubstr("host a: no answer"), HasSubstr("host b: no answer")));
+  EXPECT_EQ(result.err.find("the time is up"), result.err.rfind("the time is up")) << result.err;
+  EXPECT_NE(result.err.find("the time is up (--timeout)"), std::string::npos) << result.err;
+}
+
 TEST_F(Hosts, GetTheSecretInAFileThatOnlyTheyCanReadAndThatVanishes) {
   std::ofstream(folder / "secret") << std::string(40, 's') << "\n";
   ::chmod((folder / "secret").c_str(), 0600);

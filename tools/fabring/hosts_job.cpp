@@ -62,7 +62,7 @@ class HostsAttempt final : HostEvents {
     return code();
   }
 
-  bool interrupted() const { return signals_taken_ > 0 || supervisor_.interrupted(); }
+  bool interrupted() const { return signals_taken_ > 0 || start_code_ == exit_timed_out || supervisor_.interrupted(); }
 
  private:
   struct Streams {
@@ -124,7 +124,9 @@ class HostsAttempt final : HostEvents {
     if (missing == 0) return true;
     if (links_.size() > 1)
       host_said(fmt::format("{} of {} hosts cannot be used; nothing was started", missing, links_.size()));
-    start_code_ = exit_could_not_run;
+    const bool time_is_up = until_ && Clock::now() >= *until_;
+    if (time_is_up) host_said(std::string(says_time_is_up));
+    start_code_ = time_is_up ? exit_timed_out : exit_could_not_run;
     return false;
   }
 

@@ -96,7 +96,7 @@ void JobSupervisor::end_when_time_is_up(Time now) {
   pronounce_what_waits();
   if (code_ == 0) {
     code_ = exit_timed_out;
-    options_.say("the time is up (--timeout)");
+    options_.say(std::string(says_time_is_up));
   }
   if (!termed_) deadline_ = now;
 }

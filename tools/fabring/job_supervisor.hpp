@@ -13,6 +13,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tools/fabring/child_process.hpp"
@@ -20,6 +21,7 @@
 namespace fabring::tools {
 
 inline constexpr int exit_timed_out = 124;  ///< as timeout(1)
+inline constexpr std::string_view says_time_is_up = "the time is up (--timeout)";
 
 struct SupervisorOptions {
   std::string name;  ///< of the subcommand, for messages

@@ -4,27 +4,21 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include <algorithm>
 #include <cstdlib>
 #include <memory>
-#include <thread>
 
 #include "collectives/choice/overrides.hpp"
-#include "runtime/base/named_thread.hpp"
 #include "runtime/base/nearest_name.hpp"
 #include "runtime/base/parse_value.hpp"
 #include "runtime/base/settings.hpp"
 #include "tools/fabring/command.hpp"
 #include "tools/fabring/device_memory.hpp"
-#include "tools/fabring/local_job.hpp"
 #include "tools/fabring/models.hpp"
 #include "tools/fabring/option_checks.hpp"
 #include "tools/fabring/output.hpp"
 #include "tools/fabring/own_ranks.hpp"
 #include "tools/fabring/perf_job.hpp"
 #include "tools/fabring/perf_options.hpp"
-#include "tools/fabring/rank_group.hpp"
-#include "tools/fabring/reserved_port.hpp"
 #include "tools/fabring/start_together.hpp"
 
 namespace fabring::tools {
@@ -213,31 +207,6 @@ int measure(const PerfOptions& options, const Environment& environment) {
   return exit_wrong;
 }
 
-// --transport inproc: the ranks are threads of this process.
-int measure_in_threads(const Words& words) {
-  const auto port = reserve_port(PortScope::loopback);
-  if (!port) return could_not_run(port.error());
-  const std::string job_id = random_job_id();
-  std::vector<int> codes(static_cast<std::size_t>(words.ranks), exit_could_not_run);
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < words.ranks; ++rank) {
-    Environment environment = process_environment();
-    set_place({rank, rank, words.ranks, "127.0.0.1", port->port, job_id}, environment);
-    if (words.nodes > 1) environment["FABRING_HOST_ID"] = pretended_node(rank, words.ranks, words.nodes);
-    auto thread = start_thread("fabring-rank", [&codes, &words, rank, environment = std::move(environment)] {
-      codes[static_cast<std::size_t>(rank)] = measure(words.options, environment);
-    });
-    if (!thread) {  // those that run wait for this one, and have measured nothing
-      could_not_run(thread.error().with_prefix(fmt::format("rank {}: ", rank)));
-      std::_Exit(exit_could_not_run);
-    }
-    threads.push_back(std::move(*thread));
-  }
-  for (std::thread& thread : threads) thread.join();
-  const auto bad = std::find_if(codes.begin(), codes.end(), [](int code) { return code != exit_fine; });
-  return bad == codes.end() ? exit_fine : *bad;
-}
-
 bool ranks_are_threads(const PerfOptions& options) {
   const char* const setting = std::getenv("FABRING_TRANSPORT");
   return (options.transport.empty() && setting != nullptr ? setting : options.transport) == "inproc";
@@ -262,8 +231,10 @@ int run(Words& words, const Session& session) {
   // Rank 0 writes them; found out here, no rank waits for one that could not.
   if (Output out; !(status = out.open(words.options.output)).ok()) return could_not_run(status);
   if (Output plot; !(status = plot.open(words.options.plot, "--plot")).ok()) return could_not_run(status);
-  if (ranks_are_threads(words.options)) return measure_in_threads(words);
-  auto code = run_own_ranks(session.arguments, words.ranks, "perf", words.nodes);
+  const auto of_thread = [&](const Environment& environment) { return measure(words.options, environment); };
+  const auto code = ranks_are_threads(words.options)
+                        ? run_own_ranks_as_threads(of_thread, words.ranks, "perf", words.nodes)
+                        : run_own_ranks(session.arguments, words.ranks, "perf", words.nodes);
   return code ? *code : could_not_run(code.error());
 }
 

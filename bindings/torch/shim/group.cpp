@@ -60,6 +60,7 @@ void wait_for_rank_0(const GroupRequest& request, const Keys& keys, const Member
 }  // namespace
 
 std::shared_ptr<Group> Group::open(const GroupRequest& request) {
+  OpenGroup::check_none_before_fork();
   const Keys keys(request.store, request.global_ranks.empty()
                                      ? request.rank
                                      : request.global_ranks[static_cast<std::size_t>(request.rank)]);

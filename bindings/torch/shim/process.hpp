@@ -22,6 +22,22 @@ class Origin {
   const std::uint32_t forks_ = forks();
 };
 
+/// Held by a process group from its beginning to its shutdown(), so that a child of fork() knows whether its parent had
+/// one at that moment: then its store and its ranks are its parent's.
+class OpenGroup {
+ public:
+  OpenGroup();
+  ~OpenGroup();
+  OpenGroup(const OpenGroup&) = delete;
+  OpenGroup& operator=(const OpenGroup&) = delete;
+
+  /// Throws in a child of fork() whose parent had process groups.
+  static void check_none_before_fork();
+
+ private:
+  const Origin origin_;
+};
+
 /// The one T of this process. Never freed, as there may be something to do until the process ends; a child of fork()
 /// makes its own, since the parent's may be locked by a thread that the child has not.
 template <class T>

@@ -24,7 +24,8 @@ ProcessGroup::ProcessGroup(GroupRequest request)
       request_(std::move(request)),
       options_(make_options(request_)),
       timeout_(request_.timeout),
-      group_(Group::open(request_)) {
+      group_(Group::open(request_)),
+      open_(std::in_place) {
   init();
 }
 
@@ -104,6 +105,7 @@ void ProcessGroup::shutdown() {
   std::shared_ptr<Group> last;
   const std::lock_guard lock(mutex_);
   last = std::move(group_);
+  open_.reset();
 }
 
 std::string ProcessGroup::report() const { return group()->report(); }

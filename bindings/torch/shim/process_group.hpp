@@ -6,10 +6,12 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "group.hpp"
+#include "process.hpp"
 #include "work.hpp"
 
 namespace fabring_torch {
@@ -88,7 +90,8 @@ class ProcessGroup final : public c10d::Backend {
   std::atomic<std::uint64_t> sequence_{0};
   std::atomic<std::uint64_t> monitored_{0};  // monitored barriers so far
   mutable std::mutex mutex_;
-  std::shared_ptr<Group> group_;  // under mutex_; null after shutdown()
+  std::shared_ptr<Group> group_;   // under mutex_; null after shutdown()
+  std::optional<OpenGroup> open_;  // under mutex_; until shutdown()
 };
 
 }  // namespace fabring_torch

@@ -48,23 +48,30 @@ Status read_sizes(std::string_view rule, std::string_view word, Override& into) 
   return {};
 }
 
+/// "; broadcast has ring, chain", of all collectives "; there are ...".
+std::string say_algorithms(std::optional<Collective> collective) {
+  std::string names;
+  for (const Algorithm each : all_algorithms()) {
+    if (collective && !has_algorithm(*collective, each)) continue;
+    names += (names.empty() ? "" : ", ") + std::string(name(each));
+  }
+  if (names.empty()) return "";
+  return (collective ? "; " + std::string(name(*collective)) + " has " : "; there are ") + names;
+}
+
 Status read_algorithm(std::string_view rule, std::string_view word, Override& into) {
   if (word == "auto") return {};
   const auto algorithm = parse_algorithm(word);
   if (!algorithm) {
-    const auto names = algorithm_names();
     const std::string what = rule == word ? "this" : "'" + std::string(word) + "'";
-    return wrong(rule, what + " is not an algorithm" + did_you_mean(word, names));
+    const std::string meant = did_you_mean(word, algorithm_names());
+    return wrong(rule, what + " is not an algorithm" + (meant.empty() ? say_algorithms(into.collective) : meant));
   }
   into.algorithm = *algorithm;
   into.any_direct = word == "direct";
   if (into.collective && !into.algorithm_for(*into.collective)) {
-    std::string has;
-    for (const Algorithm each : all_algorithms()) {
-      if (has_algorithm(*into.collective, each)) has += (has.empty() ? "" : ", ") + std::string(name(each));
-    }
     return wrong(rule, std::string(name(*into.collective)) + " has no algorithm " + std::string(word) +
-                           (has.empty() ? "" : "; it has " + has));
+                           say_algorithms(into.collective));
   }
   return {};
 }

@@ -397,6 +397,8 @@ TEST(Overrides, SayWhatIsWrongWithThem) {
       {"64K:allreduce:ring", "the collective comes before"},
       {"allreduce:64K:1M:ring", "too many ':'"},
       {"allreduce:", "is not an algorithm"},
+      {"broadcast:binomial_tree", "is not an algorithm; broadcast has ring, hierarchical, direct_one_shot"},
+      {"butterfly", "this is not an algorithm; there are "},
       {"ring,,ring", ""},
       {":ring", "neither a collective nor a size"},
       {"barrier:ring", "has no algorithm"},

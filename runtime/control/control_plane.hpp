@@ -103,8 +103,9 @@ class ControlPlane {
   /// long; else 0. Any thread.
   virtual std::chrono::milliseconds silent_for(Rank) const { return {}; }
 
-  /// It has said goodbye: it will do nothing more, and nobody is to blame. Any thread.
-  virtual bool has_left(Rank) const { return false; }
+  /// 0, or the how-manyth goodbye heard here was its: it will do nothing more, and nobody is to blame. Who leaves
+  /// because another has left is heard after that one. Any thread.
+  virtual std::uint32_t left_as(Rank) const { return 0; }
 
   /// What this rank tells the others when it leaves, at most 32 KiB. Before leave().
   virtual void set_account(std::string) {}

@@ -168,7 +168,7 @@ Status TreePlane::lost_while_gathering_locked() const {
   const auto reachable = tree_.reachable(self_, gone_);
   for (Rank rank = 0; rank < config_.world_size; ++rank) {
     const auto index = static_cast<std::size_t>(rank);
-    if ((left_[index] || !reachable[index]) && !gather_.has(rank)) {
+    if ((left_[index] != 0 || !reachable[index]) && !gather_.has(rank)) {
       ErrorContext context;
       context.rank = rank;
       return Status(ErrorCode::peer_lost,
@@ -232,7 +232,7 @@ void TreePlane::set_activity(std::string text) {
   activity_changed_ = true;
 }
 
-bool TreePlane::has_left(Rank rank) const {
+std::uint32_t TreePlane::left_as(Rank rank) const {
   const std::lock_guard lock(mutex_);
   return left_[static_cast<std::size_t>(rank)];
 }
@@ -264,7 +264,7 @@ std::vector<Rank> TreePlane::not_left_locked() const {
   const auto reachable = tree_.reachable(self_, gone_);
   for (Rank rank = 0; rank < config_.world_size; ++rank) {
     const auto index = static_cast<std::size_t>(rank);
-    if (!left_[index] && reachable[index]) found.push_back(rank);
+    if (left_[index] == 0 && reachable[index]) found.push_back(rank);
   }
   return found;
 }

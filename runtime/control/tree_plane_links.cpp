@@ -147,7 +147,7 @@ void TreePlane::on_end(Link& link, const std::string& why) {
   std::string name;
   {
     const std::lock_guard lock(mutex_);
-    said_goodbye = left_[static_cast<std::size_t>(link.peer)];
+    said_goodbye = left_[static_cast<std::size_t>(link.peer)] != 0;
     leaving = leaving_;
     name = who_locked(link.peer);
   }
@@ -199,13 +199,13 @@ void TreePlane::mark_left(const control::Goodbye& goodbye, Rank from) {
   std::function<void(Rank, const std::string&)> handler;
   {
     const std::lock_guard lock(mutex_);
-    if (left_[static_cast<std::size_t>(goodbye.origin)]) return;
+    if (left_[static_cast<std::size_t>(goodbye.origin)] != 0) return;
     handler = goodbye_handler_;
   }
   if (handler && goodbye.origin != self_) handler(goodbye.origin, goodbye.account);
   {
     const std::lock_guard lock(mutex_);  // only now: who waits for it finds its account
-    left_[static_cast<std::size_t>(goodbye.origin)] = true;
+    left_[static_cast<std::size_t>(goodbye.origin)] = ++goodbyes_;
     changed_.notify_all();
   }
   flood(Message::goodbye, control::encode(goodbye), from);

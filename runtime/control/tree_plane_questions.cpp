@@ -18,7 +18,7 @@ std::vector<RankNews> TreePlane::ask_states(std::chrono::milliseconds limit) {
     const auto open = tree_.reachable(self_, gone_);
     states_missing_ = 0;
     for (std::size_t rank = 0; rank < states_.size(); ++rank)
-      if (static_cast<Rank>(rank) != self_ && open[rank] && !left_[rank] && !states_[rank]) ++states_missing_;
+      if (static_cast<Rank>(rank) != self_ && open[rank] && left_[rank] == 0 && !states_[rank]) ++states_missing_;
     return states_missing_ == 0;
   };
   changed_.wait_until(lock, deadline, count_missing);
@@ -33,7 +33,7 @@ std::vector<RankNews> TreePlane::ask_states(std::chrono::milliseconds limit) {
     if (states_[rank]) {
       news.presence = RankNews::Presence::answered;
       news.state = std::move(*states_[rank]);
-    } else if (left_[rank]) {
+    } else if (left_[rank] != 0) {
       news.presence = RankNews::Presence::left;
     } else if (!open[rank]) {
       news.presence = RankNews::Presence::unreachable;

@@ -19,7 +19,7 @@ void TreePlane::watch_silence(Link& link, SteadyTime now) {
   std::string name;
   {
     const std::lock_guard lock(mutex_);
-    if (left_[static_cast<std::size_t>(link.peer)]) return;
+    if (left_[static_cast<std::size_t>(link.peer)] != 0) return;
     name = who_locked(link.peer);
   }
   if (silent >= config_.silence_timeout) {

@@ -147,27 +147,46 @@ std::string EngineCore::left_while(const CommunicatorCore& communicator, const E
   return fmt::format(" without calling #{}, {}, in which {} waits", execution.sequence(), what, who(parts_.self));
 }
 
+// Whose leaving keeps an operation from its end. Several may have left by the time that this rank looks, one because of
+// another: the first that did not call it, or else the first of those that are waited for.
+std::optional<Rank> EngineCore::left_in_between(const CommunicatorCore& communicator,
+                                                const Execution& execution) const {
+  const auto left_as = [&](Rank rank) {
+    const Rank world = communicator.members[rank];
+    return world == parts_.self ? 0 : parts_.control->left_as(world);
+  };
+  std::optional<Rank> awaited;
+  for (const Rank rank : execution.waiting_for())
+    if (left_as(rank) != 0 && (!awaited || left_as(rank) < left_as(*awaited))) awaited = rank;
+  if (!awaited || execution.point_to_point()) return awaited;
+  std::optional<Rank> absent;
+  for (Rank rank = 0; rank < communicator.size(); ++rank)
+    if (left_as(rank) != 0 && will_not_come(communicator, execution, rank) &&
+        (!absent || left_as(rank) < left_as(*absent)))
+      absent = rank;
+  return absent ? absent : awaited;
+}
+
 void EngineCore::check_left(CommunicatorCore& communicator, Execution& execution, Time now) {
   if (!parts_.control || left_.load()) return;
-  for (const Rank rank : execution.waiting_for()) {
-    const Rank world = communicator.members[rank];
-    if (world == parts_.self || !parts_.control->has_left(world)) continue;
-    const bool certain = will_not_come(communicator, execution, rank);
-    if (execution.left_since == Time{}) execution.left_since = now;
-    const bool same_memory =
-        parts_.shares_memory && !parts_.node_of.empty() &&
-        parts_.node_of[static_cast<std::size_t>(world)] == parts_.node_of[static_cast<std::size_t>(parts_.self)];
-    if (!certain && now - execution.left_since < (same_memory ? Time(time_in_memory) : Time(time_to_arrive))) return;
-    if (auto refused = refusals_.failure_of(communicator, execution, world)) return report(std::move(*refused));
-    report(
-        {ErrorCode::peer_lost, world, parts_.self, communicator.global_id(),
-         fmt::format("{} has left the job{}: its program has ended, or has closed Fabring; its output and exit status "
-                     "may say why. All ranks must call the same operations before one of them leaves{}",
-                     parts_.control->name_of(world), left_while(communicator, execution, certain),
-                     unread(communicator, execution))});
+  const std::optional<Rank> rank = left_in_between(communicator, execution);
+  if (!rank) {
+    execution.left_since = Time{};
     return;
   }
-  execution.left_since = Time{};
+  const Rank world = communicator.members[*rank];
+  const bool certain = will_not_come(communicator, execution, *rank);
+  if (execution.left_since == Time{}) execution.left_since = now;
+  const bool same_memory =
+      parts_.shares_memory && !parts_.node_of.empty() &&
+      parts_.node_of[static_cast<std::size_t>(world)] == parts_.node_of[static_cast<std::size_t>(parts_.self)];
+  if (!certain && now - execution.left_since < (same_memory ? Time(time_in_memory) : Time(time_to_arrive))) return;
+  if (auto refused = refusals_.failure_of(communicator, execution, world)) return report(std::move(*refused));
+  report({ErrorCode::peer_lost, world, parts_.self, communicator.global_id(),
+          fmt::format("{} has left the job{}: its program has ended, or has closed Fabring; its output and exit status "
+                      "may say why. All ranks must call the same operations before one of them leaves{}",
+                      parts_.control->name_of(world), left_while(communicator, execution, certain),
+                      unread(communicator, execution))});
 }
 
 }  // namespace fabring

@@ -8,6 +8,7 @@ class SimControlPlane final : public ControlPlane {
   ~SimControlPlane() override {
     world_.seats_[rank_].handler = nullptr;
     world_.seats_[rank_].refusal_handler = nullptr;
+    world_.seats_[rank_].goodbye_handler = nullptr;
   }
   Result<std::vector<std::string>> all_gather(std::string) override {
     return Status(ErrorCode::unsupported, "a simulated world has nothing to gather");
@@ -25,6 +26,9 @@ class SimControlPlane final : public ControlPlane {
   void on_refusal(std::function<void(const RefusedCall&)> handler) override {
     world_.seats_[rank_].refusal_handler = std::move(handler);
   }
+  void on_goodbye(std::function<void(Rank, const std::string&)> handler) override {
+    world_.seats_[rank_].goodbye_handler = std::move(handler);
+  }
   void after(std::chrono::milliseconds delay, std::function<void()> what) override {
     world_.timeline_.after(delay, [&world = world_, rank = rank_, what = std::move(what)] {
       if (!world.seats_[rank].dead) what();
@@ -32,7 +36,7 @@ class SimControlPlane final : public ControlPlane {
   }
   void set_activity(std::string text) override { world_.seats_[rank_].activity = std::move(text); }
   std::string activity_of(Rank rank) const override { return world_.seats_[rank].activity; }
-  bool has_left(Rank rank) const override { return world_.seats_[rank].left; }
+  std::uint32_t left_as(Rank rank) const override { return world_.seats_[rank].left; }
   std::string host_of(Rank rank) const override { return "host" + std::to_string(rank); }
   Status leave(std::chrono::milliseconds) override { return {}; }  // called from a thread of the engine
   std::uint64_t strangers() const override { return 0; }
@@ -46,6 +50,12 @@ SimControl::SimControl(Timeline& timeline, int ranks) : timeline_(timeline), sea
 SimControl::~SimControl() = default;
 
 std::unique_ptr<ControlPlane> SimControl::open(Rank rank) { return std::make_unique<SimControlPlane>(*this, rank); }
+
+void SimControl::say_goodbye(Rank rank, const std::string& account) {
+  for (Rank other = 0; other < static_cast<Rank>(seats_.size()); ++other)
+    if (other != rank && seats_[other].goodbye_handler) seats_[other].goodbye_handler(rank, account);
+  seats_[rank].left = ++goodbyes_;
+}
 
 void SimControl::report(Failure failure) {
   timeline_.after(timeline_.between(Time(0), most_delay), [this, failure = std::move(failure)] { decide(failure); });

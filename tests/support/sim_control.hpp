@@ -21,8 +21,8 @@ class SimControl {
   std::unique_ptr<ControlPlane> open(Rank rank);
 
   void kill(Rank rank);
-  /// It leaves in good order: it has said goodbye.
-  void say_goodbye(Rank rank) { seats_[rank].left = true; }
+  /// It leaves in good order: all the others hear it at once.
+  void say_goodbye(Rank rank, const std::string& account = {});
   void pause(Rank rank);
   void resume(Rank rank);
 
@@ -38,9 +38,10 @@ class SimControl {
   struct Seat {
     std::function<void(const Failure&)> handler;
     std::function<void(const RefusedCall&)> refusal_handler;
+    std::function<void(Rank, const std::string&)> goodbye_handler;
     Time told_until{};
     bool dead = false;
-    bool left = false;
+    std::uint32_t left = 0;    // its goodbye was the how-manyth
     std::uint64_t pauses = 0;  // odd: paused
     std::vector<Failure> kept;
     std::string activity;
@@ -52,6 +53,7 @@ class SimControl {
 
   Timeline& timeline_;
   std::vector<Seat> seats_;
+  std::uint32_t goodbyes_ = 0;
   std::set<std::pair<std::uint64_t, Rank>> known_;
   std::vector<Failure> failures_;
   std::vector<RefusedCall> refusals_;

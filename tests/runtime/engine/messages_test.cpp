@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "runtime/engine/account.hpp"
 #include "runtime/engine/make_call.hpp"
 #include "tests/support/sim_world.hpp"
 
@@ -145,6 +146,30 @@ TEST(Messages, and_collectives_end_when_the_rank_they_wait_for_has_left) {
     EXPECT_EQ(status.context().rank, 1);
     EXPECT_NE(status.message().find("rank 1 (host host1) has left the job"), std::string::npos) << status.message();
   }
+}
+
+// One leaves as another has: who waits for both, or only for the second, names the first.
+TEST(Messages, and_collectives_name_who_left_first) {
+  const Accounts none;
+  const auto named = [](const std::vector<std::pair<Rank, std::string>>& leaving, Algorithm algorithm) {
+    SimWorld world(any_world(3, 4));
+    for (const auto& [rank, account] : leaving) {
+      world.mute(rank);
+      world.control().say_goodbye(rank, account);
+    }
+    world.call(2, {.count = 100, .algorithm = algorithm});
+    EXPECT_TRUE(world.run(std::chrono::seconds(5)));
+    const Status status = world.operations()[0]->status();
+    EXPECT_EQ(status.code(), ErrorCode::peer_lost);
+    return status.context().rank;
+  };
+  EXPECT_EQ(named({{0, ""}, {1, ""}}, Algorithm::direct_one_shot), 0);
+  EXPECT_EQ(named({{1, ""}, {0, ""}}, Algorithm::direct_one_shot), 1);
+  EXPECT_EQ(named({{1, none.encode()}, {0, none.encode()}}, Algorithm::direct_one_shot), 1);
+  EXPECT_EQ(named({{0, none.encode()}, {1, none.encode()}}, Algorithm::ring), 0);  // in a ring, rank 2 waits for rank 1
+  EXPECT_EQ(named({{1, none.encode()}, {0, none.encode()}}, Algorithm::ring), 1);
+  // What the first sent before it left may still be on its way; the second has certainly sent nothing.
+  EXPECT_EQ(named({{1, ""}, {0, none.encode()}}, Algorithm::direct_one_shot), 0);
 }
 
 TEST(Messages, under_way_end_when_the_other_side_dies) {

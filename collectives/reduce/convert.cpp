@@ -59,11 +59,7 @@ HWY_INLINE void ungroup(Float16::Group group, float* to) {
 }
 #endif
 
-HWY_INLINE void narrow_group(std::uint16_t* to, const float* from) {
-  Float16::Group group = group_of(from);
-  for (Floats& part : group.part) part = with_plain_nan(part);
-  Float16::store(group, to);
-}
+HWY_INLINE void narrow_group(std::uint16_t* to, const float* from) { Float16::store(group_of(from), to); }
 
 void narrow_float16(std::uint16_t* to, const float* from, std::size_t count) {
   constexpr std::size_t group = Float16::elements;

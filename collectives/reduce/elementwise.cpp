@@ -35,10 +35,10 @@ void divide_elements(void* data, std::size_t count, int ranks) {
 }
 
 struct Divide {
-  static HWY_INLINE Floats apply(Floats value, Floats number) { return with_plain_nan(hn::Div(value, number)); }
+  static HWY_INLINE Floats apply(Floats value, Floats number) { return hn::Div(value, number); }
 };
 struct Multiply {
-  static HWY_INLINE Floats apply(Floats value, Floats number) { return with_plain_nan(hn::Mul(value, number)); }
+  static HWY_INLINE Floats apply(Floats value, Floats number) { return hn::Mul(value, number); }
 };
 
 template <class Format, class Operation>

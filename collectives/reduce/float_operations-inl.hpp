@@ -2,8 +2,8 @@
 //
 // prepare() is applied to what is loaded and finish() to what is stored, so that one fold serves all. What a float
 // result is must not depend on the instruction set, on operand order chosen by the compiler or on the rank that
-// computes it, hence: a NaN result is always the positive quiet NaN without payload; min and max hold -0 < +0 (as
-// IEEE 754-2019 minimum and maximum do).
+// computes it, hence: a NaN result is always the positive quiet NaN without payload, which is left to who stores it;
+// min and max hold -0 < +0 (as IEEE 754-2019 minimum and maximum do).
 #if defined(FABRING_FLOAT_OPERATIONS_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef FABRING_FLOAT_OPERATIONS_INL
 #undef FABRING_FLOAT_OPERATIONS_INL
@@ -38,7 +38,7 @@ struct FloatSum {
   }
   template <class V>
   static HWY_INLINE V finish(V value) {
-    return with_plain_nan(value);
+    return value;
   }
 };
 
@@ -67,7 +67,7 @@ struct FloatMaximum : FloatMinimum {
   }
   template <class V>
   static HWY_INLINE V finish(V value) {
-    return with_plain_nan(hn::Neg(value));
+    return hn::Neg(value);
   }
 };
 

@@ -21,9 +21,12 @@ struct FloatUnit {
 
   static HWY_INLINE Value load(const T* from) { return Operation::prepare(hn::LoadU(Tag(), from)); }
   static HWY_INLINE Value combine(Value a, Value b) { return Operation::combine(a, b); }
-  static HWY_INLINE void store(Value value, T* to) { hn::StoreU(Operation::finish(value), Tag(), to); }
+  static HWY_INLINE void store(Value value, T* to) { hn::StoreU(finished(value), Tag(), to); }
   static HWY_INLINE Value load_one(const T* from) { return Operation::prepare(hn::Set(Tag(), *from)); }
-  static HWY_INLINE void store_one(Value value, T* to) { *to = hn::GetLane(Operation::finish(value)); }
+  static HWY_INLINE void store_one(Value value, T* to) { *to = hn::GetLane(finished(value)); }
+
+ private:
+  static HWY_INLINE Value finished(Value value) { return with_plain_nan(Operation::finish(value)); }
 };
 
 template <class T>

@@ -8,6 +8,7 @@
 #include "collectives/reduce/fold-inl.hpp"
 #include "collectives/reduce/half-inl.hpp"
 #include "collectives/reduce/small_float_unit-inl.hpp"
+#include "collectives/reduce/targets.hpp"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -30,6 +31,9 @@ Fold fold_of(ReduceOp op) {
 
 Fold fold_on_target(DataType type, ReduceOp op) {
   if (type == DataType::float16) return fold_of<Float16>(op);
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+  if (rounds_to_bfloat16()) return fold_of<Bfloat16InHardware>(op);
+#endif
   return fold_of<Bfloat16>(op);
 }
 

@@ -46,7 +46,7 @@ void finish_average(DataType type, void* data, std::size_t count, int ranks);
 /// Any type but boolean.
 void scale(DataType type, void* to, const void* from, const void* factor, std::size_t count);
 
-/// The instruction set in use: "AVX3", "AVX2", "SSE4", "SCALAR".
+/// The instruction set in use: "AVX3_BF16", "AVX3", "AVX2", "SSE4", "SCALAR".
 const char* reduce_target();
 
 }  // namespace fabring

@@ -2,7 +2,7 @@
 // on 32-bit lanes. Included once per instruction set, hence no #pragma once.
 //
 // A lane holds two or four neighbours of memory: no shuffles, and the lanes' order does not matter because every
-// element is treated alike. narrowed() expects NaNs without payload (with_plain_nan).
+// element is treated alike. What is stored may be any value: a NaN becomes the plain one (with_plain_nan).
 #if defined(FABRING_SMALL_FLOAT_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef FABRING_SMALL_FLOAT_INL
 #undef FABRING_SMALL_FLOAT_INL
@@ -67,7 +67,7 @@ HWY_INLINE auto is_less(Bits a, Bits b) {
 struct Binary16Layout {
   static constexpr int bits = 16, fraction = 10, bias = 15;
   static constexpr std::uint32_t infinity = 0x7C00, nan = 0x7E00;
-  static constexpr std::uint32_t special = infinity;         // neither it nor any above is a number
+  static constexpr std::uint32_t special = infinity;           // neither it nor any above is a number
   static constexpr std::uint32_t overflow = (127 + 16) << 23;  // as float32: the least that is not rounded to a number
 };
 struct E5m2Layout {
@@ -104,7 +104,7 @@ HWY_INLINE Floats widened(Bits code) {
 template <class Layout>
 HWY_INLINE Bits narrowed(Floats value) {
   constexpr int shift = 23 - Layout::fraction;
-  const Bits bits = as_bits(value);
+  const Bits bits = as_bits(with_plain_nan(value));
   const Bits magnitude = hn::And(bits, bits_of(0x7FFFFFFF));
   const Bits sign = hn::ShiftRight<32 - Layout::bits>(hn::Xor(bits, magnitude));
   // Normal: half a unit of the last place is added, less one bit when that place is even. From the middle between the

@@ -183,6 +183,9 @@ class Endpoint {
   /// Makes progress and writes up to out.size() completions; returns how many. Never blocks.
   virtual std::size_t poll(std::span<Completion> out) = 0;
 
+  /// Is every poll() a call of the kernel, whether something has come or not?
+  virtual bool poll_calls_kernel() const { return false; }
+
   /// Sleeps until poll() may have something, wake() was called, or `limit` passed. May return early.
   virtual void wait(std::chrono::microseconds limit) = 0;
 

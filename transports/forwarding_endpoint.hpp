@@ -51,6 +51,7 @@ class ForwardingEndpoint : public Endpoint {
     return inner_->take_over(peer, number);
   }
   std::size_t poll(std::span<Completion> out) override { return inner_->poll(out); }
+  bool poll_calls_kernel() const override { return inner_->poll_calls_kernel(); }
   void wait(std::chrono::microseconds limit) override { inner_->wait(limit); }
   void wake() override { inner_->wake(); }
   Status peer_error(Rank peer) const override { return inner_->peer_error(peer); }

@@ -33,6 +33,8 @@ std::shared_ptr<EngineCore> EngineCore::make(EngineParts parts) {
     core->transfer_ =
         std::make_unique<Transfer>(*core->parts_.endpoint, core->parts_.self, size, *core,
                                    core->parts_.shares_memory ? ParcelRules() : parcels_over_network(size));
+  if (core->transfer_ && core->parts_.endpoint->poll_calls_kernel() && !core->parts_.waiting.own_core())
+    core->transfer_->look_once_a_turn();
   if (core->transfer_) core->devices_.meet(*core->transfer_);
   if (core->transfer_ && core->parts_.eager_bytes == fabring::eager_bytes)
     core->parts_.eager_bytes = core->transfer_->most_record_bytes();

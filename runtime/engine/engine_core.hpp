@@ -316,6 +316,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   std::vector<Suspicion> suspicions_;
   std::vector<bool> disconnected_;
   std::uint32_t flat_runs_ = 0;
+  Time looked_at_{};       ///< what arrived, by the last of these, if it looks_once_a_turn()
   bool given_up_ = false;  ///< the others count this rank as lost
   struct Settling {
     std::weak_ptr<CommunicatorCore> communicator;

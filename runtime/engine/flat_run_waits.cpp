@@ -22,7 +22,7 @@ bool FlatRun::await(EngineCore& engine, CommunicatorCore& communicator, const Ti
   Transfer& transfer = engine.transfer();
   transfer.flush();  // they may sleep
   Record record;
-  Patience patience(engine.waiting());
+  Patience patience(engine.waiting(), transfer);
   while (true) {
     const bool there = !message.fast || transfer.await_fast(message.peer, patience.looks());
     if (there && take_front(engine, communicator, tile, payload)) return true;
@@ -45,15 +45,15 @@ bool FlatRun::await(EngineCore& engine, CommunicatorCore& communicator, const Ti
 // Once the peer has taken what was sent before, and there is room.
 bool FlatRun::send_in_time(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile) {
   const Step& step = step_at(next_);
-  for (Patience patience(engine.waiting()); !may_send(communicator, step);) {
+  Transfer& transfer = engine.transfer();
+  for (Patience patience(engine.waiting(), transfer); !may_send(communicator, step);) {
     hear_news(engine, communicator, step.peer);
     if (!may_send(communicator, step) && (engine.has_news() || !patience.again())) return false;
   }
   const FlatPlaces::Place& place = tile.places.of[next_];
   if (messages_[next_].fast && place.bytes >= FastLoan::least_bytes && lend(engine, communicator, tile)) return true;
   const Record record = record_for(communicator, tile.placement.tile, step, place.bytes);
-  Transfer& transfer = engine.transfer();
-  for (Patience patience(engine.waiting());
+  for (Patience patience(engine.waiting(), transfer);
        !transfer.send_now(messages_[next_].peer, record, {place.from, place.bytes});) {
     transfer.look();
     transfer.flush();

@@ -6,6 +6,7 @@
 
 #include "runtime/engine/waiting.hpp"
 #include "runtime/engine/yield_core.hpp"
+#include "runtime/transfer/transfer.hpp"
 
 namespace fabring {
 
@@ -19,7 +20,7 @@ inline void pause_core() {
 /// It spins, then yields.
 class Patience {
  public:
-  explicit Patience(const WaitPolicy& waiting) : waiting_(waiting) {}
+  Patience(const WaitPolicy& waiting, Transfer& transfer) : waiting_(waiting), transfer_(transfer) {}
   /// How often to look at one line of memory before again().
   std::uint32_t looks() const { return idle_ == 0 && waiting_.spins > 0 ? looks_at_full_speed : 1; }
   /// False once it is over.
@@ -34,6 +35,7 @@ class Patience {
       if (now - since_ >= waiting_.yield_for) return false;
     }
     yield_core(waiting_);
+    transfer_.next_turn();
     return true;
   }
 
@@ -43,6 +45,7 @@ class Patience {
   static constexpr std::uint32_t looks_at_full_speed = 1024;
 
   const WaitPolicy& waiting_;
+  Transfer& transfer_;
   std::uint32_t idle_ = 0;
   std::chrono::steady_clock::time_point since_;
 };

@@ -5,8 +5,9 @@
 namespace fabring {
 namespace {
 
-constexpr std::uint32_t runs_per_look = 128;      // at what else there is to do
-constexpr std::size_t most_flat_bytes = 1 << 30;  // meanwhile nobody drives anything else
+constexpr std::uint32_t runs_per_look = 128;              // at what else there is to do
+constexpr Time one_turn = std::chrono::microseconds(20);  // between operations; after it the program may have computed
+constexpr std::size_t most_flat_bytes = 1 << 30;          // meanwhile nobody drives anything else
 
 }  // namespace
 
@@ -93,9 +94,11 @@ std::optional<Status> EngineCore::run_flat(const std::shared_ptr<CommunicatorCor
       !communicator->last_sequence.compare_exchange_strong(last, sequence))
     return give_drive_back(*communicator);
   communicator->past[sequence % communicator->past.size()] = {sequence, flat.signature()};
+  if (transfer_->looks_once_a_turn() && parts_.clock->now() - looked_at_ > one_turn) transfer_->next_turn();
   const FlatRun::End end = flat.run(*this, *communicator, sequence);
   transfer_->flush();
   if (!transfer_->delivered()) transfer_->look();
+  if (transfer_->looks_once_a_turn()) looked_at_ = parts_.clock->now();
   if (end == FlatRun::End::done) {
     const bool undelivered = !transfer_->delivered();
     if (undelivered_.load(std::memory_order_relaxed) != undelivered) undelivered_.store(undelivered);

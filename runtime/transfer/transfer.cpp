@@ -266,6 +266,7 @@ void Transfer::decline(Rank rank, Slot slot) {
 std::size_t Transfer::look() {
   std::array<Completion, 32> completions;
   const std::size_t count = endpoint_.poll(completions);
+  looked_ = true;
   for (std::size_t i = 0; i < count; ++i) complete(completions[i]);
   return count;
 }

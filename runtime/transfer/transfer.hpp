@@ -102,6 +102,12 @@ class Transfer {
   void take(Rank peer, const Record& record, std::span<const std::byte> payload);
   /// Takes completions from the endpoint, and keeps records that came for front() or poll(); how many completions.
   std::size_t look();
+  /// From now on front() takes from the endpoint once in a turn on the core only: for who shares it with others, who
+  /// could do something meanwhile, where a look is dear.
+  void look_once_a_turn() { once_a_turn_ = true; }
+  bool looks_once_a_turn() const { return once_a_turn_; }
+  /// Others may have had the core.
+  void next_turn() { looked_ = false; }
 
   /// Block operations: cookies come back by on_block. The slot was granted by the peer. `lent`: accepted, see Post.
   /// `written`: by write_ahead(), all of it.
@@ -181,6 +187,7 @@ class Transfer {
   void pop_of_parcel(Rank rank, std::size_t payload_bytes);
   bool flush_all();
   bool nothing_to_send() const;
+  bool look_if_due();
   bool front_of_parcel(Rank rank, Record& record, std::span<const std::byte>& payload);
   std::size_t take_fast(Rank rank);
   std::size_t take_parcels(Rank rank);
@@ -204,6 +211,7 @@ class Transfer {
   std::vector<Slot> free_slots_;
   Slot next_slot_ = first_granted_slot;
   std::size_t parcels_in_flight_ = 0;
+  bool once_a_turn_ = false, looked_ = false;
   std::uint64_t loans_ = 0;
   std::uint64_t written_ahead_ = 0;
   std::uint64_t payload_sent_ = 0;

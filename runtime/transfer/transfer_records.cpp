@@ -127,8 +127,10 @@ bool Transfer::send_now(Rank rank, const Record& record, std::span<const std::by
 bool Transfer::front(Rank rank, Record& record, std::span<const std::byte>& payload) {
   if (is_fast(rank)) return front_fast(rank, record, payload);
   if (front_of_parcel(rank, record, payload)) return true;
-  return look() > 0 && front_of_parcel(rank, record, payload);
+  return look_if_due() && front_of_parcel(rank, record, payload);
 }
+
+bool Transfer::look_if_due() { return !(once_a_turn_ && looked_) && look() > 0; }
 
 bool Transfer::front_of_parcel(Rank rank, Record& record, std::span<const std::byte>& payload) {
   front_is_lent_ = false;

@@ -104,6 +104,7 @@ class JointEndpoint final : public Endpoint {
     using Both = std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>;
     return std::shared_ptr<const void>(std::make_shared<const Both>(std::move(*local), std::move(*network)));
   }
+  bool poll_calls_kernel() const override { return network_->poll_calls_kernel(); }
   bool reaches_devices() const override { return local_->reaches_devices() || network_->reaches_devices(); }
   std::string device_path() const override {
     return "to ranks of this host " + local_->device_path() + "; to others " + network_->device_path();

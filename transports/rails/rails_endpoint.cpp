@@ -154,6 +154,10 @@ Result<std::shared_ptr<const void>> RailsEndpoint::admit_device_memory(std::span
   return std::shared_ptr<const void>(std::move(by_card));
 }
 
+bool RailsEndpoint::poll_calls_kernel() const {
+  return std::any_of(rails_.begin(), rails_.end(), [](const Rail& rail) { return rail.endpoint->poll_calls_kernel(); });
+}
+
 bool RailsEndpoint::reaches_devices() const {
   return std::all_of(rails_.begin(), rails_.end(), [](const Rail& rail) { return rail.endpoint->reaches_devices(); });
 }

@@ -65,6 +65,7 @@ class RailsEndpoint final : public Endpoint {
   Post post_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override;
   Post post_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override;
   std::size_t poll(std::span<Completion> out) override;
+  bool poll_calls_kernel() const override;
   void wait(std::chrono::microseconds limit) override;
   void wake() override { rails_.front().endpoint->wake(); }
   Status peer_error(Rank peer) const override { return peers_[static_cast<std::size_t>(peer)].error; }

@@ -100,6 +100,31 @@ void expect_each_once(const Recorder& heard, std::uint32_t count) {
   EXPECT_EQ(numbers.size(), count);
 }
 
+// What came since the last look is seen at once, or, by who shares its core, after others may have had it.
+TEST(Records, are_looked_for_once_in_a_turn_where_that_is_asked) {
+  for (const bool once : {false, true}) {
+    Pair pair(3);
+    Transfer& receiver = *pair.transfer[0];
+    if (once) receiver.look_once_a_turn();
+    Record record;
+    std::span<const std::byte> payload;
+    EXPECT_FALSE(receiver.front(1, record, payload));
+    send(*pair.transfer[1], 0, 7, 100);
+    while (!pair.transfer[1]->delivered()) {  // until it is there
+      pair.transfer[1]->flush();
+      pair.transfer[1]->poll();
+      if (!pair.timeline.step()) pair.timeline.pass(1us);
+    }
+    while (pair.timeline.step()) {
+    }
+    EXPECT_EQ(receiver.front(1, record, payload), !once);
+    receiver.next_turn();
+    ASSERT_TRUE(receiver.front(1, record, payload));
+    EXPECT_EQ(record.message, 7u);
+    EXPECT_EQ(payload.size(), 100u);
+  }
+}
+
 TEST(Records, arrive_once_and_whole_in_both_directions) {
   for (const std::uint64_t seed : seeds(20, 3)) {
     const ParcelRules parcels = seed % 2 == 0 ? ParcelRules() : parcels_over_network(2);

@@ -110,6 +110,7 @@ TEST(Plan, ExplainsWhyAnAlgorithmWasChosen) {
   EXPECT_EQ(result.code, 0) << result.err;
   for (const char* text : {"priced for loopback-tcp", "has the lowest predicted time", "circulant", "left out"})
     EXPECT_THAT(result.out, HasSubstr(text));
+  EXPECT_EQ(result.out.find("has the lowest"), result.out.rfind("has the lowest")) << "once is enough";
   const auto json = run({"plan", "allreduce", "-n", "4", "--json", "--explain"});
   EXPECT_EQ(json.out, run({"plan", "allreduce", "-n", "4", "--json"}).out);
   EXPECT_THAT(json.err, HasSubstr("has the lowest predicted time"));

@@ -126,7 +126,7 @@ Result<World> make_world(const PlanOptions& options) {
   const auto choice = choose(options, *collective, world);
   if (!choice) return choice.error();
   if (options.explain)
-    world.prices = fmt::format("priced for {}: {}\n", priced_machine,
+    world.prices = fmt::format("priced for {}: {}", priced_machine,
                                prices_text(*collective, priced_bytes(*collective, world), shape_of(world.node_of),
                                            *find_machine(priced_machine)));
   for (Rank rank = 0; rank < world.ranks(); ++rank) {
@@ -138,8 +138,10 @@ Result<World> make_world(const PlanOptions& options) {
   if (world.plans[0].blocks != 0) what += " in each block";
   if (reduces(*collective)) what += fmt::format(", {}", name(world.op));
   if (has_root(*collective)) what += fmt::format(", root {}", options.root);
-  world.title = fmt::format("{} by {} ({}), {} ranks on {} node{}, {}\n", name(*collective), name(choice->algorithm),
-                            choice->reason, world.ranks(), world.nodes(), world.nodes() == 1 ? "" : "s", what);
+  const bool said_below = options.explain && options.algorithm == "auto";
+  world.title = fmt::format("{} by {}{}, {} ranks on {} node{}, {}\n", name(*collective), name(choice->algorithm),
+                            said_below ? "" : " (" + choice->reason + ")", world.ranks(), world.nodes(),
+                            world.nodes() == 1 ? "" : "s", what);
   return world;
 }
 

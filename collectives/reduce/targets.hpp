@@ -1,5 +1,5 @@
 #pragma once
-// The instruction sets the kernels were compiled for, for tests and benchmarks that compare them. Forcing one changes
+// The instruction sets the kernels were compiled for. Tests and benchmarks that compare them force one, which changes
 // the whole process (Highway keeps the choice) and is not for use while kernels run.
 
 #include <string>

@@ -103,9 +103,9 @@ class ControlPlane {
   /// long; else 0. Any thread.
   virtual std::chrono::milliseconds silent_for(Rank) const { return {}; }
 
-  /// 0, or the how-manyth goodbye heard here was its: it will do nothing more, and nobody is to blame. Who leaves
-  /// because another has left is heard after that one. Any thread.
-  virtual std::uint32_t left_as(Rank) const { return 0; }
+  /// The place of its goodbye among those heard here, from 1; 0: it has not left. Who has will do nothing more, and
+  /// nobody is to blame. Who leaves because another has is heard after that one. Any thread.
+  virtual std::uint32_t leave_order(Rank) const { return 0; }
 
   /// What this rank tells the others when it leaves, at most 32 KiB. Before leave().
   virtual void set_account(std::string) {}

@@ -232,7 +232,7 @@ void TreePlane::set_activity(std::string text) {
   activity_changed_ = true;
 }
 
-std::uint32_t TreePlane::left_as(Rank rank) const {
+std::uint32_t TreePlane::leave_order(Rank rank) const {
   const std::lock_guard lock(mutex_);
   return left_[static_cast<std::size_t>(rank)];
 }

@@ -41,7 +41,7 @@ class TreePlane final : public ControlPlane {
   void set_activity(std::string text) override;
   std::string activity_of(Rank rank) const override;
   std::chrono::milliseconds silent_for(Rank rank) const override;
-  std::uint32_t left_as(Rank rank) const override;
+  std::uint32_t leave_order(Rank rank) const override;
   void set_account(std::string account) override;
   void on_goodbye(std::function<void(Rank, const std::string&)> handler) override;
   void send_letter(Rank to, std::string text) override;
@@ -148,7 +148,7 @@ class TreePlane final : public ControlPlane {
   std::string own_activity_;
   bool activity_changed_ = false;
   std::map<Rank, SteadyTime> silent_;  ///< since when
-  std::vector<std::uint32_t> left_;    // the how-manyth goodbye was whose; 0: not heard
+  std::vector<std::uint32_t> left_;    // the place of each goodbye among those heard; 0: none
   std::uint32_t goodbyes_ = 0;
   std::vector<bool> gone_;
   bool leaving_ = false;

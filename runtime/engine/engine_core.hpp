@@ -206,7 +206,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void cut_off(Rank world_rank);
   void note_waiting(CommunicatorCore& communicator, Execution& execution, Time now);
   void check_left(CommunicatorCore& communicator, Execution& execution, Time now);
-  std::optional<Rank> left_in_between(const CommunicatorCore& communicator, const Execution& execution) const;
+  std::optional<Rank> first_to_leave(const CommunicatorCore& communicator, const Execution& execution) const;
   bool will_not_come(const CommunicatorCore& communicator, const Execution& execution, Rank member) const;
   std::string left_while(const CommunicatorCore& communicator, const Execution& execution, bool certain) const;
   Accounts accounts() const;  ///< of this rank, with the drive held

@@ -149,27 +149,25 @@ std::string EngineCore::left_while(const CommunicatorCore& communicator, const E
 
 // Whose leaving keeps an operation from its end. Several may have left by the time that this rank looks, one because of
 // another: the first that did not call it, or else the first of those that are waited for.
-std::optional<Rank> EngineCore::left_in_between(const CommunicatorCore& communicator,
-                                                const Execution& execution) const {
-  const auto left_as = [&](Rank rank) {
+std::optional<Rank> EngineCore::first_to_leave(const CommunicatorCore& communicator, const Execution& execution) const {
+  const auto leave_order = [&](Rank rank) {
     const Rank world = communicator.members[rank];
-    return world == parts_.self ? 0 : parts_.control->left_as(world);
+    return world == parts_.self ? 0 : parts_.control->leave_order(world);
   };
-  std::optional<Rank> awaited;
-  for (const Rank rank : execution.waiting_for())
-    if (left_as(rank) != 0 && (!awaited || left_as(rank) < left_as(*awaited))) awaited = rank;
+  std::optional<Rank> awaited, absent;
+  const auto keep_first = [&](std::optional<Rank>& first, Rank rank) {
+    if (leave_order(rank) != 0 && (!first || leave_order(rank) < leave_order(*first))) first = rank;
+  };
+  for (const Rank rank : execution.waiting_for()) keep_first(awaited, rank);
   if (!awaited || execution.point_to_point()) return awaited;
-  std::optional<Rank> absent;
   for (Rank rank = 0; rank < communicator.size(); ++rank)
-    if (left_as(rank) != 0 && will_not_come(communicator, execution, rank) &&
-        (!absent || left_as(rank) < left_as(*absent)))
-      absent = rank;
+    if (will_not_come(communicator, execution, rank)) keep_first(absent, rank);
   return absent ? absent : awaited;
 }
 
 void EngineCore::check_left(CommunicatorCore& communicator, Execution& execution, Time now) {
   if (!parts_.control || left_.load()) return;
-  const std::optional<Rank> rank = left_in_between(communicator, execution);
+  const std::optional<Rank> rank = first_to_leave(communicator, execution);
   if (!rank) {
     execution.left_since = Time{};
     return;

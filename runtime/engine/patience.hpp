@@ -17,7 +17,7 @@ inline void pause_core() {
 #endif
 }
 
-/// It spins, then yields.
+/// It spins, then yields, after which something may have come that `transfer` has not looked for yet.
 class Patience {
  public:
   Patience(const WaitPolicy& waiting, Transfer& transfer) : waiting_(waiting), transfer_(transfer) {}

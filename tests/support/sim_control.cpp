@@ -36,7 +36,7 @@ class SimControlPlane final : public ControlPlane {
   }
   void set_activity(std::string text) override { world_.seats_[rank_].activity = std::move(text); }
   std::string activity_of(Rank rank) const override { return world_.seats_[rank].activity; }
-  std::uint32_t left_as(Rank rank) const override { return world_.seats_[rank].left; }
+  std::uint32_t leave_order(Rank rank) const override { return world_.seats_[rank].left; }
   std::string host_of(Rank rank) const override { return "host" + std::to_string(rank); }
   Status leave(std::chrono::milliseconds) override { return {}; }  // called from a thread of the engine
   std::uint64_t strangers() const override { return 0; }

@@ -41,7 +41,7 @@ class SimControl {
     std::function<void(Rank, const std::string&)> goodbye_handler;
     Time told_until{};
     bool dead = false;
-    std::uint32_t left = 0;    // its goodbye was the how-manyth
+    std::uint32_t left = 0;    // the place of its goodbye among all
     std::uint64_t pauses = 0;  // odd: paused
     std::vector<Failure> kept;
     std::string activity;

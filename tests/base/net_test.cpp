@@ -74,7 +74,7 @@ TEST(SocketAddress, RefusesWhatIsNotANumericAddressAndPort) {
                           "127.0.0.1:8x", "127.1:80", "::1:80", "[::1]", "[127.0.0.1]:80", "[::1%nosuchif]:80"}) {
     EXPECT_FALSE(SocketAddress::parse(bad)) << bad;
   }
-  EXPECT_FALSE(SocketAddress::parse(std::string(1000, '1') + ":80"));
+  EXPECT_FALSE(SocketAddress::parse(std::string(1000, '1').append(":80")));
   EXPECT_FALSE(SocketAddress::parse(std::string_view("127.0.0.1\0x:80", 14)));
 }
 

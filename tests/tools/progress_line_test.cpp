@@ -18,7 +18,7 @@ using testing::Not;
 
 /// What `fabring` writes to a terminal as its stderr; its stdout goes nowhere.
 std::string on_a_terminal(std::vector<std::string> words, const std::string& kind) {
-  words.insert(words.begin(), FABRING_CLI);
+  words.emplace(words.begin(), FABRING_CLI);
   const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
   if (terminal < 0 || ::grantpt(terminal) != 0 || ::unlockpt(terminal) != 0) return "no terminal";
   const std::string name = ::ptsname(terminal), term = "TERM=" + kind;

@@ -158,8 +158,8 @@ TEST(TcpWire, AHeaderAndPayloadMayComeByteByByte) {
     bench.endpoint->post_recv(0, 5, into, i);
     Bytes header(tcp::header_bytes_of(payload.size()), std::byte{0xff});
     tcp::encode({5, static_cast<std::uint32_t>(payload.size())}, header.data());
-    Bytes stream = header;
-    stream.insert(stream.end(), payload.begin(), payload.begin() + 300);
+    Bytes stream(header.size() + 300);
+    std::copy_n(payload.begin(), 300, std::copy(header.begin(), header.end(), stream.begin()));
     for (const std::byte b : stream) {
       (void)bench.stream->write(&b, 1);
       bench.poll();

@@ -101,8 +101,9 @@ std::vector<int> Communicator::nodes() const { return core_ ? core_->node_of : s
 
 Status Communicator::health() const {
   if (!core_) return gone;
+  if (const auto engine = core_->engine.lock()) return engine->failure_of(*core_);
   std::lock_guard lock(core_->mutex);
-  return core_->failed;
+  return core_->failed.ok() ? gone : core_->failed;
 }
 
 namespace {

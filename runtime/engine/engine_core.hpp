@@ -68,6 +68,8 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
                                          const Operation& operation);
   /// Builds what an operation like this needs beforehand.
   Status prepare(CommunicatorCore& communicator, const Call& call);
+  /// Why nothing more can be begun on it; success if it can.
+  Status failure_of(const CommunicatorCore& communicator) const;
   DeviceRuntime* device() const { return parts_.device.get(); }
   /// The way that a call whose buffers are in memory of a device takes, and why.
   DevicePath device_path(CommunicatorCore& communicator, Call call);
@@ -190,8 +192,6 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void take_submissions();
   void start_queued(CommunicatorCore& communicator);
   void cannot_start(const Execution& execution);
-  /// Why nothing more can be begun on it; success if it can.
-  Status failure_of(const CommunicatorCore& communicator) const;
   Status early_mismatch(const CommunicatorCore& communicator, const Execution& execution, Rank& peer) const;
   bool retire();  // true: some operation is over
   void take_failures();

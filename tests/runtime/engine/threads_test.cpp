@@ -366,6 +366,17 @@ TEST(Communicator, of_one_rank_gives_truth_values) {
   EXPECT_EQ(out, (std::array<std::uint8_t, 3>{0, 1, 1}));
 }
 
+TEST(Communicator, is_not_healthy_once_its_engine_has_left_or_is_gone) {
+  ThreadWorld world(1);
+  Communicator all = world.world(0);
+  EXPECT_TRUE(all.health().ok());
+  ASSERT_TRUE(world.engine(0).leave().ok());
+  EXPECT_EQ(all.health().code(), ErrorCode::aborted);
+  EXPECT_THAT(all.barrier().message(), HasSubstr(all.health().message()));
+  world.drop(0);
+  EXPECT_EQ(all.health().code(), ErrorCode::aborted);
+}
+
 TEST(Communicator, that_is_empty_answers_with_errors) {
   Communicator none;
   EXPECT_EQ(none.size(), 0);

@@ -161,6 +161,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   /// Reports that a message does not fit the receive it meets, and fails the communicator.
   Status mismatched_message(CommunicatorCore& communicator, Rank member, const Signature& sent, const Call& receive);
   void decline_orphans(Rank peer, const Record& withdrawn);
+  bool is_withdrawn(Rank peer, const Record& grant) const;
   void keep_early(CommunicatorCore& communicator, Rank member, const Record& record,
                   std::span<const std::byte> payload);
 

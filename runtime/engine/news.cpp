@@ -79,6 +79,16 @@ void EngineCore::decline_orphans(Rank peer, const Record& withdrawn) {
   });
 }
 
+// Parcels overtake each other, so that a grant may come after it has been withdrawn.
+bool EngineCore::is_withdrawn(Rank peer, const Record& grant) const {
+  return grant.kind == RecordKind::grant && grant.slot >= Transfer::first_granted_slot &&
+         std::ranges::any_of(orphans_, [&](const Orphan& orphan) {
+           const Record& record = orphan.record;
+           return orphan.peer == peer && record.kind == RecordKind::withdrawn && record.channel == grant.channel &&
+                  record.sequence == grant.sequence;
+         });
+}
+
 void EngineCore::on_record(Rank peer, const Record& record, std::span<const std::byte> payload) {
   std::shared_ptr<CommunicatorCore> communicator;
   {
@@ -93,11 +103,12 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
       }
     }
   }
-  if (record.kind == RecordKind::withdrawn) {  // of a communicator that is here, grants end with its failure
-    if (!communicator) decline_orphans(peer, record);
-    return;
+  if (record.kind == RecordKind::withdrawn) {
+    if (communicator) return;  // grants end with its failure
+    decline_orphans(peer, record);
   }
   if (!communicator) {
+    if (is_withdrawn(peer, record)) return transfer_->decline(peer, record.slot);
     // A split may be complete there and not yet here.
     std::size_t& kept = orphan_bytes_[peer];
     kept += sizeof(Orphan) + payload.size();

@@ -278,9 +278,10 @@ TEST(Failed, communicator_fails_a_call_that_was_queued_in_the_same_moment) {
   EXPECT_EQ(operation->status().code(), ErrorCode::aborted);
 }
 
-// It keeps what comes for a communicator that it may still make, and nobody tells it that this will never be.
+// It keeps what comes for a communicator that it may still make, and nobody else tells it that this will never be; what
+// its peer withdraws may come after it is told so (seed 35).
 TEST(Aborted, group_that_a_rank_never_made_has_back_at_once_what_was_granted_to_that_rank) {
-  for (const std::uint64_t seed : seeds(20, 5)) {
+  for (const std::uint64_t seed : seeds(40, 5)) {
     SimWorldOptions options{.ranks = 3, .seed = seed};
     options.weather = any_world(3, seed).weather;
     SimWorld world(options);

@@ -32,6 +32,20 @@ bool is_exchange(Collective collective, int ranks) {
                         collective == Collective::all_gather);
 }
 
+// What two ranks send each other and only move is copied once more if it lands: how many times shorter it has to be. 0:
+// all of it waits for grants, as what goes one way does, whose receiver has nothing to send back.
+std::size_t moved_share_of_landing(Collective collective, int ranks) {
+  if (ranks != 2) return 0;
+  return collective == Collective::all_gather ? 2 : collective == Collective::alltoall ? 4 : 0;
+}
+
+// Two ranks that reduce all they send each other.
+bool is_reduced_at_once(Collective collective, std::string_view algorithm, int ranks) {
+  return ranks == 2 && ((collective == Collective::allreduce &&
+                         (algorithm == "recursive_doubling" || algorithm == "direct_one_shot")) ||
+                        collective == Collective::reduce_scatter);
+}
+
 }  // namespace
 
 TilingRules rules_through_loopback(TilingRules rules, int ranks) {
@@ -51,6 +65,18 @@ TilingRules rules_between_gpus(TilingRules rules) {
 TilingRules rules_for(const TilingRules& rules, Collective collective, std::string_view algorithm, int ranks,
                       std::uint64_t bytes) {
   TilingRules own = rules;
+  if (rules.landing_bytes != 0 && is_reduced_at_once(collective, algorithm, ranks)) {
+    own.eager_bytes = own.eager_in_tiles_bytes = std::max(rules.landing_bytes, rules.eager_bytes);
+    own.segment_bytes = own.smallest_bytes = rules.landing_bytes;
+    own.depth = 1;
+    return own;
+  }
+  own.landing_bytes = 0;
+  if (const std::size_t share = moved_share_of_landing(collective, ranks); rules.landing_bytes != 0 && share != 0) {
+    own.landing_bytes = rules.landing_bytes / share;
+    own.eager_bytes = std::max(own.landing_bytes, rules.eager_bytes);
+    own.eager_in_tiles_bytes = longest_eager(rules, 2);
+  }
   if (rules.pair_bytes != 0 && is_exchange(collective, ranks)) {
     const bool by_records = bytes <= rules.pair_vector_bytes;
     if (!by_records) own.pair_bytes = 0;

@@ -28,6 +28,7 @@ Machine loopback_tcp() {
   machine.passed_on_percent = 65;
   machine.tiling.eager_bytes = 32 << 10;
   machine.tiling.moved_segment_bytes = 1 << 20;
+  machine.tiling.landing_bytes = 1 << 20;
   machine.tiling = rules_through_loopback(machine.tiling, 2);
   return machine;
 }
@@ -195,6 +196,7 @@ Status check_machine(const Machine& machine) {
   count("smallest_bytes", machine.tiling.smallest_bytes, 1, std::size_t{1} << 40);
   count("depth", machine.tiling.depth, 1, 64);
   count("eager_bytes", machine.tiling.eager_bytes, 0, std::size_t{1} << 40);
+  count("landing_bytes", machine.tiling.landing_bytes, 0, std::size_t{1} << 40);
   count("eager_in_tiles_bytes", machine.tiling.eager_in_tiles_bytes, 0, std::size_t{1} << 40);
   count("moved_segment_bytes", machine.tiling.moved_segment_bytes, 0, std::size_t{1} << 40);
   count("reduced_together_bytes", machine.tiling.reduced_together_bytes, 0, std::size_t{1} << 40);

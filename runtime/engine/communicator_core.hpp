@@ -4,9 +4,9 @@
 // except where marked.
 //
 // Early messages. A member may be ahead: its messages for an operation (or a tile) that has not begun here are kept, at
-// most `window` of them from each member, counted in `taken` when they are used. A sender holds back when half the
-// window is open; then only its oldest operation and tile may go on, so what the receiver needs next is never stuck
-// behind what it does not need yet.
+// most `window` of them from each member, long ones counted as several (weight_of), counted in `taken` when they are
+// used. A sender holds back when half the window is open; then only its oldest operation and tile may go on, so what
+// the receiver needs next is never stuck behind what it does not need yet.
 
 #include <array>
 #include <atomic>
@@ -36,6 +36,11 @@ namespace fabring {
 class CommunicatorCore {
  public:
   static constexpr std::uint32_t window = 128;
+  /// A message that is sent unasked counts as so many: up to 17, so that after half a window, and what a member has not
+  /// said yet that it took (a quarter, less one), there is room for one more of any length.
+  static constexpr std::uint32_t weight_of(std::size_t bytes) {
+    return 1 + static_cast<std::uint32_t>(bytes / (std::size_t{64} << 10));
+  }
   static constexpr std::size_t most_active = 4;              // operations of one communicator under way at once
   static constexpr std::size_t most_early_grants = 1 << 16;  // of each member
 
@@ -85,7 +90,7 @@ class CommunicatorCore {
 
   // The driver.
   struct Member {
-    std::uint32_t early_sent = 0;   ///< small messages sent to it, in all
+    std::uint32_t early_sent = 0;   ///< small messages sent to it, in all; these are all by weight_of()
     std::uint32_t early_acked = 0;  ///< of those, taken by it
     std::uint32_t taken = 0;        ///< its small messages taken here, in all
     std::uint32_t told = 0;         ///< taken, as it knows

@@ -31,8 +31,7 @@ std::shared_ptr<EngineCore> EngineCore::make(EngineParts parts) {
   core->began_ = core->parts_.clock->now();
   if (core->parts_.endpoint)
     core->transfer_ =
-        std::make_unique<Transfer>(*core->parts_.endpoint, core->parts_.self, size, *core,
-                                   core->parts_.shares_memory ? ParcelRules() : parcels_over_network(size));
+        std::make_unique<Transfer>(*core->parts_.endpoint, core->parts_.self, size, *core, core->parts_.parcels);
   if (core->transfer_ && core->parts_.endpoint->poll_calls_kernel() && !core->parts_.waiting.own_core())
     core->transfer_->look_once_a_turn();
   if (core->transfer_) core->devices_.meet(*core->transfer_);
@@ -204,6 +203,8 @@ TilingRules EngineCore::tiling_rules() const {
   rules.smallest_bytes = std::min(rules.smallest_bytes, rules.segment_bytes);
   if (parts_.config.depth != 0) rules.depth = static_cast<std::uint32_t>(parts_.config.depth);
   rules.eager_bytes = parts_.eager_bytes;
+  rules.landing_bytes = parts_.parcels.landings.bytes;
+  if (parts_.config.segment_bytes != 0) rules.landing_bytes = std::min(rules.landing_bytes, rules.segment_bytes);
   const bool by_fast_records = parts_.shares_memory && parts_.eager_bytes > fabring::eager_bytes;
   if (by_fast_records && parts_.world_size > 2) rules.eager_in_tiles_bytes = eager_in_tiles_of_shared_memory;
   if (by_fast_records && parts_.config.segment_bytes == 0 && !parts_.some_have_gpus && parts_.lent_segment_bytes == 0) {

@@ -45,6 +45,7 @@ struct EngineParts {
   bool some_have_gpus = false;  ///< some rank, not this one only: copies to and from a GPU should not be short
   std::size_t eager_bytes =
       fabring::eager_bytes;       ///< largest message sent in a record, alike on all ranks; that: what the endpoint can
+  ParcelRules parcels;            ///< alike on all ranks
   bool shares_memory = true;      ///< some ranks of the job do; alike on all ranks
   bool through_loopback = false;  ///< all ranks are on one host and share no memory; alike on all ranks
   Log log;

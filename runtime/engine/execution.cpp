@@ -144,6 +144,7 @@ void Execution::run(Tile& tile, StepId id) {
       if (copy_on_device(tile, id)) return;
       if (step.kind == StepKind::reduce && awaits_grants(tile, id)) return retry_.push_back({&tile, id});
       run_local(tile, id);
+      if (!tile.landed.empty()) empty_landings(tile, id);
       if (!give_back_read(tile, id)) return;
       break;
   }
@@ -185,6 +186,9 @@ void Execution::fail(const Status& why) {
     }
     for (StepId id = 0; id < tile->lent.size(); ++id)
       if (!tile->lent[id].reading) (void)give_back(*tile, id);
+    for (const Tile::Landed& one : tile->landed)
+      engine_->transfer().empty_landing(world_rank(one.receive), one.landing);
+    tile->landed.clear();
   }
 }
 

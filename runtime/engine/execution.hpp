@@ -245,6 +245,7 @@ class Execution {
 
   // execution_sends.cpp
   void run_send(Tile& tile, StepId id);
+  void land(Tile& tile, StepId id);
   void post_send(Tile& tile, StepId id, Slot slot);
   void now_outstanding(StepId id);
   void grant_first();
@@ -269,6 +270,8 @@ class Execution {
   bool lend(const Tile& tile, const Record& record, StepId id, std::span<const std::byte> from);
   bool is_lending() const;
   void lending(Tile& tile, StepId id);
+  bool stays_in_landing(Tile& tile, StepId receive, std::span<const std::byte> payload);
+  void empty_landings(Tile& tile, StepId reader);
   bool give_back(Tile& tile, StepId receive);
   bool give_back_read(Tile& tile, StepId reader);
 
@@ -385,7 +388,12 @@ struct Execution::Tile {
     bool reading = false;               // by work of a device that is not over
     std::shared_ptr<std::byte> opened;  // what keeps it mapped
   };
-  std::vector<Lent> lent;           // receives
+  std::vector<Lent> lent;  // receives
+  struct Landed {
+    StepId receive = 0;
+    std::uint32_t landing = 0;
+  };
+  std::vector<Landed> landed;       // receives whose message is read where it landed
   std::vector<bool> lending;        // sends: being read where they lie
   std::vector<bool> written_ahead;  // sends: what is to be sent has been written to where it will be received
   std::vector<bool> finished;       // steps that were done with the reduction they wait for

@@ -46,6 +46,28 @@ void Execution::on_lent(std::uint32_t tile_slot, StepId id, std::span<const std:
   on_block(tile_slot, id, Outcome::done, static_cast<std::uint32_t>(message.size()));
 }
 
+// What one step alone reads need not be copied to scratch first, if that step waits for nothing else: two ranks that
+// waited for a landing of each other while they kept one would wait for ever.
+bool Execution::stays_in_landing(Tile& tile, StepId receive, std::span<const std::byte> payload) {
+  const Block& to = plan_->plan.steps[receive].to;
+  const StepId reader = plan_->only_reader[receive];
+  if (to.space != Space::scratch || reader == PreparedPlan::none || tile.need[reader] != 1) return false;
+  const auto landing = engine_->transfer().keep_landing(world_rank(receive), payload);
+  if (!landing) return false;
+  tile.place.lent[to.scratch] = payload.data();
+  tile.landed.push_back({receive, *landing});
+  return true;
+}
+
+void Execution::empty_landings(Tile& tile, StepId reader) {
+  std::erase_if(tile.landed, [&](const Tile::Landed& one) {
+    if (plan_->only_reader[one.receive] != reader) return false;
+    tile.place.lent[plan_->plan.steps[one.receive].to.scratch] = nullptr;
+    engine_->transfer().empty_landing(world_rank(one.receive), one.landing);
+    return true;
+  });
+}
+
 // False: the peer took it back before it had been read, and is lost: the step never ends, and the engine hears why.
 bool Execution::give_back(Tile& tile, StepId receive) {
   Tile::Lent& lent = tile.lent[receive];

@@ -104,6 +104,10 @@ Status Execution::on_record(Rank peer, const Record& record, std::span<const std
     bring_from_bounce(tile, id, payload);
     return {};
   }
+  if (!on_device_ && stays_in_landing(tile, id, payload)) {
+    step_done(tile, id);
+    return {};
+  }
   std::byte* const to = operands_->at(tile.place, step.to).data();
   if (to != payload.data()) copy_bytes(to, payload.data(), payload.size());
   if (engine_->transfer().is_intact(world_rank(id))) on_device_ ? came_to_host(tile, id) : step_done(tile, id);

@@ -34,11 +34,12 @@ void Execution::run_send(Tile& tile, StepId id) {
   if (!ready) return;
   const bool bounced = bounces(tile, id);
   if (bounced && !tile.bounced[id]) return bring_to_bounce(tile, id);
-  if (!engine_->may_send_early(*communicator_, *this, tile.index(), step.peer)) {
+  if (!engine_->may_send_early(*communicator_, *this, tile.index(), step.peer, bytes)) {
     retry_.push_back({&tile, id});
     return;
   }
-  ++communicator_->member[step.peer].early_sent;
+  if (!on_device_ && engine_->transfer().lands(world_rank(id), bytes)) return land(tile, id);
+  communicator_->member[step.peer].early_sent += CommunicatorCore::weight_of(bytes);
   --tile.eager_left[plan_->peer_of_step[id]];
   told_[plan_->peer_of_step[id]] = true;
   const Record record = record_for(tile, id, RecordKind::data, bytes);
@@ -47,6 +48,25 @@ void Execution::run_send(Tile& tile, StepId id) {
   if (bounced || on_device_ || !lend(tile, record, id, from))
     engine_->transfer().send_record(world_rank(id), record, from);
   step_done(tile, id);
+}
+
+// What is too long for a parcel goes from where it lies.
+void Execution::land(Tile& tile, StepId id) {
+  const Step& step = plan_->plan.steps[id];
+  Transfer& transfer = engine_->transfer();
+  const auto from = operands_->at(tile.place, step.from);
+  CommunicatorCore::Member& member = communicator_->member[step.peer];
+  const std::uint32_t told = member.told;
+  std::uint32_t number = 0;
+  if (!transfer.land(world_rank(id), record_for(tile, id, RecordKind::data, from.size()), from, number)) {
+    member.told = told;
+    return retry_.push_back({&tile, id});
+  }
+  member.early_sent += CommunicatorCore::weight_of(from.size());
+  --tile.eager_left[plan_->peer_of_step[id]];
+  told_[plan_->peer_of_step[id]] = true;
+  transfer.tell_when_written(world_rank(id), number, cookie(index_, tile_slot(tile), id));
+  now_outstanding(id);
 }
 
 void Execution::post_send(Tile& tile, StepId id, Slot slot) {

@@ -50,6 +50,7 @@ void Execution::Tile::begin(const PreparedPlan& prepared) {
   std::fill(lending.begin(), lending.end(), false);
   std::fill(written_ahead.begin(), written_ahead.end(), false);
   std::fill(finished.begin(), finished.end(), false);
+  landed.clear();
   std::fill(bounced.begin(), bounced.end(), false);
   next_slot_receive = 0;
   looks_for_grants = 0;
@@ -135,7 +136,7 @@ void Execution::take_early(Tile& tile) {
       tile.data[id] = Data::early;
       if (!at->second.taken) {
         at->second.taken = true;
-        engine_->took_early(*communicator_, at->first.peer, true);
+        engine_->took_early(*communicator_, at->first.peer, record.bytes, true);
       }
       ++at;
     }
@@ -157,6 +158,15 @@ void Execution::go_on(Tile& tile) {
   for (const StepId id : flat_->done(tile.index())) {
     const Step& step = plan.steps[id];
     done[id] = true;
+    if (const FlatRun::Writing* writing = flat_->writing(tile.index(), id);
+        writing != nullptr && !engine_->transfer().is_written(writing->loan.peer, writing->loan.number)) {
+      engine_->transfer().tell_when_written(writing->loan.peer, writing->loan.number,
+                                            cookie(index_, tile_slot(tile), id));
+      now_outstanding(id);
+      --tile.eager_left[static_cast<std::size_t>(plan_->peer_of_step[id])];
+      told_[static_cast<std::size_t>(plan_->peer_of_step[id])] = true;
+      continue;
+    }
     --tile.remaining;
     ++steps_done_;
     for (std::uint32_t i = 0; i < step.successor_count; ++i) --tile.need[plan.successors[step.first_successor + i]];

@@ -20,7 +20,9 @@ FlatRun::End FlatRun::run(EngineCore& engine, CommunicatorCore& communicator, st
   sequence_ = sequence;
   begun_ = turn_ = stage_ = 0;
   loans_.clear();
+  writing_.clear();
   const bool over = tiling_.tiles == 1 ? run_one_tile(engine, communicator) : run_in_turns(engine, communicator);
+  lend_what_is_unwritten(engine);
   if (!over || (!loans_.empty() && !await_loans(engine))) return End::stopped;
   if (call_.owned) {  // the next call needs a copy of its own
     call_.owned.reset();
@@ -46,18 +48,20 @@ bool FlatRun::run_one_tile(EngineCore& engine, CommunicatorCore& communicator) {
 }
 
 bool FlatRun::run_in_turns(EngineCore& engine, CommunicatorCore& communicator) {
-  for (turn_ = 0; turn_ < tiling_.tiles + stages() - 1; ++turn_) {
-    stage_ = turn_ < tiling_.tiles ? 0 : turn_ - tiling_.tiles + 1;
+  for (turn_ = 0; turn_ <= turn_of(tiling_.tiles - 1, stages() - 1); ++turn_) {
+    const std::uint32_t first = one_by_one() ? turn_ % stages() : turn_ < tiling_.tiles ? 0 : turn_ - tiling_.tiles + 1;
+    const std::uint32_t last = one_by_one() ? first : std::min(turn_, stages() - 1);
+    stage_ = first;
     next_ = stage_begin(stage_);
     if (turn_ > 0 && engine.is_wanted()) return false;
-    for (const std::uint32_t last = std::min(turn_, stages() - 1); stage_ <= last; ++stage_)
+    for (; stage_ <= last; ++stage_)
       if (!run_stage(engine, communicator)) return false;
   }
   return true;
 }
 
 bool FlatRun::run_stage(EngineCore& engine, CommunicatorCore& communicator) {
-  const std::uint32_t number = turn_ - stage_;
+  const std::uint32_t number = one_by_one() ? turn_ / stages() : turn_ - stage_;
   Tile& tile = tiles_[number % tiles_.size()];
   next_ = stage_begin(stage_);
   if (stage_ == 0) {
@@ -72,13 +76,19 @@ bool FlatRun::run_stage(EngineCore& engine, CommunicatorCore& communicator) {
   return true;
 }
 
-std::uint32_t FlatRun::first_tile() const { return turn_ < stages() ? 0 : turn_ - stages() + 1; }
+std::uint32_t FlatRun::turn_of(std::uint32_t tile, std::uint32_t stage) const {
+  return one_by_one() ? tile * stages() + stage : tile + stage;
+}
+
+std::uint32_t FlatRun::first_tile() const {
+  return one_by_one() ? turn_ / stages() : turn_ < stages() ? 0 : turn_ - stages() + 1;
+}
 
 std::vector<StepId> FlatRun::done(std::uint32_t tile) const {
   if (tiling_.tiles == 1) return {steps_.order.begin(), steps_.order.begin() + next_};
   std::vector<StepId> steps;
   for (std::uint32_t stage = 0; stage < stages(); ++stage) {
-    const std::uint32_t turn = tile + stage;
+    const std::uint32_t turn = turn_of(tile, stage);
     if (turn > turn_ || (turn == turn_ && stage > stage_)) break;
     const std::uint32_t end = turn == turn_ && stage == stage_ ? next_ : steps_.stage_ends[stage];
     steps.insert(steps.end(), steps_.order.begin() + stage_begin(stage), steps_.order.begin() + end);
@@ -90,6 +100,7 @@ bool FlatRun::run_next(EngineCore& engine, CommunicatorCore& communicator, Tile&
   const Step& step = step_at(next_);
   if (step.kind == StepKind::send) return send(engine, communicator, tile);
   if (receives(step.kind)) return receive(engine, communicator, tile);
+  if (!writing_.empty() && !await_written(engine, tile.placement.tile)) return false;
   run_local(tile, step);
   return true;
 }
@@ -118,10 +129,10 @@ Record FlatRun::record_for(const CommunicatorCore& communicator, std::uint32_t t
   return record;
 }
 
-void FlatRun::sent(CommunicatorCore& communicator, const Step& step, std::uint32_t consumed) {
+void FlatRun::sent(CommunicatorCore& communicator, const Step& step, std::size_t bytes, std::uint32_t consumed) {
   CommunicatorCore::Member& member = communicator.member[step.peer];
   member.told = consumed;
-  ++member.early_sent;
+  member.early_sent += CommunicatorCore::weight_of(bytes);
 }
 
 bool FlatRun::send(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile) {
@@ -134,7 +145,7 @@ bool FlatRun::send(EngineCore& engine, CommunicatorCore& communicator, const Til
   if (!engine.transfer().put_fast(message.peer, message.head.with(sequence_, tile.placement.tile, consumed),
                                   {place.from, place.bytes}))
     return send_in_time(engine, communicator, tile);
-  sent(communicator, step, consumed);
+  sent(communicator, step, place.bytes, consumed);
   return true;
 }
 
@@ -148,11 +159,12 @@ bool FlatRun::lend(EngineCore& engine, CommunicatorCore& communicator, const Til
                                                               operands_.comes_back_there(tile.placement, id), loan))
     return false;
   loans_.add({peer, loan});
-  sent(communicator, step_at(next_), record.consumed);
+  sent(communicator, step_at(next_), place.bytes, record.consumed);
   return true;
 }
 
 bool FlatRun::receive(EngineCore& engine, CommunicatorCore& communicator, Tile& tile) {
+  if (!writing_.empty() && !await_written(engine, tile.placement.tile)) return false;
   if (!communicator.early.empty() && take_kept(engine, communicator, tile)) return true;
   std::span<const std::byte> payload;
   if (!take_front(engine, communicator, tile, payload) && !await(engine, communicator, tile, payload)) return false;
@@ -167,7 +179,7 @@ bool FlatRun::receive(EngineCore& engine, CommunicatorCore& communicator, Tile& 
   if (!transfer.is_intact(peer)) return false;
   if (reduces) ++next_;
   if (reduces || !answer(engine, communicator, tile)) transfer.pop(peer, payload.size());
-  engine.took_early(communicator, step.peer, false);
+  engine.took_early(communicator, step.peer, payload.size(), false);
   return true;
 }
 
@@ -221,8 +233,8 @@ bool FlatRun::take_kept(EngineCore& engine, CommunicatorCore& communicator, cons
       communicator.early.find({false, sequence_, tile.placement.tile, step.peer, step.message, RecordKind::data});
   if (at == communicator.early.end() || at->second.payload.size() != tile.places.of[next_].bytes) return false;
   use(tile, at->second.payload);
+  engine.took_early(communicator, step.peer, at->second.payload.size(), true);
   communicator.early.erase(at);
-  engine.took_early(communicator, step.peer, true);
   return true;
 }
 
@@ -239,7 +251,7 @@ bool FlatRun::answer(EngineCore& engine, CommunicatorCore& communicator, const T
   Record record = record_for(communicator, tile.placement.tile, next, answered.bytes);
   ++record.consumed;  // that message is being taken
   if (!engine.transfer().answer_fast(messages_[next_].peer, record, {result.to, result.bytes})) return false;
-  sent(communicator, next, record.consumed);
+  sent(communicator, next, answered.bytes, record.consumed);
   ++next_;
   return true;
 }

@@ -8,7 +8,7 @@
 //
 // An operation of several tiles is run so between two ranks. Each receive of a plan begins a *stage*; in turn t stage s
 // of tile t - s is run, the first stages first. So what a rank waits for was sent by its peer most of a turn ago, and
-// both directions are in use all the time.
+// both directions are in use all the time. Where one tile is under way at a time each turn is one stage of it.
 
 #include <cstdint>
 #include <memory>
@@ -67,6 +67,14 @@ class FlatRun {
   std::uint32_t end_tile() const { return begun_; }  ///< it and all after it are not begun
   std::vector<StepId> done(std::uint32_t tile) const;
   const FastLoans& loans() const { return loans_; }
+  /// A message of a tile that goes on, sent from where it lies (Transfer::land).
+  struct Writing {
+    std::uint32_t tile = 0;
+    StepId send = 0;
+    FastLoan loan;
+  };
+  /// Null: it was no such message, or it was seen to be written.
+  const Writing* writing(std::uint32_t tile, StepId send) const;
   std::span<const std::byte> scratch(std::uint32_t tile) const {
     return {tiles_[tile % tiles_.size()].placement.scratch, scratch_.size() / tiles_.size()};
   }
@@ -81,6 +89,9 @@ class FlatRun {
     bool fast = false;  // it goes or comes by fast messages
     DataHead head;      // then: what it is sent with, or known by
   };
+  /// One tile is done before the next begins.
+  bool one_by_one() const { return tiling_.depth == 1; }
+  std::uint32_t turn_of(std::uint32_t tile, std::uint32_t stage) const;
   std::uint32_t stages() const { return static_cast<std::uint32_t>(steps_.stage_ends.size()); }
   std::uint32_t stage_begin(std::uint32_t stage) const { return stage == 0 ? 0 : steps_.stage_ends[stage - 1]; }
   const Step& step_at(std::uint32_t index) const { return plan_->plan.steps[steps_.order[index]]; }
@@ -111,11 +122,13 @@ class FlatRun {
   void hear_news(EngineCore& engine, CommunicatorCore& communicator, Rank member);
   Record record_for(const CommunicatorCore& communicator, std::uint32_t tile, const Step& step,
                     std::size_t bytes) const;
-  static void sent(CommunicatorCore& communicator, const Step& step, std::uint32_t consumed);
+  static void sent(CommunicatorCore& communicator, const Step& step, std::size_t bytes, std::uint32_t consumed);
   bool take_front(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile,
                   std::span<const std::byte>& payload) const;
   bool await(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile, std::span<const std::byte>& payload);
   bool await_loans(EngineCore& engine) const;
+  bool await_written(EngineCore& engine, std::uint32_t tile);
+  void lend_what_is_unwritten(EngineCore& engine);
 
   std::shared_ptr<const PreparedPlan> plan_;
   Call call_;
@@ -138,6 +151,7 @@ class FlatRun {
   std::uint32_t end_ = 0;    // of the stage; where there is one tile, of all
   std::uint32_t begun_ = 0;  // tiles
   FastLoans loans_;
+  std::vector<Writing> writing_;
 };
 
 }  // namespace fabring

@@ -51,7 +51,7 @@ FlatRun::FlatRun(std::shared_ptr<const PreparedPlan> plan, Call call, const Oper
       operands_(*plan_, call_),
       tiling_(tiling),
       steps_(*plan_),
-      tiles_(std::min(tiling_.tiles, stages())),
+      tiles_(one_by_one() ? 1 : std::min(tiling_.tiles, stages())),
       signature_(call_.signature()) {
   messages_ = messages_of(communicator, transfer);
   if (reduces(call_.collective) && call_.op != ReduceOp::user) kernel_.emplace(call_.carried(), call_.op);
@@ -89,7 +89,7 @@ bool FlatRun::take_others(const Operation& operation, const CommunicatorCore& co
 bool FlatRun::fits(const EngineCore& engine, const CommunicatorCore& communicator) const {
   return tiling_.tiles == 1 ||
          std::all_of(plan_->peers.begin(), plan_->peers.end(), [&](const PreparedPlan::Peer& peer) {
-           return engine.transfer().is_fast(communicator.members[peer.rank]);
+           return engine.transfer().is_fast(communicator.members[peer.rank]) || engine.transfer().keeps_landings();
          });
 }
 

@@ -1,6 +1,8 @@
 // Where a FlatRun waits: for a message that has not come, for room to send, and for what it lent. It gives up when
 // there is something else to do, or its patience is over.
 
+#include <algorithm>
+
 #include "runtime/engine/communicator_core.hpp"
 #include "runtime/engine/engine_core.hpp"
 #include "runtime/engine/flat_run.hpp"
@@ -53,13 +55,20 @@ bool FlatRun::send_in_time(EngineCore& engine, CommunicatorCore& communicator, c
   const FlatPlaces::Place& place = tile.places.of[next_];
   if (messages_[next_].fast && place.bytes >= FastLoan::least_bytes && lend(engine, communicator, tile)) return true;
   const Record record = record_for(communicator, tile.placement.tile, step, place.bytes);
-  for (Patience patience(engine.waiting(), transfer);
-       !transfer.send_now(messages_[next_].peer, record, {place.from, place.bytes});) {
+  const Rank peer = messages_[next_].peer;
+  const bool lands = transfer.lands(peer, place.bytes);
+  std::uint32_t number = 0;
+  const auto send_now = [&] {
+    return lands ? transfer.land(peer, record, {place.from, place.bytes}, number)
+                 : transfer.send_now(peer, record, {place.from, place.bytes});
+  };
+  for (Patience patience(engine.waiting(), transfer); !send_now();) {
     transfer.look();
     transfer.flush();
     if (engine.has_news() || !patience.again()) return false;
   }
-  sent(communicator, step, record.consumed);
+  sent(communicator, step, place.bytes, record.consumed);
+  if (lands) writing_.push_back({tile.placement.tile, steps_.order[next_], {peer, number}});
   return true;
 }
 
@@ -75,10 +84,33 @@ void FlatRun::hear_news(EngineCore& engine, CommunicatorCore& communicator, Rank
   }
 }
 
-// No peer reads the caller's memory any more.
+// What this tile has sent from where it lies is written, and may be written over.
+bool FlatRun::await_written(EngineCore& engine, std::uint32_t tile) {
+  Transfer& transfer = engine.transfer();
+  for (Patience patience(engine.waiting(), transfer);;) {
+    std::erase_if(writing_, [&](const Writing& one) { return transfer.is_written(one.loan.peer, one.loan.number); });
+    if (std::ranges::none_of(writing_, [&](const Writing& one) { return one.tile == tile; })) return true;
+    if (transfer.look() == 0 && (engine.has_news() || !patience.again())) return false;
+  }
+}
+
+// Of tiles that are over nobody else will wait for it.
+void FlatRun::lend_what_is_unwritten(EngineCore& engine) {
+  for (const Writing& one : writing_)
+    if (one.tile < first_tile() && !engine.transfer().is_written(one.loan.peer, one.loan.number)) loans_.add(one.loan);
+}
+
+const FlatRun::Writing* FlatRun::writing(std::uint32_t tile, StepId send) const {
+  const auto at =
+      std::ranges::find_if(writing_, [&](const Writing& one) { return one.tile == tile && one.send == send; });
+  return at == writing_.end() ? nullptr : &*at;
+}
+
+// No peer reads the caller's memory any more, and nothing of it is still to be written.
 bool FlatRun::await_loans(EngineCore& engine) const {
   engine.transfer().flush();
   for (std::uint32_t idle = 0; !loans_.all_back(engine.transfer()); ++idle) {
+    if (engine.transfer().keeps_landings()) engine.transfer().look();
     if (engine.has_news() || idle > engine.waiting().spins + most_yields_for_loan) return false;
     if (idle <= engine.waiting().spins) {
       pause_core();

@@ -18,11 +18,11 @@ constexpr std::size_t most_orphan_bytes = std::size_t{256} << 20;
 }  // namespace
 
 bool EngineCore::may_send_early(const CommunicatorCore& communicator, const Execution& execution, std::uint32_t tile,
-                                Rank member) const {
+                                Rank member, std::size_t bytes) const {
   const CommunicatorCore::Member& there = communicator.member[member];
   const std::uint32_t open = there.early_sent - there.early_acked;
   if (open < CommunicatorCore::window / 2) return true;
-  if (open >= CommunicatorCore::window) return false;
+  if (open + CommunicatorCore::weight_of(bytes) > CommunicatorCore::window) return false;
   for (const auto& other : communicator.active) {
     const int peer = other->prepared().peer_index(member);
     if (peer < 0) continue;
@@ -37,10 +37,11 @@ void EngineCore::heard_of(CommunicatorCore& communicator, Rank member, std::uint
   if (consumed - from.early_acked <= from.early_sent - from.early_acked) from.early_acked = consumed;
 }
 
-void EngineCore::took_early(CommunicatorCore& communicator, Rank rank, bool kept) {
+void EngineCore::took_early(CommunicatorCore& communicator, Rank rank, std::size_t bytes, bool kept) {
   CommunicatorCore::Member& member = communicator.member[rank];
-  ++member.taken;
-  if (kept) --member.early_kept;
+  const std::uint32_t weight = CommunicatorCore::weight_of(bytes);
+  member.taken += weight;
+  if (kept) member.early_kept -= weight;
   if (member.taken - member.told < CommunicatorCore::window / 4) return;
   Record record;
   record.kind = RecordKind::entered;
@@ -52,7 +53,8 @@ void EngineCore::took_early(CommunicatorCore& communicator, Rank rank, bool kept
 void EngineCore::keep_early(CommunicatorCore& communicator, Rank member, const Record& record,
                             std::span<const std::byte> payload) {
   const bool windowed = record.kind == RecordKind::data;
-  if (windowed ? ++communicator.member[member].early_kept > CommunicatorCore::window
+  if (windowed) communicator.member[member].early_kept += CommunicatorCore::weight_of(record.bytes);
+  if (windowed ? communicator.member[member].early_kept > CommunicatorCore::window
                : ++communicator.member[member].early_grants > CommunicatorCore::most_early_grants) {
     suspect(communicator.members[member], nonsense("it sent more messages ahead of time than a rank may",
                                                    "on communicator '" + communicator.label + "'"));
@@ -66,7 +68,8 @@ void EngineCore::keep_early(CommunicatorCore& communicator, Rank member, const R
   if (!transfer_->is_intact(communicator.members[member])) communicator.early.erase(key);  // and it is lost
 }
 
-// It may never be made here: lists of a subgroup differ, or a split failed. Its maker would wait for its memory in vain.
+// It may never be made here: lists of a subgroup differ, or a split failed. Its maker would wait for its memory in
+// vain.
 void EngineCore::decline_orphans(Rank peer, const Record& withdrawn) {
   std::erase_if(orphans_, [&](const Orphan& orphan) {
     const Record& record = orphan.record;
@@ -176,7 +179,7 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
                            fmt::format("it sent a message of part {} of {}", record.tile + 1ull, execution->tiles())));
     return keep_early(*communicator, member, record, payload);
   }
-  if (record.kind == RecordKind::data) took_early(*communicator, member, false);
+  if (record.kind == RecordKind::data) took_early(*communicator, member, record.bytes, false);
   const Status taken = execution->on_record(member, record, payload);
   if (!taken.ok()) return refuse(*communicator, member, *execution, record, taken);
   execution->advance();

@@ -178,6 +178,9 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
     parts.report.push_back("GPU memory that is sent: " + parts.endpoint->device_path());
   parts.shares_memory = path->shared_memory;
   parts.through_loopback = !parts.shares_memory && on_one_host(ranks);
+  if (!parts.shares_memory) parts.parcels = parcels_over_network(config.world_size);
+  if (parts.through_loopback && !parts.some_have_gpus)
+    parts.parcels.landings = landings_through_loopback(config.world_size);
   parts.lent_segment_bytes = parts.shares_memory ? lent_segment_of(ranks, parts.node_of) : 0;
   if (parts.lent_segment_bytes != 0)
     parts.report.push_back(

@@ -18,7 +18,8 @@ Transfer::Transfer(Endpoint& endpoint, Rank self, int world_size, TransferListen
       fast_messages_(endpoint.fast_messages()),
       fast_(static_cast<std::size_t>(world_size)) {
   for (Rank rank = 0; rank < world_size; ++rank) {
-    peers_.push_back(std::make_unique<Peer>());
+    const bool lands = rank != self && (fast_messages_ == nullptr || fast_messages_->fast_peer(rank) == nullptr);
+    peers_.push_back(std::make_unique<Peer>(lands ? parcels_.landings : LandingRules()));
     if (rank == self) continue;
     Peer& peer = *peers_.back();
     FastPeer* const fast = fast_messages_ != nullptr ? fast_messages_->fast_peer(rank) : nullptr;
@@ -30,6 +31,8 @@ Transfer::Transfer(Endpoint& endpoint, Rank self, int world_size, TransferListen
       peer.to_post.push_back(index);
     }
     for (std::uint32_t slot = parcels_.slots; slot-- > 0;) peer.free_slots.push_back(slot);
+    for (std::uint32_t index = 0; lands && index < parcels_.landings.count; ++index)
+      peer.landings_to_post.push_back(index);
     mark_busy(rank, peer);
   }
 }
@@ -39,7 +42,9 @@ Transfer::~Transfer() = default;
 bool Transfer::start() {
   flush();
   for (Rank rank = 0; rank < static_cast<Rank>(peers_.size()); ++rank)
-    if (rank != self_ && !peers_[rank]->lost && !peers_[rank]->to_post.empty()) return false;
+    if (rank != self_ && !peers_[rank]->lost &&
+        !(peers_[rank]->to_post.empty() && peers_[rank]->landings_to_post.empty()))
+      return false;
   return true;
 }
 
@@ -82,7 +87,8 @@ bool Transfer::post_parcel(Rank rank, Peer& peer, std::unique_ptr<Parcel>& parce
   ParcelHeader header;
   std::memcpy(&header, parcel->bytes.get(), sizeof header);
   header.consumed = peer.consumed;
-  header.number = static_cast<std::uint16_t>(peer.sent);
+  header.number = static_cast<std::uint8_t>(peer.sent);
+  header.emptied = peer.landings.emptied();
   std::memcpy(parcel->bytes.get(), &header, sizeof header);
   Operation* operation = take_operation();
   operation->kind = Kind::parcel_sent;
@@ -100,6 +106,7 @@ bool Transfer::post_parcel(Rank rank, Peer& peer, std::unique_ptr<Parcel>& parce
   ++peer.sent;
   ++parcels_in_flight_;
   peer.told = header.consumed;
+  peer.landings.told_emptied();
   return true;
 }
 
@@ -130,6 +137,11 @@ bool Transfer::flush(Rank rank, Peer& peer) {
     for (; peer.turn[peer.consumed % parcels_.slots] == Peer::Turn::emptied; ++peer.consumed)
       peer.turn[peer.consumed % parcels_.slots] = Peer::Turn::to_come;
   }
+  while (!peer.landings_to_post.empty() && post_landing(rank, peer.landings_to_post.front())) {
+    const std::uint32_t index = peer.landings_to_post.front();
+    peer.landings_to_post.pop_front();
+    if (std::exchange(peer.landing_posted[index], true)) peer.landings.posted_again(index);
+  }
   if (!peer.waiting.empty()) sent = flush_waiting(rank, peer);
   while (!peer.declines.empty()) {
     Operation* operation = take_operation();
@@ -148,7 +160,7 @@ bool Transfer::flush(Rank rank, Peer& peer) {
     sent = true;
   }
   if (peer.full.empty() && peer.open && peer.credits(parcels_) > 1 && post_parcel(rank, peer, peer.open)) sent = true;
-  if (!is_fast(rank) && peer.consumed - peer.told >= parcels_.slots / 2 && peer.credits(parcels_) > 0) {
+  if (!is_fast(rank) && peer.owes_credits(parcels_) && peer.credits(parcels_) > 0) {
     std::unique_ptr<Parcel> credits_only = take_parcel();
     if (post_parcel(rank, peer, credits_only)) {
       sent = true;
@@ -167,8 +179,9 @@ bool Transfer::flush_all() {
     Peer& peer = *peers_[rank];
     if (!peer.lost) sent = flush(rank, peer) || sent;
     const bool again =
-        !peer.lost && (peer.open || !peer.full.empty() || !peer.waiting.empty() || !peer.to_post.empty() ||
-                       !peer.declines.empty() || (!is_fast(rank) && peer.consumed - peer.told >= parcels_.slots / 2));
+        !peer.lost &&
+        (peer.open || !peer.full.empty() || !peer.waiting.empty() || !peer.to_post.empty() || !peer.declines.empty() ||
+         !peer.landings_to_post.empty() || (!is_fast(rank) && peer.owes_credits(parcels_)));
     if (again) {
       busy_[kept++] = rank;
     } else {
@@ -200,6 +213,7 @@ void Transfer::forget(Rank rank) {
   peer.waiting.clear();
   peer.declines.clear();
   peer.to_post.clear();
+  peer.landings_to_post.clear();
   peer.arrived.clear();
 }
 
@@ -292,6 +306,8 @@ void Transfer::complete(const Completion& completion) {
     free_parcels_.push_back(std::move(operation->parcel));
     --parcels_in_flight_;
   }
+  const bool tells = operation->tells;
+  if (kind == Kind::landing_sent) peers_[rank]->landings.let_go(index);
   if (kind == Kind::block && operation->receive) {
     free_slots_.push_back(operation->slot & ~way_mask);
     payload_received_ += completion.ticket ? operation->bytes : completion.bytes;
@@ -302,7 +318,7 @@ void Transfer::complete(const Completion& completion) {
     const std::span lent(completion.lent, completion.bytes);
     completion.ticket ? listener_.on_ticket(cookie, lent, completion.loan)
                       : listener_.on_lent(cookie, lent, completion.loan);
-  } else if (kind == Kind::block) {
+  } else if (kind == Kind::block || tells) {
     listener_.on_block(cookie, completion.outcome, completion.bytes);
   }
   if (completion.outcome == Outcome::lost) {
@@ -313,7 +329,9 @@ void Transfer::complete(const Completion& completion) {
     }
     return;
   }
-  if (kind == Kind::slot_filled && completion.outcome == Outcome::done) take_in(rank, index, completion.bytes);
+  if (completion.outcome != Outcome::done) return;
+  if (kind == Kind::slot_filled) take_in(rank, index, completion.bytes);
+  if (kind == Kind::landing_filled) landing_filled(rank, index, completion.bytes);
 }
 
 void Transfer::take_in(Rank rank, std::uint32_t index, std::uint32_t bytes) {
@@ -332,7 +350,8 @@ void Transfer::take_in(Rank rank, std::uint32_t index, std::uint32_t bytes) {
     for (; peer.returned != header.consumed; ++peer.returned)
       peer.free_slots.push_back(peer.slot_of[peer.returned % parcels_.slots]);
   }
-  if (static_cast<std::uint16_t>(header.number - peer.consumed) >= parcels_.slots)
+  peer.landings.heard_emptied(header.emptied);
+  if (static_cast<std::uint8_t>(header.number - peer.consumed) >= parcels_.slots)
     return broken(rank, "a parcel out of its turn");
   Peer::Turn& turn = peer.turn[header.number % parcels_.slots];
   if (turn != Peer::Turn::to_come) return broken(rank, "two parcels with the same number");

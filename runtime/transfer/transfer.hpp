@@ -12,6 +12,10 @@
 // with an empty message, so the receive completes and its memory is free again. Nothing here relies on order or on
 // unexpected-message buffering.
 //
+// Landing. Where ranks are few, some memory for a long message stays posted for each peer. A message that is worth it
+// goes there unasked, and its record in a parcel behind it; the header of a parcel also returns what of that is free
+// again.
+//
 // Lent. A block that its receiver only reads may stay in its sender's memory, where the endpoint can do that; the
 // sender's operation completes when the receiver gives it back.
 //
@@ -27,6 +31,7 @@
 #include <functional>
 #include <memory>
 #include <new>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -39,7 +44,7 @@ namespace fabring {
 class TransferListener {
  public:
   virtual ~TransferListener() = default;
-  /// `payload` is valid during the call only; aligned to 8 bytes.
+  /// `payload` is valid during the call only (but see Transfer::keep_landing); aligned to 8 bytes.
   virtual void on_record(Rank peer, const Record& record, std::span<const std::byte> payload) = 0;
   /// A block operation posted with `cookie` is over.
   virtual void on_block(std::uint64_t cookie, Outcome outcome, std::uint32_t bytes) = 0;
@@ -59,7 +64,7 @@ enum class Arrival : std::uint8_t { comes, comes_cold, may_stay, or_ticket, by_t
 class Transfer {
  public:
   static constexpr std::uint32_t eager_slots = fabring::eager_slots;
-  static constexpr Slot first_granted_slot = fabring::most_eager_slots;
+  static constexpr Slot first_granted_slot = first_landing_slot + most_landings;
 
   Transfer(Endpoint& endpoint, Rank self, int world_size, TransferListener& listener, const ParcelRules& parcels = {});
   ~Transfer();
@@ -86,13 +91,25 @@ class Transfer {
   /// loan) it must be as it is. `answerable`: but for an answer, which may take its place.
   bool lend_fast(Rank peer, const Record& record, std::span<const std::byte> payload, bool answerable,
                  std::uint32_t& loan);
-  bool is_back(Rank peer, std::uint32_t loan) const { return fast_peer(peer).is_back(loan); }
+  bool is_back(Rank peer, std::uint32_t loan) const {
+    return is_fast(peer) ? fast_peer(peer).is_back(loan) : is_written(peer, loan);
+  }
   /// send_now() to a peer that is_fast(), as an answer to the record that front() gave last, in the place of its
   /// payload, which is as long; that record is popped.
   bool answer_fast(Rank peer, const Record& record, std::span<const std::byte> payload);
   /// What was read of the payload that is there now is what the peer sent. False: it took it back, and is lost; what
   /// was made of it must not be used.
   bool is_intact(Rank peer) { return !front_is_lent_ || fast_peer(peer).is_intact(); }
+  // Records with a payload that is too long for a parcel, to who keeps landings.
+  bool keeps_landings() const { return parcels_.landings.count > 0; }
+  bool lands(Rank peer, std::size_t bytes) const {
+    return parcels_.landings.count > 0 && !is_fast(peer) && bytes > parcels_.longest - parcel_overhead;
+  }
+  /// send_now() of a payload that lands(), which must stay as it is until it is_written().
+  bool land(Rank peer, Record record, std::span<const std::byte> payload, std::uint32_t& number);
+  bool is_written(Rank peer, std::uint32_t number) const;
+  /// It is not yet; on_block() will say so, by this cookie.
+  void tell_when_written(Rank peer, std::uint32_t number, std::uint64_t cookie);
   // The same to and from a peer that is_fast(), of a record of data whose head was made beforehand (DataHead).
   bool put_fast(Rank peer, const FastMessage::Head& head, std::span<const std::byte> payload);
   bool front_fast(Rank peer, FastMessage& message);
@@ -121,6 +138,9 @@ class Transfer {
                   Arrival arrival = Arrival::comes);
   /// False: what was read may be anything, and the peer is lost.
   bool give_back(Rank peer, std::uint32_t loan) { return endpoint_.give_back(peer, loan); }
+  /// During on_record(): is this payload in a landing, and which? It stays there until empty_landing().
+  std::optional<std::uint32_t> keep_landing(Rank peer, std::span<const std::byte> payload);
+  void empty_landing(Rank peer, std::uint32_t landing);
   /// Endpoint::takes_tickets and what belongs to it. `bytes` is the length of the message.
   bool takes_tickets(Rank peer) const { return endpoint_.takes_tickets(peer); }
   Post send_ticket(Rank peer, Slot slot, std::span<const std::byte> ticket, std::size_t bytes, std::uint64_t cookie);
@@ -159,11 +179,12 @@ class Transfer {
     FastMessage::Head head;
     std::vector<std::byte> payload;
   };
-  enum class Kind : std::uint64_t { parcel_sent = 0, slot_filled = 1, block = 2, declined = 3 };
+  enum class Kind : std::uint64_t { parcel_sent, slot_filled, block, declined, landing_sent, landing_filled };
   struct Operation {
     Kind kind = Kind::block;
     Rank peer = 0;
-    std::uint32_t index = 0;  // eager slot
+    std::uint32_t index = 0;  // eager slot, or landing
+    bool tells = false;       // landing_sent: the listener, by `cookie`
     Slot slot = 0;            // block receive: slot to free
     bool receive = false;
     std::size_t bytes = 0;  // block receive: room for it
@@ -178,6 +199,8 @@ class Transfer {
   void take_in(Rank peer, std::uint32_t index, std::uint32_t bytes);
   void broken(Rank peer, const std::string& what);
   bool post_eager_receive(Rank peer, std::uint32_t index);
+  bool post_landing(Rank peer, std::uint32_t index);
+  void landing_filled(Rank peer, std::uint32_t index, std::size_t bytes);
   bool flush(Rank rank, Peer& peer);
   bool post_parcel(Rank rank, Peer& peer, std::unique_ptr<Parcel>& parcel);
   void mark_busy(Rank rank, Peer& peer);

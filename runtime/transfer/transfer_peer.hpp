@@ -5,13 +5,17 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "runtime/transfer/landings.hpp"
 #include "runtime/transfer/transfer.hpp"
 
 namespace fabring {
 
 struct Transfer::Peer {
+  explicit Peer(const LandingRules& rules) : landings(rules) {}
+
   // Ours to them.
   std::unique_ptr<Parcel> open;                           // being filled
   std::deque<std::unique_ptr<Parcel>> full;               // waiting for a slot
@@ -38,10 +42,19 @@ struct Transfer::Peer {
   };
   std::deque<Arrived> arrived;
   bool has_arrived = false;  // it is in arrived_
+  // Both ways.
+  Landings landings;
+  std::array<Operation*, most_landings> landing_sends{};  // what is being sent there
+  std::deque<std::uint32_t> landings_to_post;
+  std::array<bool, most_landings> landing_posted{};  // at least once
+  std::optional<std::uint32_t> front_landing;        // where the payload of the record looked at last is
+  bool front_kept = false;                           // and stays
   bool busy = false;
   bool lost = false;
 
   std::uint32_t credits(const ParcelRules& rules) const { return rules.slots - (sent - returned); }
+  /// Must it be told what was emptied here although nothing else goes to it?
+  bool owes_credits(const ParcelRules& rules) const { return consumed - told >= rules.slots / 2 || landings.owes(); }
 };
 
 }  // namespace fabring

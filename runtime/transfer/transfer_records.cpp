@@ -134,7 +134,7 @@ bool Transfer::look_if_due() { return !(once_a_turn_ && looked_) && look() > 0; 
 
 bool Transfer::front_of_parcel(Rank rank, Record& record, std::span<const std::byte>& payload) {
   front_is_lent_ = false;
-  const Peer& peer = *peers_[rank];
+  Peer& peer = *peers_[rank];
   if (peer.arrived.empty()) return false;
   const Peer::Arrived& parcel = peer.arrived.front();
   const std::byte* at = peer.slots[parcel.index].bytes.get() + parcel.offset;
@@ -145,6 +145,13 @@ bool Transfer::front_of_parcel(Rank rank, Record& record, std::span<const std::b
   }
   std::memcpy(&record, at, sizeof record);
   payload = {};
+  peer.front_landing.reset();
+  if (record.kind == RecordKind::data && record.slot >= first_landing_slot) {
+    const Landings::Find found = peer.landings.find(record.slot, record.bytes, payload);
+    if (found == Landings::Find::impossible) broken(rank, "a payload to memory that was not kept for it");
+    if (found == Landings::Find::there) peer.front_landing = record.slot - first_landing_slot;
+    return found == Landings::Find::there;
+  }
   if (record.kind == RecordKind::data) {
     if (record.bytes > left - sizeof record || padded(record.bytes) > left - sizeof record) {
       broken(rank, "a payload beyond its parcel");
@@ -165,6 +172,10 @@ void Transfer::pop(Rank rank, std::size_t payload_bytes) {
 void Transfer::pop_of_parcel(Rank rank, std::size_t payload_bytes) {
   Peer& peer = *peers_[rank];
   Peer::Arrived& parcel = peer.arrived.front();
+  if (peer.front_landing) {
+    if (!std::exchange(peer.front_kept, false)) empty_landing(rank, *peer.front_landing);
+    payload_bytes = 0;
+  }
   parcel.offset += sizeof(Record) + padded(payload_bytes);
   if (--parcel.records > 0) return;
   peer.to_post.push_back(parcel.index);

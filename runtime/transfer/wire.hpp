@@ -31,7 +31,8 @@ enum class RecordKind : std::uint8_t {
   entered = 3,   ///< the early messages of this operation were taken: `consumed` counts
   announce = 4,  ///< a large message waits for its grant: lets the receiver see the signature, if nothing else has
   matched = 5,   ///< so many messages sent by the reader were received (send, recv): `slot` counts
-  withdrawn = 6,  ///< this operation has failed here: who keeps grants of it for a communicator not made there answers them
+  withdrawn =
+      6,  ///< this operation has failed here: who keeps grants of it for a communicator not made there answers them
 };
 
 struct Record {
@@ -45,7 +46,7 @@ struct Record {
   std::uint32_t tile = 0;
   std::uint32_t message = 0;   ///< n-th message from sender to receiver in the plan
   std::uint32_t bytes = 0;     ///< of the message
-  std::uint32_t slot = 0;      ///< grant: where to send
+  std::uint32_t slot = 0;      ///< grant: where to send; data: the landing where the payload is, if it is in one
   std::uint32_t consumed = 0;  ///< early messages on this channel that the sender of this record has taken, in all
   Signature signature;
 };
@@ -54,12 +55,15 @@ static_assert(sizeof(Record) == 56);
 struct ParcelHeader {
   std::uint32_t consumed = 0;  ///< parcels whose slots the sender of this one has emptied, in all
   std::uint16_t records = 0;
-  std::uint16_t number = 0;  ///< how many parcels its sender sent before it, the low bits
+  std::uint8_t number = 0;   ///< how many parcels its sender sent before it, the low bits
+  std::uint8_t emptied = 0;  ///< landings that its sender has emptied, in all, the low bits
 };
 static_assert(sizeof(ParcelHeader) == 8);
 
-/// Slots for parcels, each way for each pair of ranks; grants name higher numbers than any of these.
+/// Slots for parcels, each way for each pair of ranks, and then those of landings; grants name higher numbers than any
+/// of these.
 inline constexpr std::uint32_t eager_slots = 8, most_eager_slots = 64;  // powers of two
+inline constexpr std::uint32_t first_landing_slot = most_eager_slots, most_landings = 4;
 /// What a parcel holds beside the payload of its only record.
 inline constexpr std::size_t parcel_overhead = sizeof(ParcelHeader) + sizeof(Record) + 8;
 inline constexpr std::size_t parcel_bytes = 8192;
@@ -67,10 +71,18 @@ inline constexpr std::size_t parcel_bytes = 8192;
 inline constexpr std::size_t eager_bytes = parcel_bytes - parcel_overhead;
 inline constexpr std::size_t padded(std::size_t bytes) { return (bytes + 7) & ~std::size_t{7}; }
 
+/// Memory that a rank keeps posted for each peer, for payloads that are too long for a parcel and sent unasked all the
+/// same. Alike on all ranks.
+struct LandingRules {
+  std::uint32_t count = 0;  ///< a power of two, at most most_landings
+  std::size_t bytes = 0;    ///< of each
+};
+
 /// How long parcels may be, and how many slots there are for them. Alike on all ranks.
 struct ParcelRules {
   std::size_t longest = parcel_bytes;
   std::uint32_t slots = eager_slots;
+  LandingRules landings = {};
 };
 /// Where all ranks are reached through a network: up to 32 KiB of payload and 64 slots, as long as those of a rank take
 /// no more than 16 MiB.
@@ -81,6 +93,11 @@ inline constexpr ParcelRules parcels_over_network(int world_size) {
   if (payload <= parcel_bytes) return {};
   const std::size_t slots = std::min<std::size_t>(slots_of_a_rank / payload / peers, most_eager_slots);
   return {payload + parcel_overhead, static_cast<std::uint32_t>(std::bit_floor(slots))};
+}
+/// Where all ranks are on one host and share no memory: two ranks answer each other, so that of two landings one is
+/// free when the next message is ready. Among more ranks they would take more memory than a cache has.
+inline constexpr LandingRules landings_through_loopback(int world_size) {
+  return world_size == 2 ? LandingRules{2, std::size_t{1} << 20} : LandingRules{};
 }
 
 }  // namespace fabring

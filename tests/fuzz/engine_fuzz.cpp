@@ -17,7 +17,7 @@ namespace {
 using namespace std::chrono_literals;
 constexpr std::size_t most_messages = 16;
 
-std::string parcel(std::uint16_t number, RecordKind kind, std::uint32_t bytes) {
+std::string parcel(std::uint8_t number, RecordKind kind, std::uint32_t bytes) {
   ParcelHeader header;
   header.records = 1;
   header.number = number;

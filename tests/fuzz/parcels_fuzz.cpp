@@ -42,14 +42,14 @@ std::unique_ptr<Endpoint> endpoint_of(Rank rank, const std::shared_ptr<InprocFab
   return std::move(*opened);
 }
 
-std::string parcel(std::uint16_t number, const std::vector<Record>& records) {
+std::string parcel(std::uint8_t number, const std::vector<Record>& records) {
   ParcelHeader header;
   header.records = static_cast<std::uint16_t>(records.size());
   header.number = number;
   std::string bytes(reinterpret_cast<const char*>(&header), sizeof header);
   for (const Record& record : records) {
     bytes.append(reinterpret_cast<const char*>(&record), sizeof record);
-    if (record.kind == RecordKind::data) bytes.append(padded(record.bytes), 'x');
+    if (record.kind == RecordKind::data && record.slot < first_landing_slot) bytes.append(padded(record.bytes), 'x');
   }
   return bytes;
 }
@@ -61,7 +61,7 @@ void run(std::string_view input) {
   const auto own = endpoint_of(0, fabric), evil = endpoint_of(1, fabric);
   require(own->add_peer(1, evil->address()).ok() && evil->add_peer(0, own->address()).ok(), "both are known");
   Listener listener;
-  Transfer transfer(*own, 0, 2, listener);
+  Transfer transfer(*own, 0, 2, listener, {parcel_bytes, eager_slots, {2, 600}});
   std::deque<std::vector<std::byte>> taken(Transfer::eager_slots);  // what we send it
   for (Slot slot = 0; slot < Transfer::eager_slots; ++slot) {
     taken[slot].resize(parcel_bytes);
@@ -92,10 +92,14 @@ Seeds seeds() {
   Record grant = data;
   grant.kind = RecordKind::grant;
   grant.slot = 70;
+  Record landed = data;
+  landed.slot = first_landing_slot + 1;
   const auto sent = [](char slot, const std::string& bytes) { return slot + piece(bytes); };
   return {sent(0, parcel(0, {data, grant})) + sent(1, parcel(1, {})) + sent(2, parcel(2, {grant})),
           sent(1, parcel(1, {data})) + sent(0, parcel(0, {data})),
-          sent(0, parcel(0, {data, data, data}).substr(0, 100))};
+          sent(0, parcel(0, {data, data, data}).substr(0, 100)),
+          sent(first_landing_slot + 1, std::string(20, 'x')) + sent(0, parcel(0, {landed, data})),
+          sent(0, parcel(0, {data, landed})) + sent(first_landing_slot + 1, std::string(21, 'x'))};
 }
 
 }  // namespace fabring::fuzz::parcels

@@ -52,6 +52,7 @@ SimWorld::SimWorld(SimWorldOptions options) : options_(std::move(options)), time
     parts.unasked_limit = options_.unasked_limit;
     if (device_) streams_.push_back(device_->open_stream(0));
     parts.eager_bytes = options_.eager_bytes;
+    parts.parcels = options_.parcels;
     parts.self = rank;
     parts.world_size = ranks;
     parts.node_of = node_of;
@@ -290,10 +291,18 @@ void SimWorld::fail(const std::string& what) {
 std::string SimWorld::replay() const {
   return fmt::format(
       "replay with FABRING_TEST_SEED={}: ranks={} nodes={} algorithm={} eager={} segment={} depth={} scratch={} "
-      "refusals={} device={} at {} us, after {} events, {} calls, trace {:x}",
+      "landings={}x{} refusals={} device={} at {} us, after {} events, {} calls, trace {:x}",
       options_.seed, options_.ranks, options_.nodes, options_.algorithm ? name(*options_.algorithm) : "auto",
-      options_.eager_bytes, options_.segment_bytes, options_.depth, options_.scratch_bytes, options_.weather.refusals,
-      options_.device, timeline_.now().count() / 1000, timeline_.steps(), operations_.size(), timeline_.trace());
+      options_.eager_bytes, options_.segment_bytes, options_.depth, options_.scratch_bytes,
+      options_.parcels.landings.count, options_.parcels.landings.bytes, options_.weather.refusals, options_.device,
+      timeline_.now().count() / 1000, timeline_.steps(), operations_.size(), timeline_.trace());
+}
+
+void keep_landings(SimWorldOptions& options, std::size_t count, std::size_t bytes) {
+  constexpr std::size_t shortest_parcels = 512;
+  options.parcels.longest = shortest_parcels;
+  options.parcels.landings = {static_cast<std::uint32_t>(count), bytes};
+  options.eager_bytes = std::min(options.eager_bytes, shortest_parcels - parcel_overhead);
 }
 
 SimWorldOptions any_world(int ranks, std::uint64_t seed) {
@@ -316,6 +325,7 @@ SimWorldOptions any_world(int ranks, std::uint64_t seed) {
   options.weather.refusals = one_of({0, 1, 5}) * 0.1;
   options.weather.queue = one_of({1, 2, 16});
   options.weather.most_latency = std::chrono::microseconds(one_of({2, 40, 1000}));
+  if (chance() % 3 == 0) keep_landings(options, one_of({1, 2, 4}), one_of({700, 3000, 20000}));
   return options;
 }
 

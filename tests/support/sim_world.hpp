@@ -48,7 +48,8 @@ struct SimWorldOptions {
   std::size_t lent_segment_bytes = 0;  ///< where segment_bytes is 0
   std::size_t long_segment_bytes = 0;  ///< where segment_bytes is 0
   std::string machine = "loopback-tcp";
-  std::size_t unasked_limit = 0;     ///< what of eager_bytes is sent unasked; 0: all
+  std::size_t unasked_limit = 0;  ///< what of eager_bytes is sent unasked; 0: all
+  ParcelRules parcels = {};
   std::optional<double> cards = {};  ///< the fabric reaches the device, but for this share of the buffers
 };
 
@@ -158,6 +159,8 @@ class SimWorld {
 /// The choices of every world of this shape.
 const ChoiceTable& choices_for(const WorldShape& shape);
 
+/// Its parcels are short, and what they cannot hold may come to landings.
+void keep_landings(SimWorldOptions& options, std::size_t count, std::size_t bytes);
 /// A world whose limits, nodes and weather follow from the seed.
 SimWorldOptions any_world(int ranks, std::uint64_t seed);
 /// An allreduce whose type, operation and place follow from the chance given.

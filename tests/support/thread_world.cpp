@@ -113,6 +113,7 @@ ThreadWorld::ThreadWorld(int ranks, Config config, std::shared_ptr<DeviceRuntime
 ThreadWorld::ThreadWorld(int ranks, Config config, Over over, std::shared_ptr<DeviceRuntime> device)
     : control_(std::make_shared<ThreadControl>(ranks)) {
   const auto transport = over == Over::shm ? make_shm_transport() : make_inproc_transport(make_inproc_fabric(ranks));
+  if (over == Over::unasked) parcels_ = {1024, eager_slots, {2, std::size_t{64} << 10}};
   start(config, device, over == Over::shm ? "shared-memory" : "loopback-tcp",
         open_all(ranks, *transport, {}, over != Over::shm));
 }
@@ -138,6 +139,7 @@ void ThreadWorld::start(const Config& wanted, const std::shared_ptr<DeviceRuntim
       parts.endpoint = std::move(endpoints[rank]);
       parts.control = std::make_unique<ThreadControlPlane>(control_, rank);
     }
+    parts.parcels = parcels_;
     parts.clock = std::make_shared<SteadyClock>();
     parts.machine = *find_machine(machine);
     parts.cache_bytes = 256 * 1024;  // so that tests have vectors that fit and such that do not

@@ -17,7 +17,8 @@ class ThreadControl;
 
 class ThreadWorld {
  public:
-  enum class Over : std::uint8_t { inproc, shm };
+  /// unasked: over inproc, with short parcels, and landings for what they cannot hold.
+  enum class Over : std::uint8_t { inproc, shm, unasked };
   explicit ThreadWorld(int ranks, Config config = {}, Over over = Over::inproc,
                        std::shared_ptr<DeviceRuntime> device = nullptr);
   ThreadWorld(int ranks, Config config, std::shared_ptr<DeviceRuntime> device);
@@ -38,6 +39,7 @@ class ThreadWorld {
   void start(const Config& config, const std::shared_ptr<DeviceRuntime>& device, const std::string& machine,
              std::vector<std::unique_ptr<Endpoint>> endpoints);
 
+  ParcelRules parcels_;
   std::shared_ptr<ThreadControl> control_;
   std::vector<std::shared_ptr<EngineCore>> engines_;
 };

@@ -21,8 +21,13 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class SmallOperations : public testing::TestWithParam<ThreadWorld::Over> {};
-INSTANTIATE_TEST_SUITE_P(Over, SmallOperations, testing::Values(ThreadWorld::Over::shm, ThreadWorld::Over::inproc),
-                         [](const auto& over) { return over.param == ThreadWorld::Over::shm ? "shm" : "inproc"; });
+INSTANTIATE_TEST_SUITE_P(Over, SmallOperations,
+                         testing::Values(ThreadWorld::Over::shm, ThreadWorld::Over::inproc, ThreadWorld::Over::unasked),
+                         [](const auto& over) {
+                           return over.param == ThreadWorld::Over::shm      ? "shm"
+                                  : over.param == ThreadWorld::Over::inproc ? "inproc"
+                                                                            : "unasked";
+                         });
 
 std::uint64_t ran_at_once(ThreadWorld& world) {
   std::uint64_t sum = 0;

@@ -250,6 +250,37 @@ TEST(Tiling, is_coarser_through_the_loopback_as_far_as_scratch_memory_reaches) {
   EXPECT_EQ(many.depth, TilingRules().depth);
 }
 
+// What two ranks reduce as it comes goes unasked, one long message after the other; what only moves if it is short
+// enough to be copied once more, and is not cut.
+TEST(Tiling, between_two_ranks_that_keep_landings_goes_unasked) {
+  TilingRules rules = rules_through_loopback({}, 2);
+  rules.eager_bytes = 32 << 10;
+  rules.moved_segment_bytes = 1 << 20;
+  rules.landing_bytes = 1 << 20;
+  const auto ruled = [&](Collective collective, Algorithm algorithm, int ranks = 2) {
+    return rules_for(rules, collective, name(algorithm), ranks, 1 << 24);
+  };
+  for (const TilingRules& reduced : {ruled(Collective::allreduce, Algorithm::recursive_doubling),
+                                     ruled(Collective::allreduce, Algorithm::direct_one_shot),
+                                     ruled(Collective::reduce_scatter, Algorithm::direct_one_shot)}) {
+    EXPECT_EQ(longest_eager(reduced, 1), 1u << 20);
+    EXPECT_EQ(longest_eager(reduced, 16), 1u << 20);
+    EXPECT_EQ(reduced.segment_bytes, 1u << 20);
+    EXPECT_EQ(reduced.depth, 1u);
+  }
+  const TilingRules gathered = ruled(Collective::all_gather, Algorithm::direct_one_shot);
+  EXPECT_EQ(longest_eager(gathered, 1), 512u << 10);
+  EXPECT_EQ(longest_eager(gathered, 2), 32u << 10);
+  EXPECT_EQ(gathered.depth, 2u);
+  EXPECT_EQ(longest_eager(ruled(Collective::alltoall, Algorithm::pairwise), 1), 256u << 10);
+  for (const TilingRules& granted :
+       {ruled(Collective::allreduce, Algorithm::halving_doubling), ruled(Collective::broadcast, Algorithm::binomial),
+        ruled(Collective::reduce_scatter, Algorithm::direct_one_shot, 3)}) {
+    EXPECT_EQ(longest_eager(granted, 1), 32u << 10);
+    EXPECT_EQ(granted.landing_bytes, 0u);
+  }
+}
+
 TEST(Signature, is_described_also_when_a_peer_made_it_up) {
   Signature signature;
   signature.collective = signature.type = signature.op = signature.algorithm = 255;

@@ -20,7 +20,7 @@ Record plausible_record(std::mt19937_64& chance) {
   record.sequence = chance() % 4 == 0 ? static_cast<std::uint32_t>(chance()) : static_cast<std::uint32_t>(chance() % 4);
   record.tile = chance() % 4 == 0 ? static_cast<std::uint32_t>(chance()) : static_cast<std::uint32_t>(chance() % 4);
   record.message = chance() % 4 == 0 ? static_cast<std::uint32_t>(chance()) : static_cast<std::uint32_t>(chance() % 4);
-  record.slot = static_cast<Slot>(chance() % 64);
+  record.slot = static_cast<Slot>(chance() % 70);
   record.consumed = static_cast<std::uint32_t>(chance() % 4 == 0 ? chance() : chance() % 4);
   Call call;
   call.count = 1000;
@@ -37,7 +37,8 @@ std::vector<std::byte> rubbish(std::mt19937_64& chance, std::uint16_t number) {
   ParcelHeader header;
   header.consumed = static_cast<std::uint32_t>(chance() % 8 == 0 ? chance() : 0);
   header.records = static_cast<std::uint16_t>(chance() % 8 == 0 ? chance() : 1 + chance() % 4);
-  header.number = static_cast<std::uint16_t>(chance() % 8 == 0 ? chance() : number);
+  header.number = static_cast<std::uint8_t>(chance() % 8 == 0 ? chance() : number);
+  header.emptied = static_cast<std::uint8_t>(chance() % 8 == 0 ? chance() : 0);
   std::memcpy(parcel.data(), &header, sizeof header);
   std::size_t at = sizeof header;
   for (std::uint32_t i = 0; i < header.records && parcel.size() - at >= sizeof(Record); ++i) {

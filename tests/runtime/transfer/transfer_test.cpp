@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-struct Recorder final : TransferListener {
+struct Recorder : TransferListener {
   void on_record(Rank peer, const Record& record, std::span<const std::byte> payload) override {
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(payload.data()) % 8, 0u);
     records.push_back({peer, record, {payload.begin(), payload.end()}});
@@ -283,6 +283,203 @@ TEST(Blocks, of_a_lost_peer_come_back_and_its_records_are_dropped) {
   EXPECT_FALSE(pair.heard[1].lost[0].ok());
   send(*pair.transfer[1], 0, 1, 10);
   ASSERT_TRUE(pair.run_until([&] { return pair.transfer[1]->drained(); }));
+}
+
+// ---- landings ----------------------------------------------------------------------------------------------------
+
+constexpr ParcelRules with_landings(std::uint32_t count) { return {512, eager_slots, {count, 5000}}; }
+
+/// Sends so many messages of any length, one after the other as far as there is room; each payload's memory is
+/// scribbled over as soon as it may be.
+class Sender {
+ public:
+  Sender(Transfer& transfer, Rank to, std::uint32_t count, std::uint64_t seed)
+      : transfer_(transfer), to_(to), count_(count), chance_(seed) {}
+  bool go_on() {
+    std::erase_if(writing_, [&](Writing& one) {
+      if (!transfer_.is_written(to_, one.number)) return false;
+      std::fill(one.payload.begin(), one.payload.end(), std::byte{0xee});
+      scribbled_.push_back(std::move(one.payload));
+      return true;
+    });
+    while (next_ < count_) {
+      if (bytes_ == none) bytes_ = chance_() % 3 == 0 ? chance_() % 400 : chance_() % 5001;
+      Record record;
+      record.message = next_;
+      record.bytes = static_cast<std::uint32_t>(bytes_);
+      std::vector<std::byte> payload = payload_of(next_, bytes_);
+      if (transfer_.lands(to_, bytes_)) {
+        Writing one;
+        if (!transfer_.land(to_, record, payload, one.number)) break;
+        one.payload = std::move(payload);
+        writing_.push_back(std::move(one));
+        ++landed_;
+      } else {
+        transfer_.send_record(to_, record, payload);
+      }
+      bytes_ = none;
+      ++next_;
+    }
+    return next_ == count_ && writing_.empty();
+  }
+  std::uint32_t landed() const { return landed_; }
+
+ private:
+  static constexpr std::size_t none = ~std::size_t{0};
+  struct Writing {
+    std::uint32_t number = 0;
+    std::vector<std::byte> payload;
+  };
+  Transfer& transfer_;
+  const Rank to_;
+  const std::uint32_t count_;
+  std::mt19937_64 chance_;
+  std::uint32_t next_ = 0, landed_ = 0;
+  std::size_t bytes_ = none;
+  std::vector<Writing> writing_;
+  std::vector<std::vector<std::byte>> scribbled_;
+};
+
+TEST(Landings, carry_what_is_too_long_for_a_parcel_once_and_whole_in_both_directions) {
+  for (const std::uint64_t seed : seeds(60, 5)) {
+    std::mt19937_64 chance(seed);
+    Pair pair(seed, with_landings(1u << chance() % 3));
+    const std::uint32_t there = 100 + chance() % 300, back = chance() % 3 == 0 ? 0 : chance() % 300;
+    Sender first(*pair.transfer[0], 1, there, seed), second(*pair.transfer[1], 0, back, seed + 1);
+    ASSERT_TRUE(pair.run_until([&] {
+      const bool sent = first.go_on();
+      return second.go_on() && sent && pair.heard[1].records.size() >= there && pair.heard[0].records.size() >= back &&
+             pair.transfer[0]->drained() && pair.transfer[1]->drained();
+    })) << "seed "
+        << seed << ": " << pair.heard[1].records.size() << " of " << there << ", " << pair.heard[0].records.size()
+        << " of " << back;
+    expect_each_once(pair.heard[1], there);
+    expect_each_once(pair.heard[0], back);
+    for (const Recorder& heard : pair.heard)
+      EXPECT_TRUE(heard.lost.empty()) << heard.lost[0].to_string() << " seed " << seed;
+    EXPECT_GT(first.landed(), there / 2);
+    EXPECT_EQ(pair.transfer[0]->payload_bytes_sent(), pair.transfer[1]->payload_bytes_received());
+    EXPECT_EQ(pair.transfer[1]->payload_bytes_sent(), pair.transfer[0]->payload_bytes_received());
+  }
+}
+
+// Nothing is sent there that there is no room for, and what is kept is as it came.
+TEST(Landings, that_are_kept_hold_the_sender_back_until_they_are_emptied) {
+  struct Keeper : Recorder {
+    void on_record(Rank peer, const Record& record, std::span<const std::byte> payload) override {
+      Recorder::on_record(peer, record, payload);
+      const auto landing = transfer->keep_landing(peer, payload);
+      ASSERT_TRUE(landing.has_value());
+      kept.push_back({*landing, payload, record.message});
+    }
+    struct Kept {
+      std::uint32_t landing;
+      std::span<const std::byte> payload;
+      std::uint32_t message;
+    };
+    Transfer* transfer = nullptr;
+    std::vector<Kept> kept;
+  };
+  Timeline timeline(11);
+  SimFabric fabric(timeline, 2, any_world(2, 11).weather);
+  Recorder sender;
+  Keeper keeper;
+  const auto a = fabric.open(0), b = fabric.open(1);
+  Transfer from(*a, 0, 2, sender, with_landings(2)), to(*b, 1, 2, keeper, with_landings(2));
+  keeper.transfer = &to;
+  while (!(from.start() & to.start())) timeline.pass(10us);
+  const auto pass = [&](Time span) {
+    for (const Time end = timeline.now() + span; timeline.now() < end;) {
+      if (!timeline.step()) timeline.pass(1us);
+      for (Transfer* one : {&from, &to}) {
+        one->poll();
+        one->flush();
+      }
+    }
+  };
+  std::vector<std::vector<std::byte>> payloads;
+  const auto send = [&](std::uint32_t number) {
+    payloads.push_back(payload_of(number, 4000));
+    Record record;
+    record.message = number;
+    record.bytes = 4000;
+    std::uint32_t ignored = 0;
+    return from.land(1, record, payloads.back(), ignored);
+  };
+  const auto sent_in_time = [&](std::uint32_t number) {
+    for (int tries = 0; tries < 100; ++tries, pass(100us))
+      if (send(number)) return true;
+    return false;
+  };
+  ASSERT_TRUE(sent_in_time(0) && sent_in_time(1));
+  pass(20ms);
+  ASSERT_EQ(keeper.kept.size(), 2u);
+  EXPECT_FALSE(send(2)) << "both are in use";
+  for (const Keeper::Kept& kept : keeper.kept)
+    EXPECT_TRUE(std::ranges::equal(kept.payload, payload_of(kept.message, 4000)));
+  to.empty_landing(0, 1);
+  pass(20ms);
+  EXPECT_FALSE(send(2)) << "they are used in turn, and it is the other's";
+  to.empty_landing(0, 0);
+  EXPECT_TRUE(sent_in_time(2));
+  pass(20ms);
+  ASSERT_EQ(keeper.kept.size(), 3u);
+  EXPECT_TRUE(std::ranges::equal(keeper.kept[2].payload, payload_of(2, 4000)));
+  to.empty_landing(0, keeper.kept[2].landing);
+  EXPECT_EQ(fabric.broken_rule(), "");
+  fabric.end();
+}
+
+TEST(Landings, that_a_record_names_wrongly_end_the_connection) {
+  struct OneRecord {
+    ParcelHeader header;
+    Record record;
+  };
+  struct Wrong {
+    const char* what;
+    Slot slot;
+    std::uint32_t bytes, sent;
+    std::uint32_t landings;
+  };
+  for (const Wrong& wrong :
+       {Wrong{"none is kept", first_landing_slot, 600, 0, 0}, Wrong{"there are two", first_landing_slot + 2, 600, 0, 2},
+        Wrong{"it is not so long", first_landing_slot, 5001, 0, 2}, Wrong{"more came", first_landing_slot, 600, 601, 2},
+        Wrong{"less came", first_landing_slot + 1, 600, 599, 2}}) {
+    Pair pair(9, with_landings(wrong.landings));
+    pair.fabric.excuse(0);
+    std::vector<std::byte> payload(wrong.sent);
+    if (wrong.sent > 0)
+      while (pair.endpoint[0]->post_send(1, wrong.slot, payload, 100) == Post::again) pair.timeline.pass(1us);
+    OneRecord parcel;
+    parcel.header.records = 1;
+    parcel.record.bytes = wrong.bytes;
+    parcel.record.slot = wrong.slot;
+    while (pair.endpoint[0]->post_send(1, 0, std::as_bytes(std::span(&parcel, 1)), 101) == Post::again)
+      pair.timeline.pass(1us);
+    Recorder& heard = pair.heard[1];
+    for (const Time end = pair.timeline.now() + 10s; pair.timeline.now() < end && pair.timeline.step();)
+      pair.transfer[1]->poll();
+    pair.transfer[1]->poll();
+    EXPECT_TRUE(heard.records.empty()) << wrong.what;
+    ASSERT_EQ(heard.lost.size(), 1u) << wrong.what;
+    EXPECT_THAT(heard.lost[0].message(), testing::HasSubstr("it sent a payload to memory that was not kept for it"))
+        << wrong.what;
+  }
+}
+
+TEST(Landings, of_a_lost_peer_give_back_what_was_being_sent_there) {
+  Pair pair(7, with_landings(2));
+  const std::vector<std::byte> payload = payload_of(1, 4000);
+  Record record;
+  record.bytes = 4000;
+  std::uint32_t number = 0;
+  while (!pair.transfer[0]->land(1, record, payload, number)) pair.timeline.pass(1us);
+  pair.transfer[0]->tell_when_written(1, number, 55);
+  pair.fabric.cut(0, 1, false);
+  ASSERT_TRUE(pair.run_until([&] { return pair.heard[0].blocks.size() == 1 && pair.heard[0].lost.size() == 1; }));
+  EXPECT_EQ(pair.heard[0].blocks[0].context, 55u);
+  EXPECT_TRUE(pair.transfer[0]->is_written(1, number));
+  EXPECT_FALSE(pair.fabric.holds(0, payload));
 }
 
 }  // namespace

@@ -41,7 +41,8 @@ class CommunicatorCore {
   static constexpr std::uint32_t weight_of(std::size_t bytes) {
     return 1 + static_cast<std::uint32_t>(bytes / (std::size_t{64} << 10));
   }
-  static constexpr std::size_t most_active = 4;              // operations of one communicator under way at once
+  // Operations of one communicator under way at once, and, if they have so many bytes of host memory, between hosts.
+  static constexpr std::size_t most_active = 4, most_active_long = 2, long_bytes = std::size_t{512} << 10;
   static constexpr std::size_t most_early_grants = 1 << 16;  // of each member
 
   CommunicatorCore(std::weak_ptr<EngineCore> engine, std::shared_ptr<Drive> drive, std::uint32_t id, std::string label,

@@ -66,6 +66,32 @@ TEST(Collectives, of_all_kinds_follow_each_other_in_any_order) {
   }
 }
 
+// The next one begins while those before it are not over, unless they are long.
+TEST(Collectives, that_are_long_take_turns) {
+  struct Case {
+    std::size_t count;
+    std::vector<int> nodes;
+    std::size_t most;
+  };
+  for (const auto& [count, nodes, most] :
+       {Case{1000, {2}, CommunicatorCore::most_active}, Case{140'000, {2}, 1},
+        Case{140'000, {1, 1}, CommunicatorCore::most_active_long}, Case{40'000, {2}, CommunicatorCore::most_active}}) {
+    SimWorldOptions options{.ranks = 2, .nodes = nodes, .seed = 7};
+    options.segment_bytes = 16384;
+    SimWorld world(options);
+    for (int i = 0; i < 8; ++i) world.everyone_calls({.count = count});
+    std::size_t seen = 0;
+    const auto all_done = [&] {
+      for (const Rank rank : {0, 1}) seen = std::max(seen, world.communicator(rank)->active.size());
+      return std::ranges::all_of(world.operations(), [](const auto& operation) { return operation->done(); });
+    };
+    EXPECT_TRUE(world.run_until(all_done, std::chrono::seconds(100)));
+    EXPECT_EQ(seen, most) << count << " elements on " << nodes.size() << " nodes";
+    ASSERT_TRUE(world.run());
+    world.expect_all_ok();
+  }
+}
+
 TEST(Collectives, that_differ_between_ranks_are_named_on_every_rank) {
   const Request base{.count = 40, .collective = Collective::reduce_scatter};
   std::vector<std::pair<Request, Request>> pairs;

@@ -119,8 +119,8 @@ ThreadWorld::ThreadWorld(int ranks, Config config, Over over, std::shared_ptr<De
 }
 
 ThreadWorld::ThreadWorld(int ranks, Config config, std::shared_ptr<DeviceRuntime> device, Transport& transport,
-                         EndpointOptions options)
-    : control_(std::make_shared<ThreadControl>(ranks)) {
+                         EndpointOptions options, const ParcelRules& parcels)
+    : parcels_(parcels), control_(std::make_shared<ThreadControl>(ranks)) {
   start(config, device, "loopback-tcp", open_all(ranks, transport, std::move(options), false));
 }
 

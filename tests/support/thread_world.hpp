@@ -24,7 +24,7 @@ class ThreadWorld {
   ThreadWorld(int ranks, Config config, std::shared_ptr<DeviceRuntime> device);
   /// `options` is what all endpoints are opened with, but for the rank.
   ThreadWorld(int ranks, Config config, std::shared_ptr<DeviceRuntime> device, Transport& transport,
-              EndpointOptions options);
+              EndpointOptions options, const ParcelRules& parcels = {});
   ~ThreadWorld();
 
   int size() const { return static_cast<int>(engines_.size()); }

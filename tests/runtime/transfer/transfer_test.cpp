@@ -357,7 +357,7 @@ TEST(Landings, carry_what_is_too_long_for_a_parcel_once_and_whole_in_both_direct
     expect_each_once(pair.heard[0], back);
     for (const Recorder& heard : pair.heard)
       EXPECT_TRUE(heard.lost.empty()) << heard.lost[0].to_string() << " seed " << seed;
-    EXPECT_GT(first.landed(), there / 2);
+    EXPECT_GT(first.landed(), there / 4);  // three fifths of many
     EXPECT_EQ(pair.transfer[0]->payload_bytes_sent(), pair.transfer[1]->payload_bytes_received());
     EXPECT_EQ(pair.transfer[1]->payload_bytes_sent(), pair.transfer[0]->payload_bytes_received());
   }

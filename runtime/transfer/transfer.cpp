@@ -160,7 +160,7 @@ bool Transfer::flush(Rank rank, Peer& peer) {
     sent = true;
   }
   if (peer.full.empty() && peer.open && peer.credits(parcels_) > 1 && post_parcel(rank, peer, peer.open)) sent = true;
-  if (!is_fast(rank) && peer.owes_credits(parcels_) && peer.credits(parcels_) > 0) {
+  if (!is_fast(rank) && peer.may_return_credits(parcels_)) {
     std::unique_ptr<Parcel> credits_only = take_parcel();
     if (post_parcel(rank, peer, credits_only)) {
       sent = true;

@@ -54,7 +54,13 @@ struct Transfer::Peer {
 
   std::uint32_t credits(const ParcelRules& rules) const { return rules.slots - (sent - returned); }
   /// Must it be told what was emptied here although nothing else goes to it?
-  bool owes_credits(const ParcelRules& rules) const { return consumed - told >= rules.slots / 2 || landings.owes(); }
+  bool owes_credits(const ParcelRules& rules) const { return owes_slots(rules) || landings.owes(); }
+  bool owes_slots(const ParcelRules& rules) const { return consumed - told >= rules.slots / 2; }
+  /// And is there a slot for that? The last one is for who returns slots: had both ends used theirs for less, neither
+  /// could return any.
+  bool may_return_credits(const ParcelRules& rules) const {
+    return owes_slots(rules) ? credits(rules) > 0 : landings.owes() && credits(rules) > 1;
+  }
 };
 
 }  // namespace fabring

@@ -26,8 +26,8 @@ struct TilingRules {
   std::size_t eager_bytes = eager_message_bytes;       ///< longer messages wait for the receiver's grant
   /// The same of an operation of several tiles, whose messages together would not fit where they wait; 0: eager_bytes.
   std::size_t eager_in_tiles_bytes = 0;
-  /// The same of messages between two ranks that are reduced as they come, which then are read where they land, and a
-  /// part of it of those that only move; 0: as others. Of rules_for(): of those.
+  /// The same of messages between two ranks that are reduced as they come, which then are read where they land; 0: as
+  /// others. rules_for() gives what it is for its collective: less for what only moves, which is copied from there.
   std::size_t landing_bytes = 0;
   std::size_t pair_bytes = 0;  ///< largest message where two ranks exchange records as fast as they come; 0: as others
   std::size_t pair_vector_bytes = std::size_t{256} << 10;  ///< longest vector that is exchanged so

@@ -60,6 +60,15 @@ Execution* CommunicatorCore::find_active(std::uint32_t sequence) const {
   return nullptr;
 }
 
+// Long operations that run side by side put each other's data out of the caches. Inside a host one at a time is enough;
+// between hosts the next fills the network while the one before it ends.
+bool CommunicatorCore::may_begin() const {
+  std::size_t bytes = 0;
+  for (const auto& execution : active)
+    if (!execution->call().device.any()) bytes += execution->call().bytes();
+  return active.size() < (bytes < long_bytes ? most_active : shape_.nodes > 1 ? most_active_long : 1);
+}
+
 std::vector<std::shared_ptr<Execution>> CommunicatorCore::running() const {
   std::vector<std::shared_ptr<Execution>> all = active;
   const auto more = messages.running();

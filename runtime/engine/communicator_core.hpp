@@ -138,6 +138,8 @@ class CommunicatorCore {
   void keep_account_in(std::shared_ptr<AccountBook> book);
 
   Execution* find_active(std::uint32_t sequence) const;
+  /// One more, beside those under way?
+  bool may_begin() const;
 
  private:
   std::shared_ptr<AccountBook> account_book_;

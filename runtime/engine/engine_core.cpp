@@ -337,7 +337,7 @@ void EngineCore::start_queued(CommunicatorCore& communicator) {
   const Status failed = failure_of(communicator);
   if (!failed.ok() && !communicator.queued.empty())
     return fail(communicator, failed);  // submitted just before it failed
-  while (!communicator.queued.empty() && may_begin(communicator)) {
+  while (!communicator.queued.empty() && communicator.may_begin()) {
     const std::shared_ptr<Execution> execution = communicator.queued.front();
     communicator.past[execution->sequence() % communicator.past.size()] = {execution->sequence(),
                                                                            execution->call().signature()};
@@ -368,18 +368,6 @@ void EngineCore::start_queued(CommunicatorCore& communicator) {
     communicator.active.push_back(execution);
     execution->advance();
   }
-}
-
-// Long operations that run side by side put each other's data out of the caches. Inside a host one at a time is enough;
-// between hosts the next fills the network while the one before it ends.
-bool EngineCore::may_begin(const CommunicatorCore& communicator) {
-  std::size_t bytes = 0;
-  for (const auto& execution : communicator.active)
-    if (!execution->call().device.any()) bytes += execution->call().bytes();
-  const std::size_t most = bytes < CommunicatorCore::long_bytes ? CommunicatorCore::most_active
-                           : communicator.shape().nodes > 1     ? CommunicatorCore::most_active_long
-                                                                : 1;
-  return communicator.active.size() < most;
 }
 
 // The others would wait for this rank.

@@ -192,7 +192,6 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   std::vector<std::shared_ptr<const void>> memory_of(const Call& call) const;
   void take_submissions();
   void start_queued(CommunicatorCore& communicator);
-  static bool may_begin(const CommunicatorCore& communicator);
   void cannot_start(const Execution& execution);
   Status early_mismatch(const CommunicatorCore& communicator, const Execution& execution, Rank& peer) const;
   bool retire();  // true: some operation is over

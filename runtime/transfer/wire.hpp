@@ -26,13 +26,12 @@ struct Signature {
 };
 
 enum class RecordKind : std::uint8_t {
-  data = 1,      ///< a small message, in full
-  grant = 2,     ///< the receiver of a large message names the slot where it may be sent now
-  entered = 3,   ///< the early messages of this operation were taken: `consumed` counts
-  announce = 4,  ///< a large message waits for its grant: lets the receiver see the signature, if nothing else has
-  matched = 5,   ///< so many messages sent by the reader were received (send, recv): `slot` counts
-  withdrawn =
-      6,  ///< this operation has failed here: who keeps grants of it for a communicator not made there answers them
+  data = 1,       ///< a message sent unasked: in full, or where it landed
+  grant = 2,      ///< the receiver of a large message names the slot where it may be sent now
+  entered = 3,    ///< the early messages of this operation were taken: `consumed` counts
+  announce = 4,   ///< a large message waits for its grant: lets the receiver see the signature, if nothing else has
+  matched = 5,    ///< so many messages sent by the reader were received (send, recv): `slot` counts
+  withdrawn = 6,  ///< this operation has failed here: who has not made its communicator answers the grants it keeps
 };
 
 struct Record {

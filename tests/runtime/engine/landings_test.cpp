@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "tests/support/thread_world.hpp"
@@ -31,10 +33,12 @@ TEST_P(LongUnasked, message_is_still_the_senders_to_keep_until_it_is_written) {
     for (std::size_t i = 0; i < count; ++i) in[i] = static_cast<float>(i % 1000 + static_cast<std::size_t>(rank));
     if (rank == 1) {
       std::vector<OperationState> there;
-      while (there.empty() || there[0].phase != OperationPhase::running) {
+      const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+      while ((there.empty() || there[0].phase != OperationPhase::running) && std::chrono::steady_clock::now() < end) {
         std::this_thread::yield();
         there = world.engine(0).state().operations;
       }
+      ASSERT_FALSE(there.empty());
       ASSERT_EQ(there[0].peers.size(), 1u);
       EXPECT_EQ(there[0].peers[0].in_flight, 1u) << "of the message that nobody reads";
       EXPECT_EQ(there[0].peers[0].sent, 0u);

@@ -151,7 +151,7 @@ std::shared_ptr<Execution> submit(const std::shared_ptr<CommunicatorCore>& core,
   if (!engine) refused = gone;
   if (!refused.ok()) return failed_execution(core, refused);
   auto call = checked_call(*engine, core, operation);
-  if (call) return engine->submit(core, std::move(*call), background);
+  if (call) return engine->submit(core, std::move(*call), background, &operation);
   refused = call.error();
   return failed_execution(core, refused);
 }
@@ -241,7 +241,7 @@ struct Prepared::State {
         return failed_execution(core, marked.with_prefix(now.describe() + ": "));
       }
     }
-    return engine.submit(core, std::move(now), background);
+    return engine.submit(core, std::move(now), background, &operation);
   }
 };
 

@@ -84,7 +84,6 @@ class CommunicatorCore {
     }
     return next_sequence(last);
   }
-  std::atomic<std::uint32_t> unfinished{0};  ///< collectives of it that were called and are not done
   std::shared_ptr<const ChoiceTable> choices;
   PlanCache plans;
   MessageLengths lengths;  ///< any thread

@@ -4,7 +4,6 @@
 #include <optional>
 #include <utility>
 
-#include "runtime/base/named_thread.hpp"
 #include "runtime/engine/engine_core.hpp"
 #include "runtime/engine/yield_core.hpp"
 
@@ -13,11 +12,6 @@ namespace {
 
 // Nothing of a device ends a sleep in the endpoint.
 constexpr auto device_nap = std::chrono::microseconds(50);
-constexpr auto look_every = std::chrono::milliseconds(500);
-constexpr auto busy_for = std::chrono::milliseconds(100);  // a program that called so lately may call again now
-constexpr int most_rounds = 64;
-// Of the progress thread, with somebody who waits and drives: is he still there?
-constexpr auto look_after = std::chrono::microseconds(250);
 
 }  // namespace
 
@@ -35,6 +29,7 @@ bool EngineCore::progress() {
     take_submissions();
     moved = true;
   }
+  if (!fresh_.empty() && begin_fresh()) return true;
   if (adopt_.exchange(false, std::memory_order_acquire) && !orphans_.empty()) {
     std::vector<Orphan> again;
     again.swap(orphans_);
@@ -135,14 +130,17 @@ void EngineCore::drive(const std::function<bool()>& enough, std::chrono::nanosec
 Status EngineCore::wait(Execution& execution, std::chrono::nanoseconds limit) {
   const bool bounded = limit < std::chrono::hours(24 * 365);  // now + nanoseconds::max() would overflow
   const auto end = std::chrono::steady_clock::now() + (bounded ? limit : std::chrono::nanoseconds(0));
+  note_wait();
   drive_->waiters.fetch_add(1);
   bool asked = false;
   while (!execution.done()) {
     const auto left =
         bounded ? end - std::chrono::steady_clock::now() : std::chrono::nanoseconds(std::chrono::hours(1));
     if (left <= std::chrono::nanoseconds(0)) break;
-    if (!left_.load() && drive_->try_lock()) {  // whoever leaves drives until the end
+    if (!left_.load() && drive_->try_lock()) {                          // whoever leaves drives until the end
+      awaited_ = {&execution, static_cast<std::size_t>(left.count())};  // a byte takes a nanosecond at most
       drive([&] { return execution.done() || left_.load(); }, left);
+      awaited_ = {};
       release_drive();
     } else {
       if (!asked && parts_.endpoint) parts_.endpoint->wake();  // the progress thread may sleep there
@@ -159,94 +157,19 @@ Status EngineCore::wait(Execution& execution, std::chrono::nanoseconds limit) {
     std::lock_guard lock(turn_mutex_);
     turn_.notify_all();  // somebody else may drive now
   }
-  // The progress thread looks soon (look_after): most likely the program waits for its next operation at once.
-  if (pending_.load() > 0) wake_progress_thread();
+  if (pending_.load() > 0) {
+    note_call();
+    go_on_without();
+  }
   if (!execution.done())
     return Status(ErrorCode::timeout, execution.call().describe() + " is not done yet; it goes on");
   return execution.status();
-}
-
-void EngineCore::have_delivered() {
-  {
-    std::lock_guard lock(mutex_);
-    start_background();
-  }
-  wake_progress_thread();
-}
-
-void EngineCore::wake_progress_thread() {
-  if (!dozing_.load()) return;
-  std::lock_guard lock(turn_mutex_);
-  work_.notify_all();
 }
 
 void EngineCore::drive_once() {
   if (!drive_->try_lock()) return;
   progress();
   release_drive();
-}
-
-// Without a thread operations still go on while somebody waits; only "nobody waits" needs it.
-void EngineCore::start_background() {
-  if (thread_started_ || stop_.load()) return;
-  thread_started_ = true;
-  if (auto thread = start_thread("fabring-prog", [this] { background(); })) {
-    thread_ = std::move(*thread);
-    bind_thread(thread_, parts_.progress_cpus);
-  }
-}
-
-// Drives what nobody waits for, and what is left to send when a program has gone to do something else: the receiver of
-// a small message waits for it although its sender is done.
-void EngineCore::background() {
-  const auto needed = [&] { return pending_.load() > 0 || undelivered_.load(); };
-  while (!stop_.load()) {
-    if (pending_.load() == 0 && undelivered_.load()) {
-      // Most likely the program calls again at once, and delivers it itself.
-      std::unique_lock lock(turn_mutex_);
-      work_.wait_for(lock, std::chrono::milliseconds(1), [&] { return stop_.load() || pending_.load() > 0; });
-    }
-    if (needed() && drive_->waiters.load() == 0 && drive_->try_lock()) {
-      drive([&] { return !needed() || drive_->waiters.load() > 0 || stop_.load(); }, std::chrono::milliseconds(50),
-            parts_.background_waiting);
-      release_drive();
-      notify_waiters();
-      continue;
-    }
-    std::unique_lock lock(turn_mutex_);
-    if (stop_.load()) return;
-    if (needed()) {
-      work_.wait_for(lock, look_after);
-    } else {
-      dozing_.store(true);
-      if (!needed()) work_.wait_for(lock, std::chrono::milliseconds(100));
-      dozing_.store(false);
-    }
-  }
-}
-
-void EngineCore::look_when_idle() {
-  if (!parts_.control || !transfer_) return;
-  looks_when_idle_.store(true);
-  look_again(*parts_.control);
-}
-
-void EngineCore::look_again(ControlPlane& control) {
-  control.after(look_every, [this, &control] {
-    if (parts_.clock->now() - last_end_.load() >= Time(busy_for)) look_if_idle();
-    if (!left_.load()) look_again(control);
-  });
-}
-
-// In the control thread. What the others send for calls that this rank never makes, or made otherwise, must be seen
-// also if the program calls nothing any more: who waits for an answer would take it for stopped.
-void EngineCore::look_if_idle() {
-  if (pending_.load() > 0 || left_.load() || !drive_->try_lock()) return;
-  for (int round = 0; round < most_rounds && !left_.load() && progress(); ++round) {
-  }
-  release_drive();
-  notify_waiters();
-  if (undelivered_.load() && !left_.load()) have_delivered();
 }
 
 Traffic EngineCore::traffic() {

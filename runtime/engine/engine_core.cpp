@@ -244,7 +244,7 @@ std::vector<std::shared_ptr<const void>> EngineCore::memory_of(const Call& call)
 }
 
 std::shared_ptr<Execution> EngineCore::submit(const std::shared_ptr<CommunicatorCore>& communicator, Call call,
-                                              bool background) {
+                                              bool background, const Operation* operation) {
   static const auto no_plan = std::make_shared<const PreparedPlan>(Plan{});
   std::shared_ptr<Execution> execution;
   const bool message = is_message(call.collective);
@@ -277,24 +277,19 @@ std::shared_ptr<Execution> EngineCore::submit(const std::shared_ptr<Communicator
       return execution;
     }
     const Tiling tiling = tiling_of(*communicator, *plan, call);
-    if (!message) communicator->unfinished.fetch_add(1);
     const std::uint32_t sequence = message ? 0 : communicator->take_sequence();
     refusals_.called(*communicator, call);
     auto memory = memory_of(call);
+    const bool flat = operation != nullptr && is_flat(call);
     execution = std::make_shared<Execution>(communicator, std::move(call), std::move(plan), sequence, tiling);
+    if (flat) execution->was_asked_by(*operation);
     execution->hold(std::move(memory));
     std::lock_guard submit_lock(mutex_);
     submitted_.push_back(execution);
     if (background) start_background();
   }
   news_.store(true);
-  // While as many as may be are under way, it is begun when one of them ends: whoever ends it looks for news after
-  // that.
-  if (background && (message || communicator->unfinished.load() <= CommunicatorCore::most_active)) {
-    if (parts_.endpoint) parts_.endpoint->wake();
-    std::lock_guard lock(turn_mutex_);
-    work_.notify_all();
-  }
+  if (background) set_going(*execution);
   return execution;
 }
 
@@ -306,12 +301,18 @@ Status EngineCore::prepare(CommunicatorCore& communicator, const Call& call) {
 }
 
 void EngineCore::take_submissions() {
-  std::vector<std::shared_ptr<Execution>> fresh;
-  {
-    std::lock_guard lock(mutex_);
-    fresh.swap(submitted_);
-  }
-  for (auto& execution : fresh) {
+  std::lock_guard lock(mutex_);
+  fresh_.insert(fresh_.end(), std::make_move_iterator(submitted_.begin()), std::make_move_iterator(submitted_.end()));
+  submitted_.clear();
+}
+
+// In the order they were called. For who waits for one of them, no more than these: it may wait for the next at once,
+// and then runs that.
+bool EngineCore::begin_fresh() {
+  const auto is_over = [&] { return awaited_.execution != nullptr && awaited_.execution->done(); };
+  while (!fresh_.empty() && !is_over()) {
+    std::shared_ptr<Execution> execution = std::move(fresh_.front());
+    fresh_.pop_front();
     const std::shared_ptr<CommunicatorCore> communicator = execution->communicator();  // it may be the last that has it
     if (execution->point_to_point()) {
       if (const Status failed = failure_of(*communicator); failed.ok()) {
@@ -325,6 +326,9 @@ void EngineCore::take_submissions() {
     communicator->queued.push_back(std::move(execution));
     start_queued(*communicator);
   }
+  if (!is_over()) return false;
+  if (transfer_) undelivered_.store(!transfer_->delivered());
+  return true;
 }
 
 Status EngineCore::failure_of(const CommunicatorCore& communicator) const {
@@ -349,6 +353,7 @@ void EngineCore::start_queued(CommunicatorCore& communicator) {
       report(failure);
       return fail(communicator, why);  // before anything of it is reduced
     }
+    if (run_at_once(communicator, execution)) continue;
     if (running_count_ >= most_running) {
       scratch_wanted_ = true;
       return;
@@ -409,7 +414,6 @@ void EngineCore::finish_now(const std::shared_ptr<Execution>& execution) {
 
 void EngineCore::finished(const std::shared_ptr<Execution>& execution) {
   execution->publish();
-  if (!execution->point_to_point()) execution->communicator()->unfinished.fetch_sub(1);
   pending_.fetch_sub(1);
   last_end_.store(parts_.clock->now(), std::memory_order_relaxed);
   if (execution->next_note != Time{} && parts_.control) parts_.control->set_activity("");  // it said that it waits

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -58,7 +59,10 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   /// The same, but null if a communicator of that number is alive.
   std::shared_ptr<CommunicatorCore> make_subgroup(std::uint32_t id, std::string label, std::vector<Rank> members);
   /// Queues an operation. The Execution is done at once if the communicator has failed.
-  std::shared_ptr<Execution> submit(const std::shared_ptr<CommunicatorCore>& communicator, Call call, bool background);
+  /// `background`: it goes on also if nobody waits for it. `operation`: what `call` was made of; null: it is never run
+  /// at once.
+  std::shared_ptr<Execution> submit(const std::shared_ptr<CommunicatorCore>& communicator, Call call, bool background,
+                                    const Operation* operation = nullptr);
   /// Runs an operation to its end: a small one at once in this thread, if its peers share memory and nothing else is
   /// under way. `call` is what `operation` asks for.
   Status run(const std::shared_ptr<CommunicatorCore>& communicator, Call call, const Operation& operation);
@@ -179,18 +183,22 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
  private:
   explicit EngineCore(EngineParts parts);
   // Small operations at once.
-  bool may_run_at_once();  ///< with the drive held: is nothing else under way?
+  static bool is_flat(const Call& call);  ///< as far as the call tells
+  bool may_run_at_once();                 ///< with the drive held: is nothing else under way?
+  bool may_run_at_once(const CommunicatorCore& communicator, const Execution& execution) const;
+  bool run_at_once(CommunicatorCore& communicator, const std::shared_ptr<Execution>& execution);
   FlatRun* find_flat(CommunicatorCore& communicator, const Operation& operation);
   std::nullopt_t give_drive_back(const CommunicatorCore& communicator);  ///< the engine may be gone then
   void drive_is_free();
   void have_delivered();  ///< by the progress thread, what is left to send
-  void wake_progress_thread();
   FlatRun* make_flat(CommunicatorCore& communicator, const Call& call, const Operation& operation);
   std::optional<Status> run_flat(const std::shared_ptr<CommunicatorCore>& communicator, FlatRun& flat);
+  FlatRun::End steps_of(FlatRun& flat, CommunicatorCore& communicator, std::uint32_t sequence);
   std::shared_ptr<Execution> go_on(const std::shared_ptr<CommunicatorCore>& communicator, FlatRun& flat,
                                    std::uint32_t sequence);
   std::vector<std::shared_ptr<const void>> memory_of(const Call& call) const;
   void take_submissions();
+  bool begin_fresh();  ///< true: what its thread waits for is over by that
   void start_queued(CommunicatorCore& communicator);
   void cannot_start(const Execution& execution);
   Status early_mismatch(const CommunicatorCore& communicator, const Execution& execution, Rank& peer) const;
@@ -248,6 +256,14 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   }
   void drive(const std::function<bool()>& enough, std::chrono::nanoseconds limit, const WaitPolicy& waiting);
   void notify_waiters();
+  // Without anybody who waits (background.cpp).
+  void set_going(const Execution& execution);
+  bool begins_now(const Execution& execution) const;
+  void note_call();
+  void note_wait();
+  void go_on_without();
+  bool is_attended() const;
+  bool called_within(std::chrono::nanoseconds time) const;
   void background();
   void look_again(ControlPlane& control);
   void look_if_idle();
@@ -290,7 +306,10 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   std::atomic<bool> news_{false};         ///< submitted_ or failures_ hold something
   std::atomic<std::size_t> pending_{0};   ///< operations submitted and not done
   std::atomic<bool> undelivered_{false};  ///< what finished operations have sent is not all with the fabric yet
-  std::atomic<bool> dozing_{false};       ///< the progress thread sleeps for long
+  enum class Rest : std::uint8_t { none, brief, longer };
+  std::atomic<Rest> rest_{Rest::none};                            ///< of the progress thread
+  std::atomic<std::chrono::steady_clock::duration> called_at_{};  ///< asynchronously or after a wait; steady clock
+  std::atomic<bool> left_alone_{false};  ///< what the program began last it did not soon wait for
 
   // Driving.
   const std::shared_ptr<Drive> drive_ = std::make_shared<Drive>(this);
@@ -303,6 +322,12 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   std::atomic<bool> left_{false};
 
   // The driver.
+  std::deque<std::shared_ptr<Execution>> fresh_;  ///< submitted, and not with their communicators yet
+  struct Awaited {
+    const Execution* execution = nullptr;
+    std::size_t most_bytes = 0;  ///< of an operation that may keep its thread
+  };
+  Awaited awaited_;                                  ///< by the thread that drives
   std::vector<std::shared_ptr<Execution>> running_;  ///< by index; null where free
   std::size_t running_count_ = 0;
   bool finished_some_ = false;

@@ -55,9 +55,7 @@ Execution::Start Execution::start(EngineCore& engine, std::uint16_t index, Time 
   started_ = true;
   begun_at = now;
   tiles_left_ = tiling_.tiles;
-  outstanding_per_peer_.assign(plan_->peers.size(), 0);
-  moved_per_peer_.assign(plan_->peers.size(), {});
-  told_.assign(plan_->peers.size(), point_to_point());
+  peers_.assign(plan_->peers.size(), {.told = point_to_point()});
   const std::size_t steps = plan_->plan.steps.size();
   if (flat_) {
     next_tile_ = flat_->first_tile();
@@ -67,7 +65,8 @@ Execution::Start Execution::start(EngineCore& engine, std::uint16_t index, Time 
       const auto all = [&](const std::vector<StepId>& list) {
         return static_cast<std::uint32_t>(list.size()) * next_tile_;
       };
-      moved_per_peer_[i] = {all(plan_->peers[i].sends), all(plan_->peers[i].receives)};
+      peers_[i].sent = all(plan_->peers[i].sends);
+      peers_[i].received = all(plan_->peers[i].receives);
     }
   }
   for (auto& tile : tiles_) tile->make_room(*plan_);
@@ -156,14 +155,14 @@ void Execution::step_done(Tile& tile, StepId id) {
   --tile.remaining;
   ++steps_done_;
   if (const std::int32_t peer = plan_->peer_of_step[id]; peer >= 0) {
-    Moved& moved = moved_per_peer_[static_cast<std::size_t>(peer)];
-    ++(step.kind == StepKind::send ? moved.sent : moved.received);
+    PeerProgress& progress = peers_[static_cast<std::size_t>(peer)];
+    ++(step.kind == StepKind::send ? progress.sent : progress.received);
   }
   if (on_device_ && step.kind == StepKind::recv) operand_came(tile, id);
   for (std::uint32_t i = step.successor_count; i-- > 0;) {
     const StepId next = plan_->plan.successors[step.first_successor + i];
-    if (tile.lending[id] && plan_->comes_back(id, next)) continue;  // it did not wait for this
-    if (--tile.need[next] == 0) make_ready(tile, next);
+    if (tile.steps[id].lending && plan_->comes_back(id, next)) continue;  // it did not wait for this
+    if (--tile.steps[next].need == 0) make_ready(tile, next);
   }
   if (tile.remaining == 0) finish_tile(tile);
 }
@@ -179,13 +178,13 @@ void Execution::fail(const Status& why) {
   if (!started_) return;
   for (auto& tile : tiles_) {
     if (!tile->active) continue;
-    for (StepId id = 0; id < tile->granted.size(); ++id) {
-      if (tile->granted[id] == 0) continue;
-      engine_->transfer().decline(world_rank(id), tile->granted[id]);
-      tile->granted[id] = 0;
+    for (StepId id = 0; id < tile->steps.size(); ++id) {
+      if (tile->steps[id].granted == 0) continue;
+      engine_->transfer().decline(world_rank(id), tile->steps[id].granted);
+      tile->steps[id].granted = 0;
     }
-    for (StepId id = 0; id < tile->lent.size(); ++id)
-      if (!tile->lent[id].reading) (void)give_back(*tile, id);
+    for (StepId id = 0; id < tile->steps.size(); ++id)
+      if (!tile->steps[id].lent.reading) (void)give_back(*tile, id);
     for (const Tile::Landed& one : tile->landed)
       engine_->transfer().empty_landing(world_rank(one.receive), one.landing);
     tile->landed.clear();

@@ -29,6 +29,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -65,7 +66,10 @@ class Execution {
   Received received() const { return done() ? received_ : Received(); }  // likewise
   /// Calls it when the operation is over: now if it is, otherwise from publish().
   void notify(void (*function)(void*), void* context);
-  /// Memory that stays until it is over. Before anybody else has it.
+  /// What asked for it, if it may be run as a FlatRun. Before anybody else has it.
+  void was_asked_by(const Operation& operation) { operation_ = operation; }
+  const std::optional<Operation>& operation() const { return operation_; }
+  /// Memory that stays until it is over. Likewise.
   void hold(std::vector<std::shared_ptr<const void>> memory) { held_ = std::move(memory); }
   const std::shared_ptr<CommunicatorCore>& communicator() const { return communicator_; }
   const Call& call() const { return call_; }
@@ -85,6 +89,8 @@ class Execution {
   /// Before start(): so much of it has been done by `flat`, which is kept until then. What that lent is this one's to
   /// wait for, started or not.
   void go_on_from(EngineCore& engine, std::unique_ptr<FlatRun> flat);
+  /// Will some of it have been done before start()?
+  bool goes_on() const { return flat_ != nullptr; }
   bool waits_for_stream() const { return waits_for_stream_; }
   Time begun_at{};  ///< when it was started, or began to wait for its other side
   /// Runs what is ready; true if anything moved.
@@ -149,6 +155,7 @@ class Execution {
   static std::uint64_t cookie(std::uint16_t index, std::uint32_t tile_slot, StepId step);
 
  private:
+  struct StepState;
   struct Tile;
   enum class Data : std::uint8_t {
     none,
@@ -170,6 +177,11 @@ class Execution {
   struct Ready {
     Tile* tile;
     StepId step;
+  };
+  struct PeerProgress {
+    std::uint32_t outstanding = 0;         // blocks
+    std::uint32_t sent = 0, received = 0;  // messages
+    bool told = false;                     // it has had a record of this operation
   };
 
   // execution_memory.cpp
@@ -282,6 +294,7 @@ class Execution {
   /// lengths_by_pair(): elements of the whole block that this message is of.
   std::size_t length_between(StepId id) const;
   Rank world_rank(StepId id) const;
+  PeerProgress& peer_of(StepId message) { return peers_[static_cast<std::size_t>(plan_->peer_of_step[message])]; }
   // Below.
   std::uint32_t tile_slot(const Tile& tile) const;
   const Block& message_operand(StepId id) const;
@@ -299,6 +312,7 @@ class Execution {
   Tiling tiling_;
   Signature signature_;
   std::unique_ptr<Operands> operands_;
+  std::optional<Operation> operation_;
   std::unique_ptr<FlatRun> flat_;
   std::uint16_t index_ = 0;
   std::size_t eager_limit_ = 0;  // larger messages wait for a grant
@@ -310,13 +324,8 @@ class Execution {
   std::uint32_t next_tile_ = 0;
   std::uint32_t tiles_left_ = 0;
   std::uint32_t outstanding_ = 0;
-  std::vector<std::uint32_t> outstanding_per_peer_;
-  struct Moved {
-    std::uint32_t sent = 0, received = 0;
-  };
-  std::vector<Moved> moved_per_peer_;  // messages
+  std::vector<PeerProgress> peers_;  // of the plan
   std::uint64_t steps_done_ = 0;
-  std::vector<bool> told_;  // per peer: it has had a record of this operation
   bool unannounced_ = false;
   std::vector<Ready> ready_;
   std::size_t ready_receives_ = 0;  // of ready_: recv steps
@@ -361,7 +370,33 @@ class Execution {
   void* listener_context_ = nullptr;
 };
 
-// One tile in flight. `need` counts down each step's dependencies; `data` says whether a step's message is here.
+// What has become of a step of the plan in one tile.
+struct Execution::StepState {
+  std::uint32_t need = 0;              ///< steps it depends on that are not done
+  std::uint32_t operands_to_come = 0;  ///< reduces that read early: of their operands
+  Data data = Data::none;              ///< receives: is the message here?
+  Early early = Early::none;           ///< reduces
+  bool waiting = false;                ///< sends: ready, no grant yet
+  bool by_ticket = false;              ///< sends: the peer takes a ticket instead
+  bool only_ticket = false;            ///< messages that were granted no memory but for a ticket
+  bool in_full = false;                ///< messages whose ticket was refused
+  bool by_card = false;                ///< receives that are posted to memory of the device
+  bool lending = false;                ///< sends: being read where they lie
+  bool written_ahead = false;          ///< sends: what is to be sent has been written to where it will be received
+  bool finished = false;               ///< it was done with the reduction it waits for
+  bool bounced = false;                ///< small sends from memory of a device: in their bounce
+  Slot granted = 0;                    ///< sends: slot the peer named, 0 if none yet
+  std::byte* slot = nullptr;           ///< recv_reduce: where its block lands
+  struct Lent {
+    const std::byte* at = nullptr;  ///< in the peer's memory; null: nothing is lent
+    std::uint32_t loan = 0;
+    bool reading = false;               ///< by work of a device that is not over
+    std::shared_ptr<std::byte> opened;  ///< what keeps it mapped
+  };
+  Lent lent;  ///< receives
+};
+
+// One tile in flight.
 struct Execution::Tile {
   Placement place;
   Placement there;  // on the device, if operands stay there
@@ -371,33 +406,12 @@ struct Execution::Tile {
   bool active = false;
   bool stored = false;  // what it leaves in memory of a device is there
   std::size_t remaining = 0;
-  std::vector<std::uint32_t> need;
-  std::vector<Data> data;    // receives
-  std::vector<Early> early;  // reduces, and how many of their operands have not come
-  std::vector<std::uint32_t> operands_to_come;
-  std::vector<Slot> granted;      // sends: slot the peer named, 0 if none yet
-  std::vector<bool> waiting;      // sends: ready, no grant yet
-  std::vector<bool> by_ticket;    // sends: the peer takes a ticket instead
-  std::vector<bool> only_ticket;  // messages that were granted no memory but for a ticket
-  std::vector<bool> in_full;      // messages whose ticket was refused
-  std::vector<bool> by_card;      // receives that are posted to memory of the device
-  std::vector<std::byte*> slot;   // recv_reduce: where its block lands
-  struct Lent {
-    const std::byte* at = nullptr;  // in the peer's memory; null: nothing is lent
-    std::uint32_t loan = 0;
-    bool reading = false;               // by work of a device that is not over
-    std::shared_ptr<std::byte> opened;  // what keeps it mapped
-  };
-  std::vector<Lent> lent;  // receives
+  std::vector<StepState> steps;
   struct Landed {
     StepId receive = 0;
     std::uint32_t landing = 0;
   };
-  std::vector<Landed> landed;       // receives whose message is read where it landed
-  std::vector<bool> lending;        // sends: being read where they lie
-  std::vector<bool> written_ahead;  // sends: what is to be sent has been written to where it will be received
-  std::vector<bool> finished;       // steps that were done with the reduction they wait for
-  std::vector<bool> bounced;        // small sends from memory of a device: in their bounce
+  std::vector<Landed> landed;  // receives whose message is read where it landed
   std::size_t next_slot_receive = 0;
   std::uint32_t looks_for_grants = 0;
   std::vector<std::uint32_t> eager_left;  // small messages still to send, per peer

@@ -68,7 +68,7 @@ bool Execution::load(Tile& tile) {
   copy_list_.clear();
   if (on_device_) {
     if (!device_operands_->scales()) return false;
-    for (StepId id : plan_->first_steps) ++tile.need[id];
+    for (StepId id : plan_->first_steps) ++tile.steps[id].need;
     ++copies_;
     engine_->devices().copies().post(
         call_.device.shared->device, CopyWay::on_device,
@@ -78,7 +78,7 @@ bool Execution::load(Tile& tile) {
   }
   operands_->append_loads(tile.place, copy_list_);
   if (copy_list_.empty()) return false;
-  for (StepId id : plan_->first_steps) ++tile.need[id];
+  for (StepId id : plan_->first_steps) ++tile.steps[id].need;
   post_copies(tile_slot(tile), CopyWay::to_host, load_step);
   return true;
 }
@@ -86,7 +86,7 @@ bool Execution::load(Tile& tile) {
 void Execution::loaded(Tile& tile) {
   if (!on_device_) operands_->bring_in(tile.place);
   for (auto at = plan_->first_steps.rbegin(); at != plan_->first_steps.rend(); ++at)
-    if (--tile.need[*at] == 0) make_ready(tile, *at);
+    if (--tile.steps[*at].need == 0) make_ready(tile, *at);
 }
 
 bool Execution::store(Tile& tile) {

@@ -109,7 +109,7 @@ void Execution::post_direct_copy(const Tile& tile, StepId id, const Block& on_de
 
 void Execution::direct_copy_done(Tile& tile, StepId id) {
   if (plan_->plan.steps[id].kind == StepKind::send) {
-    tile.bounced[id] = true;
+    tile.steps[id].bounced = true;
     make_ready(tile, id);
   } else if (give_back_read(tile, id)) {
     step_done(tile, id);

@@ -22,17 +22,17 @@ bool Execution::is_lending() const { return !fast_loans_.empty() && !fast_loans_
 // What the peer makes of these bytes it may write over them.
 void Execution::lending(Tile& tile, StepId id) {
   const Step& step = plan_->plan.steps[id];
-  tile.lending[id] = true;
+  tile.steps[id].lending = true;
   for (std::uint32_t i = step.successor_count; i-- > 0;) {
     const StepId next = plan_->plan.successors[step.first_successor + i];
-    if (plan_->comes_back(id, next) && --tile.need[next] == 0) make_ready(tile, next);
+    if (plan_->comes_back(id, next) && --tile.steps[next].need == 0) make_ready(tile, next);
   }
 }
 
 void Execution::on_lent(std::uint32_t tile_slot, StepId id, std::span<const std::byte> message, std::uint32_t loan) {
   Tile& tile = *tiles_[tile_slot];
-  tile.lent[id].at = message.data();
-  tile.lent[id].loan = loan;
+  tile.steps[id].lent.at = message.data();
+  tile.steps[id].lent.loan = loan;
   const Step& step = plan_->plan.steps[id];
   const bool aligned = reinterpret_cast<std::uintptr_t>(message.data()) % size_of(call_.carried()) == 0;
   if (!aligned)
@@ -51,7 +51,7 @@ void Execution::on_lent(std::uint32_t tile_slot, StepId id, std::span<const std:
 bool Execution::stays_in_landing(Tile& tile, StepId receive, std::span<const std::byte> payload) {
   const Block& to = plan_->plan.steps[receive].to;
   const StepId reader = plan_->only_reader[receive];
-  if (to.space != Space::scratch || reader == PreparedPlan::none || tile.need[reader] != 1) return false;
+  if (to.space != Space::scratch || reader == PreparedPlan::none || tile.steps[reader].need != 1) return false;
   const auto landing = engine_->transfer().keep_landing(world_rank(receive), payload);
   if (!landing) return false;
   tile.place.lent[to.scratch] = payload.data();
@@ -70,7 +70,7 @@ void Execution::empty_landings(Tile& tile, StepId reader) {
 
 // False: the peer took it back before it had been read, and is lost: the step never ends, and the engine hears why.
 bool Execution::give_back(Tile& tile, StepId receive) {
-  Tile::Lent& lent = tile.lent[receive];
+  StepState::Lent& lent = tile.steps[receive].lent;
   if (lent.at == nullptr) return true;
   lent.at = nullptr;
   lent.opened.reset();

@@ -78,12 +78,12 @@ Status Execution::on_record(Rank peer, const Record& record, std::span<const std
   if (!found) return found.error();
   const StepId id = *found;
   if (record.kind == RecordKind::grant) {
-    if (tile.granted[id] != 0) return Status(ErrorCode::internal, "it granted a message twice");
-    if (take_grant(tile, id, record) && tile.waiting[id]) post_send(tile, id, record.slot);
+    if (tile.steps[id].granted != 0) return Status(ErrorCode::internal, "it granted a message twice");
+    if (take_grant(tile, id, record) && tile.steps[id].waiting) post_send(tile, id, record.slot);
     return {};
   }
-  if (tile.data[id] != Data::none) return Status(ErrorCode::internal, "it sent a message twice");
-  const bool usable = tile.need[id] == 0;
+  if (tile.steps[id].data != Data::none) return Status(ErrorCode::internal, "it sent a message twice");
+  const bool usable = tile.steps[id].need == 0;
   if (!usable || (on_device_ && !take_mirror(tile))) {  // came before this rank may use it, or has where to put it
     const auto is_it = [&](const Ready& ready) { return ready.tile == &tile && ready.step == id; };
     if (usable && std::none_of(ready_.begin(), ready_.end(), is_it)) retry_.push_back({&tile, id});
@@ -91,10 +91,10 @@ Status Execution::on_record(Rank peer, const Record& record, std::span<const std
     early.record = record;
     early.payload.assign(payload.begin(), payload.end());
     early.taken = true;
-    if (engine_->transfer().is_intact(world_rank(id))) tile.data[id] = Data::early;
+    if (engine_->transfer().is_intact(world_rank(id))) tile.steps[id].data = Data::early;
     return {};
   }
-  tile.data[id] = Data::here;
+  tile.steps[id].data = Data::here;
   const Step& step = plan_->plan.steps[id];
   if (step.kind == StepKind::recv_reduce) {
     take_small(tile, id, payload);
@@ -117,7 +117,7 @@ Status Execution::on_record(Rank peer, const Record& record, std::span<const std
 // The message of a recv_reduce that is ready.
 void Execution::take_small(Tile& tile, StepId id, std::span<const std::byte> payload) {
   if (!on_device_) {
-    tile.data[id] = Data::used;  // the step may still be among the ready ones
+    tile.steps[id].data = Data::used;  // the step may still be among the ready ones
     StepFold(call_, plan_->plan, *operands_, tile.place, plan_->plan.steps[id], payload.data()).run();
     if (engine_->transfer().is_intact(world_rank(id))) step_done(tile, id);
     return;
@@ -132,28 +132,28 @@ void Execution::on_block(std::uint32_t tile_slot, StepId id, Outcome outcome, st
   Tile& tile = *tiles_[tile_slot];
   const Step& step = plan_->plan.steps[id];
   --outstanding_;
-  --outstanding_per_peer_[plan_->peer_of_step[id]];
+  --peer_of(id).outstanding;
   if (failed()) return;
   if (outcome == Outcome::refused) {
     engine_->devices().handed_pieces().forget(world_rank(id));
-    tile.in_full[id] = true;
+    tile.steps[id].in_full = true;
     return run_send(tile, id);
   }
   if (outcome != Outcome::done) return;  // the engine hears of the lost peer and fails us
   if (step.kind == StepKind::send) return step_done(tile, id);
-  if (tile.only_ticket[id]) {  // declined: there is no ticket
-    tile.only_ticket[id] = false;
-    tile.in_full[id] = true;
-    tile.data[id] = Data::none;
+  if (tile.steps[id].only_ticket) {  // declined: there is no ticket
+    tile.steps[id].only_ticket = false;
+    tile.steps[id].in_full = true;
+    tile.steps[id].data = Data::none;
     engine_->devices().sends_in_full(world_rank(id), true);
     return run_recv(tile, id);
   }
   if (bytes != message_bytes(tile, id)) return;  // declined: the peer has failed, and says why on the control plane
-  tile.data[id] = Data::here;
-  if (tile.by_card[id]) return step_done(tile, id);
-  if (on_device_ && (step.kind == StepKind::recv || tile.need[id] == 0)) return came_to_host(tile, id);
+  tile.steps[id].data = Data::here;
+  if (tile.steps[id].by_card) return step_done(tile, id);
+  if (on_device_ && (step.kind == StepKind::recv || tile.steps[id].need == 0)) return came_to_host(tile, id);
   if (step.kind == StepKind::recv) return step_done(tile, id);
-  if (tile.need[id] == 0) run_recv_reduce(tile, id);
+  if (tile.steps[id].need == 0) run_recv_reduce(tile, id);
 }
 
 }  // namespace fabring

@@ -13,8 +13,8 @@ namespace fabring {
 
 void Execution::run_on_device(Tile& tile, StepId id) {
   const Step& step = plan_->plan.steps[id];
-  if (tile.early[id] == Early::read) return store_early(tile, id);
-  if (tile.early[id] != Early::none) return;  // on_device_done goes on, seeing need == 0
+  if (tile.steps[id].early == Early::read) return store_early(tile, id);
+  if (tile.steps[id].early != Early::none) return;  // on_device_done goes on, seeing need == 0
   copy_list_.clear();
   if (step.kind == StepKind::copy) device_operands_->append_copies(tile.there, step.to, step.from, copy_list_);
   const bool nothing =
@@ -30,8 +30,9 @@ void Execution::post_on_device(Tile& tile, StepId id, const std::byte* incoming)
   const bool from_host = step.kind == StepKind::recv && incoming == mirror.data();
   tile.mirrors.forget(mirror);
   if (from_host) tile.mirrors.add(mirror);
-  tile.lent[id].reading = tile.lent[id].at != nullptr;
-  for (const StepId receive : plan_->last_reader[id]) tile.lent[receive].reading = tile.lent[receive].at != nullptr;
+  tile.steps[id].lent.reading = tile.steps[id].lent.at != nullptr;
+  for (const StepId receive : plan_->last_reader[id])
+    tile.steps[receive].lent.reading = tile.steps[receive].lent.at != nullptr;
   const CopyWay way = from_host ? CopyWay::to_device : CopyWay::on_device;
   const int device = call_.device.shared->device;
   ++copies_;
@@ -50,7 +51,7 @@ void Execution::post_on_device(Tile& tile, StepId id, const std::byte* incoming)
 void Execution::on_device_done(Tile& tile, StepId id, const Status& status) {
   const Step& step = plan_->plan.steps[id];
   const auto has_read = [&](StepId receive) {
-    tile.lent[receive].reading = false;
+    tile.steps[receive].lent.reading = false;
     if (failed()) (void)give_back(tile, receive);
   };
   has_read(id);
@@ -66,12 +67,13 @@ void Execution::on_device_done(Tile& tile, StepId id, const Status& status) {
       break;
     case StepKind::recv_reduce:
       if (!give_back(tile, id)) return;
-      if (tile.data[id] == Data::on_its_way) {
-        tile.data[id] = Data::here;
-        if (tile.need[id] == 0) read_incoming(tile, id);
+      if (tile.steps[id].data == Data::on_its_way) {
+        tile.steps[id].data = Data::here;
+        if (tile.steps[id].need == 0) read_incoming(tile, id);
         return;
       }
-      if (std::byte* const slot = std::exchange(tile.slot[id], nullptr); slot != nullptr) free_slots_.push_back(slot);
+      if (std::byte* const slot = std::exchange(tile.steps[id].slot, nullptr); slot != nullptr)
+        free_slots_.push_back(slot);
       break;
     case StepKind::reduce:
     case StepKind::copy:
@@ -79,9 +81,9 @@ void Execution::on_device_done(Tile& tile, StepId id, const Status& status) {
       if (!give_back_read(tile, id)) return;
       break;
   }
-  if (tile.early[id] == Early::reading) {
-    tile.early[id] = Early::read;
-    if (tile.need[id] == 0) store_early(tile, id);
+  if (tile.steps[id].early == Early::reading) {
+    tile.steps[id].early = Early::read;
+    if (tile.steps[id].need == 0) store_early(tile, id);
     return;
   }
   step_done(tile, id);
@@ -93,7 +95,7 @@ void Execution::on_device_done(Tile& tile, StepId id, const Status& status) {
 void Execution::operand_came(Tile& tile, StepId receive) {
   const StepId reader = plan_->only_reader[receive];
   if (reader == PreparedPlan::none || !plan_->reads_early[reader]) return;
-  if (--tile.operands_to_come[reader] == 0 && tile.need[reader] > 1 && !failed()) read_early(tile, reader);
+  if (--tile.steps[reader].operands_to_come == 0 && tile.steps[reader].need > 1 && !failed()) read_early(tile, reader);
 }
 
 // Peers have their memory back after one kernel, whatever becomes of what this rank sends. In place the output is being
@@ -105,11 +107,12 @@ void Execution::read_early(Tile& tile, StepId id) {
                       ? device_operands_->own_area(tile.there, message_operand(plan_->last_reader[id].front()))
                       : device_operands_->at(tile.there, step.to);
   if (!results_aside_) tile.mirrors.forget(operands_->at(tile.place, step.to));
-  for (const StepId receive : plan_->last_reader[id]) tile.lent[receive].reading = tile.lent[receive].at != nullptr;
+  for (const StepId receive : plan_->last_reader[id])
+    tile.steps[receive].lent.reading = tile.steps[receive].lent.at != nullptr;
   const auto post = [&](DeviceQueue& queue) {
     return post_reduce_to(queue, call_, plan_->plan, *device_operands_, tile.there, step, to.data());
   };
-  tile.early[id] = Early::reading;
+  tile.steps[id].early = Early::reading;
   ++copies_;
   engine_->devices().copies().post(call_.device.shared->device, CopyWay::on_device, post,
                                    cookie(index_, tile_slot(tile), id));
@@ -119,7 +122,7 @@ void Execution::read_early(Tile& tile, StepId id) {
 void Execution::store_early(Tile& tile, StepId id) {
   const Block& to = plan_->plan.steps[id].to;
   if (!results_aside_) return step_done(tile, id);
-  tile.early[id] = Early::storing;
+  tile.steps[id].early = Early::storing;
   tile.mirrors.forget(operands_->at(tile.place, to));
   const auto aside = device_operands_->own_area(tile.there, message_operand(plan_->last_reader[id].front()));
   copy_list_.assign(1, {device_operands_->at(tile.there, to).data(), aside.data(), aside.size()});
@@ -149,7 +152,7 @@ bool Execution::mirrored(Tile& tile, StepId id) {
 void Execution::came_to_host(Tile& tile, StepId id) {
   const Step& step = plan_->plan.steps[id];
   if (step.kind == StepKind::recv_reduce) return read_incoming(tile, id);
-  tile.data[id] = Data::here;
+  tile.steps[id].data = Data::here;
   const auto mirror = operands_->at(tile.place, step.to);
   if (!mirror.empty() && !stays_where_it_comes(id)) return post_on_device(tile, id, mirror.data());
   if (!mirror.empty()) tile.there.lent[step.to.scratch] = mirror.data();
@@ -158,12 +161,12 @@ void Execution::came_to_host(Tile& tile, StepId id) {
 
 // The message of a recv_reduce: lent, in its slot, or, a small one, where the result is mirrored.
 void Execution::read_incoming(Tile& tile, StepId id) {
-  tile.data[id] = Data::used;
+  tile.steps[id].data = Data::used;
   const auto mirror = operands_->at(tile.place, plan_->plan.steps[id].to);
   if (mirror.empty()) return on_device_done(tile, id, {});
-  const std::byte* const incoming = tile.lent[id].at != nullptr ? tile.lent[id].at
-                                    : tile.slot[id] != nullptr  ? tile.slot[id]
-                                                                : mirror.data();
+  const std::byte* const incoming = tile.steps[id].lent.at != nullptr ? tile.steps[id].lent.at
+                                    : tile.steps[id].slot != nullptr  ? tile.steps[id].slot
+                                                                      : mirror.data();
   post_on_device(tile, id, incoming);
 }
 

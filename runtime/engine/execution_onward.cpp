@@ -22,11 +22,11 @@ constexpr std::uint32_t most_looks_for_grants = 32;
 void Execution::run_local(Tile& tile, StepId id) {
   const Step& step = plan_->plan.steps[id];
   if (step.kind == StepKind::reduce) return fold_onward(tile, id);
-  if (!tile.finished[id]) run_local_step(call_, plan_->plan, *operands_, tile.place, step);
+  if (!tile.steps[id].finished) run_local_step(call_, plan_->plan, *operands_, tile.place, step);
 }
 
 bool Execution::may_write_ahead(const Tile& tile, StepId send) const {
-  return tile.granted[send] != 0 && !tile.by_ticket[send] && engine_->transfer().is_fast(world_rank(send));
+  return tile.steps[send].granted != 0 && !tile.steps[send].by_ticket && engine_->transfer().is_fast(world_rank(send));
 }
 
 // A peer that has sent or lent an operand grants the result at once where both belong in the same place
@@ -36,14 +36,14 @@ bool Execution::awaits_grants(Tile& tile, StepId id) {
   const std::vector<StepId>& sends = plan_->onward[id].sends;
   if (tile.looks_for_grants == most_looks_for_grants) return false;
   const auto is_from = [&](StepId receive, Rank peer) {
-    return plan_->plan.steps[receive].peer == peer && (sends.size() > 1 || tile.lent[receive].at != nullptr);
+    return plan_->plan.steps[receive].peer == peer && (sends.size() > 1 || tile.steps[receive].lent.at != nullptr);
   };
   const auto has_sent = [&](Rank peer) {
     return is_from(id, peer) ||
            std::ranges::any_of(plan_->last_reader[id], [&](StepId receive) { return is_from(receive, peer); });
   };
   const bool awaits = std::ranges::any_of(sends, [&](StepId send) {
-    return tile.granted[send] == 0 && message_bytes(tile, send) > eager_limit_ &&
+    return tile.steps[send].granted == 0 && message_bytes(tile, send) > eager_limit_ &&
            engine_->transfer().is_fast(world_rank(send)) && has_sent(plan_->plan.steps[send].peer);
   });
   if (!awaits) return false;
@@ -59,7 +59,7 @@ void Execution::fold_onward(Tile& tile, StepId id, const std::byte* incoming) {
   const std::span<std::byte> result = fold.result();
   ahead_.clear();
   for (const StepId send : onward.sends)
-    if (may_write_ahead(tile, send)) ahead_.push_back({world_rank(send), tile.granted[send]});
+    if (may_write_ahead(tile, send)) ahead_.push_back({world_rank(send), tile.steps[send].granted});
   if (ahead_.empty()) return fold.run();
   const bool finishes = onward.finish != PreparedPlan::none;
   for (std::size_t begin = 0; begin < result.size(); begin += part_bytes) {
@@ -70,10 +70,10 @@ void Execution::fold_onward(Tile& tile, StepId id, const std::byte* incoming) {
                      plan_->plan.size);
     engine_->transfer().write_ahead(ahead_, result, begin, end);
   }
-  if (finishes) tile.finished[onward.finish] = true;
+  if (finishes) tile.steps[onward.finish].finished = true;
   auto each = ahead_.begin();
   for (const StepId send : onward.sends)
-    if (may_write_ahead(tile, send)) tile.written_ahead[send] = (each++)->reached();
+    if (may_write_ahead(tile, send)) tile.steps[send].written_ahead = (each++)->reached();
 }
 
 }  // namespace fabring

@@ -16,7 +16,7 @@ void Execution::run_recv(Tile& tile, StepId id) {
   if (on_device_ && arrival == Arrival::or_ticket && !tile.has_mirror &&
       !(engine_->devices().sends_in_full(world_rank(id)) && take_mirror(tile)))
     arrival = Arrival::by_ticket;
-  const bool comes_now = bytes > eager_limit_ || tile.data[id] == Data::early;
+  const bool comes_now = bytes > eager_limit_ || tile.steps[id].data == Data::early;
   const auto for_card = bytes > eager_limit_ ? admitted_operand(tile, id) : std::span<std::byte>();
   if (on_device_ && comes_now && arrival != Arrival::by_ticket && for_card.empty() && !take_mirror(tile))
     return retry_.push_back({&tile, id});
@@ -24,7 +24,7 @@ void Execution::run_recv(Tile& tile, StepId id) {
   if (on_device_) tile.mirrors.forget(to);
   if (bytes > eager_limit_) {
     Slot slot = 0;
-    tile.by_card[id] = !for_card.empty();
+    tile.steps[id].by_card = !for_card.empty();
     if (engine_->transfer().recv_block(world_rank(id), for_card.empty() ? to : for_card,
                                        cookie(index_, tile_slot(tile), id), slot, arrival) == Post::again) {
       retry_.push_back({&tile, id});
@@ -33,8 +33,8 @@ void Execution::run_recv(Tile& tile, StepId id) {
     }
     return;
   }
-  if (tile.data[id] != Data::early) return;  // on_record will bring it
-  tile.data[id] = Data::used;
+  if (tile.steps[id].data != Data::early) return;  // on_record will bring it
+  tile.steps[id].data = Data::used;
   auto& early = communicator_->early;
   const auto at = early.find({false, sequence_, tile.index(), step.peer, step.message, RecordKind::data});
   if (bounces(tile, id)) {
@@ -50,20 +50,20 @@ void Execution::run_recv(Tile& tile, StepId id) {
 void Execution::run_recv_reduce(Tile& tile, StepId id) {
   const Step& step = plan_->plan.steps[id];
   if (skipped(tile, id)) return step_done(tile, id);
-  if (tile.data[id] == Data::to_grant) {
+  if (tile.steps[id].data == Data::to_grant) {
     if (!post_slot_receive(tile, id)) retry_.push_back({&tile, id});
-  } else if (on_device_ && tile.data[id] == Data::here) {
+  } else if (on_device_ && tile.steps[id].data == Data::here) {
     read_incoming(tile, id);
-  } else if (tile.data[id] == Data::here) {
+  } else if (tile.steps[id].data == Data::here) {
     if (awaits_grants(tile, id)) return retry_.push_back({&tile, id});
-    tile.data[id] = Data::used;  // a message that came when this was ready, and had not been run yet, has run it
-    std::byte* slot = tile.slot[id];
-    tile.slot[id] = nullptr;
-    const std::byte* const incoming = tile.lent[id].at != nullptr ? tile.lent[id].at : slot;
+    tile.steps[id].data = Data::used;  // a message that came when this was ready, and had not been run yet, has run it
+    std::byte* slot = tile.steps[id].slot;
+    tile.steps[id].slot = nullptr;
+    const std::byte* const incoming = tile.steps[id].lent.at != nullptr ? tile.steps[id].lent.at : slot;
     fold_onward(tile, id, incoming);
     free_slots_.push_back(slot);
     if (give_back(tile, id)) step_done(tile, id);
-  } else if (tile.data[id] == Data::early) {
+  } else if (tile.steps[id].data == Data::early) {
     if (on_device_ && !take_mirror(tile)) return retry_.push_back({&tile, id});
     auto& early = communicator_->early;
     const auto at = early.find({false, sequence_, tile.index(), step.peer, step.message, RecordKind::data});
@@ -83,9 +83,9 @@ void Execution::post_slot_receives() {
       const std::size_t bytes = message_bytes(tile, id);
       if (bytes <= eager_limit_) continue;
       if (free_slots_.empty()) return;
-      tile.slot[id] = free_slots_.back();
+      tile.steps[id].slot = free_slots_.back();
       if (!post_slot_receive(tile, id)) {
-        tile.slot[id] = nullptr;
+        tile.steps[id].slot = nullptr;
         return;
       }
       free_slots_.pop_back();
@@ -97,8 +97,8 @@ bool Execution::post_slot_receive(Tile& tile, StepId id) {
   const std::size_t bytes = message_bytes(tile, id);
   Slot slot = 0;
   const Arrival arrival = arrival_of(tile, id);
-  if (engine_->transfer().recv_block(world_rank(id), {tile.slot[id], bytes}, cookie(index_, tile_slot(tile), id), slot,
-                                     arrival) == Post::again)
+  if (engine_->transfer().recv_block(world_rank(id), {tile.steps[id].slot, bytes}, cookie(index_, tile_slot(tile), id),
+                                     slot, arrival) == Post::again)
     return false;
   grant(tile, id, slot, bytes, arrival);
   return true;
@@ -106,8 +106,8 @@ bool Execution::post_slot_receive(Tile& tile, StepId id) {
 
 Arrival Execution::arrival_of(const Tile& tile, StepId id) const {
   if (on_device_)
-    return !tile.in_full[id] && engine_->devices().opens_memory_of(world_rank(id)) ? Arrival::or_ticket
-                                                                                   : Arrival::comes;
+    return !tile.steps[id].in_full && engine_->devices().opens_memory_of(world_rank(id)) ? Arrival::or_ticket
+                                                                                         : Arrival::comes;
   if (plan_->may_stay[id]) return Arrival::may_stay;
   const Step& step = plan_->plan.steps[id];
   const bool is_last = step.to.space == Space::output && step.successor_count == 0 && !tile.place.packed;
@@ -120,10 +120,10 @@ void Execution::grant(Tile& tile, StepId id, Slot slot, std::size_t bytes, Arriv
   record.takes_ticket = arrival == Arrival::or_ticket   ? Record::or_ticket
                         : arrival == Arrival::by_ticket ? Record::only_ticket
                                                         : Record::no_ticket;
-  tile.only_ticket[id] = arrival == Arrival::by_ticket;
+  tile.steps[id].only_ticket = arrival == Arrival::by_ticket;
   engine_->transfer().send_record(world_rank(id), record);
-  tile.data[id] = Data::posted;
-  told_[plan_->peer_of_step[id]] = true;
+  tile.steps[id].data = Data::posted;
+  peer_of(id).told = true;
   now_outstanding(id);
 }
 

@@ -15,15 +15,15 @@ void Execution::run_send(Tile& tile, StepId id) {
   if (skipped(tile, id)) return step_done(tile, id);
   // What cannot be lent goes through the host, and sets out while its grant is on the way.
   const bool small = bytes <= eager_limit_;
-  const bool in_full = small || tile.in_full[id] ||
+  const bool in_full = small || tile.steps[id].in_full ||
                        (!engine_->devices().shares_memory_with(world_rank(id)) && admitted_operand(tile, id).empty());
   if (on_device_ && in_full && !take_mirror(tile)) return retry_.push_back({&tile, id});
   const bool ready = !on_device_ || !in_full || mirrored(tile, id);
   if (bytes > eager_limit_) {
-    if (tile.granted[id] != 0) {
-      post_send(tile, id, tile.granted[id]);
+    if (tile.steps[id].granted != 0) {
+      post_send(tile, id, tile.steps[id].granted);
     } else {
-      tile.waiting[id] = true;
+      tile.steps[id].waiting = true;
       if (lengths_by_pair(call_))
         announce(tile, id);
       else
@@ -33,7 +33,7 @@ void Execution::run_send(Tile& tile, StepId id) {
   }
   if (!ready) return;
   const bool bounced = bounces(tile, id);
-  if (bounced && !tile.bounced[id]) return bring_to_bounce(tile, id);
+  if (bounced && !tile.steps[id].bounced) return bring_to_bounce(tile, id);
   if (!engine_->may_send_early(*communicator_, *this, tile.index(), step.peer, bytes)) {
     retry_.push_back({&tile, id});
     return;
@@ -41,7 +41,7 @@ void Execution::run_send(Tile& tile, StepId id) {
   if (!on_device_ && engine_->transfer().lands(world_rank(id), bytes)) return land(tile, id);
   communicator_->member[step.peer].early_sent += CommunicatorCore::weight_of(bytes);
   --tile.eager_left[plan_->peer_of_step[id]];
-  told_[plan_->peer_of_step[id]] = true;
+  peer_of(id).told = true;
   const Record record = record_for(tile, id, RecordKind::data, bytes);
   const std::span<const std::byte> from =
       bounced ? std::span<const std::byte>(bounce(tile, id), bytes) : operands_->at(tile.place, step.from);
@@ -64,24 +64,24 @@ void Execution::land(Tile& tile, StepId id) {
   }
   member.early_sent += CommunicatorCore::weight_of(from.size());
   --tile.eager_left[plan_->peer_of_step[id]];
-  told_[plan_->peer_of_step[id]] = true;
+  peer_of(id).told = true;
   transfer.tell_when_written(world_rank(id), number, cookie(index_, tile_slot(tile), id));
   now_outstanding(id);
 }
 
 void Execution::post_send(Tile& tile, StepId id, Slot slot) {
-  if (on_device_ && tile.by_ticket[id] && !tile.in_full[id]) return post_ticket(tile, id, slot);
-  if (tile.only_ticket[id]) {  // it will be granted again
+  if (on_device_ && tile.steps[id].by_ticket && !tile.steps[id].in_full) return post_ticket(tile, id, slot);
+  if (tile.steps[id].only_ticket) {  // it will be granted again
     engine_->transfer().decline(world_rank(id), slot);
-    tile.granted[id] = 0;
-    tile.only_ticket[id] = false;
-    tile.waiting[id] = true;
+    tile.steps[id].granted = 0;
+    tile.steps[id].only_ticket = false;
+    tile.steps[id].waiting = true;
     return;
   }
   const auto for_card = admitted_operand(tile, id);
   if (on_device_ && for_card.empty()) {
     if (!take_mirror(tile)) {
-      tile.waiting[id] = false;
+      tile.steps[id].waiting = false;
       return retry_.push_back({&tile, id});
     }
     if (!mirrored(tile, id)) return;
@@ -90,20 +90,20 @@ void Execution::post_send(Tile& tile, StepId id, Slot slot) {
   if (failed()) return;
   const auto bytes = for_card.empty() ? operands_->at(tile.place, plan_->plan.steps[id].from) : for_card;
   const Post post = engine_->transfer().send_block(world_rank(id), slot, bytes, cookie(index_, tile_slot(tile), id),
-                                                   tile.written_ahead[id]);
+                                                   tile.steps[id].written_ahead);
   if (post == Post::again) {
     retry_.push_back({&tile, id});
     return;
   }
-  tile.granted[id] = 0;
-  tile.waiting[id] = false;
+  tile.steps[id].granted = 0;
+  tile.steps[id].waiting = false;
   now_outstanding(id);
   if (post == Post::lent) lending(tile, id);
 }
 
 void Execution::now_outstanding(StepId id) {
   ++outstanding_;
-  ++outstanding_per_peer_[plan_->peer_of_step[id]];
+  ++peer_of(id).outstanding;
 }
 
 // Through a network a long message is copied as it is posted, for as long as that takes. Who could send to this rank
@@ -125,13 +125,13 @@ void Execution::grant_first() {
 // A grant of nothing but a ticket is declined at once where there will be none.
 bool Execution::take_grant(Tile& tile, StepId id, const Record& record) {
   const bool only_ticket = record.takes_ticket == Record::only_ticket;
-  if (only_ticket && (!on_device_ || tile.in_full[id])) {
+  if (only_ticket && (!on_device_ || tile.steps[id].in_full)) {
     engine_->transfer().decline(world_rank(id), record.slot);
     return false;
   }
-  tile.granted[id] = record.slot;
-  tile.by_ticket[id] = record.takes_ticket != Record::no_ticket;
-  tile.only_ticket[id] = only_ticket;
+  tile.steps[id].granted = record.slot;
+  tile.steps[id].by_ticket = record.takes_ticket != Record::no_ticket;
+  tile.steps[id].only_ticket = only_ticket;
   return true;
 }
 
@@ -139,8 +139,8 @@ bool Execution::take_grant(Tile& tile, StepId id, const Record& record) {
 // it can tell, it must hear of this call at least once. Most grants come within microseconds, and a record costs both
 // ends as many, so it is said only where none has come for a while (announce_waiting()).
 void Execution::announce(const Tile& tile, StepId id) {
-  if (lengths_by_pair(call_) ? tile.index() > 0 : told_[plan_->peer_of_step[id]]) return;
-  told_[plan_->peer_of_step[id]] = true;
+  if (lengths_by_pair(call_) ? tile.index() > 0 : peer_of(id).told) return;
+  peer_of(id).told = true;
   Record record = record_for(tile, id, RecordKind::announce, 0);
   record.tile = 0;
   engine_->transfer().send_record(world_rank(id), record);
@@ -151,7 +151,7 @@ void Execution::announce_waiting() {
   if (point_to_point() || lengths_by_pair(call_)) return;  // there every rank sends something to every other
   for (const auto& tile : tiles_)
     for (StepId id = 0; tile->active && id < plan_->plan.steps.size(); ++id)
-      if (tile->waiting[id] || awaits(*tile, id)) announce(*tile, id);
+      if (tile->steps[id].waiting || awaits(*tile, id)) announce(*tile, id);
 }
 
 }  // namespace fabring

@@ -17,8 +17,8 @@ std::string Execution::place() const {
 
 std::vector<Rank> Execution::peers_outstanding() const {
   std::vector<Rank> ranks;
-  for (std::size_t i = 0; i < outstanding_per_peer_.size(); ++i)
-    if (outstanding_per_peer_[i] > 0) ranks.push_back(communicator_->members[plan_->peers[i].rank]);
+  for (std::size_t i = 0; i < peers_.size(); ++i)
+    if (peers_[i].outstanding > 0) ranks.push_back(communicator_->members[plan_->peers[i].rank]);
   if (fast_loans_.empty()) return ranks;
   const std::vector<Rank> readers = fast_loans_.readers(engine_->transfer());
   ranks.insert(ranks.end(), readers.begin(), readers.end());
@@ -28,9 +28,9 @@ std::vector<Rank> Execution::peers_outstanding() const {
 bool Execution::awaits(const Tile& tile, StepId id) const {
   const StepKind kind = plan_->plan.steps[id].kind;
   return (kind == StepKind::recv || kind == StepKind::recv_reduce) &&
-         (tile.need[id] == 0 || tile.data[id] == Data::posted) && tile.data[id] != Data::here &&
-         tile.data[id] != Data::early && tile.data[id] != Data::used && tile.data[id] != Data::on_its_way &&
-         !skipped(tile, id);
+         (tile.steps[id].need == 0 || tile.steps[id].data == Data::posted) && tile.steps[id].data != Data::here &&
+         tile.steps[id].data != Data::early && tile.steps[id].data != Data::used &&
+         tile.steps[id].data != Data::on_its_way && !skipped(tile, id);
 }
 
 std::vector<Rank> Execution::waiting_for() const {
@@ -39,7 +39,7 @@ std::vector<Rank> Execution::waiting_for() const {
   for (const auto& tile : tiles_) {
     if (!tile->active) continue;
     for (StepId id = 0; id < plan_->plan.steps.size(); ++id) {
-      if (awaits(*tile, id) || tile->waiting[id]) ranks.push_back(plan_->plan.steps[id].peer);
+      if (awaits(*tile, id) || tile->steps[id].waiting) ranks.push_back(plan_->plan.steps[id].peer);
     }
   }
   std::sort(ranks.begin(), ranks.end());
@@ -62,15 +62,15 @@ OperationState Execution::state(const CommunicatorCore& communicator, OperationP
   state.begun_ms = ago(begun_at);
   state.stuck_ms = ago(std::max(begun_at, stuck_since));
   const std::vector<Rank> awaited = waiting_for();
-  for (std::size_t i = 0; i < moved_per_peer_.size(); ++i) {
+  for (std::size_t i = 0; i < peers_.size(); ++i) {
     const PreparedPlan::Peer& peer = plan_->peers[i];
     PeerState one;
     one.rank = communicator.members[peer.rank];
-    one.sent = moved_per_peer_[i].sent;
+    one.sent = peers_[i].sent;
     one.to_send = static_cast<std::uint32_t>(peer.sends.size()) * tiling_.tiles;
-    one.received = moved_per_peer_[i].received;
+    one.received = peers_[i].received;
     one.to_receive = static_cast<std::uint32_t>(peer.receives.size()) * tiling_.tiles;
-    one.in_flight = outstanding_per_peer_[i];
+    one.in_flight = peers_[i].outstanding;
     one.awaited = std::binary_search(awaited.begin(), awaited.end(), peer.rank);
     state.peers.push_back(one);
   }

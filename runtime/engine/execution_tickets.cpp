@@ -34,21 +34,21 @@ void Execution::post_ticket(Tile& tile, StepId id, Slot slot) {
                             : engine_->transfer().send_ticket(world_rank(id), slot, ticket.as_bytes(), from.size(),
                                                               cookie(index_, tile_slot(tile), id));
   if (post == Post::again) {
-    tile.in_full[id] = true;
+    tile.steps[id].in_full = true;
     return post_send(tile, id, slot);
   }
-  tile.granted[id] = 0;
-  tile.waiting[id] = false;
+  tile.steps[id].granted = 0;
+  tile.steps[id].waiting = false;
   now_outstanding(id);
 }
 
 void Execution::on_ticket(std::uint32_t tile_slot, StepId id, std::span<const std::byte> bytes, std::uint32_t loan) {
   Tile& tile = *tiles_[tile_slot];
   --outstanding_;
-  --outstanding_per_peer_[plan_->peer_of_step[id]];
+  --peer_of(id).outstanding;
   const Rank peer = world_rank(id);
   if (failed()) return engine_->transfer().refuse(peer, loan);
-  tile.only_ticket[id] = false;
+  tile.steps[id].only_ticket = false;
   engine_->devices().sends_in_full(peer, false);
   const auto ticket = DeviceTicket::read(bytes, message_bytes(tile, id));
   if (!ticket || (ticket->facts.base + ticket->facts.offset) % size_of(call_.type) != 0) {
@@ -57,7 +57,7 @@ void Execution::on_ticket(std::uint32_t tile_slot, StepId id, std::span<const st
   }
   auto opened = engine_->devices().handed_pieces().open(peer, call_.device.shared->device, *ticket);
   if (opened) {
-    tile.lent[id] = {opened->get(), loan, false, *opened};
+    tile.steps[id].lent = {opened->get(), loan, false, *opened};
     return use_ticket(tile, id);
   }
   engine_->transfer().refuse(peer, loan);
@@ -65,28 +65,28 @@ void Execution::on_ticket(std::uint32_t tile_slot, StepId id, std::span<const st
     return engine_->device_failed(*this, opened.error().with_prefix("reading memory that a peer lent: "));
   if (opened.error().code() != ErrorCode::unavailable)
     engine_->devices().cannot_open(peer, engine_->who(peer), opened.error());
-  tile.in_full[id] = true;
-  tile.data[id] = Data::none;
+  tile.steps[id].in_full = true;
+  tile.steps[id].data = Data::none;
   if (plan_->plan.steps[id].kind == StepKind::recv) return run_recv(tile, id);
-  tile.data[id] = Data::to_grant;
+  tile.steps[id].data = Data::to_grant;
   run_recv_reduce(tile, id);
 }
 
 // A loan that would have to wait for this rank's own sends is copied at once: its owner may be waiting for it.
 void Execution::use_ticket(Tile& tile, StepId id) {
   const Step& step = plan_->plan.steps[id];
-  Tile::Lent& lent = tile.lent[id];
-  tile.data[id] = Data::here;
+  StepState::Lent& lent = tile.steps[id].lent;
+  tile.steps[id].data = Data::here;
   if (step.kind == StepKind::recv && stays_where_it_comes(id)) {
     tile.there.lent[step.to.scratch] = lent.at;
     return step_done(tile, id);
   }
   if (step.kind == StepKind::recv) return post_on_device(tile, id, lent.at);
-  if (tile.need[id] == 0) return read_incoming(tile, id);
+  if (tile.steps[id].need == 0) return read_incoming(tile, id);
   if (plan_->may_stay[id]) return;
-  tile.data[id] = Data::on_its_way;
+  tile.steps[id].data = Data::on_its_way;
   lent.reading = true;
-  copy_list_.assign(1, {tile.slot[id], lent.at, message_bytes(tile, id)});
+  copy_list_.assign(1, {tile.steps[id].slot, lent.at, message_bytes(tile, id)});
   ++copies_;
   engine_->devices().copies().post(call_.device.shared->device, CopyWay::to_host, copy_list_,
                                    cookie(index_, tile_slot(tile), id));

@@ -11,23 +11,7 @@
 namespace fabring {
 
 void Execution::Tile::make_room(const PreparedPlan& prepared) {
-  const std::size_t steps = prepared.plan.steps.size();
-  need.resize(steps);
-  data.resize(steps);
-  early.resize(steps);
-  operands_to_come.resize(steps);
-  granted.resize(steps);
-  waiting.resize(steps);
-  by_ticket.resize(steps);
-  only_ticket.resize(steps);
-  in_full.resize(steps);
-  by_card.resize(steps);
-  slot.resize(steps);
-  lent.resize(steps);
-  lending.resize(steps);
-  written_ahead.resize(steps);
-  finished.resize(steps);
-  bounced.resize(steps);
+  steps.resize(prepared.plan.steps.size());
   place.lent.resize(prepared.plan.scratch.size());
   there.lent.resize(prepared.plan.scratch.size());
   eager_left.resize(prepared.peers.size());
@@ -35,23 +19,13 @@ void Execution::Tile::make_room(const PreparedPlan& prepared) {
 
 void Execution::Tile::begin(const PreparedPlan& prepared) {
   active = true;
-  remaining = prepared.plan.steps.size();
-  std::copy(prepared.dependencies.begin(), prepared.dependencies.end(), need.begin());
-  std::fill(data.begin(), data.end(), Data::none);
-  std::fill(early.begin(), early.end(), Early::none);
-  std::fill(granted.begin(), granted.end(), Slot{0});
-  std::fill(waiting.begin(), waiting.end(), false);
-  std::fill(by_ticket.begin(), by_ticket.end(), false);
-  std::fill(only_ticket.begin(), only_ticket.end(), false);
-  std::fill(in_full.begin(), in_full.end(), false);
-  std::fill(by_card.begin(), by_card.end(), false);
-  std::fill(slot.begin(), slot.end(), nullptr);
+  remaining = steps.size();
+  for (std::size_t id = 0; id < steps.size(); ++id) {
+    steps[id] = {};
+    steps[id].need = prepared.dependencies[id];
+  }
   std::fill(place.lent.begin(), place.lent.end(), nullptr);
-  std::fill(lending.begin(), lending.end(), false);
-  std::fill(written_ahead.begin(), written_ahead.end(), false);
-  std::fill(finished.begin(), finished.end(), false);
   landed.clear();
-  std::fill(bounced.begin(), bounced.end(), false);
   next_slot_receive = 0;
   looks_for_grants = 0;
 }
@@ -75,8 +49,8 @@ void Execution::start_tile(std::uint32_t index) {
   if (on_device_) {
     device_operands_->bind(tile.there, tiling_, index);
     std::fill(tile.there.lent.begin(), tile.there.lent.end(), nullptr);
-    for (std::size_t id = 0; id < tile.operands_to_come.size(); ++id)
-      tile.operands_to_come[id] = static_cast<std::uint32_t>(plan_->last_reader[id].size());
+    for (std::size_t id = 0; id < tile.steps.size(); ++id)
+      tile.steps[id].operands_to_come = static_cast<std::uint32_t>(plan_->last_reader[id].size());
     tile.mirrors.clear();
   }
   for (std::size_t i = 0; i < plan_->peers.size(); ++i) {
@@ -133,7 +107,7 @@ void Execution::take_early(Tile& tile) {
       --communicator_->member[at->first.peer].early_grants;
       at = early.erase(at);
     } else {
-      tile.data[id] = Data::early;
+      tile.steps[id].data = Data::early;
       if (!at->second.taken) {
         at->second.taken = true;
         engine_->took_early(*communicator_, at->first.peer, record.bytes, true);
@@ -164,27 +138,28 @@ void Execution::go_on(Tile& tile) {
                                             cookie(index_, tile_slot(tile), id));
       now_outstanding(id);
       --tile.eager_left[static_cast<std::size_t>(plan_->peer_of_step[id])];
-      told_[static_cast<std::size_t>(plan_->peer_of_step[id])] = true;
+      peer_of(id).told = true;
       continue;
     }
     --tile.remaining;
     ++steps_done_;
-    for (std::uint32_t i = 0; i < step.successor_count; ++i) --tile.need[plan.successors[step.first_successor + i]];
+    for (std::uint32_t i = 0; i < step.successor_count; ++i)
+      --tile.steps[plan.successors[step.first_successor + i]].need;
     const std::int32_t peer = plan_->peer_of_step[id];
     if (peer < 0) continue;
-    Moved& moved = moved_per_peer_[static_cast<std::size_t>(peer)];
+    PeerProgress& progress = peers_[static_cast<std::size_t>(peer)];
     if (step.kind == StepKind::send) {
-      ++moved.sent;
+      ++progress.sent;
       --tile.eager_left[static_cast<std::size_t>(peer)];
-      told_[static_cast<std::size_t>(peer)] = true;
+      progress.told = true;
     } else {
-      ++moved.received;
-      tile.data[id] = Data::here;
+      ++progress.received;
+      tile.steps[id].data = Data::here;
     }
   }
   if (tile.index() + 1 == flat_->end_tile()) flat_.reset();
   for (StepId id = static_cast<StepId>(plan.steps.size()); id-- > 0;)
-    if (!done[id] && tile.need[id] == 0) make_ready(tile, id);
+    if (!done[id] && tile.steps[id].need == 0) make_ready(tile, id);
 }
 
 void Execution::finish_tile(Tile& tile) {

@@ -157,7 +157,6 @@ void EngineCore::fail(CommunicatorCore& communicator, const Status& why) {
       continue;
     }
     execution->publish();
-    communicator.unfinished.fetch_sub(1);
     pending_.fetch_sub(1);
   }
   communicator.queued.clear();

@@ -56,6 +56,7 @@ class FlatRun {
   /// An Execution says what is wrong with others.
   bool expects_what_came(const CommunicatorCore& communicator, std::uint32_t sequence) const;
   const std::shared_ptr<const PreparedPlan>& plan() const { return plan_; }
+  const Tiling& tiling() const { return tiling_; }
   const Signature& signature() const { return signature_; }
 
   enum class End : std::uint8_t { done, stopped };

@@ -42,6 +42,7 @@ Status EngineCore::leave() {
   if (pending_.load() > 0) {
     const Status why(ErrorCode::aborted, "the engine was destroyed while this operation was under way");
     take_submissions();
+    begin_fresh();
     for (const auto& communicator : communicators()) fail(*communicator, why);
     for (const auto& communicator : communicators())
       if (parts_.control && communicator->id != 1)

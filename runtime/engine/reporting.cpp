@@ -118,6 +118,7 @@ RankState EngineCore::look() {
     std::lock_guard lock(mutex_);
     submitted = submitted_;
   }
+  submitted.insert(submitted.begin(), fresh_.begin(), fresh_.end());
   for (const auto& execution : submitted) add(*execution->communicator(), *execution, OperationPhase::queued);
   state.driver = pending_.load() > 0 ? Driver::thread : Driver::nobody;
   return state;

@@ -11,6 +11,11 @@ constexpr std::size_t most_flat_bytes = 1 << 30;          // meanwhile nobody dr
 
 }  // namespace
 
+bool EngineCore::is_flat(const Call& call) {
+  return call.counts.empty() && !call.tensors && !call.device.any() && call.bytes() <= most_flat_bytes &&
+         !is_message(call.collective);
+}
+
 std::optional<Status> EngineCore::run_again(const std::shared_ptr<CommunicatorCore>& communicator,
                                             const Operation& operation) {
   Drive& drive = *communicator->drive;
@@ -27,13 +32,12 @@ std::optional<Status> EngineCore::run_again(const std::shared_ptr<CommunicatorCo
 
 Status EngineCore::run(const std::shared_ptr<CommunicatorCore>& communicator, Call call, const Operation& operation) {
   const auto in = mapped_.keep(operation.in), out = mapped_.keep(operation.out);
-  if (call.counts.empty() && !call.tensors && !call.device.any() && call.bytes() <= most_flat_bytes &&
-      !is_message(call.collective) && drive_->try_lock()) {
+  if (is_flat(call) && drive_->try_lock()) {
     FlatRun* const flat = may_run_at_once() ? make_flat(*communicator, call, operation) : nullptr;
     if (auto status = flat != nullptr ? run_flat(communicator, *flat) : give_drive_back(*communicator))
       return *std::move(status);
   }
-  return wait(*submit(communicator, std::move(call), false), std::chrono::nanoseconds::max());
+  return wait(*submit(communicator, std::move(call), false, &operation), std::chrono::nanoseconds::max());
 }
 
 bool EngineCore::may_run_at_once() {
@@ -94,16 +98,10 @@ std::optional<Status> EngineCore::run_flat(const std::shared_ptr<CommunicatorCor
       !communicator->last_sequence.compare_exchange_strong(last, sequence))
     return give_drive_back(*communicator);
   communicator->past[sequence % communicator->past.size()] = {sequence, flat.signature()};
-  if (transfer_->looks_once_a_turn() && parts_.clock->now() - looked_at_ > one_turn) transfer_->next_turn();
-  const FlatRun::End end = flat.run(*this, *communicator, sequence);
-  transfer_->flush();
-  if (!transfer_->delivered()) transfer_->look();
-  if (transfer_->looks_once_a_turn()) looked_at_ = parts_.clock->now();
-  if (end == FlatRun::End::done) {
+  if (steps_of(flat, *communicator, sequence) == FlatRun::End::done) {
     const bool undelivered = !transfer_->delivered();
     if (undelivered_.load(std::memory_order_relaxed) != undelivered) undelivered_.store(undelivered);
     last_end_.store(parts_.clock->about_now(), std::memory_order_relaxed);
-    ran_at_once_.store(ran_at_once_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     if (undelivered) have_delivered();
     (void)give_drive_back(*communicator);
     return Status();
@@ -120,6 +118,44 @@ std::optional<Status> EngineCore::run_flat(const std::shared_ptr<CommunicatorCor
   return wait(*execution, std::chrono::nanoseconds::max());
 }
 
+FlatRun::End EngineCore::steps_of(FlatRun& flat, CommunicatorCore& communicator, std::uint32_t sequence) {
+  if (transfer_->looks_once_a_turn() && parts_.clock->now() - looked_at_ > one_turn) transfer_->next_turn();
+  const FlatRun::End end = flat.run(*this, communicator, sequence);
+  transfer_->flush();
+  if (!transfer_->delivered()) transfer_->look();
+  if (transfer_->looks_once_a_turn()) looked_at_ = parts_.clock->now();
+  if (end == FlatRun::End::done)
+    ran_at_once_.store(ran_at_once_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  return end;
+}
+
+// By a thread that waits: is this the next for it to do, with nothing else under way? Between hosts several at a time
+// are sooner over than one after the other.
+bool EngineCore::may_run_at_once(const CommunicatorCore& communicator, const Execution& execution) const {
+  return awaited_.execution != nullptr && execution.operation() && !execution.goes_on() && running_count_ == 0 &&
+         transfer_ && communicator.queued.size() == 1 && (fresh_.empty() || communicator.shape().nodes == 1) &&
+         execution.call().bytes() <= awaited_.most_bytes;
+}
+
+// The first of `queued`. False: it has not been begun, or is to go on from where its FlatRun stopped.
+bool EngineCore::run_at_once(CommunicatorCore& communicator, const std::shared_ptr<Execution>& execution) {
+  if (!may_run_at_once(communicator, *execution)) return false;
+  FlatRun* flat = find_flat(communicator, *execution->operation());
+  if (flat == nullptr) flat = make_flat(communicator, execution->call(), *execution->operation());
+  if (flat == nullptr || flat->plan() != execution->prepared_shared() || flat->tiling().tiles != execution->tiles() ||
+      (!communicator.early.empty() && !flat->expects_what_came(communicator, execution->sequence())))
+    return false;
+  if (steps_of(*flat, communicator, execution->sequence()) == FlatRun::End::stopped) {
+    for (auto& kept : communicator.flat)
+      if (kept.get() == flat) execution->go_on_from(*this, std::move(kept));
+    return false;
+  }
+  communicator.queued.pop_front();
+  execution->finish_unstarted();
+  finished(execution);
+  return true;
+}
+
 // The rest of an operation that was begun: it is the next of its communicator.
 std::shared_ptr<Execution> EngineCore::go_on(const std::shared_ptr<CommunicatorCore>& communicator, FlatRun& flat,
                                              std::uint32_t sequence) {
@@ -129,7 +165,6 @@ std::shared_ptr<Execution> EngineCore::go_on(const std::shared_ptr<CommunicatorC
   for (auto& kept : communicator->flat)
     if (kept.get() == &flat) execution->go_on_from(*this, std::move(kept));
   pending_.fetch_add(1);
-  communicator->unfinished.fetch_add(1);
   communicator->queued.push_back(execution);
   start_queued(*communicator);
   return execution;

@@ -112,6 +112,61 @@ TEST(Threads, asynchronous_calls_end_whether_waited_for_or_polled) {
 }
 
 // Far more than may be under way at once: of most of them nobody hears when they are called.
+// Who waits for several, one after the other, runs each as a blocking call would be, in its own thread.
+TEST(Threads, asynchronous_calls_that_are_waited_for_are_run_at_once) {
+  for (const auto over : {ThreadWorld::Over::inproc, ThreadWorld::Over::shm}) {
+    ThreadWorld world(2, {}, over);
+    world.run([&](Rank rank, Communicator all) {
+      for (std::uint64_t round = 0; round < 100; ++round) {
+        std::vector<Sum> sums;
+        std::vector<Work> works;
+        for (std::uint64_t i = 0; i < 8; ++i) sums.emplace_back(rank, 2, 1 + i * 97, 8 * round + i);
+        for (Sum& sum : sums) works.push_back(sum.begin(all));
+        for (std::size_t i = 0; i < works.size(); ++i) {
+          ASSERT_TRUE(works[i].wait().ok());
+          ASSERT_TRUE(sums[i].right()) << i;
+        }
+      }
+    });
+    EXPECT_GT(world.engine(0).ran_at_once() + world.engine(1).ran_at_once(), 0u);
+  }
+}
+
+TEST(Threads, who_waits_for_one_call_is_not_kept_by_another_that_a_peer_has_not_called) {
+  ThreadWorld world(2);
+  std::atomic<bool> first_is_over{false};
+  world.run([&](Rank rank, Communicator all) {
+    Sum first(rank, 2, 100, 1), second(rank, 2, 100, 2);
+    Work one = first.begin(all);
+    if (rank == 1) {
+      ASSERT_TRUE(one.wait().ok());
+      while (!first_is_over) std::this_thread::yield();
+    }
+    Work two = second.begin(all);
+    ASSERT_TRUE(one.wait().ok());
+    first_is_over = true;
+    ASSERT_TRUE(two.wait().ok());
+    ASSERT_TRUE(first.right());
+    ASSERT_TRUE(second.right());
+  });
+}
+
+// Nobody waits for it, and it does not wait for the progress thread, unless that drives just then.
+TEST(Threads, a_short_message_is_sent_by_its_caller) {
+  ThreadWorld world(2);
+  Communicator all = world.world(0);
+  std::vector<float> values(1000);
+  const std::size_t bytes = values.size() * sizeof(float);
+  int at_once = 0;
+  for (int sent = 0; sent < 20; ++sent) {
+    const std::uint64_t before = world.engine(0).traffic().payload_bytes_sent;
+    const Work work = all.start(Operation::send(values.data(), values.size(), DataType::float32, 1));
+    if (world.engine(0).traffic().payload_bytes_sent == before + bytes) ++at_once;
+    ASSERT_TRUE(work.status().ok());
+  }
+  EXPECT_GT(at_once, 0);
+}
+
 TEST(Threads, many_asynchronous_calls_end_without_anybody_waiting) {
   ThreadWorld world(3);
   world.run([&](Rank rank, Communicator all) {

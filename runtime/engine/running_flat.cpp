@@ -8,6 +8,7 @@ namespace {
 constexpr std::uint32_t runs_per_look = 128;              // at what else there is to do
 constexpr Time one_turn = std::chrono::microseconds(20);  // between operations; after it the program may have computed
 constexpr std::size_t most_flat_bytes = 1 << 30;          // meanwhile nobody drives anything else
+constexpr std::size_t most_in_turn = 16;                  // through sockets
 
 }  // namespace
 
@@ -129,11 +130,13 @@ FlatRun::End EngineCore::steps_of(FlatRun& flat, CommunicatorCore& communicator,
   return end;
 }
 
-// By a thread that waits: is this the next for it to do, with nothing else under way? Between hosts several at a time
-// are sooner over than one after the other.
+// By a thread that waits: is this the next for it to do, with nothing else under way? Several at a time are sooner over
+// than one after the other between hosts, and through sockets where they are many.
 bool EngineCore::may_run_at_once(const CommunicatorCore& communicator, const Execution& execution) const {
   return awaited_.execution != nullptr && execution.operation() && !execution.goes_on() && running_count_ == 0 &&
-         transfer_ && communicator.queued.size() == 1 && (fresh_.empty() || communicator.shape().nodes == 1) &&
+         transfer_ && communicator.queued.size() == 1 &&
+         (fresh_.empty() ||
+          (communicator.shape().nodes == 1 && (parts_.shares_memory || fresh_.size() <= most_in_turn))) &&
          execution.call().bytes() <= awaited_.most_bytes;
 }
 

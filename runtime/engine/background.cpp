@@ -14,8 +14,7 @@ namespace fabring {
 namespace {
 
 constexpr auto moment = std::chrono::microseconds(50);
-// While the program may call, or somebody drives.
-constexpr std::chrono::microseconds shortest_nap{100}, longest_nap{500};
+constexpr std::chrono::microseconds shortest_nap{100}, longest_nap{500};  // while the program may call, or drives
 constexpr auto calls_again_within = std::chrono::milliseconds(10);
 constexpr std::chrono::microseconds delivers_within{1000};
 constexpr int naps_before_delivering = 2;
@@ -46,10 +45,9 @@ void EngineCore::set_going(const Execution& execution) {
   if (!drive_->try_lock()) {
     if (parts_.endpoint) parts_.endpoint->wake();
   } else {
-    const bool begins = begins_now(execution);
-    if (begins) progress();
+    if (begins_now(execution)) progress();
     release_drive();
-    if (begins) notify_waiters();
+    notify_waiters();  // who found it taken meanwhile
   }
   if (!execution.done() || undelivered_.load()) go_on_without();
 }

@@ -306,8 +306,8 @@ void EngineCore::take_submissions() {
   submitted_.clear();
 }
 
-// In the order they were called. For who waits for one of them, no more than these: it may wait for the next at once,
-// and then runs that.
+// In the order they were called. Those after the one that somebody waits for stay, as it may wait for the next in a
+// moment, and then runs that itself.
 bool EngineCore::begin_fresh() {
   const auto is_over = [&] { return awaited_.execution != nullptr && awaited_.execution->done(); };
   while (!fresh_.empty() && !is_over()) {

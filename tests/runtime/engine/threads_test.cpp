@@ -1,5 +1,5 @@
-// The public Communicator over real threads: blocking calls, the progress thread, several threads of one rank, Works
-// that are polled, awaited twice, dropped or outlive their engine. Meant for ThreadSanitizer too.
+// The public Communicator over real threads: blocking calls, several threads of one rank, wrong arguments. Meant for
+// ThreadSanitizer too.
 
 #include <gmock/gmock.h>
 
@@ -8,7 +8,7 @@
 #include <future>
 #include <thread>
 
-#include "tests/support/exact_data.hpp"
+#include "tests/runtime/engine/sum.hpp"
 #include "tests/support/thread_world.hpp"
 
 namespace fabring::fixture {
@@ -16,23 +16,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
-
-/// An allreduce whose buffers live as long as it.
-struct Sum {
-  Sum(int rank, int ranks, std::size_t count, std::uint64_t salt)
-      : in(input_of(DataType::float32, ReduceOp::sum, rank, ranks, count, salt)),
-        out(in.size()),
-        expected(output_of(DataType::float32, ReduceOp::sum, ranks, count, salt)) {}
-  std::size_t count() const { return in.size() / sizeof(float); }
-  Status run(Communicator& on) {
-    return on.allreduce(in.data(), out.data(), count(), DataType::float32, ReduceOp::sum);
-  }
-  Work begin(Communicator& on) {
-    return on.allreduce_async(in.data(), out.data(), count(), DataType::float32, ReduceOp::sum);
-  }
-  bool right() const { return out == expected; }
-  std::vector<std::byte> in, out, expected;
-};
 
 TEST(Threads, blocking_calls_of_all_sizes_are_right) {
   for (const int ranks : {1, 2, 4}) {
@@ -89,120 +72,6 @@ TEST(Threads, calls_made_while_the_engine_leaves_end) {
     (void)world.engine(0).leave();
     caller.join();
   }
-}
-
-TEST(Threads, asynchronous_calls_end_whether_waited_for_or_polled) {
-  ThreadWorld world(3);
-  world.run([&](Rank rank, Communicator all) {
-    std::vector<Sum> sums;
-    std::vector<Work> works;
-    for (std::uint64_t i = 0; i < 20; ++i) sums.emplace_back(rank, 3, 1 + i * 997, i);
-    for (Sum& sum : sums) works.push_back(sum.begin(all));
-    for (std::size_t i = 0; i < works.size(); ++i) {
-      if (i % 3 == 0) {
-        while (!works[i].done()) std::this_thread::yield();
-      } else if (i % 3 == 1) {
-        while (works[i].wait_for(1ms).code() == ErrorCode::timeout) {
-        }
-      }
-      ASSERT_TRUE(works[i].wait().ok());
-      ASSERT_TRUE(sums[i].right());
-    }
-  });
-}
-
-// Far more than may be under way at once: of most of them nobody hears when they are called.
-// Who waits for several, one after the other, runs each as a blocking call would be, in its own thread.
-TEST(Threads, asynchronous_calls_that_are_waited_for_are_run_at_once) {
-  for (const auto over : {ThreadWorld::Over::inproc, ThreadWorld::Over::shm}) {
-    ThreadWorld world(2, {}, over);
-    world.run([&](Rank rank, Communicator all) {
-      for (std::uint64_t round = 0; round < 100; ++round) {
-        std::vector<Sum> sums;
-        std::vector<Work> works;
-        for (std::uint64_t i = 0; i < 8; ++i) sums.emplace_back(rank, 2, 1 + i * 97, 8 * round + i);
-        for (Sum& sum : sums) works.push_back(sum.begin(all));
-        for (std::size_t i = 0; i < works.size(); ++i) {
-          ASSERT_TRUE(works[i].wait().ok());
-          ASSERT_TRUE(sums[i].right()) << i;
-        }
-      }
-    });
-    EXPECT_GT(world.engine(0).ran_at_once() + world.engine(1).ran_at_once(), 0u);
-  }
-}
-
-TEST(Threads, who_waits_for_one_call_is_not_kept_by_another_that_a_peer_has_not_called) {
-  ThreadWorld world(2);
-  std::atomic<bool> first_is_over{false};
-  world.run([&](Rank rank, Communicator all) {
-    Sum first(rank, 2, 100, 1), second(rank, 2, 100, 2);
-    Work one = first.begin(all);
-    if (rank == 1) {
-      ASSERT_TRUE(one.wait().ok());
-      while (!first_is_over) std::this_thread::yield();
-    }
-    Work two = second.begin(all);
-    ASSERT_TRUE(one.wait().ok());
-    first_is_over = true;
-    ASSERT_TRUE(two.wait().ok());
-    ASSERT_TRUE(first.right());
-    ASSERT_TRUE(second.right());
-  });
-}
-
-// Nobody waits for it, and it does not wait for the progress thread, unless that drives just then.
-TEST(Threads, a_short_message_is_sent_by_its_caller) {
-  ThreadWorld world(2);
-  world.run([&](Rank rank, Communicator all) {
-    std::vector<float> values(100);
-    const std::size_t bytes = values.size() * sizeof(float);
-    int at_once = 0;
-    for (int message = 0; message < 20; ++message) {
-      if (rank == 1) {
-        ASSERT_TRUE(all.run(Operation::recv(values.data(), values.size(), DataType::float32, 0)).ok());
-        continue;
-      }
-      const std::uint64_t before = world.engine(0).traffic().payload_bytes_sent;
-      Work work = all.start(Operation::send(values.data(), values.size(), DataType::float32, 1));
-      if (world.engine(0).traffic().payload_bytes_sent == before + bytes) ++at_once;
-      ASSERT_TRUE(work.wait().ok());
-    }
-    EXPECT_TRUE(rank == 1 || at_once > 0);
-  });
-}
-
-TEST(Threads, many_asynchronous_calls_end_without_anybody_waiting) {
-  ThreadWorld world(3);
-  world.run([&](Rank rank, Communicator all) {
-    std::vector<Sum> sums;
-    std::vector<Work> works;
-    for (std::uint64_t i = 0; i < 200; ++i) sums.emplace_back(rank, 3, 1 + i % 50, i);
-    for (int round = 0; round < 3; ++round) {
-      works.clear();
-      for (Sum& sum : sums) works.push_back(sum.begin(all));
-      if (round == 1) {
-        ASSERT_TRUE(works[7].wait().ok()) << "who waited for one leaves the others to the progress thread";
-      }
-      for (Work& work : works)
-        while (!work.done()) std::this_thread::yield();
-      for (std::size_t i = 0; i < sums.size(); ++i) ASSERT_TRUE(works[i].wait().ok() && sums[i].right()) << i;
-    }
-  });
-}
-
-TEST(Threads, two_threads_may_wait_for_the_same_work) {
-  ThreadWorld world(2);
-  world.run([&](Rank rank, Communicator all) {
-    for (std::uint64_t i = 0; i < 20; ++i) {
-      Sum sum(rank, 2, 5000, i);
-      Work work = sum.begin(all);
-      auto other = std::async(std::launch::async, [work]() mutable { return work.wait(); });
-      EXPECT_TRUE(work.wait().ok());
-      EXPECT_TRUE(other.get().ok());
-      EXPECT_TRUE(sum.right());
-    }
-  });
 }
 
 TEST(Threads, several_threads_of_a_rank_use_communicators_of_their_own) {
@@ -353,39 +222,6 @@ TEST(Threads, the_end_of_an_engine_ends_a_small_call_of_another_thread) {
     EXPECT_EQ(waiting.get().code(), ErrorCode::aborted);
     EXPECT_EQ(here.barrier().code(), ErrorCode::aborted);
   }
-}
-
-TEST(Threads, work_that_outlives_its_engine_is_over) {
-  Sum sum(0, 2, 100'000, 3);
-  Work work;
-  {
-    ThreadWorld world(2);
-    Communicator here = world.world(0);
-    work = sum.begin(here);  // rank 1 never comes
-  }
-  EXPECT_TRUE(work.done());
-  EXPECT_EQ(work.status().code(), ErrorCode::aborted);
-  EXPECT_FALSE(work.wait().ok());
-}
-
-TEST(Threads, work_dropped_unwaited_goes_on_in_the_progress_thread) {
-  std::vector<Sum> at_first, at_second;
-  ThreadWorld world(2);
-  for (std::uint64_t i = 0; i < 10; ++i) {
-    at_first.emplace_back(0, 2, 10'000, i);
-    at_second.emplace_back(1, 2, 10'000, i);
-  }
-  Communicator first = world.world(0), second = world.world(1);
-  std::vector<Work> kept;
-  for (std::size_t i = 0; i < 10; ++i) {
-    (void)at_first[i].begin(first);
-    kept.push_back(at_second[i].begin(second));
-  }
-  for (std::size_t i = 0; i < 10; ++i) {
-    EXPECT_TRUE(kept[i].wait().ok());  // needs the other rank's part
-    EXPECT_TRUE(at_second[i].right());
-  }
-  // What is still under way ends with the engines, before the buffers do.
 }
 
 TEST(Arguments, that_are_wrong_are_refused_and_the_communicator_stays_usable) {

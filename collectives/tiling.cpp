@@ -65,10 +65,11 @@ TilingRules rules_between_gpus(TilingRules rules) {
 TilingRules rules_for(const TilingRules& rules, Collective collective, std::string_view algorithm, int ranks,
                       std::uint64_t bytes) {
   TilingRules own = rules;
-  if (rules.landing_bytes != 0 && is_reduced_at_once(collective, algorithm, ranks)) {
+  const bool too_long = rules.landing_vector_bytes != 0 && bytes > rules.landing_vector_bytes;
+  if (rules.landing_bytes != 0 && !too_long && is_reduced_at_once(collective, algorithm, ranks)) {
     own.eager_bytes = own.eager_in_tiles_bytes = std::max(rules.landing_bytes, rules.eager_bytes);
     own.segment_bytes = own.smallest_bytes = rules.landing_bytes;
-    own.depth = 1;
+    own.depth = rules.landing_depth;
     return own;
   }
   own.landing_bytes = 0;

@@ -29,6 +29,8 @@ struct TilingRules {
   /// The same of messages between two ranks that are reduced as they come, which then are read where they land; 0: as
   /// others. rules_for() gives what it is for its collective: less for what only moves, which is copied from there.
   std::size_t landing_bytes = 0;
+  std::uint32_t landing_depth = 1;         ///< tiles in flight of what is reduced as it comes
+  std::uint64_t landing_vector_bytes = 0;  ///< longest vector that is reduced so; 0: any
   std::size_t pair_bytes = 0;  ///< largest message where two ranks exchange records as fast as they come; 0: as others
   std::size_t pair_vector_bytes = std::size_t{256} << 10;  ///< longest vector that is exchanged so
   /// The largest message between two ranks of what is neither reduced nor passed on; 0: segment_bytes.

@@ -30,10 +30,16 @@ std::string_view unfit(Collective collective, Algorithm algorithm, const WorldSh
 
 /// Between nodes prices that differ by less than they are known say nothing, and measured on links the ring, or the
 /// lanes of hierarchical, keep them busy where trees and exchanges at a distance leave gaps. Among more than two nodes
-/// whoever changes partners sends at times to where another sends too: long vectors lost 10% to 35% by it.
-void prefer_steady(std::vector<Candidate>& all, std::uint64_t bytes, const WorldShape& shape) {
+/// whoever changes partners sends at times to where another sends too: long vectors lost 10% to 35% by it. Two that
+/// send each other all they have, and ask for nothing, leave no gap.
+void prefer_steady(std::vector<Candidate>& all, Collective collective, std::uint64_t bytes, const WorldShape& shape,
+                   const Machine& machine) {
   const Nanoseconds percent = steady_percent(bytes, shape);
-  if (percent == 0) return;
+  if (percent == 0 || all.empty()) return;
+  const Algorithm first = all.front().algorithm;
+  if (reduces(collective) &&
+      rules_for(machine.tiling, collective, name(first), shape.ranks, bytes).landing_bytes != 0)
+    return;
   for (const Algorithm steady : {Algorithm::hierarchical, Algorithm::ring}) {
     const auto at = std::ranges::find(all, steady, &Candidate::algorithm);
     if (at == all.end() || !at->excluded.empty()) continue;
@@ -82,7 +88,7 @@ std::vector<Candidate> candidates(Collective collective, std::uint64_t bytes, co
     const Nanoseconds y = b.predicted.value_or(0);
     return x != y ? x < y : dependence(a.algorithm) < dependence(b.algorithm);
   });
-  prefer_steady(all, bytes, shape);
+  prefer_steady(all, collective, bytes, shape, machine);
   return all;
 }
 

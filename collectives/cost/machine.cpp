@@ -90,6 +90,9 @@ Machine ethernet(std::uint64_t bytes_per_second, Nanoseconds latency_ns) {
   machine.between = {latency_ns, 2000, 2500, 2500, 12 * giga, 0, 0};
   machine.nic_bytes_per_second = bytes_per_second;
   machine.cores = 8;
+  machine.tiling.landing_bytes = 512 << 10;
+  machine.tiling.landing_depth = 2;
+  machine.tiling.landing_vector_bytes = 1 << 20;
   return machine;
 }
 
@@ -197,6 +200,8 @@ Status check_machine(const Machine& machine) {
   count("depth", machine.tiling.depth, 1, 64);
   count("eager_bytes", machine.tiling.eager_bytes, 0, std::size_t{1} << 40);
   count("landing_bytes", machine.tiling.landing_bytes, 0, std::size_t{1} << 40);
+  count("landing_depth", machine.tiling.landing_depth, 1, 64);
+  count("landing_vector_bytes", machine.tiling.landing_vector_bytes, 0, std::uint64_t{1} << 50);
   count("eager_in_tiles_bytes", machine.tiling.eager_in_tiles_bytes, 0, std::size_t{1} << 40);
   count("moved_segment_bytes", machine.tiling.moved_segment_bytes, 0, std::size_t{1} << 40);
   count("reduced_together_bytes", machine.tiling.reduced_together_bytes, 0, std::size_t{1} << 40);

@@ -56,6 +56,8 @@ void each_field(Machine& machine, Visit visit) {
   visit("depth", machine.tiling.depth);
   visit("eager_bytes", machine.tiling.eager_bytes);
   visit("landing_bytes", machine.tiling.landing_bytes);
+  visit("landing_depth", machine.tiling.landing_depth);
+  visit("landing_vector_bytes", machine.tiling.landing_vector_bytes);
   visit("eager_in_tiles_bytes", machine.tiling.eager_in_tiles_bytes);
   visit("moved_segment_bytes", machine.tiling.moved_segment_bytes);
   visit("reduced_together_bytes", machine.tiling.reduced_together_bytes);

@@ -73,8 +73,13 @@ inline constexpr std::size_t padded(std::size_t bytes) { return (bytes + 7) & ~s
 /// Memory that a rank keeps posted for each peer, for payloads that are too long for a parcel and sent unasked all the
 /// same. Alike on all ranks.
 struct LandingRules {
-  std::uint32_t count = 0;  ///< a power of two, at most most_landings
-  std::size_t bytes = 0;    ///< of each
+  std::uint32_t count = 0;           ///< a power of two, at most most_landings
+  std::size_t bytes = 0;             ///< of each
+  std::uint64_t longest_vector = 0;  ///< that is reduced from there; 0: any
+
+  /// How many messages a rank may have on their way there, so that it need not be told apart that there is room: the
+  /// peer's news comes with what it sends next.
+  constexpr std::uint32_t depth() const { return std::max(count, 2u) / 2; }
 };
 
 /// How long parcels may be, and how many slots there are for them. Alike on all ranks.
@@ -93,10 +98,14 @@ inline constexpr ParcelRules parcels_over_network(int world_size) {
   const std::size_t slots = std::min<std::size_t>(slots_of_a_rank / payload / peers, most_eager_slots);
   return {payload + parcel_overhead, static_cast<std::uint32_t>(std::bit_floor(slots))};
 }
-/// Where all ranks are on one host and share no memory: two ranks answer each other, so that of two landings one is
-/// free when the next message is ready. Among more ranks they would take more memory than a cache has.
-inline constexpr LandingRules landings_through_loopback(int world_size) {
-  return world_size == 2 ? LandingRules{2, std::size_t{1} << 20} : LandingRules{};
+/// Where two ranks are all there are and share no memory. On one host they answer each other, so that of two landings
+/// one is free when the next message is ready. Between hosts a message takes its time, and another should be on its way
+/// behind it; a longer vector keeps several sockets busy by more messages than that. Among more ranks they would take
+/// more memory than a cache has.
+inline constexpr LandingRules landings_over_network(int world_size, bool one_host) {
+  if (world_size != 2) return {};
+  return one_host ? LandingRules{2, std::size_t{1} << 20}
+                  : LandingRules{4, std::size_t{512} << 10, std::size_t{1} << 20};
 }
 
 }  // namespace fabring

@@ -26,7 +26,7 @@ Algorithm chosen(const ChoiceTable& from, std::uint64_t bytes, const Constraints
 }
 
 TEST(ChoiceTable, TakesFewRoundsForSmallVectorsAndFewBytesForLongOnes) {
-  for (const int ranks : {2, 4, 8}) {
+  for (const int ranks : {3, 4, 8}) {
     const ChoiceTable made = table({ranks, 1, ranks, ranks});
     for (const std::uint64_t bytes : {std::uint64_t{4}, 1 * kibi}) {
       const Algorithm small = chosen(made, bytes);
@@ -44,17 +44,6 @@ TEST(ChoiceTable, TakesFewRoundsForSmallVectorsAndFewBytesForLongOnes) {
   const ChoiceTable many = table({64, 1, 64, 64});
   EXPECT_EQ(chosen(many, 4), Algorithm::recursive_doubling);
   EXPECT_EQ(chosen(ChoiceTable::make({64, 8, 8, 8}, *find_machine("efa-400")), 64 * mebi), Algorithm::hierarchical);
-}
-
-// Measured over tcp and fabric, 0.76 to 0.85 of the time of two rounds of half; longer ones do not stay in the caches.
-TEST(ChoiceTable, TwoRanksExchangeWholeVectorsThroughSocketsUpToAMebibyte) {
-  for (const std::string_view machine : {"loopback-tcp", "loopback-fabric"}) {
-    const ChoiceTable made = ChoiceTable::make({2, 1, 2, 2}, *find_machine(machine));
-    for (std::uint64_t bytes = 128 * kibi; bytes <= 1 * mebi; bytes *= 2)
-      EXPECT_EQ(chosen(made, bytes), Algorithm::recursive_doubling) << machine << " " << bytes;
-    for (std::uint64_t bytes = 2 * mebi; bytes <= 64 * mebi; bytes *= 2)
-      EXPECT_NE(chosen(made, bytes), Algorithm::recursive_doubling) << machine << " " << bytes;
-  }
 }
 
 TEST(ChoiceTable, TakesOneRoundBetweenGpusUntilReadingAllDataCostsMoreThanALaunch) {
@@ -229,6 +218,24 @@ TEST(ChoiceTable, PacksBlocksOverSocketsOnlyWhileTheyAreShort) {
         const Algorithm found = choose(made, collective, bytes).algorithm;
         EXPECT_TRUE(found == Algorithm::direct_one_shot || found == Algorithm::ring) << name(found) << " " << bytes;
       }
+  }
+}
+
+// Two ranks alone exchange all they have in one round for which nobody asks. Measured over TCP on one host, us: 1 MiB
+// 166 and by halving and doubling 182, 4 MiB 676 and 736, 16 MiB 3627 and 3676; between hosts on a fast link 256 KiB 77
+// and 117, 1 MiB 240 and 281. There longer vectors keep more messages under way.
+TEST(ChoiceTable, ExchangesAllBetweenTwoRanksThatKeepLandings) {
+  const auto best = [](std::string_view machine, const WorldShape& shape, std::uint64_t bytes) {
+    return candidates(Collective::allreduce, bytes, shape, *find_machine(machine)).front().algorithm;
+  };
+  for (const std::string_view machine : {"loopback-tcp", "loopback-fabric"})
+    for (const std::uint64_t bytes : {64 * kibi, 1 * mebi, 4 * mebi, 64 * mebi})
+      EXPECT_EQ(best(machine, {2, 1, 2, 2}, bytes), Algorithm::recursive_doubling) << machine << " " << bytes;
+  for (const std::string_view machine : {"10g", "100g"}) {
+    for (const std::uint64_t bytes : {64 * kibi, 256 * kibi, 1 * mebi})
+      EXPECT_EQ(best(machine, {2, 2, 1, 1}, bytes), Algorithm::recursive_doubling) << machine << " " << bytes;
+    for (const std::uint64_t bytes : {16 * mebi, 64 * mebi})
+      EXPECT_NE(best(machine, {2, 2, 1, 1}, bytes), Algorithm::recursive_doubling) << machine << " " << bytes;
   }
 }
 

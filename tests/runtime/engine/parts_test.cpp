@@ -281,6 +281,24 @@ TEST(Tiling, between_two_ranks_that_keep_landings_goes_unasked) {
   }
 }
 
+// Between hosts several such messages are under way at once, and a vector of more of them waits for grants.
+TEST(Tiling, of_landings_between_hosts_is_by_several_messages_of_a_vector_that_is_not_too_long) {
+  const LandingRules landings = landings_over_network(2, false);
+  TilingRules rules;
+  rules.landing_bytes = landings.bytes;
+  rules.landing_depth = landings.depth();
+  rules.landing_vector_bytes = landings.longest_vector;
+  const PreparedPlan plan = prepared(Algorithm::recursive_doubling, 0, {0, 0});
+  const auto tiling = [&](std::size_t bytes) { return choose_tiling(plan, vector_of(bytes / 4, 4), rules); };
+  EXPECT_EQ(tiling(512 << 10).tiles, 1u);
+  EXPECT_EQ(tiling(1 << 20).tiles, 2u);
+  EXPECT_EQ(tiling(1 << 20).depth, 2u);
+  EXPECT_EQ(tiling(1 << 20).eager_bytes, 512u << 10);
+  EXPECT_EQ(tiling((1 << 20) + 4).eager_bytes, rules.eager_bytes);
+  EXPECT_EQ(tiling(2 << 20).tiles, 8u);
+  EXPECT_EQ(landings_over_network(3, false).count, 0u) << "of more ranks";
+}
+
 TEST(Signature, is_described_also_when_a_peer_made_it_up) {
   Signature signature;
   signature.collective = signature.type = signature.op = signature.algorithm = 255;

@@ -21,6 +21,8 @@ class Doorkeeper {
                                                   std::function<void(HandshakeResult)> arrived,
                                                   std::shared_ptr<std::atomic<std::uint64_t>> strangers);
   net::SocketAddress address() const { return listener_->address(); }
+  /// As Listener::set_congestion_control.
+  Status set_congestion_control(const std::string& name) { return listener_->set_congestion_control(name); }
   /// As Listener::trouble.
   std::string trouble() const { return listener_->trouble(); }
 

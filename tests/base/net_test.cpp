@@ -241,6 +241,32 @@ TEST(Stream, SetsACongestionControlAndNamesTheAllowedOnesForAnother) {
   EXPECT_EQ(pair.client->congestion_control(), present);
 }
 
+// Before anything of the system's own has touched the socket: bbr leaves its pacing behind.
+TEST(Net, ConnectionsBeginWithTheCongestionControlThatIsAskedFor) {
+  const std::string other = system_congestion_control() == "reno" ? "cubic" : "reno";
+  if (!try_congestion_control(other).ok()) GTEST_SKIP() << other << " is not allowed here";
+  Loop loop;
+  std::unique_ptr<Stream> client, server;
+  auto listener = Listener::open(loop, {"127.0.0.1", 0}, [&](std::unique_ptr<Stream> s) { server = std::move(s); });
+  ASSERT_TRUE(listener);
+  ASSERT_TRUE((*listener)->set_congestion_control(other).ok());
+  EXPECT_FALSE((*listener)->set_congestion_control("nosuch").ok());
+  const auto keep = [&](Result<std::unique_ptr<Stream>> stream) {
+    if (stream) client = std::move(*stream);
+  };
+  const auto guard = connect(loop, (*listener)->address(), patience, keep, {.from = {}, .congestion_control = other});
+  ASSERT_TRUE(reach(loop, [&] { return client && server; }));
+  EXPECT_EQ(client->congestion_control(), other);
+  EXPECT_EQ(server->congestion_control(), other);
+
+  Status why;
+  const auto refuse = [&](Result<std::unique_ptr<Stream>> stream) { why = stream.error(); };
+  const auto refused =
+      connect(loop, (*listener)->address(), patience, refuse, {.from = {}, .congestion_control = "nosuch"});
+  ASSERT_TRUE(reach(loop, [&] { return !why.ok(); }));
+  EXPECT_EQ(why.code(), ErrorCode::unsupported) << why.message();
+}
+
 TEST(Listener, APortInUseNamesAddressPortAndHolder) {
   Loop loop;
   auto first = Listener::open(loop, {"127.0.0.1", 0}, [](auto) {});

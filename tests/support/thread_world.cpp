@@ -120,7 +120,7 @@ ThreadWorld::ThreadWorld(int ranks, Config config, Over over, std::shared_ptr<De
 
 ThreadWorld::ThreadWorld(int ranks, Config config, std::shared_ptr<DeviceRuntime> device, Transport& transport,
                          EndpointOptions options, const ParcelRules& parcels)
-    : parcels_(parcels), control_(std::make_shared<ThreadControl>(ranks)) {
+    : parcels_(parcels), shares_memory_(false), control_(std::make_shared<ThreadControl>(ranks)) {
   start(config, device, "loopback-tcp", open_all(ranks, transport, std::move(options), false));
 }
 
@@ -140,6 +140,7 @@ void ThreadWorld::start(const Config& wanted, const std::shared_ptr<DeviceRuntim
       parts.control = std::make_unique<ThreadControlPlane>(control_, rank);
     }
     parts.parcels = parcels_;
+    parts.shares_memory = shares_memory_;
     parts.clock = std::make_shared<SteadyClock>();
     parts.machine = *find_machine(machine);
     parts.cache_bytes = 256 * 1024;  // so that tests have vectors that fit and such that do not

@@ -22,7 +22,7 @@ class ThreadWorld {
   explicit ThreadWorld(int ranks, Config config = {}, Over over = Over::inproc,
                        std::shared_ptr<DeviceRuntime> device = nullptr);
   ThreadWorld(int ranks, Config config, std::shared_ptr<DeviceRuntime> device);
-  /// `options` is what all endpoints are opened with, but for the rank.
+  /// No memory is shared. `options` is what all endpoints are opened with, but for the rank.
   ThreadWorld(int ranks, Config config, std::shared_ptr<DeviceRuntime> device, Transport& transport,
               EndpointOptions options, const ParcelRules& parcels = {});
   ~ThreadWorld();
@@ -40,6 +40,7 @@ class ThreadWorld {
              std::vector<std::unique_ptr<Endpoint>> endpoints);
 
   ParcelRules parcels_;
+  bool shares_memory_ = true;
   std::shared_ptr<ThreadControl> control_;
   std::vector<std::shared_ptr<EngineCore>> engines_;
 };

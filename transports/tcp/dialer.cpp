@@ -44,12 +44,13 @@ void Dialer::connect(Place dial) {
     if (result.error().code() == ErrorCode::timeout) return again(dial, result.error());
     give_up(dial, result.error());
   };
-  dial->guard = net::connect(loop_, dial->address, connect_limit, connected, from_);
+  dial->guard = net::connect(loop_, dial->address, connect_limit, connected, {from_, dial->congestion_control});
 }
 
 void Dialer::shake_hands(Place dial, std::unique_ptr<net::Stream> stream) {
-  if (!dial->congestion_control.empty()) {
-    const Status set = stream->set_congestion_control(dial->congestion_control);
+  const std::string& control = dial->congestion_control;
+  if (!control.empty() && stream->congestion_control() != control) {  // the route has one of its own
+    const Status set = stream->set_congestion_control(control);
     if (!set.ok()) return give_up(dial, set);
   }
   HandshakeOptions options = hello_;

@@ -48,6 +48,9 @@ Result<std::unique_ptr<TcpEndpoint>> TcpEndpoint::open(const EndpointOptions& op
   if (!door) return door.error();
   self->door_ = std::move(*door);
   self->local_ = self->door_->address();
+  // Of an interface that others reach too it is not known yet who will come.
+  const std::string of_all = choose_congestion_control(control, self->local_.is_loopback());
+  if (!of_all.empty()) FABRING_TRY(self->door_->set_congestion_control(of_all));
   return self;
 }
 
@@ -135,7 +138,8 @@ void TcpEndpoint::arrived(HandshakeResult result) {
   net::Stream& stream = *result.stream;
   const std::string control =
       choose_congestion_control(options_.config.congestion_control, same_host(stream.local(), stream.remote()));
-  if (!control.empty()) (void)stream.set_congestion_control(control);  // checked in open()
+  if (!control.empty() && stream.congestion_control() != control)
+    (void)stream.set_congestion_control(control);  // checked in open()
   if (peer_at(result.peer.rank).attach(index, count, result.stream) != nullptr) {
     (void)stream.write(&welcome, 1);  // the first byte on a fresh socket always fits
   } else {

@@ -17,14 +17,19 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   Attempt(Loop& loop, SocketAddress address, Done done)
       : loop_(loop), address_(std::move(address)), done_(std::move(done)) {}
 
-  void start(std::chrono::nanoseconds limit, const std::string& from) {
+  void start(std::chrono::nanoseconds limit, const ConnectOptions& options) {
     const Result<RawAddress> raw = to_raw(address_);
     if (!raw) return finish_later(raw.error());
     const int fd = open_socket(raw->storage.ss_family);
     if (fd < 0) return finish_later(failed(errno));
-    if (const int error = from.empty() ? 0 : bind_to(fd, from); error != 0) {
+    if (const int error = options.from.empty() ? 0 : bind_to(fd, options.from); error != 0) {
       ::close(fd);
       return finish_later(failed(error));
+    }
+    const std::string& control = options.congestion_control;
+    if (const Status set = control.empty() ? Status() : set_congestion_control(fd, control); !set.ok()) {
+      ::close(fd);
+      return finish_later(set);
     }
     const bool in_progress = ::connect(fd, raw->get(), raw->length) != 0;
     const int error = errno;
@@ -93,9 +98,10 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
 }  // namespace
 
 std::shared_ptr<void> connect(Loop& loop, const SocketAddress& address, std::chrono::nanoseconds limit,
-                              std::function<void(Result<std::unique_ptr<Stream>>)> done, const std::string& from) {
+                              std::function<void(Result<std::unique_ptr<Stream>>)> done,
+                              const ConnectOptions& options) {
   auto attempt = std::make_shared<Attempt>(loop, address, std::move(done));
-  attempt->start(limit, from);
+  attempt->start(limit, options);
   return attempt;
 }
 

@@ -140,6 +140,10 @@ Result<std::unique_ptr<Listener>> Listener::open(Loop& loop, const SocketAddress
   return std::make_unique<Listener>(std::move(impl));
 }
 
+Status Listener::set_congestion_control(const std::string& name) {
+  return net::set_congestion_control(impl_->acceptor->fd(), name);
+}
+
 std::string Listener::trouble() const { return impl_->acceptor->trouble(); }
 
 SocketAddress Listener::address() const {

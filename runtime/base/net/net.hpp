@@ -88,6 +88,9 @@ class Listener {
                                                 std::function<void(std::unique_ptr<Stream>)> accepted);
   ~Listener();
   SocketAddress address() const;
+  /// TCP_CONGESTION of connections that come from now on. One that is set on a connection has less to say: what bbr
+  /// has told the socket by then, to pace itself by a timer, stays with it.
+  Status set_congestion_control(const std::string& name);
   /// Why connections wait outside: this process has no descriptors or memory for them. Empty: they do not.
   std::string trouble() const;
   struct Impl;
@@ -97,10 +100,14 @@ class Listener {
   std::unique_ptr<Impl> impl_;
 };
 
+struct ConnectOptions {
+  std::string from;                ///< numeric address of this host to connect from; empty: the kernel's choice
+  std::string congestion_control;  ///< TCP_CONGESTION; empty: the system's
+};
 /// Connects; `done` is called once in the loop. Dropping the returned guard cancels (done is then never called).
-/// `from`: the numeric address of this host to connect from; empty: the kernel's choice.
 std::shared_ptr<void> connect(Loop& loop, const SocketAddress& address, std::chrono::nanoseconds limit,
-                              std::function<void(Result<std::unique_ptr<Stream>>)> done, const std::string& from = {});
+                              std::function<void(Result<std::unique_ptr<Stream>>)> done,
+                              const ConnectOptions& options = {});
 
 /// Whether new sockets could use this TCP_CONGESTION; unsupported, naming the allowed ones, if not.
 Status try_congestion_control(const std::string& name);

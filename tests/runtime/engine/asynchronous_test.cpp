@@ -9,6 +9,7 @@
 
 #include "tests/runtime/engine/sum.hpp"
 #include "tests/support/thread_world.hpp"
+#include "transports/tcp/tcp_transport.hpp"
 
 namespace fabring::fixture {
 namespace {
@@ -35,7 +36,6 @@ TEST(Asynchronous, calls_end_whether_waited_for_or_polled) {
   });
 }
 
-// Far more than may be under way at once: of most of them nobody hears when they are called.
 // Who waits for several, one after the other, runs each as a blocking call would be, in its own thread.
 TEST(Asynchronous, calls_that_are_waited_for_are_run_at_once) {
   for (const auto over : {ThreadWorld::Over::inproc, ThreadWorld::Over::shm}) {
@@ -54,6 +54,29 @@ TEST(Asynchronous, calls_that_are_waited_for_are_run_at_once) {
     });
     EXPECT_GT(world.engine(0).ran_at_once() + world.engine(1).ran_at_once(), 0u);
   }
+}
+
+// Through sockets many are sooner over together than in turn: of so many only the last ones may be run at once.
+TEST(Asynchronous, many_calls_through_sockets_that_are_waited_for_are_begun_together) {
+  constexpr std::size_t calls = 200, most_in_turn = 16;
+  const auto transport = make_tcp_transport();
+  EndpointOptions options;
+  options.bind_address = "127.0.0.1";
+  ThreadWorld world(2, {}, nullptr, *transport, options);
+  world.run([&](Rank rank, Communicator all) {
+    for (int round = 0; round < 20; ++round) {
+      const std::uint64_t before = world.engine(rank).ran_at_once();
+      std::vector<Sum> sums;
+      std::vector<Work> works;
+      for (std::uint64_t i = 0; i < calls; ++i) sums.emplace_back(rank, 2, 1 + i, i);
+      for (Sum& sum : sums) works.push_back(sum.begin(all));
+      for (std::size_t i = 0; i < calls; ++i) {
+        ASSERT_TRUE(works[i].wait().ok());
+        ASSERT_TRUE(sums[i].right()) << i;
+      }
+      EXPECT_LE(world.engine(rank).ran_at_once() - before, most_in_turn);
+    }
+  });
 }
 
 TEST(Asynchronous, who_waits_for_one_call_is_not_kept_by_another_that_a_peer_has_not_called) {
@@ -96,6 +119,7 @@ TEST(Asynchronous, a_short_message_is_sent_by_its_caller) {
   });
 }
 
+// Far more than may be under way at once: of most of them nobody hears when they are called.
 TEST(Asynchronous, many_calls_end_without_anybody_waiting) {
   ThreadWorld world(3);
   world.run([&](Rank rank, Communicator all) {

@@ -56,14 +56,13 @@ class NetProbe::Visit : public std::enable_shared_from_this<NetProbe::Visit> {
   }
 
   void start() {
-    guard_ = net::connect(
-        owner_.loop_, target_.address, owner_.limits_.connect,
-        [this](Result<std::unique_ptr<net::Stream>> stream) {
-          if (!stream) return end(of_connect(stream.error()), stream.error().message());
-          if (target_.knock) return end(Reach::fine, "");
-          greet(std::move(*stream));
-        },
-        target_.from);
+    guard_ = net::connect(owner_.loop_, target_.address, owner_.limits_.connect,
+                          [this](Result<std::unique_ptr<net::Stream>> stream) {
+                            if (!stream) return end(of_connect(stream.error()), stream.error().message());
+                            if (target_.knock) return end(Reach::fine, "");
+                            greet(std::move(*stream));
+                          },
+                          {.from = target_.from, .congestion_control = {}});
   }
 
  private:

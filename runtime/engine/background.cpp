@@ -18,6 +18,7 @@ constexpr std::chrono::microseconds shortest_nap{100}, longest_nap{500};  // whi
 constexpr auto calls_again_within = std::chrono::milliseconds(10);
 constexpr std::chrono::microseconds delivers_within{1000};
 constexpr int naps_before_delivering = 2;
+constexpr int naps_beside_a_waiter = 20;  // then who waits does so for long, and tells when it is over
 constexpr auto longest_rest = std::chrono::milliseconds(100);
 constexpr auto turn_limit = std::chrono::milliseconds(50);         // of one drive; others may want it
 constexpr std::size_t most_bytes_at_once = std::size_t{64} << 10;  // that a caller begins itself: some microseconds
@@ -93,11 +94,13 @@ bool EngineCore::is_attended() const {
 // a small message waits for it although its sender is done.
 void EngineCore::background() {
   const auto needed = [&] { return pending_.load() > 0 || undelivered_.load(); };
+  // True: undisturbed.
   const auto rest = [&](Rest how, std::chrono::microseconds limit, const auto& enough) {
     std::unique_lock lock(turn_mutex_);
     rest_.store(how);
-    if (!stop_.load() && !enough()) work_.wait_for(lock, limit);
+    const bool undisturbed = !stop_.load() && !enough() && work_.wait_for(lock, limit) == std::cv_status::timeout;
     rest_.store(Rest::none);
+    return undisturbed;
   };
   auto next_nap = shortest_nap;
   const auto nap = [&] {
@@ -105,6 +108,7 @@ void EngineCore::background() {
     next_nap = std::min(2 * next_nap, longest_nap);
   };
   const auto watches = [&] { return !left_alone_.load() && called_within(calls_again_within); };
+  int naps_beside = 0;
   const auto only_delivers = [&] { return pending_.load() == 0 && undelivered_.load(); };
   while (!stop_.load()) {
     // Most likely the program calls again at once, and delivers it itself.
@@ -117,7 +121,10 @@ void EngineCore::background() {
       next_nap = shortest_nap;
       release_drive();
       notify_waiters();
+    } else if (drive_->waiters.load() > 0 && ++naps_beside > naps_beside_a_waiter) {
+      if (!rest(Rest::longer, longest_rest, [&] { return drive_->waiters.load() == 0; })) naps_beside = 0;
     } else if (needed() || watches()) {
+      if (drive_->waiters.load() == 0) naps_beside = 0;
       nap();
     } else {
       rest(Rest::longer, longest_rest, needed);

@@ -81,7 +81,7 @@ struct TilePrices::Round {
   bool downward = false;   ///< through sockets, among ranks that share cores
   bool streaming = false;  ///< who only waits, on a core of its own, takes in what is there while the sender copies on
   bool meeting = false;    ///< two ranks with a core each send each other messages through a socket
-  bool landing = false;    ///< two ranks do, wherever they are, and for none of them the other is asked
+  bool landing = false;    ///< two ranks send each other messages unasked, through sockets of one host or between two
   /// From a root or to it in memory that ranks share, as they do cores: who sends most or receives most is known.
   bool one_way = false;
 

@@ -94,7 +94,7 @@ bool EngineCore::is_attended() const {
 // a small message waits for it although its sender is done.
 void EngineCore::background() {
   const auto needed = [&] { return pending_.load() > 0 || undelivered_.load(); };
-  // True: undisturbed.
+  // True: nobody ended it.
   const auto rest = [&](Rest how, std::chrono::microseconds limit, const auto& enough) {
     std::unique_lock lock(turn_mutex_);
     rest_.store(how);
@@ -109,6 +109,11 @@ void EngineCore::background() {
   };
   const auto watches = [&] { return !left_alone_.load() && called_within(calls_again_within); };
   int naps_beside = 0;
+  const auto nobody_waits = [&] { return drive_->waiters.load() == 0; };
+  const auto waited_for_long = [&] {
+    if (nobody_waits()) naps_beside = 0;
+    return naps_beside >= naps_beside_a_waiter;
+  };
   const auto only_delivers = [&] { return pending_.load() == 0 && undelivered_.load(); };
   while (!stop_.load()) {
     // Most likely the program calls again at once, and delivers it itself.
@@ -121,10 +126,10 @@ void EngineCore::background() {
       next_nap = shortest_nap;
       release_drive();
       notify_waiters();
-    } else if (drive_->waiters.load() > 0 && ++naps_beside > naps_beside_a_waiter) {
-      if (!rest(Rest::longer, longest_rest, [&] { return drive_->waiters.load() == 0; })) naps_beside = 0;
+    } else if (waited_for_long()) {
+      if (!rest(Rest::longer, longest_rest, nobody_waits)) naps_beside = 0;
     } else if (needed() || watches()) {
-      if (drive_->waiters.load() == 0) naps_beside = 0;
+      ++naps_beside;
       nap();
     } else {
       rest(Rest::longer, longest_rest, needed);

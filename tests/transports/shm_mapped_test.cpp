@@ -6,9 +6,12 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <random>
+#include <string>
 
 #include "tests/transports/shm_world.hpp"
 
@@ -56,6 +59,58 @@ TEST(ShmMapped, BlocksAreDisjointOfZerosAndJoinAgain) {
   EXPECT_FALSE(arena->release_mapped(&elsewhere, 1));
   std::byte* const scratch = arena->allocate(1);
   EXPECT_FALSE(arena->release_mapped(scratch, 1)) << "that is the other part";
+}
+
+bool has_large_pages(const std::byte* at) {
+  std::ifstream maps("/proc/self/smaps");
+  std::string row;
+  for (bool there = false; std::getline(maps, row);) {
+    std::uintptr_t begin = 0, end = 0;
+    if (std::sscanf(row.c_str(), "%lx-%lx ", &begin, &end) == 2)
+      there = begin <= reinterpret_cast<std::uintptr_t>(at) && reinterpret_cast<std::uintptr_t>(at) < end;
+    std::size_t in_large_pages = 0;  // KiB
+    if (there && std::sscanf(row.c_str(), "ShmemPmdMapped: %zu kB", &in_large_pages) == 1) return in_large_pages > 0;
+  }
+  return false;
+}
+
+// A kernel that makes large pages of a memfd at all makes them of a block.
+TEST(ShmMapped, LongBlocksHaveLargePagesWhereverTheyLie) {
+  auto probe = *shm::SharedMemory::create(2 * shm::large_page);
+  ASSERT_EQ(reinterpret_cast<std::uintptr_t>(probe.data()) % shm::large_page, 0u);
+  shm::make_large_pages(probe.data(), probe.size());
+  auto arena = *shm::Arena::create(shm::page, 32 * mib);
+  std::byte* const small = arena->allocate_mapped(shm::page);
+  std::byte* const block = arena->allocate_mapped(4 * mib + 100);
+  std::byte* const next = arena->allocate_mapped(2 * mib);
+  ASSERT_TRUE(small != nullptr && block != nullptr && next != nullptr);
+  const auto peer = seen_by_a_peer(*arena);
+  for (const std::byte* at : {block, next}) {
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(at) % shm::large_page, 0u);
+    const auto offset = arena->place_of({at, mib})->offset;
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(peer.data() + offset) % shm::large_page, 0u);
+  }
+  EXPECT_TRUE(all_are({block, 4 * mib + 100}, std::byte{0}));
+  EXPECT_TRUE(has_large_pages(block) || !has_large_pages(probe.data()));
+  EXPECT_TRUE(arena->release_mapped(block, 4 * mib + 100));
+  EXPECT_TRUE(arena->release_mapped(next, 2 * mib));
+  EXPECT_TRUE(arena->release_mapped(small, shm::page));
+  EXPECT_EQ(arena->allocate_mapped(32 * mib), arena->memory().data() + 2 * shm::page)
+      << "what no large page fits into is given all the same, and nothing was lost between blocks";
+}
+
+TEST(ShmMapped, WhatIsRevokedOfALargePageKeepsItsBytesAndIsSharedNoMore) {
+  auto arena = *shm::Arena::create(shm::page, 8 * mib);
+  std::byte* const block = arena->allocate_mapped(4 * mib);
+  auto peer = seen_by_a_peer(*arena);
+  std::byte* const there = peer.data() + arena->place_of({block, mib})->offset;
+  std::fill_n(block, 4 * mib, std::byte{1});
+  arena->revoke({block + mib, 64 * shm::page});
+  std::fill_n(there, 4 * mib, std::byte{2});
+  EXPECT_TRUE(all_are({block, mib}, std::byte{2}));
+  EXPECT_TRUE(all_are({block + mib, 64 * shm::page}, std::byte{1}));
+  EXPECT_TRUE(all_are({block + mib + 64 * shm::page, 3 * mib - 64 * shm::page}, std::byte{2}));
+  EXPECT_TRUE(arena->release_mapped(block, 4 * mib));
 }
 
 TEST(ShmMapped, MemoryThatIsGivenBackIsTheMachinesAgain) {

@@ -61,11 +61,13 @@ std::byte* Arena::allocate_mapped(std::size_t bytes) {
   std::optional<std::size_t> offset;
   {
     std::lock_guard lock(mutex_);
-    offset = mapped_.take(bytes);
+    if (bytes >= large_page) offset = mapped_.take(bytes, large_page);
+    if (!offset) offset = mapped_.take(bytes);
   }
   if (!offset) return nullptr;
   std::byte* const block = memory_.data() + *offset;
   (void)::madvise(block, bytes, MADV_DODUMP);
+  make_large_pages(block, bytes);
   if (populate(block, bytes)) return block;
   (void)release_mapped(block, bytes);
   return nullptr;

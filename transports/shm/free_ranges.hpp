@@ -13,14 +13,16 @@ class FreeRanges {
   FreeRanges() = default;
   FreeRanges(std::size_t offset, std::size_t bytes) { put(offset, bytes); }
 
-  /// The first stretch of `bytes`.
-  std::optional<std::size_t> take(std::size_t bytes) {
+  /// The first stretch of `bytes` whose offset is a multiple of `alignment`.
+  std::optional<std::size_t> take(std::size_t bytes, std::size_t alignment = 1) {
     for (auto at = free_.begin(); at != free_.end(); ++at) {
-      const auto [offset, length] = *at;
-      if (length < bytes) continue;
+      const auto [begin, length] = *at;
+      const std::size_t before = (alignment - begin % alignment) % alignment;
+      if (length < before || length - before < bytes) continue;
       free_.erase(at);
-      if (length > bytes) free_.emplace(offset + bytes, length - bytes);
-      return offset;
+      if (before > 0) free_.emplace(begin, before);
+      if (length > before + bytes) free_.emplace(begin + before + bytes, length - before - bytes);
+      return begin + before;
     }
     return {};
   }

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "runtime/base/parse_value.hpp"
+#include "transports/shm/layout.hpp"
 
 namespace fabring::shm {
 namespace {
@@ -31,6 +32,28 @@ Status may_have(std::size_t bytes) {
   if (::getrlimit(RLIMIT_FSIZE, &files) != 0 || files.rlim_cur == RLIM_INFINITY || bytes <= files.rlim_cur) return {};
   return {ErrorCode::unavailable, "shared memory: files may have " + size_text(files.rlim_cur) +
                                       " at most (ulimit -f), " + size_text(bytes) + " are needed"};
+}
+
+// There can only be large pages where offsets and addresses differ by a multiple of one.
+void* map_aligned(int memfd, std::size_t bytes) {
+  constexpr int access = PROT_READ | PROT_WRITE;
+  if (bytes < large_page) return ::mmap(nullptr, bytes, access, MAP_SHARED, memfd, 0);
+  const std::size_t room = bytes + large_page;
+  void* const found = ::mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (found == MAP_FAILED) return found;
+  auto* const first = static_cast<std::byte*>(found);
+  const std::size_t before = (large_page - reinterpret_cast<std::uintptr_t>(first) % large_page) % large_page;
+  void* const mapped = ::mmap(first + before, bytes, access, MAP_SHARED | MAP_FIXED, memfd, 0);
+  const int error = errno;
+  if (mapped == MAP_FAILED) {
+    ::munmap(first, room);
+    errno = error;
+    return mapped;
+  }
+  const std::size_t end = (before + bytes + page - 1) / page * page;
+  if (before > 0) ::munmap(first, before);
+  if (end < room) ::munmap(first + end, room - end);
+  return mapped;
 }
 
 }  // namespace
@@ -56,7 +79,7 @@ Result<SharedMemory> SharedMemory::adopt(Descriptor memfd, std::size_t bytes) {
 }
 
 Result<SharedMemory> SharedMemory::map(Descriptor memfd, std::size_t bytes) {
-  void* const data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd.fd(), 0);
+  void* const data = map_aligned(memfd.fd(), bytes);
   if (data == MAP_FAILED) return failed("mmap", errno);
   (void)::madvise(data, bytes, MADV_DONTFORK);  // a forked child is not a rank
   SharedMemory memory;
@@ -64,6 +87,18 @@ Result<SharedMemory> SharedMemory::map(Descriptor memfd, std::size_t bytes) {
   memory.data_ = static_cast<std::byte*>(data);
   memory.size_ = bytes;
   return memory;
+}
+
+// Of a stretch that has one small page the kernel makes a large one at once; of one that has all of them it copies
+// each.
+void make_large_pages(std::byte* first, std::size_t bytes) {
+#ifndef MADV_COLLAPSE
+  constexpr int MADV_COLLAPSE = 25;  // Linux 6.1; headers may be older
+#endif
+  const std::size_t whole = bytes / large_page * large_page;
+  for (std::size_t at = 0; at < whole; at += large_page)
+    if (!populate(first + at, 1)) return;
+  if (whole > 0) (void)::madvise(first, whole, MADV_COLLAPSE);
 }
 
 bool populate(std::byte* first, std::size_t bytes) {

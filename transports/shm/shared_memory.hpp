@@ -14,6 +14,14 @@ namespace fabring::shm {
 /// pages are touched, and then it is true.
 bool populate(std::byte* first, std::size_t bytes);
 
+/// Memory in pages of this size exists sooner, and is read and written faster, than in many small ones. SharedMemory is
+/// mapped so that it can have them.
+inline constexpr std::size_t large_page = std::size_t{2} << 20;
+
+/// Makes as many of those as fit, from `first`, a multiple of their size, on. Where the kernel has none, or does not
+/// give them, nothing is wrong: pages stay small, and populate() makes them.
+void make_large_pages(std::byte* first, std::size_t bytes);
+
 class SharedMemory {
  public:
   /// Of zeros; pages exist once they are touched. Errors: unavailable, out_of_memory.

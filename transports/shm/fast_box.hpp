@@ -46,7 +46,7 @@ class FastOutbox {
   /// False: no room now.
   bool put(const FastMessage::Head& head, std::span<const std::byte> payload) {
     const auto bytes = static_cast<std::uint32_t>(payload.size());
-    const std::uint32_t length = FastRing::length(bytes);
+    const std::uint32_t length = ring_.length(bytes);
     const std::uint32_t skip = ring_.skip(line_, length);
     if (!room_for(skip + length + 1)) return false;
     if (skip > 0) {
@@ -116,7 +116,7 @@ class FastOutbox {
 
   /// Is there room for any message?
   bool has_room() const {
-    const std::uint32_t most = 2 * FastRing::length(ring_.most_bytes()) + 1;
+    const std::uint32_t most = 2 * ring_.length(ring_.most_bytes()) + 1;
     return line_ + most - channel_->fast_taken.load(std::memory_order_acquire) <= ring_.lines;
   }
   void wait_for_room(bool waits) { channel_->fast_waits.store(waits, std::memory_order_relaxed); }
@@ -190,11 +190,11 @@ class FastInbox {
     message.lent = false;
     if ((bytes & FastRing::answer) != 0) return answer_front(*first, bytes & ~FastRing::answer, message);
     if (bytes > ring_.most_bytes()) return Found::nonsense;
-    length_ = FastRing::length(bytes);
+    length_ = ring_.length(bytes);
     if (ring_.skip(line_, length_) > 0) return Found::nonsense;
     message.head = first->head;
     message.payload = {length_ == 1 ? first->payload.data() : bytes_at(line_ + 1), bytes};
-    if (length_ > 1 && length_ <= ring_.most_answered_lines()) place_ = bytes_at(line_ + 1);
+    if (length_ > 1 && bytes <= ring_.most_answered_bytes()) place_ = bytes_at(line_ + 1);
     return Found::message;
   }
   /// Of the message at the front: its payload's place, for an answer as long. Null: it has none, is too long, or the
@@ -261,8 +261,7 @@ class FastInbox {
       return Found::message;
     }
     const auto answered = static_cast<std::uint32_t>(answer.where);
-    if (bytes <= FastRing::inline_bytes || bytes > ring_.most_bytes() ||
-        ring_.skip(answered, FastRing::length(bytes)) > 0)
+    if (bytes <= FastRing::inline_bytes || bytes > ring_.most_bytes() || ring_.skip(answered, ring_.length(bytes)) > 0)
       return Found::nonsense;
     message.payload = {reinterpret_cast<const std::byte*>(&own_lines_[ring_.place_of(answered + 1)]), bytes};
     return Found::message;

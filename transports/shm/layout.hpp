@@ -68,12 +68,19 @@ struct FastRing {
   constexpr std::uint32_t most_bytes() const { return std::min(bytes() / 4, 64u * 1024); }
   /// The longest message that may be answered in its place: that is not free until the answer has been read, and where
   /// few messages fit, whoever sends next would wait for it.
-  constexpr std::uint32_t most_answered_lines() const { return lines / 32 + 1; }
+  constexpr std::uint32_t most_answered_bytes() const { return bytes() / 32; }
   /// Lines of a message.
-  static constexpr std::uint32_t length(std::uint32_t bytes) {
+  constexpr std::uint32_t length(std::uint32_t bytes) const {
     return bytes <= inline_bytes
                ? 1
-               : 1 + (bytes + static_cast<std::uint32_t>(line) - 1) / static_cast<std::uint32_t>(line);
+               : 1 + (bytes + static_cast<std::uint32_t>(line) - 1) / static_cast<std::uint32_t>(line) + gap(bytes);
+  }
+  /// Lines left out behind a message: a processor that reads or answers it fetches what follows ahead of time, and
+  /// would take those lines from its peer, which writes the next message there. Next to longer messages they are too
+  /// few to matter, and where few messages fit they would be missed.
+  constexpr std::uint32_t gap(std::uint32_t bytes) const {
+    constexpr std::uint32_t least = 1024, most = 32 * 1024, wide = 16 * 1024;
+    return bytes < least || bytes > most || lines < 4096 ? 0 : bytes < wide ? 32 : 64;
   }
   constexpr std::uint32_t place_of(std::uint32_t at) const { return at & (lines - 1); }
   /// Messages are never wrapped around the end of the ring: lines to leave out before one.

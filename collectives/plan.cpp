@@ -35,11 +35,11 @@ Extent part(Extent whole, std::uint32_t first, std::uint32_t last, std::uint32_t
 
 namespace {
 
-void bind_below(const Plan& plan, std::span<Extent> out) {
+void bind_below(const Plan& plan, std::span<Extent> out, bool parts_of_whole) {
   for (std::size_t id = 1; id < out.size(); ++id) {
     const Range& range = plan.ranges[id];
     FABRING_CHECK(range.parent < id);
-    if (range.parent == 0 && plan.blocks != 0) continue;
+    if (range.parent == 0 && !parts_of_whole) continue;
     out[id] = part(out[range.parent], range.first, range.last, range.parts);
   }
 }
@@ -53,19 +53,21 @@ void Bind::operator()(const Plan& plan, std::size_t count, std::span<Extent> out
     const Range& range = plan.ranges[id];
     if (range.parent == 0) out[id] = {range.first * count, (range.last - range.first) * count};
   }
-  bind_below(plan, out);
+  bind_below(plan, out, plan.blocks == 0);
 }
 
 void Bind::operator()(const Plan& plan, std::span<const std::size_t> counts, std::span<Extent> out) const {
-  FABRING_CHECK(out.size() == plan.ranges.size() && !out.empty() && counts.size() == plan.blocks);
+  FABRING_CHECK(out.size() == plan.ranges.size() && !out.empty() && (plan.blocks == 0 || counts.size() == plan.blocks));
   std::vector<std::size_t> begin(counts.size() + 1);
   for (std::size_t i = 0; i < counts.size(); ++i) begin[i + 1] = begin[i] + counts[i];
   out[0] = {0, begin.back()};
   for (std::size_t id = 1; id < out.size(); ++id) {
     const Range& range = plan.ranges[id];
-    if (range.parent == 0) out[id] = {begin[range.first], begin[range.last] - begin[range.first]};
+    if (range.parent != 0) continue;
+    FABRING_CHECK(range.parts == counts.size() || plan.blocks != 0);
+    out[id] = {begin[range.first], begin[range.last] - begin[range.first]};
   }
-  bind_below(plan, out);
+  bind_below(plan, out, false);
 }
 
 namespace {

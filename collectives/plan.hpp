@@ -100,7 +100,8 @@ inline constexpr std::uint64_t message_unit = std::uint64_t{1} << 40;
 
 /// bind(plan, count, out): bounds of every range of `plan` for a tile of `count` elements (with blocks: elements of
 /// each block); out.size() == plan.ranges.size(). bind(plan, counts, out): the same for blocks of different lengths,
-/// counts.size() == plan.blocks. Offsets count as if the blocks lay together. An object, so that no argument-dependent
+/// counts.size() == plan.blocks; or, without blocks, where the whole is cut into counts.size() parts only, for parts of
+/// these lengths. Offsets count as if the blocks lay together. An object, so that no argument-dependent
 /// lookup happens: passing a std::vector as `out` would otherwise find std::bind, which accepts anything and does
 /// nothing.
 inline constexpr struct Bind {

@@ -46,6 +46,12 @@ bool is_reduced_at_once(Collective collective, std::string_view algorithm, int r
                         collective == Collective::reduce_scatter);
 }
 
+// Each rank makes one part of the whole vector for all: PreparedPlan::parts of every rank is their number.
+bool is_made_by_parts(Collective collective, std::string_view algorithm, int ranks) {
+  return collective == Collective::allreduce &&
+         (algorithm == "direct_two_shot" || (ranks == 2 && (algorithm == "ring" || algorithm == "halving_doubling")));
+}
+
 }  // namespace
 
 TilingRules rules_through_loopback(TilingRules rules, int ranks) {
@@ -72,6 +78,7 @@ TilingRules rules_for(const TilingRules& rules, Collective collective, std::stri
     own.depth = rules.landing_depth;
     return own;
   }
+  own.by_parts = rules.by_parts && is_made_by_parts(collective, algorithm, ranks);
   own.landing_bytes = 0;
   if (const std::size_t share = moved_share_of_landing(collective, ranks); rules.landing_bytes != 0 && share != 0) {
     own.landing_bytes = rules.landing_bytes / share;

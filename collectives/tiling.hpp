@@ -39,6 +39,10 @@ struct TilingRules {
   /// Of messages of all ranks that one reduces together, in memory that they share: at most so many bytes; 0: any
   /// number.
   std::size_t reduced_together_bytes = 0;
+  /// Ranks reach each other's memory, and a line that one of them fetches ahead of what it reads is taken from who
+  /// writes there: what a rank makes for all should lie together. rules_for() leaves it to algorithms that cut the
+  /// vector so: a tile is a slice of every such part then (Tiling::parts).
+  bool by_parts = false;
   /// The largest message where no processor copies bytes and the price asks for long ones (cost/message_length.hpp),
   /// and the tiles in flight then; 0: segment_bytes and depth.
   std::size_t long_segment_bytes = 0;

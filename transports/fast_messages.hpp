@@ -37,8 +37,10 @@ class FastPeer {
     (void)head, (void)payload, (void)answerable, (void)loan;
     return false;
   }
-  /// Sends `payload`, as long as that of the oldest message that came, in its place, and takes that message as used.
-  /// False: not possible now; put() and pop().
+  /// Where answer() would bring its payload; null: it is not possible now.
+  virtual std::byte* answer_place() { return nullptr; }
+  /// Sends `payload`, as long as that of the oldest message that came, in its place, and takes that message as used. It
+  /// may lie there already. False: not possible now; put() and pop().
   virtual bool answer(const FastMessage::Head& head, std::span<const std::byte> payload) {
     (void)head, (void)payload;
     return false;

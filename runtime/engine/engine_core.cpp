@@ -212,6 +212,7 @@ TilingRules EngineCore::tiling_rules() const {
   if (by_fast_records && parts_.config.segment_bytes == 0 && !parts_.some_have_gpus && parts_.lent_segment_bytes == 0) {
     rules.pair_bytes = longest_eager(rules, 2) / 2;
     rules.reduced_together_bytes = std::size_t{1} << 20;
+    rules.by_parts = true;
   }
   if (!parts_.shares_memory && parts_.config.segment_bytes == 0) rules.moved_segment_bytes = std::size_t{1} << 20;
   if (parts_.config.segment_bytes == 0) rules.long_segment_bytes = parts_.long_segment_bytes;

@@ -13,6 +13,7 @@ namespace fabring {
 namespace {
 
 constexpr std::size_t least_answer = 1024;
+constexpr std::size_t answered_part = 8 * 1024;  // bytes that are still in the first-level cache when they are copied
 
 }  // namespace
 
@@ -108,7 +109,7 @@ bool FlatRun::run_next(EngineCore& engine, CommunicatorCore& communicator, Tile&
 void FlatRun::run_local(const Tile& tile, const Step& step) const {
   if (step.kind != StepKind::reduce) return run_local_step(call_, plan_->plan, operands_, tile.placement, step);
   const FlatPlaces::Place& place = tile.places.of[next_];
-  fold(place, {&tile.places.sources[place.first_source], step.operand_count});
+  fold(place.to, {&tile.places.sources[place.first_source], step.operand_count}, place.count);
 }
 
 bool FlatRun::may_send(const CommunicatorCore& communicator, const Step& step) {
@@ -171,14 +172,15 @@ bool FlatRun::receive(EngineCore& engine, CommunicatorCore& communicator, Tile& 
   const bool reduces = steps_.operand_of_next[next_] != FlatSteps::none;
   const Step& step = step_at(next_);
   const Rank peer = messages_[next_].peer;
+  Transfer& transfer = engine.transfer();
+  std::byte* const place = !reduces && is_answered(communicator, tile) ? transfer.answer_place(peer) : nullptr;
   if (reduces)
     reduce_with(tile, payload);
   else
-    use(tile, payload);
-  Transfer& transfer = engine.transfer();
+    use(tile, payload, place);
   if (!transfer.is_intact(peer)) return false;
   if (reduces) ++next_;
-  if (reduces || !answer(engine, communicator, tile)) transfer.pop(peer, payload.size());
+  if (place == nullptr || !answer(engine, communicator, tile, place)) transfer.pop(peer, payload.size());
   engine.took_early(communicator, step.peer, payload.size(), false);
   return true;
 }
@@ -197,20 +199,21 @@ bool FlatRun::take_front(EngineCore& engine, CommunicatorCore& communicator, con
   return true;
 }
 
-void FlatRun::fold(const FlatPlaces::Place& place, std::span<const void* const> sources) const {
+void FlatRun::fold(std::byte* to, std::span<const void* const> sources, std::size_t count) const {
   if (kernel_)
-    (*kernel_)(place.to, sources, place.count);
+    (*kernel_)(to, sources, count);
   else
-    fabring::fold(call_, place.to, sources, place.count);
+    fabring::fold(call_, to, sources, count);
 }
 
-void FlatRun::use(const Tile& tile, std::span<const std::byte> payload) {
+void FlatRun::use(const Tile& tile, std::span<const std::byte> payload, std::byte* answer_place) const {
   const Step& step = step_at(next_);
   const FlatPlaces::Place& place = tile.places.of[next_];
   if (step.kind == StepKind::recv_reduce) {
+    if (answer_place != nullptr) return reduce_to_both(place, payload, answer_place);
     std::array<const void*, 2> sources{place.from, payload.data()};
     if (step.incoming_first) std::swap(sources[0], sources[1]);
-    fold(place, sources);
+    fold(place.to, sources, place.count);
   } else if (place.to != payload.data()) {
     copy_bytes(place.to, payload.data(), payload.size());
   }
@@ -222,7 +225,7 @@ void FlatRun::reduce_with(Tile& tile, std::span<const std::byte> payload) {
   const std::span<const void*> sources{&tile.places.sources[place.first_source], step_at(next_ + 1).operand_count};
   const void*& incoming = sources[steps_.operand_of_next[next_]];
   const void* const in_scratch = std::exchange(incoming, payload.data());
-  fold(place, sources);
+  fold(place.to, sources, place.count);
   incoming = in_scratch;
 }
 
@@ -238,19 +241,39 @@ bool FlatRun::take_kept(EngineCore& engine, CommunicatorCore& communicator, cons
   return true;
 }
 
+// Part by part: what is copied has not left the first-level cache.
+void FlatRun::reduce_to_both(const FlatPlaces::Place& place, std::span<const std::byte> payload,
+                             std::byte* answer_place) const {
+  const std::size_t element_bytes = place.count > 0 ? place.bytes / place.count : 1;
+  const std::size_t part = answered_part / element_bytes * element_bytes;
+  for (std::size_t at = 0; at < place.bytes; at += part) {
+    const std::size_t bytes = std::min(part, place.bytes - at);
+    std::array<const void*, 2> sources{place.from + at, payload.data() + at};
+    if (step_at(next_).incoming_first) std::swap(sources[0], sources[1]);
+    fold(place.to + at, sources, bytes / element_bytes);
+    copy_bytes(answer_place + at, place.to + at, bytes);
+  }
+}
+
 // What was made of a message goes back to its sender at once: then it takes the message's place.
-bool FlatRun::answer(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile) {
+bool FlatRun::is_answered(const CommunicatorCore& communicator, const Tile& tile) const {
   const Step& received = step_at(next_);
   const FlatPlaces::Place& result = tile.places.of[next_];
   if (result.bytes < least_answer || next_ + 1 >= end_ || !messages_[next_].fast) return false;
   const Step& next = step_at(next_ + 1);
   const FlatPlaces::Place& answered = tile.places.of[next_ + 1];
   if (received.kind != StepKind::recv_reduce || next.kind != StepKind::send || next.peer != received.peer ||
-      answered.from != result.to || answered.bytes != result.bytes || !may_send(communicator, next))
+      answered.from != result.to || answered.bytes != result.bytes)
     return false;
+  return may_send(communicator, next);
+}
+
+bool FlatRun::answer(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile, const std::byte* place) {
+  const Step& next = step_at(next_ + 1);
+  const FlatPlaces::Place& answered = tile.places.of[next_ + 1];
   Record record = record_for(communicator, tile.placement.tile, next, answered.bytes);
   ++record.consumed;  // that message is being taken
-  if (!engine.transfer().answer_fast(messages_[next_].peer, record, {result.to, result.bytes})) return false;
+  if (!engine.transfer().answer_fast(messages_[next_].peer, record, {place, answered.bytes})) return false;
   sent(communicator, next, answered.bytes, record.consumed);
   ++next_;
   return true;

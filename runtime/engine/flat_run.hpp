@@ -115,10 +115,14 @@ class FlatRun {
   bool send_in_time(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile);
   bool receive(EngineCore& engine, CommunicatorCore& communicator, Tile& tile);
   bool take_kept(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile);
-  void fold(const FlatPlaces::Place& place, std::span<const void* const> sources) const;
-  void use(const Tile& tile, std::span<const std::byte> payload);
+  void fold(std::byte* to, std::span<const void* const> sources, std::size_t count) const;
+  /// `answer_place`: where what is made of it goes too; null: nowhere.
+  void use(const Tile& tile, std::span<const std::byte> payload, std::byte* answer_place = nullptr) const;
+  void reduce_to_both(const FlatPlaces::Place& place, std::span<const std::byte> payload,
+                      std::byte* answer_place) const;
   void reduce_with(Tile& tile, std::span<const std::byte> payload);
-  bool answer(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile);
+  bool is_answered(const CommunicatorCore& communicator, const Tile& tile) const;
+  bool answer(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile, const std::byte* place);
   static bool may_send(const CommunicatorCore& communicator, const Step& step);
   void hear_news(EngineCore& engine, CommunicatorCore& communicator, Rank member);
   Record record_for(const CommunicatorCore& communicator, std::uint32_t tile, const Step& step,

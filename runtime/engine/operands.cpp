@@ -29,6 +29,7 @@ void Operands::bind(Placement& placement, const Tiling& tiling, std::uint32_t ti
   placement.tile = tile;
   placement.extents.resize(plan.ranges.size());
   placement.packed = unusual_;
+  placement.part_begins.clear();
   if (tiling.cuts) {
     cuts_ = tiling.cuts;
     const Cuts::Tile& cut = cuts_->tiles[tile];
@@ -38,6 +39,7 @@ void Operands::bind(Placement& placement, const Tiling& tiling, std::uint32_t ti
     fabring::bind(plan, cut.part.count, placement.extents);
     return;
   }
+  if (tiling.parts != 0) return bind_parts(placement, tiling, tile);
   if (plan.blocks == 0) {
     const Extent span = part({0, call_.count}, tile, tile + 1, tiling.tiles);
     placement.begin = span.offset;
@@ -62,6 +64,20 @@ void Operands::bind(Placement& placement, const Tiling& tiling, std::uint32_t ti
     begin += placement.counts[block];
   }
   fabring::bind(plan, placement.counts, placement.extents);
+}
+
+void Operands::bind_parts(Placement& placement, const Tiling& tiling, std::uint32_t tile) {
+  placement.begin = 0;
+  placement.counts.resize(tiling.parts);
+  placement.part_begins.resize(tiling.parts);
+  std::size_t begin = 0;
+  for (std::uint32_t i = 0; i < tiling.parts; ++i) {
+    const Extent slice = part(part({0, call_.count}, i, i + 1, tiling.parts), tile, tile + 1, tiling.tiles);
+    placement.counts[i] = slice.count;
+    placement.part_begins[i] = slice.offset - begin;
+    begin += slice.count;
+  }
+  fabring::bind(prepared_.plan, placement.counts, placement.extents);
 }
 
 std::size_t Operands::lay_out_scratch(const Placement& largest) {
@@ -119,7 +135,9 @@ std::span<std::byte> Operands::at(const Placement& placement, const Block& block
               bytes};
     }
     std::byte* base = block.space == Space::input ? const_cast<std::byte*>(call_.in) : call_.out;
-    return {base + (placement.begin + extent.offset) * element_bytes_, bytes};
+    const std::size_t begin =
+        placement.part_begins.empty() ? placement.begin : placement.part_begins[prepared_.part_of[block.range]];
+    return {base + (begin + extent.offset) * element_bytes_, bytes};
   }
   const std::uint32_t number = prepared_.blocks[block.range].first;
   std::byte* base = block_in_buffer(placement, block.space, number);

@@ -28,6 +28,7 @@ struct Placement {
   std::vector<std::size_t> counts;        // of every block, if they differ
   std::vector<std::size_t> block_begins;  // inside the tile, likewise
   std::size_t block_count = 0;            // if they do not
+  std::vector<std::size_t> part_begins;   // by part (Tiling::parts), how far behind its place in the tile it lies
   std::byte* scratch = nullptr;           // the plan's areas, then the scaled input or what is packed
   std::vector<const std::byte*> lent;     // by area of scratch: where it is instead, in a peer's memory; null: here
   std::byte* staging = nullptr;           // stands for the caller's buffers that are in memory of a device
@@ -100,6 +101,7 @@ class Operands {
   template <class Visit>
   void for_each_short_one(const Placement& placement, Visit&& visit) const;
   std::byte* packed(const Placement& placement) const { return placement.scratch + packed_offset_; }
+  void bind_parts(Placement& placement, const Tiling& tiling, std::uint32_t tile);
   std::size_t block_begin(const Placement& placement, std::uint32_t block) const;
   std::size_t block_length(const Placement& placement, std::uint32_t block) const;
   std::byte* block_in_buffer(const Placement& placement, Space space, std::uint32_t block) const;

@@ -36,10 +36,32 @@ PreparedPlan::PreparedPlan(Plan made) : plan(std::move(made)), input(input_block
     list.push_back(id);
     if (step.kind == StepKind::recv_reduce) slot_receives.push_back(id);
   }
+  find_parts();
   find_only_readers();
   find_what_may_stay();
   find_what_may_be_lent();
   find_what_goes_on();
+}
+
+void PreparedPlan::find_parts() {
+  if (plan.blocks != 0 || plan.ranges.size() < 2) return;
+  part_of.assign(plan.ranges.size(), none);
+  const std::uint32_t cut = plan.ranges[1].parts;  // its parent can only be the whole
+  for (RangeId id = 1; id < plan.ranges.size(); ++id) {
+    const Range& range = plan.ranges[id];
+    if (range.parent != 0)
+      part_of[id] = part_of[range.parent];
+    else if (range.parts != cut)
+      return;
+    else if (range.last == range.first + 1)
+      part_of[id] = range.first;
+  }
+  const auto lies_in_one = [&](const Block& block) {
+    return block.space == Space::scratch || part_of[block.range] != none;
+  };
+  for (const Step& step : plan.steps)
+    if (!std::ranges::all_of(reads(plan, step), lies_in_one) || !std::ranges::all_of(writes(step), lies_in_one)) return;
+  parts = cut;
 }
 
 void PreparedPlan::find_what_goes_on() {

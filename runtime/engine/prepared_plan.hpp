@@ -32,6 +32,7 @@ struct PreparedPlan {
   int peer_index(Rank rank) const;
 
   static constexpr StepId none = static_cast<StepId>(-1);
+  void find_parts();
   void find_only_readers();
   void find_what_may_stay();
   void find_what_reads_early(const std::vector<bool>& after_send);
@@ -45,6 +46,10 @@ struct PreparedPlan {
   std::vector<StepId> first_steps;          // without dependencies, in plan order
   std::vector<StepId> slot_receives;        // recv_reduce steps, in plan order: they receive into slots
   std::vector<BlockSpan> blocks;            // that a range lies in, by range; empty if the plan has no blocks
+  // Into how many parts the whole is cut, if all that is read and written of the caller's buffers lies in one of them;
+  // 0: it does not, or the plan has blocks. By range, the part that it lies in.
+  std::uint32_t parts = 0;
+  std::vector<std::uint32_t> part_of;
   // By step: the reduce that alone reads what this receive alone brings into an area of scratch; none for all others.
   std::vector<StepId> only_reader;
   // Receives whose message need not come here: it is read by one step only, which this rank can run whatever becomes of

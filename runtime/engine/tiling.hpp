@@ -2,9 +2,9 @@
 // Tiling: how long data are cut so that several passes over the plan overlap. Pure functions of what all ranks know
 // alike (where only pairs of ranks know lengths, each pair alike).
 //
-// A vector is cut evenly into `tiles`. Blocks are cut into slices of `slice` elements: tile t is slice t of every
-// block, empty for blocks that are over by then. Of several tensors, each long one is cut for itself, and all short
-// ones together as if they were one vector (Cuts).
+// A vector is cut evenly into `tiles`, or each of its `parts` is (TilingRules::by_parts). Blocks are cut into slices of
+// `slice` elements: tile t is slice t of every block, empty for blocks that are over by then. Of several tensors, each
+// long one is cut for itself, and all short ones together as if they were one vector (Cuts).
 
 #include <cstddef>
 #include <cstdint>
@@ -34,6 +34,7 @@ struct Tiling {
   std::uint32_t tiles = 1;
   std::uint32_t depth = 1;                ///< tiles under way at once; local
   std::size_t slice = 0;                  ///< elements; with blocks only
+  std::uint32_t parts = 0;                ///< tile t is slice t of each of so many parts of the vector; 0: part t of it
   std::size_t eager_bytes = 0;            ///< longer messages wait for the receiver's grant
   std::shared_ptr<const Cuts> cuts = {};  ///< of tensors only
 };

@@ -75,6 +75,10 @@ bool Transfer::lend_fast(Rank rank, const Record& record, std::span<const std::b
   return true;
 }
 
+std::byte* Transfer::answer_place(Rank rank) {
+  return peers_[rank]->waiting.empty() ? fast_peer(rank).answer_place() : nullptr;
+}
+
 bool Transfer::answer_fast(Rank rank, const Record& record, std::span<const std::byte> payload) {
   if (!peers_[rank]->waiting.empty() || !fits_fast(record)) return false;
   if (!fast_peer(rank).answer(fast_head(record), payload)) return false;

@@ -203,11 +203,15 @@ bool Peer::lend(const FastMessage::Head& head, std::span<const std::byte> payloa
   return true;
 }
 
+std::byte* Peer::answer_place() {
+  if (state_ != State::alive || !fast_inbox_ || !fast_outbox_->has_room_for_line()) return nullptr;
+  return fast_inbox_->place_of_answer(*fast_outbox_);
+}
+
 bool Peer::answer(const FastMessage::Head& head, std::span<const std::byte> payload) {
-  if (state_ != State::alive || !fast_inbox_) return false;
-  std::byte* const place = fast_inbox_->place_of_answer(*fast_outbox_);
-  if (place == nullptr || !fast_outbox_->has_room_for_line()) return false;
-  copy_bytes(place, payload.data(), payload.size());
+  std::byte* const place = answer_place();
+  if (place == nullptr) return false;
+  if (payload.data() != place) copy_bytes(place, payload.data(), payload.size());
   const auto bytes = static_cast<std::uint32_t>(payload.size());
   fast_inbox_->pop_answered(fast_outbox_->put_answer(head, fast_inbox_->answer_place(), bytes));
   wrote(payload.size());

@@ -61,6 +61,7 @@ class Peer final : public FastPeer {
   bool put(const FastMessage::Head& head, std::span<const std::byte> payload) override;
   bool lend(const FastMessage::Head& head, std::span<const std::byte> payload, bool answerable,
             std::uint32_t& loan) override;
+  std::byte* answer_place() override;
   bool answer(const FastMessage::Head& head, std::span<const std::byte> payload) override;
   bool is_back(std::uint32_t loan) const override {
     return state_ != State::alive || !fast_outbox_ || fast_outbox_->is_back(loan);

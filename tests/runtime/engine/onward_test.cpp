@@ -12,11 +12,11 @@
 namespace fabring::fixture {
 namespace {
 
-// Messages that are asked for also between two ranks, which exchange records otherwise.
-Config config_with(std::string algorithm) {
+// With a segment, messages are asked for also between two ranks, which exchange records otherwise.
+Config config_with(std::string algorithm, std::size_t segment_bytes = 128 * 1024) {
   Config config;
   config.algorithm = std::move(algorithm);
-  config.segment_bytes = 128 * 1024;
+  config.segment_bytes = segment_bytes;
   return config;
 }
 
@@ -57,6 +57,17 @@ TEST(Onward, results_are_right_whichever_memory_they_go_to) {
       if (ranks > 2 || memory == Memory::mapped) {  // one message to ordinary memory goes ahead by chance only
         EXPECT_GT(ahead, 10u) << "nothing was written ahead with " << ranks << " ranks: nothing has been tested";
       }
+    }
+}
+
+// Uncut by a setting, each rank makes one part of the whole vector, tile by tile.
+TEST(Onward, results_made_by_parts_are_right_whichever_memory_they_go_to) {
+  std::uint64_t seed = 200;
+  for (const int ranks : {2, 3, 4, 6})
+    for (const Memory memory : {Memory::ordinary, Memory::mapped, Memory::mixed}) {
+      ThreadWorld world(ranks, config_with("direct_two_shot", 0), ThreadWorld::Over::shm);
+      ASSERT_TRUE(world.engine(0).tiling_rules().by_parts);
+      (void)long_allreduces(world, memory, ++seed, 6);
     }
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "runtime/engine/operands.hpp"
 #include "runtime/engine/tiling.hpp"
 #include "runtime/memory/scratch.hpp"
 
@@ -173,6 +174,69 @@ TEST(Tiling, of_what_two_ranks_exchange_by_records_has_short_messages) {
   broadcast.collective = Collective::broadcast;
   const PreparedPlan one_way = prepared(Algorithm::ring, 0, {0, 0});
   EXPECT_EQ(choose_tiling(one_way, broadcast, rules).tiles, choose_tiling(one_way, broadcast, {}).tiles);
+}
+
+// If one rank cut the vector otherwise than another, sums would be wrong.
+TEST(Tiling, by_parts_is_the_same_on_all_ranks) {
+  TilingRules rules{4096, 1024, 3};
+  rules.by_parts = true;
+  for (int ranks = 2; ranks <= 9; ++ranks) {
+    const std::vector<int> node_of(static_cast<std::size_t>(ranks), 0);
+    for (const Algorithm algorithm : all_algorithms()) {
+      if (!has_algorithm(Collective::allreduce, algorithm)) continue;
+      const bool by_parts = algorithm == Algorithm::direct_two_shot ||
+                            (ranks == 2 && (algorithm == Algorithm::ring || algorithm == Algorithm::halving_doubling));
+      for (Rank rank = 0; rank < ranks; ++rank) {
+        const Tiling tiling = choose_tiling(prepared(algorithm, rank, node_of), vector_of(100'003, 4), rules);
+        EXPECT_GT(tiling.tiles, 1u);
+        EXPECT_EQ(tiling.parts, by_parts ? static_cast<std::uint32_t>(ranks) : 0u)
+            << name(algorithm) << ", rank " << rank << " of " << ranks;
+      }
+    }
+  }
+}
+
+TEST(Tiling, is_not_by_parts_where_a_tile_has_to_lie_in_one_piece) {
+  TilingRules rules{4096, 1024, 3};
+  rules.by_parts = true;
+  const PreparedPlan two_shot = prepared(Algorithm::direct_two_shot, 0, {0, 0, 0});
+  Call call = vector_of(100'003, 4);
+  call.op = ReduceOp::premul_sum;  // the scaled input is made in scratch
+  EXPECT_EQ(choose_tiling(two_shot, call, rules).parts, 0u);
+  call.op = ReduceOp::sum;
+  call.wire_type = DataType::bfloat16;  // packed
+  EXPECT_EQ(choose_tiling(two_shot, call, rules).parts, 0u);
+}
+
+TEST(Operands, of_tiles_by_parts_are_each_element_once_and_in_the_order_of_their_part) {
+  TilingRules rules{4096, 1024, 3};
+  rules.by_parts = true;
+  for (const int ranks : {2, 3, 4, 7})
+    for (const std::size_t count : {9'000u, 10'007u, 50'001u}) {
+      const PreparedPlan plan =
+          prepared(Algorithm::direct_two_shot, 0, std::vector<int>(static_cast<std::size_t>(ranks), 0));
+      std::vector<float> values(count);
+      Call call = vector_of(count, 4);
+      call.in = call.out = reinterpret_cast<std::byte*>(values.data());
+      const Tiling tiling = choose_tiling(plan, call, rules);
+      ASSERT_GT(tiling.tiles, 1u);
+      Operands operands(plan, call);
+      std::vector<std::size_t> next(static_cast<std::size_t>(ranks));  // of each part, the element that comes next
+      for (std::uint32_t i = 0; i < tiling.parts; ++i) next[i] = part({0, count}, i, i + 1, tiling.parts).offset;
+      Placement placement;
+      for (std::uint32_t tile = 0; tile < tiling.tiles; ++tile) {
+        operands.bind(placement, tiling, tile);
+        for (RangeId range = 1; range < plan.plan.ranges.size(); ++range) {
+          const auto bytes = operands.at(placement, {Space::output, 0, range});
+          const auto first = static_cast<std::size_t>(reinterpret_cast<float*>(bytes.data()) - values.data());
+          std::size_t& due = next[plan.part_of[range]];
+          ASSERT_EQ(first, due) << "tile " << tile << ", part " << plan.part_of[range];
+          due += bytes.size() / sizeof(float);
+        }
+      }
+      for (std::uint32_t i = 0; i < tiling.parts; ++i)
+        EXPECT_EQ(next[i], part({0, count}, i, i + 1, tiling.parts).end()) << "part " << i << " of " << ranks;
+    }
 }
 
 TEST(Tiling, keeps_messages_below_a_segment_and_cuts_no_finer_than_needed) {

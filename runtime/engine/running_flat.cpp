@@ -26,13 +26,13 @@ std::optional<Status> EngineCore::run_again(const std::shared_ptr<CommunicatorCo
     drive.unlock();
     return std::nullopt;
   }
-  const auto in = engine->mapped_.keep(operation.in), out = engine->mapped_.keep(operation.out);  // until it returns
+  const auto kept = engine->mapped_.keep(operation.in, operation.out);  // until it returns
   FlatRun* const flat = engine->may_run_at_once() ? engine->find_flat(*communicator, operation) : nullptr;
   return flat != nullptr ? engine->run_flat(communicator, *flat) : engine->give_drive_back(*communicator);
 }
 
 Status EngineCore::run(const std::shared_ptr<CommunicatorCore>& communicator, Call call, const Operation& operation) {
-  const auto in = mapped_.keep(operation.in), out = mapped_.keep(operation.out);
+  const auto kept = mapped_.keep(operation.in, operation.out);
   if (is_flat(call) && drive_->try_lock()) {
     FlatRun* const flat = may_run_at_once() ? make_flat(*communicator, call, operation) : nullptr;
     if (auto status = flat != nullptr ? run_flat(communicator, *flat) : give_drive_back(*communicator))

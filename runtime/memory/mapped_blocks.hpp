@@ -3,6 +3,7 @@
 // there is one. A block lives until the program and the operations that work on it have let go of it: a program may
 // free memory while an operation is under way. Blocks may outlive the engine. Any thread.
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -30,6 +31,11 @@ class MappedBlocks {
     const bool among_them = address >= shared_->lowest.load(std::memory_order_relaxed) &&
                             address < shared_->highest.load(std::memory_order_relaxed);
     return among_them ? find(at) : nullptr;
+  }
+  /// The same for an operation's buffers, which often are one.
+  std::array<std::shared_ptr<const MappedBlock>, 2> keep(const void* in, const void* out) const {
+    if (in == out) return {keep(in), nullptr};
+    return {keep(in), keep(out)};
   }
 
  private:

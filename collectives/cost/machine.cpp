@@ -37,7 +37,7 @@ Machine loopback_tcp() {
 // what has come. Fitted likewise.
 Machine loopback_fabric() {
   Machine machine = loopback_tcp();
-  machine.inside = {590, 3990, 3990, 8040, 11'900'000'000, 0, 0};
+  machine.inside = {590, 4040, 4040, 8040, 11'900'000'000, 0, 0};
   machine.between = machine.inside;
   machine.reduce_bytes_per_second = 10'100'000'000;
   machine.switch_ns = 7'060;

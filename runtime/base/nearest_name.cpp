@@ -7,6 +7,19 @@ namespace fabring {
 namespace {
 char folded(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 constexpr std::size_t longest_word = 128;  // what comes from outside may be long, and the work is quadratic
+
+// How long what both begin with is, in whole words: "FABRING_" says nothing of which setting was meant.
+std::size_t shared_words(std::string_view one, std::string_view other) {
+  std::size_t shared = 0;
+  for (std::size_t i = 0; i < std::min(one.size(), other.size()) && folded(one[i]) == folded(other[i]); ++i)
+    if (one[i] == '_') shared = i + 1;
+  return shared;
+}
+
+bool ends_with_words(std::string_view name, std::string_view words) {
+  return name.size() > words.size() && name[name.size() - words.size() - 1] == '_' &&
+         std::ranges::equal(name.substr(name.size() - words.size()), words, {}, folded, folded);
+}
 }  // namespace
 
 std::size_t edit_distance(std::string_view from, std::string_view to) {
@@ -30,15 +43,24 @@ std::size_t edit_distance(std::string_view from, std::string_view to) {
 
 std::string_view nearest_name(std::string_view word, std::span<const std::string_view> known) {
   std::string_view best;
-  std::size_t least = std::max<std::size_t>(2, word.size() / 3) + 1;
+  std::size_t least = word.size() + 1;
   for (std::string_view name : known) {
-    const std::size_t distance = edit_distance(word, name);
-    if (distance < least && distance < name.size()) {
+    const std::size_t shared = shared_words(word, name);
+    const std::string_view own = word.substr(shared), others = name.substr(shared);
+    const std::size_t distance = edit_distance(own, others);
+    if (distance < least && distance < others.size() && distance <= std::max<std::size_t>(2, own.size() / 3)) {
       least = distance;
       best = name;
     }
   }
-  return best;
+  if (!best.empty()) return best;
+  // Only a word in the middle may be missing.
+  const auto is_meant = [&](std::string_view name) {
+    const std::string_view own = word.substr(shared_words(word, name));
+    return own.size() > 2 && own.size() < word.size() && ends_with_words(name, own);
+  };
+  const auto found = std::ranges::find_if(known, is_meant);
+  return found == known.end() ? std::string_view() : *found;
 }
 
 std::string did_you_mean(std::string_view word, std::span<const std::string_view> known) {

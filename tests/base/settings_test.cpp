@@ -79,6 +79,17 @@ TEST(NearestName, IsSilentWhenNothingIsNear) {
   EXPECT_EQ(did_you_mean("butterfly", known), "");
 }
 
+// What all of them begin with says nothing of which one was meant.
+TEST(NearestName, GoesByWhatNamesDoNotShare) {
+  const std::string_view known[] = {"FABRING_RANK", "FABRING_WORLD_SIZE", "FABRING_TRANSPORT"};
+  EXPECT_EQ(nearest_name("FABRING_SIZE", known), "FABRING_WORLD_SIZE") << "a word is missing";
+  EXPECT_EQ(nearest_name("fabring_world_sice", known), "FABRING_WORLD_SIZE");
+  EXPECT_EQ(nearest_name("FABRING_TRANSPROT", known), "FABRING_TRANSPORT");
+  EXPECT_EQ(nearest_name("FABRIN_RANK", known), "FABRING_RANK");
+  EXPECT_EQ(nearest_name("FABRING_HOST", known), "");
+  EXPECT_EQ(nearest_name("FABRING_", known), "");
+}
+
 TEST(Settings, EveryRowSetsItsOwnFieldAndShowsIt) {
   const std::map<std::string_view, std::string> samples{
       {"integer", "3"}, {"duration", "7s"}, {"size", "128K"}, {"flag", "yes"}};

@@ -77,10 +77,10 @@ struct FastRing {
   }
   /// Lines left out behind a message: a processor that reads or answers it fetches what follows ahead of time, and
   /// would take those lines from its peer, which writes the next message there. Next to longer messages they are too
-  /// few to matter, and where few messages fit they would be missed.
+  /// few to matter; of a ring in which few messages fit they are a small part.
   constexpr std::uint32_t gap(std::uint32_t bytes) const {
     constexpr std::uint32_t least = 1024, most = 32 * 1024, wide = 16 * 1024;
-    return bytes < least || bytes > most || lines < 4096 ? 0 : bytes < wide ? 32 : 64;
+    return bytes < least || bytes > most ? 0 : std::min(lines / 256, bytes < wide ? 32u : 64u);
   }
   constexpr std::uint32_t place_of(std::uint32_t at) const { return at & (lines - 1); }
   /// Messages are never wrapped around the end of the ring: lines to leave out before one.

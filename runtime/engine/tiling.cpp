@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/base/check.hpp"
+
 namespace fabring {
 namespace {
 
@@ -103,7 +105,10 @@ Tiling choose_tiling(const PreparedPlan& prepared, const Call& call, const Tilin
   }
   tiling.tiles = static_cast<std::uint32_t>(tiles);
   tiling.depth = std::min(tiling.tiles, rules.depth);
-  if (rules.by_parts && tiles > 1 && !is_packed(call) && call.op != ReduceOp::premul_sum) tiling.parts = prepared.parts;
+  if (rules.by_parts && tiles > 1 && !is_packed(call) && call.op != ReduceOp::premul_sum) {
+    tiling.parts = static_cast<std::uint32_t>(plan.size);
+    FABRING_CHECK(prepared.parts == tiling.parts);  // or this rank would cut the vector otherwise than the others
+  }
   // Where only pairs know lengths a rank does not know how many tiles its peer has.
   tiling.eager_bytes = longest_eager(rules, lengths_by_pair(call) ? 2 : tiles);
   return tiling;

@@ -37,14 +37,11 @@ class FastPeer {
     (void)head, (void)payload, (void)answerable, (void)loan;
     return false;
   }
-  /// Where answer() would bring its payload; null: it is not possible now.
+  /// Where an answer to the oldest message that came may be written, as long as its payload and in its place, which
+  /// answer() then sends. Null: not possible now; put() it.
   virtual std::byte* answer_place() { return nullptr; }
-  /// Sends `payload`, as long as that of the oldest message that came, in its place, and takes that message as used. It
-  /// may lie there already. False: not possible now; put() and pop().
-  virtual bool answer(const FastMessage::Head& head, std::span<const std::byte> payload) {
-    (void)head, (void)payload;
-    return false;
-  }
+  /// Sends the `bytes` that have been written to answer_place(), and takes the message as used.
+  virtual void answer(const FastMessage::Head& head, std::size_t bytes) { (void)head, (void)bytes; }
   /// The peer has read it, and all that it was lent before; or it is lost, and knows that what it reads may be
   /// anything.
   virtual bool is_back(std::uint32_t loan) const {

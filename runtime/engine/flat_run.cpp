@@ -13,7 +13,7 @@ namespace fabring {
 namespace {
 
 constexpr std::size_t least_answer = 1024;
-constexpr std::size_t answered_part = 8 * 1024;  // bytes that are still in the first-level cache when they are copied
+constexpr std::size_t answered_part = 8 * 1024;  // whole elements, still in the first-level cache when they are copied
 
 }  // namespace
 
@@ -173,14 +173,17 @@ bool FlatRun::receive(EngineCore& engine, CommunicatorCore& communicator, Tile& 
   const Step& step = step_at(next_);
   const Rank peer = messages_[next_].peer;
   Transfer& transfer = engine.transfer();
-  std::byte* const place = !reduces && is_answered(communicator, tile) ? transfer.answer_place(peer) : nullptr;
+  std::byte* const answer_place = is_answered(communicator, tile) ? transfer.answer_place(peer) : nullptr;
   if (reduces)
     reduce_with(tile, payload);
   else
-    use(tile, payload, place);
+    use(tile, payload, answer_place);
   if (!transfer.is_intact(peer)) return false;
   if (reduces) ++next_;
-  if (place == nullptr || !answer(engine, communicator, tile, place)) transfer.pop(peer, payload.size());
+  if (answer_place != nullptr)
+    answer(engine, communicator, tile);
+  else
+    transfer.pop(peer, payload.size());
   engine.took_early(communicator, step.peer, payload.size(), false);
   return true;
 }
@@ -244,13 +247,11 @@ bool FlatRun::take_kept(EngineCore& engine, CommunicatorCore& communicator, cons
 // Part by part: what is copied has not left the first-level cache.
 void FlatRun::reduce_to_both(const FlatPlaces::Place& place, std::span<const std::byte> payload,
                              std::byte* answer_place) const {
-  const std::size_t element_bytes = place.count > 0 ? place.bytes / place.count : 1;
-  const std::size_t part = answered_part / element_bytes * element_bytes;
-  for (std::size_t at = 0; at < place.bytes; at += part) {
-    const std::size_t bytes = std::min(part, place.bytes - at);
+  for (std::size_t at = 0; at < place.bytes; at += answered_part) {
+    const std::size_t bytes = std::min(answered_part, place.bytes - at);
     std::array<const void*, 2> sources{place.from + at, payload.data() + at};
     if (step_at(next_).incoming_first) std::swap(sources[0], sources[1]);
-    fold(place.to + at, sources, bytes / element_bytes);
+    fold(place.to + at, sources, bytes / size_of(call_.carried()));
     copy_bytes(answer_place + at, place.to + at, bytes);
   }
 }
@@ -259,24 +260,21 @@ void FlatRun::reduce_to_both(const FlatPlaces::Place& place, std::span<const std
 bool FlatRun::is_answered(const CommunicatorCore& communicator, const Tile& tile) const {
   const Step& received = step_at(next_);
   const FlatPlaces::Place& result = tile.places.of[next_];
-  if (result.bytes < least_answer || next_ + 1 >= end_ || !messages_[next_].fast) return false;
+  if (result.bytes < least_answer || next_ + 1 >= end_ || !messages_[next_].fast || !messages_[next_ + 1].fast)
+    return false;
   const Step& next = step_at(next_ + 1);
   const FlatPlaces::Place& answered = tile.places.of[next_ + 1];
-  if (received.kind != StepKind::recv_reduce || next.kind != StepKind::send || next.peer != received.peer ||
-      answered.from != result.to || answered.bytes != result.bytes)
-    return false;
-  return may_send(communicator, next);
+  return received.kind == StepKind::recv_reduce && next.kind == StepKind::send && next.peer == received.peer &&
+         answered.from == result.to && answered.bytes == result.bytes && may_send(communicator, next);
 }
 
-bool FlatRun::answer(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile, const std::byte* place) {
+void FlatRun::answer(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile) {
   const Step& next = step_at(next_ + 1);
-  const FlatPlaces::Place& answered = tile.places.of[next_ + 1];
-  Record record = record_for(communicator, tile.placement.tile, next, answered.bytes);
+  Record record = record_for(communicator, tile.placement.tile, next, tile.places.of[next_ + 1].bytes);
   ++record.consumed;  // that message is being taken
-  if (!engine.transfer().answer_fast(messages_[next_].peer, record, {place, answered.bytes})) return false;
-  sent(communicator, next, answered.bytes, record.consumed);
+  engine.transfer().answer_fast(messages_[next_].peer, record);
+  sent(communicator, next, record.bytes, record.consumed);
   ++next_;
-  return true;
 }
 
 }  // namespace fabring

@@ -122,7 +122,7 @@ class FlatRun {
                       std::byte* answer_place) const;
   void reduce_with(Tile& tile, std::span<const std::byte> payload);
   bool is_answered(const CommunicatorCore& communicator, const Tile& tile) const;
-  bool answer(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile, const std::byte* place);
+  void answer(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile);
   static bool may_send(const CommunicatorCore& communicator, const Step& step);
   void hear_news(EngineCore& engine, CommunicatorCore& communicator, Rank member);
   Record record_for(const CommunicatorCore& communicator, std::uint32_t tile, const Step& step,

@@ -94,11 +94,11 @@ class Transfer {
   bool is_back(Rank peer, std::uint32_t loan) const {
     return is_fast(peer) ? fast_peer(peer).is_back(loan) : is_written(peer, loan);
   }
-  /// Where answer_fast() would bring its payload; null: nowhere now.
+  /// Where an answer to the record that front() gave last, of a peer that is_fast(), may be written, as long as its
+  /// payload and in its place. Null: not now.
   std::byte* answer_place(Rank peer);
-  /// send_now() to a peer that is_fast(), as an answer to the record that front() gave last, in the place of its
-  /// payload, which is as long, and where it may be already; that record is popped.
-  bool answer_fast(Rank peer, const Record& record, std::span<const std::byte> payload);
+  /// Sends what has been written there, as this record, which fits_fast(); the other one is popped.
+  void answer_fast(Rank peer, const Record& record);
   /// What was read of the payload that is there now is what the peer sent. False: it took it back, and is lost; what
   /// was made of it must not be used.
   bool is_intact(Rank peer) { return !front_is_lent_ || fast_peer(peer).is_intact(); }

@@ -79,15 +79,13 @@ std::byte* Transfer::answer_place(Rank rank) {
   return peers_[rank]->waiting.empty() ? fast_peer(rank).answer_place() : nullptr;
 }
 
-bool Transfer::answer_fast(Rank rank, const Record& record, std::span<const std::byte> payload) {
-  if (!peers_[rank]->waiting.empty() || !fits_fast(record)) return false;
-  if (!fast_peer(rank).answer(fast_head(record), payload)) return false;
+void Transfer::answer_fast(Rank rank, const Record& record) {
+  fast_peer(rank).answer(fast_head(record), record.bytes);
   loans_ += front_is_lent_ ? 1 : 0;
   front_is_lent_ = false;
   to_deliver_ = true;
-  payload_sent_ += payload.size();
-  payload_received_ += payload.size();
-  return true;
+  payload_sent_ += record.bytes;
+  payload_received_ += record.bytes;
 }
 
 bool Transfer::flush_waiting(Rank rank, Peer& peer) {

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "runtime/base/check.hpp"
-#include "runtime/base/copy_bytes.hpp"
 #include "runtime/base/nonsense.hpp"
 
 namespace fabring::shm {
@@ -208,16 +207,13 @@ std::byte* Peer::answer_place() {
   return fast_inbox_->place_of_answer(*fast_outbox_);
 }
 
-bool Peer::answer(const FastMessage::Head& head, std::span<const std::byte> payload) {
-  std::byte* const place = answer_place();
-  if (place == nullptr) return false;
-  if (payload.data() != place) copy_bytes(place, payload.data(), payload.size());
-  const auto bytes = static_cast<std::uint32_t>(payload.size());
-  fast_inbox_->pop_answered(fast_outbox_->put_answer(head, fast_inbox_->answer_place(), bytes));
-  wrote(payload.size());
+void Peer::answer(const FastMessage::Head& head, std::size_t bytes) {
+  const std::uint32_t sent =
+      fast_outbox_->put_answer(head, fast_inbox_->answer_place(), static_cast<std::uint32_t>(bytes));
+  fast_inbox_->pop_answered(sent);
+  wrote(bytes);
   ++ledger_.counters.messages_received;
   if (fast_inbox_->sender_waits()) ring_if_asleep();
-  return true;
 }
 
 bool Peer::is_intact() {

@@ -62,7 +62,7 @@ class Peer final : public FastPeer {
   bool lend(const FastMessage::Head& head, std::span<const std::byte> payload, bool answerable,
             std::uint32_t& loan) override;
   std::byte* answer_place() override;
-  bool answer(const FastMessage::Head& head, std::span<const std::byte> payload) override;
+  void answer(const FastMessage::Head& head, std::size_t bytes) override;
   bool is_back(std::uint32_t loan) const override {
     return state_ != State::alive || !fast_outbox_ || fast_outbox_->is_back(loan);
   }

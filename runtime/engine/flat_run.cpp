@@ -173,7 +173,7 @@ bool FlatRun::receive(EngineCore& engine, CommunicatorCore& communicator, Tile& 
   const Step& step = step_at(next_);
   const Rank peer = messages_[next_].peer;
   Transfer& transfer = engine.transfer();
-  std::byte* const answer_place = is_answered(communicator, tile) ? transfer.answer_place(peer) : nullptr;
+  std::byte* const answer_place = !reduces && is_answered(communicator, tile) ? transfer.answer_place(peer) : nullptr;
   if (reduces)
     reduce_with(tile, payload);
   else

@@ -38,26 +38,37 @@ ProcessGroup::WorkPointer ProcessGroup::allreduce(Tensors& tensors, const c10d::
   return start(std::move(task), options.asyncOp);
 }
 
+namespace {
+
+/// Allreduces of one type and operation, each in place, as one of all their tensors; in memory of the host.
+void make_one(Task& task) {
+  fabring_operation operation = task.operations[0];
+  for (const fabring_operation& each : task.operations) task.tensors.push_back({each.in, each.out, each.count});
+  operation.in = operation.out = nullptr;
+  operation.count = 0;
+  operation.tensors = task.tensors.data();
+  operation.tensor_count = task.tensors.size();
+  task.operations = {operation};
+}
+
+}  // namespace
+
 ProcessGroup::WorkPointer ProcessGroup::allreduce_coalesced(Tensors& tensors,
                                                             const c10d::AllreduceCoalescedOptions& options) {
   TORCH_CHECK_VALUE(!tensors.empty(), "fabring: allreduce_coalesced: the list of tensors is empty");
   Task task;
   task.type = c10d::OpType::ALLREDUCE_COALESCED;
   task.title = "fabring:all_reduce";
-  fabring_operation operation = describe_operation(FABRING_COLLECTIVE_ALLREDUCE, options.timeout);
   for (const at::Tensor& tensor : tensors) {
     check_type(tensor, tensors[0].scalar_type(), "a tensor of allreduce_coalesced");
     const at::Tensor buffer = to_write(tensor, true, task.copies, "a tensor");
-    const Elements elements = elements_to_reduce(buffer, options.reduceOp, &operation);
-    operation.type = elements.type;
-    void* const both = buffer.mutable_data_ptr();
-    task.tensors.push_back({both, both, count_of(buffer, elements)});
+    fabring_operation operation = describe_operation(FABRING_COLLECTIVE_ALLREDUCE, options.timeout);
+    fill(operation, buffer, buffer, elements_to_reduce(buffer, options.reduceOp, &operation), buffer);
+    task.operations.push_back(operation);
     task.kept.push_back(buffer);
   }
-  operation.tensors = task.tensors.data();
-  operation.tensor_count = task.tensors.size();
-  task.operations = {operation};
   task.outputs = tensors;
+  if (!tensors[0].is_cuda()) make_one(task);
   return start(std::move(task), options.asyncOp);
 }
 

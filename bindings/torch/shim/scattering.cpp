@@ -1,6 +1,7 @@
 // ProcessGroup: scatter, reduce_scatter and alltoall in their forms.
 
 #include "arguments.hpp"
+#include "versions.hpp"
 
 namespace fabring_torch {
 
@@ -99,7 +100,7 @@ ProcessGroup::WorkPointer ProcessGroup::reduce_scatter_tensor_coalesced(Tensors&
   TORCH_CHECK_VALUE(outputs.size() == inputs.size(), "fabring: reduce_scatter_tensor_coalesced: ", outputs.size(),
                     " outputs for ", inputs.size(), " inputs");
   Task task;
-  task.type = c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED;
+  task.type = reduce_scatter_tensor_coalesced_type;
   task.title = "fabring:reduce_scatter";
   for (std::size_t i = 0; i < inputs.size(); ++i) add_reduce_scatter(task, outputs[i], inputs[i], options);
   task.outputs = outputs;

@@ -1,4 +1,5 @@
 #include "tensors.hpp"
+#include "versions.hpp"
 
 #include <c10/util/Exception.h>
 
@@ -70,7 +71,7 @@ fabring_reduce_op op_of(const c10d::ReduceOp& op) {
 }
 
 void take_factor(const c10d::ReduceOp& op, fabring_operation* into) {
-  const auto* more = dynamic_cast<const c10d::PreMulSumSupplement*>(op.supplement_.get());
+  const auto* more = dynamic_cast<const PreMulSumSupplement*>(op.supplement_.get());
   TORCH_CHECK_VALUE(more != nullptr, "fabring: PREMUL_SUM has no factor; make it with _make_nccl_premul_sum(factor)");
   const at::Tensor& tensor = more->tensor_factor;
   into->factor = tensor.defined() ? tensor.item<double>() : more->double_factor;

@@ -54,13 +54,16 @@ function(fabring_embed_kernels target)
   list(TRANSFORM headers PREPEND ${folder}/)
   list(TRANSFORM headers APPEND .hpp)
   foreach(name IN LISTS ARGN)
-    # One pass over the source, for the oldest GPU: nothing here uses what only newer ones have. No contraction of
-    # a * b + c into one rounding: the bits are the processor's.
+    # One pass over the source, for the oldest GPU, where nothing is used that only newer ones have: float8 has conversions
+    # since 8.9. No contraction of a * b + c into one rounding: the bits are the processor's.
+    set(gpus -gencode arch=compute_80,code=[sm_80,sm_90,sm_100,compute_80])
+    if(name STREQUAL float8)
+      set(gpus -gencode arch=compute_80,code=[sm_80,compute_80] -gencode arch=compute_89,code=[sm_89,sm_90,sm_100,compute_89])
+    endif()
     add_custom_command(
       OUTPUT ${into}/${name}.fatbin
       COMMAND ${FABRING_NVCC} -std=c++17 -O3 -fmad=false -Werror all-warnings -I${PROJECT_SOURCE_DIR}
-              -gencode arch=compute_80,code=[sm_80,sm_90,sm_100,compute_80]
-              ${FABRING_NVCC_COMPRESSION} -Xfatbin -compress-all
+              ${gpus} ${FABRING_NVCC_COMPRESSION} -Xfatbin -compress-all
               -fatbin -o ${into}/${name}.fatbin ${folder}/${name}.cu
       DEPENDS ${folder}/${name}.cu ${headers}
       COMMENT "GPU kernels: ${name}" VERBATIM)

@@ -36,8 +36,8 @@
   FABRING_KERNELS_OF_FLOATS(X, float16, Float16)    \
   FABRING_KERNELS_OF_FLOATS(X, bfloat16, Bfloat16)
 #define FABRING_KERNELS_FLOAT8(X)                                        \
-  FABRING_KERNELS_OF_FLOATS(X, float8_e4m3, SmallFloat<E4m3Layout>)      \
-  FABRING_KERNELS_OF_FLOATS(X, float8_e5m2, SmallFloat<E5m2Layout>)
+  FABRING_KERNELS_OF_FLOATS(X, float8_e4m3, Float8<E4m3Layout>)          \
+  FABRING_KERNELS_OF_FLOATS(X, float8_e5m2, Float8<E5m2Layout>)
 #define FABRING_KERNELS_INTEGERS(X)                                            \
   FABRING_KERNELS_OF_INTEGERS(X, 8) FABRING_KERNELS_OF_INTEGERS(X, 16)         \
   FABRING_KERNELS_OF_INTEGERS(X, 32) FABRING_KERNELS_OF_INTEGERS(X, 64)

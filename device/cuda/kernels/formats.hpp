@@ -4,7 +4,7 @@
 // even; a NaN that arises is the positive one without payload.
 //
 // A Format has Bits, Value, load(Bits), store(Value), divided(Bits, ranks), multiplied(Bits, factor). Divided is what
-// the sum of an average goes through, after it was rounded.
+// the sum of an average goes through, after it was rounded. Values<Format> are those of sixteen bytes.
 
 #include "device/cuda/kernels/bits.hpp"
 
@@ -59,6 +59,8 @@ struct E5m2Layout {
   static constexpr std::uint32_t infinity = 0x7C, nan = 0x7F;
   static constexpr std::uint32_t special = infinity;
   static constexpr std::uint32_t overflow = (127 + 16) << 23;
+  static constexpr std::uint32_t last =
+      ((127 + 15) << 23 | 7 << 20) - 1;  // as float: the last that is rounded to a number
 };
 // No infinity: its place has numbers, but for the last code, which is NaN, and what is too large becomes that.
 struct E4m3Layout {
@@ -67,6 +69,7 @@ struct E4m3Layout {
   static constexpr std::uint32_t infinity = 0x7F, nan = 0x7F;
   static constexpr std::uint32_t special = nan;
   static constexpr std::uint32_t overflow = (127 + 8) << 23 | 7 << 20;  // 480, where NaN's code would be next
+  static constexpr std::uint32_t last = (127 + 8) << 23 | 13 << 19;     // 464, the middle between 448 and that
 };
 
 // The code's exponent and fraction moved to where a float has them are its value, but for the bias, which a
@@ -115,10 +118,10 @@ struct SmallFloatArithmetic {
   }
 };
 
-/// float8_e4m3, float8_e5m2; float16 where the hardware's own conversions are not.
+/// float8_e4m3, float8_e5m2.
 template <class Layout>
-struct SmallFloat : SmallFloatArithmetic<SmallFloat<Layout>, typename Layout::Bits> {
-  using Bits = typename Layout::Bits;
+struct Float8 : SmallFloatArithmetic<Float8<Layout>, std::uint8_t> {
+  using Bits = std::uint8_t;
   using Value = float;
   static FABRING_EVERYWHERE float load(Bits bits) { return widened<Layout>(bits); }
   static FABRING_EVERYWHERE Bits store(float value) { return static_cast<Bits>(narrowed<Layout>(value)); }
@@ -158,6 +161,75 @@ struct Bfloat16 : SmallFloatArithmetic<Bfloat16, std::uint16_t> {
     return static_cast<Bits>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
   }
 };
+
+/// The values of sixteen bytes, and the bytes of such values.
+template <class Format>
+struct Values {
+  using Bits = typename Format::Bits;
+  static constexpr int count = 16 / static_cast<int>(sizeof(Bits));
+  typename Format::Value value[count];
+
+  static FABRING_EVERYWHERE Values of(const Pack& pack) {
+    Values values;
+    FABRING_UNROLL
+    for (int i = 0; i < count; ++i) values.value[i] = Format::load(element<Bits>(pack, i));
+    return values;
+  }
+  FABRING_EVERYWHERE Pack packed() const {
+    Pack pack = {};
+    FABRING_UNROLL
+    for (int i = 0; i < count; ++i) put_element(pack, i, Format::store(value[i]));
+    return pack;
+  }
+};
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+// GPUs since then convert two codes at once, by way of float16, which has all their values. What is too large they make
+// the largest number.
+template <class Layout>
+struct Values<Float8<Layout>> {
+  static constexpr int count = 16;
+  static constexpr bool e4m3 = Layout::fraction == 3;
+  float value[count];
+
+  static __device__ __forceinline__ Values of(const Pack& pack) {
+    Values values;
+    FABRING_UNROLL
+    for (int i = 0; i < count; i += 2) {
+      const auto codes = static_cast<std::uint16_t>(pack.word[i / 4] >> (i % 4 * 8));
+      std::uint32_t halves;
+      if constexpr (e4m3) {
+        asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(codes));
+      } else {
+        asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(halves) : "h"(codes));
+      }
+      values.value[i] = Float16::load(static_cast<std::uint16_t>(halves));
+      values.value[i + 1] = Float16::load(static_cast<std::uint16_t>(halves >> 16));
+    }
+    return values;
+  }
+  __device__ __forceinline__ Pack packed() const {
+    Pack pack = {};
+    FABRING_UNROLL
+    for (int i = 0; i < count; i += 2) {
+      std::uint16_t codes;
+      if constexpr (e4m3) {
+        asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(codes) : "f"(value[i + 1]), "f"(value[i]));
+      } else {
+        asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(codes) : "f"(value[i + 1]), "f"(value[i]));
+      }
+      const std::uint32_t both = overflown(codes & 0xFFu, value[i]) | overflown(codes >> 8, value[i + 1]) << 8;
+      pack.word[i / 4] |= both << (i % 4 * 8);
+    }
+    return pack;
+  }
+  static __device__ __forceinline__ std::uint32_t overflown(std::uint32_t code, float value) {
+    const std::uint32_t magnitude = bits_as<std::uint32_t>(value) & 0x7FFFFFFFu;
+    const bool over = magnitude > Layout::last && magnitude <= 0x7F800000u;  // and no NaN
+    return over ? (code & 0x80u) | Layout::infinity : code;
+  }
+};
+#endif
 
 template <std::size_t kBytes>
 struct UnsignedOf;

@@ -10,36 +10,50 @@
 
 namespace fabring::cuda::kernels {
 
+/// One source: its elements divided by the number of ranks, or times the factor.
+template <class Format>
+struct Divide {
+  using Bits = typename Format::Bits;
+  static constexpr int elements = 16 / static_cast<int>(sizeof(Bits));
+  static constexpr unsigned in_flight = 1;
+  using Sum = Pack;
+
+  static FABRING_EVERYWHERE void take(Sum& sum, const Pack& pack, const FoldTask& task) {
+    sum = {};
+    FABRING_UNROLL
+    for (int i = 0; i < elements; ++i) put_element(sum, i, Format::divided(element<Bits>(pack, i), task.ranks));
+  }
+  static FABRING_EVERYWHERE void add(Sum&, const Pack&) {}
+  static FABRING_EVERYWHERE Pack give(const Sum& sum, const FoldTask&) { return sum; }
+};
+
 /// Left to right over the sources, in the format's values.
 template <class Format, class Operation>
 struct Fold {
   using Bits = typename Format::Bits;
   static constexpr int elements = 16 / static_cast<int>(sizeof(Bits));
   static constexpr unsigned in_flight = 4;
-  struct Sum {
-    typename Format::Value part[elements];
-  };
+  using Sum = Values<Format>;
 
-  static FABRING_EVERYWHERE typename Format::Value value(const Pack& pack, int i) {
-    return Operation::prepare(Format::load(element<Bits>(pack, i)));
-  }
-  static FABRING_EVERYWHERE void take(Sum& sum, const Pack& pack, const FoldTask&) {
+  static FABRING_EVERYWHERE Sum prepared(const Pack& pack) {
+    Sum values = Sum::of(pack);
     FABRING_UNROLL
-    for (int i = 0; i < elements; ++i) sum.part[i] = value(pack, i);
+    for (int i = 0; i < elements; ++i) values.value[i] = Operation::prepare(values.value[i]);
+    return values;
   }
+  static FABRING_EVERYWHERE void take(Sum& sum, const Pack& pack, const FoldTask&) { sum = prepared(pack); }
   static FABRING_EVERYWHERE void add(Sum& sum, const Pack& pack) {
+    const Sum more = prepared(pack);
     FABRING_UNROLL
-    for (int i = 0; i < elements; ++i) sum.part[i] = Operation::combine(sum.part[i], value(pack, i));
+    for (int i = 0; i < elements; ++i) sum.value[i] = Operation::combine(sum.value[i], more.value[i]);
   }
   static FABRING_EVERYWHERE Pack give(const Sum& sum, const FoldTask& task) {
-    Pack pack = {};
+    Sum finished;
     FABRING_UNROLL
-    for (int i = 0; i < elements; ++i) {
-      Bits bits = Format::store(Operation::finish(sum.part[i]));
-      if constexpr (Operation::averages) {
-        if (task.ranks > 1) bits = Format::divided(bits, task.ranks);
-      }
-      put_element(pack, i, bits);
+    for (int i = 0; i < elements; ++i) finished.value[i] = Operation::finish(sum.value[i]);
+    Pack pack = finished.packed();
+    if constexpr (Operation::averages) {
+      if (task.ranks > 1) Divide<Format>::take(pack, Pack(pack), task);
     }
     return pack;
   }
@@ -58,23 +72,6 @@ struct FoldBits {
     FABRING_UNROLL
     for (int i = 0; i < 4; ++i) sum.word[i] = Operation::combine(sum.word[i], pack.word[i]);
   }
-  static FABRING_EVERYWHERE Pack give(const Sum& sum, const FoldTask&) { return sum; }
-};
-
-/// One source: its elements divided by the number of ranks, or times the factor.
-template <class Format>
-struct Divide {
-  using Bits = typename Format::Bits;
-  static constexpr int elements = 16 / static_cast<int>(sizeof(Bits));
-  static constexpr unsigned in_flight = 1;
-  using Sum = Pack;
-
-  static FABRING_EVERYWHERE void take(Sum& sum, const Pack& pack, const FoldTask& task) {
-    sum = {};
-    FABRING_UNROLL
-    for (int i = 0; i < elements; ++i) put_element(sum, i, Format::divided(element<Bits>(pack, i), task.ranks));
-  }
-  static FABRING_EVERYWHERE void add(Sum&, const Pack&) {}
   static FABRING_EVERYWHERE Pack give(const Sum& sum, const FoldTask&) { return sum; }
 };
 

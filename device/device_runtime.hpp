@@ -87,8 +87,8 @@ class DeviceQueue {
   /// to[i] = from[i] * *factor, as scale() of the processor. The factor is read now.
   virtual Status post_scale(DataType type, std::byte* to, const std::byte* from, const void* factor,
                             std::size_t count) = 0;
-  /// Several copies and a mark behind them. A few small ones are one kernel that says itself that it is over, if the
-  /// device's kernels are loaded: so all of it must be memory that kernels reach, which of the host's only
+  /// Copies and a mark behind them. A few small ones, two or more, are one kernel that says itself that it is over, if
+  /// the device's kernels are loaded: so all of it must be memory that kernels reach, which of the host's only
   /// allocate_pinned() gives. Errors: as of post_copy(); the mark is not set, but some may have been posted.
   virtual Status post_copies_and_mark(std::span<const DeviceCopy> copies) = 0;
   /// Marks are numbered from 1; one is reached when all that was posted before it is done.

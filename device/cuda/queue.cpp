@@ -48,7 +48,8 @@ Status CudaQueue::post_scale(DataType type, std::byte* to, const std::byte* from
 }
 
 Status CudaQueue::post_copies_and_mark(std::span<const DeviceCopy> copies) {
-  auto task = told_ != nullptr && kernels_->loaded() ? choose_copies(copies) : std::nullopt;
+  const bool by_kernel = copies.size() > 1 && told_ != nullptr && kernels_->loaded();  // one the driver copies sooner
+  auto task = by_kernel ? choose_copies(copies) : std::nullopt;
   if (!task) {
     for (const DeviceCopy& copy : copies) FABRING_TRY(post_copy(copy.to, copy.from, copy.bytes));
     return post_mark();

@@ -21,8 +21,8 @@ constexpr StepId store_step = 0xffffffff;
 
 bool Execution::wait_for_stream() {
   // A message to oneself: both sides have a stream.
-  for (const Call* call : {static_cast<const Call*>(&call_), delivered_from_ ? &delivered_from_->call() : &call_}) {
-    if (!call->device.ready) continue;
+  for (const Call* call : {static_cast<const Call*>(&call_), delivered_from_ ? &delivered_from_->call() : nullptr}) {
+    if (call == nullptr || !call->device.ready) continue;
     const auto reached = call->device.ready->reached();
     if (!reached) {
       waits_for_stream_ = false;

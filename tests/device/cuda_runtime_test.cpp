@@ -194,13 +194,18 @@ TEST_F(Begun, a_few_small_copies_are_one_launch_whose_end_is_seen_without_the_dr
   EXPECT_EQ(std::memcmp(see(block), pinned, 1001), 0);
   EXPECT_EQ(std::memcmp(see(block + 2000), pinned + 1001, 8), 0);
   EXPECT_EQ(see(block)[1001], std::byte{0});
+  // One copy is the driver's: sooner there than a kernel is begun.
+  const unsigned long before = driver_calls();
+  ASSERT_TRUE(queue->post_copies_and_mark(std::span(up).first(1)).ok());
+  EXPECT_EQ(driver_calls() - before, 2u) << "a copy, an event recorded";
+  ASSERT_TRUE(wait_for(*queue, 3));
   // Marks of either kind, one behind the other.
   ASSERT_TRUE(queue->post_copy(block + 100, block, 50).ok());
   ASSERT_TRUE(queue->post_mark().ok());
   ASSERT_TRUE(queue->post_copies_and_mark(up).ok());
   ASSERT_TRUE(queue->post_mark().ok());
-  ASSERT_TRUE(wait_for(*queue, 5));
-  EXPECT_EQ(*queue->reached(), 5u);
+  ASSERT_TRUE(wait_for(*queue, 6));
+  EXPECT_EQ(*queue->reached(), 6u);
   runtime->free_pinned(pinned);
 }
 
@@ -238,9 +243,9 @@ TEST_F(Begun, a_gpu_that_fails_while_it_has_to_tell_something_is_an_error) {
   std::byte* const block = *runtime->allocate(0, 100);
   std::byte* const pinned = runtime->allocate_pinned(100);
   const auto queue = *runtime->open_queue(0);
-  const DeviceCopy copy{block, pinned, 10};
+  const std::vector<DeviceCopy> copies{{block, pinned, 10}, {block + 50, pinned + 50, 10}};
   stand_still(true);
-  ASSERT_TRUE(queue->post_copies_and_mark({&copy, 1}).ok());
+  ASSERT_TRUE(queue->post_copies_and_mark(copies).ok());
   driver_function<void (*)()>("fake_cuda_break")();
   Result<std::uint64_t> reached = 0;
   for (int i = 0; i < 10'000 && reached; ++i) reached = queue->reached();

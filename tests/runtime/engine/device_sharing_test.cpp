@@ -74,7 +74,7 @@ TEST(DeviceSharing, nothing_passes_through_the_host_and_a_slice_takes_one_kernel
 
 // Who reduces everything at once need not wait until its own data have been read, unless the result comes to lie there:
 // then it is put aside, and stored by one more kernel.
-TEST(DeviceSharing, everything_at_once_is_one_kernel_and_in_place_one_more_that_stores_the_result) {
+TEST(DeviceSharing, everything_at_once_is_one_kernel_and_in_place_mostly_one_more_that_stores_the_result) {
   for (const int ranks : {2, 3, 8}) {
     for (const bool in_place : {false, true}) {
       SharingRanks gpus(sharing(ranks, 11, Algorithm::direct_one_shot));
@@ -95,7 +95,9 @@ TEST(DeviceSharing, everything_at_once_is_one_kernel_and_in_place_one_more_that_
       }
       const std::uint64_t launches = static_cast<std::uint64_t>(ranks) * gpus.works.front()->tiles();
       EXPECT_EQ(gpus.world.device().kernels(), launches);
-      EXPECT_EQ(gpus.world.device().copying_kernels(), in_place ? launches : 0u);
+      // Who is the first to read finds its own data still to be read; the last may not.
+      EXPECT_LE(gpus.world.device().copying_kernels(), in_place ? launches : 0u);
+      EXPECT_GE(gpus.world.device().copying_kernels(), in_place ? gpus.works.front()->tiles() : 0u);
       EXPECT_EQ(gpus.world.device().copies(), 0u);
       EXPECT_EQ(gpus.world.device().pinned_bytes(), 0u);
       EXPECT_TRUE(gpus.world.fabric().violations().empty()) << gpus.world.fabric().broken_rule();

@@ -23,11 +23,14 @@ if [[ -d $built/python/fabring/torch ]]; then
 else
   echo "not carried: fabring.torch is not built (cmake --build ... --target python_package); run.sh will not try DDP and FSDP2" >&2
 fi
-# libfabric is loaded when it is first needed. Not the libraries of the C library, which belong to the machine, nor PyTorch's.
+# libfabric is loaded when it is first needed. Not the libraries of the C library, which belong to the machine, nor what Python has.
 libfabric=$(/sbin/ldconfig -p | awk '$1 == "libfabric.so.1" && !found++ {print $NF}')
 [[ -z $libfabric ]] || cp -L "$libfabric" build/carried/lib/
 find build/carried -type f \( -name 'fabring*' -o -name '*.so*' \) -exec sh -c 'ldd "$1" 2>/dev/null || true' _ {} \; | sort -u |
-  awk '$3 ~ /^\// {print $3}' | grep -vE '/(libc|libm|libdl|libpthread|librt|ld-linux[^/]*)\.so|/site-packages/torch/' |
+  awk '$3 ~ /^\// {print $3}' | grep -vE '/(libc|libm|libdl|libpthread|librt|ld-linux[^/]*)\.so|/site-packages/' |
   while read -r library; do cp -L "$library" build/carried/lib/; done
+# The compiler's libraries are for a machine that has none, or older ones: its PyTorch may need newer ones than these.
+mkdir build/carried/lib/compiler
+mv build/carried/lib/libstdc++.so* build/carried/lib/libgcc_s.so* build/carried/lib/compiler/
 strip build/carried/lib/libfabring.so* 2>/dev/null || true
 du -sh build/carried | cut -f1

@@ -48,7 +48,9 @@ for candidate in "$(dirname "$fabring")/fabring_gpu_check" "$(dirname "$fabring"
   [[ -z $check && -x $candidate ]] && check=$candidate
 done
 if [[ -d $(dirname "$fabring")/lib ]]; then
-  export LD_LIBRARY_PATH=$(dirname "$fabring")/lib:${LD_LIBRARY_PATH:-}
+  carried=$(realpath "$(dirname "$fabring")/lib")
+  export LD_LIBRARY_PATH=$carried:${LD_LIBRARY_PATH:-}
+  "$fabring" --help >/dev/null 2>&1 || export LD_LIBRARY_PATH=$carried/compiler:$LD_LIBRARY_PATH
 fi
 "$fabring" settings --markdown >/dev/null || { echo "$fabring does not run here" >&2; exit 3; }
 if ! "$fabring" perf allreduce -n 1 --memory cuda --sizes 4 -i 1 -w 0 >/dev/null; then
@@ -142,19 +144,43 @@ else
   echo "no Python with a torch for CUDA and fabring.torch built for it: DDP and FSDP2 not run"
 fi
 
+# Processes that share a GPU take turns on it, half a millisecond for the smallest operation. With the driver's MPS their work
+# runs side by side, as it does where each has a GPU; the daemon is this script's own, and ends with it.
+mps=$(command -v nvidia-cuda-mps-control || ls /usr/local/nvidia/bin/nvidia-cuda-mps-control 2>/dev/null)
+begin_mps() {
+  export CUDA_MPS_PIPE_DIRECTORY=$(mktemp -d) && export CUDA_MPS_LOG_DIRECTORY=$CUDA_MPS_PIPE_DIRECTORY
+  trap end_mps EXIT
+  "$mps" -d
+}
+end_mps() {
+  echo quit | timeout 20 "$mps" >/dev/null
+  rm -rf "$CUDA_MPS_PIPE_DIRECTORY"
+}
+
 part "figures: allreduce of GPU memory: CUDA IPC, staged, and the same of host memory"
 transport=shm
+if [[ -z $mps ]]; then
+  echo "no nvidia-cuda-mps-control here: the ranks take turns on the GPU, and the times are those of the turns"
+elif [[ -n ${CUDA_MPS_PIPE_DIRECTORY:-} ]]; then
+  echo "under the MPS that is here"
+else
+  echo "-- taking turns"
+  timeout 30 "$fabring" perf allreduce -n 2 --transport shm --memory cuda --sizes 8,64K,16M --in-place --format plain -w 3 -i 10 --no-check
+  echo "-- from here on under MPS"
+  begin_mps || bad=1
+fi
 figures() {  # RANKS MEMORY SIZES [SETTING=VALUE...]
   local ranks=$1 memory=$2 sizes=$3
   shift 3
   echo "-- $ranks ranks, $transport, $memory $*"
   within 60 env "$@" "$fabring" perf allreduce -n "$ranks" --transport $transport --memory "$memory" --sizes "$sizes" ${in_place---in-place} \
-    --format plain -w 3 -i 10 --no-check
+    --format plain -w 5 -i ${calls:-10} --no-check
 }
 for ranks in 2 4 8; do
   echo "-- what is chosen; then not in place; then with the limit of what is sent unasked, and the prices, of the host's memory"
-  figures $ranks cuda 8,4K,8K,16K,32K,64K,256K,1M,4M,16M FABRING_GPU_PATH=auto
-  in_place= figures $ranks cuda 8,4K,8K,16K,32K,64K,256K,1M FABRING_GPU_PATH=auto
+  calls=100 figures $ranks cuda 8,4K,8K,16K,32K,64K,256K,1M,4M,16M FABRING_GPU_PATH=auto
+  calls=100 in_place= figures $ranks cuda 8,4K,8K,16K,32K,64K,256K,1M FABRING_GPU_PATH=auto
+  calls=100 figures $ranks cuda 8,4K,8K,16K,32K,64K,256K,1M FABRING_GPU_PATH=staged
   figures $ranks cuda 8K,16K,32K,64K,256K,1M FABRING_SEGMENT_BYTES=8M FABRING_MACHINE=shared-memory
   echo "-- one round and two, to see where one stops to pay"
   figures $ranks cuda 64K,256K,512K,1M,2M FABRING_ALGORITHM=direct_one_shot
@@ -162,6 +188,10 @@ for ranks in 2 4 8; do
   figures $ranks cuda 16M,64M,256M,1G
   figures $ranks cuda 16M,64M,256M FABRING_SEGMENT_BYTES=8M FABRING_SCRATCH_BYTES=256M FABRING_STAGING_BYTES=1G
 done
+if [[ -n $python ]]; then
+  echo "-- beside Gloo, in PyTorch"
+  for ranks in 2 4; do torchrun --nproc-per-node $ranks benchmarks/pytorch/allreduce.py --device cuda --rounds 3; done
+fi
 figures 4 cuda 64K,1M,16M,128M FABRING_GPU_PATH=staged
 figures 4 host 64K,1M,16M,128M
 echo "-- staged where the network binds: at least 90% of the same of host memory"

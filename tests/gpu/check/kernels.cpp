@@ -173,6 +173,35 @@ double microseconds(DeviceUnderTest& gpu, std::size_t bytes, Post&& post) {
   return std::chrono::duration<double, std::micro>(Clock::now() - begun).count() / calls;
 }
 
+// What an operation on small data does twice: down to the host, and up again. In pieces a kernel brings all of them.
+void measure_small_copies(DeviceUnderTest& gpu, std::byte* there) {
+  std::byte* const pinned = gpu.allocate_pinned(64 << 10);
+  const auto per_round = [&](auto&& once) {
+    constexpr int rounds = 1000;
+    for (int i = 0; i < 10; ++i) once();
+    const auto first = Clock::now();
+    for (int i = 0; i < rounds; ++i) once();
+    return std::chrono::duration<double, std::micro>(Clock::now() - first).count() / rounds;
+  };
+  for (const std::size_t bytes : {std::size_t{16}, std::size_t{4} << 10, std::size_t{32} << 10, std::size_t{64} << 10})
+    for (const std::size_t pieces : {1, 2, 4})
+      for (const bool up : {false, true}) {
+        std::vector<DeviceCopy> copies;
+        for (std::size_t i = 0; i < pieces; ++i) {
+          const std::size_t length = bytes / pieces, at = i * length;
+          copies.push_back(up ? DeviceCopy{there + at, pinned + at, length}
+                              : DeviceCopy{pinned + at, there + at, length});
+        }
+        const double by_driver = per_round([&] {
+          for (const DeviceCopy& copy : copies) gpu.copy(copy.to, copy.from, copy.bytes);
+          gpu.finish();
+        });
+        std::printf("# %zu bytes in %zu %s %s the host, seen to be there: copied %.2f us, as small ones are %.2f us\n",
+                    bytes, pieces, pieces == 1 ? "piece" : "pieces", up ? "from" : "to", by_driver,
+                    per_round([&] { gpu.copy_at_once(copies); }));
+      }
+}
+
 // What bounds all that is staged: each direction alone, and both at once.
 void measure_copies_with_host(DeviceUnderTest& gpu, std::byte* one, std::byte* other) {
   constexpr std::size_t bytes = std::size_t{64} << 20;
@@ -255,25 +284,7 @@ int measure_kernels() {
   }
   std::printf("# a kernel on 8 bytes, launched and seen to be over: %.2f us\n",
               std::chrono::duration<double, std::micro>(Clock::now() - begun).count() / rounds);
-  // What an operation on small data does twice: down to the host, and up again.
-  std::byte* const pinned = gpu.allocate_pinned(64 << 10);
-  for (const std::size_t bytes : {std::size_t{8}, std::size_t{4} << 10, std::size_t{32} << 10, std::size_t{64} << 10})
-    for (const bool up : {false, true}) {
-      const DeviceCopy copy = up ? DeviceCopy{buffers[0], pinned, bytes} : DeviceCopy{pinned, buffers[0], bytes};
-      const auto per_round = [&](auto&& once) {
-        for (int i = 0; i < 10; ++i) once();
-        const auto first = Clock::now();
-        for (int i = 0; i < rounds; ++i) once();
-        return std::chrono::duration<double, std::micro>(Clock::now() - first).count() / rounds;
-      };
-      const double by_driver = per_round([&] {
-        gpu.copy(copy.to, copy.from, copy.bytes);
-        gpu.finish();
-      });
-      const double by_kernel = per_round([&] { gpu.copy_at_once({&copy, 1}); });
-      std::printf("# %zu bytes %s the host, seen to be there: copied %.2f us, by a kernel that tells %.2f us\n", bytes,
-                  up ? "from" : "to", by_driver, by_kernel);
-    }
+  measure_small_copies(gpu, buffers[0]);
   measure_copies_with_host(gpu, buffers[0], buffers[1]);
   return 0;
 }

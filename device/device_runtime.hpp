@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -103,6 +104,8 @@ struct DeviceFacts {
   std::string name;       ///< "NVIDIA H200"
   std::string pci;        ///< "0000:18:00.0"
   std::string attribute;  ///< "compute capability 9.0, 139 GiB"
+  /// Does the work of several processes run at once (MPS), or do they take turns? Nothing: the driver does not say.
+  std::optional<bool> side_by_side;
 };
 
 class DeviceRuntime {

@@ -64,12 +64,13 @@ Machine shared_memory() {
 }
 
 // GPUs of one host that read each other's memory: a round costs a launch, whatever its messages are, and those among
-// them that come together cost a ticket each. Reckoned (docs/decisions/0005), not measured on a GPU. The lane is
-// between NVLink (150 GB/s and more) and PCIe (20 to 50). Small data go through the host, where only the first round
-// costs a launch; but what takes one round is right for them too.
+// them that come together cost a ticket each. What a launch takes until it is seen to be over was measured
+// (docs/performance/gpu.md), the rest is reckoned (docs/decisions/0005). The lane is between NVLink (150 GB/s and more)
+// and PCIe (20 to 50). Small data go through the host, where only the first round costs a launch; but what takes one
+// round is right for them too.
 Machine cuda_ipc() {
   Machine machine;
-  machine.inside = {200, 1000, 1000, 200, 0, 0, 100 * giga, 7500};
+  machine.inside = {200, 1000, 1000, 200, 0, 0, 100 * giga, 10'000};
   machine.between = machine.inside;
   machine.reduce_bytes_per_second = 500 * giga;
   machine.call_ns = 2500;

@@ -297,7 +297,7 @@ class CudaRuntime final : public DeviceRuntime {
     for (int i = 0; i < count; ++i) {
       Device device = 0;
       char name[256] = "", pci[32] = "";
-      int major = 0, minor = 0;
+      int major = 0, minor = 0, mps = 0;
       std::size_t bytes = 0;
       driver_->cuDeviceGet(&device, i);
       driver_->cuDeviceGetName(name, sizeof name, device);
@@ -305,7 +305,9 @@ class CudaRuntime final : public DeviceRuntime {
       driver_->cuDeviceGetAttribute(&major, device_attribute_major, device);
       driver_->cuDeviceGetAttribute(&minor, device_attribute_minor, device);
       driver_->cuDeviceTotalMem_v2(&bytes, device);
-      all.push_back({i, name, pci, fmt::format("compute capability {}.{}, {} GiB", major, minor, bytes >> 30)});
+      all.push_back({i, name, pci, fmt::format("compute capability {}.{}, {} GiB", major, minor, bytes >> 30), {}});
+      if (driver_->cuDeviceGetAttribute(&mps, device_attribute_mps, device) == success)
+        all.back().side_by_side = mps != 0;
     }
     return all;
   }

@@ -42,6 +42,7 @@ static_assert(ours::attribute_for_cards == CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RD
               ours::range_is_dmabuf == CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD);
 #if CUDA_VERSION >= 13000
 static_assert(ours::attribute_memory_block == CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID &&
+              ours::device_attribute_mps == CU_DEVICE_ATTRIBUTE_MPS_ENABLED &&
               ours::contained == CUDA_ERROR_CONTAINED && ours::tensor_memory_leak == CUDA_ERROR_TENSOR_MEMORY_LEAK);
 #endif
 #if CUDA_VERSION >= 12080

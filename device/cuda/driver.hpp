@@ -62,6 +62,7 @@ constexpr int device_attribute_processors = 16;
 constexpr int device_attribute_major = 75;
 constexpr int device_attribute_minor = 76;
 constexpr int device_attribute_writes_ordering = 118;
+constexpr int device_attribute_mps = 133;  // unknown to older drivers
 constexpr unsigned event_without_timing = 2;
 constexpr unsigned stream_non_blocking = 1;
 constexpr unsigned host_portable = 1;

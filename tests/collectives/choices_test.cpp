@@ -43,9 +43,11 @@ TEST(Choices, TakesFewRoundsForSmallVectorsAndFewBytesForLongOnes) {
 }
 
 TEST(Choices, TakesOneRoundBetweenGpusUntilReadingAllDataCostsMoreThanALaunch) {
-  for (const auto& [ranks, last_of_one] : {std::pair{2, 8192 * kibi}, {4, 256 * kibi}, {8, 256 * kibi}}) {
-    const ChoiceTable made = ChoiceTable::make({ranks, 1, ranks, ranks}, *find_machine("cuda-ipc"));
-    for (std::uint64_t bytes = 4; bytes <= 16 * mebi; bytes *= 2)
+  for (const auto& [ranks, last_of_one] : {std::pair{2, 8 * mebi}, {4, 512 * kibi}, {8, 256 * kibi}}) {
+    Machine gpus = *find_machine("cuda-ipc");
+    gpus.tiling.segment_bytes = 16 * mebi / static_cast<std::uint64_t>(ranks);  // as such a job has them
+    const ChoiceTable made = ChoiceTable::make({ranks, 1, ranks, ranks}, gpus);
+    for (std::uint64_t bytes = 4; bytes <= 64 * mebi; bytes *= 2)
       EXPECT_EQ(chosen(made, bytes), bytes <= last_of_one ? Algorithm::direct_one_shot : Algorithm::direct_two_shot)
           << bytes << " of " << ranks << " ranks";
     EXPECT_EQ(choose(made, Collective::reduce_scatter, 256 * kibi).algorithm, Algorithm::direct_one_shot);

@@ -39,6 +39,13 @@ def main():
         run = perf(faked, "--transport", "fabric", "--explain")
         good &= expect("which way GPU memory takes, and why", run, 0, "GPU memory that is sent: through pinned memory of the host: ",
                        "cannot take GPU memory: no FI_HMEM")
+    # 3 ranks on 2 GPUs, by what the driver says of MPS.
+    turns = "3 ranks share 2 GPUs and take turns on them"
+    good &= expect("ranks that share GPUs take turns", perf(dict(faked, FAKE_CUDA_MPS="0")), 0, turns)
+    for environment in (dict(faked, FAKE_CUDA_MPS="1"), faked, dict(faked, FAKE_CUDA_MPS="0", FAKE_CUDA_DEVICES="3")):
+        if turns[:13] in perf(environment).stdout:
+            print(f"says that ranks take turns with {environment}")
+            good = False
     return 0 if good else 1
 
 

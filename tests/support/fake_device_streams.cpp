@@ -204,7 +204,7 @@ Status FakeDevice::load_kernels(int) {
 
 Result<std::vector<DeviceFacts>> FakeDevice::devices() {
   std::vector<DeviceFacts> all;
-  for (int i = 0; i < device_count_; ++i) all.push_back({i, "fake device", "0000:00:00.0", "made of memory"});
+  for (int i = 0; i < device_count_; ++i) all.push_back({i, "fake device", "0000:00:00.0", "made of memory", {}});
   return all;
 }
 

@@ -1,5 +1,7 @@
 #include "tools/fabring/device_memory.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <thread>
 
@@ -38,6 +40,8 @@ Result<std::shared_ptr<DeviceMemory>> DeviceMemory::open(const Config& config) {
   const DeviceFacts& chosen = (*devices)[static_cast<std::size_t>(local) % devices->size()];
   memory->device_ = chosen.device;
   memory->name_ = chosen.name;
+  memory->gpus_ = static_cast<int>(devices->size());
+  memory->side_by_side_ = chosen.side_by_side;
   auto queue = memory->runtime_->open_queue(memory->device_);
   if (!queue) return queue.error();
   memory->queue_ = std::move(*queue);
@@ -53,6 +57,14 @@ Result<std::byte*> DeviceMemory::allocate(std::size_t bytes) {
   auto block = runtime_->allocate(device_, std::max<std::size_t>(bytes, 1));
   if (block) blocks_.push_back(*block);
   return block;
+}
+
+std::string DeviceMemory::turns(int ranks_of_host) const {
+  if (ranks_of_host <= gpus_ || side_by_side_.value_or(true)) return {};
+  return fmt::format(
+      "{} ranks share {} and take turns on {}, which sets the times below; with MPS "
+      "(nvidia-cuda-mps-control -d, before this) they run side by side",
+      ranks_of_host, gpus_ == 1 ? "a GPU" : fmt::format("{} GPUs", gpus_), gpus_ == 1 ? "it" : "them");
 }
 
 Status DeviceMemory::copy(std::byte* to, const std::byte* from, std::size_t bytes) {

@@ -3,6 +3,8 @@
 // GPU for each rank in turn, by its number on the host.
 
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "device/device_runtime.hpp"
@@ -26,6 +28,8 @@ class DeviceMemory {
   Status copy(std::byte* to, const std::byte* from, std::size_t bytes);
   int device() const { return device_; }
   const std::string& name() const { return name_; }
+  /// Do so many ranks of a host share GPUs and take turns on them? What that means, or nothing.
+  std::string turns(int ranks_of_host) const;
 
  private:
   DeviceMemory() = default;
@@ -35,6 +39,8 @@ class DeviceMemory {
   std::uint64_t marks_ = 0;
   int device_ = 0;
   std::string name_;
+  int gpus_ = 0;
+  std::optional<bool> side_by_side_;
 };
 
 }  // namespace fabring::tools

@@ -77,6 +77,10 @@ Status PerfJob::meet(const Status& own) {
                                   options_, engine_->config().wire_type);
   if (options_.mapped) facts_.memory = "mapped memory";
   if (!engine_->config().explain) facts_.report = engine_->report();  // else the engine has said it on stderr
+  if (!device_ || nodes.empty()) return {};
+  const auto of_this_host = std::count(nodes.begin(), nodes.end(), nodes[static_cast<std::size_t>(world.rank())]);
+  if (const std::string turns = device_->turns(static_cast<int>(of_this_host)); !turns.empty())
+    facts_.report.push_back(turns);
   return {};
 }
 

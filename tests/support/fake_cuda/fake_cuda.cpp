@@ -7,7 +7,8 @@
 // FAKE_CUDA_MAJOR is their compute capability; FAKE_CUDA_ORDERING says how they see what cards write,
 // FAKE_CUDA_PIECES=1 that all their memory is mapped piece by piece, FAKE_CUDA_NO_CARDS=1 that cards reach none of it;
 // FAKE_CUDA_FAIL_AFTER=n breaks the device after n copies; FAKE_CUDA_LOAD=n is its answer to any kernels,
-// FAKE_CUDA_OPEN=n to any handle; FAKE_CUDA_NO_PEERS=1: no GPU reaches another's memory.
+// FAKE_CUDA_OPEN=n to any handle; FAKE_CUDA_NO_PEERS=1: no GPU reaches another's memory; FAKE_CUDA_MPS=0 or 1 is what
+// it says of MPS, of which it knows nothing otherwise.
 
 #include <csignal>
 #include <cstdio>
@@ -84,6 +85,8 @@ FAKE Answer cuDeviceGetPCIBusId(char* into, int length, Device number) {
 
 FAKE Answer cuDeviceGetAttribute(int* value, int attribute, Device) {
   *value = 0;
+  if (attribute == device_attribute_mps) *value = static_cast<int>(number("FAKE_CUDA_MPS", -1));
+  if (*value < 0) return invalid_value;  // a driver that does not know the question
   if (attribute == device_attribute_major) *value = static_cast<int>(number("FAKE_CUDA_MAJOR", 9));
   if (attribute == device_attribute_processors) *value = 3;
   if (attribute == device_attribute_writes_ordering) *value = static_cast<int>(number("FAKE_CUDA_ORDERING", 200));

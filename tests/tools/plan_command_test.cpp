@@ -116,6 +116,16 @@ TEST(Plan, ExplainsWhyAnAlgorithmWasChosen) {
   EXPECT_THAT(json.err, HasSubstr("has the lowest predicted time"));
 }
 
+TEST(Plan, IsPricedForTheMachineThatIsNamed) {
+  // Between GPUs one round up to 512 KiB; over sockets of one host not so.
+  const auto half_a_mebi = [](const char* machine) {
+    return run({"plan", "allreduce", "-n", "4", "--count", "128K", "--check", "--explain", "--machine", machine}).out;
+  };
+  EXPECT_THAT(half_a_mebi("cuda-ipc"),
+              testing::AllOf(HasSubstr("allreduce by direct_one_shot"), HasSubstr("priced for cuda-ipc")));
+  EXPECT_THAT(half_a_mebi("loopback-tcp"), testing::Not(HasSubstr("allreduce by direct_one_shot")));
+}
+
 TEST(Plan, SaysWhatIsWrongWithItsUse) {
   const std::pair<std::vector<std::string>, const char*> cases[] = {
       {{"plan"}, "collective"},
@@ -126,6 +136,8 @@ TEST(Plan, SaysWhatIsWrongWithItsUse) {
       {{"plan", "allreduce", "-n", "2", "--rank", "2"}, "0 to 1"},
       {{"plan", "allreduce", "-n", "3", "--nodes", "2,2"}, "-n says 3"},
       {{"plan", "--load", "plans.json", "--algorithm", "ring"}, "leave out --algorithm"},
+      {{"plan", "--load", "plans.json", "--machine", "1g"}, "--machine"},
+      {{"plan", "allreduce", "-n", "2", "--machine", "efa-40"}, "efa-400"},
       {{"plan", "allreduce", "-n", "3", "--ndoes", "2"}, "did you mean '--nodes'?"},
       {{"plan", "allreduce", "-n", "3", "--json", "--rank", "1"}, "--json"},
       {{"plan", "allreduce", "-n", "3", "--json", "--check"}, "--json"},

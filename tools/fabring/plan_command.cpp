@@ -16,6 +16,7 @@
 #include "runtime/base/nearest_name.hpp"
 #include "runtime/base/parse_value.hpp"
 #include "runtime/base/whole_file.hpp"
+#include "runtime/startup/machine_file.hpp"
 #include "tools/fabring/command.hpp"
 #include "tools/fabring/node_layout.hpp"
 #include "tools/fabring/option_checks.hpp"
@@ -27,7 +28,8 @@ namespace fabring::tools {
 namespace {
 
 struct PlanOptions {
-  std::string collective, nodes, algorithm = "auto", type = "float32", op = "sum", count = "1M", load, output;
+  std::string collective, nodes, algorithm = "auto", type = "float32", op = "sum", count = "1M", load, output,
+                                 machine = "loopback-tcp";
   int ranks = 0, rank = -1, root = 0;
   bool check_only = false, json = false, explain = false;
 };
@@ -73,13 +75,12 @@ std::size_t priced_bytes(Collective collective, const World& world) {
   return world.count * size_of(world.type) * (block_count(collective, 2) == 0 ? 1 : world.node_of.size());
 }
 
-constexpr std::string_view priced_machine = "loopback-tcp";
-
-Result<AlgorithmChoice> choose(const PlanOptions& options, Collective collective, const World& world) {
+Result<AlgorithmChoice> choose(const PlanOptions& options, Collective collective, const World& world,
+                               const Machine& machine) {
   if (options.algorithm == "auto") {
     const WorldShape shape = shape_of(world.node_of);
     const std::size_t bytes = priced_bytes(collective, world);
-    const auto table = ChoiceTable::make(shape, *find_machine(priced_machine));
+    const auto table = ChoiceTable::make(shape, machine);
     const Chosen chosen = table.choose(collective, bytes);
     return AlgorithmChoice{chosen.algorithm, reason_text(chosen, collective, bytes, shape)};
   }
@@ -123,12 +124,14 @@ Result<World> make_world(const PlanOptions& options) {
   }
   if (options.root != 0 && !has_root(*collective)) return wrong_argument(options.collective + " has no --root");
   if (Status status = read_operands(options, world); !status) return status;
-  const auto choice = choose(options, *collective, world);
+  const auto machine = read_machine(options.machine, "--machine");
+  if (!machine) return machine.error();
+  const auto choice = choose(options, *collective, world, *machine);
   if (!choice) return choice.error();
   if (options.explain)
-    world.prices = fmt::format("priced for {}: {}", priced_machine,
-                               prices_text(*collective, priced_bytes(*collective, world), shape_of(world.node_of),
-                                           *find_machine(priced_machine)));
+    world.prices =
+        fmt::format("priced for {}: {}", machine->name,
+                    prices_text(*collective, priced_bytes(*collective, world), shape_of(world.node_of), *machine));
   for (Rank rank = 0; rank < world.ranks(); ++rank) {
     auto plan = make_plan({choice->algorithm, rank, world.node_of, world.op, *collective, options.root});
     if (!plan) return plan.error();
@@ -233,11 +236,13 @@ int run(const PlanOptions& options, const Session& session) {
     return exit_could_not_run;
   }
   const bool loads = !options.load.empty();
-  const bool shaped = options.algorithm != "auto" || !options.nodes.empty() || options.root != 0 || options.explain;
+  const bool shaped = options.algorithm != "auto" || !options.nodes.empty() || options.root != 0 || options.explain ||
+                      options.machine != PlanOptions().machine;
   const bool part_of_json = options.json && (options.rank >= 0 || options.check_only);
   Result<World> world = wrong_argument("nothing may follow --");
   if (loads && shaped)
-    world = wrong_argument("--load takes plans as they are: leave out --algorithm, --nodes, --root and --explain");
+    world = wrong_argument(
+        "--load takes plans as they are: leave out --algorithm, --nodes, --root, --machine and --explain");
   else if (part_of_json)
     world = wrong_argument("--json writes the plans of all ranks: leave out --rank and --check");
   else if (session.command.empty())
@@ -293,6 +298,11 @@ void add_plan(CLI::App& app, Session& session) {
       ->add_option("--algorithm", options->algorithm,
                    "auto (by size, ranks and nodes), ring, hierarchical, direct, circulant, binomial, ...")
       ->type_name("NAME");
+  command
+      ->add_option("--machine", options->machine,
+                   "What auto and --explain price it for: shared-memory, cuda-ipc, loopback-tcp (default), "
+                   "loopback-fabric, 1g, 10g, 100g, efa-400, efa-3200, or a JSON file")
+      ->type_name("NAME|F");
   command->add_option("--count", options->count, "Elements, of each block where ranks have blocks (1M)")
       ->type_name("COUNT");
   command->add_option("--root", options->root, "Of reduce, broadcast, gather and scatter (0)")

@@ -63,6 +63,10 @@ date -u '+%Y-%m-%d %H:%M UTC'
 nvidia-smi --query-gpu=name,driver_version,pcie.link.gen.current,pcie.link.width.current --format=csv,noheader 2>/dev/null
 nproc
 
+part "what topo and doctor say of it"
+within 20 "$fabring" topo
+timeout 30 "$fabring" doctor host || echo "(exit code $?: what it found is above)"
+
 if [[ -z $check ]]; then
   echo "no fabring_gpu_check beside $fabring: kernels are not tried (build the target fabring_gpu_check, or carry it)"
   bad=1

@@ -173,7 +173,7 @@ class CudaRuntime final : public DeviceRuntime {
 
   Result<DeviceShare::Facts> share(const std::byte* at, std::size_t bytes) override {
     if (in_use())
-      if (auto known = shares_.find(*driver_, at, bytes)) return *std::move(known);
+      if (auto known = shares_.find(*driver_, at, bytes)) return *known;
     const auto facts = look_up(at);
     if (!facts) return facts.error();
     if (facts->kind == MemoryKind::host) return Status(ErrorCode::invalid_argument, "memory of the host is no GPU's");

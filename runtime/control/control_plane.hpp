@@ -83,6 +83,8 @@ class ControlPlane {
   /// Called by the control thread for each first failure (own and others'). Set before the first report can come.
   virtual void on_failure(std::function<void(const Failure&)> handler) = 0;
 
+  // Who overrides these keeps what it is given. NOLINTBEGIN(performance-unnecessary-value-param)
+
   /// Tells all other ranks what this one refused, or that it has made the call. They hear it in the order told. Any
   /// thread, never blocks.
   virtual void tell(RefusedCall) {}
@@ -138,6 +140,8 @@ class ControlPlane {
   virtual void on_question(std::function<void(std::uint64_t token)>) {}
   /// The answer to a question: a RankState, encoded. Any thread, never blocks.
   virtual void give_state(std::uint64_t, std::string) {}
+
+  // NOLINTEND(performance-unnecessary-value-param)
 };
 
 }  // namespace fabring

@@ -131,6 +131,9 @@ void AccountBook::close(std::optional<Entry> entry) {
   std::lock_guard lock(mutex_);
   --open_;
   if (!entry) return;
+  if (const auto failed = failed_.extract(entry->account.communicator);
+      failed && entry->account.fine && entry->untold.ok())
+    entry->untold = failed.mapped();
   entries_.push_back(std::move(*entry));
   if (entries_.size() <= most_entries) return;
   entries_.pop_front();
@@ -139,6 +142,7 @@ void AccountBook::close(std::optional<Entry> entry) {
 
 void AccountBook::fail(std::uint64_t communicator, const Status& why) {
   std::lock_guard lock(mutex_);
+  if (open_ > 0 && failed_.size() < most_entries) failed_.emplace(communicator, why);
   for (Entry& entry : entries_)
     if (entry.account.communicator == communicator && entry.account.fine && entry.untold.ok()) entry.untold = why;
 }

@@ -300,7 +300,7 @@ Result<Communicator> Communicator::split(int colour, int key, std::string label)
   told[3 * core_->self + 1] = key;
   told[3 * core_->self + 2] = number.proposed();
   const auto agree = [this](void* values, std::size_t count, DataType type, ReduceOp op) -> Status {
-    const Status agreed = allreduce(values, values, count, type, op);
+    Status agreed = allreduce(values, values, count, type, op);
     if (agreed.ok()) return agreed;
     std::vector<Rank> asked = core_->members;
     std::sort(asked.begin(), asked.end());
@@ -325,6 +325,7 @@ Result<Communicator> Communicator::split(int colour, int key, std::string label)
     if (told[3 * rank] == colour) chosen.push_back(rank);
   std::stable_sort(chosen.begin(), chosen.end(), [&](Rank a, Rank b) { return told[3 * a + 1] < told[3 * b + 1]; });
   std::vector<Rank> members;
+  members.reserve(chosen.size());
   for (Rank rank : chosen) members.push_back(core_->members[rank]);
   if (label.empty()) label = fmt::format("{}/{}", core_->label, colour);
   return Communicator(engine->make_communicator(id, std::move(label), std::move(members)));

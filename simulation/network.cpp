@@ -35,7 +35,7 @@ Network::Network(const Machine& machine, const std::vector<int>& node_of) : node
   const std::uint64_t uplinks = limited ? machine.nic_bytes_per_second * machine.nics * machine.nodes_per_leaf /
                                               machine.oversubscription_percent * 100
                                         : 0;
-  up_.assign(static_cast<std::size_t>(nodes / per_leaf + 1), {uplinks, 0, 0});
+  up_.assign(static_cast<std::size_t>(nodes / per_leaf) + 1, {uplinks, 0, 0});
   down_ = up_;
 }
 

@@ -72,6 +72,7 @@ std::vector<int> Run::dense_nodes(const std::vector<int>& node_of, int simulated
   std::sort(numbers.begin(), numbers.end());
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
   std::vector<int> dense;
+  dense.reserve(at(simulated));
   for (int rank = 0; rank < simulated; ++rank)
     dense.push_back(
         static_cast<int>(std::lower_bound(numbers.begin(), numbers.end(), node_of[at(rank)]) - numbers.begin()));

@@ -28,6 +28,7 @@ void alltoall_by_bruck(PlanBuilder& plan, const PlanRequest&) {
   const int n = plan.size();
   // Where the block with i ranks to go at the start is now; at the end it is that of rank r - i.
   std::vector<Block> place;
+  place.reserve(static_cast<std::size_t>(n));
   for (int i = 0; i < n; ++i) place.push_back(plan.input(plan.block((plan.rank() + i) % n)));
 
   const RangeId most = plan.blocks(0, n / 2);  // every bit is set in half of the numbers at most

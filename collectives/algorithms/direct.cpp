@@ -99,12 +99,14 @@ void broadcast_by_direct(PlanBuilder& plan, const PlanRequest&) {
 
 void gather_by_direct(PlanBuilder& plan, const PlanRequest&) {
   std::vector<RangeId> shares;
+  shares.reserve(at(plan.size()));
   for (int i = 0; i < plan.size(); ++i) shares.push_back(plan.block((plan.root() + i) % plan.size()));
   direct_gather(plan, rotated(plan, plan.root()), shares);
 }
 
 void scatter_by_direct(PlanBuilder& plan, const PlanRequest&) {
   std::vector<RangeId> shares;
+  shares.reserve(at(plan.size()));
   for (int i = 0; i < plan.size(); ++i) shares.push_back(plan.block((plan.root() + i) % plan.size()));
   direct_scatter(plan, rotated(plan, plan.root()), shares);
 }

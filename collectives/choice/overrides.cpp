@@ -21,6 +21,7 @@ std::vector<std::string_view> algorithm_names() {
 
 std::vector<std::string_view> collective_names() {
   std::vector<std::string_view> names;
+  names.reserve(collective_count);
   for (int i = 0; i < collective_count; ++i) names.push_back(name(static_cast<Collective>(i)));
   return names;
 }

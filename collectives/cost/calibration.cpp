@@ -17,7 +17,7 @@ constexpr std::int64_t parts_of_octave = 64;
 /// The logarithm, in 64ths of a factor of two; whole numbers, so that every rank has the same.
 std::int64_t logarithm(std::uint64_t bytes) {
   const std::uint64_t value = std::clamp<std::uint64_t>(bytes, 1, std::uint64_t{1} << 50);
-  const int octave = std::bit_width(value) - 1;
+  const int octave = static_cast<int>(std::bit_width(value)) - 1;
   const auto within = static_cast<std::int64_t>((value * parts_of_octave) >> octave) - parts_of_octave;
   return octave * parts_of_octave + within;
 }

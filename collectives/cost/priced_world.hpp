@@ -10,8 +10,12 @@
 
 namespace fabring::cost {
 
-inline std::int64_t log2_up(std::int64_t n) { return n <= 1 ? 0 : std::bit_width(static_cast<std::uint64_t>(n - 1)); }
-inline std::int64_t log2_down(std::int64_t n) { return std::bit_width(static_cast<std::uint64_t>(n)) - 1; }
+inline std::int64_t log2_up(std::int64_t n) {
+  return n <= 1 ? 0 : static_cast<std::int64_t>(std::bit_width(static_cast<std::uint64_t>(n - 1)));
+}
+inline std::int64_t log2_down(std::int64_t n) {
+  return static_cast<std::int64_t>(std::bit_width(static_cast<std::uint64_t>(n))) - 1;
+}
 
 /// The shape in the terms of docs/algorithms.md, and phases that many algorithms share.
 class PricedWorld {

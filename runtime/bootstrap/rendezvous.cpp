@@ -168,8 +168,11 @@ Result<std::unique_ptr<MeetingServer>> serve(const Config& config, MeetingTerms 
        candidate_ports(static_cast<std::uint16_t>(config.master_port), config.master_port_shared)) {
     for (auto& address : *addresses) address.port = port;
     auto server = MeetingServer::start(*addresses, terms, log);
-    if (server && !taken.empty()) (*server)->look_for_twin(std::move(taken));
-    if (server || !config.master_port_shared) return server;
+    if (server) {
+      if (!taken.empty()) (*server)->look_for_twin(std::move(taken));
+      return server;
+    }
+    if (!config.master_port_shared) return server;
     taken.insert(taken.end(), addresses->begin(), addresses->end());
     if (first_error.ok()) first_error = server.error();
     log.debug(fmt::format("port {} is taken, trying the next: {}", port, server.error().message()));

@@ -47,7 +47,7 @@ void DeviceCopies::post_within_reach(int device, CopyWay way, std::span<const De
 
 // Also behind a group that was refused in the middle: what was posted of it runs.
 Status DeviceCopies::set_mark(Queue& queue) {
-  const Status set = queue.queue ? queue.queue->post_mark() : Status();
+  Status set = queue.queue ? queue.queue->post_mark() : Status();
   queue.unmarked = !set.ok();
   if (set.ok()) ++queue.marks;
   return set;

@@ -22,7 +22,7 @@ Execution::Execution(std::shared_ptr<CommunicatorCore> communicator, Call call,
       call_(std::move(call)),
       plan_(std::move(plan)),
       sequence_(sequence),
-      tiling_(tiling),
+      tiling_(std::move(tiling)),
       signature_(call_.signature()) {}
 
 Execution::~Execution() = default;

@@ -50,12 +50,11 @@ void EngineCore::refuse(CommunicatorCore& communicator, Rank member, const Execu
 Status EngineCore::mismatched_message(CommunicatorCore& communicator, Rank member, const Signature& sent,
                                       const Call& receive) {
   const Rank sender = communicator.members[member];
-  const Status why(
-      ErrorCode::mismatch,
-      fmt::format("a message on communicator '{}' does not fit its receive: {} sent {}, {} called {}. Types "
-                  "must be the same, and the receive must have room for all of the message",
-                  communicator.label, who(sender), describe(sent), who(parts_.self), receive.describe()),
-      context_of(sender));
+  Status why(ErrorCode::mismatch,
+             fmt::format("a message on communicator '{}' does not fit its receive: {} sent {}, {} called {}. Types "
+                         "must be the same, and the receive must have room for all of the message",
+                         communicator.label, who(sender), describe(sent), who(parts_.self), receive.describe()),
+             context_of(sender));
   report({ErrorCode::mismatch, sender, parts_.self, communicator.global_id(), why.message()});
   fail(communicator, why);
   return why;

@@ -139,7 +139,8 @@ void Refusals::refused_subgroup(std::uint32_t id, const Status& why) {
   if (!control_) return;
   {
     std::lock_guard lock(mutex_);
-    if (subgroups_.size() >= most_refusals || !subgroups_.try_emplace(id, false, why.message()).second) return;
+    if (subgroups_.size() >= most_refusals || !subgroups_.try_emplace(id, Subgroup{false, why.message()}).second)
+      return;
   }
   control_->after(time_to_repeat, [this, id] {
     if (!closed_.load()) tell_subgroups(id);

@@ -49,6 +49,7 @@ class Opener {
     path_.shared_memory = shared_ && some_share_a_node();
     if (local_ && network_) {
       std::vector<bool> is_local;
+      is_local.reserve(static_cast<std::size_t>(options_.world_size));
       for (Rank rank = 0; rank < options_.world_size; ++rank) is_local.push_back(is_local_to_me(rank));
       auto joint = make_joint_endpoint(std::move(local_), std::move(network_), std::move(is_local));
       if (!joint) return joint.error();

@@ -222,6 +222,7 @@ Result<std::string> common_network(const std::vector<Identity>& ranks) {
       groups.push_back({what, {static_cast<Rank>(rank)}});
   }
   std::vector<std::string> reasons;
+  reasons.reserve(groups.size());
   for (const auto& [what, which] : groups) reasons.push_back(rank_list(which) + " " + what);
   const std::string& wanted = ranks[0].transports;
   std::string why =

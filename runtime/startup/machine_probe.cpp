@@ -143,9 +143,9 @@ class Probe {
   Status run(const ProbeSample& sample, int operations) {
     const std::size_t count = sample.bytes / sizeof(float);
     for (int i = 0; i < operations; ++i) {
-      const Status status = sample.collective == Collective::broadcast
-                                ? world_.broadcast(data_.data(), count, DataType::float32, 0)
-                                : world_.allreduce(data_.data(), data_.data(), count, DataType::float32, ReduceOp::sum);
+      Status status = sample.collective == Collective::broadcast
+                          ? world_.broadcast(data_.data(), count, DataType::float32, 0)
+                          : world_.allreduce(data_.data(), data_.data(), count, DataType::float32, ReduceOp::sum);
       if (!status.ok()) return status;
     }
     return {};

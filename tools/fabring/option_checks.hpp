@@ -22,6 +22,7 @@ template <class Value>
 CLI::Option* add_choice(CLI::App& app, std::string option, Value& value,
                         std::vector<std::pair<std::string, Value>> choices, std::string description) {
   std::vector<std::string> names;
+  names.reserve(choices.size());
   for (const auto& [name, meaning] : choices) names.push_back(name);
   const auto take = [&value, choices = std::move(choices)](const std::string& word) {
     for (const auto& [name, meaning] : choices)

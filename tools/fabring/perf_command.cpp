@@ -121,6 +121,7 @@ Status understand(Words& words) {
   const auto type = parse_data_type(words.type);
   if (!type) {
     std::vector<std::string_view> known;
+    known.reserve(data_type_count);
     for (int i = 0; i < data_type_count; ++i) known.push_back(name(static_cast<DataType>(i)));
     return wrong_argument(fmt::format("-d '{}' is not a data type{} (known: {})", words.type,
                                       did_you_mean(words.type, known), fmt::join(known, ", ")));
@@ -129,6 +130,7 @@ Status understand(Words& words) {
   const auto op = parse_reduce_op(words.op);
   if (!op) {
     std::vector<std::string_view> known;
+    known.reserve(reduce_op_count);
     for (int i = 0; i < reduce_op_count; ++i) known.push_back(name(static_cast<ReduceOp>(i)));
     return wrong_argument(fmt::format("-o '{}' is not a reduction{} (known: {})", words.op,
                                       did_you_mean(words.op, known), fmt::join(known, ", ")));

@@ -92,7 +92,7 @@ int run_on_hosts(RunOptions& options, const Environment& environment) {
     std::string here(4096, '\0');
     if (::getcwd(here.data(), here.size()) == nullptr)
       return finish(Status(ErrorCode::unavailable, std::string("no working directory: ") + std::strerror(errno)));
-    several.directory = here.c_str();
+    several.directory.assign(here.data());  // up to its end
   }
   return finish(run_hosts_job(several, environment));
 }

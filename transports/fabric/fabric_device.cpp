@@ -14,7 +14,7 @@ constexpr std::size_t trial_bytes = 64 * 1024;
 
 // What a provider says of itself is proved by registering memory of the GPU that is used here. If none is yet, the
 // first operation's is tried.
-void FabricEndpoint::open_for_devices(std::shared_ptr<DeviceMemory> memory) {
+void FabricEndpoint::open_for_devices(const std::shared_ptr<DeviceMemory>& memory) {
   const Status ready = prepare_landing();
   if (!ready.ok()) return settle(ready, "");
   registrations_ =

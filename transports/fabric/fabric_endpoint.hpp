@@ -85,7 +85,7 @@ class FabricEndpoint final : public Endpoint {
   void finish(Operation& operation, Outcome outcome, std::size_t bytes);
 
   // Memory of GPUs (fabric_device.cpp).
-  void open_for_devices(std::shared_ptr<DeviceMemory> memory);
+  void open_for_devices(const std::shared_ptr<DeviceMemory>& memory);
   Status prepare_landing();
   /// Whether the card reaches the GPU, once and for all.
   void settle(const Status& tried, const char* with);

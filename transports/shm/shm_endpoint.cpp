@@ -72,7 +72,7 @@ void ShmEndpoint::watch(int fd, std::uint64_t what) {
 }
 
 Status ShmEndpoint::add_peer(Rank peer, std::string_view address) {
-  if (const Status added = introductions_->add(peer, address); !added.ok()) return added;
+  if (Status added = introductions_->add(peer, address); !added.ok()) return added;
   auto& there = peers_[static_cast<std::size_t>(peer)];
   if (!there) {
     there = std::make_unique<Peer>(options_.self, peer, options_.world_size, *arena_, ledger_, written_to_);

@@ -118,6 +118,7 @@ Result<ChildProcess> ChildProcess::start(const ChildStart& start) {
   std::vector<std::string> pairs;
   for (const auto& [name, value] : start.environment) pairs.push_back(name + "=" + value);
   std::vector<char*> envp;
+  envp.reserve(pairs.size() + 1);
   for (const std::string& pair : pairs) envp.push_back(const_cast<char*>(pair.c_str()));
   envp.push_back(nullptr);
 

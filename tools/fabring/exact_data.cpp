@@ -184,7 +184,7 @@ std::int64_t ExactData::input(int rank, std::size_t index) const {
       return rank % 2 == 0 ? average(i) + deviation : average(i) - deviation;
     }
     case ReduceOp::prod: {
-      const std::int64_t bits = std::bit_width(static_cast<std::uint64_t>(limit_)) - 1;
+      const auto bits = static_cast<std::int64_t>(std::bit_width(static_cast<std::uint64_t>(limit_))) - 1;
       const std::int64_t most_twos = std::min<std::int64_t>({6, bits, ranks_});
       const std::int64_t twos = shared % (most_twos + 1);
       return (rank + shared / 16) % ranks_ < twos ? 2 : 1;

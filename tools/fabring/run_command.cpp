@@ -92,7 +92,8 @@ int run_on_hosts(RunOptions& options, const Environment& environment) {
     std::string here(4096, '\0');
     if (::getcwd(here.data(), here.size()) == nullptr)
       return finish(Status(ErrorCode::unavailable, std::string("no working directory: ") + std::strerror(errno)));
-    several.directory.assign(here.data());  // up to its end
+    here.resize(std::strlen(here.data()));
+    several.directory = std::move(here);
   }
   return finish(run_hosts_job(several, environment));
 }

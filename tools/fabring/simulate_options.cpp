@@ -61,6 +61,7 @@ Result<SimulatedWorlds> understand(const SimulateOptions& options) {
       options.collective.empty() ? std::optional(Collective::allreduce) : parse_collective(options.collective);
   if (!collective) {
     std::vector<std::string_view> names;
+    names.reserve(collective_count);
     for (int i = 0; i < collective_count; ++i) names.push_back(name(static_cast<Collective>(i)));
     return wrong_argument(
         fmt::format("'{}' is not a collective{}", options.collective, did_you_mean(options.collective, names)));

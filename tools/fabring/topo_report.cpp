@@ -34,6 +34,7 @@ std::vector<std::size_t> served(const Topology& topology, std::size_t nic) {
 
 std::vector<std::string> labels(const Topology& topology, const std::vector<std::size_t>& nics) {
   std::vector<std::string> names;
+  names.reserve(nics.size());
   for (const std::size_t nic : nics) names.push_back(topology.nics[nic].label());
   return names;
 }

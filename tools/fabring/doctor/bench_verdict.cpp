@@ -38,6 +38,7 @@ struct Cell {
 
 std::vector<double> values_of(const std::vector<Cell>& cells) {
   std::vector<double> values;
+  values.reserve(cells.size());
   for (const Cell& cell : cells) values.push_back(cell.value);
   return values;
 }
@@ -45,6 +46,7 @@ std::vector<double> values_of(const std::vector<Cell>& cells) {
 /// Median absolute deviation, scaled to be a standard deviation where values are normally distributed.
 double spread(const std::vector<double>& values, double middle) {
   std::vector<double> distances;
+  distances.reserve(values.size());
   for (const double value : values) distances.push_back(std::abs(value - middle));
   return 1.4826 * median(std::move(distances));
 }
@@ -52,6 +54,7 @@ double spread(const std::vector<double>& values, double middle) {
 /// The rate below which a way is slow beside these others: slower in its best round than they are in their worst.
 double slow_below(const std::vector<Cell>& others) {
   std::vector<double> worst;
+  worst.reserve(others.size());
   for (const Cell& cell : others) worst.push_back(*std::min_element(cell.rounds.begin(), cell.rounds.end()));
   const std::vector<double> best = values_of(others);
   const double middle = median(best);
@@ -354,6 +357,7 @@ std::vector<std::pair<int, int>> doubtful(const BenchMatrix& matrix, std::size_t
   std::sort(found.begin(), found.end());
   if (found.size() > most) found.resize(most);
   std::vector<std::pair<int, int>> pairs;
+  pairs.reserve(found.size());
   for (const auto& [value, pair] : found) pairs.push_back(pair);
   return pairs;
 }

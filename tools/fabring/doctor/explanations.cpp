@@ -85,6 +85,7 @@ std::vector<LogHit> explain_log(std::istream& log, std::size_t most_bytes) {
   }
   if (!line.empty()) look_at();
   std::vector<LogHit> found;
+  found.reserve(hits.size());
   for (auto& [entry, hit] : hits) found.push_back(std::move(hit));
   std::sort(found.begin(), found.end(), [](const LogHit& a, const LogHit& b) {
     return std::pair(a.explanation->victim, a.line) < std::pair(b.explanation->victim, b.line);

@@ -131,20 +131,10 @@ void AccountBook::close(std::optional<Entry> entry) {
   std::lock_guard lock(mutex_);
   --open_;
   if (!entry) return;
-  if (const auto failed = failed_.extract(entry->account.communicator);
-      failed && entry->account.fine && entry->untold.ok())
-    entry->untold = failed.mapped();
   entries_.push_back(std::move(*entry));
   if (entries_.size() <= most_entries) return;
   entries_.pop_front();
   dropped_some_ = true;
-}
-
-void AccountBook::fail(std::uint64_t communicator, const Status& why) {
-  std::lock_guard lock(mutex_);
-  if (open_ > 0 && failed_.size() < most_entries) failed_.emplace(communicator, why);
-  for (Entry& entry : entries_)
-    if (entry.account.communicator == communicator && entry.account.fine && entry.untold.ok()) entry.untold = why;
 }
 
 std::vector<AccountBook::Entry> AccountBook::entries() const {

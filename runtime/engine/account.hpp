@@ -78,9 +78,6 @@ class AccountBook {
   void open();
   /// `entry`: of one that has called or sent something.
   void close(std::optional<Entry> entry);
-  /// One of those has failed, as is known only now, or one that is about to be gone: no more to be found, and not yet
-  /// here.
-  void fail(std::uint64_t communicator, const Status& why);
   std::vector<Entry> entries() const;
   /// Does it have all that are gone, if so many are there? Before entries() are read.
   bool complete(std::size_t there) const;
@@ -89,7 +86,6 @@ class AccountBook {
   static constexpr std::size_t most_entries = 256;
   mutable std::mutex mutex_;
   std::deque<Entry> entries_;
-  std::map<std::uint64_t, Status> failed_;  // by communicator, for who is still to come
   std::size_t open_ = 0;
   bool dropped_some_ = false;
 };

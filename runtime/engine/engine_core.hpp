@@ -221,6 +221,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   Accounts accounts() const;  ///< of this rank, with the drive held
   void heard_goodbye(Rank world_rank, const std::string& account);
   Status compare_accounts();
+  Status heard_mismatch(std::uint64_t communicator) const;
   static std::string unread(const CommunicatorCore& communicator, const Execution& execution);
   Time patience(const Execution& execution) const;
   static Time stuck_for(const Execution& execution, Time now);

@@ -117,7 +117,6 @@ void EngineCore::apply(const Failure& failure) {
   const Status why = explain(failure);
   for (const auto& communicator : communicators())
     if (concerns(failure, *communicator)) fail(*communicator, why);
-  if (failure.code == ErrorCode::mismatch) account_book_->fail(failure.communicator, why);
   if (failure.communicator == 0 && failure.culprit == parts_.self) given_up_ = true;
   if (failure.communicator == 0 && failure.culprit >= 0) cut_off(failure.culprit);
 }

@@ -123,9 +123,24 @@ Status EngineCore::compare_accounts() {
     const Status differs = compare(communicator->account(), communicator->label);
     if (!differs.ok()) fail(*communicator, differs);  // leave() says so
   }
-  for (const auto& entry : account_book_->entries())
-    if (first.ok()) first = entry.untold.ok() ? compare(entry.account, entry.label) : entry.untold;
+  for (const auto& entry : account_book_->entries()) {
+    if (!first.ok()) break;
+    first = entry.untold;
+    if (first.ok() && entry.account.fine) first = heard_mismatch(entry.account.communicator);
+    if (first.ok()) first = compare(entry.account, entry.label);
+  }
   return first;
+}
+
+// What another rank has told of a communicator that was, or was being, given up here by then.
+Status EngineCore::heard_mismatch(std::uint64_t communicator) const {
+  std::optional<Failure> heard;
+  {
+    std::lock_guard lock(mutex_);
+    for (const Failure& failure : applied_)
+      if (!heard && failure.code == ErrorCode::mismatch && failure.communicator == communicator) heard = failure;
+  }
+  return heard ? explain(*heard) : Status();
 }
 
 // That a rank has left while another waits for it is certain from its account; otherwise what it had sent may still be

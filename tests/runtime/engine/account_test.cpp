@@ -112,25 +112,6 @@ TEST(AccountBook, is_not_complete_while_a_communicator_is_on_its_way_into_it) {
   EXPECT_EQ(book.entries().size(), 1u) << "it had done nothing";
 }
 
-TEST(AccountBook, knows_of_a_failure_that_came_while_a_communicator_was_on_its_way_into_it) {
-  const Status mismatch(ErrorCode::mismatch, "other roots");
-  AccountBook book;
-  for (int i = 0; i < 3; ++i) book.open();
-  book.fail(11, mismatch);
-  book.fail(12, mismatch);
-  book.close(AccountBook::Entry{account(11, 3), "some", {}});
-  Account told = account(12, 3);
-  told.fine = false;  // its own call has told
-  book.close(AccountBook::Entry{told, "told", {}});
-  book.close(AccountBook::Entry{account(13, 3), "other", {}});
-  ASSERT_EQ(book.entries().size(), 3u);
-  EXPECT_EQ(book.entries()[0].untold.code(), ErrorCode::mismatch);
-  EXPECT_TRUE(book.entries()[1].untold.ok());
-  EXPECT_TRUE(book.entries()[2].untold.ok());
-  book.fail(13, mismatch);
-  EXPECT_EQ(book.entries()[2].untold.code(), ErrorCode::mismatch) << "it has come by then";
-}
-
 TEST(AccountBook, says_that_it_has_not_all_of_many) {
   AccountBook book;
   for (std::uint64_t id = 1; id <= 300; ++id) {

@@ -300,8 +300,8 @@ void add_plan(CLI::App& app, Session& session) {
       ->type_name("NAME");
   command
       ->add_option("--machine", options->machine,
-                   "What auto and --explain price it for: shared-memory, cuda-ipc, loopback-tcp (default), "
-                   "loopback-fabric, 1g, 10g, 100g, efa-400, efa-3200, or a JSON file")
+                   fmt::format("What auto and --explain price it for (loopback-tcp): {}, or a JSON file",
+                               fmt::join(machine_names(), ", ")))
       ->type_name("NAME|F");
   command->add_option("--count", options->count, "Elements, of each block where ranks have blocks (1M)")
       ->type_name("COUNT");

@@ -259,15 +259,13 @@ int run(const SimulateOptions& options, const Session& session) {
 void add_simulate(CLI::App& app, Session& session) {
   auto options = std::make_shared<SimulateOptions>();
   CLI::App* command = app.add_subcommand("simulate", "Predict times on a described machine at any scale");
-  const auto option = [&](const char* name, auto& value, const char* help, const char* type) {
+  const auto option = [&](const char* name, auto& value, const std::string& help, const char* type) {
     return command->add_option(name, value, help)->type_name(type);
   };
   option("collective", options->collective, "allreduce, broadcast, ...", "COLLECTIVE");
   option("--nodes", options->nodes, "How many nodes (1)", "N")->check(between(1, most_simulated_ranks));
   option("--ranks-per-node", options->ranks_per_node, "Ranks of each (8)", "R")->check(between(1, 4096));
-  option("--machine", options->machine,
-         "shared-memory, cuda-ipc, loopback-tcp, loopback-fabric, 1g, 10g, 100g (default), efa-400, efa-3200, or a "
-         "JSON file",
+  option("--machine", options->machine, fmt::format("{}, or a JSON file (100g)", fmt::join(machine_names(), ", ")),
          "NAME|F");
   option("--sizes", options->sizes, "Bytes of the whole vector (1K,16K,256K,4M,64M)", "LIST");
   option("--algorithm", options->algorithm, "Which to compare (all)", "LIST");

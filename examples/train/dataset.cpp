@@ -13,7 +13,7 @@ using fabring::Status;
 
 // What is left of a gzipped file after its IDX header: one byte per value, `values_per_item` of them per item. The
 // header is a type (8: unsigned byte) and a number of dimensions, then each dimension, big-endian.
-Result<std::vector<std::uint8_t>> read_idx(const std::string& path, std::vector<std::uint32_t> item_shape) {
+Result<std::vector<std::uint8_t>> read_idx(const std::string& path, const std::vector<std::uint32_t>& item_shape) {
   const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rb"), gzclose);
   if (!file) {
     return Status(ErrorCode::unavailable, "cannot open " + path +

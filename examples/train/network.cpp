@@ -50,7 +50,8 @@ Network::Network(std::vector<int> widths, std::uint64_t seed) {
 }
 
 const Eigen::MatrixXf& Network::forward(Eigen::MatrixXf inputs) {
-  activations_.assign(1, std::move(inputs));
+  activations_.clear();
+  activations_.push_back(std::move(inputs));
   for (const Layer& layer : layers_) {
     Eigen::MatrixXf sums = layer.weights(parameters_) * activations_.back();
     sums.colwise() += layer.biases(parameters_);

@@ -1,7 +1,8 @@
 #include "tools/fabring/rough_data.hpp"
 
+#include <bit>
 #include <cmath>
-#include <cstring>
+#include <cstdint>
 
 #include "tools/fabring/exact_data.hpp"
 
@@ -59,7 +60,7 @@ std::size_t RoughData::wrong_inputs(const void* buffer, std::size_t count) const
   const auto* values = static_cast<const float*>(buffer);
   std::size_t wrong = 0;
   for (std::size_t i = 0; i < count; ++i)
-    if (std::memcmp(values + i, &input_[i % period], sizeof(float)) != 0) ++wrong;
+    if (std::bit_cast<std::uint32_t>(values[i]) != std::bit_cast<std::uint32_t>(input_[i % period])) ++wrong;
   return wrong;
 }
 

@@ -64,9 +64,9 @@ class Picture {
     double cores_height = 0;
   };
 
-  static double rows_of(const std::vector<std::size_t>& devices) {
-    return static_cast<double>((devices.size() + most_across - 1) / most_across);
-  }
+  static std::size_t rows_for(std::size_t things, std::size_t in_row) { return (things + in_row - 1) / in_row; }
+  static double length_of(std::size_t cells, double cell) { return static_cast<double>(cells) * cell; }
+  static std::size_t rows_of(const std::vector<std::size_t>& devices) { return rows_for(devices.size(), most_across); }
 
   // Where no device is below a switch there is nothing to tell apart.
   double label_height() const {
@@ -76,10 +76,10 @@ class Picture {
 
   Size size_of(const DeviceGroup& group) const {
     const std::size_t across = std::min(std::max({group.gpus.size(), group.nics.size(), std::size_t{1}}), most_across);
-    const double rows = rows_of(group.gpus) + rows_of(group.nics);
+    const std::size_t rows = rows_of(group.gpus) + rows_of(group.nics);
     const double between = group.gpus.empty() || group.nics.empty() ? 0 : ribbon_room - gap;
     return {static_cast<double>(across) * (device_width + gap) - gap + 2 * padding,
-            rows * (device_height + gap) - gap + between + 2 * padding + label_height()};
+            length_of(rows, device_height + gap) - gap + between + 2 * padding + label_height()};
   }
 
   void plan() {
@@ -123,8 +123,7 @@ class Picture {
     column.width = widest + 2 * padding;
     const std::size_t cpus = column.node ? column.node->cpus.size() : 0;
     column.cores_in_row = static_cast<std::size_t>(widest / (core + core_gap));
-    column.cores_height =
-        static_cast<double>((cpus + column.cores_in_row - 1) / column.cores_in_row) * (core + core_gap);
+    column.cores_height = length_of(rows_for(cpus, column.cores_in_row), core + core_gap);
     for (const Point& offset : offsets)
       column.at.push_back({left + padding + offset.x, top_ + 62 + column.cores_height + 24 + offset.y});
     for (std::size_t i = 0; i < column.groups.size(); ++i) place(*column.groups[i], column.at[i]);
@@ -137,9 +136,9 @@ class Picture {
       const std::size_t across = std::min<std::size_t>(devices.size(), most_across);
       const double left = middle - (static_cast<double>(across) * (device_width + gap) - gap) / 2;
       for (std::size_t i = 0; i < devices.size(); ++i)
-        into[devices[i]] = {left + static_cast<double>(i % most_across) * (device_width + gap),
-                            y + static_cast<double>(i / most_across) * (device_height + gap)};
-      y += rows_of(devices) * (device_height + gap);
+        into[devices[i]] = {left + length_of(i % most_across, device_width + gap),
+                            y + length_of(i / most_across, device_height + gap)};
+      y += length_of(rows_of(devices), device_height + gap);
     };
     row(group.gpus, gpus_);
     if (!group.gpus.empty()) y += ribbon_room - gap;
@@ -170,8 +169,8 @@ class Picture {
       for (std::size_t i = 0; i < node.cpus.size(); ++i) {
         const bool allowed =
             std::binary_search(topology_.allowed_cpus.begin(), topology_.allowed_cpus.end(), node.cpus[i]);
-        svg.rectangle(x + static_cast<double>(i % column.cores_in_row) * (core + core_gap),
-                      top_ + 54 + static_cast<double>(i / column.cores_in_row) * (core + core_gap), core, core,
+        svg.rectangle(x + length_of(i % column.cores_in_row, core + core_gap),
+                      top_ + 54 + length_of(i / column.cores_in_row, core + core_gap), core, core,
                       allowed ? usable : barred);
       }
     }

@@ -28,8 +28,8 @@ void DeviceSide::meet(const Transfer& transfer) {
     takes_tickets_[static_cast<std::size_t>(rank)] = rank != parts_.self && transfer.takes_tickets(rank);
 }
 
-std::byte* DeviceSide::borrow_pinned(std::size_t bytes) {
-  std::byte* const block = staging_.borrow(bytes);
+std::byte* DeviceSide::borrow_pinned(std::size_t bytes, bool beyond_budget) {
+  std::byte* const block = staging_.borrow(bytes, beyond_budget);
   if (block == nullptr || pinned_->gave(block)) return block;
   staging_.give_back(block, bytes);
   return nullptr;

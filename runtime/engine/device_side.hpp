@@ -42,7 +42,7 @@ class DeviceSide {
   /// Do kernels reach this block of staging?
   bool is_pinned(std::byte* block) const { return pinned_->gave(block); }
   /// Staging that kernels may read, or null.
-  std::byte* borrow_pinned(std::size_t bytes);
+  std::byte* borrow_pinned(std::size_t bytes, bool beyond_budget = false);
   /// Likewise of what Scratch::promise() promised; the promise is still open if it is null.
   std::byte* keep_pinned_promise(std::size_t bytes);
   /// An operation whose data would stay on the device is staged, as there is not so much pinned memory beside it.
@@ -59,6 +59,10 @@ class DeviceSide {
   /// Did the last message of this rank that might have been a ticket come in full?
   bool sends_in_full(Rank world_rank) const { return sends_in_full_[static_cast<std::size_t>(world_rank)]; }
   void sends_in_full(Rank world_rank, bool it_does) { sends_in_full_[static_cast<std::size_t>(world_rank)] = it_does; }
+
+  /// Did anything lately pass through the host of an operation whose data stay on the device? Then others may, too.
+  bool needs_mirrors() const { return needs_mirrors_; }
+  void needs_mirrors(bool it_does) { needs_mirrors_ = it_does; }
 
   /// See Endpoint::admit_device_memory. Each new reason against it is said once.
   Result<std::shared_ptr<const void>> admit(std::span<const Rank> peers, std::span<const std::byte> memory);
@@ -80,6 +84,7 @@ class DeviceSide {
   std::vector<bool> sends_in_full_;            ///< by world rank
   std::vector<std::string> reasons_to_stage_;  ///< those that were said
   bool said_no_mirror_ = false;
+  bool needs_mirrors_ = false;
 };
 
 }  // namespace fabring

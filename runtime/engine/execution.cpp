@@ -194,6 +194,7 @@ void Execution::fail(const Status& why) {
 void Execution::publish() {
   if (on_device_) {
     give_back_for_device();
+    if (!took_mirror_) engine_->devices().needs_mirrors(false);
   } else if (engine_ != nullptr) {
     give_back_scratch();
   }

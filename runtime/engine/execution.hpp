@@ -214,10 +214,11 @@ class Execution {
   void post_copies(std::uint32_t tile_slot, CopyWay way, StepId step);
 
   // execution_device_memory.cpp
-  bool stay_on_device();
+  enum class Stay : std::uint8_t { yes, no, later };
+  Stay stay_on_device();
   bool admit(const std::vector<Rank>& far, const std::byte* at, std::size_t bytes);
   std::span<std::byte> admitted_operand(const Tile& tile, StepId id) const;
-  bool borrow_for_device(std::uint32_t depth, std::size_t slots);
+  bool borrow_for_device(std::uint32_t depth, std::size_t slots, bool beyond_budget);
   void give_back_for_device();
   bool may_have_mirror(const Tile& tile) const;
   bool take_mirror(Tile& tile);
@@ -348,8 +349,9 @@ class Execution {
   std::size_t mirror_scratch_ = 0;             // staging: bytes before what stands for the plan's areas
   std::uint32_t promised_mirrors_ = 0;         // of staging_bytes_ that nobody needed so far
   std::vector<std::byte*> free_mirrors_;       // that a tile had
-  std::size_t device_area_bytes_ = 0;          // scratch of one tile on the device
-  bool results_aside_ = false;                 // what reads early may not write the output, which is being sent
+  bool took_mirror_ = false;
+  std::size_t device_area_bytes_ = 0;  // scratch of one tile on the device
+  bool results_aside_ = false;         // what reads early may not write the output, which is being sent
   // What cards read and write there: for messages to and from ranks of other hosts, the buffers, and the scratch too.
   bool admitted_ = false, scratch_admitted_ = false;
   bool waits_for_stream_ = false;

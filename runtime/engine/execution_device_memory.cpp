@@ -30,14 +30,15 @@ bool overlap(const Call& call) {
 
 }  // namespace
 
-// All that it needs, now; otherwise it is staged like any other.
-bool Execution::stay_on_device() {
+// All that it needs, now, or later, when others of its communicator have given back what they hold: through the host it
+// would take many times as long. What can never stay there is staged like any other.
+Execution::Stay Execution::stay_on_device() {
   on_device_ = false;
-  if (!call_.device.shared || !delivered_.empty() || delivered_from_) return false;
+  if (!call_.device.shared || !delivered_.empty() || delivered_from_) return Stay::no;
   const auto near = [this](Rank member) {
     return engine_->devices().shares_memory_with(communicator_->members[static_cast<std::size_t>(member)]);
   };
-  if (why_staged(*plan_, call_, tiling_, eager_limit_, near)) return false;
+  if (why_staged(*plan_, call_, tiling_, eager_limit_, near)) return Stay::no;
   const std::size_t large = lay_out();
   mirror_scratch_ = (staging_bytes_ + mirror_alignment - 1) / mirror_alignment * mirror_alignment;
   staging_bytes_ = mirror_scratch_ + area_bytes_;
@@ -57,18 +58,26 @@ bool Execution::stay_on_device() {
   // What comes from a card needs a place there.
   if (!device_operands_->scales() && !computes_in_scratch(*plan_) && !admitted_ && !results_aside_)
     device_area_bytes_ = 0;
-  for (std::uint32_t depth = std::min(tiling_.depth + 2, tiling_.tiles); depth > 0 && !on_device_; --depth)
-    on_device_ = borrow_for_device(depth, std::min({large * depth, most_device_slots, std::size_t{depth} * 2}));
+  const std::size_t least = slot_bytes_ * std::min<std::size_t>(large, 1) + staging_bytes_;
+  const bool possible = least <= engine_->devices().staging().budget();
+  for (std::uint32_t depth = std::min(tiling_.depth + 2, tiling_.tiles); depth > 0 && possible && !on_device_; --depth)
+    on_device_ = borrow_for_device(depth, std::min({large * depth, most_device_slots, std::size_t{depth} * 2}), false);
+  if (possible && !on_device_) {
+    if (!communicator_->active.empty()) {
+      device_operands_.reset();
+      return Stay::later;
+    }
+    on_device_ = borrow_for_device(1, std::min<std::size_t>(large, 1), true);
+  }
   if (on_device_) {
     scratch_admitted_ = admitted_ && device_area_bytes_ > 0;
     for (const auto& tile : tiles_)
       scratch_admitted_ = scratch_admitted_ && admit(far, tile->scratch_there.at, device_area_bytes_);
-    return true;
+    return Stay::yes;
   }
   device_operands_.reset();
-  if (engine_->devices().staging().lent() == 0)
-    engine_->devices().cannot_mirror(slot_bytes_ * std::min<std::size_t>(large, 1) + staging_bytes_);
-  return false;
+  if (!possible) engine_->devices().cannot_mirror(least);
+  return Stay::no;
 }
 
 // Otherwise what goes to and comes from ranks of other hosts passes through memory of the host.
@@ -91,21 +100,25 @@ std::span<std::byte> Execution::admitted_operand(const Tile& tile, StepId id) co
   return device_operands_->at(tile.there, operand);
 }
 
-bool Execution::borrow_for_device(std::uint32_t depth, std::size_t slots) {
+// Mirrors are promised for all tiles where they are likely to be needed: otherwise they would be others' operations'.
+bool Execution::borrow_for_device(std::uint32_t depth, std::size_t slots, bool beyond_budget) {
   const int device = call_.device.shared->device;
   for (std::byte* slot = nullptr; slots_.size() < slots; slots_.push_back(slot))
-    if (slot = engine_->devices().borrow_pinned(slot_bytes_); slot == nullptr) break;
+    if (slot = engine_->devices().borrow_pinned(slot_bytes_, beyond_budget); slot == nullptr) break;
   bool enough = slots_.size() == slots;
   for (std::uint32_t i = 0; i < depth && enough; ++i) {
     auto tile = std::make_unique<Tile>();
     tile->place.staging = no_memory();
     tile->place.scratch = tile->place.staging + mirror_scratch_;
-    if (device_area_bytes_ > 0) tile->scratch_there = engine_->devices().scratch().borrow(device, device_area_bytes_);
+    if (device_area_bytes_ > 0)
+      tile->scratch_there = engine_->devices().scratch().borrow(device, device_area_bytes_, beyond_budget);
     tile->there.scratch = tile->scratch_there.at;
     enough = device_area_bytes_ == 0 || tile->there.scratch != nullptr;
     tiles_.push_back(std::move(tile));
   }
-  while (enough && promised_mirrors_ < depth && engine_->devices().staging().promise(staging_bytes_))
+  const std::uint32_t mirrors = engine_->devices().needs_mirrors() ? depth : 1;
+  while (enough && promised_mirrors_ < mirrors &&
+         engine_->devices().staging().promise(staging_bytes_, beyond_budget && promised_mirrors_ == 0))
     ++promised_mirrors_;
   if (!enough || promised_mirrors_ == 0) {
     give_back_for_device();
@@ -155,6 +168,8 @@ bool Execution::take_mirror(Tile& tile) {
     free_mirrors_.push_back(block);
   }
   tile.has_mirror = true;
+  took_mirror_ = true;
+  engine_->devices().needs_mirrors(true);
   tile.place.staging = free_mirrors_.back();
   tile.place.scratch = tile.place.staging + mirror_scratch_;
   free_mirrors_.pop_back();

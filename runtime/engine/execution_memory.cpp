@@ -21,7 +21,8 @@ constexpr std::size_t most_slots = 8;
 // budget: two communicators that wait for each other's scratch on different ranks would wait for ever. So the engine
 // holds at most its budget and one such least for every communicator.
 Execution::Start Execution::reserve() {
-  if (stay_on_device()) return Start::started;
+  const Stay stay = stay_on_device();
+  if (stay != Stay::no) return stay == Stay::yes ? Start::started : Start::wait;
   if (call_.device.any()) choose_path();
   const std::size_t large = lay_out();
   if (!bounce_of_step_.empty()) staging_bytes_ = bounces_ * bounce_bytes();

@@ -1,6 +1,7 @@
 #pragma once
 // DeviceScratch: memory of devices that an engine lends to executions for what they compute on the way, which peers of
-// the host may read. Freeing it could wait for the program's work: it is kept until the engine ends. The driver's.
+// the host may read, under a budget that only what keeps an idle communicator alive may pass. Freeing it could wait for
+// the program's work: it is kept until the engine ends. The driver's.
 
 #include <bit>
 #include <cstddef>
@@ -30,16 +31,17 @@ class DeviceScratch {
   DeviceScratch(const DeviceScratch&) = delete;
   DeviceScratch& operator=(const DeviceScratch&) = delete;
 
-  /// At least `bytes`, or a block without memory: beyond the budget, there is none left, or none that can be shared.
-  Block borrow(int device, std::size_t bytes) {
+  /// At least `bytes`, or a block without memory: it would pass the budget (unless `beyond_budget`), there is none
+  /// left, or none that can be shared.
+  Block borrow(int device, std::size_t bytes, bool beyond_budget = false) {
     bytes = std::bit_ceil(bytes < least ? least : bytes);
-    auto& kept = kept_[{device, bytes}];
-    if (!kept.empty()) {
-      const Block block = kept.back();
-      kept.pop_back();
+    for (auto kept = kept_.lower_bound({device, bytes}); kept != kept_.end() && kept->first.first == device; ++kept) {
+      if (kept->second.empty()) continue;
+      const Block block = kept->second.back();
+      kept->second.pop_back();
       return block;
     }
-    if (bytes > budget_ - held_) return {};
+    if (held_ + bytes > budget_ && !beyond_budget) return {};
     const auto at = runtime_->allocate(device, bytes);
     if (!at) return {};
     const auto share = runtime_->share(*at, bytes);

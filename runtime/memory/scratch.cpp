@@ -31,9 +31,9 @@ std::byte* Scratch::borrow(std::size_t bytes, bool beyond_budget) {
   return block;
 }
 
-bool Scratch::promise(std::size_t bytes) {
+bool Scratch::promise(std::size_t bytes, bool beyond_budget) {
   bytes = rounded(bytes);
-  if (lent_ + bytes > budget_) return false;
+  if (lent_ + bytes > budget_ && !beyond_budget) return false;
   lent_ += bytes;
   return true;
 }

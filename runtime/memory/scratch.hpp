@@ -27,7 +27,7 @@ class Scratch {
   void give_back(std::byte* block, std::size_t bytes);
 
   /// Like borrow(), but memory is taken only when the promise is kept. False: it would pass the budget.
-  bool promise(std::size_t bytes);
+  bool promise(std::size_t bytes, bool beyond_budget = false);
   /// The block, to be given back; null if there is no memory, and then the promise is still open.
   std::byte* keep_promise(std::size_t bytes);
   /// It is not needed any more, and never was.

@@ -408,6 +408,33 @@ TEST(DeviceSharing, too_little_pinned_memory_stages_everything_and_is_said_once)
   EXPECT_EQ(said, 2) << "once by each rank";
 }
 
+// As a training step begins them: what is left of the pinned memory is too little for a tile that stays on the device,
+// and enough for one that goes through the host, which would take many times as long.
+TEST(DeviceSharing, operations_that_begin_while_others_hold_pinned_memory_wait_for_it) {
+  for (const std::uint64_t seed : seeds(20, 3)) {
+    SimWorldOptions options = sharing(2, seed);
+    options.segment_bytes = 16384;
+    options.staging_bytes = 131'072;  // two tiles of 49'152, of which 32'768 are the data
+    SharingRanks gpus(options);
+    std::vector<std::pair<std::byte*, std::size_t>> all;
+    for (const std::size_t count : {8'000, 35'000, 200'000, 12'000})
+      for (Rank rank = 0; rank < 2; ++rank) {
+        std::byte* const at = *gpus.world.device().allocate(0, count * sizeof(float));
+        std::fill_n(reinterpret_cast<float*>(gpus.world.device().see(at)), count, float(rank + 1));
+        gpus.call(rank, Operation::allreduce(at, at, count, DataType::float32, ReduceOp::sum));
+        all.emplace_back(at, count);
+      }
+    ASSERT_TRUE(gpus.run()) << gpus.world.replay();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      EXPECT_TRUE(gpus.works[i]->status().ok()) << gpus.works[i]->status().to_string();
+      const auto* const values = reinterpret_cast<const float*>(gpus.world.device().see(all[i].first));
+      EXPECT_TRUE(std::all_of(values, values + all[i].second, [](float value) { return value == 3; })) << i;
+      EXPECT_TRUE(gpus.works[i]->on_device()) << all[i].second << " elements";
+    }
+    for (Rank rank = 0; rank < 2; ++rank) EXPECT_EQ(gpus.world.engine(rank).devices().staging().lent(), 0u);
+  }
+}
+
 TEST(DeviceSharing, the_setting_keeps_everything_on_the_way_through_the_host) {
   SimWorldOptions options = sharing(2, 4);
   options.gpu_path = "staged";

@@ -12,10 +12,21 @@ enum class DeviceRoute : std::uint8_t {
   staged,  ///< through pinned memory of the host, where it is sent, received and reduced
   shared,  ///< ranks of this host read it where it is, by kernels and copies of the device (CUDA IPC)
   direct,  ///< the network card reads and writes it (GPUDirect RDMA)
+  alone,   ///< nobody else: it stays where it is
 };
 
 constexpr std::string_view name(DeviceRoute route) {
-  return route == DeviceRoute::shared ? "cuda ipc" : route == DeviceRoute::direct ? "gpudirect" : "staged";
+  switch (route) {
+    case DeviceRoute::shared:
+      return "cuda ipc";
+    case DeviceRoute::direct:
+      return "gpudirect";
+    case DeviceRoute::alone:
+      return "on the gpu";
+    case DeviceRoute::staged:
+      break;
+  }
+  return "staged";
 }
 
 struct DevicePath {

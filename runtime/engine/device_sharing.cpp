@@ -20,7 +20,7 @@ Status share(DeviceRuntime& devices, const std::byte* at, std::size_t bytes, Dev
 
 }  // namespace
 
-Result<std::shared_ptr<const SharedBuffers>> share_buffers(const Call& call, DeviceRuntime& devices) {
+Result<std::shared_ptr<const SharedBuffers>> share_buffers(const Call& call, DeviceRuntime& devices, bool alone) {
   const DeviceBuffers& buffers = call.device;
   const bool reads = buffers.in_bytes > 0, writes = buffers.out_bytes > 0;
   if ((reads && buffers.in < 0) || (writes && buffers.out < 0) || (reads && writes && buffers.in != buffers.out))
@@ -28,10 +28,10 @@ Result<std::shared_ptr<const SharedBuffers>> share_buffers(const Call& call, Dev
   if (call.collective == Collective::alltoall && call.in == call.out) return staged("it is an alltoall in place");
   auto shared = std::make_shared<SharedBuffers>();
   shared->device = reads ? buffers.in : buffers.out;
-  FABRING_TRY(share(devices, call.in, buffers.in_bytes, shared->in));
+  if (!alone) FABRING_TRY(share(devices, call.in, buffers.in_bytes, shared->in));
   if (call.in == call.out && buffers.in_bytes == buffers.out_bytes) {
     shared->out = shared->in;
-  } else {
+  } else if (!alone) {
     FABRING_TRY(share(devices, call.out, buffers.out_bytes, shared->out));
   }
   if (reduces(call.collective)) FABRING_TRY(devices.load_kernels(shared->device));
@@ -41,6 +41,7 @@ Result<std::shared_ptr<const SharedBuffers>> share_buffers(const Call& call, Dev
 std::optional<std::string> why_staged(const PreparedPlan& prepared, const Call& call, const Tiling& tiling,
                                       std::size_t eager_limit, const std::function<bool(Rank)>& near) {
   if (auto why = not_for_devices(call, prepared)) return why;
+  if (prepared.plan.size == 1) return std::nullopt;
   Operands operands(prepared, call, Operands::View::device);
   Placement first;
   operands.bind(first, tiling, 0);

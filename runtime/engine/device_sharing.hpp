@@ -14,14 +14,15 @@
 
 namespace fabring {
 
-/// How the buffers of a call are reached from other processes of the host.
+/// How the buffers of a call are reached from other processes of the host; of a rank that is alone, which GPU has them.
 struct SharedBuffers {
   int device = -1;
   DeviceShare::Facts in, out;  ///< of where the call's buffers begin
 };
 
-/// Errors: why they must be staged, in the text. Loads the device's kernels if the call reduces.
-Result<std::shared_ptr<const SharedBuffers>> share_buffers(const Call& call, DeviceRuntime& devices);
+/// Errors: why they must be staged, in the text. Loads the device's kernels if the call reduces. `alone`: the call's
+/// communicator has no other rank, so nobody needs to reach them.
+Result<std::shared_ptr<const SharedBuffers>> share_buffers(const Call& call, DeviceRuntime& devices, bool alone);
 
 /// Why it makes no sense or cannot be done for this plan; nothing if it is right. `near` says which members of the
 /// communicator could read them.

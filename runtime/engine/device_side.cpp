@@ -73,15 +73,16 @@ Result<std::shared_ptr<const void>> DeviceSide::admit(std::span<const Rank> peer
   return admitted;
 }
 
-std::optional<std::string> DeviceSide::share(Call& call) const {
+std::optional<std::string> DeviceSide::share(Call& call, bool alone) const {
   call.device.shared.reset();
   if (!call.device.any()) return "its buffers are the host's";
   if (parts_.config.gpu_path == "staged") return "FABRING_GPU_PATH says so";
-  if (std::find(takes_tickets_.begin(), takes_tickets_.end(), true) == takes_tickets_.end())
+  alone = alone && !is_message(call.collective);
+  if (!alone && std::find(takes_tickets_.begin(), takes_tickets_.end(), true) == takes_tickets_.end())
     return "no other rank of this host is reached by shared memory";
-  if (!is_message(call.collective) && call.bytes() <= parts_.eager_bytes)
+  if (!alone && !is_message(call.collective) && call.bytes() <= parts_.eager_bytes)
     return "two copies cost less than a kernel for data as small as this";
-  auto shared = share_buffers(call, *parts_.device);
+  auto shared = share_buffers(call, *parts_.device, alone);
   if (!shared) return shared.error().message();
   call.device.shared = std::move(*shared);
   return std::nullopt;

@@ -67,8 +67,9 @@ class DeviceSide {
   /// See Endpoint::admit_device_memory. Each new reason against it is said once.
   Result<std::shared_ptr<const void>> admit(std::span<const Rank> peers, std::span<const std::byte> memory);
 
-  /// Prepares the call's buffers to be lent to ranks of this host (Call::device.shared). Why not, if not.
-  std::optional<std::string> share(Call& call) const;
+  /// Prepares the call's buffers to be lent to ranks of this host (Call::device.shared), or, of a rank that is alone in
+  /// the call's communicator, to be worked on where they are. Why not, if not.
+  std::optional<std::string> share(Call& call, bool alone) const;
   /// May wait for what the program has the device do. Without kernels small data are copied as any.
   void make_kernels_ready(const Call& call) const;
 

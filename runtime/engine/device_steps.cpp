@@ -24,8 +24,19 @@ std::optional<std::string> not_for_devices(const Call& call, const PreparedPlan&
   return std::nullopt;
 }
 
+bool makes_truth_values(const Call& call, const Plan& plan, const Step& copy) {
+  const bool logical =
+      call.op == ReduceOp::logical_and || call.op == ReduceOp::logical_or || call.op == ReduceOp::logical_xor;
+  return copy.kind == StepKind::copy && plan.size == 1 && reduces(call.collective) &&
+         (logical || call.type == DataType::boolean);
+}
+
 Status post_local_step(DeviceQueue& queue, const Call& call, const Plan& plan, const Operands& operands,
                        const Placement& place, const Step& step) {
+  if (makes_truth_values(call, plan, step)) {
+    const std::byte* const source = operands.at(place, step.from).data();
+    return post_fold(queue, call, operands.at(place, step.to).data(), {&source, 1}, operands.count_of(place, step.to));
+  }
   if (step.kind == StepKind::copy) {
     std::vector<DeviceCopy> copies;
     operands.append_copies(place, step.to, step.from, copies);

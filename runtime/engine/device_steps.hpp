@@ -12,6 +12,10 @@ namespace fabring {
 /// Why a device cannot do what the processor does in this plan, for people; nothing if it can.
 std::optional<std::string> not_for_devices(const Call& call, const PreparedPlan& prepared);
 
+/// Is this copy more than that? A rank that is alone has nothing to reduce, but truth values become 0 or 1 all the
+/// same.
+bool makes_truth_values(const Call& call, const Plan& plan, const Step& copy);
+
 /// reduce, copy, finish.
 Status post_local_step(DeviceQueue& queue, const Call& call, const Plan& plan, const Operands& operands,
                        const Placement& place, const Step& step);

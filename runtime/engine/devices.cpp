@@ -38,7 +38,8 @@ DevicePath EngineCore::device_path(CommunicatorCore& communicator, Call call) {
     return direct ? DevicePath{DeviceRoute::direct, parts_.endpoint->device_path()}
                   : DevicePath{DeviceRoute::staged, std::move(why)};
   };
-  if (auto why = devices_.share(call)) return without_sharing(std::move(*why));
+  const bool alone = communicator.members.size() == 1;
+  if (auto why = devices_.share(call, alone)) return without_sharing(std::move(*why));
   std::vector<Rank> near, far;
   for (const Rank member : communicator.members)
     if (member != parts_.self) (devices_.shares_memory_with(member) ? near : far).push_back(member);
@@ -50,6 +51,7 @@ DevicePath EngineCore::device_path(CommunicatorCore& communicator, Call call) {
   };
   if (auto why = why_staged(**plan, call, tiling_of(communicator, **plan, call), parts_.eager_bytes, is_near))
     return without_sharing(std::move(*why));
+  if (alone) return {DeviceRoute::alone, "no other rank takes part"};
   const char* const others = far.empty()                          ? ""
                              : parts_.endpoint->reaches_devices() ? ", by network cards to the others"
                                                                   : ", staged to the others";

@@ -251,7 +251,7 @@ std::shared_ptr<Execution> EngineCore::submit(const std::shared_ptr<Communicator
   static const auto no_plan = std::make_shared<const PreparedPlan>(Plan{});
   std::shared_ptr<Execution> execution;
   const bool message = is_message(call.collective);
-  (void)devices_.share(call);
+  (void)devices_.share(call, communicator->members.size() == 1);
   devices_.make_kernels_ready(call);
   {
     std::lock_guard lock(communicator->mutex);

@@ -58,6 +58,7 @@ Execution::Stay Execution::stay_on_device() {
   // What comes from a card needs a place there.
   if (!device_operands_->scales() && !computes_in_scratch(*plan_) && !admitted_ && !results_aside_)
     device_area_bytes_ = 0;
+  if (plan_->plan.size == 1) staging_bytes_ = 0;
   const std::size_t least = slot_bytes_ * std::min<std::size_t>(large, 1) + staging_bytes_;
   const bool possible = least <= engine_->devices().staging().budget();
   for (std::uint32_t depth = std::min(tiling_.depth + 2, tiling_.tiles); depth > 0 && possible && !on_device_; --depth)
@@ -116,11 +117,11 @@ bool Execution::borrow_for_device(std::uint32_t depth, std::size_t slots, bool b
     enough = device_area_bytes_ == 0 || tile->there.scratch != nullptr;
     tiles_.push_back(std::move(tile));
   }
-  const std::uint32_t mirrors = engine_->devices().needs_mirrors() ? depth : 1;
+  const std::uint32_t mirrors = staging_bytes_ == 0 ? 0 : engine_->devices().needs_mirrors() ? depth : 1;
   while (enough && promised_mirrors_ < mirrors &&
          engine_->devices().staging().promise(staging_bytes_, beyond_budget && promised_mirrors_ == 0))
     ++promised_mirrors_;
-  if (!enough || promised_mirrors_ == 0) {
+  if (!enough || (mirrors > 0 && promised_mirrors_ == 0)) {
     give_back_for_device();
     slots_.clear();
     tiles_.clear();

@@ -16,9 +16,9 @@ void Execution::run_on_device(Tile& tile, StepId id) {
   if (tile.steps[id].early == Early::read) return store_early(tile, id);
   if (tile.steps[id].early != Early::none) return;  // on_device_done goes on, seeing need == 0
   copy_list_.clear();
-  if (step.kind == StepKind::copy) device_operands_->append_copies(tile.there, step.to, step.from, copy_list_);
-  const bool nothing =
-      step.kind == StepKind::copy ? copy_list_.empty() : device_operands_->count_of(tile.there, step.to) == 0;
+  const bool moves = step.kind == StepKind::copy && !makes_truth_values(call_, plan_->plan, step);
+  if (moves) device_operands_->append_copies(tile.there, step.to, step.from, copy_list_);
+  const bool nothing = moves ? copy_list_.empty() : device_operands_->count_of(tile.there, step.to) == 0;
   if (nothing) return on_device_done(tile, id, {});
   post_on_device(tile, id, nullptr);
 }

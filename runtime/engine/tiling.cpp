@@ -11,6 +11,10 @@ namespace {
 // long as a segment. Scratch holds 2 n segments for n ranks (segment_of), so that min(16, n) of them are no trouble.
 constexpr std::size_t most_packed_segments = 16;
 
+// Tiles of a rank that is alone, in memory of a GPU: what a copy takes is much longer than to ask for it, and several
+// of them pass through pinned memory if they have to.
+constexpr std::size_t tile_of_one_on_a_gpu = std::size_t{8} << 20;
+
 std::size_t cut_up(std::size_t count, std::size_t most) { return (count + most - 1) / most; }
 
 class Cutter {
@@ -85,6 +89,12 @@ Tiling choose_tiling(const PreparedPlan& prepared, const Call& call, const Tilin
   if (!call.counts.empty()) count = *std::max_element(call.counts.begin(), call.counts.end());
   tiling.slice = std::max<std::size_t>(count, 1);
   tiling.eager_bytes = longest_eager(rules, 1);
+  if (plan.size == 1 && call.device.any()) {
+    tiling.slice = std::clamp<std::size_t>(tile_of_one_on_a_gpu / size_of(call.carried()), 1, tiling.slice);
+    tiling.tiles = static_cast<std::uint32_t>(std::max<std::size_t>(cut_up(count, tiling.slice), 1));
+    tiling.depth = std::min(tiling.tiles, rules.depth);
+    return tiling;
+  }
   if (count == 0 || plan.largest_message == 0) return tiling;
   std::size_t tiles = 1;
   if (lengths_by_pair(call)) {

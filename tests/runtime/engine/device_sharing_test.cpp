@@ -445,6 +445,33 @@ TEST(DeviceSharing, the_setting_keeps_everything_on_the_way_through_the_host) {
   EXPECT_EQ(gpus.world.device().kernels(), 0u);
 }
 
+// Large data too, in tiles; and what a process does alone in a large world.
+TEST(DeviceSharing, data_of_a_rank_that_is_alone_stay_on_the_device) {
+  constexpr std::size_t count = 5'000'000;  // three tiles
+  SimWorld world(on_device(1, 6));
+  std::byte* const in = *world.device().allocate(0, count * sizeof(float));
+  std::byte* const out = *world.device().allocate(0, count * sizeof(float));
+  const auto see = [&](std::byte* at) { return reinterpret_cast<float*>(world.device().see(at)); };
+  for (std::size_t i = 0; i < count; ++i) see(in)[i] = static_cast<float>(i % 1000);
+  const auto run = [&](const Operation& what) {
+    const auto core = world.communicator(0);
+    auto call = make_call(what, *core, choices_for(core->shape()), {}, &world.device());
+    EXPECT_TRUE(call.has_value());
+    EXPECT_EQ(world.engine(0).device_path(*core, *call).text(), "on the gpu: no other rank takes part");
+    const auto work = world.engine(0).submit(core, std::move(*call), false);
+    EXPECT_TRUE(world.run_until([&] { return work->done(); }, std::chrono::seconds(10)));
+    EXPECT_TRUE(work->status().ok()) << work->status().to_string();
+    EXPECT_TRUE(work->on_device());
+  };
+  run(Operation::allreduce(in, in, count, DataType::float32, ReduceOp::sum));
+  run(Operation::allreduce(in, out, count, DataType::float32, ReduceOp::avg));
+  EXPECT_TRUE(std::equal(see(in), see(in) + count, see(out)));
+  run(Operation::all_gather(out, in, count, DataType::float32));
+  run(Operation::allreduce(in, out, count, DataType::float32, Reduction::premul_sum(3.0)));
+  for (std::size_t i = 0; i < count; i += 777) ASSERT_EQ(see(out)[i], 3 * static_cast<float>(i % 1000)) << i;
+  EXPECT_EQ(world.device().copies_with_host(), 0u);
+}
+
 // ---- why -----------------------------------------------------------------------------------------------------------
 
 std::string path_of(SharingRanks& gpus, const Operation& what) {

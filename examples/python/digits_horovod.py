@@ -21,13 +21,17 @@ options = options.parse_args()
 hvd.init()
 torch.manual_seed(1)
 torch.set_num_threads(1)
+device = torch.device("cpu")
+if torch.cuda.is_available():  # a GPU for each rank of a host, or one for several
+    device = torch.device("cuda", hvd.local_rank() % torch.cuda.device_count())
+    torch.cuda.set_device(device)
 digits = load_digits()
-images = torch.tensor(digits.images, dtype=torch.float32).reshape(-1, 64) / 16
-labels = torch.tensor(digits.target)
+images = torch.tensor(digits.images, dtype=torch.float32, device=device).reshape(-1, 64) / 16
+labels = torch.tensor(digits.target, device=device)
 order = torch.randperm(len(labels))
 train, test = order[:1536], order[1536:]
 
-model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, 10))
+model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, 10)).to(device)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 hvd.broadcast_parameters(model.state_dict(), root_rank=0)
 hvd.broadcast_optimizer_state(optimizer, root_rank=0)

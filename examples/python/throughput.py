@@ -31,6 +31,8 @@ def arguments():
     parser.add_argument("--warmup", type=int, default=3, help="steps before (3)")
     parser.add_argument("--display-every", type=int, default=5, help="a line for so many steps (5)")
     parser.add_argument("--threads", type=int, default=1, help="threads of each rank (1)")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda" if torch.cuda.is_available() else "cpu",
+                        help="where the model is; by default cuda where there is a GPU")
     parser.add_argument("--scaling", metavar="LIST", help="numbers of ranks to compare: 1,2,4")
     parser.add_argument("--output", metavar="FILE", help="where rank 0 writes its figures as JSON")
     return parser.parse_args()
@@ -80,16 +82,17 @@ def vgg16():
 # ---- backends: (rank, size, model, optimizer, mean over ranks) ----------------------------------------------------------
 
 
-def with_horovod(model, optimizer):
+def with_horovod(model, optimizer, device):
     import fabring.horovod as hvd
 
     hvd.init()
+    to_device(model, hvd.local_rank(), device)
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
     return hvd.rank(), hvd.size(), model, optimizer, lambda x: hvd.allreduce(torch.tensor(x, dtype=torch.float64)).tolist()
 
 
-def with_process_group(backend, model, optimizer):
+def with_process_group(backend, model, optimizer, device):
     import torch.distributed as dist
 
     if backend == "fabring":
@@ -101,12 +104,21 @@ def with_process_group(backend, model, optimizer):
     else:
         dist.init_process_group(backend)
 
+    to_device(model, int(os.environ.get("LOCAL_RANK", os.environ.get("FABRING_LOCAL_RANK", 0))), device)
+
     def mean(values):
         tensor = torch.tensor(values, dtype=torch.float64)
         dist.all_reduce(tensor)
         return (tensor / dist.get_world_size()).tolist()
 
     return dist.get_rank(), dist.get_world_size(), nn.parallel.DistributedDataParallel(model), optimizer, mean
+
+
+def to_device(model, local_rank, device):
+    """The optimizer has no state yet, so it need not follow."""
+    if device == "cuda":
+        torch.cuda.set_device(local_rank % torch.cuda.device_count())
+        model.cuda()
 
 
 # ---- one job ------------------------------------------------------------------------------------------------------------
@@ -119,18 +131,18 @@ def run(options):
     weights = sum(parameter.numel() for parameter in model.parameters())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9)
     if options.backend == "horovod":
-        rank, size, model, optimizer, mean = with_horovod(model, optimizer)
+        rank, size, model, optimizer, mean = with_horovod(model, optimizer, options.device)
     else:
-        rank, size, model, optimizer, mean = with_process_group(options.backend, model, optimizer)
-    images = torch.randn(options.batch_size, 3, options.image_size, options.image_size)
-    labels = torch.randint(1000, (options.batch_size,))
+        rank, size, model, optimizer, mean = with_process_group(options.backend, model, optimizer, options.device)
+    images = torch.randn(options.batch_size, 3, options.image_size, options.image_size, device=options.device)
+    labels = torch.randint(1000, (options.batch_size,), device=options.device)
 
     def say(text):
         if rank == 0:
             print(text, flush=True)
 
     say(f"{options.model}-shaped, {weights} weights, {4 * weights / 1e6:.1f} MB of gradients; {size} ranks, {options.backend}, "
-        f"{options.batch_size} images of {options.image_size}x{options.image_size} per rank")
+        f"{options.device}, {options.batch_size} images of {options.image_size}x{options.image_size} per rank")
     say("step   images/sec (all ranks)")
     speeds = []
     for step in range(-options.warmup, options.steps):
@@ -138,6 +150,8 @@ def run(options):
         optimizer.zero_grad()
         nn.functional.cross_entropy(model(images), labels).backward()
         optimizer.step()
+        if options.device == "cuda":
+            torch.cuda.synchronize()
         if step >= 0:
             speeds.append(size * options.batch_size / (time.perf_counter() - began))
             if (step + 1) % options.display_every == 0:
@@ -168,7 +182,7 @@ def summary(speeds):
 def scaling(options):
     """Runs this script with each number of ranks and compares with the first."""
     given = [f"--{name}={getattr(options, name.replace('-', '_'))}" for name in
-             ("model", "backend", "batch-size", "image-size", "steps", "warmup", "threads")]
+             ("model", "backend", "batch-size", "image-size", "steps", "warmup", "threads", "device")]
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for ranks in options.scaling.split(","):

@@ -122,7 +122,7 @@ else
   done
 fi
 
-part "PyTorch: DDP and FSDP2 on CUDA tensors"
+part "PyTorch: DDP, FSDP2 and fabring.horovod on CUDA tensors"
 for package in "$(dirname "$fabring")/../python" "$(dirname "$fabring")/python"; do
   [[ -d $package/fabring/torch ]] && export PYTHONPATH=$(realpath "$package")${PYTHONPATH:+:$PYTHONPATH}
 done
@@ -139,13 +139,17 @@ if [[ -n $python ]]; then
   torchrun() { within 90 $python -m torch.distributed.run --standalone "$@"; }
   torchrun --nproc-per-node 2 tests/gpu/ddp.py
   torchrun --nproc-per-node 4 tests/gpu/fsdp.py
+  for ranks in 2 4; do within 60 "$fabring" run -n $ranks -- $python -B tests/gpu/horovod.py; done
+  within 60 "$fabring" run -n 4 --split-nodes 2 -- $python -B tests/python/jobs/horovod_collectives.py cuda | grep -c ' ok' || bad=1
+  within 60 "$fabring" run -n 3 -- $python -B tests/python/jobs/horovod_training.py cuda | grep -c ' ok' || bad=1
   echo "-- in expandable segments"
   export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC=1
   torchrun --nproc-per-node 2 tests/gpu/ddp.py
   torchrun --nproc-per-node 2 tests/gpu/fsdp.py
+  within 60 "$fabring" run -n 2 -- $python -B tests/gpu/horovod.py
   unset PYTORCH_CUDA_ALLOC_CONF TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC
 else
-  echo "no Python with a torch for CUDA and fabring.torch built for it: DDP and FSDP2 not run"
+  echo "no Python with a torch for CUDA and fabring.torch built for it: DDP, FSDP2 and fabring.horovod not run"
 fi
 
 # Processes that share a GPU take turns on it, half a millisecond for the smallest operation. With the driver's MPS their work

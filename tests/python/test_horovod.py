@@ -10,16 +10,25 @@ from conftest import CLEAN, fine, launch
 
 pytest.importorskip("torch")
 EXAMPLES = Path(__file__).parents[2] / "examples/python"
+GPU = Path(__file__).parents[1] / "gpu"
 
 
-def test_collectives():
-    done = fine(4, "horovod_collectives.py", options=("--split-nodes", "2"))
+# packed: as tensors of a GPU travel, which are here in memory of the host. On GPUs tests/gpu/run.sh runs the same jobs.
+@pytest.mark.parametrize("device", ["cpu", "packed"])
+def test_collectives(device):
+    done = fine(4, "horovod_collectives.py", device, options=("--split-nodes", "2"))
     assert done.out.count(" ok") == 8 * 4
 
 
-def test_training():
-    done = fine(3, "horovod_training.py")
+@pytest.mark.parametrize("device", ["cpu", "packed"])
+def test_training(device):
+    done = fine(3, "horovod_training.py", device)
     assert done.out.count(" ok") == 7 * 3
+
+
+def test_streams():
+    """On the host there are none, but what else the job says must hold."""
+    assert "all right" in fine(2, str(GPU / "horovod.py"), "cpu").out
 
 
 def test_a_killed_rank_is_named():

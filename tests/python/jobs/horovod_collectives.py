@@ -6,9 +6,11 @@ import time
 
 import fabring.horovod as hvd
 import torch
+from horovod_device import choose
 
 torch.set_num_threads(1)
 hvd.init()
+choose()
 r, n = hvd.rank(), hvd.size()
 everyone = range(n)
 
@@ -142,6 +144,7 @@ def wrong_calls():
     refused(["Adasum"], hvd.allreduce, torch.ones(1), op=hvd.Adasum)
     refused(["splits [5]"], hvd.alltoall, torch.ones(4), splits=[5])
     refused(["list"], hvd.allreduce_async, [1, 2])
+    refused(["meta"], hvd.allreduce, torch.ones(1, device="meta"))
     assert hvd.allreduce(torch.ones(1)).item() == 1  # all of that has harmed nothing
 
 
@@ -151,7 +154,7 @@ def fork():
     child = os.fork()
     if child == 0:
         try:
-            hvd.allreduce(torch.ones(1))
+            hvd.allreduce(torch.ones(1, device="cpu"))
         except hvd.HorovodInternalError:
             sys.exit(0)
         sys.exit(1)

@@ -5,10 +5,12 @@ import warnings
 
 import fabring.horovod as hvd
 import torch
+from horovod_device import choose
 from torch import nn
 
 torch.set_num_threads(1)
 hvd.init()
+choose()
 r, n = hvd.rank(), hvd.size()
 torch.manual_seed(0)
 MODEL = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3)).double()
@@ -102,7 +104,7 @@ def orders_that_differ():
     model = Branches().double()
     alike = copy.deepcopy(model)
     optimizer = hvd.DistributedOptimizer(torch.optim.Adam(model.parameters()), groups=7)
-    orders = [torch.randperm(6, generator=torch.Generator().manual_seed(rank)).tolist() for rank in range(n)]
+    orders = [torch.randperm(6, device="cpu", generator=torch.Generator().manual_seed(rank)).tolist() for rank in range(n)]
     x = torch.randn(n, 5, 3, dtype=torch.float64)
     for _ in range(3):
         optimizer.zero_grad()
@@ -205,13 +207,14 @@ def batch_norm():
 
 def data_loaders():
     """Whose workers are forks of a rank."""
-    samples = torch.utils.data.TensorDataset(DATA.reshape(-1, 6))
+    torch.set_default_device("cpu")
+    samples = torch.utils.data.TensorDataset(DATA.cpu().reshape(-1, 6))
     shares = torch.utils.data.distributed.DistributedSampler(samples, num_replicas=n, rank=r, shuffle=False)
     model = copy.deepcopy(MODEL)
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1))
     for (x,) in torch.utils.data.DataLoader(samples, batch_size=4, sampler=shares, num_workers=1):
         optimizer.zero_grad()
-        loss_of(model, x).backward()
+        loss_of(model, x.to(DATA.device)).backward()
         optimizer.step()
     told = hvd.allgather_object([p.tolist() for p in model.parameters()])
     assert all(one == told[0] for one in told)

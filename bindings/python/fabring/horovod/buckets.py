@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from fabring.horovod import agreed
+from fabring.horovod import agreed, streams
 from fabring.horovod.collectives import grouped_allreduce_async_
 from fabring.horovod.compression import Compressor
 from fabring.horovod.handles import synchronize
@@ -41,6 +41,7 @@ class Bucket:
         self.name, self.parameters = name, parameters
         self._compression, self._process_set, self._terms = compression, process_set, terms
         self._ready: set[int] = set()
+        self._streams: set[torch.cuda.Stream] = set()
         self._handle: int | None = None
         self._sent: list[tuple[torch.Tensor, Any]] = []
 
@@ -51,11 +52,14 @@ class Bucket:
     def add(self, parameter: torch.Tensor) -> None:
         """This gradient is there. The last one sends the bucket."""
         self._ready.add(id(parameter))
+        if parameter.is_cuda:
+            self._streams.add(torch.cuda.current_stream(parameter.device))
         if len(self._ready) == len(self.parameters):
             self.send()
 
     def send(self) -> None:
         """A gradient that did not come here is zero: it may have come elsewhere."""
+        streams.go_on_behind(self._streams)
         for parameter in self.parameters:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
@@ -67,7 +71,7 @@ class Bucket:
 
     def finish(self) -> None:
         handle, sent = self._handle, self._sent
-        self._handle, self._sent, self._ready = None, [], set()
+        self._handle, self._sent, self._ready, self._streams = None, [], set(), set()
         assert handle is not None
         synchronize(handle)
         for parameter, (tensor, context) in zip(self.parameters, sent):
@@ -78,4 +82,4 @@ class Bucket:
     def forget(self) -> None:
         """After a load_state_dict: what was counted does not count."""
         if self._handle is None:
-            self._ready = set()
+            self._ready, self._streams = set(), set()

@@ -147,7 +147,10 @@ def alltoall_async(tensor: torch.Tensor, splits: Any = None, name: str | None = 
 
     def result(request: Request) -> Any:
         output = request.wait()
-        return output if splits is None else (output, torch.tensor(request.received_splits, dtype=torch.int32))
+        if splits is None:
+            return output
+        device = splits.device if isinstance(splits, torch.Tensor) else "cpu"
+        return output, torch.tensor(request.received_splits, dtype=torch.int32, device=device)
 
     return submit("alltoall", name, process_set, [tensor], None, result=result, splits=tuple(rows))
 
@@ -182,5 +185,11 @@ def barrier(process_set: ProcessSet = global_process_set) -> None:
 
 def join(device: int = -1) -> int:
     """For a rank that has no more data: takes part in the others' allreduces with zeros until all ranks have called join.
-    Averages still divide by the number of all ranks. Returns the rank that joined last. `device` is not used."""
-    return global_process_set.negotiation().join()
+    Averages still divide by the number of all ranks. Returns the rank that joined last. `device`: the GPU for zeros that go with
+    tensors of the others' GPUs; -1: the current one, or memory of the host if this process has used none."""
+    gpu = None
+    if device >= 0:
+        gpu = torch.device("cuda", device)
+    elif torch.cuda.is_initialized():
+        gpu = torch.device("cuda", torch.cuda.current_device())
+    return global_process_set.negotiation().join(gpu)

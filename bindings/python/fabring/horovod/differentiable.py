@@ -35,7 +35,7 @@ class _Allgather(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple:
         sums = synchronize(collectives.grouped_allreduce_async(gradients, op=Sum, process_set=ctx.process_set))
-        rows = synchronize(collectives.allgather_async(torch.tensor([ctx.rows]), process_set=ctx.process_set))
+        rows = synchronize(collectives.allgather_async(torch.tensor([ctx.rows], device="cpu"), process_set=ctx.process_set))
         begin = rows[:ctx.process_set.rank()].sum(0).tolist()
         return None, None, *(total[at:at + own] for total, at, own in zip(sums, begin, ctx.rows))
 

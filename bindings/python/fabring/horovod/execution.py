@@ -9,16 +9,18 @@ from collections.abc import Callable, Sequence
 import torch
 
 from fabring.communicator import Communicator
-from fabring.horovod import agreed
+from fabring.horovod import agreed, streams
 from fabring.horovod.requests import Average, Request, Sum, Terms
 
 ALONE_BYTES = 1 << 20  # from here on a tensor is reduced where it lies: the copies would cost more than a message
 
 
 class Batch:
-    """Requests that were begun together. `finish` waits and puts the results where they belong; any thread, once."""
+    """Requests that were begun together. `finish` waits and puts the results where they belong; any thread, once. `gpus`: those
+    that the tensors lie on."""
 
-    def __init__(self) -> None:
+    def __init__(self, gpus: list[torch.device]) -> None:
+        self._gpus = gpus
         self._works: list = []
         self._after: list[Callable[[], None]] = []
         self._lock = threading.Lock()
@@ -38,8 +40,10 @@ class Batch:
                 return
             for work in self._works:
                 work.wait()
-            for after in self._after:
-                after()
+            if self._after:
+                with streams.on_the_way_out(self._gpus):
+                    for after in self._after:
+                        after()
             self._works, self._after, self._finished = [], [], True
 
 
@@ -52,7 +56,7 @@ def fused(terms: Sequence[Terms]) -> list[list[int]]:
         if one.kind != "allreduce" or len(set(one.types)) > 1 or size >= ALONE_BYTES and len(one.shapes) == 1:
             batches.append([number])
             continue
-        key = (one.types[:1], one.op, one.prescale, one.postscale)
+        key = (one.types[:1], one.device, one.op, one.prescale, one.postscale)
         batch, filled = open_batches.get(key, ([], 0))
         if not batch or filled + size > agreed.fusion_bytes:
             batch, filled = [], 0
@@ -64,7 +68,16 @@ def fused(terms: Sequence[Terms]) -> list[list[int]]:
 
 def begin(comm: Communicator, requests: list[Request], everyone: list[list[Terms]]) -> Batch:
     """Begins one batch. everyone[i]: the terms of requests[i] on every rank of the process set."""
-    batch = Batch()
+    gpus = streams.devices(t for request in requests for t in request.inputs)
+    batch = Batch(gpus)
+    with streams.on_the_way_in(gpus, [event for request in requests for event in request.behind()]):
+        _begin(comm, batch, requests, everyone)
+    for request in requests:
+        request.batch = batch
+    return batch
+
+
+def _begin(comm: Communicator, batch: Batch, requests: list[Request], everyone: list[list[Terms]]) -> None:
     kind = requests[0].terms.kind
     if kind == "allreduce":
         tensors = [t for request in requests for t in request.inputs]
@@ -72,13 +85,11 @@ def begin(comm: Communicator, requests: list[Request], everyone: list[list[Terms
         terms = requests[0].terms
         for type in dict.fromkeys(t.dtype for t in tensors):  # of a group that mixes types
             chosen = [i for i, t in enumerate(tensors) if t.dtype == type]
-            _allreduce(comm, batch, [tensors[i] for i in chosen], [outputs[i] for i in chosen], terms)
+            reduce = _allreduce_on_gpus if terms.device == "cuda" else _allreduce
+            reduce(comm, batch, [tensors[i] for i in chosen], [outputs[i] for i in chosen], terms)
     else:
         for request, terms in zip(requests, everyone):
             _BEGIN[kind](comm, batch, request, terms)
-    for request in requests:
-        request.batch = batch
-    return batch
 
 
 def _bytes(terms: Terms) -> int:
@@ -102,7 +113,33 @@ def _allreduce(comm: Communicator, batch: Batch, inputs: list[torch.Tensor], out
         work = comm.start.allreduce(sources[0], targets[0], op=op, factor=factor)
     else:
         work = comm.start.grouped_allreduce(sources, targets, op=op, factor=factor)
-    batch.add(work, after)
+    elsewhere = any(target.data_ptr() != output.data_ptr() for target, output in zip(targets, outputs))
+    batch.add(work, after if elsewhere or last != 1 else None)
+
+
+def _allreduce_on_gpus(comm: Communicator, batch: Batch, inputs: list[torch.Tensor], outputs: list[torch.Tensor],
+                       terms: Terms) -> None:
+    """Tensors of a GPU cannot be one grouped operation: what is smaller than ALONE_BYTES is copied together."""
+    small = []
+    for i, (tensor, output) in enumerate(zip(inputs, outputs)):
+        if len(inputs) == 1 or tensor.numel() * tensor.element_size() >= ALONE_BYTES:
+            _allreduce(comm, batch, [tensor], [output], terms)
+        else:
+            small.append(i)
+    if not small:
+        return
+    sources, targets = [inputs[i].detach() for i in small], [outputs[i].detach() for i in small]
+    together = torch.empty(sum(t.numel() for t in sources), dtype=sources[0].dtype, device=sources[0].device)
+    parts = [part.view(t.shape) for part, t in zip(together.split([t.numel() for t in sources]), sources)]
+    torch._foreach_copy_(parts, sources)
+    op, factor, last = _reduction(terms, comm.size)
+
+    def after() -> None:
+        if last != 1:
+            together.mul_(last)
+        torch._foreach_copy_(targets, parts)
+
+    batch.add(comm.start.allreduce(together, together, op=op, factor=factor), after)
 
 
 def _reduction(terms: Terms, ranks: int) -> tuple[str, float | None, float]:

@@ -32,19 +32,23 @@ def broadcast_object(obj: Any, root_rank: int = 0, name: str | None = None,
                      process_set: ProcessSet = global_process_set) -> Any:
     """The root's object, pickled, on every rank."""
     root = process_set.place(root_rank) == process_set.negotiation().rank
-    data = torch.frombuffer(bytearray(pickle.dumps(obj)), dtype=torch.uint8) if root else torch.empty(0, dtype=torch.uint8)
-    length = torch.tensor([data.numel()])
+    data = torch.frombuffer(bytearray(pickle.dumps(obj)), dtype=torch.uint8) if root else _bytes(0)
+    length = torch.tensor([data.numel()], device="cpu")
     synchronize(broadcast_async_(length, root_rank, None, process_set))
     if not root:
-        data = torch.empty(int(length), dtype=torch.uint8)
+        data = _bytes(int(length))
     synchronize(broadcast_async_(data, root_rank, None, process_set))
     return obj if root else pickle.loads(data.numpy().tobytes())
+
+
+def _bytes(count: int) -> torch.Tensor:
+    return torch.empty(count, dtype=torch.uint8, device="cpu")  # whatever torch.set_default_device() says
 
 
 def allgather_object(obj: Any, name: str | None = None, process_set: ProcessSet = global_process_set) -> list[Any]:
     """Every rank's object, pickled, in the order of the ranks."""
     data = torch.frombuffer(bytearray(pickle.dumps(obj)), dtype=torch.uint8)
-    lengths = synchronize(allgather_async(torch.tensor([data.numel()]), None, process_set)).tolist()
+    lengths = synchronize(allgather_async(torch.tensor([data.numel()], device="cpu"), None, process_set)).tolist()
     whole = synchronize(allgather_async(data, None, process_set)).numpy().tobytes()
     ends = [sum(lengths[:i + 1]) for i in range(len(lengths))]
     return [pickle.loads(whole[end - length:end]) for end, length in zip(ends, lengths)]
@@ -69,7 +73,7 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, 
 
     def take_out(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
-            tensors.append(value.detach().contiguous())
+            tensors.append(value.detach().cpu().contiguous())  # load_state_dict() brings it to where the parameter is
             return _Elsewhere(value)
         if isinstance(value, dict):
             return {key: take_out(one) for key, one in value.items()}
@@ -77,7 +81,7 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, 
 
     def put_back(value: Any) -> Any:
         if isinstance(value, _Elsewhere):
-            tensors.append(torch.empty(value.shape, dtype=value.dtype))
+            tensors.append(torch.empty(value.shape, dtype=value.dtype, device="cpu"))
             return tensors[-1]
         if isinstance(value, dict):
             return {key: put_back(one) for key, one in value.items()}

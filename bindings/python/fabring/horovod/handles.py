@@ -12,7 +12,7 @@ import torch
 
 from fabring.errors import InvalidArgumentError
 from fabring.horovod.process_set import ProcessSet
-from fabring.horovod.requests import Request, Terms, check_tensor, type_name
+from fabring.horovod.requests import Request, Terms, check_tensor, device_of, type_name
 
 _lock = threading.Lock()
 _numbers = itertools.count()
@@ -32,7 +32,8 @@ def submit(kind: str, name: str | None, process_set: ProcessSet, inputs: Sequenc
     name = f"{kind}.{name}" if name is not None else negotiation.next_name(kind)
     for tensor in inputs:
         check_tensor(tensor, name)
-    made = Terms(kind, tuple(type_name(t) for t in inputs), tuple(tuple(t.shape) for t in inputs), **terms)
+    made = Terms(kind, tuple(type_name(t) for t in inputs), tuple(tuple(t.shape) for t in inputs), device_of(inputs, name),
+                 **terms)
     request = Request(name, made, list(inputs), None if outputs is None else list(outputs), single)
     negotiation.submit(request)
     with _lock:

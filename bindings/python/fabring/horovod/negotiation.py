@@ -18,7 +18,8 @@ import numpy
 import torch
 
 from fabring.communicator import Communicator
-from fabring.errors import AbortedError, Error, InternalError, InvalidArgumentError, MismatchError, UnsupportedError
+from fabring.errors import (AbortedError, Error, InternalError, InvalidArgumentError, MismatchError, OutOfMemoryError,
+                            UnsupportedError)
 from fabring.horovod import agreed, execution
 from fabring.horovod.requests import Request, Sum, Terms
 
@@ -67,6 +68,7 @@ class Negotiation:
         self._since: dict[str, float] = {}
         self._joined: dict[int, bool] = {}
         self._join: threading.Event | None = None
+        self._join_gpu: torch.device | None = None
         self._last_joined = -1
         self._ended: Error | None = None
         self._thread = threading.Thread(target=self._run, name="fabring-hvd", daemon=True)
@@ -95,11 +97,13 @@ class Negotiation:
             self._changed.notify_all()
         return request
 
-    def join(self) -> int:
-        """Blocks until all ranks have joined; the last rank that did."""
+    def join(self, gpu: torch.device | None) -> int:
+        """Blocks until all ranks have joined; the last rank that did. `gpu`: where this rank's zeros are to be for tensors that
+        the others have on theirs."""
         with self._changed:
             if self._ended is not None:
                 raise self._ended
+            self._join_gpu = gpu
             over = self._join = threading.Event()
             self._changed.notify_all()
         over.wait()
@@ -122,6 +126,9 @@ class Negotiation:
                 self._round()
         except Error as error:
             self._end(error)
+        except torch.cuda.OutOfMemoryError as error:
+            self._end(OutOfMemoryError(f"fabring.horovod needs room on the GPU to send small tensors together, at most "
+                                       f"HOROVOD_FUSION_THRESHOLD ({agreed.fusion_bytes} bytes) or one call's: {error}"))
         except Exception as error:  # a bug of ours must not leave callers waiting
             self._end(InternalError(f"the negotiation of fabring.horovod failed: {type(error).__name__}: {error}"))
 
@@ -192,7 +199,7 @@ class Negotiation:
             elif request := self._take(name):
                 request.fail(wrong)
         for numbers in execution.fused([terms for _, terms, _ in chosen]):
-            requests = [self._take(chosen[i][0]) or _zeros(*chosen[i][:2]) for i in numbers]
+            requests = [self._take(chosen[i][0]) or _zeros(*chosen[i][:2], self._join_gpu) for i in numbers]
             everyone = [[chosen[i][2].get(rank, chosen[i][1]) for rank in range(self.size)] for i in numbers]
             try:
                 batch = execution.begin(self._data, requests, everyone)
@@ -231,13 +238,15 @@ def _terms(told: Any) -> Any:
     """Terms, of what JSON made of them; a number stays one."""
     if isinstance(told, int):
         return told
-    kind, types, shapes, op, prescale, postscale, root, splits = told
-    return Terms(kind, tuple(types), tuple(tuple(shape) for shape in shapes), op, prescale, postscale, root, tuple(splits))
+    kind, types, shapes, *others, splits = told
+    return Terms(kind, tuple(types), tuple(tuple(shape) for shape in shapes), *others, tuple(splits))
 
 
-def _zeros(name: str, terms: Terms) -> Request:
-    """What a rank that has joined adds to an allreduce."""
-    tensors = [torch.zeros(shape, dtype=getattr(torch, type)) for type, shape in zip(terms.types, terms.shapes)]
+def _zeros(name: str, terms: Terms, gpu: torch.device | None) -> Request:
+    """What a rank that has joined adds to an allreduce: on its GPU, if it has one, where the others' tensors are on theirs."""
+    device = gpu if terms.device == "cuda" and gpu is not None else torch.device("cpu")
+    tensors = [torch.zeros(shape, dtype=getattr(torch, type), device=device)
+               for type, shape in zip(terms.types, terms.shapes)]
     return Request(name, terms, tensors, tensors)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 
 from fabring.errors import Error, InvalidArgumentError
+from fabring.horovod import streams
 
 # Reductions, by the names Horovod's users know. Values are ours.
 Average = "avg"
@@ -23,6 +25,7 @@ class Terms(NamedTuple):
     kind: str  # allreduce, allgather, broadcast, alltoall, reducescatter, barrier
     types: tuple[str, ...]  # of each tensor
     shapes: tuple[tuple[int, ...], ...]
+    device: str = ""  # cpu, cuda; of all tensors
     op: str = Sum
     prescale: float = 1.0
     postscale: float = 1.0
@@ -38,6 +41,8 @@ class Terms(NamedTuple):
     def __str__(self) -> str:
         told = [f"{type} {list(shape)}" for type, shape in zip(self.types, self.shapes)]
         words = [self.kind, ", ".join(told[:4]) + (f" and {len(told) - 4} more" if len(told) > 4 else "")]
+        if self.device:
+            words.append(f"on {self.device}")
         if self.kind in ("allreduce", "reducescatter"):
             words.append(f"op {self.op}")
             if (self.prescale, self.postscale) != (1.0, 1.0):
@@ -57,12 +62,21 @@ class Request:
         self.inputs = inputs
         self.outputs = outputs  # None: made when the other ranks' shapes are known
         self.single = single  # the caller gave one tensor, not a list
+        self._behind = streams.left_behind(inputs)
+        self._ours = outputs is None  # the results are made by us
         self.started = threading.Event()
         self.batch: Any = None  # execution.Batch
         self.error: Error | None = None
         self.received_splits: list[int] | None = None  # alltoall
 
+    def behind(self) -> list[torch.cuda.Event]:
+        """What this call begins behind. Asked for once, and not kept: an event that is collected as garbage in a child that was
+        forked, as data loaders do it, would end the child."""
+        events, self._behind = self._behind, []
+        return events
+
     def fail(self, error: Error) -> None:
+        self._behind = []
         self.error = error
         self.started.set()
 
@@ -75,6 +89,8 @@ class Request:
         if self.error is None:
             self.batch.finish()
             assert self.outputs is not None
+            if self._ours:
+                streams.hand_over(self.outputs)
             return self.outputs[0] if self.single and self.outputs else self.outputs
         raise self.error
 
@@ -86,6 +102,15 @@ def type_name(tensor: torch.Tensor) -> str:
 def check_tensor(tensor: Any, what: str) -> None:
     if not isinstance(tensor, torch.Tensor):
         raise InvalidArgumentError(f"{what}: this is a {type(tensor).__name__}, not a torch tensor")
-    if tensor.device.type != "cpu" or tensor.layout != torch.strided:
+    if tensor.device.type not in ("cpu", "cuda") or tensor.layout != torch.strided:
         raise InvalidArgumentError(f"{what}: the tensor is {tensor.layout} on {tensor.device}; Fabring takes dense tensors in "
-                                   "memory of the host")
+                                   "memory of the host or of a CUDA GPU")
+
+
+def device_of(tensors: Sequence[torch.Tensor], what: str) -> str:
+    """Where the tensors of a call are: cpu, cuda, or nothing where there are none."""
+    kinds = list(dict.fromkeys(tensor.device.type for tensor in tensors))
+    if len(kinds) > 1:
+        raise InvalidArgumentError(f"{what}: some tensors are on {kinds[0]} and some on {kinds[1]}; the tensors of a call are all "
+                                   "in memory of the host or all of a GPU: make two calls")
+    return kinds[0] if kinds else ""

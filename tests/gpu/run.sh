@@ -91,6 +91,11 @@ transports=shm,tcp
 within 160 python3 -B tests/gpu/matrix.py --fabring "$fabring" --transports "$transports" --ranks 2,4,8 \
   --sizes 4,20K,3M --seconds 150
 
+part "gradients of training steps: none passes through the host"
+for model in resnet50 vgg16; do
+  within 60 python3 -B tests/gpu/training_step.py --fabring "$fabring" --model $model --ranks 2,4 --steps 5
+done
+
 part "ranks that read each other's memory, beside others that do not; killed and stopped in the middle"
 within 60 python3 -B tests/gpu/loans_test.py --program "$fabring"
 

@@ -164,8 +164,8 @@ Status understand(Words& words) {
   if (options.kind == PerfKind::guard && words.target_ms.empty()) options.target = std::chrono::milliseconds(20);
   options.device = words.memory == "cuda";
   options.mapped = words.memory == "mapped";
-  if (options.device && options.kind != PerfKind::sizes)
-    return wrong_argument("--memory cuda goes with a collective, not with --model or --guard");
+  if (options.device && options.kind == PerfKind::guard)
+    return wrong_argument("--memory cuda goes with a collective or --model, not with --guard");
   if (!options.plot.empty() && options.plot == options.output)
     return wrong_argument("--output and --plot name the same file");
   options.check = !words.no_check;
@@ -364,7 +364,7 @@ void add_perf(CLI::App& app, Session& session) {
       "every rank has a block, of all blocks together. busbw is algbw x 2(n-1)/n for allreduce, x 1 for broadcast and\n"
       "reduce, x (n-1)/n for the others.\n"
       "--model: a step starts the allreduce of every bucket and ends when all are done; then a call for each tensor,\n"
-      "begun together and in turn; then one call for all of them.\n"
+      "begun together and in turn; then one call for all of them, but in memory of a GPU.\n"
       "--guard: sizes are 4,1K,16K,256K,4M unless --sizes says otherwise; medians of --reps (5) x --target-ms (20); "
       "what is\n"
       "slower than its composition by more than --margin is measured three times before it counts.\n"

@@ -1,12 +1,13 @@
 // The gradients of a model, step after step, as data-parallel training sends them: every bucket's allreduce is started
 // in the order of the backward pass, and the step ends when all are done. Beside it the same with a call for each
-// tensor, begun together or one after the other, and with one call for all tensors.
+// tensor, begun together or one after the other, and, in memory of the host, with one call for all tensors.
 
 #include <fmt/format.h>
 
 #include <cmath>
 
 #include "runtime/base/parse_value.hpp"
+#include "tools/fabring/device_memory.hpp"
 #include "tools/fabring/exact_data.hpp"
 #include "tools/fabring/measured_memory.hpp"
 #include "tools/fabring/model_report.hpp"
@@ -18,19 +19,42 @@
 namespace fabring::tools {
 namespace {
 
+// What is reduced: in memory of the host, or of a GPU, with a copy on the host to fill and check it by.
+struct Gradients {
+  MeasuredMemory on_host;
+  std::byte* on_device = nullptr;
+  std::size_t bytes = 0;
+  std::shared_ptr<DeviceMemory> device;
+
+  Status upload() const { return device ? device->copy(on_device, on_host.get(), bytes) : Status(); }
+  Status download() const { return device ? device->copy(on_host.get(), on_device, bytes) : Status(); }
+};
+
+Result<Gradients> make_gradients(PerfJob& job, std::size_t bytes) {
+  auto memory = measured_memory(job.engine(), job.options(), bytes);
+  if (!memory) return memory.error();
+  Gradients made{std::move(*memory), nullptr, bytes, job.device()};
+  if (!made.device) return made;
+  const auto block = made.device->allocate(bytes);
+  if (!block) return block.error();
+  made.on_device = *block;
+  return made;
+}
+
 class Replay {
  public:
-  /// `buckets`: bytes of each, which together fill `gradients`.
-  Replay(PerfJob& job, std::byte* gradients, const std::vector<std::uint64_t>& buckets, Calls calls)
+  /// `buckets`: bytes of each, which together fill the gradients.
+  Replay(PerfJob& job, const Gradients& gradients, const std::vector<std::uint64_t>& buckets, Calls calls)
       : world_(job.world()),
         stopwatch_(job.engine()),
         options_(job.options()),
         calls_(calls),
-        wire_type_(job.facts().wire_type) {
+        wire_type_(job.facts().wire_type),
+        gradients_(gradients) {
+    std::byte* at = gradients.on_device != nullptr ? gradients.on_device : gradients.on_host.get();
     for (const std::uint64_t bytes : buckets) {
-      operations_.push_back(
-          Operation::allreduce(gradients, gradients, bytes / size_of(options_.type), options_.type, reduction()));
-      gradients += bytes;
+      operations_.push_back(Operation::allreduce(at, at, bytes / size_of(options_.type), options_.type, reduction()));
+      at += bytes;
       tensors_.push_back({operations_.back().in, operations_.back().out, operations_.back().count});
     }
   }
@@ -41,7 +65,8 @@ class Replay {
     result.calls = calls_ == Calls::grouped ? 1 : operations_.size();
     for (const Operation& each : operations_) result.bytes += each.count * size_of(each.type);
     if (options_.check) FABRING_TRY(check(result.wrong));
-    for (const Operation& each : operations_) fill_stable(each.out, each.count, each.type, each.reduction.op());
+    for (const Operation& each : operations_) fill_stable(on_host(each), each.count, each.type, each.reduction.op());
+    FABRING_TRY(gradients_.upload());
     for (int i = 0; i < options_.warm_up; ++i) FABRING_TRY(step());
     std::vector<double> each;
     const auto total = stopwatch_.time([this] { return step(); }, options_.calls, &each);
@@ -58,6 +83,11 @@ class Replay {
   Reduction reduction() const {
     return options_.op == ReduceOp::premul_sum ? Reduction::premul_sum(ExactData::premul_factor)
                                                : Reduction(options_.op);
+  }
+
+  std::byte* on_host(const Operation& operation) const {
+    auto* const at = static_cast<std::byte*>(operation.out);
+    return gradients_.on_device != nullptr ? gradients_.on_host.get() + (at - gradients_.on_device) : at;
   }
 
   Status step() {
@@ -89,11 +119,13 @@ class Replay {
 
   template <class Data>
   Status check(std::uint64_t& wrong, Data&& data) {
-    for (std::size_t i = 0; i < operations_.size(); ++i) data(i).fill(operations_[i].out, operations_[i].count);
+    for (std::size_t i = 0; i < operations_.size(); ++i) data(i).fill(on_host(operations_[i]), operations_[i].count);
+    FABRING_TRY(gradients_.upload());
     FABRING_TRY(step());
+    FABRING_TRY(gradients_.download());
     std::uint64_t mine = 0;
     for (std::size_t i = 0; i < operations_.size(); ++i)
-      mine += data(i).wrong_results(operations_[i].out, operations_[i].count);
+      mine += data(i).wrong_results(on_host(operations_[i]), operations_[i].count);
     return world_.allreduce(&mine, &wrong, 1, DataType::uint64, ReduceOp::sum);
   }
 
@@ -102,6 +134,7 @@ class Replay {
   const PerfOptions& options_;
   const Calls calls_;
   const std::optional<DataType> wire_type_;
+  const Gradients& gradients_;
   std::vector<Operation> operations_;
   std::vector<Tensor> tensors_;  // the same, as one operation
   std::vector<Work> works_;
@@ -115,17 +148,17 @@ Result<std::uint64_t> measure_model(PerfJob& job) {
   if (!gradients) return gradients.error();
   const std::size_t element = size_of(options.type);
   const std::uint64_t elements = total_elements(*gradients);
-  const auto memory = measured_memory(job.engine(), options, elements * element);
+  const auto memory = make_gradients(job, elements * element);
   if (!memory) return memory.error();
-  std::byte* const buffer = memory->get();
   const ModelReport report(options, job.facts(), {gradients->size(), elements});
   job.write(report.header());
   std::uint64_t wrong = 0;
   bool first = true;
   for (const Calls calls : {Calls::buckets, Calls::together, Calls::in_turn, Calls::grouped}) {
+    if (calls == Calls::grouped && memory->device) continue;  // tensors of a GPU cannot be one operation
     const std::size_t bucket = calls == Calls::buckets ? options.bucket : 0;
     job.tell_progress(fmt::format("now {}", bucket > 0 ? "buckets of " + size_text(bucket) : calls_text(calls)));
-    auto step = Replay(job, buffer, fused_buckets(*gradients, element, bucket), calls).measure();
+    auto step = Replay(job, *memory, fused_buckets(*gradients, element, bucket), calls).measure();
     if (!step) return step.error();
     step->bucket = bucket;
     wrong += step->wrong;

@@ -1,5 +1,6 @@
 """fabring.horovod in jobs of real processes; only where torch is installed."""
 
+import json
 import re
 import subprocess
 import sys
@@ -46,6 +47,39 @@ def test_a_name_that_some_have_not_called_is_reported():
     done = fine(2, "horovod_stalled.py", environment={"HOROVOD_STALL_CHECK_TIME_SECONDS": "0.3"})
     assert done.out.count("went on") == 2
     assert "'allreduce.first' has waited 0.3 s for ranks [1]" in done.err, str(done)
+
+
+@pytest.mark.parametrize("called", [False, True])
+def test_timeline(called, tmp_path):
+    """Says who was waited for, how long, and what went together."""
+    file = tmp_path / "timeline.json"
+    where = {} if called else {"HOROVOD_TIMELINE": str(file), "HOROVOD_TIMELINE_MARK_CYCLES": "1"}
+    done = fine(3, "horovod_timeline.py", *([str(file)] if called else []), environment=where)
+    assert done.out.count("fine") == 3, str(done)
+    events = json.loads(file.read_text())
+    rows = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    assert set(rows.values()) == {"allreduce.late", "broadcast.weights", "allreduce without a name", "allreduce.shapes",
+                                  "process set 1: allreduce.in the set", *(f"allreduce.small {i}" for i in range(4))}
+    assert len(rows) == 9, "a row for a name, and one for calls without names that follow each other"
+
+    def of(row, kind):
+        return [event for event in events if event["ph"] == kind and rows.get(event.get("tid")) == row]
+
+    spans = of("allreduce.late", "X")
+    assert [span["name"] for span in spans] == ["NEGOTIATE_ALLREDUCE", "ALLREDUCE"] * 2
+    assert spans[0]["dur"] > 80_000 and spans[1]["args"]["bytes"] == 28
+    assert spans[1]["ts"] >= spans[0]["ts"] + spans[0]["dur"] - 1
+    asked = sorted(of("allreduce.late", "i"), key=lambda event: event["ts"])
+    assert asked[2]["name"] == asked[5]["name"] == "rank 2", "who came last"
+    assert len([span for span in of("allreduce without a name", "X") if span["name"] == "ALLREDUCE"]) == 5
+    assert [span["name"] for span in of("allreduce.shapes", "X")] == ["NEGOTIATE_ALLREDUCE"], "it failed"
+    cycles = [event for event in events if event["name"].endswith("CYCLE_START")]
+    assert bool(cycles) != called
+
+
+def test_a_timeline_that_cannot_be_written_is_named():
+    done = launch(1, "horovod_timeline.py", environment={"HOROVOD_TIMELINE": "/no/such/folder/t.json"})
+    assert done.code == 1 and "the timeline cannot be written to /no/such/folder/t.json: No such file" in done.err, str(done)
 
 
 def test_a_bad_number_is_named():

@@ -259,13 +259,31 @@ TEST(Run, SaysThatItsOutputCannotBeWritten) {
 }
 
 TEST(Run, TakesTheOptionsOfHorovodrun) {
-  const auto result =
-      run({"run", "-np", "2", "-H", "localhost:2", "--verbose", "--gloo", "--start-timeout", "30", "--cycle-time-ms",
-           "5", "--fusion-threshold-mb", "32", "--network-interfaces", "lo", "sh", "-c",
-           "echo $FABRING_RANK $FABRING_LOG $FABRING_RENDEZVOUS_TIMEOUT $FABRING_INTERFACE "
-           "$HOROVOD_FUSION_THRESHOLD"});
+  const auto result = run({"run",
+                           "-np",
+                           "2",
+                           "-H",
+                           "localhost:2",
+                           "--verbose",
+                           "--gloo",
+                           "--start-timeout",
+                           "30",
+                           "--cycle-time-ms",
+                           "5",
+                           "--fusion-threshold-mb",
+                           "32",
+                           "--network-interfaces",
+                           "lo",
+                           "--timeline-filename",
+                           "/t.json",
+                           "--timeline-mark-cycles",
+                           "sh",
+                           "-c",
+                           "echo $FABRING_RANK $FABRING_LOG $FABRING_RENDEZVOUS_TIMEOUT $FABRING_INTERFACE "
+                           "$HOROVOD_FUSION_THRESHOLD $HOROVOD_TIMELINE $HOROVOD_TIMELINE_MARK_CYCLES"});
   EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(lines(result.out), UnorderedElementsAre("0 info 30s lo 33554432", "1 info 30s lo 33554432"));
+  EXPECT_THAT(lines(result.out),
+              UnorderedElementsAre("0 info 30s lo 33554432 /t.json 1", "1 info 30s lo 33554432 /t.json 1"));
   EXPECT_THAT(result.err, HasSubstr("--gloo, --cycle-time-ms: no meaning here, ignored"));
 }
 

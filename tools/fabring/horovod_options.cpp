@@ -29,7 +29,6 @@ constexpr const char* flags_without_meaning[] = {"--gloo",
                                                  "--no-torus-allreduce",
                                                  "--mpi-threads-disable",
                                                  "--no-mpi-threads-disable",
-                                                 "--timeline-mark-cycles",
                                                  "--no-timeline-mark-cycles"};
 constexpr const char* values_without_meaning[] = {"--cycle-time-ms",
                                                   "--cache-capacity",
@@ -84,6 +83,11 @@ void add_horovod_options(CLI::App& command, HorovodOptions& options) {
       ->type_name("MB")
       ->group(group);
   command
+      .add_option("--timeline-filename", options.timeline, "HOROVOD_TIMELINE: where rank 0 writes a trace of the calls")
+      ->type_name("FILE")
+      ->group(group);
+  command.add_flag("--timeline-mark-cycles", options.timeline_rounds, "Mark rounds of negotiation in it")->group(group);
+  command
       .add_option("--log-level", options.log_level,
                   "FABRING_LOG of the ranks: TRACE, DEBUG, INFO, WARNING, ERROR, FATAL")
       ->type_name("LEVEL")
@@ -118,6 +122,8 @@ Result<std::vector<std::string>> horovod_environment(const HorovodOptions& optio
   if (!options.interfaces.empty()) made.push_back("FABRING_INTERFACE=" + options.interfaces);
   if (options.fusion_threshold_mb >= 0)
     made.push_back(fmt::format("HOROVOD_FUSION_THRESHOLD={}", static_cast<long>(options.fusion_threshold_mb) << 20));
+  if (!options.timeline.empty()) made.push_back("HOROVOD_TIMELINE=" + options.timeline);
+  if (options.timeline_rounds) made.emplace_back("HOROVOD_TIMELINE_MARK_CYCLES=1");
   return made;
 }
 

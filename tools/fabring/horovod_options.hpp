@@ -19,6 +19,8 @@ struct HorovodOptions {
   int start_timeout_s = 0;
   std::string interfaces;
   int fusion_threshold_mb = -1;
+  std::string timeline;
+  bool timeline_rounds = false;
   std::string log_level;
   bool verbose = false;
   std::vector<std::string> ignored;  ///< as they were spelt

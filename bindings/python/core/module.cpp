@@ -14,6 +14,11 @@ NB_MODULE(_core, module) {
   nanobind::set_leak_warnings(false);  // a thread or a global may hold a communicator when Python ends
   python::watch_forks();
   module.attr("version") = fabring_version();
+#ifdef FABRING_PYTHON_WITH_CUDA
+  module.attr("takes_gpu_memory") = true;
+#else
+  module.attr("takes_gpu_memory") = false;
+#endif
   python::bind_operation(module);
   python::bind_memory(module);
   python::bind_engine(module);

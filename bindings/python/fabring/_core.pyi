@@ -2,6 +2,7 @@
 from typing import Any
 
 version: str
+takes_gpu_memory: bool
 TYPES: dict[str, int]
 OPS: dict[str, int]
 COLLECTIVES: dict[str, int]

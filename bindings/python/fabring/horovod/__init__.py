@@ -7,7 +7,7 @@ from fabring.errors import Error as HorovodInternalError
 from fabring.horovod.basics import (add_process_set, ccl_built, cross_rank, cross_size, cuda_built, ddl_built, gloo_built,
                                     gloo_enabled, init, is_homogeneous, is_initialized, local_rank, local_size, mpi_built,
                                     mpi_enabled, mpi_threads_supported, nccl_built, rank, remove_process_set, rocm_built,
-                                    shutdown, size)
+                                    shutdown, size, start_timeline, stop_timeline)
 from fabring.horovod.collectives import (Adasum, allgather_async, allreduce_, allreduce_async, allreduce_async_,
                                          alltoall_async, barrier, broadcast_, broadcast_async, broadcast_async_,
                                          grouped_allgather_async, grouped_allreduce_, grouped_allreduce_async,

@@ -7,9 +7,10 @@ import os
 from collections.abc import Sequence
 
 import fabring
+from fabring import _core
 from fabring.engine import tell_of_uncaught
 from fabring.errors import InvalidArgumentError
-from fabring.horovod import agreed
+from fabring.horovod import agreed, timeline
 from fabring.horovod.negotiation import Negotiation
 from fabring.horovod.process_set import ProcessSet, global_process_set
 
@@ -27,6 +28,8 @@ def init(comm: Sequence[int] | None = None, process_sets: Sequence[ProcessSet] |
         return
     world = _meet()
     agreed.agree(world)
+    if world.rank == 0 and timeline.active is None:
+        timeline.begin_as_asked()
     _next_id = 1
     global_process_set.ranks = list(range(world.size))
     global_process_set.process_set_id = 0
@@ -61,6 +64,7 @@ def shutdown() -> None:
     _sets.clear()
     for negotiation in ending:
         negotiation.close()
+    timeline.end()
     fabring.shutdown()  # a thread in the middle of a round comes back with an error
     for negotiation in ending:
         negotiation.await_end()
@@ -164,7 +168,28 @@ def remove_process_set(process_set: ProcessSet) -> bool:
     return True
 
 
+def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
+    """From now on what rank 0 sees of the calls is written to the file (docs/horovod.md). All ranks call it, as Horovod's; only
+    rank 0 writes. `mark_cycles`: each round of negotiation is marked."""
+    if rank() != 0:
+        return
+    if timeline.active is not None:
+        raise InvalidArgumentError("a timeline is being written already: stop_timeline() first")
+    timeline.begin(file_path, mark_cycles)
+
+
+def stop_timeline() -> None:
+    """The file is complete when this returns."""
+    _world()
+    timeline.end()
+
+
 # What scripts ask about Horovod's own build.
+def cuda_built() -> bool:
+    """Whether tensors may be on a GPU."""
+    return _core.takes_gpu_memory
+
+
 def mpi_threads_supported() -> bool:
     return False
 
@@ -173,4 +198,4 @@ def _no() -> bool:
     return False
 
 
-mpi_enabled = mpi_built = gloo_enabled = gloo_built = nccl_built = ddl_built = ccl_built = cuda_built = rocm_built = _no
+mpi_enabled = mpi_built = gloo_enabled = gloo_built = nccl_built = ddl_built = ccl_built = rocm_built = _no

@@ -52,7 +52,7 @@ def fused(terms: Sequence[Terms]) -> list[list[int]]:
     batches: list[list[int]] = []
     open_batches: dict[tuple, tuple[list[int], int]] = {}
     for number, one in enumerate(terms):
-        size = _bytes(one)
+        size = size_of(one)
         if one.kind != "allreduce" or len(set(one.types)) > 1 or size >= ALONE_BYTES and len(one.shapes) == 1:
             batches.append([number])
             continue
@@ -92,7 +92,8 @@ def _begin(comm: Communicator, batch: Batch, requests: list[Request], everyone: 
             _BEGIN[kind](comm, batch, request, terms)
 
 
-def _bytes(terms: Terms) -> int:
+def size_of(terms: Terms) -> int:
+    """Bytes of this rank's tensors."""
     return sum(torch.Size(shape).numel() * getattr(torch, type).itemsize for type, shape in zip(terms.types, terms.shapes))
 
 

@@ -20,12 +20,12 @@ import torch
 from fabring.communicator import Communicator
 from fabring.errors import (AbortedError, Error, InternalError, InvalidArgumentError, MismatchError, OutOfMemoryError,
                             UnsupportedError)
-from fabring.horovod import agreed, execution
+from fabring.horovod import agreed, execution, timeline
 from fabring.horovod.requests import Request, Sum, Terms
+from fabring.horovod.timeline import AUTOMATIC
 
 BLOCK_BYTES = 2048  # what a round says usually fits; otherwise a second message has the rest
 PAUSE_S = 0.001  # between two rounds that bring nothing new
-AUTOMATIC = ".noname."  # in names that we made: they never come again
 
 
 class Vocabulary:
@@ -56,7 +56,7 @@ class Vocabulary:
 
 class Negotiation:
     def __init__(self, comm: Communicator, label: str) -> None:
-        self.size, self.rank = comm.size, comm.rank
+        self.size, self.rank, self._label = comm.size, comm.rank, label
         self._talk = comm.duplicate(f"{label} negotiation")
         self._data = comm.duplicate(label)
         self._words = Vocabulary()
@@ -156,8 +156,12 @@ class Negotiation:
         with self._changed:
             fresh, self._fresh = self._fresh, []
             joined = self._join is not None
+        trace = timeline.active
+        if trace is not None:
+            trace.round(self._label)
         told = [(self._words.number(one.name), self._words.number(one.terms)) for one in fresh]
-        for rank, (has_joined, calls) in enumerate(self._exchange((joined, told))):
+        asked_at = round(min((one.asked_at for one in fresh), default=0.0), 5)
+        for rank, (has_joined, calls, when) in enumerate(self._exchange((joined, told, asked_at))):
             if has_joined and not self._joined.get(rank):
                 self._last_joined = rank
             self._joined[rank] = has_joined
@@ -165,6 +169,8 @@ class Negotiation:
                 name, terms = self._words.word(name), self._words.word(_terms(terms))
                 self._table.setdefault(name, {})[rank] = terms
                 self._since.setdefault(name, time.monotonic())
+                if trace is not None:
+                    trace.asked(self._label, name, terms.kind, rank, when)
         self._words.forget_if_full()
         self._begin_what_is_ready()
         self._complain_about_stalls()
@@ -196,7 +202,9 @@ class Negotiation:
             wrong = _disagreement(name, ranks, len(ranks) < self.size)
             if wrong is None:
                 chosen.append((name, ranks[min(ranks)], ranks))
-            elif request := self._take(name):
+                continue
+            self._trace([(name, ranks[min(ranks)])], None)
+            if request := self._take(name):
                 request.fail(wrong)
         for numbers in execution.fused([terms for _, terms, _ in chosen]):
             requests = [self._take(chosen[i][0]) or _zeros(*chosen[i][:2], self._join_gpu) for i in numbers]
@@ -204,13 +212,20 @@ class Negotiation:
             try:
                 batch = execution.begin(self._data, requests, everyone)
             except (InvalidArgumentError, UnsupportedError) as error:  # alike on every rank, and nothing was sent
+                self._trace([chosen[i][:2] for i in numbers], None)
                 for request in requests:
                     request.fail(error)
                 continue
+            self._trace([chosen[i][:2] for i in numbers], batch)
             for request in requests:
                 request.started.set()
             if self._joined.get(self.rank):
                 batch.finish()  # nobody else waits for it here
+
+    def _trace(self, begun: list[tuple[str, Terms]], batch: execution.Batch | None) -> None:
+        if timeline.active is not None:
+            timeline.active.begun(self._label, [name for name, _ in begun], begun[0][1].kind,
+                                  [execution.size_of(terms) for _, terms in begun], batch)
 
     def _take(self, name: str) -> Request | None:
         with self._changed:

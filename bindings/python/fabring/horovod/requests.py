@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -62,6 +63,7 @@ class Request:
         self.inputs = inputs
         self.outputs = outputs  # None: made when the other ranks' shapes are known
         self.single = single  # the caller gave one tensor, not a list
+        self.asked_at = time.time()
         self._behind = streams.left_behind(inputs)
         self._ours = outputs is None  # the results are made by us
         self.started = threading.Event()

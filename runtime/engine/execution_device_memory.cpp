@@ -31,7 +31,8 @@ bool overlap(const Call& call) {
 }  // namespace
 
 // All that it needs, now, or later, when others of its communicator have given back what they hold: through the host it
-// would take many times as long. What can never stay there is staged like any other.
+// would take many times as long. A message must not wait for collectives, which the other rank may call after it: it is
+// promised what it will hardly need. What can never stay there is staged like any other.
 Execution::Stay Execution::stay_on_device() {
   on_device_ = false;
   if (!call_.device.shared || !delivered_.empty() || delivered_from_) return Stay::no;
@@ -64,7 +65,7 @@ Execution::Stay Execution::stay_on_device() {
   for (std::uint32_t depth = std::min(tiling_.depth + 2, tiling_.tiles); depth > 0 && possible && !on_device_; --depth)
     on_device_ = borrow_for_device(depth, std::min({large * depth, most_device_slots, std::size_t{depth} * 2}), false);
   if (possible && !on_device_) {
-    if (!communicator_->active.empty()) {
+    if (!communicator_->active.empty() && !point_to_point()) {
       device_operands_.reset();
       return Stay::later;
     }

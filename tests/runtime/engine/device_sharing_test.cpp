@@ -445,6 +445,33 @@ TEST(DeviceSharing, the_setting_keeps_everything_on_the_way_through_the_host) {
   EXPECT_EQ(gpus.world.device().kernels(), 0u);
 }
 
+// Rank 1 receives before it calls what rank 0 has begun before it sends: neither may wait for the other.
+TEST(DeviceSharing, a_message_does_not_wait_for_collectives_that_hold_the_pinned_memory) {
+  SimWorldOptions options = sharing(2, 5);
+  options.segment_bytes = 16384;
+  options.staging_bytes = 98'304;  // two tiles of collectives
+  SharingRanks gpus(options);
+  constexpr std::size_t count = 30'000;
+  const auto allocate = [&] { return *gpus.world.device().allocate(0, count * sizeof(float)); };
+  const auto reduce = [&](Rank rank) {
+    std::byte* const at = allocate();
+    gpus.call(rank, Operation::allreduce(at, at, count, DataType::float32, ReduceOp::sum));
+  };
+  for (int i = 0; i < 4; ++i) reduce(0);
+  const auto message = [&](Rank rank, const Operation& what) {
+    auto made = gpus.make(rank, what);
+    EXPECT_TRUE(made.has_value()) << made.error().to_string();
+    return gpus.world.engine(rank).submit(gpus.world.communicator(rank), std::move(*made), false);
+  };
+  const auto sent = message(0, Operation::send(allocate(), count, DataType::float32, 1));
+  const auto received = message(1, Operation::recv(allocate(), count, DataType::float32, 0));
+  ASSERT_TRUE(gpus.world.run_until([&] { return sent->done() && received->done(); }, std::chrono::seconds(1)));
+  EXPECT_TRUE(sent->status().ok() && received->status().ok() && sent->on_device() && received->on_device());
+  EXPECT_EQ(gpus.world.device().copies_with_host(), 0u);
+  for (int i = 0; i < 4; ++i) reduce(1);
+  ASSERT_TRUE(gpus.run());
+}
+
 // Large data too, in tiles; and what a process does alone in a large world.
 TEST(DeviceSharing, data_of_a_rank_that_is_alone_stay_on_the_device) {
   constexpr std::size_t count = 5'000'000;  // three tiles

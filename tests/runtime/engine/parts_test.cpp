@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 
 #include <cstring>
+#include <memory>
 
 #include "runtime/engine/operands.hpp"
 #include "runtime/engine/tiling.hpp"
+#include "runtime/memory/device_scratch.hpp"
 #include "runtime/memory/scratch.hpp"
+#include "tests/support/fake_device.hpp"
 
 namespace fabring {
 namespace {
@@ -68,6 +71,35 @@ TEST(Scratch, beyond_the_budget_keeps_nothing) {
   scratch.give_back(beyond, 8192);
   EXPECT_EQ(scratch.held(), 4096u);
   scratch.give_back(within, 4096);
+}
+
+TEST(Scratch, promises_beyond_the_budget_are_memory_only_when_they_are_kept) {
+  Scratch scratch(4096);
+  ASSERT_TRUE(scratch.promise(8192, true));
+  EXPECT_EQ(scratch.held(), 0u);
+  EXPECT_FALSE(scratch.promise(1)) << "others wait until it is over";
+  scratch.release_promise(8192);
+  EXPECT_TRUE(scratch.promise(1));
+  scratch.release_promise(1);
+}
+
+TEST(DeviceScratch, lends_kept_blocks_for_less_and_passes_its_budget_only_when_told_to) {
+  const auto device = std::make_shared<fixture::FakeDevice>(1, 2);
+  DeviceScratch scratch(device, 3 * 8192);
+  const auto large = scratch.borrow(0, 16384), small = scratch.borrow(0, 5000);
+  ASSERT_TRUE(large.at != nullptr && small.at != nullptr);
+  EXPECT_EQ(scratch.held(), 3u * 8192);
+  EXPECT_EQ(scratch.borrow(0, 1).at, nullptr);
+  scratch.give_back(0, large);
+  EXPECT_EQ(scratch.borrow(1, 1).at, nullptr) << "it is another device's";
+  const auto again = scratch.borrow(0, 4096);
+  EXPECT_EQ(again.at, large.at) << "larger than asked for, and kept";
+  const auto beyond = scratch.borrow(0, 4096, true);
+  ASSERT_NE(beyond.at, nullptr);
+  EXPECT_EQ(scratch.borrow(0, 4096).at, nullptr) << "what is held is beyond the budget";
+  for (const auto& block : {small, again, beyond}) scratch.give_back(0, block);
+  EXPECT_EQ(scratch.borrow(0, 16384).at, large.at);
+  scratch.give_back(0, large);
 }
 
 PreparedPlan prepared(Algorithm algorithm, Rank rank, std::vector<int> node_of) {

@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/reduce_ops.hpp"
+
 namespace fabring {
 namespace {
 
@@ -25,10 +27,8 @@ std::optional<std::string> not_for_devices(const Call& call, const PreparedPlan&
 }
 
 bool makes_truth_values(const Call& call, const Plan& plan, const Step& copy) {
-  const bool logical =
-      call.op == ReduceOp::logical_and || call.op == ReduceOp::logical_or || call.op == ReduceOp::logical_xor;
   return copy.kind == StepKind::copy && plan.size == 1 && reduces(call.collective) &&
-         (logical || call.type == DataType::boolean);
+         (is_logical(call.op) || call.type == DataType::boolean);
 }
 
 Status post_local_step(DeviceQueue& queue, const Call& call, const Plan& plan, const Operands& operands,

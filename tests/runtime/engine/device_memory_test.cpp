@@ -1,0 +1,144 @@
+// Memory that operations need whose data stay on a device: what they count and take of pinned memory, who waits for it
+// and who must not, and a rank that is alone and needs none.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "tests/runtime/engine/sharing_ranks.hpp"
+
+namespace fabring::fixture {
+namespace {
+
+// Two ranks have memory for one tile's mirror each, and need it in another order.
+TEST(DeviceMemory, what_goes_through_the_host_after_all_waits_for_its_mirror_and_for_nobody_in_a_circle) {
+  for (const std::uint64_t seed : seeds(40, 8)) {
+    std::mt19937_64 chance(seed);
+    SimWorldOptions options = sharing(3, seed, chance() % 2 == 0 ? Algorithm::direct_two_shot : Algorithm::ring);
+    options.depth = 4;
+    options.staging_bytes = std::size_t{32 << 10} << chance() % 3;
+    SharingRanks gpus(options);
+    gpus.world.device().refuse_to_open(static_cast<unsigned>(chance() % 3 * 40));
+    constexpr std::size_t count = 30'000;
+    for (int i = 0; i < 2; ++i) {
+      std::vector<std::byte*> at;
+      for (Rank rank = 0; rank < 3; ++rank) {
+        at.push_back(*gpus.world.device().allocate(0, count * sizeof(float)));
+        std::fill_n(reinterpret_cast<float*>(gpus.world.device().see(at.back())), count, static_cast<float>(rank + 1));
+        gpus.call(rank, Operation::allreduce(at.back(), at.back(), count, DataType::float32, ReduceOp::sum));
+      }
+      ASSERT_TRUE(gpus.run()) << gpus.world.replay();
+      for (std::byte* const block : at) {
+        const auto* const values = reinterpret_cast<const float*>(gpus.world.device().see(block));
+        ASSERT_TRUE(std::all_of(values, values + count, [](float value) { return value == 6; })) << gpus.world.replay();
+      }
+    }
+    EXPECT_TRUE(gpus.works.front()->on_device());
+    EXPECT_LE(gpus.world.device().pinned_bytes(), 3 * options.staging_bytes);
+  }
+}
+
+TEST(DeviceMemory, too_little_pinned_memory_stages_everything_and_is_said_once) {
+  SimWorldOptions options = sharing(2, 4);
+  options.staging_bytes = 4096;  // of what two tiles need
+  options.segment_bytes = 16384;
+  SharingRanks gpus(options);
+  for (int i = 0; i < 2; ++i) {
+    for (Rank rank = 0; rank < 2; ++rank) {
+      std::byte* const at = *gpus.world.device().allocate(0, 30'000);
+      gpus.call(rank, Operation::allreduce(at, at, 30'000 / sizeof(float), DataType::float32, ReduceOp::sum));
+    }
+    ASSERT_TRUE(gpus.run());
+  }
+  for (const auto& work : gpus.works) EXPECT_TRUE(work->status().ok() && !work->on_device());
+  const auto said = std::count_if(gpus.world.log().begin(), gpus.world.log().end(), [](const std::string& line) {
+    return line.find("FABRING_STAGING_BYTES allows 4096 in all") != std::string::npos;
+  });
+  EXPECT_EQ(said, 2) << "once by each rank";
+}
+
+// As a training step begins them: what is left of the pinned memory is too little for a tile that stays on the device,
+// and enough for one that goes through the host, which would take many times as long.
+TEST(DeviceMemory, operations_that_begin_while_others_hold_pinned_memory_wait_for_it) {
+  for (const std::uint64_t seed : seeds(20, 3)) {
+    SimWorldOptions options = sharing(2, seed);
+    options.segment_bytes = 16384;
+    options.staging_bytes = 131'072;  // two tiles of 49'152, of which 32'768 are the data
+    SharingRanks gpus(options);
+    std::vector<std::pair<std::byte*, std::size_t>> all;
+    for (const std::size_t count : {8'000, 35'000, 200'000, 12'000})
+      for (Rank rank = 0; rank < 2; ++rank) {
+        std::byte* const at = *gpus.world.device().allocate(0, count * sizeof(float));
+        std::fill_n(reinterpret_cast<float*>(gpus.world.device().see(at)), count, float(rank + 1));
+        gpus.call(rank, Operation::allreduce(at, at, count, DataType::float32, ReduceOp::sum));
+        all.emplace_back(at, count);
+      }
+    ASSERT_TRUE(gpus.run()) << gpus.world.replay();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      EXPECT_TRUE(gpus.works[i]->status().ok()) << gpus.works[i]->status().to_string();
+      const auto* const values = reinterpret_cast<const float*>(gpus.world.device().see(all[i].first));
+      EXPECT_TRUE(std::all_of(values, values + all[i].second, [](float value) { return value == 3; })) << i;
+      EXPECT_TRUE(gpus.works[i]->on_device()) << all[i].second << " elements";
+    }
+    for (Rank rank = 0; rank < 2; ++rank) EXPECT_EQ(gpus.world.engine(rank).devices().staging().lent(), 0u);
+  }
+}
+
+// Rank 1 receives before it calls what rank 0 has begun before it sends: neither may wait for the other.
+TEST(DeviceMemory, a_message_does_not_wait_for_collectives_that_hold_the_pinned_memory) {
+  SimWorldOptions options = sharing(2, 5);
+  options.segment_bytes = 16384;
+  options.staging_bytes = 98'304;  // two tiles of collectives
+  SharingRanks gpus(options);
+  constexpr std::size_t count = 30'000;
+  const auto allocate = [&] { return *gpus.world.device().allocate(0, count * sizeof(float)); };
+  const auto reduce = [&](Rank rank) {
+    std::byte* const at = allocate();
+    gpus.call(rank, Operation::allreduce(at, at, count, DataType::float32, ReduceOp::sum));
+  };
+  for (int i = 0; i < 4; ++i) reduce(0);
+  const auto message = [&](Rank rank, const Operation& what) {
+    auto made = gpus.make(rank, what);
+    EXPECT_TRUE(made.has_value()) << made.error().to_string();
+    return gpus.world.engine(rank).submit(gpus.world.communicator(rank), std::move(*made), false);
+  };
+  const auto sent = message(0, Operation::send(allocate(), count, DataType::float32, 1));
+  const auto received = message(1, Operation::recv(allocate(), count, DataType::float32, 0));
+  ASSERT_TRUE(gpus.world.run_until([&] { return sent->done() && received->done(); }, std::chrono::seconds(1)));
+  EXPECT_TRUE(sent->status().ok() && received->status().ok() && sent->on_device() && received->on_device());
+  EXPECT_EQ(gpus.world.device().copies_with_host(), 0u);
+  for (int i = 0; i < 4; ++i) reduce(1);
+  ASSERT_TRUE(gpus.run());
+}
+
+// Large data too, in tiles; and what a process does alone in a large world.
+TEST(DeviceMemory, data_of_a_rank_that_is_alone_stay_on_the_device) {
+  constexpr std::size_t count = 5'000'000;  // three tiles
+  SimWorld world(on_device(1, 6));
+  std::byte* const in = *world.device().allocate(0, count * sizeof(float));
+  std::byte* const out = *world.device().allocate(0, count * sizeof(float));
+  const auto see = [&](std::byte* at) { return reinterpret_cast<float*>(world.device().see(at)); };
+  for (std::size_t i = 0; i < count; ++i) see(in)[i] = static_cast<float>(i % 1000);
+  const auto run = [&](const Operation& what) {
+    const auto core = world.communicator(0);
+    auto call = make_call(what, *core, choices_for(core->shape()), {}, &world.device());
+    EXPECT_TRUE(call.has_value());
+    EXPECT_EQ(world.engine(0).device_path(*core, *call).text(), "on the gpu: no other rank takes part");
+    const auto work = world.engine(0).submit(core, std::move(*call), false);
+    EXPECT_TRUE(world.run_until([&] { return work->done(); }, std::chrono::seconds(10)));
+    EXPECT_TRUE(work->status().ok()) << work->status().to_string();
+    EXPECT_TRUE(work->on_device());
+  };
+  run(Operation::allreduce(in, in, count, DataType::float32, ReduceOp::sum));
+  run(Operation::allreduce(in, out, count, DataType::float32, ReduceOp::avg));
+  EXPECT_TRUE(std::equal(see(in), see(in) + count, see(out)));
+  run(Operation::all_gather(out, in, count, DataType::float32));
+  run(Operation::allreduce(in, out, count, DataType::float32, Reduction::premul_sum(3.0)));
+  for (std::size_t i = 0; i < count; i += 777) ASSERT_EQ(see(out)[i], 3 * static_cast<float>(i % 1000)) << i;
+  EXPECT_EQ(world.device().copies_with_host(), 0u);
+}
+
+}  // namespace
+}  // namespace fabring::fixture

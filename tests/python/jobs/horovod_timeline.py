@@ -2,9 +2,10 @@
 process set."""
 
 import sys
-import time
 
+import fabring
 import fabring.horovod as hvd
+import numpy
 import torch
 
 torch.set_num_threads(1)
@@ -14,9 +15,13 @@ assert isinstance(hvd.cuda_built(), bool)
 if len(sys.argv) > 1:  # otherwise the environment says where
     hvd.start_timeline(sys.argv[1])
 for step in range(2):
-    if r == n - 1:
-        time.sleep(0.1)  # the one that the others wait for
-    hvd.grouped_allreduce([torch.ones(3), torch.ones(4)], name="late", op=hvd.Sum)
+    if r == n - 1:  # the one that the others wait for: it asks when they have
+        for other in range(n - 1):
+            fabring.world().recv(numpy.zeros(1), other)
+    late = hvd.grouped_allreduce_async([torch.ones(3), torch.ones(4)], name="late", op=hvd.Sum)
+    if r < n - 1:
+        fabring.world().send(numpy.zeros(1), n - 1)
+    hvd.synchronize(late)
     hvd.broadcast(torch.ones(5), 0, name="weights")
 for _ in range(5):
     hvd.allreduce(torch.ones(1 << 20))

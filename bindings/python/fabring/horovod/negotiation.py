@@ -21,8 +21,7 @@ from fabring.communicator import Communicator
 from fabring.errors import (AbortedError, Error, InternalError, InvalidArgumentError, MismatchError, OutOfMemoryError,
                             UnsupportedError)
 from fabring.horovod import agreed, execution, timeline
-from fabring.horovod.requests import Request, Sum, Terms
-from fabring.horovod.timeline import AUTOMATIC
+from fabring.horovod.requests import AUTOMATIC, Request, Sum, Terms
 
 BLOCK_BYTES = 2048  # what a round says usually fits; otherwise a second message has the rest
 PAUSE_S = 0.001  # between two rounds that bring nothing new
@@ -160,7 +159,7 @@ class Negotiation:
         if trace is not None:
             trace.round(self._label)
         told = [(self._words.number(one.name), self._words.number(one.terms)) for one in fresh]
-        asked_at = round(min((one.asked_at for one in fresh), default=0.0), 5)
+        asked_at = round(min((one.asked_at for one in fresh), default=0.0), 6)
         for rank, (has_joined, calls, when) in enumerate(self._exchange((joined, told, asked_at))):
             if has_joined and not self._joined.get(rank):
                 self._last_joined = rank

@@ -19,6 +19,8 @@ Min = "min"
 Max = "max"
 Product = "prod"
 
+AUTOMATIC = ".noname."  # in names that we made: they never come again
+
 
 class Terms(NamedTuple):
     """What all ranks must agree on, and what they need to know of each other."""

@@ -13,10 +13,10 @@ import time
 from typing import Any, TextIO
 
 from fabring.errors import UnavailableError
+from fabring.horovod.requests import AUTOMATIC
 
 LOOK_EVERY_S = 0.0005  # for operations that are over, while there are some
 FLUSH_EVERY_S = 0.5
-AUTOMATIC = ".noname."  # in names that we made: they never come again
 
 
 class Timeline:

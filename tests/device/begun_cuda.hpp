@@ -1,0 +1,45 @@
+#pragma once
+// BegunCuda: a test over the tests' own libcuda.so.1, which is as strict as the documentation: no call before cuInit,
+// none without a current context, no query that could break a capture. Each test is a process of its own.
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "device/cuda/cuda_runtime.hpp"
+
+namespace fabring {
+
+inline void load_driver() { ASSERT_NE(dlopen(FAKE_CUDA, RTLD_NOW), nullptr) << dlerror(); }
+
+template <class Function>
+Function driver_function(const char* name) {
+  return reinterpret_cast<Function>(dlsym(dlopen(FAKE_CUDA, RTLD_NOW), name));
+}
+
+/// Where the host can see the memory of the device.
+inline std::byte* see(const void* at) {
+  return static_cast<std::byte*>(driver_function<void* (*)(const void*)>("fake_cuda_see")(at));
+}
+
+inline bool wait_for(DeviceQueue& queue, std::uint64_t mark) {
+  for (int i = 0; i < 1'000'000; ++i) {
+    const auto reached = queue.reached();
+    if (!reached) return false;
+    if (*reached >= mark) return true;
+  }
+  return false;
+}
+
+class BegunCuda : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    load_driver();
+    ASSERT_TRUE(runtime->begin().ok()) << runtime->begin().message();
+  }
+  std::shared_ptr<DeviceRuntime> runtime = make_cuda_runtime();
+};
+
+}  // namespace fabring

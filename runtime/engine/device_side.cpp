@@ -28,18 +28,23 @@ void DeviceSide::meet(const Transfer& transfer) {
     takes_tickets_[static_cast<std::size_t>(rank)] = rank != parts_.self && transfer.takes_tickets(rank);
 }
 
+// Pinned memory may have been short for a moment only, and what is kept of other memory would be lent for ever.
 std::byte* DeviceSide::borrow_pinned(std::size_t bytes, bool beyond_budget) {
-  std::byte* const block = staging_.borrow(bytes, beyond_budget);
-  if (block == nullptr || pinned_->gave(block)) return block;
-  staging_.give_back(block, bytes);
+  for (int tries = 0; tries < 2; ++tries) {
+    std::byte* const block = staging_.borrow(bytes, beyond_budget);
+    if (block == nullptr || pinned_->gave(block)) return block;
+    staging_.drop(block, bytes);
+  }
   return nullptr;
 }
 
 std::byte* DeviceSide::keep_pinned_promise(std::size_t bytes) {
-  std::byte* const block = staging_.keep_promise(bytes);
-  if (block == nullptr || pinned_->gave(block)) return block;
-  staging_.give_back(block, bytes);
-  (void)staging_.promise(bytes);
+  for (int tries = 0; tries < 2; ++tries) {
+    std::byte* const block = staging_.keep_promise(bytes);
+    if (block == nullptr || pinned_->gave(block)) return block;
+    staging_.drop(block, bytes);
+    (void)staging_.promise(bytes, true);  // as before, which may have been beyond the budget
+  }
   return nullptr;
 }
 

@@ -18,8 +18,9 @@ constexpr std::size_t most_slots = 8;
 }  // namespace
 
 // All that it needs or nothing. The first operation of a communicator gets the least it can run with also beyond the
-// budget: two communicators that wait for each other's scratch on different ranks would wait for ever. So the engine
-// holds at most its budget and one such least for every communicator.
+// budget: two communicators that wait for each other's scratch on different ranks would wait for ever. So does a
+// message, which must not wait for collectives that the other rank may call after it. So the engine holds at most its
+// budget, one such least for every communicator, and one for every message of what a device holds.
 Execution::Start Execution::reserve() {
   const Stay stay = stay_on_device();
   if (stay != Stay::no) return stay == Stay::yes ? Start::started : Start::wait;
@@ -30,7 +31,7 @@ Execution::Start Execution::reserve() {
   const std::uint32_t wanted = staging_bytes_ > 0 ? tiling_.depth + 2 : tiling_.depth;
   for (std::uint32_t depth = std::min(wanted, tiling_.tiles); depth > 0; --depth)
     if (borrow(depth, std::min({large * depth, most_slots, std::size_t{depth} * 2}), false)) return Start::started;
-  if (!communicator_->active.empty()) return Start::wait;
+  if (!communicator_->active.empty() && !point_to_point()) return Start::wait;
   const Scratch& scratch = engine_->scratch();
   const bool possible = slot_bytes_ + area_bytes_ <= scratch.budget();
   if (possible && borrow(1, std::min<std::size_t>(large, 1), true)) return Start::started;

@@ -71,4 +71,11 @@ void Scratch::give_back(std::byte* block, std::size_t bytes) {
   kept_[bytes].push_back(block);
 }
 
+void Scratch::drop(std::byte* block, std::size_t bytes) {
+  bytes = rounded(bytes);
+  lent_ -= bytes;
+  held_ -= bytes;
+  free(block, bytes);
+}
+
 }  // namespace fabring

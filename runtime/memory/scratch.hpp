@@ -25,6 +25,8 @@ class Scratch {
   /// or there is no memory.
   std::byte* borrow(std::size_t bytes, bool beyond_budget = false);
   void give_back(std::byte* block, std::size_t bytes);
+  /// The same of a block that is not what is wanted: it is not kept.
+  void drop(std::byte* block, std::size_t bytes);
 
   /// Like borrow(), but memory is taken only when the promise is kept. False: it would pass the budget.
   bool promise(std::size_t bytes, bool beyond_budget = false);

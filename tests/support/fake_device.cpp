@@ -237,6 +237,7 @@ Result<std::shared_ptr<std::byte>> FakeDevice::open_share(int, const DeviceShare
 
 std::byte* FakeDevice::allocate_pinned(std::size_t bytes) {
   const Lock lock(mutex_);
+  if (refuses_to_pin_) return nullptr;
   auto* const block = static_cast<std::byte*>(std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096));
   std::memset(block, scrambled, bytes);
   pinned_[block] = bytes;

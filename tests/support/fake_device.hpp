@@ -63,6 +63,8 @@ class FakeDevice final : public DeviceRuntime {
   void synchronize();
   /// Nothing runs while it does.
   void stand_still(bool on);
+  /// From now on no more memory of the host can be pinned, or again.
+  void refuse_to_pin(bool on) { refuses_to_pin_ = on; }
   /// From now on every call fails, as after a kernel that went wrong.
   void break_down();
   /// A part of another process's memory becomes this device's too, for as long as it lives: memory that a descriptor is
@@ -198,6 +200,7 @@ class FakeDevice final : public DeviceRuntime {
   std::uint64_t allocations_ = 0;
   std::map<std::byte*, std::size_t> pinned_;
   std::size_t pinned_bytes_ = 0;
+  bool refuses_to_pin_ = false;
   std::deque<std::unique_ptr<Line>> lines_;
   Line default_stream_;
   std::size_t telling_ = 0;  // kernels that will tell

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -86,31 +87,117 @@ TEST(DeviceMemory, operations_that_begin_while_others_hold_pinned_memory_wait_fo
   }
 }
 
-// Rank 1 receives before it calls what rank 0 has begun before it sends: neither may wait for the other.
-TEST(DeviceMemory, a_message_does_not_wait_for_collectives_that_hold_the_pinned_memory) {
-  SimWorldOptions options = sharing(2, 5);
-  options.segment_bytes = 16384;
-  options.staging_bytes = 98'304;  // two tiles of collectives
-  SharingRanks gpus(options);
-  constexpr std::size_t count = 30'000;
-  const auto allocate = [&] { return *gpus.world.device().allocate(0, count * sizeof(float)); };
-  const auto reduce = [&](Rank rank) {
+/// Rank 0 begins allreduces that hold all the pinned memory of its budget, then sends; rank 1 receives first.
+struct MessageBehindCollectives : SharingRanks {
+  static constexpr std::size_t count = 30'000;
+
+  explicit MessageBehindCollectives(SimWorldOptions options) : SharingRanks(limited(std::move(options))) {
+    for (int i = 0; i < 4; ++i) reduce(0);
+  }
+  static SimWorldOptions limited(SimWorldOptions options) {
+    options.segment_bytes = 16384;
+    options.staging_bytes = 98'304;  // two tiles of collectives
+    return options;
+  }
+  std::byte* allocate() { return *world.device().allocate(0, count * sizeof(float)); }
+  void reduce(Rank rank) {
     std::byte* const at = allocate();
-    gpus.call(rank, Operation::allreduce(at, at, count, DataType::float32, ReduceOp::sum));
-  };
-  for (int i = 0; i < 4; ++i) reduce(0);
-  const auto message = [&](Rank rank, const Operation& what) {
-    auto made = gpus.make(rank, what);
+    call(rank, Operation::allreduce(at, at, count, DataType::float32, ReduceOp::sum));
+  }
+  std::shared_ptr<Execution> message(Rank rank, const Operation& what, int group = 0) {
+    const auto core = world.communicator(rank, group);
+    auto made = make_call(what, *core, choices_for(core->shape()), {}, &world.device());
     EXPECT_TRUE(made.has_value()) << made.error().to_string();
-    return gpus.world.engine(rank).submit(gpus.world.communicator(rank), std::move(*made), false);
-  };
-  const auto sent = message(0, Operation::send(allocate(), count, DataType::float32, 1));
-  const auto received = message(1, Operation::recv(allocate(), count, DataType::float32, 0));
-  ASSERT_TRUE(gpus.world.run_until([&] { return sent->done() && received->done(); }, std::chrono::seconds(1)));
-  EXPECT_TRUE(sent->status().ok() && received->status().ok() && sent->on_device() && received->on_device());
+    return world.engine(rank).submit(core, std::move(*made), false);
+  }
+  /// Before rank 1 calls the allreduces.
+  void arrives(const std::shared_ptr<Execution>& sent, const std::shared_ptr<Execution>& received) {
+    ASSERT_TRUE(world.run_until([&] { return sent->done() && received->done(); }, std::chrono::seconds(1)));
+    EXPECT_TRUE(sent->status().ok() && received->status().ok());
+  }
+  void finish() {
+    for (int i = 0; i < 4; ++i) reduce(1);
+    ASSERT_TRUE(run());
+    for (Rank rank = 0; rank < 2; ++rank) EXPECT_EQ(world.engine(rank).devices().staging().lent(), 0u);
+  }
+};
+
+TEST(DeviceMemory, a_message_does_not_wait_for_collectives_that_hold_the_pinned_memory) {
+  MessageBehindCollectives gpus(sharing(2, 5));
+  const auto sent = gpus.message(0, Operation::send(gpus.allocate(), gpus.count, DataType::float32, 1));
+  const auto received = gpus.message(1, Operation::recv(gpus.allocate(), gpus.count, DataType::float32, 0));
+  gpus.arrives(sent, received);
+  EXPECT_TRUE(sent->on_device() && received->on_device());
   EXPECT_EQ(gpus.world.device().copies_with_host(), 0u);
-  for (int i = 0; i < 4; ++i) reduce(1);
-  ASSERT_TRUE(gpus.run());
+  gpus.finish();
+}
+
+TEST(DeviceMemory, nor_does_one_that_goes_through_the_host) {
+  SimWorldOptions staged = sharing(2, 5), between_hosts = sharing(2, 5);
+  staged.gpu_path = "staged";
+  between_hosts.nodes = {1, 1};
+  between_hosts.weather.ticket_group = 1;
+  for (const SimWorldOptions& options : {staged, between_hosts}) {
+    MessageBehindCollectives gpus(options);
+    const auto sent = gpus.message(0, Operation::send(gpus.allocate(), gpus.count, DataType::float32, 1));
+    const auto received = gpus.message(1, Operation::recv(gpus.allocate(), gpus.count, DataType::float32, 0));
+    gpus.arrives(sent, received);
+    gpus.finish();
+  }
+}
+
+TEST(DeviceMemory, nor_one_of_small_data_of_a_host_and_what_comes_behind_it) {
+  SimWorldOptions options = sharing(2, 5);
+  options.eager_bytes = 1024;
+  MessageBehindCollectives gpus(options);
+  const std::vector<float> small(8, 3);
+  const auto sent = gpus.message(1, Operation::send(small.data(), small.size(), DataType::float32, 0));
+  std::byte* const there = gpus.allocate();
+  const auto received = gpus.message(0, Operation::recv(there, small.size(), DataType::float32, 1));
+  gpus.arrives(sent, received);
+  EXPECT_EQ(std::memcmp(gpus.world.device().see(there), small.data(), small.size() * sizeof(float)), 0);
+  const auto behind = gpus.message(0, Operation::send(gpus.allocate(), gpus.count, DataType::float32, 1));
+  const auto last = gpus.message(1, Operation::recv(gpus.allocate(), gpus.count, DataType::float32, 0));
+  gpus.arrives(behind, last);
+  gpus.finish();
+}
+
+// It is promised beyond the budget, and counted once, however it ends.
+TEST(DeviceMemory, a_message_for_which_no_memory_can_be_pinned_fails_and_leaves_the_budget_as_it_was) {
+  MessageBehindCollectives gpus(sharing(2, 5));
+  const int second = gpus.world.group({0, 1});
+  (void)gpus.world.run_until([] { return false; }, std::chrono::milliseconds(1));
+  gpus.world.device().refuse_to_open(100);
+  gpus.world.device().refuse_to_pin(true);
+  const auto sent = gpus.message(0, Operation::send(gpus.allocate(), gpus.count, DataType::float32, 1), second);
+  const auto received = gpus.message(1, Operation::recv(gpus.allocate(), gpus.count, DataType::float32, 0), second);
+  ASSERT_TRUE(gpus.world.run_until([&] { return sent->done() && received->done(); }, std::chrono::seconds(1)));
+  EXPECT_EQ(sent->status().code(), ErrorCode::out_of_memory) << sent->status().to_string();
+  gpus.world.device().refuse_to_pin(false);
+  gpus.world.device().refuse_to_open(0);
+  gpus.finish();
+}
+
+TEST(DeviceMemory, that_none_could_be_pinned_for_a_moment_is_forgotten) {
+  SharingRanks gpus(sharing(2, 5, Algorithm::ring));
+  const auto everyone_reduces = [&] {
+    for (Rank rank = 0; rank < 2; ++rank) {
+      std::byte* const at = *gpus.world.device().allocate(0, 120'000);
+      gpus.call(rank, Operation::allreduce(at, at, 30'000, DataType::float32, ReduceOp::sum));
+    }
+    ASSERT_TRUE(gpus.run());
+    EXPECT_TRUE(gpus.works.back()->status().ok());
+  };
+  gpus.world.device().refuse_to_pin(true);
+  everyone_reduces();
+  EXPECT_FALSE(gpus.works.back()->on_device());
+  gpus.world.device().refuse_to_pin(false);
+  bool on_device = false;
+  for (int i = 0; i < 4 && !on_device; ++i) {  // a block that is kept is given up at a time
+    everyone_reduces();
+    on_device = gpus.works.back()->on_device();
+  }
+  EXPECT_TRUE(on_device);
 }
 
 // Large data too, in tiles; and what a process does alone in a large world.

@@ -74,6 +74,9 @@ def test_timeline(called, tmp_path):
     assert worked["ts"] >= waited["ts"] + waited["dur"] - 1 and worked["args"]["bytes"] == 28
     assert len([span for span in of("allreduce without a name", "X") if span["name"] == "ALLREDUCE"]) == 5
     assert [span["name"] for span in of("allreduce.shapes", "X")] == ["NEGOTIATE_ALLREDUCE"], "it failed"
+    for rank in range(3):  # each at its own moment, also if they were told together
+        small = [event["ts"] for i in range(4) for event in of(f"allreduce.small {i}", "i") if event["name"] == f"rank {rank}"]
+        assert len(small) == 4 and small == sorted(set(small))
     cycles = [event for event in events if event["name"].endswith("CYCLE_START")]
     assert bool(cycles) != called
 
@@ -81,6 +84,25 @@ def test_timeline(called, tmp_path):
 def test_a_timeline_that_cannot_be_written_is_named():
     done = launch(1, "horovod_timeline.py", environment={"HOROVOD_TIMELINE": "/no/such/folder/t.json"})
     assert done.code == 1 and "the timeline cannot be written to /no/such/folder/t.json: No such file" in done.err, str(done)
+
+
+def test_a_timeline_whose_file_is_full_ends_and_training_goes_on():
+    done = fine(3, "horovod_timeline.py", environment={"HOROVOD_TIMELINE": "/dev/full"})
+    assert done.out.count("fine") == 3, str(done)
+    assert done.err.count("the timeline ends here, as /dev/full cannot be written: No space left on device") == 1, str(done)
+
+
+def test_what_one_rank_alone_has_no_memory_for_every_rank_hears_of():
+    assert fine(3, "horovod_out_of_memory.py").out.count("heard") == 3
+
+
+def test_parameters_of_different_devices_do_not_travel_together():
+    import torch
+    from fabring.horovod.buckets import by_device
+
+    here, there = [torch.ones(2) for _ in range(3)], [torch.ones(2, device="meta") for _ in range(2)]
+    parts = by_device([here[0], there[0], here[1], there[1], here[2]])
+    assert [[id(one) for one in part] for part in parts] == [[id(one) for one in here], [id(one) for one in there]]
 
 
 def test_a_bad_number_is_named():

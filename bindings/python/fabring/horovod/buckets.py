@@ -4,6 +4,7 @@ first may differ between ranks, since the negotiation goes by their names."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,6 +34,14 @@ def cut(parameters: Sequence[torch.Tensor]) -> list[list[torch.Tensor]]:
     return buckets
 
 
+def by_device(parameters: Sequence[torch.Tensor]) -> list[list[torch.Tensor]]:
+    """Those of each device, since a call's tensors are all on one."""
+    parts: dict[torch.device, list[torch.Tensor]] = {}
+    for parameter in parameters:
+        parts.setdefault(parameter.device, []).append(parameter)
+    return list(parts.values())
+
+
 class Bucket:
     """Some parameters whose gradients travel together."""
 
@@ -40,6 +49,7 @@ class Bucket:
                  terms: dict[str, Any]) -> None:
         self.name, self.parameters = name, parameters
         self._compression, self._process_set, self._terms = compression, process_set, terms
+        self._lock = threading.Lock()  # a backward pass has a thread for each device
         self._ready: set[int] = set()
         self._streams: set[torch.cuda.Stream] = set()
         self._handle: int | None = None
@@ -51,10 +61,12 @@ class Bucket:
 
     def add(self, parameter: torch.Tensor) -> None:
         """This gradient is there. The last one sends the bucket."""
-        self._ready.add(id(parameter))
-        if parameter.is_cuda:
-            self._streams.add(torch.cuda.current_stream(parameter.device))
-        if len(self._ready) == len(self.parameters):
+        with self._lock:
+            self._ready.add(id(parameter))
+            if parameter.is_cuda:
+                self._streams.add(torch.cuda.current_stream(parameter.device))
+            all_there = len(self._ready) == len(self.parameters)
+        if all_there:
             self.send()
 
     def send(self) -> None:

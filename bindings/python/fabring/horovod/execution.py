@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from fabring.communicator import Communicator
+from fabring.errors import InvalidArgumentError, UnsupportedError
 from fabring.horovod import agreed, streams
 from fabring.horovod.requests import Average, Request, Sum, Terms
 
@@ -34,12 +35,15 @@ class Batch:
     def done(self) -> bool:
         return self._finished or all(work.done() for work in self._works)
 
+    def wait(self) -> None:
+        for work in self._works:
+            work.wait()
+
     def finish(self) -> None:
         with self._lock:
             if self._finished:
                 return
-            for work in self._works:
-                work.wait()
+            self.wait()
             if self._after:
                 with streams.on_the_way_out(self._gpus):
                     for after in self._after:
@@ -71,7 +75,11 @@ def begin(comm: Communicator, requests: list[Request], everyone: list[list[Terms
     gpus = streams.devices(t for request in requests for t in request.inputs)
     batch = Batch(gpus)
     with streams.on_the_way_in(gpus, [event for request in requests for event in request.behind()]):
-        _begin(comm, batch, requests, everyone)
+        try:
+            _begin(comm, batch, requests, everyone)
+        except (InvalidArgumentError, UnsupportedError):  # the first of several operations may be under way, on every rank
+            batch.wait()
+            raise
     for request in requests:
         request.batch = batch
     return batch

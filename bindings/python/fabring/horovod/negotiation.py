@@ -124,12 +124,21 @@ class Negotiation:
             while self._wait_for_something():
                 self._round()
         except Error as error:
-            self._end(error)
+            self._break(error)
         except torch.cuda.OutOfMemoryError as error:
-            self._end(OutOfMemoryError(f"fabring.horovod needs room on the GPU to send small tensors together, at most "
-                                       f"HOROVOD_FUSION_THRESHOLD ({agreed.fusion_bytes} bytes) or one call's: {error}"))
+            self._break(OutOfMemoryError(f"fabring.horovod needs room on the GPU to send small tensors together, at most "
+                                         f"HOROVOD_FUSION_THRESHOLD ({agreed.fusion_bytes} bytes) or one call's: {error}"))
         except Exception as error:  # a bug of ours must not leave callers waiting
-            self._end(InternalError(f"the negotiation of fabring.horovod failed: {type(error).__name__}: {error}"))
+            self._break(InternalError(f"the negotiation of fabring.horovod failed: {type(error).__name__}: {error}"))
+
+    def _break(self, error: Error) -> None:
+        """The others may be in the middle of what failed here alone: they hear of it."""
+        self._end(error)
+        for comm in (self._data, self._talk):
+            try:
+                comm.abort(str(error))
+            except Error:
+                pass  # it has ended already
 
     def _end(self, error: Error) -> None:
         with self._changed:
@@ -158,18 +167,19 @@ class Negotiation:
         trace = timeline.active
         if trace is not None:
             trace.round(self._label)
-        told = [(self._words.number(one.name), self._words.number(one.terms)) for one in fresh]
-        asked_at = round(min((one.asked_at for one in fresh), default=0.0), 6)
-        for rank, (has_joined, calls, when) in enumerate(self._exchange((joined, told, asked_at))):
+        first = round(min((one.asked_at for one in fresh), default=0.0), 6)
+        told = [(self._words.number(one.name), self._words.number(one.terms), round((one.asked_at - first) * 1e6))
+                for one in fresh]
+        for rank, (has_joined, calls, began) in enumerate(self._exchange((joined, told, first))):
             if has_joined and not self._joined.get(rank):
                 self._last_joined = rank
             self._joined[rank] = has_joined
-            for name, terms in calls:
+            for name, terms, later_us in calls:
                 name, terms = self._words.word(name), self._words.word(_terms(terms))
                 self._table.setdefault(name, {})[rank] = terms
                 self._since.setdefault(name, time.monotonic())
                 if trace is not None:
-                    trace.asked(self._label, name, terms.kind, rank, when)
+                    trace.asked(self._label, name, terms.kind, rank, began + later_us / 1e6)
         self._words.forget_if_full()
         self._begin_what_is_ready()
         self._complain_about_stalls()
@@ -206,25 +216,36 @@ class Negotiation:
             if request := self._take(name):
                 request.fail(wrong)
         for numbers in execution.fused([terms for _, terms, _ in chosen]):
-            requests = [self._take(chosen[i][0]) or _zeros(*chosen[i][:2], self._join_gpu) for i in numbers]
-            everyone = [[chosen[i][2].get(rank, chosen[i][1]) for rank in range(self.size)] for i in numbers]
-            try:
-                batch = execution.begin(self._data, requests, everyone)
-            except (InvalidArgumentError, UnsupportedError) as error:  # alike on every rank, and nothing was sent
-                self._trace([chosen[i][:2] for i in numbers], None)
-                for request in requests:
-                    request.fail(error)
-                continue
-            self._trace([chosen[i][:2] for i in numbers], batch)
+            self._begin([chosen[i] for i in numbers])
+
+    def _begin(self, batch_of: list[tuple[str, Terms, dict[int, Terms]]]) -> None:
+        requests: list[Request] = []
+        names = [(name, terms) for name, terms, _ in batch_of]
+        try:
+            for name, terms in names:
+                requests.append(self._take(name) or _zeros(name, terms, self._join_gpu))
+            everyone = [[ranks.get(rank, terms) for rank in range(self.size)] for _, terms, ranks in batch_of]
+            batch = execution.begin(self._data, requests, everyone)
+            self._trace(names, batch)
+        except (InvalidArgumentError, UnsupportedError) as error:  # alike on every rank
+            self._trace(names, None)
             for request in requests:
-                request.started.set()
-            if self._joined.get(self.rank):
-                batch.finish()  # nobody else waits for it here
+                request.fail(error)
+            return
+        except BaseException:  # of this rank only: whoever waits for these hears why
+            with self._changed:
+                self._mine.update((request.name, request) for request in requests)
+            raise
+        for request in requests:
+            request.started.set()
+        if self._joined.get(self.rank):
+            batch.finish()  # nobody else waits for it here
 
     def _trace(self, begun: list[tuple[str, Terms]], batch: execution.Batch | None) -> None:
-        if timeline.active is not None:
-            timeline.active.begun(self._label, [name for name, _ in begun], begun[0][1].kind,
-                                  [execution.size_of(terms) for _, terms in begun], batch)
+        trace = timeline.active
+        if trace is not None:
+            trace.begun(self._label, [name for name, _ in begun], begun[0][1].kind,
+                        [execution.size_of(terms) for _, terms in begun], batch)
 
     def _take(self, name: str) -> Request | None:
         with self._changed:

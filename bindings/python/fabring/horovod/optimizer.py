@@ -12,7 +12,7 @@ import torch
 
 from fabring.errors import InvalidArgumentError, UnsupportedError
 from fabring.horovod import basics
-from fabring.horovod.buckets import Bucket, cut
+from fabring.horovod.buckets import Bucket, by_device, cut
 from fabring.horovod.collectives import reduction
 from fabring.horovod.compression import Compression, Compressor
 from fabring.horovod.process_set import ProcessSet, global_process_set
@@ -157,7 +157,11 @@ def _named(optimizer: torch.optim.Optimizer,
 
 
 def _partition(parameters: list[torch.Tensor], groups: Any, compression: type[Compressor]) -> list[list[torch.Tensor]]:
-    """Which parameters travel together. The same on every rank, as the models are."""
+    """Which parameters travel together. The same on every rank, as the models are. Each part is on one device."""
+    return [part for group in _groups(parameters, groups, compression) for part in by_device(group)]
+
+
+def _groups(parameters: list[torch.Tensor], groups: Any, compression: type[Compressor]) -> list[list[torch.Tensor]]:
     if groups is None:
         if compression in (Compression.none, Compression.fp16):
             return cut(parameters)

@@ -8,8 +8,10 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any, TextIO
 
 from fabring.errors import UnavailableError
@@ -28,6 +30,7 @@ class Timeline:
             self._file: TextIO = open(path, "w", encoding="utf-8")
         except OSError as error:
             raise UnavailableError(f"the timeline cannot be written to {path}: {error.strerror}") from None
+        self._path, self._failed = path, False
         self.mark_rounds = mark_rounds
         self._began = time.time()
         self._changed = threading.Condition()
@@ -79,13 +82,12 @@ class Timeline:
 
     def close(self) -> None:
         with self._changed:
-            if self._closed:
-                return
             self._closed = True
             self._changed.notify_all()
         self._thread.join()
-        self._file.write("\n]\n")
-        self._file.close()
+        if not self._file.closed:
+            self._to_file(lambda: self._file.write("\n]\n"))
+            self._to_file(self._file.close)
 
     # ---- the file
 
@@ -95,7 +97,7 @@ class Timeline:
                 if self._under_way:
                     self._changed.wait(LOOK_EVERY_S)
                 else:
-                    self._file.flush()  # for who looks at a job that hangs
+                    self._to_file(self._file.flush)  # for who looks at a job that hangs
                     self._changed.wait(FLUSH_EVERY_S)
                 self._look()
 
@@ -136,7 +138,18 @@ class Timeline:
         return round((when - self._began) * 1e6, 1)
 
     def _write(self, event: dict, first: bool = False) -> None:
-        self._file.write(("[\n" if first else ",\n") + json.dumps(event))
+        self._to_file(lambda: self._file.write(("[\n" if first else ",\n") + json.dumps(event)))
+
+    def _to_file(self, do: Callable[[], object]) -> None:
+        """Training goes on without a timeline whose file cannot be written."""
+        try:
+            do()
+        except OSError as error:
+            self._closed = True
+            if not self._failed:
+                print(f"fabring.horovod: the timeline ends here, as {self._path} cannot be written: {error.strerror}",
+                      file=sys.stderr, flush=True)
+            self._failed = True
 
 
 active: Timeline | None = None  # on rank 0, while one is written

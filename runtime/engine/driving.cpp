@@ -100,7 +100,7 @@ void EngineCore::notify_waiters() {
 
 void EngineCore::drive(const std::function<bool()>& enough, std::chrono::nanoseconds limit, const WaitPolicy& waiting) {
   const auto start = std::chrono::steady_clock::now();
-  std::uint32_t idle = 0, busy = 0;
+  std::uint32_t idle = 0, busy = 0, spins = 0;
   std::chrono::steady_clock::time_point idle_since;
   while (!enough()) {
     if (progress()) {
@@ -109,12 +109,15 @@ void EngineCore::drive(const std::function<bool()>& enough, std::chrono::nanosec
       if (++busy % 256 == 0 && std::chrono::steady_clock::now() - start >= limit) return;
       continue;
     }
-    if (++idle <= waiting.spins) continue;
-    const auto now = std::chrono::steady_clock::now();
+    if (++idle == 1) spins = core_is_contended() ? std::min(waiting.spins, WaitPolicy::contended_spins) : waiting.spins;
+    if (idle <= spins) continue;
+    auto now = std::chrono::steady_clock::now();
     if (now - start >= limit) return;
-    if (idle == waiting.spins + 1) idle_since = now;
-    if (now - idle_since < waiting.yield_for) {
-      yield_core(waiting);
+    if (idle == spins + 1) idle_since = now;
+    const bool contended = core_is_contended();
+    if (contended && waiting.own_core() && now - idle_since < WaitPolicy::contended_for) continue;
+    if (!contended && now - idle_since < waiting.yield_for) {
+      yield_core(waiting, now);
       continue;
     }
     const auto left = std::chrono::duration_cast<std::chrono::microseconds>(limit - (now - start));

@@ -1,6 +1,7 @@
 #pragma once
 // Patience: how long a rank waits for what comes soon before it would sleep.
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 
@@ -25,29 +26,31 @@ class Patience {
   std::uint32_t looks() const { return idle_ == 0 && waiting_.spins > 0 ? looks_at_full_speed : 1; }
   /// False once it is over.
   bool again() {
-    if (++idle_ <= waiting_.spins) {
+    if (++idle_ == 1) contended_ = core_is_contended();
+    if (contended_ && idle_ > std::min(waiting_.spins, WaitPolicy::contended_spins)) return false;
+    if (idle_ <= waiting_.spins) {
       if (idle_ > spins_at_full_speed) pause_core();
       return true;
     }
-    if (const std::uint32_t yields = idle_ - waiting_.spins; yields % yields_per_look == 1) {
-      const auto now = std::chrono::steady_clock::now();
-      if (yields == 1) since_ = now;
-      if (now - since_ >= waiting_.yield_for) return false;
-    }
-    yield_core(waiting_);
+    const std::uint32_t yields = idle_ - waiting_.spins;
+    if (yields == 1) since_ = now_ = std::chrono::steady_clock::now();
+    if (yields % yields_per_look == 1 && now_ - since_ >= waiting_.yield_for) return false;
+    yield_core(waiting_, now_);
+    contended_ = core_is_contended();
     transfer_.next_turn();
     return true;
   }
 
  private:
-  static constexpr std::uint32_t yields_per_look = 16;  // at the clock
+  static constexpr std::uint32_t yields_per_look = 16;  // at its patience
   static constexpr std::uint32_t spins_at_full_speed = 64;
   static constexpr std::uint32_t looks_at_full_speed = 1024;
 
   const WaitPolicy& waiting_;
   Transfer& transfer_;
   std::uint32_t idle_ = 0;
-  std::chrono::steady_clock::time_point since_;
+  bool contended_ = false;
+  std::chrono::steady_clock::time_point since_, now_;
 };
 
 }  // namespace fabring

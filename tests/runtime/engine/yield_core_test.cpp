@@ -131,5 +131,32 @@ TEST_F(YieldCore, ACoreThatSomebodyElseHasIsLeftSoon) {
   EXPECT_GT(left_soon, trials / 2);
 }
 
+// Bounds are for a machine that has other things to do.
+TEST_F(YieldCore, ACoreIsContendedWhileSomebodyKeepsIt) {
+  const auto patience = std::chrono::seconds(20);
+  std::thread waiting([&] {
+    const WaitPolicy shared = WaitPolicy::choose(4, 2);
+    const int here = sched_getcpu();
+    allow(only(here));
+    EXPECT_FALSE(core_is_contended()) << "nobody has yielded yet";
+    const auto end = std::chrono::steady_clock::now() + patience;
+    {
+      const Hog hog(here);
+      while (!core_is_contended() && std::chrono::steady_clock::now() < end) yield_core(shared);
+      EXPECT_TRUE(core_is_contended());
+    }
+    // It is tried again after a while, and then a yield is short.
+    const auto again = std::chrono::steady_clock::now() + patience;
+    bool free = false;
+    while (!free && std::chrono::steady_clock::now() < again) {
+      if (core_is_contended()) continue;
+      yield_core(shared);
+      free = !core_is_contended();
+    }
+    EXPECT_TRUE(free);
+  });
+  waiting.join();
+}
+
 }  // namespace
 }  // namespace fabring

@@ -288,10 +288,22 @@ Status Prepared::run() {
 
 // ---- making communicators -----------------------------------------------------------------------------------------
 
+namespace {
+
+/// For one that the caller gave no name: no other that is made of this communicator has it.
+std::string name_of_next(const CommunicatorCore& of, std::string name) {
+  const std::uint32_t before = of.splits.load();
+  return before == 0 ? name : fmt::format("{}.{}", name, before + 1);
+}
+
+}  // namespace
+
 Result<Communicator> Communicator::split(int colour, int key, std::string label) {
   if (!core_) return gone;
   const auto engine = core_->engine.lock();
   if (!engine) return gone;
+  if (label.empty()) label = name_of_next(*core_, fmt::format("{}/{}", core_->label, colour));
+  core_->splits.fetch_add(1);
   // Everyone's colour, key and proposal for the number.
   const auto size = static_cast<std::size_t>(core_->size());
   ClaimedNumber number(*engine, core_->id);
@@ -327,19 +339,18 @@ Result<Communicator> Communicator::split(int colour, int key, std::string label)
   std::vector<Rank> members;
   members.reserve(chosen.size());
   for (Rank rank : chosen) members.push_back(core_->members[rank]);
-  if (label.empty()) label = fmt::format("{}/{}", core_->label, colour);
   return Communicator(engine->make_communicator(id, std::move(label), std::move(members)));
 }
 
 Result<Communicator> Communicator::split_by_node(std::string label) {
   if (!core_) return gone;
   const int node = core_->node_of[static_cast<std::size_t>(core_->self)];
-  if (label.empty()) label = fmt::format("{}/node {}", core_->label, node);
+  if (label.empty()) label = name_of_next(*core_, fmt::format("{}/node {}", core_->label, node));
   return split(node, 0, std::move(label));
 }
 
 Result<Communicator> Communicator::duplicate(std::string label) {
-  if (core_ && label.empty()) label = core_->label + "'";
+  if (core_ && label.empty()) label = name_of_next(*core_, core_->label + "'");
   return split(0, 0, std::move(label));
 }
 

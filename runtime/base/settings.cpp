@@ -32,6 +32,20 @@ Status read_duration(const Setting&, std::string_view text, Config& into) {
   return {};
 }
 
+/// A rank says that it lives once a second, and may be late.
+Status read_silence(const Setting&, std::string_view text, Config& into) {
+  constexpr std::chrono::seconds least(2);
+  auto value = parse_duration(text);
+  if (!value) return value.error();
+  if (*value < least)
+    return {
+        ErrorCode::invalid_argument,
+        fmt::format("'{}' is less than 2 s: ranks say once a second that they live, and healthy ones would be given up",
+                    text)};
+  into.silence_timeout = *value;
+  return {};
+}
+
 template <auto Field, std::uint64_t least>
 Status read_size(const Setting&, std::string_view text, Config& into) {
   auto value = parse_size(text);
@@ -220,8 +234,8 @@ constexpr Setting rows[] = {
      "Must be the same on all ranks.",
      read_wire_type, show_wire_type},
     {"FABRING_SOCKETS_PER_PEER", "integer", "sockets", "", "chosen",
-     "TCP connections between two ranks (tcp transport). More of them fill a fast link that one flow can not.",
-     read_integer<&Config::sockets_per_peer, 1, 64>, show_positive<&Config::sockets_per_peer>},
+     "TCP connections between two ranks (tcp transport), 1 to 16. More of them fill a fast link that one flow can not.",
+     read_integer<&Config::sockets_per_peer, 1, 16>, show_positive<&Config::sockets_per_peer>},
     {"FABRING_CONGESTION_CONTROL", "text", "", "", "",
      "TCP congestion control of the data connections, by the kernel's name (cubic, bbr, ...). auto: cubic on loopback "
      "where allowed, the system's choice elsewhere.",
@@ -258,8 +272,8 @@ constexpr Setting rows[] = {
      read_duration<&Config::timeout>, show_duration<&Config::timeout>},
     {"FABRING_SILENCE_TIMEOUT", "duration", "s", "", "",
      "How long a rank may be silent (stopped, cut off) before it is given up. A rank whose process ended is noticed at "
-     "once, whatever this says.",
-     read_duration<&Config::silence_timeout>, show_duration<&Config::silence_timeout>},
+     "once, whatever this says. At least 2 s.",
+     read_silence, show_duration<&Config::silence_timeout>},
     {"FABRING_LEAVE_TIMEOUT", "duration", "s", "", "", "How long a rank that leaves waits for the others to leave too.",
      read_duration<&Config::leave_timeout>, show_duration<&Config::leave_timeout>},
     {"FABRING_LOG", "text", "", "error,warning,info,debug", "",

@@ -62,6 +62,7 @@ class CommunicatorCore {
   static constexpr std::uint32_t subgroup_ids = std::uint32_t{1} << 31;
   bool is_subgroup() const { return (id & subgroup_ids) != 0; }
   Time made_at{};  ///< set once, before anybody uses it
+  std::atomic<std::uint32_t> splits{0};  ///< calls of split() on it, alike on all members; for names
   int size() const { return static_cast<int>(members.size()); }
   const WorldShape& shape() const { return shape_; }
   /// Unique among communicators that may be alive at once, also of disjoint colours of one split.

@@ -26,7 +26,9 @@ std::string title(const Execution& execution) {
 
 // Where it waits for no rank.
 std::string waits_for(const Execution& execution, const char* otherwise) {
-  return execution.waits_for_stream() ? "the work that its GPU stream was given before the call" : otherwise;
+  if (execution.waits_for_stream()) return "the work that its GPU stream was given before the call";
+  const bool from_any = execution.call().collective == Collective::recv && execution.call().root == any_source;
+  return from_any ? "a message from any rank" : otherwise;
 }
 
 }  // namespace

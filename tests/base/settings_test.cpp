@@ -150,6 +150,8 @@ TEST(Settings, ABadValueIsRefusedWithItsNameAndWhatIsAllowed) {
       {"FABRING_RANK", "-1", "out of range"},
       {"FABRING_RANK", "two", "not a whole number"},
       {"FABRING_WORLD_SIZE", "0", "out of range"},
+      {"FABRING_SILENCE_TIMEOUT", "1s", "less than 2 s"},
+      {"FABRING_SOCKETS_PER_PEER", "17", "1 to 16"},
       {"FABRING_WORLD_SIZE", "2000000000", "out of range"},
       {"FABRING_MASTER_PORT", "65536", "1 to 65535"},
       {"FABRING_LOG", "verbose", "error, warning, info, debug"},

@@ -151,6 +151,8 @@ TEST(BenchVerdict, OneSlowDirectionOfALink) {
   BenchMatrix pair = even(2);
   pair.GBps[1][0] = 0.2;
   EXPECT_THAT(bad(pair), testing::ElementsAre("bench.slow_direction host1 -> host0"));
+  pair.one_host = true;
+  EXPECT_THAT(judge(pair).front().fix, testing::HasSubstr("inside a host"));
 }
 
 TEST(BenchVerdict, LessThanExpectedIsSaid) {

@@ -73,6 +73,26 @@ TEST(Explanations, LinesOfLogsAreRecognised) {
   EXPECT_THAT(explain_text(""), IsEmpty());
 }
 
+TEST(Explanations, KnowWhatFabringItselfPrintsAndRaises) {
+  const std::pair<const char*, const char*> lines[] = {
+      {"fabring.errors.PeerLostError: allreduce #1 on 'world': rank 1 (host a, pid 7) has left the job", "peer_lost"},
+      {"[0] rank 1 (host a, pid 7) died: its control connection closed without a goodbye", "peer_lost"},
+      {"fabring r0 warning: rank 1 (host a) has been silent for 4 s", "peer_lost"},
+      {"fabring run: rank 1 (pid 7) was killed by signal 9 (Killed)", "peer_lost"},
+      {"fabring.errors.MismatchError: operation #1 on communicator 'world' differs between ranks", "mismatch"},
+      {"fabring.errors.TimeoutError: allreduce #3 on 'world'", "timeout"},
+      {"fabring r0 warning: barrier #1 on 'world' has waited 10 s for rank 1 (host a)", "timeout"},
+      {"fabring.errors.OutOfMemoryError: scratch", "out_of_memory"},
+  };
+  for (const auto& [line, code] : lines) {
+    const auto found = explain_text(line);
+    ASSERT_THAT(found, SizeIs(1)) << line;
+    EXPECT_EQ(found.front(), explain_code(code).front()) << line;
+  }
+  for (const char* raised : {"PeerLostError", "MismatchError", "TimeoutError", "DeviceError", "InternalError"})
+    EXPECT_THAT(explain_code(raised), SizeIs(1)) << raised;
+}
+
 TEST(Explanations, CausesComeBeforeConsequences) {
   std::istringstream log(
       "start\nrank 3: Connection reset by peer\nrank 4: Connection reset by peer\nrank 5: Too many open files\n");

@@ -99,6 +99,23 @@ def test_a_bad_setting_is_named():
         fabring.Engine({"FABRING_TIMEUOT": "3s"}, environment=False)
 
 
+def test_a_program_may_say_itself_which_rank_it_is():
+    alone = {"FABRING_RANK": 0, "FABRING_WORLD_SIZE": 1}
+    with fabring.Engine(alone) as engine:
+        assert (engine.world.rank, engine.world.size) == (0, 1)
+    with pytest.raises(fabring.InvalidArgumentError, match="did you mean 'FABRING_TIMEOUT'"):
+        fabring.Engine({"FABRING_TIMEUOT": "3s"})
+
+
+def test_communicators_without_a_name_have_different_ones():
+    with fabring.Engine({"FABRING_RANK": 0, "FABRING_WORLD_SIZE": 1}) as engine:
+        world = engine.world
+        made = [world.duplicate(), world.duplicate(), world.split(0), world.split(0), world.split_by_node(),
+                world.duplicate("mine"), world.duplicate()]
+        labels = [one.label for one in made]
+    assert len(set(labels)) == len(labels) and labels[0] == "world'" and labels[5] == "mine"
+
+
 def test_errors_are_what_people_already_catch():
     lost = errors.make("peer_lost", "rank 2 died", 2, "b", "allreduce", 17, 4096)
     assert isinstance(lost, (ConnectionError)) and isinstance(lost, fabring.Error)

@@ -126,8 +126,29 @@ TEST_F(Supervision, OfRanksThatExitTheFirstIsNamedWhenNobodyElseIsLeftOrItsMomen
   EXPECT_THAT(said, IsEmpty());
   job.ended(1, 7, exit(0), start + std::chrono::milliseconds(249));
   EXPECT_EQ(job.code(), 4);
-  EXPECT_THAT(said, ElementsAre("rank 0 (pid 5) exited with status 4"));
+  EXPECT_THAT(said, ElementsAre("rank 0 (pid 5) exited with status 4", "rank 2 (pid 6) exited with status 3"));
   EXPECT_THAT(signals, IsEmpty());
+}
+
+// The culprit may be slower to end than who has heard of it.
+TEST_F(Supervision, EachExitCodeThatARankGivesItselfIsSaidOnce) {
+  job.ended(0, 5, exit(1), start);
+  job.act_on_deadlines(start + std::chrono::milliseconds(250));
+  job.ended(2, 6, exit(1), start + std::chrono::milliseconds(300));
+  job.ended(1, 7, exit(5), start + std::chrono::milliseconds(400));
+  EXPECT_EQ(job.code(), 1);
+  EXPECT_THAT(said, ElementsAre("rank 0 (pid 5) exited with status 1", "rank 1 (pid 7) exited with status 5"));
+}
+
+TEST_F(Supervision, ExitCodesOfRanksThatWereToldToEndAreNotSaid) {
+  job.ended(0, 5, exit(1), start);
+  job.act_on_deadlines(start + std::chrono::milliseconds(250));
+  job.act_on_deadlines(start + std::chrono::minutes(1));
+  EXPECT_THAT(signals, testing::Contains(SIGTERM));
+  const std::size_t before = said.size();
+  job.ended(1, 6, exit(143), start + std::chrono::minutes(1));
+  job.ended(2, 7, {0, SIGTERM}, start + std::chrono::minutes(1));
+  EXPECT_EQ(said.size(), before);
 }
 
 TEST_F(Supervision, ARankThatExitedBeforeASignalFromOutsideIsNamedNotThoseThatDieOfIt) {

@@ -204,6 +204,8 @@ TEST(Perf, SaysWhatIsWrongWithItsUse) {
       {{"perf", "allreduce", "-o", "summ"}, "did you mean 'sum'?"},
       {{"perf", "allreduce", "--transport", "fabrik"}, "did you mean 'fabric'?"},
       {{"perf", "allreduce", "--algorithm", "rnig"}, "did you mean 'ring'?"},
+      {{"perf", "broadcast", "--algorithm", "recursive_doubling"}, "is not one that broadcast has: auto, ring"},
+      {{"perf", "allreduce", "--algorithm", "broadcast:chain"}, "is not one that allreduce has"},
       {{"perf", "allreduce", "--format", "xml"}, "xml"},
       {{"perf", "allreduce", "-b", "1M", "-e", "4"}, "-e 4 is less than -b 1M"},
       {{"perf", "allreduce", "--sizes", "1X"}, "--sizes: "},

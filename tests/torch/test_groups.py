@@ -214,5 +214,33 @@ def test_timeouts_that_are_none_are_refused_and_long_ones_are_fine():
     run(2, timeouts)
 
 
+def shortened(rank, size):
+    """By what trainers call after the first step."""
+    dist.distributed_c10d._set_pg_timeout(timedelta(seconds=0.5), dist.group.WORLD)
+    began = time.monotonic()
+    if rank == 0:
+        with pytest.raises(dist.DistBackendError, match="gave up after 500 ms"):
+            dist.all_reduce(torch.ones(3))
+        assert time.monotonic() - began < 60
+    else:
+        with pytest.raises(RuntimeError):  # when rank 0 has given up
+            dist.recv(torch.ones(1), 0)
+
+
+def test_the_timeout_of_a_group_can_be_set_later():
+    run(2, shortened)
+
+
+def gloo_beside(rank, size):
+    """The timeout of Gloo's part is Gloo's to set; groups of Gloo alone are as before."""
+    both = dist.new_group(backend="gloo")
+    dist.distributed_c10d._set_pg_timeout(timedelta(seconds=50), both)
+    dist.barrier(both)
+
+
+def test_timeouts_of_groups_of_other_backends_are_set_as_before():
+    run(2, gloo_beside)
+
+
 def test_a_hundred_groups_take_no_time():
     assert max(run(2, creation_costs_little)) < 20, "seconds, on a machine that does much else"

@@ -212,6 +212,32 @@ def test_results_over_inputs():
     run(3, results_over_inputs)
 
 
+def in_inference_mode(rank, size):
+    """Results are copied by a thread that is not in inference mode, whoever waits."""
+    def everywhere(value):
+        return torch.full((3, 2), float(value))
+
+    for wait in (lambda work: work.wait(), lambda work: work.get_future().wait(),
+                 lambda work: work.get_future().then(lambda done: None).wait()):
+        for _ in range(5):
+            with torch.inference_mode():
+                gathered = [torch.zeros(3, 2) for _ in range(size)]
+                wait(dist.all_gather(gathered, everywhere(rank), async_op=True))
+                received = [torch.zeros(3, 2) for _ in range(size)]
+                wait(dist.all_to_all(received, [everywhere(rank) for _ in range(size)], async_op=True))
+                across = torch.ones(2, 3).t()
+                wait(dist.all_reduce(across, async_op=True))
+                over = everywhere(rank).t()
+                wait(dist.broadcast(over, 1, async_op=True))
+            for other in range(size):
+                assert torch.equal(gathered[other], everywhere(other)) and torch.equal(received[other], everywhere(other))
+            assert torch.equal(across, everywhere(size)) and torch.equal(over, everywhere(1).t())
+
+
+def test_results_in_inference_mode():
+    run(3, in_inference_mode)
+
+
 def expect(error, text, function, *arguments, **named):
     with pytest.raises(error) as caught:
         function(*arguments, **named)

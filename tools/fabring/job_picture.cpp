@@ -185,4 +185,9 @@ Result<std::vector<JobPicture>> look_at_jobs(const std::string& job, std::chrono
   return jobs;
 }
 
+bool others_have_jobs(std::chrono::milliseconds limit) {
+  const auto jobs = look_at_jobs("", limit);
+  return jobs && std::any_of(jobs->begin(), jobs->end(), [](const JobPicture& job) { return job.foreign; });
+}
+
 }  // namespace fabring::tools

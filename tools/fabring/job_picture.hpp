@@ -52,4 +52,7 @@ struct JobPicture {
 /// Bounded by `limit`, also when ranks are stopped. Errors: unavailable.
 Result<std::vector<JobPicture>> look_at_jobs(const std::string& job, std::chrono::milliseconds limit);
 
+/// Has another user's job a rank on this host?
+bool others_have_jobs(std::chrono::milliseconds limit);
+
 }  // namespace fabring::tools

@@ -30,8 +30,18 @@ void JobSupervisor::mark_ended(int rank) {
 void JobSupervisor::pronounce(const Verdict& verdict) {
   waits_.reset();
   code_ = verdict.code;
-  options_.say(verdict.text);
+  may_be_a_victim_ = verdict.exited;
+  note(verdict);
+  for (const Verdict& other : std::exchange(beside_, {}))
+    if (may_be_a_victim_) note(other);
   deadline_ = verdict.since + options_.grace;
+}
+
+// The first to end may only have heard of the one that failed, whose exit code says more: each code is worth a line.
+void JobSupervisor::note(const Verdict& verdict) {
+  if (std::find(said_.begin(), said_.end(), verdict.code) != said_.end()) return;
+  said_.push_back(verdict.code);
+  options_.say(verdict.text);
 }
 
 void JobSupervisor::pronounce_what_waits() {
@@ -40,11 +50,17 @@ void JobSupervisor::pronounce_what_waits() {
 
 void JobSupervisor::ended(int rank, pid_t pid, const Ending& ending, Time now) {
   mark_ended(rank);
-  if (!ending.fine() && code_ == 0) {
-    Verdict verdict{ending.code(), fmt::format("{} (pid {}) {}", options_.who(rank), pid, ending.to_string()), now};
-    if (was_killed(ending)) {
+  const bool by_itself = !termed_ && !time_is_up_ && interrupts_ == 0 && !given_up_;
+  if (!ending.fine() && (code_ == 0 || by_itself)) {
+    Verdict verdict{ending.code(), fmt::format("{} (pid {}) {}", options_.who(rank), pid, ending.to_string()), now,
+                    !was_killed(ending)};
+    if (code_ != 0) {
+      if (may_be_a_victim_) note(verdict);
+    } else if (was_killed(ending)) {
       pronounce(verdict);
-    } else if (!waits_) {
+    } else if (waits_) {
+      beside_.push_back(std::move(verdict));
+    } else {
       waits_ = std::move(verdict);
       deadline_ = now + std::min(time_to_be_heard, options_.grace);
     }
@@ -81,6 +97,7 @@ void JobSupervisor::output_lost(int error) {
 
 void JobSupervisor::give_up(int code) {
   pronounce_what_waits();
+  given_up_ = true;
   if (code_ == 0) code_ = code;
   options_.signal_all(SIGKILL);
 }

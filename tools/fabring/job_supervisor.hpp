@@ -62,18 +62,24 @@ class JobSupervisor {
     int code;
     std::string text;
     Time since;
+    bool exited = false;  ///< by itself, perhaps only because it has heard of another
   };
   void mark_ended(int rank);
   void pronounce(const Verdict& verdict);
   void pronounce_what_waits();
+  void note(const Verdict& verdict);
   void end_when_time_is_up(Time now);
   const SupervisorOptions options_;
   std::vector<bool> ended_;
   int running_;
   std::optional<Verdict> waits_;  ///< the first that exited by itself, until its moment is over
+  std::vector<Verdict> beside_;   ///< others of that moment
+  bool may_be_a_victim_ = false;  ///< who was named; others' codes may say more
+  std::vector<int> said_;         ///< codes
   std::optional<Time> deadline_;
   bool termed_ = false;
   bool time_is_up_ = false;
+  bool given_up_ = false;
   int interrupts_ = 0;
   int code_ = 0;
 };

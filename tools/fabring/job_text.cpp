@@ -156,8 +156,14 @@ std::string job_text(const JobPicture& job) {
   return text;
 }
 
-std::string no_job_text(const std::string& asked, const std::vector<JobPicture>& found) {
-  if (!found.empty()) return "the jobs on this host belong to other users; ask as the user who runs them, or as root";
+std::string no_job_text(const std::string& asked, bool others_have_some) {
+  if (others_have_some && asked.empty())
+    return "the jobs on this host belong to other users; ask as the user who runs them, or as root";
+  if (others_have_some)
+    return fmt::format(
+        "no job '{}' that may be asked has a rank on this host; there are jobs of other users: ask as the user "
+        "who runs it, or as root",
+        asked);
   if (!asked.empty())
     return fmt::format("no job '{}' has a rank on this host; `fabring status` lists those that have", asked);
   return "no job has a rank here (or it runs with FABRING_STATUS=no, or in a container: then run this inside)";

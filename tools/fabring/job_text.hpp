@@ -28,6 +28,6 @@ std::string doing(const RankPicture& rank);
 std::string job_text(const JobPicture& job);
 
 /// Why there is nothing to show, and what to do.
-std::string no_job_text(const std::string& asked, const std::vector<JobPicture>& found);
+std::string no_job_text(const std::string& asked, bool others_have_some);
 
 }  // namespace fabring::tools

@@ -11,6 +11,7 @@
 #include "runtime/base/nearest_name.hpp"
 #include "runtime/base/parse_value.hpp"
 #include "runtime/base/settings.hpp"
+#include "tools/fabring/algorithm_names.hpp"
 #include "tools/fabring/command.hpp"
 #include "tools/fabring/device_memory.hpp"
 #include "tools/fabring/models.hpp"
@@ -178,6 +179,12 @@ Status understand(Words& words) {
   if (!options.algorithm.empty()) {
     const auto overrides = parse_overrides(options.algorithm);
     if (!overrides) return overrides.error().with_prefix("--algorithm: ");
+    const auto matters = [&](const Override& rule) {
+      const bool about_it = !rule.collective || *rule.collective == options.collective;
+      return about_it && (!rule.algorithm || rule.any_direct || rule.algorithm_for(options.collective));
+    };
+    if (options.kind == PerfKind::sizes && std::none_of(overrides->begin(), overrides->end(), matters))
+      return no_such_algorithm(options.algorithm, options.collective);
   }
   return {};
 }

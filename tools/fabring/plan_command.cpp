@@ -17,6 +17,7 @@
 #include "runtime/base/parse_value.hpp"
 #include "runtime/base/whole_file.hpp"
 #include "runtime/startup/machine_file.hpp"
+#include "tools/fabring/algorithm_names.hpp"
 #include "tools/fabring/command.hpp"
 #include "tools/fabring/node_layout.hpp"
 #include "tools/fabring/option_checks.hpp"
@@ -87,12 +88,7 @@ Result<AlgorithmChoice> choose(const PlanOptions& options, Collective collective
   if (const auto algorithm = parse_algorithm(options.algorithm, collective)) {
     return AlgorithmChoice{*algorithm, "asked for"};
   }
-  std::vector<std::string_view> known{"auto"};
-  for (const Algorithm each : all_algorithms()) {
-    if (has_algorithm(collective, each)) known.push_back(name(each));
-  }
-  return wrong_argument(fmt::format("--algorithm '{}' is not one that {} has: {}{}", options.algorithm,
-                                    name(collective), fmt::join(known, ", "), did_you_mean(options.algorithm, known)));
+  return no_such_algorithm(options.algorithm, collective);
 }
 
 Status read_operands(const PlanOptions& options, World& world) {

@@ -107,6 +107,17 @@ int run_here(const RunOptions& options, Environment environment) {
   return finish(run_local_job(options.job, environment));
 }
 
+// Who starts ranks says which they are and where they meet, whatever the environment says; empty: it says nothing.
+std::string place_note(const Environment& environment) {
+  std::vector<std::string_view> passed_over;
+  for (const std::string_view name :
+       {"FABRING_RANK", "FABRING_WORLD_SIZE", "FABRING_MASTER_ADDR", "FABRING_MASTER_PORT"})
+    if (environment.contains(std::string(name))) passed_over.push_back(name);
+  if (passed_over.empty()) return {};
+  return fmt::format("note: {} of the environment {} not passed on: every rank gets this job's own",
+                     fmt::join(passed_over, ", "), passed_over.size() == 1 ? "is" : "are");
+}
+
 // An option that means nothing to a job on this host alone; empty: none was given.
 std::string only_for_hosts(const RunOptions& options) {
   if (!options.silence.empty()) return "--lost-after";
@@ -135,6 +146,9 @@ int run(RunOptions& options, const CLI::App& app, Session& session) {
   options.exports.insert(options.exports.begin(), horovod->begin(), horovod->end());  // -x comes after and wins
   if (const std::string note = horovod_note(options.horovod); !note.empty()) complain("run", note);
   const Environment environment = process_environment();
+  if (const std::string note = place_note(environment); !note.empty()) complain("run", note);
+  if (const auto id = environment.find("FABRING_JOB_ID"); id != environment.end() && options.job.job_id.empty())
+    options.job.job_id = id->second;
   const bool several = !options.hosts.empty() || !options.hostfile.empty();
   if (several) {
     if (Status status = understand_hosts(options, environment); !status) return usage(status.message());

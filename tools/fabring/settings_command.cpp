@@ -105,7 +105,7 @@ void add_settings(CLI::App& app, Session& session) {
   command->add_flag("--markdown", options->markdown, "The table of all settings for the documentation");
   command->add_option("--output", options->output, "Write to a file")->type_name("FILE");
   command->footer(
-      "Exit code 1: a FABRING_* variable is unknown or has a value that a rank would refuse.\n"
+      "Exit code 1: a FABRING_* variable is unknown or has a value that no rank takes.\n"
       "Example: FABRING_TRANSPORT=tcp fabring settings");
   command->callback([options, &session] { session.exit_code = run(*options); });
 }

@@ -26,6 +26,7 @@ struct ConfigDeleter {
 using ConfigHandle = std::unique_ptr<fabring_config, ConfigDeleter>;
 
 ConfigHandle make_config(bool from_environment, const Settings& settings) {
+  if (from_environment) (void)make_config(false, settings);  // what is wrong with them comes before who this rank is
   fabring_config* made = nullptr;
   fabring_error error = FABRING_ERROR_INIT;
   check(from_environment ? fabring_config_create_from_environment(&made, &error) : fabring_config_create(&made, &error),

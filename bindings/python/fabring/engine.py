@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import math
 import operator
+import os
 import weakref
 from collections.abc import Mapping
 from typing import Any
@@ -23,11 +24,16 @@ class Engine:
     block, sys.exit() with another status than 0 too, ends what the other ranks wait in, in its words.
 
     `settings`: names of `fabring settings` and their values as in the environment, {"FABRING_TIMEOUT": "30s"}; they win
-    over the environment. environment=False: nothing is read from there. Raises InvalidArgumentError, UnavailableError,
+    over the environment. With FABRING_RANK and FABRING_WORLD_SIZE among them what a launcher says of this process is passed
+    over, and the rest of FABRING_* is read. environment=False: nothing is read from there. Raises InvalidArgumentError, UnavailableError,
     TimeoutError (naming the ranks that did not come), MismatchError, PeerLostError, TransportError. Ctrl-C ends the wait."""
 
     def __init__(self, settings: Mapping[str, Any] | None = None, *, environment: bool = True) -> None:
-        told = [(name, _text(value)) for name, value in (settings or {}).items()]
+        settings = dict(settings or {})
+        if environment and {"FABRING_RANK", "FABRING_WORLD_SIZE"} <= settings.keys():  # no launcher need say who this is
+            settings = {name: value for name, value in os.environ.items() if name.startswith("FABRING_")} | settings
+            environment = False
+        told = [(name, _text(value)) for name, value in settings.items()]
         self._core = _core.create(environment, told)
         self._family = Family(self._core)
         self.world = Communicator(self._core.world(), self._family)

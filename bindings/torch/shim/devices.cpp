@@ -1,5 +1,6 @@
 #include "devices.hpp"
 
+#include <c10/core/InferenceMode.h>
 #include <c10/core/Stream.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -33,7 +34,12 @@ void make_copies(const std::optional<at::Device>& device, const Copies& copies) 
   const at::NoGradGuard no_grad;
   c10::OptionalStreamGuard guard;
   if (device) guard.reset_stream(c10::impl::VirtualGuardImpl(device->type()).getStreamFromGlobalPool(*device));
-  for (const auto& [to, from] : copies) to.copy_(from);
+  for (const auto& [to, from] : copies) {
+    // Made in inference mode, which is a matter of threads: this one may be none of the program's.
+    std::optional<c10::InferenceMode> inference;
+    if (to.is_inference()) inference.emplace();
+    to.copy_(from);
+  }
   if (device) finish_stream(*device);
 }
 

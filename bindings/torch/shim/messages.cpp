@@ -76,6 +76,7 @@ void ProcessGroup::monitoredBarrier(const c10d::BarrierOptions& options, bool wa
   // A rank that was missing joins the next one, not one that is over.
   const auto prefix_of = [](std::uint64_t number) { return c10::str("fabring/monitored/", number, "/"); };
   std::uint64_t number = monitored_.fetch_add(1);
+  const std::uint64_t first = number;
   while (rank_ != 0 && store->check({prefix_of(number) + "verdict"})) number = monitored_.fetch_add(1);
   const std::string prefix = prefix_of(number);
   const auto key_of = [&](int rank) { return c10::str(prefix, rank); };
@@ -84,8 +85,10 @@ void ProcessGroup::monitoredBarrier(const c10d::BarrierOptions& options, bool wa
     store->set(key_of(rank_), "here");
     if (!came(prefix + "verdict", limit + time_for_the_verdict))
       raise_lost(c10::str("[Rank ", rank_, "]: Rank ", rank_,
-                          " successfully reached monitoredBarrier, but rank 0 did not answer within ", limit.count(),
-                          " ms; look at rank 0's output"));
+                          " successfully reached monitoredBarrier, but rank 0 did not answer within ",
+                          (limit + time_for_the_verdict).count(), " ms",
+                          number == first ? "" : "; the one before this is over, as rank 0 gave up waiting for this rank",
+                          "; look at rank 0's output"));
     const std::string verdict = store->get_to_str(prefix + "verdict");
     store->set(heard_by(rank_), "");
     if (!verdict.empty())

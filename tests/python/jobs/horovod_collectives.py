@@ -128,6 +128,7 @@ def process_sets():
     assert hvd.broadcast(torch.tensor([r]), root_rank=r % 2, process_set=mine).item() == r % 2
     refused(["not in"], hvd.allreduce, torch.ones(1), process_set=evens if r % 2 else odds)
     refused(["not in"], hvd.broadcast, torch.ones(1), root_rank=1 - r % 2, process_set=mine)
+    refused([f"on rank {r}", f"[0, {2 if r else 1}] on rank {0 if r else 1}"], hvd.add_process_set, [0, 1] if r else [0, 2])
     assert hvd.remove_process_set(odds) and hvd.remove_process_set(evens) and not hvd.remove_process_set(evens)
 
 

@@ -189,7 +189,10 @@ BenchRun measure_pairs(Communicator world, SteadyTime deadline, std::chrono::mil
   run.matrix.GBps.assign(count, std::vector<double>(count));
   run.matrix.latency_us = run.matrix.messages = run.matrix.resent = run.matrix.GBps;
   // Ranks of one host measure its memory and processors as well, and where they share those, chance.
-  if (run.hosts == 1) run.matrix.worst = allowed_cpus() < static_cast<int>(count) ? Severity::info : Severity::warning;
+  run.matrix.one_host = run.hosts == 1;
+  // Two ranks of a host have nothing to be compared with but each other, and what else runs there shows in one of them.
+  const bool says_little = count <= 2 || allowed_cpus() < static_cast<int>(count);
+  if (run.hosts == 1) run.matrix.worst = says_little ? Severity::info : Severity::warning;
   const int at_once = run.hosts > 1 ? static_cast<int>(count) : std::max(1, allowed_cpus() / 2);
   const auto meetings = tournament(static_cast<int>(count), at_once);
   run.rounds = static_cast<int>(bench_rounds * meetings.size());

@@ -119,6 +119,10 @@ std::string times(double share) { return fmt::format("{:.1f} times slower", 1 / 
 
 constexpr auto why_slow = "a ring passes through every link: the slowest one sets the speed of the whole job";
 
+constexpr auto inside_a_host =
+    "inside a host: other programs on these processors, or processors that are far from each other; look again when it "
+    "is quiet";
+
 std::vector<double> rounds_of(const BenchMatrix& matrix, std::size_t from, std::size_t to) {
   std::vector<double> rounds;
   for (const Rates& round : matrix.rounds)
@@ -175,9 +179,10 @@ class BenchJudge {
                         fmt::format("its links reach {:.3g} GB/s {}, those between the others {:.3g} GB/s: {}",
                                     slow->own, way, slow->others, times(share)),
                         why_slow,
-                        "look at this host's interface: speed and duplex, errors, PCI width (`fabring doctor host` "
-                        "there), its cable "
-                        "and switch port, and at what else runs there",
+                        matrix_.one_host
+                            ? inside_a_host
+                            : "look at this host's interface: speed and duplex, errors, PCI width (`fabring doctor "
+                              "host` there), its cable and switch port, and at what else runs there",
                         matrix_.names[slow->player]});
     }
   }
@@ -205,9 +210,11 @@ class BenchJudge {
                 : fmt::format("{:.3g} GB/s this way, {:.3g} GB/s back, others reach {:.3g} GB/s: {}", cell.value, back,
                               reference, times(share)),
            why_slow,
-           both ? "both ends are fast with others: look at the way between them, cables and switches, and at its routes"
-                : "one direction only: a fibre or transceiver that loses light, a congested uplink, or different "
-                  "routes for the two directions",
+           matrix_.one_host ? inside_a_host
+           : both
+               ? "both ends are fast with others: look at the way between them, cables and switches, and at its routes"
+               : "one direction only: a fibre or transceiver that loses light, a congested uplink, or different "
+                 "routes for the two directions",
            fmt::format("{} -> {}", matrix_.names[cell.from], matrix_.names[cell.to])});
     }
   }

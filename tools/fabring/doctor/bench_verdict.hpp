@@ -25,6 +25,7 @@ struct BenchMatrix {
   double expected_GBps = 0;                     ///< of a link; 0: not known
   std::string expected_by;                      ///< "--expect" or the interface; for the finding
   Severity worst = Severity::critical;          ///< what stands out is called no worse than this
+  bool one_host = false;                        ///< all players: what is slow is no cable
 };
 
 Findings judge(const BenchMatrix& matrix);

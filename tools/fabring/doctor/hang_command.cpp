@@ -49,7 +49,7 @@ int run(const HangOptions& options) {
   }
   std::erase_if(*jobs, [](const JobPicture& job) { return job.foreign; });
   if (jobs->empty()) {
-    complain("doctor hang", no_job_text(options.job, {}));
+    complain("doctor hang", no_job_text(options.job, others_have_jobs(limit)));
     return exit_could_not_run;
   }
   if (jobs->size() > 1) {

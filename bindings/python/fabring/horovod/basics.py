@@ -6,10 +6,12 @@ import atexit
 import os
 from collections.abc import Sequence
 
+import numpy
+
 import fabring
 from fabring import _core
 from fabring.engine import tell_of_uncaught
-from fabring.errors import InvalidArgumentError
+from fabring.errors import InvalidArgumentError, MismatchError
 from fabring.horovod import agreed, timeline
 from fabring.horovod.negotiation import Negotiation
 from fabring.horovod.process_set import ProcessSet, global_process_set
@@ -142,6 +144,13 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
     made = process_set if isinstance(process_set, ProcessSet) else ProcessSet(process_set)
     world = _world()
     ranks = made.ranks or []
+    told = numpy.zeros(world.size + 1, numpy.uint8)  # which ranks; the last: something else
+    for rank in ranks:
+        told[rank if 0 <= rank < world.size else -1] += 1
+    for rank, other in enumerate(world.all_gather(told).reshape(world.size, -1)):
+        if not numpy.array_equal(other, told):
+            theirs = [i for i, count in enumerate(other[:-1]) for _ in range(count)]
+            raise MismatchError(f"add_process_set: {ranks} on rank {world.rank} and {theirs} on rank {rank}", rank)
     if not ranks or ranks[0] < 0 or ranks[-1] >= world.size or len(set(ranks)) < len(ranks):
         raise InvalidArgumentError(f"{made}: a set has one rank or more, each once, of 0 to {world.size - 1}")
     if any(one.ranks == ranks for one in _sets.values()):

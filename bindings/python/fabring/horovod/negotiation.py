@@ -65,6 +65,7 @@ class Negotiation:
         self._mine: dict[str, Request] = {}  # not yet begun
         self._table: dict[str, dict[int, Terms]] = {}  # name -> rank -> terms, of what not all have asked for
         self._since: dict[str, float] = {}
+        self._complained: dict[str, float] = {}
         self._joined: dict[int, bool] = {}
         self._join: threading.Event | None = None
         self._join_gpu: torch.device | None = None
@@ -208,6 +209,7 @@ class Negotiation:
         for name in ready:
             ranks = self._table.pop(name)
             self._since.pop(name)
+            self._complained.pop(name, None)
             wrong = _disagreement(name, ranks, len(ranks) < self.size)
             if wrong is None:
                 chosen.append((name, ranks[min(ranks)], ranks))
@@ -253,13 +255,15 @@ class Negotiation:
 
     def _complain_about_stalls(self) -> None:
         now = time.monotonic()
-        late = [name for name, since in self._since.items() if now - since > agreed.stall_s]
-        for name in late[:5]:
-            missing = [rank for rank in range(self.size) if rank not in self._table[name] and not self._joined.get(rank)]
-            print(f"fabring.horovod: '{name}' has waited {agreed.stall_s:g} s for ranks {missing}, which have not called it",
-                  file=sys.stderr, flush=True)
+        late = [name for name, since in self._since.items() if now - max(since, self._complained.get(name, 0)) > agreed.stall_s]
+        told = 0
         for name in late:
-            self._since[name] = now
+            self._complained[name] = now
+            if self.rank != min(self._table[name]) or (told := told + 1) > 5:
+                continue  # one rank says it
+            missing = [rank for rank in range(self.size) if rank not in self._table[name] and not self._joined.get(rank)]
+            print(f"fabring.horovod: '{name}' has waited {now - self._since[name]:.3g} s for ranks {missing}, which have not "
+                  "called it", file=sys.stderr, flush=True)
 
     def _all_joined(self) -> None:
         with self._changed:

@@ -33,6 +33,7 @@ import torch.distributed as dist  # noqa: E402
 from torch.distributed import distributed_c10d as _c10d  # noqa: E402
 
 from . import _backend  # noqa: E402
+from . import timeouts  # noqa: E402, F401
 from .barrier import monitored_barrier  # noqa: E402
 
 __all__ = ["monitored_barrier", "report"]
@@ -63,7 +64,9 @@ def report(group: "dist.ProcessGroup | None" = None) -> list[str]:
 def _register() -> None:
     if "FABRING" in dist.Backend._plugins:
         return
-    dist.Backend.register_backend("fabring", _create, extended_api=True, devices=["cpu", "cuda"])
+    # What asks a group for its devices takes "cuda" for where tensors can be.
+    devices = ["cpu", "cuda"] if torch.backends.cuda.is_built() else ["cpu"]
+    dist.Backend.register_backend("fabring", _create, extended_api=True, devices=devices)
 
 
 def _take_launcher() -> None:

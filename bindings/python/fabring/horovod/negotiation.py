@@ -262,7 +262,7 @@ class Negotiation:
             if self.rank != min(self._table[name]) or (told := told + 1) > 5:
                 continue  # one rank says it
             missing = [rank for rank in range(self.size) if rank not in self._table[name] and not self._joined.get(rank)]
-            print(f"fabring.horovod: '{name}' has waited {now - self._since[name]:.3g} s for ranks {missing}, which have not "
+            print(f"fabring.horovod: '{name}' has waited {now - self._since[name]:.1f} s for ranks {missing}, which have not "
                   "called it", file=sys.stderr, flush=True)
 
     def _all_joined(self) -> None:

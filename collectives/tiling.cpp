@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "collectives/ownership.hpp"
+
 namespace fabring {
 namespace {
 
@@ -78,6 +80,7 @@ TilingRules rules_for(const TilingRules& rules, Collective collective, std::stri
     own.depth = rules.landing_depth;
     return own;
   }
+  if (rules.reducing_depth != 0 && reduces(collective)) own.depth = rules.reducing_depth;
   own.by_parts = rules.by_parts && is_made_by_parts(collective, algorithm, ranks);
   own.landing_bytes = 0;
   if (const std::size_t share = moved_share_of_landing(collective, ranks); rules.landing_bytes != 0 && share != 0) {

@@ -19,6 +19,11 @@ inline constexpr std::size_t unasked_between_gpus = std::size_t{4} << 10;
 /// under way fits into the rings of a pair, and longer messages can be made where they are read.
 inline constexpr std::size_t eager_in_tiles_of_shared_memory = std::size_t{32} << 10;
 
+/// Tiles in flight of what is reduced between hosts that take `slow_answer_ns` or more to answer, where processors copy
+/// what they send.
+inline constexpr std::uint32_t depth_over_slow_answers = 6;
+inline constexpr std::int64_t slow_answer_ns = 40'000;
+
 struct TilingRules {
   std::size_t segment_bytes = std::size_t{256} << 10;  ///< largest message
   std::size_t smallest_bytes = std::size_t{64} << 10;  ///< messages are not cut below this to gain overlap
@@ -47,6 +52,7 @@ struct TilingRules {
   /// and the tiles in flight then; 0: segment_bytes and depth.
   std::size_t long_segment_bytes = 0;
   std::uint32_t long_depth = 8;
+  std::uint32_t reducing_depth = 0;  ///< tiles in flight of collectives that reduce; 0: depth
 };
 
 /// The rules where the ranks of one host reach each other through its network: the kernel takes less time for few long

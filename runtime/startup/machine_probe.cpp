@@ -192,10 +192,15 @@ Result<std::string> probe_machine(EngineCore& core, ProbeScope scope) {
   core.take_machine(*machine);
   const Accuracy accuracy = accuracy_of(core.pricing_machine(), probe.measured());
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(ProbeClock::now() - start);
+  const double latency_us = static_cast<double>(core.pricing_machine().between.latency_ns) / 1000;
+  const std::string deeper =
+      core.waits_for_links() ? fmt::format("; {} tiles of what is reduced under way, as hosts answer after {:.3g} us",
+                                           depth_over_slow_answers, latency_us)
+                             : "";
   return fmt::format(
       "algorithms: priced for this machine{}, probed in {} ms: {} of {} times within 20% of what was measured "
-      "here, the worst {:.2f} times off",
-      of_links, took.count(), accuracy.within_20_percent, accuracy.priced, accuracy.worst);
+      "here, the worst {:.2f} times off{}",
+      of_links, took.count(), accuracy.within_20_percent, accuracy.priced, accuracy.worst, deeper);
 }
 
 }  // namespace fabring

@@ -5,11 +5,13 @@
 #include <cstring>
 #include <memory>
 
+#include "collectives/cost/machine.hpp"
 #include "runtime/engine/operands.hpp"
 #include "runtime/engine/tiling.hpp"
 #include "runtime/memory/device_scratch.hpp"
 #include "runtime/memory/scratch.hpp"
 #include "tests/support/fake_device.hpp"
+#include "tests/support/sim_world.hpp"
 
 namespace fabring {
 namespace {
@@ -314,6 +316,37 @@ TEST(Tiling, where_only_pairs_know_lengths_sends_the_same_unasked_whatever_a_ran
   EXPECT_GT(choose_tiling(plan, much, rules).tiles, 1u);
   EXPECT_EQ(choose_tiling(plan, little, rules).eager_bytes, 1u << 13);
   EXPECT_EQ(choose_tiling(plan, much, rules).eager_bytes, 1u << 13);
+}
+
+TEST(Tiling, has_more_under_way_of_what_is_reduced_where_that_is_said) {
+  TilingRules rules{1 << 16, 1 << 14, 3};
+  const auto depth = [&](Collective collective) {
+    return rules_for(rules, collective, name(Algorithm::ring), 4, 1 << 24).depth;
+  };
+  EXPECT_EQ(depth(Collective::allreduce), 3u);
+  rules.reducing_depth = 6;
+  EXPECT_EQ(depth(Collective::allreduce), 6u);
+  EXPECT_EQ(depth(Collective::reduce_scatter), 6u);
+  EXPECT_EQ(depth(Collective::all_gather), 3u);
+  EXPECT_EQ(depth(Collective::broadcast), 3u);
+}
+
+// The machine is the same on all ranks, so what follows from it is, too.
+TEST(Tiling, has_more_under_way_between_hosts_that_are_slow_to_answer) {
+  const auto depth = [](std::vector<int> nodes, std::int64_t latency_ns, int asked = 0) {
+    fixture::SimWorldOptions options{.ranks = 2, .seed = 1};
+    options.nodes = std::move(nodes);
+    options.depth = asked;
+    fixture::SimWorld world(options);
+    Machine machine = *find_machine("10g");
+    machine.between.latency_ns = latency_ns;
+    world.engine(0).take_machine(machine);
+    return world.engine(0).pricing_machine().tiling.reducing_depth;
+  };
+  EXPECT_EQ(depth({1, 1}, slow_answer_ns), depth_over_slow_answers);
+  EXPECT_EQ(depth({1, 1}, slow_answer_ns - 1), 0u);
+  EXPECT_EQ(depth({2}, slow_answer_ns), 0u) << "one host";
+  EXPECT_EQ(depth({1, 1}, slow_answer_ns, 4), 0u) << "the user's depth counts";
 }
 
 TEST(Tiling, is_coarser_for_what_only_moves) {

@@ -86,8 +86,9 @@ class Family:
         self.communicators: weakref.WeakSet[Communicator] = weakref.WeakSet()
 
     def abort(self, reason: str) -> None:
-        """Ends all of them on every rank. What is over already stays as it is."""
-        for one in list(self.communicators):
+        """Ends all of them on every rank, large ones first: who hears of a small one may end its program, and a rank that waits
+        for it in a larger one should have heard the reason by then. What is over already stays as it is."""
+        for one in sorted(self.communicators, key=lambda one: one.size, reverse=True):
             try:
                 one.abort(reason)
             except Error:

@@ -109,7 +109,7 @@ void EngineCore::drive(const std::function<bool()>& enough, std::chrono::nanosec
       if (++busy % 256 == 0 && std::chrono::steady_clock::now() - start >= limit) return;
       continue;
     }
-    if (++idle == 1) spins = core_is_contended() ? std::min(waiting.spins, WaitPolicy::contended_spins) : waiting.spins;
+    if (++idle == 1) spins = waiting.spins_if(core_is_contended());
     if (idle <= spins) continue;
     auto now = std::chrono::steady_clock::now();
     if (now - start >= limit) return;

@@ -154,9 +154,9 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
               const Status& why);
   /// How a call that all ranks of a communicator make is cut, on all of them alike.
   Tiling tiling_of(CommunicatorCore& communicator, const PreparedPlan& plan, const Call& call) const;
-  // For sends and receives.
+  /// Likewise, whatever is called; of sends and receives.
   TilingRules tiling_rules() const;
-  /// Do links between hosts take so long to answer that more tiles are under way?
+  /// Do hosts take so long to answer that more tiles are under way between them?
   bool waits_for_links() const;
   std::shared_ptr<const PreparedPlan> message_plan(CommunicatorCore& communicator, Collective collective, Rank peer);
   /// Starts it now; false if there is no room for one more, until PointToPoint::start_waiting(). One that cannot be

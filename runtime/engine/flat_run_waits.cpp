@@ -112,7 +112,7 @@ bool FlatRun::await_loans(EngineCore& engine) const {
   for (std::uint32_t idle = 0; !loans_.all_back(engine.transfer()); ++idle) {
     if (engine.transfer().keeps_landings()) engine.transfer().look();
     if (engine.has_news() || idle > engine.waiting().spins + most_yields_for_loan) return false;
-    if (idle == WaitPolicy::contended_spins && core_is_contended()) return false;
+    if (idle >= engine.waiting().spins_if(true) && core_is_contended()) return false;
     if (idle <= engine.waiting().spins) {
       pause_core();
     } else {

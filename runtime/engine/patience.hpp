@@ -1,7 +1,6 @@
 #pragma once
 // Patience: how long a rank waits for what comes soon before it would sleep.
 
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
 
@@ -27,7 +26,7 @@ class Patience {
   /// False once it is over.
   bool again() {
     if (++idle_ == 1) contended_ = core_is_contended();
-    if (contended_ && idle_ > std::min(waiting_.spins, WaitPolicy::contended_spins)) return false;
+    if (contended_ && idle_ > waiting_.spins_if(contended_)) return false;
     if (idle_ <= waiting_.spins) {
       if (idle_ > spins_at_full_speed) pause_core();
       return true;

@@ -20,6 +20,9 @@ struct WaitPolicy {
   static constexpr std::uint32_t contended_spins = 32;
   static constexpr std::chrono::microseconds contended_for{20};
 
+  /// Empty polls before the next step.
+  std::uint32_t spins_if(bool contended) const { return contended ? std::min(spins, contended_spins) : spins; }
+
   /// Has every rank of this node a core of its own?
   bool own_core() const { return spins > 0; }
 

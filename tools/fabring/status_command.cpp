@@ -96,7 +96,7 @@ int run(const StatusOptions& options) {
   }
   if (jobs->empty() ||
       (!options.json && std::all_of(jobs->begin(), jobs->end(), [](const JobPicture& job) { return job.foreign; }))) {
-    complain("status", no_job_text(options.job, others_have_jobs(limit)));
+    complain("status", no_job_text(options.job, !jobs->empty() || others_have_jobs(limit)));
     return exit_could_not_run;
   }
   std::string text;

@@ -25,8 +25,9 @@ class Engine:
 
     `settings`: names of `fabring settings` and their values as in the environment, {"FABRING_TIMEOUT": "30s"}; they win
     over the environment. With FABRING_RANK and FABRING_WORLD_SIZE among them what a launcher says of this process is passed
-    over, and the rest of FABRING_* is read. environment=False: nothing is read from there. Raises InvalidArgumentError, UnavailableError,
-    TimeoutError (naming the ranks that did not come), MismatchError, PeerLostError, TransportError. Ctrl-C ends the wait."""
+    over, and the rest of FABRING_* is read. environment=False: nothing is read from there. Raises InvalidArgumentError,
+    UnavailableError, TimeoutError (naming the ranks that did not come), MismatchError, PeerLostError, TransportError.
+    Ctrl-C ends the wait."""
 
     def __init__(self, settings: Mapping[str, Any] | None = None, *, environment: bool = True) -> None:
         settings = dict(settings or {})

@@ -3,7 +3,6 @@
 #include "runtime/status/status_visit.hpp"
 
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 

@@ -47,9 +47,10 @@ int run(const HangOptions& options) {
     complain("doctor hang", jobs.error().message());
     return exit_could_not_run;
   }
+  const bool others_have_some = !jobs->empty();
   std::erase_if(*jobs, [](const JobPicture& job) { return job.foreign; });
   if (jobs->empty()) {
-    complain("doctor hang", no_job_text(options.job, others_have_jobs(limit)));
+    complain("doctor hang", no_job_text(options.job, others_have_some || others_have_jobs(limit)));
     return exit_could_not_run;
   }
   if (jobs->size() > 1) {

@@ -64,6 +64,7 @@ Result<ResolvedConfig> resolve_config(const Environment& environment, const Laun
   config.world_size = launch->world_size;
   config.local_rank = launch->local_rank;
   config.master_addr = launch->master_addr;
+  config.master_named_by = launch->master_named_by;
   config.master_port = launch->master_port;
   config.master_port_shared = launch->master_port_shared;
   config.job_id = launch->job_id;

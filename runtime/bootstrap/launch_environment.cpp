@@ -25,7 +25,10 @@ void take_own(const Environment& environment, const Config& own, LaunchInfo& inf
   if (given("FABRING_RANK")) info.rank = own.rank;
   if (given("FABRING_WORLD_SIZE")) info.world_size = own.world_size;
   if (given("FABRING_LOCAL_RANK")) info.local_rank = own.local_rank;
-  if (given("FABRING_MASTER_ADDR")) info.master_addr = own.master_addr;
+  if (given("FABRING_MASTER_ADDR")) {
+    info.master_addr = own.master_addr;
+    info.master_named_by = "FABRING_MASTER_ADDR";
+  }
   if (given("FABRING_JOB_ID")) info.job_id = own.job_id;
   if (given("FABRING_MASTER_PORT")) {
     info.master_port = own.master_port;

@@ -20,6 +20,7 @@ struct LaunchInfo {
   int world_size = -1;
   int local_rank = -1;
   std::string master_addr;
+  std::string master_named_by = "FABRING_MASTER_ADDR";  ///< as Config::master_named_by
   int master_port = 0;
   bool master_port_shared = false;  ///< as Config::master_port_shared
   std::string job_id;

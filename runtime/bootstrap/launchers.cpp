@@ -43,6 +43,7 @@ Status torchrun_read(const LauncherInput& in, LaunchInfo& info, LauncherAdvice&)
   FABRING_TRY(in.number("WORLD_SIZE", 1, "FABRING_WORLD_SIZE", info.world_size, info));
   FABRING_TRY(in.number("LOCAL_RANK", 0, "FABRING_LOCAL_RANK", info.local_rank, info));
   info.master_addr = in.text("MASTER_ADDR");
+  info.master_named_by = "MASTER_ADDR";
   info.sources["FABRING_MASTER_ADDR"] = "torchrun MASTER_ADDR";
   info.master_port = 29500;  // torch's own default
   info.sources["FABRING_MASTER_PORT"] = "torchrun's default";
@@ -146,6 +147,7 @@ Status slurm_address(const LauncherInput& in, LaunchInfo& info) {
   auto hosts = expand_host_list(in.text("SLURM_STEP_NODELIST"), 1);
   if (!hosts) return hosts.error().with_prefix("SLURM_STEP_NODELIST: ");
   info.master_addr = hosts->front();
+  info.master_named_by = "SLURM_STEP_NODELIST";
   info.sources["FABRING_MASTER_ADDR"] = "Slurm SLURM_STEP_NODELIST";
   // The list is sorted and rank 0 may be elsewhere (-m arbitrary). Whoever can see it says so.
   const bool first_node = in.text("SLURM_NODEID") == "0", first_there = in.text("SLURM_LOCALID") == "0";
@@ -231,6 +233,7 @@ Status sagemaker_read(const LauncherInput& in, LaunchInfo& info, LauncherAdvice&
   info.world_size = static_cast<int>(hosts->size());
   info.local_rank = 0;
   info.master_addr = hosts->front();
+  info.master_named_by = "SM_HOSTS";
   for (const char* setting : {"FABRING_RANK", "FABRING_LOCAL_RANK"})
     info.sources[setting] = "SageMaker SM_CURRENT_HOST (one rank per host)";
   for (const char* setting : {"FABRING_WORLD_SIZE", "FABRING_MASTER_ADDR"})

@@ -1,11 +1,13 @@
 #include "runtime/bootstrap/master_address.hpp"
 
 #include <netdb.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -23,6 +25,17 @@ addrinfo* numeric_addrinfo(const std::string& host) {
   return ::getaddrinfo(host.c_str(), "0", &hints, &info) == 0 ? info : nullptr;
 }
 
+// On port 0: of a datagram socket that proves the address, sends nothing and disturbs nobody.
+bool datagrams_can(int (*call)(int, const sockaddr*, socklen_t), const net::SocketAddress& address) {
+  addrinfo* info = numeric_addrinfo(address.host);
+  if (info == nullptr) return false;
+  const int probe = ::socket(info->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const bool can = probe >= 0 && call(probe, info->ai_addr, info->ai_addrlen) == 0;
+  if (probe >= 0) ::close(probe);
+  ::freeaddrinfo(info);
+  return can;
+}
+
 struct Question {
   std::mutex mutex;
   std::condition_variable answered;
@@ -36,6 +49,19 @@ bool is_numeric_address(const std::string& host) {
   if (info == nullptr) return false;
   ::freeaddrinfo(info);
   return true;
+}
+
+bool lacks_interface(const std::string& host) {
+  addrinfo* info = numeric_addrinfo(host);
+  if (info == nullptr) return false;
+  bool lacks = false;
+  if (info->ai_family == AF_INET6) {
+    sockaddr_in6 address{};
+    std::memcpy(&address, info->ai_addr, sizeof address);
+    lacks = IN6_IS_ADDR_LINKLOCAL(&address.sin6_addr) && address.sin6_scope_id == 0;
+  }
+  ::freeaddrinfo(info);
+  return lacks;
 }
 
 Result<std::vector<net::SocketAddress>> resolve_until(const std::string& host, std::uint16_t port,
@@ -56,16 +82,9 @@ Result<std::vector<net::SocketAddress>> resolve_until(const std::string& host, s
   return *question->answer;
 }
 
-bool is_local_address(const net::SocketAddress& address) {
-  addrinfo* info = numeric_addrinfo(address.host);
-  if (info == nullptr) return false;
-  // A datagram socket on a free port: binding proves the address and disturbs nobody.
-  const int probe = ::socket(info->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  const bool local = probe >= 0 && ::bind(probe, info->ai_addr, info->ai_addrlen) == 0;
-  if (probe >= 0) ::close(probe);
-  ::freeaddrinfo(info);
-  return local;
-}
+bool is_local_address(const net::SocketAddress& address) { return datagrams_can(::bind, address); }
+
+bool has_route_to(const net::SocketAddress& address) { return datagrams_can(::connect, address); }
 
 std::vector<std::uint16_t> candidate_ports(std::uint16_t port, bool shared) {
   std::vector<std::uint16_t> ports{port};

@@ -22,8 +22,15 @@ Result<std::vector<net::SocketAddress>> resolve_until(const std::string& host, s
 
 bool is_numeric_address(const std::string& host);
 
+/// A link-local address (fe80::1) without its interface, which connects to nobody.
+bool lacks_interface(const std::string& host);
+
 /// Can a socket of this host be bound to it?
 bool is_local_address(const net::SocketAddress& address);
+
+/// Does this host know where to send what is for it? Of a loopback address, whether that interface is up: sockets can
+/// be bound to it all the same.
+bool has_route_to(const net::SocketAddress& address);
 
 /// `port`, or `port` and those after it.
 std::vector<std::uint16_t> candidate_ports(std::uint16_t port, bool shared);

@@ -133,7 +133,7 @@ class Search {
   }
 
   std::string place() const {
-    return fmt::format("FABRING_MASTER_ADDR {} port {}{}", terms_.host, terms_.port,
+    return fmt::format("{} {} port {}{}", terms_.named_by, terms_.host, terms_.port,
                        terms_.shared_port ? fmt::format(" to {}", candidate_ports(terms_.port, true).back()) : "");
   }
 
@@ -145,7 +145,7 @@ class Search {
   std::string situation() const {
     const auto waited = duration_text(std::chrono::steady_clock::now() - terms_.started);
     if (candidates_.empty())
-      return fmt::format("FABRING_MASTER_ADDR '{}' did not resolve for {} ({})", terms_.host, waited, resolve_error_);
+      return fmt::format("{} '{}' did not resolve for {} ({})", terms_.named_by, terms_.host, waited, resolve_error_);
     std::string last;
     for (const auto& candidate : candidates_)
       if (last.empty() || !candidate->last.empty()) {

@@ -13,6 +13,7 @@ namespace fabring {
 
 struct MasterSearch {
   std::string host;
+  std::string named_by;  ///< the setting that says so; for messages
   std::uint16_t port = 0;
   bool shared_port = false;
   HandshakeOptions greeting;

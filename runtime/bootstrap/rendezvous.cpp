@@ -109,9 +109,24 @@ Status check_config(const Config& config) {
   if (config.master_addr.find_first_of(":/[] ") != std::string::npos && !is_numeric_address(config.master_addr))
     return Status(
         ErrorCode::invalid_argument,
-        fmt::format("FABRING_MASTER_ADDR '{}' is neither a name nor an address: write host, 10.0.0.1 or fd00::1 "
-                    "and nothing else; the port goes into FABRING_MASTER_PORT",
-                    config.master_addr));
+        fmt::format("{} '{}' is neither a name nor an address: write host, 10.0.0.1 or fd00::1 and nothing else; the "
+                    "port goes into {}",
+                    config.master_named_by, config.master_addr,
+                    config.master_named_by == "MASTER_ADDR" ? "MASTER_PORT" : "FABRING_MASTER_PORT"));
+  if (lacks_interface(config.master_addr))
+    return Status(ErrorCode::invalid_argument,
+                  fmt::format("{} '{}' is an address of one link, and every interface has such a link: write the "
+                              "interface after it ({}%eth0; each rank its own), or give another address of that host",
+                              config.master_named_by, config.master_addr, config.master_addr));
+  if (const net::SocketAddress here{config.master_addr, 0};
+      is_numeric_address(here.host) && here.is_loopback() && !has_route_to(here))
+    return Status(
+        ErrorCode::unavailable,
+        fmt::format(
+            "{} {} is every host's own, but nothing can be sent to it on {}: its loopback interface is down (`ip "
+            "link set lo up`){}",
+            config.master_named_by, here.host, host_name(),
+            here.host.find(':') == std::string::npos ? "" : ", or IPv6 is switched off"));
   if (config.master_port < 1 || config.master_port > 65535)
     return Status(ErrorCode::invalid_argument,
                   fmt::format("the master's port is {}: set FABRING_MASTER_PORT to 1 ... 65535, the same on all ranks",
@@ -133,8 +148,8 @@ Result<std::vector<net::SocketAddress>> own_master_addresses(const Config& confi
       if (!addresses->empty()) return addresses;
       if (std::chrono::steady_clock::now() >= std::min(foreign_until, deadline)) {
         const std::string what =
-            numeric ? fmt::format("FABRING_MASTER_ADDR {}", config.master_addr)
-                    : fmt::format("FABRING_MASTER_ADDR {} resolves to {}, which", config.master_addr, all);
+            numeric ? fmt::format("{} {}", config.master_named_by, config.master_addr)
+                    : fmt::format("{} {} resolves to {}, which", config.master_named_by, config.master_addr, all);
         return Status(ErrorCode::unavailable,
                       fmt::format("{} is no address of this host ({}), but this is rank 0: give an address of the host "
                                   "where rank 0 runs, or start rank 0 there",
@@ -144,10 +159,9 @@ Result<std::vector<net::SocketAddress>> own_master_addresses(const Config& confi
     if (std::chrono::steady_clock::now() + pause >= deadline && !addresses)
       return Status(
           ErrorCode::unavailable,
-          fmt::format("FABRING_MASTER_ADDR '{}' did not resolve for {} ({}): check the name, or give a numeric "
-                      "address of this host",
-                      config.master_addr, duration_text(std::chrono::steady_clock::now() - started),
-                      addresses.error().message()));
+          fmt::format("{} '{}' did not resolve for {} ({}): check the name, or give a numeric address of this host",
+                      config.master_named_by, config.master_addr,
+                      duration_text(std::chrono::steady_clock::now() - started), addresses.error().message()));
     std::this_thread::sleep_for(pause);
   }
 }
@@ -213,6 +227,7 @@ Result<std::unique_ptr<Bootstrap>> rendezvous(const Config& config, const std::s
     return std::unique_ptr<Bootstrap>(std::make_unique<ServingBootstrap>(std::move(*server), options.local_address));
   }
   MasterSearch search{config.master_addr,
+                      config.master_named_by,
                       static_cast<std::uint16_t>(config.master_port),
                       config.master_port_shared,
                       greeting,

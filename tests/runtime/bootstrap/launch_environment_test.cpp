@@ -67,6 +67,19 @@ struct Case {
   bool port_shared;
 };
 
+TEST(LaunchEnvironment, WhatNamedTheMasterIsKnown) {
+  const Environment address{{"FABRING_MASTER_ADDR", "n7"}};
+  const std::pair<Environment, const char*> cases[] = {{torchrun, "MASTER_ADDR"},
+                                                       {srun, "SLURM_STEP_NODELIST"},
+                                                       {torchrun + address, "FABRING_MASTER_ADDR"},
+                                                       {srun + address, "FABRING_MASTER_ADDR"}};
+  for (const auto& [environment, name] : cases) {
+    auto resolved = resolve_config(environment, {});
+    ASSERT_TRUE(resolved && resolved->launch) << name;
+    EXPECT_EQ(resolved->config.master_named_by, name);
+  }
+}
+
 TEST(LaunchEnvironment, EveryLauncherIsUnderstood) {
   const Environment own{{"FABRING_RANK", "1"}, {"FABRING_WORLD_SIZE", "2"}, {"FABRING_MASTER_ADDR", "h"}};
   const Environment address{{"FABRING_MASTER_ADDR", "n7"}};

@@ -3,6 +3,7 @@
 #include "runtime/bootstrap/rendezvous.hpp"
 
 #include <gmock/gmock.h>
+#include <sched.h>
 
 #include "runtime/base/frame_stream.hpp"
 #include "runtime/bootstrap/master_search.hpp"
@@ -16,10 +17,13 @@ using namespace testing_support;
 using std::chrono::steady_clock;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 class RendezvousError : public testing::Test {
  protected:
-  void TearDown() override { EXPECT_LT(steady_clock::now() - begin_, patience / 2) << "an error took until the deadline"; }
+  void TearDown() override {
+    EXPECT_LT(steady_clock::now() - begin_, patience / 2) << "an error took until the deadline";
+  }
   const steady_clock::time_point begin_ = steady_clock::now();
 };
 
@@ -166,6 +170,33 @@ TEST_F(RendezvousError, ANameThatDoesNotResolveIsNamed) {
   }
 }
 
+TEST_F(RendezvousError, WhatNamedTheMasterIsNamed) {
+  Meeting meeting(2);
+  meeting.base.master_addr = "no-such-host.invalid";
+  meeting.base.master_named_by = "MASTER_ADDR";
+  meeting.base.rendezvous_timeout = 300ms;
+  for (const Status& end : meeting.run_all())
+    EXPECT_THAT(end.message(), AllOf(HasSubstr("MASTER_ADDR 'no-such-host.invalid' did not"),
+                                     Not(HasSubstr("FABRING_MASTER_ADDR '"))));
+}
+
+TEST_F(RendezvousError, WithoutLoopbackBothRanksSaySoAtOnce) {
+  const auto in_a_namespace_of_its_own = [](const Config& config, Status& end) {
+    if (::unshare(CLONE_NEWNET) != 0) return;  // nobody but root may; its loopback interface is down
+    auto meeting = rendezvous(config, "", Log());
+    end = meeting ? Status() : meeting.error();
+  };
+  for (int rank : {0, 1}) {
+    Meeting meeting(2);
+    meeting.base.rank = rank;
+    Status end(ErrorCode::unsupported, "no namespace");
+    std::thread(in_a_namespace_of_its_own, meeting.base, std::ref(end)).join();
+    if (end.code() == ErrorCode::unsupported) GTEST_SKIP() << "may not make a network namespace";
+    EXPECT_EQ(end.code(), ErrorCode::unavailable) << end.to_string();
+    EXPECT_THAT(end.message(), HasSubstr("loopback interface is down"));
+  }
+}
+
 TEST_F(RendezvousError, AnAbsentRank0IsNamedWithAddressAndReason) {
   Meeting meeting(2);
   meeting.base.rendezvous_timeout = 1s;
@@ -185,7 +216,8 @@ void come_and_die(const Config& config, Rank self, bool after_welcome) {
   greeting.world_size = config.world_size;
   const auto now = steady_clock::now();
   const MasterSearch search{
-      config.master_addr, static_cast<std::uint16_t>(config.master_port), false, greeting, now, now + patience};
+      config.master_addr, config.master_named_by, static_cast<std::uint16_t>(config.master_port), false, greeting, now,
+      now + patience};
   auto found = find_master(loop, search, Log());
   ASSERT_TRUE(found.has_value()) << found.error().to_string();
   bool welcome = false;
@@ -263,6 +295,7 @@ TEST_F(RendezvousError, NonsenseInTheConfigurationIsRefusedAtOnce) {
   check([](Config& config) { config.rank = -1; }, "FABRING_RANK");
   check([](Config& config) { config.world_size = 0; }, "FABRING_WORLD_SIZE");
   check([](Config& config) { config.master_addr.clear(); }, "FABRING_MASTER_ADDR");
+  check([](Config& config) { config.master_addr = "fe80::1"; }, "fe80::1%eth0");
   check([](Config& config) { config.master_port = 0; }, "FABRING_MASTER_PORT");
   check([](Config& config) { config.master_port = 65536; }, "FABRING_MASTER_PORT");
 }

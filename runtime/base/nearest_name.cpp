@@ -16,6 +16,12 @@ std::size_t shared_words(std::string_view one, std::string_view other) {
   return shared;
 }
 
+// In a short word two letters may be anything, and in two letters ("-n") one may.
+std::size_t most_typing_errors(std::size_t length) {
+  if (length <= 4) return length <= 2 ? 0 : 1;
+  return std::max<std::size_t>(2, length / 3);
+}
+
 bool ends_with_words(std::string_view name, std::string_view words) {
   return name.size() > words.size() && name[name.size() - words.size() - 1] == '_' &&
          std::ranges::equal(name.substr(name.size() - words.size()), words, {}, folded, folded);
@@ -48,7 +54,7 @@ std::string_view nearest_name(std::string_view word, std::span<const std::string
     const std::size_t shared = shared_words(word, name);
     const std::string_view own = word.substr(shared), others = name.substr(shared);
     const std::size_t distance = edit_distance(own, others);
-    if (distance < least && distance < others.size() && distance <= std::max<std::size_t>(2, own.size() / 3)) {
+    if (distance < least && distance < others.size() && distance <= most_typing_errors(own.size())) {
       least = distance;
       best = name;
     }

@@ -102,9 +102,15 @@ Status read_word(const Setting& row, std::string_view text, Config& into) {
 
 template <auto Field>
 Status read_word_or_path(const Setting& row, std::string_view text, Config& into) {
-  if (text.find('/') == std::string_view::npos) return read_word<Field>(row, text, into);
-  into.*Field = std::string(text);
-  return {};
+  if (text.find('/') != std::string_view::npos) {
+    into.*Field = std::string(text);
+    return {};
+  }
+  Status status = read_word<Field>(row, text, into);
+  if (!status.ok() && text.find('.') != std::string_view::npos)
+    return {ErrorCode::invalid_argument,
+            fmt::format("{}; a file is written with a slash: ./{}", status.message(), text)};
+  return status;
 }
 
 // A list of the row's words, kept as text; "auto" stands alone.

@@ -87,6 +87,10 @@ TEST(NearestName, GoesByWhatNamesDoNotShare) {
   EXPECT_EQ(nearest_name("FABRING_TRANSPROT", known), "FABRING_TRANSPORT");
   EXPECT_EQ(nearest_name("FABRIN_RANK", known), "FABRING_RANK");
   EXPECT_EQ(nearest_name("FABRING_HOST", known), "");
+  const std::string_view short_ones[] = {"FABRING_LOG", "-h"};
+  EXPECT_EQ(nearest_name("FABRING_LGO", short_ones), "FABRING_LOG");
+  EXPECT_EQ(nearest_name("FABRING_FOO", short_ones), "") << "two of three letters differ";
+  EXPECT_EQ(nearest_name("-n", short_ones), "");
   EXPECT_EQ(nearest_name("FABRING_", known), "");
 }
 
@@ -157,6 +161,7 @@ TEST(Settings, ABadValueIsRefusedWithItsNameAndWhatIsAllowed) {
       {"FABRING_LOG", "verbose", "error, warning, info, debug"},
       {"FABRING_LOG", "debgu", "did you mean 'debug'?"},
       {"FABRING_MACHINE", "efa-40", "did you mean 'efa-400'?"},
+      {"FABRING_MACHINE", "mine.json", "a file is written with a slash: ./mine.json"},
       {"FABRING_TRANSPORT", "tcp,fabrik", "did you mean 'fabric'?"},
       {"FABRING_TRANSPORT", "auto,tcp", "auto stands alone"},
       {"FABRING_TIMEOUT", "soon", "not a duration"},

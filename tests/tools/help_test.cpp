@@ -69,6 +69,12 @@ TEST(Help, ShowsDefaultsAndLimitsBesideWhatAnOptionIs) {
   EXPECT_THAT(run({"doctor", "explain", "--help"}).out, HasSubstr("  what CODE|LOGFILE ...       A code"));
 }
 
+TEST(Help, IsAlsoAWord) {
+  EXPECT_EQ(run({"help"}).out, run({"--help"}).out);
+  EXPECT_EQ(run({"help", "doctor", "net"}).out, run({"doctor", "net", "--help"}).out);
+  EXPECT_EQ(run({"help", "perf"}).code, 0);
+}
+
 TEST(Help, AWrongValueIsToldWhatMayStandThere) {
   const auto said = [](const std::vector<std::string>& words) {
     const auto result = run(words);

@@ -64,6 +64,18 @@ TEST_F(OutputFile, ThatIsFullIsAnErrorWithItsOption) {
   EXPECT_THAT(out.finish().message(), HasSubstr("--plot /dev/full: cannot write: No space left"));
 }
 
+// The number of a closed stream is the next that is given out: a socket would get what is meant for the caller.
+TEST(ClosedStream, IsAnErrorWhereSomethingIsToBePrinted) {
+  const auto under_a_shell = [](const std::string& line) {
+    return run(
+        {"run", "-n", "1", "--", "sh", "-c", "unset FABRING_RANK FABRING_WORLD_SIZE; \"$0\" " + line, FABRING_CLI});
+  };
+  EXPECT_THAT(under_a_shell("run -n 2 -- echo hello >&-").err,
+              HasSubstr("what the ranks print cannot be written: stdout or stderr is closed"));
+  EXPECT_THAT(under_a_shell("simulate allreduce --nodes 4 >&-").err, HasSubstr("stdout: cannot write: Bad file desc"));
+  EXPECT_EQ(under_a_shell("run -n 2 -- sh -c 'read line || echo end' <&-").out, "end\nend\n");
+}
+
 // Each would have something to say first, were it asked later: no job runs here, the world is too large to be quick.
 TEST_F(OutputFile, ThatCannotBeWrittenIsRefusedBeforeTheWork) {
   const std::string bad = at("no/such/folder");

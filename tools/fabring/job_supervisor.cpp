@@ -90,7 +90,8 @@ void JobSupervisor::interrupt(int number) {
 void JobSupervisor::output_lost(int error) {
   // Nobody reads it any more (`| head`): end as a program in a pipe does, and the ranks with us.
   if (error == EPIPE) return give_up(128 + SIGPIPE);
-  options_.say(fmt::format("what the ranks print cannot be written: {}{}", std::generic_category().message(error),
+  const std::string why = error == EBADF ? "stdout or stderr is closed" : std::generic_category().message(error);
+  options_.say(fmt::format("what the ranks print cannot be written: {}{}", why,
                            running_ == 0 ? "" : fmt::format("; killing {} of {} ranks", running_, ended_.size())));
   give_up(3);
 }

@@ -22,6 +22,10 @@ bool takes_a_value(const CLI::App& command, const std::string& word) {
 
 std::vector<std::string> spelt_our_way(std::vector<std::string> arguments, const CLI::App& app) {
   if (arguments.empty()) return arguments;
+  if (arguments[0] == "help") {
+    arguments.erase(arguments.begin());
+    arguments.emplace_back("--help");
+  }
   const auto named = app.get_subcommands([&](const CLI::App* one) { return one->get_name() == arguments[0]; });
   if (named.empty()) return arguments;
   const CLI::App& command = *named.front();

@@ -1,8 +1,12 @@
 // The `fabring` command: splits off what follows "--", lets the subcommands add themselves, and turns errors of usage
 // into a sentence with the nearest option and exit code 2.
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <iostream>
 #include <memory>
@@ -22,6 +26,14 @@ namespace {
 void keep_signal_handlers() {
   ::setenv("IPATH_NO_BACKTRACE", "1", 0);
   ::setenv("HFI_NO_BACKTRACE", "1", 0);
+}
+
+// Else the first file or socket that is opened takes the number of a stream that the caller has closed, and what is
+// printed goes there. What is written to the stand-in fails, as to a closed one; reading finds the end.
+void keep_numbers_of_closed_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(stream, F_GETFD) == -1 && errno == EBADF) [[maybe_unused]]
+      const int stand_in = ::open("/dev/null", O_RDONLY);  // the lowest that is free
 }
 
 std::string suggestion(const std::string& word, const std::vector<std::string>& known) {
@@ -104,6 +116,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
+    fabring::tools::keep_numbers_of_closed_streams();
     fabring::tools::keep_signal_handlers();
     return fabring::tools::run(argc, argv);
   } catch (const std::exception& error) {  // CLI11 and the JSON writer throw; bad_alloc

@@ -128,9 +128,10 @@ class Communicator(Calls[Any]):
 
     # ---- other groups of ranks
 
-    def split(self, colour: int, key: int = 0, label: str = "") -> Communicator | None:
-        """Ranks of one colour form a communicator, ordered by (key, rank). Every rank must call; a negative colour: None."""
-        made = self._core.split(colour, key, label)
+    def split(self, colour: int | None, key: int = 0, label: str = "") -> Communicator | None:
+        """Ranks of one colour form a communicator, ordered by (key, rank). Every rank must call; those whose colour is
+        None, or negative, are in none and get None."""
+        made = self._core.split(-1 if colour is None else colour, key, label)
         return None if made is None else Communicator(made, self._family)
 
     def split_by_node(self, label: str = "") -> Communicator:

@@ -126,6 +126,7 @@ def groups():
     assert half.size == len(members) and half.rank == members.index(r) and half.label == "half"
     assert half.all_gather(np.array(r)).tolist() == members
     assert (world.split(-1 if r == 0 else 0) is None) == (r == 0)
+    assert (world.split(None if r == 0 else 0) is None) == (r == 0)
     assert world.split_by_node().size == n and world.nodes == [world.nodes[0]] * n
     other = world.duplicate()
     work = world.start.allreduce(np.ones(10))

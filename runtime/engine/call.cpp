@@ -78,6 +78,15 @@ Signature Call::signature() const {
   return signature;
 }
 
+Signature signature_towards(const Call& call, int size, Rank member, RecordKind kind) {
+  Signature signature = call.signature();
+  if (!lengths_by_pair(call)) return signature;
+  const auto block =
+      static_cast<std::size_t>(member) + (kind == RecordKind::grant ? 0 : static_cast<std::size_t>(size));
+  if (block < call.counts.size()) signature.count = call.counts[block];
+  return signature;
+}
+
 bool same_call(const Signature& a, const Signature& b) {
   if (a.layout != lengths_differ_by_pair || b.layout != lengths_differ_by_pair ||
       a.collective != static_cast<std::uint8_t>(Collective::alltoall))
@@ -109,9 +118,9 @@ std::string describe(const Signature& signature) {
       grouped ? fmt::format("grouped_allreduce({} tensors, {} x {}", signature.root, signature.count, type)
               : fmt::format("{}{}({} x {}", collective, signature.layout == 0 ? "" : "_v", signature.count, type);
   if (signature.layout == lengths_differ_by_pair) {
-    text += " between the two";
+    text += " between these two";
   } else if (signature.layout != 0) {
-    text += fmt::format(" in all, lengths {:08x}", signature.layout);
+    text += " in all";
   }
   if (reduces(static_cast<Collective>(signature.collective)))
     text += fmt::format(
@@ -121,6 +130,16 @@ std::string describe(const Signature& signature) {
   return text + fmt::format(", {})", signature.algorithm < algorithm_count
                                          ? name(static_cast<Algorithm>(signature.algorithm))
                                          : std::string_view("unknown algorithm"));
+}
+
+std::string describe_difference(Signature a, const Signature& b) {
+  if (a.layout == b.layout || a.collective != b.collective) return {};
+  if ((a.layout == lengths_differ_by_pair) != (b.layout == lengths_differ_by_pair))
+    return "one with a list of lengths, the other without";
+  a.layout = b.layout;
+  if (a != b) return {};
+  const bool tensors = a.collective == static_cast<std::uint8_t>(Collective::allreduce);
+  return tensors ? "the tensors' lengths differ, not their sum" : "the lists of lengths differ, not their sum";
 }
 
 }  // namespace fabring

@@ -84,6 +84,13 @@ struct Call {
 /// The fields may come from a peer: any value is described.
 std::string describe(const Signature& signature);
 
+/// That of a message of this call from or to a member: the length between the two where only they know it.
+/// `kind`: of what the member sent; a grant is for what goes there.
+Signature signature_towards(const Call& call, int size, Rank member, RecordKind kind);
+
+/// What two calls whose descriptions are the same differ in; empty where the descriptions tell.
+std::string describe_difference(Signature a, const Signature& b);
+
 constexpr bool is_message(Collective collective) {
   return collective == Collective::send || collective == Collective::recv;
 }

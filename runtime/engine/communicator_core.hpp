@@ -61,7 +61,7 @@ class CommunicatorCore {
   /// Ids of splits count up from below, those that the caller numbers have this bit.
   static constexpr std::uint32_t subgroup_ids = std::uint32_t{1} << 31;
   bool is_subgroup() const { return (id & subgroup_ids) != 0; }
-  Time made_at{};  ///< set once, before anybody uses it
+  Time made_at{};                        ///< set once, before anybody uses it
   std::atomic<std::uint32_t> splits{0};  ///< calls of split() on it, alike on all members; for names
   int size() const { return static_cast<int>(members.size()); }
   const WorldShape& shape() const { return shape_; }
@@ -114,6 +114,7 @@ class CommunicatorCore {
   std::optional<Failure> held;  ///< a failure that waits for a better word; until `held_until`
   Time held_until{};
   std::vector<Member> member;
+  std::uint64_t moves = 0;  ///< records and blocks that came, or were read
   std::deque<std::shared_ptr<Execution>> queued;
   std::vector<std::shared_ptr<Execution>> active;  ///< by sequence
   std::map<EarlyKey, Early> early;

@@ -70,6 +70,7 @@ bool EngineCore::retire() {
     some = true;
     const std::shared_ptr<Execution> execution = std::move(running_[i]);
     running_[i] = nullptr;
+    first_free_ = std::min(first_free_, i);
     --running_count_;
     CommunicatorCore& communicator = *execution->communicator();
     if (execution->point_to_point()) communicator.messages.retired(*this, *execution);

@@ -84,14 +84,16 @@ std::shared_ptr<CommunicatorCore> EngineCore::make_communicator(std::uint32_t id
     if (members[i] == parts_.self) self = static_cast<Rank>(i);
     nodes.push_back(parts_.node_of.empty() ? 0 : parts_.node_of[members[i]]);
   }
-  auto made = std::make_shared<CommunicatorCore>(weak_from_this(), drive_, id, std::move(label), std::move(members),
-                                                 self, std::move(nodes));
+  // Not make_shared: its memory would stay as long as by_id_ knows it.
+  std::shared_ptr<CommunicatorCore> made(
+      new CommunicatorCore(weak_from_this(), drive_, id, std::move(label), std::move(members), self, std::move(nodes)));
   if (made->size() > 1) made->keep_account_in(account_book_);
   made->made_at = parts_.clock->now();
   std::optional<Failure> before;  // the news may be faster than a split
   {
     std::lock_guard lock(mutex_);
     by_id_[id] = made;
+    gone_.erase(id);
     claimed_ids_.erase(id);
     for (const Failure& failure : applied_)
       if (!before && concerns(failure, *made)) before = failure;
@@ -124,7 +126,7 @@ std::uint32_t EngineCore::propose_communicator_id(std::uint32_t at_least, std::u
   std::lock_guard lock(mutex_);
   std::uint32_t id = std::max(next_id_, at_least);
   id += (own - id) & (classes - 1);
-  while (claimed_ids_.contains(id) || by_id_.contains(id)) id += classes;
+  while (claimed_ids_.contains(id) || by_id_.contains(id) || gone_.contains(id)) id += classes;
   claimed_ids_.insert(id);
   next_id_ = id + 1;
   return id;
@@ -134,7 +136,7 @@ bool EngineCore::claim_communicator_id(std::uint32_t proposed, std::uint32_t agr
   std::lock_guard lock(mutex_);
   claimed_ids_.erase(proposed);
   next_id_ = std::max(next_id_, agreed + 1);
-  return !by_id_.contains(agreed) && claimed_ids_.insert(agreed).second;
+  return !by_id_.contains(agreed) && !gone_.contains(agreed) && claimed_ids_.insert(agreed).second;
 }
 
 void EngineCore::give_back_communicator_id(std::uint32_t id) {
@@ -145,15 +147,22 @@ void EngineCore::give_back_communicator_id(std::uint32_t id) {
 std::vector<std::shared_ptr<CommunicatorCore>> EngineCore::communicators() const {
   std::vector<std::shared_ptr<CommunicatorCore>> all;
   std::lock_guard lock(mutex_);
-  for (const auto& [id, weak] : by_id_)
-    if (auto communicator = weak.lock()) all.push_back(std::move(communicator));
+  for (auto at = by_id_.begin(); at != by_id_.end();) {
+    if (auto communicator = at->second.lock()) {
+      all.push_back(std::move(communicator));
+      ++at;
+    } else {
+      gone_.insert(at->first);
+      at = by_id_.erase(at);
+    }
+  }
   return all;
 }
 
 bool EngineCore::is_gone(std::uint32_t id) const {
   std::lock_guard lock(mutex_);
   const auto at = by_id_.find(id);
-  return at != by_id_.end() && at->second.expired();
+  return at == by_id_.end() ? gone_.contains(id) : at->second.expired();
 }
 
 std::string EngineCore::who(Rank world_rank) const {
@@ -320,7 +329,7 @@ void EngineCore::cannot_start(const Execution& execution) {
 }
 
 std::uint16_t EngineCore::free_index() {
-  std::size_t index = 0;
+  std::size_t& index = first_free_;
   while (index < running_.size() && running_[index]) ++index;
   if (index == running_.size()) running_.emplace_back();
   return static_cast<std::uint16_t>(index);
@@ -375,7 +384,9 @@ Status EngineCore::early_mismatch(const CommunicatorCore& communicator, const Ex
        ++at) {
     if (same_call(at->second.record.signature, ours)) continue;
     peer = at->first.peer;
-    return mismatch(communicator, peer, execution.sequence(), at->second.record.signature, ours);
+    const Record& theirs = at->second.record;
+    return mismatch(communicator, peer, execution.sequence(), theirs.signature,
+                    signature_towards(execution.call(), communicator.size(), peer, theirs.kind));
   }
   return {};
 }

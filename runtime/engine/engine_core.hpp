@@ -22,6 +22,7 @@
 #include <string_view>
 #include <thread>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "collectives/choice/table.hpp"
@@ -215,9 +216,11 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void settle(Time now);
   bool needs(Rank world_rank) const;
   void cut_off(Rank world_rank);
-  void note_waiting(CommunicatorCore& communicator, Execution& execution, Time now);
-  void check_left(CommunicatorCore& communicator, Execution& execution, Time now);
+  bool due_for_a_note(Execution& execution, Time now) const;
+  void note_waiting(CommunicatorCore& communicator, const Execution& execution, Time now);
+  void check_left(CommunicatorCore& communicator, Execution& execution);
   std::optional<Rank> first_to_leave(const CommunicatorCore& communicator, const Execution& execution) const;
+  std::optional<Rank> last_to_leave(const CommunicatorCore& communicator) const;
   bool will_not_come(const CommunicatorCore& communicator, const Execution& execution, Rank member) const;
   std::string left_while(const CommunicatorCore& communicator, const Execution& execution, bool certain) const;
   Accounts accounts() const;  ///< of this rank, with the drive held
@@ -296,7 +299,8 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   std::vector<std::shared_ptr<Execution>> submitted_;
   std::vector<Failure> failures_;
   std::vector<Failure> applied_;  ///< also concern communicators that are made later
-  std::unordered_map<std::uint32_t, std::weak_ptr<CommunicatorCore>> by_id_;
+  mutable std::unordered_map<std::uint32_t, std::weak_ptr<CommunicatorCore>> by_id_;
+  mutable std::unordered_set<std::uint32_t> gone_;  ///< of those that were dropped, and are no more in by_id_
   std::uint32_t next_id_ = 2;
   std::set<std::uint32_t> claimed_ids_;
   std::vector<std::shared_ptr<const ChoiceTable>> choices_;
@@ -333,9 +337,11 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   Awaited awaited_;                                  ///< by the thread that drives
   std::vector<std::shared_ptr<Execution>> running_;  ///< by index; null where free
   std::size_t running_count_ = 0;
+  std::size_t first_free_ = 0;  ///< no index below is free
   bool finished_some_ = false;
   bool scratch_wanted_ = false;  ///< an operation waits for scratch, or for one of the running to end
-  Time next_tick_{};
+  Time next_tick_{}, ticked_{};
+  Time attended_{};  ///< time in which what comes was looked for, unlike that which the program kept its thread
   struct Suspicion {
     Rank rank;
     Status why;

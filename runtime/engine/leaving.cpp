@@ -12,10 +12,15 @@
 namespace fabring {
 namespace {
 
-// What a rank had sent before it left may take so long to arrive.
+// What a rank had sent before it left may take so long to arrive, while nothing else comes on its communicator.
 constexpr auto time_to_arrive = std::chrono::seconds(3);
 constexpr auto time_in_memory = std::chrono::milliseconds(400);
 constexpr int most_rounds = 64;
+
+// A receive that anybody could still answer.
+bool from_anybody(const Execution& execution) {
+  return execution.call().collective == Collective::recv && execution.call().root == any_source && !execution.started();
+}
 
 }  // namespace
 
@@ -45,8 +50,10 @@ Status EngineCore::leave() {
     begin_fresh();
     for (const auto& communicator : communicators()) fail(*communicator, why);
     for (const auto& communicator : communicators())
-      if (parts_.control && communicator->id != 1)
-        report({ErrorCode::aborted, -1, parts_.self, communicator->global_id(), why.message()});
+      if (parts_.control)
+        report({ErrorCode::aborted, -1, parts_.self, communicator->global_id(),
+                fmt::format("{} has ended its engine while operations on '{}' were under way there", who(parts_.self),
+                            communicator->label)});
   }
   const std::chrono::milliseconds limit = healthy ? parts_.config.leave_timeout : std::chrono::milliseconds(200);
   drive([&] { return pending_.load() == 0 && (!transfer_ || transfer_->drained()); }, limit);
@@ -146,6 +153,14 @@ Status EngineCore::heard_mismatch(std::uint64_t communicator) const {
 // That a rank has left while another waits for it is certain from its account; otherwise what it had sent may still be
 // on its way.
 bool EngineCore::will_not_come(const CommunicatorCore& communicator, const Execution& execution, Rank rank) const {
+  if (from_anybody(execution)) {
+    for (Rank member = 0; member < communicator.size(); ++member)
+      if (member != communicator.self &&
+          !departures_.sent_at_most(communicator.members[member], communicator.global_id(), parts_.self,
+                                    communicator.messages.arrived_from(member)))
+        return false;
+    return true;
+  }
   const Rank world_rank = communicator.members[rank];
   if (!execution.point_to_point())
     return departures_.called_fewer(world_rank, communicator.global_id(), execution.sequence());
@@ -157,6 +172,8 @@ bool EngineCore::will_not_come(const CommunicatorCore& communicator, const Execu
 std::string EngineCore::left_while(const CommunicatorCore& communicator, const Execution& execution,
                                    bool certain) const {
   const std::string what = fmt::format("{} on '{}'", execution.call().describe(), communicator.label);
+  if (from_anybody(execution))
+    return fmt::format(", the last of those who could have sent what {} waits for in {}", who(parts_.self), what);
   if (!certain) return fmt::format(" while {} waits for it in {}", who(parts_.self), what);
   if (execution.point_to_point())
     return fmt::format(" without sending what {} waits for in {}", who(parts_.self), what);
@@ -166,6 +183,7 @@ std::string EngineCore::left_while(const CommunicatorCore& communicator, const E
 // Whose leaving keeps an operation from its end. Several may have left by the time that this rank looks, one because of
 // another: the first that did not call it, or else the first of those that are waited for.
 std::optional<Rank> EngineCore::first_to_leave(const CommunicatorCore& communicator, const Execution& execution) const {
+  if (from_anybody(execution)) return last_to_leave(communicator);
   const auto leave_order = [&](Rank rank) {
     const Rank world = communicator.members[rank];
     return world == parts_.self ? 0 : parts_.control->leave_order(world);
@@ -181,7 +199,21 @@ std::optional<Rank> EngineCore::first_to_leave(const CommunicatorCore& communica
   return absent ? absent : awaited;
 }
 
-void EngineCore::check_left(CommunicatorCore& communicator, Execution& execution, Time now) {
+// Nothing unless all others have left.
+std::optional<Rank> EngineCore::last_to_leave(const CommunicatorCore& communicator) const {
+  std::optional<Rank> last;
+  std::uint32_t order = 0;
+  for (Rank member = 0; member < communicator.size(); ++member) {
+    if (member == communicator.self) continue;
+    const std::uint32_t left = parts_.control->leave_order(communicator.members[member]);
+    if (left == 0) return std::nullopt;
+    if (left >= order) last = member;
+    order = std::max(order, left);
+  }
+  return last;
+}
+
+void EngineCore::check_left(CommunicatorCore& communicator, Execution& execution) {
   if (!parts_.control || left_.load()) return;
   const std::optional<Rank> rank = first_to_leave(communicator, execution);
   if (!rank) {
@@ -190,11 +222,16 @@ void EngineCore::check_left(CommunicatorCore& communicator, Execution& execution
   }
   const Rank world = communicator.members[*rank];
   const bool certain = will_not_come(communicator, execution, *rank);
-  if (execution.left_since == Time{}) execution.left_since = now;
+  const std::uint64_t moves = communicator.moves + execution.steps_done();
+  if (execution.left_since == Time{} || moves != execution.left_moves) {
+    execution.left_since = attended_;
+    execution.left_moves = moves;
+  }
   const bool same_memory =
       parts_.shares_memory && !parts_.node_of.empty() &&
       parts_.node_of[static_cast<std::size_t>(world)] == parts_.node_of[static_cast<std::size_t>(parts_.self)];
-  if (!certain && now - execution.left_since < (same_memory ? Time(time_in_memory) : Time(time_to_arrive))) return;
+  if (!certain && attended_ - execution.left_since < (same_memory ? Time(time_in_memory) : Time(time_to_arrive)))
+    return;
   if (auto refused = refusals_.failure_of(communicator, execution, world)) return report(std::move(*refused));
   report({ErrorCode::peer_lost, world, parts_.self, communicator.global_id(),
           fmt::format("{} has left the job{}: its program has ended, or has closed Fabring; its output and exit status "

@@ -9,11 +9,12 @@ namespace fabring {
 
 Status EngineCore::mismatch(const std::string& label, Rank world_rank, std::uint32_t sequence, const Signature& theirs,
                             const Signature& ours) const {
-  const std::string text = fmt::format(
-      "operation #{} on communicator '{}' differs between ranks: {} called {}, {} called {}. All ranks must call the "
-      "same "
-      "operations with the same count, type, operation and algorithm, in the same order",
-      sequence, label, who(world_rank), describe(theirs), who(parts_.self), describe(ours));
+  std::string text = fmt::format("operation #{} on communicator '{}' differs between ranks: {} called {}, {} called {}",
+                                 sequence, label, who(world_rank), describe(theirs), who(parts_.self), describe(ours));
+  if (const std::string difference = describe_difference(theirs, ours); !difference.empty())
+    text += fmt::format(" ({})", difference);
+  text +=
+      ". All ranks must call the same operations with the same count, type, operation and algorithm, in the same order";
   return Status(ErrorCode::mismatch, text, context_of(world_rank));
 }
 
@@ -37,11 +38,7 @@ void EngineCore::refuse(CommunicatorCore& communicator, Rank member, const Execu
     if (!doubt_members(communicator, peer)) suspect(peer, nonsense(why.message(), execution.place()));
     return;
   }
-  // alltoall_v: what one rank sends to another is not what that one expects.
-  Signature ours = execution.call().signature();
-  const auto block = static_cast<std::size_t>(member) +
-                     (record.kind == RecordKind::grant ? 0 : static_cast<std::size_t>(communicator.size()));
-  if (block < execution.call().counts.size()) ours.count = execution.call().counts[block];
+  const Signature ours = signature_towards(execution.call(), communicator.size(), member, record.kind);
   const Failure failure{ErrorCode::mismatch, peer, parts_.self, communicator.global_id(),
                         mismatch(communicator, member, execution.sequence(), record.signature, ours).message()};
   if (!hold_back(communicator, failure)) report(failure);

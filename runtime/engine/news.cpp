@@ -97,13 +97,11 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
   {
     std::lock_guard lock(mutex_);
     const auto at = by_id_.find(record.channel);
-    if (at != by_id_.end()) {
-      communicator = at->second.lock();
-      if (!communicator) {  // dropped here; nothing of it is needed
-        if (record.kind == RecordKind::grant && record.slot >= Transfer::first_granted_slot)
-          transfer_->decline(peer, record.slot);
-        return;
-      }
+    if (at != by_id_.end()) communicator = at->second.lock();
+    if (!communicator && (at != by_id_.end() || gone_.contains(record.channel))) {  // dropped here; it is not needed
+      if (record.kind == RecordKind::grant && record.slot >= Transfer::first_granted_slot)
+        transfer_->decline(peer, record.slot);
+      return;
     }
   }
   if (record.kind == RecordKind::withdrawn) {
@@ -138,6 +136,7 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
     return suspect(
         peer, nonsense(member < 0 ? "it sent a message though it is no member" : "it sent a message of no known kind",
                        "on communicator '" + communicator->label + "'"));
+  ++communicator->moves;
   heard_of(*communicator, member, record.consumed);
   if (record.kind == RecordKind::entered) return;
   if (!failure_of(*communicator).ok()) {
@@ -218,6 +217,7 @@ void EngineCore::on_block(std::uint64_t cookie, Outcome outcome, std::uint32_t b
   const auto index = static_cast<std::uint16_t>(cookie >> 48);
   FABRING_CHECK(index < running_.size() && running_[index]);
   Execution& execution = *running_[index];
+  ++execution.communicator()->moves;
   execution.on_block(static_cast<std::uint32_t>(cookie >> 32) & 0xffff, static_cast<StepId>(cookie), outcome, bytes);
   execution.advance();  // forward what was just reduced while it is in the cache
 }
@@ -226,6 +226,7 @@ void EngineCore::on_lent(std::uint64_t cookie, std::span<const std::byte> messag
   const auto index = static_cast<std::uint16_t>(cookie >> 48);
   FABRING_CHECK(index < running_.size() && running_[index]);
   Execution& execution = *running_[index];
+  ++execution.communicator()->moves;
   // It is in nobody's cache: what others wait for comes first, and progress() goes on.
   execution.on_lent(static_cast<std::uint32_t>(cookie >> 32) & 0xffff, static_cast<StepId>(cookie), message, loan);
 }
@@ -233,6 +234,7 @@ void EngineCore::on_lent(std::uint64_t cookie, std::span<const std::byte> messag
 void EngineCore::on_ticket(std::uint64_t cookie, std::span<const std::byte> ticket, std::uint32_t loan) {
   const auto index = static_cast<std::uint16_t>(cookie >> 48);
   FABRING_CHECK(index < running_.size() && running_[index]);
+  ++running_[index]->communicator()->moves;
   running_[index]->on_ticket(static_cast<std::uint32_t>(cookie >> 32) & 0xffff, static_cast<StepId>(cookie), ticket,
                              loan);
 }

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "runtime/base/rank_list.hpp"
 #include "runtime/engine/engine_core.hpp"
@@ -16,6 +17,8 @@ constexpr auto first_note = std::chrono::seconds(10);
 constexpr auto silent_for = std::chrono::milliseconds(500);
 constexpr auto unheard_for = std::chrono::milliseconds(5);
 constexpr auto look_at_others = std::chrono::milliseconds(500);  // have they left?
+constexpr auto longest_look = std::chrono::milliseconds(100);    // a rank that sleeps in its endpoint wakes sooner
+constexpr std::size_t most_notes = 4;                            // of a communicator at a time
 
 // Messages have no number before they have met.
 std::string title(const Execution& execution) {
@@ -41,6 +44,7 @@ std::string EngineCore::unread(const CommunicatorCore& communicator, const Execu
 
 void EngineCore::tick(Time now) {
   if (running_count_ > 0) finished_some_ = true;  // failed ones may have settled
+  attended_ += std::min(now - std::exchange(ticked_, now), Time(longest_look));
   report_suspects(now);
   settle(now);
   count_traffic();
@@ -50,18 +54,22 @@ void EngineCore::tick(Time now) {
     auto under_way = communicator->running();
     const auto waiting = communicator->messages.waiting();
     under_way.insert(under_way.end(), waiting.begin(), waiting.end());
+    std::size_t notes = 0;
     for (const auto& execution : under_way) {
       if (execution->failed()) continue;
-      note_waiting(*communicator, *execution, now);
+      if (due_for_a_note(*execution, now) && ++notes <= most_notes) note_waiting(*communicator, *execution, now);
       if (execution->unannounced() && now - execution->begun_at >= Time(unheard_for)) execution->announce_waiting();
       check_refused(*communicator, *execution, now);
       if (now >= execution->next_look) {
         execution->next_look = now + look_at_others;
         say_what_waits(*execution, now);
-        check_left(*communicator, *execution, now);
+        check_left(*communicator, *execution);
       }
       check_deadline(*communicator, *execution, now);
     }
+    if (notes > most_notes)
+      parts_.log.warning(
+          fmt::format("{} more operations on '{}' wait as well", notes - most_notes, communicator->label));
   }
 }
 
@@ -96,7 +104,7 @@ void EngineCore::say_what_waits(Execution& execution, Time now) {
   if (stuck_for(execution, now) >= Time(silent_for)) execution.announce_waiting();
 }
 
-void EngineCore::note_waiting(CommunicatorCore& communicator, Execution& execution, Time now) {
+bool EngineCore::due_for_a_note(Execution& execution, Time now) const {
   if (const std::uint64_t done = execution.steps_done(); done != execution.noted_steps) {
     execution.noted_steps = done;  // large and slow is not stuck
     execution.stuck_since = now;
@@ -104,8 +112,13 @@ void EngineCore::note_waiting(CommunicatorCore& communicator, Execution& executi
   const Time waited = stuck_for(execution, now);
   // Before anybody gives up, so that who waits for whom is known by then.
   const Time first = std::min<Time>(first_note, patience(execution) / 2);
-  if (waited < first || now < execution.next_note) return;
+  if (waited < first || now < execution.next_note) return false;
   execution.next_note = now + std::max<Time>(waited, first);  // ever more seldom
+  return true;
+}
+
+void EngineCore::note_waiting(CommunicatorCore& communicator, const Execution& execution, Time now) {
+  const Time waited = stuck_for(execution, now);
   // What the others do belongs into the log, not into what this rank tells them: notes would quote notes.
   std::vector<std::string> names, names_and_activities;
   for (Rank rank : execution.waiting_for()) {

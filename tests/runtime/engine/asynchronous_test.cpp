@@ -166,6 +166,28 @@ TEST(Asynchronous, work_that_outlives_its_engine_is_over) {
   EXPECT_FALSE(work.wait().ok());
 }
 
+TEST(Asynchronous, work_under_way_when_an_engine_ends_is_aborted_on_every_rank) {
+  for (const bool duplicate : {false, true}) {
+    Config config;
+    config.leave_timeout = std::chrono::milliseconds(200);  // the others stay
+    ThreadWorld world(3, config);
+    std::vector<Sum> sums;
+    for (Rank rank = 0; rank < 3; ++rank) sums.emplace_back(rank, 3, 100'000, 3);
+    std::vector<Communicator> all;
+    for (Rank rank = 0; rank < 3; ++rank) all.push_back(world.world(rank));
+    if (duplicate)
+      world.run([&](Rank rank, Communicator here) {
+        if (auto made = here.duplicate("another"); made) all[static_cast<std::size_t>(rank)] = *std::move(made);
+      });
+    Work mine = sums[0].begin(all[0]), theirs = sums[1].begin(all[1]);  // rank 2 never comes
+    world.drop(0);
+    EXPECT_EQ(mine.status().code(), ErrorCode::aborted);
+    EXPECT_EQ(theirs.wait().code(), ErrorCode::aborted) << theirs.status().to_string();
+    EXPECT_NE(theirs.status().message().find("rank 0 has ended its engine"), std::string::npos)
+        << theirs.status().message();
+  }
+}
+
 TEST(Asynchronous, work_dropped_unwaited_goes_on_in_the_progress_thread) {
   std::vector<Sum> at_first, at_second;
   ThreadWorld world(2);

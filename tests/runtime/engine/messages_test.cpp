@@ -172,6 +172,51 @@ TEST(Messages, and_collectives_name_who_left_first) {
   EXPECT_EQ(named({{1, ""}, {0, none.encode()}}, Algorithm::direct_one_shot), 0);
 }
 
+// Seconds of data on a slow link, of which all is sent: an endpoint that closes goes on sending them.
+TEST(Messages, that_come_slowly_are_waited_for_though_their_sender_has_left) {
+  SimWorldOptions slow = any_world(2, 3);
+  slow.weather.nanoseconds_per_byte = 200'000;
+  SimWorld world(slow);
+  world.call(1, send(0, 60'000));
+  world.call(0, recv(1, 60'000));
+  world.linger(std::chrono::milliseconds(1));
+  world.control().say_goodbye(1);
+  const Time begin = world.timeline().now();
+  ASSERT_TRUE(world.run());
+  world.expect_all_ok();
+  EXPECT_GT(world.timeline().now() - begin, std::chrono::seconds(20))
+      << "longer than a rank that has left is waited for";
+}
+
+TEST(Messages, from_anybody_end_when_the_last_who_could_send_has_left) {
+  const Accounts none;
+  SimWorld world(any_world(3, 4));
+  const auto waiting = world.call(0, recv(any_source, 10));
+  world.mute(2);
+  world.control().say_goodbye(2, none.encode());
+  world.linger(std::chrono::seconds(8));
+  EXPECT_FALSE(waiting->done()) << "rank 1 may still send";
+  world.mute(1);
+  world.control().say_goodbye(1, none.encode());
+  ASSERT_TRUE(world.run(std::chrono::seconds(2)));
+  EXPECT_EQ(waiting->status().code(), ErrorCode::peer_lost);
+  EXPECT_EQ(waiting->status().context().rank, 1);
+  EXPECT_THAT(waiting->status().message(),
+              HasSubstr("rank 1 (host host1) has left the job, the last of those who could "
+                        "have sent what rank 0 (host host0) waits for in recv("));
+}
+
+TEST(Messages, to_oneself_that_are_small_need_no_receive) {
+  SimWorld world(any_world(2, 8));
+  const auto small = world.call(0, send(0, 3, 5, 1)), large = world.call(0, send(0, 3000, 6, 2));
+  ASSERT_TRUE(world.run_until([&] { return small->done(); }, std::chrono::seconds(1)));
+  EXPECT_FALSE(large->done());
+  world.call(0, recv(0, 3000, 6, 2));
+  world.call(0, recv(0, 3, 5, 1));
+  ASSERT_TRUE(world.run());
+  world.expect_all_ok();
+}
+
 TEST(Messages, under_way_end_when_the_other_side_dies) {
   for (const std::uint64_t seed : seeds(20, 2)) {
     std::mt19937_64 chance(seed);

@@ -1,0 +1,48 @@
+// What is said of two ranks' calls that differ.
+
+#include "runtime/engine/call.hpp"
+
+#include <gmock/gmock.h>
+
+namespace fabring {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+Call gather_v(std::vector<std::size_t> counts) {
+  Call call;
+  call.collective = Collective::gather;
+  call.counts = std::move(counts);
+  return call;
+}
+
+TEST(DifferentCalls, with_the_same_sum_of_lengths_are_told_apart) {
+  const Signature one = gather_v({3, 4, 5}).signature(), other = gather_v({4, 3, 5}).signature();
+  EXPECT_FALSE(same_call(one, other));
+  EXPECT_EQ(describe(one), describe(other)) << "only then must the difference be said";
+  EXPECT_THAT(describe(one), HasSubstr("gather_v(12 x float32 in all"));
+  EXPECT_EQ(describe_difference(one, other), "the lists of lengths differ, not their sum");
+  EXPECT_EQ(describe_difference(one, gather_v({3, 4, 6}).signature()), "") << "their descriptions say 12 and 13";
+  EXPECT_EQ(describe_difference(one, one), "");
+}
+
+TEST(DifferentCalls, one_of_which_has_lengths_by_pair_name_the_length_between_the_two) {
+  Call equal;
+  equal.collective = Collective::alltoall;
+  equal.count = 7;
+  Call by_pair = equal;
+  by_pair.counts = {1, 2, 3, 4};  // of 2 ranks: what goes to each, then what comes from each
+  EXPECT_FALSE(same_call(equal.signature(), by_pair.signature()));
+  EXPECT_THAT(describe(signature_towards(by_pair, 2, 1, RecordKind::grant)),
+              HasSubstr("(2 x float32 between these two"));
+  EXPECT_THAT(describe(signature_towards(by_pair, 2, 1, RecordKind::data)),
+              HasSubstr("(4 x float32 between these two"));
+  EXPECT_EQ(signature_towards(equal, 2, 1, RecordKind::data), equal.signature());
+  EXPECT_EQ(describe_difference(equal.signature(), by_pair.signature()),
+            "one with a list of lengths, the other without");
+  EXPECT_EQ(describe_difference(gather_v({1, 2}).signature(), by_pair.signature()), "");
+}
+
+}  // namespace
+}  // namespace fabring

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstring>
 #include <numeric>
+#include <stdexcept>
 #include <vector>
 
 #include "collectives/reduce/reduce.hpp"
@@ -128,6 +129,19 @@ TEST(ReduceUser, calls_nothing_for_no_elements) {
   Calls calls;
   reduce_user(DataType::uint64, compose, &calls, nullptr, sources, 0);
   EXPECT_EQ(calls.count, 0U);
+}
+
+// What other ranks wait for would never come, and who called could not know how far it is.
+TEST(ReduceUserDeathTest, AFunctionThatThrowsEndsTheProcessWithWhatItSaid) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const std::uint64_t one = 1, other = 2;
+  std::uint64_t result = 0;
+  const void* sources[] = {&one, &other};
+  const auto throws = [](void*, const void*, std::size_t, DataType, void*) {
+    throw std::runtime_error("no such unit");
+  };
+  EXPECT_DEATH(reduce_user(DataType::uint64, throws, nullptr, &result, sources, 1),
+               "function of a user-defined operation threw an exception .no such unit.*this process ends");
 }
 
 }  // namespace

@@ -204,12 +204,13 @@ class FABRING_API Communicator {
 };
 
 /// Owns what communicators share: endpoints, scratch, the control plane. One per process is usual, several work.
-/// Its destructor leaves the job in good order (bounded by Config::leave_timeout).
+/// Its destructor leaves the job in good order (bounded by Config::leave_timeout; where world has failed, by 0.2 s).
 class FABRING_API Engine {
  public:
   /// Reads the environment (FABRING_*, torchrun, ...) once and meets the other ranks.
   static Result<std::unique_ptr<Engine>> from_environment();
-  /// The same from an explicit configuration; nothing is read from the environment.
+  /// The same from an explicit configuration; nothing is read from the environment. What the setting of a field does
+  /// not allow is invalid_argument; timeouts above ten years count as ten years, so that their max() is no limit.
   static Result<std::unique_ptr<Engine>> create(Config config);
   /// The same for a framework whose ranks have met: they find each other by its store, which is used during this call
   /// only. Of the configuration, rank and world_size must be set; master_addr, if it is, tells which interface is

@@ -71,7 +71,7 @@ enum class Collective : std::uint8_t {
   scatter,         ///< block r of the root's n blocks on rank r
   alltoall,        ///< block j of rank i becomes block i of rank j
   barrier,
-  send,  ///< point to point
+  send,            ///< point to point
   recv,
 };
 inline constexpr int collective_count = 11;
@@ -85,11 +85,12 @@ inline constexpr int collective_count = 11;
 ///   user                 yes        yes        yes
 FABRING_API bool supports(DataType type, ReduceOp op);
 
-FABRING_API std::size_t size_of(DataType type);                              ///< bytes of one element
-FABRING_API bool is_floating_point(DataType type);                           ///< of any width
-FABRING_API std::string_view name(DataType type);                            ///< "float32", "bool"
-FABRING_API std::string_view name(ReduceOp op);                              ///< "sum", "logical_and"
-FABRING_API std::string_view name(Collective what);                          ///< "allreduce"
+// Of a number that is none of an enumeration: 0 bytes, "unknown", and supported by nothing.
+FABRING_API std::size_t size_of(DataType type);         ///< bytes of one element
+FABRING_API bool is_floating_point(DataType type);      ///< of any width
+FABRING_API std::string_view name(DataType type);       ///< "float32", "bool"
+FABRING_API std::string_view name(ReduceOp op);         ///< "sum", "logical_and"
+FABRING_API std::string_view name(Collective what);     ///< "allreduce"
 FABRING_API std::optional<DataType> parse_data_type(std::string_view text);  ///< also f32, float, half, bf16, e4m3, ...
 FABRING_API std::optional<ReduceOp> parse_reduce_op(std::string_view text);  ///< also land, bxor, ...
 FABRING_API std::optional<Collective> parse_collective(std::string_view text);

@@ -79,7 +79,7 @@ Result<std::int64_t> parse_integer(std::string_view text, std::int64_t least, st
 }
 
 Result<std::chrono::milliseconds> parse_duration(std::string_view text) {
-  constexpr double longest_ms = 8.64e7 * 3650;  // ten years: anything longer is a slip of the finger
+  constexpr auto longest_ms = static_cast<double>(longest_duration.count());
   Quantity quantity{};
   if (split_quantity(text, quantity)) {
     for (const Unit& unit : duration_units) {

@@ -15,6 +15,9 @@ namespace fabring {
 /// A decimal whole number in [least, most].
 Result<std::int64_t> parse_integer(std::string_view text, std::int64_t least, std::int64_t most);
 
+/// Ten years: anything longer is a slip of the finger.
+inline constexpr std::chrono::milliseconds longest_duration = std::chrono::hours(24 * 3650);
+
 /// A number with a unit: ms, s (also without a unit), m or min, h, d. Decimals are fine ("1.5s"); more than 0.
 Result<std::chrono::milliseconds> parse_duration(std::string_view text);
 

@@ -140,8 +140,8 @@ std::string show_text(const Config& from) {
   return from.*Field;
 }
 template <auto Field>
-std::string show_positive(const Config& from) {  // the default, 0, means "chosen" or "not set"
-  return from.*Field > 0 ? fmt::format("{}", from.*Field) : std::string();
+std::string show_number(const Config& from) {  // the default, 0, means "chosen" or "not set"
+  return from.*Field != 0 ? fmt::format("{}", from.*Field) : std::string();
 }
 template <auto Field>
 std::string show_rank(const Config& from) {
@@ -181,7 +181,7 @@ constexpr Setting rows[] = {
      "TCP port of the meeting point. Given here, exactly this port is used. A port that comes from a launcher may "
      "belong to "
      "the launcher's own store; then the ranks meet at one of the ports after it.",
-     read_integer<&Config::master_port, 1, 65535>, show_positive<&Config::master_port>},
+     read_integer<&Config::master_port, 1, 65535>, show_number<&Config::master_port>},
     {"FABRING_JOB_ID", "text", "", "", "from the launcher, or empty",
      "Name of the job, the same on all its ranks. Ranks of other jobs that call at the wrong door are turned away.",
      read_text<&Config::job_id>, show_text<&Config::job_id>},
@@ -205,7 +205,7 @@ constexpr Setting rows[] = {
      "the fastest; with an allow list in FABRING_INTERFACE all that it names. Ranks of one host share them. 1: only "
      "the "
      "way to the master.",
-     read_integer<&Config::rails, 1, 16>, show_positive<&Config::rails>},
+     read_integer<&Config::rails, 1, 16>, show_number<&Config::rails>},
     {"FABRING_TRANSPORT", "list", "", "auto,shm,fabric,tcp,inproc", "",
      "What data may travel on. shm: memory that the ranks of one host share. Of the networks, the first that works on "
      "every rank: fabric (libfabric), tcp (sockets). auto: shm,fabric,tcp. Without shm the ranks of one host use the "
@@ -241,7 +241,7 @@ constexpr Setting rows[] = {
      read_wire_type, show_wire_type},
     {"FABRING_SOCKETS_PER_PEER", "integer", "sockets", "", "chosen",
      "TCP connections between two ranks (tcp transport), 1 to 16. More of them fill a fast link that one flow can not.",
-     read_integer<&Config::sockets_per_peer, 1, 16>, show_positive<&Config::sockets_per_peer>},
+     read_integer<&Config::sockets_per_peer, 1, 16>, show_number<&Config::sockets_per_peer>},
     {"FABRING_CONGESTION_CONTROL", "text", "", "", "",
      "TCP congestion control of the data connections, by the kernel's name (cubic, bbr, ...). auto: cubic on loopback "
      "where allowed, the system's choice elsewhere.",
@@ -250,7 +250,7 @@ constexpr Setting rows[] = {
      "Largest block in flight. Smaller ones pipeline better, larger ones cost less per byte.",
      read_size<&Config::segment_bytes, 64>, show_size<&Config::segment_bytes>},
     {"FABRING_DEPTH", "integer", "tiles", "", "chosen", "Tiles in flight per operation.",
-     read_integer<&Config::depth, 1, 1024>, show_positive<&Config::depth>},
+     read_integer<&Config::depth, 1, 1024>, show_number<&Config::depth>},
     {"FABRING_SCRATCH_BYTES", "size", "bytes", "", "32 MiB",
      "Hard limit of the scratch memory of an engine. Operations that do not fit wait for others to finish. Little of "
      "it on "

@@ -53,6 +53,9 @@ constexpr std::array<std::string_view, collective_count> collective_names{
     "allreduce", "reduce",   "reduce_scatter", "all_gather", "broadcast", "gather",
     "scatter",   "alltoall", "barrier",        "send",       "recv"};
 
+// A program may have cast any number to one.
+bool is_known(DataType type) { return static_cast<int>(type) < data_type_count; }
+
 }  // namespace
 
 bool is_floating_point(DataType type) {
@@ -70,6 +73,7 @@ bool is_floating_point(DataType type) {
 }
 
 bool supports(DataType type, ReduceOp op) {
+  if (!is_known(type)) return false;
   switch (op) {
     case ReduceOp::sum:
     case ReduceOp::prod:
@@ -91,10 +95,19 @@ bool supports(DataType type, ReduceOp op) {
   return false;
 }
 
-std::size_t size_of(DataType type) { return type_rows[static_cast<std::size_t>(type)].bytes; }
-std::string_view name(DataType type) { return type_rows[static_cast<std::size_t>(type)].name; }
-std::string_view name(ReduceOp op) { return op_rows[static_cast<std::size_t>(op)].name; }
-std::string_view name(Collective what) { return collective_names[static_cast<std::size_t>(what)]; }
+std::size_t size_of(DataType type) { return is_known(type) ? type_rows[static_cast<std::size_t>(type)].bytes : 0; }
+
+std::string_view name(DataType type) {
+  return is_known(type) ? type_rows[static_cast<std::size_t>(type)].name : "unknown";
+}
+
+std::string_view name(ReduceOp op) {
+  return static_cast<int>(op) < reduce_op_count ? op_rows[static_cast<std::size_t>(op)].name : "unknown";
+}
+
+std::string_view name(Collective what) {
+  return static_cast<int>(what) < collective_count ? collective_names[static_cast<std::size_t>(what)] : "unknown";
+}
 
 std::optional<DataType> parse_data_type(std::string_view text) {
   for (const TypeRow& row : type_rows) {

@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "collectives/choice/overrides.hpp"
 #include "runtime/base/handshake.hpp"
+#include "runtime/base/parse_value.hpp"
+#include "runtime/base/settings.hpp"
 #include "runtime/startup/machine_choice.hpp"
 #include "runtime/startup/machine_file.hpp"
 #include "runtime/startup/usable_transports.hpp"
@@ -48,6 +51,19 @@ Status check_rank(const Config& config) {
     return Status(ErrorCode::invalid_argument,
                   fmt::format("rank {} is not one of {} ranks (0 ... {}); set FABRING_RANK", config.rank,
                               config.world_size, config.world_size - 1));
+  return {};
+}
+
+void limit_timeouts(Config& config) {
+  for (const auto field :
+       {&Config::rendezvous_timeout, &Config::timeout, &Config::silence_timeout, &Config::leave_timeout})
+    config.*field = std::min(config.*field, longest_duration);
+}
+
+Status check_settings(const Config& config) {
+  Config scratch;
+  for (const Setting& row : settings())
+    if (const std::string text = row.show(config); !text.empty()) FABRING_TRY(apply_setting(row, text, scratch));
   return {};
 }
 

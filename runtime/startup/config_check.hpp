@@ -13,6 +13,13 @@ namespace fabring {
 /// invalid_argument: the rank is not one of the world.
 Status check_rank(const Config& config);
 
+/// A program that fills in a Config says "no limit" with a duration that no setting may have; sums with it would
+/// overflow. It becomes the longest that one may.
+void limit_timeouts(Config& config);
+
+/// invalid_argument, as the environment's values get it: a field that its row of the table does not allow.
+Status check_settings(const Config& config);
+
 struct RefusedValue {
   std::string_view setting;
   Status why;

@@ -72,6 +72,8 @@ void answer_status(EngineCore& core, std::uint64_t job_nonce, const Log& log) {
 
 Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::shared_ptr<DeviceRuntime> device) {
   FABRING_TRY(check_rank(config));
+  limit_timeouts(config);
+  FABRING_TRY(check_settings(config));
   FABRING_TRY(check_grammar(config));
   const Log log(level_of(config.log), config.rank);
   std::string secret;

@@ -63,5 +63,18 @@ TEST(Types, support_what_has_a_meaning) {
   }
 }
 
+TEST(Types, of_no_number_of_theirs_have_no_meaning) {
+  for (const int number : {15, 16, 99, 255}) {
+    const auto type = static_cast<DataType>(number);
+    EXPECT_EQ(size_of(type), 0u);
+    EXPECT_EQ(name(type), "unknown");
+    EXPECT_FALSE(is_floating_point(type));
+    EXPECT_FALSE(supports(type, ReduceOp::sum));
+    EXPECT_EQ(name(static_cast<ReduceOp>(number)), "unknown");
+    EXPECT_FALSE(supports(DataType::float32, static_cast<ReduceOp>(number)));
+    EXPECT_EQ(name(static_cast<Collective>(number)), "unknown");
+  }
+}
+
 }  // namespace
 }  // namespace fabring

@@ -64,7 +64,7 @@ Status Work::wait_for(std::chrono::nanoseconds limit) {
   if (!execution_->done()) {
     const auto engine = execution_->communicator()->engine.lock();
     if (!engine) return gone;
-    return engine->wait(*execution_, limit);
+    return engine->wait(*execution_, std::max(limit, std::chrono::nanoseconds(0)));  // now + min() would overflow
   }
   return execution_->status();
 }
@@ -250,13 +250,15 @@ Result<Prepared> Communicator::prepare(const Operation& operation) {
   const auto engine = core_->engine.lock();
   if (!engine) return gone;
   if (operation.collective == Collective::send || operation.collective == Collective::recv)
-    return Status(ErrorCode::invalid_argument, "a send or recv cannot be prepared; start it each time");
+    return Status(ErrorCode::invalid_argument,
+                  fmt::format("prepare({}) on '{}', rank {}: a send or recv cannot be prepared; start it each time",
+                              name(operation.collective), core_->label, core_->self));
   auto call = checked_call(*engine, core_, operation);
   if (!call) return call.error();
   call->device.ready.reset();  // each start has a moment of its own
   if (call->owned) {
-    const Status why(ErrorCode::invalid_argument,
-                     "an alltoall in place cannot be prepared: its input is copied at each start; pass another output");
+    const Status why = wrong_call(
+        *call, *core_, "in place it cannot be prepared: its input is copied at each start; pass another output");
     engine->refusals().refused(core_, why);
     return why;
   }
@@ -294,6 +296,16 @@ namespace {
 std::string name_of_next(const CommunicatorCore& of, std::string name) {
   const std::uint32_t before = of.splits.load();
   return before == 0 ? name : fmt::format("{}.{}", name, before + 1);
+}
+
+/// It is in every message about the communicator, on this rank only.
+std::string shortened(std::string label) {
+  constexpr std::size_t most = 200;
+  if (label.size() <= most) return label;
+  std::size_t end = most;
+  while (end > 0 && (static_cast<unsigned char>(label[end]) & 0xc0) == 0x80) --end;  // not within a character of UTF-8
+  label.resize(end);
+  return label + "...";
 }
 
 }  // namespace
@@ -339,7 +351,7 @@ Result<Communicator> Communicator::split(int colour, int key, std::string label)
   std::vector<Rank> members;
   members.reserve(chosen.size());
   for (Rank rank : chosen) members.push_back(core_->members[rank]);
-  return Communicator(engine->make_communicator(id, std::move(label), std::move(members)));
+  return Communicator(engine->make_communicator(id, shortened(std::move(label)), std::move(members)));
 }
 
 Result<Communicator> Communicator::split_by_node(std::string label) {
@@ -376,7 +388,7 @@ Result<Communicator> Communicator::subgroup(std::span<const Rank> ranks, std::ui
   if (!taken[static_cast<std::size_t>(core_->self)]) return wrong("only ranks that are in the list may call");
   if (number >= subgroup_ids) return wrong(fmt::format("the number {} is not below 2^31", number));
   if (label.empty()) label = fmt::format("{}/subgroup {}", core_->label, number);
-  auto made = engine->make_subgroup(subgroup_ids | number, std::move(label), std::move(members));
+  auto made = engine->make_subgroup(subgroup_ids | number, shortened(std::move(label)), std::move(members));
   if (!made) return wrong(fmt::format("the number {} is that of one that is alive; give another", number));
   return Communicator(std::move(made));
 }

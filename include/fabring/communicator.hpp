@@ -48,13 +48,13 @@ class FABRING_API Work {
 
   /// Waits until the operation is over and the buffers are the caller's again; returns how it ended.
   Status wait();
-  /// As wait(), for at most `limit`. Past it: ErrorCode::timeout, and the operation goes on.
+  /// As wait(), for at most `limit`; 0 and less: only looks. Past it: ErrorCode::timeout, and the operation goes on.
   Status wait_for(std::chrono::nanoseconds limit);
   /// True when the operation is over, well or not. Makes progress if nobody else does.
   bool done();
   /// How it ended; success while it is not done.
   Status status() const;
-  /// Of a recv that is done: from whom, which tag, how many.
+  /// Of a recv that is done: from whom, which tag, how many. Of any other operation: -1, -1, 0.
   Received received() const;
   /// Calls function(context) once when the operation is over, well or not: at once if it is, otherwise later in
   /// whichever thread makes progress. It must neither block nor call Fabring: hand over to a thread of your own.
@@ -109,7 +109,8 @@ class FABRING_API Communicator {
 
   Rank rank() const;
   int size() const;
-  const std::string& label() const;  ///< "world", or what split() was given
+  /// "world", or what split() was given; of one longer than 200 bytes the first, and "...".
+  const std::string& label() const;
 
   /// Runs an operation and returns when it is done here: results are in place, buffers are the caller's again.
   /// Errors: invalid_argument (null, misaligned, overlapping, no such root, ...), unsupported (a type the operation has

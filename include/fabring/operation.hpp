@@ -26,8 +26,8 @@ class Reduction {
   Reduction(ReduceOp op) : op_(op) {}  // NOLINT: a ReduceOp is a Reduction
 
   /// The sum of factor * x over the ranks, each with a factor of its own. The factor is converted to the type first, as
-  /// C++ converts (for floats of one or two bytes: to float); for integers it must fit 64 bits, otherwise it is 0. The
-  /// product is rounded to the type.
+  /// C++ converts (for floats of one or two bytes: to float); for integers it must fit int64, or uint64 if they are of
+  /// that type, otherwise it is 0. The product is rounded to the type.
   template <std::floating_point T>
   static Reduction premul_sum(T factor) {
     Reduction reduction(ReduceOp::premul_sum);

@@ -146,12 +146,27 @@ class Buffers {
                    ErrorCode::unsupported);
     }
     const auto place = in + static_cast<std::uintptr_t>(needs.out_in_in * static_cast<std::ptrdiff_t>(element));
-    if (needs.in_place && place == out) return {};
+    if (needs.in_place && place == out) return check_result_in_input();
     if (call_.collective == Collective::allreduce || call_.collective == Collective::reduce ||
         call_.collective == Collective::broadcast || call_.collective == Collective::alltoall)
       return wrong("input and output overlap; pass the same pointer for both, or buffers that do not overlap");
     return wrong(fmt::format("input and output overlap; in place, the output must be {} elements after the input",
                              needs.out_in_in));
+  }
+
+  // Blocks of what is only read may overlap, but not with the one that becomes the result.
+  Status check_result_in_input() const {
+    if (call_.collective != Collective::reduce_scatter || call_.counts.empty()) return {};
+    const auto self = static_cast<std::size_t>(communicator_.self);
+    const auto end = [&](std::size_t block) { return call_.in_offsets[block] + call_.counts[block]; };
+    for (std::size_t block = 0; block < ranks_; ++block)
+      if (block != self && call_.counts[block] > 0 && call_.in_offsets[block] < end(self) &&
+          call_.in_offsets[self] < end(block))
+        return wrong(
+            fmt::format("in place, block {} of the input would be overwritten: it overlaps block {}, where the "
+                        "result goes; pass another output",
+                        block, self));
+    return {};
   }
 
   bool same_layout() const {

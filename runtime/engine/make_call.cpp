@@ -13,6 +13,25 @@
 namespace fabring {
 namespace {
 
+// Without the algorithm: none was chosen yet.
+std::string text_of(const Call& call) {
+  std::string text = call.describe();
+  const std::string end = fmt::format(", {})", name(call.algorithm));
+  if (text.ends_with(end)) text.replace(text.size() - end.size(), end.size(), ")");
+  return text;
+}
+
+Status refused_call(const Call& call, const CommunicatorCore& communicator, std::string_view text,
+                    const std::string& what, ErrorCode code = ErrorCode::invalid_argument) {
+  ErrorContext context;
+  context.rank = communicator.members[static_cast<std::size_t>(communicator.self)];
+  context.collective = name(call.collective);
+  if (call.count <= std::numeric_limits<std::size_t>::max() / call.data_blocks / size_of(call.type))
+    context.bytes = call.bytes();
+  return Status(code, fmt::format("{} on '{}', rank {}: {}", text, communicator.label, communicator.self, what),
+                std::move(context));
+}
+
 class Maker {
  public:
   Maker(const Operation& operation, const CommunicatorCore& communicator, const Config& config, Call& call)
@@ -34,11 +53,22 @@ class Maker {
     return wrong_call(call_, communicator_, what, code);
   }
 
+  Status no_such(std::string_view call, const char* what, int number, int numbers) const {
+    return refused_call(call_, communicator_, call,
+                        fmt::format("there is no {} {}; they are 0 to {}", what, number, numbers - 1));
+  }
+
   Status take_kind() {
     const Operation& from = operation_;
+    // Before anything describes it.
     if (static_cast<int>(from.collective) >= collective_count)
-      return Status(ErrorCode::invalid_argument, fmt::format("there is no collective {}", int(from.collective)));
+      return Status(
+          ErrorCode::invalid_argument,
+          fmt::format("an operation on '{}', rank {}: there is no collective {}; they are 0 to {}", communicator_.label,
+                      communicator_.self, static_cast<int>(from.collective), collective_count - 1));
     call_.collective = from.collective;
+    if (static_cast<int>(from.type) >= data_type_count)
+      return no_such(name(from.collective), "data type", static_cast<int>(from.type), data_type_count);
     call_.count = from.count;
     call_.type = from.type;
     call_.op = from.reduction.op();
@@ -46,7 +76,6 @@ class Maker {
     call_.tag = from.tag;
     call_.timeout = from.timeout;
     if (call_.timeout < std::chrono::nanoseconds(0)) return wrong("its timeout is negative; 0 means FABRING_TIMEOUT");
-    if (static_cast<int>(call_.type) >= data_type_count) return wrong("no such type");
     if (from.collective == Collective::barrier) call_.type = DataType::uint8;
     if (!reduces(call_.collective)) {
       call_.op = ReduceOp::sum;
@@ -73,7 +102,8 @@ class Maker {
   }
 
   Status take_reduction() {
-    if (static_cast<int>(call_.op) >= reduce_op_count) return wrong("no such operation");
+    if (static_cast<int>(call_.op) >= reduce_op_count)
+      return no_such(name(call_.collective), "reduction", static_cast<int>(call_.op), reduce_op_count);
     if (!supports(call_.type, call_.op))
       return wrong(fmt::format("{} of {} elements has no meaning; docs/algorithms.md has the table", name(call_.op),
                                name(call_.type)),
@@ -81,7 +111,11 @@ class Maker {
     const Reduction& reduction = operation_.reduction;
     call_.commutes = reduction.commutes();
     if (call_.op == ReduceOp::user) {
-      if (reduction.function() == nullptr) return wrong("the function of the user-defined operation is null");
+      if (reduction.function() == nullptr)
+        return wrong(
+            "the function of the user-defined operation is null; Reduction::user() gives one, in C fabring_run with "
+            "the "
+            "field function");
       call_.function = reduction.function();
       call_.context = reduction.context();
     }
@@ -96,6 +130,7 @@ class Maker {
 
   void take_factor(const Reduction& reduction) {
     const std::int64_t whole = reduction.whole_factor();
+    const double beyond = reduction.factor();  // of an integer above int64 the bits are in `whole`, of a float nothing
     switch (call_.type) {
       case DataType::float64:
         return set_factor(reduction.factor());
@@ -109,8 +144,10 @@ class Maker {
       case DataType::uint32:
         return set_factor(static_cast<std::uint32_t>(whole));
       case DataType::int64:
-      case DataType::uint64:
         return set_factor(whole);
+      case DataType::uint64:
+        return set_factor(whole == 0 && beyond >= 0x1p63 && beyond < 0x1p64 ? static_cast<std::uint64_t>(beyond)
+                                                                            : static_cast<std::uint64_t>(whole));
       default:
         return set_factor(static_cast<float>(reduction.factor()));
     }
@@ -128,6 +165,9 @@ class Maker {
 
   // Lengths and places of n blocks; `places` gets them at [at, at + n).
   Status take_blocks(const Blocks& from, const char* of_what, bool writes, std::vector<std::size_t>& places) {
+    if (from.counts.empty())
+      return wrong(fmt::format("the lengths of blocks {} are missing: {} is empty (in C: NULL)", of_what,
+                               &from == &operation_.out_blocks ? "out_counts" : "counts"));
     if (from.counts.size() != ranks_)
       return wrong(fmt::format("{} lengths of blocks {} for {} ranks", from.counts.size(), of_what, ranks_));
     if (!from.offsets.empty() && from.offsets.size() != ranks_)
@@ -186,7 +226,7 @@ class Maker {
         return {};
       }
       default:
-        return wrong("has no form with blocks of different lengths");
+        return wrong("it has no form with blocks of different lengths; leave counts and offsets empty (in C: NULL)");
     }
   }
 
@@ -211,7 +251,8 @@ class Maker {
     const bool asked = operation_.wire_type.has_value();
     if (!asked && call_.collective != Collective::allreduce) return {};
     const DataType wire = asked ? *operation_.wire_type : *config_.wire_type;
-    if (static_cast<int>(wire) >= data_type_count) return wrong("no such wire type");
+    if (static_cast<int>(wire) >= data_type_count)
+      return no_such(name(call_.collective), "data type to travel as", static_cast<int>(wire), data_type_count);
     if (asked && wire == call_.type) return {};
     if (!is_narrow(wire))
       return wrong(fmt::format("elements can travel as bfloat16 or float16, but not as {}", name(wire)),
@@ -241,7 +282,7 @@ Status choose_for(Call& call, const CommunicatorCore& communicator, const Choice
   const Chosen chosen = choices.choose(call.collective, call.carried_bytes(), constraints_of(call, config));
   if (chosen.reason == ChoiceReason::nothing_fits)
     return Status(ErrorCode::unsupported,
-                  fmt::format("{} on '{}': no algorithm can do this{}{}", call.describe(), communicator.label,
+                  fmt::format("{} on '{}': no algorithm can do this{}{}", text_of(call), communicator.label,
                               config.reproducible ? " with FABRING_REPRODUCIBLE" : "",
                               call.commutes ? "" : " with an operation that does not commute"));
   call.algorithm = chosen.algorithm;
@@ -251,8 +292,7 @@ Status choose_for(Call& call, const CommunicatorCore& communicator, const Choice
 }  // namespace
 
 Status wrong_call(const Call& call, const CommunicatorCore& communicator, const std::string& what, ErrorCode code) {
-  return Status(code,
-                fmt::format("{} on '{}', rank {}: {}", call.describe(), communicator.label, communicator.self, what));
+  return refused_call(call, communicator, text_of(call), what, code);
 }
 
 Constraints constraints_of(const Call& call, const Config& config) {

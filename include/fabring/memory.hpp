@@ -3,13 +3,13 @@
 // are stored where they belong, without a copy on the way. Any operation takes such memory like any other; which ranks
 // use it need not be agreed on. Where ranks share no memory it is ordinary memory.
 //
-//   auto gradients = engine->allocate(count * sizeof(float));
+//   auto gradients = (*engine)->allocate(count * sizeof(float));  // of what Engine::from_environment() returned
 //   if (!gradients) return report(gradients.error());
-//   world.allreduce(gradients->data(), gradients->data(), count, DataType::float32, ReduceOp::sum);
+//   Status done = world.allreduce(gradients->data(), gradients->data(), count, DataType::float32, ReduceOp::sum);
 //
 // or, for containers:
 //
-//   fabring::MappedResource memory(*engine);
+//   fabring::MappedResource memory(**engine);
 //   std::pmr::vector<float> gradients(count, &memory);
 
 #include <cstddef>

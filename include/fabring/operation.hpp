@@ -2,8 +2,8 @@
 // Operation: what a rank asks of a communicator, as a value: run it, start it, prepare it to be started many times, or
 // hand over several as a group. Communicator's named functions are short forms.
 //
-//   world.run(Operation::broadcast(weights, weights, count, DataType::float32, /*root=*/0));
-//   world.run_group({{Operation::send(out, n, type, right), Operation::recv(in, n, type, left)}});
+//   Status done = world.run(Operation::broadcast(weights, weights, count, DataType::float32, /*root=*/0));
+//   done = world.run_group({{Operation::send(out, n, type, right), Operation::recv(in, n, type, left)}});
 
 #include <chrono>
 #include <concepts>

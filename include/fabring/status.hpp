@@ -70,6 +70,11 @@ class [[nodiscard]] FABRING_API Status {
   std::shared_ptr<const Detail> detail_;
 };
 
+/// Says on stderr that somebody took the value of a Result that is this error, and ends the program (abort).
+[[noreturn]] FABRING_API void end_without_value(const Status& error);
+
+/// Look first (`if (!result)`): value(), * and -> of an error end the program with its text. error() of a value is a
+/// success.
 template <class T>
 class [[nodiscard]] Result {
  public:
@@ -78,21 +83,32 @@ class [[nodiscard]] Result {
 
   bool has_value() const { return state_.index() == 0; }
   explicit operator bool() const { return has_value(); }
-  T& value() & { return std::get<0>(state_); }
-  const T& value() const& { return std::get<0>(state_); }
-  T&& value() && { return std::get<0>(std::move(state_)); }
-  T& operator*() & { return std::get<0>(state_); }
-  const T& operator*() const& { return std::get<0>(state_); }
-  T&& operator*() && { return std::get<0>(std::move(state_)); }
-  T* operator->() { return &std::get<0>(state_); }
-  const T* operator->() const { return &std::get<0>(state_); }
-  const Status& error() const { return std::get<1>(state_); }
+  T& value() & { return held(*this); }
+  const T& value() const& { return held(*this); }
+  T&& value() && { return std::move(held(*this)); }
+  T& operator*() & { return held(*this); }
+  const T& operator*() const& { return held(*this); }
+  T&& operator*() && { return std::move(held(*this)); }
+  T* operator->() { return &held(*this); }
+  const T* operator->() const { return &held(*this); }
+  const Status& error() const {
+    static const Status none;
+    const Status* const error = std::get_if<1>(&state_);
+    return error != nullptr ? *error : none;
+  }
   template <class U>
   T value_or(U&& other) const& {
     return has_value() ? value() : static_cast<T>(std::forward<U>(other));
   }
 
  private:
+  template <class Self>
+  static auto& held(Self& self) {
+    auto* const value = std::get_if<0>(&self.state_);
+    if (value == nullptr) end_without_value(self.error());
+    return *value;
+  }
+
   std::variant<T, Status> state_;
 };
 

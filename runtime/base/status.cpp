@@ -1,5 +1,8 @@
 #include "fabring/status.hpp"
 
+#include <cstdio>
+#include <cstdlib>
+
 namespace fabring {
 
 std::string_view name(ErrorCode code) {
@@ -45,6 +48,12 @@ Status Status::with_prefix(std::string_view prefix) const {
 
 Status Status::with_context(ErrorContext context) const {
   return detail_ ? Status(detail_->code, detail_->message, std::move(context)) : *this;
+}
+
+void end_without_value(const Status& error) {
+  std::fprintf(stderr, "fabring: the value of a Result was taken, but it is an error (look before: `if (!result)`): %s\n",
+               error.to_string().c_str());
+  std::abort();
 }
 
 }  // namespace fabring

@@ -1,32 +1,45 @@
 // The short forms of fabring_run.
 
+#include <string>
+
 #include "bindings/c/handles.hpp"
 #include "bindings/c/operation.hpp"
 
 namespace fabring::c_api {
 namespace {
 
+Status take(const char* call, fabring_data_type type, DataType& into) {
+  const Status taken = to_data_type(type, into);
+  return taken.ok() ? taken : taken.with_prefix(std::string(call) + ", the argument type: ");
+}
+
+Status take(const char* call, fabring_reduce_op op, ReduceOp& into) {
+  const Status taken = to_reduce_op(op, into);
+  return taken.ok() ? taken : taken.with_prefix(std::string(call) + ", the argument op: ");
+}
+
 /// Runs what `make` returns for the type.
 template <class Make>
-fabring_status_code run(fabring_comm* comm, fabring_data_type type, fabring_error* error, Make&& make) noexcept {
+fabring_status_code run(const char* call, fabring_comm* comm, fabring_data_type type, fabring_error* error,
+                        Make&& make) noexcept {
   return answer(error, [&]() -> Status {
     FABRING_TRY(check_handle(comm, "comm"));
     DataType known{};
-    FABRING_TRY(to_data_type(type, known));
+    FABRING_TRY(take(call, type, known));
     return comm->value.run(make(known));
   });
 }
 
 /// The same for those that reduce.
 template <class Make>
-fabring_status_code run(fabring_comm* comm, fabring_data_type type, fabring_reduce_op op, fabring_error* error,
-                        Make&& make) noexcept {
+fabring_status_code run(const char* call, fabring_comm* comm, fabring_data_type type, fabring_reduce_op op,
+                        fabring_error* error, Make&& make) noexcept {
   return answer(error, [&]() -> Status {
     FABRING_TRY(check_handle(comm, "comm"));
     DataType known{};
     ReduceOp known_op{};
-    FABRING_TRY(to_data_type(type, known));
-    FABRING_TRY(to_reduce_op(op, known_op));
+    FABRING_TRY(take(call, type, known));
+    FABRING_TRY(take(call, op, known_op));
     return comm->value.run(make(known, known_op));
   });
 }
@@ -41,7 +54,7 @@ using fabring::c_api::run;
 
 fabring_status_code fabring_allreduce(fabring_comm* comm, const void* in, void* out, std::size_t count,
                                       fabring_data_type type, fabring_reduce_op op, fabring_error* error) {
-  return run(comm, type, op, error,
+  return run("fabring_allreduce", comm, type, op, error,
              [&](DataType of, ReduceOp by) { return Operation::allreduce(in, out, count, of, by); });
 }
 
@@ -52,8 +65,8 @@ fabring_status_code fabring_grouped_allreduce(fabring_comm* comm, const fabring_
     FABRING_TRY(fabring::c_api::check_handle(comm, "comm"));
     DataType of{};
     ReduceOp by{};
-    FABRING_TRY(fabring::c_api::to_data_type(type, of));
-    FABRING_TRY(fabring::c_api::to_reduce_op(op, by));
+    FABRING_TRY(fabring::c_api::take("fabring_grouped_allreduce", type, of));
+    FABRING_TRY(fabring::c_api::take("fabring_grouped_allreduce", op, by));
     const auto list = fabring::c_api::to_tensors(tensors, tensor_count);
     if (!list) return list.error();
     return comm->value.run(Operation::grouped_allreduce(*list, of, by));
@@ -63,51 +76,57 @@ fabring_status_code fabring_grouped_allreduce(fabring_comm* comm, const fabring_
 fabring_status_code fabring_reduce(fabring_comm* comm, const void* in, void* out, std::size_t count,
                                    fabring_data_type type, fabring_reduce_op op, std::int32_t root,
                                    fabring_error* error) {
-  return run(comm, type, op, error,
+  return run("fabring_reduce", comm, type, op, error,
              [&](DataType of, ReduceOp by) { return Operation::reduce(in, out, count, of, by, root); });
 }
 
 fabring_status_code fabring_reduce_scatter(fabring_comm* comm, const void* in, void* out, std::size_t count,
                                            fabring_data_type type, fabring_reduce_op op, fabring_error* error) {
-  return run(comm, type, op, error,
+  return run("fabring_reduce_scatter", comm, type, op, error,
              [&](DataType of, ReduceOp by) { return Operation::reduce_scatter(in, out, count, of, by); });
 }
 
 fabring_status_code fabring_all_gather(fabring_comm* comm, const void* in, void* out, std::size_t count,
                                        fabring_data_type type, fabring_error* error) {
-  return run(comm, type, error, [&](DataType of) { return Operation::all_gather(in, out, count, of); });
+  return run("fabring_all_gather", comm, type, error,
+             [&](DataType of) { return Operation::all_gather(in, out, count, of); });
 }
 
 fabring_status_code fabring_broadcast(fabring_comm* comm, void* data, std::size_t count, fabring_data_type type,
                                       std::int32_t root, fabring_error* error) {
-  return run(comm, type, error, [&](DataType of) { return Operation::broadcast(data, data, count, of, root); });
+  return run("fabring_broadcast", comm, type, error,
+             [&](DataType of) { return Operation::broadcast(data, data, count, of, root); });
 }
 
 fabring_status_code fabring_gather(fabring_comm* comm, const void* in, void* out, std::size_t count,
                                    fabring_data_type type, std::int32_t root, fabring_error* error) {
-  return run(comm, type, error, [&](DataType of) { return Operation::gather(in, out, count, of, root); });
+  return run("fabring_gather", comm, type, error,
+             [&](DataType of) { return Operation::gather(in, out, count, of, root); });
 }
 
 fabring_status_code fabring_scatter(fabring_comm* comm, const void* in, void* out, std::size_t count,
                                     fabring_data_type type, std::int32_t root, fabring_error* error) {
-  return run(comm, type, error, [&](DataType of) { return Operation::scatter(in, out, count, of, root); });
+  return run("fabring_scatter", comm, type, error,
+             [&](DataType of) { return Operation::scatter(in, out, count, of, root); });
 }
 
 fabring_status_code fabring_alltoall(fabring_comm* comm, const void* in, void* out, std::size_t count,
                                      fabring_data_type type, fabring_error* error) {
-  return run(comm, type, error, [&](DataType of) { return Operation::alltoall(in, out, count, of); });
+  return run("fabring_alltoall", comm, type, error,
+             [&](DataType of) { return Operation::alltoall(in, out, count, of); });
 }
 
 fabring_status_code fabring_barrier(fabring_comm* comm, fabring_error* error) {
-  return run(comm, FABRING_TYPE_UINT8, error, [](DataType) { return Operation::barrier(); });
+  return run("fabring_barrier", comm, FABRING_TYPE_UINT8, error, [](DataType) { return Operation::barrier(); });
 }
 
 fabring_status_code fabring_send(fabring_comm* comm, const void* data, std::size_t count, fabring_data_type type,
                                  std::int32_t to, std::int32_t tag, fabring_error* error) {
-  return run(comm, type, error, [&](DataType of) { return Operation::send(data, count, of, to, tag); });
+  return run("fabring_send", comm, type, error, [&](DataType of) { return Operation::send(data, count, of, to, tag); });
 }
 
 fabring_status_code fabring_recv(fabring_comm* comm, void* data, std::size_t count, fabring_data_type type,
                                  std::int32_t from, std::int32_t tag, fabring_error* error) {
-  return run(comm, type, error, [&](DataType of) { return Operation::recv(data, count, of, from, tag); });
+  return run("fabring_recv", comm, type, error,
+             [&](DataType of) { return Operation::recv(data, count, of, from, tag); });
 }

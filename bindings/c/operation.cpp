@@ -62,9 +62,10 @@ Result<Operation> to_operation(const fabring_operation* from, int ranks, TensorL
   FABRING_TRY(read_struct(from, "fabring_operation", "FABRING_OPERATION_INIT", given));
   Operation made;
   ReduceOp op = ReduceOp::sum;
-  FABRING_TRY(to_enumeration(given.collective, collective_count, "collective", made.collective));
-  FABRING_TRY(to_data_type(given.type, made.type));
-  FABRING_TRY(to_reduce_op(given.op, op));
+  FABRING_TRY(to_enumeration(given.collective, collective_count, "collective", made.collective)
+                  .with_prefix("the field collective of a fabring_operation: "));
+  FABRING_TRY(to_data_type(given.type, made.type).with_prefix("the field type of a fabring_operation: "));
+  FABRING_TRY(to_reduce_op(given.op, op).with_prefix("the field op of a fabring_operation: "));
   made.in = given.in;
   made.out = given.out;
   made.count = given.count;
@@ -75,8 +76,10 @@ Result<Operation> to_operation(const fabring_operation* from, int ranks, TensorL
   made.timeout = std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(given.timeout_ns, most)));
   made.stream = given.stream;
   if (given.memory < FABRING_MEMORY_DETECT || given.memory > FABRING_MEMORY_DEVICE)
-    return Status(ErrorCode::invalid_argument,
-                  fmt::format("there is no kind of memory {}; they are 0 to {}", given.memory, FABRING_MEMORY_DEVICE));
+    return Status(
+        ErrorCode::invalid_argument,
+        fmt::format("the field memory of a fabring_operation: there is no kind of memory {}; they are 0 to {}",
+                    given.memory, FABRING_MEMORY_DEVICE));
   made.memory = static_cast<Memory>(given.memory);
   made.device = given.device;
   made.blocks = {array(given.counts, ranks), array(given.offsets, ranks)};
@@ -86,7 +89,9 @@ Result<Operation> to_operation(const fabring_operation* from, int ranks, TensorL
   if (given.reserved != 0)
     return Status(ErrorCode::invalid_argument,
                   fmt::format("the field reserved of a fabring_operation is {}; it must be 0", given.reserved));
-  if (given.wire_type != 0) FABRING_TRY(to_data_type(given.wire_type, made.wire_type.emplace()));
+  if (given.wire_type != 0)
+    FABRING_TRY(to_data_type(given.wire_type, made.wire_type.emplace())
+                    .with_prefix("the field wire_type of a fabring_operation: "));
   if (given.tensor_count > 0) {
     auto tensors = to_tensors(given.tensors, given.tensor_count);
     if (!tensors) return tensors.error();

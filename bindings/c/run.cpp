@@ -33,10 +33,21 @@ Status begin(fabring_work** work, Body&& body) {
   return {};
 }
 
-Result<std::vector<Operation>> group_of(const fabring_comm* comm, const fabring_operation* operations,
+Status in_call(const char* call, const Status& error) { return error.with_prefix(fmt::format("{}: ", call)); }
+
+Result<Operation> operation_of(const char* call, const fabring_comm* comm, const fabring_operation* operation,
+                               TensorLists& lists) {
+  if (operation == nullptr) return null_argument("operation");
+  auto made = to_operation(operation, comm->value.size(), lists);
+  return made ? std::move(made) : in_call(call, made.error());
+}
+
+Result<std::vector<Operation>> group_of(const char* call, const fabring_comm* comm, const fabring_operation* operations,
                                         std::size_t count, TensorLists& lists) {
   FABRING_TRY(check_handle(comm, "comm"));
-  return to_operations(operations, count, comm->value.size(), lists);
+  if (operations == nullptr && count > 0) return null_argument("operations");
+  auto made = to_operations(operations, count, comm->value.size(), lists);
+  return made ? std::move(made) : in_call(call, made.error());
 }
 
 }  // namespace
@@ -49,7 +60,7 @@ fabring_status_code fabring_run(fabring_comm* comm, const fabring_operation* ope
   return answer(error, [&]() -> Status {
     FABRING_TRY(check_handle(comm, "comm"));
     TensorLists lists;
-    const auto made = to_operation(operation, comm->value.size(), lists);
+    const auto made = operation_of("fabring_run", comm, operation, lists);
     return made ? comm->value.run(*made) : made.error();
   });
 }
@@ -61,7 +72,7 @@ fabring_status_code fabring_start(fabring_comm* comm, const fabring_operation* o
     FABRING_TRY(check_handle(comm, "comm"));
     if (work == nullptr) return null_argument("work");
     TensorLists lists;
-    const auto made = to_operation(operation, comm->value.size(), lists);
+    const auto made = operation_of("fabring_start", comm, operation, lists);
     if (!made) return made.error();
     return begin(work, [&] { return comm->value.start(*made); });
   });
@@ -71,7 +82,7 @@ fabring_status_code fabring_run_group(fabring_comm* comm, const fabring_operatio
                                       fabring_error* error) {
   return answer(error, [&]() -> Status {
     TensorLists lists;
-    const auto made = group_of(comm, operations, count, lists);
+    const auto made = group_of("fabring_run_group", comm, operations, count, lists);
     return made ? comm->value.run_group(*made) : made.error();
   });
 }
@@ -81,7 +92,7 @@ fabring_status_code fabring_start_group(fabring_comm* comm, const fabring_operat
   if (works != nullptr && count <= most_of_group) std::fill_n(works, count, nullptr);
   return answer(error, [&]() -> Status {
     TensorLists lists;
-    const auto made = group_of(comm, operations, count, lists);
+    const auto made = group_of("fabring_start_group", comm, operations, count, lists);
     if (!made) return made.error();
     if (works == nullptr && count > 0) return null_argument("works");
     std::vector<std::unique_ptr<fabring_work>> handles;
@@ -100,7 +111,7 @@ fabring_status_code fabring_prepare(fabring_comm* comm, const fabring_operation*
   return make_handle(prepared, "prepared", error, [&]() -> fabring::Result<fabring::Prepared> {
     FABRING_TRY(check_handle(comm, "comm"));
     TensorLists lists;
-    const auto made = to_operation(operation, comm->value.size(), lists);
+    const auto made = operation_of("fabring_prepare", comm, operation, lists);
     if (!made) return made.error();
     return comm->value.prepare(*made);
   });
@@ -111,7 +122,7 @@ fabring_status_code fabring_explain(const fabring_comm* comm, const fabring_oper
   return answer(error, [&]() -> Status {
     FABRING_TRY(check_handle(comm, "comm"));
     TensorLists lists;
-    const auto made = to_operation(operation, comm->value.size(), lists);
+    const auto made = operation_of("fabring_explain", comm, operation, lists);
     if (!made) return made.error();
     return give_text(explanation(comm->value.explain(*made)), text, size, needed);
   });

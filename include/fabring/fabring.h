@@ -231,7 +231,8 @@ FABRING_C_API fabring_status_code fabring_engine_create_with_store(const fabring
 /* A new handle to the communicator of all ranks of the job. */
 FABRING_C_API fabring_status_code fabring_engine_world(fabring_engine* engine, fabring_comm** world,
                                                        fabring_error* error);
-/* Says goodbye and waits, bounded by FABRING_LEAVE_TIMEOUT, until the others have too. */
+/* Says goodbye and waits, bounded by FABRING_LEAVE_TIMEOUT, until the others have too; where the communicator of all
+ * ranks has failed, for 0.2 s at most. */
 FABRING_C_API fabring_status_code fabring_engine_leave(fabring_engine* engine, fabring_error* error);
 /* Leaves, if that was not done, and frees. What is under way ends with aborted; other handles of this engine stay valid
  * and answer aborted until they are freed. */
@@ -362,7 +363,8 @@ FABRING_C_API fabring_status_code fabring_work_wait_for(fabring_work* work, uint
 FABRING_C_API fabring_status_code fabring_work_done(fabring_work* work, int* done, fabring_error* error);
 /* How it ended; success while it is not done. */
 FABRING_C_API fabring_status_code fabring_work_status(const fabring_work* work, fabring_error* error);
-/* Of a recv that is done: from whom, which tag, how many. Errors: invalid_argument while it is not done. */
+/* Of a recv that is done: from whom, which tag, how many. Of any other operation: -1, -1, 0. Errors: invalid_argument
+ * while it is not done. */
 FABRING_C_API fabring_status_code fabring_work_received(fabring_work* work, fabring_received* received,
                                                         fabring_error* error);
 /* Calls function(context) once when the operation is over, well or not: at once if it is, otherwise later in whichever
@@ -426,7 +428,8 @@ FABRING_C_API fabring_status_code fabring_comm_label(const fabring_comm* comm, c
 FABRING_C_API fabring_status_code fabring_comm_nodes(const fabring_comm* comm, int32_t* nodes, size_t capacity,
                                                      fabring_error* error);
 /* Splits by colour; ranks of one colour form a communicator ordered by (key, rank). Every rank of this one must call.
- * A negative colour: *made is NULL. `label` is optional. Blocks, as an operation does. */
+ * A negative colour: *made is NULL. `label` is optional; of one longer than 200 bytes the first are taken, and "...".
+ * Blocks, as an operation does. */
 FABRING_C_API fabring_status_code fabring_comm_split(fabring_comm* comm, int32_t colour, int32_t key, const char* label,
                                                      fabring_comm** made, fabring_error* error);
 /* The ranks of each node, in the order of this communicator. Every rank must call. */

@@ -13,6 +13,7 @@ namespace fabring::c_api::tests {
 namespace {
 
 using testing::HasSubstr;
+using testing::StartsWith;
 
 class Arguments : public Alone {
  protected:
@@ -222,14 +223,18 @@ TEST_F(Arguments, that_are_no_number_of_an_enumeration_are_refused) {
     EXPECT_EQ(fabring_allreduce(world, &data, &data, 1, number, FABRING_OP_SUM, &error),
               FABRING_STATUS_INVALID_ARGUMENT)
         << number;
-    EXPECT_THAT(error.message, HasSubstr("there is no data type " + std::to_string(number)));
+    EXPECT_THAT(error.message,
+                StartsWith("fabring_allreduce, the argument type: there is no data type " + std::to_string(number)));
     EXPECT_EQ(fabring_allreduce(world, &data, &data, 1, FABRING_TYPE_INT8, number, &error),
               FABRING_STATUS_INVALID_ARGUMENT)
         << number;
-    EXPECT_THAT(error.message, HasSubstr("there is no reduction " + std::to_string(number)));
+    EXPECT_THAT(error.message,
+                StartsWith("fabring_allreduce, the argument op: there is no reduction " + std::to_string(number)));
     barrier.collective = number;
     EXPECT_EQ(fabring_run(world, &barrier, &error), FABRING_STATUS_INVALID_ARGUMENT) << number;
-    EXPECT_THAT(error.message, HasSubstr("there is no collective " + std::to_string(number)));
+    EXPECT_THAT(error.message,
+                StartsWith("fabring_run: the field collective of a fabring_operation: there is no collective " +
+                           std::to_string(number)));
     EXPECT_STREQ(fabring_data_type_name(number), "unknown");
     EXPECT_STREQ(fabring_reduce_op_name(number), "unknown");
     EXPECT_STREQ(fabring_collective_name(number), "unknown");
@@ -269,12 +274,47 @@ TEST_F(Arguments, that_are_wrong_are_reported_by_start_at_once) {
   operation.count = 1;  // of null buffers
   fabring_work* made = work;
   EXPECT_EQ(fabring_start(world, &operation, &made, &error), FABRING_STATUS_INVALID_ARGUMENT);
-  EXPECT_THAT(error.message, HasSubstr("the input is null"));
+  EXPECT_STREQ(error.message, "allreduce(1 x float32, sum) on 'world', rank 0: the input is null");
+  EXPECT_STREQ(error.collective, "allreduce");
+  EXPECT_EQ(error.rank, 0);
+  EXPECT_EQ(error.bytes, 4u);
   EXPECT_EQ(made, nullptr);
   operation.collective = FABRING_COLLECTIVE_SEND;
   fabring_prepared* ready = prepared;
   EXPECT_EQ(fabring_prepare(world, &operation, &ready, &error), FABRING_STATUS_INVALID_ARGUMENT);
   EXPECT_EQ(ready, nullptr);
+}
+
+TEST_F(Arguments, in_fields_say_which_and_in_which_call) {
+  const std::size_t one = 1;
+  char data = 0;
+  fabring_operation operation = FABRING_OPERATION_INIT;
+  operation.in = operation.out = &data;
+  operation.type = 99;
+  fabring_prepared* ready = nullptr;
+  EXPECT_EQ(fabring_prepare(world, &operation, &ready, &error), FABRING_STATUS_INVALID_ARGUMENT);
+  EXPECT_STREQ(error.message,
+               "fabring_prepare: the field type of a fabring_operation: there is no data type 99; they are 0 to 14");
+  EXPECT_EQ(fabring_run_group(world, &operation, 1, &error), FABRING_STATUS_INVALID_ARGUMENT);
+  EXPECT_THAT(error.message, StartsWith("fabring_run_group: operation 0 of the group: the field type of "));
+  operation.type = FABRING_TYPE_INT8;
+  operation.collective = FABRING_COLLECTIVE_ALL_GATHER;
+  operation.offsets = &one;
+  EXPECT_EQ(fabring_run(world, &operation, &error), FABRING_STATUS_INVALID_ARGUMENT);
+  EXPECT_THAT(error.message, HasSubstr("counts is empty (in C: NULL)"));
+  EXPECT_EQ(fabring_allreduce(world, &data, &data, 1, FABRING_TYPE_INT8, FABRING_OP_USER, &error),
+            FABRING_STATUS_INVALID_ARGUMENT);
+  EXPECT_THAT(error.message, HasSubstr("in C fabring_run with the field function"));
+}
+
+TEST_F(Arguments, of_received_may_be_no_receive) {
+  fabring_received received = FABRING_RECEIVED_INIT;
+  received.source = 7;
+  ASSERT_EQ(fabring_work_wait(work, &error), FABRING_STATUS_OK) << error.message;
+  EXPECT_EQ(fabring_work_received(work, &received, &error), FABRING_STATUS_OK) << error.message;
+  EXPECT_EQ(received.source, -1);
+  EXPECT_EQ(received.tag, -1);
+  EXPECT_EQ(received.count, 0u);
 }
 
 TEST(Names, are_those_of_the_command_line) {

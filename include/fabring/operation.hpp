@@ -140,6 +140,7 @@ struct Operation {
   static Operation reduce_scatter(const void* in, void* out, std::size_t count, DataType type, Reduction reduction) {
     return {Collective::reduce_scatter, in, out, count, type, reduction};
   }
+  /// In place no other block of the input may overlap block r.
   static Operation reduce_scatter_v(const void* in, void* out, Blocks in_blocks, DataType type, Reduction reduction) {
     Operation made{Collective::reduce_scatter, in, out, 0, type, reduction};
     made.by_blocks = true;

@@ -112,10 +112,7 @@ class Maker {
     call_.commutes = reduction.commutes();
     if (call_.op == ReduceOp::user) {
       if (reduction.function() == nullptr)
-        return wrong(
-            "the function of the user-defined operation is null; Reduction::user() gives one, in C fabring_run with "
-            "the "
-            "field function");
+        return wrong("its function is null: Reduction::user() gives one, in C fabring_run with the field function");
       call_.function = reduction.function();
       call_.context = reduction.context();
     }

@@ -183,7 +183,7 @@ TEST(Asynchronous, work_under_way_when_an_engine_ends_is_aborted_on_every_rank) 
     world.drop(0);
     EXPECT_EQ(mine.status().code(), ErrorCode::aborted);
     EXPECT_EQ(theirs.wait().code(), ErrorCode::aborted) << theirs.status().to_string();
-    EXPECT_NE(theirs.status().message().find("rank 0 has ended its engine"), std::string::npos)
+    EXPECT_NE(theirs.status().message().find("rank 0 (host here) has ended its engine"), std::string::npos)
         << theirs.status().message();
   }
 }

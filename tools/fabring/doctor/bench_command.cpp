@@ -147,7 +147,8 @@ int measure(const BenchOptions& options) {
   if (!options.transport.empty()) config->transport = options.transport;
   config->rendezvous_timeout = std::min(config->rendezvous_timeout, limit / 2);
   config->timeout = std::min(config->timeout, limit);
-  config->silence_timeout = std::min<std::chrono::milliseconds>(config->silence_timeout, limit / 3);
+  const std::chrono::milliseconds least(2000);  // of that setting
+  config->silence_timeout = std::min(config->silence_timeout, std::max<std::chrono::milliseconds>(least, limit / 3));
   const Rank rank = config->rank;
   Output out, picture;
   const Status files = rank == 0 ? open_files(options, out, picture) : Status();

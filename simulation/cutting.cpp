@@ -45,7 +45,7 @@ std::uint32_t Cutting::tiles_within(const Schedule& schedule, const Job& job, st
     for (const Step& step : each.plan.steps) messages += step.kind == StepKind::send ? 1 : 0;
   messages *= static_cast<std::uint64_t>(ranks / schedule.symmetry.unit);
   const std::uint64_t enough =
-      std::max<std::uint64_t>(job.most_messages / std::max<std::uint64_t>(messages, 1), std::uint64_t{4} * depth);
+      std::max<std::uint64_t>(job.most_messages / std::max<std::uint64_t>(messages, 1), std::uint64_t{8} * depth);
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(enough, tiles_));
 }
 

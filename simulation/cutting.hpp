@@ -16,7 +16,8 @@ class Cutting {
 
   std::uint32_t tiles() const { return tiles_; }
   std::uint32_t depth() const { return depth_; }  ///< of them under way at once
-  /// Tiles that send no more than the job's messages in all; `ranks`: how many are simulated.
+  /// Tiles that send no more than the job's messages in all, but enough to tell the pace: eight times `depth`. `ranks`:
+  /// how many are simulated.
   std::uint32_t tiles_within(const Schedule& schedule, const Job& job, std::int64_t ranks, std::uint32_t depth) const;
 
   /// Of a step of this class of ranks, in this tile.

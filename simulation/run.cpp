@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <string>
-#include <type_traits>
 #include <utility>
 
 namespace fabring::simulation {
@@ -15,22 +14,26 @@ std::uint64_t mixed(std::uint64_t x) {  // splitmix64
   return x ^ (x >> 31);
 }
 
-/// Adds the tiles that were not simulated, at the pace of the later half of those that were.
+/// Adds the tiles that were not simulated, at the pace of those after the first two times `depth`, which fill the
+/// ranks. The last ones have less to wait for than those before them; nothing is faster than the busiest rank and card.
 void extrapolate(Outcome& outcome, const std::vector<Nanoseconds>& tile_finished) {
-  const auto last = std::int64_t{outcome.tiles_simulated} - 1;
-  const auto middle = last / 2;
-  const Nanoseconds later_half = tile_finished[at(last)] - tile_finished[at(middle)];
-  const std::int64_t missing = std::int64_t{outcome.tiles} - 1 - last;
-  outcome.time_ns += static_cast<Nanoseconds>(static_cast<double>(later_half) / static_cast<double>(last - middle) *
-                                              static_cast<double>(missing));
-  const auto grown = [&](auto& value) {
-    value += static_cast<std::remove_reference_t<decltype(value)>>(
-        static_cast<double>(value) * static_cast<double>(missing) / static_cast<double>(last + 1));
+  const auto simulated = std::int64_t{outcome.tiles_simulated};
+  const auto filling = std::int64_t{2} * outcome.depth;
+  const std::int64_t missing = outcome.tiles - simulated;
+  const auto first = tile_finished.begin();
+  const Nanoseconds filled = *std::max_element(first, first + filling);
+  const Nanoseconds after = *std::max_element(first, tile_finished.end()) - filled;
+  const auto of_missing = [&](auto value, std::int64_t tiles) {
+    return static_cast<decltype(value)>(static_cast<double>(value) * static_cast<double>(missing) /
+                                        static_cast<double>(tiles));
   };
-  grown(outcome.bytes_between);
-  grown(outcome.bytes_inside);
-  grown(outcome.busiest_card_ns);
-  grown(outcome.busiest_rank_ns);
+  const Nanoseconds card = of_missing(outcome.busiest_card_ns, simulated);
+  const Nanoseconds rank = of_missing(outcome.busiest_rank_ns, simulated);
+  outcome.time_ns += std::max({of_missing(after, simulated - filling), card, rank});
+  outcome.busiest_card_ns += card;
+  outcome.busiest_rank_ns += rank;
+  outcome.bytes_between += of_missing(outcome.bytes_between, simulated);
+  outcome.bytes_inside += of_missing(outcome.bytes_inside, simulated);
 }
 
 }  // namespace

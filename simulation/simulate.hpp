@@ -27,7 +27,7 @@ struct Job {
   std::uint32_t element_bytes = 4;
   Stragglers stragglers = {};
   bool every_rank = false;  ///< also of a symmetric world
-  /// Above, only the first tiles are simulated and the rest is added at the pace of the later half of them.
+  /// Above, only the first tiles are simulated and the rest is added at their pace once all ranks are busy.
   std::uint64_t most_messages = 4'000'000;
 };
 

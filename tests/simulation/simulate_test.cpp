@@ -211,8 +211,8 @@ TEST(Simulate, LeftOutTilesAreAddedAtThePaceOfTheOthers) {
   for (const std::string_view machine_name : machine_names()) {
     if (machine_name == "cuda-ipc") continue;  // it has one node, and few tiles
     const Machine machine = *find_machine(machine_name);
-    const Outcome whole = test::outcome(plans, machine, {.bytes = 512 * mebi});
-    const Outcome some = test::outcome(plans, machine, {.bytes = 512 * mebi, .most_messages = whole.messages / 3});
+    const Outcome whole = test::outcome(plans, machine, {.bytes = 2048 * mebi});
+    const Outcome some = test::outcome(plans, machine, {.bytes = 2048 * mebi, .most_messages = whole.messages / 3});
     EXPECT_FALSE(whole.extrapolated());
     EXPECT_TRUE(some.extrapolated());
     EXPECT_LE(some.messages, whole.messages / 2);
@@ -221,6 +221,25 @@ TEST(Simulate, LeftOutTilesAreAddedAtThePaceOfTheOthers) {
         << machine_name;
     EXPECT_NEAR(static_cast<double>(some.bytes_between), static_cast<double>(whole.bytes_between),
                 static_cast<double>(whole.bytes_between) / 100);
+  }
+}
+
+// The first tiles come faster than the ranks can go on: they were taken for the pace, and 64 MiB for less than the
+// processors' work.
+TEST(Simulate, WhatIsLeftOutTakesAtLeastTheWorkThatItHas) {
+  const Machine machine = *find_machine("100g");
+  const std::uint64_t bytes = 64 * mebi;
+  for (const Algorithm algorithm : {Algorithm::hierarchical, Algorithm::recursive_doubling, Algorithm::circulant}) {
+    const auto plans = test::schedule(algorithm, equal_nodes(algorithm == Algorithm::hierarchical ? 2048 : 64, 8));
+    const Outcome whole = test::outcome(plans, machine, {.bytes = bytes});
+    const Outcome some = test::outcome(plans, machine, {.bytes = bytes, .most_messages = 1});
+    EXPECT_FALSE(whole.extrapolated());
+    ASSERT_TRUE(some.extrapolated()) << name(algorithm);
+    EXPECT_EQ(some.tiles_simulated, 8 * some.depth);
+    EXPECT_GE(some.time_ns, some.busiest_rank_ns);
+    EXPECT_GE(some.time_ns, some.busiest_card_ns);
+    EXPECT_GE(some.time_ns, whole.time_ns - whole.time_ns / 50) << name(algorithm);
+    EXPECT_LE(some.time_ns, whole.time_ns + whole.time_ns / 4) << name(algorithm);
   }
 }
 

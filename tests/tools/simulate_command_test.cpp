@@ -124,6 +124,28 @@ TEST(Simulate, PrintsATableByAlgorithmOverSize) {
   EXPECT_THAT(result.out, HasSubstr("has the lowest predicted time"));
 }
 
+TEST(Simulate, ExplainsEveryWorldOfAScale) {
+  const auto result = run(
+      {"simulate", "allreduce", "--scale", "64,512", "--sizes", "1K,1M", "--algorithm", "hierarchical", "--explain"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  for (const char* world : {"64 ranks", "512 ranks"})
+    for (const char* size : {"1 KiB", "1 MiB"})
+      EXPECT_THAT(lines(result.out), testing::Contains(testing::AllOf(HasSubstr("has the lowest predicted time"),
+                                                                      HasSubstr(world), HasSubstr(size))));
+}
+
+TEST(Simulate, MarksWhatWasNotSimulatedWhole) {
+  simulation::Outcome some, whole;
+  some.time_ns = whole.time_ns = 2'000'000;
+  some.tiles = whole.tiles = whole.tiles_simulated = 100;
+  some.tiles_simulated = 24;
+  const auto table = [](const simulation::Outcome& outcome) {
+    return forecast_table({{{Algorithm::ring, 1, 8, 1024, {}, outcome, {}}}}, Rows::sizes);
+  };
+  EXPECT_THAT(table(some), testing::AllOf(HasSubstr("*^2.00 ms"), HasSubstr("(^: ")));
+  EXPECT_THAT(table(whole), testing::AllOf(HasSubstr("*2.00 ms"), testing::Not(HasSubstr("^"))));
+}
+
 TEST(Simulate, GivesTheSameNumbersEveryTime) {
   const std::vector<std::string> arguments{"simulate",    "allreduce", "--nodes",      "4",       "--sizes", "64K",
                                            "--algorithm", "ring",      "--stragglers", "0.3:100", "--json"};

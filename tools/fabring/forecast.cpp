@@ -83,8 +83,10 @@ std::optional<TrainingStep> training_step(Forecaster& forecaster, Algorithm algo
   for (const std::uint64_t bytes : buckets) {
     auto known = times.find(bytes);
     if (known == times.end()) {
-      const auto time = forecaster.one(algorithm, nodes, ranks_per_node, bytes).time();
+      const Forecast forecast = forecaster.one(algorithm, nodes, ranks_per_node, bytes);
+      const auto time = forecast.time();
       if (!time) return std::nullopt;
+      step.extrapolated |= forecast.extrapolated();
       known = times.emplace(bytes, nodes * ranks_per_node > 1 ? *time : 0).first;
     }
     produced += bytes;

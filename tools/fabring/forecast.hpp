@@ -35,6 +35,7 @@ struct Forecast {
   std::string note;                            ///< why there is no outcome
   /// The simulated time, or else the price; none if there is neither.
   std::optional<Nanoseconds> time() const { return outcome ? std::optional<Nanoseconds>(outcome->time_ns) : predicted; }
+  bool extrapolated() const { return outcome && outcome->extrapolated(); }
 };
 
 class Forecaster {
@@ -65,6 +66,7 @@ struct TrainingStep {
   Nanoseconds compute_ns = 0;        ///< forward and backward on one rank
   Nanoseconds communication_ns = 0;  ///< of all buckets, one after the other
   Nanoseconds step_ns = 0;
+  bool extrapolated = false;  ///< a bucket was
   double efficiency() const {
     return step_ns == 0 ? 1 : static_cast<double>(compute_ns) / static_cast<double>(step_ns);
   }

@@ -62,10 +62,18 @@ std::string world_text(const SimulatedWorlds& wanted) {
                      wanted.ranks_per_node == 1 ? "" : "s", wanted.forecast.machine.name);
 }
 
-std::string explanation(const SimulatedWorlds& wanted, std::uint64_t bytes) {
-  const WorldShape shape{wanted.nodes * wanted.ranks_per_node, wanted.nodes, wanted.ranks_per_node,
-                         wanted.ranks_per_node};
-  return prices_text(wanted.forecast.collective, bytes, shape, wanted.forecast.machine);
+/// Of every size in every world.
+std::string explanations(const SimulatedWorlds& wanted) {
+  const std::vector<int> worlds =
+      wanted.scale.empty() ? std::vector<int>{wanted.nodes * wanted.ranks_per_node} : wanted.scale;
+  std::string text;
+  for (const std::uint64_t bytes : wanted.sizes)
+    for (const int ranks : worlds) {
+      const WorldShape shape{ranks, ranks / wanted.ranks_per_node, wanted.ranks_per_node, wanted.ranks_per_node};
+      text +=
+          (text.empty() ? "" : "\n") + prices_text(wanted.forecast.collective, bytes, shape, wanted.forecast.machine);
+    }
+  return text;
 }
 
 Status tables(const SimulateOptions& options, const SimulatedWorlds& wanted, Files& files) {
@@ -95,11 +103,9 @@ Status tables(const SimulateOptions& options, const SimulatedWorlds& wanted, Fil
     }
   }
   telling.reset();
-  std::string prices;
-  if (options.explain)
-    for (const std::uint64_t bytes : wanted.sizes) prices += "\n" + explanation(wanted, bytes);
-  files.out.write(options.json ? forecast_json(shown, wanted.forecast) : text + prices);
-  if (options.json && options.explain) std::cerr << prices.substr(1);  // stdout is JSON and nothing else
+  const std::string prices = options.explain ? explanations(wanted) : "";
+  files.out.write(options.json ? forecast_json(shown, wanted.forecast) : text + (prices.empty() ? "" : "\n" + prices));
+  if (options.json) std::cerr << prices;  // stdout is JSON and nothing else
   if (options.plot.empty()) return {};
   if (what == Rows::ranks) shown.resize(wanted.scale.size());  // the first size
   return save(files.plot, draw(forecast_chart(shown, what, title)));
@@ -157,6 +163,7 @@ Status scaling(const SimulateOptions& options, const SimulatedWorlds& wanted, Fi
     text += fmt::format(" {:>19}", name(each));
   }
   text += "   (step time, percent of linear)\n";
+  bool extrapolated = false;
   for (const int ranks : scale) {
     text += fmt::format("{:>10}", ranks);
     for (std::size_t i = 0; i < wanted.algorithms.size(); ++i) {
@@ -167,7 +174,9 @@ Status scaling(const SimulateOptions& options, const SimulatedWorlds& wanted, Fi
         continue;
       }
       chart.curves[i].points.emplace_back(ranks, 100 * step->efficiency());
-      text += fmt::format(" {:>19}", fmt::format("{} {:5.1f}%", time_text(step->step_ns), 100 * step->efficiency()));
+      extrapolated |= step->extrapolated;
+      text += fmt::format(" {:>19}", fmt::format("{}{} {:5.1f}%", step->extrapolated ? extrapolated_mark : "",
+                                                 time_text(step->step_ns), 100 * step->efficiency()));
       json.push_back({{"model", options.model},
                       {"algorithm", name(wanted.algorithms[i])},
                       {"machine", wanted.forecast.machine.name},
@@ -179,6 +188,7 @@ Status scaling(const SimulateOptions& options, const SimulatedWorlds& wanted, Fi
     }
     text += "\n";
   }
+  if (extrapolated) text += extrapolated_legend;
   telling.reset();
   files.out.write(options.json ? json.dump(2) + "\n" : text);
   return options.plot.empty() ? Status() : save(files.plot, draw(chart));

@@ -42,7 +42,7 @@ std::string forecast_table(const std::vector<std::vector<Forecast>>& rows, Rows 
   for (const Forecast& column : rows.front())
     text += fmt::format(" {:>{}}", name(column.algorithm), std::max<std::size_t>(12, name(column.algorithm).size()));
   text += "\n";
-  bool priced = false;
+  bool priced = false, extrapolated = false;
   for (const auto& row : rows) {
     const auto best = fastest(row);
     text += fmt::format("{:>10}",
@@ -51,6 +51,7 @@ std::string forecast_table(const std::vector<std::vector<Forecast>>& rows, Rows 
       const auto time = row[i].time();
       std::string cell = time ? time_text(*time) : "-";
       if (time && !row[i].outcome) cell = "~" + cell, priced = true;
+      if (row[i].extrapolated()) cell = extrapolated_mark + cell, extrapolated = true;
       if (best == i) cell = "*" + cell;
       text += fmt::format(" {:>{}}", cell, std::max<std::size_t>(12, name(row[i].algorithm).size()));
     }
@@ -58,6 +59,7 @@ std::string forecast_table(const std::vector<std::vector<Forecast>>& rows, Rows 
   }
   text += "(*: fastest)\n";
   if (priced) text += "(~: price in closed form, not simulated)\n";
+  if (extrapolated) text += extrapolated_legend;
   return text;
 }
 

@@ -12,6 +12,10 @@ namespace fabring::tools {
 /// What the rows are: sizes of one world, or worlds for one size.
 enum class Rows { sizes, ranks };
 
+/// Before times of which only the first tiles were simulated, and what it says below the table.
+inline constexpr char extrapolated_mark[] = "^";
+inline constexpr char extrapolated_legend[] = "(^: the first tiles simulated, the rest added at their pace)\n";
+
 /// Forecasts of one row after the other, the same algorithms in each. "*" marks the fastest, "~" a price.
 std::string forecast_table(const std::vector<std::vector<Forecast>>& rows, Rows what);
 std::string forecast_json(const std::vector<std::vector<Forecast>>& rows, const ForecastOptions& options);

@@ -31,10 +31,7 @@ Network::Network(const Machine& machine, const std::vector<int>& node_of) : node
   memory_.assign(static_cast<std::size_t>(nodes), {machine.memory_bytes_per_second, 0, 0});
   const int per_leaf = machine.nodes_per_leaf == 0 ? std::max(nodes, 1) : static_cast<int>(machine.nodes_per_leaf);
   for (int node = 0; node < nodes; ++node) leaf_of_.push_back(node / per_leaf);
-  const bool limited = machine.nodes_per_leaf != 0 && machine.oversubscription_percent > 100;
-  const std::uint64_t uplinks = limited ? machine.nic_bytes_per_second * machine.nics * machine.nodes_per_leaf /
-                                              machine.oversubscription_percent * 100
-                                        : 0;
+  const std::uint64_t uplinks = uplink_bytes_per_second(machine, machine.nodes_per_leaf);
   up_.assign(static_cast<std::size_t>(nodes / per_leaf) + 1, {uplinks, 0, 0});
   down_ = up_;
 }

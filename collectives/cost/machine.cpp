@@ -8,7 +8,10 @@
 namespace fabring {
 namespace {
 
+__extension__ using Wide = unsigned __int128;
+
 constexpr std::uint64_t giga = 1'000'000'000;
+constexpr std::uint64_t least_rate = 1000;
 constexpr std::array<std::string_view, 9> known_names{
     "shared-memory", "cuda-ipc", "loopback-tcp", "loopback-fabric", "1g", "10g", "100g", "efa-400", "efa-3200"};
 
@@ -166,8 +169,9 @@ Status check_machine(const Machine& machine) {
     if (value < 0 || value > most_ns) wrong(field, "0 to " + std::to_string(most_ns) + " ns");
   };
   const auto rate = [&](std::string_view field, std::uint64_t value) {
-    if (value > most_rate || (value != 0 && value < 1000))
-      wrong(field, "0 (no limit) or 1000 to " + std::to_string(most_rate) + " bytes per second");
+    if (value > most_rate || (value != 0 && value < least_rate))
+      wrong(field,
+            "0 (no limit) or " + std::to_string(least_rate) + " to " + std::to_string(most_rate) + " bytes per second");
   };
   const auto count = [&](std::string_view field, std::uint64_t value, std::uint64_t least, std::uint64_t most) {
     if (value < least || value > most) wrong(field, std::to_string(least) + " to " + std::to_string(most));
@@ -187,7 +191,7 @@ Status check_machine(const Machine& machine) {
   rate("nic_bytes_per_second", machine.nic_bytes_per_second);
   rate("memory_bytes_per_second", machine.memory_bytes_per_second);
   rate("reduce_bytes_per_second", machine.reduce_bytes_per_second);
-  rate("cache_bytes", machine.cache_bytes);
+  count("cache_bytes", machine.cache_bytes, 0, most_rate);
   count("cold_percent", machine.cold_percent, 1, 100);
   count("cores", machine.cores, 0, 65536);
   count("shared_core_percent", machine.shared_core_percent, 1, 100);
@@ -214,11 +218,17 @@ Status check_machine(const Machine& machine) {
   return status;
 }
 
+std::uint64_t uplink_bytes_per_second(const Machine& machine, std::uint32_t nodes) {
+  if (machine.nodes_per_leaf == 0 || machine.oversubscription_percent <= 100 || machine.nic_bytes_per_second == 0)
+    return 0;
+  const Wide rate = Wide{machine.nic_bytes_per_second} * machine.nics * nodes * 100 / machine.oversubscription_percent;
+  return static_cast<std::uint64_t>(std::clamp<Wide>(rate, least_rate, std::numeric_limits<std::uint64_t>::max()));
+}
+
 Nanoseconds transfer_ns(std::uint64_t bytes, std::uint64_t bytes_per_second) {
   if (bytes_per_second == 0 || bytes == 0) return 0;
   if (bytes < (std::uint64_t{1} << 33))  // the product fits
     return static_cast<Nanoseconds>((bytes * giga + bytes_per_second - 1) / bytes_per_second);
-  __extension__ using Wide = unsigned __int128;
   const Wide ns = (static_cast<Wide>(bytes) * giga + bytes_per_second - 1) / bytes_per_second;
   constexpr auto most = std::numeric_limits<Nanoseconds>::max() / 4;
   return ns > static_cast<Wide>(most) ? most : static_cast<Nanoseconds>(ns);

@@ -75,6 +75,9 @@ Machine efa_machine(std::uint32_t cards, std::uint64_t bits_per_second);
 /// Every number in a range in which no price can overflow. Errors: invalid_argument, naming the field.
 Status check_machine(const Machine& machine);
 
+/// What the uplinks of a leaf switch carry for so many of its nodes; 0: no limit. At least 1000, as any rate.
+std::uint64_t uplink_bytes_per_second(const Machine& machine, std::uint32_t nodes);
+
 /// Time for `bytes` at `bytes_per_second`, rounded up; 0 for a rate of 0. Exact; saturates instead of overflowing.
 Nanoseconds transfer_ns(std::uint64_t bytes, std::uint64_t bytes_per_second);
 

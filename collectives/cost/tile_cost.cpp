@@ -280,12 +280,8 @@ Nanoseconds TilePrices::on_the_wire(const Round& round) const {
 Nanoseconds TilePrices::card_time(std::uint64_t bytes, std::int64_t flows) const {
   const auto ports = std::min<std::int64_t>(machine_.nics, std::max(1, shape_.most));
   const std::uint64_t port_rate = machine_.nic_bytes_per_second * machine_.nics / static_cast<std::uint64_t>(ports);
-  Nanoseconds time =
-      transfer_ns(bytes, port_rate * static_cast<std::uint64_t>(std::clamp<std::int64_t>(flows, 1, ports)));
-  if (machine_.nodes_per_leaf != 0 && machine_.oversubscription_percent > 100)
-    time = std::max(time, transfer_ns(bytes, machine_.nic_bytes_per_second * machine_.nics * 100 /
-                                                 machine_.oversubscription_percent));
-  return time;
+  const auto busy_ports = static_cast<std::uint64_t>(std::clamp<std::int64_t>(flows, 1, ports));
+  return std::max(transfer_ns(bytes, port_rate * busy_ports), transfer_ns(bytes, uplink_bytes_per_second(machine_, 1)));
 }
 
 /// A rank with several cards sends a message over one of them.

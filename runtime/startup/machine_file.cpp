@@ -12,7 +12,8 @@
 namespace fabring {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::ordered_json;  // for writing; its objects take a linear search for every new key
+using Parsed = nlohmann::json;
 constexpr std::size_t most_bytes = 1 << 20;
 
 Status wrong(std::string text) { return {ErrorCode::invalid_argument, std::move(text)}; }
@@ -22,6 +23,18 @@ std::string beginning_of(const std::string& utf8) {
   std::size_t length = std::min<std::size_t>(utf8.size(), 64);
   while (length < utf8.size() && length > 0 && (static_cast<unsigned char>(utf8[length]) & 0xc0) == 0x80) --length;
   return utf8.substr(0, length);
+}
+
+/// What a terminal would obey and no XML may have: control characters, U+FFFE and U+FFFF.
+bool has_unprintable(std::string_view utf8) {
+  for (std::size_t i = 0; i < utf8.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(utf8[i]);
+    const std::string_view rest = utf8.substr(i);
+    if (byte < ' ' || byte == 0x7f || (rest.starts_with('\xc2') && static_cast<unsigned char>(rest[1]) < 0xa0) ||
+        rest.starts_with("\xef\xbf\xbe") || rest.starts_with("\xef\xbf\xbf"))
+      return true;
+  }
+  return false;
 }
 
 /// Calls visit(name, field) for every number of the machine; the one list of them.
@@ -70,9 +83,10 @@ void each_field(Machine& machine, Visit visit) {
 
 /// Reads the members of `from` that are fields; any other member is an error unless it is one of `others`.
 template <class Fields>
-Status read_fields(const Json& from, const std::string& where, const Fields& fields,
+Status read_fields(const Parsed& from, const std::string& object, const Fields& fields,
                    std::vector<std::string_view> others) {
-  if (!from.is_object()) return wrong(where + " must be an object");
+  if (!from.is_object()) return wrong(object + " must be an object");
+  const std::string where = object.empty() ? "" : object + ".";
   std::vector<std::string_view> known = std::move(others);
   Status status;
   fields([&](std::string_view name, auto& field) {
@@ -101,8 +115,8 @@ Status read_fields(const Json& from, const std::string& where, const Fields& fie
 }  // namespace
 
 Result<Machine> machine_from_json(const std::string& text) {
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) return wrong("it is not JSON");
+  const Parsed json = Parsed::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded() || text.find('\0') != text.npos) return wrong("it is not JSON");
   if (!json.is_object()) return wrong("a machine is a JSON object");
   Machine machine;
   if (const auto base = json.find("base"); base != json.end()) {
@@ -112,8 +126,10 @@ Result<Machine> machine_from_json(const std::string& text) {
   }
   machine.name = "unnamed";
   if (const auto name = json.find("name"); name != json.end()) {
-    if (!name->is_string()) return wrong("name must be a text");
-    machine.name = beginning_of(name->get<std::string>());
+    const auto* given = name->get_ptr<const std::string*>();
+    if (given == nullptr) return wrong("name must be a text");
+    if (has_unprintable(*given)) return wrong("name has a character that cannot be printed");
+    machine.name = beginning_of(*given);
   }
   Status status =
       read_fields(json, "", [&](auto visit) { each_field(machine, visit); }, {"base", "name", "inside", "between"});
@@ -121,13 +137,14 @@ Result<Machine> machine_from_json(const std::string& text) {
     const auto found = json.find(name);
     if (found == json.end() || !status.ok()) continue;
     Tier& fields = *tier;  // clang 14 captures no structured binding
-    status = read_fields(*found, std::string(name) + ".", [&](auto visit) { each_field_of_tier(fields, visit); }, {});
+    status = read_fields(*found, name, [&](auto visit) { each_field_of_tier(fields, visit); }, {});
   }
   if (!status) return status;
   if (Status sound = check_machine(machine); !sound) return sound;
-  if (!json.contains("base") && !(json.contains("inside") && json.contains("between")))
+  if (machine.inside == Tier{} || machine.between == Tier{})
     return wrong(
-        fmt::format("what it leaves out would cost nothing: add \"base\" (one of {}) or \"inside\" and \"between\"",
+        fmt::format("what it leaves out would cost nothing: add \"base\" (one of {}) or numbers to \"inside\" and "
+                    "\"between\"",
                     fmt::join(machine_names(), ", ")));
   return machine;
 }

@@ -28,6 +28,41 @@ TEST(TransferTime, RoundsUpAndNeverOverflows) {
   EXPECT_GT(transfer_ns(~std::uint64_t{0}, 1), std::int64_t{1} << 60);
 }
 
+TEST(Uplinks, AreNeverWithoutLimitWhateverTheNumbers) {
+  Machine machine;
+  machine.nic_bytes_per_second = 1'000'000'000;
+  EXPECT_EQ(uplink_bytes_per_second(machine, 4), 0u);
+  machine.nodes_per_leaf = 4;
+  machine.oversubscription_percent = 200;
+  EXPECT_EQ(uplink_bytes_per_second(machine, 4), 2'000'000'000u);
+  machine.nic_bytes_per_second = 90'000;
+  machine.oversubscription_percent = 100'000;
+  EXPECT_EQ(uplink_bytes_per_second(machine, 1), 1000u);
+  machine.nics = 1024;  // the products below have more than 64 bits
+  machine.nodes_per_leaf = 65'536;
+  machine.oversubscription_percent = 101;
+  for (const std::uint64_t rate : {274'877'906'943u, 274'877'906'944u, 180'143'985'094'820u}) {
+    machine.nic_bytes_per_second = rate;
+    EXPECT_GE(uplink_bytes_per_second(machine, 65'536), rate * 1024);
+    EXPECT_GE(uplink_bytes_per_second(machine, 1), rate * 1000);
+  }
+}
+
+TEST(Uplinks, OfFastCardsCostNothingInPricesAndSimulations) {
+  Machine machine = *find_machine("efa-400");
+  machine.nics = 1024;
+  machine.nodes_per_leaf = 2;
+  machine.oversubscription_percent = 101;
+  const auto world = equal_nodes(4, 1);
+  machine.nic_bytes_per_second = 180'143'985'094'819;
+  const auto ring = test::schedule(Algorithm::ring, world, options_for(machine));
+  const Nanoseconds before = price(Algorithm::ring, 1 << 30, world, machine);
+  const Nanoseconds simulated = test::outcome(ring, machine, {.bytes = 1 << 30}).time_ns;
+  ++machine.nic_bytes_per_second;
+  EXPECT_EQ(price(Algorithm::ring, 1 << 30, world, machine), before);
+  EXPECT_EQ(test::outcome(ring, machine, {.bytes = 1 << 30}).time_ns, simulated);
+}
+
 TEST(Machine, EveryOneThatIsNamedIsSound) {
   for (const std::string_view each : machine_names()) {
     const auto machine = find_machine(each);

@@ -56,6 +56,7 @@ TEST(PlanJson, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(error_of(""), HasSubstr("not JSON"));
   EXPECT_THAT(error_of("[1, 2"), HasSubstr("not JSON"));
   EXPECT_THAT(error_of("[]"), HasSubstr("not an object"));
+  EXPECT_THAT(error_of(good + '\0' + "junk"), HasSubstr("not JSON"));
   EXPECT_THAT(error_of(std::string(100000, '[')), HasSubstr("lists inside lists"));
   EXPECT_THAT(error_of(replaced(good, "fabring-plan", "other")), HasSubstr("format"));
   EXPECT_THAT(error_of(replaced(good, "\"version\":1", "\"version\":2")), HasSubstr("version"));
@@ -70,6 +71,13 @@ TEST(PlanJson, SaysWhatIsWrongAndWhere) {
               AllOf(HasSubstr("step 0"), HasSubstr("before")));
   EXPECT_THAT(error_of(replaced(good, "\"from\"", "\"form\"")), AllOf(HasSubstr("step 0"), HasSubstr("has no from")));
   EXPECT_THAT(error_of(replaced(good, "[\"input\",", "[\"input\",4000000,")), HasSubstr("[\"scratch\", range, area]"));
+}
+
+// Each new field was compared with all before it: minutes.
+TEST(PlanJson, ManyFieldsTakeNoTime) {
+  std::string text = "{";
+  for (int i = 0; i < 400'000; ++i) text += "\"field" + std::to_string(i) + "\": 1, ";
+  EXPECT_THAT(error_of(text + "\"format\": 1}"), HasSubstr("format"));
 }
 
 TEST(PlanJson, BytesChangedAtRandomAreRefusedOrStillAPlan) {

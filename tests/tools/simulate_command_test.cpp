@@ -10,6 +10,7 @@
 
 #include "runtime/startup/machine_file.hpp"
 #include "tests/tools/program.hpp"
+#include "tools/fabring/measured_times.hpp"
 #include "tools/fabring/models.hpp"
 #include "tools/fabring/simulate_report.hpp"
 
@@ -98,11 +99,17 @@ TEST(MachineFile, SaysWhatIsWrong) {
       {R"({"nics": -1})", "whole number"},
       {R"({"nics": 1e30})", "whole number"},
       {R"({"nics": 4294967297})", "too large"},
-      {R"({"inside": 3})", "must be an object"},
+      {R"({"inside": 3})", "inside must be an object"},
       {R"({"inside": {"latency_n": 3}})", "did you mean 'latency_ns'?"},
       {R"({"base": "efa"})", "base must be one of"},
       {"{}", "would cost nothing: add \"base\""},
       {R"({"between": {"latency_ns": 9000}})", "\"inside\""},
+      {R"({"inside": {}, "between": {}})", "would cost nothing: add \"base\""},
+      {R"({"base": "10g", "name": "\u001b[31m"})", "cannot be printed"},
+      {R"({"base": "10g", "name": "\u0085"})", "cannot be printed"},
+      {R"({"base": "10g", "name": "\uffff"})", "cannot be printed"},
+      {R"({"base": "10g", "cache_bytes": 9000000000000000000})", "cache_bytes must be 0 to 1000000000000000"},
+      {R"({"base": "10g"})" + std::string(1, '\0') + "junk", "not JSON"},
       {R"({"name": 3})", "name must be a text"},
       {R"({"nic_bytes_per_second": 5})", "bytes per second"},
       {R"({"nics": )" + std::string(200'000, '[') + std::string(200'000, ']') + "}", "not array"},
@@ -112,6 +119,28 @@ TEST(MachineFile, SaysWhatIsWrong) {
     ASSERT_FALSE(machine) << text;
     EXPECT_THAT(machine.error().message(), HasSubstr(expected));
   }
+}
+
+std::string many_fields(int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) text += "\"field" + std::to_string(i) + "\": 1, ";
+  return text;
+}
+
+// Each new field was compared with all before it: 100,000 took 10 s.
+TEST(MachineFile, ManyFieldsTakeNoTime) {
+  const auto machine = machine_from_json("{" + many_fields(300'000) + R"("base": "10g"})");
+  ASSERT_FALSE(machine);
+  EXPECT_THAT(machine.error().message(), HasSubstr("is not a field of a machine"));
+}
+
+TEST(MeasuredTimes, ManyFieldsTakeNoTime) {
+  const auto times =
+      measured_times("[{" + many_fields(400'000) +
+                     R"("collective": "allreduce", "ranks": 2, "bytes": 4, "algorithm": "ring", "time_us": 1.0}])");
+  ASSERT_TRUE(times) << times.error().message();
+  EXPECT_EQ(times->size(), 1u);
+  EXPECT_FALSE(measured_times(std::string("[]\0[]", 5)));
 }
 
 TEST(Simulate, PrintsATableByAlgorithmOverSize) {

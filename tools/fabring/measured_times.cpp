@@ -6,7 +6,7 @@
 namespace fabring::tools {
 namespace {
 
-using MeasuredJson = nlohmann::ordered_json;
+using MeasuredJson = nlohmann::json;  // ordered_json takes a linear search for every new key
 
 Status unmeasured(std::string why) { return {ErrorCode::invalid_argument, std::move(why)}; }
 
@@ -14,7 +14,8 @@ Status unmeasured(std::string why) { return {ErrorCode::invalid_argument, std::m
 
 Result<std::vector<MeasuredTime>> measured_times(std::string_view json) {
   const auto rows = MeasuredJson::parse(json, nullptr, /*allow_exceptions=*/false);
-  if (!rows.is_array()) return unmeasured("not what fabring perf --format json writes");
+  const bool ends_early = json.find('\0') != json.npos;  // the parser would stop there
+  if (!rows.is_array() || ends_early) return unmeasured("not what fabring perf --format json writes");
   std::vector<MeasuredTime> times;
   for (const MeasuredJson& row : rows) {
     const auto field = [&](const char* name) {

@@ -15,7 +15,7 @@ namespace fabring::tools {
 namespace {
 
 using Json = nlohmann::ordered_json;  // for writing; its objects take a linear search for every new key
-using Parsed = nlohmann::ordered_json;
+using Parsed = nlohmann::json;
 
 constexpr std::string_view format_name = "fabring-plan";
 constexpr std::uint64_t format_version = 1;
@@ -289,8 +289,9 @@ Result<Parsed> parse(std::string_view text) {
   if (text.size() > most_plan_bytes)
     return wrong(fmt::format("plans of {} bytes; at most {}", text.size(), most_plan_bytes));
   if (nested_deeper_than(text, most_nesting)) return wrong("this is no plan: lists inside lists inside lists");
-  Parsed json = Parsed::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) return wrong("this is not JSON");
+  const Parsed json = Parsed::parse(text, nullptr, /*allow_exceptions=*/false);
+  const bool ends_early = text.find('\0') != text.npos;  // the parser would stop there
+  if (json.is_discarded() || ends_early) return wrong("this is not JSON");
   return json;
 }
 

@@ -26,6 +26,12 @@ std::vector<std::string_view> collective_names() {
   return names;
 }
 
+std::string_view trimmed(std::string_view word) {
+  while (!word.empty() && word.front() == ' ') word.remove_prefix(1);
+  while (!word.empty() && word.back() == ' ') word.remove_suffix(1);
+  return word;
+}
+
 bool looks_like_size(std::string_view word) {
   return !word.empty() && ((word[0] >= '0' && word[0] <= '9') || word[0] == '-');
 }
@@ -83,7 +89,7 @@ Result<Override> parse_rule(std::string_view rule) {
   for (std::string_view rest = rule;; ++count) {
     if (count == words.size()) return wrong(rule, "too many ':'; write [collective:][size[-size]:]algorithm");
     const std::size_t colon = rest.find(':');
-    words[count] = rest.substr(0, colon);
+    words[count] = trimmed(rest.substr(0, colon));
     if (colon == std::string_view::npos) break;
     rest.remove_prefix(colon + 1);
   }

@@ -142,6 +142,9 @@ TEST(Overrides, AreReadAndWritten) {
   EXPECT_EQ(parse_overrides("allreduce:-4M:ring")->front().most, 4 * mebi);
   EXPECT_EQ(parse_overrides("64K-:ring")->front().least, 64 * kibi);
   EXPECT_TRUE(parse_overrides("")->empty());
+  const auto spaced = parse_overrides("allreduce: 64K-4M : ring");
+  ASSERT_TRUE(spaced) << spaced.error().message();
+  EXPECT_EQ(to_text(*spaced), to_text(*parse_overrides("allreduce:64K-4M:ring")));
   EXPECT_EQ(parse_overrides("direct")->front().algorithm_for(Collective::allreduce), Algorithm::direct_two_shot);
 }
 

@@ -44,6 +44,10 @@ std::string operands_text(const Plan& plan, const Step& step) {
 
 }  // namespace
 
+std::string counted(std::size_t number, std::string_view noun) {
+  return std::to_string(number) + " " + std::string(noun) + (number == 1 ? "" : "s");
+}
+
 std::string range_text(const Plan& plan, RangeId range) {
   if (range == 0) return "all";
   std::string text;
@@ -97,7 +101,7 @@ std::string describe_steps(const Plan& plan) {
     }
   }
   std::string text = plan.algorithm + ", rank " + std::to_string(plan.rank) + " of " + std::to_string(plan.size) +
-                     ": " + std::to_string(plan.steps.size()) + " steps\n";
+                     ": " + counted(plan.steps.size(), "step") + "\n";
   const std::size_t width = std::to_string(plan.steps.size()).size() + 2;
   for (StepId id = 0; id < plan.steps.size(); ++id) {
     const std::string number = std::to_string(id);

@@ -5,11 +5,14 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "collectives/plan.hpp"
 
 namespace fabring {
 
+/// "1 step", "3 steps".
+std::string counted(std::size_t number, std::string_view noun);
 /// "all", "[2/4]", "[1-2/4]" (parts 1 to 2 of 4), "[0/3][2/4]" (part 2 of 4 of part 0 of 3), counting from 0.
 std::string range_text(const Plan& plan, RangeId range);
 /// "[2/4] of input", "all of scratch 1".

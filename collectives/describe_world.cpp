@@ -86,12 +86,10 @@ std::string describe_world(std::span<const Plan> plans, std::span<const int> nod
                     std::to_string(bytes), know_nodes ? std::to_string(outside) : "?", std::to_string(scratch)});
   }
 
-  std::string text = plans[0].algorithm + " over " + std::to_string(plans.size()) + " ranks, " + std::to_string(count) +
-                     " elements of " + std::to_string(element_bytes) + " bytes" +
-                     (plans[0].blocks == 0 ? ": " : " in each block: ");
-  text += schedule
-              ? std::to_string(schedule->messages) + " messages in " + std::to_string(schedule->rounds) + " rounds\n"
-              : schedule.error().message() + "\n";
+  std::string text = plans[0].algorithm + " over " + counted(plans.size(), "rank") + ", " + counted(count, "element") +
+                     " of " + counted(element_bytes, "byte") + (plans[0].blocks == 0 ? ": " : " in each block: ");
+  text += schedule ? counted(schedule->messages, "message") + " in " + counted(schedule->rounds, "round") + "\n"
+                   : schedule.error().message() + "\n";
   return text + table(rows) + links_text("ranks", ranks) + links_text("nodes", nodes);
 }
 

@@ -38,10 +38,13 @@ struct Schedule {
   Rank peer(Rank rank, const Step& step) const { return symmetry.move(symmetry.element_of(rank), step.peer); }
 };
 
+/// Of all ranks whose plans are held, or which are simulated: 2 GB.
+inline constexpr std::uint64_t most_world_steps = std::uint64_t{16} << 20;
+
 struct ScheduleOptions {
   bool use_symmetry = true;
   int nodes_per_unit = 1;  ///< what shares a switch must lie in one unit
-  std::uint64_t most_steps = std::uint64_t{64} << 20;
+  std::uint64_t most_steps = most_world_steps;
 };
 
 /// `request.rank` is ignored. Errors: as make_plan(); unsupported, if the plans have more than `most_steps` steps.

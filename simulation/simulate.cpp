@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
 
 #include "simulation/run.hpp"
 
@@ -18,6 +19,11 @@ Result<Outcome> simulate(const Schedule& schedule, const Machine& machine, const
   for (const auto& [node, ranks] : ranks_of) most = std::max(most, ranks);
   const Machine sized = at_size(machine, job.bytes, most);
   const int simulated = all ? schedule.ranks() : schedule.symmetry.unit;
+  const std::uint64_t steps = schedule.steps() * static_cast<std::uint64_t>(simulated / schedule.symmetry.unit);
+  if (steps > most_world_steps)
+    return Status(ErrorCode::unsupported, std::to_string(simulated) + " ranks have " + std::to_string(steps) +
+                                              " steps together, and at most " + std::to_string(most_world_steps) +
+                                              " are simulated; simulate fewer ranks, or no stragglers");
   return Run(schedule, sized, job, Cutting(schedule, machine, job), simulated).run();
 }
 

@@ -250,6 +250,17 @@ TEST(Simulate, HierarchyOf16384RanksIsMatterOfSeconds) {
   EXPECT_GE(result.time_ns, transfer_ns(2 * 64 * mebi * 2047 / 2048, 50'000'000'000));
 }
 
+TEST(Simulate, RefusesMoreStepsThanMemoryIsFor) {
+  const auto plans = test::schedule(Algorithm::ring, equal_nodes(512, 8));
+  ASSERT_TRUE(simulate(plans, *find_machine("efa-400"), {.bytes = 1024}));
+  Job job{.bytes = 1024};
+  job.stragglers.probability = 0.1;
+  const auto result = simulate(plans, *find_machine("efa-400"), job);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code(), ErrorCode::unsupported);
+  EXPECT_NE(result.error().message().find("4096 ranks have"), std::string::npos);
+}
+
 TEST(Simulate, RefusesWhatItCannotMean) {
   const auto plans = test::schedule(Algorithm::ring, equal_nodes(2, 1));
   Machine machine = *find_machine("10g");

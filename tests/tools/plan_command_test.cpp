@@ -88,6 +88,36 @@ TEST(Plan, WritesJsonThatItLoadsAndProvesAgain) {
   std::remove(file.c_str());
 }
 
+// 1 says that the plans are wrong, which scripts rely on.
+TEST(Plan, WrongOptionsBesideGoodPlansAreWrongUse) {
+  const std::string file = testing::TempDir() + "good_" + std::to_string(::getpid()) + ".json";
+  ASSERT_EQ(run({"plan", "allreduce", "-n", "3", "--json", "--output", file}).code, 0);
+  for (const auto& [option, value] :
+       {std::pair{"-d", "foo"}, {"-o", "nope"}, {"--count", "x"}, {"--rank", "5"}, {"-n", "4"}}) {
+    const auto result = run({"plan", "--load", file, option, value});
+    EXPECT_EQ(result.code, 2) << option << ": " << result.err;
+    EXPECT_THAT(result.err, HasSubstr(value));
+  }
+  EXPECT_EQ(run({"plan", "allruduce", "--load", file}).code, 2);
+  EXPECT_EQ(run({"plan", "broadcast", "--load", file}).code, 2);
+  std::ofstream(file) << "[]";
+  EXPECT_EQ(run({"plan", "--load", file}).code, 1);
+  std::remove(file.c_str());
+}
+
+TEST(Plan, MoreStepsThanMemoryIsForAreRefused) {
+  const auto result = run({"plan", "allreduce", "-n", "4096", "--algorithm", "ring", "--check"});
+  EXPECT_EQ(result.code, 3);
+  EXPECT_THAT(result.err,
+              testing::AllOf(HasSubstr("4096 ranks by ring"), HasSubstr("steps"), HasSubstr("fewer ranks")));
+}
+
+TEST(Plan, OneIsSingular) {
+  const std::string out = run({"plan", "allreduce", "-n", "1", "--count", "1"}).out;
+  for (const char* text : {"1 rank on 1 node", "1 rank, 1 element of 4 bytes", "proved: 1 step, "})
+    EXPECT_THAT(out, HasSubstr(text));
+}
+
 TEST(Plan, HasRootsWhereTheCollectiveHas) {
   const auto result = run({"plan", "broadcast", "-n", "4", "--root", "2", "--algorithm", "chain", "--check"});
   EXPECT_EQ(result.code, 0) << result.err;
@@ -141,6 +171,10 @@ TEST(Plan, SaysWhatIsWrongWithItsUse) {
       {{"plan", "allreduce", "-n", "3", "--ndoes", "2"}, "did you mean '--nodes'?"},
       {{"plan", "allreduce", "-n", "3", "--json", "--rank", "1"}, "--json"},
       {{"plan", "allreduce", "-n", "3", "--json", "--check"}, "--json"},
+      {{"plan", "allreduce", "-n", "2", "-d", "bool", "-o", "avg"}, "bool has no such operation"},
+      {{"plan", "allreduce", "-n", "300", "--algorithm", "direct_one_shot", "-d", "float64", "--count",
+        "9000000000000000"},
+       "too many to be counted; at most"},
   };
   for (const auto& [arguments, expected] : cases) {
     const auto result = run(arguments);

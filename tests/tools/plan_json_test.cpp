@@ -60,6 +60,7 @@ TEST(PlanJson, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(error_of(std::string(100000, '[')), HasSubstr("lists inside lists"));
   EXPECT_THAT(error_of(replaced(good, "fabring-plan", "other")), HasSubstr("format"));
   EXPECT_THAT(error_of(replaced(good, "\"version\":1", "\"version\":2")), HasSubstr("version"));
+  EXPECT_THAT(error_of(replaced(good, "\"ring\"", "7")), HasSubstr("has a wrong algorithm: not a word"));
   EXPECT_THAT(error_of(replaced(good, "allreduce", "allruduce")), HasSubstr("collective"));
   EXPECT_THAT(error_of(replaced(good, "\"size\":3", "\"size\":-3")), HasSubstr("size"));
   EXPECT_THAT(error_of(replaced(good, "\"size\":3", "\"size\":4000000000")), HasSubstr("size"));

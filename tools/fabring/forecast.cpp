@@ -19,6 +19,10 @@ Result<const simulation::Schedule*> Forecaster::schedule(Algorithm algorithm, in
   world_ = {nodes, ranks_per_node};
   auto found = schedules_.find(algorithm);
   if (found == schedules_.end()) {
+    constexpr std::uint64_t most_kept_steps = simulation::most_world_steps / 4;
+    std::uint64_t kept = 0;
+    for (const auto& [of, made] : schedules_) kept += made ? made->steps() : 0;
+    if (kept > most_kept_steps) schedules_.clear();
     PlanRequest request;
     request.algorithm = algorithm;
     request.collective = options_.collective;
@@ -62,7 +66,7 @@ std::vector<Forecast> Forecaster::all(const std::vector<Algorithm>& algorithms, 
   for (const Algorithm each : algorithms) {
     const auto price = predict(options_.collective, each, bytes, shape, options_.machine);
     if (price && static_cast<double>(*price) > options_.simulate_up_to * static_cast<double>(best)) {
-      forecasts.push_back({each, nodes, shape.ranks, bytes, price, {}, "far behind: priced, not simulated"});
+      forecasts.push_back({each, nodes, shape.ranks, bytes, price, {}, far_behind});
     } else {
       forecasts.push_back(one(each, nodes, ranks_per_node, bytes));
     }

@@ -1,6 +1,7 @@
 #pragma once
 // Forecast: what `fabring simulate` computes: the time of a collective by an algorithm for a world, a size and a
-// machine. Plans are made once for each (algorithm, world) and kept for the sizes that follow.
+// machine. Plans are made once for each (algorithm, world) and kept for the sizes that follow, unless they are very
+// long.
 
 #include <cstdint>
 #include <functional>
@@ -23,6 +24,9 @@ struct ForecastOptions {
   /// An algorithm whose price is above this many times that of the best is priced only.
   double simulate_up_to = 50;
 };
+
+/// The note where that is so.
+inline constexpr char far_behind[] = "far behind: priced, not simulated";
 
 /// One world, size and algorithm.
 struct Forecast {

@@ -17,6 +17,7 @@
 #include "runtime/base/parse_value.hpp"
 #include "runtime/base/whole_file.hpp"
 #include "runtime/startup/machine_file.hpp"
+#include "simulation/schedule.hpp"
 #include "tools/fabring/algorithm_names.hpp"
 #include "tools/fabring/command.hpp"
 #include "tools/fabring/node_layout.hpp"
@@ -104,6 +105,20 @@ Status read_operands(const PlanOptions& options, World& world) {
   return {};
 }
 
+/// Of plans that are there: what their bytes cannot be counted for, or their elements cannot be reduced by, is refused.
+Status check_operands(const World& world) {
+  if (reduces(world.plans[0].collective) && !supports(world.type, world.op))
+    return wrong_argument(fmt::format("-o {}: {} has no such operation", name(world.op), name(world.type)));
+  std::uint64_t moves = 1;  // each of all elements at most
+  for (const Plan& plan : world.plans) moves += plan.steps.size() + plan.scratch.size();
+  const std::uint64_t most =
+      (std::uint64_t{1} << 62) / moves / std::max<std::size_t>(world.plans[0].blocks, 1) / size_of(world.type);
+  if (world.count > most)
+    return wrong_argument(fmt::format("--count {}: the bytes of {} {} elements are too many to be counted; at most {}",
+                                      world.count, world.count, name(world.type), most));
+  return {};
+}
+
 /// Plans that are made here.
 Result<World> make_world(const PlanOptions& options) {
   World world;
@@ -128,19 +143,28 @@ Result<World> make_world(const PlanOptions& options) {
     world.prices =
         fmt::format("priced for {}: {}", machine->name,
                     prices_text(*collective, priced_bytes(*collective, world), shape_of(world.node_of), *machine));
+  std::uint64_t steps = 0;
   for (Rank rank = 0; rank < world.ranks(); ++rank) {
     auto plan = make_plan({choice->algorithm, rank, world.node_of, world.op, *collective, options.root});
     if (!plan) return plan.error();
+    steps += plan->steps.size();
+    if (steps > simulation::most_world_steps)
+      return Status(ErrorCode::unsupported,
+                    fmt::format("the plans of {} ranks by {} have more than {} steps, which is more than is held at "
+                                "once; take fewer ranks or an algorithm with fewer rounds",
+                                world.ranks(), name(choice->algorithm), simulation::most_world_steps));
     world.plans.push_back(std::move(*plan));
   }
+  FABRING_TRY(check_operands(world));
   std::string what = fmt::format("{} x {}", world.count, name(world.type));
   if (world.plans[0].blocks != 0) what += " in each block";
   if (reduces(*collective)) what += fmt::format(", {}", name(world.op));
   if (has_root(*collective)) what += fmt::format(", root {}", options.root);
   const bool said_below = options.explain && options.algorithm == "auto";
-  world.title = fmt::format("{} by {}{}, {} ranks on {} node{}, {}\n", name(*collective), name(choice->algorithm),
-                            said_below ? "" : " (" + choice->reason + ")", world.ranks(), world.nodes(),
-                            world.nodes() == 1 ? "" : "s", what);
+  const auto nodes = static_cast<std::size_t>(world.nodes());
+  world.title = fmt::format("{} by {}{}, {} on {}, {}\n", name(*collective), name(choice->algorithm),
+                            said_below ? "" : " (" + choice->reason + ")", counted(world.node_of.size(), "rank"),
+                            counted(nodes, "node"), what);
   return world;
 }
 
@@ -159,7 +183,7 @@ Status check_wishes(const PlanOptions& options, const World& world) {
   return {};
 }
 
-/// Plans from a file, with whatever is wrong with them as an error.
+/// Plans from a file. Errors: mismatch, if there is something wrong with the plans.
 Result<World> load_world(const PlanOptions& options) {
   World world;
   if (Status status = read_operands(options, world); !status) return status;
@@ -168,10 +192,11 @@ Result<World> load_world(const PlanOptions& options) {
   if (text->empty()) return Status(ErrorCode::unavailable, fmt::format("--load {}: is empty", options.load));
   auto plans = plans_from_json(*text);
   if (!plans)
-    return Status(plans.error().code(),
+    return Status(ErrorCode::mismatch,
                   fmt::format("--load {}: {} (`fabring plan COLLECTIVE -n N --json` writes such a file)", options.load,
                               plans.error().message()));
-  if (plans->empty()) return wrong_argument(fmt::format("--load {}: there are no plans in it", options.load));
+  if (plans->empty())
+    return Status(ErrorCode::mismatch, fmt::format("--load {}: there are no plans in it", options.load));
   world.plans = std::move(*plans);
   world.node_of.assign(world.plans.size(), 0);
   FABRING_TRY(check_wishes(options, world));
@@ -182,8 +207,9 @@ Result<World> load_world(const PlanOptions& options) {
       if (step.kind == StepKind::finish) world.op = ReduceOp::avg;  // nothing else has it
     }
   }
-  world.title = fmt::format("{} from {}, {} plans, {} x {}\n", name(world.plans[0].collective), options.load,
-                            world.ranks(), world.count, name(world.type));
+  FABRING_TRY(check_operands(world));
+  world.title = fmt::format("{} from {}, {}, {} x {}\n", name(world.plans[0].collective), options.load,
+                            counted(world.plans.size(), "plan"), world.count, name(world.type));
   return world;
 }
 
@@ -215,8 +241,8 @@ int show(const PlanOptions& options, const World& world, Output& out) {
   if (!proof)
     complain("plan", "not proved: " + proof.error().message());
   else if (!options.json)
-    out.write(fmt::format("\nproved: {} steps, {} messages, {} rounds; {}, no deadlock, no races, in bounds\n",
-                          proof->steps, proof->messages, proof->critical_path,
+    out.write(fmt::format("\nproved: {}, {}, {}; {}, no deadlock, no races, in bounds\n", counted(proof->steps, "step"),
+                          counted(proof->messages, "message"), counted(proof->critical_path, "round"),
                           what_is_proved(world.plans[0].collective)));
   if (Status status = out.finish(); !status) {
     complain("plan", status.message());
@@ -245,7 +271,7 @@ int run(const PlanOptions& options, const Session& session) {
     world = loads ? load_world(options) : make_world(options);
   if (world) return show(options, *world, out);
   const ErrorCode code = world.error().code();
-  const bool usage = code == ErrorCode::invalid_argument && (!loads || shaped || part_of_json);
+  const bool usage = code == ErrorCode::invalid_argument;
   complain("plan", world.error().message() + (usage ? "\nTry `fabring plan --help`." : ""));
   if (usage) return exit_usage;
   return code == ErrorCode::unavailable || code == ErrorCode::unsupported ? exit_could_not_run : exit_wrong;

@@ -108,7 +108,7 @@ class Reader {
   }
   std::uint64_t number(const Parsed& value, const std::string& what, std::uint64_t most) {
     if (value.is_number_unsigned() && value.get<std::uint64_t>() <= most) return value.get<std::uint64_t>();
-    fail(fmt::format("has a {} that is not a number from 0 to {}", what, most));
+    fail(fmt::format("has a wrong {}: not a number from 0 to {}", what, most));
     return 0;
   }
   std::string word(const char* field) {
@@ -119,13 +119,13 @@ class Reader {
     if (text != nullptr && text->size() <= longest_name && std::all_of(text->begin(), text->end(), printable)) {
       return *text;
     }
-    fail(fmt::format("has a {} that is not a word", field));
+    fail(fmt::format("has a wrong {}: not a word", field));
     return {};
   }
   bool truth(const char* field) {
     const Parsed* value = find(field);
     if (value == nullptr) return false;
-    if (!value->is_boolean()) fail(fmt::format("has a {} that is not true or false", field));
+    if (!value->is_boolean()) fail(fmt::format("has a wrong {}: not true or false", field));
     return value->is_boolean() && value->get<bool>();
   }
   /// The elements of a list; none if it is not one.
@@ -134,7 +134,7 @@ class Reader {
     const Parsed* value = find(field);
     if (value == nullptr) return nothing;
     if (value->is_array()) return *value;
-    fail(fmt::format("has a {} that is not a list", field));
+    fail(fmt::format("has a wrong {}: not a list", field));
     return nothing;
   }
   std::vector<std::uint32_t> numbers(const Parsed& values, const std::string& what) {
@@ -155,7 +155,7 @@ class Reader {
         return result;
       }
     }
-    fail(fmt::format("has a {} that is not [\"input\" or \"output\", range] or [\"scratch\", range, area]", field));
+    fail(fmt::format("has a wrong {}: not [\"input\" or \"output\", range] or [\"scratch\", range, area]", field));
     return {};
   }
   Block block(const char* field) {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "runtime/base/parse_value.hpp"
 #include "tools/fabring/perf_report.hpp"
@@ -43,6 +44,7 @@ std::string forecast_table(const std::vector<std::vector<Forecast>>& rows, Rows 
     text += fmt::format(" {:>{}}", name(column.algorithm), std::max<std::size_t>(12, name(column.algorithm).size()));
   text += "\n";
   bool priced = false, extrapolated = false;
+  std::set<std::string> reasons;
   for (const auto& row : rows) {
     const auto best = fastest(row);
     text += fmt::format("{:>10}",
@@ -50,7 +52,10 @@ std::string forecast_table(const std::vector<std::vector<Forecast>>& rows, Rows 
     for (std::size_t i = 0; i < row.size(); ++i) {
       const auto time = row[i].time();
       std::string cell = time ? time_text(*time) : "-";
-      if (time && !row[i].outcome) cell = "~" + cell, priced = true;
+      if (time && !row[i].outcome) {
+        cell = "~" + cell, priced = true;
+        if (row[i].note != far_behind) reasons.insert(fmt::format("({}: {})\n", name(row[i].algorithm), row[i].note));
+      }
       if (row[i].extrapolated()) cell = extrapolated_mark + cell, extrapolated = true;
       if (best == i) cell = "*" + cell;
       text += fmt::format(" {:>{}}", cell, std::max<std::size_t>(12, name(row[i].algorithm).size()));
@@ -59,6 +64,7 @@ std::string forecast_table(const std::vector<std::vector<Forecast>>& rows, Rows 
   }
   text += "(*: fastest)\n";
   if (priced) text += "(~: price in closed form, not simulated)\n";
+  for (const std::string& reason : reasons) text += reason;
   if (extrapolated) text += extrapolated_legend;
   return text;
 }

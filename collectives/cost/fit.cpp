@@ -120,7 +120,7 @@ Accuracy accuracy_of(const Machine& machine, std::span<const Measured> measured)
     const auto miss = miss_of(machine, each);
     if (!miss) continue;
     const double ratio = std::exp(*miss);
-    if (ratio >= 0.8 && ratio <= 1.2) ++accuracy.within_20_percent;
+    if (within_20_percent(ratio)) ++accuracy.within_20_percent;
     factors.push_back(std::exp(std::abs(*miss)));
   }
   accuracy.priced = factors.size();

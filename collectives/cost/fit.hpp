@@ -22,12 +22,15 @@ struct Measured {
   Nanoseconds time_ns = 0;  ///< above 0
 };
 
+/// Of what is predicted, divided by what is measured: 0.8 to 1.2.
+constexpr bool within_20_percent(double ratio) { return ratio >= 0.8 && ratio <= 1.2; }
+
 /// How far prices are from measurements, as factors of at least 1: half of them are closer than `median`.
 struct Accuracy {
   double median = 1;
   double worst = 1;
-  std::size_t within_20_percent = 0;  ///< 0.8 to 1.2 times what was measured
-  std::size_t priced = 0;             ///< measurements whose algorithm has a price
+  std::size_t within_20_percent = 0;
+  std::size_t priced = 0;  ///< measurements whose algorithm has a price
 };
 Accuracy accuracy_of(const Machine& machine, std::span<const Measured> measured);
 

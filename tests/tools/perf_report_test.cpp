@@ -116,16 +116,16 @@ Choice choice_of(double predicted_us) { return {"ring", "", {{"star", 1, ""}, {"
 TEST(PerfExplain, PredictedStandsBesideMeasured) {
   PredictionLines lines;
   EXPECT_EQ(lines.summary(), "nothing was predicted");
-  EXPECT_EQ(lines.add(choice_of(1000), sample()), "4000000 B: ring predicted 1000.0 us, measured 2000.0 us (2.00x)");
+  EXPECT_EQ(lines.add(choice_of(1000), sample()), "4000000 B: ring predicted 1000.0 us, measured 2000.0 us (0.50x)");
   EXPECT_EQ(lines.add(choice_of(4000), sample(true)),
-            "4000000 B in place: ring predicted 4000.0 us, measured 2000.0 us (0.50x)");
+            "4000000 B in place: ring predicted 4000.0 us, measured 2000.0 us (2.00x)");
   EXPECT_EQ(lines.add({"ring", "", {{"ring", 0, "left out"}}}, sample()),
             "4000000 B: ring measured 2000.0 us, no prediction");
   (void)lines.add(choice_of(2400), sample());
   (void)lines.add(choice_of(2401), sample());
   (void)lines.add(choice_of(1600), sample());
   EXPECT_EQ(lines.summary(),
-            "2 of 5 predictions within 20% of what was measured; farthest off: 4000000 B: ring (2.00x)");
+            "2 of 5 predictions within 20% of what was measured; farthest off: 4000000 B: ring (0.50x)");
 }
 
 TEST(PerfPlot, HasACurveForEachWayAndLeavesOutWhatHasNoPlace) {

@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
 
 #include "runtime/startup/machine_file.hpp"
 #include "tests/tools/program.hpp"
@@ -226,6 +228,13 @@ TEST(Simulate, ComparesWithWhatWasMeasured) {
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("202 us"));
   EXPECT_THAT(result.out, HasSubstr("of 1 within 20%"));
+  const auto json =
+      run({"simulate", "allreduce", "--measured", measured.path(), "--machine", "loopback-tcp", "--json"});
+  EXPECT_EQ(json.code, 0) << json.err;
+  const auto rows = nlohmann::json::parse(json.out);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0]["measured_us"], 202.0);
+  EXPECT_DOUBLE_EQ(rows[0]["ratio"], rows[0]["time_us"].get<double>() / 202.0);
   for (const char* text :
        {"{}", "[1]", R"([{"collective": 5, "ranks": 2, "bytes": 1, "algorithm": "ring", "time_us": 1}])",
         R"([{"collective": "allreduce", "ranks": 0, "bytes": 1, "algorithm": "ring", "time_us": 1}])",
@@ -250,6 +259,19 @@ TEST(Simulate, SaysWhatIsWrongWithItsUse) {
       {{"simulate", "allreduce", "--bucket", "1M"}, "--model"},
       {{"simulate", "broadcast", "--model", "vgg16", "--compute-ms", "5"}, "not broadcast"},
       {{"simulate", "allreduce", "--model", "vgg16", "--compute-ms", "5", "--measured", "x"}, "take one"},
+      {{"simulate", "allreduce", "--model", "vgg16", "--compute-ms", "5", "--sizes", "1M"}, "leave out --sizes"},
+      {{"simulate", "allreduce", "--model", "vgg16", "--compute-ms", "5", "--explain"}, "--explain"},
+      {{"simulate", "allreduce", "--measured", "x", "--algorithm", "ring"}, "leave out --algorithm"},
+      {{"simulate", "allreduce", "--measured", "x", "--sizes", "1M"}, "--sizes"},
+      {{"simulate", "allreduce", "--measured", "x", "--scale", "8"}, "--scale"},
+      {{"simulate", "allreduce", "--seed", "2"}, "--stragglers"},
+      {{"simulate", "allreduce", "--stragglers", "0.1:5", "--seed", "-1"}, "'-1' is not a whole number"},
+      {{"simulate", "allreduce", "--stragglers", "0.1:5", "--seed", ""}, "'' is not a whole number"},
+      {{"simulate", "allreduce", "--stragglers", "0.1:5", "--seed", "18446744073709551616"}, "not a whole number"},
+      {{"simulate", "allreduce", "--plot", "-"}, "name a file"},
+      {{"simulate", "allreduce", "--plot", "a.svg", "--output", "a.svg"}, "the same file"},
+      {{"simulate", "allreduce", "--plot", "a.svg", "--links", "a.svg"}, "the same file"},
+      {{"simulate", "allreduce", "--nodes", "64", "--ranks-per-node", "2048", "--links", "a.svg"}, "up to 4096 ranks"},
   };
   for (const auto& [arguments, expected] : cases) {
     const auto result = run(arguments);
@@ -278,6 +300,29 @@ TEST(Simulate, AFileThatCannotBeReadIsNamed) {
   const auto result = run({"simulate", "allreduce", "--measured", testing::TempDir()});
   EXPECT_EQ(result.code, 3);
   EXPECT_THAT(result.err, testing::AllOf(HasSubstr(testing::TempDir()), HasSubstr("Is a directory")));
+}
+
+TEST(Svg, TellsManyCurvesApart) {
+  Chart chart;
+  for (int i = 0; i < 12; ++i) chart.curves.push_back({"curve", {{1, 1}, {2, 2.0 + i}}});
+  std::istringstream text(draw(chart));
+  std::set<std::string> strokes;
+  for (std::string line; std::getline(text, line);)
+    if (const auto at = line.find("stroke="); line.starts_with("<polyline") && line.find(" fill=\"none\"") < at)
+      strokes.insert(line.substr(at));
+  EXPECT_EQ(strokes.size(), 12u);
+}
+
+TEST(Svg, LeavesOutWhatHasNoPlaceOnAnAxis) {
+  Chart chart;
+  chart.x_is_bytes = true;
+  chart.curves = {{"one", {{0, 5}, {1024, 50}}}};
+  EXPECT_THAT(draw(chart), testing::Not(HasSubstr("inf")));
+}
+
+TEST(Svg, OneSquareIsWideEnoughForTheTitle) {
+  EXPECT_THAT(draw("title", "unit", {{"ring", {{1}}}}),
+              HasSubstr("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"670\""));
 }
 
 TEST(Svg, WritesTextThatIsNoMarkup) {

@@ -25,6 +25,8 @@ CLI::Validator within(Number low, Number high, const char* kind) {
 
 CLI::Validator between(int low, int high) { return within(low, high, "a whole number"); }
 
+CLI::Validator between(std::int64_t low, std::int64_t high) { return within(low, high, "a whole number"); }
+
 CLI::Validator between(double low, double high) { return within(low, high, "a number"); }
 
 CLI::Validator above_zero() {

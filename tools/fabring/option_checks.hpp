@@ -3,6 +3,7 @@
 // CLI11's own print what the program is made of: "FLOAT in [1 - 1000]", "csv->1".
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@ namespace fabring::tools {
 
 /// A whole number within these limits, which --help shows.
 CLI::Validator between(int low, int high);
+CLI::Validator between(std::int64_t low, std::int64_t high);
 /// A number within these limits, which --help shows.
 CLI::Validator between(double low, double high);
 CLI::Validator above_zero();

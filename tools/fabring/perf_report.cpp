@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "collectives/cost/fit.hpp"
 #include "collectives/ownership.hpp"
 #include "runtime/base/parse_value.hpp"
 
@@ -56,9 +57,9 @@ std::string PredictionLines::add(const Choice& choice, const Measurement& measur
                                         measurement.in_place ? " in place" : "", measurement.algorithm);
   if (found == choice.candidates.end() || found->predicted_us <= 0)
     return where + fmt::format(" measured {} us, no prediction", microseconds_text(measurement.time_us));
-  const double ratio = measurement.time_us / found->predicted_us;
+  const double ratio = found->predicted_us / measurement.time_us;
   ++compared_;
-  if (found->predicted_us >= 0.8 * measurement.time_us && found->predicted_us <= 1.2 * measurement.time_us) ++close_;
+  if (within_20_percent(ratio)) ++close_;
   if (std::max(ratio, 1 / ratio) > std::max(worst_, 1 / worst_)) {
     worst_ = ratio;
     worst_at_ = where;

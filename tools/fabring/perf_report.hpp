@@ -59,7 +59,7 @@ class PredictionLines {
  private:
   std::size_t compared_ = 0;
   std::size_t close_ = 0;  ///< predictions of 0.8 to 1.2 times what was measured
-  double worst_ = 1;       ///< measured / predicted
+  double worst_ = 1;       ///< predicted / measured
   std::string worst_at_;
 };
 

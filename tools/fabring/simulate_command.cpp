@@ -5,11 +5,13 @@
 #include <CLI/CLI.hpp>
 
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "collectives/choice/table.hpp"
+#include "collectives/cost/fit.hpp"
 #include "runtime/base/parse_value.hpp"
 #include "runtime/base/whole_file.hpp"
 #include "runtime/startup/machine_file.hpp"
@@ -27,6 +29,7 @@ namespace fabring::tools {
 namespace {
 
 constexpr std::size_t most_drawn_nodes = 64;
+constexpr int most_drawn_ranks = 4096;  // every rank's plan is made
 
 struct Files {
   Output out, plot, links;
@@ -197,33 +200,50 @@ Status scaling(const SimulateOptions& options, const SimulatedWorlds& wanted, Fi
 /// Predicted beside what `fabring perf --format json` measured, for the world that was measured.
 Status compare(const SimulateOptions& options, const SimulatedWorlds& wanted, Output& out) {
   constexpr std::size_t most_bytes = 256u << 20;
-  const auto json = read_whole_file(options.measured, most_bytes);
-  if (!json) return json.error().with_prefix("--measured " + options.measured + ": ");
-  const auto times = measured_times(*json);
+  const auto file = read_whole_file(options.measured, most_bytes);
+  if (!file) return file.error().with_prefix("--measured " + options.measured + ": ");
+  const auto times = measured_times(*file);
   if (!times) return times.error().with_prefix("--measured " + options.measured + ": ");
   std::string text = fmt::format("{:>10} {:>6} {:>20} {:>12} {:>12} {:>6}\n", "size", "ranks", "algorithm", "predicted",
                                  "measured", "ratio");
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
   std::optional<Telling> telling(std::in_place);
   Forecaster forecaster = telling->forecaster(wanted);
-  int within = 0, compared = 0;
-  for (const auto& [collective, algorithm, bytes, ranks, measured] : *times) {
+  int within = 0;
+  bool extrapolated = false;
+  for (const auto& [collective, algorithm, bytes, ranks, measured_us] : *times) {
     if (collective != wanted.forecast.collective) continue;
     const auto nodes = static_cast<std::uint64_t>(wanted.nodes);
     if (ranks % nodes != 0)
       return wrong_argument(fmt::format("--measured {}: {} ranks on --nodes {}", options.measured, ranks, nodes));
-    const auto time = forecaster.one(algorithm, wanted.nodes, static_cast<int>(ranks / nodes), bytes).time();
+    const Forecast forecast = forecaster.one(algorithm, wanted.nodes, static_cast<int>(ranks / nodes), bytes);
+    const auto time = forecast.time();
     if (!time) continue;
-    const double ratio = static_cast<double>(*time) / 1e3 / measured;
-    ++compared;
-    within += ratio > 0.8 && ratio < 1.25 ? 1 : 0;
+    const double predicted_us = static_cast<double>(*time) / 1e3;
+    const double ratio = predicted_us / measured_us;
+    within += within_20_percent(ratio) ? 1 : 0;
+    extrapolated |= forecast.extrapolated();
     text += fmt::format("{:>10} {:>6} {:>20} {:>12} {:>12} {:>6.2f}\n", size_text(bytes), ranks, name(algorithm),
-                        time_text(*time), time_text(static_cast<Nanoseconds>(measured * 1e3)), ratio);
+                        (forecast.extrapolated() ? extrapolated_mark : "") + time_text(*time),
+                        time_text(static_cast<Nanoseconds>(measured_us * 1e3)), ratio);
+    json.push_back({{"collective", name(collective)},
+                    {"algorithm", name(algorithm)},
+                    {"machine", wanted.forecast.machine.name},
+                    {"nodes", wanted.nodes},
+                    {"ranks", ranks},
+                    {"bytes", bytes},
+                    {"time_us", predicted_us},
+                    {"measured_us", measured_us},
+                    {"ratio", ratio},
+                    {"within_20_percent", within_20_percent(ratio)}});
   }
   telling.reset();
-  if (compared == 0)
+  if (json.empty())
     return wrong_argument(
         fmt::format("--measured {}: no measurement of {}", options.measured, name(wanted.forecast.collective)));
-  out.write(text + fmt::format("{} of {} within 20% on {}\n", within, compared, wanted.forecast.machine.name));
+  if (extrapolated) text += extrapolated_legend;
+  text += fmt::format("{} of {} within 20% on {}\n", within, json.size(), wanted.forecast.machine.name);
+  out.write(options.json ? json.dump(2) + "\n" : text);
   return {};
 }
 
@@ -232,8 +252,18 @@ Status open_files(const SimulateOptions& options, const SimulatedWorlds& wanted,
   if (!options.plot.empty() && (options.show_machine || !options.measured.empty()))
     return wrong_argument(fmt::format("--plot draws what is predicted: leave out {}",
                                       options.show_machine ? "--show-machine" : "--measured"));
+  for (const auto& [option, path] : {std::pair{"--plot", options.plot}, {"--links", options.links}})
+    if (path == "-") return wrong_argument(fmt::format("{} -: stdout is for the table; name a file", option));
+  if (!options.plot.empty() && options.plot == options.output)
+    return wrong_argument("--output and --plot name the same file");
+  if (!options.links.empty() && (options.links == options.output || options.links == options.plot))
+    return wrong_argument(
+        fmt::format("{} and --links name the same file", options.links == options.plot ? "--plot" : "--output"));
   if (!options.links.empty() && (static_cast<std::size_t>(wanted.nodes) > most_drawn_nodes || wanted.nodes < 2))
     return wrong_argument(fmt::format("--links draws 2 to {} nodes", most_drawn_nodes));
+  if (const int ranks = wanted.nodes * wanted.ranks_per_node; !options.links.empty() && ranks > most_drawn_ranks)
+    return wrong_argument(fmt::format("--links draws up to {} ranks, not {}: give fewer --nodes or --ranks-per-node",
+                                      most_drawn_ranks, ranks));
   FABRING_TRY(files.out.open(options.output));
   FABRING_TRY(files.plot.open(options.plot, "--plot"));
   return files.links.open(options.links, "--links");
@@ -280,9 +310,12 @@ void add_simulate(CLI::App& app, Session& session) {
   option("--sizes", options->sizes, "Bytes of the whole vector (1K,16K,256K,4M,64M)", "LIST");
   option("--algorithm", options->algorithm, "Which to compare (all)", "LIST");
   option("--scale", options->scale, "Worlds of so many ranks instead of --nodes", "LIST");
-  option("--stragglers", options->stragglers,
-         "Each rank is late with probability P by US microseconds; simulates every rank", "P:US");
-  option("--seed", options->seed, "Which ranks are late (1)", "S");
+  CLI::Option* stragglers =
+      option("--stragglers", options->stragglers,
+             "Each rank is late with probability P by US microseconds; simulates every rank", "P:US");
+  option("--seed", options->seed, "Which ranks are late (1)", "S")
+      ->check(between(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()))
+      ->needs(stragglers);
   CLI::Option* model =
       option("--model", options->model, "Scaling efficiency of training resnet50, vgg16, bert-base or gpt2", "NAME");
   option("--compute-ms", options->compute_ms, "With --model: computing time of a step on one rank", "MS")

@@ -103,6 +103,12 @@ Result<SimulatedWorlds> understand(const SimulateOptions& options) {
     return wrong_argument(fmt::format("--model is about the allreduce of gradients, not {}", options.collective));
   if (!options.model.empty() && !options.measured.empty())
     return wrong_argument("--model and --measured are two questions: take one");
+  const SimulateOptions left_out;
+  if (!options.measured.empty() &&
+      (!options.algorithm.empty() || options.sizes != left_out.sizes || !options.scale.empty() || options.explain))
+    return wrong_argument("--measured takes what was measured: leave out --algorithm, --sizes, --scale and --explain");
+  if (!options.model.empty() && (options.sizes != left_out.sizes || options.explain))
+    return wrong_argument("--model takes the sizes of its gradients: leave out --sizes and --explain");
   if (!options.model.empty() && options.compute_ms <= 0)
     return wrong_argument("--model needs --compute-ms: how long one rank computes for a step");
   return wanted;

@@ -9,8 +9,8 @@
 namespace fabring::tools {
 namespace {
 
-constexpr std::array<std::string_view, 8> palette{"#1f5fa8", "#d1622b", "#2e8b57", "#8a3ffc",
-                                                  "#b8860b", "#c2185b", "#00838f", "#5d4037"};
+constexpr std::array<std::string_view, 10> palette{"#1f5fa8", "#d1622b", "#2e8b57", "#8a3ffc", "#b8860b",
+                                                   "#c2185b", "#00838f", "#5d4037", "#56b4e9", "#9acd32"};
 constexpr std::string_view grey = "#d9dde3";
 constexpr std::string_view dark = "#30363d";
 
@@ -151,13 +151,13 @@ void Svg::ribbon(double x1, double y1, double x2, double y2, std::string_view co
       x1, y1, x2, y2, middle, colour, thickness);
 }
 
-void Svg::curve(const std::vector<std::pair<double, double>>& points, std::string_view colour) {
+void Svg::curve(const std::vector<std::pair<double, double>>& points, std::string_view colour, bool dashed) {
   std::string list;
   for (const auto& [x, y] : points) list += fmt::format("{}{:.1f},{:.1f}", list.empty() ? "" : " ", x, y);
   body_ += fmt::format(
       "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\" "
-      "stroke-linejoin=\"round\"/>\n",
-      list, colour);
+      "stroke-linejoin=\"round\"{}/>\n",
+      list, colour, dashed ? " stroke-dasharray=\"6 4\"" : "");
 }
 
 void Svg::text(double x, double y, std::string_view text, Anchor anchor, double size, bool upright) {
@@ -211,30 +211,35 @@ std::string draw(const Chart& chart) {
   svg.text(20, (top + bottom) / 2, chart.y_label, Svg::Anchor::middle, 12, true);
   for (std::size_t i = 0; i < chart.curves.size(); ++i) {
     const std::string_view colour = palette[i % palette.size()];
+    const bool dashed = i >= palette.size();
     std::vector<std::pair<double, double>> points;
     for (const auto& [px, py] : chart.curves[i].points)
-      if (!chart.y_is_logarithmic || py > 0) points.emplace_back(x.at(px), y.at(py));
-    svg.curve(points, colour);
+      if (px > 0 && (!chart.y_is_logarithmic || py > 0)) points.emplace_back(x.at(px), y.at(py));
+    svg.curve(points, colour, dashed);
     for (const auto& [px, py] : points) svg.circle(px, py, 3, colour);
     const double at = top + 10 + 20 * static_cast<double>(i);
-    svg.line(right + 16, at, right + 38, at, colour, 3);
+    if (dashed)
+      svg.curve({{right + 16, at}, {right + 38, at}}, colour, dashed);
+    else
+      svg.line(right + 16, at, right + 38, at, colour, 3);
     svg.text(right + 44, at + 4, chart.curves[i].name);
   }
   return std::move(svg).finish();
 }
 
 std::string draw(const std::string& title, const std::string& unit, const std::vector<Shades>& squares) {
-  constexpr double side = 260, gap = 50, top = 90;
+  constexpr double side = 260, gap = 50, top = 90, least_width = 670;  // for the title
   double most = 0;
   for (const Shades& each : squares)
     for (const auto& row : each.values)
       for (const double value : row) most = std::max(most, value);
-  const double width = gap + (side + gap) * static_cast<double>(std::max<std::size_t>(squares.size(), 1));
+  const double all = gap + (side + gap) * static_cast<double>(std::max<std::size_t>(squares.size(), 1));
+  const double width = std::max(all, least_width);
   Svg svg(width, top + side + 60);
   svg.text(width / 2, 26, title, Svg::Anchor::middle, 15);
   svg.text(width / 2, 46, fmt::format("from (row) to (column); darkest: {}", unit), Svg::Anchor::middle, 11);
   for (std::size_t i = 0; i < squares.size(); ++i) {
-    const double left = gap + (side + gap) * static_cast<double>(i);
+    const double left = (width - all) / 2 + gap + (side + gap) * static_cast<double>(i);
     svg.text(left + side / 2, top - 12, squares[i].title, Svg::Anchor::middle, 13);
     const auto& rows = squares[i].values;
     for (std::size_t r = 0; r < rows.size(); ++r) {

@@ -19,7 +19,7 @@ class Svg {
            double radius = 4, double thickness = 1);
   /// From one point down (or up) to another, leaving and arriving upright.
   void ribbon(double x1, double y1, double x2, double y2, std::string_view colour, double thickness);
-  void curve(const std::vector<std::pair<double, double>>& points, std::string_view colour);
+  void curve(const std::vector<std::pair<double, double>>& points, std::string_view colour, bool dashed = false);
   enum class Anchor { start, middle, end };
   void text(double x, double y, std::string_view text, Anchor anchor = Anchor::start, double size = 12,
             bool upright = false);
@@ -33,7 +33,7 @@ class Svg {
 
 struct Curve {
   std::string name;
-  std::vector<std::pair<double, double>> points;  ///< x, y; both more than 0 on logarithmic axes
+  std::vector<std::pair<double, double>> points;  ///< x, y; what has no place on a logarithmic axis is left out
 };
 
 struct Chart {

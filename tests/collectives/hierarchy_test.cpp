@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <map>
 #include <set>
 
@@ -218,6 +219,35 @@ TEST(Hierarchical, OtherCollectivesAddTheRoundsOfNodesAndOfRanks) {
     EXPECT_EQ(rounds(Collective::broadcast, nodes), 1 + chain + (local - 1));
     EXPECT_EQ(rounds(Collective::reduce_scatter, nodes), (local - 1) + around);
     EXPECT_EQ(rounds(Collective::all_gather, nodes), around + 1);
+  }
+}
+
+// The rows of docs/algorithms.md, also where they say "at most" or are of nodes of one rank.
+TEST(Hierarchical, RoundsAreThoseOfTheDocument) {
+  const auto rounds = [](Collective collective, std::size_t nodes, std::size_t local) {
+    const auto plans = test::plans_of({collective, Algorithm::hierarchical},
+                                      test::nodes_of(std::vector<int>(nodes, static_cast<int>(local))));
+    const auto report = check_plans(plans, 840, ReduceOp::sum);
+    return report ? report->critical_path : 0;
+  };
+  for (std::size_t nodes = 2; nodes <= 13; ++nodes) {
+    for (const std::size_t local : {1u, 2u, 3u}) {
+      const std::string where = std::to_string(nodes) + " nodes of " + std::to_string(local);
+      const bool ring = nodes <= 4 || local == 1;
+      const bool exact = ring || std::has_single_bit(nodes);
+      const std::size_t around = ring ? nodes - 1 : static_cast<std::size_t>(std::bit_width(nodes - 1));
+      const std::size_t inside = local == 1 ? 0 : 1;  // further: handing over between the ranks of a node
+      const std::size_t all = rounds(Collective::allreduce, nodes, local);
+      EXPECT_LE(all, 2 * (local - 1) + 2 * around) << where;
+      EXPECT_GE(all + (exact ? 0 : 2), 2 * (local - 1) + 2 * around) << where;
+      const std::size_t gathered = rounds(Collective::all_gather, nodes, local);
+      EXPECT_LE(gathered, around + inside) << where;
+      EXPECT_GE(gathered + (exact ? 0 : 2), around + inside) << where;
+      EXPECT_EQ(rounds(Collective::reduce_scatter, nodes, local), local - 1 + around) << where;
+      EXPECT_EQ(rounds(Collective::reduce, nodes, local), local - 1 + nodes - 1 + inside) << where;
+      EXPECT_EQ(rounds(Collective::broadcast, nodes, local), local - 1 + nodes - 1 + inside) << where;
+      EXPECT_EQ(rounds(Collective::alltoall, nodes, local), 1 + inside) << where;
+    }
   }
 }
 

@@ -155,6 +155,12 @@ TEST(Simulate, PrintsATableByAlgorithmOverSize) {
   EXPECT_THAT(result.out, HasSubstr("has the lowest predicted time"));
 }
 
+TEST(Simulate, OneRankIsSingular) {
+  const auto result =
+      run({"simulate", "allreduce", "--ranks-per-node", "1", "--scale", "2", "--sizes", "1K", "--algorithm", "ring"});
+  EXPECT_THAT(result.out, HasSubstr("nodes of 1 rank on 100g"));
+}
+
 TEST(Simulate, ExplainsEveryWorldOfAScale) {
   const auto result = run(
       {"simulate", "allreduce", "--scale", "64,512", "--sizes", "1K,1M", "--algorithm", "hierarchical", "--explain"});

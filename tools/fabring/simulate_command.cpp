@@ -12,6 +12,7 @@
 
 #include "collectives/choice/table.hpp"
 #include "collectives/cost/fit.hpp"
+#include "collectives/describe.hpp"
 #include "runtime/base/parse_value.hpp"
 #include "runtime/base/whole_file.hpp"
 #include "runtime/startup/machine_file.hpp"
@@ -61,8 +62,8 @@ class Telling {
 };
 
 std::string world_text(const SimulatedWorlds& wanted) {
-  return fmt::format("{} node{} of {} rank{} on {}", wanted.nodes, wanted.nodes == 1 ? "" : "s", wanted.ranks_per_node,
-                     wanted.ranks_per_node == 1 ? "" : "s", wanted.forecast.machine.name);
+  return fmt::format("{} of {} on {}", counted(static_cast<std::size_t>(wanted.nodes), "node"),
+                     counted(static_cast<std::size_t>(wanted.ranks_per_node), "rank"), wanted.forecast.machine.name);
 }
 
 /// Of every size in every world.
@@ -98,8 +99,9 @@ Status tables(const SimulateOptions& options, const SimulatedWorlds& wanted, Fil
       std::vector<std::vector<Forecast>> rows;
       for (const int ranks : wanted.scale)
         rows.push_back(forecaster.all(wanted.algorithms, ranks / wanted.ranks_per_node, wanted.ranks_per_node, bytes));
-      const std::string heading = fmt::format("{} of {}, nodes of {} ranks on {}", collective, size_text(bytes),
-                                              wanted.ranks_per_node, wanted.forecast.machine.name);
+      const std::string heading =
+          fmt::format("{} of {}, nodes of {} on {}", collective, size_text(bytes),
+                      counted(static_cast<std::size_t>(wanted.ranks_per_node), "rank"), wanted.forecast.machine.name);
       if (title.empty()) title = heading;
       text += heading + "\n" + forecast_table(rows, what) + (bytes == wanted.sizes.back() ? "" : "\n");
       shown.insert(shown.end(), rows.begin(), rows.end());

@@ -81,7 +81,7 @@ Tiling choose_tiling(const PreparedPlan& prepared, const Call& call, const Tilin
   if (call.tensors) {
     tiling.cuts = Cutter(call, plan.largest_message == 0 ? double(size_of(call.carried())) : message, rules).cut();
     tiling.tiles = static_cast<std::uint32_t>(tiling.cuts->tiles.size());
-    tiling.depth = std::min(tiling.tiles, rules.depth);
+    tiling.depth = std::min(tiling.tiles, rules.reducing_depth != 0 ? rules.reducing_depth : rules.depth);
     tiling.eager_bytes = longest_eager(rules, tiling.tiles);
     return tiling;
   }

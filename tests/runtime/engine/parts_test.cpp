@@ -329,6 +329,13 @@ TEST(Tiling, has_more_under_way_of_what_is_reduced_where_that_is_said) {
   EXPECT_EQ(depth(Collective::reduce_scatter), 6u);
   EXPECT_EQ(depth(Collective::all_gather), 3u);
   EXPECT_EQ(depth(Collective::broadcast), 3u);
+
+  Call several = vector_of(1 << 20, 4);
+  several.tensors = std::make_shared<const std::vector<Tensor>>(std::vector<Tensor>{{nullptr, nullptr, 1 << 20}});
+  const auto ring = prepared(Algorithm::ring, 0, {0, 0, 0, 0});
+  EXPECT_EQ(choose_tiling(ring, several, rules).depth, 6u);
+  rules.reducing_depth = 0;
+  EXPECT_EQ(choose_tiling(ring, several, rules).depth, 3u);
 }
 
 // The machine is the same on all ranks, so what follows from it is, too.

@@ -16,10 +16,10 @@ std::size_t shared_words(std::string_view one, std::string_view other) {
   return shared;
 }
 
-// In a short word two letters may be anything, and in two letters ("-n") one may.
-std::size_t most_typing_errors(std::size_t length) {
-  if (length <= 4) return length <= 2 ? 0 : 1;
-  return std::max<std::size_t>(2, length / 3);
+// `own`: of it what not all begin with. In a short word two letters may be anything, and in two letters ("-n") one may.
+std::size_t most_typing_errors(std::size_t word, std::size_t own) {
+  if (own > 4) return std::max<std::size_t>(2, own / 3);
+  return word > 2 ? 1 : 0;
 }
 
 bool ends_with_words(std::string_view name, std::string_view words) {
@@ -54,7 +54,7 @@ std::string_view nearest_name(std::string_view word, std::span<const std::string
     const std::size_t shared = shared_words(word, name);
     const std::string_view own = word.substr(shared), others = name.substr(shared);
     const std::size_t distance = edit_distance(own, others);
-    if (distance < least && distance < others.size() && distance <= most_typing_errors(own.size())) {
+    if (distance < least && distance < others.size() && distance <= most_typing_errors(word.size(), own.size())) {
       least = distance;
       best = name;
     }

@@ -220,6 +220,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void note_waiting(CommunicatorCore& communicator, const Execution& execution, Time now);
   void check_left(CommunicatorCore& communicator, Execution& execution);
   std::optional<Rank> first_to_leave(const CommunicatorCore& communicator, const Execution& execution) const;
+  bool others_take_part(const CommunicatorCore& communicator) const;
   std::optional<Rank> last_to_leave(const CommunicatorCore& communicator) const;
   bool will_not_come(const CommunicatorCore& communicator, const Execution& execution, Rank member) const;
   std::string left_while(const CommunicatorCore& communicator, const Execution& execution, bool certain) const;

@@ -24,6 +24,14 @@ bool from_anybody(const Execution& execution) {
 
 }  // namespace
 
+// Is something under way in which others wait for this rank? Not in a receive that nothing has come for.
+bool EngineCore::others_take_part(const CommunicatorCore& communicator) const {
+  const auto is_one = [&](const std::shared_ptr<Execution>& execution) {
+    return execution->communicator().get() == &communicator && execution->call().collective != Collective::recv;
+  };
+  return !communicator.queued.empty() || !communicator.running().empty() || std::ranges::any_of(fresh_, is_one);
+}
+
 Status EngineCore::leave() {
   if (left_.exchange(true)) return {};
   std::thread progress_thread;
@@ -47,9 +55,11 @@ Status EngineCore::leave() {
   if (pending_.load() > 0) {
     const Status why(ErrorCode::aborted, "the engine was destroyed while this operation was under way");
     take_submissions();
+    auto shared = communicators();
+    std::erase_if(shared, [&](const auto& one) { return !others_take_part(*one); });
     begin_fresh();
     for (const auto& communicator : communicators()) fail(*communicator, why);
-    for (const auto& communicator : communicators())
+    for (const auto& communicator : shared)
       if (parts_.control)
         report({ErrorCode::aborted, -1, parts_.self, communicator->global_id(),
                 fmt::format("{} has ended its engine while operations on '{}' were under way there", who(parts_.self),

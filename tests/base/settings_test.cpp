@@ -91,6 +91,8 @@ TEST(NearestName, GoesByWhatNamesDoNotShare) {
   EXPECT_EQ(nearest_name("FABRING_LGO", short_ones), "FABRING_LOG");
   EXPECT_EQ(nearest_name("FABRING_FOO", short_ones), "") << "two of three letters differ";
   EXPECT_EQ(nearest_name("-n", short_ones), "");
+  const std::string_view fields[] = {"latency_ns", "lanes"};
+  EXPECT_EQ(nearest_name("latency_n", fields), "latency_ns");
   EXPECT_EQ(nearest_name("FABRING_", known), "");
 }
 

@@ -188,6 +188,21 @@ TEST(Asynchronous, work_under_way_when_an_engine_ends_is_aborted_on_every_rank) 
   }
 }
 
+TEST(Asynchronous, a_receive_of_nothing_that_an_engine_ends_is_nobody_elses_business) {
+  Config config;
+  config.leave_timeout = std::chrono::milliseconds(200);  // the others stay
+  ThreadWorld world(3, config);
+  int nothing = 0, sent = 7, got = 0;
+  Work waiting = world.world(0).start(Operation::recv(&nothing, 1, DataType::int32, any_source));
+  world.drop(0);
+  EXPECT_EQ(waiting.status().code(), ErrorCode::aborted);
+  Work receive = world.world(2).start(Operation::recv(&got, 1, DataType::int32, 1));
+  Work send = world.world(1).start(Operation::send(&sent, 1, DataType::int32, 2));
+  EXPECT_TRUE(send.wait().ok()) << send.status().to_string();
+  EXPECT_TRUE(receive.wait().ok()) << receive.status().to_string();
+  EXPECT_EQ(got, sent);
+}
+
 TEST(Asynchronous, work_dropped_unwaited_goes_on_in_the_progress_thread) {
   std::vector<Sum> at_first, at_second;
   ThreadWorld world(2);

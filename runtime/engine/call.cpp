@@ -37,6 +37,33 @@ std::string type_text(std::uint8_t signed_type) {
 // Digest of an alltoall whose lengths only pairs of ranks know.
 constexpr std::uint32_t lengths_differ_by_pair = 1;
 
+std::string_view name_of(const Signature& signature) {
+  return signature.collective < collective_count ? name(static_cast<Collective>(signature.collective))
+                                                 : std::string_view("an unknown collective");
+}
+
+// "allreduce(1048576 x float32, sum".
+std::string all_but_algorithm(const Signature& signature) {
+  const std::string type = type_text(signature.type);
+  const bool grouped =
+      signature.collective == static_cast<std::uint8_t>(Collective::allreduce) && signature.layout != 0;
+  std::string text =
+      grouped
+          ? fmt::format("grouped_allreduce({} tensors, {} x {}", signature.root, signature.count, type)
+          : fmt::format("{}{}({} x {}", name_of(signature), signature.layout == 0 ? "" : "_v", signature.count, type);
+  if (signature.layout == lengths_differ_by_pair) {
+    text += " between these two";
+  } else if (signature.layout != 0) {
+    text += " in all";
+  }
+  if (reduces(static_cast<Collective>(signature.collective)))
+    text += fmt::format(
+        ", {}", signature.op < reduce_op_count ? name(static_cast<ReduceOp>(signature.op)) : "unknown operation");
+  if (has_root(static_cast<Collective>(signature.collective)))
+    text += fmt::format(", root {}", static_cast<std::int32_t>(signature.root));
+  return text;
+}
+
 }  // namespace
 
 std::size_t Call::bytes() const {
@@ -105,31 +132,18 @@ std::string Call::describe() const {
   return fabring::describe(signature());
 }
 
+std::string Call::describe_unchosen() const {
+  if (lengths_by_pair(*this)) return fmt::format("alltoall_v({})", name(type));
+  return is_message(collective) ? describe() : all_but_algorithm(signature()) + ")";
+}
+
 std::string describe(const Signature& signature) {
-  const auto collective = signature.collective < collective_count ? name(static_cast<Collective>(signature.collective))
-                                                                  : std::string_view("an unknown collective");
-  const std::string type = type_text(signature.type);
   if (is_message(static_cast<Collective>(signature.collective)))
-    return fmt::format("{}({} x {}, tag {})", collective, signature.count, type,
+    return fmt::format("{}({} x {}, tag {})", name_of(signature), signature.count, type_text(signature.type),
                        static_cast<std::int32_t>(signature.root));
-  const bool grouped =
-      signature.collective == static_cast<std::uint8_t>(Collective::allreduce) && signature.layout != 0;
-  std::string text =
-      grouped ? fmt::format("grouped_allreduce({} tensors, {} x {}", signature.root, signature.count, type)
-              : fmt::format("{}{}({} x {}", collective, signature.layout == 0 ? "" : "_v", signature.count, type);
-  if (signature.layout == lengths_differ_by_pair) {
-    text += " between these two";
-  } else if (signature.layout != 0) {
-    text += " in all";
-  }
-  if (reduces(static_cast<Collective>(signature.collective)))
-    text += fmt::format(
-        ", {}", signature.op < reduce_op_count ? name(static_cast<ReduceOp>(signature.op)) : "unknown operation");
-  if (has_root(static_cast<Collective>(signature.collective)))
-    text += fmt::format(", root {}", static_cast<std::int32_t>(signature.root));
-  return text + fmt::format(", {})", signature.algorithm < algorithm_count
-                                         ? name(static_cast<Algorithm>(signature.algorithm))
-                                         : std::string_view("unknown algorithm"));
+  return fmt::format("{}, {})", all_but_algorithm(signature),
+                     signature.algorithm < algorithm_count ? name(static_cast<Algorithm>(signature.algorithm))
+                                                           : std::string_view("unknown algorithm"));
 }
 
 std::string describe_difference(Signature a, const Signature& b) {

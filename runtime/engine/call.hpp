@@ -78,7 +78,8 @@ struct Call {
   std::size_t data_blocks = 1;  ///< how many blocks of `count` elements these are
 
   Signature signature() const;
-  std::string describe() const;  // "allreduce(1048576 x float32, sum, ring)"
+  std::string describe() const;           // "allreduce(1048576 x float32, sum, ring)"
+  std::string describe_unchosen() const;  ///< the same before an algorithm was chosen: without one
 };
 
 /// The fields may come from a peer: any value is described.

@@ -13,14 +13,6 @@
 namespace fabring {
 namespace {
 
-// Without the algorithm: none was chosen yet.
-std::string text_of(const Call& call) {
-  std::string text = call.describe();
-  const std::string end = fmt::format(", {})", name(call.algorithm));
-  if (text.ends_with(end)) text.replace(text.size() - end.size(), end.size(), ")");
-  return text;
-}
-
 Status refused_call(const Call& call, const CommunicatorCore& communicator, std::string_view text,
                     const std::string& what, ErrorCode code = ErrorCode::invalid_argument) {
   ErrorContext context;
@@ -279,7 +271,7 @@ Status choose_for(Call& call, const CommunicatorCore& communicator, const Choice
   const Chosen chosen = choices.choose(call.collective, call.carried_bytes(), constraints_of(call, config));
   if (chosen.reason == ChoiceReason::nothing_fits)
     return Status(ErrorCode::unsupported,
-                  fmt::format("{} on '{}': no algorithm can do this{}{}", text_of(call), communicator.label,
+                  fmt::format("{} on '{}': no algorithm can do this{}{}", call.describe_unchosen(), communicator.label,
                               config.reproducible ? " with FABRING_REPRODUCIBLE" : "",
                               call.commutes ? "" : " with an operation that does not commute"));
   call.algorithm = chosen.algorithm;
@@ -289,7 +281,7 @@ Status choose_for(Call& call, const CommunicatorCore& communicator, const Choice
 }  // namespace
 
 Status wrong_call(const Call& call, const CommunicatorCore& communicator, const std::string& what, ErrorCode code) {
-  return refused_call(call, communicator, text_of(call), what, code);
+  return refused_call(call, communicator, call.describe_unchosen(), what, code);
 }
 
 Constraints constraints_of(const Call& call, const Config& config) {

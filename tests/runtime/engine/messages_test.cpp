@@ -188,6 +188,32 @@ TEST(Messages, that_come_slowly_are_waited_for_though_their_sender_has_left) {
       << "longer than a rank that has left is waited for";
 }
 
+// Its program kept the thread: that nothing came meanwhile, nobody can say.
+TEST(Messages, are_waited_for_by_a_rank_that_did_not_look_for_them) {
+  SimWorldOptions slow = any_world(2, 3);
+  slow.weather.least_latency = slow.weather.most_latency = std::chrono::seconds(2);  // it comes after three of them
+  slow.weather.stragglers = 0;
+  SimWorld world(slow);
+  world.call(1, send(0, 3));
+  world.call(0, recv(1, 3));
+  world.linger(std::chrono::milliseconds(1));
+  world.control().say_goodbye(1);
+  world.pause_at(0, std::chrono::milliseconds(700), std::chrono::milliseconds(4500));
+  // An engine that waits is awake from time to time.
+  for (int i = 0; i < 800; ++i) world.at(std::chrono::milliseconds(20) * i, [] {});
+  ASSERT_TRUE(world.run());
+  world.expect_all_ok();
+}
+
+TEST(Messages, that_wait_in_great_numbers_are_not_all_noted) {
+  SimWorld world(any_world(2, 6));
+  for (int i = 0; i < 40; ++i) world.call(0, recv(1, 10, i));
+  const auto noted = [&] { return !world.log().empty(); };
+  ASSERT_TRUE(world.run_until(noted, std::chrono::seconds(15)));
+  EXPECT_EQ(world.log().size(), 5u);
+  EXPECT_EQ(world.log().back(), "fabring r0 warning: 36 more operations on 'world' wait as well");
+}
+
 TEST(Messages, from_anybody_end_when_the_last_who_could_send_has_left) {
   const Accounts none;
   SimWorld world(any_world(3, 4));

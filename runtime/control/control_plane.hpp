@@ -76,8 +76,8 @@ class ControlPlane {
   /// Every rank gives a blob (at most 64 KiB) and gets those of all, by rank. Collective: all ranks in the same order.
   virtual Result<std::vector<std::string>> all_gather(std::string blob) = 0;
 
-  /// Tells all ranks. Only the first failure per communicator counts, also when several ranks report at once. Any
-  /// thread, never blocks.
+  /// Tells all ranks. Only the first failure per communicator counts, and of the whole engine (0) the first for each
+  /// rank that is lost, also when several ranks report at once. Any thread, never blocks.
   virtual void report(Failure failure) = 0;
 
   /// Called by the control thread for each first failure (own and others'). Set before the first report can come.

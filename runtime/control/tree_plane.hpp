@@ -2,12 +2,15 @@
 // TreePlane: the control plane over TCP. A thread of its own ("fabring-ctl") runs the loop and owns the links; the
 // public functions hand it work and wait for what it publishes under the mutex. Everything that concerns all ranks is
 // flooded through the tree. A rank that leaves early or dies cuts the tree: the parts go on by themselves, each knowing
-// (by `gone` messages) whom it can no longer hear of; after a death that is enough, because the job is over anyway.
+// (by `gone` messages) whom it can no longer hear of. Of what fails in another part only those ranks hear that have a
+// data connection to who is lost.
 
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <set>
 #include <thread>
+#include <utility>
 
 #include "runtime/base/frame_stream.hpp"
 #include "runtime/control/all_gather.hpp"
@@ -121,7 +124,7 @@ class TreePlane final : public ControlPlane {
   net::Loop loop_;
   std::vector<Link> links_;  // the neighbours, in the tree's order; never resized
   NeighbourMeeting meeting_;
-  std::map<std::uint64_t, Failure> firsts_;  // by communicator
+  std::set<std::pair<std::uint64_t, Rank>> firsts_;  // communicators that failed; 0 and a rank: that is lost
   std::vector<Failure> undelivered_;
   std::shared_ptr<void> tick_timer_, stop_timer_;
   std::map<std::uint64_t, std::shared_ptr<void>> timers_;  // of after()

@@ -13,7 +13,7 @@ using control::Message;
 using namespace std::chrono_literals;
 
 namespace {
-constexpr std::size_t most_communicators = 65536;
+constexpr std::size_t most_failures = 65536;
 /// A link this far behind gets no more heartbeats and activities: they say nothing that it would not hear later.
 constexpr std::size_t busy_link_bytes = 64 * 1024;
 }  // namespace
@@ -169,9 +169,13 @@ void TreePlane::on_end(Link& link, const std::string& why) {
   mark_gone(link.peer, link.peer);
 }
 
+// Ranks are lost one by one, also where a host takes several with it: a group that has only the second of them waits
+// for that one. Who is given up says nothing true of others any more: to it, they are the ones that have gone.
 void TreePlane::learn(const Failure& failure, Rank from) {
-  if (firsts_.contains(failure.communicator) || firsts_.size() >= most_communicators) return;
-  firsts_.emplace(failure.communicator, failure);
+  const bool of_rank = failure.communicator == 0 && failure.culprit >= 0;
+  if (firsts_.contains({0, -1}) || (failure.reporter != self_ && firsts_.contains({0, failure.reporter}))) return;
+  if (firsts_.size() >= most_failures) return;
+  if (!firsts_.insert({failure.communicator, of_rank ? failure.culprit : -1}).second) return;
   flood(Message::failure, control::encode(failure), from);
   bool leaving = false;
   {

@@ -82,6 +82,8 @@ bool EngineCore::retire() {
     finished(execution);
     if (!communicator.queued.empty()) start_queued(communicator);
   }
+  while (!running_.empty() && !running_.back()) running_.pop_back();  // or every turn looks at what a burst has left
+  first_free_ = std::min(first_free_, running_.size());
   if (scratch_wanted_) {  // somebody may have it now
     scratch_wanted_ = false;
     for (const auto& communicator : communicators()) {

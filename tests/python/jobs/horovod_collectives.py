@@ -140,6 +140,7 @@ def wrong_calls():
     handle = hvd.allreduce_async(torch.ones(1), name="twice") if r == 0 else None
     if r == 0:
         refused(["'allreduce.twice' is under way"], hvd.allreduce_async, torch.ones(1), name="twice")
+    hvd.barrier()  # the others call it no sooner, or it could be over before it is called twice
     hvd.synchronize(handle if r == 0 else hvd.allreduce_async(torch.ones(1), name="twice"))
     refused(["no handle"], hvd.synchronize, 10 ** 9)
     refused(["Adasum"], hvd.allreduce, torch.ones(1), op=hvd.Adasum)

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <future>
+#include <set>
 
 #include "tests/runtime/control/control_world.hpp"
 
@@ -192,6 +193,42 @@ TEST_P(DeathOf, IsNamedOnAllSurvivors) {
 INSTANTIATE_TEST_SUITE_P(
     Of, DeathOf, testing::Values(Death{2, 0}, Death{2, 1}, Death{9, 0}, Death{20, 1}, Death{20, 19}, Death{20, 0}),
     [](const auto& row) { return "Rank" + std::to_string(row.param.victim) + "Of" + std::to_string(row.param.world); });
+
+// A group that has only the last of them waits for that one.
+TEST(ControlPlane, OfSeveralDeathsEachIsNamedOnAllSurvivors) {
+  World world(20);
+  world.start();
+  const std::set<Rank> victims{18, 3, 19};
+  for (const Rank victim : victims) world.kill(victim);
+  for (Rank rank = 0; rank < 20; ++rank) {
+    if (victims.contains(rank)) continue;
+    std::set<Rank> named;
+    for (const Failure& failure : world.of(rank).wait_for(victims.size())) {
+      EXPECT_EQ(failure.code, ErrorCode::peer_lost);
+      EXPECT_EQ(failure.communicator, 0u);
+      EXPECT_TRUE(named.insert(failure.culprit).second) << "rank " << rank << " hears of each once";
+    }
+    EXPECT_EQ(named, victims) << "rank " << rank;
+  }
+}
+
+// It was stopped, say, and now finds that everybody has gone.
+TEST(ControlPlane, WhoIsGivenUpIsNotBelieved) {
+  World world(12);
+  world.start();
+  std::vector<std::promise<void>> told(12);
+  for (Rank rank = 0; rank < 12; ++rank)
+    world.plane(rank).on_refusal([&, rank](const RefusedCall&) { told[static_cast<std::size_t>(rank)].set_value(); });
+  world.plane(1).report({ErrorCode::peer_lost, 3, -1, 0, "rank 3 is lost"});
+  for (Rank rank = 0; rank < 12; ++rank) ASSERT_TRUE(world.of(rank).first().has_value()) << rank;
+  world.plane(3).report({ErrorCode::peer_lost, 4, -1, 0, "rank 4 is lost"});
+  world.plane(3).tell({-1, 7, 4, "what comes after that"});
+  for (Rank rank = 0; rank < 12; ++rank) {
+    if (rank == 3) continue;
+    ASSERT_EQ(told[static_cast<std::size_t>(rank)].get_future().wait_for(patience), std::future_status::ready) << rank;
+    EXPECT_EQ(world.of(rank).count(), 1u) << rank;
+  }
+}
 
 TEST(ControlPlane, ADeathWakesThoseWhoWaitForAnExchange) {
   World world(4);

@@ -69,9 +69,14 @@ class Heard {
   }
   /// The first failure; none if none comes.
   std::optional<Failure> first() {
+    const auto found = wait_for(1);
+    return found.empty() ? std::nullopt : std::optional(found.front());
+  }
+  /// At least so many; fewer if no more come.
+  std::vector<Failure> wait_for(std::size_t count) {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, patience, [&] { return !failures_.empty(); });
-    return failures_.empty() ? std::nullopt : std::optional(failures_.front());
+    changed_.wait_for(lock, patience, [&] { return failures_.size() >= count; });
+    return failures_;
   }
   std::size_t count() const {
     const std::lock_guard lock(mutex_);

@@ -26,6 +26,7 @@ constexpr std::size_t most_bytes_at_once = std::size_t{64} << 10;  // that a cal
 constexpr auto look_every = std::chrono::milliseconds(500);
 constexpr auto busy_for = std::chrono::milliseconds(100);  // a program that called so lately may call again now
 constexpr int most_rounds = 64;
+constexpr int least_rounds = 20;  // an endpoint may look at all of its sockets and cards only every 16th time
 
 }  // namespace
 
@@ -154,8 +155,8 @@ void EngineCore::look_again(ControlPlane& control) {
 // also if the program calls nothing any more: who waits for an answer would take it for stopped.
 void EngineCore::look_if_idle() {
   if (pending_.load() > 0 || left_.load() || !drive_->try_lock()) return;
-  for (int round = 0; round < most_rounds && !left_.load() && progress(); ++round) {
-  }
+  for (int round = 0; round < most_rounds && !left_.load(); ++round)
+    if (!progress() && round >= least_rounds) break;
   release_drive();
   notify_waiters();
   if (undelivered_.load() && !left_.load()) have_delivered();

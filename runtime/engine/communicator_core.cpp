@@ -22,6 +22,9 @@ CommunicatorCore::CommunicatorCore(std::weak_ptr<EngineCore> owner, std::shared_
 }
 
 CommunicatorCore::~CommunicatorCore() {
+  if (dropped_grants_)
+    for (const auto& [key, kept] : early)
+      if (key.kind == RecordKind::grant) dropped_grants_->add({members[key.peer], kept.record.slot});
   if (!account_book_) return;
   Account last = account();
   const bool idle = last.sequence == 0 && last.sent.empty();

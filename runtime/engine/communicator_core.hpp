@@ -23,6 +23,7 @@
 #include "runtime/control/control_plane.hpp"
 #include "runtime/engine/account.hpp"
 #include "runtime/engine/drive.hpp"
+#include "runtime/engine/dropped_grants.hpp"
 #include "runtime/engine/execution.hpp"
 #include "runtime/engine/flat_run.hpp"
 #include "runtime/engine/message_lengths.hpp"
@@ -137,6 +138,8 @@ class CommunicatorCore {
   Account account() const;
   /// Where that is kept when it is gone. Once, before anybody uses it.
   void keep_account_in(std::shared_ptr<AccountBook> book);
+  /// Where members' grants for what was never called here go then. Likewise.
+  void leave_grants_to(std::shared_ptr<DroppedGrants> dropped) { dropped_grants_ = std::move(dropped); }
 
   Execution* find_active(std::uint32_t sequence) const;
   /// One more, beside those under way?
@@ -144,6 +147,7 @@ class CommunicatorCore {
 
  private:
   std::shared_ptr<AccountBook> account_book_;
+  std::shared_ptr<DroppedGrants> dropped_grants_;
   std::vector<std::pair<Rank, Rank>> by_world_;  // sorted
   WorldShape shape_;
 };

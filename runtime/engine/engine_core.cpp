@@ -87,7 +87,10 @@ std::shared_ptr<CommunicatorCore> EngineCore::make_communicator(std::uint32_t id
   // Not make_shared: its memory would stay as long as by_id_ knows it.
   std::shared_ptr<CommunicatorCore> made(
       new CommunicatorCore(weak_from_this(), drive_, id, std::move(label), std::move(members), self, std::move(nodes)));
-  if (made->size() > 1) made->keep_account_in(account_book_);
+  if (made->size() > 1) {
+    made->keep_account_in(account_book_);
+    made->leave_grants_to(dropped_grants_);
+  }
   made->made_at = parts_.clock->now();
   std::optional<Failure> before;  // the news may be faster than a split
   {

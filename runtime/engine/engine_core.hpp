@@ -372,6 +372,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   std::atomic<bool> adopt_{false};  ///< a communicator was made: look at the orphans again
   std::unique_ptr<StatusDoor> door_;
   const std::shared_ptr<AccountBook> account_book_ = std::make_shared<AccountBook>();
+  const std::shared_ptr<DroppedGrants> dropped_grants_ = std::make_shared<DroppedGrants>();
   Departures departures_;
   SubgroupLists subgroup_lists_;
   std::atomic<bool> looks_when_idle_{false};

@@ -47,6 +47,7 @@ void EngineCore::tick(Time now) {
   attended_ += std::min(now - std::exchange(ticked_, now), Time(longest_look));
   report_suspects(now);
   settle(now);
+  for (const auto& [peer, slot] : dropped_grants_->take()) transfer_->decline(peer, slot);
   count_traffic();
   tell_state();
   for (const auto& communicator : communicators()) {

@@ -77,6 +77,8 @@ class SimWorld {
   /// A communicator of these ranks; a member makes it when it first calls something on it. 0 is the world.
   int group(std::vector<Rank> members);
   std::shared_ptr<CommunicatorCore> communicator(Rank rank, int group = 0);
+  /// The rank's program does not need it any more.
+  void drop(Rank rank, int group) { groups_[group].made[rank].reset(); }
 
   std::shared_ptr<SimOperation> call(Rank rank, Request what, int group = 0);
   /// Every member calls it now.

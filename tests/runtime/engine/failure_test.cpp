@@ -301,6 +301,27 @@ TEST(Aborted, group_that_a_rank_never_made_has_back_at_once_what_was_granted_to_
   }
 }
 
+TEST(Aborted, group_that_a_rank_made_and_dropped_has_back_at_once_what_was_granted_to_that_rank) {
+  for (const std::uint64_t seed : seeds(40, 5)) {
+    SimWorldOptions options{.ranks = 3, .seed = seed};
+    options.weather = any_world(3, seed).weather;
+    SimWorld world(options);
+    const int group = world.group({0, 1, 2});
+    (void)world.communicator(0, group);
+    world.call(1, {.count = 30000}, group);
+    world.call(2, {.count = 30000}, group);
+    world.linger(2ms);
+    world.drop(0, group);
+    world.linger(30ms);  // its next look
+    world.engine(1).abort(*world.communicator(1, group), "test");
+    if (!world.run(500ms)) return;
+    for (const auto& operation : world.operations()) EXPECT_EQ(operation->status().code(), ErrorCode::aborted);
+    const SimOperations after = world.everyone_calls({.count = 3000});
+    if (!world.run(3s)) return;
+    for (const auto& operation : after) EXPECT_TRUE(operation->status().ok()) << operation->status().to_string();
+  }
+}
+
 TEST(Memory, too_little_on_one_rank_is_an_error_on_every_rank) {
   SimWorldOptions options{.ranks = 3};
   options.segment_bytes = 1 << 20;

@@ -21,6 +21,11 @@ Result<std::unique_ptr<FabricDomain>> FabricDomain::open(ProviderChoice choice, 
   if (int rc = fi_av_open(self->domain_.get(), &addresses, self->addresses_.out(), nullptr))
     return call_failed("fi_av_open", rc);
   FABRING_TRY(self->open_queue(completions));
+  if (self->choice_.kind == Kind::efa) {
+    fi_eq_attr events{};
+    events.wait_obj = FI_WAIT_NONE;
+    (void)fi_eq_open(self->fabric_.get(), &events, self->events_.out(), nullptr);
+  }
   return self;
 }
 
@@ -76,6 +81,7 @@ Result<EndpointHandle> FabricDomain::open_endpoint(DeviceVerdict* device) const 
   if (int rc = fi_ep_bind(endpoint.get(), &addresses_->fid, 0)) return call_failed("fi_ep_bind (av)", rc);
   if (int rc = fi_ep_bind(endpoint.get(), &queue_->fid, FI_TRANSMIT | FI_RECV))
     return call_failed("fi_ep_bind (cq)", rc);
+  if (events_) (void)fi_ep_bind(endpoint.get(), &events_->fid, 0);
   if (int rc = fi_enable(endpoint.get())) return call_failed("fi_enable", rc);
   return endpoint;
 }

@@ -47,6 +47,9 @@ class FabricDomain {
   /// What a read names a byte of registered memory by.
   std::uint64_t remote_address(const DeviceRegistration& registration, const std::byte* at) const;
 
+  /// Should a receive name the peer's address? The tag names the peer too.
+  bool directs_receives() const { return (choice_.info->caps & FI_DIRECTED_RECV) != 0; }
+
   /// As fi_cq_read: the number of entries, -FI_EAGAIN, -FI_EAVAIL, ...
   ssize_t read(fi_cq_msg_entry* entries, std::size_t count) const;
   /// Waits for entries; without a wait object (EFA before 2.5) the caller must nap instead.
@@ -62,6 +65,7 @@ class FabricDomain {
 
   ProviderChoice choice_;
   FabricHandle fabric_;
+  EventQueueHandle events_;  // EFA: for its errors of no operation; without it, it ends the process at one
   DomainHandle domain_;
   AddressVectorHandle addresses_;
   CompletionQueueHandle queue_;

@@ -170,7 +170,8 @@ Post FabricEndpoint::post_recv(Rank rank, Slot slot, std::span<std::byte> into, 
     }
     if (operation.registration) local = fi_mr_desc(operation.registration.get());
   }
-  const ssize_t rc = fi_trecv(peer.endpoint, into.data(), into.size(), local, FI_ADDR_UNSPEC, tag, 0, &operation);
+  const fi_addr_t from = domain_->directs_receives() ? peer.address : FI_ADDR_UNSPEC;
+  const ssize_t rc = fi_trecv(peer.endpoint, into.data(), into.size(), local, from, tag, 0, &operation);
   if (rc == 0) return accepted(peer, operation);
   operations_.release(operation);
   if (rc == -FI_EAGAIN) return Post::again;  // the queue is full; it empties by polling, whatever the peer does

@@ -53,6 +53,7 @@ using FabricHandle = Handle<fid_fabric>;
 using DomainHandle = Handle<fid_domain>;
 using AddressVectorHandle = Handle<fid_av>;
 using CompletionQueueHandle = Handle<fid_cq>;
+using EventQueueHandle = Handle<fid_eq>;
 using EndpointHandle = Handle<fid_ep>;
 using RegistrationHandle = Handle<fid_mr>;
 

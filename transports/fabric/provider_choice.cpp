@@ -61,7 +61,14 @@ Offers ask(const char* provider, const char* address, bool thread_safe, Memory m
   hints->mode = FI_CONTEXT | FI_CONTEXT2;
   hints->ep_attr->type = FI_EP_RDM;
   hints->domain_attr->threading = thread_safe ? FI_THREAD_SAFE : FI_THREAD_DOMAIN;
-  hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_VIRT_ADDR;
+  hints->domain_attr->mr_mode = FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_VIRT_ADDR;
+  if (provider && std::string_view(provider) == "efa") {
+    // Without this the receives of all peers stand in one list, which each message is looked up in.
+    hints->caps |= FI_DIRECTED_RECV;
+  } else {
+    // EFA takes who offers to register memory at his word, and keeps its own cache of registrations closed then.
+    hints->domain_attr->mr_mode |= FI_MR_LOCAL;
+  }
   if (memory == Memory::devices) {
     hints->caps |= FI_HMEM | FI_RMA;  // RMA: to read what was received, see DeviceRegistration::to_flush
     hints->domain_attr->mr_mode |= FI_MR_HMEM;

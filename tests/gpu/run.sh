@@ -144,6 +144,7 @@ if [[ -n $python ]]; then
   torchrun() { within 90 $python -m torch.distributed.run --standalone "$@"; }
   torchrun --nproc-per-node 2 tests/gpu/ddp.py
   torchrun --nproc-per-node 4 tests/gpu/fsdp.py
+  torchrun --nproc-per-node 4 tests/gpu/bound_device.py
   for ranks in 2 4; do within 60 "$fabring" run -n $ranks -- $python -B tests/gpu/horovod.py; done
   within 60 "$fabring" run -n 4 --split-nodes 2 -- $python -B tests/python/jobs/horovod_collectives.py cuda | grep -c ' ok' || bad=1
   within 60 "$fabring" run -n 3 -- $python -B tests/python/jobs/horovod_training.py cuda | grep -c ' ok' || bad=1

@@ -188,7 +188,8 @@ TEST(LoadOfAWay, ASenderThatIsLateMakesNoWaySlow) {
 /// Swallows what is sent once it is cut, as a dead cable does.
 class Cable final : public ForwardingEndpoint {
  public:
-  Cable(std::unique_ptr<Endpoint> inner, const bool& cut) : ForwardingEndpoint(std::move(inner)), cut_(cut) {}
+  Cable(std::unique_ptr<Endpoint> inner, const bool& cut, const bool& late)
+      : ForwardingEndpoint(std::move(inner)), cut_(cut), late_(late) {}
   Post post_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override {
     if (!cut_) return inner().post_send(peer, slot, from, context);
     swallowed_.complete(context, Outcome::done);
@@ -196,11 +197,12 @@ class Cable final : public ForwardingEndpoint {
   }
   std::size_t poll(std::span<Completion> out) override {
     const std::size_t count = swallowed_.hand_out(out);
-    return count + inner().poll(out.subspan(count));
+    return late_ ? count : count + inner().poll(out.subspan(count));
   }
 
  private:
   const bool& cut_;
+  const bool& late_;  // what comes is not there yet
   Ledger swallowed_;
 };
 
@@ -224,7 +226,7 @@ struct TwoRanks {
         const std::string number = std::to_string(i);
         auto inner = *transports[i]->open(options);
         rails.push_back({{"eth" + number, "net" + number, "10.0." + number + ".1", 1000, true},
-                         std::make_unique<Cable>(std::move(inner), cut[i])});
+                         std::make_unique<Cable>(std::move(inner), cut[i], late[i])});
       }
       RailsOptions how;
       how.self = rank;
@@ -257,6 +259,7 @@ struct TwoRanks {
   std::vector<std::unique_ptr<Transport>> transports;
   std::shared_ptr<TurnedClock> clock = std::make_shared<TurnedClock>();
   bool cut[4] = {};
+  bool late[4] = {};
   std::vector<std::string> notes;
   std::array<std::byte, 8> eager{};
   std::unique_ptr<Endpoint> ranks[2];
@@ -352,6 +355,26 @@ TEST(RailsInUse, APeerThatIsSilentOnAllWaysIsNotBlamedOnACard) {
   }
   EXPECT_TRUE(world.ranks[0]->peer_error(1).ok());
   world.clock->time += 1000s;  // now rank 0 was away as well
+  world.pass(20s);
+  EXPECT_TRUE(world.ranks[0]->peer_error(1).ok()) << world.ranks[0]->peer_error(1).message();
+}
+
+TEST(RailsInUse, APeerThatWasAwayAndAnswersOnOneWayFirstIsNotBlamedOnTheOther) {
+  TwoRanks world;
+  (void)world.ranks[0]->way_from(1, large);
+  world.turn(100);
+  std::array<Completion, 8> out;
+  const auto listen = [&] {
+    for (int polls = 0; polls < 20; ++polls) (void)world.ranks[0]->poll(out);
+  };
+  for (int i = 0; i < 5000; ++i) {  // rank 1 does not poll, for 100 s
+    world.clock->time += 20ms;
+    listen();
+  }
+  for (int polls = 0; polls < 40; ++polls) (void)world.ranks[1]->poll(out);
+  world.late[1] = true;
+  listen();
+  world.late[1] = false;
   world.pass(20s);
   EXPECT_TRUE(world.ranks[0]->peer_error(1).ok()) << world.ranks[0]->peer_error(1).message();
 }

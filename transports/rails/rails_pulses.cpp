@@ -78,7 +78,7 @@ void RailsEndpoint::pulsed(const Operation& operation, Outcome outcome) {
   if (outcome == Outcome::done) {
     pulse_due_ = true;
     if (operation.kind == Kind::probe_receive) way.pulse.probed(now());
-    if (operation.kind == Kind::answer_receive) way.pulse.answered(now());
+    if (operation.kind == Kind::answer_receive) answered(peer, way);
     return;
   }
   if (way.pulse.over()) return;
@@ -90,6 +90,16 @@ void RailsEndpoint::pulsed(const Operation& operation, Outcome outcome) {
   if (options_.note && operation.way > 0)
     options_.note(
         fmt::format("{} {}: {}", path(peer, way), was_open ? "is not used any more" : "is not used", way.trouble));
+}
+
+// Who was silent on all ways and answers again, on one first, was away: no way is to blame for that time.
+void RailsEndpoint::answered(Peer& peer, Way& way) {
+  const Time time = now();
+  Time last{0};
+  for (const Way& other : peer.ways) last = std::max(last, other.pulse.last_answer());
+  if (last != Time{0} && time - last > 2 * interval_)
+    for (Way& other : peer.ways) other.pulse.excuse(std::min(time - last, other.pulse.silence(time)));
+  way.pulse.answered(time);
 }
 
 void RailsEndpoint::judge(Peer& peer, Time time) {

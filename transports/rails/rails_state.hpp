@@ -101,6 +101,7 @@ class RailsEndpoint final : public Endpoint {
   void beat(Peer& peer, Time time);
   bool pulse(Peer& peer, std::size_t way, Kind kind, Slot number);
   void pulsed(const Operation& operation, Outcome outcome);
+  void answered(Peer& peer, Way& way);
   void judge(Peer& peer, Time time);
 
   std::vector<Rail> rails_;

@@ -175,7 +175,8 @@ constexpr Setting rows[] = {
      "found out, never taken from here.",
      read_integer<&Config::local_rank, 0, most_ranks - 1>, show_rank<&Config::local_rank>},
     {"FABRING_MASTER_ADDR", "text", "", "", "from the launcher",
-     "Name or address at which every rank reaches the host of rank 0. Rank 0 waits for the others there.",
+     "Name or address at which every rank reaches the host of rank 0. Rank 0 waits for the others there; where a name "
+     "is only loopback on its host (/etc/hosts of Debian), at its interfaces too.",
      read_text<&Config::master_addr>, show_text<&Config::master_addr>},
     {"FABRING_MASTER_PORT", "integer", "", "", "from the launcher, or 29431",
      "TCP port of the meeting point. Given here, exactly this port is used. A port that comes from a launcher may "

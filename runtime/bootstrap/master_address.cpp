@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string_view>
 
 #include "runtime/base/named_thread.hpp"
 
@@ -49,6 +50,13 @@ bool is_numeric_address(const std::string& host) {
   if (info == nullptr) return false;
   ::freeaddrinfo(info);
   return true;
+}
+
+bool is_localhost(const std::string& name) {
+  constexpr std::string_view names[] = {
+      "localhost",  "localhost.localdomain",   "localhost4",    "localhost4.localdomain4",
+      "localhost6", "localhost6.localdomain6", "ip6-localhost", "ip6-loopback"};
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 
 bool lacks_interface(const std::string& host) {

@@ -22,6 +22,9 @@ Result<std::vector<net::SocketAddress>> resolve_until(const std::string& host, s
 
 bool is_numeric_address(const std::string& host);
 
+/// localhost and its like: what every host calls itself, so that nobody elsewhere can mean this one by it.
+bool is_localhost(const std::string& name);
+
 /// A link-local address (fe80::1) without its interface, which connects to nobody.
 bool lacks_interface(const std::string& host);
 

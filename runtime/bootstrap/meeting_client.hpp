@@ -26,7 +26,9 @@ class MeetingClient {
   Result<std::string> get(const std::string& key, std::chrono::steady_clock::time_point deadline);
   std::uint64_t job_nonce() const { return welcome_.job_nonce; }
   bool all_on_this_host() const { return welcome_.all_on_this_host; }
-  std::string local_address() const { return link_->local().host; }
+  std::string local_address() const {
+    return welcome_.own_address.empty() ? link_->local().host : welcome_.own_address;
+  }
 
  private:
   explicit MeetingClient(const Log& log) : log_(log) {}

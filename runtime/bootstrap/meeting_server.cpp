@@ -128,6 +128,8 @@ std::string MeetingServer::who(const Visitor& visitor) const {
                      visitor.link->remote().to_string());
 }
 
+bool MeetingServer::is_beside(const Visitor& visitor) const { return visitor.join.fingerprint == terms_.fingerprint; }
+
 void MeetingServer::arrived(HandshakeResult result) {
   if (!result.stream) {
     // Without a secret whoever knows the job is of the job. With one, nothing is proven at this point.
@@ -214,8 +216,9 @@ bool MeetingServer::on_join(const VisitorPtr& visitor, std::string_view payload)
   ++came_;
   {
     const std::lock_guard lock(mutex_);
-    if (came_ == 2) reached_at_ = visitor->link->local().host;
-    same_host_ = same_host_ && visitor->join.fingerprint == terms_.fingerprint;
+    const bool first_elsewhere = same_host_ && !is_beside(*visitor);
+    if (came_ == 2 || first_elsewhere) reached_at_ = visitor->link->local().host;
+    same_host_ = same_host_ && is_beside(*visitor);
   }
   if (!refused_.empty()) judge_refused();
   welcome_if_complete();
@@ -224,10 +227,13 @@ bool MeetingServer::on_join(const VisitorPtr& visitor, std::string_view payload)
 
 void MeetingServer::welcome_if_complete() {
   if (came_ < terms_.greeting.world_size || all_here_ || !failure_.ok()) return;
-  meeting::Welcome welcome{nonce_, same_host_};
-  const auto frame = FrameStream::encode(meeting::type_of(Message::welcome), meeting::encode(welcome));
+  const auto welcome = [&](const std::string& own_address) {
+    return FrameStream::encode(meeting::type_of(Message::welcome),
+                               meeting::encode(meeting::Welcome{nonce_, same_host_, own_address}));
+  };
+  const auto to_others = welcome(""), to_those_beside = welcome(same_host_ ? "" : reached_at_);
   for (const VisitorPtr& member : members_)
-    if (member) member->link->send(frame);
+    if (member) member->link->send(is_beside(*member) ? to_those_beside : to_others);
   note_timer_.reset();
   deadline_timer_.reset();
   const std::lock_guard lock(mutex_);

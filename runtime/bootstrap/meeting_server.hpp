@@ -86,6 +86,7 @@ class MeetingServer {
   std::vector<Rank> missing() const;
   std::string missing_text(const std::string& how_long = {}) const;
   std::string who(const Visitor& visitor) const;
+  bool is_beside(const Visitor& visitor) const;  ///< on this host
   template <class Member>
   std::shared_ptr<void> after(std::chrono::nanoseconds delay, Member member);
 
@@ -114,7 +115,7 @@ class MeetingServer {
   std::condition_variable changed_;
   std::map<std::string, std::string> values_;
   Status failure_;
-  std::string reached_at_;  // our address as the first rank reached it
+  std::string reached_at_;  // our address as the first rank of another host reached it; if there is none, any rank
   bool all_here_ = false;
   bool thread_ended_ = false;
   bool same_host_ = true;

@@ -18,7 +18,11 @@ std::string encode(const Join& join) {
 }
 
 std::string encode(const Welcome& welcome) {
-  return WireWriter().number(welcome.job_nonce).number(static_cast<std::uint8_t>(welcome.all_on_this_host)).take();
+  return WireWriter()
+      .number(welcome.job_nonce)
+      .number(static_cast<std::uint8_t>(welcome.all_on_this_host))
+      .text(welcome.own_address, most_address_bytes)
+      .take();
 }
 
 std::string encode(const Pair& pair) {
@@ -61,7 +65,9 @@ std::optional<Welcome> decode_welcome(std::string_view payload) {
   Welcome welcome;
   welcome.job_nonce = in.number<std::uint64_t>();
   welcome.all_on_this_host = in.number<std::uint8_t>() != 0;
+  welcome.own_address = in.text(most_address_bytes);
   if (!in.complete() || welcome.job_nonce == 0) return std::nullopt;
+  if (!welcome.own_address.empty() && !is_numeric_address(welcome.own_address)) return std::nullopt;
   return welcome;
 }
 

@@ -38,6 +38,8 @@ struct Join {
 struct Welcome {
   std::uint64_t job_nonce = 0;
   bool all_on_this_host = false;
+  /// For the ranks beside rank 0, if some are elsewhere: where those reach this host. They may have come over loopback.
+  std::string own_address;
 };
 struct Pair {
   std::string key;

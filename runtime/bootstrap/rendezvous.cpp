@@ -12,6 +12,7 @@
 #include "runtime/bootstrap/meeting_client.hpp"
 #include "runtime/bootstrap/meeting_server.hpp"
 #include "topology/host_identity.hpp"
+#include "topology/interfaces.hpp"
 
 namespace fabring {
 namespace {
@@ -166,12 +167,33 @@ Result<std::vector<net::SocketAddress>> own_master_addresses(const Config& confi
   }
 }
 
+bool only_loopback(const std::vector<net::SocketAddress>& addresses) {
+  return std::all_of(addresses.begin(), addresses.end(), [](const auto& address) { return address.is_loopback(); });
+}
+
+/// Debian and Ubuntu tell a host that its own name is 127.0.1.1, while other hosts have another address for it: there
+/// they look for rank 0, and whether there are any is not known before they come.
+void add_interfaces(const Config& config, std::vector<net::SocketAddress>& addresses, const Log& log) {
+  if (!only_loopback(addresses) || is_numeric_address(config.master_addr) || is_localhost(config.master_addr)) return;
+  const auto all = interface_addresses();
+  if (!all) return;
+  std::vector<net::SocketAddress> added;
+  for (const InterfaceAddress& one : usable_interfaces(*all, {config.interface, false, ""})) {
+    const net::SocketAddress address{one.address, addresses.front().port};
+    if (std::find(added.begin(), added.end(), address) == added.end() && is_local_address(address))
+      added.push_back(address);
+  }
+  if (added.empty()) return;
+  log.info(fmt::format("{} {} is {} on this host, where no other host can come: rank 0 listens on {} too",
+                       config.master_named_by, config.master_addr, hosts_text(addresses), hosts_text(added)));
+  addresses.insert(addresses.end(), added.begin(), added.end());
+}
+
 Result<std::unique_ptr<MeetingServer>> serve(const Config& config, MeetingTerms terms, const Log& log) {
   auto addresses = own_master_addresses(config, terms.deadline);
   if (!addresses) return addresses.error();
-  const bool loopback =
-      std::all_of(addresses->begin(), addresses->end(), [](const auto& a) { return a.is_loopback(); });
-  if (loopback)
+  add_interfaces(config, *addresses, log);
+  if (only_loopback(*addresses))
     terms.hint = fmt::format(
         "rank 0 listens on {} only, which ranks on other hosts cannot reach: if there are any, set "
         "FABRING_MASTER_ADDR to an address that they can",

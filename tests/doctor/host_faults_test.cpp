@@ -351,6 +351,22 @@ TEST(DoctorHost, TheWayOfGpuMemoryIsWhatLibfabricSaysOfIt) {
   EXPECT_EQ(path(true, std::nullopt).severity, Severity::ok);
 }
 
+TEST(DoctorHost, AMasterThatKnowsItselfAsLoopbackIsNoFault) {
+  MadeUpHost host;
+  host.facts.own_name = tools::NameFacts{"made-up", {"127.0.1.1"}, "", 0.001};
+  host.facts.master = "made-up.cluster";
+  host.facts.master_name = tools::NameFacts{"made-up.cluster", {"127.0.1.1"}, "", 0.001};
+  host.facts.environment["SLURM_NNODES"] = "2";
+  const Findings findings = host.check();
+  const auto severity = [&](const std::string& id) {
+    const auto found =
+        std::find_if(findings.begin(), findings.end(), [&](const Finding& finding) { return finding.id == id; });
+    return found == findings.end() ? Severity::not_checked : found->severity;
+  };
+  EXPECT_EQ(severity("names.own"), Severity::info);
+  EXPECT_EQ(severity("names.master"), Severity::info);
+}
+
 TEST(DoctorHost, AcsThatOnlyRootMayReadIsNotChecked) {
   MadeUpHost host;
   host.add_efa();

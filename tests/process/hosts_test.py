@@ -1,5 +1,6 @@
 """Two, three and four hosts (network namespaces, shaped links, unequal ranks): right answers, the right nodes, IPv6 only, a
-name that resolves late, and a link that is cut: both sides name the other and end after FABRING_SILENCE_TIMEOUT."""
+name that resolves late, one that is loopback on rank 0's host, and a link that is cut: both sides name the other and end after
+FABRING_SILENCE_TIMEOUT."""
 
 import itertools
 import sys
@@ -59,6 +60,19 @@ def late_name(options, transport):
             job.expect_fine(30)
 
 
+def own_name_is_loopback(options, transport):
+    """As Debian and Ubuntu install a host: it knows its own name as 127.0.1.1, others have its address."""
+    layout = (2, 1)
+    with hosts.Hosts(2) as network:
+        network.add_name(0, "first.example", "127.0.1.1")
+        network.add_name(1, "first.example", network.address(0))
+        with Job(options.program, 3, transport, {}, "first.example") as job:
+            start(job, network, layout, [LOOP, "leave"])
+            job.wait_event("ready", 20)
+            check_nodes(job, layout)
+            job.expect_fine(40)
+
+
 def cut_link(options, transport):
     layout = (2, 1)
     with hosts.Hosts(2) as network:
@@ -100,6 +114,7 @@ def main():
     for transport in options.transports:
         cases += [(f"IPv6 only, {transport}", lambda t=transport: right_answers(options, t, (2, 1), "auto", family=6)),
                   (f"a cut link, {transport}", lambda t=transport: cut_link(options, t))]
+    cases.append((f"an own name that is loopback, {options.transports[0]}", lambda: own_name_is_loopback(options, options.transports[0])))
     cases.append((f"a late name, {options.transports[0]}", lambda: late_name(options, options.transports[0])))
     run_cases([case for case in cases if options.only in case[0]], at_once=3)
 

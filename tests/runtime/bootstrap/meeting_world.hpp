@@ -15,6 +15,7 @@
 
 #include "fabring/types.hpp"
 #include "runtime/base/net/net.hpp"
+#include "runtime/bootstrap/meeting_server.hpp"
 #include "runtime/bootstrap/rendezvous.hpp"
 
 namespace fabring::testing_support {
@@ -23,10 +24,11 @@ using namespace std::chrono_literals;
 
 constexpr auto patience = 60s;  // for a machine that is busy with other things
 
-/// Every test program has loopback addresses of its own, so that a port which was free a moment ago stays free.
-inline std::string own_loopback_address() {
+/// Every test program has loopback addresses of its own, so that a port which was free a moment ago stays free. There
+/// are two of them, 0 and 1.
+inline std::string own_loopback_address(unsigned which = 0) {
   const auto pid = static_cast<unsigned>(::getpid());
-  return "127." + std::to_string(1 + (pid >> 14 & 0x3f)) + "." + std::to_string(pid >> 7 & 0x7f) + "." +
+  return "127." + std::to_string(1 + 64 * which + (pid >> 14 & 0x3f)) + "." + std::to_string(pid >> 7 & 0x7f) + "." +
          std::to_string(1 + (pid & 0x7f));
 }
 
@@ -40,6 +42,12 @@ inline std::uint16_t free_port() {
 /// Collects log lines of all ranks.
 class Notes {
  public:
+  /// Waits until a line has that part; false if none comes.
+  bool wait(const std::string& part) const {
+    const auto end = std::chrono::steady_clock::now() + patience;
+    while (count(part) == 0 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    return count(part) > 0;
+  }
   Log log(int rank, LogLevel level = LogLevel::info) {
     return Log(level, rank, [this](LogLevel, std::string_view line) {
       const std::lock_guard lock(mutex_);
@@ -64,6 +72,7 @@ struct Meeting {
   Config base;
   std::string secret;
   RendezvousOptions options;
+  std::vector<std::string> hosts;  ///< the fingerprint of each process; empty: all are on this host
   Notes notes;
   /// Changes what one process is told; called with its place in the list of processes.
   std::function<void(int process, Config& config, std::string& secret)> change = [](int, Config&, std::string&) {};
@@ -89,13 +98,29 @@ struct Meeting {
         std::string own_secret = secret;
         config.rank = ranks[i];
         change(static_cast<int>(i), config, own_secret);
-        auto met = rendezvous(config, own_secret, notes.log(config.rank), options);
+        RendezvousOptions own_options = options;
+        if (!hosts.empty()) own_options.fingerprint = hosts[i];
+        auto met = rendezvous(config, own_secret, notes.log(config.rank), own_options);
         if (met) use(static_cast<int>(i), **met);
         if (!met) ends[i] = met.error();
       });
     }
     for (auto& thread : threads) thread.join();
     return ends;
+  }
+  /// A rank 0 without the search for its addresses.
+  Result<std::unique_ptr<MeetingServer>> serve(std::vector<std::string> addresses, const std::string& host = "") {
+    std::vector<net::SocketAddress> places;
+    for (const std::string& address : addresses)
+      places.push_back({address, static_cast<std::uint16_t>(base.master_port)});
+    HandshakeOptions greeting;
+    greeting.purpose = Purpose::rendezvous;
+    greeting.job_id = base.job_id;
+    greeting.world_size = base.world_size;
+    const auto now = std::chrono::steady_clock::now();
+    const MeetingTerms terms{greeting, false, "", host, {host, "serving", 1}, now, now + base.rendezvous_timeout,
+                             options};
+    return MeetingServer::start(places, terms, notes.log(0));
   }
   std::vector<Status> run_all() {
     std::vector<Rank> ranks;

@@ -75,6 +75,27 @@ TEST(Rendezvous, RanksOfOtherHostsAreNoticed) {
   }
 }
 
+// The first to come may be beside rank 0, by an address that leads nowhere else: what the others came by counts for
+// all on that host.
+TEST(Rendezvous, TheRanksOfRankZerosHostAreWhereAnotherHostsRankReachedIt) {
+  Meeting meeting(3);
+  meeting.options.note_interval = 20ms;
+  meeting.hosts = {"host a", "host b"};
+  meeting.change = [&](int process, Config& config, std::string&) {
+    config.master_addr = own_loopback_address(static_cast<unsigned>(process));
+    if (process == 0) return;
+    EXPECT_TRUE(meeting.notes.wait("(2 came)"));
+  };
+  meeting.use = [](int process, Bootstrap& bootstrap) {
+    EXPECT_EQ(bootstrap.local_address(), process == 0 ? own_loopback_address(1) : "127.0.0.1");
+  };
+  auto server = meeting.serve({own_loopback_address(0), own_loopback_address(1)}, "host a");
+  ASSERT_TRUE(server.has_value()) << server.error().to_string();
+  for (const Status& end : meeting.run({1, 2})) EXPECT_TRUE(end.ok()) << end.to_string();
+  EXPECT_TRUE((*server)->wait_for_all().ok());
+  EXPECT_EQ((*server)->local_address(), own_loopback_address(1));
+}
+
 TEST(Rendezvous, LateRanksAreWaitedForAndNamedMeanwhileOnAllRanks) {
   Meeting meeting(3);
   meeting.options.note_interval = 50ms;

@@ -38,8 +38,9 @@ Finding own(const HostFacts& facts) {
             {}};
   if (std::all_of(name.addresses.begin(), name.addresses.end(), loopback))
     return note(id, what +
-                        ": loopback. Nothing to Fabring; a framework that gives this name to other hosts will hang "
-                        "(Gloo: set GLOO_SOCKET_IFNAME)");
+                        ": loopback. Where it is the master's name Fabring's rank 0 listens on this host's interfaces "
+                        "too; a framework that gives this name to other hosts will hang (Gloo: set "
+                        "GLOO_SOCKET_IFNAME)");
   if (facts.interfaces) {
     const auto mine = [&](const std::string& address) {
       return loopback(address) || std::any_of(facts.interfaces->begin(), facts.interfaces->end(), [&](const auto& one) {
@@ -55,6 +56,13 @@ Finding own(const HostFacts& facts) {
               {}};
   }
   return fine(id, what);
+}
+
+/// The same name, or one of the two with a domain.
+bool is_own_name(const HostFacts& facts, const std::string& name) {
+  if (!facts.own_name) return false;
+  const std::string& own = facts.own_name->name;
+  return name == own || name.starts_with(own + ".") || own.starts_with(name + ".");
 }
 
 std::optional<Finding> master(const HostFacts& facts) {
@@ -78,7 +86,12 @@ std::optional<Finding> master(const HostFacts& facts) {
   const auto& addresses = facts.master_name ? facts.master_name->addresses : std::vector<std::string>{facts.master};
   const auto hosts = facts.environment.find("SLURM_NNODES");
   const bool several = hosts != facts.environment.end() && std::atoi(hosts->second.c_str()) > 1;
-  if (several && std::all_of(addresses.begin(), addresses.end(), loopback))
+  const bool only_loopback = std::all_of(addresses.begin(), addresses.end(), loopback);
+  if (only_loopback && is_own_name(facts, facts.master))
+    return note(id, fmt::format("the master '{}' is this host, where its name is {}: rank 0 listens on the interfaces "
+                                "too, and other hosts need another address for that name",
+                                facts.master, fmt::join(addresses, ", ")));
+  if (several && only_loopback)
     return Finding{id,
                    Severity::critical,
                    fmt::format("the master '{}' is loopback, and the job has {} hosts", facts.master, hosts->second),

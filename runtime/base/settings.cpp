@@ -272,7 +272,8 @@ constexpr Setting rows[] = {
      "(GPUDirect), if they can; staged: it always travels through memory of the host.",
      read_word<&Config::gpu_path>, show_text<&Config::gpu_path>},
     {"FABRING_RENDEZVOUS_TIMEOUT", "duration", "s", "", "",
-     "How long ranks wait for each other at the start. The error names the ranks that did not come.",
+     "How long ranks wait for each other at the start, in each step of it. The error names the ranks that did not "
+     "come.",
      read_duration<&Config::rendezvous_timeout>, show_duration<&Config::rendezvous_timeout>},
     {"FABRING_TIMEOUT", "duration", "s", "", "",
      "How long one operation may take while all ranks are alive, the wait for a late rank included.",

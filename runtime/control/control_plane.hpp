@@ -74,6 +74,7 @@ class ControlPlane {
   virtual ~ControlPlane() = default;  // stops the thread; without leave() before it the others see this rank die
 
   /// Every rank gives a blob (at most 64 KiB) and gets those of all, by rank. Collective: all ranks in the same order.
+  /// For the start: ends after FABRING_RENDEZVOUS_TIMEOUT, and warns of the ranks that are waited for until then.
   virtual Result<std::vector<std::string>> all_gather(std::string blob) = 0;
 
   /// Tells all ranks. Only the first failure per communicator counts, and of the whole engine (0) the first for each

@@ -143,24 +143,39 @@ Result<std::vector<std::string>> TreePlane::all_gather(std::string blob) {
   if (gather_broken_)
     return Status(ErrorCode::timeout,
                   "an earlier exchange between the ranks was not completed, so none can be any more");
-  const SteadyTime deadline = std::chrono::steady_clock::now() + config_.timeout;
+  const SteadyTime started = std::chrono::steady_clock::now();
+  const SteadyTime deadline = started + config_.rendezvous_timeout;
   loop_.post([this, blob = std::move(blob)]() mutable { add_blob({gather_.number(), self_, std::move(blob)}, -1); });
   std::unique_lock lock(mutex_);
   Status lost;
-  const bool in_time = changed_.wait_until(lock, deadline, [&] {
+  const auto decided = [&] {
     if (gather_.is_finished()) return true;
     lost = lost_while_gathering_locked();
     return !lost.ok();
-  });
+  };
+  const auto missing = [&] {
+    std::vector<Rank> ranks;
+    for (Rank rank = 0; rank < config_.world_size; ++rank)
+      if (!gather_.has(rank)) ranks.push_back(rank);
+    return fmt::format("{} of {} to take part in an exchange between the ranks at the start", rank_list(ranks),
+                       config_.world_size);
+  };
+  bool in_time = false;
+  for (SteadyTime next_note = started; !in_time && std::chrono::steady_clock::now() < deadline;) {
+    next_note += options_.note_silence_after;
+    in_time = changed_.wait_until(lock, std::min(next_note, deadline), decided);
+    if (in_time || next_note >= deadline) continue;
+    const std::string text = missing();
+    lock.unlock();
+    log_.warning(fmt::format("still waiting for {}, for {} now", text,
+                             duration_text(std::chrono::steady_clock::now() - started)));
+    lock.lock();
+  }
   if (gather_.is_finished()) return *gather_.take();
   gather_broken_ = true;
   if (in_time) return lost;
-  std::vector<Rank> missing;
-  for (Rank rank = 0; rank < config_.world_size; ++rank)
-    if (!gather_.has(rank)) missing.push_back(rank);
-  return Status(ErrorCode::timeout,
-                fmt::format("waited {} (FABRING_TIMEOUT) for {} of {} to take part in an exchange between the ranks",
-                            duration_text(config_.timeout), rank_list(missing), config_.world_size));
+  return Status(ErrorCode::timeout, fmt::format("waited {} (FABRING_RENDEZVOUS_TIMEOUT) for {}",
+                                                duration_text(config_.rendezvous_timeout), missing()));
 }
 
 Status TreePlane::lost_while_gathering_locked() const {

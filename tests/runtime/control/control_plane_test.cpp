@@ -12,6 +12,7 @@ namespace fabring {
 namespace {
 
 using namespace testing_support;
+using testing::AllOf;
 using testing::HasSubstr;
 
 class ControlOf : public testing::TestWithParam<int> {
@@ -378,12 +379,33 @@ TEST(ControlPlane, ABlobThatIsTooLongIsRefusedAndTheNextExchangeWorks) {
 
 TEST(ControlPlane, AnExchangeNobodyJoinsEndsAtTheDeadlineAndNamesThem) {
   World world(4);
-  world.config.timeout = 200ms;
+  world.config.rendezvous_timeout = 2s;
   world.start();
+  const auto begin = steady_clock::now();
   const auto gathered = world.plane(1).all_gather("x");
   ASSERT_FALSE(gathered.has_value());
   EXPECT_EQ(gathered.error().code(), ErrorCode::timeout);
-  EXPECT_THAT(gathered.error().message(), HasSubstr("ranks 0, 2 and 3 of 4"));
+  EXPECT_THAT(gathered.error().message(),
+              AllOf(HasSubstr("ranks 0, 2 and 3 of 4"), HasSubstr("FABRING_RENDEZVOUS_TIMEOUT")));
+  EXPECT_LT(steady_clock::now() - begin, patience / 2) << "an operation may take longer than the start";
+}
+
+TEST(ControlPlane, ARankThatIsLateForAnExchangeIsNamedMeanwhile) {
+  std::promise<void> named;
+  std::atomic<bool> said = false;
+  World world(3);
+  world.options.note_silence_after = 50ms;
+  world.log = Log(LogLevel::warning, 0, [&](LogLevel, std::string_view line) {
+    const bool names_it = line.find("still waiting for rank 2 of 3 to take part in an exchange") != line.npos;
+    if (names_it && !said.exchange(true)) named.set_value();
+  });
+  world.start();
+  world.each([&](Rank rank) {
+    if (rank == 2) {
+      EXPECT_EQ(named.get_future().wait_for(patience), std::future_status::ready);
+    }
+    EXPECT_TRUE(world.plane(rank).all_gather("x").has_value());
+  });
 }
 
 }  // namespace

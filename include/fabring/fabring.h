@@ -168,7 +168,8 @@ typedef struct fabring_config fabring_config;
 FABRING_C_API fabring_status_code fabring_config_create(fabring_config** config, fabring_error* error);
 /* What the environment says: FABRING_* and the launchers' names. Errors: invalid_argument naming the variable. */
 FABRING_C_API fabring_status_code fabring_config_create_from_environment(fabring_config** config, fabring_error* error);
-/* fabring_config_set(config, "FABRING_TIMEOUT", "30s", &error). An empty value changes nothing, as in the environment.
+/* fabring_config_set(config, "FABRING_TIMEOUT", "30s", &error). An empty value changes nothing, as in the environment;
+ * nor do the variables that Kubernetes sets for Services which are named fabring... (FABRING_MASTER_SERVICE_HOST).
  * Errors: invalid_argument for a name that is none of ours (with the nearest that is) or a bad value. */
 FABRING_C_API fabring_status_code fabring_config_set(fabring_config* config, const char* name, const char* value,
                                                      fabring_error* error);

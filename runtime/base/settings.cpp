@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
+
 #include "runtime/base/nearest_name.hpp"
 #include "runtime/base/parse_value.hpp"
 
@@ -295,6 +298,32 @@ constexpr Setting rows[] = {
      read_flag<&Config::status>, show_flag<&Config::status>},
 };
 
+bool begins_address(std::string_view text) {
+  return text.starts_with("tcp://") || text.starts_with("udp://") || text.starts_with("sctp://");
+}
+
+/// _PORT_29431_TCP, and _PROTO, _PORT and _ADDR after it.
+bool tells_of_port(std::string_view name) {
+  constexpr std::string_view port = "_PORT_", digits = "0123456789";
+  for (std::size_t at = name.find(port); at != std::string_view::npos; at = name.find(port, at + 1)) {
+    std::string_view rest = name.substr(at + port.size());
+    const std::size_t end = std::min(rest.find_first_not_of(digits), rest.size());
+    rest.remove_prefix(end);
+    for (std::string_view protocol : {"_TCP", "_UDP", "_SCTP"})
+      if (end > 0 && rest.starts_with(protocol))
+        for (std::string_view ending : {"", "_PROTO", "_PORT", "_ADDR"})
+          if (rest.substr(protocol.size()) == ending) return true;
+  }
+  return false;
+}
+
+/// fabring-master of FABRING_MASTER_PORT.
+std::string service_of(std::string_view name) {
+  std::string service(name.substr(0, name.rfind("_PORT")));
+  for (char& c : service) c = c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return service;
+}
+
 Status unknown_setting(std::string_view name, std::string_view what) {
   std::vector<std::string_view> names;
   for (const Setting& known : rows) names.push_back(known.name);
@@ -324,8 +353,22 @@ const Setting* find_setting(std::string_view name) {
 
 std::string default_text(const Setting& row) { return row.unset.empty() ? row.show(Config{}) : std::string(row.unset); }
 
+bool is_service_variable(std::string_view name, std::string_view value) {
+  constexpr std::string_view service_port = "_SERVICE_PORT";
+  if (!name.starts_with("FABRING_") || find_setting(name) != nullptr) return false;
+  if (name.ends_with("_SERVICE_HOST") || name.ends_with(service_port)) return true;
+  if (name.find("_SERVICE_PORT_") != std::string_view::npos || tells_of_port(name)) return true;
+  return name.ends_with("_PORT") && begins_address(value);
+}
+
 Status apply_setting(const Setting& row, std::string_view text, Config& into) {
-  return row.read(row, text, into).with_prefix(fmt::format("{}={}: ", row.name, text.substr(0, 200)));
+  Status status = row.read(row, text, into);
+  if (!status.ok() && row.name.ends_with("_PORT") && begins_address(text))
+    status = Status(ErrorCode::invalid_argument,
+                    fmt::format("this is what Kubernetes puts into every container for a Service named '{}'; write "
+                                "enableServiceLinks: false into the pod's spec, set {} there, or rename the Service",
+                                service_of(row.name), row.name));
+  return status.with_prefix(fmt::format("{}={}: ", row.name, text.substr(0, 200)));
 }
 
 Result<const Setting*> known_setting(std::string_view name) {
@@ -334,6 +377,7 @@ Result<const Setting*> known_setting(std::string_view name) {
 }
 
 Status apply_setting(std::string_view name, std::string_view text, Config& into) {
+  if (is_service_variable(name, text)) return {};
   auto row = known_setting(name);
   if (!row) return row.error();
   return text.empty() ? Status() : apply_setting(**row, text, into);
@@ -342,6 +386,7 @@ Status apply_setting(std::string_view name, std::string_view text, Config& into)
 Status apply_settings(const Environment& environment, Config& into) {
   constexpr std::string_view prefix = "FABRING_";
   for (auto at = environment.lower_bound(prefix); at != environment.end() && at->first.starts_with(prefix); ++at) {
+    if (is_service_variable(at->first, at->second)) continue;
     const Setting* row = find_setting(at->first);
     if (row == nullptr) return unknown_setting(at->first, "is set in the environment but is not a setting of Fabring");
     if (!at->second.empty()) FABRING_TRY(apply_setting(*row, at->second, into));

@@ -35,9 +35,14 @@ const Setting* find_setting(std::string_view name);
 /// What holds when the variable is not set.
 std::string default_text(const Setting& row);
 
+/// Kubernetes tells every container of the Services beside it in variables: FABRING_MASTER_SERVICE_HOST for one that is
+/// named fabring-master. They are no settings, and are passed over.
+bool is_service_variable(std::string_view name, std::string_view value);
+
 /// Sets one field by its row; the error names the variable, what was wrong and what is allowed.
 Status apply_setting(const Setting& row, std::string_view text, Config& into);
-/// The same by name; an empty value changes nothing. Also an error: a name that is none of ours, with the nearest one.
+/// The same by name; an empty value changes nothing, nor does a service variable. Also an error: a name that is none of
+/// ours, with the nearest one.
 Status apply_setting(std::string_view name, std::string_view text, Config& into);
 /// Its row; or invalid_argument with the nearest name that is one of ours.
 Result<const Setting*> known_setting(std::string_view name);

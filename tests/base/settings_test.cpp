@@ -180,6 +180,50 @@ TEST(Settings, ABadValueIsRefusedWithItsNameAndWhatIsAllowed) {
   }
 }
 
+// What Kubernetes sets in every container where a Service fabring-master, fabring or fabring-b has ports 29431 and 53.
+TEST(Settings, VariablesOfServicesArePassedOver) {
+  Config config;
+  const Environment environment{{"FABRING_MASTER_SERVICE_HOST", "10.96.0.7"},
+                                {"FABRING_MASTER_SERVICE_PORT", "29431"},
+                                {"FABRING_MASTER_SERVICE_PORT_MEET", "29431"},
+                                {"FABRING_MASTER_PORT_29431_TCP", "tcp://10.96.0.7:29431"},
+                                {"FABRING_MASTER_PORT_29431_TCP_PROTO", "tcp"},
+                                {"FABRING_MASTER_PORT_29431_TCP_PORT", "29431"},
+                                {"FABRING_MASTER_PORT_29431_TCP_ADDR", "10.96.0.7"},
+                                {"FABRING_B_PORT", "udp://10.96.0.8:53"},
+                                {"FABRING_B_PORT_53_UDP", "udp://10.96.0.8:53"},
+                                {"FABRING_PORT", "tcp://10.96.0.9:29431"},
+                                {"FABRING_SERVICE_HOST", "10.96.0.9"},
+                                {"FABRING_SERVICE_PORT", "29431"},
+                                {"FABRING_PORT_29431_TCP", "tcp://10.96.0.9:29431"},
+                                {"FABRING_DEPTH", "3"}};
+  const Status status = apply_settings(environment, config);
+  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(config.depth, 3);
+  for (const auto& [name, value] : environment) EXPECT_TRUE(apply_setting(name, value, config).ok()) << name;
+}
+
+TEST(Settings, WhatOnlyLooksLikeAServiceIsRefusedStill) {
+  for (const auto& [name, value] : Environment{{"FABRING_MASTERPORT", "29431"},
+                                               {"FABRING_MASTER_PORTS", "tcp://10.96.0.7:29431"},
+                                               {"FABRING_PORT", "29431"},
+                                               {"FABRING_PORT_TCP", "29431"},
+                                               {"FABRING_PORT_1_TCPS", "29431"}}) {
+    Config config;
+    EXPECT_EQ(apply_settings({{name, value}}, config).code(), ErrorCode::invalid_argument) << name;
+    EXPECT_EQ(apply_setting(name, value, config).code(), ErrorCode::invalid_argument) << name;
+  }
+}
+
+TEST(Settings, APortThatAServiceHidesSaysSo) {
+  Config config;
+  const Status status = apply_settings({{"FABRING_MASTER_PORT", "tcp://10.96.0.7:29431"}}, config);
+  EXPECT_EQ(status.code(), ErrorCode::invalid_argument);
+  EXPECT_THAT(status.message(), HasSubstr("FABRING_MASTER_PORT=tcp://10.96.0.7:29431: "));
+  EXPECT_THAT(status.message(), HasSubstr("Service named 'fabring-master'"));
+  EXPECT_THAT(status.message(), HasSubstr("enableServiceLinks: false"));
+}
+
 TEST(Settings, TheMarkdownTableHasARowForEach) {
   const std::string table = settings_markdown();
   for (const Setting& row : settings()) EXPECT_THAT(table, HasSubstr("| `" + std::string(row.name) + "` |"));

@@ -41,7 +41,8 @@ std::vector<std::string> settings_of(const Environment& environment) {
                                                       "FABRING_SECRET_FILE", "FABRING_MASTER_ADDR"};
   std::vector<std::string> lines;
   for (const auto& [name, value] : environment)
-    if (name.starts_with("FABRING_") && !of_one_rank.contains(name)) lines.push_back(name + "=" + value);
+    if (name.starts_with("FABRING_") && !of_one_rank.contains(name) && !is_service_variable(name, value))
+      lines.push_back(name + "=" + value);
   return lines;
 }
 

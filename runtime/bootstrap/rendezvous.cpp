@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 #include <thread>
 
 #include "runtime/base/digest.hpp"
@@ -136,28 +137,37 @@ Status check_config(const Config& config) {
 }
 
 /// The addresses of the master's name that this host has. DNS may lag behind a restarted pod, so a name gets some time.
-Result<std::vector<net::SocketAddress>> own_master_addresses(const Config& config, SteadyTime deadline) {
+Result<std::vector<net::SocketAddress>> own_master_addresses(const Config& config, const MeetingTerms& terms,
+                                                             const Log& log) {
   const auto port = static_cast<std::uint16_t>(config.master_port);
   const bool numeric = is_numeric_address(config.master_addr);
-  const SteadyTime foreign_until = numeric ? SteadyTime{} : std::chrono::steady_clock::now() + 2s;
   const SteadyTime started = std::chrono::steady_clock::now();
+  std::optional<SteadyTime> foreign_until;
   for (auto pause = 50ms;; pause = std::min<std::chrono::milliseconds>(pause * 2, 1s)) {
-    auto addresses = resolve_until(config.master_addr, port, deadline);
+    auto addresses = resolve_until(config.master_addr, port, terms.deadline);
     if (addresses) {
       const std::string all = hosts_text(*addresses);
       std::erase_if(*addresses, [](const net::SocketAddress& address) { return !is_local_address(address); });
       if (!addresses->empty()) return addresses;
-      if (std::chrono::steady_clock::now() >= std::min(foreign_until, deadline)) {
-        const std::string what =
-            numeric ? fmt::format("{} {}", config.master_named_by, config.master_addr)
-                    : fmt::format("{} {} resolves to {}, which", config.master_named_by, config.master_addr, all);
+      const std::string what =
+          numeric ? fmt::format("{} {}", config.master_named_by, config.master_addr)
+                  : fmt::format("{} {} resolves to {}, which", config.master_named_by, config.master_addr, all);
+      const SteadyTime now = std::chrono::steady_clock::now();
+      if (!foreign_until) {
+        foreign_until = numeric ? now : std::min(now + terms.options.stale_name_limit, terms.deadline);
+        if (!numeric)
+          log.warning(
+              fmt::format("{} is no address of this host ({}), but this is rank 0: waiting up to {} for the "
+                          "name to change, as a name service gives out old addresses for a while",
+                          what, host_name(), duration_text(*foreign_until - now)));
+      }
+      if (now >= *foreign_until)
         return Status(ErrorCode::unavailable,
                       fmt::format("{} is no address of this host ({}), but this is rank 0: give an address of the host "
                                   "where rank 0 runs, or start rank 0 there",
                                   what, host_name()));
-      }
     }
-    if (std::chrono::steady_clock::now() + pause >= deadline && !addresses)
+    if (std::chrono::steady_clock::now() + pause >= terms.deadline && !addresses)
       return Status(
           ErrorCode::unavailable,
           fmt::format("{} '{}' did not resolve for {} ({}): check the name, or give a numeric address of this host",
@@ -190,7 +200,7 @@ void add_interfaces(const Config& config, std::vector<net::SocketAddress>& addre
 }
 
 Result<std::unique_ptr<MeetingServer>> serve(const Config& config, MeetingTerms terms, const Log& log) {
-  auto addresses = own_master_addresses(config, terms.deadline);
+  auto addresses = own_master_addresses(config, terms, log);
   if (!addresses) return addresses.error();
   add_interfaces(config, *addresses, log);
   if (only_loopback(*addresses))

@@ -16,10 +16,11 @@ struct RendezvousOptions {
   std::chrono::milliseconds note_interval{5000};  ///< between warnings about missing ranks
   std::chrono::milliseconds verdict_delay{
       300};  ///< all but the refused are here: how long the right one may still come
-  std::chrono::milliseconds farewell_limit{1000};  ///< rank 0 stays to tell the others why the rendezvous failed
-  std::chrono::milliseconds closing_limit{1000};   ///< rank 0 stays until the others have said that they are done
-  std::string local_address;                       ///< overrides Bootstrap::local_address(); numeric
-  std::string fingerprint;                         ///< overrides the host fingerprint
+  std::chrono::milliseconds stale_name_limit{30'000};  ///< rank 0 waits for its name, if that is another host's address
+  std::chrono::milliseconds farewell_limit{1000};      ///< rank 0 stays to tell the others why the rendezvous failed
+  std::chrono::milliseconds closing_limit{1000};       ///< rank 0 stays until the others have said that they are done
+  std::string local_address;                           ///< overrides Bootstrap::local_address(); numeric
+  std::string fingerprint;                             ///< overrides the host fingerprint
 };
 
 Result<std::unique_ptr<Bootstrap>> rendezvous(const Config& config, const std::string& secret, const Log& log,

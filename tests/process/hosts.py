@@ -144,6 +144,14 @@ class Hosts:
         with open(os.path.join(CONFIGURATION, self.namespace(host), "hosts"), "a") as out:
             out.write(f"{address} {name}\n")
 
+    def change_name(self, host, name, address):
+        """In place: the file itself is mounted."""
+        path = os.path.join(CONFIGURATION, self.namespace(host), "hosts")
+        with open(path) as lines:
+            others = [line for line in lines if name not in line.split()]
+        with open(path, "w") as out:
+            out.write("".join(others) + f"{address} {name}\n")
+
     def cut(self, host, card=0):
         ip("-n", self.namespace(host), "link", "set", f"eth{card}", "down")
 

@@ -1,5 +1,5 @@
 """Two, three and four hosts (network namespaces, shaped links, unequal ranks): right answers, the right nodes, IPv6 only, a
-name that resolves late, one that is loopback on rank 0's host, and a link that is cut: both sides name the other and end after
+name that resolves late or to an address that is gone, one that is loopback on rank 0's host, and a link that is cut: both sides name the other and end after
 FABRING_SILENCE_TIMEOUT."""
 
 import itertools
@@ -60,6 +60,23 @@ def late_name(options, transport):
             job.expect_fine(30)
 
 
+def stale_name(options, transport):
+    """As DNS has it when rank 0's pod was started again: the name is first an address that is gone."""
+    with hosts.Hosts(2) as network:
+        for host in range(2):
+            network.add_name(host, "moved.example", "10.78.0.99")
+        with Job(options.program, 2, transport, {}, "moved.example") as job:
+            start(job, network, (1, 1), [LOOP, "leave"])
+            first = job.ranks[0]
+            first.wait_log(["moved.example resolves to 10.78.0.99", "no address of this host", "waiting up to 30 s"], 10)
+            with first.changed:
+                first.changed.wait_for(lambda: first.exit_code is not None, 3.0)
+            require(first.exit_code is None, "rank 0 did not wait for its name")
+            for host in range(2):
+                network.change_name(host, "moved.example", network.address(0))
+            job.expect_fine(30)
+
+
 def own_name_is_loopback(options, transport):
     """As Debian and Ubuntu install a host: it knows its own name as 127.0.1.1, others have its address."""
     layout = (2, 1)
@@ -115,6 +132,7 @@ def main():
         cases += [(f"IPv6 only, {transport}", lambda t=transport: right_answers(options, t, (2, 1), "auto", family=6)),
                   (f"a cut link, {transport}", lambda t=transport: cut_link(options, t))]
     cases.append((f"an own name that is loopback, {options.transports[0]}", lambda: own_name_is_loopback(options, options.transports[0])))
+    cases.append((f"a stale name, {options.transports[0]}", lambda: stale_name(options, options.transports[0])))
     cases.append((f"a late name, {options.transports[0]}", lambda: late_name(options, options.transports[0])))
     run_cases([case for case in cases if options.only in case[0]], at_once=3)
 

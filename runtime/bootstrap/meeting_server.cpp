@@ -7,6 +7,7 @@
 #include "runtime/base/digest.hpp"
 #include "runtime/base/named_thread.hpp"
 #include "runtime/base/rank_list.hpp"
+#include "runtime/bootstrap/master_address.hpp"
 
 namespace fabring {
 
@@ -29,21 +30,27 @@ MeetingServer::MeetingServer(const MeetingTerms& terms, const Log& log)
 Result<std::unique_ptr<MeetingServer>> MeetingServer::start(const std::vector<net::SocketAddress>& addresses,
                                                             const MeetingTerms& terms, const Log& log) {
   std::unique_ptr<MeetingServer> self(new MeetingServer(terms, log));
-  Status first_error(ErrorCode::internal, "no address to listen on");
+  Status problem(ErrorCode::internal, "no address to listen on");
   for (const auto& address : addresses) {
     auto door = Doorkeeper::open(
         self->loop_, address, terms.greeting,
         [server = self.get()](HandshakeResult r) { server->arrived(std::move(r)); }, self->strangers_);
     if (door) {
       self->doors_.push_back(std::move(*door));
-    } else if (first_error.code() == ErrorCode::internal) {
-      first_error = door.error();
+      continue;
     }
+    problem = door.error();
+    // An address that has gone leads nobody astray. Behind one that is taken ranks would meet somebody else.
+    if (is_local_address(address)) {
+      self->doors_.clear();
+      break;
+    }
+    log.warning("rank 0 cannot be met at one address of its name: " + problem.message());
   }
   if (self->doors_.empty())
-    return Status(first_error.code(), first_error.message() +
-                                          ". This is where rank 0 meets the others (FABRING_MASTER_PORT); if it is a "
-                                          "rank 0 of this job that is there, two processes have FABRING_RANK=0");
+    return Status(problem.code(), problem.message() +
+                                      ". This is where rank 0 meets the others (FABRING_MASTER_PORT); if it is a "
+                                      "rank 0 of this job that is there, two processes have FABRING_RANK=0");
   self->reached_at_ = self->doors_.front()->address().host;
   auto thread = start_thread("fabring-meet", [server = self.get()] { server->run(); });
   if (!thread) return thread.error();

@@ -37,8 +37,8 @@ struct MeetingTerms {
 
 class MeetingServer {
  public:
-  /// Listens on those of `addresses` (all with one port) that can be bound. Error: that of the first address if none
-  /// can.
+  /// Listens on those of `addresses` (all with one port) that this host has. Error: that of the first that is taken, or
+  /// of the last if it has none.
   static Result<std::unique_ptr<MeetingServer>> start(const std::vector<net::SocketAddress>& addresses,
                                                       const MeetingTerms& terms, const Log& log);
   /// Stays until all ranks are done or the closing limit passed.

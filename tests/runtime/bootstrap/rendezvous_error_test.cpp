@@ -152,6 +152,31 @@ TEST_F(RendezvousError, APortInUseIsNamed) {
   EXPECT_THAT(ends[0].message(), HasSubstr((*holder)->address().to_string()));
 }
 
+// Ranks that go there by the same name would meet whoever holds it.
+TEST_F(RendezvousError, APortInUseAtOneOfTheMastersAddressesIsNamed) {
+  Meeting meeting(2);
+  net::Loop loop;
+  auto holder = net::Listener::open(
+      loop, {own_loopback_address(1), static_cast<std::uint16_t>(meeting.base.master_port)}, [](auto) {});
+  ASSERT_TRUE(holder.has_value());
+  for (const unsigned first : {0U, 1U}) {
+    const auto server = meeting.serve({own_loopback_address(first), own_loopback_address(1 - first)});
+    ASSERT_FALSE(server.has_value());
+    EXPECT_EQ(server.error().code(), ErrorCode::unavailable);
+    EXPECT_THAT(server.error().message(), HasSubstr((*holder)->address().to_string()));
+  }
+}
+
+TEST_F(RendezvousError, AnAddressThatThisHostHasNoMoreIsPassedOver) {
+  Meeting meeting(2);
+  auto server = meeting.serve({"192.0.2.1", meeting.base.master_addr});
+  ASSERT_TRUE(server.has_value()) << server.error().to_string();
+  EXPECT_EQ(meeting.notes.count("192.0.2.1"), 1);
+  EXPECT_TRUE(meeting.run({1})[0].ok());
+  EXPECT_TRUE((*server)->wait_for_all().ok());
+  EXPECT_FALSE(meeting.serve({"192.0.2.1"}).has_value());
+}
+
 TEST_F(RendezvousError, AMasterAddressThatIsNotOursIsRefusedOnRank0) {
   Meeting meeting(2);
   meeting.base.master_addr = "192.0.2.1";  // reserved for documentation

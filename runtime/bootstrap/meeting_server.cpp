@@ -17,6 +17,13 @@ using namespace std::chrono_literals;
 namespace {
 constexpr auto join_limit = 5s;
 constexpr std::size_t values_per_rank = 16;
+
+/// May a visitor that was refused so be a rank of ours with a wrong setting? Not one that is at another job's door.
+/// Where ranks prove a secret, nothing is known of one whose job was not even read.
+bool could_be_ours(Refusal refusal, bool secret) {
+  if (refusal == Refusal::job || refusal == Refusal::purpose) return false;
+  return !secret || (refusal != Refusal::version && refusal != Refusal::byte_order);
+}
 }  // namespace
 
 MeetingServer::MeetingServer(const MeetingTerms& terms, const Log& log)
@@ -144,6 +151,11 @@ void MeetingServer::arrived(HandshakeResult result) {
     if (ours && terms_.greeting.secret.empty()) return fail(result.status);
     log_.warning(fmt::format("turned a visitor of the rendezvous away: {}", result.status.message()));
     if (terms_.shared_port && result.refusal == Refusal::job) return;
+    if (!could_be_ours(result.refusal, !terms_.greeting.secret.empty())) {
+      ++*strangers_;
+      last_stranger_ = result.status.message();
+      return;
+    }
     const bool named =
         result.refusal != Refusal::version && result.peer.rank >= 0 && result.peer.rank < terms_.greeting.world_size;
     if (!named) ++refused_without_rank_;
@@ -327,8 +339,9 @@ void MeetingServer::note() {
   note_timer_ = after(terms_.options.note_interval, &MeetingServer::note);
 }
 
-// A visitor that was refused for its job, version or secret may be a rank of ours with a wrong setting, or a process
-// that has nothing to do with us and must not end our job. We take it for ours once nobody else is missing.
+// A visitor that was refused for its version or secret may be a rank of ours with a wrong setting, or a process that
+// has nothing to do with us and must not end our job. We take it for ours once nobody else is missing. One of another
+// job never is: it is named where ranks are missing, and when time is up.
 void MeetingServer::judge_refused() {
   if (!failure_.ok() || all_here_ || refused_.empty()) return judge_timer_.reset();
   const auto absent = missing();
@@ -370,7 +383,8 @@ std::vector<Rank> MeetingServer::missing() const {
 std::string MeetingServer::missing_text(const std::string& how_long) const {
   std::string text =
       fmt::format("{} of {} ({} came){}", rank_list(missing()), terms_.greeting.world_size, came_, how_long);
-  if (!refused_.empty()) text += fmt::format("; turned away: {}", refused_.begin()->second.message());
+  if (!refused_.empty() || !last_stranger_.empty())
+    text += fmt::format("; turned away: {}", refused_.empty() ? last_stranger_ : refused_.begin()->second.message());
   if (const auto count = strangers_->load(); count > 0) text += fmt::format("; strangers turned away: {}", count);
   for (const auto& door : doors_)
     if (const std::string trouble = door->trouble(); !trouble.empty()) {

@@ -42,11 +42,11 @@ inline std::uint16_t free_port() {
 /// Collects log lines of all ranks.
 class Notes {
  public:
-  /// Waits until a line has that part; false if none comes.
-  bool wait(const std::string& part) const {
+  /// Waits until so many lines have that part; false if they do not come.
+  bool wait(const std::string& part, int times = 1) const {
     const auto end = std::chrono::steady_clock::now() + patience;
-    while (count(part) == 0 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
-    return count(part) > 0;
+    while (count(part) < times && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    return count(part) >= times;
   }
   Log log(int rank, LogLevel level = LogLevel::info) {
     return Log(level, rank, [this](LogLevel, std::string_view line) {

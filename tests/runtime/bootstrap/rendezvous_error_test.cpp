@@ -6,6 +6,7 @@
 #include <sched.h>
 
 #include "runtime/base/frame_stream.hpp"
+#include "runtime/base/hello.hpp"
 #include "runtime/bootstrap/master_search.hpp"
 #include "runtime/bootstrap/meeting_wire.hpp"
 #include "tests/runtime/bootstrap/meeting_world.hpp"
@@ -98,17 +99,64 @@ TEST_F(RendezvousError, ARankBeyondTheWorldEndsItForAll) {
   for (const Status& end : meeting.run_all()) EXPECT_EQ(end.code(), ErrorCode::invalid_argument) << end.to_string();
 }
 
-TEST_F(RendezvousError, ARankOfAnotherJobIsNamedOnceNobodyElseIsMissing) {
+TEST_F(RendezvousError, ARankOfAnotherJobIsNamedWhenTimeIsUp) {
   Meeting meeting(3);
+  meeting.base.rendezvous_timeout = 2s;
   meeting.change = [](int process, Config& config, std::string&) {
     if (process == 1) config.job_id = "b";
   };
   const auto ends = meeting.run_all();
-  for (const Status& end : ends) {
-    EXPECT_EQ(end.code(), ErrorCode::mismatch) << end.to_string();
-    EXPECT_THAT(end.message(), HasSubstr("FABRING_JOB_ID differs"));
+  for (const Status& end : ends) EXPECT_THAT(end.message(), HasSubstr("FABRING_JOB_ID differs")) << end.to_string();
+  EXPECT_EQ(ends[1].code(), ErrorCode::mismatch) << "it need not wait";
+  for (int rank : {0, 2}) {
+    EXPECT_EQ(ends[rank].code(), ErrorCode::timeout);
+    EXPECT_THAT(ends[rank].message(), HasSubstr("waited 2 s for rank 1 of 3"));
   }
-  EXPECT_EQ(ends[0].message(), ends[2].message());
+}
+
+// However long that one takes: here until both ranks have been told twice, of which the second time is after any
+// verdict.
+TEST_F(RendezvousError, AVisitorOfAnotherJobIsNotTakenForTheRankThatIsLate) {
+  Meeting meeting(3);
+  meeting.options.verdict_delay = 1ms;
+  meeting.options.note_interval = 50ms;
+  meeting.change = [&](int process, Config& config, std::string&) {
+    if (process == 2) config.job_id = "b";
+    if (process == 2) meeting.notes.wait("for rank 2 of 3 (2 came)");
+    if (process == 3) meeting.notes.wait("now; turned away: rank 2 at", 3);
+  };
+  const auto ends = meeting.run({0, 1, 2, 2});
+  EXPECT_EQ(ends[2].code(), ErrorCode::mismatch) << ends[2].to_string();
+  for (int process : {0, 1, 3}) EXPECT_TRUE(ends[process].ok()) << ends[process].to_string();
+}
+
+// Nothing is proven of it, and any job's ranks may knock at the wrong door.
+TEST_F(RendezvousError, WithASecretAVisitorOfAnotherVersionDoesNotEndOurs) {
+  Meeting meeting(2);
+  meeting.secret = "a secret of sufficient length";
+  meeting.options.verdict_delay = 1ms;
+  meeting.options.note_interval = 50ms;
+  net::Loop loop;
+  std::unique_ptr<net::Stream> visitor;
+  meeting.change = [&](int process, Config& config, std::string&) {
+    if (process == 0) return;
+    const auto end = steady_clock::now() + patience;
+    while (!visitor && steady_clock::now() < end) {
+      bool answered = false;
+      auto guard = net::connect(loop, {config.master_addr, static_cast<std::uint16_t>(config.master_port)}, patience,
+                                [&](auto result) {
+                                  answered = true;
+                                  if (result) visitor = std::move(*result);
+                                });
+      while (!answered) loop.run_for(100ms);
+    }
+    Hello other;
+    other.version = wire_version + 1;
+    const std::string bytes = encode(other);
+    visitor->write(bytes.data(), bytes.size());
+    EXPECT_TRUE(meeting.notes.wait("now; turned away: the peer at", 2)) << "the second is after any verdict";
+  };
+  for (const Status& end : meeting.run_all()) EXPECT_TRUE(end.ok()) << end.to_string();
 }
 
 TEST_F(RendezvousError, AVisitorOfAnotherJobDoesNotEndOurs) {

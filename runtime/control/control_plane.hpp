@@ -106,6 +106,9 @@ class ControlPlane {
   /// long; else 0. Any thread.
   virtual std::chrono::milliseconds silent_for(Rank) const { return {}; }
 
+  /// Would this rank be told if that one died? Not where a rank on the way to it is gone. Any thread.
+  virtual bool hears_of(Rank) const { return true; }
+
   /// The place of its goodbye among those heard here, from 1; 0: it has not left. Who has will do nothing more, and
   /// nobody is to blame. Who leaves because another has is heard after that one. Any thread.
   virtual std::uint32_t leave_order(Rank) const { return 0; }

@@ -247,6 +247,12 @@ void TreePlane::set_activity(std::string text) {
   activity_changed_ = true;
 }
 
+bool TreePlane::hears_of(Rank rank) const {
+  const std::lock_guard lock(mutex_);
+  if (std::find(gone_.begin(), gone_.end(), true) == gone_.end()) return true;
+  return tree_.reachable(self_, gone_)[static_cast<std::size_t>(rank)];
+}
+
 std::uint32_t TreePlane::leave_order(Rank rank) const {
   const std::lock_guard lock(mutex_);
   return left_[static_cast<std::size_t>(rank)];

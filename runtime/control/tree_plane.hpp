@@ -44,6 +44,7 @@ class TreePlane final : public ControlPlane {
   void set_activity(std::string text) override;
   std::string activity_of(Rank rank) const override;
   std::chrono::milliseconds silent_for(Rank rank) const override;
+  bool hears_of(Rank rank) const override;
   std::uint32_t leave_order(Rank rank) const override;
   void set_account(std::string account) override;
   void on_goodbye(std::function<void(Rank, const std::string&)> handler) override;

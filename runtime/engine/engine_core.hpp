@@ -232,6 +232,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   Time patience(const Execution& execution) const;
   static Time stuck_for(const Execution& execution, Time now);
   void say_what_waits(Execution& execution, Time now);
+  void try_the_unheard(CommunicatorCore& communicator, const Execution& execution, Time now);
   void check_refused(CommunicatorCore& communicator, const Execution& execution, Time now);
   void tell_members(const std::shared_ptr<const CommunicatorCore>& subgroup);
   void heard_members(Rank from, std::string_view letter);

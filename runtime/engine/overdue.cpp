@@ -64,6 +64,7 @@ void EngineCore::tick(Time now) {
       if (now >= execution->next_look) {
         execution->next_look = now + look_at_others;
         say_what_waits(*execution, now);
+        try_the_unheard(*communicator, *execution, now);
         check_left(*communicator, *execution);
       }
       check_deadline(*communicator, *execution, now);
@@ -103,6 +104,22 @@ void EngineCore::check_refused(CommunicatorCore& communicator, const Execution& 
 // or are done, nobody would ever know that they called something else.
 void EngineCore::say_what_waits(Execution& execution, Time now) {
   if (stuck_for(execution, now) >= Time(silent_for)) execution.announce_waiting();
+}
+
+// Nobody tells of a rank's death where the way to it on the control plane is cut, and an endpoint that only receives
+// may never notice (libfabric's TCP): it does if it sends. What is sent says nothing new.
+void EngineCore::try_the_unheard(CommunicatorCore& communicator, const Execution& execution, Time now) {
+  if (!parts_.control || stuck_for(execution, now) < Time(silent_for)) return;
+  for (const Rank rank : execution.waiting_for()) {
+    const Rank world = communicator.members[rank];
+    if (rank == communicator.self || parts_.control->hears_of(world)) continue;
+    CommunicatorCore::Member& member = communicator.member[rank];
+    Record record;
+    record.kind = RecordKind::entered;
+    record.channel = communicator.id;
+    record.consumed = member.told = member.taken;
+    transfer_->send_record(world, record);
+  }
 }
 
 bool EngineCore::due_for_a_note(Execution& execution, Time now) const {

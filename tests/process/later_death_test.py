@@ -5,9 +5,9 @@ import signal
 import time
 
 import harness
-from harness import Job, arguments, require, require_error, run_cases
+from harness import Job, arguments, quantiles, require, require_error, run_cases
 
-LIMIT = 2.0  # seconds from a kill to the end of who waits for that rank
+LIMIT = 4.0  # seconds from a kill to the end of who waits for that rank: where nobody tells of it, it is tried twice a second
 
 
 def run(options, transport, victims):
@@ -26,7 +26,7 @@ def run(options, transport, victims):
             require_error(survivor, "peer_lost", victim)
             times.append(survivor.exit_time - killed)
             require(times[-1] <= LIMIT * harness.slowness, f"rank {survivor.number} took {times[-1]:.3f} s")
-    return "from each kill to the end of the survivor: " + ", ".join(f"{t:.3f} s" for t in times)
+    return times
 
 
 def main():
@@ -34,7 +34,8 @@ def main():
 
     def case(transport):
         # Ranks 1, 2 and 3 hear of the others by rank 0, which ends with its group: before the second death or after.
-        return "; ".join([run(options, transport, victims) for victims in [(3, 2), (2, 3)] * options.runs][-2:])
+        times = [t for victims in [(3, 2), (2, 3)] * options.runs for t in run(options, transport, victims)]
+        return "from a kill to the end of the survivor: " + quantiles(times)
 
     run_cases([(f"one death after the other over {t}", lambda t=t: case(t)) for t in options.transports], at_once=2)
 

@@ -1,5 +1,6 @@
 """Process groups: cheap ones, overlapping ones, new ones after old ones, and what happens to futures and works."""
 
+import copy
 import os
 import threading
 import time
@@ -52,6 +53,12 @@ def again(rank, size):
         assert tensor.item() == life * size
         group = dist.new_group([1, 0])
         dist.barrier(group)
+        # Rank 1 is there when rank 0 goes on, also where there was one before the group was made again.
+        store = dist.distributed_c10d._get_default_store()
+        if rank == 1:
+            store.set(f"comes {life}", "")
+        dist.monitored_barrier()
+        assert store.check([f"comes {life}"])
         store = dist.distributed_c10d._get_default_store()
         dist.destroy_process_group()
         if life < 2:  # the same store, with the keys of before in it
@@ -244,3 +251,20 @@ def test_timeouts_of_groups_of_other_backends_are_set_as_before():
 
 def test_a_hundred_groups_take_no_time():
     assert max(run(2, creation_costs_little)) < 20, "seconds, on a machine that does much else"
+
+
+def bound(rank, size):
+    """As init_process_group(device_id=...) leaves the default group, which without a GPU cannot be asked for."""
+    default = dist.distributed_c10d._get_default_group()
+    default.bound_device_id = torch.device("cuda", 0)
+    for members in ([0, 1], [1, 2], [2]):
+        group = dist.new_group(members)
+        if rank in members:
+            tensor = torch.tensor([rank])
+            dist.all_reduce(tensor, group=group)
+            assert tensor.item() == sum(members)
+    copy.deepcopy(default._get_backend(torch.device("cpu")).options)  # as split_group does
+
+
+def test_groups_of_one_that_is_bound_to_a_device():
+    run(3, bound, backend="cpu:fabring,cuda:fabring")

@@ -36,6 +36,12 @@ def reductions(rank, size):
     tensor = of_rank(rank)
     dist.all_reduce(tensor, op=dist._make_nccl_premul_sum(0.5))
     same(tensor, of_all(size).sum(0) / 2)
+    counts = torch.tensor([rank, 7])
+    dist.all_reduce(counts, op=dist._make_nccl_premul_sum(3.0))
+    same(counts, torch.tensor([3 * sum(range(size)), 21 * size]))
+    for factor in (0.5, 1e30, float("nan")):
+        with pytest.raises(ValueError, match="is not whole, or too large, and the elements are Long"):
+            dist.all_reduce(counts, op=dist._make_nccl_premul_sum(factor))
     flags = torch.tensor([rank == 0, True, False])
     dist.all_reduce(flags, op=dist.ReduceOp.MIN)
     same(flags, torch.tensor([False, True, False]))

@@ -35,8 +35,12 @@ std::list<Work>& dropped() {
 
 void let_go_of_finished() {
   std::list<Work>& works = dropped();
-  for (auto work = works.begin(); work != works.end();)
-    work = !work->handle.usable() || over(*work) ? works.erase(work) : std::next(work);
+  std::list<Work> finished;  // what they keep may run anything when it goes, other threads and this function included
+  for (auto work = works.begin(); work != works.end();) {
+    const auto next = std::next(work);
+    if (!work->handle.usable() || over(*work)) finished.splice(finished.end(), works, work);
+    work = next;
+  }
 }
 
 Work start(const CommHandle& comm, const Operation& operation, nb::object keep) {

@@ -74,7 +74,7 @@ void ProcessGroup::monitoredBarrier(const c10d::BarrierOptions& options, bool wa
     }
   };
   // A rank that was missing joins the next one, not one that is over.
-  const auto prefix_of = [](std::uint64_t number) { return c10::str("fabring/monitored/", number, "/"); };
+  const auto prefix_of = [&](std::uint64_t number) { return c10::str(monitored_prefix_, number, "/"); };
   std::uint64_t number = monitored_.fetch_add(1);
   const std::uint64_t first = number;
   while (rank_ != 0 && store->check({prefix_of(number) + "verdict"})) number = monitored_.fetch_add(1);
@@ -84,11 +84,12 @@ void ProcessGroup::monitoredBarrier(const c10d::BarrierOptions& options, bool wa
   if (rank_ != 0) {
     store->set(key_of(rank_), "here");
     if (!came(prefix + "verdict", limit + time_for_the_verdict))
-      raise_lost(c10::str("[Rank ", rank_, "]: Rank ", rank_,
-                          " successfully reached monitoredBarrier, but rank 0 did not answer within ",
-                          (limit + time_for_the_verdict).count(), " ms",
-                          number == first ? "" : "; the one before this is over, as rank 0 gave up waiting for this rank",
-                          "; look at rank 0's output"));
+      raise_lost(
+          c10::str("[Rank ", rank_, "]: Rank ", rank_,
+                   " successfully reached monitoredBarrier, but rank 0 did not answer within ",
+                   (limit + time_for_the_verdict).count(), " ms",
+                   number == first ? "" : "; the one before this is over, as rank 0 gave up waiting for this rank",
+                   "; look at rank 0's output"));
     const std::string verdict = store->get_to_str(prefix + "verdict");
     store->set(heard_by(rank_), "");
     if (!verdict.empty())

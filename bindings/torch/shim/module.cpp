@@ -12,6 +12,7 @@
 
 namespace {
 
+using fabring_torch::GroupOptions;
 using fabring_torch::GroupRequest;
 using fabring_torch::ProcessGroup;
 
@@ -42,6 +43,15 @@ std::string report(const c10::intrusive_ptr<c10d::Backend>& backend) {
 }  // namespace
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
+  py::class_<GroupOptions, c10d::Backend::Options, c10::intrusive_ptr<GroupOptions>>(module, "Options")
+      .def("__deepcopy__",
+           [](const GroupOptions& self, const py::object&) { return c10::make_intrusive<GroupOptions>(self); });
+  // PyTorch calls perform_nocolor_split on ranks outside a new group, if the process group that it is split from is
+  // bound to a GPU: NCCL's splits need every rank, ours need the members only.
+  py::class_<ProcessGroup, c10d::Backend, c10::intrusive_ptr<ProcessGroup>>(module, "ProcessGroup")
+      .def_property_readonly("options", &ProcessGroup::getBackendOptions)
+      .def(
+          "perform_nocolor_split", [](ProcessGroup&, const py::object&) {}, py::arg("device"));
   module.def("create", &create, py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout_s"),
              py::arg("name"), py::arg("global_ranks"), py::call_guard<py::gil_scoped_release>());
   module.def("report", &report, py::arg("backend"), py::call_guard<py::gil_scoped_release>());

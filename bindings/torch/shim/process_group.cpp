@@ -10,8 +10,8 @@
 namespace fabring_torch {
 namespace {
 
-c10::intrusive_ptr<c10d::Backend::Options> make_options(const GroupRequest& request) {
-  auto options = c10::make_intrusive<c10d::Backend::Options>("fabring", request.timeout);
+c10::intrusive_ptr<GroupOptions> make_options(const GroupRequest& request) {
+  auto options = c10::make_intrusive<GroupOptions>("fabring", request.timeout);
   options->group_name = request.name;
   options->global_ranks_in_group.assign(request.global_ranks.begin(), request.global_ranks.end());
   return options;
@@ -24,6 +24,8 @@ ProcessGroup::ProcessGroup(GroupRequest request)
       request_(std::move(request)),
       options_(make_options(request_)),
       timeout_(request_.timeout),
+      monitored_prefix_(c10::str("fabring/monitored/",
+                                 request_.store->add(c10::str("fabring/monitored/life/", request_.rank), 1), "/")),
       group_(Group::open(request_)),
       open_(std::in_place) {
   init();

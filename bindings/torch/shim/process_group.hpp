@@ -16,6 +16,11 @@
 
 namespace fabring_torch {
 
+/// A type of its own because Python copies it: PyTorch's split_group and device meshes do.
+struct GroupOptions final : c10d::Backend::Options {
+  using c10d::Backend::Options::Options;
+};
+
 class ProcessGroup final : public c10d::Backend {
  public:
   using Tensors = std::vector<at::Tensor>;
@@ -85,10 +90,11 @@ class ProcessGroup final : public c10d::Backend {
   WorkPointer message(Tensors& tensors, c10d::OpType type, int peer, int tag);
 
   const GroupRequest request_;
-  const c10::intrusive_ptr<Options> options_;
+  const c10::intrusive_ptr<GroupOptions> options_;
   std::atomic<std::chrono::milliseconds> timeout_;
   std::atomic<std::uint64_t> sequence_{0};
   std::atomic<std::uint64_t> monitored_{0};  // monitored barriers so far
+  const std::string monitored_prefix_;       // of their keys; not those of a group of this name that was destroyed
   mutable std::mutex mutex_;
   std::shared_ptr<Group> group_;   // under mutex_; null after shutdown()
   std::optional<OpenGroup> open_;  // under mutex_; until shutdown()

@@ -3,6 +3,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <cmath>
 #include <optional>
 
 namespace fabring_torch {
@@ -70,13 +71,17 @@ fabring_reduce_op op_of(const c10d::ReduceOp& op) {
   }
 }
 
-void take_factor(const c10d::ReduceOp& op, fabring_operation* into) {
+void take_factor(const c10d::ReduceOp& op, at::ScalarType of, fabring_operation* into) {
   const auto* more = dynamic_cast<const PreMulSumSupplement*>(op.supplement_.get());
   TORCH_CHECK_VALUE(more != nullptr, "fabring: PREMUL_SUM has no factor; make it with _make_nccl_premul_sum(factor)");
   const at::Tensor& tensor = more->tensor_factor;
   into->factor = tensor.defined() ? tensor.item<double>() : more->double_factor;
   const bool whole = tensor.defined() && at::isIntegralType(tensor.scalar_type(), /*includeBool=*/true);
-  into->whole_factor = whole ? tensor.item<std::int64_t>() : static_cast<std::int64_t>(into->factor);
+  constexpr double beyond = 9223372036854775808.0;  // 2^63
+  const bool fits = into->factor == std::trunc(into->factor) && into->factor >= -beyond && into->factor < beyond;
+  TORCH_CHECK_VALUE(whole || fits || !at::isIntegralType(of, /*includeBool=*/true), "fabring: PREMUL_SUM: the factor ",
+                    into->factor, " is not whole, or too large, and the elements are ", at::toString(of));
+  into->whole_factor = whole ? tensor.item<std::int64_t>() : fits ? static_cast<std::int64_t>(into->factor) : 0;
 }
 
 /// Do they lie one after the other in one memory?
@@ -114,7 +119,7 @@ Elements elements_to_move(const at::Tensor& tensor) {
 
 Elements elements_to_reduce(const at::Tensor& tensor, const c10d::ReduceOp& op, fabring_operation* into) {
   into->op = op_of(op);
-  if (into->op == FABRING_OP_PREMUL_SUM) take_factor(op, into);
+  if (into->op == FABRING_OP_PREMUL_SUM) take_factor(op, tensor.scalar_type(), into);
   const bool linear = into->op == FABRING_OP_SUM || into->op == FABRING_OP_AVG || into->op == FABRING_OP_PREMUL_SUM;
   const at::ScalarType type = tensor.scalar_type();
   if (at::isComplexType(type) && linear && type != at::kComplexHalf)

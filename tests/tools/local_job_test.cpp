@@ -2,15 +2,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <thread>
 
 #include "runtime/base/descriptor.hpp"
 #include "runtime/base/settings.hpp"
+#include "tools/fabring/job_output.hpp"
 #include "tools/fabring/job_supervisor.hpp"
 #include "tools/fabring/local_job.hpp"
 #include "tools/fabring/output_lines.hpp"
@@ -55,6 +58,60 @@ TEST(OutputLines, LetsAProgressBarThroughAndEndlessLinesInPieces) {
   OutputLines tagged(0, {.tag = true, .timestamp = false});
   const std::string endless(1 << 20, 'x');
   EXPECT_EQ(tagged.take(endless).size(), endless.size() + 5);
+}
+
+std::string read_some(int fd) {
+  char bytes[65536];
+  const ssize_t got = ::read(fd, bytes, sizeof bytes);
+  return {bytes, got > 0 ? static_cast<std::size_t>(got) : 0};
+}
+
+TEST(JobOutput, KeepsTheOrderOfOutputAndErrorsThatGoToTheSamePlace) {
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  const Descriptor read(ends[0]), out(ends[1]), err(::dup(ends[1]));
+  JobOutput output("run", 1, {}, out.fd(), err.fd());
+  output.rank_printed(0, OutputStream::err, "first\n");
+  output.rank_printed(0, OutputStream::out, "second\n");
+  output.say("third");
+  EXPECT_FALSE(output.flush());
+  EXPECT_EQ(read_some(read.fd()), "first\nsecond\nfabring run: third\n");
+}
+
+TEST(JobOutput, HasNoRoomWhileItsReaderTakesNothingAndLosesNothing) {
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  const Descriptor read(ends[0]), out(ends[1]), err(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  JobOutput output("run", 1, {}, out.fd(), err.fd());
+  const std::string line(999, 'x');
+  std::size_t printed = 0, arrived = 0;
+  for (; output.room(OutputStream::out); printed += line.size() + 1) {
+    output.rank_printed(0, OutputStream::out, line + "\n");
+    EXPECT_FALSE(output.flush());
+  }
+  EXPECT_TRUE(output.room(OutputStream::err));
+  EXPECT_EQ(output.deadline(), JobOutput::Time::max()) << "as long as the job goes on it waits";
+  while (arrived < printed) {
+    arrived += read_some(read.fd()).size();
+    EXPECT_FALSE(output.flush());
+  }
+  EXPECT_TRUE(output.empty());
+  EXPECT_FALSE(output.dropped());
+}
+
+TEST(JobOutput, TellsOnceThatNobodyReadsAnyMore) {
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  const Descriptor out(ends[1]);
+  ::close(ends[0]);
+  auto* const before = ::signal(SIGPIPE, SIG_IGN);
+  JobOutput output("run", 1, {}, out.fd(), out.fd());
+  output.rank_printed(0, OutputStream::out, "first\n");
+  EXPECT_EQ(output.flush(), EPIPE);
+  output.say("second");
+  EXPECT_FALSE(output.flush());
+  EXPECT_TRUE(output.empty());
+  ::signal(SIGPIPE, before);
 }
 
 // Three ranks on made-up time; what was signalled and said is kept.

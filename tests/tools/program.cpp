@@ -13,6 +13,7 @@
 #include <fstream>
 #include <sstream>
 #include <thread>
+#include <utility>
 
 namespace fabring::tests {
 namespace {
@@ -62,8 +63,8 @@ Program::~Program() {
     ::kill(pid_, SIGKILL);
     ::waitpid(pid_, nullptr, 0);
   }
-  close_output();
-  if (err_ >= 0) ::close(err_);
+  for (int fd : {out_, err_, unread_out_, unread_err_})
+    if (fd >= 0) ::close(fd);
 }
 
 void Program::signal(int number) const { ::kill(pid_, number); }
@@ -72,6 +73,10 @@ void Program::close_output() {
   if (out_ >= 0) ::close(out_);
   out_ = -1;
 }
+
+void Program::leave_output_unread() { unread_out_ = std::exchange(out_, -1); }
+void Program::leave_errors_unread() { unread_err_ = std::exchange(err_, -1); }
+void Program::read_output_again() { out_ = std::exchange(unread_out_, -1); }
 
 // Reads what there is; false when both streams have ended or time is up.
 bool Program::pump(Clock::time_point until) {
@@ -107,11 +112,12 @@ ProgramResult Program::wait() {
   const auto until = Clock::now() + patience;
   while (pump(until)) {
   }
-  if (out_ >= 0 || err_ >= 0) ::kill(pid_, SIGKILL);  // time is up
+  const bool over = out_ < 0 && err_ < 0 && is_gone_soon(pid_);
+  if (!over) ::kill(pid_, SIGKILL);  // time is up
   int status = 0;
   ::waitpid(pid_, &status, 0);
   pid_ = -1;
-  if (out_ < 0 && err_ < 0) result_.code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  if (over) result_.code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   return result_;
 }
 

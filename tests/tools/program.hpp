@@ -27,6 +27,10 @@ class Program {
   pid_t pid() const { return pid_; }
   void signal(int number) const;
   void close_output();  ///< as `| head` does
+  /// From now on nothing is read from stdout, or stderr, as by a pager nobody turns over; nor is it closed.
+  void leave_output_unread();
+  void leave_errors_unread();
+  void read_output_again();
   /// Reads until `text` has appeared on stdout `times` times; false after the deadline.
   bool wait_for_output(const std::string& text, int times = 1);
   bool wait_for_errors(const std::string& text);
@@ -39,6 +43,7 @@ class Program {
   bool wait_for(const std::string& stream, const std::string& text, int times);
   pid_t pid_ = -1;
   int out_ = -1, err_ = -1;
+  int unread_out_ = -1, unread_err_ = -1;
   ProgramResult result_;
 };
 

@@ -86,10 +86,10 @@ class Agent final : RankEvents {
                                {orphaned_ ? -1 : out_.waiting_fd(), POLLOUT, 0},
                                {input_.waiting_fd(), POLLOUT, 0}};
     constexpr std::size_t own = 4;
-    if (room) group_.watch(polled);
+    group_.watch(polled, room, room);
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_deadline() - Clock::now()).count();
     if (::poll(polled.data(), polled.size(), static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000))) < 0) return;
-    if (room) group_.read(std::span(polled).subspan(own), *this);
+    group_.read(std::span(polled).subspan(own), *this);
     if (polled[1].revents != 0) listen();
     if (polled[3].revents != 0) feed();
     if (!orphaned_ && !out_.flush()) orphan("nobody reads what the ranks print");

@@ -17,6 +17,7 @@
 #include "runtime/bootstrap/master_address.hpp"
 #include "tools/fabring/command.hpp"
 #include "tools/fabring/host_link.hpp"
+#include "tools/fabring/job_output.hpp"
 #include "tools/fabring/job_supervisor.hpp"
 #include "tools/fabring/remote_shell.hpp"
 #include "tools/fabring/signal_source.hpp"
@@ -29,9 +30,8 @@ using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 using State = HostLink::State;
 
-constexpr std::size_t most_output_queued = 1 << 20;  // above it the hosts have to wait
-constexpr std::uint32_t input_window = 256 << 10;    // of stdin, on its way to rank 0
-constexpr auto farewell = 3s;                        // for agents to end by themselves
+constexpr std::uint32_t input_window = 256 << 10;  // of stdin, on its way to rank 0
+constexpr auto farewell = 3s;                      // for agents to end by themselves
 
 bool is_own_address(const std::string& host) { return is_numeric_address(host) && is_local_address({host, 0}); }
 
@@ -39,16 +39,14 @@ bool is_own_address(const std::string& host) { return is_numeric_address(host) &
 class HostsAttempt final : HostEvents {
  public:
   HostsAttempt(const HostsJobOptions& options, std::optional<Clock::time_point> until, SignalSource& signals,
-               Lifeline& lifeline)
+               Lifeline& lifeline, JobOutput& output)
       : options_(options),
         until_(until),
         signals_(signals),
         lifeline_(lifeline),
+        output_(output),
         supervisor_(supervisor_options()),
-        input_fd_(::isatty(STDIN_FILENO) == 0 ? STDIN_FILENO : -1) {
-    for (int rank = 0; rank < options_.job.ranks; ++rank)
-      streams_.push_back({OutputLines(rank, options_.job.style), OutputLines(rank, options_.job.style)});
-  }
+        input_fd_(::isatty(STDIN_FILENO) == 0 ? STDIN_FILENO : -1) {}
 
   /// The first bad end's code, or 0.
   Result<int> run(const Environment& environment, const std::string& own_path, const std::string& job_id) {
@@ -65,10 +63,6 @@ class HostsAttempt final : HostEvents {
   bool interrupted() const { return signals_taken_ > 0 || start_code_ == exit_timed_out || supervisor_.interrupted(); }
 
  private:
-  struct Streams {
-    OutputLines out, err;
-  };
-
   SupervisorOptions supervisor_options() {
     SupervisorOptions supervisor;
     supervisor.ranks = options_.job.ranks;
@@ -87,7 +81,11 @@ class HostsAttempt final : HostEvents {
     return supervisor;
   }
 
-  int code() const { return start_code_ != 0 ? start_code_ : supervisor_.code(); }
+  int code() const {
+    if (start_code_ != 0) return start_code_;
+    if (supervisor_.code() != 0 || !output_.dropped()) return supervisor_.code();
+    return last_signal_ != 0 ? 128 + last_signal_ : exit_timed_out;
+  }
 
   // ---- start
 
@@ -175,13 +173,11 @@ class HostsAttempt final : HostEvents {
 
   // Waits for signals, input and hosts, and passes everything on.
   void turn(Clock::time_point until) {
-    const bool room = out_.size() + err_.size() < most_output_queued;
+    const bool room = output_.room(OutputStream::out) && output_.room(OutputStream::err);
     const bool feeding = input_fd_ >= 0 && links_.front()->state() == State::running && in_flight_ < input_window;
-    std::vector<pollfd> polled{{signals_.fd(), POLLIN, 0},
-                               {feeding ? input_fd_ : -1, POLLIN, 0},
-                               {out_.waiting_fd(), POLLOUT, 0},
-                               {err_.waiting_fd(), POLLOUT, 0}};
-    constexpr std::size_t own = 4;
+    std::vector<pollfd> polled{{signals_.fd(), POLLIN, 0}, {feeding ? input_fd_ : -1, POLLIN, 0}};
+    output_.watch(polled);
+    const std::size_t own = polled.size();
     for (const auto& link : links_) link->watch(polled, room);
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
     if (::poll(polled.data(), polled.size(), static_cast<int>(std::clamp<std::int64_t>(left, 0, 1000))) < 0) return;
@@ -262,43 +258,29 @@ class HostsAttempt final : HostEvents {
   void input_taken(std::uint32_t bytes) override { in_flight_ -= std::min(bytes, in_flight_); }
 
   void rank_output(int rank, OutputStream stream, std::string_view bytes) override {
-    Streams& streams = streams_[static_cast<std::size_t>(rank)];
-    if (stream == OutputStream::out)
-      out_.add(streams.out.take(bytes));
-    else
-      err_.add(streams.err.take(bytes));
+    output_.rank_printed(rank, stream, bytes);
   }
   void rank_ended(int rank, pid_t pid, const Ending& ending) override {
     supervisor_.ended(rank, pid, ending, Clock::now());
   }
-  // Not complain(): a terminal under ^S would hold up our own beat.
-  void host_said(const std::string& line) override {
-    err_.add(fmt::format("fabring {}: {}\n", options_.job.name, line));
-  }
+  void host_said(const std::string& line) override { output_.say(line); }
 
   void flush() {
-    for (OutputQueue* queue : {&out_, &err_}) {
-      if (queue->flush() || !listening_) continue;
-      listening_ = false;
-      supervisor_.output_lost(errno);
-    }
+    if (interrupted() || (until_ && Clock::now() >= *until_)) output_.hurry();
+    if (const std::optional<int> error = output_.flush()) supervisor_.output_lost(*error);
   }
 
   // ---- end
 
   // Lets the agents end by themselves and brings out what was printed last.
   void say_goodbye() {
-    for (Streams& streams : streams_) {
-      out_.add(streams.out.finish());
-      err_.add(streams.err.finish());
-    }
+    output_.end_lines();
     for (auto& link : links_) link->close_input();
     const auto until = Clock::now() + farewell;
     const auto open = [](const auto& link) { return link->state() != State::lost && !link->closed(); };
     const int taken = signals_taken_;
-    while (
-        (!out_.empty() || !err_.empty() || (std::any_of(links_.begin(), links_.end(), open) && Clock::now() < until)) &&
-        signals_taken_ < taken + 2)
+    while ((!output_.empty() || (std::any_of(links_.begin(), links_.end(), open) && Clock::now() < until)) &&
+           signals_taken_ < taken + 2)
       turn(Clock::now() + 100ms);
   }
 
@@ -306,15 +288,14 @@ class HostsAttempt final : HostEvents {
   const std::optional<Clock::time_point> until_;  // when the time of the job is up
   SignalSource& signals_;
   Lifeline& lifeline_;
-  std::vector<Streams> streams_;
-  OutputQueue out_{STDOUT_FILENO}, err_{STDERR_FILENO};
+  JobOutput& output_;
   std::vector<std::unique_ptr<HostLink>> links_;
   JobSupervisor supervisor_;
   int input_fd_;
   std::uint32_t in_flight_ = 0;  // bytes of input that rank 0 has not taken yet
   std::set<int> reported_;       // first ranks of lost hosts
   Clock::time_point beat_ = Clock::now();
-  bool ordered_ = false, listening_ = true;
+  bool ordered_ = false;
   int signals_taken_ = 0, last_signal_ = 0;
   int start_code_ = 0;
 };
@@ -347,15 +328,15 @@ Result<int> run_hosts_job(const HostsJobOptions& options, const Environment& env
   if (!signals) return signals.error();
   const std::string job_id = options.job.job_id.empty() ? random_job_id() : options.job.job_id;
   const auto until = end_of_time(options.job);
+  JobOutput output(options.job.name, options.job.ranks, options.job.style);
   for (int attempt = 0;; ++attempt) {
     {
-      HostsAttempt ranks(options, until, *signals, *lifeline);
+      HostsAttempt ranks(options, until, *signals, *lifeline, output);
       // Stragglers of the last attempt have another identity and are turned away.
       auto code = ranks.run(environment, *path, attempt == 0 ? job_id : fmt::format("{}.{}", job_id, attempt));
       if (!code || *code == 0 || ranks.interrupted() || attempt >= options.job.restarts) return code;
     }
-    complain(options.job.name,
-             fmt::format("starting all ranks again ({} of {} restarts)", attempt + 1, options.job.restarts));
+    output.say(fmt::format("starting all ranks again ({} of {} restarts)", attempt + 1, options.job.restarts));
   }
 }
 

@@ -6,11 +6,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <random>
 #include <utility>
 
-#include "tools/fabring/command.hpp"
+#include "tools/fabring/job_output.hpp"
 #include "tools/fabring/job_supervisor.hpp"
 #include "tools/fabring/rank_group.hpp"
 #include "tools/fabring/reserved_port.hpp"
@@ -26,8 +25,13 @@ using Clock = std::chrono::steady_clock;
 class LocalAttempt final : RankEvents {
  public:
   LocalAttempt(const JobOptions& options, std::optional<Clock::time_point> until, SignalSource& signals,
-               Lifeline& lifeline)
-      : options_(options), signals_(signals), group_(lifeline), supervisor_(supervisor_options(until)) {}
+               Lifeline& lifeline, JobOutput& output)
+      : options_(options),
+        until_(until),
+        signals_(signals),
+        output_(output),
+        group_(lifeline),
+        supervisor_(supervisor_options()) {}
 
   Status start(const Environment& environment, const std::string& job_id, int port, bool stdin_is_ours) {
     const auto cpus = bindings(options_.binding, options_.ranks, affinity_cpus(), numa_nodes());
@@ -41,7 +45,6 @@ class LocalAttempt final : RankEvents {
       if (options_.nodes > 1)
         start.environment["FABRING_HOST_ID"] = pretended_node(rank, options_.ranks, options_.nodes);
       FABRING_TRY(group_.start(rank, start));
-      streams_.push_back({OutputLines(rank, options_.style), OutputLines(rank, options_.style)});
     }
     return {};
   }
@@ -49,75 +52,71 @@ class LocalAttempt final : RankEvents {
   /// The first bad end's code, or 0.
   int run() {
     while (supervisor_.running() > 0) {
-      turn(supervisor_.deadline().value_or(Clock::now() + std::chrono::hours(1)));
+      turn(supervisor_.deadline().value_or(Clock::time_point::max()));
       group_.look_for_ends(*this);
       supervisor_.act_on_deadlines(Clock::now());
     }
     // What the ranks started and left behind may still be printing (a tee at the end of a pipeline): give it a moment.
     const auto drain_until = Clock::now() + std::chrono::seconds(1);
     while (group_.has_open_output() && Clock::now() < drain_until) turn(drain_until);
-    for (Streams& streams : streams_) {
-      forward(STDOUT_FILENO, streams.out.finish());
-      forward(STDERR_FILENO, streams.err.finish());
-    }
-    return supervisor_.code();
+    output_.end_lines();
+    while (!output_.empty()) turn(until_.value_or(Clock::time_point::max()));
+    if (supervisor_.code() != 0 || !output_.dropped()) return supervisor_.code();
+    return last_signal_ != 0 ? 128 + last_signal_ : exit_timed_out;
   }
 
   bool interrupted() const { return supervisor_.interrupted(); }
 
  private:
-  struct Streams {
-    OutputLines out, err;
-  };
-
-  SupervisorOptions supervisor_options(std::optional<Clock::time_point> until) {
+  SupervisorOptions supervisor_options() {
     SupervisorOptions options;
-    options.until = until;
+    options.until = until_;
     options.ranks = options_.ranks;
     options.grace = options_.grace;
     options.term_grace = options_.term_grace;
     options.signal_all = [this](int number) { group_.signal(number); };
-    options.say = [this](const std::string& text) { complain(options_.name, text); };
+    options.say = [this](const std::string& text) { output_.say(text); };
     return options;
   }
 
   // Waits for signals and output, and passes both on.
   void turn(Clock::time_point until) {
     std::vector<pollfd> polled{{signals_.fd(), POLLIN, 0}};
-    group_.watch(polled);
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
-    if (::poll(polled.data(), polled.size(), static_cast<int>(std::clamp<std::int64_t>(left, 0, 3'600'000))) <= 0)
+    output_.watch(polled);
+    group_.watch(polled, output_.room(OutputStream::out), output_.room(OutputStream::err));
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(std::min(until, output_.deadline()) - Clock::now()).count();
+    if (::poll(polled.data(), polled.size(), static_cast<int>(std::clamp<std::int64_t>(left, 0, 3'600'000))) < 0)
       return;
-    group_.read(std::span(polled).subspan(1), *this);
+    group_.read(std::span(polled).subspan(1 + JobOutput::polled_entries), *this);
     while (const std::optional<int> number = signals_.next())
-      if (*number != SIGCHLD) supervisor_.interrupt(*number);  // look_for_ends() follows every turn
+      if (*number != SIGCHLD) interrupt(*number);  // look_for_ends() follows every turn
+    if (supervisor_.interrupted() || (until_ && Clock::now() >= *until_)) output_.hurry();
+    if (const std::optional<int> error = output_.flush()) supervisor_.output_lost(*error);
+    if (supervisor_.running() == 0 && signals_taken_ > 1) output_.give_up();
+  }
+
+  void interrupt(int number) {
+    last_signal_ = number;
+    ++signals_taken_;
+    supervisor_.interrupt(number);
   }
 
   void rank_output(int rank, OutputStream stream, std::string_view bytes) override {
-    Streams& streams = streams_[static_cast<std::size_t>(rank)];
-    if (stream == OutputStream::out)
-      forward(STDOUT_FILENO, streams.out.take(bytes));
-    else
-      forward(STDERR_FILENO, streams.err.take(bytes));
+    output_.rank_printed(rank, stream, bytes);
   }
 
   void rank_ended(int rank, pid_t pid, const Ending& ending) override {
     supervisor_.ended(rank, pid, ending, Clock::now());
   }
 
-  void forward(int fd, const std::string& text) {
-    if (text.empty() || !listening_) return;
-    if (write_all(fd, text)) return;
-    listening_ = false;
-    supervisor_.output_lost(errno);
-  }
-
   const JobOptions& options_;
+  const std::optional<Clock::time_point> until_;  // when the time of the job is up
   SignalSource& signals_;
+  JobOutput& output_;
   RankGroup group_;
-  std::vector<Streams> streams_;
   JobSupervisor supervisor_;
-  bool listening_ = true;
+  int signals_taken_ = 0, last_signal_ = 0;
 };
 
 }  // namespace
@@ -142,17 +141,18 @@ Result<int> run_local_job(const JobOptions& options, const Environment& environm
   const bool stdin_is_ours = ::isatty(STDIN_FILENO) == 0;
   const std::string job_id = options.job_id.empty() ? random_job_id() : options.job_id;
   const auto until = end_of_time(options);
+  JobOutput output(options.name, options.ranks, options.style);
   for (int attempt = 0;; ++attempt) {
     int code = 0;
     {
-      LocalAttempt ranks(options, until, *signals, *lifeline);
+      LocalAttempt ranks(options, until, *signals, *lifeline, output);
       // Stragglers of the last attempt have another identity and are turned away.
       const std::string id = attempt == 0 ? job_id : fmt::format("{}.{}", job_id, attempt);
       FABRING_TRY(ranks.start(environment, id, port->port, stdin_is_ours));
       code = ranks.run();
       if (code == 0 || ranks.interrupted() || attempt >= options.restarts) return code;
     }
-    complain(options.name, fmt::format("starting all ranks again ({} of {} restarts)", attempt + 1, options.restarts));
+    output.say(fmt::format("starting all ranks again ({} of {} restarts)", attempt + 1, options.restarts));
   }
 }
 

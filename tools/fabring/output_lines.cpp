@@ -1,11 +1,8 @@
 #include "tools/fabring/output_lines.hpp"
 
 #include <fmt/format.h>
-#include <poll.h>
 #include <sys/time.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <ctime>
 
 namespace fabring::tools {
@@ -60,21 +57,6 @@ std::string OutputLines::finish() {
   partial_.clear();
   if (!text.empty() && (style_.tag || style_.timestamp)) text += '\n';
   return text;
-}
-
-bool write_all(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(fd, text.data(), text.size());
-    if (written > 0) {
-      text.remove_prefix(static_cast<std::size_t>(written));
-    } else if (errno == EAGAIN) {
-      pollfd ready{fd, POLLOUT, 0};
-      ::poll(&ready, 1, -1);
-    } else if (errno != EINTR) {
-      return false;
-    }
-  }
-  return true;
 }
 
 }  // namespace fabring::tools

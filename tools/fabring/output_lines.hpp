@@ -30,8 +30,4 @@ class OutputLines {
   std::string partial_;
 };
 
-/// Writes all of it, also to a slow or non-blocking descriptor. False, with errno, when nobody reads any more or it is
-/// full.
-bool write_all(int fd, std::string_view text);
-
 }  // namespace fabring::tools

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,14 +13,24 @@ namespace {
 
 constexpr std::size_t polled_entries = 3;  // of each rank
 
+constexpr std::size_t most_read = 65536;
+
 // False at the end of the stream.
-bool pump(int from, int rank, OutputStream stream, RankEvents& events) {
-  char bytes[65536];
-  const ssize_t got = ::read(from, bytes, sizeof(bytes));
+bool pump(int from, int rank, OutputStream stream, RankEvents& events, std::size_t most = most_read) {
+  char bytes[most_read];
+  const ssize_t got = ::read(from, bytes, most);
   if (got < 0 && (errno == EINTR || errno == EAGAIN)) return true;
   if (got <= 0) return false;
   events.rank_output(rank, stream, {bytes, static_cast<std::size_t>(got)});
   return true;
+}
+
+// What is in the pipe now, and no more: others may hold it and go on printing.
+void pump_what_is_there(int from, int rank, OutputStream stream, RankEvents& events) {
+  int there = 0;
+  if (from < 0 || ::ioctl(from, FIONREAD, &there) != 0) return;
+  for (auto left = static_cast<std::size_t>(there); left > 0; left -= std::min(left, most_read))
+    pump(from, rank, stream, events, std::min(left, most_read));
 }
 
 }  // namespace
@@ -53,10 +64,10 @@ Status RankGroup::start(int rank, const ChildStart& start) {
   return {};
 }
 
-void RankGroup::watch(std::vector<pollfd>& polled) const {
+void RankGroup::watch(std::vector<pollfd>& polled, bool read_out, bool read_err) const {
   for (const Member& member : members_) {
-    polled.push_back({member.process.output(), POLLIN, 0});  // poll skips negative ones
-    polled.push_back({member.process.errors(), POLLIN, 0});
+    polled.push_back({read_out ? member.process.output() : -1, POLLIN, 0});  // poll skips negative ones
+    polled.push_back({read_err ? member.process.errors() : -1, POLLIN, 0});
     polled.push_back({member.ended ? -1 : member.process.end(), POLLIN, 0});  // for look_for_ends()
   }
 }
@@ -79,6 +90,8 @@ void RankGroup::look_for_ends(RankEvents& events) {
     const std::optional<Ending> ending = member.process.ending();
     if (!ending) continue;
     member.ended = true;
+    pump_what_is_there(member.process.output(), member.rank, OutputStream::out, events);
+    pump_what_is_there(member.process.errors(), member.rank, OutputStream::err, events);
     events.rank_ended(member.rank, member.process.pid(), *ending);
   }
 }

@@ -48,11 +48,11 @@ class RankGroup {
   Status start(int rank, const ChildStart& start);
 
   /// Appends what poll() is to look at: output, and ends. SIGCHLD alone would not do for these: a thread of a library
-  /// that has it unblocked takes it, and nobody hears of it.
-  void watch(std::vector<pollfd>& polled) const;
+  /// that has it unblocked takes it, and nobody hears of it. What is not to be read the ranks have to keep.
+  void watch(std::vector<pollfd>& polled, bool read_out, bool read_err) const;
   /// Reads from those of the entries appended by watch() that poll() found ready.
   void read(std::span<const pollfd> polled, RankEvents& events);
-  /// Reports each end once.
+  /// Reports each end once, behind what the rank printed before it, read or not.
   void look_for_ends(RankEvents& events);
 
   int running() const;

@@ -273,6 +273,20 @@ TEST_F(Hosts, StartAgainUnderAnotherName) {
   EXPECT_THAT(lines(result.out), UnorderedElementsAre("j", "j", "j.1", "j.1"));
 }
 
+TEST_F(Hosts, AreNotAskedAgainForWhatTheyDoNotHave) {
+  for (const char* host : {"bare", "older"}) {
+    const auto result = on(host, "true", {"--restarts", "3"});
+    EXPECT_EQ(result.code, 3) << host;
+    EXPECT_THAT(result.err, Not(HasSubstr("again"))) << host;
+  }
+  auto missing = words("a,b", "", {"--restarts", "3"});
+  missing.erase(missing.end() - 2, missing.end());
+  missing.back() = "/no/such/program";
+  EXPECT_THAT(run(missing).err, AllOf(HasSubstr("/no/such/program"), Not(HasSubstr("again"))));
+  EXPECT_THAT(on("refuses", "true", {"--restarts", "1"}).err, HasSubstr("starting all ranks again (1 of 1 restarts)"))
+      << "it may be back";
+}
+
 TEST_F(Hosts, GetFabringsVariablesAndThoseAskedFor) {
   const auto result = on("a", "echo $FABRING_LOG $ASKED $GIVEN", {"-x", "ASKED", "--env", "GIVEN=a b"},
                          {{"FABRING_LOG", "info"}, {"ASKED", "yes"}});

@@ -218,7 +218,9 @@ TEST_F(Supervision, ARankThatExitedBeforeASignalFromOutsideIsNamedNotThoseThatDi
 
 TEST_F(Supervision, WhatIsGivenUpSaysWhyARankHadExited) {
   job.ended(0, 5, exit(4), start);
+  EXPECT_FALSE(job.ended_for_good());
   job.give_up(141);
+  EXPECT_TRUE(job.ended_for_good());
   EXPECT_EQ(job.code(), 4);
   EXPECT_THAT(said, ElementsAre("rank 0 (pid 5) exited with status 4"));
   EXPECT_THAT(signals, ElementsAre(SIGKILL));
@@ -248,7 +250,7 @@ TEST_F(SupervisionUntil, TheTimeIsUpTheRanksAreTerminatedThenKilled) {
   EXPECT_THAT(signals, ElementsAre(SIGTERM, SIGCONT, SIGKILL));
   timed.ended(2, 7, {0, SIGKILL}, start + std::chrono::seconds(65));
   EXPECT_EQ(timed.code(), exit_timed_out);
-  EXPECT_TRUE(timed.interrupted()) << "such a job is not started again";
+  EXPECT_TRUE(timed.ended_for_good()) << "such a job is not started again";
 }
 
 TEST_F(SupervisionUntil, ABadEndBeforeItCountsAndItsGraceEndsWithTheTime) {
@@ -266,7 +268,7 @@ TEST_F(SupervisionUntil, RanksThatAreDoneInTimeAreFine) {
   for (int rank = 0; rank < 3; ++rank) timed.ended(rank, 5 + rank, exit(0), start);
   timed.act_on_deadlines(start + std::chrono::hours(1));
   EXPECT_EQ(timed.code(), 0);
-  EXPECT_FALSE(timed.interrupted());
+  EXPECT_FALSE(timed.ended_for_good());
   EXPECT_THAT(said, IsEmpty());
 }
 

@@ -331,6 +331,20 @@ TEST(Run, SaysThatItsOutputCannotBeWritten) {
   }
 }
 
+TEST(Run, AJobThatWasGivenUpIsNotStartedAgain) {
+  for (const std::vector<std::string>& here :
+       {std::vector<std::string>{"-n", "1"}, std::vector<std::string>{"--hosts", "localhost:1"}}) {
+    std::vector<std::string> words{"run", "--restarts", "3", "--", "sh", "-c", "while :; do echo more; done"};
+    words.insert(words.begin() + 1, here.begin(), here.end());
+    Program program(words);
+    ASSERT_TRUE(program.wait_for_output("more"));
+    program.close_output();
+    const auto result = program.wait();
+    EXPECT_EQ(result.code, 128 + SIGPIPE) << here.front();
+    EXPECT_THAT(result.err, testing::Not(HasSubstr("again")));
+  }
+}
+
 TEST(Run, TakesTheOptionsOfHorovodrun) {
   const auto result = run({"run",
                            "-np",

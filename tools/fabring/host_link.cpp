@@ -18,6 +18,7 @@ namespace {
 using namespace std::chrono_literals;
 constexpr std::size_t most_before_greeting = 64 << 10;  // banners of login shells
 constexpr std::size_t most_errors_kept = 8 << 10;
+constexpr int shell_cannot_execute = 126, shell_cannot_find = 127;
 }  // namespace
 
 Result<std::unique_ptr<HostLink>> HostLink::open(HostContact contact, const Environment& environment,
@@ -95,8 +96,11 @@ void HostLink::give_up(const std::string& why) {
     lose(fmt::format("host {}: {}", contact_.share.name, why));
     return;
   }
+  const auto ending = process_.ending();
+  could_not_start_ =
+      ending && (ending->exit_status == shell_cannot_execute || ending->exit_status == shell_cannot_find);
   lose(explain_no_answer(
-      {contact_.share.name, contact_.command.front(), contact_.fabring, process_.ending(), errors_, before_greeting_}));
+      {contact_.share.name, contact_.command.front(), contact_.fabring, ending, errors_, before_greeting_}));
 }
 
 void HostLink::check(Time now, std::chrono::milliseconds silence, bool listening) {
@@ -179,6 +183,7 @@ void HostLink::greet(std::string_view bytes) {
     return;
   }
   if (greeting->version != FABRING_VERSION) {
+    could_not_start_ = true;
     give_up(
         fmt::format("'{}' there is Fabring {}, this is {}: install the same version on all hosts, or name it with "
                     "--remote-fabring PATH",

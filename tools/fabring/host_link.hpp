@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "fabring/status.hpp"
+#include "runtime/base/descriptor.hpp"
 #include "tools/fabring/agent_wire.hpp"
 #include "tools/fabring/child_process.hpp"
-#include "runtime/base/descriptor.hpp"
 #include "tools/fabring/host_slots.hpp"
 #include "tools/fabring/lifeline.hpp"
 #include "tools/fabring/output_queue.hpp"
@@ -49,8 +49,9 @@ class HostLink {
   HostLink(const HostLink&) = delete;
 
   State state() const { return state_; }
-  const std::string& failure() const { return failure_; }    ///< of a lost host; names it
-  bool could_not_start() const { return could_not_start_; }  ///< lost because a rank cannot be started there
+  const std::string& failure() const { return failure_; }  ///< of a lost host; names it
+  /// Lost because the agent or a rank cannot be started there: the program is missing, Fabring is another version.
+  bool could_not_start() const { return could_not_start_; }
   const HostShare& share() const { return contact_.share; }
   const HostContact& contact() const { return contact_; }
   const AgentFacts& facts() const { return facts_; }  ///< once ready

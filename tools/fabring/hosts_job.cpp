@@ -60,9 +60,15 @@ class HostsAttempt final : HostEvents {
     return code();
   }
 
-  bool interrupted() const { return signals_taken_ > 0 || start_code_ == exit_timed_out || supervisor_.interrupted(); }
+  /// Ended by somebody, or by what would be the same another time; a host that cannot be reached may be back then.
+  bool ended_for_good() const {
+    return interrupted() || hopeless_ || supervisor_.ended_for_good() ||
+           std::any_of(links_.begin(), links_.end(), [](const auto& link) { return link->could_not_start(); });
+  }
 
  private:
+  bool interrupted() const { return signals_taken_ > 0 || start_code_ == exit_timed_out || supervisor_.interrupted(); }
+
   SupervisorOptions supervisor_options() {
     SupervisorOptions supervisor;
     supervisor.ranks = options_.job.ranks;
@@ -135,6 +141,7 @@ class HostsAttempt final : HostEvents {
     if (!address) {
       host_said(address.error().message());
       start_code_ = exit_could_not_run;
+      hopeless_ = true;
       return false;
     }
     for (auto& link : links_) {
@@ -295,7 +302,7 @@ class HostsAttempt final : HostEvents {
   std::uint32_t in_flight_ = 0;  // bytes of input that rank 0 has not taken yet
   std::set<int> reported_;       // first ranks of lost hosts
   Clock::time_point beat_ = Clock::now();
-  bool ordered_ = false;
+  bool ordered_ = false, hopeless_ = false;
   int signals_taken_ = 0, last_signal_ = 0;
   int start_code_ = 0;
 };
@@ -334,7 +341,7 @@ Result<int> run_hosts_job(const HostsJobOptions& options, const Environment& env
       HostsAttempt ranks(options, until, *signals, *lifeline, output);
       // Stragglers of the last attempt have another identity and are turned away.
       auto code = ranks.run(environment, *path, attempt == 0 ? job_id : fmt::format("{}.{}", job_id, attempt));
-      if (!code || *code == 0 || ranks.interrupted() || attempt >= options.job.restarts) return code;
+      if (!code || *code == 0 || ranks.ended_for_good() || attempt >= options.job.restarts) return code;
     }
     output.say(fmt::format("starting all ranks again ({} of {} restarts)", attempt + 1, options.job.restarts));
   }

@@ -53,8 +53,10 @@ class JobSupervisor {
 
   std::optional<Time> deadline() const;
   int running() const { return running_; }
-  /// By signals or because the time is up: such a job is not started again.
+  /// By signals or because the time is up.
   bool interrupted() const { return interrupts_ > 0 || time_is_up_; }
+  /// Such a job is not started again.
+  bool ended_for_good() const { return interrupted() || given_up_; }
   int code() const { return code_; }  ///< of the first bad end; 0: none is known so far
 
  private:

@@ -65,7 +65,7 @@ class LocalAttempt final : RankEvents {
     return last_signal_ != 0 ? 128 + last_signal_ : exit_timed_out;
   }
 
-  bool interrupted() const { return supervisor_.interrupted(); }
+  bool ended_for_good() const { return supervisor_.ended_for_good(); }
 
  private:
   SupervisorOptions supervisor_options() {
@@ -150,7 +150,7 @@ Result<int> run_local_job(const JobOptions& options, const Environment& environm
       const std::string id = attempt == 0 ? job_id : fmt::format("{}.{}", job_id, attempt);
       FABRING_TRY(ranks.start(environment, id, port->port, stdin_is_ours));
       code = ranks.run();
-      if (code == 0 || ranks.interrupted() || attempt >= options.restarts) return code;
+      if (code == 0 || ranks.ended_for_good() || attempt >= options.restarts) return code;
     }
     output.say(fmt::format("starting all ranks again ({} of {} restarts)", attempt + 1, options.restarts));
   }

@@ -331,6 +331,24 @@ TEST(Run, SaysThatItsOutputCannotBeWritten) {
   }
 }
 
+TEST(Run, PassesUserSignalsOnAndGoesOn) {
+  for (const std::vector<std::string>& here :
+       {std::vector<std::string>{"-n", "2"}, std::vector<std::string>{"--hosts", "localhost:2"}}) {
+    std::vector<std::string> words{"run", "--", "sh", "-c",
+                                   "trap 'echo one' USR1; trap 'echo two; exit 5' USR2; trap 'echo told to end' TERM; "
+                                   "echo ready; while :; do sleep 0.01; done"};
+    words.insert(words.begin() + 1, here.begin(), here.end());
+    Program program(words);
+    ASSERT_TRUE(program.wait_for_output("ready", 2)) << here.front();
+    program.signal(SIGUSR1);
+    ASSERT_TRUE(program.wait_for_output("one", 2)) << here.front();
+    program.signal(SIGTERM);  // the first that counts: it does not kill
+    ASSERT_TRUE(program.wait_for_output("told to end", 2)) << here.front();
+    program.signal(SIGUSR2);
+    EXPECT_EQ(program.wait().code, 5) << here.front();
+  }
+}
+
 TEST(Run, AJobThatWasGivenUpIsNotStartedAgain) {
   for (const std::vector<std::string>& here :
        {std::vector<std::string>{"-n", "1"}, std::vector<std::string>{"--hosts", "localhost:1"}}) {

@@ -96,6 +96,8 @@ class Agent final : RankEvents {
     while (const std::optional<int> number = signals_.next()) {
       if (*number == SIGCHLD)
         reap_adopted(own_children());
+      else if (is_for_the_program(*number))
+        group_.signal(*number);
       else if (!kill_at_)
         terminate();
     }
@@ -292,7 +294,7 @@ int run_agent() {
   adopt_orphans();
   auto lifeline = Lifeline::start();
   if (!lifeline) return could_not(lifeline.error());
-  auto signals = SignalSource::open({SIGCHLD, SIGINT, SIGTERM, SIGHUP});
+  auto signals = SignalSource::open({SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2});
   if (!signals) return could_not(signals.error());
   auto port = reserve_port(PortScope::all_addresses);
   if (!port) return could_not(port.error());

@@ -210,6 +210,10 @@ class HostsAttempt final : HostEvents {
         suspended = true;
         continue;
       }
+      if (is_for_the_program(*number)) {
+        if (ordered_) supervisor_.pass_on(*number);
+        continue;
+      }
       last_signal_ = *number;
       ++signals_taken_;
       if (ordered_) supervisor_.interrupt(*number);
@@ -331,7 +335,7 @@ Result<int> run_hosts_job(const HostsJobOptions& options, const Environment& env
   if (!path) return path.error();
   auto lifeline = Lifeline::start();
   if (!lifeline) return lifeline.error();
-  auto signals = SignalSource::open({SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGTSTP});
+  auto signals = SignalSource::open({SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGUSR1, SIGUSR2});
   if (!signals) return signals.error();
   const std::string job_id = options.job.job_id.empty() ? random_job_id() : options.job.job_id;
   const auto until = end_of_time(options.job);

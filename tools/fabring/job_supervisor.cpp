@@ -87,6 +87,12 @@ void JobSupervisor::interrupt(int number) {
   }
 }
 
+void JobSupervisor::pass_on(int number) {
+  if (running_ == 0) return;
+  options_.say(fmt::format("{}: passed on to {} ranks", ::strsignal(number), running_));
+  options_.signal_all(number);
+}
+
 void JobSupervisor::output_lost(int error) {
   // Nobody reads it any more (`| head`): end as a program in a pipe does, and the ranks with us.
   if (error == EPIPE) return give_up(128 + SIGPIPE);

@@ -45,6 +45,8 @@ class JobSupervisor {
   void lost(const std::vector<int>& ranks, const std::string& why, int code, Time now);
   /// From outside: INT, TERM, HUP.
   void interrupt(int number);
+  /// From outside, to the programs: USR1, USR2.
+  void pass_on(int number);
   /// What the ranks print goes nowhere any more, as errno says: all are killed.
   void output_lost(int error);
   /// The job makes no sense any more: all are killed.

@@ -90,13 +90,14 @@ class LocalAttempt final : RankEvents {
       return;
     group_.read(std::span(polled).subspan(1 + JobOutput::polled_entries), *this);
     while (const std::optional<int> number = signals_.next())
-      if (*number != SIGCHLD) interrupt(*number);  // look_for_ends() follows every turn
+      if (*number != SIGCHLD) take(*number);  // look_for_ends() follows every turn
     if (supervisor_.interrupted() || (until_ && Clock::now() >= *until_)) output_.hurry();
     if (const std::optional<int> error = output_.flush()) supervisor_.output_lost(*error);
     if (supervisor_.running() == 0 && signals_taken_ > 1) output_.give_up();
   }
 
-  void interrupt(int number) {
+  void take(int number) {
+    if (is_for_the_program(number)) return supervisor_.pass_on(number);
     last_signal_ = number;
     ++signals_taken_;
     supervisor_.interrupt(number);
@@ -133,7 +134,7 @@ std::string random_job_id() {
 Result<int> run_local_job(const JobOptions& options, const Environment& environment) {
   auto lifeline = Lifeline::start();
   if (!lifeline) return lifeline.error();
-  auto signals = SignalSource::open({SIGCHLD, SIGINT, SIGTERM, SIGHUP});
+  auto signals = SignalSource::open({SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2});
   if (!signals) return signals.error();
   auto port = reserve_port(PortScope::loopback);
   if (!port) return port.error();

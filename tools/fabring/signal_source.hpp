@@ -13,6 +13,9 @@
 
 namespace fabring::tools {
 
+/// Means what the program makes of it (write a checkpoint), not that it is to end.
+inline bool is_for_the_program(int number) { return number == SIGUSR1 || number == SIGUSR2; }
+
 class SignalSource {
  public:
   /// Also ignores SIGPIPE: a reader that went away is an error of write(). SIGHUP stays ignored if it is (nohup);

@@ -76,6 +76,14 @@ TEST(ClosedStream, IsAnErrorWhereSomethingIsToBePrinted) {
   EXPECT_EQ(under_a_shell("run -n 2 -- sh -c 'read line || echo end' <&-").out, "end\nend\n");
 }
 
+TEST(FullDisk, IsAnErrorForHelpAndVersionToo) {
+  for (const std::string line : {"--version", "--help", "help run", "plan --help"}) {
+    const auto result = run({"run", "-n", "1", "--", "sh", "-c", "\"$0\" " + line + " > /dev/full", FABRING_CLI});
+    EXPECT_EQ(result.code, 3) << line;
+    EXPECT_THAT(result.err, HasSubstr("fabring: stdout: cannot write: No space left on device")) << line;
+  }
+}
+
 // Each would have something to say first, were it asked later: no job runs here, the world is too large to be quick.
 TEST_F(OutputFile, ThatCannotBeWrittenIsRefusedBeforeTheWork) {
   const std::string bad = at("no/such/folder");

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <iostream>
 #include <memory>
 
@@ -104,7 +105,10 @@ int run(int argc, char** argv) {
     std::vector<std::string> reversed(session.arguments.rbegin(), session.arguments.rend());
     app.parse(std::move(reversed));
   } catch (const CLI::Success& success) {  // --help, --version
-    return app.exit(success);
+    const int code = app.exit(success);
+    if (std::cout.flush()) return code;
+    std::cerr << "fabring: stdout: cannot write: " << std::strerror(errno) << '\n';
+    return exit_could_not_run;
   } catch (const CLI::ParseError& error) {
     return usage_error(app, session, error);
   }

@@ -1,5 +1,5 @@
 """`fabring status` and `fabring doctor hang` on running jobs: a healthy one, a rank that never enters, a stopped one, a
-mismatched call, ranks on several hosts, one stuck in a function of its own; another user and hostile bytes at the socket."""
+mismatched call, messages that differ in their tags, ranks on several hosts; another user and hostile bytes at the socket."""
 
 import json
 import os
@@ -167,6 +167,21 @@ def crossed(options, transport):
         until("both are named", 12, look)
 
 
+def other_tags(options, transport):
+    """A send and a receive that differ in their tags; a receive from anybody, whom nobody sends anything."""
+    with Job(options.program, 3, transport) as job:
+        serve(job)
+        job.ranks[0].say("call what=send root=1 tag=1 count=1000000")
+        job.ranks[1].say("call what=recv root=0 tag=2 count=1000000")
+        finding = found(options, job, "hang.mismatch", None, ["to 1, tag 1)", "from 0, tag 2)"])
+        require("tags differ" in finding["what"], finding["what"])
+    with Job(options.program, 2, transport) as job:
+        serve(job)
+        job.ranks[1].say("call what=recv root=-1 tag=2 count=1000000")
+        finding = found(options, job, "hang.standing", 1, ["from anybody, tag 2)"])
+        require(finding["severity"] == "warning", f"{finding}")
+
+
 def refused(options, transport):
     if os.geteuid() != 0:
         return "not root: cannot become another user"
@@ -291,7 +306,7 @@ def main():
     except hosts.NotPossible as reason:
         print(f"several hosts: not here, {reason}")
         several = []
-    cases = [healthy, never_enters, stopped, mismatched, crossed, refused, hostile, off, nothing_left, *several]
+    cases = [healthy, never_enters, stopped, mismatched, crossed, other_tags, refused, hostile, off, nothing_left, *several]
     # What is asked does not depend on the transport; the cases take turns.
     run_cases([(f"{case.__name__.replace('_', ' ')}, {transport}", lambda c=case, t=transport: c(options, t))
                for number, case in enumerate(cases)

@@ -9,6 +9,7 @@
 
 #include "fabring/status.hpp"
 #include "runtime/base/rank_list.hpp"
+#include "tools/fabring/hang_messages.hpp"
 #include "tools/fabring/job_text.hpp"
 
 namespace fabring::tools {
@@ -17,16 +18,8 @@ namespace {
 constexpr std::uint64_t silence_ms = 3000;  // heartbeats come every second
 constexpr std::size_t most_findings_of_a_kind = 8;
 
-struct Waiter {
-  const RankPicture* rank = nullptr;
-  const OperationState* operation = nullptr;
-};
 // A collective, by communicator and number.
 using Key = std::pair<std::uint64_t, std::uint32_t>;
-
-bool is_message(const OperationState& operation) {
-  return operation.call.starts_with("send") || operation.call.starts_with("recv");
-}
 
 class HangJudge {
  public:
@@ -47,7 +40,7 @@ class HangJudge {
     failed_communicators();
     for (const RankPicture& rank : job_.ranks) absent(rank);
     for (const auto& [key, waiters] : calls_) collective(key, waiters);
-    for (const Waiter& waiter : messages_) message(waiter);
+    messages();
     if (found_.empty()) fine();
     return std::move(found_);
   }
@@ -60,10 +53,14 @@ class HangJudge {
 
   void add(std::string id, Severity severity, const RankPicture* where, std::string what, std::string why,
            std::string fix) {
-    const auto alike = std::count_if(found_.begin(), found_.end(), [&](const Finding& one) { return one.id == id; });
-    if (static_cast<std::size_t>(alike) >= most_findings_of_a_kind) return;
-    found_.push_back({std::move(id), severity, std::move(what), std::move(why), std::move(fix),
-                      where == nullptr ? std::string() : who(*where)});
+    add({std::move(id), severity, std::move(what), std::move(why), std::move(fix),
+         where == nullptr ? std::string() : who(*where)});
+  }
+
+  void add(Finding finding) {
+    const auto alike =
+        std::count_if(found_.begin(), found_.end(), [&](const Finding& one) { return one.id == finding.id; });
+    if (static_cast<std::size_t>(alike) < most_findings_of_a_kind) found_.push_back(std::move(finding));
   }
 
   // Who waits for this rank, directly: "ranks 0-2 wait for it in allreduce #7 on 'world' for 31 s".
@@ -222,21 +219,6 @@ class HangJudge {
     if (!explained) links(what, waiters, stuck_ms, finished);
   }
 
-  std::string elsewhere(const RankPicture& rank) const {
-    const RankState& state = *rank.state;
-    for (const OperationState& operation : state.operations)
-      return fmt::format("is in {} instead", title(state, operation));
-    std::string text = state.leaving ? "has been leaving the job" : "has been outside Fabring";
-    if (state.idle_ms >= 0) text += " for " + time_text(static_cast<std::uint64_t>(state.idle_ms));
-    for (const CommunicatorState& one : state.communicators)
-      if (one.called > 0 && !one.last_call.empty()) {
-        text += fmt::format(", its last call was {} #{} on '{}'", one.last_call.substr(0, one.last_call.find('(')),
-                            one.called, one.label);
-        break;
-      }
-    return text;
-  }
-
   bool different_calls(const Key& key, const std::vector<Waiter>& waiters) {
     std::map<std::string, std::vector<Rank>> calls;
     for (const Waiter& waiter : waiters)
@@ -280,34 +262,24 @@ class HangJudge {
             "run `fabring doctor net` on these two hosts; a full or broken link, a firewall that forgets connections, "
             "or an MTU that differs on the way are the usual causes");
       }
-    const bool named = std::any_of(found_.begin(), found_.end(),
-                                   [](const Finding& one) { return one.severity == Severity::critical; });
-    if (!named)
+    if (!named())
       add("hang.standing", Severity::warning, nullptr,
           fmt::format("nothing has moved in {} for {}, all ranks that it needs are in it", what, time_text(stuck_ms)),
           "either its data have just arrived, or messages are lost between ranks",
           "ask again; if it stays so, run `fabring doctor net` on these hosts");
   }
 
-  void message(const Waiter& waiter) {
-    for (const PeerState& peer : waiter.operation->peers) {
-      const RankPicture* other = find(peer.rank);
-      if (!peer.awaited || other == nullptr || !other->state || other->state->driver == Driver::unheard) continue;
-      const bool sends = waiter.operation->call.starts_with("send");
-      const std::string_view counterpart = sends ? "recv" : "send";
-      const bool meets =
-          std::any_of(other->state->operations.begin(), other->state->operations.end(), [&](const OperationState& one) {
-            return one.call.starts_with(counterpart) && one.communicator == waiter.operation->communicator;
-          });
-      if (meets) continue;
-      add("hang.never_entered", Severity::critical, other,
-          fmt::format("it has called no {} that fits {} of {}, which has waited for {}; it {}", counterpart,
-                      waiter.operation->call, who(*waiter.rank), time_text(waiter.operation->stuck_ms),
-                      elsewhere(*other)),
-          "a message ends only when its other side is called",
-          fmt::format("see where that rank is: gdb -p {} -batch -ex 'thread apply all bt'", other->pid));
+  void messages() {
+    const Findings found = judge_messages(job_, messages_, patience_ms_);
+    for (const Severity severity : {Severity::critical, Severity::warning}) {
+      if (severity == Severity::warning && named()) return;
+      for (const Finding& one : found)
+        if (one.severity == severity) add(one);
     }
   }
+
+  // Is there a cause that is certain?
+  bool named() const { return count(found_, Severity::critical) > 0; }
 
   void fine() {
     std::size_t busy = 0;

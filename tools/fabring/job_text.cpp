@@ -139,6 +139,20 @@ std::string doing(const RankPicture& rank) {
   return text;
 }
 
+std::string elsewhere(const RankPicture& rank) {
+  const RankState& state = *rank.state;
+  if (!state.operations.empty()) return fmt::format("is in {} instead", title(state, state.operations.front()));
+  std::string text = state.leaving ? "has been leaving the job" : "has been outside Fabring";
+  if (state.idle_ms >= 0) text += " for " + time_text(static_cast<std::uint64_t>(state.idle_ms));
+  for (const CommunicatorState& one : state.communicators)
+    if (one.called > 0 && !one.last_call.empty()) {
+      text += fmt::format(", its last call was {} #{} on '{}'", one.last_call.substr(0, one.last_call.find('(')),
+                          one.called, one.label);
+      break;
+    }
+  return text;
+}
+
 std::string job_text(const JobPicture& job) {
   std::string text = wrapped(subject(job), columns, 4) + "\n";
   if (job.ranks.size() <= most_listed_ranks) {

@@ -25,6 +25,9 @@ std::string title(const RankState& state, const OperationState& operation);
 /// What a rank does, in one line: "in allreduce #17 on 'world' ...", "outside Fabring; ...", "stopped ...".
 std::string doing(const RankPicture& rank);
 
+/// Where a rank that has answered is, in place of a call that others wait in: "is in allreduce #9 on 'part' instead".
+std::string elsewhere(const RankPicture& rank);
+
 std::string job_text(const JobPicture& job);
 
 /// Why there is nothing to show, and what to do.

@@ -82,7 +82,7 @@ void add_doctor_hang(CLI::App& doctor, Session& session) {
   add_report_options(*command, options->report, 6);
   command->footer(
       "Needs no set-up: it asks the ranks of this host (same user) over unix sockets, and through them the others.\n"
-      "Exit codes: 0 nothing stands still, 1 a cause was named, 2 usage, 3 no job, or none that can be asked.\n"
+      "Exit codes: 0 no cause that is certain, 1 a cause was named, 2 usage, 3 no job, or none that can be asked.\n"
       "Example: fabring doctor hang");
   command->callback([options, &session] { session.exit_code = run(*options); });
 }

@@ -27,17 +27,45 @@ TEST(CardsOfABench, AreReadFromTheReport) {
                                                 {"eth1", "fd00::2", 64, true, true, false}};
   const auto interfaces =
       own_cards({"interface eth0 10.0.0.1: first", "rails: eth0 10.0.0.1 100000 Mbit/s, eth1 10.0.0.2; large messages"},
-                addresses);
+                addresses)
+          .cards;
   ASSERT_EQ(interfaces.size(), 2u);
   EXPECT_EQ(interfaces[1].name, "eth1");
   EXPECT_EQ(interfaces[1].address, "10.0.0.2");
   EXPECT_EQ(interfaces[1].network, "10.0.0.0/24");
-  const auto devices = own_cards({"rails: rdmap16s27, rdmap17s28; large messages prefer rdmap16s27"}, addresses);
+  const auto devices = own_cards({"rails: rdmap16s27, rdmap17s28; large messages prefer rdmap16s27"}, addresses).cards;
   ASSERT_EQ(devices.size(), 2u);
   EXPECT_EQ(devices[0].network, "fabric");
   EXPECT_EQ(devices[1].name, "rdmap17s28");
   EXPECT_TRUE(devices[1].address.empty());
-  EXPECT_TRUE(own_cards({"transport tcp"}, addresses).empty());
+  EXPECT_TRUE(own_cards({"transport tcp"}, addresses).cards.empty());
+}
+
+TEST(CardsOfABench, OfDevicesHaveTheirRatesBehindThem) {
+  const OwnCards own = own_cards(
+      {"rails: rdmap16s27 100000 Mbit/s, rdmap17s28 100000 Mbit/s; large messages prefer rdmap16s27 (rank 1 of 2 of "
+       "this host)"},
+      {});
+  EXPECT_EQ(own.listed, 2u);
+  ASSERT_EQ(own.cards.size(), 2u);
+  EXPECT_EQ(own.cards[0].name, "rdmap16s27");
+  EXPECT_EQ(own.cards[1].name, "rdmap17s28");
+  EXPECT_EQ(own.cards[1].network, "fabric");
+  EXPECT_TRUE(own.cards[1].address.empty());
+  EXPECT_TRUE(not_measured(own, false).empty());
+}
+
+TEST(CardsOfABench, ThatCannotBeToldAreNotCheckedAndNotFine) {
+  const OwnCards own = own_cards({"rails: eth0 10.0.0.1 100000 Mbit/s, eth1 10.0.1.1 100000 Mbit/s; large messages"},
+                                 {{"eth0", "10.0.0.1", 24, false, true, false}});
+  EXPECT_EQ(own.listed, 2u);
+  EXPECT_EQ(own.cards.size(), 1u);
+  const Findings found = not_measured(own, false);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].severity, Severity::not_checked);
+  EXPECT_THAT(found[0].what, HasSubstr("1 of the 2 network cards"));
+  EXPECT_THAT(not_measured(own_cards({"rails: rdmap16s27, rdmap17s28"}, {}), true)[0].what, HasSubstr("no time left"));
+  EXPECT_TRUE(not_measured(own_cards({"rails: rdmap16s27"}, {}), true).empty());
 }
 
 TEST(CardsOfABench, ThatAreAlikeAreFine) {

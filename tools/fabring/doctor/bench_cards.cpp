@@ -1,5 +1,6 @@
 #include "tools/fabring/doctor/bench_cards.hpp"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,6 +22,11 @@ constexpr auto least_time = std::chrono::seconds(2);  // for one card
 
 constexpr std::size_t text_bytes = 128;  // "eth1 10.0.1.0/24 10.0.1.1"
 using Table = std::array<char, most_cards * text_bytes>;
+
+bool is_address(const std::string& text) {
+  in6_addr parsed;
+  return ::inet_pton(AF_INET, text.c_str(), &parsed) == 1 || ::inet_pton(AF_INET6, text.c_str(), &parsed) == 1;
+}
 
 // The interface on which the control plane is: the report's "interface eth0 10.0.0.1: ...".
 std::string control_interface(const Engine& engine) {
@@ -94,9 +100,9 @@ int common_player(const std::vector<Slow>& slow, std::size_t players) {
 
 }  // namespace
 
-std::vector<OwnCard> own_cards(const std::vector<std::string>& report, const std::vector<InterfaceAddress>& addresses) {
+OwnCards own_cards(const std::vector<std::string>& report, const std::vector<InterfaceAddress>& addresses) {
   constexpr std::string_view label = "rails: ";
-  std::vector<OwnCard> cards;
+  OwnCards own;
   for (const std::string& line : report) {
     if (!line.starts_with(label)) continue;
     std::string list = line.substr(label.size(), line.find_first_of(";(") - label.size());
@@ -104,21 +110,27 @@ std::vector<OwnCard> own_cards(const std::vector<std::string>& report, const std
       const std::size_t comma = std::min(list.find(',', from), list.size());
       const auto item = words(std::string_view(list).substr(from, comma - from));
       from = comma + 1;
-      if (item.size() == 1) cards.push_back({item[0], "fabric", ""});
+      if (item.empty()) continue;
+      ++own.listed;
+      // A device has no address: "rdmap16s27 100000 Mbit/s".
+      const std::string address = item.size() > 1 && is_address(item[1]) ? item[1] : std::string();
+      if (address.empty()) own.cards.push_back({item[0], "fabric", ""});
       for (const InterfaceAddress& one : addresses)
-        if (item.size() > 1 && one.interface == item[0] && one.address == item[1])
-          cards.push_back({item[0], network_of(one), one.address});
+        if (!address.empty() && one.interface == item[0] && one.address == address)
+          own.cards.push_back({item[0], network_of(one), one.address});
     }
   }
-  return cards;
+  return own;
 }
 
 Result<std::vector<CardMatrix>> cards_in_use(Engine& engine, std::chrono::steady_clock::time_point deadline,
-                                             bool& no_time) {
+                                             Findings& unmeasured) {
   Communicator world = engine.world();
   const auto addresses = interface_addresses();
-  const std::vector<OwnCard> own = own_cards(engine.report(), addresses ? *addresses : std::vector<InterfaceAddress>());
-  no_time = own.size() > 1 && deadline - std::chrono::steady_clock::now() < least_time * own.size();
+  const OwnCards listed = own_cards(engine.report(), addresses ? *addresses : std::vector<InterfaceAddress>());
+  const std::vector<OwnCard>& own = listed.cards;
+  const bool no_time = own.size() > 1 && deadline - std::chrono::steady_clock::now() < least_time * own.size();
+  unmeasured = not_measured(listed, no_time);
   const Table mine = encode(world.rank() == 0 && no_time ? std::vector<OwnCard>() : own);
   std::vector<char> all(mine.size() * static_cast<std::size_t>(world.size()));
   FABRING_TRY(world.all_gather(mine.data(), all.data(), mine.size(), DataType::uint8));
@@ -148,6 +160,19 @@ Result<std::vector<CardMatrix>> cards_in_use(Engine& engine, std::chrono::steady
     if (usable[i] == 0) cards.erase(cards.begin() + static_cast<std::ptrdiff_t>(i));
   if (cards.size() < 2) cards.clear();
   return cards;
+}
+
+Findings not_measured(const OwnCards& own, bool no_time) {
+  if (own.listed < 2) return {};
+  if (own.cards.size() < own.listed)
+    return {{"bench.cards", Severity::not_checked,
+             fmt::format("{} of the {} network cards in use cannot be told from what the engine says of them, so they "
+                         "were not measured apart",
+                         own.listed - own.cards.size(), own.listed),
+             "", "FABRING_INTERFACE=NAME measures one card alone", ""}};
+  if (!no_time) return {};
+  return {{"bench.cards", Severity::not_checked, "the network cards were not measured apart: no time left", "",
+           "give it more time with --timeout", ""}};
 }
 
 void measure_cards(std::vector<CardMatrix>& cards, const Config& config, std::chrono::steady_clock::time_point deadline,

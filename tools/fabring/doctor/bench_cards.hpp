@@ -29,13 +29,22 @@ struct OwnCard {
   std::string address;  ///< of a device: none
 };
 
-/// From "rails: eth0 10.0.0.1 100000 Mbit/s, eth1 10.0.1.1; large ..." or "rails: rdmap16s27, rdmap17s28; ...". Pure.
-std::vector<OwnCard> own_cards(const std::vector<std::string>& report, const std::vector<InterfaceAddress>& addresses);
+struct OwnCards {
+  std::vector<OwnCard> cards;
+  std::size_t listed = 0;  ///< in the report; more than `cards` where an address is none of this host's
+};
 
-/// The cards to measure, rank 0's order; empty where ranks use one card, or where rank 0 has no time for it, which
-/// it then says. Collective over the engine's world.
+/// From "rails: eth0 10.0.0.1 100000 Mbit/s, eth1 10.0.1.1; large ..." or "rails: rdmap16s27 100000 Mbit/s, rdmap17s28;
+/// ...". Pure.
+OwnCards own_cards(const std::vector<std::string>& report, const std::vector<InterfaceAddress>& addresses);
+
+/// What is not measured apart and why, as a finding. Pure.
+Findings not_measured(const OwnCards& own, bool no_time);
+
+/// The cards to measure, rank 0's order; empty where ranks use one card, or where rank 0 has no time for it. What this
+/// rank cannot have measured is in `unmeasured`. Collective over the engine's world.
 Result<std::vector<CardMatrix>> cards_in_use(Engine& engine, std::chrono::steady_clock::time_point deadline,
-                                             bool& no_time);
+                                             Findings& unmeasured);
 
 /// Collective: all ranks, with the same cards, after the engine that told them was left. Each card gets an even part of
 /// the time.

@@ -177,9 +177,9 @@ int measure(const BenchOptions& options) {
   const std::string transport = measured_transport(**engine, run.hosts);
   const double link = link_GBps(**engine);
   std::vector<CardMatrix> cards;
-  bool no_time = false;
+  Findings unmeasured;
   if (run.status.ok() && run.hosts > 1) {
-    if (auto found = cards_in_use(**engine, deadline, no_time)) cards = std::move(*found);
+    if (auto found = cards_in_use(**engine, deadline, unmeasured)) cards = std::move(*found);
     if (!cards.empty()) {
       (void)(*engine)->leave();
       measure_cards(cards, as_given, deadline, std::chrono::milliseconds(static_cast<std::int64_t>(options.measure_ms)),
@@ -199,10 +199,7 @@ int measure(const BenchOptions& options) {
                                run.hosts, run.hosts == 1 ? "" : "s", run.rounds_done, run.rounds, transport);
   report.findings = judge(run.matrix);
   for (Finding& finding : judge_cards(cards)) report.findings.push_back(std::move(finding));
-  if (no_time)
-    report.findings.push_back({"bench.cards", Severity::not_checked,
-                               "the network cards were not measured apart: no time left", "",
-                               "give it more time with --timeout", ""});
+  for (Finding& finding : unmeasured) report.findings.push_back(std::move(finding));
   if (!run.status.ok()) report.findings.insert(report.findings.begin(), stopped(run.status, true));
   report.complete = run.status.ok() && run.rounds_done == run.rounds;
   report.picture = matrix_text(run.matrix);

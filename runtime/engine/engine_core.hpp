@@ -278,7 +278,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void ask_state(std::function<void(const RankState&)> tell);
   void tell_state();
   void release_drive();
-  RankState outline() const;
+  RankState outline(const std::set<const CommunicatorCore*>& busy = {}) const;
   RankState look();
   void start_background();  ///< under mutex_
   std::string activity_of(Rank world_rank) const;

@@ -73,10 +73,11 @@ struct RankState {
   std::int64_t idle_ms = -1;  ///< since the last operation ended; -1: none has
   Driver driver = Driver::nobody;
   bool leaving = false;
-  std::uint32_t operation_count = 0;
-  std::uint32_t communicator_count = 0;
-  std::vector<CommunicatorState> communicators;  ///< the world first
-  std::vector<OperationState> operations;        ///< under way, oldest first
+  std::uint32_t operation_count = 0;     ///< in all; those that are listed may be fewer
+  std::uint32_t communicator_count = 0;  ///< likewise
+  /// By age, the world first. Where there are too many: those that failed, then those with operations that are listed.
+  std::vector<CommunicatorState> communicators;
+  std::vector<OperationState> operations;  ///< running, then waiting, then queued; of each the oldest first
 
   std::string encode() const;
   /// Nothing if it is no RankState; texts are fit to be shown.

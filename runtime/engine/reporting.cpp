@@ -10,6 +10,8 @@
 #include <condition_variable>
 #include <mutex>
 #include <optional>
+#include <set>
+#include <tuple>
 
 #include "fabring/version.hpp"
 #include "runtime/engine/engine_core.hpp"
@@ -24,6 +26,16 @@ constexpr auto others_limit = std::chrono::milliseconds(1000);
 std::uint64_t milliseconds(Time duration) {
   return static_cast<std::uint64_t>(
       std::max<std::int64_t>(0, std::chrono::duration_cast<std::chrono::milliseconds>(duration).count()));
+}
+
+// What is said of a rank is bounded, so what tells most comes first.
+int weight(CommunicatorCore& communicator, bool busy) {
+  std::lock_guard lock(communicator.mutex);
+  return !communicator.failed.ok() ? 0 : busy ? 1 : 2;
+}
+
+int weight(OperationPhase phase) {
+  return phase == OperationPhase::running ? 0 : phase == OperationPhase::waiting ? 1 : 2;
 }
 
 }  // namespace
@@ -59,7 +71,7 @@ void EngineCore::tell_state() {
   for (const auto& tell : askers) tell(state);
 }
 
-RankState EngineCore::outline() const {
+RankState EngineCore::outline(const std::set<const CommunicatorCore*>& busy) const {
   RankState state;
   const Time now = parts_.clock->now();
   state.rank = parts_.self;
@@ -73,10 +85,19 @@ RankState EngineCore::outline() const {
     state.idle_ms = static_cast<std::int64_t>(milliseconds(now - ended));
   state.leaving = left_.load();
   auto all = communicators();
-  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a->id < b->id; });
+  const auto by_id = [](const auto& a, const auto& b) { return a->id < b->id; };
+  std::sort(all.begin(), all.end(), by_id);
   state.communicator_count = static_cast<std::uint32_t>(all.size());
+  if (all.size() > RankState::most_communicators) {
+    std::vector<std::pair<int, std::shared_ptr<CommunicatorCore>>> weighed;
+    for (auto& communicator : all)
+      weighed.emplace_back(weight(*communicator, busy.contains(communicator.get())), communicator);
+    std::stable_sort(weighed.begin(), weighed.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    all.clear();
+    for (std::size_t i = 0; i < RankState::most_communicators; ++i) all.push_back(std::move(weighed[i].second));
+    std::sort(all.begin(), all.end(), by_id);
+  }
   for (const auto& communicator : all) {
-    if (state.communicators.size() == RankState::most_communicators) break;
     CommunicatorState one;
     one.id = communicator->global_id();
     one.label = communicator->label;
@@ -94,24 +115,21 @@ RankState EngineCore::outline() const {
 
 // With the drive held.
 RankState EngineCore::look() {
-  RankState state = outline();
-  const Time now = parts_.clock->now();
-  const auto add = [&](const CommunicatorCore& communicator, const Execution& execution, OperationPhase phase) {
-    ++state.operation_count;
-    if (state.operations.size() == RankState::most_operations) return;
-    state.operations.push_back(execution.state(communicator, phase, now));
+  struct UnderWay {
+    std::shared_ptr<CommunicatorCore> communicator;
+    std::shared_ptr<Execution> execution;
+    OperationPhase phase;
+    auto place() const { return std::tuple(weight(phase), execution->begun_at); }
   };
-  for (const auto& communicator : communicators()) {
-    for (const auto& execution : communicator->running())
-      if (!execution->failed()) add(*communicator, *execution, OperationPhase::running);
-    for (const auto& execution : communicator->messages.waiting())
-      if (!execution->failed()) add(*communicator, *execution, OperationPhase::waiting);
-    for (const auto& execution : communicator->queued) add(*communicator, *execution, OperationPhase::queued);
-    for (CommunicatorState& one : state.communicators)
-      if (one.id == communicator->global_id()) {
-        const auto& past = communicator->past[one.called % communicator->past.size()];
-        if (past.sequence == one.called && one.called != 0) one.last_call = describe(past.signature);
-      }
+  std::vector<UnderWay> operations;
+  const auto all = communicators();
+  for (const auto& communicator : all) {
+    for (auto& execution : communicator->running())
+      if (!execution->failed()) operations.push_back({communicator, execution, OperationPhase::running});
+    for (auto& execution : communicator->messages.waiting())
+      if (!execution->failed()) operations.push_back({communicator, execution, OperationPhase::waiting});
+    for (const auto& execution : communicator->queued)
+      operations.push_back({communicator, execution, OperationPhase::queued});
   }
   std::vector<std::shared_ptr<Execution>> submitted;
   {
@@ -119,7 +137,25 @@ RankState EngineCore::look() {
     submitted = submitted_;
   }
   submitted.insert(submitted.begin(), fresh_.begin(), fresh_.end());
-  for (const auto& execution : submitted) add(*execution->communicator(), *execution, OperationPhase::queued);
+  for (const auto& execution : submitted)
+    operations.push_back({execution->communicator(), execution, OperationPhase::queued});
+  std::stable_sort(operations.begin(), operations.end(),
+                   [](const UnderWay& a, const UnderWay& b) { return a.place() < b.place(); });
+  const auto count = static_cast<std::uint32_t>(operations.size());
+  operations.resize(std::min(operations.size(), RankState::most_operations));
+  std::set<const CommunicatorCore*> busy;
+  for (const UnderWay& one : operations) busy.insert(one.communicator.get());
+  RankState state = outline(busy);
+  state.operation_count = count;
+  const Time now = parts_.clock->now();
+  for (const UnderWay& one : operations)
+    state.operations.push_back(one.execution->state(*one.communicator, one.phase, now));
+  for (const auto& communicator : all)
+    for (CommunicatorState& one : state.communicators)
+      if (one.id == communicator->global_id()) {
+        const auto& past = communicator->past[one.called % communicator->past.size()];
+        if (past.sequence == one.called && one.called != 0) one.last_call = describe(past.signature);
+      }
   state.driver = pending_.load() > 0 ? Driver::thread : Driver::nobody;
   return state;
 }

@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 
+#include "tools/fabring/job_text.hpp"
+
 namespace fabring::tools {
 namespace {
 
@@ -135,6 +137,51 @@ TEST(HangVerdict, ADriverThatDoesNotComeRoundIsTheCause) {
   const Findings findings = judge(job, patience);
   ASSERT_EQ(findings.size(), 1u);
   EXPECT_EQ(findings[0].id, "hang.driver");
+}
+
+TEST(HangVerdict, ARankThatListsNotAllItsCommunicatorsIsNotBlamed) {
+  JobPicture job = job_of(2);
+  for (RankPicture& rank : job.ranks) rank.state->communicator_count = 30;
+  OperationState& operation = enter(job.ranks[0], 9000, {awaits(1)});
+  operation.communicator = 29;  // which rank 1 has too, and may have called
+  const Findings findings = judge(job, patience);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].id, "hang.standing");
+  EXPECT_THAT(findings[0].what, HasSubstr("whether rank 1 is in it is not known"));
+  job.ranks[1].state->communicator_count = 1;  // it has no such communicator, so it has called nothing on it
+  EXPECT_EQ(judge(job, patience)[0].id, "hang.never_entered");
+}
+
+TEST(HangVerdict, ARankThatListsNotAllItsOperationsIsNotDoneWithTheOthers) {
+  JobPicture job = job_of(2);
+  enter(job.ranks[0], 9000, {awaits(1)});
+  enter(job.ranks[1], 9000, {}).communicator = 2;
+  job.ranks[1].state->operation_count = 30;
+  const Findings findings = judge(job, patience);
+  ASSERT_FALSE(findings.empty());
+  EXPECT_EQ(findings[0].id, "hang.standing");
+  EXPECT_EQ(count(findings, Severity::critical), 0u) << findings[0].what;
+}
+
+TEST(HangVerdict, OperationsThatAreNotListedAreNotCalledFine) {
+  JobPicture job = job_of(2);
+  enter(job.ranks[0], 100, {awaits(1)});
+  job.ranks[0].state->operation_count = 30;
+  Findings findings = judge(job, patience);
+  ASSERT_EQ(findings.size(), 2u);
+  EXPECT_EQ(findings[1].id, "hang.unlisted");
+  EXPECT_EQ(findings[1].severity, Severity::not_checked);
+  EXPECT_THAT(findings[1].what, HasSubstr("30 operations under way and lists 1"));
+  job.ranks[0].state->operations[0].phase = OperationPhase::queued;  // so all others are queued as well
+  EXPECT_EQ(judge(job, patience).size(), 1u);
+}
+
+TEST(JobText, SaysHowManyCommunicatorsItLeavesOut) {
+  JobPicture job = job_of(1);
+  job.ranks[0].state->communicator_count = 13;
+  EXPECT_THAT(doing(job.ranks[0]), HasSubstr("and 12 more communicators"));
+  job.ranks[0].state->communicator_count = 1;
+  EXPECT_THAT(doing(job.ranks[0]), testing::Not(HasSubstr("more communicator")));
 }
 
 TEST(HangMessages, ThatDifferInTheirTagsAreNamedOnceWithBothSides) {

@@ -67,8 +67,6 @@ OtherSide other_side(const Waiter& waiter, const RankPicture& other) {
   return found;
 }
 
-bool is_cut(const RankState& state) { return state.operation_count > state.operations.size(); }
-
 class MessageJudge {
  public:
   MessageJudge(const JobPicture& job, const std::vector<Waiter>& standing, std::uint64_t patience_ms)
@@ -222,6 +220,8 @@ class MessageJudge {
 }  // namespace
 
 bool is_message(const OperationState& operation) { return is_send(operation) || is_receive(operation); }
+
+bool is_cut(const RankState& state) { return state.operation_count > state.operations.size(); }
 
 Findings judge_messages(const JobPicture& job, const std::vector<Waiter>& standing, std::uint64_t patience_ms) {
   return MessageJudge(job, standing, patience_ms).findings();

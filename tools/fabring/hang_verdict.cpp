@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -42,6 +43,7 @@ class HangJudge {
     for (const auto& [key, waiters] : calls_) collective(key, waiters);
     messages();
     if (found_.empty()) fine();
+    if (!named()) unlisted();
     return std::move(found_);
   }
 
@@ -169,10 +171,11 @@ class HangJudge {
     return std::any_of(waiters.begin(), waiters.end(), [&](const Waiter& one) { return one.rank->rank == rank; });
   }
 
-  // How far the rank is on a communicator; 0: has called nothing on it, or does not list it.
-  static std::uint32_t called(const RankState& state, std::uint64_t communicator) {
+  // How far the rank is on a communicator; 0: has called nothing on it. Nothing: it does not list all that it has.
+  static std::optional<std::uint32_t> called(const RankState& state, std::uint64_t communicator) {
     for (const CommunicatorState& one : state.communicators)
       if (one.id == communicator) return one.called;
+    if (state.communicator_count > state.communicators.size()) return std::nullopt;
     return 0;
   }
 
@@ -197,12 +200,16 @@ class HangJudge {
     std::sort(waiting.begin(), waiting.end());
     bool explained = false;
     std::vector<const RankPicture*> finished;
+    std::vector<Rank> unknown;
     for (const Rank number : awaited) {
       const RankPicture* rank = find(number);
       if (rank == nullptr || is_in(waiters, number)) continue;
       if (!rank->state || rank->state->driver == Driver::unheard) {
         explained = true;  // absent() has named it
-      } else if (called(*rank->state, key.first) < key.second) {
+      } else if (const auto far = called(*rank->state, key.first);
+                 !far || (*far >= key.second && is_cut(*rank->state))) {
+        unknown.push_back(number);
+      } else if (*far < key.second) {
         explained = true;
         add("hang.never_entered", Severity::critical, rank,
             fmt::format("it has not called {}, in which {} {} waited for {}; it {}", what, rank_list(waiting),
@@ -216,7 +223,7 @@ class HangJudge {
         finished.push_back(rank);
       }
     }
-    if (!explained) links(what, waiters, stuck_ms, finished);
+    if (!explained) links(what, waiters, stuck_ms, finished, unknown);
   }
 
   bool different_calls(const Key& key, const std::vector<Waiter>& waiters) {
@@ -237,7 +244,7 @@ class HangJudge {
 
   // Everybody is in it and nothing moves: which messages are missing, and are they on their way?
   void links(const std::string& what, const std::vector<Waiter>& waiters, std::uint64_t stuck_ms,
-             const std::vector<const RankPicture*>& finished) {
+             const std::vector<const RankPicture*>& finished, const std::vector<Rank>& unknown) {
     for (const Waiter& waiter : waiters)
       for (const PeerState& peer : waiter.operation->peers) {
         const RankPicture* other = find(peer.rank);
@@ -264,9 +271,16 @@ class HangJudge {
       }
     if (!named())
       add("hang.standing", Severity::warning, nullptr,
-          fmt::format("nothing has moved in {} for {}, all ranks that it needs are in it", what, time_text(stuck_ms)),
-          "either its data have just arrived, or messages are lost between ranks",
-          "ask again; if it stays so, run `fabring doctor net` on these hosts");
+          fmt::format("nothing has moved in {} for {}, {}", what, time_text(stuck_ms),
+                      unknown.empty()
+                          ? "all ranks that it needs are in it"
+                          : fmt::format("and whether {} {} in it is not known: more is under way there than "
+                                        "a rank lists",
+                                        rank_list(unknown), unknown.size() == 1 ? "is" : "are")),
+          unknown.empty() ? "either its data have just arrived, or messages are lost between ranks"
+                          : "what is not listed cannot be judged",
+          unknown.empty() ? "ask again; if it stays so, run `fabring doctor net` on these hosts"
+                          : "ask again; if it stays so, see where these ranks are: py-spy dump, or gdb");
   }
 
   void messages() {
@@ -288,6 +302,18 @@ class HangJudge {
         fmt::format("all {} ranks answer, {} of them in an operation; none has stood still for {}", job_.ranks.size(),
                     busy, time_text(patience_ms_)),
         "", "");
+  }
+
+  // Queued operations are listed last, and wait for those before them.
+  void unlisted() {
+    for (const RankPicture& rank : job_.ranks)
+      if (rank.state && is_cut(*rank.state) && !rank.state->operations.empty() &&
+          rank.state->operations.back().phase != OperationPhase::queued)
+        add("hang.unlisted", Severity::not_checked, &rank,
+            fmt::format(
+                "it has {} operations under way and lists {}: whether one of the others stands still is not known",
+                rank.state->operation_count, rank.state->operations.size()),
+            "", "ask again: of what runs, and then of what waits, the oldest is listed first");
   }
 
   const JobPicture& job_;

@@ -134,6 +134,9 @@ std::string doing(const RankPicture& rank) {
     if (state.idle_ms >= 0) text += fmt::format(" for {}", time_text(static_cast<std::uint64_t>(state.idle_ms)));
     for (const CommunicatorState& one : state.communicators)
       if (one.called > 0) text += fmt::format("; last on '{}': #{} {}", one.label, one.called, one.last_call);
+    if (const std::size_t listed = state.communicators.size(); state.communicator_count > listed)
+      text += fmt::format("; and {} more communicator{}", state.communicator_count - listed,
+                          state.communicator_count - listed == 1 ? "" : "s");
   }
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
   return text;

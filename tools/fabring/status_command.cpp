@@ -65,7 +65,9 @@ nlohmann::ordered_json as_json(const RankPicture& rank) {
   out["idle_ms"] = rank.state->idle_ms;
   out["driver"] = name(rank.state->driver);
   out["leaving"] = rank.state->leaving;
+  out["communicator_count"] = rank.state->communicator_count;
   out["communicators"] = std::move(communicators);
+  out["operation_count"] = rank.state->operation_count;
   out["operations"] = std::move(operations);
   return out;
 }

@@ -3,8 +3,10 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <atomic>
 #include <future>
+#include <string>
 #include <thread>
 
 #include "tests/support/exact_data.hpp"
@@ -96,6 +98,81 @@ TEST(State, OfADriverInsideAFunctionOfTheCallerIsUnheard) {
   gate.go.set_value();
   EXPECT_TRUE(one.get().ok());
   EXPECT_TRUE(two.get().ok());
+}
+
+// Of two communicators beyond what is listed by age one has failed, and one is in use.
+TEST(State, OfManyCommunicatorsThoseThatFailedAndThoseInUseAreListed) {
+  constexpr std::size_t many = RankState::most_communicators + 8;
+  ThreadWorld world(2);
+  std::vector<Communicator> parts[2];
+  world.run([&](Rank rank, Communicator all) {
+    for (std::size_t i = 0; i < many; ++i) {
+      auto part = all.duplicate("part" + std::to_string(i));
+      ASSERT_TRUE(part) << part.error().to_string();
+      parts[rank].push_back(std::move(*part));
+    }
+  });
+  parts[0][many - 3].abort("the test said so");
+  std::vector<float> in(100'000, 1), out0(in.size()), out1(in.size());
+  const auto call = [&](Rank rank, std::vector<float>& out) {
+    return parts[rank][many - 2].allreduce(in.data(), out.data(), in.size(), DataType::float32, ReduceOp::sum);
+  };
+  auto waiting = std::async(std::launch::async, [&] { return call(0, out0); });
+  const auto lists = [](const RankState& one, const std::string& label) {
+    return std::any_of(one.communicators.begin(), one.communicators.end(),
+                       [&](const CommunicatorState& each) { return each.label == label; });
+  };
+  const std::string failed = "part" + std::to_string(many - 3), used = "part" + std::to_string(many - 2);
+  const RankState state = until(world.engine(0), [&](const RankState& one) {
+    return !one.operations.empty() && one.operations[0].phase == OperationPhase::running;
+  });
+  EXPECT_EQ(state.communicator_count, many + 1);
+  EXPECT_EQ(state.communicators.size(), RankState::most_communicators);
+  EXPECT_EQ(state.communicators[0].label, "world");
+  EXPECT_TRUE(lists(state, failed));
+  EXPECT_TRUE(lists(state, used));
+  EXPECT_TRUE(call(1, out1).ok());
+  EXPECT_TRUE(waiting.get().ok());
+}
+
+TEST(State, WhatRunsIsListedBeforeWhatIsQueued) {
+  ThreadWorld world(2);
+  Communicator late[2];
+  world.run([&](Rank rank, Communicator all) {
+    auto part = all.duplicate("late");
+    ASSERT_TRUE(part) << part.error().to_string();
+    late[rank] = *part;
+  });
+  constexpr std::size_t many = 4 * RankState::most_operations, count = 1 << 18;
+  std::vector<std::vector<float>> data[2];
+  std::vector<Work> works[2];
+  const auto start = [&](Rank rank) {
+    data[rank].assign(many + 1, std::vector<float>(count, 1));
+    for (std::size_t i = 0; i <= many; ++i) {
+      Communicator on = i < many ? world.world(rank) : late[rank];
+      float* at = data[rank][i].data();
+      works[rank].push_back(on.allreduce_async(at, at, count, DataType::float32, ReduceOp::sum));
+    }
+  };
+  start(0);
+  const RankState state = until(world.engine(0), [](const RankState& one) {
+    return one.operation_count > many &&
+           std::any_of(one.operations.begin(), one.operations.end(), [&](const OperationState& each) {
+             return each.phase == OperationPhase::running && each.communicator == one.communicators.back().id;
+           });
+  });
+  EXPECT_EQ(state.operation_count, many + 1);
+  EXPECT_EQ(state.operations.size(), RankState::most_operations);
+  EXPECT_TRUE(std::any_of(state.operations.begin(), state.operations.end(), [&](const OperationState& one) {
+    return one.communicator == state.communicators.back().id && one.phase == OperationPhase::running;
+  })) << "the one on 'late' runs";
+  EXPECT_TRUE(std::is_sorted(state.operations.begin(), state.operations.end(),
+                             [](const OperationState& a, const OperationState& b) {
+                               return a.phase != OperationPhase::queued && b.phase == OperationPhase::queued;
+                             }));
+  start(1);
+  for (auto& each : works)
+    for (Work& work : each) EXPECT_TRUE(work.wait().ok());
 }
 
 TEST(State, AskingAllTheTimeDisturbsNothing) {

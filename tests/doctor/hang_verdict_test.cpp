@@ -296,6 +296,39 @@ TEST(HangMessages, WhatDoesNotStandStillIsFine) {
   EXPECT_EQ(judge(job, patience)[0].severity, Severity::ok);
 }
 
+TEST(HangVerdict, ADriverThatIsBusyForAMomentIsNoCause) {
+  JobPicture job = job_of(2);
+  job.ranks[1].state->driver = Driver::unheard;
+  EXPECT_EQ(judge(job, patience)[0].severity, Severity::info) << "nobody waits for it";
+  enter(job.ranks[0], 900, {awaits(1)});
+  const Findings findings = judge(job, patience);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].id, "hang.driver");
+  EXPECT_EQ(findings[0].severity, Severity::info) << "not for as long as --after";
+  EXPECT_EQ(judge(job, 500)[0].severity, Severity::critical);
+  const Findings held = judge(job, patience, {1});
+  ASSERT_EQ(held.size(), 1u);
+  EXPECT_EQ(held[0].severity, Severity::critical);
+  EXPECT_THAT(held[0].what, HasSubstr("for 5.0 s now"));
+}
+
+TEST(HangVerdict, OnlyADriverOfWhichNothingEndsInBetweenIsHeld) {
+  JobPicture before = job_of(5);
+  for (RankPicture& rank : before.ranks) {
+    rank.state->driver = Driver::unheard;
+    rank.state->up_ms = 60'000;
+    rank.state->idle_ms = 1000;
+  }
+  before.ranks[4].state->idle_ms = -1;
+  JobPicture now = before;
+  for (RankPicture& rank : now.ranks) rank.state->up_ms += 5000;
+  now.ranks[0].state->idle_ms = 6001;
+  now.ranks[1].state->idle_ms = 200;  // something of it has ended
+  now.ranks[2].state->driver = Driver::thread;
+  now.ranks[3].state.reset();
+  EXPECT_EQ(held_since(before, now), (std::set<Rank>{0, 4}));
+}
+
 TEST(HangVerdict, WhatIsNotKnownIsNotFine) {
   JobPicture job = job_of(2);
   job.ranks[1].answering = Answering::unknown;

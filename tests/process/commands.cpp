@@ -1,5 +1,7 @@
 #include "commands.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -100,6 +102,7 @@ Exit Commands::run(std::string_view line) {
   if (words.verb() == "health") return health(words);
   if (words.verb() == "blocks" || words.verb() == "messages" || words.verb() == "crossed") return exchange(words);
   if (words.verb() == "work") return work(words);
+  if (words.verb() == "stuck") return stuck(words);
   if (words.verb() == "serve") return serve();
   if (words.verb() == "leave") return leave();
   std::cerr << "rank_program: no command '" << line << "'\n";
@@ -267,6 +270,16 @@ Exit Commands::exchange(const Words& words) {
   if (done.wrong.empty()) return Exit::fine;
   Event("wrong").text("what", done.wrong);
   return Exit::wrong;
+}
+
+Exit Commands::stuck(const Words& words) {
+  const auto never_returns = [](void*, const void*, std::size_t, fabring::DataType, void*) {
+    Event("stuck");
+    for (;;) ::pause();
+  };
+  std::vector<float> data(4096, 1);
+  return report("stuck", on(words).allreduce(data.data(), data.data(), data.size(), fabring::DataType::float32,
+                                             fabring::Reduction::user(never_returns, nullptr, true)));
 }
 
 Exit Commands::work(const Words& words) {

@@ -1,5 +1,5 @@
 """`fabring status` and `fabring doctor hang` on running jobs: a healthy one, a rank that never enters, a stopped one, a
-mismatched call, messages that differ in their tags, ranks on several hosts; another user and hostile bytes at the socket."""
+mismatched call, messages that differ in their tags, ranks on several hosts, stuck in a function of their own; another user and hostile bytes at the socket."""
 
 import json
 import os
@@ -182,6 +182,22 @@ def other_tags(options, transport):
         require(finding["severity"] == "warning", f"{finding}")
 
 
+def stuck(options, transport):
+    """All ranks inside a function of their own: no operation says that anything waits, so they are asked twice."""
+    with Job(options.program, 2, transport) as job:
+        serve(job)
+        for rank in job.ranks:
+            rank.say("stuck")
+        job.wait_event("stuck", 30)
+        code, findings = hang(options, job, after="600")
+        require(code == 3 and all(f["id"] == "hang.driver" and f["severity"] == "not_checked" for f in findings),
+                f"600 s have not passed, exit code {code}: {findings}")
+        code, findings = hang(options, job)
+        for rank in job.ranks:
+            finding = expect(findings, "hang.driver", rank.number, ["does not come round, for 1.0 s now"])
+            require(code == 1 and finding and finding["severity"] == "critical", f"exit code {code}: {findings}")
+
+
 def refused(options, transport):
     if os.geteuid() != 0:
         return "not root: cannot become another user"
@@ -306,7 +322,7 @@ def main():
     except hosts.NotPossible as reason:
         print(f"several hosts: not here, {reason}")
         several = []
-    cases = [healthy, never_enters, stopped, mismatched, crossed, other_tags, refused, hostile, off, nothing_left, *several]
+    cases = [healthy, never_enters, stopped, mismatched, crossed, other_tags, stuck, refused, hostile, off, nothing_left, *several]
     # What is asked does not depend on the transport; the cases take turns.
     run_cases([(f"{case.__name__.replace('_', ' ')}, {transport}", lambda c=case, t=transport: c(options, t))
                for number, case in enumerate(cases)

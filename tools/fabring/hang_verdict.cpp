@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <set>
@@ -24,7 +25,8 @@ using Key = std::pair<std::uint64_t, std::uint32_t>;
 
 class HangJudge {
  public:
-  HangJudge(const JobPicture& job, std::uint64_t patience_ms) : job_(job), patience_ms_(patience_ms) {
+  HangJudge(const JobPicture& job, std::uint64_t patience_ms, const std::set<Rank>& held)
+      : job_(job), patience_ms_(patience_ms), held_(held) {
     for (const RankPicture& rank : job_.ranks)
       if (rank.state)
         for (const OperationState& operation : rank.state->operations) {
@@ -65,8 +67,14 @@ class HangJudge {
     if (static_cast<std::size_t>(alike) < most_findings_of_a_kind) found_.push_back(std::move(finding));
   }
 
-  // Who waits for this rank, directly: "ranks 0-2 wait for it in allreduce #7 on 'world' for 31 s".
-  std::string waited_for(Rank rank) const {
+  // Who waits for a rank, directly, and for how long: "ranks 0-2 wait for it, in allreduce #7 on 'world' for 31 s".
+  struct Wait {
+    std::string text;
+    std::uint64_t longest_ms = 0;
+    bool any = false;
+  };
+
+  Wait wait_for(Rank rank) const {
     std::vector<Rank> waiting;
     const Waiter* longest = nullptr;
     const auto look = [&](const Waiter& waiter) {
@@ -80,11 +88,13 @@ class HangJudge {
     for (const auto& [key, waiters] : calls_)
       for (const Waiter& waiter : waiters) look(waiter);
     for (const Waiter& waiter : messages_) look(waiter);
-    if (longest == nullptr) return "nobody waits for it yet";
+    if (longest == nullptr) return {"nobody waits for it yet"};
     std::sort(waiting.begin(), waiting.end());
     waiting.erase(std::unique(waiting.begin(), waiting.end()), waiting.end());
-    return fmt::format("{} wait{} for it, in {} for {}", rank_list(waiting), waiting.size() == 1 ? "s" : "",
-                       title(*longest->rank->state, *longest->operation), time_text(longest->operation->stuck_ms));
+    const std::uint64_t stuck_ms = longest->operation->stuck_ms;
+    return {fmt::format("{} wait{} for it, in {} for {}", rank_list(waiting), waiting.size() == 1 ? "s" : "",
+                        title(*longest->rank->state, *longest->operation), time_text(stuck_ms)),
+            stuck_ms, true};
   }
 
   void failed_communicators() {
@@ -115,7 +125,8 @@ class HangJudge {
   }
 
   void absent(const RankPicture& rank) {
-    const std::string waited = waited_for(rank.rank);
+    const Wait wait = wait_for(rank.rank);
+    const std::string& waited = wait.text;
     switch (rank.answering) {
       case Answering::stopped:
         return add("hang.stopped", Severity::critical, &rank,
@@ -144,7 +155,7 @@ class HangJudge {
                    fmt::format("it cannot be asked from here, a rank on the way to it is gone; {}", waited),
                    "what it does is not known", "run `fabring status` on that host");
       case Answering::left:
-        if (waited.starts_with("nobody")) return;
+        if (!wait.any) return;
         return add("hang.left", Severity::critical, &rank,
                    fmt::format("it has left the job in good order, yet {}", waited),
                    "it will never call what they wait in",
@@ -158,13 +169,25 @@ class HangJudge {
       case Answering::answered:
         break;
     }
-    if (rank.state && rank.state->driver == Driver::unheard)
-      add("hang.driver", Severity::critical, &rank,
-          fmt::format("the thread that drives its {} operation{} does not come round: it is inside a reduction of the "
-                      "program's own, or inside the provider; {}",
-                      rank.state->operation_count, rank.state->operation_count == 1 ? "" : "s", waited),
-          "nothing of this rank moves meanwhile",
-          fmt::format("see where it is: gdb -p {} -batch -ex 'thread apply all bt'", rank.pid));
+    if (rank.state && rank.state->driver == Driver::unheard) driver(rank, wait);
+  }
+
+  // It is asked once, and a long reduction of the program's own takes as long: only what lasts is a cause.
+  void driver(const RankPicture& rank, const Wait& wait) {
+    const std::string thread = fmt::format("the thread that drives its {} operation{}", rank.state->operation_count,
+                                           rank.state->operation_count == 1 ? "" : "s");
+    if (wait.longest_ms < patience_ms_ && !held_.contains(rank.rank))
+      return add("hang.driver", Severity::info, &rank,
+                 fmt::format("{} did not come round when it was asked: it is inside a reduction of the program's own, "
+                             "or inside the provider; {}",
+                             thread, wait.text),
+                 "", "");
+    add("hang.driver", Severity::critical, &rank,
+        fmt::format(
+            "{} does not come round{}: it is inside a reduction of the program's own, or inside the provider; {}",
+            thread, held_.contains(rank.rank) ? ", for " + time_text(patience_ms_) + " now" : "", wait.text),
+        "nothing of this rank moves meanwhile",
+        fmt::format("see where it is: gdb -p {} -batch -ex 'thread apply all bt'", rank.pid));
   }
 
   bool is_in(const std::vector<Waiter>& waiters, Rank rank) const {
@@ -318,6 +341,7 @@ class HangJudge {
 
   const JobPicture& job_;
   const std::uint64_t patience_ms_;
+  const std::set<Rank>& held_;
   std::map<Key, std::vector<Waiter>> calls_;
   std::vector<Waiter> messages_;
   Findings found_;
@@ -325,6 +349,22 @@ class HangJudge {
 
 }  // namespace
 
-Findings judge(const JobPicture& job, std::uint64_t patience_ms) { return HangJudge(job, patience_ms).findings(); }
+Findings judge(const JobPicture& job, std::uint64_t patience_ms, const std::set<Rank>& held) {
+  return HangJudge(job, patience_ms, held).findings();
+}
+
+std::set<Rank> held_since(const JobPicture& before, const JobPicture& now) {
+  constexpr std::int64_t rounding_ms = 2;
+  const auto unheard = [](const RankPicture& rank) { return rank.state && rank.state->driver == Driver::unheard; };
+  const auto last_end = [](const RankState& state) {
+    return state.idle_ms < 0 ? -1 : static_cast<std::int64_t>(state.up_ms) - state.idle_ms;
+  };
+  std::set<Rank> held;
+  for (std::size_t i = 0; i < std::min(before.ranks.size(), now.ranks.size()); ++i)
+    if (unheard(before.ranks[i]) && unheard(now.ranks[i]) &&
+        std::abs(last_end(*now.ranks[i].state) - last_end(*before.ranks[i].state)) <= rounding_ms)
+      held.insert(now.ranks[i].rank);
+  return held;
+}
 
 }  // namespace fabring::tools

@@ -1,6 +1,5 @@
 """Process groups: cheap ones, overlapping ones, new ones after old ones, and what happens to futures and works."""
 
-import copy
 import os
 import threading
 import time
@@ -254,17 +253,26 @@ def test_a_hundred_groups_take_no_time():
 
 
 def bound(rank, size):
-    """As init_process_group(device_id=...) leaves the default group, which without a GPU cannot be asked for."""
+    """As init_process_group(device_id=...) leaves the default group, and as device meshes split it; without a GPU."""
     default = dist.distributed_c10d._get_default_group()
     default.bound_device_id = torch.device("cuda", 0)
-    for members in ([0, 1], [1, 2], [2]):
+    torch.accelerator.is_available = lambda: True
+    torch.accelerator.current_accelerator = lambda *_: torch.device("cuda")
+
+    def expect(group, members):
+        tensor = torch.tensor([rank])
+        dist.all_reduce(tensor, group=group)
+        assert tensor.item() == sum(members)
+
+    # Some are in more groups than others, and PyTorch names what it splits off by how many those are.
+    for members in ([0, 1], [1, 2, 3], [3]):
         group = dist.new_group(members)
         if rank in members:
-            tensor = torch.tensor([rank])
-            dist.all_reduce(tensor, group=group)
-            assert tensor.item() == sum(members)
-    copy.deepcopy(default._get_backend(torch.device("cpu")).options)  # as split_group does
+            expect(group, members)
+    for parts in ([[0, 2], [1, 3]], [[0, 1], [2, 3]], [[0, 1], [2, 3]]):
+        group = dist.split_group(split_ranks=parts)
+        expect(group, next(part for part in parts if rank in part))
 
 
 def test_groups_of_one_that_is_bound_to_a_device():
-    run(3, bound, backend="cpu:fabring,cuda:fabring")
+    run(4, bound, backend="cpu:fabring,cuda:fabring")

@@ -1,6 +1,8 @@
 #include "process_group.hpp"
 
 #include <c10/util/Exception.h>
+#include <c10/util/StringUtil.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <algorithm>
 
@@ -79,13 +81,21 @@ c10d::ErrorType ProcessGroup::getError() {
   }
 }
 
-c10::intrusive_ptr<c10d::Backend> ProcessGroup::split(const c10::intrusive_ptr<c10d::Store>& store,
+// Not by the store that comes with it: that goes by the group's name, in which PyTorch counts the groups that this rank
+// is in. Members find each other by what they have in common, how often they were split off from this group.
+c10::intrusive_ptr<c10d::Backend> ProcessGroup::split(const c10::intrusive_ptr<c10d::Store>& /*store*/,
                                                       const std::vector<int>& ranks,
                                                       const c10::intrusive_ptr<Options>& options) {
   const auto self = std::find(ranks.begin(), ranks.end(), rank_);
   if (self == ranks.end()) return nullptr;
+  std::uint64_t number = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    number = splits_[ranks]++;
+  }
   GroupRequest request;
-  request.store = store;
+  request.store = c10::make_intrusive<c10d::PrefixStore>(
+      c10::str("fabring/split/", c10::Join("_", ranks), "/", number, "/"), request_.store);
   request.rank = static_cast<int>(self - ranks.begin());
   request.size = static_cast<int>(ranks.size());
   request.timeout = options ? options->timeout : timeout_.load();

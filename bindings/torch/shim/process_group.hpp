@@ -5,6 +5,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -96,8 +97,9 @@ class ProcessGroup final : public c10d::Backend {
   std::atomic<std::uint64_t> monitored_{0};  // monitored barriers so far
   const std::string monitored_prefix_;       // of their keys; not those of a group of this name that was destroyed
   mutable std::mutex mutex_;
-  std::shared_ptr<Group> group_;   // under mutex_; null after shutdown()
-  std::optional<OpenGroup> open_;  // under mutex_; until shutdown()
+  std::shared_ptr<Group> group_;                      // under mutex_; null after shutdown()
+  std::optional<OpenGroup> open_;                     // under mutex_; until shutdown()
+  std::map<std::vector<int>, std::uint64_t> splits_;  // under mutex_; how often these ranks were split off
 };
 
 }  // namespace fabring_torch

@@ -1,6 +1,5 @@
 #include "tools/fabring/doctor/bench_cards.hpp"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 
 #include "tools/fabring/doctor/bench_run.hpp"
 #include "tools/fabring/doctor/host_files.hpp"
+#include "tools/fabring/doctor/ip_address.hpp"
 #include "tools/fabring/median.hpp"
 #include "topology/rail_choice.hpp"
 
@@ -22,11 +22,6 @@ constexpr auto least_time = std::chrono::seconds(2);  // for one card
 
 constexpr std::size_t text_bytes = 128;  // "eth1 10.0.1.0/24 10.0.1.1"
 using Table = std::array<char, most_cards * text_bytes>;
-
-bool is_address(const std::string& text) {
-  in6_addr parsed;
-  return ::inet_pton(AF_INET, text.c_str(), &parsed) == 1 || ::inet_pton(AF_INET6, text.c_str(), &parsed) == 1;
-}
 
 // The interface on which the control plane is: the report's "interface eth0 10.0.0.1: ...".
 std::string control_interface(const Engine& engine) {
@@ -113,7 +108,7 @@ OwnCards own_cards(const std::vector<std::string>& report, const std::vector<Int
       if (item.empty()) continue;
       ++own.listed;
       // A device has no address: "rdmap16s27 100000 Mbit/s".
-      const std::string address = item.size() > 1 && is_address(item[1]) ? item[1] : std::string();
+      const std::string address = item.size() > 1 && is_ip_address(item[1]) ? item[1] : std::string();
       if (address.empty()) own.cards.push_back({item[0], "fabric", ""});
       for (const InterfaceAddress& one : addresses)
         if (!address.empty() && one.interface == item[0] && one.address == address)

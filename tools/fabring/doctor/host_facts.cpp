@@ -1,6 +1,5 @@
 #include "tools/fabring/doctor/host_facts.hpp"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <netdb.h>
 #include <sys/statvfs.h>
@@ -16,6 +15,7 @@
 
 #include "runtime/base/named_thread.hpp"
 #include "runtime/startup/host_rails.hpp"
+#include "tools/fabring/doctor/ip_address.hpp"
 #include "topology/discovery.hpp"
 #include "topology/host_identity.hpp"
 #include "transports/fabric/fabric_transport.hpp"
@@ -121,11 +121,6 @@ std::optional<Space> read_space(const std::filesystem::path& folder) {
   return found;
 }
 
-bool is_numeric(const std::string& text) {
-  in6_addr parsed;
-  return ::inet_pton(AF_INET, text.c_str(), &parsed) == 1 || ::inet_pton(AF_INET6, text.c_str(), &parsed) == 1;
-}
-
 std::string master_of(const Environment& environment) {
   for (const char* name : {"FABRING_MASTER_ADDR", "MASTER_ADDR"})
     if (const auto at = environment.find(name); at != environment.end() && !at->second.empty()) return at->second;
@@ -136,7 +131,7 @@ std::string master_of(const Environment& environment) {
 
 std::string address_towards(const Environment& environment, const std::optional<NameFacts>& master_name) {
   const std::string master = master_of(environment);
-  if (is_numeric(master)) return source_address_towards(master);
+  if (is_ip_address(master)) return source_address_towards(master);
   if (master_name && !master_name->addresses.empty()) return source_address_towards(master_name->addresses.front());
   // Documentation addresses: nothing is sent, the routing table says which way the default goes.
   const std::string v4 = source_address_towards("192.0.2.1");
@@ -155,7 +150,7 @@ HostFacts gather_host_facts(const std::filesystem::path& root, const Environment
   Question<Result<Topology>> topology([root] { return discover_topology(root); });
   Question<NameFacts> own_name([] { return resolve(host_name()); });
   std::optional<Question<NameFacts>> master_name;
-  if (!facts.master.empty() && !is_numeric(facts.master))
+  if (!facts.master.empty() && !is_ip_address(facts.master))
     master_name.emplace([name = facts.master] { return resolve(name); });
   facts.interfaces = interface_addresses();
   facts.clock = read_clock();

@@ -64,6 +64,10 @@ enum class StepKind : std::uint8_t {
   finish,       ///< to = to / ranks (avg only); `to` is in the output or in scratch
 };
 std::string_view name(StepKind kind);
+/// Does a step of this kind send or receive?
+inline bool is_message(StepKind kind) {
+  return kind == StepKind::send || kind == StepKind::recv || kind == StepKind::recv_reduce;
+}
 
 struct Step {
   StepKind kind = StepKind::copy;

@@ -14,28 +14,16 @@ Cutting::Cutting(const Schedule& schedule, const Machine& machine, const Job& jo
   const TilingRules rules = rules_on(machine, plan.collective, plan.algorithm, shape_of(schedule.node_of), job.bytes);
   if (count > 0 && schedule.largest_message > 0)
     tiles = tile_count(longest_message_bytes(schedule.largest_message, job.element_bytes), count, rules);
-  std::array<std::size_t, 2> lengths{count / tiles + 1, count / tiles};
+  lengths_ = {count / tiles + 1, count / tiles};
   longer_tiles_ = static_cast<std::uint32_t>(count % tiles);
   if (schedule.blocks != 0 && count > 0) {  // slices of equal length and a rest
-    lengths[0] = (count + tiles - 1) / tiles;
-    tiles = (count + lengths[0] - 1) / lengths[0];
+    lengths_[0] = (count + tiles - 1) / tiles;
+    tiles = (count + lengths_[0] - 1) / lengths_[0];
     longer_tiles_ = static_cast<std::uint32_t>(tiles - 1);
-    lengths[1] = count - longer_tiles_ * lengths[0];
+    lengths_[1] = count - longer_tiles_ * lengths_[0];
   }
   tiles_ = static_cast<std::uint32_t>(tiles);
   depth_ = std::min(tiles_, rules.depth);
-  for (const ClassPlan& each : schedule.classes) {
-    StepBytes both;
-    for (const std::size_t shorter : {std::size_t{0}, std::size_t{1}}) {
-      std::vector<Extent> extents(each.plan.ranges.size());
-      bind(each.plan, lengths[shorter], extents);
-      for (const Step& step : each.plan.steps) {
-        const RangeId range = step.kind == StepKind::send ? step.from.range : step.to.range;
-        both[shorter].push_back(std::uint64_t{extents[range].count} * job.element_bytes);
-      }
-    }
-    bytes_.push_back(std::move(both));
-  }
 }
 
 std::uint32_t Cutting::tiles_within(const Schedule& schedule, const Job& job, std::int64_t ranks,

@@ -1,10 +1,9 @@
 #pragma once
-// Cutting: into which tiles a call is cut, as the engine cuts it (collectives/tiling.hpp), and how many bytes every
-// step of a tile moves or computes.
+// Cutting: into which tiles a call is cut, as the engine cuts it (collectives/tiling.hpp).
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "simulation/simulate.hpp"
 
@@ -20,18 +19,15 @@ class Cutting {
   /// how many are simulated.
   std::uint32_t tiles_within(const Schedule& schedule, const Job& job, std::int64_t ranks, std::uint32_t depth) const;
 
-  /// Of a step of this class of ranks, in this tile.
-  std::uint64_t bytes(std::size_t rank_class, StepId step, std::uint32_t tile) const {
-    return bytes_[rank_class][tile < longer_tiles_ ? 0 : 1][step];
-  }
+  /// Elements of a tile; with blocks, of each block's part of it. Tiles have one of two lengths.
+  std::size_t length(std::size_t cut) const { return lengths_[cut]; }
+  std::size_t cut(std::uint32_t tile) const { return tile < longer_tiles_ ? 0 : 1; }
 
  private:
-  using StepBytes = std::array<std::vector<std::uint64_t>, 2>;  // in the longer tiles and in the shorter ones
-
   std::uint32_t tiles_ = 1;
   std::uint32_t depth_ = 1;
   std::uint32_t longer_tiles_ = 0;  // they come first
-  std::vector<StepBytes> bytes_;    // by class
+  std::array<std::size_t, 2> lengths_{};
 };
 
 }  // namespace fabring::simulation

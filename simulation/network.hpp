@@ -26,27 +26,39 @@ class Network {
   /// From there to the receiver's memory.
   Passage enter(int rank, bool same_node, std::uint64_t bytes, Passage at);
 
+  /// Has what the next message of this rank will look at brought into the cache.
+  void fetch(int rank, bool same_node, bool leaves) const;
+
   Nanoseconds busiest_card() const;                               ///< time the busiest card was sending
   std::uint64_t bytes_between() const { return bytes_between_; }  ///< sent by all simulated ranks to other nodes
   std::uint64_t bytes_inside() const { return bytes_inside_; }
 
  private:
-  struct Resource {
-    std::uint64_t rate = 0;
-    Nanoseconds free_at = 0;
-    Nanoseconds busy = 0;
+  /// Things that are alike and let messages through at the same rate.
+  struct Resources {
+    std::uint64_t rate = 0;  // bytes/s; 0: in nobody's way
+    std::vector<Nanoseconds> free_at;
+    std::uint64_t last_bytes = 0;  // what `last_time` is of
+    Nanoseconds last_time = 0;
+
+    Resources() = default;
+    Resources(std::uint64_t of_each, std::size_t count) : rate(of_each), free_at(of_each == 0 ? 0 : count) {}
+    Nanoseconds time(std::uint64_t bytes);
+    /// Returns the time for which it is held.
+    Nanoseconds pass(std::size_t which, std::uint64_t bytes, Passage& passage);
   };
-  static void pass(Resource& resource, std::uint64_t bytes, Passage& passage);
   /// Where a rank has several, the one that is free first takes a message whole, as the engine's do (docs/rails.md).
-  Resource& card(std::vector<Resource>& cards, int rank) const;
+  std::size_t card(const Resources& cards, int rank) const;
+  std::size_t leaf(int rank) const;
 
   std::vector<int> node_of_;
-  std::vector<std::pair<std::size_t, std::size_t>> cards_of_;  // by rank: from, to
-  std::vector<int> leaf_of_;                                   // by node
-  std::vector<Resource> lane_out_[2], lane_in_[2];             // by rank; [1]: inside the node
-  std::vector<Resource> card_out_, card_in_;
-  std::vector<Resource> memory_;     // by node
-  std::vector<Resource> up_, down_;  // by leaf switch
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> cards_of_;  // by rank: from, to
+  std::vector<int> leaf_of_;                                       // by node
+  Resources lane_out_[2], lane_in_[2];                             // by rank; [1]: inside the node
+  Resources card_out_, card_in_;
+  Resources memory_;     // by node
+  Resources up_, down_;  // by leaf switch
+  std::vector<Nanoseconds> card_busy_;
   std::uint64_t bytes_between_ = 0;
   std::uint64_t bytes_inside_ = 0;
 };

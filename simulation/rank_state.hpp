@@ -1,7 +1,6 @@
 #pragma once
 // What a simulated rank has under way: its tiles, what it could do next, and the core it runs on.
 
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -12,9 +11,8 @@ namespace fabring::simulation {
 
 enum Flag : std::uint8_t {
   here = 1,     // a receive's data have come and the processor has taken them
-  posted = 2,   // a large receive has been granted
-  granted = 4,  // a large send may go
-  waiting = 8   // ... and is ready, but may not yet
+  granted = 2,  // a large send may go
+  waiting = 4   // ... and is ready, but may not yet
 };
 
 struct Task {
@@ -24,13 +22,17 @@ struct Task {
   bool complete = false;  // its step is done with it
 };
 
+/// One step of a tile.
+struct StepState {
+  std::uint32_t need : 24;  ///< steps that it still waits for (most_world_steps at most)
+  std::uint32_t flags : 8;  ///< of Flag
+};
+
 struct TileState {
   std::uint32_t index = 0;
+  std::uint32_t remaining = 0;  // steps
+  std::uint32_t next_slot_receive = 0;
   bool active = false;
-  std::uint32_t remaining = 0;
-  std::size_t next_slot_receive = 0;
-  std::vector<std::uint32_t> need;
-  std::vector<std::uint8_t> flags;
 };
 
 struct Early {
@@ -39,23 +41,26 @@ struct Early {
   bool grant;
 };
 
-struct RankState {
-  std::vector<TileState> tiles;
-  std::vector<Task> ready;     // last in, first out
-  std::vector<Task> incoming;  // first in, first out, from `taken` on
-  std::size_t taken = 0;
-  std::size_t polled = 0;    // incoming up to here is taken before anything else
-  std::vector<Early> early;  // for tiles not begun
-  Task current;
-  int core = -1;
+struct alignas(64) RankState {  // what each event looks at comes first
+  std::vector<Task> incoming;   // first in, first out, from `taken` on
+  std::vector<Task> ready;      // last in, first out
+  std::uint32_t taken = 0;
+  std::uint32_t polled = 0;   // incoming up to here is taken before anything else
+  std::int32_t position = 0;  // in its unit
   bool running = false;
   bool queued = false;  // for a core
   bool entered = false;
+
+  Task current;
+  int core = -1;
+  Rank unit_begin = 0;  // the rank of its unit that has position 0
   std::uint32_t next_tile = 0;
   std::uint32_t tiles_left = 0;
   std::uint32_t free_slots = 0;
   Nanoseconds busy = 0;
   Nanoseconds finished = 0;
+
+  std::vector<Early> early;  // for tiles not begun
 };
 
 }  // namespace fabring::simulation

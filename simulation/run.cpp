@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "collectives/tiling.hpp"
+
 namespace fabring::simulation {
 namespace {
 
@@ -46,28 +48,66 @@ Run::Run(const Schedule& schedule, const Machine& machine, const Job& job, Cutti
       node_of_(dense_nodes(schedule.node_of, simulated)),
       network_(machine, node_of_),
       ranks_(at(simulated)),
-      cutting_(std::move(cutting)) {
+      cutting_(cutting),
+      priced_(schedule, machine, cutting, job.element_bytes, all_),
+      longest_eager_(longest_eager(machine.tiling, cutting.tiles())) {
   outcome_.tiles = cutting_.tiles();
   outcome_.depth = cutting_.depth();
   outcome_.tiles_simulated =
       cutting_.tiles_within(schedule, job, all_ ? simulated : schedule.symmetry.unit, outcome_.depth);
   tile_finished_.assign(outcome_.tiles_simulated, 0);
-  const int nodes = *std::max_element(node_of_.begin(), node_of_.end()) + 1;
-  for (int node = 0; node < nodes; ++node)
-    cores_.emplace_back(machine.cores, static_cast<int>(std::count(node_of_.begin(), node_of_.end(), node)));
+  tiles_.resize(ranks_.size() * outcome_.depth);
+  std::size_t steps = 0;
+  for (Rank rank = 0; rank < simulated; ++rank) {
+    first_step_.push_back(steps);
+    steps += schedule.of(rank).plan.steps.size() * outcome_.depth;
+  }
+  steps_.resize(steps);
+  std::vector<int> of_node(at(*std::max_element(node_of_.begin(), node_of_.end()) + 1));
+  for (const int node : node_of_) ++of_node[at(node)];
+  if (machine.cores != 0 && *std::max_element(of_node.begin(), of_node.end()) > static_cast<int>(machine.cores))
+    for (const int ranks : of_node) cores_.emplace_back(machine.cores, ranks);
 }
 
 Result<Outcome> Run::run() {
   for (Rank rank = 0; rank < static_cast<Rank>(ranks_.size()); ++rank) {
-    prepare(ranks_[at(rank)], plan(rank));
-    push(machine_.call_ns + lateness(rank), EventKind::call, rank, 0, 0);
+    prepare(rank);
+    push(machine_.call_ns + lateness(rank), EventKind::call, rank, ranks_[at(rank)].position, 0, 0);
   }
   while (!events_.empty()) {
     const Event event = events_.pop();
+    fetch_ahead();
     now_ = event.time;
     handle(event);
   }
   return outcome();
+}
+
+void Run::fetch_ahead() const {
+  // The state of a large world is in no cache, and two events that follow each other are seldom of one rank.
+  if (const Event* event = events_.ahead(9)) {
+    const RankState& rank = ranks_[at(event->rank)];
+    __builtin_prefetch(&rank);
+    __builtin_prefetch(&rank.current);
+    __builtin_prefetch(&tiles_[at(event->rank) * outcome_.depth + turn(event->tile)]);
+    __builtin_prefetch(steps_.data() + place(event->rank, event->position, event->tile, event->step));
+  }
+  if (const Event* event = events_.ahead(6)) {
+    const RankState& rank = ranks_[at(event->rank)];
+    const PricedStep& step = priced(rank, event->step);
+    if (event->kind == EventKind::head_arrives) network_.fetch(event->rank, step.inside, false);
+    if (event->kind == EventKind::work_done && step.kind == StepKind::send)
+      network_.fetch(event->rank, step.inside, true);
+    __builtin_prefetch(rank.incoming.data() + rank.taken);
+    if (!rank.ready.empty()) __builtin_prefetch(&rank.ready.back());
+  }
+  if (const Event* event = events_.ahead(3)) {
+    const RankState& rank = ranks_[at(event->rank)];
+    if (has_work(rank)) {
+      const Task& next = rank.taken < rank.incoming.size() ? rank.incoming[rank.taken] : rank.ready.back();
+      __builtin_prefetch(steps_.data() + place(event->rank, event->position, next.tile, next.step));
+    }
+  }
 }
 
 std::vector<int> Run::dense_nodes(const std::vector<int>& node_of, int simulated) {
@@ -88,12 +128,13 @@ Nanoseconds Run::lateness(Rank rank) const {
   return static_cast<double>(bits) * 0x1p-53 < job_.stragglers.probability ? job_.stragglers.late_ns : 0;
 }
 
-void Run::prepare(RankState& rank, const ClassPlan& own) {
+void Run::prepare(Rank number) {
+  RankState& rank = ranks_[at(number)];
+  rank.position = schedule_.symmetry.class_of(number);
+  rank.unit_begin = number - rank.position;
   rank.tiles_left = outcome_.tiles_simulated;
-  rank.tiles.resize(outcome_.depth);
-  const std::size_t own_class = at(&own - schedule_.classes.data());
   std::size_t slots = 0;
-  for (const StepId id : own.slot_receives) slots += large(cutting_.bytes(own_class, id, 0)) ? 1 : 0;
+  for (const StepId id : plan(rank).slot_receives) slots += large(priced(rank, id), 0) ? 1 : 0;
   const std::size_t depth = outcome_.depth;
   rank.free_slots = static_cast<std::uint32_t>(std::min({slots * depth, most_reduce_slots, depth * 2}));
 }
@@ -130,15 +171,14 @@ void Run::start_tiles(Rank number) {
   while (rank.next_tile < outcome_.tiles_simulated) {
     TileState& tile = state(number, rank.next_tile);
     if (tile.active) return;
-    const ClassPlan& own = plan(number);
+    const ClassPlan& own = plan(rank);
     const auto steps = own.plan.steps.size();
     tile.index = rank.next_tile++;
     tile.active = true;
     tile.remaining = static_cast<std::uint32_t>(steps);
     tile.next_slot_receive = 0;
-    tile.flags.assign(steps, 0);
-    tile.need.resize(steps);
-    for (std::size_t id = 0; id < steps; ++id) tile.need[id] = own.plan.steps[id].dependencies;
+    StepState* const states = &state(number, tile.index, 0);
+    for (std::size_t id = 0; id < steps; ++id) states[id] = {own.plan.steps[id].dependencies, 0};
     if (steps == 0) {
       finish_tile(number, tile);
       continue;
@@ -171,23 +211,23 @@ void Run::finish_tile(Rank number, TileState& tile) {
 
 void Run::make_ready(Rank number, StepId id, std::uint32_t tile_index) {
   RankState& rank = ranks_[at(number)];
-  TileState& tile = state(number, tile_index);
-  std::uint8_t& flags = tile.flags[id];
-  const bool big = large(bytes(number, id, tile_index));
-  switch (plan(number).plan.steps[id].kind) {
+  StepState& step = state(number, tile_index, id);
+  const PricedStep& known = priced(rank, id);
+  const bool big = large(known, tile_index);
+  switch (known.kind) {
     case StepKind::send:
-      if (big && (flags & granted) == 0) {
-        flags |= waiting;
+      if (big && (step.flags & granted) == 0) {
+        step.flags |= waiting;
         return;
       }
       rank.ready.push_back({id, tile_index, false, true});
       return;
     case StepKind::recv:
-      if ((flags & here) != 0) return step_done(number, id, tile_index);
+      if ((step.flags & here) != 0) return step_done(number, id, tile_index);
       if (big) grant(number, id, tile_index);
       return;
     case StepKind::recv_reduce:
-      if ((flags & here) != 0) rank.ready.push_back({id, tile_index, false, true});
+      if ((step.flags & here) != 0) rank.ready.push_back({id, tile_index, false, true});
       return;
     default:
       rank.ready.push_back({id, tile_index, false, true});
@@ -195,13 +235,14 @@ void Run::make_ready(Rank number, StepId id, std::uint32_t tile_index) {
 }
 
 void Run::step_done(Rank number, StepId id, std::uint32_t tile_index) {
-  const Plan& own = plan(number).plan;
+  const Plan& own = plan(ranks_[at(number)]).plan;
   const Step& step = own.steps[id];
   TileState& tile = state(number, tile_index);
+  StepState* const states = &state(number, tile_index, 0);
   --tile.remaining;
   for (std::uint32_t i = step.successor_count; i-- > 0;) {
     const StepId next = own.successors[step.first_successor + i];
-    if (--tile.need[next] == 0) make_ready(number, next, tile_index);
+    if (--states[next].need == 0) make_ready(number, next, tile_index);
   }
   if (tile.remaining == 0 && tile.active && tile.index == tile_index) {
     finish_tile(number, tile);

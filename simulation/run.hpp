@@ -2,14 +2,13 @@
 // Run: one call on a described machine, event by event: what simulate() makes and throws away. Plans and tiles are in
 // run.cpp, messages and grants in run_messages.cpp, processors in run_processors.cpp.
 
-#include <algorithm>
-#include <utility>
 #include <vector>
 
 #include "simulation/cores.hpp"
 #include "simulation/cutting.hpp"
 #include "simulation/events.hpp"
 #include "simulation/network.hpp"
+#include "simulation/priced_steps.hpp"
 #include "simulation/rank_state.hpp"
 #include "simulation/simulate.hpp"
 
@@ -28,7 +27,9 @@ class Run {
   // run.cpp
   static std::vector<int> dense_nodes(const std::vector<int>& node_of, int simulated);
   Nanoseconds lateness(Rank rank) const;
-  void prepare(RankState& rank, const ClassPlan& own);
+  void prepare(Rank number);
+  /// Has what events to come will look at brought into the cache.
+  void fetch_ahead() const;
   void handle(const Event& event);
   void start_tiles(Rank number);
   void finish_tile(Rank number, TileState& tile);
@@ -53,23 +54,33 @@ class Run {
   Nanoseconds cost_of(Rank number, Task& task);
   void work_done(Rank number);
 
-  const ClassPlan& plan(Rank rank) const { return schedule_.of(rank); }
-  TileState& state(Rank rank, std::uint32_t tile) { return ranks_[at(rank)].tiles[tile % outcome_.depth]; }
+  const ClassPlan& plan(const RankState& rank) const { return schedule_.classes[at(rank.position)]; }
+  const PricedStep& priced(const RankState& rank, StepId step) const { return priced_.at(rank.position, step); }
+  std::size_t turn(std::uint32_t tile) const { return tile % outcome_.depth; }
+  TileState& state(Rank rank, std::uint32_t tile) { return tiles_[at(rank) * outcome_.depth + turn(tile)]; }
+  std::size_t place(Rank rank, std::int32_t position, std::uint32_t tile, StepId step) const {
+    return first_step_[at(rank)] + turn(tile) * schedule_.classes[at(position)].plan.steps.size() + step;
+  }
+  StepState& state(Rank rank, std::uint32_t tile, StepId step) {
+    return steps_[place(rank, ranks_[at(rank)].position, tile, step)];
+  }
   bool active(Rank rank, std::uint32_t tile) {
     const TileState& found = state(rank, tile);
     return found.active && found.index == tile;
   }
-  bool same_node(Rank rank, Rank peer) const { return schedule_.node_of[at(rank)] == schedule_.node_of[at(peer)]; }
-  std::uint64_t bytes(Rank rank, StepId step, std::uint32_t tile) const {
-    return cutting_.bytes(at(schedule_.symmetry.class_of(rank)), step, tile);
+  std::uint64_t bytes(const PricedStep& step, std::uint32_t tile) const { return step.bytes[cutting_.cut(tile)]; }
+  bool large(const PricedStep& step, std::uint32_t tile) const { return bytes(step, tile) > longest_eager_; }
+  Rank peer(const RankState& rank, const PricedStep& step) const {
+    return schedule_.symmetry.moved(rank.unit_begin, step.peer);
   }
-  bool large(std::uint64_t message) const { return message > longest_eager(machine_.tiling, outcome_.tiles); }
 
-  void push(Nanoseconds time, EventKind kind, Rank rank, StepId step, std::uint32_t tile, Nanoseconds tail = 0) {
-    events_.push({time, tail, schedule_.symmetry.class_of(rank), rank, step, tile, kind});
+  void push(Nanoseconds time, EventKind kind, Rank rank, std::int32_t position, StepId step, std::uint32_t tile,
+            Nanoseconds tail = 0) {
+    events_.push({time, tail, position, rank, step, tile, kind});
   }
-  Rank simulated(Rank peer) const { return all_ ? peer : schedule_.symmetry.class_of(peer); }
   static bool has_work(const RankState& rank) { return rank.taken < rank.incoming.size() || !rank.ready.empty(); }
+  /// Of the rank's node; nullptr if no rank has to wait for one.
+  Cores* cores(Rank rank) { return cores_.empty() ? nullptr : &cores_[at(node_of_[at(rank)])]; }
 
   const Schedule& schedule_;
   const Machine& machine_;
@@ -77,9 +88,14 @@ class Run {
   bool all_;
   std::vector<int> node_of_;  // of the simulated ranks, from 0
   Network network_;
-  std::vector<Cores> cores_;  // by node
+  std::vector<Cores> cores_;  // by node; none where every rank of each node has its own
   std::vector<RankState> ranks_;
   Cutting cutting_;
+  PricedSteps priced_;
+  std::uint64_t longest_eager_;
+  std::vector<TileState> tiles_;         // by rank and tile, modulo depth
+  std::vector<StepState> steps_;         // by rank, tile and step
+  std::vector<std::size_t> first_step_;  // of each rank there
   std::vector<Nanoseconds> tile_finished_;
   EventQueue events_;
   Nanoseconds now_ = 0;

@@ -7,10 +7,6 @@
 namespace fabring::simulation {
 namespace {
 
-bool is_message(StepKind kind) {
-  return kind == StepKind::send || kind == StepKind::recv || kind == StepKind::recv_reduce;
-}
-
 /// The ranks of the unit, or 0 where nodes are unequal or not in the order of the ranks, so that none can stand for
 /// the others.
 int unit_ranks(const std::vector<int>& node_of, int nodes_per_unit) {

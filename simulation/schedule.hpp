@@ -34,8 +34,6 @@ struct Schedule {
   int ranks() const { return static_cast<int>(node_of.size()); }
   std::uint64_t steps() const;  ///< of all classes
   const ClassPlan& of(Rank rank) const { return classes[static_cast<std::size_t>(symmetry.class_of(rank))]; }
-  /// The peer of a step of this rank's plan.
-  Rank peer(Rank rank, const Step& step) const { return symmetry.move(symmetry.element_of(rank), step.peer); }
 };
 
 /// Of all ranks whose plans are held, or which are simulated: 2 GB.

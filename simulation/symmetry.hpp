@@ -20,9 +20,12 @@ struct Symmetry {
 
   int class_of(Rank rank) const { return rank % unit; }
   int element_of(Rank rank) const { return rank / unit; }
-  Rank move(int element, Rank rank) const {
-    if (action == Action::exclusive_or) return rank ^ (element * unit);
-    return static_cast<Rank>((std::int64_t{rank} + std::int64_t{element} * unit) % ranks);
+  Rank move(int element, Rank rank) const { return moved(element * unit, rank); }
+  /// By the element that moves rank 0 to `first`.
+  Rank moved(Rank first, Rank rank) const {
+    if (action == Action::exclusive_or) return rank ^ first;
+    const std::int64_t sum = std::int64_t{rank} + first;
+    return static_cast<Rank>(sum < ranks ? sum : sum - ranks);
   }
   int inverse(int element) const {
     const int elements = ranks / unit;

@@ -5,13 +5,6 @@
 #include "runtime/base/check.hpp"
 
 namespace fabring {
-namespace {
-
-bool is_message(StepKind kind) {
-  return kind == StepKind::send || kind == StepKind::recv || kind == StepKind::recv_reduce;
-}
-
-}  // namespace
 
 PreparedPlan::PreparedPlan(Plan made) : plan(std::move(made)), input(input_blocks(plan)), output(output_blocks(plan)) {
   for (RangeId id = 0; plan.blocks != 0 && id < plan.ranges.size(); ++id) blocks.push_back(blocks_of(plan, id));

@@ -64,7 +64,8 @@ TEST(Schedule, EverySendHasItsReceiveAlsoOfTheWorldThatIsNotKept) {
     EXPECT_EQ(kept.partner, own.partner);
     for (StepId id = 0; id < own.plan.steps.size(); ++id) {
       if (own.partner[id] == no_step) continue;
-      EXPECT_EQ(small.peer(rank, kept.plan.steps[id]), own.plan.steps[id].peer);
+      const Symmetry& symmetry = small.symmetry;
+      EXPECT_EQ(symmetry.move(symmetry.element_of(rank), kept.plan.steps[id].peer), own.plan.steps[id].peer);
     }
   }
 }

@@ -39,9 +39,6 @@ bool has_to(StepKind kind) { return kind != StepKind::send; }
 bool has_from(StepKind kind) {
   return kind == StepKind::send || kind == StepKind::recv_reduce || kind == StepKind::copy;
 }
-bool is_message(StepKind kind) {
-  return kind == StepKind::send || kind == StepKind::recv || kind == StepKind::recv_reduce;
-}
 
 Json step_json(const Plan& plan, const Step& step, const std::vector<StepId>& after) {
   Json json{{"kind", name(step.kind)}};

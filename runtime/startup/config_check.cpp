@@ -9,10 +9,12 @@
 #include "runtime/base/handshake.hpp"
 #include "runtime/base/parse_value.hpp"
 #include "runtime/base/settings.hpp"
+#include "runtime/startup/congestion_check.hpp"
 #include "runtime/startup/machine_choice.hpp"
 #include "runtime/startup/machine_file.hpp"
 #include "runtime/startup/usable_transports.hpp"
 #include "topology/interfaces.hpp"
+#include "transports/fabric/fabric_transport.hpp"
 
 namespace fabring {
 namespace {
@@ -25,6 +27,11 @@ Status check_algorithm(const Config& config) {
 Status check_transport(const Config& config) { return UsableTransports::check(config.transport); }
 
 Status check_interface(const Config& config) { return check_interface_filter(config.interface); }
+
+// libfabric is asked for names that are not ours: not for a job that does not use it.
+Status check_provider(const Config& config) {
+  return UsableTransports::asks_for(config.transport, "fabric") ? check_fabric_provider(config.provider) : Status();
+}
 
 Status check_machine(const Config& config) {
   if (config.rank > 0) return {};  // rank 0's counts; a file need not be on the others' hosts
@@ -68,11 +75,14 @@ Status check_settings(const Config& config) {
 }
 
 std::vector<RefusedValue> refused_values(const Config& config) {
-  constexpr std::pair<std::string_view, Status (*)(const Config&)> checks[] = {{"FABRING_ALGORITHM", check_algorithm},
-                                                                               {"FABRING_TRANSPORT", check_transport},
-                                                                               {"FABRING_INTERFACE", check_interface},
-                                                                               {"FABRING_MACHINE", check_machine},
-                                                                               {"FABRING_SECRET_FILE", check_secret}};
+  constexpr std::pair<std::string_view, Status (*)(const Config&)> checks[] = {
+      {"FABRING_ALGORITHM", check_algorithm},
+      {"FABRING_TRANSPORT", check_transport},
+      {"FABRING_PROVIDER", check_provider},
+      {"FABRING_INTERFACE", check_interface},
+      {"FABRING_CONGESTION_CONTROL", check_congestion_name},
+      {"FABRING_MACHINE", check_machine},
+      {"FABRING_SECRET_FILE", check_secret}};
   std::vector<RefusedValue> refused;
   for (const auto& [setting, check] : checks)
     if (Status why = check(config); !why.ok()) refused.push_back({setting, std::move(why)});
@@ -80,7 +90,8 @@ std::vector<RefusedValue> refused_values(const Config& config) {
 }
 
 Status check_grammar(const Config& config) {
-  for (const auto check : {check_algorithm, check_transport, check_interface}) FABRING_TRY(check(config));
+  for (const auto check : {check_algorithm, check_transport, check_provider, check_interface, check_congestion_name})
+    FABRING_TRY(check(config));
   return {};
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // What the table of settings cannot know of a value: rules for algorithms, transports and interfaces by their grammar,
-// files by reading them. start_up() refuses by the same checks what `fabring settings` and `fabring doctor` report.
+// names by asking who has them, files by reading them. start_up() refuses by the same checks what `fabring settings`
+// and `fabring doctor` report.
 
 #include <string_view>
 #include <vector>
@@ -25,8 +26,9 @@ struct RefusedValue {
   Status why;
 };
 
-/// What a rank with this Config would refuse of FABRING_ALGORITHM, FABRING_TRANSPORT, FABRING_INTERFACE,
-/// FABRING_MACHINE and FABRING_SECRET_FILE. Reads the files.
+/// What a rank with this Config would refuse of FABRING_ALGORITHM, FABRING_TRANSPORT, FABRING_PROVIDER,
+/// FABRING_INTERFACE, FABRING_CONGESTION_CONTROL, FABRING_MACHINE and FABRING_SECRET_FILE. Reads the files, and asks
+/// the kernel and, for a provider's own name, libfabric.
 std::vector<RefusedValue> refused_values(const Config& config);
 
 /// Rules and names, without the files: an engine reads those itself when it needs them.

@@ -39,8 +39,8 @@ class Opener {
     FABRING_TRY(find_nodes(beacon, ranks));
     if (needs_network()) {
       if (std::any_of(ranks.begin(), ranks.end(), [](const Identity& rank) { return !rank.networks_probed; })) {
-        usable_.probe_networks(options_, own_);
-        auto again = gather_identities(gather_, own_.encode());
+        const Status probed = usable_.probe_networks(options_, own_);
+        auto again = gather_identities(gather_, probed.ok() ? Result<std::string>(own_.encode()) : probed);
         if (!again) return again.error();
         ranks = std::move(*again);
       }

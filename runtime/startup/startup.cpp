@@ -158,7 +158,7 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
     own.link_megabits = rails.megabits();
     own.rails = rails.count();
     usable.probe_shm(options, own);
-    if (own.usable.empty() || !(*bootstrap)->all_on_this_host()) usable.probe_networks(options, own);
+    if (own.usable.empty() || !(*bootstrap)->all_on_this_host()) FABRING_TRY(usable.probe_networks(options, own));
     auto opened = NodeBeacon::open(options.job_nonce, config.rank);
     if (!opened) return opened.error();
     beacon = std::move(*opened);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "runtime/startup/congestion_check.hpp"
 #include "transports/fabric/fabric_transport.hpp"
 #include "transports/inproc/inproc_transport.hpp"
 #include "transports/shm/shm_transport.hpp"
@@ -21,6 +22,12 @@ std::vector<std::string> split_list(const std::string& text) {
     from = comma + 1;
   }
   return parts;
+}
+
+std::vector<std::string> asked_for(const std::string& wanted) {
+  std::vector<std::string> names = split_list(wanted);
+  if (names.empty() || std::find(names.begin(), names.end(), "auto") != names.end()) names = {"shm", "fabric", "tcp"};
+  return names;
 }
 
 std::unique_ptr<Transport> make_transport(std::string_view name) {
@@ -43,10 +50,13 @@ Status UsableTransports::check(const std::string& wanted) {
   return {};
 }
 
+bool UsableTransports::asks_for(const std::string& wanted, std::string_view name) {
+  const std::vector<std::string> names = asked_for(wanted);
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 UsableTransports::UsableTransports(const std::string& wanted) {
-  std::vector<std::string> names = split_list(wanted);
-  if (names.empty() || std::find(names.begin(), names.end(), "auto") != names.end()) names = {"shm", "fabric", "tcp"};
-  for (std::string& name : names) {
+  for (std::string& name : asked_for(wanted)) {
     if (name == "shm") {
       shm_ = true;
     } else {
@@ -70,9 +80,11 @@ void UsableTransports::probe_shm(const EndpointOptions& options, Identity& ident
   if (shm_) probe("shm", options, identity);
 }
 
-void UsableTransports::probe_networks(const EndpointOptions& options, Identity& identity) {
-  if (std::exchange(identity.networks_probed, true)) return;
+Status UsableTransports::probe_networks(const EndpointOptions& options, Identity& identity) {
+  if (std::exchange(identity.networks_probed, true)) return {};
+  if (!networks_.empty() && networks_.front() == "tcp") FABRING_TRY(check_congestion_control(options.config));
   for (const std::string& name : networks_) probe(name, options, identity);
+  return {};
 }
 
 std::vector<std::string> UsableTransports::devices(std::string_view name, const EndpointOptions& options) {

@@ -21,10 +21,15 @@ class UsableTransports {
   /// Errors: invalid_argument for a transport that does not exist.
   static Status check(const std::string& wanted);
 
+  /// Is this one among those that FABRING_TRANSPORT asks for?
+  static bool asks_for(const std::string& wanted, std::string_view name);
+
   bool wants_shm() const { return shm_; }
   /// Probes, and tells the identity what works and why the rest does not.
   void probe_shm(const EndpointOptions& options, Identity& identity);
-  void probe_networks(const EndpointOptions& options, Identity& identity);
+  /// Errors: unsupported where TCP comes first and cannot have the congestion control that is asked for. Another
+  /// network would be taken for it, without it and without a word.
+  Status probe_networks(const EndpointOptions& options, Identity& identity);
 
   /// Transport::devices of one that was found to work.
   std::vector<std::string> devices(std::string_view name, const EndpointOptions& options);

@@ -147,6 +147,9 @@ const Fault faults[] = {
     {"an old congestion control",
      [](MadeUpHost& host) { host.write("proc/sys/net/ipv4/tcp_congestion_control", "reno\n"); }, "net.congestion",
      Severity::warning, "reno", "cubic"},
+    {"a congestion control that is not loaded",
+     [](MadeUpHost& host) { host.facts.environment["FABRING_CONGESTION_CONTROL"] = "bbr"; }, "net.congestion",
+     Severity::warning, "bbr is not loaded; there are: reno cubic", "modprobe tcp_bbr"},
     {"small socket buffers", [](MadeUpHost& host) { host.write("proc/sys/net/ipv4/tcp_wmem", "4096 16384 65536\n"); },
      "net.tcp_wmem", Severity::warning, "64 KiB", "sysctl"},
     {"a strict reverse path filter",
@@ -233,7 +236,7 @@ const Fault faults[] = {
      Severity::critical, "FABRING_TIMEOUT=soon", "fabring settings"},
     {"a value that ranks refuse",
      [](MadeUpHost& host) {
-       host.facts.refused_values = {
+       host.facts.refused_values = std::vector<RefusedValue>{
            {"FABRING_SECRET_FILE", Status(ErrorCode::invalid_argument, "FABRING_SECRET_FILE 'k' is no regular file")}};
      },
      "environment.fabring", Severity::critical, "FABRING_SECRET_FILE 'k'", "fabring settings"},
@@ -365,6 +368,30 @@ TEST(DoctorHost, AMasterThatKnowsItselfAsLoopbackIsNoFault) {
   };
   EXPECT_EQ(severity("names.own"), Severity::info);
   EXPECT_EQ(severity("names.master"), Severity::info);
+}
+
+TEST(DoctorHost, AMistypedCongestionControlIsNotLookedForAmongModules) {
+  MadeUpHost host;
+  host.facts.environment["FABRING_CONGESTION_CONTROL"] = "cubix";
+  host.facts.refused_values = std::vector<RefusedValue>{
+      {"FABRING_CONGESTION_CONTROL", Status(ErrorCode::invalid_argument, "FABRING_CONGESTION_CONTROL='cubix': ...")}};
+  int named = 0;
+  for (const Finding& finding : host.check())
+    if (finding.what.find("cubix") != std::string::npos) {
+      EXPECT_EQ(finding.id, "environment.fabring");
+      ++named;
+    }
+  EXPECT_EQ(named, 1);
+}
+
+TEST(DoctorHost, SettingsThatNobodyAnsweredForAreNotFine) {
+  MadeUpHost host;
+  host.facts.refused_values.reset();
+  const Findings findings = host.check();
+  const auto found = std::find_if(findings.begin(), findings.end(),
+                                  [](const Finding& finding) { return finding.id == "environment.fabring"; });
+  ASSERT_NE(found, findings.end());
+  EXPECT_EQ(found->severity, Severity::not_checked) << found->what;
 }
 
 TEST(DoctorHost, AcsThatOnlyRootMayReadIsNotChecked) {

@@ -82,6 +82,8 @@ CASES = [
          settings={"FABRING_TRANSPORT": "tpc"}),
     Case("a provider that does not exist", ("unavailable", "unsupported", "invalid_argument"), ["nosuch", "FABRING_PROVIDER"], transport="fabric",
          settings={"FABRING_PROVIDER": "nosuch"}),
+    Case("a mistyped congestion control beside another network", "invalid_argument", ["FABRING_CONGESTION_CONTROL", "cubix", "did you mean 'cubic'"],
+         settings={"FABRING_CONGESTION_CONTROL": "cubix", "FABRING_TRANSPORT": "shm,tcp"}),
     Case("an interface that does not exist", "unavailable",
          ["FABRING_INTERFACE=nosuch0: this host has no interface nosuch0", "it has (.*, )?lo"],
          settings={"FABRING_INTERFACE": "nosuch0"}),

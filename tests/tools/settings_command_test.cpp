@@ -54,6 +54,8 @@ TEST(SettingsCommand, WhatARankWouldRefuseIsBadHereToo) {
       {"FABRING_INTERFACE", "eth0,^lo", "in front of the whole list"},
       {"FABRING_MACHINE", "/no/such", "No such file"},
       {"FABRING_MACHINE", testing::TempDir(), "Is a directory"},
+      {"FABRING_CONGESTION_CONTROL", "cubix",
+       "no congestion control 'cubix'; did you mean 'cubic'?; there are: auto, "},
       {"FABRING_SECRET_FILE", "/no/such", "No such file"},
       {"FABRING_SECRET_FILE", testing::TempDir(), "no regular file"},
       {"FABRING_SECRET_FILE", open_to_all, "chmod 600"},

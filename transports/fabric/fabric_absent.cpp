@@ -22,6 +22,8 @@ class AbsentFabric final : public Transport {
 
 std::vector<std::string> fabric_providers() { return {}; }
 
+Status check_fabric_provider(const std::string&) { return {}; }
+
 FabricDeviceOffer fabric_device_offer(const EndpointOptions&) { return {false, absent().message()}; }
 
 std::unique_ptr<Transport> make_fabric_transport() { return std::make_unique<AbsentFabric>(); }

@@ -21,6 +21,11 @@ struct FabricDeviceOffer {
 };
 FabricDeviceOffer fabric_device_offer(const EndpointOptions& options);
 
+/// invalid_argument, with the nearest name and those there are, if this FABRING_PROVIDER is no name of a provider:
+/// neither one of ours nor libfabric's. Fine for one that finds no card here, and where there is no libfabric to ask.
+/// Loads it, but not for the usual names.
+Status check_fabric_provider(const std::string& wanted);
+
 /// What libfabric offers here, whether it fits or not: "tcp 1.22.0", each once. Empty when built without libfabric.
 std::vector<std::string> fabric_providers();
 

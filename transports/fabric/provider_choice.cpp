@@ -202,6 +202,18 @@ std::vector<std::string> provider_names(bool with_versions) {
   return names;
 }
 
+std::vector<std::string> present_providers() {
+  std::vector<std::string> names;
+  fi_info* list = nullptr;
+  if (libfabric().getinfo(api_version(), nullptr, nullptr, FI_PROV_ATTR_ONLY, nullptr, &list) != 0) return names;
+  const InfoHandle owner(list);
+  for (const fi_info* info = list; info; info = info->next) {
+    const std::string_view name = provider_of(*info);
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.emplace_back(name);
+  }
+  return names;
+}
+
 const fi_info* nearest_efa(const fi_info* list, const std::vector<std::string>& near) {
   for (const std::string& device : near)
     for (const fi_info* info = list; info; info = info->next)

@@ -50,6 +50,10 @@ LinkFacts link_facts_of(const fi_info& info);
 /// The provider names that fi_getinfo knows here, each once; with their versions ("tcp 1.22.0") if wanted.
 std::vector<std::string> provider_names(bool with_versions = false);
 
+/// The providers that libfabric has, layers ("ofi_rxm") too, whether they could be used on this host or not. Of those
+/// that need a card most are missing where there is none.
+std::vector<std::string> present_providers();
+
 /// "1.17"
 std::string library_version();
 

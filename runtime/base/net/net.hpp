@@ -114,6 +114,9 @@ Status try_congestion_control(const std::string& name);
 /// What new sockets use: /proc/sys/net/ipv4/tcp_congestion_control; empty if it cannot be read.
 std::string system_congestion_control();
 
+/// Those that the kernel has, loaded or built in; some may be for root only. Empty if it cannot be read.
+std::vector<std::string> available_congestion_controls();
+
 /// Blocking name resolution: all addresses, in the system's order, no duplicates. `unavailable` if there is none.
 Result<std::vector<SocketAddress>> resolve(const std::string& host, std::uint16_t port);
 

@@ -8,6 +8,8 @@
 
 #include <cerrno>
 #include <fstream>
+#include <iterator>
+#include <sstream>
 #include <system_error>
 
 namespace fabring::net {
@@ -81,8 +83,11 @@ Status set_congestion_control(int fd, const std::string& name) {
   if (::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size())) == 0) return {};
   const int error = errno;
   const std::string allowed = first_line("/proc/sys/net/ipv4/tcp_allowed_congestion_control");
+  const std::string other = error == ENOENT  ? "; as root, modprobe tcp_" + name + " loads it; or choose one of these"
+                            : error == EPERM ? "; root can add it to net.ipv4.tcp_allowed_congestion_control"
+                                             : "";
   return {ErrorCode::unsupported, "congestion control '" + name + "' is refused by the kernel (" + errno_text(error) +
-                                      "); allowed here: " + (allowed.empty() ? "not known" : allowed)};
+                                      "); allowed here: " + (allowed.empty() ? "not known" : allowed) + other};
 }
 
 Status try_congestion_control(const std::string& name) {
@@ -91,6 +96,11 @@ Status try_congestion_control(const std::string& name) {
   Status status = set_congestion_control(fd, name);
   ::close(fd);
   return status;
+}
+
+std::vector<std::string> available_congestion_controls() {
+  std::istringstream words(first_line("/proc/sys/net/ipv4/tcp_available_congestion_control"));
+  return {std::istream_iterator<std::string>(words), std::istream_iterator<std::string>()};
 }
 
 std::string system_congestion_control() { return first_line("/proc/sys/net/ipv4/tcp_congestion_control"); }

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 
 #include "fabring/communicator.hpp"
+#include "runtime/base/net/net.hpp"
+#include "runtime/startup/congestion_check.hpp"
+#include "runtime/startup/usable_transports.hpp"
 
 namespace fabring {
 namespace {
@@ -68,6 +71,48 @@ TEST(ConfigByHand, may_say_all_that_the_environment_may) {
   config.timeout = 1ms;
   const auto engine = Engine::create(config);
   EXPECT_TRUE(engine.has_value()) << engine.error().message();
+}
+
+TEST(ConfigByHand, may_name_what_this_host_lacks) {
+  for (const char* provider : {"auto", "efa", "tcp", "rxm", "psm3", "verbs;ofi_rxm"}) {
+    Config config = alone();
+    config.provider = provider;
+    config.congestion_control = "westwood";
+    const auto engine = Engine::create(config);
+    EXPECT_TRUE(engine.has_value()) << provider << ": " << engine.error().message();
+  }
+}
+
+TEST(ConfigByHand, may_not_name_a_congestion_control_that_nobody_has) {
+  Config config = alone();
+  config.congestion_control = "cubix";
+  const auto engine = Engine::create(config);
+  ASSERT_FALSE(engine.has_value());
+  EXPECT_EQ(engine.error().code(), ErrorCode::invalid_argument);
+  EXPECT_THAT(engine.error().message(), StartsWith("FABRING_CONGESTION_CONTROL='cubix': "));
+  EXPECT_THAT(engine.error().message(), HasSubstr("did you mean 'cubic'?; there are: auto, "));
+}
+
+// Where sockets come first they are what was asked for; elsewhere they are one of several.
+TEST(Networks, are_not_passed_over_because_of_a_congestion_control) {
+  const char* missing = nullptr;
+  for (const char* name : {"westwood", "yeah", "illinois", "hybla", "scalable"})
+    if (net::try_congestion_control(name).code() == ErrorCode::unsupported) missing = name;
+  if (missing == nullptr) GTEST_SKIP() << "this kernel has them all";
+  EndpointOptions options;
+  options.world_size = 2;
+  options.bind_address = "127.0.0.1";
+  options.config.congestion_control = missing;
+  EXPECT_TRUE(check_congestion_name(options.config).ok());
+  Identity own;
+  const Status refused = UsableTransports("tcp,inproc").probe_networks(options, own);
+  EXPECT_EQ(refused.code(), ErrorCode::unsupported);
+  EXPECT_THAT(refused.message(), StartsWith("FABRING_CONGESTION_CONTROL: "));
+  EXPECT_THAT(refused.message(), HasSubstr(std::string("modprobe tcp_") + missing));
+  Identity other;
+  EXPECT_TRUE(UsableTransports("inproc,tcp").probe_networks(options, other).ok());
+  EXPECT_THAT(other.usable, testing::ElementsAre("inproc"));
+  EXPECT_THAT(other.unusable, HasSubstr(missing));
 }
 
 TEST(ConfigByHand, may_have_timeouts_without_an_end) {

@@ -169,6 +169,19 @@ TEST(FabricSelection, AProviderThatDoesNotExistIsAnErrorThatListsWhatIsHere) {
   EXPECT_TRUE(contains(answer.error().message(), "FABRING_PROVIDER")) << answer.error().message();
 }
 
+TEST(FabricSelection, AMistypedProviderIsNoNameAndOneWithoutACardIs) {
+  for (const char* name : {"auto", "efa", "tcp", "rxm", "psm3", "tcp;ofi_rxm", "verbs;ofi_rxm"})
+    EXPECT_TRUE(check_fabric_provider(name).ok()) << check_fabric_provider(name).message();
+  for (const char* name : {"efaa", "EFA", "tcp,efa", "^tcp", "tcp;", "tcp;rxm", "warp_drive"}) {
+    const Status status = check_fabric_provider(name);
+    EXPECT_EQ(status.code(), ErrorCode::invalid_argument) << name;
+    EXPECT_TRUE(contains(status.message(), std::string("FABRING_PROVIDER='") + name + "'")) << status.message();
+    EXPECT_TRUE(contains(status.message(), "there are: auto, efa, tcp, rxm, ")) << status.message();
+  }
+  EXPECT_TRUE(contains(check_fabric_provider("efaa").message(), "did you mean 'efa'?"));
+  EXPECT_TRUE(contains(check_fabric_provider("verb;ofi_rxm").message(), "'verb'; did you mean 'verbs'?"));
+}
+
 TEST(FabricSelection, EfaWithoutADeviceIsAnErrorThatSaysSo) {
   const auto answer = probe("efa");
   if (answer) GTEST_SKIP() << "this host has an EFA device";

@@ -100,7 +100,13 @@ Findings own(const HostFacts& facts) {
       found.push_back({"environment.fabring", Severity::critical, status.message(),
                        "every rank refuses to start with it", "correct or unset it; fabring settings lists all", name});
   }
-  for (const RefusedValue& refused : facts.refused_values)
+  if (!facts.refused_values) {
+    found.push_back(unchecked("environment.fabring",
+                              "what ranks refuse of FABRING_*: libfabric or a file did not answer in time",
+                              "fabring settings, to see where it hangs"));
+    return found;
+  }
+  for (const RefusedValue& refused : *facts.refused_values)
     found.push_back({"environment.fabring", Severity::critical, refused.why.message(),
                      "every rank refuses to start with it", "correct or unset it; fabring settings says what it means",
                      std::string(refused.setting)});

@@ -158,7 +158,7 @@ HostFacts gather_host_facts(const std::filesystem::path& root, const Environment
   Config config;
   for (const auto& one : environment)
     (void)apply_settings({one}, config);  // what is wrong with it is a finding of its own, and hides no other
-  facts.refused_values = refused_values(config);
+  Question<std::vector<RefusedValue>> refused([config] { return refused_values(config); });
   // The probes want the answer, but must not lose all their time to a name service that is silent.
   if (master_name) facts.master_name = master_name->wait(begin + (until - begin) / 2);
   facts.towards_master = address_towards(environment, facts.master_name);
@@ -180,7 +180,9 @@ HostFacts gather_host_facts(const std::filesystem::path& root, const Environment
     facts.device_path = std::move(answer->device_path);
   }
   facts.own_name = own_name.wait(until);
-  facts.complete = facts.topology && facts.transports && facts.own_name && (!master_name || facts.master_name);
+  facts.refused_values = refused.wait(until);
+  facts.complete = facts.topology && facts.transports && facts.own_name && facts.refused_values &&
+                   (!master_name || facts.master_name);
   return facts;
 }
 

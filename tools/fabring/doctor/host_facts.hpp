@@ -53,7 +53,8 @@ struct Space {
 struct HostFacts {
   HostFiles files;
   Environment environment;
-  std::vector<RefusedValue> refused_values;  ///< of settings: by their grammar, or because of the files they name
+  /// Of settings: by their grammar, the names or the files in them; nothing: no answer in time.
+  std::optional<std::vector<RefusedValue>> refused_values = std::vector<RefusedValue>();
   bool root_user = false;
   std::optional<Result<Topology>> topology;  ///< nothing: no answer in time
   Result<std::vector<InterfaceAddress>> interfaces = Status(ErrorCode::unavailable, "not asked");

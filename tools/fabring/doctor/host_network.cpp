@@ -156,6 +156,12 @@ Finding master_port(const HostFacts& facts) {
       {}};
 }
 
+// Then environment.fabring has named it.
+bool is_refused(const HostFacts& facts, std::string_view setting) {
+  return facts.refused_values && std::any_of(facts.refused_values->begin(), facts.refused_values->end(),
+                                             [&](const RefusedValue& one) { return one.setting == setting; });
+}
+
 Findings tcp_settings(const HostFacts& facts) {
   Findings found;
   if (const auto congestion = facts.files.line("proc/sys/net/ipv4/tcp_congestion_control")) {
@@ -163,13 +169,13 @@ Findings tcp_settings(const HostFacts& facts) {
     const std::string available = facts.files.line("proc/sys/net/ipv4/tcp_available_congestion_control").value_or("");
     const auto names = words(available);
     if (wanted != facts.environment.end() && !wanted->second.empty() && wanted->second != "auto" && !names.empty() &&
-        std::find(names.begin(), names.end(), wanted->second) == names.end())
+        std::find(names.begin(), names.end(), wanted->second) == names.end() && !is_refused(facts, wanted->first))
       found.push_back(
           {"net.congestion",
            Severity::warning,
            fmt::format("FABRING_CONGESTION_CONTROL={} is not loaded; there are: {}", wanted->second, available),
-           "the system's choice is used instead",
-           "modprobe tcp_" + wanted->second,
+           "the tcp transport cannot run with it: a job takes another network, or does not start",
+           "modprobe tcp_" + wanted->second + ", or FABRING_CONGESTION_CONTROL=auto",
            {}});
     else if (*congestion == "reno" || *congestion == "vegas" || *congestion == "lp")
       found.push_back({"net.congestion",

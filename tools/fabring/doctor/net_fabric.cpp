@@ -151,7 +151,7 @@ FabricProbe::~FabricProbe() {
 void FabricProbe::open(const EndpointOptions& options, const RailChoice& cards, NetFacts& facts) {
   usable_ = std::make_unique<UsableTransports>(options.config.transport);
   Identity found;
-  usable_->probe_networks(options, found);
+  if (const Status probed = usable_->probe_networks(options, found); !probed.ok()) facts.problem = probed.message();
   facts.networks = found.usable;
   if (facts.networks.empty() || facts.networks.front() != "fabric") return;
   const std::vector<std::string> devices =

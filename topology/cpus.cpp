@@ -8,6 +8,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "topology/control_groups.hpp"
+
 namespace fabring {
 namespace {
 
@@ -64,27 +66,8 @@ std::optional<double> parse_cpu_max(std::string_view text) {
 
 std::optional<double> cpu_quota(std::string_view cgroup_file, const std::filesystem::path& root) {
   std::optional<double> least;
-  while (!cgroup_file.empty()) {
-    const std::size_t end = cgroup_file.find('\n');
-    const std::string_view line = cgroup_file.substr(0, end);
-    cgroup_file.remove_prefix(end == std::string_view::npos ? cgroup_file.size() : end + 1);
-    // hierarchy-id ":" controllers ":" path; id 0 without controllers is v2
-    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (first == std::string_view::npos || second == std::string_view::npos) continue;
-    const std::string_view controllers = line.substr(first + 1, second - first - 1);
-    const bool v2 = controllers.empty();
-    const bool cpu = controllers == "cpu" || controllers == "cpu,cpuacct" || controllers == "cpuacct,cpu";
-    if (!v2 && !cpu) continue;
-    const std::filesystem::path mount = v2 ? root : root / "cpu";
-    std::filesystem::path inside = std::filesystem::path(line.substr(second + 1)).relative_path().lexically_normal();
-    // In a container the path may be the host's and not exist here; the root of the mount is then the container's own.
-    if (!inside.empty() && *inside.begin() == "..") inside.clear();
-    for (int level = 0; level < 64; ++level) {
-      if (const auto quota = quota_of(mount / inside, v2)) least = std::min(least.value_or(*quota), *quota);
-      if (inside.empty() || inside == ".") break;
-      inside = inside.parent_path();
-    }
-  }
+  for (const ControlGroup& group : control_groups(cgroup_file, "cpu"))
+    if (const auto quota = quota_of(root / group.folder, group.v2)) least = std::min(least.value_or(*quota), *quota);
   return least;
 }
 

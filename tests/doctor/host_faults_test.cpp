@@ -42,8 +42,19 @@ const Fault faults[] = {
      Severity::critical, "200 open files", "ulimit -n 4096"},
     {"few processes", [](MadeUpHost& host) { host.limit("Max processes", "100", "100"); }, "limits.nproc",
      Severity::critical, "100 processes", "LimitNPROC"},
-    {"few threads in the control group", [](MadeUpHost& host) { host.write("sys/fs/cgroup/pids.max", "500\n"); },
+    {"few threads in the container",
+     [](MadeUpHost& host) {
+       host.write(".dockerenv", "");
+       host.write("sys/fs/cgroup/pids.max", "500\n");
+     },
      "limits.pids", Severity::warning, "500 threads", "--pids-limit"},
+    {"few threads in the group of the user's logins",
+     [](MadeUpHost& host) {
+       host.write("proc/self/cgroup", "7:pids:/user.slice/user-7.slice/session-1.scope\n");
+       host.write("sys/fs/cgroup/pids/user.slice/user-7.slice/pids.max", "100\n");
+       host.write("sys/fs/cgroup/pids/user.slice/user-7.slice/session-1.scope/pids.max", "max\n");
+     },
+     "limits.pids", Severity::critical, "user-7.slice allows 100 threads", "TasksMax"},
     {"a container's /dev/shm",
      [](MadeUpHost& host) {
        host.write(".dockerenv", "");
@@ -73,6 +84,24 @@ const Fault faults[] = {
        host.write("sys/fs/cgroup/memory.current", "4264967296\n");
      },
      "memory.free", Severity::warning, "control group", "ps aux"},
+    {"memory of the batch system's step used up",
+     [](MadeUpHost& host) {
+       host.write("proc/self/cgroup", "0::/system.slice/slurmstepd.scope/job_7/step_0\n");
+       host.write("sys/fs/cgroup/system.slice/slurmstepd.scope/job_7/step_0/memory.max", "max\n");
+       host.write("sys/fs/cgroup/system.slice/slurmstepd.scope/job_7/memory.max", "4294967296\n");
+       host.write("sys/fs/cgroup/system.slice/slurmstepd.scope/job_7/memory.current", "4264967296\n");
+     },
+     "memory.free", Severity::warning, "job_7 allows", "srun --mem"},
+    {"memory of a group of version one used up",
+     [](MadeUpHost& host) {
+       host.write("proc/self/cgroup", "9:cpu,cpuacct:/\n4:memory:/slurm/job_7\n0::/\n");
+       host.write("sys/fs/cgroup/memory/slurm/job_7/memory.limit_in_bytes", "4294967296\n");
+       host.write("sys/fs/cgroup/memory/slurm/job_7/memory.usage_in_bytes", "4290000000\n");
+       host.write("sys/fs/cgroup/memory/slurm/job_7/memory.stat", "active_file 9\ntotal_active_file 4096\n");
+       host.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+       host.write("sys/fs/cgroup/memory/memory.usage_in_bytes", "4290000000\n");
+     },
+     "memory.free", Severity::warning, "/sys/fs/cgroup/memory/slurm/job_7", "ps aux"},
     {"a quota of processor time", [](MadeUpHost& host) { host.topology().cpu_quota = 2.5; }, "processors.quota",
      Severity::warning, "2.5 processors", "CPUQuota"},
     {"bound to one processor", [](MadeUpHost& host) { host.topology().allowed_cpus = {3}; }, "processors.binding",
@@ -310,6 +339,20 @@ TEST(DoctorHost, AHealthyHostHasNothingToWarnOf) {
       EXPECT_LT(finding.severity, Severity::warning) << finding.id << ": " << finding.what;
 }
 
+TEST(DoctorHost, FilesThatTheKernelKeepsDoNotUseMemoryUp) {
+  MadeUpHost host;
+  host.write("sys/fs/cgroup/memory.max", "4294967296\n");
+  host.write("sys/fs/cgroup/memory.current", "4290000000\n");
+  host.write("sys/fs/cgroup/memory.stat",
+             "anon 1073741824\nfile 3000000000\ninactive_file 2000000000\nactive_file 1000000000\n");
+  const Findings findings = host.check();
+  const auto found = std::find_if(findings.begin(), findings.end(),
+                                  [](const Finding& finding) { return finding.id == "memory.free"; });
+  ASSERT_NE(found, findings.end());
+  EXPECT_EQ(found->severity, Severity::ok) << found->what;
+  EXPECT_THAT(found->what, HasSubstr("2.7 GiB of memory free of 4 GiB that the control group /sys/fs/cgroup allows"));
+}
+
 TEST(DoctorHost, WhatCannotBeReadIsNotFine) {
   MadeUpHost host;
   for (const char* folder : {"proc", "sys"}) host.remove(folder);
@@ -416,8 +459,9 @@ TEST(DoctorHost, FilesFullOfNonsenseDoNoHarm) {
     for (const char* file :
          {"proc/self/limits", "proc/meminfo", "proc/net/route", "proc/net/tcp", "proc/cmdline", "proc/self/status",
           "proc/sys/net/ipv4/ip_local_port_range", "proc/sys/net/ipv4/tcp_rmem", "proc/sys/net/core/somaxconn",
-          "sys/fs/cgroup/pids.max", "sys/fs/cgroup/memory.max", "sys/class/net/eth0/carrier_changes",
-          "sys/bus/pci/devices/0000:00:01.0/config", "proc/driver/nvidia/version", "dev/shm/1:2:3"})
+          "proc/self/cgroup", "sys/fs/cgroup/pids.max", "sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory.current",
+          "sys/fs/cgroup/memory.stat", "sys/class/net/eth0/carrier_changes", "sys/bus/pci/devices/0000:00:01.0/config",
+          "proc/driver/nvidia/version", "dev/shm/1:2:3"})
       host.write(file, nonsense);
     host.facts.environment = {{"FABRING_RANK", nonsense.substr(0, 50)},
                               {"FI_LOG_LEVEL", nonsense.substr(0, 50)},

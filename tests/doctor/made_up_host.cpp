@@ -37,6 +37,7 @@ MadeUpHost::MadeUpHost() {
              {{"Max address space", "unlimited", "unlimited"}},
              {{"Max file size", "unlimited", "unlimited"}}};
   write_limits();
+  write("proc/self/cgroup", "0::/\n");
   write("proc/meminfo", "MemTotal: 131072000 kB\nMemAvailable: 120000000 kB\nHugePages_Total: 0\nHugePages_Free: 0\n");
   write("proc/net/route",
         "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n"

@@ -6,6 +6,7 @@
 
 #include <fstream>
 
+#include "topology/control_groups.hpp"
 #include "topology/host_identity.hpp"
 
 namespace fabring {
@@ -105,6 +106,21 @@ TEST_F(Quota, OfVersionOneIsRead) {
   EXPECT_EQ(cpu_quota("5:memory:/x\n3:cpu,cpuacct:/x\n", root_), 0.5);
   write("cpu/x/cpu.cfs_quota_us", "-1\n");
   EXPECT_FALSE(cpu_quota("3:cpu,cpuacct:/x\n", root_));
+}
+
+TEST(ControlGroups, AreTheOwnAndThoseAroundIt) {
+  const auto folders = [](std::string_view text, std::string_view controller) {
+    std::string found;
+    for (const ControlGroup& group : control_groups(text, controller))
+      found += (found.empty() ? "" : " ") + std::string(group.v2 ? "2:" : "1:") + group.folder.string();
+    return found;
+  };
+  EXPECT_EQ(folders("0::/a/b\n", "memory"), "2:a/b 2:a 2:");
+  EXPECT_EQ(folders("0::/", "memory"), "2:");
+  EXPECT_EQ(folders("0::/../outside\n", "memory"), "2:");
+  EXPECT_EQ(folders("3:cpu,cpuacct:/c\n4:memory:/m\n1:name=memory:/n\n", "memory"), "1:memory/m 1:memory");
+  EXPECT_EQ(folders("::\n:\n", "memory"), "2:");
+  EXPECT_EQ(folders("", "memory"), "");
 }
 
 TEST_F(Quota, IsAbsentWhenNothingLimits) {

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <limits>
 
+#include "tools/fabring/doctor/group_limits.hpp"
 #include "tools/fabring/doctor/host_checks.hpp"
 
 namespace fabring::tools {
@@ -127,19 +128,18 @@ Finding file_size(const HostFacts&, const Limit& limit) {
 }
 
 std::optional<Finding> pids(const HostFacts& facts) {
-  for (const char* file : {"sys/fs/cgroup/pids.max", "sys/fs/cgroup/pids/pids.max"})
-    if (const auto most = facts.files.number(file)) {
-      const std::string what = fmt::format("the control group allows {} threads", *most);
-      if (*most >= 1024) return fine("limits.pids", what);
-      return Finding{
-          "limits.pids",
-          *most < 128 ? Severity::critical : Severity::warning,
-          what,
-          "ranks, their threads and data loaders of this container share it; beyond it threads cannot be started",
-          "docker run --pids-limit -1; Kubernetes: the kubelet's podPidsLimit",
-          {}};
-    }
-  return std::nullopt;
+  const auto limit = task_limit(facts.files);
+  if (!limit) return std::nullopt;
+  const std::string what = fmt::format("the control group {} allows {} threads", limit->group, limit->most);
+  if (limit->most >= 1024) return fine("limits.pids", what);
+  return Finding{"limits.pids",
+                 limit->most < 128 ? Severity::critical : Severity::warning,
+                 what,
+                 "ranks, their threads and data loaders share it; beyond it threads cannot be started",
+                 container_kind(facts).empty()
+                     ? "systemctl set-property UNIT TasksMax=infinity, of the unit that the group's path names"
+                     : "docker run --pids-limit -1; Kubernetes: the kubelet's podPidsLimit",
+                 {}};
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <charconv>
 
+#include "tools/fabring/doctor/group_limits.hpp"
 #include "tools/fabring/doctor/host_checks.hpp"
 
 namespace fabring::tools {
@@ -108,26 +109,36 @@ Finding huge_pages(const std::string& table) {
       {}};
 }
 
+bool is_enough(const MemoryLimit& room) {
+  return room.free_bytes >= room.total_bytes / 20 || room.free_bytes >= (8ull << 30);
+}
+
+// Of the host or a control group: what runs out, else what has the least left.
+MemoryLimit tightest(MemoryLimit host, const HostFiles& files) {
+  MemoryLimit least = std::move(host);
+  const std::uint64_t all = least.total_bytes;
+  for (MemoryLimit& limit : memory_limits(files)) {
+    if (!is_enough(least)) break;
+    if (limit.total_bytes < all && (limit.free_bytes < least.free_bytes || !is_enough(limit))) least = std::move(limit);
+  }
+  return least;
+}
+
 Finding available(const HostFacts& facts, const std::string& table) {
   const std::string id = "memory.free";
-  auto total = meminfo(table, "MemTotal"), free = meminfo(table, "MemAvailable");
+  const auto total = meminfo(table, "MemTotal"), free = meminfo(table, "MemAvailable");
   if (!total || !free) return unchecked(id, "free memory: /proc/meminfo does not say");
-  std::string where;
-  if (const auto most = facts.files.number("sys/fs/cgroup/memory.max")) {
-    const auto used = facts.files.number("sys/fs/cgroup/memory.current").value_or(0);
-    if (*most > 0 && static_cast<std::uint64_t>(*most) < *total) {
-      total = static_cast<std::uint64_t>(*most);
-      free = std::min(*free, *total - std::min(*total, static_cast<std::uint64_t>(std::max(used, 0ll))));
-      where = " of what the control group allows";
-    }
-  }
-  const std::string what = fmt::format("{} of memory free of {}{}", amount(*free), amount(*total), where);
-  if (*free >= *total / 20 || *free >= (8ull << 30)) return fine(id, what);
+  const MemoryLimit room = tightest({"", *total, *free}, facts.files);
+  const std::string what = fmt::format("{} of memory free of {}{}", amount(room.free_bytes), amount(room.total_bytes),
+                                       room.group.empty() ? "" : " that the control group " + room.group + " allows");
+  if (is_enough(room)) return fine(id, what);
   return {id,
           Severity::warning,
           what,
           "the kernel kills the largest process when it runs out: the job's",
-          "see who has it: ps aux --sort=-rss | head",
+          room.group.empty() ? "see who has it: ps aux --sort=-rss | head"
+                             : "see who has it: ps aux --sort=-rss | head; or ask for more (srun --mem, docker run "
+                               "--memory, Kubernetes resources.limits.memory)",
           {}};
 }
 

@@ -353,6 +353,30 @@ TEST(DoctorHost, FilesThatTheKernelKeepsDoNotUseMemoryUp) {
   EXPECT_THAT(found->what, HasSubstr("2.7 GiB of memory free of 4 GiB that the control group /sys/fs/cgroup allows"));
 }
 
+TEST(DoctorHost, SegmentsOfProcessesThatItCannotSeeAreNotCalledLeftOver) {
+  const auto severity = [](const std::function<void(MadeUpHost&)>& change) {
+    MadeUpHost host;
+    host.write("dev/shm/4711:0:1", "x");
+    change(host);
+    const Findings findings = host.check();
+    const auto found = std::find_if(findings.begin(), findings.end(),
+                                    [](const Finding& finding) { return finding.id == "memory.shm_leftovers"; });
+    return found == findings.end() ? Severity::not_checked : found->severity;
+  };
+  EXPECT_EQ(severity([](MadeUpHost&) {}), Severity::warning) << "dead";
+  EXPECT_EQ(severity([](MadeUpHost& host) { host.write("proc/4711/status", "Name:\ta\nNSpid:\t4711\n"); }),
+            Severity::ok);
+  EXPECT_EQ(severity([](MadeUpHost& host) { host.write("proc/98123/status", "Name:\ta\nNSpid:\t98123\t4711\n"); }),
+            Severity::ok)
+      << "alive in a container";
+  EXPECT_EQ(severity([](MadeUpHost& host) { host.write("proc/98123/status", "Name:\ta\nNSpid:\t4711\t5\n"); }),
+            Severity::warning)
+      << "that is not what it calls itself";
+  EXPECT_EQ(severity([](MadeUpHost& host) { host.link("proc/self/ns/pid", "pid:[4026532199]"); }), Severity::info)
+      << "it may be alive in a container beside this one";
+  EXPECT_EQ(severity([](MadeUpHost& host) { host.remove("proc/1"); }), Severity::info) << "/proc hides processes";
+}
+
 TEST(DoctorHost, WhatCannotBeReadIsNotFine) {
   MadeUpHost host;
   for (const char* folder : {"proc", "sys"}) host.remove(folder);

@@ -38,6 +38,8 @@ MadeUpHost::MadeUpHost() {
              {{"Max file size", "unlimited", "unlimited"}}};
   write_limits();
   write("proc/self/cgroup", "0::/\n");
+  write("proc/1/status", "Name:\tinit\nNSpid:\t1\n");
+  link("proc/self/ns/pid", "pid:[4026531836]");
   write("proc/meminfo", "MemTotal: 131072000 kB\nMemAvailable: 120000000 kB\nHugePages_Total: 0\nHugePages_Free: 0\n");
   write("proc/net/route",
         "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n"
@@ -94,6 +96,12 @@ MadeUpHost::~MadeUpHost() {
 void MadeUpHost::write(const std::string& file, const std::string& text) {
   std::filesystem::create_directories((root_ / file).parent_path());
   std::ofstream(root_ / file, std::ios::binary) << text;
+}
+
+void MadeUpHost::link(const std::string& file, const std::string& target) {
+  std::filesystem::create_directories((root_ / file).parent_path());
+  std::filesystem::remove(root_ / file);
+  std::filesystem::create_symlink(target, root_ / file);
 }
 
 void MadeUpHost::remove(const std::string& file) { std::filesystem::remove_all(root_ / file); }

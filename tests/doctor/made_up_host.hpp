@@ -21,6 +21,8 @@ class MadeUpHost {
 
   /// Writes a file below the made-up root.
   void write(const std::string& file, const std::string& text);
+  /// Makes a symbolic link there, or another of it.
+  void link(const std::string& file, const std::string& target);
   void remove(const std::string& file);
   /// One row of /proc/self/limits.
   void limit(const std::string& name, const std::string& soft, const std::string& hard);

@@ -39,6 +39,12 @@ std::optional<long long> HostFiles::number(std::string_view path) const {
   return value;
 }
 
+std::optional<std::string> HostFiles::link(std::string_view path) const {
+  std::error_code error;
+  const fs::path target = fs::read_symlink(root_ / path, error);
+  return error ? std::nullopt : std::optional(target.string());
+}
+
 bool HostFiles::exists(std::string_view path) const {
   std::error_code error;
   return fs::exists(root_ / path, error);
@@ -47,7 +53,7 @@ bool HostFiles::exists(std::string_view path) const {
 std::vector<std::string> HostFiles::list(std::string_view path) const {
   std::vector<std::string> names;
   std::error_code error;
-  for (fs::directory_iterator at(root_ / path, error), end; !error && at != end && names.size() < 4096;
+  for (fs::directory_iterator at(root_ / path, error), end; !error && at != end && names.size() < most_names;
        at.increment(error))
     names.push_back(at->path().filename().string());
   std::sort(names.begin(), names.end());

@@ -22,8 +22,11 @@ class HostFiles {
   std::optional<std::string> line(std::string_view path) const;
   /// A whole number that the first line begins with.
   std::optional<long long> number(std::string_view path) const;
+  /// Where a symbolic link points, as it says.
+  std::optional<std::string> link(std::string_view path) const;
   bool exists(std::string_view path) const;
-  /// Names in a folder, sorted; at most 4096. Empty when there is no such folder.
+  /// Names in a folder, sorted; at most most_names. Empty when there is no such folder.
+  static constexpr std::size_t most_names = 4096;
   std::vector<std::string> list(std::string_view path) const;
 
  private:

@@ -6,6 +6,7 @@
 
 #include "tools/fabring/doctor/group_limits.hpp"
 #include "tools/fabring/doctor/host_checks.hpp"
+#include "tools/fabring/doctor/seen_processes.hpp"
 
 namespace fabring::tools {
 namespace {
@@ -68,10 +69,13 @@ std::optional<long long> owner_of(const std::string& name) {
 }
 
 std::optional<Finding> shm_leftovers(const HostFacts& facts) {
-  std::vector<std::string> dead, suspects;
+  std::vector<std::string> dead, unseen, suspects;
+  SeenProcesses processes(facts.files);
   for (const std::string& name : facts.files.list("dev/shm")) {
     if (const auto pid = owner_of(name)) {
-      if (!facts.files.exists("proc/" + std::to_string(*pid))) dead.push_back(name);
+      const auto lives = processes.has(*pid);
+      if (!lives.value_or(true)) dead.push_back(name);
+      if (!lives) unseen.push_back(name);
     } else if (name.starts_with("nccl-") || name.starts_with("torch_") || name.starts_with("psm2_shm")) {
       suspects.push_back(name);
     }
@@ -84,6 +88,12 @@ std::optional<Finding> shm_leftovers(const HostFacts& facts) {
                    "memory that nobody frees; a node fills up over days of killed jobs",
                    "rm /dev/shm/" + dead.front() + (dead.size() > 1 ? " and the others like it" : ""),
                    {}};
+  if (!unseen.empty())
+    return note(
+        "memory.shm_leftovers",
+        fmt::format("{} file{} of libfabric in /dev/shm of processes that are not seen from here ({}{}): left "
+                    "over, if no job in another container uses them (fuser, as root on the host, shows who)",
+                    unseen.size(), unseen.size() == 1 ? "" : "s", unseen.front(), unseen.size() > 1 ? ", ..." : ""));
   if (!suspects.empty())
     return note("memory.shm_leftovers",
                 fmt::format("{} file{} of NCCL or PyTorch in /dev/shm ({}{}): left over, if no such job runs here",

@@ -30,7 +30,9 @@ Status check_interface(const Config& config) { return check_interface_filter(con
 
 // libfabric is asked for names that are not ours: not for a job that does not use it.
 Status check_provider(const Config& config) {
-  return UsableTransports::asks_for(config.transport, "fabric") ? check_fabric_provider(config.provider) : Status();
+  const std::vector<std::string> asked = UsableTransports::asked_for(config.transport);
+  const bool used = std::find(asked.begin(), asked.end(), "fabric") != asked.end();
+  return used ? check_fabric_provider(config.provider) : Status();
 }
 
 Status check_machine(const Config& config) {

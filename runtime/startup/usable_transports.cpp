@@ -24,12 +24,6 @@ std::vector<std::string> split_list(const std::string& text) {
   return parts;
 }
 
-std::vector<std::string> asked_for(const std::string& wanted) {
-  std::vector<std::string> names = split_list(wanted);
-  if (names.empty() || std::find(names.begin(), names.end(), "auto") != names.end()) names = {"shm", "fabric", "tcp"};
-  return names;
-}
-
 std::unique_ptr<Transport> make_transport(std::string_view name) {
   if (name == "shm") return make_shm_transport();
   if (name == "fabric") return make_fabric_transport();
@@ -50,9 +44,10 @@ Status UsableTransports::check(const std::string& wanted) {
   return {};
 }
 
-bool UsableTransports::asks_for(const std::string& wanted, std::string_view name) {
-  const std::vector<std::string> names = asked_for(wanted);
-  return std::find(names.begin(), names.end(), name) != names.end();
+std::vector<std::string> UsableTransports::asked_for(const std::string& wanted) {
+  std::vector<std::string> names = split_list(wanted);
+  if (names.empty() || std::find(names.begin(), names.end(), "auto") != names.end()) names = {"shm", "fabric", "tcp"};
+  return names;
 }
 
 UsableTransports::UsableTransports(const std::string& wanted) {

@@ -21,8 +21,8 @@ class UsableTransports {
   /// Errors: invalid_argument for a transport that does not exist.
   static Status check(const std::string& wanted);
 
-  /// Is this one among those that FABRING_TRANSPORT asks for?
-  static bool asks_for(const std::string& wanted, std::string_view name);
+  /// What FABRING_TRANSPORT asks for, in the order of preference; of auto what it stands for.
+  static std::vector<std::string> asked_for(const std::string& wanted);
 
   bool wants_shm() const { return shm_; }
   /// Probes, and tells the identity what works and why the rest does not.

@@ -220,6 +220,25 @@ const Fault faults[] = {
        (*host.facts.transports)[0].reason = "provider tcp 1.22, protocol XNET 0, not EFA: no EFA device found";
      },
      "fabric.efa", Severity::critical, "efa driver", "modprobe efa"},
+    {"EFA that a setting of the transport does without",
+     [](MadeUpHost& host) {
+       host.add_efa();
+       host.facts.environment["FABRING_TRANSPORT"] = "tcp";
+     },
+     "fabric.efa", Severity::warning, "1 EFA card, which FABRING_TRANSPORT=tcp does without", "unset"},
+    {"EFA behind another transport",
+     [](MadeUpHost& host) {
+       host.add_efa();
+       host.facts.environment["FABRING_TRANSPORT"] = "shm,tcp,fabric";
+     },
+     "fabric.efa", Severity::warning, "which FABRING_TRANSPORT=shm,tcp,fabric does without", "unset"},
+    {"EFA that a setting of the provider does without",
+     [](MadeUpHost& host) {
+       host.add_efa();
+       host.facts.environment["FABRING_PROVIDER"] = "tcp";
+       (*host.facts.transports)[0].reason = "provider tcp 1.22, protocol XNET 0";
+     },
+     "fabric.efa", Severity::warning, "which FABRING_PROVIDER=tcp does without", "unset"},
     {"fewer EFA cards than the instance has",
      [](MadeUpHost& host) {
        host.add_efa();
@@ -375,6 +394,16 @@ TEST(DoctorHost, SegmentsOfProcessesThatItCannotSeeAreNotCalledLeftOver) {
   EXPECT_EQ(severity([](MadeUpHost& host) { host.link("proc/self/ns/pid", "pid:[4026532199]"); }), Severity::info)
       << "it may be alive in a container beside this one";
   EXPECT_EQ(severity([](MadeUpHost& host) { host.remove("proc/1"); }), Severity::info) << "/proc hides processes";
+}
+
+TEST(DoctorHost, TheTransportIsTheFirstThatIsAskedFor) {
+  MadeUpHost host;
+  host.facts.environment["FABRING_TRANSPORT"] = "tcp,fabric";
+  const Findings findings = host.check();
+  const auto found = std::find_if(findings.begin(), findings.end(),
+                                  [](const Finding& finding) { return finding.id == "fabric.transport"; });
+  ASSERT_NE(found, findings.end());
+  EXPECT_THAT(found->what, HasSubstr("a job would use tcp: 10.0.0.5"));
 }
 
 TEST(DoctorHost, WhatCannotBeReadIsNotFine) {

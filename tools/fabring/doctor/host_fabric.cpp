@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "runtime/startup/usable_transports.hpp"
 #include "tools/fabring/doctor/host_checks.hpp"
 
 namespace fabring::tools {
@@ -19,6 +20,18 @@ constexpr Instance instances[] = {
     {"p5en.48xlarge", 16}, {"trn1.32xlarge", 8},  {"trn1n.32xlarge", 16}, {"g5.48xlarge", 1},  {"c5n.18xlarge", 1},
     {"hpc6a.48xlarge", 1}, {"hpc7a.96xlarge", 2}, {"hpc7g.16xlarge", 1}};
 
+std::string value_or(const HostFacts& facts, std::string_view name, const char* otherwise) {
+  const auto named = facts.environment.find(name);
+  return named == facts.environment.end() || named->second.empty() ? otherwise : named->second;
+}
+
+const TransportFacts* transport_named(const HostFacts& facts, std::string_view name) {
+  if (!facts.transports) return nullptr;
+  const auto found = std::find_if(facts.transports->begin(), facts.transports->end(),
+                                  [&](const TransportFacts& one) { return one.name == name; });
+  return found == facts.transports->end() ? nullptr : &*found;
+}
+
 int efa_cards(const HostFacts& facts) {
   int cards = 0;
   if (const Topology* topology = known_topology(facts))
@@ -28,7 +41,19 @@ int efa_cards(const HostFacts& facts) {
 
 bool takes_efa(const TransportFacts& fabric) { return fabric.reason.starts_with("provider efa"); }
 
-Findings efa(const HostFacts& facts, const TransportFacts* fabric) {
+// The setting that says so; empty: none does.
+std::string without_efa(const HostFacts& facts, const TransportFacts* chosen) {
+  const std::string transport = value_or(facts, "FABRING_TRANSPORT", "auto");
+  const std::string provider = value_or(facts, "FABRING_PROVIDER", "auto");
+  const std::vector<std::string> asked = UsableTransports::asked_for(transport);
+  const auto fabric = std::find(asked.begin(), asked.end(), "fabric");
+  const bool another_first = chosen != nullptr && std::find(asked.begin(), fabric, chosen->name) != fabric;
+  if (fabric == asked.end() || another_first) return "FABRING_TRANSPORT=" + transport;
+  if (provider != "auto" && provider != "efa") return "FABRING_PROVIDER=" + provider;
+  return {};
+}
+
+Findings efa(const HostFacts& facts, const TransportFacts* chosen) {
   const std::string id = "fabric.efa";
   const int cards = efa_cards(facts);
   Findings found;
@@ -51,9 +76,20 @@ Findings efa(const HostFacts& facts, const TransportFacts* fabric) {
     found.push_back(note(id, "no EFA card in this host; TCP is what there is"));
     return found;
   }
+  const TransportFacts* fabric = transport_named(facts, "fabric");
   if (fabric == nullptr) return found;
+  const std::string count = fmt::format("{} EFA card{}", cards, cards == 1 ? "" : "s");
+  if (const std::string setting = without_efa(facts, chosen); !setting.empty()) {
+    found.push_back({id,
+                     Severity::warning,
+                     fmt::format("this host has {}, which {} does without", count, setting),
+                     "jobs run over TCP, several times slower",
+                     "unset it, unless that is what is wanted",
+                     {}});
+    return found;
+  }
   if (takes_efa(*fabric)) {
-    found.push_back(fine(id, fmt::format("{} EFA card{}, and libfabric offers them", cards, cards == 1 ? "" : "s")));
+    found.push_back(fine(id, count + ", and libfabric offers them"));
     return found;
   }
   const bool driver = !facts.files.list("sys/class/infiniband").empty();
@@ -73,7 +109,7 @@ Findings efa(const HostFacts& facts, const TransportFacts* fabric) {
     why = "there is no /dev/infiniband", fix = "modprobe ib_uverbs";
   found.push_back({id,
                    Severity::critical,
-                   fmt::format("this host has {} EFA card{}, but {}", cards, cards == 1 ? "" : "s", why),
+                   fmt::format("this host has {}, but {}", count, why),
                    "jobs fall back to TCP, several times slower, or do not start if other hosts have EFA",
                    fix,
                    {}});
@@ -98,22 +134,22 @@ Findings check_fabric(const HostFacts& facts) {
     return {unchecked("fabric.transport", "libfabric did not answer in time which providers it has",
                       "fi_info, to see where it hangs")};
   Findings found;
-  const auto named = facts.environment.find("FABRING_TRANSPORT");
-  const std::string wanted = named == facts.environment.end() || named->second.empty() ? "auto" : named->second;
-  const auto is_wanted = [&](const std::string& name) {
-    return wanted.find("auto") != std::string::npos || wanted.find(name) != std::string::npos;
+  const std::string wanted = value_or(facts, "FABRING_TRANSPORT", "auto");
+  const std::vector<std::string> asked = UsableTransports::asked_for(wanted);
+  const auto is_wanted = [&](std::string_view name) {
+    return std::find(asked.begin(), asked.end(), name) != asked.end();
   };
-  const TransportFacts *chosen = nullptr, *fabric = nullptr;
+  const TransportFacts* chosen = nullptr;
   std::string refused;
-  for (const TransportFacts& one : *facts.transports) {
-    if (one.name == "fabric") fabric = &one;
-    if (!is_wanted(one.name)) continue;
-    if (one.name == "shm") {
-      found.push_back(shared_memory(one));
+  for (const std::string& name : asked) {
+    const TransportFacts* one = transport_named(facts, name);
+    if (one == nullptr) continue;
+    if (one->name == "shm") {
+      found.push_back(shared_memory(*one));
       continue;
     }
-    if (one.usable && chosen == nullptr) chosen = &one;
-    if (!one.usable) refused += (refused.empty() ? "" : "; ") + one.name + ": " + one.reason;
+    if (one->usable && chosen == nullptr) chosen = one;
+    if (!one->usable) refused += (refused.empty() ? "" : "; ") + one->name + ": " + one->reason;
   }
   const bool network = is_wanted("fabric") || is_wanted("tcp");
   if (!network)
@@ -133,7 +169,7 @@ Findings check_fabric(const HostFacts& facts) {
                                              refused.empty() ? "" : " (not " + refused + ")")));
   if (!facts.providers.empty())
     found.push_back(note("fabric.providers", fmt::format("libfabric has {}", fmt::join(facts.providers, ", "))));
-  for (Finding& finding : efa(facts, fabric)) found.push_back(std::move(finding));
+  for (Finding& finding : efa(facts, chosen)) found.push_back(std::move(finding));
   return found;
 }
 

@@ -183,7 +183,14 @@ const Fault faults[] = {
      "net.tcp_wmem", Severity::warning, "64 KiB", "sysctl"},
     {"a strict reverse path filter",
      [](MadeUpHost& host) { host.write("proc/sys/net/ipv4/conf/all/rp_filter", "1\n"); }, "net.rp_filter",
-     Severity::warning, "rp_filter=1", "rp_filter=2"},
+     Severity::warning, "rp_filter=1) on eth0, eth1", "rp_filter=2"},
+    {"a strict reverse path filter of one interface",
+     [](MadeUpHost& host) {
+       host.write("proc/sys/net/ipv4/conf/all/rp_filter", "0\n");
+       host.write("proc/sys/net/ipv4/conf/eth0/rp_filter", "0\n");
+       host.write("proc/sys/net/ipv4/conf/eth1/rp_filter", "1\n");
+     },
+     "net.rp_filter", Severity::warning, "rp_filter=1) on eth1, and 2 interfaces", "rp_filter=2"},
     {"an own name that nobody knows",
      [](MadeUpHost& host) {
        host.facts.own_name = tools::NameFacts{"made-up", {}, "Name or service not known", 0.1};
@@ -404,6 +411,16 @@ TEST(DoctorHost, TheTransportIsTheFirstThatIsAskedFor) {
                                   [](const Finding& finding) { return finding.id == "fabric.transport"; });
   ASSERT_NE(found, findings.end());
   EXPECT_THAT(found->what, HasSubstr("a job would use tcp: 10.0.0.5"));
+}
+
+TEST(DoctorHost, ALooseReversePathFilterIsFineWhereEitherSays) {
+  for (const auto& [all, own] : {std::pair{"1\n", "2\n"}, {"2\n", "1\n"}, {"0\n", "0\n"}}) {
+    MadeUpHost host;
+    host.write("proc/sys/net/ipv4/conf/all/rp_filter", all);
+    for (const char* interface : {"eth0", "eth1"})
+      host.write(std::string("proc/sys/net/ipv4/conf/") + interface + "/rp_filter", own);
+    for (const Finding& finding : host.check()) EXPECT_NE(finding.id, "net.rp_filter") << finding.what;
+  }
 }
 
 TEST(DoctorHost, WhatCannotBeReadIsNotFine) {

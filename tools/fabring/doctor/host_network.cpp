@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "runtime/bootstrap/launch_environment.hpp"
 #include "tools/fabring/doctor/host_checks.hpp"
@@ -156,6 +157,29 @@ Finding master_port(const HostFacts& facts) {
       {}};
 }
 
+// The kernel takes the larger of the setting for all interfaces and the interface's own: 1 is strict, 2 loose.
+std::optional<Finding> reverse_path_filter(const HostFacts& facts) {
+  if (!facts.interfaces) return std::nullopt;
+  const auto setting = [&](const std::string& interface) {
+    return facts.files.number("proc/sys/net/ipv4/conf/" + interface + "/rp_filter").value_or(0);
+  };
+  std::set<std::string> addressed, strict;
+  for (const InterfaceAddress& one : *facts.interfaces) {
+    if (!one.up || one.loopback || one.v6) continue;
+    addressed.insert(one.interface);
+    if (std::max(setting("all"), setting(one.interface)) == 1) strict.insert(one.interface);
+  }
+  if (addressed.size() < 2 || strict.empty()) return std::nullopt;
+  return Finding{"net.rp_filter",
+                 Severity::warning,
+                 fmt::format("strict reverse path filter (rp_filter=1) on {}, and {} interfaces have addresses",
+                             fmt::join(strict, ", "), addressed.size()),
+                 "packets that come in on another interface than the answer would leave by are dropped without a "
+                 "word: one direction works, the other hangs",
+                 "sysctl -w net.ipv4.conf.all.rp_filter=2 (the larger of all and the interface's own counts)",
+                 {}};
+}
+
 // Then environment.fabring has named it.
 bool is_refused(const HostFacts& facts, std::string_view setting) {
   return facts.refused_values && std::any_of(facts.refused_values->begin(), facts.refused_values->end(),
@@ -220,18 +244,7 @@ Findings tcp_settings(const HostFacts& facts) {
     else
       found.push_back(fine("net.somaxconn", what));
   }
-  const auto filter = facts.files.number("proc/sys/net/ipv4/conf/all/rp_filter");
-  std::size_t addressed = 0;
-  if (facts.interfaces)
-    for (const InterfaceAddress& one : *facts.interfaces) addressed += one.up && !one.loopback && !one.v6 ? 1 : 0;
-  if (filter == 1 && addressed > 1)
-    found.push_back({"net.rp_filter",
-                     Severity::warning,
-                     fmt::format("strict reverse path filter (rp_filter=1) with {} addresses", addressed),
-                     "packets that come in on another interface than the answer would leave by are dropped without a "
-                     "word: one direction works, the other hangs",
-                     "sysctl -w net.ipv4.conf.all.rp_filter=2",
-                     {}});
+  if (const auto filter = reverse_path_filter(facts)) found.push_back(*filter);
   return found;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,9 +12,11 @@
 #include <fstream>
 #include <iterator>
 #include <set>
+#include <sstream>
 #include <tuple>
 
 #include "runtime/base/abstract_socket.hpp"
+#include "runtime/base/socket_holder.hpp"
 
 namespace fabring {
 namespace {
@@ -28,6 +31,31 @@ char process_state(pid_t pid) {
   const std::string text((std::istreambuf_iterator<char>(file)), {});
   const std::size_t end = text.rfind(')');  // the name before may hold anything
   return end != std::string::npos && end + 2 < text.size() ? text[end + 2] : '?';
+}
+
+/// Those that listen under this name. /proc/net/unix: Num RefCount Protocol Flags Type St Inode Path.
+std::vector<std::string> listening_links(const std::string& name) {
+  constexpr std::string_view listens = "00010000";
+  std::vector<std::string> links;
+  std::ifstream file("/proc/net/unix");
+  for (std::string line; std::getline(file, line);) {
+    if (!line.ends_with(" @" + name)) continue;
+    std::istringstream fields(line);
+    std::string field[7];
+    for (std::string& f : field) fields >> f;
+    if (field[3] == listens) links.push_back(socket_link(field[6]));
+  }
+  return links;
+}
+
+/// Who is behind a door at which so many wait that nobody can join them: it is not asked, so /proc is. A rank that is
+/// stopped lets nobody in, and who goes away again still waits.
+void look_who_listens(StatusVisit& door) {
+  door.pid = socket_holder(listening_links(door.name));
+  struct stat process {};
+  if (door.pid == 0 || ::stat(fmt::format("/proc/{}", door.pid).c_str(), &process) != 0) return;
+  door.uid = process.st_uid;
+  door.process = process_state(door.pid);
 }
 
 /// False: the limit passed.
@@ -96,7 +124,10 @@ void visit(StatusVisit& door, bool everybody, std::chrono::milliseconds limit) {
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return;
   if (!connect_to(fd, door.name)) {
-    if (errno == EAGAIN) door.outcome = Outcome::silent;  // others wait at this door already
+    if (errno == EAGAIN) {
+      door.outcome = Outcome::silent;
+      look_who_listens(door);
+    }
   } else {
     if (const auto peer = credentials_of(fd)) {
       door.pid = peer->pid;

@@ -129,6 +129,20 @@ TEST(StatusVisit, a_rank_that_is_stopped_is_not_waited_for) {
   EXPECT_EQ(door.process, 'T');
 }
 
+// Visitors of a stopped rank wait at its door until it goes on, also those who went away; then there is room for no
+// more.
+TEST(StatusVisit, a_rank_that_is_stopped_is_seen_to_be_however_often_it_is_asked) {
+  Listener rank([](int, const std::string&) { wait_for_the_end(); });
+  rank.stop();
+  for (int visits = 0; visits < 5; ++visits) {
+    const StatusVisit door = rank.visited(short_wait);
+    EXPECT_EQ(door.outcome, Outcome::silent);
+    EXPECT_EQ(door.process, 'T') << visits << " visitors before";
+    EXPECT_EQ(door.pid, rank.pid());
+    EXPECT_EQ(door.uid, ::geteuid());
+  }
+}
+
 // It stops once it has read the request, which is sent after the first look at what it does. A machine that is too busy
 // for that gets more time.
 TEST(StatusVisit, a_rank_that_stops_after_the_first_look_is_seen_to_be_stopped) {

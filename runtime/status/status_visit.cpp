@@ -16,6 +16,7 @@
 #include <tuple>
 
 #include "runtime/base/abstract_socket.hpp"
+#include "runtime/base/descriptor.hpp"
 #include "runtime/base/socket_holder.hpp"
 
 namespace fabring {
@@ -24,6 +25,7 @@ namespace {
 using SteadyTime = std::chrono::steady_clock::time_point;
 using Outcome = StatusVisit::Outcome;
 constexpr std::size_t most_doors = 65536;
+constexpr int most_visits = 3;
 constexpr auto stopped_limit = std::chrono::milliseconds(200);
 
 char process_state(pid_t pid) {
@@ -95,6 +97,33 @@ Outcome ask(int fd, bool everybody, SteadyTime until, std::vector<RankNews>& new
   return Outcome::answered;
 }
 
+/// Root's doors are for root.
+bool is_open_to_us(const StatusVisit& door) { return door.uid == ::geteuid() || ::geteuid() == 0; }
+
+Outcome visit_once(StatusVisit& door, bool everybody, SteadyTime until) {
+  const Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (socket.fd() < 0) return Outcome::gone;
+  if (!connect_to(socket.fd(), door.name)) {
+    if (errno != EAGAIN) return Outcome::gone;
+    look_who_listens(door);
+    return Outcome::silent;
+  }
+  if (const auto peer = credentials_of(socket.fd())) {
+    door.pid = peer->pid;
+    door.uid = peer->uid;
+    door.process = process_state(peer->pid);
+  }
+  // One that is stopped answers nobody; it may be about to go on.
+  if (door.process == 'T' || door.process == 't')
+    until = std::min(until, std::chrono::steady_clock::now() + stopped_limit);
+  // Root may ask anybody, and anybody trusts root's answers.
+  if (door.uid != 0 && !is_open_to_us(door)) return Outcome::foreign;
+  const Outcome outcome = ask(socket.fd(), everybody, until, door.news);
+  // A stop reaches a process when its threads have their next turn, which may be after the first look.
+  if (outcome == Outcome::silent && door.pid > 0) door.process = process_state(door.pid);
+  return outcome;
+}
+
 }  // namespace
 
 Result<std::vector<StatusVisit>> find_status_doors() {
@@ -119,31 +148,13 @@ Result<std::vector<StatusVisit>> find_status_doors() {
 }
 
 void visit(StatusVisit& door, bool everybody, std::chrono::milliseconds limit) {
-  SteadyTime until = std::chrono::steady_clock::now() + limit;
-  door.outcome = Outcome::gone;
-  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return;
-  if (!connect_to(fd, door.name)) {
-    if (errno == EAGAIN) {
-      door.outcome = Outcome::silent;
-      look_who_listens(door);
-    }
-  } else {
-    if (const auto peer = credentials_of(fd)) {
-      door.pid = peer->pid;
-      door.uid = peer->uid;
-      door.process = process_state(peer->pid);
-    }
-    // One that is stopped answers nobody; it may be about to go on.
-    if (door.process == 'T' || door.process == 't')
-      until = std::min(until, std::chrono::steady_clock::now() + stopped_limit);
-    // Root may ask anybody, and anybody trusts root's answers.
-    const bool ours = door.uid == ::geteuid() || door.uid == 0 || ::geteuid() == 0;
-    door.outcome = ours ? ask(fd, everybody, until, door.news) : Outcome::foreign;
-    // A stop reaches a process when its threads have their next turn, which may be after the first look.
-    if (door.outcome == Outcome::silent && door.pid > 0) door.process = process_state(door.pid);
+  const SteadyTime until = std::chrono::steady_clock::now() + limit;
+  // A rank that ends hangs up first, and is gone when it is asked once more.
+  for (int visits = 0; visits < most_visits; ++visits) {
+    door.outcome = visit_once(door, everybody, until);
+    if (door.outcome != Outcome::refused || !is_open_to_us(door)) return;
   }
-  ::close(fd);
+  door.outcome = Outcome::nonsense;
 }
 
 }  // namespace fabring

@@ -19,8 +19,8 @@ struct StatusVisit {
     answered,
     silent,    ///< it is there but did not answer within the limit
     foreign,   ///< it belongs to another user; nothing was asked
-    refused,   ///< it hung up: this is another user
-    nonsense,  ///< what came is no answer
+    refused,   ///< it hung up: it is root's
+    nonsense,  ///< what came is no answer, or nothing did each time
     gone,      ///< it ended meanwhile
   };
   std::string name;

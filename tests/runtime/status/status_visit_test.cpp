@@ -25,8 +25,9 @@ constexpr std::chrono::milliseconds short_wait(100);
 class Listener {
  public:
   using Answer = std::function<void(int visitor, const std::string& request)>;
+  enum class Then { ends, hangs_up };  ///< after the answer, and to all who come later
 
-  explicit Listener(const Answer& answer) {
+  explicit Listener(const Answer& answer, Then then = Then::ends) {
     static std::uint64_t jobs = 0;
     door_.name = status_name(static_cast<std::uint64_t>(::getpid()) << 32 | ++jobs, 0);
     listener_ = Descriptor(::socket(AF_UNIX, SOCK_STREAM, 0));
@@ -44,6 +45,7 @@ class Listener {
           static_cast<std::size_t>(std::max<ssize_t>(::recv(visitor, request.data(), request.size(), 0), 0)));
       answer(visitor, request);
       ::close(visitor);
+      while (then == Then::hangs_up) ::close(::accept(listener_.fd(), nullptr, nullptr));
       ::_exit(0);
     }
     char ready = 0;
@@ -108,8 +110,14 @@ TEST(StatusVisit, hears_what_the_rank_says_and_who_it_is) {
 TEST(StatusVisit, tells_what_is_no_answer_from_who_hangs_up) {
   Listener talker([](int visitor, const std::string&) { send(visitor, "HTTP/1.1 200 OK\r\n\r\n"); });
   EXPECT_EQ(talker.visited().outcome, Outcome::nonsense);
-  Listener mute([](int, const std::string&) {});
-  EXPECT_EQ(mute.visited().outcome, Outcome::refused);
+  Listener mute([](int, const std::string&) {}, Listener::Then::hangs_up);
+  EXPECT_EQ(mute.visited().outcome, Outcome::nonsense) << "it is of this user";
+}
+
+// Its door closes behind the visitor.
+TEST(StatusVisit, a_rank_that_ends_while_it_is_asked_is_gone) {
+  Listener rank([](int, const std::string&) {});
+  EXPECT_EQ(rank.visited().outcome, Outcome::gone);
 }
 
 TEST(StatusVisit, who_does_not_answer_within_the_limit_is_silent_and_runs) {

@@ -116,6 +116,25 @@ TEST_F(OutputFile, ThatCannotBeWrittenIsRefusedBeforeTheWork) {
   }
 }
 
+TEST_F(OutputFile, OfAPictureIsNotStdoutWhereTheReportIs) {
+  const std::vector<std::string> commands[] = {{"perf", "allreduce", "-n", "2", "--plot", "-"},
+                                               {"perf", "allreduce", "-n", "2", "--json", "--plot", "-"},
+                                               {"doctor", "bench", "-n", "2", "--output", "-", "--svg", "-"},
+                                               {"topo", "--svg", "-"},
+                                               {"topo", "--json", "--svg", "-"},
+                                               {"simulate", "allreduce", "--plot", "-"}};
+  for (const std::vector<std::string>& words : commands) {
+    const auto result = run(words);
+    EXPECT_EQ(result.code, 2) << words.front();
+    EXPECT_THAT(result.err, HasSubstr(words[words.size() - 2] + " -: stdout is for the "));
+    EXPECT_EQ(result.out, "");
+  }
+  const auto drawn = run({"topo", "--svg", "-", "--output", at("report")});
+  EXPECT_EQ(drawn.code, 0) << drawn.err;
+  EXPECT_EQ(drawn.out.substr(0, 4), "<svg");
+  EXPECT_THAT(text_of(at("report")), testing::Not(HasSubstr("<svg")));
+}
+
 TEST_F(OutputFile, OfAWrongCommandLineIsNotTouched) {
   std::ofstream(at("old")) << "precious";
   for (const std::vector<std::string>& words :

@@ -8,6 +8,12 @@
 
 namespace fabring::tools {
 
+Status check_picture(const std::string& option, const std::string& path, const std::string& output) {
+  if (path != "-" || (!output.empty() && output != "-")) return {};
+  return {ErrorCode::invalid_argument,
+          option + " -: stdout is for the report; name a file, or one for the report with --output"};
+}
+
 Output::~Output() {
   if (file_ == stdout) return;
   if (made_ && !written_) ::unlink(path_.c_str());

@@ -31,4 +31,8 @@ class Output {
   bool written_ = false;  // by write()
 };
 
+/// invalid_argument: a picture ("--svg -") would follow the report on stdout. Fine where `output` names a file for
+/// that.
+Status check_picture(const std::string& option, const std::string& path, const std::string& output);
+
 }  // namespace fabring::tools

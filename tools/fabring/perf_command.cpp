@@ -167,6 +167,7 @@ Status understand(Words& words) {
   options.mapped = words.memory == "mapped";
   if (options.device && options.kind == PerfKind::guard)
     return wrong_argument("--memory cuda goes with a collective or --model, not with --guard");
+  FABRING_TRY(check_picture("--plot", options.plot, options.output));
   if (!options.plot.empty() && options.plot == options.output)
     return wrong_argument("--output and --plot name the same file");
   options.check = !words.no_check;

@@ -40,6 +40,10 @@ int run(const TopoOptions& options) {
     complain("topo", "--save records this host and --input shows another one: give one of them");
     return exit_usage;
   }
+  if (const Status picture = check_picture("--svg", options.svg, options.output); !picture.ok()) {
+    complain("topo", picture.message());
+    return exit_usage;
+  }
   const Status status = show(options);
   if (!status.ok()) complain("topo", status.message());
   return status.ok() ? exit_fine : exit_could_not_run;

@@ -222,6 +222,10 @@ int run(const BenchOptions& options, const Session& session) {
     complain("doctor bench", known.with_prefix("--transport: ").message() + "\nTry `fabring doctor bench --help`.");
     return exit_usage;
   }
+  if (const Status picture = check_picture("--svg", options.svg, options.report.output); !picture.ok()) {
+    complain("doctor bench", picture.message());
+    return exit_usage;
+  }
   if (options.ranks == 0) return measure(options);
   if (options.ranks == 1) {
     complain("doctor bench", "-n 1: one rank has nobody to measure with");

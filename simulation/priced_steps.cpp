@@ -37,6 +37,8 @@ PricedSteps::PricedSteps(const Schedule& schedule, const Machine& machine, const
     for (StepId id = 0; id < plan.plan.steps.size(); ++id) {
       const Step& step = plan.plan.steps[id];
       PricedStep& priced = classes_[own].emplace_back();
+      priced.first_successor = step.first_successor;
+      priced.successor_count = step.successor_count;
       priced.kind = step.kind;
       if (is_message(step.kind)) {
         // A unit has whole nodes, so what is inside one in the first unit is so in all.

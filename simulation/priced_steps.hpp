@@ -17,6 +17,8 @@ struct PricedStep {
   Rank peer = -1;                   ///< of the rank of this class in the first unit; where one unit is simulated, in it
   std::int32_t peer_position = -1;  ///< class of the peer
   StepId partner = no_step;         ///< at the peer
+  std::uint32_t first_successor = 0;  ///< as in Step
+  std::uint32_t successor_count = 0;
   StepKind kind = StepKind::copy;
   bool inside = false;  ///< the peer is on the same node
 };

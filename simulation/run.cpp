@@ -94,7 +94,7 @@ void Run::fetch_ahead() const {
   }
   if (const Event* event = events_.ahead(6)) {
     const RankState& rank = ranks_[at(event->rank)];
-    const PricedStep& step = priced(rank, event->step);
+    const PricedStep& step = priced_.at(event->position, event->step);
     if (event->kind == EventKind::head_arrives) network_.fetch(event->rank, step.inside, false);
     if (event->kind == EventKind::work_done && step.kind == StepKind::send)
       network_.fetch(event->rank, step.inside, true);
@@ -235,13 +235,14 @@ void Run::make_ready(Rank number, StepId id, std::uint32_t tile_index) {
 }
 
 void Run::step_done(Rank number, StepId id, std::uint32_t tile_index) {
-  const Plan& own = plan(ranks_[at(number)]).plan;
-  const Step& step = own.steps[id];
+  const RankState& rank = ranks_[at(number)];
+  const PricedStep& step = priced(rank, id);
+  const StepId* const successors = plan(rank).plan.successors.data() + step.first_successor;
   TileState& tile = state(number, tile_index);
   StepState* const states = &state(number, tile_index, 0);
   --tile.remaining;
   for (std::uint32_t i = step.successor_count; i-- > 0;) {
-    const StepId next = own.successors[step.first_successor + i];
+    const StepId next = successors[i];
     if (--states[next].need == 0) make_ready(number, next, tile_index);
   }
   if (tile.remaining == 0 && tile.active && tile.index == tile_index) {

@@ -68,6 +68,10 @@ def test_interrupt_ends_a_wait():
     assert "rank 0: interrupted" in done.out and "rank 1: peer_lost" in done.out, str(done)
 
 
+def test_arrays_that_nobody_holds_are_kept_until_their_operation_is_over():
+    assert fine(2, "let_go.py").out.count("let go") == 2
+
+
 def test_fork_after_init():
     assert fine(2, "forked.py").out.count("survived") == 2
 

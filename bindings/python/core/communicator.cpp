@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <list>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,8 @@ bool over(const Work& work) {
   return done != 0;
 }
 
-// Operations that go on although their Work was dropped: by the caller, or by an exception out of a wait. Guarded by
-// the interpreter's lock; never destroyed, because at exit it would outlive the interpreter.
+// Operations that go on although their Work was dropped: by the caller, or by an exception out of a wait or right after
+// they began. Guarded by the interpreter's lock; never destroyed, because at exit it would outlive the interpreter.
 std::list<Work>& dropped() {
   static auto* const list = new std::list<Work>();
   return *list;
@@ -35,6 +36,7 @@ std::list<Work>& dropped() {
 
 void let_go_of_finished() {
   std::list<Work>& works = dropped();
+  if (works.empty()) return;
   std::list<Work> finished;  // what they keep may run anything when it goes, other threads and this function included
   for (auto work = works.begin(); work != works.end();) {
     const auto next = std::next(work);
@@ -44,7 +46,7 @@ void let_go_of_finished() {
 }
 
 Work start(const CommHandle& comm, const Operation& operation, nb::object keep) {
-  if (!dropped().empty()) let_go_of_finished();
+  let_go_of_finished();
   const fabring_operation pointed = operation.pointed();
   fabring_work* work = nullptr;
   fabring_error error = FABRING_ERROR_INIT;
@@ -111,10 +113,6 @@ void bind_work(nb::module_& module) {
   nb::class_<Work>(module, "Work")
       .def("done", over)
       .def("wait", wait_for, nb::arg("limit_s").none())
-      .def("drop",
-           [](Work& work) {
-             if (work.handle.usable() && !over(work)) dropped().push_back(std::move(work));
-           })
       .def("received", received);
   nb::class_<Prepared>(module, "Prepared").def("start", [](Prepared& prepared) {
     fabring_work* work = nullptr;
@@ -131,6 +129,16 @@ void bind_work(nb::module_& module) {
 }
 
 }  // namespace
+
+Work::~Work() {
+  int done = 1;
+  if (!handle.usable() || fabring_work_done(handle.use(), &done, nullptr) != FABRING_STATUS_OK || done != 0) return;
+  try {
+    dropped().emplace_back(std::move(handle), std::move(keep));
+  } catch (const std::bad_alloc&) {
+    (void)keep.release();  // for ever: better than memory that the engine writes to after it was freed
+  }
+}
 
 void bind_communicator(nb::module_& module) {
   bind_work(module);

@@ -5,6 +5,7 @@
 #include <nanobind/nanobind.h>
 
 #include <memory>
+#include <utility>
 
 #include "bindings/python/core/handle.hpp"
 
@@ -12,6 +13,9 @@ namespace fabring::python {
 
 struct Work {
   Work(WorkHandle of, nanobind::object arrays) : handle(std::move(of)), keep(std::move(arrays)) {}
+  Work(Work&&) noexcept = default;
+  /// However it comes about, an exception before anybody holds it among others: what goes on keeps its arrays.
+  ~Work();
   WorkHandle handle;
   nanobind::object keep;  ///< let go when the operation is over
 };

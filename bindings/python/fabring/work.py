@@ -32,9 +32,6 @@ class Work:
             self._result = Received(*self._core.received())
         return self._result
 
-    def __del__(self) -> None:
-        self._core.drop()
-
 
 class Prepared:
     """An operation that is ready: its arrays stay where they are. One start at a time."""

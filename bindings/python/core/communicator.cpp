@@ -62,6 +62,7 @@ Work start(const CommHandle& comm, const Operation& operation, nb::object keep) 
 
 std::vector<std::unique_ptr<Work>> start_group(const CommHandle& comm, const std::vector<const Operation*>& operations,
                                                const std::vector<nb::object>& keep) {
+  let_go_of_finished();
   std::vector<fabring_operation> pointed;
   for (const Operation* operation : operations) pointed.push_back(operation->pointed());
   std::vector<fabring_work*> works(pointed.size(), nullptr);
@@ -115,6 +116,7 @@ void bind_work(nb::module_& module) {
       .def("wait", wait_for, nb::arg("limit_s").none())
       .def("received", received);
   nb::class_<Prepared>(module, "Prepared").def("start", [](Prepared& prepared) {
+    let_go_of_finished();
     fabring_work* work = nullptr;
     fabring_error error = FABRING_ERROR_INIT;
     fabring_status_code code;

@@ -65,7 +65,7 @@ WAYS = "started", "waited for", "of a group", "prepared", "dropped"
 barrier = alone.prepare.barrier()
 token = np.zeros(1)
 for way in WAYS:
-    for pruned_by in ("call",):
+    for pruned_by in ("call", "group", "prepared"):
         if world.rank == 0:
             array = begin(way)
             gc.collect()

@@ -15,9 +15,11 @@ import numpy
 from fabring import _core
 from fabring.errors import InvalidArgumentError, UnsupportedError
 
-# NumPy's names, ml_dtypes' among them, where they differ from ours.
-_NUMPY_NAMES = {"float8_e4m3fn": "float8_e4m3"}
-_TORCH_NAMES = {"float8_e4m3fn": "float8_e4m3"}
+# Our names and those of NumPy (ml_dtypes' among them) and torch, where they differ: float8_e4m3 is another type there, with
+# infinities and other bits.
+_THEIR_NAMES = {"float8_e4m3": "float8_e4m3fn"}
+_TYPES_BY_THEIR_NAMES = {_THEIR_NAMES.get(name, name): name for name in _core.TYPES}
+_KNOWN = ", ".join(_TYPES_BY_THEIR_NAMES)
 # DLPack's (code, bits): 0 int, 1 unsigned, 2 float, 4 bfloat, 6 bool, 10 float8_e4m3fn, 12 float8_e5m2.
 _DLPACK = {(0, 8): "int8", (0, 16): "int16", (0, 32): "int32", (0, 64): "int64", (1, 8): "uint8", (1, 16): "uint16",
            (1, 32): "uint32", (1, 64): "uint64", (2, 16): "float16", (2, 32): "float32", (2, 64): "float64",
@@ -68,9 +70,9 @@ def view(array: Any, name: str, writable: bool) -> View:
 def _view_numpy(array: numpy.ndarray, name: str, writable: bool) -> View:
     kind = _numpy_types.get(array.dtype)
     if kind is None:
-        kind = _NUMPY_NAMES.get(array.dtype.name, array.dtype.name)
-        if kind not in _core.TYPES:
-            raise UnsupportedError(f"{name} has the type {array.dtype}; Fabring has {', '.join(_core.TYPES)}")
+        kind = _TYPES_BY_THEIR_NAMES.get(array.dtype.name)
+        if kind is None:
+            raise UnsupportedError(f"{name} has the type {array.dtype}; Fabring has {_KNOWN}")
         if not array.dtype.isnative:
             raise UnsupportedError(f"{name} has the byte order of another machine ({array.dtype.str}); "
                                    "convert it with .astype(dtype.newbyteorder('='))")
@@ -85,10 +87,9 @@ def _view_numpy(array: numpy.ndarray, name: str, writable: bool) -> View:
 def _view_torch(tensor: Any, name: str) -> View:
     kind = _torch_types.get(tensor.dtype)
     if kind is None:
-        spelled = str(tensor.dtype).removeprefix("torch.")
-        kind = _TORCH_NAMES.get(spelled, spelled)
-        if kind not in _core.TYPES:
-            raise UnsupportedError(f"{name} has the type {tensor.dtype}; Fabring has {', '.join(_core.TYPES)}")
+        kind = _TYPES_BY_THEIR_NAMES.get(str(tensor.dtype).removeprefix("torch."))
+        if kind is None:
+            raise UnsupportedError(f"{name} has the type {tensor.dtype}; Fabring has {_KNOWN}")
         _torch_types[tensor.dtype] = kind
     if tensor.device.type not in ("cpu", "cuda"):
         raise UnsupportedError(f"{name} is on {tensor.device}; Fabring takes memory of the host or of a CUDA GPU: "
@@ -113,7 +114,7 @@ def _view_dlpack(array: Any, name: str, writable: bool) -> View:
         raise UnsupportedError(f"{name} is memory of a device (DLPack's number {device}); Fabring takes memory of the host "
                                "or of a CUDA GPU")
     if (code, bits) not in _DLPACK:
-        raise UnsupportedError(f"{name} has DLPack's type ({code}, {bits} bits); Fabring has {', '.join(_core.TYPES)}")
+        raise UnsupportedError(f"{name} has DLPack's type ({code}, {bits} bits); Fabring has {_KNOWN}")
     if not in_one_piece:
         raise _not_in_one_piece(name, shape, "copy it into a row-major one")
     if writable and not _core.is_writable(array):
@@ -137,8 +138,9 @@ def empty(like: View, shape: tuple[int, ...]) -> Any:
         return numpy.empty(shape, like.array.dtype)
     if like.on_gpu:
         raise InvalidArgumentError(f"pass out=: Fabring cannot make a new {type(like.array).__name__} on a GPU")
+    theirs = _THEIR_NAMES.get(like.type, like.type)
     try:
-        return numpy.empty(shape, like.type)
+        return numpy.empty(shape, theirs)
     except TypeError:
-        raise InvalidArgumentError(f"pass out=: NumPy has no {like.type}, and Fabring cannot make a new "
+        raise InvalidArgumentError(f"pass out=: NumPy has no {theirs}, and Fabring cannot make a new "
                                    f"{type(like.array).__name__}") from None

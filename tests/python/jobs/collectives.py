@@ -143,10 +143,10 @@ def odd_arrays():
     same(world.allreduce(np.empty((0, 4), np.float32)), np.empty((0, 4), np.float32))
     assert world.allreduce(np.array(2.5)) == 2.5 * n and world.allreduce(np.float64(1)) == n
     try:
-        from ml_dtypes import bfloat16, float8_e5m2
+        from ml_dtypes import bfloat16, float8_e4m3fn, float8_e5m2
     except ImportError:
         return
-    for type in (bfloat16, float8_e5m2):
+    for type in (bfloat16, float8_e4m3fn, float8_e5m2):
         got = world.allreduce(np.full(5, 0.5, type))
         assert got.dtype == type and (got.astype(np.float32) == 0.5 * n).all(), got
 

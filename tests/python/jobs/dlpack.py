@@ -61,4 +61,11 @@ for bad, word in ((torch.ones(4, 4).t(), "contiguous()"), (torch.ones(2, dtype=t
         raise SystemExit(f"{word} was taken")
     except (fabring.InvalidArgumentError, fabring.UnsupportedError) as error:
         assert word in str(error), error
+try:
+    import ml_dtypes
+except ImportError:
+    pass
+else:
+    got = world.allreduce(Foreign(torch.full((3,), 0.5).to(torch.float8_e4m3fn)))
+    assert got.dtype == ml_dtypes.float8_e4m3fn and (got.astype(np.float32) == 0.5 * n).all(), got
 print(f"rank {r}: foreign and torch ok")

@@ -50,6 +50,13 @@ assert fabring.empty(np.int64(3)).shape == (3,)
 buffer = np.ones(8, np.float32)
 refused(bad, ["overlap"], world.allreduce, buffer[:6], out=buffer[2:])
 refused(fabring.UnsupportedError, ["complex64", "float32"], world.allreduce, np.ones(2, np.complex64))
+try:
+    import ml_dtypes
+
+    refused(fabring.UnsupportedError, ["type float8_e4m3;", "float8_e4m3fn"], world.allreduce, np.ones(2, ml_dtypes.float8_e4m3))
+    refused(fabring.UnsupportedError, ["float8_e4m3fnuz"], world.allreduce, np.ones(2, ml_dtypes.float8_e4m3fnuz))
+except ImportError:
+    pass
 refused(fabring.UnsupportedError, ["masked", "filled"], world.allreduce, np.ma.masked_equal(np.arange(3), 1))
 refused(fabring.UnsupportedError, ["byte order"], world.allreduce, np.ones(2, ">f4"))
 refused(fabring.UnsupportedError, ["bitwise_and", "float32"], world.allreduce, x, op="bitwise_and")

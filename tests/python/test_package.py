@@ -72,6 +72,21 @@ def test_arrays_that_nobody_holds_are_kept_until_their_operation_is_over():
     assert fine(2, "let_go.py").out.count("let go") == 2
 
 
+@pytest.mark.parametrize("start, end, words", [("fork", "return", "has left the job without calling #"),
+                                               ("forkserver", "return", "has left the job without calling #"),
+                                               ("spawn", "return", "has left the job without calling #"),
+                                               ("fork", "exit", "has left the job without calling #"),
+                                               ("fork", "horovod", "has left the job without calling #"),
+                                               ("fork", "raise", "its program ended by RuntimeError: no such file: data.npy"),
+                                               ("spawn", "raise", "its program ended by RuntimeError: no such file: data.npy")])
+def test_ranks_that_are_processes_of_multiprocessing_say_goodbye(start, end, words):
+    if end == "horovod":
+        pytest.importorskip("torch")
+    done = fine(3, "processes.py", start, end)
+    assert done.out.count("rank 1 (host ") == done.out.count(words) == 2, str(done)
+    assert done.out.count("exit code 0") == (3 if end in ("return", "horovod") else 2), str(done)
+
+
 def test_fork_after_init():
     assert fine(2, "forked.py").out.count("survived") == 2
 

@@ -193,6 +193,37 @@ def with_transport(rank, size, transport, function, *arguments):
     return function(rank, size, *arguments)
 
 
+def just_ends(pipe, store, rank, size, end):
+    dist.init_process_group("fabring", init_method=f"file://{store}", rank=rank, world_size=size)
+    if rank == 1:
+        dist.barrier()
+        if end == "raise":
+            raise RuntimeError("no such file: data.pt")
+        return
+    with pytest.raises(dist.DistBackendError) as caught:
+        dist.barrier()  # of which rank 1 may know first that it is over
+        dist.all_reduce(torch.ones(10))
+    pipe.send(str(caught.value))
+
+
+@pytest.mark.parametrize("end, words", [("return", "has left the job without calling #"),
+                                        ("raise", "its program ended by RuntimeError: no such file: data.pt")])
+def test_a_process_of_multiprocessing_that_just_ends_says_goodbye(tmp_path, end, words):
+    context = multiprocessing.get_context("forkserver")
+    ours, theirs = context.Pipe()
+    ranks = [context.Process(target=just_ends, args=(theirs, tmp_path / "store", rank, 2, end)) for rank in range(2)]
+    for rank in ranks:
+        rank.start()
+    try:
+        assert ours.poll(60), "rank 0 gave no answer"
+        text = ours.recv()
+    finally:
+        for rank in ranks:
+            rank.join(30)
+            rank.kill()
+    assert words in text, text
+
+
 def test_a_package_without_the_backend_says_so_when_it_is_asked_for(tmp_path):
     """As `pip install .` leaves it, which builds where there is no torch: torch works, and the backend names the remedy."""
     import fabring

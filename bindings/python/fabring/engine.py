@@ -39,6 +39,7 @@ class Engine:
         self._family = Family(self._core)
         self.world = Communicator(self._core.world(), self._family)
         _open.add(self._family)
+        ending.call_in_process(_close_all)
 
     def __enter__(self) -> Engine:
         return self

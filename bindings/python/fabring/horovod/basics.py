@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy
 
 import fabring
-from fabring import _core
+from fabring import _core, ending
 from fabring.engine import tell_of_uncaught
 from fabring.errors import InvalidArgumentError, MismatchError
 from fabring.horovod import agreed, timeline
@@ -29,6 +29,7 @@ def init(comm: Sequence[int] | None = None, process_sets: Sequence[ProcessSet] |
     if is_initialized():
         return
     world = _meet()
+    ending.call_in_process(_end)
     agreed.agree(world)
     if world.rank == 0 and timeline.active is None:
         timeline.begin_as_asked()
@@ -60,15 +61,15 @@ def shutdown() -> None:
     """Leaves the job."""
     if not is_initialized():
         return
-    ending = [one._negotiation for one in _sets.values() if one._negotiation is not None]
+    ended = [one._negotiation for one in _sets.values() if one._negotiation is not None]
     for one in _sets.values():
         one._negotiation = one.process_set_id = None
     _sets.clear()
-    for negotiation in ending:
+    for negotiation in ended:
         negotiation.close()
     timeline.end()
     fabring.shutdown()  # a thread in the middle of a round comes back with an error
-    for negotiation in ending:
+    for negotiation in ended:
         negotiation.await_end()
 
 

@@ -42,6 +42,7 @@ __version__ = _backend.version()
 
 def _create(options: "dist._DistributedBackendOptions", _unused: object = None) -> "dist.Backend":
     """Called by torch.distributed for every process group of this backend, on the ranks that are in it."""
+    ending.call_in_process(_leave)
     return _backend.create(
         options.store,
         options.group_rank,

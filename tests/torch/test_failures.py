@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+import fabring.torch
 from ranks import run
 
 VICTIM = 2
@@ -191,6 +192,52 @@ def test_a_child_of_fork_may_make_its_own_group(tmp_path, transport):
 def with_transport(rank, size, transport, function, *arguments):
     os.environ["FABRING_TRANSPORT"] = transport
     return function(rank, size, *arguments)
+
+
+REFUSED, DONE, OTHERWISE = 3, 4, 5
+
+
+def in_a_child(call):
+    """What becomes of a call in a child of fork(); one that hangs is ended by SIGALRM."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(10)
+        code = OTHERWISE
+        try:
+            call()
+            code = DONE
+        except RuntimeError as error:
+            code = REFUSED if "child of fork()" in str(error) else OTHERWISE
+        finally:
+            os._exit(code)
+    status = os.waitpid(child, 0)[1]
+    return os.waitstatus_to_exitcode(status)
+
+
+def what_the_parent_made(rank, size):
+    over = dist.all_reduce(torch.ones(3), async_op=True)
+    over.wait()
+    dist.barrier()
+    if rank == 0:
+        backend = dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu"))
+        under_way = dist.irecv(torch.ones(1), 1)
+        refused = {f"{name} of one that is {when}": getattr(work, name)
+                   for name in ("wait", "is_completed", "is_success", "synchronize", "get_future")
+                   for when, work in (("over", over), ("under way", under_way))}
+        refused |= {"abort": backend.abort, "report": fabring.torch.report, "monitored_barrier": dist.monitored_barrier,
+                    "irecv": lambda: dist.irecv(torch.ones(1), 1)}
+        harmless = {"destroy_process_group": dist.destroy_process_group, "result": over.result, "nothing": lambda: None}
+        became = {name: in_a_child(call) for name, call in (refused | harmless).items()}
+        dist.send(torch.ones(1), 1)
+        under_way.wait()
+        return became, {name: REFUSED if name in refused else DONE for name in became}
+    dist.recv(torch.ones(1), 0)
+    dist.send(torch.ones(1), 0)
+
+
+def test_a_child_of_fork_is_refused_what_its_parent_made():
+    became, wanted = run(2, what_the_parent_made)[0]
+    assert became == wanted
 
 
 def just_ends(pipe, store, rank, size, end):

@@ -41,7 +41,6 @@ class Group {
 
   fabring_comm* comm() const { return comm_; }
   const GroupRequest& request() const { return request_; }
-  const Origin& origin() const { return origin_; }
   /// "tcp", "fabric ...": what the engine says it chose, a line each.
   std::string report() const;
 

@@ -55,6 +55,7 @@ ProcessGroup::WorkPointer ProcessGroup::barrier(const c10d::BarrierOptions& opti
 
 // By the store, not by the network: it is asked for when something is stuck there. Rank 0 says who did not come.
 void ProcessGroup::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_for_all) {
+  origin_.check();
   constexpr std::chrono::milliseconds time_for_the_verdict(5000);  // longer than rank 0 waits
   constexpr std::chrono::milliseconds time_to_hear(2000);
   const auto limit = options.timeout >= kNoTimeout ? options.timeout : timeout_.load();

@@ -41,6 +41,7 @@ void ProcessGroup::setTimeout(std::chrono::milliseconds timeout) {
 }
 
 std::shared_ptr<Group> ProcessGroup::group() const {
+  origin_.check();
   const std::lock_guard lock(mutex_);
   TORCH_CHECK(group_ != nullptr, "fabring: process group '", request_.name, "' was shut down; make a new one");
   return group_;
@@ -86,6 +87,7 @@ c10d::ErrorType ProcessGroup::getError() {
 c10::intrusive_ptr<c10d::Backend> ProcessGroup::split(const c10::intrusive_ptr<c10d::Store>& /*store*/,
                                                       const std::vector<int>& ranks,
                                                       const c10::intrusive_ptr<Options>& options) {
+  origin_.check();
   const auto self = std::find(ranks.begin(), ranks.end(), rank_);
   if (self == ranks.end()) return nullptr;
   std::uint64_t number = 0;
@@ -114,6 +116,7 @@ void ProcessGroup::abort() {
 }
 
 void ProcessGroup::shutdown() {
+  if (!origin_.is_this_process()) return;  // it is the parent's to end
   std::shared_ptr<Group> last;
   const std::lock_guard lock(mutex_);
   last = std::move(group_);

@@ -77,7 +77,7 @@ class ProcessGroup final : public c10d::Backend {
   std::string report() const;
 
  private:
-  /// The group, or an exception after shutdown().
+  /// The group, or an exception after shutdown() and in a child of fork().
   std::shared_ptr<Group> group() const;
   fabring_operation describe_operation(fabring_collective collective, std::chrono::milliseconds timeout) const;
   WorkPointer start(Task task, bool asynchronous, bool counts = true);
@@ -90,6 +90,7 @@ class ProcessGroup final : public c10d::Backend {
                           const c10d::ReduceScatterOptions& options) const;
   WorkPointer message(Tensors& tensors, c10d::OpType type, int peer, int tag);
 
+  const Origin origin_;
   const GroupRequest request_;
   const c10::intrusive_ptr<GroupOptions> options_;
   std::atomic<std::chrono::milliseconds> timeout_;

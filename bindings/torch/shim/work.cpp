@@ -120,12 +120,11 @@ Work::Work(std::shared_ptr<Group> group, Task task)
       future_(make_future(task_.device)) {}
 
 Work::~Work() {
-  if (!group_->origin().is_this_process()) return;
+  if (!origin_.is_this_process()) return;
   for (fabring_work* handle : handles_) fabring_work_free(handle);
 }
 
 c10::intrusive_ptr<Work> Work::start(std::shared_ptr<Group> group, Task task, bool wait) {
-  group->origin().check();
   auto work = c10::make_intrusive<Work>(std::move(group), std::move(task));
   if (wait && work->task_.operations.size() == 1) {
     fabring_error error = FABRING_ERROR_INIT;
@@ -229,6 +228,7 @@ void Work::finish_once() {
 }
 
 bool Work::isCompleted() {
+  origin_.check();
   {
     const std::lock_guard lock(mutex_);
     if (completed_) return true;
@@ -240,15 +240,25 @@ bool Work::isCompleted() {
 }
 
 bool Work::isSuccess() const {
+  origin_.check();
   const std::lock_guard lock(mutex_);
   return completed_ && !exception_;
 }
 
 int Work::sourceRank() const { return source_.load(); }
 
-void Work::abort() { fabring_comm_abort(group_->comm(), "abort() was called on one of its operations", nullptr); }
+c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture() {
+  origin_.check();
+  return future_;
+}
+
+void Work::abort() {
+  origin_.check();
+  fabring_comm_abort(group_->comm(), "abort() was called on one of its operations", nullptr);
+}
 
 bool Work::wait(std::chrono::milliseconds timeout) {
+  origin_.check();
   const bool bounded = timeout > kNoTimeout;
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   {

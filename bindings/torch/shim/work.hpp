@@ -9,6 +9,8 @@
 // Tensors on a GPU: an operation is done when its result is in memory, and what is copied after it is waited for too, so
 // whatever a stream is given after wait(), or in a callback of the future, sees it; and no tensor is used by a stream of
 // ours once it is released here.
+//
+// In a child of fork() those who would wait, for the engine or for a lock that a thread of the parent had, are refused.
 
 #include <ATen/core/ivalue.h>
 
@@ -23,6 +25,7 @@
 
 #include "fabring/fabring.h"
 #include "group.hpp"
+#include "process.hpp"
 #include "tensors.hpp"
 
 namespace fabring_torch {
@@ -56,7 +59,7 @@ class Work final : public c10d::Work {
   void abort() override;
   int sourceRank() const override;
   std::vector<at::Tensor> result() override { return task_.outputs; }
-  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
   std::uint64_t getSequencenumber() const override { return task_.sequence; }
 
   /// Waits, for some seconds, until nothing is left to be finished by the threads of this module.
@@ -71,6 +74,7 @@ class Work final : public c10d::Work {
   bool all_done();
   std::exception_ptr failure();
 
+  const Origin origin_;
   const std::shared_ptr<Group> group_;
   Task task_;
   std::vector<fabring_work*> handles_;

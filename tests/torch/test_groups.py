@@ -123,6 +123,31 @@ def test_works_and_futures():
     run(2, futures)
 
 
+def kept_works(rank, size):
+    works = [dist.all_reduce(torch.ones(3), async_op=True) for _ in range(3)]
+    works.append(dist.irecv(torch.ones(1), 1 - rank))
+    dist.send(torch.ones(1), 1 - rank)
+    works[0].wait()
+    while not works[1].is_completed():
+        pass
+    works[2].get_future().wait()
+    works[3].wait()
+    store = dist.distributed_c10d._get_default_store()
+    if rank == 0:
+        dist.destroy_process_group()
+        store.wait(["heard"], timedelta(seconds=60))
+        assert all(work.is_completed() and work.is_success() and work.wait() for work in works)
+        assert works[0].result()[0].tolist() == [size] * 3 and works[3].source_rank() == 1
+        return
+    with pytest.raises(dist.DistBackendError, match="has left the job"):
+        dist.recv(torch.ones(1), 0)
+    store.set("heard", "")
+
+
+def test_works_that_are_kept_do_not_keep_the_engine():
+    run(2, kept_works, timeout_s=20)
+
+
 def nobody_waits(rank, size):
     dist.barrier()
     before = threads_of_this_process()

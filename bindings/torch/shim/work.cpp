@@ -124,8 +124,28 @@ Work::~Work() {
   for (fabring_work* handle : handles_) fabring_work_free(handle);
 }
 
+Work::Use::Use(Work& work) : work_(work) {
+  const std::lock_guard lock(work_.state_);
+  there_ = work_.group_ != nullptr;
+  if (there_) ++work_.uses_;
+}
+
+Work::Use::~Use() {
+  if (!there_) return;
+  std::shared_ptr<Group> group;  // the last one to go may take the engine with it, which waits for the other ranks
+  std::vector<fabring_work*> handles;
+  {
+    const std::lock_guard lock(work_.state_);
+    if (--work_.uses_ > 0 || !work_.finished_) return;
+    group.swap(work_.group_);
+    handles.swap(work_.handles_);
+  }
+  for (fabring_work* handle : handles) fabring_work_free(handle);
+}
+
 c10::intrusive_ptr<Work> Work::start(std::shared_ptr<Group> group, Task task, bool wait) {
   auto work = c10::make_intrusive<Work>(std::move(group), std::move(task));
+  const Use use(*work);
   if (wait && work->task_.operations.size() == 1) {
     fabring_error error = FABRING_ERROR_INIT;
     const fabring_status_code code = fabring_run(work->group_->comm(), work->task_.operations.data(), &error);
@@ -177,6 +197,7 @@ void Work::told(void* work) {
 }
 
 bool Work::all_done() {
+  const Use use(*this);
   for (fabring_work* handle : handles_) {
     int done = 0;
     fabring_work_done(handle, &done, nullptr);
@@ -212,6 +233,7 @@ void Work::finish_once() {
     if (finishing_) return;
     finishing_ = true;
   }
+  const Use use(*this);
   std::exception_ptr thrown = failure();
   try {
     if (!thrown) make_copies(task_.device, task_.copies);
@@ -225,6 +247,8 @@ void Work::finish_once() {
     future_->setError(thrown);
   else
     future_->markCompleted(c10::IValue(task_.outputs));
+  const std::lock_guard lock(state_);
+  finished_ = true;
 }
 
 bool Work::isCompleted() {
@@ -254,7 +278,8 @@ c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture() {
 
 void Work::abort() {
   origin_.check();
-  fabring_comm_abort(group_->comm(), "abort() was called on one of its operations", nullptr);
+  if (const Use use(*this); use)
+    fabring_comm_abort(group_->comm(), "abort() was called on one of its operations", nullptr);
 }
 
 bool Work::wait(std::chrono::milliseconds timeout) {
@@ -268,6 +293,7 @@ bool Work::wait(std::chrono::milliseconds timeout) {
       return true;
     }
   }
+  const Use use(*this);
   {
     const std::lock_guard lock(state_);
     ++waiters_;

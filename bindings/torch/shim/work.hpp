@@ -1,6 +1,7 @@
 #pragma once
 // Work: one call on a process group, as c10d sees it: one or more operations of ours, what is copied when they are
-// over, and a future. It keeps itself and its tensors alive until then, so that a Work nobody waits for is fine.
+// over, and a future. It keeps itself and its tensors alive until then, so that a Work nobody waits for is fine. Its
+// group, and with it the engine, it keeps no longer, however long the program keeps the Work.
 //
 // Whoever waits drives the engine itself and finishes the Work in its own thread. Where nobody waits, the engine tells
 // us from a thread of its own, which must not run other people's callbacks; a thread of this module (fabring-done)
@@ -69,15 +70,29 @@ class Work final : public c10d::Work {
   void finish_once();
 
  private:
+  /// While one lives, group_ and handles_ stay; false: they are gone already, because the Work is finished.
+  class Use {
+   public:
+    explicit Use(Work& work);
+    ~Use();
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+    explicit operator bool() const { return there_; }
+
+   private:
+    Work& work_;
+    bool there_;
+  };
+
   void begin();
   static void told(void* work);
   bool all_done();
   std::exception_ptr failure();
 
   const Origin origin_;
-  const std::shared_ptr<Group> group_;
+  std::shared_ptr<Group> group_;        // as handles_: for those who have a Use, the last of whom lets go of both
+  std::vector<fabring_work*> handles_;  // made by begin()
   Task task_;
-  std::vector<fabring_work*> handles_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
   std::atomic<int> source_{-1};
 
@@ -85,6 +100,8 @@ class Work final : public c10d::Work {
   std::size_t running_ = 0;        // operations the engine has not told us about; under state_
   int waiters_ = 0;                // threads in wait(), which will finish it; under state_
   bool finishing_ = false;         // under state_
+  bool finished_ = false;          // under state_
+  int uses_ = 0;                   // under state_
   c10::intrusive_ptr<Work> self_;  // while the engine may call told(); under state_
 };
 

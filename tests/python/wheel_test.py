@@ -35,7 +35,7 @@ run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--
 (wheel,) = (work / "wheels").glob("fabring-*.whl")
 names = zipfile.ZipFile(wheel).namelist()
 for wanted in ("fabring/py.typed", "fabring/_core.pyi", "fabring/lib/libfabring.so.", "fabring/bin/fabring",
-               "fabring/_torch_autoload.py"):  # torch loads it by its entry point, and fails where it is missing
+               "fabring_torch_autoload.py"):  # torch loads it by its entry point, and fails where it is missing
     assert any(name.startswith(wanted) for name in names), f"{wanted} is not in the wheel: {names}"
 assert not any("tests" in name or name.endswith((".hpp", ".cpp")) for name in names), names
 

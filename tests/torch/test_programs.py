@@ -89,7 +89,7 @@ def test_torch_finds_the_backend_by_its_entry_point(tmp_path):
     package = tmp_path / "fabring_here-1.dist-info"
     package.mkdir()
     (package / "METADATA").write_text("Metadata-Version: 2.1\nName: fabring-here\nVersion: 1\n")
-    (package / "entry_points.txt").write_text("[torch.backends]\nfabring = fabring._torch_autoload:register\n")
+    (package / "entry_points.txt").write_text("[torch.backends]\nfabring = fabring_torch_autoload:register\n")
     found = subprocess.run([sys.executable, "-c", "import torch; print(torch.distributed.Backend('fabring'))"],
                            env={**os.environ, "PYTHONPATH": os.pathsep.join([os.environ["PYTHONPATH"], str(tmp_path)])},
                            capture_output=True, text=True, timeout=120)

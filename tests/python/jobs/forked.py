@@ -11,13 +11,24 @@ world = fabring.init()
 x = np.ones(1000)
 world.allreduce(x)
 work = world.start.allreduce(x)
+prepared = world.prepare.allreduce(x)
+
+
+def group():
+    with world.group() as together:
+        together.barrier()
+
+
 child = os.fork()
 if child == 0:
-    code = 1
-    try:
-        world.allreduce(x)
-    except fabring.InvalidArgumentError as error:
-        code = 0 if "fork" in str(error) else 2
+    code = 0
+    for call in (lambda: world.allreduce(x), group, prepared.run, work.wait, work.done, lambda: world.abort("why"), world.check,
+                 world.duplicate, fabring.engine().report, fabring.engine().traffic, lambda: fabring.empty(3)):
+        try:
+            call()
+            code = 1
+        except fabring.InvalidArgumentError as error:
+            code = code if "fork" in str(error) else 2
     del work
     raise SystemExit(code)  # the usual way out: atexit, destructors
 assert os.waitpid(child, 0)[1] == 0

@@ -3,8 +3,8 @@
 // ranks, carries heartbeats, the first failure and aborts to every rank, and the goodbye when ranks leave. It finds a
 // dead rank at once (its connection closes without goodbye), a silent one by missing heartbeats.
 //
-// Tree: rank r's parent is (r - 1) / arity; a failure found anywhere is passed on over every remaining link, so every
-// rank that is still connected to anyone hears of it.
+// Tree: rank r's parent is (r - 1) / arity; a failure found anywhere is passed on over every link. Where ranks have
+// left or died the others join again, so every rank that can be connected to anyone hears of it.
 
 #include <chrono>
 #include <cstdint>
@@ -55,7 +55,7 @@ struct RankNews {
     answered,     ///< `state` is what it says
     silent,       ///< connected as far as known, but it did not answer
     left,         ///< it has said goodbye
-    unreachable,  ///< a rank on the way to it is gone
+    unreachable,  ///< it is gone, or a rank on the way to it is and there is no other way yet
   };
   Rank rank = -1;
   std::string host;
@@ -106,7 +106,7 @@ class ControlPlane {
   /// long; else 0. Any thread.
   virtual std::chrono::milliseconds silent_for(Rank) const { return {}; }
 
-  /// Would this rank be told if that one died? Not where a rank on the way to it is gone. Any thread.
+  /// Would this rank be told if that one died? Not while a rank on the way to it is gone. Any thread.
   virtual bool hears_of(Rank) const { return true; }
 
   /// The place of its goodbye among those heard here, from 1; 0: it has not left. Who has will do nothing more, and
@@ -131,8 +131,8 @@ class ControlPlane {
   /// Host name of a rank.
   virtual std::string host_of(Rank rank) const = 0;
 
-  /// Says goodbye and waits until every rank has said it or the limit passed (then the others see a goodbye, not a
-  /// death). Returns success, or a timeout naming who has not left yet.
+  /// Says goodbye and waits until every rank that lives has said it or the limit passed (then the others see a goodbye,
+  /// not a death). Returns success, or a timeout naming who has not left yet.
   virtual Status leave(std::chrono::milliseconds limit) = 0;
 
   virtual std::uint64_t strangers() const = 0;

@@ -75,6 +75,17 @@ std::optional<Silence> decode_silence(std::string_view payload) {
   return silence;
 }
 
+std::string encode(const Moved& moved) { return WireWriter().number(moved.rank).number(moved.parent).take(); }
+
+std::optional<Moved> decode_moved(std::string_view payload) {
+  WireReader in(payload);
+  Moved moved;
+  moved.rank = in.number<Rank>();
+  moved.parent = in.number<Rank>();
+  if (!in.complete()) return std::nullopt;
+  return moved;
+}
+
 std::string encode(const Question& question) {
   return WireWriter().number(question.asker).number(question.number).take();
 }

@@ -34,6 +34,10 @@ enum class Message : std::uint8_t {
   refusal,        ///< RefusedCall
   silence,        ///< Silence
   letter,         ///< Letter; not flooded, it takes the one way to its rank
+  join,           ///< no payload; of a rank that has lost its parent, to the one that it asks to be that now
+  welcome,        ///< no payload; the answer, if it is to be
+  gone_before,  ///< Note without text, to who joins or is joined: gone already, for all that was known on the way here
+  moved,        ///< Moved: a rank has another parent
 };
 
 struct Entry {
@@ -63,6 +67,11 @@ struct Silence {
   std::uint32_t ms = 0;
 };
 
+struct Moved {
+  Rank rank = -1;
+  Rank parent = -1;
+};
+
 struct Question {
   Rank asker = -1;
   std::uint32_t number = 0;
@@ -80,11 +89,13 @@ std::string encode(const RefusedCall& refusal);
 std::string encode(const Goodbye& goodbye);
 std::string encode(const Letter& letter);
 std::string encode(const Silence& silence);
+std::string encode(const Moved& moved);
 std::string encode(const Question& question);
 std::string encode(const Answer& answer);
 std::optional<Goodbye> decode_goodbye(std::string_view payload);
 std::optional<Letter> decode_letter(std::string_view payload);
 std::optional<Silence> decode_silence(std::string_view payload);
+std::optional<Moved> decode_moved(std::string_view payload);
 std::optional<Question> decode_question(std::string_view payload);
 std::optional<Answer> decode_answer(std::string_view payload);
 std::optional<Entry> decode_entry(std::string_view payload);

@@ -8,17 +8,66 @@ namespace fabring {
 
 using namespace std::chrono_literals;
 
-NeighbourMeeting::NeighbourMeeting(net::Loop& loop, const HandshakeOptions& options, const Log& log, Linked linked)
+namespace {
+
+constexpr auto visit_limit = 1s;
+
+// One look at another rank. Whoever asked holds the only reference.
+class Visit : public std::enable_shared_from_this<Visit> {
+ public:
+  using Found = NeighbourMeeting::Found;
+  Visit(net::Loop& loop, HandshakeOptions options, Rank rank, NeighbourMeeting::Visited done)
+      : loop_(loop), options_(std::move(options)), rank_(rank), done_(std::move(done)) {
+    options_.initiator = true;
+    options_.limit = visit_limit;
+  }
+
+  void start(const net::SocketAddress& address) {
+    connecting_ = net::connect(loop_, address, visit_limit, [this](Result<std::unique_ptr<net::Stream>> connected) {
+      if (!connected) return end(net::nobody_listens(connected.error()) ? Found::ended : Found::silent, nullptr);
+      greeting_ = handshake(loop_, std::move(*connected), options_, [this](HandshakeResult result) {
+        if (!result.stream) return end(is_of_another(result) ? Found::ended : Found::silent, nullptr);
+        if (result.peer.rank != rank_) return end(Found::ended, nullptr);
+        end(Found::alive, std::move(result.stream));
+      });
+    });
+  }
+
+ private:
+  // Its port has passed to somebody else. That the versions or the secrets differ cannot be: both are of this job.
+  static bool is_of_another(const HandshakeResult& result) { return result.failure == HandshakeFailure::refused; }
+
+  // In a turn of its own: whoever hears it may drop this visit, and with it what has called here.
+  void end(Found found, std::unique_ptr<net::Stream> stream) {
+    stream_ = std::move(stream);
+    loop_.post([weak = weak_from_this(), found] {
+      const auto self = weak.lock();
+      if (self) self->done_(found, std::move(self->stream_));
+    });
+  }
+
+  net::Loop& loop_;
+  HandshakeOptions options_;
+  const Rank rank_;
+  const NeighbourMeeting::Visited done_;
+  std::unique_ptr<net::Stream> stream_;
+  std::shared_ptr<void> connecting_, greeting_;
+};
+
+}  // namespace
+
+NeighbourMeeting::NeighbourMeeting(net::Loop& loop, const HandshakeOptions& options, const Log& log, Linked linked,
+                                   Linked came)
     : loop_(loop),
       options_(options),
       log_(log),
       linked_(std::move(linked)),
+      came_(std::move(came)),
       tree_{options.world_size},
       absent_children_(tree_.children(options.self)),
       strangers_(std::make_shared<std::atomic<std::uint64_t>>(0)) {}
 
 Result<std::string> NeighbourMeeting::listen(const std::string& host) {
-  if (absent_children_.empty()) return std::string();
   auto door = Doorkeeper::open(
       loop_, {host, 0}, options_, [this](HandshakeResult result) { child_arrived(std::move(result)); }, strangers_);
   if (!door) return door.error();
@@ -27,6 +76,10 @@ Result<std::string> NeighbourMeeting::listen(const std::string& host) {
 }
 
 void NeighbourMeeting::child_arrived(HandshakeResult result) {
+  if (result.stream && absent_children_.empty() && result.peer.rank != options_.self) {
+    if (result.peer.rank > options_.self) came_(result.peer.rank, std::move(result.stream));
+    return;  // one of a lower number only looks whether this rank is there
+  }
   const auto child = std::find(absent_children_.begin(), absent_children_.end(), result.peer.rank);
   if (!result.stream || child == absent_children_.end()) {
     ++*strangers_;
@@ -38,9 +91,13 @@ void NeighbourMeeting::child_arrived(HandshakeResult result) {
     return;
   }
   absent_children_.erase(child);
-  // The door must not be destroyed by its own visitor.
-  if (absent_children_.empty()) door_timer_ = loop_.after(0ns, [this] { door_.reset(); });
   linked_(result.peer.rank, std::move(result.stream));
+}
+
+std::shared_ptr<void> NeighbourMeeting::visit(Rank rank, const net::SocketAddress& address, Visited done) {
+  auto visit = std::make_shared<Visit>(loop_, options_, rank, std::move(done));
+  visit->start(address);
+  return visit;
 }
 
 void NeighbourMeeting::connect_to_parent(const net::SocketAddress& address) {

@@ -1,6 +1,7 @@
 #pragma once
 // NeighbourMeeting: how a rank gets its links in the tree. It connects to its parent, trying again until it is dropped,
-// and lets its children in through a door that closes when all have come. Belongs to the control thread's loop.
+// and lets its children in through a door. Once they have come, that is there for ranks whose parents have gone.
+// Belongs to the control thread's loop.
 
 #include <atomic>
 #include <cstdint>
@@ -18,14 +19,26 @@ namespace fabring {
 class NeighbourMeeting {
  public:
   using Linked = std::function<void(Rank peer, std::unique_ptr<net::Stream> stream)>;
+  enum class Found : std::uint8_t {
+    alive,   ///< it is there, and this connection is to it
+    ended,   ///< nobody listens there, or a process of another run
+    silent,  ///< no answer within a second
+  };
+  using Visited = std::function<void(Found, std::unique_ptr<net::Stream>)>;
 
-  /// `options`: purpose, job, nonce, self, world and secret.
-  NeighbourMeeting(net::Loop& loop, const HandshakeOptions& options, const Log& log, Linked linked);
+  /// `options`: purpose, job, nonce, self, world and secret. `linked` gets the neighbours in the tree, `came` the ranks
+  /// of higher numbers that come once all children have.
+  NeighbourMeeting(net::Loop& loop, const HandshakeOptions& options, const Log& log, Linked linked, Linked came);
 
-  /// Listens for the children, if there are any; "" if not. Before the loop runs.
+  /// Listens for the children, and later for others. Before the loop runs.
   Result<std::string> listen(const std::string& host);
   /// In the loop.
   void connect_to_parent(const net::SocketAddress& address);
+  /// Looks once whether a rank is there. `done` is called once in the loop; never, if the guard is dropped first. In
+  /// the loop.
+  std::shared_ptr<void> visit(Rank rank, const net::SocketAddress& address, Visited done);
+  /// Nobody comes any more. In the loop.
+  void close() { door_.reset(); }
   std::uint64_t strangers() const { return strangers_->load(); }
   /// What went wrong last with the parent, or what keeps the children out, for an error. In the loop.
   std::string last_error() const { return last_error_.empty() && door_ ? door_->trouble() : last_error_; }
@@ -38,7 +51,7 @@ class NeighbourMeeting {
   net::Loop& loop_;
   const HandshakeOptions options_;
   const Log& log_;
-  const Linked linked_;
+  const Linked linked_, came_;
   const Tree tree_;
   std::vector<Rank> absent_children_;
   net::SocketAddress parent_address_;
@@ -46,7 +59,7 @@ class NeighbourMeeting {
   std::chrono::milliseconds pause_{2};
   const std::shared_ptr<std::atomic<std::uint64_t>> strangers_;
   std::unique_ptr<Doorkeeper> door_;
-  std::shared_ptr<void> connecting_, greeting_, retry_timer_, door_timer_;
+  std::shared_ptr<void> connecting_, greeting_, retry_timer_;
 };
 
 }  // namespace fabring

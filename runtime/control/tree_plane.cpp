@@ -35,6 +35,8 @@ Status status_of(const Failure& failure) {
   return Status(failure.code, failure.text, context);
 }
 
+constexpr std::size_t most_address_bytes = 128;
+
 std::string key_of(Rank rank) { return "control/" + std::to_string(rank); }
 
 }  // namespace
@@ -46,14 +48,17 @@ TreePlane::TreePlane(const Config& config, const std::string& secret, const Boot
       log_(log),
       self_(config.rank),
       tree_{config.world_size},
+      neighbours_(static_cast<int>(tree_.neighbours(config.rank).size())),
       bind_host_(listen_host(bootstrap)),
-      meeting_(loop_, greeting_of(config, secret, bootstrap), log_,
-               [this](Rank peer, std::unique_ptr<net::Stream> stream) { link_up(peer, std::move(stream)); }),
+      meeting_(
+          loop_, greeting_of(config, secret, bootstrap), log_,
+          [this](Rank peer, std::unique_ptr<net::Stream> stream) { link_up(peer, std::move(stream)); },
+          [this](Rank peer, std::unique_ptr<net::Stream> stream) { somebody_came(peer, std::move(stream)); }),
       gather_(config.world_size),
       identities_(static_cast<std::size_t>(config.world_size)),
       activities_(static_cast<std::size_t>(config.world_size)),
       left_(static_cast<std::size_t>(config.world_size)),
-      gone_(static_cast<std::size_t>(config.world_size)) {
+      joined_(config.world_size) {
   for (Rank peer : tree_.neighbours(self_)) {
     links_.emplace_back();
     links_.back().peer = peer;
@@ -82,7 +87,7 @@ Status TreePlane::form(Bootstrap& bootstrap) {
   if (!thread) return thread.error();
   thread_ = std::move(*thread);
 
-  if (!listening->empty()) FABRING_TRY(bootstrap.put(key_of(self_), *listening));
+  if (!tree_.children(self_).empty()) FABRING_TRY(bootstrap.put(key_of(self_), *listening));
   if (self_ > 0) {
     auto published = bootstrap.get(key_of(tree_.parent(self_)), deadline);
     if (!published) return published.error();
@@ -94,7 +99,7 @@ Status TreePlane::form(Bootstrap& bootstrap) {
   FABRING_TRY(wait_forming(bootstrap, deadline, "control connections", [this] { return all_linked(); }));
 
   WireWriter identity;
-  identity.text(host_name(), 256).number(static_cast<std::uint32_t>(::getpid()));
+  identity.text(host_name(), 256).number(static_cast<std::uint32_t>(::getpid())).text(*listening, most_address_bytes);
   loop_.post([this, blob = identity.take()] { add_blob({0, self_, blob}, -1); });
   FABRING_TRY(wait_forming(bootstrap, deadline, "the names of all hosts", [this] { return gather_.is_finished(); }));
   const std::lock_guard lock(mutex_);
@@ -103,8 +108,13 @@ Status TreePlane::form(Bootstrap& bootstrap) {
     WireReader in((*blobs)[rank]);
     identities_[rank].host = control::tidy(in.text(256), 256);
     identities_[rank].pid = in.number<std::uint32_t>();
-    if (!in.complete()) return Status(ErrorCode::mismatch, fmt::format("rank {} sent no host name", rank));
+    const auto door = net::SocketAddress::parse(in.text(most_address_bytes));
+    if (!in.complete() || !door)
+      return Status(ErrorCode::mismatch, fmt::format("rank {} sent no host name and control address", rank));
+    identities_[rank].door = *door;
   }
+  formed_ = true;
+  loop_.post([this] { find_parent(); });  // it may have gone in between
   return {};
 }
 
@@ -127,12 +137,12 @@ Status TreePlane::wait_forming(Bootstrap& bootstrap, SteadyTime deadline, const 
   }
 }
 
-bool TreePlane::all_linked() const { return links_up_ == static_cast<int>(links_.size()); }
+bool TreePlane::all_linked() const { return links_up_ == neighbours_; }
 
 std::string TreePlane::unlinked_text() const {
   const std::lock_guard lock(mutex_);
   std::string text = formation_error_.empty() ? "" : " (" + formation_error_ + ")";
-  return all_linked() ? text : fmt::format(": {} of {} are up{}", links_up_, links_.size(), text);
+  return all_linked() ? text : fmt::format(": {} of {} are up{}", links_up_, neighbours_, text);
 }
 
 Result<std::vector<std::string>> TreePlane::all_gather(std::string blob) {
@@ -180,10 +190,8 @@ Result<std::vector<std::string>> TreePlane::all_gather(std::string blob) {
 
 Status TreePlane::lost_while_gathering_locked() const {
   if (lost_) return status_of(*lost_);
-  const auto reachable = tree_.reachable(self_, gone_);
   for (Rank rank = 0; rank < config_.world_size; ++rank) {
-    const auto index = static_cast<std::size_t>(rank);
-    if ((left_[index] != 0 || !reachable[index]) && !gather_.has(rank)) {
+    if ((left_[static_cast<std::size_t>(rank)] != 0 || joined_.is_gone(rank)) && !gather_.has(rank)) {
       ErrorContext context;
       context.rank = rank;
       return Status(ErrorCode::peer_lost,
@@ -249,8 +257,7 @@ void TreePlane::set_activity(std::string text) {
 
 bool TreePlane::hears_of(Rank rank) const {
   const std::lock_guard lock(mutex_);
-  if (std::find(gone_.begin(), gone_.end(), true) == gone_.end()) return true;
-  return tree_.reachable(self_, gone_)[static_cast<std::size_t>(rank)];
+  return joined_.reaches(self_, rank);
 }
 
 std::uint32_t TreePlane::leave_order(Rank rank) const {
@@ -282,11 +289,8 @@ Status TreePlane::leave(std::chrono::milliseconds limit) {
 
 std::vector<Rank> TreePlane::not_left_locked() const {
   std::vector<Rank> found;
-  const auto reachable = tree_.reachable(self_, gone_);
-  for (Rank rank = 0; rank < config_.world_size; ++rank) {
-    const auto index = static_cast<std::size_t>(rank);
-    if (left_[index] == 0 && reachable[index]) found.push_back(rank);
-  }
+  for (Rank rank = 0; rank < config_.world_size; ++rank)
+    if (left_[static_cast<std::size_t>(rank)] == 0 && !joined_.is_gone(rank)) found.push_back(rank);
   return found;
 }
 

@@ -1,11 +1,17 @@
 #pragma once
 // TreePlane: the control plane over TCP. A thread of its own ("fabring-ctl") runs the loop and owns the links; the
 // public functions hand it work and wait for what it publishes under the mutex. Everything that concerns all ranks is
-// flooded through the tree. A rank that leaves early or dies cuts the tree: the parts go on by themselves, each knowing
-// (by `gone` messages) whom it can no longer hear of. Of what fails in another part only those ranks hear that have a
-// data connection to who is lost.
+// flooded through the tree.
+//
+// A rank that leaves early or dies cuts the tree, and the parts join again: who has lost its parent asks a living
+// ancestor to be that now, or else the lowest rank that lives (JoinedTree::parents_for), until one says welcome. Then
+// both sides tell what they know: failures, goodbyes, who has gone and who has moved. Only an accepted `join` makes a
+// link, so that a connection which was given up in between is nobody's death. A rank at whose address nobody listens
+// has ended; one that does not answer is asked again and again, and given up after FABRING_SILENCE_TIMEOUT; meanwhile
+// the next is asked. An orphan that nobody hears of is looked for by its guardian, the first that it should ask.
 
 #include <condition_variable>
+#include <list>
 #include <map>
 #include <mutex>
 #include <set>
@@ -16,8 +22,8 @@
 #include "runtime/control/all_gather.hpp"
 #include "runtime/control/control_plane.hpp"
 #include "runtime/control/control_wire.hpp"
+#include "runtime/control/joined_tree.hpp"
 #include "runtime/control/neighbour_meeting.hpp"
-#include "runtime/control/tree.hpp"
 
 namespace fabring {
 
@@ -61,16 +67,24 @@ class TreePlane final : public ControlPlane {
  private:
   using SteadyTime = std::chrono::steady_clock::time_point;
   struct Link {
+    enum class State : std::uint8_t {
+      joined,   // nothing to be agreed
+      asking,   // this rank has asked the peer to be its parent
+      visiting  // the peer has come, and perhaps will ask this rank
+    };
     Rank peer = -1;
+    State state = State::joined;
     std::shared_ptr<FrameStream> stream;      // null until it is up, closed when it is over
     std::vector<FrameStream::Frame> waiting;  // said before it was up
     SteadyTime last_heard;
     bool silence_noted = false;
     bool is_open() const { return stream && stream->is_open(); }
+    bool carries() const { return state == State::joined && is_open(); }
   };
   struct Identity {
     std::string host;
     std::uint32_t pid = 0;
+    net::SocketAddress door;
   };
 
   // The control thread's.
@@ -100,6 +114,22 @@ class TreePlane final : public ControlPlane {
   bool answered(control::Answer answer);
   bool carry(const control::Letter& letter);
   void send_towards(Rank rank, control::Message type, const std::string& payload);
+  bool comes_by(const Link& link, Rank origin) const;
+  void told_gone(Rank rank, Rank from);
+  bool is_late(const control::Entry& entry) const;
+  bool given_up(Rank rank) const { return firsts_.contains({0, rank}); }
+  void find_parent();
+  void parent_found(Rank rank, NeighbourMeeting::Found found, std::unique_ptr<net::Stream> stream);
+  void somebody_came(Rank peer, std::unique_ptr<net::Stream> stream);
+  Link& open_link(Rank peer, std::unique_ptr<net::Stream> stream, Link::State state);
+  bool on_agreement(Link& link, std::uint8_t type, std::string_view payload);
+  void join(Link& link, Rank child, Rank parent);
+  void tell_all_known(Link& link, Rank child);
+  bool moved(const control::Moved& moved, std::string_view payload, Rank from);
+  void look_after_orphans(SteadyTime now);
+  void is_mute(Rank rank);
+  void has_ended(Rank rank);
+  void lost_in_silence(Rank rank);
   void stop();
   void end_if_closed();
 
@@ -120,13 +150,22 @@ class TreePlane final : public ControlPlane {
   const Log log_;
   const Rank self_;
   const Tree tree_;
+  const int neighbours_;  // at the start
   const std::string bind_host_;
 
   net::Loop loop_;
-  std::vector<Link> links_;  // the neighbours, in the tree's order; never resized
+  std::list<Link> links_;  // the neighbours, in the tree's order, then who came later; one for each peer, never erased
   NeighbourMeeting meeting_;
   std::set<std::pair<std::uint64_t, Rank>> firsts_;  // communicators that failed; 0 and a rank: that is lost
+  std::vector<Failure> known_;                       // those, in their order
   std::vector<Failure> undelivered_;
+  std::vector<control::Goodbye> goodbyes_heard_;  // in their order
+  std::shared_ptr<void> search_;                  // for a parent: a visit, or the pause before the next
+  std::set<Rank> asked_;                          // in this round of the search
+  std::map<Rank, std::shared_ptr<void>> looks_;   // at orphans
+  std::map<Rank, SteadyTime> orphans_;            // since when
+  std::set<Rank> doubted_;                        // said to have gone by ranks that are not believed
+  std::map<Rank, SteadyTime> mute_;               // did not answer when looked for: since when
   std::shared_ptr<void> tick_timer_, stop_timer_;
   std::map<std::uint64_t, std::shared_ptr<void>> timers_;  // of after()
   std::uint64_t next_timer_ = 0;
@@ -154,7 +193,8 @@ class TreePlane final : public ControlPlane {
   std::map<Rank, SteadyTime> silent_;  ///< since when
   std::vector<std::uint32_t> left_;    // the place of each goodbye among those heard; 0: none
   std::uint32_t goodbyes_ = 0;
-  std::vector<bool> gone_;
+  JoinedTree joined_;
+  bool formed_ = false;
   bool leaving_ = false;
   std::string formation_error_;
   std::function<void(std::uint64_t)> question_handler_;

@@ -45,7 +45,7 @@ void TreePlane::link_up(Rank peer, std::unique_ptr<net::Stream> stream) {
 void TreePlane::flood(Message type, std::string_view payload, Rank except) {
   const auto frame = FrameStream::encode(static_cast<std::uint8_t>(type), payload);
   for (Link& link : links_) {
-    if (link.peer == except) continue;
+    if (link.peer == except || link.state != Link::State::joined) continue;
     if (!link.stream) {
       link.waiting.push_back(frame);
     } else if (type != Message::activity || link.stream->queued_bytes() < busy_link_bytes) {
@@ -58,12 +58,14 @@ bool TreePlane::on_frame(Link& link, std::uint8_t type, std::string_view payload
   if (stopping_) return true;
   link.last_heard = std::chrono::steady_clock::now();
   if (link.silence_noted) heard_again(link);
+  if (link.state != Link::State::joined) return on_agreement(link, type, payload);
   switch (static_cast<Message>(type)) {
     case Message::heartbeat:
       return payload.empty();
     case Message::entry: {
       auto entry = control::decode_entry(payload);
-      if (!entry || !tree_.comes_by(self_, link.peer, entry->origin)) return false;
+      if (!entry || !comes_by(link, entry->origin)) return false;
+      if (is_late(*entry)) return true;
       return add_blob(std::move(*entry), link.peer);
     }
     case Message::failure: {
@@ -73,7 +75,8 @@ bool TreePlane::on_frame(Link& link, std::uint8_t type, std::string_view payload
     }
     case Message::activity: {
       auto note = control::decode_note(payload);
-      if (!note || !tree_.comes_by(self_, link.peer, note->origin)) return false;
+      if (!note || !comes_by(link, note->origin)) return false;
+      if (note->origin == self_) return true;
       if (config_.world_size <= options_.most_flooded_world) flood(Message::activity, payload, link.peer);
       const std::lock_guard lock(mutex_);
       activities_[static_cast<std::size_t>(note->origin)] = std::move(note->text);
@@ -81,40 +84,75 @@ bool TreePlane::on_frame(Link& link, std::uint8_t type, std::string_view payload
     }
     case Message::goodbye: {
       const auto goodbye = control::decode_goodbye(payload);
-      if (!goodbye || !tree_.comes_by(self_, link.peer, goodbye->origin)) return false;
+      if (!goodbye || !comes_by(link, goodbye->origin)) return false;
       mark_left(*goodbye, link.peer);
       return true;
     }
     case Message::gone: {
       const auto note = control::decode_note(payload);
-      if (!note || !tree_.comes_by(self_, link.peer, note->origin)) return false;
-      mark_gone(note->origin, link.peer);
+      if (!note || !comes_by(link, note->origin)) return false;
+      told_gone(note->origin, link.peer);
       return true;
     }
     case Message::question: {
       const auto question = control::decode_question(payload);
-      return question && tree_.comes_by(self_, link.peer, question->asker) && asked(*question, payload, link.peer);
+      return question && comes_by(link, question->asker) &&
+             (question->asker == self_ || asked(*question, payload, link.peer));
     }
     case Message::answer: {
       auto answer = control::decode_answer(payload);
-      if (!answer || !tree_.comes_by(self_, link.peer, answer->origin)) return false;
+      if (!answer || !comes_by(link, answer->origin)) return false;
       return answered(std::move(*answer));
     }
     case Message::refusal: {
       const auto refusal = control::decode_refusal(payload);
-      return refusal && tree_.comes_by(self_, link.peer, refusal->rank) && refused(*refusal, payload, link.peer);
+      return refusal && comes_by(link, refusal->rank) &&
+             (refusal->rank == self_ || refused(*refusal, payload, link.peer));
     }
     case Message::letter: {
       const auto letter = control::decode_letter(payload);
-      return letter && tree_.comes_by(self_, link.peer, letter->from) && carry(*letter);
+      return letter && comes_by(link, letter->from) && carry(*letter);
     }
     case Message::silence: {
       const auto silence = control::decode_silence(payload);
-      return silence && silence->rank >= 0 && silence->rank < config_.world_size &&
-             tree_.comes_by(self_, link.peer, silence->observer) && silence_told(*silence, payload, link.peer);
+      return silence && silence->rank >= 0 && silence->rank < config_.world_size && comes_by(link, silence->observer) &&
+             silence_told(*silence, payload, link.peer);
     }
+    case Message::gone_before: {
+      const auto note = control::decode_note(payload);
+      if (!note || note->origin < 0 || note->origin >= config_.world_size) return false;
+      {
+        const std::lock_guard lock(mutex_);
+        // Of a rank on this side of the new link, they know better here.
+        if (joined_.reaches(self_, note->origin) && joined_.towards(self_, note->origin) != link.peer) return true;
+      }
+      told_gone(note->origin, link.peer);
+      return true;
+    }
+    case Message::moved: {
+      const auto told = control::decode_moved(payload);
+      return told && moved(*told, payload, link.peer);
+    }
+    case Message::join:
+    case Message::welcome:
+      return false;
   }
   return false;
+}
+
+// Until a rank has gone, messages of each come by one way only. After that ways change, and what was on its way when
+// they did may come by another, for the second time, or back to who sent it.
+bool TreePlane::comes_by(const Link& link, Rank origin) const {
+  if (origin < 0 || origin >= config_.world_size) return false;
+  const std::lock_guard lock(mutex_);
+  if (!joined_.is_whole()) return true;
+  return origin != self_ && joined_.towards(self_, origin) == link.peer;
+}
+
+bool TreePlane::is_late(const control::Entry& entry) const {
+  const std::lock_guard lock(mutex_);
+  return !joined_.is_whole() &&
+         (entry.origin == self_ || entry.gather != gather_.number() || gather_.has(entry.origin));
 }
 
 bool TreePlane::refused(const RefusedCall& refusal, std::string_view payload, Rank from) {
@@ -142,6 +180,8 @@ bool TreePlane::add_blob(control::Entry entry, Rank from) {
 
 void TreePlane::on_end(Link& link, const std::string& why) {
   if (stopping_) return end_if_closed();
+  if (link.state == Link::State::visiting) return;
+  if (link.state == Link::State::asking) return find_parent();
   bool said_goodbye = false;
   bool leaving = false;
   std::string name;
@@ -157,6 +197,7 @@ void TreePlane::on_end(Link& link, const std::string& why) {
     if (!leaving) log_.info(fmt::format("{} has left before this rank", name));
     return;
   }
+  if (given_up(self_)) return mark_gone(link.peer, link.peer);  // the others go on without this rank
   std::string how = why == "closed" ? "its control connection closed without a goodbye"
                                     : fmt::format("its control connection broke ({})", why);
   if (const auto still = stood_still(); 2 * still >= config_.silence_timeout)
@@ -176,6 +217,7 @@ void TreePlane::learn(const Failure& failure, Rank from) {
   if (firsts_.contains({0, -1}) || (failure.reporter != self_ && firsts_.contains({0, failure.reporter}))) return;
   if (firsts_.size() >= most_failures) return;
   if (!firsts_.insert({failure.communicator, of_rank ? failure.culprit : -1}).second) return;
+  known_.push_back(failure);
   flood(Message::failure, control::encode(failure), from);
   bool leaving = false;
   {
@@ -203,7 +245,7 @@ void TreePlane::mark_left(const control::Goodbye& goodbye, Rank from) {
   std::function<void(Rank, const std::string&)> handler;
   {
     const std::lock_guard lock(mutex_);
-    if (left_[static_cast<std::size_t>(goodbye.origin)] != 0) return;
+    if (left_[static_cast<std::size_t>(goodbye.origin)] != 0 || (from >= 0 && goodbye.origin == self_)) return;
     handler = goodbye_handler_;
   }
   if (handler && goodbye.origin != self_) handler(goodbye.origin, goodbye.account);
@@ -212,17 +254,22 @@ void TreePlane::mark_left(const control::Goodbye& goodbye, Rank from) {
     left_[static_cast<std::size_t>(goodbye.origin)] = ++goodbyes_;
     changed_.notify_all();
   }
+  goodbyes_heard_.push_back(goodbye);
   flood(Message::goodbye, control::encode(goodbye), from);
 }
 
 void TreePlane::mark_gone(Rank rank, Rank from) {
+  if (rank == self_) return;
+  for (const Link& link : links_)
+    if (link.peer == rank && link.carries()) return;
   {
     const std::lock_guard lock(mutex_);
-    if (gone_[static_cast<std::size_t>(rank)]) return;
-    gone_[static_cast<std::size_t>(rank)] = true;
+    if (joined_.is_gone(rank)) return;
+    joined_.mark_gone(rank);
     changed_.notify_all();
   }
   flood(Message::gone, control::encode(control::Note{rank, ""}), from);
+  find_parent();
 }
 
 void TreePlane::tick() {
@@ -233,12 +280,17 @@ void TreePlane::tick() {
   if (was_stopped) {
     stop_ = now - last_tick_;
     resumed_ = now;
+    mute_.clear();
   }
   last_tick_ = now;
   for (Link& link : links_) {
     if (!link.is_open()) continue;
     if (was_stopped) link.last_heard = now;
-    if (heartbeat_due_ && link.stream->queued_bytes() < busy_link_bytes)
+    if (link.state == Link::State::visiting) {
+      if (now - link.last_heard >= config_.silence_timeout) link.stream->close();
+      continue;
+    }
+    if (heartbeat_due_ && link.state == Link::State::joined && link.stream->queued_bytes() < busy_link_bytes)
       link.stream->send(static_cast<std::uint8_t>(Message::heartbeat), "");
     watch_silence(link, now);
   }
@@ -247,8 +299,9 @@ void TreePlane::tick() {
     const std::lock_guard lock(mutex_);
     heard_.clear();
     for (const Link& link : links_)
-      if (link.stream) heard_.emplace_back(link.peer, link.last_heard);
+      if (link.stream && link.state == Link::State::joined) heard_.emplace_back(link.peer, link.last_heard);
   }
+  look_after_orphans(now);
   tell_activity();
   if (!meeting_.last_error().empty()) {
     const std::lock_guard lock(mutex_);
@@ -282,6 +335,9 @@ void TreePlane::tell_activity() {
 void TreePlane::stop() {
   stopping_ = true;
   tick_timer_.reset();
+  search_.reset();
+  looks_.clear();
+  meeting_.close();
   for (Link& link : links_)
     if (link.is_open()) link.stream->finish();
   stop_timer_ = loop_.after(options_.flush_limit, [this] { ended_ = true; });

@@ -15,14 +15,14 @@ std::vector<RankNews> TreePlane::ask_states(std::chrono::milliseconds limit) {
   states_.assign(static_cast<std::size_t>(config_.world_size), std::nullopt);
   loop_.post([this, question] { flood(Message::question, control::encode(question), -1); });
   const auto count_missing = [&] {
-    const auto open = tree_.reachable(self_, gone_);
     states_missing_ = 0;
     for (std::size_t rank = 0; rank < states_.size(); ++rank)
-      if (static_cast<Rank>(rank) != self_ && open[rank] && left_[rank] == 0 && !states_[rank]) ++states_missing_;
+      if (static_cast<Rank>(rank) != self_ && left_[rank] == 0 && !states_[rank] &&
+          joined_.reaches(self_, static_cast<Rank>(rank)))
+        ++states_missing_;
     return states_missing_ == 0;
   };
   changed_.wait_until(lock, deadline, count_missing);
-  const auto open = tree_.reachable(self_, gone_);
   const SteadyTime now = std::chrono::steady_clock::now();
   std::vector<RankNews> all(states_.size());
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
@@ -35,7 +35,7 @@ std::vector<RankNews> TreePlane::ask_states(std::chrono::milliseconds limit) {
       news.state = std::move(*states_[rank]);
     } else if (left_[rank] != 0) {
       news.presence = RankNews::Presence::left;
-    } else if (!open[rank]) {
+    } else if (!joined_.reaches(self_, news.rank)) {
       news.presence = RankNews::Presence::unreachable;
     }
   }
@@ -74,9 +74,13 @@ void TreePlane::give_state(std::uint64_t token, std::string state) {
 }
 
 void TreePlane::send_towards(Rank rank, Message type, const std::string& payload) {
-  const Rank next = tree_.towards(self_, rank);
+  Rank next = -1;
+  {
+    const std::lock_guard lock(mutex_);
+    next = joined_.towards(self_, rank);
+  }
   for (Link& link : links_)
-    if (link.peer == next && link.is_open()) link.stream->send(static_cast<std::uint8_t>(type), payload);
+    if (link.peer == next && link.carries()) link.stream->send(static_cast<std::uint8_t>(type), payload);
 }
 
 void TreePlane::send_letter(Rank to, std::string text) {

@@ -16,25 +16,26 @@ using namespace std::chrono_literals;
 void TreePlane::watch_silence(Link& link, SteadyTime now) {
   const auto silent = now - link.last_heard;
   if (silent < std::min(options_.note_silence_after, config_.silence_timeout)) return;
-  std::string name;
   {
     const std::lock_guard lock(mutex_);
     if (left_[static_cast<std::size_t>(link.peer)] != 0) return;
-    name = who_locked(link.peer);
   }
   if (silent >= config_.silence_timeout) {
     link.stream->close();
-    mark_gone(link.peer, link.peer);
-    return learn(
-        {ErrorCode::peer_lost, link.peer, self_, 0,
-         fmt::format("{} has been silent for {} (FABRING_SILENCE_TIMEOUT): its process is stopped, or its host "
-                     "cannot be reached",
-                     name, duration_text(config_.silence_timeout))},
-        link.peer);
+    return lost_in_silence(link.peer);
   }
   if (link.silence_noted) return;
   link.silence_noted = true;
   tell_silence(link.peer, silent);
+}
+
+void TreePlane::lost_in_silence(Rank rank) {
+  learn({ErrorCode::peer_lost, rank, self_, 0,
+         fmt::format("{} has been silent for {} (FABRING_SILENCE_TIMEOUT): its process is stopped, or its host "
+                     "cannot be reached",
+                     who(rank), duration_text(config_.silence_timeout))},
+        rank);
+  mark_gone(rank, rank);
 }
 
 void TreePlane::heard_again(Link& link) {

@@ -25,6 +25,8 @@ void run(std::string_view input) {
       return exact(payload, control::decode_letter);
     case control::Message::silence:
       return exact(payload, control::decode_silence);
+    case control::Message::moved:
+      return exact(payload, control::decode_moved);
     case control::Message::answer:
       return exact(payload, control::decode_answer);
     case control::Message::activity:
@@ -63,6 +65,7 @@ Seeds seeds() {
           type(Message::goodbye) + control::encode(control::Goodbye{2, "account"}),
           type(Message::letter) + control::encode(control::Letter{2, 1, "letter"}),
           type(Message::silence) + control::encode(control::Silence{0, 3, 4000}),
+          type(Message::moved) + control::encode(control::Moved{9, 2}),
           type(Message::answer) + control::encode(control::Answer{{1, 9}, 2, "state"})};
 }
 

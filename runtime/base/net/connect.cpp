@@ -97,6 +97,10 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
 
 }  // namespace
 
+bool nobody_listens(const Status& error) {
+  return error.code() == ErrorCode::unavailable && error.message().ends_with(errno_text(ECONNREFUSED));
+}
+
 std::shared_ptr<void> connect(Loop& loop, const SocketAddress& address, std::chrono::nanoseconds limit,
                               std::function<void(Result<std::unique_ptr<Stream>>)> done,
                               const ConnectOptions& options) {

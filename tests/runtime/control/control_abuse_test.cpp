@@ -38,8 +38,10 @@ class Puppet {
       });
     });
     run_until([&] { return link_ != nullptr; });
-    say(Message::entry, control::encode(control::Entry{
-                            0, self, WireWriter().text("puppet house", 256).number(std::uint32_t{99}).take()}));
+    say(Message::entry,
+        control::encode(control::Entry{
+            0, self,
+            WireWriter().text("puppet house", 256).number(std::uint32_t{99}).text("127.0.0.1:1", 128).take()}));
     run_until([&] { return link_->queued_bytes() == 0; });
   }
   void say(Message type, std::string_view payload) { link_->send(static_cast<std::uint8_t>(type), payload); }
@@ -167,6 +169,12 @@ INSTANTIATE_TEST_SUITE_P(
         Nonsense{"RefusalWithAnEndlessReason", number(Message::refusal),
                  control::encode(RefusedCall{1, 7, 1, std::string(1024, 'x')}).replace(16, 2, "\xff\xff")},
         Nonsense{"GoodbyeOfTheReceiver", number(Message::goodbye), control::encode(control::Goodbye{0, ""})},
+        Nonsense{"JoinOfANeighbour", number(Message::join), ""},
+        Nonsense{"WelcomeWithoutAJoin", number(Message::welcome), ""},
+        Nonsense{"GoneBeforeOfNobody", number(Message::gone_before), control::encode(control::Note{2, ""})},
+        Nonsense{"EmptyMove", number(Message::moved), ""},
+        Nonsense{"MoveOfNobody", number(Message::moved), control::encode(control::Moved{2, 0})},
+        Nonsense{"MoveToItself", number(Message::moved), control::encode(control::Moved{1, 1})},
         Nonsense{"FarTooLong", number(Message::entry), std::string(200'000, 'x')}),
     [](const auto& row) { return row.param.name; });
 
@@ -210,6 +218,43 @@ TEST_F(ControlAbuse, VisitorsThatAreNoChildrenAreTurnedAwayWhileTheTreeForms) {
   ASSERT_TRUE(plane.has_value()) << plane.error().to_string();
   EXPECT_EQ((*plane)->strangers(), 2u);
   EXPECT_EQ((*plane)->host_of(1), "puppet house");
+}
+
+// It only looked whether rank 0 is there, or was given no time to ask.
+TEST_F(ControlAbuse, AVisitorThatGoesAgainBeforeItAsksToJoinIsNobodysDeath) {
+  begin();
+  for (const std::string said : {"", "nonsense"}) {
+    net::Loop loop;
+    HandshakeOptions greeting;
+    greeting.purpose = Purpose::control;
+    greeting.initiator = true;
+    greeting.job_id = world_.config.job_id;
+    greeting.job_nonce = 4242;
+    greeting.self = 1;
+    greeting.world_size = 2;
+    bool over = false;
+    std::shared_ptr<void> shaking;
+    std::shared_ptr<FrameStream> link;
+    auto address = world_.board.get("control/0", steady_clock::now() + patience);
+    auto connecting = net::connect(loop, *net::SocketAddress::parse(*address), patience, [&](auto stream) {
+      ASSERT_TRUE(stream.has_value());
+      shaking = handshake(loop, std::move(*stream), greeting, [&](HandshakeResult result) {
+        ASSERT_NE(result.stream, nullptr) << result.status.message();
+        link = FrameStream::open(
+            loop, std::move(result.stream), 1 << 20,
+            {[](std::uint8_t, std::string_view) { return true; }, [&](const std::string&) { over = true; }});
+        if (said.empty()) return link->finish();
+        link->send(static_cast<std::uint8_t>(Message::goodbye), said);
+      });
+    });
+    const auto end = steady_clock::now() + patience;
+    while (!over && steady_clock::now() < end) loop.run_for(20ms);
+    EXPECT_TRUE(over) << "rank 0 closes it too";
+  }
+  puppet_->say(Message::failure, control::encode(Failure{ErrorCode::aborted, -1, 1, 3, "still heard"}));
+  const auto end = steady_clock::now() + patience;
+  while (world_.of(0).count() == 0 && steady_clock::now() < end) puppet_->loop().run_for(10ms);
+  EXPECT_EQ(world_.of(0).first()->text, "still heard");
 }
 
 // Whoever hears first that a rank is gone names the ranks behind it in an exchange it waits for, which may live.

@@ -195,6 +195,9 @@ class Endpoint {
   /// Why the connection to `peer` failed; success while it has not.
   virtual Status peer_error(Rank peer) const = 0;
 
+  /// Why this endpoint as a whole failed, by no fault of a peer; success while it has not. All its peers are lost then.
+  virtual Status error() const { return {}; }
+
   /// Drops the connection to `peer`: all its contexts complete (done or aborted), and posts to it are accepted and
   /// complete as aborted. Other peers are not disturbed.
   virtual void disconnect(Rank peer) = 0;

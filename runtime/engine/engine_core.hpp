@@ -353,8 +353,9 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   std::vector<Suspicion> suspicions_;
   std::vector<bool> disconnected_;
   std::uint32_t flat_runs_ = 0;
-  Time looked_at_{};       ///< what arrived, by the last of these, if it looks_once_a_turn()
-  bool given_up_ = false;  ///< the others count this rank as lost
+  Time looked_at_{};              ///< what arrived, by the last of these, if it looks_once_a_turn()
+  bool given_up_ = false;         ///< the others count this rank as lost
+  bool endpoint_failed_ = false;  ///< as a whole, which has been reported
   struct Settling {
     std::weak_ptr<CommunicatorCore> communicator;
     Time limit;  ///< how long nothing may come back

@@ -48,10 +48,18 @@ void EngineCore::on_peer_lost(Rank peer, const Status& why) {
 }
 
 void EngineCore::report_suspects(Time now) {
+  // By no fault of the peers that it has lost with it: they go on without this rank.
+  if (!endpoint_failed_ && parts_.endpoint && !left_.load()) {
+    if (const Status why = parts_.endpoint->error(); !why.ok()) {
+      endpoint_failed_ = true;
+      report({ErrorCode::transport_error, parts_.self, parts_.self, 0,
+              fmt::format("{} cannot communicate any more: {}", who(parts_.self), why.message())});
+    }
+  }
   for (Suspicion& suspicion : suspicions_) {
     if (suspicion.reported || now - suspicion.since < verdict_time || !needs(suspicion.rank)) continue;
     suspicion.reported = true;
-    if (left_.load() || given_up_) continue;  // then it is they who dropped the connection
+    if (left_.load() || given_up_ || endpoint_failed_) continue;  // then it is they who dropped the connection
     report({ErrorCode::peer_lost, suspicion.rank, parts_.self, 0,
             fmt::format("{} {} its data connection to {}: {}", who(parts_.self),
                         is_nonsense(suspicion.why) ? "closed" : "lost", who(suspicion.rank),

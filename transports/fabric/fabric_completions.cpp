@@ -12,7 +12,13 @@ using namespace std::chrono_literals;
 
 namespace {
 constexpr std::size_t batch = 64;
+constexpr unsigned polls_per_look = 256;
+
+// Answers of a queue that has nothing now, was woken, or was interrupted by a signal.
+bool says_nothing(ssize_t rc) {
+  return rc >= 0 || rc == -FI_EAGAIN || rc == -FI_EINTR || rc == -FI_ECANCELED || rc == -FI_ETIMEDOUT;
 }
+}  // namespace
 
 void FabricEndpoint::deliver(const Completion& completion) {
   if (sunk_ < sink_.size()) {
@@ -37,7 +43,8 @@ std::size_t FabricEndpoint::poll(std::span<Completion> out) {
   sunk_ = waiting;
   advance_introductions();
   if (!to_flush_.empty()) flush_again();
-  while (sunk_ < out.size()) {
+  look_for_trouble();
+  while (!closed_ && sunk_ < out.size()) {
     fi_cq_msg_entry entries[batch];
     const std::size_t room = std::min(out.size() - sunk_, batch);
     const ssize_t rc = domain_->read(entries, room);
@@ -46,6 +53,25 @@ std::size_t FabricEndpoint::poll(std::span<Completion> out) {
   }
   sink_ = {};
   return std::exchange(sunk_, 0);
+}
+
+void FabricEndpoint::look_for_trouble() {
+  if (++since_look_ >= polls_per_look) {
+    since_look_ = 0;
+    if (const Status why = domain_->device_error(); !why.ok()) return fail(why);
+  }
+  if (unfinished_.empty()) return;
+  std::erase_if(unfinished_, [&](Rank rank) { return peers_[static_cast<std::size_t>(rank)].live.empty(); });
+  const Time time = now();
+  for (const Rank rank : unfinished_) {
+    const Time since = time - peers_[static_cast<std::size_t>(rank)].ended_at;
+    if (since < patience_) continue;
+    return fail(
+        {ErrorCode::transport_error,
+         "libfabric has not ended what was under way to rank " + std::to_string(rank) + ", which was given up " +
+             std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(since).count()) +
+             " ms ago (FABRING_SILENCE_TIMEOUT); only closing the endpoint of all peers gives its memory back"});
+  }
 }
 
 void FabricEndpoint::advance_introductions() {
@@ -65,7 +91,12 @@ void FabricEndpoint::advance_introductions() {
 
 void FabricEndpoint::reap(ssize_t rc, const fi_cq_msg_entry* entries) {
   for (ssize_t i = 0; i < rc; ++i) completed(entries[i]);
-  if (rc == -FI_EAVAIL) failed(domain_->read_error());
+  if (rc == -FI_EAVAIL) {
+    fi_cq_err_entry entry;
+    const Status read = domain_->read_error(entry);
+    return read.ok() ? failed(entry) : fail(read);
+  }
+  if (!says_nothing(rc)) fail(call_failed("fi_cq_read", rc));
 }
 
 void FabricEndpoint::completed(const fi_cq_msg_entry& entry) {

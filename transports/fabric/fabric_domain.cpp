@@ -166,10 +166,23 @@ ssize_t FabricDomain::read_blocking(fi_cq_msg_entry* entries, std::size_t count,
   return fi_cq_sread(queue_.get(), entries, count, nullptr, static_cast<int>(limit.count()));
 }
 
-fi_cq_err_entry FabricDomain::read_error() const {
-  fi_cq_err_entry entry{};  // zeroed: err_data_size would otherwise ask for data in a wild buffer
-  if (fi_cq_readerr(queue_.get(), &entry, 0) < 1) entry = {};
-  return entry;
+Status FabricDomain::read_error(fi_cq_err_entry& entry) const {
+  entry = {};  // zeroed: err_data_size would otherwise ask for data in a wild buffer
+  const ssize_t rc = fi_cq_readerr(queue_.get(), &entry, 0);
+  if (rc >= 1) return {};
+  entry = {};
+  return rc == 0 || rc == -FI_EAGAIN ? Status() : call_failed("fi_cq_readerr", rc);
+}
+
+Status FabricDomain::device_error() const {
+  if (!events_) return {};
+  std::uint32_t event = 0;
+  char room[sizeof(fi_eq_cm_entry)];
+  if (fi_eq_read(events_.get(), &event, room, sizeof room, 0) != -FI_EAVAIL) return {};
+  fi_eq_err_entry entry{};
+  if (fi_eq_readerr(events_.get(), &entry, 0) < 0) return {};
+  return {ErrorCode::transport_error, "the network card failed: " + error_text(entry.err) + ", provider's number " +
+                                          std::to_string(entry.prov_errno)};
 }
 
 void FabricDomain::signal() const {

@@ -55,7 +55,10 @@ class FabricDomain {
   /// Waits for entries; without a wait object (EFA before 2.5) the caller must nap instead.
   bool can_block() const { return can_block_; }
   ssize_t read_blocking(fi_cq_msg_entry* entries, std::size_t count, std::chrono::milliseconds limit) const;
-  fi_cq_err_entry read_error() const;
+  /// The entry that -FI_EAVAIL was about, if there is one (`op_context`); an error: the queue has failed.
+  Status read_error(fi_cq_err_entry& entry) const;
+  /// EFA: an error of no operation, after which nothing of the device works.
+  Status device_error() const;
   void signal() const;
 
  private:

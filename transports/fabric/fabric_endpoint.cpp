@@ -130,6 +130,7 @@ Post FabricEndpoint::complete_now(Outcome outcome, std::uint64_t context) {
 
 Post FabricEndpoint::post_send(Rank rank, Slot slot, std::span<const std::byte> from, std::uint64_t context) {
   Peer& peer = known(rank);
+  if (peer.state == PeerState::ended) return complete_now(peer.end, context);
   if (closed_) return complete_now(Outcome::aborted, context);
   if (peer.state == PeerState::idle) connect(peer);
   if (peer.state == PeerState::ended) return complete_now(peer.end, context);
@@ -156,6 +157,7 @@ Post FabricEndpoint::post_send(Rank rank, Slot slot, std::span<const std::byte> 
 
 Post FabricEndpoint::post_recv(Rank rank, Slot slot, std::span<std::byte> into, std::uint64_t context) {
   Peer& peer = known(rank);
+  if (peer.state == PeerState::ended) return complete_now(peer.end, context);
   if (closed_) return complete_now(Outcome::aborted, context);
   if (peer.state == PeerState::idle) connect(peer);
   if (peer.state == PeerState::ended) return complete_now(peer.end, context);
@@ -217,13 +219,31 @@ Status FabricEndpoint::peer_error(Rank rank) const {
 
 void FabricEndpoint::lose(Peer& peer, const Status& why) {
   if (peer.state == PeerState::ended) return;
+  peer.error = explained(peer, why);
+  end(peer, Outcome::lost);
+}
+
+Status FabricEndpoint::explained(const Peer& peer, const Status& why) const {
   ErrorContext context;
   context.rank = peer.rank;
-  peer.error =
-      why.with_prefix("rank " + std::to_string(peer.rank) + " at " + domain_->readable(peer.world_name) + " (" +
-                      domain_->info().fabric_attr->prov_name + " " + protocol_name(domain_->info()) + "): ")
-          .with_context(context);
-  end(peer, Outcome::lost);
+  return why
+      .with_prefix("rank " + std::to_string(peer.rank) + " at " + domain_->readable(peer.world_name) + " (" +
+                   domain_->info().fabric_attr->prov_name + " " + protocol_name(domain_->info()) + "): ")
+      .with_context(context);
+}
+
+// What all peers share has failed: nothing posted would ever complete.
+void FabricEndpoint::fail(const Status& why) {
+  if (closed_) return;
+  error_ = why.with_prefix(std::string(domain_->info().fabric_attr->prov_name) + " " + protocol_name(domain_->info()) +
+                           ": ");
+  for (Peer& peer : peers_) {
+    if (peer.state == PeerState::unknown || peer.state == PeerState::ended) continue;
+    peer.error = explained(peer, why);
+    peer.state = PeerState::ended;
+    peer.end = Outcome::lost;
+  }
+  close_endpoints();
 }
 
 void FabricEndpoint::disconnect(Rank rank) {
@@ -247,6 +267,10 @@ void FabricEndpoint::end(Peer& peer, Outcome outcome) {
   if (!started || closed_) return complete_all(peer);
   if (dedicated() && !unanswered) return close_endpoint_of(peer);
   peer.parked = dedicated();
+  if (!dedicated() && !peer.live.empty()) {
+    peer.ended_at = now();
+    unfinished_.push_back(peer.rank);
+  }
   for (Operation* operation = peer.live.first(); operation; operation = operation->next)
     if (operation->kind == OperationKind::receive) fi_cancel(&peer.endpoint->fid, operation);
 }
@@ -280,7 +304,7 @@ void FabricEndpoint::close() {
   for (int rounds = 0; rounds < 64; ++rounds) {
     const ssize_t rc = domain_->read(entries, std::size(entries));
     reap(rc, entries);
-    if (rc == -FI_EAGAIN) break;
+    if (rc == -FI_EAGAIN || closed_) break;
   }
   close_endpoints();
 }
@@ -292,6 +316,7 @@ void FabricEndpoint::close_endpoints() {
   // The queue is not read again (see end() about closed endpoints); it and the rest live until the destructor, because
   // wake() may come from another thread.
   connecting_.clear();
+  unfinished_.clear();
   to_flush_.clear();
   for (Peer& peer : peers_) peer.own.reset();
   introductions_.close();

@@ -7,6 +7,8 @@
 //
 // Elsewhere (EFA, rxm) an endpoint is heavy, and one serves all peers. There disconnect() cancels the receives, but
 // sends to a peer that does not take them remain until it does or until close(): their bytes may not be touched before.
+// If they remain for Config::silence_timeout the endpoint closes itself, for all peers (error()): what waits for that
+// memory would wait for ever.
 //
 // What libfabric does not tell (1.17 and 2.6): a peer that died while we only wait to receive from it, and an address
 // that never answers (posting says -FI_EAGAIN for ever). For the first there is the control plane and disconnect();
@@ -43,6 +45,7 @@ class FabricEndpoint final : public Endpoint {
   void wait(std::chrono::microseconds limit) override;
   void wake() override;
   Status peer_error(Rank peer) const override;
+  Status error() const override { return error_; }
   void disconnect(Rank peer) override;
   void finish_sending() override {}  // nothing to say: libfabric has no half-close, completions say what was flushed
   void close() override;
@@ -78,6 +81,7 @@ class FabricEndpoint final : public Endpoint {
   // Completing.
   void deliver(const Completion& completion);
   void advance_introductions();
+  void look_for_trouble();
   void reap(ssize_t rc, const fi_cq_msg_entry* entries);
   void completed(const fi_cq_msg_entry& entry);
   void failed(const fi_cq_err_entry& entry);
@@ -96,7 +100,9 @@ class FabricEndpoint final : public Endpoint {
   void flush_again();
 
   // Ending.
+  void fail(const Status& why);
   void lose(Peer& peer, const Status& why);
+  Status explained(const Peer& peer, const Status& why) const;
   void end(Peer& peer, Outcome outcome);
   void close_endpoint_of(Peer& peer);
   void complete_all(Peer& peer);
@@ -128,12 +134,15 @@ class FabricEndpoint final : public Endpoint {
   std::string address_;
   std::string name_;
   std::vector<Rank> connecting_;
+  std::vector<Rank> unfinished_;   // ended, on an endpoint that all share, with operations that are still under way
   std::vector<Completion> ready_;  // completions that poll() had no room for, or that nobody polled for yet
   std::size_t ready_taken_ = 0;
   std::span<Completion> sink_;  // the caller's room while it polls
   std::size_t sunk_ = 0;
   std::atomic<bool> woken_{false};
   bool closed_ = false;
+  Status error_;             // why it closed by itself
+  unsigned since_look_ = 0;  // polls since the last look for an error of the device
   EndpointCounters counters_;
 };
 

@@ -38,6 +38,7 @@ struct Peer {
   bool parked = false;  ///< ended, but its endpoint cannot be closed yet: see FabricEndpoint::end
   OperationList live;
   Outcome end = Outcome::lost;
+  Time ended_at{0};
   Status error;
 };
 

@@ -141,6 +141,10 @@ class JointEndpoint final : public Endpoint {
   void wake() override { network_->wake(); }
 
   Status peer_error(Rank peer) const override { return at(peer).peer_error(peer); }
+  Status error() const override {
+    const Status local = local_->error();
+    return local.ok() ? network_->error() : local;
+  }
   void disconnect(Rank peer) override { at(peer).disconnect(peer); }
   void finish_sending() override {
     local_->finish_sending();

@@ -69,6 +69,8 @@ class RailsEndpoint final : public Endpoint {
   void wait(std::chrono::microseconds limit) override;
   void wake() override { rails_.front().endpoint->wake(); }
   Status peer_error(Rank peer) const override { return peers_[static_cast<std::size_t>(peer)].error; }
+  /// Of the first card: without another the rank goes on.
+  Status error() const override { return rails_.front().endpoint->error(); }
   void disconnect(Rank peer) override;
   void finish_sending() override;
   void close() override;

@@ -2,6 +2,7 @@
 // that call the real Communicator.
 
 #include <gtest/gtest.h>
+#include <rdma/fi_errno.h>
 
 #include <algorithm>
 #include <mutex>
@@ -45,7 +46,10 @@ class EnginesOnCards : public ::testing::Test {
     options.config.provider = "made_up";
     options.device_memory = made_up::device_memory();
   }
-  void TearDown() override { made_up::gpu().reset(); }
+  void TearDown() override {
+    made_up::control().answer_of_queue = 0;
+    made_up::gpu().reset();
+  }
 
   // What each rank's buffers hold before and must hold after, in memory of the GPU.
   void call(Communicator& all, Rank rank, const Request& what) {
@@ -128,6 +132,22 @@ TEST_F(EnginesOnCards, inside_a_host_memory_is_lent_and_between_hosts_cards_read
     EXPECT_GT(made_up::control().from_device, 0) << name(collective);
   }
   EXPECT_GT(made_up::gpu()->kernels(), 0u);
+}
+
+TEST_F(EnginesOnCards, a_card_whose_queue_fails_is_named_and_blames_no_peer) {
+  ThreadWorld world(2, Config{}, made_up::gpu(), *transport, options);
+  world.run([](Rank, Communicator all) { EXPECT_TRUE(all.barrier().ok()); });
+  made_up::control().answer_of_queue = -FI_EIO;
+  world.run([](Rank, Communicator all) {
+    float one = 1;
+    const Status failed = all.allreduce(&one, &one, 1, DataType::float32, ReduceOp::sum);
+    EXPECT_EQ(failed.code(), ErrorCode::transport_error) << failed.to_string();
+    const std::string culprit = "rank " + std::to_string(failed.context().rank) + " ";
+    EXPECT_NE(failed.message().find(culprit), std::string::npos) << failed.to_string();
+    EXPECT_NE(failed.message().find("cannot communicate any more: made_up"), std::string::npos) << failed.to_string();
+    EXPECT_NE(failed.message().find("fi_cq_read failed: Input/output error (5)"), std::string::npos)
+        << failed.to_string();
+  });
 }
 
 }  // namespace

@@ -20,6 +20,9 @@ struct Control {
   bool late_writes = false;
   int busy_reads = 0;  ///< so many reads are answered -FI_EAGAIN
   bool failing_reads = false;
+  bool stuck_sends = false;        ///< of messages: taken, and never ended
+  int answer_of_queue = 0;         ///< of fi_cq_read, instead of entries: a negative error
+  int answer_of_queue_errors = 0;  ///< of fi_cq_readerr likewise, once there is one
 
   int registered = 0;     ///< ranges of the GPU, now
   int registrations = 0;  ///< ever

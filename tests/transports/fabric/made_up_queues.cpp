@@ -12,7 +12,8 @@ namespace {
 ssize_t read_queue(fid_cq* cq, void* into, std::size_t count) {
   const Lock lock(mutex);
   Queue& queue = *of<Queue>(cq);
-  if (!queue.errors.empty()) return -FI_EAVAIL;
+  if (control.answer_of_queue != 0) return control.answer_of_queue;
+  if (control.answer_of_queue_errors != 0 || !queue.errors.empty()) return -FI_EAVAIL;
   if (queue.entries.empty()) return -FI_EAGAIN;
   count = std::min(count, queue.entries.size());
   std::copy_n(queue.entries.begin(), count, static_cast<fi_cq_msg_entry*>(into));
@@ -32,6 +33,7 @@ ssize_t sleep_in_queue(fid_cq* cq, void* into, std::size_t count, const void*, i
 ssize_t read_error(fid_cq* cq, fi_cq_err_entry* into, std::uint64_t) {
   const Lock lock(mutex);
   Queue& queue = *of<Queue>(cq);
+  if (control.answer_of_queue_errors != 0) return control.answer_of_queue_errors;
   if (queue.errors.empty()) return -FI_EAGAIN;
   *into = queue.errors.front();
   queue.errors.pop_front();

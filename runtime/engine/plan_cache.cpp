@@ -1,5 +1,7 @@
 #include "runtime/engine/plan_cache.hpp"
 
+#include <algorithm>
+
 #include "collectives/builder.hpp"
 
 namespace fabring {
@@ -23,6 +25,14 @@ Plan message_plan(Collective collective, Rank self, int size, Rank peer) {
 
 }  // namespace
 
+void PlanCache::count(std::deque<Key>& kind, std::size_t most, const Key& key) {
+  if (kind.size() >= most) {
+    plans_.erase(kind.front());
+    kind.pop_front();
+  }
+  kind.push_back(key);
+}
+
 Result<std::shared_ptr<const PreparedPlan>> PlanCache::find_or_make(const Call& call, Rank self,
                                                                     const std::vector<int>& node_of) {
   const bool average = reduces(call.collective) && call.op == ReduceOp::avg;
@@ -39,12 +49,11 @@ Result<std::shared_ptr<const PreparedPlan>> PlanCache::find_or_make(const Call& 
     if (!made) return made.error();
     plan = std::make_shared<PreparedPlan>(std::move(*made));
   }
-  if (rooted) {
-    if (rooted_.size() >= most_rooted) {
-      plans_.erase(rooted_.front());
-      rooted_.pop_front();
-    }
-    rooted_.push_back(key);
+  if (is_message(call.collective)) {
+    const std::size_t to_and_from_all = 2 * node_of.size() + 1;  // and from any
+    count(messages_, std::clamp(to_and_from_all, most_rooted, most_messages), key);
+  } else if (rooted) {
+    count(rooted_, most_rooted, key);
   }
   plans_.emplace(key, plan);
   return plan;

@@ -74,10 +74,12 @@ class Opener {
     return !shared_ || std::any_of(path_.node_of.begin(), path_.node_of.end(), [](int node) { return node != 0; });
   }
 
-  Result<std::vector<std::string>> exchange(const Result<std::unique_ptr<Endpoint>>& opened, Rank leader) {
+  Result<std::vector<std::string>> exchange(const Result<std::unique_ptr<Endpoint>>& opened,
+                                            const Result<Rank>& leader) {
     if (!opened) return gather_(opened.error());
+    if (!leader) return gather_(leader.error());
     return gather_(
-        WireWriter().number(std::int32_t{leader}).text(*opened ? (*opened)->address() : "", most_address).take());
+        WireWriter().number(std::int32_t{*leader}).text(*opened ? (*opened)->address() : "", most_address).take());
   }
 
   struct Told {

@@ -18,15 +18,18 @@ std::optional<AbstractAddress> beacon_address(std::uint64_t nonce, Rank rank) {
   return AbstractAddress::of(fmt::format("fabring-{:016x}-{}", nonce, rank));
 }
 
+Status no_socket(int error) {
+  return {ErrorCode::unavailable,
+          fmt::format("cannot open an abstract unix socket to find the ranks of this host: {}{}", std::strerror(error),
+                      error == EMFILE ? "; raise the limit on open files (ulimit -n)" : "")};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<NodeBeacon>> NodeBeacon::open(std::uint64_t job_nonce, Rank self) {
   const int socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (socket < 0 || !beacon_address(job_nonce, self)->bind(socket) || ::listen(socket, 4096) != 0) {
-    const Status why(ErrorCode::unavailable,
-                     fmt::format("cannot open an abstract unix socket to find the ranks of this "
-                                 "host: {}",
-                                 std::strerror(errno)));
+    const Status why = no_socket(errno);
     if (socket >= 0) ::close(socket);
     return why;
   }
@@ -35,13 +38,14 @@ Result<std::unique_ptr<NodeBeacon>> NodeBeacon::open(std::uint64_t job_nonce, Ra
 
 NodeBeacon::~NodeBeacon() { ::close(socket_); }
 
-Rank NodeBeacon::find_leader(const std::vector<Identity>& ranks) const {
+Result<Rank> NodeBeacon::find_leader(const std::vector<Identity>& ranks) const {
   const Identity& own = ranks[self_];
   for (Rank rank = 0; rank < self_; ++rank) {
     if (ranks[rank].fingerprint != own.fingerprint || ranks[rank].host_id != own.host_id) continue;
     const int socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (socket < 0) break;
-    const bool answered = beacon_address(nonce_, rank)->connect(socket);
+    if (socket < 0) return no_socket(errno);
+    // Nobody takes visitors in: with as many as a kernel lets wait (128 in older ones) it says to try again.
+    const bool answered = beacon_address(nonce_, rank)->connect(socket) || errno == EAGAIN;
     ::close(socket);
     if (answered) return rank;
   }

@@ -19,8 +19,9 @@ class NodeBeacon {
  public:
   static Result<std::unique_ptr<NodeBeacon>> open(std::uint64_t job_nonce, Rank self);
   ~NodeBeacon();
-  /// Lowest rank on this node; `self` if none answers. Every beacon must be open.
-  Rank find_leader(const std::vector<Identity>& ranks) const;
+  /// Lowest rank on this node; `self` if none answers. Every beacon must be open. Errors: unavailable, if this rank
+  /// cannot ask.
+  Result<Rank> find_leader(const std::vector<Identity>& ranks) const;
 
  private:
   NodeBeacon(std::uint64_t nonce, Rank self, int socket) : nonce_(nonce), self_(self), socket_(socket) {}

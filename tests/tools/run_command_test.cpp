@@ -240,13 +240,17 @@ TEST(Run, ASecondSignalKillsAlsoWhileNobodyReadsTheOutput) {
 }
 
 TEST(Run, ARankThatFailsIsNamedAndTheOthersEndAlsoWhileNobodyReadsTheOutput) {
-  Program program(
-      {"run", "-n", "2", "--grace", "50ms", "--", "sh", "-c", much + "test $FABRING_RANK = 1 && exit 7; exec yes"});
+  // Rank 1 fails once rank 0 has printed more than anybody takes.
+  const std::string filled = testing::TempDir() + "fabring-filled-" + std::to_string(::getpid());
+  Program program({"run", "-n", "2", "--grace", "50ms", "--", "sh", "-c",
+                   "if test $FABRING_RANK = 1; then until test -e " + filled + "; do sleep 0.01; done; exit 7; fi; " +
+                       much + "touch " + filled + "; exec yes"});
   program.leave_output_unread();
   ASSERT_TRUE(program.wait_for_errors("exited with status 7"));
   ASSERT_TRUE(program.wait_for_errors("1 of 2 ranks still run (0): terminating them"));
   program.signal(SIGTERM);
   EXPECT_EQ(program.wait().code, 7);
+  std::filesystem::remove(filled);
 }
 
 TEST(Run, WhatItSaysItselfHoldsUpNothingEither) {

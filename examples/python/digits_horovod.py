@@ -1,5 +1,5 @@
 """Trains a small network on the digits of scikit-learn, data-parallel, as a script written for Horovod does it. The loss is
-that of one process that has all the data:
+that of one process that has all the data (pip install scikit-learn torch):
 
     python digits_horovod.py
     python -m fabring.run -np 4 digits_horovod.py

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Data-parallel training (DDP) on scikit-learn's handwritten digits: real data, nothing to download.
+"""Data-parallel training (DDP) on scikit-learn's handwritten digits: real data, nothing to download
+(pip install scikit-learn).
 
     torchrun --nproc-per-node 4 ddp_digits.py
     torchrun --nproc-per-node 4 ddp_digits.py --backend gloo

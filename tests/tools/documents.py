@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What README.md and docs/ name must be there: links, files, folders; and the table of folders in docs/architecture.md
-must have every source folder. Run: documents.py ROOT, or documents.py --self-test."""
+must have every source folder. What a page installs with pip goes into an environment.
+Run: documents.py ROOT, or documents.py --self-test."""
 import pathlib
 import re
 import sys
@@ -81,12 +82,20 @@ def bad_table(root, text):
             yield f"the table of folders has no row for {folder.relative_to(root).as_posix()}/"
 
 
+def bad_pip(text):
+    """Debian's Python refuses pip outside an environment (externally managed), and has none on a fresh machine."""
+    blocks = "".join(FENCE.findall(text))
+    pip = re.search(r"^pip install", blocks, re.M)
+    if pip and not re.search(r"^python3 -m venv .*activate", blocks[: pip.start()], re.M):
+        yield "installs with pip and says nowhere before how to make an environment (python3 -m venv)"
+
+
 def faults(root):
     names = {p.name for top in top_folders(root) for p in (root / top).rglob("*") if p.is_file()}
     found = []
     for page in [root / "README.md", *sorted((root / "docs").rglob("*.md"))]:
         text = page.read_text()
-        wrong = [*bad_links(root, page, text), *bad_paths(root, text, names)]
+        wrong = [*bad_links(root, page, text), *bad_paths(root, text, names), *bad_pip(text)]
         if page == root / "docs" / "architecture.md":
             wrong += bad_table(root, text)
         found += [f"{page.relative_to(root)}: {each}" for each in wrong]
@@ -105,6 +114,8 @@ def self_test():
         "`two.cpp`": "no file is called that",
         "```\ncore/run.sh 4\n```\n": "names core/run.sh",
         "`../elsewhere/x`": "not of this tree",
+        "```\npython3 -m venv e && . e/bin/activate\npip install .\n```\n": None,
+        "```\npip install .\n```\n": "how to make an environment",
     }
     for text, expected in cases.items():
         for missing_row in (False, True):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What README.md and docs/ name must be there: links, files, folders; and the table of folders in docs/architecture.md
 must have every source folder. What a page installs with pip goes into an environment.
-Run: documents.py ROOT, or documents.py --self-test."""
+Every finding of the doctor has a row. Run: documents.py ROOT, or documents.py --self-test."""
 import pathlib
 import re
 import sys
@@ -14,6 +14,7 @@ CODE = re.compile(r"`([^`\n]+)`")
 FENCE = re.compile(r"^```.*?^```", re.M | re.S)
 SOURCE = re.compile(r"[\w.-]+\.(?:hpp|cpp|cu|h)$")
 ROW = re.compile(r"^\| ((?:`[^`]+`(?:, )?)+) \|", re.M)
+FINDING = re.compile(r'"((?:bench|clock|container|environment|fabric|gpu|hang|limits|memory|names|net|nic|pci|processors)\.[a-z_]+)"')
 
 
 def top_folders(root):
@@ -90,6 +91,19 @@ def bad_pip(text):
         yield "installs with pip and says nowhere before how to make an environment (python3 -m venv)"
 
 
+def untold_findings(root):
+    """What `fabring doctor` calls its findings must be in docs/doctor.md or docs/status.md, as `family.name` or as
+    `name` in the row of its family."""
+    text = "".join((root / "docs" / name).read_text() for name in ("doctor.md", "status.md"))
+    told = set(CODE.findall(FENCE.sub("", text)))
+    for row in re.findall(r"^\| `.*\|$", text, re.M):
+        families, rest = row[2:].split(" | ", 1)
+        told |= {f"{family}.{name}" for family in CODE.findall(families) for name in CODE.findall(rest)}
+    sources = sorted((root / "tools/fabring").rglob("*.cpp"))
+    for name in sorted({name for source in sources for name in FINDING.findall(source.read_text())} - told):
+        yield f"docs/doctor.md and docs/status.md have no word about the finding {name}"
+
+
 def faults(root):
     names = {p.name for top in top_folders(root) for p in (root / top).rglob("*") if p.is_file()}
     found = []
@@ -99,6 +113,8 @@ def faults(root):
         if page == root / "docs" / "architecture.md":
             wrong += bad_table(root, text)
         found += [f"{page.relative_to(root)}: {each}" for each in wrong]
+    if (root / "tools/fabring/doctor").is_dir():
+        found += untold_findings(root)
     return found
 
 
@@ -132,6 +148,16 @@ def self_test():
                 ok = len(found) == len(wanted) and all(any(w in f for f in found) for w in wanted)
                 if not ok:
                     sys.exit(f"{text!r}: wanted {wanted}, found {found}")
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        (root / "docs").mkdir()
+        (root / "tools/fabring/doctor").mkdir(parents=True)
+        (root / "docs/doctor.md").write_text("| `net`, `nic` | `mtu` (small), `speed` |\n")
+        (root / "docs/status.md").write_text("| `hang.link` | two |\n")
+        (root / "tools/fabring/doctor/all.cpp").write_text('"nic.mtu" "hang.link" "net.speed" "hang.gone" "nic.link"')
+        told = [fault.rsplit(" ", 1)[1] for fault in untold_findings(root)]
+        if told != ["hang.gone", "nic.link"]:
+            sys.exit(f"wanted hang.gone and nic.link, found {told}")
 
 
 if sys.argv[1] == "--self-test":

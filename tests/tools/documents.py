@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """What README.md and docs/ name must be there: links, files, folders; and the table of folders in docs/architecture.md
 must have every source folder. What a page installs with pip goes into an environment.
-Every finding of the doctor has a row. Run: documents.py ROOT, or documents.py --self-test."""
+Every finding of the doctor, every launcher, and what is called otherwise in other backends
+has a word. Run: documents.py ROOT, or documents.py --self-test."""
 import pathlib
 import re
 import sys
@@ -104,6 +105,21 @@ def untold_findings(root):
         yield f"docs/doctor.md and docs/status.md have no word about the finding {name}"
 
 
+def untold_names(root):
+    """Variables by which launchers are known must be in docs/launchers.md, those of other backends that have a like of ours
+    in docs/pytorch.md."""
+    launchers = (root / "runtime/bootstrap/launchers.cpp").read_text()
+    known = {name for body in re.findall(r"_present\(const Environment& e\) \{(.*?)\}", launchers, re.S)
+             for name in re.findall(r'"([A-Z_]+)"', body)}
+    others = re.findall(r'\{"([A-Z_]+)",\s*"FABRING_', (root / "tools/fabring/doctor/host_environment.cpp").read_text())
+    for page, names in (("docs/launchers.md", known - {"SLURM_JOB_ID", "PMI_ID"}), ("docs/pytorch.md", others)):
+        told = set(CODE.findall((root / page).read_text()))
+        for name in sorted(set(names) - told):
+            yield f"{page} has no word about {name}"
+    if not known or not others:
+        yield "the launchers' variables, or those of other backends, are not found in the sources any more"
+
+
 def faults(root):
     names = {p.name for top in top_folders(root) for p in (root / top).rglob("*") if p.is_file()}
     found = []
@@ -114,7 +130,7 @@ def faults(root):
             wrong += bad_table(root, text)
         found += [f"{page.relative_to(root)}: {each}" for each in wrong]
     if (root / "tools/fabring/doctor").is_dir():
-        found += untold_findings(root)
+        found += [*untold_findings(root), *untold_names(root)]
     return found
 
 

@@ -216,8 +216,9 @@ constexpr Setting rows[] = {
      "network as well. inproc: ranks that are threads of one process, for tests.",
      read_word_list<&Config::transport>, show_text<&Config::transport>},
     {"FABRING_PROVIDER", "text", "", "", "",
-     "libfabric provider for the fabric transport: auto, efa, tcp (native reliable datagrams over TCP) or rxm "
-     "(tcp;ofi_rxm).",
+     "libfabric provider for the fabric transport: auto (efa, else tcp), efa, tcp (native reliable datagrams over "
+     "TCP), "
+     "rxm (tcp;ofi_rxm, slow) or a name of libfabric's (docs/providers.md).",
      read_text<&Config::provider>, show_text<&Config::provider>},
     {"FABRING_ALGORITHM", "text", "", "", "",
      "auto: the algorithm with the lowest predicted time. One that all collectives which have it are to use: ring. Or "

@@ -132,9 +132,12 @@ std::string environment_note() {
   return filter && *filter ? "; FI_PROVIDER=" + std::string(filter) + " in the environment hides all others" : "";
 }
 
-Status nothing_found(const std::string& wanted, const std::string& address, int error) {
-  std::string text = wanted == "auto" ? "libfabric offers no reliable-datagram provider with tags on address " + address
+Status nothing_found(const std::string& wanted, const std::string& address, const Offers& offers) {
+  std::string text = wanted == "auto" ? "libfabric offers neither EFA nor its native TCP on address " + address
                                       : "libfabric provider \"" + wanted + "\" is not usable on address " + address;
+  if (wanted == "auto" && first(offers.list.get(), "rxm"))
+    text += "; its tcp;ofi_rxm is slower than FABRING_TRANSPORT=tcp, and taken with FABRING_PROVIDER=rxm only";
+  const int error = offers.error;
   if (wanted == "shm") text += ": its endpoints are named by process, not by address";
   if (error && error != FI_ENODATA) text += " (" + error_text(error) + ")";
   text += "; here are: " + joined(provider_names()) + environment_note() +
@@ -266,11 +269,11 @@ Result<ProviderChoice> choose_provider(const std::string& wanted, const std::str
   const Offers offers = ask(nullptr, address.c_str(), true);
   if (wanted != "auto") {
     const fi_info* info = first(offers.list.get(), wanted);
-    return info ? chosen(info, address, "") : nothing_found(wanted, address, offers.error);
+    return info ? chosen(info, address, "") : nothing_found(wanted, address, offers);
   }
-  for (const char* next : {"tcp", "rxm"})
-    if (const fi_info* info = first(offers.list.get(), next)) return chosen(info, address, aside);
-  return nothing_found(wanted, address, offers.error);
+  // rxm is never taken unasked: sockets of our own are faster, and are the next transport in line.
+  if (const fi_info* info = first(offers.list.get(), "tcp")) return chosen(info, address, aside);
+  return nothing_found(wanted, address, offers);
 }
 
 void ask_for_devices(ProviderChoice& choice, const std::string& address) {

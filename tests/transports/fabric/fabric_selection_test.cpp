@@ -217,6 +217,21 @@ TEST(FabricSelection, AVariableOfLibfabricThatHidesEverythingIsNamed) {
       testing::ExitedWithCode(0), "FI_PROVIDER=shm");
 }
 
+// "net" is the native one of libfabric 1.17; what is left is rxm, which is slower than sockets of our own.
+TEST(FabricSelection, AutoTakesNoRxmWhereTheNativeTcpIsHidden) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(
+      {
+        setenv("FI_PROVIDER", "^net", 1);
+        const auto answer = probe("auto");
+        std::fputs(answer ? answer->c_str() : answer.error().message().c_str(), stderr);
+        if (answer) _exit(contains(*answer, "protocol XNET") ? 0 : 1);  // from 1.18 on it is called tcp
+        const bool rxm = probe("rxm").has_value();
+        _exit(rxm && contains(answer.error().message(), "FABRING_PROVIDER=rxm") ? 0 : 2);
+      },
+      testing::ExitedWithCode(0), "FI_PROVIDER=.net in the environment|protocol XNET");
+}
+
 TEST(FabricAddress, BytesThatAreNoneAreRefused) {
   auto endpoint = open_fabric(fabric_options(0, 3));
   auto other = open_fabric(fabric_options(1, 3));

@@ -24,7 +24,7 @@ struct Config {
   std::string master_addr;  ///< FABRING_MASTER_ADDR: name or address where rank 0 can be reached
   /// What said so: "FABRING_MASTER_ADDR", "MASTER_ADDR", "SLURM_STEP_NODELIST"; for messages.
   std::string master_named_by = "FABRING_MASTER_ADDR";
-  int master_port = 0;  ///< FABRING_MASTER_PORT
+  int master_port = 0;  ///< FABRING_MASTER_PORT; 0: 29431
   /// The port belongs to somebody else's store (torchrun's agent) or may: meet at the first of the following ports
   /// that is ours. False when FABRING_MASTER_PORT named it: then exactly that port, or an error.
   bool master_port_shared = false;

@@ -164,7 +164,7 @@ FABRING_C_API int fabring_supports(fabring_data_type type, fabring_reduce_op op)
 typedef struct fabring_config fabring_config;
 
 /* All settings at their defaults; nothing is read from the environment. At least FABRING_RANK and FABRING_WORLD_SIZE
- * must be set; with more than one rank FABRING_MASTER_ADDR and FABRING_MASTER_PORT too. */
+ * must be set; with more than one rank FABRING_MASTER_ADDR too, and FABRING_MASTER_PORT where 29431 is not free. */
 FABRING_C_API fabring_status_code fabring_config_create(fabring_config** config, fabring_error* error);
 /* What the environment says: FABRING_* and the launchers' names. Errors: invalid_argument naming the variable. */
 FABRING_C_API fabring_status_code fabring_config_create_from_environment(fabring_config** config, fabring_error* error);

@@ -9,6 +9,7 @@
 
 #include "runtime/base/digest.hpp"
 #include "runtime/base/rank_list.hpp"
+#include "runtime/bootstrap/launch_environment.hpp"
 #include "runtime/bootstrap/master_address.hpp"
 #include "runtime/bootstrap/meeting_client.hpp"
 #include "runtime/bootstrap/meeting_server.hpp"
@@ -229,8 +230,10 @@ Result<std::unique_ptr<MeetingServer>> serve(const Config& config, MeetingTerms 
 
 }  // namespace
 
-Result<std::unique_ptr<Bootstrap>> rendezvous(const Config& config, const std::string& secret, const Log& log,
+Result<std::unique_ptr<Bootstrap>> rendezvous(const Config& given, const std::string& secret, const Log& log,
                                               const RendezvousOptions& options) {
+  Config config = given;
+  if (config.master_port == 0) config.master_port = default_master_port;  // no environment was asked for it
   FABRING_TRY(check_config(config));
   if (config.world_size == 1)
     return std::unique_ptr<Bootstrap>(std::make_unique<LonelyBootstrap>(options.local_address));

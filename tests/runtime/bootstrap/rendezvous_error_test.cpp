@@ -7,6 +7,7 @@
 
 #include "runtime/base/frame_stream.hpp"
 #include "runtime/base/hello.hpp"
+#include "runtime/bootstrap/launch_environment.hpp"
 #include "runtime/bootstrap/master_search.hpp"
 #include "runtime/bootstrap/meeting_wire.hpp"
 #include "tests/runtime/bootstrap/meeting_world.hpp"
@@ -369,8 +370,16 @@ TEST_F(RendezvousError, NonsenseInTheConfigurationIsRefusedAtOnce) {
   check([](Config& config) { config.world_size = 0; }, "FABRING_WORLD_SIZE");
   check([](Config& config) { config.master_addr.clear(); }, "FABRING_MASTER_ADDR");
   check([](Config& config) { config.master_addr = "fe80::1"; }, "fe80::1%eth0");
-  check([](Config& config) { config.master_port = 0; }, "FABRING_MASTER_PORT");
+  check([](Config& config) { config.master_port = -1; }, "FABRING_MASTER_PORT");
   check([](Config& config) { config.master_port = 65536; }, "FABRING_MASTER_PORT");
+}
+
+TEST_F(RendezvousError, WhereNoPortWasGivenItIsTheOneThatTheEnvironmentWouldHave) {
+  Meeting meeting(2);
+  meeting.base.rendezvous_timeout = 300ms;
+  meeting.base.master_port = 0;
+  const auto ends = meeting.run({1});
+  EXPECT_THAT(ends[0].message(), HasSubstr(std::to_string(default_master_port)));
 }
 
 }  // namespace

@@ -178,7 +178,7 @@ int main(int argc, char** argv) {
   if (!options) return 2;
   const Result<bool> good = run(*options);
   if (!good) {
-    std::fprintf(stderr, "fabring-train: %s\n", good.error().message().c_str());
+    std::fprintf(stderr, "fabring-train: %s\n", good.error().to_string().c_str());
     return 3;
   }
   return *good ? 0 : 1;

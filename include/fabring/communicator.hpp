@@ -2,7 +2,7 @@
 // Engine, Communicator, Work: the whole of Fabring for a program that embeds it.
 //
 //   auto engine = fabring::Engine::from_environment();            // rendezvous: every rank of the job calls this
-//   if (!engine) { std::cerr << engine.error().message() << '\n'; return 3; }
+//   if (!engine) { std::cerr << engine.error().to_string() << '\n'; return 3; }
 //   fabring::Communicator world = (*engine)->world();
 //   fabring::Status done = world.allreduce(gradients.data(), gradients.data(), gradients.size(),
 //                                          fabring::DataType::float32, fabring::ReduceOp::sum);

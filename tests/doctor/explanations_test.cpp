@@ -62,6 +62,14 @@ TEST(Explanations, LinesOfLogsAreRecognised) {
       {"NVRM: Xid (PCI:0000:10:00): 79, GPU has fallen off the bus", "GPU reported"},
       {"OSError: [Errno 24] Too many open files", "open files"},
       {"fi_getinfo: -61 (No data available)", "No provider"},
+      {"invalid_argument: no rank: nothing in the environment says which rank this process is; start it with ...",
+       "by no launcher"},
+      {"invalid_argument: FABRING_TRANPORT is set in the environment but is not a setting of Fabring", "none"},
+      {"ImportError: fabring.torch was built for torch 2.11.0, but this is torch 2.13.0", "changed after"},
+      {"horovod.common.exceptions.HorovodInternalError: peer_lost: allreduce #2", "operation failed"},
+      {"./app: error while loading shared libraries: libhwloc.so.15: cannot open shared object file: No such file",
+       "needs at run time"},
+      {"./app: error while loading shared libraries: libfabring.so.0.1: cannot open shared object file", "loader"},
   };
   for (const Line& line : lines) {
     const auto found = explain_text(line.text);
@@ -83,6 +91,7 @@ TEST(Explanations, KnowWhatFabringItselfPrintsAndRaises) {
       {"fabring.errors.TimeoutError: allreduce #3 on 'world'", "timeout"},
       {"fabring r0 warning: barrier #1 on 'world' has waited 10 s for rank 1 (host a)", "timeout"},
       {"fabring.errors.OutOfMemoryError: scratch", "out_of_memory"},
+      {"internal: a step of the plan completed twice", "internal"},
   };
   for (const auto& [line, code] : lines) {
     const auto found = explain_text(line);

@@ -309,6 +309,22 @@ def test_a_package_without_the_backend_says_so_when_it_is_asked_for(tmp_path):
     assert asked.returncode != 0 and "--no-build-isolation" in asked.stderr, asked.stderr
 
 
+def test_the_backend_of_another_torch_says_how_to_build_it_again(tmp_path):
+    """--no-deps: pip would install all that the package depends on anew, and maybe another torch."""
+    import fabring.torch
+
+    for folder in (pathlib.Path(fabring.__file__).parent, pathlib.Path(fabring.torch.__file__).parent):
+        package = tmp_path / "fabring" / ("torch" if folder.name == "torch" else "")
+        package.mkdir()
+        for file in folder.iterdir():
+            if file.name not in ("torch", "_built_for.py", "__pycache__"):
+                (package / file.name).symlink_to(file.resolve())
+    (tmp_path / "fabring" / "torch" / "_built_for.py").write_text('torch = "1.0.0"\n')
+    plain = installed(tmp_path)(PLAIN)
+    assert plain.stdout == "2.0\n" and "built for torch 1.0.0" in plain.stderr, plain.stderr
+    assert "--no-build-isolation --force-reinstall --no-deps ." in plain.stderr, plain.stderr
+
+
 @pytest.mark.parametrize("what, error", [("fabring", "OSError"), ("fabring", "ModuleNotFoundError"),
                                          ("fabring/torch", "RuntimeError")])
 def test_torch_can_be_imported_where_the_package_cannot(tmp_path, what, error):

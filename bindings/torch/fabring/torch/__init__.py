@@ -26,7 +26,8 @@ def _same_version(built: str, found: str) -> bool:
 if not _same_version(_built_for.torch, torch.__version__):
     raise ImportError(
         f"fabring.torch was built for torch {_built_for.torch}, but this is torch {torch.__version__}; torch's C++ "
-        "interface changes with every version. Build it again: pip install --no-build-isolation --force-reinstall ."
+        "interface changes with every version. Build it again, at the root of its repository: pip install "
+        "--no-build-isolation --force-reinstall --no-deps ."
     )
 
 import torch.distributed as dist  # noqa: E402

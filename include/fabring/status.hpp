@@ -22,7 +22,7 @@ enum class ErrorCode : std::uint8_t {
   unsupported,       ///< not possible here; choose another type, transport or algorithm. Stays usable.
   unavailable,       ///< a resource or service is missing (port, name, provider); fix the environment.
   timeout,           ///< a deadline passed; the text says who was waited for.
-  peer_lost,         ///< a rank died or cannot be reached; make a new communicator without it.
+  peer_lost,         ///< a rank died or cannot be reached; go on in a subgroup() of the others, or start again.
   aborted,           ///< abort() was called, here or on another rank.
   out_of_memory,     ///< the memory budget or the machine is exhausted.
   transport_error,   ///< the fabric failed in a way that names no dead rank.

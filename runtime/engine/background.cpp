@@ -24,6 +24,8 @@ constexpr auto turn_limit = std::chrono::milliseconds(50);         // of one dri
 constexpr std::size_t most_bytes_at_once = std::size_t{64} << 10;  // that a caller begins itself: some microseconds
 
 constexpr auto look_every = std::chrono::milliseconds(500);
+constexpr auto look_every_after_failure = std::chrono::milliseconds(10);
+constexpr int looks_after_failure = 50;                    // until the usual look comes
 constexpr auto busy_for = std::chrono::milliseconds(100);  // a program that called so lately may call again now
 constexpr int most_rounds = 64;
 constexpr int least_rounds = 20;  // an endpoint may look at all of its sockets and cards only every 16th time
@@ -149,6 +151,15 @@ void EngineCore::look_again(ControlPlane& control) {
     if (parts_.clock->now() - last_end_.load() >= Time(busy_for)) look_if_idle();
     if (!left_.load()) look_again(control);
   });
+}
+
+// In the control thread. What others still have of this rank's, in an operation that has failed, they get back only
+// where it looks, and they wait for less time than passes between two looks of an idle rank.
+void EngineCore::look_after_failure(ControlPlane& control, int looks_before) {
+  look_if_idle();
+  if (looks_before < looks_after_failure && !left_.load())
+    control.after(look_every_after_failure,
+                  [this, &control, looks_before] { look_after_failure(control, looks_before + 1); });
 }
 
 // In the control thread. What the others send for calls that this rank never makes, or made otherwise, must be seen

@@ -54,7 +54,7 @@ std::shared_ptr<EngineCore> EngineCore::make(EngineParts parts) {
       self->news_.store(true, std::memory_order_release);
       if (self->parts_.endpoint) self->parts_.endpoint->wake();
       self->notify_waiters();
-      if (self->looks_when_idle_.load()) control->after({}, [self] { self->look_if_idle(); });
+      if (self->looks_when_idle_.load()) control->after({}, [self, control] { self->look_after_failure(*control); });
     });
     control->on_goodbye([self](Rank rank, const std::string& account) { self->heard_goodbye(rank, account); });
     control->on_letter([self](Rank from, std::string_view letter) { self->heard_members(from, letter); });

@@ -274,6 +274,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   bool called_within(std::chrono::nanoseconds time) const;
   void background();
   void look_again(ControlPlane& control);
+  void look_after_failure(ControlPlane& control, int looks_before = 0);
   void look_if_idle();
   void ask_state(std::function<void(const RankState&)> tell);
   void tell_state();

@@ -19,7 +19,7 @@ HAS = {
     "include/fabring/operation.hpp": "using namespace fabring; Communicator world; void *weights = nullptr, *out = nullptr, "
                                      "*in = nullptr; std::size_t count = 0, n = 0; DataType type{}; Rank right = 0, left = 0;",
 }
-HAS_BESIDES = ("std::size_t count = 0; using namespace fabring; "
+HAS_BESIDES = ("[[maybe_unused]] std::size_t count = 0; using namespace fabring; "
                "[[maybe_unused]] const auto report = [](const Status&) { return 1; };")
 
 

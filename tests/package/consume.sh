@@ -1,11 +1,16 @@
 #!/bin/sh
 # consume.sh BUILD CONSUMER WORK CC CXX SANITIZE: install BUILD into a scratch prefix, build CONSUMER in C and C++ against
-# it, by CMake package and by pkg-config, run it.
+# it, by CMake package and by pkg-config, run it; take away what was installed, as README says.
 set -eu
 build=$1 consumer=$2 work=$3 cc=$4 cxx=$5 sanitize=$6
 rm -rf "$work"
 cmake --install "$build" --prefix "$work/prefix" >"$work.log"
 test ! -e "$work/prefix/include/fabring/endpoint.hpp"  # internals are not installed
+manifest=$work.manifest
+cp "$build/install_manifest.txt" "$manifest"
+for notice in LICENSE THIRD_PARTY; do
+  cmp "$consumer/../../../$notice" "$(find "$work/prefix/share/doc" -name "$notice")"  # the licences ask for it
+done
 flags=${sanitize:+-fsanitize=$sanitize}
 cmake -S "$consumer" -B "$work/cmake" -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_CXX_FLAGS="$flags" >>"$work.log"
 cmake --build "$work/cmake" >>"$work.log"
@@ -30,3 +35,5 @@ if [ -x "$work/prefix/bin/fabring" ]; then
   "$work/prefix/bin/fabring" run -n 2 -- "$work/examples-c/fabring-c-allreduce"
   "$work/prefix/bin/fabring" run -n 2 -- "$work/examples-c/fabring-c-load" "$libdir/libfabring.so"
 fi
+xargs -d '\n' rm <"$manifest"
+if find "$work/prefix" ! -type d | grep .; then exit 1; fi

@@ -37,6 +37,8 @@ names = zipfile.ZipFile(wheel).namelist()
 for wanted in ("fabring/py.typed", "fabring/_core.pyi", "fabring/lib/libfabring.so.", "fabring/bin/fabring",
                "fabring_torch_autoload.py"):  # torch loads it by its entry point, and fails where it is missing
     assert any(name.startswith(wanted) for name in names), f"{wanted} is not in the wheel: {names}"
+for notice in ("LICENSE", "THIRD_PARTY"):
+    assert any(".dist-info/" in name and name.endswith("/" + notice) for name in names), f"{notice} is not in the wheel: {names}"
 assert not any("tests" in name or name.endswith((".hpp", ".cpp")) for name in names), names
 
 venv.create(work / "venv", with_pip=True)

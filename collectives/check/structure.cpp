@@ -49,8 +49,11 @@ Status check_ranges(const Plan& plan) {
         (id == 0 ? range.parent != 0 || range.first != 0 || range.last != range.parts : range.parent >= id)) {
       return fail(", which cannot be");
     }
-    if (id == 0 || plan.blocks == 0 || range.first == range.last) continue;
-    if (range.parent == 0 ? range.parts != plan.blocks : !in_one_block(blocks_of(plan, range.parent))) {
+    if (id == 0 || plan.blocks == 0) continue;
+    const bool empty = range.first == range.last;
+    // Nothing at the beginning of all is nothing for any cut; elsewhere it is a place between two blocks.
+    if (range.parent == 0 ? range.parts != plan.blocks && range.last != 0
+                          : !empty && !in_one_block(blocks_of(plan, range.parent))) {
       return fail("; only the " + text(plan.blocks) + " blocks, and parts of one of them, have bounds");
     }
   }

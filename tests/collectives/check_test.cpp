@@ -77,6 +77,20 @@ TEST(PlanCheck, SendsThatWaitForTheirReceivesMayDeadlock) {
   EXPECT_THAT(error_of(plans), AllOf(HasSubstr("deadlock"), HasSubstr("rank 0, step 0"), HasSubstr("waits for")));
 }
 
+// Its place was taken from the bounds of blocks that are not there.
+TEST(PlanCheck, AnEmptyRangeLiesBetweenBlocksThatAreThere) {
+  const auto with = [](Range range) {
+    auto plans = test::plans_of(Form{Collective::all_gather, Algorithm::ring}, test::flat(2));
+    for (Plan& plan : plans) plan.ranges.push_back(range);
+    return error_of(plans);
+  };
+  constexpr std::uint32_t far = 4'000'000'000;
+  EXPECT_THAT(with({0, far, far, far}), HasSubstr("only the 2 blocks"));
+  EXPECT_THAT(with({0, 1, 1, 3}), HasSubstr("only the 2 blocks"));
+  EXPECT_EQ(with({0, 0, 0, 1}), "no error") << "as PlanBuilder::nothing() makes it";
+  EXPECT_EQ(with({0, 2, 2, 2}), "no error");
+}
+
 TEST(PlanCheck, EveryInputCountsOnce) {
   EXPECT_THAT(error_of(pair_of([](PlanBuilder& plan, Rank) { plan.settle(0); })), HasSubstr("input 0 times"));
   const auto twice = pair_of([](PlanBuilder& plan, Rank peer) {

@@ -40,7 +40,9 @@ Seeds seeds() {
   return {world_of(Collective::allreduce, Algorithm::ring, {0, 0}),
           world_of(Collective::allreduce, Algorithm::recursive_doubling, {0, 0, 1}),
           world_of(Collective::broadcast, Algorithm::chain, {0, 0, 0}),
-          world_of(Collective::reduce, Algorithm::binomial, {0, 1})};
+          world_of(Collective::reduce, Algorithm::binomial, {0, 1}),
+          world_of(Collective::all_gather, Algorithm::ring, {0, 0}),
+          world_of(Collective::alltoall, Algorithm::pairwise, {0, 0})};
 }
 
 }  // namespace fabring::fuzz::plan_json

@@ -74,6 +74,21 @@ TEST(PlanJson, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(error_of(replaced(good, "[\"input\",", "[\"input\",4000000,")), HasSubstr("[\"scratch\", range, area]"));
 }
 
+// Asking the 20000th for its place went up all before it, for every range and step: seconds.
+TEST(PlanJson, RangesInsideRangesHaveAnEnd) {
+  const auto error_of_nested = [](std::uint32_t depth) {
+    Plan plan = test::plans_of(Algorithm::ring, test::flat(3))[1];
+    for (RangeId parent = 0; depth > 0; --depth) {
+      plan.ranges.push_back({parent, 0, 1, 1});
+      parent = static_cast<RangeId>(plan.ranges.size() - 1);
+    }
+    return error_of(plan_to_json(plan));
+  };
+  EXPECT_EQ(error_of_nested(64), "no error");
+  EXPECT_THAT(error_of_nested(65), AllOf(HasSubstr("65 deep"), HasSubstr("at most 64")));
+  EXPECT_THAT(error_of_nested(20'000), HasSubstr("at most 64"));
+}
+
 // Each new field was compared with all before it: minutes.
 TEST(PlanJson, ManyFieldsTakeNoTime) {
   std::string text = "{";

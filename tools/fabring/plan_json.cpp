@@ -19,8 +19,9 @@ using Parsed = nlohmann::json;
 
 constexpr std::string_view format_name = "fabring-plan";
 constexpr std::uint64_t format_version = 1;
-constexpr std::uint64_t most_ranks = 4096;  // the proof is quadratic
-constexpr std::size_t most_steps = 65536;   // so are its dependencies
+constexpr std::uint64_t most_ranks = 4096;   // the proof is quadratic
+constexpr std::size_t most_steps = 65536;    // so are its dependencies
+constexpr std::uint32_t deepest_range = 64;  // parts of parts; what asks a range for its place goes up all of them
 constexpr int most_nesting = 8;
 constexpr std::size_t longest_name = 64;
 constexpr std::uint64_t most_in_32_bits = std::numeric_limits<std::uint32_t>::max();
@@ -223,6 +224,19 @@ void add_successors(Plan& plan, const std::vector<std::vector<StepId>>& after) {
   }
 }
 
+/// Halving among 4096 ranks cuts 12 times. What is wrong with their order is for check_plan() to say.
+Status check_depth(const Plan& plan, const std::string& where) {
+  std::vector<std::uint32_t> depth(plan.ranges.size());
+  for (std::size_t id = 1; id < plan.ranges.size(); ++id) {
+    if (plan.ranges[id].parent >= id) return {};
+    depth[id] = depth[plan.ranges[id].parent] + 1;
+    if (depth[id] > deepest_range)
+      return wrong(fmt::format("{} has ranges inside ranges {} deep (range {}); at most {}", where, depth[id], id,
+                               deepest_range));
+  }
+  return {};
+}
+
 Result<Plan> plan_from(const Parsed& json, const std::string& where) {
   Reader reader(json, where);
   if (reader.word("format") != format_name) reader.fail(fmt::format("is not of the format {}", format_name));
@@ -248,6 +262,7 @@ Result<Plan> plan_from(const Parsed& json, const std::string& where) {
   const Parsed& steps = reader.list("steps");
   if (steps.size() > most_steps) reader.fail(fmt::format("has {} steps; at most {}", steps.size(), most_steps));
   if (!reader.status().ok()) return reader.status();
+  FABRING_TRY(check_depth(plan, where));
 
   std::vector<std::vector<StepId>> after(steps.size());
   for (std::size_t id = 0; id < steps.size(); ++id) {

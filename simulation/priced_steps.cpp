@@ -17,7 +17,9 @@ Nanoseconds message_cost(const Step& step, std::uint64_t bytes, bool needs_grant
 
 Nanoseconds computing_cost(const Step& step, std::uint64_t bytes, const Machine& machine) {
   const Nanoseconds once = transfer_ns(bytes, machine.reduce_bytes_per_second);
-  return step.kind == StepKind::reduce ? once * std::max<Nanoseconds>(1, Nanoseconds{step.operand_count} - 1) : once;
+  if (step.kind != StepKind::reduce) return once;
+  const Nanoseconds folds = std::max<Nanoseconds>(1, Nanoseconds{step.operand_count} - 1);
+  return once > longest_time / folds ? longest_time : once * folds;
 }
 
 }  // namespace

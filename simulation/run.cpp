@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "collectives/tiling.hpp"
+#include "simulation/serial_time.hpp"
 
 namespace fabring::simulation {
 namespace {
@@ -18,7 +19,8 @@ std::uint64_t mixed(std::uint64_t x) {  // splitmix64
 
 /// Adds the tiles that were not simulated, at the pace of those after the first two times `depth`, which fill the
 /// ranks. The last ones have less to wait for than those before them; nothing is faster than the busiest rank and card.
-void extrapolate(Outcome& outcome, const std::vector<Nanoseconds>& tile_finished) {
+/// Error: unsupported, longer than longest_time.
+Status extrapolate(Outcome& outcome, const std::vector<Nanoseconds>& tile_finished) {
   const auto simulated = std::int64_t{outcome.tiles_simulated};
   const auto filling = std::int64_t{2} * outcome.depth;
   const std::int64_t missing = outcome.tiles - simulated;
@@ -26,16 +28,18 @@ void extrapolate(Outcome& outcome, const std::vector<Nanoseconds>& tile_finished
   const Nanoseconds filled = *std::max_element(first, first + filling);
   const Nanoseconds after = *std::max_element(first, tile_finished.end()) - filled;
   const auto of_missing = [&](auto value, std::int64_t tiles) {
-    return static_cast<decltype(value)>(static_cast<double>(value) * static_cast<double>(missing) /
-                                        static_cast<double>(tiles));
+    const double all = static_cast<double>(value) * static_cast<double>(missing) / static_cast<double>(tiles);
+    return static_cast<decltype(value)>(std::min(all, static_cast<double>(longest_time)));
   };
   const Nanoseconds card = of_missing(outcome.busiest_card_ns, simulated);
   const Nanoseconds rank = of_missing(outcome.busiest_rank_ns, simulated);
   outcome.time_ns += std::max({of_missing(after, simulated - filling), card, rank});
+  if (outcome.time_ns >= longest_time) return too_long(static_cast<double>(outcome.time_ns));
   outcome.busiest_card_ns += card;
   outcome.busiest_rank_ns += rank;
   outcome.bytes_between += of_missing(outcome.bytes_between, simulated);
   outcome.bytes_inside += of_missing(outcome.bytes_inside, simulated);
+  return {};
 }
 
 }  // namespace
@@ -70,6 +74,9 @@ Run::Run(const Schedule& schedule, const Machine& machine, const Job& job, Cutti
 }
 
 Result<Outcome> Run::run() {
+  const double serial =
+      serial_ns(schedule_, machine_, job_, priced_, outcome_.tiles_simulated, static_cast<int>(ranks_.size()));
+  if (serial > static_cast<double>(longest_time)) return too_long(serial);
   for (Rank rank = 0; rank < static_cast<Rank>(ranks_.size()); ++rank) {
     prepare(rank);
     push(machine_.call_ns + lateness(rank), EventKind::call, rank, ranks_[at(rank)].position, 0, 0);
@@ -264,7 +271,7 @@ Result<Outcome> Run::outcome() {
   outcome_.bytes_between = network_.bytes_between();
   outcome_.bytes_inside = network_.bytes_inside();
   outcome_.busiest_card_ns = network_.busiest_card();
-  if (outcome_.extrapolated()) extrapolate(outcome_, tile_finished_);
+  if (outcome_.extrapolated()) FABRING_TRY(extrapolate(outcome_, tile_finished_));
   return outcome_;
 }
 

@@ -45,8 +45,8 @@ struct Outcome {
   bool extrapolated() const { return tiles_simulated < tiles; }
 };
 
-/// Errors: invalid_argument (machine, element size); unsupported (more than most_world_steps); internal (a plan that
-/// never finishes).
+/// Errors: invalid_argument (machine, element size); unsupported (more than most_world_steps; may take
+/// longer than longest_time); internal (a plan that never finishes).
 Result<Outcome> simulate(const Schedule& schedule, const Machine& machine, const Job& job);
 
 /// The options with which make_schedule() keeps together what shares resources on this machine.

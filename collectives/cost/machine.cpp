@@ -227,11 +227,10 @@ std::uint64_t uplink_bytes_per_second(const Machine& machine, std::uint32_t node
 
 Nanoseconds transfer_ns(std::uint64_t bytes, std::uint64_t bytes_per_second) {
   if (bytes_per_second == 0 || bytes == 0) return 0;
-  if (bytes < (std::uint64_t{1} << 33))  // the product fits
+  if (bytes < (std::uint64_t{1} << 30))  // the product fits, and is no longer than longest_time
     return static_cast<Nanoseconds>((bytes * giga + bytes_per_second - 1) / bytes_per_second);
   const Wide ns = (static_cast<Wide>(bytes) * giga + bytes_per_second - 1) / bytes_per_second;
-  constexpr auto most = std::numeric_limits<Nanoseconds>::max() / 4;
-  return ns > static_cast<Wide>(most) ? most : static_cast<Nanoseconds>(ns);
+  return ns > static_cast<Wide>(longest_time) ? longest_time : static_cast<Nanoseconds>(ns);
 }
 
 WorldShape shape_of(std::span<const int> node_of) {

@@ -4,6 +4,7 @@
 // is priced with and what the simulation runs on. A rate of 0 means "costs nothing" or "is never the limit".
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,6 +17,10 @@
 namespace fabring {
 
 using Nanoseconds = std::int64_t;
+
+/// 36 years. Prices and what they are made of stay at this instead of growing further, so that a few can be added
+/// without a look at each sum; which of two such prices is lower, nobody knows.
+inline constexpr Nanoseconds longest_time = std::numeric_limits<Nanoseconds>::max() / 8;
 
 /// Messages between two ranks: of one node, or of two.
 struct Tier {
@@ -78,7 +83,7 @@ Status check_machine(const Machine& machine);
 /// What the uplinks of a leaf switch carry for so many of its nodes; 0: no limit. At least 1000, as any rate.
 std::uint64_t uplink_bytes_per_second(const Machine& machine, std::uint32_t nodes);
 
-/// Time for `bytes` at `bytes_per_second`, rounded up; 0 for a rate of 0. Exact; saturates instead of overflowing.
+/// Time for `bytes` at `bytes_per_second`, rounded up; 0 for a rate of 0. Exact, up to longest_time.
 Nanoseconds transfer_ns(std::uint64_t bytes, std::uint64_t bytes_per_second);
 
 /// How ranks lie on nodes, as far as prices depend on it.

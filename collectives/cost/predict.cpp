@@ -39,7 +39,7 @@ std::optional<Nanoseconds> predict_cut(Collective collective, Algorithm algorith
                                        const WorldShape& shape, const Machine& any_size) {
   Machine machine = at_size(any_size, bytes, shape.most);
   if (!has_algorithm(collective, algorithm)) return std::nullopt;
-  if (shape.ranks <= 1) return machine.call_ns + transfer_ns(bytes, machine.reduce_bytes_per_second);
+  if (shape.ranks <= 1) return plus(machine.call_ns, transfer_ns(bytes, machine.reduce_bytes_per_second));
   const Phases whole = cost::phases_of(collective, algorithm, bytes, shape);
   if (whole.list.empty()) return std::nullopt;
 
@@ -73,7 +73,7 @@ std::optional<Nanoseconds> predict_cut(Collective collective, Algorithm algorith
   const Nanoseconds meeting = times((static_cast<std::int64_t>(tiles) + depth - 1) / depth, cost.meeting);
   const Nanoseconds price =
       plus(plus(machine.call_ns + grant + meeting, through), times(static_cast<std::int64_t>(tiles) - 1, each));
-  return collective == Collective::allreduce ? times(machine.of_allreduce.at(bytes), price) / 100 : price;
+  return collective == Collective::allreduce ? cost::percent_of(machine.of_allreduce.at(bytes), price) : price;
 }
 
 }  // namespace fabring

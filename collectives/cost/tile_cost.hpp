@@ -4,23 +4,22 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 
 #include "collectives/cost/machine.hpp"
 #include "collectives/cost/phases.hpp"
 
 namespace fabring::cost {
 
-/// Sums and products of times stay below this, so that further ones cannot overflow.
-inline constexpr Nanoseconds longest_time = std::numeric_limits<Nanoseconds>::max() / 8;
-
+// Sums and products of times, up to longest_time.
 inline Nanoseconds times(std::int64_t count, Nanoseconds each) {
   if (count <= 0 || each <= 0) return 0;
   return each > longest_time / count ? longest_time : count * each;
 }
 inline Nanoseconds plus(Nanoseconds a, Nanoseconds b) { return std::min(longest_time, a + b); }
 inline Nanoseconds percent_of(std::int64_t percent, Nanoseconds time) {
-  return percent == 100 ? time : times(percent, time) / 100;
+  if (percent == 100) return time;
+  const Nanoseconds hundredfold = times(percent, time);
+  return hundredfold == longest_time ? longest_time : hundredfold / 100;
 }
 
 struct TileCost {

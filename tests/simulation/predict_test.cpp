@@ -25,7 +25,9 @@ TEST(TransferTime, RoundsUpAndNeverOverflows) {
   EXPECT_EQ(transfer_ns(0, 1000), 0);
   EXPECT_EQ(transfer_ns(1 << 30, 0), 0);
   EXPECT_EQ(transfer_ns(std::uint64_t{1} << 40, std::uint64_t{1} << 30), 1'024'000'000'000);
-  EXPECT_GT(transfer_ns(~std::uint64_t{0}, 1), std::int64_t{1} << 60);
+  EXPECT_EQ(transfer_ns(~std::uint64_t{0}, 1), longest_time);
+  EXPECT_EQ(transfer_ns((std::uint64_t{1} << 33) - 1, 1), longest_time);
+  EXPECT_EQ(transfer_ns((std::uint64_t{1} << 30) - 1, 1), 1'073'741'823'000'000'000);
 }
 
 TEST(Uplinks, AreNeverWithoutLimitWhateverTheNumbers) {

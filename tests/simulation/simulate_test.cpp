@@ -261,6 +261,41 @@ TEST(Simulate, RefusesMoreStepsThanMemoryIsFor) {
   EXPECT_NE(result.error().message().find("4096 ranks have"), std::string::npos);
 }
 
+/// As slow as a machine may be, with messages as long as may be.
+Machine slowest_machine() {
+  Machine machine = *find_machine("1g");
+  for (Tier* tier : {&machine.inside, &machine.between})
+    tier->copy_bytes_per_second = tier->place_bytes_per_second = tier->lane_bytes_per_second = 1000;
+  machine.nic_bytes_per_second = machine.memory_bytes_per_second = machine.reduce_bytes_per_second = 1000;
+  machine.tiling.segment_bytes = machine.tiling.smallest_bytes = std::size_t{1} << 40;
+  return machine;
+}
+
+// Sums of nanoseconds went below zero, and the call was over at once.
+TEST(Simulate, RefusesWhatTakesLongerThanItCanCount) {
+  const Machine machine = slowest_machine();
+  for (const Algorithm algorithm : {Algorithm::star, Algorithm::direct_one_shot, Algorithm::ring}) {
+    const auto plans = test::schedule(algorithm, equal_nodes(1, 4));
+    const auto result = simulate(plans, machine, {.bytes = std::uint64_t{1} << 40});
+    ASSERT_FALSE(result) << name(algorithm) << ": " << result->time_ns << " ns";
+    EXPECT_EQ(result.error().code(), ErrorCode::unsupported);
+    EXPECT_NE(result.error().message().find("too long to be simulated"), std::string::npos);
+    EXPECT_NE(result.error().message().find("years"), std::string::npos);
+    const auto bearable = simulate(plans, machine, {.bytes = std::uint64_t{1} << 30});
+    ASSERT_TRUE(bearable) << bearable.error().message();
+    EXPECT_GT(bearable->time_ns, transfer_ns(std::uint64_t{1} << 30, 1000));
+  }
+}
+
+TEST(Simulate, RefusesWhatTakesTooLongInAllOfItsTiles) {
+  Machine machine = slowest_machine();
+  machine.tiling.segment_bytes = machine.tiling.smallest_bytes = std::size_t{1} << 20;
+  const auto plans = test::schedule(Algorithm::ring, equal_nodes(4, 1));
+  const auto result = simulate(plans, machine, {.bytes = std::uint64_t{1} << 50, .most_messages = 1});
+  ASSERT_FALSE(result) << result->time_ns << " ns";
+  EXPECT_NE(result.error().message().find("too long to be simulated"), std::string::npos);
+}
+
 TEST(Simulate, RefusesWhatItCannotMean) {
   const auto plans = test::schedule(Algorithm::ring, equal_nodes(2, 1));
   Machine machine = *find_machine("10g");

@@ -197,6 +197,35 @@ TEST(Simulate, GivesTheSameNumbersEveryTime) {
   EXPECT_NE(first.out, run(other).out);
 }
 
+// The sums of a day's and a century's nanoseconds went below zero: that was the fastest.
+TEST(Simulate, NamesNoFastestOfWhatTakesTooLongToBeCounted) {
+  const std::string tier = R"({"copy_bytes_per_second": 1000, "lane_bytes_per_second": 1000})";
+  const Scratch machine(R"({"base": "1g", "segment_bytes": 1099511627776, "smallest_bytes": 1099511627776,
+    "nic_bytes_per_second": 1000, "memory_bytes_per_second": 1000, "reduce_bytes_per_second": 1000,
+    "inside": )" + tier +
+                        R"(, "between": )" + tier + "}");
+  const std::vector<std::string> command{
+      "simulate",     "allreduce",        "--sizes", "1T",          "--machine",
+      machine.path(), "--ranks-per-node", "4",       "--algorithm", "star,direct_one_shot,ring"};
+  auto words = command;
+  words.emplace_back("--explain");
+  const auto table = run(words);
+  EXPECT_EQ(table.code, 0) << table.err;
+  EXPECT_THAT(table.out, testing::AllOf(HasSubstr("~> 36 years"), HasSubstr("ring: too long to be simulated"),
+                                        HasSubstr("too long for their prices to be compared"),
+                                        testing::Not(HasSubstr("*~")), testing::Not(HasSubstr("lowest"))));
+  words.back() = "--json";
+  for (const auto& row : nlohmann::json::parse(run(words).out)) {
+    EXPECT_TRUE(row["predicted_us"].is_null() && row["time_us"].is_null()) << row;
+    EXPECT_THAT(row["note"].get<std::string>(), HasSubstr("give fewer bytes"));
+  }
+  const Scratch measured(R"([{"collective": "allreduce", "algorithm": "ring", "bytes": 9000000000000000, "ranks": 4,
+    "time_us": 100.0}])");
+  const auto beside = run({"simulate", "allreduce", "--measured", measured.path(), "--machine", machine.path()});
+  EXPECT_EQ(beside.code, 0) << beside.err;
+  EXPECT_THAT(beside.out, testing::AllOf(HasSubstr("> 36 years       100 us      -"), HasSubstr("0 of 1 within")));
+}
+
 TEST(Simulate, DrawsChartsAndLinks) {
   const Scratch plot, links;
   const auto result = run({"simulate", "allreduce", "--scale", "8,16,32", "--sizes", "1M", "--algorithm", "ring",

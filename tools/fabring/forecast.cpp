@@ -97,6 +97,7 @@ std::optional<TrainingStep> training_step(Forecaster& forecaster, Algorithm algo
     const auto ready = forward + static_cast<Nanoseconds>(static_cast<double>(compute_ns - forward) *
                                                           static_cast<double>(produced) / static_cast<double>(total));
     network_free = std::max(network_free, ready) + known->second;
+    if (network_free >= longest_time) return std::nullopt;
     step.communication_ns += known->second;
   }
   step.step_ns = std::max(compute_ns, network_free);

@@ -76,7 +76,7 @@ struct TrainingStep {
   }
 };
 /// `buckets`: bytes, first produced first. The backward pass is two thirds of the computation and produces bytes
-/// evenly. None if a bucket has no forecast.
+/// evenly. None if a bucket has no forecast, or all take longer than longest_time.
 std::optional<TrainingStep> training_step(Forecaster& forecaster, Algorithm algorithm, int nodes, int ranks_per_node,
                                           const std::vector<std::uint64_t>& buckets, Nanoseconds compute_ns);
 

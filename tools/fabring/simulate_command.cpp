@@ -221,23 +221,27 @@ Status compare(const SimulateOptions& options, const SimulatedWorlds& wanted, Ou
     const Forecast forecast = forecaster.one(algorithm, wanted.nodes, static_cast<int>(ranks / nodes), bytes);
     const auto time = forecast.time();
     if (!time) continue;
+    const bool known = *time < longest_time;
     const double predicted_us = static_cast<double>(*time) / 1e3;
     const double ratio = predicted_us / measured_us;
-    within += within_20_percent(ratio) ? 1 : 0;
+    const bool close = known && within_20_percent(ratio);
+    within += close ? 1 : 0;
     extrapolated |= forecast.extrapolated();
-    text += fmt::format("{:>10} {:>6} {:>20} {:>12} {:>12} {:>6.2f}\n", size_text(bytes), ranks, name(algorithm),
-                        (forecast.extrapolated() ? extrapolated_mark : "") + time_text(*time),
-                        time_text(static_cast<Nanoseconds>(measured_us * 1e3)), ratio);
+    text +=
+        fmt::format("{:>10} {:>6} {:>20} {:>12} {:>12} {:>6}\n", size_text(bytes), ranks, name(algorithm),
+                    (forecast.extrapolated() ? extrapolated_mark : "") + time_text(*time),
+                    time_text(static_cast<Nanoseconds>(measured_us * 1e3)), known ? fmt::format("{:.2f}", ratio) : "-");
+    const auto if_known = [known](double value) { return known ? nlohmann::ordered_json(value) : nullptr; };
     json.push_back({{"collective", name(collective)},
                     {"algorithm", name(algorithm)},
                     {"machine", wanted.forecast.machine.name},
                     {"nodes", wanted.nodes},
                     {"ranks", ranks},
                     {"bytes", bytes},
-                    {"time_us", predicted_us},
+                    {"time_us", if_known(predicted_us)},
                     {"measured_us", measured_us},
-                    {"ratio", ratio},
-                    {"within_20_percent", within_20_percent(ratio)}});
+                    {"ratio", if_known(ratio)},
+                    {"within_20_percent", close}});
   }
   telling.reset();
   if (json.empty())

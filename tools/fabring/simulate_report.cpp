@@ -18,7 +18,7 @@ std::optional<std::size_t> fastest(const std::vector<Forecast>& row) {
   std::optional<std::size_t> best;
   for (std::size_t i = 0; i < row.size(); ++i) {
     const auto time = row[i].time();
-    if (time && (!best || *time < *row[*best].time())) best = i;
+    if (time && *time < longest_time && (!best || *time < *row[*best].time())) best = i;
   }
   return best;
 }
@@ -32,6 +32,7 @@ std::string time_text(Nanoseconds time) {
   const auto text = [](double value, const char* unit) {
     return fmt::format("{:.{}f} {}", value, value < 10 ? 2 : value < 100 ? 1 : 0, unit);
   };
+  if (time >= longest_time) return "> 36 years";
   if (ns < 1e6) return text(ns / 1e3, "us");
   if (ns < 1e9) return text(ns / 1e6, "ms");
   return text(ns / 1e9, "s");
@@ -80,7 +81,8 @@ std::string forecast_json(const std::vector<std::vector<Forecast>>& rows, const 
                                     {"nodes", each.nodes},
                                     {"ranks", each.ranks},
                                     {"bytes", each.bytes}};
-      object["predicted_us"] = each.predicted ? nlohmann::ordered_json(microseconds(*each.predicted)) : nullptr;
+      const bool priced = each.predicted && *each.predicted < longest_time;
+      object["predicted_us"] = priced ? nlohmann::ordered_json(microseconds(*each.predicted)) : nullptr;
       object["time_us"] = each.outcome ? nlohmann::ordered_json(microseconds(each.outcome->time_ns)) : nullptr;
       if (each.outcome) {
         const simulation::Outcome& outcome = *each.outcome;
@@ -113,7 +115,7 @@ Chart forecast_chart(const std::vector<std::vector<Forecast>>& rows, Rows what, 
     for (std::size_t i = 0; i < row.size(); ++i) {
       chart.curves[i].name = name(row[i].algorithm);
       const auto time = row[i].time();
-      if (time)
+      if (time && *time < longest_time)
         chart.curves[i].points.emplace_back(
             static_cast<double>(what == Rows::sizes ? row[i].bytes : static_cast<std::uint64_t>(row[i].ranks)),
             microseconds(*time));

@@ -26,7 +26,7 @@ Chart forecast_chart(const std::vector<std::vector<Forecast>>& rows, Rows what, 
 Result<Shades> link_loads(Collective collective, Algorithm algorithm, const std::vector<int>& node_of,
                           std::uint64_t bytes, std::uint32_t element_bytes);
 
-/// "12.3 us", "4.56 ms".
+/// "12.3 us", "4.56 ms"; "> 36 years" from longest_time on.
 std::string time_text(Nanoseconds time);
 
 }  // namespace fabring::tools

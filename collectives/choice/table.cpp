@@ -127,6 +127,7 @@ Chosen ChoiceTable::choose_overridden(Collective collective, std::uint64_t bytes
                                       const Constraints& constraints) const {
   Chosen chosen = priced(collective, bytes, constraints);
   if (chosen.reason == ChoiceReason::nothing_fits) return chosen;
+  bool unfit_rules = false;
   for (const Override& rule : overrides_) {
     if (!rule.covers(collective, bytes)) continue;
     if (!rule.algorithm) return chosen;
@@ -134,9 +135,9 @@ Chosen ChoiceTable::choose_overridden(Collective collective, std::uint64_t bytes
     if (!algorithm) continue;  // "ring" is for the collectives that have it
     if (unfit(collective, *algorithm, {1, 1, 1, 1}, meant(collective, constraints)).empty())
       return {*algorithm, ChoiceReason::asked_for};
-    chosen.reason = ChoiceReason::asked_for_unfit;
-    return chosen;
+    unfit_rules = true;
   }
+  if (unfit_rules) chosen.reason = ChoiceReason::asked_for_unfit;
   return chosen;
 }
 

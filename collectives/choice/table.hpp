@@ -30,7 +30,7 @@ enum class ChoiceReason : std::uint8_t {
   only_one,        ///< no other algorithm can do this
   fastest,         ///< the lowest predicted time
   asked_for,       ///< an override
-  asked_for_unfit  ///< an override names one that cannot do this call; the fastest of the others
+  asked_for_unfit  ///< what overrides name cannot do this call; the fastest of the others
 };
 
 struct Chosen {

@@ -127,9 +127,23 @@ TEST(Overrides, DecideWhereTheyCoverTheCallAndCanDoIt) {
             (Chosen{Algorithm::recursive_doubling, ChoiceReason::asked_for}));
   EXPECT_EQ(choose(made, Collective::allreduce, 2 * mebi).reason, ChoiceReason::fastest);
   EXPECT_EQ(choose(made, Collective::allreduce, 64 * kibi - 1).reason, ChoiceReason::fastest);
-  const Chosen ordered = choose(made, Collective::allreduce, mebi, {.ordered = true});
+  const Chosen ordered = choose(made, Collective::allreduce, 64 * kibi, {.ordered = true});
   EXPECT_EQ(ordered.reason, ChoiceReason::asked_for_unfit);
   EXPECT_TRUE(keeps_order(Collective::allreduce, ordered.algorithm));
+}
+
+// The first rule for the size ended the search, though it cannot do the call.
+TEST(Overrides, OneThatCannotDoTheCallIsPassedOverForTheNext) {
+  const WorldShape shape{4, 1, 4, 4};
+  const ChoiceTable made = table(shape, "allreduce:64K-1M:ring,2M:ring,2M:auto,1M-:recursive_doubling");
+  const auto other_rank = ChoiceTable::from_bytes(made.to_bytes(), shape);
+  ASSERT_TRUE(other_rank) << other_rank.error().message();
+  for (const ChoiceTable& each : {made, *other_rank}) {
+    EXPECT_EQ(choose(each, Collective::allreduce, mebi, {.ordered = true}),
+              (Chosen{Algorithm::recursive_doubling, ChoiceReason::asked_for}));
+    EXPECT_EQ(choose(each, Collective::allreduce, mebi), (Chosen{Algorithm::ring, ChoiceReason::asked_for}));
+    EXPECT_EQ(choose(each, Collective::allreduce, 2 * mebi, {.ordered = true}).reason, ChoiceReason::fastest);
+  }
 }
 
 TEST(Overrides, AreReadAndWritten) {

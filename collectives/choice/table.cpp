@@ -219,8 +219,13 @@ std::string reason_text(const Chosen& chosen, Collective collective, std::uint64
   std::string text = std::string(name(collective)) + " of " + size_text(bytes) + " over " +
                      std::to_string(shape.ranks) + (shape.ranks == 1 ? " rank" : " ranks");
   if (shape.nodes > 1) text += " on " + std::to_string(shape.nodes) + " nodes";
-  const int percent = steady_percent(bytes, shape);
-  const std::string give_or_take = percent > 0 ? ", give or take " + std::to_string(percent) + "%" : "";
+  const std::uint64_t as = ChoiceTable::priced_as(bytes);
+  const int percent = steady_percent(as, shape);
+  const std::string of_class = as == bytes ? ""
+                                           : " for sizes " + std::string(bytes < as ? "up to " : "above ") +
+                                                 size_text(as) + ", priced as " + size_text(as);
+  const std::string lowest = " has the lowest predicted time" + of_class +
+                             (percent > 0 ? ", give or take " + std::to_string(percent) + "%" : "");
   switch (chosen.reason) {
     case ChoiceReason::nothing_fits:
       return text + ": no algorithm can do this";
@@ -229,12 +234,11 @@ std::string reason_text(const Chosen& chosen, Collective collective, std::uint64
     case ChoiceReason::only_one:
       return text + ": only " + algorithm + " can do this";
     case ChoiceReason::fastest:
-      return text + ": " + algorithm + " has the lowest predicted time" + give_or_take;
+      return text + ": " + algorithm + lowest;
     case ChoiceReason::asked_for:
       return text + ": " + algorithm + ", asked for by FABRING_ALGORITHM";
     case ChoiceReason::asked_for_unfit:
-      return text + ": what FABRING_ALGORITHM asks for cannot do this call; of the others " + algorithm +
-             " has the lowest predicted time" + give_or_take;
+      return text + ": what FABRING_ALGORITHM asks for cannot do this call; of the others " + algorithm + lowest;
   }
   return text;
 }

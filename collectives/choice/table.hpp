@@ -73,6 +73,8 @@ class ChoiceTable {
   /// Size class i holds the bytes above 2^(i-1), up to 2^i; the last one everything above.
   static constexpr std::size_t size_classes = 42;
   static std::size_t size_class(std::uint64_t bytes);
+  /// What vectors of `bytes` are priced as: the largest of their class.
+  static std::uint64_t priced_as(std::uint64_t bytes) { return std::uint64_t{1} << size_class(bytes); }
 
  private:
   static constexpr std::size_t variants = 8;  // of Constraints
@@ -90,7 +92,8 @@ class ChoiceTable {
   std::vector<Override> overrides_;
 };
 
-/// One sentence: "1 MiB over 8 ranks on 2 nodes: ring has the lowest predicted time".
+/// One sentence: "allreduce of 1 MiB over 8 ranks on 2 nodes: ring has the lowest predicted time"; of 600 KiB: "... for
+/// sizes up to 1 MiB, priced as 1 MiB".
 std::string reason_text(const Chosen& chosen, Collective collective, std::uint64_t bytes, const WorldShape& shape);
 
 inline Chosen choose(const ChoiceTable& table, Collective collective, std::uint64_t bytes,

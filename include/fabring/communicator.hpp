@@ -89,7 +89,10 @@ struct Choice {
   };
   std::string algorithm;  ///< "ring", "hierarchical", ...
   std::string reason;
-  std::vector<Candidate> candidates;  ///< fastest first, those left out at the end
+  /// Priced for exactly this size, where the choice is made for all sizes up to the next power of two. Lowest price
+  /// first, but between nodes hierarchical or the ring also before one that is up to 12% lower; those left out at the
+  /// end.
+  std::vector<Candidate> candidates;
 };
 
 /// Traffic of this rank since its engine started, as its transport counted it.

@@ -205,6 +205,10 @@ TEST(Candidates, ShowEveryAlgorithmWithItsPriceOrWhyNot) {
   EXPECT_EQ(all.front().algorithm, found.algorithm);
   EXPECT_THAT(reason_text(found, Collective::allreduce, mebi, shape),
               HasSubstr("allreduce of 1 MiB over 8 ranks on 2 nodes: " + std::string(name(found.algorithm))));
+  EXPECT_THAT(reason_text(found, Collective::allreduce, mebi, shape), testing::Not(HasSubstr("priced as")));
+  EXPECT_THAT(reason_text(found, Collective::allreduce, 40 * kibi, shape),
+              HasSubstr("for sizes up to 64 KiB, priced as 64 KiB, give or take 3%"));
+  EXPECT_THAT(reason_text(found, Collective::allreduce, mebi << 40, shape), HasSubstr("for sizes above 2 TiB"));
 }
 
 }  // namespace

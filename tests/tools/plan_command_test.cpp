@@ -146,6 +146,25 @@ TEST(Plan, ExplainsWhyAnAlgorithmWasChosen) {
   EXPECT_THAT(json.err, HasSubstr("has the lowest predicted time"));
 }
 
+// Prices were those of 600000 bytes, which come in another order than those of the 1 MiB that it was chosen for.
+TEST(Plan, ExplainsByThePricesThatItWasChosenBy) {
+  const std::vector<std::string> command{"plan", "allreduce", "-n", "6", "-d", "int8", "--check", "--count"};
+  const auto explained = [&](const char* count) {
+    auto words = command;
+    words.insert(words.end(), {count, "--explain"});
+    return lines(run(words).out);
+  };
+  const auto odd = explained("600000");
+  const auto whole = explained("1M");
+  ASSERT_GT(odd.size(), 4U);
+  EXPECT_THAT(odd[1], HasSubstr("has the lowest predicted time for sizes up to 1 MiB, priced as 1 MiB"));
+  EXPECT_EQ(odd[0].substr(0, odd[0].find(',')), whole[0].substr(0, whole[0].find(',')));
+  const std::string algorithm = odd[0].substr(13, odd[0].find(',') - 13);  // behind "allreduce by "
+  EXPECT_THAT(odd[1], HasSubstr(algorithm + " has the lowest"));
+  EXPECT_THAT(odd[2], HasSubstr(algorithm));
+  EXPECT_EQ(odd[2], whole[2]);
+}
+
 TEST(Plan, IsPricedForTheMachineThatIsNamed) {
   // Between GPUs one round up to 512 KiB; over sockets of one host not so.
   const auto half_a_mebi = [](const char* machine) {

@@ -9,7 +9,7 @@ namespace fabring::tools {
 
 std::string prices_text(Collective collective, std::uint64_t bytes, const WorldShape& shape, const Machine& machine) {
   std::string text;
-  const auto all = candidates(collective, bytes, shape, machine);
+  const auto all = candidates(collective, ChoiceTable::priced_as(bytes), shape, machine);
   if (!all.empty() && all.front().predicted.value_or(0) >= longest_time)
     text = fmt::format("{} of {}: all that can do it take too long for their prices to be compared\n", name(collective),
                        size_text(bytes));

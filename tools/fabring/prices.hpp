@@ -9,7 +9,8 @@
 
 namespace fabring::tools {
 
-/// The winner and why; then every algorithm with its predicted time, or why it was left out.
+/// The winner and why; then every algorithm with its predicted time, or why it was left out. For the size as which
+/// `bytes` are priced (ChoiceTable), which it names.
 std::string prices_text(Collective collective, std::uint64_t bytes, const WorldShape& shape, const Machine& machine);
 
 }  // namespace fabring::tools

@@ -105,6 +105,22 @@ TEST(Plan, WrongOptionsBesideGoodPlansAreWrongUse) {
   std::remove(file.c_str());
 }
 
+// avg took the place of what was asked for.
+TEST(Plan, OfAFileAreProvedForTheOperationThatTheyAreOf) {
+  const std::string file = testing::TempDir() + "avg_" + std::to_string(::getpid()) + ".json";
+  ASSERT_EQ(run({"plan", "allreduce", "-n", "3", "-o", "avg", "--json", "--output", file}).code, 0);
+  const auto proved = run({"plan", "--load", file, "--check"});
+  EXPECT_EQ(proved.code, 0) << proved.err;
+  EXPECT_THAT(lines(proved.out).front(), HasSubstr(", avg"));
+  EXPECT_EQ(run({"plan", "--load", file, "--check", "-o", "avg"}).code, 0);
+  const auto other = run({"plan", "--load", file, "--check", "-o", "sum"});
+  EXPECT_EQ(other.code, 2);
+  EXPECT_THAT(other.err, testing::AllOf(HasSubstr("-o sum"), HasSubstr("are of avg")));
+  ASSERT_EQ(run({"plan", "allreduce", "-n", "3", "--json", "--output", file}).code, 0);
+  EXPECT_THAT(run({"plan", "--load", file, "-o", "max", "--check"}).out, HasSubstr("float32, max"));
+  std::remove(file.c_str());
+}
+
 TEST(Plan, MoreStepsThanMemoryIsForAreRefused) {
   const auto result = run({"plan", "allreduce", "-n", "4096", "--algorithm", "ring", "--check"});
   EXPECT_EQ(result.code, 3);

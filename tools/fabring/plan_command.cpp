@@ -30,7 +30,7 @@ namespace fabring::tools {
 namespace {
 
 struct PlanOptions {
-  std::string collective, nodes, algorithm = "auto", type = "float32", op = "sum", count = "1M", load, output,
+  std::string collective, nodes, algorithm = "auto", type = "float32", op, count = "1M", load, output,
                                  machine = "loopback-tcp";
   int ranks = 0, rank = -1, root = 0;
   bool check_only = false, json = false, explain = false;
@@ -94,7 +94,7 @@ Result<AlgorithmChoice> choose(const PlanOptions& options, Collective collective
 
 Status read_operands(const PlanOptions& options, World& world) {
   const auto type = parse_data_type(options.type);
-  const auto op = parse_reduce_op(options.op);
+  const auto op = options.op.empty() ? ReduceOp::sum : parse_reduce_op(options.op);
   if (!type) return wrong_argument(fmt::format("-d '{}' is not a data type", options.type));
   if (!op) return wrong_argument(fmt::format("-o '{}' is not a reduction: sum, prod, min, max, avg, ...", options.op));
   world.type = *type;
@@ -202,14 +202,20 @@ Result<World> load_world(const PlanOptions& options) {
   FABRING_TRY(check_wishes(options, world));
   if (options.rank >= world.ranks())
     return wrong_argument(fmt::format("--rank {}: there are {} ranks", options.rank, world.ranks()));
-  for (const Plan& plan : world.plans) {
-    for (const Step& step : plan.steps) {
-      if (step.kind == StepKind::finish) world.op = ReduceOp::avg;  // nothing else has it
-    }
+  const auto finishes = [](const Plan& plan) {
+    return std::ranges::any_of(plan.steps, [](const Step& step) { return step.kind == StepKind::finish; });
+  };
+  if (std::ranges::any_of(world.plans, finishes)) {  // nothing else has it
+    if (!options.op.empty() && world.op != ReduceOp::avg)
+      return wrong_argument(fmt::format("-o {}: the plans in {} are of avg, which alone has `finish`; leave out -o",
+                                        name(world.op), options.load));
+    world.op = ReduceOp::avg;
   }
   FABRING_TRY(check_operands(world));
-  world.title = fmt::format("{} from {}, {}, {} x {}\n", name(world.plans[0].collective), options.load,
-                            counted(world.plans.size(), "plan"), world.count, name(world.type));
+  const Collective collective = world.plans[0].collective;
+  world.title =
+      fmt::format("{} from {}, {}, {} x {}{}\n", name(collective), options.load, counted(world.plans.size(), "plan"),
+                  world.count, name(world.type), reduces(collective) ? fmt::format(", {}", name(world.op)) : "");
   return world;
 }
 

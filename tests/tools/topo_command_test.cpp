@@ -93,6 +93,18 @@ TEST_F(TopoCommand, RecordsThisHostAndShowsItAgain) {
   EXPECT_EQ(found["nics"].size(), expected["nics"].size());
 }
 
+// What came last stayed.
+TEST_F(TopoCommand, WritesNoTwoThingsToOneFile) {
+  const std::string file = testing::TempDir() + "topo_twice_" + std::to_string(::getpid());
+  for (const auto& [one, other] : {std::pair{"--svg", "--output"}, {"--save", "--output"}, {"--svg", "--save"}}) {
+    const auto result = run({"topo", one, file, other, file});
+    EXPECT_EQ(result.code, 2) << one << " and " << other;
+    EXPECT_THAT(result.err, AllOf(HasSubstr(one), HasSubstr(other), HasSubstr("name the same file")));
+    EXPECT_FALSE(std::ifstream(file)) << "nothing is written";
+    std::remove(file.c_str());
+  }
+}
+
 TEST_F(TopoCommand, DrawsEveryDevice) {
   const std::string picture = temporary("picture.svg");
   ASSERT_EQ(run({"topo", "--svg", picture, "--input", file(machine_file(p5_like()))}).code, 0);

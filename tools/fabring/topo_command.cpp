@@ -44,6 +44,14 @@ int run(const TopoOptions& options) {
     complain("topo", picture.message());
     return exit_usage;
   }
+  const std::pair<const char*, const std::string&> files[] = {
+      {"--output", options.output}, {"--svg", options.svg}, {"--save", options.save}};
+  for (const auto& [first, path] : files)
+    for (const auto& [second, other] : files) {
+      if (first == second || path.empty() || path == "-" || path != other) continue;
+      complain("topo", std::string(first) + " and " + second + " name the same file");
+      return exit_usage;
+    }
   const Status status = show(options);
   if (!status.ok()) complain("topo", status.message());
   return status.ok() ? exit_fine : exit_could_not_run;

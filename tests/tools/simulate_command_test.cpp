@@ -228,13 +228,14 @@ TEST(Simulate, NamesNoFastestOfWhatTakesTooLongToBeCounted) {
 
 TEST(Simulate, DrawsChartsAndLinks) {
   const Scratch plot, links;
-  const auto result = run({"simulate", "allreduce", "--scale", "8,16,32", "--sizes", "1M", "--algorithm", "ring",
+  const auto result = run({"simulate", "allreduce", "--scale", "8,16,32", "--sizes", "1K,1M", "--algorithm", "ring",
                            "--plot", plot.path(), "--links", links.path(), "--nodes", "4"});
   EXPECT_EQ(result.code, 0) << result.err;
   for (const Scratch* each : {&plot, &links}) {
     EXPECT_EQ(each->text().rfind("<svg", 0), 0u);
     EXPECT_THAT(each->text(), HasSubstr("</svg>"));
     EXPECT_THAT(each->text(), HasSubstr("ring"));
+    EXPECT_THAT(each->text(), HasSubstr("allreduce of 1 MiB")) << "both show the last size, and say so";
   }
 }
 

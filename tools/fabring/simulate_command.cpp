@@ -102,7 +102,7 @@ Status tables(const SimulateOptions& options, const SimulatedWorlds& wanted, Fil
       const std::string heading =
           fmt::format("{} of {}, nodes of {} on {}", collective, size_text(bytes),
                       counted(static_cast<std::size_t>(wanted.ranks_per_node), "rank"), wanted.forecast.machine.name);
-      if (title.empty()) title = heading;
+      title = heading;
       text += heading + "\n" + forecast_table(rows, what) + (bytes == wanted.sizes.back() ? "" : "\n");
       shown.insert(shown.end(), rows.begin(), rows.end());
     }
@@ -112,7 +112,8 @@ Status tables(const SimulateOptions& options, const SimulatedWorlds& wanted, Fil
   files.out.write(options.json ? forecast_json(shown, wanted.forecast) : text + (prices.empty() ? "" : "\n" + prices));
   if (options.json) std::cerr << prices;  // stdout is JSON and nothing else
   if (options.plot.empty()) return {};
-  if (what == Rows::ranks) shown.resize(wanted.scale.size());  // the first size
+  // One picture shows one size: the last, as that of --links does.
+  if (what == Rows::ranks) shown.erase(shown.begin(), shown.end() - static_cast<std::ptrdiff_t>(wanted.scale.size()));
   return save(files.plot, draw(forecast_chart(shown, what, title)));
 }
 
@@ -329,8 +330,8 @@ void add_simulate(CLI::App& app, Session& session) {
       ->needs(model);
   option("--bucket", options->bucket, "With --model: gradients are fused to this size (25M)", "SIZE")->needs(model);
   option("--measured", options->measured, "Compare with what fabring perf --format json wrote", "F");
-  option("--plot", options->plot, "Write the table as an SVG chart", "F.svg");
-  option("--links", options->links, "Write the bytes from node to node as an SVG picture", "F.svg");
+  option("--plot", options->plot, "Write the table as an SVG chart (with --scale that of the last size)", "F.svg");
+  option("--links", options->links, "Write the bytes of the last size from node to node as an SVG picture", "F.svg");
   option("--output", options->output, "Write to a file", "FILE");
   command->add_flag("--json", options->json, "JSON instead of a table");
   command->add_flag("--explain", options->explain, "Also the prices, and why the fastest wins");

@@ -10,6 +10,7 @@
 // of tile t - s is run, the first stages first. So what a rank waits for was sent by its peer most of a turn ago, and
 // both directions are in use all the time. Where one tile is under way at a time each turn is one stage of it.
 
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -39,12 +40,19 @@ class FlatRun {
   FlatRun(std::shared_ptr<const PreparedPlan> plan, Call call, const Operation& operation, const Tiling& tiling,
           const CommunicatorCore& communicator, const Transfer& transfer);
 
+  /// As they compare, but for factors: 0.0 and -0.0 are equal and scale differently, and a NaN is none that was kept.
+  static bool does_the_same(const Reduction& a, const Reduction& b) {
+    if (a.op() != ReduceOp::premul_sum || b.op() != ReduceOp::premul_sum) return a == b;
+    return a.whole_factor() == b.whole_factor() &&
+           std::bit_cast<std::uint64_t>(a.factor()) == std::bit_cast<std::uint64_t>(b.factor());
+  }
   /// Was it made for operations like this one, buffers aside?
   bool serves(const Operation& operation) const {
     return operation.count == operation_.count && operation.collective == operation_.collective &&
            operation.type == operation_.type && operation.root == operation_.root &&
-           operation.reduction == operation_.reduction && !operation.by_blocks && operation.tensors.empty() &&
-           operation.wire_type == operation_.wire_type && operation.timeout == operation_.timeout;
+           does_the_same(operation.reduction, operation_.reduction) && !operation.by_blocks &&
+           operation.tensors.empty() && operation.wire_type == operation_.wire_type &&
+           operation.timeout == operation_.timeout;
   }
   /// False: there is something wrong with them, or the processor may not touch them.
   bool take_buffers(const Operation& operation, const CommunicatorCore& communicator, DeviceRuntime* devices) {

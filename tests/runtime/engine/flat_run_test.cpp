@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <cmath>
 #include <deque>
 #include <future>
 #include <random>
@@ -93,6 +94,20 @@ TEST_P(SmallOperations, of_every_kind_are_right_whoever_runs_them_at_once) {
       EXPECT_GT(ran_at_once(world), 0u) << "no operation was run at once: nothing has been tested";
     }
   }
+}
+
+// 0.0 and -0.0 compare equal, and what was kept for the first was taken for the second: zeros had the wrong sign.
+TEST_P(SmallOperations, scale_by_the_very_factor_that_was_given) {
+  ThreadWorld world(2, {}, GetParam());
+  world.run([&](Rank, Communicator all) {
+    for (int i = 0; i < 100; ++i) {
+      const double factor = i % 2 == 0 ? 0.0 : -0.0;
+      float in = 1, out = 1;
+      ASSERT_TRUE(all.allreduce(&in, &out, 1, DataType::float32, Reduction::premul_sum(factor)).ok());
+      ASSERT_EQ(out, 0);
+      ASSERT_EQ(std::signbit(out), i % 2 != 0) << "call " << i;
+    }
+  });
 }
 
 TEST_P(SmallOperations, of_many_communicators_and_threads_never_take_each_others_messages) {

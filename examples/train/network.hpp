@@ -1,5 +1,5 @@
 #pragma once
-// A multi-layer perceptron: ReLU between layers, softmax and cross-entropy at the end, SGD with momentum. One column
+// A multi-layer perceptron: tanh between layers, softmax and cross-entropy at the end, SGD with momentum. One column
 // per image. All parameters lie in one array and their gradients in another, layer after layer (weights by column, then
 // biases), so that a range of gradients is one allreduce.
 

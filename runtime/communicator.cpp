@@ -341,7 +341,7 @@ Result<Communicator> Communicator::split(int colour, int key, std::string label)
     id = number.propose_again(id + 1);
     FABRING_TRY(agree(&id, 1, DataType::uint32, ReduceOp::max));
   }
-  if (id >= subgroup_ids)
+  if (id >= Shrinks::first_id)
     return Status(ErrorCode::unsupported, fmt::format("a split of '{}': no communicator number is left", core_->label));
   if (colour < 0) return Communicator();
   std::vector<Rank> chosen;
@@ -391,6 +391,15 @@ Result<Communicator> Communicator::subgroup(std::span<const Rank> ranks, std::ui
   auto made = engine->make_subgroup(subgroup_ids | number, shortened(std::move(label)), std::move(members));
   if (!made) return wrong(fmt::format("the number {} is that of one that is alive; give another", number));
   return Communicator(std::move(made));
+}
+
+Result<Communicator> Communicator::shrink(std::string label) {
+  if (!core_) return gone;
+  const auto engine = core_->engine.lock();
+  if (!engine) return gone;
+  auto made = engine->shrink(*core_, shortened(std::move(label)));
+  if (!made) return made.error();
+  return Communicator(std::move(*made));
 }
 
 void Communicator::abort(std::string reason) {

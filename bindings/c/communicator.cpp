@@ -100,6 +100,11 @@ fabring_status_code fabring_comm_subgroup(fabring_comm* comm, const std::int32_t
   });
 }
 
+fabring_status_code fabring_comm_shrink(fabring_comm* comm, const char* label, fabring_comm** made,
+                                        fabring_error* error) {
+  return make_comm(comm, made, error, [&](Communicator& of) { return of.shrink(text_or_none(label)); });
+}
+
 fabring_status_code fabring_comm_abort(fabring_comm* comm, const char* reason, fabring_error* error) {
   return answer(error, [&]() -> Status {
     FABRING_TRY(check_handle(comm, "comm"));

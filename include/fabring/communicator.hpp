@@ -192,6 +192,14 @@ class FABRING_API Communicator {
   /// stays failed.
   Result<Communicator> subgroup(std::span<const Rank> ranks, std::uint32_t number, std::string label = {});
 
+  /// Those of its ranks that are left, in the same order, as one of their own: all but those that were lost or have
+  /// left. They agree on who that is, so all of them get the same one, whoever is lost meanwhile. For a communicator that
+  /// has failed; of one that is well it is a duplicate. Every rank that is left must call, as often as the others; it
+  /// waits for them, at most FABRING_TIMEOUT. Where lost ranks may be alive (silent, out of reach), more than half of
+  /// those that have not ended go on, or the half with the lowest of them.
+  /// Errors: peer_lost (the others count this rank as lost, or those who are left are too few), timeout, aborted.
+  Result<Communicator> shrink(std::string label = {});
+
   /// Ends this communicator on every rank: operations under way end with ErrorCode::aborted. Local, returns at once,
   /// also when peers are stopped or gone. Other communicators of the engine go on.
   void abort(std::string reason);

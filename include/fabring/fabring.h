@@ -447,6 +447,12 @@ FABRING_C_API fabring_status_code fabring_comm_duplicate(fabring_comm* comm, con
 FABRING_C_API fabring_status_code fabring_comm_subgroup(fabring_comm* comm, const int32_t* ranks, size_t count,
                                                         uint32_t number, const char* label, fabring_comm** made,
                                                         fabring_error* error);
+/* Those of its ranks that are left, in the same order: all but those that were lost or have left. For a communicator
+ * that has failed. They agree on who that is, so all of them get the same one. Every rank that is left must call; waits
+ * for them, at most FABRING_TIMEOUT. Where lost ranks may be alive (silent, out of reach), more than half of those that
+ * have not ended go on, or the half with the lowest of them; the others get peer_lost. `label` is optional. */
+FABRING_C_API fabring_status_code fabring_comm_shrink(fabring_comm* comm, const char* label, fabring_comm** made,
+                                                      fabring_error* error);
 /* Ends it on every rank: operations under way end with aborted. Local, returns at once. `reason` is optional. */
 FABRING_C_API fabring_status_code fabring_comm_abort(fabring_comm* comm, const char* reason, fabring_error* error);
 /* Success while usable; the first error afterwards. */

@@ -134,6 +134,13 @@ void FrameStream::finish() {
   if (!write_planned_) write_on();
 }
 
+void FrameStream::close_with(const Frame& last) {
+  const bool in_the_middle = written_ != 0;
+  if (stream_ && !in_the_middle)
+    (void)stream_->write(std::vector<iovec>{{const_cast<char*>(last->data()), last->size()}});
+  close();
+}
+
 void FrameStream::close() {
   stream_.reset();
   out_.clear();

@@ -38,6 +38,8 @@ class FrameStream : public std::enable_shared_from_this<FrameStream> {
   /// closes too (`ended`).
   void finish();
   void close();
+  /// Closes with a last word, if the connection takes it at once; what is queued is dropped.
+  void close_with(const Frame& last);
   bool is_open() const { return stream_ != nullptr; }
   const net::SocketAddress& remote() const { return remote_; }
   const net::SocketAddress& local() const { return local_; }

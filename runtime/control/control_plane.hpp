@@ -30,6 +30,8 @@ struct Failure {
   /// Which communicator it concerns: 0 the whole engine (a lost rank), else a communicator's id (mismatch, abort).
   std::uint64_t communicator = 0;
   std::string text;  ///< a sentence for people: who (rank, host), what, what to do; at most 2 KiB
+  /// The culprit's process has ended, for certain: it is not merely silent, or out of reach of the reporter.
+  bool ended = false;
 };
 
 /// A call that a rank did not make, as its arguments are wrong; or, without a text, that it has made it after all.
@@ -108,6 +110,12 @@ class ControlPlane {
 
   /// Would this rank be told if that one died? Not while a rank on the way to it is gone. Any thread.
   virtual bool hears_of(Rank) const { return true; }
+
+  /// Looks whether the process of a lost rank has ended; if so, all ranks hear of it. Any thread, never blocks.
+  virtual void look_whether_ended(Rank) {}
+  /// Called by the control thread, once, when a lost rank has ended for certain: with its failure or after it. Set
+  /// before the first can come.
+  virtual void on_ended(std::function<void(Rank)>) {}
 
   /// The place of its goodbye among those heard here, from 1; 0: it has not left. Who has will do nothing more, and
   /// nobody is to blame. Who leaves because another has is heard after that one. Any thread.

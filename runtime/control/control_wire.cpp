@@ -19,6 +19,7 @@ std::string encode(const Failure& failure) {
       .number(failure.reporter)
       .number(failure.communicator)
       .text(failure.text, most_text_bytes)
+      .number(static_cast<std::uint8_t>(failure.ended ? 1 : 0))
       .take();
 }
 
@@ -146,9 +147,11 @@ std::optional<Failure> decode_failure(std::string_view payload, int world_size) 
   failure.reporter = in.number<Rank>();
   failure.communicator = in.number<std::uint64_t>();
   failure.text = tidy(in.text(most_text_bytes), most_text_bytes);
+  const auto ended = in.number<std::uint8_t>();
   const auto is_rank = [&](Rank rank) { return rank >= -1 && rank < world_size; };
   if (!in.complete() || code == 0 || code > static_cast<std::uint8_t>(last_error_code)) return std::nullopt;
-  if (!is_rank(failure.culprit) || !is_rank(failure.reporter)) return std::nullopt;
+  if (!is_rank(failure.culprit) || !is_rank(failure.reporter) || ended > 1) return std::nullopt;
+  failure.ended = ended == 1;
   failure.code = static_cast<ErrorCode>(code);
   return failure;
 }

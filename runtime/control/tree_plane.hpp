@@ -51,6 +51,8 @@ class TreePlane final : public ControlPlane {
   std::string activity_of(Rank rank) const override;
   std::chrono::milliseconds silent_for(Rank rank) const override;
   bool hears_of(Rank rank) const override;
+  void look_whether_ended(Rank rank) override;
+  void on_ended(std::function<void(Rank)> handler) override;
   std::uint32_t leave_order(Rank rank) const override;
   void set_account(std::string account) override;
   void on_goodbye(std::function<void(Rank, const std::string&)> handler) override;
@@ -94,6 +96,7 @@ class TreePlane final : public ControlPlane {
   void on_end(Link& link, const std::string& why);
   void flood(control::Message type, std::string_view payload, Rank except);
   void learn(const Failure& failure, Rank from);
+  bool now_known_to_have_ended(Rank rank);
   void deliver();
   void mark_left(const control::Goodbye& goodbye, Rank from);
   void mark_gone(Rank rank, Rank from);
@@ -129,6 +132,8 @@ class TreePlane final : public ControlPlane {
   void look_after_orphans(SteadyTime now);
   void is_mute(Rank rank);
   void has_ended(Rank rank);
+  void look_at_lost(Rank rank);
+  Failure given_up_in_silence(Rank rank) const;
   void lost_in_silence(Rank rank);
   void stop();
   void end_if_closed();
@@ -162,10 +167,11 @@ class TreePlane final : public ControlPlane {
   std::vector<control::Goodbye> goodbyes_heard_;  // in their order
   std::shared_ptr<void> search_;                  // for a parent: a visit, or the pause before the next
   std::set<Rank> asked_;                          // in this round of the search
-  std::map<Rank, std::shared_ptr<void>> looks_;   // at orphans
-  std::map<Rank, SteadyTime> orphans_;            // since when
-  std::set<Rank> doubted_;                        // said to have gone by ranks that are not believed
-  std::map<Rank, SteadyTime> mute_;               // did not answer when looked for: since when
+  std::map<Rank, std::shared_ptr<void>> looks_;   // at orphans, and at those that have perhaps ended
+  std::map<Rank, int> looks_at_lost_;
+  std::map<Rank, SteadyTime> orphans_;  // since when
+  std::set<Rank> doubted_;              // said to have gone by ranks that are not believed
+  std::map<Rank, SteadyTime> mute_;     // did not answer when looked for: since when
   std::shared_ptr<void> tick_timer_, stop_timer_;
   std::map<std::uint64_t, std::shared_ptr<void>> timers_;  // of after()
   std::uint64_t next_timer_ = 0;
@@ -185,6 +191,7 @@ class TreePlane final : public ControlPlane {
   std::function<void(const RefusedCall&)> refusal_handler_;
   std::function<void(Rank, const std::string&)> goodbye_handler_;
   std::function<void(Rank, std::string_view)> letter_handler_;
+  std::function<void(Rank)> ended_handler_;
   std::string account_;
   std::vector<Identity> identities_;
   std::vector<std::string> activities_;

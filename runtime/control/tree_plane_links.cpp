@@ -208,6 +208,7 @@ void TreePlane::on_end(Link& link, const std::string& why) {
   // First why, here and to the others: who waits and hears only that a rank is gone names those behind it instead.
   learn({ErrorCode::peer_lost, link.peer, self_, 0, fmt::format("{} died: {}", name, how)}, link.peer);
   mark_gone(link.peer, link.peer);
+  look_at_lost(link.peer);
 }
 
 // Ranks are lost one by one, also where a host takes several with it: a group that has only the second of them waits
@@ -216,19 +217,34 @@ void TreePlane::learn(const Failure& failure, Rank from) {
   const bool of_rank = failure.communicator == 0 && failure.culprit >= 0;
   if (firsts_.contains({0, -1}) || (failure.reporter != self_ && firsts_.contains({0, failure.reporter}))) return;
   if (firsts_.size() >= most_failures) return;
-  if (!firsts_.insert({failure.communicator, of_rank ? failure.culprit : -1}).second) return;
-  known_.push_back(failure);
+  const bool is_first = firsts_.insert({failure.communicator, of_rank ? failure.culprit : -1}).second;
+  if (is_first) {
+    known_.push_back(failure);
+  } else if (!of_rank || !failure.ended || !now_known_to_have_ended(failure.culprit)) {
+    return;
+  }
   flood(Message::failure, control::encode(failure), from);
   bool leaving = false;
+  std::function<void(Rank)> ended_handler;
   {
     const std::lock_guard lock(mutex_);
     leaving = leaving_;
+    ended_handler = ended_handler_;
     if (failure.communicator == 0 && !lost_) lost_ = failure;
     changed_.notify_all();
   }
   if (leaving && failure.code == ErrorCode::peer_lost) return;  // no business of one who leaves
-  undelivered_.push_back(failure);
+  if (is_first) undelivered_.push_back(failure);
   deliver();
+  if (of_rank && failure.ended && ended_handler) ended_handler(failure.culprit);
+}
+
+// False: that was known.
+bool TreePlane::now_known_to_have_ended(Rank rank) {
+  const auto known = std::find_if(known_.begin(), known_.end(), [&](const Failure& failure) {
+    return failure.communicator == 0 && failure.culprit == rank;
+  });
+  return known != known_.end() && !std::exchange(known->ended, true);
 }
 
 void TreePlane::deliver() {

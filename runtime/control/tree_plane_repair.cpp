@@ -15,6 +15,7 @@ using namespace std::chrono_literals;
 namespace {
 constexpr auto between_rounds = 250ms;
 constexpr std::size_t most_looks = 64;
+constexpr int most_looks_at_lost = 4;
 }  // namespace
 
 // Nothing if this rank has a parent, needs none or looks for one already.
@@ -233,6 +234,37 @@ void TreePlane::is_mute(Rank rank) {
   lost_in_silence(rank);
 }
 
+// Of a connection that has ended it is not known which end of it has, or whether both live on. Where nobody listens
+// any more the process has ended; its other sockets may have been closed a moment before that one.
+void TreePlane::look_at_lost(Rank rank) {
+  if (stopping_) return;
+  net::SocketAddress door;
+  {
+    const std::lock_guard lock(mutex_);
+    door = identities_[static_cast<std::size_t>(rank)].door;
+  }
+  const auto again = [this, rank] { looks_[rank] = loop_.after(between_rounds, [this, rank] { look_at_lost(rank); }); };
+  if (looks_.size() >= most_looks) return again();
+  looks_[rank] = meeting_.visit(
+      rank, door, [this, rank, again](NeighbourMeeting::Found found, const std::unique_ptr<net::Stream>&) {
+        looks_.erase(rank);
+        if (found == NeighbourMeeting::Found::ended)
+          return learn({ErrorCode::peer_lost, rank, self_, 0, fmt::format("{} has ended", who(rank)), true}, -1);
+        if (++looks_at_lost_[rank] % most_looks_at_lost != 0) again();
+      });
+}
+
+void TreePlane::on_ended(std::function<void(Rank)> handler) {
+  const std::lock_guard lock(mutex_);
+  ended_handler_ = std::move(handler);
+}
+
+void TreePlane::look_whether_ended(Rank rank) {
+  loop_.post([this, rank] {
+    if (!looks_.contains(rank)) look_at_lost(rank);
+  });
+}
+
 // Perhaps it has said goodbye where this rank could not hear it.
 void TreePlane::has_ended(Rank rank) {
   std::string text;
@@ -243,7 +275,7 @@ void TreePlane::has_ended(Rank rank) {
       text = fmt::format("{} has ended: nobody listens at its control address {} any more, and no goodbye was heard",
                          who_locked(rank), identities_[index].door.to_string());
   }
-  if (!text.empty()) learn({ErrorCode::peer_lost, rank, self_, 0, text}, -1);
+  if (!text.empty()) learn({ErrorCode::peer_lost, rank, self_, 0, text, true}, -1);
   mark_gone(rank, -1);
 }
 

@@ -21,7 +21,9 @@ void TreePlane::watch_silence(Link& link, SteadyTime now) {
     if (left_[static_cast<std::size_t>(link.peer)] != 0) return;
   }
   if (silent >= config_.silence_timeout) {
-    link.stream->close();
+    // It may hear without being heard, and must not take this for the end of our process.
+    link.stream->close_with(FrameStream::encode(static_cast<std::uint8_t>(Message::failure),
+                                                control::encode(given_up_in_silence(link.peer))));
     return lost_in_silence(link.peer);
   }
   if (link.silence_noted) return;
@@ -29,12 +31,15 @@ void TreePlane::watch_silence(Link& link, SteadyTime now) {
   tell_silence(link.peer, silent);
 }
 
+Failure TreePlane::given_up_in_silence(Rank rank) const {
+  return {ErrorCode::peer_lost, rank, self_, 0,
+          fmt::format("{} has been silent for {} (FABRING_SILENCE_TIMEOUT): its process is stopped, or its host "
+                      "cannot be reached",
+                      who(rank), duration_text(config_.silence_timeout))};
+}
+
 void TreePlane::lost_in_silence(Rank rank) {
-  learn({ErrorCode::peer_lost, rank, self_, 0,
-         fmt::format("{} has been silent for {} (FABRING_SILENCE_TIMEOUT): its process is stopped, or its host "
-                     "cannot be reached",
-                     who(rank), duration_text(config_.silence_timeout))},
-        rank);
+  learn(given_up_in_silence(rank), rank);
   mark_gone(rank, rank);
 }
 

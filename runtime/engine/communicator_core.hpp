@@ -59,11 +59,14 @@ class CommunicatorCore {
   const std::vector<Rank> members;  ///< world rank of each member
   const Rank self;                  ///< own rank in it
   const std::vector<int> node_of;
-  /// Ids of splits count up from below, those that the caller numbers have this bit.
+  /// Ids of splits count up from below, then come those of shrinks (Shrinks::first_id); those that the caller numbers
+  /// have this bit.
   static constexpr std::uint32_t subgroup_ids = std::uint32_t{1} << 31;
   bool is_subgroup() const { return (id & subgroup_ids) != 0; }
   Time made_at{};                        ///< set once, before anybody uses it
   std::atomic<std::uint32_t> splits{0};  ///< calls of split() on it, alike on all members; for names
+  std::mutex shrinking;                  ///< one shrink() after the other
+  std::uint32_t shrinks = 0;             ///< under it: how many were well over, alike on all members
   int size() const { return static_cast<int>(members.size()); }
   const WorldShape& shape() const { return shape_; }
   /// Unique among communicators that may be alive at once, also of disjoint colours of one split.

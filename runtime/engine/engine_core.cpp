@@ -21,7 +21,11 @@ EngineCore::EngineCore(EngineParts parts)
       refusals_(parts_.self, parts_.control.get(), [this](Rank rank) { return who(rank); }),
       mapped_(parts_.endpoint ? parts_.endpoint->mapped_memory() : nullptr),
       scratch_(scratch_budget(parts_.config), parts_.endpoint ? parts_.endpoint->memory() : nullptr),
-      devices_(parts_) {}
+      devices_(parts_),
+      shrinks_(parts_.self, parts_.world_size, parts_.control.get(),
+               {[this](Rank rank) { return who(rank); }, [this](Rank rank) { return who_and_what(rank); },
+                [this](Rank rank) { return context_of(rank); },
+                [this](const std::string& text) { parts_.log.warning(text); }}) {}
 
 std::shared_ptr<EngineCore> EngineCore::make(EngineParts parts) {
   std::shared_ptr<EngineCore> core(new EngineCore(std::move(parts)));
@@ -47,6 +51,7 @@ std::shared_ptr<EngineCore> EngineCore::make(EngineParts parts) {
     EngineCore* self = core.get();
     ControlPlane* control = core->parts_.control.get();
     control->on_failure([self, control](const Failure& failure) {
+      self->shrinks_.lost(failure);
       {
         std::lock_guard lock(self->mutex_);
         self->failures_.push_back(failure);
@@ -56,8 +61,12 @@ std::shared_ptr<EngineCore> EngineCore::make(EngineParts parts) {
       self->notify_waiters();
       if (self->looks_when_idle_.load()) control->after({}, [self, control] { self->look_after_failure(*control); });
     });
-    control->on_goodbye([self](Rank rank, const std::string& account) { self->heard_goodbye(rank, account); });
-    control->on_letter([self](Rank from, std::string_view letter) { self->heard_members(from, letter); });
+    control->on_goodbye([self](Rank rank, const std::string& account) {
+      self->heard_goodbye(rank, account);
+      self->shrinks_.gone(rank, true);
+    });
+    control->on_ended([self](Rank rank) { self->shrinks_.gone(rank, true); });
+    control->on_letter([self](Rank from, std::string_view letter) { self->heard_letter(from, letter); });
     control->on_refusal([self](const RefusedCall& refusal) {
       self->refusals_.heard(refusal, [self](std::uint32_t id) { return self->is_gone(id); });
     });
@@ -116,9 +125,16 @@ std::shared_ptr<CommunicatorCore> EngineCore::make_subgroup(std::uint32_t id, st
     if (const auto found = by_id_.find(id); found != by_id_.end() && !found->second.expired()) return nullptr;
   }
   refusals_.made_subgroup(id);
+  shrinks_.forget(id);
   auto made = make_communicator(id, std::move(label), std::move(members));
   tell_members(made);
   return made;
+}
+
+// The first byte says what it is about.
+void EngineCore::heard_letter(Rank from, std::string_view letter) {
+  if (letter.starts_with(MemberList::mark)) heard_members(from, letter.substr(1));
+  if (letter.starts_with(ShrinkLetter::mark)) shrinks_.heard(from, letter.substr(1));
 }
 
 std::uint32_t EngineCore::propose_communicator_id(std::uint32_t at_least, std::uint32_t parent, unsigned failed) {

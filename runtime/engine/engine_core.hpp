@@ -37,6 +37,7 @@
 #include "runtime/engine/membership.hpp"
 #include "runtime/engine/rank_state.hpp"
 #include "runtime/engine/refusals.hpp"
+#include "runtime/engine/shrinks.hpp"
 #include "runtime/engine/waiting.hpp"
 #include "runtime/memory/mapped_blocks.hpp"
 #include "runtime/memory/scratch.hpp"
@@ -84,6 +85,9 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void call_failed(const CommunicatorCore& communicator, const Status& why);
   /// Where calls go that are not made, as their arguments are wrong: those who wait in them hear why.
   Refusals& refusals() { return refusals_; }
+  /// Waits until all members of it that are left have called this, and makes a communicator of them. An empty label:
+  /// one that says who is missing.
+  Result<std::shared_ptr<CommunicatorCore>> shrink(CommunicatorCore& communicator, std::string label);
   Status wait(Execution& execution, std::chrono::nanoseconds limit);
   void drive_once();  ///< progress if nobody else makes it
   void abort(CommunicatorCore& communicator, std::string reason);
@@ -235,7 +239,8 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void try_the_unheard(CommunicatorCore& communicator, const Execution& execution, Time now);
   void check_refused(CommunicatorCore& communicator, const Execution& execution, Time now);
   void tell_members(const std::shared_ptr<const CommunicatorCore>& subgroup);
-  void heard_members(Rank from, std::string_view letter);
+  void heard_letter(Rank from, std::string_view letter);
+  void heard_members(Rank from, std::string_view list);
   void compare_members(const CommunicatorCore& communicator, const MemberList& list);
   /// Should this wait, as members of a subgroup may turn out to have given different lists?
   bool hold_back(CommunicatorCore& communicator, const Failure& failure);
@@ -378,6 +383,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   const std::shared_ptr<DroppedGrants> dropped_grants_ = std::make_shared<DroppedGrants>();
   Departures departures_;
   SubgroupLists subgroup_lists_;
+  Shrinks shrinks_;
   std::atomic<bool> looks_when_idle_{false};
 };
 

@@ -34,6 +34,7 @@ bool EngineCore::others_take_part(const CommunicatorCore& communicator) const {
 
 Status EngineCore::leave() {
   if (left_.exchange(true)) return {};
+  shrinks_.close();
   std::thread progress_thread;
   {
     std::lock_guard lock(mutex_);  // submit() starts it under the same lock

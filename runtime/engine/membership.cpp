@@ -77,12 +77,13 @@ void EngineCore::tell_members(const std::shared_ptr<const CommunicatorCore>& sub
   if (!parts_.control || members.size() == 1 || members.size() > MemberList::most_members) return;
   const SubgroupLists::Made made = subgroup_lists_.made(subgroup);
   const Rank next = members[static_cast<std::size_t>(subgroup->self + 1) % members.size()];
-  parts_.control->send_letter(next, MemberList{parts_.self, subgroup->id, made.generation, members}.encode());
+  parts_.control->send_letter(
+      next, MemberList::mark + MemberList{parts_.self, subgroup->id, made.generation, members}.encode());
   for (const MemberList& list : made.waiting) compare_members(*subgroup, list);
 }
 
-void EngineCore::heard_members(Rank from, std::string_view letter) {
-  const auto list = MemberList::decode(from, letter, parts_.world_size);
+void EngineCore::heard_members(Rank from, std::string_view told) {
+  const auto list = MemberList::decode(from, told, parts_.world_size);
   if (!list) return;
   if (const auto subgroup = subgroup_lists_.heard(*list)) compare_members(*subgroup, *list);
 }

@@ -25,6 +25,7 @@ namespace fabring {
 class CommunicatorCore;
 
 struct MemberList {
+  static constexpr char mark = 'm';                  ///< before it, in a letter
   static constexpr std::size_t most_members = 8192;  ///< of longer ones nothing is told
 
   Rank from = -1;

@@ -94,6 +94,29 @@ TEST(Communicators, of_some_ranks_are_made_by_these_alone) {
   });
 }
 
+TEST(Communicators, that_were_aborted_are_shrunk_to_those_who_are_left) {
+  run_ranks(3, [](Rank self) {
+    fabring_error error = FABRING_ERROR_INIT;
+    fabring_comm *all = nullptr, *left = nullptr;
+    EXPECT_OK(fabring_comm_abort(self.world, "for a test", &error));
+    EXPECT_OK(fabring_comm_shrink(self.world, nullptr, &all, &error));
+    EXPECT_EQ(label_of(all), "world again");
+    std::int32_t sum = self.rank, rank = -1;
+    EXPECT_OK(fabring_allreduce(all, &sum, &sum, 1, FABRING_TYPE_INT32, FABRING_OP_SUM, &error));
+    EXPECT_EQ(sum, 3) << "nobody was lost";
+    if (self.rank != 1) {  // which leaves
+      EXPECT_OK(fabring_comm_shrink(all, "the two", &left, &error));
+      EXPECT_EQ(label_of(left), "the two");
+      EXPECT_OK(fabring_comm_rank(left, &rank, &error));
+      EXPECT_EQ(rank, self.rank / 2);
+      EXPECT_OK(fabring_allreduce(left, &sum, &sum, 1, FABRING_TYPE_INT32, FABRING_OP_SUM, &error));
+      EXPECT_EQ(sum, 6);
+      EXPECT_OK(fabring_comm_free(left));
+    }
+    EXPECT_OK(fabring_comm_free(all));
+  });
+}
+
 TEST(Communicators, that_are_aborted_fail_everywhere_and_say_why) {
   run_ranks(2, [](Rank self) {
     fabring_error error = FABRING_ERROR_INIT;

@@ -46,6 +46,7 @@ constexpr Target targets[] = {
     {"plan_json", plan_json::run, plan_json::seeds},
     {"status", status::run, status::seeds},
     {"rank_state", rank_state::run, rank_state::seeds},
+    {"letters", letters::run, letters::seeds},
     {"agent_wire", agent_wire::run, agent_wire::seeds},
     {"net_facts", net_facts::run, net_facts::seeds},
     {"measurements", measurements::run, measurements::seeds},

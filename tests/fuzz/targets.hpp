@@ -34,6 +34,7 @@ namespace handshake     { void run(std::string_view input); Seeds seeds(); }
 namespace frame_stream  { void run(std::string_view input); Seeds seeds(); }
 namespace meeting_wire  { void run(std::string_view input); Seeds seeds(); }
 namespace control_wire  { void run(std::string_view input); Seeds seeds(); }
+namespace letters       { void run(std::string_view input); Seeds seeds(); }
 namespace identity      { void run(std::string_view input); Seeds seeds(); }
 namespace choice_table  { void run(std::string_view input); Seeds seeds(); }
 // Data: addresses, headers, records, shared memory.

@@ -95,6 +95,7 @@ Exit Commands::run(std::string_view line) {
   if (words.verb() == "background") return background(words);
   if (words.verb() == "split") return split(words);
   if (words.verb() == "subgroup") return subgroup(words);
+  if (words.verb() == "shrink") return shrink(words);
   if (words.verb() == "drop") return drop(words);
   if (words.verb() == "abort") return abort(words);
   if (words.verb() == "buffers") return buffers(words);
@@ -198,6 +199,19 @@ Exit Commands::subgroup(const Words& words) {
   auto part = on(words).subgroup(ranks, static_cast<std::uint32_t>(words.number("number", 1)), name);
   Event("subgroup").text("name", name).error(part ? Status() : part.error());
   if (part) communicators_[name] = std::move(*part);
+  return Exit::fine;
+}
+
+Exit Commands::shrink(const Words& words) {
+  const std::string name = words.text("name", "left");
+  auto left = on(words).shrink();
+  Event("shrink")
+      .text("name", name)
+      .text("label", left ? left->label() : "")
+      .number("place", left ? left->rank() : -1)
+      .number("size", left ? left->size() : 0)
+      .error(left ? Status() : left.error());
+  if (left) communicators_[name] = std::move(*left);
   return Exit::fine;
 }
 

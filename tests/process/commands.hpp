@@ -44,6 +44,7 @@ class Commands {
   Exit background(const Words& words);  // `async` in a thread, until an error
   Exit split(const Words& words);       // name, colour, key
   Exit subgroup(const Words& words);    // name, ranks, number, on
+  Exit shrink(const Words& words);      // name, on
   Exit drop(const Words& words);        // name
   Exit abort(const Words& words);       // on
   Exit buffers(const Words& words);     // wrong buffers, each refused; a right one afterwards

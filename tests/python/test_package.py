@@ -46,6 +46,11 @@ def test_a_killed_rank_is_named(way):
     assert done.code == 128 + signal.SIGKILL and "rank 1" in done.err, str(done)
 
 
+def test_those_who_are_left_shrink_and_go_on():
+    done = launch(4, "left.py")
+    assert done.out.count("went on") == 2, str(done)
+
+
 @pytest.mark.parametrize("way", ["script", "with"])
 def test_an_exception_that_nobody_catches_is_told_to_the_others(way):
     done = launch(3, "uncaught.py", way)

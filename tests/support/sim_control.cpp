@@ -97,7 +97,7 @@ void SimControl::deliver(Rank rank, const Failure& failure) {
 void SimControl::kill(Rank rank) {
   seats_[rank].dead = true;
   report({ErrorCode::peer_lost, rank, -1, 0,
-          "rank " + std::to_string(rank) + " died: its control connection closed without goodbye"});
+          "rank " + std::to_string(rank) + " died: its control connection closed without goodbye", true});
 }
 
 void SimControl::pause(Rank rank) {

@@ -144,6 +144,11 @@ class Communicator(Calls[Any]):
 
     # ---- trouble
 
+    def shrink(self, label: str = "") -> Communicator:
+        """Those of its ranks that are left, all but those that were lost or have left: for a communicator that has
+        failed (PeerLostError). They agree on who that is. Every rank that is left must call."""
+        return Communicator(self._core.shrink(label), self._family)
+
     def abort(self, reason: str) -> None:
         """Ends this communicator on every rank: operations under way raise AbortedError. Returns at once."""
         self._core.abort(reason)

@@ -51,6 +51,12 @@ def test_those_who_are_left_shrink_and_go_on():
     assert done.out.count("went on") == 2, str(done)
 
 
+@pytest.mark.parametrize("transport", ["auto", "tcp"])
+def test_subgroups_and_going_on_without_a_killed_rank(transport):
+    done = launch(4, "subgroups.py", environment={"FABRING_TRANSPORT": transport})
+    assert done.out.count("goes on without rank 1") == 3, str(done)
+
+
 @pytest.mark.parametrize("way", ["script", "with"])
 def test_an_exception_that_nobody_catches_is_told_to_the_others(way):
     done = launch(3, "uncaught.py", way)

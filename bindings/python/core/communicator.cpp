@@ -201,6 +201,13 @@ void bind_communicator(nb::module_& module) {
                return fabring_comm_shrink(from, label.c_str(), made, error);
              });
            })
+      .def("subgroup",
+           [](const CommHandle& comm, const std::vector<std::int32_t>& ranks, std::uint32_t number,
+              const std::string& label) {
+             return divide(comm, [&](fabring_comm* from, fabring_comm** made, fabring_error* error) {
+               return fabring_comm_subgroup(from, ranks.data(), ranks.size(), number, label.c_str(), made, error);
+             });
+           })
       .def("abort",
            [](const CommHandle& comm, const std::string& reason) {
              fabring_error error = FABRING_ERROR_INIT;

@@ -12,7 +12,7 @@ import numpy
 from fabring import _core
 from fabring.calls import Calls
 from fabring.errors import Error
-from fabring.requests import Request
+from fabring.requests import Request, members_of
 from fabring.work import Prepared, Work
 
 
@@ -141,6 +141,12 @@ class Communicator(Calls[Any]):
     def duplicate(self, label: str = "") -> Communicator:
         """The same ranks once more: operations on it match apart from those of this one. Every rank must call."""
         return Communicator(self._core.duplicate(label), self._family)
+
+    def subgroup(self, ranks: Sequence[int], number: int, label: str = "") -> Communicator:
+        """These ranks of this communicator, in this order, the caller's among them. Only they call; nothing is sent, so it also
+        works after another rank has died. All give the same `number`, that no other subgroup of the engine has on any of
+        them: best one that was never used before."""
+        return Communicator(self._core.subgroup(*members_of(ranks, number), label), self._family)
 
     # ---- trouble
 

@@ -137,6 +137,21 @@ def _tag(tag: int, least: int) -> int:
     return tag
 
 
+def members_of(ranks: Sequence[int], number: int) -> tuple[list[int], int]:
+    """What a subgroup is made of, in 32 bits each; which ranks and numbers there may be is the library's to say, which tells
+    the other members of what it refuses."""
+    members = [_whole(rank, f"ranks[{i}]") for i, rank in enumerate(ranks)]
+    if not members:
+        raise InvalidArgumentError("ranks is empty; a subgroup has the calling rank at least")
+    for i, rank in enumerate(members):
+        if not -(2**31) <= rank < 2**31:
+            raise InvalidArgumentError(f"ranks[{i}]={rank} is no rank")
+    number = _whole(number, "number")
+    if not 0 <= number < 2**31:
+        raise InvalidArgumentError(f"number={number}; numbers of subgroups are 0 to {2**31 - 1}")
+    return members, number
+
+
 def _needs_rows(source: View, what: str) -> None:
     if not source.shape:
         raise InvalidArgumentError(f"{what} joins rows and this array has no dimension; pass x.reshape(1)")

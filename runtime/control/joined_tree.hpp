@@ -20,10 +20,11 @@ class JoinedTree {
 
   bool is_rank(Rank rank) const { return rank >= 0 && rank < tree_.world_size; }
   bool is_gone(Rank rank) const { return gone_[index(rank)]; }
-  /// Has none gone yet? Then it is the Tree.
-  bool is_whole() const { return gone_count_ == 0; }
+  /// Has none gone yet, and none moved? Then it is the Tree. One may move first: it has noticed before this rank that
+  /// its parent has gone.
+  bool is_whole() const { return whole_; }
   void mark_gone(Rank rank) {
-    if (!gone_[index(rank)]) ++gone_count_;
+    whole_ = false;
     gone_[index(rank)] = true;
   }
 
@@ -32,6 +33,7 @@ class JoinedTree {
   bool set_parent(Rank child, Rank parent) {
     if (!is_rank(child) || parent < 0 || parent >= child) return false;
     parent_[index(child)] = parent;
+    whole_ = whole_ && !has_moved(child);
     return true;
   }
   /// Has another parent than it began with?
@@ -86,7 +88,7 @@ class JoinedTree {
   const Tree tree_;
   std::vector<Rank> parent_;
   std::vector<bool> gone_;
-  int gone_count_ = 0;
+  bool whole_ = true;
 };
 
 }  // namespace fabring

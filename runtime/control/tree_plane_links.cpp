@@ -140,8 +140,8 @@ bool TreePlane::on_frame(Link& link, std::uint8_t type, std::string_view payload
   return false;
 }
 
-// Until a rank has gone, messages of each come by one way only. After that ways change, and what was on its way when
-// they did may come by another, for the second time, or back to who sent it.
+// Until a rank has gone or moved, messages of each come by one way only. After that ways change, and what was on its
+// way when they did may come by another, for the second time, or back to who sent it.
 bool TreePlane::comes_by(const Link& link, Rank origin) const {
   if (origin < 0 || origin >= config_.world_size) return false;
   const std::lock_guard lock(mutex_);

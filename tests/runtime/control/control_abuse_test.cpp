@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <map>
 
 #include "runtime/base/wire.hpp"
 #include "tests/runtime/control/control_world.hpp"
@@ -30,8 +31,9 @@ class Puppet {
     auto connecting = net::connect(loop_, *net::SocketAddress::parse(*address), patience, [&](auto stream) {
       shaking = handshake(loop_, std::move(*stream), greeting, [&](HandshakeResult result) {
         link_ = FrameStream::open(loop_, std::move(result.stream), 1 << 20,
-                                  {[this](std::uint8_t type, std::string_view) {
+                                  {[this](std::uint8_t type, std::string_view payload) {
                                      heard_.push_back(static_cast<Message>(type));
+                                     if (heard_.back() == Message::entry) add_door(payload);
                                      return true;
                                    },
                                    [this](const std::string&) { ended_ = true; }});
@@ -54,9 +56,21 @@ class Puppet {
   bool ended() const { return ended_; }
   const std::vector<Message>& heard() const { return heard_; }
   net::Loop& loop() { return loop_; }
+  /// Where another rank listens, once it has told.
+  const std::map<Rank, std::string>& doors() const { return doors_; }
 
  private:
+  void add_door(std::string_view payload) {
+    const auto entry = control::decode_entry(payload);
+    ASSERT_TRUE(entry.has_value());
+    WireReader in(entry->blob);
+    (void)in.text(256);
+    (void)in.number<std::uint32_t>();
+    doors_[entry->origin] = in.text(128);
+  }
+
   net::Loop loop_;
+  std::map<Rank, std::string> doors_;
   std::shared_ptr<FrameStream> link_;
   std::vector<Message> heard_;
   bool ended_ = false;
@@ -255,6 +269,63 @@ TEST_F(ControlAbuse, AVisitorThatGoesAgainBeforeItAsksToJoinIsNobodysDeath) {
   const auto end = steady_clock::now() + patience;
   while (world_.of(0).count() == 0 && steady_clock::now() < end) puppet_->loop().run_for(10ms);
   EXPECT_EQ(world_.of(0).first()->text, "still heard");
+}
+
+// Of two children of a rank that has died one notices first, and asks the other to be its parent. What it tells of
+// third ranks has come by the one that has gone; it is no nonsense, although the other still believes that one there.
+TEST(ControlOrder, WhoNoticesFirstThatTheirParentHasGoneIsWelcomeWithWhatItKnows) {
+  World world(3);
+  world.planes.resize(2);
+  std::vector<std::thread> ranks;
+  for (Rank rank = 0; rank < 2; ++rank)
+    ranks.emplace_back([&world, rank] {
+      Config own = world.config;
+      own.rank = rank;
+      BoardBootstrap bootstrap(world.board);
+      auto plane = start_control_plane(own, "", bootstrap, world.log, world.options);
+      ASSERT_TRUE(plane.has_value()) << plane.error().to_string();
+      (*plane)->on_failure([&world, rank](const Failure& failure) { world.of(rank).add(failure); });
+      world.planes[static_cast<std::size_t>(rank)] = std::move(*plane);
+    });
+  Puppet puppet(world.board, world, 2);
+  puppet.run_until([&] { return puppet.doors().contains(1); });
+  for (auto& thread : ranks) thread.join();
+  ASSERT_NE(world.planes[1], nullptr);
+
+  HandshakeOptions greeting;
+  greeting.purpose = Purpose::control;
+  greeting.initiator = true;
+  greeting.job_id = world.config.job_id;
+  greeting.job_nonce = 4242;
+  greeting.self = 2;
+  greeting.world_size = 3;
+  std::shared_ptr<void> shaking;
+  std::shared_ptr<FrameStream> link;
+  bool welcome = false, ended = false;
+  const auto say = [&](Message type, std::string_view payload) {
+    link->send(static_cast<std::uint8_t>(type), payload);
+  };
+  const auto address = net::SocketAddress::parse(puppet.doors().at(1));
+  auto connecting = net::connect(puppet.loop(), *address, patience, [&](auto stream) {
+    ASSERT_TRUE(stream.has_value());
+    shaking = handshake(puppet.loop(), std::move(*stream), greeting, [&](HandshakeResult result) {
+      ASSERT_NE(result.stream, nullptr) << result.status.message();
+      link = FrameStream::open(puppet.loop(), std::move(result.stream), 1 << 20,
+                               {[&](std::uint8_t type, std::string_view) {
+                                  welcome = welcome || static_cast<Message>(type) == Message::welcome;
+                                  return true;
+                                },
+                                [&](const std::string&) { ended = true; }});
+      say(Message::join, "");
+    });
+  });
+  puppet.run_until([&] { return welcome || ended; });
+  say(Message::goodbye, control::encode(control::Goodbye{0, ""}));
+  puppet.run_until([&] { return world.plane(1).leave_order(0) != 0 || ended; });
+  EXPECT_FALSE(ended) << "rank 1 has thrown a living rank away";
+  say(Message::failure, control::encode(Failure{ErrorCode::aborted, -1, 2, 3, "still heard"}));
+  puppet.run_until([&] { return world.of(1).count() != 0; });
+  EXPECT_EQ(world.of(1).first()->text, "still heard");
 }
 
 // Whoever hears first that a rank is gone names the ranks behind it in an exchange it waits for, which may live.

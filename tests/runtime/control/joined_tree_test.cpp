@@ -55,6 +55,16 @@ TEST(JoinedTree, WhoMovesIsReachedTheOtherWay) {
   EXPECT_FALSE(tree.reaches(99, 98));
 }
 
+TEST(JoinedTree, IsNoLongerWholeOnceARankHasMovedAlthoughNoneIsKnownToHaveGone) {
+  JoinedTree tree(10);
+  EXPECT_TRUE(tree.set_parent(5, 0));
+  EXPECT_TRUE(tree.is_whole()) << "that is its parent from the start";
+  EXPECT_TRUE(tree.set_parent(5, 1));
+  EXPECT_FALSE(tree.is_whole());
+  EXPECT_EQ(tree.towards(1, 5), 5);
+  EXPECT_EQ(tree.towards(0, 5), 1);
+}
+
 TEST(JoinedTree, OnlyALowerNumberIsAParent) {
   JoinedTree tree(10);
   EXPECT_FALSE(tree.set_parent(3, 3));

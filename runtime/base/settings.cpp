@@ -248,8 +248,9 @@ constexpr Setting rows[] = {
      "TCP connections between two ranks (tcp transport), 1 to 16. More of them fill a fast link that one flow can not.",
      read_integer<&Config::sockets_per_peer, 1, 16>, show_number<&Config::sockets_per_peer>},
     {"FABRING_CONGESTION_CONTROL", "text", "", "", "",
-     "TCP congestion control of the data connections, by the kernel's name (cubic, bbr, ...). auto: cubic on loopback "
-     "where allowed, the system's choice elsewhere.",
+     "TCP congestion control of the data connections (tcp transport), by the kernel's name (cubic, bbr, ...). auto: "
+     "cubic on loopback where allowed, the system's choice elsewhere. Over libfabric the system's "
+     "(net.ipv4.tcp_congestion_control) counts.",
      read_text<&Config::congestion_control>, show_text<&Config::congestion_control>},
     {"FABRING_SEGMENT_BYTES", "size", "bytes", "", "chosen",
      "Largest block in flight. Smaller ones pipeline better, larger ones cost less per byte.",

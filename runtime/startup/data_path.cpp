@@ -22,6 +22,16 @@ std::string describe_nodes(const std::vector<int>& node_of) {
   return fmt::format("{} node{} with {} ranks", sizes.size(), sizes.size() == 1 ? "" : "s", fmt::join(sizes, ", "));
 }
 
+// Empty where nothing was asked for. Somebody who compares two values should not compare a setting with itself.
+std::string without_effect(const Config& config) {
+  std::vector<std::string> set;
+  if (config.sockets_per_peer != 0) set.push_back(fmt::format("FABRING_SOCKETS_PER_PEER={}", config.sockets_per_peer));
+  if (!config.congestion_control.empty() && config.congestion_control != "auto")
+    set.push_back("FABRING_CONGESTION_CONTROL=" + config.congestion_control);
+  if (set.empty()) return {};
+  return fmt::format("no effect: {}: only for the tcp transport, which carries nothing here", fmt::join(set, ", "));
+}
+
 bool can_all_share_memory(const std::vector<Identity>& ranks) {
   return std::all_of(ranks.begin(), ranks.end(), [](const Identity& rank) {
     return std::find(rank.usable.begin(), rank.usable.end(), "shm") != rank.usable.end();
@@ -59,6 +69,8 @@ class Opener {
     }
     if (!own_.unusable.empty()) path_.report.push_back("not used: " + own_.unusable);
     path_.report.push_back(describe_nodes(path_.node_of));
+    if (const std::string idle = without_effect(options_.config); !takes_tcp_ && !idle.empty())
+      path_.report.push_back(idle);
     return std::move(path_);
   }
 
@@ -136,6 +148,7 @@ class Opener {
     network_ = std::move(*opened);
     for (Rank rank = 0; rank < options_.world_size; ++rank)
       if (rank != options_.self && !is_local_to_me(rank)) FABRING_TRY(network_->add_peer(rank, told->addresses[rank]));
+    takes_tcp_ = *name == "tcp";
     path_.libfabric = *name == "fabric";
     path_.one_process = *name == "inproc";
     path_.cards = cards_of(told->addresses);
@@ -161,6 +174,7 @@ class Opener {
   const HostRails& rails_;
   Identity& own_;
   bool shared_ = false;
+  bool takes_tcp_ = false;
   DataPath path_;
   std::unique_ptr<Endpoint> local_;
   std::unique_ptr<Endpoint> network_;

@@ -9,7 +9,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "tests/tools/program.hpp"
 
@@ -269,6 +271,23 @@ TEST(PerfRun, WhatTheEngineExplainsIsSaidOnceAndIsNoWarning) {
     EXPECT_EQ(all.find("transport tcp: ", first + 1), std::string::npos) << all;
     EXPECT_THAT(all, testing::Not(HasSubstr("warning")));
   }
+}
+
+TEST(PerfRun, SettingsOfATransportThatIsNotTakenAreSaidToHaveNoEffect) {
+  const std::map<std::string, std::string> settings = {{"FABRING_CONGESTION_CONTROL", "reno"},
+                                                       {"FABRING_SOCKETS_PER_PEER", "2"}};
+  const auto perf_over = [&](const char* transport, const std::map<std::string, std::string>& environment) {
+    const auto result =
+        run({"perf", "allreduce", "-n", "2", "--transport", transport, "--sizes", "4", "-i", "1"}, environment);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return result.out;
+  };
+  const bool has_fabric = std::string_view(FABRING_TEST_TRANSPORTS).ends_with("fabric");
+  for (const char* transport : {"shm", has_fabric ? "fabric" : "shm"})
+    EXPECT_THAT(perf_over(transport, settings),
+                HasSubstr("no effect: FABRING_SOCKETS_PER_PEER=2, FABRING_CONGESTION_CONTROL=reno: only for the tcp"));
+  EXPECT_THAT(perf_over("tcp", settings), testing::Not(HasSubstr("no effect")));
+  EXPECT_THAT(perf_over("shm", {{"FABRING_CONGESTION_CONTROL", "auto"}}), testing::Not(HasSubstr("no effect")));
 }
 
 TEST(PerfRun, ProbesTheMachineAndPricesByIt) {

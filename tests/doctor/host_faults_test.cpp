@@ -190,7 +190,7 @@ const Fault faults[] = {
        host.write("proc/sys/net/ipv4/conf/eth0/rp_filter", "0\n");
        host.write("proc/sys/net/ipv4/conf/eth1/rp_filter", "1\n");
      },
-     "net.rp_filter", Severity::warning, "rp_filter=1) on eth1, and 2 interfaces", "rp_filter=2"},
+     "net.rp_filter", Severity::warning, "rp_filter=1) on eth1, and a job could use 2 interfaces", "rp_filter=2"},
     {"an own name that nobody knows",
      [](MadeUpHost& host) {
        host.facts.own_name = tools::NameFacts{"made-up", {}, "Name or service not known", 0.1};
@@ -421,6 +421,28 @@ TEST(DoctorHost, ALooseReversePathFilterIsFineWhereEitherSays) {
       host.write(std::string("proc/sys/net/ipv4/conf/") + interface + "/rp_filter", own);
     for (const Finding& finding : host.check()) EXPECT_NE(finding.id, "net.rp_filter") << finding.what;
   }
+}
+
+TEST(DoctorHost, AReversePathFilterMattersOnlyWhereAJobCouldRun) {
+  const auto said = [](MadeUpHost& host) {
+    std::string what;
+    for (const Finding& finding : host.check())
+      if (finding.id == "net.rp_filter") what += finding.what;
+    return what;
+  };
+  MadeUpHost bridges;  // one card, and what a container system has made
+  bridges.write("proc/sys/net/ipv4/conf/all/rp_filter", "1\n");
+  bridges.facts.interfaces->pop_back();
+  bridges.facts.interfaces->push_back({"docker0", "172.17.0.1", 16, false, true, false});
+  bridges.facts.interfaces->push_back({"br-0a1b2c3d4e5f", "172.18.0.1", 16, false, true, false});
+  EXPECT_EQ(said(bridges), "");
+  bridges.facts.interfaces->push_back({"eth1", "10.0.1.5", 24, false, true, false});
+  EXPECT_THAT(said(bridges), HasSubstr("on eth0, eth1, and a job could use 2 interfaces"));
+  MadeUpHost one_allowed;
+  one_allowed.write("proc/sys/net/ipv4/conf/all/rp_filter", "1\n");
+  EXPECT_NE(said(one_allowed), "");
+  one_allowed.facts.environment["FABRING_INTERFACE"] = "eth0";
+  EXPECT_EQ(said(one_allowed), "");
 }
 
 TEST(DoctorHost, WhatCannotBeReadIsNotFine) {

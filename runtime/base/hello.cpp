@@ -67,7 +67,8 @@ std::string_view advice(Refusal why) {
     case Refusal::incarnation:
       return "is a process of an earlier run still there?";
     case Refusal::world_size:
-      return "set the same FABRING_WORLD_SIZE on all ranks";
+      return "set the same FABRING_WORLD_SIZE on all ranks; or, if they are of two jobs, give each job its own "
+             "FABRING_MASTER_PORT or FABRING_JOB_ID";
     case Refusal::rank:
       return "check FABRING_RANK there";
     case Refusal::secret:

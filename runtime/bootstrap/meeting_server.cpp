@@ -57,7 +57,8 @@ Result<std::unique_ptr<MeetingServer>> MeetingServer::start(const std::vector<ne
   if (self->doors_.empty())
     return Status(problem.code(), problem.message() +
                                       ". This is where rank 0 meets the others (FABRING_MASTER_PORT); if it is a "
-                                      "rank 0 of this job that is there, two processes have FABRING_RANK=0");
+                                      "rank 0 of this job that is there, two processes have FABRING_RANK=0; if it is "
+                                      "another job's, give each job its own FABRING_MASTER_PORT, on all its ranks");
   self->reached_at_ = self->doors_.front()->address().host;
   auto thread = start_thread("fabring-meet", [server = self.get()] { server->run(); });
   if (!thread) return thread.error();
@@ -225,10 +226,12 @@ bool MeetingServer::on_join(const VisitorPtr& visitor, std::string_view payload)
   if (visitor->rank == 0 || first) {
     const std::string other =
         first ? who(*first) : fmt::format("rank 0 (host {}, pid {}, which serves)", terms_.self.host, terms_.self.pid);
-    fail(Status(ErrorCode::invalid_argument,
-                fmt::format("rank {} came twice: {} and {}; every process needs its own FABRING_RANK", visitor->rank,
-                            other, who(*visitor)),
-                meeting::about(visitor->rank, visitor->join.host)));
+    fail(Status(
+        ErrorCode::invalid_argument,
+        fmt::format("rank {} came twice: {} and {}; every process needs its own FABRING_RANK; or, if they are of "
+                    "two jobs, give each job its own FABRING_MASTER_PORT or FABRING_JOB_ID",
+                    visitor->rank, other, who(*visitor)),
+        meeting::about(visitor->rank, visitor->join.host)));
     return true;
   }
   members_[index] = visitor;

@@ -58,7 +58,19 @@ TEST_F(RendezvousError, ARankThatComesTwiceIsNamedWithBothProcesses) {
     EXPECT_THAT(end.message(),
                 testing::ContainsRegex("rank 2 came twice: rank 2 .host .*, pid [0-9]+, 127[.0-9:]+. and "
                                        "rank 2 .host .*, pid [0-9]+, 127[.0-9:]+.; .*FABRING_RANK"));
+    EXPECT_THAT(end.message(), HasSubstr("of two jobs, give each job its own FABRING_MASTER_PORT or FABRING_JOB_ID"));
   }
+}
+
+TEST_F(RendezvousError, ASecondRankZeroAtAnOwnPortIsToldWhatTwoJobsNeed) {
+  Meeting meeting(2);
+  meeting.base.rendezvous_timeout = 1s;
+  std::vector<std::string> taken;
+  for (const Status& end : meeting.run({0, 0}))  // the other waits for its rank 1
+    if (end.code() == ErrorCode::unavailable) taken.push_back(end.message());
+  ASSERT_EQ(taken.size(), 1U);
+  EXPECT_THAT(taken[0], AllOf(HasSubstr("cannot listen on"), HasSubstr("two processes have FABRING_RANK=0"),
+                              HasSubstr("another job's, give each job its own FABRING_MASTER_PORT, on all its ranks")));
 }
 
 // On ports that are somebody else's the second rank 0 would take the next one, and both would wait for ever.
@@ -81,7 +93,8 @@ TEST_F(RendezvousError, AnotherWorldSizeEndsItForAll) {
   const auto ends = meeting.run_all();
   for (const Status& end : ends) {
     EXPECT_EQ(end.code(), ErrorCode::invalid_argument);
-    EXPECT_THAT(end.message(), HasSubstr("set the same FABRING_WORLD_SIZE on all ranks"));
+    EXPECT_THAT(end.message(), AllOf(HasSubstr("set the same FABRING_WORLD_SIZE on all ranks"),
+                                     HasSubstr("of two jobs, give each job its own FABRING_MASTER_PORT")));
   }
   EXPECT_EQ(ends[0].message(), ends[1].message());
   EXPECT_THAT(ends[1].message(), AllOf(HasSubstr("rank 2 at 127."), HasSubstr("there are 4 ranks")));

@@ -118,6 +118,10 @@ void Group::abort_all(const std::string& reason) {
   for (const Group* group : living_groups().groups) fabring_comm_abort(group->comm_, reason.c_str(), nullptr);
 }
 
+std::int64_t Group::job_rank(std::int32_t engine_rank) const {
+  return engine_->global_ranks().at(static_cast<std::size_t>(engine_rank));
+}
+
 std::string Group::report() const {
   std::string text(8192, '\0');
   std::size_t needed = 0;

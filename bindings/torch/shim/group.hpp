@@ -41,6 +41,8 @@ class Group {
 
   fabring_comm* comm() const { return comm_; }
   const GroupRequest& request() const { return request_; }
+  /// The number in the job of a rank of the engine.
+  std::int64_t job_rank(std::int32_t engine_rank) const;
   /// "tcp", "fabric ...": what the engine says it chose, a line each.
   std::string report() const;
 

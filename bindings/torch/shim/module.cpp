@@ -33,11 +33,11 @@ c10::intrusive_ptr<c10d::Backend> create(const c10::intrusive_ptr<c10d::Store>& 
   return c10::make_intrusive<ProcessGroup>(std::move(request));
 }
 
-std::string report(const c10::intrusive_ptr<c10d::Backend>& backend) {
+const ProcessGroup& ours(const c10::intrusive_ptr<c10d::Backend>& backend) {
   const auto* group = dynamic_cast<const ProcessGroup*>(backend.get());
   TORCH_CHECK_VALUE(group != nullptr, "this process group has the backend ", backend->getBackendName(),
                     ", not fabring");
-  return group->report();
+  return *group;
 }
 
 }  // namespace
@@ -50,11 +50,17 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   // bound to a GPU: NCCL's splits need every rank, ours need the members only.
   py::class_<ProcessGroup, c10d::Backend, c10::intrusive_ptr<ProcessGroup>>(module, "ProcessGroup")
       .def_property_readonly("options", &ProcessGroup::getBackendOptions)
+      .def_property_readonly("job_ranks", &ProcessGroup::job_ranks)
       .def(
           "perform_nocolor_split", [](ProcessGroup&, const py::object&) {}, py::arg("device"));
   module.def("create", &create, py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout_s"),
              py::arg("name"), py::arg("global_ranks"), py::call_guard<py::gil_scoped_release>());
-  module.def("report", &report, py::arg("backend"), py::call_guard<py::gil_scoped_release>());
+  module.def(
+      "report", [](const c10::intrusive_ptr<c10d::Backend>& backend) { return ours(backend).report(); },
+      py::arg("backend"), py::call_guard<py::gil_scoped_release>());
+  module.def(
+      "lost_rank", [](const c10::intrusive_ptr<c10d::Backend>& backend) { return ours(backend).lost_rank(); },
+      py::arg("backend"), py::call_guard<py::gil_scoped_release>());
   module.def("version", [] { return std::string(fabring_version()); });
   module.def(
       "abort", [](const std::string& reason) { fabring_torch::Group::abort_all(reason); }, py::arg("reason"),

@@ -87,6 +87,25 @@ c10d::ErrorType ProcessGroup::getError() {
 c10::intrusive_ptr<c10d::Backend> ProcessGroup::split(const c10::intrusive_ptr<c10d::Store>& /*store*/,
                                                       const std::vector<int>& ranks,
                                                       const c10::intrusive_ptr<Options>& options) {
+  return part(ranks, options ? options->group_name : request_.name + "/split",
+              options ? options->timeout : timeout_.load());
+}
+
+c10::intrusive_ptr<c10d::Backend> ProcessGroup::shrink(const std::vector<std::int64_t>& ranks_to_exclude, int flags,
+                                                       const c10::intrusive_ptr<Options>& options) {
+  constexpr int abort_first = 1;  // PyTorch's SHRINK_ABORT
+  std::vector<int> left;
+  for (int rank = 0; rank < size_; ++rank)
+    if (std::find(ranks_to_exclude.begin(), ranks_to_exclude.end(), rank) == ranks_to_exclude.end())
+      left.push_back(rank);
+  TORCH_CHECK_VALUE(std::find(left.begin(), left.end(), rank_) != left.end(), "fabring: shrink: rank ", rank_,
+                    " is to be left out and must not call it");
+  if ((flags & abort_first) != 0) abort();
+  return part(left, request_.name + "/shrunk", options ? options->timeout : timeout_.load());
+}
+
+c10::intrusive_ptr<c10d::Backend> ProcessGroup::part(const std::vector<int>& ranks, std::string name,
+                                                     std::chrono::milliseconds timeout) {
   origin_.check();
   const auto self = std::find(ranks.begin(), ranks.end(), rank_);
   if (self == ranks.end()) return nullptr;
@@ -100,8 +119,8 @@ c10::intrusive_ptr<c10d::Backend> ProcessGroup::split(const c10::intrusive_ptr<c
       c10::str("fabring/split/", c10::Join("_", ranks), "/", number, "/"), request_.store);
   request.rank = static_cast<int>(self - ranks.begin());
   request.size = static_cast<int>(ranks.size());
-  request.timeout = options ? options->timeout : timeout_.load();
-  request.name = options ? options->group_name : request_.name + "/split";
+  request.timeout = timeout;
+  request.name = std::move(name);
   for (const int rank : ranks) {
     TORCH_CHECK_VALUE(rank >= 0 && rank < size_, "split: there is no rank ", rank, "; ranks are 0 to ", size_ - 1);
     const auto at = static_cast<std::size_t>(rank);
@@ -124,5 +143,16 @@ void ProcessGroup::shutdown() {
 }
 
 std::string ProcessGroup::report() const { return group()->report(); }
+
+int ProcessGroup::lost_rank() const {
+  fabring_error error = FABRING_ERROR_INIT;
+  const auto group = this->group();
+  if (fabring_comm_health(group->comm(), &error) != FABRING_STATUS_PEER_LOST || error.rank < 0) return -1;
+  const std::int64_t lost = group->job_rank(error.rank);
+  const auto& ranks = request_.global_ranks;
+  if (ranks.empty()) return static_cast<int>(lost);
+  const auto found = std::find(ranks.begin(), ranks.end(), lost);
+  return found == ranks.end() ? -1 : static_cast<int>(found - ranks.begin());
+}
 
 }  // namespace fabring_torch

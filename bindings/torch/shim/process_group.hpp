@@ -72,9 +72,17 @@ class ProcessGroup final : public c10d::Backend {
   bool supportsSplitting() const override { return true; }
   c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
                                     const c10::intrusive_ptr<Options>& options) override;
+  bool supportsShrinking() const override { return true; }
+  /// The ranks that are not excluded call it. `flags`: 1 ends what is under way in this group on all its ranks.
+  c10::intrusive_ptr<Backend> shrink(const std::vector<std::int64_t>& ranks_to_exclude, int flags,
+                                     const c10::intrusive_ptr<Options>& options) override;
   void abort() override;
   void shutdown() override;
   std::string report() const;
+  /// Of this group, the one that was lost first, if that has ended it; -1 otherwise.
+  int lost_rank() const;
+  /// The members' numbers at the start of the job, whatever PyTorch numbers them since; empty: all ranks.
+  const std::vector<std::int64_t>& job_ranks() const { return request_.global_ranks; }
 
  private:
   /// The group, or an exception after shutdown() and in a child of fork().
@@ -82,6 +90,8 @@ class ProcessGroup final : public c10d::Backend {
   fabring_operation describe_operation(fabring_collective collective, std::chrono::milliseconds timeout) const;
   WorkPointer start(Task task, bool asynchronous, bool counts = true);
   void check_root(std::int64_t root, const char* title) const;
+  /// A group of these ranks of this one, which alone call it; null if this rank is none of them.
+  c10::intrusive_ptr<Backend> part(const std::vector<int>& ranks, std::string name, std::chrono::milliseconds timeout);
   void add_allgather(Task& task, const Tensors& outputs, const at::Tensor& input,
                      std::chrono::milliseconds timeout) const;
   void add_allgather(Task& task, const at::Tensor& output, const at::Tensor& input,

@@ -36,22 +36,18 @@ from torch.distributed import distributed_c10d as _c10d  # noqa: E402
 from . import _backend  # noqa: E402
 from . import timeouts  # noqa: E402, F401
 from .barrier import monitored_barrier  # noqa: E402
+from .shrinking import lost_rank, numbered_as_at_the_start, shrink_group  # noqa: E402
 
-__all__ = ["monitored_barrier", "report"]
+__all__ = ["lost_rank", "monitored_barrier", "report", "shrink_group"]
 __version__ = _backend.version()
 
 
 def _create(options: "dist._DistributedBackendOptions", _unused: object = None) -> "dist.Backend":
     """Called by torch.distributed for every process group of this backend, on the ranks that are in it."""
     ending.call_in_process(_leave)
-    return _backend.create(
-        options.store,
-        options.group_rank,
-        options.group_size,
-        options.timeout.total_seconds(),
-        options.group_id,
-        list(options.global_ranks_in_group),
-    )
+    store, ranks = numbered_as_at_the_start(options.store, list(options.global_ranks_in_group))
+    return _backend.create(store, options.group_rank, options.group_size, options.timeout.total_seconds(), options.group_id,
+                           ranks)
 
 
 def report(group: "dist.ProcessGroup | None" = None) -> list[str]:

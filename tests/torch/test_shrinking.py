@@ -1,0 +1,124 @@
+"""shrink_group: ranks that have lost one make a smaller group in the same processes and go on."""
+
+import os
+import signal
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+import fabring.torch
+from ranks import run
+from test_programs import fabring_run
+
+
+def expect_sum(value, group=None):
+    tensor = torch.full((50_000,), float(dist.get_rank(group) + 1))
+    dist.all_reduce(tensor, group=group)
+    assert tensor.unique().tolist() == [value], (tensor.unique(), value)
+
+
+def lose(victim):
+    """Every rank but the victim, which is killed when the others wait for it in no earlier call."""
+    assert fabring.torch.lost_rank() is None
+    dist.monitored_barrier()
+    if dist.get_rank() == victim:
+        os.kill(os.getpid(), signal.SIGKILL)
+    with pytest.raises(dist.DistBackendError, match="peer_lost"):
+        dist.all_reduce(torch.ones(50_000))
+    assert fabring.torch.lost_rank() == victim
+
+
+def two_die(rank, size):
+    odd = dist.new_group([1, 3])  # of the names that come again
+    lose(2)
+    group = dist.shrink_group([2])
+    assert group is dist.group.WORLD and dist.get_world_size() == 4
+    assert dist.get_rank() == [0, 1, None, 2, 3][rank] and dist.get_backend() == "fabring"
+    assert dist.get_process_group_ranks(group) == [0, 1, 2, 3], "numbered anew"
+    expect_sum(1 + 2 + 3 + 4)
+    assert odd == dist.GroupMember.NON_GROUP_MEMBER or odd not in dist.distributed_c10d._world.pg_map
+
+    # New groups name ranks as they are numbered now: 0 and 2 are those that began as 0 and 3.
+    pair = dist.new_group([0, 2])
+    if rank in (0, 3):
+        assert fabring.torch.report(pair)
+        expect_sum(1 + 2, pair)
+        assert pair._get_backend(torch.device("cpu")).job_ranks == [0, 3]
+    model = DistributedDataParallel(torch.nn.Linear(4, 1, bias=False))
+    model(torch.full((1, 4), float(dist.get_rank()))).sum().backward()
+    assert model.module.weight.grad.unique().tolist() == [(0 + 1 + 2 + 3) / 4]
+
+    lose(0)  # whose part it is to say how a group is made
+    group = dist.shrink_group([0], shrink_flags=dist.distributed_c10d.SHRINK_ABORT)
+    assert dist.get_rank() == [None, 0, None, 1, 2][rank] and dist.get_process_group_ranks(group) == [0, 1, 2]
+    expect_sum(1 + 2 + 3)
+    last = dist.new_group([1, 2])
+    if rank != 1:
+        expect_sum(1 + 2, last)
+    value = torch.tensor([rank])
+    dist.broadcast(value, src=1)
+    assert value.item() == 3
+    dist.barrier()
+
+
+def test_those_who_are_left_shrink_the_default_group_and_go_on():
+    run(5, two_die, killed=(0, 2))
+
+
+def some_of_a_group(rank, size):
+    group = dist.new_group([1, 2, 3])
+    if rank == 0 or rank == 1:  # 1 is rank 0 there
+        dist.barrier()
+        return
+    small = dist.shrink_group([0], group)
+    assert small is not dist.group.WORLD and dist.get_process_group_ranks(small) == [2, 3]
+    assert dist.get_group_rank(small, 3) == 1 and dist.get_global_rank(small, 0) == 2
+    expect_sum(1 + 2, small)
+    value = torch.tensor([rank])
+    dist.broadcast(value, src=3, group=small)
+    assert value.item() == 3
+    dist.barrier()  # the default group is as it was
+    assert dist.get_world_size() == 4
+
+
+def test_another_group_is_shrunk_with_nobody_dead_and_the_default_group_stays():
+    run(4, some_of_a_group)
+
+
+def on_both_devices(rank, size):
+    if rank == 1:
+        return
+    group = dist.shrink_group([1])
+    assert {device.type for device in group._device_types} == {"cpu", "cuda"}
+    assert group._get_backend(torch.device("cpu")).name() == group._get_backend(torch.device("cuda")).name() == "fabring"
+    expect_sum(1 + 2)
+
+
+def test_a_shrunk_group_has_the_devices_of_the_group_before():
+    run(3, on_both_devices, backend="cpu:fabring,cuda:fabring")
+
+
+def wrong(rank, size):
+    with pytest.raises(RuntimeError, match="exclusion list"):
+        dist.shrink_group([rank])
+    with pytest.raises(ValueError, match="out of bounds"):
+        dist.shrink_group([7])
+    backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+    with pytest.raises(ValueError, match="is to be left out"):
+        backend.shrink([rank], 0, None)
+    with pytest.raises(ValueError, match="not fabring"):
+        fabring.torch.lost_rank(dist.new_group(backend="gloo"))
+    expect_sum(1 + 2)
+
+
+def test_wrong_calls_leave_the_group_as_it_was():
+    run(2, wrong)
+
+
+def test_as_people_start_them():
+    """Ranks of fabring run that meet by env://, whose store is in the process of rank 0: another one is killed."""
+    done = fabring_run(3, "shrunk.py")
+    assert done.stdout.count("goes on with 2 ranks") == 2, done.stdout + done.stderr
+    assert done.returncode == 128 + signal.SIGKILL, done.stderr

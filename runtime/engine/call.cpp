@@ -149,7 +149,7 @@ std::string describe(const Signature& signature) {
 std::string describe_difference(Signature a, const Signature& b) {
   if (a.layout == b.layout || a.collective != b.collective) return {};
   if ((a.layout == lengths_differ_by_pair) != (b.layout == lengths_differ_by_pair))
-    return "one with a list of lengths, the other without";
+    return "one with a list of lengths, the other without: give one on all ranks, or on none";
   a.layout = b.layout;
   if (a != b) return {};
   const bool tensors = a.collective == static_cast<std::uint8_t>(Collective::allreduce);

@@ -339,3 +339,14 @@ def test_torch_can_be_imported_where_the_package_cannot(tmp_path, what, error):
         assert "the backend 'fabring' is not available" in plain.stderr and "libcrypto.so.3" in plain.stderr, plain.stderr
     asked = python(ASKED % (tmp_path / "store"))
     assert asked.returncode != 0 and f"not available: {error}: libcrypto.so.3" in asked.stderr.split("Traceback")[-1], asked.stderr
+
+
+def splits_on_one_rank(rank, size):
+    sizes = [2] * size if rank == 0 else None
+    with pytest.raises(dist.DistBackendError) as caught:
+        dist.all_to_all_single(torch.empty(2 * size), torch.ones(2 * size), sizes, sizes)
+    assert "mismatch" in str(caught.value) and "give one on all ranks, or on none" in str(caught.value), str(caught.value)
+
+
+def test_split_sizes_on_one_rank_only_raise_what_to_do():
+    run(2, splits_on_one_rank)

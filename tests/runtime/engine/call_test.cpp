@@ -40,7 +40,7 @@ TEST(DifferentCalls, one_of_which_has_lengths_by_pair_name_the_length_between_th
               HasSubstr("(4 x float32 between these two"));
   EXPECT_EQ(signature_towards(equal, 2, 1, RecordKind::data), equal.signature());
   EXPECT_EQ(describe_difference(equal.signature(), by_pair.signature()),
-            "one with a list of lengths, the other without");
+            "one with a list of lengths, the other without: give one on all ranks, or on none");
   EXPECT_EQ(describe_difference(gather_v({1, 2}).signature(), by_pair.signature()), "");
 }
 

@@ -26,7 +26,7 @@ Nanoseconds computing_cost(const Step& step, std::uint64_t bytes, const Machine&
 
 PricedSteps::PricedSteps(const Schedule& schedule, const Machine& machine, const Cutting& cutting,
                          std::uint32_t element_bytes, bool every_rank)
-    : classes_(schedule.classes.size()) {
+    : classes_(schedule.classes.size()), untouched_(schedule.classes.size()) {
   const std::uint64_t eager = longest_eager(machine.tiling, cutting.tiles());
   for (std::size_t own = 0; own < classes_.size(); ++own) {
     const ClassPlan& plan = schedule.classes[own];
@@ -36,12 +36,16 @@ PricedSteps::PricedSteps(const Schedule& schedule, const Machine& machine, const
       bind(plan.plan, cutting.length(cut), extents[cut]);
     }
     classes_[own].reserve(plan.plan.steps.size());
+    untouched_[own].reserve(plan.plan.steps.size());
     for (StepId id = 0; id < plan.plan.steps.size(); ++id) {
       const Step& step = plan.plan.steps[id];
       PricedStep& priced = classes_[own].emplace_back();
       priced.first_successor = step.first_successor;
       priced.successor_count = step.successor_count;
       priced.kind = step.kind;
+      priced.waits_for_many = step.dependencies > StepState::most;
+      const std::uint32_t counted = std::min(step.dependencies, StepState::most);
+      untouched_[own].push_back({static_cast<std::uint8_t>(counted & StepState::most), 0});
       if (is_message(step.kind)) {
         // A unit has whole nodes, so what is inside one in the first unit is so in all.
         priced.inside = schedule.node_of[own] == schedule.node_of[static_cast<std::size_t>(step.peer)];

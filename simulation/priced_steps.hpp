@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "simulation/cutting.hpp"
+#include "simulation/rank_state.hpp"
 #include "simulation/schedule.hpp"
 
 namespace fabring::simulation {
@@ -20,7 +21,8 @@ struct PricedStep {
   std::uint32_t first_successor = 0;  ///< as in Step
   std::uint32_t successor_count = 0;
   StepKind kind = StepKind::copy;
-  bool inside = false;  ///< the peer is on the same node
+  bool inside = false;          ///< the peer is on the same node
+  bool waits_for_many = false;  ///< for more than a StepState counts
 };
 
 class PricedSteps {
@@ -31,9 +33,14 @@ class PricedSteps {
   const PricedStep& at(std::int32_t position, StepId step) const {
     return classes_[static_cast<std::size_t>(position)][step];
   }
+  /// Of all steps, before any is done.
+  const std::vector<StepState>& untouched(std::int32_t position) const {
+    return untouched_[static_cast<std::size_t>(position)];
+  }
 
  private:
   std::vector<std::vector<PricedStep>> classes_;
+  std::vector<std::vector<StepState>> untouched_;
 };
 
 }  // namespace fabring::simulation

@@ -16,16 +16,17 @@ enum Flag : std::uint8_t {
 };
 
 struct Task {
-  StepId step = 0;
   std::uint32_t tile = 0;
-  bool incoming = false;  // take a message that has come
-  bool complete = false;  // its step is done with it
+  StepId step : 24 = 0;       // most_world_steps at most
+  bool incoming : 1 = false;  // take a message that has come
+  bool complete : 1 = false;  // its step is done with it
 };
 
-/// One step of a tile.
+/// One step of a tile: a byte, so that those of a tile lie in a line or two of the cache.
 struct StepState {
-  std::uint32_t need : 24;  ///< steps that it still waits for (most_world_steps at most)
-  std::uint32_t flags : 8;  ///< of Flag
+  static constexpr std::uint32_t most = 31;
+  std::uint8_t need : 5 = 0;   ///< steps that it still waits for, as far as they can be counted here
+  std::uint8_t flags : 3 = 0;  ///< of Flag
 };
 
 struct TileState {
@@ -52,15 +53,15 @@ struct alignas(64) RankState {  // what each event looks at comes first
   bool entered = false;
 
   Task current;
-  int core = -1;
+  std::int32_t core = -1;
   Rank unit_begin = 0;  // the rank of its unit that has position 0
   std::uint32_t next_tile = 0;
   std::uint32_t tiles_left = 0;
   std::uint32_t free_slots = 0;
   Nanoseconds busy = 0;
-  Nanoseconds finished = 0;
 
   std::vector<Early> early;  // for tiles not begun
 };
+static_assert(sizeof(RankState) == 128);
 
 }  // namespace fabring::simulation

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "collectives/tiling.hpp"
+#include "simulation/fetch.hpp"
 #include "simulation/serial_time.hpp"
 
 namespace fabring::simulation {
@@ -53,6 +54,7 @@ Run::Run(const Schedule& schedule, const Machine& machine, const Job& job, Cutti
       network_(machine, node_of_),
       ranks_(at(simulated)),
       cutting_(cutting),
+      parts_(node_of_, machine),
       priced_(schedule, machine, cutting, job.element_bytes, all_),
       longest_eager_(longest_eager(machine.tiling, cutting.tiles())) {
   outcome_.tiles = cutting_.tiles();
@@ -60,12 +62,14 @@ Run::Run(const Schedule& schedule, const Machine& machine, const Job& job, Cutti
   outcome_.tiles_simulated =
       cutting_.tiles_within(schedule, job, all_ ? simulated : schedule.symmetry.unit, outcome_.depth);
   tile_finished_.assign(outcome_.tiles_simulated, 0);
+  outcome_.finished_ns.resize(ranks_.size());
   tiles_.resize(ranks_.size() * outcome_.depth);
   std::size_t steps = 0;
   for (Rank rank = 0; rank < simulated; ++rank) {
     first_step_.push_back(steps);
     steps += schedule.of(rank).plan.steps.size() * outcome_.depth;
   }
+  first_step_.push_back(steps);
   steps_.resize(steps);
   std::vector<int> of_node(at(*std::max_element(node_of_.begin(), node_of_.end()) + 1));
   for (const int node : node_of_) ++of_node[at(node)];
@@ -81,39 +85,29 @@ Result<Outcome> Run::run() {
     prepare(rank);
     push(machine_.call_ns + lateness(rank), EventKind::call, rank, ranks_[at(rank)].position, 0, 0);
   }
-  while (!events_.empty()) {
-    const Event event = events_.pop();
+  while (parts_.turn()) {
     fetch_ahead();
-    now_ = event.time;
-    handle(event);
+    for (DueEvents& due = parts_.due(); !due.empty();) {
+      const Event event = due.pop();
+      now_ = event.time;
+      handle(event);
+    }
   }
   return outcome();
 }
 
 void Run::fetch_ahead() const {
-  // The state of a large world is in no cache, and two events that follow each other are seldom of one rank.
-  if (const Event* event = events_.ahead(9)) {
-    const RankState& rank = ranks_[at(event->rank)];
-    __builtin_prefetch(&rank);
-    __builtin_prefetch(&rank.current);
-    __builtin_prefetch(&tiles_[at(event->rank) * outcome_.depth + turn(event->tile)]);
-    __builtin_prefetch(steps_.data() + place(event->rank, event->position, event->tile, event->step));
-  }
-  if (const Event* event = events_.ahead(6)) {
-    const RankState& rank = ranks_[at(event->rank)];
-    const PricedStep& step = priced_.at(event->position, event->step);
-    if (event->kind == EventKind::head_arrives) network_.fetch(event->rank, step.inside, false);
-    if (event->kind == EventKind::work_done && step.kind == StepKind::send)
-      network_.fetch(event->rank, step.inside, true);
+  const auto [first, last] = parts_.fetch_next();
+  if (first > last) return;
+  const std::size_t begin = at(first);
+  const std::size_t end = at(last) + 1;
+  fetch(ranks_.data() + begin, ranks_.data() + end);
+  fetch(tiles_.data() + begin * outcome_.depth, tiles_.data() + end * outcome_.depth);
+  fetch(steps_.data() + first_step_[begin], steps_.data() + first_step_[end]);
+  for (std::size_t i = begin; i < end; ++i) {
+    const RankState& rank = ranks_[i];
     __builtin_prefetch(rank.incoming.data() + rank.taken);
     if (!rank.ready.empty()) __builtin_prefetch(&rank.ready.back());
-  }
-  if (const Event* event = events_.ahead(3)) {
-    const RankState& rank = ranks_[at(event->rank)];
-    if (has_work(rank)) {
-      const Task& next = rank.taken < rank.incoming.size() ? rank.incoming[rank.taken] : rank.ready.back();
-      __builtin_prefetch(steps_.data() + place(event->rank, event->position, next.tile, next.step));
-    }
   }
 }
 
@@ -185,7 +179,7 @@ void Run::start_tiles(Rank number) {
     tile.remaining = static_cast<std::uint32_t>(steps);
     tile.next_slot_receive = 0;
     StepState* const states = &state(number, tile.index, 0);
-    for (std::size_t id = 0; id < steps; ++id) states[id] = {own.plan.steps[id].dependencies, 0};
+    std::copy_n(priced_.untouched(rank.position).begin(), steps, states);
     if (steps == 0) {
       finish_tile(number, tile);
       continue;
@@ -203,7 +197,7 @@ void Run::start_tiles(Rank number) {
       if (early.grant) {
         grant_arrives(number, early.step, index);
       } else {
-        rank.incoming.push_back({early.step, index, true, false});
+        rank.incoming.push_back({index, early.step, true, false});
       }
     }
   }
@@ -213,7 +207,7 @@ void Run::finish_tile(Rank number, TileState& tile) {
   RankState& rank = ranks_[at(number)];
   tile.active = false;
   tile_finished_[tile.index] = std::max(tile_finished_[tile.index], now_);
-  if (--rank.tiles_left == 0) rank.finished = now_;
+  if (--rank.tiles_left == 0) outcome_.finished_ns[at(number)] = now_;
 }
 
 void Run::make_ready(Rank number, StepId id, std::uint32_t tile_index) {
@@ -227,17 +221,17 @@ void Run::make_ready(Rank number, StepId id, std::uint32_t tile_index) {
         step.flags |= waiting;
         return;
       }
-      rank.ready.push_back({id, tile_index, false, true});
+      rank.ready.push_back({tile_index, id, false, true});
       return;
     case StepKind::recv:
       if ((step.flags & here) != 0) return step_done(number, id, tile_index);
       if (big) grant(number, id, tile_index);
       return;
     case StepKind::recv_reduce:
-      if ((step.flags & here) != 0) rank.ready.push_back({id, tile_index, false, true});
+      if ((step.flags & here) != 0) rank.ready.push_back({tile_index, id, false, true});
       return;
     default:
-      rank.ready.push_back({id, tile_index, false, true});
+      rank.ready.push_back({tile_index, id, false, true});
   }
 }
 
@@ -250,12 +244,23 @@ void Run::step_done(Rank number, StepId id, std::uint32_t tile_index) {
   --tile.remaining;
   for (std::uint32_t i = step.successor_count; i-- > 0;) {
     const StepId next = successors[i];
-    if (--states[next].need == 0) make_ready(number, next, tile_index);
+    if (--states[next].need == 0 && !waits_for_more(rank, next, states[next])) make_ready(number, next, tile_index);
   }
   if (tile.remaining == 0 && tile.active && tile.index == tile_index) {
     finish_tile(number, tile);
     start_tiles(number);
   }
+}
+
+bool Run::waits_for_more(const RankState& rank, StepId id, StepState& step) {
+  if (!priced(rank, id).waits_for_many) return false;
+  const std::uint32_t all = plan(rank).plan.steps[id].dependencies;
+  const auto found = counted_.try_emplace(&step, StepState::most).first;
+  const std::uint32_t more = std::min(all - found->second, StepState::most);
+  found->second += more;
+  step.need = more & StepState::most;
+  if (more == 0) counted_.erase(found);
+  return more != 0;
 }
 
 Result<Outcome> Run::outcome() {
@@ -264,8 +269,7 @@ Result<Outcome> Run::outcome() {
     if (each.tiles_left != 0)
       return Status(ErrorCode::internal, "the simulation stands still: rank " + std::to_string(rank) + " has " +
                                              std::to_string(each.tiles_left) + " tiles left");
-    outcome_.finished_ns.push_back(each.finished);
-    outcome_.time_ns = std::max(outcome_.time_ns, each.finished);
+    outcome_.time_ns = std::max(outcome_.time_ns, outcome_.finished_ns[at(rank)]);
     outcome_.busiest_rank_ns = std::max(outcome_.busiest_rank_ns, each.busy);
   }
   outcome_.bytes_between = network_.bytes_between();

@@ -2,12 +2,13 @@
 // Run: one call on a described machine, event by event: what simulate() makes and throws away. Plans and tiles are in
 // run.cpp, messages and grants in run_messages.cpp, processors in run_processors.cpp.
 
+#include <unordered_map>
 #include <vector>
 
 #include "simulation/cores.hpp"
 #include "simulation/cutting.hpp"
-#include "simulation/events.hpp"
 #include "simulation/network.hpp"
+#include "simulation/parts.hpp"
 #include "simulation/priced_steps.hpp"
 #include "simulation/rank_state.hpp"
 #include "simulation/simulate.hpp"
@@ -28,13 +29,15 @@ class Run {
   static std::vector<int> dense_nodes(const std::vector<int>& node_of, int simulated);
   Nanoseconds lateness(Rank rank) const;
   void prepare(Rank number);
-  /// Has what events to come will look at brought into the cache.
+  /// Has what events of the next part will look at brought into the cache.
   void fetch_ahead() const;
   void handle(const Event& event);
   void start_tiles(Rank number);
   void finish_tile(Rank number, TileState& tile);
   /// All that this step waits for inside its rank is done.
   void make_ready(Rank number, StepId id, std::uint32_t tile_index);
+  /// Of a step whose count has come to 0: is there more to wait for than could be counted? Then it counts on.
+  bool waits_for_more(const RankState& rank, StepId id, StepState& step);
   void step_done(Rank number, StepId id, std::uint32_t tile_index);
   Result<Outcome> outcome();
 
@@ -76,7 +79,7 @@ class Run {
 
   void push(Nanoseconds time, EventKind kind, Rank rank, std::int32_t position, StepId step, std::uint32_t tile,
             Nanoseconds tail = 0) {
-    events_.push({time, tail, position, rank, step, tile, kind});
+    parts_.push({time, tail, position, rank, tile, step, kind});
   }
   static bool has_work(const RankState& rank) { return rank.taken < rank.incoming.size() || !rank.ready.empty(); }
   /// Of the rank's node; nullptr if no rank has to wait for one.
@@ -91,13 +94,14 @@ class Run {
   std::vector<Cores> cores_;  // by node; none where every rank of each node has its own
   std::vector<RankState> ranks_;
   Cutting cutting_;
+  Parts parts_;
   PricedSteps priced_;
   std::uint64_t longest_eager_;
-  std::vector<TileState> tiles_;         // by rank and tile, modulo depth
-  std::vector<StepState> steps_;         // by rank, tile and step
-  std::vector<std::size_t> first_step_;  // of each rank there
+  std::vector<TileState> tiles_;                                 // by rank and tile, modulo depth
+  std::vector<StepState> steps_;                                 // by rank, tile and step
+  std::unordered_map<const StepState*, std::uint32_t> counted_;  // of steps that wait for many, what was counted
+  std::vector<std::size_t> first_step_;                          // of each rank there, and the end
   std::vector<Nanoseconds> tile_finished_;
-  EventQueue events_;
   Nanoseconds now_ = 0;
   Outcome outcome_;
 };

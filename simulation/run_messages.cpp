@@ -37,7 +37,7 @@ void Run::grant_arrives(Rank number, StepId id, std::uint32_t tile_index) {
   StepState& step = state(number, tile_index, id);
   step.flags |= granted;
   if ((step.flags & waiting) == 0) return;
-  rank.ready.push_back({id, tile_index, false, true});
+  rank.ready.push_back({tile_index, id, false, true});
   wake(number);
 }
 
@@ -54,7 +54,7 @@ void Run::message_arrives(Rank number, StepId id, std::uint32_t tile) {
     rank.early.push_back({tile, id, false});
     return;
   }
-  rank.incoming.push_back({id, tile, true, false});
+  rank.incoming.push_back({tile, id, true, false});
   wake(number);
 }
 

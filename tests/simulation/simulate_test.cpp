@@ -1,6 +1,7 @@
 #include "simulation/simulate.hpp"
 
 #include <bit>
+#include <numeric>
 
 #include "tests/simulation/worlds.hpp"
 
@@ -206,6 +207,21 @@ TEST(Simulate, StragglersFollowFromTheSeed) {
   EXPECT_EQ(test::outcome(plans, machine, job).time_ns, quiet + 3'000'000);
 }
 
+TEST(Simulate, NobodyHasASumBeforeTheLastRankCame) {
+  Job job{.bytes = 48 * 4096, .stragglers = {0.05, 50'000'000, 3}};
+  for (const Algorithm algorithm : all_algorithms()) {
+    // 48: in direct forms a step waits for more than a StepState counts at once.
+    const auto made = make_schedule(test::request(algorithm, equal_nodes(6, 8)));
+    if (!made) continue;
+    for (const std::string_view machine : {"100g", "efa-400"}) {
+      const Outcome late = test::outcome(*made, *find_machine(machine), job);
+      ASSERT_GE(late.time_ns, job.stragglers.late_ns);
+      for (const Nanoseconds finished : late.finished_ns)
+        ASSERT_GE(finished, job.stragglers.late_ns) << name(algorithm) << " " << machine;
+    }
+  }
+}
+
 TEST(Simulate, LeftOutTilesAreAddedAtThePaceOfTheOthers) {
   const auto plans = test::schedule(Algorithm::hierarchical, equal_nodes(4, 4));
   for (const std::string_view machine_name : machine_names()) {
@@ -248,6 +264,19 @@ TEST(Simulate, HierarchyOf16384RanksIsMatterOfSeconds) {
   const Outcome result = test::outcome(plans, *find_machine("efa-400"), {.bytes = 64 * mebi});
   EXPECT_EQ(result.finished_ns.size(), 8u);
   EXPECT_GE(result.time_ns, transfer_ns(2 * 64 * mebi * 2047 / 2048, 50'000'000'000));
+}
+
+TEST(Simulate, TimesOfEveryRankAreThoseOfAWorldThatIsHandledByTime) {
+  // Sums of the times of all ranks, reckoned when the events of all nodes were handled by time, in one queue.
+  const auto sum = [](Algorithm algorithm, std::string_view machine, std::uint64_t seed) {
+    const Job job{.bytes = 4 * mebi, .stragglers = {0.1, 500'000, seed}};
+    const Outcome result = test::outcome(test::schedule(algorithm, equal_nodes(16, 4)), *find_machine(machine), job);
+    return std::accumulate(result.finished_ns.begin(), result.finished_ns.end(), Nanoseconds{0});
+  };
+  EXPECT_EQ(sum(Algorithm::hierarchical, "efa-400", 1), 55'654'656);
+  EXPECT_EQ(sum(Algorithm::circulant, "100g", 2), 248'969'183);
+  EXPECT_EQ(sum(Algorithm::halving_doubling, "1g", 3), 4'395'874'016);
+  EXPECT_EQ(sum(Algorithm::direct_one_shot, "loopback-tcp", 4), 5'928'971'692);
 }
 
 TEST(Simulate, RefusesMoreStepsThanMemoryIsFor) {

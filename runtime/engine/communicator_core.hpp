@@ -63,7 +63,9 @@ class CommunicatorCore {
   /// have this bit.
   static constexpr std::uint32_t subgroup_ids = std::uint32_t{1} << 31;
   bool is_subgroup() const { return (id & subgroup_ids) != 0; }
-  Time made_at{};                        ///< set once, before anybody uses it
+  // Set once, before anybody uses it.
+  Time made_at{};
+  bool made_after_world = false;  ///< that had failed, or ranks had been lost
   std::atomic<std::uint32_t> splits{0};  ///< calls of split() on it, alike on all members; for names
   std::mutex shrinking;                  ///< one shrink() after the other
   std::uint32_t shrinks = 0;             ///< under it: how many were well over, alike on all members

@@ -12,7 +12,8 @@
 namespace fabring {
 namespace {
 
-constexpr std::size_t most_running = 1 << 15;  // their numbers have 16 bits
+constexpr std::uint64_t world_id = std::uint64_t{1} << 32;  // global
+constexpr std::size_t most_running = 1 << 15;               // their numbers have 16 bits
 
 }  // namespace
 
@@ -107,8 +108,10 @@ std::shared_ptr<CommunicatorCore> EngineCore::make_communicator(std::uint32_t id
     by_id_[id] = made;
     gone_.erase(id);
     claimed_ids_.erase(id);
-    for (const Failure& failure : applied_)
+    for (const Failure& failure : applied_) {
       if (!before && concerns(failure, *made)) before = failure;
+      made->made_after_world = made->made_after_world || failure.communicator == 0 || failure.communicator == world_id;
+    }
   }
   if (before) {
     std::lock_guard lock(made->mutex);

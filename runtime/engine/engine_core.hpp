@@ -219,12 +219,15 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void report_suspects(Time now);
   void settle(Time now);
   bool needs(Rank world_rank) const;
+  bool is_away(Rank world_rank) const;
+  Time patience_with(Rank suspect) const;
   void cut_off(Rank world_rank);
   bool due_for_a_note(Execution& execution, Time now) const;
   void note_waiting(CommunicatorCore& communicator, const Execution& execution, Time now);
   void check_left(CommunicatorCore& communicator, Execution& execution);
   std::optional<Rank> first_to_leave(const CommunicatorCore& communicator, const Execution& execution) const;
   bool others_take_part(const CommunicatorCore& communicator) const;
+  bool goes_on_with_others() const;
   std::optional<Rank> last_to_leave(const CommunicatorCore& communicator) const;
   bool will_not_come(const CommunicatorCore& communicator, const Execution& execution, Rank member) const;
   std::string left_while(const CommunicatorCore& communicator, const Execution& execution, bool certain) const;

@@ -13,10 +13,13 @@ namespace {
 
 // A data connection that fails may be the first sign of a death that the control plane will name better.
 constexpr auto verdict_time = std::chrono::milliseconds(300);
-// How long nothing of a failed operation's memory may come back before who holds it is disconnected: long if this rank
-// still needs one of them.
-constexpr auto settle_alone = std::chrono::milliseconds(100);
-constexpr auto settle_shared = std::chrono::milliseconds(2000);
+// Two ranks that have lost their connection both live, perhaps: the lower one says so first, and so only one is lost.
+constexpr auto time_for_the_lower = std::chrono::milliseconds(1000);
+// How long nothing of a failed operation's memory may come back before who holds it is disconnected. Who has not heard
+// of the failure yet cannot give it back, and that may take a while where somebody on the way to it is gone: ranks that
+// live must not lose each other by that.
+constexpr auto settle_with_the_living = std::chrono::milliseconds(2500);
+constexpr auto settle_with_the_lost = std::chrono::milliseconds(100);
 
 std::size_t outstanding(const std::vector<std::shared_ptr<Execution>>& running) {
   std::size_t blocks = 0;
@@ -36,6 +39,12 @@ bool EngineCore::needs(Rank world_rank) const {
   return false;
 }
 
+// Does nobody expect to hear of it?
+bool EngineCore::is_away(Rank world_rank) const {
+  return disconnected_[world_rank] || is_silent(world_rank) ||
+         (parts_.control && parts_.control->leave_order(world_rank) != 0);
+}
+
 void EngineCore::suspect(Rank world_rank, const Status& why) {
   for (const Suspicion& known : suspicions_)
     if (known.rank == world_rank) return;
@@ -45,6 +54,10 @@ void EngineCore::suspect(Rank world_rank, const Status& why) {
 
 void EngineCore::on_peer_lost(Rank peer, const Status& why) {
   if (!disconnected_[peer]) suspect(peer, why);
+}
+
+Time EngineCore::patience_with(Rank suspect) const {
+  return Time(suspect < parts_.self ? verdict_time + time_for_the_lower : verdict_time);
 }
 
 void EngineCore::report_suspects(Time now) {
@@ -57,7 +70,7 @@ void EngineCore::report_suspects(Time now) {
     }
   }
   for (Suspicion& suspicion : suspicions_) {
-    if (suspicion.reported || now - suspicion.since < verdict_time || !needs(suspicion.rank)) continue;
+    if (suspicion.reported || now - suspicion.since < patience_with(suspicion.rank) || !needs(suspicion.rank)) continue;
     suspicion.reported = true;
     if (left_.load() || given_up_ || endpoint_failed_) continue;  // then it is they who dropped the connection
     report({ErrorCode::peer_lost, suspicion.rank, parts_.self, 0,
@@ -178,10 +191,10 @@ void EngineCore::fail(CommunicatorCore& communicator, const Status& why) {
   }
   drop_early(communicator);
   if (!running.empty()) {
-    bool shared = false;
+    bool living = false;
     for (const auto& execution : running)
-      for (Rank peer : execution->peers_outstanding()) shared = shared || needs(peer);
-    const Time limit = shared ? Time(settle_shared) : Time(settle_alone);
+      for (Rank peer : execution->peers_outstanding()) living = living || !is_away(peer);
+    const Time limit = living ? Time(settle_with_the_living) : Time(settle_with_the_lost);
     settling_.push_back({running.front()->communicator(), limit, parts_.clock->now() + limit, outstanding(running)});
   }
   finished_some_ = true;

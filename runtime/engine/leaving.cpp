@@ -32,6 +32,18 @@ bool EngineCore::others_take_part(const CommunicatorCore& communicator) const {
   return !communicator.queued.empty() || !communicator.running().empty() || std::ranges::any_of(fresh_, is_one);
 }
 
+// Or were the others given up? Groups that were there when world failed say nothing: nobody may wait in them.
+bool EngineCore::goes_on_with_others() const {
+  const auto failed = [](const CommunicatorCore& communicator) {
+    const std::lock_guard lock(communicator.mutex);
+    return !communicator.failed.ok();
+  };
+  if (!failed(*world_)) return true;
+  return std::ranges::any_of(communicators(), [&](const std::shared_ptr<CommunicatorCore>& one) {
+    return one->made_after_world && one->size() > 1 && !failed(*one);
+  });
+}
+
 Status EngineCore::leave() {
   if (left_.exchange(true)) return {};
   shrinks_.close();
@@ -49,10 +61,7 @@ Status EngineCore::leave() {
   if (parts_.endpoint) parts_.endpoint->wake();
   if (progress_thread.joinable()) progress_thread.join();
   std::unique_lock lock(*drive_);
-  const bool healthy = [&] {
-    std::lock_guard world_lock(world_->mutex);
-    return world_->failed.ok();
-  }();
+  const bool healthy = goes_on_with_others();
   if (pending_.load() > 0) {
     const Status why(ErrorCode::aborted, "the engine was destroyed while this operation was under way");
     take_submissions();

@@ -54,9 +54,12 @@ def go_on(options, transport, victims):
             first = max(rank.find("step", start=rank.events.index(event))["t"] for rank, event in zip(left, events))
             times.append(first - failed)
             require(times[-1] <= LIMIT * harness.slowness, f"a right allreduce only {times[-1]:.2f} s after the error")
-        for rank in left:
+        for number, rank in enumerate(left):  # who is done first waits for the others, as where nobody was lost
+            rank.say(f"work ms={600 * number}")
+            rank.say("leave")
             rank.say("end")
         for rank in left:
+            rank.wait_event("left", 30)  # and not an error of leave()
             require(rank.wait_exit(30) == 0, f"rank {rank.number} ended with {rank.exit_code}")
     return times
 
@@ -106,14 +109,14 @@ def pause(rank, seconds):
         rank.changed.wait_for(lambda: rank.exit_code is not None, seconds)
 
 
-def silent(options, transport, size, victims, goes_on):
+def silent(options, transport, size, victims, goes_on, words="sizes=65536"):
     """Stopped ranks may be alive: a majority goes on without them, of two halves that with rank 0, and no other. Those that
     come back are told."""
     with Job(options.program, size, transport, {"FABRING_SILENCE_TIMEOUT": str(2 * harness.slowness)}) as job:
         job.start_all(["serve"])
         job.wait_event("serving", 30)
         for rank in job.ranks:
-            rank.say("loop on=world steps=0 every=10 sizes=65536")
+            rank.say(f"loop on=world steps=0 every=10 {words}")
         job.wait_event("step", 30)
         for victim in victims:
             job.ranks[victim].signal(signal.SIGSTOP)
@@ -205,6 +208,9 @@ def main():
     run_cases([(f"one death after the other over {t}", lambda t=t: one_after_the_other(t)) for t in transports] +
               [(f"deaths while they agree over {t}", lambda t=t: meanwhile(t)) for t in transports] +
               [(f"three go on without a silent one over {t}", lambda t=t: silent(options, t, 4, [3], True)) for t in transports] +
+              # Others hear of rank 1 by it: some of these later, and they hold memory of those who have heard.
+              [(f"others go on without a silent rank between them over {t}", lambda t=t: silent(options, t, 12, [1], True, "sizes=4194304"))
+               for t in transports] +
               [(f"half goes on with rank 0 over {t}", lambda t=t: silent(options, t, 4, [2, 3], True)) for t in transports] +
               [(f"the half without it does not over {t}", lambda t=t: silent(options, t, 4, [0, 1], False)) for t in transports] +
               [(f"one of two does not go on without a silent rank 0 over {t}", lambda t=t: silent(options, t, 2, [0], False))

@@ -23,8 +23,8 @@ class Bootstrap {
   virtual Result<std::string> get(const std::string& key, std::chrono::steady_clock::time_point deadline) = 0;
   /// Random per incarnation of the job, the same on all ranks.
   virtual std::uint64_t job_nonce() const = 0;
-  /// Address of this rank on the interface by which it reached the others (numeric): where to listen. On rank 0's host:
-  /// the one by which the first rank of another host came, if there is any.
+  /// Address of this rank on the interface towards the others (numeric): where to listen. If some are on other hosts:
+  /// on the way to the one address of rank 0 that most of those can use, on rank 0's host that address.
   virtual std::string local_address() const = 0;
   /// Every rank has told the same host fingerprint (kernel boot id and network namespace): loopback is enough.
   virtual bool all_on_this_host() const = 0;

@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "runtime/base/named_thread.hpp"
+#include "runtime/bootstrap/meeting_wire.hpp"
 
 namespace fabring {
 namespace {
@@ -93,6 +94,17 @@ Result<std::vector<net::SocketAddress>> resolve_until(const std::string& host, s
 bool is_local_address(const net::SocketAddress& address) { return datagrams_can(::bind, address); }
 
 bool has_route_to(const net::SocketAddress& address) { return datagrams_can(::connect, address); }
+
+std::vector<std::string> reachable_elsewhere(const std::vector<net::SocketAddress>& addresses) {
+  std::vector<std::string> found;
+  for (const net::SocketAddress& address : addresses) {
+    if (found.size() == meeting::most_master_addresses) break;
+    const bool known = std::find(found.begin(), found.end(), address.host) != found.end();
+    const bool here_only = address.is_loopback() || address.host.find('%') != std::string::npos;
+    if (!known && !here_only && !lacks_interface(address.host) && has_route_to(address)) found.push_back(address.host);
+  }
+  return found;
+}
 
 std::vector<std::uint16_t> candidate_ports(std::uint16_t port, bool shared) {
   std::vector<std::uint16_t> ports{port};

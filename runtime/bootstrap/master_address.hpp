@@ -35,6 +35,10 @@ bool is_local_address(const net::SocketAddress& address);
 /// be bound to it all the same.
 bool has_route_to(const net::SocketAddress& address);
 
+/// Of addresses that a name has those that may lead this host to another: not loopback, no link-local one, and with a
+/// route. As many as a join holds, each once.
+std::vector<std::string> reachable_elsewhere(const std::vector<net::SocketAddress>& addresses);
+
 /// `port`, or `port` and those after it.
 std::vector<std::uint16_t> candidate_ports(std::uint16_t port, bool shared);
 

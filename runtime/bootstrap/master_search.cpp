@@ -37,7 +37,7 @@ class Search {
  public:
   Search(net::Loop& loop, const MasterSearch& terms, const Log& log) : loop_(loop), terms_(terms), log_(log) {}
 
-  Result<HandshakeResult> run() {
+  Result<FoundMaster> run() {
     SteadyTime next_note = terms_.started + terms_.note_interval;
     SteadyTime next_resolve = terms_.started;
     auto resolve_pause = std::chrono::milliseconds(50);
@@ -60,7 +60,7 @@ class Search {
         if (!candidate->busy) wake = std::min(wake, candidate->next);
       }
       loop_.run_for(std::max<std::chrono::nanoseconds>(wake - std::chrono::steady_clock::now(), 0ns));
-      if (found_) return std::move(*found_);
+      if (found_) return FoundMaster{std::move(found_->stream), addresses()};
       if (!refused_.ok()) return refused_;
     }
   }
@@ -128,6 +128,12 @@ class Search {
     candidate.pause = std::min<std::chrono::milliseconds>(candidate.pause * 3 / 2 + 1ms, longest_pause);
   }
 
+  std::vector<net::SocketAddress> addresses() const {
+    std::vector<net::SocketAddress> all;
+    for (const auto& candidate : candidates_) all.push_back(candidate->address);
+    return all;
+  }
+
   std::chrono::nanoseconds left() const {
     return std::max<std::chrono::nanoseconds>(terms_.deadline - std::chrono::steady_clock::now(), 1ms);
   }
@@ -182,7 +188,7 @@ class Search {
 
 }  // namespace
 
-Result<HandshakeResult> find_master(net::Loop& loop, const MasterSearch& search, const Log& log) {
+Result<FoundMaster> find_master(net::Loop& loop, const MasterSearch& search, const Log& log) {
   return Search(loop, search, log).run();
 }
 

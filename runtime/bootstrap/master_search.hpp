@@ -4,7 +4,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "runtime/base/handshake.hpp"
 #include "runtime/base/log.hpp"
@@ -22,8 +24,13 @@ struct MasterSearch {
   std::chrono::milliseconds note_interval{5000};
 };
 
+struct FoundMaster {
+  std::unique_ptr<net::Stream> stream;        ///< after the handshake
+  std::vector<net::SocketAddress> addresses;  ///< all that the master's name has
+};
+
 /// Errors: unavailable (the name does not resolve), timeout (nobody, or nobody of this job, answered until the
 /// deadline), and the handshake's own (mismatch, invalid_argument) at once when rank 0 of this job turned us away.
-Result<HandshakeResult> find_master(net::Loop& loop, const MasterSearch& search, const Log& log);
+Result<FoundMaster> find_master(net::Loop& loop, const MasterSearch& search, const Log& log);
 
 }  // namespace fabring

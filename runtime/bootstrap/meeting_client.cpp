@@ -5,6 +5,9 @@
 #include <algorithm>
 
 #include "runtime/base/rank_list.hpp"
+#include "runtime/bootstrap/master_address.hpp"
+#include "topology/host_identity.hpp"
+#include "topology/interfaces.hpp"
 
 namespace fabring {
 
@@ -30,24 +33,47 @@ MeetingClient::~MeetingClient() {
   flush(flush_limit);
 }
 
-Status MeetingClient::join(const MasterSearch& search, const meeting::Join& join) {
+Status MeetingClient::join(const MasterSearch& search, meeting::Join join) {
   FABRING_TRY(loop_.status());
   auto found = find_master(loop_, search, log_);
   if (!found) return found.error();
   link_ = FrameStream::open(loop_, std::move(found->stream), meeting::most_payload_bytes,
                             {[this](std::uint8_t type, std::string_view payload) { return on_frame(type, payload); },
                              [this](const std::string& why) { on_end(why); }});
+  join.master_addresses = reachable_elsewhere(found->addresses);
   link_->send(meeting::type_of(Message::join), meeting::encode(join));
   const auto end = search.deadline + patience_for_the_reason;
   while (welcome_.job_nonce == 0 && failure_.ok() && std::chrono::steady_clock::now() < end)
     loop_.run_for(std::max<std::chrono::nanoseconds>(end - std::chrono::steady_clock::now(), 0ns));
   if (!failure_.ok()) return failure_;
-  if (welcome_.job_nonce != 0) return {};
+  if (welcome_.job_nonce != 0) {
+    local_address_ = choose_local_address();
+    return {};
+  }
   std::string text = fmt::format("waited {} for the other ranks", duration_text(search.deadline - search.started));
   if (!last_note_.empty()) text += fmt::format(" (rank 0 said: {})", last_note_);
   link_->send(meeting::type_of(Message::give_up), meeting::encode_text(text));
   failure_ = Status(ErrorCode::timeout, text);
   return failure_;
+}
+
+std::string MeetingClient::choose_local_address() const {
+  if (!welcome_.own_address.empty()) return welcome_.own_address;
+  std::string came_from = link_->local().host;
+  if (welcome_.master.empty()) return came_from;
+  std::string source = source_address_towards(welcome_.master);
+  if (source.empty()) {
+    log_.warning(
+        fmt::format("this host ({}) came to rank 0 at {} and has no route to {}, by which most ranks go: it uses its "
+                    "address {}. If ranks cannot connect, set FABRING_MASTER_ADDR to a numeric address of rank 0 that "
+                    "all hosts reach",
+                    host_name(), link_->remote().host, welcome_.master, came_from));
+    return came_from;
+  }
+  if (source != came_from)
+    log_.info(fmt::format("this host came to rank 0 at {} from {}; all ranks go by the way to {}, from here {}",
+                          link_->remote().host, came_from, welcome_.master, source));
+  return source;
 }
 
 bool MeetingClient::on_frame(std::uint8_t type, std::string_view payload) {

@@ -26,13 +26,12 @@ class MeetingClient {
   Result<std::string> get(const std::string& key, std::chrono::steady_clock::time_point deadline);
   std::uint64_t job_nonce() const { return welcome_.job_nonce; }
   bool all_on_this_host() const { return welcome_.all_on_this_host; }
-  std::string local_address() const {
-    return welcome_.own_address.empty() ? link_->local().host : welcome_.own_address;
-  }
+  std::string local_address() const { return local_address_; }
 
  private:
   explicit MeetingClient(const Log& log) : log_(log) {}
-  Status join(const MasterSearch& search, const meeting::Join& join);
+  Status join(const MasterSearch& search, meeting::Join join);
+  std::string choose_local_address() const;
   bool on_frame(std::uint8_t type, std::string_view payload);
   void on_end(const std::string& why);
   void flush(std::chrono::milliseconds limit);
@@ -41,6 +40,7 @@ class MeetingClient {
   net::Loop loop_;
   std::shared_ptr<FrameStream> link_;
   meeting::Welcome welcome_;  // nonce 0: not yet
+  std::string local_address_;
   std::map<std::string, std::string> values_;
   std::set<std::string> asked_;
   std::string last_note_;

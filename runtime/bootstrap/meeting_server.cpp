@@ -7,6 +7,7 @@
 #include "runtime/base/digest.hpp"
 #include "runtime/base/named_thread.hpp"
 #include "runtime/base/rank_list.hpp"
+#include "runtime/bootstrap/common_address.hpp"
 #include "runtime/bootstrap/master_address.hpp"
 
 namespace fabring {
@@ -249,9 +250,14 @@ bool MeetingServer::on_join(const VisitorPtr& visitor, std::string_view payload)
 
 void MeetingServer::welcome_if_complete() {
   if (came_ < terms_.greeting.world_size || all_here_ || !failure_.ok()) return;
+  const std::string master = settle_master_address();
+  if (!master.empty()) {
+    const std::lock_guard lock(mutex_);
+    reached_at_ = master;
+  }
   const auto welcome = [&](const std::string& own_address) {
     return FrameStream::encode(meeting::type_of(Message::welcome),
-                               meeting::encode(meeting::Welcome{nonce_, same_host_, own_address}));
+                               meeting::encode(meeting::Welcome{nonce_, same_host_, own_address, master}));
   };
   const auto to_others = welcome(""), to_those_beside = welcome(same_host_ ? "" : reached_at_);
   for (const VisitorPtr& member : members_)
@@ -261,6 +267,22 @@ void MeetingServer::welcome_if_complete() {
   const std::lock_guard lock(mutex_);
   all_here_ = true;
   changed_.notify_all();
+}
+
+std::string MeetingServer::settle_master_address() const {
+  std::vector<WayToMaster> ways;
+  std::vector<Rank> ranks;
+  for (const VisitorPtr& member : members_) {
+    if (!member || is_beside(*member)) continue;
+    ways.push_back({member->link->local().host, member->join.master_addresses});
+    ranks.push_back(member->rank);
+  }
+  const std::string master = common_address(ways);
+  if (const std::string different = different_ways(ways, ranks); !different.empty() && !master.empty())
+    log_.info(
+        fmt::format("ranks of other hosts came to rank 0 at several of its addresses: {}; all go by the way to {}",
+                    different, master));
+  return master;
 }
 
 bool MeetingServer::on_put(std::string_view payload) {

@@ -77,6 +77,7 @@ class MeetingServer {
   bool on_get(const VisitorPtr& visitor, std::string_view payload);
   void on_end(const VisitorPtr& visitor);
   void welcome_if_complete();
+  std::string settle_master_address() const;
   void publish(const meeting::Pair& pair);
   void fail(const Status& status);
   void note();
@@ -116,7 +117,7 @@ class MeetingServer {
   std::condition_variable changed_;
   std::map<std::string, std::string> values_;
   Status failure_;
-  std::string reached_at_;  // our address as the first rank of another host reached it; if there is none, any rank
+  std::string reached_at_;  // our address as ranks of other hosts reach it; if there are none, as any rank did
   bool all_here_ = false;
   bool thread_ended_ = false;
   bool same_host_ = true;

@@ -14,7 +14,12 @@ constexpr char met = '+', failed = '!';
 }  // namespace
 
 std::string encode(const Join& join) {
-  return WireWriter().text(join.fingerprint, most_name_bytes).text(join.host, most_name_bytes).number(join.pid).take();
+  WireWriter out;
+  out.text(join.fingerprint, most_name_bytes).text(join.host, most_name_bytes).number(join.pid);
+  const std::size_t count = std::min(join.master_addresses.size(), most_master_addresses);
+  out.number(static_cast<std::uint8_t>(count));
+  for (std::size_t i = 0; i < count; ++i) out.text(join.master_addresses[i], most_address_bytes);
+  return out.take();
 }
 
 std::string encode(const Welcome& welcome) {
@@ -22,6 +27,7 @@ std::string encode(const Welcome& welcome) {
       .number(welcome.job_nonce)
       .number(static_cast<std::uint8_t>(welcome.all_on_this_host))
       .text(welcome.own_address, most_address_bytes)
+      .text(welcome.master, most_address_bytes)
       .take();
 }
 
@@ -56,7 +62,12 @@ std::optional<Join> decode_join(std::string_view payload) {
   join.fingerprint = in.text(most_name_bytes);
   join.host = printable(in.text(most_name_bytes));
   join.pid = in.number<std::uint32_t>();
+  const auto count = in.number<std::uint8_t>();
+  if (count > most_master_addresses) return std::nullopt;
+  for (int i = 0; i < count; ++i) join.master_addresses.emplace_back(in.text(most_address_bytes));
   if (!in.complete()) return std::nullopt;
+  for (const std::string& address : join.master_addresses)
+    if (!is_numeric_address(address)) return std::nullopt;
   return join;
 }
 
@@ -66,8 +77,10 @@ std::optional<Welcome> decode_welcome(std::string_view payload) {
   welcome.job_nonce = in.number<std::uint64_t>();
   welcome.all_on_this_host = in.number<std::uint8_t>() != 0;
   welcome.own_address = in.text(most_address_bytes);
+  welcome.master = in.text(most_address_bytes);
   if (!in.complete() || welcome.job_nonce == 0) return std::nullopt;
-  if (!welcome.own_address.empty() && !is_numeric_address(welcome.own_address)) return std::nullopt;
+  for (const std::string& address : {welcome.own_address, welcome.master})
+    if (!address.empty() && !is_numeric_address(address)) return std::nullopt;
   return welcome;
 }
 

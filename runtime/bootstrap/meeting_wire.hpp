@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "fabring/status.hpp"
 #include "fabring/types.hpp"
@@ -16,6 +17,7 @@ inline constexpr std::size_t most_key_bytes = 128;
 inline constexpr std::size_t most_value_bytes = 1024;
 inline constexpr std::size_t most_text_bytes = 2048;
 inline constexpr std::size_t most_payload_bytes = 4096;
+inline constexpr std::size_t most_master_addresses = 4;
 
 enum class Message : std::uint8_t {
   join = 1,  ///< rank -> 0: here I am (Join)
@@ -34,12 +36,17 @@ struct Join {
   std::string fingerprint;
   std::string host;
   std::uint32_t pid = 0;
+  /// Of the master's name, as this rank resolves it: those to which it has a route, most_master_addresses at most. None
+  /// of this host alone.
+  std::vector<std::string> master_addresses = {};
 };
 struct Welcome {
   std::uint64_t job_nonce = 0;
   bool all_on_this_host = false;
   /// For the ranks beside rank 0, if some are elsewhere: where those reach this host. They may have come over loopback.
   std::string own_address;
+  /// For the ranks of other hosts: the address of rank 0 towards which all of them go. Empty: each by its own way.
+  std::string master = {};
 };
 struct Pair {
   std::string key;

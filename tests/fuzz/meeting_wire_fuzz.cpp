@@ -45,14 +45,15 @@ void run(std::string_view input) {
 
 Seeds seeds() {
   using meeting::Message;
-  return {type(Message::join) + meeting::encode(meeting::Join{"boot/4026531840", "host-a", 4711}),
-          type(Message::welcome) + meeting::encode(meeting::Welcome{0x1234567890abcdef, true, ""}),
-          type(Message::welcome) + meeting::encode(meeting::Welcome{0x1234567890abcdef, false, "fe80::1%eth0"}),
-          type(Message::put) + meeting::encode(meeting::Pair{"control/3", "10.0.0.3:41234"}),
-          type(Message::failed) + meeting::encode(Status(ErrorCode::timeout, "rank 2 did not come")),
-          'm' + meeting::encode(meeting::StoreMeeting{42, true, "10.0.0.1"}),
-          'm' + meeting::encode_failed_meeting(Status(ErrorCode::timeout, "rank 2 did not come")),
-          type(Message::waiting) + meeting::encode_text("waits for rank 2")};
+  return {
+      type(Message::join) + meeting::encode(meeting::Join{"boot/4026531840", "host-a", 4711, {"10.0.0.1", "fd00::1"}}),
+      type(Message::welcome) + meeting::encode(meeting::Welcome{0x1234567890abcdef, true, "", ""}),
+      type(Message::welcome) + meeting::encode(meeting::Welcome{0x1234567890abcdef, false, "fe80::1%eth0", "10.0.0.1"}),
+      type(Message::put) + meeting::encode(meeting::Pair{"control/3", "10.0.0.3:41234"}),
+      type(Message::failed) + meeting::encode(Status(ErrorCode::timeout, "rank 2 did not come")),
+      'm' + meeting::encode(meeting::StoreMeeting{42, true, "10.0.0.1"}),
+      'm' + meeting::encode_failed_meeting(Status(ErrorCode::timeout, "rank 2 did not come")),
+      type(Message::waiting) + meeting::encode_text("waits for rank 2")};
 }
 
 }  // namespace fabring::fuzz::meeting_wire

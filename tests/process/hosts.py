@@ -152,6 +152,10 @@ class Hosts:
         with open(path, "w") as out:
             out.write("".join(others) + f"{address} {name}\n")
 
+    def add_address(self, host, address, card=0):
+        """A further one, "fd78::1/64"; IPv6 at once, without asking whether somebody else has it."""
+        ip("-n", self.namespace(host), "addr", "add", address, "dev", f"eth{card}", *(["nodad"] if ":" in address else []))
+
     def cut(self, host, card=0):
         ip("-n", self.namespace(host), "link", "set", f"eth{card}", "down")
 

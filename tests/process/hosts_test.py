@@ -1,5 +1,5 @@
 """Two, three and four hosts (network namespaces, shaped links, unequal ranks): right answers, the right nodes, IPv6 only, a
-name that resolves late or to an address that is gone, one that is loopback on rank 0's host, and a link that is cut: both sides name the other and end after
+name with addresses of both families, one that resolves late or to an address that is gone, one that is loopback on rank 0's host, and a link that is cut: both sides name the other and end after
 FABRING_SILENCE_TIMEOUT."""
 
 import itertools
@@ -90,6 +90,27 @@ def own_name_is_loopback(options, transport):
             job.expect_fine(40)
 
 
+def name_of_both_families(options, transport):
+    """A name with an IPv6 and an IPv4 address, and a host without IPv6: the others come by whichever answers first, and all
+    have to end up with one."""
+    layout = (1, 3, 1)
+    with hosts.Hosts(3) as network:
+        for host in range(2):
+            network.add_address(host, f"fd78::{host + 1}/64")
+        for host in range(3):
+            network.add_name(host, "both.example", "fd78::1")
+            network.add_name(host, "both.example", network.address(0))
+        with Job(options.program, 5, transport, {}, "both.example") as job:
+            start(job, network, layout, [LOOP, "leave"], {"FABRING_LOG": "info"})
+            job.wait_event("ready", 20)
+            check_nodes(job, layout)
+            job.expect_fine(40)
+            for rank in job.ranks:
+                require(any(f"interface eth0 {network.address(placement(layout)[rank.number])}" in line for _, line in rank.log),
+                        f"rank {rank.number} does not use IPv4")
+            return "mixed" if any("several of its addresses" in line for _, line in job.ranks[0].log) else "all by one"
+
+
 def cut_link(options, transport):
     layout = (2, 1)
     with hosts.Hosts(2) as network:
@@ -129,6 +150,7 @@ def main():
               lambda l=layout, a=algorithm, t=transport: right_answers(options, t, l, a))
              for layout, algorithm, transport in (short if options.runs == 1 else everything * (options.runs - 1))]
     for transport in options.transports:
+        cases.append((f"a name of both families, {transport}", lambda t=transport: name_of_both_families(options, t)))
         cases += [(f"IPv6 only, {transport}", lambda t=transport: right_answers(options, t, (2, 1), "auto", family=6)),
                   (f"a cut link, {transport}", lambda t=transport: cut_link(options, t))]
     cases.append((f"an own name that is loopback, {options.transports[0]}", lambda: own_name_is_loopback(options, options.transports[0])))

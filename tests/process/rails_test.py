@@ -81,6 +81,21 @@ def leads_nowhere(options, transport):
             require(any(said(rank, "is not used") and said(rank, "eth1") for rank in job.ranks), "nobody notes that eth1 leads nowhere")
 
 
+def own_network_of_each_host(options, transport, alike):
+    """As pods have it: a first card without neighbours, which routes, and a second one on a network that every host makes
+    for itself, under the same number. `alike`: with the same address on each host."""
+    with hosts.Hosts(2, cards=[[RATE, RATE]] * 2) as network:
+        for host in range(2):
+            network.change_address(host, 0, f"{network.address(host)}/32", route="10.78.0.0/24")
+            network.change_address(host, 1, f"192.168.100.{1 if alike else host + 5}/24")
+            network.silence(host, 1)
+        with Job(options.program, 2, transport, {}, network.address(0)) as job:
+            start(job, network, (1, 1), [LOOP, "leave"])
+            job.expect_fine(60)
+            first, second = carried(network, 0)
+            require(second < first / 50, f"a card that leads nowhere carried {second} bytes")
+
+
 def broken_card(options, transport, card, end):
     with hosts.Hosts(2, cards=[[RATE, RATE]] * 2) as network:
         settings = {"FABRING_SILENCE_TIMEOUT": str(3 * harness.slowness)}
@@ -124,10 +139,13 @@ def main():
                   ("two cards of one network, routed by source", one_network, True),
                   ("a slow card", slow_card),
                   ("a card that leads nowhere", leads_nowhere),
+                  ("a network that each host has for itself", own_network_of_each_host, False),
+                  ("a network that each host has for itself, with one address", own_network_of_each_host, True),
                   ("a card is cut", broken_card, 1, "cut"),
                   ("a card goes silent", broken_card, 1, "silent")]
     # The short form: all over the first transport, of the others what depends on them.
-    for_others = ("2 hosts of 2 cards, 1 rank each", "two cards of one network, routed by source", "a card that leads nowhere", "a card goes silent")
+    for_others = ("2 hosts of 2 cards, 1 rank each", "two cards of one network, routed by source", "a card that leads nowhere", "a card goes silent",
+                  "a network that each host has for itself")
     cases = [(f"{name}, {transport}", lambda f=function, t=transport, m=more: f(options, t, *m))
              for i, transport in enumerate(options.transports) for name, function, *more in everything
              if options.runs > 1 or options.only or i == 0 or (transport == "fabric" and name in for_others)]

@@ -23,7 +23,9 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-Card card(const char* name, const char* network, bool near = true) { return {name, network, "10.0.0.1", 1000, near}; }
+Card card(const char* name, const char* network, bool near = true) { return {name, network, "", 1000, near}; }
+
+Card at(const char* name, const char* network, const char* address) { return {name, network, address, 1000, true}; }
 
 TEST(Join, CardsOfOneNetwork) {
   const std::vector<Card> two = {card("eth0", "a"), card("eth1", "b")}, swapped = {card("p1", "b"), card("p0", "a")};
@@ -54,8 +56,27 @@ TEST(Join, ARankWithMoreCardsSpreadsItsPeersOverThem) {
 
 TEST(Join, NetworksThatOnlyARouterCouldJoinComeLast) {
   const std::vector<Card> one = {card("a0", "x"), card("a1", "y")}, other = {card("b0", "z"), card("b1", "y")};
-  EXPECT_THAT(join(0, one, 1, other), ElementsAre(Joint{1, 1, true}, Joint{0, 0, true}));
+  EXPECT_THAT(join(0, one, 1, {card("b0", "y"), card("b1", "z")}), ElementsAre(Joint{1, 0, true}, Joint{0, 1, true}));
+  const std::vector<Card> reached = {card("c0", "w"), card("c1", "y"), card("c2", "z")};
+  EXPECT_THAT(join(0, reached, 1, other).front(), (Joint{2, 0, true})) << "a network of a first card, before others";
   EXPECT_THAT(join(0, {card("a0", "x")}, 1, {card("b0", "z")}), ElementsAre(Joint{0, 0, true}));
+}
+
+// Pods have an address without neighbours, and a second interface whose network every node makes anew: that leads to no
+// other host, and the first way is used before anything is known of it.
+TEST(Join, TheFirstWayIsNotOneOfFurtherCardsOnly) {
+  const std::vector<Card> one = {at("eth0", "10.1.0.1/32", "10.1.0.1"),
+                                 at("net1", "192.168.100.0/24", "192.168.100.5")};
+  const std::vector<Card> other = {at("eth0", "10.1.1.1/32", "10.1.1.1"),
+                                   at("net1", "192.168.100.0/24", "192.168.100.7")};
+  EXPECT_THAT(join(0, one, 1, other), ElementsAre(Joint{0, 0, true}, Joint{1, 1, true}));
+}
+
+TEST(Join, CardsOfTwoHostsWithOneAddressAreNotJoined) {
+  const std::vector<Card> one = {at("eth0", "10.1.0.0/24", "10.1.0.1"), at("net1", "n", "192.168.100.1")};
+  const std::vector<Card> other = {at("eth0", "10.1.1.0/24", "10.1.1.1"), at("net1", "n", "192.168.100.1")};
+  EXPECT_THAT(join(0, one, 1, other), ElementsAre(Joint{0, 0, true}));
+  EXPECT_THAT(join(0, one, 1, one, true), ElementsAre(Joint{0, 0, true}, Joint{1, 1, true})) << "of one host they are";
 }
 
 TEST(Join, LargeMessagesTakeCardsNearToBothEnds) {
@@ -225,7 +246,7 @@ struct TwoRanks {
       for (std::size_t i = 0; i < counts[rank]; ++i) {
         const std::string number = std::to_string(i);
         auto inner = *transports[i]->open(options);
-        rails.push_back({{"eth" + number, "net" + number, "10.0." + number + ".1", 1000, true},
+        rails.push_back({{"eth" + number, "net" + number, "10.0." + number + "." + std::to_string(rank + 1), 1000, true},
                          std::make_unique<Cable>(std::move(inner), cut[i], late[i])});
       }
       RailsOptions how;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "runtime/base/wire.hpp"
 
@@ -63,7 +64,7 @@ Result<RailAddress> RailAddress::decode(std::string_view bytes) {
 }
 
 std::vector<Joint> join(Rank lower_rank, const std::vector<Card>& lower, Rank higher_rank,
-                        const std::vector<Card>& higher) {
+                        const std::vector<Card>& higher, bool one_host) {
   std::vector<Joint> joints;
   std::vector<bool> lower_used(lower.size()), higher_used(higher.size());
   const auto add = [&](std::size_t low, std::size_t high) {
@@ -74,13 +75,29 @@ std::vector<Joint> join(Rank lower_rank, const std::vector<Card>& lower, Rank hi
   const auto turn = [](std::size_t i, std::size_t mine, std::size_t theirs, Rank peer) {
     return mine > theirs ? (i + static_cast<std::size_t>(peer) * theirs) % mine : i;
   };
-  if (lower.front().network == higher.front().network) add(0, 0);
-  for (std::size_t first = 0; first < lower.size(); ++first) {
+  const auto apart = [one_host](const Card& one, const Card& other) {
+    return !one_host && !one.address.empty() && one.address == other.address;
+  };
+  const auto one_network = [&](const Card& one, const Card& other) {
+    return one.network == other.network && !apart(one, other);
+  };
+  const auto reached = [&](const Card& first, const std::vector<Card>& others) {
+    return std::any_of(others.begin(), others.end(), [&](const Card& other) { return one_network(first, other); });
+  };
+  if (lower.front().network == higher.front().network ||
+      (!reached(lower.front(), higher) && !reached(higher.front(), lower)))
+    add(0, 0);
+  std::vector<std::size_t> order(lower.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_partition(order.begin(), order.end(), [&](std::size_t at) {
+    return lower[at].network == lower.front().network || lower[at].network == higher.front().network;
+  });
+  for (const std::size_t first : order) {
     std::vector<std::size_t> low, high;
     for (std::size_t i = first; i < lower.size(); ++i)
       if (!lower_used[i] && lower[i].network == lower[first].network) low.push_back(i);
     for (std::size_t i = 0; i < higher.size(); ++i)
-      if (!higher_used[i] && higher[i].network == lower[first].network) high.push_back(i);
+      if (!higher_used[i] && one_network(lower[first], higher[i])) high.push_back(i);
     if (lower_used[first] || high.empty()) continue;
     for (std::size_t i = 0; i < std::min(low.size(), high.size()); ++i)
       add(low[turn(i, low.size(), high.size(), higher_rank)], high[turn(i, high.size(), low.size(), lower_rank)]);
@@ -91,6 +108,8 @@ std::vector<Joint> join(Rank lower_rank, const std::vector<Card>& lower, Rank hi
       ++low;
     } else if (higher_used[high]) {
       ++high;
+    } else if (apart(lower[low], higher[high])) {
+      ++low;
     } else {
       add(low, high);
     }

@@ -50,7 +50,9 @@ Status RailsEndpoint::add_peer(Rank rank, std::string_view text) {
   for (const Rail& rail : rails_) own.push_back(rail.card);
   for (const RailAddress::Rail& rail : address->rails) theirs.push_back(rail.card);
   const bool lower = options_.self < rank;
-  const auto joints = lower ? join(options_.self, own, rank, theirs) : join(rank, theirs, options_.self, own);
+  const bool one_host = address->host == options_.host;
+  const auto joints =
+      lower ? join(options_.self, own, rank, theirs, one_host) : join(rank, theirs, options_.self, own, one_host);
   std::vector<Way> ways;
   for (const Joint& joint : joints) {
     const RailAddress::Rail& there = address->rails[lower ? joint.higher : joint.lower];
@@ -207,7 +209,17 @@ void RailsEndpoint::lose(Peer& peer, std::size_t at, const Status& why) {
   ErrorContext context;
   context.rank = peer.rank;
   const Status known = why.ok() ? Status(ErrorCode::peer_lost, "the connection failed") : why;
-  peer.error = known.with_prefix(path(peer, peer.ways[at]) + ": ").with_context(context);
+  const Way& failed = peer.ways[at];
+  const Card& here = rails_[failed.rail].card;
+  // Taken because these are the first cards of both, not because anything says that they reach each other.
+  const bool routed = at == 0 && here.network != failed.theirs.network;
+  const std::string hint =
+      routed ? fmt::format(
+                   " ({} and {} are different networks, which only a router joins: if none does, choose cards "
+                   "that reach each other, FABRING_INTERFACE=^{} leaves this one out)",
+                   here.network, failed.theirs.network, here.name)
+             : "";
+  peer.error = Status(known.code(), path(peer, failed) + ": " + known.message() + hint, context);
   peer.lost = true;
   for (Way& way : peer.ways) way.pulse.end();
   // The other ways stay until the caller drops the peer: closed now, they would be what the peer blames.

@@ -27,7 +27,9 @@ class SoleRail final : public ForwardingEndpoint {
     std::vector<Card> theirs;
     for (const RailAddress::Rail& rail : address->rails) theirs.push_back(rail.card);
     const bool lower = self_ < peer;
-    const Joint joint = (lower ? join(self_, {card_}, peer, theirs) : join(peer, theirs, self_, {card_})).front();
+    const bool one_host = address->host == host_;
+    const Joint joint =
+        (lower ? join(self_, {card_}, peer, theirs, one_host) : join(peer, theirs, self_, {card_}, one_host)).front();
     return inner().add_peer(peer, address->rails[lower ? joint.higher : joint.lower].endpoint);
   }
 

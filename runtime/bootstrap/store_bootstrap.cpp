@@ -8,6 +8,7 @@
 #include "runtime/base/digest.hpp"
 #include "runtime/base/net/net.hpp"
 #include "runtime/base/rank_list.hpp"
+#include "runtime/bootstrap/common_address.hpp"
 #include "runtime/bootstrap/master_address.hpp"
 #include "runtime/bootstrap/meeting_wire.hpp"
 #include "topology/host_identity.hpp"
@@ -52,9 +53,15 @@ class StoreBootstrap final : public Bootstrap {
   const std::string address_;
 };
 
-/// Do all ranks share the first one's host? The error names those that did not come.
-Result<bool> read_joins(const Config& config, Store& store, const std::string& fingerprint, SteadyTime deadline) {
-  bool one_host = true;
+struct Joins {
+  bool one_host = true;  ///< all ranks share the first one's host
+  /// Of ranks elsewhere that resolve the master's name to addresses of this host: these addresses.
+  std::vector<WayToMaster> ways;
+};
+
+/// Those of the others. The error names those that did not come.
+Result<Joins> read_joins(const Config& config, Store& store, const std::string& fingerprint, SteadyTime deadline) {
+  Joins joins;
   std::vector<Rank> missing;
   for (Rank rank = 1; rank < config.world_size; ++rank) {
     auto joined = store.get(join_key(rank), missing.empty() ? time_left(deadline) : 0ns);
@@ -69,9 +76,13 @@ Result<bool> read_joins(const Config& config, Store& store, const std::string& f
                     fmt::format("what the store has for rank {} cannot be read: another version, or another program "
                                 "that uses the same keys",
                                 rank));
-    one_host = one_host && join->fingerprint == fingerprint;
+    if (join->fingerprint == fingerprint) continue;
+    joins.one_host = false;
+    std::vector<std::string> ours = join->master_addresses;
+    std::erase_if(ours, [](const std::string& address) { return !is_local_address({address, 0}); });
+    if (!ours.empty()) joins.ways.push_back({ours.front(), ours});
   }
-  if (missing.empty()) return one_host;
+  if (missing.empty()) return joins;
   return Status(ErrorCode::timeout,
                 fmt::format("{} of {} did not come within {} (FABRING_RENDEZVOUS_TIMEOUT); look at "
                             "{} output",
@@ -79,13 +90,20 @@ Result<bool> read_joins(const Config& config, Store& store, const std::string& f
                             missing.size() == 1 ? "its" : "their"));
 }
 
-/// The address of this host that master_addr names; empty if it names none.
-std::string named_address(const Config& config, SteadyTime deadline) {
+/// What master_addr names, as this host resolves it; none if it is empty or does not resolve soon.
+std::vector<net::SocketAddress> named_addresses(const Config& config, SteadyTime deadline) {
   if (config.master_addr.empty()) return {};
   const auto limit = std::min(deadline, std::chrono::steady_clock::now() + time_to_resolve);
   auto addresses = resolve_until(config.master_addr, 0, limit);
   if (!addresses) return {};
-  for (const net::SocketAddress& address : *addresses)
+  return std::move(*addresses);
+}
+
+/// The address of this host that master_addr names; empty if it names none. What ranks of other hosts take it for comes
+/// first: Debian and Ubuntu tell a host that its own name is 127.0.1.1.
+std::string own_address(const Config& config, const Joins& joins, SteadyTime deadline) {
+  if (std::string told = common_address(joins.ways); !told.empty()) return told;
+  for (const net::SocketAddress& address : named_addresses(config, deadline))
     if (is_local_address(address)) return address.host;
   return {};
 }
@@ -94,12 +112,13 @@ Result<StoreMeeting> hold_meeting(const Config& config, Store& store, const std:
                                   SteadyTime deadline) {
   StoreMeeting meeting;
   meeting.job_nonce = random_nonce();
-  auto one_host = read_joins(config, store, fingerprint, deadline);
-  if (!one_host) return one_host.error();
-  meeting.all_on_this_host = *one_host;
+  auto joins = read_joins(config, store, fingerprint, deadline);
+  if (!joins) return joins.error();
+  meeting.all_on_this_host = joins->one_host;
   auto addresses = interface_addresses();
   if (!addresses) return addresses.error();
-  auto choice = choose_interface(*addresses, {config.interface, *one_host, named_address(config, deadline)});
+  auto choice =
+      choose_interface(*addresses, {config.interface, joins->one_host, own_address(config, *joins, deadline)});
   if (!choice) return choice.error();
   meeting.master = choice->chosen.address;
   return meeting;
@@ -122,7 +141,8 @@ Result<std::unique_ptr<Bootstrap>> meet_by_store(const Config& config, Store& st
     std::string address = meeting->master;
     return std::unique_ptr<Bootstrap>(std::make_unique<StoreBootstrap>(store, std::move(*meeting), std::move(address)));
   }
-  const meeting::Join self{fingerprint, host_name(), static_cast<std::uint32_t>(::getpid())};
+  const meeting::Join self{fingerprint, host_name(), static_cast<std::uint32_t>(::getpid()),
+                           reachable_elsewhere(named_addresses(config, deadline))};
   FABRING_TRY(store.put(join_key(config.rank), meeting::encode(self)));
   auto value = store.get("meeting", time_left(deadline) + time_for_bad_news);
   if (!value && value.error().code() != ErrorCode::timeout) return value.error();

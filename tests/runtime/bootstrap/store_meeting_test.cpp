@@ -1,0 +1,89 @@
+// Ranks that meet in a store: which address rank 0 publishes for itself. In a network namespace of the test's own
+// thread, with two interfaces, neither of which its name says.
+
+#include <gmock/gmock.h>
+#include <sched.h>
+
+#include <cstdlib>
+#include <map>
+#include <thread>
+
+#include "runtime/bootstrap/master_address.hpp"
+#include "runtime/bootstrap/meeting_wire.hpp"
+#include "runtime/bootstrap/store_bootstrap.hpp"
+#include "topology/interfaces.hpp"
+
+namespace fabring {
+namespace {
+
+using testing::ElementsAre;
+
+class MapStore final : public Store {
+ public:
+  Status put(const std::string& key, const std::string& value) override {
+    values[key] = value;
+    return {};
+  }
+  Result<std::string> get(const std::string& key, std::chrono::nanoseconds) override {
+    if (const auto found = values.find(key); found != values.end()) return found->second;
+    return Status(ErrorCode::timeout, "nobody has published " + key);
+  }
+  std::map<std::string, std::string> values;
+};
+
+/// Runs it in a thread with a network of its own; false where none can be made.
+bool with_two_interfaces(const std::function<void()>& test) {
+  bool possible = false;
+  std::thread thread([&] {
+    constexpr const char* commands =
+        "ip link set lo up && ip link add a0 type veth peer name a1 && ip addr add 10.9.0.1/24 dev a0 && "
+        "ip addr add 10.9.1.1/24 dev a1 && ip link set a0 up && ip link set a1 up";
+    possible = ::unshare(CLONE_NEWNET) == 0 && std::system(commands) == 0;  // NOLINT(concurrency-mt-unsafe)
+    if (possible) test();
+  });
+  thread.join();
+  return possible;
+}
+
+std::string v4_of_last_interface() {
+  std::string last;
+  for (const InterfaceAddress& one : *interface_addresses())
+    if (!one.v6 && !one.loopback) last = one.address;
+  return last;
+}
+
+TEST(StoreMeeting, RankZeroTakesTheAddressThatRanksElsewhereResolveItsNameTo) {
+  const bool possible = with_two_interfaces([] {
+    const std::string meant = v4_of_last_interface();
+    MapStore store;
+    store.values["join/1"] = meeting::encode(meeting::Join{"another host", "b", 1, {"10.200.0.9", meant}});
+    Config config;
+    config.rank = 0;
+    config.world_size = 2;
+    config.rendezvous_timeout = std::chrono::seconds(5);
+    for (const char* own_view : {"127.0.1.1", "10.200.0.9", ""}) {  // a Debian host's, one behind a NAT, no name
+      config.master_addr = own_view;
+      auto met = meet_by_store(config, store);
+      ASSERT_TRUE(met) << met.error().message();
+      EXPECT_EQ((*met)->local_address(), meant) << own_view;
+      const auto published = meeting::decode_store_meeting(store.values["meeting"]);
+      ASSERT_TRUE(published);
+      EXPECT_EQ(published->master, meant);
+    }
+  });
+  if (!possible) GTEST_SKIP() << "no network namespace can be made here";
+}
+
+TEST(StoreMeeting, OnlyAddressesThatMayLeadElsewhereAreTold) {
+  const bool possible = with_two_interfaces([] {
+    std::vector<net::SocketAddress> named;
+    for (const char* host :
+         {"127.0.1.1", "::1", "fe80::1", "10.9.1.7", "10.9.1.7", "10.200.0.9", "fd00::1", "10.9.0.1"})
+      named.push_back({host, 0});
+    EXPECT_THAT(reachable_elsewhere(named), ElementsAre("10.9.1.7", "10.9.0.1"));
+  });
+  if (!possible) GTEST_SKIP() << "no network namespace can be made here";
+}
+
+}  // namespace
+}  // namespace fabring

@@ -36,6 +36,9 @@ class Transport {
   virtual std::string_view name() const = 0;
   /// Success with a line of reason ("provider net, protocol XNET, 127.0.0.1"), or why it cannot run here.
   virtual Result<std::string> probe(const EndpointOptions& options) = 0;
+  /// After a probe that succeeded: the provider that was found, where ranks with different ones do not reach each other
+  /// ("efa", "tcp").
+  virtual std::string provider() const { return {}; }
   /// The cards that near_devices can name, where it is not the interface of bind_address that decides; else none.
   virtual std::vector<std::string> devices(const EndpointOptions& options) {
     (void)options;

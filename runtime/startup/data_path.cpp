@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "runtime/base/wire.hpp"
+#include "runtime/startup/provider_agreement.hpp"
 #include "transports/joint/joint_endpoint.hpp"
 
 namespace fabring {
@@ -140,6 +141,10 @@ class Opener {
       return Status(name.error().code(),
                     fmt::format("{} (there are {})", name.error().message(), describe_nodes(path_.node_of)));
     }
+    if (const std::string why = why_not_fabric(ranks, *name); !why.empty()) {
+      path_.report.push_back(why);
+      if (some_have_efa(ranks) && options_.self == 0) rails_.log.warning(why);
+    }
     auto opened = open_rails(usable_, *name, options_, rails_, ranks, path_.report);
     auto blobs = exchange(opened, 0);
     if (!blobs) return blobs.error();
@@ -147,7 +152,7 @@ class Opener {
     if (!told) return told.error();
     network_ = std::move(*opened);
     for (Rank rank = 0; rank < options_.world_size; ++rank)
-      if (rank != options_.self && !is_local_to_me(rank)) FABRING_TRY(network_->add_peer(rank, told->addresses[rank]));
+      if (rank != options_.self && !is_local_to_me(rank)) FABRING_TRY(add_peer(ranks, rank, told->addresses[rank]));
     takes_tcp_ = *name == "tcp";
     path_.libfabric = *name == "fabric";
     path_.one_process = *name == "inproc";
@@ -155,6 +160,19 @@ class Opener {
     path_.network = network_->describe();
     path_.report.push_back(fmt::format("transport {}: {}", *name, path_.network));
     return {};
+  }
+
+  Status add_peer(const std::vector<Identity>& ranks, Rank rank, const std::string& address) {
+    const Status added = network_->add_peer(rank, address);
+    if (added.ok()) return added;
+    const auto at = static_cast<std::size_t>(rank);
+    ErrorContext context;
+    context.rank = rank;
+    context.host = ranks[at].host;
+    return added
+        .with_prefix(fmt::format("rank {} (host {}) cannot send to rank {} (host {}): ", options_.self,
+                                 ranks[static_cast<std::size_t>(options_.self)].host, rank, ranks[at].host))
+        .with_context(std::move(context));
   }
 
   std::optional<HostCards> cards_of(const std::vector<std::string>& addresses) const {

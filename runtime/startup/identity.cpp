@@ -11,6 +11,7 @@
 #include "runtime/base/settings.hpp"
 #include "runtime/base/wire.hpp"
 #include "runtime/startup/machine_file.hpp"
+#include "runtime/startup/provider_agreement.hpp"
 #include "topology/cpus.hpp"
 #include "topology/host_identity.hpp"
 
@@ -37,7 +38,7 @@ std::string Identity::encode() const {
   out.number(static_cast<std::uint8_t>(reproducible)).text(machine, most_text).number(link_megabits).number(cores);
   out.number(static_cast<std::uint8_t>(networks_probed)).text(cpus, most_text).number(rails);
   out.number(static_cast<std::uint8_t>(gpus)).number(lent_bytes).number(static_cast<std::uint8_t>(lends));
-  out.text(described_machine, most_machine_bytes);
+  out.text(described_machine, most_machine_bytes).text(provider, most_text);
   return out.take();
 }
 
@@ -69,6 +70,7 @@ Result<Identity> Identity::decode(std::string_view bytes) {
   identity.lent_bytes = in.number<std::uint64_t>();
   identity.lends = in.number<std::uint8_t>() != 0;
   identity.described_machine = in.text(most_machine_bytes);
+  identity.provider = in.text(most_text);
   if (!in.complete())
     return Status(ErrorCode::mismatch, "a rank sent an identity that cannot be read; it runs another build of Fabring");
   return identity;
@@ -201,6 +203,7 @@ static bool in_one_process(const std::vector<Identity>& ranks) {
 
 Result<std::string> common_network(const std::vector<Identity>& ranks) {
   for (const std::string& candidate : ranks[0].usable) {
+    if (candidate == "fabric" && !one_provider(ranks)) continue;
     if (candidate == "shm" || (candidate == "inproc" && !in_one_process(ranks))) continue;
     const bool all = std::all_of(ranks.begin(), ranks.end(), [&](const Identity& rank) {
       return std::find(rank.usable.begin(), rank.usable.end(), candidate) != rank.usable.end();
@@ -225,6 +228,14 @@ Result<std::string> common_network(const std::vector<Identity>& ranks) {
   reasons.reserve(groups.size());
   for (const auto& [what, which] : groups) reasons.push_back(rank_list(which) + " " + what);
   const std::string& wanted = ranks[0].transports;
+  if (!one_provider(ranks))
+    return Status(
+        ErrorCode::unavailable,
+        fmt::format("no network of FABRING_TRANSPORT='{}' works on every rank: libfabric's provider is not the "
+                    "same on all: {}; set FABRING_PROVIDER alike on all ranks, install the same libfabric, "
+                    "give every host its EFA devices (containers: /dev/infiniband), or add tcp to "
+                    "FABRING_TRANSPORT",
+                    wanted, different_providers(ranks)));
   std::string why =
       fmt::format("no network of FABRING_TRANSPORT='{}' works on every rank: {}", wanted, fmt::join(reasons, "; "));
   if (reasons.empty())

@@ -21,6 +21,7 @@ struct Identity {
   std::string transports;           ///< what was asked for: "auto", "fabric,tcp"
   std::vector<std::string> usable;  ///< transports that can run here, in order of preference
   std::string unusable;             ///< why others cannot, for people
+  std::string provider;             ///< of libfabric, where `usable` has it: "efa", "tcp" (native), another's name
   bool networks_probed = false;     ///< `usable` tells of networks too, not only of shared memory
   std::string algorithm;
   std::uint64_t segment_bytes = 0;

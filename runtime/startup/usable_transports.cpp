@@ -65,6 +65,7 @@ void UsableTransports::probe(const std::string& name, const EndpointOptions& opt
   const Result<std::string> reason = transport->probe(options);
   if (reason) {
     identity.usable.push_back(name);
+    if (const std::string provider = transport->provider(); !provider.empty()) identity.provider = provider;
     usable_.emplace_back(name, std::move(transport));
   } else {
     identity.unusable += fmt::format("{}{}: {}", identity.unusable.empty() ? "" : "; ", name, reason.error().message());

@@ -111,6 +111,19 @@ def name_of_both_families(options, transport):
             return "mixed" if any("several of its addresses" in line for _, line in job.ranks[0].log) else "all by one"
 
 
+def different_providers(options):
+    """A host with another of libfabric's providers (on EC2: one without its EFA devices): the job goes by sockets and says
+    whose provider is which."""
+    with hosts.Hosts(2) as network:
+        with Job(options.program, 2, "auto", {}, network.address(0)) as job:
+            for rank, settings in enumerate(({}, {"FABRING_PROVIDER": "rxm"})):
+                job.start(rank, [LOOP, "leave"], {"FABRING_LOG": "info", **settings}, prefix=network.command_prefix(rank))
+            job.expect_fine(40)
+            for rank in job.ranks:
+                require(any("native TCP on rank 0 (host host0)" in line and "on rank 1 (host host1)" in line and "goes by tcp" in line
+                            for _, line in rank.log), f"rank {rank.number} does not say why libfabric is not used")
+
+
 def cut_link(options, transport):
     layout = (2, 1)
     with hosts.Hosts(2) as network:
@@ -154,6 +167,8 @@ def main():
         cases += [(f"IPv6 only, {transport}", lambda t=transport: right_answers(options, t, (2, 1), "auto", family=6)),
                   (f"a cut link, {transport}", lambda t=transport: cut_link(options, t))]
     cases.append((f"an own name that is loopback, {options.transports[0]}", lambda: own_name_is_loopback(options, options.transports[0])))
+    if "auto" in options.transports:
+        cases.append(("different providers", lambda: different_providers(options)))
     cases.append((f"a stale name, {options.transports[0]}", lambda: stale_name(options, options.transports[0])))
     cases.append((f"a late name, {options.transports[0]}", lambda: late_name(options, options.transports[0])))
     run_cases([case for case in cases if options.only in case[0]], at_once=3)

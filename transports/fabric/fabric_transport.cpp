@@ -15,8 +15,11 @@ class FabricTransport final : public Transport {
     FABRING_TRY(fabric::load_libfabric());
     auto choice = fabric::choose_provider(options.config.provider, options.bind_address, options.near_devices);
     if (!choice) return choice.error();
+    provider_ = fabric::provider_text(*choice);
     return choice->reason;
   }
+
+  std::string provider() const override { return provider_; }
 
   std::vector<std::string> devices(const EndpointOptions& options) override {
     if (!fabric::load_libfabric().ok()) return {};
@@ -39,6 +42,9 @@ class FabricTransport final : public Transport {
     }
     return fabric::FabricEndpoint::open(std::move(*choice), options);
   }
+
+ private:
+  std::string provider_;
 };
 
 }  // namespace

@@ -276,6 +276,11 @@ Result<ProviderChoice> choose_provider(const std::string& wanted, const std::str
   return nothing_found(wanted, address, offers);
 }
 
+std::string provider_text(const ProviderChoice& choice) {
+  if (choice.kind == Kind::efa) return "efa";
+  return choice.kind == Kind::native_tcp ? "tcp" : std::string(provider_of(*choice.info));
+}
+
 void ask_for_devices(ProviderChoice& choice, const std::string& address) {
   const fi_info& info = *choice.info;
   const std::string provider(provider_of(info));

@@ -33,6 +33,9 @@ struct ProviderChoice {
 Result<ProviderChoice> choose_provider(const std::string& wanted, const std::string& address,
                                        const std::vector<std::string>& near = {});
 
+/// "efa"; "tcp" for the native one, whatever libfabric calls it; else the provider's name.
+std::string provider_text(const ProviderChoice& choice);
+
 /// Asks whether the provider that was chosen would take memory of GPUs too; what was chosen stays as it is.
 void ask_for_devices(ProviderChoice& choice, const std::string& address);
 

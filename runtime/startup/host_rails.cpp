@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "runtime/startup/host_cards.hpp"
+#include "runtime/startup/card_opening.hpp"
 #include "topology/card_facts.hpp"
 #include "topology/cpus.hpp"
 #include "topology/placement.hpp"
@@ -149,8 +149,7 @@ Result<std::unique_ptr<Endpoint>> open_rails(UsableTransports& usable, const std
   const auto [index, count] = among_neighbours(ranks, options.self);
   CardPlan plan = plan_rails(allowed_devices(usable.devices(network, options), options.config.interface), options, host,
                              index, count);
-  std::vector<rails::Rail> opened;
-  for (rails::Card& card : plan.cards) {
+  const auto open = [&](const rails::Card& card) {
     EndpointOptions one = options;
     one.one_of_several = plan.cards.size() > 1;
     if (plan.by_device) {
@@ -158,17 +157,15 @@ Result<std::unique_ptr<Endpoint>> open_rails(UsableTransports& usable, const std
     } else {
       one.bind_address = card.address;
     }
-    auto endpoint = usable.open(network, one);
-    if (!endpoint && opened.empty()) return endpoint.error();
-    if (endpoint) {
-      const LinkFacts facts = (*endpoint)->link_facts();
-      card.provider = facts.provider;
-      if (const std::uint32_t stated = stated_megabits(facts.bits_per_second); stated != 0) card.megabits = stated;
-      opened.push_back({card, std::move(*endpoint)});
-    } else {
-      report.push_back(fmt::format("card {} is not used: {}", card.name, endpoint.error().message()));
-    }
-  }
+    return usable.open(network, one);
+  };
+  auto opened = open_cards(plan.cards, !plan.by_device, open, [&](const std::string& text) {
+    report.push_back(text);
+    host.log.warning(text);
+  });
+  if (!opened) return opened.error();
+  plan.cards.clear();
+  for (const rails::Rail& rail : *opened) plan.cards.push_back(rail.card);
   if (plan.cards.size() > 1 || !host.interfaces.rejected.empty()) report.push_back(describe(plan, host, index, count));
   rails::RailsOptions how;
   how.self = options.self;
@@ -183,7 +180,7 @@ Result<std::unique_ptr<Endpoint>> open_rails(UsableTransports& usable, const std
     // With many peers behind one bad card a line is enough.
     log.write(told->exchange(true) ? LogLevel::info : LogLevel::warning, text);
   };
-  return rails::make_rails_endpoint(std::move(opened), std::move(how));
+  return rails::make_rails_endpoint(std::move(*opened), std::move(how));
 }
 
 }  // namespace fabring

@@ -42,7 +42,7 @@ std::vector<std::string> near_rails(const std::vector<std::string>& fast, const 
                                     int sharers);
 
 /// Opens a network that works here on all cards of this rank. Lines about them go to `report`. Errors: those of the
-/// first card; another that cannot be opened is left out.
+/// first card, or, of RDMA devices, if none opens; another that cannot be opened is left out with a warning.
 Result<std::unique_ptr<Endpoint>> open_rails(UsableTransports& usable, const std::string& network,
                                              const EndpointOptions& options, const HostRails& host,
                                              const std::vector<Identity>& ranks, std::vector<std::string>& report);

@@ -157,6 +157,7 @@ class Opener {
     path_.libfabric = *name == "fabric";
     path_.one_process = *name == "inproc";
     path_.cards = cards_of(told->addresses);
+    if (auto own = rails::RailAddress::decode(told->addresses[options_.self])) path_.card = own->rails[0].card.name;
     path_.network = network_->describe();
     path_.report.push_back(fmt::format("transport {}: {}", *name, path_.network));
     return {};

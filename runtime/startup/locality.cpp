@@ -75,13 +75,10 @@ HostPlaces find_places(int local_rank) {
   return places;
 }
 
-std::vector<int> settle_places(const HostPlaces& places, const std::string& interface, const std::string& endpoint,
-                               std::vector<std::string>& report) {
+std::vector<int> settle_places(const HostPlaces& places, const std::string& card, std::vector<std::string>& report) {
   if (!places.note.empty()) report.push_back(places.note);
   if (!places.topology) return {};
   if (!places.locality.reason.empty()) report.push_back("near " + places.locality.describe());
-  const bool efa = endpoint.find("protocol EFA") != std::string::npos && !places.locality.devices.empty();
-  const std::string& card = efa ? places.locality.devices.front() : interface;
   std::vector<int> cpus = progress_cpus(*places.topology, card);
   if (!cpus.empty())
     report.push_back(fmt::format("progress thread on processors {} to {}, near {}", cpus.front(), cpus.back(), card));

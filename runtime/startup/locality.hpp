@@ -39,9 +39,8 @@ struct HostPlaces {
 };
 HostPlaces find_places(int local_rank);
 
-/// Where the progress thread should run, given the chosen interface and what the endpoint says of itself, and lines
-/// about all this for the report. Empty where nothing was looked for.
-std::vector<int> settle_places(const HostPlaces& places, const std::string& interface, const std::string& endpoint,
-                               std::vector<std::string>& report);
+/// Where the progress thread should run, given the card that was opened first (an interface's or an RDMA device's
+/// name), and lines about all this for the report. Empty where nothing was looked for.
+std::vector<int> settle_places(const HostPlaces& places, const std::string& card, std::vector<std::string>& report);
 
 }  // namespace fabring

@@ -213,7 +213,7 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
 
   const int beside = ranks_beside(ranks, config.rank);
   const int cores = allowed_cpus();
-  parts.progress_cpus = settle_places(places, interface, path->network, parts.report);
+  parts.progress_cpus = settle_places(places, path->card.empty() ? interface : path->card, parts.report);
   parts.cache_bytes = share_of_cache(last_cache(std::max(::sched_getcpu(), 0)), beside, cores);
   parts.waiting = WaitPolicy::choose(beside, cores);
   if (2 * beside <= cores) parts.background_waiting = parts.waiting;

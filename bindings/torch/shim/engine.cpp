@@ -69,6 +69,11 @@ bool says_who(std::string_view name) {
          name == "FABRING_MASTER_ADDR" || name == "FABRING_MASTER_PORT" || name == "FABRING_JOB_ID";
 }
 
+bool is_number(const char* text) {
+  const std::string_view digits(text != nullptr ? text : "");
+  return !digits.empty() && digits.size() <= 6 && digits.find_first_not_of("0123456789") == digits.npos;
+}
+
 struct Config {
   Config() { check(fabring_config_create(&handle, &error), error); }
   ~Config() { fabring_config_free(handle); }
@@ -94,6 +99,12 @@ void configure(Config& config, int rank, int size, std::chrono::milliseconds tim
   }
   config.set("FABRING_RANK", std::to_string(rank));
   config.set("FABRING_WORLD_SIZE", std::to_string(size));
+  // Which GPU and network cards are near: c10d does not know it, the launcher does.
+  for (const char* name : {"FABRING_LOCAL_RANK", "LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"})
+    if (const char* number = std::getenv(name); is_number(number)) {
+      config.set("FABRING_LOCAL_RANK", number);
+      break;
+    }
   // Only which interface is meant; nobody listens there.
   for (const char* name : {"FABRING_MASTER_ADDR", "MASTER_ADDR"})
     if (const char* address = std::getenv(name); address != nullptr && *address != '\0') {

@@ -104,20 +104,30 @@ TEST(Locality, TheProgressThreadRunsNearTheCard) {
 TEST(Locality, TheReportSaysWhatIsNearAndWhereProgressIsMade) {
   HostPlaces places;
   std::vector<std::string> report;
-  EXPECT_THAT(settle_places(places, "eth0", "tcp", report), IsEmpty());
+  EXPECT_THAT(settle_places(places, "eth0", report), IsEmpty());
   EXPECT_THAT(report, IsEmpty());
   places.topology = read(tests::p4d_like());
   places.locality = find_locality(*places.topology, 7, places.topology->cpus);
   // EFA of rank 7 is on the second node, eth0 on the first.
-  EXPECT_EQ(settle_places(places, "eth0", "provider efa 1.22, protocol EFA 4", report).front(), 24);
-  EXPECT_EQ(settle_places(places, "eth0", "provider tcp 1.22, protocol XNET 0", report).front(), 0);
+  EXPECT_EQ(settle_places(places, "rdmap290s3", report).front(), 24);
+  EXPECT_EQ(settle_places(places, "eth0", report).front(), 0);
   EXPECT_THAT(report, testing::Contains(testing::HasSubstr("GPU 7, same PCI switch: rdmap290s3")));
   EXPECT_THAT(report, testing::Contains("progress thread on processors 24 to 47, near rdmap290s3"));
   places.topology.reset();
   places.note = "which cards are near is not known: why";
   report.clear();
-  EXPECT_THAT(settle_places(places, "eth0", "tcp", report), IsEmpty());
+  EXPECT_THAT(settle_places(places, "eth0", report), IsEmpty());
   EXPECT_THAT(report, ElementsAre(places.note));
+}
+
+// Whoever starts the rank need not say its local rank: what it opened says where it is.
+TEST(Locality, TheProgressThreadRunsNearTheCardThatWasOpenedThoughTheLocalRankIsUnknown) {
+  HostPlaces places;
+  std::vector<std::string> report;
+  places.topology = read(tests::p4d_like());
+  places.locality = find_locality(*places.topology, -1, places.topology->cpus);
+  EXPECT_EQ(settle_places(places, "rdmap290s3", report).front(), 24);
+  EXPECT_THAT(report, testing::Contains("progress thread on processors 24 to 47, near rdmap290s3"));
 }
 
 TEST(Locality, AThreadIsBoundToProcessors) {

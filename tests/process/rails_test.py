@@ -54,6 +54,9 @@ def one_network(options, transport, by_source):
             first, second = carried(network, 0)
             part = second / (first + second)
             require(part > 0.1 if by_source else part < 0.02, f"eth1 carried {part:.0%}")
+            for rank in job.ranks:
+                told = sum("warning" in line and "eth1 carries nothing" in line and "ip rule add from" in line for _, line in rank.log)
+                require(told == (0 if by_source else 1), f"rank {rank.number} says {told} times that eth1 idles")
             return f"eth1 carried {part:.0%}"
 
 

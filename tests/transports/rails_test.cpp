@@ -3,6 +3,7 @@
 
 #include "transports/rails/rails_endpoint.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -246,8 +247,9 @@ struct TwoRanks {
       for (std::size_t i = 0; i < counts[rank]; ++i) {
         const std::string number = std::to_string(i);
         auto inner = *transports[i]->open(options);
-        rails.push_back({{"eth" + number, "net" + number, "10.0." + number + "." + std::to_string(rank + 1), 1000, true},
-                         std::make_unique<Cable>(std::move(inner), cut[i], late[i])});
+        rails.push_back(
+            {{"eth" + number, "net" + number, "10.0." + number + "." + std::to_string(rank + 1), 1000, true},
+             std::make_unique<Cable>(std::move(inner), cut[i], late[i])});
       }
       RailsOptions how;
       how.self = rank;
@@ -434,6 +436,42 @@ TEST(RailsInUse, AGrantOnAWayThatIsNotThereLosesThePeer) {
   ASSERT_EQ(endpoint->poll(out), 1u);
   EXPECT_EQ(out[0].outcome, Outcome::lost);
   EXPECT_THAT(endpoint->peer_error(1).message(), HasSubstr("not open"));
+}
+
+// The second card of a network is of no use where the kernel sends by the first: that is half of the speed.
+TEST(RailsInUse, ACardByWhichNothingWouldLeaveIsToldOnceWithWhatToDo) {
+  for (const bool one_network : {true, false}) {
+    std::vector<std::string> notes;
+    std::unique_ptr<Endpoint> ranks[3];
+    std::vector<std::shared_ptr<Transport>> fabrics;
+    for (int i = 0; i < 2; ++i) fabrics.push_back(make_inproc_transport(make_inproc_fabric(3)));
+    for (Rank rank = 0; rank < 3; ++rank) {
+      std::vector<Rail> rails;
+      for (std::size_t i = 0; i < 2; ++i) {
+        EndpointOptions options;
+        options.self = rank;
+        options.world_size = 3;
+        const std::string network = one_network || i == 0 ? "10.0.0.0/24" : "10.0." + std::to_string(rank) + ".0/30";
+        rails.push_back({{"eth" + std::to_string(i), network, fmt::format("10.0.0.{}", 1 + rank + 32 * i), 0, true},
+                         *fabrics[i]->open(options)});
+      }
+      RailsOptions how;
+      how.self = rank;
+      how.world_size = 3;
+      how.host = "host" + std::to_string(rank);
+      how.leaves_by = [](const Card&, const std::string&) { return false; };
+      if (rank == 0) how.note = [&](const std::string& text) { notes.push_back(text); };
+      ranks[rank] = *make_rails_endpoint(std::move(rails), std::move(how));
+    }
+    for (const Rank peer : {1, 2}) ASSERT_TRUE(ranks[0]->add_peer(peer, ranks[peer]->address()).ok());
+    if (!one_network) {
+      EXPECT_TRUE(notes.empty()) << notes[0];
+      continue;
+    }
+    ASSERT_EQ(notes.size(), 1u);
+    EXPECT_THAT(notes[0], AllOf(HasSubstr("card eth1 carries nothing to rank 1 on host host1"),
+                                HasSubstr("ip rule add from 10.0.0.33 table"), HasSubstr("10.0.0.0/24 dev eth1")));
+  }
 }
 
 TEST(RailsInUse, OfNoCardsOrTooManyThereIsNoEndpoint) {

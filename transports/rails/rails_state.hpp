@@ -120,7 +120,8 @@ class RailsEndpoint final : public Endpoint {
   unsigned turns_ = 0;
   std::chrono::microseconds nap_{0};  // the last one; grows while nothing comes
   Time last_beat_{0};
-  bool pulse_due_ = false;  // something is to be posted for a pulse
+  bool pulse_due_ = false;      // something is to be posted for a pulse
+  bool noted_routing_ = false;  // of the first peer for all
   bool finished_ = false;
   bool closed_ = false;
 };

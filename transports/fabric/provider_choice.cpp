@@ -65,6 +65,9 @@ Offers ask(const char* provider, const char* address, bool thread_safe, Memory m
   if (provider && std::string_view(provider) == "efa") {
     // Without this the receives of all peers stand in one list, which each message is looked up in.
     hints->caps |= FI_DIRECTED_RECV;
+    // Asked for without FI_LOCAL_COMM it leaves libfabric's shm provider out, which each card would open and poll:
+    // ranks of one host have our own shared memory, and where they have not they reach each other over the card.
+    hints->caps |= FI_REMOTE_COMM;
   } else {
     // EFA takes who offers to register memory at his word, and keeps its own cache of registrations closed then.
     hints->domain_attr->mr_mode |= FI_MR_LOCAL;

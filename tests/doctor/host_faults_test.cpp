@@ -227,6 +227,12 @@ const Fault faults[] = {
        (*host.facts.transports)[0].reason = "provider tcp 1.22, protocol XNET 0, not EFA: no EFA device found";
      },
      "fabric.efa", Severity::critical, "efa driver", "modprobe efa"},
+    {"an EFA card whose RDMA is off",
+     [](MadeUpHost& host) {
+       host.add_efa();
+       (*host.facts.transports)[0].reason += ", RDMA off: built with libfabric 1.17, for which ...";
+     },
+     "fabric.efa_rdma", Severity::warning, "older than 1.18", "FI_EFA_USE_DEVICE_RDMA=1"},
     {"EFA that a setting of the transport does without",
      [](MadeUpHost& host) {
        host.add_efa();

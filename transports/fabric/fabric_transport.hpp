@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "transports/transport.hpp"
@@ -11,6 +12,9 @@
 namespace fabring {
 
 /// Never null. Built without libfabric, its probe() and open() answer `unsupported` and say so.
+/// Stands in the reason of a probe where an EFA card could do more than libfabric lets it.
+inline constexpr std::string_view efa_rdma_off = "RDMA off";
+
 std::unique_ptr<Transport> make_fabric_transport();
 
 /// Would the provider that open() takes also take memory of GPUs? Only libfabric is asked; nothing is opened, so a card

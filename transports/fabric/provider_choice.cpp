@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "transports/fabric/error_text.hpp"
+#include "transports/fabric/fabric_transport.hpp"
 #include "transports/fabric/libfabric.hpp"
 
 namespace fabring::fabric {
@@ -238,6 +239,18 @@ std::vector<std::string> efa_cards(const fi_info* list) {
   return names;
 }
 
+std::string efa_rdma_note(const fi_info& info, std::uint32_t api, const char* setting) {
+  if (api >= FI_VERSION(1, 18) || (setting && *setting)) return {};
+  if (!info.nic || !info.nic->device_attr || !info.nic->device_attr->device_id) return {};
+  // The first has no RDMA at all, and libfabric ends a process that asks for it there.
+  if (std::string_view(info.nic->device_attr->device_id) != "0xefa1") return {};
+  return ", " + std::string(efa_rdma_off) + ": built with libfabric " + std::to_string(FI_MAJOR(api)) + "." +
+         std::to_string(FI_MINOR(api)) +
+         ", for which EFA's default on this card (0xefa1) is no RDMA and no GPU memory: build Fabring with libfabric "
+         "1.18 "
+         "or newer, or on p4d and p4de set FI_EFA_USE_DEVICE_RDMA=1";
+}
+
 LinkFacts link_facts_of(const fi_info& info) {
   LinkFacts facts;
   facts.provider = provider_of(info);
@@ -261,7 +274,8 @@ Result<ProviderChoice> choose_provider(const std::string& wanted, const std::str
   if (wanted == "auto" || wanted == "efa") {
     // EFA has addresses of its own kind, so it is asked without ours. It promises less under FI_THREAD_SAFE.
     const Offers efa = ask("efa", nullptr, false);
-    if (const fi_info* info = nearest_efa(efa.list.get(), near)) return chosen(info, address, "");
+    if (const fi_info* info = nearest_efa(efa.list.get(), near))
+      return chosen(info, address, efa_rdma_note(*info, api_version(), std::getenv("FI_EFA_USE_DEVICE_RDMA")));
     if (wanted == "efa")
       return Status(ErrorCode::unavailable, "no EFA device found (libfabric " + library_version() +
                                                 "); here are: " + joined(provider_names()) + environment_note() +

@@ -3,6 +3,7 @@
 // calls "tcp" is only there with the slower rxm layer on top, the native one is called "net"; from 1.18 on "tcp" is
 // the native one. Also says, for people, what was passed over and why.
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,11 @@ const fi_info* nearest_efa(const fi_info* list, const std::vector<std::string>& 
 /// use.
 std::vector<std::string> efa_cards(const fi_info* list);
 std::vector<std::string> efa_devices(const std::string& wanted);
+
+/// What EFA does not do for a program that was built with libfabric older than 1.18: cards of the first generations
+/// (c5n to p4d) neither read memory of peers nor take that of GPUs, unless `setting` (FI_EFA_USE_DEVICE_RDMA, null:
+/// unset) says so. Empty: nothing is missing. `api` is the version that libfabric is asked by. Pure.
+std::string efa_rdma_note(const fi_info& info, std::uint32_t api, const char* setting);
 
 /// What an offer says of its card.
 LinkFacts link_facts_of(const fi_info& info);

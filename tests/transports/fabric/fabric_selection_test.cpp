@@ -118,6 +118,27 @@ TEST(FabricSelection, WhatACardSaysOfItsLinkIsTaken) {
   EXPECT_EQ(fabric::link_facts_of(*offers.infos[1]).bits_per_second, 0u) << "nothing is said of a card";
 }
 
+TEST(FabricSelection, AnEfaCardWhoseRdmaAnOldApiTurnsOffIsTold) {
+  const Offers offers{{"rdmap16s27-rdm", 0x10}, {"odd", 0}};
+  char device_id[] = "0xefa1";
+  fi_device_attr device{};
+  device.device_id = device_id;
+  offers.infos[0]->nic->device_attr = &device;
+  const std::uint32_t old = FI_VERSION(1, 17), fresh = FI_VERSION(1, 18);
+  const std::string note = fabric::efa_rdma_note(*offers.infos[0], old, nullptr);
+  EXPECT_TRUE(contains(note, std::string(efa_rdma_off)) && contains(note, "FI_EFA_USE_DEVICE_RDMA=1")) << note;
+  EXPECT_TRUE(contains(note, "built with libfabric 1.17")) << note;
+  EXPECT_EQ(fabric::efa_rdma_note(*offers.infos[0], fresh, nullptr), "");
+  EXPECT_EQ(fabric::efa_rdma_note(*offers.infos[0], old, "0"), "") << "somebody has decided";
+  for (const char* other : {"0xefa0", "0xefa2"}) {  // one that has none, one for which it is on
+    std::strcpy(device_id, other);
+    EXPECT_EQ(fabric::efa_rdma_note(*offers.infos[0], old, nullptr), "") << other;
+  }
+  offers.infos[0]->nic->device_attr = nullptr;
+  EXPECT_EQ(fabric::efa_rdma_note(*offers.infos[0], old, nullptr), "");
+  EXPECT_EQ(fabric::efa_rdma_note(*offers.infos[1], old, nullptr), "");
+}
+
 TEST(FabricSelection, AnEndpointSaysWhoseItIs) {
   const auto endpoint = open_fabric(fabric_options(0, 2));
   const LinkFacts facts = endpoint->link_facts();

@@ -6,6 +6,7 @@
 
 #include "runtime/startup/usable_transports.hpp"
 #include "tools/fabring/doctor/host_checks.hpp"
+#include "transports/fabric/fabric_transport.hpp"
 
 namespace fabring::tools {
 namespace {
@@ -90,6 +91,15 @@ Findings efa(const HostFacts& facts, const TransportFacts* chosen) {
   }
   if (takes_efa(*fabric)) {
     found.push_back(fine(id, count + ", and libfabric offers them"));
+    if (fabric->reason.find(efa_rdma_off) != std::string::npos)
+      found.push_back(
+          {"fabric.efa_rdma",
+           Severity::warning,
+           "Fabring was built with libfabric older than 1.18: on this EFA card (0xefa1) RDMA is off by default",
+           "large messages are copied by processors, and memory of GPUs goes through the host",
+           "build Fabring with libfabric 1.18 or newer; or on p4d and p4de set FI_EFA_USE_DEVICE_RDMA=1 (where "
+           "the card has no RDMA libfabric ends a process that asks for it)",
+           {}});
     return found;
   }
   const bool driver = !facts.files.list("sys/class/infiniband").empty();

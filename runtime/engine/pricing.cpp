@@ -42,7 +42,7 @@ Machine EngineCore::pricing_machine() const {
 // A tile waits for its messages, one after the other, and meanwhile the link carries those of other tiles. Of the same
 // machine on every rank, so alike; where processors copy: cards were not measured.
 bool EngineCore::waits_for_links() const {
-  return world_ && world_->shape().nodes > 1 && parts_.config.depth == 0 &&
+  return world_ && world_->shape().nodes > 1 && parts_.config.depth == 0 && parts_.depth_for_cards == 0 &&
          parts_.machine.between.copy_bytes_per_second != 0 && parts_.machine.between.latency_ns >= slow_answer_ns;
 }
 
@@ -53,6 +53,7 @@ TilingRules EngineCore::tiling_rules() const {
   if (parts_.lent_segment_bytes != 0) rules.segment_bytes = parts_.lent_segment_bytes;
   if (parts_.config.segment_bytes != 0) rules.segment_bytes = parts_.config.segment_bytes;
   rules.smallest_bytes = std::min(rules.smallest_bytes, rules.segment_bytes);
+  if (parts_.depth_for_cards != 0) rules.depth = parts_.depth_for_cards;
   if (parts_.config.depth != 0) rules.depth = static_cast<std::uint32_t>(parts_.config.depth);
   if (waits_for_links()) rules.reducing_depth = depth_over_slow_answers;
   rules.eager_bytes = parts_.eager_bytes;

@@ -156,7 +156,10 @@ class Opener {
     takes_tcp_ = *name == "tcp";
     path_.libfabric = *name == "fabric";
     path_.one_process = *name == "inproc";
-    path_.cards = cards_of(told->addresses);
+    if (const auto cards = told_cards(told->addresses)) {
+      path_.cards = agree_on_cards(*cards, path_.node_of);
+      path_.depth = depth_for_cards(*cards);
+    }
     if (auto own = rails::RailAddress::decode(told->addresses[options_.self])) path_.card = own->rails[0].card.name;
     path_.network = network_->describe();
     path_.report.push_back(fmt::format("transport {}: {}", *name, path_.network));
@@ -176,7 +179,8 @@ class Opener {
         .with_context(std::move(context));
   }
 
-  std::optional<HostCards> cards_of(const std::vector<std::string>& addresses) const {
+  // By rank.
+  static std::optional<std::vector<std::vector<rails::Card>>> told_cards(const std::vector<std::string>& addresses) {
     std::vector<std::vector<rails::Card>> by_rank;
     for (const std::string& text : addresses) {
       const auto address = rails::RailAddress::decode(text);
@@ -184,7 +188,7 @@ class Opener {
       by_rank.emplace_back();
       for (const auto& rail : address->rails) by_rank.back().push_back(rail.card);
     }
-    return agree_on_cards(by_rank, path_.node_of);
+    return by_rank;
   }
 
   Gathering& gather_;

@@ -23,6 +23,7 @@ struct DataPath {
   bool one_process = false;         ///< the ranks are threads of one process, and have inproc
   bool libfabric = false;           ///< the network is reached through it
   std::optional<HostCards> cards;   ///< that move bytes between hosts themselves; alike on all ranks
+  int depth = 0;                    ///< depth_for_cards() of all ranks' cards; alike on all ranks
   std::string card;                 ///< of this rank's, the first that was opened; empty: none
   std::string network;              ///< what Endpoint::describe() says of the network; empty: none
   std::vector<std::string> report;  ///< for people, what was chosen and why

@@ -6,6 +6,8 @@
 #include <map>
 #include <tuple>
 
+#include "collectives/tiling.hpp"
+
 namespace fabring {
 namespace {
 
@@ -66,6 +68,17 @@ std::optional<HostCards> agree_on_cards(std::span<const std::vector<rails::Card>
     if (!least || weight(here) < weight(*least)) least = here;
   }
   return least;
+}
+
+int depth_for_cards(std::span<const std::vector<rails::Card>> cards_of) {
+  constexpr std::size_t most = 12;
+  std::size_t cards = 1;
+  for (const std::vector<rails::Card>& own : cards_of) {
+    const auto near = static_cast<std::size_t>(
+        std::count_if(own.begin(), own.end(), [](const rails::Card& card) { return card.near; }));
+    cards = std::max(cards, near == 0 ? own.size() : near);
+  }
+  return cards == 1 ? 0 : static_cast<int>(std::min(most, cards * TilingRules().depth));
 }
 
 }  // namespace fabring

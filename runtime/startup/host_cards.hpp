@@ -42,4 +42,8 @@ std::uint32_t stated_megabits(std::uint64_t bits_per_second);
 std::optional<HostCards> agree_on_cards(std::span<const std::vector<rails::Card>> cards_of,
                                         std::span<const int> node_of);
 
+/// Tiles in flight where a rank takes large messages by several cards, so that each has enough to do; 0: the usual
+/// number. By rank: the cards that it opened.
+int depth_for_cards(std::span<const std::vector<rails::Card>> cards_of);
+
 }  // namespace fabring

@@ -184,17 +184,6 @@ std::size_t unasked_limit_of(const std::vector<Identity>& ranks, const std::vect
   return ranks[0].segment_bytes == 0 && all_lend(ranks, node_of) ? unasked_between_gpus : 0;
 }
 
-int depth_of(const std::vector<Identity>& ranks) {
-  constexpr int most = 12;
-  int rails = 1;
-  for (const Identity& rank : ranks) {
-    const auto beside = static_cast<int>(std::count_if(
-        ranks.begin(), ranks.end(), [&](const Identity& other) { return other.fingerprint == rank.fingerprint; }));
-    rails = std::max(rails, rank.rails / beside);
-  }
-  return rails == 1 ? 0 : std::min(most, rails * static_cast<int>(TilingRules().depth));
-}
-
 static bool in_one_process(const std::vector<Identity>& ranks) {
   return std::all_of(ranks.begin(), ranks.end(), [&](const Identity& rank) {
     return rank.pid == ranks[0].pid && rank.fingerprint == ranks[0].fingerprint;

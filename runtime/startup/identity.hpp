@@ -91,9 +91,6 @@ bool all_lend(const std::vector<Identity>& ranks, const std::vector<int>& node_o
 /// elsewhere, also where FABRING_SEGMENT_BYTES is set.
 std::size_t unasked_limit_of(const std::vector<Identity>& ranks, const std::vector<int>& node_of);
 
-/// Tiles in flight where ranks have several network cards, so that each card has enough to do; 0: the usual number.
-int depth_of(const std::vector<Identity>& ranks);
-
 /// First network of rank 0's list that every rank can use. Errors: unavailable, saying which rank cannot use what and
 /// why.
 Result<std::string> common_network(const std::vector<Identity>& ranks);

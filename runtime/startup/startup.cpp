@@ -169,11 +169,14 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
   const std::vector<Identity>& ranks = *identities;
   FABRING_TRY(compare(ranks));
   parts.config.segment_bytes = segment_of(ranks);
-  if (parts.config.depth == 0) parts.config.depth = depth_of(ranks);
   parts.some_have_gpus = std::any_of(ranks.begin(), ranks.end(), [](const Identity& rank) { return rank.gpus; });
   auto path = open_data_path(gather, usable, *beacon, options, rails, own, ranks);
   if (!path) return path.error();
   parts.endpoint = std::move(path->endpoint);
+  parts.depth_for_cards = static_cast<std::uint32_t>(path->depth);
+  if (path->depth != 0 && config.depth == 0)
+    parts.report.push_back(
+        fmt::format("{} tiles of an operation under way, for ranks with several cards", path->depth));
   parts.node_of = std::move(path->node_of);
   parts.report.insert(parts.report.end(), path->report.begin(), path->report.end());
   if (parts.device && (parts.device->in_use() || parts.endpoint->reaches_devices()))

@@ -51,7 +51,6 @@ void run(std::string_view input) {
     (void)segment_of(ranks);
     (void)long_segment_of(ranks);
     (void)lent_segment_of(ranks, {0, 0});
-    require(depth_of(ranks) >= 0 && depth_of(ranks) <= 12, "the depth is in its bounds");
     if (const auto network = common_network(ranks); !network)
       require(network.error().code() == ErrorCode::unavailable, "no network is an error");
   }

@@ -48,6 +48,25 @@ TEST(HostCards, AreThoseThatTheRanksOfAHostOpenedTogether) {
   EXPECT_EQ(agreed(cards_of, node_of), (HostCards{"efa", 32, 100'000, true})) << "as much in all, but slower cards";
 }
 
+TEST(HostCards, OfARankSayHowManyTilesAreInFlight) {
+  const auto depth = [](int ranks, int cards) {
+    CardsOfRanks cards_of;
+    std::vector<int> node_of;
+    add_host(cards_of, node_of, 1, 1, 100'000);
+    add_host(cards_of, node_of, ranks, cards, 100'000);
+    return depth_for_cards(cards_of);
+  };
+  EXPECT_EQ(depth(1, 1), 0) << "the usual";
+  EXPECT_EQ(depth(8, 8), 0) << "each its own";
+  EXPECT_EQ(depth(1, 2), 6);
+  EXPECT_EQ(depth(4, 8), 6);
+  EXPECT_EQ(depth(8, 32), 12);
+  EXPECT_EQ(depth(1, 16), 12) << "no more";
+  Card second = efa("rdmap1", 100'000);
+  second.near = false;
+  EXPECT_EQ(depth_for_cards(CardsOfRanks{{efa("rdmap0", 100'000), second}}), 0) << "a second choice carries nothing";
+}
+
 TEST(HostCards, TheHostWithLeastCounts) {
   CardsOfRanks cards_of;
   std::vector<int> node_of;

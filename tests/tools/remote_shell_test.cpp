@@ -64,14 +64,31 @@ TEST(RemoteShell, SaysWhatEachFailureMeansAndWhatToDo) {
 AgentFacts reached(std::string at, std::string from) { return {"", 1, std::move(at), std::move(from)}; }
 
 TEST(MeetingAddress, IsTheFirstHostsAsTheOthersSeeIt) {
+  const auto address = [](const std::vector<MeetingHost>& hosts) {
+    return meeting_address(hosts, [](const std::string& at) { return at == "10.0.0.1"; });
+  };
   const MeetingHost here{"localhost", false, {}}, there{"b", true, reached("10.0.0.2", "10.0.0.1")};
-  EXPECT_EQ(*meeting_address({here}), "127.0.0.1");
-  EXPECT_EQ(*meeting_address({here, there}), "10.0.0.1");
-  EXPECT_EQ(*meeting_address({there, here}), "10.0.0.2");
-  EXPECT_EQ(*meeting_address({{"me@b", true, {}}, here}), "b");                         // ssh did not tell
-  EXPECT_EQ(*meeting_address({{"me@10.9.0.2", true, there.facts}, here}), "10.9.0.2");  // said by the user
-  EXPECT_EQ(*meeting_address({{"node1", false, {}}, {"b", true, {}}}), "node1");
-  EXPECT_FALSE(meeting_address({here, {"b", true, {}}}));  // localhost is no address for b
+  EXPECT_EQ(*address({here}), "127.0.0.1");
+  EXPECT_EQ(*address({here, there}), "10.0.0.1");
+  EXPECT_EQ(*address({there, here}), "10.0.0.2");
+  EXPECT_EQ(*address({{"me@b", true, {}}, here}), "b");                         // ssh did not tell
+  EXPECT_EQ(*address({{"me@10.9.0.2", true, there.facts}, here}), "10.9.0.2");  // said by the user
+  EXPECT_EQ(*address({{"node1", false, {}}, {"b", true, {}}}), "node1");
+  EXPECT_FALSE(address({here, {"b", true, {}}}));  // localhost is no address for b
+}
+
+// What a host behind one sees is the jump host's address.
+TEST(MeetingAddress, IsNoneOfAJumpHost) {
+  const auto address = [](const std::vector<MeetingHost>& hosts) {
+    return meeting_address(hosts, [](const std::string& at) { return at == "10.0.0.1"; });
+  };
+  const MeetingHost here{"localhost", false, {}}, behind{"b", true, reached("10.1.0.2", "10.1.0.1")};
+  const MeetingHost beside{"c", true, reached("10.0.0.3", "10.0.0.1")};
+  EXPECT_EQ(*address({here, behind, beside}), "10.0.0.1") << "another host saw where we are";
+  EXPECT_EQ(*address({{"node1", false, {}}, behind}), "node1");
+  const auto none = address({here, behind});
+  ASSERT_FALSE(none);
+  EXPECT_THAT(none.error().message(), AllOf(HasSubstr("b was reached from 10.1.0.1"), HasSubstr("--master-addr")));
 }
 
 TEST(ExportedEnvironment, IsFabringsOwnAndWhatWasAskedFor) {

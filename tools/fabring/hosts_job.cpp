@@ -137,7 +137,9 @@ class HostsAttempt final : HostEvents {
   bool order_ranks(const std::string& job_id) {
     std::vector<MeetingHost> hosts;
     for (const auto& link : links_) hosts.push_back({link->share().name, link->contact().over_ssh, link->facts()});
-    auto address = options_.master_addr.empty() ? meeting_address(hosts) : Result<std::string>(options_.master_addr);
+    const auto is_here = [](const std::string& at) { return is_local_address({at, 0}); };
+    auto address =
+        options_.master_addr.empty() ? meeting_address(hosts, is_here) : Result<std::string>(options_.master_addr);
     if (!address) {
       host_said(address.error().message());
       start_code_ = exit_could_not_run;

@@ -3,6 +3,7 @@
 // host an agent (over ssh; directly on this one) runs that host's ranks. Like LocalJob it takes over the process.
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -42,7 +43,9 @@ struct MeetingHost {
   bool over_ssh = true;
   AgentFacts facts;
 };
-/// The address of the first host as the others see it. Errors: unavailable when nothing tells. Pure.
-Result<std::string> meeting_address(const std::vector<MeetingHost>& hosts);
+/// The address of the first host as the others see it. What a host saw us come from counts if it is an address of this
+/// host, as `is_here` says: behind a jump host or a NAT it is theirs. Errors: unavailable when nothing tells. Pure.
+Result<std::string> meeting_address(const std::vector<MeetingHost>& hosts,
+                                    const std::function<bool(const std::string& address)>& is_here);
 
 }  // namespace fabring::tools

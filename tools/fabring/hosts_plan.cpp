@@ -41,7 +41,8 @@ Result<Environment> exported_environment(const std::vector<std::string>& exports
   return chosen;
 }
 
-Result<std::string> meeting_address(const std::vector<MeetingHost>& hosts) {
+Result<std::string> meeting_address(const std::vector<MeetingHost>& hosts,
+                                    const std::function<bool(const std::string& address)>& is_here) {
   const MeetingHost& first = hosts.front();
   const auto remote = std::find_if(hosts.begin(), hosts.end(), [](const MeetingHost& host) { return host.over_ssh; });
   if (remote == hosts.end()) return std::string("127.0.0.1");
@@ -49,12 +50,20 @@ Result<std::string> meeting_address(const std::vector<MeetingHost>& hosts) {
   if (is_numeric_address(name) && !is_loopback(name)) return name;
   if (first.over_ssh) return first.facts.reached_at.empty() ? name : first.facts.reached_at;
   // This host. Its own name often stands for 127.0.1.1 in /etc/hosts; what another host saw does not.
-  if (!remote->facts.reached_from.empty()) return remote->facts.reached_from;
+  std::string elsewhere;
+  for (const MeetingHost& host : hosts) {
+    const std::string& from = host.facts.reached_from;
+    if (!host.over_ssh || from.empty()) continue;
+    if (is_here(from)) return from;
+    if (elsewhere.empty())
+      elsewhere = fmt::format("; {} was reached from {}, which is no address of this host (a jump host, a NAT)",
+                              host.name, from);
+  }
   if (name != "localhost" && !is_loopback(name)) return name;
   return Status(ErrorCode::unavailable,
-                fmt::format("nothing says at which address the other hosts reach this one ('{}'): give it with "
+                fmt::format("nothing says at which address the other hosts reach this one ('{}'){}: give it with "
                             "--master-addr ADDRESS",
-                            first.name));
+                            first.name, elsewhere));
 }
 
 }  // namespace fabring::tools

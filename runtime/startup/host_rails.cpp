@@ -90,7 +90,7 @@ std::uint8_t HostRails::count() const {
                                                  [](const RailChoice::Rail& rail) { return rail.fast; }));
 }
 
-std::vector<std::string> allowed_devices(std::vector<std::string> devices, const std::string& filter) {
+Result<std::vector<std::string>> allowed_devices(std::vector<std::string> devices, const std::string& filter) {
   const bool deny = filter.starts_with('^');
   std::vector<std::string> names;
   std::string list = filter.substr(deny ? 1 : 0);
@@ -108,7 +108,13 @@ std::vector<std::string> allowed_devices(std::vector<std::string> devices, const
   std::vector<std::string> kept;
   for (const std::string& device : devices)
     if (named(device) != deny) kept.push_back(device);
-  return kept.empty() ? std::move(devices) : kept;
+  if (kept.empty() && deny && !devices.empty())
+    return Status(ErrorCode::invalid_argument,
+                  fmt::format("FABRING_INTERFACE={} leaves none of this host's RDMA devices ({}): leave one in, or set "
+                              "FABRING_PROVIDER=tcp on all ranks to go without them",
+                              filter, fmt::join(devices, ", ")));
+  if (kept.empty()) return devices;
+  return kept;
 }
 
 RailChoice find_rails(const std::vector<InterfaceAddress>& addresses, const InterfaceRequest& request,
@@ -147,8 +153,9 @@ Result<std::unique_ptr<Endpoint>> open_rails(UsableTransports& usable, const std
                                              const EndpointOptions& options, const HostRails& host,
                                              const std::vector<Identity>& ranks, std::vector<std::string>& report) {
   const auto [index, count] = among_neighbours(ranks, options.self);
-  CardPlan plan = plan_rails(allowed_devices(usable.devices(network, options), options.config.interface), options, host,
-                             index, count);
+  auto devices = allowed_devices(usable.devices(network, options), options.config.interface);
+  if (!devices) return devices.error();
+  CardPlan plan = plan_rails(*devices, options, host, index, count);
   const auto open = [&](const rails::Card& card) {
     EndpointOptions one = options;
     one.one_of_several = plan.cards.size() > 1;

@@ -33,8 +33,9 @@ RailChoice find_rails(const std::vector<InterfaceAddress>& addresses, const Inte
                       const InterfaceAddress& chosen, int most);
 
 /// Of RDMA devices those that FABRING_INTERFACE leaves: without the ones that a ^ list names; if any other list names
-/// devices, only these. Names or beginnings (rdmap*). All where none is left. Pure.
-std::vector<std::string> allowed_devices(std::vector<std::string> devices, const std::string& filter);
+/// devices, only these, else all. Names or beginnings (rdmap*). Errors: invalid_argument where a ^ list leaves none.
+/// Pure.
+Result<std::vector<std::string>> allowed_devices(std::vector<std::string> devices, const std::string& filter);
 
 /// Which of `fast` cards, by name, are near the `index`th of `sharers` ranks of this host: all for a rank that is
 /// alone, else those near its GPU or processors, else its even share. Pure.

@@ -157,13 +157,16 @@ TEST(Locality, AThreadIsBoundToProcessors) {
 
 TEST(Devices, AreChosenByName) {
   const std::vector<std::string> cards{"rdmap16s27", "rdmap17s28", "rdmap32s27"};
-  EXPECT_EQ(allowed_devices(cards, ""), cards);
-  EXPECT_EQ(allowed_devices(cards, "eth0,10.0.0.0/8"), cards) << "names interfaces only";
-  EXPECT_THAT(allowed_devices(cards, "^docker0, rdmap16s27"), ElementsAre("rdmap17s28", "rdmap32s27"));
-  EXPECT_THAT(allowed_devices(cards, "eth0,rdmap17s28"), ElementsAre("rdmap17s28"));
-  EXPECT_THAT(allowed_devices(cards, "eth0,rdmap1*"), ElementsAre("rdmap16s27", "rdmap17s28"));
-  EXPECT_EQ(allowed_devices(cards, "^rdmap*"), cards) << "nothing would be left";
-  EXPECT_THAT(allowed_devices({}, "^x"), IsEmpty());
+  EXPECT_EQ(*allowed_devices(cards, ""), cards);
+  EXPECT_EQ(*allowed_devices(cards, "eth0,10.0.0.0/8"), cards) << "names interfaces only";
+  EXPECT_THAT(*allowed_devices(cards, "^docker0, rdmap16s27"), ElementsAre("rdmap17s28", "rdmap32s27"));
+  EXPECT_THAT(*allowed_devices(cards, "eth0,rdmap17s28"), ElementsAre("rdmap17s28"));
+  EXPECT_THAT(*allowed_devices(cards, "eth0,rdmap1*"), ElementsAre("rdmap16s27", "rdmap17s28"));
+  const auto none = allowed_devices(cards, "^rdmap*");
+  ASSERT_FALSE(none);
+  EXPECT_THAT(none.error().message(), testing::AllOf(testing::HasSubstr("FABRING_INTERFACE=^rdmap* leaves none"),
+                                                     testing::HasSubstr("FABRING_PROVIDER=tcp")));
+  EXPECT_THAT(*allowed_devices({}, "^x"), IsEmpty());
 }
 
 }  // namespace

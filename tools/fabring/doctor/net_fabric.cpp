@@ -154,8 +154,12 @@ void FabricProbe::open(const EndpointOptions& options, const RailChoice& cards, 
   if (const Status probed = usable_->probe_networks(options, found); !probed.ok()) facts.problem = probed.message();
   facts.networks = found.usable;
   if (facts.networks.empty() || facts.networks.front() != "fabric") return;
-  const std::vector<std::string> devices =
-      allowed_devices(usable_->devices("fabric", options), options.config.interface);
+  const auto allowed = allowed_devices(usable_->devices("fabric", options), options.config.interface);
+  if (!allowed) {
+    facts.problem = allowed.error().message();
+    return;
+  }
+  const std::vector<std::string>& devices = *allowed;
   const auto add = [&](const EndpointOptions& how, const std::string& name, const std::string& network) {
     auto endpoint = usable_->open("fabric", how);
     if (!endpoint) {

@@ -19,6 +19,7 @@ namespace fabring {
 namespace {
 constexpr std::size_t most_text = 256;
 constexpr std::size_t most_reason = 2048;
+constexpr std::size_t most_list = 8192;  // of rules, or of processors: cut short they would mean something else
 constexpr std::size_t most_transports = 8;
 constexpr std::size_t page = 4096;
 
@@ -34,9 +35,9 @@ std::string Identity::encode() const {
   out.text(host_id, most_text).text(transports, most_text);
   out.number(static_cast<std::uint8_t>(std::min(usable.size(), most_transports)));
   for (std::size_t i = 0; i < std::min(usable.size(), most_transports); ++i) out.text(usable[i], most_text);
-  out.text(unusable, most_reason).text(algorithm, most_text).number(segment_bytes).number(depth).number(scratch_bytes);
+  out.text(unusable, most_reason).text(algorithm, most_list).number(segment_bytes).number(depth).number(scratch_bytes);
   out.number(static_cast<std::uint8_t>(reproducible)).text(machine, most_text).number(link_megabits).number(cores);
-  out.number(static_cast<std::uint8_t>(networks_probed)).text(cpus, most_text).number(rails);
+  out.number(static_cast<std::uint8_t>(networks_probed)).text(cpus, most_list).number(rails);
   out.number(static_cast<std::uint8_t>(gpus)).number(lent_bytes).number(static_cast<std::uint8_t>(lends));
   out.text(described_machine, most_machine_bytes).text(provider, most_text);
   return out.take();
@@ -55,7 +56,7 @@ Result<Identity> Identity::decode(std::string_view bytes) {
   if (count > most_transports) return Status(ErrorCode::mismatch, "a rank sent an identity that cannot be read");
   for (int i = 0; i < count; ++i) identity.usable.emplace_back(in.text(most_text));
   identity.unusable = in.text(most_reason);
-  identity.algorithm = in.text(most_text);
+  identity.algorithm = in.text(most_list);
   identity.segment_bytes = in.number<std::uint64_t>();
   identity.depth = in.number<std::uint32_t>();
   identity.scratch_bytes = in.number<std::uint64_t>();
@@ -64,7 +65,7 @@ Result<Identity> Identity::decode(std::string_view bytes) {
   identity.link_megabits = in.number<std::uint32_t>();
   identity.cores = in.number<std::uint32_t>();
   identity.networks_probed = in.number<std::uint8_t>() != 0;
-  identity.cpus = in.text(most_text);
+  identity.cpus = in.text(most_list);
   identity.rails = in.number<std::uint8_t>();
   identity.gpus = in.number<std::uint8_t>() != 0;
   identity.lent_bytes = in.number<std::uint64_t>();

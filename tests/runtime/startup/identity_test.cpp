@@ -221,6 +221,16 @@ TEST(CommonNetwork, says_who_cannot_use_the_efa_that_others_have) {
   EXPECT_NE(why.find("none on ranks 2 and 3 (host b): fabric: FI_PROVIDER=efa hides"), why.npos) << why;
 }
 
+TEST(Identity, tells_long_lists_whole) {
+  Identity one;
+  for (int cpu = 0; cpu < 512; cpu += 2) one.cpus += (cpu == 0 ? "" : ",") + std::to_string(cpu);
+  while (one.algorithm.size() < 1000) one.algorithm += "allreduce<1M:ring,";
+  const auto read = Identity::decode(one.encode());
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->cpus, one.cpus);
+  EXPECT_EQ(read->algorithm, one.algorithm);
+}
+
 TEST(Identity, tells_its_provider) {
   Identity one;
   one.provider = "efa";

@@ -220,7 +220,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void settle(Time now);
   bool needs(Rank world_rank) const;
   bool is_away(Rank world_rank) const;
-  Time patience_with(Rank suspect) const;
+  Time patience_with(Rank suspect, const Status& why) const;
   void cut_off(Rank world_rank);
   bool due_for_a_note(Execution& execution, Time now) const;
   void note_waiting(CommunicatorCore& communicator, const Execution& execution, Time now);

@@ -13,7 +13,9 @@ namespace {
 
 // A data connection that fails may be the first sign of a death that the control plane will name better.
 constexpr auto verdict_time = std::chrono::milliseconds(300);
-// Two ranks that have lost their connection both live, perhaps: the lower one says so first, and so only one is lost.
+// Who knows more than that it has ended says so before the other side does, which only saw that.
+constexpr auto verdict_time_of_who_knows = std::chrono::milliseconds(150);
+// Two ranks whose connection has ended both live, perhaps: the lower one says so first, and so only one is lost.
 constexpr auto time_for_the_lower = std::chrono::milliseconds(1000);
 // How long nothing of a failed operation's memory may come back before who holds it is disconnected. Who has not heard
 // of the failure yet cannot give it back, and that may take a while where somebody on the way to it is gone: ranks that
@@ -56,7 +58,9 @@ void EngineCore::on_peer_lost(Rank peer, const Status& why) {
   if (!disconnected_[peer]) suspect(peer, why);
 }
 
-Time EngineCore::patience_with(Rank suspect) const {
+Time EngineCore::patience_with(Rank suspect, const Status& why) const {
+  const bool has_ended = why.ok() || why.code() == ErrorCode::peer_lost;
+  if (!has_ended) return Time(verdict_time_of_who_knows);
   return Time(suspect < parts_.self ? verdict_time + time_for_the_lower : verdict_time);
 }
 
@@ -70,7 +74,9 @@ void EngineCore::report_suspects(Time now) {
     }
   }
   for (Suspicion& suspicion : suspicions_) {
-    if (suspicion.reported || now - suspicion.since < patience_with(suspicion.rank) || !needs(suspicion.rank)) continue;
+    if (suspicion.reported || now - suspicion.since < patience_with(suspicion.rank, suspicion.why) ||
+        !needs(suspicion.rank))
+      continue;
     suspicion.reported = true;
     if (left_.load() || given_up_ || endpoint_failed_) continue;  // then it is they who dropped the connection
     report({ErrorCode::peer_lost, suspicion.rank, parts_.self, 0,

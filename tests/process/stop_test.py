@@ -93,9 +93,9 @@ def stays_away(options, transport, victim):
         require(min(ends) >= 5.0, f"given up after {min(ends):.1f} s, before FABRING_SILENCE_TIMEOUT")
         require(max(ends) <= 6 + 3 * harness.slowness, f"given up after {max(ends):.1f} s, long after FABRING_SILENCE_TIMEOUT")
         require(named < 5.0 * harness.slowness, f"named in every log only after {named:.1f} s")
-        job.ranks[victim].signal(signal.SIGCONT)  # it sees the others gone, and should not send anybody to look for a death
+        job.ranks[victim].signal(signal.SIGCONT)  # it is told, and should not send anybody to look for a death
         require(job.ranks[victim].wait_exit(15) == 3, f"rank {victim} ended with {job.ranks[victim].exit_code}")
-        require_error(job.ranks[victim], "peer_lost", words=("it had given this rank up, which itself stood still for",))
+        require_error(job.ranks[victim], "peer_lost", victim, words=("has been silent for",))
         return f"named after {named:.1f} s, given up after {max(ends):.1f} s"
 
 

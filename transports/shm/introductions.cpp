@@ -15,7 +15,7 @@ constexpr auto time_to_speak = std::chrono::seconds(10);
 constexpr const char* no_more_files =
     "what it handed over did not arrive: this process may open no more files (ulimit -n)";
 
-Status cannot_share(Rank peer, std::string_view why, ErrorCode code = ErrorCode::peer_lost) {
+Status cannot_share(Rank peer, std::string_view why, ErrorCode code = ErrorCode::transport_error) {
   return {code, fmt::format("cannot share memory with rank {}: {}", peer, why)};
 }
 
@@ -152,7 +152,7 @@ void Introductions::call(Rank peer, Neighbour& neighbour, const Failed& failed) 
   auto pair = SharedMemory::create(pair_bytes_);
   if (!pair) {
     over(neighbour);
-    return failed(peer, cannot_share(peer, pair.error().message(), ErrorCode::transport_error));
+    return failed(peer, cannot_share(peer, pair.error().message()));
   }
   neighbour.pair = std::move(*pair);
   const Hello hello{Hello::magic_number, options_.job_nonce, pair_bytes_, arena_.memory().size(), options_.self, peer};

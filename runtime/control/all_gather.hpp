@@ -34,6 +34,7 @@ class AllGather {
     return true;
   }
 
+  bool has_begun() const { return count_ > 0; }
   bool has(Rank origin) const { return have_[static_cast<std::size_t>(origin)]; }
 
   /// The last one that was completed, once.

@@ -20,13 +20,16 @@ class JoinedTree {
 
   bool is_rank(Rank rank) const { return rank >= 0 && rank < tree_.world_size; }
   bool is_gone(Rank rank) const { return gone_[index(rank)]; }
-  /// Has none gone yet, and none moved? Then it is the Tree. One may move first: it has noticed before this rank that
-  /// its parent has gone.
+  /// Has none gone yet, none moved, and no connection been made anew? Then it is the Tree. One may move first: it has
+  /// noticed before this rank that its parent has gone.
   bool is_whole() const { return whole_; }
   void mark_gone(Rank rank) {
     whole_ = false;
     gone_[index(rank)] = true;
   }
+
+  /// Two ranks have a new connection: they say again what they know, so that messages come by another way than before.
+  void mark_mended() { whole_ = false; }
 
   Rank parent(Rank rank) const { return parent_[index(rank)]; }
   /// False, and nothing changes: a parent has a lower number.

@@ -8,7 +8,9 @@
 // both sides tell what they know: failures, goodbyes, who has gone and who has moved. Only an accepted `join` makes a
 // link, so that a connection which was given up in between is nobody's death. A rank at whose address nobody listens
 // has ended; one that does not answer is asked again and again, and given up after FABRING_SILENCE_TIMEOUT; meanwhile
-// the next is asked. An orphan that nobody hears of is looked for by its guardian, the first that it should ask.
+// the next is asked. A parent whose connection has broken is asked first: it may live, and takes this rank back unless
+// it has said already that this rank is dead. An orphan that nobody hears of is looked for by its guardian, the first
+// that it should ask.
 
 #include <condition_variable>
 #include <list>
@@ -115,12 +117,16 @@ class TreePlane final : public ControlPlane {
   void tell_activity();
   bool asked(const control::Question& question, std::string_view payload, Rank from);
   bool answered(control::Answer answer);
-  bool carry(const control::Letter& letter);
+  bool carry(const control::Letter& letter, Rank from);
+  void send_over(Rank peer, control::Message type, const std::string& payload);
   void send_towards(Rank rank, control::Message type, const std::string& payload);
   bool comes_by(const Link& link, Rank origin) const;
   void told_gone(Rank rank, Rank from);
   bool is_late(const control::Entry& entry) const;
   bool given_up(Rank rank) const { return firsts_.contains({0, rank}); }
+  bool may_return_to(Rank parent) const;
+  void return_to_parent(Failure accusation);
+  void accuse();
   void find_parent();
   void parent_found(Rank rank, NeighbourMeeting::Found found, std::unique_ptr<net::Stream> stream);
   void somebody_came(Rank peer, std::unique_ptr<net::Stream> stream);
@@ -159,15 +165,20 @@ class TreePlane final : public ControlPlane {
   const std::string bind_host_;
 
   net::Loop loop_;
-  std::list<Link> links_;  // the neighbours, in the tree's order, then who came later; one for each peer, never erased
+  // The neighbours, in the tree's order, then who came later. Never erased; a peer has a second one if it comes again
+  // while the first seems to be up.
+  std::list<Link> links_;
   NeighbourMeeting meeting_;
   std::set<std::pair<std::uint64_t, Rank>> firsts_;  // communicators that failed; 0 and a rank: that is lost
   std::vector<Failure> known_;                       // those, in their order
   std::vector<Failure> undelivered_;
   std::vector<control::Goodbye> goodbyes_heard_;  // in their order
   std::shared_ptr<void> search_;                  // for a parent: a visit, or the pause before the next
-  std::set<Rank> asked_;                          // in this round of the search
-  std::map<Rank, std::shared_ptr<void>> looks_;   // at orphans, and at those that have perhaps ended
+  std::optional<Failure> accusation_;             // of the parent, unless that takes this rank back
+  std::shared_ptr<void> return_;                  // a visit to it
+  int returns_ = 0;
+  std::set<Rank> asked_;                         // in this round of the search
+  std::map<Rank, std::shared_ptr<void>> looks_;  // at orphans, and at those that have perhaps ended
   std::map<Rank, int> looks_at_lost_;
   std::map<Rank, SteadyTime> orphans_;  // since when
   std::set<Rank> doubted_;              // said to have gone by ranks that are not believed

@@ -111,7 +111,7 @@ bool TreePlane::on_frame(Link& link, std::uint8_t type, std::string_view payload
     }
     case Message::letter: {
       const auto letter = control::decode_letter(payload);
-      return letter && comes_by(link, letter->from) && carry(*letter);
+      return letter && comes_by(link, letter->from) && carry(*letter, link.peer);
     }
     case Message::silence: {
       const auto silence = control::decode_silence(payload);
@@ -181,7 +181,10 @@ bool TreePlane::add_blob(control::Entry entry, Rank from) {
 void TreePlane::on_end(Link& link, const std::string& why) {
   if (stopping_) return end_if_closed();
   if (link.state == Link::State::visiting) return;
-  if (link.state == Link::State::asking) return find_parent();
+  if (link.state == Link::State::asking) {
+    if (accusation_ && accusation_->culprit == link.peer) accuse();
+    return find_parent();
+  }
   bool said_goodbye = false;
   bool leaving = false;
   std::string name;
@@ -205,10 +208,10 @@ void TreePlane::on_end(Link& link, const std::string& why) {
         "; or it had given this rank up, which itself stood still for {} until now (its process was "
         "stopped, or had no processor; FABRING_SILENCE_TIMEOUT is {})",
         duration_text(still), duration_text(config_.silence_timeout));
-  // First why, here and to the others: who waits and hears only that a rank is gone names those behind it instead.
-  learn({ErrorCode::peer_lost, link.peer, self_, 0, fmt::format("{} died: {}", name, how)}, link.peer);
-  mark_gone(link.peer, link.peer);
-  look_at_lost(link.peer);
+  Failure accusation{ErrorCode::peer_lost, link.peer, self_, 0, fmt::format("{} died: {}", name, how)};
+  if (may_return_to(link.peer)) return return_to_parent(std::move(accusation));
+  accusation_ = std::move(accusation);
+  accuse();
 }
 
 // Ranks are lost one by one, also where a host takes several with it: a group that has only the second of them waits
@@ -284,6 +287,7 @@ void TreePlane::mark_gone(Rank rank, Rank from) {
     joined_.mark_gone(rank);
     changed_.notify_all();
   }
+  if (accusation_ && accusation_->culprit == rank) accusation_.reset();
   flood(Message::gone, control::encode(control::Note{rank, ""}), from);
   find_parent();
 }
@@ -352,6 +356,7 @@ void TreePlane::stop() {
   stopping_ = true;
   tick_timer_.reset();
   search_.reset();
+  return_.reset();
   looks_.clear();
   meeting_.close();
   for (Link& link : links_)

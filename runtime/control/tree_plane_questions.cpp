@@ -79,13 +79,17 @@ void TreePlane::send_towards(Rank rank, Message type, const std::string& payload
     const std::lock_guard lock(mutex_);
     next = joined_.towards(self_, rank);
   }
+  send_over(next, type, payload);
+}
+
+void TreePlane::send_over(Rank peer, Message type, const std::string& payload) {
   for (Link& link : links_)
-    if (link.peer == next && link.carries()) link.stream->send(static_cast<std::uint8_t>(type), payload);
+    if (link.peer == peer && link.carries()) link.stream->send(static_cast<std::uint8_t>(type), payload);
 }
 
 void TreePlane::send_letter(Rank to, std::string text) {
   if (to < 0 || to >= config_.world_size || to == self_) return;
-  loop_.post([this, letter = control::Letter{self_, to, std::move(text)}] { (void)carry(letter); });
+  loop_.post([this, letter = control::Letter{self_, to, std::move(text)}] { (void)carry(letter, -1); });
 }
 
 void TreePlane::on_letter(std::function<void(Rank, std::string_view)> handler) {
@@ -93,10 +97,18 @@ void TreePlane::on_letter(std::function<void(Rank, std::string_view)> handler) {
   letter_handler_ = std::move(handler);
 }
 
-bool TreePlane::carry(const control::Letter& letter) {
+// What this rank does not know the way to, those above it may. A letter never goes back: two ranks that believe
+// different things would send it to and fro.
+bool TreePlane::carry(const control::Letter& letter, Rank from) {
   if (letter.to < 0 || letter.to >= config_.world_size) return false;
   if (letter.to != self_) {
-    send_towards(letter.to, Message::letter, control::encode(letter));
+    Rank next = -1;
+    {
+      const std::lock_guard lock(mutex_);
+      next = joined_.towards(self_, letter.to);
+      if (next < 0 || next == from) next = joined_.parent(self_);
+    }
+    if (next >= 0 && next != from) send_over(next, Message::letter, control::encode(letter));
     return true;
   }
   std::function<void(Rank, std::string_view)> handler;

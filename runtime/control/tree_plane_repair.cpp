@@ -16,7 +16,53 @@ namespace {
 constexpr auto between_rounds = 250ms;
 constexpr std::size_t most_looks = 64;
 constexpr int most_looks_at_lost = 4;
+/// A parent that takes a rank back, and whose connection breaks again, does not do so for ever.
+constexpr int most_returns = 16;
 }  // namespace
+
+// A connection may break while both ends live. If each said that the other is dead, the tree would fall into parts with
+// different beliefs. So the parent alone says it: a child asks its parent first, which takes it back, or says that it
+// has been given up. Not in the middle of an exchange at the start: what is lost of that is not said again.
+bool TreePlane::may_return_to(Rank parent) const {
+  const std::lock_guard lock(mutex_);
+  return formed_ && returns_ < most_returns && joined_.parent(self_) == parent && !joined_.is_gone(parent) &&
+         !given_up(parent) && !gather_.has_begun();
+}
+
+void TreePlane::return_to_parent(Failure accusation) {
+  const Rank parent = accusation.culprit;
+  accusation_ = std::move(accusation);
+  ++returns_;
+  net::SocketAddress door;
+  {
+    const std::lock_guard lock(mutex_);
+    door = identities_[static_cast<std::size_t>(parent)].door;
+  }
+  return_ =
+      meeting_.visit(parent, door, [this, parent](NeighbourMeeting::Found found, std::unique_ptr<net::Stream> stream) {
+        return_.reset();
+        if (!accusation_) return;  // others have said so meanwhile
+        accusation_->ended = found == NeighbourMeeting::Found::ended;
+        if (found != NeighbourMeeting::Found::alive) return accuse();
+        Link& link = open_link(parent, std::move(stream), Link::State::asking);
+        link.stream->send(static_cast<std::uint8_t>(Message::join), "");
+      });
+}
+
+// First why, here and to the others: who waits and hears only that a rank is gone names those behind it instead.
+void TreePlane::accuse() {
+  const Failure accusation = *std::exchange(accusation_, std::nullopt);
+  const Rank rank = accusation.culprit;
+  bool said_goodbye = false;
+  {
+    const std::lock_guard lock(mutex_);
+    said_goodbye = left_[static_cast<std::size_t>(rank)] != 0;
+  }
+  if (said_goodbye || given_up(self_)) return mark_gone(rank, rank);
+  learn(accusation, rank);
+  mark_gone(rank, rank);
+  if (!accusation.ended) look_at_lost(rank);
+}
 
 // Nothing if this rank has a parent, needs none or looks for one already.
 void TreePlane::find_parent() {
@@ -76,7 +122,8 @@ void TreePlane::parent_found(Rank rank, NeighbourMeeting::Found found, std::uniq
 }
 
 TreePlane::Link& TreePlane::open_link(Rank peer, std::unique_ptr<net::Stream> stream, Link::State state) {
-  auto found = std::find_if(links_.begin(), links_.end(), [&](const Link& link) { return link.peer == peer; });
+  auto found = std::find_if(links_.begin(), links_.end(),
+                            [&](const Link& link) { return link.peer == peer && !link.carries(); });
   if (found == links_.end()) {
     found = links_.emplace(links_.end());
     found->peer = peer;
@@ -93,14 +140,13 @@ TreePlane::Link& TreePlane::open_link(Rank peer, std::unique_ptr<net::Stream> st
 }
 
 void TreePlane::somebody_came(Rank peer, std::unique_ptr<net::Stream> stream) {
-  const bool linked = std::any_of(links_.begin(), links_.end(), [&](const Link& link) {
-    return link.peer == peer && (!link.stream || link.carries());
-  });
+  const bool expected =
+      std::any_of(links_.begin(), links_.end(), [&](const Link& link) { return link.peer == peer && !link.stream; });
   {
     const std::lock_guard lock(mutex_);
     if (!formed_) return;  // it asks again
   }
-  if (!stopping_ && !linked) open_link(peer, std::move(stream), Link::State::visiting);
+  if (!stopping_ && !expected) open_link(peer, std::move(stream), Link::State::visiting);
 }
 
 // What may be said on a link before it is one.
@@ -121,6 +167,12 @@ bool TreePlane::on_agreement(Link& link, std::uint8_t type, std::string_view pay
       mark_gone(link.peer, -1);
       return true;
     }
+    if (given_up(self_)) return link.stream->finish(), true;
+    for (Link& former : links_) {
+      if (former.peer != link.peer || !former.carries()) continue;
+      if (former.silence_noted) heard_again(former);
+      former.stream->close();  // its other end is closed already, which was not noticed here
+    }
     link.stream->send(static_cast<std::uint8_t>(Message::welcome), "");
     join(link, link.peer, self_);
     return true;
@@ -128,6 +180,7 @@ bool TreePlane::on_agreement(Link& link, std::uint8_t type, std::string_view pay
   if (static_cast<Message>(type) == Message::welcome && payload.empty()) {
     asked_.clear();
     mute_.clear();
+    accusation_.reset();
     join(link, self_, link.peer);
     log_.info(fmt::format("{} is this rank's parent on the control plane now", who(link.peer)));
     return true;
@@ -144,6 +197,7 @@ void TreePlane::join(Link& link, Rank child, Rank parent) {
   {
     const std::lock_guard lock(mutex_);
     joined_.set_parent(child, parent);
+    joined_.mark_mended();
     changed_.notify_all();
   }
   orphans_.erase(child);

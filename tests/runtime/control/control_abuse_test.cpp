@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <future>
 #include <map>
 
 #include "runtime/base/wire.hpp"
@@ -15,11 +16,11 @@ using namespace testing_support;
 using control::Message;
 using testing::HasSubstr;
 
-// A rank below rank 0: joins as it should, and then does what the test says.
+// A rank, below rank 0 if not said otherwise: joins as it should, and then does what the test says.
 class Puppet {
  public:
-  Puppet(Board& board, const World& world, Rank self = 1) {
-    auto address = board.get("control/0", steady_clock::now() + patience);
+  Puppet(Board& board, const World& world, Rank self = 1, Rank parent = 0) {
+    auto address = board.get("control/" + std::to_string(parent), steady_clock::now() + patience);
     HandshakeOptions greeting;
     greeting.purpose = Purpose::control;
     greeting.initiator = true;
@@ -326,6 +327,49 @@ TEST(ControlOrder, WhoNoticesFirstThatTheirParentHasGoneIsWelcomeWithWhatItKnows
   say(Message::failure, control::encode(Failure{ErrorCode::aborted, -1, 2, 3, "still heard"}));
   puppet.run_until([&] { return world.of(1).count() != 0; });
   EXPECT_EQ(world.of(1).first()->text, "still heard");
+}
+
+// Real planes of all ranks but one, which is a puppet.
+struct PuppetWorld : World {
+  PuppetWorld(int size, Rank self) : World(size), puppet_rank(self) {}
+  void start(Rank parent) {
+    planes.resize(heard.size());
+    std::vector<std::thread> ranks;
+    for (Rank rank = 0; rank < config.world_size; ++rank)
+      if (rank != puppet_rank) ranks.emplace_back([this, rank] { begin(rank); });
+    puppet = std::make_unique<Puppet>(board, *this, puppet_rank, parent);
+    for (auto& thread : ranks) thread.join();
+  }
+  void begin(Rank rank) {
+    Config own = config;
+    own.rank = rank;
+    BoardBootstrap bootstrap(board);
+    auto plane = start_control_plane(own, "", bootstrap, log, options);
+    ASSERT_TRUE(plane.has_value()) << plane.error().to_string();
+    (*plane)->on_failure([this, rank](const Failure& failure) { of(rank).add(failure); });
+    planes[static_cast<std::size_t>(rank)] = std::move(*plane);
+  }
+  const Rank puppet_rank;
+  std::unique_ptr<Puppet> puppet;
+};
+
+// Beliefs may differ for a while, or for good where one is wrong.
+TEST(ControlOrder, ALetterToARankThatOneOnTheWayBelievesLostIsTakenByThoseAboveIt) {
+  PuppetWorld world(10, 9);
+  world.log = Log(LogLevel::error, -1);
+  world.start(1);
+  std::promise<std::string> letter;
+  world.plane(2).on_letter([&](Rank, std::string_view text) { letter.set_value(std::string(text)); });
+  world.puppet->say(Message::moved, control::encode(control::Moved{8, 2}));  // else it may not speak of others
+  world.puppet->say(Message::failure, control::encode(Failure{ErrorCode::peer_lost, 2, 9, 0, "rank 2 is lost"}));
+  world.puppet->say(Message::gone, control::encode(control::Note{2, ""}));
+  world.puppet->run_until([&] { return !world.plane(1).hears_of(2); });
+  EXPECT_TRUE(world.plane(0).hears_of(2));
+  world.puppet->say(Message::letter, control::encode(control::Letter{9, 2, "hello"}));
+  auto came = letter.get_future();
+  world.puppet->run_until([&] { return came.wait_for(0s) == std::future_status::ready; });
+  ASSERT_EQ(came.wait_for(0s), std::future_status::ready);
+  EXPECT_EQ(came.get(), "hello");
 }
 
 // Whoever hears first that a rank is gone names the ranks behind it in an exchange it waits for, which may live.

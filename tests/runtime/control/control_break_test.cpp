@@ -1,0 +1,118 @@
+// Connections of the control plane that break while both ends live: whatever one rank believes of that, all do.
+
+#include <gmock/gmock.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <set>
+
+#include "tests/runtime/control/control_world.hpp"
+
+namespace fabring {
+namespace {
+
+using namespace testing_support;
+
+// This process has both ends of every connection: those that lead to the door of a rank, from its children.
+std::vector<int> connections_to(Board& board, Rank parent) {
+  const auto door = net::SocketAddress::parse(*board.get("control/" + std::to_string(parent), steady_clock::now()));
+  std::vector<int> found;
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  for (int fd = 0; fd < static_cast<int>(std::min<rlim_t>(limit.rlim_cur, 4096)); ++fd) {
+    sockaddr_in peer{};
+    socklen_t length = sizeof peer;
+    if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) == 0 && peer.sin_family == AF_INET &&
+        ntohs(peer.sin_port) == door->port)
+      found.push_back(fd);
+  }
+  return found;
+}
+
+// A world where each rank says when it has found a parent.
+struct BreakingWorld : World {
+  explicit BreakingWorld(int size) : World(size) {
+    log = Log(LogLevel::info, -1, [this](LogLevel, std::string_view line) {
+      const std::lock_guard lock(mutex);
+      joined += line.find("is this rank's parent on the control plane now") != std::string_view::npos ? 1 : 0;
+      changed.notify_all();
+    });
+  }
+  ~BreakingWorld() { planes.clear(); }
+  bool has_joined_again() {
+    std::unique_lock lock(mutex);
+    return changed.wait_for(lock, patience, [&] { return joined > 0; });
+  }
+  // The child's end is closed; its parent hears nothing of that as long as the copy is open.
+  int break_unnoticed(Rank parent) {
+    const auto ends = connections_to(board, parent);
+    EXPECT_EQ(ends.size(), 1u);
+    const int copy = ::dup(ends.front());
+    EXPECT_EQ(::shutdown(copy, SHUT_RD), 0);
+    return copy;
+  }
+  std::set<Rank> lost_to(Rank rank) {
+    std::set<Rank> lost;
+    for (const Failure& failure : of(rank).wait_for(0))
+      if (failure.communicator == 0) lost.insert(failure.culprit);
+    return lost;
+  }
+  std::mutex mutex;
+  std::condition_variable changed;
+  int joined = 0;
+};
+
+TEST(ControlBreak, AParentThatDidNotNoticeTakesItsChildBackAndNobodyIsLost) {
+  BreakingWorld world(10);
+  world.start();
+  const int copy = world.break_unnoticed(1);
+  EXPECT_TRUE(world.has_joined_again());
+  world.plane(2).report({ErrorCode::aborted, -1, -1, 7, "heard by all"});
+  world.plane(9).report({ErrorCode::aborted, -1, -1, 8, "heard by all"});
+  for (Rank rank = 0; rank < 10; ++rank) {
+    EXPECT_EQ(world.of(rank).wait_for(2).size(), 2u) << rank;
+    EXPECT_EQ(world.lost_to(rank), std::set<Rank>()) << rank;
+  }
+  ::close(copy);
+  // It is a link like any other: who says goodbye over it has left, and who dies is lost.
+  world.kill(9);
+  for (Rank rank = 0; rank < 9; ++rank) {
+    EXPECT_EQ(world.of(rank).wait_for(3).size(), 3u) << rank;
+    EXPECT_EQ(world.lost_to(rank), std::set<Rank>{9}) << rank;
+  }
+}
+
+// Rank 1 has nobody but rank 0 to ask.
+TEST(ControlBreak, OfThePairOfWhichOneHasNoOtherParentNeitherIsLost) {
+  BreakingWorld world(2);
+  world.start();
+  const int copy = world.break_unnoticed(0);
+  EXPECT_TRUE(world.has_joined_again());
+  ::close(copy);
+  world.each([&](Rank rank) { EXPECT_TRUE(world.plane(rank).leave(patience).ok()) << rank; });
+  for (const Rank rank : {0, 1}) EXPECT_EQ(world.of(rank).count(), 0u);
+}
+
+// Both notice: the child is given up unless it is back before that, and never the parent.
+TEST(ControlBreak, WhereBothNoticeTheParentDecidesAndTheChildBelievesIt) {
+  BreakingWorld world(10);
+  world.start();
+  ASSERT_EQ(::shutdown(connections_to(world.board, 1).front(), SHUT_RDWR), 0);
+  const auto end = steady_clock::now() + patience;
+  while (world.of(9).count() == 0 && steady_clock::now() < end) {
+    const std::lock_guard lock(world.mutex);
+    if (world.joined > 0) break;
+  }
+  const std::set<Rank> lost = world.lost_to(9);
+  EXPECT_TRUE(lost.empty() || lost == std::set<Rank>{9}) << "of rank 1 it is not said that it is dead";
+  world.plane(2).report({ErrorCode::aborted, -1, -1, 7, "heard by all"});
+  for (Rank rank = 0; rank < 9; ++rank) {
+    EXPECT_EQ(world.of(rank).wait_for(lost.size() + 1).size(), lost.size() + 1) << rank;
+    EXPECT_EQ(world.lost_to(rank), lost) << rank;
+  }
+}
+
+}  // namespace
+}  // namespace fabring

@@ -28,7 +28,8 @@ class JoinedTree {
     gone_[index(rank)] = true;
   }
 
-  /// Two ranks have a new connection: they say again what they know, so that messages come by another way than before.
+  /// Two ranks have a new connection, and say again what they know; or another believes that one has moved. Messages
+  /// may come by other ways.
   void mark_mended() { whole_ = false; }
 
   Rank parent(Rank rank) const { return parent_[index(rank)]; }

@@ -222,14 +222,25 @@ void TreePlane::tell_all_known(Link& link, Rank child) {
   }
 }
 
+// It may be late: a rank on the way stood still, and the other has moved again since. That one says so again, after it
+// on every way; and of a child whose link is up this rank knows better.
 bool TreePlane::moved(const control::Moved& moved, std::string_view payload, Rank from) {
+  bool own_is_late = false, is_child = false;
+  Rank parent = -1;
   {
     const std::lock_guard lock(mutex_);
-    if (!joined_.is_rank(moved.rank)) return false;
-    if (moved.rank == self_) return true;  // a late one
-    if (!joined_.set_parent(moved.rank, moved.parent)) return false;
+    if (!joined_.is_rank(moved.rank) || moved.parent < 0 || moved.parent >= moved.rank) return false;
+    if (moved.parent != joined_.parent(moved.rank)) joined_.mark_mended();
+    own_is_late = moved.rank == self_ && moved.parent != joined_.parent(self_) && !joined_.is_orphan(self_);
+    parent = joined_.parent(self_);
+    is_child = std::any_of(links_.begin(), links_.end(),
+                           [&](const Link& link) { return link.peer == moved.rank && link.carries(); }) &&
+               joined_.parent(moved.rank) == self_;
+    if (moved.rank != self_ && !is_child) (void)joined_.set_parent(moved.rank, moved.parent);
     changed_.notify_all();
   }
+  if (own_is_late) flood(Message::moved, control::encode(control::Moved{self_, parent}), -1);
+  if (moved.rank == self_) return true;
   orphans_.erase(moved.rank);
   mute_.erase(moved.rank);
   flood(Message::moved, payload, from);

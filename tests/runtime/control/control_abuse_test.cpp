@@ -20,32 +20,39 @@ using testing::HasSubstr;
 class Puppet {
  public:
   Puppet(Board& board, const World& world, Rank self = 1, Rank parent = 0) {
-    auto address = board.get("control/" + std::to_string(parent), steady_clock::now() + patience);
-    HandshakeOptions greeting;
-    greeting.purpose = Purpose::control;
+    greeting_.purpose = Purpose::control;
+    greeting_.job_id = world.config.job_id;
+    greeting_.job_nonce = 4242;
+    greeting_.self = self;
+    greeting_.world_size = world.config.world_size;
+    auto door = Doorkeeper::open(
+        loop_, {"127.0.0.1", 0}, greeting_,
+        [this](HandshakeResult result) {
+          if (result.stream) take(std::move(result.stream));
+        },
+        std::make_shared<std::atomic<std::uint64_t>>(0));
+    EXPECT_TRUE(door.has_value());
+    door_ = std::move(*door);
+    connect(*board.get("control/" + std::to_string(parent), steady_clock::now() + patience));
+    say_identity(self, self == 1 && world.config.world_size == 2 ? "127.0.0.1:1" : door_->address().to_string());
+    run_until([&] { return link_->queued_bytes() == 0; });
+  }
+  /// Its link is to whoever listens there now.
+  void connect(const std::string& address) {
+    link_.reset();
+    HandshakeOptions greeting = greeting_;
     greeting.initiator = true;
-    greeting.job_id = world.config.job_id;
-    greeting.job_nonce = 4242;
-    greeting.self = self;
-    greeting.world_size = world.config.world_size;
     std::shared_ptr<void> shaking;
-    auto connecting = net::connect(loop_, *net::SocketAddress::parse(*address), patience, [&](auto stream) {
-      shaking = handshake(loop_, std::move(*stream), greeting, [&](HandshakeResult result) {
-        link_ = FrameStream::open(loop_, std::move(result.stream), 1 << 20,
-                                  {[this](std::uint8_t type, std::string_view payload) {
-                                     heard_.push_back(static_cast<Message>(type));
-                                     if (heard_.back() == Message::entry) add_door(payload);
-                                     return true;
-                                   },
-                                   [this](const std::string&) { ended_ = true; }});
-      });
+    auto connecting = net::connect(loop_, *net::SocketAddress::parse(address), patience, [&](auto stream) {
+      shaking = handshake(loop_, std::move(*stream), greeting,
+                          [&](HandshakeResult result) { take(std::move(result.stream)); });
     });
     run_until([&] { return link_ != nullptr; });
+  }
+  void say_identity(Rank rank, const std::string& door) {
     say(Message::entry,
         control::encode(control::Entry{
-            0, self,
-            WireWriter().text("puppet house", 256).number(std::uint32_t{99}).text("127.0.0.1:1", 128).take()}));
-    run_until([&] { return link_->queued_bytes() == 0; });
+            0, rank, WireWriter().text("puppet house", 256).number(std::uint32_t{99}).text(door, 128).take()}));
   }
   void say(Message type, std::string_view payload) { link_->send(static_cast<std::uint8_t>(type), payload); }
   void raw(std::uint8_t type, std::string_view payload) { link_->send(type, payload); }
@@ -56,11 +63,27 @@ class Puppet {
   }
   bool ended() const { return ended_; }
   const std::vector<Message>& heard() const { return heard_; }
+  bool has_heard(Message type) const { return std::ranges::find(heard_, type) != heard_.end(); }
+  const std::vector<std::pair<Rank, Rank>>& moves() const { return moves_; }
   net::Loop& loop() { return loop_; }
   /// Where another rank listens, once it has told.
   const std::map<Rank, std::string>& doors() const { return doors_; }
 
  private:
+  void take(std::unique_ptr<net::Stream> stream) {
+    ended_ = false;
+    link_ = FrameStream::open(loop_, std::move(stream), 1 << 20,
+                              {[this](std::uint8_t type, std::string_view payload) {
+                                 heard_.push_back(static_cast<Message>(type));
+                                 if (heard_.back() == Message::entry) add_door(payload);
+                                 if (heard_.back() == Message::moved) {
+                                   const auto moved = control::decode_moved(payload);
+                                   moves_.emplace_back(moved->rank, moved->parent);
+                                 }
+                                 return true;
+                               },
+                               [this](const std::string&) { ended_ = true; }});
+  }
   void add_door(std::string_view payload) {
     const auto entry = control::decode_entry(payload);
     ASSERT_TRUE(entry.has_value());
@@ -72,8 +95,11 @@ class Puppet {
 
   net::Loop loop_;
   std::map<Rank, std::string> doors_;
+  HandshakeOptions greeting_;
+  std::unique_ptr<Doorkeeper> door_;
   std::shared_ptr<FrameStream> link_;
   std::vector<Message> heard_;
+  std::vector<std::pair<Rank, Rank>> moves_;
   bool ended_ = false;
 };
 
@@ -370,6 +396,22 @@ TEST(ControlOrder, ALetterToARankThatOneOnTheWayBelievesLostIsTakenByThoseAboveI
   world.puppet->run_until([&] { return came.wait_for(0s) == std::future_status::ready; });
   ASSERT_EQ(came.wait_for(0s), std::future_status::ready);
   EXPECT_EQ(came.get(), "hello");
+}
+
+// It was on its way while one that it passed stood still.
+TEST(ControlOrder, ALateWordThatARankHasMovedIsCorrectedByThatRankAndNotBelievedByItsParent) {
+  PuppetWorld world(4, 3);
+  world.start(0);
+  std::promise<std::string> letter;
+  world.plane(2).on_letter([&](Rank, std::string_view text) { letter.set_value(std::string(text)); });
+  world.puppet->say(Message::moved, control::encode(control::Moved{2, 1}));
+  world.puppet->say(Message::letter, control::encode(control::Letter{3, 2, "hello"}));
+  auto came = letter.get_future();
+  world.puppet->run_until([&] { return !world.puppet->moves().empty(); });
+  EXPECT_EQ(world.puppet->moves().front(), std::pair(2, 0));
+  ASSERT_EQ(came.wait_for(patience), std::future_status::ready);
+  EXPECT_EQ(came.get(), "hello");
+  EXPECT_EQ(world.of(0).count(), 0u);
 }
 
 // Whoever hears first that a rank is gone names the ranks behind it in an exchange it waits for, which may live.

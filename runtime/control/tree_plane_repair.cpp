@@ -291,11 +291,14 @@ void TreePlane::is_mute(Rank rank) {
   const auto now = std::chrono::steady_clock::now();
   const SteadyTime since = mute_.try_emplace(rank, now).first->second;
   if (now - since < config_.silence_timeout) return;
+  bool left = false;
   {
     const std::lock_guard lock(mutex_);
+    left = left_[static_cast<std::size_t>(rank)] != 0;
     if (joined_.reaches(self_, rank)) return;  // somebody hears of it
   }
   mute_.erase(rank);
+  if (left) return mark_gone(rank, -1);
   lost_in_silence(rank);
 }
 

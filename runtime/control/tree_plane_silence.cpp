@@ -16,9 +16,16 @@ using namespace std::chrono_literals;
 void TreePlane::watch_silence(Link& link, SteadyTime now) {
   const auto silent = now - link.last_heard;
   if (silent < std::min(options_.note_silence_after, config_.silence_timeout)) return;
+  bool left = false;
   {
     const std::lock_guard lock(mutex_);
-    if (left_[static_cast<std::size_t>(link.peer)] != 0) return;
+    left = left_[static_cast<std::size_t>(link.peer)] != 0;
+  }
+  if (left) {
+    if (silent < config_.silence_timeout) return;
+    // Nothing is wrong with who has left, but nothing passes through it either: those on both sides join again.
+    link.stream->close();
+    return mark_gone(link.peer, link.peer);
   }
   if (silent >= config_.silence_timeout) {
     // It may hear without being heard, and must not take this for the end of our process.

@@ -170,6 +170,18 @@ TEST_F(ControlAbuse, ASilentRankThatSaidGoodbyeIsLeftAlone) {
   EXPECT_EQ(world_.of(0).count(), 0u);
 }
 
+// It stands still, or its host is gone. Who has it as a neighbour must look for another.
+TEST_F(ControlAbuse, ARankThatSaidGoodbyeAndIsSilentThenIsNoWayToOthersAnyMoreAndNotLost) {
+  world_.options.heartbeat = 20ms;
+  world_.options.note_silence_after = 200ms;
+  world_.config.silence_timeout = 500ms;
+  begin();
+  puppet_->say(Message::goodbye, control::encode(control::Goodbye{1, ""}));
+  puppet_->run_until([&] { return !world_.plane(0).hears_of(1) || world_.of(0).count() > 0; });
+  puppet_->run_until([&] { return puppet_->ended(); });
+  EXPECT_EQ(world_.of(0).count(), 0u);
+}
+
 struct Nonsense {
   const char* name;
   std::uint8_t type;

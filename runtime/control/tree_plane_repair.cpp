@@ -295,7 +295,8 @@ void TreePlane::is_mute(Rank rank) {
   {
     const std::lock_guard lock(mutex_);
     left = left_[static_cast<std::size_t>(rank)] != 0;
-    if (joined_.reaches(self_, rank)) return;  // somebody hears of it
+    // Somebody hears of it; but of one that is doubted somebody says that it has gone.
+    if (!doubted_.contains(rank) && joined_.reaches(self_, rank)) return;
   }
   mute_.erase(rank);
   if (left) return mark_gone(rank, -1);

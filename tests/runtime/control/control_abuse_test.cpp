@@ -1,6 +1,9 @@
 // A control plane whose neighbour is a puppet of the test: silent, or talking nonsense.
 
 #include <gmock/gmock.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <future>
@@ -62,6 +65,7 @@ class Puppet {
     ASSERT_TRUE(done());
   }
   bool ended() const { return ended_; }
+  std::size_t queued_bytes() const { return link_->queued_bytes(); }
   const std::vector<Message>& heard() const { return heard_; }
   bool has_heard(Message type) const { return std::ranges::find(heard_, type) != heard_.end(); }
   const std::vector<std::pair<Rank, Rank>>& moves() const { return moves_; }
@@ -370,12 +374,15 @@ TEST(ControlOrder, WhoNoticesFirstThatTheirParentHasGoneIsWelcomeWithWhatItKnows
 // Real planes of all ranks but one, which is a puppet.
 struct PuppetWorld : World {
   PuppetWorld(int size, Rank self) : World(size), puppet_rank(self) {}
-  void start(Rank parent) {
+  /// For another rank below it, which is not there but has a door, the puppet speaks.
+  void start(Rank parent, Rank absent = -1, const std::string& its_door = "") {
     planes.resize(heard.size());
     std::vector<std::thread> ranks;
     for (Rank rank = 0; rank < config.world_size; ++rank)
-      if (rank != puppet_rank) ranks.emplace_back([this, rank] { begin(rank); });
+      if (rank != puppet_rank && rank != absent) ranks.emplace_back([this, rank] { begin(rank); });
     puppet = std::make_unique<Puppet>(board, *this, puppet_rank, parent);
+    if (absent >= 0) puppet->say_identity(absent, its_door);
+    puppet->run_until([&] { return puppet->queued_bytes() == 0; });
     for (auto& thread : ranks) thread.join();
   }
   void begin(Rank rank) {
@@ -424,6 +431,32 @@ TEST(ControlOrder, ALateWordThatARankHasMovedIsCorrectedByThatRankAndNotBelieved
   ASSERT_EQ(came.wait_for(patience), std::future_status::ready);
   EXPECT_EQ(came.get(), "hello");
   EXPECT_EQ(world.of(0).count(), 0u);
+}
+
+// Of rank 9 it is said that it has gone, but not why; and it does not answer who looks.
+TEST(ControlOrder, ARankThatIsDoubtedAndDoesNotAnswerIsGivenUp) {
+  const int door = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  ASSERT_EQ(::bind(door, reinterpret_cast<sockaddr*>(&address), length), 0);
+  ASSERT_EQ(::listen(door, 128), 0);
+  ASSERT_EQ(::getsockname(door, reinterpret_cast<sockaddr*>(&address), &length), 0);
+  PuppetWorld world(10, 1);
+  world.log = Log(LogLevel::error, -1);
+  world.options.heartbeat = 200ms;
+  world.config.silence_timeout = 3s;
+  world.start(0, 9, "127.0.0.1:" + std::to_string(ntohs(address.sin_port)));
+  world.puppet->say(Message::gone, control::encode(control::Note{9, ""}));
+  world.puppet->run_until([&] {
+    world.puppet->say(Message::heartbeat, "");
+    return world.of(0).count() > 0;
+  });
+  const auto failure = world.of(0).first();
+  ::close(door);
+  ASSERT_TRUE(failure.has_value());
+  EXPECT_EQ(failure->culprit, 9);
 }
 
 // Whoever hears first that a rank is gone names the ranks behind it in an exchange it waits for, which may live.

@@ -139,6 +139,7 @@ class TreePlane final : public ControlPlane {
   void is_mute(Rank rank);
   void has_ended(Rank rank);
   void look_at_lost(Rank rank);
+  Failure why_given_up(Rank rank) const;
   Failure given_up_in_silence(Rank rank) const;
   void lost_in_silence(Rank rank);
   void stop();

@@ -281,12 +281,14 @@ void TreePlane::mark_gone(Rank rank, Rank from) {
   if (rank == self_) return;
   for (const Link& link : links_)
     if (link.peer == rank && link.carries()) return;
+  bool known = false;
   {
     const std::lock_guard lock(mutex_);
-    if (joined_.is_gone(rank)) return;
+    known = joined_.is_gone(rank);
     joined_.mark_gone(rank);
     changed_.notify_all();
   }
+  if (known) return find_parent();  // perhaps it was this rank's parent in spite of that
   if (accusation_ && accusation_->culprit == rank) accusation_.reset();
   flood(Message::gone, control::encode(control::Note{rank, ""}), from);
   find_parent();

@@ -149,6 +149,13 @@ void TreePlane::somebody_came(Rank peer, std::unique_ptr<net::Stream> stream) {
   if (!stopping_ && !expected) open_link(peer, std::move(stream), Link::State::visiting);
 }
 
+Failure TreePlane::why_given_up(Rank rank) const {
+  Failure why{ErrorCode::peer_lost, rank, self_, 0, fmt::format("{} has been given up", who(rank))};
+  for (const Failure& known : known_)
+    if (known.communicator == 0 && known.culprit == rank) why.text = known.text;
+  return why;
+}
+
 // What may be said on a link before it is one.
 bool TreePlane::on_agreement(Link& link, std::uint8_t type, std::string_view payload) {
   if (link.state == Link::State::visiting) {
@@ -159,10 +166,7 @@ bool TreePlane::on_agreement(Link& link, std::uint8_t type, std::string_view pay
       gone = joined_.is_gone(link.peer);
     }
     if (gone || given_up(link.peer)) {
-      Failure why{ErrorCode::peer_lost, link.peer, self_, 0, fmt::format("{} has been given up", who(link.peer))};
-      for (const Failure& known : known_)
-        if (known.communicator == 0 && known.culprit == link.peer) why.text = known.text;
-      link.stream->send(static_cast<std::uint8_t>(Message::failure), control::encode(why));
+      link.stream->send(static_cast<std::uint8_t>(Message::failure), control::encode(why_given_up(link.peer)));
       link.stream->finish();
       mark_gone(link.peer, -1);
       return true;
@@ -178,6 +182,18 @@ bool TreePlane::on_agreement(Link& link, std::uint8_t type, std::string_view pay
     return true;
   }
   if (static_cast<Message>(type) == Message::welcome && payload.empty()) {
+    bool gone = false;
+    {
+      const std::lock_guard lock(mutex_);
+      gone = joined_.is_gone(link.peer);
+    }
+    if (gone) {  // others have said so while this rank asked
+      if (given_up(link.peer))
+        link.stream->close_with(
+            FrameStream::encode(static_cast<std::uint8_t>(Message::failure), control::encode(why_given_up(link.peer))));
+      link.stream->close();
+      return find_parent(), true;
+    }
     asked_.clear();
     mute_.clear();
     accusation_.reset();

@@ -459,6 +459,39 @@ TEST(ControlOrder, ARankThatIsDoubtedAndDoesNotAnswerIsGivenUp) {
   EXPECT_EQ(failure->culprit, 9);
 }
 
+// Rank 2 asks rank 1, which takes its time; meanwhile rank 3 joins rank 2 and says that rank 1 is lost.
+TEST(ControlOrder, AWelcomeOfARankThatIsGoneMeanwhileMakesNoLink) {
+  World world(4);
+  world.log = Log(LogLevel::error, -1);
+  world.planes.resize(4);
+  std::vector<std::thread> ranks;
+  for (const Rank rank : {0, 2})
+    ranks.emplace_back([&world, rank] {
+      Config own = world.config;
+      own.rank = rank;
+      BoardBootstrap bootstrap(world.board);
+      auto plane = start_control_plane(own, "", bootstrap, world.log, world.options);
+      ASSERT_TRUE(plane.has_value()) << plane.error().to_string();
+      world.planes[static_cast<std::size_t>(rank)] = std::move(*plane);
+    });
+  Puppet asked(world.board, world, 1), joins(world.board, world, 3);
+  joins.run_until([&] { return joins.doors().contains(2); });
+  for (auto& thread : ranks) thread.join();
+  world.kill(0);
+  asked.run_until([&] { return asked.has_heard(Message::join); });
+  joins.connect(joins.doors().at(2));
+  joins.say(Message::join, "");
+  joins.run_until([&] { return joins.has_heard(Message::welcome); });
+  joins.say(Message::failure, control::encode(Failure{ErrorCode::peer_lost, 1, 3, 0, "rank 1 is lost"}));
+  joins.say(Message::gone, control::encode(control::Note{1, ""}));
+  joins.say(Message::goodbye, control::encode(control::Goodbye{3, ""}));
+  joins.run_until([&] { return world.plane(2).leave_order(3) != 0; });
+  asked.say(Message::welcome, "");
+  asked.run_until([&] { return asked.ended(); });
+  EXPECT_TRUE(asked.has_heard(Message::failure)) << "it hears why";
+  EXPECT_FALSE(asked.has_heard(Message::moved));
+}
+
 // Whoever hears first that a rank is gone names the ranks behind it in an exchange it waits for, which may live.
 TEST(ControlOrder, WhyARankIsGoneIsToldBeforeThatItIsGone) {
   World world(3);

@@ -219,7 +219,8 @@ void TreePlane::on_end(Link& link, const std::string& why) {
 void TreePlane::learn(const Failure& failure, Rank from) {
   const bool of_rank = failure.communicator == 0 && failure.culprit >= 0;
   if (firsts_.contains({0, -1}) || (failure.reporter != self_ && firsts_.contains({0, failure.reporter}))) return;
-  if (firsts_.size() >= most_failures) return;
+  // Lost ranks are no more than there are ranks, and all must hear of each.
+  if (failure.communicator != 0 && firsts_.size() >= most_failures) return;
   const bool is_first = firsts_.insert({failure.communicator, of_rank ? failure.culprit : -1}).second;
   if (is_first) {
     known_.push_back(failure);

@@ -179,6 +179,21 @@ TEST(ControlRepair, WhoIsGivenUpIsToldSoAndThoseBelowItGoOnWithoutIt) {
   expect_all_told(world, {9}, {9});
 }
 
+TEST(ControlRepair, ADeathIsHeardAfterMoreFailuresOfCommunicatorsThanAreKept) {
+  constexpr std::uint64_t many = 65536 + 10;
+  World world(3);
+  world.start();
+  for (std::uint64_t communicator = 1; communicator <= many; ++communicator)
+    world.plane(0).report({ErrorCode::aborted, -1, -1, communicator, ""});
+  for (const Rank rank : {0, 1}) EXPECT_EQ(world.of(rank).wait_for(65536).size(), 65536u);
+  world.kill(2);
+  for (const Rank rank : {0, 1}) {
+    const auto all = world.of(rank).wait_for(65537);
+    ASSERT_EQ(all.size(), 65537u);
+    EXPECT_EQ(all.back().culprit, 2);
+  }
+}
+
 // Deaths and goodbyes in any order, at any moment of the repair before.
 TEST(ControlRepair, WhateverHappensToRanksThoseWhoStayHearOfEach) {
   for (const unsigned seed : {0u, 1u, 2u, 3u, 4u, 5u, 6u, 7u, 8u, 9u, std::random_device{}()}) {

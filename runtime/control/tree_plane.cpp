@@ -290,7 +290,8 @@ Status TreePlane::leave(std::chrono::milliseconds limit) {
 std::vector<Rank> TreePlane::not_left_locked() const {
   std::vector<Rank> found;
   for (Rank rank = 0; rank < config_.world_size; ++rank)
-    if (left_[static_cast<std::size_t>(rank)] == 0 && !joined_.is_gone(rank)) found.push_back(rank);
+    if (left_[static_cast<std::size_t>(rank)] == 0 && !joined_.is_gone(rank) && !ended_ranks_.contains(rank))
+      found.push_back(rank);
   return found;
 }
 

@@ -213,6 +213,7 @@ class TreePlane final : public ControlPlane {
   std::vector<std::uint32_t> left_;    // the place of each goodbye among those heard; 0: none
   std::uint32_t goodbyes_ = 0;
   JoinedTree joined_;
+  std::set<Rank> ended_ranks_;  ///< lost, and ended for certain; that they are gone may not be known here
   bool formed_ = false;
   bool leaving_ = false;
   std::string formation_error_;

@@ -235,6 +235,7 @@ void TreePlane::learn(const Failure& failure, Rank from) {
     leaving = leaving_;
     ended_handler = ended_handler_;
     if (failure.communicator == 0 && !lost_) lost_ = failure;
+    if (of_rank && failure.ended) ended_ranks_.insert(failure.culprit);
     changed_.notify_all();
   }
   if (leaving && failure.code == ErrorCode::peer_lost) return;  // no business of one who leaves

@@ -492,6 +492,20 @@ TEST(ControlOrder, AWelcomeOfARankThatIsGoneMeanwhileMakesNoLink) {
   EXPECT_FALSE(asked.has_heard(Message::moved));
 }
 
+// That a rank has gone may come where another is thought to have it still, and is not believed then.
+TEST(ControlOrder, WhoLeavesDoesNotWaitForALostRankThatHasEnded) {
+  PuppetWorld world(3, 2);
+  world.log = Log(LogLevel::error, -1);
+  world.start(0);
+  world.puppet->say(Message::failure, control::encode(Failure{ErrorCode::peer_lost, 1, 2, 0, "it has ended", true}));
+  world.puppet->say(Message::goodbye, control::encode(control::Goodbye{2, ""}));
+  world.puppet->run_until([&] { return world.plane(0).leave_order(2) != 0; });
+  EXPECT_TRUE(world.plane(0).hears_of(1)) << "nobody has said that it is gone";
+  const auto since = steady_clock::now();
+  EXPECT_TRUE(world.plane(0).leave(patience).ok());
+  EXPECT_LT(steady_clock::now() - since, patience / 2);
+}
+
 // Whoever hears first that a rank is gone names the ranks behind it in an exchange it waits for, which may live.
 TEST(ControlOrder, WhyARankIsGoneIsToldBeforeThatItIsGone) {
   World world(3);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/control/parent_search.hpp"
 #include "runtime/control/tree_plane.hpp"
 
 // How the parts of a tree that was cut join again: the search for a parent, what the two sides agree on and tell each
@@ -79,12 +80,13 @@ void TreePlane::find_parent() {
     const auto staying = not_left_locked();
     if (std::none_of(staying.begin(), staying.end(), [&](Rank rank) { return rank != self_; })) return;
     candidates = joined_.parents_for(self_);
-    const auto found =
-        std::find_if(candidates.begin(), candidates.end(), [&](Rank rank) { return !asked_.contains(rank); });
-    if (found != candidates.end()) {
-      next = *found;
-      door = identities_[static_cast<std::size_t>(next)].door;
-    }
+    const auto host_of = [&](Rank rank) -> const std::string& {
+      return identities_[static_cast<std::size_t>(rank)].host;
+    };
+    std::set<std::string> mute_hosts;
+    for (const auto& [rank, since] : mute_) mute_hosts.insert(host_of(rank));
+    next = next_to_ask(candidates, asked_, mute_hosts, host_of);
+    if (next >= 0) door = identities_[static_cast<std::size_t>(next)].door;
   }
   if (given_up(self_)) {  // nobody wants it: those below go on without it
     for (Link& link : links_)

@@ -91,6 +91,11 @@ class TreePlane final : public ControlPlane {
     net::SocketAddress door;
   };
 
+  struct Silent {
+    SteadyTime since;
+    Rank observer = -1;  ///< who will say that it is back
+  };
+
   // The control thread's.
   void run();
   void link_up(Rank peer, std::unique_ptr<net::Stream> stream);
@@ -114,6 +119,8 @@ class TreePlane final : public ControlPlane {
   void tell_silence(Rank rank, std::chrono::nanoseconds silent);
   bool silence_told(const control::Silence& silence, std::string_view payload, Rank from);
   void note_silence(const control::Silence& silence);
+  void forget_silences_beyond(const Link& link);
+  void forget_silences_told_by(Rank observer);
   void tell_activity();
   bool asked(const control::Question& question, std::string_view payload, Rank from);
   bool answered(control::Answer answer);
@@ -209,8 +216,8 @@ class TreePlane final : public ControlPlane {
   std::vector<std::string> activities_;
   std::string own_activity_;
   bool activity_changed_ = false;
-  std::map<Rank, SteadyTime> silent_;  ///< since when
-  std::vector<std::uint32_t> left_;    // the place of each goodbye among those heard; 0: none
+  std::map<Rank, Silent> silent_;
+  std::vector<std::uint32_t> left_;  // the place of each goodbye among those heard; 0: none
   std::uint32_t goodbyes_ = 0;
   JoinedTree joined_;
   std::set<Rank> ended_ranks_;  ///< lost, and ended for certain; that they are gone may not be known here

@@ -292,6 +292,7 @@ void TreePlane::mark_gone(Rank rank, Rank from) {
   }
   if (known) return find_parent();  // perhaps it was this rank's parent in spite of that
   if (accusation_ && accusation_->culprit == rank) accusation_.reset();
+  forget_silences_told_by(rank);
   flood(Message::gone, control::encode(control::Note{rank, ""}), from);
   find_parent();
 }

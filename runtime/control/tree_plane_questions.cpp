@@ -43,7 +43,7 @@ std::vector<RankNews> TreePlane::ask_states(std::chrono::milliseconds limit) {
     all[static_cast<std::size_t>(peer)].silent_ms =
         std::max<std::int64_t>(0, std::chrono::duration_cast<std::chrono::milliseconds>(now - when).count());
   };
-  for (const auto& [peer, when] : silent_) silent_since(peer, when);
+  for (const auto& [peer, silent] : silent_) silent_since(peer, silent.since);
   for (const auto& [peer, when] : heard_) silent_since(peer, when);
   states_.clear();
   return all;

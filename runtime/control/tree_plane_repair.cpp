@@ -210,6 +210,7 @@ bool TreePlane::on_agreement(Link& link, std::uint8_t type, std::string_view pay
 }
 
 void TreePlane::join(Link& link, Rank child, Rank parent) {
+  forget_silences_beyond(link);
   tell_all_known(link, child);
   link.state = Link::State::joined;
   {
@@ -231,6 +232,12 @@ void TreePlane::tell_all_known(Link& link, Rank child) {
   for (const Failure& failure : known_) tell(Message::failure, control::encode(failure));
   for (const control::Goodbye& goodbye : goodbyes_heard_) tell(Message::goodbye, control::encode(goodbye));
   const std::lock_guard lock(mutex_);
+  const auto now = std::chrono::steady_clock::now();
+  for (const auto& [rank, silent] : silent_) {
+    const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(now - silent.since).count();
+    tell(Message::silence,
+         control::encode(control::Silence{silent.observer, rank, static_cast<std::uint32_t>(std::max<long>(1, ms))}));
+  }
   for (Rank rank = 0; rank < config_.world_size; ++rank) {
     if (joined_.is_gone(rank)) {
       tell(Message::gone_before, control::encode(control::Note{rank, ""}));

@@ -75,7 +75,8 @@ void TreePlane::note_silence(const control::Silence& silence) {
     const std::lock_guard lock(mutex_);
     const bool known = silent_.erase(silence.rank) > 0;
     if (silence.ms > 0)
-      silent_[silence.rank] = std::chrono::steady_clock::now() - std::chrono::milliseconds(silence.ms);
+      silent_[silence.rank] = {std::chrono::steady_clock::now() - std::chrono::milliseconds(silence.ms),
+                               silence.observer};
     else if (!known)
       return;
     name = who_locked(silence.rank);
@@ -92,11 +93,33 @@ void TreePlane::note_silence(const control::Silence& silence) {
   log_.write(to_be_seen ? LogLevel::warning : LogLevel::info, text);
 }
 
+// That a rank is back may have been said while there was no way here. Who is on the other side of a new link tells
+// again of whom it has not heard.
+void TreePlane::forget_silences_beyond(const Link& link) {
+  std::vector<control::Silence> over;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [rank, silent] : silent_) {
+      if (silent.observer == self_) continue;
+      if (!joined_.reaches(self_, silent.observer) || joined_.towards(self_, silent.observer) == link.peer)
+        over.push_back({silent.observer, rank, 0});
+    }
+    for (const control::Silence& silence : over) silent_.erase(silence.rank);
+  }
+  for (const control::Silence& silence : over) flood(Message::silence, control::encode(silence), link.peer);
+}
+
+// It cannot say any more that they are back; if they are not, their next neighbours will notice.
+void TreePlane::forget_silences_told_by(Rank observer) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(silent_, [&](const auto& entry) { return entry.second.observer == observer; });
+}
+
 std::chrono::milliseconds TreePlane::silent_for(Rank rank) const {
   const std::lock_guard lock(mutex_);
   const auto found = silent_.find(rank);
   if (found == silent_.end()) return 0ms;
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - found->second);
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - found->second.since);
 }
 
 }  // namespace fabring

@@ -42,7 +42,8 @@ class Puppet {
   }
   /// Its link is to whoever listens there now.
   void connect(const std::string& address) {
-    link_.reset();
+    former_ = std::exchange(link_, nullptr);
+    heard_.clear();
     HandshakeOptions greeting = greeting_;
     greeting.initiator = true;
     std::shared_ptr<void> shaking;
@@ -101,7 +102,7 @@ class Puppet {
   std::map<Rank, std::string> doors_;
   HandshakeOptions greeting_;
   std::unique_ptr<Doorkeeper> door_;
-  std::shared_ptr<FrameStream> link_;
+  std::shared_ptr<FrameStream> link_, former_;
   std::vector<Message> heard_;
   std::vector<std::pair<Rank, Rank>> moves_;
   bool ended_ = false;
@@ -504,6 +505,40 @@ TEST(ControlOrder, WhoLeavesDoesNotWaitForALostRankThatHasEnded) {
   const auto since = steady_clock::now();
   EXPECT_TRUE(world.plane(0).leave(patience).ok());
   EXPECT_LT(steady_clock::now() - since, patience / 2);
+}
+
+// Rank 0 and three puppets below it, of which the first says that it has not heard of the third.
+TEST(ControlOrder, WhoJoinsHearsWhoIsSilentAndWhatNobodyCanTakeBackIsForgotten) {
+  for (const bool dies : {false, true}) {
+    World world(4);
+    world.log = Log(LogLevel::error, -1);
+    world.planes.resize(4);
+    std::thread rank0([&] {
+      Config own = world.config;
+      own.rank = 0;
+      BoardBootstrap bootstrap(world.board);
+      auto started = start_control_plane(own, "", bootstrap, world.log, world.options);
+      ASSERT_TRUE(started.has_value()) << started.error().to_string();
+      world.planes[0] = std::move(*started);
+    });
+    auto says = std::make_unique<Puppet>(world.board, world, 1);
+    Puppet joins(world.board, world, 2), silent(world.board, world, 3);
+    joins.run_until([&] { return joins.doors().contains(0); });
+    rank0.join();
+    says->say(Message::silence, control::encode(control::Silence{1, 3, 4000}));
+    says->run_until([&] { return world.plane(0).silent_for(3) > 0ms; });
+    joins.connect(joins.doors().at(0));
+    joins.say(Message::join, "");
+    joins.run_until([&] { return joins.has_heard(Message::silence); });
+    if (dies) {
+      says.reset();
+    } else {  // it comes again, and says nothing more of that
+      says->connect(joins.doors().at(0));
+      says->say(Message::join, "");
+      says->run_until([&] { return says->has_heard(Message::welcome); });
+    }
+    joins.run_until([&] { return world.plane(0).silent_for(3) == 0ms; });
+  }
 }
 
 // Whoever hears first that a rank is gone names the ranks behind it in an exchange it waits for, which may live.

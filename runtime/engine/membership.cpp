@@ -59,15 +59,30 @@ SubgroupLists::Made SubgroupLists::made(const std::shared_ptr<const Communicator
   Made made{++last.generation, {}};
   for (const MemberList& list : waiting_)
     if (list.id == id && list.generation == made.generation) made.waiting.push_back(list);
-  std::erase_if(waiting_, [&](const MemberList& list) { return list.id == id && list.generation <= made.generation; });
+  std::erase_if(waiting_, [&](const MemberList& list) {
+    const bool over = list.id == id && list.generation <= made.generation;
+    if (over) waiting_members_ -= list.members.size();
+    return over;
+  });
   return made;
 }
 
 std::shared_ptr<const CommunicatorCore> SubgroupLists::heard(const MemberList& list) {
   std::lock_guard lock(mutex_);
-  const Last& last = last_[list.id];
-  if (list.generation > last.generation && waiting_.size() < most_waiting) waiting_.push_back(list);
-  return list.generation == last.generation ? last.subgroup.lock() : nullptr;
+  const auto found = last_.find(list.id);
+  const std::uint32_t generation = found == last_.end() ? 0 : found->second.generation;
+  if (list.generation > generation) keep(list);
+  return found != last_.end() && list.generation == generation ? found->second.subgroup.lock() : nullptr;
+}
+
+// Of a subgroup that is never made here nobody takes the lists: without room the oldest go.
+void SubgroupLists::keep(const MemberList& list) {
+  waiting_.push_back(list);
+  waiting_members_ += list.members.size();
+  while (waiting_.size() > most_waiting || waiting_members_ > most_waiting_members) {
+    waiting_members_ -= waiting_.front().members.size();
+    waiting_.pop_front();
+  }
 }
 
 // ---- what an engine makes of them -----------------------------------------------------------------------------------

@@ -10,6 +10,7 @@
 // many of that number their rank has made.
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -41,6 +42,7 @@ struct MemberList {
 class SubgroupLists {
  public:
   static constexpr std::size_t most_waiting = 4096;
+  static constexpr std::size_t most_waiting_members = std::size_t{1} << 20;  ///< of all of them
   struct Made {
     std::uint32_t generation;         ///< how many of its id this rank has made
     std::vector<MemberList> waiting;  ///< what others have told of that one
@@ -50,13 +52,16 @@ class SubgroupLists {
   std::shared_ptr<const CommunicatorCore> heard(const MemberList& list);
 
  private:
+  void keep(const MemberList& list);
+
   struct Last {
     std::uint32_t generation = 0;
     std::weak_ptr<const CommunicatorCore> subgroup;
   };
   std::mutex mutex_;
   std::map<std::uint32_t, Last> last_;  ///< made here, of each id
-  std::vector<MemberList> waiting_;
+  std::deque<MemberList> waiting_;      ///< as they came
+  std::size_t waiting_members_ = 0;
 };
 
 }  // namespace fabring

@@ -51,14 +51,23 @@ TEST(SubgroupLists, keep_what_comes_before_the_subgroup_is_made) {
   EXPECT_TRUE(lists.made(subgroup(77)).waiting.empty());
 }
 
-TEST(SubgroupLists, keep_so_many_and_have_room_again_when_those_are_compared) {
+// Those of subgroups that are never made here would take the room for good.
+TEST(SubgroupLists, keep_so_many_of_which_the_oldest_make_room) {
   SubgroupLists lists;
-  const MemberList other{2, 78, 1, {4, 2}};
   for (std::size_t i = 0; i < SubgroupLists::most_waiting; ++i) (void)lists.heard({2, 77, 1, {4, 2}});
-  (void)lists.heard(other);
-  EXPECT_EQ(lists.made(subgroup(77)).waiting.size(), SubgroupLists::most_waiting);
-  (void)lists.heard(other);
-  EXPECT_EQ(lists.made(subgroup(78)).waiting.size(), 1u) << "one of two had no room";
+  (void)lists.heard({2, 78, 1, {4, 2}});
+  EXPECT_EQ(lists.made(subgroup(78)).waiting.size(), 1u);
+  EXPECT_EQ(lists.made(subgroup(77)).waiting.size(), SubgroupLists::most_waiting - 1);
+}
+
+TEST(SubgroupLists, keep_long_ones_as_far_as_their_members_have_room) {
+  SubgroupLists lists;
+  const std::vector<Rank> members(MemberList::most_members, 0);
+  for (std::size_t i = 0; i < SubgroupLists::most_waiting; ++i) (void)lists.heard({2, 77, 1, members});
+  EXPECT_EQ(lists.made(subgroup(77)).waiting.size(), SubgroupLists::most_waiting_members / members.size());
+  for (std::size_t i = 0; i < SubgroupLists::most_waiting; ++i) (void)lists.heard({2, 78, 1, members});
+  EXPECT_EQ(lists.made(subgroup(78)).waiting.size(), SubgroupLists::most_waiting_members / members.size())
+      << "the room of those that were compared is free again";
 }
 
 TEST(SubgroupLists, do_not_compare_a_late_list_with_a_later_subgroup) {

@@ -428,6 +428,7 @@ TEST(ControlOrder, ALateWordThatARankHasMovedIsCorrectedByThatRankAndNotBelieved
   world.puppet->say(Message::letter, control::encode(control::Letter{3, 2, "hello"}));
   auto came = letter.get_future();
   world.puppet->run_until([&] { return !world.puppet->moves().empty(); });
+  ASSERT_FALSE(world.puppet->moves().empty());
   EXPECT_EQ(world.puppet->moves().front(), std::pair(2, 0));
   ASSERT_EQ(came.wait_for(patience), std::future_status::ready);
   EXPECT_EQ(came.get(), "hello");

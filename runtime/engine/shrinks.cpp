@@ -39,12 +39,13 @@ Result<Shrinks::Decision> Shrinks::agree(const Call& call) {
 }
 
 Result<Shrinks::Decision> Shrinks::wait(std::unique_lock<std::mutex>& lock, Waiting& waiting) {
+  constexpr Moment never = Moment::max();
   const auto begun = std::chrono::steady_clock::now();
   const bool for_ever = waiting.call.limit > 100h * 24 * 365;
-  const Moment deadline = for_ever ? Moment::max() : begun + waiting.call.limit;
+  const Moment deadline = for_ever ? never : begun + waiting.call.limit;
   std::chrono::nanoseconds pause = first_again, between_notes = std::min(first_note, waiting.call.limit / 2);
   Moment again = begun + pause, note = begun + between_notes;
-  std::optional<Moment> few_since;
+  Moment few_since = never;
   while (true) {
     send(waiting);
     if (waiting.agreement.state() == ShrinkAgreement::State::decided) {
@@ -54,11 +55,11 @@ Result<Shrinks::Decision> Shrinks::wait(std::unique_lock<std::mutex>& lock, Wait
     if (auto end = ended(waiting)) return *std::move(end);
     const auto now = std::chrono::steady_clock::now();
     if (!waiting.agreement.too_few()) {
-      few_since.reset();
-    } else if (!few_since) {
+      few_since = never;
+    } else if (few_since == never) {
       few_since = now;
       look_at(perhaps_alive(waiting));
-    } else if (now - *few_since >= time_to_turn_out) {
+    } else if (now - few_since >= time_to_turn_out) {
       return too_few(waiting);
     }
     if (now >= deadline) return out_of_time(waiting);
@@ -80,7 +81,7 @@ Result<Shrinks::Decision> Shrinks::wait(std::unique_lock<std::mutex>& lock, Wait
       continue;
     }
     Moment until = std::min({again, note, deadline});
-    if (few_since) until = std::min(until, *few_since + time_to_turn_out);
+    if (few_since != never) until = std::min(until, few_since + time_to_turn_out);
     changed_.wait_until(lock, until);
   }
 }

@@ -148,6 +148,10 @@ if [[ -n $python ]]; then
   for ranks in 2 4; do within 60 "$fabring" run -n $ranks -- $python -B tests/gpu/horovod.py; done
   within 60 "$fabring" run -n 4 --split-nodes 2 -- $python -B tests/python/jobs/horovod_collectives.py cuda | grep -c ' ok' || bad=1
   within 60 "$fabring" run -n 3 -- $python -B tests/python/jobs/horovod_training.py cuda | grep -c ' ok' || bad=1
+  echo "-- two of four ranks are killed, the others shrink and go on"
+  left=$(timeout 60 "$fabring" run -n 4 --grace 50s -- $python -B tests/gpu/left.py 2>&1)
+  (($(grep -c 'right sums' <<<"$left") == 2)) || { echo "$left"; echo "those who were left did not go on"; bad=1; }
+  grep 'right sums' <<<"$left"
   echo "-- in expandable segments"
   export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC=1
   torchrun --nproc-per-node 2 tests/gpu/ddp.py

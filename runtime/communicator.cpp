@@ -397,9 +397,15 @@ Result<Communicator> Communicator::shrink(std::string label) {
   if (!core_) return gone;
   const auto engine = core_->engine.lock();
   if (!engine) return gone;
-  auto made = engine->shrink(*core_, shortened(std::move(label)));
-  if (!made) return made.error();
-  return Communicator(std::move(*made));
+  const auto agreed = engine->agree_who_is_left(*core_);
+  if (!agreed) return agreed.error();
+  std::vector<Rank> left, missing;
+  for (std::size_t rank = 0; rank < core_->members.size(); ++rank)
+    (agreed->gone[rank] ? missing : left).push_back(core_->members[rank]);
+  std::sort(missing.begin(), missing.end());
+  if (label.empty())
+    label = missing.empty() ? core_->label + " again" : fmt::format("{} without {}", core_->label, rank_list(missing));
+  return Communicator(engine->make_communicator(agreed->id, shortened(std::move(label)), std::move(left)));
 }
 
 void Communicator::abort(std::string reason) {

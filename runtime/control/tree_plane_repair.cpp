@@ -173,7 +173,10 @@ bool TreePlane::on_agreement(Link& link, std::uint8_t type, std::string_view pay
       mark_gone(link.peer, -1);
       return true;
     }
-    if (given_up(self_)) return link.stream->finish(), true;
+    if (given_up(self_)) {
+      link.stream->finish();
+      return true;
+    }
     for (Link& former : links_) {
       if (former.peer != link.peer || !former.carries()) continue;
       if (former.silence_noted) heard_again(former);
@@ -194,7 +197,8 @@ bool TreePlane::on_agreement(Link& link, std::uint8_t type, std::string_view pay
         link.stream->close_with(
             FrameStream::encode(static_cast<std::uint8_t>(Message::failure), control::encode(why_given_up(link.peer))));
       link.stream->close();
-      return find_parent(), true;
+      find_parent();
+      return true;
     }
     asked_.clear();
     mute_.clear();

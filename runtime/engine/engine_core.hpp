@@ -85,9 +85,9 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void call_failed(const CommunicatorCore& communicator, const Status& why);
   /// Where calls go that are not made, as their arguments are wrong: those who wait in them hear why.
   Refusals& refusals() { return refusals_; }
-  /// Waits until all members of it that are left have called this, and makes a communicator of them. An empty label:
-  /// one that says who is missing.
-  Result<std::shared_ptr<CommunicatorCore>> shrink(CommunicatorCore& communicator, std::string label);
+  /// Waits until all members of it that are left have called this: who that is, and the number of a communicator of
+  /// them.
+  Result<Shrinks::Decision> agree_who_is_left(CommunicatorCore& communicator);
   Status wait(Execution& execution, std::chrono::nanoseconds limit);
   void drive_once();  ///< progress if nobody else makes it
   void abort(CommunicatorCore& communicator, std::string reason);

@@ -26,8 +26,10 @@ Shrinks::Shrinks(Rank self, int world_size, ControlPlane* control, Words words)
 Result<Shrinks::Decision> Shrinks::agree(const Call& call) {
   std::unique_lock lock(mutex_);
   const std::uint64_t id = first_id + static_cast<std::uint64_t>(self_) + std::uint64_t{made_} * world_size_;
-  if (id > last_id)
-    return Status(ErrorCode::unsupported, fmt::format("shrink of '{}': no communicator number is left", call.label));
+  if (id > last_id || call.members.size() > ShrinkLetter::most_members)
+    return Status(ErrorCode::unsupported,
+                  fmt::format("shrink of '{}': it has more than {} ranks, or no communicator number is left",
+                              call.label, ShrinkLetter::most_members));
   ++made_;  // no other shrink that this rank decides has it, and those of other ranks have other remainders
   Waiting waiting{call, ShrinkAgreement(call.communicator, call.round, static_cast<int>(call.members.size()), call.self,
                                         static_cast<std::uint32_t>(id))};
@@ -170,27 +172,15 @@ void Shrinks::forget(std::uint32_t communicator_id) {
   std::erase_if(over_in_order_, is_of_it);
 }
 
-// ---- what an engine makes of it
-// ----------------------------------------------------------------------------------------
-
-Result<std::shared_ptr<CommunicatorCore>> EngineCore::shrink(CommunicatorCore& communicator, std::string label) {
+Result<Shrinks::Decision> EngineCore::agree_who_is_left(CommunicatorCore& communicator) {
   const std::lock_guard one_at_a_time(communicator.shrinking);
   auto decision = shrinks_.agree({communicator.global_id(), communicator.shrinks, communicator.label,
                                   communicator.members, communicator.self, parts_.config.timeout});
-  if (!decision) return decision.error();
-  ++communicator.shrinks;
-  std::vector<Rank> left, missing;
-  for (std::size_t member = 0; member < communicator.members.size(); ++member)
-    (decision->gone[member] ? missing : left).push_back(communicator.members[member]);
-  std::sort(missing.begin(), missing.end());
-  if (label.empty())
-    label = missing.empty() ? fmt::format("{} again", communicator.label)
-                            : fmt::format("{} without {}", communicator.label, rank_list(missing));
-  return make_communicator(decision->id, std::move(label), std::move(left));
+  if (decision) ++communicator.shrinks;
+  return decision;
 }
 
-// ---- errors
-// -----------------------------------------------------------------------------------------------------------
+// ---- errors -------------------------------------------------------------------------------------------------------
 
 std::vector<Rank> Shrinks::ranks(const Waiting& waiting, const MemberSet& set) const {
   std::vector<Rank> found;

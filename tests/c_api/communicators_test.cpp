@@ -104,6 +104,8 @@ TEST(Communicators, that_were_aborted_are_shrunk_to_those_who_are_left) {
     std::int32_t sum = self.rank, rank = -1;
     EXPECT_OK(fabring_allreduce(all, &sum, &sum, 1, FABRING_TYPE_INT32, FABRING_OP_SUM, &error));
     EXPECT_EQ(sum, 3) << "nobody was lost";
+    fabring_comm *longest = nullptr, *again = nullptr;
+    EXPECT_OK(fabring_comm_duplicate(all, std::string(200, 'x').c_str(), &longest, &error));
     if (self.rank != 1) {  // which leaves
       EXPECT_OK(fabring_comm_shrink(all, "the two", &left, &error));
       EXPECT_EQ(label_of(left), "the two");
@@ -112,7 +114,13 @@ TEST(Communicators, that_were_aborted_are_shrunk_to_those_who_are_left) {
       EXPECT_OK(fabring_allreduce(left, &sum, &sum, 1, FABRING_TYPE_INT32, FABRING_OP_SUM, &error));
       EXPECT_EQ(sum, 6);
       EXPECT_OK(fabring_comm_free(left));
+      EXPECT_OK(fabring_comm_shrink(longest, nullptr, &again, &error));
+      char label[300];
+      EXPECT_OK(fabring_comm_label(again, label, sizeof label, nullptr, &error));
+      EXPECT_EQ(label, std::string(200, 'x') + "...") << "no name grows with every shrink";
+      EXPECT_OK(fabring_comm_free(again));
     }
+    EXPECT_OK(fabring_comm_free(longest));
     EXPECT_OK(fabring_comm_free(all));
   });
 }

@@ -232,6 +232,15 @@ class Job:
         for number in range(self.size):
             self.start(number, commands(number) if callable(commands) else commands)
 
+    def kill_in_a_loop(self, victim, on, ranks):
+        """These ranks sum on this communicator until one of them is killed, in the middle of it; the others."""
+        for rank in ranks:
+            rank.say(f"loop on={on} steps=0 every=10 sizes=4194304")
+        for rank in ranks:
+            rank.wait_event("step", 30, start=len(rank.events))
+        self.ranks[victim].signal(signal.SIGKILL)
+        return [rank for rank in ranks if rank.number != victim]
+
     def others(self, *numbers):
         return [rank for rank in self.ranks if rank.number not in numbers]
 

@@ -37,12 +37,7 @@ def go_on(options, transport, victims):
         job.wait_event("serving", 30)
         left, group = list(job.ranks), "world"
         for number, victim in enumerate(victims, 1):
-            for rank in left:
-                rank.say(f"loop on={group} steps=0 every=10 sizes=4194304")
-            for rank in left:
-                rank.wait_event("step", 30, start=len(rank.events))
-            job.ranks[victim].signal(signal.SIGKILL)
-            left.remove(job.ranks[victim])
+            left = job.kill_in_a_loop(victim, group, left)
             failed = lost(left, [victim])
             before, group = group, f"left{number}"
             events = shrink(left, before, group, len(left))

@@ -100,15 +100,18 @@ struct World {
 
   void start() {
     planes.resize(heard.size());
-    each([&](Rank rank) {
-      Config own = config;
-      own.rank = rank;
-      BoardBootstrap bootstrap(board);
-      auto plane = start_control_plane(own, "", bootstrap, log, options);
-      ASSERT_TRUE(plane.has_value()) << plane.error().to_string();
-      (*plane)->on_failure([this, rank](const Failure& failure) { of(rank).add(failure); });
-      planes[static_cast<std::size_t>(rank)] = std::move(*plane);
-    });
+    each([&](Rank rank) { begin(rank); });
+  }
+
+  /// The plane of one rank; there must be room for it in `planes`.
+  void begin(Rank rank) {
+    Config own = config;
+    own.rank = rank;
+    BoardBootstrap bootstrap(board);
+    auto plane = start_control_plane(own, "", bootstrap, log, options);
+    ASSERT_TRUE(plane.has_value()) << plane.error().to_string();
+    (*plane)->on_failure([this, rank](const Failure& failure) { of(rank).add(failure); });
+    planes[static_cast<std::size_t>(rank)] = std::move(*plane);
   }
 
   /// Runs `body` for every rank in a thread of its own.

@@ -45,6 +45,8 @@ bool is_reproducible(Collective collective, Algorithm algorithm);
 
 /// Must all blocks be of one length?
 bool needs_equal_blocks(Collective collective, Algorithm algorithm);
+/// There is a plan for so many ranks: some forms exist for powers of two only.
+bool takes_ranks(Collective collective, Algorithm algorithm, int ranks);
 
 /// What a plan may depend on: only what every rank is bound to know alike.
 struct PlanRequest {

@@ -54,24 +54,14 @@ bool is_made_by_parts(Collective collective, std::string_view algorithm, int ran
          (algorithm == "direct_two_shot" || (ranks == 2 && (algorithm == "ring" || algorithm == "halving_doubling")));
 }
 
-}  // namespace
-
-TilingRules rules_through_loopback(TilingRules rules, int ranks) {
-  if (ranks > most_ranks_of_long_messages) return rules;
-  rules.segment_bytes = std::size_t{512} << 10;
-  rules.depth = 2;
-  rules.exchanged_whole_bytes = rules.segment_bytes;
-  return rules;
+// What a rank gets from all others stays in scratch memory until it has all of it, as it is added in their order.
+bool keeps_all_messages(Collective collective, std::string_view algorithm) {
+  return reduces(collective) &&
+         (algorithm == "direct_one_shot" || algorithm == "direct_two_shot" || algorithm == "star");
 }
 
-TilingRules rules_between_gpus(TilingRules rules) {
-  rules.eager_bytes = std::min(rules.eager_bytes, unasked_between_gpus);
-  rules.smallest_bytes = std::size_t{512} << 10;
-  return rules;
-}
-
-TilingRules rules_for(const TilingRules& rules, Collective collective, std::string_view algorithm, int ranks,
-                      std::uint64_t bytes) {
+TilingRules rules_by_size(const TilingRules& rules, Collective collective, std::string_view algorithm, int ranks,
+                          std::uint64_t bytes) {
   TilingRules own = rules;
   const bool too_long = rules.landing_vector_bytes != 0 && bytes > rules.landing_vector_bytes;
   if (rules.landing_bytes != 0 && !too_long && is_reduced_at_once(collective, algorithm, ranks)) {
@@ -108,6 +98,36 @@ TilingRules rules_for(const TilingRules& rules, Collective collective, std::stri
     own.segment_bytes = std::clamp(each, rules.smallest_bytes, rules.segment_bytes);
   }
   return own;
+}
+
+}  // namespace
+
+TilingRules rules_through_loopback(TilingRules rules, int ranks) {
+  if (ranks > most_ranks_of_long_messages) return rules;
+  rules.segment_bytes = std::size_t{512} << 10;
+  rules.depth = 2;
+  rules.exchanged_whole_bytes = rules.segment_bytes;
+  return rules;
+}
+
+TilingRules rules_between_gpus(TilingRules rules) {
+  rules.eager_bytes = std::min(rules.eager_bytes, unasked_between_gpus);
+  rules.smallest_bytes = std::size_t{512} << 10;
+  return rules;
+}
+
+TilingRules for_kept_messages(TilingRules rules, Collective collective, std::string_view algorithm, int ranks) {
+  if (!keeps_all_messages(collective, algorithm)) return rules;
+  constexpr std::size_t smallest = 64;  // as FABRING_SEGMENT_BYTES
+  const std::size_t fits = std::max(rules.scratch_bytes / (2 * static_cast<std::size_t>(ranks)), smallest);
+  rules.segment_bytes = std::min(rules.segment_bytes, fits);
+  rules.smallest_bytes = std::min(rules.smallest_bytes, rules.segment_bytes);
+  return rules;
+}
+
+TilingRules rules_for(const TilingRules& rules, Collective collective, std::string_view algorithm, int ranks,
+                      std::uint64_t bytes) {
+  return for_kept_messages(rules_by_size(rules, collective, algorithm, ranks, bytes), collective, algorithm, ranks);
 }
 
 std::size_t tile_count(double message_bytes, std::size_t count, const TilingRules& rules) {

@@ -53,6 +53,9 @@ struct TilingRules {
   std::size_t long_segment_bytes = 0;
   std::uint32_t long_depth = 8;
   std::uint32_t reducing_depth = 0;  ///< tiles in flight of collectives that reduce; 0: depth
+  /// The least scratch memory that a rank has. Where messages of all ranks are kept until they are reduced together,
+  /// those of one tile take half of it at most.
+  std::size_t scratch_bytes = std::size_t{32} << 20;
 };
 
 /// The rules where the ranks of one host reach each other through its network: the kernel takes less time for few long
@@ -72,8 +75,12 @@ TilingRules rules_between_gpus(TilingRules rules);
 /// and system calls; a rank that talks to several others at once sends each half as much, as all of it passes the same
 /// cache; a broadcast between two, which goes one way only, four times as much. What of all ranks waits in memory that
 /// they share until it is reduced together should still be in the cache then, so of many ranks messages are shorter.
+/// Nor are they longer than for_kept_messages() says.
 TilingRules rules_for(const TilingRules& rules, Collective collective, std::string_view algorithm, int ranks,
                       std::uint64_t bytes);
+
+/// The rules with messages short enough that those of all ranks fit into scratch memory, where they are kept there.
+TilingRules for_kept_messages(TilingRules rules, Collective collective, std::string_view algorithm, int ranks);
 
 /// Into how many tiles `count` elements are cut, if a message is as long as `message_bytes` for each element of its
 /// tile.

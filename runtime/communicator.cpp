@@ -210,16 +210,16 @@ Choice Communicator::explain(const Operation& operation) const {
   if (is_message(call->collective)) return {"message", "one message", {}};
   const WorldShape& shape = core_->shape();
   const Constraints constraints = constraints_of(*call, engine->config());
-  const Chosen chosen = choices->choose(call->collective, call->carried_bytes(), constraints);
-  Choice choice{
-      std::string(name(chosen.algorithm)), reason_text(chosen, call->collective, call->carried_bytes(), shape), {}};
+  const std::size_t bytes = call->choice_bytes();
+  const Chosen chosen = choices->choose(call->collective, bytes, constraints);
+  Choice choice{std::string(name(chosen.algorithm)), reason_text(chosen, call->collective, bytes, shape), {}};
+  if (lengths_by_pair(*call)) choice.reason += "; chosen as for no bytes, as each rank knows only its own lengths";
   if (uses_devices(operation, engine->device())) {
     auto with_buffers = make_call(operation, *core_, *choices, engine->config(), engine->device());
     choice.reason += "; GPU memory: " + (with_buffers ? engine->device_path(*core_, std::move(*with_buffers)).text()
                                                       : with_buffers.error().message());
   }
-  for (const Candidate& one :
-       candidates(call->collective, call->carried_bytes(), shape, engine->pricing_machine(), constraints))
+  for (const Candidate& one : candidates(call->collective, bytes, shape, engine->pricing_machine(), constraints))
     choice.candidates.push_back({std::string(name(one.algorithm)),
                                  one.predicted ? static_cast<double>(*one.predicted) * 1e-3 : 0.0,
                                  std::string(one.excluded)});

@@ -1,5 +1,7 @@
 #include "collectives/algorithms/catalogue.hpp"
 
+#include <bit>
+
 namespace fabring {
 namespace {
 
@@ -80,6 +82,11 @@ bool keeps_order(Collective collective, Algorithm algorithm) {
 bool is_reproducible(Collective collective, Algorithm algorithm) {
   const CatalogueEntry* entry = find_in_catalogue(collective, algorithm);
   return entry != nullptr && entry->claim == Claim::one_step;
+}
+
+bool takes_ranks(Collective collective, Algorithm algorithm, int ranks) {
+  const CatalogueEntry* entry = find_in_catalogue(collective, algorithm);
+  return entry != nullptr && (!entry->powers_of_two_only || std::has_single_bit(static_cast<unsigned>(ranks)));
 }
 
 bool needs_equal_blocks(Collective collective, Algorithm algorithm) {

@@ -1,4 +1,3 @@
-#include <bit>
 #include <string>
 #include <utility>
 
@@ -57,7 +56,7 @@ Result<Plan> make_plan(const PlanRequest& request) {
   const CatalogueEntry* entry = find_in_catalogue(request.collective, request.algorithm);
   if (entry == nullptr) return refuse(request, "there is no such plan; choose another algorithm");
   const auto size = static_cast<int>(request.node_of.size());
-  if (entry->powers_of_two_only && !std::has_single_bit(request.node_of.size())) {
+  if (!takes_ranks(request.collective, request.algorithm, size)) {
     return refuse(request, std::to_string(size) + " ranks are no power of two; circulant takes any number");
   }
   PlanBuilder plan(std::string(name(request.algorithm)), request.rank, size, request.collective,

@@ -19,13 +19,20 @@ constexpr std::uint8_t automatic = 255;
 std::string_view unfit(Collective collective, Algorithm algorithm, const WorldShape& shape,
                        const Constraints& constraints) {
   if (!has_algorithm(collective, algorithm)) return "the collective has no such algorithm";
+  if (!takes_ranks(collective, algorithm, shape.ranks)) return "its number of ranks has to be a power of two";
   if (constraints.reproducible && !is_reproducible(collective, algorithm))
     return "its rounding depends on how the vector is cut";
   if (constraints.ordered && !keeps_order(collective, algorithm))
     return "its operands are not in the order of the ranks";
   if (constraints.unequal_blocks && needs_equal_blocks(collective, algorithm)) return "it needs blocks of equal length";
-  if (algorithm == Algorithm::star && shape.ranks > 2) return "it is the baseline, never chosen";
   return {};
+}
+
+/// Why it is not chosen by itself, though it may be asked for.
+std::string_view never_chosen(Collective collective, Algorithm algorithm, const WorldShape& shape,
+                              const Constraints& constraints) {
+  if (algorithm == Algorithm::star && shape.ranks > 2) return "it is the baseline, never chosen";
+  return unfit(collective, algorithm, shape, constraints);
 }
 
 /// Between nodes prices that differ by less than they are known say nothing, and measured on links the ring, or the
@@ -37,8 +44,7 @@ void prefer_steady(std::vector<Candidate>& all, Collective collective, std::uint
   const Nanoseconds percent = steady_percent(bytes, shape);
   if (percent == 0 || all.empty()) return;
   const Algorithm first = all.front().algorithm;
-  if (reduces(collective) &&
-      rules_for(machine.tiling, collective, name(first), shape.ranks, bytes).landing_bytes != 0)
+  if (reduces(collective) && rules_for(machine.tiling, collective, name(first), shape.ranks, bytes).landing_bytes != 0)
     return;
   for (const Algorithm steady : {Algorithm::hierarchical, Algorithm::ring}) {
     const auto at = std::ranges::find(all, steady, &Candidate::algorithm);
@@ -72,7 +78,7 @@ std::vector<Candidate> candidates(Collective collective, std::uint64_t bytes, co
   for (const Algorithm algorithm : all_algorithms()) {
     if (!has_algorithm(collective, algorithm)) continue;
     Candidate candidate{algorithm, predict(collective, algorithm, bytes, shape, machine),
-                        unfit(collective, algorithm, shape, meant(collective, constraints))};
+                        never_chosen(collective, algorithm, shape, meant(collective, constraints))};
     if (!candidate.predicted && candidate.excluded.empty()) candidate.excluded = "it has no price";
     all.push_back(candidate);
   }
@@ -110,7 +116,7 @@ ChoiceTable ChoiceTable::make(const WorldShape& shape, const Machine& machine, s
         std::size_t fit = 0;
         for (const Candidate& each : priced) {
           if (!each.excluded.empty()) break;
-          if (!unfit(collective, each.algorithm, shape, meant(collective, constraints_of(v))).empty()) continue;
+          if (!never_chosen(collective, each.algorithm, shape, meant(collective, constraints_of(v))).empty()) continue;
           if (fit++ == 0) chosen.algorithm = each.algorithm;
         }
         chosen.reason = fit == 0           ? ChoiceReason::nothing_fits
@@ -133,7 +139,7 @@ Chosen ChoiceTable::choose_overridden(Collective collective, std::uint64_t bytes
     if (!rule.algorithm) return chosen;
     const auto algorithm = rule.algorithm_for(collective);
     if (!algorithm) continue;  // "ring" is for the collectives that have it
-    if (unfit(collective, *algorithm, {1, 1, 1, 1}, meant(collective, constraints)).empty())
+    if (unfit(collective, *algorithm, shape_, meant(collective, constraints)).empty())
       return {*algorithm, ChoiceReason::asked_for};
     unfit_rules = true;
   }
@@ -183,7 +189,8 @@ Result<ChoiceTable> ChoiceTable::from_bytes(std::string_view bytes, const WorldS
         if (chosen.reason == ChoiceReason::nothing_fits) continue;
         const auto collective = static_cast<Collective>(c);
         if (!known(algorithm) ||
-            !unfit(collective, static_cast<Algorithm>(algorithm), shape, meant(collective, constraints_of(v))).empty())
+            !never_chosen(collective, static_cast<Algorithm>(algorithm), shape, meant(collective, constraints_of(v)))
+                 .empty())
           return refuse("names an algorithm that " + std::string(name(collective)) + " cannot use");
         chosen.algorithm = static_cast<Algorithm>(algorithm);
       }

@@ -202,17 +202,17 @@ Status check_machine(const Machine& machine) {
   count("oversubscription_percent", machine.oversubscription_percent, 1, 100'000);
   count("segment_bytes", machine.tiling.segment_bytes, 1, std::size_t{1} << 40);
   count("smallest_bytes", machine.tiling.smallest_bytes, 1, std::size_t{1} << 40);
-  count("depth", machine.tiling.depth, 1, 64);
+  count("depth", machine.tiling.depth, 1, 1024);
   count("eager_bytes", machine.tiling.eager_bytes, 0, std::size_t{1} << 40);
   count("landing_bytes", machine.tiling.landing_bytes, 0, std::size_t{1} << 40);
-  count("landing_depth", machine.tiling.landing_depth, 1, 64);
+  count("landing_depth", machine.tiling.landing_depth, 1, 1024);
   count("landing_vector_bytes", machine.tiling.landing_vector_bytes, 0, std::uint64_t{1} << 50);
   count("eager_in_tiles_bytes", machine.tiling.eager_in_tiles_bytes, 0, std::size_t{1} << 40);
   count("moved_segment_bytes", machine.tiling.moved_segment_bytes, 0, std::size_t{1} << 40);
   count("reduced_together_bytes", machine.tiling.reduced_together_bytes, 0, std::size_t{1} << 40);
   count("exchanged_whole_bytes", machine.tiling.exchanged_whole_bytes, 0, std::size_t{1} << 40);
   count("long_segment_bytes", machine.tiling.long_segment_bytes, 0, std::size_t{1} << 40);
-  count("long_depth", machine.tiling.long_depth, 1, 64);
+  count("long_depth", machine.tiling.long_depth, 1, 1024);
   for (std::size_t i = 0; i < calibrated_sizes.size(); ++i)
     count(calibration_field(i), machine.of_allreduce.percent[i], least_calibration, most_calibration);
   return status;

@@ -26,9 +26,9 @@ bool packs_blocks(Algorithm algorithm) {
 }  // namespace
 
 /// The two further rounds where n is no power of two.
-void PricedWorld::fold(Phases& phases, bool reduces) const {
+void PricedWorld::fold(Phases& phases) const {
   if (std::has_single_bit(static_cast<std::uint64_t>(n))) return;
-  for (const bool reduced : {reduces, false}) {
+  for (const bool reduced : {true, false}) {
     phases.list.push_back(round(S, 1, reduced));
     phases.list.back().rotating = false;
   }
@@ -75,9 +75,9 @@ Phases PricedWorld::reduce_scatter(Algorithm algorithm, bool reduces) const {
       break;
     case Algorithm::halving_doubling:
     case Algorithm::recursive_doubling:  // blocks double with the distance
-      for (std::int64_t distance = 1, m = 1LL << log2_down(n); distance < m; distance *= 2)
-        phases.list.push_back(exchange(share(m / distance), distance, reduces));
-      fold(phases, reduces);
+      if (!std::has_single_bit(static_cast<std::uint64_t>(n))) break;
+      for (std::int64_t distance = 1; distance < n; distance *= 2)
+        phases.list.push_back(exchange(share(n / distance), distance, reduces));
       break;
     default:
       break;
@@ -119,7 +119,7 @@ Phases PricedWorld::allreduce(Algorithm algorithm) const {
         phases.list.push_back(exchange(S, distance, true));
         phases.list.back().aside = S;
       }
-      fold(phases, true);
+      fold(phases);
       break;
     case Algorithm::direct_one_shot:
       phases.list = {everybody(S, static_cast<std::uint64_t>(n - 1) * S)};
@@ -144,7 +144,7 @@ Phases PricedWorld::allreduce(Algorithm algorithm) const {
       for (const bool reduces : {true, false})
         for (std::int64_t distance = 1; distance < 1LL << log2_down(n); distance *= 2)
           phases.list.push_back(exchange(share(2 * distance), distance, reduces));
-      fold(phases, true);
+      fold(phases);
       break;
     case Algorithm::circulant: {
       phases = reduce_scatter(algorithm, true);

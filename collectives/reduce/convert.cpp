@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "collectives/reduce/float_mode.hpp"
 #include "collectives/reduce/highway.hpp"
 #include "runtime/base/check.hpp"
 // Highway includes this file once per instruction set.
@@ -108,11 +109,13 @@ HWY_EXPORT(widen_target);
 
 void narrow(DataType to_type, void* to, const float* from, std::size_t count) {
   FABRING_CHECK(is_narrow(to_type));
+  const DefaultFloatMode mode;
   HWY_DYNAMIC_DISPATCH(narrow_target)(to_type, to, from, count);
 }
 
 void widen(DataType from_type, float* to, const void* from, std::size_t count) {
   FABRING_CHECK(is_narrow(from_type));
+  const DefaultFloatMode mode;
   HWY_DYNAMIC_DISPATCH(widen_target)(from_type, to, from, count);
 }
 

@@ -1,6 +1,7 @@
 // Division and multiplication of one buffer by one number.
 #include <algorithm>
 
+#include "collectives/reduce/float_mode.hpp"
 #include "collectives/reduce/highway.hpp"
 #include "collectives/reduce/reduce.hpp"
 #include "runtime/base/check.hpp"
@@ -144,12 +145,14 @@ void multiply_by_block(DataType type, void* to, const void* from, const void* fa
 void finish_average(DataType type, void* data, std::size_t count, int ranks) {
   FABRING_CHECK(supports(type, ReduceOp::avg));
   FABRING_CHECK(ranks > 0);
+  const DefaultFloatMode mode;
   if (ranks > 1) HWY_DYNAMIC_DISPATCH(divide_target)(type, data, count, ranks);
 }
 
 void scale(DataType type, void* to, const void* from, const void* factor, std::size_t count) {
   FABRING_CHECK(supports(type, ReduceOp::premul_sum));
   if (!is_floating_point(type) || size_of(type) > 2) return multiply_by_block(type, to, from, factor, count);
+  const DefaultFloatMode mode;
   float number;
   std::memcpy(&number, factor, sizeof(number));
   HWY_DYNAMIC_DISPATCH(multiply_small_floats)(type, to, from, count, number);

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "collectives/reduce/float_mode.hpp"
 #include "collectives/reduce/fold.hpp"
 #include "runtime/base/check.hpp"
 #include "runtime/base/reduce_ops.hpp"
@@ -47,6 +48,7 @@ ReduceKernel::ReduceKernel(DataType type, ReduceOp op) : type_(type), op_(op) {
 void ReduceKernel::operator()(void* to, std::span<const void* const> sources, std::size_t count) const {
   FABRING_CHECK(!sources.empty());
   if (count == 0) return;
+  const DefaultFloatMode mode;
   if (sources.size() > 1) return fold_({type_, op_, to, sources.data(), sources.size(), count});
   if (is_logical(op_)) {  // a value is a truth value only once it is 0 or 1: x or x
     const void* const twice[2] = {sources[0], sources[0]};

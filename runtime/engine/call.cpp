@@ -79,6 +79,8 @@ std::size_t Call::bytes() const {
   return elements * size_of(type);
 }
 
+std::size_t Call::choice_bytes() const { return lengths_by_pair(*this) ? 0 : carried_bytes(); }
+
 Signature Call::signature() const {
   Signature signature;
   signature.collective = static_cast<std::uint8_t>(collective);

@@ -75,6 +75,9 @@ struct Call {
   /// Of the data as a whole: the vector, or all blocks of the larger side.
   std::size_t bytes() const;
   std::size_t carried_bytes() const { return bytes() / size_of(type) * size_of(carried()); }
+  /// The same, of which its algorithm is chosen: only what all ranks know alike, or they would choose different ones. 0
+  /// where they know the lengths by pairs only.
+  std::size_t choice_bytes() const;
   std::size_t data_blocks = 1;  ///< how many blocks of `count` elements these are
 
   Signature signature() const;

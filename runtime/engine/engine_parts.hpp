@@ -42,8 +42,9 @@ struct EngineParts {
   /// The longest message that is sent unasked, if the endpoint could send longer ones so; alike on all ranks; 0: what
   /// it can.
   std::size_t unasked_limit = 0;
-  std::uint32_t depth_for_cards = 0;  ///< tiles in flight for several network cards, alike on all ranks; 0: the usual
-  bool some_have_gpus = false;        ///< some rank, not this one only: copies to and from a GPU should not be short
+  std::size_t least_scratch_bytes = 0;  ///< of all ranks; 0: as TilingRules says
+  std::uint32_t depth_for_cards = 0;    ///< tiles in flight for several network cards, alike on all ranks; 0: the usual
+  bool some_have_gpus = false;          ///< some rank, not this one only: copies to and from a GPU should not be short
   std::size_t eager_bytes =
       fabring::eager_bytes;       ///< largest message sent in a record, alike on all ranks; that: what the endpoint can
   ParcelRules parcels;            ///< alike on all ranks

@@ -268,7 +268,7 @@ class Maker {
 
 Status choose_for(Call& call, const CommunicatorCore& communicator, const ChoiceTable& choices, const Config& config) {
   if (is_message(call.collective)) return {};
-  const Chosen chosen = choices.choose(call.collective, call.carried_bytes(), constraints_of(call, config));
+  const Chosen chosen = choices.choose(call.collective, call.choice_bytes(), constraints_of(call, config));
   if (chosen.reason == ChoiceReason::nothing_fits)
     return Status(ErrorCode::unsupported,
                   fmt::format("{} on '{}': no algorithm can do this{}{}", call.describe_unchosen(), communicator.label,
@@ -287,7 +287,9 @@ Status wrong_call(const Call& call, const CommunicatorCore& communicator, const 
 Constraints constraints_of(const Call& call, const Config& config) {
   Constraints constraints;
   constraints.ordered = reduces(call.collective) && !call.commutes;
-  constraints.reproducible = reduces(call.collective) && config.reproducible;
+  // Nothing is rounded of whole numbers: any order gives the same bits.
+  const bool exact = !is_floating_point(call.type) && call.op != ReduceOp::avg && call.op != ReduceOp::user;
+  constraints.reproducible = reduces(call.collective) && config.reproducible && !exact;
   constraints.unequal_blocks = !call.counts.empty();
   return constraints;
 }

@@ -71,6 +71,7 @@ TilingRules EngineCore::tiling_rules() const {
   if (!parts_.shares_memory && parts_.config.segment_bytes == 0) rules.moved_segment_bytes = std::size_t{1} << 20;
   if (parts_.config.segment_bytes == 0) rules.long_segment_bytes = parts_.long_segment_bytes;
   if (parts_.config.depth != 0) rules.long_depth = rules.depth;
+  if (parts_.least_scratch_bytes != 0) rules.scratch_bytes = parts_.least_scratch_bytes;
   return rules;
 }
 

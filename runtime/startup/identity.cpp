@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 
 #include "collectives/tiling.hpp"
 #include "runtime/base/rank_list.hpp"
@@ -148,12 +149,17 @@ std::size_t segment_of(const std::vector<Identity>& ranks) {
   return segment;
 }
 
+std::size_t least_scratch_of(const std::vector<Identity>& ranks) {
+  std::size_t least = std::numeric_limits<std::size_t>::max();
+  for (const Identity& rank : ranks)
+    least =
+        std::min(least, rank.scratch_bytes != 0 ? static_cast<std::size_t>(rank.scratch_bytes) : scratch_budget({}));
+  return least;
+}
+
 std::size_t long_segment_of(const std::vector<Identity>& ranks) {
   if (ranks[0].segment_bytes != 0 || on_one_host(ranks)) return 0;
-  std::size_t budget = scratch_budget({});
-  for (const Identity& rank : ranks)
-    if (rank.scratch_bytes != 0) budget = std::min(budget, static_cast<std::size_t>(rank.scratch_bytes));
-  return budget / (2 * most_reduce_slots);
+  return std::min(least_scratch_of(ranks), scratch_budget({})) / (2 * most_reduce_slots);
 }
 
 std::size_t longest_lent(const Config& config, GpuUse use) {

@@ -62,6 +62,9 @@ std::uint32_t cores_of_host(const std::vector<Identity>& ranks);
 /// may need a segment from every rank, and as much again for what it sends. 0: the usual one.
 std::size_t segment_of(const std::vector<Identity>& ranks);
 
+/// The least scratch memory of all ranks: FABRING_SCRATCH_BYTES, or what it is where that is not set.
+std::size_t least_scratch_of(const std::vector<Identity>& ranks);
+
 /// The longest message between hosts whose processors do not copy (message_length.hpp): the slots of one operation take
 /// half of the least FABRING_SCRATCH_BYTES of all ranks at most. 0: one host, or FABRING_SEGMENT_BYTES is set.
 std::size_t long_segment_of(const std::vector<Identity>& ranks);

@@ -140,12 +140,13 @@ class Probe {
     return std::max<Nanoseconds>(times[static_cast<std::size_t>(rounds / 2)], 1);
   }
 
+  // Of integers: neither FABRING_WIRE_TYPE nor FABRING_REPRODUCIBLE makes it another operation than was asked for.
   Status run(const ProbeSample& sample, int operations) {
-    const std::size_t count = sample.bytes / sizeof(float);
+    const std::size_t count = sample.bytes / sizeof(std::int32_t);
     for (int i = 0; i < operations; ++i) {
       Status status = sample.collective == Collective::broadcast
-                          ? world_.broadcast(data_.data(), count, DataType::float32, 0)
-                          : world_.allreduce(data_.data(), data_.data(), count, DataType::float32, ReduceOp::sum);
+                          ? world_.broadcast(data_.data(), count, DataType::int32, 0)
+                          : world_.allreduce(data_.data(), data_.data(), count, DataType::int32, ReduceOp::sum);
       if (!status.ok()) return status;
     }
     return {};

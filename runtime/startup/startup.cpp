@@ -197,6 +197,7 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
                     parts.lent_segment_bytes >> 10,
                     begun ? "" : " (this rank had not begun to use one; where all have, they may be longer)"));
   parts.long_segment_bytes = long_segment_of(ranks);
+  parts.least_scratch_bytes = least_scratch_of(ranks);
   const bool lent = parts.shares_memory && all_lend(ranks, parts.node_of);
   if (lent) parts.unasked_limit = unasked_limit_of(ranks, parts.node_of);
   if (parts.unasked_limit != 0)

@@ -59,19 +59,42 @@ TEST(ChoiceTable, KeepsToWhatTheCallNeeds) {
   }
 }
 
+std::vector<int> full_nodes(int nodes, int ranks_of_each) {
+  std::vector<int> node_of;
+  for (int node = 0; node < nodes; ++node) node_of.insert(node_of.end(), static_cast<std::size_t>(ranks_of_each), node);
+  return node_of;
+}
+
+// Some forms exist for powers of two only, and were chosen for other worlds where their price was the lowest.
 TEST(ChoiceTable, EveryChoiceCanBeBuilt) {
-  for (const std::vector<int>& node_of :
-       std::vector<std::vector<int>>{{0}, {0, 0, 0}, {0, 0, 1, 1, 1}, {0, 1, 2, 0, 1}}) {
-    const ChoiceTable made = table(shape_of(node_of));
-    for (int c = 0; c < collective_count; ++c) {
-      for (std::uint64_t bytes = 1; bytes < 1024 * mebi; bytes *= 8) {
-        const Chosen found = choose(made, static_cast<Collective>(c), bytes);
-        if (found.reason == ChoiceReason::nothing_fits) continue;
-        PlanRequest request;
-        request.algorithm = found.algorithm;
-        request.collective = static_cast<Collective>(c);
-        request.node_of = node_of;
-        EXPECT_TRUE(make_plan(request)) << name(request.collective) << " by " << name(found.algorithm);
+  std::vector<std::vector<int>> worlds{{0, 0, 1, 1, 1}, {0, 1, 2, 0, 1}};
+  for (int ranks = 1; ranks <= 33; ranks += ranks < 17 ? 1 : 8) worlds.push_back(full_nodes(1, ranks));
+  for (const auto& [nodes, each] : {std::pair{3, 8}, {5, 4}, {9, 8}, {12, 1}, {12, 8}, {24, 8}})
+    worlds.push_back(full_nodes(nodes, each));
+  for (const std::string_view machine_name : machine_names()) {
+    for (const std::vector<int>& node_of : worlds) {
+      for (const std::uint32_t cores : {0u, 2u, 4u}) {
+        Machine machine = *find_machine(machine_name);
+        machine.cores = cores;
+        const ChoiceTable made = ChoiceTable::make(shape_of(node_of), machine);
+        for (int c = 0; c < collective_count; ++c) {
+          for (int v = 0; v < 8; ++v) {
+            const Constraints constraints{(v & 1) != 0, (v & 2) != 0, (v & 4) != 0};
+            std::optional<Algorithm> last;
+            for (std::uint64_t bytes = 1; bytes < 1024 * mebi; bytes *= 2) {
+              const Chosen found = choose(made, static_cast<Collective>(c), bytes, constraints);
+              if (found.reason == ChoiceReason::nothing_fits || found.algorithm == last) continue;
+              last = found.algorithm;
+              PlanRequest request;
+              request.algorithm = found.algorithm;
+              request.collective = static_cast<Collective>(c);
+              request.node_of = node_of;
+              const auto plan = make_plan(request);
+              ASSERT_TRUE(plan) << machine_name << ", " << cores << " cores, " << bytes
+                                << " bytes: " << plan.error().message();
+            }
+          }
+        }
       }
     }
   }
@@ -130,6 +153,23 @@ TEST(Overrides, DecideWhereTheyCoverTheCallAndCanDoIt) {
   const Chosen ordered = choose(made, Collective::allreduce, 64 * kibi, {.ordered = true});
   EXPECT_EQ(ordered.reason, ChoiceReason::asked_for_unfit);
   EXPECT_TRUE(keeps_order(Collective::allreduce, ordered.algorithm));
+}
+
+// "recursive_doubling" is for allreduce of any number of ranks, but for all_gather of a power of two only.
+TEST(Overrides, OneThatHasNoPlanForSoManyRanksIsPassedOver) {
+  for (const std::string rule : {"recursive_doubling", "halving_doubling"}) {
+    const Algorithm asked = *parse_algorithm(rule, Collective::allreduce);
+    const Collective other =
+        asked == Algorithm::recursive_doubling ? Collective::all_gather : Collective::reduce_scatter;
+    for (const int ranks : {3, 6}) {
+      const ChoiceTable made = table({ranks, 1, ranks, ranks}, rule);
+      EXPECT_EQ(choose(made, Collective::allreduce, kibi), (Chosen{asked, ChoiceReason::asked_for}));
+      const Chosen chosen = choose(made, other, kibi);
+      EXPECT_EQ(chosen.reason, ChoiceReason::asked_for_unfit);
+      EXPECT_TRUE(takes_ranks(other, chosen.algorithm, ranks)) << name(chosen.algorithm);
+    }
+    EXPECT_EQ(choose(table({4, 1, 4, 4}, rule), other, kibi), (Chosen{asked, ChoiceReason::asked_for}));
+  }
 }
 
 // The first rule for the size ended the search, though it cannot do the call.

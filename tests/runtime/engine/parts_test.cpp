@@ -386,6 +386,50 @@ TEST(Tiling, is_coarser_through_the_loopback_as_far_as_scratch_memory_reaches) {
   EXPECT_EQ(many.depth, TilingRules().depth);
 }
 
+// Where the messages of all ranks are kept until they are reduced together, so many of the usual length do not fit.
+TEST(Tiling, of_many_ranks_needs_no_more_scratch_memory_than_there_is) {
+  const auto on_nodes = [](int ranks, int nodes) {
+    std::vector<int> node_of(static_cast<std::size_t>(ranks));
+    for (std::size_t rank = 0; rank < node_of.size(); ++rank) node_of[rank] = static_cast<int>(rank) * nodes / ranks;
+    return node_of;
+  };
+  std::vector<int> unequal = on_nodes(130, 1);
+  std::fill(unequal.begin() + 100, unequal.end(), 1);
+  const TilingRules rules;
+  int tried = 0;
+  for (const auto& node_of : {on_nodes(130, 1), on_nodes(130, 65), on_nodes(600, 75), on_nodes(1024, 1), unequal}) {
+    for (int collective = 0; collective < collective_count; ++collective) {
+      for (const Algorithm algorithm : all_algorithms()) {
+        PlanRequest request{algorithm, 0, node_of, ReduceOp::sum, static_cast<Collective>(collective)};
+        auto plan = make_plan(request);
+        if (!plan) continue;
+        const PreparedPlan made(std::move(*plan));
+        Call call = vector_of((std::size_t{1} << 30) / (made.plan.blocks == 0 ? 1 : made.plan.blocks), 4);
+        call.collective = request.collective;
+        call.data_blocks = std::max<std::size_t>(made.plan.blocks, 1);
+        const Tiling tiling = choose_tiling(made, call, rules);
+        Operands operands(made, call);
+        Placement largest;
+        operands.bind(largest, tiling, 0);
+        EXPECT_LE(operands.lay_out_scratch(largest), rules.scratch_bytes)
+            << name(request.collective) << " by " << name(algorithm) << " over " << node_of.size() << " ranks";
+        ++tried;
+      }
+    }
+  }
+  EXPECT_GT(tried, 100);
+
+  Call tensors = vector_of(std::size_t{1} << 28, 4);
+  tensors.tensors =
+      std::make_shared<const std::vector<Tensor>>(std::vector<Tensor>{{nullptr, nullptr, std::size_t{1} << 28}});
+  const PreparedPlan direct = prepared(Algorithm::direct_two_shot, 0, on_nodes(1024, 1));
+  const Tiling tiling = choose_tiling(direct, tensors, rules);
+  Operands operands(direct, tensors);
+  Placement largest;
+  operands.bind(largest, tiling, tiling.cuts->largest);
+  EXPECT_LE(operands.lay_out_scratch(largest), rules.scratch_bytes);
+}
+
 // What two ranks reduce as it comes goes unasked, one long message after the other; what only moves if it is short
 // enough to be copied once more, and is not cut.
 TEST(Tiling, between_two_ranks_that_keep_landings_goes_unasked) {

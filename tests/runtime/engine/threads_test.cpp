@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <future>
+#include <numeric>
 #include <thread>
 
 #include "tests/runtime/engine/sum.hpp"
@@ -15,6 +16,7 @@ namespace fabring::fixture {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::Each;
 using ::testing::HasSubstr;
 
 TEST(Threads, blocking_calls_of_all_sizes_are_right) {
@@ -33,6 +35,49 @@ TEST(Threads, blocking_calls_of_all_sizes_are_right) {
 }
 
 // Memory that a call copied for itself is not sent again by the next one, whatever came of the first.
+TEST(Threads, only_what_is_rounded_has_to_be_reproducible) {
+  Config config;
+  config.reproducible = true;
+  config.algorithm = "ring";
+  ThreadWorld world(3, config);
+  const auto algorithm = [&](DataType type, const Reduction& reduction) {
+    return world.world(0).explain(Operation::allreduce(nullptr, nullptr, 3000, type, reduction)).algorithm;
+  };
+  EXPECT_EQ(algorithm(DataType::int32, ReduceOp::sum), "ring");
+  EXPECT_NE(algorithm(DataType::uint8, ReduceOp::avg), "ring");
+  EXPECT_EQ(algorithm(DataType::boolean, ReduceOp::logical_and), "ring");
+  EXPECT_NE(algorithm(DataType::float32, ReduceOp::sum), "ring");
+  EXPECT_NE(algorithm(DataType::float8_e5m2, ReduceOp::max), "ring");
+  const auto nothing = [](void*, const void*, std::size_t, DataType, void*) {};
+  EXPECT_NE(algorithm(DataType::int32, Reduction::user(nothing, nullptr, true)), "ring");
+}
+
+// Each rank knows only what it sends and receives itself, so it must not choose by that.
+TEST(Threads, alltoall_of_unequal_blocks_has_one_algorithm_whatever_a_rank_has_of_it) {
+  Config config;
+  config.algorithm = "alltoall:1-100:pairwise,alltoall:101-:direct_one_shot";
+  ThreadWorld world(3, config);
+  world.run([&](Rank rank, Communicator all) {
+    // What rank i sends to j, in elements: 4 B in all or 40 KB.
+    constexpr std::size_t lengths[3][3] = {{0, 0, 0}, {0, 0, 0}, {1, 0, 10'000}};
+    std::vector<std::size_t> counts, out_counts;
+    for (int other = 0; other < 3; ++other) {
+      counts.push_back(lengths[rank][other]);
+      out_counts.push_back(lengths[other][rank]);
+    }
+    std::vector<std::int32_t> in(20'000, 100 + rank),
+        out(std::accumulate(out_counts.begin(), out_counts.end(), 0UL), -1);
+    Operation operation = Operation::alltoall(in.data(), out.data(), 0, DataType::int32);
+    operation.by_blocks = true;
+    operation.blocks = {counts, {}};
+    operation.out_blocks = {out_counts, {}};
+    const Status status = all.run(operation);
+    ASSERT_TRUE(status.ok()) << status.to_string();
+    EXPECT_THAT(out, Each(102));
+    EXPECT_THAT(all.explain(operation).reason, HasSubstr("each rank knows only its own lengths"));
+  });
+}
+
 TEST(Threads, alltoall_in_place_sends_what_is_there_now_also_after_a_call_that_was_refused) {
   for (const auto over : {ThreadWorld::Over::inproc, ThreadWorld::Over::shm}) {
     ThreadWorld world(2, {}, over);

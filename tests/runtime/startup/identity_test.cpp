@@ -142,6 +142,15 @@ TEST(LongSegment, is_a_sixteenth_of_the_least_scratch_of_all_ranks_between_hosts
   EXPECT_EQ(long_segment_of(ranks), 0u) << "FABRING_SEGMENT_BYTES is set";
 }
 
+TEST(Scratch, counts_as_what_the_rank_with_least_has) {
+  std::vector<Identity> ranks(3);
+  EXPECT_EQ(least_scratch_of(ranks), std::size_t{32} << 20) << "what it is without a setting";
+  ranks[1].scratch_bytes = std::size_t{64} << 20;
+  EXPECT_EQ(least_scratch_of(ranks), std::size_t{32} << 20) << "of the others";
+  ranks[2].scratch_bytes = std::size_t{1} << 20;
+  EXPECT_EQ(least_scratch_of(ranks), std::size_t{1} << 20);
+}
+
 TEST(RanksBeside, are_those_of_other_containers_of_the_machine_too) {
   std::vector<Identity> ranks = in_containers({"a", "a", "b", "b"});
   EXPECT_EQ(ranks_beside(ranks, 0), 4);

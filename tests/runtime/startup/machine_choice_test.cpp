@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "collectives/cost/message_length.hpp"
+#include "runtime/base/settings.hpp"
 #include "runtime/startup/machine_file.hpp"
 
 namespace fabring {
@@ -109,6 +110,17 @@ TEST(MachineChoice, SharesTheCoresOfAMachineAmongItsContainers) {
 
 // ---- cards that move bytes themselves
 // --------------------------------------------------------------------------------
+
+// What a job measures is sent with the job's own settings in it.
+TEST(MachineFile, HasEveryDepthThatTheSettingMayHave) {
+  Machine machine = *find_machine("10g");
+  Config config;
+  ASSERT_TRUE(apply_setting("FABRING_DEPTH", "1024", config).ok());
+  machine.tiling.depth = machine.tiling.long_depth = static_cast<std::uint32_t>(config.depth);
+  const auto read = machine_from_json(machine_to_json(machine));
+  ASSERT_TRUE(read) << read.error().message();
+  EXPECT_EQ(read->tiling.depth, 1024u);
+}
 
 TEST(MachineOfCards, IsTheNamedOneForTheHostsThatTheNameStandsFor) {
   const auto ranks = lenders(on_hosts({"a", "a", "b", "b"}));

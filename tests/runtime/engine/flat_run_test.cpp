@@ -96,6 +96,38 @@ TEST_P(SmallOperations, of_every_kind_are_right_whoever_runs_them_at_once) {
   }
 }
 
+// The order in which a caller runs the steps of a plan itself is another one than the engine's.
+TEST_P(SmallOperations, are_right_by_every_algorithm_and_among_many_ranks) {
+  for (const Algorithm algorithm : all_algorithms()) {
+    for (const int ranks : {2, 3, 5, 8, 9}) {
+      Config config;
+      config.algorithm = name(algorithm);
+      ThreadWorld world(ranks, config, GetParam());
+      bool chosen = false;
+      world.run([&](Rank rank, Communicator all) {
+        std::mt19937_64 common(static_cast<std::uint64_t>(ranks));
+        for (int c = 0; c < static_cast<int>(Collective::send); ++c) {
+          const auto collective = static_cast<Collective>(c);
+          if (!has_algorithm(collective, algorithm) || !takes_ranks(collective, algorithm, ranks)) continue;
+          for (const std::size_t count : {0u, 1u, 5u, 40u}) {
+            Request what = any_request(collective, ranks, count, common);
+            what.salt = common();
+            for (int again = 0; again < 2; ++again) {
+              Asked asked(what, rank, ranks);
+              if (rank == 0 && all.explain(asked.operation).algorithm == name(algorithm)) chosen = true;
+              const Status status = all.run(asked.operation);
+              ASSERT_TRUE(status.ok()) << status.to_string();
+              ASSERT_TRUE(asked.right()) << name(collective) << " by " << name(algorithm) << " over " << ranks;
+            }
+          }
+        }
+      });
+      EXPECT_TRUE(chosen) << name(algorithm) << " over " << ranks;
+      EXPECT_GT(ran_at_once(world), 0u) << name(algorithm) << " over " << ranks;
+    }
+  }
+}
+
 // 0.0 and -0.0 compare equal, and what was kept for the first was taken for the second: zeros had the wrong sign.
 TEST_P(SmallOperations, scale_by_the_very_factor_that_was_given) {
   ThreadWorld world(2, {}, GetParam());

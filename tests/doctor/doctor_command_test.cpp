@@ -115,6 +115,8 @@ TEST(DoctorCommand, ExplainsCodesMessagesAndLogs) {
   EXPECT_THAT(code.out, HasSubstr("security group"));
   EXPECT_THAT(run({"doctor", "explain", "-61"}).out, HasSubstr("No provider fits"));
   EXPECT_THAT(run({"doctor", "explain", "unhandled", "system", "error"}).out, HasSubstr("NCCL"));
+  const auto brackets = run({"doctor", "explain", "[rank 3, too many open files]"});
+  EXPECT_THAT(brackets.out, testing::StartsWith("[rank 3, too many open files] (system)")) << brackets.err;
   const auto log = run({"doctor", "explain", "-", "--json"}, {}, "x\nncclRemoteError\n");
   EXPECT_EQ(nlohmann::ordered_json::parse(log.out)[0]["line"], 2);
   const auto unknown = run({"doctor", "explain", "peer_lots"});

@@ -405,6 +405,15 @@ TEST(Run, TheWordsOfOtherLaunchersAreItsOwnOnlyBeforeTheProgram) {
   EXPECT_EQ(none.out, "-np 4 --num-proc=3 -hostfile F\n") << none.err;
 }
 
+TEST(Run, AVariableIsOneWordAndTheProgramFollows) {
+  EXPECT_EQ(run({"run", "-n", "1", "-x", "A=1", "sh", "-c", "echo $A"}).out, "1\n");
+  const auto options =
+      run({"run", "-np", "2", "-x", "A=1", "--env", "B=2", "sh", "-c", "echo $A $B $@", "sh", "--option"});
+  EXPECT_EQ(options.out, "1 2 --option\n1 2 --option\n") << options.err;
+  EXPECT_EQ(run({"run", "-n", "1", "-x", "A=[b,c]", "sh", "-c", "echo $A"}).out, "[b,c]\n");
+  EXPECT_THAT(lines(run({"run", "-n", "1", "-x", "[A=b,C=d]", "env"}).out), testing::Contains("[A=b,C=d]"));
+}
+
 TEST(Run, AJobWhoseTimeIsUpIsTerminatedAndNotStartedAgain) {
   const auto result = run({"run", "-n", "2", "--timeout", "200ms", "--restarts", "3", "--", "sh", "-c",
                            "trap 'echo told to end; exit 0' TERM; while :; do sleep 0.01; done"});

@@ -184,6 +184,7 @@ void add_run(CLI::App& app, Session& session) {
       ->add_option("-x,--env", options->exports, "Variable for the ranks on all hosts, as it is here or with a value")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->expected(1)
+      ->allow_extra_args(false)  // else every word after the first value is one too, the program among them
       ->type_name("NAME[=VALUE]");
   command->add_option("--chdir,--wdir", options->several.directory, "Directory to run in (this one)")->type_name("DIR");
   command->add_option("--ssh", options->ssh, "How to reach other hosts (" + std::string(default_ssh) + ")")

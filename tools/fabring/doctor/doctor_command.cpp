@@ -22,11 +22,13 @@ void add_doctor(CLI::App& app, Session& session) {
 
 void name_the_part_of_doctor(std::vector<std::string>& arguments) {
   if (arguments.empty() || arguments[0] != "doctor") return;
-  // A code like -61 is no option: the blank keeps the parser from taking it for one.
-  for (std::size_t i = 2; i < arguments.size() && arguments[1] == "explain"; ++i)
-    if (arguments[i].size() > 1 && arguments[i][0] == '-' &&
-        arguments[i].find_first_not_of("0123456789", 1) == std::string::npos)
-      arguments[i].insert(0, " ");
+  // A code like -61 is no option, and a line of a log like "[a, b]" no list: the blank keeps the parser from taking
+  // them for one.
+  for (std::size_t i = 2; i < arguments.size() && arguments[1] == "explain"; ++i) {
+    const std::string& word = arguments[i];
+    const bool code = word.size() > 1 && word[0] == '-' && word.find_first_not_of("0123456789", 1) == std::string::npos;
+    if (code || word.starts_with('[')) arguments[i].insert(0, " ");
+  }
   const std::string next = arguments.size() > 1 ? arguments[1] : "";
   if (next == "-h" || next == "--help" || (!next.empty() && next[0] != '-')) return;
   arguments.insert(arguments.begin() + 1, "host");

@@ -112,8 +112,8 @@ int run(const ExplainOptions& options) {
     return exit_could_not_run;
   }
   std::string what;
-  for (const std::string& word : options.words) what += (what.empty() ? "" : " ") + word;
-  what.erase(0, std::min(what.find_first_not_of(' '), what.size()));
+  for (const std::string& word : options.words)  // name_the_part_of_doctor() may have put a blank before it
+    what += (what.empty() ? "" : " ") + word.substr(std::min(word.find_first_not_of(' '), word.size()));
   Answer answer;
   std::error_code error;
   const bool is_log = what == "-" || std::filesystem::exists(what, error);

@@ -55,6 +55,16 @@ TEST(DoctorCommand, ATransportThatDoesNotExistIsAnErrorOfUsage) {
   EXPECT_THAT(result.err, HasSubstr("there is no transport 'foo'"));
 }
 
+TEST(DoctorCommand, RanksThatDoNotMeetMakeOneReport) {
+  const auto result =
+      run({"doctor", "net", "-n", "2", "--json"}, {{"FABRING_SECRET_FILE", testing::TempDir() + "/no-such-secret"}});
+  EXPECT_EQ(result.code, 1);
+  const auto json = nlohmann::ordered_json::parse(result.out);
+  EXPECT_THAT(json["subject"].get<std::string>(), testing::StartsWith("rank 0 of 2 "));
+  EXPECT_EQ(json["counts"]["critical"], 1);
+  EXPECT_THAT(result.err, testing::ContainsRegex("doctor net: rank 1: .*no-such-secret"));
+}
+
 // Faults of the real system, that the program inherits from this one.
 class Harm {
  public:

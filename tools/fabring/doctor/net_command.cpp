@@ -22,6 +22,7 @@
 #include "tools/fabring/doctor/report.hpp"
 #include "tools/fabring/option_checks.hpp"
 #include "tools/fabring/own_ranks.hpp"
+#include "tools/fabring/start_together.hpp"
 #include "topology/host_identity.hpp"
 #include "topology/interfaces.hpp"
 #include "topology/rail_choice.hpp"
@@ -59,7 +60,7 @@ class NetCheck {
     config_.rendezvous_timeout = std::min(config_.rendezvous_timeout, limit / 2);
     if (!config_.secret_file.empty()) {
       auto secret = read_secret(config_.secret_file);
-      if (!secret) return could_not_meet(secret.error());
+      if (!secret) return writable ? could_not_meet(secret.error()) : exit_could_not_run;
       secret_ = std::move(*secret);
     }
     auto bootstrap = rendezvous(config_, secret_, log_);
@@ -236,19 +237,21 @@ class NetCheck {
             status.context().rank < 0 ? std::string() : fmt::format("rank {}", status.context().rank)};
   }
 
-  // Each rank says what it knows itself: who is missing is known at the master only.
+  // Each rank says what it knows itself: who is missing is known at the master only. The report is rank 0's, as always.
   int could_not_meet(const Status& why) {
+    if (config_.rank != 0) {
+      complain("doctor net", fmt::format("{} (host {}, meeting at {}:{})", said_by(config_.rank, why).message(),
+                                         host_name(), config_.master_addr, config_.master_port));
+      return exit_wrong;
+    }
     Report report;
     report.part = "net";
-    report.subject = fmt::format("rank {} of {} (host {}), meeting at {}:{}", config_.rank, config_.world_size,
-                                 host_name(), config_.master_addr, config_.master_port);
+    report.subject = fmt::format("rank 0 of {} (host {}), meeting at {}:{}", config_.world_size, host_name(),
+                                 config_.master_addr, config_.master_port);
     report.findings = {{why.code() == ErrorCode::mismatch ? "net.mismatch" : "net.rendezvous", Severity::critical,
                         why.message(), "without it no job starts, and nothing more can be checked",
-                        config_.rank == 0
-                            ? "start the missing ranks, or look why they do not reach this address: "
-                              "`fabring doctor net` there says what they see"
-                            : "see that rank 0 runs and that the address is its host's; from here: nc -vz "
-                              "with that address and port",
+                        "start the missing ranks, or look why they do not reach this address: "
+                        "`fabring doctor net` there says what they see",
                         why.context().rank < 0 ? std::string() : fmt::format("rank {}", why.context().rank)}};
     report.seconds = seconds();
     return deliver(report, options_.report, out_);

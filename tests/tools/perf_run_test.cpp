@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -48,6 +49,30 @@ TEST(PerfRun, EveryElementIsRightAndTheRingSendsWhatItShould) {
   const double ideal = 2.0 * 2 / 3 * (1 << 20), sent = list[3]["wire_bytes_per_rank"];
   EXPECT_GE(sent, ideal - 8);
   EXPECT_LE(sent, ideal * 1.02);
+}
+
+// Rank 1 dies when rank 0 has begun to write.
+TEST(PerfRun, WhatIsWrittenOfAJobThatLosesARankIsStillJson) {
+  const std::string pid_file = testing::TempDir() + "fabring-rank-1-" + std::to_string(::getpid());
+  for (const auto& [words, rows] :
+       std::vector<std::pair<std::string, std::size_t>>{{"allreduce --sizes 4,8,16M -i 20000", 2},
+                                                        {"--model 4x1000000 -i 100000", 0},
+                                                        {"--guard --sizes 4M --target-ms 60000 --cap-s 600", 0}}) {
+    Program program(
+        {"run", "-n", "2", "--", "sh", "-c",
+         "test $FABRING_RANK = 0 || echo $$ > " + pid_file + "; exec " FABRING_CLI " perf --json " + words});
+    ASSERT_TRUE(program.wait_for_output(rows > 0 ? "}" : "["));
+    int pid = 0;
+    ASSERT_TRUE(std::ifstream(pid_file) >> pid);
+    ASSERT_EQ(::kill(pid, SIGKILL), 0);
+    const auto result = program.wait();
+    EXPECT_EQ(result.code, 137) << words;
+    EXPECT_THAT(result.err, HasSubstr("peer_lost")) << words;
+    const auto list = nlohmann::ordered_json::parse(result.out, nullptr, false);
+    ASSERT_TRUE(list.is_array()) << words << ": " << result.out;
+    EXPECT_EQ(list.size(), rows) << words;
+  }
+  ::unlink(pid_file.c_str());
 }
 
 TEST(PerfRun, LanesAreThoseThatWereUsed) {

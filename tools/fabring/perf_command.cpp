@@ -207,7 +207,10 @@ int measure(const PerfOptions& options, const Environment& environment) {
   const auto wrong = options.kind == PerfKind::sizes   ? measure_sizes(**job)
                      : options.kind == PerfKind::model ? measure_model(**job)
                                                        : measure_guard(**job);
-  if (!wrong) return could_not_run(said_by(rank, wrong.error()));
+  if (!wrong) {
+    (*job)->break_off();
+    return could_not_run(said_by(rank, wrong.error()));
+  }
   if (*wrong == 0) return exit_fine;
   if ((*job)->writes())
     complain("perf", options.kind == PerfKind::guard

@@ -85,7 +85,13 @@ Status PerfJob::meet(const Status& own) {
 }
 
 void PerfJob::write(const std::string& text) {
-  if (writes()) out_.write(text);
+  if (!writes()) return;
+  out_.write(text);
+  open_array_ = options_.format == Format::json;
+}
+
+void PerfJob::break_off() {
+  if (open_array_) out_.write("\n]\n");
 }
 
 void PerfJob::tell_progress(const std::string& text) {
@@ -93,6 +99,7 @@ void PerfJob::tell_progress(const std::string& text) {
 }
 
 Status PerfJob::finish(const std::string& picture) {
+  open_array_ = false;  // the measurement has ended it
   if (writes()) {
     if (!options_.plot.empty()) plot_.write(picture);
     FABRING_TRY(plot_.finish());

@@ -38,6 +38,9 @@ class PerfJob {
   /// A line on stderr while a long run says nothing: every second on a terminal, every 15 s elsewhere.
   void tell_progress(const std::string& text);
 
+  /// Instead of finish(), when a measurement ended with an error: what was written so far is a whole document.
+  void break_off();
+
   /// Flushes the output, draws the picture if one was wanted, leaves the job.
   Status finish(const std::string& picture = {});
 
@@ -51,6 +54,7 @@ class PerfJob {
   std::unique_ptr<Engine> engine_;
   JobFacts facts_;
   ProgressNotes notes_;
+  bool open_array_ = false;  // of JSON: begun, and without its end
 };
 
 /// The three kinds of measurement. How many results were wrong, or too slow; the same on every rank.

@@ -25,10 +25,18 @@ int count(const std::string& text, const std::string& part) {
   for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++found;
   return found;
 }
+
+// As pipe2(): what is written to the second end is read from the first.
+bool open_terminal(int (&ends)[2]) {
+  ends[0] = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+  if (ends[0] < 0 || ::grantpt(ends[0]) != 0 || ::unlockpt(ends[0]) != 0) return false;
+  ends[1] = ::open(::ptsname(ends[0]), O_RDWR | O_NOCTTY | O_CLOEXEC);
+  return ends[1] >= 0;
+}
 }  // namespace
 
 Program::Program(const std::vector<std::string>& arguments, const std::map<std::string, std::string>& environment,
-                 const std::string& input) {
+                 const std::string& input, Stdout stdout_is) {
   std::vector<std::string> words{FABRING_CLI};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::map<std::string, std::string> variables{{"PATH", std::getenv("PATH") ? std::getenv("PATH") : "/usr/bin:/bin"}};
@@ -44,7 +52,8 @@ Program::Program(const std::vector<std::string>& arguments, const std::map<std::
   envp.push_back(nullptr);
 
   int in[2], out[2], err[2];
-  if (::pipe2(in, O_CLOEXEC) != 0 || ::pipe2(out, O_CLOEXEC) != 0 || ::pipe2(err, O_CLOEXEC) != 0) std::abort();
+  if (::pipe2(in, O_CLOEXEC) != 0 || ::pipe2(err, O_CLOEXEC) != 0) std::abort();
+  if (!(stdout_is == Stdout::terminal ? open_terminal(out) : ::pipe2(out, O_CLOEXEC) == 0)) std::abort();
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);

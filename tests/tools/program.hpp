@@ -17,9 +17,10 @@ struct ProgramResult {
 
 class Program {
  public:
+  enum class Stdout { pipe, terminal };
   /// `environment` is added to a clean one (PATH, no FABRING_*, no launcher's variables). `input` becomes its stdin.
   Program(const std::vector<std::string>& arguments, const std::map<std::string, std::string>& environment = {},
-          const std::string& input = {});
+          const std::string& input = {}, Stdout stdout_is = Stdout::pipe);
   ~Program();  // kills
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;

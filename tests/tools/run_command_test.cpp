@@ -215,6 +215,21 @@ TEST(Run, AJobWhoseOutputNobodyReadsEndsWhenItsTimeIsUp) {
   }
 }
 
+// poll() calls a terminal writable that has little room left; a write that waits for its reader would hold up all else.
+TEST(Run, AJobWhoseTerminalNobodyReadsEndsWhenItsTimeIsUp) {
+  for (const std::vector<std::string>& here :
+       {std::vector<std::string>{"-n", "1"}, std::vector<std::string>{"--hosts", "localhost:1"}}) {
+    std::vector<std::string> words{"run", "--timeout", "2s", "--", "yes"};
+    words.insert(words.begin() + 1, here.begin(), here.end());
+    Program program(words, {}, {}, Program::Stdout::terminal);
+    ASSERT_TRUE(program.wait_for_output("y", 1000));
+    program.leave_output_unread();
+    const auto result = program.wait();
+    EXPECT_EQ(result.code, 124) << here.front();
+    EXPECT_THAT(result.err, HasSubstr("nobody reads what the ranks print")) << here.front();
+  }
+}
+
 TEST(Run, AJobWhoseOutputNobodyReadsEndsAtASignal) {
   for (const std::vector<std::string>& here :
        {std::vector<std::string>{"-n", "2"}, std::vector<std::string>{"--hosts", "localhost:2"}}) {

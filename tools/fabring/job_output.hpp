@@ -51,7 +51,8 @@ class JobOutput {
 
  private:
   struct Way {
-    explicit Way(int fd) : queue(fd) {}
+    explicit Way(int fd) : terminal(own_way_to_terminal(fd)), queue(terminal.fd() >= 0 ? terminal.fd() : fd) {}
+    Descriptor terminal;
     OutputQueue queue;
     Time moved{};  ///< when its reader last took something, or had all
     bool closed = false;

@@ -1,5 +1,7 @@
 #include "tools/fabring/output_queue.hpp"
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <limits.h>
 #include <poll.h>
 #include <unistd.h>
@@ -11,7 +13,7 @@ namespace fabring::tools {
 
 bool OutputQueue::flush() {
   while (!empty()) {
-    // A pipe, socket or terminal that poll() calls writable takes this much without blocking.
+    // A pipe or socket that poll() calls writable takes this much without blocking.
     pollfd ready{fd_, POLLOUT, 0};
     if (::poll(&ready, 1, 0) <= 0) return true;
     const ssize_t written = ::write(fd_, bytes_.data() + written_, std::min<std::size_t>(size(), PIPE_BUF));
@@ -28,6 +30,11 @@ bool OutputQueue::flush() {
     }
   }
   return true;
+}
+
+Descriptor own_way_to_terminal(int fd) {
+  if (::isatty(fd) == 0) return {};
+  return Descriptor(::open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
 }
 
 }  // namespace fabring::tools

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/base/descriptor.hpp"
+
 namespace fabring::tools {
 
 class OutputQueue {
@@ -26,5 +28,10 @@ class OutputQueue {
   std::string bytes_;
   std::size_t written_ = 0;
 };
+
+/// Another way to the terminal that `fd` is, which does not block: poll() calls a terminal writable that has room for
+/// less than a line, and writing to it then waits for whoever reads it. None where `fd` is no terminal, or one that may
+/// not be opened again (another user's).
+Descriptor own_way_to_terminal(int fd);
 
 }  // namespace fabring::tools

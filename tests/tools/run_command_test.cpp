@@ -350,6 +350,22 @@ TEST(Run, SaysThatItsOutputCannotBeWritten) {
   }
 }
 
+// Three descriptors for each rank, where the soft limit leaves room for 20 ranks, the hard one for 340.
+TEST(Run, TheLimitOnOpenFilesIsRaisedForTheLauncherNotForItsRanks) {
+  const std::string cli = FABRING_CLI;
+  for (const char* here : {"-n 40", "--hosts localhost:40"}) {
+    const std::string job = " run " + std::string(here) + " -- sh -c 'ulimit -Sn'";
+    const auto raised = run({"run", "-n", "1", "--", "sh", "-c", "ulimit -Sn 64; ulimit -Hn 1024; exec " + cli + job});
+    EXPECT_EQ(raised.code, 0) << here << ": " << raised.err;
+    const auto limits = lines(raised.out);
+    EXPECT_EQ(limits.size(), 40u) << here;
+    EXPECT_THAT(limits, testing::Each("64")) << here;
+    const auto refused = run({"run", "-n", "1", "--", "sh", "-c", "ulimit -n 64; exec " + cli + job});
+    EXPECT_EQ(refused.code, 3) << here;
+    EXPECT_THAT(refused.err, HasSubstr("Too many open files; raise the limit on open files (ulimit -n)")) << here;
+  }
+}
+
 TEST(Run, PassesUserSignalsOnAndGoesOn) {
   for (const std::vector<std::string>& here :
        {std::vector<std::string>{"-n", "2"}, std::vector<std::string>{"--hosts", "localhost:2"}}) {

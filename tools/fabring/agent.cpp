@@ -19,6 +19,7 @@
 #include "tools/fabring/agent_wire.hpp"
 #include "tools/fabring/command.hpp"
 #include "tools/fabring/errno_status.hpp"
+#include "tools/fabring/open_files.hpp"
 #include "tools/fabring/output_queue.hpp"
 #include "tools/fabring/reserved_port.hpp"
 #include "tools/fabring/signal_source.hpp"
@@ -220,6 +221,7 @@ class Agent final : RankEvents {
       input_pipe_ = Descriptor(ends[1]);
       input_ = OutputQueue(ends[1]);
     }
+    allow_open_files(static_cast<std::size_t>(order->ranks) * ChildProcess::descriptors);
     const auto cpus = bindings(order->binding, order->ranks, affinity_cpus(), numa_nodes());
     for (int local = 0; local < order->ranks; ++local) {
       const int rank = order->first_rank + local;

@@ -1,5 +1,6 @@
 #include "tools/fabring/child_process.hpp"
 #include "tools/fabring/errno_status.hpp"
+#include "tools/fabring/open_files.hpp"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -39,7 +40,7 @@ struct Pipe {
 
 // What the child does between fork and exec; only calls that are safe there. Returns only if something failed.
 void become(const ChildStart& start, char** argv, char** envp, const std::string& path, pid_t launcher, int out,
-            int err) {
+            int err, const std::optional<rlimit>& open_files) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != launcher) ::_exit(128 + SIGKILL);  // the launcher died before prctl
@@ -61,6 +62,7 @@ void become(const ChildStart& start, char** argv, char** envp, const std::string
   const int input = start.input >= 0 ? start.input : ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (input < 0 || (input != STDIN_FILENO && ::dup2(input, STDIN_FILENO) < 0)) return;
   if (::dup2(out, STDOUT_FILENO) < 0 || ::dup2(err, STDERR_FILENO) < 0) return;
+  if (open_files) ::setrlimit(RLIMIT_NOFILE, &*open_files);  // last: what the launcher has open counts until exec
   ::execve(path.c_str(), argv, envp);
 }
 
@@ -125,10 +127,11 @@ Result<ChildProcess> ChildProcess::start(const ChildStart& start) {
   Pipe out, err, report;  // report carries errno when exec fails; closed by a good exec
   if (!out.open() || !err.open() || !report.open()) return because_of_errno("cannot make a pipe");
   const pid_t launcher = ::getpid();
+  const std::optional<rlimit> open_files = open_files_of_children();
   const pid_t pid = ::fork();
   if (pid < 0) return because_of_errno("cannot start a process");
   if (pid == 0) {
-    become(start, argv.data(), envp.data(), *program, launcher, out.write, err.write);
+    become(start, argv.data(), envp.data(), *program, launcher, out.write, err.write, open_files);
     const int error = errno;
     [[maybe_unused]] const auto written = ::write(report.write, &error, sizeof(error));
     ::_exit(127);
@@ -150,7 +153,7 @@ Result<ChildProcess> ChildProcess::start(const ChildStart& start) {
     // The program itself was found before.
     const std::string missing =
         error == ENOENT ? ": what its first line names as interpreter is not there (or its loader)" : "";
-    return Status(ErrorCode::unavailable, "cannot run '" + *program + "': " + std::strerror(error) + missing);
+    return Status(ErrorCode::unavailable, "cannot run '" + *program + "': " + words_of_errno(error) + missing);
   }
   return process;
 }

@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,6 +34,7 @@ struct Ending {
 
 class ChildProcess {
  public:
+  static constexpr std::size_t descriptors = 3;  ///< that a running one takes: its output, its errors, its end
   ChildProcess() = default;
   ~ChildProcess();  // kills the group
   ChildProcess(ChildProcess&& other) noexcept;

@@ -6,11 +6,11 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "fabring/version.hpp"
 #include "runtime/base/parse_value.hpp"
+#include "tools/fabring/errno_status.hpp"
 #include "tools/fabring/remote_shell.hpp"
 
 namespace fabring::tools {
@@ -25,7 +25,7 @@ Result<std::unique_ptr<HostLink>> HostLink::open(HostContact contact, const Envi
                                                  Lifeline& lifeline) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)
-    return Status(ErrorCode::unavailable, std::string("cannot make a pipe: ") + std::strerror(errno));
+    return because_of_errno(fmt::format("host {}: cannot make a pipe", contact.share.name));
   const Descriptor theirs(ends[0]);
   Descriptor ours(ends[1]);
   ChildStart start;

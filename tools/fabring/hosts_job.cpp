@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +18,7 @@
 #include "tools/fabring/host_link.hpp"
 #include "tools/fabring/job_output.hpp"
 #include "tools/fabring/job_supervisor.hpp"
+#include "tools/fabring/open_files.hpp"
 #include "tools/fabring/remote_shell.hpp"
 #include "tools/fabring/signal_source.hpp"
 #include "topology/host_identity.hpp"
@@ -313,14 +313,6 @@ class HostsAttempt final : HostEvents {
   int start_code_ = 0;
 };
 
-// Each host takes three descriptors; 1024, the usual soft limit, would be 340 hosts.
-void allow_many_descriptors() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 Result<std::string> own_path() {
   std::string path(4096, '\0');
   const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size());
@@ -332,7 +324,7 @@ Result<std::string> own_path() {
 }  // namespace
 
 Result<int> run_hosts_job(const HostsJobOptions& options, const Environment& environment) {
-  allow_many_descriptors();
+  allow_open_files(options.hosts.size() * (ChildProcess::descriptors + 1));  // and one for what it is told
   auto path = own_path();
   if (!path) return path.error();
   auto lifeline = Lifeline::start();

@@ -11,6 +11,7 @@
 
 #include "tools/fabring/job_output.hpp"
 #include "tools/fabring/job_supervisor.hpp"
+#include "tools/fabring/open_files.hpp"
 #include "tools/fabring/rank_group.hpp"
 #include "tools/fabring/reserved_port.hpp"
 #include "tools/fabring/signal_source.hpp"
@@ -132,6 +133,7 @@ std::string random_job_id() {
 }
 
 Result<int> run_local_job(const JobOptions& options, const Environment& environment) {
+  allow_open_files(static_cast<std::size_t>(options.ranks) * ChildProcess::descriptors);
   auto lifeline = Lifeline::start();
   if (!lifeline) return lifeline.error();
   auto signals = SignalSource::open({SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2});

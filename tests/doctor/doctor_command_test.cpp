@@ -136,6 +136,20 @@ TEST(DoctorCommand, ExplainsCodesMessagesAndLogs) {
   EXPECT_EQ(nothing.code, 3) << nothing.out << nothing.err;
 }
 
+TEST(DoctorCommand, ExplainsNumbersOfTheSystem) {
+  for (const char* code : {"24", "-24"}) {
+    const auto files = run({"doctor", "explain", code});
+    EXPECT_THAT(files.out, testing::AllOf(HasSubstr("LimitNOFILE"), HasSubstr("errno 24, EMFILE"))) << code;
+  }
+  for (const char* code : {"24", "22"}) {  // one that has an entry, one that has none
+    const auto json = nlohmann::ordered_json::parse(run({"doctor", "explain", code, "--json"}).out);
+    ASSERT_EQ(json.size(), 1u) << code;
+    for (const char* key : {"source", "codes", "meaning", "causes", "remedies", "consequence"})
+      ASSERT_TRUE(json[0].contains(key)) << code << " " << key;
+    EXPECT_TRUE(json[0]["causes"].is_array()) << code;
+  }
+}
+
 TEST(DoctorCommand, MistypedPartsAndOptionsAreNamed) {
   const auto part = run({"doctor", "hots"});
   EXPECT_EQ(part.code, 2);

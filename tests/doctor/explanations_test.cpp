@@ -132,5 +132,13 @@ TEST(Explanations, NumbersOfTheSystemAreNamed) {
   EXPECT_THAT(nearest_code("peer_lots"), HasSubstr("peer_lost"));
 }
 
+TEST(Explanations, NumbersOfTheSystemFindTheEntryOfTheirName) {
+  const auto files = explain_code("EMFILE");
+  ASSERT_THAT(files, SizeIs(1));
+  for (const char* code : {"24", "-24", "FI_EMFILE"}) EXPECT_EQ(explain_errno(code), files) << code;
+  EXPECT_EQ(explain_errno("99"), explain_code("EADDRNOTAVAIL"));
+  for (const char* none : {"", "4126", "0", "-", "hello", "22"}) EXPECT_THAT(explain_errno(none), IsEmpty()) << none;
+}
+
 }  // namespace
 }  // namespace fabring::tools

@@ -70,6 +70,7 @@ struct Answer {
 Answer about_code(const std::string& word) {
   Answer answer;
   auto found = explain_code(word);
+  if (found.empty()) found = explain_errno(word);
   if (found.empty()) found = explain_text(word);
   for (const Explanation* entry : found) {
     answer.text += wrapped(fmt::format("{} ({})", word, entry->source), 80, 2) + "\n" + entry_text(*entry) + "\n";
@@ -79,7 +80,7 @@ Answer about_code(const std::string& word) {
   const bool is_number = word.find_first_not_of("-0123456789") == std::string::npos;
   if (!number.empty() && (found.empty() || is_number)) {
     answer.text += number + "\n";
-    if (found.empty()) answer.json.push_back({{"source", "system"}, {"codes", word}, {"meaning", number}});
+    if (found.empty()) answer.json.push_back(entry_json({"system", word, "", number, "", ""}));
   }
   answer.known = !answer.text.empty();
   return answer;

@@ -42,6 +42,20 @@ std::string printable(std::string_view line) {
   return out;
 }
 
+// Of "24", "-24", "EMFILE" or "FI_EMFILE"; 0: it is none of this system.
+int errno_number(std::string_view code) {
+  constexpr int last = 133;
+  if (code.starts_with('-')) code.remove_prefix(1);
+  int number = 0;
+  const auto [rest, error] = std::from_chars(code.data(), code.data() + code.size(), number);
+  if (error == std::errc{} && rest == code.data() + code.size())
+    return number > 0 && number <= last && ::strerrorname_np(number) != nullptr ? number : 0;
+  if (code.starts_with("FI_")) code.remove_prefix(3);
+  for (number = 1; number <= last; ++number)
+    if (const char* name = ::strerrorname_np(number); name != nullptr && code == name) return number;
+  return 0;
+}
+
 }  // namespace
 
 std::vector<const Explanation*> explain_code(std::string_view code) {
@@ -105,20 +119,16 @@ std::string nearest_code(std::string_view code) {
   return did_you_mean(code, views);
 }
 
+std::vector<const Explanation*> explain_errno(std::string_view code) {
+  const int number = errno_number(code);
+  if (number == 0) return {};
+  return explain_code(::strerrorname_np(number));
+}
+
 std::string errno_text(std::string_view code) {
-  if (code.starts_with('-')) code.remove_prefix(1);
-  int number = 0;
-  const auto [rest, error] = std::from_chars(code.data(), code.data() + code.size(), number);
-  const bool whole = error == std::errc{} && rest == code.data() + code.size() && !code.empty();
-  if (!whole) {
-    if (code.starts_with("FI_")) code.remove_prefix(3);
-    for (number = 1; number < 134; ++number)
-      if (const char* name = ::strerrorname_np(number); name != nullptr && code == name) break;
-    if (number == 134) return {};
-  }
-  const char* name = number > 0 && number < 134 ? ::strerrorname_np(number) : nullptr;
-  if (name == nullptr) return {};
-  return "errno " + std::to_string(number) + ", " + name + ": " + ::strerrordesc_np(number);
+  const int number = errno_number(code);
+  if (number == 0) return {};
+  return "errno " + std::to_string(number) + ", " + ::strerrorname_np(number) + ": " + ::strerrordesc_np(number);
 }
 
 }  // namespace fabring::tools

@@ -27,6 +27,9 @@ std::span<const Explanation> explanations();
 /// Entries that have this code: "4126", "-61", "FI_ENODATA", "peer_lost", "ncclRemoteError"; case does not count.
 std::vector<const Explanation*> explain_code(std::string_view code);
 
+/// Entries that have the name of this error number of the system: "24" and "-24" those of EMFILE, as "FI_EMFILE".
+std::vector<const Explanation*> explain_errno(std::string_view code);
+
 /// Entries that a line of text fits.
 std::vector<const Explanation*> explain_text(std::string_view line);
 

@@ -5,6 +5,13 @@
 #                             PyTorch.
 # ci: PyTorch too, if pip can fetch it; if not, that is said, and the rest is there.
 set -euo pipefail
+case ${1:-} in
+  '' | dev | release | asan | tsan | minimal | cuda | tidy | fuzz | torch | ci) ;;
+  -h | --help) sed -n '2,6s/^# //p' "$0"; exit 0 ;;
+  *)
+    echo "setup: '$1' is no preset: dev, release, asan, tsan, minimal, cuda, tidy, fuzz, torch or ci" >&2
+    exit 2 ;;
+esac
 packages=(
   g++ cmake ninja-build pkg-config ccache          # build
   libfabric-dev libhwloc-dev libboost-dev libhwy-dev libssl-dev libfmt-dev  # the library

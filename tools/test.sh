@@ -5,8 +5,16 @@
 #   tools/test.sh ci                             dev, and the short form of PyTorch's where pip can fetch it
 #   tools/test.sh sanitizers [CTEST OPTION ...]  asan, then tsan whatever became of it (docs/testing.md)
 set -euo pipefail
-cd "$(dirname "$0")/.."
 preset=${1:-dev}
+case $preset in  # before anything is installed
+  dev | asan | tsan | minimal | tidy | torch | ci | sanitizers) ;;
+  -h | --help) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 0 ;;
+  *)
+    echo "test.sh: '$preset' is none of these presets:" >&2
+    sed -n '3,6s/^# \{0,1\}//p' "$0" >&2
+    exit 2 ;;
+esac
+cd "$(dirname "$0")/.."
 shift || true
 if [[ $preset == sanitizers ]]; then
   failed=()

@@ -43,6 +43,34 @@ TEST(SettingsCommand, BadVariablesAreAllNamedAndTheRestIsShown) {
   EXPECT_THAT(result.out, testing::ContainsRegex("FABRING_DEPTH +4"));
 }
 
+TEST(SettingsCommand, JsonSaysWhichValuesAreRefusedAndWhy) {
+  const auto result = run({"settings", "--json"}, {{"FABRING_RNAK", "1"},
+                                                   {"FABRING_LOG", "loud"},
+                                                   {"FABRING_ALGORITHM", "foo"},
+                                                   {"FABRING_RANK", "5"},
+                                                   {"FABRING_WORLD_SIZE", "2"},
+                                                   {"FABRING_DEPTH", "4"}});
+  EXPECT_EQ(result.code, 1);
+  const auto list = nlohmann::ordered_json::parse(result.out);
+  EXPECT_EQ(list.size(), settings().size() + 1);
+  std::map<std::string, nlohmann::ordered_json> rows;
+  for (const auto& row : list) rows[row["name"]] = row;
+  const std::tuple<const char*, const char*, const char*> refused[] = {
+      {"FABRING_RNAK", "1", "did you mean 'FABRING_RANK'?"},
+      {"FABRING_LOG", "loud", "FABRING_LOG=loud"},
+      {"FABRING_ALGORITHM", "foo", "'foo'"},
+      {"FABRING_RANK", "5", "rank 5"},
+  };
+  for (const auto& [name, value, why] : refused) {
+    ASSERT_TRUE(rows.contains(name)) << name;
+    EXPECT_EQ(rows[name].size(), rows["FABRING_DEPTH"].size()) << name;
+    EXPECT_EQ(rows[name]["value"], value);
+    EXPECT_EQ(rows[name]["source"], "environment " + std::string(name));
+    EXPECT_THAT(rows[name].value("error", ""), HasSubstr(why));
+  }
+  EXPECT_EQ(rows["FABRING_DEPTH"].value("error", "none"), "");
+}
+
 TEST(SettingsCommand, WhatARankWouldRefuseIsBadHereToo) {
   const std::string open_to_all = testing::TempDir() + "/settings-secret-" + std::to_string(::getpid());
   std::ofstream(open_to_all) << "0123456789abcdef";

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
+#include <functional>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -21,14 +23,22 @@ struct SettingsOptions {
 };
 
 struct SettingRow {
-  const Setting* setting;
-  std::string value, source, error;
+  std::string name;
+  const Setting* setting = nullptr;  ///< none: the name is of no setting
+  std::string value, source, error;  ///< error: why no rank takes the value; empty where ranks do
 };
 
-// One row per setting; a bad value is reported in its row and does not hide the others.
+std::string source_of(const std::string& variable) { return "environment " + variable; }
+
+// One row per setting; a bad value is reported in its row and does not hide the others. Then one for each FABRING_*
+// that is no setting.
 std::vector<SettingRow> resolve(const Environment& environment, Status& launch, std::vector<std::string>& problems) {
   Environment good;
-  std::vector<SettingRow> rows;
+  std::map<std::string, std::string, std::less<>> errors;
+  const auto refuse = [&](std::string_view name, const Status& why) {
+    problems.push_back(why.message());
+    errors.emplace(name, why.message());
+  };
   for (const auto& [name, value] : environment) {
     if (!name.starts_with("FABRING_")) {
       good.emplace(name, value);
@@ -38,42 +48,65 @@ std::vector<SettingRow> resolve(const Environment& environment, Status& launch, 
     if (Status status = apply_settings({{name, value}}, scratch); status.ok())
       good.emplace(name, value);
     else
-      problems.push_back(status.message());
+      refuse(name, status);
   }
   auto resolved = resolve_config(good, launch_facts());
   const ResolvedConfig known = resolved ? *resolved : ResolvedConfig{};
   launch = resolved ? known.launch : resolved.error();
-  for (const RefusedValue& refused : refused_values(known.config)) problems.push_back(refused.why.message());
+  for (const RefusedValue& refused : refused_values(known.config)) refuse(refused.setting, refused.why);
   // A rank that is given and impossible is a mistake; that none is given, a note.
-  if (!launch.ok() && (known.sources.contains("FABRING_RANK") || known.sources.contains("FABRING_WORLD_SIZE")))
-    problems.push_back(std::exchange(launch, Status()).message());
+  for (const char* given : {"FABRING_RANK", "FABRING_WORLD_SIZE"})
+    if (!launch.ok() && known.sources.contains(given)) refuse(given, std::exchange(launch, Status()));
+  std::vector<SettingRow> rows;
+  const auto add = [&](const std::string& name, const Setting* setting) -> SettingRow& {
+    const auto error = errors.find(name);
+    rows.push_back({name, setting, {}, {}, error == errors.end() ? "" : error->second});
+    return rows.back();
+  };
   for (const Setting& setting : settings()) {
+    SettingRow& row = add(std::string(setting.name), &setting);
     const auto source = known.sources.find(setting.name);
-    SettingRow row{
-        &setting, setting.show(known.config), source == known.sources.end() ? "default" : source->second, {}};
-    if (row.value.empty()) row.value = source == known.sources.end() ? default_text(setting) : "";
-    rows.push_back(std::move(row));
+    const auto given = environment.find(row.name);
+    if (!row.error.empty() && !good.contains(row.name) && given != environment.end()) {
+      row.value = given->second;
+      row.source = source_of(row.name);
+      continue;
+    }
+    row.value = setting.show(known.config);
+    row.source = source == known.sources.end() ? "default" : source->second;
+    if (row.value.empty() && source == known.sources.end()) row.value = default_text(setting);
   }
+  for (const auto& [name, why] : errors)
+    if (find_setting(name) == nullptr) {
+      SettingRow& row = add(name, nullptr);
+      row.value = environment.at(name);
+      row.source = source_of(name);
+    }
   return rows;
 }
 
 std::string as_json(const std::vector<SettingRow>& rows) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const SettingRow& row : rows)
-    list.push_back({{"name", row.setting->name},
+  for (const SettingRow& row : rows) {
+    const Setting* const known = row.setting;
+    list.push_back({{"name", row.name},
                     {"value", row.value},
                     {"source", row.source},
-                    {"type", row.setting->type},
-                    {"unit", row.setting->unit},
-                    {"default", default_text(*row.setting)},
-                    {"description", row.setting->paragraph}});
+                    {"type", known == nullptr ? "" : known->type},
+                    {"unit", known == nullptr ? "" : known->unit},
+                    {"default", known == nullptr ? "" : default_text(*known)},
+                    {"description", known == nullptr ? "" : known->paragraph},
+                    {"error", row.error}});
+  }
   return list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 std::string as_text(const std::vector<SettingRow>& rows) {
   std::string text;
   for (const SettingRow& row : rows)
-    text += fmt::format("{:<27} {}  ({})\n    {}\n", row.setting->name, row.value, row.source, row.setting->paragraph);
+    text +=
+        fmt::format("{:<27} {}  ({}{})\n    {}\n", row.name, row.value, row.source,
+                    row.error.empty() ? "" : ", refused", row.setting == nullptr ? row.error : row.setting->paragraph);
   return text;
 }
 
@@ -105,7 +138,8 @@ void add_settings(CLI::App& app, Session& session) {
   command->add_flag("--markdown", options->markdown, "The table of all settings for the documentation");
   command->add_option("--output", options->output, "Write to a file")->type_name("FILE");
   command->footer(
-      "Exit code 1: a FABRING_* variable is unknown or has a value that no rank takes.\n"
+      "Exit code 1: a FABRING_* variable is unknown or has a value that no rank takes; in the JSON its row has an "
+      "error.\n"
       "Example: FABRING_TRANSPORT=tcp fabring settings");
   command->callback([options, &session] { session.exit_code = run(*options); });
 }

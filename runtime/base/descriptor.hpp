@@ -1,6 +1,7 @@
 #pragma once
 // Descriptor: closes a file descriptor at the end of its life.
 
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <utility>
@@ -22,6 +23,11 @@ class Descriptor {
   void close() {
     if (fd_ >= 0) ::close(fd_);
     fd_ = -1;
+  }
+  /// Of a socket: its other end sees the end now, also while children of fork() have copies of it.
+  void hang_up() {
+    if (fd_ >= 0) (void)::shutdown(fd_, SHUT_RDWR);
+    close();
   }
 
  private:

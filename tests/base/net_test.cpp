@@ -12,6 +12,8 @@
 #include <atomic>
 #include <thread>
 
+#include "tests/support/forked_child.hpp"
+
 namespace fabring::net {
 namespace {
 
@@ -352,6 +354,44 @@ TEST(Connect, NoAnswerEndsAtTheLimitAndADroppedGuardIsSilent) {
   EXPECT_TRUE(reach(loop, [&] { return timeouts > 0; }));
   EXPECT_EQ(silent, 0);
   ::close(fd);
+}
+
+TEST(Stream, ItsEndIsSeenThoughAForkedChildHasACopyOfIt) {
+  Loop loop;
+  Pair pair(loop);
+  ASSERT_TRUE(pair.ok());
+  const ForkedChild child;
+  ASSERT_TRUE(child.started());
+  const SocketAddress door = pair.listener->address();
+  pair.server.reset();
+  char byte = 0;
+  ASSERT_TRUE(reach(loop, [&] { return pair.client->read(&byte, 1).state == Io::closed; }));
+  pair.listener.reset();
+  Status refused;
+  const auto guard = connect(loop, door, patience, [&](Result<std::unique_ptr<Stream>> r) {
+    refused = r ? Status(ErrorCode::internal, "somebody still takes callers in") : r.error();
+  });
+  ASSERT_TRUE(reach(loop, [&] { return !refused.ok(); }));
+  EXPECT_TRUE(nobody_listens(refused)) << refused.to_string();
+}
+
+// As its destructors do when it returns from main().
+TEST(Stream, AForkedChildEndsNothingOfItsParents) {
+  Loop loop;
+  Pair pair(loop);
+  ASSERT_TRUE(pair.ok());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    pair.server->close();
+    ::_exit(0);
+  }
+  ASSERT_GT(child, 0);
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  char byte = 1;
+  EXPECT_EQ(pair.client->read(&byte, 1).state, Io::again);
+  EXPECT_EQ(pair.server->write(&byte, 1).state, Io::done);
 }
 
 }  // namespace

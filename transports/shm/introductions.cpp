@@ -60,14 +60,15 @@ Status Introductions::add(Rank peer, std::string_view address) {
 void Introductions::over(Neighbour& neighbour) {
   if (neighbour.stage != Stage::over && neighbour.stage != Stage::unknown) --expected_;
   neighbour.stage = Stage::over;
-  neighbour.socket.close();
+  neighbour.socket.hang_up();
   neighbour.pair = SharedMemory();
 }
 
 void Introductions::forget(Rank peer) { over(neighbours_[static_cast<std::size_t>(peer)]); }
 
 void Introductions::close() {
-  listener_.close();
+  listener_.hang_up();
+  for (Visitor& visitor : visitors_) visitor.socket.hang_up();
   visitors_.clear();
   for (Neighbour& neighbour : neighbours_) over(neighbour);
 }
@@ -90,6 +91,7 @@ void Introductions::accept_visitors() {
     if (socket.fd() < 0) return;
     if (!same_user(socket.fd())) {
       ++strangers_;
+      socket.hang_up();
       continue;
     }
     visitors_.push_back({std::move(socket), std::chrono::steady_clock::now() + time_to_speak});
@@ -103,6 +105,7 @@ bool Introductions::hear(Visitor& visitor, const Met& met, const Failed& failed)
   if (heard == Heard::nothing_yet && std::chrono::steady_clock::now() < visitor.deadline) return false;
   const bool spoke = heard == Heard::hello || heard == Heard::incomplete;
   if (!spoke || !welcome(hello, descriptors, visitor.socket, met, failed)) ++strangers_;
+  visitor.socket.hang_up();  // unless it is the lifeline of a pair now
   return true;
 }
 

@@ -25,7 +25,7 @@ constexpr int most_halfway = 4;                    // a second-level cache full
 }  // namespace
 
 void Peer::meet(Acquaintance acquaintance) {
-  if (met() || state_ != State::alive) return;
+  if (met() || state_ != State::alive) return acquaintance.lifeline.hang_up();
   known_ = std::move(acquaintance);
   known_.pair.touch();
   const Pair pair = Pair::of_world(known_.pair.data(), world_size_);
@@ -337,7 +337,12 @@ void Peer::on_end() {
     return fail(lost("has closed while " + std::to_string(receives_.size()) + " receives were waiting"));
   if (!queue_.empty() || outbox_->lends()) return fail(lost("has closed while sends to it were waiting"));
   state_ = State::ended;
-  known_.lifeline.close();
+  hang_up();
+}
+
+void Peer::hang_up() {
+  if (known_.lifeline.fd() >= 0) unwatch_(known_.lifeline.fd());
+  known_.lifeline.hang_up();
   handover_.clear();
 }
 
@@ -365,8 +370,7 @@ void Peer::drop() {
 }
 
 void Peer::end(Outcome outcome) {
-  known_.lifeline.close();
-  handover_.clear();
+  hang_up();
   for (const Outgoing& message : queue_) ledger_.complete(message.context, outcome);
   queue_.clear();
   copies_.clear();

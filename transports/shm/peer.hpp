@@ -3,6 +3,7 @@
 // channel each way, and the socket that brings descriptors and tells of its end. Owned by the endpoint; its thread.
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,9 +27,17 @@ struct Acquaintance {
 
 class Peer final : public FastPeer {
  public:
-  /// Adds itself to `written_to` whenever fast messages wait for its deliver().
-  Peer(Rank self, Rank rank, int world_size, Arena& arena, Ledger& ledger, std::vector<Peer*>& written_to)
-      : self_(self), rank_(rank), world_size_(world_size), arena_(arena), ledger_(ledger), written_to_(written_to) {}
+  /// Adds itself to `written_to` whenever fast messages wait for its deliver(). `unwatch`: told of the lifeline's
+  /// descriptor before it is closed.
+  Peer(Rank self, Rank rank, int world_size, Arena& arena, Ledger& ledger, std::vector<Peer*>& written_to,
+       std::function<void(int)> unwatch)
+      : self_(self),
+        rank_(rank),
+        world_size_(world_size),
+        arena_(arena),
+        ledger_(ledger),
+        written_to_(written_to),
+        unwatch_(std::move(unwatch)) {}
 
   void meet(Acquaintance acquaintance);
   /// Has this rank no other peer? With several, blocks halfway do not fit its cache.
@@ -97,6 +106,7 @@ class Peer final : public FastPeer {
 
   Handover::Heard hear_lifeline();
   void on_end();
+  void hang_up();
   Post post(Outgoing message);
   void forget_copy(Slot slot) {
     std::erase_if(copies_, [slot](const auto& each) { return each.first == slot; });
@@ -122,6 +132,7 @@ class Peer final : public FastPeer {
   Arena& arena_;
   Ledger& ledger_;
   std::vector<Peer*>& written_to_;
+  const std::function<void(int)> unwatch_;
   bool written_ = false;  // it is there
   State state_ = State::alive;
   Status error_;

@@ -71,18 +71,20 @@ void ShmEndpoint::watch(int fd, std::uint64_t what) {
   (void)::epoll_ctl(watched_.fd(), EPOLL_CTL_ADD, fd, &event);
 }
 
+// A closed socket of which a child of fork() has a copy would stay among them, and end every sleep at once.
+void ShmEndpoint::unwatch(int fd) { (void)::epoll_ctl(watched_.fd(), EPOLL_CTL_DEL, fd, nullptr); }
+
 Status ShmEndpoint::add_peer(Rank peer, std::string_view address) {
   if (Status added = introductions_->add(peer, address); !added.ok()) return added;
-  auto& there = peers_[static_cast<std::size_t>(peer)];
-  if (!there) {
-    there = std::make_unique<Peer>(options_.self, peer, options_.world_size, *arena_, ledger_, written_to_);
-    now_near(*there);
-  }
+  if (!peers_[static_cast<std::size_t>(peer)]) make_near(peer);
   return {};
 }
 
-void ShmEndpoint::now_near(Peer& peer) {
-  near_.push_back(&peer);
+void ShmEndpoint::make_near(Rank rank) {
+  auto& peer = peers_[static_cast<std::size_t>(rank)];
+  peer = std::make_unique<Peer>(options_.self, rank, options_.world_size, *arena_, ledger_, written_to_,
+                                [this](int lifeline) { unwatch(lifeline); });
+  near_.push_back(peer.get());
   for (Peer* each : near_) each->only_one(near_.size() == 1);
 }
 
@@ -165,13 +167,11 @@ std::size_t ShmEndpoint::poll(std::span<Completion> out) {
 void ShmEndpoint::introduce() {
   introductions_->poll(
       [this](Rank rank, Acquaintance acquaintance) {
-        auto& peer = peers_[static_cast<std::size_t>(rank)];
-        if (!peer) {  // it knows us before we were told of it
-          peer = std::make_unique<Peer>(options_.self, rank, options_.world_size, *arena_, ledger_, written_to_);
-          now_near(*peer);
-        }
-        watch(acquaintance.lifeline.fd(), static_cast<std::uint64_t>(rank));
-        peer->meet(std::move(acquaintance));
+        // It may know us before we are told of it.
+        if (!peers_[static_cast<std::size_t>(rank)]) make_near(rank);
+        Peer& peer = peer_at(rank);
+        peer.meet(std::move(acquaintance));
+        if (peer.lifeline() >= 0) watch(peer.lifeline(), static_cast<std::uint64_t>(rank));
       },
       [this](Rank rank, const Status& why) { peer_at(rank).fail(why); });
 }
@@ -240,7 +240,11 @@ void ShmEndpoint::finish_sending() {
 
 void ShmEndpoint::close() {
   if (std::exchange(closed_, true)) return;
-  if (introductions_) introductions_->close();  // else it could not be opened
+  if (!maker_.is_this_one()) return;  // a child of fork() ends nothing of its parent's
+  if (introductions_) {               // else it could not be opened
+    unwatch(introductions_->listener());
+    introductions_->close();
+  }
   for (Peer* peer : near_) peer->drop();
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "runtime/base/maker_process.hpp"
 #include "transports/shm/introductions.hpp"
 
 namespace fabring::shm {
@@ -67,12 +68,14 @@ class ShmEndpoint final : public Endpoint, private FastMessages {
 
   Peer& peer_at(Rank peer) const { return *peers_[static_cast<std::size_t>(peer)]; }
   void choose_ways(std::span<Ahead> to, std::span<const std::byte> message);
-  void now_near(Peer& peer);
+  void make_near(Rank rank);
   void watch(int fd, std::uint64_t what);
+  void unwatch(int fd);
   void look_around();
   void introduce();
 
   const EndpointOptions options_;
+  const MakerProcess maker_;
   std::shared_ptr<Arena> arena_;
   std::shared_ptr<MemorySource> mapped_;  // null: the program has none of it
   CommonCopies copies_;

@@ -15,6 +15,7 @@
 #include <atomic>
 #include <optional>
 
+#include "runtime/base/maker_process.hpp"
 #include "runtime/base/net/net.hpp"
 
 namespace fabring::net {
@@ -43,6 +44,7 @@ struct Descriptor {
 struct Stream::Impl {
   std::shared_ptr<Descriptor> descriptor;
   int fd = -1;  // the descriptor's, or -1 when closed: read and write at every poll
+  MakerProcess maker;
 };
 
 /// Takes over a connected, non-blocking socket. Null (and fd closed) if the loop cannot watch it.

@@ -52,6 +52,8 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
   }
 
   void close() {
+    // Or a child of fork() would keep the port, and callers waiting for an answer.
+    if (handle_.is_open() && maker_.is_this_one()) (void)::shutdown(handle_.native_handle(), SHUT_RDWR);
     error_code ignored;
     handle_.close(ignored);
     pause_.reset();
@@ -84,6 +86,7 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
   }
 
   Loop& loop_;
+  MakerProcess maker_;
   asio::posix::stream_descriptor handle_;
   std::function<void(std::unique_ptr<Stream>)> accepted_;
   std::shared_ptr<void> pause_;

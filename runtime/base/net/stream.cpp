@@ -121,6 +121,8 @@ void Stream::shutdown_send() {
 
 void Stream::close() {
   if (!open()) return;
+  // Closing alone ends nothing while children of fork() have copies; such a child ends nothing of its parent's.
+  if (impl_->maker.is_this_one()) (void)::shutdown(impl_->fd, SHUT_RDWR);
   impl_->fd = -1;
   error_code ignored;
   impl_->descriptor->handle.close(ignored);

@@ -1,5 +1,6 @@
 // Connections of the control plane that break while both ends live: whatever one rank believes of that, all do.
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
@@ -46,12 +47,18 @@ struct BreakingWorld : World {
     std::unique_lock lock(mutex);
     return changed.wait_for(lock, patience, [&] { return joined > 0; });
   }
-  // The child's end is closed; its parent hears nothing of that as long as the copy is open.
+  // The child finds a socket that has ended in place of its own; its parent hears nothing as long as the copy is open.
   int break_unnoticed(Rank parent) {
     const auto ends = connections_to(board, parent);
     EXPECT_EQ(ends.size(), 1u);
     // Not dup(): to ThreadSanitizer this would be a race with the thread that has the descriptor and closes it later.
     const int copy = static_cast<int>(::syscall(SYS_dup, ends.front()));
+    int ended[2] = {-1, -1};
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ended), 0);
+    ::close(ended[1]);
+    EXPECT_EQ(::syscall(SYS_dup3, ended[0], ends.front(), O_CLOEXEC), ends.front());
+    ::close(ended[0]);
+    // It is woken to look there.
     EXPECT_EQ(::syscall(SYS_shutdown, copy, SHUT_RD), 0);
     return copy;
   }

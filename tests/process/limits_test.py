@@ -8,6 +8,7 @@ from harness import Job, arguments, require, run_cases
 
 COMMANDS = ["loop steps=2 sizes=4,65536,1048576", "async steps=2 sizes=64 window=2", "leave"]
 USER = "64997"  # nobody else's: the limit on threads counts those of a user
+OTHER_USER = "64996"  # likewise, not to be counted among them
 
 
 def under(limit, user=None):
@@ -36,6 +37,18 @@ def run(options, transport, limit, limited, words, must=None, user=None):
     return "works"
 
 
+def many_ranks(options, count, limit):
+    """Descriptors that ranks hand each other are on their way for a moment: more, in all, than one process may have."""
+    with Job(options.program, count, "shm", {"FABRING_RENDEZVOUS_TIMEOUT": "60"}) as job:
+        for number in range(count):
+            job.start(number, ["loop steps=1 sizes=64", "leave"], prefix=under(limit, OTHER_USER))
+        job.wait_exit(90)
+        for rank in job.ranks:
+            said = [error["text"] for error in rank.errors()]
+            require(rank.exit_code == 0, f"rank {rank.number} ended with {rank.exit_code}: {said}")
+    return "works"
+
+
 def main():
     options = arguments(__doc__, runs=1)
     cases = []
@@ -58,6 +71,9 @@ def main():
         for transport in options.transports:
             for count in range(1, 9):
                 case(f"{count} threads ({transport})", transport, f"-u {count}", (0, 1), ["ulimit -u"], user=USER)
+        name = "30 ranks share memory with 256 open files each"
+        if "shm" in options.transports and options.only in name:
+            cases.append((name, lambda: many_ranks(options, 30, "-n 256")))
     # One after the other: all ranks are of one user, and are counted together.
     threads = [entry for entry in cases if "threads" in entry[0]]
     run_cases([entry for entry in cases if entry not in threads] + [("limits on threads", lambda: one_by_one(threads))], at_once=6)

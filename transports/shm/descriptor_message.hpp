@@ -25,7 +25,7 @@ struct DescriptorMessage {
     ended,       ///< the peer, or this connection
   };
 
-  /// False: no room now, or the connection is gone.
+  /// False: no room now (may_be_said_later(errno)), or the connection is gone.
   static bool say(int socket, std::span<const std::byte> bytes, std::span<const int> descriptors) {
     alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(most_descriptors * sizeof(int))> control{};
     iovec all{const_cast<std::byte*>(bytes.data()), bytes.size()};
@@ -40,6 +40,12 @@ struct DescriptorMessage {
     header->cmsg_len = CMSG_LEN(descriptors.size_bytes());
     std::memcpy(CMSG_DATA(header), descriptors.data(), descriptors.size_bytes());
     return ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(bytes.size());
+  }
+
+  /// Of a user as many descriptors may be on their way, from all processes to all, as the sender may have open, unless
+  /// that has a privilege: ETOOMANYREFS, until others have taken in theirs.
+  static bool may_be_said_later(int error) {
+    return error == EAGAIN || error == EWOULDBLOCK || error == EINTR || error == ENOBUFS || error == ETOOMANYREFS;
   }
 
   /// Whatever descriptors come are owned, also of a stranger. `got`: how long the message is, more than `into` has if

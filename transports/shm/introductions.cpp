@@ -9,11 +9,16 @@
 namespace fabring::shm {
 namespace {
 
+using Clock = std::chrono::steady_clock;
 constexpr std::size_t most_name = 100;     // fits an abstract address
-constexpr std::size_t most_visitors = 64;  // who have not said anything yet
+constexpr std::size_t most_visitors = 64;  // who have not been answered yet
 constexpr auto time_to_speak = std::chrono::seconds(10);
+constexpr auto time_for_descriptors = std::chrono::seconds(60);  // until the kernel takes them
 constexpr const char* no_more_files =
     "what it handed over did not arrive: this process may open no more files (ulimit -n)";
+constexpr const char* too_many_on_their_way =
+    "the kernel hands over no more descriptors for this user, who has more on their way than a process may open files "
+    "(ulimit -n)";
 
 Status cannot_share(Rank peer, std::string_view why, ErrorCode code = ErrorCode::transport_error) {
   return {code, fmt::format("cannot share memory with rank {}: {}", peer, why)};
@@ -60,6 +65,7 @@ Status Introductions::add(Rank peer, std::string_view address) {
 void Introductions::over(Neighbour& neighbour) {
   if (neighbour.stage != Stage::over && neighbour.stage != Stage::unknown) --expected_;
   neighbour.stage = Stage::over;
+  neighbour.is_visitor = false;
   neighbour.socket.hang_up();
   neighbour.pair = SharedMemory();
 }
@@ -75,47 +81,61 @@ void Introductions::close() {
 
 void Introductions::poll(const Met& met, const Failed& failed) {
   if (listener_.fd() < 0) return;
-  accept_visitors();
+  accept_visitors(failed);
   std::erase_if(visitors_, [&](Visitor& visitor) { return hear(visitor, met, failed); });
   if (expected_ == 0) return;
+  bool takes_descriptors = true;
   for (Rank peer = 0; peer < options_.self; ++peer) {
     Neighbour& neighbour = neighbours_[static_cast<std::size_t>(peer)];
     if (neighbour.stage == Stage::to_call) call(peer, neighbour, failed);
+    if (neighbour.stage == Stage::connected && takes_descriptors)
+      takes_descriptors = hand_memory(peer, neighbour, failed);
     if (neighbour.stage == Stage::called) hear_answer(peer, neighbour, met, failed);
   }
 }
 
-void Introductions::accept_visitors() {
+void Introductions::accept_visitors(const Failed& failed) {
   while (visitors_.size() < most_visitors) {
     Descriptor socket(::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (socket.fd() < 0 && errno == EMFILE) {  // whoever it is waits for an answer that will not come
+      for (Rank peer = options_.self + 1; peer < options_.world_size; ++peer) {
+        Neighbour& neighbour = neighbours_[static_cast<std::size_t>(peer)];
+        if (neighbour.stage != Stage::awaited || neighbour.is_visitor) continue;
+        over(neighbour);
+        failed(peer, cannot_share(peer, "this process may open no more files (ulimit -n), so nobody can call it"));
+      }
+    }
     if (socket.fd() < 0) return;
     if (!same_user(socket.fd())) {
       ++strangers_;
       socket.hang_up();
       continue;
     }
-    visitors_.push_back({std::move(socket), std::chrono::steady_clock::now() + time_to_speak});
+    visitors_.push_back({std::move(socket), Clock::now() + time_to_speak});
   }
 }
 
 bool Introductions::hear(Visitor& visitor, const Met& met, const Failed& failed) {
-  Hello hello;
-  std::vector<Descriptor> descriptors;
-  const Heard heard = shm::hear(visitor.socket.fd(), hello, descriptors);
-  if (heard == Heard::nothing_yet && std::chrono::steady_clock::now() < visitor.deadline) return false;
-  const bool spoke = heard == Heard::hello || heard == Heard::incomplete;
-  if (!spoke || !welcome(hello, descriptors, visitor.socket, met, failed)) ++strangers_;
+  if (!visitor.rank) {
+    Hello hello;
+    std::vector<Descriptor> descriptors;
+    const Heard heard = shm::hear(visitor.socket.fd(), hello, descriptors);
+    if (heard == Heard::nothing_yet && Clock::now() < visitor.deadline) return false;
+    const bool spoke = heard == Heard::hello || heard == Heard::incomplete;
+    if (!spoke || !welcome(hello, descriptors, visitor, failed)) ++strangers_;
+  }
+  if (visitor.rank && !answer(visitor, met, failed)) return false;
   visitor.socket.hang_up();  // unless it is the lifeline of a pair now
   return true;
 }
 
-bool Introductions::welcome(const Hello& hello, std::vector<Descriptor>& descriptors, Descriptor& socket,
-                            const Met& met, const Failed& failed) {
+bool Introductions::welcome(const Hello& hello, std::vector<Descriptor>& descriptors, Visitor& visitor,
+                            const Failed& failed) {
   if (hello.nonce != options_.job_nonce || hello.to != options_.self || hello.from <= options_.self ||
       hello.from >= options_.world_size || hello.pair_bytes != pair_bytes_ || hello.arena_bytes < page)
     return false;
   Neighbour& neighbour = neighbours_[static_cast<std::size_t>(hello.from)];
-  if (neighbour.stage == Stage::over) return false;
+  if (neighbour.stage == Stage::over || neighbour.is_visitor) return false;
   const auto refuse = [&](const Status& why) {
     if (neighbour.stage == Stage::unknown) return true;  // nobody here knows it yet; it is told by the hanging up
     over(neighbour);
@@ -125,16 +145,38 @@ bool Introductions::welcome(const Hello& hello, std::vector<Descriptor>& descrip
   if (descriptors.size() != 3) return refuse(cannot_share(hello.from, no_more_files));
   auto pair = SharedMemory::adopt(std::move(descriptors[0]), pair_bytes_);
   auto arena = SharedMemory::adopt(std::move(descriptors[1]), hello.arena_bytes);
-  const Hello answer{Hello::magic_number,    options_.job_nonce, pair_bytes_,
-                     arena_.memory().size(), options_.self,      hello.from};
   if (!pair || !arena) return refuse(cannot_share(hello.from, (pair ? arena.error() : pair.error()).message()));
-  if (!say(socket.fd(), answer, {arena_.memory().memfd(), bell_})) return false;
+  neighbour.is_visitor = true;
+  visitor.rank = hello.from;
+  visitor.handed = {std::move(*pair), std::move(*arena), std::move(descriptors[2]), {}};
+  visitor.deadline = Clock::now() + time_for_descriptors;
+  return true;
+}
+
+bool Introductions::answer(Visitor& visitor, const Met& met, const Failed& failed) {
+  const Rank rank = *visitor.rank;
+  Neighbour& neighbour = neighbours_[static_cast<std::size_t>(rank)];
+  if (neighbour.stage == Stage::over) return true;  // forgotten meanwhile
+  const Hello hello{Hello::magic_number, options_.job_nonce, pair_bytes_, arena_.memory().size(), options_.self, rank};
+  if (!say(visitor.socket.fd(), hello, {arena_.memory().memfd(), bell_})) {
+    const bool later = DescriptorMessage::may_be_said_later(errno);
+    if (later && Clock::now() < visitor.deadline) return false;
+    neighbour.is_visitor = false;
+    if (later && neighbour.stage == Stage::awaited) {
+      over(neighbour);
+      failed(rank, cannot_share(rank, too_many_on_their_way));
+    } else {
+      ++strangers_;  // it has hung up; the rank itself may still come
+    }
+    return true;
+  }
   if (neighbour.stage == Stage::unknown) {  // it was faster than our add()
     neighbour.stage = Stage::awaited;
     ++expected_;
   }
   over(neighbour);
-  met(hello.from, {std::move(*pair), std::move(*arena), std::move(descriptors[2]), std::move(socket)});
+  visitor.handed.lifeline = std::move(visitor.socket);
+  met(rank, std::move(visitor.handed));
   return true;
 }
 
@@ -158,10 +200,23 @@ void Introductions::call(Rank peer, Neighbour& neighbour, const Failed& failed) 
     return failed(peer, cannot_share(peer, pair.error().message()));
   }
   neighbour.pair = std::move(*pair);
+  neighbour.stage = Stage::connected;
+  neighbour.deadline = Clock::now() + time_for_descriptors;
+}
+
+bool Introductions::hand_memory(Rank peer, Neighbour& neighbour, const Failed& failed) {
   const Hello hello{Hello::magic_number, options_.job_nonce, pair_bytes_, arena_.memory().size(), options_.self, peer};
-  if (!say(neighbour.socket.fd(), hello, {neighbour.pair.memfd(), arena_.memory().memfd(), bell_}))
-    return fail("handing it the memory", errno);
-  neighbour.stage = Stage::called;
+  if (say(neighbour.socket.fd(), hello, {neighbour.pair.memfd(), arena_.memory().memfd(), bell_})) {
+    neighbour.stage = Stage::called;
+    return true;
+  }
+  const int error = errno;
+  const bool later = DescriptorMessage::may_be_said_later(error);
+  if (later && Clock::now() < neighbour.deadline) return false;
+  over(neighbour);
+  failed(peer, cannot_share(peer, later ? std::string(too_many_on_their_way)
+                                        : fmt::format("handing it the memory: {}", std::strerror(error))));
+  return true;
 }
 
 void Introductions::hear_answer(Rank peer, Neighbour& neighbour, const Met& met, const Failed& failed) {

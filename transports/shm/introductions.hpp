@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,7 +34,7 @@ class Introductions {
   /// Errors: invalid_argument for an address that is none.
   Status add(Rank peer, std::string_view address);
   bool expecting() const { return expected_ > 0; }          ///< somebody who was added has not been met
-  bool has_visitors() const { return !visitors_.empty(); }  ///< somebody came and has not said who it is
+  bool has_visitors() const { return !visitors_.empty(); }  ///< somebody came and has not been answered
   void poll(const Met& met, const Failed& failed);
   /// This peer is not wanted any more.
   void forget(Rank peer);
@@ -45,25 +46,32 @@ class Introductions {
  private:
   Introductions(const EndpointOptions& options, const Arena& arena, int bell);
 
-  enum class Stage : std::uint8_t { unknown, to_call, called, awaited, over };
+  enum class Stage : std::uint8_t { unknown, to_call, connected, called, awaited, over };
   struct Neighbour {
     Stage stage = Stage::unknown;
+    bool is_visitor = false;  ///< it has called, and gets its answer
     std::string name;
     Descriptor socket;
     SharedMemory pair;
+    std::chrono::steady_clock::time_point deadline{};  ///< for the hello of who is connected
   };
   struct Visitor {
     Descriptor socket;
-    std::chrono::steady_clock::time_point deadline;
+    std::chrono::steady_clock::time_point deadline{};  ///< to say who it is; then for its answer
+    std::optional<Rank> rank = {};
+    Acquaintance handed = {};  ///< by that rank, all but the lifeline
   };
 
-  void accept_visitors();
+  void accept_visitors(const Failed& failed);
   /// True when it is done with, one way or the other.
   bool hear(Visitor& visitor, const Met& met, const Failed& failed);
   /// False: a stranger.
-  bool welcome(const Hello& hello, std::vector<Descriptor>& descriptors, Descriptor& socket, const Met& met,
-               const Failed& failed);
+  bool welcome(const Hello& hello, std::vector<Descriptor>& descriptors, Visitor& visitor, const Failed& failed);
+  /// False: the kernel takes no descriptors now; at the next turn.
+  bool answer(Visitor& visitor, const Met& met, const Failed& failed);
   void call(Rank peer, Neighbour& neighbour, const Failed& failed);
+  /// False as above.
+  bool hand_memory(Rank peer, Neighbour& neighbour, const Failed& failed);
   void hear_answer(Rank peer, Neighbour& neighbour, const Met& met, const Failed& failed);
   void over(Neighbour& neighbour);
 

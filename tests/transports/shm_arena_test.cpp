@@ -58,6 +58,52 @@ TEST(ShmArena, WhatIsRevokedIsSharedNoMore) {
   EXPECT_TRUE(arena->place_of({second, 2 * shm::page}));
 }
 
+// As on kernels whose pages have 64 KiB.
+TEST(ShmArena, CountsInPagesOfTheSystem) {
+  constexpr std::size_t large = 64 * 1024;
+  auto arena = *shm::Arena::create(1, 8 * large, {.page = large});
+  const auto offset_of = [&](const std::byte* at) { return static_cast<std::size_t>(at - arena->memory().data()); };
+  std::byte* const scratch = arena->allocate(100);
+  EXPECT_EQ(offset_of(scratch), large);
+  EXPECT_EQ(arena->allocate(1), nullptr) << "there was one page of it";
+  std::byte* const first = arena->allocate_mapped(2 * large);
+  std::byte* const second = arena->allocate_mapped(100);
+  EXPECT_EQ(offset_of(first), 2 * large);
+  EXPECT_EQ(offset_of(second), 4 * large);
+  arena->revoke({first + 100, large});
+  EXPECT_TRUE(arena->place_of({first, 2 * large})) << "no page lies whole inside";
+  arena->revoke({first, large});
+  EXPECT_FALSE(arena->place_of({first + large - 1, 1}));
+  EXPECT_TRUE(arena->place_of({first + large, large}));
+  EXPECT_TRUE(arena->place_of({second, large}));
+  EXPECT_FALSE(arena->landing_place_of({second, large})) << "a part of a large page cannot be taken from a peer";
+  arena->revoke({scratch, 1});
+  EXPECT_FALSE(arena->place_of({scratch + large - 1, 1}));
+}
+
+// The kernel allows a process so many mappings (vm.max_map_count), and memory for so many.
+TEST(ShmArena, WhatCannotBeTakenFromAPeerIsNeverLentOrGivenAgain) {
+  const shm::ArenaSystem failing{
+      .map = [](void*, std::size_t, int, int, int, off_t) { return errno = ENOMEM, MAP_FAILED; }};
+  auto arena = *shm::Arena::create(4 * shm::page, 4 * shm::page, failing);
+  std::byte* const scratch = arena->allocate(2 * shm::page);
+  std::byte* const mapped = arena->allocate_mapped(2 * shm::page);
+  arena->revoke({scratch + shm::page, shm::page});
+  arena->revoke({mapped + shm::page, shm::page});
+  for (std::byte* const block : {scratch, mapped}) {
+    EXPECT_TRUE(arena->place_of({block, shm::page}));
+    EXPECT_FALSE(arena->place_of({block + shm::page, 1}));
+  }
+  EXPECT_TRUE(arena->release(scratch, 2 * shm::page));
+  EXPECT_TRUE(arena->release_mapped(mapped, 2 * shm::page));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_NE(arena->allocate(shm::page), scratch + shm::page);
+    EXPECT_NE(arena->allocate_mapped(shm::page), mapped + shm::page);
+  }
+  EXPECT_EQ(arena->allocate(1), nullptr);
+  EXPECT_EQ(arena->allocate_mapped(1), nullptr);
+}
+
 TEST(SharedMemory, TakesOnlySealedMemoryOfTheSizeAgreedOn) {
   auto own = *shm::SharedMemory::create(2 * shm::page);
   const auto again = [&] { return Descriptor(::fcntl(own.memfd(), F_DUPFD_CLOEXEC, 0)); };

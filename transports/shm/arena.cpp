@@ -10,28 +10,32 @@
 namespace fabring::shm {
 namespace {
 
-std::size_t whole_pages(std::size_t bytes) { return (bytes + page - 1) / page * page; }
+constexpr std::size_t least_beside_others = 4 * page;  // less than a page of it may be its own
+
+std::size_t whole(std::size_t bytes, std::size_t pages) { return (bytes + pages - 1) / pages * pages; }
 
 // Pages of a mapping that is private become the process's own when they are written. Adding nothing changes no byte,
 // also not one that another thread writes just now.
-void make_own(std::byte* first, std::size_t bytes) {
+void make_own(std::byte* first, std::size_t bytes, std::size_t page) {
   for (std::size_t at = 0; at < bytes; at += page)
     std::atomic_ref(reinterpret_cast<unsigned char&>(first[at])).fetch_add(0, std::memory_order_relaxed);
 }
 
 }  // namespace
 
-Result<std::shared_ptr<Arena>> Arena::create(std::size_t scratch_bytes, std::size_t mapped_bytes) {
-  scratch_bytes = whole_pages(scratch_bytes);
-  auto memory = SharedMemory::create(page + scratch_bytes + whole_pages(mapped_bytes));
+Result<std::shared_ptr<Arena>> Arena::create(std::size_t scratch_bytes, std::size_t mapped_bytes,
+                                             const ArenaSystem& system) {
+  scratch_bytes = whole(scratch_bytes, system.page);
+  auto memory = SharedMemory::create(system.page + scratch_bytes + whole(mapped_bytes, system.page));
   if (!memory) return memory.error();
-  return std::make_shared<Arena>(std::move(*memory), scratch_bytes);
+  return std::make_shared<Arena>(std::move(*memory), scratch_bytes, system);
 }
 
-Arena::Arena(SharedMemory memory, std::size_t scratch_bytes)
-    : memory_(std::move(memory)),
-      mapped_begin_(page + scratch_bytes),
-      scratch_(page, scratch_bytes),
+Arena::Arena(SharedMemory memory, std::size_t scratch_bytes, const ArenaSystem& system)
+    : system_(system),
+      memory_(std::move(memory)),
+      mapped_begin_(page() + scratch_bytes),
+      scratch_(page(), scratch_bytes),
       mapped_(mapped_begin_, memory_.size() - mapped_begin_) {
   new (memory_.data()) ArenaHeader{};
   if (mapped_limit() == 0) return;
@@ -52,8 +56,18 @@ bool Arena::release(std::byte* block, std::size_t bytes) {
   bytes = whole_pages(std::max<std::size_t>(bytes, 1));
   if (!is_scratch({block, bytes})) return false;
   std::lock_guard lock(mutex_);
-  scratch_.put(offset_in_memory(block), bytes);
+  put_back(scratch_, offset_in_memory(block), bytes, still_shared_);
   return true;
+}
+
+void Arena::put_back(FreeRanges& free, std::size_t offset, std::size_t bytes, const Ranges& kept) {
+  std::size_t begin = offset;
+  for (const auto& [from, length] : kept) {
+    if (from + length <= begin || from >= offset + bytes) continue;
+    if (from > begin) free.put(begin, from - begin);
+    begin = from + length;
+  }
+  if (begin < offset + bytes) free.put(begin, offset + bytes - begin);
 }
 
 std::byte* Arena::allocate_mapped(std::size_t bytes) {
@@ -83,13 +97,7 @@ bool Arena::release_mapped(std::byte* block, std::size_t bytes) {
                     static_cast<off_t>(bytes));
   (void)::madvise(block, bytes, MADV_DONTDUMP);
   std::lock_guard lock(mutex_);
-  std::size_t begin = offset;
-  for (const auto& [from, length] : revoked_) {
-    if (from + length <= begin || from >= offset + bytes) continue;
-    if (from > begin) mapped_.put(begin, from - begin);
-    begin = from + length;
-  }
-  if (begin < offset + bytes) mapped_.put(begin, offset + bytes - begin);
+  put_back(mapped_, offset, bytes, revoked_);
   return true;
 }
 
@@ -117,6 +125,14 @@ std::optional<PlaceInArena> Arena::place_of(std::span<const std::byte> bytes) co
   return PlaceInArena{offset, mapped};
 }
 
+// The bytes at the two ends of what shares pages are told from the rest by the layout's pages (MessageEnds); where the
+// kernel's are larger, what could be taken from a peer would not be what it writes to.
+std::optional<PlaceInArena> Arena::landing_place_of(std::span<const std::byte> bytes) const {
+  auto place = place_of(bytes);
+  if (place && place->shares_pages && (page() != shm::page || bytes.size() < least_beside_others)) place.reset();
+  return place;
+}
+
 std::optional<std::uint64_t> Arena::mapped_offset_of(std::span<const std::byte> bytes) const {
   if (!is_mapped(bytes)) return {};
   const auto place = place_of(bytes);
@@ -127,19 +143,25 @@ void Arena::revoke(std::span<std::byte> bytes) {
   const auto place = place_of(bytes);
   if (!place || bytes.empty()) return;
   const std::size_t end = place->offset + bytes.size();
-  std::size_t first = place->offset / page * page, last = whole_pages(end);
-  if (place->shares_pages) first = whole_pages(place->offset), last = end / page * page;
+  std::size_t first = place->offset / page() * page(), last = whole_pages(end);
+  if (place->shares_pages) first = whole_pages(place->offset), last = end / page() * page();
   if (first >= last) return;
+  {
+    std::lock_guard lock(mutex_);
+    revoked_.emplace(first, last - first);
+  }
   std::byte* const at = memory_.data() + first;
   constexpr int access = PROT_READ | PROT_WRITE;
   void* const mapped =
       place->shares_pages
-          ? ::mmap(at, last - first, access, MAP_PRIVATE | MAP_FIXED, memory_.memfd(), static_cast<off_t>(first))
-          : ::mmap(at, last - first, access, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-  if (mapped == MAP_FAILED) return;
-  if (place->shares_pages) make_own(at, last - first);
-  std::lock_guard lock(mutex_);
-  revoked_.emplace(first, last - first);
+          ? system_.map(at, last - first, access, MAP_PRIVATE | MAP_FIXED, memory_.memfd(), static_cast<off_t>(first))
+          : system_.map(at, last - first, access, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  if (mapped == MAP_FAILED) {  // of too many mappings, say
+    std::lock_guard lock(mutex_);
+    still_shared_.emplace(first, last - first);
+  } else if (place->shares_pages) {
+    make_own(at, last - first, page());
+  }
 }
 
 }  // namespace fabring::shm

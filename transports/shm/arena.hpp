@@ -4,6 +4,8 @@
 // It has two parts: scratch, which the engine borrows (and which may outlive the endpoint), and the program's own
 // memory (MappedSource). Pages exist once they are touched. Any thread.
 
+#include <sys/mman.h>
+
 #include <map>
 #include <memory>
 #include <mutex>
@@ -17,11 +19,20 @@
 
 namespace fabring::shm {
 
+/// What an arena needs of the system; tests have others.
+struct ArenaSystem {
+  std::size_t page = system_page();
+  void* (*map)(void* at, std::size_t bytes, int access, int flags, int fd, off_t offset) = ::mmap;
+};
+
 class Arena final : public MemorySource {
  public:
   /// Of so many bytes for scratch and for the program, besides its header.
-  static Result<std::shared_ptr<Arena>> create(std::size_t scratch_bytes, std::size_t mapped_bytes = 0);
-  Arena(SharedMemory memory, std::size_t scratch_bytes);
+  static Result<std::shared_ptr<Arena>> create(std::size_t scratch_bytes, std::size_t mapped_bytes = 0,
+                                               const ArenaSystem& system = {});
+  Arena(SharedMemory memory, std::size_t scratch_bytes, const ArenaSystem& system);
+
+  std::size_t page() const { return system_.page; }
 
   // Scratch.
   std::byte* allocate(std::size_t bytes) override;
@@ -34,11 +45,14 @@ class Arena final : public MemorySource {
 
   /// Where peers find these bytes; empty if they cannot.
   std::optional<PlaceInArena> place_of(std::span<const std::byte> bytes) const;
-  /// The same for the program's memory only.
+  /// The same, if a message that lands there does no harm to others, and is worth it.
+  std::optional<PlaceInArena> landing_place_of(std::span<const std::byte> bytes) const;
+  /// Where peers find these bytes of the program's memory.
   std::optional<std::uint64_t> mapped_offset_of(std::span<const std::byte> bytes) const;
   /// Peers write there no more, whatever they still do: from now on the pages are this process's own, for ever. Where
   /// others may have a part of a page (place_of), that page stays as it is. Scratch is undefined afterwards; the
-  /// program's memory keeps what is there, also what other threads write meanwhile.
+  /// program's memory keeps what is there, also what other threads write meanwhile. Where the kernel refuses, pages
+  /// stay shared, but nobody is told of them, or given them, again.
   void revoke(std::span<std::byte> bytes);
 
   ArenaHeader& header() const { return *reinterpret_cast<ArenaHeader*>(memory_.data()); }
@@ -46,17 +60,23 @@ class Arena final : public MemorySource {
 
  private:
   bool lies_in(std::span<const std::byte> bytes, std::size_t begin, std::size_t end) const;
-  bool is_scratch(std::span<const std::byte> bytes) const { return lies_in(bytes, page, mapped_begin_); }
+  bool is_scratch(std::span<const std::byte> bytes) const { return lies_in(bytes, page(), mapped_begin_); }
   bool is_mapped(std::span<const std::byte> bytes) const { return lies_in(bytes, mapped_begin_, memory_.size()); }
   std::size_t offset_in_memory(const std::byte* at) const { return static_cast<std::size_t>(at - memory_.data()); }
+  std::size_t whole_pages(std::size_t bytes) const { return (bytes + page() - 1) / page() * page(); }
   bool revoked(std::size_t offset, std::size_t bytes) const;  // any of it; under mutex_
 
+  const ArenaSystem system_;
   SharedMemory memory_;
   std::size_t mapped_begin_;
   mutable std::mutex mutex_;
   FreeRanges scratch_;
   FreeRanges mapped_;
-  std::map<std::size_t, std::size_t> revoked_;  // offset -> bytes
+  using Ranges = std::map<std::size_t, std::size_t>;  // offset -> bytes, disjoint
+  /// All of a block but what is in `kept`; under mutex_.
+  static void put_back(FreeRanges& free, std::size_t offset, std::size_t bytes, const Ranges& kept);
+  Ranges revoked_;
+  Ranges still_shared_;  // of these what the kernel did not take from the peers
 };
 
 /// The program's part of an arena as a source.

@@ -20,6 +20,8 @@
 namespace fabring::shm {
 
 inline constexpr std::size_t line = 64;
+/// In which the layout counts. The kernel's may be larger: then so is what lies in an arena (Arena::page()), and what
+/// shares pages has no landing.
 inline constexpr std::size_t page = 4096;
 inline constexpr std::uint32_t entry_count = 128;
 inline constexpr std::uint32_t landing_count = 64;

@@ -16,7 +16,6 @@ constexpr std::size_t most_queued_sends = 1024;
 constexpr std::size_t most_receives = 8192;
 constexpr std::size_t bytes_per_turn = 128 * 1024;  // then the engine may reduce what came, while it is in the cache
 constexpr std::size_t least_landing = 4096;
-constexpr std::size_t least_landing_beside_others = 4 * page;  // less than a page of it may be its own
 constexpr std::size_t least_loan = 4096;
 constexpr std::size_t least_halfway = 16 * 1024;
 constexpr std::size_t halfway_bytes = 256 * 1024;  // a segment
@@ -114,9 +113,8 @@ Post Peer::post_recv(const PostedReceive& receive) {
 
 void Peer::offer_landing(const PostedReceive& receive) {
   if (receive.capacity < least_landing) return;
-  if (const auto place = arena_.place_of({receive.into, receive.capacity})) {
-    if (!place->shares_pages || receive.capacity >= least_landing_beside_others)
-      (void)inbox_->offer_landing(receive, *place);
+  if (const auto place = arena_.landing_place_of({receive.into, receive.capacity})) {
+    (void)inbox_->offer_landing(receive, *place);
   } else if (receive.capacity >= least_halfway && receive.capacity <= halfway_bytes) {
     offer_halfway(receive);
   }
@@ -196,7 +194,8 @@ bool Peer::lend(const FastMessage::Head& head, std::span<const std::byte> payloa
   const auto offset = arena_.mapped_offset_of(payload);
   if (!offset || *offset % loan_alignment != 0) return false;
   std::byte* const there = arena_.memory().data() + *offset;
-  std::byte* const place = answerable && *offset % page == 0 && payload.size() % page == 0 ? there : nullptr;
+  std::byte* const place =
+      answerable && *offset % arena_.page() == 0 && payload.size() % arena_.page() == 0 ? there : nullptr;
   if (!fast_outbox_->lend(head, *offset, static_cast<std::uint32_t>(payload.size()), place, loan)) return false;
   wrote(payload.size());
   return true;

@@ -12,7 +12,6 @@
 #include <string_view>
 
 #include "runtime/base/parse_value.hpp"
-#include "transports/shm/layout.hpp"
 
 namespace fabring::shm {
 namespace {
@@ -50,13 +49,18 @@ void* map_aligned(int memfd, std::size_t bytes) {
     errno = error;
     return mapped;
   }
-  const std::size_t end = (before + bytes + page - 1) / page * page;
+  const std::size_t end = (before + bytes + system_page() - 1) / system_page() * system_page();
   if (before > 0) ::munmap(first, before);
   if (end < room) ::munmap(first + end, room - end);
   return mapped;
 }
 
 }  // namespace
+
+std::size_t system_page() {
+  static const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return bytes;
+}
 
 Result<SharedMemory> SharedMemory::create(std::size_t bytes) {
   FABRING_TRY(may_have(bytes));

@@ -10,6 +10,9 @@
 
 namespace fabring::shm {
 
+/// Of this kernel: 4, 16 or 64 KiB. What is mapped, populated or taken from a peer is in whole ones.
+std::size_t system_page();
+
 /// Makes the pages exist, for writing. False if this machine has no memory for them. Kernels before 5.14 do it when the
 /// pages are touched, and then it is true.
 bool populate(std::byte* first, std::size_t bytes);

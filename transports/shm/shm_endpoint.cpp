@@ -31,7 +31,7 @@ std::size_t mapped_budget(const EndpointOptions& options) {
   const long pages = ::sysconf(_SC_PHYS_PAGES), cores = ::sysconf(_SC_NPROCESSORS_CONF);
   const auto ranks = std::min<std::size_t>(static_cast<std::size_t>(options.world_size),
                                            2 * static_cast<std::size_t>(std::max(cores, 1L)));
-  const std::size_t memory = static_cast<std::size_t>(std::max(pages, 0L)) * page;
+  const std::size_t memory = static_cast<std::size_t>(std::max(pages, 0L)) * system_page();
   return std::min(memory, addresses_for_arenas / std::max<std::size_t>(ranks, 1));
 }
 

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <deque>
 #include <span>
+#include <utility>
 
 #include "runtime/base/copy_bytes.hpp"
 #include "transports/fast_messages.hpp"
@@ -226,9 +227,10 @@ class FastInbox {
     line_ += length_;
     channel_->fast_read.store(line_, std::memory_order_release);
   }
+  bool can_release(const FastOutbox& answers) const { return !held_.empty() && answers.is_back(held_.front().answer); }
   /// Gives back the lines of messages whose answers have been read. False: there are none.
   bool release(const FastOutbox& answers) {
-    if (held_.empty() || !answers.is_back(held_.front().answer)) return false;
+    if (!can_release(answers)) return false;
     while (!held_.empty() && answers.is_back(held_.front().answer)) held_.pop_front();
     publish();
     return true;
@@ -246,7 +248,12 @@ class FastInbox {
 
   FastLine& at(std::uint32_t number) const { return lines_[ring_.place_of(number)]; }
   std::byte* bytes_at(std::uint32_t number) const { return reinterpret_cast<std::byte*>(&at(number)); }
-  void publish() { channel_->fast_taken.store(held_.empty() ? line_ : held_.front().line, std::memory_order_release); }
+  void publish() {
+    const std::uint32_t taken = held_.empty() ? line_ : held_.front().line;
+    channel_->fast_taken.store(taken, std::memory_order_release);
+    if (ends_a_quarter(std::exchange(taken_, taken), taken, ring_.lines))
+      std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with the one in ShmEndpoint::arm()
+  }
   Found answer_front(const FastLine& first, std::uint32_t bytes, FastMessage& message) {
     AnswerPlace answer;
     std::memcpy(&answer, first.payload.data(), sizeof answer);
@@ -287,6 +294,7 @@ class FastInbox {
   std::span<std::byte> arena_;  // the sender's
   std::span<const std::byte> own_arena_;
   std::uint32_t line_ = 0;    // the next to read
+  std::uint32_t taken_ = 0;   // as published
   std::uint32_t length_ = 0;  // of the message at the front
   bool is_answer_ = false;
   std::byte* place_ = nullptr;  // for an answer to the message at the front

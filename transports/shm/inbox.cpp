@@ -59,7 +59,7 @@ std::byte* Inbox::take_halfway() {
 
 Inbox::Taken Inbox::take(SlotTable& receives, Ledger& ledger, std::size_t most_bytes) {
   std::size_t taken = 0;
-  const std::uint32_t before = entries_;
+  const std::uint32_t before = entries_, bytes_before = bytes_;
   Taken result = Taken::nothing;
   while (taken < most_bytes && !empty() && result != Taken::nonsense) {
     const Entry& entry = channel_->entries[entries_ % entry_count];
@@ -96,6 +96,8 @@ Inbox::Taken Inbox::take(SlotTable& receives, Ledger& ledger, std::size_t most_b
   if (entries_ != before) {
     channel_->bytes_taken.store(bytes_, std::memory_order_release);
     channel_->entries_taken.store(entries_, std::memory_order_release);
+    if (ends_a_quarter(before, entries_, entry_count) || ends_a_quarter(bytes_before, bytes_, staging_.bytes))
+      std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with the one in ShmEndpoint::arm()
   }
   return result;
 }
@@ -135,6 +137,7 @@ bool Inbox::take_lent(PostedReceive& receive, std::uint32_t number, std::uint32_
   } else {
     place(receive, receive.into, from, bytes);
     if (!give_back(number)) return false;
+    gave_back_ = true;
   }
   over(receive, completion, receives, ledger);
   return true;

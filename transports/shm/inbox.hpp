@@ -2,6 +2,7 @@
 // Inbox: the receiving end of a channel. Takes entries in the order sent and checks all that they say.
 
 #include <array>
+#include <utility>
 #include <vector>
 
 #include "transports/ledger.hpp"
@@ -20,8 +21,10 @@ class Inbox {
   bool empty() const;
   /// Takes what is there, about `most_bytes` of it. After `nonsense` the channel must not be read any more.
   Taken take(SlotTable& receives, Ledger& ledger, std::size_t most_bytes);
-  /// The sender waits until something has been taken.
-  bool sender_waits() const { return channel_->waits_for_room.load(std::memory_order_relaxed) != 0; }
+  /// The sender waits until something has been taken, or is back.
+  bool sender_waits() {
+    return std::exchange(gave_back_, false) || channel_->waits_for_room.load(std::memory_order_relaxed) != 0;
+  }
   /// The sender said that nothing follows.
   bool finished() const { return channel_->finished.load(std::memory_order_acquire) != 0; }
 
@@ -66,8 +69,9 @@ class Inbox {
   std::span<const std::byte> arena_;
   std::uint32_t entries_ = 0;  // taken
   std::uint32_t bytes_ = 0;
-  bool within_ = false;  // a message of which parts are still to come
-  Slot slot_ = 0;        // that message's
+  bool gave_back_ = false;  // what was lent, since the last sender_waits()
+  bool within_ = false;     // a message of which parts are still to come
+  Slot slot_ = 0;           // that message's
   std::size_t done_ = 0;
   std::array<Offered, landing_count> landings_{};
   std::vector<std::byte*> halfway_;  // not in use

@@ -302,6 +302,7 @@ bool Peer::push() {
 bool Peer::idle() const {
   if (fast_inbox_ && !fast_inbox_->empty()) return false;
   if (state_ != State::alive || !met()) return true;
+  if (fast_inbox_ && fast_inbox_->can_release(*fast_outbox_)) return false;
   return inbox_->empty() && (queue_.empty() || !outbox_->has_room()) && !outbox_->something_is_back() &&
          !(fast_blocked_ && fast_outbox_->has_room());
 }
@@ -310,6 +311,9 @@ void Peer::sleeps(bool asleep) {
   if (!met()) return;
   outbox_->wait_for_room(asleep && !queue_.empty());
   fast_outbox_->wait_for_room(asleep && fast_blocked_);
+  // The room may be that of messages whose answers this rank has read: the peer gives it back when it looks, and is not
+  // told of every answer that is read.
+  if (asleep && fast_blocked_) ring_if_asleep();
 }
 
 // Pairs with the fence in the peer's wait(): either it sees what was written, or this rank sees that it sleeps.

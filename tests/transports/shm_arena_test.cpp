@@ -104,6 +104,23 @@ TEST(ShmArena, WhatCannotBeTakenFromAPeerIsNeverLentOrGivenAgain) {
   EXPECT_EQ(arena->allocate_mapped(1), nullptr);
 }
 
+// Under vm.overcommit_memory=2 the kernel refuses a page when it is touched, which would end the program.
+TEST(ShmArena, GivesNoScratchWhosePagesWouldBeRefused) {
+  const auto refuses = [](std::byte* first, std::size_t bytes) {
+    return bytes <= 4 * shm::page && shm::populate(first, bytes);
+  };
+  for (const bool may_be_refused : {true, false}) {
+    auto arena = *shm::Arena::create(64 * shm::page, 0, {.pages_may_be_refused = may_be_refused, .populate = refuses});
+    EXPECT_EQ(arena->allocate(8 * shm::page) == nullptr, may_be_refused);
+    EXPECT_NE(arena->allocate(4 * shm::page), nullptr);
+  }
+  auto arena = *shm::Arena::create(8 * shm::page, 0, {.pages_may_be_refused = true, .populate = refuses});
+  EXPECT_EQ(arena->allocate(8 * shm::page), nullptr);
+  EXPECT_NE(arena->allocate(4 * shm::page), nullptr) << "what was refused is free again";
+  EXPECT_NE(arena->allocate(4 * shm::page), nullptr);
+  EXPECT_FALSE(shm::Arena::create(shm::page, 0, {.populate = [](std::byte*, std::size_t) { return false; }}));
+}
+
 TEST(SharedMemory, TakesOnlySealedMemoryOfTheSizeAgreedOn) {
   auto own = *shm::SharedMemory::create(2 * shm::page);
   const auto again = [&] { return Descriptor(::fcntl(own.memfd(), F_DUPFD_CLOEXEC, 0)); };

@@ -28,6 +28,8 @@ Result<std::shared_ptr<Arena>> Arena::create(std::size_t scratch_bytes, std::siz
   scratch_bytes = whole(scratch_bytes, system.page);
   auto memory = SharedMemory::create(system.page + scratch_bytes + whole(mapped_bytes, system.page));
   if (!memory) return memory.error();
+  if (!system.populate(memory->data(), system.page))
+    return Status(ErrorCode::out_of_memory, "shared memory: this machine has no memory left for a page of it");
   return std::make_shared<Arena>(std::move(*memory), scratch_bytes, system);
 }
 
@@ -47,9 +49,17 @@ Arena::Arena(SharedMemory memory, std::size_t scratch_bytes, const ArenaSystem& 
 // ---- blocks -------------------------------------------------------------------------------------------------------
 
 std::byte* Arena::allocate(std::size_t bytes) {
-  std::lock_guard lock(mutex_);
-  const auto offset = scratch_.take(whole_pages(std::max<std::size_t>(bytes, 1)));
-  return offset ? memory_.data() + *offset : nullptr;
+  bytes = whole_pages(std::max<std::size_t>(bytes, 1));
+  std::optional<std::size_t> offset;
+  {
+    std::lock_guard lock(mutex_);
+    offset = scratch_.take(bytes);
+  }
+  if (!offset) return nullptr;
+  std::byte* const block = memory_.data() + *offset;
+  if (!system_.pages_may_be_refused || system_.populate(block, bytes)) return block;
+  (void)release(block, bytes);
+  return nullptr;
 }
 
 bool Arena::release(std::byte* block, std::size_t bytes) {
@@ -82,7 +92,7 @@ std::byte* Arena::allocate_mapped(std::size_t bytes) {
   std::byte* const block = memory_.data() + *offset;
   (void)::madvise(block, bytes, MADV_DODUMP);
   make_large_pages(block, bytes);
-  if (populate(block, bytes)) return block;
+  if (system_.populate(block, bytes)) return block;
   (void)release_mapped(block, bytes);
   return nullptr;
 }

@@ -22,6 +22,8 @@ namespace fabring::shm {
 /// What an arena needs of the system; tests have others.
 struct ArenaSystem {
   std::size_t page = system_page();
+  bool pages_may_be_refused = shm::pages_may_be_refused();
+  bool (*populate)(std::byte* first, std::size_t bytes) = shm::populate;
   void* (*map)(void* at, std::size_t bytes, int access, int flags, int fd, off_t offset) = ::mmap;
 };
 
@@ -34,7 +36,7 @@ class Arena final : public MemorySource {
 
   std::size_t page() const { return system_.page; }
 
-  // Scratch.
+  // Scratch. Null also where the pages could not be had when they are touched.
   std::byte* allocate(std::size_t bytes) override;
   bool release(std::byte* block, std::size_t bytes) override;
 

@@ -8,6 +8,7 @@
 
 #include "runtime/base/check.hpp"
 #include "runtime/base/nonsense.hpp"
+#include "runtime/base/parse_value.hpp"
 
 namespace fabring::shm {
 namespace {
@@ -26,7 +27,11 @@ constexpr int most_halfway = 4;                    // a second-level cache full
 void Peer::meet(Acquaintance acquaintance) {
   if (met() || state_ != State::alive) return acquaintance.lifeline.hang_up();
   known_ = std::move(acquaintance);
-  known_.pair.touch();
+  if (!known_.pair.touch()) {
+    return fail({ErrorCode::out_of_memory, "cannot share memory with rank " + std::to_string(rank_) +
+                                               ": this machine has none left for the " + size_text(known_.pair.size()) +
+                                               " that the two need"});
+  }
   const Pair pair = Pair::of_world(known_.pair.data(), world_size_);
   const std::span arena(known_.arena.data(), known_.arena.size());
   inbox_.emplace(pair, self_ > rank_, arena);

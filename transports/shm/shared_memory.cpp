@@ -62,6 +62,12 @@ std::size_t system_page() {
   return bytes;
 }
 
+bool pages_may_be_refused() {
+  const Descriptor file(::open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC));
+  char mode = '0';
+  return file.fd() >= 0 && ::read(file.fd(), &mode, 1) == 1 && mode == '2';
+}
+
 Result<SharedMemory> SharedMemory::create(std::size_t bytes) {
   FABRING_TRY(may_have(bytes));
   Descriptor memfd(::memfd_create("fabring", MFD_CLOEXEC | MFD_ALLOW_SEALING));

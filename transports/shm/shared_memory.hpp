@@ -17,6 +17,10 @@ std::size_t system_page();
 /// pages are touched, and then it is true.
 bool populate(std::byte* first, std::size_t bytes);
 
+/// Does the kernel refuse pages of such memory, when they are touched, as soon as all programs together were promised
+/// too much (vm.overcommit_memory=2)? Whoever touches one then is ended by SIGBUS, however much memory is free.
+bool pages_may_be_refused();
+
 /// Memory in pages of this size exists sooner, and is read and written faster, than in many small ones. SharedMemory is
 /// mapped so that it can have them.
 inline constexpr std::size_t large_page = std::size_t{2} << 20;
@@ -37,8 +41,8 @@ class SharedMemory {
   SharedMemory& operator=(SharedMemory&& other) noexcept;
   ~SharedMemory();
 
-  /// Takes the page faults now.
-  void touch() const { (void)populate(data_, size_); }
+  /// Takes the page faults now. False: see populate().
+  [[nodiscard]] bool touch() const { return populate(data_, size_); }
 
   std::byte* data() const { return data_; }
   std::size_t size() const { return size_; }

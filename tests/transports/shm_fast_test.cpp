@@ -246,6 +246,28 @@ TEST(ShmFastBox, AnswersInTheSendersMemoryWhereThatWasLentForIt) {
   EXPECT_EQ(message.payload.size(), shm::page);
 }
 
+// After 2^31 lines a loan from before them looks like one that is to come.
+TEST(ShmFastBox, ForgetsLoansLongBeforeTheNumbersOfLinesWrap) {
+  auto memory = *shm::SharedMemory::create(shm::Pair::of_world(nullptr, 2).size());
+  const shm::Pair pair = shm::Pair::of_world(memory.data(), 2);
+  alignas(64) std::array<std::byte, 3 * shm::page> arena{};
+  shm::FastOutbox out(pair, true);
+  shm::FastInbox in(pair, true, arena);
+  std::uint32_t loan = 0;
+  ASSERT_TRUE(out.lend(head_of(0), shm::page, shm::page, arena.data() + shm::page, loan));
+  FastMessage message;
+  for (std::uint32_t line = 0; line < 2 * pair.fast.lines; ++line) {
+    ASSERT_EQ(in.front(message), shm::FastInbox::Found::message);
+    in.pop();
+    ASSERT_TRUE(out.put(head_of(line), {}));
+  }
+  pair.channel(true).fast_read.store(loan + (std::uint32_t{1} << 31) + 5);
+  ASSERT_FALSE(out.is_back(loan)) << "what it looks like";
+  out.for_each_place([](std::span<std::byte>) { ADD_FAILURE() << "the peer has long given that back"; });
+  out.withdraw();
+  EXPECT_TRUE(in.is_intact());
+}
+
 TEST(ShmFastBox, TakesNoLoanThatCannotBe) {
   const std::uint64_t size = 3 * shm::page;
   for (const auto& [offset, bytes] : std::vector<std::pair<std::uint64_t, std::uint32_t>>{

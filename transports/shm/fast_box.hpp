@@ -72,7 +72,7 @@ class FastOutbox {
   bool lend(const FastMessage::Head& head, std::uint64_t offset, std::uint32_t bytes, std::byte* place,
             std::uint32_t& loan) {
     if (!room_for(2)) return false;
-    while (!places_.empty() && is_back(places_.front().line + 1)) places_.pop_front();
+    forget_what_is_back();
     if (place != nullptr) places_.push_back({line_, {place, bytes}});
     FastLine& first = at(line_);
     first.bytes = bytes | FastRing::lent;
@@ -138,8 +138,14 @@ class FastOutbox {
     std::atomic<std::uint32_t>& stamp = at(number).stamp;
     if (stamp.load(std::memory_order_relaxed) == FastRing::stamp_of(number)) stamp.store(0, std::memory_order_relaxed);
   }
+  // Numbers of lines wrap: a loan that is long back must not seem to be out again.
+  void forget_what_is_back() {
+    while (!places_.empty() && is_back(places_.front().line + 1)) places_.pop_front();
+    lends_ = lends_ && !is_back(lent_end_);
+  }
   bool room_for(std::uint32_t lines) {
     if (line_ + lines - taken_ <= ring_.lines) return true;
+    forget_what_is_back();  // here, as nobody gets round the ring without
     // Nonsense from the peer reads as "full": it harms nobody else.
     taken_ = channel_->fast_taken.load(std::memory_order_acquire);
     return line_ + lines - taken_ <= ring_.lines;

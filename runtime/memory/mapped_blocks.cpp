@@ -8,11 +8,13 @@
 #include <limits>
 
 #include "runtime/base/parse_value.hpp"
+#include "topology/memory_left.hpp"
 
 namespace fabring {
 namespace {
 
 constexpr std::size_t block_page = 4096;
+constexpr std::size_t least_looked_up = 1 << 20;  // what is left is in a dozen files: for a small block too long to ask
 
 std::uintptr_t address(const void* at) { return reinterpret_cast<std::uintptr_t>(at); }
 
@@ -41,7 +43,8 @@ MappedBlock::~MappedBlock() {
   }
 }
 
-MappedBlocks::MappedBlocks(std::shared_ptr<MemorySource> source) : shared_(std::make_shared<Shared>()) {
+MappedBlocks::MappedBlocks(std::shared_ptr<MemorySource> source, HostFiles files)
+    : shared_(std::make_shared<Shared>()), files_(std::move(files)) {
   shared_->source = std::move(source);
 }
 
@@ -49,6 +52,15 @@ Result<std::shared_ptr<MappedBlock>> MappedBlocks::allocate(std::size_t asked) {
   const bool possible = asked <= std::numeric_limits<std::ptrdiff_t>::max() - block_page;
   const std::size_t bytes = possible ? (std::max<std::size_t>(asked, 1) + block_page - 1) / block_page * block_page : 0;
   std::byte* data = nullptr;
+  const std::size_t allowed = shared_->source ? shared_->source->limit() : std::numeric_limits<std::size_t>::max();
+  if (bytes >= least_looked_up && bytes <= allowed - std::min<std::size_t>(shared_->bytes.load(), allowed)) {
+    const auto left = memory_left(files_);
+    if (left && bytes > left->bytes)
+      return Status(ErrorCode::out_of_memory,
+                    fmt::format("cannot allocate {}: {} of memory are left, by {}; allocate less, or give this process "
+                                "more",
+                                size_text(asked), size_text(left->bytes), left->told_by));
+  }
   if (possible) data = shared_->source ? shared_->source->allocate(bytes) : ordinary(bytes);
   if (data == nullptr) {
     const std::size_t limit = shared_->source ? shared_->source->limit() : 0, used = shared_->bytes.load();

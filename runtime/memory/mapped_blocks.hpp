@@ -12,6 +12,7 @@
 #include <mutex>
 
 #include "fabring/status.hpp"
+#include "topology/host_files.hpp"
 #include "transports/memory_source.hpp"
 
 namespace fabring {
@@ -20,10 +21,11 @@ class MappedBlock;
 
 class MappedBlocks {
  public:
-  /// Null: ordinary memory.
-  explicit MappedBlocks(std::shared_ptr<MemorySource> source);
+  /// Null: ordinary memory. `files` say how much memory there is.
+  explicit MappedBlocks(std::shared_ptr<MemorySource> source, HostFiles files = HostFiles());
 
-  /// Of zeros, aligned to a page. Errors: out_of_memory, with the size and the limit.
+  /// Of zeros, aligned to a page. Errors: out_of_memory, with the size and the limit, before the kernel kills somebody
+  /// for it.
   Result<std::shared_ptr<MappedBlock>> allocate(std::size_t bytes);
   /// Keeps the block that has this byte; null if none has.
   std::shared_ptr<const MappedBlock> keep(const void* at) const {
@@ -50,6 +52,7 @@ class MappedBlocks {
     std::atomic<std::uintptr_t> lowest{UINTPTR_MAX}, highest{0};
   };
   std::shared_ptr<Shared> shared_;
+  HostFiles files_;
 };
 
 class MappedBlock {

@@ -30,7 +30,7 @@ MadeUpHost::MadeUpHost() {
   static std::atomic<int> count{0};
   root_ = std::filesystem::path(testing::TempDir()) /
           ("host-" + std::to_string(::getpid()) + "-" + std::to_string(count.fetch_add(1)));
-  facts.files = tools::HostFiles(root_);
+  facts.files = HostFiles(root_);
   limits_ = {{{"Max processes", "127000", "127000"}},
              {{"Max open files", "65536", "1048576"}},
              {{"Max locked memory", "unlimited", "unlimited"}},

@@ -1,37 +1,14 @@
 #pragma once
-// HostFiles: the kernel's files below a root that is handed in, so that the checks of `doctor host` run on a made-up
-// /proc and /sys as on the real ones. Reading is bounded; what is missing or not allowed is nothing, never an error.
+// What the checks of `doctor host` read of the kernel's files, as words and for people.
 
 #include <cstdint>
-#include <filesystem>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "topology/host_files.hpp"
+
 namespace fabring::tools {
-
-class HostFiles {
- public:
-  explicit HostFiles(std::filesystem::path root = "/") : root_(std::move(root)) {}
-  const std::filesystem::path& root() const { return root_; }
-
-  /// At most 256 KiB of it. `path` has no leading slash: "proc/meminfo".
-  std::optional<std::string> text(std::string_view path) const;
-  /// The first line, without blanks around it.
-  std::optional<std::string> line(std::string_view path) const;
-  /// A whole number that the first line begins with.
-  std::optional<long long> number(std::string_view path) const;
-  /// Where a symbolic link points, as it says.
-  std::optional<std::string> link(std::string_view path) const;
-  bool exists(std::string_view path) const;
-  /// Names in a folder, sorted; at most most_names. Empty when there is no such folder.
-  static constexpr std::size_t most_names = 4096;
-  std::vector<std::string> list(std::string_view path) const;
-
- private:
-  std::filesystem::path root_;
-};
 
 /// Words between blanks.
 std::vector<std::string> words(std::string_view text);

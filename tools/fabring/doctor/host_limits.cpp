@@ -5,8 +5,8 @@
 #include <charconv>
 #include <limits>
 
-#include "tools/fabring/doctor/group_limits.hpp"
 #include "tools/fabring/doctor/host_checks.hpp"
+#include "topology/group_limits.hpp"
 
 namespace fabring::tools {
 namespace {

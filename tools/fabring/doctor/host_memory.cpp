@@ -4,9 +4,9 @@
 
 #include <charconv>
 
-#include "tools/fabring/doctor/group_limits.hpp"
 #include "tools/fabring/doctor/host_checks.hpp"
 #include "tools/fabring/doctor/seen_processes.hpp"
+#include "topology/group_limits.hpp"
 
 namespace fabring::tools {
 namespace {

@@ -1,4 +1,4 @@
-#include "tools/fabring/doctor/group_limits.hpp"
+#include "topology/group_limits.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -6,7 +6,7 @@
 
 #include "topology/control_groups.hpp"
 
-namespace fabring::tools {
+namespace fabring {
 namespace {
 
 struct Group {
@@ -47,13 +47,14 @@ std::uint64_t reclaimable(const std::string& stat, bool v2) {
 std::vector<MemoryLimit> memory_limits(const HostFiles& files) {
   std::vector<MemoryLimit> limits;
   for (const Group& group : groups_of(files, "memory")) {
-    const auto most = files.number(group.path + (group.v2 ? "/memory.max" : "/memory.limit_in_bytes"));
+    const std::string file = group.path + (group.v2 ? "/memory.max" : "/memory.limit_in_bytes");
+    const auto most = files.number(file);
     const auto used = files.number(group.path + (group.v2 ? "/memory.current" : "/memory.usage_in_bytes"));
     if (!most || !used || *most <= 0 || *used < 0) continue;
     const auto total = static_cast<std::uint64_t>(*most), in_use = static_cast<std::uint64_t>(*used);
     const std::uint64_t kept = reclaimable(files.text(group.path + "/memory.stat").value_or(""), group.v2);
     const std::uint64_t held = in_use - std::min(in_use, kept);
-    limits.push_back({"/" + group.path, total, total - std::min(total, held)});
+    limits.push_back({"/" + group.path, total, total - std::min(total, held), "/" + file});
   }
   return limits;
 }
@@ -66,4 +67,4 @@ std::optional<TaskLimit> task_limit(const HostFiles& files) {
   return least;
 }
 
-}  // namespace fabring::tools
+}  // namespace fabring

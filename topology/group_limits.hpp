@@ -7,15 +7,16 @@
 #include <string>
 #include <vector>
 
-#include "tools/fabring/doctor/host_files.hpp"
+#include "topology/host_files.hpp"
 
-namespace fabring::tools {
+namespace fabring {
 
 struct MemoryLimit {
   std::string group;  ///< "/sys/fs/cgroup/system.slice/slurmstepd.scope/job_7"
   std::uint64_t total_bytes = 0;
   /// What is not in use, and what is only kept of files (page cache): the kernel gives that up before it kills.
   std::uint64_t free_bytes = 0;
+  std::string file = {};  ///< that says so
 };
 
 /// Of each group that limits memory, the own first.
@@ -29,4 +30,4 @@ struct TaskLimit {
 /// Of the group that allows the fewest processes and threads; nothing: none limits them.
 std::optional<TaskLimit> task_limit(const HostFiles& files);
 
-}  // namespace fabring::tools
+}  // namespace fabring

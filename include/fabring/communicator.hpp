@@ -48,7 +48,8 @@ class FABRING_API Work {
 
   /// Waits until the operation is over and the buffers are the caller's again; returns how it ended.
   Status wait();
-  /// As wait(), for at most `limit`; 0 and less: only looks. Past it: ErrorCode::timeout, and the operation goes on.
+  /// As wait(), for at most `limit`; 0 and less: makes some progress, as done() does. Past it: ErrorCode::timeout, and
+  /// the operation goes on.
   Status wait_for(std::chrono::nanoseconds limit);
   /// True when the operation is over, well or not. Makes progress if nobody else does.
   bool done();

@@ -138,12 +138,17 @@ Status EngineCore::wait(Execution& execution, std::chrono::nanoseconds limit) {
   const auto end = std::chrono::steady_clock::now() + (bounded ? limit : std::chrono::nanoseconds(0));
   note_wait();
   drive_->waiters.fetch_add(1);
-  bool asked = false;
+  bool asked = false, driven = false;
   while (!execution.done()) {
     const auto left =
         bounded ? end - std::chrono::steady_clock::now() : std::chrono::nanoseconds(std::chrono::hours(1));
-    if (left <= std::chrono::nanoseconds(0)) break;
-    if (!left_.load() && drive_->try_lock()) {                          // whoever leaves drives until the end
+    if (left <= std::chrono::nanoseconds(0)) {
+      // A program that only looks, again and again, counts as one that waits: nobody else would drive.
+      if (!driven && !left_.load()) drive_once();
+      break;
+    }
+    if (!left_.load() && drive_->try_lock()) {  // whoever leaves drives until the end
+      driven = true;
       awaited_ = {&execution, static_cast<std::size_t>(left.count())};  // a byte takes a nanosecond at most
       drive([&] { return execution.done() || left_.load(); }, left);
       awaited_ = {};

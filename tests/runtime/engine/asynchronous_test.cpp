@@ -7,6 +7,7 @@
 #include <future>
 #include <thread>
 
+#include "runtime/engine/make_call.hpp"
 #include "tests/runtime/engine/sum.hpp"
 #include "tests/support/thread_world.hpp"
 #include "transports/tcp/tcp_transport.hpp"
@@ -34,6 +35,38 @@ TEST(Asynchronous, calls_end_whether_waited_for_or_polled) {
       ASSERT_TRUE(sums[i].right());
     }
   });
+}
+
+// The progress thread keeps away from what is polled, so polls of no length must make progress by themselves. Without
+// that thread, which is not always quick to keep away, it is certain that they do.
+TEST(Asynchronous, calls_go_on_by_polls_of_no_length) {
+  for (const auto limit : {0ns, -1ns, 1ns}) {
+    for (const auto over : {ThreadWorld::Over::inproc, ThreadWorld::Over::shm}) {
+      ThreadWorld world(2, {}, over);
+      world.run([&](Rank rank, Communicator all) {
+        Sum sum(rank, 2, std::size_t{1} << 20, 1);
+        if (rank == 1) {
+          ASSERT_TRUE(sum.run(all).ok());
+          ASSERT_TRUE(sum.right());
+          return;
+        }
+        EngineCore& engine = world.engine(rank);
+        const auto core = engine.world();
+        auto call = make_call(
+            Operation::allreduce(sum.in.data(), sum.out.data(), sum.count(), DataType::float32, ReduceOp::sum), *core,
+            *engine.choices(core->shape()), {});
+        ASSERT_TRUE(call);
+        Work work(engine.submit(core, std::move(*call), false));
+        const auto end = std::chrono::steady_clock::now() + 10s;
+        bool over_in_time = false;
+        while (!over_in_time && std::chrono::steady_clock::now() < end)
+          over_in_time = work.wait_for(limit).code() != ErrorCode::timeout;
+        EXPECT_TRUE(over_in_time);
+        ASSERT_TRUE(work.wait().ok());
+        ASSERT_TRUE(sum.right());
+      });
+    }
+  }
 }
 
 // Who waits for several, one after the other, runs each as a blocking call would be, in its own thread.

@@ -412,7 +412,9 @@ FABRING_C_API fabring_status_code fabring_alltoall(fabring_comm* comm, const voi
                                                    fabring_data_type type, fabring_error* error);
 /* Waits until every rank has called it. */
 FABRING_C_API fabring_status_code fabring_barrier(fabring_comm* comm, fabring_error* error);
-/* To one rank, which receives it with fabring_recv. Messages between two ranks match in order, tag by tag. */
+/* To one rank, which receives it with fabring_recv. Messages between two ranks match in order, tag by tag. It may wait
+ * for its receive. It does not for up to 4 KiB in memory of the host, as long as what is on its way to that rank and not
+ * received takes 66 KiB at most, each message counted with 128 bytes more than it has (16 of 4 KiB, 512 of 4 bytes). */
 FABRING_C_API fabring_status_code fabring_send(fabring_comm* comm, const void* data, size_t count,
                                                fabring_data_type type, int32_t to, int32_t tag, fabring_error* error);
 /* At most `count` elements; a longer message is a mismatch. */

@@ -195,8 +195,11 @@ struct Operation {
   }
   /// Done when every rank has begun it.
   static Operation barrier() { return {Collective::barrier}; }
-  /// To one rank, which receives it with recv. Messages between two ranks match in order, tag by tag. Small ones are
-  /// done when they are on their way, larger ones when the receiver has them.
+  /// To one rank, which receives it with recv. Messages between two ranks match in order, tag by tag, and a receive
+  /// comes to its message behind thousands of others. A blocking send may wait for its receive. It does not for up to
+  /// 4 KiB in memory of the host, as long as what is on its way to that rank and not received takes 66 KiB at most,
+  /// each message counted with 128 bytes more than it has: 16 of 4 KiB, 512 of 4 bytes. Longer ones are done when the
+  /// receiver has them; ranks that send each other such do it in a group.
   static Operation send(const void* data, std::size_t count, DataType type, Rank to, std::int32_t tag = 0) {
     return {Collective::send, data, nullptr, count, type, ReduceOp::sum, to, tag};
   }

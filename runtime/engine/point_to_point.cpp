@@ -14,6 +14,8 @@ namespace fabring {
 namespace {
 
 constexpr auto send_kind = static_cast<std::uint8_t>(Collective::send);
+// More than there is room for at once; how many messages these are depends on their lengths.
+constexpr std::uint32_t most_ahead = std::uint32_t{1} << 20;
 
 bool wants(const Call& receive, Rank peer, std::int32_t tag) {
   return (receive.root == any_source || receive.root == peer) && (receive.tag == any_tag || receive.tag == tag);
@@ -28,6 +30,14 @@ Signature signature_of(const Call& send) {
   return signature;
 }
 
+// Counts go round.
+std::int32_t difference(std::uint32_t count, std::uint32_t from) { return static_cast<std::int32_t>(count - from); }
+
+// What a device holds cannot be sent at once.
+bool is_small(const EngineCore& engine, const Call& call) {
+  return !call.device.any() && call.bytes() <= engine.eager_limit();
+}
+
 }  // namespace
 
 void PointToPoint::submit(EngineCore& engine, std::shared_ptr<Execution> execution) {
@@ -35,7 +45,7 @@ void PointToPoint::submit(EngineCore& engine, std::shared_ptr<Execution> executi
   if (execution->call().collective == Collective::recv) return receive(engine, execution);
   if (execution->call().root == communicator_.self) return send_to_self(engine, execution);
   Peer& to = peer(execution->call().root);
-  if (!to.held.empty() || to.sent - to.matched_there >= most_announced) {
+  if (!to.held.empty() || !may_send(engine, to, execution->call())) {
     to.held.push_back(std::move(execution));
   } else {
     send(engine, execution);
@@ -54,12 +64,25 @@ Record PointToPoint::record_to(Rank rank, RecordKind kind) {
 
 // ---- sending ------------------------------------------------------------------------------------------------------
 
+bool PointToPoint::may_carry(const EngineCore& engine, const Peer& to, const Call& call) const {
+  return is_small(engine, call) && to.used.bytes - to.freed.bytes + MessageRoom::weight_of(call.bytes()) <=
+                                       MessageRoom::bytes_for(engine.eager_limit());
+}
+
+bool PointToPoint::may_send(const EngineCore& engine, const Peer& to, const Call& call) const {
+  if (difference(to.wanted_there, to.used.announcements) > 0 || may_carry(engine, to, call)) return true;
+  return !is_small(engine, call) &&
+         difference(to.used.announcements, to.freed.announcements) < MessageRoom::most_announced;
+}
+
 void PointToPoint::send(EngineCore& engine, const std::shared_ptr<Execution>& execution) {
   const Call& call = execution->call();
   Peer& to = peer(call.root);
-  // What a device holds cannot be sent at once.
-  const bool carries =
-      !call.device.any() && call.bytes() <= engine.eager_limit() && to.sent - to.matched_there < window;
+  const bool carries = may_carry(engine, to, call);
+  if (carries)
+    to.used.bytes += MessageRoom::weight_of(call.bytes());
+  else if (difference(to.wanted_there, ++to.used.announcements) < 0)
+    to.wanted_there = to.used.announcements;
   Record record = record_to(call.root, carries ? RecordKind::data : RecordKind::announce);
   record.sequence = ++to.sent;
   record.signature = signature_of(call);
@@ -83,8 +106,10 @@ void PointToPoint::send_to_self(EngineCore& engine, const std::shared_ptr<Execut
   const Call& call = execution->call();
   arrival.signature = signature_of(call);
   // A small one is over without a receive, as one to another rank is.
-  const Peer& self = peer(communicator_.self);
-  if (!call.device.any() && call.bytes() <= engine.eager_limit() && self.sent - self.matched <= window) {
+  Peer& self = peer(communicator_.self);
+  self.freed = self.matched;
+  if (may_carry(engine, self, call)) {
+    self.used.bytes += MessageRoom::weight_of(call.bytes());
     arrival.payload.assign(call.in, call.in + call.bytes());
     engine.finish_now(execution);
   } else {
@@ -127,6 +152,8 @@ void PointToPoint::receive(EngineCore& engine, const std::shared_ptr<Execution>&
   }
   if (from == nullptr) {
     posted_.push_back(execution);
+    for (const auto& [rank, candidate] : peers_)
+      if (call.root == any_source || call.root == rank) make_room(engine, rank);
     return;
   }
   Arrival arrival = std::move(*found);
@@ -143,7 +170,9 @@ Status PointToPoint::arrived(EngineCore& engine, Arrival arrival) {
     return wants(receive->call(), arrival.peer, tag);
   });
   if (at == posted_.end()) {
+    const Rank sender = arrival.peer;
     from.unmatched.push_back(std::move(arrival));
+    make_room(engine, sender);
     return {};
   }
   const std::shared_ptr<Execution> receive = *at;
@@ -163,12 +192,11 @@ Status PointToPoint::match(EngineCore& engine, const std::shared_ptr<Execution>&
     return engine.mismatched_message(communicator_, sender, theirs, call);
   }
   Peer& from = peer(arrival.peer);
-  ++from.matched;
-  if (arrival.peer != communicator_.self && from.matched - from.told >= window / 4) {
-    Record record = record_to(arrival.peer, RecordKind::matched);
-    record.slot = from.told = from.matched;
-    engine.transfer().send_record(communicator_.members[arrival.peer], record);
-  }
+  if (arrival.announced)
+    ++from.matched.announcements;
+  else if (!arrival.local)
+    from.matched.bytes += MessageRoom::weight_of(bytes);
+  make_room(engine, arrival.peer);
   receive->pair_with(arrival.peer, arrival.sequence, theirs.count, tag,
                      engine.message_plan(communicator_, Collective::recv, arrival.peer), engine.tiling_rules());
   if (arrival.announced && bytes > 0) {
@@ -193,15 +221,72 @@ Status PointToPoint::match(EngineCore& engine, const std::shared_ptr<Execution>&
   return {};
 }
 
+bool PointToPoint::waits_for(Rank rank) const {
+  return std::any_of(posted_.begin(), posted_.end(), [&](const std::shared_ptr<Execution>& receive) {
+    return receive->call().root == any_source || receive->call().root == rank;
+  });
+}
+
+// As far as is known here.
+bool PointToPoint::may_hold_more(const EngineCore& engine, const Peer& from) const {
+  const std::uint32_t longest = MessageRoom::weight_of(engine.eager_limit());
+  return difference(from.came.announcements, from.told.announcements) >= MessageRoom::most_announced ||
+         from.came.bytes - from.told.bytes > MessageRoom::bytes_for(engine.eager_limit()) - longest;
+}
+
+// Tells a sender what it may send besides, when that is worth a message, or when a receive waits for what it may hold.
+void PointToPoint::make_room(EngineCore& engine, Rank rank) {
+  if (rank == communicator_.self) return;
+  Peer& from = peer(rank);
+  bool news = false;
+  if (from.matched.bytes - from.told.bytes >= MessageRoom::bytes_for(engine.eager_limit()) / 4 ||
+      difference(from.matched.announcements, from.told.announcements) >= MessageRoom::most_announced / 4) {
+    from.told = from.matched;
+    news = true;
+  }
+  const std::int32_t kept = difference(from.came.announcements, from.matched.announcements);
+  if (difference(from.wanted, from.came.announcements) <= 0 && kept < MessageRoom::most_kept &&
+      may_hold_more(engine, from) && waits_for(rank)) {
+    const std::int32_t as_many = std::max(kept, MessageRoom::most_announced);
+    from.wanted =
+        from.came.announcements + static_cast<std::uint32_t>(std::min(as_many, MessageRoom::most_kept - kept));
+    news = true;
+  }
+  if (!news) return;
+  Record record = record_to(rank, RecordKind::matched);
+  record.slot = from.told.announcements;
+  record.bytes = from.told.bytes;
+  record.tile = from.wanted;
+  engine.transfer().send_record(communicator_.members[rank], record);
+}
+
+// False: it is more than its sender was told that there is room for.
+bool PointToPoint::take_room(const EngineCore& engine, Peer& from, const Record& record) const {
+  if (record.kind == RecordKind::announce) {
+    if (difference(from.came.announcements, from.told.announcements) >= MessageRoom::most_announced &&
+        difference(from.wanted, from.came.announcements) <= 0)
+      return false;
+    if (difference(from.wanted, ++from.came.announcements) < 0) from.wanted = from.came.announcements;
+    return true;
+  }
+  const std::uint32_t weight = MessageRoom::weight_of(record.bytes);
+  const std::uint32_t most = MessageRoom::bytes_for(engine.eager_limit());
+  if (weight > most || from.came.bytes - from.told.bytes > most - weight) return false;
+  from.came.bytes += weight;
+  return true;
+}
+
 Status PointToPoint::on_record(EngineCore& engine, Rank rank, const Record& record,
                                std::span<const std::byte> payload) {
   const auto nonsense = [](const char* what) { return Status(ErrorCode::internal, what); };
   Peer& from = peer(rank);
   if (record.kind == RecordKind::matched) {
-    // An older count may come later; one that was never sent is no news either.
-    if (record.slot - from.matched_there > from.sent - from.matched_there) return {};
-    from.matched_there = record.slot;
-    while (!from.held.empty() && from.sent - from.matched_there < most_announced) {
+    // Older counts may come later, and those of what was never sent are no news either.
+    if (record.bytes - from.freed.bytes <= from.used.bytes - from.freed.bytes) from.freed.bytes = record.bytes;
+    if (record.slot - from.freed.announcements <= from.used.announcements - from.freed.announcements)
+      from.freed.announcements = record.slot;
+    if (difference(record.tile, from.wanted_there) > 0) from.wanted_there = record.tile;
+    while (!from.held.empty() && may_send(engine, from, from.held.front()->call())) {
       const std::shared_ptr<Execution> next = std::move(from.held.front());
       from.held.pop_front();
       send(engine, next);
@@ -228,10 +313,11 @@ Status PointToPoint::on_record(EngineCore& engine, Rank rank, const Record& reco
     return nonsense("it announced a message of an impossible type, length or tag");
   if (carries && payload.size() != theirs.count * size_of(static_cast<DataType>(theirs.type)))
     return nonsense("it sent a message that is not as long as it says");
-  // Parcels overtake each other: what is ahead of its turn waits. Neither may it be ahead further than it may send.
-  const std::uint32_t ahead = record.sequence - from.arrived;
-  if (ahead == 0 || ahead > most_announced || from.ahead.contains(record.sequence))
-    return nonsense("it sent a message twice, or more than it was allowed to");
+  // Parcels overtake each other: what is ahead of its turn waits.
+  if (const std::uint32_t ahead = record.sequence - from.arrived;
+      ahead == 0 || ahead > most_ahead || from.ahead.contains(record.sequence))
+    return nonsense("it sent a message twice, or far ahead of its turn");
+  if (!take_room(engine, from, record)) return nonsense("it sent more messages than it was allowed to");
   Arrival arrival;
   arrival.peer = rank;
   arrival.sequence = record.sequence;
@@ -243,7 +329,6 @@ Status PointToPoint::on_record(EngineCore& engine, Rank rank, const Record& reco
        next = from.ahead.find(from.arrived + 1)) {
     Arrival taken = std::move(next->second);
     from.ahead.erase(next);
-    if (from.arrived - from.matched >= most_announced) return nonsense("it sent more than it was allowed to");
     FABRING_TRY(arrived(engine, std::move(taken)));
   }
   return {};
@@ -276,16 +361,22 @@ std::vector<std::shared_ptr<Execution>> PointToPoint::waiting() const {
 std::string PointToPoint::passed_over(const Call& receive) const {
   constexpr std::size_t most_named = 5;
   std::size_t messages = 0;
+  bool all_there_is_room_for = false;
   std::set<std::int32_t> tags;
   for (const auto& [rank, peer] : peers_) {
     if (receive.root != any_source && receive.root != rank) continue;
     messages += peer.unmatched.size();
+    all_there_is_room_for = all_there_is_room_for ||
+                            difference(peer.came.announcements, peer.matched.announcements) >= MessageRoom::most_kept;
     for (const Arrival& arrival : peer.unmatched)
       if (tags.size() < most_named) tags.insert(static_cast<std::int32_t>(arrival.signature.root));
   }
   if (messages == 0) return {};
-  return fmt::format("{} from there {}: {}", messages == 1 ? "1 message" : fmt::format("{} messages", messages),
-                     messages == 1 ? "waits with another tag" : "wait with other tags", fmt::join(tags, ", "));
+  return fmt::format("{} from there {}: {}{}", messages == 1 ? "1 message" : fmt::format("{} messages", messages),
+                     messages == 1 ? "waits with another tag" : "wait with other tags", fmt::join(tags, ", "),
+                     all_there_is_room_for ? "; there is room for no more of them, and their sender may hold others: "
+                                             "receive some of these first"
+                                           : "");
 }
 
 std::vector<std::pair<Rank, std::uint32_t>> PointToPoint::sent() const {

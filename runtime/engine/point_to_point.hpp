@@ -5,8 +5,7 @@
 //
 // A send announces itself: a small message travels with the announcement and is done; a large one becomes an Execution
 // that waits for the receiver's grants, and so does the receive once they have met. What nobody waits for yet is kept
-// at the receiver, so it is bounded: at most `window` unmatched messages of a pair carry data, at most `most_announced`
-// are announced at all, the rest stay with the sender. The receiver says how many it has matched.
+// at the receiver, so it is bounded (MessageRoom); the rest stay with the sender.
 
 #include <cstdint>
 #include <deque>
@@ -19,14 +18,12 @@
 #include <vector>
 
 #include "runtime/engine/execution.hpp"
+#include "runtime/engine/message_room.hpp"
 
 namespace fabring {
 
 class PointToPoint {
  public:
-  static constexpr std::uint32_t window = 16;
-  static constexpr std::uint32_t most_announced = 64;
-
   explicit PointToPoint(CommunicatorCore& communicator) : communicator_(communicator) {}
 
   void submit(EngineCore& engine, std::shared_ptr<Execution> execution);
@@ -43,7 +40,7 @@ class PointToPoint {
   /// Those that wait for their other side.
   std::vector<std::shared_ptr<Execution>> waiting() const;
   /// Messages that this receive might have been meant for, but for their tags: "2 messages from there wait with other
-  /// tags: 3, 7". Empty if there are none.
+  /// tags: 3, 7", and whether their senders may hold more. Empty if there are none.
   std::string passed_over(const Call& receive) const;
   /// How many were sent to whom, by rank of the world.
   std::vector<std::pair<Rank, std::uint32_t>> sent() const;
@@ -63,12 +60,16 @@ class PointToPoint {
     std::uint64_t order = 0;
   };
   struct Peer {
-    std::uint32_t sent = 0;           // messages sent or announced to it, in all
-    std::uint32_t matched_there = 0;  // of those, matched by it, as far as known
+    std::uint32_t sent = 0;          // messages sent or announced to it, in all
+    MessageRoom used;                // by those
+    MessageRoom freed;               // of that, as it says
+    std::uint32_t wanted_there = 0;  // announcements up to this one, in all, it has asked for
     std::deque<std::shared_ptr<Execution>> held;
     std::uint32_t arrived = 0;  // messages from it taken in order, in all
-    std::uint32_t matched = 0;  // of those, matched here
-    std::uint32_t told = 0;     // of those, as it knows
+    MessageRoom came;           // by messages from it, also those ahead of their turn
+    MessageRoom matched;        // by those of them that were matched here
+    MessageRoom told;           // of these, as it knows
+    std::uint32_t wanted = 0;   // announcements up to this one, in all, it was asked for
     std::map<std::uint32_t, Arrival> ahead;
     std::list<Arrival> unmatched;
   };
@@ -79,6 +80,12 @@ class PointToPoint {
   void receive(EngineCore& engine, const std::shared_ptr<Execution>& execution);
   Status arrived(EngineCore& engine, Arrival arrival);
   Status match(EngineCore& engine, const std::shared_ptr<Execution>& receive, Arrival arrival);
+  bool may_carry(const EngineCore& engine, const Peer& to, const Call& call) const;
+  bool may_send(const EngineCore& engine, const Peer& to, const Call& call) const;
+  bool take_room(const EngineCore& engine, Peer& from, const Record& record) const;
+  void make_room(EngineCore& engine, Rank rank);
+  bool may_hold_more(const EngineCore& engine, const Peer& from) const;
+  bool waits_for(Rank rank) const;
   void start(EngineCore& engine, const std::shared_ptr<Execution>& execution);
   Record record_to(Rank peer, RecordKind kind);
   Peer& peer(Rank rank) { return peers_[rank]; }

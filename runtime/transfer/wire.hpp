@@ -30,7 +30,7 @@ enum class RecordKind : std::uint8_t {
   grant = 2,      ///< the receiver of a large message names the slot where it may be sent now
   entered = 3,    ///< the early messages of this operation were taken: `consumed` counts
   announce = 4,   ///< a large message waits for its grant: lets the receiver see the signature, if nothing else has
-  matched = 5,    ///< so many messages sent by the reader were received (send, recv): `slot` counts
+  matched = 5,    ///< of messages of the reader (send, recv): received `slot`, `bytes`, asked for `tile` (MessageRoom)
   withdrawn = 6,  ///< this operation has failed here: who has not made its communicator answers the grants it keeps
 };
 

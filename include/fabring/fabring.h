@@ -297,7 +297,7 @@ typedef struct fabring_operation {
   int64_t whole_factor;      /* FABRING_OP_PREMUL_SUM of integers */
   fabring_user_function function; /* FABRING_OP_USER */
   void* context;                  /* passed to it; the caller's own, may be NULL */
-  uint64_t timeout_ns;            /* how long it may take, in nanoseconds; 0: FABRING_TIMEOUT */
+  uint64_t timeout_ns;            /* how long it may take from the call, in nanoseconds; 0: FABRING_TIMEOUT */
   void* stream; /* buffers in memory of a GPU: the CUstream (cudaStream_t) it is ordered on; NULL: the default */
   fabring_memory memory;         /* where the buffers live; FABRING_MEMORY_DETECT costs about a microsecond */
   int32_t device;                /* FABRING_MEMORY_DEVICE: the GPU's number in this process */

@@ -107,7 +107,7 @@ struct Operation {
   bool by_blocks = false;               ///< a v-variant: lengths are in `blocks`
   Blocks blocks = {};                   ///< of the larger buffer; alltoall_v: of the input
   Blocks out_blocks = {};               ///< alltoall_v: of the output
-  std::chrono::nanoseconds timeout{0};  ///< how long it may take; 0: FABRING_TIMEOUT
+  std::chrono::nanoseconds timeout{0};  ///< how long it may take from the call; 0: FABRING_TIMEOUT
   /// Buffers in memory of a GPU: the stream (CUstream, cudaStream_t) that the operation is ordered on. It begins after
   /// what the stream was given before the call; once the Work is done, every stream sees the result. Null: the default
   /// stream, and with it all blocking ones.

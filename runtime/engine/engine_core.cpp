@@ -251,6 +251,7 @@ std::shared_ptr<Execution> EngineCore::submit(const std::shared_ptr<Communicator
     const bool flat = operation != nullptr && is_flat(call);
     execution = std::make_shared<Execution>(communicator, std::move(call), std::move(plan), sequence, tiling);
     if (flat) execution->was_asked_by(*operation);
+    if (execution->call().timeout.count() > 0) execution->called_at = parts_.clock->now();
     execution->hold(std::move(memory));
     std::lock_guard submit_lock(mutex_);
     submitted_.push_back(execution);

@@ -249,7 +249,11 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   bool hold_back(CommunicatorCore& communicator, const Failure& failure);
   bool doubt_members(CommunicatorCore& communicator, Rank world_rank);
   void release_held(CommunicatorCore& communicator, Time now);
-  void check_deadline(CommunicatorCore& communicator, Execution& execution, Time now);
+  void check_deadline(CommunicatorCore& communicator, const Execution& execution, Time now);
+  void check_queued(CommunicatorCore& communicator, Time now);
+  bool is_overdue(const Execution& execution, Time now) const;
+  void give_up(CommunicatorCore& communicator, const Execution& execution, const Execution& waiting,
+               const std::string& behind);
   Status mismatch(const CommunicatorCore& communicator, Rank member, std::uint32_t sequence, const Signature& theirs,
                   const Signature& ours) const;
   Status mismatch(const std::string& label, Rank world_rank, std::uint32_t sequence, const Signature& theirs,

@@ -92,7 +92,8 @@ class Execution {
   /// Will some of it have been done before start()?
   bool goes_on() const { return flat_ != nullptr; }
   bool waits_for_stream() const { return waits_for_stream_; }
-  Time begun_at{};  ///< when it was started, or began to wait for its other side
+  Time begun_at{};   ///< when it was started, or began to wait for its other side
+  Time called_at{};  ///< if it has a timeout of its own, which counts from here
   /// Runs what is ready; true if anything moved.
   bool advance();
   /// News from a member. `peer` is its rank in the communicator. Errors are the peer's fault.

@@ -69,6 +69,7 @@ void EngineCore::tick(Time now) {
       }
       check_deadline(*communicator, *execution, now);
     }
+    check_queued(*communicator, now);
     if (notes > most_notes)
       parts_.log.warning(
           fmt::format("{} more operations on '{}' wait as well", notes - most_notes, communicator->label));
@@ -159,26 +160,49 @@ Time EngineCore::patience(const Execution& execution) const {
   return own.count() > 0 ? Time(own) : Time(parts_.config.timeout);
 }
 
-void EngineCore::check_deadline(CommunicatorCore& communicator, Execution& execution, Time now) {
-  const Time limit = patience(execution);
-  if (now - execution.begun_at < limit) return;
+// A timeout of its own counts from the call.
+bool EngineCore::is_overdue(const Execution& execution, Time now) const {
+  const Time since = execution.call().timeout.count() > 0 ? execution.called_at : execution.begun_at;
+  return now - since >= patience(execution);
+}
+
+void EngineCore::check_deadline(CommunicatorCore& communicator, const Execution& execution, Time now) {
+  if (is_overdue(execution, now)) give_up(communicator, execution, execution, "");
+}
+
+// Those behind others of their communicator. FABRING_TIMEOUT counts for the others.
+void EngineCore::check_queued(CommunicatorCore& communicator, Time now) {
+  for (const auto& execution : communicator.queued) {
+    if (execution->failed() || execution->call().timeout.count() <= 0 || !is_overdue(*execution, now)) continue;
+    if (communicator.active.empty())
+      return give_up(communicator, *execution, *execution,
+                     ", which has not begun: other communicators use all of FABRING_SCRATCH_BYTES");
+    const Execution& first = *communicator.active.front();
+    return give_up(communicator, *execution, first,
+                   fmt::format(", which has not begun: it is queued behind {}", title(first)));
+  }
+}
+
+// `waiting` is what it waits in: itself, or what it is `behind`.
+void EngineCore::give_up(CommunicatorCore& communicator, const Execution& execution, const Execution& waiting,
+                         const std::string& behind) {
   std::vector<std::string> names;
   Rank culprit = -1;
   bool blocked = false;  // one that waits itself is not at fault
-  for (Rank rank : execution.waiting_for()) {
+  for (Rank rank : waiting.waiting_for()) {
     culprit = communicator.members[rank];
     blocked = blocked || (!activity_of(culprit).empty() && !is_silent(culprit));
     names.push_back(who_and_what(culprit));
   }
   if (names.size() != 1 || blocked) culprit = -1;
-  if (names.empty()) names.push_back(waits_for(execution, "nobody known"));
+  if (names.empty()) names.push_back(waits_for(waiting, "nobody known"));
   report({ErrorCode::timeout, culprit, parts_.self, communicator.global_id(),
-          fmt::format("{} gave up after {} ({}) in {} on '{}', waiting for {}; who does not wait "
+          fmt::format("{} gave up after {} ({}) in {} on '{}'{}, waiting for {}; who does not wait "
                       "itself has not called it, or is stuck{}",
-                      who(parts_.self), duration_text(limit),
+                      who(parts_.self), duration_text(patience(execution)),
                       execution.call().timeout.count() > 0 ? "the timeout of this operation" : "FABRING_TIMEOUT",
-                      title(execution), communicator.label, fmt::format("{}", fmt::join(names, ", ")),
-                      unread(communicator, execution))});
+                      title(execution), communicator.label, behind, fmt::format("{}", fmt::join(names, ", ")),
+                      unread(communicator, waiting))});
 }
 
 }  // namespace fabring

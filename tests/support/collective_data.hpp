@@ -26,6 +26,7 @@ struct Request {
   std::vector<std::size_t> counts = {};  ///< v-variants: n lengths; alltoall: n x n, what i sends to j at i * n + j
   bool apart = false;                    ///< v-variants: blocks in the reverse order, with gaps
   std::int32_t tag = 0;
+  std::chrono::nanoseconds timeout{0};
 };
 
 /// The buffers of one rank, as bytes.

@@ -119,6 +119,7 @@ std::shared_ptr<SimOperation> SimWorld::call(Rank rank, Request what, int group)
     in = operation->in->address();
   }
   Operation asked = data.operation(what, in, operation->out->address() + data.out_at);
+  asked.timeout = what.timeout;
   if (device_) asked.stream = stream(rank);
   // What is on a device is written there some time later, by work that the operation is ordered behind.
   const auto fill = [&](GuardedBytes* buffer, const std::vector<std::byte>& bytes) {

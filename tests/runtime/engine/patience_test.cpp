@@ -39,6 +39,31 @@ TEST(Paused, rank_is_named_in_a_note_to_those_who_wait) {
   EXPECT_THAT(world.log(), Contains(HasSubstr("rank 2")));
 }
 
+// Its own timeout counts from the call, not from when those before it are over.
+TEST(Queued, operation_ends_when_its_own_timeout_is_over) {
+  for (const bool begins_in_time : {false, true}) {
+    SimWorld world({.ranks = 2});
+    const int group = world.group({0, 1});
+    for (int i = 0; i < 6; ++i) world.call(0, {.count = 1000}, group);
+    const auto queued = world.call(0, {.count = 10, .timeout = 3s}, group);
+    if (begins_in_time) {
+      world.linger(2s);
+      for (int i = 0; i < 6; ++i) world.call(1, {.count = 1000}, group);
+    }
+    EXPECT_FALSE(world.run_until([&] { return queued->done(); }, begins_in_time ? Time(900ms) : Time(2900ms)));
+    ASSERT_TRUE(world.run_until([&] { return queued->done(); }, 200ms)) << "it was called 3 s before";
+    EXPECT_EQ(queued->status().code(), ErrorCode::timeout);
+    EXPECT_EQ(queued->status().context().rank, 1);
+    EXPECT_THAT(queued->status().message(),
+                HasSubstr("rank 0 (host host0) gave up after 3 s (the timeout of this operation) in allreduce #7 on"));
+    if (!begins_in_time) {
+      EXPECT_THAT(queued->status().message(), HasSubstr("which has not begun: it is queued behind allreduce #1, "
+                                                        "waiting for rank 1 (host host1)"));
+    }
+    ASSERT_TRUE(world.run());
+  }
+}
+
 TEST(Paused, rank_that_stays_silent_is_given_up) {
   SimWorld world({.ranks = 3});
   world.pause(2, 300s);

@@ -37,7 +37,7 @@ void Execution::pair_with(Rank peer, std::uint32_t sequence, std::size_t count, 
   tiling_ = choose_tiling(*plan_, call_, rules);
   signature_ = call_.signature();
   signature_.collective = static_cast<std::uint8_t>(Collective::send);  // what the record is about, from either side
-  received_ = {peer, tag, count};
+  if (call_.collective == Collective::recv) received_ = {peer, tag, count};
 }
 
 Execution::Start Execution::start(EngineCore& engine, std::uint16_t index, Time now) {

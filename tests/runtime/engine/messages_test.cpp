@@ -232,6 +232,21 @@ TEST(Messages, from_anybody_end_when_the_last_who_could_send_has_left) {
                         "have sent what rank 0 (host host0) waits for in recv("));
 }
 
+// What came is asked of the receive.
+TEST(Messages, that_were_sent_say_nothing_of_what_was_received) {
+  for (const std::size_t count : {std::size_t{1}, std::size_t{3000}}) {
+    SimWorld world({.ranks = 2});
+    const auto sent = world.call(0, send(1, count, 3)), received = world.call(1, recv(0, count));
+    ASSERT_TRUE(world.run());
+    EXPECT_EQ(sent->execution->received().source, -1);
+    EXPECT_EQ(sent->execution->received().tag, -1);
+    EXPECT_EQ(sent->execution->received().count, 0u);
+    EXPECT_EQ(received->execution->received().source, 0);
+    EXPECT_EQ(received->execution->received().tag, 3);
+    EXPECT_EQ(received->execution->received().count, count);
+  }
+}
+
 TEST(Messages, to_oneself_that_are_small_need_no_receive) {
   SimWorld world(any_world(2, 8));
   const auto small = world.call(0, send(0, 3, 5, 1)), large = world.call(0, send(0, 3000, 6, 2));

@@ -373,7 +373,7 @@ Result<Communicator> Communicator::subgroup(std::span<const Rank> ranks, std::ui
   const auto wrong = [&](std::string what) {
     Status why(ErrorCode::invalid_argument,
                fmt::format("a subgroup of '{}', rank {}: {}", core_->label, core_->self, std::move(what)));
-    if (number < subgroup_ids) engine->refusals().refused_subgroup(subgroup_ids | number, why);
+    refused_subgroup(number, why);
     return why;
   };
   std::vector<bool> taken(core_->members.size(), false);
@@ -406,6 +406,18 @@ Result<Communicator> Communicator::shrink(std::string label) {
   if (label.empty())
     label = missing.empty() ? core_->label + " again" : fmt::format("{} without {}", core_->label, rank_list(missing));
   return Communicator(engine->make_communicator(agreed->id, shortened(std::move(label)), std::move(left)));
+}
+
+void Communicator::refused(const Operation& operation, const Status& why) {
+  const auto engine = core_ ? core_->engine.lock() : nullptr;
+  if (!engine) return;
+  if (is_message(operation.collective)) return engine->refusals().refused(core_, operation, why);
+  engine->refusals().refused(core_, why);
+}
+
+void Communicator::refused_subgroup(std::uint32_t number, const Status& why) {
+  const auto engine = core_ && number < subgroup_ids ? core_->engine.lock() : nullptr;
+  if (engine) engine->refusals().refused_subgroup(subgroup_ids | number, why);
 }
 
 void Communicator::abort(std::string reason) {

@@ -18,6 +18,12 @@ Status take(const char* call, fabring_reduce_op op, ReduceOp& into) {
   return taken.ok() ? taken : taken.with_prefix(std::string(call) + ", the argument op: ");
 }
 
+/// The others may wait in it.
+Status refuse(fabring_comm* comm, const Operation& operation, const Status& why) {
+  comm->value.refused(operation, why);
+  return why;
+}
+
 /// Runs what `make` returns for the type.
 template <class Make>
 fabring_status_code run(const char* call, fabring_comm* comm, fabring_data_type type, fabring_error* error,
@@ -25,7 +31,7 @@ fabring_status_code run(const char* call, fabring_comm* comm, fabring_data_type 
   return answer(error, [&]() -> Status {
     FABRING_TRY(check_handle(comm, "comm"));
     DataType known{};
-    FABRING_TRY(take(call, type, known));
+    if (const Status taken = take(call, type, known); !taken.ok()) return refuse(comm, make(known), taken);
     return comm->value.run(make(known));
   });
 }
@@ -38,8 +44,9 @@ fabring_status_code run(const char* call, fabring_comm* comm, fabring_data_type 
     FABRING_TRY(check_handle(comm, "comm"));
     DataType known{};
     ReduceOp known_op{};
-    FABRING_TRY(take(call, type, known));
-    FABRING_TRY(take(call, op, known_op));
+    Status taken = take(call, type, known);
+    if (taken.ok()) taken = take(call, op, known_op);
+    if (!taken.ok()) return refuse(comm, make(known, known_op), taken);
     return comm->value.run(make(known, known_op));
   });
 }
@@ -65,10 +72,11 @@ fabring_status_code fabring_grouped_allreduce(fabring_comm* comm, const fabring_
     FABRING_TRY(fabring::c_api::check_handle(comm, "comm"));
     DataType of{};
     ReduceOp by{};
-    FABRING_TRY(fabring::c_api::take("fabring_grouped_allreduce", type, of));
-    FABRING_TRY(fabring::c_api::take("fabring_grouped_allreduce", op, by));
+    fabring::Status taken = fabring::c_api::take("fabring_grouped_allreduce", type, of);
+    if (taken.ok()) taken = fabring::c_api::take("fabring_grouped_allreduce", op, by);
+    if (!taken.ok()) return fabring::c_api::refuse(comm, Operation(), taken);
     const auto list = fabring::c_api::to_tensors(tensors, tensor_count);
-    if (!list) return list.error();
+    if (!list) return fabring::c_api::refuse(comm, Operation(), list.error());
     return comm->value.run(Operation::grouped_allreduce(*list, of, by));
   });
 }

@@ -11,19 +11,27 @@ namespace {
 
 std::string text_or_none(const char* text) { return text == nullptr ? std::string() : std::string(text); }
 
-/// A negative colour makes no communicator: *made stays null.
-template <class Body>
-fabring_status_code make_comm(fabring_comm* from, fabring_comm** made, fabring_error* error, Body&& body) noexcept {
+/// A negative colour makes no communicator: *made stays null. `refused` tells the others of a call that is not made.
+template <class Refused, class Body>
+fabring_status_code make_comm(fabring_comm* from, fabring_comm** made, fabring_error* error, Refused&& refused,
+                              Body&& body) noexcept {
   if (made != nullptr) *made = nullptr;
   return answer(error, [&]() -> Status {
     FABRING_TRY(check_handle(from, "comm"));
-    if (made == nullptr) return null_argument("made");
+    if (made == nullptr) {
+      const Status why = null_argument("made");
+      refused(from->value, why);
+      return why;
+    }
     Result<Communicator> communicator = body(from->value);
     if (!communicator) return communicator.error();
     if (*communicator) *made = std::make_unique<fabring_comm>(std::move(*communicator)).release();
     return {};
   });
 }
+
+/// All ranks of `of` split it, by operations of theirs.
+void refused_split(Communicator& of, const Status& why) { of.refused(Operation(), why); }
 
 }  // namespace
 }  // namespace fabring::c_api
@@ -75,34 +83,45 @@ fabring_status_code fabring_comm_nodes(const fabring_comm* comm, std::int32_t* n
 
 fabring_status_code fabring_comm_split(fabring_comm* comm, std::int32_t colour, std::int32_t key, const char* label,
                                        fabring_comm** made, fabring_error* error) {
-  return make_comm(comm, made, error, [&](Communicator& of) { return of.split(colour, key, text_or_none(label)); });
+  return make_comm(comm, made, error, refused_split,
+                   [&](Communicator& of) { return of.split(colour, key, text_or_none(label)); });
 }
 
 fabring_status_code fabring_comm_split_by_node(fabring_comm* comm, const char* label, fabring_comm** made,
                                                fabring_error* error) {
-  return make_comm(comm, made, error, [&](Communicator& of) { return of.split_by_node(text_or_none(label)); });
+  return make_comm(comm, made, error, refused_split,
+                   [&](Communicator& of) { return of.split_by_node(text_or_none(label)); });
 }
 
 fabring_status_code fabring_comm_duplicate(fabring_comm* comm, const char* label, fabring_comm** made,
                                            fabring_error* error) {
-  return make_comm(comm, made, error, [&](Communicator& of) { return of.duplicate(text_or_none(label)); });
+  return make_comm(comm, made, error, refused_split,
+                   [&](Communicator& of) { return of.duplicate(text_or_none(label)); });
 }
 
 fabring_status_code fabring_comm_subgroup(fabring_comm* comm, const std::int32_t* ranks, std::size_t count,
                                           std::uint32_t number, const char* label, fabring_comm** made,
                                           fabring_error* error) {
-  return make_comm(comm, made, error, [&](Communicator& of) -> fabring::Result<Communicator> {
-    if (ranks == nullptr) return null_argument("ranks");
-    if (count > static_cast<std::size_t>(of.size()))
-      return Status(fabring::ErrorCode::invalid_argument,
-                    fmt::format("a subgroup of {} ranks, but '{}' has {}", count, of.label(), of.size()));
+  const auto refused = [&](Communicator& of, const Status& why) { of.refused_subgroup(number, why); };
+  return make_comm(comm, made, error, refused, [&](Communicator& of) -> fabring::Result<Communicator> {
+    Status why;
+    if (ranks == nullptr)
+      why = null_argument("ranks");
+    else if (count > static_cast<std::size_t>(of.size()))
+      why = Status(fabring::ErrorCode::invalid_argument,
+                   fmt::format("a subgroup of {} ranks, but '{}' has {}", count, of.label(), of.size()));
+    if (!why.ok()) {
+      refused(of, why);
+      return why;
+    }
     return of.subgroup({ranks, count}, number, text_or_none(label));
   });
 }
 
 fabring_status_code fabring_comm_shrink(fabring_comm* comm, const char* label, fabring_comm** made,
                                         fabring_error* error) {
-  return make_comm(comm, made, error, [&](Communicator& of) { return of.shrink(text_or_none(label)); });
+  const auto refused = [](Communicator&, const Status&) {};  // it is agreed on without operations
+  return make_comm(comm, made, error, refused, [&](Communicator& of) { return of.shrink(text_or_none(label)); });
 }
 
 fabring_status_code fabring_comm_abort(fabring_comm* comm, const char* reason, fabring_error* error) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <type_traits>
 
@@ -123,6 +124,30 @@ Result<std::vector<Operation>> to_operations(const fabring_operation* from, std:
     made.push_back(*operation);
   }
   return made;
+}
+
+Operation outline_of(const fabring_operation* from) {
+  Operation outline;
+  if (from == nullptr || !has_known_size<fabring_operation>(size_of_struct(from))) return outline;
+  fabring_operation given = FABRING_OPERATION_INIT;
+  std::memcpy(&given, from, std::min(size_of_struct(from), sizeof given));
+  if (!to_enumeration(given.collective, collective_count, "collective", outline.collective).ok()) return outline;
+  outline.root = given.root;
+  outline.tag = given.tag;
+  return outline;
+}
+
+std::vector<Operation> outlines_of(const fabring_operation* from, std::size_t count) {
+  std::vector<Operation> all;
+  if (from == nullptr || count > most_of_group || !has_known_size<fabring_operation>(size_of_struct(from)))
+    return {Operation()};
+  const std::size_t stride = size_of_struct(from);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto* one = reinterpret_cast<const fabring_operation*>(reinterpret_cast<const std::byte*>(from) + i * stride);
+    if (size_of_struct(one) != stride) return {Operation()};
+    all.push_back(outline_of(one));
+  }
+  return all;
 }
 
 }  // namespace fabring::c_api

@@ -25,8 +25,13 @@ using TensorLists = std::deque<std::vector<Tensor>>;
 /// The lengths and places stay the caller's, for a communicator of `ranks`; tensors go to `lists`.
 Result<Operation> to_operation(const fabring_operation* from, int ranks, TensorLists& lists);
 
+/// Of one that was refused, what its refusal is told by: as much as it has.
+Operation outline_of(const fabring_operation* from);
+
 /// An array as the caller's compiler laid it out: its elements have the size that the first one gives.
 Result<std::vector<Operation>> to_operations(const fabring_operation* from, std::size_t count, int ranks,
                                              TensorLists& lists);
+/// outline_of() each of them, as far as they are an array.
+std::vector<Operation> outlines_of(const fabring_operation* from, std::size_t count);
 
 }  // namespace fabring::c_api

@@ -35,6 +35,17 @@ Status begin(fabring_work** work, Body&& body) {
 
 Status in_call(const char* call, const Status& error) { return error.with_prefix(fmt::format("{}: ", call)); }
 
+/// The others may wait in it.
+Status refuse(fabring_comm* comm, const fabring_operation* operation, const Status& why) {
+  comm->value.refused(outline_of(operation), why);
+  return why;
+}
+
+Status refuse_all(fabring_comm* comm, const fabring_operation* operations, std::size_t count, const Status& why) {
+  for (const Operation& one : outlines_of(operations, count)) comm->value.refused(one, why);
+  return why;
+}
+
 Result<Operation> operation_of(const char* call, const fabring_comm* comm, const fabring_operation* operation,
                                TensorLists& lists) {
   if (operation == nullptr) return null_argument("operation");
@@ -42,12 +53,21 @@ Result<Operation> operation_of(const char* call, const fabring_comm* comm, const
   return made ? std::move(made) : in_call(call, made.error());
 }
 
-Result<std::vector<Operation>> group_of(const char* call, const fabring_comm* comm, const fabring_operation* operations,
-                                        std::size_t count, TensorLists& lists) {
+/// As operation_of, of a call that the others may wait in if it is refused.
+Result<Operation> called_operation(const char* call, fabring_comm* comm, const fabring_operation* operation,
+                                   TensorLists& lists) {
+  auto made = operation_of(call, comm, operation, lists);
+  if (!made) return refuse(comm, operation, made.error());
+  return made;
+}
+
+Result<std::vector<Operation>> called_group(const char* call, fabring_comm* comm, const fabring_operation* operations,
+                                            std::size_t count, TensorLists& lists) {
   FABRING_TRY(check_handle(comm, "comm"));
-  if (operations == nullptr && count > 0) return null_argument("operations");
+  if (operations == nullptr && count > 0) return refuse_all(comm, operations, count, null_argument("operations"));
   auto made = to_operations(operations, count, comm->value.size(), lists);
-  return made ? std::move(made) : in_call(call, made.error());
+  if (!made) return refuse_all(comm, operations, count, in_call(call, made.error()));
+  return made;
 }
 
 }  // namespace
@@ -60,7 +80,7 @@ fabring_status_code fabring_run(fabring_comm* comm, const fabring_operation* ope
   return answer(error, [&]() -> Status {
     FABRING_TRY(check_handle(comm, "comm"));
     TensorLists lists;
-    const auto made = operation_of("fabring_run", comm, operation, lists);
+    const auto made = called_operation("fabring_run", comm, operation, lists);
     return made ? comm->value.run(*made) : made.error();
   });
 }
@@ -70,9 +90,9 @@ fabring_status_code fabring_start(fabring_comm* comm, const fabring_operation* o
   if (work != nullptr) *work = nullptr;
   return answer(error, [&]() -> Status {
     FABRING_TRY(check_handle(comm, "comm"));
-    if (work == nullptr) return null_argument("work");
+    if (work == nullptr) return refuse(comm, operation, null_argument("work"));
     TensorLists lists;
-    const auto made = operation_of("fabring_start", comm, operation, lists);
+    const auto made = called_operation("fabring_start", comm, operation, lists);
     if (!made) return made.error();
     return begin(work, [&] { return comm->value.start(*made); });
   });
@@ -82,7 +102,7 @@ fabring_status_code fabring_run_group(fabring_comm* comm, const fabring_operatio
                                       fabring_error* error) {
   return answer(error, [&]() -> Status {
     TensorLists lists;
-    const auto made = group_of("fabring_run_group", comm, operations, count, lists);
+    const auto made = called_group("fabring_run_group", comm, operations, count, lists);
     return made ? comm->value.run_group(*made) : made.error();
   });
 }
@@ -92,9 +112,9 @@ fabring_status_code fabring_start_group(fabring_comm* comm, const fabring_operat
   if (works != nullptr && count <= most_of_group) std::fill_n(works, count, nullptr);
   return answer(error, [&]() -> Status {
     TensorLists lists;
-    const auto made = group_of("fabring_start_group", comm, operations, count, lists);
+    const auto made = called_group("fabring_start_group", comm, operations, count, lists);
     if (!made) return made.error();
-    if (works == nullptr && count > 0) return null_argument("works");
+    if (works == nullptr && count > 0) return refuse_all(comm, operations, count, null_argument("works"));
     std::vector<std::unique_ptr<fabring_work>> handles;
     for (std::size_t i = 0; i < count; ++i) handles.push_back(std::make_unique<fabring_work>(fabring::Work()));
     std::vector<fabring::Work> started = comm->value.start_group(*made);
@@ -108,10 +128,15 @@ fabring_status_code fabring_start_group(fabring_comm* comm, const fabring_operat
 
 fabring_status_code fabring_prepare(fabring_comm* comm, const fabring_operation* operation, fabring_prepared** prepared,
                                     fabring_error* error) {
+  if (prepared == nullptr)
+    return answer(error, [&]() -> Status {
+      FABRING_TRY(check_handle(comm, "comm"));
+      return refuse(comm, operation, null_argument("prepared"));
+    });
   return make_handle(prepared, "prepared", error, [&]() -> fabring::Result<fabring::Prepared> {
     FABRING_TRY(check_handle(comm, "comm"));
     TensorLists lists;
-    const auto made = operation_of("fabring_prepare", comm, operation, lists);
+    const auto made = called_operation("fabring_prepare", comm, operation, lists);
     if (!made) return made.error();
     return comm->value.prepare(*made);
   });

@@ -201,6 +201,12 @@ class FABRING_API Communicator {
   /// Errors: peer_lost (the others count this rank as lost, or those who are left are too few), timeout, aborted.
   Result<Communicator> shrink(std::string label = {});
 
+  /// For bindings: a call was refused before it could come here. Who waits in it hears why, as of one that was refused
+  /// here. Of the operation the collective matters, and of a send or recv its root and tag.
+  void refused(const Operation& operation, const Status& why);
+  /// Likewise of a subgroup.
+  void refused_subgroup(std::uint32_t number, const Status& why);
+
   /// Ends this communicator on every rank: operations under way end with ErrorCode::aborted. Local, returns at once,
   /// also when peers are stopped or gone. Other communicators of the engine go on.
   void abort(std::string reason);

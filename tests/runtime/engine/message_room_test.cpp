@@ -5,6 +5,8 @@
 
 #include <gmock/gmock.h>
 
+#include <cstring>
+
 #include "runtime/engine/make_call.hpp"
 #include "tests/support/sim_world.hpp"
 
@@ -133,6 +135,48 @@ TEST(MessageRoom, is_bounded_though_a_receive_waits_for_what_never_comes) {
                                               "more of them, and their sender may hold others")));
   world.engine(0).abort(*world.communicator(0), "enough");
   ASSERT_TRUE(world.run_until([&] { return std::ranges::all_of(works, [](auto& one) { return one->done(); }); }, 10s));
+}
+
+// Of long messages, of which nobody has asked for any.
+std::vector<std::byte> announcements(std::uint16_t count) {
+  ParcelHeader header;
+  header.records = count;
+  Record record;
+  record.kind = RecordKind::announce;
+  record.channel = 1;
+  record.signature.collective = static_cast<std::uint8_t>(Collective::send);
+  record.signature.type = static_cast<std::uint8_t>(DataType::float32);
+  record.signature.count = 1000;
+  std::vector<std::byte> parcel(sizeof header + count * sizeof record);
+  std::memcpy(parcel.data(), &header, sizeof header);
+  for (std::uint16_t i = 0; i < count; ++i) {
+    record.sequence = i + 1u;
+    std::memcpy(parcel.data() + sizeof header + i * sizeof record, &record, sizeof record);
+  }
+  return parcel;
+}
+
+TEST(MessageRoom, is_not_to_be_taken_by_a_hostile_rank) {
+  for (const bool too_many : {false, true}) {
+    SimWorldOptions options{.ranks = 2, .seed = 7};
+    options.weather.refusals = 0;
+    SimWorld world(options);
+    world.fabric().excuse(0);
+    world.mute(0);
+    const auto evil = world.fabric().open(0);
+    const auto honest = world.call(1, {.count = 1000});
+    world.linger(1ms);
+    const auto parcel = announcements(MessageRoom::most_announced + (too_many ? 1 : 0));
+    (void)evil->post_send(1, 0, parcel, SimFabric::hostile_contexts - 1);
+    EXPECT_EQ(world.run_until([&] { return honest->done(); }, 5s), too_many);
+    EXPECT_EQ(world.communicator(1)->messages.arrived_from(0), static_cast<std::uint32_t>(MessageRoom::most_announced));
+    if (too_many) {
+      EXPECT_EQ(honest->status().code(), ErrorCode::peer_lost);
+      EXPECT_THAT(honest->status().message(), HasSubstr("it sent more messages than it was allowed to"));
+    }
+    world.engine(1).abort(*world.communicator(1), "enough");
+    ASSERT_TRUE(world.run_until([&] { return honest->done(); }, 10s));
+  }
 }
 
 }  // namespace

@@ -7,8 +7,10 @@
 //   fabring::Status done = world.allreduce(gradients.data(), gradients.data(), gradients.size(),
 //                                          fabring::DataType::float32, fabring::ReduceOp::sum);
 //
-// Threads: every function may be called from any thread (docs/threading.md). Operations of one communicator run in the
-// order they were called; all ranks must call the same operations on it in the same order. Nothing here throws.
+// Threads: every function may be called from any thread (docs/threading.md). Collectives of one communicator run in the
+// order they were called: one finds in its buffers what those before it left there, waited for or not. Sends and
+// receives go on beside them and each other. All ranks must call the same collectives on it in the same order. Nothing
+// here throws.
 
 #include <chrono>
 #include <cstddef>
@@ -122,8 +124,9 @@ class FABRING_API Communicator {
   Status run(const Operation& operation);
   /// Begins it and returns at once; the buffers are Fabring's until the Work is done.
   Work start(const Operation& operation);
-  /// Begins all of them, then waits for all: sends and receives among them go on side by side, in no particular order;
-  /// collectives run in theirs. The first error, if any; by then nothing of the group is under way any more.
+  /// Begins all of them, then waits for all: sends and receives among them go on side by side, in no particular order,
+  /// so that none may use a buffer that another operation of the group writes; collectives run in theirs. The first
+  /// error, if any; by then nothing of the group is under way any more.
   Status run_group(std::span<const Operation> operations);
   std::vector<Work> start_group(std::span<const Operation> operations);
   /// Checks it, chooses and builds everything once, so that start() is cheap. Its buffers must stay where they are.

@@ -17,8 +17,9 @@
  * Handles are references: freeing one frees the handle, not what it refers to; operations under way go on. A handle is
  * freed once, while no other thread uses that same handle. Freeing NULL is fine.
  *
- * Threads: every function may be called from any thread (docs/threading.md). Operations of one communicator run in the
- * order they were called; all ranks must call the same operations on it in the same order.
+ * Threads: every function may be called from any thread (docs/threading.md). Collectives of one communicator run in the
+ * order they were called: one finds in its buffers what those before it left there, waited for or not. Sends and
+ * receives go on beside them and each other. All ranks must call the same collectives on it in the same order.
  *
  * Structures start with their size, which the ..._INIT initialisers fill in, and grow at their end only; docs/c-api.md
  * says what is stable. */
@@ -335,7 +336,8 @@ FABRING_C_API fabring_status_code fabring_run(fabring_comm* comm, const fabring_
 FABRING_C_API fabring_status_code fabring_start(fabring_comm* comm, const fabring_operation* operation,
                                                 fabring_work** work, fabring_error* error);
 /* Begins operations[0, count), which all have the same struct_size, then waits for all: sends and receives among them
- * go on side by side. The first error, if any; by then nothing of the group is under way any more. */
+ * go on side by side, so that none may use a buffer that another operation of the group writes; collectives run in their
+ * order. The first error, if any; by then nothing of the group is under way any more. */
 FABRING_C_API fabring_status_code fabring_run_group(fabring_comm* comm, const fabring_operation* operations,
                                                     size_t count, fabring_error* error);
 /* Begins them; works[i] is operations[i]. An operation that is wrong fails alone: fabring_work_wait(works[i]) has the

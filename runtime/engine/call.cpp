@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
+
+#include "runtime/base/copy_bytes.hpp"
 
 namespace fabring {
 namespace {
@@ -80,6 +83,10 @@ std::size_t Call::bytes() const {
 }
 
 std::size_t Call::choice_bytes() const { return lengths_by_pair(*this) ? 0 : carried_bytes(); }
+
+void Call::copy_input() {
+  if (const std::byte* const from = std::exchange(uncopied, nullptr)) copy_bytes(owned.get(), from, uncopied_bytes);
+}
 
 Signature Call::signature() const {
   Signature signature;

@@ -65,6 +65,12 @@ struct Call {
   DeviceBuffers device;  ///< local: the others need not know
 
   std::shared_ptr<std::byte[]> owned;  ///< memory that must live as long as the operation
+  /// What `in`, which is `owned`, is to be a copy of when the operation begins: until then one that was called before
+  /// may write it. Null: it is one, or needs not be.
+  const std::byte* uncopied = nullptr;
+  std::size_t uncopied_bytes = 0;
+  /// The operation begins.
+  void copy_input();
 
   /// What elements travel and are reduced as, if not as `type`: rounded to it before anything else, and widened at the
   /// end.

@@ -6,19 +6,11 @@
 #include <limits>
 #include <new>
 
-#include "runtime/base/copy_bytes.hpp"
+#include "runtime/engine/buffer_needs.hpp"
 #include "runtime/engine/make_call.hpp"
 
 namespace fabring {
 namespace {
-
-// What this rank's buffers must look like, once the lengths are known.
-struct Needs {
-  std::size_t in = 0;  // elements that the input spans; 0: not used here
-  std::size_t out = 0;
-  bool in_place = false;         // is there a place for the one in the other?
-  std::ptrdiff_t out_in_in = 0;  // elements from `in` to `out` when in place
-};
 
 class Buffers {
  public:
@@ -36,7 +28,7 @@ class Buffers {
                      ErrorCode::unsupported);
       return check_tensors();
     }
-    FABRING_TRY(take(what_is_needed()));
+    FABRING_TRY(take(buffer_needs(call_, communicator_.self, communicator_.size())));
     if (call_.device.any() && call_.wire_type)
       return wrong(
           "elements in memory of a GPU cannot travel as another type; FABRING_WIRE_TYPE and wire_type are for the "
@@ -48,57 +40,6 @@ class Buffers {
  private:
   Status wrong(const std::string& what, ErrorCode code = ErrorCode::invalid_argument) const {
     return wrong_call(call_, communicator_, what, code);
-  }
-
-  // Elements from the start of the buffer to the end of its last block.
-  std::size_t span_of(const std::vector<std::size_t>& places, std::size_t first) const {
-    std::size_t end = 0;
-    for (std::size_t i = first; i < places.size(); ++i)
-      if (call_.counts[i] > 0) end = std::max(end, places[i] + call_.counts[i]);
-    return end;
-  }
-
-  Needs what_is_needed() const {
-    const auto self = static_cast<std::size_t>(communicator_.self);
-    const bool v = !call_.counts.empty();
-    const bool root = call_.root == communicator_.self;
-    const std::size_t own = v ? call_.counts[self] : call_.count;
-    const auto own_place = [&](const std::vector<std::size_t>& places) {
-      return static_cast<std::ptrdiff_t>(v ? places[self] : self * call_.count);
-    };
-    const std::size_t all = call_.count * ranks_;
-    Needs needs;
-    switch (call_.collective) {
-      case Collective::allreduce:
-        return {call_.count, call_.count, true, 0};
-      case Collective::reduce:
-        return {call_.count, root ? call_.count : 0, true, 0};
-      case Collective::broadcast:
-        return {root ? call_.count : 0, call_.count, true, 0};
-      case Collective::reduce_scatter:
-        return {v ? span_of(call_.in_offsets, 0) : all, own, true, own_place(call_.in_offsets)};
-      case Collective::all_gather:
-        return {own, v ? span_of(call_.out_offsets, 0) : all, true, -own_place(call_.out_offsets)};
-      case Collective::gather:
-        if (!root) return {own, 0, false, 0};
-        return {own, v ? span_of(call_.out_offsets, 0) : all, true, -own_place(call_.out_offsets)};
-      case Collective::scatter:
-        if (!root) return {0, own, false, 0};
-        return {v ? span_of(call_.in_offsets, 0) : all, own, true, own_place(call_.in_offsets)};
-      case Collective::alltoall:
-        needs.in = v ? span_of(call_.in_offsets, 0) : all;
-        needs.out = v ? span_of(call_.out_offsets, ranks_) : all;
-        return needs;
-      case Collective::send:
-        needs.in = call_.count;
-        return needs;
-      case Collective::recv:
-        needs.out = call_.count;
-        return needs;
-      case Collective::barrier:
-        return needs;
-    }
-    return needs;
   }
 
   // Each for itself: that different tensors do not overlap would cost a sort.
@@ -120,7 +61,7 @@ class Buffers {
     return {};
   }
 
-  Status take(const Needs& needs) {
+  Status take(const BufferNeeds& needs) {
     const std::size_t element = size_of(call_.type);
     const auto aligned = [&](const void* at) { return reinterpret_cast<std::uintptr_t>(at) % element == 0; };
     if (needs.in > 0) {
@@ -139,7 +80,7 @@ class Buffers {
     const auto out = reinterpret_cast<std::uintptr_t>(call_.out);
     if (in + needs.in * element <= out || out + needs.out * element <= in) return {};
     if (call_.collective == Collective::alltoall && in == out) {
-      if (!call_.device.any()) return copy_input(needs.in * element);
+      if (!call_.device.any()) return make_room_for_copy(needs.in * element);
       // A tile's part of every block is read before any of it is written.
       if (same_layout()) return {};
       return wrong("blocks of different lengths in place are not possible in memory of a GPU; pass another output",
@@ -189,7 +130,7 @@ class Buffers {
     return found->device;
   }
 
-  Status find_devices(const Needs& needs) {
+  Status find_devices(const BufferNeeds& needs) {
     call_.device = {};  // of the buffers before these
     if (operation_.memory == Memory::device) {
       if (devices_ == nullptr)
@@ -217,13 +158,14 @@ class Buffers {
     return {};
   }
 
-  Status copy_input(std::size_t bytes) {
+  Status make_room_for_copy(std::size_t bytes) {
     call_.owned.reset(new (std::nothrow) std::byte[bytes]);
     if (!call_.owned)
       return wrong(
           fmt::format("in place it needs {} bytes for a copy of the input, which this machine does not have", bytes),
           ErrorCode::out_of_memory);
-    copy_bytes(call_.owned.get(), call_.in, bytes);
+    call_.uncopied = call_.in;
+    call_.uncopied_bytes = bytes;
     call_.in = call_.owned.get();
     return {};
   }

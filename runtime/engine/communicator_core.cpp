@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/engine/buffer_order.hpp"
+
 namespace fabring {
 
 CommunicatorCore::CommunicatorCore(std::weak_ptr<EngineCore> owner, std::shared_ptr<Drive> its_drive,
@@ -64,12 +66,18 @@ Execution* CommunicatorCore::find_active(std::uint32_t sequence) const {
 }
 
 // Long operations that run side by side put each other's data out of the caches. Inside a host one at a time is enough;
-// between hosts the next fills the network while the one before it ends.
-bool CommunicatorCore::may_begin() const {
+// between hosts the next fills the network while the one before it ends. And what one leaves the next may read. Only
+// this rank's buffers say whether: another may have begun it, and what that sends is kept meanwhile.
+bool CommunicatorCore::may_begin(const Execution& next) const {
+  if (active.empty()) return true;
   std::size_t bytes = 0;
   for (const auto& execution : active)
     if (!execution->call().device.any()) bytes += execution->call().bytes();
-  return active.size() < (bytes < long_bytes ? most_active : shape_.nodes > 1 ? most_active_long : 1);
+  return active.size() < (bytes < long_bytes ? most_active
+                          : shape_.nodes > 1 ? most_active_long
+                                             : 1) &&
+         std::ranges::none_of(
+             active, [&](const auto& before) { return must_follow(next.call(), before->call(), self, size()); });
 }
 
 std::vector<std::shared_ptr<Execution>> CommunicatorCore::running() const {

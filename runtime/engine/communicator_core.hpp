@@ -65,7 +65,7 @@ class CommunicatorCore {
   bool is_subgroup() const { return (id & subgroup_ids) != 0; }
   // Set once, before anybody uses it.
   Time made_at{};
-  bool made_after_world = false;  ///< that had failed, or ranks had been lost
+  bool made_after_world = false;         ///< that had failed, or ranks had been lost
   std::atomic<std::uint32_t> splits{0};  ///< calls of split() on it, alike on all members; for names
   std::mutex shrinking;                  ///< one shrink() after the other
   std::uint32_t shrinks = 0;             ///< under it: how many were well over, alike on all members
@@ -147,8 +147,8 @@ class CommunicatorCore {
   void leave_grants_to(std::shared_ptr<DroppedGrants> dropped) { dropped_grants_ = std::move(dropped); }
 
   Execution* find_active(std::uint32_t sequence) const;
-  /// One more, beside those under way?
-  bool may_begin() const;
+  /// This one too, the first of those queued, beside those under way?
+  bool may_begin(const Execution& next) const;
 
  private:
   std::shared_ptr<AccountBook> account_book_;

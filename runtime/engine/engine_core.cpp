@@ -310,7 +310,7 @@ void EngineCore::start_queued(CommunicatorCore& communicator) {
   const Status failed = failure_of(communicator);
   if (!failed.ok() && !communicator.queued.empty())
     return fail(communicator, failed);  // submitted just before it failed
-  while (!communicator.queued.empty() && communicator.may_begin()) {
+  while (!communicator.queued.empty() && communicator.may_begin(*communicator.queued.front())) {
     const std::shared_ptr<Execution> execution = communicator.queued.front();
     communicator.past[execution->sequence() % communicator.past.size()] = {execution->sequence(),
                                                                            execution->call().signature()};

@@ -54,6 +54,7 @@ Execution::Start Execution::start(EngineCore& engine, std::uint16_t index, Time 
   }
   started_ = true;
   begun_at = now;
+  call_.copy_input();
   tiles_left_ = tiling_.tiles;
   peers_.assign(plan_->peers.size(), {.told = point_to_point()});
   const std::size_t steps = plan_->plan.steps.size();

@@ -120,6 +120,9 @@ void Execution::take_early(Tile& tile) {
 void Execution::go_on_from(EngineCore& engine, std::unique_ptr<FlatRun> flat) {
   engine_ = &engine;
   fast_loans_ = flat->loans();
+  call_.in = flat->call().in;  // the copy that it works on, if it does: what that was made of is written by now
+  call_.owned = flat->call().owned;
+  call_.uncopied = nullptr;
   flat_ = std::move(flat);
 }
 

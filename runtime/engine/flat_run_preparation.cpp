@@ -53,6 +53,7 @@ FlatRun::FlatRun(std::shared_ptr<const PreparedPlan> plan, Call call, const Oper
       steps_(*plan_),
       tiles_(one_by_one() ? 1 : std::min(tiling_.tiles, stages())),
       signature_(call_.signature()) {
+  call_.copy_input();  // nothing else is under way
   messages_ = messages_of(communicator, transfer);
   if (reduces(call_.collective) && call_.op != ReduceOp::user) kernel_.emplace(call_.carried(), call_.op);
   Placement& largest = tiles_[0].placement;
@@ -80,6 +81,7 @@ bool FlatRun::take_others(const Operation& operation, const CommunicatorCore& co
   looked_up_ = false;
   taken_ = fabring::take_buffers(call_, operation, communicator, devices).ok() && !call_.device.any();
   if (!taken_) return false;
+  call_.copy_input();
   operation_.in = operation.in;
   operation_.out = operation.out;
   operation_.memory = operation.memory;

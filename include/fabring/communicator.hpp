@@ -68,11 +68,12 @@ class FABRING_API Work {
   std::shared_ptr<Execution> execution_;
 };
 
-/// An operation that is ready to be started any number of times, one after the other. Cheap to copy.
+/// An operation that is ready to be started any number of times. Cheap to copy.
 class FABRING_API Prepared {
  public:
   Prepared() = default;
-  /// As Communicator::start. The buffers are Fabring's until the Work is done; one start at a time.
+  /// As Communicator::start. The buffers are Fabring's until the Work is done. A start before that one is done comes
+  /// after it, as every collective does: in place it works on the other's result.
   Work start();
   /// As Communicator::run.
   Status run();

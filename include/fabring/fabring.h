@@ -354,7 +354,8 @@ FABRING_C_API fabring_status_code fabring_prepare(fabring_comm* comm, const fabr
 FABRING_C_API fabring_status_code fabring_explain(const fabring_comm* comm, const fabring_operation* operation,
                                                   char* text, size_t size, size_t* needed, fabring_error* error);
 
-/* As fabring_run and fabring_start. One start at a time. */
+/* As fabring_run and fabring_start. A start before the last one is done comes after it, as every collective does: in
+ * place it works on the other's result. */
 FABRING_C_API fabring_status_code fabring_prepared_run(fabring_prepared* prepared, fabring_error* error);
 FABRING_C_API fabring_status_code fabring_prepared_start(fabring_prepared* prepared, fabring_work** work,
                                                          fabring_error* error);

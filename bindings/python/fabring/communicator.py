@@ -49,7 +49,7 @@ class Explainer(Calls[str]):
 
 class Group(Calls[None]):
     """Collects operations in a `with` block and hands them over together at its end, then waits for all. Sends and
-    receives among them go on side by side. `results` has what each returned, in order."""
+    receives among them go on side by side, collectives in their order. `results` has what each returned, in order."""
 
     def __init__(self, core: _core.Communicator) -> None:
         self._core = core

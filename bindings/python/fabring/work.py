@@ -34,7 +34,8 @@ class Work:
 
 
 class Prepared:
-    """An operation that is ready: its arrays stay where they are. One start at a time."""
+    """An operation that is ready: its arrays stay where they are. A start before the last one is over comes after it; in
+    place it works on the result of the other."""
 
     __slots__ = ("_core", "_result")
 

@@ -109,5 +109,30 @@ TEST(CallOrderThreads, of_an_alltoall_in_place_is_kept) {
   });
 }
 
+// Each start works on what the one before left.
+TEST(CallOrderThreads, of_starts_of_a_prepared_operation_is_kept) {
+  everywhere([](Rank rank, std::size_t ranks, Communicator all) {
+    constexpr std::size_t starts = 3;
+    for (const auto& [bytes, rounds] : sizes) {
+      Ints data(bytes / sizeof(std::int32_t)), expected(data.size());
+      auto prepared = all.prepare(Operation::allreduce(data.data(), data.data(), data.size(), type, ReduceOp::sum));
+      ASSERT_TRUE(prepared) << prepared.error().to_string();
+      for (std::int32_t round = 1; round <= rounds; ++round) {
+        std::iota(data.begin(), data.end(), round + rank);
+        const auto n = static_cast<std::int32_t>(ranks);
+        std::iota(expected.begin(), expected.end(), round);
+        for (std::int32_t& value : expected) value = n * n * (n * value + n * (n - 1) / 2);
+        std::array<Work, starts> works;
+        for (Work& work : works) work = prepared->start();
+        for (Work& work : works) {
+          const Status status = work.wait();
+          ASSERT_TRUE(status.ok()) << status.to_string();
+        }
+        EXPECT_TRUE(data == expected) << bytes << " bytes, round " << round;
+      }
+    }
+  });
+}
+
 }  // namespace
 }  // namespace fabring::fixture

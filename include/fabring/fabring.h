@@ -386,7 +386,8 @@ FABRING_C_API fabring_status_code fabring_work_free(fabring_work* work);
 FABRING_C_API fabring_status_code fabring_allreduce(fabring_comm* comm, const void* in, void* out, size_t count,
                                                     fabring_data_type type, fabring_reduce_op op, fabring_error* error);
 /* An allreduce of each of tensors[0, tensor_count), as one operation: small ones travel together. All ranks give as
- * many, of the same lengths, in the same order; buffers of different tensors do not overlap. */
+ * many, of the same lengths, in the same order. No output overlaps another tensor (one that is shared is listed once);
+ * inputs may overlap each other. */
 FABRING_C_API fabring_status_code fabring_grouped_allreduce(fabring_comm* comm, const fabring_tensor* tensors,
                                                             size_t tensor_count, fabring_data_type type,
                                                             fabring_reduce_op op, fabring_error* error);

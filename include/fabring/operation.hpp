@@ -126,7 +126,8 @@ struct Operation {
     return {Collective::allreduce, in, out, count, type, reduction};
   }
   /// An allreduce of each of the tensors, as one operation: small ones travel together. All ranks give as many, of the
-  /// same lengths, in the same order; buffers of different tensors do not overlap.
+  /// same lengths, in the same order. No output overlaps another tensor (one that is shared is listed once); inputs may
+  /// overlap each other.
   static Operation grouped_allreduce(std::span<const Tensor> tensors, DataType type, Reduction reduction) {
     Operation made = allreduce(nullptr, nullptr, 0, type, reduction);
     made.tensors = tensors;

@@ -8,6 +8,7 @@
 
 #include "runtime/engine/buffer_needs.hpp"
 #include "runtime/engine/make_call.hpp"
+#include "runtime/engine/tensor_overlap.hpp"
 
 namespace fabring {
 namespace {
@@ -42,7 +43,6 @@ class Buffers {
     return wrong_call(call_, communicator_, what, code);
   }
 
-  // Each for itself: that different tensors do not overlap would cost a sort.
   Status check_tensors() const {
     const std::size_t element = size_of(call_.type);
     for (const Tensor& tensor : *call_.tensors) {
@@ -58,6 +58,8 @@ class Buffers {
         what = "its input and output overlap; pass the same pointer for both, or buffers that do not overlap";
       if (what != nullptr) return wrong(fmt::format("tensor {}: {}", &tensor - call_.tensors->data(), what));
     }
+    if (const auto two = overlapping(*call_.tensors, element))
+      return wrong(fmt::format("tensors {} and {} overlap; list a shared tensor once", two->first, two->second));
     return {};
   }
 

@@ -33,7 +33,8 @@ class Calls(Generic[R]):
     def grouped_allreduce(self, xs: Sequence[Any], outs: Sequence[Any] | None = None, *, op: str = "sum",
                           factor: float | None = None, wire_type: str | None = None) -> R:
         """An allreduce of each of xs as one operation; the result is the list of outs. Small arrays travel together, large
-        ones are reduced where they lie. Every rank has as many, of the same shapes and one type, in the same order."""
+        ones are reduced where they lie. Every rank has as many, of the same shapes and one type, in the same order. No out
+        overlaps another array of the lists; one that is shared is listed once."""
         return self._do(requests.grouped_allreduce(self._core, xs, outs, op, factor, wire_type))
 
     def reduce(self, x: Any, out: Any = None, *, op: str = "sum", factor: float | None = None, root: int = 0) -> R:

@@ -141,12 +141,60 @@ TEST(Grouped, refuses_lists_that_make_no_sense) {
   refused(grouped(std::array{good, Tensor{data.data() + 8, data.data() + 9, 8}}), "tensor 1: its input and output");
   refused(grouped(std::array{Tensor{reinterpret_cast<std::byte*>(data.data()) + 2, data.data() + 32, 8}}), "aligned");
   refused(grouped(std::array{good, Tensor{data.data(), data.data(), std::size_t{1} << 62}}), "beyond what memory");
+  refused(grouped(std::array{good, good}), "tensors 0 and 1 overlap; list a shared tensor once");
+  refused(grouped(std::array{good, Tensor{data.data() + 4, data.data() + 4, 8}}), "tensors 0 and 1 overlap");
+  refused(grouped(std::array{Tensor{data.data() + 7, data.data() + 7, 8}, good}), "tensors 0 and 1 overlap");
+  refused(grouped(std::array{Tensor{data.data() + 16, data.data() + 32, 8}, good, Tensor{nullptr, nullptr, 0},
+                             Tensor{data.data() + 24, data.data() + 39, 8}}),
+          "tensors 0 and 3 overlap");
+  refused(grouped(std::array{good, Tensor{data.data() + 7, data.data() + 32, 8}}), "tensors 0 and 1 overlap");
+  refused(grouped(std::array{Tensor{data.data() + 16, data.data() + 32, 8}, Tensor{data.data(), data.data() + 23, 8}}),
+          "tensors 0 and 1 overlap");
   Operation both = grouped(std::span(&good, 1));
   both.count = 8;
   refused(both, "besides");
   Operation broadcast = Operation::broadcast(nullptr, nullptr, 0, DataType::float32, 0);
   broadcast.tensors = std::span(&good, 1);
   refused(broadcast, "only an allreduce");
+}
+
+// Of many, some in place, in any order in memory: it takes two that overlap, wherever they are in the list, and takes
+// no others for such. Inputs may be the same.
+TEST(Grouped, finds_two_of_many_tensors_that_overlap) {
+  SimWorld world({.ranks = 2, .algorithm = std::nullopt});
+  const auto core = world.communicator(0);
+  std::mt19937_64 chance(1);
+  for (int round = 0; round < 200; ++round) {
+    const std::size_t count = 2 + chance() % 200;
+    std::vector<float> data(3 * count * 10);
+    std::vector<std::size_t> places(count);
+    for (std::size_t i = 0; i < count; ++i) places[i] = i * 10;
+    if (round % 3 == 0) std::ranges::shuffle(places, chance);
+    if (round % 3 == 1) std::ranges::reverse(places);
+    std::vector<Tensor> list;
+    for (std::size_t i = 0; i < count; ++i) {
+      float* const out = &data[places[i]];
+      const bool in_place = round % 2 == 0 || chance() % 2 == 0;
+      list.push_back({in_place ? out : &data[count * 10 + chance() % (count * 10)], out, 1 + chance() % 10});
+    }
+    const auto call = [&] {
+      return make_call(Operation::grouped_allreduce(list, DataType::float32, ReduceOp::sum), *core,
+                       choices_for(core->shape()), Config());
+    };
+    const auto right = call();
+    ASSERT_TRUE(right) << right.error().to_string();
+    const std::size_t a = chance() % count, b = (a + 1 + chance() % (count - 1)) % count;
+    float* const within = &data[places[a] + chance() % list[a].count];
+    if (list[b].in == list[b].out || chance() % 2 == 0) {
+      list[b] = {within, within, 1};
+    } else {
+      list[b] = {within, list[b].out, 1};
+    }
+    const auto wrong = call();
+    ASSERT_FALSE(wrong);
+    EXPECT_THAT(wrong.error().message(), HasSubstr(fmt::format("tensors {} and {} overlap; list a shared tensor once",
+                                                               std::min(a, b), std::max(a, b))));
+  }
 }
 
 // Long tensors stay where they are: nothing but what is packed takes scratch.

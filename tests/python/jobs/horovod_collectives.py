@@ -146,7 +146,8 @@ def wrong_calls():
     refused(["Adasum"], hvd.allreduce, torch.ones(1), op=hvd.Adasum)
     refused(["splits [5]"], hvd.alltoall, torch.ones(4), splits=[5])
     refused(["list"], hvd.allreduce_async, [1, 2])
-    refused(["meta"], hvd.allreduce, torch.ones(1, device="meta"))
+    if r == 0:  # what one rank alone is refused is none of its calls
+        refused(["meta"], hvd.allreduce, torch.ones(1, device="meta"))
     assert hvd.allreduce(torch.ones(1)).item() == 1  # all of that has harmed nothing
 
 

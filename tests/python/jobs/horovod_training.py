@@ -190,6 +190,24 @@ def joining():
     assert hvd.allreduce(torch.ones(1)).item() == 1  # and all goes on
 
 
+def joining_without_names():
+    """Rank r has r + 1 batches, twice; a rank's zeros for the others' calls are none of its own calls."""
+    for _ in range(2):
+        sync, plain = hvd.SyncBatchNorm(6).double(), nn.BatchNorm1d(6).double()
+        for step in range(r + 1):
+            own = DATA[step % 4][mine].clone().requires_grad_()
+            those_left = DATA[step % 4][4 * step:].clone().requires_grad_()
+            (sync(own) ** 3).sum().backward()
+            (plain(those_left) ** 3).sum().backward()
+            torch.testing.assert_close(own.grad, those_left.grad[4 * (r - step):4 * (r - step) + 4])
+            assert hvd.allreduce(torch.tensor(float(r)), op=hvd.Sum).item() == sum(range(step, n))
+        begun = hvd.allreduce_async(torch.ones(1), op=hvd.Sum) if r == n - 1 else None
+        hvd.join()
+        assert begun is None or hvd.synchronize(begun).item() == 1  # the others have joined without it
+        assert hvd.allreduce(torch.ones(1)).item() == 1
+        assert hvd.allgather(torch.tensor([r])).tolist() == list(range(n))
+
+
 def batch_norm():
     torch.manual_seed(5)
     x = torch.randn(3 * n + 1, 4, 2, dtype=torch.float64)
@@ -220,6 +238,6 @@ def data_loaders():
     assert all(one == told[0] for one in told)
 
 
-for check in (optimizers, orders_that_differ, misuse, starting_alike, joining, batch_norm, data_loaders):
+for check in (optimizers, orders_that_differ, misuse, starting_alike, joining, joining_without_names, batch_norm, data_loaders):
     check()
     print(f"rank {r}: {check.__name__} ok", flush=True)

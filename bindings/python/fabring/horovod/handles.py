@@ -29,12 +29,12 @@ def submit(kind: str, name: str | None, process_set: ProcessSet, inputs: Sequenc
            **terms: Any) -> int:
     """Begins a call; its handle."""
     negotiation = process_set.negotiation()
-    name = f"{kind}.{name}" if name is not None else negotiation.next_name(kind)
+    full = f"{kind}.{name}" if name is not None else ""
     for tensor in inputs:
-        check_tensor(tensor, name)
-    made = Terms(kind, tuple(type_name(t) for t in inputs), tuple(tuple(t.shape) for t in inputs), device_of(inputs, name),
-                 **terms)
-    request = Request(name, made, list(inputs), None if outputs is None else list(outputs), single)
+        check_tensor(tensor, full or kind)
+    made = Terms(kind, tuple(type_name(t) for t in inputs), tuple(tuple(t.shape) for t in inputs),
+                 device_of(inputs, full or kind), **terms)
+    request = Request(full, made, list(inputs), None if outputs is None else list(outputs), single)
     negotiation.submit(request)
     with _lock:
         handle = next(_numbers)

@@ -76,13 +76,9 @@ class Negotiation:
 
     # ---- for the callers
 
-    def next_name(self, kind: str) -> str:
-        """For a call without a name: matched by order among the calls of its kind."""
-        with self._changed:
-            self._unnamed[kind] = self._unnamed.get(kind, 0) + 1
-            return f"{kind}{AUTOMATIC}{self._unnamed[kind]}"
-
     def submit(self, request: Request) -> Request:
+        """A call without a name gets one by its place among those of its kind, once nothing speaks against it: a number that
+        a refused call used up would set this rank apart from the others for ever."""
         with self._changed:
             if self._ended is not None:
                 raise self._ended
@@ -90,8 +86,10 @@ class Negotiation:
                 raise InvalidArgumentError(f"the name '{request.name}' is under way already: wait for it before using it "
                                            "again, or give another")
             if self._join is not None:
-                raise InvalidArgumentError(f"'{request.name}' after join(): a rank that has joined calls nothing until join() "
-                                           "returns")
+                raise InvalidArgumentError(f"'{request.name or request.terms.kind}' after join(): a rank that has joined calls "
+                                           "nothing until join() returns")
+            if not request.name:
+                request.name = self._next_name(request.terms.kind)
             self._mine[request.name] = request
             self._fresh.append(request)
             self._changed.notify_all()
@@ -117,6 +115,10 @@ class Negotiation:
 
     def await_end(self) -> None:
         self._thread.join(10)
+
+    def _next_name(self, kind: str) -> str:
+        self._unnamed[kind] = self._unnamed.get(kind, 0) + 1
+        return f"{kind}{AUTOMATIC}{self._unnamed[kind]}"
 
     # ---- the thread
 
@@ -204,7 +206,8 @@ class Negotiation:
 
     def _begin_what_is_ready(self) -> None:
         present = [rank for rank in range(self.size) if not self._joined.get(rank)]
-        ready = [name for name, ranks in self._table.items() if all(rank in ranks for rank in present)] if present else []
+        # Once all have joined that is everything: who has not asked for it never will.
+        ready = [name for name, ranks in self._table.items() if all(rank in ranks for rank in present)]
         chosen: list[tuple[str, Terms, dict[int, Terms]]] = []
         for name in ready:
             ranks = self._table.pop(name)
@@ -269,6 +272,7 @@ class Negotiation:
         with self._changed:
             over, self._join = self._join, None
             self._joined = {}
+            self._unnamed.clear()  # a rank's zeros did not count among its calls: from here on all count alike again
         if over is not None:
             over.set()
 

@@ -19,7 +19,7 @@ Min = "min"
 Max = "max"
 Product = "prod"
 
-AUTOMATIC = ".noname."  # in names that we made: they never come again
+AUTOMATIC = ".noname."  # in names that we made: they come again after a join() at most
 
 
 class Terms(NamedTuple):
@@ -56,7 +56,7 @@ class Terms(NamedTuple):
 
 
 class Request:
-    """One named call of this rank. `started` is set when it was begun everywhere, or has failed."""
+    """One call of this rank; without a name until it is submitted, if the caller gave none. `started` is set when it was begun everywhere, or has failed."""
 
     def __init__(self, name: str, terms: Terms, inputs: list[torch.Tensor], outputs: list[torch.Tensor] | None,
                  single: bool = True) -> None:

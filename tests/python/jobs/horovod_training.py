@@ -72,6 +72,36 @@ def optimizers():
     same(together(model=model, groups=[list(model[0].parameters())]), alone())
 
 
+def scheduled(before, after, wrap):
+    """With learning rates of schedulers that were made before and after the optimizer was wrapped."""
+    model = copy.deepcopy(MODEL)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9)
+    schedulers = [torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)] if before else []
+    optimizer = wrap(optimizer)
+    if after:
+        schedulers.append(torch.optim.lr_scheduler.StepLR(optimizer, 2, gamma=0.3))
+    for step, x in enumerate(DATA):
+        optimizer.zero_grad()
+        loss_of(model, x if wrap is unchanged else x[mine]).backward()
+        optimizer.step()
+        for scheduler in schedulers:
+            scheduler.step()
+        if step == 1:  # as from a checkpoint: the schedulers' rates are still those that count
+            optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    return list(model.parameters())
+
+
+def unchanged(optimizer):
+    return optimizer
+
+
+def schedulers():
+    for before, after in ((True, False), (False, True), (True, True)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # torch looks whether step() is called before the scheduler's
+            same(scheduled(before, after, hvd.DistributedOptimizer), scheduled(before, after, unchanged))
+
+
 class Doubling(hvd.Compressor):
     """A compression of the user's own, that keeps the shape in mind."""
 
@@ -238,6 +268,7 @@ def data_loaders():
     assert all(one == told[0] for one in told)
 
 
-for check in (optimizers, orders_that_differ, misuse, starting_alike, joining, joining_without_names, batch_norm, data_loaders):
+for check in (optimizers, schedulers, orders_that_differ, misuse, starting_alike, joining, joining_without_names, batch_norm,
+              data_loaders):
     check()
     print(f"rank {r}: {check.__name__} ok", flush=True)

@@ -3,7 +3,9 @@ goes on."""
 
 from __future__ import annotations
 
+import functools
 import warnings
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -111,8 +113,8 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Ite
                          op: str | None = Average, gradient_predivide_factor: float = 1.0, num_groups: int = 0,
                          groups: int | Sequence[Sequence[torch.Tensor]] | None = None, sparse_as_dense: bool = False,
                          process_set: ProcessSet = global_process_set) -> Any:
-    """`optimizer` with gradients reduced over the ranks: averaged, or summed with op=Sum. It shares state and parameters
-    with the one given, which is not to be used any more.
+    """`optimizer` with gradients reduced over the ranks: averaged, or summed with op=Sum. It is one with the one given, which
+    schedulers made before go on holding: what they set there is set here. The program uses the new one only.
 
     backward_passes_per_step   backward passes that accumulate locally before a reduction
     gradient_predivide_factor  of an average: gradients are divided by it before the sum, by the rest after
@@ -130,10 +132,31 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Ite
     terms = {"op": op, "prescale_factor": 1.0 / gradient_predivide_factor, "postscale_factor": gradient_predivide_factor}
     kind = type(type(optimizer).__name__, (_Distributed, type(optimizer)), {})
     made = kind.__new__(kind)
-    made.__dict__.update(optimizer.__dict__)
+    watched = optimizer.__dict__.get("step")
+    made.__dict__ = optimizer.__dict__
+    for attribute in [one for one in made.__dict__ if callable(getattr(kind, one, None))]:
+        del made.__dict__[attribute]  # it would hide a method of ours
+    if watched is not None:
+        _let_schedulers_watch(made, watched)
     made._set_up(named, compression, backward_passes_per_step, terms, groups if groups is not None else num_groups or None,
                  sparse_as_dense, process_set)
     return made
+
+
+def _let_schedulers_watch(made: torch.optim.Optimizer, watched: Any) -> None:
+    """A scheduler puts a function in the place of the optimizer's step(), to see that it is called before its own, and warns if
+    the function is gone. The one it put there, `watched`, calls the step() that was there before, which reduces nothing."""
+    own = weakref.ref(made)
+
+    @functools.wraps(watched)  # what the scheduler knows it by
+    def step(*arguments: Any, **named: Any) -> Any:
+        optimizer = own()
+        optimizer._opt_called = True
+        if hasattr(optimizer, "_step_count"):  # what torch before 2.5 looks at
+            optimizer._step_count += 1
+        return type(optimizer).step(optimizer, *arguments, **named)
+
+    made.step = step
 
 
 def _named(optimizer: torch.optim.Optimizer,

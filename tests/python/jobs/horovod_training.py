@@ -253,6 +253,31 @@ def batch_norm():
     torch.testing.assert_close(sync.eval()(own), plain.eval()(own))
 
 
+def batch_norm_in_half_types():
+    """More elements of a channel than float16 can count, and under autocast: as torch.nn.BatchNorm with the whole batch."""
+    torch.manual_seed(6)
+    for type in (torch.float16, torch.bfloat16):
+        x = (2 * torch.randn(n, 3, 70_000) + 1).to(type)
+        compare(x, 3, 5e-3 if type == torch.float16 else 4e-2, 1e-4)
+    with torch.autocast(x.device.type, torch.bfloat16):
+        compare(torch.randn(4 * n, 3, 8).bfloat16(), 3, 4e-2, 1e-4)
+        compare(torch.randn(4 * n, 3, 8), 3, 1e-5, 1e-5)
+
+
+def compare(x, channels, tolerance, of_sums):
+    share = slice(r * x.shape[0] // n, (r + 1) * x.shape[0] // n)
+    own, whole = x[share].clone().requires_grad_(), x.clone().requires_grad_()
+    sync, plain = hvd.SyncBatchNorm(channels), nn.BatchNorm1d(channels)
+    results = [norm(one) for norm, one in ((sync, own), (plain, whole))]
+    assert results[0].dtype == results[1].dtype and results[0].isfinite().all()
+    torch.testing.assert_close(results[0], results[1][share], rtol=tolerance, atol=tolerance)
+    for result, of in zip(results, (x[share], x)):
+        (result.float() * of.float().cos()).sum().backward()
+    torch.testing.assert_close(own.grad, whole.grad[share], rtol=tolerance, atol=tolerance)
+    torch.testing.assert_close(sync.running_mean, plain.running_mean, rtol=of_sums, atol=of_sums)
+    torch.testing.assert_close(sync.running_var, plain.running_var, rtol=of_sums, atol=of_sums)
+
+
 def data_loaders():
     """Whose workers are forks of a rank."""
     torch.set_default_device("cpu")
@@ -269,6 +294,6 @@ def data_loaders():
 
 
 for check in (optimizers, schedulers, orders_that_differ, misuse, starting_alike, joining, joining_without_names, batch_norm,
-              data_loaders):
+              batch_norm_in_half_types, data_loaders):
     check()
     print(f"rank {r}: {check.__name__} ok", flush=True)

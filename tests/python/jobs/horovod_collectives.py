@@ -9,10 +9,6 @@ import torch
 from horovod_device import choose
 
 torch.set_num_threads(1)
-hvd.init()
-choose()
-r, n = hvd.rank(), hvd.size()
-everyone = range(n)
 
 
 def refused(words, call, *arguments, **named):
@@ -22,6 +18,14 @@ def refused(words, call, *arguments, **named):
         assert all(word in str(error) for word in words), error
         return
     raise SystemExit(f"not refused: {words}")
+
+
+refused(["'later'", "\"dynamic\""], hvd.init, process_sets="later")
+assert not hvd.is_initialized()
+hvd.init(process_sets="dynamic")
+choose()
+r, n = hvd.rank(), hvd.size()
+everyone = range(n)
 
 
 def places():

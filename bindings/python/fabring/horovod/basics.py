@@ -20,12 +20,17 @@ _sets: dict[int, ProcessSet] = {}
 _next_id = 0
 
 
-def init(comm: Sequence[int] | None = None, process_sets: Sequence[ProcessSet] | None = None) -> None:
+def init(comm: Sequence[int] | None = None, process_sets: Sequence[ProcessSet] | str | None = None) -> None:
     """Meets the other ranks, as fabring.init() does; without a launcher this process is the only rank. Called again it does
-    nothing."""
+    nothing. process_sets="dynamic" promises nothing: add_process_set() may always be called."""
     global _next_id
     if comm is not None:
         raise InvalidArgumentError("init(comm=...): start the job with these ranks only, or use process_sets")
+    if isinstance(process_sets, str):
+        if process_sets != "dynamic":
+            raise InvalidArgumentError(f"init(process_sets={process_sets!r}): give a list of process sets, or \"dynamic\" to add "
+                                       "them later")
+        process_sets = None
     if is_initialized():
         return
     world = _meet()

@@ -2,10 +2,12 @@
 
 import os
 import sys
+import threading
 import time
 
 import fabring.horovod as hvd
 import torch
+from fabring.horovod import functions
 from horovod_device import choose
 
 torch.set_num_threads(1)
@@ -103,6 +105,31 @@ def movements():
     hvd.barrier()
 
 
+def objects_by_name():
+    """Two threads of each rank, in opposite orders on even and odd ranks: each begins when the one before has asked."""
+    asked = threading.Event()
+    wait = functions.synchronize
+
+    def tell_and_wait(handle):
+        asked.set()
+        return wait(handle)
+
+    functions.synchronize = tell_and_wait
+    for call, expected in ((lambda name: hvd.broadcast_object([name, r], 1, name), lambda name: [name, 1]),
+                           (lambda name: hvd.allgather_object((name, r), name), lambda name: [(name, i) for i in everyone])):
+        got = {}
+        threads = [threading.Thread(target=lambda name=name: got.update({name: call(name)}))
+                   for name in (["first", "second"] if r % 2 else ["second", "first"])]
+        for thread in threads:
+            asked.clear()
+            thread.start()
+            asked.wait()
+        for thread in threads:
+            thread.join()
+        assert got == {name: expected(name) for name in ("first", "second")}, got
+    functions.synchronize = wait
+
+
 def gradients():
     """Of the sum over all ranks of weight_r * result."""
     weight = float(r + 1)
@@ -169,7 +196,8 @@ def fork():
     assert hvd.synchronize(handle).sum() == 10
 
 
-for check in (places, allreduces, names_in_any_order, movements, gradients, process_sets, wrong_calls, fork):
+for check in (places, allreduces, names_in_any_order, movements, objects_by_name, gradients, process_sets, wrong_calls,
+              fork):
     check()
     print(f"rank {r}: {check.__name__} ok", flush=True)
 hvd.shutdown()

@@ -30,15 +30,20 @@ def broadcast_parameters(params: Mapping[str, Any] | Iterable[Any], root_rank: i
 
 def broadcast_object(obj: Any, root_rank: int = 0, name: str | None = None,
                      process_set: ProcessSet = global_process_set) -> Any:
-    """The root's object, pickled, on every rank."""
+    """The root's object, pickled, on every rank. As two calls, by `name` too."""
+    of_length, of_data = _two_names(name)
     root = process_set.place(root_rank) == process_set.negotiation().rank
     data = torch.frombuffer(bytearray(pickle.dumps(obj)), dtype=torch.uint8) if root else _bytes(0)
     length = torch.tensor([data.numel()], device="cpu")
-    synchronize(broadcast_async_(length, root_rank, None, process_set))
+    synchronize(broadcast_async_(length, root_rank, of_length, process_set))
     if not root:
         data = _bytes(int(length))
-    synchronize(broadcast_async_(data, root_rank, None, process_set))
+    synchronize(broadcast_async_(data, root_rank, of_data, process_set))
     return obj if root else pickle.loads(data.numpy().tobytes())
+
+
+def _two_names(name: str | None) -> tuple[str | None, str | None]:
+    return (None, None) if name is None else (f"{name}.length", f"{name}.data")
 
 
 def _bytes(count: int) -> torch.Tensor:
@@ -46,10 +51,11 @@ def _bytes(count: int) -> torch.Tensor:
 
 
 def allgather_object(obj: Any, name: str | None = None, process_set: ProcessSet = global_process_set) -> list[Any]:
-    """Every rank's object, pickled, in the order of the ranks."""
+    """Every rank's object, pickled, in the order of the ranks. As two calls, by `name` too."""
+    of_length, of_data = _two_names(name)
     data = torch.frombuffer(bytearray(pickle.dumps(obj)), dtype=torch.uint8)
-    lengths = synchronize(allgather_async(torch.tensor([data.numel()], device="cpu"), None, process_set)).tolist()
-    whole = synchronize(allgather_async(data, None, process_set)).numpy().tobytes()
+    lengths = synchronize(allgather_async(torch.tensor([data.numel()], device="cpu"), of_length, process_set)).tolist()
+    whole = synchronize(allgather_async(data, of_data, process_set)).numpy().tobytes()
     ends = [sum(lengths[:i + 1]) for i in range(len(lengths))]
     return [pickle.loads(whole[end - length:end]) for end, length in zip(ends, lengths)]
 

@@ -18,7 +18,7 @@ GPU = Path(__file__).parents[1] / "gpu"
 @pytest.mark.parametrize("device", ["cpu", "packed"])
 def test_collectives(device):
     done = fine(4, "horovod_collectives.py", device, options=("--split-nodes", "2"))
-    assert done.out.count(" ok") == 9 * 4
+    assert done.out.count(" ok") == 10 * 4
 
 
 @pytest.mark.parametrize("device", ["cpu", "packed"])

@@ -130,6 +130,24 @@ def objects_by_name():
     functions.synchronize = wait
 
 
+def inference_mode():
+    """Tensors made in it, to which the thread that carries out the calls writes, and one that has left it: through detach()."""
+    with torch.inference_mode():
+        x = torch.full((3, 2), float(r))
+        assert x.is_inference() and (hvd.broadcast(x, 1) == 1).all()
+        strided = torch.full((3, 2), float(r)).t()
+        assert (hvd.broadcast_(strided, 1) == 1).all()
+        assert (hvd.allreduce(x, op=hvd.Sum, postscale_factor=2.0) == n * (n - 1)).all()
+        assert (hvd.allgather(x).sum(1) == 2 * torch.arange(float(n)).repeat_interleave(3)).all()
+        assert (hvd.reducescatter(torch.ones(n), op=hvd.Sum, postscale_factor=2.0) == 2 * n).all()
+        strided = torch.full((3, 2), float(r)).t()
+        handles = [hvd.broadcast_async_(strided, 1), hvd.allreduce_async_(x, op=hvd.Sum, postscale_factor=2.0),
+                   hvd.grouped_allreduce_async([torch.ones(2), torch.ones(3)], op=hvd.Sum, postscale_factor=2.0)]
+    for handle in handles:
+        hvd.synchronize(handle)
+    assert (strided == 1).all() and (x == n * (n - 1)).all()
+
+
 def gradients():
     """Of the sum over all ranks of weight_r * result."""
     weight = float(r + 1)
@@ -196,8 +214,8 @@ def fork():
     assert hvd.synchronize(handle).sum() == 10
 
 
-for check in (places, allreduces, names_in_any_order, movements, objects_by_name, gradients, process_sets, wrong_calls,
-              fork):
+for check in (places, allreduces, names_in_any_order, movements, objects_by_name, inference_mode, gradients, process_sets,
+              wrong_calls, fork):
     check()
     print(f"rank {r}: {check.__name__} ok", flush=True)
 hvd.shutdown()

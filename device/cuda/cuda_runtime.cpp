@@ -16,6 +16,7 @@
 #include "device/cuda/event_pool.hpp"
 #include "device/cuda/kernels/images.hpp"
 #include "device/cuda/opened_memory.hpp"
+#include "device/cuda/process_wide.hpp"
 #include "device/cuda/queue.hpp"
 #include "device/cuda/sharing.hpp"
 
@@ -156,7 +157,8 @@ class CudaRuntime final : public DeviceRuntime {
     Stream stream = nullptr;
     const Answer answer = driver_->cuStreamCreateWithPriority(&stream, stream_non_blocking, greatest);
     if (answer != success) return driver_->error("cuStreamCreateWithPriority", answer);
-    return std::unique_ptr<DeviceQueue>(std::make_unique<CudaQueue>(pool_, kernels_of(device), *context, stream));
+    return std::unique_ptr<DeviceQueue>(
+        std::make_unique<CudaQueue>(pool_, ProcessWide::here().kernels_of(device, pool_), *context, stream));
   }
 
   bool has_kernels() override { return !kernels::images().empty(); }
@@ -164,7 +166,7 @@ class CudaRuntime final : public DeviceRuntime {
   Status load_kernels(int device) override {
     auto context = context_of(device);
     if (!context) return context.error();
-    const auto kernels = kernels_of(device);
+    const auto kernels = ProcessWide::here().kernels_of(device, pool_);
     if (kernels->loaded()) return {};
     const Entry entry(*driver_, *context);
     if (entry.answer() != success) return driver_->error("cuCtxPushCurrent", entry.answer());
@@ -332,7 +334,7 @@ class CudaRuntime final : public DeviceRuntime {
  private:
   void adopt(std::unique_ptr<Driver> driver) {
     if (!driver) return;
-    pool_ = std::make_shared<EventPool>(std::move(driver));
+    pool_ = ProcessWide::here().pool(std::move(driver));
     opened_ = std::make_unique<OpenedMemory>(pool_);
     driver_ = &pool_->driver();
     loaded_.store(true, std::memory_order_release);
@@ -386,18 +388,6 @@ class CudaRuntime final : public DeviceRuntime {
     return {};
   }
 
-  // After context_of(). Loaded when somebody asks for it.
-  std::shared_ptr<KernelSet> kernels_of(int device) {
-    std::lock_guard lock(mutex_);
-    auto& kernels = kernels_[device];
-    if (!kernels) {
-      Device handle = 0;
-      driver_->cuDeviceGet(&handle, device);
-      kernels = std::make_shared<KernelSet>(pool_, handle);
-    }
-    return kernels;
-  }
-
   Result<Context> any_context() {
     {
       std::lock_guard lock(mutex_);
@@ -411,9 +401,8 @@ class CudaRuntime final : public DeviceRuntime {
   const Driver* driver_ = nullptr;        // the pool's
   std::unique_ptr<OpenedMemory> opened_;  // there with the pool
   KnownShares shares_;
-  std::map<int, Context> contexts_;                    // under mutex_
-  std::map<int, std::shared_ptr<KernelSet>> kernels_;  // likewise
-  std::set<std::pair<int, int>> let_in_;               // likewise
+  std::map<int, Context> contexts_;       // under mutex_
+  std::set<std::pair<int, int>> let_in_;  // likewise
   std::atomic<bool> loaded_{false};
   std::atomic<bool> in_use_{false};
   std::atomic<unsigned long long> seen_loads_{0};

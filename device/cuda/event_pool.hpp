@@ -70,7 +70,8 @@ class EventPool {
   }
   static constexpr std::size_t words = 16;
   /// So many words of the host's memory for kernels to write to, all zero; null: there are none. In an Entry of any
-  /// context. They are never freed, and who is not sure that no kernel writes to them any more does not give them back.
+  /// context. They are never freed, but taken again; who is not sure that no kernel writes to them any more does not
+  /// give them back.
   std::uint64_t* take_words() {
     constexpr std::size_t bytes = words * sizeof(std::uint64_t);
     void* block = nullptr;

@@ -1,5 +1,8 @@
 // When there is a driver, what it says where it fails, and that the program's contexts and streams stay the program's.
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "tests/device/begun_cuda.hpp"
 
 namespace fabring {
@@ -77,6 +80,46 @@ TEST_F(CudaContext, the_callers_context_and_capture_mode_stay_as_they_were) {
   EXPECT_EQ(driver_function<Pop>("cuCtxPopCurrent_v2")(&last), 0);
   EXPECT_EQ(last, mine);
   EXPECT_NE(driver_function<Pop>("cuCtxPopCurrent_v2")(&last), 0);
+}
+
+// As engines do.
+TEST_F(CudaContext, runtimes_that_come_and_go_leave_no_more_behind_than_one) {
+  const auto modules = driver_function<int (*)()>("fake_cuda_modules");
+  const auto pinned = driver_function<std::size_t (*)()>("fake_cuda_pinned_bytes");
+  std::byte* const block = *runtime->allocate(0, 64);
+  const auto come_and_go = [&] {
+    const auto one = make_cuda_runtime();
+    ASSERT_TRUE(one->begin().ok());
+    EXPECT_EQ(one->load_kernels(0).ok(), HAS_KERNELS != 0);
+    const auto queue = *one->open_queue(0);
+    ASSERT_TRUE(queue->post_copy(block, block + 32, 32).ok());
+    ASSERT_TRUE(queue->post_mark().ok());
+    EXPECT_TRUE(wait_for(*queue, 1));
+  };
+  come_and_go();
+  const int loaded = modules();
+  const std::size_t taken = pinned();
+  EXPECT_GT(taken, 0u);
+  EXPECT_EQ(loaded > 0, HAS_KERNELS != 0);
+  for (int i = 1; i < 10; ++i) come_and_go();
+  EXPECT_EQ(modules(), loaded);
+  EXPECT_EQ(pinned(), taken);
+}
+
+// What the parent has of the driver is none of its; where the parent never began, it may begin itself.
+TEST(CudaRuntime, a_child_of_fork_begins_with_a_driver_of_its_own) {
+  load_driver();
+  const auto of_parent = make_cuda_runtime();
+  EXPECT_FALSE(of_parent->in_use());
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto mine = make_cuda_runtime();
+    if (!mine->begin().ok() || !mine->open_queue(0)) _exit(1);
+    _exit(0);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(CudaContext, a_stream_under_capture_is_refused) {

@@ -155,6 +155,8 @@ FAKE Answer cuMemHostAlloc(void** block, std::size_t bytes, unsigned) {
   return success;
 }
 
+FAKE std::size_t fake_cuda_pinned_bytes() { return device->pinned_bytes(); }
+
 FAKE Answer cuMemFreeHost(void* block) {
   if (const Answer answer = check(); answer != success) return answer;
   device->free_pinned(static_cast<std::byte*>(block));

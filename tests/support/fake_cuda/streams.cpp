@@ -30,15 +30,24 @@ FAKE Answer cuMemcpyAsync(Address to, Address from, std::size_t bytes, Stream st
       device->copy(stream, reinterpret_cast<std::byte*>(to), reinterpret_cast<const std::byte*>(from), bytes));
 }
 
+static std::atomic<int> modules{0};  // loaded
+
+FAKE int fake_cuda_modules() { return modules; }
+
 // The image is not looked at: its kernels are compiled for the processor, by the same names.
 FAKE Answer cuModuleLoadData(Module* module, const void* image) {
   if (const Answer answer = check(); answer != success) return answer;
   if (const long answer = number("FAKE_CUDA_LOAD", 0); answer != 0) return static_cast<Answer>(answer);
   *module = reinterpret_cast<Module>(const_cast<void*>(image));
+  ++modules;
   return success;
 }
 
-FAKE Answer cuModuleUnload(Module) { return check(); }
+FAKE Answer cuModuleUnload(Module) {
+  const Answer answer = check();
+  if (answer == success) --modules;
+  return answer;
+}
 
 FAKE Answer cuModuleGetFunction(Function* function, Module, const char* name) {
   if (const Answer answer = check(); answer != success) return answer;

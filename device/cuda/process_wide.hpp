@@ -1,0 +1,35 @@
+#pragma once
+// What all engines of a process share of its GPUs, one after the other too: the driver, events, words for kernels and
+// the kernels themselves. None of it is given back: to unload kernels could wait for what a program has a GPU do, and
+// at the end of a process the driver may be gone before us. So there is one of each, however many engines come and go.
+// Threads: any.
+
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "device/cuda/event_pool.hpp"
+#include "device/cuda/kernel_set.hpp"
+
+namespace fabring::cuda {
+
+class ProcessWide {
+ public:
+  /// This process's: a child of fork() has its own, as what the driver gave its parent is not its.
+  static ProcessWide& here();
+
+  /// Over the driver that the first caller brings.
+  std::shared_ptr<EventPool> pool(std::unique_ptr<Driver> driver);
+  /// Of a GPU whose primary context is there, over this pool. Loaded when somebody asks for it.
+  std::shared_ptr<KernelSet> kernels_of(int device, const std::shared_ptr<EventPool>& pool);
+
+ private:
+  explicit ProcessWide(int process) : process_(process) {}
+
+  const int process_;
+  std::mutex mutex_;
+  std::shared_ptr<EventPool> pool_;                    // under mutex_
+  std::map<int, std::shared_ptr<KernelSet>> kernels_;  // likewise
+};
+
+}  // namespace fabring::cuda

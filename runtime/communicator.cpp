@@ -234,7 +234,11 @@ struct Prepared::State {
   Call call;
 
   std::shared_ptr<Execution> start(EngineCore& engine, bool background) const {
+    return start(engine, background, call.device.stream);
+  }
+  std::shared_ptr<Execution> start(EngineCore& engine, bool background, void* stream) const {
     Call now = call;
+    now.device.stream = stream;
     if (now.device.any()) {
       if (const Status marked = mark_stream(now, *engine.device()); !marked.ok()) {
         not_called(engine, core, marked);
@@ -276,6 +280,13 @@ Work Prepared::start() {
   const auto engine = state_->core->engine.lock();
   if (!engine) return Work(failed_execution(state_->core, gone));
   return Work(state_->start(*engine, true));
+}
+
+Work Prepared::start_on(void* stream) {
+  if (!state_) return Work(failed_execution(nullptr, gone));
+  const auto engine = state_->core->engine.lock();
+  if (!engine) return Work(failed_execution(state_->core, gone));
+  return Work(state_->start(*engine, true, stream));
 }
 
 Status Prepared::run() {

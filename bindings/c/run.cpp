@@ -169,6 +169,16 @@ fabring_status_code fabring_prepared_start(fabring_prepared* prepared, fabring_w
   });
 }
 
+fabring_status_code fabring_prepared_start_on(fabring_prepared* prepared, void* stream, fabring_work** work,
+                                              fabring_error* error) {
+  if (work != nullptr) *work = nullptr;
+  return answer(error, [&]() -> Status {
+    FABRING_TRY(check_handle(prepared, "prepared"));
+    if (work == nullptr) return null_argument("work");
+    return begin(work, [&] { return prepared->value.start_on(stream); });
+  });
+}
+
 fabring_status_code fabring_prepared_free(fabring_prepared* prepared) { return free_handle(prepared, "prepared"); }
 
 fabring_status_code fabring_work_wait(fabring_work* work, fabring_error* error) {

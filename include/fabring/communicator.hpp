@@ -77,6 +77,8 @@ class FABRING_API Prepared {
   Work start();
   /// As Communicator::run.
   Status run();
+  /// start(), ordered on this stream instead of the one that it was prepared with.
+  Work start_on(void* stream);
 
  private:
   friend class Communicator;

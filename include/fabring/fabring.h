@@ -359,6 +359,10 @@ FABRING_C_API fabring_status_code fabring_explain(const fabring_comm* comm, cons
 FABRING_C_API fabring_status_code fabring_prepared_run(fabring_prepared* prepared, fabring_error* error);
 FABRING_C_API fabring_status_code fabring_prepared_start(fabring_prepared* prepared, fabring_work** work,
                                                          fabring_error* error);
+/* fabring_prepared_start, ordered on this CUDA stream (NULL: the default one) instead of the one of the operation that
+ * it was prepared with. */
+FABRING_C_API fabring_status_code fabring_prepared_start_on(fabring_prepared* prepared, void* stream,
+                                                            fabring_work** work, fabring_error* error);
 FABRING_C_API fabring_status_code fabring_prepared_free(fabring_prepared* prepared);
 
 /* Waits until the operation is over and the buffers are the caller's again; returns how it ended. */

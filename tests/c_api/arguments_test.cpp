@@ -119,6 +119,12 @@ TEST_F(Arguments, that_are_null_are_named) {
          return fabring_prepared_start(nullptr, &made, e);
        }},
       {"work", [&] { return fabring_prepared_start(prepared, nullptr, e); }},
+      {"prepared",
+       [&] {
+         fabring_work* made;
+         return fabring_prepared_start_on(nullptr, nullptr, &made, e);
+       }},
+      {"work", [&] { return fabring_prepared_start_on(prepared, nullptr, nullptr, e); }},
       {"work", [&] { return fabring_work_wait(nullptr, e); }},
       {"work", [&] { return fabring_work_wait_for(nullptr, 0, e); }},
       {"work",

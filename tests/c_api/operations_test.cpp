@@ -290,9 +290,14 @@ TEST(Prepared, operations_start_again_and_again_with_what_is_in_their_buffers) {
     value = 5;
     fabring_work* work = nullptr;
     EXPECT_OK(fabring_prepared_start(prepared, &work, &error));
-    EXPECT_OK(fabring_prepared_free(prepared));  // under way or not
     EXPECT_OK(fabring_work_wait(work, &error));
     EXPECT_EQ(value, 5 * ranks);
+    EXPECT_OK(fabring_work_free(work));
+    value = 6;
+    EXPECT_OK(fabring_prepared_start_on(prepared, nullptr, &work, &error));
+    EXPECT_OK(fabring_prepared_free(prepared));  // under way or not
+    EXPECT_OK(fabring_work_wait(work, &error));
+    EXPECT_EQ(value, 6 * ranks);
     EXPECT_OK(fabring_work_free(work));
   });
 }

@@ -115,7 +115,7 @@ void bind_work(nb::module_& module) {
       .def("done", over)
       .def("wait", wait_for, nb::arg("limit_s").none())
       .def("received", received);
-  nb::class_<Prepared>(module, "Prepared").def("start", [](Prepared& prepared) {
+  nb::class_<Prepared>(module, "Prepared").def("start_on", [](Prepared& prepared, std::uintptr_t stream) {
     let_go_of_finished();
     fabring_work* work = nullptr;
     fabring_error error = FABRING_ERROR_INIT;
@@ -123,7 +123,7 @@ void bind_work(nb::module_& module) {
     {
       fabring_prepared* handle = prepared.handle.use();
       nb::gil_scoped_release others_run;
-      code = fabring_prepared_start(handle, &work, &error);
+      code = fabring_prepared_start_on(handle, reinterpret_cast<void*>(stream), &work, &error);
     }
     check(code, error);
     return Work(WorkHandle(work), prepared.keep);

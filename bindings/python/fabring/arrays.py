@@ -38,7 +38,6 @@ class View(NamedTuple):
     type: str  # a name of _core.TYPES
     array: Any  # keeps the memory
     on_gpu: bool = False
-    stream: int = 0  # the CUDA stream that an operation on it is ordered on; 0: the default one
 
     @property
     def elements(self) -> int:
@@ -98,10 +97,7 @@ def _view_torch(tensor: Any, name: str) -> View:
         raise _not_in_one_piece(name, tuple(tensor.shape), f"{name}.contiguous() copies it into one")
     if tensor.is_neg():
         raise InvalidArgumentError(f"{name} is a view that stands for the negative of its memory; pass {name}.resolve_neg()")
-    if tensor.device.type == "cuda":
-        stream = sys.modules["torch"].cuda.current_stream(tensor.device).cuda_stream
-        return View(tensor.data_ptr(), tuple(tensor.shape), kind, tensor, True, stream)
-    return View(tensor.data_ptr(), tuple(tensor.shape), kind, tensor)
+    return View(tensor.data_ptr(), tuple(tensor.shape), kind, tensor, tensor.device.type == "cuda")
 
 
 def _view_dlpack(array: Any, name: str, writable: bool) -> View:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from fabring import _core
 from fabring.arrays import View, empty, view
 from fabring.errors import InvalidArgumentError, UnsupportedError
+from fabring.order import stream_of
 
 ANY_SOURCE = -1
 ANY_TAG = -1
@@ -41,7 +42,7 @@ def _operation(collective: str, source: View | None, target: View | None, count:
     return _core.Operation(_core.COLLECTIVES[collective], input=source.address if source else 0,
                            output=target.address if target else 0, count=count, type=_core.TYPES[type],
                            memory=0 if any(view.on_gpu for view in (source, target) if view) else 1,
-                           stream=max((view.stream for view in (source, target) if view), default=0), **more)
+                           stream=stream_of((source, target)), **more)
 
 
 def _reduction(type: str, op: str, factor: float | int | None) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from fabring import _core
 from fabring.errors import TimeoutError
+from fabring.order import stream_of
 from fabring.requests import Received, Request
 
 
@@ -37,14 +38,16 @@ class Prepared:
     """An operation that is ready: its arrays stay where they are. A start before the last one is over comes after it; in
     place it works on the result of the other."""
 
-    __slots__ = ("_core", "_result")
+    __slots__ = ("_core", "_arrays", "_result")
 
     def __init__(self, core: _core.Prepared, request: Request) -> None:
         self._core = core
+        self._arrays = request.arrays
         self._result = request.result
 
     def start(self) -> Work:
-        return Work(self._core.start(), self._result)
+        """Behind the stream that is current now, not when it was prepared."""
+        return Work(self._core.start_on(stream_of(self._arrays)), self._result)
 
     def run(self) -> Any:
         return self.start().wait()

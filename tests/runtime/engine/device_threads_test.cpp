@@ -92,6 +92,26 @@ TEST_P(DeviceThreads, a_prepared_operation_is_ordered_behind_its_stream_at_each_
   EXPECT_EQ(wrong, 0);
 }
 
+TEST_P(DeviceThreads, a_prepared_operation_is_started_on_another_stream_than_it_was_prepared_with) {
+  ThreadWorld world(2, {}, GetParam(), device);
+  world.run([&](Rank rank, Communicator all) {
+    const Buffer mine = buffer();
+    const Buffer late{mine.at, device->open_stream(0)};
+    auto prepared = all.prepare(allreduce(mine));
+    ASSERT_TRUE(prepared.has_value());
+    device->hold(mine.stream);  // for good: nothing waits for it
+    device->hold(late.stream);
+    fill(late, rank + 1);
+    Work work = prepared->start_on(late.stream);
+    EXPECT_EQ(work.wait_for(std::chrono::milliseconds(50)).code(), ErrorCode::timeout) << "it began too early";
+    device->release(late.stream);
+    EXPECT_TRUE(work.wait().ok());
+    check(mine, 3);
+    device->release(mine.stream);
+  });
+  EXPECT_EQ(wrong, 0);
+}
+
 // Larger than what travels in records: over shared memory ranks read each other's buffers, which are written again as
 // soon as the operation that lent them is over.
 TEST_P(DeviceThreads, what_ranks_lend_each_other_is_theirs_again_when_their_own_call_returns) {

@@ -60,3 +60,14 @@ def test_what_was_prepared_begins_behind_the_stream_that_is_current_at_its_start
         current["gpu 0"] = Stream("gpu 0")
         assert call() == "result" and given[-1] == current["gpu 0"].cuda_stream
     assert len(given) == 2
+
+
+def test_arrays_of_two_gpus_begin_behind_the_current_streams_of_both(current, monkeypatch):
+    made = []
+    monkeypatch.setattr(sys.modules["torch"].cuda, "Stream", lambda device: made.append(Stream(device)) or made[-1])
+    for first, second in (("gpu 0", "gpu 1"), ("gpu 1", "gpu 0")):
+        stream = stream_of([on(first), on(second)])
+        ours = made.pop()
+        assert stream == ours.cuda_stream and ours.device == first, "the input's: the library asks that GPU"
+        assert ours.waited_for == [current[first], current[second]]
+        assert not current[first].waited_for and not current[second].waited_for, "what they are given later is not held up"

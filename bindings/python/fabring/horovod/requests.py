@@ -56,7 +56,8 @@ class Terms(NamedTuple):
 
 
 class Request:
-    """One call of this rank; without a name until it is submitted, if the caller gave none. `started` is set when it was begun everywhere, or has failed."""
+    """One call of this rank; without a name until it is submitted, if the caller gave none. `started` is set when it was begun
+    everywhere, or has failed."""
 
     def __init__(self, name: str, terms: Terms, inputs: list[torch.Tensor], outputs: list[torch.Tensor] | None,
                  single: bool = True) -> None:

@@ -11,6 +11,7 @@
 #include "runtime/base/settings.hpp"
 #include "tests/tools/program.hpp"
 #include "tools/fabring/node_layout.hpp"
+#include "tools/fabring/plan_json.hpp"
 
 namespace fabring::tests {
 namespace {
@@ -85,6 +86,30 @@ TEST(Plan, WritesJsonThatItLoadsAndProvesAgain) {
   EXPECT_EQ(broken.code, 1) << broken.err;
   EXPECT_THAT(broken.err, HasSubstr("step "));
   EXPECT_THAT(broken.err, HasSubstr("message"));
+  std::remove(file.c_str());
+}
+
+// They are right for 2^20 elements, the usual count.
+TEST(Plan, OfAFileAreProvedAtManyCounts) {
+  const std::string file = testing::TempDir() + "halves_" + std::to_string(::getpid()) + ".json";
+  std::vector<fabring::Plan> plans;
+  for (Rank rank = 0; rank < 2; ++rank) {
+    PlanBuilder plan("by hand", rank, 2, Collective::broadcast);
+    const RangeId half = plan.part(0, 1, 2), quarters = plan.parts(0, 2, 4, 4);
+    rank == 0 ? plan.send(1, plan.part(0, 0, 2)) : plan.recv(0, plan.part(0, 0, 2));
+    rank == 0 ? plan.send(1, half) : plan.recv(0, quarters);
+    if (rank == 0) plan.settle(0);
+    plans.push_back(std::move(plan).build());
+  }
+  std::ofstream(file) << tools::plans_to_json(plans);
+  EXPECT_EQ(run({"plan", "--load", file, "--check", "--count", "1M"}).code, 0);
+  const auto refused = run({"plan", "--load", file, "--check"});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.err, testing::AllOf(HasSubstr("with 2 elements"), HasSubstr("step "), HasSubstr("message 1")));
+  EXPECT_THAT(run({"plan", "--load", file, "--check", "--count", "0"}).out, HasSubstr("nothing was looked at"));
+  std::remove(file.c_str());
+  ASSERT_EQ(run({"plan", "allreduce", "-n", "3", "--algorithm", "ring", "--json", "--output", file}).code, 0);
+  EXPECT_THAT(run({"plan", "--load", file, "--check"}).out, HasSubstr(" counts of elements from 0 to 1048579"));
   std::remove(file.c_str());
 }
 

@@ -13,6 +13,7 @@
 #include "collectives/choice/table.hpp"
 #include "collectives/describe.hpp"
 #include "collectives/ownership.hpp"
+#include "collectives/prove.hpp"
 #include "runtime/base/nearest_name.hpp"
 #include "runtime/base/parse_value.hpp"
 #include "runtime/base/whole_file.hpp"
@@ -30,7 +31,7 @@ namespace fabring::tools {
 namespace {
 
 struct PlanOptions {
-  std::string collective, nodes, algorithm = "auto", type = "float32", op, count = "1M", load, output,
+  std::string collective, nodes, algorithm = "auto", type = "float32", op, count, load, output,
                                  machine = "loopback-tcp";
   int ranks = 0, rank = -1, root = 0;
   bool check_only = false, json = false, explain = false;
@@ -99,7 +100,7 @@ Status read_operands(const PlanOptions& options, World& world) {
   if (!op) return wrong_argument(fmt::format("-o '{}' is not a reduction: sum, prod, min, max, avg, ...", options.op));
   world.type = *type;
   world.op = *op;
-  auto count = parse_size(options.count);
+  auto count = parse_size(options.count.empty() ? "1M" : options.count);
   if (!count) return count.error().with_prefix("--count: ");
   world.count = static_cast<std::size_t>(*count);
   return {};
@@ -225,8 +226,24 @@ std::string_view what_is_proved(Collective collective) {
   return "every output is the same ordered reduction of every input exactly once";
 }
 
+/// Nothing is known of the plans of a file: unless a count was asked for, they are proved at many.
+Result<Proof> prove(const PlanOptions& options, const World& world) {
+  if (!options.load.empty() && options.count.empty()) return prove_plans(world.plans, world.op);
+  auto report = check_plans(world.plans, world.count, world.op);
+  if (!report) return report.error();
+  return Proof{std::move(*report), {world.count}};
+}
+
+std::string proved_counts(const Proof& proof, Collective collective) {
+  if (collective == Collective::barrier) return "";
+  if (proof.counts.size() > 1)
+    return fmt::format("; at {} counts of elements from {} to {}", proof.counts.size(), proof.counts.front(),
+                       proof.counts.back());
+  return proof.counts.front() == 0 ? "; of 0 elements, so nothing was looked at: give another --count" : "";
+}
+
 int show(const PlanOptions& options, const World& world, Output& out) {
-  const auto proof = check_plans(world.plans, world.count, world.op);
+  const auto proof = prove(options, world);
   if (options.json) {
     out.write(plans_to_json(world.plans));
     std::cerr << world.prices;  // stdout is JSON and nothing else
@@ -247,9 +264,10 @@ int show(const PlanOptions& options, const World& world, Output& out) {
   if (!proof)
     complain("plan", "not proved: " + proof.error().message());
   else if (!options.json)
-    out.write(fmt::format("\nproved: {}, {}, {}; {}, no deadlock, no races, in bounds\n", counted(proof->steps, "step"),
-                          counted(proof->messages, "message"), counted(proof->critical_path, "round"),
-                          what_is_proved(world.plans[0].collective)));
+    out.write(fmt::format("\nproved: {}, {}, {}; {}, no deadlock, no races, in bounds{}\n",
+                          counted(proof->report.steps, "step"), counted(proof->report.messages, "message"),
+                          counted(proof->report.critical_path, "round"), what_is_proved(world.plans[0].collective),
+                          proved_counts(*proof, world.plans[0].collective)));
   if (Status status = out.finish(); !status) {
     complain("plan", status.message());
     return exit_could_not_run;
@@ -331,7 +349,9 @@ void add_plan(CLI::App& app, Session& session) {
                    fmt::format("What auto and --explain price it for (loopback-tcp): {}, or a JSON file",
                                fmt::join(machine_names(), ", ")))
       ->type_name("NAME|F");
-  command->add_option("--count", options->count, "Elements, of each block where ranks have blocks (1M)")
+  command
+      ->add_option("--count", options->count,
+                   "Elements, of each block where ranks have blocks (1M; of a file the proof is for many)")
       ->type_name("COUNT");
   command->add_option("--root", options->root, "Of reduce, broadcast, gather and scatter (0)")
       ->check(between(0, 4095))

@@ -1,0 +1,72 @@
+#include "collectives/prove.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/collectives/worlds.hpp"
+
+namespace fabring {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::HasSubstr;
+
+// Rank 0 sends the second half; rank 1 takes it as the last two quarters.
+std::vector<Plan> second_half_as_two_quarters() {
+  std::vector<Plan> plans;
+  for (Rank rank = 0; rank < 2; ++rank) {
+    PlanBuilder plan("test", rank, 2, Collective::broadcast);
+    const RangeId first = plan.part(0, 0, 2), half = plan.part(0, 1, 2), quarters = plan.parts(0, 2, 4, 4);
+    if (rank == 0) {
+      plan.send(1, first);
+      plan.send(1, half);
+    } else {
+      plan.recv(0, first);
+      plan.recv(0, quarters);
+    }
+    if (rank == 0) plan.settle(0);
+    plans.push_back(std::move(plan).build());
+  }
+  return plans;
+}
+
+TEST(Prove, FindsTheCountAtWhichPlansBreak) {
+  const auto plans = second_half_as_two_quarters();
+  ASSERT_TRUE(check_plans(plans, std::size_t{1} << 20, ReduceOp::sum)) << "one count hides it";
+  const auto proof = prove_plans(plans, ReduceOp::sum);
+  ASSERT_FALSE(proof);
+  EXPECT_THAT(proof.error().message(),
+              AllOf(HasSubstr("with 2 elements: "), HasSubstr("step "), HasSubstr("message 1")));
+}
+
+TEST(Prove, CountsAreAroundTheRanksAndAroundAMebi) {
+  const auto counts = counts_to_prove(test::plans_of(Algorithm::ring, test::flat(11)));
+  for (const std::size_t count : {0, 1, 2, 10, 11, 12, 127, 1 << 20, (1 << 20) + 1, (1 << 20) + 2, (1 << 20) + 3})
+    EXPECT_THAT(counts, Contains(count));
+  EXPECT_THAT(counts, Contains((1 << 20) + 10)) << "all remainders of 11 parts";
+  EXPECT_THAT(counts_to_prove(test::plans_of({Collective::barrier, Algorithm::binomial}, test::flat(3))),
+              testing::ElementsAre(0));
+}
+
+TEST(Prove, APeriodIsThatOfAllParts) {
+  EXPECT_EQ(period_of_bounds(test::plans_of(Algorithm::ring, test::flat(6)), 100), 6U);
+  EXPECT_EQ(period_of_bounds(test::plans_of(Algorithm::halving_doubling, test::flat(8)), 100), 8U);
+  EXPECT_EQ(period_of_bounds(test::plans_of(Algorithm::recursive_doubling, test::flat(8)), 100), 1U);
+  EXPECT_EQ(period_of_bounds(test::plans_of(Algorithm::ring, test::flat(6)), 5), 0U);
+  EXPECT_EQ(period_of_bounds(test::plans_of({Collective::all_gather, Algorithm::ring}, test::flat(6)), 5), 1U);
+}
+
+TEST(Prove, EveryFormIsProved) {
+  for (const test::Form form : test::all_forms()) {
+    for (const auto& nodes : {test::flat(4), test::nodes_of({3, 1, 2})}) {
+      const auto plans = test::plans_of(form, nodes);
+      if (plans.empty()) continue;
+      const auto proof = prove_plans(plans, ReduceOp::sum);
+      EXPECT_TRUE(proof) << test::text(form) << ": " << proof.error().message();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace fabring

@@ -4,24 +4,34 @@
 
 namespace fabring {
 
-Result<CheckReport> check_plans(std::span<const Plan> plans, const Counts& counts, ReduceOp op) {
-  const auto world = check::bind_world(plans, counts, op);
+Status WorkLimit::take(std::uint64_t units) {
+  if (units <= left_) {
+    left_ -= units;
+    return {};
+  }
+  left_ = 0;
+  return {ErrorCode::unsupported,
+          "too much to prove: these plans have too many steps, parts or operands for what each of them touches"};
+}
+
+Result<CheckReport> check_plans(std::span<const Plan> plans, const Counts& counts, ReduceOp op, WorkLimit* limit) {
+  const auto world = check::bind_world(plans, counts, op, limit);
   if (!world) return world.error();
   const auto partners = check::match_messages(*world);
   if (!partners) return partners.error();
   const auto schedule = check::schedule(*world, *partners);
   if (!schedule) return schedule.error();
   if (Status status = check::check_races(*world); !status.ok()) return status;
+  CheckReport report;
   if (plans[0].collective == Collective::barrier) {
     if (Status status = check::check_arrivals(*world, *partners, *schedule); !status.ok()) return status;
   } else {
     for (const bool in_place : {false, true}) {
-      Status status = check::check_values(*world, *partners, *schedule, op, in_place);
+      Status status = check::check_values(*world, *partners, *schedule, op, in_place, report);
       if (!status.ok()) return status;
     }
   }
   if (Status status = check::check_largest_message(plans); !status.ok()) return status;
-  CheckReport report;
   for (const Plan& plan : plans) report.steps += plan.steps.size();
   report.messages = schedule->messages;
   report.critical_path = schedule->rounds;

@@ -1,7 +1,9 @@
 #pragma once
 // plan_check: proves the plans of all ranks together for given element counts. It runs nothing: data is symbolic.
 //  1. every send has exactly one receive of equal length, and the other way round;
-//  2. no deadlock, even when a send can only complete together with its receive;
+//     the messages of a pair are numbered in the order of the steps on both sides;
+//  2. no deadlock, even when a send can only complete together with its receive, and what a rank reduces as it comes is
+//     taken in the order of its steps (memory for one such message is all that the engine is sure to have);
 //  3. every rank's output is what the collective says: the reduction of every rank's input exactly once, as the SAME
 //     ORDERED EXPRESSION on every rank that has the element (so the bits agree; `finish` applied exactly once for avg;
 //     operands in the order of the ranks, or reduced in one step, where the algorithm claims it), or the very element
@@ -14,6 +16,7 @@
 //     dependencies match the successor lists;
 //  6. largest_message is the same on all ranks, and no message is longer.
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <utility>
@@ -28,6 +31,23 @@ struct CheckReport {
   std::size_t steps = 0;
   std::size_t messages = 0;
   std::size_t critical_path = 0;  ///< rounds: longest chain of messages
+  // Of a reduction, whatever the algorithm claims:
+  bool in_rank_order = true;  ///< the operands are x_0, x_1, ... x_{n-1} in this order
+  bool in_one_step = true;    ///< besides, they are reduced in one step
+};
+
+/// How much a check may still do, for plans that come from anywhere: a file of some MB can ask for hours. A unit is
+/// some nanoseconds, or some tens of bytes that are kept.
+class WorkLimit {
+ public:
+  static constexpr std::uint64_t for_files = std::uint64_t{1} << 27;  ///< a second or so
+
+  explicit WorkLimit(std::uint64_t units) : left_(units) {}
+  /// Error: unsupported, once there is no more.
+  Status take(std::uint64_t units);
+
+ private:
+  std::uint64_t left_;
 };
 
 /// Elements of the vector or of the blocks.
@@ -40,8 +60,9 @@ struct Counts {
 };
 
 /// Success, or the first broken property with rank, step and range. invalid_argument: the counts do not fit the plans.
-/// Quadratic in the steps of a rank: for tests and tools.
-Result<CheckReport> check_plans(std::span<const Plan> plans, const Counts& counts, ReduceOp op);
+/// Quadratic in the steps of a rank: for tests and tools. unsupported: more than `limit`, if there is one.
+Result<CheckReport> check_plans(std::span<const Plan> plans, const Counts& counts, ReduceOp op,
+                                WorkLimit* limit = nullptr);
 
 /// Property 5 of one plan, for plans that were read from somewhere: afterwards it may be bound, run and printed.
 Status check_plan(const Plan& plan, ReduceOp op);

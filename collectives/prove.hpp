@@ -14,6 +14,9 @@ namespace fabring {
 struct Proof {
   CheckReport report;
   std::vector<std::size_t> counts;  ///< ascending; of the vector or of each block
+  /// Not at these counts alone: both ends of every message, and all operands of every step, are of one length.
+  bool lengths_at_every_count = false;
+  bool in_rank_order = true, in_one_step = true;  ///< CheckReport's at every count
 };
 
 /// The counts after which bounds of ranges repeat: they are linear in k at k x period + r, for each r below it. It is
@@ -24,7 +27,9 @@ std::uint64_t period_of_bounds(std::span<const Plan> plans, std::uint64_t most);
 /// little work. A barrier, which moves nothing: 0 alone.
 std::vector<std::size_t> counts_to_prove(std::span<const Plan> plans);
 
-/// Errors: as check_plans(), with the count that breaks.
+/// Errors: as check_plans(), with the count that breaks. Lengths are proved at every count, if the period is not too
+/// long for that: who runs plans copies and reduces as much as they say. All together are bounded by
+/// WorkLimit::for_files.
 Result<Proof> prove_plans(std::span<const Plan> plans, ReduceOp op);
 
 }  // namespace fabring

@@ -39,6 +39,8 @@ class Arrivals {
 
 // A receive knows what its send knew; the send learns nothing, since it may be through before it is received.
 Status check_arrivals(const World& world, const Partners& partners, const Schedule& schedule) {
+  for (const Plan& plan : world.plans)
+    FABRING_TRY(world.take((plan.steps.size() + plan.successors.size()) * (world.plans.size() / 64 + 1)));
   Arrivals arrivals(world);
   const auto pass_on = [&](StepRef ref) {
     const Plan& plan = world.plan(ref.rank);

@@ -3,6 +3,24 @@
 #include <algorithm>
 
 namespace fabring::check {
+namespace {
+
+bool go_together(const Piece& a, const Piece& b) {
+  return a.end == b.begin && a.value == b.value && a.shift == b.shift;
+}
+
+void join_neighbours(std::vector<Piece>& pieces) {
+  std::size_t kept = 0;
+  for (std::size_t i = 1; i < pieces.size(); ++i) {
+    if (go_together(pieces[kept], pieces[i]))
+      pieces[kept].end = pieces[i].end;
+    else
+      pieces[++kept] = pieces[i];
+  }
+  pieces.resize(std::min(pieces.size(), kept + 1));
+}
+
+}  // namespace
 
 std::vector<Piece> Memory::read(Extent extent) const {
   std::vector<Piece> result;
@@ -19,10 +37,10 @@ std::vector<Piece> Memory::read(Extent extent) const {
 
 void Memory::write(Extent extent, std::span<const Piece> pieces) {
   if (extent.count == 0) return;
-  const auto first = std::upper_bound(pieces_.begin(), pieces_.end(), extent.offset,
-                                      [](std::size_t position, const Piece& p) { return position < p.end; });
-  const auto last = std::lower_bound(first, pieces_.end(), extent.end(),
-                                     [](const Piece& p, std::size_t end) { return p.begin < end; });
+  auto first = std::upper_bound(pieces_.begin(), pieces_.end(), extent.offset,
+                                [](std::size_t position, const Piece& p) { return position < p.end; });
+  auto last = std::lower_bound(first, pieces_.end(), extent.end(),
+                               [](const Piece& p, std::size_t end) { return p.begin < end; });
   std::vector<Piece> fresh;
   if (first != last && first->begin < extent.offset) {
     fresh.push_back(*first);
@@ -33,6 +51,10 @@ void Memory::write(Extent extent, std::span<const Piece> pieces) {
     fresh.push_back(*(last - 1));
     fresh.back().begin = extent.end();
   }
+  if (fresh.empty()) return;
+  if (first != pieces_.begin() && go_together(*(first - 1), fresh.front())) fresh.insert(fresh.begin(), *--first);
+  if (last != pieces_.end() && go_together(fresh.back(), *last)) fresh.push_back(*last++);
+  join_neighbours(fresh);
   const auto at = pieces_.erase(first, last);
   pieces_.insert(at, fresh.begin(), fresh.end());
 }

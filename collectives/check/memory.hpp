@@ -29,8 +29,9 @@ class Memory {
 
   /// The pieces of `extent`, cut to it.
   std::vector<Piece> read(Extent extent) const;
-  /// Writes pieces that fill `extent` without gaps.
+  /// Writes pieces that fill `extent` without gaps. Those that go on what is beside them become one with it.
   void write(Extent extent, std::span<const Piece> pieces);
+  std::size_t size() const { return pieces_.size(); }
 
  private:
   std::vector<Piece> pieces_;  // sorted, without gaps

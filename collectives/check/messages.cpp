@@ -14,6 +14,8 @@ std::string text(StepRef ref, const World& world) {
          step_text(world.plan(ref.rank), world.step(ref)) + ")";
 }
 
+constexpr StepId none = ~StepId{0};
+
 struct End {
   Rank from;
   Rank to;
@@ -26,7 +28,7 @@ struct End {
 std::string explain(const World& world, const Partners& partners, const std::vector<std::vector<bool>>& done,
                     const std::vector<std::vector<std::uint32_t>>& waiting, StepRef stuck) {
   std::string chain = text(stuck, world);
-  for (int links = 0; links < 4; ++links) {
+  for (int links = 0; links < 6; ++links) {
     const auto rank = static_cast<std::size_t>(stuck.rank);
     if (waiting[rank][stuck.step] == 0) {
       stuck = partners[rank][stuck.step];
@@ -34,17 +36,21 @@ std::string explain(const World& world, const Partners& partners, const std::vec
       continue;
     }
     const Plan& plan = world.plans[rank];
+    const bool reduces = plan.steps[stuck.step].kind == StepKind::recv_reduce;
+    StepId blocking = none;
     for (StepId id = 0; id < stuck.step; ++id) {
       const Step& step = plan.steps[id];
       const auto* first = plan.successors.data() + step.first_successor;
-      if (done[rank][id] ||
-          std::find(first, first + step.successor_count, stuck.step) == first + step.successor_count) {
-        continue;
+      if (done[rank][id]) continue;
+      if (std::find(first, first + step.successor_count, stuck.step) != first + step.successor_count) {
+        blocking = id;
+        break;
       }
-      stuck.step = id;
-      chain += ", which waits for " + text(stuck, world);
-      break;
+      if (reduces && step.kind == StepKind::recv_reduce) blocking = id;
     }
+    if (blocking == none) break;
+    stuck.step = blocking;
+    chain += ", which waits for " + text(stuck, world);
   }
   return chain;
 }
@@ -87,6 +93,12 @@ Result<Partners> match_messages(const World& world) {
       return fail(": takes " + std::to_string(received) + " elements, but " + text(send.ref, world) + " sends " +
                   std::to_string(sent));
     }
+    for (const End* end : {&send, &receive})
+      if (expected > 1 && end->ref.step < ends[i - (end == &send ? 1 : 2)].ref.step)
+        return broken(world.plan(end->ref.rank), end->ref.step,
+                      "message " + std::to_string(end->message) + " comes before the one before it, " +
+                          text(ends[i - (end == &send ? 1 : 2)].ref, world) +
+                          "; messages are numbered in the order of the steps");
     partners[static_cast<std::size_t>(send.ref.rank)][send.ref.step] = receive.ref;
     partners[static_cast<std::size_t>(receive.ref.rank)][receive.ref.step] = send.ref;
   }
@@ -99,6 +111,8 @@ Result<Schedule> schedule(const World& world, const Partners& partners) {
   std::vector<std::vector<std::uint32_t>> waiting(ranks);
   std::vector<std::vector<std::size_t>> rounds(ranks);
   std::vector<std::vector<bool>> done(ranks);
+  // What is reduced as it comes is taken one after the other. By step: the next such one of its rank.
+  std::vector<std::vector<StepId>> reduced_next(ranks);
   std::vector<StepRef> ready;
   std::size_t steps = 0;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
@@ -106,9 +120,18 @@ Result<Schedule> schedule(const World& world, const Partners& partners) {
     rounds[rank].resize(plan.steps.size());
     done[rank].resize(plan.steps.size());
     steps += plan.steps.size();
+    reduced_next[rank].assign(plan.steps.size(), none);
+    StepId reduced_before = none;
     for (StepId id = 0; id < plan.steps.size(); ++id) {
       waiting[rank].push_back(plan.steps[id].dependencies);
-      if (plan.steps[id].dependencies == 0) ready.push_back({static_cast<Rank>(rank), id});
+      if (plan.steps[id].kind == StepKind::recv_reduce) {
+        if (reduced_before != none) {
+          reduced_next[rank][reduced_before] = id;
+          ++waiting[rank][id];
+        }
+        reduced_before = id;
+      }
+      if (waiting[rank][id] == 0) ready.push_back({static_cast<Rank>(rank), id});
     }
   }
   std::size_t completed = 0;
@@ -122,6 +145,8 @@ Result<Schedule> schedule(const World& world, const Partners& partners) {
       rounds[rank][after] = std::max(rounds[rank][after], round);
       if (--waiting[rank][after] == 0) ready.push_back({ref.rank, after});
     }
+    const StepId next = reduced_next[rank][ref.step];
+    if (next != none && --waiting[rank][next] == 0) ready.push_back({ref.rank, next});
   };
 
   for (std::size_t next = 0; next < ready.size(); ++next) {  // grows while it is walked

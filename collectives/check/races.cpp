@@ -43,6 +43,7 @@ struct Access {
 Status check_races(const World& world) {
   for (Rank rank = 0; rank < static_cast<Rank>(world.plans.size()); ++rank) {
     const Plan& plan = world.plan(rank);
+    FABRING_TRY(world.take((plan.steps.size() + plan.successors.size()) * (plan.steps.size() / 64 + 1)));
     const Ancestors ancestors(plan);
     std::vector<Access> accesses;
     const auto note = [&](StepId id, const Block& block, bool writing) {
@@ -56,12 +57,17 @@ Status check_races(const World& world) {
     std::sort(accesses.begin(), accesses.end(), [](const Access& a, const Access& b) {
       return a.area != b.area ? a.area < b.area : a.extent.offset < b.extent.offset;
     });
+    // What all read, as in a plan that sends everything to everybody, is no work: reads are held against writes only.
+    std::vector<std::size_t> next_write(accesses.size() + 1, accesses.size());
+    for (std::size_t i = accesses.size(); i-- > 0;) next_write[i] = accesses[i].writes ? i : next_write[i + 1];
     for (std::size_t i = 0; i < accesses.size(); ++i) {
       const Access& a = accesses[i];
-      for (std::size_t j = i + 1; j < accesses.size(); ++j) {
+      const auto from = [&](std::size_t index) { return a.writes ? index : next_write[index]; };
+      std::size_t pairs = 1;
+      for (std::size_t j = from(i + 1); j < accesses.size(); j = from(j + 1), ++pairs) {
         const Access& b = accesses[j];
         if (b.area != a.area || b.extent.offset >= a.extent.end()) break;
-        if (!a.writes && !b.writes) continue;
+        if (pairs % 1024 == 0) FABRING_TRY(world.take(1024));
         const auto both = [&] { return block_text(plan, *a.block) + " and " + block_text(plan, *b.block); };
         if (a.step == b.step) {  // element by element in place is fine; a shifted operand is not
           if (a.extent.offset == b.extent.offset && a.extent.count == b.extent.count) continue;
@@ -73,6 +79,7 @@ Status check_races(const World& world) {
                       "does not wait for step " + std::to_string(first) + " (" + step_text(plan, plan.steps[first]) +
                           "), yet " + both() + " share bytes and one is written");
       }
+      FABRING_TRY(world.take(pairs % 1024));
     }
   }
   return {};

@@ -204,8 +204,8 @@ Status check_lengths(const World& world, const Plan& plan) {
 
 }  // namespace
 
-Result<World> bind_world(std::span<const Plan> plans, const Counts& counts, ReduceOp op) {
-  World world{plans, {}, {}, {}};
+Result<World> bind_world(std::span<const Plan> plans, const Counts& counts, ReduceOp op, WorkLimit* limit) {
+  World world{plans, {}, {}, {}, limit};
   if (plans.empty()) return Status(ErrorCode::invalid_argument, "no plans to check; pass those of all ranks");
   for (std::size_t rank = 0; rank < plans.size(); ++rank) {
     const Plan& plan = plans[rank];
@@ -219,6 +219,8 @@ Result<World> bind_world(std::span<const Plan> plans, const Counts& counts, Redu
                                    std::string(name(plans[0].collective)) + " with root " +
                                    std::to_string(plans[0].root));
     }
+    FABRING_TRY(world.take(plan.ranges.size() + plan.scratch.size() + 4 * plan.steps.size() + plan.operands.size() +
+                           plan.successors.size()));
     if (Status status = check_structure(plan, op); !status.ok()) return status;
     if (Status status = check_counts(plan, counts); !status.ok()) return status;
     std::vector<Extent>& extents = world.extents.emplace_back(plan.ranges.size());

@@ -29,6 +29,7 @@ class Simulation {
     const Step& step = world_.step(ref);
     const Extent to = world_.extent(ref.rank, step.to);
     std::vector<std::vector<Piece>> operands;
+    pieces_read_ = 0;
     if (receives(step)) {
       FABRING_TRY(load(partner, world_.step(partner).from, to, operands));
       if (step.kind == StepKind::recv_reduce) {
@@ -41,16 +42,21 @@ class Simulation {
     if (step.kind == StepKind::finish) {
       for (Piece& piece : operands[0]) piece.value = expressions_.finished(piece.value);
     }
+    // Each piece of the result but the last ends one of an operand, and is an expression of all.
+    if (operands.size() > 1 && to.count > 0)
+      FABRING_TRY(world_.take(4 * operands.size() * (pieces_read_ - operands.size() + 1)));
     const auto pieces = operands.size() == 1 ? std::move(operands[0]) : reduce_pieces(expressions_, to, operands);
-    buffer(ref.rank, step.to).write(to, pieces);
+    Memory& memory = buffer(ref.rank, step.to);
+    FABRING_TRY(world_.take(2 * pieces.size() + memory.size() / 4));
+    memory.write(to, pieces);
     return {};
   }
 
-  Status verdict() {
+  Status verdict(CheckReport& report) {
     for (const Plan& plan : world_.plans) {
       const BlockSpan blocks = output_blocks(plan);
       for (std::uint32_t block = blocks.first; block < blocks.last; ++block) {
-        FABRING_TRY(reduces(plan.collective) ? judge_reduction(plan, block) : judge_moved(plan, block));
+        FABRING_TRY(reduces(plan.collective) ? judge_reduction(plan, block, report) : judge_moved(plan, block));
       }
     }
     return {};
@@ -87,11 +93,21 @@ class Simulation {
     if (plan.blocks != 0) where += " of block " + std::to_string(block);
     if (in_place_) where += ", in place";
     return {ErrorCode::internal, "plan of rank " + std::to_string(plan.rank) + " (" + plan.algorithm +
-                                     "): the output " + where + " " + what};
+                                     "): the output " + where + " " + what + last_written(plan, piece)};
+  }
+  /// Steps that write the same elements are ordered, and come in that order.
+  std::string last_written(const Plan& plan, const Piece& piece) const {
+    for (std::size_t id = plan.steps.size(); id-- > 0;)
+      for (const Block& to : writes(plan.steps[id])) {
+        const Extent extent = world_.extent(plan.rank, to);
+        if (to.space == Space::output && extent.offset < piece.end && piece.begin < extent.end())
+          return "; last written by step " + std::to_string(id) + " (" + step_text(plan, plan.steps[id]) + ")";
+      }
+    return "; no step writes it";
   }
 
   /// The reduction of all ranks' inputs, the same on all that have it: those of an allreduce are held against rank 0's.
-  Status judge_reduction(const Plan& plan, std::uint32_t block) {
+  Status judge_reduction(const Plan& plan, std::uint32_t block, CheckReport& report) {
     const bool shared = plan.collective == Collective::allreduce;
     const std::vector<Piece> first = shared ? output(world_.plan(0), block) : std::vector<Piece>{};
     std::size_t other = 0;
@@ -100,6 +116,8 @@ class Simulation {
         return wrong(plan, block, piece, complaint + ": " + expressions_.text(piece.value));
       }
       if (piece.shift != 0) return belongs_elsewhere(plan, block, piece, piece.shift);
+      report.in_rank_order = report.in_rank_order && is_in(Order::of_ranks, piece);
+      report.in_one_step = report.in_one_step && is_in(Order::in_one_step, piece);
       if (!shared) continue;
       while (first[other].end <= piece.begin) ++other;
       for (std::size_t i = other; i < first.size() && first[i].begin < piece.end; ++i) {
@@ -109,6 +127,10 @@ class Simulation {
       }
     }
     return {};
+  }
+
+  bool is_in(Order order, const Piece& piece) {
+    return expressions_.complaint(piece.value, {wanted_.finished, order}).empty();
   }
 
   /// The very elements of one rank's input, unchanged.
@@ -144,6 +166,8 @@ class Simulation {
   Status load(StepRef ref, const Block& block, Extent to, std::vector<std::vector<Piece>>& operands) {
     const Extent from = world_.extent(ref.rank, block);
     std::vector<Piece> pieces = buffer(ref.rank, block).read(from);
+    pieces_read_ += pieces.size();
+    FABRING_TRY(world_.take(4 + 4 * pieces.size()));
     for (const Piece& piece : pieces) {
       if (piece.value != Expressions::undefined) continue;
       return broken(world_.plan(ref.rank), ref.step,
@@ -162,17 +186,18 @@ class Simulation {
   Wanted wanted_;
   Expressions expressions_;
   std::vector<Buffers> buffers_;  // by rank
+  std::size_t pieces_read_ = 0;   // by the step that is run
 };
 
 }  // namespace
 
-Status check_values(const World& world, const Partners& partners, const Schedule& schedule, ReduceOp op,
-                    bool in_place) {
+Status check_values(const World& world, const Partners& partners, const Schedule& schedule, ReduceOp op, bool in_place,
+                    CheckReport& report) {
   Simulation simulation(world, op, in_place);
   for (const StepRef ref : schedule.order) {
     FABRING_TRY(simulation.run(ref, partners[static_cast<std::size_t>(ref.rank)][ref.step]));
   }
-  return simulation.verdict();
+  return simulation.verdict(report);
 }
 
 }  // namespace fabring::check

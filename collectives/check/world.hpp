@@ -24,6 +24,9 @@ struct World {
   std::vector<std::vector<Extent>> extents;       // by rank and range
   std::vector<std::vector<std::size_t>> scratch;  // by rank and area: its length
   std::vector<std::vector<Extent>> blocks;        // by rank and block; the whole where plans have none
+  WorkLimit* limit = nullptr;                     // none: any amount
+
+  Status take(std::uint64_t units) const { return limit != nullptr ? limit->take(units) : Status(); }
 
   const Plan& plan(Rank rank) const { return plans[static_cast<std::size_t>(rank)]; }
   const Step& step(StepRef ref) const { return plan(ref.rank).steps[ref.step]; }
@@ -48,7 +51,7 @@ struct Schedule {
 /// Property 5: everything a plan names exists and is this rank's to touch. On success the plan may be bound.
 Status check_structure(const Plan& plan, ReduceOp op);
 /// Property 5 for all plans; operands are of equal length. On success the world may be used by the others.
-Result<World> bind_world(std::span<const Plan> plans, const Counts& counts, ReduceOp op);
+Result<World> bind_world(std::span<const Plan> plans, const Counts& counts, ReduceOp op, WorkLimit* limit = nullptr);
 /// Property 6.
 Status check_largest_message(std::span<const Plan> plans);
 /// Property 1: each send has one receive of equal size.
@@ -57,8 +60,9 @@ Result<Partners> match_messages(const World& world);
 Result<Schedule> schedule(const World& world, const Partners& partners);
 /// Property 4.
 Status check_races(const World& world);
-/// Property 3, with the output apart from the input, or the same buffer.
-Status check_values(const World& world, const Partners& partners, const Schedule& schedule, ReduceOp op, bool in_place);
+/// Property 3, with the output apart from the input, or the same buffer; whether reductions are in order is noted.
+Status check_values(const World& world, const Partners& partners, const Schedule& schedule, ReduceOp op, bool in_place,
+                    CheckReport& report);
 /// Property 3 of a barrier: when a rank is through, all have begun.
 Status check_arrivals(const World& world, const Partners& partners, const Schedule& schedule);
 

@@ -77,6 +77,51 @@ TEST(PlanCheck, SendsThatWaitForTheirReceivesMayDeadlock) {
   EXPECT_THAT(error_of(plans), AllOf(HasSubstr("deadlock"), HasSubstr("rank 0, step 0"), HasSubstr("waits for")));
 }
 
+// The engine counts them so, and ended the process.
+TEST(PlanCheck, MessagesAreNumberedInTheOrderOfTheSteps) {
+  for (const Rank wrong : {0, 1}) {
+    std::vector<Plan> plans;
+    for (Rank rank = 0; rank < 2; ++rank) {
+      PlanBuilder plan("test", rank, 2, Collective::broadcast);
+      for (int half = 0; half < 2; ++half)
+        rank == 0 ? plan.send(1, plan.part(0, half, 2)) : plan.recv(0, plan.part(0, half, 2));
+      if (rank == 0) plan.settle(0);
+      plans.push_back(std::move(plan).build());
+    }
+    ASSERT_EQ(error_of(plans), "no error");
+    std::swap(plans[wrong].steps[0].message, plans[wrong].steps[1].message);
+    EXPECT_THAT(error_of(plans), AllOf(HasSubstr("rank " + std::to_string(wrong)), HasSubstr("step 0"),
+                                       HasSubstr("message 1 comes before the one before it")));
+  }
+}
+
+// Memory for the first of two is all that rank 0 is sure to have, and what goes there waits for the second.
+TEST(PlanCheck, WhatIsReducedAsItComesIsTakenInTheOrderOfTheSteps) {
+  std::vector<Plan> plans;
+  for (Rank rank = 0; rank < 3; ++rank) {
+    PlanBuilder plan("test", rank, 3);
+    if (rank == 0) {
+      plan.recv_reduce(1, plan.part(0, 0, 2));
+      plan.recv_reduce(2, plan.part(0, 1, 2));
+    } else if (rank == 1) {
+      plan.recv(2, plan.scratch(0));
+      plan.send(0, plan.part(0, 0, 2));
+    } else {
+      plan.send(0, plan.part(0, 1, 2));
+      plan.send(1, 0);
+    }
+    plans.push_back(std::move(plan).build());
+    if (rank == 0) continue;
+    Plan& made = plans.back();
+    made.steps[0].first_successor = static_cast<std::uint32_t>(made.successors.size());
+    made.steps[0].successor_count = 1;
+    made.successors.push_back(1);
+    made.steps[1].dependencies = 1;
+  }
+  EXPECT_THAT(error_of(plans),
+              AllOf(HasSubstr("deadlock"), HasSubstr("rank 0, step 1"), HasSubstr("waits for rank 0, step 0")));
+}
+
 // Its place was taken from the bounds of blocks that are not there.
 TEST(PlanCheck, AnEmptyRangeLiesBetweenBlocksThatAreThere) {
   const auto with = [](Range range) {

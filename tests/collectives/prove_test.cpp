@@ -57,6 +57,41 @@ TEST(Prove, APeriodIsThatOfAllParts) {
   EXPECT_EQ(period_of_bounds(test::plans_of({Collective::all_gather, Algorithm::ring}, test::flat(6)), 5), 1U);
 }
 
+// The second 11th of the first 11th is as long as the 13th of 121 but for 12 elements more than a multiple of 121.
+TEST(Prove, LengthsAreProvedAtEveryCount) {
+  std::vector<Plan> plans;
+  for (Rank rank = 0; rank < 2; ++rank) {
+    PlanBuilder plan("test", rank, 2, Collective::broadcast);
+    if (rank == 0) {
+      plan.send(1, 0);
+      plan.send(1, plan.part(plan.part(0, 0, 11), 1, 11));
+      plan.settle(0);
+    } else {
+      plan.recv(0, 0);
+      plan.recv(0, plan.scratch(plan.part(0, 12, 121)));
+    }
+    plans.push_back(std::move(plan).build());
+  }
+  for (Plan& plan : plans) plan.largest_message = message_unit;
+  for (const std::size_t count : counts_to_prove(plans))
+    ASSERT_TRUE(check_plans(plans, count, ReduceOp::sum)) << "none of these shows it";
+  const auto proof = prove_plans(plans, ReduceOp::sum);
+  ASSERT_FALSE(proof);
+  EXPECT_THAT(proof.error().message(), AllOf(HasSubstr("with 12 elements: "), HasSubstr("message 1")));
+  EXPECT_TRUE(prove_plans(test::plans_of(Algorithm::hierarchical, test::nodes_of({3, 1, 2})), ReduceOp::sum)
+                  ->lengths_at_every_count);
+}
+
+TEST(Prove, SaysInWhichOrderAndHowManyStepsReductionsAre) {
+  const auto proof = [](Algorithm algorithm) {
+    return *prove_plans(test::plans_of(algorithm, test::flat(4)), ReduceOp::sum);
+  };
+  EXPECT_TRUE(proof(Algorithm::direct_two_shot).in_one_step);
+  EXPECT_TRUE(proof(Algorithm::recursive_doubling).in_rank_order);
+  EXPECT_FALSE(proof(Algorithm::recursive_doubling).in_one_step);
+  EXPECT_FALSE(proof(Algorithm::ring).in_rank_order) << "whatever it is called";
+}
+
 TEST(Prove, EveryFormIsProved) {
   for (const test::Form form : test::all_forms()) {
     for (const auto& nodes : {test::flat(4), test::nodes_of({3, 1, 2})}) {

@@ -89,6 +89,25 @@ TEST(PlanJson, RangesInsideRangesHaveAnEnd) {
   EXPECT_THAT(error_of_nested(20'000), HasSubstr("at most 64"));
 }
 
+// Each operand was read, bound and held against all others: hours, and tens of GB.
+TEST(PlanJson, MoreOperandsRangesOrScratchThanAPlanNeedsAreRefused) {
+  std::vector<Plan> plans = test::plans_of({Collective::reduce, Algorithm::direct_one_shot}, test::flat(2));
+  const std::string good = plan_to_json(plans[0]);
+  ASSERT_EQ(error_of(good), "no error");
+  const std::size_t operands = good.find("\"operands\":[") + 12;
+  ASSERT_LT(operands, good.size());
+  std::string text;
+  for (int i = 0; i < 10'000; ++i) text += "[\"input\",0],";
+  text = good.substr(0, operands) + text + good.substr(operands);
+  EXPECT_THAT(error_of(text), AllOf(HasSubstr("step "), HasSubstr("reduces 10002 operands; of 2 ranks")));
+  Plan& plan = plans[0];
+  plan.scratch.resize(plan.steps.size() + 1, 0);
+  EXPECT_THAT(error_of(plan_to_json(plan)), HasSubstr("areas of scratch"));
+  plan.scratch.resize(1);
+  plan.ranges.resize(300'000, {0, 0, 1, 1});
+  EXPECT_THAT(error_of(plan_to_json(plan)), HasSubstr("300000 ranges; at most 262144"));
+}
+
 // Each new field was compared with all before it: minutes.
 TEST(PlanJson, ManyFieldsTakeNoTime) {
   std::string text = "{";

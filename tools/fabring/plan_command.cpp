@@ -229,16 +229,20 @@ std::string_view what_is_proved(Collective collective) {
 /// Nothing is known of the plans of a file: unless a count was asked for, they are proved at many.
 Result<Proof> prove(const PlanOptions& options, const World& world) {
   if (!options.load.empty() && options.count.empty()) return prove_plans(world.plans, world.op);
-  auto report = check_plans(world.plans, world.count, world.op);
+  WorkLimit limit(WorkLimit::for_files);
+  auto report = check_plans(world.plans, world.count, world.op, options.load.empty() ? nullptr : &limit);
   if (!report) return report.error();
-  return Proof{std::move(*report), {world.count}};
+  Proof proof;
+  proof.report = *report;
+  proof.counts = {world.count};
+  return proof;
 }
 
 std::string proved_counts(const Proof& proof, Collective collective) {
   if (collective == Collective::barrier) return "";
   if (proof.counts.size() > 1)
-    return fmt::format("; at {} counts of elements from {} to {}", proof.counts.size(), proof.counts.front(),
-                       proof.counts.back());
+    return fmt::format("; at {} counts of elements from {} to {}{}", proof.counts.size(), proof.counts.front(),
+                       proof.counts.back(), proof.lengths_at_every_count ? ", lengths at every count" : "");
   return proof.counts.front() == 0 ? "; of 0 elements, so nothing was looked at: give another --count" : "";
 }
 

@@ -19,8 +19,9 @@ using Parsed = nlohmann::json;
 
 constexpr std::string_view format_name = "fabring-plan";
 constexpr std::uint64_t format_version = 1;
-constexpr std::uint64_t most_ranks = 4096;   // the proof is quadratic
-constexpr std::size_t most_steps = 65536;    // so are its dependencies
+constexpr std::uint64_t most_ranks = 4096;  // the proof is quadratic
+constexpr std::size_t most_steps = 65536;   // so are its dependencies
+constexpr std::size_t most_ranges = 4 * most_steps;
 constexpr std::uint32_t deepest_range = 64;  // parts of parts; what asks a range for its place goes up all of them
 constexpr int most_nesting = 8;
 constexpr std::size_t longest_name = 64;
@@ -191,6 +192,11 @@ Result<Step> step_from(const Parsed& json, const std::string& where, Plan& plan,
   if (step.kind == StepKind::recv_reduce) step.incoming_first = reader.truth("incoming_first");
   if (step.kind == StepKind::reduce) {
     const Parsed& operands = reader.list("operands");
+    if (operands.size() > static_cast<std::size_t>(plan.size)) {
+      reader.fail(
+          fmt::format("reduces {} operands; of {} ranks it needs at most one each", operands.size(), plan.size));
+      return reader.status();
+    }
     step.first_operand = static_cast<std::uint32_t>(plan.operands.size());
     step.operand_count = static_cast<std::uint32_t>(operands.size());
     for (const Parsed& operand : operands) plan.operands.push_back(reader.block(operand, "operands"));
@@ -253,14 +259,21 @@ Result<Plan> plan_from(const Parsed& json, const std::string& where) {
   plan.root = static_cast<Rank>(reader.number("root", most_ranks));
   plan.largest_message = reader.number("largest_message", std::numeric_limits<std::uint64_t>::max());
   plan.blocks = block_count(plan.collective, plan.size);
-  for (const Parsed& item : reader.list("ranges")) {
+  const Parsed& ranges = reader.list("ranges");
+  if (ranges.size() > most_ranges) reader.fail(fmt::format("has {} ranges; at most {}", ranges.size(), most_ranges));
+  if (!reader.status().ok()) return reader.status();
+  for (const Parsed& item : ranges) {
     const auto numbers = item.is_array() ? reader.numbers(item, "ranges") : std::vector<std::uint32_t>{};
     if (numbers.size() != 4) reader.fail("has a range that is not [parent, first, last, parts]");
     if (numbers.size() == 4) plan.ranges.push_back({numbers[0], numbers[1], numbers[2], numbers[3]});
   }
-  plan.scratch = reader.numbers(reader.list("scratch"), "scratch");
   const Parsed& steps = reader.list("steps");
   if (steps.size() > most_steps) reader.fail(fmt::format("has {} steps; at most {}", steps.size(), most_steps));
+  const Parsed& scratch = reader.list("scratch");
+  if (scratch.size() > steps.size())
+    reader.fail(
+        fmt::format("has {} areas of scratch; its {} steps write no more than one each", scratch.size(), steps.size()));
+  if (reader.status().ok()) plan.scratch = reader.numbers(scratch, "scratch");
   if (!reader.status().ok()) return reader.status();
   FABRING_TRY(check_depth(plan, where));
 

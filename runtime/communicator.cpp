@@ -208,6 +208,7 @@ Choice Communicator::explain(const Operation& operation) const {
   const auto call = make_call_without_buffers(operation, *core_, *choices, engine->config());
   if (!call) return {"none", call.error().message(), {}};
   if (is_message(call->collective)) return {"message", "one message", {}};
+  if (call->given) return {call->given->plan->plan.algorithm, "the plans that this communicator was given", {}};
   const WorldShape& shape = core_->shape();
   const Constraints constraints = constraints_of(*call, engine->config());
   const std::size_t bytes = call->choice_bytes();

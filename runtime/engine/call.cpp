@@ -7,6 +7,8 @@
 
 #include "runtime/base/copy_bytes.hpp"
 
+#include "runtime/engine/given_plan.hpp"
+
 namespace fabring {
 namespace {
 
@@ -95,7 +97,7 @@ Signature Call::signature() const {
   if (wire_type)
     signature.type = static_cast<std::uint8_t>(signature.type | ((static_cast<int>(*wire_type) + 1) << wire_shift));
   signature.op = static_cast<std::uint8_t>(op);
-  signature.algorithm = static_cast<std::uint8_t>(algorithm);
+  signature.algorithm = given ? given->mark : static_cast<std::uint8_t>(algorithm);
   signature.root = static_cast<std::uint32_t>(root);
   signature.count = count;
   if (lengths_by_pair(*this)) {
@@ -151,11 +153,14 @@ std::string describe(const Signature& signature) {
     return fmt::format("{}({} x {}, tag {})", name_of(signature), signature.count, type_text(signature.type),
                        static_cast<std::int32_t>(signature.root));
   return fmt::format("{}, {})", all_but_algorithm(signature),
-                     signature.algorithm < algorithm_count ? name(static_cast<Algorithm>(signature.algorithm))
-                                                           : std::string_view("unknown algorithm"));
+                     signature.algorithm < algorithm_count          ? name(static_cast<Algorithm>(signature.algorithm))
+                     : (signature.algorithm & given_plan_mark) != 0 ? std::string_view("plans from a file")
+                                                                    : std::string_view("unknown algorithm"));
 }
 
 std::string describe_difference(Signature a, const Signature& b) {
+  const auto from_file = [](const Signature& one) { return (one.algorithm & given_plan_mark) != 0; };
+  if (from_file(a) && from_file(b) && a.algorithm != b.algorithm) return "the plans are of different files";
   if (a.layout == b.layout || a.collective != b.collective) return {};
   if ((a.layout == lengths_differ_by_pair) != (b.layout == lengths_differ_by_pair))
     return "one with a list of lengths, the other without: give one on all ranks, or on none";

@@ -19,6 +19,7 @@
 
 namespace fabring {
 
+struct GivenPlan;      // given_plan.hpp
 struct SharedBuffers;  // device_sharing.hpp
 
 /// Which of a call's buffers are in memory of a GPU.
@@ -71,6 +72,9 @@ struct Call {
   std::size_t uncopied_bytes = 0;
   /// The operation begins.
   void copy_input();
+
+  /// Instead of those of `algorithm`.
+  std::shared_ptr<const GivenPlan> given;
 
   /// What elements travel and are reduced as, if not as `type`: rounded to it before anything else, and widened at the
   /// end.

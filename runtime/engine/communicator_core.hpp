@@ -26,6 +26,7 @@
 #include "runtime/engine/dropped_grants.hpp"
 #include "runtime/engine/execution.hpp"
 #include "runtime/engine/flat_run.hpp"
+#include "runtime/engine/given_plan.hpp"
 #include "runtime/engine/message_lengths.hpp"
 #include "runtime/engine/plan_cache.hpp"
 #include "runtime/engine/point_to_point.hpp"
@@ -65,10 +66,11 @@ class CommunicatorCore {
   bool is_subgroup() const { return (id & subgroup_ids) != 0; }
   // Set once, before anybody uses it.
   Time made_at{};
-  bool made_after_world = false;         ///< that had failed, or ranks had been lost
-  std::atomic<std::uint32_t> splits{0};  ///< calls of split() on it, alike on all members; for names
-  std::mutex shrinking;                  ///< one shrink() after the other
-  std::uint32_t shrinks = 0;             ///< under it: how many were well over, alike on all members
+  std::shared_ptr<const GivenPlan> given;  ///< instead of what would be chosen; null: none
+  bool made_after_world = false;           ///< that had failed, or ranks had been lost
+  std::atomic<std::uint32_t> splits{0};    ///< calls of split() on it, alike on all members; for names
+  std::mutex shrinking;                    ///< one shrink() after the other
+  std::uint32_t shrinks = 0;               ///< under it: how many were well over, alike on all members
   int size() const { return static_cast<int>(members.size()); }
   const WorldShape& shape() const { return shape_; }
   /// Unique among communicators that may be alive at once, also of disjoint colours of one split.

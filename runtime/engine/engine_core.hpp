@@ -53,6 +53,7 @@ bool concerns(const Failure& failure, const CommunicatorCore& communicator);
 class EngineCore final : public TransferListener, public std::enable_shared_from_this<EngineCore> {
  public:
   static std::shared_ptr<EngineCore> make(EngineParts parts);
+  static std::shared_ptr<EngineCore> of(const Engine& engine);
   ~EngineCore() override;
 
   // Any thread.

@@ -29,7 +29,7 @@ bool FlatRun::may_be(const PreparedPlan& plan, const Call& call, const Tiling& t
   operands.bind(largest, tiling, 0);
   if (longest_message_of(plan, operands, largest) > tiling.eager_bytes) return false;
   if (tiling.tiles == 1) return true;
-  if (plan.plan.size != 2) return false;
+  if (plan.plan.size != 2 || call.given) return false;
   std::vector<std::uint32_t> sent, received;
   std::uint32_t stage = 0;
   for (const StepId id : FlatSteps(plan).order) {

@@ -268,6 +268,15 @@ class Maker {
 
 Status choose_for(Call& call, const CommunicatorCore& communicator, const ChoiceTable& choices, const Config& config) {
   if (is_message(call.collective)) return {};
+  if (communicator.given && communicator.given->is_for(call)) {
+    if (const std::string why = communicator.given->why_not(call, config); !why.empty())
+      return Status(
+          ErrorCode::unsupported,
+          fmt::format("{} on '{}': the plans that it was given ({}) cannot do this: {}", call.describe_unchosen(),
+                      communicator.label, communicator.given->plan->plan.algorithm, why));
+    call.given = communicator.given;
+    return {};
+  }
   const Chosen chosen = choices.choose(call.collective, call.choice_bytes(), constraints_of(call, config));
   if (chosen.reason == ChoiceReason::nothing_fits)
     return Status(ErrorCode::unsupported,

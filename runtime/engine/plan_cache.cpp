@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "collectives/builder.hpp"
+#include "runtime/engine/given_plan.hpp"
 
 namespace fabring {
 namespace {
@@ -35,6 +36,7 @@ void PlanCache::count(std::deque<Key>& kind, std::size_t most, const Key& key) {
 
 Result<std::shared_ptr<const PreparedPlan>> PlanCache::find_or_make(const Call& call, Rank self,
                                                                     const std::vector<int>& node_of) {
+  if (call.given) return call.given->plan;
   const bool average = reduces(call.collective) && call.op == ReduceOp::avg;
   const bool rooted = has_root(call.collective) || is_message(call.collective);
   const Key key{call.collective, call.algorithm, average, rooted ? call.root : 0};

@@ -6,7 +6,8 @@
 
 namespace fabring {
 
-PreparedPlan::PreparedPlan(Plan made) : plan(std::move(made)), input(input_blocks(plan)), output(output_blocks(plan)) {
+PreparedPlan::PreparedPlan(Plan made, Origin from)
+    : plan(std::move(made)), origin(from), input(input_blocks(plan)), output(output_blocks(plan)) {
   for (RangeId id = 0; plan.blocks != 0 && id < plan.ranges.size(); ++id) blocks.push_back(blocks_of(plan, id));
 
   std::vector<Rank> ranks;
@@ -59,6 +60,7 @@ void PreparedPlan::find_parts() {
 
 void PreparedPlan::find_what_goes_on() {
   onward.resize(plan.steps.size());
+  if (origin != Origin::own_algorithm) return;
   const auto each_that_waits_only_for = [this](StepId id, auto visit) {
     const Step& step = plan.steps[id];
     for (std::uint32_t i = 0; i < step.successor_count; ++i)
@@ -110,6 +112,7 @@ void PreparedPlan::find_only_readers() {
     }
   }
   only_reader.assign(plan.steps.size(), none);
+  if (origin != Origin::own_algorithm) return;
   for (std::size_t i = 0; i < areas.size(); ++i) {
     const Area& area = areas[i];
     if (area.writes != 1 || area.readers != 1) continue;

@@ -17,15 +17,18 @@ struct PreparedPlan {
     std::vector<StepId> sends;     // by message number
     std::vector<StepId> receives;  // by message number
   };
-  explicit PreparedPlan(Plan made);
+  /// Of plans from outside only what the proof shows is assumed: no answer is taken to be made of what was sent,
+  /// nothing stays where it came to be read later, and no result is written ahead.
+  enum class Origin : std::uint8_t { own_algorithm, from_outside };
+  explicit PreparedPlan(Plan made, Origin from = Origin::own_algorithm);
 
   /// Is this receive, which waits for that send of the same part to the same peer, of what the peer has made of it? The
   /// peer does not send it before it has read what it makes it of, so the receive need not wait until that is given
   /// back.
   bool comes_back(StepId send, StepId receive) const {
     const Step &sent = plan.steps[send], &received = plan.steps[receive];
-    return sent.kind == StepKind::send && received.kind == StepKind::recv && sent.peer == received.peer &&
-           sent.from.range == received.to.range;
+    return origin == Origin::own_algorithm && sent.kind == StepKind::send && received.kind == StepKind::recv &&
+           sent.peer == received.peer && sent.from.range == received.to.range;
   }
 
   /// Index into `peers`, or -1.
@@ -40,6 +43,7 @@ struct PreparedPlan {
   void find_what_goes_on();
 
   Plan plan;
+  Origin origin;
   std::vector<Peer> peers;                  // sorted by rank
   std::vector<std::int32_t> peer_of_step;   // index into peers; -1 for local steps
   std::vector<std::uint32_t> dependencies;  // template of the countdowns

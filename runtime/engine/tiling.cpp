@@ -73,9 +73,9 @@ class Cutter {
 
 Tiling choose_tiling(const PreparedPlan& prepared, const Call& call, const TilingRules& any) {
   const Plan& plan = prepared.plan;
-  const TilingRules rules = call.tensors
-                                ? for_kept_messages(any, call.collective, plan.algorithm, plan.size)
-                                : rules_for(any, call.collective, plan.algorithm, plan.size, call.carried_bytes());
+  const std::string_view algorithm = call.given ? std::string_view() : plan.algorithm;
+  const TilingRules rules = call.tensors ? for_kept_messages(any, call.collective, algorithm, plan.size)
+                                         : rules_for(any, call.collective, algorithm, plan.size, call.carried_bytes());
   // Longest message if everything were one tile; the plan gives it as a share of the vector or of a block.
   const double message = longest_message_bytes(plan.largest_message, size_of(call.carried()));
   Tiling tiling;

@@ -14,6 +14,7 @@
 #include "tools/fabring/algorithm_names.hpp"
 #include "tools/fabring/command.hpp"
 #include "tools/fabring/device_memory.hpp"
+#include "tools/fabring/file_plans.hpp"
 #include "tools/fabring/models.hpp"
 #include "tools/fabring/option_checks.hpp"
 #include "tools/fabring/output.hpp"
@@ -187,6 +188,12 @@ Status understand(Words& words) {
     if (options.kind == PerfKind::sizes && std::none_of(overrides->begin(), overrides->end(), matters))
       return no_such_algorithm(options.algorithm, options.collective);
   }
+  if (options.plan.empty()) return {};
+  if (options.kind != PerfKind::sizes)
+    return wrong_argument("--plan goes with the collective that its plans are of, not with --model or --guard");
+  if (!options.algorithm.empty()) return wrong_argument("--plan and --algorithm: take one");
+  if (options.device)
+    return wrong_argument("--plan: plans of a file run on memory of the host; leave out --memory cuda");
   return {};
 }
 
@@ -237,6 +244,20 @@ int run(Words& words, const Session& session) {
   if (!status.ok()) {
     complain("perf", status.message() + "\nTry `fabring perf --help`.");
     return exit_usage;
+  }
+  // Before anything is started; each rank reads and proves them again.
+  if (words.ranks > 0 && !words.options.plan.empty()) {
+    const std::string option = "--plan " + words.options.plan + ": ";
+    const auto plans = load_proved_plans(words.options.plan);
+    if (!plans) return could_not_run(plans.error().with_prefix(option));
+    status = check_use(*plans, words.options.collective, words.options.root, words.options.op).with_prefix(option);
+    if (status.ok() && plans->ranks() != words.ranks)
+      status = wrong_argument(
+          fmt::format("{}its plans are of {} ranks, but -n says {}", option, plans->ranks(), words.ranks));
+    if (!status.ok()) {
+      complain("perf", status.message() + "\nTry `fabring perf --help`.");
+      return exit_usage;
+    }
   }
   if (words.ranks == 0) return measure(words.options, process_environment());
   if (words.options.device && !(status = DeviceMemory::check()).ok())
@@ -334,6 +355,11 @@ void add_perf(CLI::App& app, Session& session) {
   command
       ->add_option("--algorithm", options.algorithm, "auto, one by name (ring), or rules: allreduce:64K-4M:circulant")
       ->type_name("RULES");
+  command
+      ->add_option(
+          "--plan", options.plan,
+          "Run the plans of this file (fabring plan COLLECTIVE -n N --json), once they are proved; -n as in it")
+      ->type_name("FILE");
   command
       ->add_option(
           "--memory", words->memory,

@@ -1,11 +1,13 @@
 #include "tools/fabring/perf_job.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 
 #include "runtime/bootstrap/environment_config.hpp"
+#include "runtime/engine/given_plan.hpp"
 #include "tools/fabring/engine_report.hpp"
 #include "tools/fabring/start_together.hpp"
 
@@ -52,6 +54,13 @@ Status PerfJob::prepare() {
     FABRING_TRY(out_.open(options_.output));
     FABRING_TRY(plot_.open(options_.plot, "--plot"));
   }
+  if (!options_.plan.empty()) {
+    const std::string option = "--plan " + options_.plan + ": ";
+    auto plans = load_proved_plans(options_.plan);
+    if (!plans) return plans.error().with_prefix(option);
+    FABRING_TRY(check_use(*plans, options_.collective, options_.root, options_.op).with_prefix(option));
+    plans_ = std::move(*plans);
+  }
   if (!options_.device) return {};
   auto memory = DeviceMemory::open(config_);
   if (!memory) return memory.error().with_prefix("--memory cuda: ");
@@ -68,6 +77,12 @@ Status PerfJob::meet(const Status& own) {
   if (options_.root >= world.size())
     return {ErrorCode::invalid_argument,
             "--root " + std::to_string(options_.root) + ": ranks are 0 to " + std::to_string(world.size() - 1)};
+  measured_ = world;
+  if (plans_) {
+    auto measured = communicator_with_plans(*engine_, plans_->plans, plans_->proof, plans_->text);
+    if (!measured) return measured.error().with_prefix("--plan " + options_.plan + ": ");
+    measured_ = std::move(*measured);
+  }
   const std::vector<int> nodes = world.nodes();
   facts_.ranks = world.size();
   facts_.nodes = nodes.empty() ? 1 : *std::max_element(nodes.begin(), nodes.end()) + 1;
@@ -77,6 +92,9 @@ Status PerfJob::meet(const Status& own) {
                                   options_, engine_->config().wire_type);
   if (options_.mapped) facts_.memory = "mapped memory";
   if (!engine_->config().explain) facts_.report = engine_->report();  // else the engine has said it on stderr
+  if (plans_)
+    facts_.report.push_back(fmt::format("plans of {}: {}, proved at {} counts of elements", options_.plan,
+                                        plans_->plans[0].algorithm, plans_->proof.counts.size()));
   if (!device_ || nodes.empty()) return {};
   const auto of_this_host = std::count(nodes.begin(), nodes.end(), nodes[static_cast<std::size_t>(world.rank())]);
   if (const std::string turns = device_->turns(static_cast<int>(of_this_host)); !turns.empty())
@@ -105,6 +123,7 @@ Status PerfJob::finish(const std::string& picture) {
     FABRING_TRY(plot_.finish());
     FABRING_TRY(out_.finish());
   }
+  measured_ = Communicator();
   return engine_->leave();
 }
 

@@ -3,12 +3,14 @@
 // go. Only rank 0 writes; its files are opened before it meets the others.
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "fabring/communicator.hpp"
 #include "runtime/base/settings.hpp"
 #include "tools/fabring/command.hpp"
 #include "tools/fabring/device_memory.hpp"
+#include "tools/fabring/file_plans.hpp"
 #include "tools/fabring/output.hpp"
 #include "tools/fabring/perf_options.hpp"
 #include "tools/fabring/perf_report.hpp"
@@ -30,6 +32,8 @@ class PerfJob {
   /// Null unless buffers are to be in memory of a GPU.
   const std::shared_ptr<DeviceMemory>& device() const { return device_; }
   Communicator world() { return engine_->world(); }
+  /// That on which calls are measured: world, or one that runs the plans of a file.
+  Communicator measured() { return measured_; }
   const JobFacts& facts() const { return facts_; }
   int rank() const { return rank_; }
   bool writes() const { return rank_ == 0; }
@@ -52,6 +56,8 @@ class PerfJob {
   Output out_, plot_;
   std::shared_ptr<DeviceMemory> device_;  // outlives what the engine does with it
   std::unique_ptr<Engine> engine_;
+  std::optional<FilePlans> plans_;
+  Communicator measured_;
   JobFacts facts_;
   ProgressNotes notes_;
   bool open_array_ = false;  // of JSON: begun, and without its end

@@ -10,9 +10,9 @@
 
 namespace fabring::tools {
 
-Result<Measuring> Measuring::prepare(Engine& engine, const PerfOptions& options, bool both_ways,
+Result<Measuring> Measuring::prepare(Engine& engine, Communicator measured, const PerfOptions& options, bool both_ways,
                                      std::shared_ptr<DeviceMemory> device) {
-  Measuring measuring(engine, options);
+  Measuring measuring(engine, std::move(measured), options);
   std::size_t largest = 0;
   for (std::size_t size : options.sizes) largest = std::max(largest, measuring.shape_of(size).bytes());
   const bool needs_input = both_ways || !options.in_place;
@@ -55,7 +55,7 @@ Result<std::uint64_t> Measuring::wrong_elements(const PerfShape& shape, bool in_
   const PerfData data(shape, seed);
   data.fill(input_.get(), output_.get(), in_place);
   FABRING_TRY(upload(shape, in_place));
-  FABRING_TRY(world_.run(operation(shape, in_place)));
+  FABRING_TRY(measured_.run(operation(shape, in_place)));
   if (device_) {
     std::memset(output_.get(), 0x5a, shape.bytes());
     if (!in_place) FABRING_TRY(device_->copy(input_.get(), device_input_, shape.bytes()));
@@ -83,16 +83,16 @@ Result<Measurement> Measuring::run(std::size_t bytes, bool in_place) {
   result.bytes = shape.bytes();
   result.count = shape.count;
   result.in_place = in_place;
-  result.algorithm = world_.explain(measured).algorithm;
+  result.algorithm = measured_.explain(measured).algorithm;
   if (options_->check) {
     auto wrong = wrong_elements(shape, in_place, 1);
     if (!wrong) return wrong.error();
     result.wrong = *wrong;
   }
   FABRING_TRY(fill_for_timing(shape, in_place));
-  for (int i = 0; i < options_->warm_up; ++i) FABRING_TRY(world_.run(measured));
+  for (int i = 0; i < options_->warm_up; ++i) FABRING_TRY(measured_.run(measured));
 
-  const auto call = [&] { return world_.run(measured); };
+  const auto call = [&] { return measured_.run(measured); };
   int calls = options_->calls;
   if (options_->repetitions > 0) {
     auto agreed = stopwatch_.calls_filling(call, options_->target, options_->repetitions, options_->cap);

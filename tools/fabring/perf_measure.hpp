@@ -15,19 +15,20 @@ namespace fabring::tools {
 
 class Measuring {
  public:
-  /// Buffers for the largest size. Errors: out_of_memory.
-  static Result<Measuring> prepare(Engine& engine, const PerfOptions& options, bool both_ways,
+  /// Buffers for the largest size, of calls on `measured`, which has all ranks. Errors: out_of_memory.
+  static Result<Measuring> prepare(Engine& engine, Communicator measured, const PerfOptions& options, bool both_ways,
                                    std::shared_ptr<DeviceMemory> device);
 
   /// How a size would run.
-  Choice explain(std::size_t bytes) const { return world_.explain(operation(shape_of(bytes), input_ == nullptr)); }
+  Choice explain(std::size_t bytes) const { return measured_.explain(operation(shape_of(bytes), input_ == nullptr)); }
 
   /// Checks, warms up, times, checks again.
   Result<Measurement> run(std::size_t bytes, bool in_place);
 
  private:
-  Measuring(Engine& engine, const PerfOptions& options)
+  Measuring(Engine& engine, Communicator measured, const PerfOptions& options)
       : world_(engine.world()),
+        measured_(std::move(measured)),
         stopwatch_(engine),
         options_(&options),
         wire_type_(wire_type_of(options.collective, options, engine.config().wire_type)) {}
@@ -39,7 +40,8 @@ class Measuring {
   Status upload(const PerfShape& shape, bool in_place);
   Status fill_for_timing(const PerfShape& shape, bool in_place);
 
-  Communicator world_;
+  Communicator world_;  // for what ranks tell each other
+  Communicator measured_;
   Stopwatch stopwatch_;
   const PerfOptions* options_;
   std::optional<DataType> wire_type_;

@@ -44,6 +44,7 @@ struct PerfOptions {
   std::string transport, algorithm;   ///< empty: as the settings say
   std::optional<DataType> wire_type;  ///< none: as the settings say
   std::string output, plot;           ///< files; empty: stdout, no picture
+  std::string plan;                   ///< file of the plans to run; empty: what the engine chooses
   bool progress = true;
 };
 

@@ -27,7 +27,7 @@ Result<std::uint64_t> measure_sizes(PerfJob& job) {
   const PerfOptions& options = job.options();
   const bool picture = !options.plot.empty();
   const bool both_ways = (options.format == Format::table || picture) && !options.in_place;
-  auto measuring = Measuring::prepare(job.engine(), options, both_ways, job.device());
+  auto measuring = Measuring::prepare(job.engine(), job.measured(), options, both_ways, job.device());
   if (!measuring) return measuring.error();
   if (options.explain && job.writes()) explain_choices(*measuring, options);
   PerfReport report(options, job.facts());

@@ -2,7 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "collectives/check.hpp"
+#include "collectives/check/memory.hpp"
 #include "tests/collectives/worlds.hpp"
 
 namespace fabring {
@@ -56,6 +59,20 @@ TEST(WorkLimit, ManyPiecesReadManyTimesAreTooMuch) {
     ASSERT_FALSE(report);
     EXPECT_THAT(report.error().message(), HasSubstr("too much to prove"));
   }
+}
+
+// Copies of neighbouring parts, in any order, are one piece again.
+TEST(WorkLimit, NeighboursOfEqualValueAreOnePiece) {
+  check::Memory memory({0, 6}, check::Expressions::undefined);
+  const auto write = [&](std::size_t begin, std::size_t end, check::ExpressionId value, std::int64_t shift) {
+    memory.write({begin, end - begin}, std::array{check::Piece{begin, end, value, shift}});
+    return memory.size();
+  };
+  EXPECT_EQ(write(0, 2, 1, 0), 2U);
+  EXPECT_EQ(write(4, 6, 1, 0), 3U);
+  EXPECT_EQ(write(2, 4, 1, 0), 1U);
+  EXPECT_EQ(write(2, 4, 1, 5), 3U) << "other elements";
+  EXPECT_EQ(write(0, 2, 2, 5), 3U) << "another value";
 }
 
 TEST(WorkLimit, IsNoneForPlansThatAreMadeHere) {

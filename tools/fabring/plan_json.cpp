@@ -19,11 +19,11 @@ using Parsed = nlohmann::json;
 
 constexpr std::string_view format_name = "fabring-plan";
 constexpr std::uint64_t format_version = 1;
-constexpr std::uint64_t most_ranks = 4096;  // the proof is quadratic
-constexpr std::size_t most_steps = 65536;   // so are its dependencies
-constexpr std::size_t most_ranges = 4 * most_steps;
+constexpr std::uint64_t most_ranks = 4096;            // the proof is quadratic
+constexpr std::size_t most_steps = 65536;             // so are its dependencies
+constexpr std::size_t longest_list = 4 * most_steps;  // only ranges may be more than steps
 constexpr std::uint32_t deepest_range = 64;  // parts of parts; what asks a range for its place goes up all of them
-constexpr int most_nesting = 8;
+constexpr std::size_t most_nesting = 8;
 constexpr std::size_t longest_name = 64;
 constexpr std::uint64_t most_in_32_bits = std::numeric_limits<std::uint32_t>::max();
 
@@ -259,10 +259,7 @@ Result<Plan> plan_from(const Parsed& json, const std::string& where) {
   plan.root = static_cast<Rank>(reader.number("root", most_ranks));
   plan.largest_message = reader.number("largest_message", std::numeric_limits<std::uint64_t>::max());
   plan.blocks = block_count(plan.collective, plan.size);
-  const Parsed& ranges = reader.list("ranges");
-  if (ranges.size() > most_ranges) reader.fail(fmt::format("has {} ranges; at most {}", ranges.size(), most_ranges));
-  if (!reader.status().ok()) return reader.status();
-  for (const Parsed& item : ranges) {
+  for (const Parsed& item : reader.list("ranges")) {
     const auto numbers = item.is_array() ? reader.numbers(item, "ranges") : std::vector<std::uint32_t>{};
     if (numbers.size() != 4) reader.fail("has a range that is not [parent, first, last, parts]");
     if (numbers.size() == 4) plan.ranges.push_back({numbers[0], numbers[1], numbers[2], numbers[3]});
@@ -288,9 +285,12 @@ Result<Plan> plan_from(const Parsed& json, const std::string& where) {
   return plan;
 }
 
-/// The parser needs memory for every level it opens.
-bool nested_deeper_than(std::string_view text, int most) {
-  int depth = 0;
+/// What cannot be a plan, before it is parsed: the parser needs memory for every level it opens, and 20 times that of
+/// the text for short elements.
+std::string what_is_too_much(std::string_view text) {
+  std::array<std::size_t, most_nesting + 1> commas{};  // of what is open, by depth; of objects none
+  std::array<bool, most_nesting + 1> is_list{};
+  std::size_t depth = 0;
   bool quoted = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (quoted) {
@@ -302,18 +302,23 @@ bool nested_deeper_than(std::string_view text, int most) {
     } else if (text[i] == '"') {
       quoted = true;
     } else if (text[i] == '[' || text[i] == '{') {
-      if (++depth > most) return true;
+      if (++depth > most_nesting) return "lists inside lists inside lists";
+      commas[depth] = 0;
+      is_list[depth] = text[i] == '[';
     } else if (text[i] == ']' || text[i] == '}') {
+      if (depth == 0) return {};  // the parser will say so
       --depth;
+    } else if (text[i] == ',' && is_list[depth] && ++commas[depth] >= longest_list) {
+      return fmt::format("a list of more than {} elements", longest_list);
     }
   }
-  return false;
+  return {};
 }
 
 Result<Parsed> parse(std::string_view text) {
   if (text.size() > most_plan_bytes)
     return wrong(fmt::format("plans of {} bytes; at most {}", text.size(), most_plan_bytes));
-  if (nested_deeper_than(text, most_nesting)) return wrong("this is no plan: lists inside lists inside lists");
+  if (const std::string what = what_is_too_much(text); !what.empty()) return wrong("this is no plan: " + what);
   const Parsed json = Parsed::parse(text, nullptr, /*allow_exceptions=*/false);
   const bool ends_early = text.find('\0') != text.npos;  // the parser would stop there
   if (json.is_discarded() || ends_early) return wrong("this is not JSON");

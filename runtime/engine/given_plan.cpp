@@ -7,6 +7,7 @@
 
 #include "runtime/base/digest.hpp"
 #include "runtime/engine/engine_core.hpp"
+#include "runtime/engine/make_call.hpp"
 
 namespace fabring {
 namespace {
@@ -48,11 +49,11 @@ bool GivenPlan::is_for(const Call& call) const {
 std::string GivenPlan::why_not(const Call& call, const Config& config) const {
   if (!call.counts.empty()) return "they are proved for blocks of equal lengths only";
   if (call.device.any()) return "they run on memory of the host only";
-  if (!reduces(call.collective)) return {};
-  if (!call.commutes && !in_rank_order)
+  const Constraints needed = constraints_of(call, config);
+  if (needed.ordered && !in_rank_order)
     return "an operation that does not commute needs the inputs in the order of the ranks, which the proof does not "
            "show";
-  if (config.reproducible && !in_one_step)
+  if (needed.reproducible && !in_one_step)
     return "FABRING_REPRODUCIBLE needs one step that reduces all inputs in the order of the ranks, which the proof "
            "does "
            "not show";

@@ -138,6 +138,8 @@ TEST(GivenPlan, says_what_it_cannot_do) {
   Config config;
   config.reproducible = true;
   EXPECT_THAT(given->why_not(call, config), HasSubstr("FABRING_REPRODUCIBLE"));
+  call.type = DataType::int32;
+  EXPECT_EQ(given->why_not(call, config), "") << "nothing is rounded";
   call.op = ReduceOp::avg;
   EXPECT_FALSE(given->is_for(call));
   const auto direct = plans_of(Collective::allreduce, Algorithm::direct_one_shot, 3, ReduceOp::sum, 0);

@@ -4,10 +4,14 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "topology/host_files.hpp"
 
 namespace fabring {
+
+/// A row of /proc/meminfo in bytes (or a count, where it has no unit); nothing: there is none.
+std::optional<std::uint64_t> meminfo(std::string_view table, std::string_view row);
 
 struct MemoryLeft {
   std::uint64_t bytes = 0;

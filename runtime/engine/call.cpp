@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "runtime/base/copy_bytes.hpp"
-
 #include "runtime/engine/given_plan.hpp"
 
 namespace fabring {

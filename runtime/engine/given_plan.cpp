@@ -54,8 +54,7 @@ std::string GivenPlan::why_not(const Call& call, const Config& config) const {
     return "an operation that does not commute needs the inputs in the order of the ranks, which the proof does not "
            "show";
   if (needed.reproducible && !in_one_step)
-    return "FABRING_REPRODUCIBLE needs one step that reduces all inputs in the order of the ranks, which the proof "
-           "does "
+    return "FABRING_REPRODUCIBLE needs one step that reduces all inputs in the order of the ranks, which the proof does "
            "not show";
   return {};
 }

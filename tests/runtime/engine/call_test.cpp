@@ -1,4 +1,4 @@
-// What is said of two ranks' calls that differ.
+// What is said of calls, and of those of two ranks that differ.
 
 #include "runtime/engine/call.hpp"
 
@@ -42,6 +42,16 @@ TEST(DifferentCalls, one_of_which_has_lengths_by_pair_name_the_length_between_th
   EXPECT_EQ(describe_difference(equal.signature(), by_pair.signature()),
             "one with a list of lengths, the other without: give one on all ranks, or on none");
   EXPECT_EQ(describe_difference(gather_v({1, 2}).signature(), by_pair.signature()), "");
+}
+
+TEST(Signature, is_described_also_when_a_peer_made_it_up) {
+  Signature signature;
+  signature.collective = signature.type = signature.op = signature.algorithm = 255;
+  signature.count = ~std::uint64_t{0};
+  EXPECT_THAT(describe(signature), HasSubstr("unknown type"));
+  Call call;
+  call.count = 7;
+  EXPECT_EQ(call.describe(), "allreduce(7 x float32, sum, ring)");
 }
 
 }  // namespace

@@ -7,20 +7,10 @@
 #include "tools/fabring/doctor/host_checks.hpp"
 #include "tools/fabring/doctor/seen_processes.hpp"
 #include "topology/group_limits.hpp"
+#include "topology/memory_left.hpp"
 
 namespace fabring::tools {
 namespace {
-
-// A row of /proc/meminfo in bytes (or a count, where it has no unit).
-std::optional<std::uint64_t> meminfo(const std::string& table, std::string_view row) {
-  const std::size_t at = table.find(std::string(row) + ":");
-  if (at == std::string::npos) return std::nullopt;
-  const auto cells = words(std::string_view(table).substr(at + row.size() + 1, 48));
-  std::uint64_t value = 0;
-  if (cells.empty() || std::from_chars(cells[0].data(), cells[0].data() + cells[0].size(), value).ec != std::errc{})
-    return std::nullopt;
-  return cells.size() > 1 && cells[1] == "kB" ? value * 1024 : value;
-}
 
 Finding shm_size(const HostFacts& facts) {
   const std::string id = "memory.shm";

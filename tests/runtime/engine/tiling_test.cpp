@@ -1,174 +1,19 @@
-// The small parts of the engine on their own: scratch, tiling, prepared plans, words for signatures.
+// Into what calls are cut, and where the operands of a tile lie.
 
 #include <gmock/gmock.h>
 
-#include <cstring>
 #include <memory>
 
 #include "collectives/cost/machine.hpp"
 #include "runtime/engine/operands.hpp"
 #include "runtime/engine/tiling.hpp"
-#include "runtime/memory/device_scratch.hpp"
-#include "runtime/memory/scratch.hpp"
-#include "tests/support/fake_device.hpp"
+#include "tests/runtime/engine/prepared.hpp"
 #include "tests/support/sim_world.hpp"
 
 namespace fabring {
 namespace {
 
-TEST(Scratch, counts_what_it_promised_and_has_memory_for_it_only_when_that_is_asked_for) {
-  Scratch scratch(3 * 4096);
-  ASSERT_TRUE(scratch.promise(5000));
-  EXPECT_EQ(scratch.lent(), 8192u);
-  EXPECT_EQ(scratch.held(), 0u);
-  EXPECT_FALSE(scratch.promise(5000));
-  EXPECT_EQ(scratch.borrow(5000), nullptr);
-  std::byte* const block = scratch.keep_promise(5000);
-  ASSERT_NE(block, nullptr);
-  EXPECT_EQ(scratch.lent(), 8192u);
-  EXPECT_EQ(scratch.held(), 8192u);
-  scratch.give_back(block, 5000);
-  EXPECT_EQ(scratch.lent(), 0u);
-  ASSERT_TRUE(scratch.promise(5000));
-  EXPECT_EQ(scratch.keep_promise(5000), block) << "it was kept";
-  scratch.give_back(block, 5000);
-  ASSERT_TRUE(scratch.promise(5000));
-  scratch.release_promise(5000);
-  EXPECT_EQ(scratch.lent(), 0u);
-}
-
-TEST(Scratch, lends_up_to_its_budget_and_what_came_back_again) {
-  Scratch scratch(3 * 4096);
-  std::byte* a = scratch.borrow(4096);
-  std::byte* b = scratch.borrow(1);
-  std::byte* c = scratch.borrow(4095);
-  ASSERT_TRUE(a && b && c);
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(b) % 4096, 0u);
-  std::memset(c, 1, 4095);
-  EXPECT_EQ(scratch.lent(), 3u * 4096);
-  EXPECT_EQ(scratch.borrow(1), nullptr);
-  scratch.give_back(b, 1);
-  EXPECT_EQ(scratch.borrow(4096), b);
-  for (std::byte* block : {a, b, c}) scratch.give_back(block, 4096);
-  EXPECT_EQ(scratch.lent(), 0u);
-}
-
-TEST(Scratch, makes_room_by_dropping_kept_blocks_of_other_sizes) {
-  Scratch scratch(4 * 4096);
-  std::vector<std::byte*> small;
-  for (int i = 0; i < 4; ++i) small.push_back(scratch.borrow(4096));
-  for (std::byte* block : small) scratch.give_back(block, 4096);
-  std::byte* large = scratch.borrow(4 * 4096);
-  ASSERT_NE(large, nullptr);
-  EXPECT_LE(scratch.held(), scratch.budget());
-  scratch.give_back(large, 4 * 4096);
-}
-
-TEST(Scratch, beyond_the_budget_keeps_nothing) {
-  Scratch scratch(4096);
-  std::byte* within = scratch.borrow(4096);
-  std::byte* beyond = scratch.borrow(8192, true);
-  ASSERT_TRUE(within && beyond);
-  EXPECT_EQ(scratch.held(), 3u * 4096);
-  scratch.give_back(beyond, 8192);
-  EXPECT_EQ(scratch.held(), 4096u);
-  scratch.give_back(within, 4096);
-}
-
-TEST(Scratch, promises_beyond_the_budget_are_memory_only_when_they_are_kept) {
-  Scratch scratch(4096);
-  ASSERT_TRUE(scratch.promise(8192, true));
-  EXPECT_EQ(scratch.held(), 0u);
-  EXPECT_FALSE(scratch.promise(1)) << "others wait until it is over";
-  scratch.release_promise(8192);
-  EXPECT_TRUE(scratch.promise(1));
-  scratch.release_promise(1);
-}
-
-TEST(DeviceScratch, lends_kept_blocks_for_less_and_passes_its_budget_only_when_told_to) {
-  const auto device = std::make_shared<fixture::FakeDevice>(1, 2);
-  DeviceScratch scratch(device, 3 * 8192);
-  const auto large = scratch.borrow(0, 16384), small = scratch.borrow(0, 5000);
-  ASSERT_TRUE(large.at != nullptr && small.at != nullptr);
-  EXPECT_EQ(scratch.held(), 3u * 8192);
-  EXPECT_EQ(scratch.borrow(0, 1).at, nullptr);
-  scratch.give_back(0, large);
-  EXPECT_EQ(scratch.borrow(1, 1).at, nullptr) << "it is another device's";
-  const auto again = scratch.borrow(0, 4096);
-  EXPECT_EQ(again.at, large.at) << "larger than asked for, and kept";
-  const auto beyond = scratch.borrow(0, 4096, true);
-  ASSERT_NE(beyond.at, nullptr);
-  EXPECT_EQ(scratch.borrow(0, 4096).at, nullptr) << "what is held is beyond the budget";
-  for (const auto& block : {small, again, beyond}) scratch.give_back(0, block);
-  EXPECT_EQ(scratch.borrow(0, 16384).at, large.at);
-  scratch.give_back(0, large);
-}
-
-PreparedPlan prepared(Algorithm algorithm, Rank rank, std::vector<int> node_of) {
-  auto plan = make_plan({algorithm, rank, node_of, ReduceOp::sum});
-  PreparedPlan made(std::move(*plan));
-  return made;
-}
-
-TEST(PreparedPlan, numbers_messages_by_peer) {
-  const PreparedPlan ring = prepared(Algorithm::ring, 1, {0, 0, 0, 0});
-  ASSERT_EQ(ring.peers.size(), 2u);
-  EXPECT_EQ(ring.peer_index(1), -1);
-  EXPECT_EQ(ring.peers[static_cast<std::size_t>(ring.peer_index(2))].sends.size(), 6u);
-  EXPECT_EQ(ring.peers[static_cast<std::size_t>(ring.peer_index(0))].receives.size(), 6u);
-  EXPECT_TRUE(ring.peers[static_cast<std::size_t>(ring.peer_index(0))].sends.empty());
-  EXPECT_EQ(ring.slot_receives.size(), 3u);
-  EXPECT_FALSE(ring.first_steps.empty());
-  for (StepId id : ring.first_steps) EXPECT_EQ(ring.plan.steps[id].dependencies, 0u);
-}
-
-TEST(PreparedPlan, knows_where_a_result_goes_as_soon_as_it_is_there) {
-  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg}) {
-    const PreparedPlan two_shot(*make_plan({Algorithm::direct_two_shot, 1, std::vector<int>(4, 0), op}));
-    int reduces = 0;
-    for (StepId id = 0; id < two_shot.plan.steps.size(); ++id) {
-      const PreparedPlan::Onward& onward = two_shot.onward[id];
-      if (two_shot.plan.steps[id].kind != StepKind::reduce) {
-        EXPECT_TRUE(onward.sends.empty());
-        continue;
-      }
-      ++reduces;
-      EXPECT_EQ(onward.sends.size(), 3u);
-      EXPECT_EQ(onward.finish != PreparedPlan::none, op == ReduceOp::avg);
-    }
-    EXPECT_EQ(reduces, 1);
-  }
-}
-
-// Of a block that something else reads or waits for, a part would go out too early.
-TEST(PreparedPlan, says_nothing_goes_on_that_waits_for_more_than_its_reduction) {
-  for (const Algorithm algorithm : all_algorithms()) {
-    if (!has_algorithm(Collective::allreduce, algorithm)) continue;
-    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg})
-      for (const auto& node_of : std::vector<std::vector<int>>{{0, 0}, {0, 0, 0}, {0, 0, 1, 1}, {0, 0, 0, 1, 1, 1}}) {
-        const PreparedPlan plan(*make_plan({algorithm, 0, node_of, op}));
-        for (StepId id = 0; id < plan.plan.steps.size(); ++id) {
-          const PreparedPlan::Onward& onward = plan.onward[id];
-          const StepId last = onward.finish != PreparedPlan::none ? onward.finish : id;
-          for (const StepId send : onward.sends) {
-            EXPECT_EQ(plan.plan.steps[send].from, plan.plan.steps[last].to);
-            EXPECT_EQ(plan.plan.steps[send].dependencies, 1u);
-          }
-          if (onward.sends.empty() || onward.finish != PreparedPlan::none) continue;
-          const Step& step = plan.plan.steps[id];
-          for (std::uint32_t i = 0; i < step.successor_count; ++i)  // what goes on so is a partial result
-            EXPECT_NE(plan.plan.steps[plan.plan.successors[step.first_successor + i]].kind, StepKind::finish)
-                << name(algorithm);
-        }
-      }
-  }
-}
-
-TEST(PreparedPlan, of_nothing_is_nothing) {
-  const PreparedPlan nothing{Plan{}};
-  EXPECT_EQ(nothing.plan.largest_message, 0u);
-  EXPECT_TRUE(nothing.first_steps.empty());
-}
+using fixture::prepared;
 
 Call vector_of(std::size_t count, std::size_t element_bytes) {
   Call call;
@@ -477,16 +322,6 @@ TEST(Tiling, of_landings_between_hosts_is_by_several_messages_of_a_vector_that_i
   EXPECT_EQ(tiling((1 << 20) + 4).eager_bytes, rules.eager_bytes);
   EXPECT_EQ(tiling(2 << 20).tiles, 8u);
   EXPECT_EQ(landings_over_network(3, false).count, 0u) << "of more ranks";
-}
-
-TEST(Signature, is_described_also_when_a_peer_made_it_up) {
-  Signature signature;
-  signature.collective = signature.type = signature.op = signature.algorithm = 255;
-  signature.count = ~std::uint64_t{0};
-  EXPECT_THAT(describe(signature), ::testing::HasSubstr("unknown type"));
-  Call call;
-  call.count = 7;
-  EXPECT_EQ(call.describe(), "allreduce(7 x float32, sum, ring)");
 }
 
 }  // namespace

@@ -1,0 +1,104 @@
+// Memory that operations borrow, of the host and of a device.
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+
+#include "runtime/memory/device_scratch.hpp"
+#include "runtime/memory/scratch.hpp"
+#include "tests/support/fake_device.hpp"
+
+namespace fabring {
+namespace {
+
+TEST(Scratch, counts_what_it_promised_and_has_memory_for_it_only_when_that_is_asked_for) {
+  Scratch scratch(3 * 4096);
+  ASSERT_TRUE(scratch.promise(5000));
+  EXPECT_EQ(scratch.lent(), 8192u);
+  EXPECT_EQ(scratch.held(), 0u);
+  EXPECT_FALSE(scratch.promise(5000));
+  EXPECT_EQ(scratch.borrow(5000), nullptr);
+  std::byte* const block = scratch.keep_promise(5000);
+  ASSERT_NE(block, nullptr);
+  EXPECT_EQ(scratch.lent(), 8192u);
+  EXPECT_EQ(scratch.held(), 8192u);
+  scratch.give_back(block, 5000);
+  EXPECT_EQ(scratch.lent(), 0u);
+  ASSERT_TRUE(scratch.promise(5000));
+  EXPECT_EQ(scratch.keep_promise(5000), block) << "it was kept";
+  scratch.give_back(block, 5000);
+  ASSERT_TRUE(scratch.promise(5000));
+  scratch.release_promise(5000);
+  EXPECT_EQ(scratch.lent(), 0u);
+}
+
+TEST(Scratch, lends_up_to_its_budget_and_what_came_back_again) {
+  Scratch scratch(3 * 4096);
+  std::byte* a = scratch.borrow(4096);
+  std::byte* b = scratch.borrow(1);
+  std::byte* c = scratch.borrow(4095);
+  ASSERT_TRUE(a && b && c);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(b) % 4096, 0u);
+  std::memset(c, 1, 4095);
+  EXPECT_EQ(scratch.lent(), 3u * 4096);
+  EXPECT_EQ(scratch.borrow(1), nullptr);
+  scratch.give_back(b, 1);
+  EXPECT_EQ(scratch.borrow(4096), b);
+  for (std::byte* block : {a, b, c}) scratch.give_back(block, 4096);
+  EXPECT_EQ(scratch.lent(), 0u);
+}
+
+TEST(Scratch, makes_room_by_dropping_kept_blocks_of_other_sizes) {
+  Scratch scratch(4 * 4096);
+  std::vector<std::byte*> small;
+  for (int i = 0; i < 4; ++i) small.push_back(scratch.borrow(4096));
+  for (std::byte* block : small) scratch.give_back(block, 4096);
+  std::byte* large = scratch.borrow(4 * 4096);
+  ASSERT_NE(large, nullptr);
+  EXPECT_LE(scratch.held(), scratch.budget());
+  scratch.give_back(large, 4 * 4096);
+}
+
+TEST(Scratch, beyond_the_budget_keeps_nothing) {
+  Scratch scratch(4096);
+  std::byte* within = scratch.borrow(4096);
+  std::byte* beyond = scratch.borrow(8192, true);
+  ASSERT_TRUE(within && beyond);
+  EXPECT_EQ(scratch.held(), 3u * 4096);
+  scratch.give_back(beyond, 8192);
+  EXPECT_EQ(scratch.held(), 4096u);
+  scratch.give_back(within, 4096);
+}
+
+TEST(Scratch, promises_beyond_the_budget_are_memory_only_when_they_are_kept) {
+  Scratch scratch(4096);
+  ASSERT_TRUE(scratch.promise(8192, true));
+  EXPECT_EQ(scratch.held(), 0u);
+  EXPECT_FALSE(scratch.promise(1)) << "others wait until it is over";
+  scratch.release_promise(8192);
+  EXPECT_TRUE(scratch.promise(1));
+  scratch.release_promise(1);
+}
+
+TEST(DeviceScratch, lends_kept_blocks_for_less_and_passes_its_budget_only_when_told_to) {
+  const auto device = std::make_shared<fixture::FakeDevice>(1, 2);
+  DeviceScratch scratch(device, 3 * 8192);
+  const auto large = scratch.borrow(0, 16384), small = scratch.borrow(0, 5000);
+  ASSERT_TRUE(large.at != nullptr && small.at != nullptr);
+  EXPECT_EQ(scratch.held(), 3u * 8192);
+  EXPECT_EQ(scratch.borrow(0, 1).at, nullptr);
+  scratch.give_back(0, large);
+  EXPECT_EQ(scratch.borrow(1, 1).at, nullptr) << "it is another device's";
+  const auto again = scratch.borrow(0, 4096);
+  EXPECT_EQ(again.at, large.at) << "larger than asked for, and kept";
+  const auto beyond = scratch.borrow(0, 4096, true);
+  ASSERT_NE(beyond.at, nullptr);
+  EXPECT_EQ(scratch.borrow(0, 4096).at, nullptr) << "what is held is beyond the budget";
+  for (const auto& block : {small, again, beyond}) scratch.give_back(0, block);
+  EXPECT_EQ(scratch.borrow(0, 16384).at, large.at);
+  scratch.give_back(0, large);
+}
+
+}  // namespace
+}  // namespace fabring

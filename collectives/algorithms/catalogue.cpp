@@ -47,9 +47,11 @@ constexpr CatalogueEntry catalogue[] = {
 
     {Collective::gather, direct_one_shot, gather_by_direct},
     {Collective::gather, binomial, gather_by_binomial},
+    {Collective::gather, hierarchical, gather_by_hierarchical},
 
     {Collective::scatter, direct_one_shot, scatter_by_direct},
     {Collective::scatter, binomial, scatter_by_binomial},
+    {Collective::scatter, hierarchical, scatter_by_hierarchical},
 
     {Collective::alltoall, direct_one_shot, alltoall_by_direct},
     {Collective::alltoall, bruck, alltoall_by_bruck, Claim::none, false, true},

@@ -47,6 +47,8 @@ Form reduce_by_hierarchical;
 Form reduce_scatter_by_hierarchical;
 Form all_gather_by_hierarchical;
 Form broadcast_by_hierarchical;
+Form gather_by_hierarchical;
+Form scatter_by_hierarchical;
 Form alltoall_by_hierarchical;
 
 Form allreduce_by_binomial;

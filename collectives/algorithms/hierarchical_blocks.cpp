@@ -3,49 +3,14 @@
 // in its node as the block's own rank, so that all local ranks share the work. Blocks of ranks do not lie together, so
 // each is a message. N - 1 or log2 N rounds between nodes and one inside, or the same backwards.
 
-#include <algorithm>
 #include <utility>
 
+#include "collectives/algorithms/carriers.hpp"
 #include "collectives/algorithms/forms.hpp"
-#include "collectives/algorithms/lanes.hpp"
 #include "collectives/algorithms/pieces.hpp"
 
 namespace fabring {
 namespace {
-
-class Carriers {
- public:
-  Carriers(const PlanBuilder& plan, std::span<const int> node_of) : nodes_(make_lanes(node_of).nodes) {
-    while (node_of[at(nodes_[at(own_)].front())] != node_of[at(plan.rank())]) ++own_;
-  }
-
-  int nodes() const { return static_cast<int>(nodes_.size()); }
-  /// What nodes exchange to reduce and scatter: arcs of nodes whose blocks travel.
-  std::vector<Exchange> rounds() const {
-    std::size_t largest = 0;
-    for (const auto& node : nodes_) largest = std::max(largest, node.size());
-    return ring_between(nodes(), static_cast<std::int64_t>(largest)) ? ring_rounds(own_, nodes())
-                                                                     : circulant_rounds(own_, nodes());
-  }
-  const std::vector<Rank>& node(int index) const { return nodes_[at(modulo(index, nodes()))]; }
-  int own() const { return own_; }
-  /// The rank on `node` that carries the block of the rank at place `local` of node `home`.
-  Rank carrier(int node, int home, std::size_t local) const {
-    if (modulo(node - home, nodes()) == 0) return this->node(home)[local];
-    return this->node(node)[local * this->node(node).size() / this->node(home).size()];
-  }
-  /// Calls visit(rank of the block, its carrier on this node, its carrier on `node`) for the blocks of a node's ranks.
-  template <class Visit>
-  void for_blocks_of(int home, int node, Visit visit) const {
-    for (std::size_t i = 0; i < this->node(home).size(); ++i) {
-      visit(this->node(home)[i], carrier(own_, home, i), carrier(node, home, i));
-    }
-  }
-
- private:
-  std::vector<std::vector<Rank>> nodes_;
-  int own_ = 0;
-};
 
 /// Scratch areas of a block each. What is sent in one round is free again after the next: a rank that had to wait for
 /// its own send before it takes in what others send in the same round could wait for itself.

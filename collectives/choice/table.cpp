@@ -41,7 +41,7 @@ std::string_view never_chosen(Collective collective, Algorithm algorithm, const 
 /// send each other all they have, and ask for nothing, leave no gap.
 void prefer_steady(std::vector<Candidate>& all, Collective collective, std::uint64_t bytes, const WorldShape& shape,
                    const Machine& machine) {
-  const Nanoseconds percent = steady_percent(bytes, shape);
+  const Nanoseconds percent = steady_percent(collective, bytes, shape);
   if (percent == 0 || all.empty()) return;
   const Algorithm first = all.front().algorithm;
   if (reduces(collective) && rules_for(machine.tiling, collective, name(first), shape.ranks, bytes).landing_bytes != 0)
@@ -66,9 +66,10 @@ Constraints constraints_of(std::size_t variant) { return {(variant & 1) != 0, (v
 
 }  // namespace
 
-int steady_percent(std::uint64_t bytes, const WorldShape& shape) {
+int steady_percent(Collective collective, std::uint64_t bytes, const WorldShape& shape) {
   constexpr std::uint64_t long_vector = std::uint64_t{64} << 10;
-  if (shape.nodes == 1) return 0;
+  const bool one_end = collective == Collective::gather || collective == Collective::scatter;
+  if (shape.nodes == 1 || one_end) return 0;
   return shape.nodes > 2 && bytes >= long_vector ? 12 : 3;
 }
 
@@ -227,7 +228,7 @@ std::string reason_text(const Chosen& chosen, Collective collective, std::uint64
                      std::to_string(shape.ranks) + (shape.ranks == 1 ? " rank" : " ranks");
   if (shape.nodes > 1) text += " on " + std::to_string(shape.nodes) + " nodes";
   const std::uint64_t as = ChoiceTable::priced_as(bytes);
-  const int percent = steady_percent(as, shape);
+  const int percent = steady_percent(collective, as, shape);
   const std::string of_class = as == bytes ? ""
                                            : " for sizes " + std::string(bytes < as ? "up to " : "above ") +
                                                  size_text(as) + ", priced as " + size_text(as);

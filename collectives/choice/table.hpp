@@ -52,7 +52,7 @@ std::vector<Candidate> candidates(Collective collective, std::uint64_t bytes, co
                                   const Machine& machine, const Constraints& constraints = {});
 
 /// By how much the price of hierarchical or the ring may be above the lowest, to be preferred; 0 on one node.
-int steady_percent(std::uint64_t bytes, const WorldShape& shape);
+int steady_percent(Collective collective, std::uint64_t bytes, const WorldShape& shape);
 
 class ChoiceTable {
  public:

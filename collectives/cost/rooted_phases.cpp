@@ -103,6 +103,15 @@ Phases PricedWorld::rooted_blocks(Algorithm algorithm, bool downward) const {
     phases.list.back().passing_on = n / 2 - 1;
     if (n > 2) phases.kept = of_others;  // packed on the root but for what travels alone, and unpacked elsewhere
   }
+  if (algorithm == Algorithm::hierarchical) {
+    const std::int64_t outside = n - L;
+    const std::int64_t carriers = std::max<std::int64_t>(least, 1);
+    const std::int64_t each = (outside + carriers - 1) / carriers;
+    const std::int64_t of_root = n - 1 - each;  // from the ranks beside it
+    if (N > 1)
+      phases.list = {{0, 1, share(n), each, 0, static_cast<std::uint64_t>(outside) * share(n), carriers, outside}};
+    if (of_root > 0) phases.list.push_back({1, 0, share(n), of_root, 0, 0, 1, of_root});
+  }
   for (Phase& phase : phases.list) phase.downward = downward && n > 2;
   return phases;
 }

@@ -37,7 +37,7 @@ TEST(ChoiceTable, ChoosesWhatHasTheLowestPrice) {
           const Algorithm steady = chosen(made, bytes);
           EXPECT_TRUE(shape.nodes > 1 && (steady == Algorithm::hierarchical || steady == Algorithm::ring))
               << name(other) << " " << bytes;
-          EXPECT_LE(*price, *others + *others / 100 * steady_percent(bytes, shape)) << name(other) << " " << bytes;
+          EXPECT_LE(*price, *others + *others / 100 * steady_percent(Collective::allreduce, bytes, shape)) << name(other) << " " << bytes;
         }
       }
     }

@@ -42,6 +42,20 @@ TEST(Choices, TakesFewRoundsForSmallVectorsAndFewBytesForLongOnes) {
   EXPECT_EQ(chosen(ChoiceTable::make({64, 8, 8, 8}, *find_machine("efa-400")), 64 * mebi), Algorithm::hierarchical);
 }
 
+// The ranks of the root's node share what comes in or goes out only if each has a card for it.
+TEST(Choices, SharesWhatARootTakesInWhereItsNodeHasCardsForIt) {
+  for (const Collective collective : {Collective::gather, Collective::scatter}) {
+    for (const std::uint64_t bytes : {16 * mebi, 256 * mebi}) {
+      for (const char* machine : {"efa-400", "efa-3200"}) {
+        const ChoiceTable made = ChoiceTable::make({64, 8, 8, 8}, *find_machine(machine));
+        EXPECT_EQ(choose(made, collective, bytes).algorithm, Algorithm::hierarchical) << machine << " " << bytes;
+      }
+      const ChoiceTable one_card = ChoiceTable::make({64, 8, 8, 8}, *find_machine("10g"));
+      EXPECT_NE(choose(one_card, collective, bytes).algorithm, Algorithm::hierarchical) << bytes;
+    }
+  }
+}
+
 TEST(Choices, TakesOneRoundBetweenGpusUntilReadingAllDataCostsMoreThanALaunch) {
   for (const auto& [ranks, last_of_one] : {std::pair{2, 8 * mebi}, {4, 512 * kibi}, {8, 256 * kibi}}) {
     Machine gpus = *find_machine("cuda-ipc");

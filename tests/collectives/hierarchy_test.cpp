@@ -222,6 +222,45 @@ TEST(Hierarchical, OtherCollectivesAddTheRoundsOfNodesAndOfRanks) {
   }
 }
 
+TEST(Hierarchical, GatherAndScatterCrossOnceAndTheRanksOfTheRootsNodeShareIt) {
+  constexpr std::size_t block = 12;
+  for (const std::vector<int>& shape : std::vector<std::vector<int>>{{4, 4, 4}, {2, 4, 3}, {3, 1}, {1, 3}, {5}}) {
+    const auto nodes = test::nodes_of(shape);
+    const auto outside = [&](Rank root) {
+      return nodes.size() - static_cast<std::size_t>(std::count(nodes.begin(), nodes.end(), nodes[at(root)]));
+    };
+    for (Rank root = 0; root < static_cast<Rank>(nodes.size()); ++root) {
+      const std::string where = test::text(nodes) + ", root " + std::to_string(root);
+      for (const Collective collective : {Collective::gather, Collective::scatter}) {
+        std::map<Rank, std::size_t> carried;  // elements that cross, by the rank of the root's node
+        std::size_t all = 0;
+        std::size_t scratch = 0;
+        for (const Plan& plan : test::plans_of({collective, Algorithm::hierarchical}, nodes, ReduceOp::sum, root)) {
+          scratch = std::max(scratch, plan.scratch.size());
+          const auto sent = bytes_sent_to(plan, block, 1);
+          for (std::size_t peer = 0; peer < sent.size(); ++peer) {
+            if (nodes[peer] == nodes[at(plan.rank)]) continue;
+            const Rank beside_root = collective == Collective::gather ? static_cast<Rank>(peer) : plan.rank;
+            if (sent[peer] > 0) {
+              EXPECT_EQ(nodes[at(beside_root)], nodes[at(root)]) << where;
+            }
+            carried[beside_root] += sent[peer];
+            all += sent[peer];
+          }
+        }
+        EXPECT_EQ(all, outside(root) * block) << name(collective) << ", " << where;
+        EXPECT_LE(scratch, 4u) << where;
+        if (shape != std::vector<int>{4, 4, 4}) continue;
+        for (const auto& [rank, elements] : carried) {
+          if (nodes[at(rank)] == nodes[at(root)]) {
+            EXPECT_EQ(elements * 4, all) << name(collective) << ", " << where;
+          }
+        }
+      }
+    }
+  }
+}
+
 // The rows of docs/algorithms.md, also where they say "at most" or are of nodes of one rank.
 TEST(Hierarchical, RoundsAreThoseOfTheDocument) {
   const auto rounds = [](Collective collective, std::size_t nodes, std::size_t local) {
@@ -247,6 +286,11 @@ TEST(Hierarchical, RoundsAreThoseOfTheDocument) {
       EXPECT_EQ(rounds(Collective::reduce, nodes, local), local - 1 + nodes - 1 + inside) << where;
       EXPECT_EQ(rounds(Collective::broadcast, nodes, local), local - 1 + nodes - 1 + inside) << where;
       EXPECT_EQ(rounds(Collective::alltoall, nodes, local), 1 + inside) << where;
+      for (const Collective collective : {Collective::gather, Collective::scatter}) {
+        // A carrier's fifth block waits until its first has gone on.
+        const std::size_t taken_up = (nodes - 1 + 3) / 4;
+        EXPECT_EQ(rounds(collective, nodes, local), local == 1 ? 1 : 2 * taken_up) << name(collective) << ", " << where;
+      }
     }
   }
 }

@@ -67,7 +67,7 @@ TEST(Guard, EveryCollectiveThatCanBeComposedIsThere) {
     }
   }
   EXPECT_EQ(names, (std::set<std::string_view>{"allreduce", "reduce", "reduce_scatter", "all_gather", "broadcast",
-                                               "gather", "scatter", "barrier"}));
+                                               "gather", "scatter", "alltoall", "barrier"}));
   EXPECT_EQ(guard_pairs({in.data(), middle.data(), out.data()}, 16, DataType::float32, 1, 4, false).size() + 1,
             pairs.size());
 }

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 
 #include "collectives/algorithms.hpp"
 #include "collectives/cost/machine.hpp"
@@ -29,6 +30,34 @@ TEST(NodeLayout, ReadsListsAndNumbersOfNodes) {
   EXPECT_FALSE(tools::node_layout("4", 3));
   EXPECT_FALSE(tools::node_layout("2,x", 0));
   EXPECT_FALSE(tools::node_layout("2,0", 0));
+}
+
+TEST(Plan, TheProofIsThereForPrograms) {
+  const auto good = run({"plan", "allreduce", "-n", "3", "--algorithm", "ring", "--count", "300", "--check", "--json"});
+  EXPECT_EQ(good.code, 0) << good.err;
+  auto proof = nlohmann::json::parse(good.out);
+  EXPECT_EQ(proof["proved"], true);
+  EXPECT_EQ(proof["error"], nullptr);
+  EXPECT_EQ(proof["rounds"], 4);
+  EXPECT_EQ(proof["messages"], 12);
+  EXPECT_EQ(proof["counts"], nlohmann::json({300}));
+  EXPECT_EQ(proof["in_rank_order"], false);
+  EXPECT_EQ(proof["sent"], nlohmann::json::parse("[[0,1,1600],[1,2,1600],[2,0,1600]]"));
+
+  const std::string file = testing::TempDir() + "proof_" + std::to_string(::getpid()) + ".json";
+  ASSERT_EQ(run({"plan", "broadcast", "-n", "3", "--algorithm", "direct", "--json", "--output", file}).code, 0);
+  std::ifstream in(file);
+  auto plans = nlohmann::json::parse(in);
+  plans[0]["steps"][1]["from"] = plans[0]["steps"][0]["from"];
+  plans[0]["steps"][1]["peer"] = 1;  // rank 2 gets nothing
+  std::ofstream(file) << plans;
+  const auto bad = run({"plan", "--load", file, "--check", "--json"});
+  EXPECT_EQ(bad.code, 1);
+  proof = nlohmann::json::parse(bad.out);
+  EXPECT_EQ(proof["proved"], false);
+  EXPECT_THAT(bad.err, HasSubstr(proof["error"].get<std::string>()));
+  EXPECT_FALSE(proof.contains("steps"));
+  std::remove(file.c_str());
 }
 
 TEST(Plan, PrintsStepsBytesAndProof) {
@@ -230,7 +259,6 @@ TEST(Plan, SaysWhatIsWrongWithItsUse) {
       {{"plan", "allreduce", "-n", "2", "--machine", "efa-40"}, "efa-400"},
       {{"plan", "allreduce", "-n", "3", "--ndoes", "2"}, "did you mean '--nodes'?"},
       {{"plan", "allreduce", "-n", "3", "--json", "--rank", "1"}, "--json"},
-      {{"plan", "allreduce", "-n", "3", "--json", "--check"}, "--json"},
       {{"plan", "allreduce", "-n", "2", "-d", "bool", "-o", "avg"}, "bool has no such operation"},
       {{"plan", "allreduce", "-n", "300", "--algorithm", "direct_one_shot", "-d", "float64", "--count",
         "9000000000000000"},

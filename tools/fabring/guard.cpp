@@ -32,6 +32,13 @@ std::vector<GuardPair> guard_pairs(const GuardBuffers& buffers, std::size_t elem
   const auto reduce_scatter_first = Operation::reduce_scatter(in, own, block, type, sum);
   const auto all_gather_last = Operation::all_gather(own, middle, block, type);
 
+  const auto alltoall = Operation::alltoall(in, out, block, type);
+  std::vector<Operation> scatters;
+  for (Rank from = 0; from < ranks; ++from) {
+    std::byte* place = out + static_cast<std::size_t>(from) * block * size_of(type);
+    scatters.push_back(Operation::scatter(in, place, block, type, from));
+  }
+
   std::vector<GuardPair> pairs{
       {"allreduce", "reduce + broadcast", {allreduce}, {reduce_first, broadcast}},
       {"allreduce", "reduce_scatter + all_gather", {allreduce}, {reduce_scatter_first, all_gather_last}},
@@ -50,6 +57,8 @@ std::vector<GuardPair> guard_pairs(const GuardBuffers& buffers, std::size_t elem
        {Operation::scatter(in, own, block, type, root), all_gather_last}},
       {"gather", "all_gather", {gather}, {all_gather}},
       {"scatter", "broadcast", {scatter}, {broadcast}},
+      {"all_gather", "alltoall", {all_gather}, {alltoall}},
+      {"alltoall", "a scatter from every rank", {alltoall}, scatters},
   };
   if (with_barrier)
     pairs.push_back(

@@ -26,6 +26,7 @@
 #include "tools/fabring/output.hpp"
 #include "tools/fabring/plan_json.hpp"
 #include "tools/fabring/prices.hpp"
+#include "tools/fabring/proof_json.hpp"
 
 namespace fabring::tools {
 namespace {
@@ -235,6 +236,8 @@ Result<Proof> prove(const PlanOptions& options, const World& world) {
   Proof proof;
   proof.report = *report;
   proof.counts = {world.count};
+  proof.in_rank_order = report->in_rank_order;
+  proof.in_one_step = report->in_one_step;
   return proof;
 }
 
@@ -249,7 +252,8 @@ std::string proved_counts(const Proof& proof, Collective collective) {
 int show(const PlanOptions& options, const World& world, Output& out) {
   const auto proof = prove(options, world);
   if (options.json) {
-    out.write(plans_to_json(world.plans));
+    out.write(options.check_only ? proof_to_json(world.plans, proof, world.count, world.type)
+                                 : plans_to_json(world.plans));
     std::cerr << world.prices;  // stdout is JSON and nothing else
   } else {
     out.write(world.title + world.prices);
@@ -288,13 +292,13 @@ int run(const PlanOptions& options, const Session& session) {
   const bool loads = !options.load.empty();
   const bool shaped = options.algorithm != "auto" || !options.nodes.empty() || options.root != 0 || options.explain ||
                       options.machine != PlanOptions().machine;
-  const bool part_of_json = options.json && (options.rank >= 0 || options.check_only);
+  const bool part_of_json = options.json && options.rank >= 0;
   Result<World> world = wrong_argument("nothing may follow --");
   if (loads && shaped)
     world = wrong_argument(
         "--load takes plans as they are: leave out --algorithm, --nodes, --root, --machine and --explain");
   else if (part_of_json)
-    world = wrong_argument("--json writes the plans of all ranks: leave out --rank and --check");
+    world = wrong_argument("--json writes the plans of all ranks, or with --check their proof: leave out --rank");
   else if (session.command.empty())
     world = loads ? load_world(options) : make_world(options);
   if (world) return show(options, *world, out);
@@ -367,7 +371,7 @@ void add_plan(CLI::App& app, Session& session) {
       ->type_name("R");
   command->add_flag("--check", options->check_only, "Print the proof only");
   command->add_flag("--explain", options->explain, "Also the prices of all algorithms, and why one is chosen");
-  command->add_flag("--json", options->json, "Write the plans of all ranks as JSON");
+  command->add_flag("--json", options->json, "Write the plans of all ranks as JSON, with --check the proof");
   command->add_option("--load", options->load, "Take the plans from a file that --json wrote")->type_name("FILE");
   command->add_option("--output", options->output, "Write to a file")->type_name("FILE");
   command->footer(

@@ -128,6 +128,13 @@ TEST(PerfExplain, PredictedStandsBesideMeasured) {
             "2 of 5 predictions within 20% of what was measured; farthest off: 4000000 B: ring (0.50x)");
 }
 
+TEST(PerfExplain, WhatIsPredictedForOrdinaryMemoryIsNotComparedWithMapped) {
+  PredictionLines lines(true);
+  EXPECT_EQ(lines.add(choice_of(4000), sample()),
+            "4000000 B: ring predicted 4000.0 us in ordinary memory, measured 2000.0 us in mapped");
+  EXPECT_THAT(lines.summary(), testing::StartsWith("predictions are for ordinary memory"));
+}
+
 TEST(PerfPlot, HasACurveForEachWayAndLeavesOutWhatHasNoPlace) {
   Measurement nothing;
   const Chart chart = bandwidth_chart({}, {4, 2, "tcp", 1, {}}, {nothing, sample(), sample(true)});

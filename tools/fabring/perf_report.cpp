@@ -57,6 +57,9 @@ std::string PredictionLines::add(const Choice& choice, const Measurement& measur
                                         measurement.in_place ? " in place" : "", measurement.algorithm);
   if (found == choice.candidates.end() || found->predicted_us <= 0)
     return where + fmt::format(" measured {} us, no prediction", microseconds_text(measurement.time_us));
+  if (mapped_)
+    return where + fmt::format(" predicted {} us in ordinary memory, measured {} us in mapped",
+                               microseconds_text(found->predicted_us), microseconds_text(measurement.time_us));
   const double ratio = found->predicted_us / measurement.time_us;
   ++compared_;
   if (within_20_percent(ratio)) ++close_;
@@ -69,6 +72,7 @@ std::string PredictionLines::add(const Choice& choice, const Measurement& measur
 }
 
 std::string PredictionLines::summary() const {
+  if (mapped_) return "predictions are for ordinary memory, by which algorithms are chosen: mapped memory has no price";
   if (compared_ == 0) return "nothing was predicted";
   return fmt::format("{} of {} predictions within 20% of what was measured; farthest off: {} ({:.2f}x)", close_,
                      compared_, worst_at_.empty() ? "none" : worst_at_, worst_);

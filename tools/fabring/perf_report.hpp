@@ -52,11 +52,14 @@ double bus_factor(Collective collective, int ranks);
 /// What was predicted beside what was measured, a line for each measurement and one for all.
 class PredictionLines {
  public:
+  /// Only ordinary memory is priced; which buffers are mapped one rank alone knows.
+  explicit PredictionLines(bool mapped = false) : mapped_(mapped) {}
   /// "1 MiB in place: ring predicted 430 us, measured 404 us (0.94x)"
   std::string add(const Choice& choice, const Measurement& measurement);
   std::string summary() const;
 
  private:
+  bool mapped_;
   std::size_t compared_ = 0;
   std::size_t close_ = 0;  ///< predictions of 0.8 to 1.2 times what was measured
   double worst_ = 1;       ///< predicted / measured

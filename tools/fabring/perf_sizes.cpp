@@ -32,7 +32,7 @@ Result<std::uint64_t> measure_sizes(PerfJob& job) {
   if (options.explain && job.writes()) explain_choices(*measuring, options);
   PerfReport report(options, job.facts());
   job.write(report.header());
-  PredictionLines predictions;
+  PredictionLines predictions(options.mapped);
   std::vector<Measurement> all;
   std::uint64_t wrong = 0;
   for (std::size_t i = 0; i < options.sizes.size(); ++i) {

@@ -16,7 +16,7 @@ packages=(
   g++ cmake ninja-build pkg-config ccache          # build
   libfabric-dev libhwloc-dev libboost-dev libhwy-dev libssl-dev libfmt-dev  # the library
   libcli11-dev nlohmann-json3-dev                  # the command
-  libgtest-dev libgmock-dev libbenchmark-dev python3 iproute2  # tests and benchmarks
+  libgtest-dev libgmock-dev libbenchmark-dev python3 python3-yaml iproute2  # tests and benchmarks
   python3-dev python3-venv                         # the Python package
   libeigen3-dev zlib1g-dev dataset-fashion-mnist   # the training example
 )

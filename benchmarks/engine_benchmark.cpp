@@ -5,11 +5,16 @@
 //
 // per_message: the time of a whole allreduce between two ranks, both in this thread, divided by the messages of one of
 // them; segments are short, so it is hardly about bytes. call: a blocking allreduce of two threads through shared
-// memory, each way a line of 64 bytes; its real time needs a core for each.
+// memory, each way a line of 64 bytes; its real time needs a core for each. flag_round: the least that such a call can
+// take, a number written to a line of shared memory until the other thread has answered in another.
 
 #include <benchmark/benchmark.h>
 
+#include <sys/mman.h>
+
 #include <atomic>
+#include <cstdint>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -77,6 +82,41 @@ void call(benchmark::State& state) {
       benchmark::Counter(batch, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 BENCHMARK(call)->Arg(4)->Arg(1 << 10)->Arg(16 << 10)->UseRealTime()->Unit(benchmark::kMicrosecond);
+
+struct Flags {
+  alignas(128) std::atomic<std::uint64_t> asked{0};
+  alignas(128) std::atomic<std::uint64_t> answered{0};
+};
+
+void flag_round(benchmark::State& state) {
+  void* memory = ::mmap(nullptr, sizeof(Flags), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return state.SkipWithError("no shared memory");
+  auto* flags = new (memory) Flags;
+  constexpr std::uint64_t over = ~std::uint64_t{0};
+  constexpr int batch = 1000;
+  std::thread peer([flags] {
+    for (std::uint64_t seen = 0; seen != over;) {
+      const std::uint64_t asked = flags->asked.load(std::memory_order_acquire);
+      if (asked == seen) continue;
+      seen = asked;
+      flags->answered.store(seen, std::memory_order_release);
+    }
+  });
+  std::uint64_t round = 0;
+  for (auto _ : state) {
+    for (int i = 0; i < batch; ++i) {
+      flags->asked.store(++round, std::memory_order_release);
+      while (flags->answered.load(std::memory_order_acquire) != round) {
+      }
+    }
+  }
+  flags->asked.store(over, std::memory_order_release);
+  peer.join();
+  ::munmap(memory, sizeof(Flags));
+  state.counters["per_round"] =
+      benchmark::Counter(batch, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+BENCHMARK(flag_round)->UseRealTime()->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 

@@ -79,7 +79,8 @@ class CommunicatorCore {
 
   // Any thread, under `mutex`.
   mutable std::mutex mutex;
-  Status failed;  ///< the first error
+  Status failed;        ///< the first error
+  bool shrunk = false;  ///< another has taken its place
   void fail(const Status& why) {
     if (!failed.ok()) return;
     failed = why;

@@ -392,6 +392,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   Departures departures_;
   SubgroupLists subgroup_lists_;
   Shrinks shrinks_;
+  std::set<Rank> left_out_;  ///< by shrinks; under mutex_
   std::atomic<bool> looks_when_idle_{false};
 };
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t most_text = 160;
 constexpr std::size_t most_failure = 600;
-constexpr std::uint8_t format = 1;
+constexpr std::uint8_t format = 2;
 
 std::string shown(std::string_view text) {
   std::string clean(text);
@@ -65,7 +65,7 @@ bool take(WireReader& in, OperationState& operation) {
 void put(WireWriter& out, const CommunicatorState& communicator) {
   out.number(communicator.id).text(communicator.label, most_text).number(communicator.members);
   out.number(communicator.called).text(communicator.last_call, most_text).number(communicator.failed);
-  out.text(communicator.failure, most_failure);
+  out.text(communicator.failure, most_failure).number(static_cast<std::uint8_t>(communicator.shrunk));
 }
 
 bool take(WireReader& in, CommunicatorState& communicator) {
@@ -76,6 +76,7 @@ bool take(WireReader& in, CommunicatorState& communicator) {
   communicator.last_call = shown(in.text(most_text));
   communicator.failed = in.number<std::uint8_t>();
   communicator.failure = shown(in.text(most_failure));
+  communicator.shrunk = in.number<std::uint8_t>() != 0;
   return in.ok() && communicator.failed <= static_cast<std::uint8_t>(last_error_code);
 }
 
@@ -86,6 +87,8 @@ std::string RankState::encode() const {
   out.number(format).number(rank).number(world).text(job_id, most_text).text(version, most_text).text(host, most_text);
   out.number(pid).number(up_ms).number(idle_ms).number(static_cast<std::uint8_t>(driver));
   out.number(static_cast<std::uint8_t>(leaving)).number(operation_count).number(communicator_count);
+  out.number(static_cast<std::uint16_t>(std::min(left_out.size(), most_left_out)));
+  for (std::size_t i = 0; i < std::min(left_out.size(), most_left_out); ++i) out.number(left_out[i]);
   out.number(static_cast<std::uint8_t>(std::min(communicators.size(), most_communicators)));
   for (std::size_t i = 0; i < std::min(communicators.size(), most_communicators); ++i) put(out, communicators[i]);
   out.number(static_cast<std::uint8_t>(std::min(operations.size(), most_operations)));
@@ -110,7 +113,9 @@ std::optional<RankState> RankState::decode(std::string_view bytes) {
   state.leaving = in.number<std::uint8_t>() != 0;
   state.operation_count = in.number<std::uint32_t>();
   state.communicator_count = in.number<std::uint32_t>();
-  if (!in.ok() || driver > static_cast<std::uint8_t>(Driver::unheard)) return std::nullopt;
+  const auto left_out = in.number<std::uint16_t>();
+  if (!in.ok() || driver > static_cast<std::uint8_t>(Driver::unheard) || left_out > most_left_out) return std::nullopt;
+  for (int i = 0; i < left_out; ++i) state.left_out.push_back(in.number<Rank>());
   const auto communicators = in.number<std::uint8_t>();
   if (communicators > most_communicators) return std::nullopt;
   for (int i = 0; i < communicators; ++i)

@@ -50,6 +50,7 @@ struct CommunicatorState {
   std::string last_call;     ///< what that was, if it has begun
   std::uint8_t failed = 0;   ///< ErrorCode; 0: it is fine
   std::string failure;
+  bool shrunk = false;  ///< shrink() has made another of those who are left
 };
 
 enum class Driver : std::uint8_t {
@@ -62,6 +63,7 @@ struct RankState {
   static constexpr std::size_t most_operations = 12;
   static constexpr std::size_t most_communicators = 12;
   static constexpr std::size_t most_peers = 16;
+  static constexpr std::size_t most_left_out = 256;
 
   Rank rank = -1;
   std::int32_t world = 0;
@@ -73,9 +75,11 @@ struct RankState {
   std::int64_t idle_ms = -1;  ///< since the last operation ended; -1: none has
   Driver driver = Driver::nobody;
   bool leaving = false;
+  std::vector<Rank> left_out;            ///< by shrinks that this rank took part in, ascending
   std::uint32_t operation_count = 0;     ///< in all; those that are listed may be fewer
   std::uint32_t communicator_count = 0;  ///< likewise
-  /// By age, the world first. Where there are too many: those that failed, then those with operations that are listed.
+  /// By age, the world first. Where there are too many: those that failed and were not shrunk, then those with
+  /// operations that are listed.
   std::vector<CommunicatorState> communicators;
   std::vector<OperationState> operations;  ///< running, then waiting, then queued; of each the oldest first
 

@@ -31,7 +31,7 @@ std::uint64_t milliseconds(Time duration) {
 // What is said of a rank is bounded, so what tells most comes first.
 int weight(CommunicatorCore& communicator, bool busy) {
   std::lock_guard lock(communicator.mutex);
-  return !communicator.failed.ok() ? 0 : busy ? 1 : 2;
+  return !communicator.failed.ok() && !communicator.shrunk ? 0 : busy ? 1 : 2;
 }
 
 int weight(OperationPhase phase) {
@@ -84,6 +84,10 @@ RankState EngineCore::outline(const std::set<const CommunicatorCore*>& busy) con
   if (const Time ended = last_end_.load(std::memory_order_relaxed); ended != Time{})
     state.idle_ms = static_cast<std::int64_t>(milliseconds(now - ended));
   state.leaving = left_.load();
+  {
+    const std::lock_guard lock(mutex_);
+    state.left_out.assign(left_out_.begin(), left_out_.end());
+  }
   auto all = communicators();
   const auto by_id = [](const auto& a, const auto& b) { return a->id < b->id; };
   std::sort(all.begin(), all.end(), by_id);
@@ -108,6 +112,7 @@ RankState EngineCore::outline(const std::set<const CommunicatorCore*>& busy) con
       one.failed = static_cast<std::uint8_t>(communicator->failed.code());
       one.failure = communicator->failed.message();
     }
+    one.shrunk = communicator->shrunk;
     state.communicators.push_back(std::move(one));
   }
   return state;

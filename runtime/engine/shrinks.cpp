@@ -176,7 +176,15 @@ Result<Shrinks::Decision> EngineCore::agree_who_is_left(CommunicatorCore& commun
   const std::lock_guard one_at_a_time(communicator.shrinking);
   auto decision = shrinks_.agree({communicator.global_id(), communicator.shrinks, communicator.label,
                                   communicator.members, communicator.self, parts_.config.timeout});
-  if (decision) ++communicator.shrinks;
+  if (!decision) return decision;
+  ++communicator.shrinks;
+  {
+    const std::lock_guard lock(communicator.mutex);
+    communicator.shrunk = true;
+  }
+  const std::lock_guard lock(mutex_);
+  for (std::size_t member = 0; member < communicator.members.size(); ++member)
+    if (decision->gone[member]) left_out_.insert(communicator.members[member]);
   return decision;
 }
 

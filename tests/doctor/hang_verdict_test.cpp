@@ -329,6 +329,94 @@ TEST(HangVerdict, OnlyADriverOfWhichNothingEndsInBetweenIsHeld) {
   EXPECT_EQ(held_since(before, now), (std::set<Rank>{0, 4}));
 }
 
+const Finding* finding(const Findings& all, std::string_view id) {
+  for (const Finding& one : all)
+    if (one.id == id) return &one;
+  return nullptr;
+}
+
+/// Rank 2 of 4 died; 'world' was shrunk, and the others have a communicator of their own.
+JobPicture shrunk_job() {
+  JobPicture job = job_of(4);
+  job.ranks[2].answering = Answering::unreachable;
+  job.ranks[2].state.reset();
+  for (RankPicture& rank : job.ranks) {
+    if (!rank.state) continue;
+    CommunicatorState& world = rank.state->communicators[0];
+    world.failed = static_cast<std::uint8_t>(ErrorCode::peer_lost);
+    world.failure = "rank 2 (host host2, pid 102) died";
+    world.shrunk = true;
+    rank.state->left_out = {2};
+    rank.state->communicators.push_back({9, "world without rank 2", 3, 6, "", 0, ""});
+  }
+  return job;
+}
+
+TEST(HangVerdict, AJobThatWasShrunkAndGoesOnIsFine) {
+  const Findings findings = judge(shrunk_job(), patience);
+  for (const Finding& one : findings) EXPECT_LE(one.severity, Severity::info) << one.id << ": " << one.what;
+  ASSERT_NE(finding(findings, "hang.shrunk"), nullptr);
+  EXPECT_THAT(finding(findings, "hang.shrunk")->what, HasSubstr("'world' failed on ranks 0, 1 and 3 and was shrunk"));
+  ASSERT_NE(finding(findings, "hang.left_out"), nullptr);
+  EXPECT_EQ(finding(findings, "hang.left_out")->where, "rank 2 (host host2, pid 102)");
+  ASSERT_NE(finding(findings, "hang.none"), nullptr);
+  EXPECT_THAT(finding(findings, "hang.none")->what, HasSubstr("all 3 ranks"));
+}
+
+TEST(HangVerdict, WhatStandsStillAfterAShrinkIsSaid) {
+  JobPicture job = shrunk_job();
+  for (const Rank rank : {0, 1, 3})  // nothing is on its way
+    enter(job.ranks[static_cast<std::size_t>(rank)], 9000, {{rank == 0 ? 1 : 0, 0, 8, 0, 8, 0, true}}).communicator = 9;
+  const Findings findings = judge(job, patience);
+  ASSERT_NE(finding(findings, "hang.standing"), nullptr);
+  EXPECT_THAT(finding(findings, "hang.standing")->what, HasSubstr("'world without rank 2'"));
+  EXPECT_EQ(finding(findings, "hang.none"), nullptr);
+}
+
+TEST(HangVerdict, AFailedCommunicatorThatOneRankHasNotShrunkIsSaidOfThatRank) {
+  JobPicture job = shrunk_job();
+  job.ranks[3].state->communicators[0].shrunk = false;
+  const Findings findings = judge(job, patience);
+  ASSERT_NE(finding(findings, "hang.lost"), nullptr);
+  EXPECT_THAT(finding(findings, "hang.lost")->what, HasSubstr("has failed on rank 3:"));
+}
+
+TEST(HangVerdict, AllThatAreStoppedAreNamed) {
+  JobPicture job = job_of(20);
+  for (std::size_t rank = 1; rank < 13; ++rank) {
+    job.ranks[rank].answering = Answering::stopped;
+    job.ranks[rank].process = 'T';
+    job.ranks[rank].state.reset();
+  }
+  std::string all;
+  for (const Finding& one : judge(job, patience)) {
+    EXPECT_EQ(one.id, "hang.stopped");
+    EXPECT_EQ(one.severity, Severity::critical);
+    all += one.where + "; " + one.what + "\n";
+  }
+  for (int rank = 1; rank < 9; ++rank) EXPECT_THAT(all, HasSubstr("rank " + std::to_string(rank) + " (host"));
+  EXPECT_THAT(all, HasSubstr("the same of ranks 9-12"));
+}
+
+JobPicture large_job() {
+  JobPicture job = job_of(40);
+  job.ranks[5].state->communicators[0].failed = static_cast<std::uint8_t>(ErrorCode::peer_lost);
+  job.ranks[5].state->communicators[0].failure = "rank 39 died";
+  job.ranks[6].state->driver = Driver::unheard;
+  job.ranks[6].state->operation_count = 3;
+  job.ranks[7].state->leaving = true;
+  return job;
+}
+
+TEST(JobText, OfALargeJobTellsFailuresWhoIsUnheardAndWhoLeaves) {
+  const JobPicture job = large_job();
+  const std::string text = job_text(job);
+  EXPECT_THAT(text, HasSubstr("rank 5: 'world' has failed: rank 39 died"));
+  EXPECT_THAT(text, HasSubstr("rank 6: in 3 operations; the thread that drives them does not come round"));
+  EXPECT_THAT(text, HasSubstr("rank 7: leaving the job; 6 called on 'world'"));
+  EXPECT_THAT(text, HasSubstr("ranks 0-4 and 8-39: outside Fabring; 6 called on 'world'"));
+}
+
 TEST(HangVerdict, WhatIsNotKnownIsNotFine) {
   JobPicture job = job_of(2);
   job.ranks[1].answering = Answering::unknown;

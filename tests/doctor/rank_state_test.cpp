@@ -18,7 +18,8 @@ RankState example() {
   state.job_id = "job";
   state.host = "host\nb";
   state.idle_ms = -1;
-  state.communicators.push_back({1, "world", 8, 17, "allreduce(4 x float32, sum, ring)", 3, "rank 1 died"});
+  state.communicators.push_back({1, "world", 8, 17, "allreduce(4 x float32, sum, ring)", 3, "rank 1 died", true});
+  state.left_out = {1, 6};
   OperationState operation;
   operation.communicator = 1;
   operation.sequence = 17;
@@ -36,6 +37,8 @@ TEST(RankState, SurvivesTheWayAndCannotDrawOnATerminal) {
   EXPECT_EQ(read->host, "host?b");
   EXPECT_EQ(read->idle_ms, -1);
   EXPECT_EQ(read->communicators[0].failure, "rank 1 died");
+  EXPECT_TRUE(read->communicators[0].shrunk);
+  EXPECT_EQ(read->left_out, (std::vector<Rank>{1, 6}));
   EXPECT_EQ(read->operations[0].peers[0].in_flight, 2u);
   EXPECT_TRUE(read->operations[0].peers[0].awaited);
 }
@@ -45,6 +48,7 @@ TEST(RankState, ALargeOneStaysWithinWhatTheControlPlaneCarries) {
   state.communicators[0].failure.assign(5000, 'x');
   state.operations[0].call.assign(5000, 'x');
   state.operations[0].peers.resize(500);
+  state.left_out.resize(5000, 7);
   state.communicators.resize(1000, state.communicators[0]);
   state.operations.resize(1000, state.operations[0]);
   EXPECT_LE(state.encode().size(), 32u * 1024);

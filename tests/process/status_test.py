@@ -120,6 +120,32 @@ def never_enters(options, transport):
             require(not rank.errors(), f"rank {rank.number}: being asked was an error")
 
 
+def shrunk(options, transport):
+    """A death that was overcome is not why a job stands still: it is told, and is no longer critical."""
+    with Job(options.program, 4, transport) as job:
+        serve(job)
+        left = job.kill_in_a_loop(2, "world", list(job.ranks))
+        for rank in left:
+            rank.wait_event("error", 20, lambda event: event["rank"] == 2)
+        expect(hang(options, job)[1], "hang.lost")
+        for rank in left:
+            rank.say("shrink on=world name=left")
+        for rank in left:
+            rank.wait_event("shrink", 30, lambda event: event["name"] == "left" and event["code"] == "ok")
+            rank.say("loop on=left steps=2 sizes=65536")
+        for rank in left:
+            rank.wait_event("served", 20, lambda event: event["command"].startswith("loop on=left"))
+        code, findings = hang(options, job)
+        require(code == 0, f"exit code {code}: {findings}")
+        require(all(one["severity"] in ("ok", "info") for one in findings), f"{findings}")
+        require(expect(findings, "hang.shrunk", words=["'world' failed on ranks 0, 1 and 3"]), f"{findings}")
+        require(expect(findings, "hang.left_out", 2), f"{findings}")
+        require(expect(findings, "hang.none", words=["all 3 ranks"]), f"{findings}")
+        for rank in left[:2]:
+            rank.say("loop on=left steps=1 sizes=4194304")
+        found(options, job, "hang.never_entered", 3, ["'world without rank 2'"])
+
+
 def stopped(options, transport):
     with Job(options.program, 3, transport) as job:
         job.start_all([LOOP])
@@ -322,7 +348,7 @@ def main():
     except hosts.NotPossible as reason:
         print(f"several hosts: not here, {reason}")
         several = []
-    cases = [healthy, never_enters, stopped, mismatched, crossed, other_tags, stuck, refused, hostile, off, nothing_left, *several]
+    cases = [healthy, never_enters, shrunk, stopped, mismatched, crossed, other_tags, stuck, refused, hostile, off, nothing_left, *several]
     # What is asked does not depend on the transport; the cases take turns.
     run_cases([(f"{case.__name__.replace('_', ' ')}, {transport}", lambda c=case, t=transport: c(options, t))
                for number, case in enumerate(cases)

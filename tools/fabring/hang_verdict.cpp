@@ -28,7 +28,8 @@ class HangJudge {
   HangJudge(const JobPicture& job, std::uint64_t patience_ms, const std::set<Rank>& held)
       : job_(job), patience_ms_(patience_ms), held_(held) {
     for (const RankPicture& rank : job_.ranks)
-      if (rank.state)
+      if (rank.state) {
+        left_out_.insert(rank.state->left_out.begin(), rank.state->left_out.end());
         for (const OperationState& operation : rank.state->operations) {
           if (is_message(operation)) {
             if (operation.phase != OperationPhase::queued && operation.stuck_ms >= patience_ms_)
@@ -37,6 +38,7 @@ class HangJudge {
             calls_[{operation.communicator, operation.sequence}].push_back({&rank, &operation});
           }
         }
+      }
   }
 
   Findings findings() {
@@ -44,8 +46,9 @@ class HangJudge {
     for (const RankPicture& rank : job_.ranks) absent(rank);
     for (const auto& [key, waiters] : calls_) collective(key, waiters);
     messages();
-    if (found_.empty()) fine();
+    if (found_.size() == past_) fine();
     if (!named()) unlisted();
+    others();
     return std::move(found_);
   }
 
@@ -62,9 +65,29 @@ class HangJudge {
   }
 
   void add(Finding finding) {
-    const auto alike =
-        std::count_if(found_.begin(), found_.end(), [&](const Finding& one) { return one.id == finding.id; });
-    if (static_cast<std::size_t>(alike) < most_findings_of_a_kind) found_.push_back(std::move(finding));
+    const auto alike = std::count_if(found_.begin(), found_.end(), [&](const Finding& one) {
+      return one.id == finding.id && one.severity == finding.severity;
+    });
+    if (static_cast<std::size_t>(alike) < most_findings_of_a_kind)
+      found_.push_back(std::move(finding));
+    else
+      others_[{finding.id, finding.severity}].push_back(std::move(finding));
+  }
+
+  // Those beyond the most that are told one by one: who they are is told all the same.
+  void others() {
+    for (const auto& [kind, findings] : others_) {
+      std::set<Rank> ranks;
+      std::size_t unplaced = 0;
+      for (const Finding& one : findings) {
+        const auto rank = std::find_if(job_.ranks.begin(), job_.ranks.end(),
+                                       [&](const RankPicture& each) { return who(each) == one.where; });
+        rank == job_.ranks.end() ? static_cast<void>(++unplaced) : static_cast<void>(ranks.insert(rank->rank));
+      }
+      std::string what = ranks.empty() ? "" : "the same of " + rank_list(std::vector<Rank>(ranks.begin(), ranks.end()));
+      if (unplaced > 0) what += fmt::format("{}{} more like these", what.empty() ? "" : ", and ", unplaced);
+      found_.push_back({kind.first, kind.second, what, findings.front().why, findings.front().fix, ""});
+    }
   }
 
   // Who waits for a rank, directly, and for how long: "ranks 0-2 wait for it, in allreduce #7 on 'world' for 31 s".
@@ -97,36 +120,54 @@ class HangJudge {
             stuck_ms, true};
   }
 
+  struct Failure {
+    std::uint8_t code = 0;
+    std::string label;
+    std::vector<Rank> ranks;
+  };
+
   void failed_communicators() {
-    std::map<std::string, std::vector<const RankPicture*>> failures;
-    std::map<std::string, std::uint8_t> codes;
-    std::map<std::string, std::string> labels;
+    std::map<std::string, Failure> failures, past;
     for (const RankPicture& rank : job_.ranks)
       if (rank.state)
         for (const CommunicatorState& one : rank.state->communicators)
           if (one.failed != 0) {
-            failures[one.failure].push_back(&rank);
-            codes[one.failure] = one.failed;
-            labels[one.failure] = one.label;
+            Failure& failure = (one.shrunk || left_out_.contains(rank.rank) ? past : failures)[one.failure];
+            failure.code = one.failed;
+            failure.label = one.label;
+            failure.ranks.push_back(rank.rank);
           }
-    for (const auto& [text, ranks] : failures) {
-      const auto code = static_cast<ErrorCode>(codes[text]);
-      std::vector<Rank> numbers;
-      for (const RankPicture* rank : ranks) numbers.push_back(rank->rank);
+    for (const auto& [text, failure] : failures) {
+      const auto code = static_cast<ErrorCode>(failure.code);
       const std::string id = code == ErrorCode::mismatch    ? "hang.mismatch"
                              : code == ErrorCode::peer_lost ? "hang.lost"
                                                             : "hang.failed";
       add(id, Severity::critical, nullptr,
-          fmt::format("communicator '{}' has failed on {}: {}", labels[text], rank_list(numbers), text),
+          fmt::format("communicator '{}' has failed on {}: {}", failure.label, rank_list(failure.ranks), text),
           "every operation on it has ended with this error; a program that does not look at its errors stands still",
           code == ErrorCode::mismatch ? "make all ranks call the same operations in the same order"
                                       : "look at the program's own error handling, and at docs/errors.md");
     }
+    for (const auto& [text, failure] : past)
+      add_past("hang.shrunk", nullptr,
+               fmt::format("communicator '{}' failed on {} and was shrunk; those who are left have gone on: {}",
+                           failure.label, rank_list(failure.ranks), text));
+  }
+
+  // What is over, and explains nothing that stands still now.
+  void add_past(std::string id, const RankPicture* where, std::string what) {
+    const std::size_t before = found_.size();
+    add(std::move(id), Severity::info, where, std::move(what), "", "");
+    past_ += found_.size() - before;
   }
 
   void absent(const RankPicture& rank) {
     const Wait wait = wait_for(rank.rank);
     const std::string& waited = wait.text;
+    if (left_out_.contains(rank.rank) && !wait.any && !rank.state && rank.answering != Answering::left)
+      return add_past(
+          "hang.left_out", &rank,
+          fmt::format("it was lost and left out by a shrink ({}); nobody waits for it", name(rank.answering)));
     switch (rank.answering) {
       case Answering::stopped:
         return add("hang.stopped", Severity::critical, &rank,
@@ -319,11 +360,12 @@ class HangJudge {
   bool named() const { return count(found_, Severity::critical) > 0; }
 
   void fine() {
-    std::size_t busy = 0;
+    std::size_t busy = 0, left = 0;
+    for (const RankPicture& rank : job_.ranks) left += rank.state || !left_out_.contains(rank.rank) ? 1 : 0;
     for (const RankPicture& rank : job_.ranks) busy += rank.state && !rank.state->operations.empty() ? 1 : 0;
     add("hang.none", Severity::ok, nullptr,
-        fmt::format("all {} ranks answer, {} of them in an operation; none has stood still for {}", job_.ranks.size(),
-                    busy, time_text(patience_ms_)),
+        fmt::format("all {} ranks answer, {} of them in an operation; none has stood still for {}", left, busy,
+                    time_text(patience_ms_)),
         "", "");
   }
 
@@ -344,7 +386,10 @@ class HangJudge {
   const std::set<Rank>& held_;
   std::map<Key, std::vector<Waiter>> calls_;
   std::vector<Waiter> messages_;
+  std::set<Rank> left_out_;  // by shrinks
   Findings found_;
+  std::map<std::pair<std::string, Severity>, Findings> others_;  // alike, beyond the most that are told
+  std::size_t past_ = 0;                                         // of found_: what is over
 };
 
 }  // namespace

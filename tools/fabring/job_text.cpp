@@ -52,16 +52,32 @@ std::string subject(const JobPicture& job) {
   return text;
 }
 
+std::string failures(const RankState& state) {
+  std::string text;
+  for (const CommunicatorState& one : state.communicators)
+    if (one.failed != 0)
+      text += fmt::format("'{}' {}: {}\n", one.label, one.shrunk ? "was shrunk when it had failed" : "has failed",
+                          one.failure);
+  return text;
+}
+
+std::string unheard_text(const RankState& state) {
+  return fmt::format("in {} operation{}; the thread that drives them does not come round", state.operation_count,
+                     state.operation_count == 1 ? "" : "s");
+}
+
 // Without process ids and times, so that those who do the same have the same.
 std::string kind(const RankPicture& rank) {
   if (!rank.state) return std::string(name(rank.answering));
+  std::string text = failures(*rank.state);
+  if (rank.state->driver == Driver::unheard) return text + unheard_text(*rank.state);
   if (rank.state->operations.empty()) {
     const auto& all = rank.state->communicators;
-    return fmt::format("outside Fabring{}",
-                       all.empty() ? "" : fmt::format("; {} called on '{}'", all[0].called, all[0].label));
+    return text + fmt::format("{}{}", rank.state->leaving ? "leaving the job" : "outside Fabring",
+                              all.empty() ? "" : fmt::format("; {} called on '{}'", all[0].called, all[0].label));
   }
   const OperationState& first = rank.state->operations.front();
-  std::string text = fmt::format("{}, {}", title(*rank.state, first), first.call);
+  text += fmt::format("{}, {}", title(*rank.state, first), first.call);
   std::vector<Rank> awaited;
   for (const PeerState& peer : first.peers)
     if (peer.awaited) awaited.push_back(peer.rank);
@@ -120,12 +136,8 @@ std::string doing(const RankPicture& rank) {
       break;
   }
   const RankState& state = *rank.state;
-  std::string text;
-  for (const CommunicatorState& one : state.communicators)
-    if (one.failed != 0) text += fmt::format("'{}' has failed: {}\n", one.label, one.failure);
-  if (state.driver == Driver::unheard)
-    return text + fmt::format("in {} operation{}; the thread that drives them does not come round",
-                              state.operation_count, state.operation_count == 1 ? "" : "s");
+  std::string text = failures(state);
+  if (state.driver == Driver::unheard) return text + unheard_text(state);
   for (const OperationState& operation : state.operations) text += operation_text(state, operation) + "\n";
   if (state.operation_count > state.operations.size())
     text += fmt::format("and {} more operations\n", state.operation_count - state.operations.size());

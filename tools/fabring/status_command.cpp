@@ -59,12 +59,14 @@ nlohmann::ordered_json as_json(const RankPicture& rank) {
                              {"members", one.members},
                              {"called", one.called},
                              {"last_call", one.last_call},
-                             {"failure", one.failure}});
+                             {"failure", one.failure},
+                             {"shrunk", one.shrunk}});
   for (const OperationState& one : rank.state->operations) operations.push_back(as_json(one, *rank.state));
   out["up_ms"] = rank.state->up_ms;
   out["idle_ms"] = rank.state->idle_ms;
   out["driver"] = name(rank.state->driver);
   out["leaving"] = rank.state->leaving;
+  out["left_out"] = rank.state->left_out;
   out["communicator_count"] = rank.state->communicator_count;
   out["communicators"] = std::move(communicators);
   out["operation_count"] = rank.state->operation_count;

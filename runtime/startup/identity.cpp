@@ -40,7 +40,7 @@ std::string Identity::encode() const {
   out.number(static_cast<std::uint8_t>(reproducible)).text(machine, most_text).number(link_megabits).number(cores);
   out.number(static_cast<std::uint8_t>(networks_probed)).text(cpus, most_list).number(rails);
   out.number(static_cast<std::uint8_t>(gpus)).number(lent_bytes).number(static_cast<std::uint8_t>(lends));
-  out.text(described_machine, most_machine_bytes).text(provider, most_text);
+  out.text(described_machine, most_machine_bytes).text(provider, most_text).text(wire_type, most_text);
   return out.take();
 }
 
@@ -73,6 +73,7 @@ Result<Identity> Identity::decode(std::string_view bytes) {
   identity.lends = in.number<std::uint8_t>() != 0;
   identity.described_machine = in.text(most_machine_bytes);
   identity.provider = in.text(most_text);
+  identity.wire_type = in.text(most_text);
   if (!in.complete())
     return Status(ErrorCode::mismatch, "a rank sent an identity that cannot be read; it runs another build of Fabring");
   return identity;
@@ -97,6 +98,7 @@ Status compare(const std::vector<Identity>& ranks) {
       return differ(rank, "FABRING_SEGMENT_BYTES", other.segment_bytes, first.segment_bytes);
     if (other.reproducible != first.reproducible)
       return differ(rank, "FABRING_REPRODUCIBLE", other.reproducible, first.reproducible);
+    if (other.wire_type != first.wire_type) return differ(rank, "FABRING_WIRE_TYPE", other.wire_type, first.wire_type);
     if (other.depth != first.depth) return differ(rank, "FABRING_DEPTH", other.depth, first.depth);
   }
   return {};

@@ -28,6 +28,7 @@ struct Identity {
   std::uint32_t depth = 0;
   std::uint64_t scratch_bytes = 0;  ///< FABRING_SCRATCH_BYTES; may differ
   bool reproducible = false;
+  std::string wire_type;            ///< FABRING_WIRE_TYPE: "off", "bfloat16"
   std::string machine;              ///< FABRING_MACHINE
   std::string described_machine;    ///< the file that names, as JSON; rank 0's
   std::uint32_t link_megabits = 0;  ///< of the cards that large messages take, together; 0: not known

@@ -133,6 +133,7 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
   own.depth = static_cast<std::uint32_t>(config.depth);
   own.scratch_bytes = config.scratch_bytes;
   own.reproducible = config.reproducible;
+  own.wire_type = config.wire_type ? name(*config.wire_type) : "off";
   own.machine = config.machine;
   Status machine_read = read_own_machine(config, own);
   own.cores = static_cast<std::uint32_t>(allowed_cpus());

@@ -227,6 +227,9 @@ TEST(NetVerdict, WhatHostsDifferInIsSaidWithTheException) {
   EXPECT_EQ(only(picture).severity, Severity::critical) << "such a job does not start";
   picture.ranks[3]->settings = {"FABRING_LOG=debug"};
   EXPECT_EQ(only(picture).severity, Severity::warning);
+  picture.ranks[3]->settings = {"FABRING_WIRE_TYPE=bf16"};
+  EXPECT_EQ(only(picture).severity, Severity::critical) << "nor does this one";
+  EXPECT_THAT(only(picture).what, HasSubstr("bfloat16 on rank 3 (host host3); off on ranks 0-2"));
 
   picture = healthy(4);
   picture.ranks[1]->interfaces.push_back("eth1 1500 10000");
@@ -235,6 +238,20 @@ TEST(NetVerdict, WhatHostsDifferInIsSaidWithTheException) {
   picture = healthy(4);
   picture.ranks[0]->doors[0].mtu = 9000;
   EXPECT_EQ(only(picture).id, "net.mtu_differs");
+}
+
+TEST(NetVerdict, SettingsThatMeanTheSameDoNotDiffer) {
+  NetPicture picture = healthy(4);
+  picture.ranks[0]->settings = {"FABRING_TRANSPORT=auto", "FABRING_SEGMENT_BYTES=1M", "FABRING_REPRODUCIBLE=yes",
+                                "FABRING_WIRE_TYPE=bf16", "FABRING_TIMEOUT=90s"};
+  picture.ranks[1]->settings = {"FABRING_SEGMENT_BYTES=1048576", "FABRING_REPRODUCIBLE=1", "FABRING_WIRE_TYPE=bfloat16",
+                                "FABRING_TIMEOUT=90000ms"};
+  picture.ranks[2]->settings = picture.ranks[0]->settings;
+  picture.ranks[3]->settings = picture.ranks[1]->settings;
+  EXPECT_EQ(only(picture).severity, Severity::ok) << only(picture).what;
+  picture.ranks[1]->settings.emplace_back("FABRING_DEPTH=nonsense");  // is told as it stands
+  EXPECT_EQ(only(picture).id, "net.settings");
+  EXPECT_THAT(only(picture).what, HasSubstr("nonsense on rank 1"));
 }
 
 TEST(NetVerdict, AClockThatIsWrongIsSaidOnceForItsHost) {

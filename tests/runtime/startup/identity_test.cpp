@@ -246,5 +246,20 @@ TEST(Identity, tells_its_provider) {
   EXPECT_EQ(Identity::decode(one.encode())->provider, "efa");
 }
 
+TEST(Compare, refuses_ranks_that_differ_in_what_float32_travels_as) {
+  std::vector<Identity> ranks(3);
+  for (Identity& rank : ranks) rank.wire_type = "off";
+  ranks[2].host = "host2";
+  EXPECT_TRUE(compare(ranks).ok());
+  ranks[2].wire_type = "bfloat16";
+  for (Identity& rank : ranks) rank = *Identity::decode(rank.encode());
+  const Status status = compare(ranks);
+  ASSERT_EQ(status.code(), ErrorCode::mismatch);
+  EXPECT_EQ(
+      status.message(),
+      "FABRING_WIRE_TYPE differs: 'bfloat16' on rank 2 (host host2), 'off' on rank 0 (host ); set it alike on all "
+      "ranks");
+}
+
 }  // namespace
 }  // namespace fabring

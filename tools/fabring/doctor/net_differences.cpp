@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "runtime/base/rank_list.hpp"
+#include "runtime/base/settings.hpp"
 
 namespace fabring::tools {
 namespace {
@@ -53,10 +54,17 @@ class Comparing {
     return groups;
   }
 
+  // What holds there: "1" and "yes", or a default that is spelled out and one that is not, are the same.
   static std::string setting(const NetFacts& facts, const std::string& name) {
+    const Setting* row = find_setting(name);
+    std::string text;
     for (const std::string& line : facts.settings)
-      if (line.starts_with(name + "=")) return line.substr(name.size() + 1);
-    return {};
+      if (line.starts_with(name + "=")) text = line.substr(name.size() + 1);
+    if (row == nullptr) return text;
+    Config config;
+    if (!text.empty() && !row->read(*row, text, config).ok()) return text;
+    const std::string shown = row->show(config);
+    return shown.empty() ? default_text(*row) : shown;
   }
 
   void differences() {
@@ -68,9 +76,9 @@ class Comparing {
       if (facts)
         for (const std::string& line : facts->settings) names.insert(line.substr(0, line.find('=')));
     for (const std::string& name : names) {
-      static const std::set<std::string_view> alike{"FABRING_TRANSPORT",    "FABRING_ALGORITHM",
-                                                    "FABRING_REPRODUCIBLE", "FABRING_SEGMENT_BYTES",
-                                                    "FABRING_DEPTH",        "FABRING_PROVIDER"};
+      static const std::set<std::string_view> alike{
+          "FABRING_TRANSPORT", "FABRING_ALGORITHM", "FABRING_REPRODUCIBLE", "FABRING_SEGMENT_BYTES",
+          "FABRING_DEPTH",     "FABRING_PROVIDER",  "FABRING_WIRE_TYPE"};
       const bool matters = alike.contains(name);
       compare("net.settings", matters ? Severity::critical : Severity::warning, name,
               by([&](const NetFacts& facts) { return setting(facts, name); }),

@@ -110,6 +110,20 @@ TEST(DoctorCommand, SeesRealLimitsAndARealBinding) {
   EXPECT_EQ(severity["processors.binding"], "warning");
 }
 
+TEST(DoctorCommand, ALogIsExplainedFromAFileAndFromStdin) {
+  const std::string log =
+      "start\n[rank0]: fabring: timeout: allreduce #3 on 'world': rank 1 (host b, pid 7) is not in it\n";
+  const auto from_stdin = run({"doctor", "explain", "-", "--json"}, {}, log);
+  EXPECT_EQ(from_stdin.code, 0) << from_stdin.err;
+  const auto json = nlohmann::ordered_json::parse(from_stdin.out);
+  ASSERT_EQ(json.size(), 1u);
+  EXPECT_EQ(json[0]["source"], "Fabring");
+  EXPECT_EQ(json[0]["line"], 2);
+  const auto unreadable = run({"doctor", "explain", "/proc/self/mem"});  // opens, and then cannot be read
+  EXPECT_EQ(unreadable.code, 3);
+  EXPECT_THAT(unreadable.err, HasSubstr("/proc/self/mem: reading it failed before its end"));
+}
+
 TEST(DoctorCommand, TimeThatRunsOutIsNotFine) {
   const auto result = run({"doctor", "host", "--json", "--timeout", "0.001"});  // libfabric alone takes longer
   const auto json = nlohmann::ordered_json::parse(result.out);

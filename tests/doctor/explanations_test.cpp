@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <sstream>
+#include <stdexcept>
+#include <streambuf>
 
 #include "fabring/status.hpp"
 
@@ -102,10 +104,37 @@ TEST(Explanations, KnowWhatFabringItselfPrintsAndRaises) {
     EXPECT_THAT(explain_code(raised), SizeIs(1)) << raised;
 }
 
+TEST(Explanations, WordsOfOthersThatLookLikeOurCodesAreNotOurs) {
+  const auto watchdog = explain_text(
+      "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=42, OpType=ALLREDUCE, NumelIn=4, "
+      "NumelOut=4, Timeout(ms)=600000) ran for 600029 milliseconds before timing out.");
+  ASSERT_THAT(watchdog, SizeIs(1));
+  EXPECT_EQ(watchdog[0]->source, "PyTorch");
+  for (const char* line :
+       {"RuntimeError: size mismatch: got 3", "UNAVAILABLE: failed to connect to all addresses",
+        "grpc: 14 UNAVAILABLE: socket closed", "jaxlib.xla_extension.XlaRuntimeError: INTERNAL: ptxas exited with 1",
+        "tensorflow.python.framework.errors_impl.InvalidArgumentError: shapes do not fit",
+        "CUDA_ERROR_OUT_OF_MEMORY: none left", "http: request timeout: no answer"})
+    for (const Explanation* entry : explain_text(line)) EXPECT_NE(entry->source, "Fabring") << line;
+}
+
+TEST(Explanations, CodesOfOursAreKnownBehindWhatProgramsPutBeforeThem) {
+  for (const char* line :
+       {"timeout: allreduce #3 on 'world': rank 2 (host b, pid 7) has not called it", "[3] timeout: allreduce #3",
+        "[rank3]: fabring: timeout: allreduce #3", "fabring perf: timeout: not all ranks came",
+        "fabring-train: timeout: not all ranks came", "  Error: timeout: not all ranks came",
+        "torch.distributed.DistBackendError: fabring: timeout: allreduce #3",
+        "12:01:07 step 17 failed: timeout: allreduce #3 on 'world'"}) {
+    const auto found = explain_text(line);
+    ASSERT_THAT(found, SizeIs(1)) << line;
+    EXPECT_EQ(found.front(), explain_code("timeout").front()) << line;
+  }
+}
+
 TEST(Explanations, CausesComeBeforeConsequences) {
   std::istringstream log(
       "start\nrank 3: Connection reset by peer\nrank 4: Connection reset by peer\nrank 5: Too many open files\n");
-  const auto hits = explain_log(log, 1 << 20);
+  const auto hits = explain_log(log);
   ASSERT_THAT(hits, SizeIs(2));
   EXPECT_EQ(hits[0].explanation->codes, "EMFILE");
   EXPECT_EQ(hits[0].line, 4u);
@@ -113,15 +142,57 @@ TEST(Explanations, CausesComeBeforeConsequences) {
   EXPECT_EQ(hits[1].line, 2u);
 }
 
-TEST(Explanations, ALogOfBytesIsReadWithinBounds) {
+// Lines of 10,000 bytes without a meaning, and a failure at the end, after which reading may fail.
+class LongLog : public std::streambuf {
+ public:
+  explicit LongLog(int lines, bool breaks = false) : lines_(lines), breaks_(breaks) {}
+
+ protected:
+  int_type underflow() override {
+    if (given_ > lines_ && breaks_) throw std::runtime_error("the disk is gone");
+    if (given_ > lines_) return traits_type::eof();
+    text_ = given_++ < lines_ ? std::string(9999, '\xff') + "\n" : "bus error\n";
+    setg(text_.data(), text_.data(), text_.data() + text_.size());
+    return traits_type::to_int_type(text_.front());
+  }
+
+ private:
+  std::string text_;
+  int lines_, given_ = 0;
+  bool breaks_;
+};
+
+TEST(Explanations, ALogOfBytesIsReadToItsEnd) {
   std::string bytes(200'000, '\xff');
   bytes += "\n\x1b[31mbus error\x1b[0m";
   std::istringstream log(bytes);
-  const auto hits = explain_log(log, 1 << 20);
+  const auto hits = explain_log(log);
   ASSERT_THAT(hits, SizeIs(1));
   EXPECT_EQ(hits[0].text.find('\x1b'), std::string::npos);
-  std::istringstream cut(bytes);
-  EXPECT_THAT(explain_log(cut, 1000), IsEmpty());
+  EXPECT_EQ(hits[0].line, 2u);
+  LongLog endless(27'000);  // more than 256 MiB
+  std::istream reader(&endless);
+  const auto last = explain_log(reader);
+  ASSERT_THAT(last, SizeIs(1));
+  EXPECT_EQ(last[0].line, 27'001u);
+  EXPECT_FALSE(reader.bad());
+}
+
+TEST(Explanations, AFailureBehindAProgressBarIsSeen) {
+  std::string bar;
+  for (int step = 0; step < 10'000; ++step) bar += "step " + std::to_string(step) + " of 10000\r";
+  std::istringstream log("begin\n" + bar + "bus error\r\nend\n");
+  const auto hits = explain_log(log);
+  ASSERT_THAT(hits, SizeIs(1));
+  EXPECT_EQ(hits[0].line, 2u);
+  EXPECT_EQ(hits[0].text, "bus error");
+}
+
+TEST(Explanations, ALogThatCannotBeReadToItsEndSaysSo) {
+  LongLog broken(3, true);
+  std::istream reader(&broken);
+  EXPECT_THAT(explain_log(reader), SizeIs(1)) << "what was read counts";
+  EXPECT_TRUE(reader.bad());
 }
 
 TEST(Explanations, NumbersOfTheSystemAreNamed) {

@@ -13,12 +13,12 @@ void run(std::string_view input) {
   if (input.size() < 64) (void)tools::nearest_code(input);
   const auto of_line = tools::explain_text(input);
   std::istringstream log{std::string(input)};
-  const auto hits = tools::explain_log(log, 4096);
+  const auto hits = tools::explain_log(log);
   for (const tools::LogHit& hit : hits) {
     require(hit.explanation != nullptr && hit.times > 0 && hit.line > 0, "a hit is somewhere");
     require(hit.text.size() <= 200 && fit_to_be_shown(hit.text), "its line is fit to be shown");
   }
-  if (input.size() <= 4096 && input.find('\n') == std::string_view::npos && !input.empty())
+  if (input.size() <= 4096 && input.find_first_of("\n\r") == std::string_view::npos && !input.empty())
     require(hits.size() == of_line.size(), "a line is a log of one line");
 }
 

@@ -18,8 +18,6 @@
 namespace fabring::tools {
 namespace {
 
-constexpr std::size_t most_log_bytes = 256u << 20;
-
 struct ExplainOptions {
   std::vector<std::string> words;
   bool json = false;
@@ -88,8 +86,10 @@ Answer about_code(const std::string& word) {
 
 Answer about_log(std::istream& log, const std::string& name) {
   Answer answer;
-  const auto hits = explain_log(log, most_log_bytes);
+  const auto hits = explain_log(log);
   answer.known = !hits.empty();
+  if (log.bad())
+    complain("doctor explain", name + ": reading it failed before its end; what stands behind is not explained");
   for (const LogHit& hit : hits) {
     answer.text +=
         wrapped(fmt::format("{}:{}{} ({})", name, hit.line,
@@ -119,6 +119,7 @@ int run(const ExplainOptions& options) {
   std::error_code error;
   const bool is_log = what == "-" || std::filesystem::exists(what, error);
   if (what == "-") {
+    std::ios::sync_with_stdio(false);  // else it comes byte by byte
     answer = about_log(std::cin, "stdin");
   } else if (is_log) {
     std::ifstream log(what, std::ios::binary);

@@ -29,9 +29,41 @@ bool any_part(std::string_view text, char separator, Visit visit) {
   return false;
 }
 
-bool fits(const Explanation& entry, std::string_view line) {
+// Behind what the launcher and our programs put before an error: "[3] ", "fabring run: ", "Error: ".
+std::size_t after_front(std::string_view line, std::string_view small) {
+  constexpr std::size_t longest_tag = 40;
+  std::size_t at = 0;
+  for (;;) {
+    while (at < line.size() && (line[at] == ' ' || line[at] == '\t')) ++at;
+    const std::string_view rest = small.substr(at);
+    std::size_t behind = std::string_view::npos;
+    if (rest.starts_with('[') && rest.find(']') < longest_tag)
+      behind = rest.find(']') + (rest.substr(rest.find(']')).starts_with("]:") ? 2 : 1);
+    else if (rest.starts_with("fabring") && rest.find(": ") != std::string_view::npos)
+      behind = rest.find(": ") + 2;
+    else if (rest.starts_with("error: "))
+      behind = std::string_view("error: ").size();
+    if (behind == std::string_view::npos) return at;
+    at += behind;
+  }
+}
+
+// A code of ours is in small letters, and a program that prints it behind words of its own prints our text with it.
+bool has_code(std::string_view line, std::string_view small, std::string_view code) {
+  const auto contains = [&](std::string_view part) { return small.find(part) != std::string_view::npos; };
+  const bool ours = contains("fabring") || contains(" (host ") || (contains(" #") && contains(" on '"));
+  for (std::size_t at = line.find(code); at != std::string_view::npos; at = line.find(code, at + 1)) {
+    const std::string_view before = line.substr(0, at);
+    if (ours && (before.ends_with(": ") || before.ends_with("] "))) return true;
+    if (at == after_front(line, small)) return true;
+  }
+  return false;
+}
+
+bool fits(const Explanation& entry, std::string_view line, std::string_view small) {
   return any_part(entry.phrases, '|', [&](std::string_view phrase) {
-    return !any_part(phrase, '+', [&](std::string_view part) { return line.find(part) == std::string_view::npos; });
+    if (phrase.starts_with('^')) return has_code(line, small, phrase.substr(1));
+    return !any_part(phrase, '+', [&](std::string_view part) { return small.find(part) == std::string_view::npos; });
   });
 }
 
@@ -74,30 +106,45 @@ std::vector<const Explanation*> explain_text(std::string_view line) {
   std::vector<const Explanation*> found;
   const std::string text = small_letters(line);
   for (const Explanation& entry : explanations())
-    if (fits(entry, text)) found.push_back(&entry);
+    if (fits(entry, line, text)) found.push_back(&entry);
   return found;
 }
 
-std::vector<LogHit> explain_log(std::istream& log, std::size_t most_bytes) {
-  constexpr std::size_t longest_line = 64u << 10;
+std::vector<LogHit> explain_log(std::istream& log) {
+  constexpr std::size_t longest_piece = 64u << 10;
   std::map<const Explanation*, LogHit> hits;
-  std::string line;
-  std::size_t number = 0, bytes = 0;
+  std::string piece;
+  std::size_t number = 1;
+  // Progress bars write over themselves: a line may be long, and what failed stands at its end.
   const auto look_at = [&] {
-    ++number;
-    for (const Explanation* entry : explain_text(line)) {
+    for (const Explanation* entry : explain_text(piece)) {
       LogHit& hit = hits[entry];
-      if (hit.times++ == 0) hit = {entry, number, 1, printable(line)};
+      if (hit.times++ == 0) hit = {entry, number, 1, printable(piece)};
     }
-    line.clear();
+    piece.clear();
   };
-  for (int letter = 0; bytes < most_bytes && (letter = log.get()) != std::istream::traits_type::eof(); ++bytes) {
-    if (letter == '\n')
+  std::vector<char> block(longest_piece);
+  // What comes before a failure of the disk counts, so no more is asked for than is there.
+  while (log.peek() != std::istream::traits_type::eof()) {
+    auto count = log.readsome(block.data(), static_cast<std::streamsize>(block.size()));
+    if (count <= 0) {
+      block[0] = static_cast<char>(log.get());
+      count = 1;
+    }
+    std::string_view rest(block.data(), static_cast<std::size_t>(count));
+    while (!rest.empty()) {
+      const std::size_t end = std::min(rest.find_first_of("\n\r"), rest.size());
+      const std::size_t taken = std::min(end, longest_piece - piece.size());
+      piece += rest.substr(0, taken);
+      rest.remove_prefix(taken);
+      if (taken == end && rest.empty()) break;
       look_at();
-    else if (line.size() < longest_line)
-      line += static_cast<char>(letter);
+      if (taken < end) continue;
+      if (rest.front() == '\n') ++number;
+      rest.remove_prefix(1);
+    }
   }
-  if (!line.empty()) look_at();
+  if (!piece.empty()) look_at();
   std::vector<LogHit> found;
   found.reserve(hits.size());
   for (auto& [entry, hit] : hits) found.push_back(std::move(hit));

@@ -15,7 +15,8 @@ struct Explanation {
   std::string_view source;  ///< "Fabring", "EFA", "libfabric", "NCCL", "PyTorch", "system"
   std::string_view codes;   ///< names and numbers that mean it, blank-separated: "4126 UNESTABLISHED_RECV_UNRESP"
   std::string_view
-      phrases;  ///< what a log says, '|'-separated, small letters: any of them. '+' joins what must all be there
+      phrases;  ///< what a log says, '|'-separated, small letters: any of them. '+' joins what must all be there. '^':
+                ///< a code of ours, which stands in front, in small letters: others' lines have such words too
   std::string_view meaning;
   std::string_view causes;  ///< one to a line, the likeliest first
   std::string_view remedy;  ///< one step to a line
@@ -40,8 +41,9 @@ struct LogHit {
   std::string text;  ///< that line, at most 200 characters, without control characters
 };
 
-/// Causes first, then what is usually a consequence; each by its first line. Reads at most `most_bytes`.
-std::vector<LogHit> explain_log(std::istream& log, std::size_t most_bytes);
+/// Causes first, then what is usually a consequence; each by its first line. Reads to the end, as what failed is said
+/// there; of memory it takes one piece of a line. Where it could not read on, log.bad().
+std::vector<LogHit> explain_log(std::istream& log);
 
 /// The known code nearest to a mistyped one: "; did you mean 'peer_lost'?", or nothing.
 std::string nearest_code(std::string_view code);

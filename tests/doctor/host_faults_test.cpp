@@ -138,8 +138,18 @@ const Fault faults[] = {
        host.topology().nics.push_back(slow);
      },
      "nic.speed", Severity::warning, "the other cards of this kind have 100 Gbit/s", "ethtool"},
-    {"one MTU smaller than the others", [](MadeUpHost& host) { host.topology().nics[1].mtu_bytes = 1500; }, "nic.mtu",
-     Severity::warning, "MTU 1500, the other cards of this kind have 9000", "mtu 9000"},
+    {"one MTU smaller than that of the card beside it",
+     [](MadeUpHost& host) {
+       host.topology().nics[1].mtu_bytes = 1500;
+       host.facts.rails = {"eth0", "eth1"};
+     },
+     "nic.mtu", Severity::warning, "MTU 1500, other cards that a job would use with it", "mtu 9000"},
+    {"one MTU smaller than that of another card of the network",
+     [](MadeUpHost& host) {
+       host.topology().nics[1].mtu_bytes = 1500;
+       host.facts.interfaces->back().address = "10.0.0.6";
+     },
+     "nic.mtu", Severity::warning, "have 9000", "mtu 9000"},
     {"packets with errors",
      [](MadeUpHost& host) { host.write("sys/class/net/eth0/statistics/rx_crc_errors", "5000000\n"); }, "nic.errors",
      Severity::warning, "rx_crc_errors 5000000", "ethtool -S eth0"},
@@ -369,6 +379,26 @@ TEST(DoctorHost, AHealthyHostHasNothingToWarnOf) {
   for (const MadeUpHost* host : {&plain, &fast})
     for (const Finding& finding : host->check())
       EXPECT_LT(finding.severity, Severity::warning) << finding.id << ": " << finding.what;
+}
+
+TEST(DoctorHost, AManagementNetworkMayHaveAnMtuOfItsOwn) {
+  MadeUpHost host;
+  host.topology().nics[1].mtu_bytes = 1500;  // its network is not that of eth0
+  host.topology().nics[1].megabits = 1000;
+  host.facts.rails = {"eth0"};
+  for (const Finding& finding : host.check())
+    EXPECT_LT(finding.severity, Severity::warning) << finding.id << ": " << finding.what << finding.fix;
+}
+
+TEST(DoctorHost, FramesThatNobodyWantedAreNotLostPackets) {
+  MadeUpHost host;
+  host.write("sys/class/net/eth0/statistics/rx_dropped", "5000000\n");
+  bool told = false;
+  for (const Finding& finding : host.check()) {
+    EXPECT_LT(finding.severity, Severity::warning) << finding.id << ": " << finding.what;
+    told = told || (finding.id == "nic.errors" && finding.what.find("rx_dropped 5000000") != std::string::npos);
+  }
+  EXPECT_TRUE(told);
 }
 
 TEST(DoctorHost, FilesThatTheKernelKeepsDoNotUseMemoryUp) {

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <set>
+#include <string_view>
 
 #include "tools/fabring/doctor/host_checks.hpp"
 #include "tools/fabring/topo_report.hpp"
 #include "topology/placement.hpp"
+#include "topology/rail_choice.hpp"
 
 namespace fabring::tools {
 namespace {
@@ -57,7 +59,44 @@ std::optional<Finding> speed(const Nic& nic, std::uint32_t usual) {
   return fine(id, what, nic.label());
 }
 
-std::optional<Finding> mtu(const Nic& nic, std::uint32_t usual) {
+// Every card with IPv6 is in fe80::/64.
+bool is_link_local(const InterfaceAddress& address) {
+  return address.address.starts_with("fe80:") || address.address.starts_with("169.254.");
+}
+
+// Cards of different networks (one to manage the host, one for data) rightly have different MTUs.
+bool meet(const HostFacts& facts, const Nic& a, const Nic& b) {
+  const auto is_rail = [&](const Nic& nic) {
+    return std::find(facts.rails.begin(), facts.rails.end(), nic.interface) != facts.rails.end();
+  };
+  if (is_rail(a) && is_rail(b)) return true;
+  if (!facts.interfaces) return false;
+  for (const InterfaceAddress& of_a : *facts.interfaces)
+    for (const InterfaceAddress& of_b : *facts.interfaces)
+      if (of_a.interface == a.interface && of_b.interface == b.interface && network_of(of_a) == network_of(of_b) &&
+          !is_link_local(of_a))
+        return true;
+  return false;
+}
+
+struct Mtu {
+  std::uint32_t usual;      // the largest of the ethernet cards that this one should be like; of other kinds its own
+  std::uint32_t elsewhere;  // the largest of ethernet cards of other networks
+};
+
+Mtu mtu_of_others(const HostFacts& facts, const Topology& topology, const Nic& nic) {
+  Mtu mtu{nic.mtu_bytes, 0};
+  if (nic.kind != NicKind::ethernet) return mtu;
+  for (const Nic& other : topology.nics)
+    if (other.kind == nic.kind && other.state != LinkState::down && &other != &nic) {
+      std::uint32_t& largest = meet(facts, nic, other) ? mtu.usual : mtu.elsewhere;
+      largest = std::max(largest, other.mtu_bytes);
+    }
+  return mtu;
+}
+
+std::optional<Finding> mtu(const Nic& nic, const Mtu& others) {
+  const std::uint32_t usual = others.usual;
   const std::string id = "nic.mtu";
   if (nic.mtu_bytes == 0) return std::nullopt;
   const std::string what = fmt::format("MTU {}", nic.mtu_bytes);
@@ -70,7 +109,7 @@ std::optional<Finding> mtu(const Nic& nic, std::uint32_t usual) {
     return Finding{
         id,
         Severity::warning,
-        fmt::format("{}, the other cards of this kind have {}", what, usual),
+        fmt::format("{}, other cards that a job would use with it, or of its network, have {}", what, usual),
         "where two ends differ, small messages arrive and large ones vanish: a job that hangs in its first big "
         "allreduce",
         fix,
@@ -81,6 +120,8 @@ std::optional<Finding> mtu(const Nic& nic, std::uint32_t usual) {
         nic.label());
   if (nic.mtu_bytes <= 1500 && nic.megabits >= 10'000 && nic.kind == NicKind::ethernet)
     return note(id, what + " on a fast port: with 9000 on hosts and switches TCP costs less", nic.label());
+  if (others.elsewhere > nic.mtu_bytes)
+    return note(id, fmt::format("{}; a card of another network has {}", what, others.elsewhere), nic.label());
   return fine(id, what, nic.label());
 }
 
@@ -90,12 +131,16 @@ std::optional<Finding> errors(const HostFacts& facts, const Nic& nic) {
   const auto packets = facts.files.number(folder + "rx_packets");
   if (!packets) return std::nullopt;
   std::string seen;
-  long long worst = 0;
+  long long worst = 0, turned_down = 0;
   for (const char* counter :
        {"rx_errors", "tx_errors", "rx_crc_errors", "rx_dropped", "tx_dropped", "rx_missed_errors"})
     if (const long long count = facts.files.number(folder + counter).value_or(0); count > 0) {
       seen += fmt::format("{}{} {}", seen.empty() ? "" : ", ", counter, count);
-      worst = std::max(worst, count);
+      // Frames of protocols that nobody here speaks are counted as dropped too.
+      if (std::string_view(counter) == "rx_dropped")
+        turned_down = count;
+      else
+        worst = std::max(worst, count);
     }
   const auto carrier = facts.files.number("sys/class/net/" + nic.interface + "/carrier_changes").value_or(0);
   if (carrier > 20)
@@ -105,7 +150,10 @@ std::optional<Finding> errors(const HostFacts& facts, const Nic& nic) {
                    "each time jobs stall or die",
                    "cable, transceiver, switch port: dmesg | grep " + nic.interface,
                    nic.label()};
-  if (worst > 1000 && static_cast<double>(worst) > 1e-4 * static_cast<double>(std::max(*packets, 1ll)))
+  const auto many = [&](long long count) {
+    return count > 1000 && static_cast<double>(count) > 1e-4 * static_cast<double>(std::max(*packets, 1ll));
+  };
+  if (many(worst))
     return Finding{
         "nic.errors",
         Severity::warning,
@@ -113,6 +161,12 @@ std::optional<Finding> errors(const HostFacts& facts, const Nic& nic) {
         "lost packets are sent again after a pause: a link that is a hundred times slower at times",
         "ethtool -S " + nic.interface + "; a bad cable (crc), too few receive buffers (dropped, missed: ethtool -G)",
         nic.label()};
+  if (many(turned_down))
+    return note("nic.errors",
+                fmt::format("{} in {} packets: frames of protocols that nobody here speaks (LLDP, other VLANs), or a "
+                            "queue that was full; ethtool -S {} tells which",
+                            seen, *packets, nic.interface),
+                nic.label());
   return fine("nic.errors", seen.empty() ? "no errors counted" : seen + ": few", nic.label());
 }
 
@@ -158,14 +212,13 @@ Findings check_cards(const HostFacts& facts) {
                      "ranks on this host alone can work together",
                      "give the machine or container a network",
                      {}});
-  std::uint32_t fastest[4] = {}, usual_mtu[4] = {};
+  std::uint32_t fastest[4] = {};
   bool some_up = false;
   for (const Nic& nic : topology->nics) {
     const auto kind = static_cast<std::size_t>(nic.kind);
     if (nic.state == LinkState::down) continue;
     some_up = true;
     fastest[kind] = std::max(fastest[kind], nic.megabits);
-    usual_mtu[kind] = std::max(usual_mtu[kind], nic.mtu_bytes);
   }
   for (const Nic& nic : topology->nics) {
     const auto kind = static_cast<std::size_t>(nic.kind);
@@ -176,8 +229,7 @@ Findings check_cards(const HostFacts& facts) {
     const bool rail = nic.kind == NicKind::efa || nic.kind == NicKind::infiniband;
     if (const auto finding = speed(nic, rail ? fastest[kind] : 0)) found.push_back(*finding);
     if (nic.state != LinkState::down)
-      if (const auto finding = mtu(nic, nic.kind == NicKind::ethernet ? usual_mtu[kind] : nic.mtu_bytes))
-        found.push_back(*finding);
+      if (const auto finding = mtu(nic, mtu_of_others(facts, *topology, nic))) found.push_back(*finding);
     if (const auto finding = errors(facts, nic)) found.push_back(*finding);
     if (const auto finding = pci_link(nic.link, nic.label(), false)) found.push_back(*finding);
   }

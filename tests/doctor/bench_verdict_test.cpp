@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <regex>
 #include <set>
 
 #include "tools/fabring/doctor/bench_picture.hpp"
@@ -188,6 +189,32 @@ TEST(BenchVerdict, WhatWasNotMeasuredIsNotFine) {
   EXPECT_EQ(judge(matrix)[0].severity, Severity::not_checked);
   EXPECT_THAT(matrix_text(matrix), HasSubstr("?"));
   EXPECT_THAT(heat_map(matrix, "a title"), HasSubstr("a title"));
+}
+
+TEST(BenchPicture, LongNamesStandBesideTheCellsWithBothEnds) {
+  BenchMatrix matrix = even(4);
+  for (std::string& name : matrix.names)
+    name = "rank 3 (compute-node-" + std::string(80, 'x') + ".cluster-" + name + ".example.org)";
+  const std::string svg = heat_map(matrix, "a title");
+  const std::regex label("<text x=\"([0-9.]+)\"[^>]*text-anchor=\"end\"[^>]*>([^<]*)</text>");
+  const std::regex cell("<rect x=\"([0-9.]+)\"[^>]*width=\"55.0\"");
+  std::vector<double> cells;
+  for (std::sregex_iterator each(svg.begin(), svg.end(), cell), end; each != end; ++each)
+    cells.push_back(std::stod((*each)[1]));
+  ASSERT_EQ(cells.size(), 32u);
+  std::vector<std::string> names;
+  for (std::sregex_iterator each(svg.begin(), svg.end(), label), end; each != end; ++each) {
+    const double right = std::stod((*each)[1]);
+    names.push_back((*each)[2]);
+    const double left = right - 0.6 * 12 * static_cast<double>(names.back().size());
+    EXPECT_GE(left, 0) << "it begins on the paper";
+    for (const double x : cells) EXPECT_TRUE(right <= x || left >= x + 55) << "it is written over a cell";
+  }
+  ASSERT_EQ(names.size(), 8u);
+  for (const std::string& name : names) {
+    EXPECT_THAT(name, testing::StartsWith("rank 3 (compute-node-"));
+    EXPECT_THAT(name, testing::EndsWith(".example.org)"));
+  }
 }
 
 }  // namespace

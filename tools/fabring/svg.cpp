@@ -196,7 +196,9 @@ std::string draw(const Chart& chart) {
 
   Svg svg(width, height);
   svg.text((left + right) / 2, 26, chart.title, Svg::Anchor::middle, 15);
-  for (const double tick : chart.x_is_bytes ? ticks(x, true) : ticks_at_points(x, chart.curves)) {
+  std::vector<double> below = chart.x_is_bytes ? ticks(x, true) : std::vector<double>();
+  if (below.size() < 2) below = ticks_at_points(x, chart.curves);
+  for (const double tick : below) {
     svg.line(x.at(tick), top, x.at(tick), bottom, grey);
     svg.text(x.at(tick), bottom + 18, chart.x_is_bytes ? bytes_text(tick) : fmt::format("{:g}", tick),
              Svg::Anchor::middle, 11);

@@ -16,6 +16,12 @@ std::string shade(double share) {
   return fmt::format("#{:02x}{:02x}{:02x}", mix(226, 226), mix(92, 240), mix(80, 228));
 }
 
+// Hosts of a cluster differ in how their names begin and end.
+std::string shortened(const std::string& name) {
+  constexpr std::size_t most = 48, half = (most - 3) / 2;
+  return name.size() <= most ? name : name.substr(0, half) + "..." + name.substr(name.size() - half);
+}
+
 }  // namespace
 
 std::string matrix_text(const BenchMatrix& matrix, std::size_t most) {
@@ -38,7 +44,11 @@ std::string matrix_text(const BenchMatrix& matrix, std::size_t most) {
 std::string heat_map(const BenchMatrix& matrix, const std::string& title) {
   const std::size_t players = matrix.names.size();
   const double cell = players <= 12 ? 56 : players <= 40 ? 22 : 9;
-  const double margin = 150, top = 70, gap = 60;
+  const double top = 70, gap = 60, letters = players <= 12 ? 12 : 9;
+  std::size_t longest = 0;
+  if (players <= 40)
+    for (const std::string& name : matrix.names) longest = std::max(longest, shortened(name).size());
+  const double margin = std::max(150.0, 12 + 0.62 * letters * static_cast<double>(longest));
   const double side = cell * static_cast<double>(players);
   Svg svg(2 * (margin + side) + gap + 20, top + side + 30);
   svg.text(10, 24, title, Svg::Anchor::start, 16);
@@ -53,7 +63,7 @@ std::string heat_map(const BenchMatrix& matrix, const std::string& title) {
     for (std::size_t a = 0; a < players; ++a) {
       const double y = top + cell * static_cast<double>(a);
       if (players <= 40)
-        svg.text(left + margin - 6, y + cell / 2 + 4, matrix.names[a], Svg::Anchor::end, players <= 12 ? 12 : 9);
+        svg.text(left + margin - 6, y + cell / 2 + 4, shortened(matrix.names[a]), Svg::Anchor::end, letters);
       for (std::size_t b = 0; b < players; ++b) {
         const double x = left + margin + cell * static_cast<double>(b);
         const std::string text = label(a, b);

@@ -2,6 +2,7 @@
 // element checked out of place and in place.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "runtime/base/parse_value.hpp"
 #include "tests/tools/program.hpp"
@@ -68,6 +69,18 @@ TEST(PerfCollectives, MeasureABroadcastWithItsOneBufferUnlessToldOtherwise) {
   const auto both = run({"perf", "broadcast", "-n", "2", "--in-place", "--out-of-place"});
   EXPECT_EQ(both.code, 2);
   EXPECT_THAT(both.err, testing::HasSubstr("--in-place and --out-of-place: take one"));
+}
+
+// --explain names the way behind each measurement.
+TEST(PerfCollectives, MeasureABroadcastTheSameWayBesideAPicture) {
+  const std::string picture = testing::TempDir() + "fabring-broadcast-" + std::to_string(::getpid()) + ".svg";
+  for (const char* format : {"plain", "osu"}) {
+    const auto shown = run({"perf", "broadcast", "-n", "2", "--transport", "tcp", "--sizes", "1K", "--format", format,
+                            "--reps", "1", "--target-ms", "1", "--explain", "--plot", picture});
+    EXPECT_EQ(shown.code, 0) << shown.err;
+    EXPECT_THAT(shown.err, testing::HasSubstr("1 KiB in place: ")) << format;
+  }
+  ::unlink(picture.c_str());
 }
 
 TEST(PerfCollectives, AreRightOnThreeRanksWithTheLastAsRoot) {

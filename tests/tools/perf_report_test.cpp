@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <regex>
 
 #include "tests/tools/program.hpp"
 #include "tools/fabring/model_report.hpp"
@@ -158,6 +159,46 @@ std::string model_report(Format format) {
   tensors.bucket = 0;
   tensors.calls = 161;
   return report.header() + report.row(buckets, true) + report.row(tensors, false) + report.footer();
+}
+
+TEST(ModelReport, TheLeastIsOfWhatTravels) {
+  PerfOptions options;
+  options.format = Format::json;
+  JobFacts facts{4, 1, "tcp", 1, {}};
+  facts.wire_type = DataType::bfloat16;
+  const ModelReport report(options, facts, {161, 25'557'032});
+  const std::string row =
+      report.row({Calls::buckets, 25U << 20, 5, 4'000'000, 2000, 3, 1900, 2400, 3'030'000, 0}, true);
+  EXPECT_EQ(nlohmann::ordered_json::parse(row)["least_wire_bytes"], 3'000'000);
+}
+
+TEST(PerfReport, ANameWithACommaStaysOneFieldOfCsv) {
+  Measurement named = sample();
+  named.algorithm = "mine, \"the best\"";
+  EXPECT_THAT(report(Format::csv, {{named}}), HasSubstr(",\"mine, \"\"the best\"\"\","));
+}
+
+// Where the numbers stand on the axis.
+std::vector<std::string> labels_below(const std::string& svg) {
+  std::vector<std::string> found;
+  const std::regex label("<text x=\"([0-9.]+)\" y=\"418.0\"[^>]*>([^<]*)</text>");
+  for (std::sregex_iterator each(svg.begin(), svg.end(), label), end; each != end; ++each)
+    found.push_back((*each)[1].str() + " " + (*each)[2].str());
+  return found;
+}
+
+TEST(PerfPlot, HasNumbersOnItsAxisWhereNoPowerOfFourIs) {
+  const auto at = [](std::size_t bytes) {
+    Measurement one = sample();
+    one.bytes = bytes;
+    return one;
+  };
+  const auto drawn = [](const std::vector<Measurement>& all) {
+    return labels_below(draw(bandwidth_chart({}, {4, 1, "tcp", 1, {}}, all)));
+  };
+  EXPECT_THAT(drawn({at(5 << 20)}), ElementsAre("78.0 5M"));
+  EXPECT_THAT(drawn({at(5 << 20), at(10 << 20)}), ElementsAre("78.0 5M", "640.0 10M"));
+  EXPECT_THAT(drawn({at(1 << 20), at(16 << 20)}), ElementsAre("78.0 1M", "359.0 4M", "640.0 16M"));
 }
 
 TEST(ModelReport, ShowsBucketsBesideOneCallForEachTensor) {

@@ -10,8 +10,10 @@ namespace fabring::tools {
 namespace {
 
 // What no algorithm can go below: every rank sends its share of the reduction, and of the result.
-double least_bytes(const ModelStep& step, int ranks) {
-  return bus_factor(Collective::allreduce, ranks) * static_cast<double>(step.bytes);
+double least_bytes(const ModelStep& step, DataType type, const JobFacts& facts) {
+  const double travelling = static_cast<double>(size_of(facts.wire_type.value_or(type)));
+  return bus_factor(Collective::allreduce, facts.ranks) * static_cast<double>(step.bytes) * travelling /
+         static_cast<double>(size_of(type));
 }
 
 // For programs.
@@ -65,7 +67,7 @@ std::string ModelReport::header() const {
 std::string ModelReport::row(const ModelStep& step, bool first) const {
   const double bandwidth = algorithm_bandwidth(step.bytes, step.time_us);
   const double bus = bandwidth * bus_factor(Collective::allreduce, facts_.ranks);
-  const double least = least_bytes(step, facts_.ranks);
+  const double least = least_bytes(step, options_.type, facts_);
   switch (options_.format) {
     case Format::csv:
       return fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{},{:.6f},{:.6f},{},{:.0f},{}\n",

@@ -80,11 +80,12 @@ Status read_kind(const Words& words, PerfOptions& options) {
   return {};
 }
 
-// The table has both ways; of the other formats, which show one, those of a broadcast have a single buffer, as where it
-// is used (MPI_Bcast, torch.distributed.broadcast), and so all peers are measured.
+// The table has both ways, and so have JSON and CSV beside a picture. Where one way is shown, a broadcast has a single
+// buffer, as where it is used (MPI_Bcast, torch.distributed.broadcast), and so all peers are measured.
 Status read_way(const Words& words, PerfOptions& options) {
   if (options.in_place && words.out_of_place) return wrong_argument("--in-place and --out-of-place: take one");
-  const bool one_way = options.format != Format::table && options.plot.empty();
+  const bool no_column = options.format == Format::plain || options.format == Format::osu;
+  const bool one_way = options.format != Format::table && (no_column || options.plot.empty());
   if (options.kind == PerfKind::sizes && options.collective == Collective::broadcast && one_way)
     options.in_place = !words.out_of_place;
   return {};

@@ -13,6 +13,14 @@
 namespace fabring::tools {
 namespace {
 
+// Names of algorithms come from files of plans too.
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char letter : text) quoted += letter == '"' ? "\"\"" : std::string(1, letter);
+  return quoted + "\"";
+}
+
 std::string_view op_word(const PerfOptions& options) { return reduces(options.collective) ? name(options.op) : "none"; }
 
 }  // namespace
@@ -174,8 +182,8 @@ std::string PerfReport::size_done(const std::vector<Measurement>& measurements) 
       case Format::csv:
         text += fmt::format("{},{},{},{},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.6f},{:.6f},{},{}\n",
                             name(options_.collective), facts_.ranks, m.bytes, m.count, name(options_.type),
-                            op_word(options_), m.in_place, facts_.transport, m.algorithm, facts_.lanes, m.time_us,
-                            m.p50_us, m.p99_us, bandwidth, bandwidth * factor,
+                            op_word(options_), m.in_place, facts_.transport, csv_field(m.algorithm), facts_.lanes,
+                            m.time_us, m.p50_us, m.p99_us, bandwidth, bandwidth * factor,
                             options_.check ? fmt::format("{}", m.wrong) : "", m.wire_bytes_per_rank);
         break;
       case Format::json: {

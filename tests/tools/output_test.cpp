@@ -2,11 +2,18 @@
 
 #include "tools/fabring/output.hpp"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "tests/tools/program.hpp"
 
@@ -55,6 +62,42 @@ TEST_F(OutputFile, IsNotLeftBehindEmpty) {
     ASSERT_TRUE(out.open(at("new")).ok());
   }
   EXPECT_FALSE(fs::exists(at("new")));
+}
+
+// Its reader takes the first who closes it for the end: then it is gone, and who opens the pipe next waits for ever.
+TEST_F(OutputFile, ThatIsANamedPipeIsOpenedOnce) {
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"perf", "allreduce", "-n", "2", "-b", "4", "-e", "64", "--format", "json"},
+        {"doctor", "net", "-n", "2", "--json"},
+        {"doctor", "bench", "-n", "2", "--json", "--measure-ms", "1"}}) {
+    SCOPED_TRACE(testing::PrintToString(command));
+    ASSERT_EQ(::mkfifo(at("pipe").c_str(), 0600), 0);
+    std::vector<std::string> words = command;
+    words.insert(words.end(), {"--output", at("pipe")});
+    Program program(words);
+    // Opens as soon as somebody writes, and reads until nobody does, as `cat` does. The program's end is looked at too,
+    // so that a program that never opens the pipe does not keep the test.
+    const int reader = ::open(at("pipe").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    ASSERT_GE(reader, 0);
+    std::string text;
+    bool opened = false;
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    for (bool over = false; !over && std::chrono::steady_clock::now() < deadline;) {
+      pollfd door{reader, POLLIN, 0};
+      if (::poll(&door, 1, 100) <= 0) continue;
+      char bytes[4096];
+      const ssize_t count = ::read(reader, bytes, sizeof bytes);
+      opened = opened || count > 0 || (door.revents & POLLHUP) != 0;
+      if (count > 0) text.append(bytes, static_cast<std::size_t>(count));
+      over = count == 0 && (door.revents & POLLHUP) != 0;
+    }
+    ::close(reader);
+    EXPECT_TRUE(opened);
+    EXPECT_TRUE(nlohmann::json::accept(text)) << text;
+    if (text.empty()) program.signal(SIGKILL);
+    EXPECT_NE(program.wait().code, -1);
+    ::unlink(at("pipe").c_str());
+  }
 }
 
 TEST_F(OutputFile, ThatIsFullIsAnErrorWithItsOption) {

@@ -1,6 +1,7 @@
 #include "tools/fabring/output.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -37,6 +38,14 @@ Status Output::open(const std::string& path, const std::string& option) {
   path_ = path;
   option_ = option;
   return {};
+}
+
+Status Output::check(const std::string& path, const std::string& option) {
+  struct stat about {};
+  if (path.empty() || path == "-" || ::stat(path.c_str(), &about) != 0 || !S_ISFIFO(about.st_mode))
+    return Output().open(path, option);
+  if (::access(path.c_str(), W_OK) == 0) return {};
+  return {ErrorCode::unavailable, option + " " + path + ": cannot write: " + std::strerror(errno)};
 }
 
 void Output::write(const std::string& text) {

@@ -19,6 +19,9 @@ class Output {
   /// A file that can be written; stdout for "" and "-". `option`: where the path came from. Errors: unavailable, with
   /// path and reason.
   Status open(const std::string& path, const std::string& option = "--output");
+  /// Whether another process could open it. Nothing of it is seen at a named pipe, whose reader takes the first who
+  /// closes for the end. Errors: as open().
+  static Status check(const std::string& path, const std::string& option = "--output");
   /// The first one replaces what the file had.
   void write(const std::string& text);
   /// Errors: what was written did not get there (disk full, closed pipe).

@@ -264,8 +264,8 @@ int run(Words& words, const Session& session) {
   if (words.options.device && !(status = DeviceMemory::check()).ok())
     return could_not_run(status.with_prefix("--memory cuda: "));
   // Rank 0 writes them; found out here, no rank waits for one that could not.
-  if (Output out; !(status = out.open(words.options.output)).ok()) return could_not_run(status);
-  if (Output plot; !(status = plot.open(words.options.plot, "--plot")).ok()) return could_not_run(status);
+  if (!(status = Output::check(words.options.output)).ok()) return could_not_run(status);
+  if (!(status = Output::check(words.options.plot, "--plot")).ok()) return could_not_run(status);
   const auto of_thread = [&](const Environment& environment) { return measure(words.options, environment); };
   const auto code = ranks_are_threads(words.options)
                         ? run_own_ranks_as_threads(of_thread, words.ranks, "perf", words.nodes)

@@ -231,12 +231,12 @@ int run(const BenchOptions& options, const Session& session) {
     complain("doctor bench", "-n 1: one rank has nobody to measure with");
     return exit_usage;
   }
-  {  // rank 0 writes them; found out here, no rank waits for one that could not
-    Output out, picture;
-    if (const Status files = open_files(options, out, picture); !files.ok()) {
-      complain("doctor bench", files.message());
-      return exit_could_not_run;
-    }
+  // Rank 0 writes them; found out here, no rank waits for one that could not.
+  Status files = Output::check(options.report.output);
+  if (files.ok()) files = Output::check(options.svg, "--svg");
+  if (!files.ok()) {
+    complain("doctor bench", files.message());
+    return exit_could_not_run;
   }
   auto code = run_own_ranks(session.arguments, options.ranks, "doctor bench");
   if (code) return *code;

@@ -288,7 +288,10 @@ int run(const NetOptions& options, const Session& session) {
     return exit_usage;
   }
   // Rank 0 writes it; found out here, no rank waits for one that could not.
-  if (Output out; !open_report(out, "net", options.report)) return exit_could_not_run;
+  if (const Status file = Output::check(options.report.output); !file.ok()) {
+    complain("doctor net", file.message());
+    return exit_could_not_run;
+  }
   auto code = run_own_ranks(session.arguments, options.ranks, "doctor net");
   if (code) return *code;
   complain("doctor net", code.error().message());

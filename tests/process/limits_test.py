@@ -3,7 +3,9 @@ the limit, on every rank and in bounded time. No rank crashes, none hangs."""
 
 import os
 import shutil
+import subprocess
 
+import harness
 from harness import Job, arguments, require, run_cases
 
 COMMANDS = ["loop steps=2 sizes=4,65536,1048576", "async steps=2 sizes=64 window=2", "leave"]
@@ -49,6 +51,21 @@ def many_ranks(options, count, limit):
     return "works"
 
 
+def asked_without_threads(options):
+    """Who looks for a hang on a host where a limit is reached gets an answer."""
+    with Job(options.program, 3, "tcp") as job:
+        for number in range(3):
+            job.start(number, ["serve"], prefix=under("-c 0", OTHER_USER))
+        job.wait_event("serving", 30)
+        cli = os.path.join(os.path.dirname(options.program), "..", "..", "tools", "fabring")
+        for words in ["status"], ["doctor", "hang", "--after", "0.1"]:
+            done = subprocess.run([*under("-u 1", OTHER_USER), cli, *words, job.settings["FABRING_JOB_ID"]],
+                                  capture_output=True, text=True, timeout=30 * harness.slowness)
+            require(done.returncode == 0, f"{words} ended with {done.returncode}: {done.stderr}")
+            require("3 ranks" in done.stdout, f"{words} says {done.stdout}")
+    return "works"
+
+
 def main():
     options = arguments(__doc__, runs=1)
     cases = []
@@ -74,8 +91,11 @@ def main():
         name = "30 ranks share memory with 256 open files each"
         if "shm" in options.transports and options.only in name:
             cases.append((name, lambda: many_ranks(options, 30, "-n 256")))
+        name = "a job is asked where there are no threads"
+        if options.only in name:
+            cases.append((name, lambda: asked_without_threads(options)))
     # One after the other: all ranks are of one user, and are counted together.
-    threads = [entry for entry in cases if "threads" in entry[0]]
+    threads = [entry for entry in cases if " threads (" in entry[0]]
     run_cases([entry for entry in cases if entry not in threads] + [("limits on threads", lambda: one_by_one(threads))], at_once=6)
 
 

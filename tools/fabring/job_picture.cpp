@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "runtime/base/named_thread.hpp"
 #include "runtime/status/status_visit.hpp"
 
 namespace fabring::tools {
@@ -48,8 +49,14 @@ void visit_all(std::vector<StatusVisit>& doors, std::chrono::milliseconds limit)
   for (std::size_t from = 0; from < doors.size(); from += visitors_at_once) {
     std::vector<std::thread> visitors;
     const std::size_t end = std::min(doors.size(), from + visitors_at_once);
-    for (std::size_t i = from; i < end; ++i)
-      visitors.emplace_back([&door = doors[i], limit] { visit(door, false, limit); });
+    for (std::size_t i = from; i < end; ++i) {
+      const auto call = [&door = doors[i], limit] { visit(door, false, limit); };
+      // Under a limit on threads one after the other: slower, but an operator who looks for a hang gets an answer.
+      if (auto visitor = start_thread("fabring visit", call))
+        visitors.push_back(std::move(*visitor));
+      else
+        call();
+    }
     for (std::thread& visitor : visitors) visitor.join();
   }
 }

@@ -37,19 +37,18 @@ hvd.broadcast_parameters(model.state_dict(), root_rank=0)
 hvd.broadcast_optimizer_state(optimizer, root_rank=0)
 optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters(),
                                      compression=hvd.Compression.fp16 if options.fp16 else hvd.Compression.none)
-share = options.batch // hvd.size()
 
 for epoch in range(options.epochs):
     shuffled = train[torch.randperm(len(train), generator=torch.Generator().manual_seed(epoch))]
     total = 0.0
     for batch in shuffled.split(options.batch):
-        mine = batch[hvd.rank() * share:(hvd.rank() + 1) * share]
+        mine = batch.tensor_split(hvd.size())[hvd.rank()]
         optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(model(images[mine]), labels[mine])
-        loss.backward()
+        loss = nn.functional.cross_entropy(model(images[mine]), labels[mine], reduction="sum")
+        (loss * hvd.size() / len(batch)).backward()  # gradients are averaged over ranks, whose parts may differ by one image
         optimizer.step()
         total += loss.item()
-    mean = hvd.allreduce(torch.tensor(total), name="loss").item() * options.batch / len(train)
+    mean = hvd.allreduce(torch.tensor(total), op=hvd.Sum, name="loss").item() / len(train)
     with torch.no_grad():
         right = (model(images[test]).argmax(1) == labels[test]).float().mean().item()
     if hvd.rank() == 0:

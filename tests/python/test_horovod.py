@@ -126,6 +126,15 @@ def test_digits_have_the_loss_of_one_process():
     assert losses(four.out) == pytest.approx(losses(alone.stdout), rel=1e-4)
 
 
+def test_digits_are_shared_whole_where_the_ranks_do_not_divide_the_batch():
+    pytest.importorskip("sklearn")
+    script = str(EXAMPLES / "digits_horovod.py")
+    words = ["--epochs", "2", "--batch", "511"]  # of the last batch there are 3 images, for 4 ranks
+    alone = subprocess.run([sys.executable, script, *words], env=CLEAN, capture_output=True, text=True, timeout=120)
+    assert alone.returncode == 0, alone.stderr
+    assert losses(fine(4, script, *words).out) == pytest.approx(losses(alone.stdout), rel=1e-4)
+
+
 def test_throughput_script_reports_scaling():
     words = "--scaling 1,2 --steps 2 --warmup 1 --batch-size 2 --image-size 32".split()
     done = subprocess.run([sys.executable, str(EXAMPLES / "throughput.py"), *words], env=CLEAN, capture_output=True, text=True,

@@ -12,10 +12,14 @@ GPU = HERE.parent / "gpu"
 EXAMPLES = HERE.parent.parent / "examples" / "pytorch"
 
 
-def torchrun(ranks, *command, **environment):
-    started = subprocess.run(
+def start(ranks, *command, **environment):
+    return subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), *map(str, command)],
         env={**os.environ, "OMP_NUM_THREADS": "1", **environment}, capture_output=True, text=True, timeout=240)
+
+
+def torchrun(ranks, *command, **environment):
+    started = start(ranks, *command, **environment)
     assert started.returncode == 0, started.stdout + started.stderr
     return started.stdout + started.stderr
 
@@ -28,6 +32,11 @@ def test_digits_with_ddp():
 def test_text_with_fsdp2():
     text = torchrun(4, EXAMPLES / "fsdp_text.py", "--steps", "25", "--blocks", "2")
     assert "fabring, 4 ranks" in text and "largest difference to a single process" in text
+
+
+def test_text_that_is_not_learnt_fails():
+    started = start(2, EXAMPLES / "fsdp_text.py", "--steps", "2", "--blocks", "1", "--rate", "inf")
+    assert started.returncode != 0 and "-> nan" in started.stdout, started.stdout + started.stderr
 
 
 def test_what_runs_on_a_gpu_runs_on_the_host():

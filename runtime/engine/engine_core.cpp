@@ -323,6 +323,8 @@ void EngineCore::start_queued(CommunicatorCore& communicator) {
       return fail(communicator, why);  // before anything of it is reduced
     }
     if (run_at_once(communicator, execution)) continue;
+    if (execution->goes_on())  // it has taken messages, of which one may have ended all
+      if (const Status met = failure_of(communicator); !met.ok()) return fail(communicator, met);
     if (running_count_ >= most_running) {
       scratch_wanted_ = true;
       return;

@@ -16,7 +16,8 @@ constexpr std::uint32_t most_yields_for_loan = 64;
 }  // namespace
 
 // Whatever this operation does not expect is for another one, and for the engine to keep; or it is the sign of a
-// mismatch, and the engine sees to that once there is an Execution to compare with.
+// mismatch, and the engine sees to that once there is an Execution to compare with. If it ends the communicator, as a
+// message that does not fit its receive does, this operation ends with it.
 bool FlatRun::await(EngineCore& engine, CommunicatorCore& communicator, const Tile& tile,
                     std::span<const std::byte>& payload) {
   const Step& step = step_at(next_);
@@ -38,6 +39,7 @@ bool FlatRun::await(EngineCore& engine, CommunicatorCore& communicator, const Ti
       }
       if (ours) return false;
       transfer.take(message.peer, record, payload);
+      if (communicator.not_at_once.load()) return false;
       continue;
     }
     if (engine.has_news() || !patience.again()) return false;
@@ -50,6 +52,7 @@ bool FlatRun::send_in_time(EngineCore& engine, CommunicatorCore& communicator, c
   Transfer& transfer = engine.transfer();
   for (Patience patience(engine.waiting(), transfer); !may_send(communicator, step);) {
     hear_news(engine, communicator, step.peer);
+    if (communicator.not_at_once.load()) return false;
     if (!may_send(communicator, step) && (engine.has_news() || !patience.again())) return false;
   }
   const FlatPlaces::Place& place = tile.places.of[next_];
@@ -81,6 +84,7 @@ void FlatRun::hear_news(EngineCore& engine, CommunicatorCore& communicator, Rank
     if (record.channel == communicator.id) engine.heard_of(communicator, member, record.consumed);
     if (record.channel == communicator.id && record.sequence == sequence_) return;
     engine.transfer().take(peer, record, payload);
+    if (communicator.not_at_once.load()) return;
   }
 }
 

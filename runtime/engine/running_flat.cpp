@@ -148,12 +148,14 @@ bool EngineCore::run_at_once(CommunicatorCore& communicator, const std::shared_p
   if (flat == nullptr || flat->plan() != execution->prepared_shared() || flat->tiling().tiles != execution->tiles() ||
       (!communicator.early.empty() && !flat->expects_what_came(communicator, execution->sequence())))
     return false;
+  // What comes meanwhile may end the communicator, and with that all that is queued, but not what is being run.
+  communicator.queued.pop_front();
   if (steps_of(*flat, communicator, execution->sequence()) == FlatRun::End::stopped) {
     for (auto& kept : communicator.flat)
       if (kept.get() == flat) execution->go_on_from(*this, std::move(kept));
+    communicator.queued.push_front(execution);
     return false;
   }
-  communicator.queued.pop_front();
   execution->finish_unstarted();
   finished(execution);
   return true;

@@ -29,7 +29,10 @@ bool EngineCore::progress() {
     take_submissions();
     moved = true;
   }
-  if (!fresh_.empty() && begin_fresh()) return true;
+  if (!fresh_.empty() && begin_fresh()) {
+    if (!is_time_to_look()) return true;
+    moved = true;
+  }
   if (adopt_.exchange(false, std::memory_order_acquire) && !orphans_.empty()) {
     std::vector<Orphan> again;
     again.swap(orphans_);

@@ -193,6 +193,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   // Small operations at once.
   static bool is_flat(const Call& call);  ///< as far as the call tells
   bool may_run_at_once();                 ///< with the drive held: is nothing else under way?
+  bool is_time_to_look();
   bool may_run_at_once(const CommunicatorCore& communicator, const Execution& execution) const;
   bool run_at_once(CommunicatorCore& communicator, const std::shared_ptr<Execution>& execution);
   FlatRun* find_flat(CommunicatorCore& communicator, const Operation& operation);
@@ -366,7 +367,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   };
   std::vector<Suspicion> suspicions_;
   std::vector<bool> disconnected_;
-  std::uint32_t flat_runs_ = 0;
+  std::uint32_t flat_runs_ = 0;   ///< and other operations that were over at once
   Time looked_at_{};              ///< what arrived, by the last of these, if it looks_once_a_turn()
   bool given_up_ = false;         ///< the others count this rank as lost
   bool endpoint_failed_ = false;  ///< as a whole, which has been reported

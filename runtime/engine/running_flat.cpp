@@ -47,6 +47,12 @@ bool EngineCore::may_run_at_once() {
   return true;
 }
 
+// Beside operations that are over as soon as they have begun, one after the other: should it be looked now at what else
+// there is to do? The clock is read for each of them anyway.
+bool EngineCore::is_time_to_look() {
+  return ++flat_runs_ % runs_per_look == 0 || last_end_.load(std::memory_order_relaxed) >= next_tick_;
+}
+
 FlatRun* EngineCore::find_flat(CommunicatorCore& communicator, const Operation& operation) {
   for (const auto& flat : communicator.flat)
     if (flat && flat->serves(operation))

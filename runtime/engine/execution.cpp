@@ -176,6 +176,7 @@ void Execution::fail(const Status& why) {
   ready_.clear();
   ready_receives_ = 0;
   retry_.clear();
+  if (flat_) wait_for_unwritten();
   if (!started_) return;
   for (auto& tile : tiles_) {
     if (!tile->active) continue;
@@ -201,6 +202,7 @@ void Execution::publish() {
   }
   slots_.clear();
   tiles_.clear();
+  flat_.reset();
   call_.owned.reset();
   call_.device.ready.reset();
   held_.clear();

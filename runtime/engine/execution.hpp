@@ -86,8 +86,8 @@ class Execution {
   /// Reserves scratch and starts the first tiles. `wait`: no scratch now, nothing is held. `failed`: see failure().
   Start start(EngineCore& engine, std::uint16_t index, Time now);
   bool started() const { return started_; }
-  /// Before start(): so much of it has been done by `flat`, which is kept until then. What that lent is this one's to
-  /// wait for, started or not.
+  /// Before start(): so much of it has been done by `flat`, which is kept until then, or as long as something is being
+  /// sent from its scratch. What that lent is this one's to wait for, started or not; what it is still sending too.
   void go_on_from(EngineCore& engine, std::unique_ptr<FlatRun> flat);
   /// Will some of it have been done before start()?
   bool goes_on() const { return flat_ != nullptr; }
@@ -193,6 +193,7 @@ class Execution {
   void give_back_scratch();
 
   // execution_tiles.cpp
+  void wait_for_unwritten();
   void start_tiles();
   void start_tile(std::uint32_t index);
   void take_early(Tile& tile);

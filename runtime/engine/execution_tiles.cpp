@@ -126,6 +126,12 @@ void Execution::go_on_from(EngineCore& engine, std::unique_ptr<FlatRun> flat) {
   flat_ = std::move(flat);
 }
 
+// No tile will wait for what the flat run is still sending.
+void Execution::wait_for_unwritten() {
+  for (const FlatRun::Writing& one : flat_->writings())
+    if (!engine_->transfer().is_written(one.loan.peer, one.loan.number)) fast_loans_.add(one.loan);
+}
+
 // As if every step that is done had been done here.
 void Execution::go_on(Tile& tile) {
   const Plan& plan = plan_->plan;
@@ -160,7 +166,7 @@ void Execution::go_on(Tile& tile) {
       tile.steps[id].data = Data::here;
     }
   }
-  if (tile.index() + 1 == flat_->end_tile()) flat_.reset();
+  if (tile.index() + 1 == flat_->end_tile() && flat_->writings().empty()) flat_.reset();
   for (StepId id = static_cast<StepId>(plan.steps.size()); id-- > 0;)
     if (!done[id] && tile.steps[id].need == 0) make_ready(tile, id);
 }

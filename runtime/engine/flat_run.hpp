@@ -82,6 +82,7 @@ class FlatRun {
     StepId send = 0;
     FastLoan loan;
   };
+  const std::vector<Writing>& writings() const { return writing_; }  ///< those not seen to be written
   /// Null: it was no such message, or it was seen to be written.
   const Writing* writing(std::uint32_t tile, StepId send) const;
   std::span<const std::byte> scratch(std::uint32_t tile) const {

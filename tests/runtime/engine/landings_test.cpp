@@ -2,13 +2,21 @@
 // that the caller's memory is still being sent when it stops running the operation itself.
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 
+#include <atomic>
 #include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <thread>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "tests/support/thread_world.hpp"
+#include "transports/forwarding_endpoint.hpp"
+#include "transports/inproc/inproc_transport.hpp"
 #include "transports/tcp/tcp_transport.hpp"
 
 namespace fabring::fixture {
@@ -54,6 +62,129 @@ INSTANTIATE_TEST_SUITE_P(Landings, LongUnasked, testing::Combine(testing::Bool()
                            return std::string(std::get<0>(of.param) ? "in_place" : "out_of_place") + "_in_" +
                                   std::to_string(std::get<1>(of.param));
                          });
+
+// What a message is sent from may be read as late as it completes: this endpoint reads messages of one length only when
+// it has been polled for a while since.
+class LateReader final : public ForwardingEndpoint {
+ public:
+  LateReader(std::unique_ptr<Endpoint> inner, std::size_t bytes, std::function<void()> on_late)
+      : ForwardingEndpoint(std::move(inner)), bytes_(bytes), on_late_(std::move(on_late)) {}
+
+  Post post_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override {
+    if (from.size() != bytes_) return inner().post_send(peer, slot, from, context);
+    if (late_) return Post::again;
+    late_ = Late{peer, slot, from, context, 0};
+    if (on_late_) on_late_();
+    return Post::accepted;
+  }
+  std::size_t poll(std::span<Completion> out) override {
+    if (late_ && ++late_->polls >= polls_until_read &&
+        inner().post_send(late_->peer, late_->slot, late_->from, late_->context) != Post::again) {
+      late_.reset();
+      ++read_;
+    }
+    return inner().poll(out);
+  }
+  void wait(std::chrono::microseconds limit) override {
+    if (!late_) inner().wait(limit);
+  }
+  int read_late() const { return read_; }
+
+ private:
+  static constexpr int polls_until_read = 5000;  // longer than an operation is run by its caller while it waits
+  struct Late {
+    Rank peer;
+    Slot slot;
+    std::span<const std::byte> from;
+    std::uint64_t context;
+    int polls;
+  };
+  const std::size_t bytes_;
+  const std::function<void()> on_late_;
+  std::optional<Late> late_;
+  std::atomic<int> read_{0};
+};
+
+class LateTransport final : public Transport {
+ public:
+  LateTransport(int ranks, std::size_t bytes) : endpoints(static_cast<std::size_t>(ranks)), bytes_(bytes) {
+    inner_ = make_inproc_transport(make_inproc_fabric(ranks));
+  }
+  std::string_view name() const override { return inner_->name(); }
+  Result<std::string> probe(const EndpointOptions& options) override { return inner_->probe(options); }
+  Result<std::unique_ptr<Endpoint>> open(const EndpointOptions& options) override {
+    auto opened = inner_->open(options);
+    if (!opened) return opened;
+    auto late = std::make_unique<LateReader>(std::move(*opened), bytes_, [this, rank = options.self] {
+      if (on_late) on_late(rank);
+    });
+    endpoints[static_cast<std::size_t>(options.self)] = late.get();
+    return std::unique_ptr<Endpoint>(std::move(late));
+  }
+
+  std::function<void(Rank)> on_late;
+  std::vector<LateReader*> endpoints;
+
+ private:
+  std::unique_ptr<Transport> inner_;
+  const std::size_t bytes_;
+};
+
+constexpr ParcelRules short_parcels{1024, eager_slots, {2, std::size_t{64} << 10}};
+
+/// From the second operation on they are run by their callers alone.
+void warm_up(Communicator& all) {
+  float one = 1, sum = 0;
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(all.allreduce(&one, &sum, 1, DataType::float32, ReduceOp::sum).ok());
+}
+
+class AbortedLandings : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(WarmedUp, AbortedLandings, testing::Bool(),
+                         [](const auto& warm) { return warm.param ? "yes" : "no"; });
+
+// Aborted in the middle of it, so that nothing else of the operation is begun.
+TEST_P(AbortedLandings, are_over_before_an_aborted_call_returns) {
+  constexpr std::size_t count = 8192;
+  Config config;
+  config.algorithm = "recursive_doubling";
+  LateTransport transport(2, count * sizeof(float));
+  ThreadWorld world(2, config, nullptr, transport, {}, short_parcels);
+  if (GetParam()) world.run([](Rank, Communicator all) { warm_up(all); });
+  transport.on_late = [&](Rank rank) { world.world(rank).abort("in the middle of it"); };
+  std::vector<float> data(count, 1.0f);
+  const Status status =
+      world.world(0).allreduce(data.data(), data.data(), data.size(), DataType::float32, ReduceOp::sum);
+  EXPECT_EQ(status.code(), ErrorCode::aborted) << status.to_string();
+  EXPECT_EQ(transport.endpoints[0]->read_late(), 1) << "the buffer is the caller's again, and is still being sent";
+}
+
+/// While it lives, what is freed is written over at once.
+struct FreedIsGone {
+#if defined(__GLIBC__)
+  FreedIsGone() { (void)::mallopt(M_PERTURB, 0xa5); }
+  ~FreedIsGone() { (void)::mallopt(M_PERTURB, 0); }
+#endif
+};
+
+// What travels in another type is sent from scratch. That of the rank's own run must outlive it.
+TEST(LateLandings, are_read_from_scratch_that_is_still_there) {
+  constexpr std::size_t count = 8192;
+  const FreedIsGone freed_is_gone;
+  Config config;
+  config.algorithm = "recursive_doubling";
+  LateTransport transport(2, count * size_of(DataType::bfloat16));
+  ThreadWorld world(2, config, nullptr, transport, {}, short_parcels);
+  world.run([&](Rank rank, Communicator all) {
+    warm_up(all);
+    std::vector<float> in(count), out(count);
+    for (std::size_t i = 0; i < count; ++i) in[i] = static_cast<float>(i % 100 + static_cast<std::size_t>(rank));
+    Operation sum = Operation::allreduce(in.data(), out.data(), count, DataType::float32, ReduceOp::sum);
+    sum.wire_type = DataType::bfloat16;
+    ASSERT_TRUE(all.run(sum).ok());
+    for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(out[i], static_cast<float>(2 * (i % 100) + 1)) << i;
+    EXPECT_EQ(transport.endpoints[static_cast<std::size_t>(rank)]->read_late(), 1);
+  });
+}
 
 }  // namespace
 }  // namespace fabring::fixture

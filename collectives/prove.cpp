@@ -72,8 +72,9 @@ Result<bool> lengths_hold(std::span<const Plan> plans, ReduceOp op) {
   for (const Plan& plan : plans) steps += plan.steps.size();
   WorkLimit limit(WorkLimit::for_files);
   for (std::size_t count = 0; count < 2 * period; ++count) {
-    if (!limit.take(16 * steps).ok()) return false;
-    const auto world = check::bind_world(plans, count, op);
+    if (!limit.take(16 * steps).ok()) return false;  // to match the messages
+    const auto world = check::bind_world(plans, count, op, &limit);
+    if (!world && world.error().code() == ErrorCode::unsupported) return false;  // the limit's
     if (!world) return with_count(count, world.error());
     const auto partners = check::match_messages(*world);
     if (!partners) return with_count(count, partners.error());

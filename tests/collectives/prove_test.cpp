@@ -82,6 +82,19 @@ TEST(Prove, LengthsAreProvedAtEveryCount) {
                   ->lengths_at_every_count);
 }
 
+// All of them are bound at each of 2^21 counts, though no step names them.
+TEST(Prove, LengthsAtEveryCountAreNotProvedOfRangesThatTakeHours) {
+  PlanBuilder builder("test", 0, 1, Collective::broadcast);
+  builder.settle(0);
+  std::vector<Plan> plans{std::move(builder).build()};
+  plans[0].ranges.push_back({0, 0, 1, 1 << 20});
+  plans[0].ranges.resize(262'000, {0, 0, 1, 1});
+  ASSERT_GT(period_of_bounds(plans, 1 << 20), 0U) << "it is not the period that is too long";
+  const auto proof = prove_plans(plans, ReduceOp::sum);
+  ASSERT_TRUE(proof) << proof.error().message();
+  EXPECT_FALSE(proof->lengths_at_every_count);
+}
+
 TEST(Prove, SaysInWhichOrderAndHowManyStepsReductionsAre) {
   const auto proof = [](Algorithm algorithm) {
     return *prove_plans(test::plans_of(algorithm, test::flat(4)), ReduceOp::sum);

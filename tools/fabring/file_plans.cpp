@@ -30,8 +30,9 @@ Result<FilePlans> load_proved_plans(const std::string& path) {
   auto proof = prove_plans(loaded->plans, loaded->average() ? ReduceOp::avg : ReduceOp::sum);
   if (!proof) return Status(ErrorCode::mismatch, "not proved: " + proof.error().message());
   if (!proof->lengths_at_every_count)
-    return Status(ErrorCode::unsupported,
-                  "cannot be run: its ranges are of too many parts to prove lengths at every count of elements");
+    return Status(
+        ErrorCode::unsupported,
+        "cannot be run: its ranges are too many, or of too many parts, to prove lengths at every count of elements");
   loaded->proof = std::move(*proof);
   return loaded;
 }

@@ -13,7 +13,6 @@ namespace fabring {
 namespace {
 
 constexpr std::uint64_t world_id = std::uint64_t{1} << 32;  // global
-constexpr std::size_t most_running = 1 << 15;               // their numbers have 16 bits
 
 }  // namespace
 
@@ -325,7 +324,7 @@ void EngineCore::start_queued(CommunicatorCore& communicator) {
     if (run_at_once(communicator, execution)) continue;
     if (execution->goes_on())  // it has taken messages, of which one may have ended all
       if (const Status met = failure_of(communicator); !met.ok()) return fail(communicator, met);
-    if (running_count_ >= most_running) {
+    if (running_count_ >= parts_.most_running) {
       scratch_wanted_ = true;
       return;
     }
@@ -366,9 +365,9 @@ void EngineCore::now_running(const std::shared_ptr<Execution>& execution, std::u
 }
 
 bool EngineCore::start_now(const std::shared_ptr<Execution>& execution) {
-  const std::uint16_t index = running_count_ < most_running ? free_index() : 0;
-  const Execution::Start started =
-      running_count_ < most_running ? execution->start(*this, index, parts_.clock->now()) : Execution::Start::wait;
+  const bool room = running_count_ < parts_.most_running;
+  const std::uint16_t index = room ? free_index() : 0;
+  const Execution::Start started = room ? execution->start(*this, index, parts_.clock->now()) : Execution::Start::wait;
   if (started == Execution::Start::failed) cannot_start(*execution);
   if (started == Execution::Start::wait) scratch_wanted_ = true;
   if (started != Execution::Start::started) return false;
@@ -376,6 +375,8 @@ bool EngineCore::start_now(const std::shared_ptr<Execution>& execution) {
   execution->advance();
   return true;
 }
+
+bool EngineCore::may_start_ahead() const { return running_count_ < parts_.most_running / 2; }
 
 void EngineCore::finish_now(const std::shared_ptr<Execution>& execution) {
   execution->finish_unstarted();

@@ -168,6 +168,8 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   /// Starts it now; false if there is no room for one more, until PointToPoint::start_waiting(). One that cannot be
   /// started at all is reported, and its communicator fails.
   bool start_now(const std::shared_ptr<Execution>& execution);
+  /// Is there room to start also what may wait for its other side for ever?
+  bool may_start_ahead() const;
   /// It is over without having been started.
   void finish_now(const std::shared_ptr<Execution>& execution);
   /// Reports that a message does not fit the receive it meets, and fails the communicator.

@@ -46,7 +46,9 @@ struct EngineParts {
   std::uint32_t depth_for_cards = 0;    ///< tiles in flight for several network cards, alike on all ranks; 0: the usual
   bool some_have_gpus = false;          ///< some rank, not this one only: copies to and from a GPU should not be short
   std::size_t eager_bytes =
-      fabring::eager_bytes;       ///< largest message sent in a record, alike on all ranks; that: what the endpoint can
+      fabring::eager_bytes;  ///< largest message sent in a record, alike on all ranks; that: what the endpoint can
+  /// Operations that run at once: they have numbers of 16 bits.
+  std::size_t most_running = std::size_t{1} << 15;
   ParcelRules parcels;            ///< alike on all ranks
   bool shares_memory = true;      ///< some ranks of the job do; alike on all ranks
   bool through_loopback = false;  ///< all ranks are on one host and share no memory; alike on all ranks

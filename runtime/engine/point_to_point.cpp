@@ -95,7 +95,7 @@ void PointToPoint::send(EngineCore& engine, const std::shared_ptr<Execution>& ex
   execution->pair_with(call.root, record.sequence, call.count, call.tag, execution->prepared_shared(),
                        engine.tiling_rules());
   sends_[{call.root, record.sequence}] = execution;
-  start(engine, execution);
+  if (!engine.may_start_ahead() || !engine.start_now(execution)) announced_.insert({call.root, record.sequence});
   engine.transfer().send_record(world, record);
 }
 
@@ -298,7 +298,9 @@ Status PointToPoint::on_record(EngineCore& engine, Rank rank, const Record& reco
     if (at == sends_.end()) return nonsense("it granted a message that was not announced");
     if (!at->second->tile_active(record.tile)) {
       if (record.tile >= at->second->tiles()) return nonsense("it granted more of a message than there is");
-      return engine.keep_early(communicator_, rank, record, payload), Status();
+      engine.keep_early(communicator_, rank, record, payload);
+      if (!at->second->failed() && announced_.erase(at->first) > 0) start(engine, at->second);
+      return {};
     }
     FABRING_TRY(at->second->on_record(rank, record, payload));
     at->second->advance();
@@ -351,6 +353,7 @@ std::vector<std::shared_ptr<Execution>> PointToPoint::waiting() const {
     for (const Arrival& arrival : peer.unmatched)
       if (arrival.local) all.push_back(arrival.local);
   }
+  for (const Key& send : announced_) all.push_back(sends_.at(send));
   for (const auto& execution : unstarted_) {
     all.push_back(execution);
     if (execution->delivered_from()) all.push_back(execution->delivered_from());  // of this very rank
@@ -396,6 +399,8 @@ std::vector<std::shared_ptr<Execution>> PointToPoint::drop_waiting() {
   for (const auto& execution : unstarted_)
     (execution->call().collective == Collective::send ? sends_ : receives_)
         .erase({execution->call().root, execution->sequence()});
+  for (const Key& send : announced_) sends_.erase(send);
+  announced_.clear();
   posted_.clear();
   unstarted_.clear();
   for (auto& [rank, peer] : peers_) {

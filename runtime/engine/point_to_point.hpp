@@ -4,14 +4,16 @@
 // Everything is the driver's.
 //
 // A send announces itself: a small message travels with the announcement and is done; a large one becomes an Execution
-// that waits for the receiver's grants, and so does the receive once they have met. What nobody waits for yet is kept
-// at the receiver, so it is bounded (MessageRoom); the rest stay with the sender.
+// that waits for the receiver's grants, and so does the receive once they have met. So that sends which nobody receives
+// leave room for whatever has met its other side, those beyond half of all Executions start with their first grant.
+// What nobody waits for yet is kept at the receiver, so it is bounded (MessageRoom); the rest stay with the sender.
 
 #include <cstdint>
 #include <deque>
 #include <list>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -95,7 +97,8 @@ class PointToPoint {
   std::list<std::shared_ptr<Execution>> posted_;        // receives that wait, in the order of the calls
   std::map<Key, std::shared_ptr<Execution>> sends_;     // announced: by receiver and number
   std::map<Key, std::shared_ptr<Execution>> receives_;  // matched: by sender and number
-  std::deque<std::shared_ptr<Execution>> unstarted_;    // matched or announced, no room to run yet
+  std::set<Key> announced_;                             // of sends_: those that start with their first grant
+  std::deque<std::shared_ptr<Execution>> unstarted_;    // matched, no room to run yet
   std::uint64_t next_order_ = 0;
 };
 

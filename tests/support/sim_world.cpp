@@ -60,6 +60,7 @@ SimWorld::SimWorld(SimWorldOptions options) : options_(std::move(options)), time
       parts.endpoint = fabric_->open(rank);
       parts.control = control_->open(rank);
     }
+    if (options_.most_running != 0) parts.most_running = options_.most_running;
     parts.clock = std::shared_ptr<Clock>(&timeline_, [](Clock*) {});
     parts.machine = *find_machine(options_.machine);
     parts.waiting.yield_for = std::chrono::microseconds(0);

@@ -50,6 +50,7 @@ struct SimWorldOptions {
   std::string machine = "loopback-tcp";
   std::size_t unasked_limit = 0;  ///< what of eager_bytes is sent unasked; 0: all
   ParcelRules parcels = {};
+  std::size_t most_running = 0;      ///< operations; 0: as everywhere
   std::optional<double> cards = {};  ///< the fabric reaches the device, but for this share of the buffers
 };
 

@@ -68,6 +68,42 @@ TEST(Messages, many_are_sent_before_any_is_received) {
   }
 }
 
+// Rank 1 may receive only when it has heard of the others, who would wait for rank 0.
+TEST(Messages, that_nobody_receives_leave_room_for_others) {
+  for (const std::uint64_t seed : seeds(5, 1)) {
+    SimWorldOptions options = any_world(3, seed);
+    options.most_running = 4;
+    SimWorld world(options);
+    constexpr std::size_t count = 3000;
+    for (std::uint64_t i = 0; i < 20; ++i) world.call(0, send(1, count, 1, i));
+    const auto received = world.call(0, recv(2, count, any_tag, 7));
+    const auto sent = world.call(0, send(2, count, 2, 8));
+    world.call(2, send(0, count, 0, 7));
+    const auto heard = world.call(2, recv(0, count, any_tag, 8));
+    world.everyone_calls({.count = 100});
+    const auto last = world.operations().back();
+    (void)world.run_until([&] { return received->done() && sent->done() && heard->done() && last->done(); },
+                          std::chrono::seconds(1));
+    EXPECT_TRUE(received->done() && sent->done() && heard->done()) << world.replay();
+    EXPECT_TRUE(last->done()) << "a collective beside them";
+    for (std::uint64_t i = 0; i < 20; ++i) world.call(1, recv(0, count, any_tag, i));
+    if (!world.run()) return;
+    world.expect_all_ok();
+  }
+}
+
+TEST(Messages, that_wait_for_room_end_with_their_communicator) {
+  SimWorldOptions options = any_world(2, 3);
+  options.most_running = 4;
+  SimWorld world(options);
+  for (std::uint64_t i = 0; i < 20; ++i) world.call(0, send(1, 3000, 1, i));
+  world.linger(std::chrono::milliseconds(1));
+  world.kill(1);
+  ASSERT_TRUE(world.run());
+  for (const auto& operation : world.operations())
+    EXPECT_EQ(operation->status().code(), ErrorCode::peer_lost) << operation->status().to_string();
+}
+
 TEST(Messages, from_any_source_say_from_whom_they_came) {
   for (const std::uint64_t seed : seeds(5, 1)) {
     SimWorldOptions options = any_world(4, seed);

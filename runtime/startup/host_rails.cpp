@@ -179,9 +179,10 @@ Result<std::unique_ptr<Endpoint>> open_rails(UsableTransports& usable, const std
   how.world_size = options.world_size;
   how.host = host.host;
   how.patience = options.config.silence_timeout;
-  how.leaves_by = [](const rails::Card& from, const std::string& to) {
+  how.leaves = [](const rails::Card& from, const std::string& to) {
     const std::string by = interface_towards(from.address, to);
-    return by.empty() || by == from.name;
+    if (by == "lo" && from.name != by) return rails::Leaves::by_none;
+    return by.empty() || by == from.name ? rails::Leaves::by_card : rails::Leaves::by_another;
   };
   how.note = [log = host.log, told = std::make_shared<std::atomic<bool>>(false)](const std::string& text) {
     // With many peers behind one bad card a line is enough.

@@ -367,6 +367,29 @@ TEST(RailsInUse, ACutWayEndsThePeerAndNamesCardRankAndHost) {
   }
 }
 
+TEST(RailsInUse, AWayThatGoesSilentWithNothingUnderWayIsLeftOutAndNoted) {
+  TwoRanks world;
+  (void)world.ranks[0]->way_from(1, large);
+  world.turn(100);
+  std::vector<std::byte> into(large);
+  ASSERT_EQ(world.ranks[0]->post_recv(1, slot_on_way(10, 1), into, 10), Post::accepted);
+  ASSERT_EQ(world.ranks[1]->post_send(0, slot_on_way(10, 1), into, 10), Post::accepted);
+  world.turn(50);
+  ASSERT_EQ(world.endings[0].at(10), Outcome::done) << "it was in use";
+  ASSERT_TRUE(world.notes.empty()) << world.notes[0];
+  world.cut[1] = true;
+  world.pass(20s);
+  EXPECT_TRUE(world.ranks[0]->peer_error(1).ok()) << world.ranks[0]->peer_error(1).message();
+  ASSERT_EQ(world.notes.size(), 1u);
+  EXPECT_THAT(world.notes[0], AllOf(HasSubstr("eth1"), HasSubstr("rank 1"), HasSubstr("beta"),
+                                    HasSubstr("is not used any more: nothing came through for")));
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(world.ranks[0]->way_from(1, large), 0u);
+  ASSERT_EQ(world.ranks[0]->post_recv(1, 11, into, 11), Post::accepted);
+  ASSERT_EQ(world.ranks[1]->post_send(0, 11, into, 11), Post::accepted);
+  world.turn(50);
+  EXPECT_EQ(world.endings[0].at(11), Outcome::done);
+}
+
 TEST(RailsInUse, APeerThatIsSilentOnAllWaysIsNotBlamedOnACard) {
   TwoRanks world;
   (void)world.ranks[0]->way_from(1, large);
@@ -421,7 +444,7 @@ TEST(RailsInUse, AGrantOnAWayThatIsNotThereLosesThePeer) {
   TwoRanks world;
   RailsOptions how;
   how.world_size = 2;
-  how.leaves_by = [](const Card&, const std::string&) { return false; };
+  how.leaves = [](const Card&, const std::string&) { return Leaves::by_another; };
   EndpointOptions options;
   options.world_size = 2;
   std::vector<Rail> rails;
@@ -459,7 +482,7 @@ TEST(RailsInUse, ACardByWhichNothingWouldLeaveIsToldOnceWithWhatToDo) {
       how.self = rank;
       how.world_size = 3;
       how.host = "host" + std::to_string(rank);
-      how.leaves_by = [](const Card&, const std::string&) { return false; };
+      how.leaves = [](const Card&, const std::string&) { return Leaves::by_another; };
       if (rank == 0) how.note = [&](const std::string& text) { notes.push_back(text); };
       ranks[rank] = *make_rails_endpoint(std::move(rails), std::move(how));
     }
@@ -472,6 +495,40 @@ TEST(RailsInUse, ACardByWhichNothingWouldLeaveIsToldOnceWithWhatToDo) {
     EXPECT_THAT(notes[0], AllOf(HasSubstr("card eth1 carries nothing to rank 1 on host host1"),
                                 HasSubstr("ip rule add from 10.0.0.33 table"), HasSubstr("10.0.0.0/24 dev eth1")));
   }
+}
+
+// What goes to an address of this host leaves by no card, which is no fault of its routes.
+TEST(RailsInUse, RanksOfOneHostTakeTheFirstCardWithoutAWord) {
+  std::vector<std::string> notes;
+  std::unique_ptr<Endpoint> ranks[3];
+  std::vector<std::shared_ptr<Transport>> fabrics;
+  for (int i = 0; i < 2; ++i) fabrics.push_back(make_inproc_transport(make_inproc_fabric(3)));
+  for (Rank rank = 0; rank < 3; ++rank) {
+    const std::string here = rank == 2 ? "2" : "1";  // ranks 0 and 1 are on one host
+    std::vector<Rail> rails;
+    for (std::size_t i = 0; i < 2; ++i) {
+      EndpointOptions options;
+      options.self = rank;
+      options.world_size = 3;
+      rails.push_back({{"eth" + std::to_string(i), "10.0.0.0/24", fmt::format("10.0.0.{}{}", i + 1, here), 0, true},
+                       *fabrics[i]->open(options)});
+    }
+    RailsOptions how;
+    how.self = rank;
+    how.world_size = 3;
+    how.host = "host" + here;
+    how.leaves = [here](const Card&, const std::string& to) {
+      return to.ends_with(here) ? Leaves::by_none : Leaves::by_another;
+    };
+    if (rank == 0) how.note = [&](const std::string& text) { notes.push_back(text); };
+    ranks[rank] = *make_rails_endpoint(std::move(rails), std::move(how));
+  }
+  ASSERT_TRUE(ranks[0]->add_peer(1, ranks[1]->address()).ok());
+  EXPECT_TRUE(notes.empty()) << notes[0];
+  EXPECT_EQ(ranks[0]->way_from(1, large), 0u);
+  ASSERT_TRUE(ranks[0]->add_peer(2, ranks[2]->address()).ok());
+  ASSERT_EQ(notes.size(), 1u) << "the true one is still told";
+  EXPECT_THAT(notes[0], HasSubstr("carries nothing to rank 2 on host host2"));
 }
 
 TEST(RailsInUse, OfNoCardsOrTooManyThereIsNoEndpoint) {

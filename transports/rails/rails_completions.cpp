@@ -49,6 +49,7 @@ bool RailsEndpoint::completed(const Completion& completion, Completion& out) {
     return false;
   }
   --busy_[way.rail];
+  --way.under_way;
   if (spread(*operation)) {
     const Time time = now();
     const bool done = completion.outcome == Outcome::done;

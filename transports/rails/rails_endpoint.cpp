@@ -63,8 +63,12 @@ Status RailsEndpoint::add_peer(Rank rank, std::string_view text) {
     way.large = joint.large;
     const Card& here = rails_[way.rail].card;
     way.load = Load(bytes_per_s(here, there.card));
-    if (!ways.empty() && options_.leaves_by && !there.card.address.empty() &&
-        !options_.leaves_by(here, there.card.address)) {
+    const bool asked = !ways.empty() && options_.leaves && !there.card.address.empty();
+    const Leaves leaves = asked ? options_.leaves(here, there.card.address) : Leaves::by_card;
+    if (leaves == Leaves::by_none) {
+      way.trouble = fmt::format("packets from {} to {} stay inside this host", here.address, there.card.address);
+      way.pulse.end();
+    } else if (leaves == Leaves::by_another) {
       way.trouble =
           fmt::format("packets from {} to {} would not leave by {}", here.address, there.card.address, here.name);
       way.pulse.end();
@@ -113,6 +117,7 @@ Post RailsEndpoint::posted(Post post, Operation* operation) {
   }
   Way& way = operation->peer->ways[operation->way];
   ++busy_[way.rail];
+  ++way.under_way;
   if (spread(*operation)) way.load.expect(operation->bytes, now());
   return post;
 }

@@ -25,13 +25,19 @@ struct Rail {
   std::unique_ptr<Endpoint> endpoint;
 };
 
+enum class Leaves : std::uint8_t {
+  by_card,
+  by_another,  ///< the kernel's routes do not look at the sender's address
+  by_none,     ///< to an address of this host: it does not leave
+};
+
 struct RailsOptions {
   Rank self = 0;
   int world_size = 1;
   std::string host;                          ///< of this rank, for people
   Time patience = std::chrono::seconds(30);  ///< a way that is silent for longer while others answer has failed
-  /// Does what is sent from this card's address to this one leave by the card? Empty: yes.
-  std::function<bool(const Card& from, const std::string& to)> leaves_by = {};
+  /// How what is sent from this card's address to this one leaves the host. Empty: by the card.
+  std::function<Leaves(const Card& from, const std::string& to)> leaves = {};
   std::function<void(const std::string& text)> note = {};  ///< something people should know
   std::shared_ptr<const Clock> clock = std::make_shared<SteadyClock>();
 };

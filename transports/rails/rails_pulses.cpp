@@ -85,11 +85,16 @@ void RailsEndpoint::pulsed(const Operation& operation, Outcome outcome) {
   // Whoever has data on it learns from them that it is lost. Where nobody has, the other ways go on without it.
   const bool was_open = way.pulse.open();
   way.pulse.end();
-  if (outcome != Outcome::lost || peer.lost || peer.dropped) return;
-  way.trouble = endpoint_of(way).peer_error(peer.rank).message();
-  if (options_.note && operation.way > 0)
-    options_.note(
-        fmt::format("{} {}: {}", path(peer, way), was_open ? "is not used any more" : "is not used", way.trouble));
+  if (outcome != Outcome::lost || peer.lost || peer.dropped || operation.way == 0) return;
+  leave_out(peer, way, endpoint_of(way).peer_error(peer.rank).message(), was_open);
+}
+
+void RailsEndpoint::leave_out(Peer& peer, Way& way, std::string why, bool was_open) {
+  way.pulse.end();
+  way.trouble = std::move(why);
+  if (!options_.note) return;
+  options_.note(
+      fmt::format("{} {}: {}", path(peer, way), was_open ? "is not used any more" : "is not used", way.trouble));
 }
 
 // Who was silent on all ways and answers again, on one first, was away: no way is to blame for that time.
@@ -119,12 +124,16 @@ void RailsEndpoint::judge(Peer& peer, Time time) {
       continue;
     }
     if (silence < options_.patience) continue;
-    lose(peer, at,
-         Status(ErrorCode::peer_lost,
-                fmt::format("nothing came through for {:.1f} s, while other cards of the two hosts reach each other: "
-                            "look at this card, its cable and its switch port, or leave it out with "
-                            "FABRING_INTERFACE=^{}",
-                            std::chrono::duration<double>(silence).count(), rails_[way.rail].card.name)));
+    std::string why = fmt::format(
+        "nothing came through for {:.1f} s, while other cards of the two hosts reach each other: look at this card, "
+        "its cable and its switch port, or leave it out with FABRING_INTERFACE=^{}",
+        std::chrono::duration<double>(silence).count(), rails_[way.rail].card.name);
+    // Nobody here waits for data on it, and a peer that waits for ours judges for itself.
+    if (at > 0 && way.under_way == 0) {
+      leave_out(peer, way, std::move(why), true);
+      continue;
+    }
+    lose(peer, at, Status(ErrorCode::peer_lost, std::move(why)));
     return;
   }
 }

@@ -19,7 +19,8 @@ struct Way {
   bool known = false;  ///< the rail's endpoint knows the peer
   Load load{1};
   Pulse pulse;
-  std::string trouble;  ///< why it is not used
+  std::size_t under_way = 0;  ///< posts that are no pulses
+  std::string trouble;        ///< why it is not used
 };
 
 struct Peer {
@@ -105,6 +106,7 @@ class RailsEndpoint final : public Endpoint {
   void pulsed(const Operation& operation, Outcome outcome);
   void answered(Peer& peer, Way& way);
   void judge(Peer& peer, Time time);
+  void leave_out(Peer& peer, Way& way, std::string why, bool was_open);
 
   std::vector<Rail> rails_;
   const RailsOptions options_;

@@ -195,6 +195,13 @@ class Endpoint {
   /// Why the connection to `peer` failed; success while it has not.
   virtual Status peer_error(Rank peer) const = 0;
 
+  /// What stands between this rank and the data of `peer`, for people: "no data connection yet: ...". Empty: nothing,
+  /// or it is not known.
+  virtual std::string unconnected(Rank peer) const {
+    (void)peer;
+    return {};
+  }
+
   /// Why this endpoint as a whole failed, by no fault of a peer; success while it has not. All its peers are lost then.
   virtual Status error() const { return {}; }
 

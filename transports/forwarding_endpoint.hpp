@@ -55,6 +55,7 @@ class ForwardingEndpoint : public Endpoint {
   void wait(std::chrono::microseconds limit) override { inner_->wait(limit); }
   void wake() override { inner_->wake(); }
   Status peer_error(Rank peer) const override { return inner_->peer_error(peer); }
+  std::string unconnected(Rank peer) const override { return inner_->unconnected(peer); }
   Status error() const override { return inner_->error(); }
   void disconnect(Rank peer) override { inner_->disconnect(peer); }
   void finish_sending() override { inner_->finish_sending(); }

@@ -2,6 +2,7 @@
 // Transport: can this fabric run here, and if so, open an Endpoint on it.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -26,7 +27,8 @@ struct EndpointOptions {
   std::vector<std::string> near_devices;
   /// One of several endpoints of this rank, each on a card of its own: what it sends must leave by that card.
   bool one_of_several = false;
-  std::shared_ptr<DeviceMemory> device_memory;  ///< GPUs; null: all memory is the host's
+  std::shared_ptr<DeviceMemory> device_memory;             ///< GPUs; null: all memory is the host's
+  std::function<void(const std::string& text)> note = {};  ///< something people should know; may be empty
   Config config;  ///< settings that concern this transport (provider, sockets_per_peer, ...)
 };
 

@@ -85,11 +85,14 @@ bool EngineCore::is_silent(Rank rank) const {
 }
 
 std::string EngineCore::who_and_what(Rank rank) const {
+  const bool other = parts_.endpoint && rank != parts_.self;
+  const std::string missing = other ? parts_.endpoint->unconnected(rank) : std::string();
+  const std::string whom = missing.empty() ? who(rank) : fmt::format("{} ({})", who(rank), missing);
   if (is_silent(rank))
-    return fmt::format("{} [silent for {} s: stopped, or cut off]", who(rank),
+    return fmt::format("{} [silent for {} s: stopped, or cut off]", whom,
                        std::chrono::duration_cast<std::chrono::seconds>(parts_.control->silent_for(rank)).count());
   const std::string activity = activity_of(rank);
-  return activity.empty() ? who(rank) : fmt::format("{} [{}]", who(rank), activity);
+  return activity.empty() ? whom : fmt::format("{} [{}]", whom, activity);
 }
 
 Time EngineCore::stuck_for(const Execution& execution, Time now) {

@@ -119,6 +119,7 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
   options.job_id = config.job_id;
   options.secret = secret;
   options.config = config;
+  options.note = [log](const std::string& text) { log.warning(text); };
   Identity own;
   own.gpus = parts.device != nullptr && ::access("/dev/nvidiactl", F_OK) == 0;
   if (parts.device) options.device_memory = std::make_shared<CardAccess>(parts.device, own.gpus);

@@ -40,6 +40,8 @@ const Fault faults[] = {
      "limits.memlock", Severity::warning, "64 KiB", "ulimit -l"},
     {"few open files", [](MadeUpHost& host) { host.limit("Max open files", "200", "4096"); }, "limits.nofile",
      Severity::critical, "200 open files", "ulimit -n 4096"},
+    {"few open files by the hard limit", [](MadeUpHost& host) { host.limit("Max open files", "1024", "1024"); },
+     "limits.nofile", Severity::warning, "1024 open files", "LimitNOFILE"},
     {"few processes", [](MadeUpHost& host) { host.limit("Max processes", "100", "100"); }, "limits.nproc",
      Severity::critical, "100 processes", "LimitNPROC"},
     {"few threads in the container",

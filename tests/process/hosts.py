@@ -171,6 +171,10 @@ class Hosts:
         """As a switch that no longer forwards: both ends keep their carrier."""
         ip("-n", self.switch, "link", "set", f"port{host}" if card == 0 else f"port{host}c{card}", "nomaster")
 
+    def swallow(self, host, other, card):
+        """What `host` sends to `other` by this card goes to a machine that there is not, so nobody refuses it: as with a firewall."""
+        ip("-n", self.namespace(host), "neigh", "replace", self.address(other, card), "lladdr", "02:00:00:00:00:99", "dev", f"eth{card}", "nud", "permanent")
+
     def carried(self, host, card):
         """Bytes that this interface has sent."""
         path = f"/sys/class/net/eth{card}/statistics/tx_bytes"

@@ -1,6 +1,9 @@
 // What only the tcp transport can get wrong: its wire, its connections, its settings. The peer is played by the test.
 
+#include <arpa/inet.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <map>
 #include <random>
@@ -44,8 +47,10 @@ HandshakeOptions hello_of(Rank self) {
 
 /// An endpoint, and the test's own loop for the other side of its connection.
 struct Bench {
-  explicit Bench(Rank self) {
-    auto opened = make_tcp_transport()->open(options_of(self));
+  explicit Bench(Rank self) : Bench(options_of(self)) {}
+  explicit Bench(EndpointOptions options) {
+    options.note = [this](const std::string& text) { notes.push_back(text); };
+    auto opened = make_tcp_transport()->open(options);
     if (opened) endpoint = std::move(*opened);
   }
 
@@ -66,14 +71,15 @@ struct Bench {
     for (std::size_t i = 0; i < count; ++i) endings.emplace(completions[i].context, completions[i]);
   }
 
-  /// Connects as rank 0 to an endpoint of rank 1.
-  bool connect() {
+  /// Connects as rank 0 to an endpoint of rank 1, by the first of so many lanes.
+  bool connect(std::uint32_t lanes = 1) {
     const auto address = net::SocketAddress::parse(endpoint->address().substr(4));
     std::shared_ptr<void> shake;
     const auto guard = net::connect(loop, *address, 30s, [&](Result<std::unique_ptr<net::Stream>> result) {
       if (!result) return;
       HandshakeOptions hello = hello_of(0);
       hello.initiator = true;
+      hello.lane = tcp::pack_lane(0, lanes);
       shake = handshake(loop, std::move(*result), hello, [&](HandshakeResult r) { stream = std::move(r.stream); });
     });
     char answer = tcp::no_thanks;
@@ -93,6 +99,23 @@ struct Bench {
   std::unique_ptr<net::Stream> stream;
   std::unique_ptr<Endpoint> endpoint;
   std::map<std::uint64_t, Completion> endings;
+  std::vector<std::string> notes;
+};
+
+/// Leaves this process no file that is not open yet, for as long as it lives.
+class NoMoreFiles {
+ public:
+  NoMoreFiles() {
+    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
+    const rlimit none{3, before_.rlim_max};
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  }
+  ~NoMoreFiles() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  NoMoreFiles(const NoMoreFiles&) = delete;
+  NoMoreFiles& operator=(const NoMoreFiles&) = delete;
+
+ private:
+  rlimit before_{};
 };
 
 void expect_lost(Bench& bench, const std::string& why) {
@@ -234,6 +257,122 @@ TEST(TcpConnections, APeerThatIsGoneIsLostAtOnce) {
   ASSERT_TRUE(bench.reach([&] { return bench.ended(1); }));
   EXPECT_EQ(bench.ending(1), Outcome::lost);
   EXPECT_NE(bench.endpoint->peer_error(1).message().find(address.substr(4)), std::string::npos);
+}
+
+// As a path that loses every packet: the queue of this listener is full, so the kernel drops what would connect.
+TEST(TcpConnections, AnAddressThatNeverAnswersIsLostAfterTheSilenceAllowed) {
+  const int deaf = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int first = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof at;
+  ASSERT_EQ(::bind(deaf, reinterpret_cast<sockaddr*>(&at), sizeof at), 0);
+  ASSERT_EQ(::listen(deaf, 0), 0);
+  ASSERT_EQ(::getsockname(deaf, reinterpret_cast<sockaddr*>(&at), &length), 0);
+  ASSERT_EQ(::connect(first, reinterpret_cast<sockaddr*>(&at), sizeof at), 0);
+  EndpointOptions options = options_of(0);
+  options.config.silence_timeout = 400ms;
+  options.config.sockets_per_peer = 2;
+  Bench bench(options);
+  const std::string address = "127.0.0.1:" + std::to_string(ntohs(at.sin_port));
+  ASSERT_TRUE(bench.endpoint->add_peer(1, "tcp " + address).ok());
+  Bytes into(10);
+  ASSERT_EQ(bench.endpoint->post_recv(1, 1, into, 1), Post::accepted);
+  bench.poll();
+  EXPECT_EQ(bench.endpoint->unconnected(1), "no data connection yet: " + address + " has not answered");
+  ASSERT_TRUE(bench.reach([&] { return bench.ended(1); }));
+  EXPECT_EQ(bench.ending(1), Outcome::lost);
+  const Status why = bench.endpoint->peer_error(1);
+  EXPECT_EQ(why.code(), ErrorCode::peer_lost);
+  EXPECT_EQ(why.context().rank, 1);
+  EXPECT_NE(why.message().find(address + ": no answer for 0.4 s"), std::string::npos) << why.message();
+  EXPECT_NE(why.message().find("FABRING_INTERFACE"), std::string::npos) << why.message();
+  EXPECT_EQ(bench.endpoint->unconnected(1), "");
+  ::close(first);
+  ::close(deaf);
+}
+
+TEST(TcpConnections, ALaneThatNeverComesCostsThatLaneOnly) {
+  for (const bool greets : {false, true}) {
+    EndpointOptions options = options_of(0);
+    options.config.timeout = 300ms;
+    options.config.sockets_per_peer = 2;
+    Bench bench(options);
+    std::vector<std::unique_ptr<net::Stream>> kept;
+    std::vector<std::shared_ptr<void>> shakes;
+    int visits = 0;
+    auto listener = net::Listener::open(bench.loop, {"127.0.0.1", 0}, [&](std::unique_ptr<net::Stream> visitor) {
+      if (++visits > 1 && !greets) return kept.push_back(std::move(visitor));
+      shakes.push_back(handshake(bench.loop, std::move(visitor), hello_of(1), [&](HandshakeResult result) {
+        ASSERT_TRUE(result.stream);
+        if (bench.stream) return kept.push_back(std::move(result.stream));
+        (void)result.stream->write(&tcp::welcome, 1);
+        bench.stream = std::move(result.stream);
+      }));
+    });
+    ASSERT_TRUE(listener);
+    ASSERT_TRUE(bench.endpoint->add_peer(1, "tcp " + (*listener)->address().to_string()).ok());
+    ASSERT_TRUE(bench.reach([&] { return !bench.notes.empty() || !bench.endpoint->peer_error(1).ok(); })) << greets;
+    EXPECT_TRUE(bench.endpoint->peer_error(1).ok()) << bench.endpoint->peer_error(1).message();
+    ASSERT_EQ(bench.notes.size(), 1u);
+    EXPECT_NE(bench.notes[0].find("one of several connections to rank 1"), std::string::npos) << bench.notes[0];
+    Bytes into(4);
+    bench.endpoint->post_recv(1, 5, into, 1);
+    bench.endpoint->post_recv(1, first_quiet_number, {}, 2);
+    bench.say_header(5, 4);
+    (void)bench.stream->write("abcd", 4);
+    ASSERT_TRUE(bench.reach([&] { return bench.ended(1); }));
+    EXPECT_EQ(bench.ending(1), Outcome::done);
+    bench.stream.reset();
+    ASSERT_TRUE(bench.reach([&] { return bench.ended(2); })) << "nobody waits for what that lane would bring";
+    EXPECT_EQ(bench.ending(2), Outcome::aborted);
+    EXPECT_TRUE(bench.endpoint->peer_error(1).ok()) << bench.endpoint->peer_error(1).message();
+  }
+}
+
+TEST(TcpConnections, TheEndOfWhoDialsIsSeenThoughNotAllItsLanesCame) {
+  Bench bench(1);
+  EXPECT_EQ(bench.endpoint->unconnected(0), "no data connection from it yet");
+  ASSERT_TRUE(bench.connect(2));
+  EXPECT_EQ(bench.endpoint->unconnected(0), "");
+  bench.endpoint->post_recv(0, first_quiet_number, {}, 1);
+  bench.stream.reset();
+  ASSERT_TRUE(bench.reach([&] { return bench.ended(1); }));
+  EXPECT_EQ(bench.ending(1), Outcome::aborted);
+}
+
+TEST(TcpConnections, WithoutFilesForThemThisRankIsAtFaultAndNoPeer) {
+  EndpointOptions options = options_of(0);
+  options.world_size = 40;  // connects at the first post
+  Bench bench(options);
+  Bench other(1);
+  for (const Rank peer : {1, 2}) ASSERT_TRUE(bench.endpoint->add_peer(peer, other.endpoint->address()).ok());
+  Bytes into(10);
+  {
+    const NoMoreFiles none;
+    for (const Rank peer : {1, 2})
+      ASSERT_EQ(bench.endpoint->post_recv(peer, 1, into, static_cast<std::uint64_t>(peer)), Post::accepted);
+    ASSERT_TRUE(bench.reach([&] { return bench.ended(1) && bench.ended(2); }));
+  }
+  const Status why = bench.endpoint->error();
+  EXPECT_EQ(why.code(), ErrorCode::unavailable);
+  EXPECT_NE(why.message().find("ulimit -n"), std::string::npos) << why.message();
+  EXPECT_EQ(why.context().rank, -1);
+}
+
+TEST(TcpConnections, WithoutFilesForWhoComesThisRankWarns) {
+  Bench bench(1);
+  const auto address = net::SocketAddress::parse(bench.endpoint->address().substr(4));
+  const auto guard = net::connect(bench.loop, *address, 30s, [](auto) {});
+  {
+    const NoMoreFiles none;
+    ASSERT_TRUE(bench.reach([&] { return !bench.notes.empty(); }));
+    for (int polls = 0; polls < 1000; ++polls) bench.poll();
+  }
+  ASSERT_EQ(bench.notes.size(), 1u) << "not at every poll";
+  EXPECT_NE(bench.notes[0].find("cannot be accepted"), std::string::npos) << bench.notes[0];
+  EXPECT_NE(bench.notes[0].find("ulimit -n"), std::string::npos) << bench.notes[0];
 }
 
 TEST(TcpConnections, ARankThatWasDisconnectedIsToldSo) {

@@ -141,6 +141,7 @@ class JointEndpoint final : public Endpoint {
   void wake() override { network_->wake(); }
 
   Status peer_error(Rank peer) const override { return at(peer).peer_error(peer); }
+  std::string unconnected(Rank peer) const override { return at(peer).unconnected(peer); }
   Status error() const override {
     const Status local = local_->error();
     return local.ok() ? network_->error() : local;

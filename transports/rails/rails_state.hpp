@@ -70,6 +70,11 @@ class RailsEndpoint final : public Endpoint {
   void wait(std::chrono::microseconds limit) override;
   void wake() override { rails_.front().endpoint->wake(); }
   Status peer_error(Rank peer) const override { return peers_[static_cast<std::size_t>(peer)].error; }
+  /// Of way 0: the others are proved before they carry anything.
+  std::string unconnected(Rank peer) const override {
+    const Peer& of = peers_[static_cast<std::size_t>(peer)];
+    return of.ways.empty() ? std::string() : endpoint_of(of.ways.front()).unconnected(peer);
+  }
   /// Of the first card: without another the rank goes on.
   Status error() const override { return rails_.front().endpoint->error(); }
   void disconnect(Rank peer) override;

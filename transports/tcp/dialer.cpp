@@ -9,14 +9,17 @@ namespace {
 constexpr auto connect_limit = std::chrono::seconds(20);  // one attempt; the kernel repeats its SYN at 1, 3, 7, 15 s
 constexpr auto longest_pause = std::chrono::milliseconds(1000);
 
+std::string seconds(std::chrono::nanoseconds time) {
+  std::string text = std::to_string(std::chrono::duration<double>(time).count());
+  return text.substr(0, text.find('.') + 2);
+}
+
 }  // namespace
 
-Dialer::Dialer(net::Loop& loop, HandshakeOptions hello, std::chrono::nanoseconds patience, std::string from,
-               Connected connected, Failed failed)
+Dialer::Dialer(net::Loop& loop, HandshakeOptions hello, DialOptions options, Connected connected, Failed failed)
     : loop_(loop),
       hello_(std::move(hello)),
-      patience_(patience),
-      from_(std::move(from)),
+      options_(std::move(options)),
       connected_(std::move(connected)),
       failed_(std::move(failed)) {}
 
@@ -28,7 +31,7 @@ void Dialer::dial(Rank peer, const net::SocketAddress& address, std::uint32_t in
   dial.index = index;
   dial.count = count;
   dial.congestion_control = std::move(congestion_control);
-  dial.deadline = std::chrono::steady_clock::now() + patience_;
+  dial.deadline = std::chrono::steady_clock::now() + options_.patience;
   connect(dials_.insert(dials_.end(), std::move(dial)));
 }
 
@@ -36,37 +39,74 @@ void Dialer::cancel(Rank peer) {
   dials_.remove_if([peer](const Dial& dial) { return dial.peer == peer; });
 }
 
+bool Dialer::reaches(Rank peer) const {
+  return std::ranges::any_of(dials_, [peer](const Dial& dial) { return dial.peer == peer && dial.reached; });
+}
+
+std::string Dialer::state(Rank peer) const {
+  std::string state;
+  for (const Dial& dial : dials_) {
+    if (dial.peer != peer) continue;
+    const std::string at = dial.address.to_string();
+    if (dial.reached) return at + " has not greeted back";
+    state = dial.trouble.empty() ? at + " has not answered" : "last error: " + dial.trouble;
+  }
+  return state;
+}
+
 void Dialer::connect(Place dial) {
-  const auto connected = [this, dial](auto result) {
+  using std::chrono::nanoseconds;
+  const nanoseconds left = options_.silence - dial->unanswered;
+  const nanoseconds limit = std::clamp<nanoseconds>(left, std::chrono::milliseconds(1), connect_limit);
+  const auto connected = [this, dial, limit](auto result) {
     const auto guard = std::move(dial->guard);
-    if (result) return shake_hands(dial, std::move(*result));
+    if (result) {
+      dial->reached = true;
+      dial->unanswered = nanoseconds(0);
+      return shake_hands(dial, std::move(*result));
+    }
+    const Status& why = result.error();
+    if (net::out_of_files(why)) return give_up(dial, DialEnd::no_files, why);
     // A peer's listener lives as long as its endpoint: a refusal means that the peer is gone.
-    if (result.error().code() == ErrorCode::timeout) return again(dial, result.error());
-    give_up(dial, result.error());
+    if (why.code() != ErrorCode::timeout) return give_up(dial, DialEnd::refused, why);
+    dial->unanswered += limit;
+    if (dial->unanswered < options_.silence) return again(dial, why);
+    const std::string from = options_.from.empty() ? "" : " from " + options_.from;
+    give_up(dial, DialEnd::overdue,
+            Status(ErrorCode::timeout, dial->address.to_string() + ": no answer" + from + " for " +
+                                           seconds(options_.silence) +
+                                           " s (FABRING_SILENCE_TIMEOUT): a firewall, a cable, or cards that do not "
+                                           "reach each other (FABRING_INTERFACE chooses)"));
   };
-  dial->guard = net::connect(loop_, dial->address, connect_limit, connected, {from_, dial->congestion_control});
+  dial->guard = net::connect(loop_, dial->address, limit, connected, {options_.from, dial->congestion_control});
 }
 
 void Dialer::shake_hands(Place dial, std::unique_ptr<net::Stream> stream) {
   const std::string& control = dial->congestion_control;
   if (!control.empty() && stream->congestion_control() != control) {  // the route has one of its own
     const Status set = stream->set_congestion_control(control);
-    if (!set.ok()) return give_up(dial, set);
+    if (!set.ok()) return give_up(dial, DialEnd::refused, set);
   }
   HandshakeOptions options = hello_;
   options.initiator = true;
   options.lane = pack_lane(dial->index, dial->count);
-  options.limit = patience_;  // the peer answers when it next polls; whether it is alive is not for us to judge
+  options.limit = options_.patience;  // the peer answers when it next polls; whether it is alive is not for us to judge
   dial->guard = handshake(loop_, std::move(stream), options, [this, dial](HandshakeResult result) {
     const auto guard = std::move(dial->guard);
-    if (!result.stream && result.failure == HandshakeFailure::refused) return give_up(dial, result.status);
+    if (!result.stream && result.failure == HandshakeFailure::refused)
+      return give_up(dial, DialEnd::refused, result.status);
     if (!result.stream) return again(dial, result.status);
     if (result.peer.rank != dial->peer) {
-      return give_up(dial, Status(ErrorCode::peer_lost, dial->address.to_string() + " is rank " +
-                                                            std::to_string(result.peer.rank) + ", not the expected " +
-                                                            std::to_string(dial->peer)));
+      return give_up(
+          dial, DialEnd::refused,
+          Status(ErrorCode::peer_lost, dial->address.to_string() + " is rank " + std::to_string(result.peer.rank) +
+                                           ", not the expected " + std::to_string(dial->peer)));
     }
     dial->stream = std::move(result.stream);
+    dial->guard = loop_.after(dial->deadline - std::chrono::steady_clock::now(), [this, dial] {
+      give_up(dial, DialEnd::overdue,
+              Status(ErrorCode::timeout, dial->address.to_string() + " does not say whether it takes the connection"));
+    });
     await_welcome(dial);
   });
 }
@@ -79,7 +119,8 @@ void Dialer::await_welcome(Place dial) {
     return again(dial, Status(ErrorCode::peer_lost, dial->address.to_string() + " closed the connection"));
   }
   if (answer != welcome) {
-    return give_up(dial, Status(ErrorCode::peer_lost, dial->address.to_string() + " does not take the connection"));
+    return give_up(dial, DialEnd::refused,
+                   Status(ErrorCode::peer_lost, dial->address.to_string() + " does not take the connection"));
   }
   std::unique_ptr<net::Stream> stream = std::move(dial->stream);
   const auto [peer, index, count] = std::tuple(dial->peer, dial->index, dial->count);
@@ -89,7 +130,9 @@ void Dialer::await_welcome(Place dial) {
 
 void Dialer::again(Place dial, const Status& why) {
   dial->stream.reset();
-  if (std::chrono::steady_clock::now() + dial->pause > dial->deadline) return give_up(dial, why);
+  dial->reached = false;
+  dial->trouble = why.message();
+  if (std::chrono::steady_clock::now() + dial->pause > dial->deadline) return give_up(dial, DialEnd::overdue, why);
   dial->guard = loop_.after(dial->pause, [this, dial] {
     const auto guard = std::move(dial->guard);
     connect(dial);
@@ -97,12 +140,12 @@ void Dialer::again(Place dial, const Status& why) {
   dial->pause = std::min(2 * dial->pause, longest_pause);
 }
 
-void Dialer::give_up(Place dial, const Status& why) {
+void Dialer::give_up(Place dial, DialEnd how, const Status& why) {
   const Rank peer = dial->peer;
   const auto guard = std::move(dial->guard);
   const Status reason = why;  // may live in the dial
   dials_.erase(dial);
-  failed_(peer, reason);
+  failed_(peer, how, reason);
 }
 
 }  // namespace fabring::tcp

@@ -2,7 +2,8 @@
 // Dialer: makes the connections that this rank begins: connect, handshake, then one byte from the other side that says
 // whether it took the connection. Only then is a lane used: a rank that was busy while the other one's handshake
 // deadline passed would otherwise believe in a connection that is already closed. Cut-off attempts are repeated until a
-// deadline. Owned by the endpoint; its thread.
+// deadline. The kernel of the other host has a much shorter one: it answers whatever its processes do, and where it
+// does not the packets do not arrive. Owned by the endpoint; its thread.
 
 #include <chrono>
 #include <functional>
@@ -21,14 +22,25 @@ inline constexpr char no_thanks = 0;  ///< the peer has given up this rank, or h
 /// Lane number and how many there are, in the 32 bits that the handshake carries.
 inline std::uint32_t pack_lane(std::uint32_t index, std::uint32_t count) { return count << 16 | index; }
 
+/// Why a lane was given up.
+enum class DialEnd : std::uint8_t {
+  refused,   ///< by the peer or its host
+  overdue,   ///< no answer in time
+  no_files,  ///< this process may open no more: no fault of the peer
+};
+
+struct DialOptions {
+  std::chrono::nanoseconds patience{};  ///< how long one lane is tried
+  std::chrono::nanoseconds silence{};   ///< how long the peer's kernel may leave all attempts in a row unanswered
+  std::string from;                     ///< the address to connect from; empty: the kernel's choice
+};
+
 class Dialer {
  public:
   using Connected = std::function<void(Rank, std::uint32_t index, std::uint32_t count, std::unique_ptr<net::Stream>)>;
-  using Failed = std::function<void(Rank, const Status&)>;
+  using Failed = std::function<void(Rank, DialEnd, const Status&)>;
 
-  /// `patience`: how long one lane is tried. `from`: the address to connect from; empty: the kernel's choice.
-  Dialer(net::Loop& loop, HandshakeOptions hello, std::chrono::nanoseconds patience, std::string from,
-         Connected connected, Failed failed);
+  Dialer(net::Loop& loop, HandshakeOptions hello, DialOptions options, Connected connected, Failed failed);
 
   /// `congestion_control`: set on new sockets if not empty.
   void dial(Rank peer, const net::SocketAddress& address, std::uint32_t index, std::uint32_t count,
@@ -36,6 +48,10 @@ class Dialer {
   void cancel(Rank peer);
   void cancel_all() { dials_.clear(); }
   bool busy() const { return !dials_.empty(); }
+  /// Has the peer's host taken a connection that is not a lane yet?
+  bool reaches(Rank peer) const;
+  /// What the lanes to this peer wait for, for people; empty: none is being made.
+  std::string state(Rank peer) const;
 
  private:
   struct Dial {
@@ -46,8 +62,11 @@ class Dialer {
     std::string congestion_control;
     std::chrono::steady_clock::time_point deadline;
     std::chrono::milliseconds pause{20};
-    std::shared_ptr<void> guard;          // of the step under way
-    std::unique_ptr<net::Stream> stream;  // waiting for the byte
+    std::chrono::nanoseconds unanswered{0};  // in attempts that the peer's kernel did not answer, in a row
+    bool reached = false;                    // it has, in this one
+    std::string trouble;                     // of the last attempt
+    std::shared_ptr<void> guard;             // of the step under way
+    std::unique_ptr<net::Stream> stream;     // waiting for the byte
   };
   using Place = std::list<Dial>::iterator;
 
@@ -55,12 +74,11 @@ class Dialer {
   void shake_hands(Place dial, std::unique_ptr<net::Stream> stream);
   void await_welcome(Place dial);
   void again(Place dial, const Status& why);
-  void give_up(Place dial, const Status& why);
+  void give_up(Place dial, DialEnd how, const Status& why);
 
   net::Loop& loop_;
   const HandshakeOptions hello_;
-  const std::chrono::nanoseconds patience_;
-  const std::string from_;
+  const DialOptions options_;
   const Connected connected_;
   const Failed failed_;
   std::list<Dial> dials_;

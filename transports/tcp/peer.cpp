@@ -56,16 +56,24 @@ Post Peer::post_recv(const PostedReceive& receive) {
   return Post::accepted;
 }
 
-Lane* Peer::attach(std::uint32_t index, std::uint32_t count, std::unique_ptr<net::Stream>& stream) {
-  if (state_ != State::alive || std::ranges::find(lane_index_, index) != lane_index_.end()) return nullptr;
-  if (lane_count_ != 0 && lane_count_ != count) return nullptr;
+bool Peer::wants(std::uint32_t index, std::uint32_t count) const {
+  if (state_ != State::alive || std::ranges::find(lane_index_, index) != lane_index_.end()) return false;
+  return lane_count_ == 0 || lane_count_ == count;
+}
+
+void Peer::attach(std::uint32_t index, std::uint32_t count, std::unique_ptr<net::Stream> stream) {
+  if (!wants(index, count)) return;
   lane_count_ = count;
   Lane& lane = *lanes_.emplace_back(std::make_unique<Lane>(*this, std::move(stream)));
   lane_index_.push_back(index);
   watch_.heat(lane);
   take_queued(lane);
   shut_if_finished();
-  return &lane;
+}
+
+void Peer::go_on_without_a_lane() {
+  ++lanes_given_up_;
+  if (state_ == State::alive && !lanes_.empty()) on_read_ended();
 }
 
 bool Peer::step(Lane& lane) {
@@ -137,7 +145,9 @@ Lane* Peer::idle_lane(std::size_t bytes) {
 
 void Peer::on_read_ended() {
   const bool all = std::ranges::all_of(lanes_, [](const auto& lane) { return lane->read_ended(); });
-  if (!all || lanes_.size() < lane_count_) return;
+  // On a lane that is still to come the other side may have sent already: it uses one as soon as it has taken it. The
+  // side that dials uses only those that were taken, so there none is missing.
+  if (!all || lanes_to_come()) return;
   receives_ended_ = true;
   std::vector<Slot> quiet;
   receives_.for_each([&](const PostedReceive& receive) {

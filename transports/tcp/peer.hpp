@@ -24,8 +24,12 @@ class Peer {
   Post post_send(const Outgoing& message);
   Post post_recv(const PostedReceive& receive);
 
-  /// A connection of this peer has passed its handshake. Null if it is not wanted (the lane exists, or all is over).
-  Lane* attach(std::uint32_t index, std::uint32_t count, std::unique_ptr<net::Stream>& stream);
+  /// Is a connection with this lane number wanted? Not if the lane exists, or all is over.
+  bool wants(std::uint32_t index, std::uint32_t count) const;
+  /// A wanted connection, which both sides know to be one.
+  void attach(std::uint32_t index, std::uint32_t count, std::unique_ptr<net::Stream> stream);
+  /// One lane less will come.
+  void go_on_without_a_lane();
 
   /// Moves bytes on one lane; true if any did.
   bool step(Lane& lane);
@@ -49,6 +53,7 @@ class Peer {
   bool take_queued(Lane& lane);
   Lane* idle_lane(std::size_t bytes);
   void on_read_ended();
+  bool lanes_to_come() const { return dialed && lanes_.size() + lanes_given_up_ < lane_count_; }
   void shut_if_finished();
   void end(Outcome outcome);
   Outcome outcome() const { return state_ == State::lost ? Outcome::lost : Outcome::aborted; }
@@ -64,6 +69,7 @@ class Peer {
   bool finishing_ = false;
   bool receives_ended_ = false;  // the peer has finished sending on all lanes
   std::uint32_t lane_count_ = 0;
+  std::uint32_t lanes_given_up_ = 0;
   std::size_t next_lane_ = 0;
   std::vector<std::unique_ptr<Lane>> lanes_;  // in the order they came
   std::vector<std::uint32_t> lane_index_;

@@ -9,7 +9,8 @@ namespace fabring::tcp {
 namespace {
 
 constexpr std::string_view address_prefix = "tcp ";
-constexpr int small_world = 32;          // connects to all at once; a larger one only where there is something to say
+constexpr int small_world = 32;  // connects to all at once; a larger one only where there is something to say
+constexpr auto between_warnings = std::chrono::seconds(10);
 constexpr unsigned turns_per_look = 64;  // until the event loop is asked, whose epoll costs a read; idle turns count 4
 
 Status cannot_read(std::string_view address, const std::string& why) {
@@ -58,17 +59,13 @@ TcpEndpoint::TcpEndpoint(const EndpointOptions& options)
     : options_(options),
       peers_(static_cast<std::size_t>(options.world_size)),
       dialer_(
-          loop_, hello(), options.config.timeout, options.one_of_several ? options.bind_address : std::string(),
+          loop_, hello(),
+          DialOptions{options.config.timeout, options.config.silence_timeout,
+                      options.one_of_several ? options.bind_address : std::string()},
           [this](Rank peer, std::uint32_t index, std::uint32_t count, std::unique_ptr<net::Stream> stream) {
-            peer_at(peer).attach(index, count, stream);
+            peer_at(peer).attach(index, count, std::move(stream));
           },
-          [this](Rank peer, const Status& why) {
-            dialer_.cancel(peer);
-            ErrorContext context;
-            context.rank = peer;
-            peer_at(peer).fail(Status(ErrorCode::peer_lost,
-                                      "no connection to rank " + std::to_string(peer) + ": " + why.message(), context));
-          }) {
+          [this](Rank peer, DialEnd how, const Status& why) { not_connected(peer, how, why); }) {
   for (Rank rank = 0; rank < options.world_size; ++rank) {
     if (rank != options.self) peers_[static_cast<std::size_t>(rank)] = std::make_unique<Peer>(rank, ledger_, watch_);
   }
@@ -102,8 +99,15 @@ Status TcpEndpoint::add_peer(Rank rank, std::string_view text) {
   if (peer.address() && *peer.address() != *address) {
     return cannot_read(text, "rank " + std::to_string(rank) + " is already known at " + peer.address()->to_string());
   }
+  const bool at_once = options_.world_size <= small_world;
+  if (!peer.address()) {
+    const Status room = files_.grow(lanes_to(*address));
+    if (!room.ok() && at_once) return room;
+    // A large world connects only where there is something to say, which may be few enough.
+    if (!room.ok() && options_.note && !std::exchange(noted_files_, true)) options_.note(room.message());
+  }
   peer.set_address(*address);
-  if (options_.world_size <= small_world) dial(peer);
+  if (at_once) dial(peer);
   return {};
 }
 
@@ -140,11 +144,56 @@ void TcpEndpoint::arrived(HandshakeResult result) {
       choose_congestion_control(options_.config.congestion_control, same_host(stream.local(), stream.remote()));
   if (!control.empty() && stream.congestion_control() != control)
     (void)stream.set_congestion_control(control);  // checked in open()
-  if (peer_at(result.peer.rank).attach(index, count, result.stream) != nullptr) {
-    (void)stream.write(&welcome, 1);  // the first byte on a fresh socket always fits
-  } else {
-    (void)result.stream->write(&no_thanks, 1);
+  Peer& peer = peer_at(result.peer.rank);
+  const bool wanted = peer.wants(index, count);
+  // Before it is a lane, which may be shut at once; the first byte on a fresh socket always fits.
+  (void)stream.write(wanted ? &welcome : &no_thanks, 1);
+  if (wanted) peer.attach(index, count, std::move(result.stream));
+}
+
+void TcpEndpoint::not_connected(Rank rank, DialEnd how, const Status& why) {
+  Peer& peer = peer_at(rank);
+  const std::string whom = "no connection to rank " + std::to_string(rank) + ": ";
+  if (how == DialEnd::no_files) return fail(why.with_prefix(whom));
+  const bool others = peer.first_lane() != nullptr || dialer_.reaches(rank);
+  if (how == DialEnd::overdue && others && peer.alive()) {
+    if (options_.note && !std::exchange(noted_lanes_, true))
+      options_.note("one of several connections to rank " + std::to_string(rank) +
+                    " does not come about, data take the others: " + why.message());
+    return peer.go_on_without_a_lane();
   }
+  dialer_.cancel(rank);
+  ErrorContext context;
+  context.rank = rank;
+  peer.fail(Status(ErrorCode::peer_lost, whom + why.message(), context));
+}
+
+// By no fault of a peer.
+void TcpEndpoint::fail(const Status& why) {
+  if (closed_ || !error_.ok()) return;
+  error_ = why;
+  dialer_.cancel_all();
+  for (const auto& peer : peers_)
+    if (peer) peer->fail(why);
+}
+
+std::string TcpEndpoint::unconnected(Rank rank) const {
+  const Peer& peer = peer_at(rank);
+  if (peer.first_lane() != nullptr || !peer.alive()) return {};
+  if (rank < options_.self) return "no data connection from it yet";
+  const std::string state = dialer_.state(rank);
+  return state.empty() ? state : "no data connection yet: " + state;
+}
+
+// Others wait outside while this process has no files for them: they cannot know why.
+void TcpEndpoint::look_at_the_door() {
+  if (!options_.note || !door_) return;
+  const std::string trouble = door_->trouble();
+  if (trouble.empty()) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_warning_) return;
+  next_warning_ = now + between_warnings;
+  options_.note(address() + ": " + trouble);
 }
 
 Peer& TcpEndpoint::peer_at(Rank rank) const {
@@ -171,6 +220,7 @@ std::size_t TcpEndpoint::poll(std::span<Completion> out) {
     if (quiet_turns_ >= turns_per_look || watch_.hot().empty() || dialer_.busy()) {
       quiet_turns_ = 0;
       loop_.poll();
+      look_at_the_door();
     }
   }
   return ledger_.hand_out(out);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/base/doorkeeper.hpp"
+#include "runtime/base/file_limit.hpp"
 #include "transports/endpoint.hpp"
 #include "transports/tcp/dialer.hpp"
 #include "transports/tcp/peer.hpp"
@@ -28,6 +29,8 @@ class TcpEndpoint final : public Endpoint {
   void wait(std::chrono::microseconds limit) override;
   void wake() override { loop_.wake(); }
   Status peer_error(Rank peer) const override;
+  std::string unconnected(Rank peer) const override;
+  Status error() const override { return error_; }
   void disconnect(Rank peer) override;
   void finish_sending() override;
   void close() override;
@@ -40,11 +43,15 @@ class TcpEndpoint final : public Endpoint {
   HandshakeOptions hello() const;
   void dial(Peer& peer);
   void arrived(HandshakeResult result);
+  void not_connected(Rank peer, DialEnd how, const Status& why);
+  void fail(const Status& why);
+  void look_at_the_door();
   bool take_turn();
   std::uint32_t lanes_to(const net::SocketAddress& address) const;
   Peer& peer_at(Rank peer) const;
 
   const EndpointOptions options_;
+  FileClaim files_;
   net::Loop loop_;  // before everything made from it
   Ledger ledger_;
   LaneWatch watch_;
@@ -55,7 +62,11 @@ class TcpEndpoint final : public Endpoint {
   net::SocketAddress local_;
   unsigned quiet_turns_ = 0;
   std::size_t first_ = 0;  // lane whose turn is first
+  std::chrono::steady_clock::time_point next_warning_{};
+  bool noted_files_ = false;
+  bool noted_lanes_ = false;  // of the first peer for all
   bool closed_ = false;
+  Status error_;
 };
 
 }  // namespace fabring::tcp

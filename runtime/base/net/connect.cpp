@@ -11,6 +11,9 @@ namespace {
 
 using Done = std::function<void(Result<std::unique_ptr<Stream>>)>;
 
+constexpr const char* raise_own_limit = "; raise the limit on open files (ulimit -n)";
+constexpr const char* raise_limit_of_host = "; raise the host's limit on open files (sysctl fs.file-max)";
+
 /// One attempt. Whoever asked holds the only reference; waits hold weak ones.
 class Attempt : public std::enable_shared_from_this<Attempt> {
  public:
@@ -62,7 +65,10 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   }
 
   Status failed(int error) const {
-    return {ErrorCode::unavailable, "cannot connect to " + address_.to_string() + ": " + errno_text(error)};
+    const std::string what = "cannot connect to " + address_.to_string() + ": " + errno_text(error);
+    if (error == EMFILE) return {ErrorCode::unavailable, what + raise_own_limit};
+    if (error == ENFILE) return {ErrorCode::unavailable, what + raise_limit_of_host};
+    return {ErrorCode::unavailable, what};
   }
 
   void connected() {
@@ -99,6 +105,12 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
 
 bool nobody_listens(const Status& error) {
   return error.code() == ErrorCode::unavailable && error.message().ends_with(errno_text(ECONNREFUSED));
+}
+
+bool out_of_files(const Status& error) {
+  const std::string& text = error.message();
+  return error.code() == ErrorCode::unavailable &&
+         (text.ends_with(raise_own_limit) || text.ends_with(raise_limit_of_host));
 }
 
 std::shared_ptr<void> connect(Loop& loop, const SocketAddress& address, std::chrono::nanoseconds limit,

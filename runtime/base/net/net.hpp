@@ -112,6 +112,9 @@ std::shared_ptr<void> connect(Loop& loop, const SocketAddress& address, std::chr
 /// An error of connect(): nobody listens there, as the host itself said. Whoever did has ended.
 bool nobody_listens(const Status& error);
 
+/// An error of connect(): this process, or its host, may open no more files.
+bool out_of_files(const Status& error);
+
 /// Whether new sockets could use this TCP_CONGESTION; unsupported, naming the allowed ones, if not.
 Status try_congestion_control(const std::string& name);
 /// What new sockets use: /proc/sys/net/ipv4/tcp_congestion_control; empty if it cannot be read.

@@ -132,6 +132,21 @@ TEST_P(Conformance, FinishSendingFlushesWhatWasAcceptedAndReceivesGoOn) {
   EXPECT_TRUE(back == from);
 }
 
+// Whoever has finished before its peers could connect still takes what they send.
+TEST_P(Conformance, WhatComesAfterFinishSendingIsReceivedThoughNothingWasConnected) {
+  World world(GetParam(), 2);
+  const Bytes from = pattern(1000, 5);
+  Bytes into(1000);
+  world.at(1).finish_sending();
+  const auto received = world.recv(1, 0, 1, into);
+  const auto sent = world.send(0, 1, 1, from);
+  ASSERT_TRUE(world.complete({received, sent}));
+  EXPECT_DONE(world, received);
+  EXPECT_DONE(world, sent);
+  EXPECT_TRUE(into == from);
+  EXPECT_TRUE(world.at(0).peer_error(1).ok()) << world.at(0).peer_error(1).to_string();
+}
+
 TEST_P(Conformance, EndpointsMayBeDestroyedWithEverythingOpen) {
   World world(GetParam(), 3);
   world.connect();

@@ -74,17 +74,21 @@ Finding nofile(const HostFacts& facts, const Limit& limit) {
   const std::string what = fmt::format("{} open files allowed (hard limit {})",
                                        limit.soft == unlimited ? "unlimited" : std::to_string(limit.soft),
                                        limit.hard == unlimited ? "unlimited" : std::to_string(limit.hard));
-  if (limit.soft >= 1024) return fine(id, what);
-  return {
-      id,
-      limit.soft < 256 ? Severity::critical : Severity::warning,
-      what,
-      "a rank needs a socket or more for every other rank, besides the files of the program: it ends with 'Too many "
-      "open files'",
-      limit.hard > limit.soft ? "ulimit -n " + std::to_string(std::min<std::uint64_t>(limit.hard, 65536)) +
-                                    " before the job, or in its script"
-                              : who_sets(facts, "-n 65536", "LimitNOFILE", "nofile"),
-      {}};
+  // A rank raises its own soft limit as far as it must; what its program opens before counts against the one it got.
+  constexpr std::uint64_t little_for_a_program = 256, little_for_a_rank = 4096;
+  const bool low = limit.soft < little_for_a_program;
+  if (!low && limit.hard >= little_for_a_rank) return fine(id, what);
+  return {id,
+          low ? Severity::critical : Severity::warning,
+          what,
+          "a rank needs up to four sockets for every other rank that it talks to, and that on every network card, "
+          "besides the files of the program: it ends with 'Too many open files'. It raises the soft limit itself, not "
+          "the hard one",
+          low && limit.hard >= little_for_a_rank
+              ? "ulimit -n " + std::to_string(std::min<std::uint64_t>(limit.hard, 65536)) +
+                    " before the job, or in its script"
+              : who_sets(facts, "-n 65536", "LimitNOFILE", "nofile"),
+          {}};
 }
 
 Finding nproc(const HostFacts& facts, const Limit& limit) {

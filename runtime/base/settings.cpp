@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <limits>
 
 #include "runtime/base/nearest_name.hpp"
 #include "runtime/base/parse_value.hpp"
@@ -17,7 +18,8 @@ namespace {
 using Read = Status (*)(const Setting&, std::string_view, Config&);
 using Show = std::string (*)(const Config&);
 
-constexpr int most_ranks = 1 << 20;  // larger numbers are slips, and would size tables
+constexpr std::uint64_t most_segment_bytes = 1ull << 30;  // lengths on the wire have 32 bits
+constexpr int most_ranks = 1 << 20;                       // larger numbers are slips, and would size tables
 
 template <auto Field, std::int64_t least, std::int64_t most>
 Status read_integer(const Setting&, std::string_view text, Config& into) {
@@ -49,11 +51,12 @@ Status read_silence(const Setting&, std::string_view text, Config& into) {
   return {};
 }
 
-template <auto Field, std::uint64_t least>
+template <auto Field, std::uint64_t least, std::uint64_t most = std::numeric_limits<std::uint64_t>::max()>
 Status read_size(const Setting&, std::string_view text, Config& into) {
   auto value = parse_size(text);
   if (!value) return value.error();
   if (*value < least) return {ErrorCode::invalid_argument, fmt::format("'{}' is less than {}", text, size_text(least))};
+  if (*value > most) return {ErrorCode::invalid_argument, fmt::format("'{}' is more than {}", text, size_text(most))};
   into.*Field = static_cast<std::size_t>(*value);
   return {};
 }
@@ -253,8 +256,8 @@ constexpr Setting rows[] = {
      "(net.ipv4.tcp_congestion_control) counts.",
      read_text<&Config::congestion_control>, show_text<&Config::congestion_control>},
     {"FABRING_SEGMENT_BYTES", "size", "bytes", "", "chosen",
-     "Largest block in flight. Smaller ones pipeline better, larger ones cost less per byte.",
-     read_size<&Config::segment_bytes, 64>, show_size<&Config::segment_bytes>},
+     "Largest block in flight, 1G at most. Smaller ones pipeline better, larger ones cost less per byte.",
+     read_size<&Config::segment_bytes, 64, most_segment_bytes>, show_size<&Config::segment_bytes>},
     {"FABRING_DEPTH", "integer", "tiles", "", "chosen", "Tiles in flight per operation.",
      read_integer<&Config::depth, 1, 1024>, show_number<&Config::depth>},
     {"FABRING_SCRATCH_BYTES", "size", "bytes", "", "32 MiB",

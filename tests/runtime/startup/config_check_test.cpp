@@ -34,6 +34,8 @@ TEST(ConfigByHand, is_refused_as_the_environment_is) {
       {"FABRING_SOCKETS_PER_PEER=", [](Config& config) { config.sockets_per_peer = 17; }, "1 to 16"},
       {"FABRING_DEPTH=", [](Config& config) { config.depth = -1; }, "1 to 1024"},
       {"FABRING_SEGMENT_BYTES=", [](Config& config) { config.segment_bytes = 1; }, "less than 64 B"},
+      {"FABRING_SEGMENT_BYTES=", [](Config& config) { config.segment_bytes = std::size_t{8} << 30; },
+       "more than 1 GiB"},
       {"FABRING_SCRATCH_BYTES=", [](Config& config) { config.scratch_bytes = 100; }, "less than 4 KiB"},
       {"FABRING_LOG=", [](Config& config) { config.log = "loud"; }, "error, warning, info, debug"},
       {"FABRING_GPU_PATH=", [](Config& config) { config.gpu_path = "short"; }, "auto, staged"},

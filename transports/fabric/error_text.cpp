@@ -31,7 +31,7 @@ Status call_failed(const char* call, std::int64_t error) {
   if (number == FI_EMFILE) text += "; raise the limit of open files (ulimit -n): each peer needs three";
   if (number == FI_EADDRNOTAVAIL) text += "; the address is not one of this host's";
   ErrorCode code = ErrorCode::transport_error;
-  if (number == FI_ENOMEM) code = ErrorCode::out_of_memory;
+  if (number == FI_ENOMEM || number == FI_ENOSPC) code = ErrorCode::out_of_memory;
   if (number == FI_EADDRNOTAVAIL || number == FI_EADDRINUSE || number == FI_ENODEV || number == FI_EMFILE)
     code = ErrorCode::unavailable;
   return {code, text};

@@ -107,6 +107,7 @@ void FabricEndpoint::completed(const fi_cq_msg_entry& entry) {
   if (operation.kind == OperationKind::flush) return finish(operation, Outcome::done, operation.received);
   const bool received = operation.kind == OperationKind::receive;
   if (received) {
+    operation.peer->heard = true;
     ++counters_.messages_received;
     counters_.bytes_received += entry.len;
     if (operation.device && operation.device->to_flush && entry.len > 0) {

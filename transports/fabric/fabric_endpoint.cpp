@@ -14,6 +14,8 @@ namespace {
 
 // From this size on the copies of a message into and out of a socket count.
 constexpr std::size_t long_message_bytes = 64 * 1024;
+// Of a peer with an endpoint of its own: its listener, its wait object and the connection.
+constexpr std::size_t files_of_peer = 3;
 
 // Every posted operation needs an entry. Beyond a point, native TCP keeps what does not fit in a list of its own.
 std::size_t completions_for(const fi_info& info, int world_size) {
@@ -28,6 +30,7 @@ FabricEndpoint::FabricEndpoint(std::unique_ptr<FabricDomain> domain, const Endpo
       job_nonce_(options.job_nonce),
       patience_(options.config.silence_timeout),
       bind_address_(options.bind_address),
+      note_(options.note),
       domain_(std::move(domain)),
       dedicated_(domain_->kind() == Kind::native_tcp && domain_->inject_bytes() >= introduction_bytes),
       lengthens_headers_(domain_->kind() == Kind::native_tcp && domain_->info().domain_attr->cq_data_size > 0),
@@ -101,6 +104,9 @@ Status FabricEndpoint::add_peer(Rank rank, std::string_view address) {
   peer.world_name = blob->name;
   peer.world_address = *inserted;
   peer.state = PeerState::idle;
+  // Connections are made where there is something to say, which may be few enough.
+  if (const Status room = dedicated() ? files_.grow(files_of_peer) : Status(); !room.ok())
+    if (note_ && !std::exchange(noted_files_, true)) note_(room.message());
   if (!dedicated()) {
     peer.endpoint = shared_.get();
     peer.address = peer.world_address;
@@ -139,11 +145,8 @@ Post FabricEndpoint::post_send(Rank rank, Slot slot, std::span<const std::byte> 
   const std::uint64_t tag = tag_of(job_nonce_, self_, slot);
   Operation& operation = operations_.acquire(OperationKind::send, context, &peer);
   void* local = descriptor_for(operation, from);
-  if (!operation.device) {
-    if (Status status = domain_->register_memory(from.data(), from.size(), operation.registration); !status.ok())
-      return not_accepted(peer, &operation, -FI_EAGAIN, context);
-    if (operation.registration) local = fi_mr_desc(operation.registration.get());
-  }
+  if (const Status locked = lock(operation, from, local); !locked.ok())
+    return not_locked(operation, locked, from.size(), context);
   const ssize_t rc =
       lengthens_headers_ && from.size() >= long_message_bytes
           ? fi_tsenddata(peer.endpoint, from.data(), from.size(), local, 0, peer.address, tag, &operation)
@@ -165,13 +168,8 @@ Post FabricEndpoint::post_recv(Rank rank, Slot slot, std::span<std::byte> into, 
   const std::uint64_t tag = tag_of(job_nonce_, peer.rank, slot);
   Operation& operation = operations_.acquire(OperationKind::receive, context, &peer);
   void* local = descriptor_for(operation, into);
-  if (!operation.device) {
-    if (Status status = domain_->register_memory(into.data(), into.size(), operation.registration); !status.ok()) {
-      operations_.release(operation);
-      return Post::again;
-    }
-    if (operation.registration) local = fi_mr_desc(operation.registration.get());
-  }
+  if (const Status locked = lock(operation, into, local); !locked.ok())
+    return not_locked(operation, locked, into.size(), context);
   const fi_addr_t from = domain_->directs_receives() ? peer.address : FI_ADDR_UNSPEC;
   const ssize_t rc = fi_trecv(peer.endpoint, into.data(), into.size(), local, from, tag, 0, &operation);
   if (rc == 0) return accepted(peer, operation);
@@ -179,6 +177,43 @@ Post FabricEndpoint::post_recv(Rank rank, Slot slot, std::span<std::byte> into, 
   if (rc == -FI_EAGAIN) return Post::again;  // the queue is full; it empties by polling, whatever the peer does
   lose(peer, call_failed("fi_trecv", rc));
   return complete_now(peer.end, context);
+}
+
+Status FabricEndpoint::lock(Operation& operation, std::span<const std::byte> bytes, void*& local) {
+  if (operation.device) return {};
+  FABRING_TRY(domain_->register_memory(bytes.data(), bytes.size(), operation.registration));
+  operation.registered = bytes.size();
+  if (operation.registration) local = fi_mr_desc(operation.registration.get());
+  short_since_ = Time{0};
+  return {};
+}
+
+// Memory that is short now may be there when something ends. Where nothing of ours holds any it will not be.
+Post FabricEndpoint::not_locked(Operation& operation, const Status& why, std::size_t bytes, std::uint64_t context) {
+  const Peer& peer = *operation.peer;
+  operations_.release(operation);
+  const bool is_short = why.code() == ErrorCode::out_of_memory;
+  const Status told(why.code(), why.message() + " (" + std::to_string(bytes) + " bytes of memory for the card)" +
+                                    (is_short ? "; raise the limit on locked memory (ulimit -l; fabring doctor host "
+                                                "says who sets it)"
+                                              : ""));
+  if (is_short) {
+    if (note_ && !std::exchange(noted_short_, true)) note_(told.message() + "; waiting until some is given back");
+    const bool others = holds_locked_memory();
+    if (others) short_since_ = Time{0};
+    if (!others && short_since_ == Time{0}) short_since_ = now();
+    if (others || now() - short_since_ < patience_) return Post::again;
+  }
+  fail(told);
+  return complete_now(peer.end, context);
+}
+
+// Receives of small messages are always posted, and hold little.
+bool FabricEndpoint::holds_locked_memory() const {
+  for (const Peer& peer : peers_)
+    for (const Operation* one = peer.live.first(); one; one = one->next)
+      if (one->registration && (one->kind == OperationKind::send || one->registered >= long_message_bytes)) return true;
+  return false;
 }
 
 Post FabricEndpoint::accepted(Peer& peer, Operation& operation) {
@@ -215,6 +250,11 @@ Post FabricEndpoint::not_accepted(Peer& peer, Operation* operation, ssize_t rc, 
 Status FabricEndpoint::peer_error(Rank rank) const {
   if (rank < 0 || rank >= static_cast<Rank>(peers_.size())) return {};
   return peers_[static_cast<std::size_t>(rank)].error;
+}
+
+std::string FabricEndpoint::unconnected(Rank rank) const {
+  const Peer& peer = peers_[static_cast<std::size_t>(rank)];
+  return peer.state == PeerState::connecting ? "no data connection yet" : "";
 }
 
 void FabricEndpoint::lose(Peer& peer, const Status& why) {

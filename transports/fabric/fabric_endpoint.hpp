@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "runtime/base/clock.hpp"
+#include "runtime/base/file_limit.hpp"
 #include "transports/fabric/fabric_domain.hpp"
 #include "transports/fabric/introductions.hpp"
 #include "transports/fabric/operation.hpp"
@@ -45,6 +46,7 @@ class FabricEndpoint final : public Endpoint {
   void wait(std::chrono::microseconds limit) override;
   void wake() override;
   Status peer_error(Rank peer) const override;
+  std::string unconnected(Rank peer) const override;
   Status error() const override { return error_; }
   void disconnect(Rank peer) override;
   void finish_sending() override {}  // nothing to say: libfabric has no half-close, completions say what was flushed
@@ -77,6 +79,10 @@ class FabricEndpoint final : public Endpoint {
   Post accepted(Peer& peer, Operation& operation);
   Post not_accepted(Peer& peer, Operation* operation, ssize_t rc, std::uint64_t context);
   Post complete_now(Outcome outcome, std::uint64_t context);
+  /// What to pass with a post of memory of the host, once it is registered where the provider wants that.
+  Status lock(Operation& operation, std::span<const std::byte> bytes, void*& local);
+  Post not_locked(Operation& operation, const Status& why, std::size_t bytes, std::uint64_t context);
+  bool holds_locked_memory() const;
 
   // Completing.
   void deliver(const Completion& completion);
@@ -114,6 +120,9 @@ class FabricEndpoint final : public Endpoint {
   const std::uint64_t job_nonce_;
   const Time patience_;
   const std::string bind_address_;
+  const std::function<void(const std::string&)> note_;
+  FileClaim files_;
+  bool noted_files_ = false;
   SteadyClock clock_;
   OperationPool operations_;  // outlives the queue that points into it
   std::unique_ptr<FabricDomain> domain_;
@@ -140,6 +149,8 @@ class FabricEndpoint final : public Endpoint {
   std::span<Completion> sink_;  // the caller's room while it polls
   std::size_t sunk_ = 0;
   std::atomic<bool> woken_{false};
+  Time short_since_{0};  // no memory could be locked since then, and nothing holds any; 0: it can
+  bool noted_short_ = false;
   bool closed_ = false;
   Status error_;             // why it closed by itself
   unsigned since_look_ = 0;  // polls since the last look for an error of the device

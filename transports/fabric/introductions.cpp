@@ -62,20 +62,26 @@ Status Introductions::advance(Peer& peer, Time now) {
     if (!address) return address.error();
     peer.address = *address;
   }
-  const IntroductionBytes message = encode(Introduction{job_nonce_, self_, peer.rank, peer.own_name});
-  const fi_addr_t to = introduces(peer) ? peer.world_address : peer.address;
-  const Greeting greeting = introduces(peer) ? Greeting::introduction : Greeting::answer;
-  const ssize_t rc = fi_tinject(peer.endpoint, message.data(), message.size(), to, tag_of(job_nonce_, greeting));
+  const ssize_t rc = speak(peer);
   if (rc == -FI_EAGAIN) {  // not connected yet
     peer.next_try = now + peer.backoff;
     peer.backoff = std::min(2 * peer.backoff, longest_backoff);
     return {};
   }
   if (rc) return call_failed("fi_tinject", rc);
-  ++messages_sent_;
   peer.next_try = now + repeat_after;
   if (!introduces(peer)) peer.state = PeerState::open;
   return {};
+}
+
+// What is ours to say to this peer: the introduction, or the answer to one.
+ssize_t Introductions::speak(Peer& peer) {
+  const IntroductionBytes message = encode(Introduction{job_nonce_, self_, peer.rank, peer.own_name});
+  const fi_addr_t to = introduces(peer) ? peer.world_address : peer.address;
+  const Greeting greeting = introduces(peer) ? Greeting::introduction : Greeting::answer;
+  const ssize_t rc = fi_tinject(peer.endpoint, message.data(), message.size(), to, tag_of(job_nonce_, greeting));
+  if (rc == 0) ++messages_sent_;
+  return rc;
 }
 
 Peer* Introductions::arrived(Operation& operation, std::size_t bytes) {
@@ -107,7 +113,12 @@ Peer* Introductions::introduced(const Introduction& introduction) {
   // Only lower ranks introduce themselves, and once; the same words again are a repetition.
   if (introduction.from < 0 || introduction.from >= self_) return nullptr;
   Peer& peer = peers_[static_cast<std::size_t>(introduction.from)];
-  if (!peer.remote_name.empty()) return peer.remote_name == introduction.name ? &peer : nullptr;
+  if (!peer.remote_name.empty()) {
+    if (peer.remote_name != introduction.name) return nullptr;
+    // Our answer was accepted and lost. If this one is not accepted now, the next repetition comes in a second.
+    if (peer.state == PeerState::open && !peer.heard) (void)speak(peer);
+    return &peer;
+  }
   peer.remote_name = introduction.name;
   peer.next_try = Time{0};
   return &peer;

@@ -8,7 +8,8 @@
 //   lower: learns that name from the answer, which came over the connection that carries the data from now on
 //
 // Both messages are injected (no buffer, no completion), repeated until they were accepted and, since an accepted one
-// may still be lost, once a second until something came back. Both sides must poll. Each message carries the job's
+// may still be lost, once a second until something came back; an answer, whenever the introduction comes again and
+// nothing else has come. Both sides must poll. Each message carries the job's
 // nonce and both ranks; one that does not fit is counted as a stranger and forgotten.
 //
 // Owned by the FabricEndpoint, same thread.
@@ -53,6 +54,7 @@ class Introductions {
  private:
   Status post_receive(fid_ep* endpoint, Operation& operation, Greeting greeting);
   Peer* introduced(const Introduction& introduction);
+  ssize_t speak(Peer& peer);
   Peer* answered(Peer& peer, const Introduction& introduction);
   bool introduces(const Peer& peer) const { return self_ < peer.rank; }
 

@@ -30,6 +30,7 @@ struct Operation {
   std::shared_ptr<const DeviceRegistration> device;  ///< of memory of a GPU; null: the host's
   const std::byte* at = nullptr;                     ///< receives into memory of a GPU: where
   std::size_t received = 0;                          ///< flush
+  std::size_t registered = 0;                        ///< bytes of `registration`
   OperationKind kind = OperationKind::send;
   bool live = false;  ///< accepted and not completed to the caller
 };

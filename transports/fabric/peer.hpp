@@ -35,6 +35,7 @@ struct Peer {
   Time backoff{0};
   Time stuck_since{0};  ///< first post_send of a row that was answered `again`; 0: none
   int sends = 0;        ///< posted and not completed by libfabric
+  bool heard = false;   ///< a message of its came: it knows where to send
   bool parked = false;  ///< ended, but its endpoint cannot be closed yet: see FabricEndpoint::end
   OperationList live;
   Outcome end = Outcome::lost;

@@ -1,5 +1,5 @@
-// What all peers share fails: the completion queue, or an endpoint whose sends never end. On a provider that is made
-// up.
+// What all peers share fails: the completion queue, an endpoint whose sends never end, or memory for the card. On a
+// provider that is made up.
 
 #include <rdma/fi_errno.h>
 
@@ -18,6 +18,7 @@ class FabricQueue : public testing::Test {
     for (Rank rank = 0; rank < 3; ++rank) {
       EndpointOptions options = fabric_options(rank, 3, "made_up");
       options.config.silence_timeout = 50ms;
+      options.note = [this](const std::string& text) { notes_.push_back(text); };
       world_.members.push_back({open_fabric(options), {}, 0});
       ASSERT_NE(world_[rank].endpoint, nullptr);
     }
@@ -29,6 +30,7 @@ class FabricQueue : public testing::Test {
   }
   void TearDown() override {
     made_up::control().answer_of_queue = made_up::control().answer_of_queue_errors = 0;
+    made_up::control().answer_to_locking = 0;
     made_up::gpu().reset();
   }
 
@@ -56,6 +58,7 @@ class FabricQueue : public testing::Test {
   }
 
   World world_{0};
+  std::vector<std::string> notes_;
   std::vector<std::byte> one_ = std::vector<std::byte>(10), two_ = one_;
 };
 
@@ -97,6 +100,46 @@ TEST_F(FabricQueue, SendsThatNeverEndToAPeerThatIsGivenUpEndWithTheEndpoint) {
   EXPECT_FALSE(world_[0].endpoint->peer_error(2).ok());
 }
 
+TEST_F(FabricQueue, MemoryThatCanNeverBeLockedFailsTheEndpointAndSaysWhy) {
+  wait_for_both();
+  made_up::control().answer_to_locking = -FI_ENOMEM;
+  EXPECT_EQ(world_[0].endpoint->post_send(1, 7, one_, 10), Post::again) << "it may be short for a moment";
+  ASSERT_EQ(notes_.size(), 1u);
+  EXPECT_NE(notes_[0].find("fi_mr_reg failed: Cannot allocate memory (12)"), std::string::npos) << notes_[0];
+  ASSERT_TRUE(world_.post([&] { return world_[0].endpoint->post_send(1, 7, one_, 10); }));
+  ASSERT_TRUE(world_.until([&] { return world_[0].has(10) && world_[0].has(1) && world_[0].has(2); }));
+  EXPECT_EQ(world_[0].outcome(10), Outcome::lost);
+  const Status why = world_[0].endpoint->error();
+  EXPECT_EQ(why.code(), ErrorCode::out_of_memory);
+  EXPECT_NE(why.message().find("(10 bytes"), std::string::npos) << why.message();
+  EXPECT_NE(why.message().find("ulimit -l"), std::string::npos) << why.message();
+  EXPECT_EQ(notes_.size(), 1u);
+}
+
+TEST_F(FabricQueue, MemoryThatIsShortWhileOursIsUnderWayIsWaitedFor) {
+  std::vector<std::byte> large(1 << 20);
+  ASSERT_TRUE(world_.receive(0, 1, 1, large, 1));
+  made_up::control().answer_to_locking = -FI_ENOSPC;
+  const auto end = Steady::now() + 150ms;
+  while (Steady::now() < end) {
+    ASSERT_EQ(world_[0].endpoint->post_recv(2, 1, two_, 2), Post::again);
+    world_[0].poll();
+  }
+  EXPECT_TRUE(world_[0].endpoint->error().ok()) << world_[0].endpoint->error().message();
+  made_up::control().answer_to_locking = 0;
+  EXPECT_EQ(world_[0].endpoint->post_recv(2, 1, two_, 2), Post::accepted);
+}
+
+TEST_F(FabricQueue, AnyOtherReasonNotToRegisterFailsTheEndpointAtOnce) {
+  made_up::control().answer_to_locking = -FI_EINVAL;
+  EXPECT_EQ(world_[0].endpoint->post_recv(1, 1, one_, 1), Post::accepted);
+  world_[0].poll();
+  ASSERT_TRUE(world_[0].has(1));
+  EXPECT_EQ(world_[0].outcome(1), Outcome::lost);
+  const Status why = world_[0].endpoint->error();
+  EXPECT_NE(why.message().find("fi_mr_reg failed: Invalid argument (22)"), std::string::npos) << why.message();
+}
+
 TEST_F(FabricQueue, WhatEndsInTimeAfterAPeerIsGivenUpDisturbsNobody) {
   ASSERT_TRUE(world_.receive(0, 1, 2, two_, 4));
   world_[0].endpoint->disconnect(1);
@@ -107,6 +150,24 @@ TEST_F(FabricQueue, WhatEndsInTimeAfterAPeerIsGivenUpDisturbsNobody) {
   ASSERT_TRUE(world_.receive(2, 0, 3, two_, 1));
   ASSERT_TRUE(world_.send(0, 2, 3, one_, 6));
   EXPECT_TRUE(world_.until([&] { return world_[0].has(6) && world_[2].has(1); }));
+}
+
+// Ranks that have an endpoint for each peer are introduced to each other by messages that nobody confirms.
+TEST(FabricIntroductions, AnAnswerThatIsLostIsGivenAgain) {
+  made_up::begin();
+  made_up::control().native = true;
+  made_up::control().lost_injection = 2;  // the first is the introduction
+  {
+    World world(2, "made_up");
+    std::vector<std::byte> from = pattern(100, 1), into(100);
+    ASSERT_TRUE(world.receive(1, 0, 1, into, 1));
+    const auto sent = [&] { return world[0].endpoint->post_send(1, 1, from, 2) == Post::accepted; };
+    ASSERT_TRUE(world.until(sent, 10s)) << "rank 0 never learns where to send";
+    ASSERT_TRUE(world.until([&] { return world[1].has(1); }));
+    EXPECT_EQ(into, from);
+    EXPECT_GE(made_up::control().injections, 4) << "the introduction and the answer, twice";
+  }
+  made_up::gpu().reset();
 }
 
 }  // namespace

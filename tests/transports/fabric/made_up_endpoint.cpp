@@ -27,18 +27,10 @@ void land(Door& door, const Receive& receive, const Message& message) {
   door.queue->done(receive.context, FI_RECV | FI_TAGGED, message.bytes.size());
 }
 
-ssize_t send(fid_ep* ep, const void* at, std::size_t bytes, void* descriptor, fi_addr_t to, std::uint64_t tag,
-             void* context) {
-  const Lock lock(mutex);
-  Door& door = *of<Door>(ep);
-  const Registration* const registration = check(at, bytes, descriptor, FI_SEND);
-  if (registration && registration->device) ++control.from_device;
-  if (control.stuck_sends) return 0;
+/// False: nobody is there.
+bool deliver(const Door& door, const void* at, std::size_t bytes, fi_addr_t to, std::uint64_t tag) {
   const auto found = doors.find(door.addresses->ports.at(to));
-  if (found == doors.end()) {
-    door.queue->failed(context, ECONNRESET);
-    return 0;
-  }
+  if (found == doors.end()) return false;
   Door& there = *found->second;
   Message message{tag, {}};
   if (bytes > 0) message.bytes.assign(see(at), see(at) + bytes);
@@ -51,7 +43,27 @@ ssize_t send(fid_ep* ep, const void* at, std::size_t bytes, void* descriptor, fi
     there.receives.erase(waiting);
     land(there, receive, message);
   }
-  door.queue->done(context, FI_SEND | FI_TAGGED, 0);
+  return true;
+}
+
+ssize_t send(fid_ep* ep, const void* at, std::size_t bytes, void* descriptor, fi_addr_t to, std::uint64_t tag,
+             void* context) {
+  const Lock lock(mutex);
+  const Door& door = *of<Door>(ep);
+  const Registration* const registration = check(at, bytes, descriptor, FI_SEND);
+  if (registration && registration->device) ++control.from_device;
+  if (control.stuck_sends) return 0;
+  if (deliver(door, at, bytes, to, tag)) {
+    door.queue->done(context, FI_SEND | FI_TAGGED, 0);
+  } else {
+    door.queue->failed(context, ECONNRESET);
+  }
+  return 0;
+}
+
+ssize_t inject(fid_ep* ep, const void* at, std::size_t bytes, fi_addr_t to, std::uint64_t tag) {
+  const Lock lock(mutex);
+  if (++control.injections != control.lost_injection) (void)deliver(*of<Door>(ep), at, bytes, to, tag);
   return 0;
 }
 
@@ -153,6 +165,7 @@ int open_door(fid_domain*, fi_info* info, fid_ep** into, void*) {
   static fi_ops_tagged messages = table<fi_ops_tagged>([](fi_ops_tagged& to) {
     to.send = send;
     to.recv = receive;
+    to.inject = inject;
   });
   static fi_ops_rma remote = table<fi_ops_rma>([](fi_ops_rma& to) { to.read = read; });
   const Lock lock(mutex);

@@ -38,6 +38,7 @@ int add(const std::byte* first, std::size_t bytes, std::uint64_t access, bool de
 
 int add_memory(fid*, const void* at, std::size_t bytes, std::uint64_t access, std::uint64_t, std::uint64_t,
                std::uint64_t, fid_mr** into, void*) {
+  if (control.answer_to_locking != 0) return control.answer_to_locking;
   if (see(at) != at) broken("memory of the GPU is registered as the host's");
   return add(static_cast<const std::byte*>(at), bytes, access, false, into);
 }
@@ -53,7 +54,7 @@ int add_any_memory(fid*, const fi_mr_attr* what, std::uint64_t flags, fid_mr** i
 }  // namespace
 
 Registration* check(const void* at, std::size_t bytes, void* descriptor, std::uint64_t access) {
-  if (bytes == 0) return nullptr;
+  if (bytes == 0 || control.native) return nullptr;
   auto* const registration = static_cast<Registration*>(descriptor);
   if (!registrations.contains(registration)) broken("a post names memory without a living registration");
   const auto* const first = static_cast<const std::byte*>(at);

@@ -68,6 +68,11 @@ int offer(std::uint32_t, const char* node, const char*, std::uint64_t, const fi_
   info->domain_attr->threading = FI_THREAD_SAFE;
   info->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_PROV_KEY | FI_MR_VIRT_ADDR;
   if (wanted & FI_HMEM) info->domain_attr->mr_mode |= FI_MR_HMEM;
+  if (control.native) {
+    info->ep_attr->protocol = FI_PROTO_XNET;
+    info->tx_attr->inject_size = 256;
+    info->domain_attr->mr_mode = 0;
+  }
   info->domain_attr->name = ::strdup("made_up0");
   info->fabric_attr->name = ::strdup("made up");
   *into = info;

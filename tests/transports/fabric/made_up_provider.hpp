@@ -4,6 +4,8 @@
 // that no processor touches. It is strict: memory that is not registered, or a descriptor that was closed, ends the
 // process.
 //
+// With `native` it passes for libfabric's own TCP: nothing is registered, and messages can be injected.
+//
 // With late_writes it is a card before a GPU that does not see what cards write: what was received lies in the card
 // until something is read from that memory through it.
 
@@ -17,6 +19,9 @@ struct Control {
   bool opens_for_devices = true;                ///< a domain with FI_HMEM
   int answer_to_promise = 0;                    ///< of fi_setopt FI_OPT_FI_HMEM_P2P: 0 or a negative error
   int answer_to_registering = 0;                ///< of memory of the GPU
+  int answer_to_locking = 0;                    ///< likewise of the host's
+  bool native = false;
+  int lost_injection = 0;  ///< the injection of this number, from 1, is taken and never arrives
   bool late_writes = false;
   int busy_reads = 0;  ///< so many reads are answered -FI_EAGAIN
   bool failing_reads = false;
@@ -24,6 +29,7 @@ struct Control {
   int answer_of_queue = 0;         ///< of fi_cq_read, instead of entries: a negative error
   int answer_of_queue_errors = 0;  ///< of fi_cq_readerr likewise, once there is one
 
+  int injections = 0;
   int registered = 0;     ///< ranges of the GPU, now
   int registrations = 0;  ///< ever
   int reads = 0;

@@ -210,14 +210,15 @@ TEST(LoadOfAWay, ASenderThatIsLateMakesNoWaySlow) {
 /// Swallows what is sent once it is cut, as a dead cable does.
 class Cable final : public ForwardingEndpoint {
  public:
-  Cable(std::unique_ptr<Endpoint> inner, const bool& cut, const bool& late)
-      : ForwardingEndpoint(std::move(inner)), cut_(cut), late_(late) {}
+  Cable(std::unique_ptr<Endpoint> inner, const bool& cut, const bool& late, const bool& gone)
+      : ForwardingEndpoint(std::move(inner)), cut_(cut), late_(late), gone_(gone) {}
   Post post_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override {
     if (!cut_) return inner().post_send(peer, slot, from, context);
     swallowed_.complete(context, Outcome::done);
     return Post::accepted;
   }
   std::size_t poll(std::span<Completion> out) override {
+    if (gone_) inner().close();
     const std::size_t count = swallowed_.hand_out(out);
     return late_ ? count : count + inner().poll(out.subspan(count));
   }
@@ -225,6 +226,7 @@ class Cable final : public ForwardingEndpoint {
  private:
   const bool& cut_;
   const bool& late_;  // what comes is not there yet
+  const bool& gone_;  // its end is closed
   Ledger swallowed_;
 };
 
@@ -249,7 +251,7 @@ struct TwoRanks {
         auto inner = *transports[i]->open(options);
         rails.push_back(
             {{"eth" + number, "net" + number, "10.0." + number + "." + std::to_string(rank + 1), 1000, true},
-             std::make_unique<Cable>(std::move(inner), cut[i], late[i])});
+             std::make_unique<Cable>(std::move(inner), cut[i], late[i], gone[rank][i])});
       }
       RailsOptions how;
       how.self = rank;
@@ -283,6 +285,7 @@ struct TwoRanks {
   std::shared_ptr<TurnedClock> clock = std::make_shared<TurnedClock>();
   bool cut[4] = {};
   bool late[4] = {};
+  bool gone[2][4] = {};
   std::vector<std::string> notes;
   std::array<std::byte, 8> eager{};
   std::unique_ptr<Endpoint> ranks[2];
@@ -334,6 +337,10 @@ TEST(RailsInUse, AWayThatNeverOpensIsLeftOutAndNotedOnce) {
   EXPECT_TRUE(world.ranks[0]->peer_error(1).ok());
   ASSERT_EQ(world.notes.size(), 1u);
   EXPECT_THAT(world.notes[0], AllOf(HasSubstr("eth1"), HasSubstr("rank 1"), HasSubstr("beta"), HasSubstr("not used")));
+  world.gone[1][1] = true;
+  world.pass(1s);
+  EXPECT_TRUE(world.ranks[0]->peer_error(1).ok());
+  EXPECT_EQ(world.notes.size(), 1u) << "that its end closes later is no news: " << world.notes.back();
 }
 
 TEST(RailsInUse, ACutWayEndsThePeerAndNamesCardRankAndHost) {

@@ -92,7 +92,9 @@ void RailsEndpoint::pulsed(const Operation& operation, Outcome outcome) {
 void RailsEndpoint::leave_out(Peer& peer, Way& way, std::string why, bool was_open) {
   way.pulse.end();
   way.trouble = std::move(why);
-  if (!options_.note) return;
+  // That nothing comes through is told before an endpoint gives up connecting.
+  const bool told = !was_open && std::exchange(peer.noted, true);
+  if (told || !options_.note) return;
   options_.note(
       fmt::format("{} {}: {}", path(peer, way), was_open ? "is not used any more" : "is not used", way.trouble));
 }

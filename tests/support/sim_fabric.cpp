@@ -72,6 +72,10 @@ class SimEndpoint final : public Endpoint {
   void wait(std::chrono::microseconds) override { fabric_.timeline_.step(); }  // an engine that leaves drives alone
   void wake() override {}
   Status peer_error(Rank peer) const override { return fabric_.ports_[self_].links[peer].error; }
+  std::string unconnected(Rank peer) const override {
+    const auto found = fabric_.unconnected_.find(peer);
+    return found == fabric_.unconnected_.end() ? std::string() : found->second;
+  }
   void disconnect(Rank peer) override { fabric_.disconnect(self_, peer); }
   void finish_sending() override {}
   void close() override { fabric_.close(self_); }

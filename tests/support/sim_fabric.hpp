@@ -57,6 +57,8 @@ class SimFabric {
   std::uint64_t messages_from_device() const { return messages_from_device_; }
   /// From now on the slots of all accepted sends of this rank are kept here, in their order.
   void watch_sends(Rank rank, std::vector<Slot>& slots) { watched_ = {rank, &slots}; }
+  /// From now on all endpoints say this of what they have of `rank`.
+  void say_unconnected(Rank rank, std::string words) { unconnected_[rank] = std::move(words); }
   /// How often its memory was admitted, and how many of these are still held.
   std::size_t admitted() const;
   std::size_t held() const;
@@ -155,6 +157,7 @@ class SimFabric {
   const Weather weather_;
   std::vector<Port> ports_;
   std::map<std::pair<Rank, Rank>, Handed> handed_;  // from, to
+  std::map<Rank, std::string> unconnected_;
   std::set<Rank> excused_;
   std::vector<std::string> violations_;
   std::pair<Rank, std::vector<Slot>*> watched_{-1, nullptr};

@@ -9,6 +9,7 @@ namespace fabring::fixture {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
@@ -37,6 +38,18 @@ TEST(Paused, rank_is_named_in_a_note_to_those_who_wait) {
   world.expect_all_ok();
   EXPECT_THAT(world.log(), Contains(HasSubstr("has waited")));
   EXPECT_THAT(world.log(), Contains(HasSubstr("rank 2")));
+}
+
+TEST(Paused, rank_is_named_with_what_its_endpoint_knows_of_the_connection) {
+  SimWorld world({.ranks = 3});
+  world.fabric().say_unconnected(2, "no data connection yet: last error: a dead cable");
+  world.pause(2, 25s);
+  const auto called = world.call(0, {.count = 1000, .timeout = 15s});
+  ASSERT_TRUE(world.run_until([&] { return called->done(); }, 20s));
+  const std::string words = "rank 2 (host host2) (no data connection yet: last error: a dead cable)";
+  EXPECT_THAT(world.log(), Contains(AllOf(HasSubstr("has waited"), HasSubstr(words))));
+  EXPECT_THAT(called->status().message(), AllOf(HasSubstr("gave up after"), HasSubstr(words)));
+  ASSERT_TRUE(world.run());
 }
 
 // Its own timeout counts from the call, not from when those before it are over.

@@ -401,7 +401,7 @@ Result<Communicator> Communicator::subgroup(std::span<const Rank> ranks, std::ui
   if (number >= subgroup_ids) return wrong(fmt::format("the number {} is not below 2^31", number));
   if (label.empty()) label = fmt::format("{}/subgroup {}", core_->label, number);
   auto made = engine->make_subgroup(subgroup_ids | number, shortened(std::move(label)), std::move(members));
-  if (!made) return wrong(fmt::format("the number {} is that of one that is alive; give another", number));
+  if (!made) return wrong(fmt::format("the number {} was given to an earlier one here; give another", number));
   return Communicator(std::move(made));
 }
 

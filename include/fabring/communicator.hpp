@@ -194,9 +194,9 @@ class FABRING_API Communicator {
   Result<Communicator> duplicate(std::string label = {});
 
   /// These ranks of this communicator, each once and the caller's among them, as one of their own, in this order. Only
-  /// they call it; nothing is sent and nobody is waited for. All of them give the same `number`, below 2^31, that no
-  /// other subgroup of the engine has on any of them: best one that was never used before. That of one that failed
-  /// stays failed.
+  /// they call it; nothing is sent and nobody is waited for. All of them give the same `number`, below 2^31, that none
+  /// of them has given to a subgroup of this engine before, also to one that is gone (a counter will do): it is
+  /// refused. Groups without a common rank may have the same one.
   Result<Communicator> subgroup(std::span<const Rank> ranks, std::uint32_t number, std::string label = {});
 
   /// Those of its ranks that are left, in the same order, as one of their own: all but those that were lost or have

@@ -452,8 +452,9 @@ FABRING_C_API fabring_status_code fabring_comm_split_by_node(fabring_comm* comm,
 FABRING_C_API fabring_status_code fabring_comm_duplicate(fabring_comm* comm, const char* label, fabring_comm** made,
                                                          fabring_error* error);
 /* These `count` ranks of this communicator, each once and the caller's among them, as one of their own, in this order.
- * Only they call it; nothing is sent. All of them give the same `number`, below 2^31, that no other subgroup of the
- * engine has on any of them: best one that was never used before. `label` is optional. */
+ * Only they call it; nothing is sent. All of them give the same `number`, below 2^31, that none of them has given to a
+ * subgroup of this engine before, also to one that is gone (a counter will do): it is refused. Groups without a common
+ * rank may have the same one. `label` is optional. */
 FABRING_C_API fabring_status_code fabring_comm_subgroup(fabring_comm* comm, const int32_t* ranks, size_t count,
                                                         uint32_t number, const char* label, fabring_comm** made,
                                                         fabring_error* error);

@@ -73,7 +73,8 @@ class CommunicatorCore {
   std::uint32_t shrinks = 0;               ///< under it: how many were well over, alike on all members
   int size() const { return static_cast<int>(members.size()); }
   const WorldShape& shape() const { return shape_; }
-  /// Unique among communicators that may be alive at once, also of disjoint colours of one split.
+  /// No other one that its members have had has it; communicators of one number, disjoint colours of one split or
+  /// subgroups, have other first ranks.
   std::uint64_t global_id() const { return (std::uint64_t{id} << 32) | static_cast<std::uint32_t>(members[0]); }
   Rank rank_of_world(Rank world) const;  ///< -1 if not a member
 

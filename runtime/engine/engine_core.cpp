@@ -105,7 +105,6 @@ std::shared_ptr<CommunicatorCore> EngineCore::make_communicator(std::uint32_t id
   {
     std::lock_guard lock(mutex_);
     by_id_[id] = made;
-    gone_.erase(id);
     claimed_ids_.erase(id);
     for (const Failure& failure : applied_) {
       if (!before && concerns(failure, *made)) before = failure;
@@ -124,10 +123,9 @@ std::shared_ptr<CommunicatorCore> EngineCore::make_subgroup(std::uint32_t id, st
                                                             std::vector<Rank> members) {
   {
     std::lock_guard lock(mutex_);
-    if (const auto found = by_id_.find(id); found != by_id_.end() && !found->second.expired()) return nullptr;
+    if (by_id_.contains(id) || gone_.contains(id) || !claimed_ids_.insert(id).second) return nullptr;
   }
   refusals_.made_subgroup(id);
-  shrinks_.forget(id);
   auto made = make_communicator(id, std::move(label), std::move(members));
   tell_members(made);
   return made;

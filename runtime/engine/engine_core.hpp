@@ -22,13 +22,13 @@
 #include <string_view>
 #include <thread>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "collectives/choice/table.hpp"
 #include "device/device_path.hpp"
 #include "fabring/communicator.hpp"
 #include "runtime/base/clock.hpp"
+#include "runtime/base/number_set.hpp"
 #include "runtime/control/control_plane.hpp"
 #include "runtime/engine/communicator_core.hpp"
 #include "runtime/engine/device_side.hpp"
@@ -59,7 +59,8 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   // Any thread.
   std::shared_ptr<CommunicatorCore> world() const { return world_; }
   std::shared_ptr<CommunicatorCore> make_communicator(std::uint32_t id, std::string label, std::vector<Rank> members);
-  /// The same, but null if a communicator of that number is alive.
+  /// The same, but null if this engine has had a communicator of that number: what others have sent on the earlier one,
+  /// or tell of it, may still come.
   std::shared_ptr<CommunicatorCore> make_subgroup(std::uint32_t id, std::string label, std::vector<Rank> members);
   /// Queues an operation. The Execution is done at once if the communicator has failed.
   /// `background`: it goes on also if nobody waits for it. `operation`: what `call` was made of; null: it is never run
@@ -319,7 +320,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   std::vector<Failure> failures_;
   std::vector<Failure> applied_;  ///< also concern communicators that are made later
   mutable std::unordered_map<std::uint32_t, std::weak_ptr<CommunicatorCore>> by_id_;
-  mutable std::unordered_set<std::uint32_t> gone_;  ///< of those that were dropped, and are no more in by_id_
+  mutable NumberSet gone_;  ///< of those that were dropped, and are no more in by_id_; none is used again
   std::uint32_t next_id_ = 2;
   std::set<std::uint32_t> claimed_ids_;
   std::vector<std::shared_ptr<const ChoiceTable>> choices_;

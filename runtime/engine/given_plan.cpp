@@ -81,7 +81,8 @@ Result<Communicator> communicator_with_plans(Engine& engine, std::span<const Pla
   std::vector<Rank> members(size);
   for (std::size_t rank = 0; rank < size; ++rank) members[rank] = static_cast<Rank>(rank);
   auto made = core->make_subgroup(number_of_group, "with plans", std::move(members));
-  if (!made) return Status(ErrorCode::invalid_argument, "the engine has a communicator with plans; drop it first");
+  if (!made)
+    return Status(ErrorCode::invalid_argument, "the engine has had a communicator with plans, and makes only one");
   made->given = GivenPlan::make(plans, proof, world.rank(), text);
   return Communicator(std::move(made));
 }

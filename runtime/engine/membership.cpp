@@ -30,7 +30,7 @@ std::string list_text(const std::vector<Rank>& members) {
 
 std::string MemberList::encode() const {
   WireWriter out;
-  out.number(id).number(generation).number(static_cast<std::uint32_t>(members.size()));
+  out.number(id).number(static_cast<std::uint32_t>(members.size()));
   for (const Rank member : members) out.number(member);
   return out.take();
 }
@@ -40,7 +40,6 @@ std::optional<MemberList> MemberList::decode(Rank from, std::string_view bytes, 
   MemberList list;
   list.from = from;
   list.id = in.number<std::uint32_t>();
-  list.generation = in.number<std::uint32_t>();
   const auto count = in.number<std::uint32_t>();
   if (count == 0 || count > most_members) return std::nullopt;
   for (std::uint32_t i = 0; in.ok() && i < count; ++i) {
@@ -51,28 +50,31 @@ std::optional<MemberList> MemberList::decode(Rank from, std::string_view bytes, 
   return list;
 }
 
-SubgroupLists::Made SubgroupLists::made(const std::shared_ptr<const CommunicatorCore>& subgroup) {
-  const std::uint32_t id = subgroup->id;
+std::vector<MemberList> SubgroupLists::made(const std::shared_ptr<const CommunicatorCore>& subgroup) {
   std::lock_guard lock(mutex_);
-  Last& last = last_[id];
-  last.subgroup = subgroup;
-  Made made{++last.generation, {}};
-  for (const MemberList& list : waiting_)
-    if (list.id == id && list.generation == made.generation) made.waiting.push_back(list);
-  std::erase_if(waiting_, [&](const MemberList& list) {
-    const bool over = list.id == id && list.generation <= made.generation;
-    if (over) waiting_members_ -= list.members.size();
-    return over;
+  std::erase_if(made_, [&](const auto& one) {
+    const bool gone = one.second.expired();
+    if (gone) gone_.insert(one.first);
+    return gone;
   });
-  return made;
+  made_[subgroup->id] = subgroup;
+  std::vector<MemberList> told;
+  std::erase_if(waiting_, [&](const MemberList& list) {
+    const bool is_about_it = list.id == subgroup->id;
+    if (is_about_it) {
+      waiting_members_ -= list.members.size();
+      told.push_back(list);
+    }
+    return is_about_it;
+  });
+  return told;
 }
 
 std::shared_ptr<const CommunicatorCore> SubgroupLists::heard(const MemberList& list) {
   std::lock_guard lock(mutex_);
-  const auto found = last_.find(list.id);
-  const std::uint32_t generation = found == last_.end() ? 0 : found->second.generation;
-  if (list.generation > generation) keep(list);
-  return found != last_.end() && list.generation == generation ? found->second.subgroup.lock() : nullptr;
+  if (const auto found = made_.find(list.id); found != made_.end()) return found->second.lock();
+  if (!gone_.contains(list.id)) keep(list);
+  return nullptr;
 }
 
 // Of a subgroup that is never made here nobody takes the lists: without room the oldest go.
@@ -90,11 +92,10 @@ void SubgroupLists::keep(const MemberList& list) {
 void EngineCore::tell_members(const std::shared_ptr<const CommunicatorCore>& subgroup) {
   const std::vector<Rank>& members = subgroup->members;
   if (!parts_.control || members.size() == 1 || members.size() > MemberList::most_members) return;
-  const SubgroupLists::Made made = subgroup_lists_.made(subgroup);
+  const std::vector<MemberList> told = subgroup_lists_.made(subgroup);
   const Rank next = members[static_cast<std::size_t>(subgroup->self + 1) % members.size()];
-  parts_.control->send_letter(
-      next, MemberList::mark + MemberList{parts_.self, subgroup->id, made.generation, members}.encode());
-  for (const MemberList& list : made.waiting) compare_members(*subgroup, list);
+  parts_.control->send_letter(next, MemberList::mark + MemberList{parts_.self, subgroup->id, members}.encode());
+  for (const MemberList& list : told) compare_members(*subgroup, list);
 }
 
 void EngineCore::heard_members(Rank from, std::string_view told) {

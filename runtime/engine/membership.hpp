@@ -5,9 +5,7 @@
 // Subgroups are made by their members alone, each by the list that its caller gives: nothing is exchanged, so the lists
 // may differ. Each member therefore tells its list to the next one in it, by the control plane. If any two lists
 // differ, so do those of some rank and the next in its list, as otherwise the one list would lead through all members.
-//
-// Numbers are used again: a list that comes late must not be compared with that of a later subgroup. So both say how
-// many of that number their rank has made.
+// No rank makes two of one number, so a list is about the one that was made here, or will be.
 
 #include <cstdint>
 #include <deque>
@@ -20,6 +18,7 @@
 #include <vector>
 
 #include "fabring/types.hpp"
+#include "runtime/base/number_set.hpp"
 
 namespace fabring {
 
@@ -31,8 +30,7 @@ struct MemberList {
 
   Rank from = -1;
   std::uint32_t id = 0;
-  std::uint32_t generation = 0;  ///< how many subgroups of that id `from` has made
-  std::vector<Rank> members;     ///< ranks of the world
+  std::vector<Rank> members;  ///< ranks of the world
 
   std::string encode() const;
   static std::optional<MemberList> decode(Rank from, std::string_view bytes, int world_size);
@@ -43,24 +41,18 @@ class SubgroupLists {
  public:
   static constexpr std::size_t most_waiting = 4096;
   static constexpr std::size_t most_waiting_members = std::size_t{1} << 20;  ///< of all of them
-  struct Made {
-    std::uint32_t generation;         ///< how many of its id this rank has made
-    std::vector<MemberList> waiting;  ///< what others have told of that one
-  };
-  Made made(const std::shared_ptr<const CommunicatorCore>& subgroup);
+  /// What others have told of it so far.
+  std::vector<MemberList> made(const std::shared_ptr<const CommunicatorCore>& subgroup);
   /// The subgroup that it is about. Null: that is gone, or is not made yet, and the list is kept until it is.
   std::shared_ptr<const CommunicatorCore> heard(const MemberList& list);
 
  private:
   void keep(const MemberList& list);
 
-  struct Last {
-    std::uint32_t generation = 0;
-    std::weak_ptr<const CommunicatorCore> subgroup;
-  };
   std::mutex mutex_;
-  std::map<std::uint32_t, Last> last_;  ///< made here, of each id
-  std::deque<MemberList> waiting_;      ///< as they came
+  std::map<std::uint32_t, std::weak_ptr<const CommunicatorCore>> made_;  ///< here, by id
+  NumberSet gone_;                                                       ///< likewise, no more in made_
+  std::deque<MemberList> waiting_;                                       ///< as they came
   std::size_t waiting_members_ = 0;
 };
 

@@ -165,13 +165,6 @@ void Shrinks::close() {
   changed_.notify_all();
 }
 
-void Shrinks::forget(std::uint32_t communicator_id) {
-  const std::lock_guard lock(mutex_);
-  const auto is_of_it = [&](const Key& key) { return key.first >> 32 == communicator_id; };
-  std::erase_if(over_, [&](const auto& over) { return is_of_it(over.first); });
-  std::erase_if(over_in_order_, is_of_it);
-}
-
 Result<Shrinks::Decision> EngineCore::agree_who_is_left(CommunicatorCore& communicator) {
   const std::lock_guard one_at_a_time(communicator.shrinking);
   auto decision = shrinks_.agree({communicator.global_id(), communicator.shrinks, communicator.label,

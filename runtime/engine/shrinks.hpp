@@ -60,8 +60,6 @@ class Shrinks {
 
   /// This rank leaves: who waits here ends.
   void close();
-  /// The number is a new subgroup's, which has nothing to do with the last of that number.
-  void forget(std::uint32_t communicator_id);
 
  private:
   using Key = std::pair<std::uint64_t, std::uint32_t>;

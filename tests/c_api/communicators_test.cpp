@@ -75,8 +75,11 @@ TEST(Communicators, of_some_ranks_are_made_by_these_alone) {
       EXPECT_EQ(sum, 2);
       EXPECT_EQ(fabring_comm_subgroup(self.world, ranks, 2, 7, nullptr, &again, &error),
                 FABRING_STATUS_INVALID_ARGUMENT);
-      EXPECT_THAT(error.message, HasSubstr("the number 7 is that of one that is alive"));
+      EXPECT_THAT(error.message, HasSubstr("the number 7 was given to an earlier one"));
       EXPECT_OK(fabring_comm_free(pair));
+      EXPECT_EQ(fabring_comm_subgroup(self.world, ranks, 2, 7, nullptr, &again, &error),
+                FABRING_STATUS_INVALID_ARGUMENT)
+          << "also when it is gone";
     } else {
       EXPECT_EQ(fabring_comm_subgroup(self.world, ranks, 2, 7, nullptr, &pair, &error),
                 FABRING_STATUS_INVALID_ARGUMENT);

@@ -48,7 +48,7 @@ void run(std::string_view input) {
 Seeds seeds() {
   using Kind = ShrinkLetter::Kind;
   const MemberSet none(members), low = {true, true, false, false, false}, own = {false, false, true, false, false};
-  return {piece(MemberList{1, 77, 3, {4, 0, 2}}.encode()),
+  return {piece(MemberList{1, 77, {4, 0, 2}}.encode()),
           piece(letter(Kind::ask, none).encode()) + piece(letter(Kind::wait, none).encode()),
           piece(letter(Kind::decided, none).encode()) + piece(letter(Kind::decided, low).encode()),
           piece(letter(Kind::report, low).encode()) + piece(letter(Kind::report, low).encode()) +

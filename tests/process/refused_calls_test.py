@@ -187,7 +187,7 @@ def subgroups(options, transport):
 
 def unlike_subgroups(options, transport):
     """Ranks that make a subgroup of other ranks, or in another order: each of them hears both lists, whether its call had to
-    wait or not. Numbers that are used again are no matter."""
+    wait or not."""
     lists = [("0,1,2", "1,0,2", "0,1,2"), ("0,1,2", "0,1,2", "2,1,0"), ("0,1", "1,0", None), ("0,1,2", "0,1", "0,1,2"),
              (None, "1,2", "0,1,2")]
     with Job(options.program, 3, transport) as job:
@@ -196,8 +196,7 @@ def unlike_subgroups(options, transport):
         for number, (ranks, count) in enumerate([(ranks, count) for ranks in lists for count in (4, LARGE)]):
             for rank, own in zip(job.ranks, ranks):
                 if own:
-                    for line in (f"subgroup name=u{number} number={number} ranks=0,1,2", f"drop name=u{number}",
-                                 f"subgroup name=u{number} number={number} ranks={own}",
+                    for line in (f"subgroup name=u{number} number={number} ranks={own}",
                                  f"call on=u{number} what=allreduce count={count} check=0", f"health on=u{number}"):
                         rank.say(line)
             for rank, own in zip(job.ranks, ranks):

@@ -144,8 +144,8 @@ class Communicator(Calls[Any]):
 
     def subgroup(self, ranks: Sequence[int], number: int, label: str = "") -> Communicator:
         """These ranks of this communicator, in this order, the caller's among them. Only they call; nothing is sent, so it also
-        works after another rank has died. All give the same `number`, that no other subgroup of the engine has on any of
-        them: best one that was never used before."""
+        works after another rank has died. All give the same `number`, which none of them has given to a
+        subgroup of this engine before, also to one that is gone (a counter will do)."""
         return Communicator(self._core.subgroup(*members_of(ranks, number), label), self._family)
 
     # ---- trouble

@@ -16,70 +16,66 @@ std::shared_ptr<const CommunicatorCore> subgroup(std::uint32_t id) {
 }
 
 TEST(MemberList, is_the_same_after_the_way_or_is_none) {
-  const MemberList told{2, 77, 3, {4, 0, 2}};
+  const MemberList told{2, 77, {4, 0, 2}};
   const std::string bytes = told.encode();
   const auto heard = MemberList::decode(2, bytes, 5);
   ASSERT_TRUE(heard);
   EXPECT_EQ(heard->from, 2);
   EXPECT_EQ(heard->id, 77u);
-  EXPECT_EQ(heard->generation, 3u);
   EXPECT_EQ(heard->members, told.members);
   EXPECT_FALSE(MemberList::decode(2, bytes, 4)) << "there is no rank 4";
   for (std::size_t length = 0; length < bytes.size(); ++length)
     EXPECT_FALSE(MemberList::decode(2, std::string_view(bytes).substr(0, length), 5));
 }
 
-TEST(SubgroupLists, compare_a_list_with_the_subgroup_that_was_made_last) {
+TEST(SubgroupLists, compare_a_list_with_the_subgroup_of_its_number) {
   SubgroupLists lists;
-  const auto own = subgroup(77);
-  EXPECT_EQ(lists.made(own).generation, 1u);
-  EXPECT_EQ(lists.heard({2, 77, 1, {4, 2}}), own);
-  EXPECT_EQ(lists.heard({2, 78, 1, {4, 2}}), nullptr) << "another number";
+  const auto own = subgroup(77), other = subgroup(78);
+  EXPECT_TRUE(lists.made(own).empty());
+  EXPECT_TRUE(lists.made(other).empty());
+  EXPECT_EQ(lists.heard({2, 77, {4, 2}}), own);
+  EXPECT_EQ(lists.heard({2, 78, {4, 2}}), other);
 }
 
 TEST(SubgroupLists, keep_what_comes_before_the_subgroup_is_made) {
   SubgroupLists lists;
-  EXPECT_EQ(lists.heard({2, 77, 1, {4, 2}}), nullptr);
-  EXPECT_EQ(lists.heard({3, 77, 2, {4, 3}}), nullptr);
-  const auto first = lists.made(subgroup(77));
-  ASSERT_EQ(first.waiting.size(), 1u);
-  EXPECT_EQ(first.waiting[0].from, 2);
-  const auto second = lists.made(subgroup(77));
-  EXPECT_EQ(second.generation, 2u);
-  ASSERT_EQ(second.waiting.size(), 1u);
-  EXPECT_EQ(second.waiting[0].from, 3);
-  EXPECT_TRUE(lists.made(subgroup(77)).waiting.empty());
+  EXPECT_EQ(lists.heard({2, 77, {4, 2}}), nullptr);
+  EXPECT_EQ(lists.heard({3, 78, {4, 3}}), nullptr);
+  const auto told = lists.made(subgroup(77));
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].from, 2);
+}
+
+// How many groups of that number the others have made is their own business.
+TEST(SubgroupLists, drop_what_comes_when_the_subgroup_is_gone) {
+  SubgroupLists lists;
+  auto dropped = subgroup(77);
+  (void)lists.made(dropped);
+  dropped.reset();
+  EXPECT_EQ(lists.heard({2, 77, {4, 2}}), nullptr);
+  const auto later = subgroup(78);
+  (void)lists.made(later);
+  EXPECT_EQ(lists.heard({2, 77, {4, 2}}), nullptr);
+  EXPECT_EQ(lists.heard({2, 78, {4, 2}}), later);
 }
 
 // Those of subgroups that are never made here would take the room for good.
 TEST(SubgroupLists, keep_so_many_of_which_the_oldest_make_room) {
   SubgroupLists lists;
-  for (std::size_t i = 0; i < SubgroupLists::most_waiting; ++i) (void)lists.heard({2, 77, 1, {4, 2}});
-  (void)lists.heard({2, 78, 1, {4, 2}});
-  EXPECT_EQ(lists.made(subgroup(78)).waiting.size(), 1u);
-  EXPECT_EQ(lists.made(subgroup(77)).waiting.size(), SubgroupLists::most_waiting - 1);
+  for (std::size_t i = 0; i < SubgroupLists::most_waiting; ++i) (void)lists.heard({2, 77, {4, 2}});
+  (void)lists.heard({2, 78, {4, 2}});
+  EXPECT_EQ(lists.made(subgroup(78)).size(), 1u);
+  EXPECT_EQ(lists.made(subgroup(77)).size(), SubgroupLists::most_waiting - 1);
 }
 
 TEST(SubgroupLists, keep_long_ones_as_far_as_their_members_have_room) {
   SubgroupLists lists;
   const std::vector<Rank> members(MemberList::most_members, 0);
-  for (std::size_t i = 0; i < SubgroupLists::most_waiting; ++i) (void)lists.heard({2, 77, 1, members});
-  EXPECT_EQ(lists.made(subgroup(77)).waiting.size(), SubgroupLists::most_waiting_members / members.size());
-  for (std::size_t i = 0; i < SubgroupLists::most_waiting; ++i) (void)lists.heard({2, 78, 1, members});
-  EXPECT_EQ(lists.made(subgroup(78)).waiting.size(), SubgroupLists::most_waiting_members / members.size())
+  for (std::size_t i = 0; i < SubgroupLists::most_waiting; ++i) (void)lists.heard({2, 77, members});
+  EXPECT_EQ(lists.made(subgroup(77)).size(), SubgroupLists::most_waiting_members / members.size());
+  for (std::size_t i = 0; i < SubgroupLists::most_waiting; ++i) (void)lists.heard({2, 78, members});
+  EXPECT_EQ(lists.made(subgroup(78)).size(), SubgroupLists::most_waiting_members / members.size())
       << "the room of those that were compared is free again";
-}
-
-TEST(SubgroupLists, do_not_compare_a_late_list_with_a_later_subgroup) {
-  SubgroupLists lists;
-  auto dropped = subgroup(77);
-  (void)lists.made(dropped);
-  dropped.reset();
-  EXPECT_EQ(lists.heard({2, 77, 1, {4, 2}}), nullptr) << "it is gone";
-  const auto later = subgroup(77);
-  EXPECT_EQ(lists.made(later).generation, 2u);
-  EXPECT_EQ(lists.heard({2, 77, 1, {4, 2}}), nullptr);
-  EXPECT_EQ(lists.heard({2, 77, 2, {4, 2}}), later);
 }
 
 }  // namespace

@@ -135,5 +135,37 @@ TEST(Numbers, of_communicators_that_are_made_late_keep_what_came_for_them) {
   });
 }
 
+// What is on its way for the earlier group of a number would reach the later one. Groups without a common rank have
+// nothing on their way to each other.
+TEST(Numbers, of_subgroups_serve_a_rank_once) {
+  Config config;
+  config.timeout = 20s;
+  ThreadWorld world(4, config, ThreadWorld::Over::shm);
+  world.run([&](Rank rank, Communicator all) {
+    const Rank other = rank ^ 1;
+    const std::array<Rank, 2> pair{std::min(rank, other), std::max(rank, other)}, across{rank & 1, 2 + (rank & 1)};
+    const auto sum_on = [&](Communicator& group) {
+      int sum = 0;
+      const Status status = group.allreduce(&rank, &sum, 1, DataType::int32, ReduceOp::sum);
+      EXPECT_TRUE(status.ok()) << status.to_string();
+      return sum;
+    };
+    Communicator made = *all.subgroup(pair, 5);
+    EXPECT_EQ(sum_on(made), rank + other);
+    const auto expect_refused = [&](const Result<Communicator>& again) {
+      ASSERT_FALSE(again);
+      EXPECT_EQ(again.error().code(), ErrorCode::invalid_argument);
+      EXPECT_NE(again.error().message().find("the number 5 was given to an earlier one"), std::string::npos)
+          << again.error().message();
+    };
+    expect_refused(all.subgroup(pair, 5));
+    made = {};
+    expect_refused(all.subgroup(pair, 5));
+    expect_refused(all.subgroup(across, 5));
+    made = *all.subgroup(across, 6);
+    EXPECT_EQ(sum_on(made), across[0] + across[1]);
+  });
+}
+
 }  // namespace
 }  // namespace fabring::fixture

@@ -429,7 +429,7 @@ void Communicator::refused(const Operation& operation, const Status& why) {
 
 void Communicator::refused_subgroup(std::uint32_t number, const Status& why) {
   const auto engine = core_ && number < subgroup_ids ? core_->engine.lock() : nullptr;
-  if (engine) engine->refusals().refused_subgroup(subgroup_ids | number, why);
+  if (engine) engine->refused_subgroup(subgroup_ids | number, why);
 }
 
 void Communicator::abort(std::string reason) {

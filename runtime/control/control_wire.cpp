@@ -31,6 +31,7 @@ std::string encode(const RefusedCall& refusal) {
       .number(static_cast<std::uint8_t>(refusal.kind))
       .number(refusal.peer)
       .number(refusal.tag)
+      .number(refusal.made)
       .text(refusal.text, most_reason_bytes)
       .take();
 }
@@ -165,6 +166,7 @@ std::optional<RefusedCall> decode_refusal(std::string_view payload) {
   const auto kind = in.number<std::uint8_t>();
   refusal.peer = in.number<Rank>();
   refusal.tag = in.number<std::int32_t>();
+  refusal.made = in.number<std::uint64_t>();
   refusal.text = tidy(in.text(most_reason_bytes), most_reason_bytes);
   if (!in.complete() || refusal.communicator == 0 || refusal.sequence == 0) return std::nullopt;
   if (kind > static_cast<std::uint8_t>(RefusedCall::Kind::subgroup)) return std::nullopt;

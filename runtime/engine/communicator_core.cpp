@@ -27,6 +27,7 @@ CommunicatorCore::~CommunicatorCore() {
   if (dropped_grants_)
     for (const auto& [key, kept] : early)
       if (key.kind == RecordKind::grant) dropped_grants_->add({members[key.peer], kept.record.slot});
+  if (last_refusals_) Refusals::dropped(*this, *last_refusals_);
   if (!account_book_) return;
   Account last = account();
   const bool idle = last.sequence == 0 && last.sent.empty();

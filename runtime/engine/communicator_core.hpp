@@ -149,6 +149,8 @@ class CommunicatorCore {
   void keep_account_in(std::shared_ptr<AccountBook> book);
   /// Where members' grants for what was never called here go then. Likewise.
   void leave_grants_to(std::shared_ptr<DroppedGrants> dropped) { dropped_grants_ = std::move(dropped); }
+  /// By which it tells, when it is dropped, what it has refused last. Likewise.
+  void tell_refusals_by(std::shared_ptr<LastRefusals> last) { last_refusals_ = std::move(last); }
 
   Execution* find_active(std::uint32_t sequence) const;
   /// This one too, the first of those queued, beside those under way?
@@ -157,6 +159,7 @@ class CommunicatorCore {
  private:
   std::shared_ptr<AccountBook> account_book_;
   std::shared_ptr<DroppedGrants> dropped_grants_;
+  std::shared_ptr<LastRefusals> last_refusals_;
   std::vector<std::pair<Rank, Rank>> by_world_;  // sorted
   WorldShape shape_;
 };

@@ -99,6 +99,7 @@ std::shared_ptr<CommunicatorCore> EngineCore::make_communicator(std::uint32_t id
   if (made->size() > 1) {
     made->keep_account_in(account_book_);
     made->leave_grants_to(dropped_grants_);
+    made->tell_refusals_by(refusals_.of_dropped());
   }
   made->made_at = parts_.clock->now();
   std::optional<Failure> before;  // the news may be faster than a split
@@ -129,6 +130,17 @@ std::shared_ptr<CommunicatorCore> EngineCore::make_subgroup(std::uint32_t id, st
   auto made = make_communicator(id, std::move(label), std::move(members));
   tell_members(made);
   return made;
+}
+
+// Those who wait in the one of that number that this rank has made need not hear of another that it does not make.
+void EngineCore::refused_subgroup(std::uint32_t id, const Status& why) {
+  bool had = false;
+  {
+    std::lock_guard lock(mutex_);
+    had = by_id_.contains(id) || gone_.contains(id) || claimed_ids_.contains(id);
+  }
+  const std::uint64_t made = had ? subgroup_lists_.digest_of_made(id) : 0;
+  if (!had || made != 0) refusals_.refused_subgroup(id, why, made);
 }
 
 // The first byte says what it is about.

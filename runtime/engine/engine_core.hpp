@@ -87,6 +87,8 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void call_failed(const CommunicatorCore& communicator, const Status& why);
   /// Where calls go that are not made, as their arguments are wrong: those who wait in them hear why.
   Refusals& refusals() { return refusals_; }
+  /// The same of a subgroup of this id.
+  void refused_subgroup(std::uint32_t id, const Status& why);
   /// Waits until all members of it that are left have called this: who that is, and the number of a communicator of
   /// them.
   Result<Shrinks::Decision> agree_who_is_left(CommunicatorCore& communicator);

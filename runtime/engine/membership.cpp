@@ -50,14 +50,23 @@ std::optional<MemberList> MemberList::decode(Rank from, std::string_view bytes, 
   return list;
 }
 
+std::uint64_t members_digest(const std::vector<Rank>& members) {
+  std::uint64_t digest = 0xcbf29ce484222325;  // FNV-1a, a rank at a time
+  for (const Rank member : members) digest = (digest ^ static_cast<std::uint32_t>(member)) * 0x100000001b3;
+  return digest | 1;
+}
+
 std::vector<MemberList> SubgroupLists::made(const std::shared_ptr<const CommunicatorCore>& subgroup) {
   std::lock_guard lock(mutex_);
   std::erase_if(made_, [&](const auto& one) {
-    const bool gone = one.second.expired();
-    if (gone) gone_.insert(one.first);
-    return gone;
+    const auto& [id, made] = one;
+    if (!made.subgroup.expired()) return false;
+    gone_.insert(id);
+    digests_of_gone_.emplace_back(id, made.digest);
+    return true;
   });
-  made_[subgroup->id] = subgroup;
+  while (digests_of_gone_.size() > most_gone) digests_of_gone_.pop_front();
+  made_[subgroup->id] = {subgroup, members_digest(subgroup->members)};
   std::vector<MemberList> told;
   std::erase_if(waiting_, [&](const MemberList& list) {
     const bool is_about_it = list.id == subgroup->id;
@@ -72,9 +81,16 @@ std::vector<MemberList> SubgroupLists::made(const std::shared_ptr<const Communic
 
 std::shared_ptr<const CommunicatorCore> SubgroupLists::heard(const MemberList& list) {
   std::lock_guard lock(mutex_);
-  if (const auto found = made_.find(list.id); found != made_.end()) return found->second.lock();
+  if (const auto found = made_.find(list.id); found != made_.end()) return found->second.subgroup.lock();
   if (!gone_.contains(list.id)) keep(list);
   return nullptr;
+}
+
+std::uint64_t SubgroupLists::digest_of_made(std::uint32_t id) const {
+  std::lock_guard lock(mutex_);
+  if (const auto found = made_.find(id); found != made_.end()) return found->second.digest;
+  const auto found = std::ranges::find(digests_of_gone_, id, [](const auto& one) { return one.first; });
+  return found == digests_of_gone_.end() ? 0 : found->second;
 }
 
 // Of a subgroup that is never made here nobody takes the lists: without room the oldest go.
@@ -91,8 +107,9 @@ void SubgroupLists::keep(const MemberList& list) {
 
 void EngineCore::tell_members(const std::shared_ptr<const CommunicatorCore>& subgroup) {
   const std::vector<Rank>& members = subgroup->members;
-  if (!parts_.control || members.size() == 1 || members.size() > MemberList::most_members) return;
+  if (!parts_.control || members.size() == 1) return;
   const std::vector<MemberList> told = subgroup_lists_.made(subgroup);
+  if (members.size() > MemberList::most_members) return;
   const Rank next = members[static_cast<std::size_t>(subgroup->self + 1) % members.size()];
   parts_.control->send_letter(next, MemberList::mark + MemberList{parts_.self, subgroup->id, members}.encode());
   for (const MemberList& list : told) compare_members(*subgroup, list);
@@ -111,10 +128,11 @@ void EngineCore::compare_members(const CommunicatorCore& communicator, const Mem
       "(ranks of "
       "the world). All its ranks must give the same list",
       communicator.label, who(list.from), list_text(list.members), who(parts_.self), list_text(communicator.members));
-  // Each knows it by the first rank of its own list.
-  report({ErrorCode::mismatch, list.from, parts_.self, communicator.global_id(), text});
-  if (const std::uint64_t theirs = global_id(list.id, list.members); theirs != communicator.global_id())
-    report({ErrorCode::mismatch, list.from, parts_.self, theirs, text});
+  // Each knows it by the first rank of its own list. Who is no member here has made another one: ours may go on.
+  const std::uint64_t ours = communicator.global_id(), theirs = global_id(list.id, list.members);
+  const bool is_member = communicator.rank_of_world(list.from) >= 0;
+  if (is_member) report({ErrorCode::mismatch, list.from, parts_.self, ours, text});
+  if (!is_member || theirs != ours) report({ErrorCode::mismatch, list.from, parts_.self, theirs, text});
 }
 
 // What ranks of a subgroup make of each other's messages if their lists differ says little: the lists say more, and are

@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "fabring/types.hpp"
@@ -36,23 +37,34 @@ struct MemberList {
   static std::optional<MemberList> decode(Rank from, std::string_view bytes, int world_size);
 };
 
+/// Tells lists of ranks apart; never 0.
+std::uint64_t members_digest(const std::vector<Rank>& members);
+
 /// Any thread.
 class SubgroupLists {
  public:
+  static constexpr std::size_t most_gone = 4096;  ///< whose members are remembered
   static constexpr std::size_t most_waiting = 4096;
   static constexpr std::size_t most_waiting_members = std::size_t{1} << 20;  ///< of all of them
   /// What others have told of it so far.
   std::vector<MemberList> made(const std::shared_ptr<const CommunicatorCore>& subgroup);
   /// The subgroup that it is about. Null: that is gone, or is not made yet, and the list is kept until it is.
   std::shared_ptr<const CommunicatorCore> heard(const MemberList& list);
+  /// The members of the one of that id that was made here; 0: of none, or it is gone too long.
+  std::uint64_t digest_of_made(std::uint32_t id) const;
 
  private:
   void keep(const MemberList& list);
 
-  std::mutex mutex_;
-  std::map<std::uint32_t, std::weak_ptr<const CommunicatorCore>> made_;  ///< here, by id
-  NumberSet gone_;                                                       ///< likewise, no more in made_
-  std::deque<MemberList> waiting_;                                       ///< as they came
+  struct Made {
+    std::weak_ptr<const CommunicatorCore> subgroup;
+    std::uint64_t digest = 0;
+  };
+  mutable std::mutex mutex_;
+  std::map<std::uint32_t, Made> made_;  ///< here, by id
+  NumberSet gone_;                      ///< likewise, no more in made_
+  std::deque<std::pair<std::uint32_t, std::uint64_t>> digests_of_gone_;
+  std::deque<MemberList> waiting_;  ///< as they came
   std::size_t waiting_members_ = 0;
 };
 

@@ -125,7 +125,7 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
   }
   const bool of_message = record.signature.collective == static_cast<std::uint8_t>(Collective::send);
   const Rank member = communicator->rank_of_world(peer);
-  if (member < 0 && communicator->is_subgroup() && doubt_members(*communicator, peer)) {
+  if (member < 0 && communicator->is_subgroup()) {  // of another one of that number: their lists tell whose is wrong
     if (record.kind == RecordKind::grant && record.slot >= Transfer::first_granted_slot)
       transfer_->decline(peer, record.slot);
     return;

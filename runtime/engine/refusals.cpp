@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/engine/communicator_core.hpp"
+#include "runtime/engine/membership.hpp"
 
 namespace fabring {
 namespace {
@@ -26,10 +27,48 @@ bool alike(Rank peer, std::int32_t tag, Rank other_peer, std::int32_t other_tag)
   return (peer < 0 || other_peer < 0 || peer == other_peer) && (tag < 0 || other_tag < 0 || tag == other_tag);
 }
 
+RefusedCall collective_to_tell(const CommunicatorCore& communicator) {
+  const RefusedHere::Last& last = communicator.refused.last;
+  return {communicator.members[static_cast<std::size_t>(communicator.self)], communicator.global_id(), last.sequence,
+          last.text};
+}
+
+RefusedCall message_to_tell(const CommunicatorCore& communicator, const RefusedHere::Message& message) {
+  RefusedCall refusal{communicator.members[static_cast<std::size_t>(communicator.self)], communicator.global_id(), 1,
+                      message.text};
+  refusal.kind = message.collective == Collective::send ? RefusedCall::Kind::send : RefusedCall::Kind::recv;
+  refusal.peer = message.peer < 0 ? -1 : communicator.members[static_cast<std::size_t>(message.peer)];
+  refusal.tag = message.tag;
+  return refusal;
+}
+
 }  // namespace
 
 Refusals::Refusals(Rank self, ControlPlane* control, std::function<std::string(Rank)> who)
-    : self_(self), control_(control), who_(std::move(who)) {}
+    : self_(self),
+      control_(control),
+      who_(std::move(who)),
+      of_dropped_(control != nullptr ? std::make_shared<LastRefusals>(control) : nullptr) {}
+
+// ---- of communicators that are dropped ------------------------------------------------------------------------------
+
+void LastRefusals::tell(RefusedCall refusal) {
+  std::lock_guard lock(mutex_);
+  if (control_ != nullptr) control_->tell(std::move(refusal));
+}
+
+void LastRefusals::close() {
+  std::lock_guard lock(mutex_);
+  control_ = nullptr;
+}
+
+void Refusals::dropped(const CommunicatorCore& communicator, LastRefusals& last) {
+  if (!communicator.failed.ok()) return;
+  const RefusedHere& refused = communicator.refused;
+  if (refused.last.stands && !refused.last.told) last.tell(collective_to_tell(communicator));
+  for (const RefusedHere::Message& message : refused.messages)
+    if (!message.told) last.tell(message_to_tell(communicator, message));
+}
 
 // ---- collectives ----------------------------------------------------------------------------------------------------
 
@@ -56,7 +95,7 @@ void Refusals::tell(CommunicatorCore& communicator, std::uint32_t sequence) {
   if (!last.stands || last.told || last.sequence != sequence || !communicator.failed.ok()) return;
   if (!is_before(communicator.last_sequence.load(), sequence)) return;  // another thread was calling at that moment
   last.told = true;
-  control_->tell({self_, communicator.global_id(), sequence, last.text});
+  control_->tell(collective_to_tell(communicator));
 }
 
 // ---- sends and receives ---------------------------------------------------------------------------------------------
@@ -82,14 +121,6 @@ void Refusals::refused(const std::shared_ptr<CommunicatorCore>& communicator, co
     const auto still = weak.lock();
     if (still && !closed_.load()) tell_messages(*still, number);
   });
-}
-
-RefusedCall Refusals::message_to_tell(const CommunicatorCore& communicator, const RefusedHere::Message& message) const {
-  RefusedCall refusal{self_, communicator.global_id(), 1, message.text};
-  refusal.kind = message.collective == Collective::send ? RefusedCall::Kind::send : RefusedCall::Kind::recv;
-  refusal.peer = message.peer < 0 ? -1 : communicator.members[static_cast<std::size_t>(message.peer)];
-  refusal.tag = message.tag;
-  return refusal;
 }
 
 void Refusals::tell_messages(CommunicatorCore& communicator, std::uint32_t up_to) {
@@ -131,15 +162,16 @@ void Refusals::close(const std::vector<std::shared_ptr<CommunicatorCore>>& commu
     tell_messages(*communicator, ~std::uint32_t{0});
   }
   tell_subgroups();
+  of_dropped_->close();
 }
 
 // ---- subgroups ------------------------------------------------------------------------------------------------------
 
-void Refusals::refused_subgroup(std::uint32_t id, const Status& why) {
+void Refusals::refused_subgroup(std::uint32_t id, const Status& why, std::uint64_t made) {
   if (!control_) return;
   {
     std::lock_guard lock(mutex_);
-    if (subgroups_.size() >= most_refusals || !subgroups_.try_emplace(id, Subgroup{false, why.message()}).second)
+    if (subgroups_.size() >= most_refusals || !subgroups_.try_emplace(id, Subgroup{false, why.message(), made}).second)
       return;
   }
   control_->after(time_to_repeat, [this, id] {
@@ -151,7 +183,7 @@ void Refusals::tell_subgroups(std::optional<std::uint32_t> only) {
   std::lock_guard lock(mutex_);
   for (auto& [id, refused] : subgroups_)
     if ((!only || *only == id) && !std::exchange(refused.told, true))
-      control_->tell({self_, subgroup_id(id), 1, refused.text, RefusedCall::Kind::subgroup});
+      control_->tell({self_, subgroup_id(id), 1, refused.text, RefusedCall::Kind::subgroup, -1, -1, refused.made});
 }
 
 void Refusals::made_subgroup(std::uint32_t id) {
@@ -190,8 +222,8 @@ bool Refusals::concerns(const RefusedCall& refusal, const CommunicatorCore& comm
   if (!is_about(refusal, communicator) || by < 0) return false;
   const Call& call = execution.call();
   switch (refusal.kind) {
-    case RefusedCall::Kind::subgroup:
-      return !is_message(call.collective) || call.root == by;
+    case RefusedCall::Kind::subgroup:  // not of this one, if it has made this one: no rank makes two of one number
+      return refusal.made != members_digest(communicator.members) && (!is_message(call.collective) || call.root == by);
     case RefusedCall::Kind::collective:
       // Who refused it too cannot tell a rank that is slow to repeat it from one that never will.
       return !is_message(call.collective) && !is_before(execution.sequence(), refusal.sequence) &&

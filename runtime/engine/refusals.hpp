@@ -49,6 +49,19 @@ struct RefusedHere {
   std::uint32_t messages_ever = 0;
 };
 
+/// By which a communicator that is dropped tells what it has refused last: nobody can repeat it. Shared by an engine
+/// and its communicators, any of which may go first. Any thread.
+class LastRefusals {
+ public:
+  explicit LastRefusals(ControlPlane* control) : control_(control) {}
+  void tell(RefusedCall refusal);
+  void close();  ///< nothing is told any more
+
+ private:
+  std::mutex mutex_;
+  ControlPlane* control_;
+};
+
 /// All functions: any thread.
 class Refusals {
  public:
@@ -62,10 +75,15 @@ class Refusals {
   // This rank's.
   void refused(const std::shared_ptr<CommunicatorCore>& communicator, const Status& why);  ///< a collective
   void refused(const std::shared_ptr<CommunicatorCore>& communicator, const Operation& message, const Status& why);
-  void refused_subgroup(std::uint32_t id, const Status& why);
+  /// `made`: the members of the one of that id that this rank has made, by members_digest(); 0: of none.
+  void refused_subgroup(std::uint32_t id, const Status& why, std::uint64_t made);
   /// A call that was not refused, under the communicator's mutex: what it stands for is taken back.
   void called(CommunicatorCore& communicator, const Call& call);
   void made_subgroup(std::uint32_t id);
+  /// Null without a control plane.
+  std::shared_ptr<LastRefusals> of_dropped() const { return of_dropped_; }
+  /// A communicator is dropped: what stands there will not be repeated.
+  static void dropped(const CommunicatorCore& communicator, LastRefusals& last);
   /// This rank leaves: what has not been repeated will not be, and the others are told.
   void close(const std::vector<std::shared_ptr<CommunicatorCore>>& communicators);
 
@@ -83,7 +101,6 @@ class Refusals {
   void tell(CommunicatorCore& communicator, std::uint32_t sequence);
   void tell_messages(CommunicatorCore& communicator, std::uint32_t up_to);
   void tell_subgroups(std::optional<std::uint32_t> only = {});
-  RefusedCall message_to_tell(const CommunicatorCore& communicator, const RefusedHere::Message& message) const;
   bool concerns(const RefusedCall& refusal, const CommunicatorCore& communicator, const Execution& execution,
                 std::uint32_t own) const;
   std::string text_of(const RefusedCall& refusal, const CommunicatorCore& communicator) const;
@@ -92,11 +109,13 @@ class Refusals {
   ControlPlane* const control_;
   const std::function<std::string(Rank)> who_;
   std::atomic<bool> closed_{false};
+  const std::shared_ptr<LastRefusals> of_dropped_;
 
   mutable std::mutex mutex_;  ///< of all below; taken after a communicator's
   struct Subgroup {
     bool told = false;
     std::string text;
+    std::uint64_t made = 0;
   };
   std::map<std::uint32_t, Subgroup> subgroups_;  ///< of this rank, by id
   std::vector<RefusedCall> heard_;               ///< of other ranks, which have not made them since

@@ -185,6 +185,85 @@ def subgroups(options, transport):
         job.wait_exit(10)
 
 
+def healthy_subgroups(options, transport):
+    """A subgroup goes on when one of its ranks is refused another of its number: one that is made already, or one that it is
+    no member of. Those who did make the other one hear why it never came."""
+    with Job(options.program, 4, transport) as job:
+        job.start_all(["loop steps=2 sizes=4", "serve"])
+        job.wait_event("serving", 30)
+        odd = job.ranks[ODD]
+
+        def go_on(groups):
+            """In each the first rank waits long enough for its second to have told what it was refused."""
+            for first, second, name in groups:
+                first.say(f"call on={name} what=allreduce")
+                second.say("work ms=2500")
+                second.say(f"call on={name} what=allreduce")
+            for first, second, name in groups:
+                for rank in (first, second):
+                    event = rank.wait_event("called", 30, start=rank.marked)
+                    require(event["code"] == "ok", f"{name}, rank {rank.number}: {event['text']}")
+
+        def make(rank, name, number, ranks):
+            start = len(rank.events)
+            rank.say(f"subgroup name={name} number={number} ranks={ranks}")
+            event = rank.wait_event("subgroup", 20, start=start)
+            rank.marked = len(rank.events)
+            return event
+
+        for rank in job.ranks[:2]:
+            require(make(rank, "twice", 5, "0,1")["code"] == "ok", "not made")
+        expect_refused(make(odd, "again", 5, "0,1,2"), ODD)
+        # A program that asks for all groups on all ranks.
+        for rank in job.ranks:
+            for name, ranks in (("low", "0,1"), ("high", "2,3")):
+                event = make(rank, name, 6, ranks)
+                require((event["code"] == "ok") == (str(rank.number) in ranks), f"rank {rank.number}: {event}")
+        go_on([(job.ranks[0], odd, "low"), (job.ranks[2], job.ranks[3], "high")])
+        for number, gone in ((5, False), (7, True)):
+            name = f"late{number}"
+            if gone:
+                for rank in job.ranks[:2]:
+                    require(make(rank, "early", number, "0,1")["code"] == "ok", "not made")
+                ask(job.ranks[:2], ["call on=early what=allreduce"] * 2)
+                odd.say("drop name=early")
+            expect_refused(make(odd, name, number, "1,2"), ODD)
+            require(make(job.ranks[2], name, number, "1,2")["code"] == "ok", "not made")
+            event = ask([job.ranks[2]], [f"call on={name} what=allreduce"])[0]
+            if gone:
+                expect_named(event, 2, [f"the number {number} was given to an earlier one"])
+            else:  # it might as well have given another list
+                require(event["code"] == "mismatch" and "gave [0, 1]" in event["text"], f"{event}")
+        for rank in job.ranks[:2]:
+            rank.marked = len(rank.events)
+        go_on([(job.ranks[0], odd, "twice")])
+        for rank in job.ranks:
+            rank.say("end")
+        job.wait_exit(10)
+
+
+def dropped(options, transport):
+    """A rank that is refused and drops the communicator at once: the others hear why, as nobody can repeat the call."""
+    with Job(options.program, 3, transport) as job:
+        wrongs = [("what=allreduce wrong=null", "what=allreduce", "null"),
+                  ("what=send root=0 tag=3 wrong=null", "what=recv root=1 tag=3", "null")]
+        job.start_all([*(f"split name=d{i} colour=0 key=0" for i, _ in enumerate(wrongs)), "loop steps=2 sizes=4", "serve"])
+        job.wait_event("serving", 30)
+        took = []
+        for i, (wrong, other, words) in enumerate(wrongs):
+            began = time.monotonic()
+            for line in (f"call on=d{i} {wrong}", f"drop name=d{i}", "call what=allreduce"):
+                job.ranks[ODD].say(line)
+            expect_named(ask([job.ranks[0]], [f"call on=d{i} {other}"])[0], 0, [words])
+            took.append(time.monotonic() - began)
+            ask(job.others(ODD), ["call what=allreduce"] * 2)
+        require(max(took) < 5 * harness.slowness, f"told after {max(took):.1f} s")
+        for rank in job.ranks:
+            rank.say("end")
+        job.wait_exit(10)
+        return f"told after {max(took):.1f} s"
+
+
 def unlike_subgroups(options, transport):
     """Ranks that make a subgroup of other ranks, or in another order: each of them hears both lists, whether its call had to
     wait or not."""
@@ -306,6 +385,8 @@ def main():
                    ("a refused send or receive ends on its other side", messages),
                    ("a refused send or receive may be repeated", messages_repeated),
                    ("a subgroup that one rank does not make ends on the others", subgroups),
+                   ("a subgroup goes on when another of its number is refused", healthy_subgroups),
+                   ("a rank that is refused and drops the communicator is named", dropped),
                    ("lists of a subgroup that differ are named", unlike_subgroups),
                    ("a rank that is refused and leaves is named", left),
                    ("different roots are known to all ranks", roots),

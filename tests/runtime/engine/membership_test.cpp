@@ -59,6 +59,23 @@ TEST(SubgroupLists, drop_what_comes_when_the_subgroup_is_gone) {
   EXPECT_EQ(lists.heard({2, 78, {4, 2}}), later);
 }
 
+// What a rank refuses of a number is none of the business of those in the group that it has made.
+TEST(SubgroupLists, remember_the_members_of_each_number_for_a_while) {
+  SubgroupLists lists;
+  const std::uint64_t own = members_digest({4, 0});
+  EXPECT_NE(own, members_digest({0, 4}));
+  EXPECT_EQ(lists.digest_of_made(77), 0u);
+  auto made = subgroup(77);
+  (void)lists.made(made);
+  EXPECT_EQ(lists.digest_of_made(77), own);
+  made.reset();
+  for (std::uint32_t id = 100; id < 100 + SubgroupLists::most_gone; ++id) (void)lists.made(subgroup(id));
+  EXPECT_EQ(lists.digest_of_made(77), own);
+  (void)lists.made(subgroup(78));
+  EXPECT_EQ(lists.digest_of_made(77), 0u);
+  EXPECT_EQ(lists.digest_of_made(101), own);
+}
+
 // Those of subgroups that are never made here would take the room for good.
 TEST(SubgroupLists, keep_so_many_of_which_the_oldest_make_room) {
   SubgroupLists lists;

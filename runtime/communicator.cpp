@@ -79,7 +79,7 @@ void Work::notify(void (*function)(void*), void* context) {
   if (execution_)
     execution_->notify(function, context);
   else if (function != nullptr)
-    function(context);
+    Execution::tell(function, context);
 }
 
 Status Work::status() const { return execution_ ? execution_->status() : Status(); }

@@ -60,8 +60,9 @@ class FABRING_API Work {
   /// Of a recv that is done: from whom, which tag, how many. Of any other operation: -1, -1, 0.
   Received received() const;
   /// Calls function(context) once when the operation is over, well or not: at once if it is, otherwise later in
-  /// whichever thread makes progress. It must neither block nor call Fabring: hand over to a thread of your own.
-  /// One function for an operation; a second call replaces one that was not called yet.
+  /// whichever thread makes progress. It must not throw (that ends the process) and neither block nor call Fabring:
+  /// hand over to a thread of your own. One function for an operation; a second call replaces one that was not called
+  /// yet.
   void notify(void (*function)(void* context), void* context);
 
  private:

@@ -378,7 +378,8 @@ FABRING_C_API fabring_status_code fabring_work_status(const fabring_work* work, 
 FABRING_C_API fabring_status_code fabring_work_received(fabring_work* work, fabring_received* received,
                                                         fabring_error* error);
 /* Calls function(context) once when the operation is over, well or not: at once if it is, otherwise later in whichever
- * thread makes progress. It must neither block nor call Fabring: hand over to a thread of your own. */
+ * thread makes progress. It must neither block, nor call Fabring, nor leave by an exception (that ends the process) or
+ * longjmp: hand over to a thread of your own. */
 FABRING_C_API fabring_status_code fabring_work_notify(fabring_work* work, void (*function)(void* context),
                                                       void* context, fabring_error* error);
 /* Frees the handle; an operation that is not done goes on, and its buffers must live until it is. */

@@ -3,6 +3,9 @@
 #include "runtime/engine/execution.hpp"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <utility>
 
 #include "runtime/engine/communicator_core.hpp"
@@ -11,6 +14,17 @@
 #include "runtime/engine/local_steps.hpp"
 
 namespace fabring {
+namespace {
+
+[[noreturn]] void end_with(const char* what) {
+  std::fprintf(stderr,
+               "fabring: the function that was to be called at the end of an operation (notify) threw an exception "
+               "(%s), which it must not: operations under way would stand still; this process ends\n",
+               what);
+  std::abort();
+}
+
+}  // namespace
 
 std::uint64_t Execution::cookie(std::uint16_t index, std::uint32_t tile_slot, StepId step) {
   return (std::uint64_t{index} << 48) | (std::uint64_t{tile_slot & 0xffff} << 32) | step;
@@ -213,7 +227,19 @@ void Execution::publish() {
     done_.store(true, std::memory_order_release);
     listener = std::exchange(listener_, nullptr);
   }
-  if (listener != nullptr) listener(listener_context_);
+  if (listener != nullptr) tell(listener, listener_context_);
+}
+
+// Its caller may hold the drive, on which every rank of the job waits: better an end that all hear of than a rank that
+// is stuck.
+void Execution::tell(void (*function)(void*), void* context) {
+  try {
+    function(context);
+  } catch (const std::exception& thrown) {
+    end_with(thrown.what());
+  } catch (...) {
+    end_with("of no std type");
+  }
 }
 
 void Execution::notify(void (*function)(void*), void* context) {
@@ -225,7 +251,7 @@ void Execution::notify(void (*function)(void*), void* context) {
       return;
     }
   }
-  if (function != nullptr) function(context);
+  if (function != nullptr) tell(function, context);
 }
 
 }  // namespace fabring

@@ -66,6 +66,8 @@ class Execution {
   Received received() const { return done() ? received_ : Received(); }  // likewise
   /// Calls it when the operation is over: now if it is, otherwise from publish().
   void notify(void (*function)(void*), void* context);
+  /// Calls such a function; one that throws ends the process.
+  static void tell(void (*function)(void*), void* context);
   /// What asked for it, if it may be run as a FlatRun. Before anybody else has it.
   void was_asked_by(const Operation& operation) { operation_ = operation; }
   const std::optional<Operation>& operation() const { return operation_; }

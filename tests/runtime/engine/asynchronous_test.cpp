@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <future>
+#include <stdexcept>
 #include <thread>
 
 #include "runtime/engine/make_call.hpp"
@@ -254,6 +255,29 @@ TEST(Asynchronous, work_dropped_unwaited_goes_on_in_the_progress_thread) {
     EXPECT_TRUE(at_second[i].right());
   }
   // What is still under way ends with the engines, before the buffers do.
+}
+
+// It is called with the drive held: who waits there next would wait for ever, and with it the other ranks.
+TEST(AsynchronousDeathTest, a_function_that_throws_when_it_is_notified_ends_the_process) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto notified = [](bool before_the_end) {
+    ThreadWorld world(2);
+    world.run([&](Rank rank, Communicator all) {
+      Sum sum(rank, 2, 1000, 1);
+      if (rank == 1) {
+        if (before_the_end) (void)all.barrier();
+        (void)sum.run(all);
+        return;
+      }
+      const Work barrier = before_the_end ? all.start(Operation::barrier()) : Work();
+      Work work = sum.begin(all);
+      if (!before_the_end) (void)work.wait();
+      work.notify([](void*) { throw std::runtime_error("no such future"); }, nullptr);
+      (void)work.wait();
+    });
+  };
+  for (const bool before_the_end : {true, false})
+    EXPECT_DEATH(notified(before_the_end), "\\(notify\\) threw an exception \\(no such future\\).*this process ends");
 }
 
 }  // namespace

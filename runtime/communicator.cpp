@@ -203,10 +203,10 @@ Status Communicator::run_group(std::span<const Operation> operations) {
 
 Choice Communicator::explain(const Operation& operation) const {
   const auto engine = core_ ? core_->engine.lock() : nullptr;
-  if (!engine) return {"none", gone.message(), {}};
+  if (!engine) return {"none", gone.message(), {}, gone};
   const auto choices = choices_of(*engine, *core_);
   const auto call = make_call_without_buffers(operation, *core_, *choices, engine->config());
-  if (!call) return {"none", call.error().message(), {}};
+  if (!call) return {"none", call.error().message(), {}, call.error()};
   if (is_message(call->collective)) return {"message", "one message", {}};
   if (call->given) return {call->given->plan->plan.algorithm, "the plans that this communicator was given", {}};
   const WorldShape& shape = core_->shape();

@@ -1,5 +1,5 @@
-// fabring_mem_alloc, fabring_mem_free. C has a pointer only, so what it belongs to is kept here: one list for the
-// process, as of malloc.
+// fabring_mem_alloc, fabring_mem_free, fabring_mem_is_shared. C has a pointer only, so what it belongs to is kept here:
+// one list for the process, as of malloc.
 
 #include <map>
 #include <mutex>
@@ -49,6 +49,17 @@ fabring_status_code fabring_mem_free(void* memory) {
     if (at == given().buffers.end()) return wrong_handle("memory");
     buffer = std::move(at->second);
     given().buffers.erase(at);
+    return {};
+  });
+}
+
+fabring_status_code fabring_mem_is_shared(const void* memory, int* shared, fabring_error* error) {
+  return answer(error, [&]() -> Status {
+    if (shared == nullptr) return null_argument("shared");
+    std::lock_guard lock(given().mutex);
+    const auto at = given().buffers.find(memory);
+    if (at == given().buffers.end()) return wrong_handle("memory");
+    *shared = at->second.shared() ? 1 : 0;
     return {};
   });
 }

@@ -149,7 +149,9 @@ fabring_status_code fabring_explain(const fabring_comm* comm, const fabring_oper
     TensorLists lists;
     const auto made = operation_of("fabring_explain", comm, operation, lists);
     if (!made) return made.error();
-    return give_text(explanation(comm->value.explain(*made)), text, size, needed);
+    const fabring::Choice choice = comm->value.explain(*made);
+    FABRING_TRY(choice.status);
+    return give_text(explanation(choice), text, size, needed);
   });
 }
 

@@ -100,6 +100,7 @@ struct Choice {
   /// first, but between nodes hierarchical or the ring also before one that is up to 12% lower; those left out at the
   /// end.
   std::vector<Candidate> candidates;
+  Status status = {};  ///< why there is nothing to explain, as of a call; then `algorithm` is "none"
 };
 
 /// Traffic of this rank since its engine started, as its transport counted it.

@@ -259,6 +259,9 @@ FABRING_C_API fabring_status_code fabring_mem_alloc(fabring_engine* engine, size
 /* At any time, also after its engine: an operation that works on the memory keeps it until it is over. Freeing NULL is
  * fine; anything else that is not such memory is FABRING_STATUS_INVALID_ARGUMENT. */
 FABRING_C_API fabring_status_code fabring_mem_free(void* memory);
+/* *shared: 1 if other ranks have this memory of fabring_mem_alloc, given by its first byte, mapped; 0 if it is ordinary
+ * memory. Errors: invalid_argument for anything else. */
+FABRING_C_API fabring_status_code fabring_mem_is_shared(const void* memory, int* shared, fabring_error* error);
 
 /* ---- operations ------------------------------------------------------------------------------------------------- */
 
@@ -350,7 +353,9 @@ FABRING_C_API fabring_status_code fabring_prepare(fabring_comm* comm, const fabr
 /* How it would run, and why; the same on every rank. First line: the algorithm's name, a colon, the reason. Then a line
  * for each candidate: its name and its predicted time for exactly this size, or why it was left out. They are in the
  * order in which they are preferred at this size: lowest time first, but between nodes hierarchical or ring also before
- * one that is up to 12% lower. The choice is made for all sizes up to the next power of two, and may be another. */
+ * one that is up to 12% lower. The choice is made for all sizes up to the next power of two, and may be another.
+ * Errors: what the operation would be refused for as far as its buffers do not matter; aborted when the engine is gone.
+ */
 FABRING_C_API fabring_status_code fabring_explain(const fabring_comm* comm, const fabring_operation* operation,
                                                   char* text, size_t size, size_t* needed, fabring_error* error);
 

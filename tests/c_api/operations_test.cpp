@@ -319,6 +319,47 @@ TEST(Explain, names_the_algorithm_and_the_others) {
   });
 }
 
+TEST(Explain, has_nothing_to_say_of_what_could_not_run) {
+  run_ranks(1, [](Rank self) {
+    fabring_error error = FABRING_ERROR_INIT;
+    fabring_operation operation = FABRING_OPERATION_INIT;
+    operation.count = 4;
+    operation.op = FABRING_OP_BITWISE_AND;  // of float32
+    char text[1000] = "as it was";
+    std::size_t needed = 7;
+    EXPECT_EQ(fabring_explain(self.world, &operation, text, sizeof text, &needed, &error), FABRING_STATUS_UNSUPPORTED);
+    EXPECT_THAT(error.message, HasSubstr("has no meaning"));
+    EXPECT_STREQ(text, "as it was");
+  });
+  fabring_comm* left = nullptr;
+  run_ranks(1, [&](Rank self) { EXPECT_EQ(fabring_engine_world(self.engine, &left, nullptr), FABRING_STATUS_OK); });
+  fabring_error error = FABRING_ERROR_INIT;
+  const fabring_operation operation = FABRING_OPERATION_INIT;
+  char text[1000];
+  EXPECT_EQ(fabring_explain(left, &operation, text, sizeof text, nullptr, &error), FABRING_STATUS_ABORTED);
+  EXPECT_THAT(error.message, HasSubstr("the engine of this communicator is gone"));
+  EXPECT_EQ(fabring_comm_free(left), FABRING_STATUS_OK);
+}
+
+TEST(Memory, says_whether_others_have_it_mapped) {
+  for (const bool shares : {false, true})
+    run_ranks(2,
+              [&](Rank self) {
+                fabring_error error = FABRING_ERROR_INIT;
+                void* memory = nullptr;
+                int shared = -1;
+                EXPECT_OK(fabring_mem_alloc(self.engine, 100, &memory, &error));
+                EXPECT_OK(fabring_mem_is_shared(memory, &shared, &error));
+                EXPECT_EQ(shared, shares ? 1 : 0);
+                EXPECT_EQ(fabring_mem_is_shared(memory, nullptr, &error), FABRING_STATUS_INVALID_ARGUMENT);
+                EXPECT_EQ(fabring_mem_is_shared(&shared, &shared, &error), FABRING_STATUS_INVALID_ARGUMENT);
+                EXPECT_EQ(fabring_mem_free(memory), FABRING_STATUS_OK);
+                EXPECT_EQ(fabring_mem_is_shared(memory, &shared, &error), FABRING_STATUS_INVALID_ARGUMENT) << "freed";
+                EXPECT_OK(fabring_barrier(self.world, &error));
+              },
+              {{"FABRING_TRANSPORT", shares ? "shm" : "tcp"}});
+}
+
 TEST(Memory, is_taken_by_operations_and_freed_at_any_time) {
   void* kept = nullptr;
   run_ranks(ranks, [&](Rank self) {

@@ -60,6 +60,7 @@ TEST(WrongCalls, with_numbers_of_no_enumeration_are_refused) {
   strange.collective = static_cast<Collective>(200);
   EXPECT_THAT(all.run(strange).message(), HasSubstr("rank 0: there is no collective 200; they are 0 to 10"));
   EXPECT_EQ(all.explain(strange).algorithm, "none");
+  EXPECT_EQ(all.explain(strange).status.code(), ErrorCode::invalid_argument);
   EXPECT_EQ(all.prepare(strange).error().code(), ErrorCode::invalid_argument);
   Operation travelling = Operation::allreduce(&data, &data, 1, DataType::float32, ReduceOp::sum);
   travelling.wire_type = type;

@@ -232,7 +232,7 @@ Choice Communicator::explain(const Operation& operation) const {
 struct Prepared::State {
   std::shared_ptr<CommunicatorCore> core;
   Operation operation;  // run() needs it for small ones only, which have no blocks of different lengths
-  Call call;
+  Call call;            // what it owns all starts work on: one that is in place waits for the one before it
 
   std::shared_ptr<Execution> start(EngineCore& engine, bool background) const {
     return start(engine, background, call.device.stream);
@@ -261,12 +261,6 @@ Result<Prepared> Communicator::prepare(const Operation& operation) {
   auto call = checked_call(*engine, core_, operation);
   if (!call) return call.error();
   call->device.ready.reset();  // each start has a moment of its own
-  if (call->owned) {
-    const Status why = wrong_call(
-        *call, *core_, "in place it cannot be prepared: its input is copied at each start; pass another output");
-    engine->refusals().refused(core_, why);
-    return why;
-  }
   Prepared prepared;
   prepared.state_ = std::make_shared<Prepared::State>();
   prepared.state_->core = core_;

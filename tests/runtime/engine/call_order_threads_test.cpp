@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <functional>
@@ -129,6 +130,40 @@ TEST(CallOrderThreads, of_starts_of_a_prepared_operation_is_kept) {
           ASSERT_TRUE(status.ok()) << status.to_string();
         }
         EXPECT_TRUE(data == expected) << bytes << " bytes, round " << round;
+      }
+    }
+  });
+}
+
+// Every start copies its input anew, when the one before has written it.
+TEST(CallOrderThreads, of_starts_of_a_prepared_alltoall_in_place_is_kept) {
+  everywhere([](Rank rank, std::size_t ranks, Communicator all) {
+    for (const bool by_blocks : {false, true}) {
+      for (const auto& [bytes, rounds] : sizes) {
+        const std::size_t count = bytes / sizeof(std::int32_t) / ranks;
+        Ints data(ranks * count), before(data.size()), after(data.size());
+        const std::vector<std::size_t> counts(ranks, count);
+        auto prepared =
+            all.prepare(by_blocks ? Operation::alltoall_v(data.data(), {counts, {}}, data.data(), {counts, {}}, type)
+                                  : Operation::alltoall(data.data(), data.data(), count, type));
+        ASSERT_TRUE(prepared) << prepared.error().to_string();
+        for (std::int32_t round = 1; round <= std::min(rounds, by_blocks ? 3 : 20); ++round) {
+          const auto all_blocks = static_cast<std::int32_t>(data.size());
+          std::iota(data.begin(), data.end(), all_blocks * rank + round);
+          before = data;
+          for (std::size_t i = 0; i < after.size(); ++i)
+            after[i] = all_blocks * static_cast<std::int32_t>(i / count) + round +
+                       static_cast<std::int32_t>(static_cast<std::size_t>(rank) * count + i % count);
+          std::array works{prepared->start(), prepared->start()};
+          for (Work& work : works) {
+            const Status status = work.wait();
+            ASSERT_TRUE(status.ok()) << status.to_string();
+          }
+          ASSERT_TRUE(data == before) << "there and back: " << bytes << " bytes, round " << round;
+          const Status status = prepared->run();
+          ASSERT_TRUE(status.ok()) << status.to_string();
+          ASSERT_TRUE(data == after) << bytes << " bytes, round " << round;
+        }
       }
     }
   });

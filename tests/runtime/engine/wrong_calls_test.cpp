@@ -82,9 +82,6 @@ TEST(WrongCalls, say_what_to_do) {
               HasSubstr("Reduction::user() gives one, in C fabring_run"));
   const Status message = all.prepare(Operation::send(&data, 1, DataType::float32, 0)).error();
   EXPECT_THAT(message.message(), StartsWith("prepare(send) on 'world', rank 0: "));
-  const Status in_place = all.prepare(Operation::alltoall(&data, &data, 1, DataType::float32)).error();
-  EXPECT_THAT(in_place.message(),
-              StartsWith("alltoall(1 x float32) on 'world', rank 0: in place it cannot be prepared"));
   const Status large = all.allreduce(&data, &data, SIZE_MAX, DataType::float32, ReduceOp::sum);
   EXPECT_EQ(large.context().bytes, 0u) << "no number has it";
 }

@@ -119,6 +119,49 @@ def test_a_rank_that_does_not_come_is_named():
     assert "ranks 1 and 2 of 3 did not come within 300 ms" in text, text
 
 
+def without_rank_0(rank, size):
+    dist.destroy_process_group()
+    if rank == 0:
+        return ""
+    os.environ["FABRING_RENDEZVOUS_TIMEOUT"] = "300ms"
+    began = time.monotonic()
+    with pytest.raises(dist.DistBackendError) as caught:
+        dist.init_process_group("fabring", store=dist.HashStore(), rank=1, world_size=2, timeout=timedelta(minutes=5))
+    assert time.monotonic() - began < 5, "not when the group's timeout is over"
+    return str(caught.value)
+
+
+def test_the_limit_of_the_start_is_heeded_where_rank_0_does_not_come():
+    text = run(2, without_rank_0)[1]
+    assert "rank 0 of the group did not come within 300 ms (FABRING_RENDEZVOUS_TIMEOUT)" in text, text
+
+
+def tries_again(rank, size):
+    store = dist.PrefixStore("tries again", dist.distributed_c10d._get_default_store())
+
+    def come(seconds):  # PyTorch numbers calls of init_process_group, of ranks that fail too
+        return fabring.torch._backend.create(store, rank, size, seconds, "again", [])
+
+    told = ""
+    if rank != 2:  # which comes only when the others have given up
+        with pytest.raises(dist.DistBackendError) as caught:
+            come(0.3)
+        told = str(caught.value)
+    store.set(f"gave up {rank}", "")
+    if rank == 2:
+        store.wait(["gave up 0", "gave up 1"])
+    tensor = torch.ones(1)
+    come(60).allreduce([tensor]).wait()
+    assert tensor.item() == size
+    return told
+
+
+def test_a_start_is_tried_again_after_a_timeout():
+    first, second, _ = run(3, tries_again)
+    assert "rank 2 of 3 did not come within 300 ms" in first, first
+    assert "rank 2 of 3" in second or "rank 0 of the group did not come" in second, second
+
+
 def barriers(rank, size):
     dist.monitored_barrier()
     if rank == 0:
@@ -160,6 +203,22 @@ def loads_data(rank, size):
 
 def test_data_loaders_that_fork():
     assert run(2, loads_data) == [2 * 2 * sum(i * i for i in range(64))] * 2
+
+
+def loads_on_one_rank(rank, size):
+    store = dist.distributed_c10d._get_default_store()
+    dist.barrier()
+    if rank == 1:
+        keys = store.num_keys()
+        assert in_a_child(dist.new_group) == REFUSED
+        assert store.num_keys() == keys, "what a child of fork() says there its parent would have said"
+    dist.barrier()
+    group = dist.new_group()
+    dist.monitored_barrier(group, timeout=timedelta(seconds=20))
+
+
+def test_a_child_of_fork_says_nothing_by_its_parents_store():
+    run(2, loads_on_one_rank)
 
 
 def child_of_fork(store, rank, size):

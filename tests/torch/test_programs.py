@@ -4,6 +4,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -51,6 +52,15 @@ def test_torchrun_starts_again_after_a_killed_worker():
     text = torchrun(3, "--max-restarts", "1", HERE / "jobs" / "restarted.py")
     assert text.count("sum of the second life: 6") == 1, text
     assert "exitcode: -9" in text and "peer_lost" in text, text
+
+
+@pytest.mark.parametrize("victim, before", [(1, "init"), (0, "init"), (2, "group"), (1, "group")])
+def test_torchrun_starts_again_after_a_worker_that_died_while_the_others_waited_for_it(tmp_path, victim, before):
+    """In init_process_group or in a later new_group, of which 1 is the first."""
+    began = time.monotonic()
+    text = torchrun(3, "--max-restarts", "1", HERE / "jobs" / "dies_early.py", tmp_path, victim, before)
+    assert text.count("sum of the second life: 18") == 1, text
+    assert time.monotonic() - began < 60, "far less than the timeout of a group"
 
 
 def test_a_process_that_just_ends():

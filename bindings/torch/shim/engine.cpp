@@ -2,14 +2,13 @@
 
 #include <c10/util/Exception.h>
 #include <c10/util/StringUtil.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <map>
 #include <mutex>
-#include <string_view>
 
+#include "config.hpp"
 #include "failure.hpp"
 
 namespace fabring_torch {
@@ -61,65 +60,12 @@ std::int32_t get_value(void* context, const char* key, std::uint64_t nanoseconds
   }
 }
 
-// ---- configuration ------------------------------------------------------------------------------------------------
-
-/// Who a rank is, is c10d's to say.
-bool says_who(std::string_view name) {
-  return name == "FABRING_RANK" || name == "FABRING_WORLD_SIZE" || name == "FABRING_LOCAL_RANK" ||
-         name == "FABRING_MASTER_ADDR" || name == "FABRING_MASTER_PORT" || name == "FABRING_JOB_ID";
-}
-
-bool is_number(const char* text) {
-  const std::string_view digits(text != nullptr ? text : "");
-  return !digits.empty() && digits.size() <= 6 && digits.find_first_not_of("0123456789") == digits.npos;
-}
-
-struct Config {
-  Config() { check(fabring_config_create(&handle, &error), error); }
-  ~Config() { fabring_config_free(handle); }
-  Config(const Config&) = delete;
-  Config& operator=(const Config&) = delete;
-  void set(const std::string& name, const std::string& value) {
-    check(fabring_config_set(handle, name.c_str(), value.c_str(), &error), error);
-  }
-
-  fabring_error error = FABRING_ERROR_INIT;
-  fabring_config* handle = nullptr;
-};
-
-void configure(Config& config, int rank, int size, std::chrono::milliseconds timeout) {
-  config.set("FABRING_RENDEZVOUS_TIMEOUT", c10::str(timeout.count(), "ms"));
-  config.set("FABRING_TIMEOUT", c10::str(timeout.count(), "ms"));
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view text(*entry);
-    const std::size_t equals = text.find('=');
-    if (equals == std::string_view::npos || !text.starts_with("FABRING_")) continue;
-    const std::string name(text.substr(0, equals));
-    if (!says_who(name)) config.set(name, std::string(text.substr(equals + 1)));
-  }
-  config.set("FABRING_RANK", std::to_string(rank));
-  config.set("FABRING_WORLD_SIZE", std::to_string(size));
-  // Which GPU and network cards are near: c10d does not know it, the launcher does.
-  for (const char* name : {"FABRING_LOCAL_RANK", "LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"})
-    if (const char* number = std::getenv(name); is_number(number)) {
-      config.set("FABRING_LOCAL_RANK", number);
-      break;
-    }
-  // Only which interface is meant; nobody listens there.
-  for (const char* name : {"FABRING_MASTER_ADDR", "MASTER_ADDR"})
-    if (const char* address = std::getenv(name); address != nullptr && *address != '\0') {
-      config.set("FABRING_MASTER_ADDR", address);
-      break;
-    }
-}
-
 }  // namespace
 
 // ---- Keys ---------------------------------------------------------------------------------------------------------
 
-Keys::Keys(c10::intrusive_ptr<c10d::Store> store, int rank) : store_(std::move(store)) {
-  prefix_ = c10::str("fabring/", store_->add(c10::str("fabring/life/", rank), 1), "/");
-}
+Keys::Keys(c10::intrusive_ptr<c10d::Store> store, std::string prefix)
+    : store_(std::move(store)), prefix_(std::move(prefix)) {}
 
 void Keys::put(const std::string& key, const std::string& value) const { store_->set(prefix_ + key, value); }
 
@@ -168,13 +114,22 @@ std::shared_ptr<SharedEngine> SharedEngine::find(const std::string& token) {
 }
 
 std::shared_ptr<SharedEngine> SharedEngine::find(const std::vector<std::int64_t>& global_ranks) {
-  for (auto& engine : living()) {
-    const auto& has = engine->global_ranks_;
-    if (std::all_of(global_ranks.begin(), global_ranks.end(),
-                    [&](std::int64_t rank) { return std::find(has.begin(), has.end(), rank) != has.end(); }))
-      return engine;
-  }
+  for (auto& engine : living())
+    if (engine->has(global_ranks)) return engine;
   return nullptr;
+}
+
+std::vector<std::string> SharedEngine::tokens(const std::vector<std::int64_t>& global_ranks) {
+  std::vector<std::string> found;
+  for (const auto& engine : living())
+    if (engine->has(global_ranks)) found.push_back(engine->token_);
+  return found;
+}
+
+bool SharedEngine::has(const std::vector<std::int64_t>& global_ranks) const {
+  return std::all_of(global_ranks.begin(), global_ranks.end(), [this](std::int64_t rank) {
+    return std::find(global_ranks_.begin(), global_ranks_.end(), rank) != global_ranks_.end();
+  });
 }
 
 std::uint32_t SharedEngine::take_number() const { return static_cast<std::uint32_t>(keys_.count("subgroups", 1)); }

@@ -16,11 +16,10 @@
 namespace fabring_torch {
 
 /// Keys of a store that belong to one group, and to one of several lives of it: a rank that comes back after
-/// destroy_process_group finds the keys of before. `rank`: not that in the group, which others may have too if ranks
-/// disagree about who is in it.
+/// destroy_process_group, or that is started again, finds the keys of before. `prefix` has what tells them apart.
 class Keys {
  public:
-  Keys(c10::intrusive_ptr<c10d::Store> store, int rank);
+  Keys(c10::intrusive_ptr<c10d::Store> store, std::string prefix);
 
   void put(const std::string& key, const std::string& value) const;
   /// False when nobody has put it within `limit`; 0 only looks.
@@ -31,7 +30,7 @@ class Keys {
 
  private:
   const c10::intrusive_ptr<c10d::Store> store_;
-  std::string prefix_;
+  const std::string prefix_;
 };
 
 class SharedEngine {
@@ -43,6 +42,8 @@ class SharedEngine {
   static std::shared_ptr<SharedEngine> find(const std::string& token);
   /// A living engine that has all these ranks; null if there is none.
   static std::shared_ptr<SharedEngine> find(const std::vector<std::int64_t>& global_ranks);
+  /// Of all these. Only the names: who held the engines would keep them from saying goodbye.
+  static std::vector<std::string> tokens(const std::vector<std::int64_t>& global_ranks);
   ~SharedEngine();
   SharedEngine(const SharedEngine&) = delete;
   SharedEngine& operator=(const SharedEngine&) = delete;
@@ -64,6 +65,7 @@ class SharedEngine {
  private:
   SharedEngine(const Keys& keys, fabring_engine* handle, std::vector<std::int64_t> global_ranks, std::string token)
       : keys_(keys), handle_(handle), global_ranks_(std::move(global_ranks)), token_(std::move(token)) {}
+  bool has(const std::vector<std::int64_t>& global_ranks) const;
 
   const Origin origin_;
   const Keys keys_;

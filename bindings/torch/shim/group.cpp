@@ -7,13 +7,15 @@
 #include <chrono>
 #include <mutex>
 #include <numeric>
-#include <random>
 #include <set>
-#include <thread>
 
 #include "engine.hpp"
 #include "failure.hpp"
+#include "limit.hpp"
 #include "member_check.hpp"
+#include "places.hpp"
+#include "polling.hpp"
+#include "roll_call.hpp"
 
 namespace fabring_torch {
 namespace {
@@ -25,58 +27,64 @@ struct Living {
 
 Living& living_groups() { return of_process<Living>(); }
 
-std::string random_token() {
-  std::random_device random;
-  return c10::str(std::hex, random(), random());
+Decision decide(const GroupRequest& request, const std::vector<Place>& in_engines) {
+  for (const Place& place : in_engines)
+    if (const auto engine = SharedEngine::find(place.token))
+      return {place.token, engine->take_number(), members_text(request)};
+  return {random_token(), 0, members_text(request)};
 }
 
-Decision decide(const GroupRequest& request) {
-  const auto engine = request.global_ranks.empty() ? nullptr : SharedEngine::find(request.global_ranks);
-  return engine ? Decision{engine->token(), engine->take_number(), members_text(request)}
-                : Decision{random_token(), 0, members_text(request)};
-}
+/// The ways by which the members of a group hear of each other before it is made.
+struct Ways {
+  explicit Ways(const GroupRequest& request)
+      : limit(rendezvous_limit(request.timeout)),
+        in_engines(places(request)),
+        check(request, in_engines),
+        roll_call(request),
+        polling(limit.time, [this] { check.look(); }) {}
 
-// Asks again and again: of a wait in the store that ends c10d itself warns, and meanwhile nobody would look at what the
-// others say of the group. Adds an eighth to the time that rank 0 takes, and a request to the store four times a
-// second.
-void wait_for_rank_0(const GroupRequest& request, const Keys& keys, const MemberCheck& check) {
-  using Clock = std::chrono::steady_clock;
-  constexpr Clock::duration shortest = std::chrono::milliseconds(1), longest = std::chrono::milliseconds(250),
-                            between_looks = std::chrono::milliseconds(500);
-  const auto begin = Clock::now(), until = begin + request.timeout;
-  auto next_look = begin + between_looks;
-  for (auto now = begin; now < until; now = Clock::now()) {
-    if (keys.wait("engine", std::chrono::milliseconds(0))) return;
-    if (now >= next_look) {
-      check.look();
-      next_look = now + between_looks;
-    }
-    std::this_thread::sleep_for(std::min(std::clamp((now - begin) / 8, shortest, longest), until - now));
+  const Limit limit;
+  const std::vector<Place> in_engines;
+  const MemberCheck check;
+  RollCall roll_call;
+  Polling polling;
+};
+
+/// What rank 0 does: all others hear what it has decided.
+Decision lead(const GroupRequest& request, Ways& ways) {
+  const Decision decision = decide(request, ways.in_engines);
+  ways.check.put(decision);
+  if (decision.number == 0) {
+    ways.roll_call.hold(decision, ways.limit, ways.polling);
+  } else {
+    for (const Place& place : ways.in_engines)
+      if (place.token == decision.token) place.keys.put("engine", decision.encode());
+    ways.roll_call.tell(decision);
   }
+  return decision;
+}
+
+/// What every other rank does.
+Decision follow(const GroupRequest& request, Ways& ways) {
+  constexpr std::chrono::milliseconds time_for_bad_news(2000);  // rank 0 gives up at the limit, and then says why
+  ways.check.put({"-", 0, members_text(request)});
+  do {
+    for (const Place& place : ways.in_engines)
+      if (place.keys.wait("engine", std::chrono::milliseconds(0))) return Decision::decode(place.keys.get("engine"));
+    if (const auto decision = ways.roll_call.answer(ways.polling)) return *decision;
+  } while (ways.polling.again() || (ways.roll_call.has_answered() && ways.polling.extend(time_for_bad_news)));
   raise_lost(c10::str("fabring: group '", request.name, "': rank 0 of the group did not come within ",
-                      request.timeout.count(), " ms; look at its output"));
+                      ways.limit.text(), "; ", ways.roll_call.why_not()));
 }
 
 }  // namespace
 
 std::shared_ptr<Group> Group::open(const GroupRequest& request) {
   OpenGroup::check_none_before_fork();
-  const Keys keys(request.store, request.global_ranks.empty()
-                                     ? request.rank
-                                     : request.global_ranks[static_cast<std::size_t>(request.rank)]);
-  const MemberCheck check(request);
-  Decision decision;
-  if (request.rank == 0) {
-    decision = decide(request);
-    keys.put("engine", decision.encode());
-    check.put(decision);
-  } else {
-    check.put({"-", 0, members_text(request)});
-    wait_for_rank_0(request, keys, check);
-    decision = Decision::decode(keys.get("engine"));
-    if (decision.members != members_text(request)) check.raise_unlike(decision, "its rank 0");
-  }
-  check.look();
+  Ways ways(request);
+  const Decision decision = request.rank == 0 ? lead(request, ways) : follow(request, ways);
+  if (decision.members != members_text(request)) ways.check.raise_unlike(decision, "its rank 0");
+  ways.check.look();
   std::shared_ptr<SharedEngine> engine;
   fabring_comm* comm = nullptr;
   if (decision.number == 0) {
@@ -85,6 +93,7 @@ std::shared_ptr<Group> Group::open(const GroupRequest& request) {
       ranks.resize(static_cast<std::size_t>(request.size));
       std::iota(ranks.begin(), ranks.end(), 0);
     }
+    const Keys keys(request.store, c10::str("fabring/", decision.token, "/"));
     engine = SharedEngine::create(keys, request.rank, request.size, request.timeout, std::move(ranks), decision.token);
     comm = engine->world();
   } else {
@@ -95,11 +104,12 @@ std::shared_ptr<Group> Group::open(const GroupRequest& request) {
                           "rank has destroyed; destroy process groups on all ranks alike"));
     comm = engine->subgroup(request.global_ranks, decision.number, "group " + request.name);
   }
-  return std::shared_ptr<Group>(new Group(request, std::move(engine), comm));
+  const std::string id = c10::str(decision.token, "/", decision.number);
+  return std::shared_ptr<Group>(new Group(request, std::move(engine), comm, id));
 }
 
-Group::Group(GroupRequest request, std::shared_ptr<SharedEngine> engine, fabring_comm* comm)
-    : request_(std::move(request)), engine_(std::move(engine)), comm_(comm) {
+Group::Group(GroupRequest request, std::shared_ptr<SharedEngine> engine, fabring_comm* comm, std::string id)
+    : request_(std::move(request)), engine_(std::move(engine)), comm_(comm), id_(std::move(id)) {
   const std::lock_guard lock(living_groups().mutex);
   living_groups().groups.insert(this);
 }

@@ -41,18 +41,21 @@ class Group {
 
   fabring_comm* comm() const { return comm_; }
   const GroupRequest& request() const { return request_; }
+  /// The same on all ranks of the group, and on none of another or of one that was destroyed.
+  const std::string& id() const { return id_; }
   /// The number in the job of a rank of the engine.
   std::int64_t job_rank(std::int32_t engine_rank) const;
   /// "tcp", "fabric ...": what the engine says it chose, a line each.
   std::string report() const;
 
  private:
-  Group(GroupRequest request, std::shared_ptr<SharedEngine> engine, fabring_comm* comm);
+  Group(GroupRequest request, std::shared_ptr<SharedEngine> engine, fabring_comm* comm, std::string id);
 
   const Origin origin_;
   const GroupRequest request_;
   const std::shared_ptr<SharedEngine> engine_;
   fabring_comm* comm_;
+  const std::string id_;
 };
 
 }  // namespace fabring_torch

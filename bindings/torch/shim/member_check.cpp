@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <exception>
 
 #include "engine.hpp"
@@ -31,34 +32,25 @@ bool has(const std::vector<std::int64_t>& ranks, std::int64_t rank) {
   return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
 }
 
+// Where there is no engine yet nobody knows which life this is; torchrun at least says so when it starts all ranks
+// again.
+std::string first_life() {
+  const char* const restarts = std::getenv("TORCHELASTIC_RESTART_COUNT");
+  return c10::str("first/", restarts == nullptr ? "" : restarts);
+}
+
 }  // namespace
 
-std::string Decision::encode() const { return c10::str(token, ' ', number, ' ', members); }
-
-Decision Decision::decode(const std::string& text) {
-  Decision made;
-  const std::size_t space = text.find(' ');
-  const char* const end = text.data() + text.size();
-  const char* const first = text.data() + (space == std::string::npos ? text.size() : space + 1);
-  const auto [last, wrong] = std::from_chars(first, end, made.number);
-  if (last != end && *last == ' ') made.members.assign(last + 1, end);
-  if (space == 0 || wrong != std::errc() || (last != end && *last != ' '))
-    raise_lost("fabring: what the store has about this group cannot be read: another program uses the same keys");
-  made.token = text.substr(0, space);
-  return made;
-}
-
-std::string members_text(const GroupRequest& request) {
-  return request.global_ranks.empty() ? "all" : c10::str("[", c10::Join(", ", request.global_ranks), "]");
-}
-
-MemberCheck::MemberCheck(const GroupRequest& request) : request_(request) {
+MemberCheck::MemberCheck(const GroupRequest& request, const std::vector<Place>& places) : request_(request) {
   const auto& ranks = request.global_ranks;
   if (ranks.size() < 2) return;
   const auto self = static_cast<std::size_t>(request.rank);
   self_ = ranks[self];
   next_ = ranks[(self + 1) % ranks.size()];
-  prefix_ = c10::str("fabring/lists/", request.store->add(c10::str("fabring/opened/", self_), 1), "/");
+  const std::string life = places.empty() ? first_life() : places.front().token;
+  const std::int64_t number =
+      places.empty() ? request.store->add(c10::str("fabring/opened/", life, "/", self_), 1) : places.front().number;
+  prefix_ = c10::str("fabring/lists/", life, "/", number, "/");
 }
 
 void MemberCheck::put(const Decision& decision) const {

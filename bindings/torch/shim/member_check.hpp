@@ -10,29 +10,16 @@
 #include <string>
 #include <vector>
 
+#include "decision.hpp"
 #include "group.hpp"
+#include "places.hpp"
 
 namespace fabring_torch {
-
-/// What the group's rank 0 decides, alone, since it alone may see an engine that is about to go. The token names an
-/// engine; with a number the group is a subgroup of one that exists, without it all make a new one. The members are
-/// said because torch numbers groups by the order of the calls: ranks that name different ones would meet all the same.
-struct Decision {
-  std::string token;
-  std::uint32_t number = 0;
-  std::string members;
-
-  std::string encode() const;
-  static Decision decode(const std::string& text);  ///< throws
-};
-
-/// The ranks of a request, as people and Decision::members have them.
-std::string members_text(const GroupRequest& request);
 
 class MemberCheck {
  public:
   /// Keeps the request by reference. With less than two ranks it does nothing.
-  explicit MemberCheck(const GroupRequest& request);
+  MemberCheck(const GroupRequest& request, const std::vector<Place>& places);
   /// Before look(): `decision` is this rank's if it is rank 0 of its list, else one without a number.
   void put(const Decision& decision) const;
   /// Throws if this rank's group cannot be, as far as others have said by now.

@@ -55,7 +55,7 @@ ProcessGroup::WorkPointer ProcessGroup::barrier(const c10d::BarrierOptions& opti
 
 // By the store, not by the network: it is asked for when something is stuck there. Rank 0 says who did not come.
 void ProcessGroup::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_for_all) {
-  origin_.check();
+  const std::string id = group()->id();
   constexpr std::chrono::milliseconds time_for_the_verdict(5000);  // longer than rank 0 waits
   constexpr std::chrono::milliseconds time_to_hear(2000);
   const auto limit = options.timeout >= kNoTimeout ? options.timeout : timeout_.load();
@@ -75,7 +75,7 @@ void ProcessGroup::monitoredBarrier(const c10d::BarrierOptions& options, bool wa
     }
   };
   // A rank that was missing joins the next one, not one that is over.
-  const auto prefix_of = [&](std::uint64_t number) { return c10::str(monitored_prefix_, number, "/"); };
+  const auto prefix_of = [&](std::uint64_t number) { return c10::str("fabring/monitored/", id, "/", number, "/"); };
   std::uint64_t number = monitored_.fetch_add(1);
   const std::uint64_t first = number;
   while (rank_ != 0 && store->check({prefix_of(number) + "verdict"})) number = monitored_.fetch_add(1);

@@ -26,8 +26,6 @@ ProcessGroup::ProcessGroup(GroupRequest request)
       request_(std::move(request)),
       options_(make_options(request_)),
       timeout_(request_.timeout),
-      monitored_prefix_(c10::str("fabring/monitored/",
-                                 request_.store->add(c10::str("fabring/monitored/life/", request_.rank), 1), "/")),
       group_(Group::open(request_)),
       open_(std::in_place) {
   init();

@@ -106,7 +106,6 @@ class ProcessGroup final : public c10d::Backend {
   std::atomic<std::chrono::milliseconds> timeout_;
   std::atomic<std::uint64_t> sequence_{0};
   std::atomic<std::uint64_t> monitored_{0};  // monitored barriers so far
-  const std::string monitored_prefix_;       // of their keys; not those of a group of this name that was destroyed
   mutable std::mutex mutex_;
   std::shared_ptr<Group> group_;                      // under mutex_; null after shutdown()
   std::optional<OpenGroup> open_;                     // under mutex_; until shutdown()

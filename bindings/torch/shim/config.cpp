@@ -1,0 +1,51 @@
+#include "config.hpp"
+
+#include <c10/util/StringUtil.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string_view>
+
+namespace fabring_torch {
+namespace {
+
+/// Who a rank is, is c10d's to say.
+bool says_who(std::string_view name) {
+  return name == "FABRING_RANK" || name == "FABRING_WORLD_SIZE" || name == "FABRING_LOCAL_RANK" ||
+         name == "FABRING_MASTER_ADDR" || name == "FABRING_MASTER_PORT" || name == "FABRING_JOB_ID";
+}
+
+bool is_number(const char* text) {
+  const std::string_view digits(text != nullptr ? text : "");
+  return !digits.empty() && digits.size() <= 6 && digits.find_first_not_of("0123456789") == digits.npos;
+}
+
+}  // namespace
+
+void configure(Config& config, int rank, int size, std::chrono::milliseconds timeout) {
+  config.set("FABRING_RENDEZVOUS_TIMEOUT", c10::str(timeout.count(), "ms"));
+  config.set("FABRING_TIMEOUT", c10::str(timeout.count(), "ms"));
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const std::size_t equals = text.find('=');
+    if (equals == std::string_view::npos || !text.starts_with("FABRING_")) continue;
+    const std::string name(text.substr(0, equals));
+    if (!says_who(name)) config.set(name, std::string(text.substr(equals + 1)));
+  }
+  config.set("FABRING_RANK", std::to_string(rank));
+  config.set("FABRING_WORLD_SIZE", std::to_string(size));
+  // Which GPU and network cards are near: c10d does not know it, the launcher does.
+  for (const char* name : {"FABRING_LOCAL_RANK", "LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"})
+    if (const char* number = std::getenv(name); is_number(number)) {
+      config.set("FABRING_LOCAL_RANK", number);
+      break;
+    }
+  // Only which interface is meant; nobody listens there.
+  for (const char* name : {"FABRING_MASTER_ADDR", "MASTER_ADDR"})
+    if (const char* address = std::getenv(name); address != nullptr && *address != '\0') {
+      config.set("FABRING_MASTER_ADDR", address);
+      break;
+    }
+}
+
+}  // namespace fabring_torch

@@ -1,0 +1,40 @@
+#include "limit.hpp"
+
+#include <c10/util/Exception.h>
+#include <c10/util/StringUtil.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+
+#include "config.hpp"
+
+namespace fabring_torch {
+namespace {
+
+constexpr const char* setting = "FABRING_RENDEZVOUS_TIMEOUT";
+
+}  // namespace
+
+std::string Limit::text() const {
+  return c10::str(time.count(), " ms (", is_setting ? setting : "the timeout of the group", ")");
+}
+
+// The setting is read by those who know how people write durations, and comes back as "300 ms", "2 s", "5 min", "1 h".
+Limit rendezvous_limit(std::chrono::milliseconds group_timeout) {
+  const char* const given = std::getenv(setting);
+  if (given == nullptr || *given == '\0') return {group_timeout, false};
+  Config config;
+  config.set(setting, given);
+  std::string text(64, '\0');
+  check(fabring_config_get(config.handle, setting, text.data(), text.size(), nullptr, &config.error), config.error);
+  text.resize(text.find('\0'));
+  std::int64_t count = 0;
+  const auto [unit, wrong] = std::from_chars(text.data(), text.data() + text.size(), count);
+  for (const auto& [name, milliseconds] :
+       {std::pair<std::string_view, std::int64_t>{" ms", 1}, {" s", 1000}, {" min", 60'000}, {" h", 3'600'000}})
+    if (wrong == std::errc() && name == unit) return {std::chrono::milliseconds(count * milliseconds), true};
+  TORCH_CHECK(false, "fabring: ", setting, " is '", given, "', which reads '", text, "'");
+}
+
+}  // namespace fabring_torch

@@ -1,0 +1,20 @@
+#pragma once
+// Limit: how long a group waits for its other ranks, and who says so.
+
+#include <chrono>
+#include <string>
+
+namespace fabring_torch {
+
+struct Limit {
+  std::chrono::milliseconds time{0};
+  bool is_setting = false;  ///< FABRING_RENDEZVOUS_TIMEOUT, not the timeout of the group
+
+  /// "300 ms (FABRING_RENDEZVOUS_TIMEOUT)"
+  std::string text() const;
+};
+
+/// FABRING_RENDEZVOUS_TIMEOUT where it is set, else the timeout of the group. Throws if it cannot be read.
+Limit rendezvous_limit(std::chrono::milliseconds group_timeout);
+
+}  // namespace fabring_torch

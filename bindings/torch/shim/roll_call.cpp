@@ -1,0 +1,111 @@
+#include "roll_call.hpp"
+
+#include <c10/util/StringUtil.h>
+
+#include "failure.hpp"
+#include "group.hpp"
+#include "polling.hpp"
+
+namespace fabring_torch {
+namespace {
+
+constexpr const char* published = "fabring/offer";
+
+std::string entry_key(const std::string& token, const std::string& word) {
+  return c10::str("fabring/", token, "/in/", word);
+}
+
+// "rank 3 of 8", "ranks 1 and 2 of 3", "ranks 1, 2 and 61 others of 64".
+std::string missing_text(const std::vector<std::size_t>& ranks, int size) {
+  constexpr std::size_t most_named = 8;
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  const bool cut = ranks.size() > most_named;
+  const std::size_t named = cut ? most_named : ranks.size();
+  for (std::size_t i = 0; i < named; ++i)
+    text += c10::str(i == 0 ? "" : i + 1 == named && !cut ? " and " : ", ", ranks[i]);
+  if (cut) text += c10::str(" and ", ranks.size() - named, " others");
+  return c10::str(text, " of ", size);
+}
+
+}  // namespace
+
+RollCall::RollCall(const GroupRequest& request) : request_(request), word_(random_token()) {}
+
+// By its number in the job: ranks that disagree about who is in the group would have the same one in it.
+std::string RollCall::answer_key(const std::string& token, std::size_t rank) const {
+  const auto& ranks = request_.global_ranks;
+  return c10::str("fabring/", token, "/here/", ranks.empty() ? static_cast<std::int64_t>(rank) : ranks[rank]);
+}
+
+void RollCall::tell(const Decision& decision) const { request_.store->set(published, decision.encode()); }
+
+void RollCall::hold(const Decision& decision, const Limit& limit, Polling& polling) const {
+  c10d::Store& store = *request_.store;
+  tell(decision);
+  std::vector<std::string> answers;
+  for (std::size_t rank = 1; rank < static_cast<std::size_t>(request_.size); ++rank)
+    answers.push_back(answer_key(decision.token, rank));
+  if (answers.empty()) return;
+  bool all = store.check(answers);
+  while (!all && polling.again()) all = store.check(answers);
+  std::vector<std::string> words;
+  std::vector<std::size_t> missing;
+  if (all && store.hasExtendedApi()) {
+    for (const auto& value : store.multiGet(answers)) words.emplace_back(value.begin(), value.end());
+  } else {
+    for (std::size_t i = 0; i < answers.size(); ++i)
+      if (all || store.check({answers[i]}))
+        words.push_back(store.get_to_str(answers[i]));
+      else
+        missing.push_back(i + 1);
+  }
+  if (missing.empty()) return release(decision.token, words, "");
+  const std::string text = c10::str(missing_text(missing, request_.size), " did not come within ", limit.text(),
+                                    "; look at ", missing.size() == 1 ? "its" : "their", " output");
+  release(decision.token, words, "rank 0: " + text);
+  raise_lost(c10::str("fabring: group '", request_.name, "': ", text));
+}
+
+// With a reason it does not let them in, but tells them that it will not.
+void RollCall::release(const std::string& token, const std::vector<std::string>& words,
+                       const std::string& refusal) const {
+  std::vector<std::string> keys;
+  for (const std::string& word : words) keys.push_back(entry_key(token, word));
+  if (keys.empty()) return;
+  const std::vector<std::uint8_t> value(refusal.begin(), refusal.end());
+  if (request_.store->hasExtendedApi()) return request_.store->multiSet(keys, {keys.size(), value});
+  for (const std::string& key : keys) request_.store->set(key, value);
+}
+
+std::optional<Decision> RollCall::answer(Polling& polling) {
+  c10d::Store& store = *request_.store;
+  if (seen_.empty() && !store.check({published})) return std::nullopt;
+  if (std::string now = store.get_to_str(published); now != seen_) {
+    seen_ = std::move(now);
+    offer_ = Decision::decode(seen_);
+    // Another list may be one of a life before. If it is not, MemberCheck tells.
+    answered_ = offer_.number == 0 && offer_.members == members_text(request_);
+    if (!answered_) return std::nullopt;
+    store.set(answer_key(offer_.token, static_cast<std::size_t>(request_.rank)), word_);
+    polling.hasten();
+  }
+  const std::string entry = entry_key(offer_.token, word_);
+  if (!answered_ || !store.check({entry})) return std::nullopt;
+  if (const std::string refusal = store.get_to_str(entry); !refusal.empty())
+    raise_lost(c10::str("fabring: group '", request_.name, "': ", refusal));
+  return offer_;
+}
+
+std::string RollCall::why_not() const {
+  if (seen_.empty()) return "look at its output";
+  if (answered_)
+    return "it was there, now or before it was started again, but waits for others, or for fewer ranks than this one; "
+           "look at its output";
+  if (offer_.number != 0)
+    return "if it is in this group, it works in a process group that this rank has destroyed: destroy process groups "
+           "on all ranks alike";
+  return c10::str("the last time it came it named the ranks ", offer_.members, ", and this rank names ",
+                  members_text(request_), "; look at its output");
+}
+
+}  // namespace fabring_torch

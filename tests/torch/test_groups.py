@@ -301,3 +301,31 @@ def bound(rank, size):
 
 def test_groups_of_one_that_is_bound_to_a_device():
     run(4, bound, backend="cpu:fabring,cuda:fabring")
+
+
+def checked_first(rank, size):
+    """With TORCH_DISTRIBUTED_DEBUG=DETAIL PyTorch puts a wrapper around a backend that compares calls first."""
+    store = dist.distributed_c10d._get_default_store()
+    dist.destroy_process_group()
+    os.environ["TORCH_DISTRIBUTED_DEBUG"] = "DETAIL"
+    dist.set_debug_level_from_env()
+    dist.init_process_group("fabring", store=store, rank=rank, world_size=size, timeout=timedelta(seconds=60))
+    default = dist.distributed_c10d._get_default_group()
+    assert default._get_backend(torch.device("cpu")).wrapped_pg.name() == "fabring"
+    group = dist.new_group([0, 1])
+    for one in (None, group):
+        tensor = torch.tensor([rank + 1])
+        dist.all_reduce(tensor, group=one)
+        assert tensor.item() == 3
+        assert "transport" in "".join(fabring.torch.report(one)) and fabring.torch.lost_rank(one) is None
+        dist.monitored_barrier(one)
+    dist.distributed_c10d._set_pg_timeout(timedelta(seconds=50), group)
+    if rank == 0:
+        group = dist.shrink_group([1], group)
+        assert dist.get_world_size(group) == 1
+        dist.barrier(group)
+    dist.barrier()
+
+
+def test_groups_that_pytorch_checks_in_detail():
+    run(2, checked_first)

@@ -12,13 +12,14 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d as _c10d
 
 from . import _backend
+from .wrapped import backend_of
 
 _theirs = _c10d.shrink_group
 
 
 def _ours(group):
     """The backend of a group if it is ours alone, on whatever devices; else None."""
-    backends = {group._get_backend(device) for device in group._device_types}
+    backends = {backend_of(group, device) for device in group._device_types}
     backend = backends.pop() if len(backends) == 1 else None
     return backend if backend is not None and backend.name() == "fabring" else None
 
@@ -48,7 +49,7 @@ def lost_rank(group: "dist.ProcessGroup | None" = None) -> int | None:
     Errors: ValueError for a group of another backend.
     """
     group = group or _c10d._get_default_group()
-    lost = _backend.lost_rank(group._get_backend(torch.device("cpu")))
+    lost = _backend.lost_rank(backend_of(group, torch.device("cpu")))
     return None if lost < 0 else lost
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import functools
 
-import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as _c10d
+
+from .wrapped import backend_of
 
 _theirs = _c10d._set_pg_timeout
 
@@ -17,7 +18,7 @@ def _set_pg_timeout(timeout, group=None):
     of = group or _c10d._get_default_group()
     if _c10d._rank_not_in_group(of):
         return _theirs(timeout, group)
-    backends = {of._get_backend(device) for device in of._device_types}
+    backends = {backend_of(of, device) for device in of._device_types}
     ours = {backend for backend in backends if backend.name() == "fabring"}
     for backend in ours:
         (getattr(backend, "set_timeout", None) or backend._set_default_timeout)(timeout)  # by torch's version

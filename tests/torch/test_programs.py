@@ -68,18 +68,28 @@ def test_a_process_that_just_ends():
     assert "died" not in text and "rror" not in text.replace("ChildFailedError", ""), text
 
 
-def fabring_run(ranks, script):
+def fabring_run(ranks, script, *launcher, **environment):
     import fabring
 
     command = pathlib.Path(fabring.__file__).parent / "bin" / "fabring"
     if not command.exists():
         pytest.skip("the fabring command is not built")
-    return subprocess.run([command, "run", "-n", str(ranks), "--grace", "20s", "--", sys.executable, HERE / "jobs" / script],
-                          capture_output=True, text=True, timeout=240)
+    return subprocess.run([command, "run", "-n", str(ranks), "--grace", "20s", "--", sys.executable, *launcher, HERE / "jobs" / script],
+                          env={**os.environ, **environment}, capture_output=True, text=True, timeout=240)
 
 
 def test_fabring_run_is_a_launcher_too():
     started = fabring_run(2, "just_ends.py")
+    assert started.returncode == 0 and "2 ranks" in started.stdout, started.stdout + started.stderr
+
+
+def test_fabring_run_says_who_a_rank_is_also_where_another_launcher_did():
+    started = fabring_run(2, "who.py", RANK="0", WORLD_SIZE="1", LOCAL_RANK="0", MASTER_ADDR="192.0.2.1", MASTER_PORT="1")
+    assert started.returncode == 0 and "2 ranks" in started.stdout, started.stdout + started.stderr
+
+
+def test_a_torchrun_below_fabring_run_says_who_its_workers_are():
+    started = fabring_run(1, "who.py", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
     assert started.returncode == 0 and "2 ranks" in started.stdout, started.stdout + started.stderr
 
 

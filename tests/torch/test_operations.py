@@ -252,6 +252,9 @@ def expect(error, text, function, *arguments, **named):
 
 def wrong_calls(rank, size):
     expect(ValueError, "is expanded", dist.all_reduce, torch.zeros(1).expand(4))
+    expanded, usual = torch.zeros(1).expand(4), torch.zeros(4)
+    expect(ValueError, "is expanded", dist.all_gather, [expanded, usual], usual)
+    expect(ValueError, "is expanded", dist.all_to_all, [usual, expanded], [usual, usual])
     expect(ValueError, "has no meaning", dist.all_reduce, torch.zeros(2), op=dist.ReduceOp.BAND)
     expect(ValueError, "holds 2 times the input", dist.all_gather_into_tensor, torch.zeros(3), torch.zeros(2))
     expect(ValueError, "needs as many outputs", dist.all_gather, [torch.zeros(1)], torch.zeros(1))

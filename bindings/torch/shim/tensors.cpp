@@ -110,6 +110,14 @@ at::Tensor joined(const std::vector<at::Tensor>& tensors) {
   return tensors[0].view({0});
 }
 
+void check_not_expanded(const at::Tensor& tensor, const char* what) {
+  if (tensor.is_contiguous()) return;
+  for (std::int64_t dim = 0; dim < tensor.dim(); ++dim)
+    TORCH_CHECK_VALUE(tensor.stride(dim) != 0 || tensor.size(dim) <= 1, "fabring: ", what,
+                      " is expanded: several of its elements are one place in memory, which cannot hold the result; "
+                      "call contiguous() or clone() first");
+}
+
 }  // namespace
 
 Elements elements_to_move(const at::Tensor& tensor) {
@@ -161,11 +169,8 @@ at::Tensor to_read(const at::Tensor& tensor, const char* what) {
 
 at::Tensor to_write(const at::Tensor& tensor, bool keep, Copies& copies, const char* what) {
   check_usable(tensor, what);
+  check_not_expanded(tensor, what);
   if (tensor.is_contiguous()) return tensor;
-  for (std::int64_t dim = 0; dim < tensor.dim(); ++dim)
-    TORCH_CHECK_VALUE(tensor.stride(dim) != 0 || tensor.size(dim) <= 1, "fabring: ", what,
-                      " is expanded: several of its elements are one place in memory, which cannot hold the result; "
-                      "call contiguous() or clone() first");
   at::Tensor buffer =
       keep ? tensor.contiguous() : at::empty(tensor.sizes(), tensor.options(), at::MemoryFormat::Contiguous);
   copies.emplace_back(tensor, buffer);
@@ -187,7 +192,10 @@ at::Tensor to_read(const std::vector<at::Tensor>& tensors, const char* what) {
 
 at::Tensor to_write(const std::vector<at::Tensor>& tensors, Copies& copies, const char* what) {
   TORCH_CHECK_VALUE(!tensors.empty(), "fabring: the list of ", what, " is empty");
-  for (const at::Tensor& tensor : tensors) check_type(tensor, tensors[0].scalar_type(), what);
+  for (const at::Tensor& tensor : tensors) {
+    check_type(tensor, tensors[0].scalar_type(), what);
+    check_not_expanded(tensor, what);
+  }
   if (adjacent(tensors)) return joined(tensors);
   at::Tensor buffer = at::empty({elements_of(tensors)}, tensors[0].options());
   std::int64_t from = 0;

@@ -55,7 +55,7 @@ def test_what_was_prepared_begins_behind_the_stream_that_is_current_at_its_start
     given = []
     work = SimpleNamespace(wait=lambda timeout: True)
     prepared = Prepared(SimpleNamespace(start_on=lambda stream: given.append(stream) or work),
-                        Request(None, (on("gpu 0"), HOST), "result"))
+                        Request(None, (on("gpu 0"), HOST), "result"), None)
     for call in (lambda: prepared.start().wait(), prepared.run):
         current["gpu 0"] = Stream("gpu 0")
         assert call() == "result" and given[-1] == current["gpu 0"].cuda_stream

@@ -19,29 +19,32 @@ from fabring.work import Prepared, Work
 class Starter(Calls[Work]):
     """`communicator.start`: the collectives, begun and not waited for."""
 
-    def __init__(self, core: _core.Communicator) -> None:
+    def __init__(self, core: _core.Communicator, family: Family) -> None:
         self._core = core
+        self._family = family
 
     def _do(self, request: Request) -> Work:
-        return Work(self._core.start(request.operation, request.arrays), request.result)
+        return Work(self._core.start(request.operation, request.arrays), request.result, self._family)
 
 
 class Preparer(Calls[Prepared]):
     """`communicator.prepare`: the collectives, checked, chosen and built once. Not for send and recv."""
 
-    def __init__(self, core: _core.Communicator) -> None:
+    def __init__(self, core: _core.Communicator, family: Family) -> None:
         self._core = core
+        self._family = family
 
     def _do(self, request: Request) -> Prepared:
-        return Prepared(self._core.prepare(request.operation, request.arrays), request)
+        return Prepared(self._core.prepare(request.operation, request.arrays), request, self._family)
 
 
 class Explainer(Calls[str]):
     """`communicator.explain`: how a collective would run, and why. First line: algorithm, colon, reason; then the others
     with their predicted times. Nothing is sent."""
 
-    def __init__(self, core: _core.Communicator) -> None:
+    def __init__(self, core: _core.Communicator, family: Family) -> None:
         self._core = core
+        self._family = family
 
     def _do(self, request: Request) -> str:
         return self._core.explain(request.operation)
@@ -51,8 +54,9 @@ class Group(Calls[None]):
     """Collects operations in a `with` block and hands them over together at its end, then waits for all. Sends and
     receives among them go on side by side, collectives in their order. `results` has what each returned, in order."""
 
-    def __init__(self, core: _core.Communicator) -> None:
+    def __init__(self, core: _core.Communicator, family: Family) -> None:
         self._core = core
+        self._family = family
         self._requests: list[Request] = []
         self.results: list[Any] = []
 
@@ -66,7 +70,7 @@ class Group(Calls[None]):
         if kind is not None:
             return
         started = self._core.start_group([one.operation for one in self._requests], [one.arrays for one in self._requests])
-        works = [Work(core, one.result) for core, one in zip(started, self._requests)]
+        works = [Work(core, one.result, self._family) for core, one in zip(started, self._requests)]
         self._requests = []
         first = None
         for work in works:
@@ -79,7 +83,8 @@ class Group(Calls[None]):
 
 
 class Family:
-    """The communicators of one engine, each of which keeps it open: `fabring.Engine().world` is as good as the engine."""
+    """The communicators of one engine. They, and what is begun or prepared on them, each keep it open:
+    `fabring.Engine().world` is as good as the engine."""
 
     def __init__(self, engine: _core.Engine) -> None:
         self.engine = engine
@@ -107,15 +112,15 @@ class Communicator(Calls[Any]):
         self.rank: int = core.rank
         self.size: int = core.size
         self.label: str = core.label
-        self.start = Starter(core)
-        self.prepare = Preparer(core)
-        self.explain = Explainer(core)
+        self.start = Starter(core, family)
+        self.prepare = Preparer(core, family)
+        self.explain = Explainer(core, family)
 
     def __repr__(self) -> str:
         return f"<fabring.Communicator '{self.label}': rank {self.rank} of {self.size}>"
 
     def _do(self, request: Request) -> Any:
-        return Work(self._core.start(request.operation, request.arrays), request.result).wait()
+        return Work(self._core.start(request.operation, request.arrays), request.result, self._family).wait()
 
     @property
     def nodes(self) -> list[int]:
@@ -124,7 +129,7 @@ class Communicator(Calls[Any]):
 
     def group(self) -> Group:
         """`with comm.group() as g: g.send(x, 1); g.recv(y, 1)` - begun together, over at the end of the block."""
-        return Group(self._core)
+        return Group(self._core, self._family)
 
     # ---- other groups of ranks
 

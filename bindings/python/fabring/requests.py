@@ -283,6 +283,8 @@ def alltoall(comm: _core.Communicator, x: Any, out: Any, counts: Sequence[int] |
              out_counts: Sequence[int] | None) -> Request:
     source = view(x, "x", writable=False)
     each = _row_elements(source.shape)
+    if counts is None and out_counts is not None:
+        raise InvalidArgumentError("out_counts needs counts, the rows that go to each rank; without both all are equal")
     if counts is None:
         rows = _rows(source, comm.size, "alltoall")
         out, target = _output(out, source.shape, source)

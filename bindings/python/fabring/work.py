@@ -14,11 +14,12 @@ class Work:
     """An operation under way; its arrays must not be touched until it is over. A Work that is dropped goes on, and its
     arrays are kept until it is over."""
 
-    __slots__ = ("_core", "_result")
+    __slots__ = ("_core", "_result", "_family")
 
-    def __init__(self, core: _core.Work, result: Any) -> None:
+    def __init__(self, core: _core.Work, result: Any, family: Any) -> None:
         self._core = core
         self._result = result
+        self._family = family  # keeps the engine open
 
     def done(self) -> bool:
         """Whether it is over, well or not. Makes progress if nobody else does."""
@@ -38,16 +39,17 @@ class Prepared:
     """An operation that is ready: its arrays stay where they are. A start before the last one is over comes after it; in
     place it works on the result of the other."""
 
-    __slots__ = ("_core", "_arrays", "_result")
+    __slots__ = ("_core", "_arrays", "_result", "_family")
 
-    def __init__(self, core: _core.Prepared, request: Request) -> None:
+    def __init__(self, core: _core.Prepared, request: Request, family: Any) -> None:
         self._core = core
         self._arrays = request.arrays
         self._result = request.result
+        self._family = family  # keeps the engine open
 
     def start(self) -> Work:
         """Behind the stream that is current now, not when it was prepared."""
-        return Work(self._core.start_on(stream_of(self._arrays)), self._result)
+        return Work(self._core.start_on(stream_of(self._arrays)), self._result, self._family)
 
     def run(self) -> Any:
         return self.start().wait()

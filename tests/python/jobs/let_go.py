@@ -16,7 +16,7 @@ LIMIT_S = 60
 
 
 class Interrupted(work.Work):
-    def __init__(self, core, result):
+    def __init__(self, core, result, family):
         raise KeyboardInterrupt
 
 

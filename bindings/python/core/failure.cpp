@@ -34,8 +34,10 @@ namespace {
 
 void raise_forked() {
   raise_text(
-      "this process is a fork of the one that called fabring.init(); an engine does not survive a fork. Call "
-      "fabring.init() in the processes that communicate, or start helpers with the 'spawn' or 'forkserver' method");
+      "this process is a fork of the one that made this object, and an engine does not survive a fork. Call "
+      "fabring.init() in this process, as a rank of its own (FABRING_RANK), and use what that returns; or make no "
+      "Fabring "
+      "call in helpers like data loaders");
 }
 
 void raise_released() { raise_text("this object was closed; call fabring.init() again"); }

@@ -12,6 +12,7 @@ docs/python.md has the rest.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,11 +33,23 @@ __all__ = ["ANY_SOURCE", "ANY_TAG", "AbortedError", "Communicator", "DeviceError
            "is_initialized", "shutdown", "world"]
 
 _engine: Engine | None = None
+_of_parents: list[Engine] = []  # in a child of fork(): never let go of, as they are not this process's to end
+
+
+def _forget() -> None:
+    """In a child of fork(), which is no rank until it calls init() itself."""
+    global _engine
+    if _engine is not None:
+        _of_parents.append(_engine)
+        _engine = None
+
+
+os.register_at_fork(after_in_child=_forget)
 
 
 def init(settings: Mapping[str, Any] | None = None, *, environment: bool = True) -> Communicator:
     """Meets the other ranks of the job, as the environment says (FABRING_*, torchrun, Slurm, ...), and returns the
-    communicator of all of them. Called again it returns the same. `settings`, `environment`: as Engine's."""
+    communicator of all of them. Called again it returns the same; in a child of fork() it meets others anew. `settings`, `environment`: as Engine's."""
     global _engine
     if _engine is None:
         _engine = Engine(settings, environment=environment)
@@ -52,6 +65,10 @@ def is_initialized() -> bool:
 
 def engine() -> Engine:
     """The engine of init()."""
+    if _engine is None and _of_parents:
+        raise InvalidArgumentError(
+            "this process is a fork of one that called fabring.init(), whose engine is not this process's. If it is a rank of its "
+            "own call fabring.init() here too, with a FABRING_RANK that no other process has")
     if _engine is None:
         raise InvalidArgumentError("call fabring.init() first")
     return _engine

@@ -12,6 +12,7 @@ x = np.ones(1000)
 world.allreduce(x)
 work = world.start.allreduce(x)
 prepared = world.prepare.allreduce(x)
+engine = fabring.engine()
 
 
 def group():
@@ -23,7 +24,7 @@ child = os.fork()
 if child == 0:
     code = 0
     for call in (lambda: world.allreduce(x), group, prepared.run, work.wait, work.done, lambda: world.abort("why"), world.check,
-                 world.duplicate, fabring.engine().report, fabring.engine().traffic, lambda: fabring.empty(3)):
+                 world.duplicate, engine.report, engine.traffic, fabring.engine, fabring.world, lambda: fabring.empty(3)):
         try:
             call()
             code = 1
@@ -39,5 +40,13 @@ if alone == 0:
         assert (engine.world.allreduce(x) == 1).all()
     raise SystemExit(0)
 assert os.waitpid(alone, 0)[1] == 0
+again = os.fork()
+if again == 0:  # as the refusal says: a rank of a job of its own, by its own environment
+    assert not fabring.is_initialized()
+    os.environ |= {"FABRING_RANK": "0", "FABRING_WORLD_SIZE": "1"}
+    mine = fabring.init()
+    assert mine.size == 1 and (mine.allreduce(x) == 1).all() and fabring.world() is mine
+    raise SystemExit(0)
+assert os.waitpid(again, 0)[1] == 0
 assert (world.allreduce(x) == world.size).all()
 print(f"rank {world.rank}: survived", flush=True)

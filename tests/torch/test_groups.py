@@ -239,6 +239,10 @@ def timeouts(rank, size):
         with pytest.raises(ValueError):
             dist.new_group(timeout=timeout)
     dist.barrier(dist.new_group(timeout=timedelta(days=100_000)))
+    store = dist.distributed_c10d._get_default_store()
+    dist.destroy_process_group()
+    dist.init_process_group("fabring", store=store, rank=rank, world_size=size, timeout=timedelta(days=100_000))
+    dist.barrier()
 
 
 def test_timeouts_that_are_none_are_refused_and_long_ones_are_fine():

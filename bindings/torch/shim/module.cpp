@@ -22,7 +22,7 @@ c10::intrusive_ptr<c10d::Backend> create(const c10::intrusive_ptr<c10d::Store>& 
   request.store = store;
   request.rank = rank;
   request.size = size;
-  constexpr double shortest = 1e-3, longest = 1e9;  // seconds; longer than 30 years is for ever
+  constexpr double shortest = 1e-3, longest = 3650 * 86400.0;  // seconds; ten years, all a setting takes, is for ever
   TORCH_CHECK_VALUE(
       timeout_s >= shortest, "fabring: a process group with a timeout of ", timeout_s,
       " s could not meet anybody; give a millisecond or more, and fewer than 290 years (PyTorch counts nanoseconds)");

@@ -306,7 +306,7 @@ typedef struct fabring_operation {
   fabring_memory memory;         /* where the buffers live; FABRING_MEMORY_DETECT costs about a microsecond */
   int32_t device;                /* FABRING_MEMORY_DEVICE: the GPU's number in this process */
   const fabring_tensor* tensors; /* optional, of allreduce: these instead of `in`, `out` and `count`; only read during
-                                    the call, unlike the buffers they name */
+                                    the call, unlike the buffers they name; in any memory, that of one GPU at most */
   size_t tensor_count;
   int32_t
       wire_type;    /* float32 allreduce, reduce and reduce_scatter that add: FABRING_TYPE_BFLOAT16 or FLOAT16 travels,

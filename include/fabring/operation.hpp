@@ -114,11 +114,13 @@ struct Operation {
   void* stream = nullptr;
   Memory memory = Memory::detect;
   int device = -1;  ///< Memory::device: the GPU's number in this process
-  /// allreduce: these instead of `in`, `out` and `count`; the span must live until the operation is begun.
+  /// allreduce: these instead of `in`, `out` and `count`; the span must live until the operation is begun. Each may be
+  /// in memory of the host or of a GPU, all of one GPU.
   std::span<const Tensor> tensors = {};
   /// float32 allreduce, reduce and reduce_scatter that add (sum, avg, premul_sum): elements travel as bfloat16 or
   /// float16, half the bytes, and are added in float32. docs/algorithms.md has the bound of the error; all ranks get
-  /// identical bits. float32: as they are. None: an allreduce as FABRING_WIRE_TYPE says, the others as they are.
+  /// identical bits. float32: as they are. None: an allreduce as FABRING_WIRE_TYPE says, the others as they are. GPU
+  /// memory passes through the host for it.
   std::optional<DataType> wire_type = {};
 
   /// out[i] = reduction over all ranks of in[i], i < count. In place: in == out.

@@ -244,7 +244,7 @@ constexpr Setting rows[] = {
     {"FABRING_WIRE_TYPE", "text", "", "off,bfloat16,float16", "",
      "As what float32 allreduces that add (sum, avg, premul_sum) travel: bfloat16 or float16 halve the bytes; every "
      "addition is in float32 and then rounded (docs/algorithms.md has the error). A single operation may say "
-     "otherwise. "
+     "otherwise. GPU memory passes through the host for it. "
      "Must be the same on all ranks.",
      read_wire_type, show_wire_type},
     {"FABRING_SOCKETS_PER_PEER", "integer", "sockets", "", "chosen",

@@ -22,11 +22,17 @@ namespace fabring {
 struct GivenPlan;      // given_plan.hpp
 struct SharedBuffers;  // device_sharing.hpp
 
+/// Which tensors of a grouped allreduce are in memory of a GPU, by tensor.
+struct TensorsOnDevice {
+  std::vector<bool> in, out;
+};
+
 /// Which of a call's buffers are in memory of a GPU.
 struct DeviceBuffers {
-  int in = -1;  ///< whose; -1: the host's
+  int in = -1;  ///< whose; -1: the host's. Of tensors: whose those are that are not the host's
   int out = -1;
-  std::size_t in_bytes = 0;  ///< of the whole buffer, as far as this rank uses it
+  std::shared_ptr<const TensorsOnDevice> tensors;  ///< null if none is
+  std::size_t in_bytes = 0;                        ///< of the whole buffer, as far as this rank uses it
   std::size_t out_bytes = 0;
   std::shared_ptr<const SharedBuffers> shared;  ///< they may stay where they are; null: they are staged
   void* stream = nullptr;                       ///< of the caller

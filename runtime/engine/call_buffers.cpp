@@ -23,19 +23,9 @@ class Buffers {
         call_(call) {}
 
   Status take() {
-    if (!operation_.tensors.empty()) {
-      if (operation_.memory == Memory::device || uses_devices(operation_, devices_))
-        return wrong("tensors in memory of a GPU cannot be one operation; start them as a group of operations",
-                     ErrorCode::unsupported);
-      return check_tensors();
-    }
-    FABRING_TRY(take(buffer_needs(call_, communicator_.self, communicator_.size())));
-    if (call_.device.any() && call_.wire_type)
-      return wrong(
-          "elements in memory of a GPU cannot travel as another type; FABRING_WIRE_TYPE and wire_type are for the "
-          "host's memory",
-          ErrorCode::unsupported);
-    return {};
+    if (operation_.tensors.empty()) return take(buffer_needs(call_, communicator_.self, communicator_.size()));
+    FABRING_TRY(check_tensors());
+    return find_tensors();
   }
 
  private:
@@ -120,7 +110,7 @@ class Buffers {
             std::equal(call_.in_offsets.begin(), call_.in_offsets.end(), call_.out_offsets.begin() + out_at));
   }
 
-  Result<int> device_of(const char* what, const void* at, std::size_t bytes) const {
+  Result<int> device_of(std::string_view what, const void* at, std::size_t bytes) const {
     if (operation_.memory == Memory::device) return operation_.device;
     const auto found = devices_->look_up(at);
     if (!found) return wrong(fmt::format("the {}: {}", what, found.error().message()), found.error().code());
@@ -132,17 +122,58 @@ class Buffers {
     return found->device;
   }
 
+  Status check_memory() const {
+    if (operation_.memory != Memory::device) return {};
+    if (devices_ == nullptr)
+      return wrong("memory of a GPU, but this Fabring was built without CUDA (FABRING_WITH_CUDA=OFF)",
+                   ErrorCode::unsupported);
+    if (operation_.device < 0)
+      return wrong(fmt::format("there is no GPU {}; say which one the buffers are of", operation_.device));
+    return {};
+  }
+
+  bool may_be_on_device() const {
+    return operation_.memory != Memory::host && devices_ != nullptr &&
+           (operation_.memory == Memory::device || devices_->in_use());
+  }
+
+  // Those on a GPU are staged with the copies of one queue for each direction: they are all of one.
+  Status find_tensors() {
+    call_.device = {};
+    FABRING_TRY(check_memory());
+    if (!may_be_on_device()) return {};
+    const std::size_t element = size_of(call_.type);
+    auto found = std::make_shared<TensorsOnDevice>();
+    const auto look = [&](const char* side, const void* at, std::size_t number, std::size_t bytes, int& whose,
+                          std::vector<bool>& on_device) -> Status {
+      const auto device =
+          bytes == 0 ? Result<int>(-1) : device_of(fmt::format("{} of tensor {}", side, number), at, bytes);
+      if (!device) return device.error();
+      on_device.push_back(*device >= 0);
+      if (*device < 0) return {};
+      const int other = whose >= 0 ? whose : std::max(call_.device.in, call_.device.out);
+      if (other >= 0 && other != *device)
+        return wrong(fmt::format("the {} of tensor {} is on GPU {}, that of others on GPU {}; make an operation of "
+                                 "the tensors of each GPU",
+                                 side, number, *device, other),
+                     ErrorCode::unsupported);
+      whose = *device;
+      return {};
+    };
+    for (std::size_t i = 0; i < call_.tensors->size(); ++i) {
+      const Tensor& tensor = (*call_.tensors)[i];
+      FABRING_TRY(look("input", tensor.in, i, tensor.count * element, call_.device.in, found->in));
+      FABRING_TRY(look("output", tensor.out, i, tensor.count * element, call_.device.out, found->out));
+    }
+    call_.device.stream = operation_.stream;
+    if (call_.device.any()) call_.device.tensors = std::move(found);
+    return {};
+  }
+
   Status find_devices(const BufferNeeds& needs) {
     call_.device = {};  // of the buffers before these
-    if (operation_.memory == Memory::device) {
-      if (devices_ == nullptr)
-        return wrong("memory of a GPU, but this Fabring was built without CUDA (FABRING_WITH_CUDA=OFF)",
-                     ErrorCode::unsupported);
-      if (operation_.device < 0)
-        return wrong(fmt::format("there is no GPU {}; say which one the buffers are of", operation_.device));
-    }
-    if (operation_.memory == Memory::host || devices_ == nullptr) return {};
-    if (operation_.memory == Memory::detect && !devices_->in_use()) return {};
+    FABRING_TRY(check_memory());
+    if (!may_be_on_device()) return {};
     const std::size_t element = size_of(call_.type);
     call_.device.in_bytes = needs.in * element;
     call_.device.out_bytes = needs.out * element;

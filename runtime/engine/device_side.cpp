@@ -82,6 +82,8 @@ std::optional<std::string> DeviceSide::share(Call& call, bool alone) const {
   call.device.shared.reset();
   if (!call.device.any()) return "its buffers are the host's";
   if (parts_.config.gpu_path == "staged") return "FABRING_GPU_PATH says so";
+  if (call.device.tensors) return "it is a list of tensors, which are packed by the processor";
+  if (call.wire_type) return "its elements travel as another type, which the processor makes of them";
   alone = alone && !is_message(call.collective);
   if (!alone && std::find(takes_tickets_.begin(), takes_tickets_.end(), true) == takes_tickets_.end())
     return "no other rank of this host is reached by shared memory";

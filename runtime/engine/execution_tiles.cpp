@@ -172,7 +172,7 @@ void Execution::go_on(Tile& tile) {
 }
 
 void Execution::finish_tile(Tile& tile) {
-  if (!on_device_) operands_->bring_out(tile.place);
+  if (!on_device_ && !tile.stored) operands_->bring_out(tile.place);
   if (store(tile)) return;  // and comes back
   if (tile.has_mirror) leave_mirror(tile);
   tile.active = false;

@@ -19,7 +19,9 @@ Operands::Operands(const PreparedPlan& prepared, const Call& call, View view)
       call_(call),
       view_(view),
       element_bytes_(size_of(call.carried())),
+      width_(size_of(call.type)),
       unusual_(call.tensors || is_packed(call)),
+      packs_in_staging_(call.device.tensors && !is_packed(call)),
       scaled_(call.op == ReduceOp::premul_sum && !unusual_ &&
               (call.collective == Collective::allreduce || call.collective == Collective::reduce ||
                call.collective == Collective::reduce_scatter)) {}
@@ -34,7 +36,7 @@ void Operands::bind(Placement& placement, const Tiling& tiling, std::uint32_t ti
     cuts_ = tiling.cuts;
     const Cuts::Tile& cut = cuts_->tiles[tile];
     placement.tensor = cut.tensor;
-    placement.packed = cut.tensor == Cuts::together;
+    placement.packed = cut.tensor == Cuts::together || call_.device.tensors;
     placement.begin = cut.part.offset;
     fabring::bind(plan, cut.part.count, placement.extents);
     return;
@@ -90,7 +92,7 @@ std::size_t Operands::lay_out_scratch(const Placement& largest) {
     bytes += rounded(length * element_bytes_);
   }
   packed_offset_ = bytes;
-  if (scaled_ || unusual_) bytes += rounded(largest.extents[0].count * element_bytes_);
+  if (scaled_ || (unusual_ && !packs_in_staging_)) bytes += rounded(largest.extents[0].count * element_bytes_);
   return bytes;
 }
 
@@ -230,8 +232,8 @@ void Operands::append_scalings(const Placement& placement, std::vector<DeviceCop
   }
   for (std::uint32_t block = 0; block < prepared_.plan.blocks; ++block)
     if (const std::size_t count = block_length(placement, block); count > 0)
-      parts.push_back({to + block_begin(placement, block) * element_bytes_, source_of_scaling(placement, block),
-                       count * element_bytes_});
+      parts.push_back({to + block_begin(placement, block) * element_bytes_,
+                       block_of_host(placement, Space::input, block), count * element_bytes_});
 }
 
 }  // namespace fabring

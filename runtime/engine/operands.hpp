@@ -5,8 +5,10 @@
 //
 // A tile may be packed: then input and output are one and the same place in scratch, as if the call were in place. What
 // the caller gave is brought there before the plan runs, and brought out after it: packed if it is many small tensors,
-// converted if elements travel as another type (packing.cpp). The plan knows nothing of it.
+// converted if elements travel as another type (packing.cpp). The plan knows nothing of it. What is in memory of a
+// device is packed from and unpacked to what stands for it; tensors of a list are packed there if any of them is.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -97,10 +99,16 @@ class Operands {
   void unpack_tile(const Placement& placement) const;
   void pack(std::byte* to, const std::byte* from, std::size_t count) const;
   void unpack(std::byte* to, const std::byte* from, std::size_t count) const;
-  /// visit(tensor, elements into it, elements into the tile, elements) for what the tile has of short tensors.
+  /// visit(tensor, elements into it, elements into the tile, elements) for what the tile has of a list of tensors.
   template <class Visit>
-  void for_each_short_one(const Placement& placement, Visit&& visit) const;
-  std::byte* packed(const Placement& placement) const { return placement.scratch + packed_offset_; }
+  void for_each_tensor(const Placement& placement, Visit&& visit) const;
+  bool tensor_on_device(Space space, std::size_t tensor) const {
+    if (!call_.device.tensors) return false;
+    return (space == Space::input ? call_.device.tensors->in : call_.device.tensors->out)[tensor];
+  }
+  std::byte* packed(const Placement& placement) const {
+    return packs_in_staging_ ? placement.staging : placement.scratch + packed_offset_;
+  }
   void bind_parts(Placement& placement, const Tiling& tiling, std::uint32_t tile);
   std::size_t block_begin(const Placement& placement, std::uint32_t block) const;
   std::size_t block_length(const Placement& placement, std::uint32_t block) const;
@@ -113,15 +121,18 @@ class Operands {
   /// Elements of the tile before its input or output begins, and how many that is.
   Extent span_in_tile(const Placement& placement, Space space) const;
   std::byte* staged_at(const Placement& placement, Space space) const;
-  std::byte* source_of_scaling(const Placement& placement, std::uint32_t block) const;
+  /// A block of the caller's where the processor reaches it.
+  std::byte* block_of_host(const Placement& placement, Space space, std::uint32_t block) const;
   void append_moves(const Placement& placement, Space space, std::vector<DeviceCopy>& copies) const;
   void append_pieces(const Placement& placement, const Block& block, std::vector<std::span<std::byte>>& pieces) const;
 
   const PreparedPlan& prepared_;
   const Call& call_;
   const View view_;
-  std::size_t element_bytes_;
-  bool unusual_ = false;  // some tile is packed or a part of a tensor
+  std::size_t element_bytes_;      // as they travel
+  std::size_t width_;              // as the caller has them
+  bool unusual_ = false;           // some tile is packed or a part of a tensor
+  bool packs_in_staging_ = false;  // what is loaded is already as it travels
   bool scaled_ = false;
   bool direct_ = false;
   std::vector<std::size_t> area_offsets_;  // bytes, by scratch area
@@ -130,5 +141,24 @@ class Operands {
   std::size_t staged_output_offset_ = 0;   // bytes
   bool one_staging_ = false;               // in place: input and output are the same bytes here too
 };
+
+template <class Visit>
+void Operands::for_each_tensor(const Placement& placement, Visit&& visit) const {
+  if (placement.tensor != Cuts::together) {
+    if (const std::size_t count = placement.extents[0].count; count > 0)
+      visit(placement.tensor, placement.begin, 0, count);
+    return;
+  }
+  const auto& begins = cuts_->begins;
+  const std::size_t begin = placement.begin, end = begin + placement.extents[0].count;
+  std::size_t at = begin;
+  // The last one that begins at `begin` or before it; those of length 0 are passed over.
+  auto next = static_cast<std::size_t>(std::upper_bound(begins.begin(), begins.end(), begin) - begins.begin() - 1);
+  for (; at < end; ++next) {
+    const std::size_t count = std::min(end, begins[next + 1]) - at;
+    if (count > 0) visit(cuts_->short_ones[next], at - begins[next], at - begin, count);
+    at += count;
+  }
+}
 
 }  // namespace fabring

@@ -31,53 +31,45 @@ void Operands::unpack(std::byte* to, const std::byte* from, std::size_t count) c
   copy_bytes(to, from, count * element_bytes_);
 }
 
-template <class Visit>
-void Operands::for_each_short_one(const Placement& placement, Visit&& visit) const {
-  const auto& begins = cuts_->begins;
-  const std::size_t begin = placement.begin, end = begin + placement.extents[0].count;
-  std::size_t at = begin;
-  // The last one that begins at `begin` or before it; those of length 0 are passed over.
-  auto next = static_cast<std::size_t>(std::upper_bound(begins.begin(), begins.end(), begin) - begins.begin() - 1);
-  for (; at < end; ++next) {
-    const std::size_t count = std::min(end, begins[next + 1]) - at;
-    if (count > 0) visit((*call_.tensors)[cuts_->short_ones[next]], at - begins[next], at - begin, count);
-    at += count;
-  }
-}
-
 void Operands::pack_tile(const Placement& placement) const {
   std::byte* const to = packed(placement);
-  const std::size_t width = size_of(call_.type);
   if (cuts_) {
-    for_each_short_one(placement, [&](const Tensor& tensor, std::size_t into, std::size_t at, std::size_t count) {
-      pack(to + at * element_bytes_, static_cast<const std::byte*>(tensor.in) + into * width, count);
+    for_each_tensor(placement, [&](std::size_t number, std::size_t into, std::size_t at, std::size_t count) {
+      const bool loaded = tensor_on_device(Space::input, number);
+      if (loaded && packs_in_staging_) return;
+      const auto* const from = loaded ? placement.staging + at * width_
+                                      : static_cast<const std::byte*>((*call_.tensors)[number].in) + into * width_;
+      pack(to + at * element_bytes_, from, count);
     });
   } else if (prepared_.plan.blocks == 0) {
     if (const std::size_t count = placement.extents[0].count; count > 0)
-      pack(to, call_.in + placement.begin * width, count);
+      pack(to, staged(Space::input) ? staged_at(placement, Space::input) : call_.in + placement.begin * width_, count);
   } else {
     for (std::uint32_t block = 0; block < prepared_.plan.blocks; ++block)
       if (const std::size_t count = block_length(placement, block); count > 0)
-        pack(to + block_begin(placement, block) * element_bytes_, block_in_buffer(placement, Space::input, block),
-             count);
+        pack(to + block_begin(placement, block) * element_bytes_, block_of_host(placement, Space::input, block), count);
   }
 }
 
 void Operands::unpack_tile(const Placement& placement) const {
   const std::byte* const from = packed(placement);
-  const std::size_t width = size_of(call_.type);
   if (cuts_) {
-    for_each_short_one(placement, [&](const Tensor& tensor, std::size_t into, std::size_t at, std::size_t count) {
-      unpack(static_cast<std::byte*>(tensor.out) + into * width, from + at * element_bytes_, count);
+    for_each_tensor(placement, [&](std::size_t number, std::size_t into, std::size_t at, std::size_t count) {
+      const bool stored = tensor_on_device(Space::output, number);
+      if (stored && packs_in_staging_) return;
+      auto* const to = stored ? placement.staging + at * width_
+                              : static_cast<std::byte*>((*call_.tensors)[number].out) + into * width_;
+      unpack(to, from + at * element_bytes_, count);
     });
   } else if (prepared_.plan.blocks == 0) {
     const bool here = call_.collective != Collective::reduce || call_.root == prepared_.plan.rank;
     if (const std::size_t count = placement.extents[0].count; here && count > 0)
-      unpack(call_.out + placement.begin * width, from, count);
+      unpack(staged(Space::output) ? staged_at(placement, Space::output) : call_.out + placement.begin * width_, from,
+             count);
   } else {
     for (std::uint32_t block = prepared_.output.first; block < prepared_.output.last; ++block)
       if (const std::size_t count = block_length(placement, block); count > 0)
-        unpack(block_in_buffer(placement, Space::output, block), from + block_begin(placement, block) * element_bytes_,
+        unpack(block_of_host(placement, Space::output, block), from + block_begin(placement, block) * element_bytes_,
                count);
   }
 }

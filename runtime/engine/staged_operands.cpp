@@ -22,12 +22,15 @@ Extent Operands::span_in_tile(const Placement& placement, Space space) const {
 }
 
 std::size_t Operands::lay_out_staging(const Placement& largest) {
+  if (call_.device.tensors) {
+    one_staging_ = true;
+    return rounded(largest.extents[0].count * width_);
+  }
   std::size_t bytes = 0;
   one_staging_ = prepared_.plan.blocks == 0 && call_.device.in >= 0 && call_.device.out >= 0 && call_.in == call_.out;
-  if (staged(Space::input)) bytes += rounded(span_in_tile(largest, Space::input).count * element_bytes_);
+  if (staged(Space::input)) bytes += rounded(span_in_tile(largest, Space::input).count * width_);
   staged_output_offset_ = one_staging_ ? 0 : bytes;
-  if (staged(Space::output) && !one_staging_)
-    bytes += rounded(span_in_tile(largest, Space::output).count * element_bytes_);
+  if (staged(Space::output) && !one_staging_) bytes += rounded(span_in_tile(largest, Space::output).count * width_);
   return bytes;
 }
 
@@ -35,10 +38,9 @@ std::byte* Operands::staged_at(const Placement& placement, Space space) const {
   return placement.staging + (space == Space::output ? staged_output_offset_ : 0);
 }
 
-std::byte* Operands::source_of_scaling(const Placement& placement, std::uint32_t block) const {
-  if (!staged(Space::input)) return block_in_buffer(placement, Space::input, block);
-  return staged_at(placement, Space::input) +
-         (block_begin(placement, block) - span_in_tile(placement, Space::input).offset) * element_bytes_;
+std::byte* Operands::block_of_host(const Placement& placement, Space space, std::uint32_t block) const {
+  if (!staged(space)) return block_in_buffer(placement, space, block);
+  return staged_at(placement, space) + (block_begin(placement, block) - span_in_tile(placement, space).offset) * width_;
 }
 
 // Neighbouring pieces become one copy: a tile that is the whole of its blocks needs no more than one.
@@ -57,13 +59,21 @@ void Operands::append_moves(const Placement& placement, Space space, std::vector
       copies.push_back(copy);
     }
   };
+  if (call_.device.tensors)
+    return for_each_tensor(placement, [&](std::size_t number, std::size_t into, std::size_t at, std::size_t count) {
+      if (!tensor_on_device(space, number)) return;
+      const Tensor& tensor = (*call_.tensors)[number];
+      const void* const whole = input ? tensor.in : tensor.out;
+      staged_bytes = placement.staging + at * width_;
+      append(static_cast<std::byte*>(const_cast<void*>(whole)) + into * width_, count * width_);
+    });
   if (prepared_.plan.blocks == 0) {
     std::byte* const base = input ? const_cast<std::byte*>(call_.in) : call_.out;
-    return append(base + placement.begin * element_bytes_, placement.extents[0].count * element_bytes_);
+    return append(base + placement.begin * width_, placement.extents[0].count * width_);
   }
   const BlockSpan blocks = input ? prepared_.input : prepared_.output;
   for (std::uint32_t block = blocks.first; block < blocks.last; ++block)
-    append(block_in_buffer(placement, space, block), block_length(placement, block) * element_bytes_);
+    append(block_in_buffer(placement, space, block), block_length(placement, block) * width_);
 }
 
 void Operands::append_loads(const Placement& placement, std::vector<DeviceCopy>& copies) const {

@@ -27,7 +27,7 @@ struct SimRanks {
     for (Rank rank = 0; rank < ranks; ++rank) {
       EngineCore& engine = world.engine(rank);
       const auto core = world.communicator(rank);
-      auto call = make_call(make(rank), *core, choices_for(core->shape()), engine.config());
+      auto call = make_call(make(rank), *core, choices_for(core->shape()), engine.config(), engine.device());
       EXPECT_TRUE(call) << call.error().to_string();
       if (!call) return {};
       if (algorithm) call->algorithm = *algorithm;

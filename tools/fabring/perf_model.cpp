@@ -1,6 +1,6 @@
 // The gradients of a model, step after step, as data-parallel training sends them: every bucket's allreduce is started
 // in the order of the backward pass, and the step ends when all are done. Beside it the same with a call for each
-// tensor, begun together or one after the other, and, in memory of the host, with one call for all tensors.
+// tensor, begun together or one after the other, and with one call for all tensors.
 
 #include <fmt/format.h>
 
@@ -155,7 +155,6 @@ Result<std::uint64_t> measure_model(PerfJob& job) {
   std::uint64_t wrong = 0;
   bool first = true;
   for (const Calls calls : {Calls::buckets, Calls::together, Calls::in_turn, Calls::grouped}) {
-    if (calls == Calls::grouped && memory->device) continue;  // tensors of a GPU cannot be one operation
     const std::size_t bucket = calls == Calls::buckets ? options.bucket : 0;
     job.tell_progress(fmt::format("now {}", bucket > 0 ? "buckets of " + size_text(bucket) : calls_text(calls)));
     auto step = Replay(job, *memory, fused_buckets(*gradients, element, bucket), calls).measure();

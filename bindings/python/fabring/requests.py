@@ -181,11 +181,13 @@ def grouped_allreduce(comm: _core.Communicator, xs: Sequence[Any], outs: Sequenc
     pairs = [_output(outs[i] if outs is not None else None, source.shape, source, f"outs[{i}]")
              for i, source in enumerate(sources)]
     type = sources[0].type if sources else "float32"
+    arrays = [*sources, *(target for _, target in pairs)]
     made = _core.Operation(_core.COLLECTIVES["allreduce"], type=_core.TYPES[type], wire_type=_wire(wire_type),
+                           memory=0 if any(array.on_gpu for array in arrays) else 1, stream=stream_of(arrays),
                            tensors=[(source.address, target.address, source.elements)
                                     for source, (_, target) in zip(sources, pairs)],
                            **_reduction(type, op, factor))
-    return Request(made, (*sources, *(target for _, target in pairs)), [out for out, _ in pairs])
+    return Request(made, tuple(arrays), [out for out, _ in pairs])
 
 
 def reduce(comm: _core.Communicator, x: Any, out: Any, op: str, factor: float | None, root: int) -> Request:

@@ -99,6 +99,16 @@ fabring_status_code fabring_comm_duplicate(fabring_comm* comm, const char* label
                    [&](Communicator& of) { return of.duplicate(text_or_none(label)); });
 }
 
+fabring_status_code fabring_comm_with_plans(fabring_comm* comm, const char* text, std::size_t size, const char* label,
+                                            fabring_comm** made, fabring_error* error) {
+  return make_comm(comm, made, error, refused_split, [&](Communicator& of) -> fabring::Result<Communicator> {
+    if (text != nullptr) return of.with_plans({text, size}, text_or_none(label));
+    const Status why = null_argument("text");
+    refused_split(of, why);
+    return why;
+  });
+}
+
 fabring_status_code fabring_comm_subgroup(fabring_comm* comm, const std::int32_t* ranks, std::size_t count,
                                           std::uint32_t number, const char* label, fabring_comm** made,
                                           fabring_error* error) {

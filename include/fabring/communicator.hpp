@@ -195,6 +195,15 @@ class FABRING_API Communicator {
   /// The same ranks once more: operations on it match apart from those of this one. Every rank must call.
   Result<Communicator> duplicate(std::string label = {});
 
+  /// The same ranks once more, with plans from outside: `text` is what `fabring plan --json` writes, of as many ranks
+  /// as these, changed or made by anybody. Operations of their collective, root and kind (avg or not) are run by them,
+  /// others are chosen for as on any; what they cannot do (docs/algorithms.md) is `unsupported`. They are proved
+  /// before, on every rank, which takes its time for many ranks. Every rank must call, with the same text. What is made
+  /// of the new communicator by split, duplicate or shrink is without plans. Errors: invalid_argument with the step
+  /// that is wrong, or for another number of ranks; unsupported; mismatch if ranks have different texts, naming two.
+  /// Then this communicator is as usable as before.
+  Result<Communicator> with_plans(std::string_view text, std::string label = {});
+
   /// These ranks of this communicator, each once and the caller's among them, as one of their own, in this order. Only
   /// they call it; nothing is sent and nobody is waited for. All of them give the same `number`, below 2^31, that none
   /// of them has given to a subgroup of this engine before, also to one that is gone (a counter will do): it is
@@ -202,11 +211,11 @@ class FABRING_API Communicator {
   Result<Communicator> subgroup(std::span<const Rank> ranks, std::uint32_t number, std::string label = {});
 
   /// Those of its ranks that are left, in the same order, as one of their own: all but those that were lost or have
-  /// left. They agree on who that is, so all of them get the same one, whoever is lost meanwhile. For a communicator that
-  /// has failed; of one that is well it is a duplicate. Every rank that is left must call, as often as the others; it
-  /// waits for them, at most FABRING_TIMEOUT. Where lost ranks may be alive (silent, out of reach), more than half of
-  /// those that have not ended go on, or the half with the lowest of them.
-  /// Errors: peer_lost (the others count this rank as lost, or those who are left are too few), timeout, aborted.
+  /// left. They agree on who that is, so all of them get the same one, whoever is lost meanwhile. For a communicator
+  /// that has failed; of one that is well it is a duplicate. Every rank that is left must call, as often as the others;
+  /// it waits for them, at most FABRING_TIMEOUT. Where lost ranks may be alive (silent, out of reach), more than half
+  /// of those that have not ended go on, or the half with the lowest of them. Errors: peer_lost (the others count this
+  /// rank as lost, or those who are left are too few), timeout, aborted.
   Result<Communicator> shrink(std::string label = {});
 
   /// For bindings: a call was refused before it could come here. Who waits in it hears why, as of one that was refused
@@ -228,6 +237,7 @@ class FABRING_API Communicator {
 
  private:
   std::shared_ptr<CommunicatorCore> core_;
+  friend struct GivenPlan;
 };
 
 /// Owns what communicators share: endpoints, scratch, the control plane. One per process is usual, several work.
@@ -270,7 +280,6 @@ class FABRING_API Engine {
  private:
   explicit Engine(std::shared_ptr<EngineCore> core);
   std::shared_ptr<EngineCore> core_;
-  friend class EngineCore;
   friend class MappedResource;
 };
 

@@ -457,6 +457,12 @@ FABRING_C_API fabring_status_code fabring_comm_split_by_node(fabring_comm* comm,
 /* The same ranks once more: operations on it match apart from those of this one. Every rank must call. */
 FABRING_C_API fabring_status_code fabring_comm_duplicate(fabring_comm* comm, const char* label, fabring_comm** made,
                                                          fabring_error* error);
+/* The same ranks once more, whose operations are run by the plans in `text`, of `size` bytes, where these fit: what
+ * `fabring plan --json` writes, changed or made by anybody. They are proved before. Every rank must call, with the same
+ * text. Errors: invalid_argument with the step that is wrong, or for another number of ranks; unsupported; mismatch if
+ * ranks have different texts. `label` is optional. See docs/algorithms.md. */
+FABRING_C_API fabring_status_code fabring_comm_with_plans(fabring_comm* comm, const char* text, size_t size,
+                                                          const char* label, fabring_comm** made, fabring_error* error);
 /* These `count` ranks of this communicator, each once and the caller's among them, as one of their own, in this order.
  * Only they call it; nothing is sent. All of them give the same `number`, below 2^31, that none of them has given to a
  * subgroup of this engine before, also to one that is gone (a counter will do): it is refused. Groups without a common

@@ -4,15 +4,15 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "runtime/base/digest.hpp"
 #include "runtime/engine/engine_core.hpp"
 #include "runtime/engine/make_call.hpp"
+#include "runtime/engine/proved_plans.hpp"
 
 namespace fabring {
 namespace {
-
-constexpr std::uint32_t number_of_group = CommunicatorCore::subgroup_ids | 0x7fff'ff00;
 
 Result<std::uint64_t> digest_of(std::string_view text) {
   Digest digest;
@@ -59,32 +59,58 @@ std::string GivenPlan::why_not(const Call& call, const Config& config) const {
   return {};
 }
 
-std::shared_ptr<EngineCore> EngineCore::of(const Engine& engine) { return engine.core_; }
+namespace {
 
-Result<Communicator> communicator_with_plans(Engine& engine, std::span<const Plan> plans, const Proof& proof,
-                                             std::string_view text) {
-  const auto core = EngineCore::of(engine);
-  Communicator world(core->world());
-  const auto size = static_cast<std::size_t>(world.size());
-  const auto own = digest_of(text);
-  if (!own) return own.error();
-  std::vector<std::uint64_t> digests(size);
-  FABRING_TRY(world.all_gather(&*own, digests.data(), 1, DataType::uint64));
-  const auto other = std::ranges::find_if(digests, [&](std::uint64_t each) { return each != digests[0]; });
-  if (other != digests.end())
-    return Status(ErrorCode::mismatch,
-                  fmt::format("the plans of {} are not those of {}: give all ranks the same file",
-                              core->who(static_cast<Rank>(other - digests.begin())), core->who(0)));
-  if (plans.size() != size)
-    return Status(ErrorCode::invalid_argument,
-                  fmt::format("the plans are of {} ranks, and this job has {}", plans.size(), size));
-  std::vector<Rank> members(size);
-  for (std::size_t rank = 0; rank < size; ++rank) members[rank] = static_cast<Rank>(rank);
-  auto made = core->make_subgroup(number_of_group, "with plans", std::move(members));
-  if (!made)
-    return Status(ErrorCode::invalid_argument, "the engine has had a communicator with plans, and makes only one");
-  made->given = GivenPlan::make(plans, proof, world.rank(), text);
-  return Communicator(std::move(made));
+// What a rank tells the others of what it was given, so that all of them go on or none does.
+struct Told {
+  std::uint64_t digest = 0;
+  std::uint64_t refused = 0;  ///< here it is not right, and its caller hears why
+};
+
+// Every rank of `of` tells, also one with nothing to give.
+Status compare_plans(Communicator& of, std::string_view text, const Status& own) {
+  Told told;
+  const auto digest = digest_of(text);
+  if (digest) told.digest = *digest;
+  const Status& mine = digest ? own : digest.error();
+  told.refused = mine.ok() ? 0 : 1;
+  std::vector<Told> all(static_cast<std::size_t>(of.size()));
+  const Status gathered = of.all_gather(&told, all.data(), 2, DataType::uint64);
+  if (!mine.ok()) return mine;
+  FABRING_TRY(gathered);
+  const auto name_of = [&](std::size_t rank) { return fmt::format("rank {} of '{}'", rank, of.label()); };
+  for (std::size_t rank = 1; rank < all.size(); ++rank)
+    if (all[rank].digest != all[0].digest)
+      return Status(
+          ErrorCode::mismatch,
+          fmt::format("the plans of {} are not those of {}: give all ranks the same file", name_of(rank), name_of(0)));
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    if (all[rank].refused != 0)
+      return Status(ErrorCode::mismatch, fmt::format("{} cannot use the plans; its error says why", name_of(rank)));
+  return {};
+}
+
+}  // namespace
+
+Result<Communicator> GivenPlan::give(Communicator& of, std::span<const Plan> plans, const Proof& proof,
+                                     std::string_view text, std::string label) {
+  Status fits;
+  if (plans.size() != static_cast<std::size_t>(of.size()))
+    fits = Status(ErrorCode::invalid_argument,
+                  fmt::format("the plans are of {} ranks, and '{}' has {}", plans.size(), of.label(), of.size()));
+  FABRING_TRY(compare_plans(of, text, fits));
+  auto made = of.duplicate(std::move(label));
+  if (!made) return made;
+  made->core_->given = make(plans, proof, made->rank(), text);  // nobody has called anything on it here
+  return made;
+}
+
+Result<Communicator> Communicator::with_plans(std::string_view text, std::string label) {
+  if (!core_ || core_->engine.expired())
+    return Status(ErrorCode::aborted, "the engine of this communicator is gone, or the communicator is empty");
+  const auto proved = prove_plan_text(text);
+  if (proved) return GivenPlan::give(*this, proved->plans, proved->proof, text, std::move(label));
+  return compare_plans(*this, text, proved.error().with_prefix("the plans: "));
 }
 
 }  // namespace fabring

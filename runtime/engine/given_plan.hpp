@@ -1,5 +1,5 @@
 #pragma once
-// GivenPlan: plans from outside (`fabring perf --plan FILE`) that a communicator runs instead of what it would choose.
+// GivenPlan: plans from outside (Communicator::with_plans) that a communicator runs instead of what it would choose.
 // They are proved before, and what they may be used for comes from the proof, whatever algorithm they name. Of what the
 // engine knows of its own algorithms nothing is assumed of them: PreparedPlan::Origin, and no rules of tiling by name.
 
@@ -22,6 +22,12 @@ struct GivenPlan {
   static std::shared_ptr<const GivenPlan> make(std::span<const Plan> plans, const Proof& proof, Rank self,
                                                std::string_view text);
 
+  /// Of every rank of `of`, which must call: its members once more, whose calls are run by these plans where they fit.
+  /// Errors: invalid_argument if the plans are of another number of ranks; mismatch if ranks have different ones,
+  /// naming two.
+  static Result<Communicator> give(Communicator& of, std::span<const Plan> plans, const Proof& proof,
+                                   std::string_view text, std::string label);
+
   /// The calls that they are run for: this collective, from or to this root, by the operations that they are for.
   bool is_for(const Call& call) const;
   /// Why such a call cannot be run by them; empty: it can.
@@ -35,11 +41,5 @@ struct GivenPlan {
 
 /// Of a signature's algorithm: plans from outside, and which.
 inline constexpr std::uint8_t given_plan_mark = 0x80;
-
-/// Collective over all ranks of the job: a communicator of them all whose calls are run by these plans where they fit.
-/// Other calls are as on any. Errors: invalid_argument if the plans are of another number of ranks; mismatch if ranks
-/// have different ones, naming two.
-Result<Communicator> communicator_with_plans(Engine& engine, std::span<const Plan> plans, const Proof& proof,
-                                             std::string_view text);
 
 }  // namespace fabring

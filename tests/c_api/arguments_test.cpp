@@ -189,6 +189,12 @@ TEST_F(Arguments, that_are_null_are_named) {
          return fabring_comm_duplicate(nullptr, nullptr, &made, e);
        }},
       {"made", [&] { return fabring_comm_duplicate(world, nullptr, nullptr, e); }},
+      {"comm",
+       [&] {
+         fabring_comm* made;
+         return fabring_comm_with_plans(nullptr, "[]", 2, nullptr, &made, e);
+       }},
+      {"made", [&] { return fabring_comm_with_plans(world, "[]", 2, nullptr, nullptr, e); }},
       {"comm", [&] { return fabring_comm_abort(nullptr, nullptr, e); }},
       {"comm", [&] { return fabring_comm_health(nullptr, e); }},
   };

@@ -35,6 +35,39 @@ TEST(Communicators, say_who_is_in_them) {
   });
 }
 
+// A broadcast of two ranks, from rank 1: the shortest of texts.
+constexpr char plans_of_two[] = R"([
+{"format":"fabring-plan","version":1,"collective":"broadcast","algorithm":"by hand","rank":0,"size":2,"root":1,"largest_message":1099511627776,"ranges":[[0,0,1,1]],"scratch":[],"steps":[{"kind":"recv","peer":1,"message":0,"to":["output",0],"after":[]}]},
+{"format":"fabring-plan","version":1,"collective":"broadcast","algorithm":"by hand","rank":1,"size":2,"root":1,"largest_message":1099511627776,"ranges":[[0,0,1,1]],"scratch":[],"steps":[{"kind":"send","peer":0,"message":0,"from":["input",0],"after":[]},{"kind":"copy","to":["output",0],"from":["input",0],"after":[0]}]}
+])";
+
+TEST(Communicators, run_plans_of_a_text) {
+  run_ranks(2, [](Rank self) {
+    fabring_error error = FABRING_ERROR_INIT;
+    fabring_comm* with = nullptr;
+    EXPECT_OK(fabring_comm_with_plans(self.world, plans_of_two, sizeof plans_of_two - 1, "by hand", &with, &error));
+    ASSERT_NE(with, nullptr);
+    EXPECT_EQ(label_of(with), "by hand");
+    std::int32_t word = self.rank == 1 ? 42 : 0;
+    EXPECT_OK(fabring_broadcast(with, &word, 1, FABRING_TYPE_INT32, 1, &error));
+    EXPECT_EQ(word, 42);
+    fabring_operation operation = FABRING_OPERATION_INIT;
+    operation.collective = FABRING_COLLECTIVE_BROADCAST;
+    operation.in = operation.out = &word;
+    operation.count = 1;
+    operation.type = FABRING_TYPE_INT32;
+    operation.root = 1;
+    char text[200];
+    EXPECT_OK(fabring_explain(with, &operation, text, sizeof text, nullptr, &error));
+    EXPECT_THAT(text, HasSubstr("by hand"));
+    EXPECT_OK(fabring_comm_free(with));
+    // Both call it wrongly, and neither waits.
+    EXPECT_EQ(fabring_comm_with_plans(self.world, "[1]", 3, nullptr, &with, &error), FABRING_STATUS_INVALID_ARGUMENT);
+    EXPECT_EQ(with, nullptr);
+    EXPECT_THAT(error.message, HasSubstr("the plans: "));
+  });
+}
+
 TEST(Communicators, split_duplicate_and_live_on_their_own) {
   run_ranks(3, [](Rank self) {
     fabring_error error = FABRING_ERROR_INIT;

@@ -87,6 +87,12 @@ std::vector<Case> cases() {
        start_recv},
       {"'made' is null", [](auto* on, auto* e) { return fabring_comm_duplicate(on, nullptr, nullptr, e); },
        start_allreduce},
+      {"'text' is null",
+       [](auto* on, auto* e) {
+         fabring_comm* made = nullptr;
+         return fabring_comm_with_plans(on, nullptr, 2, nullptr, &made, e);
+       },
+       start_allreduce},
   };
 }
 

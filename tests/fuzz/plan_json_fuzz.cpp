@@ -1,6 +1,6 @@
 // Plans in files (`fabring plan --check`): what is accepted is what check_plan() accepts, and can be proved or refuted.
 
-#include "tools/fabring/plan_json.hpp"
+#include "collectives/plan_json.hpp"
 
 #include "collectives/algorithms.hpp"
 #include "collectives/check.hpp"
@@ -17,17 +17,17 @@ std::string world_of(Collective collective, Algorithm algorithm, std::vector<int
   for (Rank rank = 0; rank < static_cast<Rank>(node_of.size()); ++rank)
     if (auto plan = make_plan({algorithm, rank, node_of, ReduceOp::sum, collective, 0}))
       plans.push_back(std::move(*plan));
-  return tools::plans_to_json(plans);
+  return plans_to_json(plans);
 }
 
 }  // namespace
 
 void run(std::string_view input) {
-  const auto plans = tools::plans_from_json(input);
+  const auto plans = plans_from_json(input);
   if (!plans) return require(!plans.error().message().empty(), "what is refused says why");
-  const std::string written = tools::plans_to_json(*plans);
-  const auto again = tools::plans_from_json(written);
-  require(again && tools::plans_to_json(*again) == written, "plans stay what they are");
+  const std::string written = plans_to_json(*plans);
+  const auto again = plans_from_json(written);
+  require(again && plans_to_json(*again) == written, "plans stay what they are");
   std::size_t steps = 0;
   for (const Plan& plan : *plans) {
     (void)describe_steps(plan);

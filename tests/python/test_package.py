@@ -107,6 +107,10 @@ def test_an_engine_is_kept_by_its_communicators():
     assert done.out.count("kept") == 2 and not done.err, str(done)
 
 
+def test_plans_of_the_program():
+    fine(3, "with_plans.py")
+
+
 def test_threads():
     assert fine(2, "threads.py").out.count("threads ok") == 2
 

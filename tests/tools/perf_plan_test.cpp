@@ -9,8 +9,8 @@
 #include "collectives/algorithms.hpp"
 #include "collectives/builder.hpp"
 #include "collectives/check.hpp"
+#include "collectives/plan_json.hpp"
 #include "tests/tools/program.hpp"
-#include "tools/fabring/plan_json.hpp"
 
 namespace fabring::tests {
 namespace {
@@ -130,7 +130,7 @@ std::vector<Plan> exchange_by_hand() {
 }
 
 TEST_F(PerfPlan, MadeByHandRunsWhereAReceiveLiesOverWhatIsSent) {
-  const std::string path = file(tools::plans_to_json(exchange_by_hand()));
+  const std::string path = file(plans_to_json(exchange_by_hand()));
   for (const char* transport : {"tcp", "shm"})
     for (const char* op : {"sum", "min"})
       expect_right(perf({"allreduce", "-n", "2", "--plan", path, "--transport", transport, "-o", op, "-i", "20"}));
@@ -138,7 +138,7 @@ TEST_F(PerfPlan, MadeByHandRunsWhereAReceiveLiesOverWhatIsSent) {
 
 TEST_F(PerfPlan, MadeByHandRunsRightAndGoesByItsName) {
   const auto plans = plans_by_hand();
-  const std::string path = file(tools::plans_to_json(plans));
+  const std::string path = file(plans_to_json(plans));
   for (const char* transport : {"tcp", "shm"}) {
     const auto result = perf({"allreduce", "-n", "3", "--plan", path, "--transport", transport, "--explain"});
     expect_right(result);
@@ -150,7 +150,7 @@ TEST_F(PerfPlan, MadeByHandRunsRightAndGoesByItsName) {
 TEST_F(PerfPlan, TheNameOfAnAlgorithmPromisesNothing) {
   auto plans = plans_by_hand();
   for (Plan& plan : plans) plan.algorithm = "ring";
-  const std::string path = file(tools::plans_to_json(plans));
+  const std::string path = file(plans_to_json(plans));
   expect_right(perf({"allreduce", "-n", "3", "--plan", path, "--transport", "shm"}));
   const auto refused = perf({"allreduce", "-n", "3", "--plan",
                              exported({"allreduce", "-n", "3", "--algorithm", "ring"}), "--transport", "tcp"},
@@ -167,7 +167,7 @@ TEST_F(PerfPlan, AWrongPlanIsRefusedWithItsStep) {
   Step& send = plans[1].steps[0];
   ASSERT_EQ(send.kind, StepKind::send);
   send.peer = 2;
-  const auto swapped = perf({"allreduce", "-n", "3", "--plan", file(tools::plans_to_json(plans))});
+  const auto swapped = perf({"allreduce", "-n", "3", "--plan", file(plans_to_json(plans))});
   EXPECT_EQ(swapped.code, 3);
   EXPECT_THAT(swapped.err, AllOf(HasSubstr("not proved"), HasSubstr("step 1"), HasSubstr("has no send")));
   EXPECT_THAT(swapped.out, testing::Not(HasSubstr("fabring allreduce"))) << "nothing was started";
@@ -180,11 +180,11 @@ TEST_F(PerfPlan, AWrongPlanIsRefusedWithItsStep) {
     if (step.kind == StepKind::send) sends.push_back(&step);
   ASSERT_GE(sends.size(), 2U);
   std::swap(sends[0]->from.range, sends[1]->from.range);
-  const auto exchanged = perf({"allreduce", "-n", "3", "--plan", file(tools::plans_to_json(ring))});
+  const auto exchanged = perf({"allreduce", "-n", "3", "--plan", file(plans_to_json(ring))});
   EXPECT_EQ(exchanged.code, 3);
   EXPECT_THAT(exchanged.err, AllOf(HasSubstr("not proved: with "), HasSubstr("step ")));
 
-  std::string text = tools::plans_to_json(plans_by_hand());
+  std::string text = plans_to_json(plans_by_hand());
   const std::size_t at = text.find("\"from\":[\"scratch\",0,0]");
   ASSERT_NE(at, std::string::npos);
   text.replace(at, 22, "\"from\":[\"scratch\",0,7]");

@@ -9,10 +9,10 @@
 
 #include "collectives/algorithms.hpp"
 #include "collectives/cost/machine.hpp"
+#include "collectives/plan_json.hpp"
 #include "runtime/base/settings.hpp"
 #include "tests/tools/program.hpp"
 #include "tools/fabring/node_layout.hpp"
-#include "tools/fabring/plan_json.hpp"
 
 namespace fabring::tests {
 namespace {
@@ -130,7 +130,7 @@ TEST(Plan, OfAFileAreProvedAtManyCounts) {
     if (rank == 0) plan.settle(0);
     plans.push_back(std::move(plan).build());
   }
-  std::ofstream(file) << tools::plans_to_json(plans);
+  std::ofstream(file) << plans_to_json(plans);
   EXPECT_EQ(run({"plan", "--load", file, "--check", "--count", "1M"}).code, 0);
   const auto refused = run({"plan", "--load", file, "--check"});
   EXPECT_EQ(refused.code, 1);

@@ -1,4 +1,4 @@
-#include "tools/fabring/plan_json.hpp"
+#include "collectives/plan_json.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -2,20 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "collectives/ownership.hpp"
+#include "collectives/plan_json.hpp"
 #include "runtime/base/whole_file.hpp"
-#include "tools/fabring/plan_json.hpp"
+#include "runtime/engine/proved_plans.hpp"
 
 namespace fabring::tools {
 
-bool FilePlans::average() const {
-  return std::ranges::any_of(plans, [](const Plan& plan) {
-    return std::ranges::any_of(plan.steps, [](const Step& step) { return step.kind == StepKind::finish; });
-  });
-}
+bool FilePlans::average() const { return are_of_average(plans); }
 
 Result<FilePlans> load_proved_plans(const std::string& path) {
   Result<FilePlans> loaded{FilePlans()};
@@ -23,17 +19,13 @@ Result<FilePlans> load_proved_plans(const std::string& path) {
   if (!text) return text.error();
   if (text->empty()) return Status(ErrorCode::unavailable, "is empty");
   loaded->text = std::move(*text);
-  auto plans = plans_from_json(loaded->text);
-  if (!plans) return Status(ErrorCode::mismatch, plans.error().message());
-  if (plans->empty()) return Status(ErrorCode::mismatch, "there are no plans in it");
-  loaded->plans = std::move(*plans);
-  auto proof = prove_plans(loaded->plans, loaded->average() ? ReduceOp::avg : ReduceOp::sum);
-  if (!proof) return Status(ErrorCode::mismatch, "not proved: " + proof.error().message());
-  if (!proof->lengths_at_every_count)
-    return Status(
-        ErrorCode::unsupported,
-        "cannot be run: its ranges are too many, or of too many parts, to prove lengths at every count of elements");
-  loaded->proof = std::move(*proof);
+  auto proved = prove_plan_text(loaded->text);
+  if (!proved) {
+    const bool wrong = proved.error().code() == ErrorCode::invalid_argument;  // the file is, not the command
+    return Status(wrong ? ErrorCode::mismatch : proved.error().code(), proved.error().message());
+  }
+  loaded->plans = std::move(proved->plans);
+  loaded->proof = std::move(proved->proof);
   return loaded;
 }
 

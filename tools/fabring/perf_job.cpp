@@ -73,13 +73,13 @@ Status PerfJob::meet(const Status& own) {
   auto engine = start_together(config_, own);
   if (!engine) return engine.error();
   engine_ = std::move(*engine);
-  const Communicator world = engine_->world();
+  Communicator world = engine_->world();
   if (options_.root >= world.size())
     return {ErrorCode::invalid_argument,
             "--root " + std::to_string(options_.root) + ": ranks are 0 to " + std::to_string(world.size() - 1)};
   measured_ = world;
   if (plans_) {
-    auto measured = communicator_with_plans(*engine_, plans_->plans, plans_->proof, plans_->text);
+    auto measured = GivenPlan::give(world, plans_->plans, plans_->proof, plans_->text, "with plans");
     if (!measured) return measured.error().with_prefix("--plan " + options_.plan + ": ");
     measured_ = std::move(*measured);
   }

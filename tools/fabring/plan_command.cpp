@@ -13,6 +13,7 @@
 #include "collectives/choice/table.hpp"
 #include "collectives/describe.hpp"
 #include "collectives/ownership.hpp"
+#include "collectives/plan_json.hpp"
 #include "collectives/prove.hpp"
 #include "runtime/base/nearest_name.hpp"
 #include "runtime/base/parse_value.hpp"
@@ -24,7 +25,6 @@
 #include "tools/fabring/node_layout.hpp"
 #include "tools/fabring/option_checks.hpp"
 #include "tools/fabring/output.hpp"
-#include "tools/fabring/plan_json.hpp"
 #include "tools/fabring/prices.hpp"
 #include "tools/fabring/proof_json.hpp"
 

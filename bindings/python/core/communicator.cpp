@@ -195,6 +195,12 @@ void bind_communicator(nb::module_& module) {
                return fabring_comm_duplicate(from, label.c_str(), made, error);
              });
            })
+      .def("with_plans",
+           [](const CommHandle& comm, const nb::bytes& plans, const std::string& label) {
+             return divide(comm, [&](fabring_comm* from, fabring_comm** made, fabring_error* error) {
+               return fabring_comm_with_plans(from, plans.c_str(), plans.size(), label.c_str(), made, error);
+             });
+           })
       .def("shrink",
            [](const CommHandle& comm, const std::string& label) {
              return divide(comm, [&](fabring_comm* from, fabring_comm** made, fabring_error* error) {

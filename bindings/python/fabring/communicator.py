@@ -147,6 +147,12 @@ class Communicator(Calls[Any]):
         """The same ranks once more: operations on it match apart from those of this one. Every rank must call."""
         return Communicator(self._core.duplicate(label), self._family)
 
+    def with_plans(self, plans: str | bytes, label: str = "") -> Communicator:
+        """The same ranks once more, whose operations are run by these plans where they fit: the text that `fabring plan --json`
+        writes, proved before. Every rank must call, with the same text."""
+        text = plans.encode() if isinstance(plans, str) else plans
+        return Communicator(self._core.with_plans(text, label), self._family)
+
     def subgroup(self, ranks: Sequence[int], number: int, label: str = "") -> Communicator:
         """These ranks of this communicator, in this order, the caller's among them. Only they call; nothing is sent, so it also
         works after another rank has died. All give the same `number`, which none of them has given to a

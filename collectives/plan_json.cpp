@@ -1,4 +1,4 @@
-#include "tools/fabring/plan_json.hpp"
+#include "collectives/plan_json.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -11,7 +11,7 @@
 #include "collectives/check.hpp"
 #include "collectives/ownership.hpp"
 
-namespace fabring::tools {
+namespace fabring {
 namespace {
 
 using Json = nlohmann::ordered_json;  // for writing; its objects take a linear search for every new key
@@ -360,4 +360,4 @@ Result<std::vector<Plan>> plans_from_json(std::string_view text) {
   return plans;
 }
 
-}  // namespace fabring::tools
+}  // namespace fabring

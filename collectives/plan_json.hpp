@@ -16,7 +16,7 @@
 #include "collectives/plan.hpp"
 #include "fabring/status.hpp"
 
-namespace fabring::tools {
+namespace fabring {
 
 /// What is read at most.
 inline constexpr std::size_t most_plan_bytes = std::size_t{64} << 20;
@@ -33,4 +33,4 @@ Result<Plan> plan_from_json(std::string_view text);
 /// A list of plans, or one alone.
 Result<std::vector<Plan>> plans_from_json(std::string_view text);
 
-}  // namespace fabring::tools
+}  // namespace fabring

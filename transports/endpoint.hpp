@@ -252,6 +252,10 @@ class Endpoint {
 
   virtual LinkFacts link_facts() const { return {}; }
 
+  /// Memory of the host that it holds for its connections, as far as it knows: what several ranks share is divided
+  /// among them. Buffers of the kernel and of a provider are not in it.
+  virtual std::size_t held_bytes() const { return 0; }
+
   /// One line for people: "tcp 127.0.0.1:41234, 1 socket per peer, cubic".
   virtual std::string describe() const = 0;
 };

@@ -72,6 +72,7 @@ class ForwardingEndpoint : public Endpoint {
   std::string device_path() const override { return inner_->device_path(); }
   unsigned way_from(Rank peer, std::size_t bytes) override { return inner_->way_from(peer, bytes); }
   int connections_per_peer() const override { return inner_->connections_per_peer(); }
+  std::size_t held_bytes() const override { return inner_->held_bytes(); }
   LinkFacts link_facts() const override { return inner_->link_facts(); }
   std::string describe() const override { return inner_->describe(); }
 

@@ -50,7 +50,7 @@ struct Config {
   // How much.
   std::size_t segment_bytes = 0;  ///< FABRING_SEGMENT_BYTES: largest block in flight; 0: chosen
   int depth = 0;                  ///< FABRING_DEPTH: tiles in flight per operation; 0: chosen
-  std::size_t scratch_bytes = 0;  ///< FABRING_SCRATCH_BYTES: hard budget for scratch memory; 0: default (32 MiB)
+  std::size_t scratch_bytes = 0;  ///< FABRING_SCRATCH_BYTES: budget of an engine's own memory; 0: default (32 MiB)
   std::size_t mapped_bytes = 0;   ///< FABRING_MAPPED_BYTES: limit of Engine::allocate; 0: this host's memory
   std::size_t staging_bytes =
       0;  ///< FABRING_STAGING_BYTES: budget for pinned memory that GPU memory passes through; 0: 64 MiB

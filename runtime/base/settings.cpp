@@ -261,9 +261,9 @@ constexpr Setting rows[] = {
     {"FABRING_DEPTH", "integer", "tiles", "", "chosen", "Tiles in flight per operation.",
      read_integer<&Config::depth, 1, 1024>, show_number<&Config::depth>},
     {"FABRING_SCRATCH_BYTES", "size", "bytes", "", "32 MiB",
-     "Hard limit of the scratch memory of an engine. Operations that do not fit wait for others to finish. Little of "
-     "it on "
-     "one rank makes FABRING_SEGMENT_BYTES smaller on all.",
+     "Limit of what an engine holds for its connections, beyond 64 KiB for each peer, and for scratch. Operations that "
+     "do not fit wait for others to finish; only one message of each communicator may pass it (docs/memory.md). Little "
+     "of it on one rank makes FABRING_SEGMENT_BYTES smaller on all.",
      read_size<&Config::scratch_bytes, 4096>, show_size<&Config::scratch_bytes>},
     {"FABRING_MAPPED_BYTES", "size", "bytes", "", "this host's memory",
      "Limit of the memory that a rank allocates for the ranks of its host to read and write directly "

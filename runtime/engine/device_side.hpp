@@ -32,6 +32,7 @@ class DeviceSide {
   void meet(const Transfer& transfer);
 
   Scratch& staging() { return staging_; }
+  const Scratch& staging() const { return staging_; }
   /// Only where there is a device, as the two that follow.
   DeviceCopies& copies() { return *copies_; }
   DeviceScratch& scratch() { return *scratch_; }

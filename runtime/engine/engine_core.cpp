@@ -39,6 +39,10 @@ std::shared_ptr<EngineCore> EngineCore::make(EngineParts parts) {
   if (core->transfer_ && core->parts_.endpoint->poll_calls_kernel() && !core->parts_.waiting.own_core())
     core->transfer_->look_once_a_turn();
   if (core->transfer_) core->devices_.meet(*core->transfer_);
+  // Where memory of GPUs is lent messages are as long as all of the budget can hold a few of.
+  const MemoryAccount held = core->memory();
+  if (core->parts_.lent_segment_bytes == 0)
+    core->scratch_.limit(scratch_beside(held.scratch_limit, held.connections(), held.peers));
   if (core->transfer_ && core->parts_.eager_bytes == fabring::eager_bytes)
     core->parts_.eager_bytes = core->transfer_->most_record_bytes();
   if (core->parts_.unasked_limit != 0)

@@ -53,7 +53,6 @@ bool concerns(const Failure& failure, const CommunicatorCore& communicator);
 class EngineCore final : public TransferListener, public std::enable_shared_from_this<EngineCore> {
  public:
   static std::shared_ptr<EngineCore> make(EngineParts parts);
-  static std::shared_ptr<EngineCore> of(const Engine& engine);
   ~EngineCore() override;
 
   // Any thread.
@@ -101,6 +100,8 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   std::uint64_t ran_at_once() const { return ran_at_once_.load(std::memory_order_relaxed); }
   /// What this rank is doing. Within half a second, whatever its threads do.
   RankState state();
+  /// What it holds of the host's memory, but for copies of inputs. Whoever drives, or nobody else has the engine yet.
+  MemoryAccount memory() const;
   /// The same of all ranks, as far as they answer in time; by rank.
   std::vector<RankNews> news(bool everybody);
   /// Answers `fabring status` from now on, until leave() is over. Errors: unavailable.

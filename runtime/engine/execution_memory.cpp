@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "runtime/base/settings.hpp"
 #include "runtime/engine/communicator_core.hpp"
 #include "runtime/engine/engine_core.hpp"
 #include "runtime/engine/execution.hpp"
@@ -19,8 +20,10 @@ constexpr std::size_t most_slots = 8;
 
 // All that it needs or nothing. The first operation of a communicator gets the least it can run with also beyond the
 // budget: two communicators that wait for each other's scratch on different ranks would wait for ever. So does a
-// message, which must not wait for collectives that the other rank may call after it. So the engine holds at most its
-// budget, one such least for every communicator, and one for every message of what a device holds.
+// message, which must not wait for collectives that the other rank may call after it. Nor could communicators take
+// turns in an order that all ranks know: a rank may have begun an operation of one, and wait in a call of another for a
+// rank that begins the first only afterwards. So the engine holds at most its budget, one such least for every
+// communicator with operations under way, and one for every message of what a device holds.
 Execution::Start Execution::reserve() {
   const Stay stay = stay_on_device();
   if (stay != Stay::no) return stay == Stay::yes ? Start::started : Start::wait;
@@ -32,8 +35,9 @@ Execution::Start Execution::reserve() {
   for (std::uint32_t depth = std::min(wanted, tiling_.tiles); depth > 0; --depth)
     if (borrow(depth, std::min({large * depth, most_slots, std::size_t{depth} * 2}), false)) return Start::started;
   if (!communicator_->active.empty() && !point_to_point()) return Start::wait;
-  const Scratch& scratch = engine_->scratch();
-  const bool possible = slot_bytes_ + area_bytes_ <= scratch.budget();
+  // Connections leave less than that, which is no reason to refuse.
+  const std::size_t allowed = scratch_budget(engine_->config());
+  const bool possible = slot_bytes_ + area_bytes_ <= allowed;
   if (possible && borrow(1, std::min<std::size_t>(large, 1), true)) return Start::started;
   failure_ = Status(ErrorCode::out_of_memory,
                     fmt::format("{} needs blocks of {} bytes of scratch and {} more, but {}", call_.describe(),
@@ -41,7 +45,7 @@ Execution::Start Execution::reserve() {
                                 possible ? std::string("this machine has no more memory")
                                          : fmt::format("FABRING_SCRATCH_BYTES allows {} in all; raise it or lower "
                                                        "FABRING_SEGMENT_BYTES",
-                                                       scratch.budget())));
+                                                       allowed)));
   return Start::failed;
 }
 

@@ -10,7 +10,28 @@ namespace {
 
 constexpr std::size_t most_text = 160;
 constexpr std::size_t most_failure = 600;
-constexpr std::uint8_t format = 2;
+constexpr std::uint8_t format = 3;
+
+// In the order of the wire.
+constexpr std::uint64_t MemoryAccount::*numbers_of_memory[] = {
+    &MemoryAccount::channels,     &MemoryAccount::posted,        &MemoryAccount::landings,
+    &MemoryAccount::outgoing,     &MemoryAccount::scratch,       &MemoryAccount::pinned,
+    &MemoryAccount::copies,       &MemoryAccount::mapped,        &MemoryAccount::scratch_lent,
+    &MemoryAccount::scratch_most, &MemoryAccount::scratch_limit, &MemoryAccount::pinned_limit};
+
+void put(WireWriter& out, const std::optional<MemoryAccount>& memory) {
+  out.number(static_cast<std::uint8_t>(memory.has_value()));
+  if (!memory) return;
+  out.number(memory->peers);
+  for (const auto number : numbers_of_memory) out.number(*memory.*number);
+}
+
+void take(WireReader& in, std::optional<MemoryAccount>& memory) {
+  if (in.number<std::uint8_t>() == 0) return;
+  memory.emplace();
+  memory->peers = in.number<std::uint32_t>();
+  for (const auto number : numbers_of_memory) *memory.*number = in.number<std::uint64_t>();
+}
 
 std::string shown(std::string_view text) {
   std::string clean(text);
@@ -93,6 +114,7 @@ std::string RankState::encode() const {
   for (std::size_t i = 0; i < std::min(communicators.size(), most_communicators); ++i) put(out, communicators[i]);
   out.number(static_cast<std::uint8_t>(std::min(operations.size(), most_operations)));
   for (std::size_t i = 0; i < std::min(operations.size(), most_operations); ++i) put(out, operations[i]);
+  put(out, memory);
   return out.take();
 }
 
@@ -124,6 +146,7 @@ std::optional<RankState> RankState::decode(std::string_view bytes) {
   if (operations > most_operations) return std::nullopt;
   for (int i = 0; i < operations; ++i)
     if (!take(in, state.operations.emplace_back())) return std::nullopt;
+  take(in, state.memory);
   if (!in.complete()) return std::nullopt;
   return state;
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "fabring/types.hpp"
+#include "runtime/engine/memory_account.hpp"
 
 namespace fabring {
 
@@ -76,6 +77,7 @@ struct RankState {
   Driver driver = Driver::nobody;
   bool leaving = false;
   std::vector<Rank> left_out;            ///< by shrinks that this rank took part in, ascending
+  std::optional<MemoryAccount> memory;   ///< of one that is heard
   std::uint32_t operation_count = 0;     ///< in all; those that are listed may be fewer
   std::uint32_t communicator_count = 0;  ///< likewise
   /// By age, the world first. Where there are too many: those that failed and were not shrunk, then those with

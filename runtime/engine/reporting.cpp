@@ -146,12 +146,16 @@ RankState EngineCore::look() {
     operations.push_back({execution->communicator(), execution, OperationPhase::queued});
   std::stable_sort(operations.begin(), operations.end(),
                    [](const UnderWay& a, const UnderWay& b) { return a.place() < b.place(); });
+  MemoryAccount memory = this->memory();
+  for (const UnderWay& one : operations)
+    if (one.execution->call().owned) memory.copies += one.execution->call().uncopied_bytes;
   const auto count = static_cast<std::uint32_t>(operations.size());
   operations.resize(std::min(operations.size(), RankState::most_operations));
   std::set<const CommunicatorCore*> busy;
   for (const UnderWay& one : operations) busy.insert(one.communicator.get());
   RankState state = outline(busy);
   state.operation_count = count;
+  state.memory = memory;
   const Time now = parts_.clock->now();
   for (const UnderWay& one : operations)
     state.operations.push_back(one.execution->state(*one.communicator, one.phase, now));
@@ -163,6 +167,26 @@ RankState EngineCore::look() {
       }
   state.driver = pending_.load() > 0 ? Driver::thread : Driver::nobody;
   return state;
+}
+
+MemoryAccount EngineCore::memory() const {
+  MemoryAccount memory;
+  memory.peers = static_cast<std::uint32_t>(std::max(parts_.world_size - 1, 0));
+  if (transfer_) {
+    const Transfer::Memory held = transfer_->memory();
+    memory.posted = held.posted;
+    memory.outgoing = held.outgoing;
+    memory.landings = held.landings;
+    memory.channels = parts_.endpoint->held_bytes();
+  }
+  memory.scratch = scratch_.held();
+  memory.scratch_lent = scratch_.lent();
+  memory.scratch_most = scratch_.most_held();
+  memory.scratch_limit = scratch_.budget();
+  memory.pinned = devices_.staging().held();
+  memory.pinned_limit = devices_.staging().budget();
+  memory.mapped = mapped_.bytes();
+  return memory;
 }
 
 RankState EngineCore::state() {

@@ -27,6 +27,8 @@ class MappedBlocks {
   /// Of zeros, aligned to a page. Errors: out_of_memory, with the size and the limit, before the kernel kills somebody
   /// for it.
   Result<std::shared_ptr<MappedBlock>> allocate(std::size_t bytes);
+  /// What the program has now.
+  std::size_t bytes() const { return shared_->bytes.load(std::memory_order_relaxed); }
   /// Keeps the block that has this byte; null if none has.
   std::shared_ptr<const MappedBlock> keep(const void* at) const {
     const auto address = reinterpret_cast<std::uintptr_t>(at);

@@ -1,5 +1,6 @@
 #include "runtime/memory/scratch.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace fabring {
@@ -57,6 +58,7 @@ std::byte* Scratch::find(std::size_t bytes) {
   }
   std::byte* const block = take(bytes);
   if (block != nullptr) held_ += bytes;
+  most_held_ = std::max(most_held_, held_);
   return block;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 // Scratch: the memory an engine lends to executions, under a budget that only what keeps an idle communicator alive may
-// pass. Blocks are kept and lent again, last returned
-// first, so that what is lent is still warm in the cache. Used by whoever drives the engine.
+// pass. Blocks are kept and lent again, last returned first, so that what is lent is still warm in the cache. Used by
+// whoever drives the engine.
 
 #include <cstddef>
 #include <map>
@@ -36,8 +36,11 @@ class Scratch {
   void release_promise(std::size_t bytes) { lent_ -= rounded(bytes); }
 
   std::size_t budget() const { return budget_; }
+  /// Before anything is lent.
+  void limit(std::size_t budget_bytes) { budget_ = budget_bytes; }
   std::size_t lent() const { return lent_; }  ///< bytes with executions now, or promised to them
   std::size_t held() const { return held_; }  ///< lent and kept for reuse
+  std::size_t most_held() const { return most_held_; }
 
  private:
   static std::size_t rounded(std::size_t bytes);
@@ -49,6 +52,7 @@ class Scratch {
   std::shared_ptr<MemorySource> source_;
   std::size_t lent_ = 0;
   std::size_t held_ = 0;
+  std::size_t most_held_ = 0;
   std::map<std::size_t, std::vector<std::byte*>> kept_;  // by size
 };
 

@@ -185,12 +185,14 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
     parts.report.push_back("GPU memory that is sent: " + parts.endpoint->device_path());
   parts.shares_memory = path->shared_memory;
   parts.through_loopback = !parts.shares_memory && on_one_host(ranks);
-  if (!parts.shares_memory) parts.parcels = parcels_over_network(config.world_size);
+  parts.least_scratch_bytes = least_scratch_of(ranks);
+  if (!parts.shares_memory) parts.parcels = parcels_over_network(config.world_size, parts.least_scratch_bytes);
   // Of several cards each message takes the one that is ready, which is not known before it is asked for. Cards that
   // place messages themselves cost no processor time for them (EFA): nothing of this was measured there.
   const bool one_card = std::all_of(ranks.begin(), ranks.end(), [](const Identity& rank) { return rank.rails <= 1; });
   if (!parts.shares_memory && !parts.some_have_gpus && !path->cards && (one_card || parts.through_loopback))
-    parts.parcels.landings = landings_over_network(config.world_size, parts.through_loopback);
+    parts.parcels.landings =
+        landings_over_network(config.world_size, parts.through_loopback, parts.least_scratch_bytes);
   parts.lent_segment_bytes = parts.shares_memory ? lent_segment_of(ranks, parts.node_of) : 0;
   if (parts.lent_segment_bytes != 0)
     parts.report.push_back(
@@ -199,7 +201,6 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
                     parts.lent_segment_bytes >> 10,
                     begun ? "" : " (this rank had not begun to use one; where all have, they may be longer)"));
   parts.long_segment_bytes = long_segment_of(ranks);
-  parts.least_scratch_bytes = least_scratch_of(ranks);
   const bool lent = parts.shares_memory && all_lend(ranks, parts.node_of);
   if (lent) parts.unasked_limit = unasked_limit_of(ranks, parts.node_of);
   if (parts.unasked_limit != 0)
@@ -278,6 +279,7 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
     if (!probed) return probed.error().with_prefix("measuring what messages cost (FABRING_MACHINE): ");
     core->add_to_report(std::move(*probed));
   }
+  core->add_to_report("memory: " + memory_text(core->memory()));
   core->look_when_idle();
   answer_status(*core, options.job_nonce, log);
   // What was asked for is said whatever the level, and is no warning.

@@ -22,6 +22,8 @@ class Landings {
   Landings(const Landings&) = delete;
   Landings& operator=(const Landings&) = delete;
 
+  std::size_t held_bytes() const { return rules_.count * rules_.bytes; }
+
   // Ours to them.
   bool has_room() const { return sent_ - returned_ < rules_.count && !being_sent_[index_of(sent_)]; }
   /// The number of the payload that is sent now, and where it goes.

@@ -203,6 +203,18 @@ bool Transfer::nothing_to_send() const {
   });
 }
 
+Transfer::Memory Transfer::memory() const {
+  Memory memory;
+  std::size_t outgoing = free_parcels_.size() + parcels_in_flight_;
+  for (const auto& peer : peers_) {
+    memory.posted += peer->slots.size() * parcels_.longest;
+    memory.landings += peer->landings.held_bytes();
+    outgoing += peer->full.size() + (peer->open ? 1 : 0);
+  }
+  memory.outgoing = outgoing * parcels_.longest;
+  return memory;
+}
+
 bool Transfer::drained() const { return busy_.empty() && parcels_in_flight_ == 0; }
 
 void Transfer::forget(Rank rank) {

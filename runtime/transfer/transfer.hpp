@@ -156,6 +156,11 @@ class Transfer {
   bool flush() { return (to_deliver_ || !busy_.empty()) && flush_all(); }
   /// Nothing queued and nothing of our own still being sent.
   bool drained() const;
+  /// Bytes held for parcels and landings.
+  struct Memory {
+    std::size_t posted = 0, outgoing = 0, landings = 0;
+  };
+  Memory memory() const;
   /// Of drained() what a peer may be waiting for: nothing that was to be sent is still here.
   bool delivered() const { return parcels_in_flight_ == 0 && (busy_.empty() || nothing_to_send()); }
   void forget(Rank peer);  // after disconnect: drop what is queued for it

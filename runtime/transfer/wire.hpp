@@ -89,9 +89,10 @@ struct ParcelRules {
   LandingRules landings = {};
 };
 /// Where all ranks are reached through a network: up to 32 KiB of payload and 64 slots, as long as those of a rank take
-/// no more than 16 MiB.
-inline constexpr ParcelRules parcels_over_network(int world_size) {
-  constexpr std::size_t slots_of_a_rank = std::size_t{16} << 20, most_payload = std::size_t{32} << 10;
+/// no more than 16 MiB, or a half of the least FABRING_SCRATCH_BYTES of all ranks.
+inline constexpr ParcelRules parcels_over_network(int world_size, std::size_t least_scratch_bytes) {
+  constexpr std::size_t most_payload = std::size_t{32} << 10;
+  const std::size_t slots_of_a_rank = std::min(std::size_t{16} << 20, least_scratch_bytes / 2);
   const auto peers = static_cast<std::size_t>(std::max(world_size - 1, 1));
   const std::size_t payload = std::min(std::bit_floor(slots_of_a_rank / eager_slots / peers), most_payload);
   if (payload <= parcel_bytes) return {};
@@ -101,9 +102,9 @@ inline constexpr ParcelRules parcels_over_network(int world_size) {
 /// Where two ranks are all there are and share no memory. On one host they answer each other, so that of two landings
 /// one is free when the next message is ready. Between hosts a message takes its time, and another should be on its way
 /// behind it; a longer vector keeps several sockets busy by more messages than that. Among more ranks they would take
-/// more memory than a cache has.
-inline constexpr LandingRules landings_over_network(int world_size, bool one_host) {
-  if (world_size != 2) return {};
+/// more memory than a cache has. They are 2 MiB, which a small FABRING_SCRATCH_BYTES has better use for.
+inline constexpr LandingRules landings_over_network(int world_size, bool one_host, std::size_t least_scratch_bytes) {
+  if (world_size != 2 || least_scratch_bytes < std::size_t{16} << 20) return {};
   return one_host ? LandingRules{2, std::size_t{1} << 20}
                   : LandingRules{4, std::size_t{512} << 10, std::size_t{1} << 20};
 }

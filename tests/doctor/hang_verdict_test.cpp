@@ -424,5 +424,14 @@ TEST(HangVerdict, WhatIsNotKnownIsNotFine) {
   EXPECT_EQ(judge(job, patience)[0].severity, Severity::not_checked);
 }
 
+TEST(JobText, TellsWhatTheRankThatHoldsMostHolds) {
+  JobPicture job = job_of(3);
+  EXPECT_THAT(job_text(job), testing::Not(HasSubstr("memory of")));
+  job.ranks[0].state->memory = MemoryAccount{.peers = 2, .posted = 1 << 20};
+  job.ranks[1].state->memory = MemoryAccount{.peers = 2, .posted = 1 << 20, .scratch = 2 << 20};
+  EXPECT_THAT(job_text(job),
+              HasSubstr("memory of rank 1 (host host1, pid 101), which holds most: 3.0 MiB\n        held; for"));
+}
+
 }  // namespace
 }  // namespace fabring::tools

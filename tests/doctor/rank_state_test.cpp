@@ -27,6 +27,7 @@ RankState example() {
   operation.phase = OperationPhase::running;
   operation.peers.push_back({2, 1, 4, 0, 4, 2, true});
   state.operations.push_back(operation);
+  state.memory = MemoryAccount{.peers = 7, .posted = 5, .scratch = 4096, .pinned_limit = 9};
   return state;
 }
 
@@ -41,6 +42,11 @@ TEST(RankState, SurvivesTheWayAndCannotDrawOnATerminal) {
   EXPECT_EQ(read->left_out, (std::vector<Rank>{1, 6}));
   EXPECT_EQ(read->operations[0].peers[0].in_flight, 2u);
   EXPECT_TRUE(read->operations[0].peers[0].awaited);
+  ASSERT_TRUE(read->memory.has_value());
+  EXPECT_EQ(read->memory->peers, 7u);
+  EXPECT_EQ(read->memory->posted, 5u);
+  EXPECT_EQ(read->memory->scratch, 4096u);
+  EXPECT_EQ(read->memory->pinned_limit, 9u);
 }
 
 TEST(RankState, ALargeOneStaysWithinWhatTheControlPlaneCarries) {

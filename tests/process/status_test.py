@@ -92,6 +92,11 @@ def healthy(options, transport):
             require(rank["rank"] == number and rank["answer"] == "answered", f"{rank}")
             require(rank["pid"] == job.ranks[number].process.pid, f"pid {rank['pid']}")
             require(rank["communicators"][0]["label"] == "world" and rank["communicators"][0]["called"] > 0, f"{rank}")
+            memory = rank["memory"]
+            parts = [memory[part] for part in ("channels", "posted", "landings", "outgoing", "copies")]
+            held = sum(parts) + memory["scratch"]["held"] + memory["pinned"]["held"]
+            require(memory["peers"] == 2 and memory["held"] == held > 0, f"{memory}")
+            require(memory["scratch"]["most"] <= memory["scratch"]["limit"], f"{memory}")
         code, findings = hang(options, job, after="2")
         require(code == 0 and findings[0]["id"] == "hang.none", f"exit code {code}: {findings}")
         for rank in job.ranks:  # it goes on
@@ -99,6 +104,7 @@ def healthy(options, transport):
             require(not rank.errors(), f"rank {rank.number} has errors")
         text, _ = ask(options, ["status"])
         require(job.settings["FABRING_JOB_ID"] in text.stdout, text.stdout)
+        require("memory of rank" in text.stdout and "scratch" in text.stdout, text.stdout)
         require(all(len(line) <= 80 for line in text.stdout.splitlines() if " " in line.strip()), text.stdout)
 
 

@@ -85,6 +85,15 @@ std::string kind(const RankPicture& rank) {
   return awaited.empty() ? text : text + ", waits for " + rank_list(awaited);
 }
 
+const RankPicture* holds_most(const JobPicture& job) {
+  const RankPicture* most = nullptr;
+  for (const RankPicture& rank : job.ranks)
+    if (rank.state && rank.state->memory &&
+        (most == nullptr || rank.state->memory->held() > most->state->memory->held()))
+      most = &rank;
+  return most;
+}
+
 }  // namespace
 
 std::string_view name(OperationPhase phase) {
@@ -179,6 +188,12 @@ std::string job_text(const JobPicture& job) {
     for (const auto& [what, ranks] : groups)
       text += wrapped(fmt::format("  {}: {}", rank_list(ranks), what), columns, 8) + "\n";
   }
+  if (const RankPicture* most = holds_most(job))
+    text += wrapped(fmt::format("  memory of {}: {}",
+                                job.ranks.size() == 1 ? who(*most) : who(*most) + ", which holds most",
+                                memory_text(*most->state->memory)),
+                    columns, 8) +
+            "\n";
   if (job.asked < 0 &&
       std::any_of(job.ranks.begin(), job.ranks.end(), [](const RankPicture& rank) { return !rank.local; }))
     text += wrapped("  No rank of this host could be asked about those of other hosts.", columns, 8) + "\n";

@@ -46,6 +46,23 @@ nlohmann::ordered_json as_json(const OperationState& operation, const RankState&
           {"peers", peers}};
 }
 
+nlohmann::ordered_json as_json(const MemoryAccount& memory) {
+  return {{"held", memory.held()},
+          {"peers", memory.peers},
+          {"channels", memory.channels},
+          {"posted", memory.posted},
+          {"landings", memory.landings},
+          {"outgoing", memory.outgoing},
+          {"scratch",
+           {{"held", memory.scratch},
+            {"lent", memory.scratch_lent},
+            {"most", memory.scratch_most},
+            {"limit", memory.scratch_limit}}},
+          {"pinned", {{"held", memory.pinned}, {"limit", memory.pinned_limit}}},
+          {"copies", memory.copies},
+          {"mapped", memory.mapped}};
+}
+
 nlohmann::ordered_json as_json(const RankPicture& rank) {
   nlohmann::ordered_json out{{"rank", rank.rank},
                              {"host", rank.host},
@@ -67,6 +84,7 @@ nlohmann::ordered_json as_json(const RankPicture& rank) {
   out["driver"] = name(rank.state->driver);
   out["leaving"] = rank.state->leaving;
   out["left_out"] = rank.state->left_out;
+  if (rank.state->memory) out["memory"] = as_json(*rank.state->memory);
   out["communicator_count"] = rank.state->communicator_count;
   out["communicators"] = std::move(communicators);
   out["operation_count"] = rank.state->operation_count;

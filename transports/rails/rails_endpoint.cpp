@@ -281,6 +281,12 @@ int RailsEndpoint::connections_per_peer() const {
   return sum;
 }
 
+std::size_t RailsEndpoint::held_bytes() const {
+  std::size_t sum = 0;
+  for (const auto& rail : rails_) sum += rail.endpoint->held_bytes();
+  return sum;
+}
+
 std::string RailsEndpoint::describe() const {
   std::string text = fmt::format("{} cards:", rails_.size());
   for (std::size_t i = 0; i < rails_.size(); ++i) {

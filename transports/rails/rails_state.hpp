@@ -87,6 +87,7 @@ class RailsEndpoint final : public Endpoint {
   std::string device_path() const override;
   unsigned way_from(Rank peer, std::size_t bytes) override;
   int connections_per_peer() const override;
+  std::size_t held_bytes() const override;
   std::string describe() const override;
 
  private:

@@ -254,6 +254,11 @@ EndpointCounters ShmEndpoint::counters() const {
   return counters;
 }
 
+// Two ranks share what a pair has.
+std::size_t ShmEndpoint::held_bytes() const {
+  return page + near_.size() * Pair::of_world(nullptr, static_cast<int>(peers_.size())).size() / 2;
+}
+
 std::string ShmEndpoint::describe() const {
   return fmt::format("shared memory with {} other rank{} of this host", near_.size(), near_.size() == 1 ? "" : "s");
 }

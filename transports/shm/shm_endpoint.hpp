@@ -47,6 +47,7 @@ class ShmEndpoint final : public Endpoint, private FastMessages {
   void finish_sending() override;
   void close() override;
   EndpointCounters counters() const override;
+  std::size_t held_bytes() const override;
   std::string describe() const override;
   std::shared_ptr<MemorySource> memory() override { return arena_; }
   std::shared_ptr<MemorySource> mapped_memory() override { return mapped_; }

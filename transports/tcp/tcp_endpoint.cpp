@@ -286,6 +286,13 @@ int TcpEndpoint::connections_per_peer() const {
   return static_cast<int>(most == 0 ? lanes_to(local_) : most);
 }
 
+std::size_t TcpEndpoint::held_bytes() const {
+  std::size_t lanes = 0;
+  for (const auto& peer : peers_)
+    if (peer && peer->address()) lanes += lanes_to(*peer->address());
+  return lanes * sizeof(Lane);
+}
+
 std::string TcpEndpoint::describe() const {
   const net::SocketAddress* far = nullptr;
   std::string control;

@@ -36,6 +36,7 @@ class TcpEndpoint final : public Endpoint {
   void close() override;
   EndpointCounters counters() const override;
   int connections_per_peer() const override;
+  std::size_t held_bytes() const override;
   std::string describe() const override;
 
  private:

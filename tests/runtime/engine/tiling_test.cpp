@@ -308,7 +308,7 @@ TEST(Tiling, between_two_ranks_that_keep_landings_goes_unasked) {
 
 // Between hosts several such messages are under way at once, and a vector of more of them waits for grants.
 TEST(Tiling, of_landings_between_hosts_is_by_several_messages_of_a_vector_that_is_not_too_long) {
-  const LandingRules landings = landings_over_network(2, false);
+  const LandingRules landings = landings_over_network(2, false, 32 << 20);
   TilingRules rules;
   rules.landing_bytes = landings.bytes;
   rules.landing_depth = landings.depth();
@@ -321,7 +321,7 @@ TEST(Tiling, of_landings_between_hosts_is_by_several_messages_of_a_vector_that_i
   EXPECT_EQ(tiling(1 << 20).eager_bytes, 512u << 10);
   EXPECT_EQ(tiling((1 << 20) + 4).eager_bytes, rules.eager_bytes);
   EXPECT_EQ(tiling(2 << 20).tiles, 8u);
-  EXPECT_EQ(landings_over_network(3, false).count, 0u) << "of more ranks";
+  EXPECT_EQ(landings_over_network(3, false, 32 << 20).count, 0u) << "of more ranks";
 }
 
 }  // namespace

@@ -9,6 +9,7 @@ namespace fabring::fixture {
 namespace {
 
 using namespace std::chrono_literals;
+constexpr std::size_t usual_scratch = std::size_t{32} << 20;
 
 // What came since the last look is seen at once, or, by who shares its core, after others may have had it.
 TEST(Records, are_looked_for_once_in_a_turn_where_that_is_asked) {
@@ -37,7 +38,7 @@ TEST(Records, are_looked_for_once_in_a_turn_where_that_is_asked) {
 
 TEST(Records, arrive_once_and_whole_in_both_directions) {
   for (const std::uint64_t seed : seeds(20, 3)) {
-    const ParcelRules parcels = seed % 2 == 0 ? ParcelRules() : parcels_over_network(2);
+    const ParcelRules parcels = seed % 2 == 0 ? ParcelRules() : parcels_over_network(2, usual_scratch);
     Pair pair(seed, parcels);
     std::mt19937_64 chance(seed);
     const std::uint32_t there = 300 + chance() % 300, back = chance() % 2 == 0 ? 0 : chance() % 600;
@@ -80,12 +81,12 @@ TEST(Records, are_found_one_by_one_and_what_is_left_goes_to_the_listener) {
 }
 
 TEST(Parcels, of_small_worlds_are_long_and_many_and_those_of_a_rank_take_sixteen_mebibytes_at_most) {
-  EXPECT_EQ(parcels_over_network(2).longest - parcel_overhead, 32u << 10);
-  EXPECT_EQ(parcels_over_network(2).slots, most_eager_slots);
-  EXPECT_EQ(parcels_over_network(4096).longest, parcel_bytes);
-  EXPECT_EQ(parcels_over_network(4096).slots, eager_slots);
+  EXPECT_EQ(parcels_over_network(2, usual_scratch).longest - parcel_overhead, 32u << 10);
+  EXPECT_EQ(parcels_over_network(2, usual_scratch).slots, most_eager_slots);
+  EXPECT_EQ(parcels_over_network(4096, usual_scratch).longest, parcel_bytes);
+  EXPECT_EQ(parcels_over_network(4096, usual_scratch).slots, eager_slots);
   for (int ranks = 2; ranks < 5000; ranks += 1 + ranks / 7) {
-    const ParcelRules rules = parcels_over_network(ranks);
+    const ParcelRules rules = parcels_over_network(ranks, usual_scratch);
     EXPECT_GE(rules.slots, eager_slots);
     EXPECT_LE(rules.slots, most_eager_slots);
     if (rules.longest > parcel_bytes) {
@@ -95,9 +96,24 @@ TEST(Parcels, of_small_worlds_are_long_and_many_and_those_of_a_rank_take_sixteen
   }
 }
 
+TEST(Parcels, of_a_rank_take_a_half_of_a_small_budget_at_most_or_the_fewest_there_are) {
+  for (const std::size_t budget : {std::size_t{1} << 20, std::size_t{4} << 20})
+    for (int ranks = 2; ranks < 64; ++ranks) {
+      const ParcelRules rules = parcels_over_network(ranks, budget);
+      const std::size_t bytes = (rules.longest - parcel_overhead) * rules.slots * static_cast<std::size_t>(ranks - 1);
+      if (rules.longest > parcel_bytes) {
+        EXPECT_LE(bytes, budget / 2) << ranks << " ranks";
+      } else {
+        EXPECT_EQ(rules.slots, eager_slots);
+      }
+    }
+  EXPECT_EQ(landings_over_network(2, true, std::size_t{1} << 20).count, 0u);
+  EXPECT_EQ(landings_over_network(2, true, usual_scratch).count, 2u);
+}
+
 // All of them would not stay in a cache.
 TEST(Parcels, of_ranks_that_answer_each_other_use_few_slots) {
-  const ParcelRules parcels = parcels_over_network(2);
+  const ParcelRules parcels = parcels_over_network(2, usual_scratch);
   Pair pair(7, parcels);
   std::vector<Slot> slots;
   pair.fabric.watch_sends(0, slots);

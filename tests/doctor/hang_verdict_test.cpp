@@ -430,7 +430,7 @@ TEST(JobText, TellsWhatTheRankThatHoldsMostHolds) {
   job.ranks[0].state->memory = MemoryAccount{.peers = 2, .posted = 1 << 20};
   job.ranks[1].state->memory = MemoryAccount{.peers = 2, .posted = 1 << 20, .scratch = 2 << 20};
   EXPECT_THAT(job_text(job),
-              HasSubstr("memory of rank 1 (host host1, pid 101), which holds most: 3.0 MiB\n        held; for"));
+              HasSubstr("memory of rank 1 (host host1, pid 101), which holds most: 3.0 MiB held; for 2\n"));
 }
 
 }  // namespace

@@ -131,5 +131,15 @@ TEST(MemoryAccount, a_rank_says_what_it_holds_and_copies_of_inputs_count_while_t
   EXPECT_EQ(world.engine(0).state().memory->copies, 0u);
 }
 
+TEST(MemoryAccount, scratch_is_limited_to_what_the_connections_leave) {
+  SimWorldOptions options{.ranks = 2, .seed = 4};
+  options.scratch_bytes = 32 * mebibyte;
+  options.parcels = parcels_over_network(2, options.scratch_bytes);
+  SimWorld world(options);
+  const MemoryAccount memory = world.engine(1).memory();
+  EXPECT_GT(memory.connections(), 2 * mebibyte);
+  EXPECT_EQ(memory.scratch_limit + memory.connections(), 32 * mebibyte + 65536);
+}
+
 }  // namespace
 }  // namespace fabring::fixture

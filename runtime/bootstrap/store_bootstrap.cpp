@@ -59,35 +59,88 @@ struct Joins {
   std::vector<WayToMaster> ways;
 };
 
-/// Those of the others. The error names those that did not come.
-Result<Joins> read_joins(const Config& config, Store& store, const std::string& fingerprint, SteadyTime deadline) {
+/// What a rank waits for: until when, and how often it says so.
+struct Wait {
+  const Log& log;
+  SteadyTime started, deadline;
+  std::chrono::milliseconds note_interval;
+  SteadyTime next_note = started + note_interval;
+
+  void note(const std::string& awaited) {
+    const SteadyTime now = std::chrono::steady_clock::now();
+    if (now < next_note) return;
+    next_note = now + note_interval;
+    if (now < deadline)
+      log.warning(fmt::format("still waiting for {}, for {} now", awaited, duration_text(now - started)));
+  }
+};
+
+/// Adds what a rank has said of itself.
+Status add_join(Joins& joins, Rank rank, const std::string& value, const std::string& fingerprint) {
+  const auto join = meeting::decode_join(value);
+  if (!join)
+    return Status(ErrorCode::mismatch,
+                  fmt::format("what the store has for rank {} cannot be read: another version, or another program "
+                              "that uses the same keys",
+                              rank));
+  if (join->fingerprint == fingerprint) return {};
+  joins.one_host = false;
+  std::vector<std::string> ours = join->master_addresses;
+  std::erase_if(ours, [](const std::string& address) { return !is_local_address({address, 0}); });
+  if (!ours.empty()) joins.ways.push_back({ours.front(), ours});
+  return {};
+}
+
+/// Those of the others. The error names those that did not come. The first that is missing is waited for; at the others
+/// it only looks, so that a note names them all.
+Result<Joins> read_joins(const Config& config, Store& store, const std::string& fingerprint, Wait wait) {
   Joins joins;
   std::vector<Rank> missing;
-  for (Rank rank = 1; rank < config.world_size; ++rank) {
-    auto joined = store.get(join_key(rank), missing.empty() ? time_left(deadline) : 0ns);
-    if (!joined && joined.error().code() != ErrorCode::timeout) return joined.error();
-    if (!joined) {
-      missing.push_back(rank);
-      continue;
+  for (Rank rank = 1; rank < config.world_size; ++rank) missing.push_back(rank);
+  for (bool in_time = true; !missing.empty() && in_time;) {
+    in_time = std::chrono::steady_clock::now() < wait.deadline;
+    const SteadyTime until = std::min(wait.next_note, wait.deadline);
+    std::vector<Rank> absent;
+    for (const Rank rank : missing) {
+      auto joined = store.get(join_key(rank), absent.empty() ? time_left(until) : 0ns);
+      if (!joined && joined.error().code() != ErrorCode::timeout) return joined.error();
+      if (joined)
+        FABRING_TRY(add_join(joins, rank, *joined, fingerprint));
+      else
+        absent.push_back(rank);
     }
-    const auto join = meeting::decode_join(*joined);
-    if (!join)
-      return Status(ErrorCode::mismatch,
-                    fmt::format("what the store has for rank {} cannot be read: another version, or another program "
-                                "that uses the same keys",
-                                rank));
-    if (join->fingerprint == fingerprint) continue;
-    joins.one_host = false;
-    std::vector<std::string> ours = join->master_addresses;
-    std::erase_if(ours, [](const std::string& address) { return !is_local_address({address, 0}); });
-    if (!ours.empty()) joins.ways.push_back({ours.front(), ours});
+    missing = std::move(absent);
+    if (!missing.empty())
+      wait.note(fmt::format("{} of {} in the store of the framework", rank_list(missing), config.world_size));
   }
   if (missing.empty()) return joins;
+  ErrorContext context;
+  if (missing.size() == 1) context.rank = missing.front();
   return Status(ErrorCode::timeout,
                 fmt::format("{} of {} did not come within {} (FABRING_RENDEZVOUS_TIMEOUT); look at "
                             "{} output",
                             rank_list(missing), config.world_size, duration_text(config.rendezvous_timeout),
-                            missing.size() == 1 ? "its" : "their"));
+                            missing.size() == 1 ? "its" : "their"),
+                context);
+}
+
+/// What rank 0 publishes.
+Result<std::string> read_meeting(const Config& config, Store& store, Wait wait) {
+  const SteadyTime end = wait.deadline + time_for_bad_news;
+  for (;;) {
+    const bool in_time = std::chrono::steady_clock::now() < end;
+    auto value = store.get("meeting", time_left(std::min(wait.next_note, end)));
+    if (value || value.error().code() != ErrorCode::timeout) return value;
+    if (!in_time) break;
+    wait.note(
+        fmt::format("rank 0 of {} to say in the store of the framework that all have come: its log says who has "
+                    "not, or it has not come itself",
+                    config.world_size));
+  }
+  return Status(ErrorCode::timeout,
+                fmt::format("rank 0 did not come within {} (FABRING_RENDEZVOUS_TIMEOUT), or died; look at its output",
+                            duration_text(config.rendezvous_timeout)),
+                meeting::about(0));
 }
 
 /// What master_addr names, as this host resolves it; none if it is empty or does not resolve soon.
@@ -109,16 +162,16 @@ std::string own_address(const Config& config, const Joins& joins, SteadyTime dea
 }
 
 Result<StoreMeeting> hold_meeting(const Config& config, Store& store, const std::string& fingerprint,
-                                  SteadyTime deadline) {
+                                  const Wait& wait) {
   StoreMeeting meeting;
   meeting.job_nonce = random_nonce();
-  auto joins = read_joins(config, store, fingerprint, deadline);
+  auto joins = read_joins(config, store, fingerprint, wait);
   if (!joins) return joins.error();
   meeting.all_on_this_host = joins->one_host;
   auto addresses = interface_addresses();
   if (!addresses) return addresses.error();
   auto choice =
-      choose_interface(*addresses, {config.interface, joins->one_host, own_address(config, *joins, deadline)});
+      choose_interface(*addresses, {config.interface, joins->one_host, own_address(config, *joins, wait.deadline)});
   if (!choice) return choice.error();
   meeting.master = choice->chosen.address;
   return meeting;
@@ -126,11 +179,13 @@ Result<StoreMeeting> hold_meeting(const Config& config, Store& store, const std:
 
 }  // namespace
 
-Result<std::unique_ptr<Bootstrap>> meet_by_store(const Config& config, Store& store) {
-  const SteadyTime deadline = std::chrono::steady_clock::now() + config.rendezvous_timeout;
+Result<std::unique_ptr<Bootstrap>> meet_by_store(const Config& config, Store& store, const Log& log,
+                                                 std::chrono::milliseconds note_interval) {
+  const SteadyTime started = std::chrono::steady_clock::now();
+  const Wait wait{log, started, started + config.rendezvous_timeout, note_interval};
   const std::string fingerprint = host_fingerprint();
   if (config.rank == 0) {
-    auto meeting = hold_meeting(config, store, fingerprint, deadline);
+    auto meeting = hold_meeting(config, store, fingerprint, wait);
     if (!meeting) {
       const Status& why = meeting.error();
       const Status shortened(why.code(), "rank 0: " + why.message().substr(0, most_reason_bytes));
@@ -142,15 +197,10 @@ Result<std::unique_ptr<Bootstrap>> meet_by_store(const Config& config, Store& st
     return std::unique_ptr<Bootstrap>(std::make_unique<StoreBootstrap>(store, std::move(*meeting), std::move(address)));
   }
   const meeting::Join self{fingerprint, host_name(), static_cast<std::uint32_t>(::getpid()),
-                           reachable_elsewhere(named_addresses(config, deadline))};
+                           reachable_elsewhere(named_addresses(config, wait.deadline))};
   FABRING_TRY(store.put(join_key(config.rank), meeting::encode(self)));
-  auto value = store.get("meeting", time_left(deadline) + time_for_bad_news);
-  if (!value && value.error().code() != ErrorCode::timeout) return value.error();
-  if (!value)
-    return Status(ErrorCode::timeout,
-                  fmt::format("rank 0 did not come within {} (FABRING_RENDEZVOUS_TIMEOUT), or died; look at its output",
-                              duration_text(config.rendezvous_timeout)),
-                  meeting::about(0));
+  auto value = read_meeting(config, store, wait);
+  if (!value) return value.error();
   auto meeting = meeting::decode_store_meeting(*value);
   if (!meeting) return meeting.error();
   std::string address = source_address_towards(meeting->master);

@@ -3,6 +3,7 @@
 // said and publishes, once, what all need to know: the job's nonce, whether loopback is enough, and an address of rank
 // 0, by which the others find the interface that leads to it. Rank 0 reads n values, every other rank one.
 
+#include <chrono>
 #include <memory>
 
 #include "fabring/store.hpp"
@@ -10,8 +11,10 @@
 
 namespace fabring {
 
-/// The store must outlive what is returned. Errors: invalid_argument (no such rank), timeout (names the ranks that did
+/// The store must outlive what is returned. Every `note_interval` of waiting is a warning naming those waited for.
+/// Errors: invalid_argument (no such rank), timeout (names the ranks that did
 /// not come within config.rendezvous_timeout), unavailable (no interface to use), mismatch (somebody else's values).
-Result<std::unique_ptr<Bootstrap>> meet_by_store(const Config& config, Store& store);
+Result<std::unique_ptr<Bootstrap>> meet_by_store(const Config& config, Store& store, const Log& log,
+                                                 std::chrono::milliseconds note_interval = std::chrono::seconds(5));
 
 }  // namespace fabring

@@ -1,16 +1,12 @@
 #include "runtime/control/tree_plane.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 
-#include "runtime/base/named_thread.hpp"
 #include "runtime/base/rank_list.hpp"
-#include "runtime/base/wire.hpp"
-#include "topology/host_identity.hpp"
 
-// The public side: forming the tree, and the calls of other threads. The control thread's side is tree_plane_links.cpp.
+// The public side: the calls of other threads. The control thread's side is tree_plane_links.cpp.
 
 namespace fabring {
 
@@ -29,16 +25,6 @@ HandshakeOptions greeting_of(const Config& config, const std::string& secret, co
   return options;
 }
 
-Status status_of(const Failure& failure) {
-  ErrorContext context;
-  context.rank = failure.culprit;
-  return Status(failure.code, failure.text, context);
-}
-
-constexpr std::size_t most_address_bytes = 128;
-
-std::string key_of(Rank rank) { return "control/" + std::to_string(rank); }
-
 }  // namespace
 
 TreePlane::TreePlane(const Config& config, const std::string& secret, const Bootstrap& bootstrap, const Log& log,
@@ -48,7 +34,6 @@ TreePlane::TreePlane(const Config& config, const std::string& secret, const Boot
       log_(log),
       self_(config.rank),
       tree_{config.world_size},
-      neighbours_(static_cast<int>(tree_.neighbours(config.rank).size())),
       bind_host_(listen_host(bootstrap)),
       meeting_(
           loop_, greeting_of(config, secret, bootstrap), log_,
@@ -60,6 +45,7 @@ TreePlane::TreePlane(const Config& config, const std::string& secret, const Boot
       left_(static_cast<std::size_t>(config.world_size)),
       joined_(config.world_size) {
   for (Rank peer : tree_.neighbours(self_)) {
+    unlinked_.insert(peer);
     links_.emplace_back();
     links_.back().peer = peer;
   }
@@ -71,78 +57,16 @@ TreePlane::~TreePlane() {
   thread_.join();
 }
 
+Status TreePlane::status_of(const Failure& failure) {
+  ErrorContext context;
+  context.rank = failure.culprit;
+  return Status(failure.code, failure.text, context);
+}
+
 std::string TreePlane::listen_host(const Bootstrap& bootstrap) const {
   const std::string address = bootstrap.local_address();
   const bool loopback = net::SocketAddress{address, 0}.is_loopback();
   return bootstrap.all_on_this_host() && !loopback ? "127.0.0.1" : address;
-}
-
-Status TreePlane::form(Bootstrap& bootstrap) {
-  const SteadyTime deadline = std::chrono::steady_clock::now() + config_.rendezvous_timeout;
-  FABRING_TRY(loop_.status());  // without it the thread would neither sleep nor hear that it is to end
-  auto listening = meeting_.listen(bind_host_);
-  if (!listening && bind_host_ != bootstrap.local_address()) listening = meeting_.listen(bootstrap.local_address());
-  if (!listening) return listening.error();
-  auto thread = start_thread("fabring-ctl", [this] { run(); });
-  if (!thread) return thread.error();
-  thread_ = std::move(*thread);
-
-  if (!tree_.children(self_).empty()) FABRING_TRY(bootstrap.put(key_of(self_), *listening));
-  if (self_ > 0) {
-    auto published = bootstrap.get(key_of(tree_.parent(self_)), deadline);
-    if (!published) return published.error();
-    auto address = net::SocketAddress::parse(*published);
-    if (!address)
-      return address.error().with_prefix(fmt::format("rank {} published a bad address: ", tree_.parent(self_)));
-    loop_.post([this, parent = *address] { meeting_.connect_to_parent(parent); });
-  }
-  FABRING_TRY(wait_forming(bootstrap, deadline, "control connections", [this] { return all_linked(); }));
-
-  WireWriter identity;
-  identity.text(host_name(), 256).number(static_cast<std::uint32_t>(::getpid())).text(*listening, most_address_bytes);
-  loop_.post([this, blob = identity.take()] { add_blob({0, self_, blob}, -1); });
-  FABRING_TRY(wait_forming(bootstrap, deadline, "the names of all hosts", [this] { return gather_.is_finished(); }));
-  const std::lock_guard lock(mutex_);
-  auto blobs = gather_.take();
-  for (std::size_t rank = 0; rank < blobs->size(); ++rank) {
-    WireReader in((*blobs)[rank]);
-    identities_[rank].host = control::tidy(in.text(256), 256);
-    identities_[rank].pid = in.number<std::uint32_t>();
-    const auto door = net::SocketAddress::parse(in.text(most_address_bytes));
-    if (!in.complete() || !door)
-      return Status(ErrorCode::mismatch, fmt::format("rank {} sent no host name and control address", rank));
-    identities_[rank].door = *door;
-  }
-  formed_ = true;
-  loop_.post([this] { find_parent(); });  // it may have gone in between
-  return {};
-}
-
-// Until every rank has its links, a death may be seen by the rendezvous only, so both are watched.
-Status TreePlane::wait_forming(Bootstrap& bootstrap, SteadyTime deadline, const std::string& what,
-                               const std::function<bool()>& formed) {
-  for (;;) {
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait_for(lock, 50ms, [&] { return formed() || lost_; });
-      if (formed()) return {};
-      if (lost_) return status_of(*lost_);
-    }
-    const auto now = std::chrono::steady_clock::now();
-    const auto failed = bootstrap.get("control/failed", now);
-    if (!failed && failed.error().code() != ErrorCode::timeout) return failed.error();
-    if (now < deadline) continue;
-    return Status(ErrorCode::timeout, fmt::format("rank {} waited {} for {}{}", self_,
-                                                  duration_text(config_.rendezvous_timeout), what, unlinked_text()));
-  }
-}
-
-bool TreePlane::all_linked() const { return links_up_ == neighbours_; }
-
-std::string TreePlane::unlinked_text() const {
-  const std::lock_guard lock(mutex_);
-  std::string text = formation_error_.empty() ? "" : " (" + formation_error_ + ")";
-  return all_linked() ? text : fmt::format(": {} of {} are up{}", links_up_, neighbours_, text);
 }
 
 Result<std::vector<std::string>> TreePlane::all_gather(std::string blob) {

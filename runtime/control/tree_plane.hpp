@@ -91,6 +91,11 @@ class TreePlane final : public ControlPlane {
     net::SocketAddress door;
   };
 
+  struct Awaited {
+    std::vector<Rank> ranks;
+    std::string text;  ///< what of them is waited for
+  };
+
   struct Silent {
     SteadyTime since;
     Rank observer = -1;  ///< who will say that it is back
@@ -152,6 +157,8 @@ class TreePlane final : public ControlPlane {
   void stop();
   void end_if_closed();
 
+  static Status status_of(const Failure& failure);
+
   // With mutex_ held.
   std::string who_locked(Rank rank) const;
   std::vector<Rank> not_left_locked() const;
@@ -159,17 +166,21 @@ class TreePlane final : public ControlPlane {
 
   std::string who(Rank rank) const;
   std::string listen_host(const Bootstrap& bootstrap) const;
-  Status wait_forming(Bootstrap& bootstrap, SteadyTime deadline, const std::string& what,
-                      const std::function<bool()>& formed);
-  std::string unlinked_text() const;
-  bool all_linked() const;
+
+  // While the tree forms, in the thread that starts it.
+  struct Forming;
+  Result<net::SocketAddress> address_of_parent(Forming& forming);
+  Status wait_forming(Forming& forming, const std::function<bool()>& formed,
+                      const std::function<Awaited()>& awaited_locked);
+  Status not_yet(Forming& forming, const Awaited& awaited) const;
+  Awaited links_awaited_locked(const Forming& forming) const;
+  Awaited names_awaited_locked() const;
 
   const Config config_;
   const ControlOptions options_;
   const Log log_;
   const Rank self_;
   const Tree tree_;
-  const int neighbours_;  // at the start
   const std::string bind_host_;
 
   net::Loop loop_;
@@ -203,7 +214,7 @@ class TreePlane final : public ControlPlane {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  int links_up_ = 0;
+  std::set<Rank> unlinked_;  // of the neighbours at the start
   AllGather gather_;
   std::optional<Failure> lost_;  // the first failure of the whole engine
   std::function<void(const Failure&)> handler_;

@@ -38,7 +38,7 @@ void TreePlane::link_up(Rank peer, std::unique_ptr<net::Stream> stream) {
   for (auto& frame : std::exchange(link.waiting, {})) link.stream->send(std::move(frame));
   const std::lock_guard lock(mutex_);
   heard_.emplace_back(peer, link.last_heard);
-  ++links_up_;
+  unlinked_.erase(peer);
   changed_.notify_all();
 }
 

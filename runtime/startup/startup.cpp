@@ -104,7 +104,7 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
     return alone;
   }
 
-  auto bootstrap = store != nullptr ? meet_by_store(config, *store) : rendezvous(config, secret, log);
+  auto bootstrap = store != nullptr ? meet_by_store(config, *store, log) : rendezvous(config, secret, log);
   if (!bootstrap) return bootstrap.error();
   auto started = ControlPlane::start(config, secret, **bootstrap, log);
   if (!started) return started.error();

@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <sched.h>
 
+#include <condition_variable>
 #include <cstdlib>
 #include <map>
+#include <mutex>
 #include <thread>
 
 #include "runtime/bootstrap/master_address.hpp"
@@ -16,19 +18,28 @@
 namespace fabring {
 namespace {
 
+using namespace std::chrono_literals;
 using testing::ElementsAre;
+using testing::HasSubstr;
 
 class MapStore final : public Store {
  public:
   Status put(const std::string& key, const std::string& value) override {
+    const std::lock_guard lock(mutex);
     values[key] = value;
+    changed.notify_all();
     return {};
   }
-  Result<std::string> get(const std::string& key, std::chrono::nanoseconds) override {
-    if (const auto found = values.find(key); found != values.end()) return found->second;
+  Result<std::string> get(const std::string& key, std::chrono::nanoseconds limit) override {
+    std::unique_lock lock(mutex);
+    ++looks[key];
+    if (changed.wait_for(lock, limit, [&] { return values.contains(key); })) return values[key];
     return Status(ErrorCode::timeout, "nobody has published " + key);
   }
+  std::mutex mutex;
+  std::condition_variable changed;
   std::map<std::string, std::string> values;
+  std::map<std::string, int> looks;
 };
 
 /// Runs it in a thread with a network of its own; false where none can be made.
@@ -63,7 +74,7 @@ TEST(StoreMeeting, RankZeroTakesTheAddressThatRanksElsewhereResolveItsNameTo) {
     config.rendezvous_timeout = std::chrono::seconds(5);
     for (const char* own_view : {"127.0.1.1", "10.200.0.9", ""}) {  // a Debian host's, one behind a NAT, no name
       config.master_addr = own_view;
-      auto met = meet_by_store(config, store);
+      auto met = meet_by_store(config, store, Log());
       ASSERT_TRUE(met) << met.error().message();
       EXPECT_EQ((*met)->local_address(), meant) << own_view;
       const auto published = meeting::decode_store_meeting(store.values["meeting"]);
@@ -72,6 +83,36 @@ TEST(StoreMeeting, RankZeroTakesTheAddressThatRanksElsewhereResolveItsNameTo) {
     }
   });
   if (!possible) GTEST_SKIP() << "no network namespace can be made here";
+}
+
+TEST(StoreMeeting, WhoDoesNotComeIsNamedMeanwhileAndAtTheDeadline) {
+  Config config;
+  config.rank = 0;
+  config.world_size = 4;
+  config.rendezvous_timeout = 300ms;
+  MapStore store;
+  store.values["join/2"] = meeting::encode(meeting::Join{"another host", "b", 1, {}});
+  std::string lines;
+  const Log log(LogLevel::warning, 0, [&](LogLevel, std::string_view line) { lines.append(line).append("\n"); });
+  const auto met = meet_by_store(config, store, log, 50ms);
+  ASSERT_FALSE(met);
+  EXPECT_EQ(met.error().code(), ErrorCode::timeout);
+  EXPECT_THAT(met.error().message(), HasSubstr("ranks 1 and 3 of 4 did not come"));
+  EXPECT_THAT(lines, HasSubstr("warning: still waiting for ranks 1 and 3 of 4"));
+}
+
+TEST(StoreMeeting, ThatRankZeroDoesNotComeIsSaidMeanwhile) {
+  Config config;
+  config.rank = 1;
+  config.world_size = 2;
+  config.rendezvous_timeout = 300ms;
+  MapStore store;
+  std::string lines;
+  const Log log(LogLevel::warning, 1, [&](LogLevel, std::string_view line) { lines.append(line).append("\n"); });
+  const auto met = meet_by_store(config, store, log, 50ms);
+  ASSERT_FALSE(met);
+  EXPECT_EQ(met.error().context().rank, 0);
+  EXPECT_THAT(lines, HasSubstr("warning: still waiting for rank 0 of 2"));
 }
 
 TEST(StoreMeeting, OnlyAddressesThatMayLeadElsewhereAreTold) {

@@ -210,25 +210,81 @@ TEST_F(ControlAbuse, AVisitorThatGoesAgainBeforeItAsksToJoinIsNobodysDeath) {
   EXPECT_EQ(world_.of(0).first()->text, "still heard");
 }
 
-TEST(ControlFormation, AnAbsentParentEndsAtTheDeadline) {
+// What is logged while a world of two, of which one does not come, waits for it; and the error at the end.
+struct LonelyStart {
+  std::string lines;
+  Status error;
+};
+LonelyStart start_alone(
+    Rank self, const std::function<void(Board&)>& before = [](Board&) {}) {
+  LonelyStart end;
   World world(2);
-  world.config.rendezvous_timeout = 200ms;
-  world.config.rank = 1;
+  world.config.rendezvous_timeout = 400ms;
+  world.options.note_silence_after = 50ms;
+  world.config.rank = self;
+  before(world.board);
+  // The thread that starts it waits, so it is the only one that logs.
+  const Log log(LogLevel::warning, self, [&](LogLevel, std::string_view line) { end.lines.append(line).append("\n"); });
   BoardBootstrap bootstrap(world.board);
-  const auto plane = start_control_plane(world.config, "", bootstrap, world.log, world.options);
-  ASSERT_FALSE(plane.has_value());
-  EXPECT_EQ(plane.error().code(), ErrorCode::timeout);
+  const auto plane = start_control_plane(world.config, "", bootstrap, log, world.options);
+  EXPECT_FALSE(plane.has_value());
+  if (!plane) end.error = plane.error();
+  return end;
 }
 
-TEST(ControlFormation, AnAbsentChildEndsAtTheDeadline) {
-  World world(2);
-  world.config.rendezvous_timeout = 200ms;
-  world.config.rank = 0;
-  BoardBootstrap bootstrap(world.board);
-  const auto plane = start_control_plane(world.config, "", bootstrap, world.log, world.options);
-  ASSERT_FALSE(plane.has_value());
-  EXPECT_EQ(plane.error().code(), ErrorCode::timeout);
-  EXPECT_THAT(plane.error().message(), HasSubstr("0 of 1 are up"));
+TEST(ControlFormation, AnAbsentParentIsNamedMeanwhileAndAtTheDeadline) {
+  const LonelyStart end = start_alone(1);
+  EXPECT_EQ(end.error.code(), ErrorCode::timeout);
+  EXPECT_EQ(end.error.context().rank, 0);
+  EXPECT_THAT(end.error.message(), HasSubstr("rank 0 of 2, which has not published its control address"));
+  EXPECT_THAT(end.lines, HasSubstr("warning: still waiting for rank 0 of 2, which has not published"));
+}
+
+TEST(ControlFormation, AParentThatCannotBeReachedIsNamedMeanwhileAndAtTheDeadline) {
+  const LonelyStart end = start_alone(1, [](Board& board) { board.put("control/0", "127.0.0.1:1"); });
+  EXPECT_EQ(end.error.code(), ErrorCode::timeout);
+  EXPECT_EQ(end.error.context().rank, 0);
+  EXPECT_THAT(end.error.message(), HasSubstr("for the control connection to rank 0 at 127.0.0.1:1"));
+  EXPECT_THAT(end.lines, HasSubstr("warning: still waiting for the control connection to rank 0 at 127.0.0.1:1"));
+}
+
+TEST(ControlFormation, AnAbsentChildIsNamedMeanwhileAndAtTheDeadline) {
+  const LonelyStart end = start_alone(0);
+  EXPECT_EQ(end.error.code(), ErrorCode::timeout);
+  EXPECT_EQ(end.error.context().rank, 1);
+  EXPECT_THAT(end.error.message(), HasSubstr("for rank 1 of 2 to connect to the control port of rank 0 at 127.0.0.1:"));
+  EXPECT_THAT(end.lines, HasSubstr("warning: still waiting for rank 1 of 2 to connect to the control port of rank 0"));
+}
+
+// Rank 1 has its connection to rank 0, and rank 2 has none: rank 1 cannot know why, but of whom it has not heard.
+TEST(ControlFormation, ARankThatOnlyOthersWaitForIsNamedByAll) {
+  World world(3);
+  world.config.rendezvous_timeout = 3s;
+  world.options.note_silence_after = 100ms;
+  std::mutex mutex;
+  std::vector<std::string> lines(2);
+  world.planes.resize(2);
+  std::vector<Status> ends(2);
+  std::vector<std::thread> ranks;
+  for (const Rank rank : {0, 1})
+    ranks.emplace_back([&, rank] {
+      const auto index = static_cast<std::size_t>(rank);
+      Config own = world.config;
+      own.rank = rank;
+      const Log log(LogLevel::warning, rank, [&, index](LogLevel, std::string_view line) {
+        const std::lock_guard lock(mutex);
+        lines[index].append(line).append("\n");
+      });
+      BoardBootstrap bootstrap(world.board);
+      const auto plane = start_control_plane(own, "", bootstrap, log, world.options);
+      ASSERT_FALSE(plane.has_value());
+      ends[index] = plane.error();
+    });
+  for (auto& rank : ranks) rank.join();
+  EXPECT_THAT(ends[0].message(), HasSubstr("rank 2 of 3")) << "whichever of the two was first";
+  EXPECT_THAT(ends[1].message(), HasSubstr("rank 2 of 3")) << "whichever of the two was first";
+  EXPECT_THAT(lines[0], HasSubstr("still waiting for rank 2 of 3 to connect"));
+  EXPECT_THAT(lines[1], HasSubstr("still waiting for word of rank 2 of 3 over the control plane"));
 }
 
 }  // namespace

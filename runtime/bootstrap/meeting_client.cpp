@@ -29,8 +29,21 @@ Result<std::unique_ptr<MeetingClient>> MeetingClient::meet(const MasterSearch& s
 
 MeetingClient::~MeetingClient() {
   if (!link_ || !link_->is_open()) return;
-  if (welcome_.job_nonce != 0 && failure_.ok()) link_->send(meeting::type_of(Message::done), "");
+  if (welcome_.job_nonce != 0 && !finished_) give_up(meeting::failed_start());
+  if (failure_.ok()) link_->send(meeting::type_of(Message::done), "");
   flush(flush_limit);
+}
+
+Status MeetingClient::failure() {
+  loop_.poll();
+  return failure_;
+}
+
+void MeetingClient::give_up(const Status& why) {
+  if (!failure_.ok()) return;  // they know
+  failure_ = why;
+  link_->send(meeting::type_of(Message::give_up), meeting::encode(why));
+  loop_.poll();
 }
 
 Status MeetingClient::join(const MasterSearch& search, meeting::Join join) {
@@ -52,8 +65,7 @@ Status MeetingClient::join(const MasterSearch& search, meeting::Join join) {
   }
   std::string text = fmt::format("waited {} for the other ranks", duration_text(search.deadline - search.started));
   if (!last_note_.empty()) text += fmt::format(" (rank 0 said: {})", last_note_);
-  link_->send(meeting::type_of(Message::give_up), meeting::encode_text(text));
-  failure_ = Status(ErrorCode::timeout, text);
+  give_up(Status(ErrorCode::timeout, text));
   return failure_;
 }
 

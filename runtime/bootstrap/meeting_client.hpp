@@ -20,10 +20,13 @@ class MeetingClient {
   /// Finds rank 0, joins and waits until all are there.
   static Result<std::unique_ptr<MeetingClient>> meet(const MasterSearch& search, const meeting::Join& join,
                                                      const Log& log);
-  ~MeetingClient();  // tells rank 0 that this rank needs nothing more
+  ~MeetingClient();  // tells rank 0 that this rank needs nothing more; or, if it has not finished, that it has failed
 
   Status put(const std::string& key, const std::string& value);
   Result<std::string> get(const std::string& key, std::chrono::steady_clock::time_point deadline);
+  Status failure();
+  void give_up(const Status& why);
+  void finish() { finished_ = true; }
   std::uint64_t job_nonce() const { return welcome_.job_nonce; }
   bool all_on_this_host() const { return welcome_.all_on_this_host; }
   std::string local_address() const { return local_address_; }
@@ -45,6 +48,7 @@ class MeetingClient {
   std::set<std::string> asked_;
   std::string last_note_;
   Status failure_;
+  bool finished_ = false;
 };
 
 }  // namespace fabring

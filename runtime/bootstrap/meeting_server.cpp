@@ -69,6 +69,7 @@ Result<std::unique_ptr<MeetingServer>> MeetingServer::start(const std::vector<ne
 
 MeetingServer::~MeetingServer() {
   if (!thread_.joinable()) return;
+  if (!finished_) give_up(meeting::failed_start());
   loop_.post([this] { close_soon(); });
   thread_.join();
 }
@@ -100,6 +101,21 @@ Result<std::string> MeetingServer::get(const std::string& key, std::chrono::stea
   if (!failure_.ok()) return failure_;
   if (!in_time) return Status(ErrorCode::timeout, fmt::format("no rank has published '{}' in time", key));
   return values_.at(key);
+}
+
+Status MeetingServer::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+void MeetingServer::give_up(const Status& why) {
+  const meeting::Join& self = terms_.self;
+  loop_.post(
+      [this, status = Status(why.code(),
+                             fmt::format("rank 0 (host {}, pid {}) gave up: {}", self.host, self.pid, why.message()),
+                             meeting::about(0, self.host))] { fail(status); });
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return thread_ended_; });
 }
 
 bool MeetingServer::all_on_this_host() const {
@@ -198,11 +214,11 @@ bool MeetingServer::on_frame(const VisitorPtr& visitor, std::uint8_t type, std::
       end_if_possible();
       return true;
     case Message::give_up: {
-      const auto text = meeting::decode_text(payload);
-      if (!text) return false;
+      const auto why = meeting::decode_status(payload);
+      if (!why) return false;
       informed_[static_cast<std::size_t>(visitor->rank)] = true;
       visitor->done = true;
-      fail(Status(ErrorCode::timeout, fmt::format("{} gave up: {}", who(*visitor), *text),
+      fail(Status(why->code(), fmt::format("{} gave up: {}", who(*visitor), why->message()),
                   meeting::about(visitor->rank, visitor->join.host)));
       return true;
     }

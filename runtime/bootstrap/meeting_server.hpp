@@ -41,7 +41,7 @@ class MeetingServer {
   /// of the last if it has none.
   static Result<std::unique_ptr<MeetingServer>> start(const std::vector<net::SocketAddress>& addresses,
                                                       const MeetingTerms& terms, const Log& log);
-  /// Stays until all ranks are done or the closing limit passed.
+  /// Stays until all ranks are done or the closing limit passed. If this rank has not finished, its start has failed.
   ~MeetingServer();
 
   /// Another rank 0 of this job may listen at these places, which we could not have: then the rendezvous fails, on both
@@ -52,6 +52,10 @@ class MeetingServer {
   Status wait_for_all();
   Status put(const std::string& key, const std::string& value);
   Result<std::string> get(const std::string& key, std::chrono::steady_clock::time_point deadline);
+  Status failure() const;
+  /// Returns once the others have been told.
+  void give_up(const Status& why);
+  void finish() { finished_ = true; }
   std::uint64_t job_nonce() const { return nonce_; }
   bool all_on_this_host() const;
   std::string local_address() const;
@@ -122,6 +126,7 @@ class MeetingServer {
   bool thread_ended_ = false;
   bool same_host_ = true;
 
+  bool finished_ = false;  // rank 0's thread's
   std::thread thread_;
 };
 

@@ -126,6 +126,8 @@ Result<StoreMeeting> decode_store_meeting(std::string_view value) {
                 "same keys");
 }
 
+Status failed_start() { return Status(ErrorCode::peer_lost, "its start has failed: look at its output"); }
+
 ErrorContext about(Rank rank, std::string host) {
   ErrorContext context;
   context.rank = rank;

@@ -28,7 +28,7 @@ enum class Message : std::uint8_t {
   get,       ///< rank -> 0 (key)
   value,     ///< 0 -> rank (Pair)
   done,      ///< rank -> 0: I need nothing more
-  give_up,   ///< rank -> 0: I leave before the others came (text)
+  give_up,   ///< rank -> 0: I leave before the others came, or my start has failed (Status)
 };
 inline std::uint8_t type_of(Message message) { return static_cast<std::uint8_t>(message); }
 
@@ -75,6 +75,9 @@ std::optional<Status> decode_status(std::string_view payload);
 std::optional<std::string> decode_text(std::string_view payload);
 /// Errors: why it did not take place, as rank 0 says; mismatch if the store has something else.
 Result<StoreMeeting> decode_store_meeting(std::string_view value);
+
+/// What others are told of a rank that went without a word why.
+Status failed_start();
 
 /// The context of an error that is about one rank.
 ErrorContext about(Rank rank, std::string host = {});

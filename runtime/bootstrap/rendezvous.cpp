@@ -38,6 +38,9 @@ class ServingBootstrap final : public Bootstrap {
     return server_->put(key, value);
   }
   Result<std::string> get(const std::string& key, SteadyTime deadline) override { return server_->get(key, deadline); }
+  Status failure() override { return server_->failure(); }
+  void give_up(const Status& why) override { server_->give_up(why); }
+  void finish() override { server_->finish(); }
   std::uint64_t job_nonce() const override { return server_->job_nonce(); }
   std::string local_address() const override { return address_; }
   bool all_on_this_host() const override { return server_->all_on_this_host(); }
@@ -60,6 +63,9 @@ class VisitingBootstrap final : public Bootstrap {
     FABRING_TRY(check_entry(key, ""));
     return client_->get(key, deadline);
   }
+  Status failure() override { return client_->failure(); }
+  void give_up(const Status& why) override { client_->give_up(why); }
+  void finish() override { client_->finish(); }
   std::uint64_t job_nonce() const override { return client_->job_nonce(); }
   std::string local_address() const override { return address_; }
   bool all_on_this_host() const override { return client_->all_on_this_host(); }

@@ -24,6 +24,9 @@ constexpr std::size_t most_reason_bytes = 900;  // of an error, so that it fits 
 constexpr auto time_to_resolve = 2s;
 constexpr auto time_for_bad_news = 2s;  // rank 0 gives up at the deadline, and what it publishes needs to arrive
 
+// Between two looks for a rank that failed: all ranks look at one store.
+constexpr auto first_pause = 50ms, longest_pause = 1000ms;
+
 using meeting::StoreMeeting;
 
 std::chrono::nanoseconds time_left(SteadyTime deadline) {
@@ -32,16 +35,49 @@ std::chrono::nanoseconds time_left(SteadyTime deadline) {
 
 std::string join_key(Rank rank) { return fmt::format("join/{}", rank); }
 
+/// Where the first rank whose start fails after the meeting says so. Of two at once one may not be heard.
+constexpr const char* failed_key = "failed";
+
+void publish_failure(Store& store, Rank self, const Status& why) {
+  if (store.get(failed_key, 0ns)) return;
+  const std::string text =
+      fmt::format("rank {} (host {}, pid {}) gave up: {}", self, host_name(), ::getpid(), why.message());
+  (void)store.put(failed_key,
+                  meeting::encode(Status(why.code(), text.substr(0, most_reason_bytes), meeting::about(self))));
+}
+
 class StoreBootstrap final : public Bootstrap {
  public:
-  StoreBootstrap(Store& store, StoreMeeting meeting, std::string address)
-      : store_(store), meeting_(std::move(meeting)), address_(std::move(address)) {}
+  StoreBootstrap(Store& store, Rank self, StoreMeeting meeting, std::string address)
+      : store_(store), self_(self), meeting_(std::move(meeting)), address_(std::move(address)) {}
+  ~StoreBootstrap() override {
+    if (!finished_) give_up(meeting::failed_start());
+  }
   Status put(const std::string& key, const std::string& value) override { return store_.put(key, value); }
   Result<std::string> get(const std::string& key, SteadyTime deadline) override {
     auto value = store_.get(key, time_left(deadline));
     if (value || value.error().code() != ErrorCode::timeout) return value;
     return Status(ErrorCode::timeout, fmt::format("no rank has published '{}' in the store in time", key));
   }
+  Status failure() override {
+    const SteadyTime now = std::chrono::steady_clock::now();
+    if (!failure_.ok() || now < next_look_) return failure_;
+    auto told = store_.get(failed_key, 0ns);
+    next_look_ = std::chrono::steady_clock::now() + pause_;
+    pause_ = std::min<std::chrono::milliseconds>(2 * pause_, longest_pause);
+    if (!told) return told.error().code() == ErrorCode::timeout ? Status() : failure_ = told.error();
+    const auto status = meeting::decode_status(*told);
+    failure_ = status ? *status
+                      : Status(ErrorCode::mismatch,
+                               "what the store has for a rank that failed cannot be read: another "
+                               "version, or another program that uses the same keys");
+    return failure_;
+  }
+  void give_up(const Status& why) override {
+    finished_ = true;
+    if (failure_.ok()) publish_failure(store_, self_, why);
+  }
+  void finish() override { finished_ = true; }
   std::uint64_t job_nonce() const override { return meeting_.job_nonce; }
   std::string local_address() const override { return address_; }
   bool all_on_this_host() const override { return meeting_.all_on_this_host; }
@@ -49,8 +85,13 @@ class StoreBootstrap final : public Bootstrap {
 
  private:
   Store& store_;
+  const Rank self_;
   const StoreMeeting meeting_;
   const std::string address_;
+  bool finished_ = false;
+  Status failure_;
+  SteadyTime next_look_;
+  std::chrono::milliseconds pause_ = first_pause;
 };
 
 struct Joins {
@@ -194,7 +235,8 @@ Result<std::unique_ptr<Bootstrap>> meet_by_store(const Config& config, Store& st
     }
     FABRING_TRY(store.put("meeting", meeting::encode(*meeting)));
     std::string address = meeting->master;
-    return std::unique_ptr<Bootstrap>(std::make_unique<StoreBootstrap>(store, std::move(*meeting), std::move(address)));
+    return std::unique_ptr<Bootstrap>(
+        std::make_unique<StoreBootstrap>(store, config.rank, std::move(*meeting), std::move(address)));
   }
   const meeting::Join self{fingerprint, host_name(), static_cast<std::uint32_t>(::getpid()),
                            reachable_elsewhere(named_addresses(config, wait.deadline))};
@@ -204,13 +246,16 @@ Result<std::unique_ptr<Bootstrap>> meet_by_store(const Config& config, Store& st
   auto meeting = meeting::decode_store_meeting(*value);
   if (!meeting) return meeting.error();
   std::string address = source_address_towards(meeting->master);
-  if (address.empty())
-    return Status(
-        ErrorCode::unavailable,
-        fmt::format("this host ({}) has no route to {}, the address of rank 0; set FABRING_INTERFACE on rank 0 "
-                    "to an interface that all hosts reach",
-                    host_name(), meeting->master));
-  return std::unique_ptr<Bootstrap>(std::make_unique<StoreBootstrap>(store, std::move(*meeting), std::move(address)));
+  if (address.empty()) {
+    Status why(ErrorCode::unavailable,
+               fmt::format("this host ({}) has no route to {}, the address of rank 0; set FABRING_INTERFACE on rank 0 "
+                           "to an interface that all hosts reach",
+                           host_name(), meeting->master));
+    publish_failure(store, config.rank, why);
+    return why;
+  }
+  return std::unique_ptr<Bootstrap>(
+      std::make_unique<StoreBootstrap>(store, config.rank, std::move(*meeting), std::move(address)));
 }
 
 }  // namespace fabring

@@ -2,6 +2,7 @@
 // Meeting by a store that the embedding framework hands us. Every rank says where it is; rank 0 reads what all have
 // said and publishes, once, what all need to know: the job's nonce, whether loopback is enough, and an address of rank
 // 0, by which the others find the interface that leads to it. Rank 0 reads n values, every other rank one.
+// One whose start fails after that says so there too; the others look for it about once a second while they start.
 
 #include <chrono>
 #include <memory>

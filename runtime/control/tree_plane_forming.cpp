@@ -83,7 +83,9 @@ Result<net::SocketAddress> TreePlane::address_of_parent(Forming& forming) {
                         fmt::format("rank {} of {}, which has not published its control address: look at its output",
                                     parent, config_.world_size)};
   for (;;) {
-    auto published = forming.bootstrap.get(key_of(parent), std::min(forming.deadline, forming.next_note));
+    const SteadyTime until = std::min({forming.deadline, forming.next_note, std::chrono::steady_clock::now() + 500ms});
+    auto published = forming.bootstrap.get(key_of(parent), until);
+    FABRING_TRY(forming.bootstrap.failure());
     if (published) {
       auto address = net::SocketAddress::parse(*published);
       if (address) return address;
@@ -106,8 +108,7 @@ Status TreePlane::wait_forming(Forming& forming, const std::function<bool()>& fo
       if (lost_) return status_of(*lost_);
       awaited = awaited_locked();
     }
-    const auto failed = forming.bootstrap.get("control/failed", std::chrono::steady_clock::now());
-    if (!failed && failed.error().code() != ErrorCode::timeout) return failed.error();
+    FABRING_TRY(forming.bootstrap.failure());
     FABRING_TRY(not_yet(forming, awaited));
   }
 }

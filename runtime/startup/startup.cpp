@@ -107,7 +107,11 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
   auto bootstrap = store != nullptr ? meet_by_store(config, *store, log) : rendezvous(config, secret, log);
   if (!bootstrap) return bootstrap.error();
   auto started = ControlPlane::start(config, secret, **bootstrap, log);
-  if (!started) return started.error();
+  if (!started) {
+    (*bootstrap)->give_up(started.error());
+    return started.error();
+  }
+  (*bootstrap)->finish();  // the control plane tells the others from here on
   std::unique_ptr<ControlPlane> control = std::move(*started);
   Gathering gather(*control);
 

@@ -27,13 +27,13 @@ void run(std::string_view input) {
     case meeting::Message::value:
       return exact(payload, meeting::decode_pair);
     case meeting::Message::failed:
+    case meeting::Message::give_up:
       if (const auto status = meeting::decode_status(payload)) {
         require(!status->ok(), "what failed is an error");
         require(fit_to_be_shown(status->message()), "its text is fit to be shown");
       }
       return settled(payload, meeting::decode_status, [](const Status& status) { return meeting::encode(status); });
     case meeting::Message::get:
-    case meeting::Message::give_up:
     case meeting::Message::waiting:
       if (const auto text = meeting::decode_text(payload))
         require(meeting::decode_text(meeting::encode_text(*text)) == text, "a text stays what it is");

@@ -77,7 +77,10 @@ struct Meeting {
   /// Changes what one process is told; called with its place in the list of processes.
   std::function<void(int process, Config& config, std::string& secret)> change = [](int, Config&, std::string&) {};
   /// While the bootstraps are alive, in each thread.
+  /// All but the rank `failing` finish after it.
   std::function<void(int process, Bootstrap& bootstrap)> use = [](int, Bootstrap&) {};
+
+  Rank failing = -1;
 
   explicit Meeting(int world) {
     base.world_size = world;
@@ -102,6 +105,7 @@ struct Meeting {
         if (!hosts.empty()) own_options.fingerprint = hosts[i];
         auto met = rendezvous(config, own_secret, notes.log(config.rank), own_options);
         if (met) use(static_cast<int>(i), **met);
+        if (met && ranks[i] != failing) (*met)->finish();
         if (!met) ends[i] = met.error();
       });
     }

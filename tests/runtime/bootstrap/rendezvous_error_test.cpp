@@ -2,6 +2,7 @@
 
 #include "runtime/bootstrap/rendezvous.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <sched.h>
 
@@ -356,6 +357,34 @@ TEST_F(RendezvousError, ARankThatGivesUpEndsItForAll) {
   for (const Status& end : meeting.run({0, 1})) {
     EXPECT_EQ(end.code(), ErrorCode::timeout) << end.to_string();
     EXPECT_THAT(end.message(), HasSubstr("waited 1.5 s for the other ranks"));
+  }
+}
+
+// As its control plane could not start: no thread, no descriptor. Its connection ends in good order.
+TEST_F(RendezvousError, ARankWhoseStartFailsAfterTheMeetingIsNamedAtOnce) {
+  for (const Rank failing : {0, 2}) {
+    for (const bool says_why : {false, true}) {
+      Meeting meeting(3);
+      meeting.failing = failing;
+      meeting.use = [&](int process, Bootstrap& bootstrap) {
+        if (process == failing) {
+          if (says_why) bootstrap.give_up(Status(ErrorCode::unavailable, "no thread can be started"));
+          return;
+        }
+        const auto since = steady_clock::now();
+        const auto value = bootstrap.get("control/" + std::to_string(failing), steady_clock::now() + patience);
+        ASSERT_FALSE(value.has_value());
+        EXPECT_LT(steady_clock::now() - since, 5s);
+        EXPECT_EQ(value.error().context().rank, failing);
+        EXPECT_EQ(value.error().code(), says_why ? ErrorCode::unavailable : ErrorCode::peer_lost);
+        EXPECT_THAT(value.error().message(),
+                    AllOf(HasSubstr(fmt::format("rank {} (host", failing)),
+                          HasSubstr(says_why ? "gave up: no thread can be started" : "gave up: its start has failed")));
+        EXPECT_EQ(bootstrap.failure().message(), value.error().message());
+      };
+      for (const Status& end : meeting.run_all())  // of those that had not heard yet that all are here
+        EXPECT_TRUE(end.ok() || end.context().rank == failing) << end.to_string();
+    }
   }
 }
 

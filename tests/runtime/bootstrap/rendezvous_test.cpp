@@ -67,6 +67,7 @@ TEST(Rendezvous, RanksOfOtherHostsAreNoticed) {
         auto met = rendezvous(config, "", meeting.notes.log(rank, level), options);
         ASSERT_TRUE(met.has_value());
         together += (*met)->all_on_this_host();
+        (*met)->finish();
       });
     }
     for (auto& thread : threads) thread.join();

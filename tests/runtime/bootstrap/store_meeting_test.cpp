@@ -115,6 +115,68 @@ TEST(StoreMeeting, ThatRankZeroDoesNotComeIsSaidMeanwhile) {
   EXPECT_THAT(lines, HasSubstr("warning: still waiting for rank 0 of 2"));
 }
 
+struct StoreWorld {
+  explicit StoreWorld(int size) { config.world_size = size, config.rendezvous_timeout = 60s; }
+  /// All ranks meet, each in a thread of its own, and then do this.
+  void each(const std::function<void(Rank, Bootstrap&)>& body) {
+    std::vector<std::thread> ranks;
+    for (Rank rank = 0; rank < config.world_size; ++rank)
+      ranks.emplace_back([&, rank] {
+        Config own = config;
+        own.rank = rank;
+        auto met = meet_by_store(own, store, Log());
+        ASSERT_TRUE(met) << met.error().message();
+        body(rank, **met);
+      });
+    for (auto& rank : ranks) rank.join();
+  }
+  Config config;
+  MapStore store;
+};
+
+TEST(StoreMeeting, ARankWhoseStartFailsAfterTheMeetingIsNamedAtOnce) {
+  for (const bool says_why : {false, true}) {
+    StoreWorld world(3);
+    world.each([&](Rank rank, Bootstrap& bootstrap) {
+      if (rank == 2) {
+        if (says_why) bootstrap.give_up(Status(ErrorCode::unavailable, "no thread can be started"));
+        return;
+      }
+      const auto end = std::chrono::steady_clock::now() + 60s;
+      Status heard;
+      while (heard.ok() && std::chrono::steady_clock::now() < end) {
+        std::this_thread::yield();
+        heard = bootstrap.failure();
+      }
+      EXPECT_EQ(heard.context().rank, 2);
+      EXPECT_EQ(heard.code(), says_why ? ErrorCode::unavailable : ErrorCode::peer_lost);
+      EXPECT_THAT(heard.message(), HasSubstr("rank 2 (host"));
+      EXPECT_THAT(heard.message(), HasSubstr(says_why ? "no thread can be started" : "its start has failed"));
+    });
+  }
+}
+
+TEST(StoreMeeting, WhoseStartSucceedsIsNoFailure) {
+  StoreWorld world(2);
+  world.each([](Rank, Bootstrap& bootstrap) { bootstrap.finish(); });
+  EXPECT_FALSE(world.store.values.contains("failed"));
+}
+
+// A store serves all ranks of a job.
+TEST(StoreMeeting, TheStoreIsNotAskedAgainAndAgainWhetherARankHasFailed) {
+  StoreWorld world(2);
+  world.each([&](Rank rank, Bootstrap& bootstrap) {
+    const auto end = std::chrono::steady_clock::now() + 2s;
+    while (rank == 1 && std::chrono::steady_clock::now() < end) {
+      EXPECT_TRUE(bootstrap.failure().ok());
+      std::this_thread::yield();
+    }
+    bootstrap.finish();
+  });
+  EXPECT_GE(world.store.looks["failed"], 1);
+  EXPECT_LE(world.store.looks["failed"], 8) << "in 2 s";
+}
+
 TEST(StoreMeeting, OnlyAddressesThatMayLeadElsewhereAreTold) {
   const bool possible = with_two_interfaces([] {
     std::vector<net::SocketAddress> named;

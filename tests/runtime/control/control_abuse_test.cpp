@@ -256,6 +256,36 @@ TEST(ControlFormation, AnAbsentChildIsNamedMeanwhileAndAtTheDeadline) {
   EXPECT_THAT(end.lines, HasSubstr("warning: still waiting for rank 1 of 2 to connect to the control port of rank 0"));
 }
 
+// It has met the others, and has no connection to any of them yet.
+TEST(ControlFormation, ARankWhoseStartFailsEndsItForAllAtOnce) {
+  class BadNews final : public Bootstrap {
+   public:
+    explicit BadNews(Board& board) : board_(board) {}
+    Status put(const std::string& key, const std::string& value) override { return board_.put(key, value); }
+    Result<std::string> get(const std::string& key, steady_clock::time_point deadline) override {
+      return board_.get(key, deadline);
+    }
+    Status failure() override { return Status(ErrorCode::unavailable, "rank 2 gave up"); }
+    std::uint64_t job_nonce() const override { return board_.job_nonce(); }
+    std::string local_address() const override { return board_.local_address(); }
+    bool all_on_this_host() const override { return true; }
+    std::uint64_t strangers() const override { return 0; }
+
+   private:
+    BoardBootstrap board_;
+  };
+  for (const Rank self : {0, 1}) {  // one waits for connections, the other for an address
+    World world(3);
+    world.config.rank = self;
+    BadNews bootstrap(world.board);
+    const auto since = steady_clock::now();
+    const auto plane = start_control_plane(world.config, "", bootstrap, world.log, world.options);
+    ASSERT_FALSE(plane.has_value());
+    EXPECT_EQ(plane.error().message(), "rank 2 gave up");
+    EXPECT_LT(steady_clock::now() - since, patience / 4);
+  }
+}
+
 // Rank 1 has its connection to rank 0, and rank 2 has none: rank 1 cannot know why, but of whom it has not heard.
 TEST(ControlFormation, ARankThatOnlyOthersWaitForIsNamedByAll) {
   World world(3);

@@ -65,9 +65,16 @@ class NetCheck {
     }
     auto bootstrap = rendezvous(config_, secret_, log_);
     if (!bootstrap) return writable ? could_not_meet(bootstrap.error()) : exit_could_not_run;
+    const int code = check_with(**bootstrap, limit, writable);
+    (*bootstrap)->finish();
+    return code;
+  }
+
+ private:
+  int check_with(Bootstrap& bootstrap, std::chrono::milliseconds limit, bool writable) {
     const SteadyTime end = began_ + limit;
     const SteadyTime met = std::chrono::steady_clock::now();
-    BlobExchange exchange(**bootstrap);
+    BlobExchange exchange(bootstrap);
     if (!writable) {
       (void)exchange.put("net/doors", encode_doors({}));
       (void)exchange.put("net/verdict", std::string(1, static_cast<char>('0' + exit_could_not_run)));
@@ -76,7 +83,7 @@ class NetCheck {
     HandshakeOptions greeting;
     greeting.purpose = Purpose::data;
     greeting.job_id = config_.job_id;
-    greeting.job_nonce = (*bootstrap)->job_nonce();
+    greeting.job_nonce = bootstrap.job_nonce();
     greeting.self = config_.rank;
     greeting.world_size = config_.world_size;
     greeting.secret = secret_;
@@ -91,7 +98,7 @@ class NetCheck {
     facts.pid = static_cast<std::uint32_t>(::getpid());
     facts.settings = settings_of(process_environment());
     FabricProbe fabric(limits.large);
-    open_doors(config_, **bootstrap, secret_, probe, fabric, facts);
+    open_doors(config_, bootstrap, secret_, probe, fabric, facts);
     Status status = probe.start();
     if (status.ok()) status = exchange.put(fmt::format("net/facts/{}", config_.rank), facts.encode());
     // Facts within a quarter of what is left, probes until three quarters.
@@ -114,7 +121,6 @@ class NetCheck {
     return judge_all(exchange, status);
   }
 
- private:
   Status call_all(const NetCalls& calls, NetProbe& probe, FabricProbe& fabric, BlobExchange& exchange,
                   SteadyTime deadline, std::vector<Probe>& found) {
     FABRING_TRY(fabric.start(calls.fabric));

@@ -138,7 +138,7 @@ class TreePlane final : public ControlPlane {
   bool given_up(Rank rank) const { return firsts_.contains({0, rank}); }
   bool may_return_to(Rank parent) const;
   void return_to_parent(Failure accusation);
-  void accuse();
+  void accuse(const Failure& accusation);
   void find_parent();
   void parent_found(Rank rank, NeighbourMeeting::Found found, std::unique_ptr<net::Stream> stream);
   void somebody_came(Rank peer, std::unique_ptr<net::Stream> stream);
@@ -193,7 +193,7 @@ class TreePlane final : public ControlPlane {
   std::vector<Failure> undelivered_;
   std::vector<control::Goodbye> goodbyes_heard_;  // in their order
   std::shared_ptr<void> search_;                  // for a parent: a visit, or the pause before the next
-  std::optional<Failure> accusation_;             // of the parent, unless that takes this rank back
+  std::optional<Failure> accusation_;             // of the parent alone, unless that takes this rank back
   std::shared_ptr<void> return_;                  // a visit to it
   int returns_ = 0;
   std::set<Rank> asked_;                         // in this round of the search

@@ -182,7 +182,7 @@ void TreePlane::on_end(Link& link, const std::string& why) {
   if (stopping_) return end_if_closed();
   if (link.state == Link::State::visiting) return;
   if (link.state == Link::State::asking) {
-    if (accusation_ && accusation_->culprit == link.peer) accuse();
+    if (accusation_ && accusation_->culprit == link.peer) accuse(*std::exchange(accusation_, std::nullopt));
     return find_parent();
   }
   bool said_goodbye = false;
@@ -210,8 +210,7 @@ void TreePlane::on_end(Link& link, const std::string& why) {
         duration_text(still), duration_text(config_.silence_timeout));
   Failure accusation{ErrorCode::peer_lost, link.peer, self_, 0, fmt::format("{} died: {}", name, how)};
   if (may_return_to(link.peer)) return return_to_parent(std::move(accusation));
-  accusation_ = std::move(accusation);
-  accuse();
+  accuse(accusation);
 }
 
 // Ranks are lost one by one, also where a host takes several with it: a group that has only the second of them waits

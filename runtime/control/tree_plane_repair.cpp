@@ -44,15 +44,14 @@ void TreePlane::return_to_parent(Failure accusation) {
         return_.reset();
         if (!accusation_) return;  // others have said so meanwhile
         accusation_->ended = found == NeighbourMeeting::Found::ended;
-        if (found != NeighbourMeeting::Found::alive) return accuse();
+        if (found != NeighbourMeeting::Found::alive) return accuse(*std::exchange(accusation_, std::nullopt));
         Link& link = open_link(parent, std::move(stream), Link::State::asking);
         link.stream->send(static_cast<std::uint8_t>(Message::join), "");
       });
 }
 
 // First why, here and to the others: who waits and hears only that a rank is gone names those behind it instead.
-void TreePlane::accuse() {
-  const Failure accusation = *std::exchange(accusation_, std::nullopt);
+void TreePlane::accuse(const Failure& accusation) {
   const Rank rank = accusation.culprit;
   bool said_goodbye = false;
   {

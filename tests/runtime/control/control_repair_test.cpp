@@ -152,6 +152,24 @@ TEST(ControlRepair, AParentThatIsStoppedAndComesBackIsNotLost) {
   });
 }
 
+// Rank 2 stands still while its parent dies and then its child, so that it hears of both at once, in this order. While
+// it looks whether its parent takes it back it accuses its child.
+TEST(ControlRepair, WhoLosesItsParentAndAChildAtOnceIsBackWithAllBelowIt) {
+  World world(25);
+  world.start();
+  std::promise<void> stands, go_on;
+  world.plane(2).after(0ms, [&stands, until = go_on.get_future().share()] {
+    stands.set_value();
+    until.wait();
+  });
+  stands.get_future().wait();
+  world.kill(0);
+  world.kill(17);
+  go_on.set_value();
+  world.plane(1).report(abort_of_group());
+  expect_all_told(world, {0, 17}, {0, 17});
+}
+
 // It was silent for too long, and finds its connections closed when it goes on.
 TEST(ControlRepair, WhoIsGivenUpIsToldSoAndThoseBelowItGoOnWithoutIt) {
   ControlOptions options;

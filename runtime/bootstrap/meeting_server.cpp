@@ -19,11 +19,11 @@ namespace {
 constexpr auto join_limit = 5s;
 constexpr std::size_t values_per_rank = 16;
 
-/// May a visitor that was refused so be a rank of ours with a wrong setting? Not one that is at another job's door.
-/// Where ranks prove a secret, nothing is known of one whose job was not even read.
+/// May a visitor that was refused so be a rank of ours with a wrong setting? Not one that is at another job's door. And
+/// where ranks prove a secret it is known of none that was refused: it has proven nothing, and anybody may say which
+/// rank of which job it is.
 bool could_be_ours(Refusal refusal, bool secret) {
-  if (refusal == Refusal::job || refusal == Refusal::purpose) return false;
-  return !secret || (refusal != Refusal::version && refusal != Refusal::byte_order);
+  return !secret && refusal != Refusal::job && refusal != Refusal::purpose;
 }
 }  // namespace
 
@@ -380,9 +380,9 @@ void MeetingServer::note() {
   note_timer_ = after(terms_.options.note_interval, &MeetingServer::note);
 }
 
-// A visitor that was refused for its version or secret may be a rank of ours with a wrong setting, or a process that
-// has nothing to do with us and must not end our job. We take it for ours once nobody else is missing. One of another
-// job never is: it is named where ranks are missing, and when time is up.
+// A visitor that was refused for its version may be a rank of ours with a wrong setting, or a process that has nothing
+// to do with us and must not end our job. We take it for ours once nobody else is missing. One of another job never is,
+// nor any where ranks prove a secret: it is named where ranks are missing, and when time is up.
 void MeetingServer::judge_refused() {
   if (!failure_.ok() || all_here_ || refused_.empty()) return judge_timer_.reset();
   const auto absent = missing();

@@ -188,19 +188,41 @@ TEST_F(RendezvousError, AVisitorOfAnotherJobDoesNotEndOurs) {
   EXPECT_EQ(ends[2].code(), ErrorCode::mismatch);
 }
 
-TEST_F(RendezvousError, AnotherSecretAndNoSecretEndItForAll) {
+// Nothing is proven of it, so it ends at once, and the others name it when time is up.
+TEST_F(RendezvousError, ARankWithAnotherSecretOrNoneIsNamedWhenTimeIsUp) {
   for (const std::string wrong : {"", "another secret of some length"}) {
+    const std::string what = wrong.empty() ? "set FABRING_SECRET_FILE on all ranks or on none"
+                                           : "FABRING_SECRET_FILE must hold the same bytes";
     Meeting meeting(3);
+    meeting.base.rendezvous_timeout = 2s;
     meeting.secret = "a secret of sufficient length";
-    meeting.change = [&](int process, Config&, std::string& secret) {
-      if (process == 2) secret = wrong;
+    meeting.change = [&](int process, Config& config, std::string& secret) {
+      if (process == 2) secret = wrong, config.rendezvous_timeout = patience;
     };
-    for (const Status& end : meeting.run_all()) {
-      EXPECT_EQ(end.code(), ErrorCode::mismatch) << end.to_string();
-      EXPECT_THAT(end.message(), HasSubstr(wrong.empty() ? "set FABRING_SECRET_FILE on all ranks or on none"
-                                                         : "FABRING_SECRET_FILE must hold the same bytes"));
+    const auto ends = meeting.run_all();
+    EXPECT_EQ(ends[2].code(), ErrorCode::mismatch) << "it need not wait";
+    EXPECT_THAT(ends[2].message(), HasSubstr(what));
+    for (int rank : {0, 1}) {
+      EXPECT_EQ(ends[rank].code(), ErrorCode::timeout) << ends[rank].to_string();
+      EXPECT_THAT(ends[rank].message(), AllOf(HasSubstr("waited 2 s for rank 2 of 3"), HasSubstr(what)));
     }
   }
+}
+
+// A stranger, or a rank of another job at the same port.
+TEST_F(RendezvousError, AVisitorWithoutTheSecretIsNotTakenForTheRankThatIsLate) {
+  Meeting meeting(3);
+  meeting.secret = "a secret of sufficient length";
+  meeting.options.verdict_delay = 1ms;
+  meeting.options.note_interval = 50ms;
+  meeting.change = [&](int process, Config&, std::string& secret) {
+    if (process == 2) secret.clear();
+    if (process == 2) meeting.notes.wait("for rank 2 of 3 (2 came)");
+    if (process == 3) meeting.notes.wait("now; turned away: rank 2 at", 3);
+  };
+  const auto ends = meeting.run({0, 1, 2, 2});
+  EXPECT_EQ(ends[2].code(), ErrorCode::mismatch) << ends[2].to_string();
+  for (int process : {0, 1, 3}) EXPECT_TRUE(ends[process].ok()) << ends[process].to_string();
 }
 
 TEST_F(RendezvousError, APortInUseIsNamed) {

@@ -1,6 +1,7 @@
 #pragma once
-// Log: one line per event on stderr: "fabring r2 warning: text key=value". Never stdout. The level and the rank belong to
-// the engine, so a Log is a value that is handed around, not a global.
+// Log: one line per event on stderr: "fabring r2 warning: text key=value". Never stdout. The level and the rank belong
+// to the engine, so a Log is a value that is handed around, not a global. Where nobody reads stderr, a line waits until
+// somebody does; but not in a thread that others would take for dead meanwhile.
 
 #include <atomic>
 #include <functional>
@@ -23,6 +24,11 @@ class Log {
   void warning(std::string_view text) const { write(LogLevel::warning, text); }
   void info(std::string_view text) const { write(LogLevel::info, text); }
   void debug(std::string_view text) const { write(LogLevel::debug, text); }
+  /// From now on the calling thread drops the lines that stderr does not take at once, and cuts those that are longer
+  /// than a pipe takes in one piece. The next line of any thread says how many were dropped.
+  static void never_wait();
+  /// May lines of the calling thread wait?
+  static bool may_wait();
 
  private:
   LogLevel level_ = LogLevel::warning;

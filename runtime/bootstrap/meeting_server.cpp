@@ -134,6 +134,7 @@ std::shared_ptr<void> MeetingServer::after(std::chrono::nanoseconds delay, Membe
 }
 
 void MeetingServer::run() {
+  Log::never_wait();  // all ranks wait for this thread
   note_timer_ = after(terms_.options.note_interval, &MeetingServer::note);
   deadline_timer_ =
       loop_.after(std::max<std::chrono::nanoseconds>(terms_.deadline - std::chrono::steady_clock::now(), 0ns), [this] {

@@ -19,6 +19,7 @@ constexpr std::size_t busy_link_bytes = 64 * 1024;
 }  // namespace
 
 void TreePlane::run() {
+  Log::never_wait();  // its heartbeats must go on
   last_tick_ = std::chrono::steady_clock::now();
   tick();
   while (!ended_) loop_.run_for(1s);

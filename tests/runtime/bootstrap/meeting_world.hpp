@@ -52,18 +52,23 @@ class Notes {
     return Log(level, rank, [this](LogLevel, std::string_view line) {
       const std::lock_guard lock(mutex_);
       lines_.emplace_back(line);
+      if (Log::may_wait()) patient_.emplace_back(line);
     });
   }
-  int count(const std::string& part) const {
+  int count(const std::string& part) const { return count_in(lines_, part); }
+  /// Of threads that may wait until somebody reads them.
+  int count_patient(const std::string& part) const { return count_in(patient_, part); }
+
+ private:
+  int count_in(const std::vector<std::string>& lines, const std::string& part) const {
     const std::lock_guard lock(mutex_);
     int found = 0;
-    for (const auto& line : lines_) found += line.find(part) != std::string::npos;
+    for (const auto& line : lines) found += line.find(part) != std::string::npos;
     return found;
   }
 
- private:
   mutable std::mutex mutex_;
-  std::vector<std::string> lines_;
+  std::vector<std::string> lines_, patient_;
 };
 
 using Met = std::optional<Result<std::unique_ptr<Bootstrap>>>;

@@ -110,6 +110,7 @@ TEST(Rendezvous, LateRanksAreWaitedForAndNamedMeanwhileOnAllRanks) {
   EXPECT_GE(meeting.notes.count("r0 warning: still waiting for rank 2 of 3"), 1);
   EXPECT_GE(meeting.notes.count("r1 warning: rank 0 is still waiting for rank 2 of 3"), 1);
   EXPECT_GE(meeting.notes.count("(2 came), for "), 1) << "how long comes before what to do";
+  EXPECT_EQ(meeting.notes.count_patient("r0 warning: still waiting"), 0) << "the meeting waits for who writes them";
 }
 
 TEST(Rendezvous, EachIncarnationHasItsOwnNonce) {

@@ -109,6 +109,13 @@ TEST_F(Hosts, ThisHostNeedsNoSsh) {
   EXPECT_EQ(result.out, "here\nhere\n");
 }
 
+TEST_F(Hosts, ThisHostUnderTwoNamesIsRefused) {
+  const auto result = on("localhost:1,b:1,127.0.0.1:1", "echo here");
+  EXPECT_EQ(result.code, 3);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err, HasSubstr("'localhost' and '127.0.0.1' both name this host"));
+}
+
 TEST_F(Hosts, AreReadFromAFileAndFewerRanksFillTheFirst) {
   std::ofstream(folder / "file") << "# two\na slots=2\nb:2\n";
   const auto result = run({"run", "--hostfile", (folder / "file").string(), "--ssh", "sh " + (folder / "ssh").string(),

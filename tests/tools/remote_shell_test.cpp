@@ -29,11 +29,30 @@ TEST(RemoteShell, QuotesThePath) {
 
 TEST(RemoteShell, KnowsThisHostByNameAndAddressWithoutANameService) {
   const auto own = [](const std::string& address) { return address == "10.0.0.1"; };
-  for (const char* here : {"localhost", "10.0.0.1", "node1", "node1.cluster"})
-    EXPECT_TRUE(is_this_host(here, "node1", own)) << here;
-  EXPECT_TRUE(is_this_host("node1", "node1.cluster", own));
+  const auto ask_nobody = [](const std::string& name) -> std::vector<std::string> {
+    ADD_FAILURE() << "asked for " << name;
+    return {};
+  };
+  for (const char* here : {"localhost", "10.0.0.1", "node1"})
+    EXPECT_TRUE(is_this_host(here, "node1", own, ask_nobody)) << here;
+  EXPECT_TRUE(is_this_host("node1.cluster", "node1.cluster", own, ask_nobody));
   for (const char* elsewhere : {"node10", "node", "10.0.0.2", "me@node1", "node2.cluster"})
-    EXPECT_FALSE(is_this_host(elsewhere, "node1", own)) << elsewhere;
+    EXPECT_FALSE(is_this_host(elsewhere, "node1", own, ask_nobody)) << elsewhere;
+}
+
+// Hosts of two domains may have the same short name, and ranks would be started on the wrong one.
+TEST(RemoteShell, ANameThatAgreesUpToTheFirstDotIsThisHostsIfItLeadsHere) {
+  const auto own = [](const std::string& address) { return address == "10.0.0.1"; };
+  const auto service = [](const std::string& name) -> std::vector<std::string> {
+    if (name == "train.a" || name == "train") return {"192.0.2.7", "10.0.0.1"};
+    if (name == "train.b") return {"10.0.0.2"};
+    return {};
+  };
+  EXPECT_TRUE(is_this_host("train.a", "train", own, service));
+  EXPECT_TRUE(is_this_host("train", "train.a", own, service));
+  EXPECT_FALSE(is_this_host("train.b", "train", own, service));
+  EXPECT_FALSE(is_this_host("train.unknown", "train", own, service));
+  EXPECT_FALSE(is_this_host("train.b", "train.a", own, service));
 }
 
 NoAnswer after(int status, std::string errors) {

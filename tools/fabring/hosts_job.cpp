@@ -33,7 +33,16 @@ using State = HostLink::State;
 constexpr std::uint32_t input_window = 256 << 10;  // of stdin, on its way to rank 0
 constexpr auto farewell = 3s;                      // for agents to end by themselves
 
+constexpr auto time_to_resolve = 5s;  // a name that may be this host's
+
 bool is_own_address(const std::string& host) { return is_numeric_address(host) && is_local_address({host, 0}); }
+
+std::vector<std::string> addresses_of(const std::string& host) {
+  std::vector<std::string> found;
+  if (const auto addresses = resolve_until(host, 0, Clock::now() + time_to_resolve))
+    for (const net::SocketAddress& address : *addresses) found.push_back(address.host);
+  return found;
+}
 
 // One attempt: agents on all hosts, from their start to their end.
 class HostsAttempt final : HostEvents {
@@ -98,10 +107,21 @@ class HostsAttempt final : HostEvents {
   Status connect(const Environment& environment, const std::string& own_path) {
     const std::string own_name = host_name();
     const std::string there = options_.remote_fabring.empty() ? own_path : options_.remote_fabring;
+    std::vector<bool> here;
+    const HostShare* first_here = nullptr;
     for (const HostShare& share : options_.hosts) {
+      here.push_back(is_this_host(share.name, own_name, is_own_address, addresses_of));
+      if (!here.back()) continue;
+      if (first_here)
+        return Status(ErrorCode::invalid_argument,
+                      fmt::format("'{}' and '{}' both name this host ({}): name each host once, with all its ranks",
+                                  first_here->name, share.name, own_name));
+      first_here = &share;
+    }
+    for (std::size_t i = 0; i < options_.hosts.size(); ++i) {
+      const HostShare& share = options_.hosts[i];
       HostContact contact{share, {own_path, "agent"}, own_path, false};
-      if (!is_this_host(share.name, own_name, is_own_address))
-        contact = {share, ssh_command(options_.ssh, share.name, there), there, true};
+      if (!here[i]) contact = {share, ssh_command(options_.ssh, share.name, there), there, true};
       auto link = HostLink::open(std::move(contact), environment, lifeline_);
       if (!link) return link.error();
       links_.push_back(std::move(*link));

@@ -88,14 +88,18 @@ std::vector<std::string> ssh_command(const std::vector<std::string>& ssh, const 
   return words;
 }
 
-bool is_this_host(const std::string& host, std::string_view own_name, bool (*is_own_address)(const std::string&)) {
+bool is_this_host(const std::string& host, std::string_view own_name, bool (*is_own_address)(const std::string&),
+                  std::vector<std::string> (*addresses_of)(const std::string&)) {
   if (host.find('@') != std::string::npos) return false;  // somebody else there
-  if (host == "localhost" || is_own_address(host)) return true;
-  // The same name, or one of the two with a domain.
+  if (host == "localhost" || host == own_name || is_own_address(host)) return true;
+  // One of the two with a domain: train.a and train.b are two hosts, and each may call itself train.
   const std::size_t shorter = std::min(host.size(), own_name.size());
-  return shorter > 0 && own_name.substr(0, shorter) == std::string_view(host).substr(0, shorter) &&
-         (host.size() == own_name.size() || (host.size() > shorter && host[shorter] == '.') ||
-          (own_name.size() > shorter && own_name[shorter] == '.'));
+  const std::string_view longer = host.size() > shorter ? std::string_view(host) : own_name;
+  if (shorter == 0 || longer.size() == shorter || longer[shorter] != '.' ||
+      own_name.substr(0, shorter) != std::string_view(host).substr(0, shorter))
+    return false;
+  const auto addresses = addresses_of(host);
+  return std::any_of(addresses.begin(), addresses.end(), is_own_address);
 }
 
 std::string explain_no_answer(const NoAnswer& found) {

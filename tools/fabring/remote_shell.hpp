@@ -26,9 +26,11 @@ std::string shell_quoted(std::string_view word);
 std::vector<std::string> ssh_command(const std::vector<std::string>& ssh, const std::string& host,
                                      const std::string& fabring);
 
-/// Whether `host` names the machine we are on, whose names and addresses `own_name` and `is_own_address` tell. No name
-/// service is asked: a list of a thousand hosts would wait for it.
-bool is_this_host(const std::string& host, std::string_view own_name, bool (*is_own_address)(const std::string&));
+/// Whether `host` names the machine we are on, whose names and addresses `own_name` and `is_own_address` tell. A name
+/// service is asked (`addresses_of`) only where the two names agree up to the first dot and not beyond: a list of a
+/// thousand hosts would wait for it.
+bool is_this_host(const std::string& host, std::string_view own_name, bool (*is_own_address)(const std::string&),
+                  std::vector<std::string> (*addresses_of)(const std::string&));
 
 /// What is known of an agent that never answered.
 struct NoAnswer {

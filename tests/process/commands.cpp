@@ -14,6 +14,7 @@
 #include "checked_vector.hpp"
 #include "events.hpp"
 #include "exchange_commands.hpp"
+#include "rough_commands.hpp"
 
 namespace rank_program {
 namespace {
@@ -102,6 +103,7 @@ Exit Commands::run(std::string_view line) {
   if (words.verb() == "call") return call(words);
   if (words.verb() == "health") return health(words);
   if (words.verb() == "blocks" || words.verb() == "messages" || words.verb() == "crossed") return exchange(words);
+  if (words.verb() == "rough") return rough(words);
   if (words.verb() == "work") return work(words);
   if (words.verb() == "stuck") return stuck(words);
   if (words.verb() == "serve") return serve();
@@ -284,6 +286,21 @@ Exit Commands::exchange(const Words& words) {
   if (done.wrong.empty()) return Exit::fine;
   Event("wrong").text("what", done.wrong);
   return Exit::wrong;
+}
+
+Exit Commands::rough(const Words& words) {
+  const auto type = fabring::parse_data_type(words.text("type", "float32"));
+  const auto op = fabring::parse_reduce_op(words.text("op", "sum"));
+  if (!type || !op) return Exit::usage;
+  Rounded all;
+  for (const std::size_t size : words.sizes("sizes")) {
+    const Status done =
+        reduce_rough(on(words), *type, *op, size, words.number("mapped", 0) != 0 ? &engine_ : nullptr, all);
+    if (!done.ok()) return report("rough", done);
+    if (!all.wrong.empty()) break;
+  }
+  Event("digest").text("bits", all.digest()).text("wrong", all.wrong);
+  return all.wrong.empty() ? Exit::fine : Exit::wrong;
 }
 
 Exit Commands::stuck(const Words& words) {

@@ -51,6 +51,7 @@ class Commands {
   Exit call(const Words& words);        // see calls.hpp; on
   Exit health(const Words& words);      // waits until it is not good any more, on
   Exit exchange(const Words& words);    // blocks, messages, crossed: steps, unit (elements), on
+  Exit rough(const Words& words);       // type, op, sizes (bytes), mapped, on
   Exit work(const Words& words);        // ms of something else
   Exit stuck(const Words& words);       // an allreduce whose reduction does not return, on
   Exit serve();                         // commands from stdin until its end

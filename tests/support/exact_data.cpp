@@ -87,9 +87,10 @@ std::int64_t input_value(DataType type, ReduceOp op, int rank, int ranks, std::s
       return counts_to_eight ? (turn < 8 ? own % 2 : 0) : own;
     case ReduceOp::avg:  // the ranks' deviations cancel
       if (counts_to_eight) return ranks <= 8 ? static_cast<std::int64_t>(noise % 2) : 0;
-      return static_cast<std::int64_t>(2 + noise % 4) + (rank == ranks - 1 && ranks % 2 == 1 ? 0
-                                                         : rank % 2 == 0                     ? 1
-                                                                                             : -1);
+      return static_cast<std::int64_t>(ranks <= 16 ? 2 + noise % 4 : 1 + noise % 3) +
+             (rank == ranks - 1 && ranks % 2 == 1 ? 0
+              : rank % 2 == 0                     ? 1
+                                                  : -1);
     case ReduceOp::logical_and:  // mostly true, and mostly not
       return turn == 0 ? own : 1;
     case ReduceOp::logical_or:

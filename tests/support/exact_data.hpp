@@ -1,7 +1,8 @@
 #pragma once
 // Data whose reductions are exact in every type, so that a result is right or wrong and never "close": small whole
-// numbers, whose sums stay below 128, whose products are small powers of two and whose averages are whole. 8-bit floats
-// and booleans, which cannot count so far, have zeros and ones. The operation `user` is taken to add.
+// numbers, whose sums stay below 256 (8-bit integers wrap), whose products are small powers of two and whose averages
+// are whole, those of an average below 128; of up to 36 ranks. 8-bit floats and booleans, which cannot count so far,
+// have zeros and ones. The operation `user` is taken to add.
 
 #include <cstddef>
 #include <cstdint>

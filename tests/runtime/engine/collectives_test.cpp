@@ -1,6 +1,5 @@
-// Every collective over the simulated fabric: all its algorithms, rank counts, roots, element counts around every edge,
-// blocks of equal and of different lengths, all types and operations, in place and not, with limits, nodes and weather
-// from the seed.
+// Every collective over the simulated fabric with long data, one after the other, and with ranks that differ about it.
+// matrix_test.cpp has types, operations, lengths and worlds.
 
 #include <gtest/gtest.h>
 
@@ -11,26 +10,6 @@ namespace fabring::fixture {
 namespace {
 
 class CollectiveBy : public ::testing::TestWithParam<AlgorithmCase> {};
-
-TEST_P(CollectiveBy, any_request_is_right_on_every_rank) {
-  for (const int ranks : {1, 2, 3, 4, 5, 7, 8, 9, 16}) {
-    const auto n = static_cast<std::size_t>(ranks);
-    for (const std::uint64_t seed : seeds(1, 1)) {
-      std::mt19937_64 chance(seed + n * 977);
-      for (const std::size_t count : {std::size_t{0}, std::size_t{1}, n - 1, n + 1, std::size_t{97}}) {
-        SimWorldOptions options = any_world(ranks, seed + count * 1000003);
-        options.algorithm = GetParam().algorithm;
-        SimWorld world(options);
-        for (int i = 0; i < 3; ++i)
-          if (const Request what = any_request(GetParam().collective, ranks, count, chance);
-              is_possible(GetParam(), what, ranks))
-            world.everyone_calls_soon(what, std::chrono::microseconds(200));
-        if (!world.run()) return;
-        world.expect_all_ok();
-      }
-    }
-  }
-}
 
 TEST_P(CollectiveBy, large_data_go_through_the_limits_used_in_earnest) {
   for (const int ranks : {3, 4}) {

@@ -85,6 +85,51 @@ Exchanged gather_to_all(Communicator& all, int step, std::size_t unit) {
   return {std::move(done), out.wrong([&](Rank from, std::size_t i) { return value(from, 0, step, i); })};
 }
 
+/// Sums of whole numbers: right in every order.
+Exchanged reduce_to_each(Communicator& all, int step, std::size_t unit) {
+  std::vector<std::size_t> lengths;
+  for (Rank other = 0; other < all.size(); ++other) lengths.push_back(length(other, other, step, unit));
+  Placed in(lengths);
+  in.fill([&](Rank to, std::size_t i) { return value(all.rank(), to, step, i); });
+  std::vector<std::int32_t> out(lengths[static_cast<std::size_t>(all.rank())] + 1, untouched);
+  Status done =
+      all.run(Operation::reduce_scatter_v(in.data.data(), out.data(), in.blocks(), DataType::int32, ReduceOp::sum));
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    std::int32_t expected = i + 1 < out.size() ? 0 : untouched;
+    for (Rank from = 0; i + 1 < out.size() && from < all.size(); ++from) expected += value(from, all.rank(), step, i);
+    if (done.ok() && out[i] != expected) return {{}, "element " + std::to_string(i) + " of a reduce_scatter_v"};
+  }
+  return {std::move(done), ""};
+}
+
+Exchanged gather_to_one(Communicator& all, int step, std::size_t unit) {
+  const Rank root = step % all.size();
+  std::vector<std::size_t> lengths;
+  for (Rank other = 0; other < all.size(); ++other) lengths.push_back(length(other, root, step, unit));
+  Placed out(lengths);
+  std::vector<std::int32_t> in(lengths[static_cast<std::size_t>(all.rank())]);
+  for (std::size_t i = 0; i < in.size(); ++i) in[i] = value(all.rank(), root, step, i);
+  Status done = all.run(Operation::gather_v(in.data(), out.data.data(), out.blocks(), DataType::int32, root));
+  if (all.rank() == root) {
+    const std::string wrong = out.wrong([&](Rank from, std::size_t i) { return value(from, root, step, i); });
+    return {std::move(done), wrong.empty() ? "" : wrong + " in a gather_v"};
+  }
+  const bool left_alone = std::all_of(out.data.begin(), out.data.end(), [](auto each) { return each == untouched; });
+  return {std::move(done), left_alone ? "" : "the output of a gather_v on a rank that has none"};
+}
+
+Exchanged scatter_from_one(Communicator& all, int step, std::size_t unit) {
+  const Rank root = step % all.size();
+  std::vector<std::size_t> lengths;
+  for (Rank other = 0; other < all.size(); ++other) lengths.push_back(length(root, other, step, unit));
+  Placed in(lengths);
+  if (all.rank() == root) in.fill([&](Rank to, std::size_t i) { return value(root, to, step, i); });
+  std::vector<std::int32_t> out(lengths[static_cast<std::size_t>(all.rank())] + 1, untouched), expected = out;
+  for (std::size_t i = 0; i + 1 < out.size(); ++i) expected[i] = value(root, all.rank(), step, i);
+  Status done = all.run(Operation::scatter_v(in.data.data(), out.data(), in.blocks(), DataType::int32, root));
+  return {std::move(done), out == expected ? "" : "an element of a scatter_v"};
+}
+
 Exchanged around_the_ring(Communicator& all, int step, std::size_t unit) {
   const int n = all.size();
   const Rank right = (all.rank() + 1) % n, left = (all.rank() + n - 1) % n;
@@ -155,7 +200,7 @@ Exchanged sums(Communicator& all, int steps, std::size_t unit) {
 
 Exchanged exchange_blocks(Communicator communicator, int steps, std::size_t unit) {
   for (int step = 0; step < steps; ++step)
-    for (auto* exchange : {all_to_all, gather_to_all})
+    for (auto* exchange : {all_to_all, gather_to_all, reduce_to_each, gather_to_one, scatter_from_one})
       if (Exchanged result = exchange(communicator, step, unit); !result.status.ok() || !result.wrong.empty())
         return result;
   return {};

@@ -12,7 +12,8 @@ struct Exchanged {
   std::string wrong;
 };
 
-/// alltoall_v and all_gather_v with blocks of other lengths in every step, some of them empty, with gaps between them.
+/// Every v-variant (alltoall, all_gather, reduce_scatter, gather, scatter) with blocks of other lengths in every step,
+/// some of them empty, with gaps between them.
 Exchanged exchange_blocks(fabring::Communicator communicator, int steps, std::size_t unit);
 
 /// Messages around the ring in both directions as a group, then to rank 0 from whoever sends first, with tags.

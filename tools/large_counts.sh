@@ -1,19 +1,26 @@
 #!/usr/bin/env bash
-# Counts above 2^32 elements and buffers above 4 GiB, every element checked: allreduce and all_gather of 4500 MiB of int8 on
-# two ranks, in place, over tcp (or the transports given as arguments). Needs 10 GiB of free memory and some minutes; too
-# much for a test.
+# Counts above 2^32 elements and buffers above 4 GiB, every element checked: allreduce, all_gather and reduce_scatter in place and alltoall
+# of 4500 MiB of int8 on two ranks, over tcp, shm and fabric (or the transports given as arguments). Needs 10 GiB of free memory (alltoall
+# 20 GiB, or it is left out) and some minutes of each; too much for a test, which has far_blocks_test.cpp.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 fabring=${FABRING_CLI:-build/dev/tools/fabring}
-need=$((10 * 1024 * 1024)) # KiB
-free=$(awk '/^MemAvailable:/ {print $2}' /proc/meminfo)
-if ((free < need)); then
-  echo "large_counts: needs 10 GiB of free memory, there are $((free / 1024 / 1024)) GiB" >&2
-  exit 3
-fi
-for transport in "${@:-tcp}"; do
-  for collective in allreduce all_gather; do
-    echo "== $collective over $transport"
-    "$fabring" perf "$collective" -n 2 --transport "$transport" -d int8 --sizes 4500M --in-place -i 1 -w 0
-  done
+left_out=0
+measure() { # COLLECTIVE TRANSPORT GIB OPTION ...
+  local free
+  free=$(($(awk '/^MemAvailable:/ {print $2}' /proc/meminfo) / 1024 / 1024))
+  if ((free < $3)); then
+    echo "large_counts: $1 needs $3 GiB of free memory, there are $free GiB: left out" >&2
+    left_out=1
+    return
+  fi
+  echo "== $1 over $2"
+  "$fabring" perf "$1" -n 2 --transport "$2" -d int8 --sizes 4500M -i 1 -w 0 "${@:4}"
+}
+(($# > 0)) || set -- tcp shm fabric
+for transport in "$@"; do
+  for collective in allreduce all_gather reduce_scatter; do measure $collective "$transport" 10 --in-place; done
+  measure alltoall "$transport" 20
+  if [[ $transport == shm ]]; then measure allreduce shm 10 --in-place --memory mapped; fi
 done
+exit $((left_out ? 3 : 0))

@@ -98,14 +98,18 @@ TEST(PerfReport, TableHasTheColumnsOfNcclTests) {
   Measurement wrong = sample(true);
   wrong.wrong = 3;
   const std::string text = report(Format::table, {{sample(), sample(true)}});
-  EXPECT_THAT(text, testing::ContainsRegex(
-                        "size +count +type +redop +root +time +algbw +busbw +#wrong +time +algbw +busbw +#wrong\n"));
-  EXPECT_THAT(text, testing::ContainsRegex(
-                        " 4000000 +1000000 +float32 +sum +-1 +2000.0 +2.00 +3.00 +0 +2000.0 +2.00 +3.00 +0\n"));
+  EXPECT_THAT(text, testing::ContainsRegex("size +count +type +redop +root +time +algbw +busbw +#wrong +time +algbw "
+                                           "+busbw +#wrong +p50 +p99 +p50 +p99\n"));
+  EXPECT_THAT(
+      text,
+      testing::ContainsRegex(
+          " 4000000 +1000000 +float32 +sum +-1 +2000.0 +2.00 +3.00 +0 +2000.0 +2.00 +3.00 +0 +1900.0 +2400.0 +1900.0 "
+          "+2400.0\n"));
   EXPECT_THAT(text, HasSubstr("# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 3\n"));
   EXPECT_THAT(text, HasSubstr("4 ranks on 2 nodes, transport tcp"));
   EXPECT_THAT(report(Format::table, {{sample(), wrong}}), HasSubstr("# Out of bounds values : 3 FAILED"));
-  EXPECT_THAT(report(Format::table, {{sample(true)}}), testing::ContainsRegex("-1 +- +- +- +- +2000.0"));
+  EXPECT_THAT(report(Format::table, {{sample(true)}}),
+              testing::ContainsRegex("-1 +- +- +- +- +2000.0.* - +- +1900.0 +2400.0\n"));
 }
 
 TEST(PerfReport, OsuHasSizeAndLatency) {

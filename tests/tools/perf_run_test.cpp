@@ -8,10 +8,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string_view>
 
 #include "tests/tools/program.hpp"
@@ -49,6 +51,35 @@ TEST(PerfRun, EveryElementIsRightAndTheRingSendsWhatItShould) {
   const double ideal = 2.0 * 2 / 3 * (1 << 20), sent = list[3]["wire_bytes_per_rank"];
   EXPECT_GE(sent, ideal - 8);
   EXPECT_LE(sent, ideal * 1.02);
+}
+
+// Speed is not what is tested: the units, what is counted, and that the calls are what is timed, whatever the format.
+TEST(PerfRun, TimesFitAnOutsideClock) {
+  constexpr int calls = 150;
+  for (const std::string format : {"json", "plain", "table"}) {
+    const auto began = std::chrono::steady_clock::now();
+    const auto result = run({"perf", "allreduce", "-n", "2", "--transport", "tcp", "--in-place", "--no-check",
+                             "--sizes", "8M", "-w", "0", "-i", std::to_string(calls), "--format", format});
+    const std::chrono::duration<double> outside = std::chrono::steady_clock::now() - began;
+    ASSERT_EQ(result.code, 0) << result.err;
+    double us = 0;
+    if (format == "json") {
+      const auto row = nlohmann::ordered_json::parse(result.out)[0];
+      us = row["time_us"];
+      EXPECT_GT(row["p50_us"], us / 10) << row;
+      EXPECT_LT(row["p50_us"], us * 10) << row;
+    } else {
+      for (const std::string& line : lines(result.out)) {
+        std::string skipped;
+        std::istringstream words(line);
+        for (int i = 0; i < (format == "plain" ? 1 : 9); ++i) words >> skipped;  // a table's are out of place first
+        if (line[0] != '#') words >> us;
+      }
+    }
+    const double inside = us * 1e-6 * calls;
+    EXPECT_LE(inside, outside.count()) << format;
+    EXPECT_GE(inside, outside.count() * 0.1) << format;
+  }
 }
 
 // Rank 1 dies when rank 0 has begun to write.

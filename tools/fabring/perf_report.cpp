@@ -86,6 +86,10 @@ std::string PredictionLines::summary() const {
                      compared_, worst_at_.empty() ? "none" : worst_at_, worst_);
 }
 
+bool shows_percentiles(Format format) {
+  return format == Format::table || format == Format::csv || format == Format::json;
+}
+
 Chart bandwidth_chart(const PerfOptions& options, const JobFacts& facts, const std::vector<Measurement>& measurements) {
   Chart chart;
   chart.title = job_line(name(options.collective), facts).substr(2) + fmt::format(", {}", name(options.type));
@@ -128,13 +132,17 @@ std::string PerfReport::header() const {
       facts_.wire_type ? ", every element checked to be within the bound of the error\n" : ", every element checked\n";
   text += options_.check ? checked : ", results not checked\n";
   for (const std::string& line : facts_.report) text += "#   " + line + "\n";
-  text += fmt::format("#\n# {:>10} {:>12} {:>9} {:>6} {:>5}  {:^34}  {:^34}\n", "", "", "", "", "", "out-of-place",
-                      "in-place");
-  text += fmt::format("# {:>10} {:>12} {:>9} {:>6} {:>5}  {:>9} {:>7} {:>7} {:>8}  {:>9} {:>7} {:>7} {:>8}\n", "size",
-                      "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw",
-                      "#wrong");
-  text += fmt::format("# {:>10} {:>12} {:>9} {:>6} {:>5}  {:>9} {:>7} {:>7} {:>8}  {:>9} {:>7} {:>7} {:>8}\n", "(B)",
-                      "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)", "");
+  // Percentiles come last, so that the columns before them are where readers of nccl-tests' tables look for them.
+  text += fmt::format("#\n# {:>10} {:>12} {:>9} {:>6} {:>5}  {:^34}  {:^34}  {:^19}  {:^19}\n", "", "", "", "", "",
+                      "out-of-place", "in-place", "out-of-place", "in-place");
+  text += fmt::format("# {:>10} {:>12} {:>9} {:>6} {:>5}", "size", "count", "type", "redop", "root");
+  for (int way = 0; way < 2; ++way)
+    text += fmt::format("  {:>9} {:>7} {:>7} {:>8}", "time", "algbw", "busbw", "#wrong");
+  for (int way = 0; way < 2; ++way) text += fmt::format("  {:>9} {:>9}", "p50", "p99");
+  text += fmt::format("\n# {:>10} {:>12} {:>9} {:>6} {:>5}", "(B)", "(elements)", "", "", "");
+  for (int way = 0; way < 2; ++way) text += fmt::format("  {:>9} {:>7} {:>7} {:>8}", "(us)", "(GB/s)", "(GB/s)", "");
+  for (int way = 0; way < 2; ++way) text += fmt::format("  {:>9} {:>9}", "(us)", "(us)");
+  text += "\n";
   return text;
 }
 
@@ -142,11 +150,13 @@ std::string PerfReport::table_line(const std::vector<Measurement>& measurements)
   const Measurement& first = measurements.front();
   std::string text = fmt::format("{:>12} {:>12} {:>9} {:>6} {:>5}", first.bytes, first.count, name(options_.type),
                                  op_word(options_), has_root(options_.collective) ? options_.root : -1);
+  std::string percentiles;
   for (bool in_place : {false, true}) {
     const Measurement* found = nullptr;
     for (const Measurement& measurement : measurements)
       if (measurement.in_place == in_place) found = &measurement;
     if (found == nullptr) {
+      percentiles += fmt::format("  {:>9} {:>9}", "-", "-");
       text += fmt::format("  {:>9} {:>7} {:>7} {:>8}", "-", "-", "-", "-");
       continue;
     }
@@ -154,8 +164,9 @@ std::string PerfReport::table_line(const std::vector<Measurement>& measurements)
     text += fmt::format("  {:>9} {:>7.2f} {:>7.2f} {:>8}", microseconds_text(found->time_us), bandwidth,
                         bandwidth * bus_factor(options_.collective, facts_.ranks),
                         options_.check ? fmt::format("{}", found->wrong) : "N/A");
+    percentiles += fmt::format("  {:>9} {:>9}", microseconds_text(found->p50_us), microseconds_text(found->p99_us));
   }
-  return text + "\n";
+  return text + percentiles + "\n";
 }
 
 std::string PerfReport::size_done(const std::vector<Measurement>& measurements) {

@@ -19,7 +19,7 @@ struct Measurement {
   bool in_place = false;
   double time_us = 0;                     ///< per call; of several repetitions the median
   std::vector<double> repetitions_us;     ///< each one's, in order
-  double p50_us = 0, p99_us = 0;          ///< of single calls; with repetitions of theirs; 0: not measured
+  double p50_us = 0, p99_us = 0;          ///< of single calls beside those; with repetitions of theirs; 0: not measured
   std::uint64_t wrong = 0;                ///< elements, on all ranks
   std::uint64_t wire_bytes_per_rank = 0;  ///< sent per call, by the rank that sent most
   std::string algorithm;
@@ -65,6 +65,9 @@ class PredictionLines {
   double worst_ = 1;       ///< predicted / measured
   std::string worst_at_;
 };
+
+/// Does it print p50 and p99?
+bool shows_percentiles(Format format);
 
 /// busbw over the size, out of place and in place.
 Chart bandwidth_chart(const PerfOptions& options, const JobFacts& facts, const std::vector<Measurement>& measurements);

@@ -13,6 +13,7 @@ EXAMPLE = re.compile(r"(?:^//   .*\n)+", re.M)
 # What a reader has. A page that is not here starts with what README's example has made.
 HAS = {
     README: "std::vector<float> grad; void compute_something_else();",
+    "docs/algorithms.md": "fabring::Communicator world; std::string text; float* data = nullptr; std::size_t count = 0;",
     "docs/gpu.md": "fabring::Communicator world; void *grad = nullptr, *stream = nullptr; std::size_t n = 0; "
                    "void compute_something_else();",
     "include/fabring/communicator.hpp": "std::vector<float> gradients;",

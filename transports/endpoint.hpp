@@ -256,7 +256,7 @@ class Endpoint {
   /// among them. Buffers of the kernel and of a provider are not in it.
   virtual std::size_t held_bytes() const { return 0; }
 
-  /// One line for people: "tcp 127.0.0.1:41234, 1 socket per peer, cubic".
+  /// One line for people: "tcp 127.0.0.1:41234, 1 socket per peer, cubic, ...".
   virtual std::string describe() const = 0;
 };
 

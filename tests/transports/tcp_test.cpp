@@ -429,7 +429,8 @@ TEST(TcpSettings, TheDescriptionNamesAddressSocketsAndCongestionControl) {
   options.config.congestion_control = control;
   const auto endpoint = make_tcp_transport()->open(options);
   ASSERT_TRUE(endpoint);
-  EXPECT_EQ((*endpoint)->describe(), (*endpoint)->address() + ", 3 sockets per peer, " + control);
+  EXPECT_EQ((*endpoint)->describe(),
+            (*endpoint)->address() + ", 3 sockets per peer, " + control + ", nodelay, buffers sized by the kernel");
 }
 
 TEST(TcpSettings, OneSocketInsideAHostSeveralBetweenHosts) {

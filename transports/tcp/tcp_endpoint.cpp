@@ -307,7 +307,8 @@ std::string TcpEndpoint::describe() const {
     control = choose_congestion_control(options_.config.congestion_control, same_host(local_, towards));
   if (control.empty()) control = net::system_congestion_control();
   const int lanes = connections_per_peer();
-  return address() + ", " + std::to_string(lanes) + (lanes == 1 ? " socket" : " sockets") + " per peer, " + control;
+  return address() + ", " + std::to_string(lanes) + (lanes == 1 ? " socket" : " sockets") + " per peer, " + control +
+         ", nodelay, buffers sized by the kernel";
 }
 
 }  // namespace fabring::tcp

@@ -142,7 +142,7 @@ void Execution::go_on(Tile& tile) {
     const Step& step = plan.steps[id];
     done[id] = true;
     if (const FlatRun::Writing* writing = flat_->writing(tile.index(), id);
-        writing != nullptr && !engine_->transfer().is_written(writing->loan.peer, writing->loan.number)) {
+        writing != nullptr && engine_->transfer().is_on_its_way(writing->loan.peer, writing->loan.number)) {
       engine_->transfer().tell_when_written(writing->loan.peer, writing->loan.number,
                                             cookie(index_, tile_slot(tile), id));
       now_outstanding(id);

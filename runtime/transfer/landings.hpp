@@ -34,7 +34,11 @@ class Landings {
   std::uint32_t index_of(std::uint32_t number) const { return number % rules_.count; }
   /// The endpoint has let go of what was sent to this landing.
   void let_go(std::uint32_t index) { being_sent_[index] = false; }
-  /// So it has of this payload and all before it.
+  /// It has not yet of this payload, whatever was sent before or after it.
+  bool is_on_its_way(std::uint32_t number) const {
+    return being_sent_[index_of(number)] && sent_to_[index_of(number)] == number;
+  }
+  /// It has of this payload and all before it.
   bool are_let_go(std::uint32_t last) const;
   /// They have emptied so many, in all, of which these are the low bits. An older count may come late.
   void heard_emptied(std::uint8_t count);

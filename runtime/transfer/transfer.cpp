@@ -319,7 +319,10 @@ void Transfer::complete(const Completion& completion) {
     --parcels_in_flight_;
   }
   const bool tells = operation->tells;
-  if (kind == Kind::landing_sent) peers_[rank]->landings.let_go(index);
+  if (kind == Kind::landing_sent) {
+    peers_[rank]->landings.let_go(index);
+    peers_[rank]->landing_sends[index] = nullptr;  // the operation will be another's
+  }
   if (kind == Kind::block && operation->receive) {
     free_slots_.push_back(operation->slot & ~way_mask);
     payload_received_ += completion.ticket ? operation->bytes : completion.bytes;

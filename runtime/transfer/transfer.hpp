@@ -109,8 +109,11 @@ class Transfer {
   }
   /// send_now() of a payload that lands(), which must stay as it is until it is_written().
   bool land(Rank peer, Record record, std::span<const std::byte> payload, std::uint32_t& number);
+  /// And all before it: completions come in any order.
   bool is_written(Rank peer, std::uint32_t number) const;
-  /// It is not yet; on_block() will say so, by this cookie.
+  /// It alone has not completed yet.
+  bool is_on_its_way(Rank peer, std::uint32_t number) const;
+  /// It is_on_its_way(); on_block() will say when it is no more, by this cookie.
   void tell_when_written(Rank peer, std::uint32_t number, std::uint64_t cookie);
   // The same to and from a peer that is_fast(), of a record of data whose head was made beforehand (DataHead).
   bool put_fast(Rank peer, const FastMessage::Head& head, std::span<const std::byte> payload);

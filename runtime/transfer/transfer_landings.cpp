@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "runtime/base/check.hpp"
 #include "runtime/transfer/transfer.hpp"
 #include "runtime/transfer/transfer_peer.hpp"
 
@@ -30,7 +31,7 @@ bool Transfer::land(Rank rank, Record record, std::span<const std::byte> payload
   record.slot = Landings::slot_of(operation->index);
   peer.landing_sends[operation->index] = operation;
   if (endpoint_.post_send(rank, record.slot, payload, reinterpret_cast<std::uint64_t>(operation)) == Post::again) {
-    free_operation(operation);
+    free_operation(std::exchange(peer.landing_sends[operation->index], nullptr));
     peer.landings.give_room_back();
     return false;
   }
@@ -42,8 +43,14 @@ bool Transfer::land(Rank rank, Record record, std::span<const std::byte> payload
 
 bool Transfer::is_written(Rank rank, std::uint32_t number) const { return peers_[rank]->landings.are_let_go(number); }
 
+bool Transfer::is_on_its_way(Rank rank, std::uint32_t number) const {
+  return peers_[rank]->landings.is_on_its_way(number);
+}
+
 void Transfer::tell_when_written(Rank rank, std::uint32_t number, std::uint64_t cookie) {
+  FABRING_CHECK(is_on_its_way(rank, number));
   Operation* operation = peers_[rank]->landing_sends[peers_[rank]->landings.index_of(number)];
+  FABRING_CHECK(operation != nullptr);
   operation->tells = true;
   operation->cookie = cookie;
 }

@@ -63,17 +63,21 @@ INSTANTIATE_TEST_SUITE_P(Landings, LongUnasked, testing::Combine(testing::Bool()
                                   std::to_string(std::get<1>(of.param));
                          });
 
-// What a message is sent from may be read as late as it completes: this endpoint reads messages of one length only when
-// it has been polled for a while since.
+constexpr int every = 1 << 30;
+
+// What a message is sent from may be read as late as it completes: this endpoint reads messages of one length, or the
+// first of them, only when it has been polled for a while since.
 class LateReader final : public ForwardingEndpoint {
  public:
-  LateReader(std::unique_ptr<Endpoint> inner, std::size_t bytes, std::function<void()> on_late)
-      : ForwardingEndpoint(std::move(inner)), bytes_(bytes), on_late_(std::move(on_late)) {}
+  /// `most`: how many of them.
+  LateReader(std::unique_ptr<Endpoint> inner, std::size_t bytes, int most, std::function<void()> on_late)
+      : ForwardingEndpoint(std::move(inner)), bytes_(bytes), most_(most), on_late_(std::move(on_late)) {}
 
   Post post_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override {
-    if (from.size() != bytes_) return inner().post_send(peer, slot, from, context);
+    if (from.size() != bytes_ || held_ == most_) return inner().post_send(peer, slot, from, context);
     if (late_) return Post::again;
-    late_ = Late{peer, slot, from, context, 0};
+    late_ = Held{peer, slot, from, context, 0};
+    ++held_;
     if (on_late_) on_late_();
     return Post::accepted;
   }
@@ -92,7 +96,7 @@ class LateReader final : public ForwardingEndpoint {
 
  private:
   static constexpr int polls_until_read = 5000;  // longer than an operation is run by its caller while it waits
-  struct Late {
+  struct Held {
     Rank peer;
     Slot slot;
     std::span<const std::byte> from;
@@ -100,24 +104,29 @@ class LateReader final : public ForwardingEndpoint {
     int polls;
   };
   const std::size_t bytes_;
+  const int most_;
   const std::function<void()> on_late_;
-  std::optional<Late> late_;
+  int held_ = 0;
+  std::optional<Held> late_;
   std::atomic<int> read_{0};
 };
 
 class LateTransport final : public Transport {
  public:
-  LateTransport(int ranks, std::size_t bytes) : endpoints(static_cast<std::size_t>(ranks)), bytes_(bytes) {
-    inner_ = make_inproc_transport(make_inproc_fabric(ranks));
+  /// `most`: how many are read late, by rank.
+  LateTransport(std::vector<int> most, std::size_t bytes)
+      : endpoints(most.size()), most_(std::move(most)), bytes_(bytes) {
+    inner_ = make_inproc_transport(make_inproc_fabric(static_cast<int>(most_.size())));
   }
   std::string_view name() const override { return inner_->name(); }
   Result<std::string> probe(const EndpointOptions& options) override { return inner_->probe(options); }
   Result<std::unique_ptr<Endpoint>> open(const EndpointOptions& options) override {
     auto opened = inner_->open(options);
     if (!opened) return opened;
-    auto late = std::make_unique<LateReader>(std::move(*opened), bytes_, [this, rank = options.self] {
-      if (on_late) on_late(rank);
-    });
+    auto late = std::make_unique<LateReader>(std::move(*opened), bytes_, most_[static_cast<std::size_t>(options.self)],
+                                             [this, rank = options.self] {
+                                               if (on_late) on_late(rank);
+                                             });
     endpoints[static_cast<std::size_t>(options.self)] = late.get();
     return std::unique_ptr<Endpoint>(std::move(late));
   }
@@ -127,6 +136,7 @@ class LateTransport final : public Transport {
 
  private:
   std::unique_ptr<Transport> inner_;
+  const std::vector<int> most_;
   const std::size_t bytes_;
 };
 
@@ -147,7 +157,7 @@ TEST_P(AbortedLandings, are_over_before_an_aborted_call_returns) {
   constexpr std::size_t count = 8192;
   Config config;
   config.algorithm = "recursive_doubling";
-  LateTransport transport(2, count * sizeof(float));
+  LateTransport transport({every, every}, count * sizeof(float));
   ThreadWorld world(2, config, nullptr, transport, {}, short_parcels);
   if (GetParam()) world.run([](Rank, Communicator all) { warm_up(all); });
   transport.on_late = [&](Rank rank) { world.world(rank).abort("in the middle of it"); };
@@ -172,7 +182,7 @@ TEST(LateLandings, are_read_from_scratch_that_is_still_there) {
   const FreedIsGone freed_is_gone;
   Config config;
   config.algorithm = "recursive_doubling";
-  LateTransport transport(2, count * size_of(DataType::bfloat16));
+  LateTransport transport({every, every}, count * size_of(DataType::bfloat16));
   ThreadWorld world(2, config, nullptr, transport, {}, short_parcels);
   world.run([&](Rank rank, Communicator all) {
     warm_up(all);
@@ -183,6 +193,29 @@ TEST(LateLandings, are_read_from_scratch_that_is_still_there) {
     ASSERT_TRUE(all.run(sum).ok());
     for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(out[i], static_cast<float>(2 * (i % 100) + 1)) << i;
     EXPECT_EQ(transport.endpoints[static_cast<std::size_t>(rank)]->read_late(), 1);
+  });
+}
+
+// The second tile's message is written while the first one's still waits to be read: the run stops there, and what goes
+// on waits for the first message alone.
+TEST(LateLandings, that_are_overtaken_are_waited_for_and_not_what_overtook_them) {
+  constexpr ParcelRules two_tiles_at_once{1024, eager_slots, {4, std::size_t{64} << 10}};
+  constexpr std::size_t message = two_tiles_at_once.landings.bytes, count = 3 * message / sizeof(float);
+  Config config;
+  config.algorithm = "recursive_doubling";
+  config.timeout = std::chrono::seconds(20);
+  LateTransport transport({1, 0}, message);
+  ThreadWorld world(2, config, nullptr, transport, {}, two_tiles_at_once);
+  world.run([&](Rank rank, Communicator all) {
+    warm_up(all);
+    for (int round = 0; round < 3; ++round) {
+      std::vector<float> in(count), out(count);
+      for (std::size_t i = 0; i < count; ++i) in[i] = static_cast<float>(i % 100 + static_cast<std::size_t>(rank));
+      const Status done = all.allreduce(in.data(), out.data(), count, DataType::float32, ReduceOp::sum);
+      ASSERT_TRUE(done.ok()) << done.to_string();
+      for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(out[i], static_cast<float>(2 * (i % 100) + 1)) << i;
+    }
+    EXPECT_EQ(transport.endpoints[static_cast<std::size_t>(rank)]->read_late(), rank == 0 ? 1 : 0);
   });
 }
 

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
 #include <deque>
 
 #include "tests/runtime/transfer/transfer_pair.hpp"
@@ -158,6 +159,41 @@ TEST(Landings, that_a_record_names_wrongly_end_the_connection) {
     EXPECT_THAT(heard.lost[0].message(), testing::HasSubstr("it sent a payload to memory that was not kept for it"))
         << wrong.what;
   }
+}
+
+// Sends complete in any order, and an operation that has completed is another's: only of one that is on its way may
+// somebody ask to be told.
+TEST(Landings, whose_send_completes_before_an_earlier_one_are_not_on_their_way_any_more) {
+  int overtaken = 0;
+  for (const std::uint64_t seed : seeds(200, 1)) {
+    Pair pair(seed, with_landings(2));
+    Transfer& from = *pair.transfer[0];
+    const std::array payloads{payload_of(0, 4000), payload_of(1, 4000)};
+    std::array<std::uint32_t, 2> number{};
+    for (std::uint32_t i = 0; i < 2; ++i) {
+      Record record;
+      record.message = i;
+      record.bytes = 4000;
+      ASSERT_TRUE(pair.run_until([&] { return from.land(1, record, payloads[i], number[i]); }));
+    }
+    ASSERT_TRUE(pair.run_until([&] { return !from.is_on_its_way(1, number[1]); }));
+    if (!from.is_on_its_way(1, number[0])) continue;
+    ++overtaken;
+    EXPECT_FALSE(from.is_written(1, number[1])) << "one before it is not";
+    from.tell_when_written(1, number[0], 55);
+    ASSERT_TRUE(pair.run_until([&] { return from.is_written(1, number[1]); }));
+    ASSERT_EQ(pair.heard[0].blocks.size(), 1u);
+    EXPECT_EQ(pair.heard[0].blocks[0].context, 55u);
+    Record record;
+    record.message = 2;
+    record.bytes = 4000;
+    std::uint32_t next = 0;
+    ASSERT_TRUE(pair.run_until([&] { return from.land(1, record, payloads[0], next); }));
+    EXPECT_TRUE(from.is_on_its_way(1, next));
+    EXPECT_FALSE(from.is_on_its_way(1, number[0])) << "another one is, to the same place";
+    ASSERT_TRUE(pair.run_until([&] { return from.is_written(1, next); }));
+  }
+  EXPECT_GT(overtaken, 0) << "this test is about nothing";
 }
 
 TEST(Landings, of_a_lost_peer_give_back_what_was_being_sent_there) {

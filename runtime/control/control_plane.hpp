@@ -49,7 +49,8 @@ struct RefusedCall {
   Kind kind = Kind::collective;
   Rank peer = -1;         ///< send, recv: the other side, in the world; -1: nobody in particular
   std::int32_t tag = -1;  ///< send, recv; -1: any
-  /// subgroup: the members (members_digest) of the one of that number that `rank` has made; 0: of none.
+  /// subgroup: the members (members_digest) of the one of that number that `rank` has made, or that it has forgotten
+  /// them (members_forgotten); 0: of none.
   std::uint64_t made = 0;
 };
 

@@ -137,14 +137,19 @@ std::shared_ptr<CommunicatorCore> EngineCore::make_subgroup(std::uint32_t id, st
 }
 
 // Those who wait in the one of that number that this rank has made need not hear of another that it does not make.
+// Which that was is forgotten in time, but only of one that is gone here.
 void EngineCore::refused_subgroup(std::uint32_t id, const Status& why) {
-  bool had = false;
+  bool gone = false, here = false;
   {
     std::lock_guard lock(mutex_);
-    had = by_id_.contains(id) || gone_.contains(id) || claimed_ids_.contains(id);
+    const auto at = by_id_.find(id);
+    gone = at == by_id_.end() ? gone_.contains(id) : at->second.expired();
+    here = !gone && (at != by_id_.end() || claimed_ids_.contains(id));
   }
-  const std::uint64_t made = had ? subgroup_lists_.digest_of_made(id) : 0;
-  if (!had || made != 0) refusals_.refused_subgroup(id, why, made);
+  std::uint64_t made = gone || here ? subgroup_lists_.digest_of_made(id) : 0;
+  if (here && made == 0) return;  // another thread is making it
+  if (gone && made == 0) made = members_forgotten;
+  refusals_.refused_subgroup(id, why, made);
 }
 
 // The first byte says what it is about.

@@ -124,7 +124,9 @@ void EngineCore::take_failures() {
 }
 
 bool concerns(const Failure& failure, const CommunicatorCore& communicator) {
-  if (failure.communicator != 0) return communicator.global_id() == failure.communicator;
+  if (failure.communicator != 0)  // nobody else can tell of a group of one: theirs is another of that number
+    return communicator.global_id() == failure.communicator &&
+           (communicator.size() > 1 || failure.reporter == communicator.members[0]);
   return failure.culprit < 0 || communicator.rank_of_world(failure.culprit) >= 0;
 }
 

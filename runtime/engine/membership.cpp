@@ -107,9 +107,9 @@ void SubgroupLists::keep(const MemberList& list) {
 
 void EngineCore::tell_members(const std::shared_ptr<const CommunicatorCore>& subgroup) {
   const std::vector<Rank>& members = subgroup->members;
-  if (!parts_.control || members.size() == 1) return;
+  if (!parts_.control) return;
   const std::vector<MemberList> told = subgroup_lists_.made(subgroup);
-  if (members.size() > MemberList::most_members) return;
+  if (members.size() == 1 || members.size() > MemberList::most_members) return;
   const Rank next = members[static_cast<std::size_t>(subgroup->self + 1) % members.size()];
   parts_.control->send_letter(next, MemberList::mark + MemberList{parts_.self, subgroup->id, members}.encode());
   for (const MemberList& list : told) compare_members(*subgroup, list);
@@ -122,7 +122,9 @@ void EngineCore::heard_members(Rank from, std::string_view told) {
 }
 
 void EngineCore::compare_members(const CommunicatorCore& communicator, const MemberList& list) {
-  if (list.members == communicator.members) return;
+  // A list is for the next in it: one that comes to a group of one is of another group, to which this rank comes yet or
+  // in which it is refused.
+  if (communicator.size() == 1 || list.members == communicator.members) return;
   const std::string text = fmt::format(
       "communicator '{}' was made of other ranks, or in another order, on different ranks: {} gave {}, {} gave {} "
       "(ranks of "

@@ -37,8 +37,10 @@ struct MemberList {
   static std::optional<MemberList> decode(Rank from, std::string_view bytes, int world_size);
 };
 
-/// Tells lists of ranks apart; never 0.
+/// Tells lists of ranks apart; always odd.
 std::uint64_t members_digest(const std::vector<Rank>& members);
+/// Instead of a digest: of a subgroup that is gone too long.
+constexpr std::uint64_t members_forgotten = 2;
 
 /// Any thread.
 class SubgroupLists {

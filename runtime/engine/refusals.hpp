@@ -75,7 +75,8 @@ class Refusals {
   // This rank's.
   void refused(const std::shared_ptr<CommunicatorCore>& communicator, const Status& why);  ///< a collective
   void refused(const std::shared_ptr<CommunicatorCore>& communicator, const Operation& message, const Status& why);
-  /// `made`: the members of the one of that id that this rank has made, by members_digest(); 0: of none.
+  /// `made`: the members of the one of that id that this rank has made, by members_digest(), or
+  /// members_forgotten; 0: of none.
   void refused_subgroup(std::uint32_t id, const Status& why, std::uint64_t made);
   /// A call that was not refused, under the communicator's mutex: what it stands for is taken back.
   void called(CommunicatorCore& communicator, const Call& call);

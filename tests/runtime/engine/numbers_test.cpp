@@ -6,6 +6,7 @@
 #include <array>
 #include <thread>
 
+#include "runtime/engine/membership.hpp"
 #include "tests/support/thread_world.hpp"
 
 namespace fabring::fixture {
@@ -164,6 +165,66 @@ TEST(Numbers, of_subgroups_serve_a_rank_once) {
     expect_refused(all.subgroup(across, 5));
     made = *all.subgroup(across, 6);
     EXPECT_EQ(sum_on(made), across[0] + across[1]);
+  });
+}
+
+// The earlier group of that number may be one that nobody else ever heard of, or one that is long forgotten.
+TEST(Numbers, of_subgroups_that_are_refused_are_told_of_whatever_the_earlier_one_was) {
+  for (const bool forgotten : {false, true}) {
+    Config config;
+    config.timeout = 60s;
+    ThreadWorld world(2, config);
+    world.run([&](Rank rank, Communicator all) {
+      const std::array<Rank, 2> both{0, 1};
+      const std::array<Rank, 1> alone{0};
+      const auto sum_on = [](Communicator& group) {
+        int one = 1, sum = 0;
+        return group.allreduce(&one, &sum, 1, DataType::int32, ReduceOp::sum);
+      };
+      if (rank == 1) {
+        const auto began = std::chrono::steady_clock::now();
+        Communicator group = *all.subgroup(both, 5);
+        const Status status = sum_on(group);
+        EXPECT_EQ(status.code(), ErrorCode::mismatch) << status.to_string();
+        EXPECT_EQ(status.context().rank, 0) << status.to_string();
+        EXPECT_NE(status.message().find("the number 5 was given to an earlier one"), std::string::npos)
+            << status.message();
+        EXPECT_LT(std::chrono::steady_clock::now() - began, 30s);
+      } else {
+        Communicator own = *all.subgroup(alone, 5);
+        if (forgotten) {
+          own = {};
+          for (std::uint32_t i = 0; i < SubgroupLists::most_gone + 2; ++i) (void)all.subgroup(alone, 100 + i);
+        }
+        const auto again = all.subgroup(both, 5);
+        ASSERT_FALSE(again);
+        EXPECT_EQ(again.error().code(), ErrorCode::invalid_argument) << again.error().to_string();
+      }
+      EXPECT_TRUE(all.barrier().ok());
+    });
+  }
+}
+
+TEST(Numbers, of_subgroups_do_not_end_a_group_of_one_when_others_are_refused_it) {
+  Config config;
+  config.timeout = 60s;
+  ThreadWorld world(2, config);
+  world.run([&](Rank rank, Communicator all) {
+    const std::array<Rank, 2> both{0, 1};
+    const std::array<Rank, 1> alone{0};
+    int one = 1, sum = 0;
+    if (rank == 0) {
+      Communicator own = *all.subgroup(alone, 5);
+      EXPECT_FALSE(all.subgroup(both, 5));
+      EXPECT_TRUE(all.barrier().ok());  // the other has heard
+      EXPECT_TRUE(own.allreduce(&one, &sum, 1, DataType::int32, ReduceOp::sum).ok());
+      EXPECT_EQ(sum, 1);
+    } else {
+      Communicator group = *all.subgroup(both, 5);
+      const Status status = group.allreduce(&one, &sum, 1, DataType::int32, ReduceOp::sum);
+      EXPECT_EQ(status.code(), ErrorCode::mismatch) << status.to_string();
+      EXPECT_TRUE(all.barrier().ok());
+    }
   });
 }
 

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include "runtime/engine/make_call.hpp"
+#include "runtime/engine/membership.hpp"
 #include "tests/support/sim_world.hpp"
 
 namespace fabring::fixture {
@@ -165,6 +167,42 @@ TEST(Refused, call_ends_none_before_it) {
   world.call(0, {.count = 10});
   if (!world.run(3s)) return;
   world.expect_all_ok();
+}
+
+// Who has forgotten what it made of a number may have made the very group that others still use.
+TEST(Refused, number_of_a_forgotten_subgroup_ends_no_group_in_which_something_was_done) {
+  for (const bool used : {false, true}) {
+    SimWorld world({.ranks = 2, .seed = 6});
+    const auto make = [&](Rank rank, std::uint32_t number, std::vector<Rank> members) {
+      return world.engine(rank).make_subgroup(CommunicatorCore::subgroup_ids | number, "some", std::move(members));
+    };
+    std::array<std::int32_t, 2> data{1, 1};
+    const auto call = [&](Rank rank, const std::shared_ptr<CommunicatorCore>& on) {
+      auto& at = data[static_cast<std::size_t>(rank)];
+      auto made = make_call(Operation::allreduce(&at, &at, 1, DataType::int32, ReduceOp::sum), *on,
+                            choices_for(on->shape()), world.engine(rank).config());
+      EXPECT_TRUE(made);
+      return world.engine(rank).submit(on, std::move(*made), false);
+    };
+    auto forgotten = make(0, 5, {0, 1});
+    const auto group = make(1, 5, {0, 1});
+    if (used) {
+      const auto first = call(0, forgotten), second = call(1, group);
+      ASSERT_TRUE(world.run_until([&] { return first->done() && second->done(); }, 10s));
+      ASSERT_TRUE(second->status().ok()) << second->status().to_string();
+    }
+    forgotten.reset();
+    world.linger(100ms);
+    for (std::uint32_t i = 0; i < SubgroupLists::most_gone + 2; ++i) (void)make(0, 100 + i, {0});
+    world.engine(0).refused_subgroup(CommunicatorCore::subgroup_ids | 5, Status(ErrorCode::invalid_argument, reason));
+    const auto waits = call(1, group);
+    world.linger(4s);
+    EXPECT_EQ(world.control().refusals().size(), 1u);
+    EXPECT_EQ(waits->done(), !used);
+    world.engine(1).abort(*group, "nobody else is there");
+    ASSERT_TRUE(world.run_until([&] { return waits->done(); }, 10s));
+    EXPECT_EQ(waits->status().code(), used ? ErrorCode::aborted : ErrorCode::mismatch) << waits->status().to_string();
+  }
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <new>
 
 #include "runtime/engine/buffer_needs.hpp"
+#include "runtime/engine/engine_core.hpp"
 #include "runtime/engine/make_call.hpp"
 #include "runtime/engine/tensor_overlap.hpp"
 
@@ -192,7 +193,8 @@ class Buffers {
   }
 
   Status make_room_for_copy(std::size_t bytes) {
-    call_.owned.reset(new (std::nothrow) std::byte[bytes]);
+    const auto engine = communicator_.engine.lock();
+    call_.owned = engine ? engine->input_copies().make(bytes) : InputCopies().make(bytes);
     if (!call_.owned)
       return wrong(
           fmt::format("in place it needs {} bytes for a copy of the input, which this machine does not have", bytes),

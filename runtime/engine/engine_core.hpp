@@ -34,6 +34,7 @@
 #include "runtime/engine/device_side.hpp"
 #include "runtime/engine/drive.hpp"
 #include "runtime/engine/engine_parts.hpp"
+#include "runtime/engine/input_copies.hpp"
 #include "runtime/engine/membership.hpp"
 #include "runtime/engine/rank_state.hpp"
 #include "runtime/engine/refusals.hpp"
@@ -82,6 +83,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   DevicePath device_path(CommunicatorCore& communicator, Call call);
   /// The program's memory that peers have mapped.
   MappedBlocks& mapped() { return mapped_; }
+  const InputCopies& input_copies() const { return input_copies_; }
   /// A call that this rank cannot make although the others may: they need not wait for it.
   void call_failed(const CommunicatorCore& communicator, const Status& why);
   /// Where calls go that are not made, as their arguments are wrong: those who wait in them hear why.
@@ -312,6 +314,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   EngineParts parts_;
   Refusals refusals_;
   MappedBlocks mapped_;
+  InputCopies input_copies_;
   Scratch scratch_;
   DeviceSide devices_;
   std::unique_ptr<Transfer> transfer_;

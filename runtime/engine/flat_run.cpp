@@ -25,10 +25,7 @@ FlatRun::End FlatRun::run(EngineCore& engine, CommunicatorCore& communicator, st
   const bool over = tiling_.tiles == 1 ? run_one_tile(engine, communicator) : run_in_turns(engine, communicator);
   lend_what_is_unwritten(engine);
   if (!over || (!loans_.empty() && !await_loans(engine))) return End::stopped;
-  if (call_.owned) {  // the next call needs a copy of its own
-    call_.owned.reset();
-    taken_ = false;
-  }
+  drop_copy();
   return End::done;
 }
 

@@ -67,6 +67,13 @@ class FlatRun {
   const Tiling& tiling() const { return tiling_; }
   const Signature& signature() const { return signature_; }
 
+  /// It is over, or is not run after all. The next call needs a copy of its own.
+  void drop_copy() {
+    if (!call_.owned) return;
+    call_.owned.reset();
+    taken_ = false;
+  }
+
   enum class End : std::uint8_t { done, stopped };
   End run(EngineCore& engine, CommunicatorCore& communicator, std::uint32_t sequence);
 

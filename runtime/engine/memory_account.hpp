@@ -18,7 +18,7 @@ struct MemoryAccount {
   std::uint64_t outgoing = 0;  ///< short messages on their way, and kept for the next
   std::uint64_t scratch = 0;   ///< lent to operations, and kept for the next
   std::uint64_t pinned = 0;    ///< likewise, for what is in memory of a GPU
-  std::uint64_t copies = 0;    ///< of the input of each alltoall in place
+  std::uint64_t copies = 0;    ///< of the input of each alltoall in place, as long as a call has it
   std::uint64_t mapped = 0;    ///< the program's own: Engine::allocate
   // Limits.
   std::uint64_t scratch_lent = 0;   ///< of `scratch`

@@ -146,16 +146,13 @@ RankState EngineCore::look() {
     operations.push_back({execution->communicator(), execution, OperationPhase::queued});
   std::stable_sort(operations.begin(), operations.end(),
                    [](const UnderWay& a, const UnderWay& b) { return a.place() < b.place(); });
-  MemoryAccount memory = this->memory();
-  for (const UnderWay& one : operations)
-    if (one.execution->call().owned) memory.copies += one.execution->call().uncopied_bytes;
   const auto count = static_cast<std::uint32_t>(operations.size());
   operations.resize(std::min(operations.size(), RankState::most_operations));
   std::set<const CommunicatorCore*> busy;
   for (const UnderWay& one : operations) busy.insert(one.communicator.get());
   RankState state = outline(busy);
   state.operation_count = count;
-  state.memory = memory;
+  state.memory = memory();
   const Time now = parts_.clock->now();
   for (const UnderWay& one : operations)
     state.operations.push_back(one.execution->state(*one.communicator, one.phase, now));
@@ -185,6 +182,7 @@ MemoryAccount EngineCore::memory() const {
   memory.scratch_limit = scratch_.budget();
   memory.pinned = devices_.staging().held();
   memory.pinned_limit = devices_.staging().budget();
+  memory.copies = input_copies_.held();
   memory.mapped = mapped_.bytes();
   return memory;
 }

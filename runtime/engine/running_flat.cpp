@@ -102,8 +102,10 @@ std::optional<Status> EngineCore::run_flat(const std::shared_ptr<CommunicatorCor
   const std::uint32_t sequence = next_sequence(last);
   if (pending_.load() > 0 || communicator->not_at_once.load() || left_.load() ||
       (!communicator->early.empty() && !flat.expects_what_came(*communicator, sequence)) ||
-      !communicator->last_sequence.compare_exchange_strong(last, sequence))
+      !communicator->last_sequence.compare_exchange_strong(last, sequence)) {
+    flat.drop_copy();
     return give_drive_back(*communicator);
+  }
   communicator->past[sequence % communicator->past.size()] = {sequence, flat.signature()};
   if (steps_of(flat, *communicator, sequence) == FlatRun::End::done) {
     const bool undelivered = !transfer_->delivered();
@@ -152,8 +154,10 @@ bool EngineCore::run_at_once(CommunicatorCore& communicator, const std::shared_p
   FlatRun* flat = find_flat(communicator, *execution->operation());
   if (flat == nullptr) flat = make_flat(communicator, execution->call(), *execution->operation());
   if (flat == nullptr || flat->plan() != execution->prepared_shared() || flat->tiling().tiles != execution->tiles() ||
-      (!communicator.early.empty() && !flat->expects_what_came(communicator, execution->sequence())))
+      (!communicator.early.empty() && !flat->expects_what_came(communicator, execution->sequence()))) {
+    if (flat != nullptr) flat->drop_copy();
     return false;
+  }
   // What comes meanwhile may end the communicator, and with that all that is queued, but not what is being run.
   communicator.queued.pop_front();
   if (steps_of(*flat, communicator, execution->sequence()) == FlatRun::End::stopped) {

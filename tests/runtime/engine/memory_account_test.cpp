@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
 #include <vector>
 
 #include "runtime/engine/make_call.hpp"
@@ -129,6 +130,38 @@ TEST(MemoryAccount, a_rank_says_what_it_holds_and_copies_of_inputs_count_while_t
   const auto theirs = call(1, other);
   ASSERT_TRUE(world.run_until([&] { return work->done() && theirs->done(); }, std::chrono::seconds(100)));
   EXPECT_EQ(world.engine(0).state().memory->copies, 0u);
+}
+
+// As Prepared does, which keeps the call.
+TEST(MemoryAccount, starts_of_one_prepared_call_share_a_copy_that_counts_as_long_as_it_is_kept) {
+  SimWorld world({.ranks = 2, .seed = 5});
+  std::array<std::vector<std::int32_t>, 2> data{std::vector<std::int32_t>(20'000, 1),
+                                                std::vector<std::int32_t>(20'000, 2)};
+  const auto prepare = [&](Rank rank) {
+    const auto of = world.communicator(rank);
+    auto& at = data[static_cast<std::size_t>(rank)];
+    auto made = make_call(Operation::alltoall(at.data(), at.data(), 10'000, DataType::int32), *of,
+                          choices_for(of->shape()), world.engine(rank).config());
+    EXPECT_TRUE(made);
+    return std::make_unique<Call>(std::move(*made));
+  };
+  const auto copies = [&] { return world.engine(0).state().memory->copies; };
+  auto ours = prepare(0), theirs = prepare(1);
+  EXPECT_EQ(copies(), 80'000u);
+  std::vector<std::shared_ptr<Execution>> works;
+  for (int start = 0; start < 2; ++start) {
+    works.push_back(world.engine(0).submit(world.communicator(0), Call(*ours), false));
+    EXPECT_EQ(copies(), 80'000u);
+  }
+  for (int start = 0; start < 2; ++start)
+    works.push_back(world.engine(1).submit(world.communicator(1), Call(*theirs), false));
+  ASSERT_TRUE(world.run_until(
+      [&] { return std::all_of(works.begin(), works.end(), [](const auto& work) { return work->done(); }); },
+      std::chrono::seconds(100)));
+  for (const auto& work : works) EXPECT_TRUE(work->status().ok()) << work->status().to_string();
+  EXPECT_EQ(copies(), 80'000u) << "it may be started again";
+  ours.reset();
+  EXPECT_EQ(copies(), 0u);
 }
 
 TEST(MemoryAccount, scratch_is_limited_to_what_the_connections_leave) {

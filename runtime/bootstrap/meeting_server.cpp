@@ -141,8 +141,12 @@ void MeetingServer::run() {
         std::string text =
             fmt::format("waited {} for {}", duration_text(terms_.deadline - terms_.started), missing_text());
         ErrorContext context;
-        if (const auto ranks = missing(); ranks.size() == 1) context.rank = ranks.front();
-        fail(Status(ErrorCode::timeout, text, context));
+        const auto ranks = missing();
+        if (ranks.size() == 1) context.rank = ranks.front();
+        // Somebody came in the name of each and was turned away: no matter of patience.
+        const bool all_refused =
+            std::ranges::all_of(ranks, [this](Rank rank) { return refused_.find(rank) != refused_.end(); });
+        fail(Status(all_refused ? ErrorCode::mismatch : ErrorCode::timeout, text, context));
       });
   while (!ended_) loop_.run_for(1s);
   doors_.clear();

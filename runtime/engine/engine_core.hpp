@@ -306,7 +306,9 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void start_background();  ///< under mutex_
   std::string activity_of(Rank world_rank) const;
   bool is_silent(Rank world_rank) const;
-  std::string who_and_what(Rank world_rank) const;
+  /// From any thread. `missing`: of the connection to it.
+  std::string who_and_what(Rank world_rank, const std::string& missing = {}) const;
+  std::string who_and_what_stands_between(Rank world_rank) const;
 
   bool copy();
   bool watches_device() const;

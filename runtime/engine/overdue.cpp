@@ -84,15 +84,19 @@ bool EngineCore::is_silent(Rank rank) const {
   return parts_.control && parts_.control->silent_for(rank) > std::chrono::milliseconds(0);
 }
 
-std::string EngineCore::who_and_what(Rank rank) const {
-  const bool other = parts_.endpoint && rank != parts_.self;
-  const std::string missing = other ? parts_.endpoint->unconnected(rank) : std::string();
+std::string EngineCore::who_and_what(Rank rank, const std::string& missing) const {
   const std::string whom = missing.empty() ? who(rank) : fmt::format("{} ({})", who(rank), missing);
   if (is_silent(rank))
     return fmt::format("{} [silent for {} s: stopped, or cut off]", whom,
                        std::chrono::duration_cast<std::chrono::seconds>(parts_.control->silent_for(rank)).count());
   const std::string activity = activity_of(rank);
   return activity.empty() ? whom : fmt::format("{} [{}]", whom, activity);
+}
+
+// Only whoever drives may ask the endpoint.
+std::string EngineCore::who_and_what_stands_between(Rank rank) const {
+  const bool other = parts_.endpoint && rank != parts_.self;
+  return who_and_what(rank, other ? parts_.endpoint->unconnected(rank) : std::string());
 }
 
 Time EngineCore::stuck_for(const Execution& execution, Time now) {
@@ -146,7 +150,7 @@ void EngineCore::note_waiting(CommunicatorCore& communicator, const Execution& e
   for (Rank rank : execution.waiting_for()) {
     const Rank world = communicator.members[rank];
     names.push_back(who(world));
-    names_and_activities.push_back(who_and_what(world));
+    names_and_activities.push_back(who_and_what_stands_between(world));
   }
   const auto line = [&](const std::vector<std::string>& whom) {
     return fmt::format("{} on '{}' has waited {} s for {}", title(execution), communicator.label,
@@ -195,7 +199,7 @@ void EngineCore::give_up(CommunicatorCore& communicator, const Execution& execut
   for (Rank rank : waiting.waiting_for()) {
     culprit = communicator.members[rank];
     blocked = blocked || (!activity_of(culprit).empty() && !is_silent(culprit));
-    names.push_back(who_and_what(culprit));
+    names.push_back(who_and_what_stands_between(culprit));
   }
   if (names.size() != 1 || blocked) culprit = -1;
   if (names.empty()) names.push_back(waits_for(waiting, "nobody known"));

@@ -13,6 +13,7 @@ using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(Paused, rank_is_waited_for_and_the_results_are_right) {
   for (const std::uint64_t seed : seeds(60, 10)) {
@@ -50,6 +51,16 @@ TEST(Paused, rank_is_named_with_what_its_endpoint_knows_of_the_connection) {
   EXPECT_THAT(world.log(), Contains(AllOf(HasSubstr("has waited"), HasSubstr(words))));
   EXPECT_THAT(called->status().message(), AllOf(HasSubstr("gave up after"), HasSubstr(words)));
   ASSERT_TRUE(world.run());
+}
+
+// An endpoint belongs to whoever drives, and a shrink waits in its caller's thread.
+TEST(Paused, rank_that_a_shrink_waits_for_is_named_without_a_word_of_the_endpoint) {
+  SimWorld world({.ranks = 3, .timeout = 20ms});  // of the clock on the wall
+  world.fabric().say_unconnected(2, "only the driver may ask");
+  const auto left = world.engine(0).agree_who_is_left(*world.communicator(0));
+  ASSERT_FALSE(left);
+  EXPECT_EQ(left.error().code(), ErrorCode::timeout);
+  EXPECT_THAT(left.error().message(), AllOf(HasSubstr("rank 2 (host host2)"), Not(HasSubstr("only the driver"))));
 }
 
 // Its own timeout counts from the call, not from when those before it are over.

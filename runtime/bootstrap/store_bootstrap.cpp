@@ -4,6 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
+#include <thread>
+#include <utility>
 
 #include "runtime/base/digest.hpp"
 #include "runtime/base/net/net.hpp"
@@ -26,11 +29,24 @@ constexpr auto time_for_bad_news = 2s;  // rank 0 gives up at the deadline, and 
 
 // Between two looks for a rank that failed: all ranks look at one store.
 constexpr auto first_pause = 50ms, longest_pause = 1000ms;
+// And between two looks for what is waited for.
+constexpr auto shortest_rest = 1ms, longest_rest = 250ms;
 
 using meeting::StoreMeeting;
 
-std::chrono::nanoseconds time_left(SteadyTime deadline) {
-  return std::max<std::chrono::nanoseconds>(deadline - std::chrono::steady_clock::now(), 0ns);
+// Looks at it again and again: of a wait in a store that ends c10d itself warns. Ever more seldom, as all ranks look at
+// one store: that adds an eighth to the time that it takes. `failure` is asked as well, each time.
+Result<std::string> look_until(Store& store, const std::string& key, SteadyTime since, SteadyTime until,
+                               const std::function<Status()>& failure = {}) {
+  for (;;) {
+    auto value = store.get(key, 0ns);
+    if (value || value.error().code() != ErrorCode::timeout) return value;
+    if (failure) FABRING_TRY(failure());
+    const SteadyTime now = std::chrono::steady_clock::now();
+    if (now >= until) return value;
+    const auto pause = std::clamp<std::chrono::nanoseconds>((now - since) / 8, shortest_rest, longest_rest);
+    std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(pause, until - now));
+  }
 }
 
 std::string join_key(Rank rank) { return fmt::format("join/{}", rank); }
@@ -55,8 +71,9 @@ class StoreBootstrap final : public Bootstrap {
   }
   Status put(const std::string& key, const std::string& value) override { return store_.put(key, value); }
   Result<std::string> get(const std::string& key, SteadyTime deadline) override {
-    auto value = store_.get(key, time_left(deadline));
-    if (value || value.error().code() != ErrorCode::timeout) return value;
+    if (std::exchange(awaited_, key) != key) awaited_since_ = std::chrono::steady_clock::now();
+    auto value = look_until(store_, key, awaited_since_, deadline, [this] { return failure(); });
+    if (value || value.error().code() != ErrorCode::timeout || !failure_.ok()) return value;
     return Status(ErrorCode::timeout, fmt::format("no rank has published '{}' in the store in time", key));
   }
   Status failure() override {
@@ -90,6 +107,8 @@ class StoreBootstrap final : public Bootstrap {
   const std::string address_;
   bool finished_ = false;
   Status failure_;
+  std::string awaited_;  // the key that get() is asked for, in several turns
+  SteadyTime awaited_since_;
   SteadyTime next_look_;
   std::chrono::milliseconds pause_ = first_pause;
 };
@@ -143,7 +162,8 @@ Result<Joins> read_joins(const Config& config, Store& store, const std::string& 
     const SteadyTime until = std::min(wait.next_note, wait.deadline);
     std::vector<Rank> absent;
     for (const Rank rank : missing) {
-      auto joined = store.get(join_key(rank), absent.empty() ? time_left(until) : 0ns);
+      auto joined =
+          absent.empty() ? look_until(store, join_key(rank), wait.started, until) : store.get(join_key(rank), 0ns);
       if (!joined && joined.error().code() != ErrorCode::timeout) return joined.error();
       if (joined)
         FABRING_TRY(add_join(joins, rank, *joined, fingerprint));
@@ -170,7 +190,7 @@ Result<std::string> read_meeting(const Config& config, Store& store, Wait wait) 
   const SteadyTime end = wait.deadline + time_for_bad_news;
   for (;;) {
     const bool in_time = std::chrono::steady_clock::now() < end;
-    auto value = store.get("meeting", time_left(std::min(wait.next_note, end)));
+    auto value = look_until(store, "meeting", wait.started, std::min(wait.next_note, end));
     if (value || value.error().code() != ErrorCode::timeout) return value;
     if (!in_time) break;
     wait.note(

@@ -34,12 +34,14 @@ class MapStore final : public Store {
     std::unique_lock lock(mutex);
     ++looks[key];
     if (changed.wait_for(lock, limit, [&] { return values.contains(key); })) return values[key];
+    waits_in_vain += limit > 0ns ? 1 : 0;
     return Status(ErrorCode::timeout, "nobody has published " + key);
   }
   std::mutex mutex;
   std::condition_variable changed;
   std::map<std::string, std::string> values;
   std::map<std::string, int> looks;
+  int waits_in_vain = 0;  // c10d warns of each
 };
 
 /// Runs it in a thread with a network of its own; false where none can be made.
@@ -99,6 +101,7 @@ TEST(StoreMeeting, WhoDoesNotComeIsNamedMeanwhileAndAtTheDeadline) {
   EXPECT_EQ(met.error().code(), ErrorCode::timeout);
   EXPECT_THAT(met.error().message(), HasSubstr("ranks 1 and 3 of 4 did not come"));
   EXPECT_THAT(lines, HasSubstr("warning: still waiting for ranks 1 and 3 of 4"));
+  EXPECT_EQ(store.waits_in_vain, 0);
 }
 
 TEST(StoreMeeting, ThatRankZeroDoesNotComeIsSaidMeanwhile) {
@@ -113,6 +116,7 @@ TEST(StoreMeeting, ThatRankZeroDoesNotComeIsSaidMeanwhile) {
   ASSERT_FALSE(met);
   EXPECT_EQ(met.error().context().rank, 0);
   EXPECT_THAT(lines, HasSubstr("warning: still waiting for rank 0 of 2"));
+  EXPECT_EQ(store.waits_in_vain, 0);
 }
 
 struct StoreWorld {
@@ -154,6 +158,24 @@ TEST(StoreMeeting, ARankWhoseStartFailsAfterTheMeetingIsNamedAtOnce) {
       EXPECT_THAT(heard.message(), HasSubstr(says_why ? "no thread can be started" : "its start has failed"));
     });
   }
+}
+
+TEST(StoreMeeting, NoWaitInTheStoreIsInVainWhileSomethingIsLate) {
+  StoreWorld world(2);
+  world.each([&](Rank rank, Bootstrap& bootstrap) {
+    if (rank == 1) {
+      const auto early = bootstrap.get("control/0", std::chrono::steady_clock::now() + 20ms);
+      EXPECT_EQ(early.error().code(), ErrorCode::timeout);
+      EXPECT_TRUE(bootstrap.put("asked", "yes").ok());
+    } else {
+      EXPECT_TRUE(bootstrap.get("asked", std::chrono::steady_clock::now() + 60s));
+      EXPECT_TRUE(bootstrap.put("control/0", "here").ok());
+    }
+    EXPECT_EQ(*bootstrap.get("control/0", std::chrono::steady_clock::now() + 60s), "here");
+    bootstrap.finish();
+  });
+  EXPECT_EQ(world.store.waits_in_vain, 0);
+  EXPECT_LT(world.store.looks["control/0"], 500) << "a store serves all ranks";
 }
 
 TEST(StoreMeeting, WhoseStartSucceedsIsNoFailure) {

@@ -113,7 +113,7 @@ void MeetingServer::give_up(const Status& why) {
   loop_.post(
       [this, status = Status(why.code(),
                              fmt::format("rank 0 (host {}, pid {}) gave up: {}", self.host, self.pid, why.message()),
-                             meeting::about(0, self.host))] { fail(status); });
+                             meeting::blamed(why, 0, self.host))] { fail(status); });
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return thread_ended_; });
 }
@@ -220,11 +220,11 @@ bool MeetingServer::on_frame(const VisitorPtr& visitor, std::uint8_t type, std::
       return true;
     case Message::give_up: {
       const auto why = meeting::decode_status(payload);
-      if (!why) return false;
+      if (!why || why->context().rank >= terms_.greeting.world_size) return false;
       informed_[static_cast<std::size_t>(visitor->rank)] = true;
       visitor->done = true;
       fail(Status(why->code(), fmt::format("{} gave up: {}", who(*visitor), why->message()),
-                  meeting::about(visitor->rank, visitor->join.host)));
+                  meeting::blamed(*why, visitor->rank, visitor->join.host)));
       return true;
     }
     default:

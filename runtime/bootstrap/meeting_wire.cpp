@@ -135,6 +135,11 @@ ErrorContext about(Rank rank, std::string host) {
   return context;
 }
 
+ErrorContext blamed(const Status& why, Rank self, std::string host) {
+  const ErrorContext& known = why.context();
+  return known.rank >= 0 && known.rank != self ? about(known.rank, known.host) : about(self, std::move(host));
+}
+
 std::string printable(std::string_view text) {
   std::string shown(text);
   for (char& c : shown)

@@ -82,6 +82,9 @@ Status failed_start();
 /// The context of an error that is about one rank.
 ErrorContext about(Rank rank, std::string host = {});
 
+/// The context of what others are told where a rank gives up: whom it blames, else itself.
+ErrorContext blamed(const Status& why, Rank self, std::string host = {});
+
 /// A text from the wire as it may be shown: control characters become '?'.
 std::string printable(std::string_view text);
 

@@ -59,7 +59,7 @@ void publish_failure(Store& store, Rank self, const Status& why) {
   const std::string text =
       fmt::format("rank {} (host {}, pid {}) gave up: {}", self, host_name(), ::getpid(), why.message());
   (void)store.put(failed_key,
-                  meeting::encode(Status(why.code(), text.substr(0, most_reason_bytes), meeting::about(self))));
+                  meeting::encode(Status(why.code(), text.substr(0, most_reason_bytes), meeting::blamed(why, self))));
 }
 
 class StoreBootstrap final : public Bootstrap {

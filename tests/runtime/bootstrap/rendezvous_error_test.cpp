@@ -382,6 +382,23 @@ TEST_F(RendezvousError, ARankThatGivesUpEndsItForAll) {
   }
 }
 
+// Who says so is the messenger.
+TEST_F(RendezvousError, ARankThatGivesUpForAnotherBlamesThatOne) {
+  for (const Rank failing : {0, 2}) {
+    Meeting meeting(3);
+    meeting.failing = failing;
+    meeting.use = [&](int process, Bootstrap& bootstrap) {
+      if (process == failing) return bootstrap.give_up(Status(ErrorCode::peer_lost, "it died", meeting::about(1, "h")));
+      const auto value = bootstrap.get("control/" + std::to_string(failing), steady_clock::now() + patience);
+      ASSERT_FALSE(value.has_value());
+      EXPECT_EQ(value.error().context().rank, 1);
+      EXPECT_EQ(value.error().context().host, "h");
+      EXPECT_THAT(value.error().message(), HasSubstr(fmt::format("rank {} (host", failing)));
+    };
+    (void)meeting.run_all();
+  }
+}
+
 // As its control plane could not start: no thread, no descriptor. Its connection ends in good order.
 TEST_F(RendezvousError, ARankWhoseStartFailsAfterTheMeetingIsNamedAtOnce) {
   for (const Rank failing : {0, 2}) {

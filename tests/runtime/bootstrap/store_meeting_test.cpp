@@ -160,6 +160,20 @@ TEST(StoreMeeting, ARankWhoseStartFailsAfterTheMeetingIsNamedAtOnce) {
   }
 }
 
+// Who says so is the messenger.
+TEST(StoreMeeting, ARankThatGivesUpForAnotherBlamesThatOne) {
+  StoreWorld world(3);
+  world.each([&](Rank rank, Bootstrap& bootstrap) {
+    if (rank == 2) return bootstrap.give_up(Status(ErrorCode::peer_lost, "it died", meeting::about(1, "h")));
+    const auto heard = bootstrap.get("control/2", std::chrono::steady_clock::now() + 60s);
+    ASSERT_FALSE(heard) << "and who waits for a value hears of it meanwhile";
+    EXPECT_EQ(heard.error().context().rank, 1);
+    EXPECT_EQ(heard.error().context().host, "h");
+    EXPECT_THAT(heard.error().message(), HasSubstr("rank 2 (host"));
+    bootstrap.finish();
+  });
+}
+
 TEST(StoreMeeting, NoWaitInTheStoreIsInVainWhileSomethingIsLate) {
   StoreWorld world(2);
   world.each([&](Rank rank, Bootstrap& bootstrap) {

@@ -5,6 +5,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <fstream>
 #include <map>
 #include <random>
 
@@ -259,27 +261,48 @@ TEST(TcpConnections, APeerThatIsGoneIsLostAtOnce) {
   EXPECT_NE(bench.endpoint->peer_error(1).message().find(address.substr(4)), std::string::npos);
 }
 
-// As a path that loses every packet: the queue of this listener is full, so the kernel drops what would connect.
+/// A listener whose queue is full, so that the kernel drops what would connect: as a path that loses every packet.
+class DeafListener {
+ public:
+  DeafListener() {
+    socklen_t length = sizeof at_;
+    at_.sin_family = AF_INET;
+    at_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::bind(fd_, reinterpret_cast<sockaddr*>(&at_), length), 0);
+    EXPECT_EQ(::listen(fd_, 0), 0);
+    EXPECT_EQ(::getsockname(fd_, reinterpret_cast<sockaddr*>(&at_), &length), 0);
+    fill();
+  }
+  ~DeafListener() {
+    for (const int fd : fillers_) ::close(fd);
+    ::close(fd_);
+  }
+  DeafListener(const DeafListener&) = delete;
+  DeafListener& operator=(const DeafListener&) = delete;
+  void fill() {
+    fillers_.push_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(::connect(fillers_.back(), reinterpret_cast<sockaddr*>(&at_), sizeof at_), 0);
+  }
+  /// The next one that waits; -1 if none does.
+  int accept() { return ::accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK); }
+  std::string address() const { return "127.0.0.1:" + std::to_string(ntohs(at_.sin_port)); }
+
+ private:
+  const int fd_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  sockaddr_in at_{};
+  std::vector<int> fillers_;
+};
+
 TEST(TcpConnections, AnAddressThatNeverAnswersIsLostAfterTheSilenceAllowed) {
-  const int deaf = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const int first = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in at{};
-  at.sin_family = AF_INET;
-  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof at;
-  ASSERT_EQ(::bind(deaf, reinterpret_cast<sockaddr*>(&at), sizeof at), 0);
-  ASSERT_EQ(::listen(deaf, 0), 0);
-  ASSERT_EQ(::getsockname(deaf, reinterpret_cast<sockaddr*>(&at), &length), 0);
-  ASSERT_EQ(::connect(first, reinterpret_cast<sockaddr*>(&at), sizeof at), 0);
+  DeafListener deaf;
   EndpointOptions options = options_of(0);
   options.config.silence_timeout = 400ms;
   options.config.sockets_per_peer = 2;
   Bench bench(options);
-  const std::string address = "127.0.0.1:" + std::to_string(ntohs(at.sin_port));
+  const std::string address = deaf.address();
   ASSERT_TRUE(bench.endpoint->add_peer(1, "tcp " + address).ok());
   Bytes into(10);
   ASSERT_EQ(bench.endpoint->post_recv(1, 1, into, 1), Post::accepted);
-  bench.poll();
   EXPECT_EQ(bench.endpoint->unconnected(1), "no data connection yet: " + address + " has not answered");
   ASSERT_TRUE(bench.reach([&] { return bench.ended(1); }));
   EXPECT_EQ(bench.ending(1), Outcome::lost);
@@ -288,15 +311,56 @@ TEST(TcpConnections, AnAddressThatNeverAnswersIsLostAfterTheSilenceAllowed) {
   EXPECT_EQ(why.context().rank, 1);
   EXPECT_NE(why.message().find(address + ": no answer for 0.4 s"), std::string::npos) << why.message();
   EXPECT_NE(why.message().find("FABRING_INTERFACE"), std::string::npos) << why.message();
+  EXPECT_NE(why.message().find("somaxconn"), std::string::npos) << why.message();
   EXPECT_EQ(bench.endpoint->unconnected(1), "");
+}
+
+// A rank that is too busy to accept what its kernel has taken: it is not for its silence that it would be lost.
+TEST(TcpConnections, AnAddressThatHasAnsweredIsTriedOnThoughItAnswersNoMore) {
+  DeafListener busy;
+  ::close(busy.accept());  // room for one
+  EndpointOptions options = options_of(0);
+  options.config.silence_timeout = 300ms;
+  Bench bench(options);
+  ASSERT_TRUE(bench.endpoint->add_peer(1, "tcp " + busy.address()).ok());
+  Bytes into(10);
+  ASSERT_EQ(bench.endpoint->post_recv(1, 1, into, 1), Post::accepted);
+  int first = -1, again = -1;
+  ASSERT_TRUE(bench.reach([&] { return (first = busy.accept()) >= 0; }));
+  busy.fill();
   ::close(first);
-  ::close(deaf);
+  const auto state = [&] { return bench.endpoint->unconnected(1); };
+  ASSERT_TRUE(bench.reach([&] { return bench.ended(1) || state().find("no answer for 0.3 s") != std::string::npos; }));
+  EXPECT_TRUE(bench.endpoint->peer_error(1).ok()) << bench.endpoint->peer_error(1).message();
+  EXPECT_NE(state().find("somaxconn"), std::string::npos) << state();
+  ::close(busy.accept());
+  ASSERT_TRUE(bench.reach([&] { return (again = busy.accept()) >= 0; })) << "it has time now";
+  ::close(again);
+}
+
+TEST(TcpConnections, MoreThanTheKernelKeepsWaitingIsWarnedOfOnce) {
+  std::size_t queue = 0;
+  ASSERT_TRUE(std::ifstream("/proc/sys/net/core/somaxconn") >> queue);
+  EndpointOptions options = options_of(static_cast<Rank>(queue / 16 + 2));
+  options.world_size = options.self + 1;
+  options.config.sockets_per_peer = 16;
+  Bench bench(options);
+  const auto warnings = [&] {
+    return std::count_if(bench.notes.begin(), bench.notes.end(),
+                         [](const std::string& note) { return note.find("net.core.somaxconn=") != std::string::npos; });
+  };
+  for (Rank rank = 0; rank < static_cast<Rank>(queue / 16); ++rank)
+    ASSERT_TRUE(bench.endpoint->add_peer(rank, "tcp 127.0.0.1:9").ok());
+  EXPECT_EQ(warnings(), 0);
+  for (Rank rank = static_cast<Rank>(queue / 16); rank < options.self; ++rank)
+    ASSERT_TRUE(bench.endpoint->add_peer(rank, "tcp 127.0.0.1:9").ok());
+  EXPECT_EQ(warnings(), 1);
 }
 
 TEST(TcpConnections, ALaneThatNeverComesCostsThatLaneOnly) {
   for (const bool greets : {false, true}) {
     EndpointOptions options = options_of(0);
-    options.config.timeout = 300ms;
+    options.config.timeout = 3s;  // of the good lane too, however busy this host is
     options.config.sockets_per_peer = 2;
     Bench bench(options);
     std::vector<std::unique_ptr<net::Stream>> kept;

@@ -39,8 +39,8 @@ void Dialer::cancel(Rank peer) {
   dials_.remove_if([peer](const Dial& dial) { return dial.peer == peer; });
 }
 
-bool Dialer::reaches(Rank peer) const {
-  return std::ranges::any_of(dials_, [peer](const Dial& dial) { return dial.peer == peer && dial.reached; });
+bool Dialer::has_answered(Rank peer) const {
+  return std::ranges::any_of(dials_, [peer](const Dial& dial) { return dial.peer == peer && dial.answered; });
 }
 
 std::string Dialer::state(Rank peer) const {
@@ -61,7 +61,7 @@ void Dialer::connect(Place dial) {
   const auto connected = [this, dial, limit](auto result) {
     const auto guard = std::move(dial->guard);
     if (result) {
-      dial->reached = true;
+      dial->reached = dial->answered = true;
       dial->unanswered = nanoseconds(0);
       return shake_hands(dial, std::move(*result));
     }
@@ -72,11 +72,18 @@ void Dialer::connect(Place dial) {
     dial->unanswered += limit;
     if (dial->unanswered < options_.silence) return again(dial, why);
     const std::string from = options_.from.empty() ? "" : " from " + options_.from;
+    const std::string silent =
+        dial->address.to_string() + ": no answer" + from + " for " + seconds(options_.silence) + " s";
+    const std::string full = "more connections wait there than its host allows (net.core.somaxconn)";
+    if (dial->answered) {  // so packets arrive; it has been too busy since to accept
+      dial->unanswered = nanoseconds(0);
+      return again(dial, Status(ErrorCode::timeout, silent + ", which it gave before: " + full));
+    }
     give_up(dial, DialEnd::overdue,
-            Status(ErrorCode::timeout, dial->address.to_string() + ": no answer" + from + " for " +
-                                           seconds(options_.silence) +
-                                           " s (FABRING_SILENCE_TIMEOUT): a firewall, a cable, or cards that do not "
-                                           "reach each other (FABRING_INTERFACE chooses)"));
+            Status(ErrorCode::timeout, silent +
+                                           " (FABRING_SILENCE_TIMEOUT): a firewall, a cable, or cards that do not "
+                                           "reach each other (FABRING_INTERFACE chooses); or it is busy and " +
+                                           full));
   };
   dial->guard = net::connect(loop_, dial->address, limit, connected, {options_.from, dial->congestion_control});
 }

@@ -2,8 +2,10 @@
 // Dialer: makes the connections that this rank begins: connect, handshake, then one byte from the other side that says
 // whether it took the connection. Only then is a lane used: a rank that was busy while the other one's handshake
 // deadline passed would otherwise believe in a connection that is already closed. Cut-off attempts are repeated until a
-// deadline. The kernel of the other host has a much shorter one: it answers whatever its processes do, and where it
-// does not the packets do not arrive. Owned by the endpoint; its thread.
+// deadline. The kernel of the other host has a much shorter one: it answers whatever its processes do, so that where it
+// never does the packets do not arrive. Except that Linux drops them silently where too many connections wait to be
+// accepted, which nobody can tell from here: once an address has answered, its silence is taken for that. Owned by the
+// endpoint; its thread.
 
 #include <chrono>
 #include <functional>
@@ -31,7 +33,7 @@ enum class DialEnd : std::uint8_t {
 
 struct DialOptions {
   std::chrono::nanoseconds patience{};  ///< how long one lane is tried
-  std::chrono::nanoseconds silence{};   ///< how long the peer's kernel may leave all attempts in a row unanswered
+  std::chrono::nanoseconds silence{};   ///< how long the peer's kernel may leave the first attempts unanswered
   std::string from;                     ///< the address to connect from; empty: the kernel's choice
 };
 
@@ -48,8 +50,8 @@ class Dialer {
   void cancel(Rank peer);
   void cancel_all() { dials_.clear(); }
   bool busy() const { return !dials_.empty(); }
-  /// Has the peer's host taken a connection that is not a lane yet?
-  bool reaches(Rank peer) const;
+  /// Has the peer's host ever answered for a connection that is not a lane yet?
+  bool has_answered(Rank peer) const;
   /// What the lanes to this peer wait for, for people; empty: none is being made.
   std::string state(Rank peer) const;
 
@@ -64,6 +66,7 @@ class Dialer {
     std::chrono::milliseconds pause{20};
     std::chrono::nanoseconds unanswered{0};  // in attempts that the peer's kernel did not answer, in a row
     bool reached = false;                    // it has, in this one
+    bool answered = false;                   // or in one before
     std::string trouble;                     // of the last attempt
     std::shared_ptr<void> guard;             // of the step under way
     std::unique_ptr<net::Stream> stream;     // waiting for the byte

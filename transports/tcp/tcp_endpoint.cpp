@@ -1,6 +1,8 @@
 #include "transports/tcp/tcp_endpoint.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <fstream>
 
 #include "runtime/base/check.hpp"
 #include "transports/tcp/congestion.hpp"
@@ -16,6 +18,12 @@ constexpr unsigned turns_per_look = 64;  // until the event loop is asked, whose
 Status cannot_read(std::string_view address, const std::string& why) {
   return {ErrorCode::invalid_argument,
           "'" + std::string(address.substr(0, 60)) + "' is not the address of a tcp endpoint: " + why};
+}
+
+// How many connections a listener keeps that are not accepted yet.
+std::size_t accept_queue() {
+  std::size_t most = 0;
+  return std::ifstream("/proc/sys/net/core/somaxconn") >> most ? most : SIZE_MAX;
 }
 
 bool unspecified(const net::SocketAddress& address) { return address.host == "0.0.0.0" || address.host == "::"; }
@@ -106,9 +114,24 @@ Status TcpEndpoint::add_peer(Rank rank, std::string_view text) {
     // A large world connects only where there is something to say, which may be few enough.
     if (!room.ok() && options_.note && !std::exchange(noted_files_, true)) options_.note(room.message());
   }
+  if (!peer.address() && rank < options_.self) expect_at_the_door(lanes_to(*address));
   peer.set_address(*address);
   if (at_once) dial(peer);
   return {};
+}
+
+// The highest rank is dialed by all: it says for all that a busy rank may look like one that packets do not reach.
+void TcpEndpoint::expect_at_the_door(std::uint32_t lanes) {
+  expected_ += lanes;
+  if (options_.self + 1 < options_.world_size || !options_.note || noted_queue_) return;
+  const std::size_t queue = accept_queue();
+  if (expected_ <= queue) return;
+  noted_queue_ = true;
+  options_.note(
+      "more connections may come to a rank at once than its host keeps waiting (net.core.somaxconn=" +
+      std::to_string(queue) +
+      "), and the kernel drops the others without a word: while a rank is busy it may look like one that cannot be "
+      "reached. On all hosts: sysctl -w net.core.somaxconn=4096 or more; or FABRING_SOCKETS_PER_PEER=1");
 }
 
 void TcpEndpoint::dial(Peer& peer) {
@@ -155,7 +178,7 @@ void TcpEndpoint::not_connected(Rank rank, DialEnd how, const Status& why) {
   Peer& peer = peer_at(rank);
   const std::string whom = "no connection to rank " + std::to_string(rank) + ": ";
   if (how == DialEnd::no_files) return fail(why.with_prefix(whom));
-  const bool others = peer.first_lane() != nullptr || dialer_.reaches(rank);
+  const bool others = peer.first_lane() != nullptr || dialer_.has_answered(rank);
   if (how == DialEnd::overdue && others && peer.alive()) {
     if (options_.note && !std::exchange(noted_lanes_, true))
       options_.note("one of several connections to rank " + std::to_string(rank) +

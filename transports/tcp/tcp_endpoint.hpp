@@ -42,6 +42,7 @@ class TcpEndpoint final : public Endpoint {
  private:
   explicit TcpEndpoint(const EndpointOptions& options);
   HandshakeOptions hello() const;
+  void expect_at_the_door(std::uint32_t lanes);
   void dial(Peer& peer);
   void arrived(HandshakeResult result);
   void not_connected(Rank peer, DialEnd how, const Status& why);
@@ -64,6 +65,8 @@ class TcpEndpoint final : public Endpoint {
   unsigned quiet_turns_ = 0;
   std::size_t first_ = 0;  // lane whose turn is first
   std::chrono::steady_clock::time_point next_warning_{};
+  std::size_t expected_ = 0;  // connections that others may begin
+  bool noted_queue_ = false;
   bool noted_files_ = false;
   bool noted_lanes_ = false;  // of the first peer for all
   bool closed_ = false;

@@ -8,6 +8,7 @@
 namespace fabring::net {
 namespace {
 
+constexpr int most_waiting = 65535;  // net.core.somaxconn has the last word
 constexpr int kAcceptsPerTurn = 64;  // leaves room for the loop's other work during a flood
 constexpr auto kPauseWithoutDescriptors = std::chrono::milliseconds(50);
 
@@ -127,7 +128,7 @@ Result<std::unique_ptr<Listener>> Listener::open(Loop& loop, const SocketAddress
   const int on = 1;
   ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (address.is_v6()) ::setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
-  if (::bind(fd, raw->get(), raw->length) != 0 || ::listen(fd, 4096) != 0) {
+  if (::bind(fd, raw->get(), raw->length) != 0 || ::listen(fd, most_waiting) != 0) {
     const int error = errno;
     ::close(fd);
     return refused(address, error);

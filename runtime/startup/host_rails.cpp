@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <atomic>
 
 #include "runtime/startup/card_opening.hpp"
 #include "topology/card_facts.hpp"
@@ -184,9 +183,8 @@ Result<std::unique_ptr<Endpoint>> open_rails(UsableTransports& usable, const std
     if (by == "lo" && from.name != by) return rails::Leaves::by_none;
     return by.empty() || by == from.name ? rails::Leaves::by_card : rails::Leaves::by_another;
   };
-  how.note = [log = host.log, told = std::make_shared<std::atomic<bool>>(false)](const std::string& text) {
-    // With many peers behind one bad card a line is enough.
-    log.write(told->exchange(true) ? LogLevel::info : LogLevel::warning, text);
+  how.note = [log = host.log](const std::string& text, bool again) {
+    log.write(again ? LogLevel::info : LogLevel::warning, text);
   };
   return rails::make_rails_endpoint(std::move(*opened), std::move(how));
 }

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -210,23 +211,27 @@ TEST(LoadOfAWay, ASenderThatIsLateMakesNoWaySlow) {
 /// Swallows what is sent once it is cut, as a dead cable does.
 class Cable final : public ForwardingEndpoint {
  public:
-  Cable(std::unique_ptr<Endpoint> inner, const bool& cut, const bool& late, const bool& gone)
-      : ForwardingEndpoint(std::move(inner)), cut_(cut), late_(late), gone_(gone) {}
+  Cable(std::unique_ptr<Endpoint> inner, const bool& cut, const bool& late, const bool& gone, const Status& failed)
+      : ForwardingEndpoint(std::move(inner)), cut_(cut), late_(late), gone_(gone), failed_(failed) {}
   Post post_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override {
     if (!cut_) return inner().post_send(peer, slot, from, context);
     swallowed_.complete(context, Outcome::done);
     return Post::accepted;
   }
   std::size_t poll(std::span<Completion> out) override {
-    if (gone_) inner().close();
-    const std::size_t count = swallowed_.hand_out(out);
-    return late_ ? count : count + inner().poll(out.subspan(count));
+    if (gone_ || !failed_.ok()) inner().close();
+    const std::size_t swallowed = swallowed_.hand_out(out);
+    const std::size_t count = late_ ? swallowed : swallowed + inner().poll(out.subspan(swallowed));
+    for (Completion& one : out.first(failed_.ok() ? 0 : count)) one.outcome = Outcome::lost;
+    return count;
   }
+  Status error() const override { return failed_; }
 
  private:
   const bool& cut_;
   const bool& late_;  // what comes is not there yet
   const bool& gone_;  // its end is closed
+  const Status& failed_;
   Ledger swallowed_;
 };
 
@@ -236,66 +241,73 @@ class TurnedClock final : public Clock {
   Time time{1s};
 };
 
-/// Two ranks; rank r has cards[r] rails. Rail i of both lies on network i.
-struct TwoRanks {
-  explicit TwoRanks(std::size_t cards_of_0 = 2, std::size_t cards_of_1 = 2) {
-    const std::size_t counts[2] = {cards_of_0, cards_of_1};
-    for (std::size_t i = 0; i < 4; ++i) transports.push_back(make_inproc_transport(make_inproc_fabric(2)));
-    for (Rank rank = 0; rank < 2; ++rank) {
+/// Rank 0, and one or two others, which have as many rails as each other. Rail i of all lies on network i.
+struct Ranks {
+  explicit Ranks(std::size_t cards_of_0 = 2, std::size_t cards_of_others = 2, Rank ranks_of_world = 2)
+      : size(ranks_of_world) {
+    const std::size_t counts[3] = {cards_of_0, cards_of_others, cards_of_others};
+    for (std::size_t i = 0; i < 4; ++i) transports.push_back(make_inproc_transport(make_inproc_fabric(size)));
+    for (Rank rank = 0; rank < size; ++rank) {
       EndpointOptions options;
       options.self = rank;
-      options.world_size = 2;
+      options.world_size = size;
       std::vector<Rail> rails;
       for (std::size_t i = 0; i < counts[rank]; ++i) {
         const std::string number = std::to_string(i);
         auto inner = *transports[i]->open(options);
         rails.push_back(
             {{"eth" + number, "net" + number, "10.0." + number + "." + std::to_string(rank + 1), 1000, true},
-             std::make_unique<Cable>(std::move(inner), cut[i], late[i], gone[rank][i])});
+             std::make_unique<Cable>(std::move(inner), cut[i], late[i], gone[rank][i], failed[rank][i])});
       }
       RailsOptions how;
       how.self = rank;
-      how.world_size = 2;
-      how.host = rank == 0 ? "alpha" : "beta";
+      how.world_size = size;
+      how.host = rank == 0 ? "alpha" : rank == 1 ? "beta" : "gamma";
       how.patience = 6s;
       how.clock = clock;
-      how.note = [this](const std::string& text) { notes.push_back(text); };
+      how.note = [this](const std::string& text, bool again) { notes.push_back(text), repeated.push_back(again); };
       ranks[rank] = *make_rails_endpoint(std::move(rails), how);
     }
-    for (Rank rank = 0; rank < 2; ++rank) EXPECT_TRUE(ranks[rank]->add_peer(1 - rank, ranks[1 - rank]->address()).ok());
-    // As the engine: each posts a receive before anybody sends, then both send.
-    for (Rank rank = 0; rank < 2; ++rank) EXPECT_EQ(ranks[rank]->post_recv(1 - rank, 1, eager, 100), Post::accepted);
-    for (Rank rank = 0; rank < 2; ++rank) EXPECT_EQ(ranks[rank]->post_send(1 - rank, 1, eager, 101), Post::accepted);
+    const auto each_pair = [&](const std::function<void(Rank, Rank)>& body) {
+      for (Rank other = 1; other < size; ++other) body(0, other), body(other, 0);
+    };
+    each_pair([&](Rank one, Rank other) { EXPECT_TRUE(ranks[one]->add_peer(other, ranks[other]->address()).ok()); });
+    // As the engine: each posts a receive before anybody sends, then all send.
+    each_pair([&](Rank one, Rank other) { EXPECT_EQ(ranks[one]->post_recv(other, 1, eager, 100), Post::accepted); });
+    each_pair([&](Rank one, Rank other) { EXPECT_EQ(ranks[one]->post_send(other, 1, eager, 101), Post::accepted); });
     turn(100);
   }
   void turn(int polls) {
     for (int i = 0; i < polls; ++i) {
-      for (Rank rank = 0; rank < 2; ++rank) {
+      for (Rank rank = 0; rank < size; ++rank) {
         std::array<Completion, 8> out;
         const std::size_t count = ranks[rank]->poll(out);
         for (std::size_t c = 0; c < count; ++c) endings[rank][out[c].context] = out[c].outcome;
       }
     }
   }
-  /// Both poll while this much time passes.
+  /// All poll while this much time passes.
   void pass(std::chrono::milliseconds time) {
     for (const Time until = clock->time + time; clock->time < until; clock->time += 20ms) turn(20);
   }
+  const Rank size;
   std::vector<std::unique_ptr<Transport>> transports;
   std::shared_ptr<TurnedClock> clock = std::make_shared<TurnedClock>();
   bool cut[4] = {};
   bool late[4] = {};
-  bool gone[2][4] = {};
+  bool gone[3][4] = {};
+  Status failed[3][4] = {};
   std::vector<std::string> notes;
+  std::vector<bool> repeated;  // each of them
   std::array<std::byte, 8> eager{};
-  std::unique_ptr<Endpoint> ranks[2];
-  std::map<std::uint64_t, Outcome> endings[2];
+  std::unique_ptr<Endpoint> ranks[3];
+  std::map<std::uint64_t, Outcome> endings[3];
 };
 
 constexpr std::size_t large = 1 << 20;
 
 TEST(RailsInUse, LargeMessagesTakeAllWaysOnceTheyAreOpenAndSmallOnesTheFirst) {
-  TwoRanks world(3, 3);
+  Ranks world(3, 3);
   EXPECT_EQ(world.ranks[0]->way_from(1, large), 0u) << "nothing is known of the others yet";
   world.turn(100);
   EXPECT_EQ(world.ranks[0]->way_from(1, 8192), 0u);
@@ -314,7 +326,7 @@ TEST(RailsInUse, LargeMessagesTakeAllWaysOnceTheyAreOpenAndSmallOnesTheFirst) {
 
 TEST(RailsInUse, UnequalNumbersOfCardsWork) {
   for (const auto& [one, other] : {std::pair<std::size_t, std::size_t>{3, 1}, {1, 4}, {2, 3}}) {
-    TwoRanks world(one, other);
+    Ranks world(one, other);
     (void)world.ranks[1]->way_from(0, large);
     world.turn(100);
     std::vector<std::byte> into(large);
@@ -329,7 +341,7 @@ TEST(RailsInUse, UnequalNumbersOfCardsWork) {
 }
 
 TEST(RailsInUse, AWayThatNeverOpensIsLeftOutAndNotedOnce) {
-  TwoRanks world;
+  Ranks world;
   world.cut[1] = true;
   (void)world.ranks[0]->way_from(1, large);
   world.pass(20s);
@@ -345,7 +357,7 @@ TEST(RailsInUse, AWayThatNeverOpensIsLeftOutAndNotedOnce) {
 
 TEST(RailsInUse, ACutWayEndsThePeerAndNamesCardRankAndHost) {
   for (const std::size_t broken : {0u, 1u}) {
-    TwoRanks world;
+    Ranks world;
     (void)world.ranks[0]->way_from(1, large);
     world.turn(100);
     std::vector<std::byte> into(large);
@@ -375,7 +387,7 @@ TEST(RailsInUse, ACutWayEndsThePeerAndNamesCardRankAndHost) {
 }
 
 TEST(RailsInUse, AWayThatGoesSilentWithNothingUnderWayIsLeftOutAndNoted) {
-  TwoRanks world;
+  Ranks world;
   (void)world.ranks[0]->way_from(1, large);
   world.turn(100);
   std::vector<std::byte> into(large);
@@ -397,8 +409,42 @@ TEST(RailsInUse, AWayThatGoesSilentWithNothingUnderWayIsLeftOutAndNoted) {
   EXPECT_EQ(world.endings[0].at(11), Outcome::done);
 }
 
+TEST(RailsInUse, ANoteIsARepetitionOnlyOfTheSameCardAndKind) {
+  Ranks world(3, 3, 3);
+  world.cut[1] = true;
+  for (const Rank peer : {1, 2}) (void)world.ranks[0]->way_from(peer, large);
+  world.pass(20s);
+  EXPECT_THAT(world.notes, ElementsAre(HasSubstr("card eth1"), HasSubstr("card eth1"))) << "of peers 1 and 2";
+  EXPECT_THAT(world.repeated, ElementsAre(false, true));
+  world.cut[2] = true;
+  world.pass(20s);
+  EXPECT_THAT(world.repeated, ElementsAre(false, true, false, true));
+  EXPECT_THAT(world.notes.at(2), AllOf(HasSubstr("card eth2"), HasSubstr("is not used any more")));
+}
+
+TEST(RailsInUse, ACardThatFailsWithDataUnderWayIsThisRanksFaultAndNoPeers) {
+  for (const bool data : {true, false}) {
+    Ranks world;
+    (void)world.ranks[0]->way_from(1, large);
+    world.turn(100);
+    std::vector<std::byte> into(large);
+    if (data) {
+      ASSERT_EQ(world.ranks[0]->post_recv(1, slot_on_way(10, 1), into, 10), Post::accepted);
+    }
+    world.failed[0][1] = Status(ErrorCode::transport_error, "its queue has overrun");
+    world.turn(50);
+    const Status why = world.ranks[0]->error();
+    EXPECT_EQ(world.endings[0].contains(10), data);
+    EXPECT_EQ(why.ok(), !data) << "without data on it the rank goes on";
+    if (!data) continue;
+    EXPECT_EQ(why.code(), ErrorCode::transport_error);
+    EXPECT_THAT(why.message(), HasSubstr("card eth1: its queue has overrun"));
+    EXPECT_EQ(why.context().rank, -1);
+  }
+}
+
 TEST(RailsInUse, APeerThatIsSilentOnAllWaysIsNotBlamedOnACard) {
-  TwoRanks world;
+  Ranks world;
   (void)world.ranks[0]->way_from(1, large);
   world.turn(100);
   for (int i = 0; i < 5000; ++i) {  // rank 1 does not poll, for 100 s
@@ -413,7 +459,7 @@ TEST(RailsInUse, APeerThatIsSilentOnAllWaysIsNotBlamedOnACard) {
 }
 
 TEST(RailsInUse, APeerThatWasAwayAndAnswersOnOneWayFirstIsNotBlamedOnTheOther) {
-  TwoRanks world;
+  Ranks world;
   (void)world.ranks[0]->way_from(1, large);
   world.turn(100);
   std::array<Completion, 8> out;
@@ -433,7 +479,7 @@ TEST(RailsInUse, APeerThatWasAwayAndAnswersOnOneWayFirstIsNotBlamedOnTheOther) {
 }
 
 TEST(RailsInUse, TheEndOfAPeerOnOneWayIsItsEnd) {
-  TwoRanks world;
+  Ranks world;
   std::vector<std::byte> into(large);
   for (unsigned way : {0u, 1u})
     ASSERT_EQ(world.ranks[0]->post_recv(1, slot_on_way(10, way), into, 10 + way), Post::accepted);
@@ -448,7 +494,7 @@ TEST(RailsInUse, TheEndOfAPeerOnOneWayIsItsEnd) {
 }
 
 TEST(RailsInUse, AGrantOnAWayThatIsNotThereLosesThePeer) {
-  TwoRanks world;
+  Ranks world;
   RailsOptions how;
   how.world_size = 2;
   how.leaves = [](const Card&, const std::string&) { return Leaves::by_another; };
@@ -490,7 +536,7 @@ TEST(RailsInUse, ACardByWhichNothingWouldLeaveIsToldOnceWithWhatToDo) {
       how.world_size = 3;
       how.host = "host" + std::to_string(rank);
       how.leaves = [](const Card&, const std::string&) { return Leaves::by_another; };
-      if (rank == 0) how.note = [&](const std::string& text) { notes.push_back(text); };
+      if (rank == 0) how.note = [&](const std::string& text, bool) { notes.push_back(text); };
       ranks[rank] = *make_rails_endpoint(std::move(rails), std::move(how));
     }
     for (const Rank peer : {1, 2}) ASSERT_TRUE(ranks[0]->add_peer(peer, ranks[peer]->address()).ok());
@@ -527,7 +573,7 @@ TEST(RailsInUse, RanksOfOneHostTakeTheFirstCardWithoutAWord) {
     how.leaves = [here](const Card&, const std::string& to) {
       return to.ends_with(here) ? Leaves::by_none : Leaves::by_another;
     };
-    if (rank == 0) how.note = [&](const std::string& text) { notes.push_back(text); };
+    if (rank == 0) how.note = [&](const std::string& text, bool) { notes.push_back(text); };
     ranks[rank] = *make_rails_endpoint(std::move(rails), std::move(how));
   }
   ASSERT_TRUE(ranks[0]->add_peer(1, ranks[1]->address()).ok());

@@ -59,10 +59,18 @@ bool RailsEndpoint::completed(const Completion& completion, Completion& out) {
   out = {operation->context, completion.outcome, completion.bytes};
   const std::size_t at = operation->way;
   release(operation);
+  if (out.outcome == Outcome::lost) blame_card(way);
   if (out.outcome == Outcome::lost && !peer.lost && !peer.dropped)
     lose(peer, at, endpoint_of(way).peer_error(peer.rank));
   if (out.outcome == Outcome::aborted && peer.lost && !peer.dropped) out.outcome = Outcome::lost;
   return true;
+}
+
+// Where a card of ours has failed its peers are not to blame.
+void RailsEndpoint::blame_card(const Way& way) {
+  if (!error_.ok()) return;
+  const Status why = endpoint_of(way).error();
+  if (!why.ok()) error_ = why.with_prefix("card " + rails_[way.rail].card.name + ": ");
 }
 
 void RailsEndpoint::wait(std::chrono::microseconds limit) {

@@ -73,13 +73,15 @@ Status RailsEndpoint::add_peer(Rank rank, std::string_view text) {
           fmt::format("packets from {} to {} would not leave by {}", here.address, there.card.address, here.name);
       way.pulse.end();
       // Cards of different networks may have no router between them. Of one network, half of the speed is missing.
-      if (here.network == there.card.network && options_.note && !std::exchange(noted_routing_, true))
-        options_.note(fmt::format(
-            "card {0} carries nothing to rank {1} on host {2}: {3}, as the kernel routes by the destination alone. Two "
-            "cards of one network need routing by source, on each host: ip route add {4} dev {0} table 101; ip rule "
-            "add "
-            "from {5} table 101. FABRING_RAILS=1 uses the first card alone",
-            here.name, rank, address->host, way.trouble, here.network, here.address));
+      if (here.network == there.card.network && !std::exchange(noted_routing_, true))
+        note(way, News::unrouted,
+             fmt::format("card {0} carries nothing to rank {1} on host {2}: {3}, as the kernel routes by the "
+                         "destination alone. Two "
+                         "cards of one network need routing by source, on each host: ip route add {4} dev {0} table "
+                         "101; ip rule "
+                         "add "
+                         "from {5} table 101. FABRING_RAILS=1 uses the first card alone",
+                         here.name, rank, address->host, way.trouble, here.network, here.address));
     } else {
       const Status added = endpoint_of(way).add_peer(rank, there.endpoint);
       if (!added.ok()) return added.with_prefix(fmt::format("card {} of rank {}: ", there.card.name, rank));

@@ -38,7 +38,8 @@ struct RailsOptions {
   Time patience = std::chrono::seconds(30);  ///< a way that is silent for longer while others answer has failed
   /// How what is sent from this card's address to this one leaves the host. Empty: by the card.
   std::function<Leaves(const Card& from, const std::string& to)> leaves = {};
-  std::function<void(const std::string& text)> note = {};  ///< something people should know
+  /// Something people should know. `again`: the same of the same card, but to another peer.
+  std::function<void(const std::string& text, bool again)> note = {};
   std::shared_ptr<const Clock> clock = std::make_shared<SteadyClock>();
 };
 

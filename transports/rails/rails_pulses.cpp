@@ -94,9 +94,15 @@ void RailsEndpoint::leave_out(Peer& peer, Way& way, std::string why, bool was_op
   way.trouble = std::move(why);
   // That nothing comes through is told before an endpoint gives up connecting.
   const bool told = !was_open && std::exchange(peer.noted, true);
-  if (told || !options_.note) return;
-  options_.note(
-      fmt::format("{} {}: {}", path(peer, way), was_open ? "is not used any more" : "is not used", way.trouble));
+  if (told) return;
+  note(way, was_open ? News::broken : News::unopened,
+       fmt::format("{} {}: {}", path(peer, way), was_open ? "is not used any more" : "is not used", way.trouble));
+}
+
+// With many peers behind one bad card the first says enough.
+void RailsEndpoint::note(const Way& way, News news, const std::string& text) {
+  const bool again = !noted_.emplace(way.rail, news).second;
+  if (options_.note) options_.note(text, again);
 }
 
 // Who was silent on all ways and answers again, on one first, was away: no way is to blame for that time.
@@ -118,11 +124,11 @@ void RailsEndpoint::judge(Peer& peer, Time time) {
     // The others answer: not the peer is silent, but this way.
     if (silence < options_.patience / 2 || answered == Time{0} || time - answered > 2 * interval_) continue;
     if (!way.pulse.open() && at > 0) {
-      if (!std::exchange(peer.noted, true) && options_.note)
-        options_.note(
-            fmt::format("{} is not used: nothing comes through, though the other ways are open. A cable, a "
-                        "firewall or a router; FABRING_INTERFACE chooses others, FABRING_RAILS=1 takes one",
-                        path(peer, way)));
+      if (!std::exchange(peer.noted, true))
+        note(way, News::unopened,
+             fmt::format("{} is not used: nothing comes through, though the other ways are open. A cable, a "
+                         "firewall or a router; FABRING_INTERFACE chooses others, FABRING_RAILS=1 takes one",
+                         path(peer, way)));
       continue;
     }
     if (silence < options_.patience) continue;

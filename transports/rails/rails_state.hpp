@@ -3,6 +3,8 @@
 
 #include <deque>
 #include <optional>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "transports/ledger.hpp"
@@ -36,6 +38,9 @@ struct Peer {
   bool dropped = false;
   Status error;
 };
+
+/// What is told of one of our cards.
+enum class News : std::uint8_t { unrouted, unopened, broken };
 
 enum class Kind : std::uint8_t { send, receive, probe, answer, probe_receive, answer_receive };
 
@@ -75,8 +80,8 @@ class RailsEndpoint final : public Endpoint {
     const Peer& of = peers_[static_cast<std::size_t>(peer)];
     return of.ways.empty() ? std::string() : endpoint_of(of.ways.front()).unconnected(peer);
   }
-  /// Of the first card: without another the rank goes on.
-  Status error() const override { return rails_.front().endpoint->error(); }
+  /// Of the first card, or of one that carried data: without another the rank goes on.
+  Status error() const override { return error_.ok() ? rails_.front().endpoint->error() : error_; }
   void disconnect(Rank peer) override;
   void finish_sending() override;
   void close() override;
@@ -101,6 +106,7 @@ class RailsEndpoint final : public Endpoint {
   Post complete_now(Outcome outcome, std::uint64_t context);
   std::size_t turn(std::size_t rail, std::span<Completion> out);
   bool completed(const Completion& completion, Completion& out);
+  void blame_card(const Way& way);
   void lose(Peer& peer, std::size_t way, const Status& why);
   std::string path(const Peer& peer, const Way& way) const;
 
@@ -113,6 +119,7 @@ class RailsEndpoint final : public Endpoint {
   void answered(Peer& peer, Way& way);
   void judge(Peer& peer, Time time);
   void leave_out(Peer& peer, Way& way, std::string why, bool was_open);
+  void note(const Way& way, News news, const std::string& text);
 
   std::vector<Rail> rails_;
   const RailsOptions options_;
@@ -128,8 +135,10 @@ class RailsEndpoint final : public Endpoint {
   unsigned turns_ = 0;
   std::chrono::microseconds nap_{0};  // the last one; grows while nothing comes
   Time last_beat_{0};
-  bool pulse_due_ = false;      // something is to be posted for a pulse
-  bool noted_routing_ = false;  // of the first peer for all
+  bool pulse_due_ = false;                        // something is to be posted for a pulse
+  bool noted_routing_ = false;                    // of the first peer for all
+  std::set<std::pair<std::size_t, News>> noted_;  // by rail
+  Status error_;                                  // of a rail that carried data
   bool finished_ = false;
   bool closed_ = false;
 };

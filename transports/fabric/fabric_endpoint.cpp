@@ -184,7 +184,7 @@ Status FabricEndpoint::lock(Operation& operation, std::span<const std::byte> byt
   FABRING_TRY(domain_->register_memory(bytes.data(), bytes.size(), operation.registration));
   operation.registered = bytes.size();
   if (operation.registration) local = fi_mr_desc(operation.registration.get());
-  short_since_ = Time{0};
+  if (bytes.size() >= short_bytes_) short_since_ = Time{0};  // that less can be locked says nothing
   return {};
 }
 
@@ -200,9 +200,13 @@ Post FabricEndpoint::not_locked(Operation& operation, const Status& why, std::si
   if (is_short) {
     if (note_ && !std::exchange(noted_short_, true)) note_(told.message() + "; waiting until some is given back");
     const bool others = holds_locked_memory();
-    if (others) short_since_ = Time{0};
-    if (!others && short_since_ == Time{0}) short_since_ = now();
-    if (others || now() - short_since_ < patience_) return Post::again;
+    const Time time = now();
+    // What failed long ago and was not tried again since was another shortage.
+    const bool another = time - std::exchange(short_last_, time) > patience_ / 2;
+    if (others || another) short_since_ = Time{0};
+    short_bytes_ = short_since_ == Time{0} ? bytes : std::max(short_bytes_, bytes);
+    if (!others && short_since_ == Time{0}) short_since_ = time;
+    if (others || time - short_since_ < patience_) return Post::again;
   }
   fail(told);
   return complete_now(peer.end, context);

@@ -149,7 +149,9 @@ class FabricEndpoint final : public Endpoint {
   std::span<Completion> sink_;  // the caller's room while it polls
   std::size_t sunk_ = 0;
   std::atomic<bool> woken_{false};
-  Time short_since_{0};  // no memory could be locked since then, and nothing holds any; 0: it can
+  Time short_since_{0};          // no memory could be locked since then, and nothing holds any; 0: it can
+  Time short_last_{0};           // the last time that it could not
+  std::size_t short_bytes_ = 0;  // as much could not be
   bool noted_short_ = false;
   bool closed_ = false;
   Status error_;             // why it closed by itself

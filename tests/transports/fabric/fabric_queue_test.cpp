@@ -116,6 +116,19 @@ TEST_F(FabricQueue, MemoryThatCanNeverBeLockedFailsTheEndpointAndSaysWhy) {
   EXPECT_EQ(notes_.size(), 1u);
 }
 
+// As rails' pulses are, and receives that are declined.
+TEST_F(FabricQueue, ReceivesOfNothingDoNotProlongThePatienceWithMemoryThatCannotBeLocked) {
+  made_up::control().answer_to_locking = -FI_ENOMEM;
+  std::uint64_t context = 100;
+  ASSERT_TRUE(world_.post([&] {
+    (void)world_[0].endpoint->post_recv(2, static_cast<Slot>(context), {}, context);
+    ++context;
+    return world_[0].endpoint->post_send(1, 7, one_, 10);
+  }));
+  ASSERT_TRUE(world_.until([&] { return world_[0].has(10); }));
+  EXPECT_EQ(world_[0].endpoint->error().code(), ErrorCode::out_of_memory);
+}
+
 TEST_F(FabricQueue, MemoryThatIsShortWhileOursIsUnderWayIsWaitedFor) {
   std::vector<std::byte> large(1 << 20);
   ASSERT_TRUE(world_.receive(0, 1, 1, large, 1));

@@ -144,8 +144,8 @@ void MeetingServer::run() {
         const auto ranks = missing();
         if (ranks.size() == 1) context.rank = ranks.front();
         // Somebody came in the name of each and was turned away: no matter of patience.
-        const bool all_refused =
-            std::ranges::all_of(ranks, [this](Rank rank) { return refused_.find(rank) != refused_.end(); });
+        const bool all_refused = std::ranges::all_of(
+            ranks, [this](Rank rank) { return refused_.contains(rank) || without_proof_.contains(rank); });
         fail(Status(all_refused ? ErrorCode::mismatch : ErrorCode::timeout, text, context));
       });
   while (!ended_) loop_.run_for(1s);
@@ -177,6 +177,8 @@ void MeetingServer::arrived(HandshakeResult result) {
     if (!could_be_ours(result.refusal, !terms_.greeting.secret.empty())) {
       ++*strangers_;
       last_stranger_ = result.status.message();
+      if (result.refusal == Refusal::secret && result.peer.rank > 0 && result.peer.rank < terms_.greeting.world_size)
+        without_proof_.insert(result.peer.rank);
       return;
     }
     const bool named =

@@ -109,7 +109,8 @@ class MeetingServer {
   std::vector<bool> informed_;       // by rank: it knows that the rendezvous failed
   std::map<Rank, Status> refused_;   // by the rank it claimed; -1: it could not say
   std::ptrdiff_t refused_without_rank_ = 0;
-  std::string last_stranger_;  // why it was refused; of those that speak our protocol
+  std::set<Rank> without_proof_;  // claimed by who has not our secret: says what is wrong when time is up, ends nothing
+  std::string last_stranger_;     // why it was refused; of those that speak our protocol
   std::map<std::string, std::vector<VisitorPtr>> waiting_;
   std::shared_ptr<void> deadline_timer_, note_timer_, judge_timer_, end_timer_;
   int came_ = 1;

@@ -108,25 +108,15 @@ def kill_two(run, job):
 
 
 def kill_at_start(run, job):
-    job.settings["FABRING_RENDEZVOUS_TIMEOUT"] = "3"
+    harness.limit_start(job)
     run.start(job, run.commands())
     lapse(job, run.moment / 4)
     since = time.monotonic()
     job.ranks[run.victim].signal(signal.SIGKILL)
     times = []
     for rank in job.others(run.victim):
-        rank.wait_exit(3 + LIMIT + 8)
-        require(rank.exit_code == 3, f"rank {rank.number} ended with {rank.exit_code}")
-        # Killed before it came, it is missing; rank 0 then cannot be reached at the master's address.
-        error = require_error(rank, ("peer_lost", "timeout", "unavailable"))
-        if f"rank {run.victim}" not in error["text"]:
-            # Known: who hears of it first may be gone before it has told a rank that is just coming, which then names that one.
-            first = [each for each in job.others(run.victim, rank.number) if each.number == error["rank"]]
-            require(first and first[0].wait_exit(LIMIT + 5) == 3, f"rank {rank.number}: the text does not name rank {run.victim}")
-            require_error(first[0], "peer_lost", run.victim)
-            run.second_hand = True
-        bound = LIMIT * harness.slowness + (0 if error["code"] == "peer_lost" else 3)
-        require(rank.exit_time - since <= bound, f"rank {rank.number} took {rank.exit_time - since:.3f} s")
+        error, second_hand = harness.require_error_of_start(job, rank, run.victim, since, LIMIT)
+        run.second_hand = run.second_hand or second_hand
         if error["code"] == "peer_lost":
             times.append(rank.exit_time - since)
     return times

@@ -10,6 +10,7 @@ import concurrent.futures
 import json
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -293,6 +294,42 @@ def require_error(rank, code, culprit=None, words=()):
     for word in words:
         require(word in first["text"], f"rank {rank.number}: '{word}' is not in the text")
     return first
+
+
+def ranks_named(text):
+    """All ranks that a text speaks of, in lists too: "rank 2 of 3", "ranks 1, 3 and 5-7 of 9"."""
+    item = r"\d+(?:-\d+)?"
+    named = set()
+    for one, many in re.findall(rf"\b(?:rank (\d+)|ranks ({item}(?:(?:, | and ){item})*))", text):
+        for part in re.findall(item, many or one):
+            first, _, last = part.partition("-")
+            named.update(range(int(first), int(last or first) + 1))
+    return named
+
+
+START_LIMIT = 3  # seconds for which ranks wait at the start for one that was killed in it
+
+
+def limit_start(job):
+    job.settings["FABRING_RENDEZVOUS_TIMEOUT"] = str(START_LIMIT * slowness)
+
+
+def require_error_of_start(job, rank, victim, killed, limit):
+    """What this rank says of one that was killed while all were starting, after limit_start(): the error, and whether it is
+    at second hand. Known: who hears of it first may be gone before it has told a rank that is just coming, which then names
+    that one."""
+    rank.wait_exit(START_LIMIT + limit + 8)
+    require(rank.exit_code == 3, f"rank {rank.number} ended with {rank.exit_code}")
+    # Killed before it came, it is missing; rank 0 then cannot be reached at the master's address.
+    error = require_error(rank, ("peer_lost", "timeout", "unavailable"))
+    second_hand = victim not in ranks_named(error["text"])
+    if second_hand:
+        first = [each for each in job.others(victim, rank.number) if each.number == error["rank"]]
+        require(first and first[0].wait_exit(limit + 5) == 3, f"rank {rank.number}: the text does not name rank {victim}")
+        require_error(first[0], "peer_lost", victim)
+    bound = (limit + (0 if error["code"] == "peer_lost" else START_LIMIT)) * slowness
+    require(rank.exit_time - killed <= bound, f"rank {rank.number} took {rank.exit_time - killed:.3f} s")
+    return error, second_hand
 
 
 def quantiles(values):

@@ -48,19 +48,14 @@ def running(job, choose, victim, times):
 
 
 def starting(job, choose, victim, times):
-    job.settings["FABRING_RENDEZVOUS_TIMEOUT"] = "3"
+    harness.limit_start(job)
     job.start_all([f"loop steps=0 sizes={SIZES}"])
     until(job, choose.uniform(0, 0.15))
     killed, _ = kill(job, victim)
     for rank in job.others(victim):
-        rank.wait_exit(3 + LIMIT + 5)
-        require(rank.exit_code == 3, f"rank {rank.number} ended with {rank.exit_code}")
-        # Killed before it came, it is missing; rank 0 then cannot be reached at the master's address.
-        error = require_error(rank, ("peer_lost", "timeout", "unavailable"))
-        named = f"rank {victim}" in error["text"]
-        require(named, f"rank {rank.number}: the text does not name rank {victim}")
-        bound = LIMIT * harness.slowness + (0 if error["code"] == "peer_lost" else 3)
-        require(rank.exit_time - killed <= bound, f"rank {rank.number} took {rank.exit_time - killed:.3f} s")
+        error, second_hand = harness.require_error_of_start(job, rank, victim, killed, LIMIT)
+        if second_hand:
+            print(f"rank {rank.number} named rank {victim} at second hand while starting", flush=True)
         if error["code"] == "peer_lost":
             times.append(rank.exit_time - killed)
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy
 
-from fabring import _core
+from fabring import _core, identity
 from fabring.communicator import Communicator, Group
 from fabring.engine import Engine
 from fabring.errors import (AbortedError, DeviceError, Error, InternalError, InvalidArgumentError, MismatchError,
@@ -33,14 +33,17 @@ __all__ = ["ANY_SOURCE", "ANY_TAG", "AbortedError", "Communicator", "DeviceError
            "is_initialized", "shutdown", "world"]
 
 _engine: Engine | None = None
+_identity: dict[str, str] = {}  # with which it was made
 _of_parents: list[Engine] = []  # in a child of fork(): never let go of, as they are not this process's to end
+_parents_identity: dict[str, str] = {}
 
 
 def _forget() -> None:
     """In a child of fork(), which is no rank until it calls init() itself."""
-    global _engine
+    global _engine, _parents_identity
     if _engine is not None:
         _of_parents.append(_engine)
+        _parents_identity = _identity
         _engine = None
 
 
@@ -49,10 +52,17 @@ os.register_at_fork(after_in_child=_forget)
 
 def init(settings: Mapping[str, Any] | None = None, *, environment: bool = True) -> Communicator:
     """Meets the other ranks of the job, as the environment says (FABRING_*, torchrun, Slurm, ...), and returns the
-    communicator of all of them. Called again it returns the same; in a child of fork() it meets others anew. `settings`, `environment`: as Engine's."""
-    global _engine
+    communicator of all of them. Called again it returns the same; in a child of fork() it meets others anew, if the child says
+    that it is another rank than its parent. `settings`, `environment`: as Engine's."""
+    global _engine, _identity
     if _engine is None:
-        _engine = Engine(settings, environment=environment)
+        told = identity.of_process(settings, environment)
+        if _of_parents and told == _parents_identity:
+            raise InvalidArgumentError(  # the others would wait for nobody, and this process for them
+                "this process is a fork of one that called fabring.init(), and says that it is the same rank of the same job. A "
+                "worker of a data loader is no rank and needs no init(): fabring.world().rank and .size are there. If it is a rank "
+                "of its own, set a FABRING_RANK that no other process has before it calls fabring.init()")
+        _engine, _identity = Engine(settings, environment=environment), told
     elif settings:
         raise InvalidArgumentError("fabring.init() has been called already, so settings come too late; "
                                    "call fabring.shutdown() first")
@@ -80,7 +90,9 @@ def empty(shape: int | tuple[int, ...], dtype: Any = "float32") -> numpy.ndarray
 
 
 def world() -> Communicator:
-    """The communicator of all ranks of init()."""
+    """The communicator of all ranks of init(). In a child of fork() its parent's: rank and size can be read, calls are refused."""
+    if _engine is None and _of_parents:
+        return _of_parents[-1].world
     return engine().world
 
 

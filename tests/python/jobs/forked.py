@@ -2,10 +2,12 @@
 do what it likes; the parent goes on."""
 
 import os
+import time
 
 import numpy as np
 
 import fabring
+import fabring.horovod as hvd
 
 world = fabring.init()
 x = np.ones(1000)
@@ -23,13 +25,17 @@ def group():
 child = os.fork()
 if child == 0:
     code = 0
+    assert fabring.world() is world and fabring.world().rank == int(os.environ["FABRING_RANK"]) and world.size == 2
+    began = time.monotonic()
     for call in (lambda: world.allreduce(x), group, prepared.run, work.wait, work.done, lambda: world.abort("why"), world.check,
-                 world.duplicate, engine.report, engine.traffic, fabring.engine, fabring.world, lambda: fabring.empty(3)):
+                 world.duplicate, engine.report, engine.traffic, fabring.engine, lambda: fabring.world().allreduce(x),
+                 lambda: fabring.empty(3), fabring.init, hvd.init):
         try:
             call()
             code = 1
         except fabring.InvalidArgumentError as error:
             code = code if "fork" in str(error) else 2
+    assert time.monotonic() - began < 1, "none waits for ranks that do not come"
     del work
     raise SystemExit(code)  # the usual way out: atexit, destructors
 assert os.waitpid(child, 0)[1] == 0
@@ -46,6 +52,8 @@ if again == 0:  # as the refusal says: a rank of a job of its own, by its own en
     os.environ |= {"FABRING_RANK": "0", "FABRING_WORLD_SIZE": "1"}
     mine = fabring.init()
     assert mine.size == 1 and (mine.allreduce(x) == 1).all() and fabring.world() is mine
+    fabring.shutdown()
+    assert fabring.init().size == 1  # again, as the rank that it is now
     raise SystemExit(0)
 assert os.waitpid(again, 0)[1] == 0
 assert (world.allreduce(x) == world.size).all()

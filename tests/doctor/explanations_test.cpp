@@ -9,6 +9,7 @@
 #include <streambuf>
 
 #include "fabring/status.hpp"
+#include "tools/fabring/output_lines.hpp"
 
 namespace fabring::tools {
 namespace {
@@ -124,11 +125,20 @@ TEST(Explanations, CodesOfOursAreKnownBehindWhatProgramsPutBeforeThem) {
         "[rank3]: fabring: timeout: allreduce #3", "fabring perf: timeout: not all ranks came",
         "fabring-train: timeout: not all ranks came", "  Error: timeout: not all ranks came",
         "torch.distributed.DistBackendError: fabring: timeout: allreduce #3",
-        "12:01:07 step 17 failed: timeout: allreduce #3 on 'world'"}) {
-    const auto found = explain_text(line);
-    ASSERT_THAT(found, SizeIs(1)) << line;
-    EXPECT_EQ(found.front(), explain_code("timeout").front()) << line;
+        "12:01:07 step 17 failed: timeout: allreduce #3 on 'world'",
+        "2026-11-27 12:01:07,123 timeout: not all ranks came", "2026/11/27 12:01:07 [3] timeout: not all ranks came",
+        "trainer-0  | timeout: allreduce #3 on 'world'"}) {
+    // As the launcher passes them on, and as they then stand in the log of a container.
+    for (const bool tag : {false, true})
+      for (const bool timestamp : {false, true})
+        for (const char* collector : {"", "2026-11-27T12:01:07.123456789Z ", "2026-11-27T12:01:07+02:00 "}) {
+          const std::string text = collector + OutputLines(3, {tag, timestamp}).take(std::string(line) + "\n");
+          const auto found = explain_text(text);
+          ASSERT_THAT(found, SizeIs(1)) << text;
+          EXPECT_EQ(found.front(), explain_code("timeout").front()) << text;
+        }
   }
+  EXPECT_THAT(explain_text("12:01:07 2 timeout: none"), IsEmpty());
 }
 
 TEST(Explanations, CausesComeBeforeConsequences) {

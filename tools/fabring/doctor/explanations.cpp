@@ -29,10 +29,21 @@ bool any_part(std::string_view text, char separator, Visit visit) {
   return false;
 }
 
-// Behind what the launcher and our programs put before an error: "[3] ", "fabring run: ", "Error: ".
+// Length of a date or a time of day: "12:34:56.789", "2026-11-27t12:34:56.789z". 0: it is none.
+std::size_t length_of_time(std::string_view small) {
+  const std::string_view word = small.substr(0, small.find_first_of(" \t"));
+  const bool starts_so = !word.empty() && word[0] >= '0' && word[0] <= '9';
+  const bool divided = word.find_first_of(":-/") != std::string_view::npos;
+  return starts_so && divided && word.find_first_not_of("0123456789-:/.,tz+") == std::string_view::npos ? word.size()
+                                                                                                        : 0;
+}
+
+// Behind what the launcher, our programs and readers of logs put before an error: "12:34:56.789 ", "[3] ",
+// "fabring run: ", "Error: ".
 std::size_t after_front(std::string_view line, std::string_view small) {
   constexpr std::size_t longest_tag = 40;
   std::size_t at = 0;
+  int times_left = 4;  // a date and a time of the launcher's, and of who collects its lines
   for (;;) {
     while (at < line.size() && (line[at] == ' ' || line[at] == '\t')) ++at;
     const std::string_view rest = small.substr(at);
@@ -43,6 +54,8 @@ std::size_t after_front(std::string_view line, std::string_view small) {
       behind = rest.find(": ") + 2;
     else if (rest.starts_with("error: "))
       behind = std::string_view("error: ").size();
+    else if (const std::size_t time = length_of_time(rest); time > 0 && times_left-- > 0)
+      behind = time;
     if (behind == std::string_view::npos) return at;
     at += behind;
   }
@@ -56,7 +69,7 @@ bool has_code(std::string_view line, std::string_view small, std::string_view co
   const std::size_t front = after_front(line, small);
   for (std::size_t at = line.find(code); at != std::string_view::npos; at = line.find(code, at + 1)) {
     const std::string_view before = line.substr(0, at);
-    if (ours && (before.ends_with(": ") || before.ends_with("] "))) return true;
+    if (ours && (before.ends_with(' ') || before.ends_with('\t'))) return true;
     if (at == front) return true;
   }
   return false;

@@ -17,6 +17,7 @@
 #include <string_view>
 
 #include "tests/tools/program.hpp"
+#include "tools/fabring/stopwatch.hpp"
 
 namespace fabring::tests {
 namespace {
@@ -37,7 +38,7 @@ std::string free_port() {
 
 TEST(PerfRun, EveryElementIsRightAndTheRingSendsWhatItShould) {
   const auto result = run({"perf", "allreduce", "-n", "3", "--transport", "tcp", "--algorithm", "ring", "--sizes",
-                           "0,4,100000,1M", "-i", "2", "-w", "1", "--json"});
+                           "0,4,100000,1M", "-i", "5", "-w", "1", "--json"});
   ASSERT_EQ(result.code, 0) << result.err;
   const auto list = nlohmann::ordered_json::parse(result.out);
   ASSERT_EQ(list.size(), 4U);
@@ -51,6 +52,19 @@ TEST(PerfRun, EveryElementIsRightAndTheRingSendsWhatItShould) {
   const double ideal = 2.0 * 2 / 3 * (1 << 20), sent = list[3]["wire_bytes_per_rank"];
   EXPECT_GE(sent, ideal - 8);
   EXPECT_LE(sent, ideal * 1.02);
+}
+
+TEST(PerfRun, SingleCallsAreTimedWhereThereAreEnoughAndItTakesNoTime) {
+  EXPECT_EQ(tools::calls_timed_singly(20, 0.1), 20);
+  EXPECT_EQ(tools::calls_timed_singly(100, 2), 10);
+  EXPECT_EQ(tools::calls_timed_singly(20, 2), 5);
+  EXPECT_EQ(tools::calls_timed_singly(20, 20), 0) << "a second each";
+  EXPECT_EQ(tools::calls_timed_singly(4, 0.001), 0) << "of four calls nobody needs a percentile";
+  const auto result = run({"perf", "allreduce", "-n", "2", "--transport", "tcp", "--sizes", "4", "-i", "4", "--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const auto row = nlohmann::ordered_json::parse(result.out)[0];
+  EXPECT_TRUE(row["p50_us"].is_null()) << row;
+  EXPECT_TRUE(row["p99_us"].is_null()) << row;
 }
 
 // Speed is not what is tested: the units, what is counted, and that the calls are what is timed, whatever the format.

@@ -9,17 +9,6 @@
 #include "runtime/base/parse_value.hpp"
 
 namespace fabring::tools {
-namespace {
-
-/// So many of the calls again, each by itself: fewer of long ones.
-int calls_timed_singly(int calls, double seconds) {
-  constexpr double most_seconds = 0.2;
-  constexpr int least = 5;
-  if (seconds <= most_seconds) return calls;
-  return std::clamp(static_cast<int>(calls * (most_seconds / seconds)), std::min(least, calls), calls);
-}
-
-}  // namespace
 
 Result<Measuring> Measuring::prepare(Engine& engine, Communicator measured, const PerfOptions& options, bool both_ways,
                                      std::shared_ptr<DeviceMemory> device) {
@@ -124,10 +113,11 @@ Result<Measurement> Measuring::run(std::size_t bytes, bool in_place) {
   if (options_->repetitions > 0) {
     result.p50_us = result.time_us;
     result.p99_us = percentile(sorted, 0.99);
-  } else if (shows_percentiles(options_->format)) {
-    // Calls of their own: looks at the clock between those above would be part of what is measured.
+  } else if (const int again = calls_timed_singly(calls, seconds); shows_percentiles(options_->format) && again > 0) {
+    // Calls of their own: looks at the clock between those above would be part of what is measured. All ranks have the
+    // same `seconds`, so all of them make these calls, or none does.
     std::vector<double> each;
-    auto timed = stopwatch_.time(call, calls_timed_singly(calls, seconds), &each);
+    auto timed = stopwatch_.time(call, again, &each);
     if (!timed) return timed.error();
     result.p50_us = percentile(each, 0.50) * 1e6;
     result.p99_us = percentile(each, 0.99) * 1e6;

@@ -57,6 +57,14 @@ Result<int> Stopwatch::calls_filling(const Call& call, std::chrono::milliseconds
   return one * wanted * repetitions > most_seconds ? bounded(most_seconds / one / repetitions, 1) : wanted;
 }
 
+int calls_timed_singly(int calls, double seconds) {
+  constexpr double aim = 0.2, most_seconds = 1;
+  constexpr int least = 5;
+  if (calls < least || seconds * least > most_seconds * calls) return 0;
+  if (seconds <= aim) return calls;
+  return std::clamp(static_cast<int>(calls * (aim / seconds)), least, calls);
+}
+
 double percentile(std::vector<double>& values, double share) {
   if (values.empty()) return 0;
   const auto at = static_cast<std::ptrdiff_t>(std::ceil(share * static_cast<double>(values.size())) - 1);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What tools/test.sh, setup.sh and quickstart.sh do with a word that they do not know, and with --help: nothing is installed or
-built. Stand-ins on the PATH note who calls them. Run: setup_words.py TOOLS_FOLDER"""
+built; nor do matrix.sh and faults.sh run anything, or leave anything behind. Stand-ins on the PATH note who calls them.
+Run: setup_words.py TOOLS_FOLDER"""
 import os
 import pathlib
 import subprocess
@@ -33,3 +34,27 @@ with tempfile.TemporaryDirectory() as folder:
         ended, calls = run(script, "dev")
         if ended.returncode != 0 or calls != calls_of:
             sys.exit(f"{script} dev: ended with {ended.returncode}, called {calls}: {ended.stderr}")
+
+# Stand-ins for what matrix.sh and faults.sh run. The one of tests has one, which fails.
+with tempfile.TemporaryDirectory() as folder:
+    called, program, made = (pathlib.Path(folder) / name for name in ("called", "program", "made"))
+    program.write_text(f'''#!/bin/sh
+case $* in
+  *list_tests*dve*) ;;
+  *list_tests*) printf 'Matrix.\\n  broken\\n' ;;
+  *) echo "$*" >> {called}; echo no sum; exit 1 ;;
+esac
+''')
+    program.chmod(0o755)
+    made.mkdir()
+    environment = {**os.environ, "FABRING_ENGINE_TEST": str(program), "FABRING_RANK_PROGRAM": str(program), "TMPDIR": str(made)}
+    for script, words, code, runs in (("matrix.sh", ["--help"], 0, False), ("faults.sh", ["--help"], 0, False),
+                                      ("matrix.sh", ["dve"], 3, False), ("matrix.sh", ["allreduce", "ring"], 2, False),
+                                      ("faults.sh", ["dve"], 2, False), ("faults.sh", ["--rans", "3"], 2, False),
+                                      ("matrix.sh", ["broken"], 1, True)):
+        called.write_text("")
+        ended = subprocess.run([tools / script, *words], env=environment, timeout=60, capture_output=True, text=True)
+        text = ended.stderr if code > 1 else ended.stdout
+        if ended.returncode != code or bool(called.read_text()) != runs or not text or list(made.iterdir()):
+            sys.exit(f"{script} {words}: ended with {ended.returncode}, ran '{called.read_text()}', left {list(made.iterdir())}, "
+                     f"said: {text}")

@@ -86,11 +86,13 @@ def test_fabring_run_is_a_launcher_too():
 def test_fabring_run_says_who_a_rank_is_also_where_another_launcher_did():
     started = fabring_run(2, "who.py", RANK="0", WORLD_SIZE="1", LOCAL_RANK="0", MASTER_ADDR="192.0.2.1", MASTER_PORT="1")
     assert started.returncode == 0 and "2 ranks" in started.stdout, started.stdout + started.stderr
+    assert all(f"rank {rank} is local rank {rank}" in started.stdout for rank in (0, 1)), started.stdout
 
 
 def test_a_torchrun_below_fabring_run_says_who_its_workers_are():
     started = fabring_run(1, "who.py", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
     assert started.returncode == 0 and "2 ranks" in started.stdout, started.stdout + started.stderr
+    assert all(f"rank {rank} is local rank {rank}" in started.stdout for rank in (0, 1)), started.stdout
 
 
 def test_nobody_warns_while_rank_0_is_late():

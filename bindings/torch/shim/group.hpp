@@ -47,6 +47,8 @@ class Group {
   std::int64_t job_rank(std::int32_t engine_rank) const;
   /// "tcp", "fabric ...": what the engine says it chose, a line each.
   std::string report() const;
+  /// The value that the engine was made with.
+  std::string setting(const std::string& name) const;
 
  private:
   Group(GroupRequest request, std::shared_ptr<SharedEngine> engine, fabring_comm* comm, std::string id);

@@ -59,6 +59,12 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
       "report", [](const c10::intrusive_ptr<c10d::Backend>& backend) { return ours(backend).report(); },
       py::arg("backend"), py::call_guard<py::gil_scoped_release>());
   module.def(
+      "setting",
+      [](const c10::intrusive_ptr<c10d::Backend>& backend, const std::string& name) {
+        return ours(backend).setting(name);
+      },
+      py::arg("backend"), py::arg("name"), py::call_guard<py::gil_scoped_release>());
+  module.def(
       "lost_rank", [](const c10::intrusive_ptr<c10d::Backend>& backend) { return ours(backend).lost_rank(); },
       py::arg("backend"), py::call_guard<py::gil_scoped_release>());
   module.def("version", [] { return std::string(fabring_version()); });

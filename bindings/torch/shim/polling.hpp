@@ -1,7 +1,8 @@
 #pragma once
 // Polling: asking a store again and again until something is there. Not by a wait in the store: of one that ends c10d
 // itself warns, and meanwhile nobody would look at what the others say of the group. Adds an eighth to the time that it
-// takes, and a request to the store four times a second.
+// takes, and asks four times a second once it has waited for two: whoever waits to be let in makes two requests to the
+// store each time.
 
 #include <algorithm>
 #include <chrono>

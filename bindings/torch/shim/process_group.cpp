@@ -142,6 +142,8 @@ void ProcessGroup::shutdown() {
 
 std::string ProcessGroup::report() const { return group()->report(); }
 
+std::string ProcessGroup::setting(const std::string& name) const { return group()->setting(name); }
+
 int ProcessGroup::lost_rank() const {
   fabring_error error = FABRING_ERROR_INIT;
   const auto group = this->group();

@@ -79,6 +79,7 @@ class ProcessGroup final : public c10d::Backend {
   void abort() override;
   void shutdown() override;
   std::string report() const;
+  std::string setting(const std::string& name) const;
   /// Of this group, the one that was lost first, if that has ended it; -1 otherwise.
   int lost_rank() const;
   /// The members' numbers at the start of the job, whatever PyTorch numbers them since; empty: all ranks.

@@ -144,12 +144,15 @@ def tries_again(rank, size):
 
     told = ""
     if rank != 2:  # which comes only when the others have given up
+        # Together: the slower one's start may take longer than the first one's try.
+        store.set(f"trying {rank}", "")
+        store.wait(["trying 0", "trying 1"])
         with pytest.raises(dist.DistBackendError) as caught:
             come(0.3)
         told = str(caught.value)
     store.set(f"gave up {rank}", "")
-    if rank == 2:
-        store.wait(["gave up 0", "gave up 1"])
+    # Rank 0's first try would find the second one of a rank that gave up before, and tell that one that rank 2 is missing.
+    store.wait(["gave up 0", "gave up 1"] if rank == 2 else ["gave up 0"])
     tensor = torch.ones(1)
     come(60).allreduce([tensor]).wait()
     assert tensor.item() == size

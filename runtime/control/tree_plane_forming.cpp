@@ -101,14 +101,17 @@ Status TreePlane::wait_forming(Forming& forming, const std::function<bool()>& fo
                                const std::function<Awaited()>& awaited_locked) {
   for (;;) {
     Awaited awaited;
+    std::string trouble;  // of this rank itself, which may be why others gave up
     {
       std::unique_lock lock(mutex_);
       changed_.wait_for(lock, 50ms, [&] { return formed() || lost_; });
       if (formed()) return {};
       if (lost_) return status_of(*lost_);
       awaited = awaited_locked();
+      trouble = formation_error_;
     }
-    FABRING_TRY(forming.bootstrap.failure());
+    if (const Status ended = forming.bootstrap.failure(); !ended.ok())
+      return trouble.empty() ? ended : Status(ended.code(), ended.message() + "; here: " + trouble, ended.context());
     FABRING_TRY(not_yet(forming, awaited));
   }
 }

@@ -74,7 +74,11 @@ void call(benchmark::State& state) {
   for (auto _ : state) {
     wanted.fetch_add(1, std::memory_order_release);
     for (int i = 0; i < batch; ++i)
-      (void)communicator.allreduce(own.data(), own.data(), count, DataType::float32, ReduceOp::max);
+      if (const Status status = communicator.allreduce(own.data(), own.data(), count, DataType::float32, ReduceOp::max);
+          !status.ok()) {
+        state.SkipWithError(status.to_string().c_str());
+        break;
+      }
   }
   over = true;
   peer.join();

@@ -143,4 +143,11 @@ void MadeUpHost::add_gpu() {
 
 tools::Findings MadeUpHost::check() const { return tools::check_host(facts); }
 
+std::string bridge_with_acs(unsigned char control) {
+  std::string config(4096, '\0');
+  config[0x100] = 0x0d;  // the capability's number, then no further one
+  config[0x106] = static_cast<char>(control);
+  return config;
+}
+
 }  // namespace fabring::tests

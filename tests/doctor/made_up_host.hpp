@@ -42,4 +42,7 @@ class MadeUpHost {
   std::vector<std::array<std::string, 3>> limits_;
 };
 
+/// The configuration of a PCI bridge whose Access Control Services do what these bits say.
+std::string bridge_with_acs(unsigned char control);
+
 }  // namespace fabring::tests

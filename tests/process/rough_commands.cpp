@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "collectives/reduce/reduce.hpp"
+#include "tests/support/rough_input.hpp"
 
 namespace rank_program {
 namespace {
@@ -18,56 +19,17 @@ using fabring::Rank;
 using fabring::ReduceOp;
 using fabring::Status;
 
-std::uint64_t mixed(std::uint64_t x) {  // splitmix64
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
-/// Any sign and fraction, exponents around one: sums round at nearly every step.
-std::uint64_t rough_bits(DataType type, std::uint64_t noise) {
-  const auto made = [&](int fraction, int exponent_of_one) {
-    const std::uint64_t sign = noise >> 63 << (fraction + (type == DataType::float64   ? 11
-                                                           : type == DataType::float16 ? 5
-                                                                                       : 8));
-    const auto exponent = static_cast<std::uint64_t>(exponent_of_one) - 4 + (noise >> 56) % 8;
-    return sign | exponent << fraction | (noise & ((std::uint64_t{1} << fraction) - 1));
-  };
-  switch (type) {
-    case DataType::float64:
-      return made(52, 1023);
-    case DataType::float16:
-      return made(10, 15);
-    case DataType::bfloat16:
-      return made(7, 127);
-    default:
-      return made(23, 127);
-  }
-}
-
-class RoughVector {
- public:
-  RoughVector(DataType type, ReduceOp op, std::size_t count, int ranks) : element_(fabring::size_of(type)) {
+struct RoughVector {
+  RoughVector(DataType type, ReduceOp op, std::size_t count, int ranks) : folded(count * fabring::size_of(type)) {
     std::vector<const void*> sources;
-    for (Rank rank = 0; rank < ranks; ++rank) {
-      std::vector<std::byte> values(count * element_);
-      for (std::size_t i = 0; i < count; ++i) {
-        const std::uint64_t bits = rough_bits(type, mixed(mixed(i) + static_cast<std::uint64_t>(rank)));
-        std::memcpy(values.data() + i * element_, &bits, element_);  // the low bytes come first
-      }
-      in.push_back(std::move(values));
-    }
+    for (Rank rank = 0; rank < ranks; ++rank)
+      in.push_back(fabring::fixture::rough_input(type, rank, count, /*salt=*/7));
     for (const auto& values : in) sources.push_back(values.data());
-    folded.resize(count * element_);
     fabring::reduce(type, op, folded.data(), sources, count);
     if (op == ReduceOp::avg) fabring::finish_average(type, folded.data(), count, ranks);
   }
   std::vector<std::vector<std::byte>> in;
   std::vector<std::byte> folded;
-
- private:
-  std::size_t element_;
 };
 
 class Memory {

@@ -5,6 +5,7 @@
 
 #include "collectives/reduce/reduce.hpp"
 #include "tests/support/exact_data.hpp"
+#include "tests/support/rough_input.hpp"
 
 namespace fabring::fixture {
 namespace {

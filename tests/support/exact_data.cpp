@@ -1,6 +1,7 @@
 #include "tests/support/exact_data.hpp"
 
 #include "tests/support/fake_device.hpp"
+#include "tests/support/noise.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -11,11 +12,6 @@ namespace {
 
 constexpr std::byte canary{0x5C};
 
-template <class T>
-void put(std::byte* at, T value) {
-  std::memcpy(at, &value, sizeof value);
-}
-
 // A small whole number in `bits` bits, so many of them for the fraction: exponent of the top bit, the rest as fraction.
 unsigned small_float(std::int64_t value, int bits, int fraction_bits, int bias) {
   if (value == 0) return 0;
@@ -25,13 +21,6 @@ unsigned small_float(std::int64_t value, int bits, int fraction_bits, int bias) 
       top <= fraction_bits ? magnitude << (fraction_bits - top) : magnitude >> (top - fraction_bits);
   return (value < 0 ? 1u << (bits - 1) : 0u) | static_cast<unsigned>(top + bias) << fraction_bits |
          (fraction & ((1u << fraction_bits) - 1));
-}
-
-std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
-  std::uint64_t x = a * 0x9e3779b97f4a7c15 + b;
-  x ^= x >> 31;
-  x *= 0xbf58476d1ce4e5b9;
-  return x ^ (x >> 29);
 }
 
 }  // namespace
@@ -161,37 +150,6 @@ std::vector<std::byte> output_of(DataType type, ReduceOp op, int ranks, std::siz
   std::vector<std::byte> bytes(count * element);
   for (std::size_t i = 0; i < count; ++i)
     store(type, bytes.data() + i * element, output_value(type, op, ranks, i, salt));
-  return bytes;
-}
-
-std::vector<std::byte> rough_input(DataType type, int rank, std::size_t count, std::uint64_t salt) {
-  const std::size_t element = size_of(type);
-  std::vector<std::byte> bytes(count * element);
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::uint64_t noise = mixed(mixed(salt, i), static_cast<std::uint64_t>(rank) + 1);
-    const double value = (static_cast<double>(noise >> 20) * 0x1p-44 - 0.5) * static_cast<double>(1u << (noise % 12));
-    const std::uint32_t bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
-    std::byte* at = bytes.data() + i * element;
-    switch (type) {
-      case DataType::float64:
-        put(at, value);
-        break;
-      case DataType::bfloat16:
-        put(at, static_cast<std::uint16_t>(bits >> 16));
-        break;
-      case DataType::float16:  // any sign and fraction, exponents around one
-        put(at, static_cast<std::uint16_t>((noise & 0x83ff) | (11 + noise % 7) << 10));
-        break;
-      case DataType::float8_e4m3:  // likewise
-        put(at, static_cast<std::uint8_t>((noise & 0x87) | (4 + noise / 8 % 7) << 3));
-        break;
-      case DataType::float8_e5m2:
-        put(at, static_cast<std::uint8_t>((noise & 0x83) | (11 + noise / 8 % 7) << 2));
-        break;
-      default:
-        put(at, static_cast<float>(value));
-    }
-  }
   return bytes;
 }
 

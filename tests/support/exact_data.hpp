@@ -26,9 +26,6 @@ std::int64_t output_value(DataType type, ReduceOp op, int ranks, std::size_t ind
 std::vector<std::byte> input_of(DataType type, ReduceOp op, int rank, int ranks, std::size_t count, std::uint64_t salt);
 std::vector<std::byte> output_of(DataType type, ReduceOp op, int ranks, std::size_t count, std::uint64_t salt);
 
-/// Floats of mixed sizes, the sums of which round: for comparing the bits of ranks. Floating-point types only.
-std::vector<std::byte> rough_input(DataType type, int rank, std::size_t count, std::uint64_t salt);
-
 /// A caller's buffer in a test: bytes between canaries, aligned for every type.
 class GuardedBytes {
  public:

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "collectives/reduce/reduce.hpp"
+#include "tests/support/rough_input.hpp"
 #include "tests/support/sim_ranks.hpp"
 
 namespace fabring::fixture {

@@ -9,6 +9,7 @@
 #include "collectives/reduce/reduce.hpp"
 #include "tests/support/buffer_place.hpp"
 #include "tests/support/exact_data.hpp"
+#include "tests/support/rough_input.hpp"
 #include "tests/support/thread_world.hpp"
 
 namespace fabring::fixture {

@@ -91,7 +91,7 @@ std::string value_of(const Environment& environment, std::string_view name) {
   return at == environment.end() ? "" : at->second;
 }
 
-Findings own(const HostFacts& facts) {
+Findings own_settings(const HostFacts& facts) {
   Findings found;
   for (const auto& [name, value] : facts.environment) {
     if (!name.starts_with("FABRING_")) continue;
@@ -217,7 +217,7 @@ std::optional<Finding> rank_in_world(const Environment& environment) {
 
 Findings check_environment(const HostFacts& facts) {
   const Environment& environment = facts.environment;
-  Findings found = own(facts);
+  Findings found = own_settings(facts);
   for (Findings part : {fabric(facts), of_others(environment)})
     for (Finding& finding : part) found.push_back(std::move(finding));
   for (const auto& finding :

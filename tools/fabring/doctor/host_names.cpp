@@ -11,7 +11,7 @@ namespace {
 
 bool loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
 
-Finding own(const HostFacts& facts) {
+Finding own_name_is_known(const HostFacts& facts) {
   const std::string id = "names.own";
   if (!facts.own_name)
     return {id,
@@ -104,7 +104,7 @@ std::optional<Finding> master(const HostFacts& facts) {
 }  // namespace
 
 Findings check_names(const HostFacts& facts) {
-  Findings found{own(facts)};
+  Findings found{own_name_is_known(facts)};
   if (const auto finding = master(facts)) found.push_back(*finding);
   return found;
 }

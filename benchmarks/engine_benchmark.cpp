@@ -18,7 +18,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/engine/make_call.hpp"
+#include "runtime/engine/call/make_call.hpp"
 #include "tests/support/thread_world.hpp"
 
 namespace {

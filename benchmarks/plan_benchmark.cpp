@@ -10,7 +10,7 @@
 
 #include "collectives/algorithms.hpp"
 #include "collectives/choice/table.hpp"
-#include "runtime/engine/plan_cache.hpp"
+#include "runtime/engine/plans/plan_cache.hpp"
 
 namespace {
 

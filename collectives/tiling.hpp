@@ -1,6 +1,6 @@
 #pragma once
 // How long data are cut into tiles, several of which run through a plan at once. Pure functions of what all ranks know
-// alike; the engine runs by them (runtime/engine/tiling.hpp), and prices and simulation predict by them.
+// alike; the engine runs by them (runtime/engine/execution/tiling.hpp), and prices and simulation predict by them.
 
 #include <algorithm>
 #include <cstddef>

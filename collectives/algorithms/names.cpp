@@ -11,7 +11,7 @@ struct Entry {
   std::string_view name;
 };
 // In the order of the enumeration.
-constexpr std::array algorithm_names{
+constexpr std::array names_of_algorithms{
     Entry{Algorithm::ring, "ring"},
     Entry{Algorithm::hierarchical, "hierarchical"},
     Entry{Algorithm::recursive_doubling, "recursive_doubling"},
@@ -28,15 +28,15 @@ constexpr std::array algorithm_names{
     Entry{Algorithm::star, "star"},
 };
 constexpr auto algorithms = [] {
-  std::array<Algorithm, algorithm_names.size()> all{};
-  for (std::size_t i = 0; i < algorithm_names.size(); ++i) all[i] = algorithm_names[i].algorithm;
+  std::array<Algorithm, names_of_algorithms.size()> all{};
+  for (std::size_t i = 0; i < names_of_algorithms.size(); ++i) all[i] = names_of_algorithms[i].algorithm;
   return all;
 }();
 
 }  // namespace
 
 std::string_view name(Algorithm algorithm) {
-  for (const Entry& entry : algorithm_names) {
+  for (const Entry& entry : names_of_algorithms) {
     if (entry.algorithm == algorithm) return entry.name;
   }
   return "unknown";
@@ -44,7 +44,7 @@ std::string_view name(Algorithm algorithm) {
 
 std::optional<Algorithm> parse_algorithm(std::string_view text) {
   if (text == "direct") return Algorithm::direct_two_shot;
-  for (const Entry& entry : algorithm_names) {
+  for (const Entry& entry : names_of_algorithms) {
     if (entry.name == text) return entry.algorithm;
   }
   return std::nullopt;

@@ -17,7 +17,7 @@ namespace {
 using namespace std::chrono_literals;
 using SteadyTime = std::chrono::steady_clock::time_point;
 
-constexpr auto first_pause = 2ms;
+constexpr auto first_search_pause = 2ms;
 constexpr auto longest_pause = 200ms;
 constexpr auto pause_after_stranger = 250ms;  // somebody else's service will not turn into ours soon
 constexpr auto connect_limit = 5s;
@@ -25,7 +25,7 @@ constexpr auto resolve_again_after = 1s;
 
 struct Candidate {
   net::SocketAddress address;
-  std::chrono::milliseconds pause = first_pause;
+  std::chrono::milliseconds pause = first_search_pause;
   SteadyTime next;
   bool busy = false;
   std::shared_ptr<void> connecting;

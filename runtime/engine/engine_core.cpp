@@ -7,7 +7,7 @@
 
 #include "runtime/base/check.hpp"
 #include "runtime/base/settings.hpp"
-#include "runtime/engine/tiling.hpp"
+#include "runtime/engine/execution/tiling.hpp"
 
 namespace fabring {
 namespace {

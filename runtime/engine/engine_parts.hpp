@@ -13,7 +13,7 @@
 #include "runtime/base/clock.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/control/control_plane.hpp"
-#include "runtime/engine/waiting.hpp"
+#include "runtime/engine/waiting/waiting.hpp"
 #include "runtime/transfer/wire.hpp"
 #include "transports/endpoint.hpp"
 

@@ -9,7 +9,7 @@
 #include <streambuf>
 
 #include "fabring/status.hpp"
-#include "tools/fabring/output_lines.hpp"
+#include "tools/fabring/launch/output_lines.hpp"
 
 namespace fabring::tools {
 namespace {

@@ -1,10 +1,10 @@
 // Why a job stands still, from pictures made by hand: the cause is named, and nobody who is only waiting.
 
-#include "tools/fabring/hang_verdict.hpp"
+#include "tools/fabring/doctor/hang_verdict.hpp"
 
 #include <gmock/gmock.h>
 
-#include "tools/fabring/job_text.hpp"
+#include "tools/fabring/status/job_text.hpp"
 
 namespace fabring::tools {
 namespace {

@@ -1,7 +1,7 @@
 // What `fabring run` and its agents say to each other over a login shell. The first byte says which; 'f' and 'g' are
 // streams.
 
-#include "tools/fabring/agent_wire.hpp"
+#include "tools/fabring/launch/agent_wire.hpp"
 
 #include "tests/fuzz/round_trip.hpp"
 

@@ -2,7 +2,7 @@
 
 #include "runtime/bootstrap/launch_environment.hpp"
 #include "tests/fuzz/targets.hpp"
-#include "tools/fabring/host_slots.hpp"
+#include "tools/fabring/launch/host_slots.hpp"
 
 namespace fabring::fuzz::host_lists {
 namespace {

@@ -1,8 +1,8 @@
 // Letters of the control plane between engines: lists of members, and what ranks of a shrink say to each other. The
 // latter go to one that takes part in it: whatever it hears, it decides once, and never leaves itself out.
 
-#include "runtime/engine/membership.hpp"
-#include "runtime/engine/shrink_agreement.hpp"
+#include "runtime/engine/members/membership.hpp"
+#include "runtime/engine/members/shrink_agreement.hpp"
 #include "tests/fuzz/pieces.hpp"
 #include "tests/fuzz/round_trip.hpp"
 

@@ -1,7 +1,7 @@
 // What `fabring perf --format json` wrote, as `fabring simulate --measured` reads it.
 
 #include "tests/fuzz/targets.hpp"
-#include "tools/fabring/measured_times.hpp"
+#include "tools/fabring/simulate/measured_times.hpp"
 
 namespace fabring::fuzz::measurements {
 

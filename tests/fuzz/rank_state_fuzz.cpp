@@ -5,8 +5,8 @@
 
 #include "tests/fuzz/pieces.hpp"
 #include "tests/fuzz/round_trip.hpp"
-#include "tools/fabring/hang_verdict.hpp"
-#include "tools/fabring/job_text.hpp"
+#include "tools/fabring/doctor/hang_verdict.hpp"
+#include "tools/fabring/status/job_text.hpp"
 
 namespace fabring::fuzz::rank_state {
 namespace {

@@ -1,6 +1,6 @@
 // Where a message lies in memory of a device, as a peer says it: two tickets of this many bytes, one behind the other.
 
-#include "runtime/engine/device_ticket.hpp"
+#include "runtime/engine/device/device_ticket.hpp"
 #include "tests/fuzz/targets.hpp"
 
 namespace fabring::fuzz::tickets {

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <random>
 
-#include "runtime/engine/make_call.hpp"
+#include "runtime/engine/call/make_call.hpp"
 
 namespace fabring::fixture {
 

@@ -1,5 +1,5 @@
 // What launcher and agents say to each other, whole, cut and false.
-#include "tools/fabring/agent_wire.hpp"
+#include "tools/fabring/launch/agent_wire.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "tools/fabring/exact_data.hpp"
+#include "tools/fabring/perf/exact_data.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

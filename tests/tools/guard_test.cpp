@@ -1,5 +1,5 @@
 // When a collective counts as slower than its composition, on made-up times; and what it is compared with.
-#include "tools/fabring/guard.hpp"
+#include "tools/fabring/perf/guard.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

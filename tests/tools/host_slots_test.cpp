@@ -1,5 +1,5 @@
 // Host lists and hostfiles, and how ranks are placed. Pure.
-#include "tools/fabring/host_slots.hpp"
+#include "tools/fabring/launch/host_slots.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -13,10 +13,10 @@
 
 #include "runtime/base/descriptor.hpp"
 #include "runtime/base/settings.hpp"
-#include "tools/fabring/job_output.hpp"
-#include "tools/fabring/job_supervisor.hpp"
-#include "tools/fabring/local_job.hpp"
-#include "tools/fabring/output_lines.hpp"
+#include "tools/fabring/launch/job_output.hpp"
+#include "tools/fabring/launch/job_supervisor.hpp"
+#include "tools/fabring/launch/local_job.hpp"
+#include "tools/fabring/launch/output_lines.hpp"
 
 namespace fabring::tools {
 namespace {
@@ -26,19 +26,22 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 TEST(Bindings, CoresAreSharedOutInNeighbouringBlocks) {
-  EXPECT_THAT(bindings(Binding::core, 2, {0, 1, 2, 3}, {}), ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3)));
-  EXPECT_THAT(bindings(Binding::core, 3, {4, 5, 6, 7}, {}),
+  EXPECT_THAT(core_bindings(Binding::core, 2, {0, 1, 2, 3}, {}), ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3)));
+  EXPECT_THAT(core_bindings(Binding::core, 3, {4, 5, 6, 7}, {}),
               ElementsAre(ElementsAre(4), ElementsAre(5), ElementsAre(6, 7)));
 }
 
-TEST(Bindings, MoreRanksThanCoresAreNotBound) { EXPECT_THAT(bindings(Binding::core, 3, {0, 1}, {}), Each(IsEmpty())); }
+TEST(Bindings, MoreRanksThanCoresAreNotBound) {
+  EXPECT_THAT(core_bindings(Binding::core, 3, {0, 1}, {}), Each(IsEmpty()));
+}
 
 TEST(Bindings, NumaNodesAreSharedOutAndOneNodeIsNone) {
-  EXPECT_THAT(bindings(Binding::numa, 3, {0, 1, 2, 3}, {{0, 1}, {2, 3}}),
+  EXPECT_THAT(core_bindings(Binding::numa, 3, {0, 1, 2, 3}, {{0, 1}, {2, 3}}),
               ElementsAre(ElementsAre(0, 1), ElementsAre(0, 1), ElementsAre(2, 3)));
-  EXPECT_THAT(bindings(Binding::numa, 2, {0, 1}, {{0, 1, 2, 3}}), Each(IsEmpty()));
-  EXPECT_THAT(bindings(Binding::numa, 2, {0, 1}, {{0, 1}, {2, 3}}), Each(IsEmpty()));  // the other node is not ours
-  EXPECT_THAT(bindings(Binding::none, 2, {0, 1}, {{0}, {1}}), Each(IsEmpty()));
+  EXPECT_THAT(core_bindings(Binding::numa, 2, {0, 1}, {{0, 1, 2, 3}}), Each(IsEmpty()));
+  EXPECT_THAT(core_bindings(Binding::numa, 2, {0, 1}, {{0, 1}, {2, 3}}),
+              Each(IsEmpty()));  // the other node is not ours
+  EXPECT_THAT(core_bindings(Binding::none, 2, {0, 1}, {{0}, {1}}), Each(IsEmpty()));
 }
 
 TEST(OutputLines, HoldsBackALineUntilItEnds) {

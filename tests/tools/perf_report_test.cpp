@@ -1,4 +1,4 @@
-#include "tools/fabring/perf_report.hpp"
+#include "tools/fabring/perf/perf_report.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,8 @@
 #include <regex>
 
 #include "tests/tools/program.hpp"
-#include "tools/fabring/model_report.hpp"
+#include "tools/fabring/bandwidth.hpp"
+#include "tools/fabring/perf/model_report.hpp"
 
 namespace fabring::tools {
 namespace {

@@ -12,7 +12,7 @@
 #include "collectives/plan_json.hpp"
 #include "runtime/base/settings.hpp"
 #include "tests/tools/program.hpp"
-#include "tools/fabring/node_layout.hpp"
+#include "tools/fabring/plan/node_layout.hpp"
 
 namespace fabring::tests {
 namespace {

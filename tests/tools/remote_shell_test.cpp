@@ -1,10 +1,10 @@
 // How other hosts are reached, and what it means when they are not. Pure.
-#include "tools/fabring/remote_shell.hpp"
+#include "tools/fabring/launch/remote_shell.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tools/fabring/hosts_job.hpp"
+#include "tools/fabring/launch/hosts_environment.hpp"
 
 namespace fabring::tools {
 namespace {

@@ -12,9 +12,9 @@
 
 #include "runtime/startup/machine_file.hpp"
 #include "tests/tools/program.hpp"
-#include "tools/fabring/measured_times.hpp"
 #include "tools/fabring/models.hpp"
-#include "tools/fabring/simulate_report.hpp"
+#include "tools/fabring/simulate/measured_times.hpp"
+#include "tools/fabring/simulate/simulate_report.hpp"
 
 namespace fabring::tests {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "tests/tools/program.hpp"
 #include "tests/topology/machine_xml.hpp"
-#include "tools/fabring/topo_report.hpp"
+#include "tools/fabring/topo/topo_report.hpp"
 
 namespace fabring::tests {
 namespace {

@@ -17,7 +17,7 @@
 #include "tools/fabring/command.hpp"
 #include "tools/fabring/doctor/doctor_command.hpp"
 #include "tools/fabring/help_text.hpp"
-#include "tools/fabring/launcher_words.hpp"
+#include "tools/fabring/launch/launcher_words.hpp"
 
 namespace fabring::tools {
 namespace {

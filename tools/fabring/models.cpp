@@ -11,7 +11,7 @@
 namespace fabring::tools {
 namespace {
 
-constexpr std::array<std::string_view, 4> names{"resnet50", "vgg16", "bert-base", "gpt2"};
+constexpr std::array<std::string_view, 4> known_models{"resnet50", "vgg16", "bert-base", "gpt2"};
 
 /// Collects parameters in forward order.
 class Network {
@@ -143,7 +143,7 @@ std::uint64_t Gradient::elements() const {
   });
 }
 
-std::span<const std::string_view> model_names() { return names; }
+std::span<const std::string_view> model_names() { return known_models; }
 
 Result<std::vector<Gradient>> model_gradients(std::string_view model) {
   if (model == "resnet50") return resnet50();
@@ -152,9 +152,10 @@ Result<std::vector<Gradient>> model_gradients(std::string_view model) {
   if (model == "gpt2") return gpt2();
   if (auto list = equal_tensors(model)) return *std::move(list);
   std::string known;
-  for (std::string_view each : names) known += (known.empty() ? "" : ", ") + std::string(each);
+  for (std::string_view each : known_models) known += (known.empty() ? "" : ", ") + std::string(each);
   return Status(ErrorCode::invalid_argument, "'" + std::string(model) + "' is not one of the models " + known +
-                                                 ", nor tensors x elements (1000x256)" + did_you_mean(model, names));
+                                                 ", nor tensors x elements (1000x256)" +
+                                                 did_you_mean(model, known_models));
 }
 
 std::uint64_t total_elements(std::span<const Gradient> gradients) {

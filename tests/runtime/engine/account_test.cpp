@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/engine/account.hpp"
+#include "runtime/engine/members/account.hpp"
 
 namespace fabring {
 namespace {

@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "runtime/engine/make_call.hpp"
+#include "runtime/engine/call/make_call.hpp"
 #include "tests/runtime/engine/sum.hpp"
 #include "tests/support/thread_world.hpp"
 #include "transports/tcp/tcp_transport.hpp"

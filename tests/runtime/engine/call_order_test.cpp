@@ -10,8 +10,8 @@
 #include <functional>
 #include <random>
 
-#include "runtime/engine/buffer_order.hpp"
-#include "runtime/engine/make_call.hpp"
+#include "runtime/engine/call/buffer_order.hpp"
+#include "runtime/engine/call/make_call.hpp"
 #include "tests/support/sim_world.hpp"
 
 namespace fabring::fixture {

@@ -1,6 +1,6 @@
 // What is said of calls, and of those of two ranks that differ.
 
-#include "runtime/engine/call.hpp"
+#include "runtime/engine/call/call.hpp"
 
 #include <gmock/gmock.h>
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/engine/make_call.hpp"
+#include "runtime/engine/call/make_call.hpp"
 #include "tests/support/sim_world.hpp"
 
 namespace fabring::fixture {

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "runtime/engine/make_call.hpp"
+#include "runtime/engine/call/make_call.hpp"
 #include "tests/support/algorithm_cases.hpp"
 #include "tests/support/sim_world.hpp"
 

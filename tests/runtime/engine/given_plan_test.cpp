@@ -1,6 +1,6 @@
 // Plans from outside over the simulated fabric: those of every algorithm, by a name that the engine does not know; and
 // ranks that run other ones.
-#include "runtime/engine/given_plan.hpp"
+#include "runtime/engine/plans/given_plan.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 #include <map>
 #include <tuple>
 
-#include "runtime/engine/prepared_plan.hpp"
+#include "runtime/engine/plans/prepared_plan.hpp"
 #include "tests/collectives/worlds.hpp"
 
 namespace fabring {

@@ -1,6 +1,6 @@
 // Between hosts whose cards move bytes themselves vectors are cut by what it costs, in the engine as in the simulation.
 
-#include "runtime/engine/message_lengths.hpp"
+#include "runtime/engine/call/message_lengths.hpp"
 
 #include <gmock/gmock.h>
 
@@ -9,7 +9,7 @@
 namespace fabring::fixture {
 namespace {
 
-constexpr std::size_t count = std::size_t{2} << 20;  // 8 MiB
+constexpr std::size_t long_count = std::size_t{2} << 20;  // 8 MiB
 
 SimWorldOptions four_hosts_of_two() {
   SimWorldOptions options{.ranks = 8, .nodes = {2, 2, 2, 2}};
@@ -25,7 +25,7 @@ SimWorldOptions four_hosts_of_two() {
 /// Of an allreduce, on every rank.
 std::uint32_t tiles_with(const SimWorldOptions& options) {
   SimWorld world(options);
-  world.everyone_calls({.count = count});
+  world.everyone_calls({.count = long_count});
   EXPECT_TRUE(world.run());
   std::vector<std::uint32_t> tiles;
   for (const auto& each : world.operations()) tiles.push_back(each->execution->tiles());
@@ -36,8 +36,8 @@ std::uint32_t tiles_with(const SimWorldOptions& options) {
 TEST(LongMessages, are_as_long_as_the_simulation_says) {
   const WorldShape shape{8, 4, 2, 2};
   const TilingRules rules =
-      rules_on(*find_machine("efa-400"), Collective::allreduce, "hierarchical", shape, count * sizeof(float));
-  const auto longest_message = static_cast<std::size_t>(count * sizeof(float) / 2);  // inside a host
+      rules_on(*find_machine("efa-400"), Collective::allreduce, "hierarchical", shape, long_count * sizeof(float));
+  const auto longest_message = static_cast<std::size_t>(long_count * sizeof(float) / 2);  // inside a host
   EXPECT_GT(rules.segment_bytes, TilingRules().segment_bytes);
   EXPECT_EQ(tiles_with(four_hosts_of_two()), longest_message / rules.segment_bytes);
 }

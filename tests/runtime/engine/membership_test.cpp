@@ -1,11 +1,11 @@
 // Lists of members that ranks of a subgroup tell each other: from bytes and to bytes, and which are compared with
 // which.
 
-#include "runtime/engine/membership.hpp"
+#include "runtime/engine/members/membership.hpp"
 
 #include <gtest/gtest.h>
 
-#include "runtime/engine/communicator_core.hpp"
+#include "runtime/engine/members/communicator_core.hpp"
 
 namespace fabring {
 namespace {

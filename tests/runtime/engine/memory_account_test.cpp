@@ -5,7 +5,7 @@
 #include <array>
 #include <vector>
 
-#include "runtime/engine/make_call.hpp"
+#include "runtime/engine/call/make_call.hpp"
 #include "runtime/engine/memory_account.hpp"
 #include "tests/support/sim_world.hpp"
 

@@ -1,13 +1,13 @@
 // How much may be sent before it is received: any order of receives comes to its messages, small messages are on their
 // way without a receive, and a sender whom nobody reads does not fill its receiver's memory.
 
-#include "runtime/engine/message_room.hpp"
+#include "runtime/engine/messages/message_room.hpp"
 
 #include <gmock/gmock.h>
 
 #include <cstring>
 
-#include "runtime/engine/make_call.hpp"
+#include "runtime/engine/call/make_call.hpp"
 #include "tests/support/sim_world.hpp"
 
 namespace fabring::fixture {

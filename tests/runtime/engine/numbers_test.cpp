@@ -6,7 +6,7 @@
 #include <array>
 #include <thread>
 
-#include "runtime/engine/membership.hpp"
+#include "runtime/engine/members/membership.hpp"
 #include "tests/support/thread_world.hpp"
 
 namespace fabring::fixture {

@@ -1,4 +1,4 @@
-#include "runtime/engine/plan_cache.hpp"
+#include "runtime/engine/plans/plan_cache.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "collectives/algorithms.hpp"
-#include "runtime/engine/prepared_plan.hpp"
+#include "runtime/engine/plans/prepared_plan.hpp"
 
 namespace fabring::fixture {
 

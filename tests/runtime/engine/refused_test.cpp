@@ -3,8 +3,8 @@
 
 #include <gmock/gmock.h>
 
-#include "runtime/engine/make_call.hpp"
-#include "runtime/engine/membership.hpp"
+#include "runtime/engine/call/make_call.hpp"
+#include "runtime/engine/members/membership.hpp"
 #include "tests/support/sim_world.hpp"
 
 namespace fabring::fixture {

@@ -1,7 +1,7 @@
 // Who is left, as members agree on it: whole groups in one thread from a seed, with letters that are late, overtake
 // each other or are lost, and members that end at any moment. Whatever happens, all that live get the same answer.
 
-#include "runtime/engine/shrink_agreement.hpp"
+#include "runtime/engine/members/shrink_agreement.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "collectives/cost/machine.hpp"
-#include "runtime/engine/operands.hpp"
-#include "runtime/engine/tiling.hpp"
+#include "runtime/engine/execution/operands.hpp"
+#include "runtime/engine/execution/tiling.hpp"
 #include "tests/runtime/engine/prepared.hpp"
 #include "tests/support/sim_world.hpp"
 

@@ -1,4 +1,4 @@
-#include "runtime/engine/yield_core.hpp"
+#include "runtime/engine/waiting/yield_core.hpp"
 
 #include <gtest/gtest.h>
 #include <sched.h>

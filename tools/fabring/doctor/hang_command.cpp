@@ -11,10 +11,10 @@
 #include <thread>
 
 #include "tools/fabring/doctor/doctor_command.hpp"
+#include "tools/fabring/doctor/hang_verdict.hpp"
 #include "tools/fabring/doctor/report.hpp"
-#include "tools/fabring/hang_verdict.hpp"
-#include "tools/fabring/job_text.hpp"
 #include "tools/fabring/option_checks.hpp"
+#include "tools/fabring/status/job_text.hpp"
 #include "tools/fabring/stopwatch.hpp"
 
 namespace fabring::tools {

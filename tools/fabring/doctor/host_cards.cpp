@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "tools/fabring/doctor/host_checks.hpp"
-#include "tools/fabring/topo_report.hpp"
+#include "tools/fabring/topo/topo_report.hpp"
 #include "topology/placement.hpp"
 #include "topology/rail_choice.hpp"
 

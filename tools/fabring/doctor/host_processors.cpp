@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "tools/fabring/doctor/host_checks.hpp"
-#include "tools/fabring/topo_report.hpp"
+#include "tools/fabring/topo/topo_report.hpp"
 #include "topology/placement.hpp"
 
 namespace fabring::tools {

@@ -1,0 +1,434 @@
+#include "fabring/communicator.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "runtime/base/rank_list.hpp"
+#include "runtime/engine/call/call_buffers.hpp"
+#include "runtime/engine/call/make_call.hpp"
+#include "runtime/engine/engine_core.hpp"
+
+namespace fabring {
+namespace {
+
+constexpr std::uint32_t subgroup_ids = CommunicatorCore::subgroup_ids;
+
+const Status gone(ErrorCode::aborted, "the engine of this communicator is gone, or the communicator is empty");
+
+// The number of a communicator that a split makes, as far as this rank has claimed it.
+class ClaimedNumber {
+ public:
+  ClaimedNumber(EngineCore& engine, std::uint32_t parent)
+      : engine_(engine), parent_(parent), held_(engine.propose_communicator_id(0, parent, 0)) {}
+  ~ClaimedNumber() { give_back(); }
+  ClaimedNumber(const ClaimedNumber&) = delete;
+  ClaimedNumber& operator=(const ClaimedNumber&) = delete;
+
+  std::uint32_t proposed() const { return held_; }
+  /// What all have agreed on, instead of what was proposed; false if it is another's here.
+  bool take(std::uint32_t agreed) {
+    const bool free = engine_.claim_communicator_id(held_, agreed);
+    held_ = free ? agreed : 0;
+    return free;
+  }
+  std::uint32_t propose_again(std::uint32_t at_least) {
+    give_back();
+    held_ = engine_.propose_communicator_id(at_least, parent_, ++failed_);
+    return held_;
+  }
+
+ private:
+  void give_back() {
+    if (held_ != 0) engine_.give_back_communicator_id(std::exchange(held_, 0));
+  }
+
+  EngineCore& engine_;
+  const std::uint32_t parent_;
+  std::uint32_t held_;  // 0: none
+  unsigned failed_ = 0;
+};
+
+}  // namespace
+
+// ---- Work ---------------------------------------------------------------------------------------------------------
+
+Work::Work(std::shared_ptr<Execution> execution) : execution_(std::move(execution)) {}
+
+Status Work::wait() { return wait_for(std::chrono::nanoseconds::max()); }
+
+Status Work::wait_for(std::chrono::nanoseconds limit) {
+  if (!execution_) return {};
+  if (!execution_->done()) {
+    const auto engine = execution_->communicator()->engine.lock();
+    if (!engine) return gone;
+    return engine->wait(*execution_, std::max(limit, std::chrono::nanoseconds(0)));  // now + min() would overflow
+  }
+  return execution_->status();
+}
+
+bool Work::done() {
+  if (!execution_ || execution_->done()) return true;
+  if (const auto engine = execution_->communicator()->engine.lock()) engine->drive_once();
+  return execution_->done();
+}
+
+void Work::notify(void (*function)(void*), void* context) {
+  if (execution_)
+    execution_->notify(function, context);
+  else if (function != nullptr)
+    Execution::tell(function, context);
+}
+
+Status Work::status() const { return execution_ ? execution_->status() : Status(); }
+Received Work::received() const { return execution_ ? execution_->received() : Received(); }
+
+// ---- Communicator -------------------------------------------------------------------------------------------------
+
+Communicator::Communicator(std::shared_ptr<CommunicatorCore> core) : core_(std::move(core)) {}
+
+Rank Communicator::rank() const { return core_ ? core_->self : -1; }
+int Communicator::size() const { return core_ ? core_->size() : 0; }
+
+const std::string& Communicator::label() const {
+  static const std::string none;
+  return core_ ? core_->label : none;
+}
+
+std::vector<int> Communicator::nodes() const { return core_ ? core_->node_of : std::vector<int>(); }
+
+Status Communicator::health() const {
+  if (!core_) return gone;
+  if (const auto engine = core_->engine.lock()) return engine->failure_of(*core_);
+  std::lock_guard lock(core_->mutex);
+  return core_->failed.ok() ? gone : core_->failed;
+}
+
+namespace {
+
+std::shared_ptr<Execution> failed_execution(const std::shared_ptr<CommunicatorCore>& core, const Status& why) {
+  static const auto empty = std::make_shared<const PreparedPlan>(Plan{});
+  auto execution = std::make_shared<Execution>(core, Call{}, empty, 0, Tiling{});
+  execution->fail(why);
+  execution->publish();
+  return execution;
+}
+
+std::shared_ptr<const ChoiceTable> choices_of(EngineCore& engine, CommunicatorCore& core) {
+  {
+    std::lock_guard lock(core.mutex);
+    if (core.choices) return core.choices;
+  }
+  auto choices = engine.choices(core.shape());
+  std::lock_guard lock(core.mutex);
+  core.choices = choices;
+  return choices;
+}
+
+// The others must hear of a device that fails on this rank, and of a call that it does not make after all.
+void not_called(EngineCore& engine, const std::shared_ptr<CommunicatorCore>& core, const Status& why) {
+  if (why.code() == ErrorCode::device_error) return engine.call_failed(*core, why);
+  engine.refusals().refused(core, why);
+}
+
+Result<Call> checked_call(EngineCore& engine, const std::shared_ptr<CommunicatorCore>& core,
+                          const Operation& operation) {
+  auto call = make_call(operation, *core, *choices_of(engine, *core), engine.config(), engine.device());
+  if (call) return call;
+  if (is_message(operation.collective))
+    engine.refusals().refused(core, operation, call.error());
+  else
+    not_called(engine, core, call.error());
+  return call;
+}
+
+// `refused`: why, if it was not called.
+std::shared_ptr<Execution> submit(const std::shared_ptr<CommunicatorCore>& core, const Operation& operation,
+                                  bool background, Status& refused) {
+  const auto engine = core ? core->engine.lock() : nullptr;
+  if (!engine) refused = gone;
+  if (!refused.ok()) return failed_execution(core, refused);
+  auto call = checked_call(*engine, core, operation);
+  if (call) return engine->submit(core, std::move(*call), background, &operation);
+  refused = call.error();
+  return failed_execution(core, refused);
+}
+
+// After one that was refused no collective is begun: it would meet another one of the group on the other ranks.
+std::vector<Work> begin_group(const std::shared_ptr<CommunicatorCore>& core, std::span<const Operation> operations,
+                              bool background) {
+  std::vector<Work> works;
+  works.reserve(operations.size());
+  Status refused;
+  for (const Operation& operation : operations) {
+    Status own = is_message(operation.collective) || refused.ok()
+                     ? Status()
+                     : refused.with_prefix("not begun, as one before it in its group was refused: ");
+    works.emplace_back(submit(core, operation, background, own));
+    if (refused.ok() && !is_message(operation.collective)) refused = own;
+  }
+  return works;
+}
+
+}  // namespace
+
+Status Communicator::run(const Operation& operation) {
+  if (!core_) return gone;
+  if (auto status = EngineCore::run_again(core_, operation)) return *std::move(status);
+  const auto engine = core_->engine.lock();
+  if (!engine) return gone;
+  auto call = checked_call(*engine, core_, operation);
+  if (!call) return call.error();
+  return engine->run(core_, std::move(*call), operation);
+}
+
+Work Communicator::start(const Operation& operation) {
+  Status refused;
+  return Work(submit(core_, operation, true, refused));
+}
+
+std::vector<Work> Communicator::start_group(std::span<const Operation> operations) {
+  return begin_group(core_, operations, true);
+}
+
+Status Communicator::run_group(std::span<const Operation> operations) {
+  std::vector<Work> works = begin_group(core_, operations, false);
+  Status first;
+  for (Work& work : works)
+    if (const Status status = work.wait(); first.ok()) first = status;
+  return first;
+}
+
+Choice Communicator::explain(const Operation& operation) const {
+  const auto engine = core_ ? core_->engine.lock() : nullptr;
+  if (!engine) return {"none", gone.message(), {}, gone};
+  const auto choices = choices_of(*engine, *core_);
+  const auto call = make_call_without_buffers(operation, *core_, *choices, engine->config());
+  if (!call) return {"none", call.error().message(), {}, call.error()};
+  if (is_message(call->collective)) return {"message", "one message", {}};
+  if (call->given) return {call->given->plan->plan.algorithm, "the plans that this communicator was given", {}};
+  const WorldShape& shape = core_->shape();
+  const Constraints constraints = constraints_of(*call, engine->config());
+  const std::size_t bytes = call->choice_bytes();
+  const Chosen chosen = choices->choose(call->collective, bytes, constraints);
+  Choice choice{std::string(name(chosen.algorithm)), reason_text(chosen, call->collective, bytes, shape), {}};
+  if (lengths_by_pair(*call)) choice.reason += "; chosen as for no bytes, as each rank knows only its own lengths";
+  if (uses_devices(operation, engine->device())) {
+    auto with_buffers = make_call(operation, *core_, *choices, engine->config(), engine->device());
+    choice.reason += "; GPU memory: " + (with_buffers ? engine->device_path(*core_, std::move(*with_buffers)).text()
+                                                      : with_buffers.error().message());
+  }
+  for (const Candidate& one : candidates(call->collective, bytes, shape, engine->pricing_machine(), constraints))
+    choice.candidates.push_back({std::string(name(one.algorithm)),
+                                 one.predicted ? static_cast<double>(*one.predicted) * 1e-3 : 0.0,
+                                 std::string(one.excluded)});
+  return choice;
+}
+
+// ---- Prepared -----------------------------------------------------------------------------------------------------
+
+struct Prepared::State {
+  std::shared_ptr<CommunicatorCore> core;
+  Operation operation;  // run() needs it for small ones only, which have no blocks of different lengths
+  Call call;            // what it owns all starts work on: one that is in place waits for the one before it
+
+  std::shared_ptr<Execution> start(EngineCore& engine, bool background) const {
+    return start(engine, background, call.device.stream);
+  }
+  std::shared_ptr<Execution> start(EngineCore& engine, bool background, void* stream) const {
+    Call now = call;
+    now.device.stream = stream;
+    if (now.device.any()) {
+      if (const Status marked = mark_stream(now, *engine.device()); !marked.ok()) {
+        not_called(engine, core, marked);
+        return failed_execution(core, marked.with_prefix(now.describe() + ": "));
+      }
+    }
+    return engine.submit(core, std::move(now), background, &operation);
+  }
+};
+
+Result<Prepared> Communicator::prepare(const Operation& operation) {
+  if (!core_) return gone;
+  const auto engine = core_->engine.lock();
+  if (!engine) return gone;
+  if (operation.collective == Collective::send || operation.collective == Collective::recv)
+    return Status(ErrorCode::invalid_argument,
+                  fmt::format("prepare({}) on '{}', rank {}: a send or recv cannot be prepared; start it each time",
+                              name(operation.collective), core_->label, core_->self));
+  auto call = checked_call(*engine, core_, operation);
+  if (!call) return call.error();
+  call->device.ready.reset();  // each start has a moment of its own
+  Prepared prepared;
+  prepared.state_ = std::make_shared<Prepared::State>();
+  prepared.state_->core = core_;
+  prepared.state_->operation = operation;
+  prepared.state_->call = std::move(*call);
+  FABRING_TRY(engine->prepare(*core_, prepared.state_->call));
+  return prepared;
+}
+
+Work Prepared::start() {
+  if (!state_) return Work(failed_execution(nullptr, gone));
+  const auto engine = state_->core->engine.lock();
+  if (!engine) return Work(failed_execution(state_->core, gone));
+  return Work(state_->start(*engine, true));
+}
+
+Work Prepared::start_on(void* stream) {
+  if (!state_) return Work(failed_execution(nullptr, gone));
+  const auto engine = state_->core->engine.lock();
+  if (!engine) return Work(failed_execution(state_->core, gone));
+  return Work(state_->start(*engine, true, stream));
+}
+
+Status Prepared::run() {
+  if (!state_) return gone;
+  const auto engine = state_->core->engine.lock();
+  if (!engine) return gone;
+  if (state_->call.device.any()) return Work(state_->start(*engine, false)).wait();
+  if (!state_->operation.by_blocks)
+    if (auto status = EngineCore::run_again(state_->core, state_->operation)) return *std::move(status);
+  return engine->run(state_->core, state_->call, state_->operation);
+}
+
+// ---- making communicators -----------------------------------------------------------------------------------------
+
+namespace {
+
+/// For one that the caller gave no name: no other that is made of this communicator has it.
+std::string name_of_next(const CommunicatorCore& of, std::string name) {
+  const std::uint32_t before = of.splits.load();
+  return before == 0 ? name : fmt::format("{}.{}", name, before + 1);
+}
+
+/// It is in every message about the communicator, on this rank only.
+std::string shortened(std::string label) {
+  constexpr std::size_t most = 200;
+  if (label.size() <= most) return label;
+  std::size_t end = most;
+  while (end > 0 && (static_cast<unsigned char>(label[end]) & 0xc0) == 0x80) --end;  // not within a character of UTF-8
+  label.resize(end);
+  return label + "...";
+}
+
+}  // namespace
+
+Result<Communicator> Communicator::split(int colour, int key, std::string label) {
+  if (!core_) return gone;
+  const auto engine = core_->engine.lock();
+  if (!engine) return gone;
+  if (label.empty()) label = name_of_next(*core_, fmt::format("{}/{}", core_->label, colour));
+  core_->splits.fetch_add(1);
+  // Everyone's colour, key and proposal for the number.
+  const auto size = static_cast<std::size_t>(core_->size());
+  ClaimedNumber number(*engine, core_->id);
+  std::vector<std::int64_t> told(3 * size, 0);
+  told[3 * core_->self] = colour;
+  told[3 * core_->self + 1] = key;
+  told[3 * core_->self + 2] = number.proposed();
+  const auto agree = [this](void* values, std::size_t count, DataType type, ReduceOp op) -> Status {
+    Status agreed = allreduce(values, values, count, type, op);
+    if (agreed.ok()) return agreed;
+    std::vector<Rank> asked = core_->members;
+    std::sort(asked.begin(), asked.end());
+    return agreed.with_prefix(fmt::format("a split of '{}' ({}) failed: ", core_->label, rank_list(asked)));
+  };
+  FABRING_TRY(agree(told.data(), told.size(), DataType::int64, ReduceOp::sum));
+  std::uint32_t id = 0;
+  for (std::size_t rank = 0; rank < size; ++rank) id = std::max(id, static_cast<std::uint32_t>(told[3 * rank + 2]));
+  while (true) {
+    // Another split, by another thread, may have it on some rank.
+    std::uint32_t free_on_all = number.take(id) ? 1 : 0;
+    FABRING_TRY(agree(&free_on_all, 1, DataType::uint32, ReduceOp::min));
+    if (free_on_all != 0) break;
+    id = number.propose_again(id + 1);
+    FABRING_TRY(agree(&id, 1, DataType::uint32, ReduceOp::max));
+  }
+  if (id >= Shrinks::first_id)
+    return Status(ErrorCode::unsupported, fmt::format("a split of '{}': no communicator number is left", core_->label));
+  if (colour < 0) return Communicator();
+  std::vector<Rank> chosen;
+  for (Rank rank = 0; rank < core_->size(); ++rank)
+    if (told[3 * rank] == colour) chosen.push_back(rank);
+  std::stable_sort(chosen.begin(), chosen.end(), [&](Rank a, Rank b) { return told[3 * a + 1] < told[3 * b + 1]; });
+  std::vector<Rank> members;
+  members.reserve(chosen.size());
+  for (Rank rank : chosen) members.push_back(core_->members[rank]);
+  return Communicator(engine->make_communicator(id, shortened(std::move(label)), std::move(members)));
+}
+
+Result<Communicator> Communicator::split_by_node(std::string label) {
+  if (!core_) return gone;
+  const int node = core_->node_of[static_cast<std::size_t>(core_->self)];
+  if (label.empty()) label = name_of_next(*core_, fmt::format("{}/node {}", core_->label, node));
+  return split(node, 0, std::move(label));
+}
+
+Result<Communicator> Communicator::duplicate(std::string label) {
+  if (core_ && label.empty()) label = name_of_next(*core_, core_->label + "'");
+  return split(0, 0, std::move(label));
+}
+
+Result<Communicator> Communicator::subgroup(std::span<const Rank> ranks, std::uint32_t number, std::string label) {
+  if (!core_) return gone;
+  const auto engine = core_->engine.lock();
+  if (!engine) return gone;
+  const auto wrong = [&](std::string what) {
+    Status why(ErrorCode::invalid_argument,
+               fmt::format("a subgroup of '{}', rank {}: {}", core_->label, core_->self, std::move(what)));
+    refused_subgroup(number, why);
+    return why;
+  };
+  std::vector<bool> taken(core_->members.size(), false);
+  std::vector<Rank> members;
+  for (const Rank rank : ranks) {
+    if (rank < 0 || rank >= core_->size())
+      return wrong(fmt::format("there is no rank {}; ranks are 0 to {}", rank, core_->size() - 1));
+    if (taken[static_cast<std::size_t>(rank)]) return wrong(fmt::format("rank {} is in the list twice", rank));
+    taken[static_cast<std::size_t>(rank)] = true;
+    members.push_back(core_->members[static_cast<std::size_t>(rank)]);
+  }
+  if (!taken[static_cast<std::size_t>(core_->self)]) return wrong("only ranks that are in the list may call");
+  if (number >= subgroup_ids) return wrong(fmt::format("the number {} is not below 2^31", number));
+  if (label.empty()) label = fmt::format("{}/subgroup {}", core_->label, number);
+  auto made = engine->make_subgroup(subgroup_ids | number, shortened(std::move(label)), std::move(members));
+  if (!made) return wrong(fmt::format("the number {} was given to an earlier one here; give another", number));
+  return Communicator(std::move(made));
+}
+
+Result<Communicator> Communicator::shrink(std::string label) {
+  if (!core_) return gone;
+  const auto engine = core_->engine.lock();
+  if (!engine) return gone;
+  const auto agreed = engine->agree_who_is_left(*core_);
+  if (!agreed) return agreed.error();
+  std::vector<Rank> left, missing;
+  for (std::size_t rank = 0; rank < core_->members.size(); ++rank)
+    (agreed->gone[rank] ? missing : left).push_back(core_->members[rank]);
+  std::sort(missing.begin(), missing.end());
+  if (label.empty())
+    label = missing.empty() ? core_->label + " again" : fmt::format("{} without {}", core_->label, rank_list(missing));
+  return Communicator(engine->make_communicator(agreed->id, shortened(std::move(label)), std::move(left)));
+}
+
+void Communicator::refused(const Operation& operation, const Status& why) {
+  const auto engine = core_ ? core_->engine.lock() : nullptr;
+  if (!engine) return;
+  if (is_message(operation.collective)) return engine->refusals().refused(core_, operation, why);
+  engine->refusals().refused(core_, why);
+}
+
+void Communicator::refused_subgroup(std::uint32_t number, const Status& why) {
+  const auto engine = core_ && number < subgroup_ids ? core_->engine.lock() : nullptr;
+  if (engine) engine->refused_subgroup(subgroup_ids | number, why);
+}
+
+void Communicator::abort(std::string reason) {
+  if (!core_) return;
+  if (const auto engine = core_->engine.lock()) engine->abort(*core_, std::move(reason));
+}
+
+}  // namespace fabring

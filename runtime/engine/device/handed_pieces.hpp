@@ -1,0 +1,42 @@
+#pragma once
+// HandedPieces: memory of a device that is mapped piece by piece, between ranks of a host. Opening it takes
+// descriptors, which a rank hands to each peer once, and again only if the peer refused a ticket since: it may have let
+// go of what it had opened. The driver's.
+
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "device/device_runtime.hpp"
+#include "runtime/engine/device/device_ticket.hpp"
+#include "transports/endpoint.hpp"
+
+namespace fabring {
+
+class HandedPieces {
+ public:
+  HandedPieces(Endpoint& endpoint, std::shared_ptr<DeviceRuntime> devices)
+      : endpoint_(endpoint), devices_(std::move(devices)) {}
+
+  /// For DeviceTicket::handed. Nothing: not now, so that the message must be sent in full.
+  std::optional<std::uint64_t> hand_over(Rank peer, const DeviceShare::Facts& facts);
+  /// It has refused a ticket.
+  void forget(Rank peer) { handed_.erase(peer); }
+
+  /// What a ticket of `peer` speaks of. Errors: those of DeviceRuntime::open_share(); unavailable if it can be opened,
+  /// but only with descriptors that are not here.
+  Result<std::shared_ptr<std::byte>> open(Rank peer, int device, const DeviceTicket& ticket);
+
+ private:
+  struct Handed {
+    DeviceShare::Facts facts;
+    std::uint64_t number;
+  };
+  Endpoint& endpoint_;
+  const std::shared_ptr<DeviceRuntime> devices_;
+  std::map<Rank, std::list<Handed>> handed_;  // what was asked for last comes first
+};
+
+}  // namespace fabring

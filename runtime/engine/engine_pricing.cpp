@@ -1,0 +1,87 @@
+// EngineCore: the machine that algorithms are priced for, what is chosen by those prices, and how calls are cut.
+
+#include <algorithm>
+#include <optional>
+
+#include "runtime/engine/engine_core.hpp"
+#include "runtime/engine/execution/tiling.hpp"
+
+namespace fabring {
+
+std::shared_ptr<const ChoiceTable> EngineCore::choices(const WorldShape& shape) {
+  std::lock_guard lock(mutex_);
+  for (const auto& table : choices_)
+    if (table->shape() == shape) return table;
+  choices_.push_back(
+      std::make_shared<const ChoiceTable>(ChoiceTable::make(shape, pricing_machine(), parts_.overrides)));
+  return choices_.back();
+}
+
+void EngineCore::take_algorithm(CommunicatorCore& communicator, const Override& rule) {
+  std::lock_guard lock(communicator.mutex);
+  communicator.choices =
+      std::make_shared<const ChoiceTable>(ChoiceTable::make(communicator.shape(), pricing_machine(), {rule}));
+  for (auto& flat : communicator.flat) flat.reset();
+}
+
+void EngineCore::take_machine(const Machine& machine) {
+  std::scoped_lock lock(mutex_, world_->mutex);
+  parts_.machine = machine;
+  choices_.clear();
+  world_->choices.reset();
+  world_->lengths.clear();
+  for (auto& flat : world_->flat) flat.reset();
+}
+
+Machine EngineCore::pricing_machine() const {
+  Machine machine = parts_.machine;
+  machine.tiling = tiling_rules();
+  return machine;
+}
+
+// A tile waits for its messages, one after the other, and meanwhile the link carries those of other tiles. Of the same
+// machine on every rank, so alike; where processors copy: cards were not measured.
+bool EngineCore::waits_for_links() const {
+  return world_ && world_->shape().nodes > 1 && parts_.config.depth == 0 && parts_.depth_for_cards == 0 &&
+         parts_.machine.between.copy_bytes_per_second != 0 && parts_.machine.between.latency_ns >= slow_answer_ns;
+}
+
+TilingRules EngineCore::tiling_rules() const {
+  TilingRules rules;
+  if (parts_.through_loopback) rules = rules_through_loopback(rules, parts_.world_size);
+  if (parts_.unasked_limit != 0) rules = rules_between_gpus(rules);
+  if (parts_.lent_segment_bytes != 0) rules.segment_bytes = parts_.lent_segment_bytes;
+  if (parts_.config.segment_bytes != 0) rules.segment_bytes = parts_.config.segment_bytes;
+  rules.smallest_bytes = std::min(rules.smallest_bytes, rules.segment_bytes);
+  if (parts_.depth_for_cards != 0) rules.depth = parts_.depth_for_cards;
+  if (parts_.config.depth != 0) rules.depth = static_cast<std::uint32_t>(parts_.config.depth);
+  if (waits_for_links()) rules.reducing_depth = depth_over_slow_answers;
+  rules.eager_bytes = parts_.eager_bytes;
+  rules.landing_bytes = parts_.parcels.landings.bytes;
+  rules.landing_depth = parts_.parcels.landings.depth();
+  rules.landing_vector_bytes = parts_.parcels.landings.longest_vector;
+  if (parts_.config.segment_bytes != 0) rules.landing_bytes = std::min(rules.landing_bytes, rules.segment_bytes);
+  const bool by_fast_records = parts_.shares_memory && parts_.eager_bytes > fabring::eager_bytes;
+  if (by_fast_records && parts_.world_size > 2) rules.eager_in_tiles_bytes = eager_in_tiles_of_shared_memory;
+  if (by_fast_records && parts_.config.segment_bytes == 0 && !parts_.some_have_gpus && parts_.lent_segment_bytes == 0) {
+    rules.pair_bytes = longest_eager(rules, 2) / 2;
+    rules.reduced_together_bytes = std::size_t{1} << 20;
+    rules.by_parts = true;
+  }
+  if (!parts_.shares_memory && parts_.config.segment_bytes == 0) rules.moved_segment_bytes = std::size_t{1} << 20;
+  if (parts_.config.segment_bytes == 0) rules.long_segment_bytes = parts_.long_segment_bytes;
+  if (parts_.config.depth != 0) rules.long_depth = rules.depth;
+  if (parts_.least_scratch_bytes != 0) rules.scratch_bytes = parts_.least_scratch_bytes;
+  return rules;
+}
+
+Tiling EngineCore::tiling_of(CommunicatorCore& communicator, const PreparedPlan& plan, const Call& call) const {
+  TilingRules rules = tiling_rules();
+  // What is packed needs scratch for whole tiles.
+  if (rules.long_segment_bytes != 0 && !call.tensors && !call.given && !is_packed(call))
+    rules = with_length(
+        rules, communicator.lengths.of(call, plan.plan, communicator.shape(), [&] { return pricing_machine(); }));
+  return choose_tiling(plan, call, rules);
+}
+
+}  // namespace fabring

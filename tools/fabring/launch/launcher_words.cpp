@@ -1,0 +1,50 @@
+#include "tools/fabring/launch/launcher_words.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <string_view>
+
+namespace fabring::tools {
+namespace {
+
+constexpr std::string_view ranks_elsewhere[] = {"-np", "--np", "--num-proc"};
+
+bool says_ranks(std::string_view word) {
+  return std::find(std::begin(ranks_elsewhere), std::end(ranks_elsewhere), word) != std::end(ranks_elsewhere);
+}
+
+bool takes_a_value(const CLI::App& command, const std::string& word) {
+  const CLI::Option* option = command.get_option_no_throw(word);
+  return option != nullptr && option->get_items_expected_max() > 0;
+}
+
+}  // namespace
+
+std::vector<std::string> spelt_our_way(std::vector<std::string> arguments, const CLI::App& app) {
+  if (arguments.empty()) return arguments;
+  if (arguments[0] == "help") {
+    arguments.erase(arguments.begin());
+    arguments.emplace_back("--help");
+  }
+  const auto named = app.get_subcommands([&](const CLI::App* one) { return one->get_name() == arguments[0]; });
+  if (named.empty()) return arguments;
+  const CLI::App& command = *named.front();
+  for (std::size_t at = 1; at < arguments.size(); ++at) {
+    if (!arguments[at].starts_with('-')) {
+      if (command.get_prefix_command()) break;
+      continue;
+    }
+    const std::size_t equals = arguments[at].find('=');
+    if (equals != std::string::npos && says_ranks(std::string_view(arguments[at]).substr(0, equals))) {
+      const std::string value = arguments[at].substr(equals + 1);
+      arguments[at] = "-n";
+      arguments.insert(arguments.begin() + static_cast<std::ptrdiff_t>(at) + 1, value);
+    }
+    if (says_ranks(arguments[at])) arguments[at] = "-n";
+    if (arguments[at] == "-hostfile") arguments[at] = "--hostfile";
+    if (takes_a_value(command, arguments[at])) ++at;
+  }
+  return arguments;
+}
+
+}  // namespace fabring::tools

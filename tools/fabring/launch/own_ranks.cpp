@@ -1,0 +1,65 @@
+#include "tools/fabring/launch/own_ranks.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <thread>
+#include <utility>
+
+#include "runtime/base/named_thread.hpp"
+#include "tools/fabring/command.hpp"
+#include "tools/fabring/launch/local_job.hpp"
+#include "tools/fabring/launch/rank_group.hpp"
+#include "tools/fabring/launch/reserved_port.hpp"
+
+namespace fabring::tools {
+
+Result<int> run_own_ranks(const std::vector<std::string>& arguments, int ranks, const std::string& name, int nodes) {
+  std::string self(4096, '\0');
+  const ssize_t length = ::readlink("/proc/self/exe", self.data(), self.size());
+  if (length <= 0) return Status(ErrorCode::unavailable, "cannot find the program's own file (/proc/self/exe)");
+  self.resize(static_cast<std::size_t>(length));
+  JobOptions job;
+  job.ranks = ranks;
+  job.nodes = nodes;
+  job.name = name;
+  job.command = {self};
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& argument = arguments[i];
+    if (argument == "-n" || argument == "--split-nodes") {
+      ++i;
+    } else if (!argument.starts_with("-n") && !argument.starts_with("--split-nodes=")) {
+      job.command.push_back(argument);
+    }
+  }
+  return run_local_job(job, process_environment());
+}
+
+Result<int> run_own_ranks_as_threads(const std::function<int(const Environment& environment)>& rank, int ranks,
+                                     const std::string& name, int nodes) {
+  const auto port = reserve_port(PortScope::loopback);
+  if (!port) return port.error();
+  const std::string job_id = random_job_id();
+  std::vector<int> codes(static_cast<std::size_t>(ranks), exit_could_not_run);
+  std::vector<std::thread> threads;
+  for (int number = 0; number < ranks; ++number) {
+    Environment environment = process_environment();
+    set_place({number, number, ranks, "127.0.0.1", port->port, job_id}, environment);
+    if (nodes > 1) environment["FABRING_HOST_ID"] = pretended_node(number, ranks, nodes);
+    int& code = codes[static_cast<std::size_t>(number)];
+    auto thread = start_thread("fabring-rank",
+                               [&rank, &code, environment = std::move(environment)] { code = rank(environment); });
+    if (!thread) {  // those that run wait for this one, and cannot be told
+      complain(name, thread.error().with_prefix(fmt::format("rank {}: ", number)).to_string());
+      std::_Exit(exit_could_not_run);
+    }
+    threads.push_back(std::move(*thread));
+  }
+  for (std::thread& thread : threads) thread.join();
+  const auto bad = std::find_if(codes.begin(), codes.end(), [](int code) { return code != exit_fine; });
+  return bad == codes.end() ? exit_fine : *bad;
+}
+
+}  // namespace fabring::tools

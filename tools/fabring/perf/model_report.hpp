@@ -1,0 +1,48 @@
+#pragma once
+// How `fabring perf --model` prints its steps.
+
+#include <cstdint>
+#include <string>
+
+#include "tools/fabring/perf/perf_options.hpp"
+#include "tools/fabring/perf/perf_report.hpp"
+
+namespace fabring::tools {
+
+/// How the gradients of a step are summed: by buckets; a call for each tensor, all begun before the first is waited
+/// for, or one after the other; one call for all.
+enum class Calls : std::uint8_t { buckets, together, in_turn, grouped };
+std::string calls_text(Calls calls);  // "one tensor", "one, in turn", "all, grouped"
+
+/// The communication of one training step, measured in one way.
+struct ModelStep {
+  Calls kind = Calls::buckets;
+  std::size_t bucket = 0;   ///< bytes that were fused, at least; 0: a call for each tensor
+  std::size_t calls = 0;    ///< of a step
+  std::uint64_t bytes = 0;  ///< of all gradients
+  double time_us = 0;       ///< of the slowest rank, on average
+  Rank slowest_rank = 0;
+  double p50_us = 0, p99_us = 0;          ///< of the steps, each as the slowest rank had it
+  std::uint64_t wire_bytes_per_rank = 0;  ///< sent in a step, by the rank that sent most
+  std::uint64_t wrong = 0;                ///< elements, on all ranks
+};
+
+class ModelReport {
+ public:
+  struct Size {
+    std::size_t tensors = 0;
+    std::uint64_t parameters = 0;
+  };
+  ModelReport(const PerfOptions& options, const JobFacts& facts, Size size)
+      : options_(options), facts_(facts), size_(size) {}
+  std::string header() const;
+  std::string row(const ModelStep& step, bool first) const;
+  std::string footer() const;
+
+ private:
+  const PerfOptions& options_;
+  const JobFacts& facts_;
+  Size size_;
+};
+
+}  // namespace fabring::tools

@@ -1,0 +1,87 @@
+#pragma once
+// How `fabring perf` prints its measurements, by format. Only rank 0 prints.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fabring/communicator.hpp"
+#include "tools/fabring/perf/perf_options.hpp"
+#include "tools/fabring/svg.hpp"
+
+namespace fabring::tools {
+
+/// One size, measured in one way. Times are those of the slowest rank.
+struct Measurement {
+  std::size_t bytes = 0;
+  std::size_t count = 0;
+  bool in_place = false;
+  double time_us = 0;                     ///< per call; of several repetitions the median
+  std::vector<double> repetitions_us;     ///< each one's, in order
+  std::optional<double> p50_us, p99_us;   ///< of single calls beside those; with repetitions of theirs; or not measured
+  std::uint64_t wrong = 0;                ///< elements, on all ranks
+  std::uint64_t wire_bytes_per_rank = 0;  ///< sent per call, by the rank that sent most
+  std::string algorithm;
+};
+
+/// What is the same for all sizes.
+struct JobFacts {
+  int ranks = 1;
+  int nodes = 1;
+  std::string transport;
+  int lanes = 1;
+  std::vector<std::string> report;         ///< of the engine, a line each
+  std::string memory = {};                 ///< "memory of " a GPU, "mapped memory"; empty: ordinary
+  std::optional<DataType> wire_type = {};  ///< as what elements travel, if not as their type
+};
+
+/// Times as nccl-tests prints them: as many decimals as fit.
+std::string microseconds_text(double us);
+/// JSON writes all digits of a double; nobody measured those.
+double rounded(double value, double digits);
+/// "# fabring allreduce: 4 ranks on 2 nodes, transport tcp".
+std::string job_line(std::string_view what, const JobFacts& facts);
+
+/// What was predicted beside what was measured, a line for each measurement and one for all.
+class PredictionLines {
+ public:
+  /// Only ordinary memory is priced; which buffers are mapped one rank alone knows.
+  explicit PredictionLines(bool mapped = false) : mapped_(mapped) {}
+  /// "1 MiB in place: ring predicted 430 us, measured 404 us (0.94x)"
+  std::string add(const Choice& choice, const Measurement& measurement);
+  std::string summary() const;
+
+ private:
+  bool mapped_;
+  std::size_t compared_ = 0;
+  std::size_t close_ = 0;  ///< predictions of 0.8 to 1.2 times what was measured
+  double worst_ = 1;       ///< predicted / measured
+  std::string worst_at_;
+};
+
+/// Does it print p50 and p99?
+bool shows_percentiles(Format format);
+
+/// busbw over the size, out of place and in place.
+Chart bandwidth_chart(const PerfOptions& options, const JobFacts& facts, const std::vector<Measurement>& measurements);
+
+class PerfReport {
+ public:
+  PerfReport(const PerfOptions& options, JobFacts facts) : options_(options), facts_(std::move(facts)) {}
+  std::string header() const;
+  /// A size is finished: one measurement, or for the table two, out of place and in place.
+  std::string size_done(const std::vector<Measurement>& measurements);
+  std::string footer() const;
+
+ private:
+  std::string table_line(const std::vector<Measurement>& measurements) const;
+  const PerfOptions& options_;
+  JobFacts facts_;
+  bool first_ = true;
+  std::uint64_t wrong_ = 0;
+  double bus_sum_ = 0;
+  int bus_count_ = 0;
+};
+
+}  // namespace fabring::tools

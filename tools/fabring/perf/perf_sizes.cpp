@@ -1,0 +1,63 @@
+// A collective over sizes: the report, what --explain adds, and the picture.
+
+#include <fmt/format.h>
+
+#include "runtime/base/parse_value.hpp"
+#include "tools/fabring/perf/perf_job.hpp"
+#include "tools/fabring/perf/perf_measure.hpp"
+#include "tools/fabring/svg.hpp"
+
+namespace fabring::tools {
+namespace {
+
+void explain_choices(const Measuring& measuring, const PerfOptions& options) {
+  for (const std::size_t bytes : options.sizes) {
+    const Choice choice = measuring.explain(bytes);
+    complain("perf", fmt::format("{}: {}: {}", size_text(bytes), choice.algorithm, choice.reason));
+    for (const Choice::Candidate& one : choice.candidates)
+      complain("perf", one.excluded.empty()
+                           ? fmt::format("  {:<20} {:>12.1f} us predicted", one.algorithm, one.predicted_us)
+                           : fmt::format("  {:<20} left out: {}", one.algorithm, one.excluded));
+  }
+}
+
+}  // namespace
+
+Result<std::uint64_t> measure_sizes(PerfJob& job) {
+  const PerfOptions& options = job.options();
+  const bool picture = !options.plot.empty();
+  const bool both_ways = (options.format == Format::table || picture) && !options.in_place;
+  auto measuring = Measuring::prepare(job.engine(), job.measured(), options, both_ways, job.device());
+  if (!measuring) return measuring.error();
+  if (options.explain && job.writes()) explain_choices(*measuring, options);
+  PerfReport report(options, job.facts());
+  job.write(report.header());
+  PredictionLines predictions(options.mapped);
+  std::vector<Measurement> all;
+  std::uint64_t wrong = 0;
+  for (std::size_t i = 0; i < options.sizes.size(); ++i) {
+    const std::string size = size_text(options.sizes[i]);
+    job.tell_progress(fmt::format("{} of {} sizes measured; now {}", i, options.sizes.size(), size));
+    std::vector<Measurement> measurements;
+    for (const bool in_place : {false, true}) {
+      if (!both_ways && in_place != options.in_place) continue;
+      auto measurement = measuring->run(options.sizes[i], in_place);
+      if (!measurement) return measurement.error().with_prefix(fmt::format("at {}: ", size));
+      wrong += measurement->wrong;
+      all.push_back(*measurement);
+      // What has no column for it shows one way only; the other is for the picture.
+      if (both_ways && in_place && (options.format == Format::osu || options.format == Format::plain)) continue;
+      measurements.push_back(std::move(*measurement));
+    }
+    job.write(report.size_done(measurements));
+    if (options.explain && job.writes())
+      for (const Measurement& each : measurements)
+        complain("perf", predictions.add(measuring->explain(options.sizes[i]), each));
+  }
+  if (options.explain && job.writes()) complain("perf", predictions.summary());
+  job.write(report.footer());
+  FABRING_TRY(job.finish(picture && job.writes() ? draw(bandwidth_chart(options, job.facts(), all)) : ""));
+  return wrong;
+}
+
+}  // namespace fabring::tools

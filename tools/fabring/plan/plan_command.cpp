@@ -1,0 +1,383 @@
+// `fabring plan`: prints the plans of a collective by an algorithm, or those of a file, what they send where, and their
+// proof; or writes them as JSON. Nothing is run.
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+
+#include "collectives/algorithms.hpp"
+#include "collectives/check.hpp"
+#include "collectives/choice/table.hpp"
+#include "collectives/describe.hpp"
+#include "collectives/ownership.hpp"
+#include "collectives/plan_json.hpp"
+#include "collectives/prove.hpp"
+#include "runtime/base/nearest_name.hpp"
+#include "runtime/base/parse_value.hpp"
+#include "runtime/base/whole_file.hpp"
+#include "runtime/startup/machine_file.hpp"
+#include "simulation/schedule.hpp"
+#include "tools/fabring/command.hpp"
+#include "tools/fabring/option_checks.hpp"
+#include "tools/fabring/output.hpp"
+#include "tools/fabring/plan/algorithm_names.hpp"
+#include "tools/fabring/plan/node_layout.hpp"
+#include "tools/fabring/simulate/prices.hpp"
+#include "tools/fabring/plan/proof_json.hpp"
+
+namespace fabring::tools {
+namespace {
+
+struct PlanOptions {
+  std::string collective, nodes, algorithm = "auto", type = "float32", op, count, load, output,
+                                 machine = "loopback-tcp";
+  int ranks = 0, rank = -1, root = 0;
+  bool check_only = false, json = false, explain = false;
+};
+
+struct World {
+  std::vector<int> node_of;
+  std::string title;
+  std::string prices;  // why this algorithm, if that was asked for
+  std::vector<Plan> plans;
+  std::size_t count = 0;
+  DataType type = DataType::float32;
+  ReduceOp op = ReduceOp::sum;
+  int ranks() const { return static_cast<int>(node_of.size()); }
+  int nodes() const { return node_of.back() + 1; }
+};
+
+std::vector<std::string_view> collectives_with_plans() {
+  std::vector<std::string_view> names;
+  for (int i = 0; i < collective_count; ++i) {
+    const auto collective = static_cast<Collective>(i);
+    const auto all = all_algorithms();
+    const auto has = [&](Algorithm algorithm) { return has_algorithm(collective, algorithm); };
+    if (std::any_of(all.begin(), all.end(), has)) names.push_back(name(collective));
+  }
+  return names;
+}
+
+Result<Collective> collective_named(const std::string& text) {
+  const auto names = collectives_with_plans();
+  const auto collective = parse_collective(text);
+  if (collective && std::find(names.begin(), names.end(), name(*collective)) != names.end()) return *collective;
+  return wrong_argument(
+      fmt::format("'{}' has no plans; these have: {}{}", text, fmt::join(names, ", "), did_you_mean(text, names)));
+}
+
+struct AlgorithmChoice {
+  Algorithm algorithm = Algorithm::ring;
+  std::string reason;
+};
+
+// Of the vector or of all blocks together, as algorithms are priced.
+std::size_t priced_bytes(Collective collective, const World& world) {
+  return world.count * size_of(world.type) * (block_count(collective, 2) == 0 ? 1 : world.node_of.size());
+}
+
+Result<AlgorithmChoice> choose(const PlanOptions& options, Collective collective, const World& world,
+                               const Machine& machine) {
+  if (options.algorithm == "auto") {
+    const WorldShape shape = shape_of(world.node_of);
+    const std::size_t bytes = priced_bytes(collective, world);
+    const auto table = ChoiceTable::make(shape, machine);
+    const Chosen chosen = table.choose(collective, bytes);
+    return AlgorithmChoice{chosen.algorithm, reason_text(chosen, collective, bytes, shape)};
+  }
+  if (const auto algorithm = parse_algorithm(options.algorithm, collective)) {
+    return AlgorithmChoice{*algorithm, "asked for"};
+  }
+  return no_such_algorithm(options.algorithm, collective);
+}
+
+Status read_operands(const PlanOptions& options, World& world) {
+  const auto type = parse_data_type(options.type);
+  const auto op = options.op.empty() ? ReduceOp::sum : parse_reduce_op(options.op);
+  if (!type) return wrong_argument(fmt::format("-d '{}' is not a data type", options.type));
+  if (!op) return wrong_argument(fmt::format("-o '{}' is not a reduction: sum, prod, min, max, avg, ...", options.op));
+  world.type = *type;
+  world.op = *op;
+  auto count = parse_size(options.count.empty() ? "1M" : options.count);
+  if (!count) return count.error().with_prefix("--count: ");
+  world.count = static_cast<std::size_t>(*count);
+  return {};
+}
+
+/// Of plans that are there: what their bytes cannot be counted for, or their elements cannot be reduced by, is refused.
+Status check_operands(const World& world) {
+  if (reduces(world.plans[0].collective) && !supports(world.type, world.op))
+    return wrong_argument(fmt::format("-o {}: {} has no such operation", name(world.op), name(world.type)));
+  std::uint64_t moves = 1;  // each of all elements at most
+  for (const Plan& plan : world.plans) moves += plan.steps.size() + plan.scratch.size();
+  const std::uint64_t most =
+      (std::uint64_t{1} << 62) / moves / std::max<std::size_t>(world.plans[0].blocks, 1) / size_of(world.type);
+  if (world.count > most)
+    return wrong_argument(fmt::format("--count {}: the bytes of {} {} elements are too many to be counted; at most {}",
+                                      world.count, world.count, name(world.type), most));
+  return {};
+}
+
+/// Plans that are made here.
+Result<World> make_world(const PlanOptions& options) {
+  World world;
+  if (options.collective.empty()) return wrong_argument("which collective? Or --load a file with plans");
+  const auto collective = collective_named(options.collective);
+  if (!collective) return collective.error();
+  auto node_of = node_layout(options.nodes, options.ranks);
+  if (!node_of) return node_of.error();
+  world.node_of = std::move(*node_of);
+  for (const auto& [option, rank] : {std::pair{"--rank", options.rank}, std::pair{"--root", options.root}}) {
+    if (rank < world.ranks()) continue;
+    return wrong_argument(
+        fmt::format("{} {}: there are {} ranks, 0 to {}", option, rank, world.ranks(), world.ranks() - 1));
+  }
+  if (options.root != 0 && !has_root(*collective)) return wrong_argument(options.collective + " has no --root");
+  if (Status status = read_operands(options, world); !status) return status;
+  const auto machine = read_machine(options.machine, "--machine");
+  if (!machine) return machine.error();
+  const auto choice = choose(options, *collective, world, *machine);
+  if (!choice) return choice.error();
+  if (options.explain)
+    world.prices =
+        fmt::format("priced for {}: {}", machine->name,
+                    prices_text(*collective, priced_bytes(*collective, world), shape_of(world.node_of), *machine));
+  std::uint64_t steps = 0;
+  for (Rank rank = 0; rank < world.ranks(); ++rank) {
+    auto plan = make_plan({choice->algorithm, rank, world.node_of, world.op, *collective, options.root});
+    if (!plan) return plan.error();
+    steps += plan->steps.size();
+    if (steps > simulation::most_world_steps)
+      return Status(ErrorCode::unsupported,
+                    fmt::format("the plans of {} ranks by {} have more than {} steps, which is more than is held at "
+                                "once; take fewer ranks or an algorithm with fewer rounds",
+                                world.ranks(), name(choice->algorithm), simulation::most_world_steps));
+    world.plans.push_back(std::move(*plan));
+  }
+  FABRING_TRY(check_operands(world));
+  std::string what = fmt::format("{} x {}", world.count, name(world.type));
+  if (world.plans[0].blocks != 0) what += " in each block";
+  if (reduces(*collective)) what += fmt::format(", {}", name(world.op));
+  if (has_root(*collective)) what += fmt::format(", root {}", options.root);
+  const bool said_below = options.explain && options.algorithm == "auto";
+  const auto nodes = static_cast<std::size_t>(world.nodes());
+  world.title = fmt::format("{} by {}{}, {} on {}, {}\n", name(*collective), name(choice->algorithm),
+                            said_below ? "" : " (" + choice->reason + ")", counted(world.node_of.size(), "rank"),
+                            counted(nodes, "node"), what);
+  return world;
+}
+
+/// What was said about the plans of a file must be true of them: else other plans would be proved than were meant.
+Status check_wishes(const PlanOptions& options, const World& world) {
+  if (!options.collective.empty()) {
+    const auto wanted = collective_named(options.collective);
+    if (!wanted) return wanted.error();
+    if (*wanted != world.plans[0].collective)
+      return wrong_argument(fmt::format("--load {}: its plans are of {}, not {}", options.load,
+                                        name(world.plans[0].collective), name(*wanted)));
+  }
+  if (options.ranks != 0 && options.ranks != world.ranks())
+    return wrong_argument(fmt::format("--load {}: its plans are of {} ranks, but -n says {}", options.load,
+                                      world.ranks(), options.ranks));
+  return {};
+}
+
+/// Plans from a file. Errors: mismatch, if there is something wrong with the plans.
+Result<World> load_world(const PlanOptions& options) {
+  World world;
+  if (Status status = read_operands(options, world); !status) return status;
+  const auto text = read_whole_file(options.load, most_plan_bytes);
+  if (!text) return text.error().with_prefix(fmt::format("--load {}: ", options.load));
+  if (text->empty()) return Status(ErrorCode::unavailable, fmt::format("--load {}: is empty", options.load));
+  auto plans = plans_from_json(*text);
+  if (!plans)
+    return Status(ErrorCode::mismatch,
+                  fmt::format("--load {}: {} (`fabring plan COLLECTIVE -n N --json` writes such a file)", options.load,
+                              plans.error().message()));
+  if (plans->empty())
+    return Status(ErrorCode::mismatch, fmt::format("--load {}: there are no plans in it", options.load));
+  world.plans = std::move(*plans);
+  world.node_of.assign(world.plans.size(), 0);
+  FABRING_TRY(check_wishes(options, world));
+  if (options.rank >= world.ranks())
+    return wrong_argument(fmt::format("--rank {}: there are {} ranks", options.rank, world.ranks()));
+  const auto finishes = [](const Plan& plan) {
+    return std::ranges::any_of(plan.steps, [](const Step& step) { return step.kind == StepKind::finish; });
+  };
+  if (std::ranges::any_of(world.plans, finishes)) {  // nothing else has it
+    if (!options.op.empty() && world.op != ReduceOp::avg)
+      return wrong_argument(fmt::format("-o {}: the plans in {} are of avg, which alone has `finish`; leave out -o",
+                                        name(world.op), options.load));
+    world.op = ReduceOp::avg;
+  }
+  FABRING_TRY(check_operands(world));
+  const Collective collective = world.plans[0].collective;
+  world.title =
+      fmt::format("{} from {}, {}, {} x {}{}\n", name(collective), options.load, counted(world.plans.size(), "plan"),
+                  world.count, name(world.type), reduces(collective) ? fmt::format(", {}", name(world.op)) : "");
+  return world;
+}
+
+std::string_view what_is_proved(Collective collective) {
+  if (collective == Collective::barrier) return "when a rank is through, all have begun";
+  if (!reduces(collective)) return "every output is the very element of the very rank";
+  return "every output is the same ordered reduction of every input exactly once";
+}
+
+/// Nothing is known of the plans of a file: unless a count was asked for, they are proved at many.
+Result<Proof> prove(const PlanOptions& options, const World& world) {
+  if (!options.load.empty() && options.count.empty()) return prove_plans(world.plans, world.op);
+  WorkLimit limit(WorkLimit::for_files);
+  auto report = check_plans(world.plans, world.count, world.op, options.load.empty() ? nullptr : &limit);
+  if (!report) return report.error();
+  Proof proof;
+  proof.report = *report;
+  proof.counts = {world.count};
+  proof.in_rank_order = report->in_rank_order;
+  proof.in_one_step = report->in_one_step;
+  return proof;
+}
+
+std::string proved_counts(const Proof& proof, Collective collective) {
+  if (collective == Collective::barrier) return "";
+  if (proof.counts.size() > 1)
+    return fmt::format("; at {} counts of elements from {} to {}{}", proof.counts.size(), proof.counts.front(),
+                       proof.counts.back(), proof.lengths_at_every_count ? ", lengths at every count" : "");
+  return proof.counts.front() == 0 ? "; of 0 elements, so nothing was looked at: give another --count" : "";
+}
+
+int show(const PlanOptions& options, const World& world, Output& out) {
+  const auto proof = prove(options, world);
+  if (options.json) {
+    out.write(options.check_only ? proof_to_json(world.plans, proof, world.count, world.type)
+                                 : plans_to_json(world.plans));
+    std::cerr << world.prices;  // stdout is JSON and nothing else
+  } else {
+    out.write(world.title + world.prices);
+  }
+  if (!options.check_only && !options.json) {
+    constexpr int most_printed = 8;  // ranks; more of them say nothing new
+    for (Rank rank = 0; rank < world.ranks(); ++rank) {
+      if (options.rank >= 0 ? rank != options.rank : world.ranks() > most_printed) continue;
+      out.write(fmt::format("\nrank {} on node {}:\n{}", rank, world.node_of[static_cast<std::size_t>(rank)],
+                            describe_steps(world.plans[static_cast<std::size_t>(rank)])));
+    }
+    if (options.rank < 0 && world.ranks() > most_printed)
+      out.write(fmt::format("\n(steps of {} ranks not printed; choose one with --rank)\n", world.ranks()));
+    out.write("\n" + describe_world(world.plans, world.node_of, world.count, size_of(world.type)));
+  }
+  if (!proof)
+    complain("plan", "not proved: " + proof.error().message());
+  else if (!options.json)
+    out.write(fmt::format("\nproved: {}, {}, {}; {}, no deadlock, no races, in bounds{}\n",
+                          counted(proof->report.steps, "step"), counted(proof->report.messages, "message"),
+                          counted(proof->report.critical_path, "round"), what_is_proved(world.plans[0].collective),
+                          proved_counts(*proof, world.plans[0].collective)));
+  if (Status status = out.finish(); !status) {
+    complain("plan", status.message());
+    return exit_could_not_run;
+  }
+  return proof ? exit_fine : exit_wrong;
+}
+
+int run(const PlanOptions& options, const Session& session) {
+  Output out;
+  if (Status status = out.open(options.output); !status) {
+    complain("plan", status.message());
+    return exit_could_not_run;
+  }
+  const bool loads = !options.load.empty();
+  const bool shaped = options.algorithm != "auto" || !options.nodes.empty() || options.root != 0 || options.explain ||
+                      options.machine != PlanOptions().machine;
+  const bool part_of_json = options.json && options.rank >= 0;
+  Result<World> world = wrong_argument("nothing may follow --");
+  if (loads && shaped)
+    world = wrong_argument(
+        "--load takes plans as they are: leave out --algorithm, --nodes, --root, --machine and --explain");
+  else if (part_of_json)
+    world = wrong_argument("--json writes the plans of all ranks, or with --check their proof: leave out --rank");
+  else if (session.command.empty())
+    world = loads ? load_world(options) : make_world(options);
+  if (world) return show(options, *world, out);
+  const ErrorCode code = world.error().code();
+  const bool usage = code == ErrorCode::invalid_argument;
+  complain("plan", world.error().message() + (usage ? "\nTry `fabring plan --help`." : ""));
+  if (usage) return exit_usage;
+  return code == ErrorCode::unavailable || code == ErrorCode::unsupported ? exit_could_not_run : exit_wrong;
+}
+
+}  // namespace
+
+Result<std::vector<int>> node_layout(const std::string& nodes, int ranks) {
+  constexpr std::int64_t most_ranks = 4096;  // the proof is quadratic
+  std::vector<int> node_of;
+  if (nodes.empty() || nodes.find(',') == std::string::npos) {
+    auto count = parse_integer(nodes.empty() ? "1" : nodes, 1, most_ranks);
+    if (!count) return count.error().with_prefix("--nodes: ");
+    if (ranks < 1)
+      return wrong_argument("how many ranks? give -n N, or --nodes with the ranks of each node (--nodes 2,2)");
+    if (*count > ranks) return wrong_argument(fmt::format("--nodes {} is more than the {} ranks", *count, ranks));
+    for (int rank = 0; rank < ranks; ++rank) node_of.push_back(static_cast<int>(rank * *count / ranks));
+    return node_of;
+  }
+  auto items = parse_list(nodes);
+  if (!items) return items.error().with_prefix("--nodes: ");
+  for (std::size_t node = 0; node < items->size(); ++node) {
+    auto count = parse_integer((*items)[node], 1, most_ranks);
+    if (!count) return count.error().with_prefix("--nodes: ");
+    if (node_of.size() + static_cast<std::size_t>(*count) > most_ranks)
+      return wrong_argument("--nodes: more than 4096 ranks");
+    node_of.insert(node_of.end(), static_cast<std::size_t>(*count), static_cast<int>(node));
+  }
+  if (ranks > 0 && ranks != static_cast<int>(node_of.size()))
+    return wrong_argument(fmt::format("--nodes {} has {} ranks, but -n says {}", nodes, node_of.size(), ranks));
+  return node_of;
+}
+
+void add_plan(CLI::App& app, Session& session) {
+  auto options = std::make_shared<PlanOptions>();
+  CLI::App* command = app.add_subcommand("plan", "Print a plan, its bytes per link, and its proof");
+  command
+      ->add_option("collective", options->collective,
+                   "allreduce, reduce, reduce_scatter, all_gather, broadcast, gather, scatter, alltoall or barrier")
+      ->type_name("COLLECTIVE");
+  command->add_option("-n", options->ranks, "How many ranks (also -np)")->check(between(1, 4096))->type_name("N");
+  command
+      ->add_option("--nodes", options->nodes, "Ranks of each node (2,2,1), or into how many nodes to divide them (2)")
+      ->type_name("LIST|K");
+  command
+      ->add_option("--algorithm", options->algorithm,
+                   "auto (by size, ranks and nodes), ring, hierarchical, direct, circulant, binomial, ...")
+      ->type_name("NAME");
+  command
+      ->add_option("--machine", options->machine,
+                   fmt::format("What auto and --explain price it for (loopback-tcp): {}, or a JSON file",
+                               fmt::join(machine_names(), ", ")))
+      ->type_name("NAME|F");
+  command
+      ->add_option("--count", options->count,
+                   "Elements, of each block where ranks have blocks (1M; of a file the proof is for many)")
+      ->type_name("COUNT");
+  command->add_option("--root", options->root, "Of reduce, broadcast, gather and scatter (0)")
+      ->check(between(0, 4095))
+      ->type_name("R");
+  command->add_option("-d,--datatype", options->type, "Element type (float32)")->type_name("TYPE");
+  command->add_option("-o,--op", options->op, "sum (the default), prod, min, max, avg")->type_name("OP");
+  command->add_option("--rank", options->rank, "Print the steps of this rank only")
+      ->check(between(0, 4095))
+      ->type_name("R");
+  command->add_flag("--check", options->check_only, "Print the proof only");
+  command->add_flag("--explain", options->explain, "Also the prices of all algorithms, and why one is chosen");
+  command->add_flag("--json", options->json, "Write the plans of all ranks as JSON, with --check the proof");
+  command->add_option("--load", options->load, "Take the plans from a file that --json wrote")->type_name("FILE");
+  command->add_option("--output", options->output, "Write to a file")->type_name("FILE");
+  command->footer(
+      "Exit code 1: the plans are wrong (the proof says where).\n"
+      "Example: fabring plan allreduce --nodes 2,2 --algorithm hierarchical --rank 0");
+  command->callback([options, &session] { session.exit_code = run(*options, session); });
+}
+
+}  // namespace fabring::tools

@@ -1,0 +1,107 @@
+#include "tools/fabring/simulate/forecast.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "collectives/cost/predict.hpp"
+
+namespace fabring::tools {
+
+std::vector<int> equal_nodes(int nodes, int ranks_per_node) {
+  std::vector<int> node_of;
+  for (int node = 0; node < nodes; ++node)
+    node_of.insert(node_of.end(), static_cast<std::size_t>(ranks_per_node), node);
+  return node_of;
+}
+
+Result<const simulation::Schedule*> Forecaster::schedule(Algorithm algorithm, int nodes, int ranks_per_node) {
+  if (world_ != std::pair(nodes, ranks_per_node)) schedules_.clear();
+  world_ = {nodes, ranks_per_node};
+  auto found = schedules_.find(algorithm);
+  if (found == schedules_.end()) {
+    constexpr std::uint64_t most_kept_steps = simulation::most_world_steps / 4;
+    std::uint64_t kept = 0;
+    for (const auto& [of, made] : schedules_) kept += made ? made->steps() : 0;
+    if (kept > most_kept_steps) schedules_.clear();
+    PlanRequest request;
+    request.algorithm = algorithm;
+    request.collective = options_.collective;
+    request.node_of = equal_nodes(nodes, ranks_per_node);
+    found = schedules_.emplace(algorithm, make_schedule(request, simulation::options_for(options_.machine))).first;
+  }
+  if (!found->second) return found->second.error();
+  return &*found->second;
+}
+
+Forecast Forecaster::one(Algorithm algorithm, int nodes, int ranks_per_node, std::uint64_t bytes) {
+  Forecast forecast{algorithm, nodes, nodes * ranks_per_node, bytes, {}, {}, {}};
+  if (begins_) begins_(forecast);
+  const WorldShape shape{nodes * ranks_per_node, nodes, ranks_per_node, ranks_per_node};
+  forecast.predicted = predict(options_.collective, algorithm, bytes, shape, options_.machine);
+  const auto plans = schedule(algorithm, nodes, ranks_per_node);
+  if (!plans) {
+    forecast.note = plans.error().message();
+    return forecast;
+  }
+  simulation::Job job;
+  job.bytes = bytes;
+  job.element_bytes = options_.element_bytes;
+  job.stragglers = options_.stragglers;
+  auto outcome = simulate(**plans, options_.machine, job);
+  if (outcome) {
+    forecast.outcome = std::move(*outcome);
+  } else {
+    forecast.note = outcome.error().message();
+  }
+  return forecast;
+}
+
+std::vector<Forecast> Forecaster::all(const std::vector<Algorithm>& algorithms, int nodes, int ranks_per_node,
+                                      std::uint64_t bytes) {
+  const WorldShape shape{nodes * ranks_per_node, nodes, ranks_per_node, ranks_per_node};
+  Nanoseconds best = std::numeric_limits<Nanoseconds>::max();
+  for (const Algorithm each : algorithms)
+    best = std::min(best, predict(options_.collective, each, bytes, shape, options_.machine).value_or(best));
+  std::vector<Forecast> forecasts;
+  for (const Algorithm each : algorithms) {
+    const auto price = predict(options_.collective, each, bytes, shape, options_.machine);
+    if (price && static_cast<double>(*price) > options_.simulate_up_to * static_cast<double>(best)) {
+      forecasts.push_back({each, nodes, shape.ranks, bytes, price, {}, far_behind});
+    } else {
+      forecasts.push_back(one(each, nodes, ranks_per_node, bytes));
+    }
+  }
+  return forecasts;
+}
+
+std::optional<TrainingStep> training_step(Forecaster& forecaster, Algorithm algorithm, int nodes, int ranks_per_node,
+                                          const std::vector<std::uint64_t>& buckets, Nanoseconds compute_ns) {
+  TrainingStep step;
+  step.compute_ns = compute_ns;
+  const Nanoseconds forward = compute_ns / 3;
+  std::uint64_t total = 0;
+  for (const std::uint64_t bytes : buckets) total += bytes;
+  std::map<std::uint64_t, Nanoseconds> times;  // by size: few sizes occur often
+  Nanoseconds network_free = 0;
+  std::uint64_t produced = 0;
+  for (const std::uint64_t bytes : buckets) {
+    auto known = times.find(bytes);
+    if (known == times.end()) {
+      const Forecast forecast = forecaster.one(algorithm, nodes, ranks_per_node, bytes);
+      const auto time = forecast.time();
+      if (!time) return std::nullopt;
+      step.extrapolated |= forecast.extrapolated();
+      known = times.emplace(bytes, nodes * ranks_per_node > 1 ? *time : 0).first;
+    }
+    produced += bytes;
+    const auto ready = forward + static_cast<Nanoseconds>(static_cast<double>(compute_ns - forward) *
+                                                          static_cast<double>(produced) / static_cast<double>(total));
+    network_free = std::max(network_free, ready) + known->second;
+    if (network_free >= longest_time) return std::nullopt;
+    step.communication_ns += known->second;
+  }
+  step.step_ns = std::max(compute_ns, network_free);
+  return step;
+}
+
+}  // namespace fabring::tools

@@ -1,0 +1,345 @@
+// `fabring simulate`: what collectives would take on machines and at scales that nobody has at hand. The real plans run
+// on a described machine; nothing is sent.
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include <iostream>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "collectives/choice/table.hpp"
+#include "collectives/cost/fit.hpp"
+#include "collectives/describe.hpp"
+#include "runtime/base/parse_value.hpp"
+#include "runtime/base/whole_file.hpp"
+#include "runtime/startup/machine_file.hpp"
+#include "tools/fabring/command.hpp"
+#include "tools/fabring/option_checks.hpp"
+#include "tools/fabring/output.hpp"
+#include "tools/fabring/models.hpp"
+#include "tools/fabring/simulate/prices.hpp"
+#include "tools/fabring/progress_line.hpp"
+#include "tools/fabring/simulate/measured_times.hpp"
+#include "tools/fabring/simulate/simulate_options.hpp"
+#include "tools/fabring/simulate/simulate_report.hpp"
+
+namespace fabring::tools {
+namespace {
+
+constexpr std::size_t most_drawn_nodes = 64;
+constexpr int most_drawn_ranks = 4096;  // every rank's plan is made
+
+struct Files {
+  Output out, plot, links;
+};
+
+Status save(Output& file, const std::string& text) {
+  file.write(text);
+  return file.finish();
+}
+
+/// Says which forecast is under way: one of a large world takes seconds.
+class Telling {
+ public:
+  /// `most`: how many there will be at most; 0: nobody knows.
+  explicit Telling(std::size_t most = 0) : most_(most) {}
+  Forecaster forecaster(const SimulatedWorlds& wanted) {
+    return Forecaster(wanted.forecast, [this](const Forecast& next) { tell(next); });
+  }
+
+ private:
+  void tell(const Forecast& next) {
+    const std::string place = most_ == 0 ? "" : fmt::format(" of {}", most_);
+    line_.show(fmt::format("{}{}: {}, {} ranks, {}", ++begun_, place, name(next.algorithm), next.ranks,
+                           size_text(next.bytes)));
+  }
+  ProgressLine line_{"simulate"};
+  const std::size_t most_;
+  std::size_t begun_ = 0;
+};
+
+std::string world_text(const SimulatedWorlds& wanted) {
+  return fmt::format("{} of {} on {}", counted(static_cast<std::size_t>(wanted.nodes), "node"),
+                     counted(static_cast<std::size_t>(wanted.ranks_per_node), "rank"), wanted.forecast.machine.name);
+}
+
+/// Of every size in every world.
+std::string explanations(const SimulatedWorlds& wanted) {
+  const std::vector<int> worlds =
+      wanted.scale.empty() ? std::vector<int>{wanted.nodes * wanted.ranks_per_node} : wanted.scale;
+  std::string text;
+  for (const std::uint64_t bytes : wanted.sizes)
+    for (const int ranks : worlds) {
+      const WorldShape shape{ranks, ranks / wanted.ranks_per_node, wanted.ranks_per_node, wanted.ranks_per_node};
+      text +=
+          (text.empty() ? "" : "\n") + prices_text(wanted.forecast.collective, bytes, shape, wanted.forecast.machine);
+    }
+  return text;
+}
+
+Status tables(const SimulateOptions& options, const SimulatedWorlds& wanted, Files& files) {
+  std::vector<std::vector<Forecast>> shown;
+  const Rows what = wanted.scale.empty() ? Rows::sizes : Rows::ranks;
+  std::optional<Telling> telling(
+      std::in_place, wanted.algorithms.size() * wanted.sizes.size() * std::max<std::size_t>(wanted.scale.size(), 1));
+  Forecaster forecaster = telling->forecaster(wanted);
+  std::string text;
+  const std::string collective(name(wanted.forecast.collective));
+  std::string title;
+  if (what == Rows::sizes) {
+    for (const std::uint64_t bytes : wanted.sizes)
+      shown.push_back(forecaster.all(wanted.algorithms, wanted.nodes, wanted.ranks_per_node, bytes));
+    title = collective + ", " + world_text(wanted);
+    text = title + "\n" + forecast_table(shown, what);
+  } else {
+    for (const std::uint64_t bytes : wanted.sizes) {
+      std::vector<std::vector<Forecast>> rows;
+      for (const int ranks : wanted.scale)
+        rows.push_back(forecaster.all(wanted.algorithms, ranks / wanted.ranks_per_node, wanted.ranks_per_node, bytes));
+      const std::string heading =
+          fmt::format("{} of {}, nodes of {} on {}", collective, size_text(bytes),
+                      counted(static_cast<std::size_t>(wanted.ranks_per_node), "rank"), wanted.forecast.machine.name);
+      title = heading;
+      text += heading + "\n" + forecast_table(rows, what) + (bytes == wanted.sizes.back() ? "" : "\n");
+      shown.insert(shown.end(), rows.begin(), rows.end());
+    }
+  }
+  telling.reset();
+  const std::string prices = options.explain ? explanations(wanted) : "";
+  files.out.write(options.json ? forecast_json(shown, wanted.forecast) : text + (prices.empty() ? "" : "\n" + prices));
+  if (options.json) std::cerr << prices;  // stdout is JSON and nothing else
+  if (options.plot.empty()) return {};
+  // One picture shows one size: the last, as that of --links does.
+  if (what == Rows::ranks) shown.erase(shown.begin(), shown.end() - static_cast<std::ptrdiff_t>(wanted.scale.size()));
+  return save(files.plot, draw(forecast_chart(shown, what, title)));
+}
+
+Status links(const SimulateOptions& options, const SimulatedWorlds& wanted, Output& file) {
+  std::vector<Shades> squares;
+  const auto add = [&](Algorithm algorithm) -> Status {
+    auto loads = link_loads(wanted.forecast.collective, algorithm, equal_nodes(wanted.nodes, wanted.ranks_per_node),
+                            wanted.sizes.back(), wanted.forecast.element_bytes);
+    if (!loads) return loads.error();
+    squares.push_back(std::move(*loads));
+    return {};
+  };
+  std::vector<Algorithm> drawn = wanted.algorithms;
+  if (options.algorithm.empty()) {  // the parameter server beside what replaces it
+    drawn.clear();
+    for (const Algorithm each : {Algorithm::star, Algorithm::ring, Algorithm::hierarchical, Algorithm::circulant})
+      if (has_algorithm(wanted.forecast.collective, each)) drawn.push_back(each);
+  }
+  for (const Algorithm each : drawn) FABRING_TRY(add(each));
+  return save(file, draw(fmt::format("{} of {}: bytes from node to node, {}", name(wanted.forecast.collective),
+                                     size_text(wanted.sizes.back()), world_text(wanted)),
+                         "the most between any two nodes", squares));
+}
+
+Status scaling(const SimulateOptions& options, const SimulatedWorlds& wanted, Files& files) {
+  auto gradients = model_gradients(options.model);
+  if (!gradients) return gradients.error().with_prefix("--model: ");
+  auto bucket = parse_size(options.bucket);
+  if (!bucket) return bucket.error().with_prefix("--bucket: ");
+  const auto buckets = fused_buckets(*gradients, wanted.forecast.element_bytes, *bucket);
+  const auto compute = static_cast<Nanoseconds>(options.compute_ms * 1e6);
+  std::vector<int> scale = wanted.scale;
+  for (int nodes = 1; scale.empty() || scale.back() < wanted.nodes * wanted.ranks_per_node; nodes *= 2)
+    if (wanted.scale.empty())
+      scale.push_back(std::min(nodes, wanted.nodes) * wanted.ranks_per_node);
+    else
+      break;
+  std::optional<Telling> telling(std::in_place);
+  Forecaster forecaster = telling->forecaster(wanted);
+  Chart chart;
+  chart.title = fmt::format("{}: scaling efficiency, {:g} ms of computing a step, {}", options.model,
+                            options.compute_ms, wanted.forecast.machine.name);
+  chart.x_label = "ranks";
+  chart.y_label = "percent of linear speed-up";
+  chart.y_is_logarithmic = false;
+  std::string text =
+      fmt::format("{}: {} parameters in {} buckets, {:g} ms of computing a step, nodes of {} on {}\n{:>10}",
+                  options.model, total_elements(*gradients), buckets.size(), options.compute_ms, wanted.ranks_per_node,
+                  wanted.forecast.machine.name, "ranks");
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const Algorithm each : wanted.algorithms) {
+    chart.curves.push_back({std::string(name(each)), {}});
+    text += fmt::format(" {:>19}", name(each));
+  }
+  text += "   (step time, percent of linear)\n";
+  bool extrapolated = false;
+  for (const int ranks : scale) {
+    text += fmt::format("{:>10}", ranks);
+    for (std::size_t i = 0; i < wanted.algorithms.size(); ++i) {
+      const auto step = training_step(forecaster, wanted.algorithms[i], ranks / wanted.ranks_per_node,
+                                      wanted.ranks_per_node, buckets, compute);
+      if (!step) {
+        text += fmt::format(" {:>19}", "-");
+        continue;
+      }
+      chart.curves[i].points.emplace_back(ranks, 100 * step->efficiency());
+      extrapolated |= step->extrapolated;
+      text += fmt::format(" {:>19}", fmt::format("{}{} {:5.1f}%", step->extrapolated ? extrapolated_mark : "",
+                                                 time_text(step->step_ns), 100 * step->efficiency()));
+      json.push_back({{"model", options.model},
+                      {"algorithm", name(wanted.algorithms[i])},
+                      {"machine", wanted.forecast.machine.name},
+                      {"ranks", ranks},
+                      {"compute_us", static_cast<double>(compute) / 1e3},
+                      {"communication_us", static_cast<double>(step->communication_ns) / 1e3},
+                      {"step_us", static_cast<double>(step->step_ns) / 1e3},
+                      {"efficiency", step->efficiency()}});
+    }
+    text += "\n";
+  }
+  if (extrapolated) text += extrapolated_legend;
+  telling.reset();
+  files.out.write(options.json ? json.dump(2) + "\n" : text);
+  return options.plot.empty() ? Status() : save(files.plot, draw(chart));
+}
+
+/// Predicted beside what `fabring perf --format json` measured, for the world that was measured.
+Status compare(const SimulateOptions& options, const SimulatedWorlds& wanted, Output& out) {
+  constexpr std::size_t most_bytes = 256u << 20;
+  const auto file = read_whole_file(options.measured, most_bytes);
+  if (!file) return file.error().with_prefix("--measured " + options.measured + ": ");
+  const auto times = measured_times(*file);
+  if (!times) return times.error().with_prefix("--measured " + options.measured + ": ");
+  std::string text = fmt::format("{:>10} {:>6} {:>20} {:>12} {:>12} {:>6}\n", "size", "ranks", "algorithm", "predicted",
+                                 "measured", "ratio");
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  std::optional<Telling> telling(std::in_place);
+  Forecaster forecaster = telling->forecaster(wanted);
+  int within = 0;
+  bool extrapolated = false;
+  for (const auto& [collective, algorithm, bytes, ranks, measured_us] : *times) {
+    if (collective != wanted.forecast.collective) continue;
+    const auto nodes = static_cast<std::uint64_t>(wanted.nodes);
+    if (ranks % nodes != 0)
+      return wrong_argument(fmt::format("--measured {}: {} ranks on --nodes {}", options.measured, ranks, nodes));
+    const Forecast forecast = forecaster.one(algorithm, wanted.nodes, static_cast<int>(ranks / nodes), bytes);
+    const auto time = forecast.time();
+    if (!time) continue;
+    const bool known = *time < longest_time;
+    const double predicted_us = static_cast<double>(*time) / 1e3;
+    const double ratio = predicted_us / measured_us;
+    const bool close = known && within_20_percent(ratio);
+    within += close ? 1 : 0;
+    extrapolated |= forecast.extrapolated();
+    text +=
+        fmt::format("{:>10} {:>6} {:>20} {:>12} {:>12} {:>6}\n", size_text(bytes), ranks, name(algorithm),
+                    (forecast.extrapolated() ? extrapolated_mark : "") + time_text(*time),
+                    time_text(static_cast<Nanoseconds>(measured_us * 1e3)), known ? fmt::format("{:.2f}", ratio) : "-");
+    const auto if_known = [known](double value) { return known ? nlohmann::ordered_json(value) : nullptr; };
+    json.push_back({{"collective", name(collective)},
+                    {"algorithm", name(algorithm)},
+                    {"machine", wanted.forecast.machine.name},
+                    {"nodes", wanted.nodes},
+                    {"ranks", ranks},
+                    {"bytes", bytes},
+                    {"time_us", if_known(predicted_us)},
+                    {"measured_us", measured_us},
+                    {"ratio", if_known(ratio)},
+                    {"within_20_percent", close}});
+  }
+  telling.reset();
+  if (json.empty())
+    return wrong_argument(
+        fmt::format("--measured {}: no measurement of {}", options.measured, name(wanted.forecast.collective)));
+  if (extrapolated) text += extrapolated_legend;
+  text += fmt::format("{} of {} within 20% on {}\n", within, json.size(), wanted.forecast.machine.name);
+  out.write(options.json ? json.dump(2) + "\n" : text);
+  return {};
+}
+
+// Before anything is simulated: the arguments, then the files.
+Status open_files(const SimulateOptions& options, const SimulatedWorlds& wanted, Files& files) {
+  if (!options.plot.empty() && (options.show_machine || !options.measured.empty()))
+    return wrong_argument(fmt::format("--plot draws what is predicted: leave out {}",
+                                      options.show_machine ? "--show-machine" : "--measured"));
+  for (const auto& [option, path] : {std::pair{"--plot", options.plot}, {"--links", options.links}})
+    if (path == "-") return wrong_argument(fmt::format("{} -: stdout is for the table; name a file", option));
+  if (!options.plot.empty() && options.plot == options.output)
+    return wrong_argument("--output and --plot name the same file");
+  if (!options.links.empty() && (options.links == options.output || options.links == options.plot))
+    return wrong_argument(
+        fmt::format("{} and --links name the same file", options.links == options.plot ? "--plot" : "--output"));
+  if (!options.links.empty() && (static_cast<std::size_t>(wanted.nodes) > most_drawn_nodes || wanted.nodes < 2))
+    return wrong_argument(fmt::format("--links draws 2 to {} nodes", most_drawn_nodes));
+  if (const int ranks = wanted.nodes * wanted.ranks_per_node; !options.links.empty() && ranks > most_drawn_ranks)
+    return wrong_argument(fmt::format("--links draws up to {} ranks, not {}: give fewer --nodes or --ranks-per-node",
+                                      most_drawn_ranks, ranks));
+  FABRING_TRY(files.out.open(options.output));
+  FABRING_TRY(files.plot.open(options.plot, "--plot"));
+  return files.links.open(options.links, "--links");
+}
+
+int run(const SimulateOptions& options, const Session& session) {
+  auto wanted =
+      session.command.empty() ? understand(options) : Result<SimulatedWorlds>(wrong_argument("nothing may follow --"));
+  Status status = wanted ? Status() : wanted.error();
+  Files files;
+  if (status.ok()) status = open_files(options, *wanted, files);
+  if (status.ok()) {
+    if (options.show_machine) {
+      files.out.write(machine_to_json(wanted->forecast.machine));
+    } else if (!options.measured.empty()) {
+      status = compare(options, *wanted, files.out);
+    } else if (!options.model.empty()) {
+      status = scaling(options, *wanted, files);
+    } else {
+      status = tables(options, *wanted, files);
+    }
+  }
+  if (status.ok() && !options.links.empty()) status = links(options, *wanted, files.links);
+  if (status.ok()) status = files.out.finish();
+  if (status.ok()) return exit_fine;
+  const bool usage = status.code() == ErrorCode::invalid_argument;
+  complain("simulate", status.message() + (usage ? "\nTry `fabring simulate --help`." : ""));
+  return usage ? exit_usage : exit_could_not_run;
+}
+
+}  // namespace
+
+void add_simulate(CLI::App& app, Session& session) {
+  auto options = std::make_shared<SimulateOptions>();
+  CLI::App* command = app.add_subcommand("simulate", "Predict times on a described machine at any scale");
+  const auto option = [&](const char* name, auto& value, const std::string& help, const char* type) {
+    return command->add_option(name, value, help)->type_name(type);
+  };
+  option("collective", options->collective, "allreduce, broadcast, ...", "COLLECTIVE");
+  option("--nodes", options->nodes, "How many nodes (1)", "N")->check(between(1, most_simulated_ranks));
+  option("--ranks-per-node", options->ranks_per_node, "Ranks of each (8)", "R")->check(between(1, 4096));
+  option("--machine", options->machine, fmt::format("{}, or a JSON file (100g)", fmt::join(machine_names(), ", ")),
+         "NAME|F");
+  option("--sizes", options->sizes, "Bytes of the whole vector (1K,16K,256K,4M,64M)", "LIST");
+  option("--algorithm", options->algorithm, "Which to compare (all)", "LIST");
+  option("--scale", options->scale, "Worlds of so many ranks instead of --nodes", "LIST");
+  CLI::Option* stragglers =
+      option("--stragglers", options->stragglers,
+             "Each rank is late with probability P by US microseconds; simulates every rank", "P:US");
+  option("--seed", options->seed, "Which ranks are late (1)", "S")
+      ->check(between(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()))
+      ->needs(stragglers);
+  CLI::Option* model =
+      option("--model", options->model, "Scaling efficiency of training resnet50, vgg16, bert-base or gpt2", "NAME");
+  option("--compute-ms", options->compute_ms, "With --model: computing time of a step on one rank", "MS")
+      ->check(between(0.0, 1e6))
+      ->needs(model);
+  option("--bucket", options->bucket, "With --model: gradients are fused to this size (25M)", "SIZE")->needs(model);
+  option("--measured", options->measured, "Compare with what fabring perf --format json wrote", "F");
+  option("--plot", options->plot, "Write the table as an SVG chart (with --scale that of the last size)", "F.svg");
+  option("--links", options->links, "Write the bytes of the last size from node to node as an SVG picture", "F.svg");
+  option("--output", options->output, "Write to a file", "FILE");
+  command->add_flag("--json", options->json, "JSON instead of a table");
+  command->add_flag("--explain", options->explain, "Also the prices, and why the fastest wins");
+  command->add_flag("--show-machine", options->show_machine, "Print the machine as JSON, to start a description from");
+  command->footer(
+      "Nothing is sent. Symmetric worlds are simulated by one node that stands for all.\n"
+      "Example: fabring simulate allreduce --scale 8,64,512,4096,16384 --machine efa-400 --sizes 64M --plot scale.svg");
+  command->callback([options, &session] { session.exit_code = run(*options, session); });
+}
+
+}  // namespace fabring::tools

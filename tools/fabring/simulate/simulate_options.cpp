@@ -1,0 +1,117 @@
+#include "tools/fabring/simulate/simulate_options.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstdlib>
+
+#include "runtime/base/nearest_name.hpp"
+#include "runtime/base/parse_value.hpp"
+#include "runtime/startup/machine_file.hpp"
+#include "tools/fabring/option_checks.hpp"
+
+namespace fabring::tools {
+namespace {
+
+Result<std::vector<Algorithm>> read_algorithms(const std::string& text, Collective collective) {
+  std::vector<Algorithm> algorithms;
+  std::vector<std::string_view> known;
+  for (const Algorithm each : all_algorithms()) {
+    if (!has_algorithm(collective, each)) continue;
+    known.push_back(name(each));
+    if (text.empty()) algorithms.push_back(each);
+  }
+  if (known.empty()) return wrong_argument(fmt::format("'{}' has no plans", name(collective)));
+  if (text.empty()) return algorithms;
+  auto items = parse_list(text);
+  if (!items) return items.error().with_prefix("--algorithm: ");
+  for (const std::string& item : *items) {
+    const auto algorithm = parse_algorithm(item, collective);
+    if (!algorithm)
+      return wrong_argument(
+          fmt::format("--algorithm '{}' is not one of {}{}", item, fmt::join(known, ", "), did_you_mean(item, known)));
+    algorithms.push_back(*algorithm);
+  }
+  return algorithms;
+}
+
+Status read_stragglers(const std::string& text, std::uint64_t seed, simulation::Stragglers& into) {
+  if (text.empty()) return {};
+  const std::size_t colon = text.find(':');
+  const std::string shape = "--stragglers '" + text + "': write PROBABILITY:MICROSECONDS, as in 0.01:500";
+  if (colon == std::string::npos) return wrong_argument(shape);
+  char* end = nullptr;
+  const std::string probability = text.substr(0, colon);
+  into.probability = std::strtod(probability.c_str(), &end);
+  auto late = parse_integer(text.substr(colon + 1), 0, 10'000'000);
+  if (probability.empty() || *end != '\0' || !(into.probability >= 0 && into.probability <= 1) || !late)
+    return wrong_argument(shape);
+  into.late_ns = *late * 1000;
+  into.seed = seed;
+  return {};
+}
+
+}  // namespace
+
+Result<SimulatedWorlds> understand(const SimulateOptions& options) {
+  SimulatedWorlds wanted;
+  if (options.collective.empty() && !options.show_machine)
+    return wrong_argument("which collective? allreduce, broadcast, ...");
+  const auto collective =
+      options.collective.empty() ? std::optional(Collective::allreduce) : parse_collective(options.collective);
+  if (!collective) {
+    std::vector<std::string_view> names;
+    names.reserve(collective_count);
+    for (int i = 0; i < collective_count; ++i) names.push_back(name(static_cast<Collective>(i)));
+    return wrong_argument(
+        fmt::format("'{}' is not a collective{}", options.collective, did_you_mean(options.collective, names)));
+  }
+  wanted.forecast.collective = *collective;
+  auto machine = read_machine(options.machine, "--machine");
+  if (!machine) return machine.error();
+  wanted.forecast.machine = *machine;
+  auto algorithms = read_algorithms(options.algorithm, *collective);
+  if (!algorithms) return algorithms.error();
+  wanted.algorithms = *algorithms;
+  auto sizes = parse_list(options.sizes);
+  if (!sizes) return sizes.error().with_prefix("--sizes: ");
+  for (const std::string& each : *sizes) {
+    auto bytes = parse_size(each);
+    if (!bytes) return bytes.error().with_prefix("--sizes: ");
+    if (*bytes > (std::uint64_t{1} << 40)) return wrong_argument("--sizes: at most 1T");
+    wanted.sizes.push_back(*bytes);
+  }
+  wanted.nodes = options.nodes;
+  wanted.ranks_per_node = options.ranks_per_node;
+  if (std::int64_t{options.nodes} * options.ranks_per_node > most_simulated_ranks)
+    return wrong_argument(fmt::format("{} nodes of {} ranks are more than {} ranks", options.nodes,
+                                      options.ranks_per_node, most_simulated_ranks));
+  if (!options.scale.empty()) {
+    auto scale = parse_list(options.scale);
+    if (!scale) return scale.error().with_prefix("--scale: ");
+    for (const std::string& each : *scale) {
+      auto ranks = parse_integer(each, 1, most_simulated_ranks);
+      if (!ranks) return ranks.error().with_prefix("--scale: ");
+      if (*ranks % options.ranks_per_node != 0)
+        return wrong_argument(fmt::format("--scale: {} ranks do not fill nodes of {}", *ranks, options.ranks_per_node));
+      wanted.scale.push_back(static_cast<int>(*ranks));
+    }
+  }
+  if (Status status = read_stragglers(options.stragglers, options.seed, wanted.forecast.stragglers); !status)
+    return status;
+  if (!options.model.empty() && *collective != Collective::allreduce)
+    return wrong_argument(fmt::format("--model is about the allreduce of gradients, not {}", options.collective));
+  if (!options.model.empty() && !options.measured.empty())
+    return wrong_argument("--model and --measured are two questions: take one");
+  const SimulateOptions left_out;
+  if (!options.measured.empty() &&
+      (!options.algorithm.empty() || options.sizes != left_out.sizes || !options.scale.empty() || options.explain))
+    return wrong_argument("--measured takes what was measured: leave out --algorithm, --sizes, --scale and --explain");
+  if (!options.model.empty() && (options.sizes != left_out.sizes || options.explain))
+    return wrong_argument("--model takes the sizes of its gradients: leave out --sizes and --explain");
+  if (!options.model.empty() && options.compute_ms <= 0)
+    return wrong_argument("--model needs --compute-ms: how long one rank computes for a step");
+  return wanted;
+}
+
+}  // namespace fabring::tools

@@ -1,0 +1,163 @@
+#include "tools/fabring/simulate/simulate_report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "runtime/base/parse_value.hpp"
+#include "tools/fabring/bandwidth.hpp"
+
+namespace fabring::tools {
+namespace {
+
+std::optional<std::size_t> fastest(const std::vector<Forecast>& row) {
+  std::optional<std::size_t> best;
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    const auto time = row[i].time();
+    if (time && *time < longest_time && (!best || *time < *row[*best].time())) best = i;
+  }
+  return best;
+}
+
+double microseconds(Nanoseconds time) { return static_cast<double>(time) / 1e3; }
+
+}  // namespace
+
+std::string time_text(Nanoseconds time) {
+  const auto ns = static_cast<double>(time);
+  const auto text = [](double value, const char* unit) {
+    return fmt::format("{:.{}f} {}", value, value < 10 ? 2 : value < 100 ? 1 : 0, unit);
+  };
+  if (time >= longest_time) return "> 36 years";
+  if (ns < 1e6) return text(ns / 1e3, "us");
+  if (ns < 1e9) return text(ns / 1e6, "ms");
+  return text(ns / 1e9, "s");
+}
+
+std::string forecast_table(const std::vector<std::vector<Forecast>>& rows, Rows what) {
+  if (rows.empty()) return {};
+  std::string text = fmt::format("{:>10}", what == Rows::sizes ? "size" : "ranks");
+  for (const Forecast& column : rows.front())
+    text += fmt::format(" {:>{}}", name(column.algorithm), std::max<std::size_t>(12, name(column.algorithm).size()));
+  text += "\n";
+  bool priced = false, extrapolated = false;
+  std::set<std::string> reasons;
+  for (const auto& row : rows) {
+    const auto best = fastest(row);
+    text += fmt::format("{:>10}",
+                        what == Rows::sizes ? size_text(row.front().bytes) : fmt::format("{}", row.front().ranks));
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const auto time = row[i].time();
+      std::string cell = time ? time_text(*time) : "-";
+      if (time && !row[i].outcome) {
+        cell = "~" + cell, priced = true;
+        if (row[i].note != far_behind) reasons.insert(fmt::format("({}: {})\n", name(row[i].algorithm), row[i].note));
+      }
+      if (row[i].extrapolated()) cell = extrapolated_mark + cell, extrapolated = true;
+      if (best == i) cell = "*" + cell;
+      text += fmt::format(" {:>{}}", cell, std::max<std::size_t>(12, name(row[i].algorithm).size()));
+    }
+    text += "\n";
+  }
+  text += "(*: fastest)\n";
+  if (priced) text += "(~: price in closed form, not simulated)\n";
+  for (const std::string& reason : reasons) text += reason;
+  if (extrapolated) text += extrapolated_legend;
+  return text;
+}
+
+std::string forecast_json(const std::vector<std::vector<Forecast>>& rows, const ForecastOptions& options) {
+  std::string text = "[\n";
+  bool first = true;
+  for (const auto& row : rows) {
+    for (const Forecast& each : row) {
+      nlohmann::ordered_json object{{"collective", name(options.collective)},
+                                    {"algorithm", name(each.algorithm)},
+                                    {"machine", options.machine.name},
+                                    {"nodes", each.nodes},
+                                    {"ranks", each.ranks},
+                                    {"bytes", each.bytes}};
+      const bool priced = each.predicted && *each.predicted < longest_time;
+      object["predicted_us"] = priced ? nlohmann::ordered_json(microseconds(*each.predicted)) : nullptr;
+      object["time_us"] = each.outcome ? nlohmann::ordered_json(microseconds(each.outcome->time_ns)) : nullptr;
+      if (each.outcome) {
+        const simulation::Outcome& outcome = *each.outcome;
+        object["busbw_GBps"] = algorithm_bandwidth(each.bytes, std::max(microseconds(outcome.time_ns), 1e-3)) *
+                               bus_factor(options.collective, each.ranks);
+        object["tiles"] = outcome.tiles;
+        object["tiles_simulated"] = outcome.tiles_simulated;
+        object["ranks_simulated"] = outcome.finished_ns.size();
+        object["messages"] = outcome.messages;
+        object["busiest_card_us"] = microseconds(outcome.busiest_card_ns);
+        object["busiest_rank_us"] = microseconds(outcome.busiest_rank_ns);
+      } else {
+        object["note"] = each.note;
+      }
+      text += (first ? "  " : ",\n  ") + object.dump();
+      first = false;
+    }
+  }
+  return text + "\n]\n";
+}
+
+Chart forecast_chart(const std::vector<std::vector<Forecast>>& rows, Rows what, const std::string& title) {
+  Chart chart;
+  chart.title = title;
+  chart.x_label = what == Rows::sizes ? "bytes" : "ranks";
+  chart.y_label = "time, microseconds";
+  chart.x_is_bytes = what == Rows::sizes;
+  for (const auto& row : rows) {
+    chart.curves.resize(std::max(chart.curves.size(), row.size()));
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      chart.curves[i].name = name(row[i].algorithm);
+      const auto time = row[i].time();
+      if (time && *time < longest_time)
+        chart.curves[i].points.emplace_back(
+            static_cast<double>(what == Rows::sizes ? row[i].bytes : static_cast<std::uint64_t>(row[i].ranks)),
+            microseconds(*time));
+    }
+  }
+  return chart;
+}
+
+Result<Shades> link_loads(Collective collective, Algorithm algorithm, const std::vector<int>& node_of,
+                          std::uint64_t bytes, std::uint32_t element_bytes) {
+  Shades shades;
+  const auto nodes = static_cast<std::size_t>(*std::max_element(node_of.begin(), node_of.end()) + 1);
+  shades.values.assign(nodes, std::vector<double>(nodes));
+  PlanRequest request;
+  request.algorithm = algorithm;
+  request.collective = collective;
+  request.node_of = node_of;
+  double most = 0;
+  for (std::size_t rank = 0; rank < node_of.size(); ++rank) {
+    request.rank = static_cast<Rank>(rank);
+    const auto plan = make_plan(request);
+    if (!plan) return plan.error();
+    const std::size_t blocks = std::max<std::size_t>(plan->blocks, 1);
+    const auto sent = bytes_sent_to(*plan, bytes / element_bytes / blocks, element_bytes);
+    auto& row = shades.values[static_cast<std::size_t>(node_of[rank])];
+    for (std::size_t peer = 0; peer < sent.size(); ++peer) {
+      if (node_of[peer] != node_of[rank])
+        row[static_cast<std::size_t>(node_of[peer])] += static_cast<double>(sent[peer]);
+    }
+    for (const double value : row) most = std::max(most, value);
+  }
+  double busiest = 0;  // what one node sends or receives
+  for (std::size_t node = 0; node < nodes; ++node) {
+    double out = 0, in = 0;
+    for (std::size_t other = 0; other < nodes; ++other) {
+      out += shades.values[node][other];
+      in += shades.values[other][node];
+    }
+    busiest = std::max({busiest, out, in});
+  }
+  shades.title = fmt::format("{}: busiest node {}", name(algorithm), size_text(static_cast<std::uint64_t>(busiest)));
+  return shades;
+}
+
+}  // namespace fabring::tools

@@ -1,0 +1,32 @@
+#pragma once
+// How `fabring simulate` shows forecasts: a table with a column for each algorithm, JSON, and pictures.
+
+#include <string>
+#include <vector>
+
+#include "tools/fabring/simulate/forecast.hpp"
+#include "tools/fabring/svg.hpp"
+
+namespace fabring::tools {
+
+/// What the rows are: sizes of one world, or worlds for one size.
+enum class Rows { sizes, ranks };
+
+/// Before times of which only the first tiles were simulated, and what it says below the table.
+inline constexpr char extrapolated_mark[] = "^";
+inline constexpr char extrapolated_legend[] = "(^: the first tiles simulated, the rest added at their pace)\n";
+
+/// Forecasts of one row after the other, the same algorithms in each. "*" marks the fastest, "~" a price.
+std::string forecast_table(const std::vector<std::vector<Forecast>>& rows, Rows what);
+std::string forecast_json(const std::vector<std::vector<Forecast>>& rows, const ForecastOptions& options);
+/// Time over size or over ranks.
+Chart forecast_chart(const std::vector<std::vector<Forecast>>& rows, Rows what, const std::string& title);
+
+/// Bytes from node to node of an algorithm's plans.
+Result<Shades> link_loads(Collective collective, Algorithm algorithm, const std::vector<int>& node_of,
+                          std::uint64_t bytes, std::uint32_t element_bytes);
+
+/// "12.3 us", "4.56 ms"; "> 36 years" from longest_time on.
+std::string time_text(Nanoseconds time);
+
+}  // namespace fabring::tools

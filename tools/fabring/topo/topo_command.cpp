@@ -1,0 +1,74 @@
+// `fabring topo`: what is in this host, or in a recorded one, and which network card serves which GPU and processor.
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "tools/fabring/command.hpp"
+#include "tools/fabring/output.hpp"
+#include "tools/fabring/topo/topo_report.hpp"
+#include "topology/discovery.hpp"
+
+namespace fabring::tools {
+namespace {
+
+struct TopoOptions {
+  std::string input, save, svg, output;
+  bool json = false;
+};
+
+Status show(const TopoOptions& options) {
+  // hwloc explains broken firmware at length on stderr; what matters of it is missing from what we print.
+  ::setenv("HWLOC_HIDE_ERRORS", "2", 0);
+  Output out, picture;
+  FABRING_TRY(out.open(options.output));
+  FABRING_TRY(picture.open(options.svg, "--svg"));
+  if (!options.save.empty()) FABRING_TRY(record_topology(options.save).with_prefix("--save "));
+  auto topology = options.input.empty() ? discover_topology() : read_topology(options.input);
+  if (!topology) return topology.error();
+  if (!options.svg.empty()) picture.write(topology_picture(*topology));
+  out.write(options.json
+                ? topology_json(*topology).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"
+                : topology_text(*topology));
+  FABRING_TRY(picture.finish());
+  return out.finish();
+}
+
+int run(const TopoOptions& options) {
+  if (!options.input.empty() && !options.save.empty()) {
+    complain("topo", "--save records this host and --input shows another one: give one of them");
+    return exit_usage;
+  }
+  if (const Status picture = check_picture("--svg", options.svg, options.output); !picture.ok()) {
+    complain("topo", picture.message());
+    return exit_usage;
+  }
+  const std::pair<const char*, const std::string&> files[] = {
+      {"--output", options.output}, {"--svg", options.svg}, {"--save", options.save}};
+  for (const auto& [first, path] : files)
+    for (const auto& [second, other] : files) {
+      if (first == second || path.empty() || path == "-" || path != other) continue;
+      complain("topo", std::string(first) + " and " + second + " name the same file");
+      return exit_usage;
+    }
+  const Status status = show(options);
+  if (!status.ok()) complain("topo", status.message());
+  return status.ok() ? exit_fine : exit_could_not_run;
+}
+
+}  // namespace
+
+void add_topo(CLI::App& app, Session& session) {
+  auto options = std::make_shared<TopoOptions>();
+  CLI::App* command = app.add_subcommand("topo", "What is in this host, and which NIC serves which GPU and processor");
+  command->add_flag("--json", options->json, "As JSON");
+  command->add_option("--svg", options->svg, "Draw it too")->type_name("FILE");
+  command->add_option("--input", options->input, "A recorded machine: hwloc's XML, version 2")->type_name("FILE");
+  command->add_option("--save", options->save, "Record this host for --input (lstopo reads it too)")->type_name("FILE");
+  command->add_option("--output", options->output, "Write to a file")->type_name("FILE");
+  command->footer("Example: fabring topo --svg host.svg");
+  command->callback([options, &session] { session.exit_code = run(*options); });
+}
+
+}  // namespace fabring::tools

@@ -58,6 +58,49 @@ TEST(ShmArena, WhatIsRevokedIsSharedNoMore) {
   EXPECT_TRUE(arena->place_of({second, 2 * shm::page}));
 }
 
+// Landings of several peers lie side by side in a block of scratch, where one page may belong to two of them.
+TEST(ShmArena, WhatSharesAPageWithOneRevokedBeforeIsTakenAwayToo) {
+  auto arena = *shm::Arena::create(8 * shm::page);
+  std::byte* const block = arena->allocate(4 * shm::page);
+  const auto offset = arena->place_of({block, 4 * shm::page})->offset;
+  auto peer = *shm::SharedMemory::adopt(Descriptor(::fcntl(arena->memory().memfd(), F_DUPFD_CLOEXEC, 0)),
+                                        arena->memory().size());
+  arena->revoke({block, shm::page + 100});
+  arena->revoke({block + shm::page + 100, 2 * shm::page});
+  peer.data()[offset + 2 * shm::page + 5] = std::byte{7};
+  EXPECT_EQ(block[2 * shm::page + 5], std::byte{0});
+  EXPECT_FALSE(arena->place_of({block + 2 * shm::page, 10}));
+  EXPECT_FALSE(arena->place_of({block + 3 * shm::page, 10}));
+  // Around what was revoked before, nothing of which is lost.
+  std::byte* const other = arena->allocate(4 * shm::page);
+  arena->revoke({other + shm::page, shm::page});
+  other[shm::page] = std::byte{1};
+  arena->revoke({other, 3 * shm::page});
+  for (const std::size_t i : {0, 2}) {
+    peer.data()[arena->place_of({other + 3 * shm::page, 1})->offset - (3 - i) * shm::page] = std::byte{7};
+    EXPECT_EQ(other[i * shm::page], std::byte{0}) << "page " << i;
+  }
+  EXPECT_EQ(other[shm::page], std::byte{1});
+  EXPECT_TRUE(arena->place_of({other + 3 * shm::page, shm::page}));
+}
+
+// The same of the program's memory, which keeps what is there.
+TEST(ShmArena, WhatOverlapsOneRevokedBeforeKeepsItsBytesAndIsTakenAwayToo) {
+  auto arena = *shm::Arena::create(shm::page, 8 * shm::page);
+  std::byte* const block = arena->allocate_mapped(4 * shm::page);
+  const auto offset = *arena->mapped_offset_of({block, 4 * shm::page});
+  auto peer = *shm::SharedMemory::adopt(Descriptor(::fcntl(arena->memory().memfd(), F_DUPFD_CLOEXEC, 0)),
+                                        arena->memory().size());
+  std::fill_n(block, 4 * shm::page, std::byte{1});
+  arena->revoke({block, 2 * shm::page});
+  block[0] = std::byte{2};
+  arena->revoke({block, 3 * shm::page});
+  std::fill_n(peer.data() + offset, 4 * shm::page, std::byte{7});
+  EXPECT_EQ(block[0], std::byte{2});
+  EXPECT_TRUE(all_are({block + 1, 3 * shm::page - 1}, std::byte{1}));
+  EXPECT_EQ(block[3 * shm::page], std::byte{7});
+}
+
 // As on kernels whose pages have 64 KiB.
 TEST(ShmArena, CountsInPagesOfTheSystem) {
   constexpr std::size_t large = 64 * 1024;

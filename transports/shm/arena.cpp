@@ -71,13 +71,19 @@ bool Arena::release(std::byte* block, std::size_t bytes) {
 }
 
 void Arena::put_back(FreeRanges& free, std::size_t offset, std::size_t bytes, const Ranges& kept) {
+  for (const auto& [begin, length] : without(kept, offset, bytes)) free.put(begin, length);
+}
+
+Arena::Ranges Arena::without(const Ranges& taken, std::size_t offset, std::size_t bytes) {
+  Ranges rest;
   std::size_t begin = offset;
-  for (const auto& [from, length] : kept) {
+  for (const auto& [from, length] : taken) {
     if (from + length <= begin || from >= offset + bytes) continue;
-    if (from > begin) free.put(begin, from - begin);
+    if (from > begin) rest.emplace(begin, from - begin);
     begin = from + length;
   }
-  if (begin < offset + bytes) free.put(begin, offset + bytes - begin);
+  if (begin < offset + bytes) rest.emplace(begin, offset + bytes - begin);
+  return rest;
 }
 
 std::byte* Arena::allocate_mapped(std::size_t bytes) {
@@ -149,28 +155,30 @@ std::optional<std::uint64_t> Arena::mapped_offset_of(std::span<const std::byte> 
   return place ? std::optional(place->offset) : std::nullopt;
 }
 
+// A part of it may have been revoked before, from another peer whose landing shares a page with this one: the rest is
+// what this peer may still write to.
 void Arena::revoke(std::span<std::byte> bytes) {
-  const auto place = place_of(bytes);
-  if (!place || bytes.empty()) return;
-  const std::size_t end = place->offset + bytes.size();
-  std::size_t first = place->offset / page() * page(), last = whole_pages(end);
-  if (place->shares_pages) first = whole_pages(place->offset), last = end / page() * page();
+  const bool shares_pages = is_mapped(bytes);
+  if (bytes.empty() || (!shares_pages && !is_scratch(bytes))) return;
+  const std::size_t begin = offset_in_memory(bytes.data()), end = begin + bytes.size();
+  std::size_t first = begin / page() * page(), last = whole_pages(end);
+  if (shares_pages) first = whole_pages(begin), last = end / page() * page();
   if (first >= last) return;
-  {
-    std::lock_guard lock(mutex_);
-    revoked_.emplace(first, last - first);
-  }
-  std::byte* const at = memory_.data() + first;
+  std::lock_guard lock(mutex_);
+  for (const auto& [from, length] : without(revoked_, first, last - first)) take_from_peers(from, length, shares_pages);
+}
+
+void Arena::take_from_peers(std::size_t offset, std::size_t bytes, bool keep_contents) {
+  revoked_.emplace(offset, bytes);
+  std::byte* const at = memory_.data() + offset;
   constexpr int access = PROT_READ | PROT_WRITE;
-  void* const mapped =
-      place->shares_pages
-          ? system_.map(at, last - first, access, MAP_PRIVATE | MAP_FIXED, memory_.memfd(), static_cast<off_t>(first))
-          : system_.map(at, last - first, access, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  void* const mapped = keep_contents ? system_.map(at, bytes, access, MAP_PRIVATE | MAP_FIXED, memory_.memfd(),
+                                                   static_cast<off_t>(offset))
+                                     : system_.map(at, bytes, access, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
   if (mapped == MAP_FAILED) {  // of too many mappings, say
-    std::lock_guard lock(mutex_);
-    still_shared_.emplace(first, last - first);
-  } else if (place->shares_pages) {
-    make_own(at, last - first, page());
+    still_shared_.emplace(offset, bytes);
+  } else if (keep_contents) {
+    make_own(at, bytes, page());
   }
 }
 

@@ -75,6 +75,10 @@ class Arena final : public MemorySource {
   FreeRanges scratch_;
   FreeRanges mapped_;
   using Ranges = std::map<std::size_t, std::size_t>;  // offset -> bytes, disjoint
+  /// What is left of so many bytes.
+  static Ranges without(const Ranges& taken, std::size_t offset, std::size_t bytes);
+  /// Whole pages, none of them revoked yet; under mutex_.
+  void take_from_peers(std::size_t offset, std::size_t bytes, bool keep_contents);
   /// All of a block but what is in `kept`; under mutex_.
   static void put_back(FreeRanges& free, std::size_t offset, std::size_t bytes, const Ranges& kept);
   Ranges revoked_;

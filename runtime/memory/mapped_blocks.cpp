@@ -31,6 +31,10 @@ MappedBlock::MappedBlock(std::shared_ptr<MappedBlocks::Shared> owner, std::byte*
     : owner_(std::move(owner)), data_(data), bytes_(bytes), asked_(asked) {}
 
 MappedBlock::~MappedBlock() {
+  if (!owner_->maker.is_this_one()) {  // shared memory is the parent's, whose other threads may have held the lock
+    if (owner_->source == nullptr) std::free(data_);
+    return;
+  }
   {
     std::lock_guard lock(owner_->mutex);  // before the memory is another's
     owner_->blocks.erase(address(data_));

@@ -1,7 +1,8 @@
 #pragma once
 // MappedBlocks: the memory that an engine has given to its program (Engine::allocate), from its endpoint's source where
 // there is one. A block lives until the program and the operations that work on it have let go of it: a program may
-// free memory while an operation is under way. Blocks may outlive the engine. Any thread.
+// free memory while an operation is under way. Blocks may outlive the engine. A forked child that lets go of its
+// parent's takes nothing from it. Any thread.
 
 #include <array>
 #include <atomic>
@@ -12,6 +13,7 @@
 #include <mutex>
 
 #include "fabring/status.hpp"
+#include "runtime/base/maker_process.hpp"
 #include "topology/host_files.hpp"
 #include "transports/memory_source.hpp"
 
@@ -47,6 +49,7 @@ class MappedBlocks {
   std::shared_ptr<const MappedBlock> find(const void* at) const;
   struct Shared {
     std::shared_ptr<MemorySource> source;
+    const MakerProcess maker;
     std::mutex mutex;
     std::map<std::uintptr_t, std::weak_ptr<MappedBlock>> blocks;  // by their beginning; under mutex
     std::atomic<std::size_t> bytes{0};

@@ -107,6 +107,7 @@ std::byte* Arena::allocate_mapped(std::size_t bytes) {
 bool Arena::release_mapped(std::byte* block, std::size_t bytes) {
   bytes = whole_pages(std::max<std::size_t>(bytes, 1));
   if (!is_mapped({block, bytes})) return false;
+  if (!maker_.is_this_one()) return true;  // it is the parent's, and so may be the lock
   const std::size_t offset = offset_in_memory(block);
   (void)::madvise(block, bytes, MADV_DONTNEED);  // of pages that have become private
   (void)::fallocate(memory_.memfd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),

@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 
+#include "runtime/base/maker_process.hpp"
 #include "transports/memory_source.hpp"
 #include "transports/shm/free_ranges.hpp"
 #include "transports/shm/layout.hpp"
@@ -40,7 +41,7 @@ class Arena final : public MemorySource {
   std::byte* allocate(std::size_t bytes) override;
   bool release(std::byte* block, std::size_t bytes) override;
 
-  // The program's memory, of zeros and with its pages there.
+  // The program's memory, of zeros and with its pages there. A forked child, which has it too, frees none of it.
   std::byte* allocate_mapped(std::size_t bytes);
   bool release_mapped(std::byte* block, std::size_t bytes);
   std::size_t mapped_limit() const { return memory_.size() - mapped_begin_; }
@@ -69,6 +70,7 @@ class Arena final : public MemorySource {
   bool revoked(std::size_t offset, std::size_t bytes) const;  // any of it; under mutex_
 
   const ArenaSystem system_;
+  const MakerProcess maker_;
   SharedMemory memory_;
   std::size_t mapped_begin_;
   mutable std::mutex mutex_;

@@ -18,10 +18,27 @@ constexpr std::size_t least_looked_up = 1 << 20;  // what is left is in a dozen 
 
 std::uintptr_t address(const void* at) { return reinterpret_cast<std::uintptr_t>(at); }
 
-std::byte* ordinary(std::size_t bytes) {
+std::byte* ordinary(std::size_t bytes, const MemorySource::MayGoOn& may_go_on) {
+  constexpr std::size_t step = MemorySource::step_bytes;
   auto* const block = static_cast<std::byte*>(std::aligned_alloc(block_page, bytes));
-  if (block != nullptr) std::memset(block, 0, bytes);
+  if (block == nullptr) return nullptr;
+  for (std::size_t at = 0; at < bytes; at += step) {
+    if (at > 0 && !may_go_on(bytes - at)) {
+      std::free(block);
+      return nullptr;
+    }
+    std::memset(block + at, 0, std::min(step, bytes - at));
+  }
   return block;
+}
+
+Status too_little(std::size_t asked, std::size_t made, const MemoryLeft& left) {
+  const std::string all = fmt::format("cannot allocate {}: ", size_text(asked));
+  const std::string what_is_left = fmt::format("{} of memory are left, by {}", size_text(left.bytes), left.told_by);
+  if (made == 0) return {ErrorCode::out_of_memory, all + what_is_left + "; allocate less, or give this process more"};
+  return {ErrorCode::out_of_memory, fmt::format("{}after {} of it {}, since others take memory too; allocate less on "
+                                                "each rank of this host, or give them more",
+                                                all, size_text(made), what_is_left)};
 }
 
 }  // namespace
@@ -57,15 +74,19 @@ Result<std::shared_ptr<MappedBlock>> MappedBlocks::allocate(std::size_t asked) {
   const std::size_t bytes = possible ? (std::max<std::size_t>(asked, 1) + block_page - 1) / block_page * block_page : 0;
   std::byte* data = nullptr;
   const std::size_t allowed = shared_->source ? shared_->source->limit() : std::numeric_limits<std::size_t>::max();
-  if (bytes >= least_looked_up && bytes <= allowed - std::min<std::size_t>(shared_->bytes.load(), allowed)) {
-    const auto left = memory_left(files_);
-    if (left && bytes > left->bytes)
-      return Status(ErrorCode::out_of_memory,
-                    fmt::format("cannot allocate {}: {} of memory are left, by {}; allocate less, or give this process "
-                                "more",
-                                size_text(asked), size_text(left->bytes), left->told_by));
-  }
-  if (possible) data = shared_->source ? shared_->source->allocate(bytes) : ordinary(bytes);
+  const bool look_up =
+      bytes >= least_looked_up && bytes <= allowed - std::min<std::size_t>(shared_->bytes.load(), allowed);
+  Status refused;
+  // Ranks that begin together find the same memory free: each looks again while it takes its own.
+  const auto enough_for = [&](std::size_t to_come) {
+    if (!look_up) return true;
+    if (const auto left = memory_left(files_); left && to_come > left->bytes)
+      refused = too_little(asked, bytes - to_come, *left);
+    return refused.ok();
+  };
+  if (possible && enough_for(bytes))
+    data = shared_->source ? shared_->source->allocate_in_steps(bytes, enough_for) : ordinary(bytes, enough_for);
+  if (!refused.ok()) return refused;
   if (data == nullptr) {
     const std::size_t limit = shared_->source ? shared_->source->limit() : 0, used = shared_->bytes.load();
     const std::string what = fmt::format("cannot allocate {} of memory that ranks share", size_text(asked));

@@ -86,7 +86,7 @@ Arena::Ranges Arena::without(const Ranges& taken, std::size_t offset, std::size_
   return rest;
 }
 
-std::byte* Arena::allocate_mapped(std::size_t bytes) {
+std::byte* Arena::allocate_mapped(std::size_t bytes, const MayGoOn& may_go_on) {
   bytes = whole_pages(std::max<std::size_t>(bytes, 1));
   std::optional<std::size_t> offset;
   {
@@ -97,10 +97,18 @@ std::byte* Arena::allocate_mapped(std::size_t bytes) {
   if (!offset) return nullptr;
   std::byte* const block = memory_.data() + *offset;
   (void)::madvise(block, bytes, MADV_DODUMP);
-  make_large_pages(block, bytes);
-  if (system_.populate(block, bytes)) return block;
-  (void)release_mapped(block, bytes);
-  return nullptr;
+  for (std::size_t at = 0; at < bytes; at += system_.step) {
+    const std::size_t part = std::min(system_.step, bytes - at);
+    if ((at == 0 || !may_go_on || may_go_on(bytes - at)) && make_pages(block + at, part)) continue;
+    (void)release_mapped(block, bytes);
+    return nullptr;
+  }
+  return block;
+}
+
+bool Arena::make_pages(std::byte* first, std::size_t bytes) {
+  make_large_pages(first, bytes);
+  return system_.populate(first, bytes);
 }
 
 // A page that was revoked is never lent again: a stopped peer may still write to what lies beneath.

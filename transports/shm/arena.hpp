@@ -23,6 +23,7 @@ namespace fabring::shm {
 /// What an arena needs of the system; tests have others.
 struct ArenaSystem {
   std::size_t page = system_page();
+  std::size_t step = MemorySource::step_bytes;  // of the program's memory so much is made at once
   bool pages_may_be_refused = shm::pages_may_be_refused();
   bool (*populate)(std::byte* first, std::size_t bytes) = shm::populate;
   void* (*map)(void* at, std::size_t bytes, int access, int flags, int fd, off_t offset) = ::mmap;
@@ -42,7 +43,7 @@ class Arena final : public MemorySource {
   bool release(std::byte* block, std::size_t bytes) override;
 
   // The program's memory, of zeros and with its pages there. A forked child, which has it too, frees none of it.
-  std::byte* allocate_mapped(std::size_t bytes);
+  std::byte* allocate_mapped(std::size_t bytes, const MayGoOn& may_go_on = {});
   bool release_mapped(std::byte* block, std::size_t bytes);
   std::size_t mapped_limit() const { return memory_.size() - mapped_begin_; }
 
@@ -67,6 +68,7 @@ class Arena final : public MemorySource {
   bool is_mapped(std::span<const std::byte> bytes) const { return lies_in(bytes, mapped_begin_, memory_.size()); }
   std::size_t offset_in_memory(const std::byte* at) const { return static_cast<std::size_t>(at - memory_.data()); }
   std::size_t whole_pages(std::size_t bytes) const { return (bytes + page() - 1) / page() * page(); }
+  bool make_pages(std::byte* first, std::size_t bytes);       // large ones where there are
   bool revoked(std::size_t offset, std::size_t bytes) const;  // any of it; under mutex_
 
   const ArenaSystem system_;
@@ -92,6 +94,9 @@ class MappedSource final : public MemorySource {
  public:
   explicit MappedSource(std::shared_ptr<Arena> arena) : arena_(std::move(arena)) {}
   std::byte* allocate(std::size_t bytes) override { return arena_->allocate_mapped(bytes); }
+  std::byte* allocate_in_steps(std::size_t bytes, const MayGoOn& may_go_on) override {
+    return arena_->allocate_mapped(bytes, may_go_on);
+  }
   bool release(std::byte* block, std::size_t bytes) override { return arena_->release_mapped(block, bytes); }
   std::size_t limit() const override { return arena_->mapped_limit(); }
 

@@ -2,11 +2,8 @@
 // lie, and the program may let go of them at any time. Meant for ThreadSanitizer too.
 
 #include <gmock/gmock.h>
-#include <unistd.h>
 
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <future>
 #include <memory_resource>
 #include <random>
@@ -227,44 +224,6 @@ TEST(MappedMemory, beyond_the_limit_is_refused_with_both_numbers) {
   EXPECT_EQ(more.error().code(), ErrorCode::out_of_memory);
   EXPECT_THAT(more.error().message(), AllOf(HasSubstr("1 MiB of the"), HasSubstr("FABRING_MAPPED_BYTES")))
       << more.error().message();
-}
-
-/// A folder of the test's own with files that a kernel would have.
-class MadeUpFiles {
- public:
-  MadeUpFiles() : root_(std::filesystem::path(testing::TempDir()) / ("memory-" + std::to_string(::getpid()))) {}
-  ~MadeUpFiles() { std::filesystem::remove_all(root_); }
-  void write(const std::string& file, const std::string& text) {
-    std::filesystem::create_directories((root_ / file).parent_path());
-    std::ofstream(root_ / file) << text;
-  }
-  HostFiles files() const { return HostFiles(root_); }
-
- private:
-  std::filesystem::path root_;
-};
-
-TEST(MappedMemory, what_the_host_or_its_group_does_not_have_is_refused_and_whoever_says_so_named) {
-  MadeUpFiles kernel;
-  kernel.write("proc/meminfo", "MemTotal: 65536 kB\nMemAvailable:   32768 kB\n");
-  MappedBlocks blocks(nullptr, kernel.files());
-  EXPECT_TRUE(blocks.allocate(32 << 20).has_value());
-  const auto beyond_host = blocks.allocate(33 << 20);
-  ASSERT_FALSE(beyond_host.has_value());
-  EXPECT_EQ(beyond_host.error().code(), ErrorCode::out_of_memory);
-  EXPECT_THAT(beyond_host.error().message(),
-              AllOf(HasSubstr("33 MiB"), HasSubstr("32 MiB"), HasSubstr("/proc/meminfo")));
-
-  const std::string group = "sys/fs/cgroup/slice/job_7";
-  kernel.write("proc/self/cgroup", "0::/slice/job_7\n");
-  kernel.write(group + "/memory.max", std::to_string(20 << 20) + "\n");
-  kernel.write(group + "/memory.current", std::to_string(15 << 20) + "\n");
-  kernel.write(group + "/memory.stat", "inactive_file " + std::to_string(3 << 20) + "\n");
-  EXPECT_TRUE(blocks.allocate(8 << 20).has_value());
-  const auto beyond_group = blocks.allocate(9 << 20);
-  ASSERT_FALSE(beyond_group.has_value());
-  EXPECT_THAT(beyond_group.error().message(),
-              AllOf(HasSubstr("9 MiB"), HasSubstr("8 MiB"), HasSubstr("/" + group + "/memory.max")));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include <map>
 #include <random>
@@ -149,8 +150,8 @@ TEST(ShmArena, WhatCannotBeTakenFromAPeerIsNeverLentOrGivenAgain) {
 
 // Under vm.overcommit_memory=2 the kernel refuses a page when it is touched, which would end the program.
 TEST(ShmArena, GivesNoScratchWhosePagesWouldBeRefused) {
-  const auto refuses = [](std::byte* first, std::size_t bytes) {
-    return bytes <= 4 * shm::page && shm::populate(first, bytes);
+  const auto refuses = [](const shm::SharedMemory& memory, std::size_t offset, std::size_t bytes) {
+    return bytes <= 4 * shm::page && shm::populate(memory, offset, bytes);
   };
   for (const bool may_be_refused : {true, false}) {
     auto arena = *shm::Arena::create(64 * shm::page, 0, {.pages_may_be_refused = may_be_refused, .populate = refuses});
@@ -161,7 +162,39 @@ TEST(ShmArena, GivesNoScratchWhosePagesWouldBeRefused) {
   EXPECT_EQ(arena->allocate(8 * shm::page), nullptr);
   EXPECT_NE(arena->allocate(4 * shm::page), nullptr) << "what was refused is free again";
   EXPECT_NE(arena->allocate(4 * shm::page), nullptr);
-  EXPECT_FALSE(shm::Arena::create(shm::page, 0, {.populate = [](std::byte*, std::size_t) { return false; }}));
+  const auto none = [](const shm::SharedMemory&, std::size_t, std::size_t) { return false; };
+  EXPECT_FALSE(shm::Arena::create(shm::page, 0, {.populate = none}));
+}
+
+std::size_t bytes_of_pages(const shm::SharedMemory& memory) {
+  struct stat about {};
+  EXPECT_EQ(::fstat(memory.memfd(), &about), 0);
+  return static_cast<std::size_t>(about.st_blocks) * 512;
+}
+
+TEST(SharedMemory, PagesExistAlsoWhereTheKernelMakesNoneOfAMapping) {
+  constexpr std::size_t bytes = 3 * shm::large_page;
+  const auto memory = *shm::SharedMemory::create(bytes);
+  ASSERT_EQ(bytes_of_pages(memory), 0u);
+  EXPECT_TRUE(shm::populate_memfd(memory.memfd(), bytes - shm::page, shm::page));
+  EXPECT_GE(bytes_of_pages(memory), shm::system_page());  // a large one where all memfds have those
+  EXPECT_TRUE(shm::populate_memfd(memory.memfd(), 0, bytes));
+  EXPECT_EQ(bytes_of_pages(memory), bytes);
+  EXPECT_TRUE(all_are({memory.data(), bytes}, std::byte{0}));
+}
+
+TEST(SharedMemory, PagesThatAMemfdCannotHaveAreRefused) {
+  using Allocate = int(int, int, off_t, off_t);
+  Allocate* const full = [](int, int, off_t offset, off_t) { return offset == 0 ? 0 : (errno = ENOSPC, -1); };
+  EXPECT_TRUE(shm::populate_memfd(-1, 0, shm::large_page, full));
+  EXPECT_FALSE(shm::populate_memfd(-1, 0, 2 * shm::large_page, full));
+  Allocate* const interrupted = [](int, int, off_t, off_t) {
+    static int calls = 0;
+    return ++calls % 3 == 0 ? 0 : (errno = EINTR, -1);
+  };
+  EXPECT_TRUE(shm::populate_memfd(-1, 0, 2 * shm::large_page, interrupted));
+  Allocate* const unknown = [](int, int, off_t, off_t) { return errno = EOPNOTSUPP, -1; };
+  EXPECT_TRUE(shm::populate_memfd(-1, 0, shm::page, unknown)) << "they exist when they are touched";
 }
 
 TEST(SharedMemory, TakesOnlySealedMemoryOfTheSizeAgreedOn) {

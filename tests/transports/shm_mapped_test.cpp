@@ -78,7 +78,7 @@ bool has_large_pages(const std::byte* at) {
 TEST(ShmMapped, LongBlocksHaveLargePagesWhereverTheyLie) {
   auto probe = *shm::SharedMemory::create(2 * shm::large_page);
   ASSERT_EQ(reinterpret_cast<std::uintptr_t>(probe.data()) % shm::large_page, 0u);
-  shm::make_large_pages(probe.data(), probe.size());
+  shm::make_large_pages(probe, 0, probe.size());
   auto arena = *shm::Arena::create(shm::page, 32 * mib);
   std::byte* const small = arena->allocate_mapped(shm::page);
   std::byte* const block = arena->allocate_mapped(4 * mib + 100);

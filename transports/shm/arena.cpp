@@ -28,7 +28,7 @@ Result<std::shared_ptr<Arena>> Arena::create(std::size_t scratch_bytes, std::siz
   scratch_bytes = whole(scratch_bytes, system.page);
   auto memory = SharedMemory::create(system.page + scratch_bytes + whole(mapped_bytes, system.page));
   if (!memory) return memory.error();
-  if (!system.populate(memory->data(), system.page))
+  if (!system.populate(*memory, 0, system.page))
     return Status(ErrorCode::out_of_memory, "shared memory: this machine has no memory left for a page of it");
   return std::make_shared<Arena>(std::move(*memory), scratch_bytes, system);
 }
@@ -57,7 +57,7 @@ std::byte* Arena::allocate(std::size_t bytes) {
   }
   if (!offset) return nullptr;
   std::byte* const block = memory_.data() + *offset;
-  if (!system_.pages_may_be_refused || system_.populate(block, bytes)) return block;
+  if (!system_.pages_may_be_refused || system_.populate(memory_, *offset, bytes)) return block;
   (void)release(block, bytes);
   return nullptr;
 }
@@ -99,16 +99,16 @@ std::byte* Arena::allocate_mapped(std::size_t bytes, const MayGoOn& may_go_on) {
   (void)::madvise(block, bytes, MADV_DODUMP);
   for (std::size_t at = 0; at < bytes; at += system_.step) {
     const std::size_t part = std::min(system_.step, bytes - at);
-    if ((at == 0 || !may_go_on || may_go_on(bytes - at)) && make_pages(block + at, part)) continue;
+    if ((at == 0 || !may_go_on || may_go_on(bytes - at)) && make_pages(*offset + at, part)) continue;
     (void)release_mapped(block, bytes);
     return nullptr;
   }
   return block;
 }
 
-bool Arena::make_pages(std::byte* first, std::size_t bytes) {
-  make_large_pages(first, bytes);
-  return system_.populate(first, bytes);
+bool Arena::make_pages(std::size_t offset, std::size_t bytes) {
+  make_large_pages(memory_, offset, bytes);
+  return system_.populate(memory_, offset, bytes);
 }
 
 // A page that was revoked is never lent again: a stopped peer may still write to what lies beneath.

@@ -25,7 +25,7 @@ struct ArenaSystem {
   std::size_t page = system_page();
   std::size_t step = MemorySource::step_bytes;  // of the program's memory so much is made at once
   bool pages_may_be_refused = shm::pages_may_be_refused();
-  bool (*populate)(std::byte* first, std::size_t bytes) = shm::populate;
+  bool (*populate)(const SharedMemory& memory, std::size_t offset, std::size_t bytes) = shm::populate;
   void* (*map)(void* at, std::size_t bytes, int access, int flags, int fd, off_t offset) = ::mmap;
 };
 
@@ -68,7 +68,7 @@ class Arena final : public MemorySource {
   bool is_mapped(std::span<const std::byte> bytes) const { return lies_in(bytes, mapped_begin_, memory_.size()); }
   std::size_t offset_in_memory(const std::byte* at) const { return static_cast<std::size_t>(at - memory_.data()); }
   std::size_t whole_pages(std::size_t bytes) const { return (bytes + page() - 1) / page() * page(); }
-  bool make_pages(std::byte* first, std::size_t bytes);       // large ones where there are
+  bool make_pages(std::size_t offset, std::size_t bytes);     // large ones where there are
   bool revoked(std::size_t offset, std::size_t bytes) const;  // any of it; under mutex_
 
   const ArenaSystem system_;

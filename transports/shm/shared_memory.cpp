@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -101,21 +102,35 @@ Result<SharedMemory> SharedMemory::map(Descriptor memfd, std::size_t bytes) {
 
 // Of a stretch that has one small page the kernel makes a large one at once; of one that has all of them it copies
 // each.
-void make_large_pages(std::byte* first, std::size_t bytes) {
+void make_large_pages(const SharedMemory& memory, std::size_t offset, std::size_t bytes) {
 #ifndef MADV_COLLAPSE
   constexpr int MADV_COLLAPSE = 25;  // Linux 6.1; headers may be older
 #endif
   const std::size_t whole = bytes / large_page * large_page;
   for (std::size_t at = 0; at < whole; at += large_page)
-    if (!populate(first + at, 1)) return;
-  if (whole > 0) (void)::madvise(first, whole, MADV_COLLAPSE);
+    if (!populate(memory, offset + at, 1)) return;
+  if (whole > 0) (void)::madvise(memory.data() + offset, whole, MADV_COLLAPSE);
 }
 
-bool populate(std::byte* first, std::size_t bytes) {
-#ifdef MADV_POPULATE_WRITE
-  while (::madvise(first, bytes, MADV_POPULATE_WRITE) != 0)
-    if (errno != EINTR && errno != EAGAIN) return errno == EINVAL;
+bool populate(const SharedMemory& memory, std::size_t offset, std::size_t bytes) {
+#ifndef MADV_POPULATE_WRITE
+  constexpr int MADV_POPULATE_WRITE = 23;  // Linux 5.14; headers may be older
 #endif
+  while (::madvise(memory.data() + offset, bytes, MADV_POPULATE_WRITE) != 0) {
+    if (errno == EINVAL) return populate_memfd(memory.memfd(), offset, bytes);
+    if (errno != EINTR && errno != EAGAIN) return false;
+  }
+  return true;
+}
+
+// In small parts: one that a signal interrupts is undone by the kernel, and has to be begun again.
+bool populate_memfd(int memfd, std::size_t offset, std::size_t bytes, int (*allocate)(int, int, off_t, off_t)) {
+  constexpr std::size_t part = large_page;
+  for (std::size_t at = 0; at < bytes; at += part) {
+    const auto length = static_cast<off_t>(std::min(part, bytes - at));
+    while (allocate(memfd, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset + at), length) != 0)
+      if (errno != EINTR) return errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL;
+  }
   return true;
 }
 

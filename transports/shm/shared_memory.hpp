@@ -3,6 +3,8 @@
 // count against the size of /dev/shm. It is sealed against shrinking: what a peer hands over cannot be cut off under
 // us.
 
+#include <fcntl.h>
+
 #include <cstddef>
 
 #include "fabring/status.hpp"
@@ -13,9 +15,15 @@ namespace fabring::shm {
 /// Of this kernel: 4, 16 or 64 KiB. What is mapped, populated or taken from a peer is in whole ones.
 std::size_t system_page();
 
-/// Makes the pages exist, for writing. False if this machine has no memory for them. Kernels before 5.14 do it when the
-/// pages are touched, and then it is true.
-bool populate(std::byte* first, std::size_t bytes);
+class SharedMemory;
+
+/// Makes the pages exist, for writing. False if this machine has no memory for them.
+bool populate(const SharedMemory& memory, std::size_t offset, std::size_t bytes);
+
+/// The same for kernels before 5.14, which do it for a memfd but not for what maps it. Where a kernel has not even that
+/// for memfds, pages exist when they are touched, and it is true.
+bool populate_memfd(int memfd, std::size_t offset, std::size_t bytes,
+                    int (*allocate)(int memfd, int mode, off_t offset, off_t bytes) = ::fallocate);
 
 /// Does the kernel refuse pages of such memory, when they are touched, as soon as all programs together were promised
 /// too much (vm.overcommit_memory=2)? Whoever touches one then is ended by SIGBUS, however much memory is free.
@@ -25,9 +33,9 @@ bool pages_may_be_refused();
 /// mapped so that it can have them.
 inline constexpr std::size_t large_page = std::size_t{2} << 20;
 
-/// Makes as many of those as fit, from `first`, a multiple of their size, on. Where the kernel has none, or does not
+/// Makes as many of those as fit, from `offset`, a multiple of their size, on. Where the kernel has none, or does not
 /// give them, nothing is wrong: pages stay small, and populate() makes them.
-void make_large_pages(std::byte* first, std::size_t bytes);
+void make_large_pages(const SharedMemory& memory, std::size_t offset, std::size_t bytes);
 
 class SharedMemory {
  public:
@@ -42,7 +50,7 @@ class SharedMemory {
   ~SharedMemory();
 
   /// Takes the page faults now. False: see populate().
-  [[nodiscard]] bool touch() const { return populate(data_, size_); }
+  [[nodiscard]] bool touch() const { return populate(*this, 0, size_); }
 
   std::byte* data() const { return data_; }
   std::size_t size() const { return size_; }

@@ -125,6 +125,26 @@ TEST(ShmMapped, MemoryThatIsGivenBackIsTheMachinesAgain) {
   EXPECT_LE(about.st_blocks * 512, with * 512 - 4 * static_cast<std::ptrdiff_t>(mib));
 }
 
+// As under gVisor.
+TEST(ShmMapped, MemoryIsOfZerosAlsoWhereHolesCannotBeMade) {
+  static int asked = 0;
+  const shm::ArenaSystem without_holes{.punch = [](int, int, off_t, off_t) { return ++asked, errno = EOPNOTSUPP, -1; }};
+  auto arena = *shm::Arena::create(shm::page, 8 * shm::page, without_holes);
+  std::byte* const block = arena->allocate_mapped(8 * shm::page);
+  const auto peer = seen_by_a_peer(*arena);
+  std::byte* const there = peer.data() + *arena->mapped_offset_of({block, 8 * shm::page});
+  std::fill_n(block, 8 * shm::page, std::byte{0xff});
+  arena->revoke({block + 2 * shm::page, shm::page});
+  EXPECT_TRUE(arena->release_mapped(block, 8 * shm::page));
+  EXPECT_GT(asked, 0);
+  for (const std::size_t pages : {2, 5}) {  // before and after what was revoked
+    std::byte* const again = arena->allocate_mapped(pages * shm::page);
+    ASSERT_NE(again, nullptr);
+    EXPECT_TRUE(all_are({again, pages * shm::page}, std::byte{0}));
+    EXPECT_TRUE(all_are({there + (again - block), pages * shm::page}, std::byte{0})) << "as peers see it";
+  }
+}
+
 TEST(ShmMapped, WhatIsRevokedKeepsItsBytesAndIsSharedNoMore) {
   auto arena = *shm::Arena::create(shm::page, mib);
   std::byte* const block = arena->allocate_mapped(6 * shm::page);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <new>
 
 namespace fabring::shm {
@@ -100,7 +101,9 @@ std::byte* Arena::allocate_mapped(std::size_t bytes, const MayGoOn& may_go_on) {
   for (std::size_t at = 0; at < bytes; at += system_.step) {
     const std::size_t part = std::min(system_.step, bytes - at);
     if ((at == 0 || !may_go_on || may_go_on(bytes - at)) && make_pages(*offset + at, part)) continue;
-    (void)release_mapped(block, bytes);
+    (void)give_to_machine(*offset, bytes);  // nobody has written to it
+    std::lock_guard lock(mutex_);
+    mapped_.put(*offset, bytes);
     return nullptr;
   }
   return block;
@@ -117,13 +120,28 @@ bool Arena::release_mapped(std::byte* block, std::size_t bytes) {
   if (!is_mapped({block, bytes})) return false;
   if (!maker_.is_this_one()) return true;  // it is the parent's, and so may be the lock
   const std::size_t offset = offset_in_memory(block);
-  (void)::madvise(block, bytes, MADV_DONTNEED);  // of pages that have become private
-  (void)::fallocate(memory_.memfd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
-                    static_cast<off_t>(bytes));
-  (void)::madvise(block, bytes, MADV_DONTDUMP);
+  if (!give_to_machine(offset, bytes)) clear_shared(offset, bytes);
   std::lock_guard lock(mutex_);
   put_back(mapped_, offset, bytes, revoked_);
   return true;
+}
+
+bool Arena::give_to_machine(std::size_t offset, std::size_t bytes) {
+  (void)::madvise(memory_.data() + offset, bytes, MADV_DONTNEED);  // of pages that have become private
+  const bool punched = system_.punch(memory_.memfd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                                     static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0;
+  (void)::madvise(memory_.data() + offset, bytes, MADV_DONTDUMP);
+  return punched;
+}
+
+// Where holes cannot be made (gVisor), since what is allocated next is of zeros.
+void Arena::clear_shared(std::size_t offset, std::size_t bytes) {
+  Ranges shared;
+  {
+    std::lock_guard lock(mutex_);
+    shared = without(revoked_, offset, bytes);
+  }
+  for (const auto& [begin, length] : shared) std::memset(memory_.data() + begin, 0, length);
 }
 
 // ---- places -------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 // It has two parts: scratch, which the engine borrows (and which may outlive the endpoint), and the program's own
 // memory (MappedSource). Pages exist once they are touched. Any thread.
 
+#include <fcntl.h>
 #include <sys/mman.h>
 
 #include <map>
@@ -27,6 +28,7 @@ struct ArenaSystem {
   bool pages_may_be_refused = shm::pages_may_be_refused();
   bool (*populate)(const SharedMemory& memory, std::size_t offset, std::size_t bytes) = shm::populate;
   void* (*map)(void* at, std::size_t bytes, int access, int flags, int fd, off_t offset) = ::mmap;
+  int (*punch)(int fd, int mode, off_t offset, off_t bytes) = ::fallocate;
 };
 
 class Arena final : public MemorySource {
@@ -68,7 +70,9 @@ class Arena final : public MemorySource {
   bool is_mapped(std::span<const std::byte> bytes) const { return lies_in(bytes, mapped_begin_, memory_.size()); }
   std::size_t offset_in_memory(const std::byte* at) const { return static_cast<std::size_t>(at - memory_.data()); }
   std::size_t whole_pages(std::size_t bytes) const { return (bytes + page() - 1) / page() * page(); }
-  bool make_pages(std::size_t offset, std::size_t bytes);     // large ones where there are
+  bool make_pages(std::size_t offset, std::size_t bytes);       // large ones where there are
+  bool give_to_machine(std::size_t offset, std::size_t bytes);  // false: what is shared of it has its contents still
+  void clear_shared(std::size_t offset, std::size_t bytes);
   bool revoked(std::size_t offset, std::size_t bytes) const;  // any of it; under mutex_
 
   const ArenaSystem system_;

@@ -239,5 +239,22 @@ TEST(ShmLanding, AfterDisconnectALateSenderReachesNothing) {
   EXPECT_EQ(world.ending(received)->outcome, Outcome::aborted);
 }
 
+// What two peers send for one operation lies side by side, with a page of which both have a part.
+TEST(ShmLanding, AfterTwoDisconnectsNeitherLateSenderReachesAnything) {
+  World world(shm_fabric(), 3);
+  world.connect();
+  constexpr std::size_t each = beyond_staging + 100;
+  std::byte* const block = world.at(0).memory()->allocate(2 * each);
+  std::vector<std::uint64_t> received;
+  for (const Rank from : {1, 2})
+    received.push_back(world.recv(0, from, 9, {block + static_cast<std::size_t>(from - 1) * each, each}));
+  world.at(0).disconnect(1);
+  world.at(0).disconnect(2);
+  std::fill_n(block, 2 * each, std::byte{0x5a});  // ours again
+  for (const Rank from : {1, 2}) ASSERT_TRUE(world.try_send(from, 0, 9, pattern(each, 3)));
+  EXPECT_TRUE(all_are({block, 2 * each}, std::byte{0x5a}));
+  ASSERT_TRUE(world.complete(received));
+}
+
 }  // namespace
 }  // namespace fabring::conformance

@@ -25,9 +25,10 @@ enum class Algorithm : std::uint8_t {
   bruck,
   dissemination,
   pairwise,
+  fold,  // one fold in the order of the ranks, node after node
   star,  // a parameter server: everything to one rank and back; the baseline
 };
-inline constexpr int algorithm_count = 14;
+inline constexpr int algorithm_count = 15;
 std::string_view name(Algorithm algorithm);  // "ring", "hierarchical", "recursive_doubling", "direct_one_shot", ...
 /// "direct" is direct_two_shot for an allreduce and direct_one_shot for all others. Without a collective: any
 /// algorithm, and "direct" as for an allreduce; with one, only what it has.
@@ -40,8 +41,11 @@ bool has_algorithm(Collective collective, Algorithm algorithm);
 /// Is every result x_0 op x_1 op ... op x_{n-1} in this order (brackets may differ), as an operation that does not
 /// commute needs?
 bool keeps_order(Collective collective, Algorithm algorithm);
-/// Is every result ((x_0 op x_1) op ...) op x_{n-1}, rounded once, whatever the length, cutting and nodes?
+/// Is every result ((x_0 op x_1) op ...) op x_{n-1}, whatever the length, cutting and nodes?
 bool is_reproducible(Collective collective, Algorithm algorithm);
+/// Is it so, and reduced in one step besides? Elsewhere a step may round what it hands on to the type of the elements,
+/// which changes nothing where each operation does so anyway: types of four and eight bytes.
+bool rounds_once(Collective collective, Algorithm algorithm);
 
 /// Must all blocks be of one length?
 bool needs_equal_blocks(Collective collective, Algorithm algorithm);

@@ -17,6 +17,7 @@ constexpr CatalogueEntry catalogue[] = {
     {Collective::allreduce, halving_doubling, allreduce_by_halving_doubling, Claim::order},
     {Collective::allreduce, binomial, allreduce_by_binomial, Claim::order},
     {Collective::allreduce, double_tree, allreduce_by_double_tree},
+    {Collective::allreduce, fold, allreduce_by_fold, Claim::fold},
     {Collective::allreduce, star, allreduce_by_star, Claim::one_step},
 
     {Collective::reduce, ring, reduce_by_ring},
@@ -24,12 +25,14 @@ constexpr CatalogueEntry catalogue[] = {
     {Collective::reduce, direct_one_shot, reduce_by_direct, Claim::one_step},
     {Collective::reduce, binomial, reduce_by_binomial, Claim::order},
     {Collective::reduce, chain, reduce_by_chain, Claim::order},
+    {Collective::reduce, fold, reduce_by_fold, Claim::fold},
 
     {Collective::reduce_scatter, ring, reduce_scatter_by_ring},
     {Collective::reduce_scatter, hierarchical, reduce_scatter_by_hierarchical},
     {Collective::reduce_scatter, direct_one_shot, reduce_scatter_by_direct, Claim::one_step},
     {Collective::reduce_scatter, circulant, reduce_scatter_by_circulant},
     {Collective::reduce_scatter, halving_doubling, reduce_scatter_by_halving_doubling, Claim::none, true},
+    {Collective::reduce_scatter, fold, reduce_scatter_by_fold, Claim::fold},
 
     {Collective::all_gather, ring, all_gather_by_ring},
     {Collective::all_gather, hierarchical, all_gather_by_hierarchical},
@@ -82,6 +85,11 @@ bool keeps_order(Collective collective, Algorithm algorithm) {
 }
 
 bool is_reproducible(Collective collective, Algorithm algorithm) {
+  const CatalogueEntry* entry = find_in_catalogue(collective, algorithm);
+  return entry != nullptr && (entry->claim == Claim::fold || entry->claim == Claim::one_step);
+}
+
+bool rounds_once(Collective collective, Algorithm algorithm) {
   const CatalogueEntry* entry = find_in_catalogue(collective, algorithm);
   return entry != nullptr && entry->claim == Claim::one_step;
 }

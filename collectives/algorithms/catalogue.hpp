@@ -7,7 +7,7 @@
 
 namespace fabring {
 
-enum class Claim : std::uint8_t { none, order, one_step };  // see keeps_order(), is_reproducible()
+enum class Claim : std::uint8_t { none, order, fold, one_step };  // see keeps_order(), is_reproducible(), rounds_once()
 
 struct CatalogueEntry {
   Collective collective;

@@ -61,6 +61,10 @@ Form barrier_by_binomial;
 Form reduce_by_chain;
 Form broadcast_by_chain;
 
+Form allreduce_by_fold;
+Form reduce_by_fold;
+Form reduce_scatter_by_fold;
+
 Form alltoall_by_pairwise;
 Form barrier_by_dissemination;
 

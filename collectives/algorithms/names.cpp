@@ -25,6 +25,7 @@ constexpr std::array names_of_algorithms{
     Entry{Algorithm::bruck, "bruck"},
     Entry{Algorithm::dissemination, "dissemination"},
     Entry{Algorithm::pairwise, "pairwise"},
+    Entry{Algorithm::fold, "fold"},
     Entry{Algorithm::star, "star"},
 };
 constexpr auto algorithms = [] {

@@ -41,6 +41,17 @@ std::string Expressions::read_inputs(ExpressionId value, std::vector<Rank>& inpu
   return {};
 }
 
+// Of inputs in their order: all but the first operand of every step are inputs.
+bool Expressions::is_fold(ExpressionId value) const {
+  const auto is_input = [&](ExpressionId id) { return nodes_[id].operands.empty(); };
+  while (!is_input(value)) {
+    const std::vector<ExpressionId>& operands = nodes_[value].operands;
+    if (!std::all_of(operands.begin() + 1, operands.end(), is_input)) return false;
+    value = operands[0];
+  }
+  return true;
+}
+
 std::string Expressions::look_at(ExpressionId value, Wanted wanted) const {
   if (value == undefined) return "was never written, or is made of what was not, or of different elements";
   if (nodes_[value].finish != wanted.finished) {
@@ -58,6 +69,7 @@ std::string Expressions::look_at(ExpressionId value, Wanted wanted) const {
   if (wanted.order != Order::any && !std::is_sorted(inputs.begin(), inputs.end())) {
     return "does not have the inputs in the order of the ranks";
   }
+  if (wanted.order == Order::folded && !is_fold(sum)) return "is not one fold from the left";
   const std::size_t operands = nodes_[sum].operands.size();
   if (wanted.order == Order::in_one_step && operands != 0 && operands != times.size()) {
     return "is not reduced in one step";

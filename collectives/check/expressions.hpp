@@ -18,6 +18,7 @@ using ExpressionId = std::uint32_t;
 enum class Order : std::uint8_t {
   any,
   of_ranks,     ///< x_0, x_1, ... x_{n-1}, brackets as they like
+  folded,       ///< ((x_0 x_1) ...) x_{n-1}, in as many steps as they like
   in_one_step,  ///< one reduce of x_0, x_1, ... x_{n-1}
 };
 
@@ -56,6 +57,7 @@ class Expressions {
   ExpressionId intern(Node node);
   std::string text(ExpressionId value, int& budget) const;
   std::string look_at(ExpressionId value, Wanted wanted) const;
+  bool is_fold(ExpressionId value) const;
   std::string read_inputs(ExpressionId value, std::vector<Rank>& inputs) const;
 
   int ranks_;

@@ -20,7 +20,8 @@ class Simulation {
     wanted_.finished = op == ReduceOp::avg && world.plans.size() > 1;
     if (const auto algorithm = parse_algorithm(plan.algorithm, plan.collective)) {
       if (keeps_order(plan.collective, *algorithm)) wanted_.order = Order::of_ranks;
-      if (is_reproducible(plan.collective, *algorithm)) wanted_.order = Order::in_one_step;
+      if (is_reproducible(plan.collective, *algorithm)) wanted_.order = Order::folded;
+      if (rounds_once(plan.collective, *algorithm)) wanted_.order = Order::in_one_step;
     }
     for (Rank rank = 0; rank < plan.size; ++rank) fill(rank);
   }

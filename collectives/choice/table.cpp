@@ -11,7 +11,7 @@
 namespace fabring {
 namespace {
 
-constexpr std::uint8_t wire_version = 1;
+constexpr std::uint8_t wire_version = 2;
 constexpr std::uint8_t any_collective = 255;
 constexpr std::uint8_t automatic = 255;
 
@@ -22,6 +22,7 @@ std::string_view unfit(Collective collective, Algorithm algorithm, const WorldSh
   if (!takes_ranks(collective, algorithm, shape.ranks)) return "its number of ranks has to be a power of two";
   if (constraints.reproducible && !is_reproducible(collective, algorithm))
     return "its rounding depends on how the vector is cut";
+  if (constraints.rounds_once && !rounds_once(collective, algorithm)) return "its steps round what they hand on";
   if (constraints.ordered && !keeps_order(collective, algorithm))
     return "its operands are not in the order of the ranks";
   if (constraints.unequal_blocks && needs_equal_blocks(collective, algorithm)) return "it needs blocks of equal length";
@@ -32,6 +33,10 @@ std::string_view unfit(Collective collective, Algorithm algorithm, const WorldSh
 std::string_view never_chosen(Collective collective, Algorithm algorithm, const WorldShape& shape,
                               const Constraints& constraints) {
   if (algorithm == Algorithm::star && shape.ranks > 2) return "it is the baseline, never chosen";
+  if (algorithm == Algorithm::fold && !constraints.ordered && !constraints.reproducible)
+    return "it is for what needs the order of the ranks";
+  if (algorithm == Algorithm::fold && shape.nodes == 1 && collective != Collective::reduce)
+    return "on one node it is what direct does";
   return unfit(collective, algorithm, shape, constraints);
 }
 
@@ -58,30 +63,32 @@ void prefer_steady(std::vector<Candidate>& all, Collective collective, std::uint
 
 /// Ordered and reproducible mean nothing where nothing is reduced.
 Constraints meant(Collective collective, Constraints constraints) {
-  if (!reduces(collective)) constraints.ordered = constraints.reproducible = false;
+  if (!reduces(collective)) constraints.ordered = constraints.reproducible = constraints.rounds_once = false;
   return constraints;
 }
 
-Constraints constraints_of(std::size_t variant) { return {(variant & 1) != 0, (variant & 2) != 0, (variant & 4) != 0}; }
-
-}  // namespace
-
-int steady_percent(Collective collective, std::uint64_t bytes, const WorldShape& shape) {
-  constexpr std::uint64_t long_vector = std::uint64_t{64} << 10;
-  const bool one_end = collective == Collective::gather || collective == Collective::scatter;
-  if (shape.nodes == 1 || one_end) return 0;
-  return shape.nodes > 2 && bytes >= long_vector ? 12 : 3;
+Constraints constraints_of(std::size_t variant) {
+  return {.ordered = (variant & 1) != 0,
+          .reproducible = (variant & 2) != 0,
+          .rounds_once = (variant & 8) != 0,
+          .unequal_blocks = (variant & 4) != 0};
 }
 
-std::vector<Candidate> candidates(Collective collective, std::uint64_t bytes, const WorldShape& shape,
-                                  const Machine& machine, const Constraints& constraints) {
+std::vector<Candidate> prices(Collective collective, std::uint64_t bytes, const WorldShape& shape,
+                              const Machine& machine) {
   std::vector<Candidate> all;
-  for (const Algorithm algorithm : all_algorithms()) {
-    if (!has_algorithm(collective, algorithm)) continue;
-    Candidate candidate{algorithm, predict(collective, algorithm, bytes, shape, machine),
-                        never_chosen(collective, algorithm, shape, meant(collective, constraints))};
-    if (!candidate.predicted && candidate.excluded.empty()) candidate.excluded = "it has no price";
-    all.push_back(candidate);
+  for (const Algorithm algorithm : all_algorithms())
+    if (has_algorithm(collective, algorithm))
+      all.push_back({algorithm, predict(collective, algorithm, bytes, shape, machine), {}});
+  return all;
+}
+
+/// What is priced, in the order in which it is preferred.
+std::vector<Candidate> weighed(std::vector<Candidate> all, Collective collective, std::uint64_t bytes,
+                               const WorldShape& shape, const Machine& machine, const Constraints& constraints) {
+  for (Candidate& each : all) {
+    each.excluded = never_chosen(collective, each.algorithm, shape, meant(collective, constraints));
+    if (!each.predicted && each.excluded.empty()) each.excluded = "it has no price";
   }
   // Of equally fast ones that whose result depends on least; hierarchical last, which on one node does what another
   // does with messages that are cut to be passed on.
@@ -99,6 +106,20 @@ std::vector<Candidate> candidates(Collective collective, std::uint64_t bytes, co
   return all;
 }
 
+}  // namespace
+
+int steady_percent(Collective collective, std::uint64_t bytes, const WorldShape& shape) {
+  constexpr std::uint64_t long_vector = std::uint64_t{64} << 10;
+  const bool one_end = collective == Collective::gather || collective == Collective::scatter;
+  if (shape.nodes == 1 || one_end) return 0;
+  return shape.nodes > 2 && bytes >= long_vector ? 12 : 3;
+}
+
+std::vector<Candidate> candidates(Collective collective, std::uint64_t bytes, const WorldShape& shape,
+                                  const Machine& machine, const Constraints& constraints) {
+  return weighed(prices(collective, bytes, shape, machine), collective, bytes, shape, machine, constraints);
+}
+
 std::size_t ChoiceTable::size_class(std::uint64_t bytes) {
   const auto index = static_cast<std::size_t>(bytes <= 1 ? 0 : std::bit_width(bytes - 1));
   return std::min(index, size_classes - 1);
@@ -111,13 +132,17 @@ ChoiceTable ChoiceTable::make(const WorldShape& shape, const Machine& machine, s
   for (std::size_t c = 0; c < table.entries_.size(); ++c) {
     const auto collective = static_cast<Collective>(c);
     for (std::size_t size = 0; size < size_classes; ++size) {
-      const auto priced = candidates(collective, std::uint64_t{1} << size, shape, machine);
+      const std::uint64_t bytes = std::uint64_t{1} << size;
+      const auto priced = prices(collective, bytes, shape, machine);
+      const auto in_any_order = weighed(priced, collective, bytes, shape, machine, {});
+      const auto in_order = weighed(priced, collective, bytes, shape, machine, {.ordered = true});
       for (std::size_t v = 0; v < variants; ++v) {
+        const Constraints constraints = constraints_of(v);
         Chosen& chosen = table.entries_[c][v][size];
         std::size_t fit = 0;
-        for (const Candidate& each : priced) {
+        for (const Candidate& each : constraints.ordered || constraints.reproducible ? in_order : in_any_order) {
           if (!each.excluded.empty()) break;
-          if (!never_chosen(collective, each.algorithm, shape, meant(collective, constraints_of(v))).empty()) continue;
+          if (!never_chosen(collective, each.algorithm, shape, meant(collective, constraints)).empty()) continue;
           if (fit++ == 0) chosen.algorithm = each.algorithm;
         }
         chosen.reason = fit == 0           ? ChoiceReason::nothing_fits

@@ -21,6 +21,7 @@ namespace fabring {
 struct Constraints {
   bool ordered = false;         ///< the operation does not commute
   bool reproducible = false;    ///< the same bits whatever the length, cutting and nodes
+  bool rounds_once = false;     ///< with it: of types that a step would round
   bool unequal_blocks = false;  ///< a v-variant
 };
 
@@ -77,10 +78,10 @@ class ChoiceTable {
   static std::uint64_t priced_as(std::uint64_t bytes) { return std::uint64_t{1} << size_class(bytes); }
 
  private:
-  static constexpr std::size_t variants = 8;  // of Constraints
+  static constexpr std::size_t variants = 16;  // of Constraints
   static std::size_t variant(const Constraints& constraints) {
     return (constraints.ordered ? 1u : 0u) + (constraints.reproducible ? 2u : 0u) +
-           (constraints.unequal_blocks ? 4u : 0u);
+           (constraints.unequal_blocks ? 4u : 0u) + (constraints.rounds_once ? 8u : 0u);
   }
   Chosen priced(Collective collective, std::uint64_t bytes, const Constraints& constraints) const {
     return entries_[static_cast<std::size_t>(collective)][variant(constraints)][size_class(bytes)];

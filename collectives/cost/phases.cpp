@@ -66,6 +66,15 @@ Phases PricedWorld::reduce_scatter(Algorithm algorithm, bool reduces) const {
     case Algorithm::direct_two_shot:
       phases.list = {everybody(share(n), reduces ? static_cast<std::uint64_t>(n - 1) * share(n) : 0)};
       break;
+    case Algorithm::fold: {  // a rank of each run carries the blocks of one rank of every run
+      const auto carried = static_cast<std::uint64_t>(N);
+      phases.list = {
+          {L > 1 ? 1 : 0, 0, share(n), (L - 1) * N, static_cast<std::uint64_t>((L - 1) * N) * share(n), 0, 1},
+          {0, N - 1, share(n), N, carried * share(n), N > 1 ? S : 0, least},
+          {N > 1 ? 0 : 1, N > 1 ? 1 : 0, share(n), N > 1 ? N - 1 : 0, 0, static_cast<std::uint64_t>(n - L) * share(n),
+           least}};
+      break;
+    }
     case Algorithm::circulant:
     case Algorithm::bruck:
       for (std::int64_t left = n; const std::int64_t count : circulant_counts(n)) {
@@ -130,6 +139,12 @@ Phases PricedWorld::allreduce(Algorithm algorithm) const {
       phases.list = {everybody(share(n), static_cast<std::uint64_t>(n - 1) * share(n)), everybody(share(n), 0)};
       phases.list.front().waiting = waiting_for_all(share(n));
       phases.list.back().common = true;
+      break;
+    case Algorithm::fold:
+      phases.list = {{L > 1 ? 1 : 0, 0, share(L), L - 1, static_cast<std::uint64_t>(L - 1) * share(L), 0, 1},
+                     {0, N - 1, share(least), 1, share(least), N > 1 ? S : 0, least},
+                     {0, N - 1, share(least), 1, 0, N > 1 ? S : 0, least},
+                     {L > 1 ? 1 : 0, 0, share(L), L - 1, 0, 0, 1}};
       break;
     case Algorithm::binomial:
       up_and_down(phases, S, 1);

@@ -82,6 +82,12 @@ Phases PricedWorld::rooted(Algorithm algorithm, bool reduces) const {
       phases.rounds_of_a_rank = std::min<std::int64_t>(2 * (L - 1) + N - 1, 2 * L);
       phases.messages_of_a_rank = std::max<std::int64_t>(L - 1, 1);
       break;
+    case Algorithm::fold:  // a reduce alone
+      phases.list = {{L > 1 ? 1 : 0, 0, share(L), L - 1, static_cast<std::uint64_t>(L - 1) * share(L), 0, 1},
+                     {0, N - 1, share(least), 1, share(least), N > 1 ? S : 0, least},
+                     {N > 1 ? 0 : 1, N > 1 ? 1 : 0, share(L), 1, 0, N > 1 ? S : 0, least}};
+      phases.rounds_of_a_rank = std::min<std::int64_t>(N + 1, 3);
+      break;
     default:
       break;
   }

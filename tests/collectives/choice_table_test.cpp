@@ -31,13 +31,14 @@ TEST(ChoiceTable, ChoosesWhatHasTheLowestPrice) {
       for (std::uint64_t bytes = 1; bytes <= std::uint64_t{1} << 40; bytes *= 2) {
         const auto price = predict(Collective::allreduce, chosen(made, bytes), bytes, shape, machine);
         for (const Algorithm other : all_algorithms()) {
-          if (other == Algorithm::star) continue;
+          if (other == Algorithm::star || other == Algorithm::fold) continue;  // never chosen for any order
           const auto others = predict(Collective::allreduce, other, bytes, shape, machine);
           if (!others || *price <= *others) continue;
           const Algorithm steady = chosen(made, bytes);
           EXPECT_TRUE(shape.nodes > 1 && (steady == Algorithm::hierarchical || steady == Algorithm::ring))
               << name(other) << " " << bytes;
-          EXPECT_LE(*price, *others + *others / 100 * steady_percent(Collective::allreduce, bytes, shape)) << name(other) << " " << bytes;
+          EXPECT_LE(*price, *others + *others / 100 * steady_percent(Collective::allreduce, bytes, shape))
+              << name(other) << " " << bytes;
         }
       }
     }
@@ -57,6 +58,27 @@ TEST(ChoiceTable, KeepsToWhatTheCallNeeds) {
       EXPECT_NE(ordered.reason, ChoiceReason::nothing_fits);
     }
   }
+}
+
+// On a node or between many hosts the direct forms have the same fold; between a few hosts they send a node's bytes L
+// times. What a step rounds to two bytes or one is another sum.
+TEST(ChoiceTable, FoldsFromNodeToNodeWhereResultsMustBeReproducible) {
+  const WorldShape shape{16, 2, 8, 8};
+  for (const std::string_view machine : {"10g", "100g", "efa-400"}) {
+    const ChoiceTable made = ChoiceTable::make(shape, *find_machine(machine));
+    for (const Collective collective : {Collective::allreduce, Collective::reduce, Collective::reduce_scatter}) {
+      const auto chosen_for = [&](const Constraints& constraints) {
+        return choose(made, collective, 64 * mebi, constraints).algorithm;
+      };
+      EXPECT_NE(chosen_for({}), Algorithm::fold) << machine;
+      EXPECT_TRUE(rounds_once(collective, chosen_for({.reproducible = true, .rounds_once = true}))) << machine;
+    }
+    const Constraints reproducible{.reproducible = true};
+    EXPECT_EQ(choose(made, Collective::allreduce, 64 * mebi, reproducible).algorithm, Algorithm::fold) << machine;
+  }
+  const ChoiceTable on_one = ChoiceTable::make({8, 1, 8, 8}, *find_machine("shared-memory"));
+  EXPECT_EQ(choose(on_one, Collective::allreduce, 64 * mebi, {.reproducible = true}).algorithm,
+            Algorithm::direct_two_shot);
 }
 
 std::vector<int> full_nodes(int nodes, int ranks_of_each) {

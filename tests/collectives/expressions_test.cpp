@@ -35,6 +35,19 @@ TEST(Expressions, ComplainsUnlessEveryInputIsThereOnceAndFinishedLast) {
   EXPECT_EQ(e.reduced(std::array{a, Expressions::undefined}), Expressions::undefined);
 }
 
+TEST(Expressions, OneFoldMayTakeSeveralStepsButNotOtherBrackets) {
+  Expressions e(4);
+  const auto [a, b, c, d] = std::array{e.input_of(0), e.input_of(1), e.input_of(2), e.input_of(3)};
+  const auto ab = e.reduced(std::array{a, b});
+  const Wanted fold{.order = Order::folded};
+  EXPECT_EQ(e.complaint(e.reduced(std::array{a, b, c, d}), fold), "");
+  EXPECT_EQ(e.complaint(e.reduced(std::array{ab, c, d}), fold), "");
+  EXPECT_EQ(e.complaint(e.reduced(std::array{e.reduced(std::array{ab, c}), d}), fold), "");
+  EXPECT_EQ(e.complaint(e.reduced(std::array{ab, e.reduced(std::array{c, d})}), fold), "is not one fold from the left");
+  EXPECT_NE(e.complaint(e.reduced(std::array{e.reduced(std::array{b, a}), c, d}), fold), "");
+  EXPECT_NE(e.complaint(e.reduced(std::array{ab, c, d}), {.order = Order::in_one_step}), "");
+}
+
 TEST(Expressions, DoublingTermsForEverTakesNoTime) {
   Expressions e(2);
   auto value = e.reduced(std::array{e.input_of(0), e.input_of(1)});

@@ -93,6 +93,38 @@ TEST(Hierarchical, EachNodeSendsTwiceNMinusOneNthsOfTheVectorToOthers) {
   }
 }
 
+// Up and down again; the first and the last have one neighbour.
+TEST(Fold, EachNodeSendsTheVectorOnceToEachOfItsNeighbours) {
+  const auto nodes = test::nodes_of({4, 4, 2, 4});
+  const std::size_t count = 840;
+  std::map<int, std::map<int, std::uint64_t>> sent;  // from node to node
+  std::set<Rank> senders;
+  for (const Plan& plan : test::plans_of({Collective::allreduce, Algorithm::fold}, nodes)) {
+    const auto to = bytes_sent_to(plan, count, 1);
+    for (std::size_t peer = 0; peer < to.size(); ++peer) {
+      if (to[peer] == 0 || nodes[peer] == nodes[at(plan.rank)]) continue;
+      sent[nodes[at(plan.rank)]][nodes[peer]] += to[peer];
+      senders.insert(plan.rank);
+    }
+  }
+  EXPECT_EQ(senders.size(), nodes.size());
+  EXPECT_EQ(sent,
+            (decltype(sent){
+                {0, {{1, count}}}, {1, {{0, count}, {2, count}}}, {2, {{1, count}, {3, count}}}, {3, {{2, count}}}}));
+}
+
+TEST(Fold, ABlockOfReduceScatterCrossesFromNodeToNodeOnceAndHome) {
+  const auto nodes = test::nodes_of({3, 3, 3});
+  const std::size_t count = 60;  // of a block
+  std::uint64_t crossing = 0;
+  for (const Plan& plan : test::plans_of({Collective::reduce_scatter, Algorithm::fold}, nodes)) {
+    const auto to = bytes_sent_to(plan, count, 1);
+    for (std::size_t peer = 0; peer < to.size(); ++peer)
+      if (nodes[peer] != nodes[at(plan.rank)]) crossing += to[peer];
+  }
+  EXPECT_EQ(crossing, (2 * 9 + 6) * count);  // from the first to the last; the last node's own blocks are at home there
+}
+
 TEST(Hierarchical, OtherCollectivesCrossBetweenNodesAsSeldomAsTheyCan) {
   for (const auto& nodes : test::grid_of_worlds()) {
     const std::uint64_t n = std::set<int>(nodes.begin(), nodes.end()).size();

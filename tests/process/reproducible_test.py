@@ -6,7 +6,7 @@ SIZES = "8,4000,33000,70000,700000"  # bytes: on both sides of what is sent unas
 VERBS = [f"rough sizes={SIZES} type={type_} op={op} mapped={mapped}"
          for type_, op, mapped in [("float32", "sum", 0), ("float32", "avg", 1), ("bfloat16", "sum", 0), ("float16", "avg", 0),
                                    ("float16", "prod", 1), ("float64", "sum", 1), ("bfloat16", "avg", 1)]]
-SETTINGS = [{}, {"FABRING_ALGORITHM": "ring"}, {"FABRING_ALGORITHM": "circulant", "FABRING_SEGMENT_BYTES": "20000", "FABRING_DEPTH": "1"}]
+SETTINGS = [{}, {"FABRING_ALGORITHM": "ring"}, {"FABRING_ALGORITHM": "fold"}, {"FABRING_ALGORITHM": "fold", "FABRING_DEPTH": "2"}, {"FABRING_ALGORITHM": "circulant", "FABRING_SEGMENT_BYTES": "20000", "FABRING_DEPTH": "1"}]
 
 
 def run(options, transport, ranks, nodes, settings):
@@ -14,7 +14,7 @@ def run(options, transport, ranks, nodes, settings):
     with Job(options.program, ranks, transport, settings) as job:
         try:
             for number in range(ranks):
-                job.start(number, [*VERBS, "leave"], {"FABRING_HOST_ID": f"node{number % nodes}"} if nodes > 1 else {})
+                job.start(number, [*VERBS, "leave"], {"FABRING_HOST_ID": f"node{number * nodes // ranks}"} if nodes > 1 else {})
             job.expect_fine(60)
         except Failed as error:
             raise Failed(f"{ranks} ranks on {nodes} nodes, {settings}: {error}")
@@ -37,7 +37,7 @@ def main():
 
     run_cases([(f"{ranks} ranks on {nodes} nodes over {transport} with {settings or 'no settings'}",
                 lambda transport=transport, nodes=nodes, settings=settings, ranks=ranks: case(transport, nodes, settings, ranks))
-               for transport, nodes in worlds for settings, ranks in zip(SETTINGS, (4, 3, 5))], at_once=2)
+               for transport, nodes in worlds for settings, ranks in zip(SETTINGS, (4, 3, 3, 5, 5))], at_once=2)
 
 
 main()

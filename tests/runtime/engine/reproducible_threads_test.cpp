@@ -147,8 +147,12 @@ Config reproducible(std::string algorithm = "auto", std::size_t segment_bytes = 
 
 // What an override asks for counts only where it gives these bits.
 const std::vector<Config>& any_settings() {
-  static const std::vector<Config> all = {reproducible(), reproducible("ring"), reproducible("circulant", 48 * 1024, 1),
-                                          reproducible("direct_two_shot", 4096, 5)};
+  static const std::vector<Config> all = {reproducible(),
+                                          reproducible("ring"),
+                                          reproducible("circulant", 48 * 1024, 1),
+                                          reproducible("direct_two_shot", 4096, 5),
+                                          reproducible("fold"),
+                                          reproducible("fold", 8192, 4)};
   return all;
 }
 

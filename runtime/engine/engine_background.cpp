@@ -32,10 +32,10 @@ constexpr int least_rounds = 20;  // an endpoint may look at all of its sockets 
 
 }  // namespace
 
-// Without a thread operations still go on while somebody waits; only "nobody waits" needs it.
+// Without a thread operations still go on while somebody waits; only "nobody waits" needs it. Where the system gives no
+// more threads now it may at the next call.
 void EngineCore::start_background() {
-  if (thread_started_ || stop_.load()) return;
-  thread_started_ = true;
+  if (thread_.joinable() || stop_.load()) return;
   if (auto thread = start_thread("fabring-prog", [this] { background(); })) {
     thread_ = std::move(*thread);
     bind_thread(thread_, parts_.progress_cpus);

@@ -352,7 +352,6 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   std::condition_variable turn_;  ///< of those who wait
   std::condition_variable work_;  ///< of the progress thread
   std::thread thread_;
-  bool thread_started_ = false;
   std::atomic<bool> stop_{false};
   std::atomic<bool> left_{false};
 

@@ -50,12 +50,13 @@ ALLOWED = {
     "tools/fabring/doctor": {"tools", "tools/fabring/launch", "tools/fabring/perf", "tools/fabring/status", "tools/fabring/topo",
                              "runtime/bootstrap", "runtime/startup", "topology", "transports/fabric", "transports/shm",
                              "transports/tcp"},
+    "bindings": set(),
     "bindings/c": set(),
-    "bindings/python": set(),
-    "bindings/torch": set(),
+    "bindings/python": {"bindings"},
+    "bindings/torch": {"bindings"},
     "examples": set(),
 }
-PUBLIC_ONLY = {"include/fabring", "bindings/python", "bindings/torch", "examples"}  # not even runtime/base
+PUBLIC_ONLY = {"include/fabring", "bindings", "bindings/python", "bindings/torch", "examples"}  # not even runtime/base
 # Library header pattern -> the one folder that may include it, and single files elsewhere.
 LIBRARIES = {
     r"boost/|asio": "runtime/base/net",

@@ -7,7 +7,7 @@ import sys
 import time
 
 import pytest
-from conftest import CLEAN, fine, launch
+from conftest import CLEAN, JOBS, fine, launch
 
 import fabring
 from fabring import errors
@@ -113,6 +113,16 @@ def test_plans_of_the_program():
 
 def test_threads():
     assert fine(2, "threads.py").out.count("threads ok") == 2
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_init_without_threads_works_or_names_the_limit(ranks):
+    """The rank 0 of a job of which nobody else comes: it must not get as far as to notice."""
+    settings = {"FABRING_RANK": "0", "FABRING_WORLD_SIZE": str(ranks), "FABRING_MASTER_ADDR": "127.0.0.1"}
+    done = subprocess.run([sys.executable, str(JOBS / "few_threads.py")], env={**CLEAN, **settings}, text=True,
+                          capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ("works\n" if ranks == 1 else "named the limit\n"), done.stdout
 
 
 def test_interrupt_ends_the_rendezvous():

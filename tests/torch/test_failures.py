@@ -17,6 +17,9 @@ from torch.nn.parallel import DistributedDataParallel
 import fabring.torch
 from ranks import run
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
+from few_threads import as_root, few_threads  # noqa: E402
+
 VICTIM = 2
 
 
@@ -401,6 +404,31 @@ def test_torch_can_be_imported_where_the_package_cannot(tmp_path, what, error):
         assert "the backend 'fabring' is not available" in plain.stderr and "libcrypto.so.3" in plain.stderr, plain.stderr
     asked = python(ASKED % (tmp_path / "store"))
     assert asked.returncode != 0 and f"not available: {error}: libcrypto.so.3" in asked.stderr.split("Traceback")[-1], asked.stderr
+
+
+def begin_works(rank, size, more):
+    """A work that can have no thread to finish it is refused; one that has is finished, with a spare or without."""
+    dist.all_reduce(torch.ones(3))  # the engine is there
+    with few_threads(more):
+        try:
+            work = dist.all_reduce(torch.ones(3), async_op=True)
+            assert more > 0, "begun without a thread to finish it"
+            if more == 1:  # none is left for who drives what nobody waits for
+                work.wait()
+            assert work.get_future().wait()[0].tolist() == [1, 1, 1]
+        except dist.DistBackendError as error:
+            assert more == 0 and "unavailable" in str(error) and "ulimit -u" in str(error), error
+        assert not signal.pthread_sigmask(signal.SIG_BLOCK, []), "its own threads block signals, the program's do not"
+
+    def and_another(done):  # needs a spare thread
+        return dist.all_reduce(done.value()[0], async_op=True).get_future().wait()[0]
+
+    assert dist.all_reduce(torch.ones(3), async_op=True).get_future().then(and_another).wait().tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("more", [0, 1, 2, 3] if as_root else [0])
+def test_a_limit_on_threads_is_named_and_ends_no_process(more):
+    run(1, begin_works, more)
 
 
 def splits_on_one_rank(rank, size):

@@ -5,7 +5,9 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
-#include <thread>
+#include <string>
+
+#include "bindings/thread_start.hpp"
 
 namespace nb = nanobind;
 
@@ -53,12 +55,19 @@ void run_aside(const std::function<void()>& body) {
     bool over = false;
   };
   auto shared = std::make_shared<Shared>();
-  std::thread([body, shared] {
+  const std::string failure = bindings::start_detached("fabring-init", [body, shared] {
     body();
     std::lock_guard lock(shared->mutex);
     shared->over = true;
     shared->changed.notify_all();
-  }).detach();
+  });
+  if (!failure.empty()) {  // what needs no thread of its own works all the same, and the rest says what is missing
+    {
+      nb::gil_scoped_release others_run;
+      body();
+    }
+    return let_signals_raise();
+  }
   while (true) {
     bool over;
     {

@@ -14,7 +14,8 @@ namespace fabring::python {
 bool wait(const WorkHandle& work, std::optional<double> limit_s);
 
 /// Runs `body` in a thread of its own and waits for it as above. When a signal handler raises, the thread is left to
-/// end by itself: `body` must own what it uses.
+/// end by itself: `body` must own what it uses. Where the system gives no more threads it runs here, and a signal is
+/// noticed when it is over.
 void run_aside(const std::function<void()>& body);
 
 }  // namespace fabring::python

@@ -1,14 +1,12 @@
 #include "work.hpp"
 
 #include <c10/util/Exception.h>
-#include <pthread.h>
-#include <signal.h>
 
 #include <condition_variable>
 #include <deque>
 #include <mutex>
-#include <thread>
 
+#include "bindings/thread_start.hpp"
 #include "devices.hpp"
 #include "failure.hpp"
 
@@ -20,11 +18,17 @@ namespace {
 // on. Spare threads end when there has been nothing to do for a while.
 class Finisher {
  public:
+  // Before anything is pushed. The first thread stays, so push() need not start one where nobody could be told that it
+  // cannot be. Answers why there is none; empty: there is one.
+  std::string prepare() {
+    const std::lock_guard lock(mutex_);
+    return threads_ > 0 ? std::string() : start();
+  }
+
   void push(c10::intrusive_ptr<Work> work) {
     {
       const std::lock_guard lock(mutex_);
       queue_.push_back({std::move(work), Clock::now()});
-      if (threads_ == 0) start();
     }
     changed_.notify_all();
   }
@@ -45,14 +49,14 @@ class Finisher {
     Clock::time_point since;
   };
 
-  void start() {
-    ++threads_;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);  // signals are the program's
-    std::thread([this] { run(); }).detach();
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  std::string start() {
+    std::string failure = fabring::bindings::start_detached("fabring-done", [this] { run(); });
+    if (failure.empty()) ++threads_;
+    return failure;
   }
+
+  // Where the system gives no more threads, those that are there do it, later.
+  void start_spare() { (void)start(); }
 
   // Longer, the more threads are at it: what they wait for may be their turn, of a core or of Python's lock.
   Clock::duration patience() const {
@@ -79,13 +83,12 @@ class Finisher {
     queue_.pop_front();
     moved_ = Clock::now();
     ++busy_;
-    if (busy_ > 1 && idle_ == 0 && threads_ < most_threads) start();
-    if (threads_ == 1) start();
+    if (busy_ > 1 && idle_ == 0 && threads_ < most_threads) start_spare();
+    if (threads_ == 1) start_spare();
     return work;
   }
 
   void run() {
-    pthread_setname_np(pthread_self(), "fabring-done");
     while (auto work = next()) {
       work->finish_once();
       work.reset();
@@ -168,6 +171,11 @@ void Work::begin() {
   fabring_error error = FABRING_ERROR_INIT;
   const std::size_t count = task_.operations.size();
   if (count == 0) return finish_once();
+  if (const std::string failure = of_process<Finisher>().prepare(); !failure.empty()) {
+    error.code = FABRING_STATUS_UNAVAILABLE;
+    failure.copy(error.message, sizeof error.message - 1);
+    raise(error);
+  }
   if (count == 1) {  // what is wrong with it is known at once
     fabring_work* handle = nullptr;
     check(fabring_start(group_->comm(), task_.operations.data(), &handle, &error), error);

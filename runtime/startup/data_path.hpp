@@ -3,12 +3,11 @@
 // between nodes. A network is not even looked for where nobody needs one.
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "runtime/startup/common_path.hpp"
 #include "runtime/startup/gathering.hpp"
-#include "runtime/startup/host_cards.hpp"
 #include "runtime/startup/host_rails.hpp"
 #include "runtime/startup/identity.hpp"
 #include "runtime/startup/nodes.hpp"
@@ -16,14 +15,8 @@
 
 namespace fabring {
 
-struct DataPath {
+struct DataPath : CommonPath {
   std::unique_ptr<Endpoint> endpoint;
-  std::vector<int> node_of;         ///< by rank
-  bool shared_memory = false;       ///< ranks of a node use it, this one's or another; alike on all ranks
-  bool one_process = false;         ///< the ranks are threads of one process, and have inproc
-  bool libfabric = false;           ///< the network is reached through it
-  std::optional<HostCards> cards;   ///< that move bytes between hosts themselves; alike on all ranks
-  int depth = 0;                    ///< depth_for_cards() of all ranks' cards; alike on all ranks
   std::string card;                 ///< of this rank's, the first that was opened; empty: none
   std::string network;              ///< what Endpoint::describe() says of the network; empty: none
   std::vector<std::string> report;  ///< for people, what was chosen and why

@@ -10,7 +10,6 @@
 
 #include "collectives/algorithms.hpp"
 #include "device/cuda/cuda_runtime.hpp"
-#include "fabring/version.hpp"
 #include "runtime/base/digest.hpp"
 #include "runtime/base/handshake.hpp"
 #include "runtime/base/named_thread.hpp"
@@ -18,12 +17,14 @@
 #include "runtime/bootstrap/store_bootstrap.hpp"
 #include "runtime/control/control_plane.hpp"
 #include "runtime/memory/card_access.hpp"
+#include "runtime/startup/agreement.hpp"
 #include "runtime/startup/config_check.hpp"
 #include "runtime/startup/data_path.hpp"
 #include "runtime/startup/home_core.hpp"
 #include "runtime/startup/locality.hpp"
 #include "runtime/startup/machine_choice.hpp"
 #include "runtime/startup/machine_file.hpp"
+#include "runtime/startup/own_identity.hpp"
 #include "topology/cpus.hpp"
 #include "topology/host_identity.hpp"
 #include "topology/interfaces.hpp"
@@ -58,6 +59,77 @@ Status read_own_machine(const Config& config, Identity& own) {
   auto machine = read_machine(config.machine, "FABRING_MACHINE");
   if (!machine) return machine.error();
   own.described_machine = machine_to_json(*machine);
+  return {};
+}
+
+OwnGpus own_gpus(DeviceRuntime* device) {
+  if (device == nullptr) return {};
+  return {::access("/dev/nvidiactl", F_OK) == 0, device->in_use(), device->has_kernels()};
+}
+
+void take(const Agreed& agreed, EngineParts& parts) {
+  parts.config.segment_bytes = agreed.segment_bytes;
+  parts.lent_segment_bytes = agreed.lent_segment_bytes;
+  parts.long_segment_bytes = agreed.long_segment_bytes;
+  parts.unasked_limit = agreed.unasked_limit;
+  parts.least_scratch_bytes = agreed.least_scratch_bytes;
+  parts.depth_for_cards = agreed.depth_for_cards;
+  parts.some_have_gpus = agreed.some_have_gpus;
+  parts.shares_memory = agreed.shares_memory;
+  parts.through_loopback = agreed.through_loopback;
+  parts.parcels = agreed.parcels;
+}
+
+// How this rank waits depends on who else is on its processors.
+void settle_waiting(const std::vector<Identity>& ranks, EngineParts& parts) {
+  const int beside = ranks_beside(ranks, parts.self);
+  const int cores = allowed_cpus();
+  parts.cache_bytes = share_of_cache(last_cache(std::max(::sched_getcpu(), 0)), beside, cores);
+  parts.waiting = WaitPolicy::choose(beside, cores);
+  if (2 * beside <= cores) parts.background_waiting = parts.waiting;
+  parts.waiting.home = parts.waiting.own_core() ? -1 : home_core(ranks, parts.self);
+  parts.report.push_back(fmt::format("{} rank{} on the {} core{} that this rank may use: {}", beside,
+                                     beside == 1 ? "" : "s", cores, cores == 1 ? "" : "s",
+                                     parts.waiting.spins > 0 ? "spin, then yield, then sleep" : "yield, then sleep") +
+                         (parts.waiting.home < 0 ? "" : fmt::format("; this rank on core {}", parts.waiting.home)));
+}
+
+// Posts the first receives; no rank may send before all have. Connecting needs all of us to poll meanwhile.
+Status connect_all(EngineCore& core, ControlPlane& plane, const Config& config) {
+  const auto deadline = std::chrono::steady_clock::now() + config.rendezvous_timeout;
+  Result<std::string> ready = std::string();
+  while (!core.ready_to_receive()) {
+    if (const Status health = Communicator(core.world()).health(); !health.ok()) {
+      ready = health;
+      break;
+    }
+    if (std::chrono::steady_clock::now() > deadline) {
+      ready =
+          Status(ErrorCode::timeout, "could not connect the data path to every rank before FABRING_RENDEZVOUS_TIMEOUT");
+      break;
+    }
+    std::this_thread::yield();
+  }
+  Result<std::vector<std::string>> all = Status(ErrorCode::internal, "");
+  std::atomic<bool> over{false};
+  auto barrier = start_thread("fabring-ready", [&] {
+    all = Gathering(plane)(ready);
+    over.store(true, std::memory_order_release);
+  });
+  if (barrier) {
+    while (!over.load(std::memory_order_acquire)) {
+      (void)core.ready_to_receive();
+      std::this_thread::yield();
+    }
+    barrier->join();
+  } else {  // the others have to hear it too
+    ready = barrier.error();
+    all = Gathering(plane)(ready);
+  }
+  if (!all) {
+    const Status health = Communicator(core.world()).health();
+    return health.ok() ? all.error() : health;
+  }
   return {};
 }
 
@@ -124,29 +196,10 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
   options.secret = secret;
   options.config = config;
   options.note = [log](const std::string& text) { log.warning(text); };
-  Identity own;
-  own.gpus = parts.device != nullptr && ::access("/dev/nvidiactl", F_OK) == 0;
-  if (parts.device) options.device_memory = std::make_shared<CardAccess>(parts.device, own.gpus);
-  own.version = FABRING_VERSION;
-  own.host = host_name();
-  own.pid = static_cast<std::uint32_t>(::getpid());
-  own.fingerprint = host_fingerprint();
-  own.host_id = config.host_id;
-  own.transports = config.transport;
-  own.algorithm = config.algorithm;
-  own.segment_bytes = config.segment_bytes;
-  own.depth = static_cast<std::uint32_t>(config.depth);
-  own.scratch_bytes = config.scratch_bytes;
-  own.reproducible = config.reproducible;
-  own.wire_type = config.wire_type ? name(*config.wire_type) : "off";
-  own.machine = config.machine;
-  Status machine_read = read_own_machine(config, own);
-  own.cores = static_cast<std::uint32_t>(allowed_cpus());
-  own.cpus = show_cpu_list(affinity_cpus());
-  const bool begun = parts.device && parts.device->in_use();
-  const GpuUse use = begun ? GpuUse::begun : own.gpus ? GpuUse::possible : GpuUse::none;
-  own.lent_bytes = longest_lent(config, use);
-  own.lends = would_lend(config, use, parts.device && parts.device->has_kernels());
+  const OwnGpus gpus = own_gpus(parts.device.get());
+  if (parts.device) options.device_memory = std::make_shared<CardAccess>(parts.device, gpus.of_host);
+  Identity own = own_identity(config, gpus);
+  const Status machine_read = read_own_machine(config, own);
   UsableTransports usable(config.transport);
   std::unique_ptr<NodeBeacon> beacon;
   // Without other hosts no card carries anything.
@@ -174,12 +227,11 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
   if (!identities) return identities.error();
   const std::vector<Identity>& ranks = *identities;
   FABRING_TRY(compare(ranks));
-  parts.config.segment_bytes = segment_of(ranks);
-  parts.some_have_gpus = std::any_of(ranks.begin(), ranks.end(), [](const Identity& rank) { return rank.gpus; });
   auto path = open_data_path(gather, usable, *beacon, options, rails, own, ranks);
   if (!path) return path.error();
+  const Agreed agreed = agree(ranks, *path);
+  take(agreed, parts);
   parts.endpoint = std::move(path->endpoint);
-  parts.depth_for_cards = static_cast<std::uint32_t>(path->depth);
   if (path->depth != 0 && config.depth == 0)
     parts.report.push_back(
         fmt::format("{} tiles of an operation under way, for ranks with several cards", path->depth));
@@ -187,52 +239,14 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
   parts.report.insert(parts.report.end(), path->report.begin(), path->report.end());
   if (parts.device && (parts.device->in_use() || parts.endpoint->reaches_devices()))
     parts.report.push_back("GPU memory that is sent: " + parts.endpoint->device_path());
-  parts.shares_memory = path->shared_memory;
-  parts.through_loopback = !parts.shares_memory && on_one_host(ranks);
-  parts.least_scratch_bytes = least_scratch_of(ranks);
-  if (!parts.shares_memory) parts.parcels = parcels_over_network(config.world_size, parts.least_scratch_bytes);
-  // Of several cards each message takes the one that is ready, which is not known before it is asked for. Cards that
-  // place messages themselves cost no processor time for them (EFA): nothing of this was measured there.
-  const bool one_card = std::all_of(ranks.begin(), ranks.end(), [](const Identity& rank) { return rank.rails <= 1; });
-  if (!parts.shares_memory && !parts.some_have_gpus && !path->cards && (one_card || parts.through_loopback))
-    parts.parcels.landings =
-        landings_over_network(config.world_size, parts.through_loopback, parts.least_scratch_bytes);
-  parts.lent_segment_bytes = parts.shares_memory ? lent_segment_of(ranks, parts.node_of) : 0;
-  if (parts.lent_segment_bytes != 0)
-    parts.report.push_back(
-        fmt::format("messages of up to {} KiB: every rank may use a GPU, and each message of its memory costs a launch "
-                    "or two{}",
-                    parts.lent_segment_bytes >> 10,
-                    begun ? "" : " (this rank had not begun to use one; where all have, they may be longer)"));
-  parts.long_segment_bytes = long_segment_of(ranks);
-  const bool lent = parts.shares_memory && all_lend(ranks, parts.node_of);
-  if (lent) parts.unasked_limit = unasked_limit_of(ranks, parts.node_of);
-  if (parts.unasked_limit != 0)
-    parts.report.push_back(
-        fmt::format("messages above {} KiB are asked for, also of memory of the host: GPU memory can "
-                    "then be read where it is",
-                    parts.unasked_limit >> 10));
-  auto machine = choose_machine(ranks,
-                                lent                                       ? Reach::gpu_memory
-                                : path->shared_memory || path->one_process ? Reach::shared_memory
-                                : path->libfabric                          ? Reach::libfabric
-                                                                           : Reach::network,
-                                path->cards);
+  for (std::string& line : describe(agreed, gpus.begun)) parts.report.push_back(std::move(line));
+  auto machine = choose_machine(ranks, agreed.reach, path->cards);
   if (!machine) return machine.error();
   parts.machine = std::move(machine->machine);
   parts.report.push_back("machine: " + machine->reason);
 
-  const int beside = ranks_beside(ranks, config.rank);
-  const int cores = allowed_cpus();
   parts.progress_cpus = settle_places(places, path->card.empty() ? interface : path->card, parts.report);
-  parts.cache_bytes = share_of_cache(last_cache(std::max(::sched_getcpu(), 0)), beside, cores);
-  parts.waiting = WaitPolicy::choose(beside, cores);
-  if (2 * beside <= cores) parts.background_waiting = parts.waiting;
-  parts.waiting.home = parts.waiting.own_core() ? -1 : home_core(ranks, config.rank);
-  parts.report.push_back(fmt::format("{} rank{} on the {} core{} that this rank may use: {}", beside,
-                                     beside == 1 ? "" : "s", cores, cores == 1 ? "" : "s",
-                                     parts.waiting.spins > 0 ? "spin, then yield, then sleep" : "yield, then sleep") +
-                         (parts.waiting.home < 0 ? "" : fmt::format("; this rank on core {}", parts.waiting.home)));
+  settle_waiting(ranks, parts);
   const std::optional<ProbeScope> probe = machine->probe;
   if (!probe)
     parts.report.push_back(fmt::format("algorithms {}: priced for {}",
@@ -243,41 +257,7 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
   parts.control = std::move(control);
   auto core = EngineCore::make(std::move(parts));
 
-  // Post the first receives; no rank may send before all have. Connecting needs all of us to poll meanwhile.
-  const auto deadline = std::chrono::steady_clock::now() + config.rendezvous_timeout;
-  Result<std::string> ready = std::string();
-  while (!core->ready_to_receive()) {
-    if (const Status health = Communicator(core->world()).health(); !health.ok()) {
-      ready = health;
-      break;
-    }
-    if (std::chrono::steady_clock::now() > deadline) {
-      ready =
-          Status(ErrorCode::timeout, "could not connect the data path to every rank before FABRING_RENDEZVOUS_TIMEOUT");
-      break;
-    }
-    std::this_thread::yield();
-  }
-  Result<std::vector<std::string>> all = Status(ErrorCode::internal, "");
-  std::atomic<bool> over{false};
-  auto barrier = start_thread("fabring-meet", [&] {
-    all = Gathering(plane)(ready);
-    over.store(true, std::memory_order_release);
-  });
-  if (barrier) {
-    while (!over.load(std::memory_order_acquire)) {
-      (void)core->ready_to_receive();
-      std::this_thread::yield();
-    }
-    barrier->join();
-  } else {  // the others have to hear it too
-    ready = barrier.error();
-    all = Gathering(plane)(ready);
-  }
-  if (!all) {
-    const Status health = Communicator(core->world()).health();
-    return health.ok() ? all.error() : health;
-  }
+  FABRING_TRY(connect_all(*core, plane, config));
   if (probe) {
     auto probed = probe_machine(*core, *probe);
     if (!probed) return probed.error().with_prefix("measuring what messages cost (FABRING_MACHINE): ");

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What README.md and docs/ name must be there: links, files, folders; and the table of folders in docs/architecture.md
 must have every source folder. What a page installs with pip goes into an environment.
-Every finding of the doctor, every launcher, and what is called otherwise in other backends
-has a word. Run: documents.py ROOT, or documents.py --self-test."""
+Every finding of the doctor, every launcher, what is called otherwise in other backends, and every thread that programs
+get have a word. Run: documents.py ROOT, or documents.py --self-test."""
 import pathlib
 import re
 import sys
@@ -15,6 +15,7 @@ CODE = re.compile(r"`([^`\n]+)`")
 FENCE = re.compile(r"^```.*?^```", re.M | re.S)
 SOURCE = re.compile(r"[\w.-]+\.(?:hpp|cpp|cu|h)$")
 ROW = re.compile(r"^\| ((?:`[^`]+`(?:, )?)+) \|", re.M)
+THREAD = re.compile(r'\bstart_(?:thread|detached)\(\s*"([^"]+)"')
 FINDING = re.compile(r'"((?:bench|clock|container|environment|fabric|gpu|hang|limits|memory|names|net|nic|pci|processors)\.[a-z_]+)"')
 
 
@@ -120,6 +121,19 @@ def untold_names(root):
         yield "the launchers' variables, or those of other backends, are not found in the sources any more"
 
 
+def untold_threads(root):
+    """The threads that a program gets must be in docs/threading.md, each under a name of its own: people look them up in
+    ps and gdb. Those of our command end with it."""
+    told = set(CODE.findall((root / "docs/threading.md").read_text()))
+    names = [name for top in ("bindings", "collectives", "device", "runtime", "topology", "transports")
+             for source in sorted((root / top).rglob("*.[ch]pp")) for name in THREAD.findall(source.read_text())]
+    for name in sorted(set(names)):
+        if name not in told:
+            yield f"docs/threading.md has no word about the thread {name}"
+        if names.count(name) > 1:
+            yield f"{names.count(name)} threads are called {name}"
+
+
 def faults(root):
     names = {p.name for top in top_folders(root) for p in (root / top).rglob("*") if p.is_file()}
     found = []
@@ -130,7 +144,7 @@ def faults(root):
             wrong += bad_table(root, text)
         found += [f"{page.relative_to(root)}: {each}" for each in wrong]
     if (root / "tools/fabring/doctor").is_dir():
-        found += [*untold_findings(root), *untold_names(root)]
+        found += [*untold_findings(root), *untold_names(root), *untold_threads(root)]
     return found
 
 
@@ -174,6 +188,16 @@ def self_test():
         told = [fault.rsplit(" ", 1)[1] for fault in untold_findings(root)]
         if told != ["hang.gone", "nic.link"]:
             sys.exit(f"wanted hang.gone and nic.link, found {told}")
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        for name in ("docs", "runtime", "bindings"):
+            (root / name).mkdir()
+        (root / "docs/threading.md").write_text("| `ours-one`, `ours-two` |\n")
+        (root / "runtime/one.cpp").write_text('start_thread("ours-one", f); start_thread("ours-gone", f);')
+        (root / "bindings/two.hpp").write_text('start_detached(\n    "ours-two", f); start_thread("ours-one", f);')
+        told = list(untold_threads(root))
+        if told != ["docs/threading.md has no word about the thread ours-gone", "2 threads are called ours-one"]:
+            sys.exit(f"wanted ours-gone and ours-one, found {told}")
 
 
 if sys.argv[1] == "--self-test":

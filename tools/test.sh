@@ -2,16 +2,17 @@
 # Installs what is missing, builds and runs the tests.
 #   tools/test.sh [PRESET] [CTEST OPTION ...]    presets: dev (default), asan, tsan, minimal, tidy
 #   tools/test.sh torch [CTEST OPTION ...]       the PyTorch backend, built as dev in build/dev
-#   tools/test.sh ci                             dev, and the short form of PyTorch's where pip can fetch it
+#   tools/test.sh ci                             dev, and the short form of PyTorch's where pip can fetch it; a test that
+#                                                this host cannot run (tests/tools/skips.py) has failed
 #   tools/test.sh sanitizers [CTEST OPTION ...]  asan, then tsan whatever became of it (docs/testing.md)
 set -euo pipefail
 preset=${1:-dev}
 case $preset in  # before anything is installed
   dev | asan | tsan | minimal | tidy | torch | ci | sanitizers) ;;
-  -h | --help) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 0 ;;
+  -h | --help) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 0 ;;
   *)
     echo "test.sh: '$preset' is none of these presets:" >&2
-    sed -n '3,6s/^# \{0,1\}//p' "$0" >&2
+    sed -n '3,7s/^# \{0,1\}//p' "$0" >&2
     exit 2 ;;
 esac
 cd "$(dirname "$0")/.."
@@ -29,9 +30,12 @@ if [[ $preset == torch ]]; then
 elif [[ $preset == ci ]]; then
   preset=dev
   set -- -LE long "$@"
+  said=$(mktemp)
+  trap 'rm -f "$said"' EXIT
 fi
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1  # the test of the wheel builds the same files elsewhere
 cmake --preset "$preset" >/dev/null
 cmake --build "build/$preset"
 if [[ $preset == tidy ]]; then exit 0; fi  # what it finds are errors of the build
-ctest --preset "$preset" -j 2 "$@"  # the preset has the sanitizers' options
+ctest --preset "$preset" -j 2 "$@" | tee "${said:-/dev/null}"  # the preset has the sanitizers' options
+if [[ -n ${said:-} ]]; then python3 tests/tools/skips.py "$said"; fi

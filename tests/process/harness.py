@@ -27,6 +27,10 @@ class Failed(Exception):
     """What a test found wrong, with everything the ranks said."""
 
 
+class Skipped(Exception):
+    """Why a case cannot be tried here."""
+
+
 def arguments(description, runs, transports="shm,tcp,fabric", several_hosts=False):
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--program", required=True, help="the built rank_program")
@@ -342,20 +346,24 @@ def quantiles(values):
 
 def run_cases(cases, at_once=1):
     """Runs (name, function) pairs, `at_once` of them side by side; prints a line each; ends the program with the right
-    code."""
+    code: that of a skip if a case was skipped and none failed."""
 
     def run(case):
         began = time.monotonic()
         try:
             note = case[1]() or ""
             print(f"ok      {case[0]} ({time.monotonic() - began:.1f} s) {note}", flush=True)
-            return True
+            return 0
+        except Skipped as why:
+            print(f"skipped {case[0]}: {why}", flush=True)
+            return SKIP
         except Failed as error:
             print(f"FAILED  {case[0]} ({time.monotonic() - began:.1f} s): {error}", flush=True)
-            return False
+            return 1
 
     with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
-        bad = list(pool.map(run, cases)).count(False)
-    if bad:
-        print(f"{bad} of {len(cases)} failed")
-    sys.exit(1 if bad else 0)
+        codes = list(pool.map(run, cases))
+    if 1 in codes:
+        print(f"{codes.count(1)} of {len(cases)} failed")
+        sys.exit(1)
+    sys.exit(SKIP if SKIP in codes else 0)

@@ -52,3 +52,19 @@ for was, wanted in (
 ):
     if was != wanted:
         sys.exit(f"{was}, not {wanted}")
+
+
+def skipped():
+    raise harness.Skipped("not here")
+
+
+def failed():
+    raise harness.Failed("wrong")
+
+
+for outcomes, wanted in (([str], 0), ([str, skipped], harness.SKIP), ([skipped, failed, str], 1)):
+    try:
+        harness.run_cases([(f"case {number}", outcome) for number, outcome in enumerate(outcomes)])
+    except SystemExit as end:
+        if end.code != wanted:
+            sys.exit(f"{[outcome.__name__ for outcome in outcomes]} ended with {end.code}, not {wanted}")

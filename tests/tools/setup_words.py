@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """What tools/test.sh, setup.sh and quickstart.sh do with a word that they do not know, and with --help: nothing is installed or
-built; nor do matrix.sh and faults.sh run anything, or leave anything behind. Stand-ins on the PATH note who calls them.
+built; nor do matrix.sh and faults.sh run anything, or leave anything behind. And that `test.sh ci` insists on all tests. Stand-ins on the PATH note who calls them.
 Run: setup_words.py TOOLS_FOLDER"""
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -34,6 +35,24 @@ with tempfile.TemporaryDirectory() as folder:
         ended, calls = run(script, "dev")
         if ended.returncode != 0 or calls != calls_of:
             sys.exit(f"{script} dev: ended with {ended.returncode}, called {calls}: {ended.stderr}")
+
+# A test that was skipped fails `ci`, and nothing else. In a tree of its own, as setup.sh would fetch PyTorch.
+with tempfile.TemporaryDirectory() as folder:
+    root, made = pathlib.Path(folder), pathlib.Path(folder) / "made"
+    for file in ("tools/test.sh", "tests/tools/skips.py"):
+        (root / file).parent.mkdir(parents=True)
+        shutil.copy(tools.parent / file, root / file)
+    made.mkdir()
+    skip = "The following tests did not run:\\n\\t 1 - process: several hosts (Skipped)\\n"
+    for name, does in (("tools/setup.sh", "true"), ("cmake", "true"), ("ctest", 'printf "$SAID"; exit $CODE')):
+        (root / name).write_text(f"#!/bin/sh\n{does}\n")
+        (root / name).chmod(0o755)
+    for preset, said, code, wanted in (("ci", "", 0, 0), ("ci", skip, 0, 1), ("ci", "", 8, 8), ("dev", skip, 0, 0), ("dev", "", 8, 8)):
+        environment = {**os.environ, "PATH": f"{root}:{os.environ['PATH']}", "TMPDIR": str(made), "SAID": said, "CODE": str(code)}
+        ended = subprocess.run([root / "tools/test.sh", preset], env=environment, timeout=60, capture_output=True, text=True)
+        if ended.returncode != wanted or ("several hosts" in ended.stderr) != (wanted == 1) or list(made.iterdir()):
+            sys.exit(f"test.sh {preset}, of which ctest said '{said}' and ended with {code}: ended with {ended.returncode}, left "
+                     f"{list(made.iterdir())}, said: {ended.stderr}")
 
 # Stand-ins for what matrix.sh and faults.sh run. The one of tests has one, which fails.
 with tempfile.TemporaryDirectory() as folder:

@@ -16,6 +16,7 @@ namespace fabring::fixture {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::AnyOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
 
@@ -104,10 +105,11 @@ TEST(Threads, calls_made_while_the_engine_leaves_end) {
   for (int round = 0; round < 100; ++round) {
     ThreadWorld world(1);
     std::atomic<int> calls{0};
-    std::thread caller([&calls, all = world.world(0)]() mutable {
+    Status status;
+    std::thread caller([&calls, &status, all = world.world(0)]() mutable {
       std::vector<int> values(10);
       const std::array<Rank, 1> self{0};
-      for (Status status; status.ok(); ++calls) {
+      for (; status.ok(); ++calls) {
         auto made = all.subgroup(self, static_cast<std::uint32_t>(calls.load()));
         status =
             made ? made->allreduce(values.data(), values.data(), 10, DataType::int32, ReduceOp::sum) : made.error();
@@ -116,6 +118,9 @@ TEST(Threads, calls_made_while_the_engine_leaves_end) {
     while (calls < 3 + round % 5) std::this_thread::yield();
     (void)world.engine(0).leave();
     caller.join();
+    ASSERT_EQ(status.code(), ErrorCode::aborted) << status.to_string();
+    ASSERT_THAT(status.message(),
+                AnyOf(HasSubstr("this rank has left the job"), HasSubstr("the engine was destroyed")));
   }
 }
 

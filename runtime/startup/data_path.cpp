@@ -8,6 +8,7 @@
 #include "runtime/base/wire.hpp"
 #include "runtime/startup/provider_agreement.hpp"
 #include "transports/joint/joint_endpoint.hpp"
+#include "transports/shm/shm_endpoint.hpp"
 
 namespace fabring {
 namespace {
@@ -65,8 +66,10 @@ class Opener {
       auto joint = make_joint_endpoint(std::move(local_), std::move(network_), std::move(is_local));
       if (!joint) return joint.error();
       path_.endpoint = std::move(*joint);
+    } else if (local_) {
+      path_.endpoint = std::move(local_);
     } else {
-      path_.endpoint = local_ ? std::move(local_) : std::move(network_);
+      path_.endpoint = std::move(network_);
     }
     if (!own_.unusable.empty()) path_.report.push_back("not used: " + own_.unusable);
     path_.report.push_back(describe_nodes(path_.node_of));
@@ -87,7 +90,8 @@ class Opener {
     return !shared_ || std::any_of(path_.node_of.begin(), path_.node_of.end(), [](int node) { return node != 0; });
   }
 
-  Result<std::vector<std::string>> exchange(const Result<std::unique_ptr<Endpoint>>& opened,
+  template <class OneEndpoint>
+  Result<std::vector<std::string>> exchange(const Result<std::unique_ptr<OneEndpoint>>& opened,
                                             const Result<Rank>& leader) {
     if (!opened) return gather_(opened.error());
     if (!leader) return gather_(leader.error());
@@ -111,8 +115,8 @@ class Opener {
   }
 
   Status find_nodes(const NodeBeacon& beacon, const std::vector<Identity>& ranks) {
-    Result<std::unique_ptr<Endpoint>> opened = std::unique_ptr<Endpoint>();
-    if (shared_) opened = usable_.open("shm", options_);
+    Result<std::unique_ptr<shm::ShmEndpoint>> opened = std::unique_ptr<shm::ShmEndpoint>();
+    if (shared_) opened = shm::ShmEndpoint::open(options_);
     auto blobs = exchange(opened, beacon.find_leader(ranks));
     if (!blobs) return blobs.error();
     auto told = read(*blobs);
@@ -199,7 +203,7 @@ class Opener {
   bool shared_ = false;
   bool takes_tcp_ = false;
   DataPath path_;
-  std::unique_ptr<Endpoint> local_;
+  std::unique_ptr<shm::ShmEndpoint> local_;
   std::unique_ptr<Endpoint> network_;
 };
 

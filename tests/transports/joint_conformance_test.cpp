@@ -3,7 +3,7 @@
 #include "tests/transports/conformance/world.hpp"
 #include "transports/forwarding_endpoint.hpp"
 #include "transports/joint/joint_endpoint.hpp"
-#include "transports/shm/shm_transport.hpp"
+#include "transports/shm/shm_endpoint.hpp"
 #include "transports/tcp/tcp_transport.hpp"
 
 namespace fabring::conformance {
@@ -16,7 +16,7 @@ class Joint final : public Transport {
   std::string_view name() const override { return "joint"; }
   Result<std::string> probe(const EndpointOptions&) override { return std::string(); }
   Result<std::unique_ptr<Endpoint>> open(const EndpointOptions& options) override {
-    auto local = shm_->open(options);
+    auto local = shm::ShmEndpoint::open(options);
     if (!local) return local.error();
     auto network = tcp_->open(options);
     if (!network) return network.error();
@@ -28,7 +28,6 @@ class Joint final : public Transport {
 
  private:
   const bool odd_;
-  std::unique_ptr<Transport> shm_ = make_shm_transport();
   std::unique_ptr<Transport> tcp_ = make_tcp_transport();
 };
 
@@ -49,7 +48,7 @@ TEST(JointOfGpus, MemoryIsAdmittedForPeersOfTheNetworkAndNotForNeighbours) {
   options.world_size = 3;
   options.bind_address = "127.0.0.1";
   options.job_nonce = 7;
-  auto local = make_shm_transport()->open(options);
+  auto local = shm::ShmEndpoint::open(options);
   auto network = make_tcp_transport()->open(options);
   ASSERT_TRUE(local && network);
   const auto joint =

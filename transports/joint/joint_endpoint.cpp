@@ -10,7 +10,6 @@
 #include <thread>
 #include <utility>
 
-#include "runtime/base/check.hpp"
 #include "runtime/base/descriptor.hpp"
 #include "runtime/base/named_thread.hpp"
 #include "transports/shm/shm_endpoint.hpp"
@@ -55,13 +54,11 @@ class BellWatch {
 
 class JointEndpoint final : public Endpoint {
  public:
-  JointEndpoint(std::unique_ptr<Endpoint> local, shm::ShmEndpoint& shm, std::unique_ptr<Endpoint> network,
-                std::vector<bool> is_local)
+  JointEndpoint(std::unique_ptr<shm::ShmEndpoint> local, std::unique_ptr<Endpoint> network, std::vector<bool> is_local)
       : local_(std::move(local)),
         network_(std::move(network)),
         is_local_(std::move(is_local)),
-        shm_(&shm),
-        watch_(std::make_unique<BellWatch>(shm_->bell(), *network_)) {}
+        watch_(std::make_unique<BellWatch>(local_->bell(), *network_)) {}
   Status start() { return watch_->start(); }
 
   std::string address() const override { return local_->address() + separator + network_->address(); }
@@ -127,16 +124,16 @@ class JointEndpoint final : public Endpoint {
 
   std::size_t poll(std::span<Completion> out) override {
     local_first_ = !local_first_;  // neither can keep the other out
-    Endpoint& first = local_first_ ? *local_ : *network_;
-    Endpoint& second = local_first_ ? *network_ : *local_;
-    const std::size_t count = first.poll(out);
-    return count == out.size() ? count : count + second.poll(out.subspan(count));
+    std::array<Endpoint*, 2> both{local_.get(), network_.get()};
+    if (!local_first_) std::swap(both[0], both[1]);
+    const std::size_t count = both[0]->poll(out);
+    return count == out.size() ? count : count + both[1]->poll(out.subspan(count));
   }
 
   void wait(std::chrono::microseconds limit) override {
-    if (!shm_->arm()) return;
+    if (!local_->arm()) return;
     network_->wait(limit);
-    shm_->disarm();
+    local_->disarm();
   }
   void wake() override { network_->wake(); }
 
@@ -176,23 +173,23 @@ class JointEndpoint final : public Endpoint {
 
  private:
   static constexpr char separator = '|';
-  Endpoint& at(Rank peer) const { return is_local_[static_cast<std::size_t>(peer)] ? *local_ : *network_; }
+  Endpoint& at(Rank peer) const {
+    if (is_local_[static_cast<std::size_t>(peer)]) return *local_;
+    return *network_;
+  }
 
-  std::unique_ptr<Endpoint> local_;
+  std::unique_ptr<shm::ShmEndpoint> local_;
   std::unique_ptr<Endpoint> network_;
   const std::vector<bool> is_local_;
-  shm::ShmEndpoint* const shm_;
   bool local_first_ = false;
   std::unique_ptr<BellWatch> watch_;  // last: ends before what it watches
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Endpoint>> make_joint_endpoint(std::unique_ptr<Endpoint> local,
+Result<std::unique_ptr<Endpoint>> make_joint_endpoint(std::unique_ptr<shm::ShmEndpoint> local,
                                                       std::unique_ptr<Endpoint> network, std::vector<bool> is_local) {
-  auto* const shm = dynamic_cast<shm::ShmEndpoint*>(local.get());
-  FABRING_CHECK(shm != nullptr);
-  auto joint = std::make_unique<JointEndpoint>(std::move(local), *shm, std::move(network), std::move(is_local));
+  auto joint = std::make_unique<JointEndpoint>(std::move(local), std::move(network), std::move(is_local));
   if (const Status started = joint->start(); !started.ok()) return started;
   return std::unique_ptr<Endpoint>(std::move(joint));
 }

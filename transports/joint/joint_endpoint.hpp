@@ -10,9 +10,13 @@
 
 namespace fabring {
 
-/// `local` is an shm endpoint. `is_local`, by rank: who is reached through it. The two may know their peers already;
+namespace shm {
+class ShmEndpoint;
+}
+
+/// `is_local`, by rank: who is reached through it. The two may know their peers already;
 /// the address() of the whole is that of both. Errors: unavailable when there are no more threads.
-Result<std::unique_ptr<Endpoint>> make_joint_endpoint(std::unique_ptr<Endpoint> local,
+Result<std::unique_ptr<Endpoint>> make_joint_endpoint(std::unique_ptr<shm::ShmEndpoint> local,
                                                       std::unique_ptr<Endpoint> network, std::vector<bool> is_local);
 
 }  // namespace fabring

@@ -2,8 +2,8 @@
 # Installs what is missing, builds and runs the tests.
 #   tools/test.sh [PRESET] [CTEST OPTION ...]    presets: dev (default), asan, tsan, minimal, tidy
 #   tools/test.sh torch [CTEST OPTION ...]       the PyTorch backend, built as dev in build/dev
-#   tools/test.sh ci                             dev, and the short form of PyTorch's where pip can fetch it; a test that
-#                                                this host cannot run (tests/tools/skips.py) has failed
+#   tools/test.sh ci                             dev, and the short form of PyTorch's where pip can fetch it; a test that was
+#                                                skipped and need not be here (tests/tools/skips.py) has failed
 #   tools/test.sh sanitizers [CTEST OPTION ...]  asan, then tsan whatever became of it (docs/testing.md)
 set -euo pipefail
 preset=${1:-dev}

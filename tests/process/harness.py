@@ -294,7 +294,7 @@ def require_error(rank, code, culprit=None, words=()):
     require(first["code"] in codes, f"rank {rank.number}: code {first['code']} and not {' or '.join(codes)}")
     if culprit is not None:
         require(first["rank"] == culprit, f"rank {rank.number}: the error is about rank {first['rank']}, not {culprit}")
-        require(f"rank {culprit}" in first["text"], f"rank {rank.number}: the text does not name rank {culprit}")
+        require(re.search(rf"\brank {culprit}\b", first["text"]), f"rank {rank.number}: the text does not name rank {culprit}")
     for word in words:
         require(word in first["text"], f"rank {rank.number}: '{word}' is not in the text")
     return first

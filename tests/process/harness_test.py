@@ -47,6 +47,8 @@ for was, wanted in (
     (verdict(named_late, slowness=2.0), ("named", "6.0")),
     (verdict(accuser, said(2, "peer_lost", 0, "rank 0 (host a, pid 4) died")), ("second hand", "3.0")),
     (verdict(other, said(2, "peer_lost", 0, "rank 0 (host a, pid 4) died")), "rank 0: the error is about rank 3, not 1"),
+    (verdict(said(0, "peer_lost", 1, "rank 12 (host a, pid 5) died"), said(2, "peer_lost", 0, "rank 0 (host a, pid 4) died")),
+     "rank 0: the text does not name rank 1"),
     (verdict(said(2, "peer_lost", 12, "rank 12 (host a, pid 4) died")), "rank 2: the text does not name rank 1"),
     (verdict(said(2, "internal", 1, "rank 1 died")), "rank 2: code internal and not peer_lost or timeout or unavailable"),
 ):

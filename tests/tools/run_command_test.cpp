@@ -38,6 +38,13 @@ TEST(Run, GivesEachRankItsNumberAndAllTheSameMeetingPoint) {
   EXPECT_THAT(*places.begin(), testing::MatchesRegex("at 127.0.0.1 [0-9]+ run-[0-9a-f]+"));
 }
 
+TEST(Run, WhatALauncherAroundItNamedItIsNoRanks) {
+  const auto result = run({"run", "-n", "1", "--", "sh", "-c",
+                           "echo ${RANK-none} ${MASTER_PORT-none} ${TORCHELASTIC_RUN_ID-none} ${GROUP_ID-none}"},
+                          {{"RANK", "3"}, {"MASTER_PORT", "29500"}, {"TORCHELASTIC_RUN_ID", "x"}, {"GROUP_ID", "7"}});
+  EXPECT_EQ(result.out, "none none none 7\n") << "the last is the program's own";
+}
+
 TEST(Run, TwoJobsDifferInPortAndName) {
   const std::vector<std::string> command{
       "run", "-np", "1", "--", "sh", "-c", "echo $FABRING_MASTER_PORT $FABRING_JOB_ID"};

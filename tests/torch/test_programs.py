@@ -95,6 +95,17 @@ def test_a_torchrun_below_fabring_run_says_who_its_workers_are():
     assert all(f"rank {rank} is local rank {rank}" in started.stdout for rank in (0, 1)), started.stdout
 
 
+def test_any_launcher_below_fabring_run_says_who_its_workers_are():
+    started = fabring_run(1, "starts_workers.py")
+    assert started.returncode == 0 and "2 ranks" in started.stdout, started.stdout + started.stderr
+    assert all(f"rank {rank} is local rank {rank}" in started.stdout for rank in (0, 1)), started.stdout
+
+
+def test_fabring_run_below_a_torchrun_says_who_its_ranks_are():
+    started = fabring_run(2, "who.py", RANK="0", WORLD_SIZE="1", TORCHELASTIC_RUN_ID="x")
+    assert started.returncode == 0 and "2 ranks" in started.stdout, started.stdout + started.stderr
+
+
 def test_nobody_warns_while_rank_0_is_late():
     started = fabring_run(2, "late.py")
     assert started.returncode == 0 and started.stdout.count("in time") == 2, started.stdout + started.stderr

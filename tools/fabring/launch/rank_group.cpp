@@ -15,6 +15,27 @@ constexpr std::size_t polled_entries = 3;  // of each rank
 
 constexpr std::size_t most_read = 65536;
 
+// What torchrun, and who speaks its names, says of a rank. Not by their beginnings: others of these are a program's
+// own, or settings for a torchrun below.
+constexpr std::string_view named_by_torchrun[] = {
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",
+    "GROUP_RANK",
+    "GROUP_WORLD_SIZE",
+    "ROLE_RANK",
+    "ROLE_WORLD_SIZE",
+    "ROLE_NAME",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "TORCHELASTIC_RUN_ID",
+    "TORCHELASTIC_RESTART_COUNT",
+    "TORCHELASTIC_MAX_RESTARTS",
+    "TORCHELASTIC_USE_AGENT_STORE",
+    "TORCHELASTIC_ERROR_FILE",
+};
+
 // False at the end of the stream.
 bool pump(int from, int rank, OutputStream stream, RankEvents& events, std::size_t most = most_read) {
   char bytes[most_read];
@@ -40,6 +61,10 @@ std::string pretended_node(int rank, int ranks, int nodes) {
 }
 
 void set_place(const RankPlace& place, Environment& environment) {
+  // Those of a launcher around this one are no rank's of this job. So whoever finds some later knows that they are from
+  // further in, and count.
+  for (const std::string_view name : named_by_torchrun)
+    if (const auto at = environment.find(name); at != environment.end()) environment.erase(at);
   environment["FABRING_RANK"] = std::to_string(place.rank);
   environment["FABRING_LOCAL_RANK"] = std::to_string(place.local_rank);
   environment["FABRING_WORLD_SIZE"] = std::to_string(place.world_size);

@@ -69,9 +69,8 @@ def _register() -> None:
 
 
 def _take_launcher() -> None:
-    """`fabring run` names ranks in its own words; env:// knows torchrun's. Those of a launcher around `fabring run` are not this
-    rank's, but a torchrun below it has ranks of its own. What names no rank stands in for what is not there."""
-    ours_win = {"FABRING_RANK", "FABRING_WORLD_SIZE"} <= os.environ.keys() and "TORCHELASTIC_RUN_ID" not in os.environ
+    """`fabring run` names ranks in its own words; env:// knows torchrun's. It removes those of a launcher around it, so what
+    there is of them was set further in, by a torchrun or a program that starts its own workers, and counts."""
     for theirs, ours in (
         ("RANK", "FABRING_RANK"),
         ("WORLD_SIZE", "FABRING_WORLD_SIZE"),
@@ -79,8 +78,8 @@ def _take_launcher() -> None:
         ("MASTER_ADDR", "FABRING_MASTER_ADDR"),
         ("MASTER_PORT", "FABRING_MASTER_PORT"),
     ):
-        if ours in os.environ and (ours_win or theirs not in os.environ):
-            os.environ[theirs] = os.environ[ours]
+        if ours in os.environ:
+            os.environ.setdefault(theirs, os.environ[ours])
 
 
 def _leave() -> None:

@@ -10,7 +10,7 @@ import pytest
 from conftest import CLEAN, JOBS, fine, launch
 
 import fabring
-from fabring import errors
+from fabring import errors, identity
 
 
 @pytest.mark.parametrize("ranks", [1, 3])
@@ -100,6 +100,24 @@ def test_ranks_that_are_processes_of_multiprocessing_say_goodbye(start, end, wor
 
 def test_fork_after_init():
     assert fine(2, "forked.py").out.count("survived") == 2
+
+
+@pytest.mark.parametrize("started_by", [
+    {"FABRING_RANK": "1", "FABRING_WORLD_SIZE": "2", "FABRING_MASTER_ADDR": "a", "SLURM_STEP_ID": "0"},
+    {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "PMIX_RANK": "1", "PMIX_NAMESPACE": "a"},
+    {"PMIX_RANK": "1", "PMIX_NAMESPACE": "a", "FABRING_WORLD_SIZE": "2"},
+    {"SLURM_PROCID": "1", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2"},
+    {"JOB_COMPLETION_INDEX": "1", "FABRING_WORLD_SIZE": "2", "FABRING_MASTER_ADDR": "a"},
+    {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "a"}])
+def test_a_fork_is_who_its_parent_was_whatever_was_set_since(monkeypatch, started_by):
+    monkeypatch.setattr(os, "environ", dict(started_by))
+    parents = identity.of_process(None, True)
+    os.environ |= {"RANK": "7", "WORLD_SIZE": "8", "MASTER_ADDR": "b", "MASTER_PORT": "1", "PMI_RANK": "7"} | started_by
+    assert identity.is_still(parents, None, True)
+    assert not identity.is_still(parents, {"FABRING_RANK": 0, "FABRING_WORLD_SIZE": 1}, True)
+    rank = next(name for name in started_by if name.endswith(("RANK", "PROCID", "INDEX")))
+    os.environ[rank] = "0"
+    assert not identity.is_still(parents, None, True), "another rank, in the words of its launcher"
 
 
 def test_an_engine_is_kept_by_its_communicators():

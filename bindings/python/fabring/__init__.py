@@ -56,12 +56,12 @@ def init(settings: Mapping[str, Any] | None = None, *, environment: bool = True)
     that it is another rank than its parent. `settings`, `environment`: as Engine's."""
     global _engine, _identity
     if _engine is None:
-        told = identity.of_process(settings, environment)
-        if _of_parents and told == _parents_identity:
+        if _of_parents and identity.is_still(_parents_identity, settings, environment):
             raise InvalidArgumentError(  # the others would wait for nobody, and this process for them
                 "this process is a fork of one that called fabring.init(), and says that it is the same rank of the same job. A "
                 "worker of a data loader is no rank and needs no init(): fabring.world().rank and .size are there. If it is a rank "
                 "of its own, set a FABRING_RANK that no other process has before it calls fabring.init()")
+        told = identity.of_process(settings, environment)
         _engine, _identity = Engine(settings, environment=environment), told
     elif settings:
         raise InvalidArgumentError("fabring.init() has been called already, so settings come too late; "

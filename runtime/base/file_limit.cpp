@@ -15,6 +15,14 @@ std::mutex limit_mutex;  // two engines of a process may start at once
 
 }  // namespace
 
+void raise_file_limit() {
+  const std::lock_guard lock(limit_mutex);
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 FileClaim::~FileClaim() { claimed_by_all -= claimed_; }
 
 Status FileClaim::grow(std::size_t more) {

@@ -11,6 +11,11 @@ namespace fabring {
 /// What a claim of this process may count on beside it: the program's own files, libraries, the control plane.
 inline constexpr std::size_t files_besides = 256;
 
+/// For who was told EMFILE, and tries again then: the soft limit becomes the hard one. What a claim leaves for the rest
+/// of the process is a guess, and a program may have thousands of files. No error where the two are equal: the second
+/// try has it.
+void raise_file_limit();
+
 class FileClaim {
  public:
   FileClaim() = default;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 
 #include "tests/transports/conformance/world.hpp"
@@ -18,21 +19,29 @@ using namespace std::chrono_literals;
 using conformance::Bytes;
 using conformance::pattern;
 
-/// Leaves this process no file that is not open yet, for as long as it lives.
-class NoMoreFiles {
+/// The soft limit leaves this process no file that is not open yet; the hard one does.
+class NoMoreFilesForNow {
  public:
-  NoMoreFiles() {
+  NoMoreFilesForNow() {
     EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
     const rlimit none{3, before_.rlim_max};
     EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
   }
-  ~NoMoreFiles() { ::setrlimit(RLIMIT_NOFILE, &before_); }
-  NoMoreFiles(const NoMoreFiles&) = delete;
-  NoMoreFiles& operator=(const NoMoreFiles&) = delete;
+  ~NoMoreFilesForNow() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  NoMoreFilesForNow(const NoMoreFilesForNow&) = delete;
+  NoMoreFilesForNow& operator=(const NoMoreFilesForNow&) = delete;
 
  private:
   rlimit before_{};
 };
+
+/// For good: who lowers the hard limit may not raise it again. Only in a child.
+void no_more_files() {
+  const rlimit none{3, 3};
+  EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+}
+
+[[noreturn]] void end_child() { std::_Exit(testing::Test::HasFailure() ? 1 : 0); }
 
 TEST(TcpConnections, AnAttemptThatIsCutOffIsRepeated) {
   Bench bench(0);
@@ -216,37 +225,73 @@ TEST(TcpConnections, TheEndOfWhoDialsIsSeenThoughNotAllItsLanesCame) {
   EXPECT_EQ(bench.ending(1), Outcome::aborted);
 }
 
-TEST(TcpConnections, WithoutFilesForThemThisRankIsAtFaultAndNoPeer) {
+TEST(TcpConnections, TheSoftLimitOnFilesKeepsNobodyFromDialing) {
+  EndpointOptions low = options_of(0), high = options_of(1);
+  low.world_size = high.world_size = 40;  // connects at the first post
+  Bench bench(low), other(high);
+  ASSERT_TRUE(bench.endpoint->add_peer(1, other.endpoint->address()).ok());
+  ASSERT_TRUE(other.endpoint->add_peer(0, bench.endpoint->address()).ok());
+  Bytes into(10);
+  const Bytes from = pattern(10, 1);
+  const NoMoreFilesForNow none;
+  ASSERT_EQ(bench.endpoint->post_recv(1, 1, into, 1), Post::accepted);
+  ASSERT_EQ(other.endpoint->post_send(0, 1, from, 2), Post::accepted);
+  ASSERT_TRUE(bench.reach([&] { return other.poll(), bench.ended(1); }));
+  EXPECT_EQ(bench.ending(1), Outcome::done) << bench.endpoint->error().message();
+  EXPECT_EQ(into, from);
+}
+
+TEST(TcpConnections, TheSoftLimitOnFilesKeepsNobodyOut) {
+  Bench bench(1);
+  const auto address = net::SocketAddress::parse(bench.endpoint->address().substr(4));
+  bool greeted = false;
+  std::shared_ptr<void> shake;
+  const auto guard = net::connect(bench.loop, *address, 30s, [&](auto result) {
+    HandshakeOptions hello = hello_of(0);
+    hello.initiator = true;
+    if (result) shake = handshake(bench.loop, std::move(*result), hello, [&](auto met) { greeted = bool(met.stream); });
+  });
+  const NoMoreFilesForNow none;  // the one that comes has its own
+  EXPECT_TRUE(bench.reach([&] { return greeted || !bench.notes.empty(); }));
+  EXPECT_TRUE(greeted);
+  EXPECT_TRUE(bench.notes.empty()) << bench.notes[0];
+}
+
+void dial_without_files() {
   EndpointOptions options = options_of(0);
   options.world_size = 40;  // connects at the first post
   Bench bench(options);
   Bench other(1);
   for (const Rank peer : {1, 2}) ASSERT_TRUE(bench.endpoint->add_peer(peer, other.endpoint->address()).ok());
   Bytes into(10);
-  {
-    const NoMoreFiles none;
-    for (const Rank peer : {1, 2})
-      ASSERT_EQ(bench.endpoint->post_recv(peer, 1, into, static_cast<std::uint64_t>(peer)), Post::accepted);
-    ASSERT_TRUE(bench.reach([&] { return bench.ended(1) && bench.ended(2); }));
-  }
+  no_more_files();
+  for (const Rank peer : {1, 2})
+    ASSERT_EQ(bench.endpoint->post_recv(peer, 1, into, static_cast<std::uint64_t>(peer)), Post::accepted);
+  ASSERT_TRUE(bench.reach([&] { return bench.ended(1) && bench.ended(2); }));
   const Status why = bench.endpoint->error();
   EXPECT_EQ(why.code(), ErrorCode::unavailable);
   EXPECT_NE(why.message().find("ulimit -n"), std::string::npos) << why.message();
   EXPECT_EQ(why.context().rank, -1);
 }
 
-TEST(TcpConnections, WithoutFilesForWhoComesThisRankWarns) {
+TEST(TcpConnections, WithoutFilesForThemThisRankIsAtFaultAndNoPeer) {
+  EXPECT_EXIT((dial_without_files(), end_child()), testing::ExitedWithCode(0), "");
+}
+
+void be_dialed_without_files() {
   Bench bench(1);
   const auto address = net::SocketAddress::parse(bench.endpoint->address().substr(4));
   const auto guard = net::connect(bench.loop, *address, 30s, [](auto) {});
-  {
-    const NoMoreFiles none;
-    ASSERT_TRUE(bench.reach([&] { return !bench.notes.empty(); }));
-    for (int polls = 0; polls < 1000; ++polls) bench.poll();
-  }
+  no_more_files();
+  ASSERT_TRUE(bench.reach([&] { return !bench.notes.empty(); }));
+  for (int polls = 0; polls < 1000; ++polls) bench.poll();
   ASSERT_EQ(bench.notes.size(), 1u) << "not at every poll";
   EXPECT_NE(bench.notes[0].find("cannot be accepted"), std::string::npos) << bench.notes[0];
   EXPECT_NE(bench.notes[0].find("ulimit -n"), std::string::npos) << bench.notes[0];
+}
+
+TEST(TcpConnections, WithoutFilesForWhoComesThisRankWarns) {
+  EXPECT_EXIT((be_dialed_without_files(), end_child()), testing::ExitedWithCode(0), "");
 }
 
 TEST(TcpConnections, ARankThatWasDisconnectedIsToldSo) {

@@ -67,7 +67,7 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
  private:
   void accept_some() {
     for (int i = 0; i < kAcceptsPerTurn && handle_.is_open(); ++i) {
-      const int taken = ::accept4(handle_.native_handle(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+      const int taken = accept_connection(handle_.native_handle());
       if (taken >= 0) {
         trouble_.clear();
         if (auto stream = adopt(loop_, taken)) accepted_(std::move(stream));

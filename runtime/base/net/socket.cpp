@@ -12,6 +12,8 @@
 #include <sstream>
 #include <system_error>
 
+#include "runtime/base/file_limit.hpp"
+
 namespace fabring::net {
 
 Result<RawAddress> to_raw(const SocketAddress& address) {
@@ -52,7 +54,21 @@ SocketAddress from_raw(const RawAddress& raw) {
   return {host, ntohs(v6->sin6_port)};
 }
 
-int open_socket(int family) { return ::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP); }
+int open_socket(int family) {
+  const auto open = [family] { return ::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP); };
+  const int fd = open();
+  if (fd >= 0 || errno != EMFILE) return fd;
+  raise_file_limit();
+  return open();
+}
+
+int accept_connection(int listener) {
+  const auto accept = [listener] { return ::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC); };
+  const int fd = accept();
+  if (fd >= 0 || errno != EMFILE) return fd;
+  raise_file_limit();
+  return accept();
+}
 
 void set_stream_options(int fd) {
   const auto set = [fd](int level, int option, int value) { ::setsockopt(fd, level, option, &value, sizeof(value)); };

@@ -40,10 +40,15 @@ inline constexpr Slot way_mask = 0xf0000000;
 inline constexpr Slot slot_on_way(Slot number, unsigned way) { return (number & ~way_mask) | way << 28; }
 inline constexpr unsigned way_of(Slot slot) { return slot >> 28; }
 
+/// The first numbers are standing: a receive there is posted for as long as there is a peer, and again at once when
+/// something came. Those from here on wait for a message that was asked for.
+inline constexpr Slot first_granted_number = 68;
+
 /// The last eight numbers are quiet: a receive there waits for nothing in particular. When the peer has finished
 /// sending it completes as aborted, where any other would be lost.
 inline constexpr Slot first_quiet_number = 0x0ffffff8;
 inline constexpr bool is_quiet(Slot slot) { return (slot & ~way_mask) >= first_quiet_number; }
+inline constexpr bool is_standing(Slot slot) { return (slot & ~way_mask) < first_granted_number || is_quiet(slot); }
 
 /// An ordinary answer, not an error: `again` means no room now (or not yet connected); poll and post again later.
 /// `lent`: accepted, and the peer reads the bytes where they lie; until the completion nobody but that peer may change

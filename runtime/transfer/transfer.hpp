@@ -64,7 +64,8 @@ enum class Arrival : std::uint8_t { comes, comes_cold, may_stay, or_ticket, by_t
 class Transfer {
  public:
   static constexpr std::uint32_t eager_slots = fabring::eager_slots;
-  static constexpr Slot first_granted_slot = first_landing_slot + most_landings;
+  static constexpr Slot first_granted_slot = first_granted_number;
+  static_assert(first_landing_slot + most_landings <= first_granted_slot);
 
   Transfer(Endpoint& endpoint, Rank self, int world_size, TransferListener& listener, const ParcelRules& parcels = {});
   ~Transfer();

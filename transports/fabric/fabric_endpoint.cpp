@@ -145,7 +145,7 @@ Post FabricEndpoint::post_send(Rank rank, Slot slot, std::span<const std::byte> 
   const std::uint64_t tag = tag_of(job_nonce_, self_, slot);
   Operation& operation = operations_.acquire(OperationKind::send, context, &peer);
   void* local = descriptor_for(operation, from);
-  if (const Status locked = lock(operation, from, local); !locked.ok())
+  if (const Status locked = lock(operation, from, false, local); !locked.ok())
     return not_locked(operation, locked, from.size(), context);
   const ssize_t rc =
       lengthens_headers_ && from.size() >= long_message_bytes
@@ -168,7 +168,7 @@ Post FabricEndpoint::post_recv(Rank rank, Slot slot, std::span<std::byte> into, 
   const std::uint64_t tag = tag_of(job_nonce_, peer.rank, slot);
   Operation& operation = operations_.acquire(OperationKind::receive, context, &peer);
   void* local = descriptor_for(operation, into);
-  if (const Status locked = lock(operation, into, local); !locked.ok())
+  if (const Status locked = lock(operation, into, is_standing(slot), local); !locked.ok())
     return not_locked(operation, locked, into.size(), context);
   const fi_addr_t from = domain_->directs_receives() ? peer.address : FI_ADDR_UNSPEC;
   const ssize_t rc = fi_trecv(peer.endpoint, into.data(), into.size(), local, from, tag, 0, &operation);
@@ -179,16 +179,18 @@ Post FabricEndpoint::post_recv(Rank rank, Slot slot, std::span<std::byte> into, 
   return complete_now(peer.end, context);
 }
 
-Status FabricEndpoint::lock(Operation& operation, std::span<const std::byte> bytes, void*& local) {
+// `stays`: until the peer goes, as what is always posted for it is posted again at once.
+Status FabricEndpoint::lock(Operation& operation, std::span<const std::byte> bytes, bool stays, void*& local) {
   if (operation.device) return {};
-  FABRING_TRY(domain_->register_memory(bytes.data(), bytes.size(), operation.registration));
-  operation.registered = bytes.size();
-  if (operation.registration) local = fi_mr_desc(operation.registration.get());
+  RegistrationHandle registration;
+  FABRING_TRY(domain_->register_memory(bytes.data(), bytes.size(), registration));
+  if (registration) local = fi_mr_desc(registration.get());
+  operation.locked.hold(std::move(registration), stays ? 0 : bytes.size());
   if (bytes.size() >= short_bytes_) short_since_ = Time{0};  // that less can be locked says nothing
   return {};
 }
 
-// Memory that is short now may be there when something ends. Where nothing of ours holds any it will not be.
+// Memory that is short now may be there when something ends. Where nothing of this process is to end it will not be.
 Post FabricEndpoint::not_locked(Operation& operation, const Status& why, std::size_t bytes, std::uint64_t context) {
   const Peer& peer = *operation.peer;
   operations_.release(operation);
@@ -199,7 +201,7 @@ Post FabricEndpoint::not_locked(Operation& operation, const Status& why, std::si
                                               : ""));
   if (is_short) {
     if (note_ && !std::exchange(noted_short_, true)) note_(told.message() + "; waiting until some is given back");
-    const bool others = holds_locked_memory();
+    const bool others = LockedMemory::passing_bytes() > 0;
     const Time time = now();
     // What failed long ago and was not tried again since was another shortage.
     const bool another = time - std::exchange(short_last_, time) > patience_ / 2;
@@ -210,14 +212,6 @@ Post FabricEndpoint::not_locked(Operation& operation, const Status& why, std::si
   }
   fail(told);
   return complete_now(peer.end, context);
-}
-
-// Receives of small messages are always posted, and hold little.
-bool FabricEndpoint::holds_locked_memory() const {
-  for (const Peer& peer : peers_)
-    for (const Operation* one = peer.live.first(); one; one = one->next)
-      if (one->registration && (one->kind == OperationKind::send || one->registered >= long_message_bytes)) return true;
-  return false;
 }
 
 Post FabricEndpoint::accepted(Peer& peer, Operation& operation) {
@@ -331,7 +325,7 @@ void FabricEndpoint::complete_all(Peer& peer) {
     peer.live.remove(*operation);
     // Not released: the queue may still hold an entry that names it.
     operation->live = false;
-    operation->registration.reset();
+    operation->locked.reset();
     operation->device.reset();
     if (operation->kind == OperationKind::send || operation->kind == OperationKind::receive ||
         operation->kind == OperationKind::flush)

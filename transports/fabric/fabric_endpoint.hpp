@@ -80,9 +80,8 @@ class FabricEndpoint final : public Endpoint {
   Post not_accepted(Peer& peer, Operation* operation, ssize_t rc, std::uint64_t context);
   Post complete_now(Outcome outcome, std::uint64_t context);
   /// What to pass with a post of memory of the host, once it is registered where the provider wants that.
-  Status lock(Operation& operation, std::span<const std::byte> bytes, void*& local);
+  Status lock(Operation& operation, std::span<const std::byte> bytes, bool stays, void*& local);
   Post not_locked(Operation& operation, const Status& why, std::size_t bytes, std::uint64_t context);
-  bool holds_locked_memory() const;
 
   // Completing.
   void deliver(const Completion& completion);
@@ -149,7 +148,7 @@ class FabricEndpoint final : public Endpoint {
   std::span<Completion> sink_;  // the caller's room while it polls
   std::size_t sunk_ = 0;
   std::atomic<bool> woken_{false};
-  Time short_since_{0};          // no memory could be locked since then, and nothing holds any; 0: it can
+  Time short_since_{0};          // no memory could be locked since then, and none passes; 0: it can
   Time short_last_{0};           // the last time that it could not
   std::size_t short_bytes_ = 0;  // as much could not be
   bool noted_short_ = false;

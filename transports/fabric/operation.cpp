@@ -31,7 +31,7 @@ Operation& OperationPool::acquire(OperationKind kind, std::uint64_t context, Pee
 }
 
 void OperationPool::release(Operation& operation) {
-  operation.registration.reset();
+  operation.locked.reset();
   operation.device.reset();
   operation.live = false;
   free_.push_back(&operation);

@@ -12,6 +12,7 @@
 
 #include "transports/fabric/device_registrations.hpp"
 #include "transports/fabric/handles.hpp"
+#include "transports/fabric/locked_memory.hpp"
 
 namespace fabring::fabric {
 
@@ -26,11 +27,10 @@ struct Operation {
   Peer* peer = nullptr;       ///< null: a receive for introductions from anyone
   Operation* previous = nullptr;
   Operation* next = nullptr;
-  RegistrationHandle registration;                   ///< where the provider wants local memory registered
+  LockedMemory locked;                               ///< where the provider wants local memory registered
   std::shared_ptr<const DeviceRegistration> device;  ///< of memory of a GPU; null: the host's
   const std::byte* at = nullptr;                     ///< receives into memory of a GPU: where
   std::size_t received = 0;                          ///< flush
-  std::size_t registered = 0;                        ///< bytes of `registration`
   OperationKind kind = OperationKind::send;
   bool live = false;  ///< accepted and not completed to the caller
 };

@@ -102,6 +102,8 @@ TEST_F(FabricQueue, SendsThatNeverEndToAPeerThatIsGivenUpEndWithTheEndpoint) {
 
 TEST_F(FabricQueue, MemoryThatCanNeverBeLockedFailsTheEndpointAndSaysWhy) {
   wait_for_both();
+  std::vector<std::byte> landing(1 << 20);  // posted for as long as there is a peer
+  ASSERT_TRUE(world_.receive(0, 1, 2, landing, 3));
   made_up::control().answer_to_locking = -FI_ENOMEM;
   EXPECT_EQ(world_[0].endpoint->post_send(1, 7, one_, 10), Post::again) << "it may be short for a moment";
   ASSERT_EQ(notes_.size(), 1u);
@@ -131,7 +133,7 @@ TEST_F(FabricQueue, ReceivesOfNothingDoNotProlongThePatienceWithMemoryThatCannot
 
 TEST_F(FabricQueue, MemoryThatIsShortWhileOursIsUnderWayIsWaitedFor) {
   std::vector<std::byte> large(1 << 20);
-  ASSERT_TRUE(world_.receive(0, 1, 1, large, 1));
+  ASSERT_TRUE(world_.receive(0, 1, first_granted_number, large, 1));
   made_up::control().answer_to_locking = -FI_ENOSPC;
   const auto end = Steady::now() + 150ms;
   while (Steady::now() < end) {
@@ -141,6 +143,28 @@ TEST_F(FabricQueue, MemoryThatIsShortWhileOursIsUnderWayIsWaitedFor) {
   EXPECT_TRUE(world_[0].endpoint->error().ok()) << world_[0].endpoint->error().message();
   made_up::control().answer_to_locking = 0;
   EXPECT_EQ(world_[0].endpoint->post_recv(2, 1, two_, 2), Post::accepted);
+}
+
+// The limit is the process's: of several cards each has an endpoint, and each engine its own.
+TEST_F(FabricQueue, SoIsMemoryThatIsShortWhileThatOfAnotherEndpointIsUnderWay) {
+  for (const std::size_t bytes : {std::size_t{1} << 20, std::size_t{32} << 10}) {
+    const auto number = first_granted_number + static_cast<Slot>(bytes);
+    std::vector<std::byte> from(bytes), granted(bytes);
+    ASSERT_TRUE(world_.receive(1, 2, number, granted, bytes));
+    made_up::control().answer_to_locking = -FI_ENOMEM;
+    const auto end = Steady::now() + 150ms;
+    while (Steady::now() < end) {
+      ASSERT_EQ(world_[0].endpoint->post_send(1, number, one_, bytes), Post::again) << bytes;
+      world_[0].poll();
+    }
+    EXPECT_TRUE(world_[0].endpoint->error().ok()) << world_[0].endpoint->error().message();
+    made_up::control().answer_to_locking = 0;
+    ASSERT_TRUE(world_.send(2, 1, number, from, bytes));
+    ASSERT_TRUE(world_.until([&] { return world_[1].has(bytes) && world_[2].has(bytes); }));
+  }
+  made_up::control().answer_to_locking = -FI_ENOMEM;
+  ASSERT_TRUE(world_.post([&] { return world_[0].endpoint->post_send(1, 7, one_, 10); })) << "nothing is under way now";
+  EXPECT_EQ(world_[0].endpoint->error().code(), ErrorCode::out_of_memory);
 }
 
 TEST_F(FabricQueue, AnyOtherReasonNotToRegisterFailsTheEndpointAtOnce) {

@@ -65,6 +65,14 @@ TEST(Explanations, LinesOfLogsAreRecognised) {
       {"NVRM: Xid (PCI:0000:10:00): 79, GPU has fallen off the bus", "GPU reported"},
       {"OSError: [Errno 24] Too many open files", "open files"},
       {"fi_getinfo: -61 (No data available)", "No provider"},
+      {"peer_lost: allreduce #1 on 'world': no connection to rank 1: 10.0.0.2:4711: no answer for 30.0 s "
+       "(FABRING_SILENCE_TIMEOUT): a firewall, a cable, or cards that do not reach each other",
+       "lost on the way"},
+      {"still waiting: no data connection yet: last error: cannot connect to 10.0.0.2:4711: no answer for 20000 ms",
+       "lost on the way"},
+      {"peer_lost: card eth1 of host a to card eth1 of rank 1 on host b: nothing came through for 30.0 s, while other "
+       "cards of the two hosts reach each other: look at this card, or leave it out with FABRING_INTERFACE=^eth1",
+       "lost on the way"},
       {"invalid_argument: no rank: nothing in the environment says which rank this process is; start it with ...",
        "by no launcher"},
       {"invalid_argument: FABRING_TRANPORT is set in the environment but is not a setting of Fabring", "none"},
@@ -115,7 +123,8 @@ TEST(Explanations, WordsOfOthersThatLookLikeOurCodesAreNotOurs) {
        {"RuntimeError: size mismatch: got 3", "UNAVAILABLE: failed to connect to all addresses",
         "grpc: 14 UNAVAILABLE: socket closed", "jaxlib.xla_extension.XlaRuntimeError: INTERNAL: ptxas exited with 1",
         "tensorflow.python.framework.errors_impl.InvalidArgumentError: shapes do not fit",
-        "CUDA_ERROR_OUT_OF_MEMORY: none left", "http: request timeout: no answer"})
+        "CUDA_ERROR_OUT_OF_MEMORY: none left", "http: request timeout: no answer",
+        "fabring r0 info: rank 1 (host a) uses read-timeout: 30, http.timeout: 5 and idle_timeout: 9"})
     for (const Explanation* entry : explain_text(line)) EXPECT_NE(entry->source, "Fabring") << line;
 }
 
@@ -127,7 +136,9 @@ TEST(Explanations, CodesOfOursAreKnownBehindWhatProgramsPutBeforeThem) {
         "torch.distributed.DistBackendError: fabring: timeout: allreduce #3",
         "12:01:07 step 17 failed: timeout: allreduce #3 on 'world'",
         "2026-11-27 12:01:07,123 timeout: not all ranks came", "2026/11/27 12:01:07 [3] timeout: not all ranks came",
-        "trainer-0  | timeout: allreduce #3 on 'world'"}) {
+        "trainer-0  | timeout: allreduce #3 on 'world'", R"({"log":"timeout: allreduce #3 on 'world': rank 2"})",
+        R"(level=error msg="timeout: allreduce #3 on 'world': rank 2 has not called it")",
+        "ERROR:root:timeout: allreduce #3 on 'world'", "(timeout: allreduce #3 on 'world')"}) {
     // As the launcher passes them on, and as they then stand in the log of a container.
     for (const bool tag : {false, true})
       for (const bool timestamp : {false, true})

@@ -69,6 +69,17 @@ constexpr Explanation all_explanations[] = {
      "^device_error:|fabring.errors.deviceerror:", "A GPU failed, or a buffer is not the memory of a GPU it should be.",
      "an earlier kernel of the program on that GPU failed\nthe buffer was freed, or belongs to another process",
      "CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer shows the kernel\nnvidia-smi for Xid errors"},
+    {"Fabring", "",
+     "no answer+(fabring_silence_timeout)|cannot connect to +: no answer for |nothing came through "
+     "for+fabring_interface",
+     "Packets to that address, or their answers, are lost on the way: its kernel would answer whatever its processes "
+     "do.",
+     "a firewall or a security group lets through the port of rank 0 and not those of the data\na card, a cable or a "
+     "network that does not reach the other host\nthe rank is busy, and more connections wait for it than its host "
+     "keeps "
+     "(net.core.somaxconn)",
+     "fabring doctor net on all hosts names the pairs that do not reach each other, and the ports\nFABRING_INTERFACE "
+     "chooses the cards\nsysctl -w net.core.somaxconn=4096"},
     {"Fabring", "", "no rank: nothing in the environment", "The program was started by no launcher.",
      "it was started by itself, or through something that does not hand the environment on (sudo, ssh, docker run)",
      "fabring run -n 4 -- PROGRAM, torchrun, srun or mpirun; or FABRING_RANK, FABRING_WORLD_SIZE and "

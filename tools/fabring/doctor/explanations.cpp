@@ -61,16 +61,20 @@ std::size_t after_front(std::string_view line, std::string_view small) {
   }
 }
 
-// A code of ours is in small letters, and a program that prints it behind words of its own prints our text with it.
+bool is_of_a_word(char letter) {
+  return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') || (letter >= '0' && letter <= '9') ||
+         letter == '_' || letter == '-' || letter == '.';
+}
+
+// A code of ours is in small letters, and a program that prints it behind words of its own prints our text with it:
+// behind a blank, a colon, or the quote of a log in JSON.
 bool has_code(std::string_view line, std::string_view small, std::string_view code) {
   if (line.find(code) == std::string_view::npos) return false;
   const auto contains = [&](std::string_view part) { return small.find(part) != std::string_view::npos; };
   const bool ours = contains("fabring") || contains(" (host ") || (contains(" #") && contains(" on '"));
   const std::size_t front = after_front(line, small);
   for (std::size_t at = line.find(code); at != std::string_view::npos; at = line.find(code, at + 1)) {
-    const std::string_view before = line.substr(0, at);
-    if (ours && (before.ends_with(' ') || before.ends_with('\t'))) return true;
-    if (at == front) return true;
+    if (at == front || (ours && (at == 0 || !is_of_a_word(line[at - 1])))) return true;
   }
   return false;
 }

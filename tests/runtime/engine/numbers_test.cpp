@@ -15,11 +15,22 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::uint32_t soon_over = 0xfffffffa;
+constexpr std::array<Rank, 2> both_ranks{0, 1};
+constexpr std::array<Rank, 1> rank_0_alone{0};
+
+Config timeout_of(std::chrono::seconds timeout) {
+  Config config;
+  config.timeout = timeout;
+  return config;
+}
+
+Status add_ones(Communicator& group, int& sum) {
+  int one = 1;
+  return group.allreduce(&one, &sum, 1, DataType::int32, ReduceOp::sum);
+}
 
 void count_past_the_last_number(std::size_t count, bool async) {
-  Config config;
-  config.timeout = 20s;
-  ThreadWorld world(2, config, ThreadWorld::Over::shm);
+  ThreadWorld world(2, timeout_of(20s), ThreadWorld::Over::shm);
   for (Rank rank = 0; rank < 2; ++rank) world.engine(rank).world()->last_sequence.store(soon_over);
   world.run([&](Rank rank, Communicator all) {
     std::vector<float> in(count, 1.F + static_cast<float>(rank)), out(count);
@@ -106,17 +117,14 @@ TEST(Numbers, of_communicators_that_threads_split_at_once_differ) {
 // All that a rank may send ahead of time, on more communicators than one.
 TEST(Numbers, of_communicators_that_are_made_late_keep_what_came_for_them) {
   constexpr int groups = 40, calls = 120;
-  Config config;
-  config.timeout = 20s;
-  ThreadWorld world(2, config, ThreadWorld::Over::shm);
+  ThreadWorld world(2, timeout_of(20s), ThreadWorld::Over::shm);
   world.run([&](Rank rank, Communicator all) {
-    const std::array<Rank, 2> both{0, 1};
     std::vector<int> values(groups * calls, rank == 1 ? 7 : 0);
     std::vector<Communicator> made;
     std::vector<Work> works;
     const auto begin = [&] {
       for (std::size_t group = 0; group < groups; ++group) {
-        made.push_back(*all.subgroup(both, static_cast<std::uint32_t>(group)));
+        made.push_back(*all.subgroup(both_ranks, static_cast<std::uint32_t>(group)));
         for (std::size_t call = 0; call < calls; ++call) {
           int* const value = &values[group * calls + call];
           works.push_back(made.back().start(Operation::broadcast(value, value, 1, DataType::int32, 1)));
@@ -139,9 +147,7 @@ TEST(Numbers, of_communicators_that_are_made_late_keep_what_came_for_them) {
 // What is on its way for the earlier group of a number would reach the later one. Groups without a common rank have
 // nothing on their way to each other.
 TEST(Numbers, of_subgroups_serve_a_rank_once) {
-  Config config;
-  config.timeout = 20s;
-  ThreadWorld world(4, config, ThreadWorld::Over::shm);
+  ThreadWorld world(4, timeout_of(20s), ThreadWorld::Over::shm);
   world.run([&](Rank rank, Communicator all) {
     const Rank other = rank ^ 1;
     const std::array<Rank, 2> pair{std::min(rank, other), std::max(rank, other)}, across{rank & 1, 2 + (rank & 1)};
@@ -171,32 +177,25 @@ TEST(Numbers, of_subgroups_serve_a_rank_once) {
 // The earlier group of that number may be one that nobody else ever heard of, or one that is long forgotten.
 TEST(Numbers, of_subgroups_that_are_refused_are_told_of_whatever_the_earlier_one_was) {
   for (const bool forgotten : {false, true}) {
-    Config config;
-    config.timeout = 60s;
-    ThreadWorld world(2, config);
+    ThreadWorld world(2, timeout_of(60s));
     world.run([&](Rank rank, Communicator all) {
-      const std::array<Rank, 2> both{0, 1};
-      const std::array<Rank, 1> alone{0};
-      const auto sum_on = [](Communicator& group) {
-        int one = 1, sum = 0;
-        return group.allreduce(&one, &sum, 1, DataType::int32, ReduceOp::sum);
-      };
       if (rank == 1) {
         const auto began = std::chrono::steady_clock::now();
-        Communicator group = *all.subgroup(both, 5);
-        const Status status = sum_on(group);
+        Communicator group = *all.subgroup(both_ranks, 5);
+        int sum = 0;
+        const Status status = add_ones(group, sum);
         EXPECT_EQ(status.code(), ErrorCode::mismatch) << status.to_string();
         EXPECT_EQ(status.context().rank, 0) << status.to_string();
         EXPECT_NE(status.message().find("the number 5 was given to an earlier one"), std::string::npos)
             << status.message();
         EXPECT_LT(std::chrono::steady_clock::now() - began, 30s);
       } else {
-        Communicator own = *all.subgroup(alone, 5);
+        Communicator own = *all.subgroup(rank_0_alone, 5);
         if (forgotten) {
           own = {};
-          for (std::uint32_t i = 0; i < SubgroupLists::most_gone + 2; ++i) (void)all.subgroup(alone, 100 + i);
+          for (std::uint32_t i = 0; i < SubgroupLists::most_gone + 2; ++i) (void)all.subgroup(rank_0_alone, 100 + i);
         }
-        const auto again = all.subgroup(both, 5);
+        const auto again = all.subgroup(both_ranks, 5);
         ASSERT_FALSE(again);
         EXPECT_EQ(again.error().code(), ErrorCode::invalid_argument) << again.error().to_string();
       }
@@ -206,22 +205,18 @@ TEST(Numbers, of_subgroups_that_are_refused_are_told_of_whatever_the_earlier_one
 }
 
 TEST(Numbers, of_subgroups_do_not_end_a_group_of_one_when_others_are_refused_it) {
-  Config config;
-  config.timeout = 60s;
-  ThreadWorld world(2, config);
+  ThreadWorld world(2, timeout_of(60s));
   world.run([&](Rank rank, Communicator all) {
-    const std::array<Rank, 2> both{0, 1};
-    const std::array<Rank, 1> alone{0};
-    int one = 1, sum = 0;
+    int sum = 0;
     if (rank == 0) {
-      Communicator own = *all.subgroup(alone, 5);
-      EXPECT_FALSE(all.subgroup(both, 5));
+      Communicator own = *all.subgroup(rank_0_alone, 5);
+      EXPECT_FALSE(all.subgroup(both_ranks, 5));
       EXPECT_TRUE(all.barrier().ok());  // the other has heard
-      EXPECT_TRUE(own.allreduce(&one, &sum, 1, DataType::int32, ReduceOp::sum).ok());
+      EXPECT_TRUE(add_ones(own, sum).ok());
       EXPECT_EQ(sum, 1);
     } else {
-      Communicator group = *all.subgroup(both, 5);
-      const Status status = group.allreduce(&one, &sum, 1, DataType::int32, ReduceOp::sum);
+      Communicator group = *all.subgroup(both_ranks, 5);
+      const Status status = add_ones(group, sum);
       EXPECT_EQ(status.code(), ErrorCode::mismatch) << status.to_string();
       EXPECT_TRUE(all.barrier().ok());
     }

@@ -126,6 +126,10 @@ Result<StoreMeeting> decode_store_meeting(std::string_view value) {
                 "same keys");
 }
 
+bool is_failed_meeting(std::string_view value) {
+  return value.starts_with(failed) && decode_status(value.substr(1)).has_value();
+}
+
 Status failed_start() { return Status(ErrorCode::peer_lost, "its start has failed: look at its output"); }
 
 ErrorContext about(Rank rank, std::string host) {

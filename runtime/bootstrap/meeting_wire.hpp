@@ -75,6 +75,8 @@ std::optional<Status> decode_status(std::string_view payload);
 std::optional<std::string> decode_text(std::string_view payload);
 /// Errors: why it did not take place, as rank 0 says; mismatch if the store has something else.
 Result<StoreMeeting> decode_store_meeting(std::string_view value);
+/// Is it rank 0's word that it did not take place?
+bool is_failed_meeting(std::string_view value);
 
 /// What others are told of a rank that went without a word why.
 Status failed_start();

@@ -51,7 +51,8 @@ Result<std::string> look_until(Store& store, const std::string& key, SteadyTime 
 
 std::string join_key(Rank rank) { return fmt::format("join/{}", rank); }
 
-/// Where the first rank whose start fails after the meeting says so. Of two at once one may not be heard.
+/// Where the first rank whose start fails once it has said that it is there says so. Of two at once one may not be
+/// heard.
 constexpr const char* failed_key = "failed";
 
 void publish_failure(Store& store, Rank self, const Status& why) {
@@ -60,6 +61,16 @@ void publish_failure(Store& store, Rank self, const Status& why) {
       fmt::format("rank {} (host {}, pid {}) gave up: {}", self, host_name(), ::getpid(), why.message());
   (void)store.put(failed_key,
                   meeting::encode(Status(why.code(), text.substr(0, most_reason_bytes), meeting::blamed(why, self))));
+}
+
+/// What a rank has published there, or why the store cannot say; ok: nothing.
+Status published_failure(Store& store) {
+  const auto told = store.get(failed_key, 0ns);
+  if (!told) return told.error().code() == ErrorCode::timeout ? Status() : told.error();
+  if (const auto status = meeting::decode_status(*told)) return *status;
+  return Status(ErrorCode::mismatch,
+                "what the store has for a rank that failed cannot be read: another version, or another program that "
+                "uses the same keys");
 }
 
 class StoreBootstrap final : public Bootstrap {
@@ -79,15 +90,9 @@ class StoreBootstrap final : public Bootstrap {
   Status failure() override {
     const SteadyTime now = std::chrono::steady_clock::now();
     if (!failure_.ok() || now < next_look_) return failure_;
-    auto told = store_.get(failed_key, 0ns);
+    failure_ = published_failure(store_);
     next_look_ = std::chrono::steady_clock::now() + pause_;
     pause_ = std::min<std::chrono::milliseconds>(2 * pause_, longest_pause);
-    if (!told) return told.error().code() == ErrorCode::timeout ? Status() : failure_ = told.error();
-    const auto status = meeting::decode_status(*told);
-    failure_ = status ? *status
-                      : Status(ErrorCode::mismatch,
-                               "what the store has for a rank that failed cannot be read: another "
-                               "version, or another program that uses the same keys");
     return failure_;
   }
   void give_up(const Status& why) override {
@@ -185,7 +190,7 @@ Result<Joins> read_joins(const Config& config, Store& store, const std::string& 
                 context);
 }
 
-/// What rank 0 publishes.
+/// What rank 0 publishes. Who keeps it from that is not known here: the error is about no rank.
 Result<std::string> read_meeting(const Config& config, Store& store, Wait wait) {
   const SteadyTime end = wait.deadline + time_for_bad_news;
   for (;;) {
@@ -199,9 +204,10 @@ Result<std::string> read_meeting(const Config& config, Store& store, Wait wait) 
                     config.world_size));
   }
   return Status(ErrorCode::timeout,
-                fmt::format("rank 0 did not come within {} (FABRING_RENDEZVOUS_TIMEOUT), or died; look at its output",
-                            duration_text(config.rendezvous_timeout)),
-                meeting::about(0));
+                fmt::format("rank 0 of {} did not say in the store of the framework within {} "
+                            "(FABRING_RENDEZVOUS_TIMEOUT) that all have come: its log says who has not, or it has not "
+                            "come itself",
+                            config.world_size, duration_text(config.rendezvous_timeout)));
 }
 
 /// What master_addr names, as this host resolves it; none if it is empty or does not resolve soon.
@@ -235,7 +241,34 @@ Result<StoreMeeting> hold_meeting(const Config& config, Store& store, const std:
       choose_interface(*addresses, {config.interface, joins->one_host, own_address(config, *joins, wait.deadline)});
   if (!choice) return choice.error();
   meeting.master = choice->chosen.address;
+  FABRING_TRY(published_failure(store));  // who came early may have given up before the last one came
   return meeting;
+}
+
+struct Joined {
+  StoreMeeting meeting;
+  std::string address;  ///< of this rank
+};
+
+/// The part of a rank other than 0 once it has said that it is there: if it gives up, the others hear so, but for what
+/// rank 0 has told them itself.
+Result<Joined> join_meeting(const Config& config, Store& store, const Wait& wait) {
+  const auto give_up = [&](const Status& why) {
+    publish_failure(store, config.rank, why);
+    return why;
+  };
+  const auto value = read_meeting(config, store, wait);
+  if (!value) return give_up(value.error());
+  auto meeting = meeting::decode_store_meeting(*value);
+  if (!meeting) return meeting::is_failed_meeting(*value) ? meeting.error() : give_up(meeting.error());
+  std::string address = source_address_towards(meeting->master);
+  if (address.empty())
+    return give_up(Status(
+        ErrorCode::unavailable,
+        fmt::format("this host ({}) has no route to {}, the address of rank 0; set FABRING_INTERFACE on rank 0 to an "
+                    "interface that all hosts reach",
+                    host_name(), meeting->master)));
+  return Joined{std::move(*meeting), std::move(address)};
 }
 
 }  // namespace
@@ -249,7 +282,7 @@ Result<std::unique_ptr<Bootstrap>> meet_by_store(const Config& config, Store& st
     auto meeting = hold_meeting(config, store, fingerprint, wait);
     if (!meeting) {
       const Status& why = meeting.error();
-      const Status shortened(why.code(), "rank 0: " + why.message().substr(0, most_reason_bytes));
+      const Status shortened(why.code(), "rank 0: " + why.message().substr(0, most_reason_bytes), why.context());
       (void)store.put("meeting", meeting::encode_failed_meeting(shortened));
       return why;
     }
@@ -261,21 +294,11 @@ Result<std::unique_ptr<Bootstrap>> meet_by_store(const Config& config, Store& st
   const meeting::Join self{fingerprint, host_name(), static_cast<std::uint32_t>(::getpid()),
                            reachable_elsewhere(named_addresses(config, wait.deadline))};
   FABRING_TRY(store.put(join_key(config.rank), meeting::encode(self)));
-  auto value = read_meeting(config, store, wait);
-  if (!value) return value.error();
-  auto meeting = meeting::decode_store_meeting(*value);
-  if (!meeting) return meeting.error();
-  std::string address = source_address_towards(meeting->master);
-  if (address.empty()) {
-    Status why(ErrorCode::unavailable,
-               fmt::format("this host ({}) has no route to {}, the address of rank 0; set FABRING_INTERFACE on rank 0 "
-                           "to an interface that all hosts reach",
-                           host_name(), meeting->master));
-    publish_failure(store, config.rank, why);
-    return why;
-  }
+  // From here on rank 0 takes this rank for one that is there.
+  auto joined = join_meeting(config, store, wait);
+  if (!joined) return joined.error();
   return std::unique_ptr<Bootstrap>(
-      std::make_unique<StoreBootstrap>(store, config.rank, std::move(*meeting), std::move(address)));
+      std::make_unique<StoreBootstrap>(store, config.rank, std::move(joined->meeting), std::move(joined->address)));
 }
 
 }  // namespace fabring

@@ -2,7 +2,8 @@
 // Meeting by a store that the embedding framework hands us. Every rank says where it is; rank 0 reads what all have
 // said and publishes, once, what all need to know: the job's nonce, whether loopback is enough, and an address of rank
 // 0, by which the others find the interface that leads to it. Rank 0 reads n values, every other rank one.
-// One whose start fails after that says so there too; the others look for it about once a second while they start.
+// One whose start fails once it has said where it is says so there too; rank 0 looks for it before it publishes, the
+// others about once a second while they start.
 
 #include <chrono>
 #include <memory>
@@ -13,8 +14,9 @@
 namespace fabring {
 
 /// The store must outlive what is returned. Every `note_interval` of waiting is a warning naming those waited for.
-/// Errors: invalid_argument (no such rank), timeout (names the ranks that did
-/// not come within config.rendezvous_timeout), unavailable (no interface to use), mismatch (somebody else's values).
+/// Errors: invalid_argument (no such rank), timeout (on rank 0 it names the ranks that did not come within
+/// config.rendezvous_timeout), unavailable (no interface to use), mismatch (somebody else's values), and what made
+/// another rank give up.
 Result<std::unique_ptr<Bootstrap>> meet_by_store(const Config& config, Store& store, const Log& log,
                                                  std::chrono::milliseconds note_interval = std::chrono::seconds(5));
 

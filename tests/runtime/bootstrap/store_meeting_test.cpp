@@ -6,6 +6,7 @@
 
 #include <condition_variable>
 #include <cstdlib>
+#include <future>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -44,6 +45,14 @@ class MapStore final : public Store {
   int waits_in_vain = 0;  // c10d warns of each
 };
 
+Config one_of(int ranks, Rank rank, std::chrono::milliseconds timeout) {
+  Config config;
+  config.world_size = ranks;
+  config.rank = rank;
+  config.rendezvous_timeout = timeout;
+  return config;
+}
+
 /// Runs it in a thread with a network of its own; false where none can be made.
 bool with_two_interfaces(const std::function<void()>& test) {
   bool possible = false;
@@ -78,6 +87,7 @@ TEST(StoreMeeting, RankZeroTakesTheAddressThatRanksElsewhereResolveItsNameTo) {
       config.master_addr = own_view;
       auto met = meet_by_store(config, store, Log());
       ASSERT_TRUE(met) << met.error().message();
+      (*met)->finish();
       EXPECT_EQ((*met)->local_address(), meant) << own_view;
       const auto published = meeting::decode_store_meeting(store.values["meeting"]);
       ASSERT_TRUE(published);
@@ -105,18 +115,50 @@ TEST(StoreMeeting, WhoDoesNotComeIsNamedMeanwhileAndAtTheDeadline) {
 }
 
 TEST(StoreMeeting, ThatRankZeroDoesNotComeIsSaidMeanwhile) {
-  Config config;
-  config.rank = 1;
-  config.world_size = 2;
-  config.rendezvous_timeout = 300ms;
+  const Config config = one_of(2, 1, 300ms);
   MapStore store;
   std::string lines;
   const Log log(LogLevel::warning, 1, [&](LogLevel, std::string_view line) { lines.append(line).append("\n"); });
   const auto met = meet_by_store(config, store, log, 50ms);
   ASSERT_FALSE(met);
-  EXPECT_EQ(met.error().context().rank, 0);
+  EXPECT_EQ(met.error().context().rank, -1) << "another may be missing";
+  EXPECT_THAT(met.error().message(), HasSubstr("rank 0 of 2 did not say"));
   EXPECT_THAT(lines, HasSubstr("warning: still waiting for rank 0 of 2"));
   EXPECT_EQ(store.waits_in_vain, 0);
+}
+
+// Its word that it is there still stands in the store, where rank 0 finds it once the last one comes.
+TEST(StoreMeeting, ARankThatGaveUpBeforeAllHadComeEndsTheMeetingOfTheOthersAtOnce) {
+  MapStore store;
+  const auto meet = [&](Rank rank, std::chrono::milliseconds timeout) {
+    const auto met = meet_by_store(one_of(3, rank, timeout), store, Log());
+    return met ? Status() : met.error();
+  };
+  auto first = std::async(std::launch::async, meet, 0, 10s);
+  const Status impatient = meet(1, 300ms);
+  EXPECT_EQ(impatient.code(), ErrorCode::timeout);
+  EXPECT_EQ(impatient.context().rank, -1) << impatient.to_string();
+  EXPECT_THAT(impatient.message(), HasSubstr("its log says who has not, or it has not come itself"));
+  const auto came = std::chrono::steady_clock::now();
+  for (const Status& ended : {meet(2, 10s), first.get()}) {
+    EXPECT_EQ(ended.code(), ErrorCode::timeout) << ended.to_string();
+    EXPECT_EQ(ended.context().rank, 1) << ended.to_string();
+    EXPECT_THAT(ended.message(), HasSubstr("rank 1 (host"));
+    EXPECT_THAT(ended.message(), HasSubstr("gave up"));
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - came, 2s);
+}
+
+TEST(StoreMeeting, ARankThatCannotReadWhatRankZeroHasPutThereSaysSoButDoesNotRepeatRankZero) {
+  for (const bool legible : {false, true}) {
+    MapStore store;
+    store.values["meeting"] =
+        legible ? meeting::encode_failed_meeting(Status(ErrorCode::unavailable, "no interface")) : "of another program";
+    const auto met = meet_by_store(one_of(2, 1, 10s), store, Log());
+    ASSERT_FALSE(met);
+    EXPECT_EQ(met.error().code(), legible ? ErrorCode::unavailable : ErrorCode::mismatch);
+    EXPECT_EQ(store.values.contains("failed"), !legible);
+  }
 }
 
 struct StoreWorld {

@@ -24,8 +24,9 @@ class Log {
   void warning(std::string_view text) const { write(LogLevel::warning, text); }
   void info(std::string_view text) const { write(LogLevel::info, text); }
   void debug(std::string_view text) const { write(LogLevel::debug, text); }
-  /// From now on the calling thread drops the lines that stderr does not take at once, and cuts those that are longer
-  /// than a pipe takes in one piece. The next line of any thread says how many were dropped.
+  /// From now on the calling thread drops the lines that stderr does not take at once, of one that a terminal takes a
+  /// part of the rest, and cuts those that are longer than a pipe takes in one piece. The next line of any thread says
+  /// how many were dropped.
   static void never_wait();
   /// May lines of the calling thread wait?
   static bool may_wait();

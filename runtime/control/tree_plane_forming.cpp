@@ -85,6 +85,10 @@ Result<net::SocketAddress> TreePlane::address_of_parent(Forming& forming) {
   for (;;) {
     const SteadyTime until = std::min({forming.deadline, forming.next_note, std::chrono::steady_clock::now() + 500ms});
     auto published = forming.bootstrap.get(key_of(parent), until);
+    {
+      const std::lock_guard lock(mutex_);
+      if (lost_) return status_of(*lost_);  // a child, whose link may be up before
+    }
     FABRING_TRY(forming.bootstrap.failure());
     if (published) {
       auto address = net::SocketAddress::parse(*published);

@@ -288,6 +288,25 @@ TEST(ControlFormation, ARankWhoseStartFailsEndsItForAllAtOnce) {
   }
 }
 
+// The parent has not come, but a child has, and goes.
+TEST(ControlFormation, AChildThatDiesBeforeTheParentIsThereEndsItAtOnce) {
+  World world(10);
+  world.config.rank = 1;
+  Status end;
+  const auto since = steady_clock::now();
+  std::thread rank1([&] {
+    BoardBootstrap bootstrap(world.board);
+    const auto plane = start_control_plane(world.config, "", bootstrap, world.log, world.options);
+    EXPECT_FALSE(plane.has_value());
+    if (!plane) end = plane.error();
+  });
+  { const Puppet child(world.board, world, 9, 1); }
+  rank1.join();
+  EXPECT_EQ(end.code(), ErrorCode::peer_lost) << end.to_string();
+  EXPECT_EQ(end.context().rank, 9) << end.to_string();
+  EXPECT_LT(steady_clock::now() - since, patience / 4);
+}
+
 // Rank 1 has its connection to rank 0, and rank 2 has none: rank 1 cannot know why, but of whom it has not heard.
 TEST(ControlFormation, ARankThatOnlyOthersWaitForIsNamedByAll) {
   World world(3);

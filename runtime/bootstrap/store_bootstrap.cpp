@@ -27,25 +27,39 @@ constexpr std::size_t most_reason_bytes = 900;  // of an error, so that it fits 
 constexpr auto time_to_resolve = 2s;
 constexpr auto time_for_bad_news = 2s;  // rank 0 gives up at the deadline, and what it publishes needs to arrive
 
-// Between two looks for a rank that failed: all ranks look at one store.
-constexpr auto first_pause = 50ms, longest_pause = 1000ms;
-// And between two looks for what is waited for.
-constexpr auto shortest_rest = 1ms, longest_rest = 250ms;
-
 using meeting::StoreMeeting;
 
-// Looks at it again and again: of a wait in a store that ends c10d itself warns. Ever more seldom, as all ranks look at
-// one store: that adds an eighth to the time that it takes. `failure` is asked as well, each time.
-Result<std::string> look_until(Store& store, const std::string& key, SteadyTime since, SteadyTime until,
+/// What is between two looks into the store. It serves all ranks, so the more of them look, the more seldom each does.
+struct Pause {
+  Pause(std::chrono::nanoseconds least, std::chrono::nanoseconds most, int looking)
+      : shortest(std::max<std::chrono::nanoseconds>(least, looking * 50us)),
+        longest(std::max<std::chrono::nanoseconds>(most, looking * 100us)) {}
+  std::chrono::nanoseconds shortest, longest;
+};
+
+/// The looks for one key, which so many ranks look for. Ever more seldom: that adds an eighth to the time that it
+/// takes.
+struct Looks {
+  Looks(SteadyTime started, int looking) : since(started), pause(1ms, 250ms, looking) {}
+  SteadyTime since;
+  Pause pause;
+  SteadyTime next = {};  // not before then
+};
+
+// Looks at it again and again: of a wait in a store that ends c10d itself warns. `failure` is asked as well, each time.
+Result<std::string> look_until(Store& store, const std::string& key, Looks& looks, SteadyTime until,
                                const std::function<Status()>& failure = {}) {
   for (;;) {
-    auto value = store.get(key, 0ns);
-    if (value || value.error().code() != ErrorCode::timeout) return value;
+    SteadyTime now = std::chrono::steady_clock::now();
+    if (now >= looks.next) {
+      auto value = store.get(key, 0ns);
+      if (value || value.error().code() != ErrorCode::timeout) return value;
+      now = std::chrono::steady_clock::now();
+      looks.next = now + std::clamp((now - looks.since) / 8, looks.pause.shortest, looks.pause.longest);
+    }
     if (failure) FABRING_TRY(failure());
-    const SteadyTime now = std::chrono::steady_clock::now();
-    if (now >= until) return value;
-    const auto pause = std::clamp<std::chrono::nanoseconds>((now - since) / 8, shortest_rest, longest_rest);
-    std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(pause, until - now));
+    if (now >= until) return Status(ErrorCode::timeout, fmt::format("nobody has published '{}' in the store", key));
+    std::this_thread::sleep_for(std::min(looks.next, until) - now);
   }
 }
 
@@ -75,15 +89,19 @@ Status published_failure(Store& store) {
 
 class StoreBootstrap final : public Bootstrap {
  public:
-  StoreBootstrap(Store& store, Rank self, StoreMeeting meeting, std::string address)
-      : store_(store), self_(self), meeting_(std::move(meeting)), address_(std::move(address)) {}
+  StoreBootstrap(Store& store, const Config& config, StoreMeeting meeting, std::string address)
+      : store_(store),
+        self_(config.rank),
+        ranks_(config.world_size),
+        meeting_(std::move(meeting)),
+        address_(std::move(address)) {}
   ~StoreBootstrap() override {
     if (!finished_) give_up(meeting::failed_start());
   }
   Status put(const std::string& key, const std::string& value) override { return store_.put(key, value); }
   Result<std::string> get(const std::string& key, SteadyTime deadline) override {
-    if (std::exchange(awaited_, key) != key) awaited_since_ = std::chrono::steady_clock::now();
-    auto value = look_until(store_, key, awaited_since_, deadline, [this] { return failure(); });
+    if (std::exchange(awaited_, key) != key) looks_ = {std::chrono::steady_clock::now(), ranks_};
+    auto value = look_until(store_, key, looks_, deadline, [this] { return failure(); });
     if (value || value.error().code() != ErrorCode::timeout || !failure_.ok()) return value;
     return Status(ErrorCode::timeout, fmt::format("no rank has published '{}' in the store in time", key));
   }
@@ -92,7 +110,7 @@ class StoreBootstrap final : public Bootstrap {
     if (!failure_.ok() || now < next_look_) return failure_;
     failure_ = published_failure(store_);
     next_look_ = std::chrono::steady_clock::now() + pause_;
-    pause_ = std::min<std::chrono::milliseconds>(2 * pause_, longest_pause);
+    pause_ = std::min(2 * pause_, bounds_.longest);
     return failure_;
   }
   void give_up(const Status& why) override {
@@ -108,14 +126,16 @@ class StoreBootstrap final : public Bootstrap {
  private:
   Store& store_;
   const Rank self_;
+  const int ranks_;
   const StoreMeeting meeting_;
   const std::string address_;
   bool finished_ = false;
   Status failure_;
-  std::string awaited_;  // the key that get() is asked for, in several turns
-  SteadyTime awaited_since_;
+  std::string awaited_;      // the key that get() is asked for, in several turns
+  Looks looks_{{}, ranks_};  // for it
+  const Pause bounds_{50ms, 1000ms, ranks_};
+  std::chrono::nanoseconds pause_ = bounds_.shortest;  // between looks for a rank that failed
   SteadyTime next_look_;
-  std::chrono::milliseconds pause_ = first_pause;
 };
 
 struct Joins {
@@ -167,8 +187,8 @@ Result<Joins> read_joins(const Config& config, Store& store, const std::string& 
     const SteadyTime until = std::min(wait.next_note, wait.deadline);
     std::vector<Rank> absent;
     for (const Rank rank : missing) {
-      auto joined =
-          absent.empty() ? look_until(store, join_key(rank), wait.started, until) : store.get(join_key(rank), 0ns);
+      Looks looks(wait.started, 1);
+      auto joined = absent.empty() ? look_until(store, join_key(rank), looks, until) : store.get(join_key(rank), 0ns);
       if (!joined && joined.error().code() != ErrorCode::timeout) return joined.error();
       if (joined)
         FABRING_TRY(add_join(joins, rank, *joined, fingerprint));
@@ -192,10 +212,12 @@ Result<Joins> read_joins(const Config& config, Store& store, const std::string& 
 
 /// What rank 0 publishes. Who keeps it from that is not known here: the error is about no rank.
 Result<std::string> read_meeting(const Config& config, Store& store, Wait wait) {
+  Looks looks(wait.started, config.world_size);
   const SteadyTime end = wait.deadline + time_for_bad_news;
   for (;;) {
     const bool in_time = std::chrono::steady_clock::now() < end;
-    auto value = look_until(store, "meeting", wait.started, std::min(wait.next_note, end));
+    if (!in_time) looks.next = {};  // the last look
+    auto value = look_until(store, "meeting", looks, std::min(wait.next_note, end));
     if (value || value.error().code() != ErrorCode::timeout) return value;
     if (!in_time) break;
     wait.note(
@@ -289,7 +311,7 @@ Result<std::unique_ptr<Bootstrap>> meet_by_store(const Config& config, Store& st
     FABRING_TRY(store.put("meeting", meeting::encode(*meeting)));
     std::string address = meeting->master;
     return std::unique_ptr<Bootstrap>(
-        std::make_unique<StoreBootstrap>(store, config.rank, std::move(*meeting), std::move(address)));
+        std::make_unique<StoreBootstrap>(store, config, std::move(*meeting), std::move(address)));
   }
   const meeting::Join self{fingerprint, host_name(), static_cast<std::uint32_t>(::getpid()),
                            reachable_elsewhere(named_addresses(config, wait.deadline))};
@@ -298,7 +320,7 @@ Result<std::unique_ptr<Bootstrap>> meet_by_store(const Config& config, Store& st
   auto joined = join_meeting(config, store, wait);
   if (!joined) return joined.error();
   return std::unique_ptr<Bootstrap>(
-      std::make_unique<StoreBootstrap>(store, config.rank, std::move(joined->meeting), std::move(joined->address)));
+      std::make_unique<StoreBootstrap>(store, config, std::move(joined->meeting), std::move(joined->address)));
 }
 
 }  // namespace fabring

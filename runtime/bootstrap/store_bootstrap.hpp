@@ -1,7 +1,9 @@
 #pragma once
 // Meeting by a store that the embedding framework hands us. Every rank says where it is; rank 0 reads what all have
 // said and publishes, once, what all need to know: the job's nonce, whether loopback is enough, and an address of rank
-// 0, by which the others find the interface that leads to it. Rank 0 reads n values, every other rank one.
+// 0, by which the others find the interface that leads to it. Rank 0 reads n values. Every other rank looks for that
+// one, and later for the address of its parent on the control plane, again and again: the more seldom the more ranks
+// there are, as one store answers them all.
 // One whose start fails once it has said where it is says so there too; rank 0 looks for it before it publishes, the
 // others about once a second while they start.
 

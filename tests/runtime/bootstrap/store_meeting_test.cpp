@@ -255,6 +255,32 @@ TEST(StoreMeeting, TheStoreIsNotAskedAgainAndAgainWhetherARankHasFailed) {
   EXPECT_LE(world.store.looks["failed"], 8) << "in 2 s";
 }
 
+// Each of the ranks looks, all at about the same time.
+TEST(StoreMeeting, ARankOfManyLooksIntoTheStoreTheMoreSeldomTheMoreThereAre) {
+  constexpr auto most_looks = [](std::chrono::nanoseconds time, int ranks) {
+    return static_cast<int>(time / (ranks * 50us)) + 2;
+  };
+  for (const int ranks : {1024, 4096}) {
+    MapStore store;
+    auto start = std::chrono::steady_clock::now();
+    const auto time = [&] { return std::chrono::steady_clock::now() - start; };
+    const auto none = meet_by_store(one_of(ranks, 1, 100ms), store, Log());
+    ASSERT_FALSE(none);
+    EXPECT_LE(store.looks["meeting"], most_looks(time(), ranks));
+    EXPECT_GE(store.looks["meeting"], 4);
+    store.values = {{"meeting", meeting::encode(meeting::StoreMeeting{7, true, "127.0.0.1"})}};
+    store.looks.clear();
+    const auto met = meet_by_store(one_of(ranks, 1, 100ms), store, Log());
+    ASSERT_TRUE(met) << met.error().message();
+    start = std::chrono::steady_clock::now();
+    while (time() < 1s) EXPECT_FALSE((*met)->get("control/0", std::chrono::steady_clock::now() + 20ms));
+    const auto over = time();
+    EXPECT_LE(store.looks["control/0"], most_looks(over, ranks));
+    EXPECT_LE(store.looks["failed"], most_looks(over, ranks));
+    (*met)->finish();
+  }
+}
+
 TEST(StoreMeeting, OnlyAddressesThatMayLeadElsewhereAreTold) {
   const bool possible = with_two_interfaces([] {
     std::vector<net::SocketAddress> named;

@@ -156,7 +156,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   bool has_news() const { return news_.load(std::memory_order_relaxed) || adopt_.load(std::memory_order_relaxed); }
   /// Somebody has news for this engine, or asks what it is doing.
   bool is_wanted() const { return has_news() || drive_->asked.load(std::memory_order_relaxed); }
-  /// How many of our small messages this member has taken, as it says.
+  /// Something of this member has come, with how many of our small messages it has taken.
   void heard_of(CommunicatorCore& communicator, Rank member, std::uint32_t consumed);
   /// A small message of this member was taken, one that was `kept` before or one that just came.
   void took_early(CommunicatorCore& communicator, Rank member, std::size_t bytes, bool kept);

@@ -34,6 +34,7 @@ bool EngineCore::may_send_early(const CommunicatorCore& communicator, const Exec
 
 void EngineCore::heard_of(CommunicatorCore& communicator, Rank member, std::uint32_t consumed) {
   CommunicatorCore::Member& from = communicator.member[member];
+  from.heard = true;
   if (consumed - from.early_acked <= from.early_sent - from.early_acked) from.early_acked = consumed;
 }
 

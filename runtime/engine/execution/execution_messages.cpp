@@ -149,6 +149,7 @@ void Execution::on_block(std::uint32_t tile_slot, StepId id, Outcome outcome, st
     return run_recv(tile, id);
   }
   if (bytes != message_bytes(tile, id)) return;  // declined: the peer has failed, and says why on the control plane
+  communicator_->member[step.peer].heard = true;
   tile.steps[id].data = Data::here;
   if (tile.steps[id].by_card) return step_done(tile, id);
   if (on_device_ && (step.kind == StepKind::recv || tile.steps[id].need == 0)) return came_to_host(tile, id);

@@ -22,15 +22,10 @@ bool is_about(const RefusedCall& refusal, const CommunicatorCore& communicator) 
          (refusal.kind == RefusedCall::Kind::subgroup ? subgroup_id(communicator.id) : communicator.global_id());
 }
 
-// It is the first that anybody waits for there. Only then may who has forgotten which subgroup of that number it has
-// made have made none with these members.
-bool is_first(const CommunicatorCore& communicator, const Execution& execution) {
-  if (!is_message(execution.call().collective)) return execution.sequence() == 1;
-  return communicator.last_sequence.load() == 0 && communicator.moves == 0;
-}
-
-bool made_it(const RefusedCall& refusal, const CommunicatorCore& communicator, const Execution& execution) {
-  if (refusal.made == members_forgotten) return !is_first(communicator, execution);
+// Who has forgotten which subgroup of that number it has made has made this one if anything of it has come here. That
+// others have done something on it says nothing: many operations do not wait for every rank.
+bool made_it(const RefusedCall& refusal, const CommunicatorCore& communicator, Rank by) {
+  if (refusal.made == members_forgotten) return communicator.member[static_cast<std::size_t>(by)].heard;
   return refusal.made == members_digest(communicator.members);
 }
 
@@ -235,7 +230,7 @@ bool Refusals::concerns(const RefusedCall& refusal, const CommunicatorCore& comm
   const Call& call = execution.call();
   switch (refusal.kind) {
     case RefusedCall::Kind::subgroup:  // not of this one, if it has made this one: no rank makes two of one number
-      return !made_it(refusal, communicator, execution) && (!is_message(call.collective) || call.root == by);
+      return !made_it(refusal, communicator, by) && (!is_message(call.collective) || call.root == by);
     case RefusedCall::Kind::collective:
       // Who refused it too cannot tell a rank that is slow to repeat it from one that never will.
       return !is_message(call.collective) && !is_before(execution.sequence(), refusal.sequence) &&

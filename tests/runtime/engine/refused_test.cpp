@@ -205,5 +205,40 @@ TEST(Refused, number_of_a_forgotten_subgroup_ends_no_group_in_which_something_wa
   }
 }
 
+// A broadcast waits for nobody but its root: it says nothing of the rank that refused.
+TEST(Refused, number_of_a_forgotten_subgroup_is_told_also_where_others_have_done_something) {
+  SimWorld world({.ranks = 3, .seed = 6});
+  const std::uint32_t number = CommunicatorCore::subgroup_ids | 5;
+  const auto make = [&](Rank rank, std::uint32_t id, std::vector<Rank> members) {
+    return world.engine(rank).make_subgroup(id, "some", std::move(members));
+  };
+  (void)make(0, number, {0});
+  world.linger(100ms);
+  for (std::uint32_t i = 1; i <= SubgroupLists::most_gone + 2; ++i) (void)make(0, number + i, {0});
+  world.engine(0).refused_subgroup(number, Status(ErrorCode::invalid_argument, reason));
+  std::array<std::int32_t, 3> data{1, 1, 1};
+  std::array<std::shared_ptr<CommunicatorCore>, 3> groups{nullptr, make(1, number, {0, 1, 2}),
+                                                          make(2, number, {0, 1, 2})};
+  const auto call = [&](std::size_t rank, Operation operation) {
+    const auto& on = groups[rank];
+    auto made = make_call(operation, *on, choices_for(on->shape()), world.engine(static_cast<Rank>(rank)).config());
+    EXPECT_TRUE(made);
+    return world.engine(static_cast<Rank>(rank)).submit(on, std::move(*made), false);
+  };
+  std::vector<std::shared_ptr<Execution>> waits;
+  for (const std::size_t rank : {1u, 2u}) {
+    const auto done = call(rank, Operation::broadcast(&data[rank], &data[rank], 1, DataType::int32, 1));
+    ASSERT_TRUE(world.run_until([&] { return done->done(); }, 10s));
+    ASSERT_TRUE(done->status().ok()) << done->status().to_string();
+    waits.push_back(call(rank, Operation::allreduce(&data[rank], &data[rank], 1, DataType::int32, ReduceOp::sum)));
+  }
+  ASSERT_TRUE(world.run_until([&] { return waits[0]->done() && waits[1]->done(); }, 10s));
+  for (const auto& waited : waits) {
+    EXPECT_EQ(waited->status().code(), ErrorCode::mismatch) << waited->status().to_string();
+    EXPECT_EQ(waited->status().context().rank, 0) << waited->status().to_string();
+    EXPECT_THAT(waited->status().message(), HasSubstr(reason));
+  }
+}
+
 }  // namespace
 }  // namespace fabring::fixture

@@ -126,11 +126,17 @@ std::shared_ptr<CommunicatorCore> EngineCore::make_communicator(std::uint32_t id
 
 std::shared_ptr<CommunicatorCore> EngineCore::make_subgroup(std::uint32_t id, std::string label,
                                                             std::vector<Rank> members) {
+  const auto is_used = [&] { return by_id_.contains(id) || gone_.contains(id) || claimed_ids_.contains(id); };
   {
     std::lock_guard lock(mutex_);
-    if (by_id_.contains(id) || gone_.contains(id) || !claimed_ids_.insert(id).second) return nullptr;
+    if (is_used()) return nullptr;
   }
-  refusals_.made_subgroup(id);
+  refusals_.made_subgroup(id);  // before it has the number: another thread is refused for that afterwards
+  {
+    std::lock_guard lock(mutex_);
+    if (is_used()) return nullptr;
+    claimed_ids_.insert(id);
+  }
   auto made = make_communicator(id, std::move(label), std::move(members));
   tell_members(made);
   return made;
@@ -147,9 +153,10 @@ void EngineCore::refused_subgroup(std::uint32_t id, const Status& why) {
     here = !gone && (at != by_id_.end() || claimed_ids_.contains(id));
   }
   std::uint64_t made = gone || here ? subgroup_lists_.digest_of_made(id) : 0;
-  if (here && made == 0) return;  // another thread is making it
   if (gone && made == 0) made = members_forgotten;
-  refusals_.refused_subgroup(id, why, made);
+  // Another thread may be making it: what that has made is known when this is told.
+  refusals_.refused_subgroup(id, why,
+                             [this, id, made] { return made != 0 ? made : subgroup_lists_.digest_of_made(id); });
 }
 
 // The first byte says what it is about.

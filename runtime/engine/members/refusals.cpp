@@ -174,12 +174,12 @@ void Refusals::close(const std::vector<std::shared_ptr<CommunicatorCore>>& commu
 
 // ---- subgroups ------------------------------------------------------------------------------------------------------
 
-void Refusals::refused_subgroup(std::uint32_t id, const Status& why, std::uint64_t made) {
+void Refusals::refused_subgroup(std::uint32_t id, const Status& why, std::function<std::uint64_t()> made) {
   if (!control_) return;
   {
     std::lock_guard lock(mutex_);
-    if (subgroups_.size() >= most_refusals || !subgroups_.try_emplace(id, Subgroup{false, why.message(), made}).second)
-      return;
+    if (subgroups_.size() >= most_refusals) return;
+    if (!subgroups_.try_emplace(id, Subgroup{false, why.message(), std::move(made)}).second) return;
   }
   control_->after(time_to_repeat, [this, id] {
     if (!closed_.load()) tell_subgroups(id);
@@ -190,7 +190,7 @@ void Refusals::tell_subgroups(std::optional<std::uint32_t> only) {
   std::lock_guard lock(mutex_);
   for (auto& [id, refused] : subgroups_)
     if ((!only || *only == id) && !std::exchange(refused.told, true))
-      control_->tell({self_, subgroup_id(id), 1, refused.text, RefusedCall::Kind::subgroup, -1, -1, refused.made});
+      control_->tell({self_, subgroup_id(id), 1, refused.text, RefusedCall::Kind::subgroup, -1, -1, refused.made()});
 }
 
 void Refusals::made_subgroup(std::uint32_t id) {

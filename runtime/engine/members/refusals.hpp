@@ -76,8 +76,8 @@ class Refusals {
   void refused(const std::shared_ptr<CommunicatorCore>& communicator, const Status& why);  ///< a collective
   void refused(const std::shared_ptr<CommunicatorCore>& communicator, const Operation& message, const Status& why);
   /// `made`: the members of the one of that id that this rank has made, by members_digest(), or
-  /// members_forgotten; 0: of none.
-  void refused_subgroup(std::uint32_t id, const Status& why, std::uint64_t made);
+  /// members_forgotten; 0: of none. Asked when it is told, in any thread.
+  void refused_subgroup(std::uint32_t id, const Status& why, std::function<std::uint64_t()> made);
   /// A call that was not refused, under the communicator's mutex: what it stands for is taken back.
   void called(CommunicatorCore& communicator, const Call& call);
   void made_subgroup(std::uint32_t id);
@@ -116,7 +116,7 @@ class Refusals {
   struct Subgroup {
     bool told = false;
     std::string text;
-    std::uint64_t made = 0;
+    std::function<std::uint64_t()> made;
   };
   std::map<std::uint32_t, Subgroup> subgroups_;  ///< of this rank, by id
   std::vector<RefusedCall> heard_;               ///< of other ranks, which have not made them since

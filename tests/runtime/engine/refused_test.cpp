@@ -240,5 +240,30 @@ TEST(Refused, number_of_a_forgotten_subgroup_is_told_also_where_others_have_done
   }
 }
 
+// One thread has the number and is making a group of it while another is refused it.
+TEST(Refused, number_that_another_thread_is_making_is_told) {
+  SimWorld world({.ranks = 3, .seed = 7});
+  const std::uint32_t number = CommunicatorCore::subgroup_ids | 5;
+  ASSERT_TRUE(world.engine(0).claim_communicator_id(0, number));
+  world.engine(0).refused_subgroup(number, Status(ErrorCode::invalid_argument, reason));
+  EXPECT_TRUE(world.control().refusals().empty());
+  world.linger(1500ms);
+  ASSERT_EQ(world.control().refusals().size(), 1u);
+  EXPECT_EQ(world.control().refusals()[0].text, reason);
+}
+
+TEST(Refused, number_is_told_with_what_was_made_of_it_by_then) {
+  Timeline timeline(8);
+  SimControl control(timeline, 2);
+  const auto plane = control.open(0);
+  Refusals refusals(0, plane.get(), [](Rank) { return std::string("somebody"); });
+  std::uint64_t made = 0;
+  refusals.refused_subgroup(5, Status(ErrorCode::invalid_argument, reason), [&] { return made; });
+  made = members_digest({0, 1});
+  timeline.pass(1500ms);
+  ASSERT_EQ(control.refusals().size(), 1u);
+  EXPECT_EQ(control.refusals()[0].made, made);
+}
+
 }  // namespace
 }  // namespace fabring::fixture

@@ -48,6 +48,7 @@ void Execution::on_ticket(std::uint32_t tile_slot, StepId id, std::span<const st
   --peer_of(id).outstanding;
   const Rank peer = world_rank(id);
   if (failed()) return engine_->transfer().refuse(peer, loan);
+  communicator_->member[plan_->plan.steps[id].peer].heard = true;
   tile.steps[id].only_ticket = false;
   engine_->devices().sends_in_full(peer, false);
   const auto ticket = DeviceTicket::read(bytes, message_bytes(tile, id));

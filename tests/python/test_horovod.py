@@ -32,6 +32,10 @@ def test_streams():
     assert "all right" in fine(2, str(GPU / "horovod.py"), "cpu").out
 
 
+def test_what_would_leave_ranks_with_different_models_is_refused():
+    assert fine(2, "horovod_misuse.py").out.count("refused") == 2
+
+
 def test_a_killed_rank_is_named():
     done = launch(3, "horovod_killed.py")
     assert done.out.count("named") == 2, str(done)

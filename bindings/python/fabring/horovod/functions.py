@@ -22,10 +22,21 @@ def broadcast_parameters(params: Mapping[str, Any] | Iterable[Any], root_rank: i
     else:
         listed = list(params)
         named = [one if isinstance(one, tuple) else (f"parameter {i}", one) for i, one in enumerate(listed)]
+    _check_parameters(named)
     handles = [broadcast_async_(tensor, root_rank, f"parameters.{name}", process_set)
                for name, tensor in named if isinstance(tensor, torch.Tensor)]
     for handle in handles:
         synchronize(handle)
+
+
+def _check_parameters(named: list[tuple[str, Any]]) -> None:
+    """What is passed over stays different on every rank, so only what modules keep beside their tensors may be."""
+    instead = "give model.state_dict(), model.named_parameters() or a list of tensors; broadcast_object takes anything"
+    for name, value in named:
+        if not isinstance(value, torch.Tensor) and not str(name).endswith("_extra_state"):
+            raise InvalidArgumentError(f"broadcast_parameters: '{name}' is of type {type(value).__name__}, no tensor: {instead}")
+    if named and not any(isinstance(value, torch.Tensor) for _, value in named):
+        raise InvalidArgumentError(f"broadcast_parameters: there is no tensor in what was given: {instead}")
 
 
 def broadcast_object(obj: Any, root_rank: int = 0, name: str | None = None,

@@ -128,6 +128,7 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Ite
         raise InvalidArgumentError("gradient_predivide_factor goes with op=Average")
     if backward_passes_per_step < 1:
         raise InvalidArgumentError(f"backward_passes_per_step is {backward_passes_per_step}; it is 1 or more")
+    process_set.check_set_up()  # of one that is not nobody could say whether this rank is in it: nothing would be reduced
     named = _named(optimizer, named_parameters)
     terms = {"op": op, "prescale_factor": 1.0 / gradient_predivide_factor, "postscale_factor": gradient_predivide_factor}
     kind = type(type(optimizer).__name__, (_Distributed, type(optimizer)), {})

@@ -26,9 +26,12 @@ class ProcessSet:
     def included(self) -> bool | None:
         return None if self.process_set_id is None else self._negotiation is not None
 
-    def negotiation(self) -> Negotiation:
+    def check_set_up(self) -> None:
         if self.process_set_id is None:
             raise InvalidArgumentError(f"{self} is not set up: call init() first, and add_process_set() for a set of your own")
+
+    def negotiation(self) -> Negotiation:
+        self.check_set_up()
         if self._negotiation is None:
             raise InvalidArgumentError(f"this rank is not in {self}")
         return self._negotiation

@@ -1,6 +1,7 @@
 """DistributedOptimizer, join and SyncBatchNorm: what all ranks get equals one process that has all the data."""
 
 import copy
+import os
 import warnings
 
 import fabring.horovod as hvd
@@ -12,6 +13,7 @@ torch.set_num_threads(1)
 hvd.init()
 choose()
 r, n = hvd.rank(), hvd.size()
+PROCESS = os.getpid()
 torch.manual_seed(0)
 MODEL = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3)).double()
 DATA = torch.randn(4, 4 * n, 6, dtype=torch.float64)  # steps, samples of all ranks
@@ -278,9 +280,27 @@ def compare(x, channels, tolerance, of_sums):
     torch.testing.assert_close(sync.running_var, plain.running_var, rtol=of_sums, atol=of_sums)
 
 
+class WhoAsks(torch.utils.data.Dataset):
+    """What hvd says in a worker, and whether it refuses a collective there."""
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, _):
+        try:
+            hvd.allreduce(torch.ones(1))
+            refused = False
+        except hvd.HorovodInternalError:
+            refused = True
+        return (hvd.rank(), hvd.size(), hvd.local_rank(), hvd.local_size(), hvd.cross_rank(), hvd.cross_size(),
+                hvd.is_homogeneous(), os.getpid() != PROCESS and refused)
+
+
 def data_loaders():
     """Whose workers are forks of a rank."""
     torch.set_default_device("cpu")
+    for told in torch.utils.data.DataLoader(WhoAsks(), num_workers=1, multiprocessing_context="fork"):
+        assert [one.item() for one in told] == [r, n, r, n, 0, 1, True, True], told
     samples = torch.utils.data.TensorDataset(DATA.cpu().reshape(-1, 6))
     shares = torch.utils.data.distributed.DistributedSampler(samples, num_replicas=n, rank=r, shuffle=False)
     model = copy.deepcopy(MODEL)

@@ -14,16 +14,18 @@ from fabring.engine import tell_of_uncaught
 from fabring.errors import InvalidArgumentError, MismatchError
 from fabring.horovod import agreed, timeline
 from fabring.horovod.negotiation import Negotiation
+from fabring.horovod.place import Place, place_of
 from fabring.horovod.process_set import ProcessSet, global_process_set
 
 _sets: dict[int, ProcessSet] = {}
+_place: Place | None = None  # also in a child of fork(), which asks for it as a data loader's worker and is no rank
 _next_id = 0
 
 
 def init(comm: Sequence[int] | None = None, process_sets: Sequence[ProcessSet] | str | None = None) -> None:
     """Meets the other ranks, as fabring.init() does; without a launcher this process is the only rank. Called again it does
     nothing. process_sets="dynamic" promises nothing: add_process_set() may always be called."""
-    global _next_id
+    global _next_id, _place
     if comm is not None:
         raise InvalidArgumentError("init(comm=...): start the job with these ranks only, or use process_sets")
     if isinstance(process_sets, str):
@@ -39,6 +41,7 @@ def init(comm: Sequence[int] | None = None, process_sets: Sequence[ProcessSet] |
     if world.rank == 0 and timeline.active is None:
         timeline.begin_as_asked()
     _next_id = 1
+    _place = place_of(world.rank, world.nodes)
     global_process_set.ranks = list(range(world.size))
     global_process_set.process_set_id = 0
     global_process_set._negotiation = Negotiation(world, "horovod")
@@ -64,12 +67,14 @@ def _end() -> None:
 
 def shutdown() -> None:
     """Leaves the job."""
+    global _place
     if not is_initialized():
         return
     ended = [one._negotiation for one in _sets.values() if one._negotiation is not None]
     for one in _sets.values():
         one._negotiation = one.process_set_id = None
     _sets.clear()
+    _place = None
     for negotiation in ended:
         negotiation.close()
     timeline.end()
@@ -79,7 +84,8 @@ def shutdown() -> None:
 
 
 def _forget() -> None:
-    """In a child of fork(): the threads that negotiate are the parent's, and a lock of theirs may be held for ever."""
+    """In a child of fork(): the threads that negotiate are the parent's, and a lock of theirs may be held for ever. Who is where
+    is known on."""
     for one in _sets.values():
         one._negotiation = one.process_set_id = None
     _sets.clear()
@@ -98,50 +104,41 @@ def _world() -> fabring.Communicator:
     return fabring.world()
 
 
+def _asked() -> Place:
+    if _place is None:
+        raise InvalidArgumentError("call fabring.horovod.init() first")
+    return _place
+
+
 def rank() -> int:
-    return _world().rank
+    return _asked().rank
 
 
 def size() -> int:
-    return _world().size
-
-
-def _neighbours() -> list[int]:
-    """The ranks of this host."""
-    nodes = _world().nodes
-    return [other for other, node in enumerate(nodes) if node == nodes[_world().rank]]
+    return _asked().size
 
 
 def local_rank() -> int:
     """This rank's number among those of its host."""
-    return _neighbours().index(rank())
+    return _asked().local_rank
 
 
 def local_size() -> int:
-    return len(_neighbours())
-
-
-def _counterparts() -> list[int]:
-    """The ranks that have this local rank on their hosts."""
-    places: dict[int, list[int]] = {}
-    for other, node in enumerate(_world().nodes):
-        places.setdefault(node, []).append(other)
-    return sorted(ranks[local_rank()] for ranks in places.values() if len(ranks) > local_rank())
+    return _asked().local_size
 
 
 def cross_rank() -> int:
     """The number of this host among those that have a rank with this local rank."""
-    return _counterparts().index(rank())
+    return _asked().cross_rank
 
 
 def cross_size() -> int:
-    return len(_counterparts())
+    return _asked().cross_size
 
 
 def is_homogeneous() -> bool:
     """Whether every host has as many ranks."""
-    nodes = _world().nodes
-    return len({nodes.count(node) for node in nodes}) == 1
+    return _asked().homogeneous
 
 
 def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
@@ -186,7 +183,7 @@ def remove_process_set(process_set: ProcessSet) -> bool:
 def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
     """From now on what rank 0 sees of the calls is written to the file (docs/horovod.md). All ranks call it, as Horovod's; only
     rank 0 writes. `mark_cycles`: each round of negotiation is marked."""
-    if rank() != 0:
+    if _world().rank != 0:
         return
     if timeline.active is not None:
         raise InvalidArgumentError("a timeline is being written already: stop_timeline() first")

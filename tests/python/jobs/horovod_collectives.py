@@ -149,24 +149,39 @@ def inference_mode():
 
 
 def gradients():
-    """Of the sum over all ranks of weight_r * result."""
+    """Of weight_r * result on each rank, with Horovod's factors: of the sum of all ranks' losses these are those of an allreduce and
+    an alltoall, 1/n of those of an allgather and a broadcast, n times those of a reducescatter."""
     weight = float(r + 1)
     weights = [i + 1.0 for i in everyone]
     x = torch.ones(2, requires_grad=True)
     (hvd.allreduce(x, op=hvd.Sum).sum() * weight).backward()
     assert (x.grad == sum(weights)).all()
+    x = torch.ones(2, requires_grad=True)
+    (hvd.allreduce(x).sum() * weight).backward()
+    assert (x.grad == sum(weights) / n).all()
     x = torch.ones(2, r + 1, 1).transpose(0, 1).contiguous().requires_grad_()
     (hvd.allgather(x).sum() * weight).backward()
-    assert (x.grad == sum(weights)).all() and x.grad.shape == x.shape
+    assert (x.grad == sum(weights) / n).all() and x.grad.shape == x.shape
+    x, y = torch.ones(r + 1, requires_grad=True), torch.ones(2, requires_grad=True)
+    first, second = hvd.grouped_allgather([x, y])
+    ((first * torch.arange(len(first))).sum() * weight + second.sum() * weight).backward()
+    at = r * (r + 1) // 2  # where this rank's rows lie
+    assert torch.allclose(x.grad, torch.arange(at, at + r + 1) * (sum(weights) / n)) and (y.grad == sum(weights) / n).all()
     x = torch.ones(2, requires_grad=True)
     (hvd.broadcast(x, 1).sum() * weight).backward()
-    assert (x.grad == (sum(weights) if r == 1 else 0)).all()
+    assert (x.grad == (sum(weights) / n if r == 1 else 0)).all()
     x = torch.ones(n, requires_grad=True)
     (hvd.alltoall(x).sum() * weight).backward()
     assert x.grad.tolist() == weights
     x = torch.ones(n, requires_grad=True)
     (hvd.reducescatter(x, op=hvd.Sum).sum() * weight).backward()
+    assert x.grad.tolist() == [n * one for one in weights]
+    x = torch.ones(n, requires_grad=True)
+    (hvd.reducescatter(x).sum() * weight).backward()
     assert x.grad.tolist() == weights
+    x = torch.ones(n, requires_grad=True)
+    (hvd.reducescatter(x, op=hvd.Sum, prescale_factor=0.5, postscale_factor=4.0).sum() * weight).backward()
+    assert x.grad.tolist() == [2 * n * one for one in weights]
 
 
 def process_sets():

@@ -1,4 +1,5 @@
-"""The blocking collectives, through which gradients flow back: the loss of all ranks together is what is differentiated."""
+"""The blocking collectives, through which gradients flow back, with Horovod's factors, for which scripts are tuned: see
+docs/horovod.md."""
 
 from __future__ import annotations
 
@@ -34,10 +35,10 @@ class _Allgather(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple:
-        sums = synchronize(collectives.grouped_allreduce_async(gradients, op=Sum, process_set=ctx.process_set))
+        means = synchronize(collectives.grouped_allreduce_async(gradients, op=Average, process_set=ctx.process_set))
         rows = synchronize(collectives.allgather_async(torch.tensor([ctx.rows], device="cpu"), process_set=ctx.process_set))
         begin = rows[:ctx.process_set.rank()].sum(0).tolist()
-        return None, None, *(total[at:at + own] for total, at, own in zip(sums, begin, ctx.rows))
+        return None, None, *(total[at:at + own] for total, at, own in zip(means, begin, ctx.rows))
 
 
 class _Broadcast(torch.autograd.Function):
@@ -48,8 +49,8 @@ class _Broadcast(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple:
-        total = synchronize(collectives.allreduce_async(gradient, op=Sum, process_set=ctx.process_set))
-        return total if ctx.process_set.rank() == ctx.root else torch.zeros_like(total), None, None, None
+        mean = synchronize(collectives.allreduce_async(gradient, op=Average, process_set=ctx.process_set))
+        return mean if ctx.process_set.rank() == ctx.root else torch.zeros_like(mean), None, None, None
 
 
 class _Alltoall(torch.autograd.Function):
@@ -77,8 +78,8 @@ class _Reducescatter(torch.autograd.Function):
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple:
         process_set = ctx.options["process_set"]
         scale = ctx.options["prescale_factor"] * ctx.options["postscale_factor"]
-        if ctx.options["op"] == Average:
-            scale /= process_set.size()
+        if ctx.options["op"] == Sum:
+            scale *= process_set.size()
         gathered = synchronize(collectives.grouped_allgather_async([g.contiguous() * scale for g in gradients],
                                                                    process_set=process_set))
         return None, *gathered

@@ -27,6 +27,11 @@ def test_training(device):
     assert done.out.count(" ok") == 10 * 3
 
 
+@pytest.mark.parametrize("device", ["cpu", "packed"])
+def test_sparse_gradients(device):
+    assert fine(3, "horovod_sparse.py", device).out.count(" ok") == 3 * 3
+
+
 def test_streams():
     """On the host there are none, but what else the job says must hold."""
     assert "all right" in fine(2, str(GPU / "horovod.py"), "cpu").out

@@ -5,13 +5,13 @@ first may differ between ranks, since the negotiation goes by their names."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from fabring.horovod import agreed, streams
-from fabring.horovod.collectives import grouped_allreduce_async_
+from fabring.horovod.collectives import grouped_allreduce_async_, sparse_allreduce_async
 from fabring.horovod.compression import Compressor
 from fabring.horovod.handles import synchronize
 from fabring.horovod.process_set import ProcessSet
@@ -43,17 +43,21 @@ def by_device(parameters: Sequence[torch.Tensor]) -> list[list[torch.Tensor]]:
 
 
 class Bucket:
-    """Some parameters whose gradients travel together."""
+    """Some parameters whose gradients travel together. Sparse ones are gathered, each by itself, or travel as dense ones and are
+    made sparse again: an optimizer for sparse gradients takes no others."""
 
     def __init__(self, name: str, parameters: list[torch.Tensor], compression: type[Compressor], process_set: ProcessSet,
-                 terms: dict[str, Any]) -> None:
+                 terms: dict[str, Any], sparse_as_dense: bool) -> None:
         self.name, self.parameters = name, parameters
         self._compression, self._process_set, self._terms = compression, process_set, terms
+        self._sparse_as_dense = sparse_as_dense
         self._lock = threading.Lock()  # a backward pass has a thread for each device
         self._ready: set[int] = set()
         self._streams: set[torch.cuda.Stream] = set()
         self._handle: int | None = None
-        self._sent: list[tuple[torch.Tensor, Any]] = []
+        self._sent: list[tuple[torch.Tensor, torch.Tensor, Any]] = []  # parameter, what was sent, the compression's context
+        self._gathered: list[tuple[torch.Tensor, Callable[[], torch.Tensor]]] = []
+        self._sparse: dict[int, int] = {}  # parameters whose last gradient was sparse: how many of its dimensions are
 
     @property
     def under_way(self) -> bool:
@@ -72,26 +76,46 @@ class Bucket:
     def send(self) -> None:
         """A gradient that did not come here is zero: it may have come elsewhere."""
         streams.go_on_behind(self._streams)
-        for parameter in self.parameters:
+        for i, parameter in enumerate(self.parameters):
             if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-            elif parameter.grad.is_sparse:
+                parameter.grad = _nothing(parameter, self._sparse.get(id(parameter), 0))
+            self._sparse.pop(id(parameter), None)
+            if parameter.grad.is_sparse:
+                self._sparse[id(parameter)] = parameter.grad.sparse_dim()
+                if not self._sparse_as_dense:
+                    self._gathered.append((parameter, sparse_allreduce_async(parameter.grad, f"{self.name} sparse {i}",
+                                                                             self._terms["op"], self._process_set)))
+                    continue
                 parameter.grad = parameter.grad.to_dense()
-        self._sent = [self._compression.compress(parameter.grad) for parameter in self.parameters]
-        self._handle = grouped_allreduce_async_([tensor for tensor, _ in self._sent], name=self.name,
-                                                process_set=self._process_set, **self._terms)
+            self._sent.append((parameter, *self._compression.compress(parameter.grad)))
+        # Where all were sparse one element goes in their place: ranks where one was not hear of it, instead of waiting.
+        dense = [tensor for _, tensor, _ in self._sent] or [torch.zeros(1, device=self.parameters[0].device)]
+        self._handle = grouped_allreduce_async_(dense, name=self.name, process_set=self._process_set, **self._terms)
 
     def finish(self) -> None:
-        handle, sent = self._handle, self._sent
-        self._handle, self._sent, self._ready, self._streams = None, [], set(), set()
+        handle, sent, gathered = self._handle, self._sent, self._gathered
+        self._handle, self._sent, self._gathered, self._ready, self._streams = None, [], [], set(), set()
         assert handle is not None
         synchronize(handle)
-        for parameter, (tensor, context) in zip(self.parameters, sent):
+        for parameter, tensor, context in sent:
             reduced = self._compression.decompress(tensor, context)
             if reduced is not parameter.grad:
                 parameter.grad.copy_(reduced.view_as(parameter.grad))
+            if dimensions := self._sparse.get(id(parameter)):
+                parameter.grad = parameter.grad.to_sparse(dimensions)
+        for parameter, result in gathered:
+            parameter.grad = result()
 
     def forget(self) -> None:
         """After a load_state_dict: what was counted does not count."""
         if self._handle is None:
             self._ready, self._streams = set(), set()
+
+
+def _nothing(parameter: torch.Tensor, sparse_dimensions: int) -> torch.Tensor:
+    """A gradient of zeros."""
+    if sparse_dimensions == 0:
+        return torch.zeros_like(parameter)
+    indices = torch.empty((sparse_dimensions, 0), dtype=torch.int64, device=parameter.device)
+    values = torch.empty((0, *parameter.shape[sparse_dimensions:]), dtype=parameter.dtype, device=parameter.device)
+    return torch.sparse_coo_tensor(indices, values, parameter.shape, check_invariants=False)

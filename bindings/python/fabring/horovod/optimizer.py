@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from fabring.errors import InvalidArgumentError, UnsupportedError
+from fabring.errors import InvalidArgumentError
 from fabring.horovod import basics
 from fabring.horovod.buckets import Bucket, by_device, cut
 from fabring.horovod.collectives import reduction
@@ -34,7 +34,6 @@ class _Distributed:
         self._process_set = process_set
         self._synchronized = False
         self._should_synchronize = True
-        self._sparse_as_dense = sparse_as_dense
         self._left: dict[int, int] = {}
         self._bucket_of: dict[int, Bucket] = {}
         self._buckets: list[Bucket] = []
@@ -42,7 +41,7 @@ class _Distributed:
             return
         wanted = [parameter for _, parameter in named if parameter.requires_grad]
         for i, chosen in enumerate(_partition(wanted, groups, compression)):
-            bucket = Bucket(f"optimizer {_made} bucket {i}", chosen, compression, process_set, terms)
+            bucket = Bucket(f"optimizer {_made} bucket {i}", chosen, compression, process_set, terms, sparse_as_dense)
             self._buckets.append(bucket)
             for parameter in chosen:
                 self._bucket_of[id(parameter)] = bucket
@@ -55,9 +54,6 @@ class _Distributed:
         if self._left[id(parameter)] < 0 or bucket.under_way:
             raise AssertionError("gradients were computed more than backward_passes_per_step times before step() or "
                                  "synchronize(); a larger backward_passes_per_step accumulates them locally")
-        if parameter.grad.is_sparse and not self._sparse_as_dense:
-            raise UnsupportedError("a gradient is sparse: DistributedOptimizer(sparse_as_dense=True) reduces it as a dense one; "
-                                   "sparse_allreduce_async reduces sparse tensors")
         if self._left[id(parameter)] == 0:
             bucket.add(parameter)
 
@@ -120,6 +116,8 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Ite
     gradient_predivide_factor  of an average: gradients are divided by it before the sum, by the rest after
     groups                     how gradients travel together: so many groups, or lists of parameters; by default buckets of
                                8 MiB (HOROVOD_FUSION_THRESHOLD makes them smaller)
+    sparse_as_dense            sparse gradients travel as dense ones, and are sparse again afterwards; by default their indices
+                               and values are gathered
     """
     op = reduction(op, None)
     if op not in (Average, Sum):

@@ -104,6 +104,27 @@ def schedulers():
             same(scheduled(before, after, hvd.DistributedOptimizer), scheduled(before, after, unchanged))
 
 
+def wrapped_again():
+    """In the middle of training, around a new optimizer or around the one before: the gradients are reduced once."""
+    for keep in (False, True):
+        model, alike = copy.deepcopy(MODEL), copy.deepcopy(MODEL)
+        plain = torch.optim.SGD(alike.parameters(), lr=0.2, momentum=0.9)
+        optimizer = inner = torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9)
+        for step, x in enumerate(DATA):
+            if step % 2 == 0:
+                if step and not keep:
+                    plain = torch.optim.SGD(alike.parameters(), lr=0.2, momentum=0.9)
+                    inner = torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9)
+                optimizer = hvd.DistributedOptimizer(inner, op=hvd.Sum)
+            optimizer.zero_grad()
+            plain.zero_grad()
+            loss_of(model, x[mine]).backward()
+            (n * loss_of(alike, x)).backward()
+            optimizer.step()
+            plain.step()
+        same(model.parameters(), alike.parameters())
+
+
 class Doubling(hvd.Compressor):
     """A compression of the user's own, that keeps the shape in mind."""
 
@@ -313,7 +334,7 @@ def data_loaders():
     assert all(one == told[0] for one in told)
 
 
-for check in (optimizers, schedulers, orders_that_differ, misuse, starting_alike, joining, joining_without_names, batch_norm,
-              batch_norm_in_half_types, data_loaders):
+for check in (optimizers, schedulers, wrapped_again, orders_that_differ, misuse, starting_alike, joining, joining_without_names,
+              batch_norm, batch_norm_in_half_types, data_loaders):
     check()
     print(f"rank {r}: {check.__name__} ok", flush=True)

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch.utils.hooks import RemovableHandle
 
 from fabring.errors import InvalidArgumentError
 from fabring.horovod import basics
@@ -21,6 +22,7 @@ from fabring.horovod.process_set import ProcessSet, global_process_set
 from fabring.horovod.requests import Average, Sum
 
 _made = 0  # optimizers of this process; all ranks make them in the same order
+_living: weakref.WeakSet[_Distributed] = weakref.WeakSet()
 
 
 class _Distributed:
@@ -30,6 +32,10 @@ class _Distributed:
                 terms: dict[str, Any], groups: Any, sparse_as_dense: bool, process_set: ProcessSet) -> None:
         global _made
         _made += 1
+        for other in list(_living):  # one around the same optimizer has its attributes in common with this one
+            other._let_go(named)
+        self._hooks: dict[int, RemovableHandle] = {}
+        _living.add(self)
         self._passes = passes
         self._process_set = process_set
         self._synchronized = False
@@ -46,7 +52,13 @@ class _Distributed:
             for parameter in chosen:
                 self._bucket_of[id(parameter)] = bucket
                 self._left[id(parameter)] = passes
-                parameter.register_post_accumulate_grad_hook(self._on_gradient)
+                self._hooks[id(parameter)] = parameter.register_post_accumulate_grad_hook(self._on_gradient)
+
+    def _let_go(self, named: list[tuple[str, torch.Tensor]]) -> None:
+        """These are another one's from now on: reduced twice they would be wrong."""
+        for _, parameter in named:
+            if hook := self._hooks.pop(id(parameter), None):
+                hook.remove()
 
     def _on_gradient(self, parameter: torch.Tensor) -> None:
         bucket = self._bucket_of[id(parameter)]

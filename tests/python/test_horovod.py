@@ -60,6 +60,17 @@ def test_a_name_that_some_have_not_called_is_reported():
     assert sorted(map(float, waited)) == list(map(float, waited)) and len(set(waited)) == len(waited), "since it was called"
 
 
+def test_a_rank_that_is_busy_elsewhere_is_waited_for():
+    done = fine(2, "horovod_late.py", "late", environment={"FABRING_TIMEOUT": "3s"})
+    assert done.out.count("so it should be") == 2
+
+
+@pytest.mark.parametrize("way", ["never", "other name"])
+def test_the_wait_for_a_rank_may_have_an_end(way):
+    done = fine(2, "horovod_late.py", way, environment={"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "1"})
+    assert done.out.count("so it should be") == 2
+
+
 @pytest.mark.parametrize("called", [False, True])
 def test_timeline(called, tmp_path):
     """Says who was waited for, how long, and what went together."""

@@ -4,6 +4,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <tuple>
 
@@ -14,6 +15,8 @@ namespace {
 
 using Lengths = std::vector<std::size_t>;
 using Addressed = std::tuple<std::uintptr_t, std::uintptr_t, std::size_t>;  // a tensor: input, output, elements
+
+constexpr double longest_s = 3.2e8;  // ten years: no limit
 
 const std::size_t* or_null(const Lengths& lengths) { return lengths.empty() ? nullptr : lengths.data(); }
 
@@ -63,7 +66,12 @@ void bind_operation(nb::module_& module) {
           nb::arg("op") = 0, nb::arg("root") = 0, nb::arg("tag") = 0, nb::arg("factor") = 1.0,
           nb::arg("whole_factor") = 1, nb::arg("counts") = Lengths(), nb::arg("offsets") = Lengths(),
           nb::arg("out_counts") = Lengths(), nb::arg("out_offsets") = Lengths(), nb::arg("stream") = 0,
-          nb::arg("memory") = 0, nb::arg("wire_type") = 0, nb::arg("tensors") = std::vector<Addressed>());
+          nb::arg("memory") = 0, nb::arg("wire_type") = 0, nb::arg("tensors") = std::vector<Addressed>())
+      .def_prop_rw(
+          "timeout_s", [](const Operation& of) { return static_cast<double>(of.value.timeout_ns) / 1e9; },
+          [](Operation& of, double seconds) {
+            of.value.timeout_ns = static_cast<std::uint64_t>(std::clamp(seconds, 0.0, longest_s) * 1e9);
+          });
 
   // Numbers by name, as the library spells them.
   const auto numbers = [&](const char* name, int count, const char* (*spelled)(std::int32_t)) {

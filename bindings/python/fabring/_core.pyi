@@ -18,6 +18,7 @@ class Operation:
                  root: int = 0, tag: int = 0, factor: float = 1.0, whole_factor: int = 1, counts: list[int] = ...,
                  offsets: list[int] = ..., out_counts: list[int] = ..., out_offsets: list[int] = ..., stream: int = 0,
                  memory: int = 0, wire_type: int = 0, tensors: list[tuple[int, int, int]] = ...) -> None: ...
+    timeout_s: float  # 0: FABRING_TIMEOUT; more than ten years count as ten
 
 class Memory:
     @property

@@ -19,12 +19,14 @@ import torch
 
 from fabring.communicator import Communicator
 from fabring.errors import (AbortedError, Error, InternalError, InvalidArgumentError, MismatchError, OutOfMemoryError,
-                            UnsupportedError)
+                            TimeoutError, UnsupportedError)
 from fabring.horovod import agreed, execution, timeline
 from fabring.horovod.requests import AUTOMATIC, Request, Sum, Terms
+from fabring.requests import all_gather
 
 BLOCK_BYTES = 2048  # what a round says usually fits; otherwise a second message has the rest
 PAUSE_S = 0.001  # between two rounds that bring nothing new
+NO_LIMIT_S = 3.15e8  # ten years, and not 0, which would be FABRING_TIMEOUT
 
 
 class Vocabulary:
@@ -196,13 +198,23 @@ class Negotiation:
         block[:8] = numpy.frombuffer(len(data).to_bytes(8, "little"), numpy.uint8)
         room = BLOCK_BYTES - 8
         block[8:8 + min(len(data), room)] = numpy.frombuffer(data[:room], numpy.uint8)
-        blocks = self._talk.all_gather(block)
+        blocks = self._all_gather(block, None)
         lengths = [int.from_bytes(blocks[rank, :8].tobytes(), "little") for rank in range(self.size)]
         if max(lengths) <= room:
             return [json.loads(blocks[rank, 8:8 + length].tobytes()) for rank, length in enumerate(lengths)]
-        whole = self._talk.all_gather(numpy.frombuffer(data, numpy.uint8), counts=lengths)
+        whole = self._all_gather(numpy.frombuffer(data, numpy.uint8), lengths)
         ends = numpy.cumsum(lengths)
         return [json.loads(whole[end - length:end].tobytes()) for length, end in zip(lengths, ends)]
+
+    def _all_gather(self, own: numpy.ndarray, lengths: list[int] | None) -> numpy.ndarray:
+        """However late the others come: a rank that validates or saves is not lost, and one that is lost ends the wait."""
+        request = all_gather(self._talk._core, own, None, lengths)
+        request.operation.timeout_s = agreed.stall_shutdown_s or NO_LIMIT_S
+        try:
+            return self._talk._do(request)
+        except TimeoutError as error:
+            raise TimeoutError(f"{_limit()}: {error}", error.rank, error.host, error.collective, error.sequence,
+                               error.bytes) from None
 
     def _begin_what_is_ready(self) -> None:
         present = [rank for rank in range(self.size) if not self._joined.get(rank)]
@@ -258,15 +270,23 @@ class Negotiation:
 
     def _complain_about_stalls(self) -> None:
         now = time.monotonic()
+        self._end_what_stalls(now)
         late = [name for name, since in self._since.items() if now - max(since, self._complained.get(name, 0)) > agreed.stall_s]
         told = 0
         for name in late:
             self._complained[name] = now
             if self.rank != min(self._table[name]) or (told := told + 1) > 5:
                 continue  # one rank says it
-            missing = [rank for rank in range(self.size) if rank not in self._table[name] and not self._joined.get(rank)]
-            print(f"fabring.horovod: '{name}' has waited {now - self._since[name]:.1f} s for ranks {missing}, which have not "
-                  "called it", file=sys.stderr, flush=True)
+            print(f"fabring.horovod: {self._who_is_missing(name, now)}", file=sys.stderr, flush=True)
+
+    def _end_what_stalls(self, now: float) -> None:
+        for name, since in self._since.items():
+            if 0 < agreed.stall_shutdown_s < now - since:
+                raise TimeoutError(f"{_limit()}: {self._who_is_missing(name, now)}")
+
+    def _who_is_missing(self, name: str, now: float) -> str:
+        missing = [rank for rank in range(self.size) if rank not in self._table[name] and not self._joined.get(rank)]
+        return f"'{name}' has waited {now - self._since[name]:.1f} s for ranks {missing}, which have not called it"
 
     def _all_joined(self) -> None:
         with self._changed:
@@ -275,6 +295,10 @@ class Negotiation:
             self._unnamed.clear()  # a rank's zeros did not count among its calls: from here on all count alike again
         if over is not None:
             over.set()
+
+
+def _limit() -> str:
+    return f"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS ({agreed.stall_shutdown_s:g}) is over"
 
 
 def _terms(told: Any) -> Any:

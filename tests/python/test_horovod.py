@@ -118,6 +118,11 @@ def test_what_one_rank_alone_has_no_memory_for_every_rank_hears_of():
     assert fine(3, "horovod_out_of_memory.py").out.count("heard") == 3
 
 
+def test_memory_that_one_rank_alone_shares_between_calls_is_refused_on_every_rank():
+    done = fine(3, "horovod_shared.py", environment={"FABRING_TIMEOUT": "5s"})
+    assert done.out.count("went on") == 3
+
+
 def test_parameters_of_different_devices_do_not_travel_together():
     import torch
     from fabring.horovod.buckets import by_device

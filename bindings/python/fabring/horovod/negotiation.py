@@ -22,6 +22,7 @@ from fabring.errors import (AbortedError, Error, InternalError, InvalidArgumentE
                             TimeoutError, UnsupportedError)
 from fabring.horovod import agreed, execution, timeline
 from fabring.horovod.requests import AUTOMATIC, Request, Sum, Terms
+from fabring.horovod.sharing import sharing
 from fabring.requests import all_gather
 
 BLOCK_BYTES = 2048  # what a round says usually fits; otherwise a second message has the rest
@@ -66,6 +67,7 @@ class Negotiation:
         self._fresh: list[Request] = []  # not yet told
         self._mine: dict[str, Request] = {}  # not yet begun
         self._table: dict[str, dict[int, Terms]] = {}  # name -> rank -> terms, of what not all have asked for
+        self._sharing: set[tuple[str, str]] = set()  # names of it that lie in the same memory on some rank
         self._since: dict[str, float] = {}
         self._complained: dict[str, float] = {}
         self._joined: dict[int, bool] = {}
@@ -168,6 +170,7 @@ class Negotiation:
     def _round(self) -> None:
         with self._changed:
             fresh, self._fresh = self._fresh, []
+            waiting = list(self._mine.values()) if fresh else []
             joined = self._join is not None
         trace = timeline.active
         if trace is not None:
@@ -175,7 +178,8 @@ class Negotiation:
         first = round(min((one.asked_at for one in fresh), default=0.0), 6)
         told = [(self._words.number(one.name), self._words.number(one.terms), round((one.asked_at - first) * 1e6))
                 for one in fresh]
-        for rank, (has_joined, calls, began) in enumerate(self._exchange((joined, told, first))):
+        shared = self._shared_memory(fresh, waiting)
+        for rank, (has_joined, calls, began, theirs) in enumerate(self._exchange((joined, told, first, shared))):
             if has_joined and not self._joined.get(rank):
                 self._last_joined = rank
             self._joined[rank] = has_joined
@@ -185,11 +189,18 @@ class Negotiation:
                 self._since.setdefault(name, time.monotonic())
                 if trace is not None:
                     trace.asked(self._label, name, terms.kind, rank, began + later_us / 1e6)
+            self._sharing.update((self._words.word(one), self._words.word(other)) for one, other in theirs)
         self._words.forget_if_full()
         self._begin_what_is_ready()
         self._complain_about_stalls()
         if all(self._joined.get(rank) for rank in range(self.size)):
             self._all_joined()
+
+    def _shared_memory(self, fresh: list[Request], waiting: list[Request]) -> list[tuple[Any, Any]]:
+        """Pairs of names, one of them at least of a fresh call: those of earlier ones have been told."""
+        names = {one.name for one in fresh}
+        return [(self._words.number(one), self._words.number(other)) for one, other in sorted(sharing(waiting))
+                if one in names or other in names]
 
     def _exchange(self, what: Any) -> list[Any]:
         """Everyone's object. One message if all are short."""
@@ -234,6 +245,8 @@ class Negotiation:
                 request.fail(wrong)
         for numbers in execution.fused([terms for _, terms, _ in chosen]):
             self._begin([chosen[i] for i in numbers])
+        if self._sharing:
+            self._sharing = {pair for pair in self._sharing if pair[0] in self._table and pair[1] in self._table}
 
     def _begin(self, batch_of: list[tuple[str, Terms, dict[int, Terms]]]) -> None:
         requests: list[Request] = []
@@ -241,6 +254,7 @@ class Negotiation:
         try:
             for name, terms in names:
                 requests.append(self._take(name) or _zeros(name, terms, self._join_gpu))
+            self._check_memory({name for name, _ in names})
             everyone = [[ranks.get(rank, terms) for rank in range(self.size)] for _, terms, ranks in batch_of]
             batch = execution.begin(self._data, requests, everyone)
             self._trace(names, batch)
@@ -257,6 +271,15 @@ class Negotiation:
             request.started.set()
         if self._joined.get(self.rank):
             batch.finish()  # nobody else waits for it here
+
+    def _check_memory(self, names: set[str]) -> None:
+        """What is one operation must not write the same memory twice, on no rank: the others would wait for the one that refuses."""
+        for one, other in sorted(self._sharing):
+            if one in names and other in names:
+                raise InvalidArgumentError(
+                    f"'{one}' has tensors that lie in the same memory, where results are written: list a shared tensor once"
+                    if one == other else f"'{one}' and '{other}', called at the same time, lie in the same memory, where results "
+                    "are written: wait for one of them before calling the other, or give it a copy")
 
     def _trace(self, begun: list[tuple[str, Terms]], batch: execution.Batch | None) -> None:
         trace = timeline.active

@@ -72,6 +72,7 @@ class Request:
         self.started = threading.Event()
         self.batch: Any = None  # execution.Batch
         self.error: Error | None = None
+        self.spans: list[tuple[int, int, bool]] | None = None  # sharing
         self.received_splits: list[int] | None = None  # alltoall
 
     def behind(self) -> list[torch.cuda.Event]:

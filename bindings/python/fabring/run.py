@@ -28,19 +28,42 @@ def command() -> None:
 
 
 def main() -> None:
-    """Everything as for `fabring run`; a program that ends in .py, or -m MODULE after --, runs in this Python."""
+    """Everything as for `fabring run`; a program whose first word ends in .py, or -m MODULE after --, runs in this Python."""
     program = path()
-    words = sys.argv[1:]
-    try:
-        first: int | None = words.index("--") + 1
-    except ValueError:
-        first = next((i for i, word in enumerate(words) if word.endswith(".py")), None)
-        if first and Path(words[first - 1]).name.startswith("python"):
-            first = None  # the script's Python is named
-    if first is not None and first < len(words) and (words[first].endswith(".py") or words[first] in ("-m", "-c")):
-        before = words[:first] if words[:first][-1:] == ["--"] else [*words[:first], "--"]
-        words = [*before, sys.executable, *words[first:]]
-    os.execv(program, [program, "run", *words])
+    os.execv(program, [program, "run", *with_python(sys.argv[1:], sys.executable)])
+
+
+def with_python(words: list[str], python: str) -> list[str]:
+    """The words for `fabring run`, with `python` in front of a program that needs one. Other programs, `python -u train.py` and
+    `nsys profile train.py` among them, are what they are."""
+    at = _program(words)
+    dashes = words[at - 1:at] == ["--"]
+    if words[at:at + 1] and (words[at].endswith(".py") or dashes and words[at] in ("-m", "-c")):
+        return [*words[:at], *([] if dashes else ["--"]), python, *words[at:]]
+    return words
+
+
+def _program(words: list[str]) -> int:
+    """Where it begins: behind --, or at the first word that is no option and no option's value."""
+    at = 0
+    while at < len(words) and words[at].startswith("-") and words[at] != "--":
+        at += 1 if _stands_alone(words[at]) else 2
+    return at + (words[at:at + 1] == ["--"])
+
+
+def _stands_alone(option: str) -> bool:
+    """Whether no value follows: there is none, or it is in the same word, as in --np=4 and -n4."""
+    attached = len(option) > 2 and option[1] in "nHxpi" and option != "-np"
+    return "=" in option or option in FLAGS or attached
+
+
+# Options of `fabring run` that have no value.
+FLAGS = {"--help", "-h", "--tag-output", "--timestamp-output", "--prefix-output-with-timestamp", "-prefix-timestamp",
+         "--timeline-mark-cycles", "--no-timeline-mark-cycles", "--verbose", "--gloo", "--mpi", "--jsrun", "--tcp",
+         "--check-build", "-cb", "--disable-cache", "--autotune", "--no-autotune", "--hierarchical-allreduce",
+         "--no-hierarchical-allreduce", "--hierarchical-allgather", "--no-hierarchical-allgather", "--torus-allreduce",
+         "--no-torus-allreduce", "--stall-check", "--no-stall-check", "--mpi-threads-disable", "--no-mpi-threads-disable",
+         "--log-with-timestamp", "--log-without-timestamp", "--log-hide-timestamp", "--no-log-hide-timestamp"}
 
 
 if __name__ == "__main__":

@@ -120,6 +120,10 @@ def test_a_fork_is_who_its_parent_was_whatever_was_set_since(monkeypatch, starte
     assert not identity.is_still(parents, None, True), "another rank, in the words of its launcher"
 
 
+def test_init_after_the_engine_was_closed_meets_the_others_anew():
+    assert fine(2, "closed.py").out.count("met anew") == 2
+
+
 def test_an_engine_is_kept_by_its_communicators():
     done = fine(2, "kept.py")
     assert done.out.count("kept") == 2 and not done.err, str(done)

@@ -55,7 +55,7 @@ def init(settings: Mapping[str, Any] | None = None, *, environment: bool = True)
     communicator of all of them. Called again it returns the same; in a child of fork() it meets others anew, if the child says
     that it is another rank than its parent. `settings`, `environment`: as Engine's."""
     global _engine, _identity
-    if _engine is None:
+    if _open() is None:
         if _of_parents and identity.is_still(_parents_identity, settings, environment):
             raise InvalidArgumentError(  # the others would wait for nobody, and this process for them
                 "this process is a fork of one that called fabring.init(), and says that it is the same rank of the same job. A "
@@ -69,19 +69,26 @@ def init(settings: Mapping[str, Any] | None = None, *, environment: bool = True)
     return _engine.world
 
 
+def _open() -> Engine | None:
+    """The engine of init(), unless the program has closed it itself: that is as good as shutdown()."""
+    return None if _engine is None or _engine.closed else _engine
+
+
 def is_initialized() -> bool:
-    return _engine is not None
+    return _open() is not None
 
 
 def engine() -> Engine:
     """The engine of init()."""
-    if _engine is None and _of_parents:
+    found = _open()
+    if found is None and _of_parents:
         raise InvalidArgumentError(
             "this process is a fork of one that called fabring.init(), whose engine is not this process's. If it is a rank of its "
             "own call fabring.init() here too, with a FABRING_RANK that no other process has")
-    if _engine is None:
-        raise InvalidArgumentError("call fabring.init() first")
-    return _engine
+    if found is None:
+        raise InvalidArgumentError("call fabring.init() first; the engine of an earlier one has been closed" if _engine else
+                                   "call fabring.init() first")
+    return found
 
 
 def empty(shape: int | tuple[int, ...], dtype: Any = "float32") -> numpy.ndarray:
@@ -91,7 +98,7 @@ def empty(shape: int | tuple[int, ...], dtype: Any = "float32") -> numpy.ndarray
 
 def world() -> Communicator:
     """The communicator of all ranks of init(). In a child of fork() its parent's: rank and size can be read, calls are refused."""
-    if _engine is None and _of_parents:
+    if _open() is None and _of_parents:
         return _of_parents[-1].world
     return engine().world
 

@@ -36,6 +36,7 @@ class Engine:
             environment = False
         told = [(name, _text(value)) for name, value in settings.items()]
         self._core = _core.create(environment, told)
+        self.closed = False
         self._family = Family(self._core)
         self.world = Communicator(self._core.world(), self._family)
         _open.add(self._family)
@@ -54,6 +55,7 @@ class Engine:
         AbortedError. Closing twice is fine."""
         _open.discard(self._family)
         self._core.close()
+        self.closed = True
 
     def empty(self, shape: int | tuple[int, ...], dtype: Any = "float32") -> numpy.ndarray:
         """A NumPy array, of zeros, in memory that the ranks of this host read and write directly; ordinary memory where they

@@ -29,6 +29,10 @@ constexpr const char* flags_without_meaning[] = {"--gloo",
                                                  "--no-torus-allreduce",
                                                  "--mpi-threads-disable",
                                                  "--no-mpi-threads-disable",
+                                                 "--log-with-timestamp",
+                                                 "--log-without-timestamp",
+                                                 "--log-hide-timestamp",
+                                                 "--no-log-hide-timestamp",
                                                  "--no-timeline-mark-cycles"};
 constexpr const char* values_without_meaning[] = {"--cycle-time-ms",
                                                   "--cache-capacity",
@@ -37,8 +41,11 @@ constexpr const char* values_without_meaning[] = {"--cycle-time-ms",
                                                   "--num-nccl-streams",
                                                   "--thread-affinity",
                                                   "--gloo-timeout-seconds",
-                                                  "--stall-check-warning-time-seconds",
-                                                  "--stall-check-shutdown-time-seconds"};
+                                                  "--autotune-log-file",
+                                                  "--autotune-warmup-samples",
+                                                  "--autotune-steps-per-sample",
+                                                  "--autotune-bayes-opt-max-samples",
+                                                  "--autotune-gaussian-process-noise"};
 constexpr const char* elastic_ones[] = {"--min-np",
                                         "--min-num-proc",
                                         "--max-np",
@@ -48,14 +55,24 @@ constexpr const char* elastic_ones[] = {"--min-np",
                                         "--reset-limit",
                                         "--blacklist-cooldown-range",
                                         "--host-discovery-script"};
+constexpr const char* not_elastic =
+    "the number of ranks does not change here; --restarts R starts all of them again when one fails";
+constexpr const char* no_files_of_output =
+    "what ranks write is not put into files here; --tag-output puts the rank before every line, and a shell makes a "
+    "file for each: sh -c 'exec python train.py > rank.$FABRING_RANK 2>&1'";
+constexpr const char* no_file_of_options =
+    "options are not read from a file here; give them on the command line (`fabring run --help`), or as variables of "
+    "the ranks with -x NAME=VALUE (`fabring settings`)";
+constexpr const char* nothing_to_check =
+    "there is one build, for PyTorch; `fabring doctor` says what this machine has and lacks";
 
-// Options that only leave their names in `names`; shown in no help, which would be theirs and not ours.
-void collect(CLI::App& command, const char* name, bool value, std::vector<std::string>& names) {
+// Options that only leave something in `noted`; shown in no help, which would be theirs and not ours.
+void collect(CLI::App& command, const char* name, bool value, std::vector<std::string>& noted, std::string note) {
+  auto add = [&noted, note = std::move(note)] { noted.push_back(note); };
   if (value) {
-    command.add_option_function<std::string>(name, [&names, name](const std::string&) { names.emplace_back(name); })
-        ->group("");
+    command.add_option_function<std::string>(name, [add](const std::string&) { add(); })->group("");
   } else {
-    command.add_flag_callback(name, [&names, name] { names.emplace_back(name); })->group("");
+    command.add_flag_callback(name, add)->group("");
   }
 }
 
@@ -88,25 +105,39 @@ void add_horovod_options(CLI::App& command, HorovodOptions& options) {
       ->group(group);
   command.add_flag("--timeline-mark-cycles", options.timeline_rounds, "Mark rounds of negotiation in it")->group(group);
   command
+      .add_option("--stall-check-warning-time-seconds", options.stall_warning_s,
+                  "HOROVOD_STALL_CHECK_TIME_SECONDS: when a call that some ranks have not made is reported")
+      ->check(between(0, 1'000'000))
+      ->type_name("S")
+      ->group(group);
+  command
+      .add_option("--stall-check-shutdown-time-seconds", options.stall_shutdown_s,
+                  "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS: when it ends the job; 0: never")
+      ->check(between(0, 1'000'000))
+      ->type_name("S")
+      ->group(group);
+  command
       .add_option("--log-level", options.log_level,
                   "FABRING_LOG of the ranks: TRACE, DEBUG, INFO, WARNING, ERROR, FATAL")
       ->type_name("LEVEL")
       ->group(group);
   command.add_flag("--verbose", options.verbose, "FABRING_LOG=info for the ranks")->group(group);
-  for (const char* name : flags_without_meaning) collect(command, name, false, options.ignored);
-  for (const char* name : values_without_meaning) collect(command, name, true, options.ignored);
-  for (const char* name : elastic_ones) collect(command, name, true, options.elastic);
+  for (const char* name : flags_without_meaning) collect(command, name, false, options.ignored, name);
+  for (const char* name : values_without_meaning) collect(command, name, true, options.ignored, name);
+  const auto refuse = [&](const char* name, bool value, const char* why) {
+    collect(command, name, value, options.refused, fmt::format("{}: {}", name, why));
+  };
+  for (const char* name : elastic_ones) refuse(name, true, not_elastic);
+  refuse("--output-filename", true, no_files_of_output);
+  refuse("--config-file", true, no_file_of_options);
+  refuse("--check-build", false, nothing_to_check);
 }
 
 Result<std::vector<std::string>> horovod_environment(const HorovodOptions& options) {
   static const std::map<std::string, std::string> levels{{"TRACE", "debug"}, {"DEBUG", "debug"},
                                                          {"INFO", "info"},   {"WARNING", "warning"},
                                                          {"ERROR", "error"}, {"FATAL", "error"}};
-  if (!options.elastic.empty())
-    return Status(ErrorCode::invalid_argument,
-                  options.elastic.front() +
-                      ": the number of ranks does not change here; --restarts R starts all of them "
-                      "again when one fails");
+  if (!options.refused.empty()) return Status(ErrorCode::invalid_argument, options.refused.front());
   std::vector<std::string> made;
   if (options.verbose) made.emplace_back("FABRING_LOG=info");
   if (!options.log_level.empty()) {
@@ -122,6 +153,10 @@ Result<std::vector<std::string>> horovod_environment(const HorovodOptions& optio
   if (!options.interfaces.empty()) made.push_back("FABRING_INTERFACE=" + options.interfaces);
   if (options.fusion_threshold_mb >= 0)
     made.push_back(fmt::format("HOROVOD_FUSION_THRESHOLD={}", static_cast<long>(options.fusion_threshold_mb) << 20));
+  if (options.stall_warning_s >= 0)
+    made.push_back(fmt::format("HOROVOD_STALL_CHECK_TIME_SECONDS={}", options.stall_warning_s));
+  if (options.stall_shutdown_s >= 0)
+    made.push_back(fmt::format("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS={}", options.stall_shutdown_s));
   if (!options.timeline.empty()) made.push_back("HOROVOD_TIMELINE=" + options.timeline);
   if (options.timeline_rounds) made.emplace_back("HOROVOD_TIMELINE_MARK_CYCLES=1");
   return made;

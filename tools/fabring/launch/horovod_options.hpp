@@ -1,6 +1,6 @@
 #pragma once
 // The options of horovodrun that `fabring run` takes besides its own, so that a command line only changes its first
-// word: some mean a setting of ours, some mean nothing here and are noted, elastic ones are refused in words.
+// word: some mean a setting of ours, some mean nothing here and are noted, and what there is not is refused in words.
 
 #include <string>
 #include <vector>
@@ -19,18 +19,19 @@ struct HorovodOptions {
   int start_timeout_s = 0;
   std::string interfaces;
   int fusion_threshold_mb = -1;
+  int stall_warning_s = -1, stall_shutdown_s = -1;
   std::string timeline;
   bool timeline_rounds = false;
   std::string log_level;
   bool verbose = false;
   std::vector<std::string> ignored;  ///< as they were spelt
-  std::vector<std::string> elastic;
+  std::vector<std::string> refused;  ///< with what there is instead
 };
 
 /// Adds them to the subcommand; `options` must outlive the parsing.
 void add_horovod_options(CLI::App& command, HorovodOptions& options);
 
-/// Variables for the ranks, NAME=VALUE. Errors: invalid_argument: an elastic option, a bad value. Pure.
+/// Variables for the ranks, NAME=VALUE. Errors: invalid_argument: an option that is refused, a bad value. Pure.
 Result<std::vector<std::string>> horovod_environment(const HorovodOptions& options);
 
 /// Words after those of `ssh`: the port and the key. Pure.

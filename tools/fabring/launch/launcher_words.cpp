@@ -3,11 +3,15 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 namespace fabring::tools {
 namespace {
 
 constexpr std::string_view ranks_elsewhere[] = {"-np", "--np", "--num-proc"};
+
+constexpr std::pair<std::string_view, std::string_view> long_names_with_one_dash[] = {
+    {"-hostfile", "--hostfile"}, {"-prefix-timestamp", "--prefix-output-with-timestamp"}, {"-cb", "--check-build"}};
 
 bool says_ranks(std::string_view word) {
   return std::find(std::begin(ranks_elsewhere), std::end(ranks_elsewhere), word) != std::end(ranks_elsewhere);
@@ -41,7 +45,8 @@ std::vector<std::string> spelt_our_way(std::vector<std::string> arguments, const
       arguments.insert(arguments.begin() + static_cast<std::ptrdiff_t>(at) + 1, value);
     }
     if (says_ranks(arguments[at])) arguments[at] = "-n";
-    if (arguments[at] == "-hostfile") arguments[at] = "--hostfile";
+    for (const auto& [theirs, ours] : long_names_with_one_dash)
+      if (arguments[at] == theirs) arguments[at] = ours;
     if (takes_a_value(command, arguments[at])) ++at;
   }
   return arguments;

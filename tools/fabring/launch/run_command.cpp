@@ -132,6 +132,8 @@ int run(RunOptions& options, const CLI::App& app, Session& session) {
   if (!words.empty() && words.front().starts_with('-')) return usage(unknown_option(app, words.front()));
   if (!words.empty() && !session.command.empty())
     return usage("'" + words.front() + "' stands before -- but is no option");
+  auto horovod = horovod_environment(options.horovod);
+  if (!horovod) return usage(horovod.error().message());
   options.job.command = session.command.empty() ? std::move(words) : session.command;
   if (options.job.command.empty()) return usage("which program? `fabring run -n 4 -- ./program its arguments`");
   auto grace = parse_duration(options.grace);
@@ -142,8 +144,6 @@ int run(RunOptions& options, const CLI::App& app, Session& session) {
     if (!timeout) return usage("--timeout: " + timeout.error().message());
     options.job.timeout = *timeout;
   }
-  auto horovod = horovod_environment(options.horovod);
-  if (!horovod) return usage(horovod.error().message());
   options.exports.insert(options.exports.begin(), horovod->begin(), horovod->end());  // -x comes after and wins
   if (const std::string note = horovod_note(options.horovod); !note.empty()) complain("run", note);
   const Environment environment = process_environment();

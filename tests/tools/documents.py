@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What README.md and docs/ name must be there: links, files, folders; and the table of folders in docs/architecture.md
 must have every source folder. What a page installs with pip goes into an environment.
-Every finding of the doctor, every launcher, what is called otherwise in other backends, and every thread that programs
-get have a word. Run: documents.py ROOT, or documents.py --self-test."""
+Every finding of the doctor, every launcher, what is called otherwise in other backends, every thread that programs get,
+and every value of some enums have a word. Run: documents.py ROOT, or documents.py --self-test."""
 import pathlib
 import re
 import sys
@@ -17,6 +17,8 @@ SOURCE = re.compile(r"[\w.-]+\.(?:hpp|cpp|cu|h)$")
 ROW = re.compile(r"^\| ((?:`[^`]+`(?:, )?)+) \|", re.M)
 THREAD = re.compile(r'\bstart_(?:thread|detached)\(\s*"([^"]+)"')
 FINDING = re.compile(r'"((?:bench|clock|container|environment|fabric|gpu|hang|limits|memory|names|net|nic|pci|processors)\.[a-z_]+)"')
+
+ENUMS = {"RecordKind": "runtime/transfer/wire.hpp", "Arrival": "runtime/transfer/transfer.hpp", "Post": "transports/endpoint.hpp"}
 
 
 def top_folders(root):
@@ -134,6 +136,19 @@ def untold_threads(root):
             yield f"{names.count(name)} threads are called {name}"
 
 
+def untold_values(root):
+    """What travels and how it is received has words that nobody can guess: docs/words.md has them, as `Enum::value`."""
+    told = set(CODE.findall((root / "docs/words.md").read_text()))
+    for name, header in ENUMS.items():
+        body = re.search(rf"enum class {name}\b[^{{]*\{{(.*?)\}};", (root / header).read_text(), re.S)
+        values = re.findall(r"(\w+)[^,]*(?:,|$)", re.sub(r"//.*", "", body.group(1)).strip()) if body else []
+        if not values:
+            yield f"{header} has no values of {name} any more"
+        for value in values:
+            if f"{name}::{value}" not in told:
+                yield f"docs/words.md has no word about {name}::{value}"
+
+
 def faults(root):
     names = {p.name for top in top_folders(root) for p in (root / top).rglob("*") if p.is_file()}
     found = []
@@ -145,6 +160,8 @@ def faults(root):
         found += [f"{page.relative_to(root)}: {each}" for each in wrong]
     if (root / "tools/fabring/doctor").is_dir():
         found += [*untold_findings(root), *untold_names(root), *untold_threads(root)]
+    if (root / "runtime/transfer").is_dir():
+        found += untold_values(root)
     return found
 
 
@@ -198,6 +215,19 @@ def self_test():
         told = list(untold_threads(root))
         if told != ["docs/threading.md has no word about the thread ours-gone", "2 threads are called ours-one"]:
             sys.exit(f"wanted ours-gone and ours-one, found {told}")
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        for name in ("docs", "runtime/transfer", "transports"):
+            (root / name).mkdir(parents=True)
+        (root / "runtime/transfer/wire.hpp").write_text(
+            "enum class RecordKind : std::uint8_t {\n  data = 1,  ///< one, two\n  grant = 2,  ///< gone, too\n};\n")
+        (root / "runtime/transfer/transfer.hpp").write_text("enum class Arrival : std::uint8_t { comes, by_ticket };\n")
+        (root / "transports/endpoint.hpp").write_text("enum class Outcome { done };\n")
+        (root / "docs/words.md").write_text("| `RecordKind::data` | `Arrival::comes` | grant, Arrival::by_ticket |\n")
+        found = list(untold_values(root))
+        wanted = ["RecordKind::grant", "Arrival::by_ticket", "no values of Post"]
+        if len(found) != len(wanted) or not all(each in fault for each, fault in zip(wanted, found)):
+            sys.exit(f"wanted {wanted}, found {found}")
 
 
 if sys.argv[1] == "--self-test":

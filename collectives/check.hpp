@@ -1,5 +1,5 @@
 #pragma once
-// plan_check: proves the plans of all ranks together for given element counts. It runs nothing: data is symbolic.
+// check_plans(): proves the plans of all ranks together for given element counts. It runs nothing: data is symbolic.
 //  1. every send has exactly one receive of equal length, and the other way round;
 //     the messages of a pair are numbered in the order of the steps on both sides;
 //  2. no deadlock, even when a send can only complete together with its receive, and what a rank reduces as it comes is

@@ -1,6 +1,6 @@
 #pragma once
 // Plan: what one rank does in a collective, as plain data. An algorithm builds it (builder.hpp), the engine runs it
-// over endpoints, plan_check proves it, `fabring plan` prints it. It knows no transport, no pointer and no byte count.
+// over endpoints, check_plans() proves it, `fabring plan` prints it. It knows no transport, pointer or byte count.
 //
 // The data is a vector of elements. A Plan describes ONE pass over it; the engine cuts a long vector into tiles and
 // runs the plan once for each, several tiles in flight (that is the pipelining), so a plan's shape never depends on the

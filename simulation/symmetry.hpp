@@ -2,7 +2,7 @@
 // Symmetry of a world: ranks that do the same thing at the same time. In a ring over equal nodes every node does what
 // the first does, one node further; in recursive doubling, what rank r does with rank p, rank r^x does with rank p^x.
 // Then the plans of one unit (the ranks of one node, or of one leaf switch) stand for all, and simulating one unit
-// whose outgoing messages come back as its incoming ones gives the times of the whole world. find_symmetry() does not
+// whose outgoing messages come back as its incoming ones gives the times of the whole world. make_schedule() does not
 // assume this of an algorithm: it compares plans.
 
 #include <cstdint>

@@ -1,7 +1,8 @@
 #pragma once
-// Discovery: this host, or a recorded one, as a Topology. hwloc finds processors, memory and the PCI tree; the kernel's
-// files add what hwloc does not tell of a card (link, port, MTU). Takes 10 to 30 ms on a small host, more on a large
-// one: start-up calls it only where there is something to choose. discovery.cpp is the one file that includes hwloc.
+// discover_topology(): this host, or a recorded one, as a Topology. hwloc finds processors, memory and the PCI tree;
+// the kernel's files add what hwloc does not tell of a card (link, port, MTU). Takes 10 to 30 ms on a small host, more
+// on a large one: start-up calls it only where there is something to choose. discovery.cpp is the one file that
+// includes hwloc.
 
 #include <filesystem>
 

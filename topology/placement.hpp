@@ -1,6 +1,6 @@
 #pragma once
-// Placement: which network cards serve which GPU, processor or rank, and which processors are near a card. Pure
-// functions of a Topology; the tests ask them about machines that nobody has at hand.
+// Which network cards serve which GPU, processor or rank, and which processors are near a card. Pure functions
+// of a Topology; the tests ask them about machines that nobody has at hand.
 
 #include <cstddef>
 #include <string_view>

@@ -1,7 +1,7 @@
 #pragma once
 // Endpoint: one rank's door to one fabric. The engine posts sends and receives of whole blocks and polls for their
-// completions; nothing else moves data. inproc, tcp, fabric and the simulated fabric of the tests implement it, and one
-// conformance suite (tests/transports/conformance) holds them all to this page.
+// completions; nothing else moves data. inproc, shm, tcp, fabric, joint, rails and the simulated fabric of the tests
+// implement it; one conformance suite (tests/transports/conformance) holds them all to this page.
 //
 // Matching. A receive is posted under a *slot*, a 32-bit number that the receiver chooses; a send names the slot it is
 // for. The caller guarantees that a send is posted only after its receive was (the transfer layer above grants slots),

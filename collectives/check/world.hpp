@@ -1,5 +1,5 @@
 #pragma once
-// What the parts of plan_check share: all ranks' plans bound to element counts, who talks to whom, and an order in
+// What the parts of check_plans() share: all ranks' plans bound to element counts, who talks to whom, and an order in
 // which everything can happen. Internal to collectives/; made for one check and thrown away.
 
 #include <cstdint>

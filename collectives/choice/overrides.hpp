@@ -1,5 +1,5 @@
 #pragma once
-// Overrides: what FABRING_ALGORITHM says. One algorithm for everything that has it ("ring"), or a list of rules,
+// parse_overrides(): what FABRING_ALGORITHM says. One algorithm for all that has it ("ring"), or a list of rules,
 // "[collective:][size[-size]:]algorithm", of which the first that fits decides:
 //
 //   allreduce:64K-4M:circulant,broadcast:chain     bounds belong to the range; "-4M" and "64K-" leave one open

@@ -1,6 +1,6 @@
 #pragma once
-// CommonAddress: at which address of rank 0 the ranks of other hosts come to it. A name may have several addresses, of
-// two families or of two networks, and each rank comes by whichever answered first: an address of one family can
+// common_address(): at which address of rank 0 the ranks of other hosts come to it. A name may have several addresses,
+// of two families or of two networks, and each rank comes by whichever answered first: an address of one family can
 // neither dial nor be dialled by one of the other, so all ranks take the way to one and the same. Pure.
 
 #include <string>

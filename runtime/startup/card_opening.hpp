@@ -1,12 +1,12 @@
 #pragma once
-// CardOpening: an endpoint on each of the cards that a rank is to use. One that does not open is left out and named.
+// open_cards(): an endpoint on each of the cards that a rank is to use. One that does not open is left out and named.
 
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "transports/rails/rails_endpoint.hpp"
+#include "transports/rails/rails.hpp"
 
 namespace fabring {
 

@@ -16,7 +16,7 @@ namespace fabring {
 struct HostCards {
   std::string provider;        ///< "efa"
   std::uint32_t cards = 1;     ///< 1 to most_cards_of_host
-  std::uint64_t megabits = 0;  ///< per second, of one card; card_speeds says how little and much it may be
+  std::uint64_t megabits = 0;  ///< per second, of one card; least_card_megabits to most_card_megabits
   bool stated = true;          ///< by all of its cards; else usual_card_megabits stands for those that say nothing
   friend bool operator==(const HostCards&, const HostCards&) = default;
   /// "efa, 4 cards of 100 Gbit/s (as stated)"

@@ -9,7 +9,7 @@
 #include "topology/card_facts.hpp"
 #include "topology/cpus.hpp"
 #include "topology/placement.hpp"
-#include "transports/rails/rails_endpoint.hpp"
+#include "transports/rails/rails.hpp"
 
 namespace fabring {
 namespace {

@@ -1,5 +1,5 @@
 #pragma once
-// ProviderAgreement: libfabric reaches every rank only where all use the same provider of it. Each rank finds its own
+// one_provider(): libfabric reaches every rank only where all use the same provider of it. Each rank finds its own
 // (EFA where a device is there, else native TCP), so a host without its EFA devices would otherwise refuse the
 // addresses of all others.
 

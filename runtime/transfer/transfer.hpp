@@ -1,5 +1,5 @@
 #pragma once
-// Transfer: the two protocols above every transport, and a third where it has one.
+// Transfer: five protocols for messages: two above every transport, three where the endpoint or the job allows them.
 //
 // Eager. Each peer pair has a few slots each way, posted at start, as long as the longest parcel (8 of 8 KiB; more in a
 // small world whose ranks share no memory, see parcels_over_network()). Records for a peer collect in a parcel;

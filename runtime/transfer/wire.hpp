@@ -1,8 +1,8 @@
 #pragma once
-// Wire: what travels in an eager slot. A parcel is a header and some records; a record is a piece of news about one
-// operation of one communicator, for `data` followed by its payload. Little-endian fields of fixed size; byte order and
-// version are agreed in the handshake, so structs are copied as they are. Everything read here is checked by the reader
-// (Transfer for lengths, Channel for meaning): a peer may be broken or hostile.
+// What travels in an eager slot. A parcel is a header and some records; a record is a piece of news about one operation
+// of one communicator, for `data` followed by its payload. Little-endian fields of fixed size; byte order and version
+// are agreed in the handshake, so structs are copied as they are. Everything read here is checked by the reader
+// (Transfer for lengths, EngineCore, Execution and PointToPoint for meaning): a peer may be broken or hostile.
 
 #include <algorithm>
 #include <bit>

@@ -1,4 +1,4 @@
-// Each property of plan_check, by a plan written to break it.
+// Each property of check_plans(), by a plan written to break it.
 #include "collectives/check.hpp"
 
 #include <gmock/gmock.h>

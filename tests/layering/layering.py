@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Who may include whom, and which folder may include which library. Run: layering.py ROOT, or layering.py --self-test."""
+"""Who may include whom, which folder may include which library, and do headers hold what they say.
+Run: layering.py ROOT, or layering.py --self-test."""
 import pathlib
 import re
 import sys
@@ -122,6 +123,28 @@ def twice_defined(root):
     return [f"{' and '.join(sorted(files))}: both define {name}" for name, files in sorted(places.items()) if len(files) > 1]
 
 
+HEAD = re.compile(r"// ([A-Za-z_][\w:]*(?:\(\))?(?:, [A-Za-z_]\w*)*): ")
+NO_NAMES = {"GPUDirect"}  # the field's, with which a head may begin
+
+
+def wrong_heads(root):
+    """A header that begins with "// Name: ..." has that type or function, or its source has the class behind a factory."""
+    for name in sorted({n.split("/")[0] for n in ALLOWED} | {"tests", "benchmarks"}):
+        for file in sorted((root / name).rglob("*.hpp")):
+            text = file.read_text(errors="replace")
+            first = next((line for line in text.splitlines() if line.startswith("//")), "")
+            head = HEAD.match(first)
+            if not head:
+                continue
+            source = file.with_suffix(".cpp")
+            code = re.sub(r"//.*", "", text + (source.read_text(errors="replace") if source.exists() else ""))
+            for each in head.group(1).split(", "):
+                word = each.removesuffix("()").split("::")[-1]
+                there = re.search(rf"\b(?:class|struct|enum class|using) (?:\w+::)*{word}\b(?!;)|\b{word}\(|#define {word}\b", code)
+                if not there and word not in NO_NAMES:
+                    yield f"{file.relative_to(root).as_posix()}: its head is about {each}, which it does not have"
+
+
 def self_test():
     with tempfile.TemporaryDirectory() as name:
         root = pathlib.Path(name)
@@ -153,6 +176,13 @@ def self_test():
         (root / "tools/j.hpp").write_text("namespace fabring {\nnamespace tools {\nclass Facts : Base {\n};\n}\n}\n")
         (root / "tools/k.hpp").write_text("namespace fabring::other {\nstruct Facts {\n};\n}\n")
         assert len(twice_defined(root)) == 1, twice_defined(root)
+        assert not list(wrong_heads(root))
+        (root / "tools/p.hpp").write_text("// Box, make_box(): it.\nclass Box {\n};\nBox make_box();\n")
+        (root / "tools/q.hpp").write_text("// Behind: it.\nvoid make();\n")
+        (root / "tools/q.cpp").write_text("class Behind {\n};\n")
+        (root / "tools/r.hpp").write_text("// Gone: it.\nclass Gone;\n// class Gone {\nvoid keep(Gone& gone);\n")
+        (root / "tools/s.hpp").write_text("// gone(): it.\nvoid left();\n")
+        assert [line.split(":")[0] for line in wrong_heads(root)] == ["tools/r.hpp", "tools/s.hpp"], list(wrong_heads(root))
     print("the check finds what it should")
 
 
@@ -161,6 +191,6 @@ if __name__ == "__main__":
         self_test()
         sys.exit(0)
     tree = pathlib.Path(sys.argv[1])
-    bad = violations(tree) + twice_defined(tree)
+    bad = violations(tree) + twice_defined(tree) + list(wrong_heads(tree))
     print("\n".join(bad) or "layers hold")
     sys.exit(1 if bad else 0)

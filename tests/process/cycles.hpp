@@ -1,6 +1,6 @@
 #pragma once
-// Cycles: an engine that is made, used and given up again and again in one process, as a program does that outlives its
-// jobs. What the process holds must not grow.
+// run_cycles(): an engine that is made, used and given up again and again in one process, as a program does that
+// outlives its jobs. What the process holds must not grow.
 
 #include "commands.hpp"
 

@@ -1,7 +1,7 @@
 #pragma once
 // Cards as the tests of rails name them, of 1000 Mbit/s.
 
-#include "transports/rails/rails_endpoint.hpp"
+#include "transports/rails/rails.hpp"
 
 namespace fabring::rails {
 

@@ -5,7 +5,7 @@
 #include "tests/transports/conformance/world.hpp"
 #include "transports/forwarding_endpoint.hpp"
 #include "transports/inproc/inproc_transport.hpp"
-#include "transports/rails/rails_endpoint.hpp"
+#include "transports/rails/rails.hpp"
 #include "transports/tcp/tcp_transport.hpp"
 
 namespace fabring::conformance {

@@ -1,7 +1,7 @@
 // Rails in use: ways that open, that never open, fall silent or break. Ranks share the test's thread and a clock that
 // the test turns.
 
-#include "transports/rails/rails_endpoint.hpp"
+#include "transports/rails/rails.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 // Which cards are joined, addresses that are none, and how large messages are spread over the ways.
 
-#include "transports/rails/rails_endpoint.hpp"
+#include "transports/rails/rails.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 #pragma once
-// inproc: ranks are threads (or turns) of one process; a message is a memcpy from the sender's buffer to the
-// receiver's. The example to read before writing a transport, and the fixture of many tests. All ranks share an
+// make_inproc_transport(): ranks are threads (or turns) of one process; a message is a memcpy from the sender's buffer
+// to the receiver's. The example to read before writing a transport, and the fixture of many tests. All ranks share an
 // InprocFabric.
 
 #include <memory>

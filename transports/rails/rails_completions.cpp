@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "transports/rails/rails_state.hpp"
+#include "transports/rails/rails_endpoint.hpp"
 
 namespace fabring::rails {
 namespace {

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "runtime/base/check.hpp"
-#include "transports/rails/rails_state.hpp"
 #include "transports/rails/sole_rail.hpp"
 
 namespace fabring::rails {

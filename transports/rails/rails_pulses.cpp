@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "transports/rails/rails_state.hpp"
+#include "transports/rails/rails_endpoint.hpp"
 
 namespace fabring::rails {
 namespace {

@@ -26,7 +26,7 @@ PreparedPlan::PreparedPlan(Plan made, Origin from)
     const int index = peer_index(step.peer);
     peer_of_step[id] = index;
     auto& list = step.kind == StepKind::send ? peers[index].sends : peers[index].receives;
-    FABRING_CHECK(step.message == list.size());  // plan_check proves it; the builder numbers them so
+    FABRING_CHECK(step.message == list.size());  // check_plans() proves it; the builder numbers them so
     list.push_back(id);
     if (step.kind == StepKind::recv_reduce) slot_receives.push_back(id);
   }

@@ -1,7 +1,7 @@
 #pragma once
-// BenchCards: where ranks use several network cards at once, a slow one hides behind the others. Each card that all of
-// them have is measured apart, with an engine of its own, and the cards are compared with each other: the cards of a
-// network, first with first and second with second, or the devices (EFA).
+// measure_cards(): where ranks use several network cards at once, a slow one hides behind the others. Each card that
+// all of them have is measured apart, with an engine of its own, and the cards are compared with each other: the cards
+// of a network, first with first and second with second, or the devices (EFA).
 
 #include <chrono>
 #include <string>

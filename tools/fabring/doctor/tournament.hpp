@@ -1,6 +1,6 @@
 #pragma once
-// Tournament: who measures with whom when, so that no two measurements share a player: n - 1 rounds (n if odd) in which
-// everybody meets everybody once. Pure.
+// tournament(): who measures with whom when, so that no two measurements share a player: n - 1 rounds (n if odd) in
+// which everybody meets everybody once. Pure.
 
 #include <utility>
 #include <vector>

@@ -1,5 +1,5 @@
 #pragma once
-// LauncherWords: options as people's fingers know them from other launchers (-np 4, --num-proc 4, -hostfile F), spelt
+// spelt_our_way(): options as people's fingers know them from other launchers (-np 4, --num-proc 4, -hostfile F), spelt
 // our way before CLI11 reads them: it would take "-np 4" for "-n p".
 
 #include <string>

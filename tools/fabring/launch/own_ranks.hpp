@@ -1,6 +1,6 @@
 #pragma once
-// OwnRanks: a subcommand with -n starts its ranks on this host itself: this program again, with the same words but -n
-// and --split-nodes; or as threads of this process.
+// run_own_ranks(): a subcommand with -n starts its ranks on this host itself: this program again, with the same words
+// but -n and --split-nodes; or as threads of this process.
 
 #include <functional>
 #include <string>

@@ -43,10 +43,10 @@ std::shared_ptr<EngineCore> EngineCore::make(EngineParts parts) {
   const MemoryAccount held = core->memory();
   if (core->parts_.lent_segment_bytes == 0)
     core->scratch_.limit(scratch_beside(held.scratch_limit, held.connections(), held.peers));
-  if (core->transfer_ && core->parts_.eager_bytes == fabring::eager_bytes)
-    core->parts_.eager_bytes = core->transfer_->most_record_bytes();
-  if (core->parts_.unasked_limit != 0)
-    core->parts_.eager_bytes = std::min(core->parts_.eager_bytes, core->parts_.unasked_limit);
+  std::size_t eager = core->transfer_ ? core->transfer_->most_record_bytes() : fabring::eager_bytes;
+  eager = core->parts_.eager_bytes.value_or(eager);
+  if (core->parts_.unasked_limit != 0) eager = std::min(eager, core->parts_.unasked_limit);
+  core->parts_.eager_bytes = eager;
   std::vector<Rank> everyone(size);
   for (Rank rank = 0; rank < size; ++rank) everyone[rank] = rank;
   core->world_ = core->make_communicator(1, "world", std::move(everyone));

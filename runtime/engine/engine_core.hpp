@@ -146,7 +146,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void device_failed(const Execution& execution, const Status& why);
   /// "rank 3 (host gpu-a)", as far as the host is known.
   std::string who(Rank world_rank) const;
-  std::size_t eager_limit() const { return parts_.eager_bytes; }
+  std::size_t eager_limit() const { return *parts_.eager_bytes; }
   Clock& clock() { return *parts_.clock; }
   /// May this operation send a small message of so many bytes to this member now (see CommunicatorCore)?
   bool may_send_early(const CommunicatorCore& communicator, const Execution& execution, std::uint32_t tile, Rank member,

@@ -49,7 +49,7 @@ DevicePath EngineCore::device_path(CommunicatorCore& communicator, Call call) {
   const auto is_near = [&](Rank member) {
     return std::find(near.begin(), near.end(), communicator.members[static_cast<std::size_t>(member)]) != near.end();
   };
-  if (auto why = why_staged(**plan, call, tiling_of(communicator, **plan, call), parts_.eager_bytes, is_near))
+  if (auto why = why_staged(**plan, call, tiling_of(communicator, **plan, call), eager_limit(), is_near))
     return without_sharing(std::move(*why));
   if (alone) return {DeviceRoute::alone, "no other rank takes part"};
   const char* const others = far.empty()                          ? ""

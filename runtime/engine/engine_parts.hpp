@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,8 +46,8 @@ struct EngineParts {
   std::size_t least_scratch_bytes = 0;  ///< of all ranks; 0: as TilingRules says
   std::uint32_t depth_for_cards = 0;    ///< tiles in flight for several network cards, alike on all ranks; 0: the usual
   bool some_have_gpus = false;          ///< some rank, not this one only: copies to and from a GPU should not be short
-  std::size_t eager_bytes =
-      fabring::eager_bytes;  ///< largest message sent in a record, alike on all ranks; that: what the endpoint can
+  /// The largest message sent in a record, alike on all ranks; nothing: what the endpoint can.
+  std::optional<std::size_t> eager_bytes;
   /// Operations that run at once: they have numbers of 16 bits.
   std::size_t most_running = std::size_t{1} << 15;
   ParcelRules parcels;            ///< alike on all ranks

@@ -56,12 +56,12 @@ TilingRules EngineCore::tiling_rules() const {
   if (parts_.depth_for_cards != 0) rules.depth = parts_.depth_for_cards;
   if (parts_.config.depth != 0) rules.depth = static_cast<std::uint32_t>(parts_.config.depth);
   if (waits_for_links()) rules.reducing_depth = depth_over_slow_answers;
-  rules.eager_bytes = parts_.eager_bytes;
+  rules.eager_bytes = eager_limit();
   rules.landing_bytes = parts_.parcels.landings.bytes;
   rules.landing_depth = parts_.parcels.landings.depth();
   rules.landing_vector_bytes = parts_.parcels.landings.longest_vector;
   if (parts_.config.segment_bytes != 0) rules.landing_bytes = std::min(rules.landing_bytes, rules.segment_bytes);
-  const bool by_fast_records = parts_.shares_memory && parts_.eager_bytes > fabring::eager_bytes;
+  const bool by_fast_records = parts_.shares_memory && eager_limit() > fabring::eager_bytes;
   if (by_fast_records && parts_.world_size > 2) rules.eager_in_tiles_bytes = eager_in_tiles_of_shared_memory;
   if (by_fast_records && parts_.config.segment_bytes == 0 && !parts_.some_have_gpus && parts_.lent_segment_bytes == 0) {
     rules.pair_bytes = longest_eager(rules, 2) / 2;

@@ -87,7 +87,7 @@ std::optional<std::string> DeviceSide::share(Call& call, bool alone) const {
   alone = alone && !is_message(call.collective);
   if (!alone && std::find(takes_tickets_.begin(), takes_tickets_.end(), true) == takes_tickets_.end())
     return "no other rank of this host is reached by shared memory";
-  if (!alone && !is_message(call.collective) && call.bytes() <= parts_.eager_bytes)
+  if (!alone && !is_message(call.collective) && call.bytes() <= *parts_.eager_bytes)
     return "two copies cost less than a kernel for data as small as this";
   auto shared = share_buffers(call, *parts_.device, alone);
   if (!shared) return shared.error().message();

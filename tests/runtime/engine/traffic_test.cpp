@@ -54,6 +54,16 @@ TEST_P(Ring, in_one_tile_sends_to_the_byte_what_the_formula_says) {
 INSTANTIATE_TEST_SUITE_P(Of, Ring, ::testing::Range(2, 10),
                          [](const auto& of) { return std::to_string(of.param) + "_ranks"; });
 
+TEST(Traffic, goes_unasked_up_to_the_limit_that_is_given_whatever_the_endpoint_could) {
+  SimWorldOptions options{.ranks = 2};
+  options.parcels = parcels_over_network(2, std::size_t{32} << 20);
+  for (const std::size_t limit : {eager_bytes - 8, eager_bytes, eager_bytes + 8}) {
+    options.eager_bytes = limit;
+    SimWorld world(options);
+    EXPECT_EQ(world.engine(0).eager_limit(), limit);
+  }
+}
+
 TEST(Traffic, has_no_announcement_where_the_grant_comes_soon) {
   std::uint64_t sent[2] = {};
   for (const bool late : {false, true}) {

@@ -22,6 +22,7 @@ EngineCore::EngineCore(EngineParts parts)
       mapped_(parts_.endpoint ? parts_.endpoint->mapped_memory() : nullptr),
       scratch_(scratch_budget(parts_.config), parts_.endpoint ? parts_.endpoint->memory() : nullptr),
       devices_(parts_),
+      orphans_(parts_.world_size),
       shrinks_(parts_.self, parts_.world_size, parts_.control.get(),
                {[this](Rank rank) { return who(rank); }, [this](Rank rank) { return who_and_what(rank); },
                 [this](Rank rank) { return context_of(rank); },
@@ -31,7 +32,6 @@ std::shared_ptr<EngineCore> EngineCore::make(EngineParts parts) {
   std::shared_ptr<EngineCore> core(new EngineCore(std::move(parts)));
   const int size = core->parts_.world_size;
   core->disconnected_.assign(size, false);
-  core->orphan_bytes_.assign(size, 0);
   core->began_ = core->parts_.clock->now();
   if (core->parts_.endpoint)
     core->transfer_ =
@@ -120,7 +120,7 @@ std::shared_ptr<CommunicatorCore> EngineCore::make_communicator(std::uint32_t id
     std::lock_guard lock(made->mutex);
     made->fail(explain(*before));
   }
-  adopt_.store(true, std::memory_order_release);
+  orphans_.look_again();
   return made;
 }
 

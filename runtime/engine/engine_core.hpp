@@ -37,6 +37,7 @@
 #include "runtime/engine/members/membership.hpp"
 #include "runtime/engine/members/refusals.hpp"
 #include "runtime/engine/members/shrinks.hpp"
+#include "runtime/engine/messages/orphans.hpp"
 #include "runtime/engine/rank_state.hpp"
 #include "runtime/engine/waiting/drive.hpp"
 #include "runtime/engine/waiting/waiting.hpp"
@@ -153,7 +154,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
                       std::size_t bytes) const;
   const WaitPolicy& waiting() const { return parts_.waiting; }
   /// Something was submitted, made or reported meanwhile.
-  bool has_news() const { return news_.load(std::memory_order_relaxed) || adopt_.load(std::memory_order_relaxed); }
+  bool has_news() const { return news_.load(std::memory_order_relaxed) || orphans_.is_wanted(); }
   /// Somebody has news for this engine, or asks what it is doing.
   bool is_wanted() const { return has_news() || drive_->asked.load(std::memory_order_relaxed); }
   /// Something of this member has come, with how many of our small messages it has taken.
@@ -180,8 +181,6 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void finish_now(const std::shared_ptr<Execution>& execution);
   /// Reports that a message does not fit the receive it meets, and fails the communicator.
   Status mismatched_message(CommunicatorCore& communicator, Rank member, const Signature& sent, const Call& receive);
-  void decline_orphans(Rank peer, const Record& withdrawn);
-  bool is_withdrawn(Rank peer, const Record& grant) const;
   void keep_early(CommunicatorCore& communicator, Rank member, const Record& record,
                   std::span<const std::byte> payload);
 
@@ -272,6 +271,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void report(Failure failure);
   Status compare(const CommunicatorCore& communicator, Rank member, const Record& record) const;
   void check_late(CommunicatorCore& communicator, Rank member, const Record& record);
+  void keep_orphan(Rank peer, const Record& record, std::span<const std::byte> payload);
   void on_message(CommunicatorCore& communicator, Rank member, const Record& record,
                   std::span<const std::byte> payload);
   std::uint16_t free_index();
@@ -319,6 +319,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   InputCopies input_copies_;
   Scratch scratch_;
   DeviceSide devices_;
+  Orphans orphans_;
   std::unique_ptr<Transfer> transfer_;
   std::shared_ptr<CommunicatorCore> world_;
 
@@ -388,15 +389,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
     std::size_t outstanding;  ///< blocks, at the last look
   };
   std::vector<Settling> settling_;
-  struct Orphan {  ///< came for a communicator that this rank has not made yet
-    Rank peer;
-    Record record;
-    std::vector<std::byte> payload;
-  };
-  std::vector<Orphan> orphans_;
-  std::vector<std::size_t> orphan_bytes_;  ///< of each rank of the world
   std::atomic<std::uint64_t> ran_at_once_{0};
-  std::atomic<bool> adopt_{false};  ///< a communicator was made: look at the orphans again
   std::unique_ptr<StatusDoor> door_;
   const std::shared_ptr<AccountBook> account_book_ = std::make_shared<AccountBook>();
   const std::shared_ptr<DroppedGrants> dropped_grants_ = std::make_shared<DroppedGrants>();

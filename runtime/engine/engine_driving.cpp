@@ -33,12 +33,7 @@ bool EngineCore::progress() {
     if (!is_time_to_look()) return true;
     moved = true;
   }
-  if (adopt_.exchange(false, std::memory_order_acquire) && !orphans_.empty()) {
-    std::vector<Orphan> again;
-    again.swap(orphans_);
-    orphan_bytes_.assign(orphan_bytes_.size(), 0);
-    for (const Orphan& orphan : again) on_record(orphan.peer, orphan.record, orphan.payload);
-  }
+  for (const Orphans::Orphan& orphan : orphans_.release()) on_record(orphan.peer, orphan.record, orphan.payload);
   if (transfer_) moved = transfer_->poll() > 0 || moved;
   if (devices_.is_copying()) moved = copy() || moved;
   if (running_count_ > 0)

@@ -9,13 +9,6 @@
 #include "runtime/engine/engine_core.hpp"
 
 namespace fabring {
-namespace {
-
-// Of one rank, for communicators that are not made here yet. How many records that may be depends on how many
-// communicators it has made.
-constexpr std::size_t most_orphan_bytes = std::size_t{256} << 20;
-
-}  // namespace
 
 bool EngineCore::may_send_early(const CommunicatorCore& communicator, const Execution& execution, std::uint32_t tile,
                                 Rank member, std::size_t bytes) const {
@@ -69,28 +62,17 @@ void EngineCore::keep_early(CommunicatorCore& communicator, Rank member, const R
   if (!transfer_->is_intact(communicator.members[member])) communicator.early.erase(key);  // and it is lost
 }
 
-// It may never be made here: lists of a subgroup differ, or a split failed. Its maker would wait for its memory in
-// vain.
-void EngineCore::decline_orphans(Rank peer, const Record& withdrawn) {
-  std::erase_if(orphans_, [&](const Orphan& orphan) {
-    const Record& record = orphan.record;
-    if (orphan.peer != peer || record.kind != RecordKind::grant || record.channel != withdrawn.channel ||
-        record.sequence != withdrawn.sequence || record.slot < Transfer::first_granted_slot)
-      return false;
-    transfer_->decline(peer, record.slot);
-    orphan_bytes_[peer] -= sizeof(Orphan);
-    return true;
-  });
-}
-
-// Parcels overtake each other, so that a grant may come after it has been withdrawn.
-bool EngineCore::is_withdrawn(Rank peer, const Record& grant) const {
-  return grant.kind == RecordKind::grant && grant.slot >= Transfer::first_granted_slot &&
-         std::ranges::any_of(orphans_, [&](const Orphan& orphan) {
-           const Record& record = orphan.record;
-           return orphan.peer == peer && record.kind == RecordKind::withdrawn && record.channel == grant.channel &&
-                  record.sequence == grant.sequence;
-         });
+void EngineCore::keep_orphan(Rank peer, const Record& record, std::span<const std::byte> payload) {
+  std::vector<std::byte> copy(payload.begin(), payload.end());
+  if (!transfer_->is_intact(peer)) return;  // and it is lost
+  const Orphans::Answer answer = orphans_.take(peer, record, std::move(copy));
+  for (const Slot slot : answer.to_decline) transfer_->decline(peer, slot);
+  if (answer.too_much)
+    suspect(peer,
+            Status(ErrorCode::transport_error,
+                   fmt::format("it has sent more than {} MiB on communicators that were not made here; all ranks have "
+                               "to make the same communicators in the same order (split, duplicate, subgroup)",
+                               orphans_.limit() >> 20)));
 }
 
 void EngineCore::on_record(Rank peer, const Record& record, std::span<const std::byte> payload) {
@@ -105,25 +87,8 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
       return;
     }
   }
-  if (record.kind == RecordKind::withdrawn) {
-    if (communicator) return;  // grants end with its failure
-    decline_orphans(peer, record);
-  }
-  if (!communicator) {
-    if (is_withdrawn(peer, record)) return transfer_->decline(peer, record.slot);
-    // A split may be complete there and not yet here.
-    std::size_t& kept = orphan_bytes_[peer];
-    kept += sizeof(Orphan) + payload.size();
-    if (kept > most_orphan_bytes)
-      return suspect(
-          peer, Status(ErrorCode::transport_error,
-                       fmt::format("it has sent more than {} MiB on communicators that were not made here; all ranks "
-                                   "have to make the same communicators in the same order (split, duplicate, subgroup)",
-                                   most_orphan_bytes >> 20)));
-    orphans_.push_back({peer, record, {payload.begin(), payload.end()}});
-    if (!transfer_->is_intact(peer)) orphans_.pop_back();
-    return;
-  }
+  if (!communicator) return keep_orphan(peer, record, payload);
+  if (record.kind == RecordKind::withdrawn) return;  // grants end with its failure
   const bool of_message = record.signature.collective == static_cast<std::uint8_t>(Collective::send);
   const Rank member = communicator->rank_of_world(peer);
   if (member < 0 && communicator->is_subgroup()) {  // of another one of that number: their lists tell whose is wrong

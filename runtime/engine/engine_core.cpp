@@ -110,7 +110,7 @@ std::shared_ptr<CommunicatorCore> EngineCore::make_communicator(std::uint32_t id
   {
     std::lock_guard lock(mutex_);
     by_id_[id] = made;
-    claimed_ids_.erase(id);
+    claimed_ids_.give_back(id);
     for (const Failure& failure : applied_) {
       if (!before && concerns(failure, *made)) before = failure;
       made->made_after_world = made->made_after_world || failure.communicator == 0 || failure.communicator == world_id;
@@ -126,16 +126,14 @@ std::shared_ptr<CommunicatorCore> EngineCore::make_communicator(std::uint32_t id
 
 std::shared_ptr<CommunicatorCore> EngineCore::make_subgroup(std::uint32_t id, std::string label,
                                                             std::vector<Rank> members) {
-  const auto is_used = [&] { return by_id_.contains(id) || gone_.contains(id) || claimed_ids_.contains(id); };
   {
     std::lock_guard lock(mutex_);
-    if (is_used()) return nullptr;
+    if (is_used(id) || claimed_ids_.contains(id)) return nullptr;
   }
   refusals_.made_subgroup(id);  // before it has the number: another thread is refused for that afterwards
   {
     std::lock_guard lock(mutex_);
-    if (is_used()) return nullptr;
-    claimed_ids_.insert(id);
+    if (is_used(id) || !claimed_ids_.claim(id)) return nullptr;
   }
   auto made = make_communicator(id, std::move(label), std::move(members));
   tell_members(made);
@@ -165,30 +163,21 @@ void EngineCore::heard_letter(Rank from, std::string_view letter) {
   if (letter.starts_with(ShrinkLetter::mark)) shrinks_.heard(from, letter.substr(1));
 }
 
+bool EngineCore::is_used(std::uint32_t id) const { return by_id_.contains(id) || gone_.contains(id); }
+
 std::uint32_t EngineCore::propose_communicator_id(std::uint32_t at_least, std::uint32_t parent, unsigned failed) {
-  // Splits that take their numbers in another order on every rank would do so again: from the second attempt on each
-  // keeps to a class of its own, and these are more every time.
-  const std::uint32_t classes = std::uint32_t{1} << std::min(failed, 16u);
-  const std::uint32_t own = parent * 2654435769u >> 8;
   std::lock_guard lock(mutex_);
-  std::uint32_t id = std::max(next_id_, at_least);
-  id += (own - id) & (classes - 1);
-  while (claimed_ids_.contains(id) || by_id_.contains(id) || gone_.contains(id)) id += classes;
-  claimed_ids_.insert(id);
-  next_id_ = id + 1;
-  return id;
+  return claimed_ids_.propose(at_least, parent, failed, [this](std::uint32_t id) { return is_used(id); });
 }
 
 bool EngineCore::claim_communicator_id(std::uint32_t proposed, std::uint32_t agreed) {
   std::lock_guard lock(mutex_);
-  claimed_ids_.erase(proposed);
-  next_id_ = std::max(next_id_, agreed + 1);
-  return !by_id_.contains(agreed) && !gone_.contains(agreed) && claimed_ids_.insert(agreed).second;
+  return claimed_ids_.claim_agreed(proposed, agreed, [this](std::uint32_t id) { return is_used(id); });
 }
 
 void EngineCore::give_back_communicator_id(std::uint32_t id) {
   std::lock_guard lock(mutex_);
-  claimed_ids_.erase(id);
+  claimed_ids_.give_back(id);
 }
 
 std::vector<std::shared_ptr<CommunicatorCore>> EngineCore::communicators() const {

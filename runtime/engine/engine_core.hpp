@@ -33,6 +33,7 @@
 #include "runtime/engine/call/input_copies.hpp"
 #include "runtime/engine/device/device_side.hpp"
 #include "runtime/engine/engine_parts.hpp"
+#include "runtime/engine/members/claimed_ids.hpp"
 #include "runtime/engine/members/communicator_core.hpp"
 #include "runtime/engine/members/membership.hpp"
 #include "runtime/engine/members/refusals.hpp"
@@ -124,10 +125,8 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void add_to_report(std::string line) { parts_.report.push_back(std::move(line)); }
   const std::vector<std::string>& report() const { return parts_.report; }
 
-  // Numbers of communicators, which the ranks of a split agree on. What is claimed nobody else here gets, until it is
-  // given back or a communicator has been made with it.
-  /// Claims a number that is free here. After `failed` attempts those of other splits, that is of other parents, are
-  /// other ones.
+  // Numbers of communicators, which the ranks of a split agree on (ClaimedIds). What is claimed nobody else here gets,
+  // until it is given back or a communicator has been made with it.
   std::uint32_t propose_communicator_id(std::uint32_t at_least, std::uint32_t parent, unsigned failed);
   /// Gives back what was proposed here and claims what all have agreed on; false if somebody here has that.
   bool claim_communicator_id(std::uint32_t proposed, std::uint32_t agreed);
@@ -196,97 +195,33 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void on_peer_lost(Rank peer, const Status& why) override;
 
  private:
+  // engine_core.cpp: it is made; operations are submitted, begun and ended
   explicit EngineCore(EngineParts parts);
-  // Small operations at once.
-  static bool is_flat(const Call& call);  ///< as far as the call tells
-  bool may_run_at_once();                 ///< with the drive held: is nothing else under way?
-  bool is_time_to_look();
-  bool may_run_at_once(const CommunicatorCore& communicator, const Execution& execution) const;
-  bool run_at_once(CommunicatorCore& communicator, const std::shared_ptr<Execution>& execution);
-  FlatRun* find_flat(CommunicatorCore& communicator, const Operation& operation);
-  std::nullopt_t give_drive_back(const CommunicatorCore& communicator);  ///< the engine may be gone then
-  void drive_is_free();
-  void have_delivered();  ///< by the progress thread, what is left to send
-  FlatRun* make_flat(CommunicatorCore& communicator, const Call& call, const Operation& operation);
-  std::optional<Status> run_flat(const std::shared_ptr<CommunicatorCore>& communicator, FlatRun& flat);
-  FlatRun::End steps_of(FlatRun& flat, CommunicatorCore& communicator, std::uint32_t sequence);
-  std::shared_ptr<Execution> go_on(const std::shared_ptr<CommunicatorCore>& communicator, FlatRun& flat,
-                                   std::uint32_t sequence);
   std::vector<std::shared_ptr<const void>> memory_of(const Call& call) const;
   void take_submissions();
   bool begin_fresh();  ///< true: what its thread waits for is over by that
   void start_queued(CommunicatorCore& communicator);
   void cannot_start(const Execution& execution);
   Status early_mismatch(const CommunicatorCore& communicator, const Execution& execution, Rank& peer) const;
-  bool retire();  // true: some operation is over
-  void take_failures();
-  void apply(const Failure& failure);
-  Status explain(const Failure& failure) const;
-  void fail(CommunicatorCore& communicator, const Status& why);
-  void tick(Time now);
-  void count_traffic();
-  void report_suspects(Time now);
-  void settle(Time now);
-  bool needs(Rank world_rank) const;
-  bool is_away(Rank world_rank) const;
-  Time patience_with(Rank suspect, const Status& why) const;
-  void cut_off(Rank world_rank);
-  bool due_for_a_note(Execution& execution, Time now) const;
-  void note_waiting(CommunicatorCore& communicator, const Execution& execution, Time now);
-  void check_left(CommunicatorCore& communicator, Execution& execution);
-  std::optional<Rank> first_to_leave(const CommunicatorCore& communicator, const Execution& execution) const;
-  bool others_take_part(const CommunicatorCore& communicator) const;
-  bool goes_on_with_others() const;
-  std::optional<Rank> last_to_leave(const CommunicatorCore& communicator) const;
-  bool will_not_come(const CommunicatorCore& communicator, const Execution& execution, Rank member) const;
-  std::string left_while(const CommunicatorCore& communicator, const Execution& execution, bool certain) const;
-  Accounts accounts() const;  ///< of this rank, with the drive held
-  void heard_goodbye(Rank world_rank, const std::string& account);
-  Status compare_accounts();
-  Status heard_mismatch(std::uint64_t communicator) const;
-  static std::string unread(const CommunicatorCore& communicator, const Execution& execution);
-  Time patience(const Execution& execution) const;
-  static Time stuck_for(const Execution& execution, Time now);
-  void say_what_waits(Execution& execution, Time now);
-  void try_the_unheard(CommunicatorCore& communicator, const Execution& execution, Time now);
-  void check_refused(CommunicatorCore& communicator, const Execution& execution, Time now);
-  void tell_members(const std::shared_ptr<const CommunicatorCore>& subgroup);
   void heard_letter(Rank from, std::string_view letter);
-  void heard_members(Rank from, std::string_view list);
-  void compare_members(const CommunicatorCore& communicator, const MemberList& list);
-  /// Should this wait, as members of a subgroup may turn out to have given different lists?
-  bool hold_back(CommunicatorCore& communicator, const Failure& failure);
-  bool doubt_members(CommunicatorCore& communicator, Rank world_rank);
-  void release_held(CommunicatorCore& communicator, Time now);
-  void check_deadline(CommunicatorCore& communicator, const Execution& execution, Time now);
-  void check_queued(CommunicatorCore& communicator, Time now);
-  bool is_overdue(const Execution& execution, Time now) const;
-  void give_up(CommunicatorCore& communicator, const Execution& execution, const Execution& waiting,
-               const std::string& behind);
-  Status mismatch(const CommunicatorCore& communicator, Rank member, std::uint32_t sequence, const Signature& theirs,
-                  const Signature& ours) const;
-  Status mismatch(const std::string& label, Rank world_rank, std::uint32_t sequence, const Signature& theirs,
-                  const Signature& ours) const;
-  ErrorContext context_of(Rank world_rank) const;
-  void report(Failure failure);
-  Status compare(const CommunicatorCore& communicator, Rank member, const Record& record) const;
-  void check_late(CommunicatorCore& communicator, Rank member, const Record& record);
-  void keep_orphan(Rank peer, const Record& record, std::span<const std::byte> payload);
-  void on_message(CommunicatorCore& communicator, Rank member, const Record& record,
-                  std::span<const std::byte> payload);
   std::uint16_t free_index();
   void now_running(const std::shared_ptr<Execution>& execution, std::uint16_t index);
   void finished(const std::shared_ptr<Execution>& execution);
-  void withdraw(const Execution& execution);
-  void drop_early(CommunicatorCore& communicator);
   std::vector<std::shared_ptr<CommunicatorCore>> communicators() const;
+  bool is_used(std::uint32_t id) const;  ///< a communicator has it, or had; under mutex_
   bool is_gone(std::uint32_t id) const;  ///< a communicator of that id was made, and dropped
+
+  // engine_driving.cpp: who makes progress, and how long one waits
+  bool retire();  // true: some operation is over
+  void count_traffic();
   void drive(const std::function<bool()>& enough, std::chrono::nanoseconds limit) {
     drive(enough, limit, parts_.waiting);
   }
   void drive(const std::function<bool()>& enough, std::chrono::nanoseconds limit, const WaitPolicy& waiting);
   void notify_waiters();
-  // Without anybody who waits (background.cpp).
+
+  // engine_background.cpp: operations that a program has begun and left alone
+  void have_delivered();  ///< by the progress thread, what is left to send
   void set_going(const Execution& execution);
   bool begins_now(const Execution& execution) const;
   void note_call();
@@ -298,20 +233,105 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void look_again(ControlPlane& control);
   void look_after_failure(ControlPlane& control, int looks_before = 0);
   void look_if_idle();
-  void ask_state(std::function<void(const RankState&)> tell);
-  void tell_state();
-  void release_drive();
-  RankState outline(const std::set<const CommunicatorCore*>& busy = {}) const;
-  RankState look();
   void start_background();  ///< under mutex_
+
+  // engine_running_flat.cpp: small operations at once, in their callers' threads
+  static bool is_flat(const Call& call);  ///< as far as the call tells
+  bool may_run_at_once();                 ///< with the drive held: is nothing else under way?
+  bool is_time_to_look();
+  bool may_run_at_once(const CommunicatorCore& communicator, const Execution& execution) const;
+  bool run_at_once(CommunicatorCore& communicator, const std::shared_ptr<Execution>& execution);
+  FlatRun* find_flat(CommunicatorCore& communicator, const Operation& operation);
+  std::nullopt_t give_drive_back(const CommunicatorCore& communicator);  ///< the engine may be gone then
+  void drive_is_free();
+  FlatRun* make_flat(CommunicatorCore& communicator, const Call& call, const Operation& operation);
+  std::optional<Status> run_flat(const std::shared_ptr<CommunicatorCore>& communicator, FlatRun& flat);
+  FlatRun::End steps_of(FlatRun& flat, CommunicatorCore& communicator, std::uint32_t sequence);
+  std::shared_ptr<Execution> go_on(const std::shared_ptr<CommunicatorCore>& communicator, FlatRun& flat,
+                                   std::uint32_t sequence);
+
+  // engine_news.cpp: what other ranks send
+  Status compare(const CommunicatorCore& communicator, Rank member, const Record& record) const;
+  void check_late(CommunicatorCore& communicator, Rank member, const Record& record);
+  void keep_orphan(Rank peer, const Record& record, std::span<const std::byte> payload);
+  void on_message(CommunicatorCore& communicator, Rank member, const Record& record,
+                  std::span<const std::byte> payload);
+
+  // engine_devices.cpp: copies of devices that end
+  bool copy();
+  bool watches_device() const;
+
+  // engine_mismatches.cpp: ranks have called different things
+  Status mismatch(const CommunicatorCore& communicator, Rank member, std::uint32_t sequence, const Signature& theirs,
+                  const Signature& ours) const;
+  Status mismatch(const std::string& label, Rank world_rank, std::uint32_t sequence, const Signature& theirs,
+                  const Signature& ours) const;
+  ErrorContext context_of(Rank world_rank) const;
+
+  // engine_failure.cpp: a peer is lost or somebody aborts
+  void take_failures();
+  void apply(const Failure& failure);
+  Status explain(const Failure& failure) const;
+  void fail(CommunicatorCore& communicator, const Status& why);
+  void report_suspects(Time now);
+  void settle(Time now);
+  bool needs(Rank world_rank) const;
+  bool is_away(Rank world_rank) const;
+  Time patience_with(Rank suspect, const Status& why) const;
+  void cut_off(Rank world_rank);
+  void report(Failure failure);
+  void withdraw(const Execution& execution);
+  void drop_early(CommunicatorCore& communicator);
+
+  // engine_overdue.cpp: from time to time, about operations that take long
+  void tick(Time now);
+  bool due_for_a_note(Execution& execution, Time now) const;
+  void note_waiting(CommunicatorCore& communicator, const Execution& execution, Time now);
+  static std::string unread(const CommunicatorCore& communicator, const Execution& execution);
+  Time patience(const Execution& execution) const;
+  static Time stuck_for(const Execution& execution, Time now);
+  void say_what_waits(Execution& execution, Time now);
+  void try_the_unheard(CommunicatorCore& communicator, const Execution& execution, Time now);
+  void check_refused(CommunicatorCore& communicator, const Execution& execution, Time now);
+  void check_deadline(CommunicatorCore& communicator, const Execution& execution, Time now);
+  void check_queued(CommunicatorCore& communicator, Time now);
+  bool is_overdue(const Execution& execution, Time now) const;
+  void give_up(CommunicatorCore& communicator, const Execution& execution, const Execution& waiting,
+               const std::string& behind);
   std::string activity_of(Rank world_rank) const;
   bool is_silent(Rank world_rank) const;
   /// From any thread. `missing`: of the connection to it.
   std::string who_and_what(Rank world_rank, const std::string& missing = {}) const;
   std::string who_and_what_stands_between(Rank world_rank) const;
 
-  bool copy();
-  bool watches_device() const;
+  // engine_leaving.cpp: how it leaves, and others that have left
+  void check_left(CommunicatorCore& communicator, Execution& execution);
+  std::optional<Rank> first_to_leave(const CommunicatorCore& communicator, const Execution& execution) const;
+  bool others_take_part(const CommunicatorCore& communicator) const;
+  bool goes_on_with_others() const;
+  std::optional<Rank> last_to_leave(const CommunicatorCore& communicator) const;
+  bool will_not_come(const CommunicatorCore& communicator, const Execution& execution, Rank member) const;
+  std::string left_while(const CommunicatorCore& communicator, const Execution& execution, bool certain) const;
+  Accounts accounts() const;  ///< of this rank, with the drive held
+  void heard_goodbye(Rank world_rank, const std::string& account);
+  Status compare_accounts();
+  Status heard_mismatch(std::uint64_t communicator) const;
+
+  // members/membership.cpp: do the members of a subgroup mean the same one?
+  void tell_members(const std::shared_ptr<const CommunicatorCore>& subgroup);
+  void heard_members(Rank from, std::string_view list);
+  void compare_members(const CommunicatorCore& communicator, const MemberList& list);
+  /// Should this wait, as members of a subgroup may turn out to have given different lists?
+  bool hold_back(CommunicatorCore& communicator, const Failure& failure);
+  bool doubt_members(CommunicatorCore& communicator, Rank world_rank);
+  void release_held(CommunicatorCore& communicator, Time now);
+
+  // engine_reporting.cpp: what this rank is doing
+  void ask_state(std::function<void(const RankState&)> tell);
+  void tell_state();
+  void release_drive();
+  RankState outline(const std::set<const CommunicatorCore*>& busy = {}) const;
+  RankState look();
 
   EngineParts parts_;
   Refusals refusals_;
@@ -330,13 +350,12 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   std::vector<Failure> applied_;  ///< also concern communicators that are made later
   mutable std::unordered_map<std::uint32_t, std::weak_ptr<CommunicatorCore>> by_id_;
   mutable NumberSet gone_;  ///< of those that were dropped, and are no more in by_id_; none is used again
-  std::uint32_t next_id_ = 2;
-  std::set<std::uint32_t> claimed_ids_;
+  ClaimedIds claimed_ids_;
   std::vector<std::shared_ptr<const ChoiceTable>> choices_;
   Traffic traffic_;
   static constexpr std::size_t most_askers = 64;
-  std::vector<std::function<void(const RankState&)>>
-      askers_;                          ///< who want to know what this rank is doing; then Drive::asked
+  /// Who want to know what this rank is doing; then Drive::asked.
+  std::vector<std::function<void(const RankState&)>> askers_;
   std::atomic<Time> last_end_{Time{}};  ///< when the last operation ended
   Time began_{};
   std::atomic<bool> news_{false};         ///< submitted_ or failures_ hold something

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "fabring/config.hpp"
 #include "runtime/base/hello.hpp"
 #include "runtime/base/rank_list.hpp"
 
@@ -293,6 +294,18 @@ class Conversation : public std::enable_shared_from_this<Conversation> {
 };
 
 }  // namespace
+
+HandshakeOptions greeting_for(const Config& config, const std::string& secret, std::uint64_t job_nonce,
+                              Purpose purpose) {
+  HandshakeOptions greeting;
+  greeting.purpose = purpose;
+  greeting.job_id = config.job_id;
+  greeting.job_nonce = job_nonce;
+  greeting.self = config.rank;
+  greeting.world_size = config.world_size;
+  greeting.secret = secret;
+  return greeting;
+}
 
 std::shared_ptr<void> handshake(net::Loop& loop, std::unique_ptr<net::Stream> stream, const HandshakeOptions& options,
                                 std::function<void(HandshakeResult)> done) {

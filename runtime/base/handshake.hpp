@@ -17,6 +17,8 @@
 
 namespace fabring {
 
+struct Config;
+
 enum class Purpose : std::uint8_t { rendezvous = 1, control = 2, data = 3 };
 
 struct HandshakeOptions {
@@ -30,6 +32,10 @@ struct HandshakeOptions {
   std::string secret;      ///< empty: none; one side with and one without is an error on both
   std::chrono::nanoseconds limit = std::chrono::seconds(5);
 };
+
+/// Of this rank of the job that `config` describes. Made in one place, as a secret that is forgotten lets anybody in.
+HandshakeOptions greeting_for(const Config& config, const std::string& secret, std::uint64_t job_nonce,
+                              Purpose purpose);
 
 struct PeerHello {
   Rank rank = -1;  ///< checked: 0 <= rank < world_size; of a refused peer: what it claims

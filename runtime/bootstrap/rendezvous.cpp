@@ -244,15 +244,10 @@ Result<std::unique_ptr<Bootstrap>> rendezvous(const Config& given, const std::st
   if (config.world_size == 1)
     return std::unique_ptr<Bootstrap>(std::make_unique<LonelyBootstrap>(options.local_address));
 
-  HandshakeOptions greeting;
-  greeting.purpose = Purpose::rendezvous;
-  greeting.job_id = config.job_id;
+  HandshakeOptions greeting = greeting_for(config, secret, 0, Purpose::rendezvous);
   // On ports that several jobs may try, the port they began at is part of the job's name: torchrun calls every job
   // "none".
   if (config.master_port_shared) greeting.job_id += fmt::format("@{}", config.master_port);
-  greeting.self = config.rank;
-  greeting.world_size = config.world_size;
-  greeting.secret = secret;
   const SteadyTime started = std::chrono::steady_clock::now();
   const SteadyTime deadline = started + config.rendezvous_timeout;
   const std::string fingerprint = options.fingerprint.empty() ? host_fingerprint() : options.fingerprint;

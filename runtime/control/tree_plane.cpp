@@ -12,21 +12,6 @@ namespace fabring {
 
 using namespace std::chrono_literals;
 
-namespace {
-
-HandshakeOptions greeting_of(const Config& config, const std::string& secret, const Bootstrap& bootstrap) {
-  HandshakeOptions options;
-  options.purpose = Purpose::control;
-  options.job_id = config.job_id;
-  options.job_nonce = bootstrap.job_nonce();
-  options.self = config.rank;
-  options.world_size = config.world_size;
-  options.secret = secret;
-  return options;
-}
-
-}  // namespace
-
 TreePlane::TreePlane(const Config& config, const std::string& secret, const Bootstrap& bootstrap, const Log& log,
                      const ControlOptions& options)
     : config_(config),
@@ -36,7 +21,7 @@ TreePlane::TreePlane(const Config& config, const std::string& secret, const Boot
       tree_{config.world_size},
       bind_host_(listen_host(bootstrap)),
       meeting_(
-          loop_, greeting_of(config, secret, bootstrap), log_,
+          loop_, greeting_for(config, secret, bootstrap.job_nonce(), Purpose::control), log_,
           [this](Rank peer, std::unique_ptr<net::Stream> stream) { link_up(peer, std::move(stream)); },
           [this](Rank peer, std::unique_ptr<net::Stream> stream) { somebody_came(peer, std::move(stream)); }),
       gather_(config.world_size),

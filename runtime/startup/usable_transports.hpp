@@ -24,7 +24,6 @@ class UsableTransports {
   /// What FABRING_TRANSPORT asks for, in the order of preference; of auto what it stands for.
   static std::vector<std::string> asked_for(const std::string& wanted);
 
-  bool wants_shm() const { return shm_; }
   /// Probes, and tells the identity what works and why the rest does not.
   void probe_shm(const EndpointOptions& options, Identity& identity);
   /// Errors: unsupported where TCP comes first and cannot have the congestion control that is asked for. Another

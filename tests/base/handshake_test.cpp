@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "fabring/config.hpp"
 #include "tests/base/handshake_fixture.hpp"
 
 namespace fabring {
@@ -28,6 +29,20 @@ TEST_F(HandshakeTest, NothingOfTheConversationIsLeftInTheStream) {
     EXPECT_EQ(read_exactly(*both.acceptor.stream, 2), "up");
     EXPECT_EQ(read_exactly(*both.initiator.stream, 4), "down");
   }
+}
+
+TEST(Greeting, SaysAllThatPeersCompareAndHasTheSecret) {
+  Config config;
+  config.job_id = "a job";
+  config.rank = 3;
+  config.world_size = 8;
+  const HandshakeOptions greeting = greeting_for(config, "0123456789abcdef", 77, Purpose::control);
+  EXPECT_EQ(greeting.purpose, Purpose::control);
+  EXPECT_EQ(greeting.job_id, "a job");
+  EXPECT_EQ(greeting.job_nonce, 77u);
+  EXPECT_EQ(greeting.self, 3);
+  EXPECT_EQ(greeting.world_size, 8);
+  EXPECT_EQ(greeting.secret, "0123456789abcdef");
 }
 
 struct Wrong {

@@ -80,13 +80,7 @@ class NetCheck {
       (void)exchange.put("net/verdict", std::string(1, static_cast<char>('0' + exit_could_not_run)));
       return exit_could_not_run;
     }
-    HandshakeOptions greeting;
-    greeting.purpose = Purpose::data;
-    greeting.job_id = config_.job_id;
-    greeting.job_nonce = bootstrap.job_nonce();
-    greeting.self = config_.rank;
-    greeting.world_size = config_.world_size;
-    greeting.secret = secret_;
+    const HandshakeOptions greeting = greeting_for(config_, secret_, bootstrap.job_nonce(), Purpose::data);
     ProbeLimits limits;
     limits.connect = std::min(limits.connect, std::chrono::duration_cast<std::chrono::milliseconds>(end - met) / 5);
     NetProbe probe(greeting, limits);

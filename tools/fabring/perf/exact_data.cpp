@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstring>
 
+#include "runtime/base/reduce_ops.hpp"
+
 namespace fabring::tools {
 namespace {
 
@@ -40,24 +42,10 @@ std::int64_t exact_limit(DataType type) {
   return 1;
 }
 
-// Booleans know logical operations only; the others are these by another name.
+// Booleans know logical operations only; the others are these by another name. The caller's own is an or, as its sum.
 ReduceOp meaning(DataType type, ReduceOp op) {
   if (type != DataType::boolean) return op;
-  switch (op) {
-    case ReduceOp::prod:
-    case ReduceOp::min:
-    case ReduceOp::bitwise_and:
-      return ReduceOp::logical_and;
-    case ReduceOp::sum:
-    case ReduceOp::max:
-    case ReduceOp::bitwise_or:
-    case ReduceOp::user:
-      return ReduceOp::logical_or;
-    case ReduceOp::bitwise_xor:
-      return ReduceOp::logical_xor;
-    default:
-      return op;
-  }
+  return boolean_operation(op == ReduceOp::user ? ReduceOp::sum : op);
 }
 
 std::uint32_t mixed(std::uint64_t a, std::uint64_t b, std::uint64_t c) {

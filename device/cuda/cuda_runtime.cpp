@@ -12,8 +12,8 @@
 #include <set>
 #include <utility>
 
-#include "device/cuda/card_access.hpp"
 #include "device/cuda/event_pool.hpp"
+#include "device/cuda/gpudirect.hpp"
 #include "device/cuda/kernels/images.hpp"
 #include "device/cuda/opened_memory.hpp"
 #include "device/cuda/process_wide.hpp"

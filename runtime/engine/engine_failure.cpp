@@ -213,7 +213,7 @@ void EngineCore::withdraw(const Execution& execution) {
   if (execution.point_to_point()) return;  // granted only to who has sent on it
   Record record;
   record.kind = RecordKind::withdrawn;
-  record.channel = execution.communicator()->id;
+  record.communicator = execution.communicator()->id;
   record.sequence = execution.sequence();
   for (const Rank peer : execution.peers_outstanding()) transfer_->send_record(peer, record);
 }

@@ -39,7 +39,7 @@ void EngineCore::took_early(CommunicatorCore& communicator, Rank rank, std::size
   if (member.taken - member.told < CommunicatorCore::window / 4) return;
   Record record;
   record.kind = RecordKind::entered;
-  record.channel = communicator.id;
+  record.communicator = communicator.id;
   record.consumed = member.told = member.taken;
   transfer_->send_record(communicator.members[rank], record);
 }
@@ -79,9 +79,10 @@ void EngineCore::on_record(Rank peer, const Record& record, std::span<const std:
   std::shared_ptr<CommunicatorCore> communicator;
   {
     std::lock_guard lock(mutex_);
-    const auto at = by_id_.find(record.channel);
+    const auto at = by_id_.find(record.communicator);
     if (at != by_id_.end()) communicator = at->second.lock();
-    if (!communicator && (at != by_id_.end() || gone_.contains(record.channel))) {  // dropped here; it is not needed
+    if (!communicator && (at != by_id_.end() || gone_.contains(record.communicator))) {
+      // It was dropped here: nobody needs what comes for it.
       if (record.kind == RecordKind::grant && record.slot >= Transfer::first_granted_slot)
         transfer_->decline(peer, record.slot);
       return;

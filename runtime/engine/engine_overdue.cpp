@@ -124,7 +124,7 @@ void EngineCore::try_the_unheard(CommunicatorCore& communicator, const Execution
     CommunicatorCore::Member& member = communicator.member[rank];
     Record record;
     record.kind = RecordKind::entered;
-    record.channel = communicator.id;
+    record.communicator = communicator.id;
     record.consumed = member.told = member.taken;
     transfer_->send_record(world, record);
   }

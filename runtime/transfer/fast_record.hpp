@@ -18,7 +18,7 @@ struct FastRecord {
   RecordKind kind = RecordKind::data;
   std::uint8_t takes_ticket = 0;
   std::uint16_t message = 0;
-  std::uint32_t channel = 0;
+  std::uint32_t communicator = 0;
   std::uint32_t sequence = 0;
   std::uint32_t tile = 0;
   std::uint32_t consumed = 0;
@@ -45,7 +45,7 @@ inline FastMessage::Head fast_head(const Record& record) {
   fast.kind = record.kind;
   fast.takes_ticket = record.takes_ticket;
   fast.message = static_cast<std::uint16_t>(record.message);
-  fast.channel = record.channel;
+  fast.communicator = record.communicator;
   fast.sequence = record.sequence;
   fast.tile = record.tile;
   fast.consumed = record.consumed;
@@ -101,7 +101,7 @@ inline std::optional<Record> record_of(const FastMessage& message) {
   record.kind = fast.kind;
   record.takes_ticket = fast.takes_ticket;
   record.message = fast.message;
-  record.channel = fast.channel;
+  record.communicator = fast.communicator;
   record.sequence = fast.sequence;
   record.tile = fast.tile;
   record.consumed = fast.consumed;

@@ -40,13 +40,13 @@ struct Record {
   enum Ticket : std::uint8_t { no_ticket, or_ticket, only_ticket };
   std::uint8_t takes_ticket = no_ticket;
   std::uint16_t reserved = 0;
-  std::uint32_t channel = 0;
+  std::uint32_t communicator = 0;  ///< its id (CommunicatorCore::id)
   std::uint32_t sequence = 0;
   std::uint32_t tile = 0;
   std::uint32_t message = 0;   ///< n-th message from sender to receiver in the plan
   std::uint32_t bytes = 0;     ///< of the message
   std::uint32_t slot = 0;      ///< grant: where to send; data: the landing where the payload is, if it is in one
-  std::uint32_t consumed = 0;  ///< early messages on this channel that the sender of this record has taken, in all
+  std::uint32_t consumed = 0;  ///< early messages on its communicator that the sender of this record has taken, in all
   Signature signature;
 };
 static_assert(sizeof(Record) == 56);

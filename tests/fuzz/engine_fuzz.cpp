@@ -23,7 +23,7 @@ std::string parcel(std::uint8_t number, RecordKind kind, std::uint32_t bytes) {
   header.number = number;
   Record record;
   record.kind = kind;
-  record.channel = 1;
+  record.communicator = 1;
   record.bytes = bytes;
   record.slot = 64;
   Call call;

@@ -87,7 +87,7 @@ void run(std::string_view input) {
 
 Seeds seeds() {
   Record data;
-  data.channel = 1;
+  data.communicator = 1;
   data.bytes = 20;
   Record grant = data;
   grant.kind = RecordKind::grant;

@@ -34,7 +34,7 @@ Record Execution::record_for(const Tile& tile, StepId id, RecordKind kind, std::
   const Step& step = plan_->plan.steps[id];
   Record record;
   record.kind = kind;
-  record.channel = communicator_->id;
+  record.communicator = communicator_->id;
   record.sequence = sequence_;
   record.tile = tile.index();
   record.message = step.message;

@@ -117,7 +117,7 @@ bool FlatRun::may_send(const CommunicatorCore& communicator, const Step& step) {
 Record FlatRun::record_for(const CommunicatorCore& communicator, std::uint32_t tile, const Step& step,
                            std::size_t bytes) const {
   Record record;
-  record.channel = communicator.id;
+  record.communicator = communicator.id;
   record.sequence = sequence_;
   record.tile = tile;
   record.message = step.message;

@@ -30,7 +30,7 @@ bool FlatRun::await(EngineCore& engine, CommunicatorCore& communicator, const Ti
     const bool there = !message.fast || transfer.await_fast(message.peer, patience.looks());
     if (there && take_front(engine, communicator, tile, payload)) return true;
     if (there && transfer.front(message.peer, record, payload)) {
-      const bool ours = record.channel == communicator.id && record.sequence == sequence_;
+      const bool ours = record.communicator == communicator.id && record.sequence == sequence_;
       if (ours && record.kind == RecordKind::data && record.message == step.message &&
           record.tile == tile.placement.tile && payload.size() == tile.places.of[next_].bytes &&
           record.signature == signature_) {
@@ -81,8 +81,8 @@ void FlatRun::hear_news(EngineCore& engine, CommunicatorCore& communicator, Rank
   std::span<const std::byte> payload;
   const Rank peer = communicator.members[member];
   while (engine.transfer().front(peer, record, payload)) {
-    if (record.channel == communicator.id) engine.heard_of(communicator, member, record.consumed);
-    if (record.channel == communicator.id && record.sequence == sequence_) return;
+    if (record.communicator == communicator.id) engine.heard_of(communicator, member, record.consumed);
+    if (record.communicator == communicator.id && record.sequence == sequence_) return;
     engine.transfer().take(peer, record, payload);
     if (communicator.not_at_once.load()) return;
   }

@@ -11,7 +11,7 @@ bool can_be_declined(const Record& record) {
 }
 
 bool are_of_one_operation(const Record& one, const Record& other) {
-  return one.channel == other.channel && one.sequence == other.sequence;
+  return one.communicator == other.communicator && one.sequence == other.sequence;
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ void PointToPoint::submit(EngineCore& engine, std::shared_ptr<Execution> executi
 Record PointToPoint::record_to(Rank rank, RecordKind kind) {
   Record record;
   record.kind = kind;
-  record.channel = communicator_.id;
+  record.communicator = communicator_.id;
   auto& member = communicator_.member[rank];
   record.consumed = member.told = member.taken;
   record.signature.collective = send_kind;

@@ -352,7 +352,7 @@ TEST_P(SmallOperations, a_message_that_came_before_them_and_is_in_no_plan_is_ref
       ASSERT_TRUE(all.run(call()).ok());
       EngineCore& engine = world.engine(0);
       Record record;
-      record.channel = engine.world()->id;
+      record.communicator = engine.world()->id;
       record.sequence = 2;
       record.message = 999;
       record.signature = engine.world()->past[1].signature;

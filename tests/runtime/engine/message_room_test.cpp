@@ -143,7 +143,7 @@ std::vector<std::byte> announcements(std::uint16_t count) {
   header.records = count;
   Record record;
   record.kind = RecordKind::announce;
-  record.channel = 1;
+  record.communicator = 1;
   record.signature.collective = static_cast<std::uint8_t>(Collective::send);
   record.signature.type = static_cast<std::uint8_t>(DataType::float32);
   record.signature.count = 1000;

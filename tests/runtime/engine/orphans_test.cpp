@@ -15,7 +15,7 @@ constexpr Slot slot = Transfer::first_granted_slot + 3;
 Record record_of(RecordKind kind, std::uint32_t communicator, std::uint32_t sequence, Slot granted = 0) {
   Record record;
   record.kind = kind;
-  record.channel = communicator;
+  record.communicator = communicator;
   record.sequence = sequence;
   record.slot = granted;
   return record;

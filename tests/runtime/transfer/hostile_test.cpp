@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 Record plausible_record(std::mt19937_64& chance) {
   Record record;
   record.kind = static_cast<RecordKind>(chance() % 8 == 0 ? chance() % 256 : 1 + chance() % 4);
-  record.channel =
+  record.communicator =
       chance() % 4 == 0 ? static_cast<std::uint32_t>(chance()) : 1 + static_cast<std::uint32_t>(chance() % 2);
   record.sequence = chance() % 4 == 0 ? static_cast<std::uint32_t>(chance()) : static_cast<std::uint32_t>(chance() % 4);
   record.tile = chance() % 4 == 0 ? static_cast<std::uint32_t>(chance()) : static_cast<std::uint32_t>(chance() % 4);

@@ -1,4 +1,4 @@
-#include "device/cuda/card_access.hpp"
+#include "device/cuda/gpudirect.hpp"
 
 #include <cstdint>
 

@@ -34,6 +34,11 @@ std::uint32_t block_count(Collective collective, int ranks) {
   }
 }
 
+std::uint32_t blocks_of_call(const Plan& plan) {
+  if (plan.collective == Collective::alltoall) return plan.blocks / 2;
+  return plan.blocks == 0 ? 1 : plan.blocks;
+}
+
 bool has_root(Collective collective) {
   return collective == Collective::reduce || collective == Collective::broadcast || collective == Collective::gather ||
          collective == Collective::scatter;

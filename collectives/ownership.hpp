@@ -19,6 +19,9 @@ struct BlockSpan {
 
 /// Plan::blocks of a collective: 0, n, or 2n for alltoall.
 std::uint32_t block_count(Collective collective, int ranks);
+/// Blocks that the bytes of a call are, wherever a size is one number (prices, tables, `fabring perf`): 1 for a vector,
+/// n for blocks; of an alltoall n too, as input and output, which its plan counts, are as long.
+std::uint32_t blocks_of_call(const Plan& plan);
 bool has_root(Collective collective);  ///< reduce, broadcast, gather, scatter
 bool reduces(Collective collective);   ///< allreduce, reduce, reduce_scatter
 

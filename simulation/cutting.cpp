@@ -3,14 +3,14 @@
 #include <algorithm>
 
 #include "collectives/cost/message_length.hpp"
+#include "collectives/ownership.hpp"
 
 namespace fabring::simulation {
 
 Cutting::Cutting(const Schedule& schedule, const Machine& machine, const Job& job) {
-  const std::size_t blocks = schedule.blocks == 0 ? 1 : schedule.blocks;
-  const std::size_t count = job.bytes / job.element_bytes / blocks;
-  std::size_t tiles = 1;
   const Plan& plan = schedule.classes.front().plan;
+  const std::size_t count = job.bytes / job.element_bytes / blocks_of_call(plan);
+  std::size_t tiles = 1;
   const TilingRules rules = rules_on(machine, plan.collective, plan.algorithm, shape_of(schedule.node_of), job.bytes);
   if (count > 0 && schedule.largest_message > 0)
     tiles = tile_count(longest_message_bytes(schedule.largest_message, job.element_bytes), count, rules);

@@ -23,7 +23,7 @@ struct Stragglers {
 };
 
 struct Job {
-  std::uint64_t bytes = 0;  ///< of the whole vector (with blocks: of all of them)
+  std::uint64_t bytes = 0;  ///< of the whole vector; with blocks of all n, also of an alltoall
   std::uint32_t element_bytes = 4;
   Stragglers stragglers = {};
   bool every_rank = false;  ///< also of a symmetric world

@@ -26,6 +26,17 @@ TEST(Simulate, RingOnAnIdealNetworkTakesTwoNMinusOneNthsOfTheBytes) {
   }
 }
 
+// The plan counts the blocks of the input and of the output; the bytes of a call are those of one of them.
+TEST(Simulate, AnAlltoallHasAsManyBytesAsItsPriceIsFor) {
+  PlanRequest wanted = test::request(Algorithm::direct_one_shot, equal_nodes(2, 1));
+  wanted.collective = Collective::alltoall;
+  const auto plans = make_schedule(wanted);
+  ASSERT_TRUE(plans) << plans.error().message();
+  const Outcome result = test::outcome(*plans, test::bytes_only(), {.bytes = mebi, .every_rank = true});
+  EXPECT_EQ(result.bytes_between, mebi) << "half a vector each way";
+  expect_within_one_percent(result.time_ns, static_cast<double>(mebi) / 2);
+}
+
 TEST(Simulate, RoundsDecideWhereOnlyMessagesCost) {
   const Machine machine = test::latency_only();
   const Job job{.bytes = 4096};

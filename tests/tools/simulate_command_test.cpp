@@ -246,6 +246,9 @@ TEST(Simulate, LinkLoadsAreThoseOfThePlans) {
     EXPECT_EQ(ring->values[node][(node + 1) % 4], 2.0 * 3 / 4 * 4096);
     EXPECT_EQ(ring->values[node][(node + 2) % 4], 0);
   }
+  const auto alltoall = link_loads(Collective::alltoall, Algorithm::direct_one_shot, {0, 1}, 4096, 4);
+  ASSERT_TRUE(alltoall);
+  EXPECT_EQ(alltoall->values[0][1], 4096 / 2) << "of the bytes that a rank has, half is for the other";
 }
 
 TEST(Simulate, ShowsScalingEfficiencyOfAModel) {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "collectives/ownership.hpp"
 #include "runtime/base/parse_value.hpp"
 #include "tools/fabring/bandwidth.hpp"
 
@@ -138,8 +139,7 @@ Result<Shades> link_loads(Collective collective, Algorithm algorithm, const std:
     request.rank = static_cast<Rank>(rank);
     const auto plan = make_plan(request);
     if (!plan) return plan.error();
-    const std::size_t blocks = std::max<std::size_t>(plan->blocks, 1);
-    const auto sent = bytes_sent_to(*plan, bytes / element_bytes / blocks, element_bytes);
+    const auto sent = bytes_sent_to(*plan, bytes / element_bytes / blocks_of_call(*plan), element_bytes);
     auto& row = shades.values[static_cast<std::size_t>(node_of[rank])];
     for (std::size_t peer = 0; peer < sent.size(); ++peer) {
       if (node_of[peer] != node_of[rank])

@@ -7,6 +7,7 @@
 //  7
 
 #include "collectives/algorithms/forms.hpp"
+#include "collectives/algorithms/node_order.hpp"
 #include "collectives/algorithms/pieces.hpp"
 
 namespace fabring {
@@ -92,18 +93,19 @@ void broadcast_by_binomial(PlanBuilder& plan, const PlanRequest&) {
   binomial_broadcast(plan, rotated(plan, plan.root()), plan.whole());
 }
 
-// Rank 0 hears of everybody, and tells everybody.
-void barrier_by_binomial(PlanBuilder& plan, const PlanRequest&) {
-  const BinomialTree tree(plan.rank(), plan.size());
+// The first rank hears of everybody, and tells everybody.
+void barrier_by_binomial(PlanBuilder& plan, const PlanRequest& request) {
+  const Group all = in_node_order(plan, request.node_of);
+  const BinomialTree tree(all.index(), all.size());
   const RangeId nothing = plan.nothing();
-  for (const int child : tree.children) plan.recv(child, nothing);
+  for (const int child : tree.children) plan.recv(all.at(child), nothing);
   plan.fence();
   if (tree.parent >= 0) {
-    plan.send(tree.parent, nothing);
-    plan.recv(tree.parent, nothing);
+    plan.send(all.at(tree.parent), nothing);
+    plan.recv(all.at(tree.parent), nothing);
     plan.fence();
   }
-  for (auto child = tree.children.rbegin(); child != tree.children.rend(); ++child) plan.send(*child, nothing);
+  for (auto child = tree.children.rbegin(); child != tree.children.rend(); ++child) plan.send(all.at(*child), nothing);
 }
 
 }  // namespace fabring

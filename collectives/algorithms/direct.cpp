@@ -85,12 +85,14 @@ void reduce_by_direct(PlanBuilder& plan, const PlanRequest& request) {
 }
 
 void reduce_scatter_by_direct(PlanBuilder& plan, const PlanRequest& request) {
-  direct_reduce_scatter(plan, Group::all(plan.rank(), plan.size()), blocks_of_ranks(plan));
+  const Group all = Group::all(plan.rank(), plan.size());
+  direct_reduce_scatter(plan, all, blocks_of_ranks(plan, all));
   finish_if_avg(plan, request.op, plan.block(plan.rank()));
 }
 
 void all_gather_by_direct(PlanBuilder& plan, const PlanRequest&) {
-  direct_all_gather(plan, Group::all(plan.rank(), plan.size()), blocks_of_ranks(plan));
+  const Group all = Group::all(plan.rank(), plan.size());
+  direct_all_gather(plan, all, blocks_of_ranks(plan, all));
 }
 
 void broadcast_by_direct(PlanBuilder& plan, const PlanRequest&) {

@@ -9,6 +9,7 @@
 #include <bit>
 
 #include "collectives/algorithms/forms.hpp"
+#include "collectives/algorithms/node_order.hpp"
 #include "collectives/algorithms/pieces.hpp"
 
 namespace fabring {
@@ -76,7 +77,7 @@ void broadcast_down(PlanBuilder& plan, const Tree& tree, RangeId range) {
 }  // namespace
 
 void allreduce_by_double_tree(PlanBuilder& plan, const PlanRequest& request) {
-  const Group all = Group::all(plan.rank(), plan.size());
+  const Group all = in_node_order(plan, request.node_of);
   const Tree trees[] = {Tree(all, 0), Tree(all, 1)};
   const RangeId halves[] = {plan.part(plan.whole(), 0, 2), plan.part(plan.whole(), 1, 2)};
   for (const int i : {0, 1}) {

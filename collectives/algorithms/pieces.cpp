@@ -34,10 +34,10 @@ std::vector<RangeId> cut(PlanBuilder& plan, RangeId range, int n) {
   return parts;
 }
 
-std::vector<RangeId> blocks_of_ranks(PlanBuilder& plan) {
+std::vector<RangeId> blocks_of_ranks(PlanBuilder& plan, const Group& group) {
   std::vector<RangeId> blocks;
-  blocks.reserve(at(plan.size()));
-  for (int i = 0; i < plan.size(); ++i) blocks.push_back(plan.block(i));
+  blocks.reserve(at(group.size()));
+  for (int i = 0; i < group.size(); ++i) blocks.push_back(plan.block(group.at(i)));
   return blocks;
 }
 

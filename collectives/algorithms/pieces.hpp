@@ -71,9 +71,9 @@ class Folded {
   Rank partner_ = -1;
 };
 
-/// The n parts of `range`; the blocks of all ranks.
+/// The n parts of `range`; the blocks of the group's ranks.
 std::vector<RangeId> cut(PlanBuilder& plan, RangeId range, int n);
-std::vector<RangeId> blocks_of_ranks(PlanBuilder& plan);
+std::vector<RangeId> blocks_of_ranks(PlanBuilder& plan, const Group& group);
 
 /// shares[i] is what index i is responsible for. Afterwards index i holds shares[i], reduced, in its output:
 /// ((x_{i+1} op x_{i+2}) op ...) op x_i. Partial results are kept in the output.

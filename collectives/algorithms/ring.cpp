@@ -5,6 +5,7 @@
 // complete, at c. All-gather, round k: index i passes share i-k on, from its own to that of the next.
 
 #include "collectives/algorithms/forms.hpp"
+#include "collectives/algorithms/node_order.hpp"
 #include "collectives/algorithms/pieces.hpp"
 
 namespace fabring {
@@ -58,35 +59,35 @@ void ring_all_gather(PlanBuilder& plan, const Group& group, std::span<const Rang
 }
 
 void allreduce_by_ring(PlanBuilder& plan, const PlanRequest& request) {
-  const Group all = Group::all(plan.rank(), plan.size());
+  const Group all = in_node_order(plan, request.node_of);
   const auto shares = cut(plan, plan.whole(), plan.size());
   ring_reduce_scatter(plan, all, shares);
-  finish_if_avg(plan, request.op, shares[at(plan.rank())]);
+  finish_if_avg(plan, request.op, shares[at(all.index())]);
   ring_all_gather(plan, all, shares);
 }
 
 // A reduce-scatter; then each hands its share to the root.
 void reduce_by_ring(PlanBuilder& plan, const PlanRequest& request) {
+  const Group all = in_node_order(plan, request.node_of);
   const auto shares = cut(plan, plan.whole(), plan.size());
-  const RangeId mine = shares[at(plan.rank())];
+  const RangeId mine = shares[at(all.index())];
   const Block result = plan.is_root() ? plan.output(mine) : plan.scratch(mine);
-  ring_reduce_scatter(plan, Group::all(plan.rank(), plan.size()), shares, result);
+  ring_reduce_scatter(plan, all, shares, result);
   finish_if_avg(plan, request.op, result);
   if (!plan.is_root()) return plan.send(plan.root(), result);
-  for (int k = 1; k < plan.size(); ++k) {
-    const Rank peer = (plan.rank() + k) % plan.size();
-    plan.recv(peer, shares[at(peer)]);
-  }
+  for (int k = 1; k < plan.size(); ++k) plan.recv(all.at(all.index() + k), share_of(shares, all.index() + k));
 }
 
 void reduce_scatter_by_ring(PlanBuilder& plan, const PlanRequest& request) {
   const Block result = plan.output(plan.block(plan.rank()));
-  ring_reduce_scatter(plan, Group::all(plan.rank(), plan.size()), blocks_of_ranks(plan), result);
+  const Group all = in_node_order(plan, request.node_of);
+  ring_reduce_scatter(plan, all, blocks_of_ranks(plan, all), result);
   finish_if_avg(plan, request.op, result);
 }
 
-void all_gather_by_ring(PlanBuilder& plan, const PlanRequest&) {
-  ring_all_gather(plan, Group::all(plan.rank(), plan.size()), blocks_of_ranks(plan));
+void all_gather_by_ring(PlanBuilder& plan, const PlanRequest& request) {
+  const Group all = in_node_order(plan, request.node_of);
+  ring_all_gather(plan, all, blocks_of_ranks(plan, all));
 }
 
 // The root hands out a share to each; then an all-gather.

@@ -176,6 +176,7 @@ Chosen ChoiceTable::choose_overridden(Collective collective, std::uint64_t bytes
 std::string ChoiceTable::to_bytes() const {
   WireWriter out;
   out.number(wire_version).number(shape_.ranks).number(shape_.nodes).number(shape_.least).number(shape_.most);
+  out.number(static_cast<std::uint8_t>(shape_.order));
   for (const auto& collective : entries_)
     for (const auto& variant : collective)
       for (const Chosen& chosen : variant)
@@ -202,6 +203,7 @@ Result<ChoiceTable> ChoiceTable::from_bytes(std::string_view bytes, const WorldS
   table.shape_.nodes = in.number<int>();
   table.shape_.least = in.number<int>();
   table.shape_.most = in.number<int>();
+  table.shape_.order = static_cast<RankOrder>(in.number<std::uint8_t>());
   if (!(table.shape_ == shape)) return refuse("is for another world");
   const auto known = [](std::uint8_t number) { return number < all_algorithms().size(); };
   for (std::size_t c = 0; c < table.entries_.size(); ++c) {

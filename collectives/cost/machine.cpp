@@ -234,6 +234,8 @@ Nanoseconds transfer_ns(std::uint64_t bytes, std::uint64_t bytes_per_second) {
 }
 
 WorldShape shape_of(std::span<const int> node_of) {
+  int runs = node_of.empty() ? 0 : 1;  // of neighbours on one node
+  for (std::size_t rank = 1; rank < node_of.size(); ++rank) runs += node_of[rank] != node_of[rank - 1] ? 1 : 0;
   std::vector<int> sorted(node_of.begin(), node_of.end());
   std::sort(sorted.begin(), sorted.end());
   WorldShape shape{static_cast<int>(sorted.size()), 0, 0, 0};
@@ -246,6 +248,11 @@ WorldShape shape_of(std::span<const int> node_of) {
     ++shape.nodes;
     first = last;
   }
+  const auto nodes = static_cast<std::size_t>(shape.nodes);
+  const auto dealt = [&](std::size_t rank) { return node_of[rank] == node_of[rank - nodes]; };
+  if (runs != shape.nodes) shape.order = RankOrder::in_turn;
+  for (std::size_t rank = nodes; rank < node_of.size() && shape.order == RankOrder::in_turn; ++rank)
+    if (!dealt(rank)) shape.order = RankOrder::mixed;
   return shape;
 }
 

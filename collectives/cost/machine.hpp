@@ -86,12 +86,20 @@ std::uint64_t uplink_bytes_per_second(const Machine& machine, std::uint32_t node
 /// Time for `bytes` at `bytes_per_second`, rounded up; 0 for a rate of 0. Exact, up to longest_time.
 Nanoseconds transfer_ns(std::uint64_t bytes, std::uint64_t bytes_per_second);
 
+/// Where a node's ranks are among all.
+enum class RankOrder : std::uint8_t {
+  by_node,  ///< neighbours, none of another node between them
+  in_turn,  ///< every so many-th, as there are nodes: dealt out
+  mixed
+};
+
 /// How ranks lie on nodes, as far as prices depend on it.
 struct WorldShape {
   int ranks = 1;
   int nodes = 1;
   int least = 1;  ///< ranks of the smallest node
   int most = 1;   ///< of the largest
+  RankOrder order = RankOrder::by_node;
   friend bool operator==(const WorldShape&, const WorldShape&) = default;
 };
 WorldShape shape_of(std::span<const int> node_of);

@@ -23,6 +23,13 @@ bool packs_blocks(Algorithm algorithm) {
          algorithm == Algorithm::halving_doubling || algorithm == Algorithm::recursive_doubling;
 }
 
+/// Partners follow from the numbers of ranks, wherever these are: since operands must stay in their order, or blocks of
+/// neighbours travel together, or because the farthest partners come first, who are on the own node where ranks were
+/// dealt out. All others go by nodes (algorithms/node_order.hpp).
+bool goes_by_number(Collective collective, Algorithm algorithm) {
+  return keeps_order(collective, algorithm) || packs_blocks(algorithm);
+}
+
 }  // namespace
 
 /// The two further rounds where n is no power of two.
@@ -219,7 +226,7 @@ Phases PricedWorld::barrier(Algorithm algorithm) const {
 }
 
 Phases phases_of(Collective collective, Algorithm algorithm, std::uint64_t bytes, const WorldShape& shape) {
-  const PricedWorld world(bytes, shape);
+  const PricedWorld world(bytes, shape, goes_by_number(collective, algorithm));
   switch (collective) {
     case Collective::allreduce:
       return world.allreduce(algorithm);

@@ -20,8 +20,16 @@ inline std::int64_t log2_down(std::int64_t n) {
 /// The shape in the terms of docs/algorithms.md, and phases that many algorithms share.
 class PricedWorld {
  public:
-  PricedWorld(std::uint64_t bytes, const WorldShape& shape)
-      : S(bytes), n(shape.ranks), N(shape.nodes), L(shape.most), least(shape.least) {}
+  /// `by_number`: partners in the plan follow from the numbers of ranks, wherever these are. If the ranks of a node are
+  /// apart, then messages cross, those of all its ranks at once.
+  PricedWorld(std::uint64_t bytes, const WorldShape& shape, bool by_number)
+      : S(bytes),
+        n(shape.ranks),
+        N(shape.nodes),
+        L(shape.most),
+        least(shape.least),
+        scattered(by_number && shape.order != RankOrder::by_node),
+        in_turn(scattered && shape.order == RankOrder::in_turn) {}
 
   std::uint64_t share(std::int64_t parts) const {
     const auto by = static_cast<std::uint64_t>(std::max<std::int64_t>(parts, 1));
@@ -54,8 +62,8 @@ class PricedWorld {
   }
   /// A round with the rank at this distance: a node's last ranks reach into the next.
   Phase round(std::uint64_t message, std::int64_t distance, bool reduce) const {
-    const bool crosses = N > 1;
-    const std::int64_t flows = std::min<std::int64_t>(distance, L);
+    const bool crosses = N > 1 && !(in_turn && distance % N == 0);
+    const std::int64_t flows = scattered ? L : std::min<std::int64_t>(distance, L);
     Phase phase{crosses ? 0 : 1,
                 crosses ? 1 : 0,
                 message,
@@ -69,8 +77,8 @@ class PricedWorld {
   /// A round with the rank whose number differs in one bit: of equal nodes of a power of two, inside the node at first.
   Phase exchange(std::uint64_t message, std::int64_t distance, bool reduce) const {
     const bool aligned = least == L && std::has_single_bit(static_cast<std::uint64_t>(L));
-    const bool crosses = N > 1 && (distance >= L || !aligned);
-    const std::int64_t flows = aligned ? L : std::min(distance, L);
+    const bool crosses = N > 1 && (scattered ? !stays_in_turn(distance) : distance >= L || !aligned);
+    const std::int64_t flows = aligned || scattered ? L : std::min(distance, L);
     return {crosses ? 0 : 1,
             crosses ? 1 : 0,
             message,
@@ -88,12 +96,25 @@ class PricedWorld {
   Phases barrier(Algorithm algorithm) const;
 
  private:
+  /// Does an exchange with the rank whose number differs in the bit `distance` stay on nodes that ranks were dealt to?
+  bool stays_in_turn(std::int64_t distance) const {
+    const bool aligned =
+        std::has_single_bit(static_cast<std::uint64_t>(n)) && std::has_single_bit(static_cast<std::uint64_t>(N));
+    return in_turn && aligned && distance >= N;
+  }
+  /// Edges of a scattered tree at the node with most: of ranks dealt to nodes in turn, those of the first node.
+  std::int64_t scattered_edges() const { return L * log2_up(N); }
+  /// And those on the longest way in it that lead to another node: where a lower bit of the number is cleared.
+  std::int64_t scattered_way() const {
+    return in_turn && std::has_single_bit(static_cast<std::uint64_t>(N)) ? log2_up(N) : log2_up(n);
+  }
   void tree(Phases& phases, std::uint64_t message, std::int64_t trees, bool reduces) const;
   void up_and_down(Phases& phases, std::uint64_t message, std::int64_t trees) const;
   void fold(Phases& phases) const;
 
   std::uint64_t S;
   std::int64_t n, N, L, least;
+  bool scattered, in_turn;
 };
 
 }  // namespace fabring::cost

@@ -11,8 +11,9 @@ namespace fabring::cost {
 /// busiest rank has log2 n children, or two.
 void PricedWorld::tree(Phases& phases, std::uint64_t message, std::int64_t trees, bool reduces) const {
   const std::int64_t rounds = log2_up(n);
-  const std::int64_t between = least == L || N == 1 ? rounds - std::min(rounds, log2_up(L))
-                                                    : std::min(rounds, crossings(n, N, L, trees).on_a_way);
+  const std::int64_t between = scattered              ? scattered_way()
+                               : least == L || N == 1 ? rounds - std::min(rounds, log2_up(L))
+                                                      : std::min(rounds, crossings(n, N, L, trees).on_a_way);
   const std::int64_t inside = rounds - between;
   const std::int64_t children = trees == 2 ? 2 : rounds;
   const std::int64_t per_round = trees;
@@ -21,9 +22,13 @@ void PricedWorld::tree(Phases& phases, std::uint64_t message, std::int64_t trees
               message,
               per_round,
               reduces ? message * static_cast<std::uint64_t>(per_round) : 0,
-              static_cast<std::uint64_t>(N > 1 ? between : 0) * message,
-              1,
+              static_cast<std::uint64_t>(scattered ? scattered_edges()
+                                         : N > 1   ? between
+                                                   : 0) *
+                  message,
+              scattered ? L : 1,
               trees * (n - 1)};
+  if (scattered) phase.round_bytes = phase.node_bytes / static_cast<std::uint64_t>(between);
   phase.passing_on = n / 2 - 1;
   phase.all_busy = trees == 2;
   phases.list.push_back(phase);
@@ -34,7 +39,9 @@ void PricedWorld::tree(Phases& phases, std::uint64_t message, std::int64_t trees
 /// Both, one after the other for a tile. What comes up to a node goes down from it, so that its links carry a tile once
 /// each way for every edge; tiles that come up and such that go down pass each other.
 void PricedWorld::up_and_down(Phases& phases, std::uint64_t message, std::int64_t trees) const {
-  const Crossings between = N > 1 ? crossings(n, N, L, trees) : Crossings{};
+  const Crossings between = scattered ? Crossings{scattered_edges(), scattered_way()}
+                            : N > 1   ? crossings(n, N, L, trees)
+                                      : Crossings{};
   for (const bool reduces : {true, false}) {
     tree(phases, message, trees, reduces);
     if (N == 1) continue;
@@ -43,7 +50,7 @@ void PricedWorld::up_and_down(Phases& phases, std::uint64_t message, std::int64_
     phase.between_rounds = std::min(rounds, between.on_a_way);
     phase.inside_rounds = rounds - phase.between_rounds;
     phase.node_bytes = static_cast<std::uint64_t>(between.of_a_node) * message / 2;
-    phase.round_bytes = message;
+    if (!scattered) phase.round_bytes = message;
   }
 }
 
@@ -57,8 +64,10 @@ Phases PricedWorld::rooted(Algorithm algorithm, bool reduces) const {
       tree(phases, share(2), 2, reduces);
       break;
     case Algorithm::chain: {
-      const std::int64_t crossing = N - 1;
-      phases.list = {{n - 1 - crossing, crossing, S, 1, reduces ? S : 0, N > 1 ? S : 0, 1, n - 1}};
+      const std::int64_t crossing = scattered ? n - 1 : N - 1;
+      const std::int64_t at_once = scattered ? L : 1;  // of a node's ranks
+      phases.list = {{n - 1 - crossing, crossing, S, 1, reduces ? S : 0,
+                      N > 1 ? static_cast<std::uint64_t>(at_once) * S : 0, at_once, n - 1}};
       phases.list.back().passing_on = n - 2;
       phases.rounds_of_a_rank = std::min<std::int64_t>(n - 1, 2);
       phases.messages_of_a_rank = 1;

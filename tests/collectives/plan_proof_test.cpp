@@ -12,10 +12,9 @@ namespace {
 
 class PlanProof : public testing::TestWithParam<test::Form> {};
 
-std::vector<test::NodeOf> worlds_for(Algorithm algorithm) {
+std::vector<test::NodeOf> worlds_of_nodes() {
   std::vector<test::NodeOf> worlds;
   for (const int ranks : {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 31, 32, 33}) worlds.push_back(test::flat(ranks));
-  if (algorithm != Algorithm::hierarchical) return worlds;  // the others do not look at nodes
   const auto grid = test::grid_of_worlds();
   worlds.insert(worlds.end(), grid.begin(), grid.end());
   return worlds;
@@ -45,7 +44,7 @@ TEST_P(PlanProof, HoldsOverTheGridOfWorldsRootsCountsAndOperations) {
   const auto [collective, algorithm] = GetParam();
   std::size_t proofs = 0;
   std::size_t steps = 0;
-  for (const auto& nodes : worlds_for(algorithm)) {
+  for (const auto& nodes : worlds_of_nodes()) {
     for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg}) {
       if (op == ReduceOp::avg && !reduces(collective)) continue;
       for (const Rank root : roots_for(collective, nodes)) {

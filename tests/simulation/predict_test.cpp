@@ -1,7 +1,9 @@
 #include "collectives/cost/predict.hpp"
 
 #include <cmath>
+#include <map>
 
+#include "collectives/choice/table.hpp"
 #include "tests/simulation/worlds.hpp"
 
 namespace fabring::simulation {
@@ -15,8 +17,42 @@ Nanoseconds price(Algorithm algorithm, std::uint64_t bytes, const std::vector<in
 
 TEST(ShapeOf, CountsNodesWhereverTheirRanksAre) {
   EXPECT_EQ(shape_of(std::vector<int>{0, 0, 1, 1, 1}), (WorldShape{5, 2, 2, 3}));
-  EXPECT_EQ(shape_of(std::vector<int>{7, 3, 7, 3, 9, 7}), (WorldShape{6, 3, 1, 3}));
+  EXPECT_EQ(shape_of(std::vector<int>{7, 3, 7, 3, 9, 7}), (WorldShape{6, 3, 1, 3, RankOrder::mixed}));
   EXPECT_EQ(shape_of(std::vector<int>{4}), (WorldShape{1, 1, 1, 1}));
+}
+
+TEST(ShapeOf, TellsRanksThatAreTogetherFromThoseThatWereDealtOut) {
+  const auto order = [](const std::vector<int>& node_of) { return shape_of(node_of).order; };
+  EXPECT_EQ(order({0, 0, 1, 1}), RankOrder::by_node);
+  EXPECT_EQ(order({9, 9, 2, 5, 5}), RankOrder::by_node) << "whatever the numbers of nodes";
+  EXPECT_EQ(order({0, 1, 2}), RankOrder::by_node) << "one on each";
+  EXPECT_EQ(order({0, 1, 0, 1}), RankOrder::in_turn);
+  EXPECT_EQ(order({4, 1, 7, 4, 1}), RankOrder::in_turn) << "the last node is one short";
+  EXPECT_EQ(order({0, 1, 1, 0}), RankOrder::mixed);
+  EXPECT_EQ(order({0, 0, 1, 0}), RankOrder::mixed);
+}
+
+// As `srun -m cyclic` and `mpirun --map-by node` place them. What goes by nodes is as fast as ever; the rest is priced
+// as what it is, so that it is not taken for it.
+TEST(Predict, ChoosesForRanksThatWereDealtToNodesInTurn) {
+  const Machine machine = *find_machine("10g");
+  for (const auto& [nodes, local] : {std::pair{4, 8}, {2, 8}, {8, 4}}) {
+    std::vector<int> node_of;
+    for (int rank = 0; rank < nodes * local; ++rank) node_of.push_back(rank % nodes);
+    std::map<Algorithm, Schedule> plans;
+    for (const Algorithm each : all_algorithms())
+      if (each != Algorithm::star && has_algorithm(Collective::allreduce, each))
+        plans.emplace(each, test::schedule(each, node_of, options_for(machine)));
+    for (std::uint64_t bytes = 4 << 10; bytes <= 512 << 10; bytes *= 2) {
+      std::map<Algorithm, Nanoseconds> times;
+      Nanoseconds best = longest_time;
+      for (const auto& [algorithm, made] : plans)
+        best = std::min(best, times[algorithm] = test::outcome(made, machine, {.bytes = bytes}).time_ns);
+      const Candidate chosen = candidates(Collective::allreduce, bytes, shape_of(node_of), machine).front();
+      EXPECT_LE(times[chosen.algorithm], best * 13 / 10)
+          << name(chosen.algorithm) << " of " << bytes << " on " << nodes << "x" << local << ", best " << best;
+    }
+  }
 }
 
 TEST(TransferTime, RoundsUpAndNeverOverflows) {

@@ -20,6 +20,19 @@ const ChoiceTable& choices_for(const WorldShape& shape) {
   return tables.emplace_back(ChoiceTable::make(shape, *find_machine("loopback-tcp")));
 }
 
+/// As many ranks on each node, but one to each in turn, as long as it has room.
+static std::vector<int> dealt_in_turn(const std::vector<int>& node_of) {
+  std::vector<std::pair<std::ptrdiff_t, int>> places;  // among the ranks of its node, and the node
+  for (std::size_t rank = 0; rank < node_of.size(); ++rank) {
+    const auto before = node_of.begin() + static_cast<std::ptrdiff_t>(rank);
+    places.emplace_back(std::count(node_of.begin(), before, *before), *before);
+  }
+  std::sort(places.begin(), places.end());
+  std::vector<int> dealt;
+  for (const auto& [place, node] : places) dealt.push_back(node);
+  return dealt;
+}
+
 SimWorld::SimWorld(SimWorldOptions options) : options_(std::move(options)), timeline_(options_.seed) {
   const int ranks = options_.ranks;
   fabric_ = std::make_unique<SimFabric>(timeline_, ranks, options_.weather);
@@ -36,6 +49,7 @@ SimWorld::SimWorld(SimWorldOptions options) : options_(std::move(options)), time
   for (std::size_t node = 0; node < options_.nodes.size(); ++node)
     node_of.insert(node_of.end(), options_.nodes[node], static_cast<int>(node));
   node_of.resize(ranks, node_of.empty() ? 0 : node_of.back());
+  if (options_.dealt) node_of = dealt_in_turn(node_of);
   for (Rank rank = 0; rank < ranks; ++rank) {
     EngineParts parts;
     parts.config.segment_bytes = options_.segment_bytes;
@@ -292,12 +306,13 @@ void SimWorld::fail(const std::string& what) {
 
 std::string SimWorld::replay() const {
   return fmt::format(
-      "replay with FABRING_TEST_SEED={}: ranks={} nodes={} algorithm={} eager={} segment={} depth={} scratch={} "
+      "replay with FABRING_TEST_SEED={}: ranks={} nodes={}{} algorithm={} eager={} segment={} depth={} scratch={} "
       "landings={}x{} refusals={} device={} at {} us, after {} events, {} calls, trace {:x}",
-      options_.seed, options_.ranks, options_.nodes, options_.algorithm ? name(*options_.algorithm) : "auto",
-      options_.eager_bytes, options_.segment_bytes, options_.depth, options_.scratch_bytes,
-      options_.parcels.landings.count, options_.parcels.landings.bytes, options_.weather.refusals, options_.device,
-      timeline_.now().count() / 1000, timeline_.steps(), operations_.size(), timeline_.trace());
+      options_.seed, options_.ranks, options_.nodes, options_.dealt ? " dealt" : "",
+      options_.algorithm ? name(*options_.algorithm) : "auto", options_.eager_bytes, options_.segment_bytes,
+      options_.depth, options_.scratch_bytes, options_.parcels.landings.count, options_.parcels.landings.bytes,
+      options_.weather.refusals, options_.device, timeline_.now().count() / 1000, timeline_.steps(), operations_.size(),
+      timeline_.trace());
 }
 
 void keep_landings(SimWorldOptions& options, std::size_t count, std::size_t bytes) {
@@ -328,6 +343,7 @@ SimWorldOptions any_world(int ranks, std::uint64_t seed) {
   options.weather.queue = one_of({1, 2, 16});
   options.weather.most_latency = std::chrono::microseconds(one_of({2, 40, 1000}));
   if (chance() % 3 == 0) keep_landings(options, one_of({1, 2, 4}), one_of({700, 3000, 20000}));
+  options.dealt = chance() % 3 == 0;
   return options;
 }
 

@@ -32,6 +32,7 @@ namespace fabring::fixture {
 struct SimWorldOptions {
   int ranks = 2;
   std::vector<int> nodes = {};  ///< ranks of each node; empty: one node
+  bool dealt = false;           ///< ranks to nodes in turn, instead of a node's ranks together
   std::uint64_t seed = 1;
   std::optional<Algorithm> algorithm = Algorithm::ring;  ///< of collectives that have it; none: as chosen
   bool reproducible = false;

@@ -1,0 +1,28 @@
+#include "collectives/algorithms/node_order.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "collectives/algorithms/lanes.hpp"
+
+namespace fabring {
+namespace {
+
+std::vector<Rank> ranks_in_node_order(std::span<const int> node_of) {
+  std::vector<Rank> ranks(node_of.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  if (std::is_sorted(node_of.begin(), node_of.end())) return ranks;  // the usual case
+  ranks.clear();
+  for (const auto& node : make_lanes(node_of).nodes) ranks.insert(ranks.end(), node.begin(), node.end());
+  return ranks;
+}
+
+}  // namespace
+
+Group in_node_order(const PlanBuilder& plan, std::span<const int> node_of) {
+  return {ranks_in_node_order(node_of), plan.rank()};
+}
+
+}  // namespace fabring

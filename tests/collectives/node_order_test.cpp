@@ -1,0 +1,57 @@
+// Where flat plans send their bytes if ranks are dealt to nodes in turn.
+#include <gtest/gtest.h>
+
+#include "collectives/describe.hpp"
+#include "collectives/ownership.hpp"
+#include "tests/collectives/worlds.hpp"
+
+namespace fabring {
+namespace {
+
+test::NodeOf dealt(int nodes, int ranks_per_node) {
+  test::NodeOf node_of;
+  for (int rank = 0; rank < nodes * ranks_per_node; ++rank) node_of.push_back(rank % nodes);
+  return node_of;
+}
+
+/// Bytes from each node to each.
+std::vector<std::vector<std::uint64_t>> between_nodes(test::Form form, const test::NodeOf& node_of, Rank root = 0) {
+  const auto nodes = static_cast<std::size_t>(*std::max_element(node_of.begin(), node_of.end()) + 1);
+  std::vector<std::vector<std::uint64_t>> bytes(nodes, std::vector<std::uint64_t>(nodes));
+  for (const Plan& plan : test::plans_of(form, node_of, ReduceOp::sum, root)) {
+    const auto sent = bytes_sent_to(plan, 960, 1);
+    auto& row = bytes[static_cast<std::size_t>(node_of[static_cast<std::size_t>(plan.rank)])];
+    for (std::size_t peer = 0; peer < sent.size(); ++peer) row[static_cast<std::size_t>(node_of[peer])] += sent[peer];
+  }
+  return bytes;
+}
+
+TEST(NodeOrder, SendsBetweenDealtNodesWhatItSendsBetweenOthers) {
+  for (const auto& [nodes, local] : {std::pair{2, 3}, {4, 8}, {3, 4}}) {
+    const auto together = test::nodes_of(std::vector<int>(static_cast<std::size_t>(nodes), local));
+    for (const test::Form form : test::all_forms()) {
+      const bool by_nodes = form.algorithm == Algorithm::ring || form.algorithm == Algorithm::double_tree;
+      if (!by_nodes || form.collective == Collective::broadcast) continue;
+      EXPECT_EQ(between_nodes(form, dealt(nodes, local)), between_nodes(form, together))
+          << test::text(form) << " on " << nodes << "x" << local;
+    }
+  }
+}
+
+// Where each node's ranks are neighbours the order of nodes is that of the ranks, and plans are what they are on one.
+TEST(NodeOrder, IsTheOrderOfTheRanksWhereThoseOfANodeAreTogether) {
+  for (const test::Form form : test::all_forms()) {
+    if (form.algorithm == Algorithm::hierarchical) continue;
+    for (const test::NodeOf& nodes : {test::nodes_of({4, 4}), test::nodes_of({3, 1, 2}), {5, 5, 2, 2, 7}}) {
+      const auto plans = test::plans_of(form, nodes);
+      const auto flat = test::plans_of(form, test::flat(static_cast<int>(nodes.size())));
+      ASSERT_EQ(plans.size(), flat.size());
+      for (std::size_t rank = 0; rank < plans.size(); ++rank)
+        ASSERT_EQ(describe_steps(plans[rank]), describe_steps(flat[rank]))
+            << test::text(form) << ", " << test::text(nodes) << ", rank " << rank;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace fabring

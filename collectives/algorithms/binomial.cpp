@@ -89,8 +89,8 @@ void reduce_by_binomial(PlanBuilder& plan, const PlanRequest& request) {
   finish_if_avg(plan, request.op, to);
 }
 
-void broadcast_by_binomial(PlanBuilder& plan, const PlanRequest&) {
-  binomial_broadcast(plan, rotated(plan, plan.root()), plan.whole());
+void broadcast_by_binomial(PlanBuilder& plan, const PlanRequest& request) {
+  binomial_broadcast(plan, from_root(plan, request.node_of), plan.whole());
 }
 
 // The first rank hears of everybody, and tells everybody.

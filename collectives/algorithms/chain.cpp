@@ -2,6 +2,7 @@
 // without tiles; with them the chain is a pipeline, and a long vector takes little more than sending it once.
 
 #include "collectives/algorithms/forms.hpp"
+#include "collectives/algorithms/node_order.hpp"
 #include "collectives/algorithms/pieces.hpp"
 
 namespace fabring {
@@ -29,8 +30,8 @@ void reduce_by_chain(PlanBuilder& plan, const PlanRequest& request) {
   plan.send(rank < plan.root() ? rank + 1 : rank - 1, sum);
 }
 
-void broadcast_by_chain(PlanBuilder& plan, const PlanRequest&) {
-  const Group group = rotated(plan, plan.root());
+void broadcast_by_chain(PlanBuilder& plan, const PlanRequest& request) {
+  const Group group = from_root(plan, request.node_of);
   if (group.index() > 0) plan.recv(group.previous(), plan.whole());
   if (group.index() + 1 < group.size()) plan.send(group.next(), plan.whole());
 }

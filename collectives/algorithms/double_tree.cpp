@@ -92,10 +92,10 @@ void allreduce_by_double_tree(PlanBuilder& plan, const PlanRequest& request) {
 }
 
 // The trees are over all but the root, which hands each half to the top of its tree.
-void broadcast_by_double_tree(PlanBuilder& plan, const PlanRequest&) {
-  const int others = plan.size() - 1;
+void broadcast_by_double_tree(PlanBuilder& plan, const PlanRequest& request) {
+  const Group all = from_root(plan, request.node_of);
   std::vector<Rank> ranks;
-  for (int i = 1; i <= others; ++i) ranks.push_back((plan.root() + i) % plan.size());
+  for (int i = 1; i < all.size(); ++i) ranks.push_back(all.at(i));
   const Group group(ranks, plan.is_root() ? ranks.front() : plan.rank());
   for (const int i : {0, 1}) {
     const RangeId half = plan.part(plan.whole(), i, 2);

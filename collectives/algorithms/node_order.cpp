@@ -25,4 +25,14 @@ Group in_node_order(const PlanBuilder& plan, std::span<const int> node_of) {
   return {ranks_in_node_order(node_of), plan.rank()};
 }
 
+Group from_root(const PlanBuilder& plan, std::span<const int> node_of) {
+  std::vector<Rank> ranks = ranks_in_node_order(node_of);
+  const auto node = [&](Rank rank) { return node_of[static_cast<std::size_t>(rank)]; };
+  const auto beside_root = [&](Rank rank) { return node(rank) == node(plan.root()); };
+  std::rotate(ranks.begin(), std::find_if(ranks.begin(), ranks.end(), beside_root), ranks.end());
+  const auto others = std::find_if_not(ranks.begin(), ranks.end(), beside_root);
+  std::rotate(ranks.begin(), std::find(ranks.begin(), others, plan.root()), others);
+  return {std::move(ranks), plan.rank()};
+}
+
 }  // namespace fabring

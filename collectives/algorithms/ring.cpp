@@ -91,8 +91,8 @@ void all_gather_by_ring(PlanBuilder& plan, const PlanRequest& request) {
 }
 
 // The root hands out a share to each; then an all-gather.
-void broadcast_by_ring(PlanBuilder& plan, const PlanRequest&) {
-  const Group group = rotated(plan, plan.root());
+void broadcast_by_ring(PlanBuilder& plan, const PlanRequest& request) {
+  const Group group = from_root(plan, request.node_of);
   const auto shares = cut(plan, plan.whole(), plan.size());
   direct_scatter(plan, group, shares);
   ring_all_gather(plan, group, shares, /*holder=*/0);

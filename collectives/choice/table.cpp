@@ -40,10 +40,10 @@ std::string_view never_chosen(Collective collective, Algorithm algorithm, const 
   return unfit(collective, algorithm, shape, constraints);
 }
 
-/// Between nodes prices that differ by less than they are known say nothing, and measured on links the ring, or the
-/// lanes of hierarchical, keep them busy where trees and exchanges at a distance leave gaps. Among more than two nodes
-/// whoever changes partners sends at times to where another sends too: long vectors lost 10% to 35% by it. Two that
-/// send each other all they have, and ask for nothing, leave no gap.
+/// Between nodes prices that differ by less than they are known say nothing, and measured on links the ring over nodes
+/// of one rank, or the lanes of hierarchical, keep them busy where trees and exchanges at a distance leave gaps. Among
+/// more than two nodes whoever changes partners sends at times to where another sends too: long vectors lost 10% to 35%
+/// by it. Two that send each other all they have, and ask for nothing, leave no gap.
 void prefer_steady(std::vector<Candidate>& all, Collective collective, std::uint64_t bytes, const WorldShape& shape,
                    const Machine& machine) {
   const Nanoseconds percent = steady_percent(collective, bytes, shape);
@@ -54,6 +54,7 @@ void prefer_steady(std::vector<Candidate>& all, Collective collective, std::uint
   for (const Algorithm steady : {Algorithm::hierarchical, Algorithm::ring}) {
     const auto at = std::ranges::find(all, steady, &Candidate::algorithm);
     if (at == all.end() || !at->excluded.empty()) continue;
+    if (steady == Algorithm::ring && shape.most > 1) continue;  // most of its rounds are inside nodes
     const Nanoseconds lowest = all.front().predicted.value_or(0);
     if (at->predicted.value_or(0) - lowest > lowest / 100 * percent) continue;
     std::rotate(all.begin(), at, at + 1);

@@ -48,11 +48,12 @@ struct Candidate {
 };
 
 /// All algorithms of the collective in the order in which they are preferred, those left out at the end: the lowest
-/// price first, but between nodes hierarchical or the ring before it if theirs is at most steady_percent() higher.
+/// price first, but between nodes hierarchical, or the ring over nodes of one rank, before it if theirs is at most
+/// steady_percent() higher.
 std::vector<Candidate> candidates(Collective collective, std::uint64_t bytes, const WorldShape& shape,
                                   const Machine& machine, const Constraints& constraints = {});
 
-/// By how much the price of hierarchical or the ring may be above the lowest, to be preferred; 0 on one node.
+/// By how much the price of these may be above the lowest, to be preferred; 0 on one node.
 int steady_percent(Collective collective, std::uint64_t bytes, const WorldShape& shape);
 
 class ChoiceTable {

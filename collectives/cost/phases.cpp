@@ -68,6 +68,7 @@ Phases PricedWorld::reduce_scatter(Algorithm algorithm, bool reduces) const {
     case Algorithm::pairwise:
       phases.list = {
           {L - 1, n - L, share(n), 1, reduces ? share(n) : 0, static_cast<std::uint64_t>(L * (n - L)) * share(n), L}};
+      phases.list.back().fenced = true;
       break;
     case Algorithm::direct_one_shot:
     case Algorithm::direct_two_shot:

@@ -31,6 +31,7 @@ struct Phase {
   std::uint64_t round_bytes = 0;
   /// A rank waits for another than the one that waits for it.
   bool rotating = false;
+  bool fenced = false;     ///< nobody sends for a round before it has received in the one before, whatever it sends
   bool passed_on = false;  ///< each message but a rank's first is what has just come, as it came
   bool answers = false;    ///< each message is what has been made of the one that came from where it goes
   bool common = false;     ///< a rank's messages of a round are all the same bytes, which it has just reduced

@@ -60,7 +60,7 @@ std::optional<Nanoseconds> predict_cut(Collective collective, Algorithm algorith
   const Nanoseconds keeping = prices.crowded(transfer_ns(tile.kept, machine.reduce_bytes_per_second));
   cost.through = plus(cost.through, keeping);
   cost.work = plus(cost.work, keeping);
-  const Nanoseconds through = std::max(cost.through, cost.busiest());
+  const Nanoseconds through = std::max(plus(cost.through, cost.queue), cost.busiest());
   std::int64_t rounds = 0;
   for (const Phase& phase : tile.list) rounds += phase.rounds();
   // A tile stays with a rank for a share of the rounds, and a rank has `depth` tiles at a time.

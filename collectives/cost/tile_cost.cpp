@@ -151,7 +151,11 @@ TilePrices::Round TilePrices::round_of(const Phase& phase, bool inside) const {
 void TilePrices::add_rounds(TileCost& cost, const Round& round, std::int64_t rounds,
                             std::int64_t rounds_of_a_rank) const {
   const std::int64_t own = rounds_of_a_rank == 0 ? rounds : std::min(rounds, rounds_of_a_rank);
-  cost.through = plus(cost.through, times(rounds, duration(round)));
+  const Nanoseconds wire = on_the_wire(round);
+  const Nanoseconds queued = duration(round, wire);
+  const Nanoseconds apart = std::min(queued, std::max(duration(round, own_wire(round)), wire));
+  cost.through = plus(cost.through, times(rounds, apart));
+  cost.queue = std::max(cost.queue, queued - apart);
   cost.work = plus(cost.work, work_of_a_rank(round, own));
   cost.cores = plus(cost.cores, round.one_way ? work_of_a_core(round, rounds, own) : work_of_all(round, rounds));
   cost.meeting = plus(cost.meeting, times(rounds, meeting(round)));
@@ -162,9 +166,8 @@ void TilePrices::add_rounds(TileCost& cost, const Round& round, std::int64_t rou
 }
 
 /// The first message goes out, all further ones behind it, the last is taken in.
-Nanoseconds TilePrices::duration(const Round& round) const {
+Nanoseconds TilePrices::duration(const Round& round, Nanoseconds wire) const {
   const Nanoseconds work = round.sending + round.receiving + round.reducing;
-  const Nanoseconds wire = on_the_wire(round);
   const Nanoseconds behind_other =
       std::max<Nanoseconds>(round.copying - transfer_ns(received_behind_bytes, round.tier.copy_bytes_per_second), 0);
   const Nanoseconds meanwhile = round.streaming                  ? behind_other
@@ -275,6 +278,13 @@ Nanoseconds TilePrices::on_the_wire(const Round& round) const {
   const std::uint64_t bytes =
       phase.round_bytes != 0 ? phase.round_bytes : phase.node_bytes / static_cast<std::uint64_t>(phase.rounds());
   return std::max({round.lane, card_time(bytes, phase.flows), on_one_card(bytes, phase)});
+}
+
+/// Of a rank's own message, where those of several ranks of a node share the cards.
+Nanoseconds TilePrices::own_wire(const Round& round) const {
+  const Nanoseconds wire = on_the_wire(round);
+  if (round.inside || round.taking_turns || round.phase.fenced || round.phase.flows <= 1) return wire;
+  return std::min(wire, std::max(round.lane, transfer_ns(round.phase.bytes, machine_.nic_bytes_per_second)));
 }
 
 Nanoseconds TilePrices::card_time(std::uint64_t bytes, std::int64_t flows) const {

@@ -24,6 +24,9 @@ inline Nanoseconds percent_of(std::int64_t percent, Nanoseconds time) {
 
 struct TileCost {
   Nanoseconds through = 0;  ///< from the first round's begin to the last one's end
+  /// Further, once: in their first round the messages of a node's ranks wait for each other at the cards, which puts
+  /// these ranks so far apart that later ones meet no more.
+  Nanoseconds queue = 0;
   Nanoseconds work = 0;     ///< of a rank's processor
   Nanoseconds lane = 0;     ///< of a rank's lane
   Nanoseconds cards = 0;    ///< of the node's network cards
@@ -52,7 +55,8 @@ class TilePrices {
   Round round_of(const Phase& phase, bool inside) const;
   void add_rounds(TileCost& cost, const Round& round, std::int64_t rounds, std::int64_t rounds_of_a_rank) const;
   Nanoseconds on_the_wire(const Round& round) const;
-  Nanoseconds duration(const Round& round) const;
+  Nanoseconds own_wire(const Round& round) const;
+  Nanoseconds duration(const Round& round, Nanoseconds wire) const;
   std::int64_t rotating_further(const Round& round) const;  // percent
   Nanoseconds work_of_a_rank(const Round& round, std::int64_t own_rounds) const;
   Nanoseconds work_of_all(const Round& round, std::int64_t rounds) const;

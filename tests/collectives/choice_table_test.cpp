@@ -122,6 +122,23 @@ TEST(ChoiceTable, EveryChoiceCanBeBuilt) {
   }
 }
 
+// Measured to be worth it over nodes of one rank.
+TEST(Candidates, NoRingOverFullNodesIsPreferredToWhatIsCheaper) {
+  for (const std::string_view links : {"1g", "10g", "100g"}) {
+    Machine machine = *find_machine(links);
+    machine.inside = find_machine("shared-memory")->inside;
+    for (const WorldShape& shape : {WorldShape{32, 4, 8, 8}, {24, 3, 8, 8}, {16, 4, 4, 4}, {4, 2, 2, 2}}) {
+      for (std::uint64_t bytes = 16 << 10; bytes <= 1 << 20; bytes *= 2) {
+        const auto all = candidates(Collective::allreduce, bytes, shape, machine);
+        const auto ring = std::ranges::find(all, Algorithm::ring, &Candidate::algorithm);
+        for (auto behind = ring; behind != all.end() && behind->excluded.empty(); ++behind)
+          EXPECT_GE(behind->predicted, ring->predicted)
+              << name(behind->algorithm) << " of " << bytes << ", " << shape.nodes << " nodes on " << links;
+      }
+    }
+  }
+}
+
 TEST(ChoiceTable, SizeClassesEndAtPowersOfTwo) {
   EXPECT_EQ(ChoiceTable::size_class(0), ChoiceTable::size_class(1));
   EXPECT_EQ(ChoiceTable::size_class(16384), 14u);

@@ -31,6 +31,14 @@ inline Outcome outcome(const Schedule& plans, const Machine& machine, const Job&
   return result.value_or(Outcome{});
 }
 
+/// Hosts on links of this name whose ranks share memory, as a job finds them where nobody names a machine.
+inline Machine hosts_that_share_memory(std::string_view links) {
+  Machine machine = *find_machine(links);
+  machine.name += ", shared memory inside";
+  machine.inside = find_machine("shared-memory")->inside;
+  return machine;
+}
+
 /// Only bytes cost anything: 1 GB/s between any two ranks, each with a card of its own, one tile.
 inline Machine bytes_only() {
   Machine machine;

@@ -69,7 +69,14 @@ void Operands::append_moves(const Placement& placement, Space space, std::vector
     });
   if (prepared_.plan.blocks == 0) {
     std::byte* const base = input ? const_cast<std::byte*>(call_.in) : call_.out;
-    return append(base + placement.begin * width_, placement.extents[0].count * width_);
+    if (placement.part_begins.empty())
+      return append(base + placement.begin * width_, placement.extents[0].count * width_);
+    std::size_t in_tile = 0;
+    for (std::size_t i = 0; i < placement.part_begins.size(); ++i) {
+      append(base + (placement.part_begins[i] + in_tile) * width_, placement.counts[i] * width_);
+      in_tile += placement.counts[i];
+    }
+    return;
   }
   const BlockSpan blocks = input ? prepared_.input : prepared_.output;
   for (std::uint32_t block = blocks.first; block < blocks.last; ++block)

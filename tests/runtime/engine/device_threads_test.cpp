@@ -199,6 +199,35 @@ TEST_P(DeviceThreads, explain_says_which_way_memory_of_a_gpu_takes) {
             std::string::npos);
 }
 
+// Without GPUs in sight when the job began, shared memory cuts long vectors by parts: a tile is then a slice of each
+// rank's part, and lies in several places of what it is staged from.
+TEST(DeviceParts, long_vectors_that_are_staged_are_whole_where_tiles_are_cut_by_parts) {
+  constexpr std::size_t count = (std::size_t{1} << 20) + 5;
+  for (const int ranks : {2, 3})
+    for (const bool in_place : {true, false}) {
+      const auto device = std::make_shared<FakeDevice>(13);
+      Config config;
+      config.gpu_path = "staged";
+      ThreadWorld world(ranks, config, ThreadWorld::Over::shm, device);
+      ASSERT_TRUE(world.engine(0).tiling_rules().by_parts);
+      world.run([&](Rank rank, Communicator all) {
+        std::vector<int> host(2 * count);
+        const bool on_host = rank == ranks - 1;
+        auto* const in = on_host ? host.data() : reinterpret_cast<int*>(*device->allocate(0, count * sizeof(int)));
+        auto* const out = in_place  ? in
+                          : on_host ? host.data() + count
+                                    : reinterpret_cast<int*>(*device->allocate(0, count * sizeof(int)));
+        int* const given = reinterpret_cast<int*>(device->see(in));
+        for (std::size_t i = 0; i < count; ++i) given[i] = static_cast<int>(i) * (rank + 1);
+        EXPECT_EQ(all.allreduce(in, out, count, DataType::int32, ReduceOp::sum).to_string(), Status().to_string());
+        const int* const made = reinterpret_cast<const int*>(device->see(out));
+        std::size_t wrong = 0;
+        for (std::size_t i = 0; i < count; ++i) wrong += made[i] != static_cast<int>(i) * ranks * (ranks + 1) / 2;
+        EXPECT_EQ(wrong, 0u) << "rank " << rank << " of " << ranks << (in_place ? ", in place" : "");
+      });
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Over, DeviceThreads, ::testing::Values(ThreadWorld::Over::inproc, ThreadWorld::Over::shm),
                          [](const auto& of) { return of.param == ThreadWorld::Over::shm ? "shm" : "inproc"; });
 

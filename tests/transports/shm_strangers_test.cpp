@@ -171,6 +171,28 @@ TEST(ShmHostilePeer, CannotHoldUpWhoReadsOrWritesSmallMessages) {
   EXPECT_LT(accepted, too_many) << "it must read as full sooner or later";
 }
 
+// Only a ticket may be refused: who lent anything else would look for what it knows of tickets.
+TEST(ShmHostilePeer, LosesTheConnectionForRefusingALoanThatIsNoTicket) {
+  MadPeer mad;
+  const auto source = mad.victim->mapped_memory();
+  ASSERT_NE(source, nullptr);
+  std::byte* const block = source->allocate(1 << 20);
+  ASSERT_NE(block, nullptr);
+  ASSERT_EQ(mad.victim->post_send(1, 9, {block, 1 << 20}, 78), Post::lent);
+  shm::Channel& channel = mad.pair.channel(true);
+  ASSERT_EQ(channel.entries[0].kind, shm::EntryKind::lent);
+  channel.refused[1].store(1);
+  channel.returned[1].store(1);
+  std::optional<Completion> sent = mad.outcome();
+  for (int i = 0; i < 3 && sent && sent->context != 78; ++i) sent = mad.outcome();
+  ASSERT_TRUE(sent && sent->context == 78);
+  EXPECT_EQ(sent->outcome, Outcome::lost);
+  EXPECT_EQ(mad.victim->peer_error(1).code(), ErrorCode::peer_lost);
+  EXPECT_NE(mad.victim->peer_error(1).message().find("rank 1: it wrote there what no rank writes"), std::string::npos)
+      << mad.victim->peer_error(1).message();
+  source->release(block, 1 << 20);
+}
+
 TEST(ShmHostilePeer, CannotMakeASenderWriteOutsideItsArena) {
   MadPeer mad;
   shm::Landing& landing = mad.pair.channel(true).landings[9];

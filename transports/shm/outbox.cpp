@@ -47,15 +47,15 @@ bool Outbox::may_lend() const {
   return (lent_ & std::uint64_t{1} << number % loan_count) == 0 && number != 0;  // 0 is what none has
 }
 
-void Outbox::note_loan(std::uint64_t context, std::size_t bytes, std::shared_ptr<const CommonCopy> copy) {
+void Outbox::note_loan(std::uint64_t context, std::size_t bytes, std::shared_ptr<const CommonCopy> copy, bool ticket) {
   const std::uint32_t number = entries_ + 1;
-  loans_[number % loan_count] = {number, context, bytes, std::move(copy)};
+  loans_[number % loan_count] = {number, context, bytes, std::move(copy), ticket};
   lent_ |= std::uint64_t{1} << number % loan_count;
 }
 
 bool Outbox::lend(const Outgoing& message) {
   if (!may_lend()) return false;
-  note_loan(message.context, message.from.size(), message.copy);
+  note_loan(message.context, message.from.size(), message.copy, false);
   publish(EntryKind::lent, message.slot, message.from.size(), *message.offset);
   return true;
 }
@@ -65,7 +65,7 @@ bool Outbox::put_ticket(Slot slot, std::span<const std::byte> ticket, std::uint6
   std::byte* const staged = stage(static_cast<std::uint32_t>(ticket.size()));
   if (staged == nullptr) return false;
   std::memcpy(staged, ticket.data(), ticket.size());
-  note_loan(context, ticket.size());
+  note_loan(context, ticket.size(), {}, true);
   publish(EntryKind::ticket, slot, ticket.size());
   return true;
 }

@@ -50,16 +50,19 @@ class Outbox {
   bool last_was_lent() const { return entries_ != 0 && loans_[entries_ % loan_count].number == entries_; }
   /// Something that was lent has come back.
   bool something_is_back() const;
-  /// visit(context, bytes, outcome) for each loan that has.
+  /// visit(context, bytes, outcome) for each loan that has. False: one was refused that is no ticket, which no rank
+  /// does.
   template <class Visit>
-  void take_back(Visit visit) {
+  [[nodiscard]] bool take_back(Visit visit) {
     for (std::uint64_t left = lent_; left != 0; left &= left - 1) {
       const auto index = static_cast<std::size_t>(std::countr_zero(left));
       if (!is_back(index)) continue;
+      if (was_refused(index) && !loans_[index].ticket) return false;
       lent_ &= ~(std::uint64_t{1} << index);
       loans_[index].copy.reset();
       visit(loans_[index].context, loans_[index].bytes, was_refused(index) ? Outcome::refused : Outcome::done);
     }
+    return true;
   }
   /// All of them end now: who still reads them will know that what it read may be anything.
   template <class Visit>
@@ -80,6 +83,7 @@ class Outbox {
     std::uint64_t context = 0;
     std::size_t bytes = 0;
     std::shared_ptr<const CommonCopy> copy = {};  // that it is of
+    bool ticket = false;                          // may be refused
   };
   static_assert(loan_count == 64, "lent_ has a bit for each");
 
@@ -91,7 +95,7 @@ class Outbox {
   };
   std::optional<Target> landing(Slot slot, std::size_t bytes) const;
   bool may_lend() const;
-  void note_loan(std::uint64_t context, std::size_t bytes, std::shared_ptr<const CommonCopy> copy = {});
+  void note_loan(std::uint64_t context, std::size_t bytes, std::shared_ptr<const CommonCopy> copy, bool ticket);
   bool lend(const Outgoing& message);
   bool land(const Outgoing& message, const Target& target);
   std::byte* stage(std::uint32_t bytes);

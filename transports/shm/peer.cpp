@@ -273,10 +273,14 @@ bool Peer::step() {
 
 bool Peer::take_back() {
   bool some = false;
-  outbox_->take_back([&](std::uint64_t context, std::size_t bytes, Outcome outcome) {
+  const bool sense = outbox_->take_back([&](std::uint64_t context, std::size_t bytes, Outcome outcome) {
     sent(context, bytes, outcome);
     some = true;
   });
+  if (!sense) {
+    fail(broken());
+    return true;
+  }
   if (some) finish_if_all_sent();
   return some;
 }
@@ -340,6 +344,7 @@ void Peer::on_end() {
   }
   if (state_ != State::alive) return;
   (void)take_back();
+  if (state_ != State::alive) return;
   if (!inbox_->finished()) return fail(lost("ended without saying so"));
   if (receives_.size() > 0)
     return fail(lost("has closed while " + std::to_string(receives_.size()) + " receives were waiting"));

@@ -4,6 +4,6 @@
 
 namespace fabring {
 
-std::shared_ptr<DeviceRuntime> make_cuda_runtime() { return nullptr; }
+std::shared_ptr<DeviceRuntime> make_cuda_runtime(std::function<void(const std::string&)>) { return nullptr; }
 
 }  // namespace fabring

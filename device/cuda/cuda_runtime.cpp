@@ -66,6 +66,8 @@ class CudaEvent final : public DeviceEvent {
 
 class CudaRuntime final : public DeviceRuntime {
  public:
+  explicit CudaRuntime(std::function<void(const std::string&)> warn) : warn_(std::move(warn)) {}
+
   bool in_use() override {
     if (in_use_.load(std::memory_order_acquire)) return true;
     const unsigned long long loads = libraries_loaded();
@@ -335,7 +337,7 @@ class CudaRuntime final : public DeviceRuntime {
   void adopt(std::unique_ptr<Driver> driver) {
     if (!driver) return;
     pool_ = ProcessWide::here().pool(std::move(driver));
-    opened_ = std::make_unique<OpenedMemory>(pool_);
+    opened_ = std::make_unique<OpenedMemory>(pool_, warn_);
     driver_ = &pool_->driver();
     loaded_.store(true, std::memory_order_release);
   }
@@ -396,6 +398,7 @@ class CudaRuntime final : public DeviceRuntime {
     return Status(ErrorCode::device_error, "no GPU has been used yet");
   }
 
+  const std::function<void(const std::string&)> warn_;
   std::mutex mutex_;
   std::shared_ptr<EventPool> pool_;       // once there, it stays
   const Driver* driver_ = nullptr;        // the pool's
@@ -410,6 +413,8 @@ class CudaRuntime final : public DeviceRuntime {
 
 }  // namespace
 
-std::shared_ptr<DeviceRuntime> make_cuda_runtime() { return std::make_shared<CudaRuntime>(); }
+std::shared_ptr<DeviceRuntime> make_cuda_runtime(std::function<void(const std::string&)> warn) {
+  return std::make_shared<CudaRuntime>(std::move(warn));
+}
 
 }  // namespace fabring

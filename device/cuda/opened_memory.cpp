@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cstring>
-#include <iterator>
 #include <utility>
 
 #include "device/cuda/sharing.hpp"
@@ -121,14 +120,11 @@ class OpenedMemory::Mapping {
 Result<std::shared_ptr<std::byte>> OpenedMemory::open(int device, Context context, const DeviceShare& share) {
   FABRING_TRY(check(share));
   const DeviceShare::Facts& facts = share.facts;
+  const std::pair whose{device, facts.process};
   std::lock_guard lock(mutex_);
-  for (auto kept = kept_.begin(); kept != kept_.end();) {
-    if (kept->device == device && same_memory(kept->facts, facts)) {
-      kept_.splice(kept_.begin(), kept_, kept);
-      return std::shared_ptr<std::byte>(kept->mapping, kept->mapping->at() + facts.offset);
-    }
-    kept = kept->device == device && contradict(kept->facts, facts) ? kept_.erase(kept) : std::next(kept);
-  }
+  if (const auto* kept = kept_.find(whose, facts))
+    return std::shared_ptr<std::byte>(*kept, (*kept)->at() + facts.offset);
+  kept_.replace(whose, facts);
   if (facts.pieces > share.descriptors.size())
     return Status(ErrorCode::unavailable, "these pieces of a GPU's memory are not mapped here");
   auto mapping = std::make_shared<Mapping>(pool_, context);
@@ -137,8 +133,13 @@ Result<std::shared_ptr<std::byte>> OpenedMemory::open(int device, Context contex
     if (entry.answer() != success) return pool_->driver().error("cuCtxPushCurrent", entry.answer());
     FABRING_TRY(facts.pieces == 0 ? mapping->open_handle(facts) : mapping->open_pieces(device, share));
   }
-  if (facts.allocation != 0 || facts.pieces > 0) kept_.push_front({device, facts, mapping});
-  if (kept_.size() > most_kept) kept_.pop_back();
+  const bool again = (facts.allocation != 0 || facts.pieces > 0) && kept_.add(whose, facts, mapping);
+  if (again && !std::exchange(warned_, true) && warn_)
+    warn_(fmt::format(
+        "process {} works with more than {} allocations of GPU memory that it shares with this one, so some "
+        "are opened anew each time, which takes long; let it use fewer and larger ones, or set "
+        "FABRING_GPU_PATH=staged",
+        facts.process.pid, most_shares_kept));
   return std::shared_ptr<std::byte>(mapping, mapping->at() + facts.offset);
 }
 

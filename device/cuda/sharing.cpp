@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "device/cuda/attributes.hpp"
+#include "device/kept_shares.hpp"
 
 namespace fabring::cuda {
 namespace {
@@ -88,8 +89,11 @@ std::optional<DeviceShare::Facts> KnownShares::find(const Driver& driver, const 
 void KnownShares::add(const DeviceShare::Facts& facts) {
   if (facts.allocation == 0 || facts.pieces > 0) return;
   const std::lock_guard lock(mutex_);
-  if (by_number_.size() == most_known) by_number_.erase(by_number_.begin());  // the oldest allocation
-  by_number_[facts.allocation] = facts;
+  if (!by_number_.insert_or_assign(facts.allocation, facts).second) return;
+  in_order_.push_back(facts.allocation);
+  if (in_order_.size() <= most_shares_kept) return;
+  by_number_.erase(in_order_.front());
+  in_order_.pop_front();
 }
 
 Result<DeviceShare::Facts> share_memory(const Driver& driver, Device device, const std::byte* at, std::size_t bytes) {

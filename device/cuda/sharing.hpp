@@ -4,6 +4,7 @@
 // stream-ordered pool and managed memory have neither.
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -23,8 +24,6 @@ Result<std::vector<Descriptor>> export_pieces(const Driver& driver, const Device
 /// go. Threads: any.
 class KnownShares {
  public:
-  static constexpr std::size_t most_known = 256;
-
   std::optional<DeviceShare::Facts> find(const Driver& driver, const std::byte* at, std::size_t bytes) const;
   /// Of an allocation that has a number; others are not kept.
   void add(const DeviceShare::Facts& facts);
@@ -32,6 +31,7 @@ class KnownShares {
  private:
   mutable std::mutex mutex_;
   std::map<std::uint64_t, DeviceShare::Facts> by_number_;
+  std::deque<std::uint64_t> in_order_;  // of their numbers, as they were added
 };
 
 }  // namespace fabring::cuda

@@ -1,7 +1,11 @@
 // Memory of a GPU that one process shows to another: what it says of it, and what the other makes of that.
 
+#include <sys/wait.h>
 #include <unistd.h>
+
 #include <cstring>
+#include <string>
+#include <vector>
 
 #include "tests/device/begun_cuda.hpp"
 
@@ -111,6 +115,75 @@ TEST_F(CudaShares, what_another_process_says_of_its_memory_is_checked) {
   EXPECT_EQ(runtime->open_share(0, own).error().code(), ErrorCode::invalid_argument);
   own.facts.base = 4096;
   EXPECT_EQ(runtime->open_share(0, own).error().code(), ErrorCode::device_error);
+}
+
+/// A process that shares so many allocations, until somebody closes its end of the pipe.
+class Sharer {
+ public:
+  explicit Sharer(int count) : count_(count) {
+    if (::pipe(facts_) != 0 || ::pipe(until_) != 0) return;
+    child_ = ::fork();
+    if (child_ == 0) share();
+    ::close(facts_[1]);
+    ::close(until_[0]);
+  }
+  ~Sharer() {
+    ::close(until_[1]);
+    ::close(facts_[0]);
+    ::waitpid(child_, nullptr, 0);
+  }
+  Sharer(const Sharer&) = delete;
+  Sharer& operator=(const Sharer&) = delete;
+  std::vector<DeviceShare::Facts> shares() const {
+    std::vector<DeviceShare::Facts> all(static_cast<std::size_t>(count_));
+    auto* const into = reinterpret_cast<std::byte*>(all.data());
+    for (std::size_t got = 0; got < all.size() * sizeof all[0];) {
+      const auto some = ::read(facts_[0], into + got, all.size() * sizeof all[0] - got);
+      if (some <= 0) return {};
+      got += static_cast<std::size_t>(some);
+    }
+    return all;
+  }
+
+ private:
+  [[noreturn]] void share() const {
+    ::close(facts_[0]);
+    ::close(until_[1]);
+    dlopen(FAKE_CUDA, RTLD_NOW);
+    const auto runtime = make_cuda_runtime();
+    if (!runtime->begin().ok()) ::_exit(1);
+    for (int i = 0; i < count_; ++i) {
+      const auto facts = runtime->share(*runtime->allocate(0, 1000), 1000);
+      if (!facts || ::write(facts_[1], &*facts, sizeof *facts) != sizeof *facts) ::_exit(1);
+    }
+    char byte = 0;
+    while (::read(until_[0], &byte, 1) > 0) {
+    }
+    ::_exit(0);
+  }
+
+  const int count_;
+  int facts_[2] = {-1, -1}, until_[2] = {-1, -1};
+  pid_t child_ = -1;
+};
+
+// As the buckets of a training step of several ranks, in turn.
+TEST(CudaSharesOfOthers, hundreds_of_allocations_stay_open_from_turn_to_turn) {
+  const Sharer one(150), other(150);
+  load_driver();
+  std::vector<std::string> said;
+  const auto runtime = make_cuda_runtime([&](const std::string& text) { said.push_back(text); });
+  ASSERT_TRUE(runtime->begin().ok());
+  std::vector<DeviceShare::Facts> all = one.shares();
+  for (const DeviceShare::Facts& facts : other.shares()) all.push_back(facts);
+  ASSERT_EQ(all.size(), 300u);
+  for (int turn = 0; turn < 2; ++turn)
+    for (const DeviceShare::Facts& facts : all) {
+      const auto opened = runtime->open_share(0, {facts, {}});
+      ASSERT_TRUE(opened.has_value()) << opened.error().message();
+    }
+  EXPECT_EQ(driver_function<unsigned long (*)()>("fake_cuda_opens")(), 300u);
+  EXPECT_TRUE(said.empty()) << said[0];
 }
 
 TEST_F(CudaShares, pieces_of_another_process_are_opened_with_descriptors_and_found_again_without) {

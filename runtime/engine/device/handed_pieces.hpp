@@ -4,12 +4,11 @@
 // go of what it had opened. The driver's.
 
 #include <cstdint>
-#include <list>
-#include <map>
 #include <memory>
 #include <optional>
 
 #include "device/device_runtime.hpp"
+#include "device/kept_shares.hpp"
 #include "runtime/engine/device/device_ticket.hpp"
 #include "transports/endpoint.hpp"
 
@@ -23,20 +22,16 @@ class HandedPieces {
   /// For DeviceTicket::handed. Nothing: not now, so that the message must be sent in full.
   std::optional<std::uint64_t> hand_over(Rank peer, const DeviceShare::Facts& facts);
   /// It has refused a ticket.
-  void forget(Rank peer) { handed_.erase(peer); }
+  void forget(Rank peer) { handed_.forget(peer); }
 
   /// What a ticket of `peer` speaks of. Errors: those of DeviceRuntime::open_share(); unavailable if it can be opened,
   /// but only with descriptors that are not here.
   Result<std::shared_ptr<std::byte>> open(Rank peer, int device, const DeviceTicket& ticket);
 
  private:
-  struct Handed {
-    DeviceShare::Facts facts;
-    std::uint64_t number;
-  };
   Endpoint& endpoint_;
   const std::shared_ptr<DeviceRuntime> devices_;
-  std::map<Rank, std::list<Handed>> handed_;  // what was asked for last comes first
+  KeptShares<Rank, std::uint64_t> handed_;  // the numbers; as many as a peer keeps open
 };
 
 }  // namespace fabring

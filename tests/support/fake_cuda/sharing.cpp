@@ -24,6 +24,7 @@ struct Opened {
 std::mutex opened_mutex;
 // By process and place in its memory, and who opened it.
 std::map<std::tuple<pid_t, std::size_t, int>, Opened> opened;
+std::atomic<unsigned long> opens{0};
 
 }  // namespace
 
@@ -61,6 +62,7 @@ FAKE Answer cuIpcGetMemHandle(IpcHandle* handle, Address at) {
 
 FAKE Answer cuIpcOpenMemHandle_v2(Address* at, IpcHandle handle, unsigned) {
   if (const Answer answer = check(); answer != success) return answer;
+  ++opens;
   if (const long answer = number("FAKE_CUDA_OPEN", 0); answer != 0) return static_cast<Answer>(answer);
   Lent lent;
   std::memcpy(&lent, handle.bytes, sizeof lent);
@@ -102,3 +104,6 @@ FAKE Answer cuIpcCloseMemHandle(Address at) {
     }
   return invalid_value;
 }
+
+// For tests in this process: how often it asked for a handle to be opened.
+FAKE unsigned long fake_cuda_opens() { return opens; }

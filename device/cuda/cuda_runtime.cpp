@@ -212,6 +212,12 @@ class CudaRuntime final : public DeviceRuntime {
     if (!facts) return facts.error();
     if (facts->kind != MemoryKind::device)
       return Status(ErrorCode::invalid_argument, "what this process shares of its GPU's memory is the host's");
+    // Pieces of a reservation, which is what the driver means by their range, are side by side in it.
+    const std::byte* const base = at - share.facts.offset;
+    const bool inside = share.facts.offset < share.facts.bytes && base >= facts->base &&
+                        share.facts.bytes <= facts->bytes - static_cast<std::size_t>(base - facts->base);
+    if (!inside || (share.facts.pieces == 0 && (base != facts->base || share.facts.bytes != facts->bytes)))
+      return Status(ErrorCode::invalid_argument, "what this process shares of its GPU's memory is no allocation of it");
     if (facts->device != device) FABRING_TRY(let_in(device, *context, facts->device, share.facts.pieces > 0));
     return std::shared_ptr<std::byte>(at, [](std::byte*) {});
   }

@@ -117,6 +117,31 @@ TEST_F(CudaShares, what_another_process_says_of_its_memory_is_checked) {
   EXPECT_EQ(runtime->open_share(0, own).error().code(), ErrorCode::device_error);
 }
 
+TEST_F(CudaShares, what_claims_to_be_of_this_process_is_checked_too) {
+  std::byte* const block = *runtime->allocate(0, 1000);
+  const DeviceShare::Facts right = *runtime->share(block + 10, 100);
+  const auto opened = [&](auto&& change) {
+    DeviceShare own{right, {}};
+    change(own.facts);
+    const auto result = runtime->open_share(0, own);
+    return result.has_value() ? ErrorCode::ok : result.error().code();
+  };
+  EXPECT_EQ(opened([](auto&) {}), ErrorCode::ok);
+  EXPECT_EQ(opened([](auto& facts) { facts.bytes *= 2; }), ErrorCode::invalid_argument);
+  EXPECT_EQ(opened([](auto& facts) { facts.offset = 1000; }), ErrorCode::device_error) << "nothing is there";
+  EXPECT_EQ(opened([](auto& facts) { facts.base += 10; }), ErrorCode::invalid_argument);
+  EXPECT_EQ(opened([](auto& facts) {
+              facts.base += 10;
+              facts.bytes -= 10;
+            }),
+            ErrorCode::invalid_argument);
+  EXPECT_EQ(opened([](auto& facts) {
+              facts.pieces = 1;
+              facts.bytes *= 2;
+            }),
+            ErrorCode::invalid_argument);
+}
+
 /// A process that shares so many allocations, until somebody closes its end of the pipe.
 class Sharer {
  public:

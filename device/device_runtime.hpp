@@ -114,7 +114,11 @@ class DeviceRuntime {
 
   /// Does this process use devices by now? While it does not, all memory is the host's. Costs next to nothing.
   virtual bool in_use() = 0;
-  /// Errors: device_error for an address that is neither the host's nor of a living allocation of a device.
+  /// Must addresses be looked up? Also where the program has loaded a driver that Fabring cannot use: what that gave it
+  /// is not the host's.
+  virtual bool looks_up() { return in_use(); }
+  /// Errors: device_error for an address that is neither the host's nor of a living allocation of a device; unavailable
+  /// for one that is not the host's where the driver cannot be used.
   virtual Result<MemoryFacts> look_up(const void* at) = 0;
 
   /// What the stream (a CUstream) has been given up to now. `device` is the buffer's, for the default streams.

@@ -6,4 +6,6 @@ namespace fabring {
 
 std::shared_ptr<DeviceRuntime> make_cuda_runtime(std::function<void(const std::string&)>) { return nullptr; }
 
+bool host_may_have_gpus() { return false; }
+
 }  // namespace fabring

@@ -75,7 +75,7 @@ class CudaRuntime final : public DeviceRuntime {
       if (loads == seen_loads_.load(std::memory_order_relaxed)) return false;
       std::lock_guard lock(mutex_);
       seen_loads_.store(loads, std::memory_order_relaxed);
-      if (driver_ == nullptr) adopt(Driver::loaded());
+      if (driver_ == nullptr) look_for_driver();
       if (driver_ == nullptr) return false;
     }
     int count = 0;
@@ -84,9 +84,11 @@ class CudaRuntime final : public DeviceRuntime {
     return true;
   }
 
+  bool looks_up() override { return in_use() || unusable_.load(std::memory_order_acquire); }
+
   Result<MemoryFacts> look_up(const void* at) override {
     MemoryFacts facts;
-    if (!in_use()) return facts;
+    if (!in_use()) return unusable_.load(std::memory_order_acquire) ? look_up_without_driver(at) : facts;
     unsigned type = 0, managed = 0;
     int device = -1;
     Address start = 0;
@@ -340,8 +342,23 @@ class CudaRuntime final : public DeviceRuntime {
   }
 
  private:
+  // With mutex_ held. What a driver that is too old gave the program is not found out by asking it.
+  void look_for_driver() {
+    auto found = Driver::loaded();
+    if (found && *found) return adopt(std::move(*found));
+    if (found || unusable_.load(std::memory_order_relaxed)) return;
+    why_unusable_ = found.error();
+    unusable_.store(true, std::memory_order_release);
+    if (warn_) warn_("GPU memory cannot be used: " + why_unusable_.message());
+  }
+
+  Result<MemoryFacts> look_up_without_driver(const void* at) const {
+    if (readable(at)) return MemoryFacts();
+    return Status(why_unusable_.code(), fmt::format("address {} is no memory of the host, and GPUs cannot be asked: {}",
+                                                    at, why_unusable_.message()));
+  }
+
   void adopt(std::unique_ptr<Driver> driver) {
-    if (!driver) return;
     pool_ = ProcessWide::here().pool(std::move(driver));
     opened_ = std::make_unique<OpenedMemory>(pool_, warn_);
     driver_ = &pool_->driver();
@@ -351,7 +368,9 @@ class CudaRuntime final : public DeviceRuntime {
   // The primary context, as the CUDA runtime and PyTorch use it. Retained for as long as the process lives: releasing
   // it while the program ends would race with the driver's own end.
   Result<Context> context_of(int device) {
-    if (!in_use())
+    const bool begun = in_use();
+    if (!begun && unusable_.load(std::memory_order_acquire)) return why_unusable_;
+    if (!begun)
       return Status(ErrorCode::device_error,
                     "an operation on device memory, but this process has not begun to use CUDA (a child of fork() "
                     "cannot); pass memory of the host, or initialise CUDA first");
@@ -406,6 +425,8 @@ class CudaRuntime final : public DeviceRuntime {
 
   const std::function<void(const std::string&)> warn_;
   std::mutex mutex_;
+  Status why_unusable_;  // the driver's library that is loaded; written once, before unusable_
+  std::atomic<bool> unusable_{false};
   std::shared_ptr<EventPool> pool_;       // once there, it stays
   const Driver* driver_ = nullptr;        // the pool's
   std::unique_ptr<OpenedMemory> opened_;  // there with the pool
@@ -421,6 +442,10 @@ class CudaRuntime final : public DeviceRuntime {
 
 std::shared_ptr<DeviceRuntime> make_cuda_runtime(std::function<void(const std::string&)> warn) {
   return std::make_shared<CudaRuntime>(std::move(warn));
+}
+
+bool host_may_have_gpus() {
+  return ::access("/dev/nvidiactl", F_OK) == 0 || ::access("/dev/dxg", F_OK) == 0 || cuda::Driver::is_loadable();
 }
 
 }  // namespace fabring

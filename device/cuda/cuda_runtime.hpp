@@ -14,4 +14,8 @@ namespace fabring {
 /// (FABRING_WITH_CUDA=OFF). `warn`: told, in any thread, what a person should know and no call says.
 std::shared_ptr<DeviceRuntime> make_cuda_runtime(std::function<void(const std::string&)> warn = {});
 
+/// Could a process of this host come to use a GPU? By the driver's devices, which under WSL are another, and where it
+/// makes them only when they are first used, by its library. False in a build without CUDA.
+bool host_may_have_gpus();
+
 }  // namespace fabring

@@ -104,17 +104,26 @@ Status Driver::find_all(void* library) {
   if (name == nullptr) missing = #name;
   FABRING_CUDA_FUNCTIONS(FABRING_CUDA_FIND)
 #undef FABRING_CUDA_FIND
+#define FABRING_CUDA_FIND(name, ...) name = reinterpret_cast<std::type_identity_t<__VA_ARGS__>>(dlsym(library, #name));
+  FABRING_CUDA_OPTIONAL_FUNCTIONS(FABRING_CUDA_FIND)
+#undef FABRING_CUDA_FIND
   if (missing == nullptr) return {};
   return Status(ErrorCode::unavailable,
-                fmt::format("the NVIDIA driver's {} has no {}: it is too old; install one of CUDA 11.7 or newer",
+                fmt::format("the NVIDIA driver's {} has no {}: it is too old; install one of CUDA 11.4 or newer",
                             library_name, missing));
 }
 
-std::unique_ptr<Driver> Driver::loaded() {
+bool Driver::is_loadable() {
+  void* const library = dlopen(library_name, RTLD_LAZY | RTLD_LOCAL);
+  return library != nullptr && dlclose(library) == 0;
+}
+
+Result<std::unique_ptr<Driver>> Driver::loaded() {
   void* const library = dlopen(library_name, RTLD_LAZY | RTLD_NOLOAD);  // kept: it is the program's for as long
-  if (library == nullptr) return nullptr;
+  if (library == nullptr) return std::unique_ptr<Driver>();
   auto driver = std::make_unique<Driver>();
-  return driver->find_all(library).ok() ? std::move(driver) : nullptr;
+  FABRING_TRY(driver->find_all(library));
+  return driver;
 }
 
 Result<std::unique_ptr<Driver>> Driver::load() {

@@ -116,7 +116,6 @@ using Physical = unsigned long long;  // CUmemGenericAllocationHandle
   X(cuMemFree_v2, Answer (*)(Address))                                                                                 \
   X(cuDeviceGetUuid_v2, Answer (*)(Uuid*, Device))                                                                     \
   X(cuMemGetAddressRange_v2, Answer (*)(Address*, std::size_t*, Address))                                              \
-  X(cuMemGetHandleForAddressRange, Answer (*)(void*, Address, std::size_t, int, unsigned long long))                   \
   X(cuIpcGetMemHandle, Answer (*)(IpcHandle*, Address))                                                                \
   X(cuIpcOpenMemHandle_v2, Answer (*)(Address*, IpcHandle, unsigned))                                                  \
   X(cuIpcCloseMemHandle, Answer (*)(Address))                                                                          \
@@ -147,14 +146,20 @@ using Physical = unsigned long long;  // CUmemGenericAllocationHandle
   X(cuEventRecord, Answer (*)(Event, Stream))                                                                          \
   X(cuEventQuery, Answer (*)(Event))
 
+// Null where the driver is older than what they came with: CUDA 11.7.
+#define FABRING_CUDA_OPTIONAL_FUNCTIONS(X) \
+  X(cuMemGetHandleForAddressRange, Answer (*)(void*, Address, std::size_t, int, unsigned long long))
+
 /// After this nothing of the process works on that GPU any more. Any other refusal is about what was asked for: who
 /// asked may go another way, and need not know all the reasons that a driver has.
 bool is_fatal(Answer answer);
 
 class Driver {
  public:
-  /// The driver's library if this process has loaded it already; null if not, or if it is too old.
-  static std::unique_ptr<Driver> loaded();
+  /// Could it be loaded? The process is left as it was.
+  static bool is_loadable();
+  /// The driver's library if this process has loaded it already; null if not. Errors: unavailable if it is too old.
+  static Result<std::unique_ptr<Driver>> loaded();
   /// Loads it. Errors: unavailable.
   static Result<std::unique_ptr<Driver>> load();
 
@@ -165,6 +170,7 @@ class Driver {
 
 #define FABRING_CUDA_DECLARE(name, ...) std::type_identity_t<__VA_ARGS__> name = nullptr;
   FABRING_CUDA_FUNCTIONS(FABRING_CUDA_DECLARE)
+  FABRING_CUDA_OPTIONAL_FUNCTIONS(FABRING_CUDA_DECLARE)
 #undef FABRING_CUDA_DECLARE
 
  private:

@@ -32,6 +32,8 @@ Result<CardFacts> facts_for_cards(const Driver& driver, int device, const std::b
 }
 
 Result<Descriptor> export_dmabuf(const Driver& driver, const std::byte* at, std::size_t bytes) {
+  if (driver.cuMemGetHandleForAddressRange == nullptr)
+    return Status(ErrorCode::unsupported, "this NVIDIA driver exports no memory as a dmabuf (CUDA 11.7 does)");
   int fd = -1;
   Answer answer = success;
   // Through the card's side of the GPU where there are two (CUDA 12.8); older ones refuse the question.

@@ -64,7 +64,7 @@ Status read_own_machine(const Config& config, Identity& own) {
 
 OwnGpus own_gpus(DeviceRuntime* device) {
   if (device == nullptr) return {};
-  return {::access("/dev/nvidiactl", F_OK) == 0, device->in_use(), device->has_kernels()};
+  return {host_may_have_gpus(), device->in_use(), device->has_kernels()};
 }
 
 void take(const Agreed& agreed, EngineParts& parts) {
@@ -164,7 +164,7 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
   parts.clock = std::make_shared<SteadyClock>();
   parts.log = log;
   parts.host = host_name();
-  parts.device = device ? std::move(device) : make_cuda_runtime();
+  parts.device = device ? std::move(device) : make_cuda_runtime([log](const std::string& text) { log.warning(text); });
   if (parts.device && parts.device->in_use())
     parts.report.push_back(
         "GPU memory: read by ranks of this host where it is if they can, else staged through pinned memory");

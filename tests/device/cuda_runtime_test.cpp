@@ -1,7 +1,11 @@
 // When there is a driver, what it says where it fails, and that the program's contexts and streams stay the program's.
 
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <string>
+#include <vector>
 
 #include "tests/device/begun_cuda.hpp"
 
@@ -32,6 +36,47 @@ TEST(CudaRuntime, says_that_there_is_no_driver_or_no_gpu) {
   }
   load_driver();
   EXPECT_EQ(runtime->begin().message(), "no GPU: the NVIDIA driver is here, but finds none");
+}
+
+// What that driver gave the program can neither be told from the host's by asking nor be touched.
+TEST(CudaRuntime, a_driver_that_is_too_old_is_said_once_and_wherever_its_memory_turns_up) {
+  std::vector<std::string> said;
+  const auto runtime = make_cuda_runtime([&](const std::string& text) { said.push_back(text); });
+  EXPECT_FALSE(runtime->looks_up());
+  void* const library = dlopen(FAKE_CUDA_TOO_OLD, RTLD_NOW);
+  ASSERT_NE(library, nullptr) << dlerror();
+  EXPECT_FALSE(runtime->in_use());
+  EXPECT_TRUE(runtime->looks_up());
+  int on_the_stack = 0;
+  EXPECT_EQ(runtime->look_up(&on_the_stack)->kind, MemoryKind::host);
+  void* const not_readable = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  for (const Status& status : {runtime->look_up(not_readable).error(), runtime->record(0, nullptr).error(),
+                               runtime->open_queue(0).error(), runtime->begin()}) {
+    EXPECT_EQ(status.code(), ErrorCode::unavailable);
+    EXPECT_NE(status.message().find("cuDeviceGetUuid_v2: it is too old; install one of CUDA 11.4 or newer"),
+              std::string::npos)
+        << status.message();
+  }
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_NE(said[0].find("it is too old"), std::string::npos) << said[0];
+}
+
+TEST(CudaRuntime, a_driver_without_what_only_cards_need_is_used) {
+  ASSERT_NE(dlopen(FAKE_CUDA_OLD, RTLD_NOW), nullptr) << dlerror();
+  const auto runtime = make_cuda_runtime();
+  ASSERT_TRUE(runtime->begin().ok()) << runtime->begin().message();
+  std::byte* const block = *runtime->allocate(0, 2 * 4096);
+  EXPECT_EQ(runtime->look_up(block)->kind, MemoryKind::device);
+  const auto exported = runtime->export_pages(block, 4096);
+  ASSERT_FALSE(exported.has_value());
+  EXPECT_EQ(exported.error().code(), ErrorCode::unsupported);
+  EXPECT_NE(exported.error().message().find("CUDA 11.7"), std::string::npos) << exported.error().message();
+}
+
+TEST(CudaRuntime, a_host_whose_driver_can_be_loaded_may_have_gpus) {
+  load_driver();
+  EXPECT_TRUE(host_may_have_gpus());
+  EXPECT_FALSE(make_cuda_runtime()->in_use());
 }
 
 TEST(CudaRuntime, an_error_of_the_device_has_the_drivers_words_and_what_to_do) {

@@ -135,7 +135,7 @@ class Buffers {
 
   bool may_be_on_device() const {
     return operation_.memory != Memory::host && devices_ != nullptr &&
-           (operation_.memory == Memory::device || devices_->in_use());
+           (operation_.memory == Memory::device || devices_->looks_up());
   }
 
   // Those on a GPU are staged with the copies of one queue for each direction: they are all of one.
@@ -223,7 +223,7 @@ bool uses_devices(const Operation& operation, DeviceRuntime* devices) {
   if (devices == nullptr || operation.memory == Memory::host) return false;
   if (operation.memory == Memory::device) return true;
   const auto on_device = [&](const void* at) {
-    if (at == nullptr || !devices->in_use()) return false;
+    if (at == nullptr || !devices->looks_up()) return false;
     const auto facts = devices->look_up(at);
     return facts.has_value() && facts->kind != MemoryKind::host;
   };

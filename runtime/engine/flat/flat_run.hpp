@@ -117,7 +117,7 @@ class FlatRun {
   /// what lay there was copied: for a call that then was not begun, or for one before.
   bool took_these(const Operation& operation, DeviceRuntime* devices) const {
     return taken_ && !call_.owned && operation.in == operation_.in && operation.out == operation_.out &&
-           operation.memory == operation_.memory && (devices == nullptr || !devices->in_use());
+           operation.memory == operation_.memory && (devices == nullptr || !devices->looks_up());
   }
   bool take_others(const Operation& operation, const CommunicatorCore& communicator, DeviceRuntime* devices);
   void look_up_places(Tile& tile) { tile.places.look_up(steps_, plan_->plan, operands_, tile.placement); }

@@ -135,6 +135,9 @@ class DeviceRuntime {
   /// Host memory that devices copy from and to at full speed; null if there is none.
   virtual std::byte* allocate_pinned(std::size_t bytes) = 0;
   virtual void free_pinned(std::byte* block) = 0;
+  /// From now on what is freed, or would be let go, stays for what this process allocates later. To free anything waits
+  /// for all that a device has to do, which may be for ever once a stream of the program stands still.
+  virtual void keep_what_is_freed() = 0;
 
   // Memory that network cards read and write.
   /// Errors: device_error for what is no living allocation of a device; unsupported for one that no card may reach.

@@ -67,6 +67,9 @@ class CudaEvent final : public DeviceEvent {
 class CudaRuntime final : public DeviceRuntime {
  public:
   explicit CudaRuntime(std::function<void(const std::string&)> warn) : warn_(std::move(warn)) {}
+  ~CudaRuntime() override {
+    if (opened_ && keeps_.load()) ProcessWide::here().leave(std::move(opened_));
+  }
 
   bool in_use() override {
     if (in_use_.load(std::memory_order_acquire)) return true;
@@ -270,18 +273,26 @@ class CudaRuntime final : public DeviceRuntime {
   std::byte* allocate_pinned(std::size_t bytes) override {
     auto context = any_context();
     if (!context) return nullptr;
+    if (std::byte* const left = ProcessWide::here().take(ProcessWide::of_the_host, bytes)) return noted(left, bytes);
     const Entry entry(*driver_, *context);
     void* block = nullptr;
     if (driver_->cuMemHostAlloc(&block, bytes, host_portable) != success) return nullptr;
-    return static_cast<std::byte*>(block);
+    return noted(static_cast<std::byte*>(block), bytes);
   }
 
   void free_pinned(std::byte* block) override {
     auto context = any_context();
     if (!context) return;
+    {
+      std::lock_guard lock(mutex_);
+      const auto node = pinned_.extract(block);
+      if (keeps_.load() && node) return ProcessWide::here().leave(ProcessWide::of_the_host, block, node.mapped());
+    }
     const Entry entry(*driver_, *context);
     driver_->cuMemFreeHost(block);
   }
+
+  void keep_what_is_freed() override { keeps_.store(true); }
 
   Status begin() override {
     {
@@ -327,6 +338,7 @@ class CudaRuntime final : public DeviceRuntime {
   Result<std::byte*> allocate(int device, std::size_t bytes) override {
     auto context = context_of(device);
     if (!context) return context.error();
+    if (std::byte* const left = ProcessWide::here().take(device, bytes)) return left;
     const Entry entry(*driver_, *context);
     Address at = 0;
     if (const Answer answer = driver_->cuMemAlloc_v2(&at, bytes); answer != success)
@@ -338,10 +350,20 @@ class CudaRuntime final : public DeviceRuntime {
     auto context = context_of(device);
     if (!context) return;
     const Entry entry(*driver_, *context);
+    Address base = 0;
+    std::size_t bytes = 0;
+    if (keeps_.load() && driver_->cuMemGetAddressRange_v2(&base, &bytes, address_of(block)) == success)
+      return ProcessWide::here().leave(device, block, bytes);
     driver_->cuMemFree_v2(address_of(block));
   }
 
  private:
+  std::byte* noted(std::byte* block, std::size_t bytes) {
+    std::lock_guard lock(mutex_);
+    pinned_[block] = bytes;
+    return block;
+  }
+
   // With mutex_ held. What a driver that is too old gave the program is not found out by asking it.
   void look_for_driver() {
     auto found = Driver::loaded();
@@ -360,7 +382,7 @@ class CudaRuntime final : public DeviceRuntime {
 
   void adopt(std::unique_ptr<Driver> driver) {
     pool_ = ProcessWide::here().pool(std::move(driver));
-    opened_ = std::make_unique<OpenedMemory>(pool_, warn_);
+    opened_ = std::make_shared<OpenedMemory>(pool_, warn_);
     driver_ = &pool_->driver();
     loaded_.store(true, std::memory_order_release);
   }
@@ -429,12 +451,14 @@ class CudaRuntime final : public DeviceRuntime {
   std::atomic<bool> unusable_{false};
   std::shared_ptr<EventPool> pool_;       // once there, it stays
   const Driver* driver_ = nullptr;        // the pool's
-  std::unique_ptr<OpenedMemory> opened_;  // there with the pool
+  std::shared_ptr<OpenedMemory> opened_;  // there with the pool
   KnownShares shares_;
-  std::map<int, Context> contexts_;       // under mutex_
-  std::set<std::pair<int, int>> let_in_;  // likewise
+  std::map<int, Context> contexts_;           // under mutex_
+  std::map<std::byte*, std::size_t> pinned_;  // likewise; blocks of the host's
+  std::set<std::pair<int, int>> let_in_;      // likewise
   std::atomic<bool> loaded_{false};
   std::atomic<bool> in_use_{false};
+  std::atomic<bool> keeps_{false};  // what is freed
   std::atomic<unsigned long long> seen_loads_{0};
 };
 

@@ -35,4 +35,24 @@ std::shared_ptr<KernelSet> ProcessWide::kernels_of(int device, const std::shared
   return kernels;
 }
 
+void ProcessWide::leave(int device, std::byte* block, std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  left_[device].emplace(bytes, block);
+}
+
+std::byte* ProcessWide::take(int device, std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  auto& left = left_[device];
+  const auto found = left.lower_bound(bytes);
+  if (found == left.end() || found->first > 2 * bytes) return nullptr;
+  std::byte* const block = found->second;
+  left.erase(found);
+  return block;
+}
+
+void ProcessWide::leave(std::shared_ptr<const void> anything) {
+  const std::lock_guard lock(mutex_);
+  left_as_it_is_.push_back(std::move(anything));
+}
+
 }  // namespace fabring::cuda

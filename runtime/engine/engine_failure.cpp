@@ -177,8 +177,14 @@ void EngineCore::fail(CommunicatorCore& communicator, const Status& why) {
                                  communicator.label, context.bytes, execution.bytes_done()))
         .with_context(context);
   };
+  // A stream of the program that it waited for may stand still for good, and what the engine frees at its end would
+  // wait for it.
+  const auto give_up = [&](Execution& execution) {
+    if (execution.call().device.any()) parts_.device->keep_what_is_freed();
+    execution.fail(explained(execution));
+  };
   for (const auto& execution : communicator.queued) {
-    execution->fail(explained(*execution));
+    give_up(*execution);
     if (!execution->finished()) {  // what its caller began lent memory that somebody may still read
       now_running(execution, free_index());
       communicator.active.push_back(execution);
@@ -189,12 +195,12 @@ void EngineCore::fail(CommunicatorCore& communicator, const Status& why) {
   }
   communicator.queued.clear();
   for (const auto& execution : communicator.messages.drop_waiting()) {
-    execution->fail(explained(*execution));
+    give_up(*execution);
     finish_now(execution);
   }
   const auto running = communicator.running();
   for (const auto& execution : running) {
-    execution->fail(explained(*execution));
+    give_up(*execution);
     withdraw(*execution);
   }
   drop_early(communicator);

@@ -151,6 +151,29 @@ TEST_F(CudaContext, runtimes_that_come_and_go_leave_no_more_behind_than_one) {
   EXPECT_EQ(pinned(), taken);
 }
 
+TEST_F(CudaContext, what_is_not_freed_when_a_stream_stands_still_is_what_later_allocations_get) {
+  const auto pinned = driver_function<std::size_t (*)()>("fake_cuda_pinned_bytes");
+  std::byte* const there = *runtime->allocate(1, 100'000);
+  std::byte* const here = runtime->allocate_pinned(65536);
+  const std::size_t taken = pinned();
+  runtime->keep_what_is_freed();
+  runtime->free(1, there);
+  runtime->free_pinned(here);
+  EXPECT_EQ(pinned(), taken);
+  EXPECT_EQ(runtime->look_up(there)->kind, MemoryKind::device);
+  runtime.reset();
+  const auto later = make_cuda_runtime();
+  ASSERT_TRUE(later->begin().ok());
+  EXPECT_NE(*later->allocate(0, 100'000), there) << "of another GPU";
+  EXPECT_NE(*later->allocate(1, 1000), there) << "much less";
+  EXPECT_EQ(*later->allocate(1, 90'000), there);
+  EXPECT_EQ(later->allocate_pinned(40'000), here);
+  later->free_pinned(here);
+  EXPECT_EQ(pinned(), taken - 65536) << "by one that frees";
+  later->free(1, there);
+  EXPECT_FALSE(later->look_up(there).has_value());
+}
+
 // What the parent has of the driver is none of its; where the parent never began, it may begin itself.
 TEST(CudaRuntime, a_child_of_fork_begins_with_a_driver_of_its_own) {
   load_driver();

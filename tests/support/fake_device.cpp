@@ -64,6 +64,8 @@ void FakeDevice::exchange(std::byte* block) {
 }
 
 Result<std::byte*> FakeDevice::allocate(int device, std::size_t bytes) {
+  ++allocations_asked_;
+  if (refuses_to_allocate_) return Status(ErrorCode::out_of_memory, "fake allocation: FAKE_ERROR_OUT_OF_MEMORY");
   std::byte* const at = place(device, bytes, MemoryKind::device);
   if (at == nullptr) return Status(ErrorCode::out_of_memory, "the fake device has no memory left");
   const Lock lock(mutex_);
@@ -76,8 +78,18 @@ std::byte* FakeDevice::allocate_managed(int device, std::size_t bytes) {
   return place(device, bytes, MemoryKind::managed);
 }
 
+// The driver waits for whatever the device has to do; a test must not.
+void FakeDevice::note_free() {
+  const auto held = [](const std::unique_ptr<Line>& line) {
+    return std::any_of(line->work.begin(), line->work.end(), [](const Work& work) { return work.blocks; });
+  };
+  if (std::any_of(lines_.begin(), lines_.end(), held)) ++frees_behind_held_streams_;
+}
+
 void FakeDevice::free(int, std::byte* block) {
+  if (keeps_what_is_freed_) return;
   const Lock lock(mutex_);
+  note_free();
   const auto found = alive_.find(reinterpret_cast<std::uintptr_t>(block));
   if (found == alive_.end()) return;
   std::memset(see(block), scrambled, found->second.bytes);
@@ -237,6 +249,7 @@ Result<std::shared_ptr<std::byte>> FakeDevice::open_share(int, const DeviceShare
 
 std::byte* FakeDevice::allocate_pinned(std::size_t bytes) {
   const Lock lock(mutex_);
+  ++pinnings_;
   if (refuses_to_pin_) return nullptr;
   auto* const block = static_cast<std::byte*>(std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096));
   std::memset(block, scrambled, bytes);
@@ -246,7 +259,9 @@ std::byte* FakeDevice::allocate_pinned(std::size_t bytes) {
 }
 
 void FakeDevice::free_pinned(std::byte* block) {
+  if (keeps_what_is_freed_) return;
   const Lock lock(mutex_);
+  note_free();
   const auto found = pinned_.find(block);
   if (found == pinned_.end()) {
     std::fprintf(stderr, "fake device: memory is freed as pinned that is not\n");

@@ -65,6 +65,8 @@ class FakeDevice final : public DeviceRuntime {
   void stand_still(bool on);
   /// From now on no more memory of the host can be pinned, or again.
   void refuse_to_pin(bool on) { refuses_to_pin_ = on; }
+  /// From now on the device has no memory left, or again.
+  void refuse_to_allocate(bool on) { refuses_to_allocate_ = on; }
   /// From now on every call fails, as after a kernel that went wrong.
   void break_down();
   /// A part of another process's memory becomes this device's too, for as long as it lives: memory that a descriptor is
@@ -116,6 +118,11 @@ class FakeDevice final : public DeviceRuntime {
   std::uint64_t exports() const { return exports_; }
   std::uint64_t bytes_copied() const { return bytes_copied_; }
   std::size_t pinned_bytes() const { return pinned_bytes_; }
+  /// How often memory was asked for, of the host and of the device.
+  std::uint64_t pinnings() const { return pinnings_; }
+  std::uint64_t allocations_asked() const { return allocations_asked_; }
+  /// How often a free came while a stream was held, for which the driver's would have waited.
+  std::uint64_t frees_behind_held_streams() const { return frees_behind_held_streams_; }
 
   // DeviceRuntime
   bool in_use() override { return in_use_; }
@@ -133,6 +140,7 @@ class FakeDevice final : public DeviceRuntime {
   Result<std::shared_ptr<std::byte>> open_share(int device, const DeviceShare& share) override;
   std::byte* allocate_pinned(std::size_t bytes) override;
   void free_pinned(std::byte* block) override;
+  void keep_what_is_freed() override { keeps_what_is_freed_ = true; }
   Status begin() override { return {}; }
   Result<std::vector<DeviceFacts>> devices() override;
   Result<std::byte*> allocate(int device, std::size_t bytes) override;
@@ -187,6 +195,7 @@ class FakeDevice final : public DeviceRuntime {
   std::byte* resolve(const std::byte* at, std::size_t bytes);
   Status health() const;
   Status refuses();
+  void note_free();
 
   mutable std::recursive_mutex mutex_;
   std::mt19937_64 chance_;
@@ -201,6 +210,9 @@ class FakeDevice final : public DeviceRuntime {
   std::map<std::byte*, std::size_t> pinned_;
   std::size_t pinned_bytes_ = 0;
   bool refuses_to_pin_ = false;
+  bool refuses_to_allocate_ = false;
+  std::atomic<bool> keeps_what_is_freed_ = false;
+  std::atomic<std::uint64_t> pinnings_ = 0, allocations_asked_ = 0, frees_behind_held_streams_ = 0;
   std::deque<std::unique_ptr<Line>> lines_;
   Line default_stream_;
   std::size_t telling_ = 0;  // kernels that will tell

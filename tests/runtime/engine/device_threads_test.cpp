@@ -228,6 +228,31 @@ TEST(DeviceParts, long_vectors_that_are_staged_are_whole_where_tiles_are_cut_by_
     }
 }
 
+// What an engine frees at its end waits for all that the device has to do: of a stream that stands still, for ever.
+TEST(DeviceEnd, of_an_engine_whose_operation_waited_for_a_stream_that_stands_still_waits_for_nothing) {
+  constexpr std::size_t count = 200'000;
+  const auto device = std::make_shared<FakeDevice>(19);
+  void* const still = device->open_stream(0);
+  {
+    ThreadWorld world(2, {}, ThreadWorld::Over::shm, device);
+    world.run([&](Rank rank, Communicator all) {
+      auto* const at = reinterpret_cast<int*>(*device->allocate(0, count * sizeof(int)));
+      EXPECT_TRUE(all.allreduce(at, at, count, DataType::int32, ReduceOp::sum).ok());
+      if (rank == 1) return;
+      device->hold(still);
+      Operation waits = Operation::allreduce(at, at, count, DataType::int32, ReduceOp::sum);
+      waits.stream = still;
+      Work work = all.start(waits);
+      EXPECT_EQ(work.wait_for(std::chrono::milliseconds(20)).code(), ErrorCode::timeout);
+      all.abort("the program has had enough");
+      EXPECT_EQ(work.wait().code(), ErrorCode::aborted);
+    });
+    EXPECT_GT(device->pinned_bytes(), 0u);
+  }
+  EXPECT_EQ(device->frees_behind_held_streams(), 0u);
+  device->release(still);
+}
+
 INSTANTIATE_TEST_SUITE_P(Over, DeviceThreads, ::testing::Values(ThreadWorld::Over::inproc, ThreadWorld::Over::shm),
                          [](const auto& of) { return of.param == ThreadWorld::Over::shm ? "shm" : "inproc"; });
 

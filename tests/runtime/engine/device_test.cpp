@@ -79,8 +79,8 @@ TEST(OnDevice, large_data_are_staged_tile_by_tile_under_the_limits_used_in_earne
   }
 }
 
-// The staging memory that rank 0 has lent at most while one small operation runs; beside it, before it, a large one,
-// and others that end meanwhile.
+// The staging memory that rank 0 is asked for at most while one small operation runs; beside it, before it, a large
+// one, and others that end meanwhile.
 class StagingUse {
  public:
   static constexpr int ranks = 4;
@@ -111,7 +111,7 @@ class StagingUse {
   std::vector<std::shared_ptr<Execution>> others() {
     return call(Collective::allreduce, Algorithm::ring, 4, true, group_);
   }
-  /// The most that is lent from when `before` is done on.
+  /// The most that has been asked for from when `before` is done on.
   std::size_t peak(const std::vector<std::shared_ptr<Execution>>& before,
                    const std::vector<std::shared_ptr<Execution>>& works) {
     std::size_t most = 0;
@@ -120,7 +120,7 @@ class StagingUse {
     };
     EXPECT_TRUE(world_.run_until(
         [&] {
-          if (done(before)) most = std::max(most, world_.engine(0).devices().staging().lent());
+          if (done(before)) most = std::max(most, world_.engine(0).devices().staging().asked());
           return done(works);
         },
         std::chrono::seconds(50)));

@@ -228,6 +228,34 @@ TEST(DeviceParts, long_vectors_that_are_staged_are_whole_where_tiles_are_cut_by_
     }
 }
 
+// To pin memory and to free it waits for what devices do, so it is done once for all lengths.
+TEST(DeviceStaging, of_operations_of_many_lengths_pins_no_memory_once_each_has_been_there) {
+  const auto device = std::make_shared<FakeDevice>(17);
+  Config config;
+  config.gpu_path = "staged";
+  config.segment_bytes = std::size_t{1} << 20;  // about as where hosts have GPUs
+  ThreadWorld world(2, config, ThreadWorld::Over::shm, device);
+  constexpr std::size_t most = std::size_t{1} << 20;
+  std::vector<std::byte*> buffers(4);  // two for each rank: input and output are staged in one block
+  for (std::byte*& buffer : buffers) buffer = *device->allocate(0, most * sizeof(int));
+  std::vector<std::uint64_t> pinned;
+  for (int round = 0; round < 3; ++round) {
+    const std::uint64_t before = device->pinnings();
+    world.run([&](Rank rank, Communicator all) {
+      const auto buffer = [&](int i) {
+        return reinterpret_cast<int*>(buffers[static_cast<std::size_t>(2 * rank + i)]);
+      };
+      for (std::size_t i = 1; i <= 20; ++i)
+        EXPECT_TRUE(
+            all.allreduce(buffer(0), buffer(1), most / 2 + i * (most / 40), DataType::int32, ReduceOp::sum).ok());
+    });
+    pinned.push_back(device->pinnings() - before);
+  }
+  EXPECT_GT(pinned[0], 0u);
+  EXPECT_EQ(pinned[1], 0u);
+  EXPECT_EQ(pinned[2], 0u);
+}
+
 // What an engine frees at its end waits for all that the device has to do: of a stream that stands still, for ever.
 TEST(DeviceEnd, of_an_engine_whose_operation_waited_for_a_stream_that_stands_still_waits_for_nothing) {
   constexpr std::size_t count = 200'000;

@@ -81,6 +81,37 @@ TEST(Scratch, promises_beyond_the_budget_are_memory_only_when_they_are_kept) {
   scratch.release_promise(1);
 }
 
+TEST(Scratch, of_loose_fit_lends_longer_blocks_for_less_and_counts_all_of_them) {
+  constexpr std::size_t page = 4096;
+  Scratch scratch(39 * page, nullptr, Scratch::Fit::loose);
+  std::byte* const large = scratch.borrow(19 * page);
+  EXPECT_EQ(scratch.held(), 20u * page) << "one of four sizes between 16 and 32";
+  EXPECT_EQ(scratch.lent(), 20u * page);
+  scratch.give_back(large, 19 * page);
+  EXPECT_EQ(scratch.borrow(10 * page), large);
+  EXPECT_EQ(scratch.lent(), 20u * page);
+  scratch.give_back(large, 10 * page);
+  std::byte* const small = scratch.borrow(5 * page);
+  EXPECT_NE(small, large) << "more than twice as long, while there is room";
+  scratch.give_back(small, 5 * page);
+  EXPECT_EQ(scratch.lent(), 0u);
+  std::byte* const exact = scratch.borrow(39 * page);
+  EXPECT_EQ(scratch.lent(), 39u * page) << "its size would pass the budget";
+  EXPECT_EQ(scratch.held(), 39u * page);
+  scratch.give_back(exact, 39 * page);
+  EXPECT_EQ(scratch.borrow(page), exact) << "rather than freeing it";
+  EXPECT_EQ(scratch.asked(), page);
+  EXPECT_FALSE(scratch.promise(page)) << "all of it counts";
+  scratch.give_back(exact, page);
+  ASSERT_TRUE(scratch.promise(page));
+  EXPECT_EQ(scratch.lent(), page);
+  EXPECT_EQ(scratch.keep_promise(page), exact);
+  EXPECT_EQ(scratch.lent(), 39u * page);
+  scratch.give_back(exact, page);
+  EXPECT_EQ(scratch.lent(), 0u);
+  EXPECT_LE(scratch.most_held(), scratch.budget());
+}
+
 TEST(DeviceScratch, lends_kept_blocks_for_less_and_passes_its_budget_only_when_told_to) {
   const auto device = std::make_shared<fixture::FakeDevice>(1, 2);
   DeviceScratch scratch(device, 3 * 8192);

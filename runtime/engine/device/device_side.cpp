@@ -15,7 +15,7 @@ DeviceSide::DeviceSide(const EngineParts& parts)
       pinned_(parts.device ? std::make_shared<PinnedSource>(parts.device) : nullptr),
       staging_(staging_budget(parts.config), pinned_, pinned_ ? Scratch::Fit::loose : Scratch::Fit::exact),
       copies_(parts.device ? std::make_unique<DeviceCopies>(parts.device) : nullptr),
-      scratch_(parts.device ? std::make_unique<DeviceScratch>(parts.device, staging_.budget()) : nullptr),
+      scratch_(parts.device ? std::make_unique<DeviceScratch>(parts.device, staging_.budget(), parts.clock) : nullptr),
       handed_pieces_(parts.device && parts.endpoint ? std::make_unique<HandedPieces>(*parts.endpoint, parts.device)
                                                     : nullptr),
       takes_tickets_(static_cast<std::size_t>(parts.world_size), false),
@@ -46,6 +46,17 @@ std::byte* DeviceSide::keep_pinned_promise(std::size_t bytes) {
     (void)staging_.promise(bytes, true);  // as before, which may have been beyond the budget
   }
   return nullptr;
+}
+
+DeviceScratch::Block DeviceSide::borrow_scratch(int device, std::size_t bytes, bool beyond_budget) {
+  DeviceScratch::Block block = scratch_->borrow(device, bytes, beyond_budget);
+  if (block.at == nullptr && !scratch_->why_refused().ok() && !std::exchange(said_full_, true))
+    parts_.log.warning(
+        fmt::format("GPU {} has no {} bytes left for what operations compute on the way, so they do less at once, or "
+                    "their data are staged through the host: {}. Leave it some memory (PyTorch: "
+                    "torch.cuda.set_per_process_memory_fraction, or torch.cuda.empty_cache())",
+                    device, bytes, scratch_->why_refused().message()));
+  return block;
 }
 
 void DeviceSide::cannot_mirror(std::size_t bytes) {

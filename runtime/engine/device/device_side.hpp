@@ -36,6 +36,8 @@ class DeviceSide {
   /// Only where there is a device, as the two that follow.
   DeviceCopies& copies() { return *copies_; }
   DeviceScratch& scratch() { return *scratch_; }
+  /// See DeviceScratch::borrow(). That a device has none left is said once.
+  DeviceScratch::Block borrow_scratch(int device, std::size_t bytes, bool beyond_budget);
   HandedPieces& handed_pieces() { return *handed_pieces_; }
   /// Is a copy under way?
   bool is_copying() const { return copies_ && !copies_->idle(); }
@@ -86,6 +88,7 @@ class DeviceSide {
   std::vector<bool> sends_in_full_;            ///< by world rank
   std::vector<std::string> reasons_to_stage_;  ///< those that were said
   bool said_no_mirror_ = false;
+  bool said_full_ = false;
   bool needs_mirrors_ = false;
 };
 

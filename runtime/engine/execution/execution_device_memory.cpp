@@ -113,7 +113,7 @@ bool Execution::borrow_for_device(std::uint32_t depth, std::size_t slots, bool b
     tile->place.staging = no_memory();
     tile->place.scratch = tile->place.staging + mirror_scratch_;
     if (device_area_bytes_ > 0)
-      tile->scratch_there = engine_->devices().scratch().borrow(device, device_area_bytes_, beyond_budget);
+      tile->scratch_there = engine_->devices().borrow_scratch(device, device_area_bytes_, beyond_budget);
     tile->there.scratch = tile->scratch_there.at;
     enough = device_area_bytes_ == 0 || tile->there.scratch != nullptr;
     tiles_.push_back(std::move(tile));

@@ -60,6 +60,35 @@ TEST(DeviceMemory, too_little_pinned_memory_stages_everything_and_is_said_once) 
   EXPECT_EQ(said, 2) << "once by each rank";
 }
 
+// Scaled on the device, so that every tile needs memory there.
+TEST(DeviceMemory, that_a_gpu_is_full_is_said_once_and_found_out_once) {
+  SharingRanks gpus(sharing(2, 4));
+  std::vector<std::byte*> all;
+  for (int i = 0; i < 8; ++i) {
+    all.push_back(*gpus.world.device().allocate(0, 30'000 * sizeof(float)));
+    std::fill_n(reinterpret_cast<float*>(gpus.world.device().see(all.back())), 30'000, 2.0f);
+  }
+  const auto says_full = [&] {
+    return std::count_if(gpus.world.log().begin(), gpus.world.log().end(), [](const std::string& line) {
+      return line.find("FAKE_ERROR_OUT_OF_MEMORY") != std::string::npos;
+    });
+  };
+  gpus.world.device().refuse_to_allocate(true);
+  for (std::size_t i = 0; i < 4; ++i) {
+    const std::uint64_t before = gpus.world.device().allocations_asked();
+    for (Rank rank = 0; rank < 2; ++rank) {
+      std::byte* const at = all[2 * i + static_cast<std::size_t>(rank)];
+      gpus.call(rank, Operation::allreduce(at, at, 30'000, DataType::float32, Reduction::premul_sum(3.0)));
+    }
+    ASSERT_TRUE(gpus.run());
+    EXPECT_LE(gpus.world.device().allocations_asked() - before, 2u) << "by both ranks";
+    EXPECT_FALSE(gpus.works.back()->on_device());
+    EXPECT_EQ(says_full(), 2) << "once by each rank";
+  }
+  for (std::byte* const at : all) EXPECT_EQ(*reinterpret_cast<float*>(gpus.world.device().see(at)), 12.0f);
+  gpus.world.device().refuse_to_allocate(false);
+}
+
 // As a training step begins them: what is left of the pinned memory is too little for a tile that stays on the device,
 // and enough for one that goes through the host, which would take many times as long.
 TEST(DeviceMemory, operations_that_begin_while_others_hold_pinned_memory_wait_for_it) {

@@ -112,9 +112,33 @@ TEST(Scratch, of_loose_fit_lends_longer_blocks_for_less_and_counts_all_of_them) 
   EXPECT_LE(scratch.most_held(), scratch.budget());
 }
 
+TEST(DeviceScratch, that_a_device_has_none_left_is_believed_for_a_while) {
+  class Hours final : public Clock {
+   public:
+    Time now() const override { return at; }
+    Time at = std::chrono::hours(1);
+  };
+  const auto device = std::make_shared<fixture::FakeDevice>(1);
+  const auto clock = std::make_shared<Hours>();
+  DeviceScratch scratch(device, 1 << 20, clock);
+  EXPECT_TRUE(scratch.why_refused().ok());
+  device->refuse_to_allocate(true);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(scratch.borrow(0, 8192).at, nullptr);
+  EXPECT_EQ(device->allocations_asked(), 1u);
+  EXPECT_EQ(scratch.why_refused().code(), ErrorCode::out_of_memory);
+  EXPECT_EQ(scratch.borrow(0, 4096).at, nullptr) << "so little it may have";
+  EXPECT_EQ(device->allocations_asked(), 2u);
+  device->refuse_to_allocate(false);
+  EXPECT_EQ(scratch.borrow(0, 8192).at, nullptr);
+  clock->at += DeviceScratch::time_to_ask_again;
+  const auto block = scratch.borrow(0, 8192);
+  EXPECT_NE(block.at, nullptr);
+  scratch.give_back(0, block);
+}
+
 TEST(DeviceScratch, lends_kept_blocks_for_less_and_passes_its_budget_only_when_told_to) {
   const auto device = std::make_shared<fixture::FakeDevice>(1, 2);
-  DeviceScratch scratch(device, 3 * 8192);
+  DeviceScratch scratch(device, 3 * 8192, std::make_shared<SteadyClock>());
   const auto large = scratch.borrow(0, 16384), small = scratch.borrow(0, 5000);
   ASSERT_TRUE(large.at != nullptr && small.at != nullptr);
   EXPECT_EQ(scratch.held(), 3u * 8192);

@@ -108,7 +108,7 @@ def main():
          lambda: right(options, lambda _: perf("20K", 3, "--explain"), lambda _: {"FABRING_SEGMENT_BYTES": "256K"},
                        ["priced for cuda-ipc", "staged: two copies cost less"])),
         ("a rank with memory of the host", lambda: right(options, mixed_memory)),
-        ("a rank that stages", lambda: right(options, lambda _: perf("20K,300K", 3),
+        ("a rank that stages", lambda: right(options, lambda _: perf("20K,300K,3M", 3),
                                              lambda number: {"FABRING_GPU_PATH": "staged" if number == 1 else "auto"})),
     ]
     if fake:

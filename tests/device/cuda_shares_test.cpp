@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "device/kept_shares.hpp"
 #include "tests/device/begun_cuda.hpp"
 
 namespace fabring {
@@ -209,6 +210,22 @@ TEST(CudaSharesOfOthers, hundreds_of_allocations_stay_open_from_turn_to_turn) {
     }
   EXPECT_EQ(driver_function<unsigned long (*)()>("fake_cuda_opens")(), 300u);
   EXPECT_TRUE(said.empty()) << said[0];
+}
+
+TEST(CudaSharesOfOthers, one_more_than_stay_open_is_opened_again_which_is_said_once) {
+  constexpr int count = static_cast<int>(most_shares_kept) + 1;
+  const Sharer one(count);
+  load_driver();
+  std::vector<std::string> said;
+  const auto runtime = make_cuda_runtime([&](const std::string& text) { said.push_back(text); });
+  ASSERT_TRUE(runtime->begin().ok());
+  const std::vector<DeviceShare::Facts> all = one.shares();
+  ASSERT_EQ(all.size(), static_cast<std::size_t>(count));
+  for (int turn = 0; turn < 2; ++turn) {
+    for (const DeviceShare::Facts& facts : all) ASSERT_TRUE(runtime->open_share(0, {facts, {}}).has_value());
+    EXPECT_EQ(said.size(), static_cast<std::size_t>(turn));
+  }
+  EXPECT_NE(said[0].find("more than 2048 allocations of GPU memory"), std::string::npos) << said[0];
 }
 
 TEST_F(CudaShares, pieces_of_another_process_are_opened_with_descriptors_and_found_again_without) {

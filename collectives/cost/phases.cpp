@@ -33,7 +33,7 @@ bool goes_by_number(Collective collective, Algorithm algorithm) {
 }  // namespace
 
 /// The two further rounds where n is no power of two.
-void PricedWorld::fold(Phases& phases) const {
+void PricedWorld::pair_extra_ranks(Phases& phases) const {
   if (std::has_single_bit(static_cast<std::uint64_t>(n))) return;
   for (const bool reduced : {true, false}) {
     phases.list.push_back(round(S, 1, reduced));
@@ -136,7 +136,7 @@ Phases PricedWorld::allreduce(Algorithm algorithm) const {
         phases.list.push_back(exchange(S, distance, true));
         phases.list.back().aside = S;
       }
-      fold(phases);
+      pair_extra_ranks(phases);
       break;
     case Algorithm::direct_one_shot:
       phases.list = {everybody(S, static_cast<std::uint64_t>(n - 1) * S)};
@@ -167,7 +167,7 @@ Phases PricedWorld::allreduce(Algorithm algorithm) const {
       for (const bool reduces : {true, false})
         for (std::int64_t distance = 1; distance < 1LL << log2_down(n); distance *= 2)
           phases.list.push_back(exchange(share(2 * distance), distance, reduces));
-      fold(phases);
+      pair_extra_ranks(phases);
       break;
     case Algorithm::circulant: {
       phases = reduce_scatter(algorithm, true);
@@ -226,7 +226,10 @@ Phases PricedWorld::barrier(Algorithm algorithm) const {
   return phases;
 }
 
-Phases phases_of(Collective collective, Algorithm algorithm, std::uint64_t bytes, const WorldShape& shape) {
+Phases phases_of(Collective collective, Algorithm algorithm, std::uint64_t bytes, const WorldShape& placed) {
+  // A fold goes from run to run of neighbours by number; dealt to nodes in turn each rank is a run.
+  const bool alone = algorithm == Algorithm::fold && placed.order != RankOrder::by_node;
+  const WorldShape shape = alone ? WorldShape{placed.ranks, placed.ranks, 1, 1} : placed;
   const PricedWorld world(bytes, shape, goes_by_number(collective, algorithm));
   switch (collective) {
     case Collective::allreduce:

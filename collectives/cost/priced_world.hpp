@@ -110,7 +110,7 @@ class PricedWorld {
   }
   void tree(Phases& phases, std::uint64_t message, std::int64_t trees, bool reduces) const;
   void up_and_down(Phases& phases, std::uint64_t message, std::int64_t trees) const;
-  void fold(Phases& phases) const;
+  void pair_extra_ranks(Phases& phases) const;
 
   std::uint64_t S;
   std::int64_t n, N, L, least;

@@ -1,7 +1,6 @@
 #include "runtime/startup/startup.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>

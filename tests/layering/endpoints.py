@@ -13,7 +13,7 @@ OF_ONE_CARD = "asked of each card's endpoint when it is opened, before it is a p
 LEFT_OUT = {
     "transports/forwarding_endpoint.hpp": {},
     "transports/joint/joint_endpoint.cpp": {"link_facts": OF_ONE_CARD},
-    "transports/rails/rails_state.hpp": {
+    "transports/rails/rails_endpoint.hpp": {
         "link_facts": OF_ONE_CARD,
         **dict.fromkeys(("write_ahead", "post_written", "post_cold_recv", "post_borrowing_recv", "give_back", "takes_tickets",
                          "post_ticket", "post_recv_or_ticket", "refuse", "hand_over", "take_over", "memory", "mapped_memory",

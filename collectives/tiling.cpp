@@ -54,10 +54,11 @@ bool is_made_by_parts(Collective collective, std::string_view algorithm, int ran
          (algorithm == "direct_two_shot" || (ranks == 2 && (algorithm == "ring" || algorithm == "halving_doubling")));
 }
 
-// What a rank gets from all others stays in scratch memory until it has all of it, as it is added in their order.
+// What a rank gets from all others, or from those of its node, stays in scratch memory until it has all of it, as it is
+// added in their order.
 bool keeps_all_messages(Collective collective, std::string_view algorithm) {
-  return reduces(collective) &&
-         (algorithm == "direct_one_shot" || algorithm == "direct_two_shot" || algorithm == "star");
+  return reduces(collective) && (algorithm == "direct_one_shot" || algorithm == "direct_two_shot" ||
+                                 algorithm == "fold" || algorithm == "star");
 }
 
 TilingRules rules_by_size(const TilingRules& rules, Collective collective, std::string_view algorithm, int ranks,
@@ -119,7 +120,10 @@ TilingRules rules_between_gpus(TilingRules rules) {
 TilingRules for_kept_messages(TilingRules rules, Collective collective, std::string_view algorithm, int ranks) {
   if (!keeps_all_messages(collective, algorithm)) return rules;
   constexpr std::size_t smallest = 64;  // as FABRING_SEGMENT_BYTES
-  const std::size_t fits = std::max(rules.scratch_bytes / (2 * static_cast<std::size_t>(ranks)), smallest);
+  // A fold keeps besides what came from the node before.
+  const auto kept =
+      static_cast<std::size_t>(ranks) + (algorithm == "fold" ? static_cast<std::size_t>(ranks + 1) / 2 : 0);
+  const std::size_t fits = std::max(rules.scratch_bytes / (2 * kept), smallest);
   rules.segment_bytes = std::min(rules.segment_bytes, fits);
   rules.smallest_bytes = std::min(rules.smallest_bytes, rules.segment_bytes);
   return rules;

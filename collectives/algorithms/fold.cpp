@@ -4,6 +4,7 @@
 // up, and what is made of it once down again; bits do not depend on where ranks are. docs/algorithms.md has the
 // picture.
 
+#include <algorithm>
 #include <span>
 #include <vector>
 
@@ -141,17 +142,20 @@ void reduce_scatter_by_fold(PlanBuilder& plan, const PlanRequest& request) {
         const std::size_t place =
             static_cast<std::size_t>(std::ranges::find(carriers.node(home), rank) - carriers.node(home).begin());
         const Rank previous = carriers.carrier(own - 1, home, place);
+        const Block before = all.size() == 1 && stays ? plan.output(block) : plan.scratch(block);
         if (all.size() == 1) {
-          sum = stays ? plan.output(block) : plan.scratch(block);
-          plan.recv_reduce(previous, sum, all[0], /*incoming_first=*/true);
+          plan.recv_reduce(previous, before, all[0], /*incoming_first=*/true);
+          all[0] = before;
         } else {
-          const Block before = plan.scratch(block);
           plan.recv(previous, before);
           all.insert(all.begin(), before);
         }
+        sum = before;
       }
       if (all.size() > 1) {
-        sum = stays ? plan.output(block) : plan.scratch(block);
+        // Where an operand was, in scratch: a rank that carries many blocks needs no more for their sums.
+        const auto area = std::ranges::find(all, Space::scratch, &Block::space);
+        sum = stays ? plan.output(block) : *area;
         plan.reduce(sum, all);
       }
       if (own < last) return plan.send(next, sum);

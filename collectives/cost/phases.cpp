@@ -81,6 +81,8 @@ Phases PricedWorld::reduce_scatter(Algorithm algorithm, bool reduces) const {
           {0, N - 1, share(n), N, carried * share(n), N > 1 ? S : 0, least},
           {N > 1 ? 0 : 1, N > 1 ? 1 : 0, share(n), N > 1 ? N - 1 : 0, 0, static_cast<std::uint64_t>(n - L) * share(n),
            least}};
+      phases.list[1].round_bytes = N > 1 ? S : 0;
+      phases.list[1].flows_apart = true;
       break;
     }
     case Algorithm::circulant:
@@ -153,6 +155,11 @@ Phases PricedWorld::allreduce(Algorithm algorithm) const {
                      {0, N - 1, share(least), 1, share(least), N > 1 ? S : 0, least},
                      {0, N - 1, share(least), 1, 0, N > 1 ? S : 0, least},
                      {L > 1 ? 1 : 0, 0, share(L), L - 1, 0, 0, 1}};
+      // A node sends all of it in the one round in which its turn comes.
+      for (Phase* phase : {&phases.list[1], &phases.list[2]}) {
+        phase->round_bytes = N > 1 ? S : 0;
+        phase->flows_apart = true;
+      }
       break;
     case Algorithm::binomial:
       up_and_down(phases, S, 1);

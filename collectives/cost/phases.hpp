@@ -29,6 +29,8 @@ struct Phase {
   bool all_busy = false;
   /// What the busiest node sends in one round between nodes; 0: an even share of node_bytes.
   std::uint64_t round_bytes = 0;
+  /// Each flow goes on to the next round by itself, while the others of its node still wait for the card.
+  bool flows_apart = false;
   /// A rank waits for another than the one that waits for it.
   bool rotating = false;
   bool fenced = false;     ///< nobody sends for a round before it has received in the one before, whatever it sends

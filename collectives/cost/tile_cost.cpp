@@ -153,7 +153,8 @@ void TilePrices::add_rounds(TileCost& cost, const Round& round, std::int64_t rou
   const std::int64_t own = rounds_of_a_rank == 0 ? rounds : std::min(rounds, rounds_of_a_rank);
   const Nanoseconds wire = on_the_wire(round);
   const Nanoseconds queued = duration(round, wire);
-  const Nanoseconds apart = std::min(queued, std::max(duration(round, own_wire(round)), wire));
+  const Nanoseconds alone = duration(round, own_wire(round));
+  const Nanoseconds apart = std::min(queued, round.phase.flows_apart ? alone : std::max(alone, wire));
   cost.through = plus(cost.through, times(rounds, apart));
   cost.queue = std::max(cost.queue, queued - apart);
   cost.work = plus(cost.work, work_of_a_rank(round, own));
@@ -280,11 +281,13 @@ Nanoseconds TilePrices::on_the_wire(const Round& round) const {
   return std::max({round.lane, card_time(bytes, phase.flows), on_one_card(bytes, phase)});
 }
 
-/// Of a rank's own message, where those of several ranks of a node share the cards.
+/// Of a rank's own messages, where those of several ranks of a node share the cards.
 Nanoseconds TilePrices::own_wire(const Round& round) const {
   const Nanoseconds wire = on_the_wire(round);
   if (round.inside || round.taking_turns || round.phase.fenced || round.phase.flows <= 1) return wire;
-  return std::min(wire, std::max(round.lane, transfer_ns(round.phase.bytes, machine_.nic_bytes_per_second)));
+  const std::uint64_t bytes =
+      round.phase.bytes * static_cast<std::uint64_t>(std::max<std::int64_t>(round.phase.messages, 1));
+  return std::min(wire, std::max(round.lane, transfer_ns(bytes, machine_.nic_bytes_per_second)));
 }
 
 Nanoseconds TilePrices::card_time(std::uint64_t bytes, std::int64_t flows) const {

@@ -16,7 +16,8 @@ Transfer::Transfer(Endpoint& endpoint, Rank self, int world_size, TransferListen
       self_(self),
       listener_(listener),
       fast_messages_(endpoint.fast_messages()),
-      fast_(static_cast<std::size_t>(world_size)) {
+      fast_(static_cast<std::size_t>(world_size)),
+      lent_fronts_(static_cast<std::size_t>(world_size)) {
   for (Rank rank = 0; rank < world_size; ++rank) {
     const bool lands = rank != self && (fast_messages_ == nullptr || fast_messages_->fast_peer(rank) == nullptr);
     peers_.push_back(std::make_unique<Peer>(lands ? parcels_.landings : LandingRules()));

@@ -102,7 +102,7 @@ class Transfer {
   void answer_fast(Rank peer, const Record& record);
   /// What was read of the payload that is there now is what the peer sent. False: it took it back, and is lost; what
   /// was made of it must not be used.
-  bool is_intact(Rank peer) { return !front_is_lent_ || fast_peer(peer).is_intact(); }
+  bool is_intact(Rank peer) { return !lent_front(peer) || fast_peer(peer).is_intact(); }
   // Records with a payload that is too long for a parcel, to who keeps landings.
   bool keeps_landings() const { return parcels_.landings.count > 0; }
   bool lands(Rank peer, std::size_t bytes) const {
@@ -226,6 +226,7 @@ class Transfer {
   std::size_t take_fast(Rank rank);
   std::size_t take_parcels(Rank rank);
   bool flush_waiting(Rank rank, Peer& peer);
+  std::uint8_t& lent_front(Rank rank) { return lent_fronts_[static_cast<std::size_t>(rank)]; }
 
   Endpoint& endpoint_;
   const ParcelRules parcels_;
@@ -234,8 +235,9 @@ class Transfer {
   FastMessages* const fast_messages_;
   std::vector<FastPeer*> fast_;  // by rank; null: not reached by fast messages
   std::vector<Rank> fast_peers_;
-  bool to_deliver_ = false;     // fast messages were put
-  bool front_is_lent_ = false;  // of the fast record that front_fast() gave last
+  std::vector<std::uint8_t> lent_fronts_;  // by rank: the fast record that front_fast() gave last is lent. Of each
+                                           // rank, as what is kept of others is used while this one's is looked at
+  bool to_deliver_ = false;                // fast messages were put
   std::vector<std::unique_ptr<Peer>> peers_;
   std::vector<Rank> busy_;     // peers with something to flush
   std::vector<Rank> arrived_;  // peers with records that came and were not used

@@ -81,8 +81,7 @@ std::byte* Transfer::answer_place(Rank rank) {
 
 void Transfer::answer_fast(Rank rank, const Record& record) {
   fast_peer(rank).answer(fast_head(record), record.bytes);
-  loans_ += front_is_lent_ ? 1 : 0;
-  front_is_lent_ = false;
+  loans_ += std::exchange(lent_front(rank), 0);
   to_deliver_ = true;
   payload_sent_ += record.bytes;
   payload_received_ += record.bytes;
@@ -100,7 +99,7 @@ bool Transfer::flush_waiting(Rank rank, Peer& peer) {
 
 bool Transfer::front_fast(Rank rank, FastMessage& message) {
   if (peers_[rank]->lost || !fast_peer(rank).front(message)) return false;
-  front_is_lent_ = message.lent;
+  lent_front(rank) = message.lent ? 1 : 0;
   return true;
 }
 
@@ -135,7 +134,6 @@ bool Transfer::front(Rank rank, Record& record, std::span<const std::byte>& payl
 bool Transfer::look_if_due() { return !(once_a_turn_ && looked_) && look() > 0; }
 
 bool Transfer::front_of_parcel(Rank rank, Record& record, std::span<const std::byte>& payload) {
-  front_is_lent_ = false;
   Peer& peer = *peers_[rank];
   if (peer.arrived.empty()) return false;
   const Peer::Arrived& parcel = peer.arrived.front();
@@ -167,7 +165,7 @@ bool Transfer::front_of_parcel(Rank rank, Record& record, std::span<const std::b
 void Transfer::pop(Rank rank, std::size_t payload_bytes) {
   payload_received_ += payload_bytes;
   if (!is_fast(rank)) return pop_of_parcel(rank, payload_bytes);
-  if (std::exchange(front_is_lent_, false)) ++loans_;
+  loans_ += std::exchange(lent_front(rank), 0);
   fast_peer(rank).pop();
 }
 
@@ -189,7 +187,7 @@ void Transfer::take(Rank rank, const Record& record, std::span<const std::byte> 
   const std::size_t bytes = payload.size();
   listener_.on_record(rank, record, payload);
   if (!peers_[rank]->lost) pop(rank, bytes);
-  front_is_lent_ = false;
+  lent_front(rank) = 0;
 }
 
 std::size_t Transfer::take_fast(Rank rank) {

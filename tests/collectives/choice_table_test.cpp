@@ -100,13 +100,18 @@ TEST(ChoiceTable, EveryChoiceCanBeBuilt) {
         machine.cores = cores;
         const ChoiceTable made = ChoiceTable::make(shape_of(node_of), machine);
         for (int c = 0; c < collective_count; ++c) {
-          for (int v = 0; v < 8; ++v) {
-            const Constraints constraints{(v & 1) != 0, (v & 2) != 0, (v & 4) != 0};
+          for (int v = 0; v < 16; ++v) {
+            const Constraints constraints{.ordered = (v & 1) != 0,
+                                          .reproducible = (v & 2) != 0,
+                                          .rounds_once = (v & 4) != 0,
+                                          .unequal_blocks = (v & 8) != 0};
             std::optional<Algorithm> last;
             for (std::uint64_t bytes = 1; bytes < 1024 * mebi; bytes *= 2) {
               const Chosen found = choose(made, static_cast<Collective>(c), bytes, constraints);
               if (found.reason == ChoiceReason::nothing_fits || found.algorithm == last) continue;
               last = found.algorithm;
+              EXPECT_FALSE(constraints.unequal_blocks &&
+                           needs_equal_blocks(static_cast<Collective>(c), found.algorithm));
               PlanRequest request;
               request.algorithm = found.algorithm;
               request.collective = static_cast<Collective>(c);

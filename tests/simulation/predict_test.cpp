@@ -33,15 +33,18 @@ TEST(ShapeOf, TellsRanksThatAreTogetherFromThoseThatWereDealtOut) {
 }
 
 /// What the choice takes of the best there is, by simulation of all.
-double chosen_of_best(const std::vector<int>& node_of, const Machine& machine, std::uint64_t bytes) {
+double chosen_of_best(const std::vector<int>& node_of, const Machine& machine, std::uint64_t bytes,
+                      const Constraints& constraints = {}) {
   std::map<Algorithm, Nanoseconds> times;
   Nanoseconds best = longest_time;
   for (const Algorithm each : all_algorithms()) {
     if (each == Algorithm::star || !has_algorithm(Collective::allreduce, each)) continue;
+    if (constraints.reproducible && !is_reproducible(Collective::allreduce, each)) continue;
+    if (!constraints.reproducible && each == Algorithm::fold) continue;  // never chosen
     const auto plans = test::schedule(each, node_of, options_for(machine));
     best = std::min(best, times[each] = test::outcome(plans, machine, {.bytes = bytes}).time_ns);
   }
-  const Candidate chosen = candidates(Collective::allreduce, bytes, shape_of(node_of), machine).front();
+  const Candidate chosen = candidates(Collective::allreduce, bytes, shape_of(node_of), machine, constraints).front();
   return static_cast<double>(times[chosen.algorithm]) / static_cast<double>(best);
 }
 
@@ -75,6 +78,16 @@ TEST(Predict, ChoosesForFullNodes) {
     }
   }
   EXPECT_LT(std::exp(logarithms / chosen), 1.03);
+}
+
+// From node to node, or all inputs of an element to one rank: which is faster depends on how many nodes there are.
+TEST(Predict, ChoosesAmongFoldsForFewAndForManyNodes) {
+  for (const std::string_view machine_name : {"10g", "efa-400"}) {
+    const Machine machine = *find_machine(machine_name);
+    for (const int nodes : {2, 8, 32, 48})
+      EXPECT_LE(chosen_of_best(equal_nodes(nodes, 8), machine, 64 << 20, {.reproducible = true}), 1.3)
+          << nodes << " nodes, " << machine.name;
+  }
 }
 
 TEST(TransferTime, RoundsUpAndNeverOverflows) {

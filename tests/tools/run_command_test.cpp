@@ -252,10 +252,11 @@ TEST(Run, AJobWhoseOutputNobodyReadsEndsAtASignal) {
 }
 
 TEST(Run, ASecondSignalKillsAlsoWhileNobodyReadsTheOutput) {
-  Program program({"run", "-n", "2", "--", "sh", "-c",
-                   "trap 'echo ignored >&2' INT; " + much + "echo ready >&2; while :; do sleep 0.01; done"});
+  Program program(
+      {"run", "-n", "2", "--", "sh", "-c",
+       "trap 'echo ignored >&2' INT; " + much + "echo ready $FABRING_RANK >&2; while :; do sleep 0.01; done"});
   program.leave_output_unread();
-  ASSERT_TRUE(program.wait_for_errors("ready"));
+  ASSERT_TRUE(program.wait_for_errors("ready 0") && program.wait_for_errors("ready 1"));  // both have their trap
   program.signal(SIGINT);
   ASSERT_TRUE(program.wait_for_errors("ignored"));
   program.signal(SIGINT);

@@ -36,21 +36,31 @@ with tempfile.TemporaryDirectory() as folder:
         if ended.returncode != 0 or calls != calls_of:
             sys.exit(f"{script} dev: ended with {ended.returncode}, called {calls}: {ended.stderr}")
 
-# A test that was skipped fails `ci`, and nothing else. In a tree of its own, as setup.sh would fetch PyTorch.
+# A test that was skipped fails `ci` where the machine could have run it, and nothing else. In a tree of its own, as setup.sh would
+# fetch PyTorch.
+HOSTS = """class NotPossible(Exception): pass
+def check_possible():
+    if {lacks}: raise NotPossible("needs root")
+"""
 with tempfile.TemporaryDirectory() as folder:
     root, made = pathlib.Path(folder), pathlib.Path(folder) / "made"
     for file in ("tools/test.sh", "tests/tools/skips.py"):
         (root / file).parent.mkdir(parents=True)
         shutil.copy(tools.parent / file, root / file)
     made.mkdir()
+    (root / "tests/process").mkdir()
     skip = "The following tests did not run:\\n\\t 1 - process: several hosts (Skipped)\\n"
-    for name, does in (("tools/setup.sh", "true"), ("cmake", "true"), ("ctest", 'printf "$SAID"; exit $CODE')):
+    for name, does in (("tools/setup.sh", "true"), ("cmake", "true"), ("ctest", 'printf "$SAID"; exit $CODE'), ("setpriv", "true")):
         (root / name).write_text(f"#!/bin/sh\n{does}\n")
         (root / name).chmod(0o755)
-    for preset, said, code, wanted in (("ci", "", 0, 0), ("ci", skip, 0, 1), ("ci", "", 8, 8), ("dev", skip, 0, 0), ("dev", "", 8, 8)):
-        environment = {**os.environ, "PATH": f"{root}:{os.environ['PATH']}", "TMPDIR": str(made), "SAID": said, "CODE": str(code)}
+    cases = [("ci", "", 0, 0), ("ci", skip, 0, 1), ("ci", skip, 0, 0), ("ci", "", 8, 8), ("dev", skip, 0, 0), ("dev", "", 8, 8)]
+    for number, (preset, said, code, wanted) in enumerate(cases):
+        lacks = number == 2
+        (root / "tests/process/hosts.py").write_text(HOSTS.format(lacks=lacks))
+        environment = {**os.environ, "PATH": f"{root}:{os.environ['PATH']}", "TMPDIR": str(made), "SAID": said, "CODE": str(code),
+                       "PYTHONDONTWRITEBYTECODE": "1"}
         ended = subprocess.run([root / "tools/test.sh", preset], env=environment, timeout=60, capture_output=True, text=True)
-        if ended.returncode != wanted or ("several hosts" in ended.stderr) != (wanted == 1) or list(made.iterdir()):
+        if ended.returncode != wanted or ("several hosts" in ended.stderr) != (wanted == 1 or lacks) or list(made.iterdir()):
             sys.exit(f"test.sh {preset}, of which ctest said '{said}' and ended with {code}: ended with {ended.returncode}, left "
                      f"{list(made.iterdir())}, said: {ended.stderr}")
 

@@ -10,6 +10,8 @@ import sys
 # What a host, a kernel or a build need not have, and transports do not all do. Network namespaces, root and setpriv are
 # not among them: hosts, cards, links and limits are tried by nothing else.
 ALLOWED = {
+    r"By/FarBlocks\..*": "no address space of several GiB",
+    r"FileLimit\..*": "a hard limit on open files below what the test needs",
     r"\w+/Conformance\.(AForkedChildHidesNoEndFromAPeer|ARankOfAnotherJobIsRefusedAndDoesNoHarm|"
     r"SilentAndTalkingStrangersAreTurnedAwayAndCounted)/.*": "the transport has no listener, or notices no end, by itself",
     r"CudaQueue\..*|CudaShares\.kernels_.*": "no CUDA compiler, so no kernels",

@@ -20,7 +20,7 @@ void LockedMemory::hold(RegistrationHandle registration, std::size_t passing) {
 
 void LockedMemory::reset() {
   registration_.reset();  // first: who still sees it counted tries once more
-  passing_of_all -= std::exchange(passing_, 0);
+  if (passing_ != 0) passing_of_all -= std::exchange(passing_, 0);
 }
 
 std::size_t LockedMemory::passing_bytes() { return passing_of_all; }

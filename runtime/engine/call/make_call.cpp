@@ -299,7 +299,7 @@ Constraints constraints_of(const Call& call, const Config& config) {
   // Nothing is rounded of whole numbers: any order gives the same bits.
   const bool exact = !is_floating_point(call.type) && call.op != ReduceOp::avg && call.op != ReduceOp::user;
   constraints.reproducible = reduces(call.collective) && config.reproducible && !exact;
-  constraints.rounds_once = constraints.reproducible && size_of(call.type) < 4;
+  constraints.rounds_once = constraints.reproducible && size_of(call.carried()) < 4;
   constraints.unequal_blocks = !call.counts.empty();
   return constraints;
 }

@@ -4,6 +4,9 @@
 
 #include <gmock/gmock.h>
 
+#include "fabring/config.hpp"
+#include "runtime/engine/call/make_call.hpp"
+
 namespace fabring {
 namespace {
 
@@ -52,6 +55,23 @@ TEST(Signature, is_described_also_when_a_peer_made_it_up) {
   Call call;
   call.count = 7;
   EXPECT_EQ(call.describe(), "allreduce(7 x float32, sum, ring)");
+}
+
+TEST(Constraints, of_reproducible_calls_are_those_of_the_type_that_travels) {
+  Config config;
+  config.reproducible = true;
+  Call call;
+  call.collective = Collective::allreduce;
+  call.type = DataType::float32;
+  EXPECT_TRUE(constraints_of(call, config).reproducible);
+  EXPECT_FALSE(constraints_of(call, config).rounds_once);
+  call.wire_type = DataType::bfloat16;  // which each step of a fold would round to
+  EXPECT_TRUE(constraints_of(call, config).rounds_once);
+  call.wire_type.reset();
+  call.type = DataType::float8_e4m3;
+  EXPECT_TRUE(constraints_of(call, config).rounds_once);
+  call.type = DataType::int64;
+  EXPECT_FALSE(constraints_of(call, config).reproducible) << "nothing is rounded";
 }
 
 }  // namespace

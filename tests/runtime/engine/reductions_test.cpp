@@ -112,8 +112,8 @@ TEST_P(Reproducible, results_are_one_fold_in_the_order_of_the_ranks_however_they
       for (const std::uint64_t seed : seeds(4, 1)) {
         SimWorldOptions options = as_chosen(ranks, seed);
         options.reproducible = true;
-        if (seed % 2 == 1) options.algorithm = Algorithm::fold;  // which types of two bytes and one must not take
         SimRanks run(options);
+        if (seed % 2 == 1 && size_of(type) >= 4) run.algorithm = Algorithm::fold;  // which smaller types do not take
         std::vector<Bytes> out(n, Bytes(bytes * n));
         run([&](Rank r) { return Operation::allreduce(in[r].data(), out[r].data(), count * n, type, op); });
         for (const Bytes& result : out) ASSERT_EQ(result, expected) << name(op) << "\n" << run.world.replay();

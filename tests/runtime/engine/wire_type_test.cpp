@@ -101,7 +101,7 @@ int rounded_up_log2(int n) { return std::bit_width(static_cast<unsigned>(n) - 1)
 
 /// How often an input and what it becomes a part of are rounded, at most.
 int roundings_of(Algorithm algorithm, int ranks) {
-  if (is_reproducible(Collective::allreduce, algorithm)) return 2;
+  if (rounds_once(Collective::allreduce, algorithm)) return 2;
   switch (algorithm) {
     case Algorithm::circulant:
     case Algorithm::recursive_doubling:

@@ -40,10 +40,12 @@ TEST(Run, GivesEachRankItsNumberAndAllTheSameMeetingPoint) {
 }
 
 TEST(Run, WhatALauncherAroundItNamedItIsNoRanks) {
-  const auto result = run({"run", "-n", "1", "--", "sh", "-c",
-                           "echo ${RANK-none} ${MASTER_PORT-none} ${TORCHELASTIC_RUN_ID-none} ${GROUP_ID-none}"},
-                          {{"RANK", "3"}, {"MASTER_PORT", "29500"}, {"TORCHELASTIC_RUN_ID", "x"}, {"GROUP_ID", "7"}});
-  EXPECT_EQ(result.out, "none none none 7\n") << "the last is the program's own";
+  const auto result =
+      run({"run", "-n", "1", "--", "sh", "-c",
+           "echo ${RANK-none} ${MASTER_PORT-none} ${TORCHELASTIC_RUN_ID-none} ${GROUP_ID-none} $_FABRING_RUN"},
+          {{"RANK", "3"}, {"MASTER_PORT", "29500"}, {"TORCHELASTIC_RUN_ID", "x"}, {"GROUP_ID", "7"}});
+  EXPECT_EQ(result.out, "none none none 7 1\n")
+      << "the fourth is the program's own, the last says that they were removed";
 }
 
 TEST(Run, TwoJobsDifferInPortAndName) {

@@ -106,6 +106,17 @@ def test_fabring_run_below_a_torchrun_says_who_its_ranks_are():
     assert started.returncode == 0 and "2 ranks" in started.stdout, started.stdout + started.stderr
 
 
+@pytest.mark.parametrize("further, rank", [({}, "1"), ({"_FABRING_RUN": "1"}, "0"), ({"TORCHELASTIC_RUN_ID": "x"}, "0")])
+def test_a_rank_named_by_hand_is_that_also_where_a_launcher_named_the_pod(further, rank):
+    """Not so what a launcher below `fabring run` has named, or a torchrun."""
+    known = {name: value for name, value in os.environ.items() if name not in ("_FABRING_RUN", "TORCHELASTIC_RUN_ID")}
+    started = subprocess.run(
+        [sys.executable, "-c", "import os, fabring.torch; print(os.environ['RANK'], os.environ['WORLD_SIZE'])"],
+        env={**known, "RANK": "0", "WORLD_SIZE": "1", "FABRING_RANK": "1", "FABRING_WORLD_SIZE": "2", **further},
+        capture_output=True, text=True, timeout=120)
+    assert started.stdout == ("1 2\n" if rank == "1" else "0 1\n"), started.stdout + started.stderr
+
+
 def test_nobody_warns_while_rank_0_is_late():
     started = fabring_run(2, "late.py")
     assert started.returncode == 0 and started.stdout.count("in time") == 2, started.stdout + started.stderr

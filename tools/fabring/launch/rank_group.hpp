@@ -36,7 +36,8 @@ struct RankPlace {
 /// FABRING_HOST_ID of a rank where `ranks` pretend to be on `nodes`: blocks of ranks, alike but for one.
 std::string pretended_node(int rank, int ranks, int nodes);
 
-/// Names the rank, and removes what a launcher around this one has named it in torchrun's words.
+/// Names the rank, removes what a launcher around this one has named it in torchrun's words, and leaves a mark that
+/// this was done.
 void set_place(const RankPlace& place, Environment& environment);
 
 class RankGroup {

@@ -69,8 +69,11 @@ def _register() -> None:
 
 
 def _take_launcher() -> None:
-    """`fabring run` names ranks in its own words; env:// knows torchrun's. It removes those of a launcher around it, so what
-    there is of them was set further in, by a torchrun or a program that starts its own workers, and counts."""
+    """`fabring run` names ranks in its own words; env:// knows torchrun's. It removes those of a launcher around it and leaves a
+    mark, so what there is of them then was set further in, by a torchrun or a program that starts its own workers, and counts.
+    Without the mark FABRING_RANK was set by hand, and wins."""
+    named_further_in = "_FABRING_RUN" in os.environ or "TORCHELASTIC_RUN_ID" in os.environ
+    ours_win = {"FABRING_RANK", "FABRING_WORLD_SIZE"} <= os.environ.keys() and not named_further_in
     for theirs, ours in (
         ("RANK", "FABRING_RANK"),
         ("WORLD_SIZE", "FABRING_WORLD_SIZE"),
@@ -78,8 +81,8 @@ def _take_launcher() -> None:
         ("MASTER_ADDR", "FABRING_MASTER_ADDR"),
         ("MASTER_PORT", "FABRING_MASTER_PORT"),
     ):
-        if ours in os.environ:
-            os.environ.setdefault(theirs, os.environ[ours])
+        if ours in os.environ and (ours_win or theirs not in os.environ):
+            os.environ[theirs] = os.environ[ours]
 
 
 def _leave() -> None:

@@ -105,17 +105,18 @@ def schedulers():
 
 
 def wrapped_again():
-    """In the middle of training, around a new optimizer or around the one before: the gradients are reduced once."""
-    for keep in (False, True):
+    """In the middle of training, around a new optimizer, around the one before or around what was made of it: the gradients are
+    reduced once."""
+    for around in ("new", "before", "distributed"):
         model, alike = copy.deepcopy(MODEL), copy.deepcopy(MODEL)
         plain = torch.optim.SGD(alike.parameters(), lr=0.2, momentum=0.9)
         optimizer = inner = torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9)
         for step, x in enumerate(DATA):
             if step % 2 == 0:
-                if step and not keep:
+                if step and around == "new":
                     plain = torch.optim.SGD(alike.parameters(), lr=0.2, momentum=0.9)
                     inner = torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9)
-                optimizer = hvd.DistributedOptimizer(inner, op=hvd.Sum)
+                optimizer = hvd.DistributedOptimizer(optimizer if around == "distributed" else inner, op=hvd.Sum)
             optimizer.zero_grad()
             plain.zero_grad()
             loss_of(model, x[mine]).backward()

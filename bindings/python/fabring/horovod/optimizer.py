@@ -141,7 +141,7 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Ite
     process_set.check_set_up()  # of one that is not nobody could say whether this rank is in it: nothing would be reduced
     named = _named(optimizer, named_parameters)
     terms = {"op": op, "prescale_factor": 1.0 / gradient_predivide_factor, "postscale_factor": gradient_predivide_factor}
-    kind = type(type(optimizer).__name__, (_Distributed, type(optimizer)), {})
+    kind = type(type(optimizer).__name__, (_Distributed, _plain(type(optimizer))), {})
     made = kind.__new__(kind)
     watched = optimizer.__dict__.get("step")
     made.__dict__ = optimizer.__dict__
@@ -152,6 +152,12 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Ite
     made._set_up(named, compression, backward_passes_per_step, terms, groups if groups is not None else num_groups or None,
                  sparse_as_dense, process_set)
     return made
+
+
+def _plain(kind: type) -> type:
+    """The class that was wrapped, of what DistributedOptimizer has given; others as they are."""
+    ancestry = kind.__mro__
+    return ancestry[ancestry.index(_Distributed) + 1] if _Distributed in ancestry else kind
 
 
 def _let_schedulers_watch(made: torch.optim.Optimizer, watched: Any) -> None:

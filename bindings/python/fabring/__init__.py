@@ -41,7 +41,7 @@ _parents_identity: dict[str, str] = {}
 def _forget() -> None:
     """In a child of fork(), which is no rank until it calls init() itself."""
     global _engine, _parents_identity
-    if _engine is not None:
+    if _engine is not None and _open() is not None:
         _of_parents.append(_engine)
         _parents_identity = _identity
         _engine = None

@@ -18,14 +18,16 @@ from fabring.horovod.place import Place, place_of
 from fabring.horovod.process_set import ProcessSet, global_process_set
 
 _sets: dict[int, ProcessSet] = {}
+_engine: fabring.Engine | None = None  # of the last init(); the program may have closed it
 _place: Place | None = None  # also in a child of fork(), which asks for it as a data loader's worker and is no rank
 _next_id = 0
 
 
 def init(comm: Sequence[int] | None = None, process_sets: Sequence[ProcessSet] | str | None = None) -> None:
     """Meets the other ranks, as fabring.init() does; without a launcher this process is the only rank. Called again it does
-    nothing. process_sets="dynamic" promises nothing: add_process_set() may always be called."""
-    global _next_id, _place
+    nothing, unless the program has closed the engine itself: then it meets them anew. process_sets="dynamic" promises nothing:
+    add_process_set() may always be called."""
+    global _engine, _next_id, _place
     if comm is not None:
         raise InvalidArgumentError("init(comm=...): start the job with these ranks only, or use process_sets")
     if isinstance(process_sets, str):
@@ -35,7 +37,9 @@ def init(comm: Sequence[int] | None = None, process_sets: Sequence[ProcessSet] |
         process_sets = None
     if is_initialized():
         return
+    shutdown()  # of what is left where the program has closed the engine
     world = _meet()
+    _engine = fabring.engine()
     ending.call_in_process(_end)
     agreed.agree(world)
     if world.rank == 0 and timeline.active is None:
@@ -66,9 +70,9 @@ def _end() -> None:
 
 
 def shutdown() -> None:
-    """Leaves the job."""
+    """Leaves the job. An engine that the program made after it had closed the one of init() is not ended: it is the program's."""
     global _place
-    if not is_initialized():
+    if global_process_set.process_set_id is None:
         return
     ended = [one._negotiation for one in _sets.values() if one._negotiation is not None]
     for one in _sets.values():
@@ -78,7 +82,8 @@ def shutdown() -> None:
     for negotiation in ended:
         negotiation.close()
     timeline.end()
-    fabring.shutdown()  # a thread in the middle of a round comes back with an error
+    if _open():
+        fabring.shutdown()  # a thread in the middle of a round comes back with an error
     for negotiation in ended:
         negotiation.await_end()
 
@@ -94,8 +99,12 @@ def _forget() -> None:
 os.register_at_fork(after_in_child=_forget)
 
 
+def _open() -> bool:
+    return _engine is not None and not _engine.closed
+
+
 def is_initialized() -> bool:
-    return global_process_set.process_set_id is not None
+    return global_process_set.process_set_id is not None and _open()
 
 
 def _world() -> fabring.Communicator:
@@ -105,7 +114,7 @@ def _world() -> fabring.Communicator:
 
 
 def _asked() -> Place:
-    if _place is None:
+    if _place is None or not _open():
         raise InvalidArgumentError("call fabring.horovod.init() first")
     return _place
 

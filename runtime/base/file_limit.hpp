@@ -2,6 +2,7 @@
 // FileClaim: how many files an endpoint may come to have open, so that the process is allowed to. The soft limit of
 // many systems is 1024, which a rank of a large job exceeds by its sockets alone; the hard one is far above.
 
+#include <cerrno>
 #include <cstddef>
 
 #include "fabring/status.hpp"
@@ -15,6 +16,15 @@ inline constexpr std::size_t files_besides = 256;
 /// of the process is a guess, and a program may have thousands of files. No error where the two are equal: the second
 /// try has it.
 void raise_file_limit();
+
+/// What `open` answers, a descriptor or -1 with errno; EMFILE: the hard limit is reached, not just the soft one.
+template <class Open>
+int open_within_hard_limit(Open open) {
+  const int fd = open();
+  if (fd >= 0 || errno != EMFILE) return fd;
+  raise_file_limit();
+  return open();
+}
 
 class FileClaim {
  public:

@@ -10,12 +10,17 @@
 #include <optional>
 
 #include "runtime/base/abstract_socket.hpp"
+#include "runtime/base/file_limit.hpp"
 
 namespace fabring {
 namespace {
 
 std::optional<AbstractAddress> beacon_address(std::uint64_t nonce, Rank rank) {
   return AbstractAddress::of(fmt::format("fabring-{:016x}-{}", nonce, rank));
+}
+
+int open_unix_socket() {
+  return open_within_hard_limit([] { return ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); });
 }
 
 Status no_socket(int error) {
@@ -27,7 +32,7 @@ Status no_socket(int error) {
 }  // namespace
 
 Result<std::unique_ptr<NodeBeacon>> NodeBeacon::open(std::uint64_t job_nonce, Rank self) {
-  const int socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const int socket = open_unix_socket();
   if (socket < 0 || !beacon_address(job_nonce, self)->bind(socket) || ::listen(socket, 4096) != 0) {
     const Status why = no_socket(errno);
     if (socket >= 0) ::close(socket);
@@ -42,7 +47,7 @@ Result<Rank> NodeBeacon::find_leader(const std::vector<Identity>& ranks) const {
   const Identity& own = ranks[self_];
   for (Rank rank = 0; rank < self_; ++rank) {
     if (ranks[rank].fingerprint != own.fingerprint || ranks[rank].host_id != own.host_id) continue;
-    const int socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const int socket = open_unix_socket();
     if (socket < 0) return no_socket(errno);
     // Nobody takes visitors in: with as many as a kernel lets wait (128 in older ones) it says to try again.
     const bool answered = beacon_address(nonce_, rank)->connect(socket) || errno == EAGAIN;

@@ -1,7 +1,10 @@
 // Who may come in through a rank's socket, and what a peer that came in by the rules can do by writing what it likes.
 
 #include <array>
+#include <chrono>
+#include <optional>
 
+#include "tests/support/few_files.hpp"
 #include "tests/transports/shm_world.hpp"
 
 namespace fabring::conformance {
@@ -51,6 +54,29 @@ TEST(ShmStrangers, AreTurnedAwayAndCountedAndDisturbNobody) {
   EXPECT_TRUE(world.reach(all_turned_away, "strangers to be turned away"));
   EXPECT_GE(world.at(0).counters().strangers, talkers.size());
   exchange(world);
+}
+
+TEST(ShmIntroductions, TheSoftLimitOnFilesKeepsNobodyOut) {
+  const tests::NoMoreFilesForNow none;
+  World world(shm_fabric(), 2);
+  Bytes into(100);
+  const Bytes from = pattern(100, 1);
+  std::optional<std::uint64_t> received, sent;
+  const auto step = [&](Rank rank) {
+    none.again();  // whatever the step before has raised
+    world.poll(rank);
+  };
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!(received && sent && world.ending(*received) && world.ending(*sent))) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    step(1);
+    step(0);
+    if (!received) received = world.try_recv(1, 0, 7, into);
+    if (!sent) sent = world.try_send(0, 1, 7, from);
+  }
+  EXPECT_DONE(world, *received);
+  EXPECT_DONE(world, *sent);
+  EXPECT_EQ(into, from);
 }
 
 // ---- a peer gone mad ----------------------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 // How connections of the tcp transport come about, fail and end. The peer is played by the test.
 
 #include <arpa/inet.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -9,6 +8,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "tests/support/few_files.hpp"
 #include "tests/transports/conformance/world.hpp"
 #include "tests/transports/tcp_bench.hpp"
 
@@ -18,28 +18,8 @@ namespace {
 using namespace std::chrono_literals;
 using conformance::Bytes;
 using conformance::pattern;
-
-/// The soft limit leaves this process no file that is not open yet; the hard one does.
-class NoMoreFilesForNow {
- public:
-  NoMoreFilesForNow() {
-    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
-    const rlimit none{3, before_.rlim_max};
-    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
-  }
-  ~NoMoreFilesForNow() { ::setrlimit(RLIMIT_NOFILE, &before_); }
-  NoMoreFilesForNow(const NoMoreFilesForNow&) = delete;
-  NoMoreFilesForNow& operator=(const NoMoreFilesForNow&) = delete;
-
- private:
-  rlimit before_{};
-};
-
-/// For good: who lowers the hard limit may not raise it again. Only in a child.
-void no_more_files() {
-  const rlimit none{3, 3};
-  EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
-}
+using tests::no_more_files;
+using tests::NoMoreFilesForNow;
 
 [[noreturn]] void end_child() { std::_Exit(testing::Test::HasFailure() ? 1 : 0); }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/base/descriptor.hpp"
+#include "runtime/base/file_limit.hpp"
 
 namespace fabring::shm {
 
@@ -51,6 +52,17 @@ struct DescriptorMessage {
   /// Whatever descriptors come are owned, also of a stranger. `got`: how long the message is, more than `into` has if
   /// it did not fit there.
   static Heard hear(int socket, std::span<std::byte> into, std::size_t& got, std::vector<Descriptor>& descriptors) {
+    std::vector<Descriptor> seen;  // what finds no room is lost with its message, so that is looked at first
+    const Heard heard = receive(socket, into, MSG_PEEK, got, seen);
+    if (heard == Heard::nothing_yet || heard == Heard::ended) return heard;
+    if (heard == Heard::incomplete) raise_file_limit();
+    seen.clear();
+    return receive(socket, into, 0, got, descriptors);
+  }
+
+ private:
+  static Heard receive(int socket, std::span<std::byte> into, int flags, std::size_t& got,
+                       std::vector<Descriptor>& descriptors) {
     alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(most_descriptors * sizeof(int))> control{};
     iovec all{into.data(), into.size()};
     msghdr message{};
@@ -58,7 +70,7 @@ struct DescriptorMessage {
     message.msg_iovlen = 1;
     message.msg_control = control.data();
     message.msg_controllen = control.size();
-    const ssize_t length = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | MSG_TRUNC);
+    const ssize_t length = ::recvmsg(socket, &message, flags | MSG_DONTWAIT | MSG_CMSG_CLOEXEC | MSG_TRUNC);
     if (length < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return Heard::nothing_yet;
     if (length <= 0) return Heard::ended;
     for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {

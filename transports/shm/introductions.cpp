@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <random>
 
+#include "runtime/base/file_limit.hpp"
+
 namespace fabring::shm {
 namespace {
 
@@ -24,7 +26,10 @@ Status cannot_share(Rank peer, std::string_view why, ErrorCode code = ErrorCode:
   return {code, fmt::format("cannot share memory with rank {}: {}", peer, why)};
 }
 
-Descriptor unix_socket() { return Descriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
+Descriptor unix_socket() {
+  return Descriptor(
+      open_within_hard_limit([] { return ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); }));
+}
 
 }  // namespace
 
@@ -96,7 +101,8 @@ void Introductions::poll(const Met& met, const Failed& failed) {
 
 void Introductions::accept_visitors(const Failed& failed) {
   while (visitors_.size() < most_visitors) {
-    Descriptor socket(::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    Descriptor socket(open_within_hard_limit(
+        [this] { return ::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK); }));
     if (socket.fd() < 0 && errno == EMFILE) {  // whoever it is waits for an answer that will not come
       for (Rank peer = options_.self + 1; peer < options_.world_size; ++peer) {
         Neighbour& neighbour = neighbours_[static_cast<std::size_t>(peer)];

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/base/file_limit.hpp"
 #include "runtime/base/parse_value.hpp"
 
 namespace fabring::shm {
@@ -71,7 +72,7 @@ bool pages_may_be_refused() {
 
 Result<SharedMemory> SharedMemory::create(std::size_t bytes) {
   FABRING_TRY(may_have(bytes));
-  Descriptor memfd(::memfd_create("fabring", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  Descriptor memfd(open_within_hard_limit([] { return ::memfd_create("fabring", MFD_CLOEXEC | MFD_ALLOW_SEALING); }));
   if (memfd.fd() < 0) return failed("memfd_create", errno);
   if (::ftruncate(memfd.fd(), static_cast<off_t>(bytes)) != 0) return failed("ftruncate", errno);
   if (::fcntl(memfd.fd(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) return failed("sealing", errno);

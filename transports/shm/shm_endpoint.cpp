@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "runtime/base/file_limit.hpp"
 #include "runtime/base/settings.hpp"
 
 namespace fabring::shm {
@@ -43,8 +44,8 @@ Result<std::unique_ptr<ShmEndpoint>> ShmEndpoint::open(const EndpointOptions& op
   auto arena = Arena::create(2 * scratch_budget(options.config), mapped_budget(options));
   if (!arena) return arena.error();
   std::unique_ptr<ShmEndpoint> made(new ShmEndpoint(options, std::move(*arena)));
-  made->bell_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  made->watched_ = Descriptor(::epoll_create1(EPOLL_CLOEXEC));
+  made->bell_ = Descriptor(open_within_hard_limit([] { return ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }));
+  made->watched_ = Descriptor(open_within_hard_limit([] { return ::epoll_create1(EPOLL_CLOEXEC); }));
   if (made->bell_.fd() < 0 || made->watched_.fd() < 0)
     return Status(ErrorCode::unavailable, "shared memory: no file descriptors left (see ulimit -n)");
   auto introductions = Introductions::open(options, *made->arena_, made->bell_.fd());

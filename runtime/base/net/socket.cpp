@@ -55,19 +55,13 @@ SocketAddress from_raw(const RawAddress& raw) {
 }
 
 int open_socket(int family) {
-  const auto open = [family] { return ::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP); };
-  const int fd = open();
-  if (fd >= 0 || errno != EMFILE) return fd;
-  raise_file_limit();
-  return open();
+  return open_within_hard_limit(
+      [family] { return ::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP); });
 }
 
 int accept_connection(int listener) {
-  const auto accept = [listener] { return ::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC); };
-  const int fd = accept();
-  if (fd >= 0 || errno != EMFILE) return fd;
-  raise_file_limit();
-  return accept();
+  return open_within_hard_limit(
+      [listener] { return ::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC); });
 }
 
 void set_stream_options(int fd) {

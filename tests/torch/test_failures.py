@@ -407,17 +407,13 @@ def test_torch_can_be_imported_where_the_package_cannot(tmp_path, what, error):
 
 
 def begin_works(rank, size, more):
-    """A work that can have no thread to finish it is refused; one that has is finished, with a spare or without."""
+    """A work that has a thread to finish it is finished, with a spare or without."""
     dist.all_reduce(torch.ones(3))  # the engine is there
     with few_threads(more):
-        try:
-            work = dist.all_reduce(torch.ones(3), async_op=True)
-            assert more > 0, "begun without a thread to finish it"
-            if more == 1:  # none is left for who drives what nobody waits for
-                work.wait()
-            assert work.get_future().wait()[0].tolist() == [1, 1, 1]
-        except dist.DistBackendError as error:
-            assert more == 0 and "unavailable" in str(error) and "ulimit -u" in str(error), error
+        work = dist.all_reduce(torch.ones(3), async_op=True)
+        if more == 1:  # none is left for who drives what nobody waits for
+            work.wait()
+        assert work.get_future().wait()[0].tolist() == [1, 1, 1]
         assert not signal.pthread_sigmask(signal.SIG_BLOCK, []), "its own threads block signals, the program's do not"
 
     def and_another(done):  # needs a spare thread
@@ -426,9 +422,27 @@ def begin_works(rank, size, more):
     assert dist.all_reduce(torch.ones(3), async_op=True).get_future().then(and_another).wait().tolist() == [1, 1, 1]
 
 
-@pytest.mark.parametrize("more", [0, 1, 2, 3] if as_root else [0])
-def test_a_limit_on_threads_is_named_and_ends_no_process(more):
+@pytest.mark.skipif(not as_root, reason="only root can leave a process some threads")
+@pytest.mark.parametrize("more", [1, 2, 3])
+def test_a_work_needs_one_thread_at_most(more):
     run(1, begin_works, more)
+
+
+def begin_a_work_without_threads(rank, size):
+    dist.all_reduce(torch.ones(3))  # the engine is there
+    if rank == 0:
+        with few_threads(), pytest.raises(dist.DistBackendError) as refused:
+            dist.all_reduce(torch.ones(3), async_op=True)
+        assert "unavailable" in str(refused.value) and "ulimit -u" in str(refused.value), refused.value
+        assert not signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    with pytest.raises(dist.DistBackendError) as heard:
+        dist.all_reduce(torch.ones(3))
+    assert "rank 0" in str(heard.value) and "ulimit -u" in str(heard.value), heard.value
+
+
+def test_a_limit_on_threads_is_named_on_all_ranks_and_ends_no_process():
+    """Also where the program goes on: it would be one call behind the others."""
+    run(2, begin_a_work_without_threads)
 
 
 def splits_on_one_rank(rank, size):

@@ -174,6 +174,8 @@ void Work::begin() {
   if (const std::string failure = of_process<Finisher>().prepare(); !failure.empty()) {
     error.code = FABRING_STATUS_UNAVAILABLE;
     failure.copy(error.message, sizeof error.message - 1);
+    // The engine has not seen the call: the others would wait for it, and a program that goes on is one call behind.
+    fabring_comm_abort(group_->comm(), failure.c_str(), nullptr);
     raise(error);
   }
   if (count == 1) {  // what is wrong with it is known at once

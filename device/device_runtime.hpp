@@ -161,6 +161,8 @@ class DeviceRuntime {
   /// that came without descriptors and are not mapped here (any more), device_error, invalid_argument for facts that
   /// contradict themselves.
   virtual Result<std::shared_ptr<std::byte>> open_share(int device, const DeviceShare& share) = 0;
+  /// This process has ended, or nothing comes from it any more: what stays mapped of its memory is let go.
+  virtual void forget(const ProcessName& process) = 0;
 
   // For tools, which have no program around them that does it.
   /// Begins to use devices. Errors: unavailable, saying why there is none.

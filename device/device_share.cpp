@@ -11,9 +11,9 @@
 namespace fabring {
 namespace {
 
-// Field 22 of /proc/self/stat, counted behind the name, which may have anything in it.
-std::uint64_t start_of_self() {
-  std::FILE* const file = std::fopen("/proc/self/stat", "re");
+// Field 22 of /proc/PID/stat, counted behind the name, which may have anything in it; 0: there is none.
+std::uint64_t start_of(const std::string& process) {
+  std::FILE* const file = std::fopen(("/proc/" + process + "/stat").c_str(), "re");
   if (file == nullptr) return 0;
   char text[1024] = "";
   const std::size_t bytes = std::fread(text, 1, sizeof text - 1, file);
@@ -62,8 +62,12 @@ ProcessName ProcessName::self() {
   struct stat facts {};
   if (::stat("/proc/self/ns/pid", &facts) == 0) name.pid_namespace = facts.st_ino;
   name.pid = static_cast<std::uint64_t>(::getpid());
-  name.started = start_of_self();
+  name.started = start_of("self");
   return name;
+}
+
+bool ProcessName::has_ended() const {
+  return pid_namespace == self().pid_namespace && start_of(std::to_string(pid)) != started;
 }
 
 bool same_memory(const DeviceShare::Facts& one, const DeviceShare::Facts& other) {

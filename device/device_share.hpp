@@ -23,6 +23,8 @@ struct ProcessName {
 
   /// The one that asks.
   static ProcessName self();
+  /// Is it certain that it has? Of a process of another PID namespace it never is.
+  bool has_ended() const;
 };
 
 struct DeviceShare {

@@ -67,6 +67,12 @@ class KeptShares {
   }
 
   void forget(const Whose& whose) { all_.erase(whose); }
+  /// All whose of which this says so.
+  template <class Which>
+  void forget_if(const Which& which) {
+    std::erase_if(all_, [&](const auto& one) { return which(one.first); });
+  }
+  void clear() { all_.clear(); }
   std::size_t size() const {
     std::size_t all = 0;
     for (const auto& [whose, of] : all_) all += of.kept.size();

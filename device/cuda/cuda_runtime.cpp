@@ -68,7 +68,7 @@ class CudaRuntime final : public DeviceRuntime {
  public:
   explicit CudaRuntime(std::function<void(const std::string&)> warn) : warn_(std::move(warn)) {}
   ~CudaRuntime() override {
-    if (opened_ && keeps_.load()) ProcessWide::here().leave(std::move(opened_));
+    if (opened_ != nullptr && home_ == &ProcessWide::here()) opened_->end(this);  // not in the child of a fork
   }
 
   bool in_use() override {
@@ -210,7 +210,7 @@ class CudaRuntime final : public DeviceRuntime {
   Result<std::shared_ptr<std::byte>> open_share(int device, const DeviceShare& share) override {
     auto context = context_of(device);
     if (!context) return context.error();
-    if (share.facts.process != ProcessName::self()) return opened_->open(device, *context, share);
+    if (share.facts.process != ProcessName::self()) return opened_->open(device, *context, share, warn_);
     // The driver opens nothing of one's own, and need not: only another GPU of this process must be let in.
     auto* const at = reinterpret_cast<std::byte*>(share.facts.base + share.facts.offset);
     const auto facts = look_up(at);
@@ -225,6 +225,10 @@ class CudaRuntime final : public DeviceRuntime {
       return Status(ErrorCode::invalid_argument, "what this process shares of its GPU's memory is no allocation of it");
     if (facts->device != device) FABRING_TRY(let_in(device, *context, facts->device, share.facts.pieces > 0));
     return std::shared_ptr<std::byte>(at, [](std::byte*) {});
+  }
+
+  void forget(const ProcessName& process) override {
+    if (loaded_.load()) opened_->forget(process);
   }
 
   Result<CardFacts> look_up_for_cards(const std::byte* at) override {
@@ -292,7 +296,10 @@ class CudaRuntime final : public DeviceRuntime {
     driver_->cuMemFreeHost(block);
   }
 
-  void keep_what_is_freed() override { keeps_.store(true); }
+  void keep_what_is_freed() override {
+    keeps_.store(true);
+    if (loaded_.load()) opened_->keep(this);
+  }
 
   Status begin() override {
     {
@@ -382,9 +389,12 @@ class CudaRuntime final : public DeviceRuntime {
 
   void adopt(std::unique_ptr<Driver> driver) {
     pool_ = ProcessWide::here().pool(std::move(driver));
-    opened_ = std::make_shared<OpenedMemory>(pool_, warn_);
+    home_ = &ProcessWide::here();
+    opened_ = &home_->opened();
     driver_ = &pool_->driver();
-    loaded_.store(true, std::memory_order_release);
+    opened_->begin(this);
+    loaded_.store(true);
+    if (keeps_.load()) opened_->keep(this);
   }
 
   // The primary context, as the CUDA runtime and PyTorch use it. Retained for as long as the process lives: releasing
@@ -449,9 +459,10 @@ class CudaRuntime final : public DeviceRuntime {
   std::mutex mutex_;
   Status why_unusable_;  // the driver's library that is loaded; written once, before unusable_
   std::atomic<bool> unusable_{false};
-  std::shared_ptr<EventPool> pool_;       // once there, it stays
-  const Driver* driver_ = nullptr;        // the pool's
-  std::shared_ptr<OpenedMemory> opened_;  // there with the pool
+  std::shared_ptr<EventPool> pool_;  // once there, it stays
+  const Driver* driver_ = nullptr;   // the pool's
+  ProcessWide* home_ = nullptr;      // whose pool it is
+  OpenedMemory* opened_ = nullptr;   // likewise
   KnownShares shares_;
   std::map<int, Context> contexts_;           // under mutex_
   std::map<std::byte*, std::size_t> pinned_;  // likewise; blocks of the host's

@@ -117,7 +117,57 @@ class OpenedMemory::Mapping {
   std::vector<std::uint64_t> mapped_;
 };
 
-Result<std::shared_ptr<std::byte>> OpenedMemory::open(int device, Context context, const DeviceShare& share) {
+OpenedMemory::OpenedMemory(std::shared_ptr<EventPool> pool) : pool_(std::move(pool)) {}
+
+OpenedMemory::~OpenedMemory() = default;
+
+void OpenedMemory::begin(const void* runtime) {
+  std::vector<std::unique_ptr<Mapping>> gone;
+  {
+    std::lock_guard lock(closing_mutex_);
+    runtimes_.insert(runtime);
+    if (!keeping_.empty()) return;
+    closes_later_ = false;
+    gone.swap(to_close_);
+  }
+  gone.clear();
+  std::lock_guard lock(mutex_);
+  kept_.forget_if([](const auto& whose) { return whose.second.has_ended(); });  // while nobody was there to see it
+}
+
+void OpenedMemory::end(const void* runtime) {
+  {
+    std::lock_guard lock(closing_mutex_);
+    runtimes_.erase(runtime);
+    keeping_.erase(runtime);
+    if (!runtimes_.empty() || closes_later_) return;
+  }
+  std::lock_guard lock(mutex_);
+  kept_.clear();
+  warned_ = false;
+}
+
+void OpenedMemory::keep(const void* runtime) {
+  std::lock_guard lock(closing_mutex_);
+  keeping_.insert(runtime);
+  closes_later_ = true;
+}
+
+void OpenedMemory::forget(const ProcessName& process) {
+  std::lock_guard lock(mutex_);
+  kept_.forget_if([&](const auto& whose) { return whose.second == process; });
+}
+
+void OpenedMemory::close(std::unique_ptr<Mapping> mapping) {
+  {
+    std::lock_guard lock(closing_mutex_);
+    if (closes_later_ && mapping->at() != nullptr) return to_close_.push_back(std::move(mapping));
+  }
+  mapping.reset();
+}
+
+Result<std::shared_ptr<std::byte>> OpenedMemory::open(int device, Context context, const DeviceShare& share,
+                                                      const std::function<void(const std::string&)>& warn) {
   FABRING_TRY(check(share));
   const DeviceShare::Facts& facts = share.facts;
   const std::pair whose{device, facts.process};
@@ -127,25 +177,21 @@ Result<std::shared_ptr<std::byte>> OpenedMemory::open(int device, Context contex
   kept_.replace(whose, facts);
   if (facts.pieces > share.descriptors.size())
     return Status(ErrorCode::unavailable, "these pieces of a GPU's memory are not mapped here");
-  auto mapping = std::make_shared<Mapping>(pool_, context);
+  const std::shared_ptr<Mapping> mapping(new Mapping(pool_, context),
+                                         [this](Mapping* unused) { close(std::unique_ptr<Mapping>(unused)); });
   {
     const Entry entry(pool_->driver(), context);
     if (entry.answer() != success) return pool_->driver().error("cuCtxPushCurrent", entry.answer());
     FABRING_TRY(facts.pieces == 0 ? mapping->open_handle(facts) : mapping->open_pieces(device, share));
   }
   const bool again = (facts.allocation != 0 || facts.pieces > 0) && kept_.add(whose, facts, mapping);
-  if (again && !std::exchange(warned_, true) && warn_)
-    warn_(fmt::format(
+  if (again && !std::exchange(warned_, true) && warn)
+    warn(fmt::format(
         "process {} works with more than {} allocations of GPU memory that it shares with this one, so some "
         "are opened anew each time, which takes long; let it use fewer and larger ones, or set "
         "FABRING_GPU_PATH=staged",
         facts.process.pid, most_shares_kept));
   return std::shared_ptr<std::byte>(mapping, mapping->at() + facts.offset);
-}
-
-std::size_t OpenedMemory::kept() const {
-  std::lock_guard lock(mutex_);
-  return kept_.size();
 }
 
 }  // namespace fabring::cuda

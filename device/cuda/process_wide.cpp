@@ -50,9 +50,10 @@ std::byte* ProcessWide::take(int device, std::size_t bytes) {
   return block;
 }
 
-void ProcessWide::leave(std::shared_ptr<const void> anything) {
+OpenedMemory& ProcessWide::opened() {
   const std::lock_guard lock(mutex_);
-  left_as_it_is_.push_back(std::move(anything));
+  if (!opened_) opened_ = std::make_unique<OpenedMemory>(pool_);
+  return *opened_;
 }
 
 }  // namespace fabring::cuda

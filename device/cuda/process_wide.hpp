@@ -1,17 +1,18 @@
 #pragma once
 // What all engines of a process share of its GPUs, one after the other too: the driver, events, words for kernels and
-// the kernels themselves, and memory that could not be freed when an engine ended. None of it is given back: to unload
-// kernels could wait for what a program has a GPU do, and at the end of a process the driver may be gone before us. So
-// there is one of each, however many engines come and go. Threads: any.
+// the kernels themselves, memory of other processes that is open, and memory that could not be freed when an engine
+// ended. None of it but what is open is given back: to unload kernels could wait for what a program has a GPU do, and
+// at the end of a process the driver may be gone before us. So there is one of each, however many engines come and go.
+// Threads: any.
 
 #include <cstddef>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <vector>
 
 #include "device/cuda/event_pool.hpp"
 #include "device/cuda/kernel_set.hpp"
+#include "device/cuda/opened_memory.hpp"
 
 namespace fabring::cuda {
 
@@ -24,14 +25,14 @@ class ProcessWide {
   std::shared_ptr<EventPool> pool(std::unique_ptr<Driver> driver);
   /// Of a GPU whose primary context is there, over this pool. Loaded when somebody asks for it.
   std::shared_ptr<KernelSet> kernels_of(int device, const std::shared_ptr<EventPool>& pool);
+  /// Over the pool, which is there by now.
+  OpenedMemory& opened();
 
   static constexpr int of_the_host = -1;  // pinned
   /// For whoever takes it: memory of a GPU, or of the host.
   void leave(int device, std::byte* block, std::size_t bytes);
   /// A block that was left, at least so long and at most twice that; null: there is none.
   std::byte* take(int device, std::size_t bytes);
-  /// It stays as it is for as long as the process lives.
-  void leave(std::shared_ptr<const void> anything);
 
  private:
   explicit ProcessWide(int process) : process_(process) {}
@@ -41,7 +42,7 @@ class ProcessWide {
   std::shared_ptr<EventPool> pool_;                    // under mutex_
   std::map<int, std::shared_ptr<KernelSet>> kernels_;  // likewise
   std::map<int, std::multimap<std::size_t, std::byte*>> left_;
-  std::vector<std::shared_ptr<const void>> left_as_it_is_;
+  std::unique_ptr<OpenedMemory> opened_;
 };
 
 }  // namespace fabring::cuda

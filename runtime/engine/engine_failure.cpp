@@ -156,6 +156,7 @@ void EngineCore::cut_off(Rank rank) {
   disconnected_[rank] = true;
   transfer_->forget(rank);
   parts_.endpoint->disconnect(rank);
+  devices_.lost(rank);
 }
 
 void EngineCore::fail(CommunicatorCore& communicator, const Status& why) {

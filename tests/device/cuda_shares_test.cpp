@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -226,6 +227,97 @@ TEST(CudaSharesOfOthers, one_more_than_stay_open_is_opened_again_which_is_said_o
     EXPECT_EQ(said.size(), static_cast<std::size_t>(turn));
   }
   EXPECT_NE(said[0].find("more than 2048 allocations of GPU memory"), std::string::npos) << said[0];
+}
+
+unsigned long count_of(const char* what) { return driver_function<unsigned long (*)()>(what)(); }
+unsigned long open_handles() { return count_of("fake_cuda_open_handles"); }
+
+/// Those who share must be there before this process begins with the driver.
+class OpenedAndKept : public ::testing::Test {
+ protected:
+  void begin() {
+    load_driver();
+    runtime = make_cuda_runtime();
+    ASSERT_TRUE(runtime->begin().ok());
+  }
+  void open(const DeviceShare::Facts& facts) {
+    const auto opened = runtime->open_share(0, {facts, {}});
+    ASSERT_TRUE(opened.has_value()) << opened.error().message();
+  }
+  void open(const std::vector<DeviceShare::Facts>& all) {
+    for (const auto& facts : all) open(facts);
+  }
+  // What that process has there by now.
+  static DeviceShare::Facts later(DeviceShare::Facts facts) {
+    ++facts.allocation;
+    return facts;
+  }
+  std::shared_ptr<DeviceRuntime> runtime;
+};
+
+TEST_F(OpenedAndKept, what_a_runtime_left_open_is_closed_by_those_after_it) {
+  const Sharer other(2);
+  const auto facts = other.shares();
+  ASSERT_EQ(facts.size(), 2u);
+  begin();
+  open(facts);
+  runtime->keep_what_is_freed();
+  runtime.reset();
+  begin();
+  EXPECT_EQ(open_handles(), 2u);
+  open(facts[0]);
+  EXPECT_EQ(count_of("fake_cuda_opens"), 2u) << "it is open";
+  open(later(facts[0]));
+  EXPECT_EQ(count_of("fake_cuda_closes"), 1u);
+  EXPECT_EQ(open_handles(), 2u);
+  runtime.reset();
+  EXPECT_EQ(open_handles(), 0u);
+}
+
+TEST_F(OpenedAndKept, nothing_is_closed_while_a_runtime_keeps_what_is_freed) {
+  const Sharer other(2);
+  const auto facts = other.shares();
+  ASSERT_EQ(facts.size(), 2u);
+  begin();
+  open(facts);
+  runtime->keep_what_is_freed();
+  open(later(facts[0]));
+  DeviceShare::Facts not_kept = facts[1];
+  not_kept.allocation = 0;
+  open(not_kept);
+  runtime->forget(facts[0].process);
+  {
+    const auto beside = make_cuda_runtime();
+    ASSERT_TRUE(beside->begin().ok());
+  }
+  EXPECT_EQ(count_of("fake_cuda_closes"), 0u);
+  runtime.reset();
+  EXPECT_EQ(count_of("fake_cuda_closes"), 0u);
+  begin();
+  EXPECT_EQ(open_handles(), 0u);
+}
+
+TEST_F(OpenedAndKept, of_a_process_that_has_ended_nothing_stays_open) {
+  const Sharer lost(3), living(1);
+  std::optional<Sharer> unseen(2);
+  const auto of_lost = lost.shares(), of_living = living.shares(), of_unseen = unseen->shares();
+  ASSERT_EQ(of_lost.size() + of_living.size() + of_unseen.size(), 6u);
+  begin();
+  open(of_lost);
+  open(of_living);
+  open(of_unseen);
+  auto somebody = of_living[0].process;
+  ++somebody.started;
+  runtime->forget(somebody);
+  EXPECT_EQ(open_handles(), 6u);
+  runtime->forget(of_lost[0].process);
+  EXPECT_EQ(open_handles(), 3u);
+  runtime->keep_what_is_freed();
+  runtime.reset();
+  unseen.reset();  // while nobody is there to tell
+  EXPECT_EQ(open_handles(), 3u);
+  begin();
+  EXPECT_EQ(open_handles(), 1u);
 }
 
 TEST_F(CudaShares, pieces_of_another_process_are_opened_with_descriptors_and_found_again_without) {

@@ -29,6 +29,8 @@ TEST(KeptShares, are_those_asked_for_last_of_each) {
   EXPECT_EQ(kept.size(), 4u);
   kept.forget(1);
   EXPECT_EQ(kept.size(), 2u);
+  kept.forget_if([](int whose) { return whose == 2; });
+  EXPECT_EQ(kept.size(), 0u);
 }
 
 TEST(KeptShares, end_where_something_else_lies_by_now) {

@@ -123,6 +123,8 @@ class FakeDevice final : public DeviceRuntime {
   std::uint64_t allocations_asked() const { return allocations_asked_; }
   /// How often a free came while a stream was held, for which the driver's would have waited.
   std::uint64_t frees_behind_held_streams() const { return frees_behind_held_streams_; }
+  /// How often it was told that a process has ended.
+  std::uint64_t forgotten() const { return forgotten_; }
 
   // DeviceRuntime
   bool in_use() override { return in_use_; }
@@ -140,6 +142,7 @@ class FakeDevice final : public DeviceRuntime {
   Result<std::shared_ptr<std::byte>> open_share(int device, const DeviceShare& share) override;
   std::byte* allocate_pinned(std::size_t bytes) override;
   void free_pinned(std::byte* block) override;
+  void forget(const ProcessName&) override { ++forgotten_; }
   void keep_what_is_freed() override { keeps_what_is_freed_ = true; }
   Status begin() override { return {}; }
   Result<std::vector<DeviceFacts>> devices() override;
@@ -212,7 +215,7 @@ class FakeDevice final : public DeviceRuntime {
   bool refuses_to_pin_ = false;
   bool refuses_to_allocate_ = false;
   std::atomic<bool> keeps_what_is_freed_ = false;
-  std::atomic<std::uint64_t> pinnings_ = 0, allocations_asked_ = 0, frees_behind_held_streams_ = 0;
+  std::atomic<std::uint64_t> pinnings_ = 0, allocations_asked_ = 0, frees_behind_held_streams_ = 0, forgotten_ = 0;
   std::deque<std::unique_ptr<Line>> lines_;
   Line default_stream_;
   std::size_t telling_ = 0;  // kernels that will tell

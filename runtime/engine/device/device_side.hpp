@@ -40,6 +40,10 @@ class DeviceSide {
   DeviceScratch::Block borrow_scratch(int device, std::size_t bytes, bool beyond_budget);
   HandedPieces& handed_pieces() { return *handed_pieces_; }
   /// Is a copy under way?
+  /// A rank is lost: what was opened of its GPU memory is let go.
+  void lost(Rank world_rank) {
+    if (handed_pieces_) handed_pieces_->ended(world_rank);
+  }
   bool is_copying() const { return copies_ && !copies_->idle(); }
 
   /// Do kernels reach this block of staging?

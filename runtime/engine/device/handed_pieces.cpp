@@ -14,6 +14,7 @@ std::optional<std::uint64_t> HandedPieces::hand_over(Rank peer, const DeviceShar
 }
 
 Result<std::shared_ptr<std::byte>> HandedPieces::open(Rank peer, int device, const DeviceTicket& ticket) {
+  opened_of_[peer] = ticket.facts.process;
   auto opened = devices_->open_share(device, {ticket.facts, {}});
   if (opened || ticket.facts.pieces == 0 || opened.error().code() != ErrorCode::unavailable) return opened;
   auto descriptors = endpoint_.take_over(peer, ticket.handed);
@@ -21,6 +22,11 @@ Result<std::shared_ptr<std::byte>> HandedPieces::open(Rank peer, int device, con
   if (descriptors->empty())
     return Status(ErrorCode::unsupported, "this process may have no more descriptors (raise ulimit -n)");
   return devices_->open_share(device, {ticket.facts, std::move(*descriptors)});
+}
+
+void HandedPieces::ended(Rank peer) {
+  handed_.forget(peer);
+  if (const auto process = opened_of_.extract(peer)) devices_->forget(process.mapped());
 }
 
 }  // namespace fabring

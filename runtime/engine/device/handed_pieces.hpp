@@ -1,9 +1,10 @@
 #pragma once
-// HandedPieces: memory of a device that is mapped piece by piece, between ranks of a host. Opening it takes
-// descriptors, which a rank hands to each peer once, and again only if the peer refused a ticket since: it may have let
-// go of what it had opened. The driver's.
+// HandedPieces: memory of devices between ranks of a host, and whose is whose. Opening what is mapped piece by piece
+// takes descriptors, which a rank hands to each peer once, and again only if the peer refused a ticket since: it may
+// have let go of what it had opened. The driver's.
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -23,6 +24,8 @@ class HandedPieces {
   std::optional<std::uint64_t> hand_over(Rank peer, const DeviceShare::Facts& facts);
   /// It has refused a ticket.
   void forget(Rank peer) { handed_.forget(peer); }
+  /// Nothing comes from it any more.
+  void ended(Rank peer);
 
   /// What a ticket of `peer` speaks of. Errors: those of DeviceRuntime::open_share(); unavailable if it can be opened,
   /// but only with descriptors that are not here.
@@ -32,6 +35,7 @@ class HandedPieces {
   Endpoint& endpoint_;
   const std::shared_ptr<DeviceRuntime> devices_;
   KeptShares<Rank, std::uint64_t> handed_;  // the numbers; as many as a peer keeps open
+  std::map<Rank, ProcessName> opened_of_;   // of whose memory something was opened
 };
 
 }  // namespace fabring

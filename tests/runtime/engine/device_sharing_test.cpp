@@ -74,6 +74,18 @@ TEST(DeviceSharing, everything_at_once_is_one_kernel_and_in_place_mostly_one_mor
   }
 }
 
+TEST(DeviceSharing, what_was_opened_of_a_rank_that_is_lost_is_let_go) {
+  SharingRanks gpus(sharing(3, 4));
+  gpus.everyone_calls();
+  ASSERT_TRUE(gpus.run());
+  EXPECT_EQ(gpus.world.device().forgotten(), 0u);
+  gpus.world.kill(2);
+  for (const Rank rank : {0, 1}) gpus.call(rank, gpus.operation(rank));
+  ASSERT_TRUE(gpus.run());
+  EXPECT_EQ(gpus.works.back()->status().code(), ErrorCode::peer_lost);
+  EXPECT_EQ(gpus.world.device().forgotten(), 2u) << "once by each that lives";
+}
+
 // What is sent unasked cannot be lent: where all ranks lend, that is less.
 TEST(DeviceSharing, messages_above_the_limit_of_the_job_are_lent_wherever_each_rank_has_its_data) {
   constexpr int ranks = 3;

@@ -24,7 +24,7 @@ struct Opened {
 std::mutex opened_mutex;
 // By process and place in its memory, and who opened it.
 std::map<std::tuple<pid_t, std::size_t, int>, Opened> opened;
-std::atomic<unsigned long> opens{0};
+std::atomic<unsigned long> opens{0}, closes{0};
 
 }  // namespace
 
@@ -91,6 +91,7 @@ FAKE Answer cuIpcCloseMemHandle(Address at) {
   const std::lock_guard lock(opened_mutex);
   for (auto one = opened.begin(); one != opened.end(); ++one)
     if (one->second.at == at) {
+      ++closes;
       if (--one->second.users > 0) return success;
       device->synchronize();
       {
@@ -107,3 +108,13 @@ FAKE Answer cuIpcCloseMemHandle(Address at) {
 
 // For tests in this process: how often it asked for a handle to be opened.
 FAKE unsigned long fake_cuda_opens() { return opens; }
+
+// How often it closed one, and how many it has not closed.
+FAKE unsigned long fake_cuda_closes() { return closes; }
+
+FAKE unsigned long fake_cuda_open_handles() {
+  const std::lock_guard lock(opened_mutex);
+  unsigned long all = 0;
+  for (const auto& [name, one] : opened) all += static_cast<unsigned long>(one.users);
+  return all;
+}

@@ -53,7 +53,7 @@ std::byte* FakeDevice::place(int device, std::size_t bytes, MemoryKind kind) {
   std::byte* const at = front_ + used_;
   used_ += (bytes + 2 * alignment - 1) / alignment * alignment;
   if (used_ > arena_bytes) return nullptr;
-  alive_[reinterpret_cast<std::uintptr_t>(at)] = {bytes, device, kind, ++allocations_, for_cards_};
+  alive_[reinterpret_cast<std::uintptr_t>(at)] = {bytes, device, kind, ++allocations_, for_cards_, for_others_};
   return at;
 }
 
@@ -201,7 +201,7 @@ Result<DeviceShare::Facts> FakeDevice::share(const std::byte* at, std::size_t by
   FABRING_TRY(health());
   const auto* found = allocation_of(reinterpret_cast<std::uintptr_t>(at));
   if (found == nullptr) return Status(ErrorCode::device_error, "no living allocation is to be shared");
-  if (found->second.kind != MemoryKind::device ||
+  if (found->second.kind != MemoryKind::device || !found->second.for_others ||
       reinterpret_cast<std::uintptr_t>(at) + bytes > found->first + found->second.bytes)
     return Status(ErrorCode::unsupported, "this memory cannot be shared");
   DeviceShare::Facts facts;

@@ -101,6 +101,8 @@ class FakeDevice final : public DeviceRuntime {
   void exchange(std::byte* block);
   /// No card may reach what is allocated from now on.
   void out_of_reach_of_cards() { for_cards_ = false; }
+  /// Likewise no other process.
+  void out_of_reach_of_others() { for_others_ = false; }
   void not_in_use() { in_use_ = false; }
   void begin_to_use() { in_use_ = true; }
   /// As a GPU before compute capability 9.0.
@@ -121,10 +123,10 @@ class FakeDevice final : public DeviceRuntime {
   /// How often memory was asked for, of the host and of the device.
   std::uint64_t pinnings() const { return pinnings_; }
   std::uint64_t allocations_asked() const { return allocations_asked_; }
-  /// How often a free came while a stream was held, for which the driver's would have waited.
-  std::uint64_t frees_behind_held_streams() const { return frees_behind_held_streams_; }
   /// How often it was told that a process has ended.
   std::uint64_t forgotten() const { return forgotten_; }
+  /// How often a free came while a stream was held, for which the driver's would have waited.
+  std::uint64_t frees_behind_held_streams() const { return frees_behind_held_streams_; }
 
   // DeviceRuntime
   bool in_use() override { return in_use_; }
@@ -140,9 +142,9 @@ class FakeDevice final : public DeviceRuntime {
   Result<DeviceShare::Facts> share(const std::byte* at, std::size_t bytes) override;
   Result<std::vector<Descriptor>> export_pieces(const DeviceShare::Facts& facts) override;
   Result<std::shared_ptr<std::byte>> open_share(int device, const DeviceShare& share) override;
+  void forget(const ProcessName&) override { ++forgotten_; }
   std::byte* allocate_pinned(std::size_t bytes) override;
   void free_pinned(std::byte* block) override;
-  void forget(const ProcessName&) override { ++forgotten_; }
   void keep_what_is_freed() override { keeps_what_is_freed_ = true; }
   Status begin() override { return {}; }
   Result<std::vector<DeviceFacts>> devices() override;
@@ -175,6 +177,7 @@ class FakeDevice final : public DeviceRuntime {
     MemoryKind kind;
     std::uint64_t number;
     bool for_cards = true;
+    bool for_others = true;
     bool in_pieces = false;
   };
   struct Adopted {
@@ -230,6 +233,7 @@ class FakeDevice final : public DeviceRuntime {
   std::atomic<bool> in_use_ = true;
   bool has_kernels_ = true;
   bool for_cards_ = true;
+  bool for_others_ = true;
   bool sees_remote_writes_ = true;
   std::uint64_t exports_ = 0;
   std::uint64_t copies_ = 0, copies_with_host_ = 0, bytes_copied_ = 0, kernels_ = 0, copying_kernels_ = 0;

@@ -48,14 +48,21 @@ std::byte* DeviceSide::keep_pinned_promise(std::size_t bytes) {
   return nullptr;
 }
 
-DeviceScratch::Block DeviceSide::borrow_scratch(int device, std::size_t bytes, bool beyond_budget) {
-  DeviceScratch::Block block = scratch_->borrow(device, bytes, beyond_budget);
-  if (block.at == nullptr && !scratch_->why_refused().ok() && !std::exchange(said_full_, true))
+DeviceScratch::Block DeviceSide::borrow_scratch(int device, std::size_t bytes, bool beyond_budget,
+                                                DeviceScratch::Readers readers) {
+  DeviceScratch::Block block = scratch_->borrow(device, bytes, beyond_budget, readers);
+  if (block.at != nullptr) return block;
+  if (!scratch_->why_not_shared().ok() && !std::exchange(said_not_shared_, true))
+    parts_.log.warning(
+        fmt::format("GPU {} gives memory that other ranks cannot read to what operations compute on the way, so their "
+                    "data are staged through the host: {}",
+                    device, scratch_->why_not_shared().message()));
+  if (!scratch_->why_none_left().ok() && !std::exchange(said_full_, true))
     parts_.log.warning(
         fmt::format("GPU {} has no {} bytes left for what operations compute on the way, so they do less at once, or "
                     "their data are staged through the host: {}. Leave it some memory (PyTorch: "
                     "torch.cuda.set_per_process_memory_fraction, or torch.cuda.empty_cache())",
-                    device, bytes, scratch_->why_refused().message()));
+                    device, bytes, scratch_->why_none_left().message()));
   return block;
 }
 

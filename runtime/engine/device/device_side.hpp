@@ -36,14 +36,15 @@ class DeviceSide {
   /// Only where there is a device, as the two that follow.
   DeviceCopies& copies() { return *copies_; }
   DeviceScratch& scratch() { return *scratch_; }
-  /// See DeviceScratch::borrow(). That a device has none left is said once.
-  DeviceScratch::Block borrow_scratch(int device, std::size_t bytes, bool beyond_budget);
+  /// See DeviceScratch::borrow(). That a device has none left is said once, and that it has none to share.
+  DeviceScratch::Block borrow_scratch(int device, std::size_t bytes, bool beyond_budget,
+                                      DeviceScratch::Readers readers);
   HandedPieces& handed_pieces() { return *handed_pieces_; }
-  /// Is a copy under way?
   /// A rank is lost: what was opened of its GPU memory is let go.
   void lost(Rank world_rank) {
     if (handed_pieces_) handed_pieces_->ended(world_rank);
   }
+  /// Is a copy under way?
   bool is_copying() const { return copies_ && !copies_->idle(); }
 
   /// Do kernels reach this block of staging?
@@ -93,6 +94,7 @@ class DeviceSide {
   std::vector<std::string> reasons_to_stage_;  ///< those that were said
   bool said_no_mirror_ = false;
   bool said_full_ = false;
+  bool said_not_shared_ = false;
   bool needs_mirrors_ = false;
 };
 

@@ -105,6 +105,7 @@ std::span<std::byte> Execution::admitted_operand(const Tile& tile, StepId id) co
 // Mirrors are promised for all tiles where they are likely to be needed: otherwise they would be others' operations'.
 bool Execution::borrow_for_device(std::uint32_t depth, std::size_t slots, bool beyond_budget) {
   const int device = call_.device.shared->device;
+  const auto readers = plan_->plan.size == 1 ? DeviceScratch::Readers::none : DeviceScratch::Readers::peers;
   for (std::byte* slot = nullptr; slots_.size() < slots; slots_.push_back(slot))
     if (slot = engine_->devices().borrow_pinned(slot_bytes_, beyond_budget); slot == nullptr) break;
   bool enough = slots_.size() == slots;
@@ -113,7 +114,7 @@ bool Execution::borrow_for_device(std::uint32_t depth, std::size_t slots, bool b
     tile->place.staging = no_memory();
     tile->place.scratch = tile->place.staging + mirror_scratch_;
     if (device_area_bytes_ > 0)
-      tile->scratch_there = engine_->devices().borrow_scratch(device, device_area_bytes_, beyond_budget);
+      tile->scratch_there = engine_->devices().borrow_scratch(device, device_area_bytes_, beyond_budget, readers);
     tile->there.scratch = tile->scratch_there.at;
     enough = device_area_bytes_ == 0 || tile->there.scratch != nullptr;
     tiles_.push_back(std::move(tile));

@@ -89,6 +89,29 @@ TEST(DeviceMemory, that_a_gpu_is_full_is_said_once_and_found_out_once) {
   gpus.world.device().refuse_to_allocate(false);
 }
 
+TEST(DeviceMemory, that_a_gpu_does_not_share_what_it_has_is_not_called_full) {
+  SharingRanks gpus(sharing(2, 4));
+  std::vector<std::byte*> all;
+  for (int rank = 0; rank < 2; ++rank) {
+    all.push_back(*gpus.world.device().allocate(0, 30'000 * sizeof(float)));
+    std::fill_n(reinterpret_cast<float*>(gpus.world.device().see(all.back())), 30'000, 2.0f);
+  }
+  const auto says = [&](const char* what) {
+    return std::count_if(gpus.world.log().begin(), gpus.world.log().end(),
+                         [&](const std::string& line) { return line.find(what) != std::string::npos; });
+  };
+  gpus.world.device().out_of_reach_of_others();
+  for (Rank rank = 0; rank < 2; ++rank) {
+    std::byte* const at = all[static_cast<std::size_t>(rank)];
+    gpus.call(rank, Operation::allreduce(at, at, 30'000, DataType::float32, Reduction::premul_sum(3.0)));
+  }
+  ASSERT_TRUE(gpus.run());
+  EXPECT_FALSE(gpus.works.back()->on_device());
+  EXPECT_EQ(says("memory that other ranks cannot read"), 2) << "once by each rank";
+  EXPECT_EQ(says("bytes left"), 0);
+  for (std::byte* const at : all) EXPECT_EQ(*reinterpret_cast<float*>(gpus.world.device().see(at)), 12.0f);
+}
+
 // As a training step begins them: what is left of the pinned memory is too little for a tile that stays on the device,
 // and enough for one that goes through the host, which would take many times as long.
 TEST(DeviceMemory, operations_that_begin_while_others_hold_pinned_memory_wait_for_it) {
@@ -251,9 +274,11 @@ TEST(DeviceMemory, data_of_a_rank_that_is_alone_stay_on_the_device) {
   run(Operation::allreduce(in, out, count, DataType::float32, ReduceOp::avg));
   EXPECT_TRUE(std::equal(see(in), see(in) + count, see(out)));
   run(Operation::all_gather(out, in, count, DataType::float32));
+  world.device().out_of_reach_of_others();  // what is computed on the way needs not be in it
   run(Operation::allreduce(in, out, count, DataType::float32, Reduction::premul_sum(3.0)));
   for (std::size_t i = 0; i < count; i += 777) ASSERT_EQ(see(out)[i], 3 * static_cast<float>(i % 1000)) << i;
   EXPECT_EQ(world.device().copies_with_host(), 0u);
+  EXPECT_TRUE(world.log().empty()) << world.log().front();
 }
 
 }  // namespace

@@ -121,11 +121,11 @@ TEST(DeviceScratch, that_a_device_has_none_left_is_believed_for_a_while) {
   const auto device = std::make_shared<fixture::FakeDevice>(1);
   const auto clock = std::make_shared<Hours>();
   DeviceScratch scratch(device, 1 << 20, clock);
-  EXPECT_TRUE(scratch.why_refused().ok());
+  EXPECT_TRUE(scratch.why_none_left().ok());
   device->refuse_to_allocate(true);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(scratch.borrow(0, 8192).at, nullptr);
   EXPECT_EQ(device->allocations_asked(), 1u);
-  EXPECT_EQ(scratch.why_refused().code(), ErrorCode::out_of_memory);
+  EXPECT_EQ(scratch.why_none_left().code(), ErrorCode::out_of_memory);
   EXPECT_EQ(scratch.borrow(0, 4096).at, nullptr) << "so little it may have";
   EXPECT_EQ(device->allocations_asked(), 2u);
   device->refuse_to_allocate(false);
@@ -134,6 +134,27 @@ TEST(DeviceScratch, that_a_device_has_none_left_is_believed_for_a_while) {
   const auto block = scratch.borrow(0, 8192);
   EXPECT_NE(block.at, nullptr);
   scratch.give_back(0, block);
+}
+
+TEST(DeviceScratch, that_cannot_be_shared_is_lent_to_who_reads_it_alone) {
+  using Readers = DeviceScratch::Readers;
+  const auto device = std::make_shared<fixture::FakeDevice>(1);
+  DeviceScratch scratch(device, 1 << 20, std::make_shared<SteadyClock>());
+  const auto for_peers = scratch.borrow(0, 4096);
+  device->out_of_reach_of_others();
+  EXPECT_EQ(scratch.borrow(0, 4096).at, nullptr);
+  EXPECT_TRUE(scratch.why_none_left().ok());
+  EXPECT_EQ(scratch.why_not_shared().code(), ErrorCode::unsupported);
+  EXPECT_EQ(scratch.held(), 4096u);
+  const auto own = scratch.borrow(0, 4096, false, Readers::none);
+  ASSERT_NE(own.at, nullptr) << "though others were refused";
+  scratch.give_back(0, for_peers);
+  scratch.give_back(0, own);
+  EXPECT_EQ(scratch.borrow(0, 4096).at, for_peers.at);
+  EXPECT_EQ(scratch.borrow(0, 4096).at, nullptr);
+  EXPECT_EQ(scratch.borrow(0, 4096, false, Readers::none).at, own.at);
+  scratch.give_back(0, for_peers);
+  scratch.give_back(0, own);
 }
 
 TEST(DeviceScratch, lends_kept_blocks_for_less_and_passes_its_budget_only_when_told_to) {

@@ -277,7 +277,8 @@ class CudaRuntime final : public DeviceRuntime {
   std::byte* allocate_pinned(std::size_t bytes) override {
     auto context = any_context();
     if (!context) return nullptr;
-    if (std::byte* const left = ProcessWide::here().take(ProcessWide::of_the_host, bytes)) return noted(left, bytes);
+    const auto left = ProcessWide::here().take(ProcessWide::of_the_host, bytes);
+    if (left.block != nullptr) return noted(left.block, left.bytes);
     const Entry entry(*driver_, *context);
     void* block = nullptr;
     if (driver_->cuMemHostAlloc(&block, bytes, host_portable) != success) return nullptr;
@@ -345,7 +346,7 @@ class CudaRuntime final : public DeviceRuntime {
   Result<std::byte*> allocate(int device, std::size_t bytes) override {
     auto context = context_of(device);
     if (!context) return context.error();
-    if (std::byte* const left = ProcessWide::here().take(device, bytes)) return left;
+    if (const auto left = ProcessWide::here().take(device, bytes); left.block != nullptr) return left.block;
     const Entry entry(*driver_, *context);
     Address at = 0;
     if (const Answer answer = driver_->cuMemAlloc_v2(&at, bytes); answer != success)

@@ -40,14 +40,14 @@ void ProcessWide::leave(int device, std::byte* block, std::size_t bytes) {
   left_[device].emplace(bytes, block);
 }
 
-std::byte* ProcessWide::take(int device, std::size_t bytes) {
+ProcessWide::Left ProcessWide::take(int device, std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   auto& left = left_[device];
   const auto found = left.lower_bound(bytes);
-  if (found == left.end() || found->first > 2 * bytes) return nullptr;
-  std::byte* const block = found->second;
+  if (found == left.end() || found->first > 2 * bytes) return {};
+  const Left taken{found->second, found->first};
   left.erase(found);
-  return block;
+  return taken;
 }
 
 OpenedMemory& ProcessWide::opened() {

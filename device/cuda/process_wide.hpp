@@ -31,8 +31,12 @@ class ProcessWide {
   static constexpr int of_the_host = -1;  // pinned
   /// For whoever takes it: memory of a GPU, or of the host.
   void leave(int device, std::byte* block, std::size_t bytes);
-  /// A block that was left, at least so long and at most twice that; null: there is none.
-  std::byte* take(int device, std::size_t bytes);
+  struct Left {
+    std::byte* block = nullptr;
+    std::size_t bytes = 0;
+  };
+  /// A block that was left, at least so long and at most twice that, and how long it is; null: there is none.
+  Left take(int device, std::size_t bytes);
 
  private:
   explicit ProcessWide(int process) : process_(process) {}

@@ -174,6 +174,18 @@ TEST_F(CudaContext, what_is_not_freed_when_a_stream_stands_still_is_what_later_a
   EXPECT_FALSE(later->look_up(there).has_value());
 }
 
+TEST_F(CudaContext, a_pinned_block_that_is_left_is_as_long_as_ever_after_it_served_for_less) {
+  constexpr std::size_t long_one = std::size_t{8} << 20;
+  ASSERT_TRUE(runtime->allocate(0, 64).has_value());  // a GPU must have been used
+  std::byte* const block = runtime->allocate_pinned(long_one);
+  ASSERT_NE(block, nullptr);
+  runtime->keep_what_is_freed();
+  runtime->free_pinned(block);
+  ASSERT_EQ(runtime->allocate_pinned(long_one / 2), block);
+  runtime->free_pinned(block);
+  EXPECT_EQ(runtime->allocate_pinned(long_one), block);
+}
+
 // What the parent has of the driver is none of its; where the parent never began, it may begin itself.
 TEST(CudaRuntime, a_child_of_fork_begins_with_a_driver_of_its_own) {
   load_driver();

@@ -24,14 +24,24 @@ class ThreadControl {
       if (handler) handler(failure);
   }
 
+  /// Without the lock while others hear it, who may be telling something themselves.
   void tell(const RefusedCall& refusal) {
+    std::vector<std::function<void(const RefusedCall&)>> others;
+    {
+      std::lock_guard lock(mutex);
+      others = refusal_handlers;
+      ++telling;
+    }
+    for (std::size_t rank = 0; rank < others.size(); ++rank)
+      if (others[rank] && static_cast<Rank>(rank) != refusal.rank) others[rank](refusal);
     std::lock_guard lock(mutex);
-    for (std::size_t rank = 0; rank < refusal_handlers.size(); ++rank)
-      if (refusal_handlers[rank] && static_cast<Rank>(rank) != refusal.rank) refusal_handlers[rank](refusal);
+    --telling;
+    news.notify_all();
   }
 
   std::mutex mutex;
   std::condition_variable news;
+  int telling = 0;
   std::vector<std::function<void(const Failure&)>> handlers;
   std::vector<std::function<void(const RefusedCall&)>> refusal_handlers;
   std::vector<bool> left;
@@ -44,9 +54,10 @@ class ThreadControlPlane final : public ControlPlane {
  public:
   ThreadControlPlane(std::shared_ptr<ThreadControl> shared, Rank rank) : shared_(std::move(shared)), rank_(rank) {}
   ~ThreadControlPlane() override {
-    std::lock_guard lock(shared_->mutex);
+    std::unique_lock lock(shared_->mutex);
     shared_->handlers[rank_] = nullptr;
     shared_->refusal_handlers[rank_] = nullptr;
+    shared_->news.wait(lock, [&] { return shared_->telling == 0; });  // nobody is about to call it
   }
   Result<std::vector<std::string>> all_gather(std::string) override {
     return Status(ErrorCode::unsupported, "a world of threads has nothing to gather");

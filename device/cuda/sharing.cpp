@@ -6,6 +6,7 @@
 
 #include "device/cuda/attributes.hpp"
 #include "device/kept_shares.hpp"
+#include "runtime/base/file_limit.hpp"
 
 namespace fabring::cuda {
 namespace {
@@ -140,6 +141,11 @@ Result<std::vector<Descriptor>> export_pieces(const Driver& driver, const Device
     if (answer != success) return failure(driver, "cuMemRetainAllocationHandle", answer);
     int fd = -1;
     answer = driver.cuMemExportToShareableHandle(&fd, piece, handle_is_descriptor, 0);
+    // Which error it is for want of a descriptor the driver does not say.
+    if (answer != success) {
+      raise_file_limit();
+      answer = driver.cuMemExportToShareableHandle(&fd, piece, handle_is_descriptor, 0);
+    }
     driver.cuMemRelease(piece);
     if (answer != success) return failure(driver, "cuMemExportToShareableHandle", answer);
     descriptors.emplace_back(fd);

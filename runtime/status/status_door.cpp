@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "runtime/base/abstract_socket.hpp"
+#include "runtime/base/file_limit.hpp"
 #include "runtime/base/named_thread.hpp"
 #include "runtime/status/status_wire.hpp"
 
@@ -37,8 +38,9 @@ Status unavailable(const std::string& what) {
 Result<std::unique_ptr<StatusDoor>> StatusDoor::open(const std::string& name, Answer answer) {
   const auto address = AbstractAddress::of(name);
   if (!address) return Status(ErrorCode::invalid_argument, "the name of the status socket is too long");
-  const int listener = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  const int stop = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  const int listener =
+      open_within_hard_limit([] { return ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); });
+  const int stop = open_within_hard_limit([] { return ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); });
   std::unique_ptr<StatusDoor> door(new StatusDoor(listener, stop, std::move(answer)));
   if (listener < 0 || stop < 0) return unavailable("no descriptor for the status socket");
   if (!address->bind(listener) || ::listen(listener, 16) != 0)
@@ -76,7 +78,8 @@ void StatusDoor::run() {
     const bool came = wait(listener_, POLLIN, std::chrono::steady_clock::now() + std::chrono::hours(1));
     if (::poll(&stop, 1, 0) > 0) return;
     if (!came) continue;
-    const int visitor = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    const int visitor =
+        open_within_hard_limit([&] { return ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK); });
     if (visitor < 0) {
       // Out of descriptors: the visitor stays in the queue, so poll would not wait.
       if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)

@@ -1,5 +1,6 @@
 // Shared memory and tcp as one endpoint, in the conformance suite: with neighbours and strangers in one world.
 
+#include "tests/support/few_files.hpp"
 #include "tests/transports/conformance/world.hpp"
 #include "transports/forwarding_endpoint.hpp"
 #include "transports/joint/joint_endpoint.hpp"
@@ -42,6 +43,21 @@ class Reaching final : public ForwardingEndpoint {
   }
   std::string device_path() const override { return "directly"; }
 };
+
+// Without its descriptor it would work, and wait for ever where it ends.
+TEST(JointOfFiles, TheSoftLimitOnOpenFilesIsRaisedWhereItIsInTheWay) {
+  EndpointOptions options;
+  options.world_size = 2;
+  options.bind_address = "127.0.0.1";
+  options.job_nonce = 7;
+  auto local = shm::ShmEndpoint::open(options);
+  auto network = make_tcp_transport()->open(options);
+  ASSERT_TRUE(local && network);
+  const tests::NoMoreFilesForNow none;
+  auto joint = make_joint_endpoint(std::move(*local), std::move(*network), {true, false});
+  ASSERT_TRUE(joint) << joint.error().message();
+  joint->reset();
+}
 
 TEST(JointOfGpus, MemoryIsAdmittedForPeersOfTheNetworkAndNotForNeighbours) {
   EndpointOptions options;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "runtime/base/descriptor.hpp"
+#include "runtime/base/file_limit.hpp"
 #include "runtime/base/named_thread.hpp"
 #include "transports/shm/shm_endpoint.hpp"
 
@@ -20,7 +21,8 @@ namespace {
 // Wakes the network's endpoint when the bell rings, which it does only while the rank sleeps, or a moment later.
 class BellWatch {
  public:
-  BellWatch(int bell, Endpoint& network) : bell_(bell), network_(network), over_(::eventfd(0, EFD_CLOEXEC)) {}
+  BellWatch(int bell, Endpoint& network)
+      : bell_(bell), network_(network), over_(open_within_hard_limit([] { return ::eventfd(0, EFD_CLOEXEC); })) {}
   ~BellWatch() {
     if (!thread_.joinable()) return;
     const std::uint64_t one = 1;
@@ -28,7 +30,12 @@ class BellWatch {
     thread_.join();
   }
 
+  /// Errors: unavailable, without a descriptor to end it by or a thread.
   Status start() {
+    if (over_.fd() < 0)
+      return Status(ErrorCode::unavailable,
+                    "no descriptor is left to wait for shared memory and a network at once: raise the limit on open "
+                    "files (ulimit -n)");
     auto started = start_thread("fabring-bell", [this] { listen(); });
     if (!started) return started.error();
     thread_ = std::move(*started);

@@ -177,7 +177,7 @@ void Refusals::close(const std::vector<std::shared_ptr<CommunicatorCore>>& commu
 void Refusals::refused_subgroup(std::uint32_t id, const Status& why, std::function<std::uint64_t()> made) {
   if (!control_) return;
   {
-    std::lock_guard lock(mutex_);
+    std::lock_guard lock(subgroups_mutex_);
     if (subgroups_.size() >= most_refusals) return;
     if (!subgroups_.try_emplace(id, Subgroup{false, why.message(), std::move(made)}).second) return;
   }
@@ -187,14 +187,14 @@ void Refusals::refused_subgroup(std::uint32_t id, const Status& why, std::functi
 }
 
 void Refusals::tell_subgroups(std::optional<std::uint32_t> only) {
-  std::lock_guard lock(mutex_);
+  std::lock_guard lock(subgroups_mutex_);
   for (auto& [id, refused] : subgroups_)
     if ((!only || *only == id) && !std::exchange(refused.told, true))
       control_->tell({self_, subgroup_id(id), 1, refused.text, RefusedCall::Kind::subgroup, -1, -1, refused.made()});
 }
 
 void Refusals::made_subgroup(std::uint32_t id) {
-  std::lock_guard lock(mutex_);
+  std::lock_guard lock(subgroups_mutex_);
   const auto found = subgroups_.find(id);
   if (found == subgroups_.end()) return;
   if (found->second.told) control_->tell({self_, subgroup_id(id), 1, "", RefusedCall::Kind::subgroup});
@@ -204,7 +204,7 @@ void Refusals::made_subgroup(std::uint32_t id) {
 // ---- those of others ------------------------------------------------------------------------------------------------
 
 void Refusals::heard(const RefusedCall& refusal, const std::function<bool(std::uint32_t id)>& is_gone) {
-  std::lock_guard lock(mutex_);
+  std::lock_guard lock(heard_mutex_);
   std::erase_if(heard_, [&](const RefusedCall& known) {
     return known.rank == refusal.rank && known.communicator == refusal.communicator && known.kind == refusal.kind &&
            known.peer == refusal.peer && known.tag == refusal.tag;
@@ -218,7 +218,7 @@ void Refusals::heard(const RefusedCall& refusal, const std::function<bool(std::u
 }
 
 void Refusals::forget(std::uint64_t communicator) {
-  std::lock_guard lock(mutex_);
+  std::lock_guard lock(heard_mutex_);
   std::erase_if(heard_, [&](const RefusedCall& refusal) { return refusal.communicator == communicator; });
 }
 
@@ -273,7 +273,7 @@ std::optional<Failure> Refusals::failure_of(CommunicatorCore& communicator, cons
   }
   std::optional<RefusedCall> refusal;
   {
-    std::lock_guard lock(mutex_);
+    std::lock_guard lock(heard_mutex_);
     const auto at = std::find_if(heard_.begin(), heard_.end(), [&](const RefusedCall& known) {
       return (!by || known.rank == *by) && concerns(known, communicator, execution, own);
     });

@@ -112,7 +112,8 @@ class Refusals {
   std::atomic<bool> closed_{false};
   const std::shared_ptr<LastRefusals> of_dropped_;
 
-  mutable std::mutex mutex_;  ///< of all below; taken after a communicator's
+  // Both are taken after a communicator's; never one within the other, as who tells holds its own while others hear it.
+  mutable std::mutex subgroups_mutex_, heard_mutex_;
   struct Subgroup {
     bool told = false;
     std::string text;

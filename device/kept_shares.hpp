@@ -10,6 +10,7 @@
 #include <set>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "device/device_share.hpp"
 
@@ -35,24 +36,27 @@ class KeptShares {
     return &named->second->value;
   }
 
-  /// What lay where this is now is gone.
-  void replace(const Whose& whose, const DeviceShare::Facts& facts) {
+  /// What lay where this is now is gone. Answers what was kept for it.
+  std::vector<Value> replace(const Whose& whose, const DeviceShare::Facts& facts) {
+    std::vector<Value> replaced;
     const auto of = all_.find(whose);
-    if (of == all_.end()) return;
+    if (of == all_.end()) return replaced;
     auto& [kept, by_name, let_go] = of->second;
     for (auto one = kept.begin(); one != kept.end();) {
       const auto next = std::next(one);
       if (contradict(one->facts, facts) || name_of(one->facts) == name_of(facts)) {
         by_name.erase(name_of(one->facts));
+        replaced.push_back(std::move(one->value));
         kept.erase(one);
       }
       one = next;
     }
+    return replaced;
   }
 
   /// What is not kept yet. True: it was, and was let go as there was no room.
   bool add(const Whose& whose, const DeviceShare::Facts& facts, Value value) {
-    replace(whose, facts);
+    (void)replace(whose, facts);
     auto& [kept, by_name, let_go] = all_[whose];
     const bool again = let_go.erase(name_of(facts)) > 0;
     kept.push_front({facts, std::move(value)});
@@ -72,7 +76,14 @@ class KeptShares {
   void forget_if(const Which& which) {
     std::erase_if(all_, [&](const auto& one) { return which(one.first); });
   }
-  void clear() { all_.clear(); }
+  /// Nothing is kept any more.
+  std::vector<Value> take_all() {
+    std::vector<Value> taken;
+    for (auto& [whose, of] : all_)
+      for (Kept& one : of.kept) taken.push_back(std::move(one.value));
+    all_.clear();
+    return taken;
+  }
   std::size_t size() const {
     std::size_t all = 0;
     for (const auto& [whose, of] : all_) all += of.kept.size();

@@ -1,11 +1,13 @@
 #include "device/cuda/opened_memory.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <utility>
 
 #include "device/cuda/sharing.hpp"
+#include "runtime/base/named_thread.hpp"
 
 namespace fabring::cuda {
 namespace {
@@ -68,6 +70,8 @@ class OpenedMemory::Mapping {
 
   std::byte* at() const { return reinterpret_cast<std::byte*>(at_); }
 
+  bool closes_here = false;  // its last user says so, who may wait
+
   Status open_handle(const DeviceShare::Facts& facts) {
     IpcHandle handle{};
     std::memcpy(handle.bytes, facts.handle.data(), sizeof handle.bytes);
@@ -117,53 +121,109 @@ class OpenedMemory::Mapping {
   std::vector<std::uint64_t> mapped_;
 };
 
-OpenedMemory::OpenedMemory(std::shared_ptr<EventPool> pool) : pool_(std::move(pool)) {}
+OpenedMemory::OpenedMemory(std::shared_ptr<EventPool> pool) : pool_(std::move(pool)), process_(::getpid()) {}
 
 OpenedMemory::~OpenedMemory() = default;
 
+// A thread that is not in the child may hold the locks, and what the driver mapped is not the child's.
+bool OpenedMemory::in_child() const { return ::getpid() != process_; }
+
 void OpenedMemory::begin(const void* runtime) {
-  std::vector<std::unique_ptr<Mapping>> gone;
   {
     std::lock_guard lock(closing_mutex_);
     runtimes_.insert(runtime);
     if (!keeping_.empty()) return;
     closes_later_ = false;
-    gone.swap(to_close_);
   }
-  gone.clear();
-  std::lock_guard lock(mutex_);
-  kept_.forget_if([](const auto& whose) { return whose.second.has_ended(); });  // while nobody was there to see it
+  {
+    std::lock_guard lock(mutex_);
+    kept_.forget_if([](const auto& whose) { return whose.second.has_ended(); });  // while nobody was there to see it
+  }
+  close_aside();
 }
 
 void OpenedMemory::end(const void* runtime) {
+  bool last = false;
   {
     std::lock_guard lock(closing_mutex_);
     runtimes_.erase(runtime);
     keeping_.erase(runtime);
-    if (!runtimes_.empty() || closes_later_) return;
+    last = runtimes_.empty();
+    if (!last && keeping_.empty()) closes_later_ = false;
+    if (last && closes_later_) return;
   }
-  std::lock_guard lock(mutex_);
-  kept_.clear();
-  warned_ = false;
+  close_aside();
+  if (!last) return;
+  std::vector<Shared> unused;
+  {
+    std::lock_guard lock(mutex_);
+    unused = kept_.take_all();
+    warned_ = false;
+  }
+  close_here(std::move(unused));
 }
 
 void OpenedMemory::keep(const void* runtime) {
+  if (in_child()) return;
   std::lock_guard lock(closing_mutex_);
   keeping_.insert(runtime);
   closes_later_ = true;
 }
 
 void OpenedMemory::forget(const ProcessName& process) {
+  if (in_child()) return;
   std::lock_guard lock(mutex_);
   kept_.forget_if([&](const auto& whose) { return whose.second == process; });
 }
 
+// By the last user of a mapping, whoever that is.
 void OpenedMemory::close(std::unique_ptr<Mapping> mapping) {
+  if (in_child()) return (void)mapping.release();
+  if (mapping->at() == nullptr) return;
   {
     std::lock_guard lock(closing_mutex_);
-    if (closes_later_ && mapping->at() != nullptr) return to_close_.push_back(std::move(mapping));
+    if (closes_later_ || !mapping->closes_here) to_close_.push_back(std::move(mapping));
   }
-  mapping.reset();
+  close_aside();
+}
+
+// In this thread, but for what others still use.
+void OpenedMemory::close_here(std::vector<Shared> unused) {
+  for (Shared& one : unused)
+    if (one.use_count() == 1) one->closes_here = true;
+}
+
+// The thread may outlive all runtimes; this does too. Where there are no more threads it all waits for whoever lets go
+// next.
+void OpenedMemory::close_aside() {
+  std::lock_guard lock(closing_mutex_);
+  if (closing_ || closes_later_ || to_close_.empty()) return;
+  auto thread = start_thread("fabring-close", [this] { close_all(); });
+  if (!thread) return;
+  closing_ = true;
+  thread->detach();
+}
+
+void OpenedMemory::close_all() {
+  for (;;) {
+    std::unique_ptr<Mapping> one;
+    {
+      std::lock_guard lock(closing_mutex_);
+      if (closes_later_ || to_close_.empty()) {
+        closing_ = false;
+        return;
+      }
+      one = std::move(to_close_.back());
+      to_close_.pop_back();
+    }
+    one.reset();  // which may take for ever
+  }
+}
+
+OpenedMemory::Shared OpenedMemory::find(const std::pair<int, ProcessName>& whose, const DeviceShare::Facts& facts) {
+  std::lock_guard lock(mutex_);
+  const Shared* const kept = kept_.find(whose, facts);
+  return kept != nullptr ? *kept : nullptr;
 }
 
 Result<std::shared_ptr<std::byte>> OpenedMemory::open(int device, Context context, const DeviceShare& share,
@@ -171,19 +231,26 @@ Result<std::shared_ptr<std::byte>> OpenedMemory::open(int device, Context contex
   FABRING_TRY(check(share));
   const DeviceShare::Facts& facts = share.facts;
   const std::pair whose{device, facts.process};
-  std::lock_guard lock(mutex_);
-  if (const auto* kept = kept_.find(whose, facts))
-    return std::shared_ptr<std::byte>(*kept, (*kept)->at() + facts.offset);
-  kept_.replace(whose, facts);
+  const auto part_of = [&](const Shared& all) { return std::shared_ptr<std::byte>(all, all->at() + facts.offset); };
+  if (const Shared kept = find(whose, facts)) return part_of(kept);
+  std::lock_guard opening_lock(opening_mutex_);
+  if (const Shared kept = find(whose, facts)) return part_of(kept);  // by another thread meanwhile
+  std::vector<Shared> replaced;
+  {
+    std::lock_guard lock(mutex_);
+    replaced = kept_.replace(whose, facts);
+  }
+  close_here(std::move(replaced));
   if (facts.pieces > share.descriptors.size())
     return Status(ErrorCode::unavailable, "these pieces of a GPU's memory are not mapped here");
-  const std::shared_ptr<Mapping> mapping(new Mapping(pool_, context),
-                                         [this](Mapping* unused) { close(std::unique_ptr<Mapping>(unused)); });
+  const Shared mapping(new Mapping(pool_, context),
+                       [this](Mapping* unused) { close(std::unique_ptr<Mapping>(unused)); });
   {
     const Entry entry(pool_->driver(), context);
     if (entry.answer() != success) return pool_->driver().error("cuCtxPushCurrent", entry.answer());
     FABRING_TRY(facts.pieces == 0 ? mapping->open_handle(facts) : mapping->open_pieces(device, share));
   }
+  std::lock_guard lock(mutex_);
   const bool again = (facts.allocation != 0 || facts.pieces > 0) && kept_.add(whose, facts, mapping);
   if (again && !std::exchange(warned_, true) && warn)
     warn(fmt::format(
@@ -191,7 +258,7 @@ Result<std::shared_ptr<std::byte>> OpenedMemory::open(int device, Context contex
         "are opened anew each time, which takes long; let it use fewer and larger ones, or set "
         "FABRING_GPU_PATH=staged",
         facts.process.pid, most_shares_kept));
-  return std::shared_ptr<std::byte>(mapping, mapping->at() + facts.offset);
+  return part_of(mapping);
 }
 
 }  // namespace fabring::cuda

@@ -4,9 +4,13 @@
 // until that process has ended, or until it has something else at the same address: then what was there is gone, and to
 // keep it mapped would keep it alive.
 //
-// To close anything may wait for all that a device has to do. So once a runtime keeps what is freed, what is let go
-// stays mapped for now, and what is open is left to the runtimes that come after it: the first of these to begin,
-// when none that keeps is there, closes what was let go meanwhile.
+// To close anything may wait for all that a device has to do, for ever where a stream stands still. So a thread of its
+// own closes what is let go, and nobody waits for it: who lets go may be who drives all communicators, or an engine
+// that starts. Only what something else replaces, and all at the end of the last runtime, is closed by who is there.
+//
+// Once a runtime keeps what is freed, what is let go stays mapped for now, and what is open is left to the runtimes
+// that come after it. When none that keeps is there any more, but another is, or begins, what was let go meanwhile is
+// closed.
 //
 // Runtimes of a process share one, which lives as long as the process (ProcessWide). Threads: any.
 
@@ -32,7 +36,8 @@ class OpenedMemory {
   OpenedMemory(const OpenedMemory&) = delete;
   OpenedMemory& operator=(const OpenedMemory&) = delete;
 
-  /// A runtime uses it from now on, until end(). The last to end closes what is kept.
+  /// A runtime uses it from now on, until end(). The last to end closes what is kept. begin() never waits for the
+  /// driver.
   void begin(const void* runtime);
   void end(const void* runtime);
   /// See DeviceRuntime::keep_what_is_freed(). Never waits for the driver.
@@ -44,20 +49,30 @@ class OpenedMemory {
   /// invalid_argument.
   Result<std::shared_ptr<std::byte>> open(int device, Context context, const DeviceShare& share,
                                           const std::function<void(const std::string&)>& warn);
-  /// This process has ended.
+  /// This process has ended. Never waits for the driver.
   void forget(const ProcessName& process);
 
  private:
   class Mapping;
+  using Shared = std::shared_ptr<Mapping>;
+  bool in_child() const;
+  /// Null: it is not kept.
+  Shared find(const std::pair<int, ProcessName>& whose, const DeviceShare::Facts& facts);
   void close(std::unique_ptr<Mapping> mapping);
+  static void close_here(std::vector<Shared> unused);
+  void close_aside();
+  void close_all();
 
   const std::shared_ptr<EventPool> pool_;
+  const int process_;
   std::mutex closing_mutex_;  // never held while the driver is called; taken last
   std::set<const void*> runtimes_, keeping_;
   bool closes_later_ = false;
+  bool closing_ = false;  // the thread is there
   std::vector<std::unique_ptr<Mapping>> to_close_;
-  std::mutex mutex_;
-  KeptShares<std::pair<int, ProcessName>, std::shared_ptr<Mapping>> kept_;  // by device and whose memory
+  std::mutex opening_mutex_;                              // one opens at a time; taken first
+  std::mutex mutex_;                                      // likewise never held while the driver is called
+  KeptShares<std::pair<int, ProcessName>, Shared> kept_;  // by device and whose memory
   bool warned_ = false;
 };
 

@@ -24,6 +24,9 @@ inline std::byte* see(const void* at) {
   return static_cast<std::byte*>(driver_function<void* (*)(const void*)>("fake_cuda_see")(at));
 }
 
+/// The device, and what waits for it.
+inline void stand_still(bool on) { driver_function<void (*)(int)>("fake_cuda_stand_still")(on ? 1 : 0); }
+
 inline bool wait_for(DeviceQueue& queue, std::uint64_t mark) {
   for (int i = 0; i < 1'000'000; ++i) {
     const auto reached = queue.reached();

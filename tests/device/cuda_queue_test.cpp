@@ -31,7 +31,6 @@ TEST_F(CudaQueue, copies_run_in_order_and_later_from_any_thread) {
 
 // Calls of the driver that need a context.
 unsigned long driver_calls() { return driver_function<unsigned long (*)()>("fake_cuda_calls")(); }
-void stand_still(bool on) { driver_function<void (*)(int)>("fake_cuda_stand_still")(on ? 1 : 0); }
 
 TEST_F(CudaQueue, a_few_small_copies_are_one_launch_whose_end_is_seen_without_the_driver) {
   if (!HAS_KERNELS) GTEST_SKIP() << "this build has no kernels";

@@ -3,9 +3,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstring>
+#include <future>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "device/kept_shares.hpp"
@@ -231,6 +234,22 @@ TEST(CudaSharesOfOthers, one_more_than_stay_open_is_opened_again_which_is_said_o
 
 unsigned long count_of(const char* what) { return driver_function<unsigned long (*)()>(what)(); }
 unsigned long open_handles() { return count_of("fake_cuda_open_handles"); }
+/// Another thread closes them.
+bool only_open_handles(unsigned long left) {
+  const auto last = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (open_handles() != left && std::chrono::steady_clock::now() < last) std::this_thread::yield();
+  return open_handles() == left;
+}
+/// Does this end while the device stands still? It goes on either way.
+template <class Body>
+bool ends_while_it_stands_still(const Body& body) {
+  stand_still(true);
+  auto ended = std::async(std::launch::async, body);
+  const bool in_time = ended.wait_for(std::chrono::seconds(5)) == std::future_status::ready;
+  if (!in_time) stand_still(false);
+  ended.get();
+  return in_time;
+}
 
 /// Those who share must be there before this process begins with the driver.
 class OpenedAndKept : public ::testing::Test {
@@ -294,7 +313,7 @@ TEST_F(OpenedAndKept, nothing_is_closed_while_a_runtime_keeps_what_is_freed) {
   runtime.reset();
   EXPECT_EQ(count_of("fake_cuda_closes"), 0u);
   begin();
-  EXPECT_EQ(open_handles(), 0u);
+  EXPECT_TRUE(only_open_handles(0)) << open_handles();
 }
 
 TEST_F(OpenedAndKept, of_a_process_that_has_ended_nothing_stays_open) {
@@ -311,13 +330,74 @@ TEST_F(OpenedAndKept, of_a_process_that_has_ended_nothing_stays_open) {
   runtime->forget(somebody);
   EXPECT_EQ(open_handles(), 6u);
   runtime->forget(of_lost[0].process);
-  EXPECT_EQ(open_handles(), 3u);
+  EXPECT_TRUE(only_open_handles(3)) << open_handles();
   runtime->keep_what_is_freed();
   runtime.reset();
   unseen.reset();  // while nobody is there to tell
   EXPECT_EQ(open_handles(), 3u);
   begin();
+  EXPECT_TRUE(only_open_handles(1)) << open_handles();
+}
+
+TEST_F(OpenedAndKept, who_forgets_a_process_does_not_wait_for_the_device) {
+  const Sharer lost(2);
+  const auto facts = lost.shares();
+  ASSERT_EQ(facts.size(), 2u);
+  begin();
+  open(facts);
+  EXPECT_TRUE(ends_while_it_stands_still([&] { runtime->forget(facts[0].process); }));
+  EXPECT_EQ(open_handles(), 2u);
+  stand_still(false);
+  EXPECT_TRUE(only_open_handles(0)) << open_handles();
+}
+
+TEST_F(OpenedAndKept, what_is_used_last_after_its_process_was_forgotten_is_closed_by_another_thread) {
+  const Sharer lost(1);
+  const auto facts = lost.shares();
+  ASSERT_EQ(facts.size(), 1u);
+  begin();
+  std::shared_ptr<std::byte> used = *runtime->open_share(0, {facts[0], {}});
+  runtime->forget(facts[0].process);
+  EXPECT_EQ(open_handles(), 1u) << "it is in use";
+  EXPECT_TRUE(ends_while_it_stands_still([&] { used.reset(); }));
   EXPECT_EQ(open_handles(), 1u);
+  stand_still(false);
+  EXPECT_TRUE(only_open_handles(0)) << open_handles();
+}
+
+TEST_F(OpenedAndKept, a_runtime_begins_while_what_was_let_go_before_it_waits_for_the_device) {
+  const Sharer lost(1);
+  std::optional<Sharer> unseen(1);
+  const auto of_lost = lost.shares(), of_unseen = unseen->shares();
+  ASSERT_EQ(of_lost.size() + of_unseen.size(), 2u);
+  begin();
+  open(of_lost);
+  open(of_unseen);
+  runtime->keep_what_is_freed();
+  runtime->forget(of_lost[0].process);
+  runtime.reset();
+  unseen.reset();
+  EXPECT_TRUE(ends_while_it_stands_still([&] { begin(); }));
+  EXPECT_EQ(open_handles(), 2u);
+  stand_still(false);
+  EXPECT_TRUE(only_open_handles(0)) << open_handles();
+}
+
+TEST_F(OpenedAndKept, a_runtime_beside_one_that_kept_closes_again_once_that_has_ended) {
+  const Sharer other(2);
+  const auto facts = other.shares();
+  ASSERT_EQ(facts.size(), 2u);
+  begin();
+  open(facts);
+  auto failed = runtime;
+  failed->keep_what_is_freed();
+  begin();
+  open(later(facts[0]));
+  EXPECT_EQ(count_of("fake_cuda_closes"), 0u);
+  failed.reset();
+  EXPECT_TRUE(only_open_handles(2)) << "what it let go itself: " << open_handles();
+  open(later(facts[1]));
+  EXPECT_EQ(count_of("fake_cuda_closes"), 2u);
 }
 
 TEST_F(CudaShares, pieces_of_another_process_are_opened_with_descriptors_and_found_again_without) {

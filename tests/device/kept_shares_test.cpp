@@ -38,10 +38,14 @@ TEST(KeptShares, end_where_something_else_lies_by_now) {
   DeviceShare::Facts before = allocation(1), now = allocation(2);
   now.base = before.base + 100;
   (void)kept.add(1, before, 1);
+  EXPECT_EQ(kept.replace(1, now), std::vector<int>{1});
+  (void)kept.add(1, before, 1);
   (void)kept.add(1, now, 2);
   EXPECT_EQ(kept.find(1, before), nullptr);
   EXPECT_EQ(kept.size(), 1u);
   EXPECT_FALSE(kept.add(1, before, 1)) << "not for want of room";
+  EXPECT_EQ(kept.take_all(), std::vector<int>{1});
+  EXPECT_EQ(kept.size(), 0u);
 }
 
 }  // namespace

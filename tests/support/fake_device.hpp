@@ -63,6 +63,8 @@ class FakeDevice final : public DeviceRuntime {
   void synchronize();
   /// Nothing runs while it does.
   void stand_still(bool on);
+  /// Waits until it does not: as calls of the driver that wait for the device.
+  void wait_while_still();
   /// From now on no more memory of the host can be pinned, or again.
   void refuse_to_pin(bool on) { refuses_to_pin_ = on; }
   /// From now on the device has no memory left, or again.
@@ -223,6 +225,7 @@ class FakeDevice final : public DeviceRuntime {
   Line default_stream_;
   std::size_t telling_ = 0;  // kernels that will tell
   std::condition_variable_any told_of_work_;
+  std::condition_variable_any goes_on_;  // after it stood still
   std::string broken_;
   bool still_ = false;
   int refuse_ = -1;

@@ -228,6 +228,12 @@ void FakeDevice::break_down() {
 void FakeDevice::stand_still(bool on) {
   const Lock lock(mutex_);
   still_ = on;
+  goes_on_.notify_all();
+}
+
+void FakeDevice::wait_while_still() {
+  Lock lock(mutex_);
+  goes_on_.wait(lock, [this] { return !still_; });
 }
 
 std::size_t FakeDevice::busy() const {

@@ -88,6 +88,7 @@ FAKE Answer cuIpcOpenMemHandle_v2(Address* at, IpcHandle handle, unsigned) {
 
 FAKE Answer cuIpcCloseMemHandle(Address at) {
   if (const Answer answer = check(); answer != success) return answer;
+  device->wait_while_still();
   const std::lock_guard lock(opened_mutex);
   for (auto one = opened.begin(); one != opened.end(); ++one)
     if (one->second.at == at) {

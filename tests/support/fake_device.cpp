@@ -57,6 +57,12 @@ std::byte* FakeDevice::place(int device, std::size_t bytes, MemoryKind kind) {
   return at;
 }
 
+void FakeDevice::within_reach_of_others() {
+  const Lock lock(mutex_);
+  for_others_ = true;
+  for (auto& [at, allocation] : alive_) allocation.for_others = true;
+}
+
 void FakeDevice::exchange(std::byte* block) {
   const Lock lock(mutex_);
   alive_.at(reinterpret_cast<std::uintptr_t>(block)).number = ++allocations_;

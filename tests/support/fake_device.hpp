@@ -105,6 +105,8 @@ class FakeDevice final : public DeviceRuntime {
   void out_of_reach_of_cards() { for_cards_ = false; }
   /// Likewise no other process.
   void out_of_reach_of_others() { for_others_ = false; }
+  /// Others may reach everything again.
+  void within_reach_of_others();
   void not_in_use() { in_use_ = false; }
   void begin_to_use() { in_use_ = true; }
   /// As a GPU before compute capability 9.0.

@@ -112,12 +112,13 @@ TEST(Scratch, of_loose_fit_lends_longer_blocks_for_less_and_counts_all_of_them) 
   EXPECT_LE(scratch.most_held(), scratch.budget());
 }
 
+class Hours final : public Clock {
+ public:
+  Time now() const override { return at; }
+  Time at = std::chrono::hours(1);
+};
+
 TEST(DeviceScratch, that_a_device_has_none_left_is_believed_for_a_while) {
-  class Hours final : public Clock {
-   public:
-    Time now() const override { return at; }
-    Time at = std::chrono::hours(1);
-  };
   const auto device = std::make_shared<fixture::FakeDevice>(1);
   const auto clock = std::make_shared<Hours>();
   DeviceScratch scratch(device, 1 << 20, clock);
@@ -145,7 +146,7 @@ TEST(DeviceScratch, that_cannot_be_shared_is_lent_to_who_reads_it_alone) {
   EXPECT_EQ(scratch.borrow(0, 4096).at, nullptr);
   EXPECT_TRUE(scratch.why_none_left().ok());
   EXPECT_EQ(scratch.why_not_shared().code(), ErrorCode::unsupported);
-  EXPECT_EQ(scratch.held(), 4096u);
+  EXPECT_EQ(scratch.held(), 8192u) << "it stays for who reads it alone";
   const auto own = scratch.borrow(0, 4096, false, Readers::none);
   ASSERT_NE(own.at, nullptr) << "though others were refused";
   scratch.give_back(0, for_peers);
@@ -155,6 +156,28 @@ TEST(DeviceScratch, that_cannot_be_shared_is_lent_to_who_reads_it_alone) {
   EXPECT_EQ(scratch.borrow(0, 4096, false, Readers::none).at, own.at);
   scratch.give_back(0, for_peers);
   scratch.give_back(0, own);
+}
+
+TEST(DeviceScratch, that_cannot_be_shared_is_neither_freed_nor_allocated_again_to_ask_anew) {
+  const auto device = std::make_shared<fixture::FakeDevice>(1);
+  const auto clock = std::make_shared<Hours>();
+  DeviceScratch scratch(device, 1 << 20, clock);
+  device->out_of_reach_of_others();
+  void* const stream = device->open_stream(0);
+  device->hold(stream);
+  for (const std::size_t bytes : {4096, 8192, 4096}) {
+    EXPECT_EQ(scratch.borrow(0, bytes).at, nullptr);
+    clock->at += DeviceScratch::time_to_ask_again;
+  }
+  EXPECT_EQ(device->frees_behind_held_streams(), 0u) << "it would wait for the stream";
+  EXPECT_EQ(device->allocations_asked(), 1u);
+  device->within_reach_of_others();
+  const auto larger = scratch.borrow(0, 8192), first = scratch.borrow(0, 4096);
+  EXPECT_TRUE(larger.facts.bytes == 8192 && first.facts.bytes == 4096);
+  EXPECT_EQ(device->allocations_asked(), 2u) << "what was refused is shared by now";
+  scratch.give_back(0, larger);
+  scratch.give_back(0, first);
+  device->release(stream);
 }
 
 TEST(DeviceScratch, lends_kept_blocks_for_less_and_passes_its_budget_only_when_told_to) {

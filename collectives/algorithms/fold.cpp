@@ -139,9 +139,7 @@ void reduce_scatter_by_fold(PlanBuilder& plan, const PlanRequest& request) {
       const bool stays = own == last && rank == plan.rank();
       Block sum = all[0];
       if (own > 0) {
-        const std::size_t place =
-            static_cast<std::size_t>(std::ranges::find(carriers.node(home), rank) - carriers.node(home).begin());
-        const Rank previous = carriers.carrier(own - 1, home, place);
+        const Rank previous = carriers.carrier_of(rank, home, own - 1);
         const Block before = all.size() == 1 && stays ? plan.output(block) : plan.scratch(block);
         if (all.size() == 1) {
           plan.recv_reduce(previous, before, all[0], /*incoming_first=*/true);
@@ -163,9 +161,7 @@ void reduce_scatter_by_fold(PlanBuilder& plan, const PlanRequest& request) {
       if (!stays) plan.send(rank, sum);
     });
   }
-  const auto& home = carriers.node(own);
-  const auto place = static_cast<std::size_t>(std::ranges::find(home, plan.rank()) - home.begin());
-  const Rank giver = carriers.carrier(last, own, place);
+  const Rank giver = carriers.carrier_of(plan.rank(), own, last);
   if (giver != plan.rank()) plan.recv(giver, plan.block(plan.rank()));
 }
 

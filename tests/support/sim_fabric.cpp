@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 namespace fabring::fixture {
@@ -69,7 +70,9 @@ class SimEndpoint final : public Endpoint {
     return descriptors;
   }
   std::size_t poll(std::span<Completion> out) override { return fabric_.poll(self_, out); }
-  void wait(std::chrono::microseconds) override { fabric_.timeline_.step(); }  // an engine that leaves drives alone
+  void wait(std::chrono::microseconds) override {  // an engine that leaves drives alone, and says goodbye in a thread
+    if (!fabric_.timeline_.step()) std::this_thread::yield();
+  }
   void wake() override {}
   Status peer_error(Rank peer) const override { return fabric_.ports_[self_].links[peer].error; }
   std::string unconnected(Rank peer) const override {
@@ -86,6 +89,37 @@ class SimEndpoint final : public Endpoint {
   SimFabric& fabric_;
   const Rank self_;
 };
+
+bool SimFabric::Owned::forbids(std::span<const std::byte> bytes, bool receive) const {
+  // Receives lie apart, so of those that begin before the end of these bytes only the last can reach into them.
+  auto at = receives_.lower_bound(bytes.data() + bytes.size());
+  if (at != receives_.begin() && overlap((--at)->second, bytes)) return true;
+  return receive && std::ranges::any_of(sends_, [&](const auto& send) { return overlap(send.second, bytes); });
+}
+
+bool SimFabric::Owned::add(std::uint64_t context, std::span<const std::byte> bytes, bool receive) {
+  if (!contexts_.emplace(context, Open{bytes, receive}).second) return false;
+  if (bytes.empty()) return true;
+  if (receive) {
+    receives_.emplace(bytes.data(), bytes);
+  } else {
+    sends_.emplace_back(context, bytes);
+  }
+  return true;
+}
+
+bool SimFabric::Owned::remove(std::uint64_t context) {
+  const auto found = contexts_.find(context);
+  if (found == contexts_.end()) return false;
+  const auto [bytes, receive] = found->second;
+  contexts_.erase(found);
+  if (receive && !bytes.empty()) {
+    receives_.erase(receives_.find(bytes.data()));
+  } else if (!receive) {
+    std::erase_if(sends_, [&](const auto& send) { return send.first == context; });
+  }
+  return true;
+}
 
 SimFabric::SimFabric(Timeline& timeline, int ranks, Weather weather)
     : timeline_(timeline), weather_(weather), ports_(ranks) {
@@ -146,11 +180,9 @@ void SimFabric::violation(Rank rank, const std::string& what) {
 }
 
 void SimFabric::accept(Rank self, std::uint64_t context, std::span<const std::byte> bytes, bool receive) {
-  for (const auto& [other, open] : ports_[self].open)
-    if ((receive || open.receive) && overlap(open.bytes, bytes))
-      violation(self, "a post of bytes that the endpoint owns already");
-  if (!ports_[self].open.emplace(context, Open{bytes, receive}).second)
-    violation(self, "a context is used twice at once");
+  Owned& open = ports_[self].open;
+  if (open.forbids(bytes, receive)) violation(self, "a post of bytes that the endpoint owns already");
+  if (!open.add(context, bytes, receive)) violation(self, "a context is used twice at once");
   timeline_.note(posted, self, bytes.size());
 }
 
@@ -319,8 +351,8 @@ void SimFabric::complete(Rank self, const Completion& completion) {
   Port& port = ports_[self];
   if (port.dead && !over_) return;
   const std::uint64_t context = completion.context;
-  if (context < hostile_contexts && excused_.count(self) != 0) port.open.erase(context);
-  if (port.open.erase(context) == 0) return;                        // end() was before
+  if (context < hostile_contexts && excused_.count(self) != 0) (void)port.open.remove(context);
+  if (!port.open.remove(context)) return;                           // end() was before
   const auto place = timeline_.below(port.completions.size() + 1);  // in any order
   port.completions.insert(port.completions.begin() + static_cast<std::ptrdiff_t>(place), completion);
   timeline_.note(completed, self, static_cast<std::uint64_t>(completion.outcome), completion.bytes);
@@ -421,14 +453,12 @@ void SimFabric::end() {
     }
     for (auto& [key, receive] : port.receives) receive->open = false;
     port.receives.clear();
-    while (!port.open.empty()) complete(rank, port.open.begin()->first, Outcome::lost, 0);
+    while (!port.open.empty()) complete(rank, port.open.first(), Outcome::lost, 0);
   }
 }
 
 bool SimFabric::holds(Rank rank, std::span<const std::byte> bytes) const {
-  for (const auto& [context, open] : ports_[rank].open)
-    if (overlap(open.bytes, bytes)) return true;
-  return false;
+  return ports_[rank].open.forbids(bytes, true);
 }
 
 std::size_t SimFabric::open_contexts(Rank rank) const { return ports_[rank].open.size(); }

@@ -106,15 +106,32 @@ class SimFabric {
     Status error;
     std::vector<std::shared_ptr<Message>> sending;
   };
-  struct Open {
-    std::span<const std::byte> bytes;
-    bool receive = false;
+  /// What an endpoint owns: receives lie apart from all else, sends may share bytes.
+  class Owned {
+   public:
+    /// False: the context is there already.
+    bool add(std::uint64_t context, std::span<const std::byte> bytes, bool receive);
+    bool remove(std::uint64_t context);
+    /// Would a post of these bytes, to be written or only read, be of bytes that are owned otherwise?
+    bool forbids(std::span<const std::byte> bytes, bool receive) const;
+    bool empty() const { return contexts_.empty(); }
+    std::size_t size() const { return contexts_.size(); }
+    std::uint64_t first() const { return contexts_.begin()->first; }
+
+   private:
+    struct Open {
+      std::span<const std::byte> bytes;
+      bool receive = false;
+    };
+    std::map<std::uint64_t, Open> contexts_;
+    std::multimap<const std::byte*, std::span<const std::byte>> receives_;  // by their first byte
+    std::vector<std::pair<std::uint64_t, std::span<const std::byte>>> sends_;
   };
   struct Port {
     std::map<std::pair<Rank, Slot>, std::shared_ptr<Receive>> receives;
     std::vector<Link> links;
     std::vector<Completion> completions;
-    std::map<std::uint64_t, Open> open;  // contexts the endpoint owns
+    Owned open;
     bool alive = false, closed = false, dead = false;
     EndpointCounters counters;
     std::map<std::pair<Rank, std::uint32_t>, std::shared_ptr<Message>> borrowed;  // by sender and number of the loan

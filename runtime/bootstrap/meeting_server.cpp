@@ -17,7 +17,9 @@ using namespace std::chrono_literals;
 
 namespace {
 constexpr auto join_limit = 5s;
-constexpr std::size_t values_per_rank = 16;
+// What one rank may leave here. A start needs a few hundred bytes of each; `fabring doctor net` brings its findings.
+constexpr std::size_t most_bytes_per_rank = 1 << 20;
+constexpr std::size_t waits_per_rank = 16;
 
 /// May a visitor that was refused so be a rank of ours with a wrong setting? Not one that is at another job's door. And
 /// where ranks prove a secret it is known of none that was refused: it has proven nothing, and anybody may say which
@@ -212,7 +214,7 @@ bool MeetingServer::on_frame(const VisitorPtr& visitor, std::uint8_t type, std::
   if (!visitor->joined) return message == Message::join && on_join(visitor, payload);
   switch (message) {
     case Message::put:
-      return all_here_ && on_put(payload);
+      return all_here_ && on_put(visitor, payload);
     case Message::get:
       return all_here_ && on_get(visitor, payload);
     case Message::done:
@@ -308,10 +310,20 @@ std::string MeetingServer::settle_master_address() const {
   return master;
 }
 
-bool MeetingServer::on_put(std::string_view payload) {
+bool MeetingServer::on_put(const VisitorPtr& visitor, std::string_view payload) {
   const auto pair = meeting::decode_pair(payload);
-  if (!pair || values_.size() >= values_per_rank * members_.size()) return false;
-  publish(*pair);
+  if (!pair) return false;
+  if (!failure_.ok()) return true;  // it has not heard yet
+  visitor->put_bytes += payload.size();
+  // In words: a rank whose connection ends without any is taken for one that died.
+  if (visitor->put_bytes > most_bytes_per_rank)
+    fail(Status(ErrorCode::out_of_memory,
+                fmt::format("{} has published more than the {} KiB that rank 0 keeps of each rank while they set up: "
+                            "put less into the bootstrap there",
+                            who(*visitor), most_bytes_per_rank / 1024),
+                meeting::about(visitor->rank, visitor->join.host)));
+  else
+    publish(*pair);
   return true;
 }
 
@@ -334,7 +346,7 @@ bool MeetingServer::on_get(const VisitorPtr& visitor, std::string_view payload) 
     visitor->link->send(meeting::type_of(Message::value), meeting::encode(meeting::Pair{*key, found->second}));
     return true;
   }
-  if (waiting_.size() >= values_per_rank * members_.size()) return false;
+  if (waiting_.size() >= waits_per_rank * members_.size()) return false;
   auto& visitors = waiting_[*key];
   if (std::find(visitors.begin(), visitors.end(), visitor) == visitors.end()) visitors.push_back(visitor);
   return true;

@@ -67,6 +67,7 @@ class MeetingServer {
     std::shared_ptr<FrameStream> link;
     meeting::Join join;
     std::shared_ptr<void> join_limit;
+    std::size_t put_bytes = 0;
     bool joined = false;
     bool done = false;
   };
@@ -77,7 +78,7 @@ class MeetingServer {
   void arrived(HandshakeResult result);
   bool on_frame(const VisitorPtr& visitor, std::uint8_t type, std::string_view payload);
   bool on_join(const VisitorPtr& visitor, std::string_view payload);
-  bool on_put(std::string_view payload);
+  bool on_put(const VisitorPtr& visitor, std::string_view payload);
   bool on_get(const VisitorPtr& visitor, std::string_view payload);
   void on_end(const VisitorPtr& visitor);
   void welcome_if_complete();

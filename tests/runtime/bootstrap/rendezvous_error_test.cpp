@@ -427,6 +427,20 @@ TEST_F(RendezvousError, ARankWhoseStartFailsAfterTheMeetingIsNamedAtOnce) {
   }
 }
 
+TEST_F(RendezvousError, ARankThatPublishesWithoutEndIsNamedAndNotTakenForDead) {
+  Meeting meeting(3);
+  meeting.use = [&](int process, Bootstrap& bootstrap) {
+    for (int i = 0; process == 1 && i < 3000 && bootstrap.failure().ok(); ++i)
+      (void)bootstrap.put("much/" + std::to_string(i), std::string(1000, 'x'));
+    const auto never = bootstrap.get("never", steady_clock::now() + patience);
+    ASSERT_FALSE(never.has_value());
+    EXPECT_EQ(never.error().code(), ErrorCode::out_of_memory) << never.error().to_string();
+    EXPECT_EQ(never.error().context().rank, 1);
+    EXPECT_THAT(never.error().message(), AllOf(HasSubstr("rank 1 (host"), HasSubstr("published more than")));
+  };
+  for (const Status& end : meeting.run_all()) EXPECT_TRUE(end.ok()) << end.to_string();
+}
+
 TEST_F(RendezvousError, AValueThatNobodyPublishesEndsAtTheDeadline) {
   Meeting meeting(2);
   meeting.use = [&](int, Bootstrap& bootstrap) {

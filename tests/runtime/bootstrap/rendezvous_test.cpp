@@ -45,6 +45,21 @@ TEST_P(RendezvousOf, AllRanksMeetAndReadEachOthersValues) {
 
 INSTANTIATE_TEST_SUITE_P(Sizes, RendezvousOf, testing::Values(1, 2, 3, 8, 32));
 
+// What `fabring doctor net` finds on one rank of a large job.
+TEST(Rendezvous, ARankMayPublishHundredsOfValues) {
+  constexpr int values = 600;
+  Meeting meeting(2);
+  meeting.use = [&](int process, Bootstrap& bootstrap) {
+    const std::string part(1000, 'x');
+    for (int i = 0; process == 1 && i < values; ++i)
+      ASSERT_TRUE(bootstrap.put("found/" + std::to_string(i), part).ok());
+    const auto last = bootstrap.get("found/" + std::to_string(values - 1), steady_clock::now() + patience);
+    ASSERT_TRUE(last.has_value()) << last.error().to_string();
+    EXPECT_EQ(*last, part);
+  };
+  for (const Status& end : meeting.run_all()) EXPECT_TRUE(end.ok()) << end.to_string();
+}
+
 TEST(Rendezvous, WithASecretAllRanksMeet) {
   Meeting meeting(4);
   meeting.secret = "a secret of sufficient length";

@@ -21,7 +21,7 @@ class Doctor:
     """One rank of `fabring doctor PART` on each host; rank 0's report."""
 
     def __init__(self, options, network, part, words=(), settings=None, skip=(), timeout=15,
-                 programs=None):
+                 programs=None, meet_in=None):
         self.options, self.network, self.ranks = options, network, {}
         self.began = time.monotonic()
         self.limit = timeout
@@ -33,14 +33,20 @@ class Doctor:
             "FABRING_JOB_ID": f"test-{random.SystemRandom().randrange(1 << 48):x}",
             "IPATH_NO_BACKTRACE": "1",
         })
+        if meet_in is not None:
+            common["FABRING_RENDEZVOUS_TIMEOUT"] = f"{int(1000 * meet_in * harness.slowness)}ms"
         cli = os.path.join(os.path.dirname(options.program), "..", "..", "tools", "fabring")
-        for rank in range(network.count):
-            if rank in skip:
-                continue
+
+        def start(rank):
             environment = {**common, "FABRING_RANK": str(rank), **(settings or {}).get(rank, {}), **(settings or {}).get("all", {})}
             self.ranks[rank] = subprocess.Popen(
                 [*network.command_prefix(rank), (programs or {}).get(rank, cli), "doctor", part, "--json", "--timeout", str(timeout * harness.slowness), *words],
                 env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+        self.start = start
+        for rank in range(network.count):
+            if rank not in skip:
+                start(rank)
 
     def __enter__(self):
         return self
@@ -188,16 +194,31 @@ def address_twice(options):
 
 def missing_rank(options):
     with hosts.Hosts(3) as network:
-        with Doctor(options, network, "net", skip=(2,), timeout=6) as doctor:
+        with Doctor(options, network, "net", skip=(2,), timeout=6, meet_in=3) as doctor:
             report = doctor.report()
             find(report, "net.rendezvous", "", ["rank 2"])
             require(doctor.code == 1 and doctor.took < 8 * harness.slowness, f"exit {doctor.code} after {doctor.took:.1f} s")
 
 
+def late_rank(options):
+    """Ranks wait for it as those of a job do, however short the time is for what follows."""
+    with hosts.Hosts(3) as network:
+        with Doctor(options, network, "net", skip=(2,), timeout=8) as doctor:
+            for line in doctor.ranks[0].stderr:  # after 5 s, as a job's ranks say it
+                if "still waiting for rank 2" in line:
+                    break
+            else:
+                raise Failed(f"rank 0 did not wait for rank 2: {doctor.ranks[0].stdout.read()}")
+            doctor.start(2)
+            report = doctor.report()
+            require(doctor.code == 0 and not bad(report), f"exit {doctor.code}: {report['findings']}")
+            require(doctor.codes() == [0, 0, 0], f"exit codes {doctor.codes()}")
+
+
 def stopped_rank(options):
     """Stopped wherever it is just then: what it has not told is not fine."""
     with hosts.Hosts(3) as network:
-        with Doctor(options, network, "net", timeout=8) as doctor:
+        with Doctor(options, network, "net", timeout=8, meet_in=4) as doctor:
             os.kill(doctor.ranks[2].pid, signal.SIGSTOP)
             report = doctor.report()
             require(doctor.took < 10 * harness.slowness, f"took {doctor.took:.1f} s")
@@ -221,7 +242,7 @@ def other_secret(options):
             with open(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600), "w") as out:
                 out.write(f"a secret of its own {rank}\n")
             settings[rank] = {"FABRING_SECRET_FILE": path}
-        report, code = check(options, network, "net", settings=settings, timeout=6)
+        report, code = check(options, network, "net", settings=settings, timeout=6, meet_in=3)
         require(code == 1, f"exit {code}")
         find(report, "net.mismatch", "", ["secret"])
 
@@ -351,7 +372,7 @@ def main():
         print(f"SKIPPED: {reason}")
         sys.exit(SKIP)
     links = [healthy, healthy_v6, one_way_block, unreachable_route, small_mtu_on_the_way, mtus_differ, wrong_interface,
-             address_twice, missing_rank, stopped_rank, settings_differ, other_secret, wrong_master]
+             address_twice, missing_rank, late_rank, stopped_rank, settings_differ, other_secret, wrong_master]
     # A transport of its own, so that this is measured over libfabric's as well.
     one_network = functools.partial(one_slow_card_of_one_network, transport="fabric" if "fabric" in options.transports else "tcp")
     one_network.__name__ = "one_slow_card_of_one_network"

@@ -5,14 +5,11 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <cstring>
 #include <set>
 
 #include "runtime/base/descriptor.hpp"
 #include "runtime/startup/host_rails.hpp"
-#include "topology/interfaces.hpp"
-#include "topology/rail_choice.hpp"
 
 namespace fabring::tools {
 namespace {
@@ -25,13 +22,13 @@ std::uint32_t mtu_of(const std::string& interface) {
   return static_cast<std::uint32_t>(request.ifr_mtu);
 }
 
-void list_interfaces(const std::vector<InterfaceAddress>& addresses, NetFacts& facts) {
-  std::set<std::string> listed;
+void list_interfaces(const std::vector<InterfaceAddress>& addresses, const InterfaceRequest& request,
+                     const std::string& chosen, NetFacts& facts) {
+  std::map<std::string, InterfaceFacts> about;
   for (const InterfaceAddress& one : addresses)
-    if (one.up && !one.loopback && listed.insert(one.interface).second)
-      facts.interfaces.push_back(
-          fmt::format("{} {} {}", one.interface, mtu_of(one.interface), link_megabits(one.interface)));
-  std::sort(facts.interfaces.begin(), facts.interfaces.end());
+    if (!about.contains(one.interface)) about.emplace(one.interface, read_interface_facts(one.interface));
+  for (const std::string& name : interfaces_to_compare(addresses, request, chosen, about))
+    facts.interfaces.push_back(fmt::format("{} {} {}", name, mtu_of(name), link_megabits(name)));
 }
 
 // The cards, and what the job would open on them.
@@ -70,6 +67,19 @@ bool would_share_memory(const Config& config) {
 
 }  // namespace
 
+std::vector<std::string> interfaces_to_compare(const std::vector<InterfaceAddress>& addresses,
+                                               const InterfaceRequest& request, const std::string& chosen,
+                                               const std::map<std::string, InterfaceFacts>& about) {
+  const bool named = !request.filter.empty() && request.filter[0] != '^';
+  std::set<std::string> names;
+  for (const InterfaceAddress& one : usable_interfaces(addresses, request)) {
+    const auto known = about.find(one.interface);
+    const bool card = known != about.end() && known->second.card;
+    if (!one.loopback && (card || named || one.interface == chosen)) names.insert(one.interface);
+  }
+  return {names.begin(), names.end()};
+}
+
 void open_doors(const Config& config, const Bootstrap& bootstrap, const std::string& secret, NetProbe& probe,
                 FabricProbe& fabric, NetFacts& facts) {
   const auto addresses = interface_addresses();
@@ -77,9 +87,9 @@ void open_doors(const Config& config, const Bootstrap& bootstrap, const std::str
     facts.problem = addresses.error().message();
     return;
   }
-  list_interfaces(*addresses, facts);
   const InterfaceRequest request{config.interface, bootstrap.all_on_this_host(), bootstrap.local_address()};
   auto choice = choose_interface(*addresses, request);
+  list_interfaces(*addresses, request, choice ? choice->chosen.interface : "", facts);
   if (!choice) {
     facts.problem = choice.error().message();
     return;

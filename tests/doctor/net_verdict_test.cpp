@@ -14,6 +14,7 @@ namespace fabring::tools {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 /// A host for each rank unless `per_host` says more; all reach each other.
 NetPicture healthy(int ranks, int per_host = 1) {
@@ -154,6 +155,28 @@ TEST(NetVerdict, EveryPortHasAFindingOfItsOwn) {
               finding.what.find("eth1") != std::string::npos ? Severity::warning : Severity::critical);
 }
 
+TEST(NetVerdict, OfADirectionThatWasNotTriedNothingIsSaid) {
+  NetPicture picture = healthy(4);
+  fail(picture, 0, 1, Reach::no_answer);
+  fail(picture, 1, 0, Reach::not_tried);
+  const Findings findings = judge(picture);
+  ASSERT_EQ(findings.size(), 2u);
+  for (const Finding& finding : findings) EXPECT_THAT(finding.what, Not(HasSubstr("the other direction")));
+}
+
+// Two cards of one network: the second of one rank is joined to the second of the other.
+TEST(NetVerdict, TheOtherDirectionIsThatOfTheSameCard) {
+  NetPicture picture = with_cards(4);
+  for (auto& facts : picture.ranks) facts->doors[1].network = facts->doors[0].network;
+  fail(picture, 0, 1, 1, Reach::refused);
+  fail(picture, 1, 0, 0, Reach::no_answer);
+  std::map<std::string, std::string> found;
+  for (const Finding& finding : judge(picture)) found[finding.id] = finding.what;
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_THAT(found["net.refused"], HasSubstr("the other direction works"));
+  EXPECT_THAT(found["net.dropped"], HasSubstr("the other direction works"));
+}
+
 TEST(NetVerdict, WhatFailsByTcpIsNotSaidOfLibfabricAgain) {
   NetPicture picture = with_cards(4);
   fail(picture, 1, 3, 1, Reach::no_answer);
@@ -280,6 +303,53 @@ TEST(NetVerdict, WhoHasNotToldIsNotFine) {
   EXPECT_THAT(only(picture).what, HasSubstr("rank 2"));
   picture.ranks[2].reset();
   EXPECT_EQ(only(picture).severity, Severity::not_checked);
+}
+
+// A host of sixteen cards and 32 EFA devices has one with its control port; what is more than anybody has is said.
+TEST(NetFacts, AllDoorsAreToldOrThoseLeftOutAreCounted) {
+  for (const std::size_t doors : {49u, 90u}) {
+    NetPicture picture = healthy(2);
+    NetFacts& facts = *picture.ranks[1];
+    while (facts.doors.size() < doors)
+      facts.doors.push_back(
+          {"data over libfabric", "rdmap" + std::to_string(facts.doors.size()), "fabric", "", "x", 0});
+    auto read = NetFacts::decode(facts.encode());
+    ASSERT_TRUE(read.has_value());
+    EXPECT_EQ(read->doors.size() + read->doors_left_out, doors);
+    EXPECT_EQ(NetFacts::decode(read->encode())->doors_left_out, read->doors_left_out);
+    picture.ranks[1] = std::move(*read);
+    const Finding finding = only(picture);
+    if (doors == 49) {
+      EXPECT_EQ(picture.ranks[1]->doors.back().interface, "rdmap48");
+      EXPECT_EQ(finding.severity, Severity::ok);
+    } else {
+      EXPECT_EQ(finding.id, "net.too_many");
+      EXPECT_EQ(finding.severity, Severity::not_checked);
+      EXPECT_EQ(finding.where, "rank 1 (host host1)");
+      EXPECT_THAT(finding.what, HasSubstr("90 ports"));
+    }
+  }
+}
+
+TEST(NetFacts, WhatManyProbesEndedWithIsSentOnce) {
+  std::vector<Probe> probes(400);
+  const std::string words(150, 'w');
+  for (Probe& probe : probes) {
+    probe.to = 1;
+    probe.reach = Reach::no_answer;
+    probe.text = words;
+  }
+  EXPECT_LT(encode(probes).size(), 400 * 21 + 200);
+  auto read = decode_probes(encode(probes), 2);
+  ASSERT_TRUE(read.has_value());
+  EXPECT_EQ((*read)[399].text, words);
+  // However different they are, what one rank sends stays short; the first have their words.
+  for (std::size_t i = 0; i < probes.size(); ++i) probes[i].text = words + std::to_string(i);
+  EXPECT_LT(encode(probes).size(), 400 * 21 + 150 * 210);
+  read = decode_probes(encode(probes), 2);
+  ASSERT_TRUE(read.has_value());
+  EXPECT_EQ((*read)[1].text, words + "1");
+  EXPECT_EQ((*read)[399].text, "");
 }
 
 TEST(NetFacts, SurviveTheWayAndNonsenseIsRefused) {

@@ -7,13 +7,15 @@
 namespace fabring::tools {
 namespace {
 constexpr std::size_t part_bytes = 1000;  // a value of the bootstrap has 1024 at most
-constexpr std::uint32_t most_parts = 60;
 std::string key_of(const std::string& key, std::uint32_t part) { return fmt::format("{}/{}", key, part); }
+std::size_t parts_of(const std::string& blob) { return blob.size() / part_bytes + 1; }
 }  // namespace
 
+bool BlobExchange::fits(const std::string& blob) const { return parts_of(blob) <= parts_; }
+
 Status BlobExchange::put(const std::string& key, const std::string& blob) {
-  const auto parts = static_cast<std::uint32_t>(blob.size() / part_bytes + 1);
-  if (parts > most_parts)
+  const auto parts = static_cast<std::uint32_t>(parts_of(blob));
+  if (!fits(blob))
     return Status(ErrorCode::invalid_argument, fmt::format("{} bytes are too many to exchange", blob.size()));
   for (std::uint32_t part = 0; part < parts; ++part) {
     std::string value = part == 0 ? WireWriter().number(parts).take() : std::string();

@@ -9,15 +9,6 @@
 namespace fabring::tools {
 namespace {
 
-// Which number among the doors of its network and kind this one is.
-std::size_t place_of(const std::vector<Door>& doors, std::size_t at) {
-  std::size_t place = 0;
-  for (std::size_t i = 0; i < at; ++i)
-    place += doors[i].carries_data() && doors[i].network == doors[at].network &&
-             doors[i].fabric.empty() == doors[at].fabric.empty();
-  return place;
-}
-
 std::string host_of(const Door& door) {
   const auto address = net::SocketAddress::parse(door.address);
   return address ? address->host : std::string();
@@ -41,6 +32,14 @@ std::uint8_t beside(const std::vector<Door>& doors, std::size_t at) {
 }
 
 }  // namespace
+
+std::size_t place_of(const std::vector<Door>& doors, std::size_t at) {
+  std::size_t place = 0;
+  for (std::size_t i = 0; i < at; ++i)
+    place += doors[i].carries_data() && doors[i].network == doors[at].network &&
+             doors[i].fabric.empty() == doors[at].fabric.empty();
+  return place;
+}
 
 std::string encode_doors(const std::vector<std::optional<NetFacts>>& ranks) {
   const bool fabric = std::all_of(ranks.begin(), ranks.end(), [](const auto& facts) {

@@ -14,6 +14,10 @@
 
 namespace fabring::tools {
 
+/// Which number among the doors for data of its network and kind this one is: of two ranks those of one number are
+/// joined.
+std::size_t place_of(const std::vector<Door>& doors, std::size_t at);
+
 /// What rank 0 tells all: every rank's doors, those of libfabric if all ranks would use it.
 std::string encode_doors(const std::vector<std::optional<NetFacts>>& ranks);
 

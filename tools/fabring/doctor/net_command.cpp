@@ -18,6 +18,7 @@
 #include "tools/fabring/doctor/doctor_command.hpp"
 #include "tools/fabring/doctor/net_calls.hpp"
 #include "tools/fabring/doctor/net_doors.hpp"
+#include "tools/fabring/doctor/net_gathering.hpp"
 #include "tools/fabring/doctor/net_verdict.hpp"
 #include "tools/fabring/doctor/report.hpp"
 #include "tools/fabring/launch/own_ranks.hpp"
@@ -96,7 +97,7 @@ class NetCheck {
     if (status.ok()) status = exchange.put(fmt::format("net/facts/{}", config_.rank), facts.encode());
     // Facts within a quarter of what is left, probes until three quarters.
     const SteadyTime told = met + (end - met) / 4, called = met + (end - met) * 3 / 4;
-    if (status.ok() && config_.rank == 0) status = collect_facts(exchange, told);
+    if (status.ok() && config_.rank == 0) status = gather_facts(exchange, config_.world_size, picture_, told);
     std::vector<Probe> found;
     if (status.ok()) {
       auto doors = exchange.get("net/doors", told);
@@ -110,7 +111,7 @@ class NetCheck {
       if (status.ok()) status = exchange.put(fmt::format("net/found/{}", config_.rank), encode(found));
     }
     if (config_.rank != 0) return wait_for_verdict(exchange, end, status);
-    if (status.ok()) status = collect_probes(exchange, called + (end - called) / 2);
+    if (status.ok()) status = gather_probes(exchange, picture_, called + (end - called) / 2);
     return judge_all(exchange, status);
   }
 
@@ -139,29 +140,6 @@ class NetCheck {
     return exchange.put("net/go", "");
   }
 
-  // A rank that died meanwhile ends the exchange for all; what is known by then is still worth a report.
-  Status collect_facts(BlobExchange& exchange, SteadyTime deadline) {
-    picture_.ranks.resize(static_cast<std::size_t>(config_.world_size));
-    picture_.probes.resize(picture_.ranks.size());
-    Status lost;
-    for (std::size_t rank = 0; rank < picture_.ranks.size(); ++rank) {
-      auto blob = exchange.get(fmt::format("net/facts/{}", rank), deadline);
-      if (blob) picture_.ranks[rank] = NetFacts::decode(*blob);
-      if (!blob && blob.error().code() != ErrorCode::timeout && lost.ok()) lost = blob.error();
-    }
-    return lost.ok() ? exchange.put("net/doors", encode_doors(picture_.ranks)) : lost;
-  }
-
-  Status collect_probes(BlobExchange& exchange, SteadyTime deadline) {
-    Status lost;
-    for (std::size_t rank = 0; rank < picture_.probes.size(); ++rank) {
-      auto blob = exchange.get(fmt::format("net/found/{}", rank), deadline);
-      if (blob) picture_.probes[rank] = decode_probes(*blob, config_.world_size);
-      if (!blob && blob.error().code() != ErrorCode::timeout && lost.ok()) lost = blob.error();
-    }
-    return lost;
-  }
-
   int judge_all(BlobExchange& exchange, const Status& status) {
     std::set<std::string> hosts;
     for (const auto& facts : picture_.ranks)
@@ -171,7 +149,7 @@ class NetCheck {
     report.subject = fmt::format("{} ranks on {} host{}, met at {}:{}", config_.world_size, hosts.size(),
                                  hosts.size() == 1 ? "" : "s", config_.master_addr, config_.master_port);
     report.findings = picture_.ranks.empty() ? Findings() : judge(picture_);
-    if (!status.ok()) report.findings.insert(report.findings.begin(), lost(status));
+    if (!status.ok()) report.findings.insert(report.findings.begin(), ended_early(status));
     report.complete = std::none_of(report.findings.begin(), report.findings.end(),
                                    [](const Finding& one) { return one.severity == Severity::not_checked; });
     report.seconds = seconds();
@@ -225,15 +203,6 @@ class NetCheck {
                                     : verdict.error();
     complain("doctor net", fmt::format("rank {}: {}", config_.rank, why.message()));
     return exit_could_not_run;
-  }
-
-  static Finding lost(const Status& status) {
-    return {"net.lost",
-            Severity::critical,
-            status.message(),
-            "a rank that dies while the network is checked dies in a job",
-            "look at that rank's output and at its host",
-            status.context().rank < 0 ? std::string() : fmt::format("rank {}", status.context().rank)};
   }
 
   // Each rank says what it knows itself: who is missing is known at the master only. The report is rank 0's, as always.

@@ -1,13 +1,15 @@
 #include "tools/fabring/doctor/net_facts.hpp"
 
 #include <algorithm>
+#include <map>
 
 namespace fabring::tools {
 namespace {
 
 constexpr std::size_t most_fact_text = 200;
 constexpr std::size_t most_fabric = 256;
-constexpr std::size_t most_doors = 40;  // control, and two for each of sixteen cards
+constexpr std::size_t most_doors = 81;  // control, one for each of sixteen cards, libfabric's on 64 devices
+constexpr std::size_t most_texts = 150;
 constexpr std::size_t most_lines = 40;
 constexpr std::uint32_t most_probes = 1 << 16;
 
@@ -56,8 +58,11 @@ std::string NetFacts::encode() const {
       .text(fingerprint, most_fact_text)
       .text(version, most_fact_text)
       .number(pid);
-  out.text(problem, most_fact_text).number(static_cast<std::uint8_t>(std::min(doors.size(), most_doors)));
-  for (std::size_t i = 0; i < std::min(doors.size(), most_doors); ++i) tools::put(out, doors[i]);
+  const std::size_t count = std::min(doors.size(), most_doors);
+  const std::size_t left_out = doors_left_out + doors.size() - count;
+  out.text(problem, most_fact_text).number(static_cast<std::uint8_t>(count));
+  for (std::size_t i = 0; i < count; ++i) tools::put(out, doors[i]);
+  out.number(static_cast<std::uint16_t>(std::min<std::size_t>(left_out, 65535)));
   put(out, settings);
   put(out, interfaces);
   put(out, networks);
@@ -76,6 +81,7 @@ std::optional<NetFacts> NetFacts::decode(std::string_view bytes) {
   const auto doors = in.number<std::uint8_t>();
   if (doors > most_doors) return std::nullopt;
   for (int i = 0; i < doors && in.ok(); ++i) facts.doors.push_back(take_door(in));
+  facts.doors_left_out = in.number<std::uint16_t>();
   facts.settings = take_lines(in);
   facts.interfaces = take_lines(in);
   facts.networks = take_lines(in);
@@ -83,10 +89,19 @@ std::optional<NetFacts> NetFacts::decode(std::string_view bytes) {
   return facts;
 }
 
-// Most of them are fine, and then short: a rank of a thousand sends 25 KiB.
+// Words are sent once, however many probes ended with them, and not more than anybody reads: a rank of thousands of
+// doors sends 21 bytes for each.
 std::string encode(const std::vector<Probe>& probes) {
-  WireWriter out;
-  out.number(static_cast<std::uint32_t>(probes.size()));
+  std::map<std::string, std::uint8_t> numbers;  // from 1
+  WireWriter texts, out;
+  const auto number_of = [&](const Probe& probe) -> std::uint8_t {
+    if (probe.reach == Reach::fine || probe.text.empty()) return 0;
+    const std::string text = probe.text.substr(0, most_fact_text);
+    if (const auto known = numbers.find(text); known != numbers.end()) return known->second;
+    if (numbers.size() == most_texts) return 0;
+    texts.text(text, most_fact_text);
+    return numbers.emplace(text, static_cast<std::uint8_t>(numbers.size() + 1)).first->second;
+  };
   for (const Probe& probe : probes) {
     out.number(probe.to).number(probe.door).number(static_cast<std::uint8_t>(probe.reach));
     out.number(probe.rtt_us)
@@ -94,16 +109,22 @@ std::string encode(const std::vector<Probe>& probes) {
             static_cast<std::int32_t>(std::clamp<std::int64_t>(probe.offset_us / 1000, -2'000'000'000, 2'000'000'000)));
     out.number(static_cast<std::uint16_t>(std::min<std::uint32_t>(probe.large_ms, 65535)));
     out.number(static_cast<std::uint16_t>(std::min<std::uint32_t>(probe.path_mtu, 65535))).number(probe.segment);
-    const bool spoke = probe.reach != Reach::fine && !probe.text.empty();
-    out.number(static_cast<std::uint8_t>(spoke));
-    if (spoke) out.text(probe.text, most_fact_text);
+    out.number(number_of(probe));
   }
-  return out.take();
+  return WireWriter()
+      .number(static_cast<std::uint8_t>(numbers.size()))
+      .raw(texts.take())
+      .number(static_cast<std::uint32_t>(probes.size()))
+      .raw(out.take())
+      .take();
 }
 
 std::optional<std::vector<Probe>> decode_probes(std::string_view bytes, int world) {
   WireReader in(bytes);
   std::vector<Probe> probes;
+  std::vector<std::string> texts{""};
+  const auto different = in.number<std::uint8_t>();
+  for (int i = 0; i < different && in.ok(); ++i) texts.push_back(shown(in.text(most_fact_text)));
   const auto count = in.number<std::uint32_t>();
   if (count > most_probes) return std::nullopt;
   for (std::uint32_t i = 0; i < count && in.ok(); ++i) {
@@ -118,7 +139,9 @@ std::optional<std::vector<Probe>> decode_probes(std::string_view bytes, int worl
     probe.large_ms = in.number<std::uint16_t>();
     probe.path_mtu = in.number<std::uint16_t>();
     probe.segment = in.number<std::uint16_t>();
-    if (in.number<std::uint8_t>() != 0) probe.text = shown(in.text(most_fact_text));
+    const auto text = in.number<std::uint8_t>();
+    if (text >= texts.size()) return std::nullopt;
+    probe.text = texts[text];
     probes.push_back(std::move(probe));
   }
   if (!in.complete()) return std::nullopt;

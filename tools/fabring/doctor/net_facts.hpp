@@ -48,6 +48,7 @@ struct Door {
   std::string fabric;     ///< what libfabric calls it; empty: a TCP port of ours
   std::uint32_t mtu = 0;  ///< of the interface; 0: not known
   bool carries_data() const { return purpose != "control"; }
+  bool is_control() const { return purpose.starts_with("control"); }
 };
 
 struct NetFacts {
@@ -55,8 +56,9 @@ struct NetFacts {
   std::string host, fingerprint, version;
   std::uint32_t pid = 0;
   std::vector<Door> doors;
+  std::uint16_t doors_left_out = 0;     ///< that it has beyond those, because so many cannot be told
   std::vector<std::string> settings;    ///< "FABRING_TRANSPORT=tcp", those that were set and are not a rank's own
-  std::vector<std::string> interfaces;  ///< "eth0 1500 10000": that are up and no imitation: name, MTU, megabits/s
+  std::vector<std::string> interfaces;  ///< "eth0 1500 10000": the cards that a rank could use: name, MTU, megabits/s
   std::vector<std::string> networks;    ///< transports between hosts that work here: "fabric", "tcp"; best first
   std::string problem;                  ///< why it has no doors
 

@@ -129,6 +129,9 @@ class NetProbe::Visit : public std::enable_shared_from_this<NetProbe::Visit> {
     ended_ = true;
     probe_.reach = reach;
     probe_.text = text;
+    // The address is known with the door. Without it the words are alike for many, and travel once.
+    const std::string address = target_.address.to_string();
+    if (const auto at = text.find(address); at != std::string::npos) probe_.text.replace(at, address.size(), "it");
     if (link_ && link_->is_open()) look_at_socket();
     // What is running now may belong to what is dropped here.
     owner_.loop_.post([self = shared_from_this()] {

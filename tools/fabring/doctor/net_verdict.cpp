@@ -10,6 +10,7 @@
 
 #include "runtime/base/rank_list.hpp"
 #include "tools/fabring/doctor/net_advice.hpp"
+#include "tools/fabring/doctor/net_calls.hpp"
 #include "tools/fabring/doctor/net_differences.hpp"
 
 namespace fabring::tools {
@@ -62,6 +63,28 @@ class NetJudge {
       found_.push_back({"net.untold", Severity::not_checked,
                         rank_list(silent) + (silent.size() == 1 ? " has" : " have") + " not told what it found in time",
                         "", "look at the output there; give more time with --timeout", ""});
+    too_many();
+  }
+
+  void too_many() {
+    std::size_t doors = 0;
+    for (std::size_t rank = 0; rank < size(); ++rank) {
+      if (!picture_.ranks[rank]) continue;
+      const NetFacts& facts = *picture_.ranks[rank];
+      doors += facts.doors.size();
+      if (facts.doors_left_out > 0)
+        found_.push_back({"net.too_many", Severity::not_checked,
+                          fmt::format("it has {} ports, more than can be told: {} of them were not tried",
+                                      facts.doors.size() + facts.doors_left_out, facts.doors_left_out),
+                          "", "choose fewer cards with FABRING_INTERFACE, and look at the others in a second run",
+                          who(static_cast<Rank>(rank))});
+    }
+    if (picture_.bytes_of_doors_untold > 0)
+      found_.push_back({"net.too_many", Severity::not_checked,
+                        fmt::format("{} ranks with {} ports in all are too many ({} KB of addresses): no connection "
+                                    "was tried",
+                                    size(), doors, picture_.bytes_of_doors_untold / 1000),
+                        "", "run it with one rank per host (srun --ntasks-per-node=1), or on some of the hosts", ""});
   }
 
   void unreachable() {
@@ -193,18 +216,23 @@ class NetJudge {
   std::string back(const Failure& failure) const {
     const auto& probes = picture_.probes[static_cast<std::size_t>(failure.to)];
     if (!probes) return "";
-    const Door* there = door(failure.to, failure.probe->door);
     bool tried = false, fine = true;
     for (const Probe& probe : *probes) {
-      const Door* here = door(failure.from, probe.door);
-      const bool alike = there == nullptr || here == nullptr ||
-                         (here->network == there->network && here->fabric.empty() == there->fabric.empty());
-      if (probe.to == failure.from && alike) {
-        tried = true;
-        fine = fine && probe.reach == Reach::fine;
-      }
+      if (probe.to != failure.from || probe.reach == Reach::not_tried || !joined(failure, probe)) continue;
+      tried = true;
+      fine = fine && probe.reach == Reach::fine;
     }
     return !tried ? "" : fine ? "; the other direction works" : "; the other direction fails too";
+  }
+
+  // Is it the way back of the same card? The same kind of door, at the same place among those of its network.
+  bool joined(const Failure& failure, const Probe& back) const {
+    const Door *there = door(failure.to, failure.probe->door), *here = door(failure.from, back.door);
+    if (there == nullptr || here == nullptr) return true;
+    if (here->network != there->network || here->fabric.empty() != there->fabric.empty()) return false;
+    if (!here->carries_data() || !there->carries_data()) return here->is_control() && there->is_control();
+    return place_of(picture_.ranks[static_cast<std::size_t>(failure.from)]->doors, back.door) ==
+           place_of(picture_.ranks[static_cast<std::size_t>(failure.to)]->doors, failure.probe->door);
   }
 
   std::string mtus(const Failure& failure) const {

@@ -13,6 +13,7 @@ namespace fabring::tools {
 struct NetPicture {
   std::vector<std::optional<NetFacts>> ranks;             ///< by rank; nothing: it has not told
   std::vector<std::optional<std::vector<Probe>>> probes;  ///< by rank; nothing: it has not told
+  std::size_t bytes_of_doors_untold = 0;  ///< so many that the ranks were not told them, and nobody has called
 
   const std::string& host_key(Rank rank) const;  ///< equal for ranks of one host; empty: not known
   std::string host(Rank rank) const;             ///< its name

@@ -56,7 +56,7 @@ std::string summary(const Report& report) {
   return fmt::format("{} critical, {}, {} not checked, {} fine. {:.2f} s{}\n", count(all, Severity::critical),
                      plural(count(all, Severity::warning), "warning"), count(all, Severity::not_checked),
                      count(all, Severity::ok) + count(all, Severity::info), report.seconds,
-                     report.complete ? "" : "; time ran out, see --timeout");
+                     report.complete ? "" : "; not all was looked at, see above");
 }
 
 }  // namespace

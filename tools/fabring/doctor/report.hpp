@@ -21,7 +21,7 @@ struct Report {
   std::string subject;  ///< what was examined, one line: "vm, Linux 6.1, 2 cores, 1 NIC"
   Findings findings;    ///< in the order of the checks
   double seconds = 0;
-  bool complete = true;  ///< false: time ran out before everything was looked at (that is `not_checked` above)
+  bool complete = true;  ///< false: time ran out, or it was too much, before all was looked at (`not_checked` above)
   std::string picture;   ///< text to print between the subject and the findings (a matrix, a table); not in the JSON
 };
 
@@ -44,8 +44,8 @@ std::string report_text(const Report& report, bool all);
 /// own.
 nlohmann::ordered_json report_json(const Report& report);
 
-/// 1: a critical finding, or with `strict` a warning. 3: no critical finding, but time ran out, or nothing at all could
-/// be checked. Else 0.
+/// 1: a critical finding, or with `strict` a warning. 3: no critical finding, but not all was looked at, or nothing at
+/// all could be checked. Else 0.
 int exit_code(const Report& report, bool strict);
 
 /// Opens what the report will be written to, before anything is examined; false with a line on stderr where that

@@ -296,6 +296,14 @@ const Fault faults[] = {
        host.write("proc/self/status", "Name:\tx\nCapEff:\t00000000a80425fb\n");
      },
      "container.ipc_lock", Severity::warning, "IPC_LOCK", "--cap-add IPC_LOCK"},
+    {"a container with IPC_LOCK in a user namespace",
+     [](MadeUpHost& host) {
+       host.add_efa();
+       host.write("run/.containerenv", "");
+       host.write("proc/self/status", "Name:\tx\nCapEff:\t00000000a80465fb\n");
+       host.write("proc/self/uid_map", "0 100000 65536\n");
+     },
+     "container.ipc_lock", Severity::warning, "user namespace", "--userns=host"},
     {"a mistyped setting", [](MadeUpHost& host) { host.facts.environment["FABRING_TRANPORT"] = "tcp"; },
      "environment.fabring", Severity::critical, "did you mean 'FABRING_TRANSPORT'?", "fabring settings"},
     {"a bad value", [](MadeUpHost& host) { host.facts.environment["FABRING_TIMEOUT"] = "soon"; }, "environment.fabring",

@@ -11,6 +11,7 @@ namespace fabring::tests {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 using tools::Finding;
 using tools::Findings;
 using tools::Severity;
@@ -32,6 +33,30 @@ TEST(DoctorHost, AManagementNetworkMayHaveAnMtuOfItsOwn) {
   host.facts.rails = {"eth0"};
   for (const Finding& finding : host.check())
     EXPECT_LT(finding.severity, Severity::warning) << finding.id << ": " << finding.what << finding.fix;
+}
+
+TEST(DoctorHost, TheLimitOnLockedMemoryDoesNotHoldWhoHasIpcLock) {
+  const auto memlock = [](const std::string& capabilities, const std::string& users) {
+    MadeUpHost host;
+    host.add_efa();
+    host.facts.environment["KUBERNETES_SERVICE_HOST"] = "10.96.0.1";
+    host.limit("Max locked memory", "65536", "65536");
+    host.write("proc/self/status", "Name:\tx\nCapEff:\t" + capabilities + "\n");
+    host.write("proc/self/uid_map", users);
+    const Findings findings = host.check();
+    const auto found = std::find_if(findings.begin(), findings.end(),
+                                    [](const Finding& finding) { return finding.id == "limits.memlock"; });
+    return found == findings.end() ? Finding{} : *found;
+  };
+  const std::string everybody = "         0          0 4294967295\n", own = "         0     100000      65536\n";
+  const std::string with = "00000000a80465fb", without = "00000000a80425fb";
+  EXPECT_EQ(memlock(with, everybody).severity, Severity::info);
+  const Finding held = memlock(without, everybody);
+  EXPECT_EQ(held.severity, Severity::critical);
+  EXPECT_THAT(held.fix, testing::StartsWith("securityContext.capabilities.add: [IPC_LOCK]"));
+  const Finding own_namespace = memlock(with, own);
+  EXPECT_EQ(own_namespace.severity, Severity::critical) << "the kernel asks in the first user namespace";
+  EXPECT_THAT(own_namespace.fix, Not(HasSubstr("IPC_LOCK")));
 }
 
 TEST(DoctorHost, FramesThatNobodyWantedAreNotLostPackets) {

@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-
 #include "tools/fabring/doctor/host_checks.hpp"
+#include "tools/fabring/doctor/lock_right.hpp"
 
 namespace fabring::tools {
 
@@ -30,25 +29,33 @@ Findings check_container(const HostFacts& facts) {
   if (const Topology* topology = known_topology(facts))
     for (const Nic& nic : topology->nics) rdma = rdma || nic.kind == NicKind::efa || nic.kind == NicKind::infiniband;
   if (!rdma) return found;
-  constexpr int ipc_lock = 14;
-  const std::string status = facts.files.text("proc/self/status").value_or("");
-  const std::size_t at = status.find("CapEff:");
-  const auto cells =
-      at == std::string::npos ? std::vector<std::string>{} : words(std::string_view(status).substr(at + 7, 32));
-  std::uint64_t set = 0;
-  if (cells.empty() || std::from_chars(cells[0].data(), cells[0].data() + cells[0].size(), set, 16).ec != std::errc{}) {
-    found.push_back(
-        unchecked("container.ipc_lock", "the capabilities of this process: /proc/self/status does not say"));
-  } else if ((set >> ipc_lock & 1) == 0) {
-    found.push_back(
-        {"container.ipc_lock",
-         Severity::warning,
-         "the container lacks the capability IPC_LOCK, and there is an RDMA card",
-         "registering memory is then held to the limit on locked memory",
-         "docker --cap-add IPC_LOCK --ulimit memlock=-1; Kubernetes securityContext.capabilities.add: [IPC_LOCK]",
-         {}});
-  } else {
-    found.push_back(fine("container.ipc_lock", "the container has IPC_LOCK"));
+  const std::string id = "container.ipc_lock";
+  const std::string why = "registering memory is then held to the limit on locked memory";
+  switch (lock_right(facts.files)) {
+    case LockRight::unknown:
+      found.push_back(unchecked(id, "the capabilities of this process: /proc/self/status does not say"));
+      break;
+    case LockRight::none:
+      found.push_back({id,
+                       Severity::warning,
+                       "the container lacks the capability IPC_LOCK, and there is an RDMA card",
+                       why,
+                       "docker --cap-add IPC_LOCK --ulimit memlock=-1; Kubernetes "
+                       "securityContext.capabilities.add: [IPC_LOCK], of a container that runs as root",
+                       {}});
+      break;
+    case LockRight::namespaced:
+      found.push_back({id,
+                       Severity::warning,
+                       "the container has the capability IPC_LOCK only in a user namespace of its own, and there is an "
+                       "RDMA card",
+                       why,
+                       "run it without a user namespace (docker --userns=host, podman as root, Kubernetes hostUsers: "
+                       "true), or with an unlimited limit (limits.memlock)",
+                       {}});
+      break;
+    case LockRight::whole:
+      found.push_back(fine(id, "the container has IPC_LOCK"));
   }
   return found;
 }

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "tools/fabring/doctor/host_checks.hpp"
+#include "tools/fabring/doctor/lock_right.hpp"
 #include "topology/group_limits.hpp"
 
 namespace fabring::tools {
@@ -52,8 +53,18 @@ Finding memlock(const HostFacts& facts, const Limit& limit) {
   const std::string id = "limits.memlock";
   const std::string what =
       fmt::format("locked memory is limited to {} (hard limit {})", amount(limit.soft), amount(limit.hard));
-  const std::string fix = who_sets(facts, "-l unlimited", "LimitMEMLOCK", "memlock");
-  if (has_rdma(facts) && limit.soft < (1ull << 30))
+  const bool rdma = has_rdma(facts);
+  if (limit.soft >= (rdma ? 1ull << 30 : 1ull << 20)) return fine(id, what);
+  const LockRight right = lock_right(facts.files);
+  if (right == LockRight::whole)
+    return note(id, what +
+                        ", which does not hold this process: it has the capability IPC_LOCK. It holds the ranks of "
+                        "users who do not have it");
+  std::string fix = who_sets(facts, "-l unlimited", "LimitMEMLOCK", "memlock");
+  // The capability is what whoever writes the pod can give; in a user namespace it would not help.
+  if (container_kind(facts) == "kubernetes" && right != LockRight::namespaced)
+    fix = "securityContext.capabilities.add: [IPC_LOCK], of a container that runs as root; or " + fix;
+  if (rdma)
     return {
         id,
         limit.soft < (64ull << 20) ? Severity::critical : Severity::warning,
@@ -62,11 +73,9 @@ Finding memlock(const HostFacts& facts, const Limit& limit) {
         "with 'Cannot allocate memory' or -12",
         fix,
         {}};
-  if (limit.soft < (1ull << 20))
-    return {id,   Severity::warning,
-            what, "far below any usual setting: RDMA cards and pinned GPU buffers fail under it",
-            fix,  {}};
-  return fine(id, what);
+  return {id,   Severity::warning,
+          what, "far below any usual setting: RDMA cards and pinned GPU buffers fail under it",
+          fix,  {}};
 }
 
 Finding nofile(const HostFacts& facts, const Limit& limit) {

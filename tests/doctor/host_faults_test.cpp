@@ -210,7 +210,13 @@ const Fault faults[] = {
        host.facts.master = "haed-node";
        host.facts.master_name = tools::NameFacts{"haed-node", {}, "Name or service not known", 0.1};
      },
-     "names.master", Severity::critical, "haed-node", "its address"},
+     "names.master", Severity::warning, "haed-node", "its address"},
+    {"a master that is no name",
+     [](MadeUpHost& host) {
+       host.facts.master = "head-node:29500";
+       host.facts.master_name = tools::NameFacts{"head-node:29500", {}, "Name or service not known", 0.1};
+     },
+     "names.master", Severity::critical, "head-node:29500", "MASTER_PORT"},
     {"a loopback master for two hosts",
      [](MadeUpHost& host) {
        host.facts.master = "127.0.0.1";

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "tests/doctor/made_up_host.hpp"
+#include "tools/fabring/doctor/report.hpp"
 
 namespace fabring::tests {
 namespace {
@@ -208,6 +209,24 @@ TEST(DoctorHost, AMasterThatKnowsItselfAsLoopbackIsNoFault) {
   };
   EXPECT_EQ(severity("names.own"), Severity::info);
   EXPECT_EQ(severity("names.master"), Severity::info);
+}
+
+TEST(DoctorHost, AMasterWhoseNameIsNotKnownYetHoldsNoHostBack) {
+  const auto judged = [](bool complete, std::optional<tools::NameFacts> answer) {
+    MadeUpHost host;
+    host.facts.master = "train-0.train";
+    host.facts.master_name = std::move(answer);
+    host.facts.complete = complete;
+    const Findings findings = host.check();
+    const auto found = std::find_if(findings.begin(), findings.end(),
+                                    [](const Finding& finding) { return finding.id == "names.master"; });
+    const tools::Report report{"host", "made-up", findings, 1, complete, {}};
+    return std::pair(found == findings.end() ? Severity::ok : found->severity, tools::exit_code(report, false));
+  };
+  EXPECT_EQ(judged(false, std::nullopt), std::pair(Severity::not_checked, 3)) << "silent";
+  EXPECT_EQ(judged(true, tools::NameFacts{"train-0.train", {}, "Name or service not known", 0.1}),
+            std::pair(Severity::warning, 0))
+      << "not published";
 }
 
 TEST(DoctorHost, AMistypedCongestionControlIsNotLookedForAmongModules) {

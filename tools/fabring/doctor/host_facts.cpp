@@ -1,21 +1,16 @@
 #include "tools/fabring/doctor/host_facts.hpp"
 
 #include <fcntl.h>
-#include <netdb.h>
 #include <sys/statvfs.h>
 #include <sys/timex.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <condition_variable>
-#include <functional>
-#include <memory>
-#include <mutex>
 #include <system_error>
 
-#include "runtime/base/named_thread.hpp"
 #include "runtime/startup/host_rails.hpp"
 #include "tools/fabring/doctor/ip_address.hpp"
+#include "tools/fabring/doctor/question.hpp"
 #include "topology/discovery.hpp"
 #include "topology/host_identity.hpp"
 #include "transports/fabric/fabric_transport.hpp"
@@ -26,57 +21,6 @@ namespace fabring::tools {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-/// A question that is asked in a thread of its own. The thread owns its half, so that it may be left behind.
-template <class Answer>
-class Question {
- public:
-  explicit Question(std::function<Answer()> ask) : shared_(std::make_shared<Shared>()) {
-    auto thread = start_thread("fabring-ask", [shared = shared_, ask = std::move(ask)] {
-      Answer answer = ask();
-      const std::lock_guard lock(shared->mutex);
-      shared->answer = std::move(answer);
-      shared->ready.notify_all();
-    });
-    if (thread) thread->detach();
-  }
-  /// Nothing when it has not come by then.
-  std::optional<Answer> wait(Clock::time_point until) {
-    std::unique_lock lock(shared_->mutex);
-    shared_->ready.wait_until(lock, until, [&] { return shared_->answer.has_value(); });
-    return shared_->answer;
-  }
-
- private:
-  struct Shared {
-    std::mutex mutex;
-    std::condition_variable ready;
-    std::optional<Answer> answer;
-  };
-  std::shared_ptr<Shared> shared_;
-};
-
-NameFacts resolve(const std::string& name) {
-  NameFacts facts;
-  facts.name = name;
-  const auto begin = Clock::now();
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* list = nullptr;
-  const int rc = ::getaddrinfo(name.c_str(), nullptr, &hints, &list);
-  facts.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  if (rc != 0) {
-    facts.error = ::gai_strerror(rc);
-    return facts;
-  }
-  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(list, &::freeaddrinfo);
-  for (const addrinfo* at = list; at != nullptr; at = at->ai_next) {
-    char text[NI_MAXHOST] = "";
-    if (::getnameinfo(at->ai_addr, at->ai_addrlen, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0)
-      facts.addresses.emplace_back(text);
-  }
-  return facts;
-}
 
 struct Networks {
   std::vector<TransportFacts> transports;
@@ -127,6 +71,19 @@ std::string master_of(const Environment& environment) {
   return {};
 }
 
+// The address that a rank would use, and in the facts the cards.
+std::string choose_cards(HostFacts& facts, const Config& config) {
+  facts.towards_master = address_towards(facts.environment, facts.master_name);
+  facts.rails.clear();
+  if (!facts.interfaces) return {};
+  const InterfaceRequest request{config.interface, false, facts.towards_master};
+  const auto choice = choose_interface(*facts.interfaces, request);
+  if (!choice) return {};
+  const RailChoice cards = find_rails(*facts.interfaces, request, choice->chosen, config.rails);
+  for (const RailChoice::Rail& rail : cards.rails) facts.rails.push_back(rail.address.interface);
+  return choice->chosen.address;
+}
+
 }  // namespace
 
 std::string address_towards(const Environment& environment, const std::optional<NameFacts>& master_name) {
@@ -148,10 +105,9 @@ HostFacts gather_host_facts(const std::filesystem::path& root, const Environment
   facts.root_user = ::geteuid() == 0;
   facts.master = master_of(environment);
   Question<Result<Topology>> topology([root] { return discover_topology(root); });
-  Question<NameFacts> own_name([] { return resolve(host_name()); });
-  std::optional<Question<NameFacts>> master_name;
-  if (!facts.master.empty() && !is_ip_address(facts.master))
-    master_name.emplace([name = facts.master] { return resolve(name); });
+  Question<NameFacts> own_name([] { return resolve_name(host_name()); });
+  std::optional<NameQuestion> master_name;
+  if (!facts.master.empty() && !is_ip_address(facts.master)) master_name.emplace(facts.master);
   facts.interfaces = interface_addresses();
   facts.clock = read_clock();
   facts.shm = read_space(root / "dev/shm");
@@ -160,17 +116,8 @@ HostFacts gather_host_facts(const std::filesystem::path& root, const Environment
     (void)apply_settings({one}, config);  // what is wrong with it is a finding of its own, and hides no other
   Question<std::vector<RefusedValue>> refused([config] { return refused_values(config); });
   // The probes want the answer, but must not lose all their time to a name service that is silent.
-  if (master_name) facts.master_name = master_name->wait(begin + (until - begin) / 2);
-  facts.towards_master = address_towards(environment, facts.master_name);
-  std::string address;
-  if (facts.interfaces)
-    if (const auto choice = choose_interface(*facts.interfaces, {config.interface, false, facts.towards_master});
-        choice) {
-      address = choice->chosen.address;
-      const RailChoice cards =
-          find_rails(*facts.interfaces, {config.interface, false, facts.towards_master}, choice->chosen, config.rails);
-      for (const RailChoice::Rail& rail : cards.rails) facts.rails.push_back(rail.address.interface);
-    }
+  if (master_name) facts.master_name = master_name->first(begin + (until - begin) / 2);
+  const std::string address = choose_cards(facts, config);
   const bool gpus = facts.files.exists("proc/driver/nvidia/version");
   Question<Networks> networks([config, address, gpus] { return probe_transports(config, address, gpus); });
   facts.topology = topology.wait(until);
@@ -181,8 +128,12 @@ HostFacts gather_host_facts(const std::filesystem::path& root, const Environment
   }
   facts.own_name = own_name.wait(until);
   facts.refused_values = refused.wait(until);
+  if (master_name && (!facts.master_name || !facts.master_name->error.empty())) {
+    facts.master_name = master_name->last(until);
+    choose_cards(facts, config);  // as a rank would with what is known by now
+  }
   facts.complete = facts.topology && facts.transports && facts.own_name && facts.refused_values &&
-                   (!master_name || facts.master_name);
+                   (!master_name || !master_name->pending());
   return facts;
 }
 

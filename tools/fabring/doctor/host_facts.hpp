@@ -13,18 +13,11 @@
 #include "runtime/base/settings.hpp"
 #include "runtime/startup/config_check.hpp"
 #include "tools/fabring/doctor/host_files.hpp"
+#include "tools/fabring/doctor/name_question.hpp"
 #include "topology/interfaces.hpp"
 #include "topology/topology.hpp"
 
 namespace fabring::tools {
-
-/// What a name service said.
-struct NameFacts {
-  std::string name;
-  std::vector<std::string> addresses;  ///< numeric
-  std::string error;                   ///< empty: it was resolved
-  double seconds = 0;
-};
 
 /// What a transport's probe said.
 struct TransportFacts {
@@ -71,8 +64,9 @@ struct HostFacts {
   bool complete = true;                                   ///< false: something was not answered in time
 };
 
-/// Of this host. Takes as long as the slowest answer, and no longer than `limit`; threads that are still waiting then
-/// are left behind (end the process without unwinding: see `complete`).
+/// Of this host. Takes as long as the slowest answer, and no longer than `limit`, which it takes where the master's
+/// name is not known: that is asked for again and again. Threads that are still waiting then are left behind (end the
+/// process without unwinding: see `complete`).
 HostFacts gather_host_facts(const std::filesystem::path& root, const Environment& environment,
                             std::chrono::duration<double> limit);
 

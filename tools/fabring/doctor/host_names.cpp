@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tools/fabring/doctor/host_checks.hpp"
+#include "tools/fabring/doctor/ip_address.hpp"
 
 namespace fabring::tools {
 namespace {
@@ -68,21 +69,34 @@ bool is_own_name(const HostFacts& facts, const std::string& name) {
 std::optional<Finding> master(const HostFacts& facts) {
   const std::string id = "names.master";
   if (facts.master.empty()) return std::nullopt;
-  if (!facts.master_name && facts.master.find_first_not_of("0123456789.") != std::string::npos &&
-      facts.master.find(':') == std::string::npos)
-    return Finding{id,
-                   Severity::critical,
-                   "the name service did not answer in time about the master '" + facts.master + "'",
-                   "the rank cannot find rank 0",
-                   "give the master's address instead of its name; a name server that answers in /etc/resolv.conf",
-                   {}};
-  if (facts.master_name && !facts.master_name->error.empty())
-    return Finding{id,
-                   Severity::critical,
-                   fmt::format("the master '{}' cannot be resolved: {}", facts.master, facts.master_name->error),
-                   "the rank cannot find rank 0, and gives up after FABRING_RENDEZVOUS_TIMEOUT",
-                   "spell it as DNS or /etc/hosts does, or give its address",
-                   {}};
+  // Ranks ask again until FABRING_RENDEZVOUS_TIMEOUT: what is not known yet is no reason to hold a host back.
+  if (!facts.master_name && !is_ip_address(facts.master))
+    return unchecked(id,
+                     "the name service did not answer in time about the master '" + facts.master +
+                         "'; ranks ask it until FABRING_RENDEZVOUS_TIMEOUT",
+                     "a longer --timeout; give the master's address instead of its name; a name server that answers in "
+                     "/etc/resolv.conf");
+  if (facts.master_name && !facts.master_name->error.empty()) {
+    const std::string what =
+        fmt::format("the master '{}' cannot be resolved: {}", facts.master, facts.master_name->error);
+    if (!could_be_a_host_name(facts.master))
+      return Finding{
+          id,
+          Severity::critical,
+          what,
+          "this is neither a name nor an address, and the rank gives up after FABRING_RENDEZVOUS_TIMEOUT",
+          "FABRING_MASTER_ADDR, or MASTER_ADDR, is a name or an address alone; the port is FABRING_MASTER_PORT or "
+          "MASTER_PORT",
+          {}};
+    return Finding{
+        id,
+        Severity::warning,
+        what,
+        "the rank asks again, and gives up after FABRING_RENDEZVOUS_TIMEOUT: fine where the master's host is "
+        "still being started",
+        "spell it as DNS or /etc/hosts does, or give its address",
+        {}};
+  }
   const auto& addresses = facts.master_name ? facts.master_name->addresses : std::vector<std::string>{facts.master};
   const auto hosts = facts.environment.find("SLURM_NNODES");
   const bool several = hosts != facts.environment.end() && std::atoi(hosts->second.c_str()) > 1;

@@ -60,6 +60,18 @@ TEST(DoctorHost, TheLimitOnLockedMemoryDoesNotHoldWhoHasIpcLock) {
   EXPECT_THAT(own_namespace.fix, Not(HasSubstr("IPC_LOCK")));
 }
 
+TEST(DoctorHost, ARankThatIsBoundHasItsProcessorsPerhapsForItself) {
+  MadeUpHost host;
+  host.topology().allowed_cpus = {0, 1, 2, 3};
+  host.facts.environment["SLURM_NTASKS_PER_NODE"] = "8";
+  const Findings findings = host.check();
+  const auto found = std::find_if(findings.begin(), findings.end(),
+                                  [](const Finding& finding) { return finding.id == "processors.binding"; });
+  ASSERT_NE(found, findings.end());
+  EXPECT_EQ(found->severity, Severity::info) << found->what;
+  EXPECT_THAT(found->what, HasSubstr("4 of 16 processors may be used (0-3); 8 ranks are to run on this host"));
+}
+
 TEST(DoctorHost, FramesThatNobodyWantedAreNotLostPackets) {
   MadeUpHost host;
   host.write("sys/class/net/eth0/statistics/rx_dropped", "5000000\n");

@@ -44,7 +44,8 @@ Finding binding(const HostFacts& facts, const Topology& topology) {
   const std::string what = fmt::format("{} of {} processors may be used ({})", allowed, topology.cpus.size(),
                                        cpu_ranges(topology.allowed_cpus));
   const auto ranks = local_ranks(facts.environment);
-  if (ranks && static_cast<std::size_t>(*ranks) > allowed)
+  const auto more_than = [&](std::size_t processors) { return ranks && static_cast<std::size_t>(*ranks) > processors; };
+  if (more_than(topology.cpus.size()))
     return {
         id,
         Severity::warning,
@@ -59,6 +60,10 @@ Finding binding(const HostFacts& facts, const Topology& topology) {
             "the program and Fabring's progress thread take turns on one processor",
             "bind to two or more (taskset -c 0-3, srun --cpus-per-task, fabring run --bind numa)",
             {}};
+  // A launcher binds each rank to processors of its own, a container holds all ranks to the same.
+  if (more_than(allowed))
+    return note(id, fmt::format("{}; {} ranks are to run on this host, and whether they share these cannot be seen",
+                                what, *ranks));
   return fine(id, what);
 }
 

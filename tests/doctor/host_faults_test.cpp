@@ -171,7 +171,13 @@ const Fault faults[] = {
      Severity::warning, "60000 to 60500", "ip_local_port_range"},
     {"the master port among the ephemeral ones",
      [](MadeUpHost& host) { host.facts.environment["FABRING_MASTER_PORT"] = "40000"; }, "net.port_range",
-     Severity::warning, "40000", "ip_local_reserved_ports"},
+     Severity::warning, "40000", "ip_local_reserved_ports=40000"},
+    {"the master port among the ephemeral ones, beside others that are reserved",
+     [](MadeUpHost& host) {
+       host.facts.environment["FABRING_MASTER_PORT"] = "40000";
+       host.write("proc/sys/net/ipv4/ip_local_reserved_ports", "8080,39000-39999\n");
+     },
+     "net.port_range", Severity::warning, "40000", "ip_local_reserved_ports=8080,39000-39999,40000"},
     {"the master port taken",
      [](MadeUpHost& host) {
        host.facts.environment["FABRING_MASTER_PORT"] = "29500";

@@ -72,6 +72,14 @@ TEST(DoctorHost, ARankThatIsBoundHasItsProcessorsPerhapsForItself) {
   EXPECT_THAT(found->what, HasSubstr("4 of 16 processors may be used (0-3); 8 ranks are to run on this host"));
 }
 
+TEST(DoctorHost, AReservedMasterPortIsSafeAmongTheEphemeralOnes) {
+  MadeUpHost host;
+  host.facts.environment["FABRING_MASTER_PORT"] = "40000";
+  host.write("proc/sys/net/ipv4/ip_local_reserved_ports", "8080,39990-40010\n");
+  for (const Finding& finding : host.check())
+    EXPECT_LT(finding.severity, Severity::warning) << finding.id << ": " << finding.what;
+}
+
 TEST(DoctorHost, FramesThatNobodyWantedAreNotLostPackets) {
   MadeUpHost host;
   host.write("sys/class/net/eth0/statistics/rx_dropped", "5000000\n");

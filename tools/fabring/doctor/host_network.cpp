@@ -7,6 +7,7 @@
 
 #include "runtime/bootstrap/launch_environment.hpp"
 #include "tools/fabring/doctor/host_checks.hpp"
+#include "topology/cpus.hpp"
 
 namespace fabring::tools {
 namespace {
@@ -125,14 +126,21 @@ Finding ports(const HostFacts& facts) {
   const auto at = facts.environment.find("FABRING_MASTER_PORT");
   const long long master =
       at == facts.environment.end() || at->second.empty() ? default_master_port : std::atoll(at->second.c_str());
-  if (master >= first && master <= last)
-    return {
-        id,
-        Severity::warning,
-        fmt::format("{}: the master port {} is among them", what, master),
-        "any outgoing connection of this host may hold that port just when rank 0 wants it",
-        "FABRING_MASTER_PORT below the range, or sysctl -w net.ipv4.ip_local_reserved_ports=" + std::to_string(master),
-        {}};
+  if (master >= first && master <= last) {
+    const std::string among = fmt::format("{}: the master port {} is among them", what, master);
+    // Written like a list of processors: "8080,9000-9010".
+    const std::string reserved = facts.files.line("proc/sys/net/ipv4/ip_local_reserved_ports").value_or("");
+    const std::vector<int> kept = parse_cpu_list(reserved);
+    if (std::find(kept.begin(), kept.end(), master) != kept.end()) return fine(id, among + ", and reserved");
+    return {id,
+            Severity::warning,
+            among,
+            "any outgoing connection of this host may hold that port just when rank 0 wants it",
+            fmt::format("FABRING_MASTER_PORT below the range, or, with what is reserved already, sysctl -w "
+                        "net.ipv4.ip_local_reserved_ports={}{}{}",
+                        reserved, reserved.empty() ? "" : ",", master),
+            {}};
+  }
   return fine(id, what);
 }
 

@@ -26,22 +26,35 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 TEST(Bindings, CoresAreSharedOutInNeighbouringBlocks) {
-  EXPECT_THAT(core_bindings(Binding::core, 2, {0, 1, 2, 3}, {}), ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3)));
-  EXPECT_THAT(core_bindings(Binding::core, 3, {4, 5, 6, 7}, {}),
+  EXPECT_THAT(core_bindings(Binding::core, 2, {{0}, {1}, {2}, {3}}, {}),
+              ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3)));
+  EXPECT_THAT(core_bindings(Binding::core, 3, {{4}, {5}, {6}, {7}}, {}),
               ElementsAre(ElementsAre(4), ElementsAre(5), ElementsAre(6, 7)));
 }
 
-TEST(Bindings, MoreRanksThanCoresAreNotBound) {
-  EXPECT_THAT(core_bindings(Binding::core, 3, {0, 1}, {}), Each(IsEmpty()));
+TEST(Bindings, ThreadsOfACoreStayTogether) {
+  const std::vector<std::vector<int>> cores{{0, 4}, {1, 5}, {2, 6}, {3, 7}};
+  EXPECT_THAT(core_bindings(Binding::core, 2, cores, {}),
+              ElementsAre(ElementsAre(0, 1, 4, 5), ElementsAre(2, 3, 6, 7)));
+  EXPECT_THAT(core_bindings(Binding::core, 3, cores, {}),
+              ElementsAre(ElementsAre(0, 4), ElementsAre(1, 5), ElementsAre(2, 3, 6, 7)));
+  EXPECT_THAT(core_bindings(Binding::core, 8, cores, {}),
+              ElementsAre(ElementsAre(0), ElementsAre(4), ElementsAre(1), ElementsAre(5), ElementsAre(2),
+                          ElementsAre(6), ElementsAre(3), ElementsAre(7)))
+      << "more ranks than cores";
+}
+
+TEST(Bindings, MoreRanksThanProcessorsAreNotBound) {
+  EXPECT_THAT(core_bindings(Binding::core, 3, {{0}, {1}}, {}), Each(IsEmpty()));
 }
 
 TEST(Bindings, NumaNodesAreSharedOutAndOneNodeIsNone) {
-  EXPECT_THAT(core_bindings(Binding::numa, 3, {0, 1, 2, 3}, {{0, 1}, {2, 3}}),
+  EXPECT_THAT(core_bindings(Binding::numa, 3, {{0}, {1}, {2}, {3}}, {{0, 1}, {2, 3}}),
               ElementsAre(ElementsAre(0, 1), ElementsAre(0, 1), ElementsAre(2, 3)));
-  EXPECT_THAT(core_bindings(Binding::numa, 2, {0, 1}, {{0, 1, 2, 3}}), Each(IsEmpty()));
-  EXPECT_THAT(core_bindings(Binding::numa, 2, {0, 1}, {{0, 1}, {2, 3}}),
+  EXPECT_THAT(core_bindings(Binding::numa, 2, {{0}, {1}}, {{0, 1, 2, 3}}), Each(IsEmpty()));
+  EXPECT_THAT(core_bindings(Binding::numa, 2, {{0}, {1}}, {{0, 1}, {2, 3}}),
               Each(IsEmpty()));  // the other node is not ours
-  EXPECT_THAT(core_bindings(Binding::none, 2, {0, 1}, {{0}, {1}}), Each(IsEmpty()));
+  EXPECT_THAT(core_bindings(Binding::none, 2, {{0}, {1}}, {{0}, {1}}), Each(IsEmpty()));
 }
 
 TEST(OutputLines, HoldsBackALineUntilItEnds) {

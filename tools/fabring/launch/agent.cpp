@@ -23,6 +23,7 @@
 #include "tools/fabring/launch/output_queue.hpp"
 #include "tools/fabring/launch/reserved_port.hpp"
 #include "tools/fabring/launch/signal_source.hpp"
+#include "topology/cores.hpp"
 #include "topology/cpus.hpp"
 #include "topology/host_identity.hpp"
 
@@ -222,7 +223,8 @@ class Agent final : RankEvents {
       input_ = OutputQueue(ends[1]);
     }
     allow_open_files(static_cast<std::size_t>(order->ranks) * ChildProcess::descriptors);
-    const auto cpus = core_bindings(order->binding, order->ranks, affinity_cpus(), numa_nodes());
+    const auto nodes = numa_nodes();
+    const auto cpus = core_bindings(order->binding, order->ranks, cores_of(affinity_cpus(), nodes), nodes);
     for (int local = 0; local < order->ranks; ++local) {
       const int rank = order->first_rank + local;
       ChildStart start;

@@ -3,22 +3,43 @@
 #include <algorithm>
 
 namespace fabring::tools {
+namespace {
 
-std::vector<std::vector<int>> core_bindings(Binding binding, int ranks, const std::vector<int>& allowed,
+using Processors = std::vector<int>;
+
+Processors joined(const std::vector<Processors>& cores) {
+  Processors all;
+  for (const Processors& core : cores) all.insert(all.end(), core.begin(), core.end());
+  return all;
+}
+
+// The part of one of `count` ranks.
+template <class Item>
+std::vector<Item> share_of(const std::vector<Item>& items, std::size_t rank, std::size_t count) {
+  return {items.begin() + static_cast<std::ptrdiff_t>(rank * items.size() / count),
+          items.begin() + static_cast<std::ptrdiff_t>((rank + 1) * items.size() / count)};
+}
+
+}  // namespace
+
+std::vector<std::vector<int>> core_bindings(Binding binding, int ranks, const std::vector<std::vector<int>>& cores,
                                             const std::vector<std::vector<int>>& numa) {
   const auto count = static_cast<std::size_t>(ranks);
-  std::vector<std::vector<int>> result(count);
+  const Processors allowed = joined(cores);
+  std::vector<Processors> result(count);
   if (binding == Binding::core && allowed.size() >= count) {
-    // Neighbouring ranks talk most: each gets its share of neighbouring processors. With more ranks than processors
-    // binding would only forbid the kernel to spread them.
-    for (std::size_t rank = 0; rank < count; ++rank)
-      result[rank].assign(allowed.begin() + static_cast<std::ptrdiff_t>(rank * allowed.size() / count),
-                          allowed.begin() + static_cast<std::ptrdiff_t>((rank + 1) * allowed.size() / count));
+    // Neighbouring ranks talk most: each gets its share of neighbouring cores, whole ones where there are enough, since
+    // threads of a core take its time from each other. With more ranks than processors binding would only forbid the
+    // kernel to spread them.
+    for (std::size_t rank = 0; rank < count; ++rank) {
+      result[rank] = cores.size() >= count ? joined(share_of(cores, rank, count)) : share_of(allowed, rank, count);
+      std::sort(result[rank].begin(), result[rank].end());
+    }
   }
   if (binding == Binding::numa) {
-    std::vector<std::vector<int>> usable;
-    for (const std::vector<int>& node : numa) {
-      std::vector<int> cpus;
+    std::vector<Processors> usable;
+    for (const Processors& node : numa) {
+      Processors cpus;
       for (int cpu : node)
         if (std::find(allowed.begin(), allowed.end(), cpu) != allowed.end()) cpus.push_back(cpu);
       if (!cpus.empty()) usable.push_back(std::move(cpus));

@@ -7,9 +7,9 @@ namespace fabring::tools {
 
 enum class Binding : unsigned char { none, core, numa };
 
-/// Processors for each rank, of those that are `allowed` here; empty lists where the rank is not bound. `numa`: the
-/// processors of each NUMA node.
-std::vector<std::vector<int>> core_bindings(Binding binding, int ranks, const std::vector<int>& allowed,
+/// Processors for each rank, ascending; empty lists where the rank is not bound. `cores`: the processors of each core
+/// that may be used, neighbours beside each other (topology/cores.hpp). `numa`: all processors of each NUMA node.
+std::vector<std::vector<int>> core_bindings(Binding binding, int ranks, const std::vector<std::vector<int>>& cores,
                                             const std::vector<std::vector<int>>& numa);
 
 }  // namespace fabring::tools

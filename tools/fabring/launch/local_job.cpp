@@ -15,6 +15,7 @@
 #include "tools/fabring/launch/rank_group.hpp"
 #include "tools/fabring/launch/reserved_port.hpp"
 #include "tools/fabring/launch/signal_source.hpp"
+#include "topology/cores.hpp"
 #include "topology/cpus.hpp"
 
 namespace fabring::tools {
@@ -35,7 +36,8 @@ class LocalAttempt final : RankEvents {
         supervisor_(supervisor_options()) {}
 
   Status start(const Environment& environment, const std::string& job_id, int port, bool stdin_is_ours) {
-    const auto cpus = core_bindings(options_.binding, options_.ranks, affinity_cpus(), numa_nodes());
+    const auto nodes = numa_nodes();
+    const auto cpus = core_bindings(options_.binding, options_.ranks, cores_of(affinity_cpus(), nodes), nodes);
     for (int rank = 0; rank < options_.ranks; ++rank) {
       ChildStart start;
       start.command = options_.command;

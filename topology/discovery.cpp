@@ -20,6 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 constexpr std::uintmax_t most_xml_bytes = 64u << 20;
 constexpr std::size_t most_devices = 4096;
+constexpr unsigned short nvidia = 0x10de, amd_graphics = 0x1002, amd_processors = 0x1022;  // vendors, by PCI
 
 struct Destroy {
   void operator()(hwloc_topology* topology) const { hwloc_topology_destroy(topology); }
@@ -193,11 +194,21 @@ class Copy {
       const PciAttributes& pci = at->attr->pcidev;
       const bool network = pci.class_id >> 8 == 0x02;
       // 3D controllers and accelerators; a display only from those who make GPUs that compute.
-      const bool gpu = pci.class_id == 0x0302 || pci.class_id == 0x1200 ||
-                       (pci.class_id == 0x0300 && (pci.vendor_id == 0x10de || pci.vendor_id == 0x1002));
+      const bool gpu =
+          pci.class_id == 0x0302 || pci.class_id == 0x1200 ||
+          (pci.class_id == 0x0300 && (pci.vendor_id == nvidia || (pci.vendor_id == amd_graphics && on_a_card(at))));
       if (gpu) add_gpu(at, pci);
       if (network) add_nics(at, pci);
     }
+  }
+
+  // The display of an AMD processor is behind a bridge of that processor, or on the bus of its root. A graphics card
+  // has a bridge of its own, or is behind that of another processor's port.
+  static bool on_a_card(hwloc_obj_t display) {
+    const hwloc_obj_t bridge = display->parent;
+    return bridge != nullptr && bridge->type == HWLOC_OBJ_BRIDGE &&
+           bridge->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_PCI &&
+           bridge->attr->bridge.upstream.pci.vendor_id != amd_processors;
   }
 
   void add_gpu(hwloc_obj_t at, const PciAttributes& pci) {

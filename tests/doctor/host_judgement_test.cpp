@@ -215,6 +215,22 @@ TEST(DoctorHost, TheWayOfGpuMemoryIsWhatLibfabricSaysOfIt) {
   EXPECT_EQ(path(true, std::nullopt).severity, Severity::ok);
 }
 
+TEST(DoctorHost, GpusOfOtherMakersAreNotHeldToNvidiasDriver) {
+  MadeUpHost host;
+  host.add_efa();
+  host.add_gpu();
+  host.topology().gpus.back().vendor_id = 0x1002;
+  host.remove("proc/driver");
+  host.write("sys/class/iommu/dmar0/x", "");
+  host.write("proc/cmdline", "ro quiet\n");
+  std::string said;
+  for (const Finding& finding : host.check()) {
+    EXPECT_LT(finding.severity, Severity::warning) << finding.id << ": " << finding.what;
+    if (finding.id.starts_with("gpu.")) said += finding.id + ": " + finding.what + "\n";
+  }
+  EXPECT_EQ(said, "gpu.vendor: 1 GPU of AMD: Fabring uses memory of NVIDIA GPUs only\n");
+}
+
 TEST(DoctorHost, AMasterThatKnowsItselfAsLoopbackIsNoFault) {
   MadeUpHost host;
   host.facts.own_name = tools::NameFacts{"made-up", {"127.0.1.1"}, "", 0.001};

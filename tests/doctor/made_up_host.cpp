@@ -134,6 +134,7 @@ void MadeUpHost::add_efa() {
 void MadeUpHost::add_gpu() {
   Gpu gpu;
   gpu.pci = PciAddress{0, 0x19, 0, 0};
+  gpu.vendor_id = 0x10de;
   gpu.place = topology().nics.back().place;
   gpu.link = {16, 16, 16, 16};
   topology().gpus.push_back(gpu);

@@ -28,7 +28,7 @@ class MadeUpHost {
   void limit(const std::string& name, const std::string& soft, const std::string& hard);
   /// Adds an EFA card with its driver and device.
   void add_efa();
-  /// Adds a GPU with the driver's open modules, below the same switch as an EFA card.
+  /// Adds a GPU of NVIDIA with the driver's open modules, below the same switch as an EFA card.
   void add_gpu();
 
   Topology& topology() { return facts.topology->value(); }

@@ -88,10 +88,10 @@ class Writer {
     out_ += "</object>\n";
   }
 
-  std::string bridge(const char* kind, int depth, int domain, int from, int to, int at) {
+  std::string bridge(const char* kind, int depth, int domain, int from, int to, int at, const std::string& id = {}) {
     const std::string address =
         kind[0] == '1'
-            ? format(" pci_busid=\"%04x:00:%02x.0\" pci_type=\"0604 [1000:c030] [0000:0000] b0\"", domain, at)
+            ? format(" pci_busid=\"%04x:00:%02x.0\" pci_type=\"0604 [%s] [0000:0000] b0\"", domain, at, id.c_str())
             : "";
     return "<object type=\"Bridge\"" + index() +
            format(" bridge_type=\"%s\" depth=\"%d\" bridge_pci=\"%04x:[%02x-%02x]\"", kind, depth, domain, from, to) +
@@ -107,7 +107,7 @@ class Writer {
     int bus = 0;
     for (const SwitchSketch& one : switches) {
       bus += 16;
-      if (!one.direct) out_ += bridge("1-1", 1, package, bus, bus + 15, bus / 16);
+      if (!one.direct) out_ += bridge("1-1", 1, package, bus, bus + 15, bus / 16, one.bridge);
       int at = bus;
       for (int i = 0; i < one.gpus; ++i) device(package, at++, "0302 [10de:20b0] [10de:134f] a1", 31.5, {}, -1);
       for (int i = 0; i < one.efa; ++i, ++at, ++efa_)
@@ -115,6 +115,8 @@ class Writer {
                3);
       for (int i = 0; i < one.ethernet; ++i)
         device(package, at++, "0200 [1d0f:ec20] [1d0f:ec20] 00", 15.75, format("eth%d", ethernet_++), 2);
+      for (int i = 0; i < one.amd_displays; ++i)
+        device(package, at++, "0300 [1002:73bf] [1002:0e3a] c1", 15.75, {}, -1);
       if (!one.direct) out_ += "</object>\n";
     }
     out_ += "</object>\n";

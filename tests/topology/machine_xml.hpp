@@ -12,6 +12,8 @@ struct SwitchSketch {
   int efa = 0;          ///< EFA devices without an interface, 100 Gbit/s
   int ethernet = 0;     ///< cards with an interface (eth0, eth1, ... over the whole machine)
   bool direct = false;  ///< below the root port, without a switch
+  int amd_displays = 0;
+  std::string bridge = "1000:c030";  ///< vendor and device of the switch
 };
 
 struct MachineSketch {

@@ -51,6 +51,17 @@ TEST(Topology, OfAMachineLikeP4d) {
   EXPECT_EQ(machine.gpus[7].place.numa, 1);
 }
 
+TEST(Topology, TheDisplayOfAProcessorIsNoGpu) {
+  const auto gpus = [](bool direct, const char* bridge) {
+    const tests::SwitchSketch display{0, 0, 0, direct, 1, bridge};
+    return read({"display", 1, 4, {{display}}, {}, true, false}).gpus.size();
+  };
+  EXPECT_EQ(gpus(false, "1022:14dd"), 0u) << "behind an AMD processor's own bridge";
+  EXPECT_EQ(gpus(true, ""), 0u) << "on the root's bus";
+  EXPECT_EQ(gpus(false, "1002:1479"), 1u) << "behind a graphics card's own bridge";
+  EXPECT_EQ(gpus(false, "8086:a70d"), 1u) << "behind a port of another maker's processor";
+}
+
 // Every GPU gets the card of its own switch; the two GPUs of a switch share it.
 TEST(Placement, OnAMachineLikeP4dEveryGpuHasTheCardOfItsSwitch) {
   const Topology machine = read(tests::p4d_like());

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "tools/fabring/doctor/host_checks.hpp"
 #include "topology/placement.hpp"
@@ -14,6 +15,21 @@ namespace {
 bool any_efa(const Topology& topology) {
   return std::any_of(topology.nics.begin(), topology.nics.end(),
                      [](const Nic& nic) { return nic.kind == NicKind::efa; });
+}
+
+bool is_nvidia(const Gpu& gpu) { return gpu.vendor_id == 0x10de; }
+
+std::optional<Finding> others(const Topology& topology) {
+  std::set<std::string> vendors;
+  std::size_t count = 0;
+  for (const Gpu& gpu : topology.gpus) {
+    if (is_nvidia(gpu)) continue;
+    vendors.insert(gpu.vendor_id == 0x1002 ? "AMD" : fmt::format("PCI vendor {:04x}", gpu.vendor_id));
+    ++count;
+  }
+  if (count == 0) return std::nullopt;
+  return note("gpu.vendor", fmt::format("{} GPU{} of {}: Fabring uses memory of NVIDIA GPUs only", count,
+                                        count == 1 ? "" : "s", fmt::join(vendors, ", ")));
 }
 
 // The way that a job would take; whether a card really reaches the memory is tried when one starts.
@@ -146,8 +162,14 @@ Findings check_gpus(const HostFacts& facts) {
   const Topology* topology = known_topology(facts);
   if (topology == nullptr) return {};
   if (topology->gpus.empty()) return {note("gpu.none", "no GPU in this host; nothing to check about GPU memory")};
-  Findings found{memory_path(facts, *topology), peer_memory(facts), gdrcopy(facts), iommu(facts),
-                 acs(facts, *topology)};
+  Findings found;
+  if (const auto finding = others(*topology)) found.push_back(*finding);
+  if (std::none_of(topology->gpus.begin(), topology->gpus.end(), is_nvidia)) return found;
+  found.push_back(memory_path(facts, *topology));
+  found.push_back(peer_memory(facts));
+  found.push_back(gdrcopy(facts));
+  found.push_back(iommu(facts));
+  found.push_back(acs(facts, *topology));
   if (const auto finding = far_cards(*topology)) found.push_back(*finding);
   return found;
 }

@@ -250,6 +250,34 @@ const Fault faults[] = {
        (*host.facts.transports)[0].reason += ", RDMA off: built with libfabric 1.17, for which ...";
      },
      "fabric.efa_rdma", Severity::warning, "older than 1.18", "FI_EFA_USE_DEVICE_RDMA=1"},
+    {"EFA on an old kernel that is told to let no rank fork",
+     [](MadeUpHost& host) {
+       host.add_efa();
+       host.write("proc/sys/kernel/osrelease", "5.10.220-209.amzn2.x86_64\n");
+       host.facts.environment["FI_EFA_FORK_SAFE"] = "off";
+     },
+     "fabric.fork", Severity::warning, "Linux 5.10, older than 5.13, with EFA and FI_EFA_FORK_SAFE", "unset it"},
+    {"EFA on an old kernel with huge pages",
+     [](MadeUpHost& host) {
+       host.add_efa();
+       host.write("proc/sys/kernel/osrelease", "4.14.0\n");
+       host.facts.environment["FI_EFA_USE_HUGE_PAGE"] = "1";
+     },
+     "fabric.fork", Severity::warning, "with EFA and FI_EFA_USE_HUGE_PAGE", "unset it"},
+    {"huge pages and forks asked of EFA at once",
+     [](MadeUpHost& host) {
+       host.add_efa();
+       host.write("proc/sys/kernel/osrelease", "5.10.0\n");
+       host.facts.environment["FI_EFA_USE_HUGE_PAGE"] = "1";
+       host.facts.environment["RDMAV_FORK_SAFE"] = "1";
+     },
+     "fabric.fork", Severity::critical, "FI_EFA_USE_HUGE_PAGE and a FORK_SAFE variable", "unset"},
+    {"huge pages asked of EFA",
+     [](MadeUpHost& host) {
+       host.add_efa();
+       host.facts.environment["FI_EFA_USE_HUGE_PAGE"] = "1";
+     },
+     "fabric.fork", Severity::warning, "EFA takes huge pages", "unset"},
     {"EFA that a setting of the transport does without",
      [](MadeUpHost& host) {
        host.add_efa();

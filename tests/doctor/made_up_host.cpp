@@ -41,6 +41,7 @@ MadeUpHost::MadeUpHost() {
   write("proc/1/status", "Name:\tinit\nNSpid:\t1\n");
   link("proc/self/ns/pid", "pid:[4026531836]");
   write("proc/meminfo", "MemTotal: 131072000 kB\nMemAvailable: 120000000 kB\nHugePages_Total: 0\nHugePages_Free: 0\n");
+  write("proc/sys/kernel/osrelease", "6.1.0-21-amd64\n");
   write("proc/net/route",
         "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n"
         "eth0\t00000000\t0100000A\t0003\t0\t0\t0\t00000000\t0\t0\t0\n");

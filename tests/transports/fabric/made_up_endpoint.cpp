@@ -15,7 +15,7 @@ std::map<std::uint16_t, Door*> doors;  // by port
 std::uint16_t next_port = 1;
 
 void land(Door& door, const Receive& receive, const Message& message) {
-  if (message.bytes.size() > receive.bytes) return door.queue->failed(receive.context, FI_ETRUNC);
+  if (message.bytes.size() > receive.bytes) return door.queue->failed(receive.context, {FI_ETRUNC});
   Registration* const registration = receive.registration;
   if (!message.bytes.empty()) {
     if (registration && registration->device && control.late_writes) {
@@ -53,10 +53,14 @@ ssize_t send(fid_ep* ep, const void* at, std::size_t bytes, void* descriptor, fi
   const Registration* const registration = check(at, bytes, descriptor, FI_SEND);
   if (registration && registration->device) ++control.from_device;
   if (control.stuck_sends) return 0;
+  if (control.answer_to_send.error != 0) {
+    door.queue->failed(context, std::exchange(control.answer_to_send, {}));
+    return 0;
+  }
   if (deliver(door, at, bytes, to, tag)) {
     door.queue->done(context, FI_SEND | FI_TAGGED, 0);
   } else {
-    door.queue->failed(context, ECONNRESET);
+    door.queue->failed(context, {ECONNRESET});
   }
   return 0;
 }
@@ -109,7 +113,7 @@ ssize_t cancel(fid_t fid, void* context) {
   const Lock lock(mutex);
   Door& door = *of<Door>(fid);
   if (std::erase_if(door.receives, [&](const Receive& one) { return one.context == context; }) > 0)
-    door.queue->failed(context, FI_ECANCELED);
+    door.queue->failed(context, {FI_ECANCELED});
   return 0;
 }
 

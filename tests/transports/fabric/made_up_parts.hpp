@@ -6,6 +6,7 @@
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
@@ -42,6 +43,8 @@ struct Queue {
   fid_cq base{};
   std::deque<fi_cq_msg_entry> entries;
   std::deque<fi_cq_err_entry> errors;
+  std::deque<std::string> sentences;  ///< of the errors
+  std::string last_sentence;          ///< of the error that was read last, until something else is read
   bool signalled = false;
   std::condition_variable_any news;
 
@@ -49,11 +52,13 @@ struct Queue {
     entries.push_back({context, flags, bytes});
     news.notify_all();
   }
-  void failed(void* context, int error) {
+  void failed(void* context, const Error& how) {
     fi_cq_err_entry entry{};
     entry.op_context = context;
-    entry.err = error;
+    entry.err = how.error;
+    entry.prov_errno = how.number;
     errors.push_back(entry);
+    sentences.push_back(how.sentence);
     news.notify_all();
   }
 };
@@ -107,6 +112,7 @@ Registration* registration_of(std::uint64_t key);
 fi_ops_mr* memory_calls();
 int open_addresses(fid_domain*, fi_av_attr*, fid_av** into, void*);
 int open_queue(fid_domain*, fi_cq_attr*, fid_cq** into, void*);
+int open_events(fid_fabric*, fi_eq_attr*, fid_eq** into, void*);
 int open_door(fid_domain*, fi_info* info, fid_ep** into, void*);
 
 /// A table of calls, filled by `fill`: where it is static it is written once, though other threads make calls already.

@@ -38,7 +38,10 @@ int open_domain(fid_fabric*, fi_info* info, fid_domain** into, void*) {
 
 int open_fabric(fi_fabric_attr*, fid_fabric** into, void*) {
   static fi_ops ops = plain(close_ours<fid_fabric>);
-  static fi_ops_fabric calls = table<fi_ops_fabric>([](fi_ops_fabric& to) { to.domain = open_domain; });
+  static fi_ops_fabric calls = table<fi_ops_fabric>([](fi_ops_fabric& to) {
+    to.domain = open_domain;
+    to.eq_open = open_events;
+  });
   auto* const made = new fid_fabric{};
   introduce(made->fid, FI_CLASS_FABRIC, ops);
   made->ops = &calls;
@@ -47,6 +50,12 @@ int open_fabric(fi_fabric_attr*, fid_fabric** into, void*) {
 }
 
 int offer(std::uint32_t, const char* node, const char*, std::uint64_t, const fi_info* hints, fi_info** into) {
+  if (!control.asked) {
+    control.asked = true;
+    const auto value = [](const char* name) { return std::string(std::getenv(name) ? std::getenv(name) : ""); };
+    control.fork_safe = value("FI_EFA_FORK_SAFE");
+    control.huge_pages = value("FI_EFA_USE_HUGE_PAGE");
+  }
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -73,8 +82,10 @@ int offer(std::uint32_t, const char* node, const char*, std::uint64_t, const fi_
     info->tx_attr->inject_size = 256;
     info->domain_attr->mr_mode = 0;
   }
+  if (control.efa) info->ep_attr->protocol = FI_PROTO_EFA;
+  if (control.manual) info->domain_attr->threading = FI_THREAD_DOMAIN;
   info->domain_attr->name = ::strdup("made_up0");
-  info->fabric_attr->name = ::strdup("made up");
+  info->fabric_attr->name = ::strdup(control.efa ? "efa" : "made up");
   *into = info;
   return 0;
 }

@@ -6,12 +6,23 @@
 //
 // With `native` it passes for libfabric's own TCP: nothing is registered, and messages can be injected.
 //
+// With `efa` it passes for EFA, but for its addresses.
+//
 // With late_writes it is a card before a GPU that does not see what cards write: what was received lies in the card
 // until something is read from that memory through it.
 
 #include <cstddef>
+#include <string>
+#include <vector>
 
 namespace fabring::made_up {
+
+/// An error, the provider's number of it, and its sentence (of a queue's entry; empty: none).
+struct Error {
+  int error = 0;
+  int number = 0;
+  std::string sentence = {};
+};
 
 struct Control {
   std::byte* (*see)(const void* at) = nullptr;  ///< memory of the GPU, where a processor may touch it; else `at`
@@ -21,14 +32,21 @@ struct Control {
   int answer_to_registering = 0;                ///< of memory of the GPU
   int answer_to_locking = 0;                    ///< likewise of the host's
   bool native = false;
+  bool efa = false;        ///< passes for EFA, whose card tells of errors that belong to no operation
+  bool manual = false;     ///< FI_THREAD_DOMAIN, as EFA promises
   int lost_injection = 0;  ///< the injection of this number, from 1, is taken and never arrives
   bool late_writes = false;
   int busy_reads = 0;  ///< so many reads are answered -FI_EAGAIN
   bool failing_reads = false;
   bool stuck_sends = false;        ///< of messages: taken, and never ended
+  Error answer_to_send;            ///< the next message ends so, once; error 0: as it should
+  std::vector<Error> card_errors;  ///< of no operation, the first first
   int answer_of_queue = 0;         ///< of fi_cq_read, instead of entries: a negative error
   int answer_of_queue_errors = 0;  ///< of fi_cq_readerr likewise, once there is one
 
+  std::string fork_safe, huge_pages;  ///< FI_EFA_FORK_SAFE, FI_EFA_USE_HUGE_PAGE when it was first asked
+  bool asked = false;
+  int waiting_queues = 0;  ///< opened with a wait object
   int injections = 0;
   int registered = 0;     ///< ranges of the GPU, now
   int registrations = 0;  ///< ever

@@ -1,4 +1,4 @@
-// Completion queues and address vectors of the made-up provider.
+// Queues and address vectors of the made-up provider.
 
 #include <algorithm>
 #include <chrono>
@@ -12,6 +12,7 @@ namespace {
 ssize_t read_queue(fid_cq* cq, void* into, std::size_t count) {
   const Lock lock(mutex);
   Queue& queue = *of<Queue>(cq);
+  queue.last_sentence = "what was read before is gone";
   if (control.answer_of_queue != 0) return control.answer_of_queue;
   if (control.answer_of_queue_errors != 0 || !queue.errors.empty()) return -FI_EAVAIL;
   if (queue.entries.empty()) return -FI_EAGAIN;
@@ -37,7 +38,34 @@ ssize_t read_error(fid_cq* cq, fi_cq_err_entry* into, std::uint64_t) {
   if (queue.errors.empty()) return -FI_EAGAIN;
   *into = queue.errors.front();
   queue.errors.pop_front();
+  queue.last_sentence = queue.sentences.front();
+  queue.sentences.pop_front();
+  if (!queue.last_sentence.empty()) {
+    into->err_data = queue.last_sentence.data();
+    into->err_data_size = queue.last_sentence.size() + 1;
+  }
   return 1;
+}
+
+const char* in_words(fid_cq*, int number, const void* data, char* into, std::size_t bytes) {
+  if (data) return static_cast<const char*>(data);
+  std::snprintf(into, bytes, "number %d in words", number);
+  return into;
+}
+
+ssize_t read_events(fid_eq*, std::uint32_t*, void*, std::size_t, std::uint64_t) {
+  const Lock lock(mutex);
+  return control.card_errors.empty() ? -FI_EAGAIN : -FI_EAVAIL;
+}
+
+ssize_t read_event_error(fid_eq*, fi_eq_err_entry* into, std::uint64_t) {
+  const Lock lock(mutex);
+  if (control.card_errors.empty()) return -FI_EAGAIN;
+  *into = {};
+  into->err = control.card_errors.front().error;
+  into->prov_errno = control.card_errors.front().number;
+  control.card_errors.erase(control.card_errors.begin());
+  return sizeof *into;
 }
 
 int signal(fid_cq* cq) {
@@ -77,13 +105,28 @@ int open_addresses(fid_domain*, fi_av_attr*, fid_av** into, void*) {
   return 0;
 }
 
-int open_queue(fid_domain*, fi_cq_attr*, fid_cq** into, void*) {
+int open_events(fid_fabric*, fi_eq_attr*, fid_eq** into, void*) {
+  static fi_ops ops = plain(close_ours<fid_eq>);
+  static fi_ops_eq calls = table<fi_ops_eq>([](fi_ops_eq& to) {
+    to.read = read_events;
+    to.readerr = read_event_error;
+  });
+  auto* const made = new fid_eq{};
+  introduce(made->fid, FI_CLASS_EQ, ops);
+  made->ops = &calls;
+  *into = made;
+  return 0;
+}
+
+int open_queue(fid_domain*, fi_cq_attr* wanted, fid_cq** into, void*) {
+  if (wanted->wait_obj != FI_WAIT_NONE) ++control.waiting_queues;
   static fi_ops ops = plain(close_ours<Queue>);
   static fi_ops_cq calls = table<fi_ops_cq>([](fi_ops_cq& to) {
     to.read = read_queue;
     to.sread = sleep_in_queue;
     to.readerr = read_error;
     to.signal = signal;
+    to.strerror = in_words;
   });
   auto* const made = new Queue;
   introduce(made->base.fid, FI_CLASS_CQ, ops);

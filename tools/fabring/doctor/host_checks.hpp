@@ -14,6 +14,7 @@ Findings check_cards(const HostFacts& facts);        ///< NICs: state, speed, MT
 Findings check_network(const HostFacts& facts);      ///< which interface and why, kernel settings, ports
 Findings check_names(const HostFacts& facts);        ///< own name, the master's
 Findings check_fabric(const HostFacts& facts);       ///< transports, providers, why not EFA
+Findings check_forks(const HostFacts& facts);        ///< may ranks on EFA fork
 Findings check_gpus(const HostFacts& facts);         ///< peer memory, dmabuf, GDRCopy, IOMMU, ACS
 Findings check_container(const HostFacts& facts);    ///< devices and capabilities that were not asked for
 Findings check_clock(const HostFacts& facts);        ///< synchronised, fast to read

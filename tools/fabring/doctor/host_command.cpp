@@ -44,7 +44,7 @@ std::string host_subject(const HostFacts& facts) {
 Findings check_host(const HostFacts& facts) {
   Findings found;
   for (const auto check : {check_environment, check_limits, check_memory, check_processors, check_cards, check_network,
-                           check_names, check_fabric, check_gpus, check_container, check_clock})
+                           check_names, check_fabric, check_forks, check_gpus, check_container, check_clock})
     for (Finding& finding : check(facts)) found.push_back(std::move(finding));
   return found;
 }

@@ -103,9 +103,10 @@ Finding huge_pages(const std::string& table) {
       id,
       Severity::warning,
       what,
-      "libfabric's EFA provider takes huge pages for its buffers; with none left, a process that forks (data loaders) "
-      "fails with 'Cannot allocate memory'",
-      "sysctl -w vm.nr_hugepages=N with a larger N, or FI_EFA_USE_HUGE_PAGE=0",
+      "libfabric's EFA provider takes huge pages for its buffers unless FI_EFA_USE_HUGE_PAGE=0, which Fabring sets for "
+      "itself where nobody has set it; with none left, a process that forks (data loaders) fails with 'Cannot allocate "
+      "memory'",
+      "sysctl -w vm.nr_hugepages=N with a larger N, or FI_EFA_USE_HUGE_PAGE=0 for programs without Fabring too",
       {}};
 }
 

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 
 #include "runtime/base/descriptor.hpp"
 #include "transports/fabric/handles.hpp"
@@ -11,6 +12,13 @@
 
 namespace fabring::fabric {
 namespace {
+
+// EFA's (prov/efa/src/efa_errno.h).
+constexpr int efa_remote_bad_address = 7, efa_remote_bad_length = 11, efa_unresponsive = 13, efa_unreachable = 15,
+              efa_feature_mismatch = 18, efa_receive_buffers = 4112, efa_established_unresponsive = 4124,
+              efa_unestablished_unresponsive = 4126;
+
+constexpr std::size_t longest_words = 400;  // EFA's sentences name both addresses
 
 bool no_descriptor_is_left() {
   const Descriptor one(::eventfd(0, EFD_CLOEXEC));
@@ -53,9 +61,48 @@ Status operation_failed(const fi_cq_err_entry& entry) {
     case FI_ENOSPC:
     case FI_EOVERRUN:
       return {ErrorCode::out_of_memory, "libfabric ran out of resources: " + error_text(entry.err)};
+    case FI_EINVAL:
+    case FI_EMSGSIZE:
+      return {ErrorCode::transport_error, "an operation was refused: " + error_text(entry.err)};
     default:
       return {ErrorCode::peer_lost, "connection lost: " + error_text(entry.err)};
   }
+}
+
+bool is_own_fault(const fi_cq_err_entry& entry) {
+  if (entry.err != FI_EINVAL && entry.err != FI_EMSGSIZE) return false;
+  return entry.prov_errno != efa_remote_bad_address && entry.prov_errno != efa_remote_bad_length &&
+         entry.prov_errno != efa_feature_mismatch;
+}
+
+std::string shown(const char* text) {
+  if (!text) return {};
+  std::string safe(text, ::strnlen(text, longest_words));
+  for (char& c : safe)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  return safe;
+}
+
+std::string provider_words(const ProviderError& told, bool efa) {
+  if (told.number == 0 || std::abs(told.number) == std::abs(told.error)) return {};
+  std::string words = ", provider's number " + std::to_string(told.number);
+  if (!told.text.empty()) words += ": " + told.text;
+  if (efa && is_unanswered(told.number))
+    words += "; allow all traffic of the security group to and from itself; fabring doctor explain " +
+             std::to_string(told.number);
+  return words;
+}
+
+bool is_unanswered(int efa_number) {
+  return efa_number == efa_unresponsive || efa_number == efa_unreachable ||
+         efa_number == efa_established_unresponsive || efa_number == efa_unestablished_unresponsive;
+}
+
+Status device_failed(const ProviderError& told, bool efa) {
+  const bool is_short = told.error == FI_ENOMEM || (efa && told.number == efa_receive_buffers);
+  return {is_short ? ErrorCode::out_of_memory : ErrorCode::transport_error,
+          "the network card failed: " + error_text(told.error) + provider_words(told, efa) +
+              (is_short ? more_locked_memory : "")};
 }
 
 }  // namespace fabring::fabric

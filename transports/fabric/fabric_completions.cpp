@@ -1,7 +1,9 @@
 // FabricEndpoint: polling, waiting, and what completion entries mean.
 
 #include <algorithm>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include "transports/fabric/error_text.hpp"
 #include "transports/fabric/fabric_endpoint.hpp"
@@ -56,11 +58,8 @@ std::size_t FabricEndpoint::poll(std::span<Completion> out) {
 }
 
 void FabricEndpoint::look_for_trouble() {
-  if (++since_look_ >= polls_per_look) {
-    since_look_ = 0;
-    if (const Status why = domain_->device_error(); !why.ok()) return fail(why);
-  }
-  if (unfinished_.empty()) return;
+  if (++since_look_ >= polls_per_look) look_at_device();
+  if (closed_ || unfinished_.empty()) return;
   std::erase_if(unfinished_, [&](Rank rank) { return peers_[static_cast<std::size_t>(rank)].live.empty(); });
   const Time time = now();
   for (const Rank rank : unfinished_) {
@@ -71,6 +70,20 @@ void FabricEndpoint::look_for_trouble() {
          "libfabric has not ended what was under way to rank " + std::to_string(rank) + ", which was given up " +
              std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(since).count()) +
              " ms ago (FABRING_SILENCE_TIMEOUT); only closing the endpoint of all peers gives its memory back"});
+  }
+}
+
+// A peer that does not answer is no fault of the card's: libfabric 1.22 to 2.2 tells of a handshake with one here, and
+// the control plane finds out who is gone.
+void FabricEndpoint::look_at_device() {
+  since_look_ = 0;
+  const bool efa = domain_->kind() == Kind::efa;
+  while (!closed_) {
+    const std::optional<ProviderError> told = domain_->device_error();
+    if (!told) return;
+    if (!efa || !is_unanswered(told->number)) return fail(device_failed(*told, efa));
+    if (note_ && !std::exchange(noted_unanswered_, true))
+      note_("a peer does not answer over EFA: " + error_text(told->error) + provider_words(*told, efa));
   }
 }
 
@@ -145,8 +158,12 @@ void FabricEndpoint::failed(const fi_cq_err_entry& entry) {
     if (operation.kind != OperationKind::answer) finish(operation, peer.end, 0);
     return;
   }
-  const Status why = operation_failed(entry);
-  if (!dedicated()) finish(operation, Outcome::lost, 0);  // there the others end one by one
+  Status why = operation_failed(entry);
+  if (!dedicated()) {
+    why = {why.code(), why.message() + provider_words(domain_->told_of(entry), domain_->kind() == Kind::efa)};
+    if (is_own_fault(entry)) return fail(why);  // it would not be better with another peer, who is not to blame
+    finish(operation, Outcome::lost, 0);        // there the others end one by one
+  }
   lose(peer, why);
 }
 
@@ -163,6 +180,7 @@ void FabricEndpoint::wait(std::chrono::microseconds limit) {
     reap(domain_->read_blocking(entries, batch, rounded), entries);
   }
   woken_ = false;
+  if (!closed_) look_at_device();  // who sleeps polls seldom
 }
 
 // For providers without a wait object, and for the time after close(), when the queue is not to be touched.

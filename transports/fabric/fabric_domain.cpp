@@ -2,6 +2,7 @@
 
 #include <netinet/in.h>
 
+#include <cstdlib>
 #include <cstring>
 
 #include "transports/fabric/device_registrar.hpp"
@@ -167,22 +168,33 @@ ssize_t FabricDomain::read_blocking(fi_cq_msg_entry* entries, std::size_t count,
 }
 
 Status FabricDomain::read_error(fi_cq_err_entry& entry) const {
-  entry = {};  // zeroed: err_data_size would otherwise ask for data in a wild buffer
+  entry = {};  // zeroed: the provider's own buffer for its words is taken, not a wild one of ours
   const ssize_t rc = fi_cq_readerr(queue_.get(), &entry, 0);
   if (rc >= 1) return {};
   entry = {};
   return rc == 0 || rc == -FI_EAGAIN ? Status() : call_failed("fi_cq_readerr", rc);
 }
 
-Status FabricDomain::device_error() const {
-  if (!events_) return {};
+std::string FabricDomain::words_for(int provider_number, const void* data) const {
+  if (provider_number == 0 || !queue_->ops->strerror) return {};
+  char room[256] = {};
+  return shown(fi_cq_strerror(queue_.get(), provider_number, data, room, sizeof room));
+}
+
+ProviderError FabricDomain::told_of(const fi_cq_err_entry& entry) const {
+  return {std::abs(entry.err), entry.prov_errno, words_for(entry.prov_errno, entry.err_data)};
+}
+
+// Its number is put into words by the completion queue: EFA's event queue is libfabric's common one, which takes the
+// provider's numbers for those of errno.
+std::optional<ProviderError> FabricDomain::device_error() const {
+  if (!events_) return std::nullopt;
   std::uint32_t event = 0;
   char room[sizeof(fi_eq_cm_entry)];
-  if (fi_eq_read(events_.get(), &event, room, sizeof room, 0) != -FI_EAVAIL) return {};
+  if (fi_eq_read(events_.get(), &event, room, sizeof room, 0) != -FI_EAVAIL) return std::nullopt;
   fi_eq_err_entry entry{};
-  if (fi_eq_readerr(events_.get(), &entry, 0) < 0) return {};
-  return {ErrorCode::transport_error, "the network card failed: " + error_text(entry.err) + ", provider's number " +
-                                          std::to_string(entry.prov_errno)};
+  if (fi_eq_readerr(events_.get(), &entry, 0) < 0) return std::nullopt;
+  return ProviderError{std::abs(entry.err), entry.prov_errno, words_for(entry.prov_errno, nullptr)};
 }
 
 void FabricDomain::signal() const {

@@ -5,12 +5,14 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "fabring/status.hpp"
 #include "transports/fabric/device_registrations.hpp"
+#include "transports/fabric/error_text.hpp"
 #include "transports/fabric/handles.hpp"
 #include "transports/fabric/provider_choice.hpp"
 
@@ -57,14 +59,17 @@ class FabricDomain {
   ssize_t read_blocking(fi_cq_msg_entry* entries, std::size_t count, std::chrono::milliseconds limit) const;
   /// The entry that -FI_EAVAIL was about, if there is one (`op_context`); an error: the queue has failed.
   Status read_error(fi_cq_err_entry& entry) const;
-  /// EFA: an error of no operation, after which nothing of the device works.
-  Status device_error() const;
+  /// What the provider says of the entry that read_error() gave last, before anything else is read.
+  ProviderError told_of(const fi_cq_err_entry& entry) const;
+  /// EFA: the next error of no operation; nothing: there is none.
+  std::optional<ProviderError> device_error() const;
   void signal() const;
 
  private:
   explicit FabricDomain(ProviderChoice choice) : choice_(std::move(choice)) {}
   Status open_queue(std::size_t completions);
   bool plausible(std::string_view name) const;
+  std::string words_for(int provider_number, const void* data) const;
 
   ProviderChoice choice_;
   FabricHandle fabric_;

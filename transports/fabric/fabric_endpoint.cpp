@@ -196,9 +196,7 @@ Post FabricEndpoint::not_locked(Operation& operation, const Status& why, std::si
   operations_.release(operation);
   const bool is_short = why.code() == ErrorCode::out_of_memory;
   const Status told(why.code(), why.message() + " (" + std::to_string(bytes) + " bytes of memory for the card)" +
-                                    (is_short ? "; raise the limit on locked memory (ulimit -l; fabring doctor host "
-                                                "says who sets it)"
-                                              : ""));
+                                    (is_short ? more_locked_memory : ""));
   if (is_short) {
     if (note_ && !std::exchange(noted_short_, true)) note_(told.message() + "; waiting until some is given back");
     const bool others = LockedMemory::passing_bytes() > 0;

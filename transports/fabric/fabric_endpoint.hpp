@@ -87,6 +87,7 @@ class FabricEndpoint final : public Endpoint {
   void deliver(const Completion& completion);
   void advance_introductions();
   void look_for_trouble();
+  void look_at_device();
   void reap(ssize_t rc, const fi_cq_msg_entry* entries);
   void completed(const fi_cq_msg_entry& entry);
   void failed(const fi_cq_err_entry& entry);
@@ -152,6 +153,7 @@ class FabricEndpoint final : public Endpoint {
   Time short_last_{0};           // the last time that it could not
   std::size_t short_bytes_ = 0;  // as much could not be
   bool noted_short_ = false;
+  bool noted_unanswered_ = false;
   bool closed_ = false;
   Status error_;             // why it closed by itself
   unsigned since_look_ = 0;  // polls since the last look for an error of the device

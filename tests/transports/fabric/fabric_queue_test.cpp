@@ -15,6 +15,7 @@ class FabricQueue : public testing::Test {
  protected:
   void SetUp() override {
     made_up::begin();
+    prepare();
     for (Rank rank = 0; rank < 3; ++rank) {
       EndpointOptions options = fabric_options(rank, 3, "made_up");
       options.config.silence_timeout = 50ms;
@@ -33,6 +34,8 @@ class FabricQueue : public testing::Test {
     made_up::control().answer_to_locking = 0;
     made_up::gpu().reset();
   }
+
+  virtual void prepare() {}
 
   // Rank 0 waits for both others, and its queue fails.
   void expect_failed_with(const std::string& words) {
@@ -187,6 +190,82 @@ TEST_F(FabricQueue, WhatEndsInTimeAfterAPeerIsGivenUpDisturbsNobody) {
   ASSERT_TRUE(world_.receive(2, 0, 3, two_, 1));
   ASSERT_TRUE(world_.send(0, 2, 3, one_, 6));
   EXPECT_TRUE(world_.until([&] { return world_[0].has(6) && world_[2].has(1); }));
+}
+
+// ---- a provider that passes for EFA ---------------------------------------------------------------------------------
+
+class EfaQueue : public FabricQueue {
+ protected:
+  void prepare() override { made_up::control().efa = true; }
+
+  std::string error_of(Rank peer) { return world_[0].endpoint->peer_error(peer).message(); }
+  Status error() { return world_[0].endpoint->error(); }
+  void fail_send_to(Rank peer, const made_up::Error& how) {
+    made_up::control().answer_to_send = how;
+    ASSERT_TRUE(world_.send(0, peer, 1, one_, 1));
+    ASSERT_TRUE(world_.until([&] { return world_[0].has(1); }));
+    EXPECT_EQ(world_[0].outcome(1), Outcome::lost);
+  }
+};
+
+bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST_F(EfaQueue, WhatTheProviderSaysOfALostPeerIsPassedOnWithWhatToDo) {
+  fail_send_to(1, {FI_ECONNABORTED, 4126, "no answer: our fe80::1,\x1b[7m peer fe80::2"});
+  EXPECT_EQ(world_[0].endpoint->peer_error(1).code(), ErrorCode::peer_lost);
+  EXPECT_TRUE(holds(error_of(1), "provider's number 4126: no answer: our fe80::1,?[7m peer fe80::2")) << error_of(1);
+  EXPECT_TRUE(holds(error_of(1), "security group to and from itself; fabring doctor explain 4126")) << error_of(1);
+  EXPECT_TRUE(error().ok()) << error().message();
+  EXPECT_TRUE(world_[0].endpoint->peer_error(2).ok());
+}
+
+TEST_F(EfaQueue, WithoutASentenceTheNumberIsPutIntoWords) {
+  fail_send_to(1, {FI_ENOTCONN, 9});
+  EXPECT_TRUE(holds(error_of(1), "provider's number 9: number 9 in words")) << error_of(1);
+  EXPECT_FALSE(holds(error_of(1), "security group")) << error_of(1);
+}
+
+TEST_F(EfaQueue, WhatThisRankDidWrongIsNotSaidToBeThePeers) {
+  fail_send_to(1, {FI_EINVAL, 5, "local key"});
+  EXPECT_EQ(error().code(), ErrorCode::transport_error);
+  EXPECT_TRUE(holds(error().message(), "refused: Invalid argument (22), provider's number 5: local key"))
+      << error().message();
+  EXPECT_NE(world_[0].endpoint->peer_error(1).code(), ErrorCode::peer_lost);
+}
+
+TEST_F(EfaQueue, NorIsItThisRanksWhenThePeersMemoryIsRefused) {
+  fail_send_to(1, {FI_EINVAL, 7, "remote key"});
+  EXPECT_TRUE(error().ok()) << error().message();
+  EXPECT_EQ(world_[0].endpoint->peer_error(1).code(), ErrorCode::transport_error) << error_of(1);
+}
+
+TEST_F(EfaQueue, TooLittleLockedMemoryForTheCardIsSaidWithWhatToDo) {
+  wait_for_both();
+  made_up::control().card_errors = {{-FI_ENOMEM, 4112}};
+  world_[0].endpoint->wait(1us);  // who sleeps need not poll to see it
+  EXPECT_EQ(error().code(), ErrorCode::out_of_memory);
+  EXPECT_TRUE(holds(error().message(), "Cannot allocate memory (12), provider's number 4112: number 4112 in words"))
+      << error().message();
+  EXPECT_TRUE(holds(error().message(), "ulimit -l")) << error().message();
+}
+
+TEST_F(EfaQueue, APeerThatDoesNotAnswerTheCardIsNotedAndNobodyIsLost) {
+  made_up::control().card_errors = {{FI_ECONNABORTED, 13}, {FI_EHOSTUNREACH, 15}, {FI_ECONNABORTED, 4124}};
+  world_[0].endpoint->wait(1us);
+  EXPECT_TRUE(made_up::control().card_errors.empty());
+  EXPECT_TRUE(error().ok()) << error().message();
+  ASSERT_EQ(notes_.size(), 1u);
+  EXPECT_TRUE(holds(notes_[0], "does not answer over EFA") && holds(notes_[0], "number 13: number 13 in words"))
+      << notes_[0];
+  ASSERT_TRUE(world_.receive(2, 0, 3, two_, 1));
+  ASSERT_TRUE(world_.send(0, 2, 3, one_, 6));
+  EXPECT_TRUE(world_.until([&] { return world_[0].has(6) && world_[2].has(1); }));
+}
+
+TEST_F(EfaQueue, AnyOtherErrorOfTheCardFailsTheEndpoint) {
+  wait_for_both();
+  made_up::control().card_errors = {{FI_EIO, 4098}};
+  expect_failed_with("the network card failed: Input/output error (5), provider's number 4098: number 4098 in words");
 }
 
 // Ranks that have an endpoint for each peer are introduced to each other by messages that nobody confirms.

@@ -194,6 +194,9 @@ class Endpoint {
   /// Sleeps until poll() may have something, wake() was called, or `limit` passed. May return early.
   virtual void wait(std::chrono::microseconds limit) = 0;
 
+  /// Does wait() only look again and again, as nothing wakes it? Messages may then move only while somebody looks.
+  virtual bool wait_looks() const { return false; }
+
   /// Ends a wait() now or, if none is under way, the next one. From any thread.
   virtual void wake() = 0;
 

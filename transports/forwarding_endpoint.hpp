@@ -53,6 +53,7 @@ class ForwardingEndpoint : public Endpoint {
   std::size_t poll(std::span<Completion> out) override { return inner_->poll(out); }
   bool poll_calls_kernel() const override { return inner_->poll_calls_kernel(); }
   void wait(std::chrono::microseconds limit) override { inner_->wait(limit); }
+  bool wait_looks() const override { return inner_->wait_looks(); }
   void wake() override { inner_->wake(); }
   Status peer_error(Rank peer) const override { return inner_->peer_error(peer); }
   std::string unconnected(Rank peer) const override { return inner_->unconnected(peer); }

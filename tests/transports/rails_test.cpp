@@ -52,6 +52,24 @@ class Cable final : public ForwardingEndpoint {
   Ledger swallowed_;
 };
 
+/// Notes its naps, and takes none while nothing wakes it.
+class Napping final : public ForwardingEndpoint {
+ public:
+  struct Nap {
+    std::size_t card;
+    std::chrono::microseconds limit;
+  };
+  Napping(std::unique_ptr<Endpoint> inner, std::size_t card, const bool& looks, std::vector<Nap>& naps)
+      : ForwardingEndpoint(std::move(inner)), card_(card), looks_(looks), naps_(naps) {}
+  bool wait_looks() const override { return looks_; }
+  void wait(std::chrono::microseconds limit) override { naps_.push_back({card_, limit}); }
+
+ private:
+  const std::size_t card_;
+  const bool& looks_;
+  std::vector<Nap>& naps_;
+};
+
 class TurnedClock final : public Clock {
  public:
   Time now() const override { return time; }
@@ -74,7 +92,9 @@ struct Ranks {
         auto inner = *transports[i]->open(options);
         rails.push_back(
             {{"eth" + number, "net" + number, "10.0." + number + "." + std::to_string(rank + 1), 1000, true},
-             std::make_unique<Cable>(std::move(inner), cut[i], late[i], gone[rank][i], failed[rank][i])});
+             std::make_unique<Napping>(
+                 std::make_unique<Cable>(std::move(inner), cut[i], late[i], gone[rank][i], failed[rank][i]), i, looks,
+                 naps)});
       }
       RailsOptions how;
       how.self = rank;
@@ -114,6 +134,8 @@ struct Ranks {
   bool late[4] = {};
   bool gone[3][4] = {};
   Status failed[3][4] = {};
+  bool looks = false;  // no card has anything that wakes who waits
+  std::vector<Napping::Nap> naps;
   std::vector<std::string> notes;
   std::vector<bool> repeated;  // each of them
   std::array<std::byte, 8> eager{};
@@ -139,6 +161,30 @@ TEST(RailsInUse, LargeMessagesTakeAllWaysOnceTheyAreOpenAndSmallOnesTheFirst) {
   EXPECT_EQ(ways, (std::set<unsigned>{0, 1, 2}));
   world.turn(50);
   for (std::uint64_t context : {10, 11, 12}) EXPECT_EQ(world.endings[0].at(context), Outcome::done);
+}
+
+TEST(RailsInUse, CardsThatMoveOnlyWhileSomebodyLooksAreNotSleptOverForLong) {
+  for (const bool looks : {false, true}) {
+    Ranks world(3, 3);
+    (void)world.ranks[0]->way_from(1, large);
+    world.turn(100);
+    std::vector<std::byte> into(large);
+    for (const unsigned way : {1u, 2u})
+      ASSERT_EQ(world.ranks[0]->post_recv(1, slot_on_way(10 + way, way), into, way), Post::accepted);
+    world.looks = looks;
+    world.naps.clear();
+    for (int i = 0; i < 20; ++i) {
+      world.ranks[0]->wait(100ms);
+      world.turn(1);
+    }
+    ASSERT_EQ(world.naps.size(), 20u);
+    std::chrono::microseconds longest{0};
+    std::set<std::size_t> cards;
+    for (const Napping::Nap& nap : world.naps) longest = std::max(longest, nap.limit), cards.insert(nap.card);
+    EXPECT_EQ(longest, looks ? 1ms : 5ms);
+    EXPECT_EQ(cards, looks ? (std::set<std::size_t>{0}) : (std::set<std::size_t>{0, 1, 2}))
+        << "wake() is for the first";
+  }
 }
 
 TEST(RailsInUse, UnequalNumbersOfCardsWork) {

@@ -34,15 +34,16 @@ Status FabricDomain::open_queue(std::size_t completions) {
   fi_cq_attr attr{};
   attr.format = FI_CQ_FORMAT_MSG;
   int rc = 0;
-  // The wait object must be chosen now. fi_cq_sread needs one; a provider may refuse it, or the size.
+  // The wait object must be chosen now. fi_cq_sread needs one; a provider may refuse it, or the size. Waking a waiter
+  // from another thread is a call into the domain, which only FI_THREAD_SAFE permits: else none is asked for.
   for (const bool wait : {true, false}) {
+    if (wait && !may_be_woken()) continue;
     for (const std::size_t size : {completions, std::size_t{0}}) {
       attr.size = size;
       attr.wait_obj = wait ? FI_WAIT_UNSPEC : FI_WAIT_NONE;
       rc = fi_cq_open(domain_.get(), &attr, queue_.out(), nullptr);
       if (rc == 0) {
-        // Waking a waiter from another thread is a call into the domain, which only FI_THREAD_SAFE permits.
-        can_block_ = wait && choice_.info->domain_attr->threading == FI_THREAD_SAFE;
+        can_block_ = wait;
         return {};
       }
     }

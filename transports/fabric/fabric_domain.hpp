@@ -54,8 +54,10 @@ class FabricDomain {
 
   /// As fi_cq_read: the number of entries, -FI_EAGAIN, -FI_EAVAIL, ...
   ssize_t read(fi_cq_msg_entry* entries, std::size_t count) const;
-  /// Waits for entries; without a wait object (EFA before 2.5) the caller must nap instead.
+  /// Does read_blocking() wait for entries? The caller must nap instead where there is no wait object, and where no
+  /// other thread may wake who waits (EFA is asked for FI_THREAD_DOMAIN, so there on any version).
   bool can_block() const { return can_block_; }
+  bool may_be_woken() const { return choice_.info->domain_attr->threading == FI_THREAD_SAFE; }
   ssize_t read_blocking(fi_cq_msg_entry* entries, std::size_t count, std::chrono::milliseconds limit) const;
   /// The entry that -FI_EAVAIL was about, if there is one (`op_context`); an error: the queue has failed.
   Status read_error(fi_cq_err_entry& entry) const;

@@ -375,7 +375,9 @@ EndpointCounters FabricEndpoint::counters() const {
 std::string FabricEndpoint::describe() const {
   return "fabric " + domain_->readable(name_) + ", " + domain_->reason() +
          (dedicated() ? ", one endpoint per peer" : ", one endpoint for all peers") +
-         (domain_->can_block() ? "" : ", no wait object: polls with naps");
+         (domain_->can_block()      ? ""
+          : domain_->may_be_woken() ? ", no wait object: polls with naps"
+                                    : ", polls with naps: no other thread may wake it");
 }
 
 }  // namespace fabring::fabric

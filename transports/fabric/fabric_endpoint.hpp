@@ -44,6 +44,7 @@ class FabricEndpoint final : public Endpoint {
   std::size_t poll(std::span<Completion> out) override;
   bool poll_calls_kernel() const override { return dedicated(); }  // native TCP asks epoll, 1.17 even to read an entry
   void wait(std::chrono::microseconds limit) override;
+  bool wait_looks() const override { return !domain_->can_block(); }
   void wake() override;
   Status peer_error(Rank peer) const override;
   std::string unconnected(Rank peer) const override;

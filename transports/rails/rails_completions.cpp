@@ -11,6 +11,7 @@ namespace {
 constexpr unsigned turns_per_look = 16;                         // at rails on which nothing is under way
 constexpr auto shortest_nap = std::chrono::microseconds(200);   // in one of several rails that may have news
 constexpr auto longest_nap = std::chrono::milliseconds(5);      // where nothing has come for a while
+constexpr auto longest_look = std::chrono::milliseconds(1);     // at one of several that move while they are looked at
 constexpr auto longest_sleep = std::chrono::milliseconds(100);  // probes of peers must be answered
 
 }  // namespace
@@ -79,6 +80,13 @@ void RailsEndpoint::wait(std::chrono::microseconds limit) {
   const bool others = std::any_of(busy_.begin() + 1, busy_.end(), [](std::size_t busy) { return busy > 0; });
   if (!others) {
     rails_.front().endpoint->wait(several_.empty() ? limit : std::min<std::chrono::microseconds>(limit, longest_sleep));
+    return;
+  }
+  // What lies on the other cards waits until the next poll, which looks at all of them: it comes soon. The first card
+  // is the one that wake() reaches.
+  if (rails_.front().endpoint->wait_looks()) {
+    nap_ = std::clamp<std::chrono::microseconds>(2 * nap_, shortest_nap, longest_look);
+    rails_.front().endpoint->wait(std::min(limit, nap_));
     return;
   }
   do asleep_ = asleep_ + 1 >= rails_.size() ? 0 : asleep_ + 1;

@@ -6,7 +6,8 @@
 //
 // Way 0 to a peer is used unseen, as the only one is elsewhere. Another one carries data once its Pulse has been
 // answered; one that never is costs nothing but a note. What fails while it carries data ends the peer, with an error
-// that names the card of either side. It sleeps in the first rail's endpoint, or, while others carry data, in turns.
+// that names the card of either side. It sleeps in the first rail's endpoint, or, while others carry data, in turns, or
+// no longer than a poll of all may wait where rails move only while somebody looks at them (EFA).
 
 #include <deque>
 #include <set>
@@ -30,6 +31,7 @@ class RailsEndpoint final : public Endpoint {
   Post post_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override;
   std::size_t poll(std::span<Completion> out) override;
   bool poll_calls_kernel() const override;
+  bool wait_looks() const override { return rails_.front().endpoint->wait_looks(); }
   void wait(std::chrono::microseconds limit) override;
   void wake() override { rails_.front().endpoint->wake(); }
   Status peer_error(Rank peer) const override { return peers_[static_cast<std::size_t>(peer)].error; }

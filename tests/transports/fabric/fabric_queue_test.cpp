@@ -11,6 +11,8 @@
 namespace fabring {
 namespace {
 
+bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
 class FabricQueue : public testing::Test {
  protected:
   void SetUp() override {
@@ -192,6 +194,29 @@ TEST_F(FabricQueue, WhatEndsInTimeAfterAPeerIsGivenUpDisturbsNobody) {
   EXPECT_TRUE(world_.until([&] { return world_[0].has(6) && world_[2].has(1); }));
 }
 
+TEST_F(FabricQueue, AQueueWithAWaitObjectSleeps) {
+  EXPECT_EQ(made_up::control().waiting_queues, 3);
+  EXPECT_FALSE(world_[0].endpoint->wait_looks());
+  EXPECT_FALSE(holds(world_[0].endpoint->describe(), "naps")) << world_[0].endpoint->describe();
+}
+
+class QueueNobodyMayWake : public FabricQueue {
+ protected:
+  void prepare() override { made_up::control().manual = true; }
+};
+
+TEST_F(QueueNobodyMayWake, IsOpenedWithoutAWaitObjectAndSaysThatItNaps) {
+  EXPECT_EQ(made_up::control().waiting_queues, 0);
+  EXPECT_TRUE(world_[0].endpoint->wait_looks());
+  EXPECT_TRUE(holds(world_[0].endpoint->describe(), ", polls with naps: no other thread may wake it"))
+      << world_[0].endpoint->describe();
+  ASSERT_TRUE(world_.receive(2, 0, 3, two_, 1));
+  ASSERT_TRUE(world_.send(0, 2, 3, one_, 6));
+  world_[2].endpoint->wait(1h);
+  world_[2].poll();
+  EXPECT_TRUE(world_[2].has(1));
+}
+
 // ---- a provider that passes for EFA ---------------------------------------------------------------------------------
 
 class EfaQueue : public FabricQueue {
@@ -207,8 +232,6 @@ class EfaQueue : public FabricQueue {
     EXPECT_EQ(world_[0].outcome(1), Outcome::lost);
   }
 };
-
-bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 TEST_F(EfaQueue, WhatTheProviderSaysOfALostPeerIsPassedOnWithWhatToDo) {
   fail_send_to(1, {FI_ECONNABORTED, 4126, "no answer: our fe80::1,\x1b[7m peer fe80::2"});

@@ -150,5 +150,21 @@ TEST_F(EnginesOnCards, a_card_whose_queue_fails_is_named_and_blames_no_peer) {
   });
 }
 
+TEST_F(EnginesOnCards, what_a_card_refuses_of_its_ranks_own_blames_no_peer) {
+  ThreadWorld world(2, Config{}, made_up::gpu(), *transport, options);
+  world.run([](Rank, Communicator all) { EXPECT_TRUE(all.barrier().ok()); });
+  made_up::control().answer_to_send = {FI_EINVAL, 5, "the local key is not valid"};
+  world.run([](Rank, Communicator all) {
+    float one = 1;
+    const Status failed = all.allreduce(&one, &one, 1, DataType::float32, ReduceOp::sum);
+    EXPECT_EQ(failed.code(), ErrorCode::transport_error) << failed.to_string();
+    const std::string culprit = "rank " + std::to_string(failed.context().rank) + " ";
+    EXPECT_NE(failed.message().find(culprit), std::string::npos) << failed.to_string();
+    EXPECT_NE(failed.message().find("cannot communicate any more: made_up"), std::string::npos) << failed.to_string();
+    EXPECT_NE(failed.message().find("provider's number 5: the local key is not valid"), std::string::npos)
+        << failed.to_string();
+  });
+}
+
 }  // namespace
 }  // namespace fabring::fixture

@@ -24,9 +24,11 @@
 #include "runtime/startup/machine_choice.hpp"
 #include "runtime/startup/machine_file.hpp"
 #include "runtime/startup/own_identity.hpp"
+#include "runtime/startup/usable_transports.hpp"
 #include "topology/cpus.hpp"
 #include "topology/host_identity.hpp"
 #include "topology/interfaces.hpp"
+#include "transports/fabric/fabric_transport.hpp"
 
 namespace fabring {
 namespace {
@@ -175,6 +177,8 @@ Result<std::shared_ptr<EngineCore>> start_up(Config config, Store* store, std::s
     return alone;
   }
 
+  const std::vector<std::string> asked = UsableTransports::asked_for(config.transport);
+  if (std::find(asked.begin(), asked.end(), "fabric") != asked.end()) prepare_for_fabric();  // no thread of ours runs
   auto bootstrap = store != nullptr ? meet_by_store(config, *store, log) : rendezvous(config, secret, log);
   if (!bootstrap) return bootstrap.error();
   auto started = ControlPlane::start(config, secret, **bootstrap, log);

@@ -26,6 +26,8 @@ Status check_fabric_provider(const std::string&) { return {}; }
 
 FabricDeviceOffer fabric_device_offer(const EndpointOptions&) { return {false, absent().message()}; }
 
+void prepare_for_fabric() {}
+
 std::unique_ptr<Transport> make_fabric_transport() { return std::make_unique<AbsentFabric>(); }
 
 }  // namespace fabring

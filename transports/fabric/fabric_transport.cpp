@@ -1,6 +1,7 @@
 #include "transports/fabric/fabric_transport.hpp"
 
 #include "transports/fabric/fabric_endpoint.hpp"
+#include "transports/fabric/fork_safety.hpp"
 #include "transports/fabric/libfabric.hpp"
 #include "transports/fabric/provider_choice.hpp"
 
@@ -61,6 +62,8 @@ FabricDeviceOffer fabric_device_offer(const EndpointOptions& options) {
   fabric::ask_for_devices(*choice, options.bind_address);
   return {choice->device.direct, choice->device.reason};
 }
+
+void prepare_for_fabric() { [[maybe_unused]] static const bool once = (fabric::keep_forks_safe(), true); }
 
 std::unique_ptr<Transport> make_fabric_transport() { return std::make_unique<FabricTransport>(); }
 

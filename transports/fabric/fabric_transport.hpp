@@ -17,6 +17,10 @@ inline constexpr std::string_view efa_rdma_off = "RDMA off";
 
 std::unique_ptr<Transport> make_fabric_transport();
 
+/// Puts into the environment what libfabric's providers are to find there (fork_safety.hpp); the first call alone does
+/// something, and loading libfabric is one. For who is about to start threads that read the environment.
+void prepare_for_fabric();
+
 /// Would the provider that open() takes also take memory of GPUs? Only libfabric is asked; nothing is opened, so a card
 /// may refuse it yet.
 struct FabricDeviceOffer {

@@ -15,8 +15,9 @@ namespace fabring::fabric {
 inline std::string infiniband_folder = "/sys/class/infiniband";
 
 /// Sets the variables where there is an EFA card, else nothing. setenv() must not run beside a getenv() of another
-/// thread: it is called once, before libfabric is loaded, as early as Fabring knows that it needs libfabric, and only
-/// writes what is not there. A program that wants to be sure sets the two itself.
+/// thread: it is called once (prepare_for_fabric), by an engine that may use libfabric before it starts a thread, and
+/// at the latest before libfabric is loaded; and only what is not there is written. A program whose own threads read
+/// the environment then sets the two itself.
 void keep_forks_safe();
 
 }  // namespace fabring::fabric

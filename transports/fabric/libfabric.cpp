@@ -10,7 +10,7 @@
 
 #include "runtime/base/check.hpp"
 #include "runtime/base/named_thread.hpp"
-#include "transports/fabric/fork_safety.hpp"
+#include "transports/fabric/fabric_transport.hpp"
 
 namespace fabring::fabric {
 namespace {
@@ -64,7 +64,7 @@ bool load_from(const char* file, Loaded& loaded) {
 // to processors: it is one of its own.
 Loaded load() {
   Loaded loaded;
-  keep_forks_safe();  // before any constructor and any thread of its
+  prepare_for_fabric();  // before any constructor and any thread of its
   const SignalHandlers handlers;
   std::promise<void> done;
   auto loader = start_thread("fabring-load", [&] {

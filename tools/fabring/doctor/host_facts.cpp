@@ -104,6 +104,7 @@ HostFacts gather_host_facts(const std::filesystem::path& root, const Environment
   facts.environment = environment;
   facts.root_user = ::geteuid() == 0;
   facts.master = master_of(environment);
+  prepare_for_fabric();  // before the threads
   Question<Result<Topology>> topology([root] { return discover_topology(root); });
   Question<NameFacts> own_name([] { return resolve_name(host_name()); });
   std::optional<NameQuestion> master_name;

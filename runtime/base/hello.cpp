@@ -182,8 +182,9 @@ std::optional<Hello> decode_hello(std::string_view bytes) {
 Refusal check_hello(const HandshakeOptions& options, const Hello& peer) {
   Digest job;
   if (!peer.same_byte_order) return Refusal::byte_order;
-  if (peer.purpose != static_cast<std::uint8_t>(options.purpose)) return Refusal::purpose;
+  // Behind a door of another job is another job, whatever that door is for.
   if (!sha256(options.job_id, job) || !equal_in_constant_time(job, peer.job)) return Refusal::job;
+  if (peer.purpose != static_cast<std::uint8_t>(options.purpose)) return Refusal::purpose;
   if (peer.job_nonce != options.job_nonce) return Refusal::incarnation;
   if (peer.world_size != static_cast<std::uint32_t>(options.world_size)) return Refusal::world_size;
   if (peer.rank < 0 || peer.rank >= options.world_size) return Refusal::rank;

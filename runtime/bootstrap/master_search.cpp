@@ -110,13 +110,23 @@ class Search {
         if (!found_) found_ = std::move(result);
         return;
       }
-      const bool definite =
-          result.failure == HandshakeFailure::refused && !(terms_.shared_port && result.refusal == Refusal::job);
-      if (definite) refused_ = result.status;
+      if (result.failure == HandshakeFailure::refused) {
+        if (!may_be_anothers(result.refusal))
+          refused_ = result.status;
+        else if (result.refusal == Refusal::version)
+          other_version_ = result.status;
+      }
       try_again(candidate, result.status.message(),
                 result.failure == HandshakeFailure::refused || result.status.code() != ErrorCode::unavailable ||
                     terms_.shared_port);
     });
+  }
+
+  // Any of the ports that several jobs try may belong to another job, at whatever door and of whatever version. Ours is
+  // at one of the others, or will be.
+  bool may_be_anothers(Refusal refusal) const {
+    return terms_.shared_port &&
+           (refusal == Refusal::job || refusal == Refusal::purpose || refusal == Refusal::version);
   }
 
   // A connection that breaks during the handshake may be rank 0 on its way up, so that is retried as quickly as a
@@ -152,12 +162,9 @@ class Search {
     const auto waited = duration_text(std::chrono::steady_clock::now() - terms_.started);
     if (candidates_.empty())
       return fmt::format("{} '{}' did not resolve for {} ({})", terms_.named_by, terms_.host, waited, resolve_error_);
-    std::string last;
+    std::string last = other_version_.message();
     for (const auto& candidate : candidates_)
-      if (last.empty() || !candidate->last.empty()) {
-        last = candidate->last;
-        if (!last.empty()) break;
-      }
+      if (last.empty()) last = candidate->last;
     std::string text = fmt::format("no rank 0 of this job answered at {} for {}", place(), waited);
     if (!last.empty()) text += fmt::format(" (last: {})", last);
     return text;
@@ -168,6 +175,7 @@ class Search {
     if (candidates_.empty())
       return Status(ErrorCode::unavailable,
                     text + "; check the name, or set FABRING_MASTER_ADDR to the numeric address of rank 0's host");
+    if (!other_version_.ok()) return Status(other_version_.code(), text, meeting::about(0));
     text += "; is rank 0 running, and does a firewall let this port through?";
     if (only_loopback())
       text += fmt::format(
@@ -184,6 +192,7 @@ class Search {
   std::string resolve_error_ = "no answer yet";
   std::optional<HandshakeResult> found_;
   Status refused_;
+  Status other_version_;  // the last that was refused for it at a port that may be another job's
 };
 
 }  // namespace

@@ -30,7 +30,8 @@ struct FoundMaster {
 };
 
 /// Errors: unavailable (the name does not resolve), timeout (nobody, or nobody of this job, answered until the
-/// deadline), and the handshake's own (mismatch, invalid_argument) at once when rank 0 of this job turned us away.
+/// deadline), and the handshake's own (mismatch, invalid_argument) at once when rank 0 of this job turned us away. On a
+/// shared port one of another version may be another job's: that is a mismatch once the deadline has passed.
 Result<FoundMaster> find_master(net::Loop& loop, const MasterSearch& search, const Log& log);
 
 }  // namespace fabring

@@ -174,8 +174,10 @@ void MeetingServer::arrived(HandshakeResult result) {
     // Without a secret whoever knows the job is of the job. With one, nothing is proven at this point.
     const bool ours = result.refusal == Refusal::world_size || result.refusal == Refusal::rank;
     if (ours && terms_.greeting.secret.empty()) return fail(result.status);
-    log_.warning(fmt::format("turned a visitor of the rendezvous away: {}", result.status.message()));
-    if (terms_.shared_port && result.refusal == Refusal::job) return;
+    const bool normal = terms_.shared_port && result.refusal == Refusal::job;
+    log_.write(normal ? LogLevel::debug : LogLevel::warning,
+               fmt::format("turned a visitor of the rendezvous away: {}", result.status.message()));
+    if (normal) return;
     if (!could_be_ours(result.refusal, !terms_.greeting.secret.empty())) {
       ++*strangers_;
       last_stranger_ = result.status.message();

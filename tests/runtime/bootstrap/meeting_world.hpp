@@ -79,6 +79,7 @@ struct Meeting {
   RendezvousOptions options;
   std::vector<std::string> hosts;  ///< the fingerprint of each process; empty: all are on this host
   Notes notes;
+  LogLevel level = LogLevel::info;
   /// Changes what one process is told; called with its place in the list of processes.
   std::function<void(int process, Config& config, std::string& secret)> change = [](int, Config&, std::string&) {};
   /// While the bootstraps are alive, in each thread.
@@ -108,7 +109,7 @@ struct Meeting {
         change(static_cast<int>(i), config, own_secret);
         RendezvousOptions own_options = options;
         if (!hosts.empty()) own_options.fingerprint = hosts[i];
-        auto met = rendezvous(config, own_secret, notes.log(config.rank), own_options);
+        auto met = rendezvous(config, own_secret, notes.log(config.rank, level), own_options);
         if (met) use(static_cast<int>(i), **met);
         if (met && ranks[i] != failing) (*met)->finish();
         if (!met) ends[i] = met.error();

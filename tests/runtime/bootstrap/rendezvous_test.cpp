@@ -7,6 +7,8 @@
 #include <atomic>
 #include <set>
 
+#include "runtime/base/doorkeeper.hpp"
+#include "runtime/base/hello.hpp"
 #include "tests/runtime/bootstrap/meeting_world.hpp"
 
 namespace fabring {
@@ -163,7 +165,7 @@ class ForeignService {
     loop_.wake();
     thread_.join();
   }
-  int visits() const { return visits_; }
+  const std::atomic<int>& visits() const { return visits_; }
 
  private:
   net::Loop loop_;
@@ -173,6 +175,14 @@ class ForeignService {
   std::atomic<bool> stop_ = false;
   std::thread thread_;
 };
+
+/// Rank 0 comes only once rank 1 has been there, been refused, and come again.
+void wait_until_visited_again(Meeting& meeting, const std::atomic<int>& visits) {
+  meeting.change = [&visits](int process, Config&, std::string&) {
+    const auto end = steady_clock::now() + patience / 4;
+    while (process == 0 && visits < 2 && steady_clock::now() < end) std::this_thread::yield();
+  };
+}
 
 class SharedPort : public testing::TestWithParam<const char*> {};
 
@@ -186,6 +196,56 @@ TEST_P(SharedPort, ThatSomebodyElseHoldsIsSteppedOver) {
   EXPECT_GE(agent.visits(), 1);
 }
 
+// The kernel chooses the ports of the doors of a job among all that are free.
+TEST(Rendezvous, ADoorOfAnotherJobAtOneOfTheSharedPortsIsSteppedOver) {
+  Meeting meeting(2);
+  meeting.base.master_port_shared = true;
+  HandshakeOptions greeting;
+  greeting.purpose = Purpose::control;
+  greeting.job_id = "another job";
+  greeting.job_nonce = 77;
+  std::atomic<int> visits = 0;
+  std::atomic<bool> over = false;
+  net::Loop loop;
+  const net::SocketAddress beside{meeting.base.master_addr, static_cast<std::uint16_t>(meeting.base.master_port + 1)};
+  const auto door = Doorkeeper::open(
+      loop, beside, greeting, [&](const HandshakeResult&) { ++visits; },
+      std::make_shared<std::atomic<std::uint64_t>>(0));
+  ASSERT_TRUE(door.has_value()) << door.error().to_string();
+  std::thread neighbour([&] {
+    while (!over) loop.run_for(10ms);
+  });
+  wait_until_visited_again(meeting, visits);
+  for (const Status& end : meeting.run_all()) EXPECT_TRUE(end.ok()) << end.to_string();
+  over = true;
+  neighbour.join();
+}
+
+std::string hello_of_another_version() {
+  Hello other;
+  other.version = wire_version + 1;
+  return encode(other);
+}
+
+TEST(Rendezvous, ADoorOfAnotherVersionAtOneOfTheSharedPortsIsSteppedOver) {
+  Meeting meeting(2);
+  meeting.base.master_port_shared = true;
+  ForeignService door(static_cast<std::uint16_t>(meeting.base.master_port + 1), hello_of_another_version());
+  wait_until_visited_again(meeting, door.visits());
+  for (const Status& end : meeting.run_all()) EXPECT_TRUE(end.ok()) << end.to_string();
+}
+
+TEST(Rendezvous, WhereOnlyAnotherVersionAnswersAtTheSharedPortsThatIsSaid) {
+  Meeting meeting(2);
+  meeting.base.master_port_shared = true;
+  meeting.base.rendezvous_timeout = 2s;
+  ForeignService door(static_cast<std::uint16_t>(meeting.base.master_port + 1), hello_of_another_version());
+  const auto ends = meeting.run({1});
+  EXPECT_EQ(ends[0].code(), ErrorCode::mismatch);
+  EXPECT_THAT(ends[0].message(), testing::AllOf(testing::HasSubstr("rank 1 did not find rank 0"),
+                                                testing::HasSubstr("install the same version of Fabring")));
+}
+
 INSTANTIATE_TEST_SUITE_P(By, SharedPort, testing::Values("", "HTTP/1.1 400 Bad Request\r\n\r\n"));
 
 TEST(Rendezvous, TwoJobsThatTryTheSamePortsDoNotDisturbEachOther) {
@@ -193,11 +253,21 @@ TEST(Rendezvous, TwoJobsThatTryTheSamePortsDoNotDisturbEachOther) {
   first.base.master_port_shared = second.base.master_port_shared = true;
   second.base.master_port = first.base.master_port + 1;
   ForeignService agent(static_cast<std::uint16_t>(first.base.master_port), "");
+  // Until a rank of the first has been at the second's rank 0, neither job is complete.
+  second.level = LogLevel::debug;
+  first.change = [&](int process, Config&, std::string&) {
+    if (process == 0) second.notes.wait("r0 debug: turned a visitor of the rendezvous away");
+  };
+  second.change = [&](int process, Config&, std::string&) {
+    if (process == 1) second.notes.wait("r0 debug: turned a visitor of the rendezvous away");
+  };
   std::vector<Status> ends;
   std::thread other([&] { ends = second.run_all(); });
   for (const Status& end : first.run_all()) EXPECT_TRUE(end.ok()) << end.to_string();
   other.join();
   for (const Status& end : ends) EXPECT_TRUE(end.ok()) << end.to_string();
+  EXPECT_EQ(first.notes.count("warning: turned a visitor"), 0);
+  EXPECT_EQ(second.notes.count("warning: turned a visitor"), 0) << "it is normal there, and nobody can change it";
 }
 
 TEST(Rendezvous, ASilentVisitorAndAScannerDisturbNobody) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "runtime/base/rank_list.hpp"
 #include "runtime/bootstrap/master_address.hpp"
@@ -16,6 +17,7 @@ using namespace std::chrono_literals;
 
 namespace {
 constexpr auto flush_limit = 200ms;
+constexpr std::chrono::milliseconds first_return = 2ms, latest_return = 200ms;
 /// Rank 0's own deadline is as long as ours, began a little later, and its text is better: it knows who is missing.
 constexpr auto patience_for_the_reason = 1s;
 }  // namespace
@@ -48,16 +50,14 @@ void MeetingClient::give_up(const Status& why) {
 
 Status MeetingClient::join(const MasterSearch& search, meeting::Join join) {
   FABRING_TRY(loop_.status());
-  auto found = find_master(loop_, search, log_);
-  if (!found) return found.error();
-  link_ = FrameStream::open(loop_, std::move(found->stream), meeting::most_payload_bytes,
-                            {[this](std::uint8_t type, std::string_view payload) { return on_frame(type, payload); },
-                             [this](const std::string& why) { on_end(why); }});
-  join.master_addresses = reachable_elsewhere(found->addresses);
-  link_->send(meeting::type_of(Message::join), meeting::encode(join));
   const auto end = search.deadline + patience_for_the_reason;
-  while (welcome_.job_nonce == 0 && failure_.ok() && std::chrono::steady_clock::now() < end)
-    loop_.run_for(std::max<std::chrono::nanoseconds>(end - std::chrono::steady_clock::now(), 0ns));
+  for (auto pause = first_return;; pause = std::min(2 * pause, latest_return)) {
+    FABRING_TRY(visit_master(search, join, end));
+    if (!std::exchange(turned_away_, false)) break;
+    log_.debug(fmt::format("rank 0 at {} is still at an earlier meeting: searching on", link_->remote().to_string()));
+    link_.reset();
+    loop_.run_for(pause);
+  }
   if (!failure_.ok()) return failure_;
   if (welcome_.job_nonce != 0) {
     local_address_ = choose_local_address();
@@ -67,6 +67,21 @@ Status MeetingClient::join(const MasterSearch& search, meeting::Join join) {
   if (!last_note_.empty()) text += fmt::format(" (rank 0 said: {})", last_note_);
   give_up(Status(ErrorCode::timeout, text));
   return failure_;
+}
+
+/// Until all are here, or something went wrong, or rank 0 turned this rank away.
+Status MeetingClient::visit_master(const MasterSearch& search, meeting::Join& join,
+                                   std::chrono::steady_clock::time_point end) {
+  auto found = find_master(loop_, search, log_);
+  if (!found) return found.error();
+  link_ = FrameStream::open(loop_, std::move(found->stream), meeting::most_payload_bytes,
+                            {[this](std::uint8_t type, std::string_view payload) { return on_frame(type, payload); },
+                             [this](const std::string& why) { on_end(why); }});
+  join.master_addresses = reachable_elsewhere(found->addresses);
+  link_->send(meeting::type_of(Message::join), meeting::encode(join));
+  while (welcome_.job_nonce == 0 && failure_.ok() && !turned_away_ && std::chrono::steady_clock::now() < end)
+    loop_.run_for(std::max<std::chrono::nanoseconds>(end - std::chrono::steady_clock::now(), 0ns));
+  return {};
 }
 
 std::string MeetingClient::choose_local_address() const {
@@ -90,6 +105,9 @@ std::string MeetingClient::choose_local_address() const {
 
 bool MeetingClient::on_frame(std::uint8_t type, std::string_view payload) {
   switch (static_cast<Message>(type)) {
+    case Message::taken_in:
+      taken_in_ = true;
+      return payload.empty();
     case Message::welcome: {
       const auto welcome = meeting::decode_welcome(payload);
       if (!welcome || welcome_.job_nonce != 0) return false;
@@ -122,6 +140,10 @@ bool MeetingClient::on_frame(std::uint8_t type, std::string_view payload) {
 
 void MeetingClient::on_end(const std::string& why) {
   if (!failure_.ok()) return;
+  if (!taken_in_) {
+    turned_away_ = true;
+    return;
+  }
   failure_ = Status(ErrorCode::peer_lost,
                     fmt::format("rank 0 at {} is gone: its connection {} while the ranks were {}",
                                 link_->remote().to_string(), why, welcome_.job_nonce == 0 ? "meeting" : "setting up"),

@@ -34,6 +34,7 @@ class MeetingClient {
  private:
   explicit MeetingClient(const Log& log) : log_(log) {}
   Status join(const MasterSearch& search, meeting::Join join);
+  Status visit_master(const MasterSearch& search, meeting::Join& join, std::chrono::steady_clock::time_point end);
   std::string choose_local_address() const;
   bool on_frame(std::uint8_t type, std::string_view payload);
   void on_end(const std::string& why);
@@ -47,6 +48,8 @@ class MeetingClient {
   std::map<std::string, std::string> values_;
   std::set<std::string> asked_;
   std::string last_note_;
+  bool taken_in_ = false;     // rank 0 counts on this rank
+  bool turned_away_ = false;  // without a word: it is still at an earlier meeting
   Status failure_;
   bool finished_ = false;
 };

@@ -228,6 +228,7 @@ bool MeetingServer::on_frame(const VisitorPtr& visitor, std::uint8_t type, std::
       const auto why = meeting::decode_status(payload);
       if (!why || why->context().rank >= terms_.greeting.world_size) return false;
       informed_[static_cast<std::size_t>(visitor->rank)] = true;
+      told_.insert(visitor->rank);
       visitor->done = true;
       fail(Status(why->code(), fmt::format("{} gave up: {}", who(*visitor), why->message()),
                   meeting::blamed(*why, visitor->rank, visitor->join.host)));
@@ -241,6 +242,7 @@ bool MeetingServer::on_frame(const VisitorPtr& visitor, std::uint8_t type, std::
 bool MeetingServer::on_join(const VisitorPtr& visitor, std::string_view payload) {
   auto join = meeting::decode_join(payload);
   if (!join) return false;
+  if (told_.contains(visitor->rank)) return false;  // it comes for the next meeting
   visitor->join = std::move(*join);
   visitor->joined = true;
   visitor->join_limit.reset();
@@ -248,6 +250,7 @@ bool MeetingServer::on_join(const VisitorPtr& visitor, std::string_view payload)
   if (!failure_.ok()) {
     visitor->link->send(meeting::type_of(Message::failed), meeting::encode(failure_));
     informed_[index] = true;
+    told_.insert(visitor->rank);
     return true;
   }
   const VisitorPtr first = members_[index];
@@ -263,6 +266,7 @@ bool MeetingServer::on_join(const VisitorPtr& visitor, std::string_view payload)
     return true;
   }
   members_[index] = visitor;
+  visitor->link->send(meeting::type_of(Message::taken_in), "");
   ++came_;
   {
     const std::lock_guard lock(mutex_);
@@ -291,9 +295,16 @@ void MeetingServer::welcome_if_complete() {
     if (member) member->link->send(is_beside(*member) ? to_those_beside : to_others);
   note_timer_.reset();
   deadline_timer_.reset();
+  loop_.post([this] { close_doors(); });  // a visitor of theirs may have called here
   const std::lock_guard lock(mutex_);
   all_here_ = true;
   changed_.notify_all();
+}
+
+// Nobody else is expected. A rank that is done and makes its next engine comes here again, long before rank 0 does.
+void MeetingServer::close_doors() {
+  doors_.clear();
+  std::erase_if(visitors_, [](const VisitorPtr& visitor) { return !visitor->joined; });
 }
 
 std::string MeetingServer::settle_master_address() const {
@@ -381,8 +392,11 @@ void MeetingServer::fail(const Status& status) {
   deadline_timer_.reset();
   judge_timer_.reset();
   const auto frame = FrameStream::encode(meeting::type_of(Message::failed), meeting::encode(status));
-  for (const VisitorPtr& visitor : visitors_)
-    if (visitor->joined && !visitor->done) visitor->link->send(frame);
+  for (const VisitorPtr& visitor : visitors_) {
+    if (!visitor->joined || visitor->done) continue;
+    visitor->link->send(frame);
+    told_.insert(visitor->rank);
+  }
   for (const auto& [rank, ignored] : refused_)
     if (rank > 0) informed_[static_cast<std::size_t>(rank)] = true;
   // Those who come late are told too, for a while.

@@ -1,7 +1,8 @@
 #pragma once
 // MeetingServer: rank 0's side of the rendezvous. A thread of its own ("fabring-meet") accepts the ranks, checks that
 // each comes once, tells everybody when all are here (or what went wrong), and serves a small key-value exchange until
-// all are done. The public functions are called by rank 0's own thread.
+// all are done. Who comes for the next meeting before this one is over is turned away without a word, and searches on.
+// The public functions are called by rank 0's own thread.
 
 #include <atomic>
 #include <chrono>
@@ -82,6 +83,7 @@ class MeetingServer {
   bool on_get(const VisitorPtr& visitor, std::string_view payload);
   void on_end(const VisitorPtr& visitor);
   void welcome_if_complete();
+  void close_doors();
   std::string settle_master_address() const;
   void publish(const meeting::Pair& pair);
   void fail(const Status& status);
@@ -108,6 +110,7 @@ class MeetingServer {
   std::set<VisitorPtr> visitors_;
   std::vector<VisitorPtr> members_;  // by rank; rank 0's stays null
   std::vector<bool> informed_;       // by rank: it knows that the rendezvous failed
+  std::set<Rank> told_;              // heard from us that it failed, or said so itself
   std::map<Rank, Status> refused_;   // by the rank it claimed; -1: it could not say
   std::ptrdiff_t refused_without_rank_ = 0;
   std::set<Rank> without_proof_;  // claimed by who has not our secret: says what is wrong when time is up, ends nothing

@@ -29,6 +29,7 @@ enum class Message : std::uint8_t {
   value,     ///< 0 -> rank (Pair)
   done,      ///< rank -> 0: I need nothing more
   give_up,   ///< rank -> 0: I leave before the others came, or my start has failed (Status)
+  taken_in,  ///< 0 -> rank: you are one of those who meet
 };
 inline std::uint8_t type_of(Message message) { return static_cast<std::uint8_t>(message); }
 

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <future>
 #include <set>
 
 #include "runtime/base/doorkeeper.hpp"
@@ -268,6 +269,65 @@ TEST(Rendezvous, TwoJobsThatTryTheSamePortsDoNotDisturbEachOther) {
   for (const Status& end : ends) EXPECT_TRUE(end.ok()) << end.to_string();
   EXPECT_EQ(first.notes.count("warning: turned a visitor"), 0);
   EXPECT_EQ(second.notes.count("warning: turned a visitor"), 0) << "it is normal there, and nobody can change it";
+}
+
+// Engines made one after the other: the first to be done with a meeting is at the next one's door long before rank 0.
+TEST(Rendezvous, WhoComesForTheNextMeetingBeforeThisOneIsOverWaitsForIt) {
+  Meeting meeting(4);
+  meeting.options.note_interval = 50ms;
+  meeting.options.closing_limit = patience;  // rank 0 stays as long as rank 2
+  std::atomic<bool> comes_again = false;
+  const std::string searches = "r1 warning: rank 1 is waiting for rank 0";
+  const auto meet = [&](Rank rank, int round) -> Status {
+    Config config = meeting.base;
+    config.rank = rank;
+    if (rank == 1 && round == 1) comes_again = true;
+    auto met = rendezvous(config, "", meeting.notes.log(rank), meeting.options);
+    if (!met) return met.error();
+    if (rank == 2 && round == 0) {
+      while (!comes_again) std::this_thread::yield();
+      EXPECT_TRUE(meeting.notes.wait(searches, meeting.notes.count(searches) + 1));
+    }
+    (*met)->finish();
+    return {};
+  };
+  std::vector<std::thread> ranks;
+  for (Rank rank = 0; rank < 4; ++rank)
+    ranks.emplace_back([&, rank] {
+      for (const int round : {0, 1}) {
+        const Status end = meet(rank, round);
+        EXPECT_TRUE(end.ok()) << "rank " << rank << ", round " << round << ": " << end.to_string();
+      }
+    });
+  for (auto& rank : ranks) rank.join();
+}
+
+// Rank 0 stays for one who has not come yet, to tell that one too.
+TEST(Rendezvous, WhoWasToldThatAMeetingFailedIsNotToldAgainWhenItComesForTheNext) {
+  Meeting meeting(4);
+  meeting.options.note_interval = 50ms;
+  std::promise<void> over;
+  const auto meet = [&](Rank rank, std::chrono::milliseconds limit) {
+    Config config = meeting.base;
+    config.rank = rank;
+    config.rendezvous_timeout = limit;
+    auto met = rendezvous(config, "", meeting.notes.log(rank), meeting.options);
+    if (met) (*met)->finish();
+    return met ? Status() : met.error();
+  };
+  std::vector<std::thread> ranks;
+  for (Rank rank = 0; rank < 4; ++rank)
+    ranks.emplace_back([&, rank] {
+      if (rank == 2) meeting.notes.wait("still waiting for ranks 2 and 3 of 4");
+      if (rank == 3) over.get_future().wait();
+      if (rank != 3) {
+        EXPECT_FALSE(meet(rank, rank == 2 ? 1500ms : patience).ok()) << "as rank 2 gave up";
+      }
+      if (rank == 0) over.set_value();
+      const Status end = meet(rank, patience);
+      EXPECT_TRUE(end.ok()) << "rank " << rank << ": " << end.to_string();
+    });
+  for (auto& rank : ranks) rank.join();
 }
 
 TEST(Rendezvous, ASilentVisitorAndAScannerDisturbNobody) {

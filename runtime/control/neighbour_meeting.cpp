@@ -57,12 +57,13 @@ class Visit : public std::enable_shared_from_this<Visit> {
 }  // namespace
 
 NeighbourMeeting::NeighbourMeeting(net::Loop& loop, const HandshakeOptions& options, const Log& log, Linked linked,
-                                   Linked came)
+                                   Linked came, Refused refused)
     : loop_(loop),
       options_(options),
       log_(log),
       linked_(std::move(linked)),
       came_(std::move(came)),
+      refused_(std::move(refused)),
       tree_{options.world_size},
       absent_children_(tree_.children(options.self)),
       strangers_(std::make_shared<std::atomic<std::uint64_t>>(0)) {}
@@ -112,6 +113,7 @@ void NeighbourMeeting::attempt() {
     options.initiator = true;
     greeting_ = handshake(loop_, std::move(*connected), options, [this](HandshakeResult result) {
       const Rank parent = tree_.parent(options_.self);
+      if (!result.stream && result.failure == HandshakeFailure::refused) return refused_(result.status);
       if (!result.stream) return try_again(result.status.message());
       if (result.peer.rank != parent)
         return try_again(
@@ -121,8 +123,8 @@ void NeighbourMeeting::attempt() {
   });
 }
 
-// The parent listens before it publishes its address, so a failure is a lost packet or a full backlog: worth another
-// try.
+// The parent listens before it publishes its address, so any other failure is a lost packet or a full backlog: worth
+// another try.
 void NeighbourMeeting::try_again(const std::string& why) {
   last_error_ = why;
   pause_ = std::min<std::chrono::milliseconds>(pause_ * 2, 250ms);

@@ -1,7 +1,7 @@
 #pragma once
-// NeighbourMeeting: how a rank gets its links in the tree. It connects to its parent, trying again until it is dropped,
-// and lets its children in through a door. Once they have come, that is there for ranks whose parents have gone.
-// Belongs to the control thread's loop.
+// NeighbourMeeting: how a rank gets its links in the tree. It connects to its parent, trying again until it is dropped
+// or refused, and lets its children in through a door. Once they have come, that is there for ranks whose parents have
+// gone. Belongs to the control thread's loop.
 
 #include <atomic>
 #include <cstdint>
@@ -25,10 +25,13 @@ class NeighbourMeeting {
     silent,  ///< no answer within a second
   };
   using Visited = std::function<void(Found, std::unique_ptr<net::Stream>)>;
+  using Refused = std::function<void(const Status& why)>;
 
   /// `options`: purpose, job, nonce, self, world and secret. `linked` gets the neighbours in the tree, `came` the ranks
-  /// of higher numbers that come once all children have.
-  NeighbourMeeting(net::Loop& loop, const HandshakeOptions& options, const Log& log, Linked linked, Linked came);
+  /// of higher numbers that come once all children have. `refused` is called where this rank and its parent do not
+  /// accept each other: another secret or version. Then it is not tried again.
+  NeighbourMeeting(net::Loop& loop, const HandshakeOptions& options, const Log& log, Linked linked, Linked came,
+                   Refused refused);
 
   /// Listens for the children, and later for others. Before the loop runs.
   Result<std::string> listen(const std::string& host);
@@ -52,6 +55,7 @@ class NeighbourMeeting {
   const HandshakeOptions options_;
   const Log& log_;
   const Linked linked_, came_;
+  const Refused refused_;
   const Tree tree_;
   std::vector<Rank> absent_children_;
   net::SocketAddress parent_address_;

@@ -23,7 +23,8 @@ TreePlane::TreePlane(const Config& config, const std::string& secret, const Boot
       meeting_(
           loop_, greeting_for(config, secret, bootstrap.job_nonce(), Purpose::control), log_,
           [this](Rank peer, std::unique_ptr<net::Stream> stream) { link_up(peer, std::move(stream)); },
-          [this](Rank peer, std::unique_ptr<net::Stream> stream) { somebody_came(peer, std::move(stream)); }),
+          [this](Rank peer, std::unique_ptr<net::Stream> stream) { somebody_came(peer, std::move(stream)); },
+          [this](const Status& why) { refused_by_parent(why); }),
       gather_(config.world_size),
       identities_(static_cast<std::size_t>(config.world_size)),
       activities_(static_cast<std::size_t>(config.world_size)),

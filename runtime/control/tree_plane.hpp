@@ -104,6 +104,7 @@ class TreePlane final : public ControlPlane {
   // The control thread's.
   void run();
   void link_up(Rank peer, std::unique_ptr<net::Stream> stream);
+  void refused_by_parent(const Status& why);
   bool on_frame(Link& link, std::uint8_t type, std::string_view payload);
   void on_end(Link& link, const std::string& why);
   void flood(control::Message type, std::string_view payload, Rank except);
@@ -235,6 +236,7 @@ class TreePlane final : public ControlPlane {
   bool formed_ = false;
   bool leaving_ = false;
   std::string formation_error_;
+  Status refused_;  // this rank and its parent do not accept each other
   std::function<void(std::uint64_t)> question_handler_;
   std::uint32_t question_number_ = 0;               ///< of the last question of this rank
   std::vector<std::optional<std::string>> states_;  ///< the answers to it

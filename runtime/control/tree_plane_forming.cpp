@@ -100,6 +100,14 @@ Result<net::SocketAddress> TreePlane::address_of_parent(Forming& forming) {
   }
 }
 
+// The parent goes on: anybody may knock at its door and be refused. That this rank is of the job it hears from the
+// bootstrap, where this rank gives up.
+void TreePlane::refused_by_parent(const Status& why) {
+  const std::lock_guard lock(mutex_);
+  refused_ = why;
+  changed_.notify_all();
+}
+
 // Until every rank has its links, a death may be seen by the rendezvous only, so both are watched.
 Status TreePlane::wait_forming(Forming& forming, const std::function<bool()>& formed,
                                const std::function<Awaited()>& awaited_locked) {
@@ -108,9 +116,10 @@ Status TreePlane::wait_forming(Forming& forming, const std::function<bool()>& fo
     std::string trouble;  // of this rank itself, which may be why others gave up
     {
       std::unique_lock lock(mutex_);
-      changed_.wait_for(lock, 50ms, [&] { return formed() || lost_; });
+      changed_.wait_for(lock, 50ms, [&] { return formed() || lost_ || !refused_.ok(); });
       if (formed()) return {};
       if (lost_) return status_of(*lost_);
+      if (!refused_.ok()) return refused_;
       awaited = awaited_locked();
       trouble = formation_error_;
     }

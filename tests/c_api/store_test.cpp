@@ -1,12 +1,15 @@
 // Engines that meet by a key-value store of the caller's instead of at a master address.
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -104,6 +107,45 @@ TEST(Store, names_on_every_rank_those_that_did_not_come) {
       fabring_config_free(config);
     });
   for (std::thread& thread : threads) thread.join();
+}
+
+// A file of its owner's only, as it has to be; gone with the test.
+class SecretFile {
+ public:
+  explicit SecretFile(std::string_view secret) : path_(testing::TempDir() + "secret-XXXXXX") {
+    const int file = ::mkstemp(path_.data());
+    EXPECT_GE(file, 0);
+    EXPECT_EQ(::write(file, secret.data(), secret.size()), static_cast<ssize_t>(secret.size()));
+    ::close(file);
+  }
+  ~SecretFile() { ::unlink(path_.c_str()); }
+  SecretFile(const SecretFile&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+TEST(Store, between_ranks_with_and_without_a_secret_ends_on_all_at_once) {
+  SharedMap map;
+  const SecretFile secret("a secret of sufficient length");
+  const auto since = std::chrono::steady_clock::now();
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 3; ++rank)
+    threads.emplace_back([&map, &secret, rank] {
+      fabring_error error = FABRING_ERROR_INIT;
+      fabring_config* config = config_of(rank, 3, "60s");
+      if (rank != 1) {
+        EXPECT_EQ(fabring_config_set(config, "FABRING_SECRET_FILE", secret.path().c_str(), nullptr), FABRING_STATUS_OK);
+      }
+      const fabring_store store = map.store();
+      fabring_engine* engine = nullptr;
+      EXPECT_EQ(fabring_engine_create_with_store(config, &store, &engine, &error), FABRING_STATUS_MISMATCH);
+      EXPECT_THAT(error.message, HasSubstr("set FABRING_SECRET_FILE on all ranks or on none"));
+      fabring_config_free(config);
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LT(std::chrono::steady_clock::now() - since, std::chrono::seconds(30));
 }
 
 TEST(Store, with_something_else_under_its_keys_is_an_error) {

@@ -408,5 +408,28 @@ TEST(ControlPlane, ARankThatIsLateForAnExchangeIsNamedMeanwhile) {
   });
 }
 
+// Who meets by a store has shown no secret before.
+TEST(ControlPlane, WhereParentAndChildHaveDifferentSecretsTheStartEndsAtOnceOnBoth) {
+  for (const std::string secret_of_child : {"another secret of some length", ""}) {
+    World world(2);
+    std::atomic<int> warnings = 0;
+    world.log = Log(LogLevel::warning, -1, [&](LogLevel, std::string_view) { ++warnings; });
+    const auto since = steady_clock::now();
+    world.each([&](Rank rank) {
+      Config own = world.config;
+      own.rank = rank;
+      BoardBootstrap bootstrap(world.board);
+      const std::string secret = rank == 0 ? "a secret of sufficient length" : secret_of_child;
+      const auto plane = start_control_plane(own, secret, bootstrap, world.log, world.options);
+      ASSERT_FALSE(plane.has_value());
+      EXPECT_EQ(plane.error().code(), ErrorCode::mismatch) << plane.error().to_string();
+      EXPECT_THAT(plane.error().message(), HasSubstr("FABRING_SECRET_FILE"));
+      if (rank == 1) bootstrap.give_up(plane.error());  // as who starts an engine does
+    });
+    EXPECT_LT(steady_clock::now() - since, patience / 2);
+    EXPECT_LE(warnings, 2) << "one try is enough";
+  }
+}
+
 }  // namespace
 }  // namespace fabring

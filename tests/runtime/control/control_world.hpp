@@ -36,9 +36,18 @@ class Board {
       return Status(ErrorCode::timeout, "nobody published " + key);
     return values_[key];
   }
+  void fail(const Status& why) {
+    const std::lock_guard lock(mutex_);
+    failure_ = why;
+  }
+  Status failure() {
+    const std::lock_guard lock(mutex_);
+    return failure_;
+  }
 
  private:
   std::mutex mutex_;
+  Status failure_;
   std::condition_variable changed_;
   std::map<std::string, std::string> values_;
 };
@@ -50,6 +59,8 @@ class BoardBootstrap final : public Bootstrap {
   Result<std::string> get(const std::string& key, steady_clock::time_point deadline) override {
     return board_.get(key, deadline);
   }
+  Status failure() override { return board_.failure(); }
+  void give_up(const Status& why) override { board_.fail(why); }
   std::uint64_t job_nonce() const override { return 4242; }
   std::string local_address() const override { return "127.0.0.1"; }
   bool all_on_this_host() const override { return true; }

@@ -13,6 +13,7 @@
 // that it should ask.
 
 #include <condition_variable>
+#include <deque>
 #include <list>
 #include <map>
 #include <mutex>
@@ -34,6 +35,7 @@ struct ControlOptions {
   std::chrono::milliseconds note_silence_after{3500};
   std::chrono::milliseconds flush_limit{200};  ///< at the end, for what is still to be said
   int most_flooded_world = 256;                ///< larger worlds tell their activity to neighbours only
+  std::size_t most_looks = 64;                 ///< connections at once to look for orphans, and as many for lost ranks
 };
 
 class TreePlane final : public ControlPlane {
@@ -152,6 +154,9 @@ class TreePlane final : public ControlPlane {
   void is_mute(Rank rank);
   void has_ended(Rank rank);
   void look_at_lost(Rank rank);
+  void look_at_next();
+  void looked_at_lost(Rank rank, NeighbourMeeting::Found found);
+  void look_no_more(Rank rank);
   Failure why_given_up(Rank rank) const;
   Failure given_up_in_silence(Rank rank) const;
   void lost_in_silence(Rank rank);
@@ -197,9 +202,12 @@ class TreePlane final : public ControlPlane {
   std::optional<Failure> accusation_;             // of the parent alone, unless that takes this rank back
   std::shared_ptr<void> return_;                  // a visit to it
   int returns_ = 0;
-  std::set<Rank> asked_;                         // in this round of the search
-  std::map<Rank, std::shared_ptr<void>> looks_;  // at orphans, and at those that have perhaps ended
-  std::map<Rank, int> looks_at_lost_;
+  std::set<Rank> asked_;                                 // in this round of the search
+  std::map<Rank, std::shared_ptr<void>> looks_;          // at orphans
+  std::map<Rank, std::shared_ptr<void>> looks_at_lost_;  // at those that have perhaps ended
+  std::deque<Rank> to_look_at_;                          // those for whom there is no room yet, first come first
+  std::map<Rank, std::shared_ptr<void>> look_pauses_;    // before the next look at one that did not answer
+  std::map<Rank, int> looks_in_vain_;
   std::map<Rank, SteadyTime> orphans_;  // since when
   std::set<Rank> doubted_;              // said to have gone by ranks that are not believed
   std::map<Rank, SteadyTime> mute_;     // did not answer when looked for: since when

@@ -227,6 +227,7 @@ void TreePlane::learn(const Failure& failure, Rank from) {
   } else if (!of_rank || !failure.ended || !now_known_to_have_ended(failure.culprit)) {
     return;
   }
+  if (of_rank && failure.ended) look_no_more(failure.culprit);
   flood(Message::failure, control::encode(failure), from);
   bool leaving = false;
   std::function<void(Rank)> ended_handler;
@@ -363,6 +364,8 @@ void TreePlane::stop() {
   search_.reset();
   return_.reset();
   looks_.clear();
+  looks_at_lost_.clear();
+  look_pauses_.clear();
   meeting_.close();
   for (Link& link : links_)
     if (link.is_open()) link.stream->finish();

@@ -15,8 +15,7 @@ using namespace std::chrono_literals;
 
 namespace {
 constexpr auto between_rounds = 250ms;
-constexpr std::size_t most_looks = 64;
-constexpr int most_looks_at_lost = 4;
+constexpr int most_looks_in_vain = 4;
 /// A parent that takes a rank back, and whose connection breaks again, does not do so for ever.
 constexpr int most_returns = 16;
 }  // namespace
@@ -303,7 +302,7 @@ void TreePlane::look_after_orphans(SteadyTime now) {
   }
   for (const auto& [rank, door] : wards) {
     const SteadyTime since = orphans_.try_emplace(rank, now).first->second;
-    if (now - since < options_.heartbeat / 4 || looks_.contains(rank) || looks_.size() >= most_looks) continue;
+    if (now - since < options_.heartbeat / 4 || looks_.contains(rank) || looks_.size() >= options_.most_looks) continue;
     looks_[rank] = meeting_.visit(
         rank, door, [this, rank = rank](NeighbourMeeting::Found found, const std::unique_ptr<net::Stream>&) {
           looks_.erase(rank);
@@ -334,21 +333,45 @@ void TreePlane::is_mute(Rank rank) {
 // Of a connection that has ended it is not known which end of it has, or whether both live on. Where nobody listens
 // any more the process has ended; its other sockets may have been closed a moment before that one.
 void TreePlane::look_at_lost(Rank rank) {
-  if (stopping_) return;
-  net::SocketAddress door;
-  {
-    const std::lock_guard lock(mutex_);
-    door = identities_[static_cast<std::size_t>(rank)].door;
+  if (looks_at_lost_.contains(rank) || look_pauses_.contains(rank) || std::ranges::count(to_look_at_, rank) > 0) return;
+  to_look_at_.push_back(rank);
+  look_at_next();
+}
+
+// Whom it has looked at, and those that it waits to look at again, take no room from the others.
+void TreePlane::look_at_next() {
+  while (!stopping_ && !to_look_at_.empty() && looks_at_lost_.size() < options_.most_looks) {
+    const Rank rank = to_look_at_.front();
+    to_look_at_.pop_front();
+    net::SocketAddress door;
+    {
+      const std::lock_guard lock(mutex_);
+      door = identities_[static_cast<std::size_t>(rank)].door;
+    }
+    looks_at_lost_[rank] =
+        meeting_.visit(rank, door, [this, rank](NeighbourMeeting::Found found, const std::unique_ptr<net::Stream>&) {
+          looked_at_lost(rank, found);
+        });
   }
-  const auto again = [this, rank] { looks_[rank] = loop_.after(between_rounds, [this, rank] { look_at_lost(rank); }); };
-  if (looks_.size() >= most_looks) return again();
-  looks_[rank] = meeting_.visit(
-      rank, door, [this, rank, again](NeighbourMeeting::Found found, const std::unique_ptr<net::Stream>&) {
-        looks_.erase(rank);
-        if (found == NeighbourMeeting::Found::ended)
-          return learn({ErrorCode::peer_lost, rank, self_, 0, fmt::format("{} has ended", who(rank)), true}, -1);
-        if (++looks_at_lost_[rank] % most_looks_at_lost != 0) again();
-      });
+}
+
+void TreePlane::looked_at_lost(Rank rank, NeighbourMeeting::Found found) {
+  looks_at_lost_.erase(rank);
+  if (found == NeighbourMeeting::Found::ended) {
+    learn({ErrorCode::peer_lost, rank, self_, 0, fmt::format("{} has ended", who(rank)), true}, -1);
+  } else if (++looks_in_vain_[rank] % most_looks_in_vain != 0) {
+    look_pauses_[rank] = loop_.after(between_rounds, [this, rank] {
+      look_pauses_.erase(rank);
+      look_at_lost(rank);
+    });
+  }
+  look_at_next();
+}
+
+// Others have looked.
+void TreePlane::look_no_more(Rank rank) {
+  std::erase(to_look_at_, rank);
+  look_pauses_.erase(rank);
 }
 
 void TreePlane::on_ended(std::function<void(Rank)> handler) {
@@ -357,9 +380,7 @@ void TreePlane::on_ended(std::function<void(Rank)> handler) {
 }
 
 void TreePlane::look_whether_ended(Rank rank) {
-  loop_.post([this, rank] {
-    if (!looks_.contains(rank)) look_at_lost(rank);
-  });
+  loop_.post([this, rank] { look_at_lost(rank); });
 }
 
 // Perhaps it has said goodbye where this rank could not hear it.

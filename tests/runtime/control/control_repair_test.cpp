@@ -7,7 +7,7 @@
 #include <random>
 #include <set>
 
-#include "tests/runtime/control/control_world.hpp"
+#include "tests/runtime/control/puppet.hpp"
 
 namespace fabring {
 namespace {
@@ -210,6 +210,41 @@ TEST(ControlRepair, ADeathIsHeardAfterMoreFailuresOfCommunicatorsThanAreKept) {
     ASSERT_EQ(all.size(), 65537u);
     EXPECT_EQ(all.back().culprit, 2);
   }
+}
+
+// Six ranks that are up and mute, and then end; and one below the first of them that has ended, of which nobody hears.
+TEST(ControlRepair, WhereMoreRanksAreToBeLookedAtThanThereIsRoomForEachIsAndOrphansToo) {
+  ControlOptions options;
+  options.heartbeat = 100ms;
+  options.most_looks = 2;
+  World world(10, options);
+  world.config.silence_timeout = 2 * patience;
+  world.planes.resize(world.heard.size());
+  std::vector<std::thread> others;
+  for (const Rank rank : {0, 7, 8}) others.emplace_back([&world, rank] { world.begin(rank); });
+  std::vector<std::unique_ptr<Puppet>> mute;
+  for (Rank rank = 1; rank <= 6; ++rank) mute.push_back(std::make_unique<Puppet>(world.board, world, rank));
+  mute.front()->say_identity(9, "127.0.0.1:1");
+  mute.front()->run_until([&] { return mute.front()->queued_bytes() == 0; });
+  for (auto& thread : others) thread.join();
+
+  std::mutex mutex;
+  std::set<Rank> ended;
+  world.plane(0).on_ended([&](Rank rank) {
+    const std::lock_guard lock(mutex);
+    ended.insert(rank);
+  });
+  const auto look_at_all = [&] {
+    for (Rank rank = 1; rank <= 6; ++rank) world.plane(0).look_whether_ended(rank);
+  };
+  look_at_all();
+  for (auto& puppet : mute) puppet->shut_door();
+  look_at_all();
+  EXPECT_EQ(told(world, 0, 6), (std::set<Rank>{1, 2, 3, 4, 5, 6}));
+  mute.clear();
+  EXPECT_EQ(told(world, 0, 7), (std::set<Rank>{1, 2, 3, 4, 5, 6, 9}));
+  world.kill(0);  // no more is said of who has ended
+  EXPECT_EQ(ended, (std::set<Rank>{1, 2, 3, 4, 5, 6, 9}));
 }
 
 // Deaths and goodbyes in any order, at any moment of the repair before.

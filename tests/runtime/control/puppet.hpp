@@ -66,6 +66,7 @@ class Puppet {
     while (!done() && steady_clock::now() < end) loop_.run_for(20ms);
     ASSERT_TRUE(done());
   }
+  void shut_door() { door_.reset(); }
   bool ended() const { return ended_; }
   std::size_t queued_bytes() const { return link_->queued_bytes(); }
   const std::vector<Message>& heard() const { return heard_; }

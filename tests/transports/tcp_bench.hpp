@@ -17,10 +17,10 @@
 
 namespace fabring {
 
-inline EndpointOptions options_of(Rank self) {
+inline EndpointOptions options_of(Rank self, int world_size = 2) {
   EndpointOptions options;
   options.self = self;
-  options.world_size = 2;
+  options.world_size = world_size;
   options.bind_address = "127.0.0.1";
   options.job_nonce = 42;
   options.job_id = "tcp test";
@@ -28,12 +28,12 @@ inline EndpointOptions options_of(Rank self) {
   return options;
 }
 
-inline HandshakeOptions hello_of(Rank self) {
+inline HandshakeOptions hello_of(Rank self, int world_size = 2) {
   HandshakeOptions hello;
   hello.job_id = "tcp test";
   hello.job_nonce = 42;
   hello.self = self;
-  hello.world_size = 2;
+  hello.world_size = world_size;
   hello.lane = tcp::pack_lane(0, 1);
   return hello;
 }
@@ -41,7 +41,7 @@ inline HandshakeOptions hello_of(Rank self) {
 /// An endpoint, and the test's own loop for the other side of its connection.
 struct Bench {
   explicit Bench(Rank self) : Bench(options_of(self)) {}
-  explicit Bench(EndpointOptions options) {
+  explicit Bench(EndpointOptions options) : world_size(options.world_size) {
     options.note = [this](const std::string& text) { notes.push_back(text); };
     auto opened = make_tcp_transport()->open(options);
     if (opened) endpoint = std::move(*opened);
@@ -64,14 +64,14 @@ struct Bench {
     for (std::size_t i = 0; i < count; ++i) endings.emplace(completions[i].context, completions[i]);
   }
 
-  /// Connects as rank 0 to an endpoint of rank 1, by the first of so many lanes.
-  bool connect(std::uint32_t lanes = 1) {
+  /// Connects as a rank below the endpoint's, by the first of so many lanes.
+  bool connect(std::uint32_t lanes = 1, Rank as = 0) {
     const auto address = net::SocketAddress::parse(endpoint->address().substr(4));
     std::shared_ptr<void> shake;
     const auto guard =
         net::connect(loop, *address, std::chrono::seconds(30), [&](Result<std::unique_ptr<net::Stream>> result) {
           if (!result) return;
-          HandshakeOptions hello = hello_of(0);
+          HandshakeOptions hello = hello_of(as, world_size);
           hello.initiator = true;
           hello.lane = tcp::pack_lane(0, lanes);
           shake = handshake(loop, std::move(*result), hello, [&](HandshakeResult r) { stream = std::move(r.stream); });
@@ -89,6 +89,7 @@ struct Bench {
   Outcome ending(std::uint64_t context) { return endings.at(context).outcome; }
   bool ended(std::uint64_t context) { return endings.contains(context); }
 
+  const int world_size;
   net::Loop loop;
   std::unique_ptr<net::Stream> stream;
   std::unique_ptr<Endpoint> endpoint;

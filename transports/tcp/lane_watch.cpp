@@ -21,7 +21,9 @@ void LaneWatch::end_turn(bool busy) {
   for (std::size_t i = 0; i < hot_.size();) {
     Lane& lane = *hot_[i];
     if (lane.open()) {
-      if (lane.sending() || ++lane.watch.idle_turns < patience_turns) {
+      // The loop would not tell of what was read already and waits in the lane.
+      const bool has_work = lane.sending() || lane.watch.unfinished || lane.watch.alarmed;
+      if (has_work || ++lane.watch.idle_turns < patience_turns) {
         ++i;
         continue;
       }

@@ -130,10 +130,14 @@ class Hosts:
         """Rules for several cards of one network: each address answers and sends by its own card."""
         name = self.namespace(host)
         for key, value in (("arp_ignore", 1), ("arp_announce", 2)):
-            command("ip", "netns", "exec", name, "sh", "-c", f"echo {value} > /proc/sys/net/ipv4/conf/all/{key}")
+            self.set_kernel(host, f"conf/all/{key}", value)
         for card, device, *_ in self.ports(host):
             ip("-n", name, "route", "add", "10.78.0.0/24", "dev", device, "table", str(100 + card))
             ip("-n", name, "rule", "add", "from", self.address(host, card), "table", str(100 + card))
+
+    def set_kernel(self, host, key, value):
+        """As `sysctl net.ipv4.KEY=VALUE`, of this host only."""
+        command("ip", "netns", "exec", self.namespace(host), "sh", "-c", f"echo {value} > /proc/sys/net/ipv4/{key}")
 
     def command_prefix(self, host):
         """What runs a program on this host, under a host name of its own; it keeps the process id."""

@@ -126,20 +126,26 @@ def broken_card(options, transport, card, end):
             return f"named after {max(rank.exit_time for rank in job.ranks) - began:.1f} s: {named[0]['text']}"
 
 
-def swallowed_data(options, transport):
-    """Data go by another card than the control plane, and nothing arrives there: the address is named after the silence allowed."""
+def swallowed_data(options, transport, allowed, attempts=None):
+    """Data go by another card than the control plane, and nothing arrives there: the address is named after the silence allowed,
+    also where the kernel (`attempts`: its net.ipv4.tcp_syn_retries) gives up sooner."""
     with hosts.Hosts(2, cards=[[RATE, RATE]] * 2) as network:
         network.swallow(0, 1, 1)
-        silence = 3 * harness.slowness
+        if attempts:
+            network.set_kernel(0, "tcp_syn_retries", attempts)
+        silence = allowed * harness.slowness
         settings = {"FABRING_SILENCE_TIMEOUT": str(silence), "FABRING_INTERFACE": "eth1"}
         with Job(options.program, 2, transport, settings, network.address(0)) as job:
+            began = time.monotonic()
             start(job, network, (1, 1), [LOOP, "leave"])
             for rank in job.ranks:
-                require(rank.wait_exit(15) == 3, f"rank {rank.number} ended with {rank.exit_code}")
+                require(rank.wait_exit(allowed + 12) == 3, f"rank {rank.number} ended with {rank.exit_code}")
             errors = [require_error(rank, "peer_lost") for rank in job.ranks]
             for error in errors:
                 for words in (f"{network.address(1, 1)}:", f"no answer for {silence:.1f} s", "FABRING_INTERFACE"):
                     require(words in error["text"], f"'{words}' is not in the error: {errors}")
+            first = min(rank.exit_time for rank in job.ranks) - began
+            require(first >= silence, f"ended after {first:.1f} s")
             return errors[0]["text"]
 
 
@@ -163,7 +169,8 @@ def main():
                   ("a network that each host has for itself, with one address", own_network_of_each_host, True),
                   ("a card is cut", broken_card, 1, "cut"),
                   ("a card goes silent", broken_card, 1, "silent"),
-                  ("a card that swallows all data", swallowed_data)]
+                  ("a card that swallows all data", swallowed_data, 3),
+                  ("a card that swallows all data, and a kernel that soon gives up", swallowed_data, 8, 1)]
     # The short form: all over the first transport, of the others what depends on them.
     for_others = ("2 hosts of 2 cards, 1 rank each", "two cards of one network, routed by source", "a card that leads nowhere", "a card goes silent",
                   "a network that each host has for itself")

@@ -1,6 +1,7 @@
 // How connections of the tcp transport come about, fail and end. The peer is played by the test.
 
 #include <arpa/inet.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -135,6 +136,37 @@ TEST(TcpConnections, AnAddressThatHasAnsweredIsTriedOnThoughItAnswersNoMore) {
   ::close(busy.accept());
   ASSERT_TRUE(bench.reach([&] { return (again = busy.accept()) >= 0; })) << "it has time now";
   ::close(again);
+}
+
+/// The kernel gives up what connects at this moment, in about a second, as under a small net.ipv4.tcp_syn_retries.
+void let_the_kernel_give_up() {
+  const int at_the_second_try_ms = 1;
+  tcp_info info{};
+  for (int fd = 3; fd < 1024; ++fd) {
+    socklen_t length = sizeof info;
+    if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 && info.tcpi_state == TCP_SYN_SENT)
+      ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &at_the_second_try_ms, sizeof at_the_second_try_ms);
+  }
+}
+
+TEST(TcpConnections, AnAttemptThatTheKernelGivesUpIsNotRefusedByThePeer) {
+  DeafListener busy;
+  ::close(busy.accept());  // room for one of two
+  EndpointOptions options = options_of(0);
+  options.config.silence_timeout = 1500ms;
+  options.config.sockets_per_peer = 2;
+  Bench bench(options);
+  const auto began = std::chrono::steady_clock::now();
+  ASSERT_TRUE(bench.endpoint->add_peer(1, "tcp " + busy.address()).ok());
+  ASSERT_TRUE(bench.reach([&] {
+    let_the_kernel_give_up();
+    return !bench.notes.empty() || !bench.endpoint->peer_error(1).ok();
+  }));
+  EXPECT_TRUE(bench.endpoint->peer_error(1).ok()) << bench.endpoint->peer_error(1).message();
+  ASSERT_EQ(bench.notes.size(), 1u);
+  EXPECT_NE(bench.notes[0].find("one of several connections to rank 1"), std::string::npos) << bench.notes[0];
+  EXPECT_NE(bench.notes[0].find("no answer for 1.5 s"), std::string::npos) << bench.notes[0];
+  EXPECT_GE(std::chrono::steady_clock::now() - began, 1500ms);
 }
 
 TEST(TcpConnections, MoreThanTheKernelKeepsWaitingIsWarnedOfOnce) {

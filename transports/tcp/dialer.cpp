@@ -58,7 +58,8 @@ void Dialer::connect(Place dial) {
   using std::chrono::nanoseconds;
   const nanoseconds left = options_.silence - dial->unanswered;
   const nanoseconds limit = std::clamp<nanoseconds>(left, std::chrono::milliseconds(1), connect_limit);
-  const auto connected = [this, dial, limit](auto result) {
+  const auto began = std::chrono::steady_clock::now();
+  const auto connected = [this, dial, limit, began](auto result) {
     const auto guard = std::move(dial->guard);
     if (result) {
       dial->reached = dial->answered = true;
@@ -69,7 +70,8 @@ void Dialer::connect(Place dial) {
     if (net::out_of_files(why)) return give_up(dial, DialEnd::no_files, why);
     // A peer's listener lives as long as its endpoint: a refusal means that the peer is gone.
     if (why.code() != ErrorCode::timeout) return give_up(dial, DialEnd::refused, why);
-    dial->unanswered += limit;
+    // The kernel may end an attempt before its limit; a rank that does not poll meanwhile hears of the end late.
+    dial->unanswered += std::min<nanoseconds>(std::chrono::steady_clock::now() - began, limit);
     if (dial->unanswered < options_.silence) return again(dial, why);
     const std::string from = options_.from.empty() ? "" : " from " + options_.from;
     const std::string silent =

@@ -68,6 +68,8 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
     const std::string what = "cannot connect to " + address_.to_string() + ": " + errno_text(error);
     if (error == EMFILE) return {ErrorCode::unavailable, what + raise_own_limit};
     if (error == ENFILE) return {ErrorCode::unavailable, what + raise_limit_of_host};
+    // The kernel's own limit on attempts (net.ipv4.tcp_syn_retries) may come before ours: nobody has refused.
+    if (error == ETIMEDOUT) return {ErrorCode::timeout, what};
     return {ErrorCode::unavailable, what};
   }
 

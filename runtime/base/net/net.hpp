@@ -105,6 +105,7 @@ struct ConnectOptions {
   std::string congestion_control;  ///< TCP_CONGESTION; empty: the system's
 };
 /// Connects; `done` is called once in the loop. Dropping the returned guard cancels (done is then never called).
+/// Errors: timeout where nothing answered, for `limit` or as long as the kernel tries; unavailable.
 std::shared_ptr<void> connect(Loop& loop, const SocketAddress& address, std::chrono::nanoseconds limit,
                               std::function<void(Result<std::unique_ptr<Stream>>)> done,
                               const ConnectOptions& options = {});

@@ -30,6 +30,7 @@ TreePlane::TreePlane(const Config& config, const std::string& secret, const Boot
       activities_(static_cast<std::size_t>(config.world_size)),
       left_(static_cast<std::size_t>(config.world_size)),
       joined_(config.world_size) {
+  loop_.allow_silence(config.silence_timeout);
   for (Rank peer : tree_.neighbours(self_)) {
     unlinked_.insert(peer);
     links_.emplace_back();

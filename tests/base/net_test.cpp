@@ -173,6 +173,21 @@ TEST_P(StreamOverBothFamilies, HasTheOptionsEverySocketOfOursHas) {
   }
 }
 
+TEST(Stream, TheKernelIsMorePatientThanTheSilenceAllowed) {
+  const auto timeout_ms_of = [](std::chrono::milliseconds silence) {
+    Loop loop;
+    loop.allow_silence(silence);
+    Pair pair(loop);
+    EXPECT_TRUE(pair.ok());
+    const int client = option(*pair.client, IPPROTO_TCP, TCP_USER_TIMEOUT);
+    EXPECT_EQ(option(*pair.server, IPPROTO_TCP, TCP_USER_TIMEOUT), client);
+    return std::chrono::milliseconds(client);
+  };
+  EXPECT_EQ(timeout_ms_of(30s), 30min);
+  EXPECT_EQ(timeout_ms_of(2h), 4h);
+  EXPECT_GT(timeout_ms_of(std::chrono::milliseconds::max()), std::chrono::days(24));
+}
+
 TEST(Stream, WritingToAGonePeerFailsWithoutASignal) {
   Loop loop;
   Pair pair(loop);

@@ -1,7 +1,6 @@
 // How connections of the tcp transport come about, fail and end. The peer is played by the test.
 
 #include <arpa/inet.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 #include <fstream>
 
 #include "tests/support/few_files.hpp"
+#include "tests/support/tcp_sockets.hpp"
 #include "tests/transports/conformance/world.hpp"
 #include "tests/transports/tcp_bench.hpp"
 
@@ -141,12 +141,8 @@ TEST(TcpConnections, AnAddressThatHasAnsweredIsTriedOnThoughItAnswersNoMore) {
 /// The kernel gives up what connects at this moment, in about a second, as under a small net.ipv4.tcp_syn_retries.
 void let_the_kernel_give_up() {
   const int at_the_second_try_ms = 1;
-  tcp_info info{};
-  for (int fd = 3; fd < 1024; ++fd) {
-    socklen_t length = sizeof info;
-    if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 && info.tcpi_state == TCP_SYN_SENT)
-      ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &at_the_second_try_ms, sizeof at_the_second_try_ms);
-  }
+  for (const int fd : tests::sockets_in(TCP_SYN_SENT))
+    ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &at_the_second_try_ms, sizeof at_the_second_try_ms);
 }
 
 TEST(TcpConnections, AnAttemptThatTheKernelGivesUpIsNotRefusedByThePeer) {
@@ -167,6 +163,17 @@ TEST(TcpConnections, AnAttemptThatTheKernelGivesUpIsNotRefusedByThePeer) {
   EXPECT_NE(bench.notes[0].find("one of several connections to rank 1"), std::string::npos) << bench.notes[0];
   EXPECT_NE(bench.notes[0].find("no answer for 1.5 s"), std::string::npos) << bench.notes[0];
   EXPECT_GE(std::chrono::steady_clock::now() - began, 1500ms);
+}
+
+TEST(TcpConnections, TheKernelEndsNoneOfThemWithinTheSilenceAllowed) {
+  EndpointOptions low_options = options_of(0), high_options = options_of(1);
+  low_options.config.silence_timeout = high_options.config.silence_timeout = 2h;
+  Bench low(low_options), high(high_options);
+  ASSERT_TRUE(low.endpoint->add_peer(1, high.endpoint->address()).ok());
+  ASSERT_TRUE(low.reach([&] { return high.poll(), low.endpoint->unconnected(1).empty(); }));
+  const std::vector<int> both = tests::sockets_in(TCP_ESTABLISHED);
+  ASSERT_EQ(both.size(), 2u);
+  for (const int fd : both) EXPECT_GT(tests::user_timeout_of(fd), 2h);
 }
 
 TEST(TcpConnections, MoreThanTheKernelKeepsWaitingIsWarnedOfOnce) {

@@ -74,6 +74,7 @@ TcpEndpoint::TcpEndpoint(const EndpointOptions& options)
             peer_at(peer).attach(index, count, std::move(stream));
           },
           [this](Rank peer, DialEnd how, const Status& why) { not_connected(peer, how, why); }) {
+  loop_.allow_silence(options.config.silence_timeout);
   for (Rank rank = 0; rank < options.world_size; ++rank) {
     if (rank != options.self) peers_[static_cast<std::size_t>(rank)] = std::make_unique<Peer>(rank, ledger_, watch_);
   }

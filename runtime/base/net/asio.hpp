@@ -27,6 +27,7 @@ struct Loop::Impl {
   std::optional<asio::io_context> io;  // empty: could not be made, `status` says why
   std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work;
   std::atomic<bool> woken{false};
+  int user_timeout_ms = 30 * 60 * 1000;  // of streams
   Status status;
 };
 

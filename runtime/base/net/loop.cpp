@@ -1,4 +1,5 @@
 #include <exception>
+#include <limits>
 
 #include "runtime/base/net/asio.hpp"
 
@@ -45,6 +46,11 @@ void Loop::wake() {
 
 void Loop::post(std::function<void()> handler) {
   if (impl_->io) asio::post(*impl_->io, std::move(handler));
+}
+
+void Loop::allow_silence(std::chrono::milliseconds silence) {
+  constexpr std::chrono::milliseconds least = std::chrono::minutes(15), most(std::numeric_limits<int>::max() / 2);
+  impl_->user_timeout_ms = static_cast<int>(2 * std::clamp(silence, least, most).count());
 }
 
 namespace {

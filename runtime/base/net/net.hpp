@@ -40,6 +40,9 @@ class Loop {
   void post(std::function<void()> handler);             ///< any thread: runs it in the loop
   /// Runs `handler` once after `delay` unless the returned guard is dropped first.
   std::shared_ptr<void> after(std::chrono::nanoseconds delay, std::function<void()> handler);
+  /// Others may be silent for this long without the kernel ending the connections that are made from now on. It leaves
+  /// them twice the time, 30 minutes at least (as without this call) and about 24 days at most.
+  void allow_silence(std::chrono::milliseconds silence);
   struct Impl;
   Impl& impl() { return *impl_; }
 

@@ -64,18 +64,18 @@ int accept_connection(int listener) {
       [listener] { return ::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC); });
 }
 
-void set_stream_options(int fd) {
+void set_stream_options(int fd, int user_timeout_ms) {
   const auto set = [fd](int level, int option, int value) { ::setsockopt(fd, level, option, &value, sizeof(value)); };
   set(IPPROTO_TCP, TCP_NODELAY, 1);
   set(SOL_SOCKET, SO_KEEPALIVE, 1);
   // Who is dead is decided by heartbeats on the control plane, after a setting. These are the last resort below it and
-  // must be longer than any such setting: Linux counts TCP_USER_TIMEOUT also while a stopped but living peer answers
-  // window probes with "still full" (net/ipv4/tcp_timer.c, tcp_probe_timer), and it replaces the keepalive's count.
-  // The probes also keep the state of firewalls and NAT alive.
+  // must be longer than that setting (Loop::allow_silence): Linux counts TCP_USER_TIMEOUT also while a stopped but
+  // living peer answers window probes with "still full" (net/ipv4/tcp_timer.c, tcp_probe_timer), and it replaces the
+  // keepalive's count. The probes also keep the state of firewalls and NAT alive.
   set(IPPROTO_TCP, TCP_KEEPIDLE, 60);
   set(IPPROTO_TCP, TCP_KEEPINTVL, 30);
   set(IPPROTO_TCP, TCP_KEEPCNT, 60);
-  set(IPPROTO_TCP, TCP_USER_TIMEOUT, 30 * 60 * 1000);
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, user_timeout_ms);
 }
 
 namespace {

@@ -27,7 +27,7 @@ int open_socket(int family);
 int accept_connection(int listener);
 
 /// TCP_NODELAY, keepalive and the user timeout, see socket.cpp for why these values. Failures do not matter.
-void set_stream_options(int fd);
+void set_stream_options(int fd, int user_timeout_ms);
 
 /// TCP_CONGESTION; unsupported, naming the allowed ones, if the kernel refuses.
 Status set_congestion_control(int fd, const std::string& name);

@@ -56,7 +56,7 @@ std::unique_ptr<Stream> adopt(Loop& loop, int fd) {
     return nullptr;
   }
   impl->fd = fd;
-  set_stream_options(fd);
+  set_stream_options(fd, loop.impl().user_timeout_ms);
   return std::make_unique<Stream>(std::move(impl));
 }
 

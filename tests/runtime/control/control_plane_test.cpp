@@ -7,6 +7,7 @@
 #include <set>
 
 #include "tests/runtime/control/control_world.hpp"
+#include "tests/support/tcp_sockets.hpp"
 
 namespace fabring {
 namespace {
@@ -196,6 +197,15 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& row) { return "Rank" + std::to_string(row.param.victim) + "Of" + std::to_string(row.param.world); });
 
 // A group that has only the last of them waits for that one.
+TEST(ControlPlane, TheKernelEndsNoLinkWithinTheSilenceAllowed) {
+  World world(2);
+  world.config.silence_timeout = 2h;
+  world.start();
+  const std::vector<int> both = tests::sockets_in(TCP_ESTABLISHED);
+  ASSERT_EQ(both.size(), 2u);
+  for (const int fd : both) EXPECT_GT(tests::user_timeout_of(fd), 2h);
+}
+
 TEST(ControlPlane, OfSeveralDeathsEachIsNamedOnAllSurvivors) {
   World world(20);
   world.start();

@@ -32,7 +32,7 @@ std::int64_t wall_us() {
 bool says(const Status& status, int error) { return status.message().ends_with(net::errno_text(error)); }
 
 Reach of_connect(const Status& status) {
-  if (status.code() == ErrorCode::timeout || says(status, ETIMEDOUT)) return Reach::no_answer;
+  if (status.code() == ErrorCode::timeout) return Reach::no_answer;
   if (says(status, ECONNREFUSED)) return Reach::refused;
   if (says(status, ECONNRESET)) return Reach::cut;
   return Reach::no_route;  // ENETUNREACH, EHOSTUNREACH, EACCES and EINVAL (prohibit and blackhole routes), ...

@@ -25,6 +25,8 @@ Result<std::unique_ptr<Doorkeeper>> Doorkeeper::open(net::Loop& loop, const net:
   return self;
 }
 
+void Doorkeeper::expect(std::size_t connections) { most_visitors_ = std::max(most_visitors_, 2 * connections); }
+
 void Doorkeeper::receive(std::unique_ptr<net::Stream> stream) {
   if (visitors_.size() >= most_visitors_) {
     visitors_.pop_front();

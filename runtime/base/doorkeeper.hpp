@@ -23,6 +23,8 @@ class Doorkeeper {
   net::SocketAddress address() const { return listener_->address(); }
   /// As Listener::set_congestion_control.
   Status set_congestion_control(const std::string& name) { return listener_->set_congestion_control(name); }
+  /// Up to this many may come at once, all with good reason: from now on there is room for them and as many others.
+  void expect(std::size_t connections);
   /// As Listener::trouble.
   std::string trouble() const { return listener_->trouble(); }
 
@@ -35,7 +37,7 @@ class Doorkeeper {
   const HandshakeOptions options_;
   const std::function<void(HandshakeResult)> arrived_;
   const std::shared_ptr<std::atomic<std::uint64_t>> strangers_;
-  const std::size_t most_visitors_;
+  std::size_t most_visitors_;
   std::list<std::shared_ptr<void>> visitors_;  // oldest first
   std::unique_ptr<net::Listener> listener_;
 };

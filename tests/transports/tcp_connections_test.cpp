@@ -195,6 +195,38 @@ TEST(TcpConnections, MoreThanTheKernelKeepsWaitingIsWarnedOfOnce) {
   EXPECT_EQ(warnings(), 1);
 }
 
+// As many ranks with as many sockets as they may have, which all come while the highest rank computes.
+TEST(TcpConnections, AllThatAreExpectedMayComeAtOnce) {
+  constexpr Rank others = 9;
+  constexpr std::uint32_t sockets = 16;
+  constexpr std::size_t all = 9 * 16;
+  EndpointOptions options = options_of(others, others + 1);
+  options.config.sockets_per_peer = 16;
+  Bench bench(options);
+  const auto address = net::SocketAddress::parse(bench.endpoint->address().substr(4));
+  std::vector<std::shared_ptr<void>> guards;
+  std::size_t said = 0, greeted = 0;
+  const auto greet = [&](HandshakeResult result) { greeted += result.stream ? 1u : 0u; };
+  for (Rank rank = 0; rank < others; ++rank) {
+    ASSERT_TRUE(bench.endpoint->add_peer(rank, "tcp 127.0.0.1:9").ok());
+    for (std::uint32_t index = 0; index < sockets; ++index) {
+      HandshakeOptions hello = hello_of(rank, others + 1);
+      hello.initiator = true;
+      hello.lane = tcp::pack_lane(index, sockets);
+      guards.push_back(net::connect(bench.loop, *address, 30s, [&, hello](auto stream) {
+        if (!stream) return;
+        guards.push_back(handshake(bench.loop, std::move(*stream), hello, greet));
+        ++said;
+      }));
+    }
+  }
+  while (said < all && bench.loop.run_for(10s) > 0) {
+  }
+  ASSERT_EQ(said, all) << "the kernel takes them: net.core.somaxconn";
+  ASSERT_TRUE(bench.reach([&] { return greeted + bench.endpoint->counters().strangers >= all; }));
+  EXPECT_EQ(bench.endpoint->counters().strangers, 0u);
+}
+
 TEST(TcpConnections, ALaneThatNeverComesCostsThatLaneOnly) {
   for (const bool greets : {false, true}) {
     EndpointOptions options = options_of(0);

@@ -124,6 +124,7 @@ Status TcpEndpoint::add_peer(Rank rank, std::string_view text) {
 // The highest rank is dialed by all: it says for all that a busy rank may look like one that packets do not reach.
 void TcpEndpoint::expect_at_the_door(std::uint32_t lanes) {
   expected_ += lanes;
+  if (door_) door_->expect(expected_);
   if (options_.self + 1 < options_.world_size || !options_.note || noted_queue_) return;
   const std::size_t queue = accept_queue();
   if (expected_ <= queue) return;

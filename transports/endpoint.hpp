@@ -188,6 +188,10 @@ class Endpoint {
   /// Makes progress and writes up to out.size() completions; returns how many. Never blocks.
   virtual std::size_t poll(std::span<Completion> out) = 0;
 
+  /// Asks now for what an endpoint that has many connections asks for at some of its polls only: whether anything has
+  /// come on those that were quiet. The next poll() has it. For who polls seldom.
+  virtual void look_now() {}
+
   /// Is every poll() a call of the kernel, whether something has come or not?
   virtual bool poll_calls_kernel() const { return false; }
 

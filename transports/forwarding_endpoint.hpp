@@ -51,6 +51,7 @@ class ForwardingEndpoint : public Endpoint {
     return inner_->take_over(peer, number);
   }
   std::size_t poll(std::span<Completion> out) override { return inner_->poll(out); }
+  void look_now() override { inner_->look_now(); }
   bool poll_calls_kernel() const override { return inner_->poll_calls_kernel(); }
   void wait(std::chrono::microseconds limit) override { inner_->wait(limit); }
   bool wait_looks() const override { return inner_->wait_looks(); }

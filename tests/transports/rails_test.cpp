@@ -13,6 +13,7 @@
 #include <set>
 
 #include "tests/transports/rail_cards.hpp"
+#include "tests/transports/turned_clock.hpp"
 #include "transports/forwarding_endpoint.hpp"
 #include "transports/inproc/inproc_transport.hpp"
 #include "transports/ledger.hpp"
@@ -68,12 +69,6 @@ class Napping final : public ForwardingEndpoint {
   const std::size_t card_;
   const bool& looks_;
   std::vector<Nap>& naps_;
-};
-
-class TurnedClock final : public Clock {
- public:
-  Time now() const override { return time; }
-  Time time{1s};
 };
 
 /// Rank 0, and one or two others, which have as many rails as each other. Rail i of all lies on network i.

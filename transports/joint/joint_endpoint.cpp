@@ -137,6 +137,11 @@ class JointEndpoint final : public Endpoint {
     return count == out.size() ? count : count + both[1]->poll(out.subspan(count));
   }
 
+  void look_now() override {
+    local_->look_now();
+    network_->look_now();
+  }
+
   void wait(std::chrono::microseconds limit) override {
     if (!local_->arm()) return;
     network_->wait(limit);

@@ -8,7 +8,8 @@
 namespace fabring::rails {
 namespace {
 
-constexpr unsigned turns_per_look = 16;                         // at rails on which nothing is under way
+constexpr unsigned turns_per_look = 16;  // at rails on which nothing is under way
+constexpr auto between_news = std::chrono::milliseconds(10);
 constexpr auto shortest_nap = std::chrono::microseconds(200);   // in one of several rails that may have news
 constexpr auto longest_nap = std::chrono::milliseconds(5);      // where nothing has come for a while
 constexpr auto longest_look = std::chrono::milliseconds(1);     // at one of several that move while they are looked at
@@ -20,14 +21,32 @@ std::size_t RailsEndpoint::poll(std::span<Completion> out) {
   std::size_t count = ledger_.hand_out(out);
   ++turns_;
   const bool look_everywhere = turns_ % turns_per_look == 0;
+  const bool ask = look_everywhere && !several_.empty() && news_due();
   first_ = first_ + 1 == rails_.size() ? 0 : first_ + 1;  // none can keep another out
   for (std::size_t i = 0; i < rails_.size() && count < out.size(); ++i) {
     const std::size_t rail = first_ + i < rails_.size() ? first_ + i : first_ + i - rails_.size();
-    if (busy_[rail] > 0 || rail == 0 || look_everywhere) count += turn(rail, out.subspan(count));
+    const bool idle = busy_[rail] == 0 && rail != 0;
+    if (idle && !look_everywhere) continue;
+    if (idle && ask) rails_[rail].endpoint->look_now();
+    count += turn(rail, out.subspan(count));
   }
   if (look_everywhere && !several_.empty()) beat();
   if (count > 0) nap_ = {};
   return count;
+}
+
+// An endpoint that is polled so seldom would hardly ever ask by itself for news of quiet connections, such as a peer's
+// probe, where this rank polls for a moment only. One that polls all the time need not pay for it.
+bool RailsEndpoint::news_due() {
+  const Time time = now();
+  if (time - last_news_ < between_news) return false;
+  last_news_ = time;
+  return true;
+}
+
+void RailsEndpoint::look_now() {
+  turns_ = turns_per_look - 1;  // the next poll looks everywhere
+  for (const Rail& rail : rails_) rail.endpoint->look_now();
 }
 
 std::size_t RailsEndpoint::turn(std::size_t rail, std::span<Completion> out) {

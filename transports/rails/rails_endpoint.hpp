@@ -30,6 +30,7 @@ class RailsEndpoint final : public Endpoint {
   Post post_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override;
   Post post_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override;
   std::size_t poll(std::span<Completion> out) override;
+  void look_now() override;
   bool poll_calls_kernel() const override;
   bool wait_looks() const override { return rails_.front().endpoint->wait_looks(); }
   void wait(std::chrono::microseconds limit) override;
@@ -65,6 +66,7 @@ class RailsEndpoint final : public Endpoint {
   Post posted(Post post, Operation* operation);
   Post complete_now(Outcome outcome, std::uint64_t context);
   std::size_t turn(std::size_t rail, std::span<Completion> out);
+  bool news_due();
   bool completed(const Completion& completion, Completion& out);
   void blame_card(const Way& way);
   void lose(Peer& peer, std::size_t way, const Status& why);
@@ -95,6 +97,7 @@ class RailsEndpoint final : public Endpoint {
   unsigned turns_ = 0;
   std::chrono::microseconds nap_{0};  // the last one; grows while nothing comes
   Time last_beat_{0};
+  Time last_news_{0};
   bool pulse_due_ = false;                        // something is to be posted for a pulse
   bool noted_routing_ = false;                    // of the first peer for all
   std::set<std::pair<std::size_t, News>> noted_;  // by rail

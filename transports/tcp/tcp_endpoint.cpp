@@ -242,13 +242,15 @@ std::size_t TcpEndpoint::poll(std::span<Completion> out) {
   // What is done already is not kept waiting for a look at the sockets, which costs a system call.
   if (ledger_.size() == 0) {
     quiet_turns_ += take_turn() ? 1 : 4;
-    if (quiet_turns_ >= turns_per_look || watch_.hot().empty() || dialer_.busy()) {
-      quiet_turns_ = 0;
-      loop_.poll();
-      look_at_the_door();
-    }
+    if (quiet_turns_ >= turns_per_look || watch_.hot().empty() || dialer_.busy()) look_now();
   }
   return ledger_.hand_out(out);
+}
+
+void TcpEndpoint::look_now() {
+  quiet_turns_ = 0;
+  loop_.poll();
+  look_at_the_door();
 }
 
 bool TcpEndpoint::take_turn() {

@@ -26,6 +26,7 @@ class TcpEndpoint final : public Endpoint {
   Post post_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override;
   Post post_recv(Rank peer, Slot slot, std::span<std::byte> into, std::uint64_t context) override;
   std::size_t poll(std::span<Completion> out) override;
+  void look_now() override;
   void wait(std::chrono::microseconds limit) override;
   void wake() override { loop_.wake(); }
   Status peer_error(Rank peer) const override;

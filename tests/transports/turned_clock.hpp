@@ -1,0 +1,16 @@
+#pragma once
+// TurnedClock: time passes when the test says so.
+
+#include <chrono>
+
+#include "runtime/base/clock.hpp"
+
+namespace fabring::rails {
+
+class TurnedClock final : public Clock {
+ public:
+  Time now() const override { return time; }
+  Time time{std::chrono::seconds(1)};
+};
+
+}  // namespace fabring::rails

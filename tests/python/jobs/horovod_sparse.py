@@ -80,6 +80,18 @@ def not_everywhere():
             pass
 
 
-for check in (gathered, as_dense, not_everywhere):
+def each_elsewhere():
+    """Of two tables of one shape each is sparse on some ranks and missing on others, so that all have as many of either."""
+    tables = nn.ModuleList(nn.Embedding(30, 4, sparse=True) for _ in range(2))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(tables.parameters(), lr=0.1))
+    tables[r % 2](torch.tensor([3])).sum().backward()
+    try:
+        optimizer.step()
+        raise SystemExit("not refused")
+    except fabring.MismatchError:
+        pass
+
+
+for check in (gathered, as_dense, not_everywhere, each_elsewhere):
     check()
     print(f"rank {r}: {check.__name__} ok", flush=True)

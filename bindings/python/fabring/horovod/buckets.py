@@ -76,6 +76,7 @@ class Bucket:
     def send(self) -> None:
         """A gradient that did not come here is zero: it may have come elsewhere."""
         streams.go_on_behind(self._streams)
+        dense = []
         for i, parameter in enumerate(self.parameters):
             if parameter.grad is None:
                 parameter.grad = _nothing(parameter, self._sparse.get(id(parameter), 0))
@@ -85,12 +86,17 @@ class Bucket:
                 if not self._sparse_as_dense:
                     self._gathered.append((parameter, sparse_allreduce_async(parameter.grad, f"{self.name} sparse {i}",
                                                                              self._terms["op"], self._process_set)))
+                    dense.append(self._in_its_place(parameter))
                     continue
                 parameter.grad = parameter.grad.to_dense()
             self._sent.append((parameter, *self._compression.compress(parameter.grad)))
-        # Where all were sparse one element goes in their place: ranks where one was not hear of it, instead of waiting.
-        dense = [tensor for _, tensor, _ in self._sent] or [torch.zeros(1, device=self.parameters[0].device)]
+            dense.append(self._sent[-1][1])
         self._handle = grouped_allreduce_async_(dense, name=self.name, process_set=self._process_set, **self._terms)
+
+    def _in_its_place(self, parameter: torch.Tensor) -> torch.Tensor:
+        """One element among the dense ones for each that is gathered, of a shape that its gradient never has: ranks where it is
+        dense hear of it, instead of waiting for a gather."""
+        return self._compression.compress(parameter.new_zeros([1] * (parameter.dim() + 1)))[0]
 
     def finish(self) -> None:
         handle, sent, gathered = self._handle, self._sent, self._gathered

@@ -44,8 +44,8 @@ TEST(Run, WhatALauncherAroundItNamedItIsNoRanks) {
       run({"run", "-n", "1", "--", "sh", "-c",
            "echo ${RANK-none} ${MASTER_PORT-none} ${TORCHELASTIC_RUN_ID-none} ${GROUP_ID-none} $_FABRING_RUN"},
           {{"RANK", "3"}, {"MASTER_PORT", "29500"}, {"TORCHELASTIC_RUN_ID", "x"}, {"GROUP_ID", "7"}});
-  EXPECT_EQ(result.out, "none none none 7 1\n")
-      << "the fourth is the program's own, the last says that they were removed";
+  EXPECT_EQ(result.out, "none none none 7 0/1\n")
+      << "the fourth is the program's own, the last says that they were removed, and who it is";
 }
 
 TEST(Run, TwoJobsDifferInPortAndName) {

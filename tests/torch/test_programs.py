@@ -106,7 +106,13 @@ def test_fabring_run_below_a_torchrun_says_who_its_ranks_are():
     assert started.returncode == 0 and "2 ranks" in started.stdout, started.stdout + started.stderr
 
 
-@pytest.mark.parametrize("further, rank", [({}, "1"), ({"_FABRING_RUN": "1"}, "0"), ({"TORCHELASTIC_RUN_ID": "x"}, "0")])
+@pytest.mark.parametrize("further, rank", [
+    ({}, "1"),
+    ({"_FABRING_RUN": "1/2"}, "0"),
+    ({"_FABRING_RUN": "0/1"}, "1"),  # by hand below a rank of `fabring run` that has imported fabring.torch
+    ({"TORCHELASTIC_RUN_ID": "x"}, "0"),
+    ({"_FABRING_RUN": "0/1", "TORCHELASTIC_RUN_ID": "x"}, "0"),
+])
 def test_a_rank_named_by_hand_is_that_also_where_a_launcher_named_the_pod(further, rank):
     """Not so what a launcher below `fabring run` has named, or a torchrun."""
     known = {name: value for name, value in os.environ.items() if name not in ("_FABRING_RUN", "TORCHELASTIC_RUN_ID")}

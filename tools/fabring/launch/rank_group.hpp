@@ -37,7 +37,7 @@ struct RankPlace {
 std::string pretended_node(int rank, int ranks, int nodes);
 
 /// Names the rank, removes what a launcher around this one has named it in torchrun's words, and leaves a mark that
-/// this was done.
+/// this was done, and for whom.
 void set_place(const RankPlace& place, Environment& environment);
 
 class RankGroup {

@@ -68,11 +68,18 @@ def _register() -> None:
     dist.Backend.register_backend("fabring", _create, extended_api=True, devices=devices)
 
 
+def _named(prefix: str) -> str:
+    return f"{os.environ.get(prefix + 'RANK')}/{os.environ.get(prefix + 'WORLD_SIZE')}"
+
+
 def _take_launcher() -> None:
     """`fabring run` names ranks in its own words; env:// knows torchrun's. It removes those of a launcher around it and leaves a
-    mark, so what there is of them then was set further in, by a torchrun or a program that starts its own workers, and counts.
-    Without the mark FABRING_RANK was set by hand, and wins."""
-    named_further_in = "_FABRING_RUN" in os.environ or "TORCHELASTIC_RUN_ID" in os.environ
+    mark, who it named, so what there is of them then was set further in, by a torchrun or a program that starts its own workers,
+    and counts. Not what this function has set in that rank itself: below it FABRING_RANK may have been set by hand again. Without
+    the mark it was, and wins."""
+    mark = os.environ.get("_FABRING_RUN")
+    named_further_in = "TORCHELASTIC_RUN_ID" in os.environ or (
+        mark is not None and not _named("") == mark != _named("FABRING_"))
     ours_win = {"FABRING_RANK", "FABRING_WORLD_SIZE"} <= os.environ.keys() and not named_further_in
     for theirs, ours in (
         ("RANK", "FABRING_RANK"),

@@ -120,7 +120,8 @@ TilingRules rules_between_gpus(TilingRules rules) {
 TilingRules for_kept_messages(TilingRules rules, Collective collective, std::string_view algorithm, int ranks) {
   if (!keeps_all_messages(collective, algorithm)) return rules;
   constexpr std::size_t smallest = 64;  // as FABRING_SEGMENT_BYTES
-  // A fold keeps besides what came from the node before.
+  // A fold keeps besides what came from the node before. In a reduce_scatter over unequal runs of ranks one keeps up to
+  // 2 n - 2 messages, two thirds of scratch.
   const auto kept =
       static_cast<std::size_t>(ranks) + (algorithm == "fold" ? static_cast<std::size_t>(ranks + 1) / 2 : 0);
   const std::size_t fits = std::max(rules.scratch_bytes / (2 * kept), smallest);

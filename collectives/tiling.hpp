@@ -54,7 +54,7 @@ struct TilingRules {
   std::uint32_t long_depth = 8;
   std::uint32_t reducing_depth = 0;  ///< tiles in flight of collectives that reduce; 0: depth
   /// The least scratch memory that a rank has. Where messages of all ranks are kept until they are reduced together,
-  /// those of one tile take half of it at most.
+  /// those of one tile take half of it at most; of a fold over unequal runs of ranks, two thirds.
   std::size_t scratch_bytes = std::size_t{32} << 20;
 };
 

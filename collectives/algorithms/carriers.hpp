@@ -39,11 +39,6 @@ class Carriers {
     if (modulo(node - home, nodes()) == 0) return this->node(home)[local];
     return this->node(node)[local * this->node(node).size() / this->node(home).size()];
   }
-  /// The rank on `node` that carries the block of `rank`, of node `home`.
-  Rank carrier_of(Rank rank, int home, int node) const {
-    const auto& ranks = this->node(home);
-    return carrier(node, home, static_cast<std::size_t>(std::ranges::find(ranks, rank) - ranks.begin()));
-  }
   /// Calls visit(rank of the block, its carrier on this node, its carrier on `node`) for the blocks of a node's ranks.
   template <class Visit>
   void for_blocks_of(int home, int node, Visit visit) const {

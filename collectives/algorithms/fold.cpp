@@ -8,7 +8,6 @@
 #include <span>
 #include <vector>
 
-#include "collectives/algorithms/carriers.hpp"
 #include "collectives/algorithms/forms.hpp"
 #include "collectives/algorithms/lane_view.hpp"
 #include "collectives/algorithms/pieces.hpp"
@@ -24,6 +23,29 @@ std::vector<int> runs_of(std::span<const int> node_of) {
     run_of[rank] = run_of[rank - 1] + (node_of[rank] != node_of[rank - 1] ? 1 : 0);
   return run_of;
 }
+
+/// The runs of a reduce_scatter, and which rank of each carries a block.
+class Runs {
+ public:
+  explicit Runs(std::span<const int> node_of) : run_of_(runs_of(node_of)) {
+    for (std::size_t rank = 0; rank < run_of_.size(); ++rank)
+      if (rank == 0 || run_of_[rank] != run_of_[rank - 1]) first_.push_back(static_cast<Rank>(rank));
+    first_.push_back(static_cast<Rank>(run_of_.size()));
+  }
+
+  int count() const { return static_cast<int>(first_.size()) - 1; }
+  int of(Rank rank) const { return run_of_[at(rank)]; }
+  /// Its lowest rank; of run count(), the number of ranks.
+  Rank first(int run) const { return first_[at(run)]; }
+  /// The rank of `run` that carries the block of `rank`: in turn by their numbers, so that each carries as many as the
+  /// others, or one less, however unequal runs are. A rank carries its own in its own run; in runs of one length, it is
+  /// those of its place in all of them.
+  Rank carrier(int run, Rank rank) const { return first(run) + modulo(rank - first(run), first(run + 1) - first(run)); }
+
+ private:
+  std::vector<int> run_of_;
+  std::vector<Rank> first_;
+};
 
 Block part_of(const PlanBuilder& plan, Block operand, RangeId range) {
   return operand.space == Space::scratch ? PlanBuilder::in(operand, range) : plan.input(range);
@@ -113,55 +135,56 @@ void reduce_by_fold(PlanBuilder& plan, const PlanRequest& request) {
   }
 }
 
-// Each block is folded run by run, by its carrier in each (carriers.hpp), and handed to its rank by the last one.
+// Each block is folded run by run, by one rank of each, and handed to its rank by the last one.
 void reduce_scatter_by_fold(PlanBuilder& plan, const PlanRequest& request) {
-  const auto run_of = runs_of(request.node_of);
-  const Carriers carriers(plan, run_of);
-  const int own = carriers.own();
-  const int last = carriers.nodes() - 1;
-  const auto& run = carriers.node(own);
+  const Runs runs(request.node_of);
+  const int own = runs.of(plan.rank());
+  const int last = runs.count() - 1;
   std::vector<std::vector<Block>> operands(at(plan.size()));  // of the blocks that this rank carries
-  for (int home = 0; home <= last; ++home) {
-    carriers.for_blocks_of(home, own, [&](Rank rank, Rank carrier, Rank) {
-      const RangeId block = plan.block(rank);
-      if (carrier != plan.rank()) return plan.send(carrier, plan.input(block));
-      for (const Rank local : run) {
-        operands[at(rank)].push_back(local == plan.rank() ? plan.input(block) : plan.scratch(block));
-        if (local != plan.rank()) plan.recv(local, operands[at(rank)].back());
-      }
-    });
+  for (Rank rank = 0; rank < plan.size(); ++rank) {
+    const RangeId block = plan.block(rank);
+    const Rank carrier = runs.carrier(own, rank);
+    if (carrier != plan.rank()) {
+      plan.send(carrier, plan.input(block));
+      continue;
+    }
+    for (Rank local = runs.first(own); local < runs.first(own + 1); ++local) {
+      operands[at(rank)].push_back(local == plan.rank() ? plan.input(block) : plan.scratch(block));
+      if (local != plan.rank()) plan.recv(local, operands[at(rank)].back());
+    }
   }
-  for (int home = 0; home <= last; ++home) {
-    carriers.for_blocks_of(home, own + 1, [&](Rank rank, Rank carrier, Rank next) {
-      if (carrier != plan.rank()) return;
-      const RangeId block = plan.block(rank);
-      auto& all = operands[at(rank)];
-      const bool stays = own == last && rank == plan.rank();
-      Block sum = all[0];
-      if (own > 0) {
-        const Rank previous = carriers.carrier_of(rank, home, own - 1);
-        const Block before = all.size() == 1 && stays ? plan.output(block) : plan.scratch(block);
-        if (all.size() == 1) {
-          plan.recv_reduce(previous, before, all[0], /*incoming_first=*/true);
-          all[0] = before;
-        } else {
-          plan.recv(previous, before);
-          all.insert(all.begin(), before);
-        }
-        sum = before;
+  for (Rank rank = 0; rank < plan.size(); ++rank) {
+    if (runs.carrier(own, rank) != plan.rank()) continue;
+    const RangeId block = plan.block(rank);
+    auto& all = operands[at(rank)];
+    const bool stays = own == last && rank == plan.rank();
+    Block sum = all[0];
+    if (own > 0) {
+      const Rank previous = runs.carrier(own - 1, rank);
+      const Block before = all.size() == 1 && stays ? plan.output(block) : plan.scratch(block);
+      if (all.size() == 1) {
+        plan.recv_reduce(previous, before, all[0], /*incoming_first=*/true);
+        all[0] = before;
+      } else {
+        plan.recv(previous, before);
+        all.insert(all.begin(), before);
       }
-      if (all.size() > 1) {
-        // Where an operand was, in scratch: a rank that carries many blocks needs no more for their sums.
-        const auto area = std::ranges::find(all, Space::scratch, &Block::space);
-        sum = stays ? plan.output(block) : *area;
-        plan.reduce(sum, all);
-      }
-      if (own < last) return plan.send(next, sum);
-      finish_if_avg(plan, request.op, sum);
-      if (!stays) plan.send(rank, sum);
-    });
+      sum = before;
+    }
+    if (all.size() > 1) {
+      // Where an operand was, in scratch: a rank that carries many blocks needs no more for their sums.
+      const auto area = std::ranges::find(all, Space::scratch, &Block::space);
+      sum = stays ? plan.output(block) : *area;
+      plan.reduce(sum, all);
+    }
+    if (own < last) {
+      plan.send(runs.carrier(own + 1, rank), sum);
+      continue;
+    }
+    finish_if_avg(plan, request.op, sum);
+    if (!stays) plan.send(rank, sum);
   }
-  const Rank giver = carriers.carrier_of(plan.rank(), own, last);
+  const Rank giver = runs.carrier(last, plan.rank());
   if (giver != plan.rank()) plan.recv(giver, plan.block(plan.rank()));
 }
 

@@ -240,25 +240,40 @@ TEST(Tiling, of_many_ranks_needs_no_more_scratch_memory_than_there_is) {
   };
   std::vector<int> unequal = on_nodes(130, 1);
   std::fill(unequal.begin() + 100, unequal.end(), 1);
+  std::vector<int> one_large(24, 16);  // behind 16 nodes of one rank
+  for (int node = 0; node < 16; ++node) one_large[static_cast<std::size_t>(node)] = node;
+  std::vector<int> dealt;  // to nodes of 16 and of 8 ranks, in turn until one is full
+  for (int rank = 0; rank < 24; ++rank) dealt.push_back(rank < 16 ? rank % 2 : 0);
+  struct Nodes {
+    std::vector<int> of;
+    std::vector<Rank> ranks = {0};  // whose plans are tried
+  };
+  std::vector<Nodes> worlds{{on_nodes(130, 1)}, {on_nodes(130, 65)}, {on_nodes(600, 75)}, {on_nodes(1024, 1)}};
+  worlds.push_back({unequal, {0, 100}});
+  worlds.push_back({one_large, {0, 16, 17, 23}});
+  worlds.push_back({dealt, {0, 15, 16, 23}});
   const TilingRules rules;
   int tried = 0;
-  for (const auto& node_of : {on_nodes(130, 1), on_nodes(130, 65), on_nodes(600, 75), on_nodes(1024, 1), unequal}) {
-    for (int collective = 0; collective < collective_count; ++collective) {
-      for (const Algorithm algorithm : all_algorithms()) {
-        PlanRequest request{algorithm, 0, node_of, ReduceOp::sum, static_cast<Collective>(collective)};
-        auto plan = make_plan(request);
-        if (!plan) continue;
-        const PreparedPlan made(std::move(*plan));
-        Call call = vector_of((std::size_t{1} << 30) / (made.plan.blocks == 0 ? 1 : made.plan.blocks), 4);
-        call.collective = request.collective;
-        call.data_blocks = std::max<std::size_t>(made.plan.blocks, 1);
-        const Tiling tiling = choose_tiling(made, call, rules);
-        Operands operands(made, call);
-        Placement largest;
-        operands.bind(largest, tiling, 0);
-        EXPECT_LE(operands.lay_out_scratch(largest), rules.scratch_bytes)
-            << name(request.collective) << " by " << name(algorithm) << " over " << node_of.size() << " ranks";
-        ++tried;
+  for (const auto& [node_of, ranks] : worlds) {
+    for (const Rank rank : ranks) {
+      for (int collective = 0; collective < collective_count; ++collective) {
+        for (const Algorithm algorithm : all_algorithms()) {
+          PlanRequest request{algorithm, rank, node_of, ReduceOp::sum, static_cast<Collective>(collective)};
+          auto plan = make_plan(request);
+          if (!plan) continue;
+          const PreparedPlan made(std::move(*plan));
+          Call call = vector_of((std::size_t{1} << 30) / (made.plan.blocks == 0 ? 1 : made.plan.blocks), 4);
+          call.collective = request.collective;
+          call.data_blocks = std::max<std::size_t>(made.plan.blocks, 1);
+          const Tiling tiling = choose_tiling(made, call, rules);
+          Operands operands(made, call);
+          Placement largest;
+          operands.bind(largest, tiling, 0);
+          EXPECT_LE(operands.lay_out_scratch(largest), rules.scratch_bytes)
+              << name(request.collective) << " by " << name(algorithm) << " over " << node_of.size() << " ranks, on "
+              << rank;
+          ++tried;
+        }
       }
     }
   }

@@ -138,6 +138,9 @@ class DeviceRuntime {
   /// From now on what is freed, or would be let go, stays for what this process allocates later. To free anything waits
   /// for all that a device has to do, which may be for ever once a stream of the program stands still.
   virtual void keep_what_is_freed() = 0;
+  /// Nothing that this engine knows of stands still any more: what is freed from now on is freed, as before
+  /// keep_what_is_freed(). Never waits for the driver.
+  virtual void free_again() = 0;
 
   // Memory that network cards read and write.
   /// Errors: device_error for what is no living allocation of a device; unsupported for one that no card may reach.

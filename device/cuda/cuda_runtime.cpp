@@ -302,6 +302,11 @@ class CudaRuntime final : public DeviceRuntime {
     if (loaded_.load()) opened_->keep(this);
   }
 
+  void free_again() override {
+    keeps_.store(false);
+    if (loaded_.load()) opened_->close_again(this);
+  }
+
   Status begin() override {
     {
       std::lock_guard lock(mutex_);

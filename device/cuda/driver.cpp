@@ -18,8 +18,9 @@ static_assert(ours::success == CUDA_SUCCESS && ours::invalid_value == CUDA_ERROR
               ours::deinitialized == CUDA_ERROR_DEINITIALIZED && ours::no_device == CUDA_ERROR_NO_DEVICE &&
               ours::invalid_context == CUDA_ERROR_INVALID_CONTEXT && ours::not_ready == CUDA_ERROR_NOT_READY &&
               ours::capture_implicit == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT &&
-              ours::no_binary == CUDA_ERROR_NO_BINARY_FOR_GPU && ours::not_found == CUDA_ERROR_NOT_FOUND &&
-              ours::map_failed == CUDA_ERROR_MAP_FAILED && ours::not_supported == CUDA_ERROR_NOT_SUPPORTED &&
+              ours::already_mapped == CUDA_ERROR_ALREADY_MAPPED && ours::no_binary == CUDA_ERROR_NO_BINARY_FOR_GPU &&
+              ours::not_found == CUDA_ERROR_NOT_FOUND && ours::map_failed == CUDA_ERROR_MAP_FAILED &&
+              ours::not_supported == CUDA_ERROR_NOT_SUPPORTED &&
               ours::peer_access_enabled == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
 static_assert(ours::ecc_uncorrectable == CUDA_ERROR_ECC_UNCORRECTABLE &&
               ours::nvlink_uncorrectable == CUDA_ERROR_NVLINK_UNCORRECTABLE &&

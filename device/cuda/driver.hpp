@@ -28,6 +28,7 @@ constexpr Answer deinitialized = 4;
 constexpr Answer no_device = 100;
 constexpr Answer invalid_context = 201;
 constexpr Answer map_failed = 205;
+constexpr Answer already_mapped = 208;
 constexpr Answer no_binary = 209;
 constexpr Answer ecc_uncorrectable = 214;
 constexpr Answer nvlink_uncorrectable = 220;

@@ -39,6 +39,10 @@ Status check(const DeviceShare& share) {
 
 Status failure(const Driver& driver, const char* call, Answer answer, const DeviceShare::Facts& facts) {
   if (is_fatal(answer)) return driver.error(call, answer);
+  if (answer == already_mapped)
+    return Status(ErrorCode::unavailable,
+                  fmt::format("what process {} had at this address before is not closed yet: {}", facts.process.pid,
+                              driver.words(call, answer)));
   const bool elsewhere = facts.process.pid_namespace != ProcessName::self().pid_namespace;
   return Status(ErrorCode::unsupported,
                 fmt::format("GPU memory of process {} cannot be opened here{}: {}", facts.process.pid,
@@ -170,6 +174,17 @@ void OpenedMemory::keep(const void* runtime) {
   closes_later_ = true;
 }
 
+void OpenedMemory::close_again(const void* runtime) {
+  if (in_child()) return;
+  {
+    std::lock_guard lock(closing_mutex_);
+    keeping_.erase(runtime);
+    if (!keeping_.empty()) return;
+    closes_later_ = false;
+  }
+  close_aside();
+}
+
 void OpenedMemory::forget(const ProcessName& process) {
   if (in_child()) return;
   std::lock_guard lock(mutex_);
@@ -197,7 +212,7 @@ void OpenedMemory::close_here(std::vector<Shared> unused) {
 // next.
 void OpenedMemory::close_aside() {
   std::lock_guard lock(closing_mutex_);
-  if (closing_ || closes_later_ || to_close_.empty()) return;
+  if (closing_ || (closes_later_ && !in_the_way_) || to_close_.empty()) return;
   auto thread = start_thread("fabring-close", [this] { close_all(); });
   if (!thread) return;
   closing_ = true;
@@ -209,7 +224,8 @@ void OpenedMemory::close_all() {
     std::unique_ptr<Mapping> one;
     {
       std::lock_guard lock(closing_mutex_);
-      if (closes_later_ || to_close_.empty()) {
+      if (to_close_.empty()) in_the_way_ = false;
+      if ((closes_later_ && !in_the_way_) || to_close_.empty()) {
         closing_ = false;
         return;
       }
@@ -218,6 +234,16 @@ void OpenedMemory::close_all() {
     }
     one.reset();  // which may take for ever
   }
+}
+
+// All that is to be closed: closing one waits for the same as closing all. What is in use is let go later, and in the
+// way of the next one then.
+void OpenedMemory::close_what_is_in_the_way() {
+  {
+    std::lock_guard lock(closing_mutex_);
+    in_the_way_ = !to_close_.empty();
+  }
+  close_aside();
 }
 
 OpenedMemory::Shared OpenedMemory::find(const std::pair<int, ProcessName>& whose, const DeviceShare::Facts& facts) {
@@ -248,7 +274,9 @@ Result<std::shared_ptr<std::byte>> OpenedMemory::open(int device, Context contex
   {
     const Entry entry(pool_->driver(), context);
     if (entry.answer() != success) return pool_->driver().error("cuCtxPushCurrent", entry.answer());
-    FABRING_TRY(facts.pieces == 0 ? mapping->open_handle(facts) : mapping->open_pieces(device, share));
+    const Status opened = facts.pieces == 0 ? mapping->open_handle(facts) : mapping->open_pieces(device, share);
+    if (opened.code() == ErrorCode::unavailable) close_what_is_in_the_way();
+    FABRING_TRY(opened);
   }
   std::lock_guard lock(mutex_);
   const bool again = (facts.allocation != 0 || facts.pieces > 0) && kept_.add(whose, facts, mapping);

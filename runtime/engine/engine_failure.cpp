@@ -181,7 +181,7 @@ void EngineCore::fail(CommunicatorCore& communicator, const Status& why) {
   // A stream of the program that it waited for may stand still for good, and what the engine frees at its end would
   // wait for it.
   const auto give_up = [&](Execution& execution) {
-    if (execution.call().device.any()) parts_.device->keep_what_is_freed();
+    if (execution.call().device.any()) devices_.keep_freed(execution.call());
     execution.fail(explained(execution));
   };
   for (const auto& execution : communicator.queued) {
@@ -263,6 +263,7 @@ void EngineCore::settle(Time now) {
     }
     ++i;
   }
+  if (settling_.empty()) devices_.free_again_if_reached();
 }
 
 }  // namespace fabring

@@ -267,8 +267,13 @@ class OpenedAndKept : public ::testing::Test {
     for (const auto& facts : all) open(facts);
   }
   // What that process has there by now.
+  static DeviceShare::Facts not_kept(DeviceShare::Facts facts) {
+    facts.allocation = 0;
+    return facts;
+  }
   static DeviceShare::Facts later(DeviceShare::Facts facts) {
     ++facts.allocation;
+    facts.handle[0] ^= std::byte{0x80};  // where the fake driver's has the number
     return facts;
   }
   std::shared_ptr<DeviceRuntime> runtime;
@@ -300,10 +305,7 @@ TEST_F(OpenedAndKept, nothing_is_closed_while_a_runtime_keeps_what_is_freed) {
   begin();
   open(facts);
   runtime->keep_what_is_freed();
-  open(later(facts[0]));
-  DeviceShare::Facts not_kept = facts[1];
-  not_kept.allocation = 0;
-  open(not_kept);
+  open(not_kept(facts[1]));
   runtime->forget(facts[0].process);
   {
     const auto beside = make_cuda_runtime();
@@ -314,6 +316,40 @@ TEST_F(OpenedAndKept, nothing_is_closed_while_a_runtime_keeps_what_is_freed) {
   EXPECT_EQ(count_of("fake_cuda_closes"), 0u);
   begin();
   EXPECT_TRUE(only_open_handles(0)) << open_handles();
+}
+
+TEST_F(OpenedAndKept, what_is_let_go_is_closed_again_once_what_failed_is_over) {
+  const Sharer other(2);
+  const auto facts = other.shares();
+  ASSERT_EQ(facts.size(), 2u);
+  begin();
+  open(facts);
+  runtime->keep_what_is_freed();
+  open(not_kept(facts[0]));
+  EXPECT_EQ(open_handles(), 3u);
+  runtime->free_again();
+  EXPECT_TRUE(only_open_handles(1)) << open_handles();
+  open(later(facts[1]));
+  EXPECT_EQ(count_of("fake_cuda_closes"), 3u) << "at once";
+  runtime.reset();
+  EXPECT_EQ(open_handles(), 0u);
+}
+
+// The driver says CUDA_ERROR_ALREADY_MAPPED.
+TEST_F(OpenedAndKept, what_is_in_the_way_of_something_else_is_closed_although_a_runtime_keeps_what_is_freed) {
+  const Sharer other(1);
+  const auto facts = other.shares();
+  ASSERT_EQ(facts.size(), 1u);
+  begin();
+  open(facts);
+  runtime->keep_what_is_freed();
+  const auto refused = [&] { return runtime->open_share(0, {later(facts[0]), {}}).error().code(); };
+  EXPECT_TRUE(ends_while_it_stands_still([&] {
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(refused(), ErrorCode::unavailable) << "of this message only";
+  }));
+  stand_still(false);
+  ASSERT_TRUE(only_open_handles(0)) << open_handles();
+  open(later(facts[0]));
 }
 
 TEST_F(OpenedAndKept, of_a_process_that_has_ended_nothing_stays_open) {
@@ -392,12 +428,12 @@ TEST_F(OpenedAndKept, a_runtime_beside_one_that_kept_closes_again_once_that_has_
   auto failed = runtime;
   failed->keep_what_is_freed();
   begin();
-  open(later(facts[0]));
+  open(not_kept(facts[0]));
   EXPECT_EQ(count_of("fake_cuda_closes"), 0u);
   failed.reset();
-  EXPECT_TRUE(only_open_handles(2)) << "what it let go itself: " << open_handles();
+  EXPECT_TRUE(only_open_handles(1)) << "what it let go itself: " << open_handles();
   open(later(facts[1]));
-  EXPECT_EQ(count_of("fake_cuda_closes"), 2u);
+  EXPECT_EQ(count_of("fake_cuda_closes"), 3u);
 }
 
 TEST_F(CudaShares, pieces_of_another_process_are_opened_with_descriptors_and_found_again_without) {

@@ -249,6 +249,11 @@ Result<std::shared_ptr<std::byte>> FakeDevice::open_share(int, const DeviceShare
     if (!stay_open_) --stays_open_[number];
   } else if (in_pieces) {
     stays_open_[number] = stay_open_ ? 1 : static_cast<unsigned>(chance_() % 8);
+  } else {
+    std::uint64_t& opened = opened_[share.facts.base];
+    if (keeps_what_is_freed_ && opened != 0 && opened != number)
+      return Status(ErrorCode::unavailable, "what was there before is not closed yet");
+    opened = number;
   }
   return std::shared_ptr<std::byte>(at, [](std::byte*) {});
 }

@@ -127,6 +127,8 @@ class FakeDevice final : public DeviceRuntime {
   /// How often memory was asked for, of the host and of the device.
   std::uint64_t pinnings() const { return pinnings_; }
   std::uint64_t allocations_asked() const { return allocations_asked_; }
+  /// Does all that is freed stay? Then what was opened is in the way of what is there since exchange().
+  bool keeps_what_is_freed() const { return keeps_what_is_freed_; }
   /// How often it was told that a process has ended.
   std::uint64_t forgotten() const { return forgotten_; }
   /// How often a free came while a stream was held, for which the driver's would have waited.
@@ -150,6 +152,7 @@ class FakeDevice final : public DeviceRuntime {
   std::byte* allocate_pinned(std::size_t bytes) override;
   void free_pinned(std::byte* block) override;
   void keep_what_is_freed() override { keeps_what_is_freed_ = true; }
+  void free_again() override { keeps_what_is_freed_ = false; }
   Status begin() override { return {}; }
   Result<std::vector<DeviceFacts>> devices() override;
   Result<std::byte*> allocate(int device, std::size_t bytes) override;
@@ -234,7 +237,8 @@ class FakeDevice final : public DeviceRuntime {
   unsigned unopenable_ = 0;
   unsigned in_pieces_ = 0;
   bool stay_open_ = false;
-  std::map<std::uint64_t, unsigned> stays_open_;  // by number: for so many times more
+  std::map<std::uint64_t, unsigned> stays_open_;   // by number: for so many times more
+  std::map<std::uint64_t, std::uint64_t> opened_;  // by base: the number
   std::atomic<bool> in_use_ = true;
   bool has_kernels_ = true;
   bool for_cards_ = true;

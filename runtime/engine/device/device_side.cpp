@@ -66,6 +66,24 @@ DeviceScratch::Block DeviceSide::borrow_scratch(int device, std::size_t bytes, b
   return block;
 }
 
+void DeviceSide::keep_freed(const Call& failed) {
+  keeps_freed_ = true;
+  if (failed.device.ready) unreached_.push_back(failed.device.ready);
+  parts_.device->keep_what_is_freed();
+}
+
+// A device that answers with an error is broken: nothing is freed there for good.
+void DeviceSide::free_again_if_reached() {
+  if (!keeps_freed_) return;
+  std::erase_if(unreached_, [](const auto& event) {
+    const auto reached = event->reached();
+    return reached && *reached;
+  });
+  if (!unreached_.empty()) return;
+  keeps_freed_ = false;
+  parts_.device->free_again();
+}
+
 void DeviceSide::cannot_mirror(std::size_t bytes) {
   if (std::exchange(said_no_mirror_, true)) return;
   parts_.log.warning(

@@ -44,6 +44,11 @@ class DeviceSide {
   void lost(Rank world_rank) {
     if (handed_pieces_) handed_pieces_->ended(world_rank);
   }
+  /// An operation on GPU memory has failed, and what its stream was given before may never be reached: what is freed is
+  /// kept.
+  void keep_freed(const Call& failed);
+  /// No failed operation is under way any more: once their streams have been reached, memory is freed again.
+  void free_again_if_reached();
   /// Is a copy under way?
   bool is_copying() const { return copies_ && !copies_->idle(); }
 
@@ -88,9 +93,11 @@ class DeviceSide {
   std::unique_ptr<DeviceCopies> copies_;
   std::unique_ptr<DeviceScratch> scratch_;
   std::unique_ptr<HandedPieces> handed_pieces_;
-  std::vector<bool> takes_tickets_;            ///< by world rank; never changes
-  std::vector<bool> unopened_;                 ///< by world rank: its GPU memory cannot be opened here
-  std::vector<bool> sends_in_full_;            ///< by world rank
+  std::vector<bool> takes_tickets_;                      ///< by world rank; never changes
+  std::vector<bool> unopened_;                           ///< by world rank: its GPU memory cannot be opened here
+  std::vector<bool> sends_in_full_;                      ///< by world rank
+  std::vector<std::shared_ptr<DeviceEvent>> unreached_;  ///< of streams that failed operations waited for
+  bool keeps_freed_ = false;
   std::vector<std::string> reasons_to_stage_;  ///< those that were said
   bool said_no_mirror_ = false;
   bool said_full_ = false;

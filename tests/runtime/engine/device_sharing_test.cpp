@@ -267,6 +267,49 @@ TEST(DeviceSharing, what_cannot_be_opened_is_sent_and_the_reason_is_said_once_fo
   EXPECT_EQ(said, 6) << "each of three ranks of two others";
 }
 
+// What failed may wait for a stream that stands still, and to close what was opened would wait for it too. Not for
+// good: ranks that live go on, and free and allocate.
+TEST(DeviceSharing, goes_on_after_an_operation_failed_whose_stream_has_been_reached_since) {
+  for (const std::uint64_t seed : seeds(12, 4)) {
+    SharingRanks gpus(sharing(2, seed));
+    FakeDevice& device = gpus.world.device();
+    const int pair = gpus.world.group({0, 1});
+    gpus.everyone_calls();
+    ASSERT_TRUE(gpus.run());
+    device.hold(gpus.world.stream(0));
+    auto waits = gpus.make(0, gpus.operation(0));
+    ASSERT_TRUE(waits.has_value());
+    gpus.works.push_back(gpus.world.engine(0).submit(gpus.world.communicator(0, pair), std::move(*waits), false));
+    (void)gpus.run(std::chrono::milliseconds(1));
+    gpus.world.engine(1).abort(*gpus.world.communicator(1, pair), "the test says so");
+    ASSERT_TRUE(gpus.run());
+    EXPECT_EQ(gpus.works.back()->status().code(), ErrorCode::aborted);
+    EXPECT_FALSE(gpus.world.run_until([&] { return !device.keeps_what_is_freed(); }, std::chrono::seconds(1)));
+
+    for (std::byte* const buffer : gpus.buffers) device.exchange(buffer);
+    const auto everyone_calls = [&] {
+      for (Rank rank = 0; rank < 2; ++rank) {
+        Operation sum = gpus.operation(rank);
+        sum.stream = nullptr;
+        std::fill_n(gpus.see(rank), DeviceWorld::count, float(rank + 1));
+        gpus.call(rank, sum);
+      }
+      ASSERT_TRUE(gpus.run()) << gpus.world.replay();
+      for (Rank rank = 0; rank < 2; ++rank) EXPECT_EQ(gpus.see(rank)[DeviceWorld::count - 1], 3);
+    };
+    everyone_calls();
+    EXPECT_GT(device.copies_with_host(), 0u) << "what was there before is in the way";
+    device.release(gpus.world.stream(0));
+    EXPECT_TRUE(gpus.world.run_until([&] { return !device.keeps_what_is_freed(); }, std::chrono::seconds(1)));
+    everyone_calls();  // a rank whose data came in full is asked for them in full once more
+    const std::uint64_t before = device.copies_with_host();
+    everyone_calls();
+    EXPECT_EQ(device.copies_with_host(), before);
+    EXPECT_TRUE(gpus.works.back()->on_device());
+    EXPECT_TRUE(gpus.world.log().empty()) << gpus.world.log().front();
+  }
+}
+
 TEST(DeviceSharing, without_kernels_reductions_are_staged_and_what_only_moves_is_not) {
   SharingRanks gpus(sharing(2, 9));
   gpus.world.device().without_kernels();

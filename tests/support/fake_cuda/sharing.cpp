@@ -11,6 +11,7 @@ namespace {
 
 // What a handle of memory says. The driver's says nothing to anybody.
 struct Lent {
+  unsigned long long number;  // of the allocation, which a test changes
   pid_t process;
   int device;
   int descriptor;
@@ -18,6 +19,7 @@ struct Lent {
 };
 static_assert(sizeof(Lent) <= sizeof(IpcHandle));
 struct Opened {
+  unsigned long long number;
   Address at;
   int users;
 };
@@ -54,12 +56,14 @@ FAKE Answer cuIpcGetMemHandle(IpcHandle* handle, Address at) {
   const auto found = device->look_up(base);
   if (!found.has_value() || found->base != base || found->kind != MemoryKind::device || in_pieces(base))
     return invalid_value;
-  const Lent lent{owner, found->device, device->descriptor(), device->place_of(base), found->bytes};
+  const Lent lent{device->number_of(base), owner,       found->device, device->descriptor(),
+                  device->place_of(base),  found->bytes};
   *handle = {};
   std::memcpy(handle->bytes, &lent, sizeof lent);
   return success;
 }
 
+// As little as the driver does it open something else where what was there before is still open.
 FAKE Answer cuIpcOpenMemHandle_v2(Address* at, IpcHandle handle, unsigned) {
   if (const Answer answer = check(); answer != success) return answer;
   ++opens;
@@ -70,6 +74,7 @@ FAKE Answer cuIpcOpenMemHandle_v2(Address* at, IpcHandle handle, unsigned) {
   const std::lock_guard lock(opened_mutex);
   const std::tuple name{lent.process, lent.place, current.back()->device};
   if (const auto found = opened.find(name); found != opened.end()) {
+    if (found->second.number != lent.number) return already_mapped;
     ++found->second.users;
     *at = found->second.at;
     return success;
@@ -80,7 +85,7 @@ FAKE Answer cuIpcOpenMemHandle_v2(Address* at, IpcHandle handle, unsigned) {
   std::byte* const mapped = device->adopt(descriptor.fd(), lent.place, lent.bytes, lent.device, 0);
   if (mapped == nullptr) return map_failed;
   *at = reinterpret_cast<Address>(mapped);
-  opened[name] = {*at, 1};
+  opened[name] = {lent.number, *at, 1};
   const std::lock_guard mapped_lock(mapped_mutex);
   let_in[*at] = {current.back()->device};
   return success;

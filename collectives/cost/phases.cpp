@@ -23,6 +23,16 @@ bool packs_blocks(Algorithm algorithm) {
          algorithm == Algorithm::halving_doubling || algorithm == Algorithm::recursive_doubling;
 }
 
+/// Hops from rank to rank, of nodes that have several: each of a node's ranks sends all of it over the node's cards.
+void share_cards(Phases& phases, std::int64_t ranks) {
+  for (Phase& phase : phases.list) {
+    if (!phase.flows_apart) continue;
+    phase.node_bytes *= static_cast<std::uint64_t>(ranks);
+    phase.round_bytes *= static_cast<std::uint64_t>(ranks);
+    phase.flows = ranks;
+  }
+}
+
 /// Partners follow from the numbers of ranks, wherever these are: since operands must stay in their order, or blocks of
 /// neighbours travel together, or because the farthest partners come first, who are on the own node where ranks were
 /// dealt out. All others go by nodes (algorithms/node_order.hpp).
@@ -233,10 +243,13 @@ Phases PricedWorld::barrier(Algorithm algorithm) const {
   return phases;
 }
 
-Phases phases_of(Collective collective, Algorithm algorithm, std::uint64_t bytes, const WorldShape& placed) {
-  // A fold goes from run to run of neighbours by number; dealt to nodes in turn each rank is a run.
-  const bool alone = algorithm == Algorithm::fold && placed.order != RankOrder::by_node;
-  const WorldShape shape = alone ? WorldShape{placed.ranks, placed.ranks, 1, 1} : placed;
+Phases phases_of(Collective collective, Algorithm algorithm, std::uint64_t bytes, const WorldShape& shape) {
+  if (algorithm == Algorithm::fold && shape.order != RankOrder::by_node) {
+    // It goes from run to run of neighbours by number; dealt to nodes in turn each rank is a run.
+    Phases phases = phases_of(collective, algorithm, bytes, {shape.ranks, shape.ranks, 1, 1});
+    share_cards(phases, shape.most);
+    return phases;
+  }
   const PricedWorld world(bytes, shape, goes_by_number(collective, algorithm));
   switch (collective) {
     case Collective::allreduce:

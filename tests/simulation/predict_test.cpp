@@ -62,6 +62,26 @@ TEST(Predict, ChoosesForRanksThatWereDealtToNodesInTurn) {
   }
 }
 
+// A fold sends the vector up and down once for each rank then, not once for each node: with many tiles under way the
+// card is what they wait for, most of all where no processor copies what it sends.
+TEST(Predict, ChoosesAmongFoldsForRanksThatWereDealtToNodesInTurn) {
+  Machine one_card = *find_machine("efa-400");
+  one_card.nics = 1;
+  one_card.nic_bytes_per_second = 1'250'000'000;
+  for (Machine machine : {*find_machine("10g"), one_card}) {
+    for (const std::uint32_t depth : {3, 6, 12}) {
+      machine.tiling.depth = depth;
+      for (const auto& [nodes, local] : {std::pair{2, 4}, {2, 8}, {4, 8}}) {
+        std::vector<int> node_of;
+        for (int rank = 0; rank < nodes * local; ++rank) node_of.push_back(rank % nodes);
+        for (std::uint64_t bytes = 1 << 20; bytes <= 64 << 20; bytes *= 8)
+          EXPECT_LE(chosen_of_best(node_of, machine, bytes, {.reproducible = true}), 1.3)
+              << bytes << " on " << nodes << "x" << local << ", " << machine.name << ", depth " << depth;
+      }
+    }
+  }
+}
+
 TEST(Predict, ChoosesForFullNodes) {
   double logarithms = 0;
   int chosen = 0;

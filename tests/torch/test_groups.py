@@ -68,6 +68,68 @@ def test_the_default_group_may_be_made_again():
     run(2, again)
 
 
+def again_and_again(rank, size, end):
+    """With a new engine each time, of which those that some ranks still have are not to be taken for new groups."""
+    store = dist.distributed_c10d._get_default_store()
+    kept = []
+    for life in range(6):
+        if end == "destroy":
+            kept += [dist.irecv(torch.ones(1), 1 - rank)] if rank < 2 else []
+            dist.destroy_process_group()
+        else:
+            kept += [dist.group.WORLD] if rank < 2 else []
+            dist.distributed_c10d._abort_process_group()
+        dist.init_process_group("fabring", store=store, rank=rank, world_size=size)
+        dist.barrier(dist.new_group(timeout=timedelta(seconds=10)))
+        store.set(f"over {life} {rank}", "")  # who aborts must not end the barrier of another rank
+        store.wait([f"over {life} {rank}" for rank in range(size)])
+
+
+@pytest.mark.parametrize("end", ["destroy", "abort"])
+def test_new_groups_are_on_the_newest_engine(end):
+    run(3, again_and_again, end)
+
+
+def destroyed_while_receiving(rank, size):
+    dist.barrier()
+    told = []
+    heard = dist.irecv(torch.ones(1), 1 - rank, tag=1)
+    work = dist.irecv(torch.ones(1), 1 - rank, tag=2)
+
+    def listen():
+        try:
+            heard.wait()
+        except dist.DistBackendError as error:
+            told.append(str(error))
+
+    listener = threading.Thread(target=listen)
+    listener.start()
+    store = dist.distributed_c10d._get_default_store()
+    # What others take part in is heeded: rank 1 comes when rank 0 has destroyed its groups.
+    if rank == 0:
+        late = torch.ones(3)
+        sum_of_all = dist.all_reduce(late, async_op=True)
+        dist.destroy_process_group()
+        assert not work.is_completed()
+        store.set("destroyed", "")
+        sum_of_all.wait()
+        assert late.tolist() == [size] * 3
+    else:
+        store.wait(["destroyed"])
+        dist.all_reduce(torch.ones(3))
+        dist.destroy_process_group()
+    began = time.monotonic()
+    with pytest.raises(dist.DistBackendError, match="aborted"):
+        work.wait()
+    listener.join(30)
+    assert time.monotonic() - began < 5, "at once, not when the timeout of 300 s is over"
+    assert "aborted" in told[0], told
+
+
+def test_receives_that_nothing_comes_for_end_when_the_groups_are_destroyed():
+    run(2, destroyed_while_receiving, timeout_s=300, limit_s=60)
+
+
 def beside_gloo(rank, size):
     group = dist.new_group([0, 2], backend="fabring")  # the default group has no engine
     other = dist.new_group([1, 2], backend="fabring")

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 #include <mutex>
+#include <utility>
 
 #include "config.hpp"
 #include "failure.hpp"
@@ -17,17 +17,19 @@ namespace {
 // Groups are made and destroyed from any thread.
 struct Table {
   std::mutex mutex;
-  std::map<std::string, std::weak_ptr<SharedEngine>> engines;
+  std::vector<std::weak_ptr<SharedEngine>> engines;  // as they were made
 };
 
 Table& table() { return of_process<Table>(); }
 
+// The newest first.
 std::vector<std::shared_ptr<SharedEngine>> living() {
   std::vector<std::shared_ptr<SharedEngine>> found;
   const std::lock_guard lock(table().mutex);
-  std::erase_if(table().engines, [](const auto& entry) { return entry.second.expired(); });
-  for (const auto& [token, engine] : table().engines)
+  std::erase_if(table().engines, [](const auto& engine) { return engine.expired(); });
+  for (const auto& engine : table().engines)
     if (auto alive = engine.lock()) found.push_back(std::move(alive));
+  std::reverse(found.begin(), found.end());
   return found;
 }
 
@@ -86,9 +88,8 @@ std::int64_t Keys::count(const std::string& key, std::int64_t add) const { retur
 
 // ---- SharedEngine -------------------------------------------------------------------------------------------------
 
-std::shared_ptr<SharedEngine> SharedEngine::create(const Keys& keys, int rank, int size,
-                                                   std::chrono::milliseconds timeout,
-                                                   std::vector<std::int64_t> global_ranks, std::string token) {
+SharedEngine::Joined SharedEngine::create(const Keys& keys, int rank, int size, std::chrono::milliseconds timeout,
+                                          std::vector<std::int64_t> global_ranks, std::string token) {
   Config config;
   configure(config, rank, size, timeout);
   fabring_store store = FABRING_STORE_INIT;
@@ -98,9 +99,11 @@ std::shared_ptr<SharedEngine> SharedEngine::create(const Keys& keys, int rank, i
   fabring_engine* handle = nullptr;
   check(fabring_engine_create_with_store(config.handle, &store, &handle, &config.error), config.error);
   std::shared_ptr<SharedEngine> made(new SharedEngine(keys, handle, std::move(global_ranks), std::move(token)));
+  auto stay = std::make_shared<Stay>(made);
+  made->stay_ = stay;
   const std::lock_guard lock(table().mutex);
-  table().engines[made->token_] = made;
-  return made;
+  table().engines.push_back(made);
+  return {std::move(made), std::move(stay)};
 }
 
 SharedEngine::~SharedEngine() {
@@ -115,18 +118,19 @@ std::shared_ptr<SharedEngine> SharedEngine::find(const std::string& token) {
 
 std::shared_ptr<SharedEngine> SharedEngine::find(const std::vector<std::int64_t>& global_ranks) {
   for (auto& engine : living())
-    if (engine->has(global_ranks)) return engine;
+    if (engine->serves(global_ranks)) return engine;
   return nullptr;
 }
 
 std::vector<std::string> SharedEngine::tokens(const std::vector<std::int64_t>& global_ranks) {
   std::vector<std::string> found;
   for (const auto& engine : living())
-    if (engine->has(global_ranks)) found.push_back(engine->token_);
+    if (engine->serves(global_ranks)) found.push_back(engine->token_);
   return found;
 }
 
-bool SharedEngine::has(const std::vector<std::int64_t>& global_ranks) const {
+bool SharedEngine::serves(const std::vector<std::int64_t>& global_ranks) const {
+  if (stay_.expired()) return false;
   return std::all_of(global_ranks.begin(), global_ranks.end(), [this](std::int64_t rank) {
     return std::find(global_ranks_.begin(), global_ranks_.end(), rank) != global_ranks_.end();
   });

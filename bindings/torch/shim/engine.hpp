@@ -1,6 +1,6 @@
 #pragma once
-// SharedEngine: an engine and what is known about it in this process. It lives as long as a group that uses it; the
-// last one to go says goodbye to the other ranks.
+// SharedEngine: an engine and what is known about it in this process. It lives as long as a group that uses it, and
+// says goodbye to the other ranks when nothing keeps it in the job any more.
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
@@ -12,6 +12,7 @@
 
 #include "fabring/fabring.h"
 #include "process.hpp"
+#include "stay.hpp"
 
 namespace fabring_torch {
 
@@ -35,14 +36,19 @@ class Keys {
 
 class SharedEngine {
  public:
+  struct Joined {
+    std::shared_ptr<SharedEngine> engine;
+    std::shared_ptr<Stay> stay;
+  };
   /// Meets the ranks by the store. `token` names it in this process and on the others.
-  static std::shared_ptr<SharedEngine> create(const Keys& keys, int rank, int size, std::chrono::milliseconds timeout,
-                                              std::vector<std::int64_t> global_ranks, std::string token);
+  static Joined create(const Keys& keys, int rank, int size, std::chrono::milliseconds timeout,
+                       std::vector<std::int64_t> global_ranks, std::string token);
   /// The living engine of this name; null if there is none.
   static std::shared_ptr<SharedEngine> find(const std::string& token);
-  /// A living engine that has all these ranks; null if there is none.
+  /// The newest engine that has all these ranks and has not left; null if there is none.
   static std::shared_ptr<SharedEngine> find(const std::vector<std::int64_t>& global_ranks);
-  /// Of all these. Only the names: who held the engines would keep them from saying goodbye.
+  /// Of all these, the newest first: ranks that were started again have no other. Only the names: who held the engines
+  /// would keep them from saying goodbye.
   static std::vector<std::string> tokens(const std::vector<std::int64_t>& global_ranks);
   ~SharedEngine();
   SharedEngine(const SharedEngine&) = delete;
@@ -50,6 +56,8 @@ class SharedEngine {
 
   fabring_engine* handle() const { return handle_; }
   const std::string& token() const { return token_; }
+  /// To be held by whoever keeps this rank in the job; null once it has left.
+  std::shared_ptr<Stay> stay() const { return stay_.lock(); }
   const std::vector<std::int64_t>& global_ranks() const { return global_ranks_; }
   /// A number that no subgroup of this engine has had on any rank.
   std::uint32_t take_number() const;
@@ -65,13 +73,15 @@ class SharedEngine {
  private:
   SharedEngine(const Keys& keys, fabring_engine* handle, std::vector<std::int64_t> global_ranks, std::string token)
       : keys_(keys), handle_(handle), global_ranks_(std::move(global_ranks)), token_(std::move(token)) {}
-  bool has(const std::vector<std::int64_t>& global_ranks) const;
+  /// For a group of these ranks?
+  bool serves(const std::vector<std::int64_t>& global_ranks) const;
 
   const Origin origin_;
   const Keys keys_;
   fabring_engine* handle_;
   const std::vector<std::int64_t> global_ranks_;  // of the engine's ranks
   const std::string token_;
+  std::weak_ptr<Stay> stay_;  // set once, before anybody else has the engine
 };
 
 }  // namespace fabring_torch

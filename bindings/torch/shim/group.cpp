@@ -79,13 +79,13 @@ Decision follow(const GroupRequest& request, Ways& ways) {
 
 }  // namespace
 
-std::shared_ptr<Group> Group::open(const GroupRequest& request) {
+Membership Group::open(const GroupRequest& request) {
   OpenGroup::check_none_before_fork();
   Ways ways(request);
   const Decision decision = request.rank == 0 ? lead(request, ways) : follow(request, ways);
   if (decision.members != members_text(request)) ways.check.raise_unlike(decision, "its rank 0");
   ways.check.look();
-  std::shared_ptr<SharedEngine> engine;
+  SharedEngine::Joined joined;
   fabring_comm* comm = nullptr;
   if (decision.number == 0) {
     std::vector<std::int64_t> ranks = request.global_ranks;
@@ -94,18 +94,19 @@ std::shared_ptr<Group> Group::open(const GroupRequest& request) {
       std::iota(ranks.begin(), ranks.end(), 0);
     }
     const Keys keys(request.store, c10::str("fabring/", decision.token, "/"));
-    engine = SharedEngine::create(keys, request.rank, request.size, request.timeout, std::move(ranks), decision.token);
-    comm = engine->world();
+    joined = SharedEngine::create(keys, request.rank, request.size, request.timeout, std::move(ranks), decision.token);
+    comm = joined.engine->world();
   } else {
-    engine = SharedEngine::find(decision.token);
-    if (!engine)
+    joined.engine = SharedEngine::find(decision.token);
+    if (joined.engine) joined.stay = joined.engine->stay();
+    if (!joined.stay)
       raise_lost(c10::str("fabring: group '", request.name,
                           "': rank 0 of the group works in a process group that this "
                           "rank has destroyed; destroy process groups on all ranks alike"));
-    comm = engine->subgroup(request.global_ranks, decision.number, "group " + request.name);
+    comm = joined.engine->subgroup(request.global_ranks, decision.number, "group " + request.name);
   }
   const std::string id = c10::str(decision.token, "/", decision.number);
-  return std::shared_ptr<Group>(new Group(request, std::move(engine), comm, id));
+  return {std::move(joined.stay), std::shared_ptr<Group>(new Group(request, std::move(joined.engine), comm, id))};
 }
 
 Group::Group(GroupRequest request, std::shared_ptr<SharedEngine> engine, fabring_comm* comm, std::string id)

@@ -17,6 +17,8 @@
 namespace fabring_torch {
 
 class SharedEngine;
+class Stay;
+struct Membership;
 
 /// What c10d says about a group.
 struct GroupRequest {
@@ -31,7 +33,7 @@ struct GroupRequest {
 class Group {
  public:
   /// Meets the other ranks of the group, which must all call. Throws what failure.hpp says.
-  static std::shared_ptr<Group> open(const GroupRequest& request);
+  static Membership open(const GroupRequest& request);
   ~Group();
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
@@ -58,6 +60,12 @@ class Group {
   const std::shared_ptr<SharedEngine> engine_;
   fabring_comm* comm_;
   const std::string id_;
+};
+
+/// A rank's part in a group. `stay` goes last, and with it, maybe, the engine leaves.
+struct Membership {
+  std::shared_ptr<Stay> stay;
+  std::shared_ptr<Group> group;
 };
 
 }  // namespace fabring_torch

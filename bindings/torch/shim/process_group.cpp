@@ -5,6 +5,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <algorithm>
+#include <utility>
 
 #include "devices.hpp"
 #include "failure.hpp"
@@ -26,7 +27,7 @@ ProcessGroup::ProcessGroup(GroupRequest request)
       request_(std::move(request)),
       options_(make_options(request_)),
       timeout_(request_.timeout),
-      group_(Group::open(request_)),
+      membership_(Group::open(request_)),
       open_(std::in_place) {
   init();
 }
@@ -38,11 +39,12 @@ void ProcessGroup::setTimeout(std::chrono::milliseconds timeout) {
   options_->timeout = timeout;
 }
 
-std::shared_ptr<Group> ProcessGroup::group() const {
+Membership ProcessGroup::membership() const {
   origin_.check();
   const std::lock_guard lock(mutex_);
-  TORCH_CHECK(group_ != nullptr, "fabring: process group '", request_.name, "' was shut down; make a new one");
-  return group_;
+  TORCH_CHECK(membership_.group != nullptr, "fabring: process group '", request_.name,
+              "' was shut down; make a new one");
+  return membership_;
 }
 
 fabring_operation ProcessGroup::describe_operation(fabring_collective collective,
@@ -59,7 +61,7 @@ ProcessGroup::WorkPointer ProcessGroup::start(Task task, bool asynchronous, bool
   task.device = device_of(task.kept.empty() ? task.outputs : task.kept);
   place_on(task.device, task.operations);
   task.sequence = counts ? sequence_.fetch_add(1) + 1 : sequence_.load();
-  return Work::start(group(), std::move(task), !asynchronous);
+  return Work::start(membership(), std::move(task), !asynchronous);
 }
 
 void ProcessGroup::check_root(std::int64_t root, const char* title) const {
@@ -134,9 +136,9 @@ void ProcessGroup::abort() {
 
 void ProcessGroup::shutdown() {
   if (!origin_.is_this_process()) return;  // it is the parent's to end
-  std::shared_ptr<Group> last;
+  Membership last;
   const std::lock_guard lock(mutex_);
-  last = std::move(group_);
+  last = std::exchange(membership_, {});
   open_.reset();
 }
 

@@ -87,7 +87,8 @@ class ProcessGroup final : public c10d::Backend {
 
  private:
   /// The group, or an exception after shutdown() and in a child of fork().
-  std::shared_ptr<Group> group() const;
+  std::shared_ptr<Group> group() const { return membership().group; }
+  Membership membership() const;
   fabring_operation describe_operation(fabring_collective collective, std::chrono::milliseconds timeout) const;
   WorkPointer start(Task task, bool asynchronous, bool counts = true);
   void check_root(std::int64_t root, const char* title) const;
@@ -108,7 +109,7 @@ class ProcessGroup final : public c10d::Backend {
   std::atomic<std::uint64_t> sequence_{0};
   std::atomic<std::uint64_t> monitored_{0};  // monitored barriers so far
   mutable std::mutex mutex_;
-  std::shared_ptr<Group> group_;                      // under mutex_; null after shutdown()
+  Membership membership_;                             // under mutex_; empty after shutdown()
   std::optional<OpenGroup> open_;                     // under mutex_; until shutdown()
   std::map<std::vector<int>, std::uint64_t> splits_;  // under mutex_; how often these ranks were split off
 };

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <utility>
 
 #include "bindings/thread_start.hpp"
 #include "devices.hpp"
@@ -108,6 +109,8 @@ class Finisher {
   int threads_ = 0, idle_ = 0, busy_ = 0;
 };
 
+bool is_receive(c10d::OpType type) { return type == c10d::OpType::RECV || type == c10d::OpType::RECVANYSOURCE; }
+
 c10::intrusive_ptr<c10::ivalue::Future> make_future(const std::optional<at::Device>& device) {
   const std::vector<at::Device> devices = device ? std::vector<at::Device>{*device} : std::vector<at::Device>();
   return c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()), devices);
@@ -115,12 +118,14 @@ c10::intrusive_ptr<c10::ivalue::Future> make_future(const std::optional<at::Devi
 
 }  // namespace
 
-Work::Work(std::shared_ptr<Group> group, Task task)
-    : c10d::Work(group->request().rank, task.type, task.title,
+Work::Work(Membership membership, Task task)
+    : c10d::Work(membership.group->request().rank, task.type, task.title,
                  task.outputs.empty() ? std::nullopt : std::optional(task.outputs)),
-      group_(std::move(group)),
+      membership_(std::move(membership)),
       task_(std::move(task)),
-      future_(make_future(task_.device)) {}
+      future_(make_future(task_.device)) {
+  if (is_receive(task_.type)) membership_.stay.reset();
+}
 
 Work::~Work() {
   if (!origin_.is_this_process()) return;
@@ -129,29 +134,30 @@ Work::~Work() {
 
 Work::Use::Use(Work& work) : work_(work) {
   const std::lock_guard lock(work_.state_);
-  there_ = work_.group_ != nullptr;
+  there_ = work_.membership_.group != nullptr;
   if (there_) ++work_.uses_;
 }
 
 Work::Use::~Use() {
   if (!there_) return;
-  std::shared_ptr<Group> group;  // the last one to go may take the engine with it, which waits for the other ranks
+  Membership last;  // with it the engine may leave, which waits for the other ranks
   std::vector<fabring_work*> handles;
   {
     const std::lock_guard lock(work_.state_);
     if (--work_.uses_ > 0 || !work_.finished_) return;
-    group.swap(work_.group_);
+    last = std::exchange(work_.membership_, {});
     handles.swap(work_.handles_);
   }
   for (fabring_work* handle : handles) fabring_work_free(handle);
 }
 
-c10::intrusive_ptr<Work> Work::start(std::shared_ptr<Group> group, Task task, bool wait) {
-  auto work = c10::make_intrusive<Work>(std::move(group), std::move(task));
+c10::intrusive_ptr<Work> Work::start(Membership membership, Task task, bool wait) {
+  auto work = c10::make_intrusive<Work>(std::move(membership), std::move(task));
   const Use use(*work);
   if (wait && work->task_.operations.size() == 1) {
     fabring_error error = FABRING_ERROR_INIT;
-    const fabring_status_code code = fabring_run(work->group_->comm(), work->task_.operations.data(), &error);
+    const fabring_status_code code =
+        fabring_run(work->membership_.group->comm(), work->task_.operations.data(), &error);
     if (code == FABRING_STATUS_INVALID_ARGUMENT || code == FABRING_STATUS_UNSUPPORTED) check(code, error);
     if (code != FABRING_STATUS_OK) {
       auto thrown = exception_of(error);
@@ -175,16 +181,17 @@ void Work::begin() {
     error.code = FABRING_STATUS_UNAVAILABLE;
     failure.copy(error.message, sizeof error.message - 1);
     // The engine has not seen the call: the others would wait for it, and a program that goes on is one call behind.
-    fabring_comm_abort(group_->comm(), failure.c_str(), nullptr);
+    fabring_comm_abort(membership_.group->comm(), failure.c_str(), nullptr);
     raise(error);
   }
   if (count == 1) {  // what is wrong with it is known at once
     fabring_work* handle = nullptr;
-    check(fabring_start(group_->comm(), task_.operations.data(), &handle, &error), error);
+    check(fabring_start(membership_.group->comm(), task_.operations.data(), &handle, &error), error);
     handles_.push_back(handle);
   } else {
     std::vector<fabring_work*> handles(count, nullptr);
-    check(fabring_start_group(group_->comm(), task_.operations.data(), count, handles.data(), &error), error);
+    check(fabring_start_group(membership_.group->comm(), task_.operations.data(), count, handles.data(), &error),
+          error);
     handles_ = std::move(handles);
   }
   {
@@ -220,7 +227,7 @@ std::exception_ptr Work::failure() {
   fabring_error error = FABRING_ERROR_INIT;
   for (fabring_work* handle : handles_)
     if (fabring_work_status(handle, &error) != FABRING_STATUS_OK) return exception_of(error);
-  if (opType_ == c10d::OpType::RECV || opType_ == c10d::OpType::RECVANYSOURCE) {
+  if (is_receive(opType_)) {
     fabring_received received = FABRING_RECEIVED_INIT;
     if (!handles_.empty() && fabring_work_received(handles_[0], &received, &error) != FABRING_STATUS_OK)
       return exception_of(error);
@@ -289,7 +296,7 @@ c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture() {
 void Work::abort() {
   origin_.check();
   if (const Use use(*this); use)
-    fabring_comm_abort(group_->comm(), "abort() was called on one of its operations", nullptr);
+    fabring_comm_abort(membership_.group->comm(), "abort() was called on one of its operations", nullptr);
 }
 
 bool Work::wait(std::chrono::milliseconds timeout) {
@@ -328,8 +335,8 @@ bool Work::wait(std::chrono::milliseconds timeout) {
   if (in_time || mine) finish_once();
   if (!in_time && !mine)
     raise_lost(c10::str("fabring: timeout: ", c10d::opTypeToString(opType_), " #", task_.sequence,
-                        " of process group '", group_->request().name, "' is not done after the ", timeout.count(),
-                        " ms given to wait(); it goes on"));
+                        " of process group '", membership_.group->request().name, "' is not done after the ",
+                        timeout.count(), " ms given to wait(); it goes on"));
   std::unique_lock lock(mutex_);
   cv_.wait(lock, [&] { return completed_; });  // the copies may be another thread's work
   if (exception_) std::rethrow_exception(exception_);

@@ -1,7 +1,8 @@
 #pragma once
 // Work: one call on a process group, as c10d sees it: one or more operations of ours, what is copied when they are
 // over, and a future. It keeps itself and its tensors alive until then, so that a Work nobody waits for is fine. Its
-// group, and with it the engine, it keeps no longer, however long the program keeps the Work.
+// group, and with it the engine, it keeps no longer, however long the program keeps the Work. A receive keeps no rank
+// in the job: it ends when the last process group of the engine is shut down.
 //
 // Whoever waits drives the engine itself and finishes the Work in its own thread. Where nobody waits, the engine tells
 // us from a thread of its own, which must not run other people's callbacks; a thread of this module (fabring-done)
@@ -48,8 +49,8 @@ class Work final : public c10d::Work {
  public:
   /// Begins it; with `wait` it is over on return, and has thrown if it failed. Throws what is known to be wrong at
   /// once.
-  static c10::intrusive_ptr<Work> start(std::shared_ptr<Group> group, Task task, bool wait);
-  Work(std::shared_ptr<Group> group, Task task);
+  static c10::intrusive_ptr<Work> start(Membership membership, Task task, bool wait);
+  Work(Membership membership, Task task);
   ~Work() override;
 
   bool isCompleted() override;
@@ -70,7 +71,7 @@ class Work final : public c10d::Work {
   void finish_once();
 
  private:
-  /// While one lives, group_ and handles_ stay; false: they are gone already, because the Work is finished.
+  /// While one lives, membership_ and handles_ stay; false: they are gone already, because the Work is finished.
   class Use {
    public:
     explicit Use(Work& work);
@@ -90,7 +91,7 @@ class Work final : public c10d::Work {
   std::exception_ptr failure();
 
   const Origin origin_;
-  std::shared_ptr<Group> group_;        // as handles_: for those who have a Use, the last of whom lets go of both
+  Membership membership_;               // as handles_: for those who have a Use, the last of whom lets go of both
   std::vector<fabring_work*> handles_;  // made by begin()
   Task task_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;

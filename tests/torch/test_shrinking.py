@@ -2,6 +2,8 @@
 
 import os
 import signal
+import time
+from datetime import timedelta
 
 import pytest
 import torch
@@ -65,6 +67,32 @@ def two_die(rank, size):
 
 def test_those_who_are_left_shrink_the_default_group_and_go_on():
     run(5, two_die, killed=(0, 2))
+
+
+def shrinks_again(rank, size):
+    store = dist.distributed_c10d._get_default_store()
+    backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+
+    def set_timeout(seconds):
+        dist.distributed_c10d._set_pg_timeout(timedelta(seconds=seconds), dist.group.WORLD)
+
+    if rank in (1, 2):
+        set_timeout(0.3)
+        with pytest.raises(dist.DistBackendError, match="rank 0 of the group did not come within 300 ms"):
+            backend.shrink([3], 0, None)
+        set_timeout(10)
+    store.set(f"gave up {rank}", "")
+    store.wait(["gave up 1", "gave up 2"])
+    if rank != 3:
+        for _ in range(2):  # the one after that is another group
+            tensor = torch.tensor([rank])
+            backend.shrink([3], 0, None).allreduce([tensor]).wait()
+            assert tensor.item() == 0 + 1 + 2
+    dist.barrier()
+
+
+def test_a_shrink_is_tried_again_after_a_timeout():
+    run(4, shrinks_again)
 
 
 def some_of_a_group(rank, size):

@@ -28,6 +28,7 @@ struct GroupRequest {
   std::chrono::milliseconds timeout{0};
   std::string name;
   std::vector<std::int64_t> global_ranks;  ///< empty: the default group, all ranks of the job
+  bool keys_are_new = false;  ///< no group but this one uses the store's keys, and it never was in a life before
 };
 
 class Group {

@@ -10,7 +10,8 @@ std::vector<Place> places(const GroupRequest& request) {
   // Not the number in the group: ranks that disagree about who is in it would have the same one.
   const std::int64_t self = request.global_ranks[static_cast<std::size_t>(request.rank)];
   for (const std::string& token : SharedEngine::tokens(request.global_ranks)) {
-    const std::int64_t number = request.store->add(c10::str("fabring/opened/", token, "/", self), 1);
+    const std::int64_t number =
+        request.keys_are_new ? 0 : request.store->add(c10::str("fabring/opened/", token, "/", self), 1);
     found.push_back({token, number, Keys(request.store, c10::str("fabring/", token, "/", number, "/"))});
   }
   return found;

@@ -83,7 +83,8 @@ c10d::ErrorType ProcessGroup::getError() {
 }
 
 // Not by the store that comes with it: that goes by the group's name, in which PyTorch counts the groups that this rank
-// is in. Members find each other by what they have in common, how often they were split off from this group.
+// is in. Members find each other by what they have in common: this group, and how many of the same ranks were split off
+// from it. Tries that failed do not count, as they may have failed on some ranks only.
 c10::intrusive_ptr<c10d::Backend> ProcessGroup::split(const c10::intrusive_ptr<c10d::Store>& /*store*/,
                                                       const std::vector<int>& ranks,
                                                       const c10::intrusive_ptr<Options>& options) {
@@ -109,14 +110,16 @@ c10::intrusive_ptr<c10d::Backend> ProcessGroup::part(const std::vector<int>& ran
   origin_.check();
   const auto self = std::find(ranks.begin(), ranks.end(), rank_);
   if (self == ranks.end()) return nullptr;
+  const std::string whole = group()->id();
   std::uint64_t number = 0;
   {
     const std::lock_guard lock(mutex_);
-    number = splits_[ranks]++;
+    number = splits_[ranks];
   }
   GroupRequest request;
   request.store = c10::make_intrusive<c10d::PrefixStore>(
-      c10::str("fabring/split/", c10::Join("_", ranks), "/", number, "/"), request_.store);
+      c10::str("fabring/split/", whole, "/", c10::Join("_", ranks), "/", number, "/"), request_.store);
+  request.keys_are_new = true;
   request.rank = static_cast<int>(self - ranks.begin());
   request.size = static_cast<int>(ranks.size());
   request.timeout = timeout;
@@ -126,7 +129,10 @@ c10::intrusive_ptr<c10d::Backend> ProcessGroup::part(const std::vector<int>& ran
     const auto at = static_cast<std::size_t>(rank);
     request.global_ranks.push_back(request_.global_ranks.empty() ? rank : request_.global_ranks[at]);
   }
-  return c10::make_intrusive<ProcessGroup>(std::move(request));
+  auto made = c10::make_intrusive<ProcessGroup>(std::move(request));
+  const std::lock_guard lock(mutex_);
+  ++splits_[ranks];
+  return made;
 }
 
 void ProcessGroup::abort() {

@@ -111,7 +111,7 @@ class ProcessGroup final : public c10d::Backend {
   mutable std::mutex mutex_;
   Membership membership_;                             // under mutex_; empty after shutdown()
   std::optional<OpenGroup> open_;                     // under mutex_; until shutdown()
-  std::map<std::vector<int>, std::uint64_t> splits_;  // under mutex_; how often these ranks were split off
+  std::map<std::vector<int>, std::uint64_t> splits_;  // under mutex_; how many groups of these ranks were split off
 };
 
 }  // namespace fabring_torch

@@ -184,6 +184,20 @@ def test_monitored_barrier_names_who_is_missing():
     run(3, barriers)
 
 
+def barrier_of_a_short_group(rank, size):
+    store = dist.distributed_c10d._get_default_store()
+    if rank == 0:
+        with pytest.raises(RuntimeError, match="Rank 1 failed to pass monitoredBarrier in 2000 ms"):
+            dist.monitored_barrier()
+        store.set("gave up", "")
+    store.wait(["gave up"])
+    dist.monitored_barrier()
+
+
+def test_monitored_barrier_takes_the_timeout_of_its_group():
+    run(2, barrier_of_a_short_group, timeout_s=2, limit_s=60)
+
+
 class Squares(torch.utils.data.Dataset):
     def __len__(self):
         return 64

@@ -335,6 +335,24 @@ def gloo_beside(rank, size):
     dist.barrier(both)
 
 
+def named_by_device(rank, size):
+    dist.monitored_barrier()
+    on_gpus = dist.new_group(backend="cuda:fabring")
+    beside_another = dist.new_group(backend="cpu:gloo,cuda:fabring")
+    for group in (None, on_gpus, beside_another):
+        assert "transport" in "".join(fabring.torch.report(group))
+        assert fabring.torch.lost_rank(group) is None
+        dist.monitored_barrier(group)
+    gloo = dist.new_group(backend="gloo")
+    dist.monitored_barrier(gloo)
+    with pytest.raises(ValueError, match="not fabring"):
+        fabring.torch.report(gloo)
+
+
+def test_groups_are_ours_on_whatever_devices():
+    run(2, named_by_device, backend="cpu:fabring,cuda:fabring")
+
+
 def test_timeouts_of_groups_of_other_backends_are_set_as_before():
     run(2, gloo_beside)
 

@@ -37,7 +37,7 @@ from . import _backend  # noqa: E402
 from . import timeouts  # noqa: E402, F401
 from .barrier import monitored_barrier  # noqa: E402
 from .shrinking import lost_rank, numbered_as_at_the_start, shrink_group  # noqa: E402
-from .wrapped import backend_of  # noqa: E402
+from .wrapped import asked_of, backend_of  # noqa: E402, F401
 
 __all__ = ["lost_rank", "monitored_barrier", "report", "shrink_group"]
 __version__ = _backend.version()
@@ -56,8 +56,7 @@ def report(group: "dist.ProcessGroup | None" = None) -> list[str]:
 
     Errors: ValueError for a group of another backend.
     """
-    group = group or _c10d._get_default_group()
-    return _backend.report(backend_of(group, torch.device("cpu"))).split("\n")
+    return _backend.report(asked_of(group or _c10d._get_default_group())).split("\n")
 
 
 def _register() -> None:

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import functools
 
-import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as _c10d
 
 from . import _backend
-from .wrapped import backend_of
+from .wrapped import asked_of, backend_of
 
 _theirs = _c10d.shrink_group
 
@@ -48,8 +47,7 @@ def lost_rank(group: "dist.ProcessGroup | None" = None) -> int | None:
 
     Errors: ValueError for a group of another backend.
     """
-    group = group or _c10d._get_default_group()
-    lost = _backend.lost_rank(backend_of(group, torch.device("cpu")))
+    lost = _backend.lost_rank(asked_of(group or _c10d._get_default_group()))
     return None if lost < 0 else lost
 
 

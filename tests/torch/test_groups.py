@@ -341,7 +341,7 @@ def named_by_device(rank, size):
     beside_another = dist.new_group(backend="cpu:gloo,cuda:fabring")
     for group in (None, on_gpus, beside_another):
         assert "transport" in "".join(fabring.torch.report(group))
-        assert fabring.torch.lost_rank(group) is None
+        assert fabring.torch.lost_rank(group) is None and fabring.torch.lost_ranks(group) == []
         dist.monitored_barrier(group)
     gloo = dist.new_group(backend="gloo")
     dist.monitored_barrier(gloo)

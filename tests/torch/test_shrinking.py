@@ -69,6 +69,43 @@ def test_those_who_are_left_shrink_the_default_group_and_go_on():
     run(5, two_die, killed=(0, 2))
 
 
+def two_die_at_once(rank, size):
+    """By the loop of docs/pytorch.md: the first of those who are left after one death is dead too."""
+    dist.monitored_barrier()
+    if rank < 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    began, lost = time.monotonic(), []
+    while dist.get_world_size() > 2:
+        try:
+            if lost:
+                dist.shrink_group(lost)
+            expect_sum(1 + 2)
+        except dist.DistBackendError as error:
+            assert "peer_lost" in str(error), error
+            lost = fabring.torch.lost_ranks()
+            assert lost
+    assert time.monotonic() - began < 30, "far less than the timeout of 300 s"
+    expect_sum(1 + 2)
+    assert fabring.torch.lost_ranks() == [] and fabring.torch.lost_rank() is None
+
+
+def test_two_that_die_at_once_are_both_left_out():
+    run(4, two_die_at_once, killed=(0, 1), timeout_s=300)
+
+
+def the_first_is_dead(rank, size):
+    lose(0)
+    began = time.monotonic()
+    with pytest.raises(dist.DistBackendError, match="peer_lost: .*rank 0 "):
+        dist.new_group(use_local_synchronization=True)
+    assert time.monotonic() - began < 30, "far less than the timeout of 300 s"
+    assert fabring.torch.lost_ranks() == [0]
+
+
+def test_a_new_group_does_not_wait_for_a_first_member_that_is_dead():
+    run(3, the_first_is_dead, killed=(0,), timeout_s=300)
+
+
 def shrinks_again(rank, size):
     store = dist.distributed_c10d._get_default_store()
     backend = dist.group.WORLD._get_backend(torch.device("cpu"))

@@ -11,6 +11,7 @@
 
 #include "engine.hpp"
 #include "failure.hpp"
+#include "first_rank.hpp"
 #include "limit.hpp"
 #include "member_check.hpp"
 #include "places.hpp"
@@ -41,12 +42,17 @@ struct Ways {
         in_engines(places(request)),
         check(request, in_engines),
         roll_call(request),
-        polling(limit.time, [this] { check.look(); }) {}
+        first(request, in_engines),
+        polling(limit.time, [this] {
+          check.look();
+          first.look();
+        }) {}
 
   const Limit limit;
   const std::vector<Place> in_engines;
   const MemberCheck check;
   RollCall roll_call;
+  FirstRank first;
   Polling polling;
 };
 

@@ -67,6 +67,9 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.def(
       "lost_rank", [](const c10::intrusive_ptr<c10d::Backend>& backend) { return ours(backend).lost_rank(); },
       py::arg("backend"), py::call_guard<py::gil_scoped_release>());
+  module.def(
+      "lost_ranks", [](const c10::intrusive_ptr<c10d::Backend>& backend) { return ours(backend).lost_ranks(); },
+      py::arg("backend"), py::call_guard<py::gil_scoped_release>());
   module.def("version", [] { return std::string(fabring_version()); });
   module.def(
       "abort", [](const std::string& reason) { fabring_torch::Group::abort_all(reason); }, py::arg("reason"),

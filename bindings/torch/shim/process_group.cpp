@@ -9,6 +9,7 @@
 
 #include "devices.hpp"
 #include "failure.hpp"
+#include "first_rank.hpp"
 
 namespace fabring_torch {
 namespace {
@@ -129,7 +130,14 @@ c10::intrusive_ptr<c10d::Backend> ProcessGroup::part(const std::vector<int>& ran
     const auto at = static_cast<std::size_t>(rank);
     request.global_ranks.push_back(request_.global_ranks.empty() ? rank : request_.global_ranks[at]);
   }
-  auto made = c10::make_intrusive<ProcessGroup>(std::move(request));
+  c10::intrusive_ptr<ProcessGroup> made;
+  try {
+    made = c10::make_intrusive<ProcessGroup>(std::move(request));
+  } catch (const FirstRankLost&) {
+    const std::lock_guard lock(mutex_);
+    waited_for_.insert(ranks[0]);
+    throw;
+  }
   const std::lock_guard lock(mutex_);
   ++splits_[ranks];
   return made;
@@ -161,6 +169,14 @@ int ProcessGroup::lost_rank() const {
   if (ranks.empty()) return static_cast<int>(lost);
   const auto found = std::find(ranks.begin(), ranks.end(), lost);
   return found == ranks.end() ? -1 : static_cast<int>(found - ranks.begin());
+}
+
+std::vector<int> ProcessGroup::lost_ranks() const {
+  const int first = lost_rank();
+  const std::lock_guard lock(mutex_);
+  std::set<int> lost = waited_for_;
+  if (first >= 0) lost.insert(first);
+  return {lost.begin(), lost.end()};
 }
 
 }  // namespace fabring_torch

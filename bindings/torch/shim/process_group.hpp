@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -82,6 +83,8 @@ class ProcessGroup final : public c10d::Backend {
   std::string setting(const std::string& name) const;
   /// Of this group, the one that was lost first, if that has ended it; -1 otherwise.
   int lost_rank() const;
+  /// That one, and those whom parts of this group have waited for in vain, ascending.
+  std::vector<int> lost_ranks() const;
   /// The members' numbers at the start of the job, whatever PyTorch numbers them since; empty: all ranks.
   const std::vector<std::int64_t>& job_ranks() const { return request_.global_ranks; }
 
@@ -112,6 +115,7 @@ class ProcessGroup final : public c10d::Backend {
   Membership membership_;                             // under mutex_; empty after shutdown()
   std::optional<OpenGroup> open_;                     // under mutex_; until shutdown()
   std::map<std::vector<int>, std::uint64_t> splits_;  // under mutex_; how many groups of these ranks were split off
+  std::set<int> waited_for_;                          // under mutex_; lost ones, by parts whose first rank they are
 };
 
 }  // namespace fabring_torch

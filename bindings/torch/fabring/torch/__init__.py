@@ -36,10 +36,10 @@ from torch.distributed import distributed_c10d as _c10d  # noqa: E402
 from . import _backend  # noqa: E402
 from . import timeouts  # noqa: E402, F401
 from .barrier import monitored_barrier  # noqa: E402
-from .shrinking import lost_rank, numbered_as_at_the_start, shrink_group  # noqa: E402
+from .shrinking import lost_rank, lost_ranks, numbered_as_at_the_start, shrink_group  # noqa: E402
 from .wrapped import asked_of, backend_of  # noqa: E402, F401
 
-__all__ = ["lost_rank", "monitored_barrier", "report", "shrink_group"]
+__all__ = ["lost_rank", "lost_ranks", "monitored_barrier", "report", "shrink_group"]
 __version__ = _backend.version()
 
 

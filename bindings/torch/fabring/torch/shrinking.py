@@ -51,6 +51,16 @@ def lost_rank(group: "dist.ProcessGroup | None" = None) -> int | None:
     return None if lost < 0 else lost
 
 
+def lost_ranks(group: "dist.ProcessGroup | None" = None) -> list[int]:
+    """Whom shrink_group is to leave out: lost_rank(), and those for whom an earlier shrink_group of this group has waited in
+    vain, as they were the first of those who stay and were lost too. Empty if the group stands, or something else has ended it.
+    The same on every rank that has made the same calls.
+
+    Errors: ValueError for a group of another backend.
+    """
+    return _backend.lost_ranks(asked_of(group or _c10d._get_default_group()))
+
+
 def numbered_as_at_the_start(store, ranks: list[int]):
     """Once the default group has been shrunk PyTorch means ranks of that, but an engine's ranks keep their numbers. Names of
     groups come a second time then; what those ranks have in the store is kept apart."""

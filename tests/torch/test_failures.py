@@ -198,6 +198,29 @@ def test_monitored_barrier_takes_the_timeout_of_its_group():
     run(2, barrier_of_a_short_group, timeout_s=2, limit_s=60)
 
 
+def barriers_leave_no_keys(rank, size):
+    store = dist.distributed_c10d._get_default_store()
+
+    def keys_after(count):
+        for _ in range(count):
+            dist.monitored_barrier()
+        dist.barrier()
+        keys = store.num_keys()
+        dist.barrier()
+        return keys
+
+    few = keys_after(5)
+    if rank == 0:  # what it said to those who are missing goes when they have passed a later one
+        with pytest.raises(RuntimeError, match="Ranks 1, 2 failed to pass"):
+            dist.monitored_barrier(timeout=timedelta(milliseconds=50), wait_all_ranks=True)
+    dist.barrier()
+    assert keys_after(50) == few
+
+
+def test_monitored_barriers_leave_no_keys_behind():
+    run(3, barriers_leave_no_keys)
+
+
 class Squares(torch.utils.data.Dataset):
     def __len__(self):
         return 64

@@ -123,6 +123,17 @@ void ProcessGroup::monitoredBarrier(const c10d::BarrierOptions& options, bool wa
   } catch (const std::exception&) {  // somebody has died since: no business of this barrier
   }
   if (!verdict.empty()) raise_lost("[Rank 0]: " + verdict);
+  // All ranks have come to this one, so none asks for those before it any more.
+  try {
+    for (std::uint64_t before = monitored_kept_.exchange(number); before < number; ++before) {
+      store->deleteKey(prefix_of(before) + "verdict");
+      for (int rank = 1; rank < size_; ++rank) {
+        store->deleteKey(c10::str(prefix_of(before), rank));
+        store->deleteKey(c10::str(prefix_of(before), "heard/", rank));
+      }
+    }
+  } catch (const std::exception&) {  // a store that cannot, or is lost: what the ranks came for is done
+  }
 }
 
 }  // namespace fabring_torch

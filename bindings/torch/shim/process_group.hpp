@@ -110,7 +110,8 @@ class ProcessGroup final : public c10d::Backend {
   const c10::intrusive_ptr<GroupOptions> options_;
   std::atomic<std::chrono::milliseconds> timeout_;
   std::atomic<std::uint64_t> sequence_{0};
-  std::atomic<std::uint64_t> monitored_{0};  // monitored barriers so far
+  std::atomic<std::uint64_t> monitored_{0};       // monitored barriers so far
+  std::atomic<std::uint64_t> monitored_kept_{0};  // on rank 0: the first of them of which the store has keys
   mutable std::mutex mutex_;
   Membership membership_;                             // under mutex_; empty after shutdown()
   std::optional<OpenGroup> open_;                     // under mutex_; until shutdown()

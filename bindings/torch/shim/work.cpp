@@ -1,5 +1,6 @@
 #include "work.hpp"
 
+#include <c10/core/DeviceGuard.h>
 #include <c10/util/Exception.h>
 
 #include <condition_variable>
@@ -251,8 +252,10 @@ void Work::finish_once() {
     finishing_ = true;
   }
   const Use use(*this);
+  c10::OptionalDeviceGuard guard;  // a future runs its callbacks where it was completed
   std::exception_ptr thrown = failure();
   try {
+    if (task_.device) guard.reset_device(*task_.device);
     if (!thrown) make_copies(task_.device, task_.copies);
   } catch (...) {
     thrown = std::current_exception();

@@ -147,6 +147,7 @@ class JointEndpoint final : public Endpoint {
     network_->wait(limit);
     local_->disarm();
   }
+  bool wait_looks() const override { return network_->wait_looks(); }
   void wake() override { network_->wake(); }
 
   Status peer_error(Rank peer) const override { return at(peer).peer_error(peer); }

@@ -77,8 +77,7 @@ TilingRules EngineCore::tiling_rules() const {
 
 Tiling EngineCore::tiling_of(CommunicatorCore& communicator, const PreparedPlan& plan, const Call& call) const {
   TilingRules rules = tiling_rules();
-  // What is packed needs scratch for whole tiles.
-  if (rules.long_segment_bytes != 0 && !call.tensors && !call.given && !is_packed(call))
+  if (rules.long_segment_bytes != 0 && !call.tensors && !call.given && !keeps_tiles_in_scratch(call))
     rules = with_length(
         rules, communicator.lengths.of(call, plan.plan, communicator.shape(), [&] { return pricing_machine(); }));
   return choose_tiling(plan, call, rules);

@@ -22,9 +22,7 @@ Operands::Operands(const PreparedPlan& prepared, const Call& call, View view)
       width_(size_of(call.type)),
       unusual_(call.tensors || is_packed(call)),
       packs_in_staging_(call.device.tensors && !is_packed(call)),
-      scaled_(call.op == ReduceOp::premul_sum && !unusual_ &&
-              (call.collective == Collective::allreduce || call.collective == Collective::reduce ||
-               call.collective == Collective::reduce_scatter)) {}
+      scaled_(is_scaled(call)) {}
 
 void Operands::bind(Placement& placement, const Tiling& tiling, std::uint32_t tile) {
   const Plan& plan = prepared_.plan;

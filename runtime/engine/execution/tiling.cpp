@@ -7,9 +7,10 @@
 namespace fabring {
 namespace {
 
-// A tile that is packed has its data in scratch: with many ranks it would take all there is before its messages are as
-// long as a segment. Scratch holds 2 n segments for n ranks (segment_of), so that min(16, n) of them are no trouble.
-constexpr std::size_t most_packed_segments = 16;
+// A tile that is packed or scaled has its data in scratch: with many ranks it would take all there is before its
+// messages are as long as a segment. So many segments are an eighth of scratch where nothing is set; where a small
+// FABRING_SCRATCH_BYTES is, it holds 2 n segments for n ranks (segment_of), so that min(16, n) of them are no trouble.
+constexpr std::size_t most_kept_segments = 16;
 
 // Tiles of a rank that is alone, in memory of a GPU: what a copy takes is much longer than to ask for it, and several
 // of them pass through pinned memory if they have to.
@@ -38,7 +39,7 @@ class Cutter {
     if (together > 0)
       add(Cuts::together, together,
           std::max(tile_count(message_bytes_, together, rules_),
-                   cut_up(together * element, most_packed_segments * rules_.segment_bytes)));
+                   cut_up(together * element, most_kept_segments * rules_.segment_bytes)));
     // Others of the list keep the link busy meanwhile: cut only where messages would be too long.
     const TilingRules whole{rules_.segment_bytes, rules_.smallest_bytes, 1};
     auto next = cuts_.short_ones.begin();
@@ -105,10 +106,10 @@ Tiling choose_tiling(const PreparedPlan& prepared, const Call& call, const Tilin
     tiles = (count + tiling.slice - 1) / tiling.slice;
   } else {
     tiles = tile_count(message, count, rules);
-    if (is_packed(call)) {
+    if (keeps_tiles_in_scratch(call)) {
       const std::size_t blocks = std::max<std::size_t>(plan.blocks, 1);
       tiles =
-          std::max(tiles, cut_up(count * blocks * size_of(call.carried()), most_packed_segments * rules.segment_bytes));
+          std::max(tiles, cut_up(count * blocks * size_of(call.carried()), most_kept_segments * rules.segment_bytes));
       tiles = std::min(tiles, count);
     }
     tiling.slice = (count + tiles - 1) / tiles;
@@ -116,7 +117,7 @@ Tiling choose_tiling(const PreparedPlan& prepared, const Call& call, const Tilin
   }
   tiling.tiles = static_cast<std::uint32_t>(tiles);
   tiling.depth = std::min(tiling.tiles, rules.depth);
-  if (rules.by_parts && tiles > 1 && !is_packed(call) && call.op != ReduceOp::premul_sum) {
+  if (rules.by_parts && tiles > 1 && !keeps_tiles_in_scratch(call)) {
     tiling.parts = static_cast<std::uint32_t>(plan.size);
     FABRING_CHECK(prepared.parts == tiling.parts);  // or this rank would cut the vector otherwise than the others
   }

@@ -45,6 +45,16 @@ inline bool is_packed(const Call& call) {
   return call.wire_type.has_value() || (call.tensors && call.op == ReduceOp::premul_sum);
 }
 
+/// Is the input multiplied into scratch first, a whole tile of it? (What is packed is multiplied as it is packed.)
+inline bool is_scaled(const Call& call) {
+  return call.op == ReduceOp::premul_sum && !is_packed(call) &&
+         (call.collective == Collective::allreduce || call.collective == Collective::reduce ||
+          call.collective == Collective::reduce_scatter);
+}
+
+/// Is a whole tile of the operands in scratch, whatever the algorithm keeps there?
+inline bool keeps_tiles_in_scratch(const Call& call) { return is_packed(call) || is_scaled(call); }
+
 Tiling choose_tiling(const PreparedPlan& plan, const Call& call, const TilingRules& rules);
 
 }  // namespace fabring

@@ -23,9 +23,9 @@ SimWorldOptions four_hosts_of_two() {
 }
 
 /// Of an allreduce, on every rank.
-std::uint32_t tiles_with(const SimWorldOptions& options) {
+std::uint32_t tiles_with(const SimWorldOptions& options, ReduceOp op = ReduceOp::sum) {
   SimWorld world(options);
-  world.everyone_calls({.count = long_count});
+  world.everyone_calls({.count = long_count, .op = op});
   EXPECT_TRUE(world.run());
   std::vector<std::uint32_t> tiles;
   for (const auto& each : world.operations()) tiles.push_back(each->execution->tiles());
@@ -52,6 +52,10 @@ TEST(LongMessages, are_not_where_a_setting_or_a_copying_processor_says_otherwise
   options = four_hosts_of_two();
   options.machine = "100g";
   EXPECT_EQ(tiles_with(options), 16u);
+}
+
+TEST(LongMessages, are_not_of_what_is_multiplied_whole_tiles_at_a_time) {
+  EXPECT_EQ(tiles_with(four_hosts_of_two(), ReduceOp::premul_sum), 16u) << "messages of 256 KiB";
 }
 
 TEST(LongMessages, make_do_with_little_scratch) {

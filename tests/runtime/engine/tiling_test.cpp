@@ -290,6 +290,43 @@ TEST(Tiling, of_many_ranks_needs_no_more_scratch_memory_than_there_is) {
   EXPECT_LE(operands.lay_out_scratch(largest), rules.scratch_bytes);
 }
 
+// A rank's whole tile is multiplied into scratch, which of a ring is all ranks' messages.
+TEST(Tiling, of_what_is_scaled_needs_little_scratch_memory_however_many_ranks_there_are) {
+  const TilingRules rules;
+  const auto expect_little = [&](Collective collective, Algorithm algorithm, const std::vector<int>& node_of) {
+    auto plan = make_plan({algorithm, 0, node_of, ReduceOp::sum, collective});
+    ASSERT_TRUE(plan.has_value()) << plan.error().to_string();
+    const PreparedPlan made(std::move(*plan));
+    const auto blocks = std::max<std::size_t>(made.plan.blocks, 1);
+    Call call = vector_of((std::size_t{4} << 20) * node_of.size() / blocks / 4, 4);  // 4 MiB a rank
+    call.collective = collective;
+    call.op = ReduceOp::premul_sum;
+    call.data_blocks = blocks;
+    const Tiling tiling = choose_tiling(made, call, rules);
+    Operands operands(made, call);
+    Placement largest;
+    operands.bind(largest, tiling, 0);
+    const std::size_t areas = [&] {
+      Call sum = call;
+      sum.op = ReduceOp::sum;
+      return Operands(made, sum).lay_out_scratch(largest);
+    }();
+    EXPECT_LE(operands.lay_out_scratch(largest) - areas, 17 * rules.segment_bytes)  // slices are rounded up
+        << name(collective) << " by " << name(algorithm) << " over " << node_of.size() << " ranks";
+    EXPECT_LE(operands.lay_out_scratch(largest), rules.scratch_bytes / 2);
+  };
+  for (const int ranks : {160, 512}) {
+    std::vector<int> alone(static_cast<std::size_t>(ranks)), by_eight(alone);
+    for (int rank = 0; rank < ranks; ++rank) {
+      alone[static_cast<std::size_t>(rank)] = rank;
+      by_eight[static_cast<std::size_t>(rank)] = rank / 8;
+    }
+    expect_little(Collective::reduce_scatter, Algorithm::ring, alone);
+    expect_little(Collective::reduce_scatter, Algorithm::hierarchical, by_eight);
+    expect_little(Collective::allreduce, Algorithm::ring, alone);
+  }
+}
+
 // What two ranks reduce as it comes goes unasked, one long message after the other; what only moves if it is short
 // enough to be copied once more, and is not cut.
 TEST(Tiling, between_two_ranks_that_keep_landings_goes_unasked) {

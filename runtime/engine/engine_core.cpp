@@ -310,7 +310,10 @@ bool EngineCore::begin_fresh() {
     start_queued(*communicator);
   }
   if (!is_over()) return false;
-  if (transfer_) undelivered_.store(!transfer_->delivered());
+  if (transfer_) {
+    transfer_->deliver();  // the program may compute now, and nobody flush
+    undelivered_.store(!transfer_->delivered());
+  }
   return true;
 }
 

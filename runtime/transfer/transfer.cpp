@@ -190,10 +190,7 @@ bool Transfer::flush_all() {
     }
   }
   busy_.resize(kept);
-  if (to_deliver_) {
-    to_deliver_ = false;
-    fast_messages_->deliver();
-  }
+  deliver();
   return sent;
 }
 

@@ -33,6 +33,7 @@
 #include <new>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "runtime/transfer/wire.hpp"
@@ -158,6 +159,10 @@ class Transfer {
   std::size_t poll();
   /// Sends what is queued as far as credits allow; true if something went out.
   bool flush() { return (to_deliver_ || !busy_.empty()) && flush_all(); }
+  /// Of flush() as much as peers need that may sleep: they hear of the fast messages that were put.
+  void deliver() {
+    if (std::exchange(to_deliver_, false)) fast_messages_->deliver();
+  }
   /// Nothing queued and nothing of our own still being sent.
   bool drained() const;
   /// Bytes held for parcels and landings.

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "runtime/base/copy_bytes.hpp"
+#include "runtime/base/nonsense.hpp"
 #include "runtime/engine/engine_core.hpp"
 #include "runtime/engine/execution/execution.hpp"
 #include "runtime/engine/execution/local_steps.hpp"
@@ -148,7 +149,14 @@ void Execution::on_block(std::uint32_t tile_slot, StepId id, Outcome outcome, st
     engine_->devices().sends_in_full(world_rank(id), true);
     return run_recv(tile, id);
   }
-  if (bytes != message_bytes(tile, id)) return;  // declined: the peer has failed, and says why on the control plane
+  if (bytes != message_bytes(tile, id)) {
+    // Nothing: declined, the peer has failed, and says why on the control plane.
+    if (bytes != 0)
+      engine_->suspect(world_rank(id), nonsense(fmt::format("it sent {} bytes where a message of {} was granted", bytes,
+                                                            message_bytes(tile, id)),
+                                                place()));
+    return;
+  }
   communicator_->member[step.peer].heard = true;
   tile.steps[id].data = Data::here;
   if (tile.steps[id].by_card) return step_done(tile, id);

@@ -89,5 +89,23 @@ TEST(Hostile, rank_is_cut_off_and_everybody_else_goes_on) {
   }
 }
 
+// To who was granted a message an empty one says that it will not come; anything else that is too short is no message.
+TEST(Hostile, rank_that_sends_less_than_it_was_granted_is_named) {
+  SimWorldOptions options{.ranks = 2, .seed = 1};
+  options.algorithm = std::nullopt;
+  options.weather.refusals = 0;
+  SimWorld world(options);
+  world.fabric().excuse(1);
+  world.mute(1);
+  const auto evil = world.fabric().open(1);
+  const auto call = world.call(0, {.count = 50, .collective = Collective::broadcast, .root = 1});
+  world.linger(1ms);
+  const std::vector<std::byte> half(100);
+  (void)evil->post_send(0, Transfer::first_granted_slot, half, 1'000'000);
+  ASSERT_TRUE(world.run_until([&] { return call->done(); }, 1s)) << world.replay();
+  EXPECT_EQ(call->status().code(), ErrorCode::peer_lost);
+  EXPECT_THAT(call->status().message(), ::testing::HasSubstr("it sent 100 bytes where a message of 200 was granted"));
+}
+
 }  // namespace
 }  // namespace fabring::fixture

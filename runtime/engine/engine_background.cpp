@@ -47,7 +47,7 @@ void EngineCore::set_going(const Execution& execution) {
   note_call();
   if (execution.call().device.any()) left_alone_.store(true);  // streams wait for it
   if (!drive_->try_lock()) {
-    if (parts_.endpoint) parts_.endpoint->wake();
+    wake_driver();
   } else {
     if (begins_now(execution)) progress();
     release_drive();

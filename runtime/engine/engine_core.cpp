@@ -61,7 +61,7 @@ std::shared_ptr<EngineCore> EngineCore::make(EngineParts parts) {
         self->failures_.push_back(failure);
       }
       self->news_.store(true, std::memory_order_release);
-      if (self->parts_.endpoint) self->parts_.endpoint->wake();
+      self->wake_driver();
       self->notify_waiters();
       if (self->looks_when_idle_.load()) control->after({}, [self, control] { self->look_after_failure(*control); });
     });

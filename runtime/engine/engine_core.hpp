@@ -40,6 +40,7 @@
 #include "runtime/engine/members/shrinks.hpp"
 #include "runtime/engine/messages/orphans.hpp"
 #include "runtime/engine/rank_state.hpp"
+#include "runtime/engine/waiting/bell.hpp"
 #include "runtime/engine/waiting/drive.hpp"
 #include "runtime/engine/waiting/waiting.hpp"
 #include "runtime/memory/mapped_blocks.hpp"
@@ -219,6 +220,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   }
   void drive(const std::function<bool()>& enough, std::chrono::nanoseconds limit, const WaitPolicy& waiting);
   void notify_waiters();
+  void wake_driver();  ///< there is something new; any thread
 
   // engine_background.cpp: operations that a program has begun and left alone
   void have_delivered();  ///< by the progress thread, what is left to send
@@ -371,6 +373,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   std::mutex turn_mutex_;
   std::condition_variable turn_;  ///< of those who wait
   std::condition_variable work_;  ///< of the progress thread
+  Bell alone_;                    ///< of who drives, where there is no endpoint
   std::thread thread_;
   std::atomic<bool> stop_{false};
   std::atomic<bool> left_{false};

@@ -123,13 +123,11 @@ void EngineCore::drive(const std::function<bool()>& enough, std::chrono::nanosec
     }
     const auto left = std::chrono::duration_cast<std::chrono::microseconds>(limit - (now - start));
     const auto nap = std::min(left, watches_device() ? std::min(waiting.sleep_for, device_nap) : waiting.sleep_for);
-    if (parts_.endpoint) {
-      parts_.endpoint->wait(nap);
-    } else {
-      std::this_thread::yield();
-    }
+    parts_.endpoint ? parts_.endpoint->wait(nap) : alone_.wait(nap);
   }
 }
+
+void EngineCore::wake_driver() { parts_.endpoint ? parts_.endpoint->wake() : alone_.ring(); }
 
 Status EngineCore::wait(Execution& execution, std::chrono::nanoseconds limit) {
   const bool bounded = limit < std::chrono::hours(24 * 365);  // now + nanoseconds::max() would overflow
@@ -152,7 +150,7 @@ Status EngineCore::wait(Execution& execution, std::chrono::nanoseconds limit) {
       awaited_ = {};
       release_drive();
     } else {
-      if (!asked && parts_.endpoint) parts_.endpoint->wake();  // the progress thread may sleep there
+      if (!asked) wake_driver();  // the progress thread may sleep there
       asked = true;
       std::unique_lock lock(turn_mutex_);
       if (!execution.done())

@@ -110,7 +110,7 @@ void EngineCore::abort(CommunicatorCore& communicator, std::string reason) {
   }
   news_.store(true, std::memory_order_release);
   if (parts_.control) parts_.control->report(failure);
-  if (parts_.endpoint) parts_.endpoint->wake();
+  wake_driver();
   notify_waiters();
 }
 

@@ -58,7 +58,7 @@ Status EngineCore::leave() {
     turn_.notify_all();
     work_.notify_all();
   }
-  if (parts_.endpoint) parts_.endpoint->wake();
+  wake_driver();
   if (progress_thread.joinable()) progress_thread.join();
   std::unique_lock lock(*drive_);
   const bool healthy = goes_on_with_others();
@@ -85,7 +85,7 @@ Status EngineCore::leave() {
     auto goodbye = start_thread("fabring-bye", [&] {
       left = parts_.control->leave(limit);
       over.store(true);
-      if (parts_.endpoint) parts_.endpoint->wake();
+      wake_driver();
     });
     if (goodbye) {
       drive([&] { return over.load(); }, limit + std::chrono::seconds(1));

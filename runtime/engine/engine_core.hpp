@@ -33,6 +33,7 @@
 #include "runtime/engine/call/input_copies.hpp"
 #include "runtime/engine/device/device_side.hpp"
 #include "runtime/engine/engine_parts.hpp"
+#include "runtime/engine/flat/flat_scratch.hpp"
 #include "runtime/engine/members/claimed_ids.hpp"
 #include "runtime/engine/members/communicator_core.hpp"
 #include "runtime/engine/members/membership.hpp"
@@ -142,6 +143,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   bool progress();
   Transfer& transfer() const { return *transfer_; }
   Scratch& scratch() { return scratch_; }
+  FlatScratch& flat_scratch() { return flat_scratch_; }
   DeviceSide& devices() { return devices_; }
   /// A device failed under this operation: all ranks of its communicator hear of it.
   void device_failed(const Execution& execution, const Status& why);
@@ -340,6 +342,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   MappedBlocks mapped_;
   InputCopies input_copies_;
   Scratch scratch_;
+  FlatScratch flat_scratch_;
   DeviceSide devices_;
   Orphans orphans_;
   std::unique_ptr<Transfer> transfer_;

@@ -176,9 +176,9 @@ MemoryAccount EngineCore::memory() const {
     memory.landings = held.landings;
     memory.channels = parts_.endpoint->held_bytes();
   }
-  memory.scratch = scratch_.held();
+  memory.scratch = scratch_.held() + flat_scratch_.held();
   memory.scratch_lent = scratch_.lent();
-  memory.scratch_most = scratch_.most_held();
+  memory.scratch_most = scratch_.most_held() + flat_scratch_.held();
   memory.scratch_limit = scratch_.budget();
   memory.pinned = devices_.staging().held();
   memory.pinned_limit = devices_.staging().budget();

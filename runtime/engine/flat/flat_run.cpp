@@ -22,10 +22,12 @@ FlatRun::End FlatRun::run(EngineCore& engine, CommunicatorCore& communicator, st
   begun_ = turn_ = stage_ = 0;
   loans_.clear();
   writing_.clear();
+  if (scratch_bytes_ > 0) take_scratch(engine.flat_scratch());
   const bool over = tiling_.tiles == 1 ? run_one_tile(engine, communicator) : run_in_turns(engine, communicator);
   lend_what_is_unwritten(engine);
   if (!over || (!loans_.empty() && !await_loans(engine))) return End::stopped;
   drop_copy();
+  if (scratch_) engine.flat_scratch().give_back(std::move(scratch_));
   return End::done;
 }
 

@@ -21,6 +21,7 @@
 #include "fabring/operation.hpp"
 #include "runtime/engine/execution/operands.hpp"
 #include "runtime/engine/flat/fast_loans.hpp"
+#include "runtime/engine/flat/flat_scratch.hpp"
 #include "runtime/engine/flat/flat_steps.hpp"
 #include "runtime/engine/plans/prepared_plan.hpp"
 #include "runtime/transfer/fast_record.hpp"
@@ -93,7 +94,7 @@ class FlatRun {
   /// Null: it was no such message, or it was seen to be written.
   const Writing* writing(std::uint32_t tile, StepId send) const;
   std::span<const std::byte> scratch(std::uint32_t tile) const {
-    return {tiles_[tile % tiles_.size()].placement.scratch, scratch_.size() / tiles_.size()};
+    return {tiles_[tile % tiles_.size()].placement.scratch, scratch_bytes_};
   }
 
  private:
@@ -121,6 +122,7 @@ class FlatRun {
   }
   bool take_others(const Operation& operation, const CommunicatorCore& communicator, DeviceRuntime* devices);
   void look_up_places(Tile& tile) { tile.places.look_up(steps_, plan_->plan, operands_, tile.placement); }
+  void take_scratch(FlatScratch& of_all);
   bool run_one_tile(EngineCore& engine, CommunicatorCore& communicator);
   bool run_in_turns(EngineCore& engine, CommunicatorCore& communicator);
   bool run_stage(EngineCore& engine, CommunicatorCore& communicator);
@@ -157,10 +159,11 @@ class FlatRun {
   Operands operands_;    // of call_
   Tiling tiling_;
   FlatSteps steps_;
-  std::vector<Message> messages_;       // by index in the order of steps_
-  std::optional<ReduceKernel> kernel_;  // nothing: the caller's own, or none
-  std::vector<Tile> tiles_;             // tile t is tiles_[t % size]
-  std::vector<std::byte> scratch_;
+  std::vector<Message> messages_;                // by index in the order of steps_
+  std::optional<ReduceKernel> kernel_;           // nothing: the caller's own, or none
+  std::vector<Tile> tiles_;                      // tile t is tiles_[t % size]
+  std::size_t scratch_bytes_ = 0;                // of a tile
+  std::unique_ptr<FlatScratch::Block> scratch_;  // while it runs, and after it stopped
   Signature signature_;
   std::uint32_t sequence_ = 0;
   bool taken_ = false;      // the buffers of operation_ are those of call_

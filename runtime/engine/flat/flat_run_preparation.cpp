@@ -58,9 +58,15 @@ FlatRun::FlatRun(std::shared_ptr<const PreparedPlan> plan, Call call, const Oper
   if (reduces(call_.collective) && call_.op != ReduceOp::user) kernel_.emplace(call_.carried(), call_.op);
   Placement& largest = tiles_[0].placement;
   operands_.bind(largest, tiling_, 0);
-  const std::size_t bytes = operands_.lay_out_scratch(largest);
-  scratch_.resize(bytes * tiles_.size());
-  for (std::size_t i = 0; i < tiles_.size(); ++i) tiles_[i].placement.scratch = scratch_.data() + i * bytes;
+  scratch_bytes_ = operands_.lay_out_scratch(largest);
+}
+
+// Most often it is where it was.
+void FlatRun::take_scratch(FlatScratch& of_all) {
+  scratch_ = of_all.take(scratch_bytes_ * tiles_.size());
+  if (tiles_[0].placement.scratch == scratch_->data()) return;
+  for (std::size_t i = 0; i < tiles_.size(); ++i) tiles_[i].placement.scratch = scratch_->data() + i * scratch_bytes_;
+  looked_up_ = false;
 }
 
 std::vector<FlatRun::Message> FlatRun::messages_of(const CommunicatorCore& communicator,

@@ -394,5 +394,35 @@ TEST_P(SmallOperations, of_a_rank_that_leaves_at_once_reach_the_others) {
   }
 }
 
+// One block for all, as they run one after the other.
+TEST(SmallOperationsHold, scratch_that_is_counted_and_does_not_grow_with_the_communicators) {
+  constexpr int ranks = 4, communicators = 12;
+  const std::vector<std::size_t> counts{2000, 500, 1000, 4};
+  Config config;
+  config.algorithm = "direct_one_shot";
+  ThreadWorld world(ranks, config, ThreadWorld::Over::shm);
+  std::vector<std::uint64_t> after(communicators);
+  world.run([&](Rank rank, Communicator all) {
+    std::vector<Communicator> groups;
+    for (int i = 0; i < communicators; ++i) {
+      auto group = all.duplicate();
+      ASSERT_TRUE(group.has_value()) << group.error().to_string();
+      groups.push_back(std::move(*group));
+    }
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      for (int round = 0; round < 2; ++round)
+        for (const std::size_t count : counts) {
+          std::vector<std::int32_t> in(count, rank + 1), out(count);
+          ASSERT_TRUE(groups[i].allreduce(in.data(), out.data(), count, DataType::int32, ReduceOp::sum).ok());
+          ASSERT_EQ(out, std::vector<std::int32_t>(count, 10));
+        }
+      if (rank == 0) after[i] = world.engine(0).state().memory->scratch;
+    }
+  });
+  EXPECT_GT(ran_at_once(world), 0u);
+  EXPECT_GE(after[0], (ranks - 1) * counts[0] * sizeof(std::int32_t));
+  EXPECT_LT(after.back(), 2 * after[0]);
+}
+
 }  // namespace
 }  // namespace fabring::fixture

@@ -1,0 +1,15 @@
+# fabring_switch(NAME WHAT): a switch that is AUTO (the default), ON or OFF, with CMake's other words for the latter two. Code
+# compares with these three by STREQUAL, which would take any other word for AUTO.
+function(fabring_switch name what)
+  set(${name} AUTO CACHE STRING "${what}")
+  set_property(CACHE ${name} PROPERTY STRINGS AUTO ON OFF)
+  string(TOUPPER "${${name}}" word)
+  if(word MATCHES "^(ON|1|TRUE|YES|Y)$")
+    set(word ON)
+  elseif(word MATCHES "^(OFF|0|FALSE|NO|N)$")
+    set(word OFF)
+  elseif(NOT word STREQUAL AUTO)
+    message(FATAL_ERROR "${name}=${${name}}: it is AUTO, ON or OFF: ${what}")
+  endif()
+  set(${name} ${word} PARENT_SCOPE)
+endfunction()

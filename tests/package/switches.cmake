@@ -1,0 +1,22 @@
+# What fabring_switch() makes of a word, each in a CMake of its own: cmake -DMODULE=.../FabringSwitch.cmake -P switches.cmake
+if(DEFINED FABRING_WITH_X)
+  include(${MODULE})
+  fabring_switch(FABRING_WITH_X "a thing that may be there")
+  message(STATUS "it is ${FABRING_WITH_X}.")
+  return()
+endif()
+foreach(case IN ITEMS AUTO=AUTO auto=AUTO ON=ON on=ON 1=ON TRUE=ON true=ON yes=ON OFF=OFF off=OFF 0=OFF FALSE=OFF No=OFF
+                      maybe=error 2=error "=error")
+  string(REGEX MATCH "^(.*)=(.*)$" case "${case}")
+  set(word "${CMAKE_MATCH_1}")
+  set(wanted "it is ${CMAKE_MATCH_2}.")
+  if(CMAKE_MATCH_2 STREQUAL error)
+    set(wanted "FABRING_WITH_X=${word}: it is AUTO, ON or OFF")
+  endif()
+  execute_process(COMMAND ${CMAKE_COMMAND} -DMODULE=${MODULE} "-DFABRING_WITH_X=${word}" -P ${CMAKE_CURRENT_LIST_FILE}
+                  OUTPUT_VARIABLE said ERROR_VARIABLE said RESULT_VARIABLE failed)
+  string(FIND "${said}" "${wanted}" at)
+  if(at EQUAL -1 OR (failed AND NOT CMAKE_MATCH_2 STREQUAL error))
+    message(SEND_ERROR "'${word}': wanted '${wanted}', but it ended with ${failed} and said: ${said}")
+  endif()
+endforeach()

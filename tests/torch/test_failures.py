@@ -404,11 +404,13 @@ def test_a_package_without_the_backend_says_so_when_it_is_asked_for(tmp_path):
     for file in pathlib.Path(fabring.__file__).parent.iterdir():
         if file.name != "torch":
             (package / file.name).symlink_to(file.resolve())
+    (package / "torch").symlink_to(pathlib.Path(__file__).parents[2] / "bindings/torch/without/torch")
     python = installed(tmp_path)
     plain = python(PLAIN)
     assert plain.stdout == "2.0\n" and plain.stderr == "", plain.stderr
-    asked = python(ASKED % (tmp_path / "store"))
-    assert asked.returncode != 0 and "--no-build-isolation" in asked.stderr, asked.stderr
+    for code in (ASKED % (tmp_path / "store"), "import fabring.torch"):
+        asked = python(code)
+        assert asked.returncode != 0 and "--no-build-isolation" in asked.stderr, asked.stderr
 
 
 def test_the_backend_of_another_torch_says_how_to_build_it_again(tmp_path):

@@ -89,6 +89,11 @@ constexpr Explanation all_explanations[] = {
     {"Fabring", "", "fabring.torch was built for torch", "PyTorch was changed after the backend had been built.",
      "PyTorch's C++ interface differs between versions",
      "at the root of Fabring's repository: pip install --no-build-isolation --force-reinstall --no-deps ."},
+    {"Fabring", "", "no module named 'fabring.torch'|installed without its pytorch backend",
+     "Fabring's Python package was installed without its PyTorch backend.",
+     "pip builds where there is no torch unless told otherwise\nthe build found no torch, or one that is too old",
+     "at the root of Fabring's repository: pip install scikit-build-core nanobind, then pip install "
+     "--no-build-isolation --force-reinstall --no-deps .\ndocs/pytorch.md"},
     {"Fabring", "HorovodInternalError", "horovodinternalerror",
      "An operation failed; fabring.horovod has this name for fabring.Error.",
      "in the text of the error: a rank died, ranks called different things, time was up",

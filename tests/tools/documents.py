@@ -2,7 +2,8 @@
 """What README.md and docs/ name must be there: links, files, folders; and the table of folders in docs/architecture.md
 must have every source folder. What a page installs with pip goes into an environment.
 Every finding of the doctor, every launcher, what is called otherwise in other backends, every thread that programs get,
-and every value of some enums have a word. Run: documents.py ROOT, or documents.py --self-test."""
+every value of some enums, and the CMake that is needed have a word. Run: documents.py ROOT, or documents.py --self-test."""
+import json
 import pathlib
 import re
 import sys
@@ -149,6 +150,16 @@ def untold_values(root):
                 yield f"docs/words.md has no word about {name}::{value}"
 
 
+def untold_cmake(root):
+    """Who has an older CMake than it takes hears so: from README, and from CMakeLists.txt, which CMake 3.21 comes to only
+    where it can read the presets."""
+    needed = re.search(r"cmake_minimum_required\(VERSION ([\d.]+)\)", (root / "CMakeLists.txt").read_text()).group(1)
+    if f"CMake {needed}" not in (root / "README.md").read_text():
+        yield f"README.md has no word about CMake {needed}"
+    if json.loads((root / "CMakePresets.json").read_text())["version"] > 3:
+        yield "CMakePresets.json is of a version that CMakes from before 3.23 call unknown, instead of saying which one is needed"
+
+
 def faults(root):
     names = {p.name for top in top_folders(root) for p in (root / top).rglob("*") if p.is_file()}
     found = []
@@ -162,6 +173,8 @@ def faults(root):
         found += [*untold_findings(root), *untold_names(root), *untold_threads(root)]
     if (root / "runtime/transfer").is_dir():
         found += untold_values(root)
+    if (root / "CMakePresets.json").is_file():
+        found += untold_cmake(root)
     return found
 
 

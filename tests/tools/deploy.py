@@ -115,6 +115,12 @@ def the_image_has_what_the_readme_says_a_host_needs(_):
         assert (root / source).exists(), source
 
 
+def a_tree_that_was_built_in_makes_an_image(_):
+    """Of the names of such files, all builders know this one. A CMakeCache.txt of another folder would end the build."""
+    assert {".git", "build", "build-*"} <= set((root / ".dockerignore").read_text().split())
+    assert not list(deploy.rglob("*.dockerignore")), "it would take the place of the one above, with some builders"
+
+
 def settings_exist(_):
     known = settings()
     for file in deploy.rglob("*"):
@@ -124,6 +130,7 @@ def settings_exist(_):
 
 
 for check in (the_indexed_job_is_a_job, the_pytorch_job_names_what_is_in_the_image, slurm_starts_the_program_unless_a_port_is_blocked,
-              sagemaker_hosts_are_ranks, the_image_has_what_the_readme_says_a_host_needs, settings_exist):
+              sagemaker_hosts_are_ranks, the_image_has_what_the_readme_says_a_host_needs, a_tree_that_was_built_in_makes_an_image,
+              settings_exist):
     with tempfile.TemporaryDirectory() as name:
         check(pathlib.Path(name))

@@ -50,6 +50,29 @@ def test_a_script_runs_in_this_python(handed_over, line, handed):
     assert handed_over(line) == handed
 
 
+def test_a_package_without_the_command_does_not_start_its_own_script_again(tmp_path):
+    package, scripts, program = tmp_path / "fabring", tmp_path / "scripts", tmp_path / "program"
+    for folder in (package, scripts, program):
+        folder.mkdir()
+    for file in Path(run.__file__).parent.iterdir():
+        if file.name not in ("bin", "torch", "__pycache__"):
+            (package / file.name).symlink_to(file.resolve())
+    script = scripts / "fabring"  # as pip writes it
+    script.write_text(f"#!{sys.executable}\nimport sys\nfrom fabring.run import command\nif __name__ == '__main__':\n    sys.exit(command())\n")
+    script.chmod(0o755)
+    environment = {**CLEAN, "PYTHONPATH": str(tmp_path), "PATH": f"{scripts}:{program}", "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def started(*words):
+        return subprocess.run(words, env=environment, timeout=30, capture_output=True, text=True)
+
+    for words in ((script, "--version"), (sys.executable, "-m", "fabring.run", "-n", "2", "x.py")):
+        ended = started(*words)
+        assert ended.returncode == 1 and "was not built with this package" in ended.stderr, ended
+    (program / "fabring").write_text("#!/bin/sh\necho another: $*\n")
+    (program / "fabring").chmod(0o755)
+    assert started(script, "--version").stdout == "another: --version\n"
+
+
 def test_the_options_without_a_value_are_those_of_the_command():
     text = subprocess.run([run.path(), "run", "--help"], env=CLEAN, capture_output=True, text=True, timeout=60).stdout
     flags, others = set(), set()

@@ -14,11 +14,23 @@ def path() -> str:
     packaged = Path(__file__).parent / "bin" / "fabring"
     if os.access(packaged, os.X_OK):
         return str(packaged)
-    found = shutil.which("fabring")
+    found = next(filter(_is_the_command, map(_in_folder, os.get_exec_path())), None)
     if found is None:
         sys.exit("fabring: the command was not built with this package (it needs CLI11 and nlohmann-json), and there is none "
                  "on the PATH")
     return found
+
+
+def _in_folder(folder: str) -> str | None:
+    return shutil.which("fabring", path=folder)
+
+
+def _is_the_command(file: str | None) -> bool:
+    """Not a console script of this package: that comes here, and would start itself for ever."""
+    if file is None:
+        return False
+    with open(file, "rb") as script:
+        return b"fabring.run" not in script.read(4096)
 
 
 def command() -> None:

@@ -1,7 +1,9 @@
 # The module over the C API; fabring's other files are its only users.
 from typing import Any
 
-version: str
+version: str  # the library's
+built_with: str  # the headers'
+library_file: str
 takes_gpu_memory: bool
 TYPES: dict[str, int]
 OPS: dict[str, int]

@@ -16,7 +16,8 @@ root, work, python = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 torch, tree = work / "packages/torch", work / "tree"
 lent = tempfile.TemporaryDirectory()  # CMake takes what is below the source tree for a part of it
 away = Path(lent.name)
-environment = {**os.environ, "PYTHONPATH": str(torch.parent), "PKG_CONFIG_PATH": str(away)}
+environment = {**os.environ, "PYTHONPATH": str(torch.parent),
+               "PKG_CONFIG_PATH": ":".join(filter(None, [str(away), os.environ.get("PKG_CONFIG_PATH")]))}
 environment = {name: value for name, value in environment.items() if not name.startswith("FABRING_")}
 
 
@@ -57,7 +58,7 @@ assert not backends_flags(rules) and "FABRING_WITH_TORCH=OFF" in said, said
 run("cmake", f"-DCMAKE_INSTALL_PREFIX={work}/installed", "-DCMAKE_INSTALL_COMPONENT=python", "-P", tree / "bindings/torch/cmake_install.cmake")
 assert "NOT_BUILT" in (work / "installed/fabring/torch/__init__.py").read_text()
 kept = re.findall(r'NEW_RPATH "(.*)"', (tree / "cmake/package/cmake_install.cmake").read_text())
-assert kept and set(kept) == {str(away)}, kept
+assert kept and all(str(away) in folders.split(":") for folders in kept), kept
 
 said, rules = configure("2.12.0", "true")
 flags = backends_flags(rules)

@@ -4,7 +4,9 @@ or build tree in sight. Its dependencies come from the environment that runs thi
 wheel_test.py ROOT WORK BUILD_TYPE
 """
 
+import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,6 +20,15 @@ LIMIT_S = 1500
 environment = {k: v for k, v in os.environ.items() if not k.startswith(("FABRING_", "PYTHONPATH"))}
 # What the build tree compiled is taken from the compiler cache, if there is one: the same files, flags and depth.
 environment.update(CCACHE_BASEDIR=str(root), CCACHE_NOHASHDIR="1", CC="cc", CXX="c++", PIP_DISABLE_PIP_VERSION_CHECK="1", PIP_NO_INDEX="1")
+# No import of ours: torch finds the backend by its entry point.
+SUM = """import torch
+from torch import distributed
+distributed.init_process_group("fabring")
+ones = torch.ones(2) * (distributed.get_rank() + 1)
+distributed.all_reduce(ones)
+print("sum", ones.tolist(), flush=True)
+distributed.destroy_process_group()
+"""
 
 
 def run(*words, **more):
@@ -34,8 +45,10 @@ run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--
     "cmake.define.FABRING_WERROR=ON", root)
 (wheel,) = (work / "wheels").glob("fabring-*.whl")
 names = zipfile.ZipFile(wheel).namelist()
-for wanted in ("fabring/py.typed", "fabring/_core.pyi", "fabring/lib/libfabring.so.", "fabring/bin/fabring",
-               "fabring_torch_autoload.py"):  # torch loads it by its entry point, and fails where it is missing
+with_torch = importlib.util.find_spec("torch") is not None  # then the wheel has the backend
+for wanted in ("fabring/py.typed", "fabring/_core.pyi", "fabring/lib/libfabring.so.", "fabring/bin/fabring", "fabring/torch/__init__.py",
+               "fabring_torch_autoload.py",  # torch loads it by its entry point, and fails where it is missing
+               *(("fabring/torch/_backend.", "fabring/torch/_built_for.py") if with_torch else ())):
     assert any(name.startswith(wanted) for name in names), f"{wanted} is not in the wheel: {names}"
 for notice in ("LICENSE", "THIRD_PARTY"):
     assert any(".dist-info/" in name and name.endswith("/" + notice) for name in names), f"{notice} is not in the wheel: {names}"
@@ -49,7 +62,12 @@ run(python, "-m", "pip", "install", "--quiet", "--no-deps", wheel)
 shutil.copy(root / "examples/python/allreduce.py", work)
 shutil.rmtree(root / "build/wheel-test/python", ignore_errors=True)
 told = run(python, "-m", "fabring.run", "-n", "3", "allreduce.py", cwd=work)
-assert told.count("of 3") == 3, told
+means = re.findall(r"of 3: mean (\S+), which should be (\S+)", told)
+assert len(means) == 3 and all(mean == right for mean, right in means), told
+if with_torch:
+    (work / "sum.py").write_text(SUM)
+    told = run(python, "-m", "fabring.run", "-n", "2", "sum.py", cwd=work)
+    assert told.count("sum [3.0, 3.0]") == 2, told
 told = run(work / "venv/bin/fabring", "--version", cwd=work)
 assert told.startswith("fabring "), told
 run(python, "-m", "pip", "uninstall", "--quiet", "--yes", "fabring")

@@ -36,6 +36,10 @@ bool is_usable(const fabring_error* error) noexcept {
   return error == nullptr || has_known_size<fabring_error>(size_of_struct(error));
 }
 
+Status error_not_initialised() {
+  return {ErrorCode::invalid_argument, "the fabring_error was not initialised; initialise it with FABRING_ERROR_INIT"};
+}
+
 fabring_status_code report(fabring_error* error, const Status& status) noexcept {
   return write(error, status.code(), status.message(), status.context());
 }

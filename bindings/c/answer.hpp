@@ -16,11 +16,12 @@ fabring_status_code report(fabring_error* error, ErrorCode code, const char* mes
 
 /// False for an error structure that was not initialised: its size cannot be trusted.
 bool is_usable(const fabring_error* error) noexcept;
+/// What is wrong with it then.
+Status error_not_initialised();
 
-/// Runs `body`, which returns a Status.
+/// Runs `body`, which returns a Status, and reports to an error structure that is usable.
 template <class Body>
-fabring_status_code answer(fabring_error* error, Body&& body) noexcept {
-  if (!is_usable(error)) return FABRING_STATUS_INVALID_ARGUMENT;
+fabring_status_code guarded(fabring_error* error, Body&& body) noexcept {
   try {
     return report(error, body());
   } catch (const std::bad_alloc&) {
@@ -30,6 +31,21 @@ fabring_status_code answer(fabring_error* error, Body&& body) noexcept {
   } catch (...) {
     return report(error, ErrorCode::internal, "an exception of unknown type");
   }
+}
+
+/// Runs `body`, but nothing with an error structure that was not initialised.
+template <class Body>
+fabring_status_code answer(fabring_error* error, Body&& body) noexcept {
+  return is_usable(error) ? guarded(error, body) : FABRING_STATUS_INVALID_ARGUMENT;
+}
+
+/// As answer(), for what must not be left out because of the error structure: waits, ends, and calls that the others
+/// may wait in. `body` runs with any; with one that was not initialised the code is all of the answer.
+template <class Body>
+fabring_status_code act(fabring_error* error, Body&& body) noexcept {
+  if (is_usable(error)) return guarded(error, body);
+  const fabring_status_code code = guarded(nullptr, body);
+  return code == FABRING_STATUS_OK ? FABRING_STATUS_INVALID_ARGUMENT : code;
 }
 
 /// "the argument 'world' is null"

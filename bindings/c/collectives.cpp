@@ -28,9 +28,10 @@ Status refuse(fabring_comm* comm, const Operation& operation, const Status& why)
 template <class Make>
 fabring_status_code run(const char* call, fabring_comm* comm, fabring_data_type type, fabring_error* error,
                         Make&& make) noexcept {
-  return answer(error, [&]() -> Status {
+  return act(error, [&]() -> Status {
     FABRING_TRY(check_handle(comm, "comm"));
     DataType known{};
+    if (!is_usable(error)) return refuse(comm, make(known), error_not_initialised());
     if (const Status taken = take(call, type, known); !taken.ok()) return refuse(comm, make(known), taken);
     return comm->value.run(make(known));
   });
@@ -40,10 +41,11 @@ fabring_status_code run(const char* call, fabring_comm* comm, fabring_data_type 
 template <class Make>
 fabring_status_code run(const char* call, fabring_comm* comm, fabring_data_type type, fabring_reduce_op op,
                         fabring_error* error, Make&& make) noexcept {
-  return answer(error, [&]() -> Status {
+  return act(error, [&]() -> Status {
     FABRING_TRY(check_handle(comm, "comm"));
     DataType known{};
     ReduceOp known_op{};
+    if (!is_usable(error)) return refuse(comm, make(known, known_op), error_not_initialised());
     Status taken = take(call, type, known);
     if (taken.ok()) taken = take(call, op, known_op);
     if (!taken.ok()) return refuse(comm, make(known, known_op), taken);
@@ -68,10 +70,12 @@ fabring_status_code fabring_allreduce(fabring_comm* comm, const void* in, void* 
 fabring_status_code fabring_grouped_allreduce(fabring_comm* comm, const fabring_tensor* tensors,
                                               std::size_t tensor_count, fabring_data_type type, fabring_reduce_op op,
                                               fabring_error* error) {
-  return fabring::c_api::answer(error, [&]() -> fabring::Status {
+  return fabring::c_api::act(error, [&]() -> fabring::Status {
     FABRING_TRY(fabring::c_api::check_handle(comm, "comm"));
     DataType of{};
     ReduceOp by{};
+    if (!fabring::c_api::is_usable(error))
+      return fabring::c_api::refuse(comm, Operation(), fabring::c_api::error_not_initialised());
     fabring::Status taken = fabring::c_api::take("fabring_grouped_allreduce", type, of);
     if (taken.ok()) taken = fabring::c_api::take("fabring_grouped_allreduce", op, by);
     if (!taken.ok()) return fabring::c_api::refuse(comm, Operation(), taken);

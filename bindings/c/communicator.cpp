@@ -16,10 +16,10 @@ template <class Refused, class Body>
 fabring_status_code make_comm(fabring_comm* from, fabring_comm** made, fabring_error* error, Refused&& refused,
                               Body&& body) noexcept {
   if (made != nullptr) *made = nullptr;
-  return answer(error, [&]() -> Status {
+  return act(error, [&]() -> Status {
     FABRING_TRY(check_handle(from, "comm"));
-    if (made == nullptr) {
-      const Status why = null_argument("made");
+    if (made == nullptr || !is_usable(error)) {
+      const Status why = made == nullptr ? null_argument("made") : error_not_initialised();
       refused(from->value, why);
       return why;
     }
@@ -135,7 +135,7 @@ fabring_status_code fabring_comm_shrink(fabring_comm* comm, const char* label, f
 }
 
 fabring_status_code fabring_comm_abort(fabring_comm* comm, const char* reason, fabring_error* error) {
-  return answer(error, [&]() -> Status {
+  return act(error, [&]() -> Status {
     FABRING_TRY(check_handle(comm, "comm"));
     comm->value.abort(text_or_none(reason));
     return {};

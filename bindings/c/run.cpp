@@ -41,6 +41,11 @@ Status refuse(fabring_comm* comm, const fabring_operation* operation, const Stat
   return why;
 }
 
+Status refuse(fabring_prepared* prepared, const Status& why) {
+  prepared->value.refused(why);
+  return why;
+}
+
 Status refuse_all(fabring_comm* comm, const fabring_operation* operations, std::size_t count, const Status& why) {
   for (const Operation& one : outlines_of(operations, count)) comm->value.refused(one, why);
   return why;
@@ -55,15 +60,17 @@ Result<Operation> operation_of(const char* call, const fabring_comm* comm, const
 
 /// As operation_of, of a call that the others may wait in if it is refused.
 Result<Operation> called_operation(const char* call, fabring_comm* comm, const fabring_operation* operation,
-                                   TensorLists& lists) {
+                                   TensorLists& lists, const fabring_error* error) {
+  if (!is_usable(error)) return refuse(comm, operation, error_not_initialised());
   auto made = operation_of(call, comm, operation, lists);
   if (!made) return refuse(comm, operation, made.error());
   return made;
 }
 
 Result<std::vector<Operation>> called_group(const char* call, fabring_comm* comm, const fabring_operation* operations,
-                                            std::size_t count, TensorLists& lists) {
+                                            std::size_t count, TensorLists& lists, const fabring_error* error) {
   FABRING_TRY(check_handle(comm, "comm"));
+  if (!is_usable(error)) return refuse_all(comm, operations, count, error_not_initialised());
   if (operations == nullptr && count > 0) return refuse_all(comm, operations, count, null_argument("operations"));
   auto made = to_operations(operations, count, comm->value.size(), lists);
   if (!made) return refuse_all(comm, operations, count, in_call(call, made.error()));
@@ -77,10 +84,10 @@ using namespace fabring::c_api;
 using fabring::Status;
 
 fabring_status_code fabring_run(fabring_comm* comm, const fabring_operation* operation, fabring_error* error) {
-  return answer(error, [&]() -> Status {
+  return act(error, [&]() -> Status {
     FABRING_TRY(check_handle(comm, "comm"));
     TensorLists lists;
-    const auto made = called_operation("fabring_run", comm, operation, lists);
+    const auto made = called_operation("fabring_run", comm, operation, lists, error);
     return made ? comm->value.run(*made) : made.error();
   });
 }
@@ -88,11 +95,11 @@ fabring_status_code fabring_run(fabring_comm* comm, const fabring_operation* ope
 fabring_status_code fabring_start(fabring_comm* comm, const fabring_operation* operation, fabring_work** work,
                                   fabring_error* error) {
   if (work != nullptr) *work = nullptr;
-  return answer(error, [&]() -> Status {
+  return act(error, [&]() -> Status {
     FABRING_TRY(check_handle(comm, "comm"));
     if (work == nullptr) return refuse(comm, operation, null_argument("work"));
     TensorLists lists;
-    const auto made = called_operation("fabring_start", comm, operation, lists);
+    const auto made = called_operation("fabring_start", comm, operation, lists, error);
     if (!made) return made.error();
     return begin(work, [&] { return comm->value.start(*made); });
   });
@@ -100,9 +107,9 @@ fabring_status_code fabring_start(fabring_comm* comm, const fabring_operation* o
 
 fabring_status_code fabring_run_group(fabring_comm* comm, const fabring_operation* operations, std::size_t count,
                                       fabring_error* error) {
-  return answer(error, [&]() -> Status {
+  return act(error, [&]() -> Status {
     TensorLists lists;
-    const auto made = called_group("fabring_run_group", comm, operations, count, lists);
+    const auto made = called_group("fabring_run_group", comm, operations, count, lists, error);
     return made ? comm->value.run_group(*made) : made.error();
   });
 }
@@ -110,9 +117,9 @@ fabring_status_code fabring_run_group(fabring_comm* comm, const fabring_operatio
 fabring_status_code fabring_start_group(fabring_comm* comm, const fabring_operation* operations, std::size_t count,
                                         fabring_work** works, fabring_error* error) {
   if (works != nullptr && count <= most_of_group) std::fill_n(works, count, nullptr);
-  return answer(error, [&]() -> Status {
+  return act(error, [&]() -> Status {
     TensorLists lists;
-    const auto made = called_group("fabring_start_group", comm, operations, count, lists);
+    const auto made = called_group("fabring_start_group", comm, operations, count, lists, error);
     if (!made) return made.error();
     if (works == nullptr && count > 0) return refuse_all(comm, operations, count, null_argument("works"));
     std::vector<std::unique_ptr<fabring_work>> handles;
@@ -128,15 +135,17 @@ fabring_status_code fabring_start_group(fabring_comm* comm, const fabring_operat
 
 fabring_status_code fabring_prepare(fabring_comm* comm, const fabring_operation* operation, fabring_prepared** prepared,
                                     fabring_error* error) {
-  if (prepared == nullptr)
-    return answer(error, [&]() -> Status {
+  if (prepared == nullptr || !is_usable(error)) {
+    if (prepared != nullptr) *prepared = nullptr;
+    return act(error, [&]() -> Status {
       FABRING_TRY(check_handle(comm, "comm"));
-      return refuse(comm, operation, null_argument("prepared"));
+      return refuse(comm, operation, prepared == nullptr ? null_argument("prepared") : error_not_initialised());
     });
+  }
   return make_handle(prepared, "prepared", error, [&]() -> fabring::Result<fabring::Prepared> {
     FABRING_TRY(check_handle(comm, "comm"));
     TensorLists lists;
-    const auto made = called_operation("fabring_prepare", comm, operation, lists);
+    const auto made = called_operation("fabring_prepare", comm, operation, lists, error);
     if (!made) return made.error();
     return comm->value.prepare(*made);
   });
@@ -156,17 +165,19 @@ fabring_status_code fabring_explain(const fabring_comm* comm, const fabring_oper
 }
 
 fabring_status_code fabring_prepared_run(fabring_prepared* prepared, fabring_error* error) {
-  return answer(error, [&]() -> Status {
+  return act(error, [&]() -> Status {
     FABRING_TRY(check_handle(prepared, "prepared"));
+    if (!is_usable(error)) return refuse(prepared, error_not_initialised());
     return prepared->value.run();
   });
 }
 
 fabring_status_code fabring_prepared_start(fabring_prepared* prepared, fabring_work** work, fabring_error* error) {
   if (work != nullptr) *work = nullptr;
-  return answer(error, [&]() -> Status {
+  return act(error, [&]() -> Status {
     FABRING_TRY(check_handle(prepared, "prepared"));
-    if (work == nullptr) return null_argument("work");
+    if (!is_usable(error)) return refuse(prepared, error_not_initialised());
+    if (work == nullptr) return refuse(prepared, null_argument("work"));
     return begin(work, [&] { return prepared->value.start(); });
   });
 }
@@ -174,9 +185,10 @@ fabring_status_code fabring_prepared_start(fabring_prepared* prepared, fabring_w
 fabring_status_code fabring_prepared_start_on(fabring_prepared* prepared, void* stream, fabring_work** work,
                                               fabring_error* error) {
   if (work != nullptr) *work = nullptr;
-  return answer(error, [&]() -> Status {
+  return act(error, [&]() -> Status {
     FABRING_TRY(check_handle(prepared, "prepared"));
-    if (work == nullptr) return null_argument("work");
+    if (!is_usable(error)) return refuse(prepared, error_not_initialised());
+    if (work == nullptr) return refuse(prepared, null_argument("work"));
     return begin(work, [&] { return prepared->value.start_on(stream); });
   });
 }
@@ -184,14 +196,14 @@ fabring_status_code fabring_prepared_start_on(fabring_prepared* prepared, void* 
 fabring_status_code fabring_prepared_free(fabring_prepared* prepared) { return free_handle(prepared, "prepared"); }
 
 fabring_status_code fabring_work_wait(fabring_work* work, fabring_error* error) {
-  return answer(error, [&]() -> Status {
+  return act(error, [&]() -> Status {
     FABRING_TRY(check_handle(work, "work"));
     return work->value.wait();
   });
 }
 
 fabring_status_code fabring_work_wait_for(fabring_work* work, std::uint64_t nanoseconds, fabring_error* error) {
-  return answer(error, [&]() -> Status {
+  return act(error, [&]() -> Status {
     FABRING_TRY(check_handle(work, "work"));
     constexpr std::uint64_t most = std::numeric_limits<std::int64_t>::max();
     return work->value.wait_for(std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(nanoseconds, most))));

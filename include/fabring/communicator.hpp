@@ -80,6 +80,8 @@ class FABRING_API Prepared {
   Status run();
   /// start(), ordered on this stream instead of the one that it was prepared with.
   Work start_on(void* stream);
+  /// As Communicator::refused, of a start.
+  void refused(const Status& why);
 
  private:
   friend class Communicator;

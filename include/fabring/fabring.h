@@ -118,7 +118,9 @@ enum {
   FABRING_ANY_TAG = -1     /* recv whatever the tag */
 };
 
-/* What went wrong. Texts end with a NUL; one that is too long is cut. After a call that succeeds: code 0, no texts. */
+/* What went wrong. Texts end with a NUL; one that is too long is cut. After a call that succeeds: code 0, no texts.
+ * Initialise it with FABRING_ERROR_INIT: a call with one that was not fails with the code only, and begins nothing; waits,
+ * fabring_comm_abort and fabring_engine_leave do their part all the same. */
 typedef struct fabring_error {
   size_t struct_size;
   int32_t code;        /* a fabring_status_code */
@@ -384,7 +386,8 @@ FABRING_C_API fabring_status_code fabring_work_received(fabring_work* work, fabr
                                                         fabring_error* error);
 /* Calls function(context) once when the operation is over, well or not: at once if it is, otherwise later in whichever
  * thread makes progress. It must neither block, nor call Fabring, nor leave by an exception (that ends the process) or
- * longjmp: hand over to a thread of your own. */
+ * longjmp: hand over to a thread of your own. One function for an operation; a second call replaces one that was not
+ * called yet, which then never is. */
 FABRING_C_API fabring_status_code fabring_work_notify(fabring_work* work, void (*function)(void* context),
                                                       void* context, fabring_error* error);
 /* Frees the handle; an operation that is not done goes on, and its buffers must live until it is. */

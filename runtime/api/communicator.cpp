@@ -294,6 +294,10 @@ Status Prepared::run() {
   return engine->run(state_->core, state_->call, state_->operation);
 }
 
+void Prepared::refused(const Status& why) {
+  if (const auto engine = state_ ? state_->core->engine.lock() : nullptr) engine->refusals().refused(state_->core, why);
+}
+
 // ---- making communicators -----------------------------------------------------------------------------------------
 
 namespace {

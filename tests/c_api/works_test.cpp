@@ -1,8 +1,10 @@
 // Handles of operations under way: waited for, asked, told of, freed.
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstring>
 #include <future>
 #include <mutex>
 #include <vector>
@@ -91,6 +93,34 @@ TEST(Works, tell_when_they_are_done_while_nobody_waits) {
   });
 }
 
+TEST(Works, tell_the_last_function_that_was_given) {
+  run_ranks(2, [](Rank self) {
+    fabring_error error = FABRING_ERROR_INIT;
+    std::int32_t value = 1;
+    if (self.rank == 1) {
+      EXPECT_OK(fabring_barrier(self.world, &error));
+      EXPECT_OK(fabring_send(self.world, &value, 1, FABRING_TYPE_INT32, 0, 0, &error));
+      return;
+    }
+    fabring_operation receive = FABRING_OPERATION_INIT;
+    receive.collective = FABRING_COLLECTIVE_RECV;
+    receive.type = FABRING_TYPE_INT32;
+    receive.out = &value;
+    receive.count = 1;
+    receive.root = 1;
+    receive.tag = 0;
+    fabring_work* work = nullptr;
+    Bell first, second;
+    EXPECT_OK(fabring_start(self.world, &receive, &work, &error));
+    EXPECT_OK(fabring_work_notify(work, &Bell::ring, &first, &error));
+    EXPECT_OK(fabring_work_notify(work, &Bell::ring, &second, &error));
+    EXPECT_OK(fabring_barrier(self.world, &error));  // only now rank 1 sends
+    EXPECT_TRUE(second.wait());
+    EXPECT_EQ(first.times, 0);
+    EXPECT_OK(fabring_work_free(work));
+  });
+}
+
 TEST(Works, tell_also_of_failures) {
   run_ranks(2,
             [](Rank self) {
@@ -107,6 +137,55 @@ TEST(Works, tell_also_of_failures) {
               EXPECT_OK(fabring_work_free(work));
             },
             {{"FABRING_LEAVE_TIMEOUT", "100ms"}});
+}
+
+// Returning earlier would give the caller a buffer that is still written to.
+TEST(Works, are_waited_for_also_with_an_error_that_is_not_initialised) {
+  std::atomic<bool> waiting{false};
+  run_ranks(2, [&](Rank self) {
+    fabring_error error = FABRING_ERROR_INIT;
+    std::int32_t value = 1;
+    if (self.rank == 0) {
+      fabring_operation receive = FABRING_OPERATION_INIT;
+      receive.collective = FABRING_COLLECTIVE_RECV;
+      receive.type = FABRING_TYPE_INT32;
+      receive.out = &value;
+      receive.count = 1;
+      receive.root = 1;
+      receive.tag = 0;
+      fabring_work* work = nullptr;
+      EXPECT_OK(fabring_start(self.world, &receive, &work, &error));
+      fabring_error bad;
+      std::memset(&bad, 0, sizeof bad);
+      EXPECT_EQ(fabring_work_wait_for(work, 1, &bad), FABRING_STATUS_TIMEOUT) << "it was waited for";
+      waiting = true;
+      waiting.notify_all();
+      EXPECT_EQ(fabring_work_wait(work, &bad), FABRING_STATUS_INVALID_ARGUMENT);
+      EXPECT_EQ(value, 50);
+      EXPECT_OK(fabring_work_free(work));
+    } else {
+      waiting.wait(false);
+      value = 50;
+      EXPECT_OK(fabring_send(self.world, &value, 1, FABRING_TYPE_INT32, 0, 0, &error));
+    }
+  });
+}
+
+TEST(Works, are_ended_by_an_abort_with_an_error_that_is_not_initialised) {
+  run_ranks(2,
+            [](Rank self) {
+              fabring_error error = FABRING_ERROR_INIT;
+              if (self.rank == 0) {
+                fabring_error bad;
+                std::memset(&bad, 0, sizeof bad);
+                EXPECT_EQ(fabring_comm_abort(self.world, "enough", &bad), FABRING_STATUS_INVALID_ARGUMENT);
+                EXPECT_EQ(fabring_comm_health(self.world, &error), FABRING_STATUS_ABORTED);
+              } else {
+                EXPECT_EQ(fabring_barrier(self.world, &error), FABRING_STATUS_ABORTED) << error.message;
+                EXPECT_THAT(error.message, testing::HasSubstr("enough"));
+              }
+            },
+            {{"FABRING_TIMEOUT", "20s"}});
 }
 
 TEST(Works, that_are_done_are_delivered_while_their_rank_does_something_else) {

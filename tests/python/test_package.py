@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -158,6 +159,30 @@ def test_interrupt_ends_the_rendezvous():
     rank.send_signal(signal.SIGINT)
     _, err = rank.communicate(timeout=60)
     assert "KeyboardInterrupt" in err and time.monotonic() - asked < 30, err
+
+
+@pytest.mark.parametrize("others_come", ["before", "after"])
+@pytest.mark.parametrize("interrupted", [0, 1])
+def test_an_interrupted_init_goes_on_in_the_next_one(interrupted, others_come):
+    """One rank of two is interrupted while it is alone; the other comes before or after it calls init() again."""
+    with socket.socket() as reserved:  # bound, not listening: rank 0 may, and nobody else is given it
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.bind(("127.0.0.1", 0))
+        ranks = [subprocess.Popen(
+            [sys.executable, str(JOBS / "retried.py"), "interrupted" if rank == interrupted else "other"], text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env={**CLEAN, "FABRING_RANK": str(rank), "FABRING_WORLD_SIZE": "2", "FABRING_MASTER_ADDR": "127.0.0.1",
+                 "FABRING_MASTER_PORT": str(reserved.getsockname()[1]), "FABRING_TIMEOUT": "20s",
+                 "FABRING_RENDEZVOUS_TIMEOUT": "20s"}) for rank in range(2)]
+        first, second = ranks[interrupted], ranks[1 - interrupted]
+        assert first.stdout.readline() == "interrupted\n", first.communicate()
+        order = (second, first) if others_come == "before" else (first, second)
+        for rank, said in zip(order, ("met\n" if others_come == "before" else "again\n", "")):
+            print("go on", file=rank.stdin, flush=True)
+            assert not said or rank.stdout.readline() == said, rank.communicate()
+        for rank in ranks:
+            out, err = rank.communicate(timeout=60)
+            assert rank.returncode == 0 and out.endswith("ok\n"), out + err
 
 
 def test_a_bad_setting_is_named():

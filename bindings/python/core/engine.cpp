@@ -1,62 +1,18 @@
 #include "bindings/python/core/engine.hpp"
 
-#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
-#include <nanobind/stl/vector.h>
 
 #include <cstdint>
 #include <memory>
-#include <utility>
 
 #include "bindings/python/core/handle.hpp"
 #include "bindings/python/core/text.hpp"
-#include "bindings/python/core/waiting.hpp"
 
 namespace nb = nanobind;
 
 namespace fabring::python {
 namespace {
-
-using Settings = std::vector<std::pair<std::string, std::string>>;
-
-struct ConfigDeleter {
-  void operator()(fabring_config* config) const { (void)fabring_config_free(config); }
-};
-using ConfigHandle = std::unique_ptr<fabring_config, ConfigDeleter>;
-
-ConfigHandle make_config(bool from_environment, const Settings& settings) {
-  if (from_environment) (void)make_config(false, settings);  // what is wrong with them comes before who this rank is
-  fabring_config* made = nullptr;
-  fabring_error error = FABRING_ERROR_INIT;
-  check(from_environment ? fabring_config_create_from_environment(&made, &error) : fabring_config_create(&made, &error),
-        error);
-  ConfigHandle config(made);
-  for (const auto& [name, value] : settings)
-    check(fabring_config_set(made, name.c_str(), value.c_str(), &error), error);
-  return config;
-}
-
-// The meeting can last minutes and nothing ends it, so it happens in a thread of its own: after a Ctrl-C that thread
-// finds nobody interested and leaves the job at once.
-struct Meeting {
-  explicit Meeting(ConfigHandle of) : config(std::move(of)) {}
-  ~Meeting() {
-    if (engine != nullptr) (void)fabring_engine_destroy(engine);
-  }
-  ConfigHandle config;
-  fabring_engine* engine = nullptr;
-  fabring_status_code code = FABRING_STATUS_OK;
-  fabring_error error = FABRING_ERROR_INIT;
-};
-
-std::unique_ptr<EngineHandle> create(bool from_environment, const Settings& settings) {
-  const auto meeting = std::make_shared<Meeting>(make_config(from_environment, settings));
-  run_aside(
-      [meeting] { meeting->code = fabring_engine_create(meeting->config.get(), &meeting->engine, &meeting->error); });
-  check(meeting->code, meeting->error);
-  return std::make_unique<EngineHandle>(std::exchange(meeting->engine, nullptr));
-}
 
 std::unique_ptr<CommHandle> world(const EngineHandle& engine) {
   fabring_comm* made = nullptr;
@@ -113,7 +69,6 @@ void bind_engine(nb::module_& module) {
           return fabring_engine_setting(engine.use(), name.c_str(), to, size, needed, error);
         });
       });
-  module.def("create", create, nb::arg("from_environment"), nb::arg("settings"));
 }
 
 }  // namespace fabring::python

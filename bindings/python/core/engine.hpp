@@ -1,5 +1,5 @@
 #pragma once
-// Engine of the module: meets the other ranks, hands out the world, leaves.
+// Engine of the module: hands out the world, leaves.
 
 #include <nanobind/nanobind.h>
 

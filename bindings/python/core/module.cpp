@@ -6,6 +6,7 @@
 #include "bindings/python/core/communicator.hpp"
 #include "bindings/python/core/engine.hpp"
 #include "bindings/python/core/handle.hpp"
+#include "bindings/python/core/meeting.hpp"
 #include "bindings/python/core/memory.hpp"
 #include "bindings/python/core/operation.hpp"
 #include "fabring/fabring.h"
@@ -37,5 +38,6 @@ NB_MODULE(_core, module) {
   python::bind_operation(module);
   python::bind_memory(module);
   python::bind_engine(module);
+  python::bind_meeting(module);
   python::bind_communicator(module);
 }

@@ -48,36 +48,41 @@ bool wait(const WorkHandle& work, std::optional<double> limit_s) {
   }
 }
 
-void run_aside(const std::function<void()>& body) {
-  struct Shared {
-    std::mutex mutex;
-    std::condition_variable changed;
-    bool over = false;
-  };
-  auto shared = std::make_shared<Shared>();
-  const std::string failure = bindings::start_detached("fabring-init", [body, shared] {
+struct Aside::Shared {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool over = false;
+};
+
+Aside::Aside(std::function<void()> body) : shared_(std::make_shared<Shared>()) {
+  const std::string failure = bindings::start_detached("fabring-init", [body, shared = shared_] {
     body();
-    std::lock_guard lock(shared->mutex);
+    const std::lock_guard lock(shared->mutex);
     shared->over = true;
     shared->changed.notify_all();
   });
-  if (!failure.empty()) {  // what needs no thread of its own works all the same, and the rest says what is missing
-    {
-      nb::gil_scoped_release others_run;
-      body();
-    }
-    return let_signals_raise();
-  }
+  if (failure.empty()) return;
+  nb::gil_scoped_release others_run;
+  body();  // what needs no thread of its own works all the same, and the rest says what is missing
+  shared_->over = true;
+}
+
+void Aside::wait() const {
   while (true) {
     bool over;
     {
       nb::gil_scoped_release others_run;
-      std::unique_lock lock(shared->mutex);
-      over = shared->changed.wait_for(lock, slice, [&] { return shared->over; });
+      std::unique_lock lock(shared_->mutex);
+      over = shared_->changed.wait_for(lock, slice, [&] { return shared_->over; });
     }
     if (over) return;
     let_signals_raise();
   }
+}
+
+bool Aside::over() const {
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->over;
 }
 
 }  // namespace fabring::python

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 
 #include "bindings/python/core/handle.hpp"
@@ -13,9 +14,18 @@ namespace fabring::python {
 /// what a signal handler raised (KeyboardInterrupt); the operation then goes on.
 bool wait(const WorkHandle& work, std::optional<double> limit_s);
 
-/// Runs `body` in a thread of its own and waits for it as above. When a signal handler raises, the thread is left to
-/// end by itself: `body` must own what it uses. Where the system gives no more threads it runs here, and a signal is
-/// noticed when it is over.
-void run_aside(const std::function<void()>& body);
+/// A `body` that runs in a thread of its own, which is left to end by itself: `body` must own what it uses. Where the
+/// system gives no more threads it runs at once.
+class Aside {
+ public:
+  explicit Aside(std::function<void()> body);
+  /// As wait(). After what a signal handler raised it may be waited for again.
+  void wait() const;
+  bool over() const;
+
+ private:
+  struct Shared;
+  std::shared_ptr<Shared> shared_;
+};
 
 }  // namespace fabring::python

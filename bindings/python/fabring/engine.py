@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy
 
-from fabring import _core, ending
+from fabring import _core, ending, meetings
 from fabring.communicator import Communicator, Family
 from fabring.errors import InvalidArgumentError
 
@@ -27,7 +27,7 @@ class Engine:
     over the environment. With FABRING_RANK and FABRING_WORLD_SIZE among them what a launcher says of this process is passed
     over, and the rest of FABRING_* is read. environment=False: nothing is read from there. Raises InvalidArgumentError,
     UnavailableError, TimeoutError (naming the ranks that did not come), MismatchError, PeerLostError, TransportError.
-    Ctrl-C ends the wait."""
+    Ctrl-C ends the wait; the same call again goes on with it."""
 
     def __init__(self, settings: Mapping[str, Any] | None = None, *, environment: bool = True) -> None:
         settings = dict(settings or {})
@@ -35,12 +35,12 @@ class Engine:
             settings = {name: value for name, value in os.environ.items() if name.startswith("FABRING_")} | settings
             environment = False
         told = [(name, _text(value)) for name, value in settings.items()]
-        self._core = _core.create(environment, told)
+        ending.call_in_process(_close_all)
+        self._core = meetings.meet(settings, environment, told)
         self.closed = False
         self._family = Family(self._core)
         self.world = Communicator(self._core.world(), self._family)
         _open.add(self._family)
-        ending.call_in_process(_close_all)
 
     def __enter__(self) -> Engine:
         return self
@@ -115,6 +115,7 @@ def tell_of_uncaught() -> None:
 def _close_all() -> None:
     """While Python still works: afterwards nobody could say goodbye for us, and the others would see a death."""
     tell_of_uncaught()
+    meetings.forget()
     for family in list(_open):
         _open.discard(family)
         family.engine.close()

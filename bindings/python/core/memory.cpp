@@ -20,26 +20,30 @@ bool row_major(const Array& array) {
   return true;
 }
 
-/// (address, shape, DLPack's type code, bits, device type, in one row-major piece?)
+/// What an exporter has given: by DLPack its memory is the consumer's until this goes.
+struct Exported {
+  Array array;
+};
+
+/// (address, shape, DLPack's type code, bits, device type, in one row-major piece?, what keeps the memory)
 nb::tuple describe(const Array& array) {
   nb::list shape;
   for (std::size_t i = 0; i < array.ndim(); ++i) shape.append(array.shape(i));
   const nb::dlpack::dtype type = array.dtype();
   return nb::make_tuple(reinterpret_cast<std::uintptr_t>(array.data()), nb::tuple(shape), static_cast<int>(type.code),
-                        type.bits * type.lanes, array.device_type(), row_major(array) || array.size() == 0);
+                        type.bits * type.lanes, array.device_type(), row_major(array) || array.size() == 0,
+                        Exported{array});
 }
 
-/// What exports its memory as read-only must not be written to.
-bool is_writable(nb::handle array) {
-  nb::ndarray<> writable;
-  return nb::try_cast(array, writable);
-}
+/// Takes nothing that is exported as read-only.
+nb::tuple describe_writable(const nb::ndarray<>& array) { return describe(Array(array)); }
 
 }  // namespace
 
 void bind_memory(nb::module_& module) {
+  nb::class_<Exported>(module, "Exported");
   module.def("describe", describe, nb::arg("array"));
-  module.def("is_writable", is_writable, nb::arg("array"));
+  module.def("describe_writable", describe_writable, nb::arg("array"));
 }
 
 }  // namespace fabring::python

@@ -38,6 +38,7 @@ class View(NamedTuple):
     type: str  # a name of _core.TYPES
     array: Any  # keeps the memory
     on_gpu: bool = False
+    export: Any = None  # by DLPack the memory is ours as long as this
 
     @property
     def elements(self) -> int:
@@ -93,6 +94,10 @@ def _view_torch(tensor: Any, name: str) -> View:
     if tensor.device.type not in ("cpu", "cuda"):
         raise UnsupportedError(f"{name} is on {tensor.device}; Fabring takes memory of the host or of a CUDA GPU: "
                                f"pass {name}.cpu()")
+    if tensor.device.type == "cuda":
+        _check_takes_gpus(name, f"{name}.cpu()")
+        if sys.modules["torch"].version.hip:
+            raise UnsupportedError(f"{name} is on an AMD GPU; Fabring takes memory of the host or of a CUDA GPU: pass {name}.cpu()")
     if tensor.is_sparse or not tensor.is_contiguous():
         raise _not_in_one_piece(name, tuple(tensor.shape), f"{name}.contiguous() copies it into one")
     if tensor.is_neg():
@@ -102,20 +107,40 @@ def _view_torch(tensor: Any, name: str) -> View:
 
 def _view_dlpack(array: Any, name: str, writable: bool) -> View:
     try:
-        address, shape, code, bits, device, in_one_piece = _core.describe(array)
+        may_write, described = _export(array, writable)
+        address, shape, code, bits, device, in_one_piece, export = described
     except TypeError as error:
         raise TypeError(f"{name} is a {type(array).__name__} whose __dlpack__ did not give its memory away: "
                         f"{error.__cause__ or error}") from None
     if device not in _HOST + _CUDA:
         raise UnsupportedError(f"{name} is memory of a device (DLPack's number {device}); Fabring takes memory of the host "
                                "or of a CUDA GPU")
+    if device in _CUDA:
+        _check_takes_gpus(name, "a copy of it in memory of the host")
     if (code, bits) not in _DLPACK:
         raise UnsupportedError(f"{name} has DLPack's type ({code}, {bits} bits); Fabring has {_KNOWN}")
     if not in_one_piece:
         raise _not_in_one_piece(name, shape, "copy it into a row-major one")
-    if writable and not _core.is_writable(array):
+    if writable and not may_write:
         raise _read_only(name)
-    return View(address, shape, _DLPACK[code, bits], array, device in _CUDA)
+    return View(address, shape, _DLPACK[code, bits], array, device in _CUDA, export)
+
+
+def _export(array: Any, writable: bool) -> tuple[bool, tuple]:
+    """Whether it may be written to, if that was asked, and _core.describe's answer: of one export, as each may have memory of
+    its own."""
+    if writable:
+        try:
+            return True, _core.describe_writable(array)
+        except TypeError:
+            pass  # read-only, or it gives nothing away
+    return False, _core.describe(array)
+
+
+def _check_takes_gpus(name: str, remedy: str) -> None:
+    if not _core.takes_gpu_memory:  # which would take it for the host's
+        raise UnsupportedError(f"{name} is memory of a GPU, but this Fabring was built without CUDA (FABRING_WITH_CUDA=OFF): "
+                               f"pass {remedy}")
 
 
 def _read_only(name: str) -> InvalidArgumentError:

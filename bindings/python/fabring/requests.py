@@ -60,11 +60,11 @@ def _reduction(type: str, op: str, factor: float | int | None) -> dict[str, Any]
     return {"op": _checked(type, op)}
 
 
-def _wire(wire_type: str | None) -> int:
-    """The number of what float32 is to travel as; 0 for None, which leaves it to FABRING_WIRE_TYPE."""
+def _wire(wire_type: str | None, type: str) -> int:
+    """The number of what `type` is to travel as; 0 for None, which leaves it to FABRING_WIRE_TYPE."""
     if wire_type is None:
         return 0
-    names = {"float32": "float32", "off": "float32", "bfloat16": "bfloat16", "bf16": "bfloat16", "float16": "float16",
+    names = {"float32": "float32", "off": type, "bfloat16": "bfloat16", "bf16": "bfloat16", "float16": "float16",
              "f16": "float16"}
     if wire_type not in names:
         raise InvalidArgumentError(f"wire_type={wire_type!r} is none of bfloat16, float16, off")
@@ -165,7 +165,7 @@ def allreduce(comm: _core.Communicator, x: Any, out: Any, op: str, factor: float
               wire_type: str | None = None) -> Request:
     source = view(x, "x", writable=False)
     out, target = _output(out, source.shape, source)
-    made = _operation("allreduce", source, target, source.elements, wire_type=_wire(wire_type),
+    made = _operation("allreduce", source, target, source.elements, wire_type=_wire(wire_type, source.type),
                       **_reduction(source.type, op, factor))
     return Request(made, (source, target), out)
 
@@ -182,7 +182,7 @@ def grouped_allreduce(comm: _core.Communicator, xs: Sequence[Any], outs: Sequenc
              for i, source in enumerate(sources)]
     type = sources[0].type if sources else "float32"
     arrays = [*sources, *(target for _, target in pairs)]
-    made = _core.Operation(_core.COLLECTIVES["allreduce"], type=_core.TYPES[type], wire_type=_wire(wire_type),
+    made = _core.Operation(_core.COLLECTIVES["allreduce"], type=_core.TYPES[type], wire_type=_wire(wire_type, type),
                            memory=0 if any(array.on_gpu for array in arrays) else 1, stream=stream_of(arrays),
                            tensors=[(source.address, target.address, source.elements)
                                     for source, (_, target) in zip(sources, pairs)],

@@ -28,6 +28,8 @@ def reductions():
     for type in TYPES:
         every = np.stack(everyone(type=type))
         same(world.allreduce(data(r, type=type)), every.sum(0).astype(type))
+        same(world.allreduce(data(r, type=type), wire_type="off"), every.sum(0).astype(type))
+        same(world.grouped_allreduce([data(r, type=type)], wire_type="off")[0], every.sum(0).astype(type))
         same(world.allreduce(data(r, type=type), op="prod"), every.prod(0).astype(type))
         same(world.allreduce(data(r, type=type), op="max"), every.max(0))
         same(world.allreduce(data(r, type=type), op="min"), every.min(0))

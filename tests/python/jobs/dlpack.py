@@ -1,5 +1,7 @@
 """Torch tensors, and arrays that only speak DLPack. A rank without torch checks the second only."""
 
+import weakref
+
 import numpy as np
 
 import fabring
@@ -18,6 +20,21 @@ class Foreign:
         return self.array.__dlpack_device__()
 
 
+class Lazy:
+    """Makes what it exports when it is asked, and lends each export until it is given back."""
+
+    def __init__(self, array):
+        self.array, self.lent = array, []
+
+    def __dlpack__(self, **wishes):
+        made = self.array.copy()
+        self.lent.append(weakref.ref(made))
+        return made.__dlpack__(**wishes)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
 world = fabring.init()
 r, n = world.rank, world.size
 x = np.full(6, r + 1, np.float32)
@@ -25,6 +42,20 @@ assert (world.allreduce(Foreign(x)) == n * (n + 1) / 2).all()
 y = np.empty(6, np.float32)
 world.allreduce(Foreign(x), out=Foreign(y))
 assert (y == n * (n + 1) / 2).all()
+lazy, lazy_out = Lazy(x), Lazy(x)
+if r == 0:  # not over before all have begun
+    work = world.start.allreduce(lazy, out=lazy_out)
+    assert [len(one.lent) for one in (lazy, lazy_out)] == [1, 1], "what is used is what was asked"
+    lent = lazy.lent[0](), lazy_out.lent[0]()
+    assert lent[0] is not None and lent[1] is not None, "given back before the operation is over"
+    if n > 1:
+        world.send(x, 1, tag=5)
+    work.wait()
+    assert (lent[1] == n * (n + 1) / 2).all()
+else:
+    if r == 1:
+        world.recv(np.empty(6, np.float32), 0, tag=5)
+    world.allreduce(x)
 try:
     world.allreduce(Foreign(np.ones((4, 4))[:, :2]))
     raise SystemExit("a strided array was taken")

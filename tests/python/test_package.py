@@ -136,6 +136,14 @@ def test_plans_of_the_program():
     fine(3, "with_plans.py")
 
 
+def test_an_engine_that_is_closed_waits_for_memory_that_is_being_made():
+    assert fine(1, "closed_in_use.py").out.count("closed in use") == 1
+
+
+def test_works_that_were_dropped_cost_later_starts_nothing():
+    assert fine(2, "many_dropped.py").out.count("dropped") == 2
+
+
 def test_threads():
     assert fine(2, "threads.py").out.count("threads ok") == 2
 

@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <atomic>
 #include <list>
 #include <new>
 #include <string>
@@ -29,19 +30,38 @@ bool over(const Work& work) {
 
 // Operations that go on although their Work was dropped: by the caller, or by an exception out of a wait or right after
 // they began. Guarded by the interpreter's lock; never destroyed, because at exit it would outlive the interpreter.
-std::list<Work>& dropped() {
-  static auto* const list = new std::list<Work>();
+struct Dropped {
+  Dropped(WorkHandle of, nb::object arrays) : work(std::move(of), std::move(arrays)) {}
+  Work work;
+  std::atomic<bool> over{false};  // by whichever thread ends it, without the interpreter's lock
+};
+
+std::list<Dropped>& dropped() {
+  static auto* const list = new std::list<Dropped>();
   return *list;
 }
 
+std::atomic<std::size_t> newly_over{0};
+
+void note_over(void* context) {
+  static_cast<Dropped*>(context)->over.store(true, std::memory_order_release);  // it may be gone after this
+  newly_over.fetch_add(1, std::memory_order_release);
+}
+
+// To ask each would be progress made as often as there are any, at every start.
 void let_go_of_finished() {
-  std::list<Work>& works = dropped();
-  if (works.empty()) return;
-  std::list<Work> finished;  // what they keep may run anything when it goes, other threads and this function included
-  for (auto work = works.begin(); work != works.end();) {
-    const auto next = std::next(work);
-    if (!work->handle.usable() || over(*work)) finished.splice(finished.end(), works, work);
-    work = next;
+  std::list<Dropped>& all = dropped();
+  if (all.empty()) return;
+  const bool of_parent = !all.front().work.handle.usable();
+  if (!of_parent) (void)over(all.front().work);
+  if (!of_parent && newly_over.exchange(0, std::memory_order_acquire) == 0) return;
+  std::list<Dropped>
+      finished;  // what they keep may run anything when it goes, other threads and this function included
+  for (auto one = all.begin(); one != all.end();) {
+    const auto next = std::next(one);
+    if (!one->work.handle.usable() || one->over.load(std::memory_order_acquire))
+      finished.splice(finished.end(), all, one);
+    one = next;
   }
 }
 
@@ -136,7 +156,8 @@ Work::~Work() {
   int done = 1;
   if (!handle.usable() || fabring_work_done(handle.use(), &done, nullptr) != FABRING_STATUS_OK || done != 0) return;
   try {
-    dropped().emplace_back(std::move(handle), std::move(keep));
+    Dropped& goes_on = dropped().emplace_back(std::move(handle), std::move(keep));
+    (void)fabring_work_notify(goes_on.work.handle.use(), note_over, &goes_on, nullptr);
   } catch (const std::bad_alloc&) {
     (void)keep.release();  // for ever: better than memory that the engine writes to after it was freed
   }

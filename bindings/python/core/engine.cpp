@@ -27,6 +27,7 @@ std::unique_ptr<MemoryHandle> allocate(const EngineHandle& engine, std::size_t b
   fabring_engine* const of = engine.use();
   fabring_status_code code = FABRING_STATUS_OK;
   {
+    const auto stays = engine.stay();
     nb::gil_scoped_release others_run;  // its pages are made
     code = fabring_mem_alloc(of, bytes, &memory, &error);
   }

@@ -7,6 +7,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <shared_mutex>
 
 #include "bindings/python/core/failure.hpp"
 #include "fabring/fabring.h"
@@ -37,11 +39,18 @@ class Handle {
 
   /// Frees it. May wait (an engine leaves its job), so the interpreter goes on meanwhile.
   void release() {
-    T* handle = handle_;
-    handle_ = nullptr;
-    if (handle == nullptr || generation_ != fork_generation()) return;
+    T* handle = take();
+    if (handle == nullptr) return;
     nanobind::gil_scoped_release others_run;
     (void)free_it(handle);
+  }
+
+ protected:
+  /// The handle, for who frees it; null if there is nothing to free.
+  T* take() {
+    T* handle = handle_;
+    handle_ = nullptr;
+    return generation_ == fork_generation() ? handle : nullptr;
   }
 
  private:
@@ -49,7 +58,26 @@ class Handle {
   std::uint64_t generation_;
 };
 
-using EngineHandle = Handle<fabring_engine, fabring_engine_destroy>;
+/// Of an engine, which calls may still use that let other threads of the interpreter run: these may release it.
+class EngineHandle : public Handle<fabring_engine, fabring_engine_destroy> {
+ public:
+  using Handle::Handle;
+  ~EngineHandle() { release(); }
+
+  /// As long as this lives release() waits. Taken before the interpreter is let go.
+  [[nodiscard]] std::shared_lock<std::shared_mutex> stay() const { return std::shared_lock(in_use_); }
+
+  void release() {
+    fabring_engine* handle = take();
+    if (handle == nullptr) return;
+    nanobind::gil_scoped_release others_run;
+    { const std::unique_lock all_gone(in_use_); }
+    (void)fabring_engine_destroy(handle);
+  }
+
+ private:
+  mutable std::shared_mutex in_use_;
+};
 using CommHandle = Handle<fabring_comm, fabring_comm_free>;
 using WorkHandle = Handle<fabring_work, fabring_work_free>;
 using MemoryHandle = Handle<void, fabring_mem_free>;

@@ -8,7 +8,7 @@ import fabring
 
 world = fabring.init()
 comms = [world.duplicate(f"thread {i}") for i in range(4)]
-wrong = []
+wrong, finished = [], []
 
 
 def work(comm, number):
@@ -16,6 +16,7 @@ def work(comm, number):
         got = comm.allreduce(np.full(2000, number + step + comm.rank, np.float64))
         if not (got == comm.size * (number + step) + comm.size * (comm.size - 1) / 2).all():
             wrong.append((number, step))
+    finished.append(number)
 
 
 threads = [threading.Thread(target=work, args=(comm, i)) for i, comm in enumerate(comms)]
@@ -23,5 +24,5 @@ for thread in threads:
     thread.start()
 for thread in threads:
     thread.join()
-assert not wrong, wrong
+assert not wrong and sorted(finished) == list(range(4)), (wrong, finished)  # one that raises only says so
 print(f"rank {world.rank}: threads ok", flush=True)

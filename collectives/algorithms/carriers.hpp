@@ -10,12 +10,14 @@
 
 namespace fabring {
 
-/// The nodes in the order of their lowest ranks, seen from plan.rank()'s. On every node one rank carries a block: the
-/// one at the same place in its node as the block's own rank, so that all local ranks share the work.
+/// The nodes in the order of their lowest ranks, seen from `self`'s. On every node one rank carries a block. Blocks are
+/// dealt to a node's ranks in turn, node by node, so that each carries as many as the others, or one less, however
+/// unequal nodes are. A rank carries its own; on nodes of one size, blocks of its place in all of them.
 class Carriers {
  public:
-  Carriers(const PlanBuilder& plan, std::span<const int> node_of) : nodes_(make_lanes(node_of).nodes) {
-    own_ = node_with(node_of, plan.rank());
+  Carriers(Rank self, std::span<const int> node_of) : nodes_(make_lanes(node_of).nodes) {
+    for (const auto& node : nodes_) before_.push_back(before_.back() + static_cast<int>(node.size()));
+    own_ = node_with(node_of, self);
   }
 
   int nodes() const { return static_cast<int>(nodes_.size()); }
@@ -36,8 +38,11 @@ class Carriers {
   }
   /// The rank on `node` that carries the block of the rank at place `local` of node `home`.
   Rank carrier(int node, int home, std::size_t local) const {
-    if (modulo(node - home, nodes()) == 0) return this->node(home)[local];
-    return this->node(node)[local * this->node(node).size() / this->node(home).size()];
+    return this->node(node)[at(carrying_place(node, home, static_cast<int>(local)))];
+  }
+  int carrying_place(int node, int home, int local) const {
+    const int turn = before_[at(modulo(home, nodes()))] + local - before_[at(modulo(node, nodes()))];
+    return modulo(turn, static_cast<int>(this->node(node).size()));
   }
   /// Calls visit(rank of the block, its carrier on this node, its carrier on `node`) for the blocks of a node's ranks.
   template <class Visit>
@@ -49,6 +54,7 @@ class Carriers {
 
  private:
   std::vector<std::vector<Rank>> nodes_;
+  std::vector<int> before_ = {0};  // ranks of earlier nodes
   int own_ = 0;
 };
 

@@ -1,14 +1,13 @@
 // Hierarchical alltoall: inside each node every rank hands its blocks for a rank of another node to that rank's
-// carrier, the one at the same place in its own node; the carrier sends on what all of its node have for that rank as
-// one message. Two rounds, and N - 1 messages between nodes for a rank instead of n - L; the bytes between nodes are
-// those of direct_one_shot. Blocks of other ranks pass through, so all must be of one length.
+// carrier (carriers.hpp); the carrier sends on what all of its node have for that rank as one message. Two rounds, and
+// N - 1 messages between nodes for a rank instead of n - L; the bytes between nodes are those of direct_one_shot.
+// Blocks of other ranks pass through, so all must be of one length.
 
 #include <algorithm>
-#include <map>
 #include <span>
 
+#include "collectives/algorithms/carriers.hpp"
 #include "collectives/algorithms/forms.hpp"
-#include "collectives/algorithms/lanes.hpp"
 #include "collectives/algorithms/pieces.hpp"
 
 namespace fabring {
@@ -17,46 +16,39 @@ namespace {
 /// Who passes whose blocks on.
 class Carriage {
  public:
-  Carriage(Rank self, std::span<const int> node_of) : nodes_(make_lanes(node_of).nodes) {
-    while (node_of[at(nodes_[at(own_)].front())] != node_of[at(self)]) ++own_;
-    place_ = static_cast<int>(std::find(node(own_).begin(), node(own_).end(), self) - node(own_).begin());
-    for (int local = 0; local < size_of(own_); ++local) carried_.emplace_back();
+  Carriage(Rank self, std::span<const int> node_of) : carriers_(self, node_of) {
+    place_ = static_cast<int>(std::find(node(own()).begin(), node(own()).end(), self) - node(own()).begin());
+    carried_.resize(node(own()).size());
     for (int home = 0; home < nodes(); ++home) {
-      for (int i = 0; i < size_of(home); ++i) carried_[at(carrier(own_, home, i))].push_back(node(home)[at(i)]);
+      for (int i = 0; i < size_of(home); ++i)
+        carried_[at(carriers_.carrying_place(own(), home, i))].push_back(node(home)[at(i)]);
     }
   }
 
-  int nodes() const { return static_cast<int>(nodes_.size()); }
-  int own() const { return own_; }
+  int nodes() const { return carriers_.nodes(); }
+  int own() const { return carriers_.own(); }
   int place() const { return place_; }
-  const std::vector<Rank>& node(int index) const { return nodes_[at(modulo(index, nodes()))]; }
+  const std::vector<Rank>& node(int index) const { return carriers_.node(index); }
   /// Ranks for which the one at this place of the own node takes the blocks of all, in one order for all; itself too.
   const std::vector<Rank>& carried_by(int place) const { return carried_[at(place)]; }
   /// Who on `node` carries what is for this rank.
-  Rank carrier_to_self(int node) const { return this->node(node)[at(carrier(node, own_, place_))]; }
+  Rank carrier_to_self(int node) const { return carriers_.carrier(node, own(), at(place_)); }
 
-  /// No message on any rank has more blocks.
+  /// No message on any rank has more blocks: those of all ranks of a node, or for all ranks that one carries for.
   std::uint64_t most_blocks() const {
-    std::map<std::size_t, std::size_t> nodes_of;  // by their number of ranks
-    for (const auto& node : nodes_) ++nodes_of[node.size()];
-    std::size_t most = 1;
-    for (const auto& [ranks, unused] : nodes_of) {
-      std::size_t carried = 0;
-      for (const auto& [others, count] : nodes_of) carried += count * ((others + ranks - 1) / ranks);
-      most = std::max({most, ranks, carried});
+    int most = 0, least = size_of(0), ranks = 0;
+    for (int index = 0; index < nodes(); ++index) {
+      most = std::max(most, size_of(index));
+      least = std::min(least, size_of(index));
+      ranks += size_of(index);
     }
-    return most;
+    return static_cast<std::uint64_t>(std::max(most, (ranks + least - 1) / least));
   }
 
  private:
   int size_of(int index) const { return static_cast<int>(node(index).size()); }
-  /// Place on `node` of the carrier for the rank at `place` of `home`.
-  int carrier(int node, int home, int place) const {
-    return modulo(node - home, nodes()) == 0 ? place : place * size_of(node) / size_of(home);
-  }
 
-  std::vector<std::vector<Rank>> nodes_;
-  int own_ = 0;
+  Carriers carriers_;
   int place_ = 0;
   std::vector<std::vector<Rank>> carried_;  // by place in the own node
 };

@@ -1,7 +1,7 @@
 // Hierarchical all-gather and reduce-scatter: each block crosses between nodes N - 1 times, along a ring of the nodes
-// or a circulant graph over them. On every node one rank, its carrier, takes and passes it: the one at the same place
-// in its node as the block's own rank, so that all local ranks share the work. Blocks of ranks do not lie together, so
-// each is a message. N - 1 or log2 N rounds between nodes and one inside, or the same backwards.
+// or a circulant graph over them. On every node one rank, its carrier, takes and passes it (carriers.hpp), so that all
+// local ranks share the work. Blocks of ranks do not lie together, so each is a message. N - 1 or log2 N rounds between
+// nodes and one inside, or the same backwards.
 
 #include <utility>
 
@@ -82,7 +82,7 @@ class CarriedSums {
 }  // namespace
 
 void all_gather_by_hierarchical(PlanBuilder& plan, const PlanRequest& request) {
-  const Carriers carriers(plan, request.node_of);
+  const Carriers carriers(plan.rank(), request.node_of);
   const int own = carriers.own();
   const auto share_inside = [&](Arc homes) {
     for (int k = 0; k < homes.count; ++k) {
@@ -114,7 +114,7 @@ void all_gather_by_hierarchical(PlanBuilder& plan, const PlanRequest& request) {
 
 // A block's sum ends on its own node.
 void reduce_scatter_by_hierarchical(PlanBuilder& plan, const PlanRequest& request) {
-  const Carriers carriers(plan, request.node_of);
+  const Carriers carriers(plan.rank(), request.node_of);
   CarriedSums sums(plan, carriers);
   for (const Exchange& exchange : carriers.rounds()) {
     for (int k = 0; k < exchange.send.count; ++k) {

@@ -1,6 +1,6 @@
-// Hierarchical gather and scatter: a block of another node crosses between the nodes once, to or from the rank of the
-// root's node at the same place as the block's own, which passes it on inside the node. So all ranks of the root's
-// node, and their cards, share what one rank would carry. Blocks do not lie together, so each is a message.
+// Hierarchical gather and scatter: a block of another node crosses between the nodes once, to or from its carrier on
+// the root's node (carriers.hpp), which passes it on inside the node. So all ranks of the root's node, and their cards,
+// share what one rank would carry. Blocks do not lie together, so each is a message.
 //
 //   node 1:  r4  r5  r6  r7        r5's block: r5 > r1 > r0, the root. The other way round it is a scatter.
 //             |   |   |   |
@@ -50,7 +50,7 @@ void for_ranks_elsewhere(const Carriers& carriers, int roots_node, Visit visit) 
 }  // namespace
 
 void gather_by_hierarchical(PlanBuilder& plan, const PlanRequest& request) {
-  const Carriers carriers(plan, request.node_of);
+  const Carriers carriers(plan.rank(), request.node_of);
   const int roots_node = carriers.node_with(request.node_of, plan.root());
   const Rank self = plan.rank();
   const bool beside_root = carriers.own() == roots_node;
@@ -68,7 +68,7 @@ void gather_by_hierarchical(PlanBuilder& plan, const PlanRequest& request) {
 }
 
 void scatter_by_hierarchical(PlanBuilder& plan, const PlanRequest& request) {
-  const Carriers carriers(plan, request.node_of);
+  const Carriers carriers(plan.rank(), request.node_of);
   const int roots_node = carriers.node_with(request.node_of, plan.root());
   const Rank self = plan.rank();
   const bool beside_root = carriers.own() == roots_node;

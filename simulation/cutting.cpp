@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "collectives/cost/kept_by_hierarchical.hpp"
 #include "collectives/cost/message_length.hpp"
 #include "collectives/ownership.hpp"
 
@@ -11,9 +12,10 @@ Cutting::Cutting(const Schedule& schedule, const Machine& machine, const Job& jo
   const Plan& plan = schedule.classes.front().plan;
   const std::size_t count = job.bytes / job.element_bytes / blocks_of_call(plan);
   std::size_t tiles = 1;
-  const TilingRules rules = rules_on(machine, plan.collective, plan.algorithm, shape_of(schedule.node_of), job.bytes);
-  if (count > 0 && schedule.largest_message > 0)
-    tiles = tile_count(longest_message_bytes(schedule.largest_message, job.element_bytes), count, rules);
+  const WorldShape shape = shape_of(schedule.node_of);
+  const TilingRules rules = rules_on(machine, plan.collective, plan.algorithm, shape, job.bytes);
+  const double message = longest_message_bytes(schedule.largest_message, job.element_bytes);
+  if (count > 0 && schedule.largest_message > 0) tiles = tile_count(message, count, rules);
   lengths_ = {count / tiles + 1, count / tiles};
   longer_tiles_ = static_cast<std::uint32_t>(count % tiles);
   if (schedule.blocks != 0 && count > 0) {  // slices of equal length and a rest
@@ -23,7 +25,8 @@ Cutting::Cutting(const Schedule& schedule, const Machine& machine, const Job& jo
     lengths_[1] = count - longer_tiles_ * lengths_[0];
   }
   tiles_ = static_cast<std::uint32_t>(tiles);
-  depth_ = std::min(tiles_, rules.depth);
+  depth_ = std::min(tiles_, depth_in_scratch(rules, plan.collective, plan.algorithm, shape,
+                                             message * static_cast<double>(lengths_[longer_tiles_ > 0 ? 0 : 1])));
 }
 
 std::uint32_t Cutting::tiles_within(const Schedule& schedule, const Job& job, std::int64_t ranks,

@@ -4,6 +4,7 @@
 #include <bit>
 #include <optional>
 
+#include "collectives/cost/kept_by_hierarchical.hpp"
 #include "collectives/cost/predict.hpp"
 
 namespace fabring {
@@ -73,8 +74,9 @@ TilingRules with_length(TilingRules rules, std::size_t length) {
 
 TilingRules rules_on(const Machine& machine, Collective collective, std::string_view algorithm, const WorldShape& shape,
                      std::uint64_t bytes) {
-  return with_length(rules_for(machine.tiling, collective, algorithm, shape.ranks, bytes),
-                     message_length(collective, algorithm, bytes, shape, machine));
+  const TilingRules rules = with_length(rules_for(machine.tiling, collective, algorithm, shape.ranks, bytes),
+                                        message_length(collective, algorithm, bytes, shape, machine));
+  return for_kept_by_hierarchical(rules, collective, algorithm, shape);
 }
 
 }  // namespace fabring

@@ -22,7 +22,7 @@ std::size_t message_length(Collective collective, std::string_view algorithm, st
 /// These rules with messages of `length`; as they are for 0.
 TilingRules with_length(TilingRules rules, std::size_t length);
 
-/// The rules for a call on this machine: rules_for() with message_length().
+/// The rules for a call on this machine: rules_for() with message_length() and for_kept_by_hierarchical().
 TilingRules rules_on(const Machine& machine, Collective collective, std::string_view algorithm, const WorldShape& shape,
                      std::uint64_t bytes);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "collectives/cost/kept_by_hierarchical.hpp"
 #include "collectives/cost/message_length.hpp"
 #include "collectives/cost/phases.hpp"
 #include "collectives/cost/tile_cost.hpp"
@@ -45,7 +46,9 @@ std::optional<Nanoseconds> predict_cut(Collective collective, Algorithm algorith
 
   const std::uint64_t longest = largest_message(whole, bytes);
   const std::size_t tiles = longest == 0 ? 1 : tile_count(longest_message_bytes(longest, 1), bytes, machine.tiling);
-  const auto depth = static_cast<std::int64_t>(std::min<std::size_t>(tiles, machine.tiling.depth));
+  const double message = longest_message_bytes(longest, 1) * static_cast<double>((bytes + tiles - 1) / tiles);
+  const std::uint32_t most_tiles = depth_in_scratch(machine.tiling, collective, name(algorithm), shape, message);
+  const auto depth = static_cast<std::int64_t>(std::min<std::size_t>(tiles, most_tiles));
   machine.tiling.eager_bytes = longest_eager(machine.tiling, tiles);
   const Phases tile = tiles == 1 ? whole : cost::phases_of(collective, algorithm, (bytes + tiles - 1) / tiles, shape);
   cost::TileCost cost;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "collectives/cost/kept_by_hierarchical.hpp"
 #include "runtime/engine/engine_core.hpp"
 #include "runtime/engine/execution/tiling.hpp"
 
@@ -80,6 +81,7 @@ Tiling EngineCore::tiling_of(CommunicatorCore& communicator, const PreparedPlan&
   if (rules.long_segment_bytes != 0 && !call.tensors && !call.given && !keeps_tiles_in_scratch(call))
     rules = with_length(
         rules, communicator.lengths.of(call, plan.plan, communicator.shape(), [&] { return pricing_machine(); }));
+  if (!call.given) rules = for_kept_by_hierarchical(rules, call.collective, plan.plan.algorithm, communicator.shape());
   return choose_tiling(plan, call, rules);
 }
 

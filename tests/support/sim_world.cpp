@@ -55,6 +55,7 @@ SimWorld::SimWorld(SimWorldOptions options) : options_(std::move(options)), time
     parts.config.segment_bytes = options_.segment_bytes;
     parts.config.depth = options_.depth;
     parts.config.scratch_bytes = options_.short_of_memory == rank ? 4096 : options_.scratch_bytes;
+    parts.least_scratch_bytes = options_.scratch_bytes;
     parts.config.timeout = options_.timeout;
     parts.config.reproducible = options_.reproducible;
     parts.config.leave_timeout = std::chrono::milliseconds(0);  // the others stay, and time is real there

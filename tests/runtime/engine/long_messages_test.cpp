@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 
+#include <numeric>
+
 #include "tests/support/sim_world.hpp"
 
 namespace fabring::fixture {
@@ -64,6 +66,22 @@ TEST(LongMessages, make_do_with_little_scratch) {
   options.short_of_memory = 3;  // told too late to be known to the others
   options.scratch_bytes = std::size_t{3} << 20;
   EXPECT_EQ(tiles_with(options), tiles);
+}
+
+// A carrier keeps a block of every node in scratch: of eight nodes seven of this length do not fit.
+TEST(LongMessages, of_many_nodes_are_short_enough_for_what_carriers_keep) {
+  for (const std::vector<int>& nodes : {std::vector<int>(8, 2), {1, 1, 1, 1, 1, 4}}) {
+    for (const Collective collective : {Collective::reduce_scatter, Collective::alltoall}) {
+      SimWorldOptions options{.ranks = std::accumulate(nodes.begin(), nodes.end(), 0), .nodes = nodes};
+      options.algorithm = Algorithm::hierarchical;
+      options.segment_bytes = std::size_t{16} << 10;
+      options.scratch_bytes = std::size_t{64} << 10;
+      SimWorld world(options);
+      world.everyone_calls({.count = 8192, .collective = collective});
+      EXPECT_TRUE(world.run());
+      for (const auto& each : world.operations()) EXPECT_TRUE(each->status().ok()) << each->status().message();
+    }
+  }
 }
 
 }  // namespace

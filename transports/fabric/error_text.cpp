@@ -13,12 +13,19 @@
 namespace fabring::fabric {
 namespace {
 
-// EFA's (prov/efa/src/efa_errno.h).
-constexpr int efa_remote_bad_address = 7, efa_remote_bad_length = 11, efa_unresponsive = 13, efa_unreachable = 15,
+// EFA's (prov/efa/src/efa_errno.h). From the first to the last of this rank's own: the queue pair, the kind of the
+// operation, the address handle, the memory, the length.
+constexpr int efa_first_own = 2, efa_last_own = 6, efa_remote_bad_address = 7, efa_remote_abort = 8,
+              efa_remote_bad_length = 11, efa_unresponsive = 13, efa_unknown_peer = 14, efa_unreachable = 15,
               efa_feature_mismatch = 18, efa_receive_buffers = 4112, efa_established_unresponsive = 4124,
               efa_unestablished_unresponsive = 4126;
 
 constexpr std::size_t longest_words = 400;  // EFA's sentences name both addresses
+
+// Of these peers none has ever been heard: a security group stops that. The others answered before, and are gone.
+bool was_never_reached(int efa_number) {
+  return efa_number == efa_unreachable || efa_number == efa_unestablished_unresponsive;
+}
 
 bool no_descriptor_is_left() {
   const Descriptor one(::eventfd(0, EFD_CLOEXEC));
@@ -45,7 +52,9 @@ Status call_failed(const char* call, std::int64_t error) {
   return {code, text};
 }
 
-Status operation_failed(const fi_cq_err_entry& entry) {
+Status operation_failed(const fi_cq_err_entry& entry, bool efa) {
+  if (is_own_fault(entry, efa))
+    return {ErrorCode::transport_error, "an operation was refused: " + error_text(entry.err)};
   switch (entry.err) {
     case FI_ECANCELED: {
       // Native TCP ends what stood behind the failed operation, or a half-received message, with ECANCELED. The errno
@@ -69,7 +78,9 @@ Status operation_failed(const fi_cq_err_entry& entry) {
   }
 }
 
-bool is_own_fault(const fi_cq_err_entry& entry) {
+// EFA's 1.17 has FI_EIO for all that a card says, so the number decides.
+bool is_own_fault(const fi_cq_err_entry& entry, bool efa) {
+  if (efa && entry.prov_errno >= efa_first_own && entry.prov_errno <= efa_last_own) return true;
   if (entry.err != FI_EINVAL && entry.err != FI_EMSGSIZE) return false;
   return entry.prov_errno != efa_remote_bad_address && entry.prov_errno != efa_remote_bad_length &&
          entry.prov_errno != efa_feature_mismatch;
@@ -84,18 +95,18 @@ std::string shown(const char* text) {
 }
 
 std::string provider_words(const ProviderError& told, bool efa) {
-  if (told.number == 0 || std::abs(told.number) == std::abs(told.error)) return {};
+  const bool is_efas = efa && told.number > 0;  // its 5 is not errno's
+  if (told.number == 0 || (!is_efas && std::abs(told.number) == std::abs(told.error))) return {};
   std::string words = ", provider's number " + std::to_string(told.number);
   if (!told.text.empty()) words += ": " + told.text;
-  if (efa && is_unanswered(told.number))
-    words += "; allow all traffic of the security group to and from itself; fabring doctor explain " +
-             std::to_string(told.number);
+  if (efa && was_never_reached(told.number)) words += "; allow all traffic of the security group to and from itself";
+  if (efa && is_unanswered(told.number)) words += "; fabring doctor explain " + std::to_string(told.number);
   return words;
 }
 
 bool is_unanswered(int efa_number) {
-  return efa_number == efa_unresponsive || efa_number == efa_unreachable ||
-         efa_number == efa_established_unresponsive || efa_number == efa_unestablished_unresponsive;
+  return efa_number == efa_remote_abort || efa_number == efa_unresponsive || efa_number == efa_unknown_peer ||
+         efa_number == efa_established_unresponsive || was_never_reached(efa_number);
 }
 
 Status device_failed(const ProviderError& told, bool efa) {

@@ -19,10 +19,10 @@ Status call_failed(const char* call, std::int64_t error);
 
 /// Why an operation that we did not end ourselves failed, from its completion entry. Memory or an address of this
 /// rank's that the card refuses, or a length, is a transport_error: no peer is lost by it.
-Status operation_failed(const fi_cq_err_entry& entry);
+Status operation_failed(const fi_cq_err_entry& entry, bool efa);
 
 /// Is what the entry tells this rank's own fault? By its number EFA tells a few of the peer's from it.
-bool is_own_fault(const fi_cq_err_entry& entry);
+bool is_own_fault(const fi_cq_err_entry& entry, bool efa);
 
 /// An error as a provider tells it.
 struct ProviderError {
@@ -38,7 +38,7 @@ std::string shown(const char* text);
 /// error itself.
 std::string provider_words(const ProviderError& told, bool efa);
 
-/// EFA: does the number mean that a peer does not answer?
+/// EFA: does the number mean that a peer is gone or does not answer?
 bool is_unanswered(int efa_number);
 
 /// An error of the card that belongs to no operation.

@@ -73,7 +73,7 @@ void FabricEndpoint::look_for_trouble() {
   }
 }
 
-// A peer that does not answer is no fault of the card's: libfabric 1.22 to 2.2 tells of a handshake with one here, and
+// A peer that is gone or does not answer is no fault of the card's: libfabric tells of a handshake with one here, and
 // the control plane finds out who is gone.
 void FabricEndpoint::look_at_device() {
   since_look_ = 0;
@@ -83,7 +83,7 @@ void FabricEndpoint::look_at_device() {
     if (!told) return;
     if (!efa || !is_unanswered(told->number)) return fail(device_failed(*told, efa));
     if (note_ && !std::exchange(noted_unanswered_, true))
-      note_("a peer does not answer over EFA: " + error_text(told->error) + provider_words(*told, efa));
+      note_("a peer is gone or does not answer over EFA: " + error_text(told->error) + provider_words(*told, efa));
   }
 }
 
@@ -158,11 +158,12 @@ void FabricEndpoint::failed(const fi_cq_err_entry& entry) {
     if (operation.kind != OperationKind::answer) finish(operation, peer.end, 0);
     return;
   }
-  Status why = operation_failed(entry);
+  const bool efa = domain_->kind() == Kind::efa;
+  Status why = operation_failed(entry, efa);
   if (!dedicated()) {
-    why = {why.code(), why.message() + provider_words(domain_->told_of(entry), domain_->kind() == Kind::efa)};
-    if (is_own_fault(entry)) return fail(why);  // it would not be better with another peer, who is not to blame
-    finish(operation, Outcome::lost, 0);        // there the others end one by one
+    why = {why.code(), why.message() + provider_words(domain_->told_of(entry), efa)};
+    if (is_own_fault(entry, efa)) return fail(why);  // it would not be better with another peer, who is not to blame
+    finish(operation, Outcome::lost, 0);             // there the others end one by one
   }
   lose(peer, why);
 }

@@ -242,6 +242,16 @@ TEST_F(EfaQueue, WhatTheProviderSaysOfALostPeerIsPassedOnWithWhatToDo) {
   EXPECT_TRUE(world_[0].endpoint->peer_error(2).ok());
 }
 
+// No rule of a security group stops one that answered before.
+TEST_F(EfaQueue, OfAPeerThatDiedTheSecurityGroupIsNotBlamed) {
+  fail_send_to(1, {FI_ECONNABORTED, 13});
+  EXPECT_TRUE(holds(error_of(1), "provider's number 13: number 13 in words; fabring doctor explain 13")) << error_of(1);
+  made_up::control().answer_to_send = {FI_ECONNABORTED, 4124};
+  ASSERT_TRUE(world_.send(0, 2, 1, one_, 2));
+  ASSERT_TRUE(world_.until([&] { return world_[0].has(2); }));
+  EXPECT_TRUE(holds(error_of(2), "number 4124 in words; fabring doctor explain 4124")) << error_of(2);
+}
+
 TEST_F(EfaQueue, WithoutASentenceTheNumberIsPutIntoWords) {
   fail_send_to(1, {FI_ENOTCONN, 9});
   EXPECT_TRUE(holds(error_of(1), "provider's number 9: number 9 in words")) << error_of(1);
@@ -252,6 +262,15 @@ TEST_F(EfaQueue, WhatThisRankDidWrongIsNotSaidToBeThePeers) {
   fail_send_to(1, {FI_EINVAL, 5, "local key"});
   EXPECT_EQ(error().code(), ErrorCode::transport_error);
   EXPECT_TRUE(holds(error().message(), "refused: Invalid argument (22), provider's number 5: local key"))
+      << error().message();
+  EXPECT_NE(world_[0].endpoint->peer_error(1).code(), ErrorCode::peer_lost);
+}
+
+// libfabric 1.17 says FI_EIO of all that a card refuses, and FI_EIO is 5 too.
+TEST_F(EfaQueue, NorIsItWhereLibfabricHasOneErrorForAll) {
+  fail_send_to(1, {FI_EIO, 5});
+  EXPECT_EQ(error().code(), ErrorCode::transport_error);
+  EXPECT_TRUE(holds(error().message(), "refused: Input/output error (5), provider's number 5: number 5 in words"))
       << error().message();
   EXPECT_NE(world_[0].endpoint->peer_error(1).code(), ErrorCode::peer_lost);
 }
@@ -273,7 +292,8 @@ TEST_F(EfaQueue, TooLittleLockedMemoryForTheCardIsSaidWithWhatToDo) {
 }
 
 TEST_F(EfaQueue, APeerThatDoesNotAnswerTheCardIsNotedAndNobodyIsLost) {
-  made_up::control().card_errors = {{FI_ECONNABORTED, 13}, {FI_EHOSTUNREACH, 15}, {FI_ECONNABORTED, 4124}};
+  made_up::control().card_errors = {
+      {FI_ECONNABORTED, 13}, {FI_EHOSTUNREACH, 15}, {FI_ECONNABORTED, 4124}, {FI_ECONNABORTED, 8}, {FI_ENOTCONN, 14}};
   world_[0].endpoint->wait(1us);
   EXPECT_TRUE(made_up::control().card_errors.empty());
   EXPECT_TRUE(error().ok()) << error().message();

@@ -60,6 +60,25 @@ TEST(DoctorHost, TheLimitOnLockedMemoryDoesNotHoldWhoHasIpcLock) {
   EXPECT_THAT(own_namespace.fix, Not(HasSubstr("IPC_LOCK")));
 }
 
+// A prolog runs as root, under the limit that the ranks of users inherit.
+TEST(DoctorHost, RootOnAHostHasIpcLockAndItsRanksHaveNot) {
+  MadeUpHost host;
+  host.add_efa();
+  host.limit("Max locked memory", "65536", "65536");
+  host.write("proc/self/status", "Name:\tx\nCapEff:\t000001ffffffffff\n");
+  host.write("proc/self/uid_map", "         0          0 4294967295\n");
+  const auto memlock = [&] {
+    const Findings findings = host.check();
+    const auto found = std::find_if(findings.begin(), findings.end(),
+                                    [](const Finding& finding) { return finding.id == "limits.memlock"; });
+    return found == findings.end() ? Finding{} : *found;
+  };
+  EXPECT_EQ(memlock().severity, Severity::critical);
+  EXPECT_THAT(memlock().fix, HasSubstr("LimitMEMLOCK"));
+  host.facts.environment["SLURM_PROCID"] = "0";
+  EXPECT_EQ(memlock().severity, Severity::info) << "a rank itself";
+}
+
 TEST(DoctorHost, ARankThatIsBoundHasItsProcessorsPerhapsForItself) {
   MadeUpHost host;
   host.topology().allowed_cpus = {0, 1, 2, 3};

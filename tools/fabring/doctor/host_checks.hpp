@@ -31,6 +31,9 @@ const Topology* known_topology(const HostFacts& facts);
 /// "docker", "podman", "kubernetes", "systemd-nspawn", ...; empty: no container, as far as can be seen.
 std::string container_kind(const HostFacts& facts);
 
+/// Did a launcher start this process in the place of a rank?
+bool runs_as_rank(const HostFacts& facts);
+
 // Short ways to write a finding.
 Finding fine(std::string id, std::string what, std::string where = {});
 Finding note(std::string id, std::string what, std::string where = {});

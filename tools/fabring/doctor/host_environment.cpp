@@ -179,6 +179,9 @@ Findings of_others(const Environment& environment) {
   return found;
 }
 
+constexpr std::initializer_list<const char*> rank_variables = {"FABRING_RANK", "RANK", "OMPI_COMM_WORLD_RANK",
+                                                               "PMI_RANK", "SLURM_PROCID"};
+
 // What several launchers say about the same thing.
 std::optional<Finding> disagreement(const Environment& environment, std::string_view what,
                                     std::initializer_list<const char*> names) {
@@ -215,14 +218,18 @@ std::optional<Finding> rank_in_world(const Environment& environment) {
 
 }  // namespace
 
+bool runs_as_rank(const HostFacts& facts) {
+  return std::ranges::any_of(rank_variables,
+                             [&](const char* name) { return !value_of(facts.environment, name).empty(); });
+}
+
 Findings check_environment(const HostFacts& facts) {
   const Environment& environment = facts.environment;
   Findings found = own_settings(facts);
   for (Findings part : {fabric(facts), of_others(environment)})
     for (Finding& finding : part) found.push_back(std::move(finding));
   for (const auto& finding :
-       {disagreement(environment, "the rank",
-                     {"FABRING_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}),
+       {disagreement(environment, "the rank", rank_variables),
         disagreement(environment, "the number of ranks",
                      {"FABRING_WORLD_SIZE", "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}),
         disagreement(environment, "the master", {"FABRING_MASTER_ADDR", "MASTER_ADDR"}), rank_in_world(environment)})

@@ -49,17 +49,22 @@ bool has_rdma(const HostFacts& facts) {
   return !facts.files.list("sys/class/infiniband").empty();
 }
 
+// What root runs on a host, as a prolog of Slurm's, may do more than the ranks, which are some user's.
+bool passes_for_a_rank(const HostFacts& facts) { return !container_kind(facts).empty() || runs_as_rank(facts); }
+
 Finding memlock(const HostFacts& facts, const Limit& limit) {
   const std::string id = "limits.memlock";
-  const std::string what =
+  std::string what =
       fmt::format("locked memory is limited to {} (hard limit {})", amount(limit.soft), amount(limit.hard));
   const bool rdma = has_rdma(facts);
   if (limit.soft >= (rdma ? 1ull << 30 : 1ull << 20)) return fine(id, what);
   const LockRight right = lock_right(facts.files);
-  if (right == LockRight::whole)
-    return note(id, what +
-                        ", which does not hold this process: it has the capability IPC_LOCK. It holds the ranks of "
-                        "users who do not have it");
+  if (right == LockRight::whole) {
+    what +=
+        ", which does not hold this process: it has the capability IPC_LOCK. It holds the ranks of users who do not "
+        "have it";
+    if (passes_for_a_rank(facts)) return note(id, what);
+  }
   std::string fix = who_sets(facts, "-l unlimited", "LimitMEMLOCK", "memlock");
   // The capability is what whoever writes the pod can give; in a user namespace it would not help.
   if (container_kind(facts) == "kubernetes" && right != LockRight::namespaced)

@@ -167,6 +167,10 @@ std::string MeetingServer::who(const Visitor& visitor) const {
                      visitor.link->remote().to_string());
 }
 
+MeetingServer::Process MeetingServer::process_of(const Visitor& visitor) {
+  return {visitor.rank, visitor.join.fingerprint, visitor.join.host, visitor.join.pid};
+}
+
 bool MeetingServer::is_beside(const Visitor& visitor) const { return visitor.join.fingerprint == terms_.fingerprint; }
 
 void MeetingServer::arrived(HandshakeResult result) {
@@ -174,10 +178,14 @@ void MeetingServer::arrived(HandshakeResult result) {
     // Without a secret whoever knows the job is of the job. With one, nothing is proven at this point.
     const bool ours = result.refusal == Refusal::world_size || result.refusal == Refusal::rank;
     if (ours && terms_.greeting.secret.empty()) return fail(result.status);
-    const bool normal = terms_.shared_port && result.refusal == Refusal::job;
+    const bool version = result.refusal == Refusal::version;
+    const bool normal = terms_.shared_port && (version || result.refusal == Refusal::job);
     log_.write(normal ? LogLevel::debug : LogLevel::warning,
                fmt::format("turned a visitor of the rendezvous away: {}", result.status.message()));
-    if (normal) return;
+    if (normal) {
+      if (version) last_stranger_ = result.status.message();  // or a rank of ours: said when time is up
+      return;
+    }
     if (!could_be_ours(result.refusal, !terms_.greeting.secret.empty())) {
       ++*strangers_;
       last_stranger_ = result.status.message();
@@ -185,8 +193,7 @@ void MeetingServer::arrived(HandshakeResult result) {
         without_proof_.insert(result.peer.rank);
       return;
     }
-    const bool named =
-        result.refusal != Refusal::version && result.peer.rank >= 0 && result.peer.rank < terms_.greeting.world_size;
+    const bool named = !version && result.peer.rank >= 0 && result.peer.rank < terms_.greeting.world_size;
     if (!named) ++refused_without_rank_;
     refused_[named ? result.peer.rank : -1] = result.status;
     return judge_refused();
@@ -228,7 +235,7 @@ bool MeetingServer::on_frame(const VisitorPtr& visitor, std::uint8_t type, std::
       const auto why = meeting::decode_status(payload);
       if (!why || why->context().rank >= terms_.greeting.world_size) return false;
       informed_[static_cast<std::size_t>(visitor->rank)] = true;
-      told_.insert(visitor->rank);
+      told_.insert(process_of(*visitor));
       visitor->done = true;
       fail(Status(why->code(), fmt::format("{} gave up: {}", who(*visitor), why->message()),
                   meeting::blamed(*why, visitor->rank, visitor->join.host)));
@@ -242,15 +249,15 @@ bool MeetingServer::on_frame(const VisitorPtr& visitor, std::uint8_t type, std::
 bool MeetingServer::on_join(const VisitorPtr& visitor, std::string_view payload) {
   auto join = meeting::decode_join(payload);
   if (!join) return false;
-  if (told_.contains(visitor->rank)) return false;  // it comes for the next meeting
   visitor->join = std::move(*join);
+  if (told_.contains(process_of(*visitor))) return false;  // it comes for the next meeting
   visitor->joined = true;
   visitor->join_limit.reset();
   const auto index = static_cast<std::size_t>(visitor->rank);
   if (!failure_.ok()) {
     visitor->link->send(meeting::type_of(Message::failed), meeting::encode(failure_));
     informed_[index] = true;
-    told_.insert(visitor->rank);
+    told_.insert(process_of(*visitor));
     return true;
   }
   const VisitorPtr first = members_[index];
@@ -395,7 +402,7 @@ void MeetingServer::fail(const Status& status) {
   for (const VisitorPtr& visitor : visitors_) {
     if (!visitor->joined || visitor->done) continue;
     visitor->link->send(frame);
-    told_.insert(visitor->rank);
+    told_.insert(process_of(*visitor));
   }
   for (const auto& [rank, ignored] : refused_)
     if (rank > 0) informed_[static_cast<std::size_t>(rank)] = true;
@@ -417,7 +424,8 @@ void MeetingServer::note() {
 
 // A visitor that was refused for its version may be a rank of ours with a wrong setting, or a process that has nothing
 // to do with us and must not end our job. We take it for ours once nobody else is missing. One of another job never is,
-// nor any where ranks prove a secret: it is named where ranks are missing, and when time is up.
+// nor any where ranks prove a secret, nor on ports that other jobs try, of whatever version: it is named where ranks
+// are missing, and when time is up.
 void MeetingServer::judge_refused() {
   if (!failure_.ok() || all_here_ || refused_.empty()) return judge_timer_.reset();
   const auto absent = missing();

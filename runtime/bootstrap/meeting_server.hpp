@@ -14,6 +14,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "runtime/base/doorkeeper.hpp"
@@ -27,7 +28,7 @@ namespace fabring {
 
 struct MeetingTerms {
   HandshakeOptions greeting;  ///< purpose, job, world, secret; self is 0
-  bool shared_port = false;   ///< visitors of other jobs are normal here
+  bool shared_port = false;   ///< visitors of other jobs are normal here, and of other versions
   std::string hint;           ///< added to notes about missing ranks
   std::string fingerprint;
   meeting::Join self;  ///< rank 0 itself
@@ -73,6 +74,8 @@ class MeetingServer {
     bool done = false;
   };
   using VisitorPtr = std::shared_ptr<Visitor>;
+  /// Rank, fingerprint, host, pid: of one rank there may be several processes, by mistake.
+  using Process = std::tuple<Rank, std::string, std::string, std::uint32_t>;
 
   MeetingServer(const MeetingTerms& terms, const Log& log);
   void run();
@@ -94,6 +97,7 @@ class MeetingServer {
   std::vector<Rank> missing() const;
   std::string missing_text(const std::string& how_long = {}) const;
   std::string who(const Visitor& visitor) const;
+  static Process process_of(const Visitor& visitor);
   bool is_beside(const Visitor& visitor) const;  ///< on this host
   template <class Member>
   std::shared_ptr<void> after(std::chrono::nanoseconds delay, Member member);
@@ -110,7 +114,7 @@ class MeetingServer {
   std::set<VisitorPtr> visitors_;
   std::vector<VisitorPtr> members_;  // by rank; rank 0's stays null
   std::vector<bool> informed_;       // by rank: it knows that the rendezvous failed
-  std::set<Rank> told_;              // heard from us that it failed, or said so itself
+  std::set<Process> told_;           // heard from us that it failed, or said so itself
   std::map<Rank, Status> refused_;   // by the rank it claimed; -1: it could not say
   std::ptrdiff_t refused_without_rank_ = 0;
   std::set<Rank> without_proof_;  // claimed by who has not our secret: says what is wrong when time is up, ends nothing

@@ -10,6 +10,7 @@
 #include "runtime/base/hello.hpp"
 #include "runtime/bootstrap/launch_environment.hpp"
 #include "runtime/bootstrap/master_search.hpp"
+#include "runtime/bootstrap/meeting_client.hpp"
 #include "runtime/bootstrap/meeting_wire.hpp"
 #include "tests/runtime/bootstrap/meeting_world.hpp"
 
@@ -21,6 +22,19 @@ using std::chrono::steady_clock;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
+
+// Where the rank `self` finds rank 0.
+MasterSearch search_of(const Config& config, Rank self) {
+  HandshakeOptions greeting;
+  greeting.purpose = Purpose::rendezvous;
+  greeting.job_id = config.job_id;
+  greeting.self = self;
+  greeting.world_size = config.world_size;
+  const auto now = steady_clock::now();
+  return {
+      config.master_addr, config.master_named_by, static_cast<std::uint16_t>(config.master_port), false, greeting, now,
+      now + patience};
+}
 
 class RendezvousError : public testing::Test {
  protected:
@@ -61,6 +75,22 @@ TEST_F(RendezvousError, ARankThatComesTwiceIsNamedWithBothProcesses) {
                                        "rank 2 .host .*, pid [0-9]+, 127[.0-9:]+.; .*FABRING_RANK"));
     EXPECT_THAT(end.message(), HasSubstr("of two jobs, give each job its own FABRING_MASTER_PORT or FABRING_JOB_ID"));
   }
+}
+
+// As pods of one template. Rank 0 stays for those who have not heard: here for rank 2.
+TEST_F(RendezvousError, AThirdProcessOfARankHearsThatItCameTwiceToo) {
+  Meeting meeting(3);
+  meeting.options.farewell_limit = patience;
+  std::thread serving([&] { EXPECT_EQ(meeting.run({0})[0].code(), ErrorCode::invalid_argument); });
+  for (const Status& end : meeting.run({1, 1})) EXPECT_THAT(end.message(), HasSubstr("rank 1 came twice"));
+  MasterSearch search = search_of(meeting.base, 1);
+  search.deadline = search.started + 5s;
+  const auto third = MeetingClient::meet(search, meeting::Join{"f", "host x", 4711}, Log());
+  ASSERT_FALSE(third.has_value());
+  EXPECT_EQ(third.error().code(), ErrorCode::invalid_argument);
+  EXPECT_THAT(third.error().message(), HasSubstr("rank 1 came twice"));
+  EXPECT_FALSE(meeting.run({2})[0].ok());
+  serving.join();
 }
 
 TEST_F(RendezvousError, ASecondRankZeroAtAnOwnPortIsToldWhatTwoJobsNeed) {
@@ -145,10 +175,8 @@ TEST_F(RendezvousError, AVisitorOfAnotherJobIsNotTakenForTheRankThatIsLate) {
   for (int process : {0, 1, 3}) EXPECT_TRUE(ends[process].ok()) << ends[process].to_string();
 }
 
-// Nothing is proven of it, and any job's ranks may knock at the wrong door.
-TEST_F(RendezvousError, WithASecretAVisitorOfAnotherVersionDoesNotEndOurs) {
-  Meeting meeting(2);
-  meeting.secret = "a secret of sufficient length";
+// A visitor of another version comes, and our rank 1 long after it.
+void expect_another_version_to_end_nothing(Meeting& meeting) {
   meeting.options.verdict_delay = 1ms;
   meeting.options.note_interval = 50ms;
   net::Loop loop;
@@ -172,6 +200,21 @@ TEST_F(RendezvousError, WithASecretAVisitorOfAnotherVersionDoesNotEndOurs) {
     EXPECT_TRUE(meeting.notes.wait("now; turned away: the peer at", 2)) << "the second is after any verdict";
   };
   for (const Status& end : meeting.run_all()) EXPECT_TRUE(end.ok()) << end.to_string();
+}
+
+// Nothing is proven of it, and any job's ranks may knock at the wrong door.
+TEST_F(RendezvousError, WithASecretAVisitorOfAnotherVersionDoesNotEndOurs) {
+  Meeting meeting(2);
+  meeting.secret = "a secret of sufficient length";
+  expect_another_version_to_end_nothing(meeting);
+}
+
+// Its ranks try our ports again and again.
+TEST_F(RendezvousError, OnSharedPortsAVisitorOfAnotherVersionDoesNotEndOurs) {
+  Meeting meeting(2);
+  meeting.base.master_port_shared = true;
+  expect_another_version_to_end_nothing(meeting);
+  EXPECT_EQ(meeting.notes.count("warning: turned a visitor"), 0);
 }
 
 TEST_F(RendezvousError, AVisitorOfAnotherJobDoesNotEndOurs) {
@@ -319,15 +362,7 @@ TEST_F(RendezvousError, AnAbsentRank0IsNamedWithAddressAndReason) {
 // Rank `self` up to a point, then its connection closes as the kernel closes that of a killed process.
 void come_and_die(const Config& config, Rank self, bool after_welcome) {
   net::Loop loop;
-  HandshakeOptions greeting;
-  greeting.purpose = Purpose::rendezvous;
-  greeting.job_id = config.job_id;
-  greeting.self = self;
-  greeting.world_size = config.world_size;
-  const auto now = steady_clock::now();
-  const MasterSearch search{
-      config.master_addr, config.master_named_by, static_cast<std::uint16_t>(config.master_port), false, greeting, now,
-      now + patience};
+  const MasterSearch search = search_of(config, self);
   auto found = find_master(loop, search, Log());
   ASSERT_TRUE(found.has_value()) << found.error().to_string();
   bool welcome = false;
@@ -338,7 +373,7 @@ void come_and_die(const Config& config, Rank self, bool after_welcome) {
                                  },
                                  [](const std::string&) {}});
   link->send(static_cast<std::uint8_t>(meeting::Message::join), meeting::encode(meeting::Join{"f", "host x", 4711}));
-  while ((link->queued_bytes() > 0 || (after_welcome && !welcome)) && steady_clock::now() < now + patience)
+  while ((link->queued_bytes() > 0 || (after_welcome && !welcome)) && steady_clock::now() < search.deadline)
     loop.run_for(50ms);
 }
 

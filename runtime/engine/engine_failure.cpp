@@ -179,9 +179,11 @@ void EngineCore::fail(CommunicatorCore& communicator, const Status& why) {
         .with_context(context);
   };
   // A stream of the program that it waited for may stand still for good, and what the engine frees at its end would
-  // wait for it.
+  // wait for it. A receive of a message to this rank itself waits for the sender's stream too.
   const auto give_up = [&](Execution& execution) {
     if (execution.call().device.any()) devices_.keep_freed(execution.call());
+    if (const auto& from = execution.delivered_from(); from && from->call().device.any())
+      devices_.keep_freed(from->call());
     execution.fail(explained(execution));
   };
   for (const auto& execution : communicator.queued) {

@@ -310,6 +310,28 @@ TEST(DeviceSharing, goes_on_after_an_operation_failed_whose_stream_has_been_reac
   }
 }
 
+// The receive is on the host, and has no stream: it is the send that waits.
+TEST(DeviceSharing, keeps_what_is_freed_until_the_stream_of_a_failed_message_to_oneself_has_been_reached) {
+  SharingRanks gpus(sharing(2, 3));
+  FakeDevice& device = gpus.world.device();
+  std::vector<float> into(DeviceWorld::count);
+  device.hold(gpus.world.stream(0));
+  Operation send = Operation::send(gpus.buffers[0], DeviceWorld::count, DataType::float32, 0);
+  send.stream = gpus.world.stream(0);
+  for (const Operation& side : {send, Operation::recv(into.data(), into.size(), DataType::float32, 0)}) {
+    auto made = gpus.make(0, side);
+    ASSERT_TRUE(made.has_value()) << made.error().to_string();
+    gpus.works.push_back(gpus.world.engine(0).submit(gpus.world.communicator(0), std::move(*made), false));
+  }
+  (void)gpus.run(std::chrono::milliseconds(1));
+  EXPECT_FALSE(gpus.works.back()->done());
+  gpus.world.engine(0).abort(*gpus.world.communicator(0), "the test says so");
+  ASSERT_TRUE(gpus.run());
+  EXPECT_FALSE(gpus.world.run_until([&] { return !device.keeps_what_is_freed(); }, std::chrono::seconds(1)));
+  device.release(gpus.world.stream(0));
+  EXPECT_TRUE(gpus.world.run_until([&] { return !device.keeps_what_is_freed(); }, std::chrono::seconds(1)));
+}
+
 TEST(DeviceSharing, without_kernels_reductions_are_staged_and_what_only_moves_is_not) {
   SharingRanks gpus(sharing(2, 9));
   gpus.world.device().without_kernels();

@@ -7,7 +7,12 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <ctime>
 #include <limits>
+#include <optional>
+#include <vector>
+
+#include "tools/fabring/perf/perf_data.hpp"
 
 namespace fabring::tools {
 namespace {
@@ -208,6 +213,38 @@ TEST(ExactData, SeedsDiffer) {
   std::vector<float> buffer(1000);
   first.fill(buffer.data(), buffer.size());
   EXPECT_GT(second.wrong_inputs(buffer.data(), buffer.size()), 500U);
+}
+
+// What moves is bounded by no sum: small types differ over many ranks too.
+TEST(ExactData, SwappedBlocksOfOneElementAreSeenAmongManyRanks) {
+  constexpr int ranks = 64;
+  int seen = 0, pairs = 0;
+  for (int one = 0; one < ranks; ++one) {
+    std::byte block{};
+    ExactData(DataType::float8_e5m2, std::nullopt, one, ranks, 1).fill(&block, 1);
+    for (int other = 0; other < one; ++other, ++pairs)
+      seen += ExactData(DataType::float8_e5m2, std::nullopt, other, ranks, 1).wrong_inputs(&block, 1) != 0 ? 1 : 0;
+  }
+  EXPECT_GT(seen, pairs * 3 / 4);
+}
+
+// The values of a whole period for each of 256 blocks take 20 s and more; those of the blocks' elements no time.
+TEST(PerfData, SmallBlocksOfManyRanksCostWhatTheyHave) {
+  constexpr int ranks = 256;
+  for (const auto collective : {Collective::alltoall, Collective::reduce_scatter}) {
+    PerfShape shape = PerfShape::of(collective, 4, DataType::float32, ReduceOp::sum, 3, ranks, 0);
+    for (const auto wire : {std::optional<DataType>(), std::optional(DataType::bfloat16)}) {
+      if (wire && collective == Collective::alltoall) continue;
+      shape.wire_type = wire;
+      std::vector<std::byte> input(shape.bytes()), output(shape.bytes());
+      const PerfData data(shape, 1);
+      const std::clock_t start = std::clock();
+      data.fill(input.data(), output.data(), false);
+      const bool seen = data.wrong(input.data(), output.data(), false) > 0;
+      EXPECT_TRUE(seen || wire);  // nothing was exchanged; what rounds 256 times has a wide bound
+      EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 1.0) << name(collective);
+    }
+  }
 }
 
 TEST(ExactData, StableDataIsUnchangedByRepetition) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <vector>
 
 #include "runtime/base/reduce_ops.hpp"
 
@@ -43,9 +44,9 @@ std::int64_t exact_limit(DataType type) {
 }
 
 // Booleans know logical operations only; the others are these by another name. The caller's own is an or, as its sum.
-ReduceOp meaning(DataType type, ReduceOp op) {
-  if (type != DataType::boolean) return op;
-  return boolean_operation(op == ReduceOp::user ? ReduceOp::sum : op);
+std::optional<ReduceOp> meaning(DataType type, std::optional<ReduceOp> op) {
+  if (!op || type != DataType::boolean) return op;
+  return boolean_operation(*op == ReduceOp::user ? ReduceOp::sum : *op);
 }
 
 std::uint32_t mixed(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
@@ -98,8 +99,6 @@ std::int64_t combined(ReduceOp op, std::int64_t a, std::int64_t b) {
   return 0;
 }
 
-constexpr std::size_t bulk = 16;  // periods copied at once
-
 }  // namespace
 
 void encode(DataType type, std::int64_t value, std::byte* to) {
@@ -137,28 +136,15 @@ void encode(DataType type, std::int64_t value, std::byte* to) {
   }
 }
 
-ExactData::ExactData(DataType type, ReduceOp op, int rank, int ranks, std::uint32_t seed)
-    : type_(type), op_(meaning(type, op)), ranks_(ranks), seed_(seed), limit_(exact_limit(type)) {
-  const std::size_t element = size_of(type);
-  input_.resize(bulk * period * element);
-  result_.resize(bulk * period * element);
-  for (std::size_t i = 0; i < period; ++i) {
-    encode(type, input(rank, i), &input_[i * element]);
-    encode(type, result(i), &result_[i * element]);
-  }
-  for (std::size_t copy = 1; copy < bulk; ++copy) {
-    std::copy_n(input_.begin(), period * element,
-                input_.begin() + static_cast<std::ptrdiff_t>(copy * period * element));
-    std::copy_n(result_.begin(), period * element,
-                result_.begin() + static_cast<std::ptrdiff_t>(copy * period * element));
-  }
-}
+ExactData::ExactData(DataType type, std::optional<ReduceOp> op, int rank, int ranks, std::uint32_t seed)
+    : type_(type), op_(meaning(type, op)), rank_(rank), ranks_(ranks), seed_(seed), limit_(exact_limit(type)) {}
 
 std::int64_t ExactData::input(int rank, std::size_t index) const {
   const std::size_t i = index % period;
   const auto r = static_cast<std::uint64_t>(rank);
   const std::uint32_t shared = mixed(i, 0, seed_ + 1U), own = mixed(i, r + 1, seed_);
-  switch (op_) {
+  if (!op_) return own % (limit_ + 1);
+  switch (*op_) {
     case ReduceOp::sum:
     case ReduceOp::user:
       return summand(limit_, own, shared, rank);
@@ -230,33 +216,42 @@ std::int64_t ExactData::result(std::size_t index) const {
   std::int64_t value = input(0, index);
   for (int rank = 1; rank < ranks_; ++rank) {
     const std::int64_t next = input(rank, index);
-    value = combined(op_, value, next);
+    value = combined(*op_, value, next);
   }
   return op_ == ReduceOp::premul_sum ? value * premul_factor : value;
 }
 
 void ExactData::fill(void* buffer, std::size_t count) const {
-  const std::size_t total = count * size_of(type_);
-  for (std::size_t at = 0; at < total; at += input_.size())
-    std::memcpy(static_cast<std::byte*>(buffer) + at, input_.data(), std::min(input_.size(), total - at));
+  auto* bytes = static_cast<std::byte*>(buffer);
+  const std::size_t element = size_of(type_), made = std::min(count, period);
+  for (std::size_t i = 0; i < made; ++i) encode(type_, input(rank_, i), bytes + i * element);
+  const std::size_t one_period = made * element;
+  for (std::size_t left = (count - made) * element; left != 0;) {  // a period at a time comes from the cache
+    const std::size_t length = std::min(one_period, left);
+    std::memcpy(bytes + count * element - left, bytes, length);
+    left -= length;
+  }
 }
 
 std::size_t ExactData::wrong_results(const void* buffer, std::size_t count) const {
-  return differences(result_, buffer, count);
+  return differences([this](std::size_t i) { return result(i); }, buffer, count);
 }
 std::size_t ExactData::wrong_inputs(const void* buffer, std::size_t count) const {
-  return differences(input_, buffer, count);
+  return differences([this](std::size_t i) { return input(rank_, i); }, buffer, count);
 }
 
-std::size_t ExactData::differences(const std::vector<std::byte>& pattern, const void* buffer, std::size_t count) const {
+template <class Value>
+std::size_t ExactData::differences(Value&& value, const void* buffer, std::size_t count) const {
   const std::size_t element = size_of(type_), total = count * element;
+  std::vector<std::byte> right(std::min(count, period) * element);
+  for (std::size_t at = 0; at < right.size(); at += element) encode(type_, value(at / element), &right[at]);
   const auto* bytes = static_cast<const std::byte*>(buffer);
   std::size_t wrong = 0;
-  for (std::size_t at = 0; at < total; at += pattern.size()) {
-    const std::size_t length = std::min(pattern.size(), total - at);
-    if (std::memcmp(bytes + at, pattern.data(), length) == 0) continue;
+  for (std::size_t at = 0; at < total; at += right.size()) {
+    const std::size_t length = std::min(right.size(), total - at);
+    if (std::memcmp(bytes + at, right.data(), length) == 0) continue;
     for (std::size_t i = 0; i < length; i += element)
-      if (std::memcmp(bytes + at + i, pattern.data() + i, element) != 0) ++wrong;
+      if (std::memcmp(bytes + at + i, right.data() + i, element) != 0) ++wrong;
   }
   return wrong;
 }

@@ -6,7 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <optional>
 
 #include "fabring/types.hpp"
 
@@ -18,8 +18,8 @@ class ExactData {
   static constexpr int premul_factor = 2;      // every rank's factor in a premul_sum
 
   /// `seed` gives other values; all ranks must use the same. The operation `user` is taken to add, in whatever the type
-  /// adds in; supports(type, op).
-  ExactData(DataType type, ReduceOp op, int rank, int ranks, std::uint32_t seed);
+  /// adds in; supports(type, op). No operation: what only moves, which no sum bounds, so that its values differ more.
+  ExactData(DataType type, std::optional<ReduceOp> op, int rank, int ranks, std::uint32_t seed);
 
   void fill(void* buffer, std::size_t count) const;
   /// How many elements differ from the reduction over all ranks.
@@ -29,21 +29,21 @@ class ExactData {
 
   /// The values as whole numbers; for tests.
   std::int64_t input(int rank, std::size_t index) const;
-  std::int64_t result(std::size_t index) const;
+  std::int64_t result(std::size_t index) const;  // with an operation
 
  private:
-  std::size_t differences(const std::vector<std::byte>& pattern, const void* buffer, std::size_t count) const;
+  /// `value(i)` is that of element i of a period.
+  template <class Value>
+  std::size_t differences(Value&& value, const void* buffer, std::size_t count) const;
   std::int64_t summand(std::int64_t limit, std::uint32_t own, std::uint32_t shared, int rank) const;
   std::int64_t all_bits() const;
   std::int64_t average_share() const;
   std::int64_t average(std::size_t place) const;
   DataType type_;
-  ReduceOp op_;
-  int ranks_;
+  std::optional<ReduceOp> op_;
+  int rank_, ranks_;
   std::uint32_t seed_;
-  std::int64_t limit_;            ///< whole numbers up to here are exact in the type
-  std::vector<std::byte> input_;  ///< one period
-  std::vector<std::byte> result_;
+  std::int64_t limit_;  ///< whole numbers up to here are exact in the type
 };
 
 /// A whole number in the representation of `type`; exact for the numbers ExactData uses.

@@ -45,7 +45,7 @@ Operation PerfShape::operation(std::byte* input, std::byte* buffer, bool in_plac
 }
 
 ExactData PerfData::exact(Rank owner, Rank block) const {
-  const ReduceOp op = reduces(shape_.collective) ? shape_.op : ReduceOp::sum;
+  const auto op = reduces(shape_.collective) ? std::optional(shape_.op) : std::nullopt;
   return ExactData(shape_.type, op, owner, shape_.ranks, seed_ * 4099 + static_cast<std::uint32_t>(block));
 }
 

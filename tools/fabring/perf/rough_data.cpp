@@ -1,5 +1,6 @@
 #include "tools/fabring/perf/rough_data.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -21,46 +22,52 @@ float value_at(int rank, std::size_t index, std::uint32_t seed) {
 }  // namespace
 
 RoughData::RoughData(DataType wire_type, ReduceOp op, int rank, int ranks, std::uint32_t seed)
-    : input_(period), exact_(period), bound_(period) {
+    : rank_(rank), ranks_(ranks), seed_(seed) {
   // Every input is rounded once and every addition that it takes part in, of which there are at most ranks - 1; avg
   // divides, and rounds again. Additions in float32 round too, in a sum of n terms n - 1 times.
   const bool bfloat = wire_type == DataType::bfloat16;
-  const double unit = std::ldexp(1, bfloat ? -8 : -11), least = std::ldexp(1, bfloat ? -134 : -25);
+  const double unit = std::ldexp(1, bfloat ? -8 : -11);
   const int roundings = ranks + (op == ReduceOp::avg ? 1 : 0);
-  const double growth = std::pow(1 + unit, roundings) * std::pow(1 + 0x1p-24, ranks + 1) - 1;
-  double factor = op == ReduceOp::premul_sum ? ExactData::premul_factor : 1;
-  if (op == ReduceOp::avg) factor /= ranks;
-  for (std::size_t i = 0; i < period; ++i) {
-    input_[i] = value_at(rank, i, seed);
-    double sum = 0, magnitudes = 0;
-    for (int each = 0; each < ranks; ++each) {
-      const double term = factor * static_cast<double>(value_at(each, i, seed));
-      sum += term;
-      magnitudes += std::abs(term);
-    }
-    exact_[i] = sum;
-    bound_[i] = magnitudes * growth + 2 * ranks * least * (1 + growth);
+  least_ = std::ldexp(1, bfloat ? -134 : -25);
+  growth_ = std::pow(1 + unit, roundings) * std::pow(1 + 0x1p-24, ranks + 1) - 1;
+  factor_ = op == ReduceOp::premul_sum ? ExactData::premul_factor : 1;
+  if (op == ReduceOp::avg) factor_ /= ranks;
+}
+
+RoughData::Expected RoughData::expected(std::size_t place) const {
+  double sum = 0, magnitudes = 0;
+  for (int each = 0; each < ranks_; ++each) {
+    const double term = factor_ * static_cast<double>(value_at(each, place, seed_));
+    sum += term;
+    magnitudes += std::abs(term);
   }
+  return {sum, magnitudes * growth_ + 2 * ranks_ * least_ * (1 + growth_)};
 }
 
 void RoughData::fill(void* buffer, std::size_t count) const {
   auto* to = static_cast<float*>(buffer);
-  for (std::size_t i = 0; i < count; ++i) to[i] = input_[i % period];
+  for (std::size_t i = 0; i < count; ++i) to[i] = i < period ? value_at(rank_, i, seed_) : to[i - period];
 }
 
 std::size_t RoughData::wrong_results(const void* buffer, std::size_t count) const {
   const auto* values = static_cast<const float*>(buffer);
   std::size_t wrong = 0;
-  for (std::size_t i = 0, place = 0; i < count; ++i, place = place + 1 == period ? 0 : place + 1)
-    if (!(std::abs(static_cast<double>(values[i]) - exact_[place]) <= bound_[place])) ++wrong;  // NaN is wrong
+  for (std::size_t place = 0; place < std::min(count, period); ++place) {
+    const Expected right = expected(place);
+    for (std::size_t i = place; i < count; i += period)
+      if (!(std::abs(static_cast<double>(values[i]) - right.exact) <= right.bound)) ++wrong;  // NaN is wrong
+  }
   return wrong;
 }
 
 std::size_t RoughData::wrong_inputs(const void* buffer, std::size_t count) const {
   const auto* values = static_cast<const float*>(buffer);
   std::size_t wrong = 0;
-  for (std::size_t i = 0; i < count; ++i)
-    if (std::bit_cast<std::uint32_t>(values[i]) != std::bit_cast<std::uint32_t>(input_[i % period])) ++wrong;
+  for (std::size_t place = 0; place < std::min(count, period); ++place) {
+    const auto right = std::bit_cast<std::uint32_t>(value_at(rank_, place, seed_));
+    for (std::size_t i = place; i < count; i += period)
+      if (std::bit_cast<std::uint32_t>(values[i]) != right) ++wrong;
+  }
   return wrong;
 }
 

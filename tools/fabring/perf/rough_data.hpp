@@ -1,10 +1,10 @@
 #pragma once
 // RoughData: float32 inputs whose sums round when they travel as another type (Operation::wire_type), and how far a
-// result may be from the exact sum: the bound of docs/algorithms.md. Values repeat as ExactData's do.
+// result may be from the exact sum: the bound of docs/algorithms.md. Values repeat as ExactData's do, and are
+// made when asked for.
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "fabring/types.hpp"
 
@@ -24,9 +24,17 @@ class RoughData {
   std::size_t wrong_inputs(const void* buffer, std::size_t count) const;
 
  private:
-  std::vector<float> input_;  ///< one period
-  std::vector<double> exact_;
-  std::vector<double> bound_;
+  /// Of one element.
+  struct Expected {
+    double exact = 0, bound = 0;
+  };
+  Expected expected(std::size_t place) const;
+
+  int rank_, ranks_;
+  std::uint32_t seed_;
+  double factor_;  ///< by which every input counts
+  double growth_;  ///< of the error, by all roundings
+  double least_;   ///< rounding of what is too small for the wire type's exponents
 };
 
 }  // namespace fabring::tools

@@ -6,6 +6,7 @@
 
 #include "collectives/check.hpp"
 #include "collectives/check/memory.hpp"
+#include "tests/collectives/heavy_plans.hpp"
 #include "tests/collectives/worlds.hpp"
 
 namespace fabring {
@@ -13,49 +14,10 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr std::uint32_t many = 30'000;
-
-Step copy_step(Block to, Block from) {
-  Step step;
-  step.kind = StepKind::copy;
-  step.to = to;
-  step.from = from;
-  return step;
-}
-
-// As many copies into parts of an area as make it that many pieces, and as many copies of all of it.
-std::vector<Plan> parts_and_wholes(bool same_places) {
-  std::vector<Plan> plans = test::plans_of({Collective::broadcast, Algorithm::binomial}, test::flat(1));
-  Plan& plan = plans[0];
-  plan.steps.clear();
-  plan.successors.clear();
-  plan.scratch = {0};
-  for (std::uint32_t i = 0; i < many; ++i) plan.ranges.push_back({0, i, i + 1, many});
-  for (std::uint32_t i = 0; i < many; ++i)
-    plan.steps.push_back(copy_step({Space::scratch, 0, i + 1}, {Space::input, 0, same_places ? i + 1 : many - i}));
-  Step joint = copy_step({Space::output, 0, 0}, {Space::input, 0, 0});
-  joint.dependencies = many;
-  for (std::uint32_t i = 0; i < many; ++i) {
-    plan.steps[i].first_successor = i;
-    plan.steps[i].successor_count = 1;
-    plan.successors.push_back(many);
-  }
-  plan.steps.push_back(joint);
-  for (std::uint32_t i = 0; i < many; ++i) {
-    Step& before = plan.steps.back();
-    before.first_successor = many + i;
-    before.successor_count = 1;
-    plan.successors.push_back(many + i + 1);
-    plan.steps.push_back(copy_step({Space::output, 0, 0}, {Space::scratch, 0, 0}));
-    plan.steps.back().dependencies = 1;
-  }
-  return plans;
-}
-
 TEST(WorkLimit, ManyPiecesReadManyTimesAreTooMuch) {
   for (const bool same_places : {false, true}) {
     WorkLimit limit(WorkLimit::for_files);
-    const auto report = check_plans(parts_and_wholes(same_places), many * 32, ReduceOp::sum, &limit);
+    const auto report = check_plans(test::parts_and_wholes(same_places), test::many_parts * 32, ReduceOp::sum, &limit);
     ASSERT_FALSE(report);
     EXPECT_THAT(report.error().message(), HasSubstr("too much to prove"));
   }

@@ -11,6 +11,8 @@
 #include "collectives/cost/machine.hpp"
 #include "collectives/plan_json.hpp"
 #include "runtime/base/settings.hpp"
+#include "runtime/engine/plans/proved_plans.hpp"
+#include "tests/collectives/heavy_plans.hpp"
 #include "tests/tools/program.hpp"
 #include "tools/fabring/plan/node_layout.hpp"
 
@@ -156,6 +158,22 @@ TEST(Plan, WrongOptionsBesideGoodPlansAreWrongUse) {
   EXPECT_EQ(run({"plan", "broadcast", "--load", file}).code, 2);
   std::ofstream(file) << "[]";
   EXPECT_EQ(run({"plan", "--load", file}).code, 1);
+  std::remove(file.c_str());
+}
+
+// 1 would say that they are wrong.
+TEST(Plan, ThatAreTooMuchToProveAreNotCalledWrong) {
+  const std::string file = testing::TempDir() + "heavy_" + std::to_string(::getpid()) + ".json";
+  const std::string text = plans_to_json(fabring::test::parts_and_wholes(true));
+  EXPECT_EQ(prove_plan_text(text).error().code(), ErrorCode::unsupported);
+  std::ofstream(file) << text;
+  const auto many = run({"plan", "--load", file, "--check", "--json"});
+  EXPECT_EQ(many.code, 3);
+  EXPECT_THAT(many.err, testing::AllOf(HasSubstr("too much to prove"), HasSubstr("--count N proves")));
+  EXPECT_EQ(nlohmann::json::parse(many.out)["proved"], nullptr);
+  const auto one = run({"plan", "--load", file, "--check", "--count", "960000"});
+  EXPECT_EQ(one.code, 3);
+  EXPECT_THAT(one.err, testing::AllOf(HasSubstr("too much to prove"), Not(HasSubstr("--count"))));
   std::remove(file.c_str());
 }
 

@@ -18,7 +18,11 @@ Result<ProvedPlans> prove_plan_text(std::string_view text) {
   if (!plans) return plans.error();
   if (plans->empty()) return Status(ErrorCode::invalid_argument, "there are no plans in it");
   auto proof = prove_plans(*plans, are_of_average(*plans) ? ReduceOp::avg : ReduceOp::sum);
-  if (!proof) return Status(ErrorCode::invalid_argument, "not proved: " + proof.error().message());
+  if (!proof) {
+    const bool too_much = proof.error().code() == ErrorCode::unsupported;  // which says nothing of the plans
+    return Status(too_much ? ErrorCode::unsupported : ErrorCode::invalid_argument,
+                  "not proved: " + proof.error().message());
+  }
   if (!proof->lengths_at_every_count)
     return Status(
         ErrorCode::unsupported,

@@ -18,8 +18,8 @@ struct ProvedPlans {
 /// Are they for avg? Only its plans have `finish`.
 bool are_of_average(const std::vector<Plan>& plans);
 
-/// Errors: invalid_argument as plans_from_json(), and with the step where the proof breaks; unsupported if lengths are
-/// not proved at every count, as they must be to be run.
+/// Errors: invalid_argument as plans_from_json(), and with the step where the proof breaks; unsupported if they
+/// are too much to prove, or lengths are not proved at every count, as they must be to be run.
 Result<ProvedPlans> prove_plan_text(std::string_view text);
 
 }  // namespace fabring

@@ -25,8 +25,8 @@
 #include "tools/fabring/output.hpp"
 #include "tools/fabring/plan/algorithm_names.hpp"
 #include "tools/fabring/plan/node_layout.hpp"
-#include "tools/fabring/simulate/prices.hpp"
 #include "tools/fabring/plan/proof_json.hpp"
+#include "tools/fabring/simulate/prices.hpp"
 
 namespace fabring::tools {
 namespace {
@@ -269,8 +269,11 @@ int show(const PlanOptions& options, const World& world, Output& out) {
       out.write(fmt::format("\n(steps of {} ranks not printed; choose one with --rank)\n", world.ranks()));
     out.write("\n" + describe_world(world.plans, world.node_of, world.count, size_of(world.type)));
   }
+  const bool too_much = !proof && proof.error().code() == ErrorCode::unsupported;  // which says nothing of the plans
+  const bool at_many_counts = !options.load.empty() && options.count.empty();
   if (!proof)
-    complain("plan", "not proved: " + proof.error().message());
+    complain("plan", fmt::format("not proved: {}{}", proof.error().message(),
+                                 too_much && at_many_counts ? "; --count N proves them at one count" : ""));
   else if (!options.json)
     out.write(fmt::format("\nproved: {}, {}, {}; {}, no deadlock, no races, in bounds{}\n",
                           counted(proof->report.steps, "step"), counted(proof->report.messages, "message"),
@@ -280,7 +283,8 @@ int show(const PlanOptions& options, const World& world, Output& out) {
     complain("plan", status.message());
     return exit_could_not_run;
   }
-  return proof ? exit_fine : exit_wrong;
+  if (proof) return exit_fine;
+  return too_much ? exit_could_not_run : exit_wrong;
 }
 
 int run(const PlanOptions& options, const Session& session) {
@@ -375,7 +379,7 @@ void add_plan(CLI::App& app, Session& session) {
   command->add_option("--load", options->load, "Take the plans from a file that --json wrote")->type_name("FILE");
   command->add_option("--output", options->output, "Write to a file")->type_name("FILE");
   command->footer(
-      "Exit code 1: the plans are wrong (the proof says where).\n"
+      "Exit codes: 1 the plans are wrong (the proof says where), 3 could not run, or too much to prove.\n"
       "Example: fabring plan allreduce --nodes 2,2 --algorithm hierarchical --rank 0");
   command->callback([options, &session] { session.exit_code = run(*options, session); });
 }

@@ -11,10 +11,11 @@ std::string proof_to_json(std::span<const Plan> plans, const Result<Proof>& proo
                           DataType type) {
   using nlohmann::ordered_json;
   const Plan& first = plans.front();
+  const bool too_much = !proof && proof.error().code() == ErrorCode::unsupported;
   ordered_json json{{"collective", name(first.collective)},
                     {"algorithm", first.algorithm},
                     {"ranks", plans.size()},
-                    {"proved", proof.has_value()},
+                    {"proved", too_much ? ordered_json() : ordered_json(proof.has_value())},
                     {"error", proof ? ordered_json() : ordered_json(proof.error().message())}};
   if (proof) {
     const bool reduced = reduces(first.collective);

@@ -209,6 +209,23 @@ TEST(PerfRun, OptionsThatWouldDoNothingAreRefused) {
            {{"perf", "allreduce", "-n", "2", "--plot", "a", "--output", "a"}, "the same file"},
            {{"perf", "allreduce", "-n", "2", "--reps", "2", "--target-ms", "5x"}, "a number of milliseconds"},
            {{"perf", "allreduce", "-n", "2", "--timeout", "soon"}, "--timeout: 'soon'"},
+           {{"perf", "allreduce", "-n", "2", "--target-ms", "50"}, "--target-ms is for repetitions"},
+           {{"perf", "allreduce", "-n", "2", "--cap-s", "1"}, "--cap-s is for repetitions"},
+           {{"perf", "--guard", "-n", "2", "-e", "64M"}, "-e would do nothing: --sizes names"},
+           {{"perf", "--guard", "-n", "2", "--begin", "1M"}, "-b would do nothing"},
+           {{"perf", "--guard", "-n", "2", "-o", "max"}, "-o would do nothing"},
+           {{"perf", "--guard", "-n", "2", "-r", "1"}, "-r would do nothing"},
+           {{"perf", "--guard", "-n", "2", "-i", "50"}, "-i would do nothing"},
+           {{"perf", "--guard", "-n", "2", "--in-place"}, "--in-place would do nothing"},
+           {{"perf", "--guard", "-n", "2", "--no-check"}, "--no-check would do nothing"},
+           {{"perf", "--model", "4x1000", "-n", "2", "--reps", "5"}, "--reps would do nothing"},
+           {{"perf", "--model", "4x1000", "-n", "2", "--target-ms", "200"}, "--target-ms would do nothing"},
+           {{"perf", "--model", "4x1000", "-n", "2", "--cap-s", "2"}, "--cap-s would do nothing"},
+           {{"perf", "--model", "4x1000", "-n", "2", "--sizes", "4"}, "--sizes would do nothing"},
+           {{"perf", "--model", "4x1000", "-n", "2", "-e", "4"}, "-e would do nothing"},
+           {{"perf", "--model", "4x1000", "-n", "2", "-r", "1"}, "-r would do nothing"},
+           {{"perf", "--model", "4x1000", "-n", "2", "--algorithm", "chain"}, "chain"},
+           {{"perf", "--model", "4x1000", "-n", "2", "--algorithm", "broadcast:chain"}, "broadcast:chain"},
        }) {
     const auto result = run(words);
     EXPECT_EQ(result.code, 2);

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include <cstdlib>
+#include <initializer_list>
 #include <memory>
 
 #include "collectives/choice/overrides.hpp"
@@ -34,6 +35,7 @@ struct Words {
   int ranks = 0, nodes = 1;
   bool no_check = false, no_progress = false, guard = false, out_of_place = false;
   PerfOptions options;
+  const CLI::App* command = nullptr;  // knows which were given
 };
 
 Result<Collective> read_collective(const std::string& text) {
@@ -117,6 +119,35 @@ Status read_wire_type(const Words& words, PerfOptions& options) {
   return {};
 }
 
+// Options that a kind of measurement has no use for are refused: what they asked for would be believed of its figures.
+Status refuse_unused(const Words& words, PerfKind kind) {
+  struct Unused {
+    PerfKind kind;
+    std::initializer_list<const char*> options;
+    const char* why;
+  };
+  static const Unused all[] = {
+      {PerfKind::guard, {"-b", "-e", "-f"}, "--sizes names the sizes of --guard"},
+      {PerfKind::guard, {"-o"}, "--guard compares sums"},
+      {PerfKind::guard, {"-r"}, "the root of --guard is rank 0"},
+      {PerfKind::guard, {"-i"}, "--reps and --target-ms say how long --guard measures"},
+      {PerfKind::guard, {"--in-place", "--out-of-place"}, "--guard has input and output of its own"},
+      {PerfKind::guard, {"--no-check"}, "--guard compares times and checks no results"},
+      {PerfKind::model, {"-b", "-e", "-f", "--sizes"}, "the sizes of --model are those of its gradients"},
+      {PerfKind::model, {"-r"}, "an allreduce, which --model measures, has no root"},
+      {PerfKind::model, {"--reps", "--target-ms", "--cap-s"}, "-i says how many steps --model makes"},
+      {PerfKind::model, {"--in-place", "--out-of-place"}, "--model reduces gradients in place"},
+  };
+  for (const Unused& each : all)
+    for (const char* const option : each.options)
+      if (each.kind == kind && words.command->count(option) > 0)
+        return wrong_argument(fmt::format("{} would do nothing: {}; leave it out", option, each.why));
+  for (const char* const option : {"--target-ms", "--cap-s"})
+    if (kind == PerfKind::sizes && words.options.repetitions == 0 && words.command->count(option) > 0)
+      return wrong_argument(fmt::format("{} is for repetitions: give --reps, or leave it out", option));
+  return {};
+}
+
 // Turns the words into options. Errors are the user's.
 Status understand(Words& words) {
   PerfOptions& options = words.options;
@@ -186,7 +217,8 @@ Status understand(Words& words) {
       const bool about_it = !rule.collective || *rule.collective == options.collective;
       return about_it && (!rule.algorithm || rule.any_direct || rule.algorithm_for(options.collective));
     };
-    if (options.kind == PerfKind::sizes && std::none_of(overrides->begin(), overrides->end(), matters))
+    // --model measures allreduce, which is the collective then too.
+    if (options.kind != PerfKind::guard && std::none_of(overrides->begin(), overrides->end(), matters))
       return no_such_algorithm(options.algorithm, options.collective);
   }
   if (options.plan.empty()) return {};
@@ -235,6 +267,7 @@ bool ranks_are_threads(const PerfOptions& options) {
 
 int run(Words& words, const Session& session) {
   Status status = understand(words);
+  if (status.ok()) status = refuse_unused(words, words.options.kind);
   if (status.ok() && !session.command.empty()) status = wrong_argument("nothing may follow --");
   if (status.ok() && words.nodes > 1 && words.ranks < words.nodes)
     status = wrong_argument(fmt::format("--split-nodes {} needs -n with at least as many ranks", words.nodes));
@@ -279,6 +312,7 @@ void add_perf(CLI::App& app, Session& session) {
   auto words = std::make_shared<Words>();
   PerfOptions& options = words->options;
   CLI::App* command = app.add_subcommand("perf", "Measure and check collectives");
+  words->command = command;
   command
       ->add_option("collective", words->collective,
                    "allreduce, reduce, reduce_scatter, all_gather, broadcast, gather, scatter, alltoall, barrier")
@@ -340,7 +374,7 @@ void add_perf(CLI::App& app, Session& session) {
       ->add_option("--reps", options.repetitions, "Instead of -i: R repetitions of as many calls as fill --target-ms")
       ->check(between(1, 10'000))
       ->type_name("R");
-  command->add_option("--target-ms", words->target_ms, "Length of a repetition (100)")->type_name("T");
+  command->add_option("--target-ms", words->target_ms, "With --reps: length of a repetition (100)")->type_name("T");
   command->add_option("--cap-s", words->cap_s, "With --reps: most seconds for a size (6)")->type_name("C");
   command->add_flag("--no-check", words->no_check, "Do not check the results");
   command->add_flag("--in-place", options.in_place,

@@ -67,6 +67,20 @@ TEST(PerfRun, SingleCallsAreTimedWhereThereAreEnoughAndItTakesNoTime) {
   EXPECT_TRUE(row["p99_us"].is_null()) << row;
 }
 
+TEST(PerfRun, ASizeTakesNoLongerThanItsCap) {
+  using std::chrono::milliseconds;
+  EXPECT_EQ(tools::filling_of(0.001, milliseconds(100), 20, milliseconds(6000)), (tools::Filling{100, 20}));
+  EXPECT_EQ(tools::filling_of(0.05, milliseconds(100), 20, milliseconds(2000)), (tools::Filling{2, 20}));
+  EXPECT_EQ(tools::filling_of(0.0625, milliseconds(100), 20, milliseconds(250)), (tools::Filling{1, 4}));
+  EXPECT_EQ(tools::filling_of(3.4, milliseconds(100), 20, milliseconds(6000)), (tools::Filling{1, 1}));
+  EXPECT_EQ(tools::filling_of(3.4, milliseconds(100), 20, milliseconds(0)), (tools::Filling{1, 1}));
+  const auto result = run({"perf", "allreduce", "-n", "2", "--transport", "tcp", "--sizes", "16M", "--reps", "20",
+                           "--cap-s", "0.001", "-w", "0", "--no-check", "--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(nlohmann::ordered_json::parse(result.out)[0]["repetitions_us"].size(), 1U) << result.out;
+  EXPECT_THAT(result.err, HasSubstr("16 MiB: 1 of 20 repetitions: a call takes"));
+}
+
 // Speed is not what is tested: the units, what is counted, and that the calls are what is timed, whatever the format.
 TEST(PerfRun, TimesFitAnOutsideClock) {
   constexpr int calls = 150;

@@ -8,6 +8,14 @@ namespace fabring::tools {
 
 using Clock = std::chrono::steady_clock;
 
+namespace {
+
+constexpr int most_calls = 20'000;  // of a repetition; as the peers' drivers
+
+double seconds_of(std::chrono::milliseconds time) { return std::chrono::duration<double>(time).count(); }
+
+}  // namespace
+
 Result<Stopwatch::Timed> Stopwatch::time(const Call& call, int calls, std::vector<double>* each) {
   if (each != nullptr) each->resize(static_cast<std::size_t>(calls));
   FABRING_TRY(world_.barrier());
@@ -39,22 +47,24 @@ Result<Stopwatch::Timed> Stopwatch::time(const Call& call, int calls, std::vecto
   return most;
 }
 
-Result<int> Stopwatch::calls_filling(const Call& call, std::chrono::milliseconds target, int repetitions,
-                                     std::chrono::milliseconds cap) {
-  const double wanted_seconds = std::chrono::duration<double>(target).count();
-  const double most_seconds = std::chrono::duration<double>(cap).count();
-  double one = 0;
+Filling filling_of(double one, std::chrono::milliseconds target, int repetitions, std::chrono::milliseconds cap) {
+  const auto bounded = [](double number, int least, int most) {
+    return static_cast<int>(std::clamp(number, double(least), double(most)));
+  };
+  const int calls = bounded(seconds_of(target) / one, 3, most_calls);
+  const double fitting = seconds_of(cap) / one;  // calls
+  if (double(calls) * repetitions <= fitting) return {calls, repetitions};
+  return {bounded(fitting / repetitions, 1, most_calls), bounded(fitting, 1, repetitions)};
+}
+
+Result<Filling> Stopwatch::filling(const Call& call, std::chrono::milliseconds target, int repetitions,
+                                   std::chrono::milliseconds cap) {
   for (int calls = 2;; calls *= 4) {
     const auto total = time(call, calls);
     if (!total) return total.error();
-    one = std::max(total->seconds / calls, 1e-9);
-    if (total->seconds > 0.05 * wanted_seconds || calls * 4 > most_calls) break;
+    if (total->seconds > 0.05 * seconds_of(target) || calls * 4 > most_calls)
+      return filling_of(std::max(total->seconds / calls, 1e-9), target, repetitions, cap);
   }
-  const auto bounded = [](double calls, int least) {
-    return static_cast<int>(std::clamp(calls, double(least), double(most_calls)));
-  };
-  const int wanted = bounded(wanted_seconds / one, 3);
-  return one * wanted * repetitions > most_seconds ? bounded(most_seconds / one / repetitions, 1) : wanted;
 }
 
 int calls_timed_singly(int calls, double seconds) {

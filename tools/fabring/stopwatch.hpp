@@ -11,10 +11,18 @@
 
 namespace fabring::tools {
 
+/// So many repetitions of so many calls.
+struct Filling {
+  int calls = 1, repetitions = 1;
+  friend bool operator==(const Filling&, const Filling&) = default;
+};
+/// Repetitions of about `target`, of 3 calls at least, where a call takes `one` seconds; where `repetitions` of them
+/// would last longer than `cap` fewer calls, and where not even single ones fit fewer repetitions.
+Filling filling_of(double one, std::chrono::milliseconds target, int repetitions, std::chrono::milliseconds cap);
+
 class Stopwatch {
  public:
   using Call = std::function<Status()>;
-  static constexpr int most_calls = 20'000;  // of a repetition; as the peers' drivers
 
   explicit Stopwatch(Engine& engine) : engine_(&engine), world_(engine.world()) {}
 
@@ -26,9 +34,9 @@ class Stopwatch {
   /// The time of every single call goes into `each` if it is not null, the slowest rank's each time.
   Result<Timed> time(const Call& call, int calls, std::vector<double>* each = nullptr);
 
-  /// How many calls last about `target`; fewer where `repetitions` of them would last longer than `cap`.
-  Result<int> calls_filling(const Call& call, std::chrono::milliseconds target, int repetitions,
-                            std::chrono::milliseconds cap);
+  /// How often a call fills `target` and `cap`, by a few trial calls.
+  Result<Filling> filling(const Call& call, std::chrono::milliseconds target, int repetitions,
+                          std::chrono::milliseconds cap);
 
  private:
   Engine* engine_;

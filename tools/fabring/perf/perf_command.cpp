@@ -375,7 +375,10 @@ void add_perf(CLI::App& app, Session& session) {
       ->check(between(1, 10'000))
       ->type_name("R");
   command->add_option("--target-ms", words->target_ms, "With --reps: length of a repetition (100)")->type_name("T");
-  command->add_option("--cap-s", words->cap_s, "With --reps: most seconds for a size (6)")->type_name("C");
+  command
+      ->add_option("--cap-s", words->cap_s,
+                   "With --reps: most seconds of them for a size, by fewer where calls are long (6)")
+      ->type_name("C");
   command->add_flag("--no-check", words->no_check, "Do not check the results");
   command->add_flag("--in-place", options.in_place,
                     "Input and output are one buffer, as always of a broadcast (the table measures both ways)");

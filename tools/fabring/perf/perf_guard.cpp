@@ -39,16 +39,16 @@ class Guard {
       FABRING_TRY(one());
       FABRING_TRY(composed());
     }
-    const auto calls = stopwatch_.calls_filling(composed, options_.target, 2 * options_.repetitions, options_.cap);
-    if (!calls) return calls.error();
+    const auto filling = stopwatch_.filling(composed, options_.target, 2 * options_.repetitions, options_.cap);
+    if (!filling) return filling.error();
     GuardTimes times;
-    for (int repetition = 0; repetition < options_.repetitions; ++repetition) {
-      const auto first = stopwatch_.time(one, *calls);
+    for (int repetition = 0; repetition < std::max(filling->repetitions / 2, 1); ++repetition) {
+      const auto first = stopwatch_.time(one, filling->calls);
       if (!first) return first.error();
-      const auto second = stopwatch_.time(composed, *calls);
+      const auto second = stopwatch_.time(composed, filling->calls);
       if (!second) return second.error();
-      times.one.push_back(first->seconds / *calls * 1e6);
-      times.composed.push_back(second->seconds / *calls * 1e6);
+      times.one.push_back(first->seconds / filling->calls * 1e6);
+      times.composed.push_back(second->seconds / filling->calls * 1e6);
     }
     return times;
   }

@@ -93,13 +93,13 @@ Result<Measurement> Measuring::run(std::size_t bytes, bool in_place) {
   for (int i = 0; i < options_->warm_up; ++i) FABRING_TRY(measured_.run(measured));
 
   const auto call = [&] { return measured_.run(measured); };
-  int calls = options_->calls;
+  Filling filling{options_->calls, 1};
   if (options_->repetitions > 0) {
-    auto agreed = stopwatch_.calls_filling(call, options_->target, options_->repetitions, options_->cap);
+    auto agreed = stopwatch_.filling(call, options_->target, options_->repetitions, options_->cap);
     if (!agreed) return agreed.error();
-    calls = *agreed;
+    filling = *agreed;
   }
-  const int repetitions = std::max(options_->repetitions, 1);
+  const auto [calls, repetitions] = filling;
   double seconds = 0;
   for (int repetition = 0; repetition < repetitions; ++repetition) {
     auto total = stopwatch_.time(call, calls);

@@ -29,7 +29,7 @@ struct PerfOptions {
   int calls = 20;
   int repetitions = 0;  ///< 0: one measurement of `calls` calls; else so many of about `target`
   std::chrono::milliseconds target{100};
-  std::chrono::milliseconds cap{6'000};              ///< with repetitions: most time for a size
+  std::chrono::milliseconds cap{6'000};              ///< with repetitions: most time of them for a size
   std::optional<std::chrono::milliseconds> timeout;  ///< of a call, and of the ranks to meet; none: as the settings say
   bool check = true;
   bool in_place = false;

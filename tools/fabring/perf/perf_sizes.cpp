@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+
 #include "runtime/base/parse_value.hpp"
 #include "tools/fabring/perf/perf_job.hpp"
 #include "tools/fabring/perf/perf_measure.hpp"
@@ -19,6 +21,16 @@ void explain_choices(const Measuring& measuring, const PerfOptions& options) {
                            ? fmt::format("  {:<20} {:>12.1f} us predicted", one.algorithm, one.predicted_us)
                            : fmt::format("  {:<20} left out: {}", one.algorithm, one.excluded));
   }
+}
+
+// The cap of a size, where a call takes long.
+void tell_fewer_repetitions(const Measurement& measurement, const PerfOptions& options) {
+  const auto made = static_cast<int>(measurement.repetitions_us.size());
+  if (made < options.repetitions)
+    complain("perf", fmt::format("{}{}: {} of {} repetitions: a call takes {:.3g} s, and --cap-s is {:g}",
+                                 size_text(measurement.bytes), measurement.in_place ? " in place" : "", made,
+                                 options.repetitions, measurement.time_us * 1e-6,
+                                 std::chrono::duration<double>(options.cap).count()));
 }
 
 }  // namespace
@@ -44,6 +56,7 @@ Result<std::uint64_t> measure_sizes(PerfJob& job) {
       auto measurement = measuring->run(options.sizes[i], in_place);
       if (!measurement) return measurement.error().with_prefix(fmt::format("at {}: ", size));
       wrong += measurement->wrong;
+      if (job.writes()) tell_fewer_repetitions(*measurement, options);
       all.push_back(*measurement);
       // What has no column for it shows one way only; the other is for the picture.
       if (both_ways && in_place && (options.format == Format::osu || options.format == Format::plain)) continue;

@@ -373,5 +373,18 @@ TEST(Svg, WritesTextThatIsNoMarkup) {
   EXPECT_THAT(text, testing::Not(HasSubstr("nan")));
 }
 
+TEST(Simulate, SaysWhyAnAlgorithmHasNoForecast) {
+  const auto none = run({"simulate", "reduce_scatter", "--nodes", "3", "--algorithm", "halving_doubling"});
+  EXPECT_EQ(none.code, 3);
+  EXPECT_THAT(none.out, HasSubstr("24 ranks are no power of two"));
+  EXPECT_THAT(none.err, HasSubstr("no forecast of halving_doubling: "));
+  const auto some = run({"simulate", "reduce_scatter", "--scale", "8,24", "--algorithm", "halving_doubling"});
+  EXPECT_EQ(some.code, 0) << some.err;
+  EXPECT_THAT(some.out, HasSubstr("24 ranks are no power of two"));
+  const auto all = run({"simulate", "reduce_scatter", "--nodes", "3", "--sizes", "1K"});
+  EXPECT_EQ(all.code, 0) << all.err;
+  EXPECT_THAT(all.out, HasSubstr("24 ranks are no power of two"));
+}
+
 }  // namespace
 }  // namespace fabring::tests

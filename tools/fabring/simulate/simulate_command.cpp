@@ -17,12 +17,12 @@
 #include "runtime/base/whole_file.hpp"
 #include "runtime/startup/machine_file.hpp"
 #include "tools/fabring/command.hpp"
+#include "tools/fabring/models.hpp"
 #include "tools/fabring/option_checks.hpp"
 #include "tools/fabring/output.hpp"
-#include "tools/fabring/models.hpp"
-#include "tools/fabring/simulate/prices.hpp"
 #include "tools/fabring/progress_line.hpp"
 #include "tools/fabring/simulate/measured_times.hpp"
+#include "tools/fabring/simulate/prices.hpp"
 #include "tools/fabring/simulate/simulate_options.hpp"
 #include "tools/fabring/simulate/simulate_report.hpp"
 
@@ -110,7 +110,8 @@ Status tables(const SimulateOptions& options, const SimulatedWorlds& wanted, Fil
   telling.reset();
   const std::string prices = options.explain ? explanations(wanted) : "";
   files.out.write(options.json ? forecast_json(shown, wanted.forecast) : text + (prices.empty() ? "" : "\n" + prices));
-  if (options.json) std::cerr << prices;  // stdout is JSON and nothing else
+  if (options.json) std::cerr << prices;                                 // stdout is JSON and nothing else
+  if (!options.algorithm.empty()) FABRING_TRY(without_forecast(shown));  // of what was asked for by name
   if (options.plot.empty()) return {};
   // One picture shows one size: the last, as that of --links does.
   if (what == Rows::ranks) shown.erase(shown.begin(), shown.end() - static_cast<std::ptrdiff_t>(wanted.scale.size()));

@@ -54,10 +54,9 @@ std::string forecast_table(const std::vector<std::vector<Forecast>>& rows, Rows 
     for (std::size_t i = 0; i < row.size(); ++i) {
       const auto time = row[i].time();
       std::string cell = time ? time_text(*time) : "-";
-      if (time && !row[i].outcome) {
-        cell = "~" + cell, priced = true;
-        if (row[i].note != far_behind) reasons.insert(fmt::format("({}: {})\n", name(row[i].algorithm), row[i].note));
-      }
+      if (time && !row[i].outcome) cell = "~" + cell, priced = true;
+      if (!row[i].outcome && row[i].note != far_behind)
+        reasons.insert(fmt::format("({}: {})\n", name(row[i].algorithm), row[i].note));
       if (row[i].extrapolated()) cell = extrapolated_mark + cell, extrapolated = true;
       if (best == i) cell = "*" + cell;
       text += fmt::format(" {:>{}}", cell, std::max<std::size_t>(12, name(row[i].algorithm).size()));
@@ -69,6 +68,15 @@ std::string forecast_table(const std::vector<std::vector<Forecast>>& rows, Rows 
   for (const std::string& reason : reasons) text += reason;
   if (extrapolated) text += extrapolated_legend;
   return text;
+}
+
+Status without_forecast(const std::vector<std::vector<Forecast>>& rows) {
+  for (std::size_t i = 0; !rows.empty() && i < rows.front().size(); ++i) {
+    if (std::ranges::any_of(rows, [i](const auto& row) { return row[i].time().has_value(); })) continue;
+    const Forecast& first = rows.front()[i];
+    return {ErrorCode::unsupported, fmt::format("there is no forecast of {}: {}", name(first.algorithm), first.note)};
+  }
+  return {};
 }
 
 std::string forecast_json(const std::vector<std::vector<Forecast>>& rows, const ForecastOptions& options) {

@@ -18,6 +18,8 @@ inline constexpr char extrapolated_legend[] = "(^: the first tiles simulated, th
 
 /// Forecasts of one row after the other, the same algorithms in each. "*" marks the fastest, "~" a price.
 std::string forecast_table(const std::vector<std::vector<Forecast>>& rows, Rows what);
+/// An algorithm of which no row has a time, and why: unsupported.
+Status without_forecast(const std::vector<std::vector<Forecast>>& rows);
 std::string forecast_json(const std::vector<std::vector<Forecast>>& rows, const ForecastOptions& options);
 /// Time over size or over ranks.
 Chart forecast_chart(const std::vector<std::vector<Forecast>>& rows, Rows what, const std::string& title);

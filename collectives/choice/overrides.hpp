@@ -26,8 +26,11 @@ struct Override {
   bool any_direct = false;             ///< "direct": whichever of the two the collective has
   friend bool operator==(const Override&, const Override&) = default;
 
-  bool covers(Collective what, std::uint64_t bytes) const {
-    return (!collective || *collective == what) && bytes >= least && bytes <= most;
+  bool has_sizes() const { return least != 0 || most != std::numeric_limits<std::uint64_t>::max(); }
+  /// `bytes`: none where ranks know no size that is the same for all, which rules for sizes do not cover.
+  bool covers(Collective what, std::optional<std::uint64_t> bytes) const {
+    if (collective && *collective != what) return false;
+    return bytes ? *bytes >= least && *bytes <= most : !has_sizes();
   }
   /// The algorithm for this collective; none if it has no such algorithm or the rule says auto.
   std::optional<Algorithm> algorithm_for(Collective what) const;

@@ -160,9 +160,12 @@ Chosen ChoiceTable::choose_overridden(Collective collective, std::uint64_t bytes
                                       const Constraints& constraints) const {
   Chosen chosen = priced(collective, bytes, constraints);
   if (chosen.reason == ChoiceReason::nothing_fits) return chosen;
+  // Of an alltoall of unequal blocks each rank knows only its own lengths.
+  const bool known = collective != Collective::alltoall || !constraints.unequal_blocks;
+  const auto size = known ? std::optional(bytes) : std::nullopt;
   bool unfit_rules = false;
   for (const Override& rule : overrides_) {
-    if (!rule.covers(collective, bytes)) continue;
+    if (!rule.covers(collective, size)) continue;
     if (!rule.algorithm) return chosen;
     const auto algorithm = rule.algorithm_for(collective);
     if (!algorithm) continue;  // "ring" is for the collectives that have it

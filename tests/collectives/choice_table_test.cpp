@@ -216,6 +216,18 @@ TEST(Overrides, OneThatHasNoPlanForSoManyRanksIsPassedOver) {
   }
 }
 
+// Each rank knows only its own lengths, so there is no size that all would find in the same rule.
+TEST(Overrides, ForSizesAreNotForAnAlltoallOfUnequalBlocks) {
+  const auto reason = [](const char* rules, Collective collective) {
+    return choose(table({4, 1, 4, 4}, rules), collective, 0, {.unequal_blocks = true}).reason;
+  };
+  for (const char* rules : {"alltoall:-64K:pairwise", "0-64K:pairwise", "alltoall:0:pairwise"})
+    EXPECT_EQ(reason(rules, Collective::alltoall), ChoiceReason::fastest) << rules;
+  for (const char* rules : {"alltoall:pairwise", "-64K:auto,pairwise"})
+    EXPECT_EQ(reason(rules, Collective::alltoall), ChoiceReason::asked_for) << rules;
+  EXPECT_EQ(reason("all_gather:-64K:ring", Collective::all_gather), ChoiceReason::asked_for);
+}
+
 // The first rule for the size ended the search, though it cannot do the call.
 TEST(Overrides, OneThatCannotDoTheCallIsPassedOverForTheNext) {
   const WorldShape shape{4, 1, 4, 4};

@@ -69,7 +69,8 @@ bool with_two_interfaces(const std::function<void()>& test) {
 
 std::string v4_of_last_interface() {
   std::string last;
-  for (const InterfaceAddress& one : *interface_addresses())
+  const auto all = interface_addresses();
+  for (const InterfaceAddress& one : *all)
     if (!one.v6 && !one.loopback) last = one.address;
   return last;
 }

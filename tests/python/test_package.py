@@ -171,28 +171,73 @@ def test_interrupt_ends_the_rendezvous():
     assert "KeyboardInterrupt" in err and time.monotonic() - asked < 30, err
 
 
-@pytest.mark.parametrize("others_come", ["before", "after"])
-@pytest.mark.parametrize("interrupted", [0, 1])
-def test_an_interrupted_init_goes_on_in_the_next_one(interrupted, others_come):
-    """One rank of two is interrupted while it is alone; the other comes before or after it calls init() again."""
+@pytest.fixture
+def retried():
+    """Starts a rank of a job of two, of tests/python/jobs/retried.py."""
     with socket.socket() as reserved:  # bound, not listening: rank 0 may, and nobody else is given it
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         reserved.bind(("127.0.0.1", 0))
-        ranks = [subprocess.Popen(
-            [sys.executable, str(JOBS / "retried.py"), "interrupted" if rank == interrupted else "other"], text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            env={**CLEAN, "FABRING_RANK": str(rank), "FABRING_WORLD_SIZE": "2", "FABRING_MASTER_ADDR": "127.0.0.1",
-                 "FABRING_MASTER_PORT": str(reserved.getsockname()[1]), "FABRING_TIMEOUT": "20s",
-                 "FABRING_RENDEZVOUS_TIMEOUT": "20s"}) for rank in range(2)]
-        first, second = ranks[interrupted], ranks[1 - interrupted]
-        assert first.stdout.readline() == "interrupted\n", first.communicate()
-        order = (second, first) if others_come == "before" else (first, second)
-        for rank, said in zip(order, ("met\n" if others_come == "before" else "again\n", "")):
-            print("go on", file=rank.stdin, flush=True)
-            assert not said or rank.stdout.readline() == said, rank.communicate()
-        for rank in ranks:
-            out, err = rank.communicate(timeout=60)
-            assert rank.returncode == 0 and out.endswith("ok\n"), out + err
+        started = []
+
+        def start(rank, role):
+            started.append(subprocess.Popen(
+                [sys.executable, str(JOBS / "retried.py"), role], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**CLEAN, "FABRING_RANK": str(rank), "FABRING_WORLD_SIZE": "2", "FABRING_MASTER_ADDR": "127.0.0.1",
+                     "FABRING_MASTER_PORT": str(reserved.getsockname()[1]), "FABRING_TIMEOUT": "20s",
+                     "FABRING_RENDEZVOUS_TIMEOUT": "20s"}))
+            return started[-1]
+
+        yield start
+        for process in started:
+            process.kill()
+            process.communicate()
+
+
+def go_on(process):
+    print("go on", file=process.stdin, flush=True)
+
+
+def end_well(*ranks):
+    for rank in ranks:
+        out, err = rank.communicate(timeout=60)
+        assert rank.returncode == 0 and out.endswith("ok\n"), out + err
+
+
+@pytest.mark.parametrize("others_come", ["before", "after"])
+@pytest.mark.parametrize("interrupted", [0, 1])
+def test_an_interrupted_init_goes_on_in_the_next_one(retried, interrupted, others_come):
+    """One rank of two is interrupted while it is alone; the other comes before or after it calls init() again."""
+    first, second = retried(interrupted, "interrupted"), retried(1 - interrupted, "other")
+    assert first.stdout.readline() == "interrupted\n", first.communicate()
+    order = (second, first) if others_come == "before" else (first, second)
+    for rank, said in zip(order, ("met\n" if others_come == "before" else "again\n", "")):
+        go_on(rank)
+        assert not said or rank.stdout.readline() == said, rank.communicate()
+    end_well(first, second)
+
+
+@pytest.mark.parametrize("ended", ["killed", "raises"])
+@pytest.mark.parametrize("interrupted", [0, 1])
+def test_init_after_an_interrupted_one_whose_job_is_over_meets_anew(retried, interrupted, ended):
+    """The other rank comes and ends before init() is called again, and is started a second time."""
+    first, second = retried(interrupted, "outlives"), retried(1 - interrupted, ended)
+    assert first.stdout.readline() == "interrupted\n", first.communicate()
+    go_on(second)
+    second.communicate(timeout=60)
+    go_on(first)
+    third = retried(1 - interrupted, "other")
+    go_on(third)
+    end_well(first, third)
+
+
+def test_shutdown_leaves_what_an_interrupted_init_met(retried):
+    """Then init() may be called with other settings."""
+    first, second = retried(0, "leaves"), retried(1, "returns")
+    assert first.stdout.readline() == "interrupted\n", first.communicate()
+    go_on(first)
+    go_on(second)
+    end_well(first, second)
 
 
 def test_a_bad_setting_is_named():

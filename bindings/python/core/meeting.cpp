@@ -15,6 +15,14 @@ struct ConfigDeleter {
 };
 using ConfigHandle = std::unique_ptr<fabring_config, ConfigDeleter>;
 
+bool job_is_over(fabring_engine* engine) {
+  fabring_comm* world = nullptr;
+  if (fabring_engine_world(engine, &world, nullptr) != FABRING_STATUS_OK) return true;
+  const fabring_status_code health = fabring_comm_health(world, nullptr);
+  (void)fabring_comm_free(world);
+  return health != FABRING_STATUS_OK;
+}
+
 ConfigHandle make_config(bool from_environment, const Meeting::Settings& settings) {
   if (from_environment) (void)make_config(false, settings);  // what is wrong with them comes before who this rank is
   fabring_config* made = nullptr;
@@ -47,12 +55,20 @@ struct Meeting::Shared {
 Meeting::Meeting(bool from_environment, const Settings& settings)
     : shared_(std::make_shared<Shared>(make_config(from_environment, settings))) {}
 
-Meeting::~Meeting() {
+Meeting::~Meeting() { forget(); }
+
+void Meeting::forget() {
+  std::shared_ptr<Shared> left = std::move(shared_);
+  if (!left) return;
   nb::gil_scoped_release others_run;  // leaving a job waits for the others
-  shared_.reset();
+  // Not by the thread, should it still hold it: whoever meets anew after this finds the job left.
+  if (left->generation == fork_generation() && aside_ && aside_->over())
+    (void)fabring_engine_destroy(std::exchange(left->engine, nullptr));
+  left.reset();
 }
 
 std::unique_ptr<EngineHandle> Meeting::engine() {
+  if (!shared_) raise_released();
   if (shared_->generation != fork_generation()) raise_forked();
   if (!aside_)
     aside_.emplace([shared = shared_] {
@@ -64,15 +80,21 @@ std::unique_ptr<EngineHandle> Meeting::engine() {
 }
 
 bool Meeting::spent() const {
-  if (shared_->generation != fork_generation()) return true;
-  return aside_ && aside_->over() && shared_->engine == nullptr;
+  if (!shared_ || shared_->generation != fork_generation()) return true;
+  return aside_ && aside_->over() && (shared_->engine == nullptr || job_is_over(shared_->engine));
+}
+
+bool Meeting::under_way() const {
+  return shared_ && shared_->generation == fork_generation() && aside_ && !aside_->over();
 }
 
 void bind_meeting(nb::module_& module) {
   nb::class_<Meeting>(module, "Meeting")
       .def(nb::init<bool, const Meeting::Settings&>(), nb::arg("from_environment"), nb::arg("settings"))
       .def("engine", &Meeting::engine)
-      .def_prop_ro("spent", &Meeting::spent);
+      .def("forget", &Meeting::forget)
+      .def_prop_ro("spent", &Meeting::spent)
+      .def_prop_ro("under_way", &Meeting::under_way);
 }
 
 }  // namespace fabring::python

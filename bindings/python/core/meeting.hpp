@@ -21,14 +21,19 @@ class Meeting {
   Meeting(bool from_environment, const Settings& settings);
   Meeting(const Meeting&) = delete;
   Meeting& operator=(const Meeting&) = delete;
-  /// What it made and nobody took leaves the job; a meeting under way goes on, and then leaves.
-  ~Meeting();
+  ~Meeting();  ///< as forget()
 
   /// Begins if it has not, and waits for the others. Raises what it failed with, or what a signal handler raised: then
   /// it goes on, and may be waited for again.
   std::unique_ptr<EngineHandle> engine();
-  /// No engine can come of it any more: it failed, it was taken, or this is a child of fork().
+  /// No engine of use can come of it any more: it failed, it was taken or forgotten, the job that it met for is over by
+  /// now, or this is a child of fork().
   bool spent() const;
+  /// Still waits for the others.
+  bool under_way() const;
+  /// What it made and nobody took leaves the job; a meeting under way goes on, and then leaves. A traceback may keep
+  /// the Meeting itself for as long as it likes.
+  void forget();
 
  private:
   struct Shared;

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy
 
-from fabring import _core, identity
+from fabring import _core, identity, meetings
 from fabring.communicator import Communicator, Group
 from fabring.engine import Engine
 from fabring.errors import (AbortedError, DeviceError, Error, InternalError, InvalidArgumentError, MismatchError,
@@ -114,8 +114,10 @@ def world() -> Communicator:
 
 
 def shutdown() -> None:
-    """Leaves the job; happens by itself when Python ends. init() may be called again, by all ranks."""
+    """Leaves the job, also one whose ranks have met while nobody waited, after an init() that was interrupted; happens by
+    itself when Python ends. init() may be called again, by all ranks."""
     global _engine
+    meetings.leave()
     if _engine is not None:
         left, _engine = _engine, None
         left.close()

@@ -35,19 +35,30 @@ def meet(settings: Mapping[str, Any], environment: bool, told: list[tuple[str, s
 
 
 def forget() -> None:
-    """Who has come as the rank of an interrupted one, and was not taken up, leaves."""
-    _interrupted.clear()
+    """Who has come as the rank of an interrupted one, and was not taken up, leaves; now, or when the others come."""
+    _forget(list(_interrupted))
+
+
+def leave() -> None:
+    """The same for those whose others have come. One under way stays to be taken up, as nothing ends it."""
+    _forget([one for one in _interrupted if not one.meeting.under_way])
+
+
+def _forget(those: list[_Interrupted]) -> None:
+    _interrupted[:] = [one for one in _interrupted if one not in those]  # first: leaving lets other threads run
+    for one in those:
+        one.meeting.forget()
 
 
 def _take_up(who: dict[str, str], how: tuple[Any, ...]) -> _core.Meeting | None:
-    _interrupted[:] = [one for one in _interrupted if not one.meeting.spent]
+    _forget([one for one in _interrupted if one.meeting.spent])
     for one in _interrupted:
         if one.who != who:
             continue
         if one.how != how:
             raise InvalidArgumentError(
                 "an init() of this process that was interrupted still meets the others, as the same rank but with other settings; "
-                "call it with the same ones, or start the process anew")
+                "call it with the same ones, or, once the others have come, fabring.shutdown() before it")
         _interrupted.remove(one)
         return one.meeting
     return None

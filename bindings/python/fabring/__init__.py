@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy
 
+from fabring import library  # noqa: F401  first: it says so where _core gets a wrong one
 from fabring import _core, identity, meetings
 from fabring.communicator import Communicator, Group
 from fabring.engine import Engine
@@ -26,16 +27,6 @@ from fabring.errors import (AbortedError, DeviceError, Error, InternalError, Inv
 from fabring.requests import ANY_SOURCE, ANY_TAG, Received
 from fabring.work import Prepared, Work
 
-
-def _number(version: str) -> list[int]:
-    return [int(part) for part in version.split(".")]
-
-
-if _number(_core.version) < _number(_core.built_with):
-    raise ImportError(
-        f"fabring {_core.built_with} got an older library, libfabring {_core.version} from {_core.library_file}: one that the process had "
-        "loaded before, or that is in LD_LIBRARY_PATH, goes before the package's own. Take it out of LD_LIBRARY_PATH, link "
-        "the program to the newer one, or import fabring first")
 __version__: str = _core.version
 __all__ = ["ANY_SOURCE", "ANY_TAG", "AbortedError", "Communicator", "DeviceError", "Engine", "Error", "Group",
            "InternalError", "InvalidArgumentError", "MismatchError", "OutOfMemoryError", "PeerLostError", "Prepared", "Received",

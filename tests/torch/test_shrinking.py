@@ -132,6 +132,34 @@ def test_a_shrink_is_tried_again_after_a_timeout():
     run(4, shrinks_again)
 
 
+def one_is_late_for_a_shrink(rank, size):
+    store = dist.distributed_c10d._get_default_store()
+    backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+    if rank == 1:
+        dist.distributed_c10d._set_pg_timeout(timedelta(seconds=0.3), dist.group.WORLD)
+        with pytest.raises(dist.DistBackendError, match="rank 0 of the group did not come within 300 ms"):
+            backend.shrink([3], 0, None)
+        dist.distributed_c10d._set_pg_timeout(timedelta(seconds=10), dist.group.WORLD)
+        store.set("gave up", "")
+    store.wait(["gave up"])
+    if rank in (0, 2):
+        made = backend.shrink([3], 0, None)
+        store.set(f"{rank} has it", "")
+    store.wait(["0 has it", "2 has it"])
+    if rank == 1:
+        made = backend.shrink([3], 0, None)
+    if rank != 3:
+        for group in (made, backend.shrink([3], 0, None)):  # the one after that is another group, of all again
+            tensor = torch.tensor([rank])
+            group.allreduce([tensor]).wait()
+            assert tensor.item() == 0 + 1 + 2
+    dist.barrier()
+
+
+def test_only_those_that_a_shrink_failed_on_call_again():
+    run(4, one_is_late_for_a_shrink)
+
+
 def some_of_a_group(rank, size):
     group = dist.new_group([1, 2, 3])
     if rank == 0 or rank == 1:  # 1 is rank 0 there

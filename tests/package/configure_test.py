@@ -53,6 +53,10 @@ libdir = Path(run("pkg-config", "--variable=libdir", "hwloc").strip())
 described = Path(run("pkg-config", "--variable=pcfiledir", "hwloc").strip()) / "hwloc.pc"
 (away / "hwloc.pc").write_text(re.sub("^libdir=.*", f"libdir={away}", described.read_text(), flags=re.M))
 
+refused = subprocess.run(["cmake", "-S", root, "-B", work / "refused", "-G", "Ninja", "-DFABRING_WITH_PYTHON=OFF", "-DFABRING_WITH_TORCH=1"],
+                         env=environment, timeout=500, text=True, capture_output=True)
+assert refused.returncode != 0 and "FABRING_WITH_TORCH=ON" in refused.stderr and "FABRING_WITH_PYTHON=OFF" in refused.stderr, refused.stderr
+
 said, rules = configure("2.12.0", "0")
 assert not backends_flags(rules) and "FABRING_WITH_TORCH=OFF" in said, said
 run("cmake", f"-DCMAKE_INSTALL_PREFIX={work}/installed", "-DCMAKE_INSTALL_COMPONENT=python", "-P", tree / "bindings/torch/cmake_install.cmake")

@@ -4,6 +4,7 @@ or build tree in sight. Its dependencies come from the environment that runs thi
 wheel_test.py ROOT WORK BUILD_TYPE
 """
 
+import importlib.metadata
 import importlib.util
 import os
 import re
@@ -45,7 +46,9 @@ run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--
     "cmake.define.FABRING_WERROR=ON", root)
 (wheel,) = (work / "wheels").glob("fabring-*.whl")
 names = zipfile.ZipFile(wheel).namelist()
-with_torch = importlib.util.find_spec("torch") is not None  # then the wheel has the backend
+# Then the wheel has the backend, which needs 2.11 (bindings/torch).
+with_torch = (importlib.util.find_spec("torch") is not None
+              and tuple(map(int, importlib.metadata.version("torch").split(".")[:2])) >= (2, 11))
 for wanted in ("fabring/py.typed", "fabring/_core.pyi", "fabring/lib/libfabring.so.", "fabring/bin/fabring", "fabring/torch/__init__.py",
                "fabring_torch_autoload.py",  # torch loads it by its entry point, and fails where it is missing
                *(("fabring/torch/_backend.", "fabring/torch/_built_for.py") if with_torch else ())):

@@ -19,6 +19,7 @@ with tempfile.TemporaryDirectory() as folder:
         path.write_text(f'#!/bin/sh\necho {name} >> {called}\necho install ok installed\n')
         path.chmod(0o755)
     environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "SETUP_PYTHON": "none"}
+    environment.pop("SETUP_PACKAGES", None)
 
     def run(script, *words):
         called.write_text("")

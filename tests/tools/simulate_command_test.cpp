@@ -384,6 +384,11 @@ TEST(Simulate, SaysWhyAnAlgorithmHasNoForecast) {
   const auto all = run({"simulate", "reduce_scatter", "--nodes", "3", "--sizes", "1K"});
   EXPECT_EQ(all.code, 0) << all.err;
   EXPECT_THAT(all.out, HasSubstr("24 ranks are no power of two"));
+  const Scratch plot;
+  const auto drawn = run({"simulate", "reduce_scatter", "--nodes", "3", "--sizes", "1K,1M", "--algorithm",
+                          "ring,halving_doubling", "--plot", plot.path()});
+  EXPECT_EQ(drawn.code, 3);
+  EXPECT_THAT(plot.text(), HasSubstr("<svg")) << "of those that have one";
 }
 
 }  // namespace

@@ -110,12 +110,14 @@ Status tables(const SimulateOptions& options, const SimulatedWorlds& wanted, Fil
   telling.reset();
   const std::string prices = options.explain ? explanations(wanted) : "";
   files.out.write(options.json ? forecast_json(shown, wanted.forecast) : text + (prices.empty() ? "" : "\n" + prices));
-  if (options.json) std::cerr << prices;                                 // stdout is JSON and nothing else
-  if (!options.algorithm.empty()) FABRING_TRY(without_forecast(shown));  // of what was asked for by name
-  if (options.plot.empty()) return {};
+  if (options.json) std::cerr << prices;  // stdout is JSON and nothing else
+  // What was asked for by name and has none is an error, but the others' picture is drawn.
+  const Status missing = options.algorithm.empty() ? Status() : without_forecast(shown);
+  if (options.plot.empty()) return missing;
   // One picture shows one size: the last, as that of --links does.
   if (what == Rows::ranks) shown.erase(shown.begin(), shown.end() - static_cast<std::ptrdiff_t>(wanted.scale.size()));
-  return save(files.plot, draw(forecast_chart(shown, what, title)));
+  FABRING_TRY(save(files.plot, draw(forecast_chart(shown, what, title))));
+  return missing;
 }
 
 Status links(const SimulateOptions& options, const SimulatedWorlds& wanted, Output& file) {

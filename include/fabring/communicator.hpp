@@ -244,7 +244,7 @@ class FABRING_API Communicator {
 
 /// Owns what communicators share: endpoints, scratch, the control plane. One per process is usual, several work.
 /// Its destructor leaves the job in good order (bounded by Config::leave_timeout; by 0.2 s where world has failed and
-/// no communicator of several ranks that was made since, as by shrink(), is well).
+/// no communicator of several ranks that was made since, as by shrink(), is well), and first receives what is coming.
 class FABRING_API Engine {
  public:
   /// Reads the environment (FABRING_*, torchrun, ...) once and meets the other ranks.

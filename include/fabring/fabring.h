@@ -239,7 +239,7 @@ FABRING_C_API fabring_status_code fabring_engine_world(fabring_engine* engine, f
  * communicator of all ranks has failed and none of several ranks that was made since, as by a shrink, is well. */
 FABRING_C_API fabring_status_code fabring_engine_leave(fabring_engine* engine, fabring_error* error);
 /* Leaves, if that was not done, and frees. What is under way ends with aborted; other handles of this engine stay valid
- * and answer aborted until they are freed. */
+ * and answer aborted until they are freed. Messages that have begun to come to a receive arrive first, bounded too. */
 FABRING_C_API fabring_status_code fabring_engine_destroy(fabring_engine* engine);
 FABRING_C_API fabring_status_code fabring_engine_traffic(const fabring_engine* engine, fabring_traffic* traffic,
                                                          fabring_error* error);

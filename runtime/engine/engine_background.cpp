@@ -165,12 +165,12 @@ void EngineCore::look_after_failure(ControlPlane& control, int looks_before) {
 // In the control thread. What the others send for calls that this rank never makes, or made otherwise, must be seen
 // also if the program calls nothing any more: who waits for an answer would take it for stopped.
 void EngineCore::look_if_idle() {
-  if (pending_.load() > 0 || left_.load() || !drive_->try_lock()) return;
-  for (int round = 0; round < most_rounds_in_passing && !left_.load(); ++round)
+  if (pending_.load() > 0 || leaving_.load() || !drive_->try_lock()) return;
+  for (int round = 0; round < most_rounds_in_passing && !leaving_.load(); ++round)
     if (!progress() && round >= least_rounds) break;
   release_drive();
   notify_waiters();
-  if (undelivered_.load() && !left_.load()) have_delivered();
+  if (undelivered_.load() && !leaving_.load()) have_delivered();
 }
 
 }  // namespace fabring

@@ -238,7 +238,7 @@ std::shared_ptr<Execution> EngineCore::submit(const std::shared_ptr<Communicator
     // nothing that is run at once comes between.
     pending_.fetch_add(1);
     Status failed = communicator->failed;
-    if (failed.ok() && left_.load()) failed = Status(ErrorCode::aborted, "this rank has left the job");
+    if (failed.ok() && leaving_.load()) failed = Status(ErrorCode::aborted, "this rank has left the job");
     std::shared_ptr<const PreparedPlan> plan;
     if (failed.ok()) {
       auto found = communicator->plans.find_or_make(call, communicator->self, communicator->node_of);

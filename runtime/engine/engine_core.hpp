@@ -276,6 +276,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   void take_failures();
   void apply(const Failure& failure);
   Status explain(const Failure& failure) const;
+  void end(const CommunicatorCore& communicator, Execution& execution, const Status& why);
   void fail(CommunicatorCore& communicator, const Status& why);
   void report_suspects(Time now);
   void settle(Time now);
@@ -311,6 +312,7 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   // engine_leaving.cpp: how it leaves, and others that have left
   void check_left(CommunicatorCore& communicator, Execution& execution);
   std::optional<Rank> first_to_leave(const CommunicatorCore& communicator, const Execution& execution) const;
+  void receive_the_last(const Status& why, std::chrono::milliseconds limit);
   bool others_take_part(const CommunicatorCore& communicator) const;
   bool goes_on_with_others() const;
   std::optional<Rank> last_to_leave(const CommunicatorCore& communicator) const;
@@ -379,7 +381,8 @@ class EngineCore final : public TransferListener, public std::enable_shared_from
   Bell alone_;                    ///< of who drives, where there is no endpoint
   std::thread thread_;
   std::atomic<bool> stop_{false};
-  std::atomic<bool> left_{false};
+  std::atomic<bool> leaving_{false};  ///< nothing more is begun, and who leaves drives until the end
+  std::atomic<bool> left_{false};     ///< nor is anything taken that comes
 
   // The driver.
   std::deque<std::shared_ptr<Execution>> fresh_;  ///< submitted, and not with their communicators yet

@@ -140,13 +140,13 @@ Status EngineCore::wait(Execution& execution, std::chrono::nanoseconds limit) {
         bounded ? end - std::chrono::steady_clock::now() : std::chrono::nanoseconds(std::chrono::hours(1));
     if (left <= std::chrono::nanoseconds(0)) {
       // A program that only looks, again and again, counts as one that waits: nobody else would drive.
-      if (!driven && !left_.load()) drive_once();
+      if (!driven && !leaving_.load()) drive_once();
       break;
     }
-    if (!left_.load() && drive_->try_lock()) {  // whoever leaves drives until the end
+    if (!leaving_.load() && drive_->try_lock()) {  // whoever leaves drives until the end
       driven = true;
       awaited_ = {&execution, static_cast<std::size_t>(left.count())};  // a byte takes a nanosecond at most
-      drive([&] { return execution.done() || left_.load(); }, left);
+      drive([&] { return execution.done() || leaving_.load(); }, left);
       awaited_ = {};
       release_drive();
     } else {

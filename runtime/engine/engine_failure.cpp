@@ -159,6 +159,22 @@ void EngineCore::cut_off(Rank rank) {
   devices_.lost(rank);
 }
 
+// A stream of the program that it waited for may stand still for good, and what the engine frees at its end would wait
+// for it. A receive of a message to this rank itself waits for the sender's stream too.
+void EngineCore::end(const CommunicatorCore& communicator, Execution& execution, const Status& why) {
+  if (execution.call().device.any()) devices_.keep_freed(execution.call());
+  if (const auto& from = execution.delivered_from(); from && from->call().device.any())
+    devices_.keep_freed(from->call());
+  ErrorContext context = why.context();
+  context.collective = name(execution.call().collective);
+  context.sequence = execution.sequence();
+  context.bytes = execution.call().bytes();
+  execution.fail(
+      why.with_prefix(fmt::format("{} #{} on '{}' ({} bytes, {} done here): ", context.collective, context.sequence,
+                                  communicator.label, context.bytes, execution.bytes_done()))
+          .with_context(context));
+}
+
 void EngineCore::fail(CommunicatorCore& communicator, const Status& why) {
   communicator.held.reset();
   {
@@ -168,26 +184,8 @@ void EngineCore::fail(CommunicatorCore& communicator, const Status& why) {
     if (communicator.failed.ok()) communicator.untold = to_nobody && why.code() == ErrorCode::mismatch;
     communicator.fail(why);
   }
-  const auto explained = [&](const Execution& execution) {
-    ErrorContext context = why.context();
-    context.collective = name(execution.call().collective);
-    context.sequence = execution.sequence();
-    context.bytes = execution.call().bytes();
-    return why
-        .with_prefix(fmt::format("{} #{} on '{}' ({} bytes, {} done here): ", context.collective, context.sequence,
-                                 communicator.label, context.bytes, execution.bytes_done()))
-        .with_context(context);
-  };
-  // A stream of the program that it waited for may stand still for good, and what the engine frees at its end would
-  // wait for it. A receive of a message to this rank itself waits for the sender's stream too.
-  const auto give_up = [&](Execution& execution) {
-    if (execution.call().device.any()) devices_.keep_freed(execution.call());
-    if (const auto& from = execution.delivered_from(); from && from->call().device.any())
-      devices_.keep_freed(from->call());
-    execution.fail(explained(execution));
-  };
   for (const auto& execution : communicator.queued) {
-    give_up(*execution);
+    end(communicator, *execution, why);
     if (!execution->finished()) {  // what its caller began lent memory that somebody may still read
       now_running(execution, free_index());
       communicator.active.push_back(execution);
@@ -198,12 +196,12 @@ void EngineCore::fail(CommunicatorCore& communicator, const Status& why) {
   }
   communicator.queued.clear();
   for (const auto& execution : communicator.messages.drop_waiting()) {
-    give_up(*execution);
+    end(communicator, *execution, why);
     finish_now(execution);
   }
   const auto running = communicator.running();
   for (const auto& execution : running) {
-    give_up(*execution);
+    end(communicator, *execution, why);
     withdraw(*execution);
   }
   drop_early(communicator);

@@ -44,8 +44,24 @@ bool EngineCore::goes_on_with_others() const {
   });
 }
 
+// What is on its way to a receive comes in before this rank leaves: its sender has done nothing to be failed for, nor
+// have the others on that communicator. Nobody knows of a receive that nothing has come for.
+void EngineCore::receive_the_last(const Status& why, std::chrono::milliseconds limit) {
+  progress();  // what was submitted last is begun, and what has come is seen
+  std::vector<std::shared_ptr<Execution>> coming;
+  for (const auto& communicator : communicators()) {
+    for (const auto& receive : communicator->messages.drop_unanswered()) {
+      end(*communicator, *receive, why);
+      finish_now(receive);
+    }
+    const auto more = communicator->messages.receiving();
+    coming.insert(coming.end(), more.begin(), more.end());
+  }
+  drive([&] { return std::ranges::all_of(coming, [](const auto& receive) { return receive->done(); }); }, limit);
+}
+
 Status EngineCore::leave() {
-  if (left_.exchange(true)) return {};
+  if (leaving_.exchange(true)) return {};
   shrinks_.close();
   std::thread progress_thread;
   {
@@ -61,9 +77,15 @@ Status EngineCore::leave() {
   wake_driver();
   if (progress_thread.joinable()) progress_thread.join();
   std::unique_lock lock(*drive_);
-  const bool healthy = goes_on_with_others();
-  if (pending_.load() > 0) {
-    const Status why(ErrorCode::aborted, "the engine was destroyed while this operation was under way");
+  const auto time_to_leave = [&] {
+    return goes_on_with_others() ? parts_.config.leave_timeout : std::chrono::milliseconds(200);
+  };
+  const Status why(ErrorCode::aborted, "the engine was destroyed while this operation was under way");
+  const bool ends_some = pending_.load() > 0;
+  if (ends_some) receive_the_last(why, time_to_leave());
+  const std::chrono::milliseconds limit = time_to_leave();  // what was received from may have been lost meanwhile
+  left_.store(true);
+  if (ends_some) {
     take_submissions();
     auto shared = communicators();
     std::erase_if(shared, [&](const auto& one) { return !others_take_part(*one); });
@@ -75,7 +97,6 @@ Status EngineCore::leave() {
                 fmt::format("{} has ended its engine while operations on '{}' were under way there", who(parts_.self),
                             communicator->label)});
   }
-  const std::chrono::milliseconds limit = healthy ? parts_.config.leave_timeout : std::chrono::milliseconds(200);
   drive([&] { return pending_.load() == 0 && (!transfer_ || transfer_->drained()); }, limit);
   Status left;
   if (parts_.control) {

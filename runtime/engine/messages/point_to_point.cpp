@@ -394,6 +394,19 @@ std::uint32_t PointToPoint::arrived_from(Rank rank) const {
   return at == peers_.end() ? 0 : at->second.arrived;
 }
 
+std::vector<std::shared_ptr<Execution>> PointToPoint::receiving() const {
+  std::vector<std::shared_ptr<Execution>> all;
+  for (const auto& [key, receive] : receives_)
+    if (!receive->failed()) all.push_back(receive);
+  return all;
+}
+
+std::vector<std::shared_ptr<Execution>> PointToPoint::drop_unanswered() {
+  std::vector<std::shared_ptr<Execution>> all(posted_.begin(), posted_.end());
+  posted_.clear();
+  return all;
+}
+
 std::vector<std::shared_ptr<Execution>> PointToPoint::drop_waiting() {
   auto all = waiting();
   for (const auto& execution : unstarted_)

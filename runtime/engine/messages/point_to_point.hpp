@@ -48,6 +48,10 @@ class PointToPoint {
   std::vector<std::pair<Rank, std::uint32_t>> sent() const;
   /// How many have come from this rank of the communicator.
   std::uint32_t arrived_from(Rank rank) const;
+  /// Receives that have met their message, and have not failed.
+  std::vector<std::shared_ptr<Execution>> receiving() const;
+  /// Takes out the receives that nothing has come for.
+  std::vector<std::shared_ptr<Execution>> drop_unanswered();
   /// Takes out all that wait, for the communicator has failed.
   std::vector<std::shared_ptr<Execution>> drop_waiting();
 

@@ -1,0 +1,112 @@
+// What is on its way to a rank when its engine ends, over real threads.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "tests/support/thread_world.hpp"
+#include "transports/forwarding_endpoint.hpp"
+#include "transports/inproc/inproc_transport.hpp"
+
+namespace fabring::fixture {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// What rank 1 sends; of anything longer than `longest` it is told to try again while this is shut.
+struct Gate {
+  static constexpr std::size_t longest = std::size_t{8} << 10;
+  std::atomic<bool> open{false};
+  std::atomic<int> refused{0};
+};
+
+class Gated final : public ForwardingEndpoint {
+ public:
+  Gated(std::unique_ptr<Endpoint> inner, Gate& gate) : ForwardingEndpoint(std::move(inner)), gate_(gate) {}
+  Post post_send(Rank peer, Slot slot, std::span<const std::byte> from, std::uint64_t context) override {
+    if (from.size() <= Gate::longest || gate_.open.load()) return inner().post_send(peer, slot, from, context);
+    gate_.refused.fetch_add(1);
+    return Post::again;
+  }
+
+ private:
+  Gate& gate_;
+};
+
+class GatedTransport final : public Transport {
+ public:
+  explicit GatedTransport(int ranks) : inner_(make_inproc_transport(make_inproc_fabric(ranks))) {}
+  std::string_view name() const override { return inner_->name(); }
+  Result<std::string> probe(const EndpointOptions& options) override { return inner_->probe(options); }
+  Result<std::unique_ptr<Endpoint>> open(const EndpointOptions& options) override {
+    auto opened = inner_->open(options);
+    if (!opened || options.self != 1) return opened;
+    return std::unique_ptr<Endpoint>(std::make_unique<Gated>(std::move(*opened), gate));
+  }
+
+  Gate gate;
+
+ private:
+  const std::unique_ptr<Transport> inner_;
+};
+
+struct LastMessages : testing::Test {
+  static constexpr std::size_t count = std::size_t{1} << 20;
+  LastMessages() : sent(count), got(count) { std::iota(sent.begin(), sent.end(), 1); }
+
+  /// The message has met its receive, which has asked for the first of it.
+  void begin(ThreadWorld& world, Gate& gate) {
+    receive = world.world(0).start(Operation::recv(got.data(), count, DataType::int32, 1));
+    send = world.world(1).start(Operation::send(sent.data(), count, DataType::int32, 0));
+    while (gate.refused.load() == 0) std::this_thread::yield();
+  }
+  void leave(ThreadWorld& world) {
+    left = std::async(std::launch::async, [engine = world.engine(0).shared_from_this()] { return engine->leave(); });
+    while (!world.engine(0).state().leaving) std::this_thread::yield();
+  }
+
+  std::vector<std::int32_t> sent, got;
+  GatedTransport transport{3};
+  Work receive, send;
+  std::future<Status> left;
+};
+
+TEST_F(LastMessages, that_have_begun_to_come_arrive_before_their_engine_ends) {
+  ThreadWorld world(3, {}, nullptr, transport, {});
+  begin(world, transport.gate);
+  std::int32_t one = 1, other = 0;
+  Work nothing_comes = world.world(0).start(Operation::recv(&other, 1, DataType::int32, any_source));
+  leave(world);
+  EXPECT_EQ(nothing_comes.wait().code(), ErrorCode::aborted) << "at once";
+  EXPECT_EQ(world.world(0).start(Operation::barrier()).wait().code(), ErrorCode::aborted) << "nothing is begun";
+  EXPECT_FALSE(receive.done());
+  transport.gate.open.store(true);
+  EXPECT_TRUE(receive.wait().ok()) << receive.status().to_string();
+  EXPECT_EQ(got, sent);
+  EXPECT_TRUE(send.wait().ok()) << send.status().to_string();
+  Work in = world.world(2).start(Operation::recv(&other, 1, DataType::int32, 1));
+  Work out = world.world(1).start(Operation::send(&one, 1, DataType::int32, 2));
+  EXPECT_TRUE(out.wait().ok()) << out.status().to_string();
+  EXPECT_TRUE(in.wait().ok()) << in.status().to_string();
+  EXPECT_EQ(other, one);
+}
+
+TEST_F(LastMessages, that_do_not_arrive_in_time_end_with_their_engine) {
+  Config config;
+  config.leave_timeout = 200ms;
+  ThreadWorld world(3, config, nullptr, transport, {});
+  begin(world, transport.gate);
+  leave(world);
+  EXPECT_EQ(send.wait().code(), ErrorCode::aborted) << send.status().to_string();
+  EXPECT_NE(send.status().message().find("rank 0 (host here) has ended its engine"), std::string::npos)
+      << send.status().message();
+  transport.gate.open.store(true);
+  EXPECT_EQ(receive.wait().code(), ErrorCode::aborted) << receive.status().to_string();
+}
+
+}  // namespace
+}  // namespace fabring::fixture

@@ -31,6 +31,13 @@ TEST(Explanations, EveryEntryHasMeaningCausesAndRemedy) {
   }
 }
 
+TEST(Explanations, WhatAnEfaDeviceRefusesOfThisRankIsThere) {
+  for (const char* number : {"2", "3", "4", "5", "6"}) {
+    const auto found = explain_code(number);
+    EXPECT_TRUE(std::ranges::any_of(found, [](const Explanation* entry) { return entry->source == "EFA"; })) << number;
+  }
+}
+
 TEST(Explanations, TheMissingRuleOfTheSecurityGroupIsNamed) {
   const auto by_code = explain_code("4126");
   ASSERT_THAT(by_code, SizeIs(1));

@@ -27,6 +27,8 @@ bool was_never_reached(int efa_number) {
   return efa_number == efa_unreachable || efa_number == efa_unestablished_unresponsive;
 }
 
+bool is_own(int efa_number) { return efa_number >= efa_first_own && efa_number <= efa_last_own; }
+
 bool no_descriptor_is_left() {
   const Descriptor one(::eventfd(0, EFD_CLOEXEC));
   return one.fd() < 0 && errno == EMFILE;
@@ -80,7 +82,7 @@ Status operation_failed(const fi_cq_err_entry& entry, bool efa) {
 
 // EFA's 1.17 has FI_EIO for all that a card says, so the number decides.
 bool is_own_fault(const fi_cq_err_entry& entry, bool efa) {
-  if (efa && entry.prov_errno >= efa_first_own && entry.prov_errno <= efa_last_own) return true;
+  if (efa && is_own(entry.prov_errno)) return true;
   if (entry.err != FI_EINVAL && entry.err != FI_EMSGSIZE) return false;
   return entry.prov_errno != efa_remote_bad_address && entry.prov_errno != efa_remote_bad_length &&
          entry.prov_errno != efa_feature_mismatch;
@@ -100,7 +102,8 @@ std::string provider_words(const ProviderError& told, bool efa) {
   std::string words = ", provider's number " + std::to_string(told.number);
   if (!told.text.empty()) words += ": " + told.text;
   if (efa && was_never_reached(told.number)) words += "; allow all traffic of the security group to and from itself";
-  if (efa && is_unanswered(told.number)) words += "; fabring doctor explain " + std::to_string(told.number);
+  if (efa && (is_own(told.number) || is_unanswered(told.number)))
+    words += "; fabring doctor explain " + std::to_string(told.number);
   return words;
 }
 

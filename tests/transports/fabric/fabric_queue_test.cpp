@@ -275,6 +275,12 @@ TEST_F(EfaQueue, NorIsItWhereLibfabricHasOneErrorForAll) {
   EXPECT_NE(world_[0].endpoint->peer_error(1).code(), ErrorCode::peer_lost);
 }
 
+TEST_F(EfaQueue, OfWhatThisRankDidWrongItIsSaidWhereToLookItUp) {
+  fail_send_to(1, {FI_EIO, 6});
+  EXPECT_TRUE(holds(error().message(), "provider's number 6: number 6 in words; fabring doctor explain 6"))
+      << error().message();
+}
+
 TEST_F(EfaQueue, NorIsItThisRanksWhenThePeersMemoryIsRefused) {
   fail_send_to(1, {FI_EINVAL, 7, "remote key"});
   EXPECT_TRUE(error().ok()) << error().message();

@@ -130,6 +130,34 @@ def test_receives_that_nothing_comes_for_end_when_the_groups_are_destroyed():
     run(2, destroyed_while_receiving, timeout_s=300, limit_s=60)
 
 
+def destroyed_while_it_comes(rank, size):
+    store = dist.distributed_c10d._get_default_store()
+    large = torch.full((1 << 25,), float(rank))
+    if rank == 0:
+        work = dist.irecv(large, 1, tag=1)
+        dist.recv(torch.ones(1), 1, tag=2)  # sent after the other, which has begun to come by now
+        destroyer = threading.Thread(target=dist.destroy_process_group)  # waits for the others
+        destroyer.start()
+        work.wait()
+        assert large.eq(1).all()
+        store.set("received", "")
+        destroyer.join()
+        return
+    if rank == 1:
+        work = dist.isend(large, 0, tag=1)
+        dist.send(torch.ones(1), 0, tag=2)
+        work.wait()
+        store.wait(["received"])
+        dist.send(torch.ones(1), 2)
+    else:
+        dist.recv(torch.ones(1), 1)
+    dist.destroy_process_group()
+
+
+def test_a_message_that_is_coming_arrives_when_the_groups_are_destroyed():
+    run(3, destroyed_while_it_comes, limit_s=60)
+
+
 def beside_gloo(rank, size):
     group = dist.new_group([0, 2], backend="fabring")  # the default group has no engine
     other = dist.new_group([1, 2], backend="fabring")
